@@ -1,0 +1,129 @@
+package kinds
+
+import (
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	mcp "istio.io/api/mcp/v1alpha1"
+)
+
+const anyPrefix = "type.googleapis.com/"
+
+// MCP wraps the resource in the envelope of the Mesh Configuration Protocol. The bytes of the body are a function of
+// the spec, so that equal resources are equal on the wire. The version should change exactly when the content does:
+// istiod ignores an update whose version it already holds.
+func (r *Resource) MCP(version string) (*mcp.Resource, error) {
+	body, err := packed(r.Spec)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s for MCP: %w", r.Key(), err)
+	}
+	metadata := &mcp.Metadata{
+		Name:        r.Key().FullName(),
+		Version:     version,
+		Labels:      r.Labels,
+		Annotations: r.Annotations,
+	}
+	// Without a time istiod would take the resource to be made in 1970.
+	if !r.CreateTime.IsZero() {
+		metadata.CreateTime = timestamppb.New(r.CreateTime)
+	}
+	return &mcp.Resource{Metadata: metadata, Body: body}, nil
+}
+
+// Any is what a DiscoveryResponse carries for the resource: the wrapped envelope, or the spec alone for a Bare kind,
+// whose name, labels and version do not travel.
+func (r *Resource) Any(version string) (*anypb.Any, error) {
+	message := r.Spec
+	if !r.Kind.Bare {
+		envelope, err := r.MCP(version)
+		if err != nil {
+			return nil, err
+		}
+		message = envelope
+	}
+	wrapped, err := packed(message)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s for MCP: %w", r.Key(), err)
+	}
+	return wrapped, nil
+}
+
+// FromMCP unwraps a resource that came over MCP. The name, "namespace/name", "/name" or "name", is the envelope's own
+// unless that is empty; then it is the one given, which delta responses carry beside the envelope. What other servers
+// are known to leave out or add is tolerated: create time, labels, unknown fields.
+func FromMCP(kind *Kind, name string, m *mcp.Resource) (*Resource, error) {
+	metadata := m.GetMetadata()
+	if metadata.GetName() != "" {
+		name = metadata.GetName()
+	}
+	r, err := fromBody(kind, name, m.GetBody())
+	if err != nil {
+		return nil, err
+	}
+	r.Labels, r.Annotations = metadata.GetLabels(), metadata.GetAnnotations()
+	if t := metadata.GetCreateTime(); t != nil {
+		if err := t.CheckValid(); err != nil {
+			return nil, fmt.Errorf("decode %s from MCP: create time: %w", r.Key(), err)
+		}
+		r.CreateTime = t.AsTime()
+	}
+	return r, nil
+}
+
+// FromAny undoes Resource.Any. A Bare kind that comes without a name gets the one that istiod knows it by,
+// "istio-system/meshconfig". A Bare kind in an envelope, and another kind's resource without one, are understood too,
+// the latter if a name is given.
+func FromAny(kind *Kind, name string, a *anypb.Any) (*Resource, error) {
+	if kind.Bare && name == "" {
+		name = "istio-system/" + strings.ToLower(kind.Name)
+	}
+	if !a.MessageIs((*mcp.Resource)(nil)) {
+		return fromBody(kind, name, a)
+	}
+	envelope := &mcp.Resource{}
+	if err := a.UnmarshalTo(envelope); err != nil {
+		return nil, fmt.Errorf("decode %s %s from MCP: the envelope: %w", kind, name, err)
+	}
+	return FromMCP(kind, name, envelope)
+}
+
+// fromBody decodes a spec and the name it goes by.
+func fromBody(kind *Kind, name string, body *anypb.Any) (*Resource, error) {
+	namespace, short, err := splitName(kind, name)
+	if err != nil {
+		return nil, err
+	}
+	r := &Resource{Kind: kind, Namespace: namespace, Name: short, Spec: kind.NewSpec()}
+	if body == nil {
+		return nil, fmt.Errorf("decode %s from MCP: it has no body", r.Key())
+	}
+	if !body.MessageIs(r.Spec) {
+		return nil, fmt.Errorf("decode %s from MCP: its body is a %q, expected a %q",
+			r.Key(), body.GetTypeUrl(), anyPrefix+r.Spec.ProtoReflect().Descriptor().FullName())
+	}
+	if err := body.UnmarshalTo(r.Spec); err != nil {
+		return nil, fmt.Errorf("decode %s from MCP: %w", r.Key(), err)
+	}
+	return r, nil
+}
+
+// splitName takes "namespace/name", "/name" or "name" apart.
+func splitName(kind *Kind, full string) (namespace, name string, err error) {
+	namespace, name, found := strings.Cut(full, "/")
+	if !found {
+		namespace, name = "", full
+	}
+	if name == "" || strings.Contains(name, "/") {
+		return "", "", fmt.Errorf(`decode a %s from MCP: its name is %q, expected "namespace/name"`, kind, full)
+	}
+	return namespace, name, nil
+}
+
+// packed is anypb.New, made deterministic.
+func packed(m proto.Message) (*anypb.Any, error) {
+	a := &anypb.Any{}
+	return a, anypb.MarshalFrom(a, m, proto.MarshalOptions{Deterministic: true})
+}

@@ -1,0 +1,40 @@
+package kinds
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	// The messages that the registry names.
+	_ "istio.io/api/extensions/v1alpha1"
+	_ "istio.io/api/mesh/v1alpha1"
+	_ "istio.io/api/networking/v1alpha3"
+	_ "istio.io/api/networking/v1beta1"
+	_ "istio.io/api/security/v1beta1"
+	_ "istio.io/api/telemetry/v1alpha1"
+)
+
+// NewSpec returns an empty spec of the kind: its own message, or a Struct for a kind without one. It panics if the
+// registry names a message that is not linked in, which a test rules out.
+func (k *Kind) NewSpec() proto.Message {
+	if k.Message == "" {
+		return &structpb.Struct{}
+	}
+	t, err := protoregistry.GlobalTypes.FindMessageByName(k.Message)
+	if err != nil {
+		panic(fmt.Sprintf("the registry of kinds names the message %s of %s, which is not linked in: %v", k.Message, k, err))
+	}
+	return t.New().Interface()
+}
+
+// Decode reads a spec as JSON into the kind's message.
+func (k *Kind) Decode(spec []byte) (proto.Message, error) {
+	message := k.NewSpec()
+	if err := protojson.Unmarshal(spec, message); err != nil {
+		return nil, fmt.Errorf("decode the spec of a %s: %w", k, err)
+	}
+	return message, nil
+}
