@@ -1,0 +1,150 @@
+package ads
+
+import (
+	"iter"
+	"sync"
+
+	iradix "github.com/hashicorp/go-immutable-radix/v2"
+	"google.golang.org/protobuf/types/known/anypb"
+)
+
+// Resource is one resource as it is sent. It is shared by every stream and must not be changed.
+type Resource struct {
+	Name string
+	// Version changes exactly when Body does; a client that names it on reconnecting is not sent the body again.
+	Version string
+	Body    *anypb.Any
+
+	// Refs are the resources that a client asks for once it has this one, and without which it cannot use it: the
+	// endpoints of a cluster. A plan's stage ends only when they have arrived too.
+	Refs []Ref
+}
+
+// Ref names a resource of another type.
+type Ref struct{ TypeURL, Name string }
+
+// Set is an immutable set of resources of one type, in the order of their names. A nil Set is empty.
+//
+// Sets made from one another by With share what they have in common, and remember which names the last changes touched:
+// bringing a client from one to the next costs what changed, not what there is.
+type Set struct {
+	tree *iradix.Tree[*Resource]
+	log  *changeLog
+	seq  uint64
+}
+
+// NewSet returns a set of the given resources.
+func NewSet(resources ...*Resource) *Set {
+	return (&Set{tree: iradix.New[*Resource](), log: &changeLog{}}).With(resources, nil)
+}
+
+// With returns the set with some resources added or replaced and others removed by name. What is already there at the
+// same version is left alone; when nothing changes the set itself is returned.
+func (s *Set) With(upserts []*Resource, removed []string) *Set {
+	if s == nil {
+		return NewSet(upserts...)
+	}
+	txn := s.tree.Txn()
+	var touched []string
+	for _, r := range upserts {
+		if old, ok := txn.Get([]byte(r.Name)); ok && old.Version == r.Version {
+			continue
+		}
+		txn.Insert([]byte(r.Name), r)
+		touched = append(touched, r.Name)
+	}
+	for _, name := range removed {
+		if _, ok := txn.Delete([]byte(name)); ok {
+			touched = append(touched, name)
+		}
+	}
+	if len(touched) == 0 {
+		return s
+	}
+	next := &Set{tree: txn.Commit()}
+	next.log, next.seq = s.log.record(s.seq, touched)
+	return next
+}
+
+// Get returns the resource of that name, or nil.
+func (s *Set) Get(name string) *Resource {
+	if s == nil {
+		return nil
+	}
+	r, _ := s.tree.Get([]byte(name))
+	return r
+}
+
+// Len is the number of resources in the set.
+func (s *Set) Len() int {
+	if s == nil {
+		return 0
+	}
+	return s.tree.Len()
+}
+
+// All goes through the set in the order of names.
+func (s *Set) All() iter.Seq[*Resource] {
+	return func(yield func(*Resource) bool) {
+		if s == nil {
+			return
+		}
+		it := s.tree.Root().Iterator()
+		for _, r, ok := it.Next(); ok; _, r, ok = it.Next() {
+			if !yield(r) {
+				return
+			}
+		}
+	}
+}
+
+// changedSince lists the names that may differ between an older set and this one, with repetitions. It says false when
+// the older set is not an ancestor, or too old: then everything has to be compared.
+func (s *Set) changedSince(old *Set) ([]string, bool) {
+	if s == nil || old == nil || s.log != old.log || s.seq < old.seq {
+		return nil, false
+	}
+	return s.log.between(old.seq, s.seq)
+}
+
+// changeLog remembers the names that were touched by the last changes to a line of sets.
+type changeLog struct {
+	mu      sync.Mutex
+	first   uint64 // the sequence number that entries[0] leads from
+	entries [][]string
+	names   int
+}
+
+// maxLoggedNames bounds a log's memory. A reader that is further behind compares whole sets, which costs about the same.
+const maxLoggedNames = 4096
+
+// record notes the change from a set to its successor. A set that already has a successor starts a line of its own.
+func (l *changeLog) record(from uint64, touched []string) (*changeLog, uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if from != l.first+uint64(len(l.entries)) {
+		return &changeLog{}, 0
+	}
+	l.entries = append(l.entries, touched)
+	l.names += len(touched)
+	for l.names > maxLoggedNames {
+		l.names -= len(l.entries[0])
+		l.entries[0] = nil
+		l.entries = l.entries[1:]
+		l.first++
+	}
+	return l, from + 1
+}
+
+func (l *changeLog) between(from, to uint64) ([]string, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if from < l.first {
+		return nil, false
+	}
+	var names []string
+	for _, touched := range l.entries[from-l.first : to-l.first] {
+		names = append(names, touched...)
+	}
+	return names, true
+}

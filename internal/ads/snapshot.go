@@ -1,0 +1,90 @@
+package ads
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Snapshot is everything that a stream may see at one moment. It is immutable.
+type Snapshot struct {
+	// Revision names the state. It travels as the version of a response.
+	Revision string
+	// Sets has the resources by canonical type URL. A type that is absent has none.
+	Sets map[string]*Set
+}
+
+// Subscriber hands the newest snapshot to one stream. Snapshots that come faster than the stream can send replace one
+// another.
+type Subscriber struct {
+	latest  atomic.Pointer[Snapshot]
+	changed chan struct{}
+	onClose func()
+}
+
+// NewSubscriber returns a subscriber that has no snapshot yet; its stream holds every request until it is offered one.
+func NewSubscriber(onClose func()) *Subscriber {
+	return &Subscriber{changed: make(chan struct{}, 1), onClose: onClose}
+}
+
+// Offer makes a snapshot the newest. It never blocks.
+func (s *Subscriber) Offer(snap *Snapshot) {
+	s.latest.Store(snap)
+	select {
+	case s.changed <- struct{}{}:
+	default: // a wake-up is already waiting, and will find this snapshot
+	}
+}
+
+// Snapshot returns the newest snapshot, nil before the first.
+func (s *Subscriber) Snapshot() *Snapshot { return s.latest.Load() }
+
+// Close ends the subscription.
+func (s *Subscriber) Close() {
+	if s.onClose != nil {
+		s.onClose()
+	}
+}
+
+// Topic offers the same snapshots to many subscribers.
+type Topic struct {
+	mu      sync.Mutex
+	current *Snapshot
+	subs    map[*Subscriber]struct{}
+}
+
+// Publish makes a snapshot the newest for every subscriber, present and future.
+func (t *Topic) Publish(snap *Snapshot) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.current = snap
+	for s := range t.subs {
+		s.Offer(snap)
+	}
+}
+
+// Current returns what was published last, nil before the first.
+func (t *Topic) Current() *Snapshot {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.current
+}
+
+// Subscribe returns a subscriber that has the newest snapshot already.
+func (t *Topic) Subscribe() *Subscriber {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var s *Subscriber
+	s = NewSubscriber(func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.subs, s)
+	})
+	if t.subs == nil {
+		t.subs = map[*Subscriber]struct{}{}
+	}
+	t.subs[s] = struct{}{}
+	if t.current != nil {
+		s.Offer(t.current)
+	}
+	return s
+}

@@ -1,0 +1,269 @@
+package ads
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+)
+
+// Stream is one client's stream. Only its own goroutine touches it, but for the exported methods.
+type Stream struct {
+	cfg  *Config
+	wire wire
+	view *Subscriber
+	node *corev3.Node
+
+	subs  []*subscription // in the order in which the client first asked
+	byURL map[string]*subscription
+	nonce uint64
+
+	target   *Snapshot // what the client is being brought to
+	progress *progress // how far a plan has come; nil while nothing is on its way
+}
+
+func newStream(cfg *Config, w wire, view *Subscriber, node *corev3.Node) *Stream {
+	return &Stream{cfg: cfg, wire: w, view: view, node: node, byURL: map[string]*subscription{}}
+}
+
+// Node is the node that the client introduced itself with.
+func (s *Stream) Node() *corev3.Node { return s.node }
+
+// Incremental tells whether the client speaks the delta form.
+func (s *Stream) Incremental() bool { return s.wire.incremental() }
+
+func (s *Stream) run(ctx context.Context, first *request, requests <-chan *request, failed <-chan error, done <-chan struct{}) error {
+	s.handle(first)
+	for {
+		if err := s.advance(); err != nil {
+			return err
+		}
+		select {
+		case r := <-requests:
+			s.handle(r)
+		case <-s.view.changed:
+		case <-s.progress.overdue():
+			s.progress.impatient = true
+			s.cfg.Log.Warn("a client does not answer: sending it the rest of a change without waiting",
+				"node", s.node.GetId(), "revision", s.target.Revision, "waiting_for", s.waitingFor())
+		case err := <-failed:
+			return err
+		case <-ctx.Done():
+			return nil
+		case <-done:
+			return errShutdown
+		}
+	}
+}
+
+// handle takes in one request. What it calls for is sent by advance.
+func (s *Stream) handle(r *request) {
+	sub, known := s.byURL[r.typeURL]
+	if !known {
+		// Whatever its nonce says: a first request on this stream is a first request. Stock istiod sends a clock there.
+		s.subscribe(r)
+		return
+	}
+	if r.nonce != "" && r.nonce == sub.pending {
+		s.answered(sub, r)
+	}
+	if s.wire.incremental() {
+		sub.drop(r.unsubscribe)
+		sub.want(r.subscribe, true)
+		return
+	}
+	switch {
+	case r.nonce == "":
+		sub.restart()
+		sub.replace(r.names)
+	case sub.pending == "": // else the request is older than a response that the client has yet to see
+		sub.replace(r.names)
+	}
+}
+
+func (s *Stream) subscribe(r *request) {
+	sub := newSubscription(r.typeURL, s.cfg.Canonical(r.typeURL))
+	names := r.names
+	if s.wire.incremental() {
+		names = r.subscribe
+	}
+	sub.wildcard = len(names) == 0 && (s.wire.incremental() || !s.cfg.Named(sub.canonical))
+	sub.begin(r.held)
+	sub.want(names, false)
+	s.byURL[r.typeURL] = sub
+	s.subs = append(s.subs, sub)
+}
+
+func (s *Stream) answered(sub *subscription, r *request) {
+	sub.pending = ""
+	if r.failure == nil {
+		s.cfg.Observer.Acked(s, sub.typeURL, sub.revision)
+		return
+	}
+	// The same content is not sent again: it would be refused again.
+	s.cfg.Observer.Nacked(s, sub.typeURL, sub.revision, r.failure.GetMessage())
+	s.cfg.Log.Warn("a client refused a response and keeps what it had",
+		"node", s.node.GetId(), "type", sub.typeURL, "revision", sub.revision, "reason", r.failure.GetMessage())
+}
+
+// advance sends what may be sent now. When one change has arrived it goes on to the newest.
+func (s *Stream) advance() error {
+	newest := s.view.Snapshot()
+	if newest == nil {
+		return nil // requests are held until there is something to answer them from
+	}
+	if s.target == nil {
+		s.target = newest
+	}
+	for {
+		if err := s.flush(); err != nil {
+			return err
+		}
+		if s.progress != nil && !s.nextStage() {
+			return nil
+		}
+		if s.progress != nil {
+			continue
+		}
+		if newest == s.target {
+			return nil
+		}
+		s.target = newest
+		if s.planned() {
+			s.progress = newProgress(s.cfg.Patience)
+		}
+	}
+}
+
+// planned tells whether this stream's changes follow the plan.
+func (s *Stream) planned() bool {
+	if len(s.cfg.Plan.Stages) == 0 {
+		return false
+	}
+	if s.cfg.Plan.When == "" {
+		return true
+	}
+	for _, sub := range s.subs {
+		if sub.canonical == s.cfg.Plan.When {
+			return true
+		}
+	}
+	return false
+}
+
+// flush sends each type's part of the change that the stream may have now, one unanswered response a type.
+func (s *Stream) flush() error {
+	for _, sub := range s.subs {
+		goal, e := s.target.Sets[sub.canonical], s.allowed(sub)
+		if sub.pending != "" || sub.settled(goal, e) {
+			continue
+		}
+		due := sub.unanswered
+		st := sub.advance(goal, e)
+		if s.progress != nil {
+			s.progress.expected = append(s.progress.expected, st.refs...)
+		}
+		if err := s.send(sub, st, due); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Stream) allowed(sub *subscription) extent {
+	if s.progress == nil {
+		return everything
+	}
+	return s.cfg.Plan.allowed(s.progress.stage, sub.canonical)
+}
+
+// send puts a step into the form that the client speaks. A response that is due is sent even if it says nothing.
+func (s *Stream) send(sub *subscription, st step, due bool) error {
+	resources, removed := st.changed, st.removed
+	switch {
+	case s.wire.incremental():
+		if st.empty() && !due {
+			return nil
+		}
+	case sub.wildcard:
+		if st.empty() && !due {
+			return nil
+		}
+		resources, removed = slices.Collect(sub.have.All()), nil
+	case len(resources) == 0:
+		return nil // for a named type, the state of the world cannot say that something is gone
+	}
+	s.nonce++
+	sub.pending, sub.revision = strconv.FormatUint(s.nonce, 10), s.target.Revision
+	s.cfg.Observer.Sent(s, sub.typeURL, sub.revision, len(resources), len(removed))
+	return s.wire.send(&response{
+		typeURL: sub.typeURL, revision: sub.revision, nonce: sub.pending, resources: resources, removed: removed,
+	})
+}
+
+// nextStage goes on in the plan if the current stage is done, and ends the plan after the last.
+func (s *Stream) nextStage() bool {
+	if !s.stageDone() {
+		return false
+	}
+	s.progress.next(s.cfg.Patience)
+	if s.progress.stage == len(s.cfg.Plan.Stages) {
+		s.progress.stop()
+		s.progress = nil
+	}
+	return true
+}
+
+func (s *Stream) stageDone() bool {
+	if s.progress.impatient {
+		return true
+	}
+	stage := s.progress.stage
+	for _, sub := range s.subs {
+		if !s.cfg.Plan.has(stage, sub.canonical) {
+			continue
+		}
+		if !sub.settled(s.target.Sets[sub.canonical], s.allowed(sub)) {
+			return false
+		}
+		if sub.pending != "" && !s.cfg.Plan.Stages[stage].Overlap {
+			return false
+		}
+	}
+	return len(s.missing()) == 0
+}
+
+// missing lists what the client has yet to ask for, or to be sent, before it can use what it was given in this stage.
+func (s *Stream) missing() []Ref {
+	var missing []Ref
+	for _, ref := range s.progress.expected {
+		if !s.arrived(ref) {
+			missing = append(missing, ref)
+		}
+	}
+	s.progress.expected = missing
+	return missing
+}
+
+func (s *Stream) arrived(ref Ref) bool {
+	for _, sub := range s.subs {
+		if sub.canonical == ref.TypeURL {
+			return sub.pending == "" && sub.have.Get(ref.Name) != nil
+		}
+	}
+	return false
+}
+
+func (s *Stream) waitingFor() []string {
+	var types []string
+	for _, sub := range s.subs {
+		if sub.pending != "" {
+			types = append(types, sub.typeURL)
+		}
+	}
+	for _, ref := range s.progress.expected {
+		types = append(types, ref.TypeURL+" "+ref.Name)
+	}
+	return types
+}

@@ -1,0 +1,64 @@
+package ads
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/genproto/googleapis/rpc/status"
+)
+
+// request is what both forms of the protocol say, in one shape.
+type request struct {
+	node    *corev3.Node
+	typeURL string
+	nonce   string
+	failure *status.Status // set in a NACK
+
+	// subscribe and unsubscribe change the names a client wants (delta).
+	subscribe, unsubscribe []string
+	// names are all the names that a client wants (state of the world).
+	names []string
+	// held has the versions that a client has from an earlier stream (delta).
+	held map[string]string
+}
+
+// response is one message to a client about one type.
+type response struct {
+	typeURL, revision, nonce string
+	resources                []*Resource
+	removed                  []string
+}
+
+// wire is one of the two forms of the protocol.
+type wire interface {
+	recv() (*request, error)
+	send(*response) error
+	// incremental tells whether a response carries only what changed.
+	incremental() bool
+}
+
+// receive reads requests until the stream ends. The channel of requests is not buffered: a client that asks faster than it is
+// answered is slowed down by gRPC's own flow control.
+func receive(ctx context.Context, w wire) (<-chan *request, <-chan error) {
+	requests, failed := make(chan *request), make(chan error, 1)
+	go func() {
+		for {
+			r, err := w.recv()
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			if r == nil {
+				failed <- err
+				return
+			}
+			select {
+			case requests <- r:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return requests, failed
+}
