@@ -1,0 +1,77 @@
+# What a contributor runs. Each target fetches what it needs: Envoy, and the programs that tools/go.mod pins.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PROGRAMS := mcp-server mcp-client discovery mesh-agent deploy/demo
+TESTS    ?= ./...
+
+export PATH := $(CURDIR)/.tools/bin:$(PATH)
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: build ## Run a whole mesh on this machine; Ctrl-C ends it (FLAGS=--help lists its flags)
+	@bin/demo $(FLAGS)
+
+.PHONY: test
+test: compile ## Run every test, on a real Postgres and a real Envoy (TESTS=./store/... narrows)
+	go test $(TESTS)
+
+.PHONY: test-race
+test-race: envoy ## Run every test under the race detector
+	go test -race $(TESTS)
+
+.PHONY: bench
+bench: build ## Measure the way from COMMIT to an answer, beside a floor from the same run
+	go run ./bench $(FLAGS)
+
+.PHONY: lint
+lint: lint-go lint-proto lint-generated lint-modules ## Check style, protos, generated code and go.mod
+
+.PHONY: generate
+generate: tools ## Write the generated code anew
+	buf generate
+	go generate ./...
+
+.PHONY: build
+build: compile ## Compile the programs into bin/
+	@for program in $(PROGRAMS); do go build -o bin/ ./$$program; done
+
+.PHONY: fmt
+fmt: tools ## Format Go and proto files
+	golangci-lint fmt
+	buf format --write
+
+.PHONY: tools
+tools: envoy ## Put Envoy and the pinned tools into .tools/
+	@tools/build-tools
+
+.PHONY: clean
+clean: ## Remove bin/ and the demo's data (.tools/ stays)
+	rm -rf bin .demo
+
+# The parts of the targets above.
+.PHONY: envoy compile lint-go lint-proto lint-generated lint-modules
+
+envoy:
+	@tools/fetch-envoy
+
+compile: envoy
+	@go build -v ./... 2>&1 | tools/show-compiling
+
+lint-go: tools
+	golangci-lint fmt --diff
+	golangci-lint run
+
+lint-proto: tools
+	buf lint
+	buf format --diff --exit-code
+
+lint-generated: tools
+	tools/check-generated
+
+lint-modules:
+	go mod tidy -diff
