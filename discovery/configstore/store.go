@@ -1,0 +1,48 @@
+// Package configstore holds the configuration that discovery works from. Batches go in, each applied whole or not at
+// all; immutable snapshots come out, which every later stage reads without locks.
+package configstore
+
+import (
+	"sync"
+
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// Change is one resource as it became. A nil Resource removes the key.
+type Change struct {
+	Key      kinds.Key
+	Resource *kinds.Resource
+}
+
+// Batch is what one revision changed. The first batch of a store is the whole state, each later one what differs.
+type Batch struct {
+	Revision int64
+	Changes  []Change
+}
+
+// Store is the current snapshot and the way to the next one. It is safe for concurrent use.
+type Store struct {
+	mu      sync.RWMutex
+	current *Snapshot
+}
+
+// New returns an empty store at revision 0.
+func New() *Store {
+	return &Store{current: &Snapshot{sets: map[*kinds.Kind]*set{}}}
+}
+
+// Snapshot returns the state after the last applied batch.
+func (s *Store) Snapshot() *Snapshot {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.current
+}
+
+// Apply makes the state that follows the batch current, and returns it. Of several changes to one key in a batch the
+// last one counts. Kinds that the batch does not name share their memory with the snapshot before.
+func (s *Store) Apply(batch Batch) *Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.current = s.current.with(batch)
+	return s.current
+}
