@@ -1,0 +1,90 @@
+package mcp
+
+import (
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/genproto/googleapis/rpc/status"
+)
+
+// request is what a client says, in the terms of neither form of the protocol.
+type request struct {
+	node           *corev3.Node
+	typeURL, nonce string
+	version        string            // of the response that is answered (state of the world)
+	held           map[string]string // versions by name, with the first request (delta)
+	failure        *status.Status
+}
+
+// response is what a server says.
+type response struct {
+	typeURL, nonce, version, server string
+	// full responses name everything there is of the type.
+	full      bool
+	resources []item
+	removed   []string
+}
+
+// item is one resource as it came: its name and version may only be inside the body.
+type item struct {
+	name, version string
+	body          *anypb.Any
+}
+
+// wire is one of the two forms of the protocol.
+type wire interface {
+	send(*request) error
+	recv() (*response, error)
+}
+
+type delta struct {
+	stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesClient
+}
+
+func (d *delta) send(r *request) error {
+	return d.stream.Send(&discoveryv3.DeltaDiscoveryRequest{
+		Node: r.node, TypeUrl: r.typeURL, ResponseNonce: r.nonce, InitialResourceVersions: r.held, ErrorDetail: r.failure,
+	})
+}
+
+func (d *delta) recv() (*response, error) {
+	m, err := d.stream.Recv()
+	if err != nil {
+		return nil, err
+	}
+	r := &response{
+		typeURL: m.GetTypeUrl(), nonce: m.GetNonce(), version: m.GetSystemVersionInfo(),
+		server: m.GetControlPlane().GetIdentifier(), removed: m.GetRemovedResources(),
+		resources: make([]item, len(m.GetResources())),
+	}
+	for i, res := range m.GetResources() {
+		r.resources[i] = item{name: res.GetName(), version: res.GetVersion(), body: res.GetResource()}
+	}
+	return r, nil
+}
+
+type sotw struct {
+	stream discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesClient
+}
+
+func (s *sotw) send(r *request) error {
+	return s.stream.Send(&discoveryv3.DiscoveryRequest{
+		Node: r.node, TypeUrl: r.typeURL, ResponseNonce: r.nonce, VersionInfo: r.version, ErrorDetail: r.failure,
+	})
+}
+
+func (s *sotw) recv() (*response, error) {
+	m, err := s.stream.Recv()
+	if err != nil {
+		return nil, err
+	}
+	r := &response{
+		typeURL: m.GetTypeUrl(), nonce: m.GetNonce(), version: m.GetVersionInfo(),
+		server: m.GetControlPlane().GetIdentifier(), full: true, resources: make([]item, len(m.GetResources())),
+	}
+	for i, body := range m.GetResources() {
+		r.resources[i] = item{body: body}
+	}
+	return r, nil
+}
