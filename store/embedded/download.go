@@ -1,0 +1,96 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	embeddedpostgres "github.com/fergusstrange/embedded-postgres"
+)
+
+const downloadVersion = embeddedpostgres.V18
+
+// download brings the build of Postgres that embedded-postgres publishes, once a machine, and returns its bin directory.
+func download(ctx context.Context, who account, log *slog.Logger) (string, error) {
+	home, err := who.cacheDir()
+	if err != nil {
+		return "", err
+	}
+	root := filepath.Join(home, "postgres-"+string(downloadVersion))
+	bin := filepath.Join(root, "bin")
+	if complete(bin) {
+		return bin, nil
+	}
+	unlock, err := lockFile(ctx, filepath.Join(home, "lock"))
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if complete(bin) {
+		return bin, nil
+	}
+	log.Info("no Postgres on this machine: downloading one", "version", downloadVersion, "from", "Maven Central", "to", root)
+	fetched := make(chan error, 1)
+	go func() { fetched <- fetch(home, root) }()
+	return bin, awaitDownload(ctx, fetched, log)
+}
+
+func awaitDownload(ctx context.Context, fetched <-chan error, log *slog.Logger) error {
+	began := time.Now()
+	tick := time.NewTicker(3 * time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-fetched:
+			if err == nil {
+				log.Info("downloaded Postgres", "took", time.Since(began).Round(time.Millisecond))
+			}
+			return err
+		case <-tick.C:
+			log.Info("still downloading Postgres", "for", time.Since(began).Round(time.Second))
+		case <-ctx.Done():
+			return fmt.Errorf("downloading Postgres: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// fetch unpacks the build below root. The library can only start a server, which for root it cannot; but before that
+// it downloads, checks and unpacks. So it is given a data directory that no server starts from, and judged by what it
+// has unpacked.
+func fetch(home, root string) error {
+	work, err := os.MkdirTemp(home, "unpack-")
+	if err != nil {
+		return fmt.Errorf("downloading Postgres: %w", err)
+	}
+	defer os.RemoveAll(work)
+	unpacked, data := filepath.Join(work, "postgres"), filepath.Join(work, "data")
+	if err := unstartable(data); err != nil {
+		return err
+	}
+	port, err := freePort(0)
+	if err != nil {
+		return err
+	}
+	library := embeddedpostgres.NewDatabase(embeddedpostgres.DefaultConfig().
+		Version(downloadVersion).Port(uint32(port)).Logger(io.Discard).
+		CachePath(work).RuntimePath(filepath.Join(work, "runtime")).DataPath(data).BinariesPath(unpacked))
+	startErr := library.Start()
+	http.DefaultClient.CloseIdleConnections()
+	if !complete(filepath.Join(unpacked, "bin")) {
+		return fmt.Errorf("downloading Postgres: %w; install Postgres 13 or newer, or set %s to the directory of its binaries", startErr, BinDirVariable)
+	}
+	return os.Rename(unpacked, root)
+}
+
+// unstartable makes a directory that looks initialised and lacks what a server needs.
+func unstartable(data string) error {
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(data, "PG_VERSION"), []byte("18\n"), 0o600)
+}
