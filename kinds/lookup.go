@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/pgmesh/pgmesh/kinds/internal/nearest"
 )
 
 // The registry never changes, so its indexes are made once, when first asked for.
@@ -58,7 +60,7 @@ func ByName(word string) (*Kind, error) {
 	if k, ok := byWord()[lower]; ok {
 		return k, nil
 	}
-	return nil, fmt.Errorf("unknown kind %q (%s)", word, suggest(lower, kindNames(), "known kinds: "))
+	return nil, fmt.Errorf("unknown kind %q (%s)", word, nearest.Hint(lower, kindNames(), "known kinds: "))
 }
 
 // ByAPIVersion finds the kind that a document names by its apiVersion and kind. The error says which half is wrong and
@@ -87,7 +89,7 @@ func explainUnknown(apiVersion, kind string) (reason, hint string) {
 	if len(same) > 0 {
 		return fmt.Sprintf("unknown apiVersion %q of %s", apiVersion, kind), "write " + strings.Join(same, " or ")
 	}
-	return fmt.Sprintf("unknown kind %q", kind), suggest(kind, kindNames(), "known kinds: ")
+	return fmt.Sprintf("unknown kind %q", kind), nearest.Hint(kind, kindNames(), "known kinds: ")
 }
 
 // words lists what people type for a kind, in lower case.

@@ -30,8 +30,31 @@ func (k *Kind) NewSpec() proto.Message {
 	return t.New().Interface()
 }
 
-// Decode reads a spec as JSON into the kind's message.
+// Decode reads a spec, as JSON, into the kind's message. It takes whatever Parse takes, not only the normal form: somebody
+// may have written "1m" for a duration with SQL. If the spec breaks the rules of its structure the error is an Errors.
 func (k *Kind) Decode(spec []byte) (proto.Message, error) {
+	message := k.NewSpec()
+	// The normal form is valid JSON of the message, which saves the walk below; a Struct takes anything, so there it must be walked.
+	if k.Message != "" && protojson.Unmarshal(spec, message) == nil {
+		return message, nil
+	}
+	tree, err := readTree(spec)
+	if err != nil {
+		return nil, fmt.Errorf("decode the spec of a %s: %w", k, err)
+	}
+	normal, violations := normalise(k, tree)
+	if len(violations) > 0 {
+		return nil, Errors(violations)
+	}
+	return k.decodeNormal(normal)
+}
+
+// decodeNormal turns a spec in normal form into the kind's message.
+func (k *Kind) decodeNormal(normal any) (proto.Message, error) {
+	spec, err := writeTree(normal)
+	if err != nil {
+		return nil, fmt.Errorf("encode the spec of a %s: %w", k, err)
+	}
 	message := k.NewSpec()
 	if err := protojson.Unmarshal(spec, message); err != nil {
 		return nil, fmt.Errorf("decode the spec of a %s: %w", k, err)

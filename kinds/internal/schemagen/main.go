@@ -1,0 +1,113 @@
+// Command schemagen writes the table of types and fields that specs are checked against (kinds/schema/schema.json).
+//
+// What a spec of Istio's may hold is told by the protobuf descriptors, which are linked in; the CRDs that Istio
+// publishes add what a descriptor cannot say: ranges, sizes, patterns. The kinds that exist only as CRDs are converted
+// from those. The CRDs are read from the modules that publish them, at the versions below, which are downloaded if need be
+// and are no dependencies of this module.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/kinds/schema"
+)
+
+const (
+	istioModule     = "istio.io/api" // at the version in go.mod, which the linked descriptors are of
+	gatewayModule   = "sigs.k8s.io/gateway-api@v1.6.1"
+	inferenceModule = "sigs.k8s.io/gateway-api-inference-extension@v1.2.0"
+)
+
+func main() {
+	out := flag.String("o", "schema.json", "the file to write")
+	flag.Parse()
+	if err := run(*out); err != nil {
+		fmt.Fprintln(os.Stderr, "schemagen:", err)
+		os.Exit(1)
+	}
+}
+
+func run(out string) error {
+	table, err := generate()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(out, render(table), 0o644)
+}
+
+func generate() (*schema.Table, error) {
+	istio, err := readCRDs(istioModule, "kubernetes/customresourcedefinitions.gen.yaml")
+	if err != nil {
+		return nil, err
+	}
+	// The experimental channel holds everything that the standard one does.
+	gateway, err := readCRDs(gatewayModule, "config/crd/experimental/*.networking*k8s.io_*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	inference, err := readCRDs(inferenceModule, "config/crd/bases/*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	crds := slices.Concat(istio, gateway, inference)
+
+	table := &schema.Table{Roots: map[string]string{}, Types: map[string]*schema.Type{}}
+	messages := newMessages(table.Types)
+	for _, k := range kinds.All() {
+		id := k.Group + "/" + k.Name
+		spec := findSpec(crds, k)
+		switch {
+		case k.Message != "":
+			table.Roots[id] = string(k.Message)
+			err = messages.add(k.Message, spec)
+		case spec != nil:
+			table.Roots[id] = id
+			err = convert(table.Types, id, spec)
+		default:
+			err = fmt.Errorf("no CRD defines %s", id)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", id, err)
+		}
+	}
+	messages.constrain()
+	return table, override(table.Types)
+}
+
+// render writes one root and one type a line, so that a change of the table reads well as a diff.
+func render(t *schema.Table) []byte {
+	var b bytes.Buffer
+	b.WriteString("{\n\"roots\": {\n")
+	renderMap(&b, t.Roots)
+	b.WriteString("},\n\"types\": {\n")
+	renderMap(&b, t.Types)
+	b.WriteString("}\n}\n")
+	return b.Bytes()
+}
+
+func renderMap[V any](b *bytes.Buffer, m map[string]V) {
+	for i, key := range slices.Sorted(maps.Keys(m)) {
+		if i > 0 {
+			b.WriteString(",\n")
+		}
+		fmt.Fprintf(b, "%q: %s", key, compact(m[key]))
+	}
+	b.WriteString("\n")
+}
+
+func compact(v any) []byte {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		panic(err) // strings and numbers only
+	}
+	return bytes.TrimSpace(b.Bytes())
+}

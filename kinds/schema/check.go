@@ -1,0 +1,164 @@
+package schema
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pgmesh/pgmesh/kinds/internal/nearest"
+)
+
+// Problem is one violation.
+type Problem struct{ Path, Reason, Hint string }
+
+// Check walks a spec, a JSON tree whose numbers are json.Number, and returns what is wrong with it. It also returns the spec in its
+// normal form, which means the same and is written the one way: JSON names instead of aliases, enums by name, numbers
+// without quotes, durations in seconds ("90s", "0.100s"), absent instead of null. Explicit zero values stay. The normal
+// form is of use only if there are no problems. The tree given is not changed.
+func Check(root *Type, spec any) (normal any, problems []Problem) {
+	w := &walk{}
+	normal = w.object(root, "spec", spec)
+	return normal, w.problems
+}
+
+type walk struct{ problems []Problem }
+
+func (w *walk) report(path, reason, hint string) {
+	w.problems = append(w.problems, Problem{path, reason, hint})
+}
+
+func (w *walk) object(t *Type, path string, v any) any {
+	members, ok := v.(map[string]any)
+	if !ok {
+		w.report(path, wrongType("an object", v), "")
+		return nil
+	}
+	normal := make(map[string]any, len(members))
+	for i := range t.Fields {
+		f := &t.Fields[i]
+		name, found := w.spelling(f, path, members)
+		switch {
+		case found:
+			normal[f.Name] = w.field(f, Member(path, name), members[name])
+		case f.Required:
+			w.report(Member(path, f.Name), "required field is missing", "")
+		}
+	}
+	w.oneofs(t, path, normal)
+	w.unknown(t, path, members)
+	return normal
+}
+
+// spelling is the name under which the object has the field.
+func (w *walk) spelling(f *Field, path string, members map[string]any) (string, bool) {
+	var found []string
+	for _, name := range f.names() {
+		if members[name] != nil {
+			found = append(found, name)
+		}
+	}
+	if len(found) == 0 {
+		return "", false
+	}
+	w.exclusive(path, found)
+	return found[0], true
+}
+
+func (w *walk) exclusive(path string, set []string) {
+	if len(set) > 1 {
+		w.report(path, "only one of "+strings.Join(set, ", ")+" may be set", "")
+	}
+}
+
+func (w *walk) oneofs(t *Type, path string, members map[string]any) {
+	for _, oneof := range t.Oneofs {
+		var set []string
+		for _, name := range oneof {
+			if _, ok := members[name]; ok {
+				set = append(set, name)
+			}
+		}
+		w.exclusive(path, set)
+	}
+}
+
+func (w *walk) unknown(t *Type, path string, members map[string]any) {
+	var known []string
+	names := maps.Clone(members)
+	for i := range t.Fields {
+		known = append(known, t.Fields[i].Name)
+		for _, name := range t.Fields[i].names() {
+			delete(names, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		hint := "it has no fields"
+		if len(known) > 0 {
+			hint = nearest.Hint(name, known, "known fields: ")
+		}
+		w.report(Member(path, name), `unknown field "`+name+`"`, hint)
+	}
+}
+
+func (f *Field) names() []string { return append([]string{f.Name}, f.Aliases...) }
+
+func (w *walk) field(f *Field, path string, v any) any {
+	switch {
+	case f.Repeated:
+		return w.list(f, path, v)
+	case f.Map:
+		return w.mapping(f, path, v)
+	}
+	return w.single(f, path, v)
+}
+
+func (w *walk) list(f *Field, path string, v any) any {
+	items, ok := v.([]any)
+	if !ok {
+		w.report(path, wrongType("a list", v), "")
+		return nil
+	}
+	w.count(f, path, len(items))
+	normal := make([]any, len(items))
+	for i, item := range items {
+		normal[i] = w.single(f, Item(path, i), item)
+	}
+	return normal
+}
+
+func (w *walk) mapping(f *Field, path string, v any) any {
+	members, ok := v.(map[string]any)
+	if !ok {
+		w.report(path, wrongType("an object", v), "")
+		return nil
+	}
+	w.count(f, path, len(members))
+	normal := make(map[string]any, len(members))
+	for _, key := range slices.Sorted(maps.Keys(members)) {
+		at := Member(path, key)
+		if f.KeyType != "" && !wholeText.MatchString(key) {
+			w.report(at, fmt.Sprintf(`key "%s" is not an integer`, key), "")
+			continue
+		}
+		normal[key] = w.single(f, at, members[key])
+	}
+	return normal
+}
+
+func (w *walk) count(f *Field, path string, n int) {
+	if reason := sizeReason(f.MinItems, f.MaxItems, n, "item"); reason != "" {
+		w.report(path, reason, "")
+	}
+}
+
+func (w *walk) single(f *Field, path string, v any) any {
+	if f.Type == Message {
+		return w.object(Types()[f.TypeRef], path, v)
+	}
+	normal, reason, hint := scalar(f, v)
+	if reason != "" {
+		w.report(path, reason, hint)
+	}
+	return normal
+}

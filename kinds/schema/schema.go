@@ -1,0 +1,138 @@
+// Package schema is the one table of the types and fields that specs are made of, and the walk that checks a spec
+// against it. The table is data (schema.json, generated out of the protobuf descriptors and the CRDs), so that the same
+// rules can be walked elsewhere: the database does so in SQL. The rules, which both must keep to the letter:
+//
+// A spec is a JSON tree. The walk starts at the path "spec" with the kind's root type and visits each value once. A value
+// has at most one violation; the first check that fails ends the checks of that value and, if the value has the wrong
+// JSON type, of all below it. Violations come in the order of the walk.
+//
+// An object of a message type:
+//
+//  1. It must be an object: `expected an object, got a list`.
+//  2. Its fields are visited in the order of the table. A field is looked up by its JSON name, then by its aliases
+//     (the snake_case name). A member whose value is null is absent, as in protobuf's JSON. If a field is there under
+//     two names, the object has the violation `only one of jwksUri, jwks_uri may be set` and the first counts.
+//     A required field that is absent: `required field is missing`, at the path of the field.
+//  3. Of each oneof at most one field may be there: `only one of a, b may be set`, which names those that are, in the
+//     order of the oneof, at the path of the object.
+//  4. Members that are no field, in the order of their names: `unknown field "wieght"`, at the path of the member, with
+//     the hint `did you mean "weight"?` if a name is near (see package nearest: Levenshtein distance, letter case aside,
+//     at most 1 for names under 4 characters, else at most max(2, length/3); the first of equals in table order), else
+//     `known fields: a, b, c` in table order, or `it has no fields`.
+//
+// A field that is there is a list (Repeated), a map (Map) or a single value:
+//
+//   - A list must be a list. Too few or too many items: `must have at least 1 item, has 0`. Each item is then checked as
+//     a single value at `path[0]`; null is a wrong type there.
+//   - A map must be an object. Its size is checked in the same words. Each value is checked as a single value, in the order of
+//     the keys; null is a wrong type. Keys of an integer type (KeyType) must be integers: `key "x" is not an integer`,
+//     at the path of the value, which is then not checked.
+//
+// A single value, by Type:
+//
+//   - message: as above. struct: any object, nothing below it is checked.
+//   - bool: true or false.
+//   - string: a string; then MinLength and MaxLength in characters (`must not be empty` for an empty one, otherwise
+//     `must have at least 2 characters, has 1`), then Pattern (searched, not anchored): `does not match the pattern p, got "x"`.
+//   - int32, int64, uint32, uint64: a whole number; 1.0 and 1e2 are whole; or a string of the form ^-?[0-9]+$.
+//     A fraction: `expected an integer, got a number`. Then Min and Max: `must be between 0 and 100, got 150`,
+//     `must be at least 1, got 0`, `must be at most 5, got 9`; "got" repeats the number as written.
+//   - double: a number or a string of the form ^-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$; then Min and Max.
+//   - duration: a whole number (seconds), or a string: ^[-+]?[0-9]+$ (seconds), or
+//     ^[-+]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$; otherwise `"x" is not a duration`. More than 292 years are none.
+//   - enum: a string that is one of Enum, or a whole number that is one of Numbers: `unknown value "FOO"`, with the hint
+//     `did you mean "X"?` if one is near, else `one of A, B, C`.
+//   - bytes: a string of base64, standard or URL alphabet, padding optional: `"x" is not base64`.
+//
+// A wrong JSON type is `expected X, got Y`. X is one of an object, a list, a string, a number, an integer, a boolean, a
+// duration such as "5s"; Y is one of an object, a list, a string, a number, a boolean, null.
+//
+// In a path a name that matches ^[A-Za-z_][A-Za-z0-9_-]*$ follows a dot, any other is written ["name"], and an index [0].
+package schema
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"sync"
+)
+
+//go:generate go run github.com/pgmesh/pgmesh/kinds/internal/schemagen -o schema.json
+
+// Type is a message: an object with known fields.
+type Type struct {
+	Name   string     `json:"-"`
+	Fields []Field    `json:"fields"`
+	Oneofs [][]string `json:"oneofs,omitempty"` // sets of names of fields that exclude each other
+}
+
+// Field is a member of an object, with what its value must be. For a list or a map, Type and everything from Enum to
+// Pattern is about each item.
+type Field struct {
+	Name     string   `json:"name"`              // in JSON: "retryOn"
+	Aliases  []string `json:"aliases,omitempty"` // other names that are accepted: "retry_on"
+	Type     string   `json:"type"`              // one of the constants below
+	TypeRef  string   `json:"ref,omitempty"`     // the message's or the protobuf enum's name
+	Repeated bool     `json:"repeated,omitempty"`
+	Map      bool     `json:"map,omitempty"`
+	KeyType  string   `json:"keyType,omitempty"` // of a map, if not string
+	Required bool     `json:"required,omitempty"`
+
+	MinItems *int `json:"minItems,omitempty"`
+	MaxItems *int `json:"maxItems,omitempty"`
+
+	Enum      []string `json:"enum,omitempty"`
+	Numbers   []int    `json:"numbers,omitempty"` // of a protobuf enum, beside Enum
+	Min       *float64 `json:"min,omitempty"`
+	Max       *float64 `json:"max,omitempty"`
+	MinLength *int     `json:"minLength,omitempty"`
+	MaxLength *int     `json:"maxLength,omitempty"`
+	Pattern   string   `json:"pattern,omitempty"`
+}
+
+// What a Field's Type can be.
+const (
+	Message  = "message"
+	Struct   = "struct"
+	Bool     = "bool"
+	String   = "string"
+	Int32    = "int32"
+	Int64    = "int64"
+	Uint32   = "uint32"
+	Uint64   = "uint64"
+	Double   = "double"
+	Duration = "duration"
+	Enum     = "enum"
+	Bytes    = "bytes"
+)
+
+// Table is the content of schema.json.
+type Table struct {
+	Roots map[string]string `json:"roots"` // "group/Kind" to the name of the spec's type
+	Types map[string]*Type  `json:"types"`
+}
+
+// JSON is the table as generated, for those who walk it in another language.
+//
+//go:embed schema.json
+var JSON []byte
+
+var table = sync.OnceValue(func() *Table {
+	t := &Table{}
+	if err := json.Unmarshal(JSON, t); err != nil {
+		panic(fmt.Sprintf("the embedded schema.json is broken, generate it anew: %v", err))
+	}
+	for name, typ := range t.Types {
+		typ.Name = name
+	}
+	return t
+})
+
+// Types returns every type by its name. The map is shared and must not be changed.
+func Types() map[string]*Type { return table().Types }
+
+// Root returns the type of a kind's spec.
+func Root(group, kind string) (*Type, bool) {
+	t, ok := table().Types[table().Roots[group+"/"+kind]]
+	return t, ok
+}
