@@ -1,0 +1,68 @@
+package pgtest
+
+import (
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/embedded"
+)
+
+// OwnServer is a server for one test, which may stop, kill and start it again. It keeps its URL and its data.
+type OwnServer struct {
+	t       testing.TB
+	dir     string
+	running *embedded.Server
+	URL     string
+}
+
+// Server starts a server of the test's own, with its first database migrated.
+func Server(t testing.TB) *OwnServer {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "pgmesh-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &OwnServer{t: t, dir: dir}
+	t.Cleanup(func() {
+		s.Stop()
+		os.RemoveAll(dir)
+	})
+	s.start(0)
+	if err := store.Migrate(t.Context(), s.URL); err != nil {
+		t.Fatalf("migrating the database of the test's own server: %v", err)
+	}
+	return s
+}
+
+func (s *OwnServer) start(port int) {
+	s.t.Helper()
+	running, err := embedded.Start(s.t.Context(), embedded.Options{DataDir: s.dir, Port: port, Fast: true})
+	if err != nil {
+		s.t.Fatalf("starting the test's own server: %v", err)
+	}
+	s.running, s.URL = running, running.URL()
+}
+
+// Start starts the server again, on the port it had.
+func (s *OwnServer) Start() {
+	s.t.Helper()
+	s.start(s.running.Port())
+}
+
+// Stop ends the server in good order.
+func (s *OwnServer) Stop() {
+	if s.running != nil {
+		s.running.Stop()
+	}
+}
+
+// Kill ends the server as a crash does, and returns when it is gone.
+func (s *OwnServer) Kill() {
+	s.t.Helper()
+	if err := syscall.Kill(s.running.PID(), syscall.SIGKILL); err != nil {
+		s.t.Fatalf("killing the test's own server: %v", err)
+	}
+	<-s.running.Done()
+}

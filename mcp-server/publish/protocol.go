@@ -1,0 +1,56 @@
+package publish
+
+import (
+	"context"
+	"log/slog"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
+	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/kinds"
+	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
+)
+
+// unknown is the one name under which all types that nobody registered are counted.
+const unknown = "unknown"
+
+// Canonical maps every alias of a kind to the type URL that snapshots use. Other types have nothing in them, and are answered so.
+func Canonical(typeURL string) string {
+	if k, ok := kinds.ByTypeURL(typeURL); ok {
+		return k.TypeURL()
+	}
+	return typeURL
+}
+
+// Label names a type in metrics.
+func Label(typeURL string) string {
+	if k, ok := kinds.ByTypeURL(typeURL); ok {
+		return k.TypeURL()
+	}
+	if typeURL == mcpv1.BatchTypeURL {
+		return typeURL
+	}
+	return unknown
+}
+
+// NewServer serves the publisher's snapshots as MCP over xDS.
+func NewServer(p *Publisher, observer ads.Observer, log *slog.Logger) *ads.Server {
+	return ads.NewServer(ads.Config{
+		Open:       func(context.Context, *corev3.Node) (*ads.Subscriber, error) { return p.Subscribe(), nil },
+		Canonical:  Canonical,
+		Plan:       batches,
+		Identifier: mcpv1.Identifier + "/mcp-server",
+		Observer:   observer,
+		Log:        log,
+	})
+}
+
+// batches is followed by clients that ask for the ends of batches: everything that a revision changed, in any order, and then
+// its end. The next batch begins when the client has applied this one. Other clients get each type as soon as they can take it.
+var batches = ads.Plan{
+	When: mcpv1.BatchTypeURL,
+	Stages: []ads.Stage{
+		{Part: ads.Whole, Overlap: true},
+		{Types: []string{mcpv1.BatchTypeURL}, Part: ads.Whole},
+	},
+}
