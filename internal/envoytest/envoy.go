@@ -50,7 +50,7 @@ func Launch(t testing.TB, bootstrap *bootstrapv3.Bootstrap) *Envoy {
 		"--concurrency", "1",
 		"--disable-hot-restart", // no shared memory, so that any number of Envoys run side by side
 		"--log-level", "warning",
-		"--component-log-level", "main:info",
+		"--component-log-level", "main:info,config:info", // the two events that log.go waits for
 	)
 	e := &Envoy{log: newLog()}
 	cmd.Stderr = e.log
@@ -111,7 +111,7 @@ func (e *Envoy) stop(t testing.TB) {
 		e.process.Kill()
 	}
 	if t.Failed() {
-		t.Logf("Envoy's log:\n%s", e.log)
+		t.Logf("Envoy's log, without its preamble:\n%s", e.log.brief())
 	}
 }
 

@@ -2,10 +2,11 @@ package envoytest
 
 import (
 	"bytes"
+	"strings"
 	"sync"
 )
 
-// What Envoy logs (component main, level info) at the two points of its start that a test waits for.
+// What Envoy logs (components main and config, level info) at the two points of its start that a test waits for.
 var (
 	mainLoopRuns   = []byte("starting main dispatch loop")
 	workersStarted = []byte("starting workers")
@@ -46,4 +47,15 @@ func (l *log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.written.String()
+}
+
+// brief leaves out what Envoy says about itself at its start: a hundred lines on the extensions it was built with.
+func (l *log) brief() string {
+	var kept strings.Builder
+	for line := range strings.Lines(l.String()) {
+		if !strings.Contains(line, "[info][main]") {
+			kept.WriteString(line)
+		}
+	}
+	return kept.String()
 }
