@@ -69,12 +69,12 @@ func ByAPIVersion(apiVersion, kind string) (*Kind, error) {
 	if k, ok := byTypeURL()[apiVersion+"/"+kind]; ok {
 		return k, nil
 	}
-	reason, hint := explainUnknown(apiVersion, kind)
+	reason, hint, _ := explainUnknown(apiVersion, kind)
 	return nil, fmt.Errorf("%s (%s)", reason, hint)
 }
 
-// explainUnknown says why apiVersion and kind name nothing together, and what would.
-func explainUnknown(apiVersion, kind string) (reason, hint string) {
+// explainUnknown says why apiVersion and kind name nothing together, what would, and whether there is a kind of this name.
+func explainUnknown(apiVersion, kind string) (reason, hint string, known bool) {
 	var same []string
 	group, version, _ := strings.Cut(apiVersion, "/")
 	for _, k := range registry {
@@ -82,14 +82,14 @@ func explainUnknown(apiVersion, kind string) (reason, hint string) {
 			continue
 		}
 		if k.Group == group {
-			return fmt.Sprintf("unknown version %q of %s", version, k.fullWord()), "one of " + strings.Join(k.Versions, ", ")
+			return fmt.Sprintf("unknown version %q of %s", version, k.fullWord()), "one of " + strings.Join(k.Versions, ", "), true
 		}
 		same = append(same, k.APIVersion())
 	}
 	if len(same) > 0 {
-		return fmt.Sprintf("unknown apiVersion %q of %s", apiVersion, kind), "write " + strings.Join(same, " or ")
+		return fmt.Sprintf("unknown apiVersion %q of %s", apiVersion, kind), "write " + strings.Join(same, " or "), true
 	}
-	return fmt.Sprintf("unknown kind %q", kind), nearest.Hint(kind, kindNames(), "known kinds: ")
+	return fmt.Sprintf("unknown kind %q", kind), nearest.Hint(kind, kindNames(), "known kinds: "), false
 }
 
 // words lists what people type for a kind, in lower case.

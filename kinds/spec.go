@@ -46,15 +46,15 @@ func (k *Kind) Decode(spec []byte) (proto.Message, error) {
 	if len(violations) > 0 {
 		return nil, Errors(violations)
 	}
-	return k.decodeNormal(normal)
-}
-
-// decodeNormal turns a spec in normal form into the kind's message.
-func (k *Kind) decodeNormal(normal any) (proto.Message, error) {
-	spec, err := writeTree(normal)
+	spec, err = compacted(normal)
 	if err != nil {
 		return nil, fmt.Errorf("encode the spec of a %s: %w", k, err)
 	}
+	return k.decodeNormal(spec)
+}
+
+// decodeNormal turns a spec in normal form into the kind's message.
+func (k *Kind) decodeNormal(spec []byte) (proto.Message, error) {
 	message := k.NewSpec()
 	if err := protojson.Unmarshal(spec, message); err != nil {
 		return nil, fmt.Errorf("decode the spec of a %s: %w", k, err)

@@ -24,7 +24,7 @@ func normalise(kind *Kind, spec any) (any, []Violation) {
 	if spec == nil {
 		spec = map[string]any{}
 	}
-	normal, problems := schema.Check(root, spec)
+	normal, problems := schema.Check(root, "spec", spec)
 	violations := make([]Violation, len(problems))
 	for i, p := range problems {
 		violations[i] = Violation{Kind: kind.Name, Path: p.Path, Reason: p.Reason, Hint: p.Hint}
@@ -40,15 +40,4 @@ func readTree(data []byte) (tree any, err error) {
 		return nil, err
 	}
 	return tree, nil
-}
-
-// writeTree encodes a tree with its keys sorted.
-func writeTree(tree any) ([]byte, error) {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(tree); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSpace(b.Bytes()), nil
 }

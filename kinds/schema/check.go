@@ -12,13 +12,13 @@ import (
 // Problem is one violation.
 type Problem struct{ Path, Reason, Hint string }
 
-// Check walks a spec, a JSON tree whose numbers are json.Number, and returns what is wrong with it. It also returns the spec in its
+// Check walks a JSON tree whose numbers are json.Number, which stands at the path given, and returns what is wrong with it. It also returns the tree in its
 // normal form, which means the same and is written the one way: JSON names instead of aliases, enums by name, numbers
 // without quotes, durations in seconds ("90s", "0.100s"), absent instead of null. Explicit zero values stay. The normal
 // form is of use only if there are no problems. The tree given is not changed.
-func Check(root *Type, spec any) (normal any, problems []Problem) {
+func Check(root *Type, path string, tree any) (normal any, problems []Problem) {
 	w := &walk{}
-	normal = w.object(root, "spec", spec)
+	normal = w.object(root, path, tree)
 	return normal, w.problems
 }
 

@@ -1,0 +1,165 @@
+package kinds
+
+import (
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/pgmesh/pgmesh/kinds/schema"
+)
+
+// draft is one resource while it is read.
+type draft struct {
+	node                      *yaml.Node
+	defaultNamespace          string
+	kindName, namespace, name string
+	violations                []Violation
+}
+
+func (d *draft) add(path, reason, hint string) {
+	d.violations = append(d.violations, Violation{Path: path, Reason: reason, Hint: hint})
+}
+
+// check checks a part of the document against a type and says whether it is as it should be.
+func (d *draft) check(t *schema.Type, path string, tree any) bool {
+	_, problems := schema.Check(t, path, tree)
+	for _, p := range problems {
+		d.add(p.Path, p.Reason, p.Hint)
+	}
+	return len(problems) == 0
+}
+
+// envelope is the type of a whole document, status aside.
+var envelope = &schema.Type{Fields: []schema.Field{
+	{Name: "apiVersion", Type: schema.String, Required: true},
+	{Name: "kind", Type: schema.String, Required: true},
+	{Name: "metadata", Type: schema.Struct},
+	{Name: "spec", Type: schema.Struct},
+}}
+
+// read reads the document, nil if anything is wrong with it.
+func (d *draft) read() *Document {
+	tree, violations := treeOf(d.node)
+	d.violations = violations
+	parts, isObject := tree.(map[string]any)
+	if isObject {
+		delete(parts, "status") // is for reading, and belongs to those who act on the resource
+	}
+	d.check(envelope, "", tree)
+	if !isObject {
+		return nil
+	}
+	kind := d.readKind(parts)
+	r := d.readMetadata(kind, parts["metadata"])
+	spec := d.readSpec(r, parts["spec"])
+	if len(d.violations) > 0 {
+		return nil
+	}
+	return &Document{Resource: r, Spec: spec}
+}
+
+// readKind finds the kind, nil if there is none.
+func (d *draft) readKind(parts map[string]any) *Kind {
+	apiVersion, _ := parts["apiVersion"].(string)
+	d.kindName, _ = parts["kind"].(string)
+	if d.kindName == "" || apiVersion == "" {
+		return nil // has been told
+	}
+	kind, err := ByAPIVersion(apiVersion, d.kindName)
+	if err == nil {
+		return kind
+	}
+	path := "kind"
+	reason, hint, known := explainUnknown(apiVersion, d.kindName)
+	if known {
+		path = "apiVersion"
+	}
+	d.add(path, reason, hint)
+	return nil
+}
+
+// readSpec puts the spec into the resource and returns its normal form.
+func (d *draft) readSpec(r *Resource, tree any) []byte {
+	if _, isObject := tree.(map[string]any); r.Kind == nil || tree != nil && !isObject {
+		return nil // has been told
+	}
+	normal, violations := normalise(r.Kind, tree)
+	d.violations = append(d.violations, violations...)
+	if len(violations) > 0 {
+		return nil
+	}
+	spec, err := compacted(normal)
+	if err == nil {
+		r.Spec, err = r.Kind.decodeNormal(spec)
+	}
+	if err != nil {
+		d.add("spec", err.Error(), "")
+	}
+	return spec
+}
+
+// metadata is the type of what is kept of the metadata.
+var metadata = &schema.Type{Fields: []schema.Field{
+	{Name: "name", Type: schema.String, Required: true},
+	{Name: "namespace", Type: schema.String},
+	{Name: "labels", Type: schema.String, Map: true},
+	{Name: "annotations", Type: schema.String, Map: true},
+	{Name: "creationTimestamp", Type: schema.String},
+}}
+
+// ignoredMetadata is what Kubernetes writes beside that, and means nothing here.
+var ignoredMetadata = []string{
+	"clusterName", "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers", "generateName", "generation",
+	"managedFields", "ownerReferences", "resourceVersion", "selfLink", "uid",
+}
+
+func (d *draft) readMetadata(kind *Kind, tree any) *Resource {
+	r := &Resource{Kind: kind}
+	parts, isObject := tree.(map[string]any)
+	if tree != nil && !isObject {
+		return r // has been told
+	}
+	if parts == nil {
+		parts = map[string]any{}
+	}
+	for _, name := range ignoredMetadata {
+		delete(parts, name)
+	}
+	sound := d.check(metadata, "metadata", parts)
+	r.Name, _ = parts["name"].(string)
+	r.Namespace, _ = parts["namespace"].(string)
+	if r.Namespace == "" && (kind == nil || kind.Namespaced) {
+		r.Namespace = d.defaultNamespace
+	}
+	d.namespace, d.name = r.Namespace, r.Name
+	r.Labels, r.Annotations = stringMap(parts["labels"]), stringMap(parts["annotations"])
+	r.CreateTime = d.readTime(parts["creationTimestamp"])
+	if sound && kind != nil {
+		d.violations = append(d.violations, CheckMetadata(r)...)
+	}
+	return r
+}
+
+func (d *draft) readTime(v any) time.Time {
+	text, _ := v.(string)
+	if text == "" {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		d.add("metadata.creationTimestamp", `"`+text+`" is not a time`, `write it as "2006-01-02T15:04:05Z"`)
+	}
+	return t
+}
+
+func stringMap(v any) map[string]string {
+	members, _ := v.(map[string]any)
+	if len(members) == 0 {
+		return nil
+	}
+	m := make(map[string]string, len(members))
+	for key, value := range members {
+		m[key], _ = value.(string)
+	}
+	return m
+}

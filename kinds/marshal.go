@@ -1,0 +1,160 @@
+package kinds
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+)
+
+// MarshalYAML writes the resources as people write them, a document each. The result parses back to the same resources.
+func MarshalYAML(resources ...*Resource) ([]byte, error) {
+	if len(resources) == 0 {
+		return nil, nil // the encoder cannot write no document
+	}
+	var b bytes.Buffer
+	encoder := yaml.NewEncoder(&b)
+	encoder.SetIndent(2)
+	encoder.CompactSeqIndent()
+	for _, r := range resources {
+		document, err := r.document()
+		if err != nil {
+			return nil, err
+		}
+		node, err := yamlNode(document)
+		if err != nil {
+			return nil, fmt.Errorf("write %s as YAML: %w", r.Key(), err)
+		}
+		if err := encoder.Encode(node); err != nil {
+			return nil, fmt.Errorf("write %s as YAML: %w", r.Key(), err)
+		}
+	}
+	if err := encoder.Close(); err != nil {
+		return nil, fmt.Errorf("write YAML: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// MarshalJSON writes one resource as an object, and any other number as a List, as kubectl does.
+func MarshalJSON(resources ...*Resource) ([]byte, error) {
+	documents := make([]document, len(resources))
+	for i, r := range resources {
+		var err error
+		if documents[i], err = r.document(); err != nil {
+			return nil, err
+		}
+	}
+	if len(documents) == 1 {
+		return indented(documents[0])
+	}
+	return indented(struct {
+		APIVersion string     `json:"apiVersion"`
+		Kind       string     `json:"kind"`
+		Items      []document `json:"items"`
+	}{"v1", "List", documents})
+}
+
+// SpecJSON returns the spec as compact JSON. Its bytes are a function of the spec.
+func (r *Resource) SpecJSON() (json.RawMessage, error) {
+	spaced, err := protojson.Marshal(r.Spec)
+	if err != nil {
+		return nil, fmt.Errorf("write the spec of %s as JSON: %w", r.Key(), err)
+	}
+	var spec bytes.Buffer // protojson puts in spaces at random
+	if err := json.Compact(&spec, spaced); err != nil {
+		return nil, fmt.Errorf("write the spec of %s as JSON: %w", r.Key(), err)
+	}
+	return spec.Bytes(), nil
+}
+
+// document has the parts of a resource in the order in which people write them.
+type document struct {
+	APIVersion string           `json:"apiVersion"`
+	Kind       string           `json:"kind"`
+	Metadata   documentMetadata `json:"metadata"`
+	Spec       json.RawMessage  `json:"spec"`
+}
+
+type documentMetadata struct {
+	Name              string            `json:"name"`
+	Namespace         string            `json:"namespace,omitempty"`
+	Labels            map[string]string `json:"labels,omitempty"`
+	Annotations       map[string]string `json:"annotations,omitempty"`
+	CreationTimestamp string            `json:"creationTimestamp,omitempty"`
+}
+
+func (r *Resource) document() (document, error) {
+	spec, err := r.SpecJSON()
+	if err != nil {
+		return document{}, err
+	}
+	d := document{r.Kind.APIVersion(), r.Kind.Name, documentMetadata{
+		Name: r.Name, Namespace: r.Namespace, Labels: r.Labels, Annotations: r.Annotations,
+	}, spec}
+	if !r.CreateTime.IsZero() {
+		d.Metadata.CreationTimestamp = r.CreateTime.UTC().Format(time.RFC3339Nano)
+	}
+	return d, nil
+}
+
+// compacted is JSON without spaces, and with the keys of maps sorted.
+func compacted(v any) ([]byte, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSpace(b.Bytes()), nil
+}
+
+func indented(v any) ([]byte, error) {
+	compact, err := compacted(v)
+	if err != nil {
+		return nil, fmt.Errorf("write JSON: %w", err)
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, compact, "", "  "); err != nil {
+		return nil, fmt.Errorf("write JSON: %w", err)
+	}
+	b.WriteByte('\n')
+	return b.Bytes(), nil
+}
+
+// yamlNode makes a node that is written in block style, its keys in the order of the JSON.
+func yamlNode(d document) (*yaml.Node, error) {
+	data, err := compacted(d)
+	if err != nil {
+		return nil, err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	node, err := (&jsonReader{data: data, line: 1, decoder: decoder}).value(0)
+	if err != nil {
+		return nil, err
+	}
+	style(node)
+	return node, nil
+}
+
+// ambiguous is what older readers of YAML, kubectl's among them, take for a boolean or a number in base 60 although it
+// is meant as a string.
+var ambiguous = regexp.MustCompile(`^(?i:y|n|yes|no|on|off|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?)$`)
+
+func style(node *yaml.Node) {
+	switch {
+	case node.Kind == yaml.ScalarNode && node.Tag == "!!float":
+		node.Tag = "" // as it is written, without a tag
+	case node.Kind == yaml.ScalarNode && node.Tag == "!!str" && ambiguous.MatchString(node.Value):
+		node.Style = yaml.DoubleQuotedStyle
+	case node.Kind != yaml.ScalarNode && len(node.Content) == 0:
+		node.Style = yaml.FlowStyle // {} and []
+	}
+	for _, child := range node.Content {
+		style(child)
+	}
+}

@@ -1,0 +1,133 @@
+package kinds
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// syntaxError says where the text stops being YAML.
+type syntaxError struct {
+	line   int
+	reason string
+}
+
+// readNodes reads every document of a text, up to where its syntax breaks.
+func readNodes(data []byte) ([]*yaml.Node, *syntaxError) {
+	if nodes, ok := readJSON(data); ok {
+		return nodes, nil
+	}
+	var nodes []*yaml.Node
+	documents := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		node := &yaml.Node{}
+		err := documents.Decode(node)
+		if errors.Is(err, io.EOF) {
+			return nodes, nil
+		}
+		if err != nil {
+			return nodes, explainSyntax(err)
+		}
+		nodes = append(nodes, node)
+	}
+}
+
+var yamlError = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+
+func explainSyntax(err error) *syntaxError {
+	text := err.Error()
+	found := yamlError.FindStringSubmatch(text)
+	if found == nil {
+		return &syntaxError{reason: text}
+	}
+	line, _ := strconv.Atoi(found[1])
+	return &syntaxError{line, strings.TrimPrefix(text, found[0])}
+}
+
+// readJSON reads a text that is JSON values and nothing else. YAML includes nearly all of JSON, but not tabs between the
+// tokens and not the escapes of characters beyond 16 bits.
+func readJSON(data []byte) ([]*yaml.Node, bool) {
+	if trimmed := bytes.TrimLeft(data, " \t\r\n"); !bytes.HasPrefix(trimmed, []byte("{")) {
+		return nil, false
+	}
+	r := &jsonReader{data: data, line: 1, decoder: json.NewDecoder(bytes.NewReader(data))}
+	r.decoder.UseNumber()
+	var nodes []*yaml.Node
+	for {
+		node, err := r.value(0)
+		if errors.Is(err, io.EOF) {
+			return nodes, true
+		}
+		if err != nil {
+			return nil, false
+		}
+		nodes = append(nodes, node)
+	}
+}
+
+// jsonReader makes YAML nodes of JSON, so that both are read alike and both know their lines.
+type jsonReader struct {
+	data    []byte
+	decoder *json.Decoder
+	line    int // of offset
+	offset  int
+}
+
+const maxJSONDepth = 1000
+
+var errTooDeep = errors.New("nested too deeply")
+
+func (r *jsonReader) value(depth int) (*yaml.Node, error) {
+	token, err := r.decoder.Token()
+	if err != nil {
+		return nil, err
+	}
+	node := &yaml.Node{Kind: yaml.ScalarNode, Line: r.here()}
+	switch token := token.(type) {
+	case json.Delim:
+		node.Kind, node.Tag = yaml.SequenceNode, "!!seq"
+		if token == '{' {
+			node.Kind, node.Tag = yaml.MappingNode, "!!map"
+		}
+		return node, r.content(node, depth+1)
+	case string:
+		node.Tag, node.Value = "!!str", token
+	case json.Number:
+		node.Tag, node.Value = "!!float", token.String()
+	case bool:
+		node.Tag, node.Value = "!!bool", strconv.FormatBool(token)
+	default:
+		node.Tag, node.Value = "!!null", "null"
+	}
+	return node, nil
+}
+
+// content reads the keys and values of an object or the items of a list, and the bracket that ends them.
+func (r *jsonReader) content(node *yaml.Node, depth int) error {
+	if depth > maxJSONDepth {
+		return errTooDeep
+	}
+	for r.decoder.More() {
+		child, err := r.value(depth)
+		if err != nil {
+			return err
+		}
+		node.Content = append(node.Content, child)
+	}
+	_, err := r.decoder.Token()
+	return err
+}
+
+// here is the line of the token that was just read.
+func (r *jsonReader) here() int {
+	end := int(r.decoder.InputOffset())
+	r.line += bytes.Count(r.data[r.offset:end], []byte("\n"))
+	r.offset = end
+	return r.line
+}

@@ -1,0 +1,137 @@
+package kinds
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Document is one resource as it stands in a file.
+type Document struct {
+	Resource *Resource
+
+	// Spec is the spec in its normal form, as it is stored: JSON names, durations in seconds, keys sorted. Unlike the
+	// message in Resource it keeps zero values that were written out, such as "weight": 0.
+	Spec json.RawMessage
+
+	File        string
+	Index, Line int // counted from 1; the items of a List have the index of the List
+}
+
+// Parser reads documents.
+type Parser struct {
+	DefaultNamespace string // of a resource that names none, if its kind has namespaces
+}
+
+// Parse reads documents with the default namespace "default". See Parser.Parse.
+func Parse(file string, data []byte) ([]*Document, error) {
+	return Parser{DefaultNamespace: "default"}.Parse(file, data)
+}
+
+// maxViolations bounds what is told at once: who has more than this in one file has one mistake, many times.
+const maxViolations = 100
+
+// Parse reads YAML or JSON, one document or several, resources or Lists of them. It returns all that is wrong with any
+// of them as one Errors, and then no documents. The file is only named in those.
+func (p Parser) Parse(file string, data []byte) ([]*Document, error) {
+	f := &parsing{Parser: p, file: file, seen: map[Key]*Document{}}
+	nodes, broken := readNodes(data)
+	for i, node := range nodes {
+		f.document(i+1, node)
+	}
+	if broken != nil {
+		f.add(Violation{File: file, Document: len(nodes) + 1, Line: broken.line, Reason: "not valid YAML: " + broken.reason})
+	}
+	if f.dropped > 0 {
+		f.violations = append(f.violations, Violation{File: file, Reason: fmt.Sprintf("%d more violations are not shown", f.dropped)})
+	}
+	if len(f.violations) > 0 {
+		return nil, f.violations
+	}
+	return f.documents, nil
+}
+
+// parsing is the state of reading one file.
+type parsing struct {
+	Parser
+	file       string
+	documents  []*Document
+	seen       map[Key]*Document
+	violations Errors
+	dropped    int
+}
+
+func (f *parsing) add(v Violation) {
+	if len(f.violations) == maxViolations {
+		f.dropped++
+		return
+	}
+	f.violations = append(f.violations, v)
+}
+
+func (f *parsing) document(index int, node *yaml.Node) {
+	node = resolve(node)
+	if isNull(node) {
+		return // nothing but comments
+	}
+	items, isList := listItems(node)
+	if !isList {
+		f.resource(index, node)
+		return
+	}
+	for _, item := range items {
+		f.resource(index, resolve(item))
+	}
+}
+
+// listItems returns the items of a List, as "kubectl get -o yaml" writes it.
+func listItems(node *yaml.Node) ([]*yaml.Node, bool) {
+	kind, items := member(node, "kind"), member(node, "items")
+	if kind == nil || items == nil || kind.Value != "List" || items.Kind != yaml.SequenceNode {
+		return nil, false
+	}
+	return items.Content, true
+}
+
+func (f *parsing) resource(index int, node *yaml.Node) {
+	d := &draft{node: node, defaultNamespace: f.DefaultNamespace}
+	document := d.read()
+	if document != nil {
+		document.File, document.Index, document.Line = f.file, index, node.Line
+		f.keep(d, document)
+	}
+	for _, v := range d.finished() {
+		v.File, v.Document = f.file, index
+		f.add(v)
+	}
+}
+
+// keep adds the document unless the file already has one of the same name.
+func (f *parsing) keep(d *draft, document *Document) {
+	key := document.Resource.Key()
+	if first, dup := f.seen[key]; dup {
+		d.add("metadata.name", fmt.Sprintf("duplicate of document %d, line %d", first.Index, first.Line), "")
+		return
+	}
+	f.seen[key] = document
+	f.documents = append(f.documents, document)
+}
+
+// finished returns the violations in the order of their lines, with the name of the resource as far as it is known.
+func (d *draft) finished() []Violation {
+	if len(d.violations) == 0 {
+		return nil
+	}
+	lines := linesOf(d.node)
+	for i := range d.violations {
+		v := &d.violations[i]
+		v.Kind, v.Namespace, v.Name = d.kindName, d.namespace, d.name
+		if v.Line == 0 {
+			v.Line = lines.nearest(v.Path)
+		}
+	}
+	slices.SortStableFunc(d.violations, func(a, b Violation) int { return a.Line - b.Line })
+	return d.violations
+}
