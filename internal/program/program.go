@@ -1,0 +1,72 @@
+// Package program is what all programs here have in common: flags that are also PGMESH_ variables, logs, signals, exit codes.
+package program
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// New returns the root command of a program.
+func New(name, short string) *cobra.Command {
+	root := &cobra.Command{
+		Use: name, Short: short, SilenceUsage: true, SilenceErrors: true,
+		Long: short + ".\n\nEach flag can also be given as a variable: --some-flag as PGMESH_SOME_FLAG. A flag wins over a variable.",
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return fromEnvironment(cmd.Flags())
+		},
+	}
+	root.PersistentFlags().String("log-level", "info", "how much to log: debug, info, warn or error")
+	root.PersistentFlags().String("log-format", "text", "how to log: text or json")
+	return root
+}
+
+// fromEnvironment sets the flags that were not given from their PGMESH_ variables.
+func fromEnvironment(flags *pflag.FlagSet) (err error) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		name := "PGMESH_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		value, set := os.LookupEnv(name)
+		if !set || f.Changed || err != nil {
+			return
+		}
+		if e := flags.Set(f.Name, value); e != nil {
+			err = fmt.Errorf("%s=%q: %w", name, value, e)
+		}
+	})
+	return err
+}
+
+// Log returns the logger that the flags ask for. It writes to standard error.
+func Log(cmd *cobra.Command) *slog.Logger {
+	level := slog.LevelInfo
+	if name, _ := cmd.Flags().GetString("log-level"); name != "" {
+		if err := level.UnmarshalText([]byte(name)); err != nil {
+			fmt.Fprintf(os.Stderr, "--log-level %s: choose debug, info, warn or error; logging at info\n", name)
+		}
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	if format, _ := cmd.Flags().GetString("log-format"); format == "json" {
+		return slog.New(slog.NewJSONHandler(os.Stderr, opts))
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, opts))
+}
+
+// Main runs a program until it is done or told to stop by SIGINT or SIGTERM, prints the error if there is one, and returns the exit
+// code. A second signal ends the program at once.
+func Main(root *cobra.Command) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	if err := root.ExecuteContext(ctx); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", root.Name(), err)
+		return 1
+	}
+	return 0
+}

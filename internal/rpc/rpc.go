@@ -1,0 +1,49 @@
+// Package rpc sets gRPC servers up as every program here needs them: for streams that stay open for days.
+package rpc
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+)
+
+const (
+	// Istiod pings after 30 s of silence, and gRPC's own minimum of five minutes would cut it off for that.
+	clientsMayPingEvery = 10 * time.Second
+	// pingAfter finds machines that vanished without a word.
+	pingAfter   = 30 * time.Second
+	pingTimeout = 10 * time.Second
+	// stopWithin bounds a graceful stop. Streams have been told to end by then; what remains are calls that hang.
+	stopWithin = 5 * time.Second
+)
+
+// NewServer returns a server without services.
+func NewServer(opts ...grpc.ServerOption) *grpc.Server {
+	return grpc.NewServer(append([]grpc.ServerOption{
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: clientsMayPingEvery, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
+		grpc.MaxRecvMsgSize(64 << 20), // an apply of a whole mesh, and the versions that a reconnecting client names
+	}, opts...)...)
+}
+
+// Serve answers until the context ends, then calls drain, which ends streams that would stay for ever, and lets calls finish.
+func Serve(ctx context.Context, s *grpc.Server, l net.Listener, drain func()) error {
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		drain()
+		hang := time.AfterFunc(stopWithin, s.Stop)
+		defer hang.Stop()
+		s.GracefulStop()
+	})
+	err := s.Serve(l)
+	if stop() { // the server failed by itself: nothing to drain
+		s.Stop()
+		return err
+	}
+	<-stopped
+	return err
+}
