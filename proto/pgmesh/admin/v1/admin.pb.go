@@ -85,7 +85,10 @@ type ApplyRequest struct {
 	// Why: kept with the revision.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// Check everything, store nothing.
-	DryRun        bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	DryRun bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// Who: kept with the revision. It is what the caller says of itself and proves nothing; a caller who says nothing is
+	// recorded by the address that the request came from.
+	Author        string `protobuf:"bytes,4,opt,name=author,proto3" json:"author,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -139,6 +142,13 @@ func (x *ApplyRequest) GetDryRun() bool {
 		return x.DryRun
 	}
 	return false
+}
+
+func (x *ApplyRequest) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
 }
 
 // Document is one resource as JSON or YAML, and where it was written, which errors repeat.
@@ -266,10 +276,14 @@ func (x *ApplyResponse) GetOutcomes() []*Outcome {
 }
 
 type DeleteRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Resources     []*ResourceRef         `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`
-	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	DryRun        bool                   `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Resources []*ResourceRef         `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`
+	Message   string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	DryRun    bool                   `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// As in ApplyRequest.
+	Author string `protobuf:"bytes,4,opt,name=author,proto3" json:"author,omitempty"`
+	// Remove those that exist, and say nothing of the others: they have no outcome.
+	AllowMissing  bool `protobuf:"varint,5,opt,name=allow_missing,json=allowMissing,proto3" json:"allow_missing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -321,6 +335,20 @@ func (x *DeleteRequest) GetMessage() string {
 func (x *DeleteRequest) GetDryRun() bool {
 	if x != nil {
 		return x.DryRun
+	}
+	return false
+}
+
+func (x *DeleteRequest) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *DeleteRequest) GetAllowMissing() bool {
+	if x != nil {
+		return x.AllowMissing
 	}
 	return false
 }
@@ -499,15 +527,183 @@ func (x *Outcome) GetAction() Outcome_Action {
 	return Outcome_ACTION_UNSPECIFIED
 }
 
+// Refusal is the detail of a request that was refused for what its resources say.
+type Refusal struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Violations []*Violation           `protobuf:"bytes,1,rep,name=violations,proto3" json:"violations,omitempty"`
+	// How many violations there are beyond those listed, which are bounded so that the answer stays deliverable.
+	Omitted       int32 `protobuf:"varint,2,opt,name=omitted,proto3" json:"omitted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Refusal) Reset() {
+	*x = Refusal{}
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Refusal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Refusal) ProtoMessage() {}
+
+func (x *Refusal) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
+func (*Refusal) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Refusal) GetViolations() []*Violation {
+	if x != nil {
+		return x.Violations
+	}
+	return nil
+}
+
+func (x *Refusal) GetOmitted() int32 {
+	if x != nil {
+		return x.Omitted
+	}
+	return 0
+}
+
+// Violation is one thing that is wrong with one document. What is not known is left empty.
+type Violation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where it was written: the document's number in its file and the line, both from 1.
+	File     string `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`
+	Document int32  `protobuf:"varint,2,opt,name=document,proto3" json:"document,omitempty"`
+	Line     int32  `protobuf:"varint,3,opt,name=line,proto3" json:"line,omitempty"`
+	// The resource.
+	Kind      string `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
+	Namespace string `protobuf:"bytes,5,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name      string `protobuf:"bytes,6,opt,name=name,proto3" json:"name,omitempty"`
+	// The field, "spec.http[0].route[0].weight"; empty if the document as a whole is wrong.
+	Path string `protobuf:"bytes,7,opt,name=path,proto3" json:"path,omitempty"`
+	// What is wrong, and what would be right.
+	Reason        string `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
+	Hint          string `protobuf:"bytes,9,opt,name=hint,proto3" json:"hint,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Violation) Reset() {
+	*x = Violation{}
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Violation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Violation) ProtoMessage() {}
+
+func (x *Violation) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Violation.ProtoReflect.Descriptor instead.
+func (*Violation) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Violation) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+func (x *Violation) GetDocument() int32 {
+	if x != nil {
+		return x.Document
+	}
+	return 0
+}
+
+func (x *Violation) GetLine() int32 {
+	if x != nil {
+		return x.Line
+	}
+	return 0
+}
+
+func (x *Violation) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Violation) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Violation) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Violation) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Violation) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Violation) GetHint() string {
+	if x != nil {
+		return x.Hint
+	}
+	return ""
+}
+
 var File_pgmesh_admin_v1_admin_proto protoreflect.FileDescriptor
 
 const file_pgmesh_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
-	"\x1bpgmesh/admin/v1/admin.proto\x12\x0fpgmesh.admin.v1\"z\n" +
+	"\x1bpgmesh/admin/v1/admin.proto\x12\x0fpgmesh.admin.v1\"\x92\x01\n" +
 	"\fApplyRequest\x127\n" +
 	"\tdocuments\x18\x01 \x03(\v2\x19.pgmesh.admin.v1.DocumentR\tdocuments\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x17\n" +
-	"\adry_run\x18\x03 \x01(\bR\x06dryRun\"b\n" +
+	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12\x16\n" +
+	"\x06author\x18\x04 \x01(\tR\x06author\"b\n" +
 	"\bDocument\x12\x18\n" +
 	"\acontent\x18\x01 \x01(\fR\acontent\x12\x12\n" +
 	"\x04file\x18\x02 \x01(\tR\x04file\x12\x14\n" +
@@ -515,11 +711,13 @@ const file_pgmesh_admin_v1_admin_proto_rawDesc = "" +
 	"\x04line\x18\x04 \x01(\x05R\x04line\"a\n" +
 	"\rApplyResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x124\n" +
-	"\boutcomes\x18\x02 \x03(\v2\x18.pgmesh.admin.v1.OutcomeR\boutcomes\"~\n" +
+	"\boutcomes\x18\x02 \x03(\v2\x18.pgmesh.admin.v1.OutcomeR\boutcomes\"\xbb\x01\n" +
 	"\rDeleteRequest\x12:\n" +
 	"\tresources\x18\x01 \x03(\v2\x1c.pgmesh.admin.v1.ResourceRefR\tresources\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x17\n" +
-	"\adry_run\x18\x03 \x01(\bR\x06dryRun\"b\n" +
+	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12\x16\n" +
+	"\x06author\x18\x04 \x01(\tR\x06author\x12#\n" +
+	"\rallow_missing\x18\x05 \x01(\bR\fallowMissing\"b\n" +
 	"\x0eDeleteResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x124\n" +
 	"\boutcomes\x18\x02 \x03(\v2\x18.pgmesh.admin.v1.OutcomeR\boutcomes\"i\n" +
@@ -536,7 +734,22 @@ const file_pgmesh_admin_v1_admin_proto_rawDesc = "" +
 	"\x0eACTION_CREATED\x10\x01\x12\x15\n" +
 	"\x11ACTION_CONFIGURED\x10\x02\x12\x14\n" +
 	"\x10ACTION_UNCHANGED\x10\x03\x12\x12\n" +
-	"\x0eACTION_DELETED\x10\x042\xa1\x01\n" +
+	"\x0eACTION_DELETED\x10\x04\"_\n" +
+	"\aRefusal\x12:\n" +
+	"\n" +
+	"violations\x18\x01 \x03(\v2\x1a.pgmesh.admin.v1.ViolationR\n" +
+	"violations\x12\x18\n" +
+	"\aomitted\x18\x02 \x01(\x05R\aomitted\"\xd5\x01\n" +
+	"\tViolation\x12\x12\n" +
+	"\x04file\x18\x01 \x01(\tR\x04file\x12\x1a\n" +
+	"\bdocument\x18\x02 \x01(\x05R\bdocument\x12\x12\n" +
+	"\x04line\x18\x03 \x01(\x05R\x04line\x12\x12\n" +
+	"\x04kind\x18\x04 \x01(\tR\x04kind\x12\x1c\n" +
+	"\tnamespace\x18\x05 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x06 \x01(\tR\x04name\x12\x12\n" +
+	"\x04path\x18\a \x01(\tR\x04path\x12\x16\n" +
+	"\x06reason\x18\b \x01(\tR\x06reason\x12\x12\n" +
+	"\x04hint\x18\t \x01(\tR\x04hint2\xa1\x01\n" +
 	"\fAdminService\x12F\n" +
 	"\x05Apply\x12\x1d.pgmesh.admin.v1.ApplyRequest\x1a\x1e.pgmesh.admin.v1.ApplyResponse\x12I\n" +
 	"\x06Delete\x12\x1e.pgmesh.admin.v1.DeleteRequest\x1a\x1f.pgmesh.admin.v1.DeleteResponseB8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
@@ -554,7 +767,7 @@ func file_pgmesh_admin_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_pgmesh_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pgmesh_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_pgmesh_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_pgmesh_admin_v1_admin_proto_goTypes = []any{
 	(Outcome_Action)(0),    // 0: pgmesh.admin.v1.Outcome.Action
 	(*ApplyRequest)(nil),   // 1: pgmesh.admin.v1.ApplyRequest
@@ -564,6 +777,8 @@ var file_pgmesh_admin_v1_admin_proto_goTypes = []any{
 	(*DeleteResponse)(nil), // 5: pgmesh.admin.v1.DeleteResponse
 	(*ResourceRef)(nil),    // 6: pgmesh.admin.v1.ResourceRef
 	(*Outcome)(nil),        // 7: pgmesh.admin.v1.Outcome
+	(*Refusal)(nil),        // 8: pgmesh.admin.v1.Refusal
+	(*Violation)(nil),      // 9: pgmesh.admin.v1.Violation
 }
 var file_pgmesh_admin_v1_admin_proto_depIdxs = []int32{
 	2, // 0: pgmesh.admin.v1.ApplyRequest.documents:type_name -> pgmesh.admin.v1.Document
@@ -572,15 +787,16 @@ var file_pgmesh_admin_v1_admin_proto_depIdxs = []int32{
 	7, // 3: pgmesh.admin.v1.DeleteResponse.outcomes:type_name -> pgmesh.admin.v1.Outcome
 	6, // 4: pgmesh.admin.v1.Outcome.resource:type_name -> pgmesh.admin.v1.ResourceRef
 	0, // 5: pgmesh.admin.v1.Outcome.action:type_name -> pgmesh.admin.v1.Outcome.Action
-	1, // 6: pgmesh.admin.v1.AdminService.Apply:input_type -> pgmesh.admin.v1.ApplyRequest
-	4, // 7: pgmesh.admin.v1.AdminService.Delete:input_type -> pgmesh.admin.v1.DeleteRequest
-	3, // 8: pgmesh.admin.v1.AdminService.Apply:output_type -> pgmesh.admin.v1.ApplyResponse
-	5, // 9: pgmesh.admin.v1.AdminService.Delete:output_type -> pgmesh.admin.v1.DeleteResponse
-	8, // [8:10] is the sub-list for method output_type
-	6, // [6:8] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	9, // 6: pgmesh.admin.v1.Refusal.violations:type_name -> pgmesh.admin.v1.Violation
+	1, // 7: pgmesh.admin.v1.AdminService.Apply:input_type -> pgmesh.admin.v1.ApplyRequest
+	4, // 8: pgmesh.admin.v1.AdminService.Delete:input_type -> pgmesh.admin.v1.DeleteRequest
+	3, // 9: pgmesh.admin.v1.AdminService.Apply:output_type -> pgmesh.admin.v1.ApplyResponse
+	5, // 10: pgmesh.admin.v1.AdminService.Delete:output_type -> pgmesh.admin.v1.DeleteResponse
+	9, // [9:11] is the sub-list for method output_type
+	7, // [7:9] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_pgmesh_admin_v1_admin_proto_init() }
@@ -594,7 +810,7 @@ func file_pgmesh_admin_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pgmesh_admin_v1_admin_proto_rawDesc), len(file_pgmesh_admin_v1_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   7,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

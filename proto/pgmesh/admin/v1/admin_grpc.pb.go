@@ -31,12 +31,13 @@ const (
 //
 // AdminService changes configuration. A request is one transaction: all of it is stored, as one revision, or nothing.
 //
-// A request that is refused for what its resources say fails with INVALID_ARGUMENT and a google.rpc.BadRequest that has
-// each field's path and what would be right.
+// A request that is refused for what its resources say fails with INVALID_ARGUMENT and two details that say the same:
+// a Refusal, which has everything apart, and a google.rpc.BadRequest for clients that know nothing of pgmesh.
 type AdminServiceClient interface {
 	// Apply creates or replaces resources.
 	Apply(ctx context.Context, in *ApplyRequest, opts ...grpc.CallOption) (*ApplyResponse, error)
-	// Delete removes resources by name. It fails with NOT_FOUND, and removes nothing, if one of them does not exist.
+	// Delete removes resources by name. It fails with NOT_FOUND, a google.rpc.ResourceInfo for each that is missing, and
+	// removes nothing, if one of them does not exist.
 	Delete(ctx context.Context, in *DeleteRequest, opts ...grpc.CallOption) (*DeleteResponse, error)
 }
 
@@ -74,12 +75,13 @@ func (c *adminServiceClient) Delete(ctx context.Context, in *DeleteRequest, opts
 //
 // AdminService changes configuration. A request is one transaction: all of it is stored, as one revision, or nothing.
 //
-// A request that is refused for what its resources say fails with INVALID_ARGUMENT and a google.rpc.BadRequest that has
-// each field's path and what would be right.
+// A request that is refused for what its resources say fails with INVALID_ARGUMENT and two details that say the same:
+// a Refusal, which has everything apart, and a google.rpc.BadRequest for clients that know nothing of pgmesh.
 type AdminServiceServer interface {
 	// Apply creates or replaces resources.
 	Apply(context.Context, *ApplyRequest) (*ApplyResponse, error)
-	// Delete removes resources by name. It fails with NOT_FOUND, and removes nothing, if one of them does not exist.
+	// Delete removes resources by name. It fails with NOT_FOUND, a google.rpc.ResourceInfo for each that is missing, and
+	// removes nothing, if one of them does not exist.
 	Delete(context.Context, *DeleteRequest) (*DeleteResponse, error)
 	mustEmbedUnimplementedAdminServiceServer()
 }
