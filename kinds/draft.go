@@ -29,10 +29,12 @@ func (d *draft) check(t *schema.Type, path string, tree any) bool {
 	return len(problems) == 0
 }
 
+var one = 1
+
 // envelope is the type of a whole document, status aside.
 var envelope = &schema.Type{Fields: []schema.Field{
-	{Name: "apiVersion", Type: schema.String, Required: true},
-	{Name: "kind", Type: schema.String, Required: true},
+	{Name: "apiVersion", Type: schema.String, Required: true, MinLength: &one},
+	{Name: "kind", Type: schema.String, Required: true, MinLength: &one},
 	{Name: "metadata", Type: schema.Struct},
 	{Name: "spec", Type: schema.Struct},
 }}
@@ -45,11 +47,13 @@ func (d *draft) read() *Document {
 	if isObject {
 		delete(parts, "status") // is for reading, and belongs to those who act on the resource
 	}
-	d.check(envelope, "", tree)
+	kind, unknown := d.readKind(parts)
+	if !unknown { // who knows what a document of an unknown kind should look like
+		d.check(envelope, "", tree)
+	}
 	if !isObject {
 		return nil
 	}
-	kind := d.readKind(parts)
 	r := d.readMetadata(kind, parts["metadata"])
 	spec := d.readSpec(r, parts["spec"])
 	if len(d.violations) > 0 {
@@ -58,16 +62,16 @@ func (d *draft) read() *Document {
 	return &Document{Resource: r, Spec: spec}
 }
 
-// readKind finds the kind, nil if there is none.
-func (d *draft) readKind(parts map[string]any) *Kind {
+// readKind finds the kind, nil if it is not named or unknown.
+func (d *draft) readKind(parts map[string]any) (kind *Kind, unknown bool) {
 	apiVersion, _ := parts["apiVersion"].(string)
 	d.kindName, _ = parts["kind"].(string)
 	if d.kindName == "" || apiVersion == "" {
-		return nil // has been told
+		return nil, false // is told by the check of the envelope
 	}
 	kind, err := ByAPIVersion(apiVersion, d.kindName)
 	if err == nil {
-		return kind
+		return kind, false
 	}
 	path := "kind"
 	reason, hint, known := explainUnknown(apiVersion, d.kindName)
@@ -75,13 +79,13 @@ func (d *draft) readKind(parts map[string]any) *Kind {
 		path = "apiVersion"
 	}
 	d.add(path, reason, hint)
-	return nil
+	return nil, !known
 }
 
 // readSpec puts the spec into the resource and returns its normal form.
 func (d *draft) readSpec(r *Resource, tree any) []byte {
 	if _, isObject := tree.(map[string]any); r.Kind == nil || tree != nil && !isObject {
-		return nil // has been told
+		return nil // told before
 	}
 	normal, violations := normalise(r.Kind, tree)
 	d.violations = append(d.violations, violations...)
@@ -100,7 +104,7 @@ func (d *draft) readSpec(r *Resource, tree any) []byte {
 
 // metadata is the type of what is kept of the metadata.
 var metadata = &schema.Type{Fields: []schema.Field{
-	{Name: "name", Type: schema.String, Required: true},
+	{Name: "name", Type: schema.String, Required: true, MinLength: &one},
 	{Name: "namespace", Type: schema.String},
 	{Name: "labels", Type: schema.String, Map: true},
 	{Name: "annotations", Type: schema.String, Map: true},
@@ -117,7 +121,7 @@ func (d *draft) readMetadata(kind *Kind, tree any) *Resource {
 	r := &Resource{Kind: kind}
 	parts, isObject := tree.(map[string]any)
 	if tree != nil && !isObject {
-		return r // has been told
+		return r // is told by the check of the envelope
 	}
 	if parts == nil {
 		parts = map[string]any{}

@@ -137,7 +137,7 @@ func (w *walk) mapping(f *Field, path string, v any) any {
 	normal := make(map[string]any, len(members))
 	for _, key := range slices.Sorted(maps.Keys(members)) {
 		at := Member(path, key)
-		if f.KeyType != "" && !wholeText.MatchString(key) {
+		if f.KeyType != "" && !keyText.MatchString(key) {
 			w.report(at, fmt.Sprintf(`key "%s" is not an integer`, key), "")
 			continue
 		}

@@ -16,6 +16,7 @@ import (
 )
 
 var (
+	keyText    = regexp.MustCompile(`^[0-9]+$`)
 	wholeText  = regexp.MustCompile(`^-?[0-9]+$`)
 	numberText = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
 )

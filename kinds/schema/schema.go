@@ -25,7 +25,7 @@
 //   - A list must be a list. Too few or too many items: `must have at least 1 item, has 0`. Each item is then checked as
 //     a single value at `path[0]`; null is a wrong type there.
 //   - A map must be an object. Its size is checked in the same words. Each value is checked as a single value, in the order of
-//     the keys; null is a wrong type. Keys of an integer type (KeyType) must be integers: `key "x" is not an integer`,
+//     the keys; null is a wrong type. Keys of an integer type (KeyType) must be of the form ^[0-9]+$: `key "x" is not an integer`,
 //     at the path of the value, which is then not checked.
 //
 // A single value, by Type:
