@@ -1,0 +1,241 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// Apply is what one transaction is to do.
+type Apply struct {
+	Upserts     []Upsert
+	Deletes     []kinds.Key
+	Author      string // on whose behalf; empty means the database role
+	Application string // with what program; empty means the Store's own
+	Message     string
+	DryRun      bool // do it all, then take it back
+}
+
+// Upsert is how a resource is to be.
+type Upsert struct {
+	Key                 kinds.Key
+	Labels, Annotations map[string]string
+	Spec                json.RawMessage
+}
+
+// Applied is what came of an Apply. Revision is 0 if nothing changed, or in a dry run.
+type Applied struct {
+	Revision Revision
+	Outcomes []Outcome // of the upserts, then of the deletes, in their order
+}
+
+// Outcome is what happened to one resource.
+type Outcome string
+
+// The outcomes.
+const (
+	Created    Outcome = "created"
+	Configured Outcome = "configured"
+	Unchanged  Outcome = "unchanged"
+	Deleted    Outcome = "deleted"
+)
+
+// Apply does everything in one transaction, or nothing. What the database finds wrong with the resources comes back as
+// kinds.Errors. Deleting what is not there is ErrNotFound.
+func (s *Store) Apply(ctx context.Context, a Apply) (Applied, error) {
+	if err := a.refuseDuplicates(); err != nil {
+		return Applied{}, err
+	}
+	applied, err := s.apply(ctx, a)
+	if err != nil {
+		return Applied{}, explain("changing resources", err)
+	}
+	return applied, nil
+}
+
+func (s *Store) apply(ctx context.Context, a Apply) (Applied, error) {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return Applied{}, err
+	}
+	defer conn.Release()
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return Applied{}, err
+	}
+	defer tx.Rollback(context.WithoutCancel(ctx))
+	outcomes, err := a.run(ctx, tx)
+	if err != nil || a.DryRun {
+		return Applied{Outcomes: outcomes}, err
+	}
+	var id *int64
+	if err := tx.QueryRow(ctx, "SELECT max(id) FROM mesh.transactions WHERE xid = pg_current_xact_id_if_assigned() AND begun_at = now()").Scan(&id); err != nil {
+		return Applied{}, err
+	}
+	if err := tx.Commit(ctx); err != nil || id == nil {
+		return Applied{Outcomes: outcomes}, err
+	}
+	applied := Applied{Outcomes: outcomes}
+	// It is there no more if the changes cancelled each other out.
+	err = conn.QueryRow(ctx, "SELECT coalesce(max(revision), 0) FROM mesh.transactions WHERE id = $1", *id).Scan(&applied.Revision)
+	return applied, err
+}
+
+func (a Apply) run(ctx context.Context, tx pgx.Tx) ([]Outcome, error) {
+	_, err := tx.Exec(ctx, `SELECT set_config('mesh.author', $1, true), set_config('mesh.message', $2, true),
+		set_config('application_name', coalesce(nullif($3, ''), current_setting('application_name')), true)`, a.Author, a.Message, a.Application)
+	if err != nil {
+		return nil, err
+	}
+	upserted, err := upsert(ctx, tx, a.Upserts)
+	if err != nil {
+		return nil, err
+	}
+	deleted, err := remove(ctx, tx, a.Deletes)
+	return append(upserted, deleted...), err
+}
+
+// refuseDuplicates keeps the outcome of an Apply from depending on the order of what it names twice.
+func (a Apply) refuseDuplicates() error {
+	var twice kinds.Errors
+	seen := map[kinds.Key]bool{}
+	keys := slices.Clone(a.Deletes)
+	for _, u := range a.Upserts {
+		keys = append(keys, u.Key)
+	}
+	for _, k := range keys {
+		if seen[k] {
+			twice = append(twice, kinds.Violation{Kind: k.Kind.Name, Namespace: k.Namespace, Name: k.Name, Reason: "is named twice in one change"})
+		}
+		seen[k] = true
+	}
+	if len(twice) > 0 {
+		return twice
+	}
+	return nil
+}
+
+// columns are the parameters of a statement that works on many resources, a column each.
+type columns struct{ groups, kinds, namespaces, names, specs, labels, annotations []string }
+
+func (c *columns) addKey(k kinds.Key) {
+	c.groups = append(c.groups, k.Kind.Group)
+	c.kinds = append(c.kinds, k.Kind.Name)
+	c.namespaces = append(c.namespaces, k.Namespace)
+	c.names = append(c.names, k.Name)
+}
+
+// upsert returns the outcomes. It works in the order of the keys, so that two Applies do not wait for each other in a
+// circle; and a row that is already as wanted is locked but not written.
+func upsert(ctx context.Context, tx pgx.Tx, upserts []Upsert) ([]Outcome, error) {
+	if len(upserts) == 0 {
+		return nil, nil
+	}
+	var c columns
+	for _, u := range slices.SortedFunc(slices.Values(upserts), func(a, b Upsert) int { return compareKeys(a.Key, b.Key) }) {
+		c.addKey(u.Key)
+		c.specs = append(c.specs, string(u.Spec))
+		c.labels = append(c.labels, jsonObject(u.Labels))
+		c.annotations = append(c.annotations, jsonObject(u.Annotations))
+	}
+	rows, err := tx.Query(ctx, `
+		INSERT INTO mesh.resources AS r (api_group, kind, namespace, name, spec, labels, annotations)
+		SELECT g, k, s, n, spec::jsonb, labels::jsonb, annotations::jsonb
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[]) AS u (g, k, s, n, spec, labels, annotations)
+		ON CONFLICT (kind, api_group, namespace, name) DO UPDATE
+		SET spec = EXCLUDED.spec, labels = EXCLUDED.labels, annotations = EXCLUDED.annotations
+		WHERE (r.spec, r.labels, r.annotations) IS DISTINCT FROM (EXCLUDED.spec, EXCLUDED.labels, EXCLUDED.annotations)
+		RETURNING api_group, kind, namespace, name, xmax = 0`,
+		c.groups, c.kinds, c.namespaces, c.names, c.specs, c.labels, c.annotations)
+	if err != nil {
+		return nil, err
+	}
+	written, err := collectKeys(rows)
+	if err != nil {
+		return nil, err
+	}
+	outcomes := make([]Outcome, len(upserts))
+	for i, u := range upserts {
+		outcomes[i] = outcomeOf(written, u.Key)
+	}
+	return outcomes, nil
+}
+
+func outcomeOf(written map[key]bool, k kinds.Key) Outcome {
+	created, changed := written[keyOf(k)]
+	switch {
+	case created:
+		return Created
+	case changed:
+		return Configured
+	}
+	return Unchanged
+}
+
+func remove(ctx context.Context, tx pgx.Tx, deletes []kinds.Key) ([]Outcome, error) {
+	if len(deletes) == 0 {
+		return nil, nil
+	}
+	var c columns
+	for _, k := range slices.SortedFunc(slices.Values(deletes), compareKeys) {
+		c.addKey(k)
+	}
+	rows, err := tx.Query(ctx, `
+		DELETE FROM mesh.resources r
+		USING unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS d (g, k, s, n)
+		WHERE r.api_group = g AND r.kind = k AND r.namespace = s AND r.name = n
+		RETURNING api_group, kind, namespace, name, true`, c.groups, c.kinds, c.namespaces, c.names)
+	if err != nil {
+		return nil, err
+	}
+	gone, err := collectKeys(rows)
+	if err != nil {
+		return nil, err
+	}
+	var missing []error
+	for _, k := range deletes {
+		if !gone[keyOf(k)] {
+			missing = append(missing, &NotFoundError{k})
+		}
+	}
+	if len(missing) > 0 {
+		return nil, callerError{errors.Join(missing...)}
+	}
+	return slices.Repeat([]Outcome{Deleted}, len(deletes)), nil
+}
+
+// collectKeys reads rows of a key and a boolean.
+func collectKeys(rows pgx.Rows) (map[key]bool, error) {
+	found := map[key]bool{}
+	var k key
+	var flag bool
+	_, err := pgx.ForEachRow(rows, []any{&k.group, &k.kind, &k.namespace, &k.name, &flag}, func() error {
+		found[k] = flag
+		return nil
+	})
+	return found, err
+}
+
+func compareKeys(a, b kinds.Key) int {
+	return cmp.Or(
+		cmp.Compare(a.Kind.Name, b.Kind.Name), cmp.Compare(a.Kind.Group, b.Kind.Group),
+		cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+func jsonObject(m map[string]string) string {
+	if len(m) == 0 {
+		return "{}"
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		panic(fmt.Sprintf("encoding a map of strings: %v", err))
+	}
+	return string(text)
+}

@@ -1,0 +1,110 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+var (
+	// ErrNotFound is what a NotFoundError is.
+	ErrNotFound = errors.New("not found")
+
+	// ErrTooOld says that the batches after a revision cannot be had: they were pruned, or the database was put back to a
+	// state before it. Take a new Snapshot.
+	ErrTooOld = errors.New("the batches after this revision are gone")
+
+	// ErrConflict says that a transaction met another one. Run it again.
+	ErrConflict = errors.New("another transaction was in the way")
+
+	// ErrSchema says that the schema in the database is not the one that this program was made for.
+	ErrSchema = errors.New("the schema in the database does not fit this program")
+)
+
+// SQLSTATEs that the functions of the schema raise.
+const (
+	codeInvalid     = "MS001" // a resource breaks a rule; DETAIL has a JSON list of violations
+	codeUnknownKind = "MS002" // likewise
+	codeRefused     = "MS003" // something that is never done to these tables
+)
+
+// NotFoundError says which resource there is not.
+type NotFoundError struct{ Key kinds.Key }
+
+func (e *NotFoundError) Error() string        { return e.Key.String() + ": not found" }
+func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
+
+// RefusedError is what the database never does, whoever asks.
+type RefusedError struct{ Reason, Advice string }
+
+func (e *RefusedError) Error() string { return e.Reason + " (" + e.Advice + ")" }
+
+// explain turns an error of the database into one of ours, and else adds what was being done and what helps.
+func explain(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if theirs, ok := fromCaller(err); ok {
+		return theirs
+	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		if ours := fromDatabase(pg); ours != nil {
+			return ours
+		}
+	}
+	if advice := adviceFor(err, pg); advice != "" {
+		return fmt.Errorf("%s: %w (%s)", doing, err, advice)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+func fromDatabase(pg *pgconn.PgError) error {
+	switch pg.Code {
+	case codeInvalid, codeUnknownKind:
+		var violations kinds.Errors
+		if json.Unmarshal([]byte(pg.Detail), &violations) == nil && len(violations) > 0 {
+			return violations
+		}
+	case codeRefused:
+		return &RefusedError{pg.Message, pg.Hint}
+	case "40001", "40P01":
+		return fmt.Errorf("%w: %s", ErrConflict, pg.Message)
+	}
+	return nil
+}
+
+// adviceFor says what an operator can do about an error that a database URL or a role can cause.
+func adviceFor(err error, pg *pgconn.PgError) string {
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "nothing listens at that address: check that Postgres runs there and that the host and port of the database URL are right"
+	case errors.Is(err, syscall.ENOENT):
+		return "there is no such socket: check that Postgres runs and that the host of the database URL is right"
+	case pg == nil:
+		return ""
+	}
+	switch pg.Code {
+	case "28P01", "28000":
+		return "check the user and password of the database URL, and pg_hba.conf"
+	case "3D000":
+		return "create the database, or correct its name in the database URL"
+	case "42P01", "3F000", "42883":
+		if strings.Contains(pg.Message, "mesh") {
+			return "the schema is missing or old: run mcp-server migrate up"
+		}
+	case "53300":
+		return "raise max_connections of Postgres, or let fewer programs connect"
+	case "42501":
+		return "the role of the database URL lacks a privilege on the schema mesh: connect as its owner, or have it granted"
+	case "25006":
+		return "this Postgres is a standby, where nothing can be written: add target_session_attrs=read-write and all hosts to the database URL"
+	}
+	return ""
+}

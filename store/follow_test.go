@@ -1,0 +1,49 @@
+package store_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/store"
+)
+
+func TestFollowTellsWhatATransactionDid(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	batches := follow(t, s, 0)
+	db := connect(t, url)
+
+	db.exec("SET mesh.message = 'first'; SET application_name = 'a test'")
+	db.put("reviews", "one")
+	b := <-batches
+	require.Equal(t, store.Revision(1), b.Revision)
+	require.Equal(t, "postgres", b.Author)
+	require.Equal(t, "a test", b.Application)
+	require.Equal(t, "first", b.Message)
+	require.Len(t, b.Changes, 1)
+	require.Equal(t, vs(t, "reviews"), b.Changes[0].Key)
+	require.Nil(t, b.Changes[0].Before)
+	require.JSONEq(t, string(virtualService("one")), string(b.Changes[0].After.Spec))
+
+	db.exec("BEGIN")
+	db.put("reviews", "two")
+	db.put("reviews", "three")
+	db.put("ratings", "four")
+	db.exec("COMMIT")
+	b = <-batches
+	require.Equal(t, store.Revision(2), b.Revision)
+	require.Len(t, b.Changes, 2)
+	require.Equal(t, vs(t, "ratings"), b.Changes[0].Key)
+	reviews := b.Changes[1]
+	require.JSONEq(t, string(virtualService("one")), string(reviews.Before.Spec))
+	require.JSONEq(t, string(virtualService("three")), string(reviews.After.Spec))
+	require.Equal(t, store.Revision(1), reviews.Before.Revision)
+	require.Equal(t, store.Revision(2), reviews.After.Revision)
+	require.Equal(t, int64(2), reviews.After.Generation)
+
+	db.exec("DELETE FROM mesh.resources WHERE name = 'reviews'")
+	b = <-batches
+	require.Nil(t, b.Changes[0].After)
+	require.Equal(t, reviews.After, b.Changes[0].Before)
+}

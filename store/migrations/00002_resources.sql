@@ -1,0 +1,140 @@
+-- The resources as they stand. Everything that people and programs write goes through the triggers of this table.
+
+-- +goose Up
+CREATE TABLE mesh.resources (
+  api_group   text        NOT NULL,
+  kind        text        NOT NULL,
+  namespace   text        NOT NULL DEFAULT 'default',
+  name        text        NOT NULL,
+  spec        jsonb       NOT NULL,
+  labels      jsonb       NOT NULL DEFAULT '{}',
+  annotations jsonb       NOT NULL DEFAULT '{}',
+  revision    bigint      NOT NULL DEFAULT 0,
+  generation  bigint      NOT NULL DEFAULT 0,
+  created_at  timestamptz NOT NULL DEFAULT now(),
+  updated_at  timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (kind, api_group, namespace, name)
+) WITH (fillfactor = 85); -- Room for the new version of a row beside the old one: an update then touches no index.
+
+COMMENT ON TABLE  mesh.resources IS 'Each resource as it stands. INSERT, UPDATE, DELETE and COPY are all welcome; a transaction becomes one revision.';
+COMMENT ON COLUMN mesh.resources.api_group IS 'Filled in where the kind says it all.';
+COMMENT ON COLUMN mesh.resources.namespace IS 'Empty for kinds that have no namespace.';
+COMMENT ON COLUMN mesh.resources.revision IS 'The revision that changed the resource last. Set at commit, like the three columns after it.';
+COMMENT ON COLUMN mesh.resources.generation IS 'How often the spec has changed.';
+
+-- refuse raises what the caller did wrong about one resource, in the form that all refusals have: the message for people, the
+-- path and the reason in DETAIL as JSON for programs, advice in HINT.
+-- +goose StatementBegin
+CREATE FUNCTION mesh.refuse(code text, kind text, namespace text, name text, path text, reason text, hint text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RAISE EXCEPTION USING
+    ERRCODE = code,
+    MESSAGE = concat_ws(': ', concat_ws(' ', kind, concat_ws('/', nullif(namespace, ''), name)), nullif(path, ''), reason),
+    DETAIL  = jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
+      'kind', kind, 'namespace', nullif(namespace, ''), 'name', name, 'path', nullif(path, ''), 'reason', reason, 'hint', hint))),
+    HINT    = coalesce(hint, '');
+END $$;
+-- +goose StatementEnd
+
+-- resolve_group returns the group of a kind that is given without one, and refuses kinds that do not exist.
+-- +goose StatementBegin
+CREATE FUNCTION mesh.resolve_kind(r mesh.resources) RETURNS mesh.kinds
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  known  mesh.kinds;
+  groups text[];
+BEGIN
+  IF r.api_group IS NOT NULL THEN
+    SELECT * INTO known FROM mesh.kinds k WHERE k.kind = r.kind AND k.api_group = r.api_group;
+    IF FOUND THEN
+      RETURN known;
+    END IF;
+  END IF;
+  groups := ARRAY(SELECT k.api_group FROM mesh.kinds k WHERE k.kind = r.kind ORDER BY k.api_group);
+  IF cardinality(groups) = 0 THEN
+    PERFORM mesh.refuse('MS002', NULL, NULL, NULL, '', format('unknown kind "%s"', r.kind),
+      mesh.hint(r.kind, ARRAY(SELECT DISTINCT k.kind FROM mesh.kinds k ORDER BY k.kind COLLATE "C"), 'known kinds: '));
+  ELSIF r.api_group IS NOT NULL THEN
+    PERFORM mesh.refuse('MS002', r.kind, r.namespace, r.name, 'api_group', format('unknown api_group "%s" of %s', r.api_group, r.kind),
+      'write ' || array_to_string(groups, ' or '));
+  ELSIF cardinality(groups) > 1 THEN
+    PERFORM mesh.refuse('MS002', r.kind, r.namespace, r.name, 'api_group', format('%s is a kind of more than one group', r.kind),
+      'set api_group to ' || array_to_string(groups, ' or '));
+  END IF;
+  SELECT * INTO known FROM mesh.kinds k WHERE k.kind = r.kind;
+  RETURN known;
+END $$;
+-- +goose StatementEnd
+
+-- complete_key fills in what the key leaves open and checks its parts.
+-- +goose StatementBegin
+CREATE FUNCTION mesh.complete_key() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  known mesh.kinds := mesh.resolve_kind(NEW);
+BEGIN
+  NEW.api_group := known.api_group;
+  IF NOT known.namespaced THEN
+    NEW.namespace := '';
+  ELSIF char_length(NEW.namespace) > 63 OR NEW.namespace !~ '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$' THEN
+    PERFORM mesh.refuse('MS001', NEW.kind, NULL, NEW.name, 'metadata.namespace', format('"%s" is not the name of a namespace', NEW.namespace),
+      'use at most 63 lower-case letters, digits and "-", with a letter or digit at both ends');
+  END IF;
+  IF char_length(NEW.name) > 253 OR NEW.name !~ '^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$' THEN
+    PERFORM mesh.refuse('MS001', NEW.kind, NEW.namespace, NULL, 'metadata.name', format('"%s" is not the name of a resource', NEW.name),
+      'use at most 253 lower-case letters, digits, "-" and ".", with a letter or digit at both ends of each part');
+  END IF;
+  IF TG_OP = 'INSERT' THEN
+    NEW.revision := 0;
+    NEW.generation := 0;
+    NEW.created_at := now();
+    NEW.updated_at := NEW.created_at;
+  END IF;
+  RETURN NEW;
+END $$;
+-- +goose StatementEnd
+
+CREATE TRIGGER complete_key_of_new BEFORE INSERT ON mesh.resources
+  FOR EACH ROW EXECUTE FUNCTION mesh.complete_key();
+CREATE TRIGGER complete_key_of_renamed BEFORE UPDATE OF api_group, kind, namespace, name ON mesh.resources
+  FOR EACH ROW WHEN ((OLD.api_group, OLD.kind, OLD.namespace, OLD.name) IS DISTINCT FROM (NEW.api_group, NEW.kind, NEW.namespace, NEW.name))
+  EXECUTE FUNCTION mesh.complete_key();
+
+-- keep_hands_off refuses to set by hand what is set at commit. Writing back what was read is fine: many an ORM does.
+-- +goose StatementBegin
+CREATE FUNCTION mesh.keep_hands_off() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF current_setting('mesh.numbering', true) IS DISTINCT FROM 'on' THEN
+    PERFORM mesh.refuse('MS003', OLD.kind, OLD.namespace, OLD.name, '', 'revision, generation, created_at and updated_at are set at commit',
+      'leave them out of the UPDATE');
+  END IF;
+  RETURN NEW;
+END $$;
+-- +goose StatementEnd
+
+CREATE TRIGGER keep_hands_off BEFORE UPDATE OF revision, generation, created_at, updated_at ON mesh.resources
+  FOR EACH ROW WHEN ((OLD.revision, OLD.generation, OLD.created_at, OLD.updated_at) IS DISTINCT FROM (NEW.revision, NEW.generation, NEW.created_at, NEW.updated_at))
+  EXECUTE FUNCTION mesh.keep_hands_off();
+
+-- +goose StatementBegin
+CREATE FUNCTION mesh.refuse_truncate() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM mesh.refuse('MS003', NULL, NULL, NULL, '', 'mesh.resources cannot be truncated, for that leaves no trace of what was there',
+    'write DELETE FROM mesh.resources, which is one revision and can be taken back');
+  RETURN NULL;
+END $$;
+-- +goose StatementEnd
+
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON mesh.resources
+  FOR EACH STATEMENT EXECUTE FUNCTION mesh.refuse_truncate();
+
+-- +goose Down
+DROP FUNCTION mesh.resolve_kind;
+DROP TABLE mesh.resources;
+DROP FUNCTION mesh.refuse_truncate;
+DROP FUNCTION mesh.keep_hands_off;
+DROP FUNCTION mesh.complete_key;
+DROP FUNCTION mesh.refuse;

@@ -1,0 +1,68 @@
+package store
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// bodyColumns are the columns of mesh.resources that a body is scanned from.
+const bodyColumns = "spec, labels, annotations, revision, generation, created_at, updated_at"
+
+// Snapshot calls each with every resource as of one revision, in no particular order, and returns the revision. The
+// resources are streamed. If each fails, Snapshot ends and returns its error.
+func (s *Store) Snapshot(ctx context.Context, each func(*Resource) error) (Revision, error) {
+	var revision Revision
+	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	err := pgx.BeginTxFunc(ctx, s.pool, options, func(tx pgx.Tx) error {
+		if err := tx.QueryRow(ctx, "SELECT coalesce(max(revision), 0) FROM mesh.transactions").Scan(&revision); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, "SELECT api_group, kind, namespace, name, "+bodyColumns+" FROM mesh.resources")
+		if err != nil {
+			return err
+		}
+		return s.eachResource(rows, each)
+	})
+	if err != nil {
+		return 0, explain("reading a snapshot of the resources", err)
+	}
+	return revision, nil
+}
+
+func (s *Store) eachResource(rows pgx.Rows, each func(*Resource) error) error {
+	defer rows.Close()
+	for rows.Next() {
+		var k key
+		var b body
+		if err := rows.Scan(append([]any{&k.group, &k.kind, &k.namespace, &k.name}, b.targets()...)...); err != nil {
+			return err
+		}
+		known, ok := s.resolve(k, *b.revision)
+		if !ok {
+			continue
+		}
+		r, err := b.resource(known)
+		if err == nil {
+			err = each(r)
+		}
+		if err != nil {
+			return callerError{err}
+		}
+	}
+	return rows.Err()
+}
+
+// callerError keeps an error of a caller's function from being explained as one of the database.
+type callerError struct{ error }
+
+func (e callerError) Unwrap() error { return e.error }
+
+func fromCaller(err error) (error, bool) {
+	var e callerError
+	if errors.As(err, &e) {
+		return e.error, true
+	}
+	return nil, false
+}

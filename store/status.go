@@ -1,0 +1,57 @@
+package store
+
+import (
+	"sync"
+	"time"
+)
+
+// Status is how a Store's Follow fares, for health checks and metrics.
+type Status struct {
+	Following bool      // a call of Follow runs
+	Connected bool      // and has its connection
+	Standby   bool      // to a hot standby
+	Since     time.Time // since when Connected is what it is
+	Revision  Revision  // the last one that was handed on
+	Err       error     // why the connection was lost last, nil while it holds
+	Losses    int64     // how often it was lost or could not be made
+}
+
+// Status tells how the Follow that runs fares.
+func (s *Store) Status() Status {
+	s.status.mu.Lock()
+	defer s.status.mu.Unlock()
+	return s.status.now
+}
+
+type status struct {
+	mu  sync.Mutex
+	now Status
+}
+
+func (s *status) connected(standby bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now.Following, s.now.Connected, s.now.Standby, s.now.Since, s.now.Err = true, true, standby, time.Now(), nil
+}
+
+func (s *status) lost(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.now.Connected || s.now.Since.IsZero() {
+		s.now.Since = time.Now()
+	}
+	s.now.Following, s.now.Connected, s.now.Err = true, false, err
+	s.now.Losses++
+}
+
+func (s *status) saw(r Revision) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now.Revision = r
+}
+
+func (s *status) stopped() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now.Following, s.now.Connected, s.now.Since = false, false, time.Now()
+}

@@ -1,0 +1,124 @@
+// Package store keeps the resources of a mesh in Postgres and tells what changes in them.
+//
+// Everything is in the schema mesh, whose tables and views are an interface for people and programs alike: what psql
+// writes counts as much as what this package writes. A transaction that changes resources is one revision, numbered
+// at commit in the order of commits and without gaps. Readers take a Snapshot at a revision and then Follow the
+// batches after it: each once, whole and in order.
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// Revision numbers a committed transaction that changed resources. The first is 1; 0 is the empty mesh before it.
+type Revision = int64
+
+// Resource is one resource as it stood at a revision.
+type Resource struct {
+	Key         kinds.Key
+	Labels      map[string]string
+	Annotations map[string]string
+	Spec        json.RawMessage
+	Revision    Revision // the one that changed it last
+	Generation  int64    // how often its spec has changed
+	Created     time.Time
+	Updated     time.Time
+}
+
+// Change is what one revision did to one resource. Before is nil for a new resource, After for a deleted one.
+type Change struct {
+	Key           kinds.Key
+	Before, After *Resource
+}
+
+// Batch is one revision. Its changes come in the order of their keys, one a resource.
+type Batch struct {
+	Revision    Revision
+	Author      string // the database role, or the user on whose behalf a server wrote
+	Application string // application_name of the session
+	Message     string // mesh.message of the session
+	Time        time.Time
+	Changes     []Change
+}
+
+// Options of a Store. The zero value is right for production.
+type Options struct {
+	Application string        // application_name of the sessions; "pgmesh" if empty
+	Poll        time.Duration // how long a lost wake-up may go unnoticed; 5 s if 0
+	StandbyPoll time.Duration // how often a hot standby is asked, which cannot wake anybody; 200 ms if 0
+	Log         *slog.Logger  // nil discards
+
+	// Skipped hears of resources of kinds that this program does not know, which a newer one has written. They are
+	// left out of what is read. Nil logs each kind once.
+	Skipped func(Skipped)
+}
+
+// Skipped names a resource that was left out.
+type Skipped struct {
+	Group, Kind, Namespace, Name string
+	Revision                     Revision
+}
+
+// Store is a database of resources. Its methods may be called concurrently.
+type Store struct {
+	pool    *pgxpool.Pool
+	options Options
+	status  status
+	unknown unknownKinds
+}
+
+// Open connects and checks that the schema is one that this program knows.
+func Open(ctx context.Context, url string, o Options) (*Store, error) {
+	o = withDefaults(o)
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("reading the database URL: %w", err)
+	}
+	config.ConnConfig.RuntimeParams["application_name"] = o.Application
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, explain("connecting to the database", err)
+	}
+	s := &Store{pool: pool, options: o}
+	if err := s.checkSchema(ctx); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close ends the sessions. Calls of Follow must have returned.
+func (s *Store) Close() { s.pool.Close() }
+
+// connectTimeout bounds how long an address that swallows packets holds up the next one.
+const connectTimeout = 10 * time.Second
+
+func withDefaults(o Options) Options {
+	if o.Application == "" {
+		o.Application = "pgmesh"
+	}
+	if o.Poll == 0 {
+		o.Poll = 5 * time.Second
+	}
+	if o.StandbyPoll == 0 {
+		o.StandbyPoll = 200 * time.Millisecond
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+func (s *Store) connConfig() *pgx.ConnConfig { return s.pool.Config().ConnConfig }
