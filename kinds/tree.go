@@ -15,17 +15,17 @@ import (
 // treeOf turns nodes into a JSON tree whose numbers are json.Number. Scalars mean what they mean in YAML 1.2, so "yes"
 // and "on" are strings.
 func treeOf(node *yaml.Node) (any, []Violation) {
-	t := &treeReader{}
+	t := &treeReader{following: map[*yaml.Node]bool{}}
 	return t.value("", node), t.violations
 }
 
 type treeReader struct {
 	violations []Violation
-	aliases    int // aliases that are being followed
-	repeated   int // nodes seen behind aliases
+	following  map[*yaml.Node]bool // what the aliases that are being followed stand for
+	repeated   int                 // nodes seen behind aliases
 }
 
-// maxRepeated bounds what aliases may unfold to: a few lines of them can mean billions of nodes, or a circle.
+// maxRepeated bounds what aliases may unfold to: a few lines of them can mean billions of nodes.
 const maxRepeated = 100_000
 
 func (t *treeReader) add(path string, line int, reason, hint string) {
@@ -33,14 +33,12 @@ func (t *treeReader) add(path string, line int, reason, hint string) {
 }
 
 func (t *treeReader) value(path string, node *yaml.Node) any {
-	if t.aliases > 0 && !t.mayRepeat(path, node) {
+	if len(t.following) > 0 && !t.mayRepeat(path, node) {
 		return nil
 	}
 	switch node.Kind {
 	case yaml.AliasNode:
-		t.aliases++
-		defer func() { t.aliases-- }()
-		return t.value(path, node.Alias)
+		return t.alias(path, node)
 	case yaml.MappingNode:
 		return t.object(path, node)
 	case yaml.SequenceNode:
@@ -51,6 +49,16 @@ func (t *treeReader) value(path string, node *yaml.Node) any {
 		return items
 	}
 	return t.scalar(path, node)
+}
+
+func (t *treeReader) alias(path string, node *yaml.Node) any {
+	if t.following[node.Alias] {
+		t.add(path, node.Line, "the alias *"+node.Value+" refers to itself", "")
+		return nil
+	}
+	t.following[node.Alias] = true
+	defer delete(t.following, node.Alias)
+	return t.value(path, node.Alias)
 }
 
 func (t *treeReader) mayRepeat(path string, node *yaml.Node) bool {
