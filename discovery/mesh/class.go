@@ -1,0 +1,44 @@
+package mesh
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Class is what translation depends on in a proxy. Proxies with equal classes get identical resources from one mesh.
+// Classes are comparable; one is meaningful only together with the mesh that made it.
+type Class struct {
+	Type         ProxyType
+	Namespace    string
+	Domain       string
+	Interception Interception
+
+	// Labels has only those that some rule selects by.
+	Labels string
+	// Targets is what the proxy's workload serves.
+	Targets string
+	// Locality is region/zone/subzone.
+	Locality string
+	// Settings are the remaining traits: address families, privileges, timeouts.
+	Settings string
+}
+
+// Class sorts a proxy.
+func (m *Mesh) Class(p *Proxy) Class {
+	return Class{
+		Type: p.Type, Namespace: p.Namespace, Domain: p.Domain, Interception: p.Interception,
+		Labels:   m.selected.encode(p.Labels),
+		Targets:  encodeTargets(m.Targets(p)),
+		Locality: p.Locality.GetRegion() + "/" + p.Locality.GetZone() + "/" + p.Locality.GetSubZone(),
+		Settings: fmt.Sprintf("v4=%t v6=%t unprivileged=%t idle=%s http10=%t balance=%t,%t", p.HasIPv4(), p.HasIPv6(),
+			p.Unprivileged, p.IdleTimeout, p.HTTP10, p.InboundExactBalance, p.OutboundExactBalance),
+	}
+}
+
+func encodeTargets(targets []Target) string {
+	var b strings.Builder
+	for _, t := range targets {
+		fmt.Fprintf(&b, "%s/%s:%d:%d,", t.Service.Namespace, t.Service.Hostname, t.Port.Number, t.Number)
+	}
+	return b.String()
+}

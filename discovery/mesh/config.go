@@ -1,0 +1,79 @@
+package mesh
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+	meshconfig "istio.io/api/mesh/v1alpha1"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/discovery/configstore"
+)
+
+// DefaultConfig is the mesh configuration where nobody said otherwise; the values are those of Istio's.
+func DefaultConfig() *meshconfig.MeshConfig {
+	return &meshconfig.MeshConfig{
+		RootNamespace:                  "istio-system",
+		TrustDomain:                    "cluster.local",
+		ProxyListenPort:                15001,
+		ProxyInboundListenPort:         15006,
+		ConnectTimeout:                 durationpb.New(10 * time.Second),
+		DnsRefreshRate:                 durationpb.New(60 * time.Second),
+		ProtocolDetectionTimeout:       durationpb.New(0),
+		OutboundTrafficPolicy:          &meshconfig.MeshConfig_OutboundTrafficPolicy{Mode: meshconfig.MeshConfig_OutboundTrafficPolicy_ALLOW_ANY},
+		InboundTrafficPolicy:           &meshconfig.MeshConfig_InboundTrafficPolicy{Mode: meshconfig.MeshConfig_InboundTrafficPolicy_PASSTHROUGH},
+		LocalityLbSetting:              &networking.LocalityLoadBalancerSetting{Enabled: wrapperspb.Bool(true)},
+		DefaultServiceExportTo:         []string{exportPublic},
+		DefaultVirtualServiceExportTo:  []string{exportPublic},
+		DefaultDestinationRuleExportTo: []string{exportPublic},
+		EnableTracing:                  true,
+		EnableAutoMtls:                 wrapperspb.Bool(true),
+		DefaultConfig:                  &meshconfig.ProxyConfig{},
+	}
+}
+
+// buildConfig lays the MeshConfig resource over the defaults. A mesh has one such resource; of several the oldest counts.
+func buildConfig(snapshot *configstore.Snapshot, prev *Mesh) *meshconfig.MeshConfig {
+	if prev.Config != nil && prev.unchanged(snapshot, kindMeshConfig) {
+		return prev.Config
+	}
+	config := DefaultConfig()
+	for r := range snapshot.Of(kindMeshConfig) {
+		overlay(config, r.Spec.(*meshconfig.MeshConfig))
+		break
+	}
+	return config
+}
+
+// overlay merges what a MeshConfig sets over the defaults. Lists replace those of the defaults, where proto.Merge would
+// append to them.
+func overlay(config, set *meshconfig.MeshConfig) {
+	if set.DefaultServiceExportTo != nil {
+		config.DefaultServiceExportTo = nil
+	}
+	if set.DefaultVirtualServiceExportTo != nil {
+		config.DefaultVirtualServiceExportTo = nil
+	}
+	if set.DefaultDestinationRuleExportTo != nil {
+		config.DefaultDestinationRuleExportTo = nil
+	}
+	// The zero mode REGISTRY_ONLY would not survive a merge over ALLOW_ANY, nor a zero duration over the default.
+	if set.OutboundTrafficPolicy != nil {
+		config.OutboundTrafficPolicy = nil
+	}
+	if set.InboundTrafficPolicy != nil {
+		config.InboundTrafficPolicy = nil
+	}
+	if set.LocalityLbSetting != nil {
+		config.LocalityLbSetting = nil
+	}
+	if set.ConnectTimeout != nil {
+		config.ConnectTimeout = nil
+	}
+	if set.DnsRefreshRate != nil {
+		config.DnsRefreshRate = nil
+	}
+	proto.Merge(config, set)
+}

@@ -1,0 +1,161 @@
+package mesh
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	meshconfig "istio.io/api/mesh/v1alpha1"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// DestinationRule is one, or several for one host merged: subsets add up, the first traffic policy counts.
+type DestinationRule struct {
+	Resource *kinds.Resource // the first of those merged
+	Spec     *networking.DestinationRule
+	From     []kinds.Key
+
+	visibility visibility
+}
+
+// rulesByHost finds the rules for a host; several where they differ in visibility or in the workloads they are for.
+type rulesByHost = *byHost[[]*DestinationRule]
+
+// destinationRuleIndex holds the rules by the namespace they are in.
+type destinationRuleIndex struct {
+	local    map[string]rulesByHost // for clients in the namespace
+	exported map[string]rulesByHost // for clients elsewhere
+
+	selectorLabels labelKeys
+}
+
+func buildDestinationRules(snapshot *configstore.Snapshot, prev *Mesh, config *meshconfig.MeshConfig, sameConfig bool) destinationRuleIndex {
+	if sameConfig && prev.unchanged(snapshot, kindDestinationRule) {
+		return prev.rules
+	}
+	index := destinationRuleIndex{local: map[string]rulesByHost{}, exported: map[string]rulesByHost{}, selectorLabels: labelKeys{}}
+	for _, rule := range resolveRules(snapshot, config.DefaultDestinationRuleExportTo) {
+		index.add(rule)
+	}
+	return index
+}
+
+// resolveRules lists the rules, those for selected workloads first, then the older first.
+func resolveRules(snapshot *configstore.Snapshot, exportDefault []string) []*DestinationRule {
+	var out []*DestinationRule
+	for r := range snapshot.Of(kindDestinationRule) {
+		spec := r.Spec.(*networking.DestinationRule)
+		exportTo := spec.ExportTo
+		if spec.WorkloadSelector != nil {
+			exportTo = []string{exportPrivate} // a rule for workloads stays with them
+		}
+		out = append(out, &DestinationRule{
+			Resource: r, Spec: spec, From: []kinds.Key{r.Key()}, visibility: exported(exportTo, exportDefault, r.Namespace),
+		})
+	}
+	slices.SortStableFunc(out, func(a, b *DestinationRule) int {
+		switch {
+		case a.forWorkloads() == b.forWorkloads():
+			return 0
+		case a.forWorkloads():
+			return -1
+		default:
+			return 1
+		}
+	})
+	return out
+}
+
+func (d *DestinationRule) forWorkloads() bool { return d.Spec.WorkloadSelector != nil }
+
+func (x *destinationRuleIndex) add(rule *DestinationRule) {
+	namespace := rule.Resource.Namespace
+	host := strings.ToLower(resolveHost(rule.Spec.Host, namespace))
+	x.selectorLabels.add(rule.Spec.GetWorkloadSelector().GetMatchLabels())
+	if rule.visibility.includes(namespace) {
+		addRule(x.local, namespace, host, rule)
+	}
+	if !slices.Equal(rule.visibility, visibility{namespace}) {
+		addRule(x.exported, namespace, host, rule)
+	}
+}
+
+func addRule(to map[string]rulesByHost, namespace, host string, rule *DestinationRule) {
+	if to[namespace] == nil {
+		to[namespace] = newByHost[[]*DestinationRule]()
+	}
+	have, _ := to[namespace].at(host)
+	for i, existing := range have {
+		if existing.mergeable(rule) {
+			have[i] = existing.merged(rule)
+			return
+		}
+	}
+	to[namespace].set(host, append(have, rule))
+}
+
+// mergeable reports whether both rules are for the same workloads, and the second is seen wherever the first is.
+func (d *DestinationRule) mergeable(other *DestinationRule) bool {
+	if d.forWorkloads() != other.forWorkloads() ||
+		!maps.Equal(d.Spec.GetWorkloadSelector().GetMatchLabels(), other.Spec.GetWorkloadSelector().GetMatchLabels()) {
+		return false
+	}
+	for _, to := range d.visibility {
+		if !slices.Contains(other.visibility, to) {
+			return false
+		}
+	}
+	return true
+}
+
+// merged is a new rule; d is unchanged, since both indexes hold it.
+func (d *DestinationRule) merged(other *DestinationRule) *DestinationRule {
+	spec := proto.Clone(d.Spec).(*networking.DestinationRule)
+	for _, subset := range other.Spec.Subsets {
+		known := func(s *networking.Subset) bool { return s.Name == subset.Name }
+		if !slices.ContainsFunc(spec.Subsets, known) {
+			spec.Subsets = append(spec.Subsets, subset)
+		}
+	}
+	if spec.TrafficPolicy == nil {
+		spec.TrafficPolicy = other.Spec.TrafficPolicy
+	}
+	return &DestinationRule{
+		Resource: d.Resource, Spec: spec, From: append(slices.Clone(d.From), other.From...), visibility: d.visibility,
+	}
+}
+
+// find lists the rules that a client in namespace obeys for a service: its own namespace's before those of the
+// service's, before those of the root namespace, which apply to the whole mesh.
+func (x *destinationRuleIndex) find(client, root string, s *Service) []*DestinationRule {
+	if client == root {
+		// A root namespace's rules for everyone must not outrank the service's own, even for clients there.
+		if rules := privateOnly(x.local[root], root, s.Hostname); len(rules) > 0 {
+			return rules
+		}
+	} else if rules, ok := x.local[client].find(s.Hostname); ok {
+		return rules
+	}
+	for _, namespace := range []string{s.Namespace, root} {
+		if rules := visibleTo(x.exported[namespace], client, s.Hostname); len(rules) > 0 {
+			return rules
+		}
+	}
+	return nil
+}
+
+func privateOnly(rules rulesByHost, namespace, host string) []*DestinationRule {
+	found, _ := rules.find(host)
+	return slices.DeleteFunc(slices.Clone(found), func(d *DestinationRule) bool {
+		return !slices.Equal(d.visibility, visibility{namespace})
+	})
+}
+
+func visibleTo(rules rulesByHost, client, host string) []*DestinationRule {
+	found, _ := rules.find(host)
+	return slices.DeleteFunc(slices.Clone(found), func(d *DestinationRule) bool { return !d.visibility.includes(client) })
+}

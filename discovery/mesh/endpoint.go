@@ -1,0 +1,97 @@
+package mesh
+
+import (
+	"strconv"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// Labels with a meaning of their own.
+const (
+	labelLocality          = "istio-locality"
+	labelTLSMode           = "security.istio.io/tlsMode"
+	LabelCanonicalName     = "service.istio.io/canonical-name"
+	LabelCanonicalRevision = "service.istio.io/canonical-revision"
+)
+
+const unixPrefix = "unix://"
+
+// Endpoint is one place where one port of a service is served.
+type Endpoint struct {
+	// Address is an IP address, a host name for DNS, or, with Unix set, the path of a socket.
+	Address string
+	Port    uint32
+	Unix    bool
+
+	PortName   string // of the service's port
+	PortNumber uint32
+
+	Labels         map[string]string
+	Locality       string // region/zone/subzone
+	Weight         uint32 // at least 1
+	Network        string
+	ServiceAccount string
+	TLSMode        string // "istio" where the workload accepts mutual TLS, "disabled" otherwise
+	Workload       string
+	Namespace      string
+}
+
+// Named reports whether the address is a name, which only a proxy can resolve.
+func (e *Endpoint) Named() bool { return !e.Unix && !IsAddress(e.Address) }
+
+// workload is a WorkloadEntry, whether it stands alone or inside a ServiceEntry.
+type workload struct {
+	name, namespace string
+	spec            *networking.WorkloadEntry
+	labels          map[string]string
+}
+
+// endpoint is the workload as it serves one port.
+func (w *workload) endpoint(port *Port) *Endpoint {
+	e := &Endpoint{
+		Address: w.spec.Address, Port: w.port(port), PortName: port.Name, PortNumber: port.Number,
+		Labels: w.labels, Locality: w.locality(), Weight: max(w.spec.Weight, 1), Network: w.spec.Network,
+		ServiceAccount: w.spec.ServiceAccount, TLSMode: w.tlsMode(), Workload: w.name, Namespace: w.namespace,
+	}
+	if path, ok := strings.CutPrefix(w.spec.Address, unixPrefix); ok {
+		e.Address, e.Port, e.Unix = path, 0, true
+	}
+	return e
+}
+
+func (w *workload) port(port *Port) uint32 {
+	if p := w.spec.Ports[port.Name]; p > 0 {
+		return p
+	}
+	if port.Target > 0 {
+		return port.Target
+	}
+	return port.Number
+}
+
+// locality is that of the entry, or of its label, which writes dots for slashes.
+func (w *workload) locality() string {
+	if w.spec.Locality != "" {
+		return w.spec.Locality
+	}
+	return strings.ReplaceAll(w.labels[labelLocality], ".", "/")
+}
+
+func (w *workload) tlsMode() string {
+	if mode, ok := w.labels[labelTLSMode]; ok {
+		return mode
+	}
+	if w.spec.ServiceAccount != "" {
+		return "istio"
+	}
+	return "disabled"
+}
+
+// named reports whether the address must be resolved, or is not one of the network at all.
+func (w *workload) named() bool { return w.spec.Address != "" && !IsAddress(w.spec.Address) }
+
+// inline is the i-th endpoint of a ServiceEntry as a workload.
+func inline(entry, namespace string, i int, spec *networking.WorkloadEntry) *workload {
+	return &workload{name: entry + "-" + strconv.Itoa(i), namespace: namespace, spec: spec, labels: spec.Labels}
+}

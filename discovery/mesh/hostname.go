@@ -1,0 +1,110 @@
+package mesh
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// clusterDomain completes short host names: "reviews" in namespace default is reviews.default.svc.cluster.local. Istio
+// does so for every VirtualService and DestinationRule that it reads.
+const clusterDomain = "svc.cluster.local"
+
+// IsWildcard reports whether a host stands for many: "*" or "*.example.com".
+func IsWildcard(host string) bool { return strings.HasPrefix(host, "*") }
+
+// HostsOverlap reports whether two hosts have a name in common; either may be a wildcard.
+func HostsOverlap(a, b string) bool {
+	switch {
+	case IsWildcard(a) && IsWildcard(b):
+		return strings.HasSuffix(a[1:], b[1:]) || strings.HasSuffix(b[1:], a[1:])
+	case IsWildcard(a):
+		return strings.HasSuffix(b, a[1:])
+	case IsWildcard(b):
+		return strings.HasSuffix(a, b[1:])
+	default:
+		return a == b
+	}
+}
+
+// HostWithin reports whether every name that host stands for is also one of outer.
+func HostWithin(host, outer string) bool {
+	if !IsWildcard(outer) {
+		return host == outer
+	}
+	if IsWildcard(host) {
+		return strings.HasSuffix(host[1:], outer[1:])
+	}
+	return strings.HasSuffix(host, outer[1:])
+}
+
+// resolveHost makes a short name, one without dots, the full name that it has for a resource in namespace.
+func resolveHost(host, namespace string) string {
+	if host == "" || host == "*" || strings.Contains(host, ".") || IsAddress(host) {
+		return host
+	}
+	if namespace == "" {
+		return host
+	}
+	return host + "." + namespace + "." + clusterDomain
+}
+
+// IsAddress reports whether s is an IP address.
+func IsAddress(s string) bool {
+	_, err := netip.ParseAddr(s)
+	return err == nil
+}
+
+// byHost finds values by host, wildcards included: the most specific host that contains the one asked for wins.
+type byHost[T any] struct {
+	exact     map[string]T
+	wildcards map[string]T
+	order     []string // the wildcards, the longest first
+}
+
+func newByHost[T any]() *byHost[T] {
+	return &byHost[T]{exact: map[string]T{}, wildcards: map[string]T{}}
+}
+
+func (b *byHost[T]) at(host string) (T, bool) {
+	if IsWildcard(host) {
+		v, ok := b.wildcards[host]
+		return v, ok
+	}
+	v, ok := b.exact[host]
+	return v, ok
+}
+
+func (b *byHost[T]) set(host string, v T) {
+	if !IsWildcard(host) {
+		b.exact[host] = v
+		return
+	}
+	if _, known := b.wildcards[host]; !known {
+		i, _ := slices.BinarySearchFunc(b.order, host, moreSpecific)
+		b.order = slices.Insert(b.order, i, host)
+	}
+	b.wildcards[host] = v
+}
+
+// find returns the value of the most specific host that contains this one.
+func (b *byHost[T]) find(host string) (v T, ok bool) {
+	if b == nil {
+		return v, false
+	}
+	if v, ok = b.at(host); ok {
+		return v, true
+	}
+	for _, wildcard := range b.order {
+		if HostWithin(host, wildcard) {
+			return b.wildcards[wildcard], true
+		}
+	}
+	return v, false
+}
+
+// moreSpecific orders hosts by how few names they stand for: longer ones first, then by the alphabet.
+func moreSpecific(a, b string) int {
+	return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
+}

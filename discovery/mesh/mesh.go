@@ -1,0 +1,77 @@
+// Package mesh is the meaning of a configuration before any Envoy message exists: which services there are and what
+// serves them, which routing rules and traffic policies apply to a host, who may see what, and which proxies ask.
+//
+// The rules are Istio's: its kinds, its defaults, its order of precedence. A Mesh is built from one snapshot and never
+// changes; translation reads it without locks.
+package mesh
+
+import (
+	"sync"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// Mesh is everything that proxies can be told at one revision.
+type Mesh struct {
+	// Revision is the snapshot's.
+	Revision int64
+	// Config is the mesh-wide configuration with every default filled in.
+	Config *meshconfig.MeshConfig
+
+	from     *configstore.Snapshot
+	services serviceIndex
+	virtual  virtualServiceIndex
+	rules    destinationRuleIndex
+	selected labelKeys
+
+	scopes sync.Map // namespace -> *scopeOnce
+}
+
+// Build derives the mesh of a snapshot. What the snapshot shares with that of prev is taken from prev, which may be nil.
+func Build(snapshot *configstore.Snapshot, prev *Mesh) *Mesh {
+	m := &Mesh{Revision: snapshot.Revision, from: snapshot}
+	if prev == nil {
+		prev = &Mesh{}
+	}
+	m.Config = buildConfig(snapshot, prev)
+	sameConfig := m.Config == prev.Config
+	m.services = buildServices(snapshot, prev, m.Config, sameConfig)
+	m.virtual = buildVirtualServices(snapshot, prev, m.Config, sameConfig)
+	m.rules = buildDestinationRules(snapshot, prev, m.Config, sameConfig)
+	m.selected = m.virtual.sourceLabels.union(m.rules.selectorLabels)
+	return m
+}
+
+// unchanged reports whether prev saw the same resources of these kinds.
+func (prev *Mesh) unchanged(snapshot *configstore.Snapshot, of ...*kinds.Kind) bool {
+	if prev.from == nil {
+		return false
+	}
+	for _, kind := range of {
+		if !snapshot.Same(prev.from, kind) {
+			return false
+		}
+	}
+	return true
+}
+
+// The kinds that this package reads.
+var (
+	kindServiceEntry    = mustLookup("networking.istio.io", "ServiceEntry")
+	kindWorkloadEntry   = mustLookup("networking.istio.io", "WorkloadEntry")
+	kindVirtualService  = mustLookup("networking.istio.io", "VirtualService")
+	kindDestinationRule = mustLookup("networking.istio.io", "DestinationRule")
+	kindMeshConfig      = mustLookup("core", "MeshConfig")
+)
+
+// mustLookup panics on a kind that the registry lacks: the names above are the program's own.
+func mustLookup(group, name string) *kinds.Kind {
+	kind, ok := kinds.Lookup(group, name)
+	if !ok {
+		panic("mesh: the registry of kinds has no " + group + "/" + name)
+	}
+	return kind
+}

@@ -1,0 +1,172 @@
+package mesh
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+// ProxyType is the role of an Envoy.
+type ProxyType string
+
+// The roles that a node id can name.
+const (
+	Sidecar ProxyType = "sidecar" // beside a workload
+	Router  ProxyType = "router"  // a gateway
+)
+
+// Interception is how an application's connections reach its sidecar.
+type Interception string
+
+// The interception modes.
+const (
+	InterceptionRedirect Interception = "REDIRECT"
+	InterceptionTProxy   Interception = "TPROXY"
+	InterceptionNone     Interception = "NONE" // the application connects to the sidecar's own ports
+)
+
+// Proxy is an Envoy as it describes itself in its node.
+type Proxy struct {
+	Type      ProxyType
+	Addresses []string // its own IP addresses, the first one its main
+	ID        string
+	Domain    string // the DNS domain that short names are completed with
+
+	Namespace string
+	Labels    map[string]string
+	Locality  *corev3.Locality
+
+	Interception Interception
+	Unprivileged bool // may not bind ports below 1024
+	IdleTimeout  time.Duration
+	HTTP10       bool
+
+	// ExactBalance spreads connections evenly over Envoy's threads.
+	InboundExactBalance, OutboundExactBalance bool
+}
+
+// ParseProxy reads what an Envoy says about itself: the id "sidecar~IP~ID~DOMAIN" and the metadata that Istio's
+// agents send.
+func ParseProxy(node *corev3.Node) (*Proxy, error) {
+	parts := strings.Split(node.GetId(), "~")
+	if len(parts) != 4 {
+		return nil, fmt.Errorf("node id %q: want four parts, as in sidecar~IP~ID~DOMAIN", node.GetId())
+	}
+	p := &Proxy{Type: ProxyType(parts[0]), ID: parts[2], Domain: parts[3], Locality: node.GetLocality()}
+	if p.Type != Sidecar && p.Type != Router {
+		return nil, fmt.Errorf("node id %q: unknown proxy type %q: want %s or %s", node.GetId(), parts[0], Sidecar, Router)
+	}
+	meta := metadata{node.GetMetadata().GetFields()}
+	if err := p.setAddresses(parts[1], meta.text("INSTANCE_IPS")); err != nil {
+		return nil, fmt.Errorf("node id %q: %w", node.GetId(), err)
+	}
+	if err := p.setMetadata(meta); err != nil {
+		return nil, fmt.Errorf("node id %q: metadata: %w", node.GetId(), err)
+	}
+	return p, nil
+}
+
+func (p *Proxy) setAddresses(main, more string) error {
+	if main != "" {
+		if _, err := netip.ParseAddr(main); err != nil {
+			return fmt.Errorf("%q is not an IP address", main)
+		}
+		p.Addresses = append(p.Addresses, main)
+	}
+	for _, ip := range strings.Split(more, ",") {
+		if ip != "" && ip != main && IsAddress(ip) {
+			p.Addresses = append(p.Addresses, ip)
+		}
+	}
+	if len(p.Addresses) == 0 {
+		return fmt.Errorf("no IP address, neither in the id nor in the metadata INSTANCE_IPS")
+	}
+	return nil
+}
+
+func (p *Proxy) setMetadata(meta metadata) (err error) {
+	p.Namespace = meta.text("NAMESPACE")
+	if first, _, dotted := strings.Cut(p.Domain, "."); p.Namespace == "" && dotted {
+		p.Namespace = first
+	}
+	p.Labels = meta.labels()
+	p.Unprivileged = meta.flag("UNPRIVILEGED_POD")
+	p.HTTP10 = meta.flag("HTTP10")
+	p.InboundExactBalance = meta.flag("INBOUND_LISTENER_EXACT_BALANCE")
+	p.OutboundExactBalance = meta.flag("OUTBOUND_LISTENER_EXACT_BALANCE")
+	if p.Interception, err = parseInterception(meta.text("INTERCEPTION_MODE")); err != nil {
+		return err
+	}
+	if timeout := meta.text("IDLE_TIMEOUT"); timeout != "" {
+		if p.IdleTimeout, err = time.ParseDuration(timeout); err != nil {
+			return fmt.Errorf("IDLE_TIMEOUT: %q is not a duration: write it as 5s or 1h", timeout)
+		}
+	}
+	return nil
+}
+
+func parseInterception(mode string) (Interception, error) {
+	switch i := Interception(mode); i {
+	case "":
+		return InterceptionRedirect, nil
+	case InterceptionRedirect, InterceptionTProxy, InterceptionNone:
+		return i, nil
+	default:
+		return "", fmt.Errorf("INTERCEPTION_MODE: unknown value %q: want %s, %s or %s", mode, InterceptionRedirect, InterceptionTProxy, InterceptionNone)
+	}
+}
+
+// HasIPv4 reports whether the proxy has an address of this family.
+func (p *Proxy) HasIPv4() bool { return p.hasAddress(netip.Addr.Is4) }
+
+// HasIPv6 reports whether the proxy has an address of this family.
+func (p *Proxy) HasIPv6() bool { return p.hasAddress(netip.Addr.Is6) }
+
+func (p *Proxy) hasAddress(family func(netip.Addr) bool) bool {
+	for _, a := range p.Addresses {
+		if ip, err := netip.ParseAddr(a); err == nil && family(ip.Unmap()) {
+			return true
+		}
+	}
+	return false
+}
+
+// metadata reads node metadata leniently: agents write flags and numbers as strings or as themselves.
+type metadata struct{ fields map[string]*structpb.Value }
+
+func (m metadata) text(name string) string {
+	switch v := m.fields[name].GetKind().(type) {
+	case *structpb.Value_StringValue:
+		return v.StringValue
+	case *structpb.Value_BoolValue:
+		return fmt.Sprint(v.BoolValue)
+	case *structpb.Value_NumberValue:
+		return fmt.Sprint(v.NumberValue)
+	default:
+		return ""
+	}
+}
+
+func (m metadata) flag(name string) bool {
+	switch m.text(name) {
+	case "true", "1":
+		return true
+	default:
+		return false
+	}
+}
+
+// labels are those of the workload; static ones, from the machine's own configuration, count less.
+func (m metadata) labels() map[string]string {
+	out := map[string]string{}
+	for _, name := range []string{"STATIC_LABELS", "LABELS"} {
+		for k, v := range m.fields[name].GetStructValue().GetFields() {
+			out[k] = v.GetStringValue()
+		}
+	}
+	return out
+}

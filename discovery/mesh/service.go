@@ -1,0 +1,115 @@
+package mesh
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// Unspecified is the address of a service that has none: it is reached at any address, on its port.
+const Unspecified = "0.0.0.0"
+
+// Resolution is how a proxy finds the endpoints of a service.
+type Resolution int
+
+// The resolutions of a ServiceEntry.
+const (
+	ResolutionNone       Resolution = iota // connections go where the client sent them
+	ResolutionStatic                       // endpoints are given by address
+	ResolutionDNS                          // every address that the names resolve to
+	ResolutionDNSRR                        // the first address that the name resolves to
+	ResolutionDynamicDNS                   // the name that each request asks for
+)
+
+// Service is one host of one ServiceEntry.
+type Service struct {
+	Hostname  string // lower case, may be a wildcard
+	Namespace string
+	Entry     *kinds.Resource
+	Created   time.Time
+
+	// Addresses has at least one element: an IP address, a CIDR range, or Unspecified.
+	Addresses       []string
+	Ports           []*Port
+	Resolution      Resolution
+	External        bool // outside the mesh
+	SubjectAltNames []string
+
+	// Endpoints are what serves this host, by every ServiceEntry of its namespace that names it.
+	Endpoints []*Endpoint
+
+	visibility visibility
+	own        []*Endpoint
+}
+
+// Port is a port of a service.
+type Port struct {
+	Name     string
+	Number   uint32
+	Protocol Protocol
+	// Target is the endpoints' port where they do not say otherwise; 0: the same number.
+	Target uint32
+}
+
+// Port returns the port with this number, or nil.
+func (s *Service) Port(number uint32) *Port {
+	for _, p := range s.Ports {
+		if p.Number == number {
+			return p
+		}
+	}
+	return nil
+}
+
+// ResolvedByDNS reports whether proxies resolve the endpoints' names.
+func (s *Service) ResolvedByDNS() bool {
+	return s.Resolution == ResolutionDNS || s.Resolution == ResolutionDNSRR
+}
+
+// Of returns the endpoints that serve a port, those with the labels of a subset only. Endpoints given by address are
+// told apart by the port's name, those given by name by its number, as Istio does where two entries share a host.
+func (s *Service) Of(port *Port, subset map[string]string) []*Endpoint {
+	var out []*Endpoint
+	for _, e := range s.Endpoints {
+		same := e.PortName == port.Name
+		if s.ResolvedByDNS() {
+			same = e.PortNumber == port.Number
+		}
+		if same && LabelsWithin(subset, e.Labels) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+func compareServices(a, b *Service) int {
+	if c := a.Created.Compare(b.Created); c != 0 {
+		return c
+	}
+	if c := strings.Compare(a.Hostname, b.Hostname); c != 0 {
+		return c
+	}
+	if c := strings.Compare(a.Namespace, b.Namespace); c != 0 {
+		return c
+	}
+	return strings.Compare(a.Entry.Name, b.Entry.Name)
+}
+
+// withPorts returns the service with the ports of other that it lacks.
+func (s *Service) withPorts(other *Service) *Service {
+	merged := *s
+	merged.Ports = slices.Clone(s.Ports)
+	for _, p := range other.Ports {
+		if s.Port(p.Number) == nil {
+			merged.Ports = append(merged.Ports, p)
+		}
+	}
+	return &merged
+}
+
+// mergeable reports whether two entries for one host in one namespace describe the same kind of service.
+func (s *Service) mergeable(other *Service) bool {
+	return s.Namespace == other.Namespace && s.Resolution == other.Resolution && s.External == other.External
+}

@@ -1,0 +1,99 @@
+package mesh
+
+import (
+	"net/netip"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+var resolutions = map[networking.ServiceEntry_Resolution]Resolution{
+	networking.ServiceEntry_NONE:            ResolutionNone,
+	networking.ServiceEntry_STATIC:          ResolutionStatic,
+	networking.ServiceEntry_DNS:             ResolutionDNS,
+	networking.ServiceEntry_DNS_ROUND_ROBIN: ResolutionDNSRR,
+	networking.ServiceEntry_DYNAMIC_DNS:     ResolutionDynamicDNS,
+}
+
+// convertEntry makes the services of a ServiceEntry, one a host. select finds the workloads behind its selector.
+func convertEntry(r *kinds.Resource, exportDefault []string, selected func(namespace string, labels map[string]string) []*workload) []*Service {
+	spec := r.Spec.(*networking.ServiceEntry)
+	template := Service{
+		Namespace: r.Namespace, Entry: r, Created: r.CreateTime,
+		Addresses: addresses(spec.Addresses), Ports: convertPorts(spec.Ports), Resolution: resolutions[spec.Resolution],
+		External: spec.Location == networking.ServiceEntry_MESH_EXTERNAL, SubjectAltNames: spec.SubjectAltNames,
+		visibility: exported(spec.ExportTo, exportDefault, r.Namespace),
+	}
+	if len(template.Addresses) == 0 {
+		return nil // every address was invalid
+	}
+	workloads := workloadsOf(r, spec, template.ResolvedByDNS(), selected)
+	services := make([]*Service, 0, len(spec.Hosts))
+	for _, host := range spec.Hosts {
+		s := template
+		s.Hostname = strings.ToLower(host)
+		s.own = s.endpoints(workloads, spec)
+		services = append(services, &s)
+	}
+	return services
+}
+
+// workloadsOf lists what serves an entry. Workloads known by name count only where names are resolved.
+func workloadsOf(r *kinds.Resource, spec *networking.ServiceEntry, resolved bool, selected func(string, map[string]string) []*workload) []*workload {
+	var out []*workload
+	if spec.WorkloadSelector == nil {
+		for i, e := range spec.Endpoints {
+			out = append(out, inline(r.Name, r.Namespace, i, e))
+		}
+		return out
+	}
+	for _, w := range selected(r.Namespace, spec.WorkloadSelector.Labels) {
+		if resolved || !w.named() {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// endpoints serves each port by each workload, or, where names are resolved and nothing else is given, by the host itself.
+func (s *Service) endpoints(workloads []*workload, spec *networking.ServiceEntry) []*Endpoint {
+	if s.ResolvedByDNS() && len(spec.Endpoints) == 0 && spec.WorkloadSelector == nil {
+		workloads = []*workload{{name: s.Entry.Name, namespace: s.Namespace, spec: &networking.WorkloadEntry{Address: s.Hostname}}}
+	}
+	out := make([]*Endpoint, 0, len(workloads)*len(s.Ports))
+	for _, w := range workloads {
+		for _, port := range s.Ports {
+			out = append(out, w.endpoint(port))
+		}
+	}
+	return out
+}
+
+func convertPorts(ports []*networking.ServicePort) []*Port {
+	out := make([]*Port, len(ports))
+	for i, p := range ports {
+		out[i] = &Port{Name: p.Name, Number: p.Number, Protocol: ParseProtocol(p.Protocol), Target: p.TargetPort}
+	}
+	return out
+}
+
+// addresses keeps the valid ones; a range of a single address is that address.
+func addresses(list []string) []string {
+	if len(list) == 0 {
+		return []string{Unspecified}
+	}
+	var out []string
+	for _, a := range list {
+		if IsAddress(a) {
+			out = append(out, a)
+		} else if p, err := netip.ParsePrefix(a); err == nil {
+			if p.IsSingleIP() {
+				a = p.Addr().String()
+			}
+			out = append(out, a)
+		}
+	}
+	return out
+}

@@ -1,0 +1,35 @@
+package mesh
+
+import "slices"
+
+const (
+	exportPublic  = "*"
+	exportPrivate = "."
+	exportNone    = "~"
+)
+
+// visibility is to whom a resource is exported: an exportTo list, "." resolved to the resource's own namespace.
+type visibility []string
+
+// exported resolves an exportTo list, or the default where it is empty.
+func exported(exportTo, fallback []string, namespace string) visibility {
+	if len(exportTo) == 0 {
+		exportTo = fallback
+	}
+	out := make(visibility, len(exportTo))
+	for i, to := range exportTo {
+		if to == exportPrivate {
+			to = namespace
+		}
+		out[i] = to
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func (v visibility) public() bool { return slices.Contains(v, exportPublic) }
+
+// includes reports whether a proxy in namespace may see the resource.
+func (v visibility) includes(namespace string) bool {
+	return v.public() || !slices.Contains(v, exportNone) && slices.Contains(v, namespace)
+}

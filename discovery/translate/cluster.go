@@ -1,0 +1,186 @@
+package translate
+
+import (
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	upstreamhttpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/structpb"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+)
+
+// Clusters returns every cluster of a proxy: one for each port of each service and subset that it may see, the fixed
+// ones, and those of the ports that its own workload serves.
+func Clusters(m *mesh.Mesh, p *mesh.Proxy) []*clusterv3.Cluster {
+	v := newView(m, p)
+	var out []*clusterv3.Cluster
+	for _, s := range v.scope.Services {
+		out = append(out, v.serviceClusters(s)...)
+	}
+	out = append(out, v.blackHole())
+	if v.sidecar() {
+		out = append(out, v.passthrough())
+		out = append(out, v.inboundClusters()...)
+		out = append(out, v.inboundPassthrough())
+	}
+	return out
+}
+
+// ServiceClusters returns the clusters of one service, for a proxy that sees it.
+func ServiceClusters(m *mesh.Mesh, p *mesh.Proxy, s *mesh.Service) []*clusterv3.Cluster {
+	return newView(m, p).serviceClusters(s)
+}
+
+func (v view) serviceClusters(s *mesh.Service) []*clusterv3.Cluster {
+	var out []*clusterv3.Cluster
+	for _, u := range v.upstreams(s) {
+		if c := v.cluster(u); c != nil {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// upstreams lists what has a cluster of its own: each port of a service, and of each of its subsets.
+func (v view) upstreams(s *mesh.Service) []upstream {
+	rule := v.scope.DestinationRule(v.proxy, s.Hostname)
+	var out []upstream
+	for _, port := range s.Ports {
+		if port.Protocol == mesh.ProtocolUDP {
+			continue
+		}
+		base := v.meshDefaults(portPolicy(specOf(rule).GetTrafficPolicy(), port))
+		out = append(out, upstream{service: s, port: port, rule: rule, policy: base})
+		for _, subset := range specOf(rule).GetSubsets() {
+			policy := subsetPolicy(base, subset.TrafficPolicy, port)
+			out = append(out, upstream{service: s, port: port, rule: rule, subset: subset, policy: policy})
+		}
+	}
+	return out
+}
+
+// specOf is the spec of a rule, or nil.
+func specOf(rule *mesh.DestinationRule) *networking.DestinationRule {
+	if rule == nil {
+		return nil
+	}
+	return rule.Spec
+}
+
+// upstream is one port of a service, or of a subset of it, with the traffic policy that applies there.
+type upstream struct {
+	service *mesh.Service
+	port    *mesh.Port
+	rule    *mesh.DestinationRule
+	subset  *networking.Subset
+	policy  *networking.TrafficPolicy
+}
+
+func (u upstream) name() string {
+	return ClusterName(u.port.Number, u.subset.GetName(), u.service.Hostname)
+}
+
+func (u upstream) endpoints() []*mesh.Endpoint { return u.service.Of(u.port, u.subset.GetLabels()) }
+
+// draft is a cluster with the HTTP options that are packed into it last.
+type draft struct {
+	*clusterv3.Cluster
+	http *upstreamhttpv3.HttpProtocolOptions
+}
+
+// cluster returns nil for a service whose names nothing resolves.
+func (v view) cluster(u upstream) *clusterv3.Cluster {
+	d := draft{Cluster: &clusterv3.Cluster{
+		Name:           u.name(),
+		AltStatName:    statName(u.name()),
+		CommonLbConfig: &clusterv3.Cluster_CommonLbConfig{},
+		Metadata:       clusterMetadata(u),
+	}}
+	if !v.discover(&d, u) {
+		return nil
+	}
+	d.speak(u.port.Protocol, v.sidecar())
+	if upgradesToHTTP2(u.policy.GetConnectionPool(), u.port, v.config) {
+		d.useHTTP2()
+	}
+	v.applyPool(&d, u.policy.GetConnectionPool())
+	applyOutlier(&d, u.policy.GetOutlierDetection())
+	applyLoadBalancer(&d, u.policy.GetLoadBalancer())
+	applyUpstreamTLS(&d, u.policy.GetTls(), u.port)
+	return d.finish()
+}
+
+// discover sets where the endpoints come from, and reports whether there can be any.
+func (v view) discover(d *draft, u upstream) bool {
+	kind := v.discoveryType(u)
+	d.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: kind}
+	switch kind {
+	case clusterv3.Cluster_EDS:
+		d.EdsClusterConfig = &clusterv3.Cluster_EdsClusterConfig{ServiceName: d.Name, EdsConfig: overADS()}
+	case clusterv3.Cluster_STRICT_DNS, clusterv3.Cluster_LOGICAL_DNS:
+		localities := localityEndpoints(u)
+		if len(localities) == 0 {
+			return false
+		}
+		d.LoadAssignment = &endpointv3.ClusterLoadAssignment{ClusterName: d.Name, Endpoints: localities}
+		v.resolve(d.Cluster)
+	case clusterv3.Cluster_ORIGINAL_DST:
+		if u.port.Target > 0 {
+			d.LbConfig = &clusterv3.Cluster_OriginalDstLbConfig_{
+				OriginalDstLbConfig: &clusterv3.Cluster_OriginalDstLbConfig{UpstreamPortOverride: u32(u.port.Target)},
+			}
+		}
+	}
+	return true
+}
+
+func (v view) discoveryType(u upstream) clusterv3.Cluster_DiscoveryType {
+	if u.policy.GetLoadBalancer().GetSimple() == networking.LoadBalancerSettings_PASSTHROUGH {
+		return clusterv3.Cluster_ORIGINAL_DST
+	}
+	switch u.service.Resolution {
+	case mesh.ResolutionDNS:
+		return clusterv3.Cluster_STRICT_DNS
+	case mesh.ResolutionDNSRR:
+		return clusterv3.Cluster_LOGICAL_DNS
+	case mesh.ResolutionNone:
+		if v.sidecar() {
+			return clusterv3.Cluster_ORIGINAL_DST
+		}
+	}
+	return clusterv3.Cluster_EDS
+}
+
+// clusterMetadata tells telemetry which service, subset and rule a cluster stands for.
+func clusterMetadata(u upstream) *corev3.Metadata {
+	fields := map[string]*structpb.Value{
+		"services": structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{serviceMetadata(u.service)}}),
+	}
+	if u.service.External && u.subset == nil {
+		fields["external"] = structpb.NewBoolValue(true)
+	}
+	if u.rule != nil {
+		fields["config"] = structpb.NewStringValue(resourcePath(u.rule.Resource))
+	}
+	if u.subset != nil {
+		fields["subset"] = structpb.NewStringValue(u.subset.Name)
+	}
+	return istioMetadata(fields)
+}
+
+// finish packs the HTTP options, which must name a protocol; HTTP/1.1 is what an HTTP cluster speaks otherwise.
+func (d *draft) finish() *clusterv3.Cluster {
+	if d.http == nil {
+		return d.Cluster
+	}
+	if d.http.UpstreamProtocolOptions == nil {
+		d.http.UpstreamProtocolOptions = explicitly(&upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig{
+			ProtocolConfig: &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig_HttpProtocolOptions{},
+		})
+	}
+	d.TypedExtensionProtocolOptions = map[string]*anypb.Any{httpOptionsKey: pack(d.http)}
+	return d.Cluster
+}

@@ -1,0 +1,40 @@
+package translate
+
+import (
+	"time"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	caresv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/network/dns_resolver/cares/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// resolver opens a new UDP socket after 100 queries, so that a long-lived one cannot keep asking a server that is gone.
+var resolver = &corev3.TypedExtensionConfig{
+	Name:        "envoy.network.dns_resolver.cares",
+	TypedConfig: pack(&caresv3.CaresDnsResolverConfig{UdpMaxQueries: u32(100)}),
+}
+
+// dnsJitter spreads the queries of clusters that were made at the same moment.
+var dnsJitter = durationpb.New(100 * time.Millisecond)
+
+// resolve sets how the names in a cluster are resolved. The mesh's refresh rate counts only while queries fail;
+// otherwise records say themselves how long they hold.
+func (v view) resolve(c *clusterv3.Cluster) {
+	c.DnsLookupFamily = v.lookupFamily()
+	c.TypedDnsResolverConfig = resolver
+	c.DnsJitter = dnsJitter
+	c.DnsRefreshRate = v.config.DnsRefreshRate
+	c.RespectDnsTtl = true
+}
+
+func (v view) lookupFamily() clusterv3.Cluster_DnsLookupFamily {
+	switch {
+	case v.proxy.HasIPv4() && v.proxy.HasIPv6():
+		return clusterv3.Cluster_ALL
+	case v.proxy.HasIPv6():
+		return clusterv3.Cluster_V6_ONLY
+	default:
+		return clusterv3.Cluster_V4_ONLY
+	}
+}

@@ -1,0 +1,86 @@
+package translate
+
+import (
+	"math"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// applyPool sets timeouts and limits of a cluster's connections. Without a word from the user nothing is limited:
+// Envoy's own defaults would drop requests above 1,024 at once.
+func (v view) applyPool(d *draft, pool *networking.ConnectionPoolSettings) {
+	tcp, http := pool.GetTcp(), pool.GetHttp()
+	d.ConnectTimeout = orElse(tcp.GetConnectTimeout(), v.config.ConnectTimeout)
+	d.CircuitBreakers = &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{
+		MaxConnections:     limit(tcp.GetMaxConnections()),
+		MaxPendingRequests: limit(http.GetHttp1MaxPendingRequests()),
+		MaxRequests:        limit(http.GetHttp2MaxRequests()),
+		MaxRetries:         limit(http.GetMaxRetries()),
+	}}}
+	applyKeepalive(d.Cluster, v.config.TcpKeepalive)
+	applyKeepalive(d.Cluster, tcp.GetTcpKeepalive())
+	d.applyLifetimes(pool)
+	d.applyHTTP2Limits(http)
+	if http.GetUseClientProtocol() {
+		d.useClientProtocol()
+	}
+}
+
+func limit(n int32) *wrapperspb.UInt32Value {
+	if n <= 0 {
+		return u32(math.MaxUint32)
+	}
+	return u32(uint32(n))
+}
+
+// applyLifetimes limits how long a connection lives, and for how many requests.
+func (d *draft) applyLifetimes(pool *networking.ConnectionPoolSettings) {
+	if idle := orElse(pool.GetHttp().GetIdleTimeout(), pool.GetTcp().GetIdleTimeout()); idle != nil {
+		d.commonOptions().IdleTimeout = idle
+	}
+	if requests := positive(pool.GetHttp().GetMaxRequestsPerConnection()); requests != nil {
+		d.commonOptions().MaxRequestsPerConnection = requests
+	}
+	if age := pool.GetTcp().GetMaxConnectionDuration(); age != nil {
+		d.commonOptions().MaxConnectionDuration = age
+	}
+}
+
+// applyHTTP2Limits has an effect only where connections are HTTP/2.
+func (d *draft) applyHTTP2Limits(http *networking.ConnectionPoolSettings_HTTPSettings) {
+	http2 := d.http.GetExplicitHttpConfig().GetHttp2ProtocolOptions()
+	if http2 == nil {
+		return
+	}
+	if streams := positive(http.GetMaxConcurrentStreams()); streams != nil {
+		http2.MaxConcurrentStreams = streams
+	}
+	if alive := http.GetHttp2KeepAlive(); alive != nil {
+		http2.ConnectionKeepalive = &corev3.KeepaliveSettings{Interval: alive.Interval, Timeout: alive.Timeout}
+	}
+}
+
+// applyKeepalive sets what the settings name and keeps the rest.
+func applyKeepalive(c *clusterv3.Cluster, settings *networking.ConnectionPoolSettings_TCPSettings_TcpKeepalive) {
+	if settings == nil {
+		return
+	}
+	if c.UpstreamConnectionOptions == nil {
+		c.UpstreamConnectionOptions = &clusterv3.UpstreamConnectionOptions{TcpKeepalive: &corev3.TcpKeepalive{}}
+	}
+	alive := c.UpstreamConnectionOptions.TcpKeepalive
+	alive.KeepaliveProbes = orElse(positive(settings.Probes), alive.KeepaliveProbes)
+	alive.KeepaliveTime = orElse(wholeSeconds(settings.Time), alive.KeepaliveTime)
+	alive.KeepaliveInterval = orElse(wholeSeconds(settings.Interval), alive.KeepaliveInterval)
+}
+
+func wholeSeconds(d *durationpb.Duration) *wrapperspb.UInt32Value {
+	if d == nil {
+		return nil
+	}
+	return u32(uint32(d.Seconds))
+}

@@ -1,0 +1,41 @@
+package translate
+
+import (
+	"strconv"
+	"strings"
+
+	corsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/cors/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// cors answers preflight requests of browsers. Those of other origins go to the application unless it is not to see them.
+func cors(in *networking.CorsPolicy) *corsv3.CorsPolicy {
+	out := &corsv3.CorsPolicy{
+		AllowOriginStringMatch:       origins(in),
+		AllowMethods:                 strings.Join(in.AllowMethods, ","),
+		AllowHeaders:                 strings.Join(in.AllowHeaders, ","),
+		ExposeHeaders:                strings.Join(in.ExposeHeaders, ","),
+		AllowCredentials:             in.AllowCredentials,
+		FilterEnabled:                runtimeFraction(wholePercent(100)),
+		ForwardNotMatchingPreflights: wrapperspb.Bool(in.UnmatchedPreflights != networking.CorsPolicy_IGNORE),
+	}
+	if in.MaxAge != nil {
+		out.MaxAge = strconv.FormatInt(in.MaxAge.Seconds, 10)
+	}
+	return out
+}
+
+func origins(in *networking.CorsPolicy) []*matcherv3.StringMatcher {
+	var out []*matcherv3.StringMatcher
+	for _, origin := range in.AllowOrigins {
+		out = append(out, stringMatch(origin))
+	}
+	if in.AllowOrigins == nil {
+		for _, origin := range in.AllowOrigin {
+			out = append(out, exactly(origin))
+		}
+	}
+	return out
+}

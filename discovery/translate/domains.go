@@ -1,0 +1,74 @@
+package translate
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+)
+
+// serviceDomains are the Host headers by which a service is meant: its name, short forms of it that the proxy's domain
+// makes unambiguous (also returned alone), and its addresses. Ports are ignored when hosts are matched.
+func serviceDomains(s *mesh.Service, proxyDomain string) (domains, short []string) {
+	short = shortForms(s.Hostname, proxyDomain)
+	domains = append([]string{asHost(s.Hostname)}, short...)
+	for _, address := range s.Addresses {
+		if address != mesh.Unspecified {
+			domains = append(domains, asHost(address))
+		}
+	}
+	return domains, short
+}
+
+// shortForms are other names for a host: with the final dot of an absolute name, and without the end that it shares
+// with the proxy's domain. For reviews.default.svc.cluster.local and a proxy in default.svc.cluster.local these are
+// reviews, reviews.default and reviews.default.svc.
+func shortForms(host, proxyDomain string) []string {
+	var out []string
+	if !mesh.IsAddress(host) {
+		out = append(out, host+".")
+	}
+	if strings.Contains(proxyDomain, ".svc.") {
+		if _, suffix, _ := strings.Cut(proxyDomain, ".svc."); strings.HasSuffix(host, ".svc."+suffix) {
+			out = append(out, clusterForms(host, proxyDomain)...)
+		}
+		return out
+	}
+	return append(out, sharedForms(host, proxyDomain)...)
+}
+
+// clusterForms shorten a name of the form service.namespace.svc.domain; the bare service name is for its own namespace.
+func clusterForms(host, proxyDomain string) []string {
+	namespace, _, _ := strings.Cut(proxyDomain, ".svc.")
+	full, _, _ := strings.Cut(host, ".svc.")
+	service, in, dotted := strings.Cut(full, ".")
+	if !dotted {
+		return nil
+	}
+	if in == namespace {
+		return []string{service, full + ".svc", full}
+	}
+	return []string{full, full + ".svc"}
+}
+
+// sharedForms shorten a name by the labels at its end that it shares with the proxy's domain.
+func sharedForms(host, proxyDomain string) []string {
+	unique, shared := splitShared(strings.Split(host, "."), strings.Split(proxyDomain, "."))
+	if len(shared) == 0 {
+		return nil
+	}
+	name := strings.Join(unique, ".")
+	out := []string{name}
+	if len(unique) == 2 {
+		out = append(out, name+"."+shared[0])
+	}
+	return slices.DeleteFunc(out, func(s string) bool { return s == "" })
+}
+
+func splitShared(host, domain []string) (unique, shared []string) {
+	n := 0
+	for n < len(host) && n < len(domain) && host[len(host)-1-n] == domain[len(domain)-1-n] {
+		n++
+	}
+	return host[:len(host)-n], host[len(host)-n:]
+}

@@ -1,0 +1,117 @@
+package translate
+
+import (
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	corsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/cors/v3"
+	faultv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/fault/v3"
+	grpcstatsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_stats/v3"
+	grpcwebv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_web/v3"
+	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	uuidv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/request_id/uuid/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+)
+
+// The HTTP filters that routes configure for themselves.
+const (
+	faultFilterName = "envoy.filters.http.fault"
+	corsFilterName  = "envoy.filters.http.cors"
+)
+
+func httpFilter(name string, config proto.Message) *hcmv3.HttpFilter {
+	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: pack(config)}}
+}
+
+var (
+	grpcWebFilter   = httpFilter("envoy.filters.http.grpc_web", &grpcwebv3.GrpcWeb{})
+	grpcStatsFilter = httpFilter("envoy.filters.http.grpc_stats", &grpcstatsv3.FilterConfig{
+		EmitFilterState:        true,
+		PerMethodStatSpecifier: &grpcstatsv3.FilterConfig_StatsForAllMethods{StatsForAllMethods: no},
+	})
+	faultFilter  = httpFilter(faultFilterName, &faultv3.HTTPFault{})
+	corsFilter   = httpFilter(corsFilterName, &corsv3.Cors{})
+	routerFilter = httpFilter("envoy.filters.http.router", &routerv3.Router{})
+)
+
+var requestIDs = &hcmv3.RequestIDExtension{TypedConfig: pack(&uuidv3.UuidRequestIdConfig{
+	UseRequestIdForTraceSampling: wrapperspb.Bool(true),
+})}
+
+// outboundHTTP reads requests of the local application and routes them by a route configuration.
+func (v view) outboundHTTP(bind string, port *mesh.Port, route string) *listenerv3.Filter {
+	m := v.connectionManager("outbound_"+listenerName(bind, port.Number), port.Protocol)
+	m.RouteSpecifier = &hcmv3.HttpConnectionManager_Rds{
+		Rds: &hcmv3.Rds{ConfigSource: overADS(), RouteConfigName: route},
+	}
+	return managerFilter(m)
+}
+
+// inboundHTTP reads requests for the local application. Client certificates, once there are any, are passed on.
+func (v view) inboundHTTP(statPrefix string, protocol mesh.Protocol, routes *routev3.RouteConfiguration) *listenerv3.Filter {
+	m := v.connectionManager(statPrefix, protocol)
+	m.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: routes}
+	m.ServerName = "istio-envoy"
+	m.ForwardClientCertDetails = hcmv3.HttpConnectionManager_APPEND_FORWARD
+	m.SetCurrentClientCertDetails = &hcmv3.HttpConnectionManager_SetCurrentClientCertDetails{Subject: yes, Uri: true, Dns: true}
+	if protocol.IsHTTP2() {
+		m.Http2ProtocolOptions = &corev3.Http2ProtocolOptions{}
+	}
+	return managerFilter(m)
+}
+
+func managerFilter(m *hcmv3.HttpConnectionManager) *listenerv3.Filter {
+	return &listenerv3.Filter{
+		Name:       "envoy.filters.network.http_connection_manager",
+		ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: pack(m)},
+	}
+}
+
+func (v view) connectionManager(statPrefix string, protocol mesh.Protocol) *hcmv3.HttpConnectionManager {
+	m := &hcmv3.HttpConnectionManager{
+		StatPrefix:         statName(statPrefix),
+		UseRemoteAddress:   no,
+		StreamIdleTimeout:  noDuration,
+		UpgradeConfigs:     []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
+		RequestIdExtension: requestIDs,
+		Proxy_100Continue:  true,
+		HttpFilters:        httpFilters(protocol),
+	}
+	v.normalizePaths(m)
+	if idle := v.idleTimeout(); idle != nil {
+		m.CommonHttpProtocolOptions = &corev3.HttpProtocolOptions{IdleTimeout: idle}
+	}
+	if v.proxy.HTTP10 {
+		m.HttpProtocolOptions = &corev3.Http1ProtocolOptions{AcceptHttp_10: true}
+	}
+	return m
+}
+
+// httpFilters lets fault and CORS be configured by each route; the router comes last.
+func httpFilters(protocol mesh.Protocol) []*hcmv3.HttpFilter {
+	filters := []*hcmv3.HttpFilter{grpcStatsFilter, faultFilter, corsFilter, routerFilter}
+	if protocol == mesh.ProtocolGRPCWeb {
+		return append([]*hcmv3.HttpFilter{grpcWebFilter}, filters...)
+	}
+	return filters
+}
+
+// normalizePaths decides how alike paths must be for rules to see them as one.
+func (v view) normalizePaths(m *hcmv3.HttpConnectionManager) {
+	m.PathWithEscapedSlashesAction = hcmv3.HttpConnectionManager_KEEP_UNCHANGED
+	m.NormalizePath = yes
+	switch v.config.GetPathNormalization().GetNormalization() {
+	case meshconfig.MeshConfig_ProxyPathNormalization_NONE:
+		m.NormalizePath = no
+	case meshconfig.MeshConfig_ProxyPathNormalization_MERGE_SLASHES:
+		m.MergeSlashes = true
+	case meshconfig.MeshConfig_ProxyPathNormalization_DECODE_AND_MERGE_SLASHES:
+		m.MergeSlashes = true
+		m.PathWithEscapedSlashesAction = hcmv3.HttpConnectionManager_UNESCAPE_AND_FORWARD
+	}
+}

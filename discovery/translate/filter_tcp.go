@@ -1,0 +1,76 @@
+package translate
+
+import (
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	tcpproxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+)
+
+func tcpTo(cluster string) *tcpproxyv3.TcpProxy {
+	return &tcpproxyv3.TcpProxy{
+		StatPrefix:       cluster,
+		ClusterSpecifier: &tcpproxyv3.TcpProxy_Cluster{Cluster: cluster},
+	}
+}
+
+// tcpWeighted splits connections. Without any weight above zero they are refused, as nobody is to have them.
+func tcpWeighted(statPrefix string, v view, routes []*networking.RouteDestination, port uint32) *tcpproxyv3.TcpProxy {
+	if len(routes) == 0 {
+		return tcpTo(BlackHoleCluster)
+	}
+	clusters := make([]*tcpproxyv3.TcpProxy_WeightedCluster_ClusterWeight, len(routes))
+	for i, r := range routes {
+		clusters[i] = &tcpproxyv3.TcpProxy_WeightedCluster_ClusterWeight{
+			Name: v.destinationCluster(r.Destination, port), Weight: uint32(r.Weight),
+		}
+	}
+	return &tcpproxyv3.TcpProxy{
+		StatPrefix: statPrefix,
+		ClusterSpecifier: &tcpproxyv3.TcpProxy_WeightedClusters{
+			WeightedClusters: &tcpproxyv3.TcpProxy_WeightedCluster{Clusters: clusters},
+		},
+	}
+}
+
+func tcpFilter(proxy *tcpproxyv3.TcpProxy) *listenerv3.Filter {
+	return &listenerv3.Filter{
+		Name:       "envoy.filters.network.tcp_proxy",
+		ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: pack(proxy)},
+	}
+}
+
+// applyRule sets what a destination rule says about the client's side of a connection.
+func (v view) applyRule(proxy *tcpproxyv3.TcpProxy, rule *mesh.DestinationRule, subset string) {
+	policy := specOf(rule).GetTrafficPolicy()
+	tcp := policy.GetConnectionPool().GetTcp()
+	proxy.IdleTimeout = orElse(tcp.GetIdleTimeout(), v.idleTimeout())
+	proxy.MaxDownstreamConnectionDuration = tcp.GetMaxConnectionDuration()
+	if hashesSource(specOf(rule), subset) {
+		proxy.HashPolicy = []*typev3.HashPolicy{{
+			PolicySpecifier: &typev3.HashPolicy_SourceIp_{SourceIp: &typev3.HashPolicy_SourceIp{}},
+		}}
+	}
+}
+
+// hashesSource reports whether connections of one client address go to one endpoint.
+func hashesSource(rule *networking.DestinationRule, subset string) bool {
+	lb := rule.GetTrafficPolicy().GetLoadBalancer()
+	for _, s := range rule.GetSubsets() {
+		if s.Name == subset {
+			lb = orElse(s.GetTrafficPolicy().GetLoadBalancer(), lb)
+		}
+	}
+	return lb.GetConsistentHash().GetUseSourceIp()
+}
+
+// idleTimeout is what the proxy's own configuration asks for, or nil.
+func (v view) idleTimeout() *durationpb.Duration {
+	if v.proxy.IdleTimeout == 0 {
+		return nil
+	}
+	return durationpb.New(v.proxy.IdleTimeout)
+}

@@ -1,0 +1,105 @@
+package translate
+
+import (
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// forward is the action of a route that has destinations. Header operations of a single destination become the route's.
+func (c routeContext) forward(out *routev3.Route, in *networking.HTTPRoute, authority string) *routev3.RouteAction {
+	action := &routev3.RouteAction{Timeout: noDuration, MaxGrpcTimeout: noDuration}
+	if in.Timeout != nil {
+		action.Timeout, action.MaxGrpcTimeout = in.Timeout, in.Timeout
+	}
+	rewrite(action, in.Rewrite)
+	if to := in.Rewrite.GetAuthority(); to != "" {
+		authority = to
+	}
+	setAuthority(action, authority)
+	action.RequestMirrorPolicies = c.mirrors(in)
+	hashed := false
+	if len(in.Route) == 1 {
+		hashed = c.destination(out, action, in.Route[0])
+	} else {
+		c.split(action, in.Route)
+	}
+	action.RetryPolicy = retries(orElse(in.Retries, c.config.GetDefaultHttpRetryPolicy()), hashed)
+	return action
+}
+
+func rewrite(action *routev3.RouteAction, in *networking.HTTPRewrite) {
+	if regex := in.GetUriRegexRewrite(); regex != nil {
+		action.RegexRewrite = &matcherv3.RegexMatchAndSubstitute{
+			Pattern: &matcherv3.RegexMatcher{Regex: regex.Match}, Substitution: regex.Rewrite,
+		}
+		return
+	}
+	action.PrefixRewrite = in.GetUri()
+}
+
+func setAuthority(action *routev3.RouteAction, authority string) {
+	if authority != "" {
+		action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: authority}
+	}
+}
+
+// destination forwards to a single cluster; it reports whether requests are hashed to an endpoint.
+func (c routeContext) destination(out *routev3.Route, action *routev3.RouteAction, to *networking.HTTPRouteDestination) bool {
+	action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: c.destinationCluster(to.Destination, c.port)}
+	headers := headerOperations(to.Headers)
+	out.RequestHeadersToAdd = append(out.RequestHeadersToAdd, headers.requestAdd...)
+	out.RequestHeadersToRemove = append(out.RequestHeadersToRemove, headers.requestRemove...)
+	out.ResponseHeadersToAdd = append(out.ResponseHeadersToAdd, headers.responseAdd...)
+	out.ResponseHeadersToRemove = append(out.ResponseHeadersToRemove, headers.responseRemove...)
+	if action.HostRewriteSpecifier == nil {
+		setAuthority(action, headers.authority)
+	}
+	hash := c.destinationHash(to.Destination)
+	if policy := hashPolicy(hash); policy != nil {
+		action.HashPolicy = append(action.HashPolicy, policy)
+	}
+	return hash != nil
+}
+
+// split divides requests by weight. Destinations of weight zero are left out.
+func (c routeContext) split(action *routev3.RouteAction, destinations []*networking.HTTPRouteDestination) {
+	weighted := &routev3.WeightedCluster{}
+	for _, to := range destinations {
+		if to.Weight <= 0 {
+			continue
+		}
+		weighted.Clusters = append(weighted.Clusters, c.weighted(to))
+		if policy := hashPolicy(c.destinationHash(to.Destination)); policy != nil {
+			action.HashPolicy = append(action.HashPolicy, policy)
+		}
+	}
+	if len(weighted.Clusters) == 0 {
+		// Nobody is to have the requests; a split without clusters would be refused.
+		action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: BlackHoleCluster}
+		return
+	}
+	action.ClusterSpecifier = &routev3.RouteAction_WeightedClusters{WeightedClusters: weighted}
+}
+
+func (c routeContext) weighted(to *networking.HTTPRouteDestination) *routev3.WeightedCluster_ClusterWeight {
+	headers := headerOperations(to.Headers)
+	out := &routev3.WeightedCluster_ClusterWeight{
+		Name:                    c.destinationCluster(to.Destination, c.port),
+		Weight:                  u32(uint32(to.Weight)),
+		RequestHeadersToAdd:     headers.requestAdd,
+		RequestHeadersToRemove:  headers.requestRemove,
+		ResponseHeadersToAdd:    headers.responseAdd,
+		ResponseHeadersToRemove: headers.responseRemove,
+	}
+	if headers.authority != "" {
+		out.HostRewriteSpecifier = &routev3.WeightedCluster_ClusterWeight_HostRewriteLiteral{HostRewriteLiteral: headers.authority}
+	}
+	return out
+}
+
+// destinationCluster names the cluster of a destination, whether there is one or not: Envoy answers 503 for one that is
+// missing. Without a port it is the service's only one, else the one that the client connected to.
+func (c routeContext) destinationCluster(d *networking.Destination, port uint32) string {
+	return clusterOf(d, c.services[d.GetHost()], port)
+}

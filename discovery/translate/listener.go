@@ -1,0 +1,88 @@
+package translate
+
+import (
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+)
+
+// Listeners returns every listener of a sidecar: one for each address and port that its application may connect to, the
+// catch-all for the rest, and the one for what comes in. Where nothing redirects traffic, the outbound ones bind to
+// loopback for the application to connect to, and there are no others.
+func Listeners(m *mesh.Mesh, p *mesh.Proxy) []*listenerv3.Listener {
+	v := newView(m, p)
+	if !v.sidecar() {
+		return nil
+	}
+	out := v.outboundListeners()
+	if v.intercepted() {
+		out = append(out, v.virtualOutbound(), v.virtualInbound())
+	}
+	return out
+}
+
+// extraAddresses are what a listener listens on beside its first address.
+func extraAddresses(binds []string, port uint32) []*listenerv3.AdditionalAddress {
+	var out []*listenerv3.AdditionalAddress
+	for _, bind := range binds[1:] {
+		out = append(out, &listenerv3.AdditionalAddress{Address: socketAddress(bind, port)})
+	}
+	return out
+}
+
+// exactBalance spreads new connections evenly over Envoy's threads, at the price of a lock.
+func exactBalance(wanted bool) *listenerv3.Listener_ConnectionBalanceConfig {
+	if !wanted {
+		return nil
+	}
+	return &listenerv3.Listener_ConnectionBalanceConfig{
+		BalanceType: &listenerv3.Listener_ConnectionBalanceConfig_ExactBalance_{
+			ExactBalance: &listenerv3.Listener_ConnectionBalanceConfig_ExactBalance{},
+		},
+	}
+}
+
+// acceptOneByOne lets other threads have a chance at a burst of connections, as in Istio.
+var acceptOneByOne = u32(1)
+
+// virtualOutbound catches what was redirected and has no listener of its own.
+func (v view) virtualOutbound() *listenerv3.Listener {
+	port := uint32(v.config.ProxyListenPort)
+	l := &listenerv3.Listener{
+		Name:                                 VirtualOutbound,
+		Address:                              socketAddress(v.wildcards()[0], port),
+		AdditionalAddresses:                  extraAddresses(v.wildcards(), port),
+		UseOriginalDst:                       yes,
+		TrafficDirection:                     corev3.TrafficDirection_OUTBOUND,
+		MaxConnectionsToAcceptPerSocketEvent: acceptOneByOne,
+		FilterChains: []*listenerv3.FilterChain{
+			refuseDirect(VirtualOutbound+"-blackhole", port),
+			{Name: VirtualOutbound + "-catchall-tcp", Filters: v.unmatchedTCP()},
+		},
+	}
+	if v.proxy.Interception == mesh.InterceptionTProxy {
+		l.Transparent = yes
+	}
+	return l
+}
+
+// refuseDirect refuses connections to the listener's own port, which would be forwarded to itself without end.
+func refuseDirect(name string, port uint32) *listenerv3.FilterChain {
+	return &listenerv3.FilterChain{
+		Name:             name,
+		FilterChainMatch: &listenerv3.FilterChainMatch{DestinationPort: u32(port)},
+		Filters:          []*listenerv3.Filter{tcpFilter(tcpTo(BlackHoleCluster))},
+	}
+}
+
+// unmatchedTCP is where connections to unknown destinations go.
+func (v view) unmatchedTCP() []*listenerv3.Filter {
+	cluster := BlackHoleCluster
+	if v.scope.AllowsAny() {
+		cluster = PassthroughCluster
+	}
+	proxy := tcpTo(cluster)
+	proxy.IdleTimeout = v.idleTimeout()
+	return []*listenerv3.Filter{tcpFilter(proxy)}
+}

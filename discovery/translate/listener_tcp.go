@@ -1,0 +1,157 @@
+package translate
+
+import (
+	"slices"
+	"strings"
+
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+)
+
+// tcpAddress is one address of a TCP service: what to bind to, and, for a range, which destinations it is for.
+type tcpAddress struct {
+	binds  []string
+	ranges []string
+}
+
+func (v view) tcpAddress(address string) tcpAddress {
+	switch {
+	case strings.Contains(address, "/"):
+		return tcpAddress{binds: v.wildcards(), ranges: []string{address}}
+	case address == mesh.Unspecified:
+		return tcpAddress{binds: v.wildcards()}
+	default:
+		return tcpAddress{binds: []string{address}}
+	}
+}
+
+// outboundTCP is one port of a service, listened for at one address.
+type outboundTCP struct {
+	view
+	egress  *mesh.Egress
+	service *mesh.Service
+	port    *mesh.Port
+	address tcpAddress
+}
+
+func (t outboundTCP) chains() []chain {
+	if t.port.Protocol.IsTLS() {
+		return t.tlsChains()
+	}
+	return t.tcpChains()
+}
+
+// tcpChains follows the rules in their order; the first that is for any destination ends them.
+func (t outboundTCP) tcpChains() []chain {
+	var out []chain
+	for _, vs := range t.virtualServices() {
+		for _, route := range vs.Spec.Tcp {
+			if len(route.Route) == 0 {
+				continue
+			}
+			subnets, any := t.matches(route.Match)
+			c := chain{ranges: t.address.ranges, from: vs.Resource, filters: t.routed(route.Route, vs)}
+			if any {
+				return append(out, c)
+			}
+			if len(subnets) > 0 {
+				c.ranges = subnets
+				out = append(out, c)
+			}
+		}
+	}
+	return append(out, chain{ranges: t.address.ranges, filters: t.direct()})
+}
+
+// matches returns the destinations that the matches for this proxy and port name, and whether one of them is for any.
+func (t outboundTCP) matches(list []*networking.L4MatchAttributes) (subnets []string, any bool) {
+	if len(list) == 0 {
+		return nil, true
+	}
+	for _, m := range list {
+		if !t.isClient(m.Gateways, m.SourceLabels, m.SourceNamespace) || m.Port != 0 && m.Port != t.port.Number {
+			continue
+		}
+		if len(m.DestinationSubnets) == 0 {
+			return nil, true
+		}
+		subnets = append(subnets, m.DestinationSubnets...)
+	}
+	return subnets, false
+}
+
+// tlsChains tells connections apart by the server name that they ask for.
+func (t outboundTCP) tlsChains() []chain {
+	var out []chain
+	seen := map[string]bool{}
+	for _, vs := range t.virtualServices() {
+		for _, route := range vs.Spec.Tls {
+			for _, m := range route.Match {
+				key := strings.Join(m.SniHosts, ",") + "|" + strings.Join(m.DestinationSubnets, ",")
+				if len(route.Route) == 0 || seen[key] || !t.matchesTLS(m) {
+					continue
+				}
+				seen[key] = true
+				ranges := t.address.ranges
+				if len(m.DestinationSubnets) > 0 {
+					ranges = m.DestinationSubnets
+				}
+				out = append(out, chain{names: m.SniHosts, ranges: ranges, from: vs.Resource, filters: t.routed(route.Route, vs)})
+			}
+		}
+	}
+	if len(out) > 0 {
+		return out
+	}
+	return []chain{{names: t.serverNames(), ranges: t.address.ranges, filters: t.direct()}}
+}
+
+func (t outboundTCP) matchesTLS(m *networking.TLSMatchAttributes) bool {
+	return t.isClient(m.Gateways, m.SourceLabels, m.SourceNamespace) && (m.Port == 0 || m.Port == t.port.Number)
+}
+
+// serverNames are needed where the address alone does not tell the service.
+func (t outboundTCP) serverNames() []string {
+	if len(t.address.ranges) > 0 || t.address.binds[0] == t.wildcards()[0] {
+		return []string{t.service.Hostname}
+	}
+	return nil
+}
+
+func (t outboundTCP) virtualServices() []*mesh.VirtualService {
+	var out []*mesh.VirtualService
+	for _, vs := range t.egress.VirtualServices {
+		if vs.Serves(t.service.Hostname) {
+			out = append(out, vs)
+		}
+	}
+	return out
+}
+
+// direct sends connections to the service itself.
+func (t outboundTCP) direct() []*listenerv3.Filter {
+	port := t.port.Number
+	if len(t.service.Ports) == 1 {
+		port = t.service.Ports[0].Number
+	}
+	proxy := tcpTo(ClusterName(port, "", t.service.Hostname))
+	t.applyRule(proxy, t.scope.DestinationRule(t.proxy, t.service.Hostname), "")
+	return []*listenerv3.Filter{tcpFilter(proxy)}
+}
+
+// routed sends connections where a rule says, the first destination's own rule setting the timeouts.
+func (t outboundTCP) routed(routes []*networking.RouteDestination, vs *mesh.VirtualService) []*listenerv3.Filter {
+	first := routes[0].Destination
+	rule := t.scope.DestinationRule(t.proxy, first.GetHost())
+	if len(routes) == 1 {
+		proxy := tcpTo(t.destinationCluster(first, t.port.Number))
+		t.applyRule(proxy, rule, first.GetSubset())
+		return []*listenerv3.Filter{tcpFilter(proxy)}
+	}
+	weighted := slices.DeleteFunc(slices.Clone(routes), func(r *networking.RouteDestination) bool { return r.Weight <= 0 })
+	proxy := tcpWeighted(vs.Resource.Name+"."+vs.Resource.Namespace, t.view, weighted, t.port.Number)
+	t.applyRule(proxy, rule, "")
+	return []*listenerv3.Filter{tcpFilter(proxy)}
+}

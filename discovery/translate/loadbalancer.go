@@ -1,0 +1,100 @@
+package translate
+
+import (
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// applyLoadBalancer sets how an endpoint is chosen; the default is the less busy of two taken at random.
+func applyLoadBalancer(d *draft, lb *networking.LoadBalancerSettings) {
+	if d.GetType() == clusterv3.Cluster_ORIGINAL_DST {
+		d.LbPolicy = clusterv3.Cluster_CLUSTER_PROVIDED
+		return
+	}
+	if hash := lb.GetConsistentHash(); hash != nil {
+		applyConsistentHash(d.Cluster, hash)
+		return
+	}
+	switch lb.GetSimple() {
+	case networking.LoadBalancerSettings_RANDOM:
+		d.LbPolicy = clusterv3.Cluster_RANDOM
+	case networking.LoadBalancerSettings_ROUND_ROBIN:
+		applyRoundRobin(d.Cluster, lb)
+	default:
+		applyLeastRequest(d.Cluster, lb)
+	}
+}
+
+func applyRoundRobin(c *clusterv3.Cluster, lb *networking.LoadBalancerSettings) {
+	c.LbPolicy = clusterv3.Cluster_ROUND_ROBIN
+	if warmup := slowStart(lb); warmup != nil {
+		c.LbConfig = &clusterv3.Cluster_RoundRobinLbConfig_{
+			RoundRobinLbConfig: &clusterv3.Cluster_RoundRobinLbConfig{SlowStartConfig: warmup},
+		}
+	}
+}
+
+func applyLeastRequest(c *clusterv3.Cluster, lb *networking.LoadBalancerSettings) {
+	c.LbPolicy = clusterv3.Cluster_LEAST_REQUEST
+	if warmup := slowStart(lb); warmup != nil {
+		c.LbConfig = &clusterv3.Cluster_LeastRequestLbConfig_{
+			LeastRequestLbConfig: &clusterv3.Cluster_LeastRequestLbConfig{SlowStartConfig: warmup},
+		}
+	}
+}
+
+// slowStart lets new endpoints take their share little by little.
+func slowStart(lb *networking.LoadBalancerSettings) *clusterv3.Cluster_SlowStartConfig {
+	if w := lb.GetWarmup(); w != nil {
+		return &clusterv3.Cluster_SlowStartConfig{
+			SlowStartWindow:  w.Duration,
+			Aggression:       &corev3.RuntimeDouble{DefaultValue: valueOr(w.Aggression, 1), RuntimeKey: noRuntimeKey},
+			MinWeightPercent: &typev3.Percent{Value: valueOr(w.MinimumPercent, 10)},
+		}
+	}
+	if window := lb.GetWarmupDurationSecs(); window != nil {
+		return &clusterv3.Cluster_SlowStartConfig{SlowStartWindow: window}
+	}
+	return nil
+}
+
+// noRuntimeKey stands where Envoy requires the name of a runtime setting and there is none; Istio writes the same.
+const noRuntimeKey = "("
+
+func valueOr(v *wrapperspb.DoubleValue, fallback float64) float64 {
+	if v == nil {
+		return fallback
+	}
+	return v.Value
+}
+
+// defaultRingSize is Istio's, where neither algorithm nor size is given.
+const defaultRingSize = 1024
+
+// applyConsistentHash sends requests with one key to one endpoint. The key itself is the route's affair.
+func applyConsistentHash(c *clusterv3.Cluster, hash *networking.LoadBalancerSettings_ConsistentHashLB) {
+	if maglev := hash.GetMaglev(); maglev != nil {
+		c.LbPolicy = clusterv3.Cluster_MAGLEV
+		if maglev.TableSize > 0 {
+			c.LbConfig = &clusterv3.Cluster_MaglevLbConfig_{
+				MaglevLbConfig: &clusterv3.Cluster_MaglevLbConfig{TableSize: wrapperspb.UInt64(maglev.TableSize)},
+			}
+		}
+		return
+	}
+	c.LbPolicy = clusterv3.Cluster_RING_HASH
+	size := uint64(defaultRingSize)
+	if ring := hash.GetRingHash(); ring != nil {
+		size = ring.MinimumRingSize
+	} else if deprecated := hash.GetMinimumRingSize(); deprecated > 0 {
+		size = deprecated
+	}
+	if size > 0 {
+		c.LbConfig = &clusterv3.Cluster_RingHashLbConfig_{
+			RingHashLbConfig: &clusterv3.Cluster_RingHashLbConfig{MinimumRingSize: wrapperspb.UInt64(size)},
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package translate
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+func anyRequest() *routev3.RouteMatch {
+	return &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}
+}
+
+// requestMatch is what a request must look like; nil matches any.
+func requestMatch(in *networking.HTTPMatchRequest) *routev3.RouteMatch {
+	out := anyRequest()
+	if in == nil {
+		return out
+	}
+	setPath(out, in.Uri)
+	out.CaseSensitive = wrapperspb.Bool(!in.IgnoreUriCase)
+	out.Headers = headerMatches(in)
+	for _, name := range slices.Sorted(maps.Keys(in.QueryParams)) {
+		out.QueryParameters = append(out.QueryParameters, queryMatch(name, in.QueryParams[name]))
+	}
+	return out
+}
+
+func setPath(out *routev3.RouteMatch, uri *networking.StringMatch) {
+	switch m := uri.GetMatchType().(type) {
+	case *networking.StringMatch_Exact:
+		out.PathSpecifier = &routev3.RouteMatch_Path{Path: m.Exact}
+	case *networking.StringMatch_Prefix:
+		out.PathSpecifier = &routev3.RouteMatch_Prefix{Prefix: m.Prefix}
+	case *networking.StringMatch_Regex:
+		out.PathSpecifier = &routev3.RouteMatch_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: m.Regex}}
+	}
+}
+
+// headerMatches are those of named headers in the order of their names, then the pseudo headers.
+func headerMatches(in *networking.HTTPMatchRequest) []*routev3.HeaderMatcher {
+	var out []*routev3.HeaderMatcher
+	for _, name := range slices.Sorted(maps.Keys(in.Headers)) {
+		out = append(out, headerMatch(name, in.Headers[name]))
+	}
+	for _, name := range slices.Sorted(maps.Keys(in.WithoutHeaders)) {
+		m := headerMatch(name, in.WithoutHeaders[name])
+		m.InvertMatch = true
+		m.TreatMissingHeaderAsEmpty = !asksPresence(in.WithoutHeaders[name]) // a missing header differs from any value
+		out = append(out, m)
+	}
+	slices.SortStableFunc(out, func(a, b *routev3.HeaderMatcher) int { return cmp.Compare(a.Name, b.Name) })
+	for _, pseudo := range []struct {
+		name  string
+		match *networking.StringMatch
+	}{{":method", in.Method}, {":authority", in.Authority}, {":scheme", in.Scheme}} {
+		if pseudo.match != nil {
+			out = append(out, headerMatch(pseudo.name, pseudo.match))
+		}
+	}
+	return out
+}
+
+// asksPresence reports whether any value will do: an empty match, or the regular expression "*", which Istio takes so.
+func asksPresence(in *networking.StringMatch) bool {
+	switch m := in.GetMatchType().(type) {
+	case nil:
+		return true
+	case *networking.StringMatch_Regex:
+		return m.Regex == "*"
+	default:
+		return false
+	}
+}
+
+func headerMatch(name string, in *networking.StringMatch) *routev3.HeaderMatcher {
+	out := &routev3.HeaderMatcher{Name: name}
+	if asksPresence(in) {
+		out.HeaderMatchSpecifier = &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}
+	} else {
+		out.HeaderMatchSpecifier = &routev3.HeaderMatcher_StringMatch{StringMatch: stringMatch(in)}
+	}
+	return out
+}
+
+func queryMatch(name string, in *networking.StringMatch) *routev3.QueryParameterMatcher {
+	out := &routev3.QueryParameterMatcher{Name: name}
+	if asksPresence(in) {
+		out.QueryParameterMatchSpecifier = &routev3.QueryParameterMatcher_PresentMatch{PresentMatch: true}
+	} else {
+		out.QueryParameterMatchSpecifier = &routev3.QueryParameterMatcher_StringMatch{StringMatch: stringMatch(in)}
+	}
+	return out
+}
+
+// stringMatch translates a match that is not for presence. Envoy refuses an empty prefix; matching any value means the same.
+func stringMatch(in *networking.StringMatch) *matcherv3.StringMatcher {
+	switch m := in.GetMatchType().(type) {
+	case *networking.StringMatch_Exact:
+		return exactly(m.Exact)
+	case *networking.StringMatch_Prefix:
+		if m.Prefix == "" {
+			return matching(".*")
+		}
+		return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: m.Prefix}}
+	case *networking.StringMatch_Regex:
+		return matching(m.Regex)
+	default:
+		return matching(".*")
+	}
+}
+
+func exactly(s string) *matcherv3.StringMatcher {
+	return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: s}}
+}
+
+func matching(regex string) *matcherv3.StringMatcher {
+	return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_SafeRegex{
+		SafeRegex: &matcherv3.RegexMatcher{Regex: regex},
+	}}
+}
+
+// isCatchAll reports whether a match is for any request.
+func isCatchAll(m *routev3.RouteMatch) bool {
+	if len(m.Headers) > 0 || len(m.QueryParameters) > 0 {
+		return false
+	}
+	switch path := m.PathSpecifier.(type) {
+	case *routev3.RouteMatch_Prefix:
+		return path.Prefix == "/"
+	case *routev3.RouteMatch_SafeRegex:
+		return path.SafeRegex.Regex == ".*"
+	default:
+		return false
+	}
+}

@@ -1,0 +1,46 @@
+package translate
+
+import (
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// mirrors are the destinations that get copies of requests, whose answers nobody waits for.
+func (c routeContext) mirrors(in *networking.HTTPRoute) []*routev3.RouteAction_RequestMirrorPolicy {
+	var out []*routev3.RouteAction_RequestMirrorPolicy
+	if in.Mirror != nil {
+		out = c.appendMirror(out, in.Mirror, oldMirrorShare(in))
+	}
+	for _, m := range in.Mirrors {
+		if m.Destination != nil {
+			out = c.appendMirror(out, m.Destination, mirrorShare(m.Percentage))
+		}
+	}
+	return out
+}
+
+func (c routeContext) appendMirror(out []*routev3.RouteAction_RequestMirrorPolicy, to *networking.Destination, share *typev3.FractionalPercent) []*routev3.RouteAction_RequestMirrorPolicy {
+	if share.Numerator == 0 {
+		return out
+	}
+	return append(out, &routev3.RouteAction_RequestMirrorPolicy{
+		Cluster: c.destinationCluster(to, c.port), RuntimeFraction: runtimeFraction(share), TraceSampled: no,
+	})
+}
+
+// mirrorShare is all of the requests where nothing is said.
+func mirrorShare(p *networking.Percent) *typev3.FractionalPercent {
+	if p == nil {
+		return wholePercent(100)
+	}
+	return fraction(p)
+}
+
+// oldMirrorShare reads the share of the single mirror, which an older field can give in whole percent.
+func oldMirrorShare(in *networking.HTTPRoute) *typev3.FractionalPercent {
+	if in.MirrorPercentage == nil && in.MirrorPercent != nil {
+		return wholePercent(in.MirrorPercent.Value)
+	}
+	return mirrorShare(in.MirrorPercentage)
+}

@@ -1,0 +1,31 @@
+// Package translate turns a mesh into Envoy's messages for one proxy: clusters, endpoints, listeners and routes, named
+// and shaped as Istio names and shapes them, with only those filters that a stock Envoy has.
+//
+// Everything here is a pure function: no I/O, no clocks, no locks, and the same input gives the same bytes. Each
+// message is made from its own inputs alone, so that one cluster, load assignment or virtual host can be remade
+// without the rest. Messages share parts that never change; nobody may write to what is returned.
+//
+// Sidecars get outbound and inbound resources. Gateways (router~…) get their clusters and endpoints, and no listeners.
+package translate
+
+import (
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+)
+
+// view is one proxy's sight of one mesh: the input of every translation.
+type view struct {
+	mesh   *mesh.Mesh
+	config *meshconfig.MeshConfig
+	proxy  *mesh.Proxy
+	scope  *mesh.Scope
+}
+
+func newView(m *mesh.Mesh, p *mesh.Proxy) view {
+	return view{mesh: m, config: m.Config, proxy: p, scope: m.Scope(p)}
+}
+
+func (v view) sidecar() bool { return v.proxy.Type == mesh.Sidecar }
+
+func (v view) intercepted() bool { return v.proxy.Interception != mesh.InterceptionNone }

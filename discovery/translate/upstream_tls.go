@@ -1,0 +1,74 @@
+package translate
+
+import (
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+)
+
+// systemRoots is where Debian, and whatever follows it, keeps the certificates that the machine trusts.
+const systemRoots = "/etc/ssl/certs/ca-certificates.crt"
+
+// applyUpstreamTLS makes a cluster's connections TLS, for the modes whose certificates lie in files or need none.
+// ISTIO_MUTUAL needs identities, which proxies do not have yet.
+func applyUpstreamTLS(d *draft, tls *networking.ClientTLSSettings, port *mesh.Port) {
+	switch tls.GetMode() {
+	case networking.ClientTLSSettings_SIMPLE, networking.ClientTLSSettings_MUTUAL:
+	default:
+		return
+	}
+	if tls.CredentialName != "" {
+		return
+	}
+	context := &tlsv3.UpstreamTlsContext{Sni: tls.Sni, CommonTlsContext: &tlsv3.CommonTlsContext{}}
+	if port.Protocol.IsHTTP2() || d.http.GetExplicitHttpConfig().GetHttp2ProtocolOptions() != nil {
+		context.CommonTlsContext.AlpnProtocols = []string{"h2"}
+	}
+	if tls.Mode == networking.ClientTLSSettings_MUTUAL {
+		context.CommonTlsContext.TlsCertificates = []*tlsv3.TlsCertificate{{
+			CertificateChain: file(tls.ClientCertificate), PrivateKey: file(tls.PrivateKey),
+		}}
+	}
+	if !tls.InsecureSkipVerify.GetValue() {
+		context.CommonTlsContext.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: trust(tls)}
+	}
+	d.TransportSocket = &corev3.TransportSocket{
+		Name:       "envoy.transport_sockets.tls",
+		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: pack(context)},
+	}
+	if tls.Sni == "" {
+		d.serverNameFromHost()
+	}
+}
+
+// serverNameFromHost asks for, and expects, the host that each request names, where the rule names none.
+func (d *draft) serverNameFromHost() {
+	o := d.options()
+	if o.UpstreamHttpProtocolOptions == nil {
+		o.UpstreamHttpProtocolOptions = &corev3.UpstreamHttpProtocolOptions{}
+	}
+	o.UpstreamHttpProtocolOptions.AutoSni = true
+	o.UpstreamHttpProtocolOptions.AutoSanValidation = true
+}
+
+func trust(tls *networking.ClientTLSSettings) *tlsv3.CertificateValidationContext {
+	roots := tls.CaCertificates
+	if roots == "" {
+		roots = systemRoots
+	}
+	out := &tlsv3.CertificateValidationContext{TrustedCa: file(roots)}
+	for _, name := range tls.SubjectAltNames {
+		match := &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: name}}
+		for _, kind := range []tlsv3.SubjectAltNameMatcher_SanType{tlsv3.SubjectAltNameMatcher_DNS, tlsv3.SubjectAltNameMatcher_URI} {
+			out.MatchTypedSubjectAltNames = append(out.MatchTypedSubjectAltNames, &tlsv3.SubjectAltNameMatcher{SanType: kind, Matcher: match})
+		}
+	}
+	return out
+}
+
+func file(path string) *corev3.DataSource {
+	return &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: path}}
+}
