@@ -1,0 +1,94 @@
+// Package admin lets clients change the mesh over gRPC: a request is one transaction of the store, all of it or nothing.
+//
+// What is wrong with the resources of a request is told in full and at once, with the place that each was written at, in a
+// form that the caller's program can rebuild.
+package admin
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"google.golang.org/grpc"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// Service is the admin API on top of a store.
+type Service struct {
+	adminv1.UnimplementedAdminServiceServer
+	store *store.Store
+	log   *slog.Logger
+}
+
+// New returns the API of a store.
+func New(s *store.Store, log *slog.Logger) *Service { return &Service{store: s, log: log} }
+
+// Register adds the API to a server.
+func (s *Service) Register(r grpc.ServiceRegistrar) { adminv1.RegisterAdminServiceServer(r, s) }
+
+// Apply creates or replaces the resources of the request.
+func (s *Service) Apply(ctx context.Context, req *adminv1.ApplyRequest) (*adminv1.ApplyResponse, error) {
+	o, err := originOf(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	documents, err := read(req.GetDocuments())
+	if err != nil {
+		return nil, s.fail(ctx, err)
+	}
+	upserts := make([]store.Upsert, len(documents))
+	keys := make([]kinds.Key, len(documents))
+	for i, d := range documents {
+		keys[i] = d.Resource.Key()
+		upserts[i] = store.Upsert{Key: keys[i], Labels: d.Resource.Labels, Annotations: d.Resource.Annotations, Spec: d.Spec}
+	}
+	change := o.change(req.GetDryRun())
+	change.Upserts = upserts
+	applied, err := s.change(ctx, change)
+	if err != nil {
+		return nil, s.fail(ctx, placed(err, documents))
+	}
+	return &adminv1.ApplyResponse{Revision: applied.Revision, Outcomes: outcomes(keys, applied.Outcomes)}, nil
+}
+
+// Delete removes the resources that the request names.
+func (s *Service) Delete(ctx context.Context, req *adminv1.DeleteRequest) (*adminv1.DeleteResponse, error) {
+	o, err := originOf(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := resolve(req.GetResources())
+	if err != nil {
+		return nil, s.fail(ctx, err)
+	}
+	change := o.change(req.GetDryRun())
+	for {
+		change.Deletes = keys
+		applied, err := s.change(ctx, change)
+		if err == nil {
+			return &adminv1.DeleteResponse{Revision: applied.Revision, Outcomes: outcomes(keys, applied.Outcomes)}, nil
+		}
+		absent := missing(err)
+		if !req.GetAllowMissing() || len(absent) == 0 {
+			return nil, s.fail(ctx, err)
+		}
+		// Nothing was deleted. Each round leaves out at least one, so there is an end to them.
+		keys = without(keys, absent)
+	}
+}
+
+// conflicts is how often a change that another transaction stood in the way of is tried.
+const conflicts = 5
+
+func (s *Service) change(ctx context.Context, a store.Apply) (applied store.Applied, err error) {
+	for range conflicts {
+		applied, err = s.store.Apply(ctx, a)
+		if !errors.Is(err, store.ErrConflict) {
+			break
+		}
+	}
+	return applied, err
+}

@@ -1,0 +1,113 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+)
+
+// read parses the documents of a request. Its error has everything that is wrong with any of them.
+func read(sent []*adminv1.Document) ([]*kinds.Document, error) {
+	if len(sent) == 0 {
+		return nil, kinds.Errors{{Reason: "there is no document in the request"}}
+	}
+	var (
+		documents  []*kinds.Document
+		violations kinds.Errors
+		first      = map[kinds.Key]*kinds.Document{}
+	)
+	for _, d := range sent {
+		document, wrong := readOne(d)
+		if len(wrong) > 0 {
+			violations = append(violations, wrong...)
+			continue
+		}
+		key := document.Resource.Key()
+		if earlier, dup := first[key]; dup {
+			violations = append(violations, at(document, kinds.Violation{
+				Path: "metadata.name", Reason: "duplicate of " + place(earlier), Hint: "name each resource once",
+			}))
+			continue
+		}
+		first[key] = document
+		documents = append(documents, document)
+	}
+	if len(violations) > 0 {
+		return nil, violations
+	}
+	return documents, nil
+}
+
+func readOne(sent *adminv1.Document) (*kinds.Document, kinds.Errors) {
+	parsed, err := kinds.Parse(sent.GetFile(), sent.GetContent())
+	var violations kinds.Errors
+	switch {
+	case errors.As(err, &violations):
+		for i := range violations {
+			shift(&violations[i].Document, &violations[i].Line, sent)
+		}
+		return nil, violations
+	case err != nil:
+		violations = kinds.Errors{{Reason: err.Error()}}
+	case len(parsed) != 1:
+		violations = kinds.Errors{{Reason: fmt.Sprintf("there are %d resources in it, expected one", len(parsed))}}
+	default:
+		document := parsed[0]
+		shift(&document.Index, &document.Line, sent)
+		return document, nil
+	}
+	violations[0].File, violations[0].Document, violations[0].Line = sent.GetFile(), int(sent.GetIndex()), int(sent.GetLine())
+	return nil, violations
+}
+
+// shift turns a place in the content of a document into one in the file that it was cut out of.
+func shift(index, line *int, sent *adminv1.Document) {
+	*index = int(sent.GetIndex())
+	switch {
+	case sent.GetLine() == 0:
+		*line = 0
+	case *line > 0:
+		*line += int(sent.GetLine()) - 1
+	default:
+		*line = int(sent.GetLine())
+	}
+}
+
+// at fills in which resource a violation is of, and where that was written.
+func at(d *kinds.Document, v kinds.Violation) kinds.Violation {
+	v.File, v.Document, v.Line = d.File, d.Index, d.Line
+	v.Kind, v.Namespace, v.Name = d.Resource.Kind.Name, d.Resource.Namespace, d.Resource.Name
+	return v
+}
+
+func place(d *kinds.Document) string {
+	text := fmt.Sprintf("document %d", d.Index)
+	if d.Line > 0 {
+		text += fmt.Sprintf(", line %d", d.Line)
+	}
+	if d.File != "" {
+		text = d.File + ", " + text
+	}
+	return text
+}
+
+// placed adds to what the store finds wrong where that was written, which the store does not know.
+func placed(err error, documents []*kinds.Document) error {
+	var violations kinds.Errors
+	if !errors.As(err, &violations) {
+		return err
+	}
+	type name struct{ kind, namespace, name string }
+	written := map[name]*kinds.Document{}
+	for _, d := range documents {
+		written[name{d.Resource.Kind.Name, d.Resource.Namespace, d.Resource.Name}] = d
+	}
+	for i, v := range violations {
+		if d, ok := written[name{v.Kind, v.Namespace, v.Name}]; ok {
+			violations[i] = at(d, v)
+		}
+	}
+	return violations
+}

@@ -1,0 +1,114 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// fail turns an error into the status that the caller gets. What is the operator's business and not the caller's is logged.
+func (s *Service) fail(ctx context.Context, err error) error {
+	var violations kinds.Errors
+	var refused *store.RefusedError
+	absent := missing(err)
+	switch {
+	case errors.As(err, &violations):
+		return refusal(violations)
+	case len(absent) > 0:
+		return notFound(absent)
+	case errors.As(err, &refused):
+		return status.Error(codes.FailedPrecondition, err.Error())
+	case errors.Is(err, store.ErrConflict):
+		return status.Errorf(codes.Aborted, "%v, %d times; run it again", err, conflicts)
+	case ctx.Err() != nil:
+		return status.FromContextError(ctx.Err()).Err()
+	case away(err):
+		s.log.Warn("refused a change, because the database is away", "error", err)
+		return unavailable()
+	}
+	s.log.Error("a change failed", "error", err)
+	return status.Error(codes.Internal, err.Error())
+}
+
+// told bounds the violations of one answer, which travels in headers. Further ones are counted.
+const told = 100
+
+// refusal tells what is wrong with a request's resources.
+func refusal(violations kinds.Errors) error {
+	listed := violations[:min(len(violations), told)]
+	ours := &adminv1.Refusal{Omitted: int32(len(violations) - len(listed))} //nolint:gosec // bounded by the size of a request
+	everyones := &errdetails.BadRequest{}
+	for _, v := range listed {
+		ours.Violations = append(ours.Violations, &adminv1.Violation{
+			File: v.File, Document: int32(v.Document), Line: int32(v.Line), //nolint:gosec // came as int32
+			Kind: v.Kind, Namespace: v.Namespace, Name: v.Name, Path: v.Path, Reason: v.Reason, Hint: v.Hint,
+		})
+		everyones.FieldViolations = append(everyones.FieldViolations, fieldViolation(v))
+	}
+	return withDetails(codes.InvalidArgument, summary(violations), ours, everyones)
+}
+
+// fieldViolation names as the field the resource and the path in it, with the place where it was written.
+func fieldViolation(v kinds.Violation) *errdetails.BadRequest_FieldViolation {
+	field, description := v, kinds.Violation{Reason: v.Reason, Hint: v.Hint}
+	field.Reason, field.Hint = "", ""
+	return &errdetails.BadRequest_FieldViolation{Field: field.Error(), Description: description.Error()}
+}
+
+// summarised is how many violations the message repeats, for those who see the message alone.
+const summarised = 5
+
+func summary(violations kinds.Errors) string {
+	text := violations[:min(len(violations), summarised)].Error()
+	if more := len(violations) - summarised; more > 0 {
+		text += fmt.Sprintf("\nand %d more", more)
+	}
+	return text
+}
+
+func notFound(keys []kinds.Key) error {
+	names := make([]string, len(keys))
+	var details []protoadapt.MessageV1
+	for i, k := range keys {
+		names[i] = k.String()
+		details = append(details, &errdetails.ResourceInfo{ResourceType: k.Kind.TypeURL(), ResourceName: k.FullName(), Description: "not found"})
+	}
+	return withDetails(codes.NotFound, strings.Join(names, ", ")+": not found; nothing was deleted", details...)
+}
+
+// unavailable says nothing of the error, which may name hosts and users.
+func unavailable() error {
+	return withDetails(codes.Unavailable,
+		"the server cannot reach its database just now, so nothing can be changed; what is configured stays in force. "+
+			"Run it again later: what was changed already is then unchanged",
+		&errdetails.ErrorInfo{Reason: "DATABASE_UNAVAILABLE", Domain: "pgmesh.io"})
+}
+
+func withDetails(code codes.Code, message string, details ...protoadapt.MessageV1) error {
+	st, err := status.New(code, message).WithDetails(details...)
+	if err != nil {
+		panic(fmt.Sprintf("a status of messages that are linked in: %v", err))
+	}
+	return st.Err()
+}
+
+// away tells whether the database could not be asked, as opposed to having answered with an error.
+func away(err error) bool {
+	var answer *pgconn.PgError
+	if !errors.As(err, &answer) {
+		return !errors.Is(err, store.ErrSchema)
+	}
+	// Class 08 is connections, 57P is a server that is going or coming, 53300 is one without room.
+	return strings.HasPrefix(answer.Code, "08") || strings.HasPrefix(answer.Code, "57P") || answer.Code == "53300"
+}
