@@ -6,19 +6,14 @@ import (
 	"sync"
 
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
 // Change is one resource as it became. A nil Resource removes the key.
-type Change struct {
-	Key      kinds.Key
-	Resource *kinds.Resource
-}
+type Change = mcp.Change
 
 // Batch is what one revision changed. The first batch of a store is the whole state, each later one what differs.
-type Batch struct {
-	Revision int64
-	Changes  []Change
-}
+type Batch = mcp.Batch
 
 // Store is the current snapshot and the way to the next one. It is safe for concurrent use.
 type Store struct {

@@ -1,0 +1,120 @@
+// Bench measures the way of one change: from the COMMIT of a transaction in Postgres to the first HTTP answer by the new rule,
+// through mcp-server, discovery and a real Envoy, each a process of its own.
+//
+// Beside it, in turns and in the same run, it measures a floor: what the same Postgres and the same Envoy need when nothing but
+// the least possible lies between them.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pgmesh/pgmesh/internal/stack"
+	"github.com/pgmesh/pgmesh/store/embedded"
+)
+
+type options struct {
+	changes, warmup int
+	envoy           string
+	json            string
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	o := options{envoy: os.Getenv("ENVOY")}
+	cmd := &cobra.Command{
+		Use: "bench", Short: "Measure the time from COMMIT to the first answer by the new rule, beside a floor",
+		SilenceUsage: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o) },
+	}
+	cmd.Flags().IntVar(&o.changes, "changes", 200, "changes to measure, and as many of the floor")
+	cmd.Flags().IntVar(&o.warmup, "warmup", 20, "changes before the measurement begins")
+	cmd.Flags().StringVar(&o.json, "json", "", "also write each measured time to this file")
+	if err := cmd.ExecuteContext(ctx); err != nil {
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) error {
+	dir, err := os.MkdirTemp("", "pgmesh-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if o.envoy == "" {
+		o.envoy = filepath.Join(".tools", "envoy", "envoy")
+	}
+	fmt.Fprintln(os.Stderr, "building the programs and starting Postgres, mcp-server, discovery and Envoy …")
+	if err := stack.Build(ctx, dir); err != nil {
+		return err
+	}
+	postgres, err := embedded.Start(ctx, embedded.Options{})
+	if err != nil {
+		return err
+	}
+	defer postgres.Stop()
+	mesh, err := stack.New(dir, dir, postgres.URL())
+	if err != nil {
+		return err
+	}
+	defer mesh.Stop()
+	if err := mesh.Start(ctx); err != nil {
+		return err
+	}
+	times, err := compare(ctx, o, mesh, postgres.URL(), dir)
+	if err != nil {
+		return err
+	}
+	report(os.Stdout, times)
+	return times.write(o.json)
+}
+
+// compare runs the changes of the product and of the floor in turns, so that whatever else the machine does meets both alike.
+func compare(ctx context.Context, o options, mesh *stack.Stack, database, dir string) (*times, error) {
+	floor, err := newFloor(ctx, database)
+	if err != nil {
+		return nil, err
+	}
+	defer floor.close()
+	product, err := newProduct(ctx, database)
+	if err != nil {
+		return nil, err
+	}
+	defer product.close()
+	routes, err := product.routes(ctx, mesh.XDS)
+	if err != nil {
+		return nil, err
+	}
+	floor.serve(routes)
+	envoy, err := startEnvoy(o.envoy, dir, mesh.XDS, floor, routes.GetName())
+	if err != nil {
+		return nil, err
+	}
+	defer envoy.Kill()
+	if err := answering(ctx, product, floor); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, describe(dir))
+	}
+
+	var t times
+	for i := range o.warmup + o.changes {
+		p, err := product.change(ctx, i)
+		if err != nil {
+			return nil, fmt.Errorf("change %d: %w", i, err)
+		}
+		f, err := floor.change(ctx, i)
+		if err != nil {
+			return nil, fmt.Errorf("change %d of the floor: %w", i, err)
+		}
+		if i >= o.warmup {
+			t.Product, t.Floor = append(t.Product, p), append(t.Floor, f)
+		}
+	}
+	return &t, nil
+}

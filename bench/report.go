@@ -1,0 +1,101 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// times are all samples of a run.
+type times struct{ Product, Floor []sample }
+
+func (t *times) write(file string) error {
+	if file == "" {
+		return nil
+	}
+	data, err := json.Marshal(t)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, data, 0o644)
+}
+
+// What is aimed at: the median within twice the floor's, and the slowest hundredth below this.
+const (
+	aimRatio = 2.0
+	aimP99   = 15 * time.Millisecond
+)
+
+func report(w io.Writer, t *times) {
+	product, floor := answered(t.Product), answered(t.Floor)
+	fmt.Fprintf(w, "\nFrom the COMMIT call to the first answer by the new rule, %d changes each, in turns\n\n", len(product))
+	fmt.Fprintf(w, "%-34s %8s %8s %8s %8s   %s\n", "", "p50", "p95", "p99", "max", "COMMIT itself, p50")
+	row(w, "pgmesh", product, committed(t.Product))
+	row(w, "floor: commit+NOTIFY+read, bare xDS", floor, committed(t.Floor))
+	ratio := float64(percentile(product, 50)) / float64(percentile(floor, 50))
+	fmt.Fprintf(w, "\np50 is %.2f times the floor's (aim: within %.0f, %s); p99 is %s (aim: under %s, %s)\n\n", ratio, aimRatio,
+		met(ratio <= aimRatio), millis(percentile(product, 99)), millis(aimP99), met(percentile(product, 99) < aimP99))
+	histogram(w, product)
+}
+
+func row(w io.Writer, name string, answered, committed []time.Duration) {
+	fmt.Fprintf(w, "%-34s %8s %8s %8s %8s   %s\n", name, millis(percentile(answered, 50)), millis(percentile(answered, 95)),
+		millis(percentile(answered, 99)), millis(percentile(answered, 100)), millis(percentile(committed, 50)))
+}
+
+func met(yes bool) string {
+	if yes {
+		return "met"
+	}
+	return "MISSED"
+}
+
+func millis(d time.Duration) string {
+	return fmt.Sprintf("%.2fms", float64(d)/float64(time.Millisecond))
+}
+
+func answered(s []sample) []time.Duration {
+	return sorted(s, func(x sample) time.Duration { return x.Answered })
+}
+
+func committed(s []sample) []time.Duration {
+	return sorted(s, func(x sample) time.Duration { return x.Committed })
+}
+
+func sorted(s []sample, of func(sample) time.Duration) []time.Duration {
+	d := make([]time.Duration, len(s))
+	for i := range s {
+		d[i] = of(s[i])
+	}
+	slices.Sort(d)
+	return d
+}
+
+// percentile is the nearest rank: the smallest time that p of a hundred samples do not exceed.
+func percentile(sorted []time.Duration, p float64) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[max(0, int(math.Ceil(p/100*float64(len(sorted))))-1)]
+}
+
+// histogram shows the distribution: a polling interval or a fixed delay would stand out as a hump of its own.
+func histogram(w io.Writer, sorted []time.Duration) {
+	const bins, width = 16, 50
+	low, high := sorted[0], percentile(sorted, 99)
+	step := max((high-low)/bins, time.Microsecond)
+	counts := make([]int, bins+1)
+	for _, d := range sorted {
+		counts[min(int((d-low)/step), bins)]++
+	}
+	most := slices.Max(counts)
+	for i, n := range counts {
+		from := millis(low + time.Duration(i)*step)
+		fmt.Fprintf(w, "%10s %4d %s\n", from, n, strings.Repeat("█", (n*width+most-1)/most))
+	}
+}

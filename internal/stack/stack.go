@@ -1,0 +1,119 @@
+// Package stack runs the whole pipeline from its built programs on this machine, for end-to-end tests and benchmarks: every
+// stage is a process of its own, which can be killed and started again.
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Programs are the built programs, by folder name.
+var programs = []string{"mcp-server", "discovery", "mesh-agent", "mcp-client"}
+
+// Build compiles the programs into a folder. It has to run inside the module.
+func Build(ctx context.Context, into string) error {
+	args := []string{"build", "-o", into + string(filepath.Separator)}
+	for _, p := range programs {
+		args = append(args, "github.com/pgmesh/pgmesh/"+p)
+	}
+	if out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("build the programs: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// Stack is the control plane: mcp-server and discovery on free ports of the loopback interface.
+type Stack struct {
+	bin string
+	dir string
+
+	MCPServer *Program
+	Discovery *Program
+	// MCP and XDS are where the two serve.
+	MCP, XDS string
+}
+
+// New prepares a control plane on a database, without starting it. Logs go to dir.
+func New(bin, dir, database string) (*Stack, error) {
+	ports, err := freeAddresses(4)
+	if err != nil {
+		return nil, err
+	}
+	s := &Stack{bin: bin, dir: dir, MCP: ports[0], XDS: ports[2]}
+	s.MCPServer = s.program("mcp-server", ports[1],
+		"run", "--insecure", "--migrate", "--database", database, "--listen", ports[0], "--http", ports[1])
+	s.Discovery = s.program("discovery", ports[3],
+		"run", "--insecure", "--mcp", ports[0], "--listen", ports[2], "--http", ports[3])
+	return s, nil
+}
+
+// Start starts both and returns when both are ready.
+func (s *Stack) Start(ctx context.Context) error {
+	for _, p := range []*Program{s.MCPServer, s.Discovery} {
+		if err := p.Start(); err != nil {
+			return err
+		}
+	}
+	return errors.Join(s.MCPServer.Ready(ctx), s.Discovery.Ready(ctx))
+}
+
+// Stop ends both in good order.
+func (s *Stack) Stop() {
+	s.Discovery.Stop()
+	s.MCPServer.Stop()
+}
+
+// Agent prepares a mesh-agent that runs an Envoy under the given name, with no traffic redirection.
+func (s *Stack) Agent(envoy, name string, flags ...string) (*Program, error) {
+	ports, err := freeAddresses(1)
+	if err != nil {
+		return nil, err
+	}
+	args := append([]string{
+		"run", "--insecure", "--envoy", envoy, "--discovery", s.XDS, "--id", name, "--node-ip", "127.0.0.1",
+		"--interception-mode", "NONE", "--admin", "127.0.0.1:0", "--status", ports[0],
+	}, flags...)
+	p := s.program("mesh-agent", ports[0], args...)
+	p.readyPath = "/healthz/ready"
+	return p, nil
+}
+
+// Client runs mcp-client and returns what it printed.
+func (s *Stack) Client(ctx context.Context, stdin string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, "mcp-client"), append([]string{"--server", s.MCP, "--insecure"}, args...)...)
+	cmd.Stdin = strings.NewReader(stdin)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func (s *Stack) program(name, http string, args ...string) *Program {
+	return &Program{
+		path: filepath.Join(s.bin, name), args: args, http: http, readyPath: "/readyz",
+		logFile: filepath.Join(s.dir, fmt.Sprintf("%s-%s.log", name, portOf(http))),
+	}
+}
+
+func portOf(address string) string {
+	_, port, _ := net.SplitHostPort(address)
+	return port
+}
+
+// freeAddresses finds addresses that nobody listens on. They are not kept from others: whoever takes one in the meantime makes
+// the program that was meant to have it say so and end.
+func freeAddresses(n int) ([]string, error) {
+	addresses := make([]string, n)
+	for i := range addresses {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close() // only when all are chosen, so that none is chosen twice
+		addresses[i] = l.Addr().String()
+	}
+	return addresses, nil
+}
