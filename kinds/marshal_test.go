@@ -19,7 +19,7 @@ func TestYAMLIsWrittenAsPeopleWriteIt(t *testing.T) {
 	require.NoError(t, err)
 	written, err := kinds.MarshalYAML(resources(documents)...)
 	require.NoError(t, err)
-	require.Equal(t, string(data), string(written))
+	require.Empty(t, cmp.Diff(string(data), string(written)))
 }
 
 func TestJSONRoundTrip(t *testing.T) {

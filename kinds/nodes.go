@@ -38,16 +38,30 @@ func readNodes(data []byte) ([]*yaml.Node, *syntaxError) {
 	}
 }
 
-var yamlError = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+var (
+	yamlError = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
+	// parserError is what the library's parser says, not its scanner.
+	parserError = regexp.MustCompile(`^did not find expected (<|node content|key|'-' indicator|',' or)|^found (undefined|duplicate|incompatible)`)
+
+	// encodingError is found before lines are counted.
+	encodingError = regexp.MustCompile(`UTF-|surrogate|Unicode|control characters`)
+)
+
+// explainSyntax takes the library's message apart. The library counts lines from 0 in what its parser says, from 1 in
+// what its scanner says, and names no line where it counts 0.
 func explainSyntax(err error) *syntaxError {
 	text := err.Error()
 	found := yamlError.FindStringSubmatch(text)
-	if found == nil {
-		return &syntaxError{reason: text}
+	if found == nil || encodingError.MatchString(text) {
+		return &syntaxError{reason: strings.TrimPrefix(text, "yaml: ")}
 	}
+	reason := strings.TrimPrefix(text, found[0])
 	line, _ := strconv.Atoi(found[1])
-	return &syntaxError{line, strings.TrimPrefix(text, found[0])}
+	if line == 0 || parserError.MatchString(reason) {
+		line++
+	}
+	return &syntaxError{line, reason}
 }
 
 // readJSON reads a text that is JSON values and nothing else. YAML includes nearly all of JSON, but not tabs between the

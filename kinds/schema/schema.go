@@ -17,7 +17,7 @@
 //     order of the oneof, at the path of the object.
 //  4. Members that are no field, in the order of their names: `unknown field "wieght"`, at the path of the member, with
 //     the hint `did you mean "weight"?` if a name is near (see package nearest: Levenshtein distance, letter case aside,
-//     at most 1 for names under 4 characters, else at most max(2, length/3); the first of equals in table order), else
+//     at most 1 for names under 5 characters, else at most max(2, length/3); the first of equals in table order), else
 //     `known fields: a, b, c` in table order, or `it has no fields`.
 //
 // A field that is there is a list (Repeated), a map (Map) or a single value:

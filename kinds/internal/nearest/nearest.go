@@ -15,7 +15,7 @@ func Hint(word string, known []string, prefix string) string {
 }
 
 // Word returns the known word with the smallest edit distance (Levenshtein) from word, letter case aside; the first of
-// equals; "" if none is near. Near is one edit in a word shorter than four characters, else the larger of two edits and
+// equals; "" if none is near. Near is one edit in a word shorter than five characters, else the larger of two edits and
 // a third of the word's length, rounded down.
 func Word(word string, known []string) string {
 	wanted := []rune(strings.ToLower(word))
@@ -29,7 +29,7 @@ func Word(word string, known []string) string {
 }
 
 func bound(length int) int {
-	if length < 4 {
+	if length < 5 {
 		return 1
 	}
 	return max(2, length/3)
