@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+func (p *Program) kindsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "kinds",
+		Short: "List the kinds of resources",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			switch p.output {
+			case jsonFormat, yamlFormat: // JSON is YAML
+				return p.printKindsJSON()
+			case nameFormat:
+				for _, k := range kinds.All() {
+					fmt.Fprintln(p.Out, k.Plural+"."+k.Group)
+				}
+				return nil
+			}
+			return p.printKinds()
+		},
+	}
+}
+
+func (p *Program) printKinds() error {
+	w := tabwriter.NewWriter(p.Out, 0, 0, 3, ' ', 0)
+	writeRow(w, []string{"NAME", "SHORT NAMES", "API VERSION", "NAMESPACED", "KIND"})
+	for _, k := range kinds.All() {
+		name := k.Plural
+		if word(k) != strings.ToLower(k.Name) {
+			name += "." + k.Group
+		}
+		version := k.APIVersion()
+		if p.output == wide {
+			version = k.Group + "/" + strings.Join(k.Versions, ",")
+		}
+		writeRow(w, []string{name, strings.Join(k.ShortNames, ","), version, fmt.Sprint(k.Namespaced), k.Name})
+	}
+	return w.Flush()
+}
+
+func (p *Program) printKindsJSON() error {
+	type row struct {
+		Kind       string   `json:"kind"`
+		Plural     string   `json:"plural"`
+		ShortNames []string `json:"shortNames,omitempty"`
+		Group      string   `json:"group"`
+		Versions   []string `json:"versions"`
+		Namespaced bool     `json:"namespaced"`
+	}
+	var rows []row
+	for _, k := range kinds.All() {
+		rows = append(rows, row{k.Name, k.Plural, k.ShortNames, k.Group, k.Versions, k.Namespaced})
+	}
+	text, err := json.MarshalIndent(rows, "", "  ")
+	return p.write(append(text, '\n'), err)
+}
+
+func (p *Program) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of this program",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(p.Out, "mcp-client", version())
+			return err
+		},
+	}
+}
+
+// version is what the Go toolchain recorded: a module version, or the commit.
+func version() string {
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	return build.Main.Version + " " + build.GoVersion
+}

@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+)
+
+func (p *Program) applyCommand() *cobra.Command {
+	var from sources
+	var w why
+	cmd := &cobra.Command{
+		Use:   "apply -f (FILE | FOLDER | -)",
+		Short: "Create or replace resources, all of them or none",
+		Long: `Create or replace resources, all of them as one revision, or none.
+
+All files are read and checked first; nothing is sent if there is a mistake in any of them. A resource that names no namespace
+goes to that of --namespace.`,
+		Example: `  mcp-client apply -f reviews.yaml -m "shift 20 % to v2"
+  mcp-client apply -R -f mesh/ --dry-run
+  mcp-client get vs reviews -o yaml | sed s/v1/v2/ | mcp-client apply -f -`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(from.paths) == 0 {
+				return &usageError{cmd, errors.New("name what to apply with -f")}
+			}
+			return p.apply(cmd.Context(), from, w)
+		},
+	}
+	from.declareFlags(cmd, "apply")
+	w.declareFlags(cmd)
+	return cmd
+}
+
+func (p *Program) apply(ctx context.Context, from sources, w why) error {
+	documents, err := from.read(p.In, p.namespace.name)
+	if err != nil {
+		return err
+	}
+	req := &adminv1.ApplyRequest{Message: w.message, DryRun: w.dryRun, Author: author()}
+	for _, d := range documents {
+		sent, err := sentDocument(d)
+		if err != nil {
+			return err
+		}
+		req.Documents = append(req.Documents, sent)
+	}
+	return p.server.admin(ctx, func(ctx context.Context, admin adminv1.AdminServiceClient) error {
+		resp, err := admin.Apply(ctx, req)
+		if err != nil {
+			return err
+		}
+		return p.printOutcomes(resp.GetRevision(), outcomesOf(resp.GetOutcomes()), w.dryRun)
+	})
+}
+
+// sentDocument writes the document anew, on one line, from what was read: so the server sees the namespace that was filled in, and
+// places what it finds wrong at the document's first line.
+func sentDocument(d *kinds.Document) (*adminv1.Document, error) {
+	type metadata struct {
+		Name        string            `json:"name"`
+		Namespace   string            `json:"namespace,omitempty"`
+		Labels      map[string]string `json:"labels,omitempty"`
+		Annotations map[string]string `json:"annotations,omitempty"`
+	}
+	r := d.Resource
+	content, err := json.Marshal(struct {
+		APIVersion string          `json:"apiVersion"`
+		Kind       string          `json:"kind"`
+		Metadata   metadata        `json:"metadata"`
+		Spec       json.RawMessage `json:"spec"`
+	}{r.Kind.APIVersion(), r.Kind.Name, metadata{r.Name, r.Namespace, r.Labels, r.Annotations}, d.Spec})
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", r.Key(), err)
+	}
+	//nolint:gosec // nobody writes a file of two billion lines
+	return &adminv1.Document{Content: content, File: d.File, Index: int32(d.Index), Line: int32(d.Line)}, nil
+}

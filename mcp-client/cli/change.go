@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/user"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+)
+
+// why is what goes with a change.
+type why struct {
+	message string
+	dryRun  bool
+}
+
+func (w *why) declareFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&w.message, "message", "m", "", "why, to be kept with the revision")
+	cmd.Flags().BoolVar(&w.dryRun, "dry-run", false, "let the server check everything, and change nothing")
+}
+
+// author is what the server records as who made a change, until callers have identities: the user's name on this machine.
+func author() string {
+	u, err := user.Current()
+	if err != nil {
+		return "" // the server then records the address
+	}
+	return u.Username
+}
+
+// admin makes one call of the admin API.
+func (s *server) admin(ctx context.Context, call func(context.Context, adminv1.AdminServiceClient) error) error {
+	credentials, err := s.credentials()
+	if err != nil {
+		return err
+	}
+	conn, err := grpc.NewClient(s.address, credentials, grpc.WithUserAgent("mcp-client"))
+	if err != nil {
+		return s.misused(err.Error())
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	if err := call(ctx, adminv1.NewAdminServiceClient(conn)); err != nil {
+		return s.explain(err)
+	}
+	return nil
+}
+
+// violationsOf rebuilds what the server found wrong.
+func violationsOf(r *adminv1.Refusal) kinds.Errors {
+	violations := make(kinds.Errors, len(r.GetViolations()))
+	for i, v := range r.GetViolations() {
+		violations[i] = kinds.Violation{
+			File: v.GetFile(), Document: int(v.GetDocument()), Line: int(v.GetLine()),
+			Kind: v.GetKind(), Namespace: v.GetNamespace(), Name: v.GetName(),
+			Path: v.GetPath(), Reason: v.GetReason(), Hint: v.GetHint(),
+		}
+	}
+	if r.GetOmitted() > 0 {
+		violations = append(violations, kinds.Violation{Reason: fmt.Sprintf("%d more violations are not shown", r.GetOmitted())})
+	}
+	return violations
+}
+
+var actions = map[adminv1.Outcome_Action]string{
+	adminv1.Outcome_ACTION_CREATED:    "created",
+	adminv1.Outcome_ACTION_CONFIGURED: "configured",
+	adminv1.Outcome_ACTION_UNCHANGED:  "unchanged",
+	adminv1.Outcome_ACTION_DELETED:    "deleted",
+}
+
+// outcome is what happened to one resource, as it is printed.
+type outcome struct {
+	Action string `json:"action"`
+	Group  string `json:"group"`
+	Kind   string `json:"kind"`
+	Space  string `json:"namespace,omitempty"`
+	Name   string `json:"name"`
+}
+
+func outcomesOf(sent []*adminv1.Outcome) []outcome {
+	read := make([]outcome, len(sent))
+	for i, o := range sent {
+		r := o.GetResource()
+		action, known := actions[o.GetAction()]
+		if !known {
+			action = strings.ToLower(o.GetAction().String())
+		}
+		read[i] = outcome{action, r.GetGroup(), r.GetKind(), r.GetNamespace(), r.GetName()}
+	}
+	return read
+}
+
+// key is the resource's, if this program knows its kind.
+func (o outcome) key() (kinds.Key, bool) {
+	kind, known := kinds.Lookup(o.Group, o.Kind)
+	return kinds.Key{Kind: kind, Namespace: o.Space, Name: o.Name}, known
+}
+
+// printOutcomes tells what a change did.
+func (p *Program) printOutcomes(revision int64, outcomes []outcome, dryRun bool) error {
+	switch p.output {
+	case jsonFormat, yamlFormat: // JSON is YAML
+		text, err := json.MarshalIndent(struct {
+			Revision int64     `json:"revision"`
+			DryRun   bool      `json:"dryRun,omitempty"`
+			Outcomes []outcome `json:"outcomes"`
+		}{revision, dryRun, outcomes}, "", "  ")
+		return p.write(append(text, '\n'), err)
+	}
+	var b strings.Builder
+	for _, o := range outcomes {
+		key, known := o.key()
+		switch {
+		case !known:
+			fmt.Fprintf(&b, "%s.%s %s/%s %s\n", o.Kind, o.Group, o.Space, o.Name, o.Action)
+		case p.output == nameFormat:
+			fmt.Fprintln(&b, reference(key))
+		default:
+			fmt.Fprintf(&b, "%s %s %s\n", word(key.Kind), key.FullName(), o.Action)
+		}
+	}
+	if p.output != nameFormat {
+		fmt.Fprintln(&b, conclusion(revision, dryRun))
+	}
+	return p.write([]byte(b.String()), nil)
+}
+
+func conclusion(revision int64, dryRun bool) string {
+	switch {
+	case dryRun:
+		return "dry run: nothing was changed"
+	case revision == 0:
+		return "nothing to change"
+	}
+	return fmt.Sprintf("revision %d", revision)
+}

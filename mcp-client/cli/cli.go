@@ -1,0 +1,64 @@
+// Package cli is the command line of mcp-client: it reads, watches and changes the configuration of a mesh.
+//
+// Reading goes over MCP, so it works against any server that speaks MCP over xDS. Changing goes through the admin API,
+// which mcp-server alone has.
+package cli
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// Program is one run of the command line, with everything that it takes from its surroundings.
+type Program struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Getenv   func(string) string
+
+	server    server
+	namespace namespace
+	output    format
+	started   bool // the arguments were understood
+}
+
+// Run runs one command and returns its exit code. Everything that there is to say was written when it returns.
+func (p *Program) Run(ctx context.Context, args []string) int {
+	root := p.root()
+	root.SetArgs(args)
+	root.SetIn(p.In)
+	root.SetOut(p.Out)
+	root.SetErr(p.Err)
+	command, err := root.ExecuteContextC(ctx)
+	if err != nil && !p.started {
+		err = &usageError{command, err}
+	}
+	return p.report(ctx, err)
+}
+
+func (p *Program) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "mcp-client",
+		Short: "Read, watch and change the configuration of a mesh",
+		Long: `Read, watch and change the configuration of a mesh.
+
+MCP is Istio's Mesh Configuration Protocol. Reading works against every server that speaks it over xDS; changing needs pgmesh's
+own mcp-server.
+
+` + exitCodesHelp + "\n\n" + environmentHelp(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := p.readEnvironment(cmd.Flags()); err != nil {
+				return err
+			}
+			p.started = true
+			return nil
+		},
+	}
+	p.declareFlags(root.PersistentFlags())
+	completeFlags(root)
+	root.AddCommand(p.getCommand(), p.watchCommand(), p.applyCommand(), p.deleteCommand(), p.kindsCommand(), p.versionCommand())
+	return root
+}

@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// column shows one part of a kind's spec in tables: the values at a path of JSON names, through all items of lists.
+type column struct {
+	title, path string
+	otherwise   string // what is meant where nothing is written
+	wide        bool   // only with -o wide
+}
+
+// columns has what is of general interest about each kind. Kinds that are not here have a name and an age.
+var columns = map[string][]column{
+	"VirtualService":        {{title: "GATEWAYS", path: "gateways", otherwise: "mesh"}, {title: "HOSTS", path: "hosts"}, {title: "DESTINATIONS", path: "http.route.destination.host", wide: true}},
+	"DestinationRule":       {{title: "HOST", path: "host"}, {title: "SUBSETS", path: "subsets.name"}},
+	"ServiceEntry":          {{title: "HOSTS", path: "hosts"}, {title: "PORTS", path: "ports.number"}, {title: "RESOLUTION", path: "resolution", otherwise: "NONE"}, {title: "LOCATION", path: "location", otherwise: "MESH_EXTERNAL", wide: true}, {title: "ENDPOINTS", path: "endpoints.address", wide: true}},
+	"Gateway":               {{title: "HOSTS", path: "servers.hosts"}, {title: "PORTS", path: "servers.port.number"}},
+	"Sidecar":               {{title: "EGRESS", path: "egress.hosts"}},
+	"WorkloadEntry":         {{title: "ADDRESS", path: "address"}, {title: "LABELS", path: "labels", wide: true}, {title: "LOCALITY", path: "locality", wide: true}},
+	"WorkloadGroup":         {{title: "LABELS", path: "metadata.labels"}},
+	"EnvoyFilter":           {{title: "PATCHES", path: "configPatches.applyTo"}},
+	"AuthorizationPolicy":   {{title: "ACTION", path: "action", otherwise: "ALLOW"}, {title: "SELECTOR", path: "selector.matchLabels"}},
+	"PeerAuthentication":    {{title: "MODE", path: "mtls.mode", otherwise: "UNSET"}, {title: "SELECTOR", path: "selector.matchLabels"}},
+	"RequestAuthentication": {{title: "ISSUERS", path: "jwtRules.issuer"}, {title: "SELECTOR", path: "selector.matchLabels"}},
+	"ProxyConfig":           {{title: "SELECTOR", path: "selector.matchLabels"}},
+	"Telemetry":             {{title: "SELECTOR", path: "selector.matchLabels"}},
+	"WasmPlugin":            {{title: "URL", path: "url"}, {title: "PHASE", path: "phase", otherwise: "UNSPECIFIED_PHASE"}},
+	"GatewayClass":          {{title: "CONTROLLER", path: "controllerName"}},
+	"HTTPRoute":             {{title: "HOSTNAMES", path: "hostnames"}, {title: "PARENTS", path: "parentRefs.name"}, {title: "BACKENDS", path: "rules.backendRefs.name", wide: true}},
+	"GRPCRoute":             {{title: "HOSTNAMES", path: "hostnames"}, {title: "PARENTS", path: "parentRefs.name"}, {title: "BACKENDS", path: "rules.backendRefs.name", wide: true}},
+	"TLSRoute":              {{title: "HOSTNAMES", path: "hostnames"}, {title: "PARENTS", path: "parentRefs.name"}},
+	"TCPRoute":              {{title: "PARENTS", path: "parentRefs.name"}},
+	"UDPRoute":              {{title: "PARENTS", path: "parentRefs.name"}},
+	"ReferenceGrant":        {{title: "FROM", path: "from.namespace"}, {title: "TO", path: "to.kind"}},
+	"BackendTLSPolicy":      {{title: "TARGETS", path: "targetRefs.name"}, {title: "HOSTNAME", path: "validation.hostname"}},
+	"ListenerSet":           {{title: "PARENT", path: "parentRef.name"}, {title: "PORTS", path: "listeners.port"}},
+	"InferencePool":         {{title: "SELECTOR", path: "selector.matchLabels"}, {title: "PORTS", path: "targetPorts.number"}},
+}
+
+// gatewayColumns are those of the Gateway API's Gateway, which shares its name with Istio's.
+var gatewayColumns = []column{{title: "CLASS", path: "gatewayClassName"}, {title: "PORTS", path: "listeners.port"}, {title: "HOSTNAMES", path: "listeners.hostname", wide: true}}
+
+var istioGateway, _ = kinds.Lookup("networking.istio.io", "Gateway")
+
+func columnsOf(k *kinds.Kind, wide bool) []column {
+	all := columns[k.Name]
+	if k.Name == "Gateway" && k != istioGateway {
+		all = gatewayColumns
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(c column) bool { return c.wide && !wide })
+}
+
+func cellsOf(r *kinds.Resource, shown []column, wide bool) ([]string, error) {
+	text, err := r.SpecJSON()
+	if err != nil {
+		return nil, err
+	}
+	var spec any
+	if err := json.Unmarshal(text, &spec); err != nil {
+		return nil, fmt.Errorf("read the spec of %s: %w", r.Key(), err)
+	}
+	cells := make([]string, len(shown))
+	for i, c := range shown {
+		cells[i] = c.cell(spec, wide)
+	}
+	return cells, nil
+}
+
+// manyValues is how many values a cell shows where space is dear.
+const manyValues = 3
+
+func (c column) cell(spec any, wide bool) string {
+	values := valuesAt(spec, strings.Split(c.path, "."))
+	values = distinct(values)
+	if len(values) == 0 {
+		if c.otherwise != "" {
+			return c.otherwise
+		}
+		return "-"
+	}
+	if more := len(values) - manyValues; more > 0 && !wide {
+		return fmt.Sprintf("%s +%d", strings.Join(values[:manyValues], ","), more)
+	}
+	return strings.Join(values, ",")
+}
+
+// distinct keeps the first of equals.
+func distinct[T comparable](values []T) []T {
+	var kept []T
+	for _, v := range values {
+		if !slices.Contains(kept, v) {
+			kept = append(kept, v)
+		}
+	}
+	return kept
+}
+
+// valuesAt collects the values at a path, in the order in which they are written.
+func valuesAt(tree any, path []string) []string {
+	switch tree := tree.(type) {
+	case []any:
+		var values []string
+		for _, item := range tree {
+			values = append(values, valuesAt(item, path)...)
+		}
+		return values
+	case map[string]any:
+		if len(path) > 0 {
+			return valuesAt(tree[path[0]], path[1:])
+		}
+		var pairs []string
+		for _, key := range slices.Sorted(maps.Keys(tree)) {
+			pairs = append(pairs, fmt.Sprintf("%s=%v", key, tree[key]))
+		}
+		return pairs
+	case nil:
+		return nil
+	}
+	return []string{fmt.Sprint(tree)}
+}

@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+)
+
+func (p *Program) deleteCommand() *cobra.Command {
+	var from sources
+	var w why
+	var ignoreMissing bool
+	cmd := &cobra.Command{
+		Use:   "delete (KIND NAME... | KIND/NAME... | -f FILE)",
+		Short: "Delete resources, all of them or none",
+		Long: `Delete resources, all of them as one revision, or none.
+
+What to delete is named, or stands in files: then only the kinds and names in them count.`,
+		Example: `  mcp-client delete vs reviews ratings
+  mcp-client delete vs/reviews dr/reviews -m "reviews is gone"
+  mcp-client delete -f reviews.yaml --ignore-not-found`,
+		ValidArgsFunction: p.completeResources,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			keys, err := p.toDelete(args, from)
+			if err != nil {
+				return err
+			}
+			return p.delete(cmd.Context(), keys, w, ignoreMissing)
+		},
+	}
+	from.declareFlags(cmd, "delete")
+	w.declareFlags(cmd)
+	cmd.Flags().BoolVar(&ignoreMissing, "ignore-not-found", false, "delete what exists, and say nothing of the others")
+	return cmd
+}
+
+// toDelete lists what the arguments or the files name, each resource once.
+func (p *Program) toDelete(args []string, from sources) ([]kinds.Key, error) {
+	if (len(args) == 0) == (len(from.paths) == 0) {
+		return nil, &usageError{err: errors.New("name what to delete, or the files that it stands in with -f, and not both")}
+	}
+	if len(from.paths) > 0 {
+		documents, err := from.read(p.In, p.namespace.name)
+		var keys []kinds.Key
+		for _, d := range documents {
+			keys = append(keys, d.Resource.Key())
+		}
+		return distinct(keys), err
+	}
+	query, err := parseWanted(args)
+	if err != nil {
+		return nil, &usageError{err: err}
+	}
+	var keys []kinds.Key
+	for _, w := range query {
+		if w.name == "" || p.namespace.all {
+			return nil, &usageError{err: errors.New("delete takes the names of resources; there is no deleting of whole kinds or in all namespaces")}
+		}
+		keys = append(keys, w.in(p.namespace))
+	}
+	return distinct(keys), nil
+}
+
+func (p *Program) delete(ctx context.Context, keys []kinds.Key, w why, allowMissing bool) error {
+	req := &adminv1.DeleteRequest{Message: w.message, DryRun: w.dryRun, Author: author(), AllowMissing: allowMissing}
+	for _, k := range keys {
+		req.Resources = append(req.Resources, &adminv1.ResourceRef{
+			Group: k.Kind.Group, Kind: k.Kind.Name, Namespace: k.Namespace, Name: k.Name,
+		})
+	}
+	return p.server.admin(ctx, func(ctx context.Context, admin adminv1.AdminServiceClient) error {
+		resp, err := admin.Delete(ctx, req)
+		if err != nil {
+			return err
+		}
+		return p.printOutcomes(resp.GetRevision(), outcomesOf(resp.GetOutcomes()), w.dryRun)
+	})
+}

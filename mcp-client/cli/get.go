@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-client/selector"
+)
+
+func (p *Program) getCommand() *cobra.Command {
+	var labels string
+	cmd := &cobra.Command{
+		Use:   "get (KIND [NAME...] | KIND/NAME... | all)",
+		Short: "Print resources as they stand",
+		Long: `Print resources as they stand on the server, read over MCP.
+
+A KIND is any name that "mcp-client kinds" lists; several are separated by commas. A NAME may be NAMESPACE/NAME.`,
+		Example: `  mcp-client get vs
+  mcp-client get virtualservice reviews -o yaml
+  mcp-client get vs,dr -A -l app=reviews
+  mcp-client get all -A -o yaml > mesh.yaml`,
+		ValidArgsFunction: p.completeResources,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			query, err := parseWanted(args)
+			if err != nil {
+				return &usageError{cmd, err}
+			}
+			selected, err := selector.Parse(labels)
+			if err != nil {
+				return &usageError{cmd, err}
+			}
+			return p.get(cmd.Context(), query, selected)
+		},
+	}
+	cmd.Flags().StringVarP(&labels, "selector", "l", "", `only resources with these labels: "app=reviews,tier!=front,version in (v1,v2),!legacy"`)
+	return cmd
+}
+
+func (p *Program) get(ctx context.Context, query []wanted, labels selector.Selector) error {
+	all, err := p.server.snapshot(ctx, kindsOf(query))
+	if err != nil {
+		return err
+	}
+	found, missing := p.namespace.find(query, all)
+	found = slices.DeleteFunc(found, func(r *kinds.Resource) bool { return !labels.Matches(r.Labels) })
+	single := len(query) == 1 && query[0].name != ""
+	if len(found) == 0 && len(missing) == 0 && p.output.isTable() {
+		fmt.Fprintf(p.Err, "nothing found in %s\n", p.namespace)
+		return nil
+	}
+	if len(found) > 0 || !single {
+		err = p.print(found)
+	}
+	if len(missing) > 0 {
+		return errors.Join(err, failuresError(missing))
+	}
+	return err
+}
+
+func kindsOf(query []wanted) []*kinds.Kind {
+	var ks []*kinds.Kind
+	for _, w := range query {
+		if !slices.Contains(ks, w.kind) {
+			ks = append(ks, w.kind)
+		}
+	}
+	return ks
+}
+
+// find picks what is wanted out of all resources of its kinds, and says what is wanted and not there.
+func (n namespace) find(query []wanted, all []*kinds.Resource) (found []*kinds.Resource, missing []error) {
+	taken := map[kinds.Key]bool{}
+	for _, w := range query {
+		before := len(taken)
+		for _, r := range all {
+			if n.holds(w, r) && !taken[r.Key()] {
+				taken[r.Key()] = true
+				found = append(found, r)
+			}
+		}
+		if w.name != "" && len(taken) == before && !slices.ContainsFunc(found, func(r *kinds.Resource) bool { return n.holds(w, r) }) {
+			missing = append(missing, n.notFound(w, all))
+		}
+	}
+	return found, missing
+}
+
+// holds tells whether a resource is one that is wanted in this namespace.
+func (n namespace) holds(w wanted, r *kinds.Resource) bool {
+	if w.kind != r.Kind || w.name != "" && w.name != r.Name {
+		return false
+	}
+	if w.namespace != "" {
+		return w.namespace == r.Namespace
+	}
+	return n.all || !r.Kind.Namespaced || r.Namespace == n.name
+}
+
+// notFound says that there is no such resource, and which one may have been meant.
+func (n namespace) notFound(w wanted, all []*kinds.Resource) error {
+	key := w.in(n)
+	if n.all && w.namespace == "" {
+		key.Namespace = ""
+	}
+	var near, elsewhere []string
+	for _, r := range all {
+		switch {
+		case n.holds(wanted{kind: w.kind, namespace: w.namespace}, r):
+			near = append(near, r.Name)
+		case r.Kind == w.kind && r.Name == w.name:
+			elsewhere = append(elsewhere, r.Namespace)
+		}
+	}
+	switch name := nearest(w.name, near); {
+	case len(elsewhere) > 0:
+		return fmt.Errorf("%s: not found (there is one in the namespace %s)", key, elsewhere[0])
+	case name != "":
+		return fmt.Errorf("%s: not found (did you mean %q?)", key, name)
+	}
+	return fmt.Errorf("%s: not found", key)
+}

@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+func (f format) isTable() bool { return f == table || f == wide }
+
+// print writes resources in the format that was asked for.
+func (p *Program) print(resources []*kinds.Resource) error {
+	switch p.output {
+	case yamlFormat:
+		return p.write(kinds.MarshalYAML(resources...))
+	case jsonFormat:
+		return p.write(kinds.MarshalJSON(resources...))
+	case nameFormat:
+		for _, r := range resources {
+			if _, err := fmt.Fprintln(p.Out, reference(r.Key())); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return p.printTables(resources)
+}
+
+func (p *Program) write(text []byte, err error) error {
+	if err != nil {
+		return err
+	}
+	_, err = p.Out.Write(text)
+	return err
+}
+
+// printTables writes a table a kind. Where there is more than one, names have their kind with them.
+func (p *Program) printTables(resources []*kinds.Resource) error {
+	several := len(resources) > 0 && resources[0].Kind != resources[len(resources)-1].Kind
+	for len(resources) > 0 {
+		kind := resources[0].Kind
+		end := 1
+		for end < len(resources) && resources[end].Kind == kind {
+			end++
+		}
+		if err := printTable(p.Out, kind, resources[:end], several, p.output == wide); err != nil {
+			return err
+		}
+		if resources = resources[end:]; len(resources) > 0 {
+			if _, err := fmt.Fprintln(p.Out); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func printTable(out io.Writer, kind *kinds.Kind, resources []*kinds.Resource, qualified, wide bool) error {
+	shown := columnsOf(kind, wide)
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	header := []string{"NAME"}
+	if kind.Namespaced {
+		header = []string{"NAMESPACE", "NAME"}
+	}
+	for _, c := range shown {
+		header = append(header, c.title)
+	}
+	writeRow(w, append(header, "AGE"))
+	for _, r := range resources {
+		cells, err := cellsOf(r, shown, wide)
+		if err != nil {
+			return err
+		}
+		name := r.Name
+		if qualified {
+			name = word(kind) + "/" + name
+		}
+		row := append([]string{name}, cells...)
+		if kind.Namespaced {
+			row = append([]string{r.Namespace}, row...)
+		}
+		writeRow(w, append(row, age(r.CreateTime)))
+	}
+	return w.Flush()
+}
+
+// writeRow leaves errors to Flush.
+func writeRow(w *tabwriter.Writer, cells []string) { fmt.Fprintln(w, strings.Join(cells, "\t")) }
+
+// age is how long ago a resource was made, in the unit that says enough.
+func age(created time.Time) string {
+	if created.IsZero() {
+		return "-"
+	}
+	switch d := max(time.Since(created), 0); {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	default:
+		return fmt.Sprintf("%dd", int(d.Hours()/24))
+	}
+}

@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// sources are the files that a command takes resources from.
+type sources struct {
+	paths     []string
+	recursive bool
+}
+
+func (s *sources) declareFlags(cmd *cobra.Command, verb string) {
+	cmd.Flags().StringArrayVarP(&s.paths, "filename", "f", nil, "a file or folder with what to "+verb+", or - for standard input; may be given more than once")
+	cmd.Flags().BoolVarP(&s.recursive, "recursive", "R", false, "look for files in the folders of folders too")
+}
+
+// suffixes of the files that are read in folders. A file that is named is read whatever it is called.
+var suffixes = []string{".yaml", ".yml", ".json"}
+
+// files lists the files, each once.
+func (s *sources) files() ([]string, error) {
+	var files []string
+	for _, path := range s.paths {
+		found, err := s.filesAt(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range found {
+			if !slices.Contains(files, f) {
+				files = append(files, f)
+			}
+		}
+	}
+	return files, nil
+}
+
+func (s *sources) filesAt(path string) ([]string, error) {
+	if path == stdin {
+		return []string{path}, nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []string{filepath.Clean(path)}, nil
+	}
+	var found []string
+	err = filepath.WalkDir(path, func(at string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && at != path && !s.recursive:
+			return fs.SkipDir
+		case !entry.IsDir() && slices.Contains(suffixes, strings.ToLower(filepath.Ext(at))):
+			found = append(found, filepath.Clean(at))
+		}
+		return nil
+	})
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("%s: there is no file in it that ends in %s", path, strings.Join(suffixes, ", "))
+	}
+	return found, err
+}
+
+const stdin = "-"
+
+// read parses all files. What is wrong with any of them is one refusedError.
+func (s *sources) read(in io.Reader, defaultNamespace string) ([]*kinds.Document, error) {
+	files, err := s.files()
+	if err != nil {
+		return nil, err
+	}
+	var documents []*kinds.Document
+	var violations kinds.Errors
+	for _, file := range files {
+		found, err := parseFile(file, in, defaultNamespace)
+		var wrong kinds.Errors
+		if err != nil && !errors.As(err, &wrong) {
+			return nil, err
+		}
+		documents, violations = append(documents, found...), append(violations, wrong...)
+	}
+	if len(violations) > 0 {
+		return nil, &refusedError{violations}
+	}
+	if len(documents) == 0 {
+		return nil, fmt.Errorf("there is no resource in %s", strings.Join(files, ", "))
+	}
+	return documents, nil
+}
+
+func parseFile(file string, in io.Reader, defaultNamespace string) ([]*kinds.Document, error) {
+	var data []byte
+	var err error
+	if file == stdin {
+		file = "standard input"
+		data, err = io.ReadAll(in)
+	} else {
+		data, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return kinds.Parser{DefaultNamespace: defaultNamespace}.Parse(file, data)
+}

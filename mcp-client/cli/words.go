@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// word is how people write a kind: "virtualservice". A kind that shares its name with another, and is not the one that the
+// name alone means, has its group with it: "gateway.gateway.networking.k8s.io".
+func word(k *kinds.Kind) string {
+	short := strings.ToLower(k.Name)
+	if meant, err := kinds.ByName(short); err == nil && meant == k {
+		return short
+	}
+	return short + "." + k.Group
+}
+
+// reference names a resource in one word that get and delete take back.
+func reference(key kinds.Key) string {
+	return strings.ToLower(key.Kind.Name) + "." + key.Kind.Group + "/" + key.FullName()
+}
+
+// wanted is what a command line asks for: a kind, and one resource of it or, without a name, all.
+type wanted struct {
+	kind            *kinds.Kind
+	namespace, name string // no namespace: that of the command
+}
+
+// parseWanted reads "KIND", "KIND,KIND", "all", "KIND NAME...", and "KIND/NAME..."; a NAME may be "NAMESPACE/NAME".
+func parseWanted(args []string) ([]wanted, error) {
+	if len(args) == 0 {
+		return nil, fmt.Errorf("name a kind, such as virtualservices, or all")
+	}
+	if strings.Contains(args[0], "/") {
+		return parseReferences(args)
+	}
+	ks, err := parseKinds(args[0])
+	if err != nil {
+		return nil, err
+	}
+	names := args[1:]
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	var all []wanted
+	for _, k := range ks {
+		for _, name := range names {
+			all = append(all, parseName(k, name))
+		}
+	}
+	return all, nil
+}
+
+// parseKinds reads "vs", "vs,dr" and "all".
+func parseKinds(list string) ([]*kinds.Kind, error) {
+	if list == "all" {
+		return kinds.All(), nil
+	}
+	var ks []*kinds.Kind
+	for _, name := range strings.Split(list, ",") {
+		k, err := kinds.ByName(name)
+		if err != nil {
+			return nil, err
+		}
+		ks = append(ks, k)
+	}
+	return ks, nil
+}
+
+func parseReferences(args []string) ([]wanted, error) {
+	var all []wanted
+	for _, arg := range args {
+		kind, name, found := strings.Cut(arg, "/")
+		if !found || name == "" {
+			return nil, fmt.Errorf("%q is not of the form KIND/NAME, as the first argument is", arg)
+		}
+		k, err := kinds.ByName(kind)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, parseName(k, name))
+	}
+	return all, nil
+}
+
+func parseName(k *kinds.Kind, name string) wanted {
+	if namespace, short, found := strings.Cut(name, "/"); found {
+		return wanted{k, namespace, short}
+	}
+	return wanted{kind: k, name: name}
+}
+
+// in fills in the namespace of a wanted resource.
+func (w wanted) in(n namespace) kinds.Key {
+	key := kinds.Key{Kind: w.kind, Namespace: w.namespace, Name: w.name}
+	if key.Namespace == "" && w.kind.Namespaced {
+		key.Namespace = n.name
+	}
+	return key
+}

@@ -1,0 +1,19 @@
+// Mcp-client reads, watches and changes the configuration of a mesh over MCP, Istio's Mesh Configuration Protocol.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/pgmesh/pgmesh/mcp-client/cli"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	program := cli.Program{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv}
+	code := program.Run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}

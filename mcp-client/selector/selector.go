@@ -1,0 +1,101 @@
+// Package selector decides by their labels which resources are meant, in the syntax that Kubernetes's users know:
+//
+//	app=reviews,tier!=front,version in (v1, v2),env notin (test),canary,!legacy
+package selector
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Selector matches labels that meet all of its requirements. The zero value matches everything.
+type Selector []requirement
+
+// requirement is met if the value of the key is, or is not, one of the values; without values it is about the key alone.
+type requirement struct {
+	key    string
+	values []string
+	absent bool
+}
+
+// Matches tells whether the labels meet every requirement. As in Kubernetes, labels without the key meet "key != value".
+func (s Selector) Matches(labels map[string]string) bool {
+	return !slices.ContainsFunc(s, func(r requirement) bool { return !r.met(labels) })
+}
+
+func (r requirement) met(labels map[string]string) bool {
+	value, has := labels[r.key]
+	if r.values != nil {
+		has = has && slices.Contains(r.values, value)
+	}
+	return has != r.absent
+}
+
+// Parse reads a selector. An empty text is one that matches everything.
+func Parse(text string) (Selector, error) {
+	var s Selector
+	if strings.TrimSpace(text) == "" {
+		return s, nil
+	}
+	for _, part := range split(text) {
+		r, err := parseRequirement(strings.TrimSpace(part))
+		if err != nil {
+			return nil, fmt.Errorf("label selector %q: %w", text, err)
+		}
+		s = append(s, r)
+	}
+	return s, nil
+}
+
+// split cuts at the commas that are not inside a set.
+func split(text string) []string {
+	var parts []string
+	depth, start := 0, 0
+	for i, c := range text {
+		switch {
+		case c == '(':
+			depth++
+		case c == ')':
+			depth--
+		case c == ',' && depth == 0:
+			parts = append(parts, text[start:i])
+			start = i + 1
+		}
+	}
+	return append(parts, text[start:])
+}
+
+const (
+	word = `([A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?)`
+	void = `([A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?|)` // a label's value may be empty
+)
+
+var (
+	existence = regexp.MustCompile(`^(!?)\s*` + word + `$`)
+	equality  = regexp.MustCompile(`^` + word + `\s*(==|=|!=)\s*` + void + `$`)
+	set       = regexp.MustCompile(`^` + word + `\s+(in|notin)\s*\(([^()]*)\)$`)
+	value     = regexp.MustCompile(`^` + void + `$`)
+)
+
+func parseRequirement(text string) (requirement, error) {
+	if m := existence.FindStringSubmatch(text); m != nil {
+		return requirement{key: m[2], absent: m[1] == "!"}, nil
+	}
+	if m := equality.FindStringSubmatch(text); m != nil {
+		return requirement{key: m[1], values: []string{m[3]}, absent: m[2] == "!="}, nil
+	}
+	m := set.FindStringSubmatch(text)
+	if m == nil {
+		return requirement{}, fmt.Errorf(`%q is not a requirement; write "key=value", "key!=value", "key in (a,b)", "key notin (a,b)", "key" or "!key"`, text)
+	}
+	values := strings.Split(m[3], ",")
+	for i, v := range values {
+		values[i] = strings.TrimSpace(v)
+		if !value.MatchString(values[i]) {
+			return requirement{}, fmt.Errorf("%q is not a label value", values[i])
+		}
+	}
+	return requirement{key: m[1], values: values, absent: m[2] == "notin"}, nil
+}
