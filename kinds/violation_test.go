@@ -90,7 +90,7 @@ func TestMistakesInTheEnvelope(t *testing.T) {
 		"hello":         `f: document 1, line 1: expected an object, got a string`,
 		"[1, 2]":        `f: document 1, line 1: expected an object, got a list`,
 		"a: b: c":       `f: document 1, line 1: not valid YAML: mapping values are not allowed in this context`,
-		"a: b\n}":       `f: document 1, line 2: not valid YAML: did not find expected <document start>`,
+		"a: b\n}":       `f: document 1, line 2: not valid YAML: did not find expected key`,
 		"a: b\nc: \xff": `f: document 1: not valid YAML: invalid leading UTF-8 octet`,
 		document("apiVersion: networking.istio.io/v1\n", ""):                                                                                       `f: document 1, line 1: VirtualService shop/reviews: apiVersion: required field is missing`,
 		document("kind: VirtualService\n", ""):                                                                                                     `f: document 1, line 1: shop/reviews: kind: required field is missing`,
