@@ -52,7 +52,7 @@ func run(ctx context.Context, o options) error {
 		o.envoy = filepath.Join(".tools", "envoy", "envoy")
 	}
 	fmt.Fprintln(os.Stderr, "building the programs and starting Postgres, mcp-server, discovery and Envoy …")
-	if err := stack.Build(ctx, dir); err != nil {
+	if err := stack.Build(ctx, dir, "mcp-server", "discovery"); err != nil {
 		return err
 	}
 	postgres, err := embedded.Start(ctx, embedded.Options{})

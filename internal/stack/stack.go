@@ -4,7 +4,6 @@ package stack
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os/exec"
@@ -12,11 +11,8 @@ import (
 	"strings"
 )
 
-// Programs are the built programs, by folder name.
-var programs = []string{"mcp-server", "discovery", "mesh-agent", "mcp-client"}
-
-// Build compiles the programs into a folder. It has to run inside the module.
-func Build(ctx context.Context, into string) error {
+// Build compiles programs, by the names of their folders, into a folder. It has to run inside the module.
+func Build(ctx context.Context, into string, programs ...string) error {
 	args := []string{"build", "-o", into + string(filepath.Separator)}
 	for _, p := range programs {
 		args = append(args, "github.com/pgmesh/pgmesh/"+p)
@@ -59,7 +55,10 @@ func (s *Stack) Start(ctx context.Context) error {
 			return err
 		}
 	}
-	return errors.Join(s.MCPServer.Ready(ctx), s.Discovery.Ready(ctx))
+	if err := s.MCPServer.Ready(ctx); err != nil {
+		return err
+	}
+	return s.Discovery.Ready(ctx)
 }
 
 // Stop ends both in good order.
