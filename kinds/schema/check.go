@@ -52,17 +52,17 @@ func (w *walk) object(t *Type, path string, v any) any {
 
 // spelling is the name under which the object has the field.
 func (w *walk) spelling(f *Field, path string, members map[string]any) (string, bool) {
-	var found []string
-	for _, name := range f.names() {
-		if members[name] != nil {
-			found = append(found, name)
+	name, found := f.Name, members[f.Name] != nil
+	for _, alias := range f.Aliases {
+		switch {
+		case members[alias] == nil:
+		case found:
+			w.exclusive(path, []string{name, alias})
+		default:
+			name, found = alias, true
 		}
 	}
-	if len(found) == 0 {
-		return "", false
-	}
-	w.exclusive(path, found)
-	return found[0], true
+	return name, found
 }
 
 func (w *walk) exclusive(path string, set []string) {
@@ -84,24 +84,28 @@ func (w *walk) oneofs(t *Type, path string, members map[string]any) {
 }
 
 func (w *walk) unknown(t *Type, path string, members map[string]any) {
-	var known []string
-	names := maps.Clone(members)
-	for i := range t.Fields {
-		known = append(known, t.Fields[i].Name)
-		for _, name := range t.Fields[i].names() {
-			delete(names, name)
+	var strangers []string
+	for name := range members {
+		if !slices.ContainsFunc(t.Fields, func(f Field) bool { return f.Name == name || slices.Contains(f.Aliases, name) }) {
+			strangers = append(strangers, name)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		hint := "it has no fields"
-		if len(known) > 0 {
-			hint = nearest.Hint(name, known, "known fields: ")
-		}
-		w.report(Member(path, name), `unknown field "`+name+`"`, hint)
+	slices.Sort(strangers)
+	for _, name := range strangers {
+		w.report(Member(path, name), `unknown field "`+name+`"`, t.fieldHint(name))
 	}
 }
 
-func (f *Field) names() []string { return append([]string{f.Name}, f.Aliases...) }
+func (t *Type) fieldHint(stranger string) string {
+	if len(t.Fields) == 0 {
+		return "it has no fields"
+	}
+	known := make([]string, len(t.Fields))
+	for i := range t.Fields {
+		known[i] = t.Fields[i].Name
+	}
+	return nearest.Hint(stranger, known, "known fields: ")
+}
 
 func (w *walk) field(f *Field, path string, v any) any {
 	switch {
