@@ -3,6 +3,7 @@ package mesh
 import (
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
@@ -44,6 +45,8 @@ type Proxy struct {
 	Unprivileged bool // may not bind ports below 1024
 	IdleTimeout  time.Duration
 	HTTP10       bool
+	// ReservedPorts are those that the machine's Envoy serves its own health and metrics on.
+	ReservedPorts []uint32
 
 	// ExactBalance spreads connections evenly over Envoy's threads.
 	InboundExactBalance, OutboundExactBalance bool
@@ -96,11 +99,10 @@ func (p *Proxy) setMetadata(meta metadata) (err error) {
 	p.Labels = meta.labels()
 	p.Unprivileged = meta.flag("UNPRIVILEGED_POD")
 	p.HTTP10 = meta.flag("HTTP10")
+	p.ReservedPorts = meta.ports("ENVOY_STATUS_PORT", "ENVOY_PROMETHEUS_PORT", "ENVOY_SECURE_METRICS_PORT", "ENVOY_SECURE_MERGED_METRICS_PORT")
 	p.InboundExactBalance = meta.flag("INBOUND_LISTENER_EXACT_BALANCE")
 	p.OutboundExactBalance = meta.flag("OUTBOUND_LISTENER_EXACT_BALANCE")
-	if p.Interception, err = parseInterception(meta.text("INTERCEPTION_MODE")); err != nil {
-		return err
-	}
+	p.Interception = parseInterception(meta.text("INTERCEPTION_MODE"))
 	if timeout := meta.text("IDLE_TIMEOUT"); timeout != "" {
 		if p.IdleTimeout, err = time.ParseDuration(timeout); err != nil {
 			return fmt.Errorf("IDLE_TIMEOUT: %q is not a duration: write it as 5s or 1h", timeout)
@@ -109,14 +111,13 @@ func (p *Proxy) setMetadata(meta metadata) (err error) {
 	return nil
 }
 
-func parseInterception(mode string) (Interception, error) {
+// parseInterception takes a mode that it does not know for REDIRECT, as Istio does: the proxies of newer agents stay served.
+func parseInterception(mode string) Interception {
 	switch i := Interception(mode); i {
-	case "":
-		return InterceptionRedirect, nil
-	case InterceptionRedirect, InterceptionTProxy, InterceptionNone:
-		return i, nil
+	case InterceptionTProxy, InterceptionNone:
+		return i
 	default:
-		return "", fmt.Errorf("INTERCEPTION_MODE: unknown value %q: want %s, %s or %s", mode, InterceptionRedirect, InterceptionTProxy, InterceptionNone)
+		return InterceptionRedirect
 	}
 }
 
@@ -158,6 +159,17 @@ func (m metadata) flag(name string) bool {
 	default:
 		return false
 	}
+}
+
+// ports reads those of the named fields that hold a port.
+func (m metadata) ports(names ...string) []uint32 {
+	var out []uint32
+	for _, name := range names {
+		if port, err := strconv.ParseUint(m.text(name), 10, 16); err == nil && port > 0 {
+			out = append(out, uint32(port))
+		}
+	}
+	return out
 }
 
 // labels are those of the workload; static ones, from the machine's own configuration, count less.

@@ -128,7 +128,7 @@ func (v view) discover(d *draft, u upstream) bool {
 		d.LoadAssignment = &endpointv3.ClusterLoadAssignment{ClusterName: d.Name, Endpoints: localities}
 		v.resolve(d.Cluster)
 	case clusterv3.Cluster_ORIGINAL_DST:
-		if u.port.Target > 0 {
+		if u.service.Resolution == mesh.ResolutionNone && u.port.Target > 0 {
 			d.LbConfig = &clusterv3.Cluster_OriginalDstLbConfig_{
 				OriginalDstLbConfig: &clusterv3.Cluster_OriginalDstLbConfig{UpstreamPortOverride: u32(u.port.Target)},
 			}
@@ -164,6 +164,9 @@ func clusterMetadata(u upstream) *corev3.Metadata {
 	}
 	if u.rule != nil {
 		fields["config"] = structpb.NewStringValue(resourcePath(u.rule.Resource))
+	}
+	if mode := u.policy.GetTls().GetMode(); u.rule != nil && originates(mode) {
+		fields["alpn_override"] = structpb.NewStringValue("false")
 	}
 	if u.subset != nil {
 		fields["subset"] = structpb.NewStringValue(u.subset.Name)

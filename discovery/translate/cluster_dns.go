@@ -28,13 +28,10 @@ func (v view) resolve(c *clusterv3.Cluster) {
 	c.RespectDnsTtl = true
 }
 
+// lookupFamily is IPv4 also for machines with both, as in Istio unless its experimental dual stack is switched on.
 func (v view) lookupFamily() clusterv3.Cluster_DnsLookupFamily {
-	switch {
-	case v.proxy.HasIPv4() && v.proxy.HasIPv6():
-		return clusterv3.Cluster_ALL
-	case v.proxy.HasIPv6():
+	if v.proxy.HasIPv6() && !v.proxy.HasIPv4() {
 		return clusterv3.Cluster_V6_ONLY
-	default:
-		return clusterv3.Cluster_V4_ONLY
 	}
+	return clusterv3.Cluster_V4_ONLY
 }

@@ -42,7 +42,7 @@ func (v view) passthrough() *clusterv3.Cluster {
 func (v view) inboundPassthrough() *clusterv3.Cluster {
 	c := v.passthrough()
 	c.Name = InboundPassthroughCluster
-	c.UpstreamBindConfig = v.passthroughSource()
+	c.UpstreamBindConfig = bindFrom(v.families(passthroughSourceIPv4, passthroughSourceIPv6))
 	return c
 }
 
@@ -53,8 +53,7 @@ const (
 	passthroughSourceIPv6 = "::6"
 )
 
-func (v view) passthroughSource() *corev3.BindConfig {
-	sources := v.families(passthroughSourceIPv4, passthroughSourceIPv6)
+func bindFrom(sources []string) *corev3.BindConfig {
 	bind := &corev3.BindConfig{SourceAddress: socketAddress(sources[0], 0).GetSocketAddress()}
 	for _, extra := range sources[1:] {
 		bind.ExtraSourceAddresses = append(bind.ExtraSourceAddresses, &corev3.ExtraSourceAddress{

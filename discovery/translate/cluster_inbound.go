@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -50,14 +51,14 @@ func byListeningPort(targets []mesh.Target) [][]mesh.Target {
 // inboundCluster is for several services on one port of the workload; the oldest decides how it is spoken to.
 func (v view) inboundCluster(served []mesh.Target) *clusterv3.Cluster {
 	first := served[0]
+	rule := v.scope.InboundDestinationRule(first.Service.Hostname)
 	d := draft{Cluster: &clusterv3.Cluster{
 		Name:           InboundClusterName(first.Number),
 		AltStatName:    statName(InboundClusterName(first.Number)),
 		CommonLbConfig: &clusterv3.Cluster_CommonLbConfig{},
-		Metadata:       istioMetadata(map[string]*structpb.Value{"services": servicesOn(first.Port, served)}),
+		Metadata:       inboundMetadata(served, rule),
 	}}
-	rule := specOf(v.scope.InboundDestinationRule(first.Service.Hostname))
-	policy := v.meshDefaults(portPolicy(rule.GetTrafficPolicy(), first.Port))
+	policy := v.meshDefaults(portPolicy(specOf(rule).GetTrafficPolicy(), first.Port))
 	d.speak(first.Port.Protocol, true)
 	v.applyPool(&d, policy.GetConnectionPool())
 	v.discoverLocal(d.Cluster, first.Number)
@@ -70,7 +71,7 @@ func (v view) discoverLocal(c *clusterv3.Cluster, port uint32) {
 		c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_ORIGINAL_DST}
 		c.LbPolicy = clusterv3.Cluster_CLUSTER_PROVIDED
 		c.CleanupInterval = originalDestinationCleanup
-		c.UpstreamBindConfig = v.passthroughSource()
+		c.UpstreamBindConfig = bindFrom(v.families(passthroughSourceIPv4, passthroughSourceIPv6)[:1])
 		return
 	}
 	c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}
@@ -84,12 +85,23 @@ func (v view) discoverLocal(c *clusterv3.Cluster, port uint32) {
 	}
 }
 
+func inboundMetadata(served []mesh.Target, rule *mesh.DestinationRule) *corev3.Metadata {
+	fields := map[string]*structpb.Value{}
+	if !served[0].Service.External {
+		fields["services"] = servicesOn(served[0].Port, served)
+	}
+	if specOf(rule).GetTrafficPolicy() != nil {
+		fields["config"] = structpb.NewStringValue(resourcePath(rule.Resource))
+	}
+	return istioMetadata(fields)
+}
+
 // servicesOn lists, for telemetry, the services that share the first one's service port.
 func servicesOn(port *mesh.Port, served []mesh.Target) *structpb.Value {
 	list := &structpb.ListValue{}
 	seen := map[string]bool{}
 	for _, t := range served {
-		if t.Port.Number == port.Number && !t.Service.External && !seen[t.Service.Hostname] {
+		if t.Port.Number == port.Number && !seen[t.Service.Hostname] {
 			seen[t.Service.Hostname] = true
 			list.Values = append(list.Values, serviceMetadata(t.Service))
 		}

@@ -78,14 +78,18 @@ func (c chain) prefixes() []netip.Prefix {
 			prefix = netip.PrefixFrom(address, address.BitLen())
 		}
 		if prefix.Addr().String() != mesh.Unspecified {
-			out = append(out, prefix.Masked())
+			out = append(out, prefix)
 		}
 	}
 	return out
 }
 
+// sameRange ignores the bits of addresses beyond their prefix, as Envoy does.
+func sameRange(a, b netip.Prefix) bool { return a.Masked() == b.Masked() }
+
 // conflicts reports whether two chains are for the same connections: Envoy refuses a listener with both.
 func (c chain) conflicts(other chain) bool {
 	return c.transport == other.transport && slices.Equal(c.protocols, other.protocols) &&
-		slices.Equal(c.serverNames(), other.serverNames()) && slices.Equal(c.prefixes(), other.prefixes())
+		slices.Equal(c.serverNames(), other.serverNames()) &&
+		slices.EqualFunc(c.prefixes(), other.prefixes(), sameRange)
 }

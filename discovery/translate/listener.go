@@ -52,7 +52,6 @@ func (v view) virtualOutbound() *listenerv3.Listener {
 	l := &listenerv3.Listener{
 		Name:                                 VirtualOutbound,
 		Address:                              socketAddress(v.wildcards()[0], port),
-		AdditionalAddresses:                  extraAddresses(v.wildcards(), port),
 		UseOriginalDst:                       yes,
 		TrafficDirection:                     corev3.TrafficDirection_OUTBOUND,
 		MaxConnectionsToAcceptPerSocketEvent: acceptOneByOne,

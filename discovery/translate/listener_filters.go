@@ -23,7 +23,8 @@ func listenerFilter(name string, config proto.Message) *listenerv3.ListenerFilte
 }
 
 var (
-	tlsInspector        = listenerFilter("envoy.filters.listener.tls_inspector", &tlsinspectorv3.TlsInspector{})
+	// tlsInspector starts with a small buffer: a client hello is short.
+	tlsInspector        = listenerFilter("envoy.filters.listener.tls_inspector", &tlsinspectorv3.TlsInspector{InitialReadBufferSize: u32(512)})
 	httpInspector       = listenerFilter("envoy.filters.listener.http_inspector", &httpinspectorv3.HttpInspector{})
 	originalDestination = listenerFilter("envoy.filters.listener.original_dst", &originaldstv3.OriginalDst{})
 	// originalSource marks its sockets, so that the redirection rules know them.

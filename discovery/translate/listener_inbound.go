@@ -14,7 +14,6 @@ func (v view) virtualInbound() *listenerv3.Listener {
 	l := &listenerv3.Listener{
 		Name:                                 VirtualInbound,
 		Address:                              socketAddress(v.wildcards()[0], port),
-		AdditionalAddresses:                  extraAddresses(v.wildcards(), port),
 		TrafficDirection:                     corev3.TrafficDirection_INBOUND,
 		ContinueOnListenerFiltersTimeout:     true,
 		MaxConnectionsToAcceptPerSocketEvent: acceptOneByOne,

@@ -35,7 +35,7 @@ func (v view) outboundListeners() []*listenerv3.Listener {
 	for _, egress := range v.scope.Egress {
 		for _, s := range egress.Services {
 			for _, port := range s.Ports {
-				if v.canBind(port.Number) {
+				if v.canBind(port) {
 					plan.add(egress, s, port)
 				}
 			}
@@ -54,9 +54,15 @@ func (v view) outboundListeners() []*listenerv3.Listener {
 	return out
 }
 
-// canBind reports whether the proxy may open a port itself; redirected traffic needs no port.
-func (v view) canBind(port uint32) bool {
-	return v.intercepted() || !v.proxy.Unprivileged || port >= 1024
+// canBind reports whether a listener for the port can exist: without redirection the proxy must be allowed to open it,
+// with redirection a listener for every address must not take what the proxy itself listens on.
+func (v view) canBind(port *mesh.Port) bool {
+	if !v.intercepted() {
+		return !v.proxy.Unprivileged || port.Number >= 1024
+	}
+	own := slices.Contains(v.proxy.ReservedPorts, port.Number) ||
+		port.Number == uint32(v.config.ProxyListenPort) || port.Number == uint32(v.config.ProxyInboundListenPort)
+	return !own || !port.Protocol.IsHTTP()
 }
 
 func (p *outboundPlan) add(egress *mesh.Egress, s *mesh.Service, port *mesh.Port) {

@@ -45,7 +45,7 @@ func (v view) routeNames() []string {
 		for _, s := range egress.Services {
 			for _, port := range s.Ports {
 				switch {
-				case !v.canBind(port.Number):
+				case !v.canBind(port):
 				case port.Protocol.IsHTTP():
 					names[number(port.Number)] = true
 				case port.Protocol.IsSniffed():

@@ -15,15 +15,10 @@ const systemRoots = "/etc/ssl/certs/ca-certificates.crt"
 // applyUpstreamTLS makes a cluster's connections TLS, for the modes whose certificates lie in files or need none.
 // ISTIO_MUTUAL needs identities, which proxies do not have yet.
 func applyUpstreamTLS(d *draft, tls *networking.ClientTLSSettings, port *mesh.Port) {
-	switch tls.GetMode() {
-	case networking.ClientTLSSettings_SIMPLE, networking.ClientTLSSettings_MUTUAL:
-	default:
+	if !originates(tls.GetMode()) || tls.CredentialName != "" {
 		return
 	}
-	if tls.CredentialName != "" {
-		return
-	}
-	context := &tlsv3.UpstreamTlsContext{Sni: tls.Sni, CommonTlsContext: &tlsv3.CommonTlsContext{}}
+	context := &tlsv3.UpstreamTlsContext{Sni: tls.Sni, CommonTlsContext: &tlsv3.CommonTlsContext{TlsParams: tlsVersions}}
 	if port.Protocol.IsHTTP2() || d.http.GetExplicitHttpConfig().GetHttp2ProtocolOptions() != nil {
 		context.CommonTlsContext.AlpnProtocols = []string{"h2"}
 	}
@@ -42,6 +37,16 @@ func applyUpstreamTLS(d *draft, tls *networking.ClientTLSSettings, port *mesh.Po
 	if tls.Sni == "" {
 		d.serverNameFromHost()
 	}
+}
+
+// tlsVersions are those that a client of the mesh speaks.
+var tlsVersions = &tlsv3.TlsParameters{
+	TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2, TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
+}
+
+// originates reports whether the rule, and not the mesh, makes connections TLS.
+func originates(mode networking.ClientTLSSettings_TLSmode) bool {
+	return mode == networking.ClientTLSSettings_SIMPLE || mode == networking.ClientTLSSettings_MUTUAL
 }
 
 // serverNameFromHost asks for, and expects, the host that each request names, where the rule names none.
