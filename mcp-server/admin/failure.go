@@ -103,12 +103,11 @@ func withDetails(code codes.Code, message string, details ...protoadapt.MessageV
 	return st.Err()
 }
 
-// away tells whether the database could not be asked, as opposed to having answered with an error.
+// away tells whether the database could not be asked, as opposed to having answered that something is wrong.
 func away(err error) bool {
 	var answer *pgconn.PgError
-	if !errors.As(err, &answer) {
-		return !errors.Is(err, store.ErrSchema)
+	if errors.As(err, &answer) {
+		return store.Temporary(err)
 	}
-	// Class 08 is connections, 57P is a server that is going or coming, 53300 is one without room.
-	return strings.HasPrefix(answer.Code, "08") || strings.HasPrefix(answer.Code, "57P") || answer.Code == "53300"
+	return !errors.Is(err, store.ErrSchema)
 }
