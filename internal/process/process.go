@@ -58,6 +58,19 @@ func (p *Process) Err() error {
 	return p.err
 }
 
+// How waits for the end of the child and tells how it came: "exit status 1", "signal: killed".
+func (p *Process) How() string {
+	<-p.done
+	return p.cmd.ProcessState.String()
+}
+
+// WasKilled waits for the end of the child and tells whether SIGKILL was its cause.
+func (p *Process) WasKilled() bool {
+	<-p.done
+	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
+}
+
 // Signal sends a signal to the child. It is not an error if the child has already ended.
 func (p *Process) Signal(signal os.Signal) {
 	_ = p.cmd.Process.Signal(signal)

@@ -1,0 +1,137 @@
+package bootstrap_test
+
+import (
+	"testing"
+
+	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/pgmesh/pgmesh/internal/envoytest"
+	"github.com/pgmesh/pgmesh/mesh-agent/bootstrap"
+)
+
+func options() bootstrap.Options {
+	return bootstrap.Options{
+		Discovery:      "10.0.0.1:15010",
+		XDS:            bootstrap.Delta,
+		IP:             "10.0.0.7",
+		ID:             "box7.shop",
+		Namespace:      "shop",
+		Domain:         "shop.svc.cluster.local",
+		ServiceAccount: "cart",
+		Labels:         map[string]string{"app": "cart", "version": "v1"},
+		Interception:   bootstrap.None,
+		Admin:          "127.0.0.1:15000",
+	}
+}
+
+func build(t *testing.T, o bootstrap.Options) *bootstrapv3.Bootstrap {
+	t.Helper()
+	b, err := bootstrap.New(o)
+	require.NoError(t, err)
+	return b
+}
+
+func TestTheNodeTellsWhoTheProxyIs(t *testing.T) {
+	t.Parallel()
+	n := build(t, options()).GetNode()
+
+	require.Equal(t, "sidecar~10.0.0.7~box7.shop~shop.svc.cluster.local", n.GetId())
+	require.Equal(t, "cart.shop", n.GetCluster())
+	require.Equal(t, map[string]any{
+		"NAME":              "box7.shop",
+		"NAMESPACE":         "shop",
+		"SERVICE_ACCOUNT":   "cart",
+		"INTERCEPTION_MODE": "NONE",
+		"INSTANCE_IPS":      "10.0.0.7",
+		"LABELS":            map[string]any{"app": "cart", "version": "v1"},
+	}, n.GetMetadata().AsMap())
+}
+
+func TestTheDiscoveryClusterFitsItsAddress(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]clusterv3.Cluster_DiscoveryType{
+		"10.0.0.1:15010":            clusterv3.Cluster_STATIC,
+		"[2001:db8::1]:15010":       clusterv3.Cluster_STATIC,
+		"localhost:15010":           clusterv3.Cluster_STRICT_DNS,
+		"discovery.mesh.test:15010": clusterv3.Cluster_STRICT_DNS,
+	} {
+		o := options()
+		o.Discovery = address
+		require.Equal(t, want, build(t, o).GetStaticResources().GetClusters()[0].GetType(), address)
+	}
+}
+
+func TestTheXDSVariantIsChosen(t *testing.T) {
+	t.Parallel()
+	for variant, want := range map[bootstrap.XDS]corev3.ApiConfigSource_ApiType{
+		bootstrap.Delta: corev3.ApiConfigSource_DELTA_GRPC,
+		bootstrap.SotW:  corev3.ApiConfigSource_GRPC,
+	} {
+		o := options()
+		o.XDS = variant
+		require.Equal(t, want, build(t, o).GetDynamicResources().GetAdsConfig().GetApiType())
+	}
+}
+
+func TestEnvoyAcceptsTheBootstrap(t *testing.T) {
+	t.Parallel()
+	sotw, named := options(), options()
+	sotw.XDS = bootstrap.SotW
+	named.Discovery = "discovery.mesh.test:15010"
+	for _, o := range []bootstrap.Options{options(), sotw, named} {
+		envoytest.Validate(t, build(t, o))
+	}
+}
+
+func TestJSONHoldsTheWholeBootstrap(t *testing.T) {
+	t.Parallel()
+	b := build(t, options())
+	data, err := bootstrap.JSON(b)
+	require.NoError(t, err)
+
+	read := &bootstrapv3.Bootstrap{}
+	require.NoError(t, protojson.Unmarshal(data, read))
+	require.Empty(t, cmp.Diff(b, read, protocmp.Transform()))
+	require.Contains(t, string(data), `"static_resources"`, "names are those of Envoy's documentation")
+}
+
+func TestEveryMistakeIsReported(t *testing.T) {
+	t.Parallel()
+	_, err := bootstrap.New(bootstrap.Options{
+		Discovery: "discovery", XDS: "grpc", IP: "box7", ID: "a~b", Interception: "none", Admin: "0.0.0.0:15000",
+	})
+	for _, want := range []string{
+		`discovery address "discovery": expected host:port`,
+		`xDS variant "grpc": expected one of delta, sotw`,
+		`interception mode "none": expected one of NONE, REDIRECT, TPROXY`,
+		`node IP "box7": not an IP address`,
+		`id "a~b": must not contain a tilde, it separates the parts of a node id`,
+		`namespace: must not be empty`,
+		`domain: must not be empty`,
+		`admin address "0.0.0.0:15000": Envoy's admin API may only listen on a loopback address such as 127.0.0.1:15000`,
+	} {
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestAddressesAreChecked(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		":15010":          "the host is missing",
+		"10.0.0.1:xds":    `"xds" is not a port`,
+		"10.0.0.1:70000":  `"70000" is not a port`,
+		"10.0.0.1":        "expected host:port",
+		"2001:db8::1:150": "expected host:port",
+	} {
+		o := options()
+		o.Discovery = address
+		_, err := bootstrap.New(o)
+		require.ErrorContains(t, err, want, address)
+	}
+}

@@ -1,0 +1,44 @@
+package bootstrap
+
+import (
+	"fmt"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+// node is the identity that every xDS stream begins with, in the shape that Istio's proxies have.
+func node(o Options) (*corev3.Node, error) {
+	metadata, err := structpb.NewStruct(map[string]any{
+		"NAME":              o.ID,
+		"NAMESPACE":         o.Namespace,
+		"SERVICE_ACCOUNT":   o.ServiceAccount,
+		"INTERCEPTION_MODE": string(o.Interception),
+		"INSTANCE_IPS":      o.IP,
+		"LABELS":            values(o.Labels),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("labels: %w", err)
+	}
+	return &corev3.Node{
+		Id:       fmt.Sprintf("sidecar~%s~%s~%s", o.IP, o.ID, o.Domain),
+		Cluster:  serviceCluster(o),
+		Metadata: metadata,
+	}, nil
+}
+
+func values(labels map[string]string) map[string]any {
+	m := make(map[string]any, len(labels))
+	for k, v := range labels {
+		m[k] = v
+	}
+	return m
+}
+
+// serviceCluster groups proxies of the same application in statistics and traces.
+func serviceCluster(o Options) string {
+	if app := o.Labels["app"]; app != "" {
+		return app + "." + o.Namespace
+	}
+	return o.ID
+}

@@ -1,0 +1,116 @@
+// Package bootstrap makes the configuration that Envoy starts with: who the proxy is and where its discovery is.
+// Everything else comes over xDS. It is pure: options in, message out.
+package bootstrap
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// Options says who the proxy is and where its discovery is.
+type Options struct {
+	Discovery string // host:port
+	XDS       XDS
+
+	IP             string // the address other members reach this machine by
+	ID             string // unique in the mesh; by habit "machine.namespace"
+	Namespace      string
+	Domain         string // the DNS domain that short host names are completed with
+	ServiceAccount string // may be empty
+	Labels         map[string]string
+	Interception   Interception
+
+	Admin string // host:port on the loopback interface; port 0 lets Envoy choose
+}
+
+// XDS is the variant of the protocol that Envoy speaks to discovery.
+type XDS string
+
+// Delta sends what changed; SotW, state of the world, repeats everything of a type.
+const (
+	Delta XDS = "delta"
+	SotW  XDS = "sotw"
+)
+
+// Interception is how traffic comes to Envoy.
+type Interception string
+
+// With None applications name Envoy's ports themselves; the others are the machine's firewall sending traffic there.
+const (
+	None     Interception = "NONE"
+	Redirect Interception = "REDIRECT"
+	TProxy   Interception = "TPROXY"
+)
+
+// check reports everything that is wrong, not only the first.
+func (o Options) check() error {
+	return errors.Join(
+		checkAddress("discovery", o.Discovery),
+		oneOf("xDS variant", o.XDS, Delta, SotW),
+		oneOf("interception mode", o.Interception, None, Redirect, TProxy),
+		checkIP(o.IP),
+		checkNodePart("id", o.ID),
+		checkNodePart("namespace", o.Namespace),
+		checkNodePart("domain", o.Domain),
+		checkAdmin(o.Admin),
+	)
+}
+
+func checkIP(ip string) error {
+	if _, err := netip.ParseAddr(ip); err != nil {
+		return fmt.Errorf("node IP %q: not an IP address", ip)
+	}
+	return nil
+}
+
+// checkNodePart guards the node id, whose parts a tilde separates.
+func checkNodePart(what, value string) error {
+	if value == "" {
+		return fmt.Errorf("%s: must not be empty", what)
+	}
+	if strings.Contains(value, "~") {
+		return fmt.Errorf("%s %q: must not contain a tilde, it separates the parts of a node id", what, value)
+	}
+	return nil
+}
+
+// checkAdmin keeps the admin API on the machine: whoever reaches it can stop the proxy and read its keys.
+func checkAdmin(address string) error {
+	if err := checkAddress("admin", address); err != nil {
+		return err
+	}
+	host, _, _ := net.SplitHostPort(address)
+	if ip, err := netip.ParseAddr(host); err != nil || !ip.IsLoopback() {
+		return fmt.Errorf("admin address %q: Envoy's admin API may only listen on a loopback address such as 127.0.0.1:15000", address)
+	}
+	return nil
+}
+
+func checkAddress(what, address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%s address %q: expected host:port", what, address)
+	}
+	if host == "" {
+		return fmt.Errorf("%s address %q: the host is missing", what, address)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("%s address %q: %q is not a port", what, address, port)
+	}
+	return nil
+}
+
+func oneOf[T ~string](what string, value T, allowed ...T) error {
+	names := make([]string, len(allowed))
+	for i, a := range allowed {
+		if value == a {
+			return nil
+		}
+		names[i] = string(a)
+	}
+	return fmt.Errorf("%s %q: expected one of %s", what, value, strings.Join(names, ", "))
+}

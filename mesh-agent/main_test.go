@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/envoytest"
+)
+
+// beAgent makes this test binary the mesh-agent, so that tests run the real program.
+const beAgent = "MESH_AGENT_TEST_BE_AGENT"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(beAgent) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// agent is a running mesh-agent. The pipe behind log is also Envoy's: its end of file means that both are gone.
+type agent struct {
+	*exec.Cmd
+	log *bufio.Scanner
+}
+
+func startAgent(t *testing.T, args ...string) *agent {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], append([]string{
+		"run", "--insecure", "--discovery", "127.0.0.1:1", "--admin", "127.0.0.1:0", "--envoy", envoytest.Binary(t),
+	}, args...)...)
+	cmd.Env = append(os.Environ(), beAgent+"=1")
+	reader, writer, err := os.Pipe()
+	require.NoError(t, err)
+	t.Cleanup(func() { reader.Close() })
+	cmd.Stderr = writer
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	writer.Close()
+	return &agent{cmd, bufio.NewScanner(reader)}
+}
+
+// await reads on to the line that contains words.
+func (a *agent) await(t *testing.T, words string) string {
+	t.Helper()
+	for a.log.Scan() {
+		if line := a.log.Text(); strings.Contains(line, words) {
+			return line
+		}
+	}
+	t.Fatalf("the agent ended without saying %q", words)
+	return ""
+}
+
+func (a *agent) awaitEndOfLog() {
+	for a.log.Scan() {
+		continue
+	}
+}
+
+func TestSIGTERMEndsTheAgentAndItsEnvoy(t *testing.T) {
+	t.Parallel()
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		a := startAgent(t, "--status", "", "--log-level", "info")
+		a.await(t, "starting main dispatch loop")
+
+		require.NoError(t, a.Process.Signal(signal))
+
+		a.awaitEndOfLog()
+		require.NoError(t, a.Wait(), "exit code 0")
+	}
+}
+
+func TestAKilledAgentLeavesNoEnvoyBehind(t *testing.T) {
+	t.Parallel()
+	a := startAgent(t, "--status", "", "--log-level", "info")
+	a.await(t, "starting main dispatch loop")
+
+	require.NoError(t, a.Process.Kill())
+
+	a.awaitEndOfLog()
+	require.Error(t, a.Wait())
+}
+
+func TestTheStatusTellsThatEnvoyWaitsForItsConfiguration(t *testing.T) {
+	t.Parallel()
+	a := startAgent(t, "--status", "127.0.0.1:0", "--log-level", "info")
+	_, address, _ := strings.Cut(a.await(t, "status address"), "address=")
+	a.await(t, "starting main dispatch loop")
+
+	code, body := get(t, "http://"+address+"/healthz/ready")
+	require.Equal(t, http.StatusServiceUnavailable, code)
+	require.Contains(t, body, "INITIALIZING")
+	code, _ = get(t, "http://"+address+"/healthz/live")
+	require.Equal(t, http.StatusOK, code)
+
+	require.NoError(t, a.Process.Signal(syscall.SIGTERM))
+	a.awaitEndOfLog()
+	require.NoError(t, a.Wait())
+}
+
+func TestWrongFlagsAreExplained(t *testing.T) {
+	t.Parallel()
+	for want, args := range map[string][]string{
+		"where is discovery? Say it with --discovery host:port":         {"bootstrap"},
+		"mutual TLS with discovery is not there yet: pass --insecure":   {"run", "--discovery", "127.0.0.1:1"},
+		`interception mode "tproxy": expected one of NONE, REDIRECT, T`: {"run", "--insecure", "--discovery", "127.0.0.1:1", "--interception-mode", "tproxy"},
+	} {
+		cmd := exec.Command(os.Args[0], args...)
+		cmd.Env = append(os.Environ(), beAgent+"=1")
+		output, err := cmd.CombinedOutput()
+		require.Error(t, err)
+		require.Contains(t, string(output), want)
+	}
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	response, err := http.Get(url)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return response.StatusCode, string(body)
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pgmesh/pgmesh/mesh-agent/supervise"
+)
+
+const runHelp = `Run Envoy as this machine's proxy, until SIGTERM or SIGINT.
+
+On a signal Envoy drains: it tells clients to go elsewhere, and ends when no connection is left, or after --drain-time.
+A second signal ends it at once. An Envoy that dies is started again.
+
+Exit code 0: ended as asked. 1: wrong flags, Envoy could not start, or it had to be killed at the end.`
+
+// envoyFlags is what the flags say about the Envoy to run.
+type envoyFlags struct {
+	program            string
+	concurrency        int
+	logLevel           string
+	componentLogLevels string
+	drain              time.Duration
+	status             string
+}
+
+func (f *envoyFlags) declare(flags *pflag.FlagSet) {
+	flags.StringVar(&f.program, "envoy", "envoy", "the Envoy to run: a path, or a name to find in PATH")
+	flags.IntVar(&f.concurrency, "concurrency", 2, "number of Envoy's worker threads, 0: one a CPU")
+	flags.StringVar(&f.logLevel, "log-level", "warning", "Envoy's log level: trace, debug, info, warning, error, critical or off")
+	flags.StringVar(&f.componentLogLevels, "component-log-level", "", "log levels of Envoy's components: upstream:debug,config:trace")
+	flags.DurationVar(&f.drain, "drain-time", 5*time.Second, "how long open connections may take to finish at the end")
+	flags.StringVar(&f.status, "status", "127.0.0.1:15022", "address of /healthz/ready and /healthz/live, empty for none")
+}
+
+func (f *envoyFlags) args() []string {
+	args := []string{"--log-level", f.logLevel}
+	if f.concurrency > 0 {
+		args = append(args, "--concurrency", strconv.Itoa(f.concurrency))
+	}
+	if f.componentLogLevels != "" {
+		args = append(args, "--component-log-level", f.componentLogLevels)
+	}
+	return args
+}
+
+func runCommand() *cobra.Command {
+	var m member
+	var f envoyFlags
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run Envoy as this machine's proxy",
+		Long:  runHelp,
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), &m, &f) },
+	}
+	m.declare(cmd.Flags())
+	f.declare(cmd.Flags())
+	return cmd
+}
+
+func run(ctx context.Context, m *member, f *envoyFlags) error {
+	data, err := m.bootstrap()
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	supervisor := supervise.New(supervise.Options{
+		Envoy:     f.program,
+		Bootstrap: data,
+		Args:      f.args(),
+		Drain:     f.drain,
+		Output:    os.Stderr,
+		Log:       log,
+	})
+	listener, err := listenStatus(f.status, log)
+	if err != nil {
+		return err
+	}
+
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends this process at once, and Envoy with it
+
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return supervisor.Run(ctx) })
+	group.Go(func() error { return serveStatus(ctx, listener, supervisor.Ready) })
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("run Envoy: %w", err)
+	}
+	return nil
+}
