@@ -1,0 +1,261 @@
+package push_test
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"testing"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/push"
+	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// bench is an engine with the configuration that it is fed from.
+type bench struct {
+	*push.Engine
+	config   *configstore.Store
+	mesh     *mesh.Mesh
+	revision int64
+}
+
+func newBench() *bench {
+	return &bench{Engine: push.New(slog.New(slog.DiscardHandler), prometheus.NewRegistry()), config: configstore.New()}
+}
+
+// apply puts resources, given as YAML, into the mesh and pushes.
+func (b *bench) apply(t *testing.T, yaml string) {
+	t.Helper()
+	documents, err := kinds.Parse("test.yaml", []byte(yaml))
+	require.NoError(t, err)
+	var changes []configstore.Change
+	for _, d := range documents {
+		changes = append(changes, configstore.Change{Key: d.Resource.Key(), Resource: d.Resource})
+	}
+	b.push(changes)
+}
+
+func (b *bench) remove(k kinds.Key) { b.push([]configstore.Change{{Key: k}}) }
+
+func (b *bench) push(changes []configstore.Change) {
+	b.revision++
+	changed := map[*kinds.Kind]bool{}
+	for _, c := range changes {
+		changed[c.Key.Kind] = true
+	}
+	b.mesh = mesh.Build(b.config.Apply(configstore.Batch{Revision: b.revision, Changes: changes}), b.mesh)
+	b.Update(b.mesh, b.revision, changed)
+}
+
+func (b *bench) proxy(t *testing.T, ip, namespace string) *ads.Subscriber {
+	t.Helper()
+	s, err := b.Open(t.Context(), node(ip, namespace))
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func node(ip, namespace string) *corev3.Node {
+	return &corev3.Node{
+		Id: fmt.Sprintf("sidecar~%s~vm-%s.%s~%s.svc.cluster.local", ip, ip, namespace, namespace),
+		Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{
+			"NAMESPACE": structpb.NewStringValue(namespace), "INTERCEPTION_MODE": structpb.NewStringValue("REDIRECT"),
+		}},
+	}
+}
+
+const service = `
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: web, namespace: shop}
+spec:
+  hosts: [web.shop]
+  location: MESH_INTERNAL
+  resolution: STATIC
+  ports: [{number: 80, name: http, protocol: HTTP}]
+  workloadSelector: {labels: {app: web}}
+`
+
+func workload(name, ip string) string {
+	return fmt.Sprintf(`
+apiVersion: networking.istio.io/v1
+kind: WorkloadEntry
+metadata: {name: %s, namespace: shop}
+spec: {address: %s, labels: {app: web}}
+`, name, ip)
+}
+
+func route(name, header string) string {
+	return fmt.Sprintf(`
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: %s, namespace: shop}
+spec:
+  hosts: [web.shop]
+  http:
+  - headers: {response: {set: {x-rule: %q}}}
+    route: [{destination: {host: web.shop}}]
+`, name, header)
+}
+
+func TestProxiesWaitForTheFirstState(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	early := b.proxy(t, "10.0.0.1", "shop")
+	require.Nil(t, early.Snapshot())
+
+	b.apply(t, service)
+
+	require.NotNil(t, early.Snapshot())
+	require.Equal(t, "1", early.Snapshot().Revision)
+}
+
+func TestProxiesAlikeShareWhatTheyAreSent(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	b.apply(t, service)
+	one, two, other := b.proxy(t, "10.0.0.1", "shop"), b.proxy(t, "10.0.0.2", "shop"), b.proxy(t, "10.0.0.3", "elsewhere")
+
+	require.Same(t, one.Snapshot(), two.Snapshot())
+	require.NotSame(t, one.Snapshot(), other.Snapshot())
+}
+
+func TestOnlyWhatChangedIsNew(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	b.apply(t, service+"---"+route("web", "1"))
+	p := b.proxy(t, "10.0.0.1", "shop")
+	before := p.Snapshot().Sets
+
+	b.apply(t, route("web", "2"))
+	after := p.Snapshot().Sets
+
+	require.Same(t, before[push.ClusterType], after[push.ClusterType])
+	require.Same(t, before[push.EndpointType], after[push.EndpointType])
+	require.Same(t, before[push.ListenerType], after[push.ListenerType])
+	require.NotSame(t, before[push.RouteType], after[push.RouteType])
+}
+
+func TestTheSameContentIsNoNews(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	b.apply(t, service+"---"+route("web", "1"))
+	p := b.proxy(t, "10.0.0.1", "shop")
+	before := p.Snapshot()
+
+	b.apply(t, service+"---"+route("web", "1"))
+
+	require.Equal(t, "2", p.Snapshot().Revision)
+	for typeURL, set := range before.Sets {
+		require.Same(t, set, p.Snapshot().Sets[typeURL], typeURL)
+	}
+}
+
+// A proxy whose workload joins a service gets inbound clusters that its neighbours do not have, whichever of them was the first.
+func TestAProxyChangesItsClassWithTheMesh(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	b.apply(t, service)
+	first, second := b.proxy(t, "10.0.0.1", "shop"), b.proxy(t, "10.0.0.2", "shop")
+	require.Same(t, first.Snapshot(), second.Snapshot())
+
+	b.apply(t, workload("first", "10.0.0.1"))
+	require.NotNil(t, first.Snapshot().Sets[push.ClusterType].Get("inbound|80||"))
+	require.Nil(t, second.Snapshot().Sets[push.ClusterType].Get("inbound|80||"))
+
+	b.apply(t, workload("second", "10.0.0.2"))
+	require.Same(t, first.Snapshot(), second.Snapshot())
+
+	entry, _ := kinds.Lookup("networking.istio.io", "WorkloadEntry")
+	b.remove(kinds.Key{Kind: entry, Namespace: "shop", Name: "first"})
+	require.Nil(t, first.Snapshot().Sets[push.ClusterType].Get("inbound|80||"))
+	require.NotNil(t, second.Snapshot().Sets[push.ClusterType].Get("inbound|80||"))
+}
+
+func TestANodeThatSaysNothingIsRefusedWithTheReason(t *testing.T) {
+	t.Parallel()
+	_, err := newBench().Open(t.Context(), &corev3.Node{Id: "nonsense"})
+
+	require.Equal(t, codes.InvalidArgument, status.Code(err))
+	require.ErrorContains(t, err, "nonsense")
+}
+
+// What incremental updates have built up equals a translation of the same mesh from nothing.
+func TestUpdatesEqualATranslationFromScratch(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		b := newBench()
+		p := b.proxy(t, "10.0.0.1", "shop")
+		b.apply(t, service)
+		for range 30 {
+			b.step(t, random)
+		}
+
+		fresh := newBench()
+		q := fresh.proxy(t, "10.0.0.1", "shop")
+		var all []configstore.Change
+		for _, k := range kinds.All() {
+			for r := range b.config.Snapshot().Of(k) {
+				all = append(all, configstore.Change{Key: r.Key(), Resource: r})
+			}
+		}
+		random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		fresh.push(all)
+
+		for typeURL := range p.Snapshot().Sets {
+			require.Equal(t, versions(q.Snapshot().Sets[typeURL]), versions(p.Snapshot().Sets[typeURL]), "seed %d, %s", seed, typeURL)
+		}
+	}
+}
+
+// step makes one random change.
+func (b *bench) step(t *testing.T, random *rand.Rand) {
+	t.Helper()
+	name := fmt.Sprintf("n%d", random.IntN(4))
+	switch random.IntN(6) {
+	case 0:
+		b.apply(t, route(name, fmt.Sprint(random.IntN(5))))
+	case 1:
+		b.apply(t, workload(name, fmt.Sprintf("10.0.0.%d", 1+random.IntN(3))))
+	case 2:
+		b.apply(t, fmt.Sprintf(`
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: %s, namespace: shop}
+spec: {host: web.shop, subsets: [{name: s%d, labels: {app: web}}]}
+`, name, random.IntN(3)))
+	case 3:
+		b.apply(t, fmt.Sprintf(`
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: %s, namespace: shop}
+spec:
+  hosts: [%s.shop]
+  resolution: STATIC
+  ports: [{number: %d, name: p, protocol: %s}]
+  addresses: [240.0.0.%d]
+  endpoints: [{address: 10.1.0.1}]
+`, name, name, 80+random.IntN(3), []string{"HTTP", "TCP"}[random.IntN(2)], 1+random.IntN(3)))
+	default:
+		kind, _ := kinds.Lookup("networking.istio.io", []string{"VirtualService", "WorkloadEntry", "DestinationRule", "ServiceEntry"}[random.IntN(4)])
+		b.remove(kinds.Key{Kind: kind, Namespace: "shop", Name: name})
+	}
+}
+
+func versions(set *ads.Set) map[string]string {
+	m := map[string]string{}
+	for r := range set.All() {
+		m[r.Name] = r.Version
+	}
+	return m
+}
