@@ -1,0 +1,84 @@
+package translate_test
+
+import (
+	"strings"
+	"testing"
+
+	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/pgmesh/pgmesh/internal/envoytest"
+)
+
+// TestEnvoyAccepts puts everything that the inputs become into bootstraps and has the real Envoy check them.
+func TestEnvoyAccepts(t *testing.T) {
+	t.Parallel()
+	for _, file := range inputs(t) {
+		t.Run(strings.TrimSuffix(strings.TrimPrefix(file, "testdata/"), ".in.yaml"), func(t *testing.T) {
+			t.Parallel()
+			in := readInput(t, file)
+			envoytest.Validate(t, bootstrap(t, in, in.translate(t, in.resources)))
+		})
+	}
+}
+
+// bootstrap makes the resources static, with the routes inside the listeners, since a check asks no server for them.
+func bootstrap(t *testing.T, in input, out output) *bootstrapv3.Bootstrap {
+	ads := &clusterv3.Cluster{Name: "ads", ConnectTimeout: durationpb.New(1), ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}}
+	listeners := make([]*listenerv3.Listener, len(out.listeners))
+	for i, l := range out.listeners {
+		listeners[i] = withRoutes(t, l, out.routes)
+	}
+	return &bootstrapv3.Bootstrap{
+		Node: &corev3.Node{Id: in.Proxy.Node, Cluster: "test"},
+		StaticResources: &bootstrapv3.Bootstrap_StaticResources{
+			Clusters: append([]*clusterv3.Cluster{ads}, out.clusters...), Listeners: listeners,
+		},
+		DynamicResources: &bootstrapv3.Bootstrap_DynamicResources{AdsConfig: &corev3.ApiConfigSource{
+			ApiType: corev3.ApiConfigSource_GRPC, TransportApiVersion: corev3.ApiVersion_V3,
+			GrpcServices: []*corev3.GrpcService{{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{
+				EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: "ads"},
+			}}},
+		}},
+	}
+}
+
+func withRoutes(t *testing.T, l *listenerv3.Listener, routes []*routev3.RouteConfiguration) *listenerv3.Listener {
+	l = proto.Clone(l).(*listenerv3.Listener)
+	for _, chain := range append(l.FilterChains, l.DefaultFilterChain) {
+		for _, filter := range chain.GetFilters() {
+			manager := &hcmv3.HttpConnectionManager{}
+			if !filter.GetTypedConfig().MessageIs(manager) {
+				continue
+			}
+			require.NoError(t, filter.GetTypedConfig().UnmarshalTo(manager))
+			inlineRoutes(t, manager, routes)
+			packed, err := anypb.New(manager)
+			require.NoError(t, err)
+			filter.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: packed}
+		}
+	}
+	return l
+}
+
+func inlineRoutes(t *testing.T, manager *hcmv3.HttpConnectionManager, routes []*routev3.RouteConfiguration) {
+	wanted := manager.GetRds().GetRouteConfigName()
+	if wanted == "" {
+		return
+	}
+	for _, r := range routes {
+		if r.Name == wanted {
+			manager.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: r}
+			return
+		}
+	}
+	t.Fatalf("a listener asks for the route %s, and there is none", wanted)
+}

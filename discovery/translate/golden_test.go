@@ -1,0 +1,85 @@
+package translate_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+var update = flag.Bool("update", false, "write what is translated to testdata/*/*.out.yaml")
+
+// TestGolden compares what each testdata/<kind>/<feature>.in.yaml becomes with the .out.yaml beside it. An input's first
+// document says for which proxy, and which messages to show; the others are resources.
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	for _, file := range inputs(t) {
+		t.Run(strings.TrimSuffix(strings.TrimPrefix(file, "testdata/"), ".in.yaml"), func(t *testing.T) {
+			t.Parallel()
+			in := readInput(t, file)
+			out := in.translate(t, in.resources)
+			out.requireValid(t)
+			got := render(t, in, out)
+			want := strings.TrimSuffix(file, ".in.yaml") + ".out.yaml"
+			if *update {
+				require.NoError(t, os.WriteFile(want, got, 0o644))
+			}
+			expected, err := os.ReadFile(want)
+			require.NoError(t, err, "run the tests with -update to write it")
+			require.Empty(t, cmp.Diff(string(expected), string(got)))
+		})
+	}
+}
+
+func inputs(t *testing.T) []string {
+	files, err := filepath.Glob("testdata/*/*.in.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	return files
+}
+
+// render writes the messages that the input asks to see, each under its kind, as YAML with sorted keys.
+func render(t *testing.T, in input, out output) []byte {
+	tree := map[string][]any{}
+	for kind, messages := range out.byKind() {
+		for _, m := range messages {
+			if in.shows(kind, name(m)) {
+				tree[kind] = append(tree[kind], asTree(t, m))
+			}
+		}
+	}
+	for kind := range in.Show {
+		require.NotEmpty(t, tree[kind], "the input shows %s, and nothing of the kind came out", kind)
+	}
+	var b bytes.Buffer
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	require.NoError(t, e.Encode(tree))
+	return b.Bytes()
+}
+
+func (in input) shows(kind, name string) bool {
+	for _, pattern := range in.Show[kind] {
+		if ok, _ := path.Match(pattern, name); ok {
+			return true
+		}
+	}
+	return false
+}
+
+func asTree(t *testing.T, m proto.Message) any {
+	text, err := protojson.Marshal(m)
+	require.NoError(t, err)
+	var tree any
+	require.NoError(t, yaml.Unmarshal(text, &tree)) // JSON is YAML, and this way numbers stay whole
+	return tree
+}

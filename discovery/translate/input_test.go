@@ -1,0 +1,117 @@
+package translate_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate"
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// input is a file of testdata: a proxy and the resources that it is given.
+type input struct {
+	Proxy struct {
+		Node     string
+		Metadata map[string]any
+	}
+	// Show has, for clusters, endpoints, listeners and routes, patterns of the names to show.
+	Show map[string][]string
+
+	resources []*kinds.Resource
+}
+
+func readInput(t *testing.T, file string) input {
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	head, documents, found := strings.Cut(string(text), "\n---\n")
+	require.True(t, found, "%s: want a document that names the proxy, then resources", file)
+	var in input
+	require.NoError(t, yaml.Unmarshal([]byte(head), &in))
+	in.resources = parse(t, file, documents)
+	return in
+}
+
+func parse(t *testing.T, file, text string) []*kinds.Resource {
+	documents, err := kinds.Parse(file, []byte(text))
+	require.NoError(t, err)
+	resources := make([]*kinds.Resource, len(documents))
+	for i, d := range documents {
+		resources[i] = d.Resource
+	}
+	return resources
+}
+
+func (in input) proxy(t *testing.T) *mesh.Proxy {
+	metadata, err := structpb.NewStruct(in.Proxy.Metadata)
+	require.NoError(t, err)
+	p, err := mesh.ParseProxy(&corev3.Node{Id: in.Proxy.Node, Metadata: metadata})
+	require.NoError(t, err)
+	return p
+}
+
+// output is everything that a proxy is given.
+type output struct {
+	clusters  []*clusterv3.Cluster
+	endpoints []*endpointv3.ClusterLoadAssignment
+	listeners []*listenerv3.Listener
+	routes    []*routev3.RouteConfiguration
+}
+
+func (in input) translate(t *testing.T, resources []*kinds.Resource) output {
+	batch := configstore.Batch{Revision: 1}
+	for _, r := range resources {
+		batch.Changes = append(batch.Changes, configstore.Change{Key: r.Key(), Resource: r})
+	}
+	m, p := mesh.Build(configstore.New().Apply(batch), nil), in.proxy(t)
+	return output{
+		clusters: translate.Clusters(m, p), endpoints: translate.Endpoints(m, p),
+		listeners: translate.Listeners(m, p), routes: translate.Routes(m, p),
+	}
+}
+
+func (o output) byKind() map[string][]proto.Message {
+	return map[string][]proto.Message{
+		"clusters": messages(o.clusters), "endpoints": messages(o.endpoints),
+		"listeners": messages(o.listeners), "routes": messages(o.routes),
+	}
+}
+
+func messages[M proto.Message](list []M) []proto.Message {
+	out := make([]proto.Message, len(list))
+	for i, m := range list {
+		out[i] = m
+	}
+	return out
+}
+
+func name(m proto.Message) string {
+	if assignment, ok := m.(*endpointv3.ClusterLoadAssignment); ok {
+		return assignment.ClusterName
+	}
+	return m.(interface{ GetName() string }).GetName()
+}
+
+// requireValid checks every message with the validators that Envoy's API generates, and that no name is there twice.
+func (o output) requireValid(t *testing.T) {
+	for kind, list := range o.byKind() {
+		seen := map[string]bool{}
+		for _, m := range list {
+			require.NoError(t, m.(interface{ ValidateAll() error }).ValidateAll(), "%s %s", kind, name(m))
+			require.False(t, seen[name(m)], "%s has %s twice", kind, name(m))
+			seen[name(m)] = true
+		}
+	}
+}
