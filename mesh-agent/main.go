@@ -2,22 +2,13 @@
 package main
 
 import (
-	"fmt"
 	"os"
 
-	"github.com/spf13/cobra"
+	"github.com/pgmesh/pgmesh/internal/program"
 )
 
 func main() {
-	root := &cobra.Command{
-		Use:           "mesh-agent",
-		Short:         "Make this machine a member of the mesh: bootstrap, run and drain its Envoy",
-		SilenceUsage:  true,
-		SilenceErrors: true,
-	}
+	root := program.New("mesh-agent", "Make this machine a member of the mesh: bootstrap, run and drain its Envoy")
 	root.AddCommand(runCommand(), bootstrapCommand())
-	if err := root.Execute(); err != nil {
-		fmt.Fprintln(os.Stderr, "mesh-agent:", err)
-		os.Exit(1)
-	}
+	os.Exit(program.Main(root))
 }

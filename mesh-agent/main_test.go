@@ -69,7 +69,7 @@ func (a *agent) awaitEndOfLog() {
 func TestSIGTERMEndsTheAgentAndItsEnvoy(t *testing.T) {
 	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
-		a := startAgent(t, "--status", "", "--log-level", "info")
+		a := startAgent(t, "--status", "", "--envoy-log-level", "info")
 		a.await(t, "starting main dispatch loop")
 
 		require.NoError(t, a.Process.Signal(signal))
@@ -81,7 +81,7 @@ func TestSIGTERMEndsTheAgentAndItsEnvoy(t *testing.T) {
 
 func TestAKilledAgentLeavesNoEnvoyBehind(t *testing.T) {
 	t.Parallel()
-	a := startAgent(t, "--status", "", "--log-level", "info")
+	a := startAgent(t, "--status", "", "--envoy-log-level", "info")
 	a.await(t, "starting main dispatch loop")
 
 	require.NoError(t, a.Process.Kill())
@@ -92,7 +92,7 @@ func TestAKilledAgentLeavesNoEnvoyBehind(t *testing.T) {
 
 func TestTheStatusTellsThatEnvoyWaitsForItsConfiguration(t *testing.T) {
 	t.Parallel()
-	a := startAgent(t, "--status", "127.0.0.1:0", "--log-level", "info")
+	a := startAgent(t, "--status", "127.0.0.1:0", "--envoy-log-level", "info")
 	_, address, _ := strings.Cut(a.await(t, "status address"), "address=")
 	a.await(t, "starting main dispatch loop")
 

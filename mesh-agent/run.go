@@ -5,15 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mesh-agent/supervise"
 )
 
@@ -37,8 +36,8 @@ type envoyFlags struct {
 func (f *envoyFlags) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&f.program, "envoy", "envoy", "the Envoy to run: a path, or a name to find in PATH")
 	flags.IntVar(&f.concurrency, "concurrency", 2, "number of Envoy's worker threads, 0: one a CPU")
-	flags.StringVar(&f.logLevel, "log-level", "warning", "Envoy's log level: trace, debug, info, warning, error, critical or off")
-	flags.StringVar(&f.componentLogLevels, "component-log-level", "", "log levels of Envoy's components: upstream:debug,config:trace")
+	flags.StringVar(&f.logLevel, "envoy-log-level", "warning", "Envoy's log level: trace, debug, info, warning, error, critical or off")
+	flags.StringVar(&f.componentLogLevels, "envoy-component-log-level", "", "log levels of Envoy's components: upstream:debug,config:trace")
 	flags.DurationVar(&f.drain, "drain-time", 5*time.Second, "how long open connections may take to finish at the end")
 	flags.StringVar(&f.status, "status", "127.0.0.1:15022", "address of /healthz/ready and /healthz/live, empty for none")
 }
@@ -62,19 +61,18 @@ func runCommand() *cobra.Command {
 		Short: "Run Envoy as this machine's proxy",
 		Long:  runHelp,
 		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), &m, &f) },
+		RunE:  func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), &m, &f, program.Log(cmd)) },
 	}
 	m.declare(cmd.Flags())
 	f.declare(cmd.Flags())
 	return cmd
 }
 
-func run(ctx context.Context, m *member, f *envoyFlags) error {
+func run(ctx context.Context, m *member, f *envoyFlags, log *slog.Logger) error {
 	data, err := m.bootstrap()
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	supervisor := supervise.New(supervise.Options{
 		Envoy:     f.program,
 		Bootstrap: data,
@@ -87,10 +85,6 @@ func run(ctx context.Context, m *member, f *envoyFlags) error {
 	if err != nil {
 		return err
 	}
-
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends this process at once, and Envoy with it
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return supervisor.Run(ctx) })

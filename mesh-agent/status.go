@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/pgmesh/pgmesh/internal/listen"
 )
 
 // listenStatus returns nil for an empty address: no status is wanted.
@@ -15,9 +17,9 @@ func listenStatus(address string, log *slog.Logger) (net.Listener, error) {
 	if address == "" {
 		return nil, nil
 	}
-	listener, err := net.Listen("tcp", address)
+	listener, err := listen.TCP("status", address)
 	if err != nil {
-		return nil, fmt.Errorf("open the status address: %w; choose another with --status", err)
+		return nil, err
 	}
 	log.Info("status address open", "address", listener.Addr())
 	return listener, nil
