@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -44,7 +45,7 @@ func (p *Program) printKinds() error {
 		if p.output == wide {
 			version = k.Group + "/" + strings.Join(k.Versions, ",")
 		}
-		writeRow(w, []string{name, strings.Join(k.ShortNames, ","), version, fmt.Sprint(k.Namespaced), k.Name})
+		writeRow(w, []string{name, strings.Join(k.ShortNames, ","), version, strconv.FormatBool(k.Namespaced), k.Name})
 	}
 	return w.Flush()
 }

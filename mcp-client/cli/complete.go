@@ -14,14 +14,16 @@ import (
 const completeWithin = time.Second
 
 // completeKinds completes the names of kinds.
-func (p *Program) completeKinds(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (p *Program) completeKinds(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var names []cobra.Completion
 	for _, k := range kinds.All() {
 		name := k.Plural
 		if meant, err := kinds.ByName(name); err != nil || meant != k {
 			name += "." + k.Group
 		}
-		names = append(names, name)
+		if strings.HasPrefix(name, typed) {
+			names = append(names, name)
+		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

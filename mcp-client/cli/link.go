@@ -30,7 +30,7 @@ func (l *link) intercept(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cl
 		l.broken(ctx, method, err)
 		return nil, err
 	}
-	return &linkedStream{ClientStream: stream, link: l, method: method}, nil
+	return &linkedStream{ClientStream: stream, link: l, method: method, caller: ctx}, nil
 }
 
 // broken reports the end of a stream, unless the client ended it or will go on with the other form of the protocol.
@@ -48,6 +48,7 @@ type linkedStream struct {
 	grpc.ClientStream
 	link   *link
 	method string
+	caller context.Context // the stream's own ends with the stream
 	heard  bool
 }
 
@@ -56,7 +57,7 @@ func (s *linkedStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	switch {
 	case err != nil:
-		s.link.broken(s.Context(), s.method, err)
+		s.link.broken(s.caller, s.method, err)
 	case !s.heard:
 		s.heard = true
 		s.link.mu.Lock()

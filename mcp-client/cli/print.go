@@ -38,22 +38,23 @@ func (p *Program) write(text []byte, err error) error {
 	return err
 }
 
-// printTables writes a table a kind. Where there is more than one, names have their kind with them.
+// printTables writes a table a kind, in the order in which the kinds come first. Where there is more than one, names have their
+// kind with them.
 func (p *Program) printTables(resources []*kinds.Resource) error {
-	several := len(resources) > 0 && resources[0].Kind != resources[len(resources)-1].Kind
-	for len(resources) > 0 {
-		kind := resources[0].Kind
-		end := 1
-		for end < len(resources) && resources[end].Kind == kind {
-			end++
+	ofKind := map[*kinds.Kind][]*kinds.Resource{}
+	var order []*kinds.Kind
+	for _, r := range resources {
+		if len(ofKind[r.Kind]) == 0 {
+			order = append(order, r.Kind)
 		}
-		if err := printTable(p.Out, kind, resources[:end], several, p.output == wide); err != nil {
+		ofKind[r.Kind] = append(ofKind[r.Kind], r)
+	}
+	for i, kind := range order {
+		if i > 0 {
+			fmt.Fprintln(p.Out)
+		}
+		if err := printTable(p.Out, kind, ofKind[kind], len(order) > 1, p.output == wide); err != nil {
 			return err
-		}
-		if resources = resources[end:]; len(resources) > 0 {
-			if _, err := fmt.Fprintln(p.Out); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -31,7 +32,7 @@ type wanted struct {
 // parseWanted reads "KIND", "KIND,KIND", "all", "KIND NAME...", and "KIND/NAME..."; a NAME may be "NAMESPACE/NAME".
 func parseWanted(args []string) ([]wanted, error) {
 	if len(args) == 0 {
-		return nil, fmt.Errorf("name a kind, such as virtualservices, or all")
+		return nil, errors.New("name a kind, such as virtualservices, or all")
 	}
 	if strings.Contains(args[0], "/") {
 		return parseReferences(args)
@@ -59,7 +60,7 @@ func parseKinds(list string) ([]*kinds.Kind, error) {
 		return kinds.All(), nil
 	}
 	var ks []*kinds.Kind
-	for _, name := range strings.Split(list, ",") {
+	for name := range strings.SplitSeq(list, ",") {
 		k, err := kinds.ByName(name)
 		if err != nil {
 			return nil, err

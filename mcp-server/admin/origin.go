@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"strings"
 
@@ -69,7 +68,7 @@ func address(ctx context.Context) string {
 	if err != nil {
 		host = p.Addr.String()
 	}
-	return fmt.Sprintf("somebody at %s", host)
+	return "somebody at " + host
 }
 
 // program is the first word of the caller's user agent: "mcp-client/1.0", or else the name of its gRPC library.

@@ -74,7 +74,7 @@ func refTo(k kinds.Key) *adminv1.ResourceRef {
 
 // missing lists the resources that an error says are not there; none if it says something else.
 func missing(err error) []kinds.Key {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // errors.As would find the first alone
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { // errors.As would find the first alone
 		var keys []kinds.Key
 		for _, e := range joined.Unwrap() {
 			keys = append(keys, missing(e)...)
