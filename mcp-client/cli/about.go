@@ -23,10 +23,8 @@ func (p *Program) kindsCommand() *cobra.Command {
 			case jsonFormat, yamlFormat: // JSON is YAML
 				return p.printKindsJSON()
 			case nameFormat:
-				for _, k := range kinds.All() {
-					fmt.Fprintln(p.Out, k.Plural+"."+k.Group)
-				}
-				return nil
+				return p.printKindNames()
+			case table, wide:
 			}
 			return p.printKinds()
 		},
@@ -48,6 +46,14 @@ func (p *Program) printKinds() error {
 		writeRow(w, []string{name, strings.Join(k.ShortNames, ","), version, strconv.FormatBool(k.Namespaced), k.Name})
 	}
 	return w.Flush()
+}
+
+func (p *Program) printKindNames() error {
+	var b strings.Builder
+	for _, k := range kinds.All() {
+		fmt.Fprintln(&b, k.Plural+"."+k.Group)
+	}
+	return p.write([]byte(b.String()), nil)
 }
 
 func (p *Program) printKindsJSON() error {

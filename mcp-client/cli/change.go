@@ -106,8 +106,7 @@ func (o outcome) key() (kinds.Key, bool) {
 
 // printOutcomes tells what a change did.
 func (p *Program) printOutcomes(revision int64, outcomes []outcome, dryRun bool) error {
-	switch p.output {
-	case jsonFormat, yamlFormat: // JSON is YAML
+	if p.output == jsonFormat || p.output == yamlFormat { // JSON is YAML
 		text, err := json.MarshalIndent(struct {
 			Revision int64     `json:"revision"`
 			DryRun   bool      `json:"dryRun,omitempty"`

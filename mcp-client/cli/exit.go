@@ -70,8 +70,7 @@ func (p *Program) report(ctx context.Context, err error) int {
 	if ctx.Err() != nil {
 		return exitInterrupted
 	}
-	var refused *refusedError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*refusedError](err); ok {
 		for _, v := range refused.violations {
 			fmt.Fprintln(p.Err, v.Error())
 		}

@@ -30,7 +30,8 @@ func (l *link) intercept(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cl
 		l.broken(ctx, method, err)
 		return nil, err
 	}
-	return &linkedStream{ClientStream: stream, link: l, method: method, caller: ctx}, nil
+	// The stream's own context ends with the stream, the caller's does not.
+	return &linkedStream{ClientStream: stream, up: l.heard, down: func(err error) { l.broken(ctx, method, err) }}, nil
 }
 
 // broken reports the end of a stream, unless the client ended it or will go on with the other form of the protocol.
@@ -44,12 +45,18 @@ func (l *link) broken(ctx context.Context, method string, err error) {
 	l.down(err)
 }
 
+func (l *link) heard() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.up()
+}
+
 type linkedStream struct {
 	grpc.ClientStream
-	link   *link
-	method string
-	caller context.Context // the stream's own ends with the stream
-	heard  bool
+
+	up    func()
+	down  func(error)
+	heard bool
 }
 
 // RecvMsg is called from one goroutine at a time, as gRPC demands.
@@ -57,12 +64,10 @@ func (s *linkedStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	switch {
 	case err != nil:
-		s.link.broken(s.caller, s.method, err)
+		s.down(err)
 	case !s.heard:
 		s.heard = true
-		s.link.mu.Lock()
-		defer s.link.mu.Unlock()
-		s.link.up()
+		s.up()
 	}
 	return err
 }

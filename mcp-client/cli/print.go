@@ -10,7 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-func (f format) isTable() bool { return f == table || f == wide }
+func (f *format) isTable() bool { return *f == table || *f == wide }
 
 // print writes resources in the format that was asked for.
 func (p *Program) print(resources []*kinds.Resource) error {
@@ -26,6 +26,7 @@ func (p *Program) print(resources []*kinds.Resource) error {
 			}
 		}
 		return nil
+	case table, wide:
 	}
 	return p.printTables(resources)
 }

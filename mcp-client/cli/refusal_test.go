@@ -54,6 +54,7 @@ func TestAMistakeIsToldWithItsPlaceAndNothingIsStored(t *testing.T) {
 	m := start(t)
 	for name, mistake := range mistakes {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dir := folder(t, map[string]string{
 				"good.yaml": virtualService("default", "good", "a"),
 				"bad.yaml":  virtualService("default", "first", "a") + both + mistake.document,

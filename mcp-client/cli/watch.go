@@ -91,6 +91,7 @@ func (w *watching) batch(b mcp.Batch) error {
 		return w.printYAML(b.Revision, now, changes)
 	case nameFormat:
 		return w.printNames(changes)
+	case table, wide:
 	}
 	return w.printLines(b.Revision, now, changes)
 }

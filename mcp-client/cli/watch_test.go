@@ -95,11 +95,18 @@ func TestWatchForPrograms(t *testing.T) {
 	asJSON, asYAML := m.watch("-o", "json"), m.watch("vs", "-o", "yaml")
 
 	var batch struct {
-		Revision int64
+		Revision int64 `json:"revision"`
 		Changes  []struct {
-			Action, Group, Kind, Namespace, Name string
-			Resource                             struct{ Spec struct{ Hosts []string } }
-		}
+			Action    string `json:"action"`
+			Kind      string `json:"kind"`
+			Namespace string `json:"namespace"`
+			Name      string `json:"name"`
+			Resource  struct {
+				Spec struct {
+					Hosts []string `json:"hosts"`
+				} `json:"spec"`
+			} `json:"resource"`
+		} `json:"changes"`
 	}
 	next := func() {
 		batch.Changes = nil

@@ -19,6 +19,7 @@ import (
 // Service is the admin API on top of a store.
 type Service struct {
 	adminv1.UnimplementedAdminServiceServer
+
 	store *store.Store
 	log   *slog.Logger
 }

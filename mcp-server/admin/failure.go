@@ -105,8 +105,7 @@ func withDetails(code codes.Code, message string, details ...protoadapt.MessageV
 
 // away tells whether the database could not be asked, as opposed to having answered that something is wrong.
 func away(err error) bool {
-	var answer *pgconn.PgError
-	if errors.As(err, &answer) {
+	if _, answered := errors.AsType[*pgconn.PgError](err); answered {
 		return store.Temporary(err)
 	}
 	return !errors.Is(err, store.ErrSchema)

@@ -25,7 +25,8 @@ const (
 func originOf(ctx context.Context, req interface {
 	GetAuthor() string
 	GetMessage() string
-}) (origin, error) {
+},
+) (origin, error) {
 	o := origin{author: req.GetAuthor(), application: program(ctx), message: req.GetMessage()}
 	if o.author == "" {
 		o.author = address(ctx)

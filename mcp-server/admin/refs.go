@@ -81,8 +81,7 @@ func missing(err error) []kinds.Key {
 		}
 		return keys
 	}
-	var absent *store.NotFoundError
-	if errors.As(err, &absent) {
+	if absent, ok := errors.AsType[*store.NotFoundError](err); ok {
 		return []kinds.Key{absent.Key}
 	}
 	return nil
