@@ -1,0 +1,46 @@
+package mesh_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+)
+
+const selecting = `
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: x, namespace: default}
+spec:
+  hosts: [x.example.com]
+  http: [{match: [{sourceLabels: {app: a}}], route: [{destination: {host: x.example.com}}]}]
+`
+
+func TestClassesTellApartWhatTranslationDoes(t *testing.T) {
+	t.Parallel()
+	m := build(t, selecting+entry("served", "default", "hosts: [x.example.com], "+port80+", endpoints: [{address: 10.0.0.7}]"))
+	base := func() *mesh.Proxy {
+		p := sidecar("default", map[string]string{"app": "b", "pod": "1"})
+		p.Interception, p.Domain, p.ID = mesh.InterceptionRedirect, "default.svc.cluster.local", "one"
+		return p
+	}
+	same := base()
+	same.ID, same.Addresses, same.Labels = "two", []string{"10.0.0.2"}, map[string]string{"app": "b", "pod": "2"}
+	require.Equal(t, m.Class(base()), m.Class(same))
+	for name, change := range map[string]func(*mesh.Proxy){
+		"type":         func(p *mesh.Proxy) { p.Type = mesh.Router },
+		"namespace":    func(p *mesh.Proxy) { p.Namespace = "other" },
+		"domain":       func(p *mesh.Proxy) { p.Domain = "other" },
+		"interception": func(p *mesh.Proxy) { p.Interception = mesh.InterceptionNone },
+		"labels":       func(p *mesh.Proxy) { p.Labels = map[string]string{"app": "a"} },
+		"families":     func(p *mesh.Proxy) { p.Addresses = []string{"fd00::1"} },
+		"targets":      func(p *mesh.Proxy) { p.Addresses = []string{"10.0.0.7"} },
+		"privileges":   func(p *mesh.Proxy) { p.Unprivileged = true },
+		"idle timeout": func(p *mesh.Proxy) { p.IdleTimeout = 1 },
+	} {
+		p := base()
+		change(p)
+		require.NotEqual(t, m.Class(base()), m.Class(p), name)
+	}
+}

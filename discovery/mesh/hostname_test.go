@@ -1,0 +1,81 @@
+package mesh
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestHostsOverlapAndContain(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		a, b            string
+		overlap, within bool
+	}{
+		{"a.com", "a.com", true, true},
+		{"a.com", "b.com", false, false},
+		{"a.com", "*.com", true, true},
+		{"*.com", "a.com", true, false},
+		{"*.a.com", "*.com", true, true},
+		{"*.com", "*.a.com", true, false},
+		{"*.a.com", "*.b.com", false, false},
+		{"a.com", "*", true, true},
+		{"*", "*", true, true},
+		{"com", "*.com", false, false},
+	} {
+		require.Equal(t, c.overlap, HostsOverlap(c.a, c.b), "%s and %s", c.a, c.b)
+		require.Equal(t, c.within, HostWithin(c.a, c.b), "%s in %s", c.a, c.b)
+	}
+}
+
+func TestTheMostSpecificHostIsFound(t *testing.T) {
+	t.Parallel()
+	b := newByHost[string]()
+	for _, host := range []string{"*", "*.com", "*.a.com", "x.a.com", "*.b.com"} {
+		b.set(host, host)
+	}
+	for host, want := range map[string]string{
+		"x.a.com": "x.a.com", "y.a.com": "*.a.com", "y.c.com": "*.com", "org": "*", "*.a.com": "*.a.com", "*.z.a.com": "*.a.com",
+	} {
+		got, ok := b.find(host)
+		require.True(t, ok)
+		require.Equal(t, want, got, host)
+	}
+}
+
+func TestShortNamesAreCompleted(t *testing.T) {
+	t.Parallel()
+	for host, want := range map[string]string{
+		"reviews": "reviews.default.svc.cluster.local", "reviews.other": "reviews.other", "*": "*", "": "", "10.0.0.1": "10.0.0.1", "fd00::1": "fd00::1",
+	} {
+		require.Equal(t, want, resolveHost(host, "default"))
+	}
+}
+
+func TestVisibility(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		exportTo      []string
+		own, neighbor bool
+	}{
+		{nil, true, true},
+		{[]string{"*"}, true, true},
+		{[]string{"."}, true, false},
+		{[]string{"neighbor"}, false, true},
+		{[]string{".", "neighbor"}, true, true},
+		{[]string{"~"}, false, false},
+	} {
+		v := exported(c.exportTo, []string{"*"}, "own")
+		require.Equal(t, c.own, v.includes("own"), "%v", c.exportTo)
+		require.Equal(t, c.neighbor, v.includes("neighbor"), "%v", c.exportTo)
+	}
+}
+
+func TestProtocolsAreReadInAnyCase(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[string]Protocol{
+		"http": ProtocolHTTP, "gRPC-web": ProtocolGRPCWeb, "HTTPS": ProtocolHTTPS, "mongo": ProtocolMongo, "": ProtocolSniffed, "quic": ProtocolSniffed,
+	} {
+		require.Equal(t, want, ParseProtocol(s), s)
+	}
+}

@@ -1,0 +1,52 @@
+package mesh_test
+
+import (
+	"testing"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+)
+
+func node(t *testing.T, id string, metadata map[string]any) *corev3.Node {
+	m, err := structpb.NewStruct(metadata)
+	require.NoError(t, err)
+	return &corev3.Node{Id: id, Metadata: m}
+}
+
+func TestParseProxy(t *testing.T) {
+	t.Parallel()
+	p, err := mesh.ParseProxy(node(t, "sidecar~10.0.0.1~web-1.shop~shop.svc.cluster.local", map[string]any{
+		"INSTANCE_IPS": "10.0.0.1,fd00::1,nonsense", "INTERCEPTION_MODE": "NONE", "UNPRIVILEGED_POD": "true", "IDLE_TIMEOUT": "5s",
+		"LABELS": map[string]any{"app": "web"}, "STATIC_LABELS": map[string]any{"app": "static", "rack": "7"}, "ENVOY_STATUS_PORT": 15021,
+	}))
+	require.NoError(t, err)
+	require.Equal(t, &mesh.Proxy{
+		Type: mesh.Sidecar, Addresses: []string{"10.0.0.1", "fd00::1"}, ID: "web-1.shop", Domain: "shop.svc.cluster.local",
+		Namespace: "shop", Labels: map[string]string{"app": "web", "rack": "7"}, Interception: mesh.InterceptionNone,
+		Unprivileged: true, IdleTimeout: 5 * time.Second, ReservedPorts: []uint32{15021},
+	}, p)
+	require.True(t, p.HasIPv4())
+	require.True(t, p.HasIPv6())
+}
+
+func TestParseProxyExplainsWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		id       string
+		metadata map[string]any
+		want     string
+	}{
+		{"web", nil, `node id "web": want four parts, as in sidecar~IP~ID~DOMAIN`},
+		{"ztunnel~10.0.0.1~a~b", nil, `unknown proxy type "ztunnel": want sidecar or router`},
+		{"sidecar~ten~a~b", nil, `"ten" is not an IP address`},
+		{"sidecar~~a~b", nil, "no IP address, neither in the id nor in the metadata INSTANCE_IPS"},
+		{"sidecar~10.0.0.1~a~b", map[string]any{"IDLE_TIMEOUT": "soon"}, `IDLE_TIMEOUT: "soon" is not a duration`},
+	} {
+		_, err := mesh.ParseProxy(node(t, c.id, c.metadata))
+		require.ErrorContains(t, err, c.want)
+	}
+}
