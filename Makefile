@@ -25,7 +25,7 @@ test-race: envoy ## Run every test under the race detector
 	go test -race $(TESTS)
 
 .PHONY: bench
-bench: build ## Measure the way from COMMIT to an answer, beside a floor from the same run
+bench: compile ## Measure the way from COMMIT to an answer, beside a floor from the same run
 	go run ./bench $(FLAGS)
 
 .PHONY: lint

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"text/template"
+
+	"github.com/jackc/pgx/v5"
+)
+
+var (
+	//go:embed mesh.yaml
+	meshYAML string
+
+	//go:embed canary.yaml
+	canaryYAML string
+)
+
+// applyResources brings the service into the mesh. The canary is applied only where none is: the weights of an earlier
+// start are the user's.
+func applyResources(ctx context.Context, o *options, db *pgx.Conn) error {
+	mesh, err := render(meshYAML, map[string]int{"Service": o.ports.service, "V1": o.ports.v1, "V2": o.ports.v2})
+	if err != nil {
+		return err
+	}
+	if err := apply(ctx, o, "mesh.yaml", mesh); err != nil {
+		return err
+	}
+	var known bool
+	err = db.QueryRow(ctx, `SELECT EXISTS (SELECT FROM mesh.resources WHERE kind = 'VirtualService' AND name = 'hello')`).Scan(&known)
+	if err != nil || known {
+		return err
+	}
+	return apply(ctx, o, "canary.yaml", []byte(canaryYAML))
+}
+
+// apply does what a user would: write a file and give it to mcp-client. The file stays, to be read and changed.
+func apply(ctx context.Context, o *options, name string, content []byte) error {
+	file := filepath.Join(o.data, name)
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(o.bin, "mcp-client"), clientArgs(o, "apply", "-f", file)...)
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", cmd, err, bytes.TrimSpace(output))
+	}
+	return nil
+}
+
+func clientArgs(o *options, args ...string) []string {
+	return append([]string{"--insecure", "--server", local(o.ports.mcp)}, args...)
+}
+
+func render(text string, values any) ([]byte, error) {
+	t, err := template.New("").Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	var into bytes.Buffer
+	err = t.Execute(&into, values)
+	return into.Bytes(), err
+}
