@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/pgmesh/pgmesh/internal/process"
@@ -23,6 +24,9 @@ type Program struct {
 
 	readyPath string
 	running   *process.Process
+
+	// Admin is where the Envoy of a mesh-agent answers about itself.
+	Admin string
 }
 
 // stopWithin is how long a program may take to end in good order before it is killed.
@@ -90,6 +94,17 @@ func (p *Program) Kill() { p.running.Kill() }
 func (p *Program) Stop() {
 	if p.running != nil {
 		p.running.Stop(stopWithin)
+	}
+}
+
+// Terminate asks the program to end and returns how it did: nil stands for exit code 0.
+func (p *Program) Terminate(ctx context.Context) error {
+	p.running.Signal(syscall.SIGTERM)
+	select {
+	case <-p.running.Done():
+		return p.running.Err()
+	case <-ctx.Done():
+		return fmt.Errorf("%s has not ended: %w\n%s", p.path, ctx.Err(), p.Log())
 	}
 }
 

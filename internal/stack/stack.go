@@ -69,16 +69,16 @@ func (s *Stack) Stop() {
 
 // Agent prepares a mesh-agent that runs an Envoy under the given name, with no traffic redirection.
 func (s *Stack) Agent(envoy, name string, flags ...string) (*Program, error) {
-	ports, err := freeAddresses(1)
+	ports, err := freeAddresses(2)
 	if err != nil {
 		return nil, err
 	}
 	args := append([]string{
 		"run", "--insecure", "--envoy", envoy, "--discovery", s.XDS, "--id", name, "--node-ip", "127.0.0.1",
-		"--interception-mode", "NONE", "--admin", "127.0.0.1:0", "--status", ports[0],
+		"--interception-mode", "NONE", "--admin", ports[1], "--status", ports[0],
 	}, flags...)
 	p := s.program("mesh-agent", ports[0], args...)
-	p.readyPath = "/healthz/ready"
+	p.readyPath, p.Admin = "/healthz/ready", ports[1]
 	return p, nil
 }
 

@@ -1,0 +1,191 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/envoytest"
+	"github.com/pgmesh/pgmesh/internal/stack"
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// mesh is a namespace of a control plane, with an Envoy.
+type mesh struct {
+	*stack.Stack
+	t         testing.TB
+	namespace string
+	db        *pgxpool.Pool
+	agent     *stack.Program
+	client    *http.Client
+	// port is of all HTTP services: Envoy tells them apart by the Host header.
+	port string
+}
+
+var namespaces atomic.Int64
+
+// newMesh makes a namespace of the shared control plane.
+func newMesh(t testing.TB) *mesh {
+	t.Helper()
+	control, database := common.get(t)
+	return meshOn(t, control, database)
+}
+
+// meshOn makes a namespace of a control plane and starts its Envoy, under a mesh-agent.
+func meshOn(t testing.TB, control *stack.Stack, database string) *mesh {
+	t.Helper()
+	m := meshWithoutEnvoy(t, control, database)
+	m.startAgent()
+	return m
+}
+
+func meshWithoutEnvoy(t testing.TB, control *stack.Stack, database string) *mesh {
+	t.Helper()
+	db, err := pgxpool.New(t.Context(), database)
+	require.NoError(t, err)
+	t.Cleanup(db.Close)
+	return &mesh{
+		Stack: control, t: t, db: db, client: newClient(t), port: newPort(t),
+		namespace: fmt.Sprintf("team-%d", namespaces.Add(1)),
+	}
+}
+
+// newPort finds a port for a listener of Envoy.
+func newPort(t testing.TB) string { return strconv.Itoa(int(envoytest.Port(t))) }
+
+func (m *mesh) startAgent() {
+	m.t.Helper()
+	var err error
+	m.agent, err = m.Agent(envoytest.Binary(m.t), "client."+m.namespace,
+		"--namespace", m.namespace, "--concurrency", "1", "--drain-time", "0s")
+	require.NoError(m.t, err)
+	require.NoError(m.t, m.agent.Start())
+	m.t.Cleanup(func() {
+		m.agent.Stop()
+		if m.t.Failed() {
+			m.t.Logf("the agent's and Envoy's log:\n%s\ndiscovery's log:\n%s", m.agent.Log(), m.Discovery.Log())
+		}
+	})
+	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
+	defer cancel()
+	require.NoError(m.t, m.agent.Ready(ctx))
+}
+
+// keepNamespacesApart makes what a namespace holds its own business.
+func keepNamespacesApart(ctx context.Context, database string) error {
+	conn, err := pgx.Connect(ctx, database)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	_, err = conn.Exec(ctx, `INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('MeshConfig', 'istio-system', 'mesh', '{
+		"defaultServiceExportTo": ["."], "defaultVirtualServiceExportTo": ["."], "defaultDestinationRuleExportTo": ["."]}')`)
+	return err
+}
+
+// commit makes or replaces resources, in one transaction of SQL.
+func (m *mesh) commit(yaml ...string) {
+	m.t.Helper()
+	m.transaction(func(tx pgx.Tx) { m.put(tx, yaml...) })
+}
+
+// transaction commits what is done in it.
+func (m *mesh) transaction(do func(pgx.Tx)) {
+	m.t.Helper()
+	tx, err := m.db.Begin(m.t.Context())
+	require.NoError(m.t, err)
+	defer tx.Rollback(context.WithoutCancel(m.t.Context())) // does nothing after the commit
+	do(tx)
+	require.NoError(m.t, tx.Commit(m.t.Context()))
+}
+
+// put writes resources as people write them; those without a namespace are the mesh's.
+func (m *mesh) put(tx pgx.Tx, yaml ...string) {
+	m.t.Helper()
+	documents, err := kinds.Parser{DefaultNamespace: m.namespace}.Parse("test.yaml", []byte(strings.Join(yaml, "\n---\n")))
+	require.NoError(m.t, err)
+	for _, d := range documents {
+		r := d.Resource
+		_, err := tx.Exec(m.t.Context(), `
+			INSERT INTO mesh.resources (api_group, kind, namespace, name, labels, spec) VALUES ($1, $2, $3, $4, coalesce($5::jsonb, '{}'), $6)
+			ON CONFLICT (kind, api_group, namespace, name) DO UPDATE SET labels = EXCLUDED.labels, spec = EXCLUDED.spec`,
+			r.Kind.Group, r.Kind.Name, r.Namespace, r.Name, r.Labels, d.Spec)
+		require.NoError(m.t, err, "write %s", r.Key())
+	}
+}
+
+// remove deletes resources of the mesh: remove(tx, "VirtualService", "a", "b").
+func (m *mesh) remove(tx pgx.Tx, kind string, names ...string) {
+	m.t.Helper()
+	done, err := tx.Exec(m.t.Context(), "DELETE FROM mesh.resources WHERE kind = $1 AND namespace = $2 AND name = ANY ($3)", kind, m.namespace, names)
+	require.NoError(m.t, err)
+	require.EqualValues(m.t, len(names), done.RowsAffected())
+}
+
+// address is where Envoy listens for a port.
+func address(port string) string { return net.JoinHostPort("127.0.0.1", port) }
+
+// ask sends a request to a host through Envoy.
+func (m *mesh) ask(ctx context.Context, r request) (*answer, error) {
+	return send(ctx, m.client, address(m.port), r)
+}
+
+// answers waits until the host is answered for by the backend.
+func (m *mesh) answers(host, backend string) {
+	m.t.Helper()
+	eventually(m.t, func(ctx context.Context) error {
+		a, err := m.ask(ctx, request{host: host})
+		if err != nil {
+			return err
+		}
+		return a.from(backend)
+	})
+}
+
+// spread asks a host n times and counts who answers. Every answer must be a good one.
+func (m *mesh) spread(host string, n int) map[string]int {
+	m.t.Helper()
+	ctx, cancel := context.WithTimeout(m.t.Context(), time.Minute)
+	defer cancel()
+	counts := map[string]int{}
+	for range n {
+		a, err := m.ask(ctx, request{host: host})
+		require.NoError(m.t, err)
+		require.Equal(m.t, http.StatusOK, a.status, a.body)
+		counts[a.seen.Backend]++
+	}
+	return counts
+}
+
+// status is a complaint unless the host is answered for with this status.
+func (m *mesh) status(ctx context.Context, host string, want int) error {
+	a, err := m.ask(ctx, request{host: host})
+	if err != nil {
+		return err
+	}
+	if a.status != want {
+		return fmt.Errorf("answered %d, want %d: %q", a.status, want, a.body)
+	}
+	return nil
+}
+
+// bothAnswer is a complaint unless each of the backends has answered at least once in ten requests.
+func (m *mesh) bothAnswer(host string, backends ...string) error {
+	counts := m.spread(host, 10)
+	for _, b := range backends {
+		if counts[b] == 0 {
+			return fmt.Errorf("backend %s does not answer, only %v", b, counts)
+		}
+	}
+	return nil
+}

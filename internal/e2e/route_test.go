@@ -1,0 +1,114 @@
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+const reviews = "reviews.mesh"
+
+func TestATransactionShiftsACanary(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t)
+	m.commit(m.service(reviews, backends(t, "v1", "v2")...), subsets(reviews, "v1", "v2"),
+		virtualService(reviews, split(reviews, weight{"v1", 100}, weight{"v2", 0})))
+	m.answers(reviews, "v1")
+	require.Equal(t, map[string]int{"v1": 20}, m.spread(reviews, 20))
+
+	m.transaction(func(tx pgx.Tx) {
+		_, err := tx.Exec(t.Context(), `
+			UPDATE mesh.resources SET spec = jsonb_set(jsonb_set(spec, '{http,0,route,0,weight}', '0'), '{http,0,route,1,weight}', '100')
+			WHERE kind = 'VirtualService' AND namespace = $1`, m.namespace)
+		require.NoError(t, err)
+	})
+
+	m.answers(reviews, "v2")
+	require.Equal(t, map[string]int{"v2": 20}, m.spread(reviews, 20))
+}
+
+func TestOneTransactionMovesAHostWithItsRulesAndEndpointsAndLosesNoRequest(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t)
+	list := backends(t, "v1", "v2", "v3")
+	move := func(from, to *backend) {
+		m.commit(m.service(reviews, to), subsets(reviews, to.name), virtualService(reviews, split(reviews, weight{to.name, 100})))
+		m.answers(reviews, to.name)
+	}
+	move(nil, list[0])
+
+	ctx, stop := context.WithCancel(t.Context())
+	var traffic sync.WaitGroup
+	failures := make(chan string, 1)
+	traffic.Go(func() { failures <- m.failure(ctx, reviews) })
+	for i := range 30 {
+		move(list[i%3], list[(i+1)%3])
+	}
+	stop()
+	traffic.Wait()
+	require.Empty(t, <-failures)
+}
+
+// failure asks without a pause and returns the first bad answer, or nothing when the context ends before there is one.
+func (m *mesh) failure(ctx context.Context, host string) string {
+	for ctx.Err() == nil {
+		a, err := m.ask(context.WithoutCancel(ctx), request{host: host})
+		if err != nil {
+			return err.Error()
+		}
+		if a.status != http.StatusOK {
+			return http.StatusText(a.status) + ": " + a.body
+		}
+	}
+	return ""
+}
+
+func TestARolledBackTransactionChangesNothing(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t)
+	m.commit(m.service(reviews, backends(t, "v1", "v2")...), subsets(reviews, "v1", "v2"), virtualService(reviews, split(reviews, weight{"v1", 100})))
+	m.answers(reviews, "v1")
+
+	tx, err := m.db.Begin(t.Context())
+	require.NoError(t, err)
+	m.put(tx, virtualService(reviews, split(reviews, weight{"v2", 100})))
+	require.NoError(t, tx.Rollback(t.Context()))
+
+	// What is committed later has arrived, so the other would have too.
+	m.commit(m.service("later.mesh", backends(t, "later")...))
+	m.answers("later.mesh", "later")
+	require.Equal(t, map[string]int{"v1": 20}, m.spread(reviews, 20))
+}
+
+func TestWithoutItsVirtualServiceAHostHasItsDefaultRoute(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t)
+	m.commit(m.service(reviews, backends(t, "v1")...), virtualService(reviews, `http: [{directResponse: {status: 418}}]`))
+	eventually(t, func(ctx context.Context) error { return m.status(ctx, reviews, http.StatusTeapot) })
+
+	m.transaction(func(tx pgx.Tx) { m.remove(tx, "VirtualService", "reviews") })
+
+	m.answers(reviews, "v1")
+}
+
+func TestTheCommandLineShiftsACanary(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t)
+	m.commit(m.service(reviews, backends(t, "v1", "v2")...), subsets(reviews, "v1", "v2"), virtualService(reviews, split(reviews, weight{"v1", 100})))
+	m.answers(reviews, "v1")
+
+	out, err := m.Client(t.Context(), virtualService(reviews, split(reviews, weight{"v2", 100})), "apply", "-n", m.namespace, "-f", "-")
+
+	require.NoError(t, err, out)
+	require.Contains(t, out, "configured")
+	m.answers(reviews, "v2")
+
+	out, err = m.Client(t.Context(), "", "delete", "vs", "reviews", "-n", m.namespace)
+
+	require.NoError(t, err, out)
+	eventually(t, func(context.Context) error { return m.bothAnswer(reviews, "v1", "v2") })
+}
