@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/kinds"
 )
 
 // Labels with a meaning of their own.
@@ -35,6 +37,8 @@ type Endpoint struct {
 	TLSMode        string // "istio" where the workload accepts mutual TLS, "disabled" otherwise
 	Workload       string
 	Namespace      string
+
+	entry *kinds.Resource // the ServiceEntry that says so
 }
 
 // Named reports whether the address is a name, which only a proxy can resolve.
@@ -48,11 +52,12 @@ type workload struct {
 }
 
 // endpoint is the workload as it serves one port.
-func (w *workload) endpoint(port *Port) *Endpoint {
+func (w *workload) endpoint(entry *kinds.Resource, port *Port) *Endpoint {
 	e := &Endpoint{
 		Address: w.spec.Address, Port: w.port(port), PortName: port.Name, PortNumber: port.Number,
 		Labels: w.labels, Locality: w.locality(), Weight: max(w.spec.Weight, 1), Network: w.spec.Network,
 		ServiceAccount: w.spec.ServiceAccount, TLSMode: w.tlsMode(), Workload: w.name, Namespace: w.namespace,
+		entry: entry,
 	}
 	if path, ok := strings.CutPrefix(w.spec.Address, unixPrefix); ok {
 		e.Address, e.Port, e.Unix = path, 0, true

@@ -81,6 +81,23 @@ spec: {address: 10.0.1.2, ports: {http: 80}}
 	require.Equal(t, "10.0.1.2:80", hostPort(endpoints[1]))
 }
 
+func TestServicesWhoseWorkloadsStayAreTheSame(t *testing.T) {
+	t.Parallel()
+	store := configstore.New()
+	other := entry("other", "default", "hosts: [other.example.com], "+port80)
+	first := mesh.Build(apply(t, store, reviews+other), nil)
+	second := mesh.Build(apply(t, store, `
+apiVersion: networking.istio.io/v1
+kind: WorkloadEntry
+metadata: {name: two, namespace: default, labels: {app: reviews}}
+spec: {address: 10.0.1.2}
+`), first)
+	p := sidecar("default", nil)
+	require.Same(t, first.Scope(p).Service("other.example.com"), second.Scope(p).Service("other.example.com"))
+	reviews := "reviews.default.svc.cluster.local"
+	require.NotSame(t, first.Scope(p).Service(reviews), second.Scope(p).Service(reviews))
+}
+
 func TestMeshConfigFillsInDefaults(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "istio-system", build(t, reviews).Config.RootNamespace)

@@ -41,7 +41,6 @@ type Service struct {
 	Endpoints []*Endpoint
 
 	visibility visibility
-	own        []*Endpoint
 }
 
 // Port is a port of a service.

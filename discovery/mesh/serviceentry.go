@@ -17,8 +17,8 @@ var resolutions = map[networking.ServiceEntry_Resolution]Resolution{
 	networking.ServiceEntry_DYNAMIC_DNS:     ResolutionDynamicDNS,
 }
 
-// convertEntry makes the services of a ServiceEntry, one a host. select finds the workloads behind its selector.
-func convertEntry(r *kinds.Resource, exportDefault []string, selected func(namespace string, labels map[string]string) []*workload) []*Service {
+// convertEntry makes the services of a ServiceEntry, one a host. Selected are the workloads behind its selector.
+func convertEntry(r *kinds.Resource, exportDefault []string, selected []*workload) []*Service {
 	spec := r.Spec.(*networking.ServiceEntry)
 	template := Service{
 		Namespace: r.Namespace, Entry: r, Created: r.CreateTime,
@@ -34,14 +34,14 @@ func convertEntry(r *kinds.Resource, exportDefault []string, selected func(names
 	for _, host := range spec.Hosts {
 		s := template
 		s.Hostname = strings.ToLower(host)
-		s.own = s.endpoints(workloads, spec)
+		s.Endpoints = s.endpoints(workloads, spec)
 		services = append(services, &s)
 	}
 	return services
 }
 
 // workloadsOf lists what serves an entry. Workloads known by name count only where names are resolved.
-func workloadsOf(r *kinds.Resource, spec *networking.ServiceEntry, resolved bool, selected func(string, map[string]string) []*workload) []*workload {
+func workloadsOf(r *kinds.Resource, spec *networking.ServiceEntry, resolved bool, selected []*workload) []*workload {
 	var out []*workload
 	if spec.WorkloadSelector == nil {
 		for i, e := range spec.Endpoints {
@@ -49,7 +49,7 @@ func workloadsOf(r *kinds.Resource, spec *networking.ServiceEntry, resolved bool
 		}
 		return out
 	}
-	for _, w := range selected(r.Namespace, spec.WorkloadSelector.Labels) {
+	for _, w := range selected {
 		if resolved || !w.named() {
 			out = append(out, w)
 		}
@@ -65,7 +65,7 @@ func (s *Service) endpoints(workloads []*workload, spec *networking.ServiceEntry
 	out := make([]*Endpoint, 0, len(workloads)*len(s.Ports))
 	for _, w := range workloads {
 		for _, port := range s.Ports {
-			out = append(out, w.endpoint(port))
+			out = append(out, w.endpoint(s.Entry, port))
 		}
 	}
 	return out

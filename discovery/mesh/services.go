@@ -6,13 +6,22 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/kinds"
 )
 
 // serviceIndex is every service, the oldest first.
 type serviceIndex struct {
 	all       []*Service
-	byHost    map[string][]*Service
 	byAddress map[string][]Target
+
+	workloads workloadIndex
+	entries   map[*kinds.Resource]entry // to take over what did not change
+}
+
+// entry is a converted ServiceEntry and the workloads that its selector chose.
+type entry struct {
+	services []*Service
+	selected []*workload
 }
 
 // Target is one port of one service as a workload serves it.
@@ -29,34 +38,48 @@ func buildServices(snapshot *configstore.Snapshot, prev *Mesh, config *meshconfi
 	if sameConfig && prev.unchanged(snapshot, kindServiceEntry, kindWorkloadEntry) {
 		return prev.services
 	}
-	workloads := buildWorkloads(snapshot)
-	index := serviceIndex{byHost: map[string][]*Service{}, byAddress: map[string][]Target{}}
+	index := serviceIndex{
+		byAddress: map[string][]Target{},
+		workloads: buildWorkloads(snapshot, prev.services.workloads),
+		entries:   make(map[*kinds.Resource]entry, snapshot.Len(kindServiceEntry)),
+	}
 	for r := range snapshot.Of(kindServiceEntry) {
-		index.all = append(index.all, convertEntry(r, config.DefaultServiceExportTo, workloads.selected)...)
+		selected := index.workloads.selectedBy(r)
+		e, known := prev.services.entries[r]
+		if !known || !sameConfig || !slices.Equal(e.selected, selected) {
+			e = entry{services: convertEntry(r, config.DefaultServiceExportTo, selected), selected: selected}
+		}
+		index.entries[r] = e
+		index.all = append(index.all, e.services...)
 	}
 	slices.SortStableFunc(index.all, compareServices)
 	index.shareEndpoints()
 	for _, s := range index.all {
-		index.byHost[s.Hostname] = append(index.byHost[s.Hostname], s)
 		index.addTargets(s)
 	}
 	return index
 }
 
-// shareEndpoints gives every entry for a host in a namespace the endpoints of all of them.
+// shareEndpoints gives every entry for a host in a namespace the endpoints of all of them, in copies: the services of
+// an entry alone may be those of the mesh before.
 func (x *serviceIndex) shareEndpoints() {
-	groups := map[hostKey][]*Service{}
-	for _, s := range x.all {
+	groups := map[hostKey][]int{}
+	for i, s := range x.all {
 		key := hostKey{s.Namespace, s.Hostname}
-		groups[key] = append(groups[key], s)
+		groups[key] = append(groups[key], i)
 	}
 	for _, group := range groups {
-		endpoints := group[0].own
-		for _, s := range group[1:] {
-			endpoints = append(slices.Clip(endpoints), s.additional(endpoints)...)
+		if len(group) == 1 {
+			continue
 		}
-		for _, s := range group {
-			s.Endpoints = endpoints
+		var endpoints []*Endpoint
+		for _, i := range group {
+			endpoints = append(endpoints, x.all[i].additional(endpoints)...)
+		}
+		for _, i := range group {
+			shared := *x.all[i]
+			shared.Endpoints = endpoints
+			x.all[i] = &shared
 		}
 	}
 }
@@ -64,16 +87,19 @@ func (x *serviceIndex) shareEndpoints() {
 // additional leaves out, for DNS_ROUND_ROBIN, ports that already have endpoints: Envoy resolves a single name there.
 func (s *Service) additional(have []*Endpoint) []*Endpoint {
 	if s.Resolution != ResolutionDNSRR {
-		return s.own
+		return s.Endpoints
 	}
-	return slices.DeleteFunc(slices.Clone(s.own), func(e *Endpoint) bool {
+	return slices.DeleteFunc(slices.Clone(s.Endpoints), func(e *Endpoint) bool {
 		return slices.ContainsFunc(have, func(h *Endpoint) bool { return h.PortNumber == e.PortNumber })
 	})
 }
 
 // addTargets remembers which addresses serve the service, for the proxies at them.
 func (x *serviceIndex) addTargets(s *Service) {
-	for _, e := range s.own {
+	for _, e := range s.Endpoints {
+		if e.entry != s.Entry {
+			continue // another entry for the host, with its own ports, served it
+		}
 		if e.Unix || !IsAddress(e.Address) {
 			continue
 		}

@@ -12,14 +12,23 @@ import (
 )
 
 // workloadIndex finds WorkloadEntries by namespace, in the order of their names.
-type workloadIndex map[string][]*workload
+type workloadIndex struct {
+	byNamespace map[string][]*workload
+	converted   map[*kinds.Resource]*workload
+}
 
-func buildWorkloads(snapshot *configstore.Snapshot) workloadIndex {
-	index := workloadIndex{}
+// buildWorkloads takes over from prev what did not change.
+func buildWorkloads(snapshot *configstore.Snapshot, prev workloadIndex) workloadIndex {
+	index := workloadIndex{byNamespace: map[string][]*workload{}, converted: map[*kinds.Resource]*workload{}}
 	for r := range snapshot.Of(kindWorkloadEntry) {
-		index[r.Namespace] = append(index[r.Namespace], convertWorkload(r))
+		w, known := prev.converted[r]
+		if !known {
+			w = convertWorkload(r)
+		}
+		index.converted[r] = w
+		index.byNamespace[r.Namespace] = append(index.byNamespace[r.Namespace], w)
 	}
-	for _, list := range index {
+	for _, list := range index.byNamespace {
 		slices.SortFunc(list, func(a, b *workload) int { return cmp.Compare(a.name, b.name) })
 	}
 	return index
@@ -40,11 +49,15 @@ func convertWorkload(r *kinds.Resource) *workload {
 	return &workload{name: r.Name, namespace: r.Namespace, spec: spec, labels: labels}
 }
 
-// selected lists the workloads of a namespace with these labels.
-func (x workloadIndex) selected(namespace string, labels map[string]string) []*workload {
+// selectedBy lists the workloads that a ServiceEntry selects in its namespace.
+func (x workloadIndex) selectedBy(r *kinds.Resource) []*workload {
+	selector := r.Spec.(*networking.ServiceEntry).WorkloadSelector
+	if selector == nil {
+		return nil
+	}
 	var out []*workload
-	for _, w := range x[namespace] {
-		if LabelsWithin(labels, w.labels) {
+	for _, w := range x.byNamespace[r.Namespace] {
+		if LabelsWithin(selector.Labels, w.labels) {
 			out = append(out, w)
 		}
 	}

@@ -26,11 +26,6 @@ func ClusterName(port uint32, subset, host string) string {
 // InboundClusterName is inbound|8080||, by the port that the workload listens on.
 func InboundClusterName(port uint32) string { return "inbound|" + number(port) + "||" }
 
-// sniName is what a mutual TLS client asks for: outbound_.9080_.v1_.reviews.default.svc.cluster.local.
-func sniName(port uint32, subset, host string) string {
-	return "outbound_." + number(port) + "_." + subset + "_." + host
-}
-
 // listenerName is 0.0.0.0_9080. In stats and logs IPv6 addresses appear with their colons.
 func listenerName(bind string, port uint32) string { return bind + "_" + number(port) }
 

@@ -1,0 +1,30 @@
+package translate
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestChainsForTheSameConnectionsConflict(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		a, b chain
+		want bool
+	}{
+		{"both for all", chain{}, chain{}, true},
+		{"any server name is none", chain{names: []string{"*"}}, chain{}, true},
+		{"any address is none", chain{ranges: []string{"0.0.0.0"}}, chain{}, true},
+		{"same names in another order", chain{names: []string{"a", "b"}}, chain{names: []string{"b", "a"}}, true},
+		{"same range written with other bits", chain{ranges: []string{"10.1.2.3/16"}}, chain{ranges: []string{"10.1.0.0/16"}}, true},
+		{"an address is its own range", chain{ranges: []string{"10.1.2.3"}}, chain{ranges: []string{"10.1.2.3/32"}}, true},
+		{"other names", chain{names: []string{"a"}}, chain{names: []string{"b"}}, false},
+		{"other ranges", chain{ranges: []string{"10.1.0.0/16"}}, chain{ranges: []string{"10.2.0.0/16"}}, false},
+		{"other protocols", chain{protocols: plaintextHTTP}, chain{}, false},
+		{"other transport", chain{transport: rawBuffer}, chain{}, false},
+	} {
+		require.Equal(t, c.want, c.a.conflicts(c.b), c.name)
+		require.Equal(t, c.want, c.b.conflicts(c.a), c.name)
+	}
+}
