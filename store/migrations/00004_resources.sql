@@ -22,22 +22,7 @@ COMMENT ON COLUMN mesh.resources.namespace IS 'Empty for kinds that have no name
 COMMENT ON COLUMN mesh.resources.revision IS 'The revision that changed the resource last. Set at commit, like the three columns after it.';
 COMMENT ON COLUMN mesh.resources.generation IS 'How often the spec has changed.';
 
--- refuse raises what the caller did wrong about one resource, in the form that all refusals have: the message for people, the
--- path and the reason in DETAIL as JSON for programs, advice in HINT.
--- +goose StatementBegin
-CREATE FUNCTION mesh.refuse(code text, kind text, namespace text, name text, path text, reason text, hint text) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-  RAISE EXCEPTION USING
-    ERRCODE = code,
-    MESSAGE = concat_ws(': ', concat_ws(' ', kind, concat_ws('/', nullif(namespace, ''), name)), nullif(path, ''), reason),
-    DETAIL  = jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
-      'kind', kind, 'namespace', nullif(namespace, ''), 'name', name, 'path', nullif(path, ''), 'reason', reason, 'hint', hint))),
-    HINT    = coalesce(hint, '');
-END $$;
--- +goose StatementEnd
-
--- resolve_group returns the group of a kind that is given without one, and refuses kinds that do not exist.
+-- resolve_kind finds the kind, whose group may be left out where the name says it all.
 -- +goose StatementBegin
 CREATE FUNCTION mesh.resolve_kind(r mesh.resources) RETURNS mesh.kinds
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -72,18 +57,25 @@ END $$;
 CREATE FUNCTION mesh.complete_key() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  known mesh.kinds := mesh.resolve_kind(NEW);
+  known    mesh.kinds := mesh.resolve_kind(NEW);
+  problems mesh.problem[];
 BEGIN
   NEW.api_group := known.api_group;
   IF NOT known.namespaced THEN
     NEW.namespace := '';
-  ELSIF char_length(NEW.namespace) > 63 OR NEW.namespace !~ '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$' THEN
-    PERFORM mesh.refuse('MS001', NEW.kind, NULL, NEW.name, 'metadata.namespace', format('"%s" is not the name of a namespace', NEW.namespace),
-      'use at most 63 lower-case letters, digits and "-", with a letter or digit at both ends');
   END IF;
-  IF char_length(NEW.name) > 253 OR NEW.name !~ '^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$' THEN
-    PERFORM mesh.refuse('MS001', NEW.kind, NEW.namespace, NULL, 'metadata.name', format('"%s" is not the name of a resource', NEW.name),
-      'use at most 253 lower-case letters, digits, "-" and ".", with a letter or digit at both ends of each part');
+  problems := ARRAY(SELECT (path, reason, hint)::mesh.problem FROM (VALUES
+    (NEW.name = '', 'metadata.name', 'must not be empty', NULL),
+    (NEW.name <> '' AND (char_length(NEW.name) > 253 OR NEW.name !~ '^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$'),
+      'metadata.name', format('"%s" is not a valid name', NEW.name),
+      'at most 253 lower-case letters, digits, "-" and ".", the first and the last a letter or digit'),
+    (known.namespaced AND NEW.namespace = '', 'metadata.namespace', 'must not be empty', NULL),
+    (NEW.namespace <> '' AND (char_length(NEW.namespace) > 63 OR NEW.namespace !~ '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'),
+      'metadata.namespace', format('"%s" is not a valid namespace', NEW.namespace),
+      'at most 63 lower-case letters, digits and "-", the first and the last a letter or digit')
+    ) checks (wrong, path, reason, hint) WHERE wrong);
+  IF problems <> '{}' THEN
+    PERFORM mesh.refuse('MS001', NEW.kind, NEW.namespace, NEW.name, problems);
   END IF;
   IF TG_OP = 'INSERT' THEN
     NEW.revision := 0;
@@ -137,4 +129,3 @@ DROP TABLE mesh.resources;
 DROP FUNCTION mesh.refuse_truncate;
 DROP FUNCTION mesh.keep_hands_off;
 DROP FUNCTION mesh.complete_key;
-DROP FUNCTION mesh.refuse;

@@ -1,0 +1,95 @@
+-- The table of types and fields that specs are made of, as data: filled from the programs' own at the end of a migration.
+
+-- +goose Up
+ALTER TABLE mesh.kinds ADD COLUMN type text; -- of the spec
+COMMENT ON COLUMN mesh.kinds.type IS 'The type of the spec, in mesh.schema_types.';
+
+CREATE TABLE mesh.schema_types (
+  type     text  PRIMARY KEY,
+  fields   text[] NOT NULL, -- the names, in order
+  oneofs   jsonb NOT NULL   -- a list of lists of names of fields that exclude each other
+);
+
+CREATE TABLE mesh.schema_fields (
+  type       text NOT NULL,
+  position   int  NOT NULL,
+  name       text NOT NULL,
+  names      text[] NOT NULL, -- name and its aliases
+  value_type text NOT NULL,
+  ref        text, -- the type of a message
+  shape      text NOT NULL CHECK (shape IN ('single', 'list', 'map')),
+  key_type   text,
+  required   boolean NOT NULL,
+  min_items  int,
+  max_items  int,
+  enum       text[],
+  numbers    int[],
+  min        numeric,
+  max        numeric,
+  min_length int,
+  max_length int,
+  pattern    text,
+  PRIMARY KEY (type, position)
+);
+COMMENT ON TABLE mesh.schema_fields IS 'The fields of each type, in order. For a list or map, value_type and everything from enum on is about each item.';
+
+-- What the quick check of a spec needs to know of a member of an object, in one row. The specs themselves are members too, of the
+-- type 'spec' and named after their own.
+CREATE TABLE mesh.schema_members (
+  type         text NOT NULL,
+  name         text NOT NULL,
+  alias        boolean NOT NULL,
+  shape        text NOT NULL,
+  items        jsonpath NOT NULL, -- of the member's value, those to which value_type applies
+  value_type   text NOT NULL,
+  min_items    int,
+  max_items    int,
+  allowed      jsonb,  -- the values of an enum
+  min          numeric,
+  max          numeric,
+  min_length   int,
+  max_length   int,
+  pattern      text,
+  ref          text,
+  ref_required text[], -- of the type ref
+  ref_conflict jsonpath, -- holds where fields of the type ref are set that exclude each other
+  PRIMARY KEY (type, name)
+);
+
+-- derive_schema_members fills it, after schema_types and schema_fields were filled.
+-- +goose StatementBegin
+CREATE FUNCTION mesh.derive_schema_members() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  DELETE FROM mesh.schema_members;
+  WITH required AS (
+    SELECT type, array_agg(name ORDER BY position) AS names FROM mesh.schema_fields WHERE required GROUP BY type
+  ), pair AS (
+    SELECT t.type, string_agg(format('exists($."%s") && exists($."%s")', a.name, b.name), ' || ')::jsonpath AS predicate
+    FROM mesh.schema_types t, jsonb_array_elements(t.oneofs) oneof,
+      jsonb_array_elements_text(oneof) WITH ORDINALITY a (name, i), jsonb_array_elements_text(oneof) WITH ORDINALITY b (name, i)
+    WHERE a.i < b.i GROUP BY t.type
+  )
+  INSERT INTO mesh.schema_members
+  SELECT f.type, spelling, spelling <> f.name, f.shape,
+    CASE f.shape WHEN 'list' THEN '$[*]' WHEN 'map' THEN '$.*' ELSE '$' END::jsonpath,
+    f.value_type, f.min_items, f.max_items, to_jsonb(f.enum), f.min, f.max, f.min_length, f.max_length, f.pattern,
+    f.ref, r.names, p.predicate
+  FROM mesh.schema_fields f CROSS JOIN unnest(f.names) spelling
+    LEFT JOIN required r ON r.type = f.ref LEFT JOIN pair p ON p.type = f.ref
+  UNION ALL
+  SELECT 'spec', k.type, false, 'single', '$'::jsonpath, 'message', NULL::int, NULL::int, NULL::jsonb, NULL::numeric, NULL::numeric,
+    NULL::int, NULL::int, NULL::text, k.type, r.names, p.predicate
+  FROM (SELECT DISTINCT type FROM mesh.kinds WHERE type IS NOT NULL) k
+    LEFT JOIN required r ON r.type = k.type LEFT JOIN pair p ON p.type = k.type;
+  -- The quick check is planned soon after, and must not be planned for tables of unknown size.
+  ANALYZE mesh.kinds, mesh.schema_types, mesh.schema_fields, mesh.schema_members;
+END $$;
+-- +goose StatementEnd
+
+-- +goose Down
+DROP FUNCTION mesh.derive_schema_members;
+DROP TABLE mesh.schema_members;
+DROP TABLE mesh.schema_fields;
+DROP TABLE mesh.schema_types;
+ALTER TABLE mesh.kinds DROP COLUMN type;
