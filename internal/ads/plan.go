@@ -4,8 +4,10 @@ import "slices"
 
 // Plan is the order in which the parts of a change travel to a client.
 type Plan struct {
-	// When is a canonical type URL: the plan is followed by streams that are subscribed to it, by all if it is "".
-	When   string
+	// When is a canonical type URL: the plan is followed by streams that are subscribed to it, by all if it is "". A client
+	// that asks for a plan gets it strictly: it is waited for however long it takes.
+	When string
+	// Stages are gone through in order. A type that no stage is about travels as soon as it can.
 	Stages []Stage
 }
 
@@ -30,6 +32,13 @@ const (
 	Break
 )
 
+func (p Part) extent() extent {
+	if p == Make {
+		return additions
+	}
+	return everything
+}
+
 // has tells whether a stage is about a type.
 func (p *Plan) has(i int, typeURL string) bool {
 	if p.Stages[i].Types != nil {
@@ -45,16 +54,18 @@ func (p *Plan) has(i int, typeURL string) bool {
 
 // allowed tells how much of a change may be sent for a type while the plan is at a stage: nothing, the additions, or all.
 func (p *Plan) allowed(stage int, typeURL string) extent {
-	e := nothing
-	for i := 0; i <= stage; i++ {
+	e, listed := nothing, false
+	for i := range p.Stages {
 		if !p.has(i, typeURL) {
 			continue
 		}
-		if p.Stages[i].Part == Make {
-			e = additions
-		} else {
-			e = everything
+		listed = true
+		if i <= stage {
+			e = p.Stages[i].Part.extent()
 		}
+	}
+	if !listed {
+		return everything
 	}
 	return e
 }

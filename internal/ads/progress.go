@@ -1,31 +1,59 @@
 package ads
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // progress is how far a change has come along a plan.
 type progress struct {
 	stage     int
-	expected  []Ref
-	timer     *time.Timer
-	impatient bool // the client took too long: go on without waiting
+	expected  []expectation
+	timer     *time.Timer // nil: the client is waited for however long it takes
+	impatient bool        // the client took too long: go on without waiting
 }
 
-func newProgress(patience time.Duration) *progress {
+// expectation is a resource that the client will ask for because of what it was sent of a type.
+type expectation struct {
+	ref     Ref
+	because *subscription
+}
+
+// start begins a plan for one client.
+func (p *Plan) start(patience time.Duration) *progress {
+	if p.When != "" {
+		return &progress{}
+	}
 	return &progress{timer: time.NewTimer(patience)}
 }
 
 // overdue fires when the client has taken too long over a stage. It is safe to call when nothing is on its way.
 func (p *progress) overdue() <-chan time.Time {
-	if p == nil {
+	if p == nil || p.timer == nil {
 		return nil
 	}
 	return p.timer.C
 }
 
-func (p *progress) next(patience time.Duration) {
+// next begins the next stage. Expectations outlive a stage only if they are kept.
+func (p *progress) next(patience time.Duration, keep func(expectation) bool) {
 	p.stage++
-	p.expected, p.impatient = nil, false
-	p.timer.Reset(patience)
+	p.impatient = false
+	p.expected = slices.DeleteFunc(p.expected, func(x expectation) bool { return !keep(x) })
+	if p.timer != nil {
+		p.timer.Reset(patience)
+	}
 }
 
-func (p *progress) stop() { p.timer.Stop() }
+// refused forgets what the client would have asked for, had it not refused a type's response.
+func (p *progress) refused(sub *subscription) {
+	if p != nil {
+		p.expected = slices.DeleteFunc(p.expected, func(x expectation) bool { return x.because == sub })
+	}
+}
+
+func (p *progress) stop() {
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+}

@@ -16,7 +16,8 @@ type Resource struct {
 	Body    *anypb.Any
 
 	// Refs are the resources that a client asks for once it has this one, and without which it cannot use it: the
-	// endpoints of a cluster. A plan's stage ends only when they have arrived too.
+	// endpoints of a cluster. A plan's stage ends only when they have arrived too, those of a later stage's types excepted,
+	// which that stage waits for. When this resource changes they are sent again.
 	Refs []Ref
 }
 
@@ -29,7 +30,7 @@ type Ref struct{ TypeURL, Name string }
 // bringing a client from one to the next costs what changed, not what there is.
 type Set struct {
 	tree *iradix.Tree[*Resource]
-	log  *changeLog
+	log  *changeLog // nil: changes are not remembered
 	seq  uint64
 }
 
@@ -62,8 +63,19 @@ func (s *Set) With(upserts []*Resource, removed []string) *Set {
 		return s
 	}
 	next := &Set{tree: txn.Commit()}
-	next.log, next.seq = s.log.record(s.seq, touched)
+	if s.log != nil {
+		next.log, next.seq = s.log.record(s.seq, touched)
+	}
 	return next
+}
+
+// unlogged returns a set with the same resources, whose changes are not remembered. What a client has is such a set: there are
+// many, nobody follows them, and they must not end the line of the set that they came from.
+func unlogged(s *Set) *Set {
+	if s == nil {
+		return &Set{tree: iradix.New[*Resource]()}
+	}
+	return &Set{tree: s.tree}
 }
 
 // Get returns the resource of that name, or nil.
@@ -101,7 +113,7 @@ func (s *Set) All() iter.Seq[*Resource] {
 // changedSince lists the names that may differ between an older set and this one, with repetitions. It says false when
 // the older set is not an ancestor, or too old: then everything has to be compared.
 func (s *Set) changedSince(old *Set) ([]string, bool) {
-	if s == nil || old == nil || s.log != old.log || s.seq < old.seq {
+	if s == nil || old == nil || s.log == nil || s.log != old.log || s.seq < old.seq {
 		return nil, false
 	}
 	return s.log.between(old.seq, s.seq)

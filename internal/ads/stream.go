@@ -21,6 +21,7 @@ type Stream struct {
 
 	target   *Snapshot // what the client is being brought to
 	progress *progress // how far a plan has come; nil while nothing is on its way
+	renewed  []Ref     // what a client needs again of types that it has not asked for yet
 }
 
 func newStream(cfg *Config, w wire, view *Subscriber, node *corev3.Node) *Stream {
@@ -70,6 +71,7 @@ func (s *Stream) handle(r *request) {
 	}
 	if s.wire.incremental() {
 		sub.drop(r.unsubscribe)
+		sub.confirm(r.unsubscribe)
 		sub.want(r.subscribe, true)
 		return
 	}
@@ -89,10 +91,17 @@ func (s *Stream) subscribe(r *request) {
 		names = r.subscribe
 	}
 	sub.wildcard = len(names) == 0 && (s.wire.incremental() || !s.cfg.Named(sub.canonical))
-	sub.begin(r.held)
+	sub.begin(s.unheld(sub.canonical, r.held))
 	sub.want(names, false)
+	if !sub.wildcard {
+		sub.have = sub.named() // what it holds and does not ask for is its own affair
+	}
 	s.byURL[r.typeURL] = sub
 	s.subs = append(s.subs, sub)
+	if s.cfg.Plan.When != "" && s.cfg.Plan.When == sub.canonical && s.progress == nil {
+		// Who joins a plan begins with its first stage: a part of the target may be waiting for an answer still.
+		s.progress = s.cfg.Plan.start(s.cfg.Patience)
+	}
 }
 
 func (s *Stream) answered(sub *subscription, r *request) {
@@ -101,6 +110,7 @@ func (s *Stream) answered(sub *subscription, r *request) {
 		s.cfg.Observer.Acked(s, sub.typeURL, sub.revision)
 		return
 	}
+	s.progress.refused(sub)
 	// The same content is not sent again: it would be refused again.
 	s.cfg.Observer.Nacked(s, sub.typeURL, sub.revision, r.failure.GetMessage())
 	s.cfg.Log.Warn("a client refused a response and keeps what it had",
@@ -113,27 +123,26 @@ func (s *Stream) advance() error {
 	if newest == nil {
 		return nil // requests are held until there is something to answer them from
 	}
-	if s.target == nil {
-		s.target = newest
-	}
 	for {
+		s.aim(newest)
 		if err := s.flush(); err != nil {
 			return err
 		}
-		if s.progress != nil && !s.nextStage() {
+		if s.progress == nil || !s.nextStage() {
 			return nil
-		}
-		if s.progress != nil {
-			continue
-		}
-		if newest == s.target {
-			return nil
-		}
-		s.target = newest
-		if s.planned() {
-			s.progress = newProgress(s.cfg.Patience)
 		}
 	}
+}
+
+// aim makes a snapshot the stream's target, unless a change is on its way. What a stream is sent first need not be in order.
+func (s *Stream) aim(newest *Snapshot) {
+	if s.target != nil && s.progress != nil {
+		return
+	}
+	if s.target != nil && s.target != newest && s.planned() {
+		s.progress = s.cfg.Plan.start(s.cfg.Patience)
+	}
+	s.target = newest
 }
 
 // planned tells whether this stream's changes follow the plan.
@@ -154,18 +163,20 @@ func (s *Stream) planned() bool {
 
 // flush sends each type's part of the change that the stream may have now, one unanswered response a type.
 func (s *Stream) flush() error {
-	for _, sub := range s.subs {
-		goal, e := s.target.Sets[sub.canonical], s.allowed(sub)
-		if sub.pending != "" || sub.settled(goal, e) {
-			continue
-		}
-		due := sub.unanswered
-		st := sub.advance(goal, e)
-		if s.progress != nil {
-			s.progress.expected = append(s.progress.expected, st.refs...)
-		}
-		if err := s.send(sub, st, due); err != nil {
-			return err
+	for again := true; again; {
+		again = false
+		for _, sub := range s.subs {
+			goal, e := s.target.Sets[sub.canonical], s.allowed(sub)
+			if sub.pending != "" || sub.settled(goal, e) {
+				continue
+			}
+			due := sub.unanswered
+			st := sub.advance(goal, e)
+			s.refer(sub, st) // which may ask for something of a type that is passed already
+			again = true
+			if err := s.send(sub, st, due); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -182,17 +193,12 @@ func (s *Stream) allowed(sub *subscription) extent {
 func (s *Stream) send(sub *subscription, st step, due bool) error {
 	resources, removed := st.changed, st.removed
 	switch {
-	case s.wire.incremental():
-		if st.empty() && !due {
-			return nil
-		}
-	case sub.wildcard:
-		if st.empty() && !due {
-			return nil
-		}
+	case s.piecemeal(sub) && len(resources) == 0:
+		return nil // this form cannot say that something is gone
+	case st.empty() && !due:
+		return nil
+	case !s.wire.incremental() && !s.piecemeal(sub):
 		resources, removed = slices.Collect(sub.have.All()), nil
-	case len(resources) == 0:
-		return nil // for a named type, the state of the world cannot say that something is gone
 	}
 	s.nonce++
 	sub.pending, sub.revision = strconv.FormatUint(s.nonce, 10), s.target.Revision
@@ -202,12 +208,18 @@ func (s *Stream) send(sub *subscription, st step, due bool) error {
 	})
 }
 
+// piecemeal tells whether a response of a state-of-the-world stream speaks only of the resources in it: what is absent from
+// any other is gone.
+func (s *Stream) piecemeal(sub *subscription) bool {
+	return !s.wire.incremental() && !sub.wildcard && s.cfg.Named(sub.canonical)
+}
+
 // nextStage goes on in the plan if the current stage is done, and ends the plan after the last.
 func (s *Stream) nextStage() bool {
 	if !s.stageDone() {
 		return false
 	}
-	s.progress.next(s.cfg.Patience)
+	s.progress.next(s.cfg.Patience, func(x expectation) bool { return !s.due(x) })
 	if s.progress.stage == len(s.cfg.Plan.Stages) {
 		s.progress.stop()
 		s.progress = nil
@@ -231,28 +243,7 @@ func (s *Stream) stageDone() bool {
 			return false
 		}
 	}
-	return len(s.missing()) == 0
-}
-
-// missing lists what the client has yet to ask for, or to be sent, before it can use what it was given in this stage.
-func (s *Stream) missing() []Ref {
-	var missing []Ref
-	for _, ref := range s.progress.expected {
-		if !s.arrived(ref) {
-			missing = append(missing, ref)
-		}
-	}
-	s.progress.expected = missing
-	return missing
-}
-
-func (s *Stream) arrived(ref Ref) bool {
-	for _, sub := range s.subs {
-		if sub.canonical == ref.TypeURL {
-			return sub.pending == "" && sub.have.Get(ref.Name) != nil
-		}
-	}
-	return false
+	return s.complete()
 }
 
 func (s *Stream) waitingFor() []string {
@@ -262,8 +253,8 @@ func (s *Stream) waitingFor() []string {
 			types = append(types, sub.typeURL)
 		}
 	}
-	for _, ref := range s.progress.expected {
-		types = append(types, ref.TypeURL+" "+ref.Name)
+	for _, x := range s.progress.expected {
+		types = append(types, x.ref.TypeURL+" "+x.ref.Name)
 	}
 	return types
 }

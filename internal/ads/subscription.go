@@ -11,13 +11,16 @@ type subscription struct {
 	canonical string
 
 	wildcard bool
-	names    map[string]bool // what a client without the wildcard wants
+	names    map[string]bool // what the client wants by name
+	explicit bool            // it has named something, from when on naming nothing no longer means everything
 
 	// have is what the client has once it has applied what was sent.
 	have *Set
-	// goal is the set that have was last brought to completely, made the one whose additions have all been sent.
-	goal, made *Set
-	begun      bool // goal has a meaning
+	// base is the set that the client was last brought to completely; nil when have must be compared with the whole of the next.
+	base *Set
+	// goal is the set that the client was last brought towards, and reach is how far.
+	goal  *Set
+	reach extent
 
 	// unanswered asks for a response even if there is nothing to say, asked for one about these names.
 	unanswered bool
@@ -40,93 +43,119 @@ func (s *subscription) begin(held map[string]string) {
 	for name, version := range held {
 		stubs = append(stubs, &Resource{Name: name, Version: version})
 	}
-	s.have = NewSet(stubs...)
+	s.have = unlogged(nil).With(stubs, nil)
 }
 
 // want adds names. A name that the client already has is sent again, as the protocol demands, unless its version came with
 // the first request.
 func (s *subscription) want(names []string, again bool) {
+	s.explicit = s.explicit || len(names) > 0
 	for _, n := range names {
 		if n == "*" {
-			s.wildcard, s.begun, s.made = true, false, nil
+			s.wildcard = true
+			s.reconsider()
 			continue
 		}
 		s.names[n] = true
-		if s.have.Get(n) == nil || again {
-			s.asked[n] = true
-			s.have = s.have.With(nil, []string{n})
+		if again || s.have.Get(n) == nil {
+			s.ask(n)
 		}
 	}
 }
 
-// drop removes names: the client forgets them by itself.
+// ask has a name answered, whether the client has it or not.
+func (s *subscription) ask(name string) {
+	s.asked[name] = true
+	s.have = s.have.With(nil, []string{name})
+}
+
+// drop removes names. The client forgets them by itself, but for those that the wildcard still covers.
 func (s *subscription) drop(names []string) {
 	for _, n := range names {
 		if n == "*" {
-			s.wildcard, s.begun, s.made = false, false, nil
+			s.wildcard = false
 			s.have = s.named()
+			s.reconsider()
 			continue
 		}
 		delete(s.names, n)
 		delete(s.asked, n)
-		if !s.wildcard {
-			s.have = s.have.With(nil, []string{n})
+	}
+	if !s.wildcard {
+		s.have = s.have.With(nil, names)
+	}
+}
+
+// confirm has the names answered that a client unsubscribed from while the wildcard still covers them: it cannot tell by
+// itself whether it is to keep them.
+func (s *subscription) confirm(names []string) {
+	for _, n := range names {
+		if s.wildcard && n != "*" {
+			s.ask(n)
 		}
 	}
 }
 
 // named is the part of what the client has that it asked for by name.
 func (s *subscription) named() *Set {
-	kept := NewSet()
+	var kept []*Resource
 	for n := range s.names {
 		if r := s.have.Get(n); r != nil {
-			kept = kept.With([]*Resource{r}, nil)
+			kept = append(kept, r)
 		}
 	}
-	return kept
+	return unlogged(nil).With(kept, nil)
 }
 
 // replace makes the names all that the client wants.
 func (s *subscription) replace(names []string) {
-	var gone []string
+	if len(names) == 0 && !s.explicit {
+		return
+	}
+	wanted := make(map[string]bool, len(names))
+	var fresh, gone []string
+	for _, n := range names {
+		wanted[n] = true
+		if n == "*" && !s.wildcard || n != "*" && !s.names[n] {
+			fresh = append(fresh, n)
+		}
+	}
 	for n := range s.names {
-		if !slices.Contains(names, n) {
+		if !wanted[n] {
 			gone = append(gone, n)
 		}
 	}
-	s.drop(gone)
-	for _, n := range names {
-		if !s.names[n] {
-			s.want([]string{n}, false)
-		}
+	if s.wildcard && !wanted["*"] {
+		gone = append(gone, "*")
 	}
+	s.explicit = true
+	s.drop(gone)
+	s.want(fresh, false)
 }
 
 // restart forgets what the client has, so that everything is sent again.
 func (s *subscription) restart() {
-	s.have, s.goal, s.made, s.begun, s.unanswered, s.pending = nil, nil, nil, false, true, ""
+	s.have, s.unanswered, s.pending = unlogged(nil), true, ""
+	s.reconsider()
 	for n := range s.names {
 		s.asked[n] = true
 	}
 }
 
+// reconsider has everything compared that the client has and wants.
+func (s *subscription) reconsider() { s.base, s.goal, s.reach = nil, nil, nothing }
+
 // settled tells whether nothing is left to send on the way to a goal, as far as may be sent now.
 func (s *subscription) settled(goal *Set, e extent) bool {
-	if e == nothing {
-		return true
-	}
-	if s.unanswered || len(s.asked) > 0 {
-		return false
-	}
-	return s.begun && (s.goal == goal || e == additions && s.made == goal)
+	return e == nothing || !s.unanswered && len(s.asked) == 0 && s.goal == goal && s.reach >= e
 }
 
 // step is what has to be sent to a client.
 type step struct {
 	changed []*Resource
 	removed []string
-	// refs are what the client will ask for because of resources that it did not have before.
-	refs []Ref
+	// fresh are what the client will ask for because of what changed, again what it waits to be sent once more.
+	fresh, again []Ref
 }
 
 func (st *step) empty() bool { return len(st.changed) == 0 && len(st.removed) == 0 }
@@ -140,26 +169,36 @@ func (s *subscription) advance(goal *Set, e extent) step {
 		case now == nil && (before != nil && e == everything || before == nil && s.asked[name]):
 			st.removed = append(st.removed, name)
 		case now != nil && before == nil:
-			st.changed, st.refs = append(st.changed, now), append(st.refs, now.Refs...)
+			st.changed, st.fresh = append(st.changed, now), append(st.fresh, now.Refs...)
 		case now != nil && before.Version != now.Version:
-			st.changed = append(st.changed, now)
+			st.change(before, now)
 		}
 	}
 	s.reached(goal, e, st)
 	return st
 }
 
+// change adds a resource that the client has at another version.
+func (st *step) change(before, now *Resource) {
+	st.changed = append(st.changed, now)
+	for _, ref := range now.Refs {
+		if before.Body == nil || slices.Contains(before.Refs, ref) { // without a body it is known by its version alone
+			st.again = append(st.again, ref)
+		} else {
+			st.fresh = append(st.fresh, ref)
+		}
+	}
+}
+
 func (s *subscription) reached(goal *Set, e extent, st step) {
 	s.unanswered = false
 	clear(s.asked)
-	if e == additions {
-		s.made = goal
-		s.have = s.have.With(st.changed, nil)
-		return
+	s.goal, s.reach = goal, e
+	if e == everything {
+		s.base = goal
 	}
-	s.goal, s.made, s.begun = goal, goal, true
-	if s.wildcard {
-		s.have = goal
+	if e == everything && s.wildcard {
+		s.have = unlogged(goal)
 	} else {
 		s.have = s.have.With(st.changed, st.removed)
 	}
@@ -167,11 +206,11 @@ func (s *subscription) reached(goal *Set, e extent, st step) {
 
 // candidates lists, in order and once each, the names whose resource may differ between the client and a goal.
 func (s *subscription) candidates(goal *Set) []string {
-	names, exact := goal.changedSince(s.goal)
+	names, exact := goal.changedSince(s.base)
 	switch {
-	case exact && s.begun && !s.wildcard:
+	case exact && !s.wildcard:
 		names = slices.DeleteFunc(names, func(n string) bool { return !s.names[n] })
-	case exact && s.begun:
+	case exact:
 	case s.wildcard:
 		names = slices.Concat(namesOf(goal), namesOf(s.have))
 	default:

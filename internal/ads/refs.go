@@ -1,0 +1,69 @@
+package ads
+
+import "slices"
+
+// refer has a step's references looked after: those that the client will ask for are waited for before a plan goes on, those
+// that it has already are sent once more.
+func (s *Stream) refer(from *subscription, st step) {
+	if s.progress != nil {
+		for _, ref := range st.fresh {
+			s.progress.expected = append(s.progress.expected, expectation{ref, from})
+		}
+	}
+	for _, ref := range st.again {
+		s.renew(ref)
+	}
+}
+
+// renew sends a reference of a changed resource again, if the client wants it: Envoy warms a changed cluster until its
+// endpoints come, does not ask for them, and takes no notice of those that it was sent before.
+func (s *Stream) renew(ref Ref) {
+	known := false
+	for _, sub := range s.subs {
+		if sub.canonical != ref.TypeURL {
+			continue
+		}
+		known = true
+		if sub.have.Get(ref.Name) != nil {
+			sub.ask(ref.Name)
+		}
+	}
+	if !known { // a client that comes back asks for the type next, and names the version that it has
+		s.renewed = append(s.renewed, ref)
+	}
+}
+
+// unheld returns the versions that a client has from an earlier stream without those that it needs again.
+func (s *Stream) unheld(canonical string, held map[string]string) map[string]string {
+	s.renewed = slices.DeleteFunc(s.renewed, func(ref Ref) bool {
+		if ref.TypeURL != canonical {
+			return false
+		}
+		delete(held, ref.Name)
+		return true
+	})
+	return held
+}
+
+// arrived tells whether the client has a reference, or cannot have it because there is no such resource.
+func (s *Stream) arrived(ref Ref) bool {
+	if s.target.Sets[ref.TypeURL].Get(ref.Name) == nil {
+		return true
+	}
+	return slices.ContainsFunc(s.subs, func(sub *subscription) bool {
+		return sub.canonical == ref.TypeURL && sub.pending == "" && sub.have.Get(ref.Name) != nil
+	})
+}
+
+// complete tells whether the client has asked for everything that it needs in order to use what it was given, and has it.
+// What belongs to a later stage is waited for there.
+func (s *Stream) complete() bool {
+	p := s.progress
+	p.expected = slices.DeleteFunc(p.expected, func(x expectation) bool { return s.arrived(x.ref) })
+	return !slices.ContainsFunc(p.expected, s.due)
+}
+
+// due tells whether an expectation can be met in the current stage.
+func (s *Stream) due(x expectation) bool {
+	return s.cfg.Plan.allowed(s.progress.stage, x.ref.TypeURL) != nothing
+}

@@ -1,0 +1,148 @@
+package ads_test
+
+import (
+	"context"
+	"testing"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/pgmesh/pgmesh/internal/ads"
+)
+
+func TestRequestsAreHeldUntilTheFirstSnapshot(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, connect func(*server) *client) {
+		s := serve(t, nil)
+		c := connect(s)
+		c.ask(clusters)
+		c.ask(listeners)
+		c.ask("test/Unknown")
+		s.heard.await(t, "opened "+nodeID)
+		s.publish("r1", sets{clusters: set("a=1")})
+		// The stream may read the requests before or after it finds the snapshot, and answers them in their order.
+		require.Equal(t, "test", c.expect(clusters, "r1", "a=1").identifier)
+		c.expect(listeners, "r1")
+		c.expect("test/Unknown", "r1")
+	})
+}
+
+func TestTheRequestedAliasIsEchoed(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, connect func(*server) *client) {
+		s := serve(t, func(cfg *ads.Config) {
+			cfg.Canonical = func(typeURL string) string {
+				if typeURL == "test/OldCluster" {
+					return clusters
+				}
+				return typeURL
+			}
+		})
+		s.publish("r1", sets{clusters: set("a=1")})
+		c := connect(s)
+		c.ask("test/OldCluster")
+		old := c.expect("test/OldCluster", "r1", "a=1")
+		c.ask(clusters)
+		c.expect(clusters, "r1", "a=1") // an alias is a subscription of its own
+		c.ack(old)
+		s.publish("r2", sets{clusters: set("a=2")})
+		c.expect("test/OldCluster", "r2", "a=2")
+	})
+}
+
+func TestAFirstRequestIsAnsweredWhateverItsNonce(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, connect func(*server) *client) {
+		s := serve(t, nil)
+		s.publish("r1", sets{clusters: set("a=1")})
+		c := connect(s)
+		for _, typeURL := range []string{clusters, listeners} {
+			c.send(ask{typeURL: typeURL, nonce: "2026-08-22 10:00:00.000000 +0000 UTC"})
+			require.Equal(t, typeURL, c.next().typeURL)
+		}
+	})
+}
+
+func TestStaleNoncesAreNoise(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, connect func(*server) *client) {
+		s := serve(t, nil)
+		s.publish("r1", sets{clusters: set("a=1")})
+		c := connect(s)
+		c.ask(clusters)
+		first := c.expect(clusters, "r1", "a=1")
+		c.ack(first)
+		s.publish("r2", sets{clusters: set("a=2")})
+		second := c.expect(clusters, "r2", "a=2")
+		s.publish("r3", sets{clusters: set("a=3")})
+		c.ack(first)
+		c.nack(first, "too late")
+		c.send(ask{typeURL: clusters, nonce: "never sent"})
+		c.quiet() // the second is unanswered still
+		c.ack(second)
+		c.expect(clusters, "r3", "a=3")
+		require.NotContains(t, s.heard.all(), "nacked "+clusters+" r2: too late")
+	})
+}
+
+func TestOpenDecidesWhoIsServed(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, connect func(*server) *client) {
+		s := serve(t, func(cfg *ads.Config) {
+			cfg.Open = func(_ context.Context, node *corev3.Node) (*ads.Subscriber, error) {
+				return nil, status.Error(codes.PermissionDenied, "not you, "+node.GetId())
+			}
+		})
+		c := connect(s)
+		c.ask(clusters)
+		_, err := c.form.recv()
+		require.Equal(t, codes.PermissionDenied, status.Code(err))
+		require.ErrorContains(t, err, "not you, "+nodeID)
+		require.Empty(t, s.heard.all())
+	})
+}
+
+func TestShutdownEndsStreams(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, connect func(*server) *client) {
+		s := serve(t, nil)
+		s.publish("r1", nil)
+		served, silent := connect(s), connect(s)
+		served.ask(clusters)
+		served.expect(clusters, "r1")
+		s.ads.Shutdown()
+		for _, c := range []*client{served, silent} {
+			_, err := c.form.recv()
+			require.Equal(t, codes.Unavailable, status.Code(err))
+		}
+		s.heard.await(t, "closed "+nodeID)
+	})
+}
+
+func TestALostClientIsForgotten(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, connect func(*server) *client) {
+		closed := make(chan struct{})
+		s := serve(t, nil)
+		s2 := serve(t, func(cfg *ads.Config) {
+			cfg.Open = func(context.Context, *corev3.Node) (*ads.Subscriber, error) {
+				return ads.NewSubscriber(func() { close(closed) }), nil
+			}
+		})
+		s.publish("r1", nil)
+		for range 3 {
+			c := connect(s)
+			c.ask(clusters)
+			c.expect(clusters, "r1")
+			c.cancel()
+			s.heard.await(t, "closed "+nodeID)
+		}
+		held := connect(s2)
+		held.ask(clusters)
+		s2.heard.await(t, "opened "+nodeID)
+		held.cancel()
+		<-closed
+	})
+}
