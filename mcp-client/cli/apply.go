@@ -51,13 +51,15 @@ func (p *Program) apply(ctx context.Context, from sources, w why) error {
 		}
 		req.Documents = append(req.Documents, sent)
 	}
-	return p.server.admin(ctx, func(ctx context.Context, admin adminv1.AdminServiceClient) error {
-		resp, err := admin.Apply(ctx, req)
-		if err != nil {
-			return err
-		}
-		return p.printOutcomes(resp.GetRevision(), outcomesOf(resp.GetOutcomes()), w.dryRun)
+	var resp *adminv1.ApplyResponse
+	err = p.server.admin(ctx, func(ctx context.Context, admin adminv1.AdminServiceClient) (err error) {
+		resp, err = admin.Apply(ctx, req)
+		return err
 	})
+	if err != nil {
+		return err
+	}
+	return p.printOutcomes(resp.GetRevision(), outcomesOf(resp.GetOutcomes()), w.dryRun)
 }
 
 // sentDocument writes the document anew, on one line, from what was read: so the server sees the namespace that was filled in, and

@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os/user"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
@@ -40,14 +43,20 @@ func (s *server) admin(ctx context.Context, call func(context.Context, adminv1.A
 	if err != nil {
 		return err
 	}
-	conn, err := grpc.NewClient(s.address, credentials, grpc.WithUserAgent("mcp-client"))
+	// The outcomes of a large apply are larger than what gRPC receives by default.
+	conn, err := grpc.NewClient(s.address, credentials, grpc.WithUserAgent("mcp-client"),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))
 	if err != nil {
 		return s.misused(err.Error())
 	}
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	if err := call(ctx, adminv1.NewAdminServiceClient(conn)); err != nil {
+	err = call(ctx, adminv1.NewAdminServiceClient(conn))
+	if status.Code(err) == codes.DeadlineExceeded {
+		return fmt.Errorf("%w. Whether the change was made is not known; running this again is safe", s.silent())
+	}
+	if err != nil {
 		return s.explain(err)
 	}
 	return nil

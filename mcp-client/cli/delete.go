@@ -72,11 +72,13 @@ func (p *Program) delete(ctx context.Context, keys []kinds.Key, w why, allowMiss
 			Group: k.Kind.Group, Kind: k.Kind.Name, Namespace: k.Namespace, Name: k.Name,
 		})
 	}
-	return p.server.admin(ctx, func(ctx context.Context, admin adminv1.AdminServiceClient) error {
-		resp, err := admin.Delete(ctx, req)
-		if err != nil {
-			return err
-		}
-		return p.printOutcomes(resp.GetRevision(), outcomesOf(resp.GetOutcomes()), w.dryRun)
+	var resp *adminv1.DeleteResponse
+	err := p.server.admin(ctx, func(ctx context.Context, admin adminv1.AdminServiceClient) (err error) {
+		resp, err = admin.Delete(ctx, req)
+		return err
 	})
+	if err != nil {
+		return err
+	}
+	return p.printOutcomes(resp.GetRevision(), outcomesOf(resp.GetOutcomes()), w.dryRun)
 }

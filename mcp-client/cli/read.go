@@ -76,7 +76,7 @@ func (s *server) follow(ctx context.Context, ks []*kinds.Kind, later *link, appl
 			if !synced {
 				fail(s.explain(err))
 			} else if later != nil {
-				later.down(s.explain(err))
+				later.down(err)
 			}
 		},
 	}

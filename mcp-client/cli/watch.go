@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
@@ -42,8 +43,10 @@ one. Servers of others number nothing. The times are this machine's.`,
 func (p *Program) watch(ctx context.Context, ks []*kinds.Kind) error {
 	w := &watching{program: p, known: map[kinds.Key]bool{}}
 	return p.server.follow(ctx, ks, &link{
-		up:   func() { w.say("connected to " + p.server.address + " again") },
-		down: func(err error) { w.say(err.Error() + "; trying again") },
+		up: func() { w.say("connected to " + p.server.address + " again") },
+		down: func(err error) {
+			w.say("lost the server at " + p.server.address + ": " + cause(status.Convert(err).Message()) + "; trying again")
+		},
 	}, w.batch)
 }
 

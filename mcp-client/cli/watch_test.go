@@ -147,7 +147,7 @@ func TestWatchOutlivesTheServer(t *testing.T) {
 	w.lines(w.out, 2)
 
 	m.stop()
-	require.Regexp(t, "the server at .*|cannot reach the server.*; trying again$", w.lines(w.err, 1)[0])
+	require.Regexp(t, "^lost the server at "+m.address+": .*; trying again$", w.lines(w.err, 1)[0])
 	m.serve()
 	m.apply(virtualService("default", "reviews", "v2"))
 
