@@ -64,13 +64,13 @@ func (s *server) admin(ctx context.Context, call func(context.Context, adminv1.A
 
 // violationsOf rebuilds what the server found wrong.
 func violationsOf(r *adminv1.Refusal) kinds.Errors {
-	violations := make(kinds.Errors, len(r.GetViolations()))
-	for i, v := range r.GetViolations() {
-		violations[i] = kinds.Violation{
+	violations := make(kinds.Errors, 0, len(r.GetViolations())+1)
+	for _, v := range r.GetViolations() {
+		violations = append(violations, kinds.Violation{
 			File: v.GetFile(), Document: int(v.GetDocument()), Line: int(v.GetLine()),
 			Kind: v.GetKind(), Namespace: v.GetNamespace(), Name: v.GetName(),
 			Path: v.GetPath(), Reason: v.GetReason(), Hint: v.GetHint(),
-		}
+		})
 	}
 	if r.GetOmitted() > 0 {
 		violations = append(violations, kinds.Violation{Reason: fmt.Sprintf("%d more violations are not shown", r.GetOmitted())})

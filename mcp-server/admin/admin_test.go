@@ -155,7 +155,11 @@ func refusal(t *testing.T, err error) (*adminv1.Refusal, *errdetails.BadRequest)
 	require.Equal(t, codes.InvalidArgument, status.Code(err), "%v", err)
 	details := status.Convert(err).Details()
 	require.Len(t, details, 2)
-	return details[0].(*adminv1.Refusal), details[1].(*errdetails.BadRequest)
+	ours, ok := details[0].(*adminv1.Refusal)
+	require.True(t, ok)
+	everyones, ok := details[1].(*errdetails.BadRequest)
+	require.True(t, ok)
+	return ours, everyones
 }
 
 func TestEverythingWrongIsToldAtOnceWithItsPlace(t *testing.T) {
