@@ -1,0 +1,77 @@
+// Package layout holds no code. Its test keeps the direction in which the stages of the pipeline depend on each other.
+package layout
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/pgmesh/pgmesh/"
+
+// mayUse says which other stages a stage may be built from, directly or through anything in between. Everyone may use
+// what is in internal, so long as that keeps to the same rule. What runs everything (deploy, bench) may use all.
+var mayUse = map[string][]string{
+	"proto":      {},
+	"kinds":      {"proto"},
+	"store":      {"kinds", "proto"},
+	"mcp-server": {"store", "kinds", "proto"},
+	"mcp-client": {"kinds", "proto"},
+	"discovery":  {"mcp-client", "kinds", "proto"},
+	"mesh-agent": {"proto"},
+}
+
+func TestStagesDependInOneDirection(t *testing.T) {
+	t.Parallel()
+	for folder, dependencies := range dependencies(t) {
+		stage := stageOf(folder)
+		allowed, isStage := mayUse[stage]
+		if !isStage {
+			continue
+		}
+		for _, d := range dependencies {
+			if other := stageOf(d); other != stage && other != "internal" && !slices.Contains(allowed, other) {
+				t.Errorf("%s is built from %s, but %s may use only %s: move what both need to the left of both, or pass it in as a value",
+					folder, d, stage, oneOfOrNothing(allowed))
+			}
+		}
+	}
+}
+
+// dependencies lists for each package what it is built from in this module, tests left out.
+func dependencies(t *testing.T) map[string][]string {
+	t.Helper()
+	output, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Deps " "}}`, module+"...").Output()
+	require.NoError(t, err, "list the packages of the module")
+	of := map[string][]string{}
+	for line := range strings.Lines(string(output)) {
+		packages := strings.Fields(line)
+		of[strings.TrimPrefix(packages[0], module)] = ours(packages[1:])
+	}
+	return of
+}
+
+func ours(packages []string) []string {
+	var found []string
+	for _, p := range packages {
+		if folder, isOurs := strings.CutPrefix(p, module); isOurs {
+			found = append(found, folder)
+		}
+	}
+	return found
+}
+
+func stageOf(folder string) string {
+	stage, _, _ := strings.Cut(folder, "/")
+	return stage
+}
+
+func oneOfOrNothing(stages []string) string {
+	if len(stages) == 0 {
+		return "nothing of the others"
+	}
+	return strings.Join(stages, ", ")
+}
