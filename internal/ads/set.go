@@ -43,7 +43,7 @@ func NewSet(resources ...*Resource) *Set {
 // same version is left alone; when nothing changes the set itself is returned.
 func (s *Set) With(upserts []*Resource, removed []string) *Set {
 	if s == nil {
-		return NewSet(upserts...)
+		s = NewSet()
 	}
 	txn := s.tree.Txn()
 	var touched []string

@@ -75,13 +75,11 @@ func (s *Stream) handle(r *request) {
 		sub.want(r.subscribe, true)
 		return
 	}
-	switch {
-	case r.nonce == "":
+	if r.nonce == "" {
 		sub.restart()
-		sub.replace(r.names)
-	case sub.pending == "": // else the request is older than a response that the client has yet to see
-		sub.replace(r.names)
 	}
+	// What a client wants is what it said last, even if a response is on its way that it had not seen when it said so.
+	sub.replace(r.names)
 }
 
 func (s *Stream) subscribe(r *request) {
