@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -63,8 +64,8 @@ func (d *demo) startAndShow(ctx context.Context) error {
 }
 
 func (d *demo) stop() {
-	for i := len(d.stops) - 1; i >= 0; i-- {
-		d.stops[i]()
+	for _, stop := range slices.Backward(d.stops) {
+		stop()
 	}
 }
 
