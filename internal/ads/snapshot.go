@@ -38,6 +38,9 @@ func (s *Subscriber) Offer(snap *Snapshot) {
 // Snapshot returns the newest snapshot, nil before the first.
 func (s *Subscriber) Snapshot() *Snapshot { return s.latest.Load() }
 
+// Changed receives when there may be a newer snapshot. It has one reader.
+func (s *Subscriber) Changed() <-chan struct{} { return s.changed }
+
 // Close ends the subscription.
 func (s *Subscriber) Close() {
 	if s.onClose != nil {

@@ -43,7 +43,7 @@ func (s *Stream) run(ctx context.Context, first *request, requests <-chan *reque
 		select {
 		case r := <-requests:
 			s.handle(r)
-		case <-s.view.changed:
+		case <-s.view.Changed():
 		case <-s.progress.overdue():
 			s.progress.impatient = true
 			s.cfg.Log.Warn("a client does not answer: sending it the rest of a change without waiting",

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -20,12 +21,16 @@ import (
 type Service struct {
 	adminv1.UnimplementedAdminServiceServer
 
-	store *store.Store
-	log   *slog.Logger
+	store  *store.Store
+	served func(context.Context, store.Revision) error
+	log    *slog.Logger
 }
 
-// New returns the API of a store.
-func New(s *store.Store, log *slog.Logger) *Service { return &Service{store: s, log: log} }
+// New returns the API of a store. Served waits until readers of this server are served a revision: a change is answered then, so
+// that whoever reads after it finds it.
+func New(s *store.Store, served func(context.Context, store.Revision) error, log *slog.Logger) *Service {
+	return &Service{store: s, served: served, log: log}
+}
 
 // Register adds the API to a server.
 func (s *Service) Register(r grpc.ServiceRegistrar) { adminv1.RegisterAdminServiceServer(r, s) }
@@ -81,8 +86,12 @@ func (s *Service) Delete(ctx context.Context, req *adminv1.DeleteRequest) (*admi
 	}
 }
 
-// conflicts is how often a change that another transaction stood in the way of is tried.
-const conflicts = 5
+const (
+	// conflicts is how often a change that another transaction stood in the way of is tried.
+	conflicts = 5
+	// serveWithin bounds how long the answer to a change that is committed waits for readers to be served it.
+	serveWithin = time.Second
+)
 
 func (s *Service) change(ctx context.Context, a store.Apply) (applied store.Applied, err error) {
 	for range conflicts {
@@ -91,5 +100,16 @@ func (s *Service) change(ctx context.Context, a store.Apply) (applied store.Appl
 			break
 		}
 	}
+	if err == nil && applied.Revision > 0 {
+		s.awaitServed(ctx, applied.Revision)
+	}
 	return applied, err
+}
+
+func (s *Service) awaitServed(ctx context.Context, r store.Revision) {
+	ctx, cancel := context.WithTimeout(ctx, serveWithin)
+	defer cancel()
+	if err := s.served(ctx, r); err != nil {
+		s.log.WarnContext(ctx, "a change is committed and not served yet", "revision", r, "error", err)
+	}
 }

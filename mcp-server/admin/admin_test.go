@@ -50,7 +50,7 @@ func start(t *testing.T, database string) *bundle {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	server := rpc.NewServer()
-	admin.New(s, slog.New(slog.DiscardHandler)).Register(server)
+	admin.New(s, published, slog.New(slog.DiscardHandler)).Register(server)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	t.Cleanup(func() {
@@ -62,6 +62,9 @@ func start(t *testing.T, database string) *bundle {
 	t.Cleanup(func() { require.NoError(t, conn.Close()) })
 	return &bundle{t, adminv1.NewAdminServiceClient(conn), s}
 }
+
+// published stands in the place of readers: there are none on this server.
+func published(context.Context, store.Revision) error { return nil }
 
 // batches returns what was stored since the empty mesh.
 func (b *bundle) batches(n int) []store.Batch {

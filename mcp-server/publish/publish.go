@@ -62,6 +62,24 @@ func New(s *store.Store, log *slog.Logger, metrics prometheus.Registerer) *Publi
 // Subscribe returns the snapshots for one client.
 func (p *Publisher) Subscribe() *ads.Subscriber { return p.topic.Subscribe() }
 
+// Served returns when clients are served a revision, or a later one.
+func (p *Publisher) Served(ctx context.Context, r store.Revision) error {
+	news := p.topic.Subscribe()
+	defer news.Close()
+	for {
+		if snap := news.Snapshot(); snap != nil {
+			if published, err := strconv.ParseInt(snap.Revision, 10, 64); err != nil || published >= r {
+				return err
+			}
+		}
+		select {
+		case <-news.Changed():
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // Ready tells what is missing before clients can be answered.
 func (p *Publisher) Ready() error {
 	if p.loaded.Load() {

@@ -86,7 +86,7 @@ func (s *server) run(ctx context.Context, socket net.Listener) error {
 	s.phase.opened(publisher)
 	grpcServer := rpc.NewServer()
 	streams.Register(grpcServer)
-	admin.New(opened, log).Register(grpcServer)
+	admin.New(opened, publisher.Served, log).Register(grpcServer)
 
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return publisher.Run(ctx) })
