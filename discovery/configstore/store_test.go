@@ -1,9 +1,9 @@
 package configstore_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -14,6 +14,7 @@ import (
 )
 
 func kind(t *testing.T, name string) *kinds.Kind {
+	t.Helper()
 	k, ok := kinds.Lookup("networking.istio.io", name)
 	require.True(t, ok)
 	return k
@@ -98,7 +99,7 @@ func TestRandomBatchesGiveWhatAMapWouldHold(t *testing.T) {
 	for revision := range int64(500) {
 		batch := configstore.Batch{Revision: revision}
 		for range random.IntN(6) {
-			name, namespace := fmt.Sprint(random.IntN(20)), fmt.Sprint(random.IntN(3))
+			name, namespace := strconv.Itoa(random.IntN(20)), strconv.Itoa(random.IntN(3))
 			change := remove(k, namespace, name)
 			if random.IntN(3) > 0 {
 				change = put(k, namespace, name, random.Int64N(4))
@@ -113,6 +114,7 @@ func TestRandomBatchesGiveWhatAMapWouldHold(t *testing.T) {
 }
 
 func requireSame(t *testing.T, model map[kinds.Key]*kinds.Resource, s *configstore.Snapshot, k *kinds.Kind) {
+	t.Helper()
 	got := slices.Collect(s.Of(k))
 	require.Len(t, got, len(model))
 	for _, r := range got {

@@ -41,7 +41,7 @@ func buildConfig(snapshot *configstore.Snapshot, prev *Mesh) *meshconfig.MeshCon
 	}
 	config := DefaultConfig()
 	for r := range snapshot.Of(kindMeshConfig) {
-		overlay(config, r.Spec.(*meshconfig.MeshConfig))
+		overlay(config, specOf[*meshconfig.MeshConfig](r))
 		break
 	}
 	return config
@@ -60,19 +60,19 @@ func overlay(config, set *meshconfig.MeshConfig) {
 		config.DefaultDestinationRuleExportTo = nil
 	}
 	// The zero mode REGISTRY_ONLY would not survive a merge over ALLOW_ANY, nor a zero duration over the default.
-	if set.OutboundTrafficPolicy != nil {
+	if set.GetOutboundTrafficPolicy() != nil {
 		config.OutboundTrafficPolicy = nil
 	}
-	if set.InboundTrafficPolicy != nil {
+	if set.GetInboundTrafficPolicy() != nil {
 		config.InboundTrafficPolicy = nil
 	}
-	if set.LocalityLbSetting != nil {
+	if set.GetLocalityLbSetting() != nil {
 		config.LocalityLbSetting = nil
 	}
-	if set.ConnectTimeout != nil {
+	if set.GetConnectTimeout() != nil {
 		config.ConnectTimeout = nil
 	}
-	if set.DnsRefreshRate != nil {
+	if set.GetDnsRefreshRate() != nil {
 		config.DnsRefreshRate = nil
 	}
 	proto.Merge(config, set)

@@ -38,7 +38,7 @@ func buildDestinationRules(snapshot *configstore.Snapshot, prev *Mesh, config *m
 		return prev.rules
 	}
 	index := destinationRuleIndex{local: map[string]rulesByHost{}, exported: map[string]rulesByHost{}, selectorLabels: labelKeys{}}
-	for _, rule := range resolveRules(snapshot, config.DefaultDestinationRuleExportTo) {
+	for _, rule := range resolveRules(snapshot, config.GetDefaultDestinationRuleExportTo()) {
 		index.add(rule)
 	}
 	return index
@@ -48,9 +48,9 @@ func buildDestinationRules(snapshot *configstore.Snapshot, prev *Mesh, config *m
 func resolveRules(snapshot *configstore.Snapshot, exportDefault []string) []*DestinationRule {
 	var out []*DestinationRule
 	for r := range snapshot.Of(kindDestinationRule) {
-		spec := r.Spec.(*networking.DestinationRule)
-		exportTo := spec.ExportTo
-		if spec.WorkloadSelector != nil {
+		spec := specOf[*networking.DestinationRule](r)
+		exportTo := spec.GetExportTo()
+		if spec.GetWorkloadSelector() != nil {
 			exportTo = []string{exportPrivate} // a rule for workloads stays with them
 		}
 		out = append(out, &DestinationRule{
@@ -70,11 +70,11 @@ func resolveRules(snapshot *configstore.Snapshot, exportDefault []string) []*Des
 	return out
 }
 
-func (d *DestinationRule) forWorkloads() bool { return d.Spec.WorkloadSelector != nil }
+func (d *DestinationRule) forWorkloads() bool { return d.Spec.GetWorkloadSelector() != nil }
 
 func (x *destinationRuleIndex) add(rule *DestinationRule) {
 	namespace := rule.Resource.Namespace
-	host := strings.ToLower(resolveHost(rule.Spec.Host, namespace))
+	host := strings.ToLower(resolveHost(rule.Spec.GetHost(), namespace))
 	x.selectorLabels.add(rule.Spec.GetWorkloadSelector().GetMatchLabels())
 	if rule.visibility.includes(namespace) {
 		addRule(x.local, namespace, host, rule)
@@ -114,15 +114,15 @@ func (d *DestinationRule) mergeable(other *DestinationRule) bool {
 
 // merged is a new rule; d is unchanged, since both indexes hold it.
 func (d *DestinationRule) merged(other *DestinationRule) *DestinationRule {
-	spec := proto.Clone(d.Spec).(*networking.DestinationRule)
-	for _, subset := range other.Spec.Subsets {
-		known := func(s *networking.Subset) bool { return s.Name == subset.Name }
-		if !slices.ContainsFunc(spec.Subsets, known) {
+	spec := proto.CloneOf(d.Spec)
+	for _, subset := range other.Spec.GetSubsets() {
+		known := func(s *networking.Subset) bool { return s.GetName() == subset.GetName() }
+		if !slices.ContainsFunc(spec.GetSubsets(), known) {
 			spec.Subsets = append(spec.Subsets, subset)
 		}
 	}
-	if spec.TrafficPolicy == nil {
-		spec.TrafficPolicy = other.Spec.TrafficPolicy
+	if spec.GetTrafficPolicy() == nil {
+		spec.TrafficPolicy = other.Spec.GetTrafficPolicy()
 	}
 	return &DestinationRule{
 		Resource: d.Resource, Spec: spec, From: append(slices.Clone(d.From), other.From...), visibility: d.visibility,

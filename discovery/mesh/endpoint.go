@@ -54,19 +54,19 @@ type workload struct {
 // endpoint is the workload as it serves one port.
 func (w *workload) endpoint(entry *kinds.Resource, port *Port) *Endpoint {
 	e := &Endpoint{
-		Address: w.spec.Address, Port: w.port(port), PortName: port.Name, PortNumber: port.Number,
-		Labels: w.labels, Locality: w.locality(), Weight: max(w.spec.Weight, 1), Network: w.spec.Network,
-		ServiceAccount: w.spec.ServiceAccount, TLSMode: w.tlsMode(), Workload: w.name, Namespace: w.namespace,
+		Address: w.spec.GetAddress(), Port: w.port(port), PortName: port.Name, PortNumber: port.Number,
+		Labels: w.labels, Locality: w.locality(), Weight: max(w.spec.GetWeight(), 1), Network: w.spec.GetNetwork(),
+		ServiceAccount: w.spec.GetServiceAccount(), TLSMode: w.tlsMode(), Workload: w.name, Namespace: w.namespace,
 		entry: entry,
 	}
-	if path, ok := strings.CutPrefix(w.spec.Address, unixPrefix); ok {
+	if path, ok := strings.CutPrefix(w.spec.GetAddress(), unixPrefix); ok {
 		e.Address, e.Port, e.Unix = path, 0, true
 	}
 	return e
 }
 
 func (w *workload) port(port *Port) uint32 {
-	if p := w.spec.Ports[port.Name]; p > 0 {
+	if p := w.spec.GetPorts()[port.Name]; p > 0 {
 		return p
 	}
 	if port.Target > 0 {
@@ -77,8 +77,8 @@ func (w *workload) port(port *Port) uint32 {
 
 // locality is that of the entry, or of its label, which writes dots for slashes.
 func (w *workload) locality() string {
-	if w.spec.Locality != "" {
-		return w.spec.Locality
+	if w.spec.GetLocality() != "" {
+		return w.spec.GetLocality()
 	}
 	return strings.ReplaceAll(w.labels[labelLocality], ".", "/")
 }
@@ -87,16 +87,16 @@ func (w *workload) tlsMode() string {
 	if mode, ok := w.labels[labelTLSMode]; ok {
 		return mode
 	}
-	if w.spec.ServiceAccount != "" {
+	if w.spec.GetServiceAccount() != "" {
 		return "istio"
 	}
 	return "disabled"
 }
 
 // named reports whether the address must be resolved, or is not one of the network at all.
-func (w *workload) named() bool { return w.spec.Address != "" && !IsAddress(w.spec.Address) }
+func (w *workload) named() bool { return w.spec.GetAddress() != "" && !IsAddress(w.spec.GetAddress()) }
 
 // inline is the i-th endpoint of a ServiceEntry as a workload.
 func inline(entry, namespace string, i int, spec *networking.WorkloadEntry) *workload {
-	return &workload{name: entry + "-" + strconv.Itoa(i), namespace: namespace, spec: spec, labels: spec.Labels}
+	return &workload{name: entry + "-" + strconv.Itoa(i), namespace: namespace, spec: spec, labels: spec.GetLabels()}
 }

@@ -6,8 +6,10 @@
 package mesh
 
 import (
+	"fmt"
 	"sync"
 
+	"google.golang.org/protobuf/proto"
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
@@ -27,12 +29,13 @@ type Mesh struct {
 	rules    destinationRuleIndex
 	selected labelKeys
 
-	scopes sync.Map // namespace -> *scopeOnce
+	scopesMu sync.Mutex
+	scopes   map[string]*scopeOnce // by namespace
 }
 
 // Build derives the mesh of a snapshot. What the snapshot shares with that of prev is taken from prev, which may be nil.
 func Build(snapshot *configstore.Snapshot, prev *Mesh) *Mesh {
-	m := &Mesh{Revision: snapshot.Revision, from: snapshot}
+	m := &Mesh{Revision: snapshot.Revision, from: snapshot, scopes: map[string]*scopeOnce{}}
 	if prev == nil {
 		prev = &Mesh{}
 	}
@@ -45,13 +48,13 @@ func Build(snapshot *configstore.Snapshot, prev *Mesh) *Mesh {
 	return m
 }
 
-// unchanged reports whether prev saw the same resources of these kinds.
-func (prev *Mesh) unchanged(snapshot *configstore.Snapshot, of ...*kinds.Kind) bool {
-	if prev.from == nil {
+// unchanged reports whether m was built from the same resources of these kinds.
+func (m *Mesh) unchanged(snapshot *configstore.Snapshot, of ...*kinds.Kind) bool {
+	if m.from == nil {
 		return false
 	}
 	for _, kind := range of {
-		if !snapshot.Same(prev.from, kind) {
+		if !snapshot.Same(m.from, kind) {
 			return false
 		}
 	}
@@ -66,6 +69,15 @@ var (
 	kindDestinationRule = mustLookup("networking.istio.io", "DestinationRule")
 	kindMeshConfig      = mustLookup("core", "MeshConfig")
 )
+
+// specOf returns a resource's spec as the message of its kind, which the kind promises.
+func specOf[M proto.Message](r *kinds.Resource) M {
+	spec, ok := r.Spec.(M)
+	if !ok {
+		panic(fmt.Sprintf("mesh: %s holds a %T", r.Key(), r.Spec))
+	}
+	return spec
+}
 
 // mustLookup panics on a kind that the registry lacks: the names above are the program's own.
 func mustLookup(group, name string) *kinds.Kind {

@@ -12,6 +12,7 @@ import (
 
 // apply brings YAML documents into a store.
 func apply(t *testing.T, store *configstore.Store, text string) *configstore.Snapshot {
+	t.Helper()
 	documents, err := kinds.Parse("test.yaml", []byte(text))
 	require.NoError(t, err)
 	batch := configstore.Batch{Revision: store.Snapshot().Revision + 1}
@@ -22,6 +23,7 @@ func apply(t *testing.T, store *configstore.Store, text string) *configstore.Sna
 }
 
 func build(t *testing.T, text string) *mesh.Mesh {
+	t.Helper()
 	return mesh.Build(apply(t, configstore.New(), text), nil)
 }
 
@@ -100,7 +102,7 @@ spec: {address: 10.0.1.2}
 
 func TestMeshConfigFillsInDefaults(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "istio-system", build(t, reviews).Config.RootNamespace)
+	require.Equal(t, "istio-system", build(t, reviews).Config.GetRootNamespace())
 	require.True(t, build(t, reviews).Scope(sidecar("default", nil)).AllowsAny())
 	strict := build(t, `
 apiVersion: core/v1alpha1
@@ -109,8 +111,8 @@ metadata: {name: meshconfig, namespace: istio-system}
 spec: {outboundTrafficPolicy: {mode: REGISTRY_ONLY}, connectTimeout: 3s}
 `)
 	require.False(t, strict.Scope(sidecar("default", nil)).AllowsAny())
-	require.Equal(t, int64(3), strict.Config.ConnectTimeout.Seconds)
-	require.Equal(t, int32(15001), strict.Config.ProxyListenPort)
+	require.Equal(t, int64(3), strict.Config.GetConnectTimeout().GetSeconds())
+	require.Equal(t, int32(15001), strict.Config.GetProxyListenPort())
 }
 
 func TestDefaultVisibilityComesFromTheMeshConfig(t *testing.T) {

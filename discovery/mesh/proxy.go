@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -80,13 +81,13 @@ func (p *Proxy) setAddresses(main, more string) error {
 		}
 		p.Addresses = append(p.Addresses, main)
 	}
-	for _, ip := range strings.Split(more, ",") {
+	for ip := range strings.SplitSeq(more, ",") {
 		if ip != "" && ip != main && IsAddress(ip) {
 			p.Addresses = append(p.Addresses, ip)
 		}
 	}
 	if len(p.Addresses) == 0 {
-		return fmt.Errorf("no IP address, neither in the id nor in the metadata INSTANCE_IPS")
+		return errors.New("no IP address, neither in the id nor in the metadata INSTANCE_IPS")
 	}
 	return nil
 }
@@ -116,6 +117,8 @@ func parseInterception(mode string) Interception {
 	switch i := Interception(mode); i {
 	case InterceptionTProxy, InterceptionNone:
 		return i
+	case InterceptionRedirect:
+		fallthrough
 	default:
 		return InterceptionRedirect
 	}
@@ -144,7 +147,7 @@ func (m metadata) text(name string) string {
 	case *structpb.Value_StringValue:
 		return v.StringValue
 	case *structpb.Value_BoolValue:
-		return fmt.Sprint(v.BoolValue)
+		return strconv.FormatBool(v.BoolValue)
 	case *structpb.Value_NumberValue:
 		return fmt.Sprint(v.NumberValue)
 	default:

@@ -12,6 +12,7 @@ import (
 )
 
 func node(t *testing.T, id string, metadata map[string]any) *corev3.Node {
+	t.Helper()
 	m, err := structpb.NewStruct(metadata)
 	require.NoError(t, err)
 	return &corev3.Node{Id: id, Metadata: m}

@@ -29,6 +29,7 @@ type Egress struct {
 	wildcardOwner map[string]*VirtualService
 }
 
+// scopeOnce makes a scope when the first proxy asks, and lets the others wait for it.
 type scopeOnce struct {
 	once  sync.Once
 	scope *Scope
@@ -36,10 +37,15 @@ type scopeOnce struct {
 
 // Scope returns what a proxy sees.
 func (m *Mesh) Scope(p *Proxy) *Scope {
-	cell, _ := m.scopes.LoadOrStore(p.Namespace, &scopeOnce{})
-	c := cell.(*scopeOnce)
-	c.once.Do(func() { c.scope = m.buildScope(p.Namespace) })
-	return c.scope
+	m.scopesMu.Lock()
+	cell := m.scopes[p.Namespace]
+	if cell == nil {
+		cell = &scopeOnce{}
+		m.scopes[p.Namespace] = cell
+	}
+	m.scopesMu.Unlock()
+	cell.once.Do(func() { cell.scope = m.buildScope(p.Namespace) })
+	return cell.scope
 }
 
 func (m *Mesh) buildScope(namespace string) *Scope {
@@ -136,10 +142,10 @@ func (s *Scope) DestinationRule(p *Proxy, host string) *DestinationRule {
 		return nil
 	}
 	var general *DestinationRule
-	for _, rule := range s.mesh.rules.find(s.Namespace, s.mesh.Config.RootNamespace, svc) {
+	for _, rule := range s.mesh.rules.find(s.Namespace, s.mesh.Config.GetRootNamespace(), svc) {
 		if !rule.forWorkloads() {
 			general = rule
-		} else if rule.Resource.Namespace == s.Namespace && LabelsWithin(rule.Spec.WorkloadSelector.MatchLabels, p.Labels) {
+		} else if rule.Resource.Namespace == s.Namespace && LabelsWithin(rule.Spec.GetWorkloadSelector().GetMatchLabels(), p.Labels) {
 			return rule
 		}
 	}
@@ -154,7 +160,7 @@ func (s *Scope) InboundDestinationRule(host string) *DestinationRule {
 		return nil
 	}
 	var general *DestinationRule
-	for _, rule := range s.mesh.rules.find(s.Namespace, s.mesh.Config.RootNamespace, svc) {
+	for _, rule := range s.mesh.rules.find(s.Namespace, s.mesh.Config.GetRootNamespace(), svc) {
 		if !rule.forWorkloads() {
 			general = rule
 		}
@@ -164,7 +170,7 @@ func (s *Scope) InboundDestinationRule(host string) *DestinationRule {
 
 // AllowsAny reports whether traffic to unknown destinations goes where the client sent it.
 func (s *Scope) AllowsAny() bool {
-	return s.mesh.Config.OutboundTrafficPolicy.GetMode() == meshconfig.MeshConfig_OutboundTrafficPolicy_ALLOW_ANY
+	return s.mesh.Config.GetOutboundTrafficPolicy().GetMode() == meshconfig.MeshConfig_OutboundTrafficPolicy_ALLOW_ANY
 }
 
 // WildcardOwner returns the VirtualService whose wildcard host is the most specific for a service that no
@@ -174,7 +180,7 @@ func (e *Egress) WildcardOwner(host string) *VirtualService { return e.wildcardO
 func wildcardOwners(e *Egress) map[string]*VirtualService {
 	byName := newByHost[*VirtualService]()
 	for _, vs := range e.VirtualServices {
-		for _, host := range vs.Spec.Hosts {
+		for _, host := range vs.Spec.GetHosts() {
 			if _, known := byName.at(host); !known {
 				byName.set(host, vs)
 			}

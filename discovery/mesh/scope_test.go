@@ -3,6 +3,7 @@ package mesh_test
 import (
 	"fmt"
 	"net"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,7 +11,9 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
-func hostPort(e *mesh.Endpoint) string { return net.JoinHostPort(e.Address, fmt.Sprint(e.Port)) }
+func hostPort(e *mesh.Endpoint) string {
+	return net.JoinHostPort(e.Address, strconv.FormatUint(uint64(e.Port), 10))
+}
 
 func entry(name, namespace, rest string) string {
 	return fmt.Sprintf(`---
@@ -87,9 +90,9 @@ func TestRulesForOneHostMerge(t *testing.T) {
 	p := sidecar("default", nil)
 	got := m.Scope(p).DestinationRule(p, "x.default.svc.cluster.local")
 	require.Len(t, got.From, 2)
-	require.Len(t, got.Spec.Subsets, 2)
-	require.Equal(t, map[string]string{"v": "1"}, got.Spec.Subsets[0].Labels)
-	require.NotNil(t, got.Spec.TrafficPolicy)
+	require.Len(t, got.Spec.GetSubsets(), 2)
+	require.Equal(t, map[string]string{"v": "1"}, got.Spec.GetSubsets()[0].GetLabels())
+	require.NotNil(t, got.Spec.GetTrafficPolicy())
 }
 
 func TestARuleForWorkloadsIsForThemAlone(t *testing.T) {

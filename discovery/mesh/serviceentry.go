@@ -19,19 +19,19 @@ var resolutions = map[networking.ServiceEntry_Resolution]Resolution{
 
 // convertEntry makes the services of a ServiceEntry, one a host. Selected are the workloads behind its selector.
 func convertEntry(r *kinds.Resource, exportDefault []string, selected []*workload) []*Service {
-	spec := r.Spec.(*networking.ServiceEntry)
+	spec := specOf[*networking.ServiceEntry](r)
 	template := Service{
 		Namespace: r.Namespace, Entry: r, Created: r.CreateTime,
-		Addresses: addresses(spec.Addresses), Ports: convertPorts(spec.Ports), Resolution: resolutions[spec.Resolution],
-		External: spec.Location == networking.ServiceEntry_MESH_EXTERNAL, SubjectAltNames: spec.SubjectAltNames,
-		visibility: exported(spec.ExportTo, exportDefault, r.Namespace),
+		Addresses: addresses(spec.GetAddresses()), Ports: convertPorts(spec.GetPorts()), Resolution: resolutions[spec.GetResolution()],
+		External: spec.GetLocation() == networking.ServiceEntry_MESH_EXTERNAL, SubjectAltNames: spec.GetSubjectAltNames(),
+		visibility: exported(spec.GetExportTo(), exportDefault, r.Namespace),
 	}
 	if len(template.Addresses) == 0 {
 		return nil // every address was invalid
 	}
 	workloads := workloadsOf(r, spec, template.ResolvedByDNS(), selected)
-	services := make([]*Service, 0, len(spec.Hosts))
-	for _, host := range spec.Hosts {
+	services := make([]*Service, 0, len(spec.GetHosts()))
+	for _, host := range spec.GetHosts() {
 		s := template
 		s.Hostname = strings.ToLower(host)
 		s.Endpoints = s.endpoints(workloads, spec)
@@ -43,8 +43,8 @@ func convertEntry(r *kinds.Resource, exportDefault []string, selected []*workloa
 // workloadsOf lists what serves an entry. Workloads known by name count only where names are resolved.
 func workloadsOf(r *kinds.Resource, spec *networking.ServiceEntry, resolved bool, selected []*workload) []*workload {
 	var out []*workload
-	if spec.WorkloadSelector == nil {
-		for i, e := range spec.Endpoints {
+	if spec.GetWorkloadSelector() == nil {
+		for i, e := range spec.GetEndpoints() {
 			out = append(out, inline(r.Name, r.Namespace, i, e))
 		}
 		return out
@@ -59,7 +59,7 @@ func workloadsOf(r *kinds.Resource, spec *networking.ServiceEntry, resolved bool
 
 // endpoints serves each port by each workload, or, where names are resolved and nothing else is given, by the host itself.
 func (s *Service) endpoints(workloads []*workload, spec *networking.ServiceEntry) []*Endpoint {
-	if s.ResolvedByDNS() && len(spec.Endpoints) == 0 && spec.WorkloadSelector == nil {
+	if s.ResolvedByDNS() && len(spec.GetEndpoints()) == 0 && spec.GetWorkloadSelector() == nil {
 		workloads = []*workload{{name: s.Entry.Name, namespace: s.Namespace, spec: &networking.WorkloadEntry{Address: s.Hostname}}}
 	}
 	out := make([]*Endpoint, 0, len(workloads)*len(s.Ports))
@@ -74,7 +74,7 @@ func (s *Service) endpoints(workloads []*workload, spec *networking.ServiceEntry
 func convertPorts(ports []*networking.ServicePort) []*Port {
 	out := make([]*Port, len(ports))
 	for i, p := range ports {
-		out[i] = &Port{Name: p.Name, Number: p.Number, Protocol: ParseProtocol(p.Protocol), Target: p.TargetPort}
+		out[i] = &Port{Name: p.GetName(), Number: p.GetNumber(), Protocol: ParseProtocol(p.GetProtocol()), Target: p.GetTargetPort()}
 	}
 	return out
 }

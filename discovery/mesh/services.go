@@ -47,7 +47,7 @@ func buildServices(snapshot *configstore.Snapshot, prev *Mesh, config *meshconfi
 		selected := index.workloads.selectedBy(r)
 		e, known := prev.services.entries[r]
 		if !known || !sameConfig || !slices.Equal(e.selected, selected) {
-			e = entry{services: convertEntry(r, config.DefaultServiceExportTo, selected), selected: selected}
+			e = entry{services: convertEntry(r, config.GetDefaultServiceExportTo(), selected), selected: selected}
 		}
 		index.entries[r] = e
 		index.all = append(index.all, e.services...)

@@ -38,10 +38,10 @@ func buildVirtualServices(snapshot *configstore.Snapshot, prev *Mesh, config *me
 	for r := range snapshot.Of(kindVirtualService) {
 		vs, known := prev.virtual.resolved[r]
 		if !known || !sameConfig {
-			vs = resolveVirtualService(r, config.DefaultVirtualServiceExportTo)
+			vs = resolveVirtualService(r, config.GetDefaultVirtualServiceExportTo())
 		}
 		index.resolved[r] = vs
-		if len(vs.Spec.Gateways) == 0 || slices.Contains(vs.Spec.Gateways, MeshGateway) {
+		if len(vs.Spec.GetGateways()) == 0 || slices.Contains(vs.Spec.GetGateways(), MeshGateway) {
 			index.mesh = append(index.mesh, vs)
 			index.collectLabels(vs)
 		}
@@ -50,33 +50,33 @@ func buildVirtualServices(snapshot *configstore.Snapshot, prev *Mesh, config *me
 }
 
 func (x *virtualServiceIndex) collectLabels(vs *VirtualService) {
-	for _, route := range vs.Spec.Http {
-		for _, m := range route.Match {
-			x.sourceLabels.add(m.SourceLabels)
+	for _, route := range vs.Spec.GetHttp() {
+		for _, m := range route.GetMatch() {
+			x.sourceLabels.add(m.GetSourceLabels())
 		}
 	}
-	for _, route := range vs.Spec.Tcp {
-		for _, m := range route.Match {
-			x.sourceLabels.add(m.SourceLabels)
+	for _, route := range vs.Spec.GetTcp() {
+		for _, m := range route.GetMatch() {
+			x.sourceLabels.add(m.GetSourceLabels())
 		}
 	}
-	for _, route := range vs.Spec.Tls {
-		for _, m := range route.Match {
-			x.sourceLabels.add(m.SourceLabels)
+	for _, route := range vs.Spec.GetTls() {
+		for _, m := range route.GetMatch() {
+			x.sourceLabels.add(m.GetSourceLabels())
 		}
 	}
 }
 
 // resolveVirtualService completes short names in a copy: resources are shared and never changed.
 func resolveVirtualService(r *kinds.Resource, exportDefault []string) *VirtualService {
-	spec := proto.Clone(r.Spec).(*networking.VirtualService)
-	for i, host := range spec.Hosts {
+	spec := proto.CloneOf(specOf[*networking.VirtualService](r))
+	for i, host := range spec.GetHosts() {
 		spec.Hosts[i] = strings.ToLower(resolveHost(host, r.Namespace))
 	}
 	for _, d := range destinations(spec) {
-		d.Host = resolveHost(d.Host, r.Namespace)
+		d.Host = resolveHost(d.GetHost(), r.Namespace)
 	}
-	return &VirtualService{Resource: r, Spec: spec, visibility: exported(spec.ExportTo, exportDefault, r.Namespace)}
+	return &VirtualService{Resource: r, Spec: spec, visibility: exported(spec.GetExportTo(), exportDefault, r.Namespace)}
 }
 
 // destinations lists every place that a VirtualService can send traffic to.
@@ -87,23 +87,23 @@ func destinations(spec *networking.VirtualService) []*networking.Destination {
 			out = append(out, d)
 		}
 	}
-	for _, route := range spec.Http {
-		for _, to := range route.Route {
-			add(to.Destination)
+	for _, route := range spec.GetHttp() {
+		for _, to := range route.GetRoute() {
+			add(to.GetDestination())
 		}
-		add(route.Mirror)
-		for _, m := range route.Mirrors {
-			add(m.Destination)
-		}
-	}
-	for _, route := range spec.Tcp {
-		for _, to := range route.Route {
-			add(to.Destination)
+		add(route.GetMirror())
+		for _, m := range route.GetMirrors() {
+			add(m.GetDestination())
 		}
 	}
-	for _, route := range spec.Tls {
-		for _, to := range route.Route {
-			add(to.Destination)
+	for _, route := range spec.GetTcp() {
+		for _, to := range route.GetRoute() {
+			add(to.GetDestination())
+		}
+	}
+	for _, route := range spec.GetTls() {
+		for _, to := range route.GetRoute() {
+			add(to.GetDestination())
 		}
 	}
 	return out
@@ -111,5 +111,5 @@ func destinations(spec *networking.VirtualService) []*networking.Destination {
 
 // Serves reports whether one of the hosts of the VirtualService overlaps with host.
 func (vs *VirtualService) Serves(host string) bool {
-	return slices.ContainsFunc(vs.Spec.Hosts, func(h string) bool { return HostsOverlap(h, host) })
+	return slices.ContainsFunc(vs.Spec.GetHosts(), func(h string) bool { return HostsOverlap(h, host) })
 }

@@ -37,10 +37,10 @@ func buildWorkloads(snapshot *configstore.Snapshot, prev workloadIndex) workload
 // convertWorkload reads a WorkloadEntry. A selector sees the labels of its metadata too; those of the spec come first
 // in being overridden, as in Istio.
 func convertWorkload(r *kinds.Resource) *workload {
-	spec := r.Spec.(*networking.WorkloadEntry)
-	labels := spec.Labels
+	spec := specOf[*networking.WorkloadEntry](r)
+	labels := spec.GetLabels()
 	if len(r.Labels) > 0 {
-		labels = maps.Clone(spec.Labels)
+		labels = maps.Clone(spec.GetLabels())
 		if labels == nil {
 			labels = map[string]string{}
 		}
@@ -51,13 +51,13 @@ func convertWorkload(r *kinds.Resource) *workload {
 
 // selectedBy lists the workloads that a ServiceEntry selects in its namespace.
 func (x workloadIndex) selectedBy(r *kinds.Resource) []*workload {
-	selector := r.Spec.(*networking.ServiceEntry).WorkloadSelector
+	selector := specOf[*networking.ServiceEntry](r).GetWorkloadSelector()
 	if selector == nil {
 		return nil
 	}
 	var out []*workload
 	for _, w := range x.byNamespace[r.Namespace] {
-		if LabelsWithin(selector.Labels, w.labels) {
+		if LabelsWithin(selector.GetLabels(), w.labels) {
 			out = append(out, w)
 		}
 	}

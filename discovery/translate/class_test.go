@@ -3,6 +3,7 @@ package translate_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -41,10 +42,10 @@ func TestOneClassOneTranslation(t *testing.T) {
 func randomProxy(random *rand.Rand, i int) *mesh.Proxy {
 	pick := func(from ...string) string { return from[random.IntN(len(from))] }
 	return &mesh.Proxy{
-		Type: mesh.ProxyType(pick("sidecar", "sidecar", "router")), ID: fmt.Sprint(i),
+		Type: mesh.ProxyType(pick("sidecar", "sidecar", "router")), ID: strconv.Itoa(i),
 		Addresses: []string{pick("10.0.0.1", "10.0.0.2", fmt.Sprint("10.9.0.", i%256))},
 		Namespace: pick("default", "other"), Domain: "default.svc.cluster.local",
-		Labels:       map[string]string{"app": pick("client", "other"), "machine": fmt.Sprint(i)},
+		Labels:       map[string]string{"app": pick("client", "other"), "machine": strconv.Itoa(i)},
 		Interception: mesh.Interception(pick("REDIRECT", "NONE")),
 	}
 }

@@ -55,7 +55,7 @@ func (v view) upstreams(s *mesh.Service) []upstream {
 		base := v.meshDefaults(portPolicy(specOf(rule).GetTrafficPolicy(), port))
 		out = append(out, upstream{service: s, port: port, rule: rule, policy: base})
 		for _, subset := range specOf(rule).GetSubsets() {
-			policy := subsetPolicy(base, subset.TrafficPolicy, port)
+			policy := subsetPolicy(base, subset.GetTrafficPolicy(), port)
 			out = append(out, upstream{service: s, port: port, rule: rule, subset: subset, policy: policy})
 		}
 	}
@@ -88,6 +88,7 @@ func (u upstream) endpoints() []*mesh.Endpoint { return u.service.Of(u.port, u.s
 // draft is a cluster with the HTTP options that are packed into it last.
 type draft struct {
 	*clusterv3.Cluster
+
 	http *upstreamhttpv3.HttpProtocolOptions
 }
 
@@ -118,22 +119,33 @@ func (v view) discover(d *draft, u upstream) bool {
 	kind := v.discoveryType(u)
 	d.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: kind}
 	switch kind {
-	case clusterv3.Cluster_EDS:
-		d.EdsClusterConfig = &clusterv3.Cluster_EdsClusterConfig{ServiceName: d.Name, EdsConfig: overADS()}
 	case clusterv3.Cluster_STRICT_DNS, clusterv3.Cluster_LOGICAL_DNS:
-		localities := localityEndpoints(u)
-		if len(localities) == 0 {
-			return false
-		}
-		d.LoadAssignment = &endpointv3.ClusterLoadAssignment{ClusterName: d.Name, Endpoints: localities}
-		v.resolve(d.Cluster)
+		return v.discoverByDNS(d, u)
 	case clusterv3.Cluster_ORIGINAL_DST:
 		if u.service.Resolution == mesh.ResolutionNone && u.port.Target > 0 {
 			d.LbConfig = &clusterv3.Cluster_OriginalDstLbConfig_{
 				OriginalDstLbConfig: &clusterv3.Cluster_OriginalDstLbConfig{UpstreamPortOverride: u32(u.port.Target)},
 			}
 		}
+	default:
+		d.EdsClusterConfig = &clusterv3.Cluster_EdsClusterConfig{ServiceName: d.Name, EdsConfig: overADS()}
 	}
+	return true
+}
+
+// discoverByDNS puts the names into the cluster. For LOGICAL_DNS Envoy takes a single one, and refuses more.
+func (v view) discoverByDNS(d *draft, u upstream) bool {
+	localities := localityEndpoints(u)
+	if len(localities) == 0 {
+		return false
+	}
+	if d.GetType() == clusterv3.Cluster_LOGICAL_DNS {
+		localities = localities[:1]
+		localities[0].LbEndpoints = localities[0].LbEndpoints[:1]
+		localities[0].LoadBalancingWeight = localities[0].LbEndpoints[0].GetLoadBalancingWeight()
+	}
+	d.LoadAssignment = &endpointv3.ClusterLoadAssignment{ClusterName: d.Name, Endpoints: localities}
+	v.resolve(d.Cluster)
 	return true
 }
 
@@ -150,8 +162,10 @@ func (v view) discoveryType(u upstream) clusterv3.Cluster_DiscoveryType {
 		if v.sidecar() {
 			return clusterv3.Cluster_ORIGINAL_DST
 		}
+		return clusterv3.Cluster_EDS
+	default:
+		return clusterv3.Cluster_EDS
 	}
-	return clusterv3.Cluster_EDS
 }
 
 // clusterMetadata tells telemetry which service, subset and rule a cluster stands for.
@@ -169,7 +183,7 @@ func clusterMetadata(u upstream) *corev3.Metadata {
 		fields["alpn_override"] = structpb.NewStringValue("false")
 	}
 	if u.subset != nil {
-		fields["subset"] = structpb.NewStringValue(u.subset.Name)
+		fields["subset"] = structpb.NewStringValue(u.subset.GetName())
 	}
 	return istioMetadata(fields)
 }

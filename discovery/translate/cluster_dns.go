@@ -23,9 +23,9 @@ var dnsJitter = durationpb.New(100 * time.Millisecond)
 func (v view) resolve(c *clusterv3.Cluster) {
 	c.DnsLookupFamily = v.lookupFamily()
 	c.TypedDnsResolverConfig = resolver
-	c.DnsJitter = dnsJitter
-	c.DnsRefreshRate = v.config.DnsRefreshRate
-	c.RespectDnsTtl = true
+	c.DnsJitter = dnsJitter                         //nolint:staticcheck // its successor is a cluster extension that older Envoys lack
+	c.DnsRefreshRate = v.config.GetDnsRefreshRate() //nolint:staticcheck // as above
+	c.RespectDnsTtl = true                          //nolint:staticcheck // as above
 }
 
 // lookupFamily is IPv4 also for machines with both, as in Istio unless its experimental dual stack is switched on.

@@ -15,7 +15,7 @@ func (v view) blackHole() *clusterv3.Cluster {
 		Name:                 BlackHoleCluster,
 		AltStatName:          statName(BlackHoleCluster),
 		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC},
-		ConnectTimeout:       v.config.ConnectTimeout,
+		ConnectTimeout:       v.config.GetConnectTimeout(),
 		LbPolicy:             clusterv3.Cluster_ROUND_ROBIN,
 	}
 }

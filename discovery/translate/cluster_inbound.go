@@ -76,7 +76,7 @@ func (v view) discoverLocal(c *clusterv3.Cluster, port uint32) {
 	}
 	c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}
 	c.LoadAssignment = &endpointv3.ClusterLoadAssignment{
-		ClusterName: c.Name,
+		ClusterName: c.GetName(),
 		Endpoints: []*endpointv3.LocalityLbEndpoints{{LbEndpoints: []*endpointv3.LbEndpoint{{
 			HostIdentifier: &endpointv3.LbEndpoint_Endpoint{
 				Endpoint: &endpointv3.Endpoint{Address: socketAddress(v.loopbacks()[0], port)},

@@ -21,10 +21,10 @@ func (d *draft) options() *upstreamhttpv3.HttpProtocolOptions {
 
 func (d *draft) commonOptions() *corev3.HttpProtocolOptions {
 	o := d.options()
-	if o.CommonHttpProtocolOptions == nil {
+	if o.GetCommonHttpProtocolOptions() == nil {
 		o.CommonHttpProtocolOptions = &corev3.HttpProtocolOptions{}
 	}
-	return o.CommonHttpProtocolOptions
+	return o.GetCommonHttpProtocolOptions()
 }
 
 // speak sets the protocol of upstream connections. What a sidecar had to detect it forwards as it came.
@@ -73,6 +73,7 @@ func upgradesToHTTP2(pool *networking.ConnectionPoolSettings, port *mesh.Port, c
 		return true
 	case networking.ConnectionPoolSettings_HTTPSettings_DO_NOT_UPGRADE:
 		return false
+	case networking.ConnectionPoolSettings_HTTPSettings_DEFAULT:
 	}
-	return port.Protocol.IsHTTP() && config.H2UpgradePolicy == meshconfig.MeshConfig_UPGRADE
+	return port.Protocol.IsHTTP() && config.GetH2UpgradePolicy() == meshconfig.MeshConfig_UPGRADE
 }

@@ -14,14 +14,14 @@ import (
 // Envoy's own defaults would drop requests above 1,024 at once.
 func (v view) applyPool(d *draft, pool *networking.ConnectionPoolSettings) {
 	tcp, http := pool.GetTcp(), pool.GetHttp()
-	d.ConnectTimeout = orElse(tcp.GetConnectTimeout(), v.config.ConnectTimeout)
+	d.ConnectTimeout = orElse(tcp.GetConnectTimeout(), v.config.GetConnectTimeout())
 	d.CircuitBreakers = &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{
 		MaxConnections:     limit(tcp.GetMaxConnections()),
 		MaxPendingRequests: limit(http.GetHttp1MaxPendingRequests()),
 		MaxRequests:        limit(http.GetHttp2MaxRequests()),
 		MaxRetries:         limit(http.GetMaxRetries()),
 	}}}
-	applyKeepalive(d.Cluster, v.config.TcpKeepalive)
+	applyKeepalive(d.Cluster, v.config.GetTcpKeepalive())
 	applyKeepalive(d.Cluster, tcp.GetTcpKeepalive())
 	d.applyLifetimes(pool)
 	d.applyHTTP2Limits(http)
@@ -60,7 +60,7 @@ func (d *draft) applyHTTP2Limits(http *networking.ConnectionPoolSettings_HTTPSet
 		http2.MaxConcurrentStreams = streams
 	}
 	if alive := http.GetHttp2KeepAlive(); alive != nil {
-		http2.ConnectionKeepalive = &corev3.KeepaliveSettings{Interval: alive.Interval, Timeout: alive.Timeout}
+		http2.ConnectionKeepalive = &corev3.KeepaliveSettings{Interval: alive.GetInterval(), Timeout: alive.GetTimeout()}
 	}
 }
 
@@ -69,18 +69,18 @@ func applyKeepalive(c *clusterv3.Cluster, settings *networking.ConnectionPoolSet
 	if settings == nil {
 		return
 	}
-	if c.UpstreamConnectionOptions == nil {
+	if c.GetUpstreamConnectionOptions() == nil {
 		c.UpstreamConnectionOptions = &clusterv3.UpstreamConnectionOptions{TcpKeepalive: &corev3.TcpKeepalive{}}
 	}
-	alive := c.UpstreamConnectionOptions.TcpKeepalive
-	alive.KeepaliveProbes = orElse(positive(settings.Probes), alive.KeepaliveProbes)
-	alive.KeepaliveTime = orElse(wholeSeconds(settings.Time), alive.KeepaliveTime)
-	alive.KeepaliveInterval = orElse(wholeSeconds(settings.Interval), alive.KeepaliveInterval)
+	alive := c.GetUpstreamConnectionOptions().GetTcpKeepalive()
+	alive.KeepaliveProbes = orElse(positive(settings.GetProbes()), alive.GetKeepaliveProbes())
+	alive.KeepaliveTime = orElse(wholeSeconds(settings.GetTime()), alive.GetKeepaliveTime())
+	alive.KeepaliveInterval = orElse(wholeSeconds(settings.GetInterval()), alive.GetKeepaliveInterval())
 }
 
 func wholeSeconds(d *durationpb.Duration) *wrapperspb.UInt32Value {
 	if d == nil {
 		return nil
 	}
-	return u32(uint32(d.Seconds))
+	return u32(uint32(d.GetSeconds()))
 }

@@ -14,26 +14,26 @@ import (
 func cors(in *networking.CorsPolicy) *corsv3.CorsPolicy {
 	out := &corsv3.CorsPolicy{
 		AllowOriginStringMatch:       origins(in),
-		AllowMethods:                 strings.Join(in.AllowMethods, ","),
-		AllowHeaders:                 strings.Join(in.AllowHeaders, ","),
-		ExposeHeaders:                strings.Join(in.ExposeHeaders, ","),
-		AllowCredentials:             in.AllowCredentials,
+		AllowMethods:                 strings.Join(in.GetAllowMethods(), ","),
+		AllowHeaders:                 strings.Join(in.GetAllowHeaders(), ","),
+		ExposeHeaders:                strings.Join(in.GetExposeHeaders(), ","),
+		AllowCredentials:             in.GetAllowCredentials(),
 		FilterEnabled:                runtimeFraction(wholePercent(100)),
-		ForwardNotMatchingPreflights: wrapperspb.Bool(in.UnmatchedPreflights != networking.CorsPolicy_IGNORE),
+		ForwardNotMatchingPreflights: wrapperspb.Bool(in.GetUnmatchedPreflights() != networking.CorsPolicy_IGNORE),
 	}
-	if in.MaxAge != nil {
-		out.MaxAge = strconv.FormatInt(in.MaxAge.Seconds, 10)
+	if in.GetMaxAge() != nil {
+		out.MaxAge = strconv.FormatInt(in.GetMaxAge().GetSeconds(), 10)
 	}
 	return out
 }
 
 func origins(in *networking.CorsPolicy) []*matcherv3.StringMatcher {
 	var out []*matcherv3.StringMatcher
-	for _, origin := range in.AllowOrigins {
+	for _, origin := range in.GetAllowOrigins() {
 		out = append(out, stringMatch(origin))
 	}
 	if in.AllowOrigins == nil {
-		for _, origin := range in.AllowOrigin {
+		for _, origin := range in.GetAllowOrigin() { //nolint:staticcheck // people still write it
 			out = append(out, exactly(origin))
 		}
 	}

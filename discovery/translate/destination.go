@@ -15,7 +15,7 @@ func (v view) destinationCluster(d *networking.Destination, port uint32) string 
 func clusterOf(d *networking.Destination, s *mesh.Service, port uint32) string {
 	switch {
 	case d.GetPort() != nil:
-		port = d.Port.Number
+		port = d.GetPort().GetNumber()
 	case s != nil && len(s.Ports) == 1:
 		port = s.Ports[0].Number
 	}

@@ -33,6 +33,7 @@ func TestOrderOfArrivalDoesNotMatter(t *testing.T) {
 }
 
 func encode(t *testing.T, o output) map[string][][]byte {
+	t.Helper()
 	out := map[string][][]byte{}
 	for kind, list := range o.byKind() {
 		for _, m := range list {

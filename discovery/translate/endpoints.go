@@ -42,7 +42,7 @@ func (v view) serviceEndpoints(s *mesh.Service) []*endpointv3.ClusterLoadAssignm
 func localityEndpoints(u upstream) []*endpointv3.LocalityLbEndpoints {
 	groups := map[string]*endpointv3.LocalityLbEndpoints{}
 	for _, e := range u.endpoints() {
-		if !u.service.ResolvedByDNS() && e.Named() {
+		if !usable(u.service, e) {
 			continue
 		}
 		group := groups[e.Locality]
@@ -51,13 +51,21 @@ func localityEndpoints(u upstream) []*endpointv3.LocalityLbEndpoints {
 			groups[e.Locality] = group
 		}
 		group.LbEndpoints = append(group.LbEndpoints, lbEndpoint(e))
-		group.LoadBalancingWeight.Value = saturated(group.LoadBalancingWeight.Value, e.Weight)
+		group.LoadBalancingWeight.Value = saturated(group.GetLoadBalancingWeight().GetValue(), e.Weight)
 	}
 	out := make([]*endpointv3.LocalityLbEndpoints, 0, len(groups))
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		out = append(out, groups[name])
 	}
 	return out
+}
+
+// usable reports whether Envoy can take the endpoint: a name only where names are resolved, a socket's path only elsewhere.
+func usable(s *mesh.Service, e *mesh.Endpoint) bool {
+	if s.ResolvedByDNS() {
+		return e.Address != "" && !e.Unix
+	}
+	return !e.Named()
 }
 
 func lbEndpoint(e *mesh.Endpoint) *endpointv3.LbEndpoint {

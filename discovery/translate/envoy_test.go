@@ -32,6 +32,7 @@ func TestEnvoyAccepts(t *testing.T) {
 
 // bootstrap makes the resources static, with the routes inside the listeners, since a check asks no server for them.
 func bootstrap(t *testing.T, in input, out output) *bootstrapv3.Bootstrap {
+	t.Helper()
 	ads := &clusterv3.Cluster{Name: "ads", ConnectTimeout: durationpb.New(1), ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}}
 	listeners := make([]*listenerv3.Listener, len(out.listeners))
 	for i, l := range out.listeners {
@@ -52,8 +53,9 @@ func bootstrap(t *testing.T, in input, out output) *bootstrapv3.Bootstrap {
 }
 
 func withRoutes(t *testing.T, l *listenerv3.Listener, routes []*routev3.RouteConfiguration) *listenerv3.Listener {
+	t.Helper()
 	l = proto.Clone(l).(*listenerv3.Listener)
-	for _, chain := range append(l.FilterChains, l.DefaultFilterChain) {
+	for _, chain := range append(l.FilterChains, l.GetDefaultFilterChain()) {
 		for _, filter := range chain.GetFilters() {
 			manager := &hcmv3.HttpConnectionManager{}
 			if !filter.GetTypedConfig().MessageIs(manager) {
@@ -70,12 +72,13 @@ func withRoutes(t *testing.T, l *listenerv3.Listener, routes []*routev3.RouteCon
 }
 
 func inlineRoutes(t *testing.T, manager *hcmv3.HttpConnectionManager, routes []*routev3.RouteConfiguration) {
+	t.Helper()
 	wanted := manager.GetRds().GetRouteConfigName()
 	if wanted == "" {
 		return
 	}
 	for _, r := range routes {
-		if r.Name == wanted {
+		if r.GetName() == wanted {
 			manager.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: r}
 			return
 		}

@@ -12,7 +12,7 @@ import (
 // fault delays or aborts requests on purpose; nil where nothing is asked for.
 func fault(in *networking.HTTPFaultInjection) *faultv3.HTTPFault {
 	out := &faultv3.HTTPFault{Delay: delay(in.GetDelay()), Abort: abort(in.GetAbort())}
-	if out.Delay == nil && out.Abort == nil {
+	if out.GetDelay() == nil && out.GetAbort() == nil {
 		return nil
 	}
 	return out
@@ -23,9 +23,9 @@ func delay(in *networking.HTTPFaultInjection_Delay) *commonfaultv3.FaultDelay {
 	if !ok {
 		return nil
 	}
-	percent := wholePercent(uint32(in.GetPercent()))
-	if in.Percentage != nil {
-		percent = fraction(in.Percentage)
+	percent := wholePercent(uint32(in.GetPercent())) //nolint:staticcheck // people still write it
+	if in.GetPercentage() != nil {
+		percent = fraction(in.GetPercentage())
 	}
 	return &commonfaultv3.FaultDelay{
 		FaultDelaySecifier: &commonfaultv3.FaultDelay_FixedDelay{FixedDelay: fixed.FixedDelay}, Percentage: percent,
@@ -42,8 +42,8 @@ func abort(in *networking.HTTPFaultInjection_Abort) *faultv3.FaultAbort {
 	default:
 		return nil
 	}
-	if in.Percentage != nil {
-		out.Percentage = fraction(in.Percentage)
+	if in.GetPercentage() != nil {
+		out.Percentage = fraction(in.GetPercentage())
 	}
 	return out
 }
@@ -59,7 +59,7 @@ func grpcStatus(name string) uint32 {
 
 // fraction keeps four decimals of a percentage.
 func fraction(p *networking.Percent) *typev3.FractionalPercent {
-	return &typev3.FractionalPercent{Numerator: uint32(p.Value * 10000), Denominator: typev3.FractionalPercent_MILLION}
+	return &typev3.FractionalPercent{Numerator: uint32(p.GetValue() * 10000), Denominator: typev3.FractionalPercent_MILLION}
 }
 
 func wholePercent(p uint32) *typev3.FractionalPercent {

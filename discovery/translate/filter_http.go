@@ -113,5 +113,6 @@ func (v view) normalizePaths(m *hcmv3.HttpConnectionManager) {
 	case meshconfig.MeshConfig_ProxyPathNormalization_DECODE_AND_MERGE_SLASHES:
 		m.MergeSlashes = true
 		m.PathWithEscapedSlashesAction = hcmv3.HttpConnectionManager_UNESCAPE_AND_FORWARD
+	case meshconfig.MeshConfig_ProxyPathNormalization_DEFAULT, meshconfig.MeshConfig_ProxyPathNormalization_BASE:
 	}
 }

@@ -25,7 +25,7 @@ func tcpWeighted(statPrefix string, v view, routes []*networking.RouteDestinatio
 	clusters := make([]*tcpproxyv3.TcpProxy_WeightedCluster_ClusterWeight, len(routes))
 	for i, r := range routes {
 		clusters[i] = &tcpproxyv3.TcpProxy_WeightedCluster_ClusterWeight{
-			Name: v.destinationCluster(r.Destination, port), Weight: uint32(r.Weight),
+			Name: v.destinationCluster(r.GetDestination(), port), Weight: uint32(r.GetWeight()),
 		}
 	}
 	return &tcpproxyv3.TcpProxy{
@@ -60,7 +60,7 @@ func (v view) applyRule(proxy *tcpproxyv3.TcpProxy, rule *mesh.DestinationRule, 
 func hashesSource(rule *networking.DestinationRule, subset string) bool {
 	lb := rule.GetTrafficPolicy().GetLoadBalancer()
 	for _, s := range rule.GetSubsets() {
-		if s.Name == subset {
+		if s.GetName() == subset {
 			lb = orElse(s.GetTrafficPolicy().GetLoadBalancer(), lb)
 		}
 	}

@@ -3,35 +3,40 @@ package translate
 import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
 	networking "istio.io/api/networking/v1alpha3"
 )
 
 // forward is the action of a route that has destinations. Header operations of a single destination become the route's.
 func (c routeContext) forward(out *routev3.Route, in *networking.HTTPRoute, authority string) *routev3.RouteAction {
-	action := &routev3.RouteAction{Timeout: noDuration, MaxGrpcTimeout: noDuration}
-	if in.Timeout != nil {
-		action.Timeout, action.MaxGrpcTimeout = in.Timeout, in.Timeout
-	}
-	rewrite(action, in.Rewrite)
-	if to := in.Rewrite.GetAuthority(); to != "" {
+	action := &routev3.RouteAction{}
+	setTimeout(action, orElse(in.GetTimeout(), noDuration))
+	rewrite(action, in.GetRewrite())
+	if to := in.GetRewrite().GetAuthority(); to != "" {
 		authority = to
 	}
 	setAuthority(action, authority)
 	action.RequestMirrorPolicies = c.mirrors(in)
 	hashed := false
-	if len(in.Route) == 1 {
-		hashed = c.destination(out, action, in.Route[0])
+	if len(in.GetRoute()) == 1 {
+		hashed = c.destination(out, action, in.GetRoute()[0])
 	} else {
-		c.split(action, in.Route)
+		c.split(action, in.GetRoute())
 	}
-	action.RetryPolicy = retries(orElse(in.Retries, c.config.GetDefaultHttpRetryPolicy()), hashed)
+	action.RetryPolicy = retries(orElse(in.GetRetries(), c.config.GetDefaultHttpRetryPolicy()), hashed)
 	return action
+}
+
+// setTimeout bounds a request, and what a gRPC client may ask for; 0 is no bound.
+func setTimeout(action *routev3.RouteAction, timeout *durationpb.Duration) {
+	action.Timeout = timeout
+	action.MaxGrpcTimeout = timeout //nolint:staticcheck // its successor, maxStreamDuration, also bounds streams without a gRPC timeout
 }
 
 func rewrite(action *routev3.RouteAction, in *networking.HTTPRewrite) {
 	if regex := in.GetUriRegexRewrite(); regex != nil {
 		action.RegexRewrite = &matcherv3.RegexMatchAndSubstitute{
-			Pattern: &matcherv3.RegexMatcher{Regex: regex.Match}, Substitution: regex.Rewrite,
+			Pattern: &matcherv3.RegexMatcher{Regex: regex.GetMatch()}, Substitution: regex.GetRewrite(),
 		}
 		return
 	}
@@ -46,8 +51,8 @@ func setAuthority(action *routev3.RouteAction, authority string) {
 
 // destination forwards to a single cluster; it reports whether requests are hashed to an endpoint.
 func (c routeContext) destination(out *routev3.Route, action *routev3.RouteAction, to *networking.HTTPRouteDestination) bool {
-	action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: c.destinationCluster(to.Destination, c.port)}
-	headers := headerOperations(to.Headers)
+	action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: c.destinationCluster(to.GetDestination(), c.port)}
+	headers := headerOperations(to.GetHeaders())
 	out.RequestHeadersToAdd = append(out.RequestHeadersToAdd, headers.requestAdd...)
 	out.RequestHeadersToRemove = append(out.RequestHeadersToRemove, headers.requestRemove...)
 	out.ResponseHeadersToAdd = append(out.ResponseHeadersToAdd, headers.responseAdd...)
@@ -55,7 +60,7 @@ func (c routeContext) destination(out *routev3.Route, action *routev3.RouteActio
 	if action.HostRewriteSpecifier == nil {
 		setAuthority(action, headers.authority)
 	}
-	hash := c.destinationHash(to.Destination)
+	hash := c.destinationHash(to.GetDestination())
 	if policy := hashPolicy(hash); policy != nil {
 		action.HashPolicy = append(action.HashPolicy, policy)
 	}
@@ -66,15 +71,15 @@ func (c routeContext) destination(out *routev3.Route, action *routev3.RouteActio
 func (c routeContext) split(action *routev3.RouteAction, destinations []*networking.HTTPRouteDestination) {
 	weighted := &routev3.WeightedCluster{}
 	for _, to := range destinations {
-		if to.Weight <= 0 {
+		if to.GetWeight() <= 0 {
 			continue
 		}
 		weighted.Clusters = append(weighted.Clusters, c.weighted(to))
-		if policy := hashPolicy(c.destinationHash(to.Destination)); policy != nil {
+		if policy := hashPolicy(c.destinationHash(to.GetDestination())); policy != nil {
 			action.HashPolicy = append(action.HashPolicy, policy)
 		}
 	}
-	if len(weighted.Clusters) == 0 {
+	if len(weighted.GetClusters()) == 0 {
 		// Nobody is to have the requests; a split without clusters would be refused.
 		action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: BlackHoleCluster}
 		return
@@ -83,10 +88,10 @@ func (c routeContext) split(action *routev3.RouteAction, destinations []*network
 }
 
 func (c routeContext) weighted(to *networking.HTTPRouteDestination) *routev3.WeightedCluster_ClusterWeight {
-	headers := headerOperations(to.Headers)
+	headers := headerOperations(to.GetHeaders())
 	out := &routev3.WeightedCluster_ClusterWeight{
-		Name:                    c.destinationCluster(to.Destination, c.port),
-		Weight:                  u32(uint32(to.Weight)),
+		Name:                    c.destinationCluster(to.GetDestination(), c.port),
+		Weight:                  u32(uint32(to.GetWeight())),
 		RequestHeadersToAdd:     headers.requestAdd,
 		RequestHeadersToRemove:  headers.requestRemove,
 		ResponseHeadersToAdd:    headers.responseAdd,

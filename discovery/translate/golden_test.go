@@ -41,6 +41,7 @@ func TestGolden(t *testing.T) {
 }
 
 func inputs(t *testing.T) []string {
+	t.Helper()
 	files, err := filepath.Glob("testdata/*/*.in.yaml")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
@@ -49,6 +50,7 @@ func inputs(t *testing.T) []string {
 
 // render writes the messages that the input asks to see, each under its kind, as YAML with sorted keys.
 func render(t *testing.T, in input, out output) []byte {
+	t.Helper()
 	tree := map[string][]any{}
 	for kind, messages := range out.byKind() {
 		for _, m := range messages {
@@ -77,6 +79,7 @@ func (in input) shows(kind, name string) bool {
 }
 
 func asTree(t *testing.T, m proto.Message) any {
+	t.Helper()
 	text, err := protojson.Marshal(m)
 	require.NoError(t, err)
 	var tree any

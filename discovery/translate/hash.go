@@ -34,9 +34,9 @@ func hashPolicy(hash *consistentHash) *routev3.RouteAction_HashPolicy {
 }
 
 func hashCookie(in *networking.LoadBalancerSettings_ConsistentHashLB_HTTPCookie) *routev3.RouteAction_HashPolicy_Cookie {
-	out := &routev3.RouteAction_HashPolicy_Cookie{Name: in.Name, Path: in.Path, Ttl: in.Ttl}
-	for _, a := range in.Attributes {
-		out.Attributes = append(out.Attributes, &routev3.RouteAction_HashPolicy_CookieAttribute{Name: a.Name, Value: a.Value})
+	out := &routev3.RouteAction_HashPolicy_Cookie{Name: in.GetName(), Path: in.GetPath(), Ttl: in.GetTtl()}
+	for _, a := range in.GetAttributes() {
+		out.Attributes = append(out.Attributes, &routev3.RouteAction_HashPolicy_CookieAttribute{Name: a.GetName(), Value: a.GetValue()})
 	}
 	return out
 }
@@ -53,8 +53,8 @@ func (v view) destinationHash(d *networking.Destination) *consistentHash {
 	port := d.GetPort().GetNumber()
 	general := firstHash(portHash(rule.GetTrafficPolicy(), port), rule.GetTrafficPolicy().GetLoadBalancer().GetConsistentHash())
 	for _, subset := range rule.GetSubsets() {
-		if subset.Name == d.GetSubset() {
-			own := subset.TrafficPolicy
+		if subset.GetName() == d.GetSubset() {
+			own := subset.GetTrafficPolicy()
 			return firstHash(portHash(own, port), own.GetLoadBalancer().GetConsistentHash(), general)
 		}
 	}

@@ -34,6 +34,7 @@ type input struct {
 }
 
 func readInput(t *testing.T, file string) input {
+	t.Helper()
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	head, documents, found := strings.Cut(string(text), "\n---\n")
@@ -45,6 +46,7 @@ func readInput(t *testing.T, file string) input {
 }
 
 func parse(t *testing.T, file, text string) []*kinds.Resource {
+	t.Helper()
 	documents, err := kinds.Parse(file, []byte(text))
 	require.NoError(t, err)
 	resources := make([]*kinds.Resource, len(documents))
@@ -55,6 +57,7 @@ func parse(t *testing.T, file, text string) []*kinds.Resource {
 }
 
 func (in input) proxy(t *testing.T) *mesh.Proxy {
+	t.Helper()
 	metadata, err := structpb.NewStruct(in.Proxy.Metadata)
 	require.NoError(t, err)
 	p, err := mesh.ParseProxy(&corev3.Node{Id: in.Proxy.Node, Metadata: metadata})
@@ -71,6 +74,7 @@ type output struct {
 }
 
 func (in input) translate(t *testing.T, resources []*kinds.Resource) output {
+	t.Helper()
 	batch := configstore.Batch{Revision: 1}
 	for _, r := range resources {
 		batch.Changes = append(batch.Changes, configstore.Change{Key: r.Key(), Resource: r})
@@ -99,13 +103,14 @@ func messages[M proto.Message](list []M) []proto.Message {
 
 func name(m proto.Message) string {
 	if assignment, ok := m.(*endpointv3.ClusterLoadAssignment); ok {
-		return assignment.ClusterName
+		return assignment.GetClusterName()
 	}
 	return m.(interface{ GetName() string }).GetName()
 }
 
 // requireValid checks every message with the validators that Envoy's API generates, and that no name is there twice.
 func (o output) requireValid(t *testing.T) {
+	t.Helper()
 	for kind, list := range o.byKind() {
 		seen := map[string]bool{}
 		for _, m := range list {

@@ -24,9 +24,9 @@ func Listeners(m *mesh.Mesh, p *mesh.Proxy) []*listenerv3.Listener {
 
 // extraAddresses are what a listener listens on beside its first address.
 func extraAddresses(binds []string, port uint32) []*listenerv3.AdditionalAddress {
-	var out []*listenerv3.AdditionalAddress
-	for _, bind := range binds[1:] {
-		out = append(out, &listenerv3.AdditionalAddress{Address: socketAddress(bind, port)})
+	out := make([]*listenerv3.AdditionalAddress, len(binds)-1)
+	for i, bind := range binds[1:] {
+		out[i] = &listenerv3.AdditionalAddress{Address: socketAddress(bind, port)}
 	}
 	return out
 }
@@ -48,7 +48,7 @@ var acceptOneByOne = u32(1)
 
 // virtualOutbound catches what was redirected and has no listener of its own.
 func (v view) virtualOutbound() *listenerv3.Listener {
-	port := uint32(v.config.ProxyListenPort)
+	port := uint32(v.config.GetProxyListenPort())
 	l := &listenerv3.Listener{
 		Name:                                 VirtualOutbound,
 		Address:                              socketAddress(v.wildcards()[0], port),

@@ -38,7 +38,7 @@ func httpInspectorExcept(ports []uint32) *listenerv3.ListenerFilter {
 	}
 	slices.Sort(ports)
 	return &listenerv3.ListenerFilter{
-		Name: httpInspector.Name, ConfigType: httpInspector.ConfigType, FilterDisabled: anyPortOf(ports),
+		Name: httpInspector.GetName(), ConfigType: httpInspector.GetConfigType(), FilterDisabled: anyPortOf(ports),
 	}
 }
 

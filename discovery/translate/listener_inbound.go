@@ -10,7 +10,7 @@ import (
 // virtualInbound receives everything that is redirected to the workload: a chain or two for each port that a service
 // names, and one that passes the rest on to the application.
 func (v view) virtualInbound() *listenerv3.Listener {
-	port := uint32(v.config.ProxyInboundListenPort)
+	port := uint32(v.config.GetProxyInboundListenPort())
 	l := &listenerv3.Listener{
 		Name:                                 VirtualInbound,
 		Address:                              socketAddress(v.wildcards()[0], port),
@@ -19,7 +19,7 @@ func (v view) virtualInbound() *listenerv3.Listener {
 		MaxConnectionsToAcceptPerSocketEvent: acceptOneByOne,
 		ConnectionBalanceConfig:              exactBalance(v.proxy.InboundExactBalance),
 		ListenerFilters:                      []*listenerv3.ListenerFilter{originalDestination},
-		ListenerFiltersTimeout:               v.config.ProtocolDetectionTimeout,
+		ListenerFiltersTimeout:               v.config.GetProtocolDetectionTimeout(),
 	}
 	if v.proxy.Interception == mesh.InterceptionTProxy {
 		l.Transparent = yes
@@ -40,6 +40,7 @@ func (v view) virtualInbound() *listenerv3.Listener {
 // inboundPort is one port of the workload, or, with port 0, all those that no service names.
 type inboundPort struct {
 	view
+
 	port     uint32 // that the workload listens on
 	service  string // the host of the oldest service on the port
 	number   uint32 // that service's port

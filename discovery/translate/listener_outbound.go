@@ -14,6 +14,7 @@ import (
 // first, which is the oldest, keeps the listener.
 type outboundPlan struct {
 	view
+
 	byAddress map[listenerAddress]*plannedListener
 	order     []*plannedListener
 }
@@ -46,7 +47,7 @@ func (v view) outboundListeners() []*listenerv3.Listener {
 		out[i] = v.outboundListener(planned)
 	}
 	slices.SortFunc(out, func(a, b *listenerv3.Listener) int {
-		if a.Name < b.Name {
+		if a.GetName() < b.GetName() {
 			return -1
 		}
 		return 1
@@ -61,14 +62,14 @@ func (v view) canBind(port *mesh.Port) bool {
 		return !v.proxy.Unprivileged || port.Number >= 1024
 	}
 	own := slices.Contains(v.proxy.ReservedPorts, port.Number) ||
-		port.Number == uint32(v.config.ProxyListenPort) || port.Number == uint32(v.config.ProxyInboundListenPort)
+		port.Number == uint32(v.config.GetProxyListenPort()) || port.Number == uint32(v.config.GetProxyInboundListenPort())
 	return !own || !port.Protocol.IsHTTP()
 }
 
 func (p *outboundPlan) add(egress *mesh.Egress, s *mesh.Service, port *mesh.Port) {
 	switch {
 	case port.Protocol.IsHTTP():
-		p.addHTTP(s, port)
+		p.addHTTP(port)
 	case port.Protocol.IsTCP(), port.Protocol.IsSniffed():
 		for _, address := range p.addressesOf(s) {
 			p.addTCP(outboundTCP{view: p.view, egress: egress, service: s, port: port, address: address})
@@ -88,7 +89,7 @@ func (p *outboundPlan) addressesOf(s *mesh.Service) []tcpAddress {
 	return out
 }
 
-func (p *outboundPlan) addHTTP(s *mesh.Service, port *mesh.Port) {
+func (p *outboundPlan) addHTTP(port *mesh.Port) {
 	binds, opts := p.loopbacks(), chain{}
 	protocol := port.Protocol
 	if p.intercepted() {
@@ -191,7 +192,7 @@ func (v view) inspect(l *listenerv3.Listener, chains []chain) {
 	}
 	if slices.ContainsFunc(chains, func(c chain) bool { return len(c.protocols) > 0 }) {
 		l.ListenerFilters = append(l.ListenerFilters, httpInspector)
-		l.ListenerFiltersTimeout = v.config.ProtocolDetectionTimeout
+		l.ListenerFiltersTimeout = v.config.GetProtocolDetectionTimeout()
 	}
 }
 
@@ -205,11 +206,11 @@ func (v view) addChains(l *listenerv3.Listener, chains []chain) {
 		}
 	}
 	switch {
-	case l.DefaultFilterChain == nil:
+	case l.GetDefaultFilterChain() == nil:
 		l.DefaultFilterChain = &listenerv3.FilterChain{
 			Name: "PassthroughFilterChain", FilterChainMatch: &listenerv3.FilterChainMatch{}, Filters: v.unmatchedTCP(),
 		}
-	case len(l.FilterChains) == 0:
-		l.FilterChains, l.DefaultFilterChain = []*listenerv3.FilterChain{l.DefaultFilterChain}, nil
+	case len(l.GetFilterChains()) == 0:
+		l.FilterChains, l.DefaultFilterChain = []*listenerv3.FilterChain{l.GetDefaultFilterChain()}, nil
 	}
 }

@@ -30,6 +30,7 @@ func (v view) tcpAddress(address string) tcpAddress {
 // outboundTCP is one port of a service, listened for at one address.
 type outboundTCP struct {
 	view
+
 	egress  *mesh.Egress
 	service *mesh.Service
 	port    *mesh.Port
@@ -47,13 +48,13 @@ func (t outboundTCP) chains() []chain {
 func (t outboundTCP) tcpChains() []chain {
 	var out []chain
 	for _, vs := range t.virtualServices() {
-		for _, route := range vs.Spec.Tcp {
-			if len(route.Route) == 0 {
+		for _, route := range vs.Spec.GetTcp() {
+			if len(route.GetRoute()) == 0 {
 				continue
 			}
-			subnets, any := t.matches(route.Match)
-			c := chain{ranges: t.address.ranges, from: vs.Resource, filters: t.routed(route.Route, vs)}
-			if any {
+			subnets, all := t.matches(route.GetMatch())
+			c := chain{ranges: t.address.ranges, from: vs.Resource, filters: t.routed(route.GetRoute(), vs)}
+			if all {
 				return append(out, c)
 			}
 			if len(subnets) > 0 {
@@ -66,18 +67,18 @@ func (t outboundTCP) tcpChains() []chain {
 }
 
 // matches returns the destinations that the matches for this proxy and port name, and whether one of them is for any.
-func (t outboundTCP) matches(list []*networking.L4MatchAttributes) (subnets []string, any bool) {
+func (t outboundTCP) matches(list []*networking.L4MatchAttributes) (subnets []string, all bool) {
 	if len(list) == 0 {
 		return nil, true
 	}
 	for _, m := range list {
-		if !t.isClient(m.Gateways, m.SourceLabels, m.SourceNamespace) || m.Port != 0 && m.Port != t.port.Number {
+		if !t.isClient(m.GetGateways(), m.GetSourceLabels(), m.GetSourceNamespace()) || m.GetPort() != 0 && m.GetPort() != t.port.Number {
 			continue
 		}
-		if len(m.DestinationSubnets) == 0 {
+		if len(m.GetDestinationSubnets()) == 0 {
 			return nil, true
 		}
-		subnets = append(subnets, m.DestinationSubnets...)
+		subnets = append(subnets, m.GetDestinationSubnets()...)
 	}
 	return subnets, false
 }
@@ -87,18 +88,18 @@ func (t outboundTCP) tlsChains() []chain {
 	var out []chain
 	seen := map[string]bool{}
 	for _, vs := range t.virtualServices() {
-		for _, route := range vs.Spec.Tls {
-			for _, m := range route.Match {
-				key := strings.Join(m.SniHosts, ",") + "|" + strings.Join(m.DestinationSubnets, ",")
-				if len(route.Route) == 0 || seen[key] || !t.matchesTLS(m) {
+		for _, route := range vs.Spec.GetTls() {
+			for _, m := range route.GetMatch() {
+				key := strings.Join(m.GetSniHosts(), ",") + "|" + strings.Join(m.GetDestinationSubnets(), ",")
+				if len(route.GetRoute()) == 0 || seen[key] || !t.matchesTLS(m) {
 					continue
 				}
 				seen[key] = true
 				ranges := t.address.ranges
-				if len(m.DestinationSubnets) > 0 {
-					ranges = m.DestinationSubnets
+				if len(m.GetDestinationSubnets()) > 0 {
+					ranges = m.GetDestinationSubnets()
 				}
-				out = append(out, chain{names: m.SniHosts, ranges: ranges, from: vs.Resource, filters: t.routed(route.Route, vs)})
+				out = append(out, chain{names: m.GetSniHosts(), ranges: ranges, from: vs.Resource, filters: t.routed(route.GetRoute(), vs)})
 			}
 		}
 	}
@@ -109,7 +110,7 @@ func (t outboundTCP) tlsChains() []chain {
 }
 
 func (t outboundTCP) matchesTLS(m *networking.TLSMatchAttributes) bool {
-	return t.isClient(m.Gateways, m.SourceLabels, m.SourceNamespace) && (m.Port == 0 || m.Port == t.port.Number)
+	return t.isClient(m.GetGateways(), m.GetSourceLabels(), m.GetSourceNamespace()) && (m.GetPort() == 0 || m.GetPort() == t.port.Number)
 }
 
 // serverNames are needed where the address alone does not tell the service.
@@ -143,14 +144,14 @@ func (t outboundTCP) direct() []*listenerv3.Filter {
 
 // routed sends connections where a rule says, the first destination's own rule setting the timeouts.
 func (t outboundTCP) routed(routes []*networking.RouteDestination, vs *mesh.VirtualService) []*listenerv3.Filter {
-	first := routes[0].Destination
+	first := routes[0].GetDestination()
 	rule := t.scope.DestinationRule(t.proxy, first.GetHost())
 	if len(routes) == 1 {
 		proxy := tcpTo(t.destinationCluster(first, t.port.Number))
 		t.applyRule(proxy, rule, first.GetSubset())
 		return []*listenerv3.Filter{tcpFilter(proxy)}
 	}
-	weighted := slices.DeleteFunc(slices.Clone(routes), func(r *networking.RouteDestination) bool { return r.Weight <= 0 })
+	weighted := slices.DeleteFunc(slices.Clone(routes), func(r *networking.RouteDestination) bool { return r.GetWeight() <= 0 })
 	proxy := tcpWeighted(vs.Resource.Name+"."+vs.Resource.Namespace, t.view, weighted, t.port.Number)
 	t.applyRule(proxy, rule, "")
 	return []*listenerv3.Filter{tcpFilter(proxy)}

@@ -23,7 +23,7 @@ func applyLoadBalancer(d *draft, lb *networking.LoadBalancerSettings) {
 		d.LbPolicy = clusterv3.Cluster_RANDOM
 	case networking.LoadBalancerSettings_ROUND_ROBIN:
 		applyRoundRobin(d.Cluster, lb)
-	default:
+	default: // LEAST_REQUEST, its old name LEAST_CONN, and nothing said
 		applyLeastRequest(d.Cluster, lb)
 	}
 }
@@ -50,9 +50,9 @@ func applyLeastRequest(c *clusterv3.Cluster, lb *networking.LoadBalancerSettings
 func slowStart(lb *networking.LoadBalancerSettings) *clusterv3.Cluster_SlowStartConfig {
 	if w := lb.GetWarmup(); w != nil {
 		return &clusterv3.Cluster_SlowStartConfig{
-			SlowStartWindow:  w.Duration,
-			Aggression:       &corev3.RuntimeDouble{DefaultValue: valueOr(w.Aggression, 1), RuntimeKey: noRuntimeKey},
-			MinWeightPercent: &typev3.Percent{Value: valueOr(w.MinimumPercent, 10)},
+			SlowStartWindow:  w.GetDuration(),
+			Aggression:       &corev3.RuntimeDouble{DefaultValue: valueOr(w.GetAggression(), 1), RuntimeKey: noRuntimeKey},
+			MinWeightPercent: &typev3.Percent{Value: valueOr(w.GetMinimumPercent(), 10)},
 		}
 	}
 	if window := lb.GetWarmupDurationSecs(); window != nil {
@@ -68,7 +68,7 @@ func valueOr(v *wrapperspb.DoubleValue, fallback float64) float64 {
 	if v == nil {
 		return fallback
 	}
-	return v.Value
+	return v.GetValue()
 }
 
 // defaultRingSize is Istio's, where neither algorithm nor size is given.
@@ -78,9 +78,9 @@ const defaultRingSize = 1024
 func applyConsistentHash(c *clusterv3.Cluster, hash *networking.LoadBalancerSettings_ConsistentHashLB) {
 	if maglev := hash.GetMaglev(); maglev != nil {
 		c.LbPolicy = clusterv3.Cluster_MAGLEV
-		if maglev.TableSize > 0 {
+		if maglev.GetTableSize() > 0 {
 			c.LbConfig = &clusterv3.Cluster_MaglevLbConfig_{
-				MaglevLbConfig: &clusterv3.Cluster_MaglevLbConfig{TableSize: wrapperspb.UInt64(maglev.TableSize)},
+				MaglevLbConfig: &clusterv3.Cluster_MaglevLbConfig{TableSize: wrapperspb.UInt64(maglev.GetTableSize())},
 			}
 		}
 		return
@@ -88,8 +88,8 @@ func applyConsistentHash(c *clusterv3.Cluster, hash *networking.LoadBalancerSett
 	c.LbPolicy = clusterv3.Cluster_RING_HASH
 	size := uint64(defaultRingSize)
 	if ring := hash.GetRingHash(); ring != nil {
-		size = ring.MinimumRingSize
-	} else if deprecated := hash.GetMinimumRingSize(); deprecated > 0 {
+		size = ring.GetMinimumRingSize()
+	} else if deprecated := hash.GetMinimumRingSize(); deprecated > 0 { //nolint:staticcheck // people still write it
 		size = deprecated
 	}
 	if size > 0 {

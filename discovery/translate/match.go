@@ -21,11 +21,11 @@ func requestMatch(in *networking.HTTPMatchRequest) *routev3.RouteMatch {
 	if in == nil {
 		return out
 	}
-	setPath(out, in.Uri)
-	out.CaseSensitive = wrapperspb.Bool(!in.IgnoreUriCase)
+	setPath(out, in.GetUri())
+	out.CaseSensitive = wrapperspb.Bool(!in.GetIgnoreUriCase())
 	out.Headers = headerMatches(in)
-	for _, name := range slices.Sorted(maps.Keys(in.QueryParams)) {
-		out.QueryParameters = append(out.QueryParameters, queryMatch(name, in.QueryParams[name]))
+	for _, name := range slices.Sorted(maps.Keys(in.GetQueryParams())) {
+		out.QueryParameters = append(out.QueryParameters, queryMatch(name, in.GetQueryParams()[name]))
 	}
 	return out
 }
@@ -44,20 +44,20 @@ func setPath(out *routev3.RouteMatch, uri *networking.StringMatch) {
 // headerMatches are those of named headers in the order of their names, then the pseudo headers.
 func headerMatches(in *networking.HTTPMatchRequest) []*routev3.HeaderMatcher {
 	var out []*routev3.HeaderMatcher
-	for _, name := range slices.Sorted(maps.Keys(in.Headers)) {
-		out = append(out, headerMatch(name, in.Headers[name]))
+	for _, name := range slices.Sorted(maps.Keys(in.GetHeaders())) {
+		out = append(out, headerMatch(name, in.GetHeaders()[name]))
 	}
-	for _, name := range slices.Sorted(maps.Keys(in.WithoutHeaders)) {
-		m := headerMatch(name, in.WithoutHeaders[name])
+	for _, name := range slices.Sorted(maps.Keys(in.GetWithoutHeaders())) {
+		m := headerMatch(name, in.GetWithoutHeaders()[name])
 		m.InvertMatch = true
-		m.TreatMissingHeaderAsEmpty = !asksPresence(in.WithoutHeaders[name]) // a missing header differs from any value
+		m.TreatMissingHeaderAsEmpty = !asksPresence(in.GetWithoutHeaders()[name]) // a missing header differs from any value
 		out = append(out, m)
 	}
-	slices.SortStableFunc(out, func(a, b *routev3.HeaderMatcher) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(out, func(a, b *routev3.HeaderMatcher) int { return cmp.Compare(a.GetName(), b.GetName()) })
 	for _, pseudo := range []struct {
 		name  string
 		match *networking.StringMatch
-	}{{":method", in.Method}, {":authority", in.Authority}, {":scheme", in.Scheme}} {
+	}{{":method", in.GetMethod()}, {":authority", in.GetAuthority()}, {":scheme", in.GetScheme()}} {
 		if pseudo.match != nil {
 			out = append(out, headerMatch(pseudo.name, pseudo.match))
 		}
@@ -126,14 +126,14 @@ func matching(regex string) *matcherv3.StringMatcher {
 
 // isCatchAll reports whether a match is for any request.
 func isCatchAll(m *routev3.RouteMatch) bool {
-	if len(m.Headers) > 0 || len(m.QueryParameters) > 0 {
+	if len(m.GetHeaders()) > 0 || len(m.GetQueryParameters()) > 0 {
 		return false
 	}
-	switch path := m.PathSpecifier.(type) {
+	switch path := m.GetPathSpecifier().(type) {
 	case *routev3.RouteMatch_Prefix:
 		return path.Prefix == "/"
 	case *routev3.RouteMatch_SafeRegex:
-		return path.SafeRegex.Regex == ".*"
+		return path.SafeRegex.GetRegex() == ".*"
 	default:
 		return false
 	}

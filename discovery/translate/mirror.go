@@ -9,19 +9,19 @@ import (
 // mirrors are the destinations that get copies of requests, whose answers nobody waits for.
 func (c routeContext) mirrors(in *networking.HTTPRoute) []*routev3.RouteAction_RequestMirrorPolicy {
 	var out []*routev3.RouteAction_RequestMirrorPolicy
-	if in.Mirror != nil {
-		out = c.appendMirror(out, in.Mirror, oldMirrorShare(in))
+	if in.GetMirror() != nil {
+		out = c.appendMirror(out, in.GetMirror(), oldMirrorShare(in))
 	}
-	for _, m := range in.Mirrors {
-		if m.Destination != nil {
-			out = c.appendMirror(out, m.Destination, mirrorShare(m.Percentage))
+	for _, m := range in.GetMirrors() {
+		if m.GetDestination() != nil {
+			out = c.appendMirror(out, m.GetDestination(), mirrorShare(m.GetPercentage()))
 		}
 	}
 	return out
 }
 
 func (c routeContext) appendMirror(out []*routev3.RouteAction_RequestMirrorPolicy, to *networking.Destination, share *typev3.FractionalPercent) []*routev3.RouteAction_RequestMirrorPolicy {
-	if share.Numerator == 0 {
+	if share.GetNumerator() == 0 {
 		return out
 	}
 	return append(out, &routev3.RouteAction_RequestMirrorPolicy{
@@ -39,8 +39,9 @@ func mirrorShare(p *networking.Percent) *typev3.FractionalPercent {
 
 // oldMirrorShare reads the share of the single mirror, which an older field can give in whole percent.
 func oldMirrorShare(in *networking.HTTPRoute) *typev3.FractionalPercent {
-	if in.MirrorPercentage == nil && in.MirrorPercent != nil {
-		return wholePercent(in.MirrorPercent.Value)
+	old := in.GetMirrorPercent() //nolint:staticcheck // people still write it
+	if in.GetMirrorPercentage() == nil && old != nil {
+		return wholePercent(old.GetValue())
 	}
-	return mirrorShare(in.MirrorPercentage)
+	return mirrorShare(in.GetMirrorPercentage())
 }

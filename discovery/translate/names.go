@@ -10,7 +10,7 @@ import (
 const (
 	PassthroughCluster        = "PassthroughCluster"
 	BlackHoleCluster          = "BlackHoleCluster"
-	InboundPassthroughCluster = "InboundPassthroughCluster"
+	InboundPassthroughCluster = "InboundPassthroughCluster" //nolint:gosec // "Pass" is no password
 	VirtualOutbound           = "virtualOutbound"
 	VirtualInbound            = "virtualInbound"
 

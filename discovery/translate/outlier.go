@@ -16,17 +16,17 @@ func applyOutlier(d *draft, o *networking.OutlierDetection) {
 	}
 	out := &clusterv3.OutlierDetection{
 		EnforcingSuccessRate: u32(0),
-		Interval:             o.Interval,
-		BaseEjectionTime:     o.BaseEjectionTime,
-		MaxEjectionPercent:   positive(o.MaxEjectionPercent),
+		Interval:             o.GetInterval(),
+		BaseEjectionTime:     o.GetBaseEjectionTime(),
+		MaxEjectionPercent:   positive(o.GetMaxEjectionPercent()),
 	}
-	out.Consecutive_5Xx, out.EnforcingConsecutive_5Xx = consecutive(o.Consecutive_5XxErrors)
-	out.ConsecutiveGatewayFailure, out.EnforcingConsecutiveGatewayFailure = consecutive(o.ConsecutiveGatewayErrors)
-	if o.SplitExternalLocalOriginErrors {
+	out.Consecutive_5Xx, out.EnforcingConsecutive_5Xx = consecutive(o.GetConsecutive_5XxErrors())
+	out.ConsecutiveGatewayFailure, out.EnforcingConsecutiveGatewayFailure = consecutive(o.GetConsecutiveGatewayErrors())
+	if o.GetSplitExternalLocalOriginErrors() {
 		out.SplitExternalLocalOriginErrors = true
 		out.EnforcingLocalOriginSuccessRate = u32(0)
-		if o.ConsecutiveLocalOriginFailures.GetValue() > 0 {
-			out.ConsecutiveLocalOriginFailure, out.EnforcingConsecutiveLocalOriginFailure = consecutive(o.ConsecutiveLocalOriginFailures)
+		if o.GetConsecutiveLocalOriginFailures().GetValue() > 0 {
+			out.ConsecutiveLocalOriginFailure, out.EnforcingConsecutiveLocalOriginFailure = consecutive(o.GetConsecutiveLocalOriginFailures())
 		}
 	}
 	d.OutlierDetection = out
@@ -37,9 +37,9 @@ func consecutive(failures *wrapperspb.UInt32Value) (threshold, enforcing *wrappe
 	switch {
 	case failures == nil:
 		return nil, nil
-	case failures.Value == 0:
+	case failures.GetValue() == 0:
 		return u32(0), u32(0)
 	default:
-		return u32(failures.Value), u32(100)
+		return u32(failures.GetValue()), u32(100)
 	}
 }

@@ -17,16 +17,16 @@ var redirectCodes = map[uint32]routev3.RedirectAction_RedirectResponseCode{
 
 // redirect tells the client to ask elsewhere. A code that is none of redirection becomes 301.
 func redirect(in *networking.HTTPRedirect, port uint32) *routev3.Route_Redirect {
-	out := &routev3.RedirectAction{HostRedirect: in.Authority, ResponseCode: redirectCodes[in.RedirectCode]}
-	if in.PrefixRewrite != "" {
-		out.PathRewriteSpecifier = &routev3.RedirectAction_PrefixRewrite{PrefixRewrite: in.PrefixRewrite}
+	out := &routev3.RedirectAction{HostRedirect: in.GetAuthority(), ResponseCode: redirectCodes[in.GetRedirectCode()]}
+	if in.GetPrefixRewrite() != "" {
+		out.PathRewriteSpecifier = &routev3.RedirectAction_PrefixRewrite{PrefixRewrite: in.GetPrefixRewrite()}
 	} else {
-		out.PathRewriteSpecifier = &routev3.RedirectAction_PathRedirect{PathRedirect: in.Uri}
+		out.PathRewriteSpecifier = &routev3.RedirectAction_PathRedirect{PathRedirect: in.GetUri()}
 	}
 	scheme := "http"
-	if in.Scheme != "" {
-		scheme = in.Scheme
-		out.SchemeRewriteSpecifier = &routev3.RedirectAction_SchemeRedirect{SchemeRedirect: in.Scheme}
+	if in.GetScheme() != "" {
+		scheme = in.GetScheme()
+		out.SchemeRewriteSpecifier = &routev3.RedirectAction_SchemeRedirect{SchemeRedirect: in.GetScheme()}
 	}
 	out.PortRedirect = redirectPort(in, scheme, port)
 	return &routev3.Route_Redirect{Redirect: out}
@@ -35,7 +35,7 @@ func redirect(in *networking.HTTPRedirect, port uint32) *routev3.Route_Redirect 
 // redirectPort is 0, which is to say not written, where it is the scheme's own.
 func redirectPort(in *networking.HTTPRedirect, scheme string, requestPort uint32) uint32 {
 	var port uint32
-	switch p := in.RedirectPort.(type) {
+	switch p := in.GetRedirectPort().(type) {
 	case *networking.HTTPRedirect_Port:
 		port = p.Port
 	case *networking.HTTPRedirect_DerivePort:
@@ -51,8 +51,8 @@ func redirectPort(in *networking.HTTPRedirect, scheme string, requestPort uint32
 
 // directResponse answers without asking anybody.
 func directResponse(in *networking.HTTPDirectResponse) *routev3.Route_DirectResponse {
-	out := &routev3.DirectResponseAction{Status: in.Status}
-	switch body := in.Body.GetSpecifier().(type) {
+	out := &routev3.DirectResponseAction{Status: in.GetStatus()}
+	switch body := in.GetBody().GetSpecifier().(type) {
 	case *networking.HTTPBody_String_:
 		out.Body = &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: body.String_}}
 	case *networking.HTTPBody_Bytes:

@@ -47,18 +47,18 @@ func retries(in *networking.HTTPRetry, hashed bool) *routev3.RetryPolicy {
 	if in == nil {
 		return out
 	}
-	if in.Attempts <= 0 {
+	if in.GetAttempts() <= 0 {
 		return nil
 	}
 	setRetryConditions(out, in)
-	out.PerTryTimeout = in.PerTryTimeout
-	if in.RetryIgnorePreviousHosts != nil {
+	out.PerTryTimeout = in.GetPerTryTimeout()
+	if in.GetRetryIgnorePreviousHosts() != nil {
 		out.RetryHostPredicate = nil
-		if in.RetryIgnorePreviousHosts.Value {
+		if in.GetRetryIgnorePreviousHosts().GetValue() {
 			out.RetryHostPredicate = otherHosts
 		}
 	}
-	if in.RetryRemoteLocalities.GetValue() {
+	if in.GetRetryRemoteLocalities().GetValue() {
 		out.RetryPriority = otherLocalities
 	}
 	return out
@@ -68,19 +68,19 @@ func retries(in *networking.HTTPRetry, hashed bool) *routev3.RetryPolicy {
 var inboundRetries = &routev3.RetryPolicy{NumRetries: u32(defaultAttempts), RetryOn: "reset-before-request"}
 
 func setRetryConditions(out *routev3.RetryPolicy, in *networking.HTTPRetry) {
-	out.NumRetries = u32(uint32(in.Attempts))
-	if in.RetryOn != "" {
-		out.RetryOn, out.RetriableStatusCodes = retryConditions(in.RetryOn)
+	out.NumRetries = u32(uint32(in.GetAttempts()))
+	if in.GetRetryOn() != "" {
+		out.RetryOn, out.RetriableStatusCodes = retryConditions(in.GetRetryOn())
 	}
-	if in.Backoff != nil {
-		out.RetryBackOff = &routev3.RetryPolicy_RetryBackOff{BaseInterval: in.Backoff}
+	if in.GetBackoff() != nil {
+		out.RetryBackOff = &routev3.RetryPolicy_RetryBackOff{BaseInterval: in.GetBackoff()}
 	}
 }
 
 // retryConditions takes the HTTP status codes out of a list of conditions: "503,reset" has the condition to retry by code.
 func retryConditions(list string) (conditions string, codes []uint32) {
 	var words []string
-	for _, word := range strings.Split(list, ",") {
+	for word := range strings.SplitSeq(list, ",") {
 		word = strings.TrimSpace(word)
 		if code, err := strconv.Atoi(word); err == nil && http.StatusText(code) != "" {
 			codes = append(codes, uint32(code))

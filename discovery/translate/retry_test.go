@@ -27,7 +27,7 @@ func TestStatusCodesAreTakenOutOfRetryConditions(t *testing.T) {
 
 func TestHashedRequestsStayWithTheirEndpoint(t *testing.T) {
 	t.Parallel()
-	require.Empty(t, retries(nil, true).RetryHostPredicate)
-	require.NotEmpty(t, retries(nil, false).RetryHostPredicate)
+	require.Empty(t, retries(nil, true).GetRetryHostPredicate())
+	require.NotEmpty(t, retries(nil, false).GetRetryHostPredicate())
 	require.Nil(t, retries(&networking.HTTPRetry{Attempts: 0}, false))
 }

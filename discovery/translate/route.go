@@ -18,9 +18,10 @@ var maxDirectResponse = u32(1 << 20)
 // Routes returns every route configuration that the listeners of a sidecar ask for.
 func Routes(m *mesh.Mesh, p *mesh.Proxy) []*routev3.RouteConfiguration {
 	v := newView(m, p)
-	var out []*routev3.RouteConfiguration
-	for _, name := range v.routeNames() {
-		out = append(out, v.route(name))
+	names := v.routeNames()
+	out := make([]*routev3.RouteConfiguration, len(names))
+	for i, name := range names {
+		out[i] = v.route(name)
 	}
 	return out
 }
@@ -92,7 +93,7 @@ func cutLast(s, separator string) (before, after string, found bool) {
 // only keeps the virtual host of one service, for whatever host the requests name: the listener is for it alone.
 func only(hosts []*routev3.VirtualHost, host string) []*routev3.VirtualHost {
 	for _, vh := range hosts {
-		if slices.Contains(vh.Domains, host) {
+		if slices.Contains(vh.GetDomains(), host) {
 			vh.Domains = []string{"*"}
 			return []*routev3.VirtualHost{vh}
 		}
@@ -106,7 +107,7 @@ func (v view) virtualHosts(port uint32) []*routev3.VirtualHost {
 	for _, egress := range v.scope.Egress {
 		b.add(v.routeGroups(egress, port))
 	}
-	slices.SortStableFunc(b.out, func(x, y *routev3.VirtualHost) int { return cmp.Compare(x.Name, y.Name) })
+	slices.SortStableFunc(b.out, func(x, y *routev3.VirtualHost) int { return cmp.Compare(x.GetName(), y.GetName()) })
 	return b.out
 }
 
@@ -116,11 +117,9 @@ func (v view) unmatchedHTTP() *routev3.VirtualHost {
 	route := &routev3.Route{Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: 502}}}
 	if v.scope.AllowsAny() {
 		name = allowAny
-		route.Action = &routev3.Route_Route{Route: &routev3.RouteAction{
-			ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: PassthroughCluster},
-			Timeout:          noDuration,
-			MaxGrpcTimeout:   noDuration,
-		}}
+		action := &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: PassthroughCluster}}
+		setTimeout(action, noDuration)
+		route.Action = &routev3.Route_Route{Route: action}
 	}
 	route.Name, route.Match = name, &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}
 	return &routev3.VirtualHost{

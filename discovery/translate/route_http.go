@@ -16,6 +16,7 @@ const defaultRoute = "default"
 // routeContext is what the routes of one VirtualService on one port are made in.
 type routeContext struct {
 	view
+
 	vs       *mesh.VirtualService
 	services map[string]*mesh.Service // on the port
 	port     uint32
@@ -26,17 +27,17 @@ type routeContext struct {
 func (v view) httpRoutes(vs *mesh.VirtualService, services map[string]*mesh.Service, port uint32) []*routev3.Route {
 	c := routeContext{view: v, vs: vs, services: services, port: port}
 	var out []*routev3.Route
-	for _, in := range vs.Spec.Http {
-		if len(in.Match) == 0 {
+	for _, in := range vs.Spec.GetHttp() {
+		if len(in.GetMatch()) == 0 {
 			return append(out, c.route(in, nil))
 		}
-		for _, match := range in.Match {
+		for _, match := range in.GetMatch() {
 			if !c.applies(match) {
 				continue
 			}
 			route := c.route(in, match)
 			out = append(out, route)
-			if isCatchAll(route.Match) {
+			if isCatchAll(route.GetMatch()) {
 				return out
 			}
 		}
@@ -46,13 +47,13 @@ func (v view) httpRoutes(vs *mesh.VirtualService, services map[string]*mesh.Serv
 
 // applies reports whether a match is for this proxy and port.
 func (c routeContext) applies(m *networking.HTTPMatchRequest) bool {
-	if m.Port != 0 && m.Port != c.port {
+	if m.GetPort() != 0 && m.GetPort() != c.port {
 		return false
 	}
-	if len(m.Gateways) > 0 {
-		return c.isClient(m.Gateways, nil, "") // a named gateway makes labels and namespace meaningless, as in Istio
+	if len(m.GetGateways()) > 0 {
+		return c.isClient(m.GetGateways(), nil, "") // a named gateway makes labels and namespace meaningless, as in Istio
 	}
-	return c.isClient(nil, m.SourceLabels, m.SourceNamespace)
+	return c.isClient(nil, m.GetSourceLabels(), m.GetSourceNamespace())
 }
 
 // isClient reports whether a rule that names its clients means this proxy.
@@ -65,9 +66,9 @@ func (v view) isClient(gateways []string, labels map[string]string, namespace st
 }
 
 func (c routeContext) route(in *networking.HTTPRoute, match *networking.HTTPMatchRequest) *routev3.Route {
-	headers := headerOperations(in.Headers)
+	headers := headerOperations(in.GetHeaders())
 	out := &routev3.Route{
-		Name:                    in.Name,
+		Name:                    in.GetName(),
 		Match:                   requestMatch(match),
 		Metadata:                madeFrom(c.vs.Resource),
 		StatPrefix:              match.GetStatPrefix(),
@@ -77,13 +78,13 @@ func (c routeContext) route(in *networking.HTTPRoute, match *networking.HTTPMatc
 		ResponseHeadersToRemove: headers.responseRemove,
 	}
 	if match.GetName() != "" {
-		out.Name = in.Name + "." + match.Name
+		out.Name = in.GetName() + "." + match.GetName()
 	}
 	switch {
-	case in.Redirect != nil:
-		out.Action = redirect(in.Redirect, c.port)
-	case in.DirectResponse != nil:
-		out.Action = directResponse(in.DirectResponse)
+	case in.GetRedirect() != nil:
+		out.Action = redirect(in.GetRedirect(), c.port)
+	case in.GetDirectResponse() != nil:
+		out.Action = directResponse(in.GetDirectResponse())
 	default:
 		out.Action = &routev3.Route_Route{Route: c.forward(out, in, headers.authority)}
 	}
@@ -96,11 +97,11 @@ func (c routeContext) route(in *networking.HTTPRoute, match *networking.HTTPMatc
 func filterSettings(in *networking.HTTPRoute) map[string]*anypb.Any {
 	out := map[string]*anypb.Any{}
 	set := func(name string, config proto.Message) { out[name] = pack(config) }
-	if f := fault(in.Fault); f != nil {
+	if f := fault(in.GetFault()); f != nil {
 		set(faultFilterName, f)
 	}
-	if in.CorsPolicy != nil {
-		set(corsFilterName, cors(in.CorsPolicy))
+	if in.GetCorsPolicy() != nil {
+		set(corsFilterName, cors(in.GetCorsPolicy()))
 	}
 	if len(out) == 0 {
 		return nil
@@ -111,13 +112,13 @@ func filterSettings(in *networking.HTTPRoute) map[string]*anypb.Any {
 // operation names the route in traces: the destination and what it matches.
 func (c routeContext) operation(r *routev3.Route) string {
 	path := "/*"
-	switch m := r.Match.PathSpecifier.(type) {
+	switch m := r.GetMatch().GetPathSpecifier().(type) {
 	case *routev3.RouteMatch_Prefix:
 		path = m.Prefix + "*"
 	case *routev3.RouteMatch_Path:
 		path = m.Path
 	case *routev3.RouteMatch_SafeRegex:
-		path = m.SafeRegex.Regex
+		path = m.SafeRegex.GetRegex()
 	}
 	if parts := strings.Split(r.GetRoute().GetCluster(), "|"); len(parts) == 4 {
 		return parts[3] + ":" + parts[1] + path
@@ -129,10 +130,9 @@ func (c routeContext) operation(r *routev3.Route) string {
 func (v view) defaultRoute(s *mesh.Service, port uint32) *routev3.Route {
 	action := &routev3.RouteAction{
 		ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: ClusterName(port, "", s.Hostname)},
-		Timeout:          noDuration,
-		MaxGrpcTimeout:   noDuration,
 		RetryPolicy:      retries(v.config.GetDefaultHttpRetryPolicy(), false),
 	}
+	setTimeout(action, noDuration)
 	if hash := hashPolicy(v.serviceHash(s, port)); hash != nil {
 		action.HashPolicy = []*routev3.RouteAction_HashPolicy{hash}
 	}

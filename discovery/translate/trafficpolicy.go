@@ -13,10 +13,10 @@ func portPolicy(policy *networking.TrafficPolicy, port *mesh.Port) *networking.T
 		return policy
 	}
 	return &networking.TrafficPolicy{
-		ConnectionPool:   own.ConnectionPool,
-		OutlierDetection: own.OutlierDetection,
-		LoadBalancer:     own.LoadBalancer,
-		Tls:              own.Tls,
+		ConnectionPool:   own.GetConnectionPool(),
+		OutlierDetection: own.GetOutlierDetection(),
+		LoadBalancer:     own.GetLoadBalancer(),
+		Tls:              own.GetTls(),
 	}
 }
 
@@ -40,13 +40,13 @@ func subsetPolicy(base, subset *networking.TrafficPolicy, port *mesh.Port) *netw
 		return own
 	}
 	return &networking.TrafficPolicy{
-		ConnectionPool:   orElse(own.ConnectionPool, base.ConnectionPool),
-		OutlierDetection: orElse(own.OutlierDetection, base.OutlierDetection),
-		LoadBalancer:     orElse(own.LoadBalancer, base.LoadBalancer),
-		Tls:              orElse(own.Tls, base.Tls),
-		Tunnel:           orElse(own.Tunnel, base.Tunnel),
-		ProxyProtocol:    orElse(own.ProxyProtocol, base.ProxyProtocol),
-		RetryBudget:      orElse(own.RetryBudget, base.RetryBudget),
+		ConnectionPool:   orElse(own.GetConnectionPool(), base.GetConnectionPool()),
+		OutlierDetection: orElse(own.GetOutlierDetection(), base.GetOutlierDetection()),
+		LoadBalancer:     orElse(own.GetLoadBalancer(), base.GetLoadBalancer()),
+		Tls:              orElse(own.GetTls(), base.GetTls()),
+		Tunnel:           orElse(own.GetTunnel(), base.GetTunnel()),
+		ProxyProtocol:    orElse(own.GetProxyProtocol(), base.GetProxyProtocol()),
+		RetryBudget:      orElse(own.GetRetryBudget(), base.GetRetryBudget()),
 	}
 }
 

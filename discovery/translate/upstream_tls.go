@@ -15,26 +15,26 @@ const systemRoots = "/etc/ssl/certs/ca-certificates.crt"
 // applyUpstreamTLS makes a cluster's connections TLS, for the modes whose certificates lie in files or need none.
 // ISTIO_MUTUAL needs identities, which proxies do not have yet.
 func applyUpstreamTLS(d *draft, tls *networking.ClientTLSSettings, port *mesh.Port) {
-	if !originates(tls.GetMode()) || tls.CredentialName != "" {
+	if !originates(tls.GetMode()) || tls.GetCredentialName() != "" {
 		return
 	}
-	context := &tlsv3.UpstreamTlsContext{Sni: tls.Sni, CommonTlsContext: &tlsv3.CommonTlsContext{TlsParams: tlsVersions}}
+	context := &tlsv3.UpstreamTlsContext{Sni: tls.GetSni(), CommonTlsContext: &tlsv3.CommonTlsContext{TlsParams: tlsVersions}}
 	if port.Protocol.IsHTTP2() || d.http.GetExplicitHttpConfig().GetHttp2ProtocolOptions() != nil {
 		context.CommonTlsContext.AlpnProtocols = []string{"h2"}
 	}
-	if tls.Mode == networking.ClientTLSSettings_MUTUAL {
+	if tls.GetMode() == networking.ClientTLSSettings_MUTUAL {
 		context.CommonTlsContext.TlsCertificates = []*tlsv3.TlsCertificate{{
-			CertificateChain: file(tls.ClientCertificate), PrivateKey: file(tls.PrivateKey),
+			CertificateChain: file(tls.GetClientCertificate()), PrivateKey: file(tls.GetPrivateKey()),
 		}}
 	}
-	if !tls.InsecureSkipVerify.GetValue() {
+	if !tls.GetInsecureSkipVerify().GetValue() {
 		context.CommonTlsContext.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: trust(tls)}
 	}
 	d.TransportSocket = &corev3.TransportSocket{
 		Name:       "envoy.transport_sockets.tls",
 		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: pack(context)},
 	}
-	if tls.Sni == "" {
+	if tls.GetSni() == "" {
 		d.serverNameFromHost()
 	}
 }
@@ -52,7 +52,7 @@ func originates(mode networking.ClientTLSSettings_TLSmode) bool {
 // serverNameFromHost asks for, and expects, the host that each request names, where the rule names none.
 func (d *draft) serverNameFromHost() {
 	o := d.options()
-	if o.UpstreamHttpProtocolOptions == nil {
+	if o.GetUpstreamHttpProtocolOptions() == nil {
 		o.UpstreamHttpProtocolOptions = &corev3.UpstreamHttpProtocolOptions{}
 	}
 	o.UpstreamHttpProtocolOptions.AutoSni = true
@@ -60,12 +60,12 @@ func (d *draft) serverNameFromHost() {
 }
 
 func trust(tls *networking.ClientTLSSettings) *tlsv3.CertificateValidationContext {
-	roots := tls.CaCertificates
+	roots := tls.GetCaCertificates()
 	if roots == "" {
 		roots = systemRoots
 	}
 	out := &tlsv3.CertificateValidationContext{TrustedCa: file(roots)}
-	for _, name := range tls.SubjectAltNames {
+	for _, name := range tls.GetSubjectAltNames() {
 		match := &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: name}}
 		for _, kind := range []tlsv3.SubjectAltNameMatcher_SanType{tlsv3.SubjectAltNameMatcher_DNS, tlsv3.SubjectAltNameMatcher_URI} {
 			out.MatchTypedSubjectAltNames = append(out.MatchTypedSubjectAltNames, &tlsv3.SubjectAltNameMatcher{SanType: kind, Matcher: match})

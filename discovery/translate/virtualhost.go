@@ -23,7 +23,7 @@ func (v view) routeGroups(egress *mesh.Egress, port uint32) []routeGroup {
 	var out []routeGroup
 	routed := map[string]bool{}
 	for _, vs := range egress.VirtualServices {
-		if port != defaultHTTPPort && !slices.ContainsFunc(vs.Spec.Hosts, services.includes) {
+		if port != defaultHTTPPort && !slices.ContainsFunc(vs.Spec.GetHosts(), services.includes) {
 			continue
 		}
 		group, ok := v.virtualServiceGroup(vs, services)
@@ -53,7 +53,7 @@ func (v view) virtualServiceGroup(vs *mesh.VirtualService, services portServices
 	if len(group.routes) == 0 {
 		return group, false
 	}
-	for _, host := range vs.Spec.Hosts {
+	for _, host := range vs.Spec.GetHosts() {
 		group.services = append(group.services, services.routedBy(vs, host)...)
 		if !services.names(host) {
 			group.hosts = append(group.hosts, host)
@@ -70,6 +70,7 @@ func (v view) virtualServiceGroup(vs *mesh.VirtualService, services portServices
 // The first to claim a domain keeps it.
 type hostBuilder struct {
 	view
+
 	port    uint32
 	names   map[string]bool
 	domains map[string]bool
