@@ -1,0 +1,159 @@
+package publish_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/pgtest"
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-server/publish"
+	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+func TestMain(m *testing.M) {
+	code := pgtest.Main(m)
+	if err := goleak.Find(); code == 0 && err != nil {
+		os.Stderr.WriteString(err.Error())
+		code = 1
+	}
+	os.Exit(code)
+}
+
+const (
+	virtualServices = "networking.istio.io/v1/VirtualService"
+	gateways        = "networking.istio.io/v1/Gateway"
+)
+
+// bundle is a publisher that follows a database of its own, and psql on that database.
+type bundle struct {
+	t         *testing.T
+	publisher *publish.Publisher
+	news      *ads.Subscriber
+	conn      *pgx.Conn
+}
+
+func start(t *testing.T) *bundle {
+	t.Helper()
+	database := pgtest.New(t)
+	s, err := store.Open(t.Context(), database, store.Options{})
+	require.NoError(t, err)
+	conn, err := pgx.Connect(t.Context(), database)
+	require.NoError(t, err)
+	p := publish.New(s, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	b := &bundle{t: t, publisher: p, news: p.Subscribe(), conn: conn}
+
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		require.ErrorIs(t, <-ended, context.Canceled)
+		b.news.Close()
+		require.NoError(t, conn.Close(context.Background()))
+		s.Close()
+	})
+	return b
+}
+
+func (b *bundle) sql(statement string, args ...any) {
+	b.t.Helper()
+	_, err := b.conn.Exec(b.t.Context(), statement, args...)
+	require.NoError(b.t, err)
+}
+
+func (b *bundle) write(name, host string) {
+	b.t.Helper()
+	b.sql(`INSERT INTO mesh.resources (kind, namespace, name, spec)
+		VALUES ('VirtualService', 'default', $1, jsonb_build_object('hosts', jsonb_build_array($2::text), 'http', '[{"route": [{"destination": {"host": "a"}}]}]'::jsonb))
+		ON CONFLICT (kind, api_group, namespace, name) DO UPDATE SET spec = EXCLUDED.spec`, name, host)
+}
+
+// at waits for the snapshot of a revision.
+func (b *bundle) at(revision int64) *ads.Snapshot {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.t.Context(), 10*time.Second)
+	defer cancel()
+	require.NoError(b.t, b.publisher.Served(ctx, revision))
+	require.Equal(b.t, strconv.FormatInt(revision, 10), b.news.Snapshot().Revision)
+	return b.news.Snapshot()
+}
+
+func TestARevisionIsASnapshotThatEndsWithItsMark(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	empty := b.at(0)
+	require.Zero(t, empty.Sets[virtualServices].Len())
+
+	b.write("a", "a.example")
+	snap := b.at(1)
+
+	require.NotNil(t, snap.Sets[virtualServices].Get("default/a"))
+	require.Equal(t, "1", snap.Sets[mcpv1.BatchTypeURL].Get(mcpv1.BatchName).Version)
+	require.Same(t, empty.Sets[gateways], snap.Sets[gateways], "what a revision does not touch is shared")
+}
+
+func TestAVersionChangesExactlyWithTheContent(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.write("a", "a.example")
+	first := b.at(1).Sets[virtualServices].Get("default/a")
+
+	b.write("a", "b.example")
+	second := b.at(2).Sets[virtualServices].Get("default/a")
+	b.write("a", "a.example")
+	third := b.at(3).Sets[virtualServices].Get("default/a")
+
+	require.NotEqual(t, first.Version, second.Version)
+	require.Equal(t, first.Version, third.Version)
+}
+
+// A row that no validation ever saw, as after the restore of an old dump.
+func TestWhatCannotBeDecodedStopsNothing(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.write("a", "a.example")
+	b.write("b", "b.example")
+	good := b.at(2).Sets[virtualServices].Get("default/a")
+
+	b.sql("CREATE OR REPLACE FUNCTION mesh.refuse_unsound(written mesh.changes[]) RETURNS void LANGUAGE plpgsql STABLE AS $$ BEGIN END $$")
+	b.sql("CREATE OR REPLACE FUNCTION mesh.check_changes(written mesh.changes[]) RETURNS void LANGUAGE plpgsql STABLE AS $$ BEGIN END $$")
+	b.sql(`UPDATE mesh.resources SET spec = '{"hosts": 7}' WHERE name = 'a'`)
+	require.Same(t, good, b.at(3).Sets[virtualServices].Get("default/a"), "the last good state stays in force")
+
+	b.write("b", "c.example")
+	require.Contains(t, string(b.at(4).Sets[virtualServices].Get("default/b").Body.GetValue()), "c.example")
+}
+
+func TestItIsReadyOnceSomethingIsLoaded(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.at(0)
+	require.NoError(t, b.publisher.Ready())
+
+	idle := publish.New(nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	require.Nil(t, idle.Subscribe().Snapshot())
+}
+
+func TestEveryAliasOfAKindIsServed(t *testing.T) {
+	t.Parallel()
+	for _, k := range kinds.All() {
+		for _, url := range k.TypeURLs() {
+			require.Equal(t, k.TypeURL(), publish.Canonical(url))
+			require.Equal(t, k.TypeURL(), publish.Label(url))
+		}
+	}
+	require.Equal(t, "a/b/C", publish.Canonical("a/b/C"))
+	require.Equal(t, "unknown", publish.Label(strings.Repeat("x", 1000)))
+}
