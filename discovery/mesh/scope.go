@@ -168,9 +168,9 @@ func (s *Scope) InboundDestinationRule(host string) *DestinationRule {
 	return general
 }
 
-// AllowsAny reports whether traffic to unknown destinations goes where the client sent it.
+// AllowsAny reports whether traffic to unknown destinations goes where the client sent it, and not nowhere.
 func (s *Scope) AllowsAny() bool {
-	return s.mesh.Config.GetOutboundTrafficPolicy().GetMode() == meshconfig.MeshConfig_OutboundTrafficPolicy_ALLOW_ANY
+	return s.mesh.Config.GetOutboundTrafficPolicy().GetMode() != meshconfig.MeshConfig_OutboundTrafficPolicy_REGISTRY_ONLY
 }
 
 // WildcardOwner returns the VirtualService whose wildcard host is the most specific for a service that no

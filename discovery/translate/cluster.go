@@ -1,6 +1,8 @@
 package translate
 
 import (
+	"slices"
+
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
@@ -83,7 +85,15 @@ func (u upstream) name() string {
 	return ClusterName(u.port.Number, u.subset.GetName(), u.service.Hostname)
 }
 
-func (u upstream) endpoints() []*mesh.Endpoint { return u.service.Of(u.port, u.subset.GetLabels()) }
+// endpoints are those that Envoy can take. Where it resolves a single name it refuses more: the first counts.
+func (u upstream) endpoints() []*mesh.Endpoint {
+	unusable := func(e *mesh.Endpoint) bool { return !usable(u.service, e) }
+	out := slices.DeleteFunc(u.service.Of(u.port, u.subset.GetLabels()), unusable)
+	if u.service.Resolution == mesh.ResolutionDNSRR && len(out) > 1 {
+		return out[:1]
+	}
+	return out
+}
 
 // draft is a cluster with the HTTP options that are packed into it last.
 type draft struct {
@@ -133,16 +143,11 @@ func (v view) discover(d *draft, u upstream) bool {
 	return true
 }
 
-// discoverByDNS puts the names into the cluster. For LOGICAL_DNS Envoy takes a single one, and refuses more.
+// discoverByDNS puts the names into the cluster.
 func (v view) discoverByDNS(d *draft, u upstream) bool {
 	localities := localityEndpoints(u)
 	if len(localities) == 0 {
 		return false
-	}
-	if d.GetType() == clusterv3.Cluster_LOGICAL_DNS {
-		localities = localities[:1]
-		localities[0].LbEndpoints = localities[0].LbEndpoints[:1]
-		localities[0].LoadBalancingWeight = localities[0].LbEndpoints[0].GetLoadBalancingWeight()
 	}
 	d.LoadAssignment = &endpointv3.ClusterLoadAssignment{ClusterName: d.Name, Endpoints: localities}
 	v.resolve(d.Cluster)

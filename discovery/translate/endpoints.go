@@ -42,9 +42,6 @@ func (v view) serviceEndpoints(s *mesh.Service) []*endpointv3.ClusterLoadAssignm
 func localityEndpoints(u upstream) []*endpointv3.LocalityLbEndpoints {
 	groups := map[string]*endpointv3.LocalityLbEndpoints{}
 	for _, e := range u.endpoints() {
-		if !usable(u.service, e) {
-			continue
-		}
 		group := groups[e.Locality]
 		if group == nil {
 			group = &endpointv3.LocalityLbEndpoints{Locality: locality(e.Locality), LoadBalancingWeight: u32(0)}

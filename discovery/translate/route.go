@@ -68,9 +68,10 @@ func (v view) route(name string) *routev3.RouteConfiguration {
 	}
 	port, _ := strconv.ParseUint(portText, 10, 32) // routeNames made it
 	hosts := v.virtualHosts(uint32(port))
-	if forOneService {
+	switch {
+	case forOneService:
 		hosts = only(hosts, host)
-	} else {
+	case !slices.ContainsFunc(hosts, takesAll): // Envoy refuses a second one
 		hosts = append(hosts, v.unmatchedHTTP())
 	}
 	return &routev3.RouteConfiguration{
@@ -89,6 +90,9 @@ func cutLast(s, separator string) (before, after string, found bool) {
 	}
 	return s[:i], s[i+len(separator):], true
 }
+
+// takesAll reports whether a virtual host is for any host, as that of a ServiceEntry for "*" is.
+func takesAll(vh *routev3.VirtualHost) bool { return slices.Contains(vh.GetDomains(), "*") }
 
 // only keeps the virtual host of one service, for whatever host the requests name: the listener is for it alone.
 func only(hosts []*routev3.VirtualHost, host string) []*routev3.VirtualHost {
