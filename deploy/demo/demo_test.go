@@ -1,0 +1,222 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/envoytest"
+	"github.com/pgmesh/pgmesh/internal/stack"
+)
+
+// beDemo makes this test binary the demo. All that the demo starts inherits its value, which finds them again.
+const beDemo = "DEMO_TEST_BE_DEMO"
+
+// bin holds the programs, built once for all tests.
+var bin string
+
+func TestMain(m *testing.M) {
+	if os.Getenv(beDemo) != "" {
+		main()
+		return
+	}
+	os.Exit(withPrograms(m.Run))
+}
+
+func withPrograms(run func() int) int {
+	var err error
+	if bin, err = os.MkdirTemp("", "pgmesh-demo-"); err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(bin)
+	if err := stack.Build(context.Background(), bin, "mcp-server", "mcp-client", "discovery", "mesh-agent"); err != nil {
+		panic(err)
+	}
+	return run()
+}
+
+// scene is a folder for data and a set of ports, on which the demo is started once or several times.
+type scene struct {
+	mark  string
+	args  []string
+	ports ports
+	data  string
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	s := &scene{data: reachableFolder(t)}
+	s.mark = s.data
+	s.args = []string{"--data", s.data, "--bin", bin, "--envoy", envoytest.Binary(t)}
+	for _, p := range s.ports.flags() {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer listener.Close()
+		*p.value = listener.Addr().(*net.TCPAddr).Port
+		s.args = append(s.args, fmt.Sprintf("--%s=%d", p.flag, *p.value))
+	}
+	return s
+}
+
+// reachableFolder is a folder that every account may enter: root's demo runs Postgres under another one.
+func reachableFolder(t *testing.T) string {
+	t.Helper()
+	folder, err := os.MkdirTemp("", "pgmesh-demo-")
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	require.NoError(t, os.Chmod(folder, 0o755))
+	return folder
+}
+
+// running is a demo that runs.
+type running struct {
+	*exec.Cmd
+	lines *bufio.Scanner
+	said  strings.Builder
+	wrong bytes.Buffer
+}
+
+func (s *scene) start(t *testing.T, more ...string) *running {
+	t.Helper()
+	r := &running{Cmd: exec.Command(os.Args[0], append(s.args, more...)...)}
+	r.Env = append(os.Environ(), beDemo+"="+s.mark)
+	r.Stderr = &r.wrong
+	output, err := r.StdoutPipe()
+	require.NoError(t, err)
+	r.lines = bufio.NewScanner(output)
+	require.NoError(t, r.Start())
+	t.Cleanup(func() { _ = r.Process.Kill() })
+	return r
+}
+
+// await reads on to the line that begins with words, and returns all that was said so far.
+func (r *running) await(t *testing.T, words string) string {
+	t.Helper()
+	for r.lines.Scan() {
+		fmt.Fprintln(&r.said, r.lines.Text())
+		if strings.HasPrefix(r.lines.Text(), words) {
+			return r.said.String()
+		}
+	}
+	t.Fatalf("the demo ended without saying %q\n%s%s", words, &r.said, &r.wrong)
+	return ""
+}
+
+// awaitEnd reads to the end of what the demo says.
+func (r *running) awaitEnd() {
+	for r.lines.Scan() {
+		continue
+	}
+}
+
+// interrupt is Ctrl-C. The demo then ends without an error, and nothing of it is left.
+func (s *scene) interrupt(t *testing.T, r *running) {
+	t.Helper()
+	require.NoError(t, r.Process.Signal(syscall.SIGINT))
+	r.awaitEnd()
+	require.NoError(t, r.Wait(), &r.wrong)
+	require.Empty(t, s.processes(""), "processes left behind")
+}
+
+// processes is what runs of the demo, by the pid, with a command line that contains words.
+func (s *scene) processes(words string) map[int]string {
+	found := map[int]string{}
+	folders, _ := filepath.Glob("/proc/[0-9]*")
+	for _, folder := range folders {
+		environment, _ := os.ReadFile(filepath.Join(folder, "environ"))
+		command, _ := os.ReadFile(filepath.Join(folder, "cmdline"))
+		if bytes.Contains(environment, []byte(beDemo+"="+s.mark)) && bytes.Contains(command, []byte(words)) {
+			pid, _ := strconv.Atoi(filepath.Base(folder))
+			found[pid] = string(command)
+		}
+	}
+	return found
+}
+
+func (s *scene) execute(t *testing.T, sql string) {
+	t.Helper()
+	url, err := os.ReadFile(filepath.Join(s.data, "database-url"))
+	require.NoError(t, err)
+	db, err := pgx.Connect(t.Context(), strings.TrimSpace(string(url)))
+	require.NoError(t, err)
+	defer db.Close(context.Background())
+	_, err = db.Exec(t.Context(), sql)
+	require.NoError(t, err)
+}
+
+func TestASecondStartFindsTheDataOfTheFirst(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	first := s.start(t)
+	said := first.await(t, "Ctrl-C ends everything.")
+	require.Contains(t, said, "From COMMIT to the first answer from v2: ")
+	require.NotEmpty(t, s.processes("envoy"))
+	require.NotEmpty(t, s.processes("postgres"))
+	through := &service{"http://" + local(s.ports.service) + "/", &http.Client{}}
+	require.Equal(t, "hello from v1", through.ask(t.Context()))
+
+	s.execute(t, fmt.Sprintf(shiftSQL, 0, 100))
+	s.interrupt(t, first)
+
+	second := s.start(t)
+	said = second.await(t, "Ctrl-C ends everything.")
+	require.Contains(t, said, "From COMMIT to the first answer from v1: ")
+	s.execute(t, fmt.Sprintf(shiftSQL, 50, 50))
+	s.interrupt(t, second)
+
+	third := s.start(t)
+	require.Contains(t, third.await(t, "Ctrl-C ends everything."), "as an earlier start left it: v1 50, v2 50")
+	s.interrupt(t, third)
+}
+
+func TestCtrlCEndsTheDemoWhileItStarts(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	for _, step := range []string{"Postgres", "mcp-server", "the service", "discovery", "Envoy"} {
+		r := s.start(t)
+		r.await(t, "starting "+step)
+		s.interrupt(t, r)
+	}
+}
+
+func TestAChildThatDiesIsNamed(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	r := s.start(t)
+	r.await(t, "Ctrl-C ends everything.")
+	for pid := range s.processes("mcp-server\x00run") {
+		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	}
+	r.awaitEnd()
+
+	require.Error(t, r.Wait())
+	require.Contains(t, r.wrong.String(), "mcp-server ended (signal: killed), its last words are below, its whole log is "+
+		filepath.Join(s.data, "logs", "mcp-server.log"))
+	require.Empty(t, s.processes(""), "processes left behind")
+}
+
+func TestAPortInUseIsNamedWithItsFlag(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	taken, err := net.Listen("tcp", local(s.ports.xds))
+	require.NoError(t, err)
+	defer taken.Close()
+
+	r := s.start(t)
+	require.Error(t, r.Wait())
+	require.Contains(t, r.wrong.String(), fmt.Sprintf("port %d is needed for discovery: xDS and is in use", s.ports.xds))
+	require.Contains(t, r.wrong.String(), "--xds-port")
+}
