@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pgmesh/pgmesh/internal/pgtest"
 	"github.com/pgmesh/pgmesh/internal/stack"
 	"github.com/pgmesh/pgmesh/store/embedded"
 )
@@ -31,7 +32,7 @@ func run(m *testing.M) int {
 	if err := stack.Build(context.Background(), dir, "mcp-server", "discovery", "mesh-agent", "mcp-client"); err != nil {
 		return fail(err)
 	}
-	code := m.Run()
+	code := pgtest.Main(m)
 	if err := common.stop(); err != nil {
 		return fail(err)
 	}

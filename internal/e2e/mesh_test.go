@@ -3,8 +3,10 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -179,13 +181,32 @@ func (m *mesh) status(ctx context.Context, host string, want int) error {
 	return nil
 }
 
-// bothAnswer is a complaint unless each of the backends has answered at least once in ten requests.
-func (m *mesh) bothAnswer(host string, backends ...string) error {
-	counts := m.spread(host, 10)
-	for _, b := range backends {
-		if counts[b] == 0 {
-			return fmt.Errorf("backend %s does not answer, only %v", b, counts)
+// answeredBy waits until exactly these backends answer for the host.
+func (m *mesh) answeredBy(host string, backends ...string) {
+	m.t.Helper()
+	eventually(m.t, func(context.Context) error {
+		if got := slices.Sorted(maps.Keys(m.spread(host, 10))); !slices.Equal(got, backends) {
+			return fmt.Errorf("%v answer, want %v", got, backends)
 		}
-	}
-	return nil
+		return nil
+	})
+}
+
+// listening waits until Envoy answers at all. The first commit of a test arrives whole, so all of it is then in force.
+func (m *mesh) listening() {
+	m.t.Helper()
+	eventually(m.t, func(ctx context.Context) error {
+		_, err := m.ask(ctx, request{host: "nobody.mesh"})
+		return err
+	})
+}
+
+// must asks once, and takes no error for an answer.
+func (m *mesh) must(r request) *answer {
+	m.t.Helper()
+	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
+	defer cancel()
+	a, err := m.ask(ctx, r)
+	require.NoError(m.t, err)
+	return a
 }

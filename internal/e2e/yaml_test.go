@@ -48,7 +48,7 @@ spec:
 func subsets(host string, versions ...string) string {
 	list := make([]string, len(versions))
 	for i, v := range versions {
-		list[i] = fmt.Sprintf("{name: %[1]s, labels: {version: %[1]s}}", v)
+		list[i] = fmt.Sprintf("{name: %[1]q, labels: {version: %[1]q}}", v)
 	}
 	return fmt.Sprintf(`
 apiVersion: networking.istio.io/v1
