@@ -89,9 +89,9 @@ type running struct {
 	wrong bytes.Buffer
 }
 
-func (s *scene) start(t *testing.T, more ...string) *running {
+func (s *scene) start(t *testing.T) *running {
 	t.Helper()
-	r := &running{Cmd: exec.Command(os.Args[0], append(s.args, more...)...)}
+	r := &running{Cmd: exec.Command(os.Args[0], s.args...)}
 	r.Env = append(os.Environ(), beDemo+"="+s.mark)
 	r.Stderr = &r.wrong
 	output, err := r.StdoutPipe()

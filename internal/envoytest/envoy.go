@@ -104,6 +104,7 @@ func (e *Envoy) await(t testing.TB, event <-chan struct{}, what string) {
 
 // stop ends Envoy. One that ended by itself crashed, which no test may overlook.
 func (e *Envoy) stop(t testing.TB) {
+	t.Helper()
 	select {
 	case <-e.process.Done():
 		t.Errorf("Envoy ended during the test: %v", e.process.Err())
