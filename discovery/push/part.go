@@ -3,6 +3,7 @@ package push
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
@@ -36,21 +37,21 @@ type part struct {
 	typeURL string
 	// blind lists the kinds that the translation of this part does not look at.
 	blind     []string
-	translate func(*mesh.Mesh, *mesh.Proxy) []*ads.Resource
+	translate func(*mesh.Mesh, *mesh.Proxy, *ads.Set) ([]*ads.Resource, []error)
 }
 
 var parts = []part{
-	{ClusterType, []string{"VirtualService"}, func(m *mesh.Mesh, p *mesh.Proxy) []*ads.Resource {
-		return encode(translate.Clusters(m, p), (*clusterv3.Cluster).GetName, endpointsOf)
+	{ClusterType, []string{"VirtualService"}, func(m *mesh.Mesh, p *mesh.Proxy, old *ads.Set) ([]*ads.Resource, []error) {
+		return encode(old, translate.Clusters(m, p), (*clusterv3.Cluster).GetName, endpointsOf)
 	}},
-	{EndpointType, []string{"VirtualService"}, func(m *mesh.Mesh, p *mesh.Proxy) []*ads.Resource {
-		return encode(translate.Endpoints(m, p), (*endpointv3.ClusterLoadAssignment).GetClusterName, nil)
+	{EndpointType, []string{"VirtualService"}, func(m *mesh.Mesh, p *mesh.Proxy, old *ads.Set) ([]*ads.Resource, []error) {
+		return encode(old, translate.Endpoints(m, p), (*endpointv3.ClusterLoadAssignment).GetClusterName, nil)
 	}},
-	{ListenerType, nil, func(m *mesh.Mesh, p *mesh.Proxy) []*ads.Resource {
-		return encode(translate.Listeners(m, p), (*listenerv3.Listener).GetName, nil)
+	{ListenerType, nil, func(m *mesh.Mesh, p *mesh.Proxy, old *ads.Set) ([]*ads.Resource, []error) {
+		return encode(old, translate.Listeners(m, p), (*listenerv3.Listener).GetName, nil)
 	}},
-	{RouteType, nil, func(m *mesh.Mesh, p *mesh.Proxy) []*ads.Resource {
-		return encode(translate.Routes(m, p), (*routev3.RouteConfiguration).GetName, nil)
+	{RouteType, nil, func(m *mesh.Mesh, p *mesh.Proxy, old *ads.Set) ([]*ads.Resource, []error) {
+		return encode(old, translate.Routes(m, p), (*routev3.RouteConfiguration).GetName, nil)
 	}},
 }
 
@@ -85,21 +86,41 @@ func endpointsOf(c *clusterv3.Cluster) []ads.Ref {
 	return []ads.Ref{{TypeURL: EndpointType, Name: name}}
 }
 
-// encode turns messages into resources as they are sent. The version is the hash of the bytes.
-func encode[M proto.Message](messages []M, name func(M) string, refs func(M) []ads.Ref) []*ads.Resource {
-	resources := make([]*ads.Resource, len(messages))
-	for i, m := range messages {
-		value, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
-		if err != nil {
-			panic("encode a translated message: " + err.Error()) // only invalid UTF-8 or an unset required field can do this: a bug
+// message is what all messages of Envoy's can do.
+type message interface {
+	proto.Message
+	Validate() error
+}
+
+// encode turns messages into resources as they are sent. The version is the hash of the bytes. What Envoy would refuse is left out,
+// and the last good state of it, if there was one, stays: it would take everything else in its response down with it.
+func encode[M message](old *ads.Set, messages []M, name func(M) string, refs func(M) []ads.Ref) (resources []*ads.Resource, invalid []error) {
+	resources = make([]*ads.Resource, 0, len(messages))
+	for _, m := range messages {
+		r := encodeOne(m, name(m))
+		before := old.Get(r.Name)
+		if before == nil || before.Version != r.Version {
+			if err := m.Validate(); err != nil {
+				invalid = append(invalid, fmt.Errorf("%s: %w", r.Name, err))
+				r = before
+			} else if refs != nil {
+				r.Refs = refs(m)
+			}
 		}
-		sum := sha256.Sum256(value)
-		resources[i] = &ads.Resource{
-			Name: name(m), Version: hex.EncodeToString(sum[:12]), Body: &anypb.Any{TypeUrl: typeOf(m), Value: value},
-		}
-		if refs != nil {
-			resources[i].Refs = refs(m)
+		if r != nil {
+			resources = append(resources, r)
 		}
 	}
-	return resources
+	return resources, invalid
+}
+
+func encodeOne(m proto.Message, name string) *ads.Resource {
+	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		panic("encode a translated message: " + err.Error()) // only invalid UTF-8 can do this, which no decoder lets in
+	}
+	sum := sha256.Sum256(value)
+	return &ads.Resource{
+		Name: name, Version: hex.EncodeToString(sum[:12]), Body: &anypb.Any{TypeUrl: typeOf(m), Value: value},
+	}
 }

@@ -8,6 +8,7 @@ package push
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"strconv"
 	"sync"
 	"time"
@@ -35,6 +36,7 @@ type Engine struct {
 	classCount prometheus.GaugeFunc
 	proxyCount prometheus.GaugeFunc
 	translate  prometheus.Histogram
+	invalid    prometheus.Counter
 }
 
 // class is a set of proxies that get the same.
@@ -69,7 +71,11 @@ func New(log *slog.Logger, metrics prometheus.Registerer) *Engine {
 		Help:    "Time to translate one state of the mesh for all classes.",
 		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5},
 	})
-	metrics.MustRegister(e.classCount, e.proxyCount, e.translate)
+	e.invalid = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "pgmesh_discovery_invalid_total",
+		Help: "Translated resources that were not sent because Envoy would refuse them; the last good state of each stays in force.",
+	})
+	metrics.MustRegister(e.classCount, e.proxyCount, e.translate, e.invalid)
 	return e
 }
 
@@ -106,7 +112,7 @@ func (e *Engine) join(m *member) {
 	c, ok := e.classes[m.key]
 	if !ok {
 		c = &class{proxy: m.proxy, sets: map[string]*ads.Set{}}
-		c.update(e.mesh, e.revision, everything)
+		e.report(c.update(e.mesh, e.revision, everything))
 		e.classes[m.key] = c
 	}
 	c.members++
@@ -137,7 +143,7 @@ func (e *Engine) Update(m *mesh.Mesh, revision int64, changed map[*kinds.Kind]bo
 		if before[key] == c {
 			chosen = func(p *part) bool { return p.concerns(changed) }
 		}
-		c.update(m, e.revision, chosen)
+		e.report(c.update(m, e.revision, chosen))
 	}
 	for s, member := range e.members {
 		s.Offer(member.class.current)
@@ -166,21 +172,29 @@ func (e *Engine) regroup() map[mesh.Class]*class {
 	return before
 }
 
+// report tells of what was left out because Envoy would refuse it.
+func (e *Engine) report(invalid []error) {
+	for _, err := range invalid {
+		e.invalid.Inc()
+		e.log.Error("what a resource of the mesh asks for is something that Envoy would refuse; proxies keep the last good state of it. "+
+			"Correct the resource", "revision", e.revision, "error", err)
+	}
+}
+
 // everything is the choice of all parts.
 func everything(*part) bool { return true }
 
 // update translates the chosen parts anew and keeps of the result what differs.
-func (c *class) update(m *mesh.Mesh, revision string, chosen func(*part) bool) {
+func (c *class) update(m *mesh.Mesh, revision string, chosen func(*part) bool) (invalid []error) {
 	for i := range parts {
 		if p := &parts[i]; chosen(p) {
-			c.sets[p.typeURL] = replaced(c.sets[p.typeURL], p.translate(m, c.proxy))
+			resources, problems := p.translate(m, c.proxy, c.sets[p.typeURL])
+			c.sets[p.typeURL] = replaced(c.sets[p.typeURL], resources)
+			invalid = append(invalid, problems...)
 		}
 	}
-	snap := &ads.Snapshot{Revision: revision, Sets: make(map[string]*ads.Set, len(c.sets))}
-	for typeURL, set := range c.sets {
-		snap.Sets[typeURL] = set
-	}
-	c.current = snap
+	c.current = &ads.Snapshot{Revision: revision, Sets: maps.Clone(c.sets)}
+	return invalid
 }
 
 // replaced brings a set to exactly the given resources, by way of what differs.

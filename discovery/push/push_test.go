@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -258,4 +259,23 @@ func versions(set *ads.Set) map[string]string {
 		m[r.Name] = r.Version
 	}
 	return m
+}
+
+// Envoy refuses a header name like this, and with it every route on the port.
+func TestWhatEnvoyWouldRefuseIsLeftOutAndTheRestFlowsOn(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	b.apply(t, service+"---"+route("web", "1"))
+	p := b.proxy(t, "10.0.0.1", "shop")
+	before := p.Snapshot().Sets[push.RouteType].Get("80")
+
+	b.apply(t, strings.Replace(route("web", "2"), "x-rule", `"x rule\n"`, 1))
+	require.Same(t, before, p.Snapshot().Sets[push.RouteType].Get("80"))
+
+	b.apply(t, workload("first", "10.0.0.9"))
+	require.Equal(t, "3", p.Snapshot().Revision)
+	require.Contains(t, string(p.Snapshot().Sets[push.EndpointType].Get("outbound|80||web.shop").Body.GetValue()), "10.0.0.9")
+
+	b.apply(t, route("web", "4"))
+	require.NotSame(t, before, p.Snapshot().Sets[push.RouteType].Get("80"))
 }
