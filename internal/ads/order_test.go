@@ -189,6 +189,26 @@ func TestMakeBeforeBreakSotW(t *testing.T) {
 	c.quiet()
 }
 
+func TestWhatIsLeftEmptyIsBrokenLast(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, connect func(*server) *client) {
+		s := serve(t, makeBeforeBreak(limit))
+		c := connect(s)
+		start(s, c)
+		empty := res("old", "none")
+		empty.Empty = true
+		rerouted := routedTo("old")
+		rerouted[endpoints], rerouted[routes] = ads.NewSet(empty), set("r=static")
+		s.publish("r2", rerouted)
+
+		rds := c.expect(routes, "r2", "r=static")
+		c.quiet() // the route leads to the endpoints until the client has the new one
+		c.ack(rds, "r")
+		c.ack(c.expect(endpoints, "r2", "old=none"), "old")
+		c.quiet()
+	})
+}
+
 func TestTheFirstEndpointsOfAClientDoNotHoldUpThePlan(t *testing.T) {
 	t.Parallel()
 	s := serve(t, makeBeforeBreak(limit))

@@ -26,9 +26,9 @@ type Part int
 const (
 	// Whole is additions, changes and removals.
 	Whole Part = iota
-	// Make is additions and changes: what is to be removed stays until the stage that breaks.
+	// Make is additions and changes: what is to be removed or emptied stays until the stage that breaks.
 	Make
-	// Break is the rest: the removals.
+	// Break is the rest: the removals, and what is left empty.
 	Break
 )
 

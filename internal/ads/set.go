@@ -15,6 +15,10 @@ type Resource struct {
 	Version string
 	Body    *anypb.Any
 
+	// Empty says that there is nothing in it: endpoints of which none is left. To a client that has another version of it this
+	// is a removal, and a plan treats it as one.
+	Empty bool
+
 	// Refs are the resources that a client asks for once it has this one, and without which it cannot use it: the
 	// endpoints of a cluster. A plan's stage ends only when they have arrived too, those of a later stage's types excepted,
 	// which that stage waits for. When this resource changes they are sent again.

@@ -170,7 +170,7 @@ func (s *subscription) advance(goal *Set, e extent) step {
 			st.removed = append(st.removed, name)
 		case now != nil && before == nil:
 			st.changed, st.fresh = append(st.changed, now), append(st.fresh, now.Refs...)
-		case now != nil && before.Version != now.Version:
+		case now != nil && before.Version != now.Version && (e == everything || !now.Empty):
 			st.change(before, now)
 		}
 	}
