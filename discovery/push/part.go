@@ -42,10 +42,10 @@ type part struct {
 
 var parts = []part{
 	{ClusterType, []string{"VirtualService"}, func(m *mesh.Mesh, p *mesh.Proxy, old *ads.Set) ([]*ads.Resource, []error) {
-		return encode(old, translate.Clusters(m, p), (*clusterv3.Cluster).GetName, endpointsOf)
+		return encode(old, translate.Clusters(m, p), (*clusterv3.Cluster).GetName, referToEndpoints)
 	}},
 	{EndpointType, []string{"VirtualService"}, func(m *mesh.Mesh, p *mesh.Proxy, old *ads.Set) ([]*ads.Resource, []error) {
-		return encode(old, translate.Endpoints(m, p), (*endpointv3.ClusterLoadAssignment).GetClusterName, nil)
+		return encode(old, translate.Endpoints(m, p), (*endpointv3.ClusterLoadAssignment).GetClusterName, noteEmpty)
 	}},
 	{ListenerType, nil, func(m *mesh.Mesh, p *mesh.Proxy, old *ads.Set) ([]*ads.Resource, []error) {
 		return encode(old, translate.Listeners(m, p), (*listenerv3.Listener).GetName, nil)
@@ -74,16 +74,21 @@ func (p *part) ignores(k *kinds.Kind) bool {
 	return false
 }
 
-// endpointsOf is what Envoy asks for once it has a cluster, and cannot use the cluster without.
-func endpointsOf(c *clusterv3.Cluster) []ads.Ref {
+// referToEndpoints names what Envoy asks for once it has a cluster, and cannot use the cluster without.
+func referToEndpoints(c *clusterv3.Cluster, r *ads.Resource) {
 	if c.GetType() != clusterv3.Cluster_EDS {
-		return nil
+		return
 	}
 	name := c.GetEdsClusterConfig().GetServiceName()
 	if name == "" {
 		name = c.GetName()
 	}
-	return []ads.Ref{{TypeURL: EndpointType, Name: name}}
+	r.Refs = []ads.Ref{{TypeURL: EndpointType, Name: name}}
+}
+
+// noteEmpty marks a cluster without endpoints: routes that lead there have to change first.
+func noteEmpty(a *endpointv3.ClusterLoadAssignment, r *ads.Resource) {
+	r.Empty = len(a.GetEndpoints()) == 0
 }
 
 // message is what all messages of Envoy's can do.
@@ -94,7 +99,7 @@ type message interface {
 
 // encode turns messages into resources as they are sent. The version is the hash of the bytes. What Envoy would refuse is left out,
 // and the last good state of it, if there was one, stays: it would take everything else in its response down with it.
-func encode[M message](old *ads.Set, messages []M, name func(M) string, refs func(M) []ads.Ref) (resources []*ads.Resource, invalid []error) {
+func encode[M message](old *ads.Set, messages []M, name func(M) string, note func(M, *ads.Resource)) (resources []*ads.Resource, invalid []error) {
 	resources = make([]*ads.Resource, 0, len(messages))
 	for _, m := range messages {
 		r := encodeOne(m, name(m))
@@ -103,8 +108,8 @@ func encode[M message](old *ads.Set, messages []M, name func(M) string, refs fun
 			if err := m.Validate(); err != nil {
 				invalid = append(invalid, fmt.Errorf("%s: %w", r.Name, err))
 				r = before
-			} else if refs != nil {
-				r.Refs = refs(m)
+			} else if note != nil {
+				note(m, r)
 			}
 		}
 		if r != nil {
