@@ -76,13 +76,14 @@ func vs(t testing.TB, name string) kinds.Key {
 	return kinds.Key{Kind: kind, Namespace: "default", Name: name}
 }
 
-// follow runs a follower in the background until the test ends.
+// follow runs a follower in the background until the test ends. The channel is closed if it ends before.
 func follow(t *testing.T, s *store.Store, after store.Revision) <-chan store.Batch {
 	t.Helper()
 	batches := make(chan store.Batch)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
+		defer close(batches)
 		done <- s.Follow(ctx, after, func(b store.Batch) error {
 			select {
 			case batches <- b:

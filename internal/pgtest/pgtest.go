@@ -68,7 +68,7 @@ func server(t testing.TB) *shared {
 	}
 	s := &shared{url: os.Getenv(URLVariable), templateName: fmt.Sprintf("pgmesh_test_%d_template", os.Getpid())}
 	if s.url == "" {
-		e, err := embedded.Start(context.Background(), embedded.Options{Fast: true})
+		e, err := embedded.Start(context.Background(), embedded.Options{Fast: true, Settings: quick})
 		if err != nil {
 			t.Fatalf("starting Postgres for the tests: %v", err)
 		}
@@ -78,6 +78,9 @@ func server(t testing.TB) *shared {
 	common = s
 	return s
 }
+
+// quick finds deadlocks sooner than production should look for them, for tests that provoke some.
+var quick = map[string]string{"deadlock_timeout": "20ms"}
 
 func stopShared() {
 	mu.Lock()

@@ -71,11 +71,14 @@ func ownedBy(dir string, who account) error {
 	return fmt.Errorf("the data directory %s belongs to user %d: remove it or name another", dir, owner)
 }
 
+// predecessorTimeout is how long a server may take to go that was there before.
+const predecessorTimeout = 20 * time.Second
+
 // awaitPredecessor waits for a server that still ends, whose parent was killed perhaps, and clears away what one left
 // that could not clean up: its process id may belong to somebody else by now, and Postgres would then refuse to start.
 func (l layout) awaitPredecessor(ctx context.Context) error {
 	path := filepath.Join(l.data(), "postmaster.pid")
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, predecessorTimeout)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

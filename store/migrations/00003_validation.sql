@@ -134,10 +134,10 @@ BEGIN
   IF jsonb_typeof(v) = 'number' AND mesh.is_whole(written) THEN
     written := trunc(written::numeric)::text;
   ELSIF jsonb_typeof(v) <> 'string' THEN
-    RETURN (NULL, mesh.wrong_type('a duration such as "5s"', v), hint);
+    RETURN (NULL, mesh.wrong_type('a duration such as "5s"', v), hint)::mesh.problem;
   END IF;
   IF mesh.nanoseconds(written) IS NULL THEN
-    RETURN (NULL, format('"%s" is not a duration', written), hint);
+    RETURN (NULL, format('"%s" is not a duration', written), hint)::mesh.problem;
   END IF;
   RETURN NULL;
 END $$;
@@ -155,12 +155,12 @@ BEGIN
       RETURN NULL;
     END IF;
   ELSIF jsonb_typeof(v) <> 'string' THEN
-    RETURN (NULL, mesh.wrong_type('a string', v), NULL);
+    RETURN (NULL, mesh.wrong_type('a string', v), NULL)::mesh.problem;
   END IF;
   IF name = ANY (f.enum) THEN
     RETURN NULL;
   END IF;
-  RETURN (NULL, format('unknown value "%s"', name), mesh.hint(name, f.enum, 'one of '));
+  RETURN (NULL, format('unknown value "%s"', name), mesh.hint(name, f.enum, 'one of '))::mesh.problem;
 END $$;
 -- +goose StatementEnd
 
@@ -199,7 +199,7 @@ BEGIN
   IF reason IS NULL THEN
     RETURN NULL;
   END IF;
-  RETURN (NULL, reason, NULL);
+  RETURN (NULL, reason, NULL)::mesh.problem;
 END $$;
 -- +goose StatementEnd
 

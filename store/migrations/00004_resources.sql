@@ -39,7 +39,7 @@ BEGIN
   groups := ARRAY(SELECT k.api_group FROM mesh.kinds k WHERE k.kind = r.kind ORDER BY k.api_group);
   IF cardinality(groups) = 0 THEN
     PERFORM mesh.refuse('MS002', NULL, NULL, NULL, '', format('unknown kind "%s"', r.kind),
-      mesh.hint(r.kind, ARRAY(SELECT DISTINCT k.kind FROM mesh.kinds k ORDER BY k.kind COLLATE "C"), 'known kinds: '));
+      mesh.hint(r.kind, ARRAY(SELECT k.kind FROM mesh.kinds k GROUP BY k.kind ORDER BY k.kind COLLATE "C"), 'known kinds: '));
   ELSIF r.api_group IS NOT NULL THEN
     PERFORM mesh.refuse('MS002', r.kind, r.namespace, r.name, 'api_group', format('unknown api_group "%s" of %s', r.api_group, r.kind),
       'write ' || array_to_string(groups, ' or '));

@@ -1,0 +1,98 @@
+package store_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+func TestApply(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db := connect(t, url)
+	upsert := func(name, host string) store.Upsert {
+		return store.Upsert{Key: vs(t, name), Labels: map[string]string{"app": name}, Spec: virtualService(host)}
+	}
+
+	got, err := s.Apply(t.Context(), store.Apply{
+		Upserts: []store.Upsert{upsert("b", "x"), upsert("a", "x")}, Author: "alice", Application: "the test", Message: "begin",
+	})
+	require.NoError(t, err)
+	require.Equal(t, store.Applied{Revision: 1, Outcomes: []store.Outcome{store.Created, store.Created}}, got)
+	require.Equal(t, "alice, the test, begin", value[string](db, "SELECT concat_ws(', ', author, application, message) FROM mesh.revisions"))
+
+	change := store.Apply{Upserts: []store.Upsert{upsert("a", "x"), upsert("b", "y"), upsert("c", "x")}, DryRun: true}
+	want := []store.Outcome{store.Unchanged, store.Configured, store.Created}
+	got, err = s.Apply(t.Context(), change)
+	require.NoError(t, err)
+	require.Equal(t, store.Applied{Outcomes: want}, got)
+	require.Equal(t, int64(1), db.newest())
+	change.DryRun = false
+	got, err = s.Apply(t.Context(), change)
+	require.NoError(t, err)
+	require.Equal(t, store.Applied{Revision: 2, Outcomes: want}, got)
+
+	got, err = s.Apply(t.Context(), store.Apply{Upserts: change.Upserts})
+	require.NoError(t, err)
+	require.Equal(t, store.Applied{Outcomes: []store.Outcome{store.Unchanged, store.Unchanged, store.Unchanged}}, got)
+
+	_, err = s.Apply(t.Context(), store.Apply{Upserts: []store.Upsert{upsert("d", "x")}, Deletes: []kinds.Key{vs(t, "a"), vs(t, "gone")}})
+	require.ErrorIs(t, err, store.ErrNotFound)
+	require.EqualError(t, err, "VirtualService default/gone: not found")
+	require.Equal(t, int64(2), db.newest())
+
+	got, err = s.Apply(t.Context(), store.Apply{Deletes: []kinds.Key{vs(t, "a")}})
+	require.NoError(t, err)
+	require.Equal(t, store.Applied{Revision: 3, Outcomes: []store.Outcome{store.Deleted}}, got)
+}
+
+func TestApplyBringsBackWhatTheDatabaseFindsWrong(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	_, err := s.Apply(t.Context(), store.Apply{Upserts: []store.Upsert{
+		{Key: vs(t, "good"), Spec: virtualService("a")},
+		{Key: vs(t, "reviews"), Spec: json.RawMessage(`{"hosts": ["a"], "http": [{"route": [{"destination": {"host": "a"}, "wieght": 5}]}], "gatways": []}`)},
+	}})
+	var found kinds.Errors
+	require.ErrorAs(t, err, &found)
+	require.Equal(t, kinds.Errors{
+		{Kind: "VirtualService", Namespace: "default", Name: "reviews", Path: "spec.http[0].route[0].wieght", Reason: `unknown field "wieght"`, Hint: `did you mean "weight"?`},
+		{Kind: "VirtualService", Namespace: "default", Name: "reviews", Path: "spec.gatways", Reason: `unknown field "gatways"`, Hint: `did you mean "gateways"?`},
+	}, found)
+
+	_, err = s.Apply(t.Context(), store.Apply{Upserts: []store.Upsert{{Key: vs(t, "a"), Spec: virtualService("a")}}, Deletes: []kinds.Key{vs(t, "a")}})
+	require.EqualError(t, err, "VirtualService default/a: is named twice in one change")
+}
+
+func TestGetAndList(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db := connect(t, url)
+	db.put("b", "x")
+	db.put("a", "x")
+	db.exec(`INSERT INTO mesh.resources (kind, api_group, name, spec) VALUES ('Gateway', 'gateway.networking.k8s.io', 'x',
+		'{"gatewayClassName": "c", "listeners": [{"name": "http", "port": 80, "protocol": "HTTP"}]}')`)
+
+	r, err := s.Get(t.Context(), vs(t, "a"))
+	require.NoError(t, err)
+	require.Equal(t, vs(t, "a"), r.Key)
+	_, err = s.Get(t.Context(), vs(t, "c"))
+	require.ErrorIs(t, err, store.ErrNotFound)
+
+	names := func(kind *kinds.Kind, namespace string) (names []string) {
+		list, err := s.List(t.Context(), kind, namespace)
+		require.NoError(t, err)
+		for _, r := range list {
+			names = append(names, r.Key.String())
+		}
+		return names
+	}
+	require.Equal(t, []string{"VirtualService default/a", "VirtualService default/b"}, names(vs(t, "").Kind, ""))
+	require.Equal(t, []string{"Gateway default/x", "VirtualService default/a", "VirtualService default/b"}, names(nil, "default"))
+	require.Equal(t, []string{"Gateway default/x"}, names(gateway(t).Kind, "default"))
+	require.Empty(t, names(nil, "elsewhere"))
+}

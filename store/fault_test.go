@@ -1,0 +1,138 @@
+package store_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/pgtest"
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+func TestFollowOutlivesItsBackend(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db := connect(t, url)
+	batches := follow(t, s, 0)
+	for i := range int64(5) {
+		db.put("x", string(rune('a'+i)))
+		require.Equal(t, i+1, (<-batches).Revision)
+		db.exec(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pgmesh feed' AND datname = current_database()`)
+	}
+	db.put("x", "z")
+	require.Equal(t, store.Revision(6), (<-batches).Revision)
+	require.GreaterOrEqual(t, s.Status().Losses, int64(1))
+	require.True(t, s.Status().Connected)
+}
+
+func TestFollowOutlivesTheServer(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Server(t)
+	s := openURL(t, server.URL)
+	batches := follow(t, s, 0)
+	before := connect(t, server.URL)
+	before.put("x", "a")
+	require.Equal(t, store.Revision(1), (<-batches).Revision)
+
+	before.put("x", "b")
+	server.Kill()
+	server.Start()
+	require.Equal(t, store.Revision(2), (<-batches).Revision)
+	connect(t, server.URL).put("x", "c")
+	require.Equal(t, store.Revision(3), (<-batches).Revision)
+}
+
+// What a pooler between us and the server may swallow.
+func TestPollCoversLostNotifications(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	db := connect(t, url)
+	db.exec(`DO $$ BEGIN EXECUTE replace(pg_get_functiondef('mesh.number_transaction'::regproc), 'PERFORM pg_notify(', 'PERFORM concat('); END $$`)
+	s, err := store.Open(t.Context(), url, store.Options{Poll: 20 * time.Millisecond})
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	batches := follow(t, s, 0)
+	for i := range int64(3) {
+		db.put("x", string(rune('a'+i)))
+		require.Equal(t, i+1, (<-batches).Revision)
+	}
+}
+
+func TestFollowTellsThatHistoryIsGone(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db := connect(t, url)
+	for _, host := range []string{"a", "b", "c", "d"} {
+		db.put("x", host)
+	}
+	require.Equal(t, int64(2), value[int64](db, "SELECT mesh.prune(2)"))
+	none := func(store.Batch) error { t.Error("a batch"); return nil }
+	require.ErrorIs(t, s.Follow(t.Context(), 1, none), store.ErrTooOld)
+	require.ErrorIs(t, s.Follow(t.Context(), 7, none), store.ErrTooOld, "the database was restored")
+
+	require.Equal(t, store.Revision(3), (<-follow(t, s, 2)).Revision)
+	require.Equal(t, int64(1), value[int64](db, "SELECT mesh.prune(99)"), "the newest revision stays")
+	db.put("x", "e")
+	require.Equal(t, int64(5), db.newest())
+}
+
+func TestFollowEndsWithItsCallersError(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	connect(t, url).put("x", "a")
+	failure := context.DeadlineExceeded
+	require.Equal(t, failure, s.Follow(t.Context(), 0, func(store.Batch) error { return failure }))
+}
+
+// A newer program may have written kinds that this one has never heard of.
+func TestUnknownKindsAreLeftOutAndReported(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	db := connect(t, url)
+	db.exec("INSERT INTO mesh.kinds SELECT api_group, 'Novelty', 'novelties', '{}', versions, namespaced, type FROM mesh.kinds WHERE kind = 'VirtualService'")
+	skipped := make(chan store.Skipped, 10)
+	s, err := store.Open(t.Context(), url, store.Options{Skipped: func(s store.Skipped) { skipped <- s }})
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	db.exec(`INSERT INTO mesh.resources (kind, name, spec) VALUES ('Novelty', 'x', '{"hosts": ["a"]}'), ('VirtualService', 'x', '{"hosts": ["a"]}')`)
+
+	b := <-follow(t, s, 0)
+	require.Len(t, b.Changes, 1)
+	require.Equal(t, store.Skipped{Group: "networking.istio.io", Kind: "Novelty", Namespace: "default", Name: "x", Revision: 1}, <-skipped)
+	known, _ := tables(t, s)
+	require.Len(t, known, 1)
+	require.Contains(t, known, vs(t, "x"))
+}
+
+func TestLargeBatchesStayWhole(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db := connect(t, url)
+	db.put("first", "a")
+	db.exec(`INSERT INTO mesh.resources (kind, name, spec) SELECT 'VirtualService', 'vs-' || i, '{"hosts": ["a"]}' FROM generate_series(1, 6000) i`)
+	db.put("last", "a")
+	batches := follow(t, s, 0)
+	require.Len(t, (<-batches).Changes, 1)
+	require.Len(t, (<-batches).Changes, 6000)
+	require.Len(t, (<-batches).Changes, 1)
+}
+
+func TestConnectionErrorsSayWhatHelps(t *testing.T) {
+	t.Parallel()
+	_, err := store.Open(t.Context(), "postgres://u:secret@127.0.0.1:1/db", store.Options{})
+	require.ErrorContains(t, err, "nothing listens at that address")
+	require.NotContains(t, err.Error(), "secret")
+
+	_, err = store.Open(t.Context(), pgtest.Empty(t), store.Options{})
+	require.ErrorContains(t, err, "run mcp-server migrate up")
+}
+
+func gateway(t *testing.T) kinds.Key {
+	t.Helper()
+	kind, ok := kinds.Lookup("gateway.networking.k8s.io", "Gateway")
+	require.True(t, ok)
+	return kinds.Key{Kind: kind, Namespace: "default", Name: "x"}
+}

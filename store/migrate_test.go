@@ -1,0 +1,76 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pgmesh/pgmesh/internal/pgtest"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+func TestMigrationsGoUpAndDown(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Empty(t)
+	require.NoError(t, store.Migrate(t.Context(), url))
+	list, err := store.MigrationStatus(t.Context(), url)
+	require.NoError(t, err)
+	for i, m := range list {
+		require.Equal(t, int64(i+1), m.Version, "numbered without gaps")
+		require.False(t, m.Applied.IsZero())
+	}
+	for version := int64(len(list)) - 1; version >= 0; version-- {
+		require.NoError(t, store.MigrateTo(t.Context(), url, version))
+	}
+	require.False(t, value[bool](connect(t, url), "SELECT to_regnamespace('mesh') IS NOT NULL"))
+
+	require.NoError(t, store.Migrate(t.Context(), url))
+	connect(t, url).put("x", "a")
+}
+
+func TestMigratingAtOnce(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Empty(t)
+	var group errgroup.Group
+	for range 3 {
+		group.Go(func() error { return store.Migrate(context.Background(), url) })
+	}
+	require.NoError(t, group.Wait())
+	connect(t, url).put("x", "a")
+}
+
+func TestNewerSchemaIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	connect(t, url).exec("INSERT INTO mesh.schema_version (version_id, is_applied) VALUES (1000, true)")
+	require.ErrorIs(t, store.Migrate(t.Context(), url), store.ErrSchema)
+	_, err := store.Open(t.Context(), url, store.Options{})
+	require.ErrorIs(t, err, store.ErrSchema)
+	require.ErrorContains(t, err, "run a newer program")
+}
+
+// A dump has the triggers after the data, so numbers and times come back as they were.
+func TestNumbersGoOnAfterTheTablesWereCopied(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	db := connect(t, url)
+	db.put("x", "a")
+	db.exec("UPDATE mesh.transactions SET xid = pg_current_xact_id(), begun_at = '2000-01-01'")
+	db.put("x", "b")
+	require.Equal(t, int64(2), db.newest())
+}
+
+// Set PGMESH_TEST_DATABASE_URL to run the whole package against another server.
+func TestMigrateKeepsToItsSchema(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Empty(t)
+	db := connect(t, url)
+	count := "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname NOT IN ('mesh', 'pg_toast')"
+	before := value[int](db, count)
+	require.NoError(t, store.Migrate(t.Context(), url))
+	require.Equal(t, before, value[int](db, count), fmt.Sprint("also on ", os.Getenv(pgtest.URLVariable)))
+}
