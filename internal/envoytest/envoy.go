@@ -69,10 +69,12 @@ func Launch(t testing.TB, bootstrap *bootstrapv3.Bootstrap) *Envoy {
 	return e
 }
 
-// WaitReady returns when the workers accept connections.
+// WaitReady returns when connections are accepted. Envoy says so a moment before it opens its ports; it does both in one
+// go of the thread that also answers the admin API, so an answer after its words means that the ports are open.
 func (e *Envoy) WaitReady(t testing.TB) {
 	t.Helper()
 	e.await(t, e.log.ready, "start its workers")
+	e.Get(t, "/ready")
 }
 
 // Pid is Envoy's process id.

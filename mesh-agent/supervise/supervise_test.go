@@ -115,6 +115,13 @@ func (s *supervised) await(t *testing.T, message string) event {
 	}
 }
 
+// awaitReady returns when Envoy accepts connections: it says so a moment before, and answers its admin API only after.
+func (s *supervised) awaitReady(t *testing.T) {
+	t.Helper()
+	<-s.envoy.ready
+	require.NoError(t, s.Ready(t.Context()))
+}
+
 func isGone(pid int) bool { return syscall.Kill(pid, 0) == syscall.ESRCH }
 
 func unchanged(*supervise.Options) {}
@@ -123,8 +130,7 @@ func TestEnvoyRunsUntilAskedToEnd(t *testing.T) {
 	t.Parallel()
 	s := start(t, unchanged)
 	pid := s.await(t, "Envoy started").Pid
-	<-s.envoy.ready
-	require.NoError(t, s.Ready(t.Context()))
+	s.awaitReady(t)
 
 	s.end()
 
@@ -136,15 +142,14 @@ func TestAKilledEnvoyComesBack(t *testing.T) {
 	t.Parallel()
 	s := start(t, unchanged)
 	first := s.await(t, "Envoy started").Pid
-	<-s.envoy.ready
+	s.awaitReady(t)
 
 	killed := time.Now()
 	require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
 	second := s.await(t, "Envoy started").Pid
-	<-s.envoy.ready
+	s.awaitReady(t)
 
 	require.NotEqual(t, first, second)
-	require.NoError(t, s.Ready(t.Context()))
 	t.Logf("back after %s", time.Since(killed))
 	s.end()
 	require.NoError(t, <-s.result)
@@ -158,7 +163,7 @@ func TestAnOpenConnectionMayFinishBeforeEnvoyEnds(t *testing.T) {
 		o.Bootstrap = fmt.Appendf(nil, echo, port)
 		o.Drain = time.Minute
 	})
-	<-s.envoy.ready
+	s.awaitReady(t)
 	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	require.NoError(t, err)
 	say(t, conn, "before")
@@ -178,7 +183,7 @@ func TestTheDrainTimeIsAnUpperBound(t *testing.T) {
 		o.Bootstrap = fmt.Appendf(nil, echo, port)
 		o.Drain = 200 * time.Millisecond
 	})
-	<-s.envoy.ready
+	s.awaitReady(t)
 	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	require.NoError(t, err)
 	defer conn.Close()
@@ -194,7 +199,7 @@ func TestAnEnvoyThatDoesNotEndIsKilled(t *testing.T) {
 	t.Parallel()
 	s := start(t, unchanged)
 	pid := s.await(t, "Envoy started").Pid
-	<-s.envoy.ready
+	s.awaitReady(t)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
 
 	s.end()
