@@ -81,6 +81,7 @@ func TestWhatMakesARevision(t *testing.T) {
 			db.exec("BEGIN;" + test.sql + ";COMMIT")
 			if test.want == nil {
 				require.Equal(t, int64(1), db.newest())
+				require.Equal(t, 1, value[int](db, "SELECT count(*) FROM mesh.resources WHERE revision = 1 AND generation = 1"), "the row stays as it was")
 				require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.transactions WHERE revision IS NULL"))
 				return
 			}

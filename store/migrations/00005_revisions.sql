@@ -218,6 +218,35 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 
+-- forget_undone drops the changes that cancelled each other out. A row that was deleted and put back has lost what is set
+-- at commit and gets it back.
+-- +goose StatementBegin
+CREATE FUNCTION mesh.forget_undone(t mesh.transactions) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  undone mesh.changes;
+BEGIN
+  FOR undone IN
+    DELETE FROM mesh.changes WHERE transaction_id = t.id AND merged
+      AND after_spec IS NOT DISTINCT FROM before_spec
+      AND after_labels IS NOT DISTINCT FROM before_labels
+      AND after_annotations IS NOT DISTINCT FROM before_annotations
+    RETURNING *
+  LOOP
+    CONTINUE WHEN undone.after_spec IS NULL;
+    UPDATE mesh.transactions SET numbering = true WHERE id = t.id AND NOT numbering;
+    PERFORM set_config('mesh.numbering', 'on', true);
+    UPDATE mesh.resources r SET
+      revision = undone.before_revision, generation = undone.before_generation, created_at = undone.before_created_at, updated_at = undone.before_updated_at
+    WHERE r.kind = undone.kind AND r.api_group = undone.api_group AND r.namespace = undone.namespace AND r.name = undone.name
+      AND r.revision <> undone.before_revision;
+  END LOOP;
+  IF FOUND THEN
+    PERFORM set_config('mesh.numbering', '', true);
+    UPDATE mesh.transactions SET numbering = false WHERE id = t.id;
+  END IF;
+END $$;
+-- +goose StatementEnd
+
 -- number_transaction runs at commit. What a transaction did and undid makes no revision. It takes the next number under a
 -- lock that is held until the transaction has ended and its rows are visible.
 -- +goose StatementBegin
@@ -232,10 +261,7 @@ BEGIN
     RETURN NULL;
   END IF;
   IF t.revision IS NULL THEN
-    DELETE FROM mesh.changes WHERE transaction_id = t.id AND merged
-      AND after_spec IS NOT DISTINCT FROM before_spec
-      AND after_labels IS NOT DISTINCT FROM before_labels
-      AND after_annotations IS NOT DISTINCT FROM before_annotations;
+    PERFORM mesh.forget_undone(t);
   END IF;
   SELECT count(*) INTO t.size FROM mesh.changes WHERE transaction_id = t.id;
   IF t.size = 0 THEN
@@ -311,6 +337,7 @@ DROP FUNCTION mesh.check_changes;
 DROP FUNCTION mesh.refuse_unsound;
 DROP FUNCTION mesh.expect_number;
 DROP FUNCTION mesh.current_transaction;
+DROP FUNCTION mesh.forget_undone;
 DROP FUNCTION mesh.write_number_isolated;
 DROP FUNCTION mesh.write_number;
 DROP TABLE mesh.transactions;
