@@ -209,6 +209,27 @@ func TestWhatIsLeftEmptyIsBrokenLast(t *testing.T) {
 	})
 }
 
+func TestAChangedClusterGetsTheEndpointsThatItHadUntilTheRouteHasChanged(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, connect func(*server) *client) {
+		s := serve(t, makeBeforeBreak(limit))
+		c := connect(s)
+		start(s, c)
+		empty := res("old", "none")
+		empty.Empty = true
+		s.publish("r2", sets{
+			clusters:  ads.NewSet(res("old", "2", ads.Ref{TypeURL: endpoints, Name: "old"})),
+			endpoints: ads.NewSet(empty), listeners: set("l-old=1"), routes: set("r=static"),
+		})
+
+		c.ack(c.expect(clusters, "r2", "old=2"))
+		c.ack(c.expect(endpoints, "r2", "old=1"), "old") // without which Envoy would not go on
+		c.ack(c.expect(routes, "r2", "r=static"), "r")
+		c.ack(c.expect(endpoints, "r2", "old=none"), "old")
+		c.quiet()
+	})
+}
+
 func TestTheFirstEndpointsOfAClientDoNotHoldUpThePlan(t *testing.T) {
 	t.Parallel()
 	s := serve(t, makeBeforeBreak(limit))

@@ -24,9 +24,7 @@ func (s *Stream) renew(ref Ref) {
 			continue
 		}
 		known = true
-		if sub.have.Get(ref.Name) != nil {
-			sub.ask(ref.Name)
-		}
+		sub.repeat(ref.Name)
 	}
 	if !known { // a client that comes back asks for the type next, and names the version that it has
 		s.renewed = append(s.renewed, ref)

@@ -25,6 +25,8 @@ type subscription struct {
 	// unanswered asks for a response even if there is nothing to say, asked for one about these names.
 	unanswered bool
 	asked      map[string]bool
+	// repeated are those of the asked names that the client has already, as it has them.
+	repeated map[string]*Resource
 
 	pending  string // the nonce of the response that the client has not answered
 	revision string // the revision of that response
@@ -33,7 +35,7 @@ type subscription struct {
 func newSubscription(typeURL, canonical string) *subscription {
 	return &subscription{
 		typeURL: typeURL, canonical: canonical, unanswered: true,
-		names: map[string]bool{}, asked: map[string]bool{},
+		names: map[string]bool{}, asked: map[string]bool{}, repeated: map[string]*Resource{},
 	}
 }
 
@@ -69,6 +71,14 @@ func (s *subscription) ask(name string) {
 	s.have = s.have.With(nil, []string{name})
 }
 
+// repeat has a name sent once more, if the client has it.
+func (s *subscription) repeat(name string) {
+	if r := s.have.Get(name); r != nil {
+		s.repeated[name] = r
+		s.ask(name)
+	}
+}
+
 // drop removes names. The client forgets them by itself, but for those that the wildcard still covers.
 func (s *subscription) drop(names []string) {
 	for _, n := range names {
@@ -80,6 +90,7 @@ func (s *subscription) drop(names []string) {
 		}
 		delete(s.names, n)
 		delete(s.asked, n)
+		delete(s.repeated, n)
 	}
 	if !s.wildcard {
 		s.have = s.have.With(nil, names)
@@ -137,6 +148,7 @@ func (s *subscription) replace(names []string) {
 func (s *subscription) restart() {
 	s.have, s.unanswered, s.pending = unlogged(nil), true, ""
 	s.reconsider()
+	clear(s.repeated)
 	for n := range s.names {
 		s.asked[n] = true
 	}
@@ -164,7 +176,7 @@ func (st *step) empty() bool { return len(st.changed) == 0 && len(st.removed) ==
 func (s *subscription) advance(goal *Set, e extent) step {
 	var st step
 	for _, name := range s.candidates(goal) {
-		now, before := goal.Get(name), s.have.Get(name)
+		now, before := s.due(goal, name, e), s.have.Get(name)
 		switch {
 		case now == nil && (before != nil && e == everything || before == nil && s.asked[name]):
 			st.removed = append(st.removed, name)
@@ -176,6 +188,15 @@ func (s *subscription) advance(goal *Set, e extent) step {
 	}
 	s.reached(goal, e, st)
 	return st
+}
+
+// due is what a client is to have of a name: what the goal says, but what is left empty is repeated as it was until it may break.
+func (s *subscription) due(goal *Set, name string, e extent) *Resource {
+	r, before := goal.Get(name), s.repeated[name]
+	if r != nil && r.Empty && e != everything && before != nil && before.Body != nil {
+		return before
+	}
+	return r
 }
 
 // change adds a resource that the client has at another version.
@@ -193,6 +214,7 @@ func (st *step) change(before, now *Resource) {
 func (s *subscription) reached(goal *Set, e extent, st step) {
 	s.unanswered = false
 	clear(s.asked)
+	clear(s.repeated)
 	s.goal, s.reach = goal, e
 	if e == everything {
 		s.base = goal
