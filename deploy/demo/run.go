@@ -59,7 +59,9 @@ func (d *demo) startAndShow(ctx context.Context) error {
 	if err := d.showShift(ctx, found); err != nil {
 		return err
 	}
-	d.showTries()
+	if !d.once {
+		d.showTries()
+	}
 	return nil
 }
 
