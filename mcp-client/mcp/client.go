@@ -127,11 +127,12 @@ func (c *Client) Run(ctx context.Context, apply func(Batch) error) error {
 		return err
 	}
 	defer conn.Close()
+	defer c.disconnected()
 	retry := &backoff.ExponentialBackOff{
 		InitialInterval: firstRetry, MaxInterval: longestRetry, Multiplier: 1.6, RandomizationFactor: 0.5,
 	}
 	for {
-		progressed, err := c.stream(ctx, discoveryv3.NewAggregatedDiscoveryServiceClient(conn), apply)
+		delivered, err := c.stream(ctx, discoveryv3.NewAggregatedDiscoveryServiceClient(conn), apply)
 		var refused *applyError
 		if errors.As(err, &refused) {
 			return refused.err
@@ -139,7 +140,7 @@ func (c *Client) Run(ctx context.Context, apply func(Batch) error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if progressed {
+		if delivered { // less does not count: a server may fail on the same answer again and again
 			retry.Reset()
 		}
 		if status.Code(err) == codes.Unimplemented && !c.sotw {
@@ -154,7 +155,7 @@ func (c *Client) Run(ctx context.Context, apply func(Batch) error) error {
 	}
 }
 
-// stream follows the server over one stream, and tells whether anything came of it.
+// stream follows the server over one stream, and tells whether anything was delivered.
 func (c *Client) stream(ctx context.Context, ads discoveryv3.AggregatedDiscoveryServiceClient, apply func(Batch) error) (bool, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -164,7 +165,7 @@ func (c *Client) stream(ctx context.Context, ads discoveryv3.AggregatedDiscovery
 	}
 	s := newSession(c, w, apply)
 	err = s.run(ctx, cancel)
-	return s.heard, err
+	return s.delivered, err
 }
 
 func (c *Client) open(ctx context.Context, ads discoveryv3.AggregatedDiscoveryServiceClient) (wire, error) {
@@ -186,6 +187,12 @@ func (c *Client) broken(err error) {
 		c.cfg.Log.Warn("lost the configuration server; what it sent stays in force, and the client goes on trying",
 			"server", c.cfg.Target, "error", err)
 	}
+}
+
+func (c *Client) disconnected() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.status.Connected = false
 }
 
 func (c *Client) connected() {

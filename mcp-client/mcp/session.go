@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/status"
@@ -25,20 +26,25 @@ type session struct {
 	apply  func(Batch) error
 	outbox chan *request
 
-	heard    bool
+	heard, delivered bool
+
 	batching bool                 // the server says where batches end
-	silent   map[*kinds.Kind]bool // asked for, and not answered yet
+	silent   map[*kinds.Kind]bool // waited for: asked for, and not answered yet
 	gathered *pending
+	accepted map[string]string // the version of the last response that was accepted, by type URL
 }
 
 func newSession(c *Client, w wire, apply func(Batch) error) *session {
 	s := &session{
 		client: c, wire: w, apply: apply, silent: map[*kinds.Kind]bool{}, gathered: newPending(c.state),
+		accepted: map[string]string{},
 		// Room for the first requests and one answer a type, which is all that the protocol lets a server expect.
 		outbox: make(chan *request, 2*len(c.cfg.Kinds)+2),
 	}
 	for _, k := range c.cfg.Kinds {
-		s.silent[k] = true
+		if !k.Bare { // Nacos never answers for these, and istiod does not wait for them either
+			s.silent[k] = true
+		}
 	}
 	return s
 }
@@ -66,13 +72,14 @@ func (s *session) run(ctx context.Context, cancel context.CancelFunc) error {
 	}
 }
 
+// sendAll goes on emptying the outbox when the stream is broken, since answers may still be put there: the reason comes out
+// of recv, after what was received before it.
 func (s *session) sendAll(ctx context.Context) {
+	broken := false
 	for {
 		select {
 		case r := <-s.outbox:
-			if s.wire.send(r) != nil {
-				return // the reason comes out of recv
-			}
+			broken = broken || s.wire.send(r) != nil
 		case <-ctx.Done():
 			return
 		}
@@ -100,17 +107,24 @@ func (s *session) handle(ctx context.Context, r *response) error {
 		return s.endOfBatch(ctx, r)
 	}
 	kind, known := kinds.ByTypeURL(r.typeURL)
-	if !known {
+	if !known || !slices.Contains(s.client.cfg.Kinds, kind) {
 		return s.answer(ctx, r, nil) // not asked for: no reason to hold the server up
 	}
 	delete(s.silent, kind)
 	undecodable := s.gather(kind, r)
-	if !s.batching && len(s.silent) == 0 {
-		if err := s.deliver(0); err != nil {
-			return err
-		}
+	if err := s.deliverUnmarked(); err != nil {
+		return err
 	}
 	return s.answer(ctx, r, undecodable)
+}
+
+// deliverUnmarked delivers what a server sent that does not say where batches end: all of it once every kind was answered,
+// and then each response by itself.
+func (s *session) deliverUnmarked() error {
+	if s.batching || len(s.silent) > 0 {
+		return nil
+	}
+	return s.deliver(0)
 }
 
 // gather takes in one response, and returns what is wrong with the resources that cannot be decoded. The others count, and
@@ -126,6 +140,9 @@ func (s *session) gather(kind *kinds.Kind, r *response) (undecodable []error) {
 		if err != nil {
 			undecodable = append(undecodable, err)
 			delete(absent, name)
+			if name == "" {
+				clear(absent) // it could be any of these
+			}
 			continue
 		}
 		if name == "" {
@@ -163,8 +180,12 @@ func (it *item) identity() (name, version string) {
 
 // endOfBatch delivers what was gathered as one, under the revision that the server names.
 func (s *session) endOfBatch(ctx context.Context, r *response) error {
-	if len(r.resources) == 0 {
-		return s.answer(ctx, r, nil) // a server that knows nothing of batches answers with nothing
+	if len(r.resources) == 0 { // as a server answers that knows nothing of batches, whatever it calls itself
+		s.batching = false
+		if err := s.deliverUnmarked(); err != nil {
+			return err
+		}
+		return s.answer(ctx, r, nil)
 	}
 	end := &mcpv1.Batch{}
 	if err := r.resources[0].body.UnmarshalTo(end); err != nil {
@@ -187,18 +208,22 @@ func (s *session) deliver(revision int64) error {
 	s.gathered.settle()
 	s.gathered = newPending(s.client.state)
 	s.client.delivered(revision)
+	s.delivered = true
 	return nil
 }
 
 // answer acknowledges a response, or refuses it for the resources that could not be decoded.
 func (s *session) answer(ctx context.Context, r *response, undecodable []error) error {
-	req := &request{node: s.client.node, typeURL: r.typeURL, nonce: r.nonce, version: r.version}
+	req := &request{node: s.client.node, typeURL: r.typeURL, nonce: r.nonce}
 	if len(undecodable) > 0 {
 		reason := errors.Join(undecodable...)
 		s.client.cfg.Log.Error("the server sent what this program cannot decode; the last good state of it stays in force",
 			"type", r.typeURL, "error", reason)
 		req.failure = &status.Status{Code: int32(codes.InvalidArgument), Message: reason.Error()}
+	} else {
+		s.accepted[r.typeURL] = r.version
 	}
+	req.version = s.accepted[r.typeURL]
 	select {
 	case s.outbox <- req:
 		return nil

@@ -83,6 +83,11 @@ func (p *pending) remove(kind *kinds.Kind, name string) {
 	if !ok {
 		return
 	}
+	if _, delivered := p.base.versions[kind][name]; !delivered { // it came and went: nothing to tell
+		delete(p.wire[kind], name)
+		delete(p.changes, v.key)
+		return
+	}
 	if p.gone[kind] == nil {
 		p.gone[kind] = map[string]bool{}
 	}
@@ -101,7 +106,10 @@ func (p *pending) change(c Change) {
 func (p *pending) batch(revision int64) Batch {
 	b := Batch{Revision: revision, Changes: make([]Change, 0, len(p.order))}
 	for _, key := range p.order {
-		b.Changes = append(b.Changes, p.changes[key])
+		if c, ok := p.changes[key]; ok {
+			b.Changes = append(b.Changes, c)
+			delete(p.changes, key) // one that came, went and came again is in the order twice
+		}
 	}
 	return b
 }
