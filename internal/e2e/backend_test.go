@@ -12,8 +12,9 @@ import (
 
 // backend is an application behind the mesh: it answers who it is and what it was asked.
 type backend struct {
-	name string
-	port string
+	name   string
+	port   string
+	behave func(w http.ResponseWriter, r *http.Request, before int) (answered bool)
 	// asked counts the requests.
 	asked atomic.Int64
 	// last is the newest request.
@@ -26,24 +27,44 @@ type seen struct {
 	Header                     http.Header
 }
 
-// newBackend starts a backend. Behave, if not nil, may answer a request by itself; it is told how many there were before.
+// newBackend starts a backend on a port of loopback. Behave, if not nil, may answer a request by itself; it is told how many there
+// were before.
 func newBackend(t testing.TB, name string, behave func(w http.ResponseWriter, r *http.Request, before int) (answered bool)) *backend {
 	t.Helper()
-	b := &backend{name: name}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		before := b.asked.Add(1) - 1
-		request := &seen{b.name, r.Method, r.RequestURI, r.Host, r.Header}
-		b.last.Store(request)
-		if behave != nil && behave(w, r, int(before)) {
-			return
-		}
-		w.Header().Set("Backend", name)
-		w.Header().Set("Secret", "of "+name)
-		_ = json.NewEncoder(w).Encode(request) // the client has gone: it is the one to complain
-	}))
-	t.Cleanup(server.Close)
-	b.port = portOf(t, server.Listener)
+	b := &backend{name: name, behave: behave}
+	b.serve(t, listen(t))
 	return b
+}
+
+// serveBackend starts a backend on a listener.
+func serveBackend(t testing.TB, name string, l net.Listener) *backend {
+	t.Helper()
+	b := &backend{name: name}
+	b.serve(t, l)
+	return b
+}
+
+func (b *backend) serve(t testing.TB, l net.Listener) {
+	t.Helper()
+	b.port = portOf(t, l)
+	server := httptest.NewUnstartedServer(b)
+	server.Listener.Close()
+	server.Listener = l
+	server.Start()
+	t.Cleanup(server.Close)
+}
+
+// ServeHTTP answers one request.
+func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	before := b.asked.Add(1) - 1
+	request := &seen{b.name, r.Method, r.RequestURI, r.Host, r.Header}
+	b.last.Store(request)
+	if b.behave != nil && b.behave(w, r, int(before)) {
+		return
+	}
+	w.Header().Set("Backend", b.name)
+	w.Header().Set("Secret", "of "+b.name)
+	_ = json.NewEncoder(w).Encode(request) // the client has gone: it is the one to complain
 }
 
 func backends(t testing.TB, names ...string) []*backend {
@@ -55,25 +76,18 @@ func backends(t testing.TB, names ...string) []*backend {
 	return list
 }
 
-// greeter is a TCP application: it says who it is, and then repeats what it hears.
-type greeter struct{ name, port string }
-
-func newGreeter(t testing.TB, name string) *greeter {
+func listen(t testing.TB) net.Listener {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	return listenOn(t, "127.0.0.1")
+}
+
+func listenOn(t testing.TB, ip string) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan struct{})
-	t.Cleanup(func() {
-		l.Close()
-		<-done
-	})
-	go func() {
-		defer close(done)
-		greet(l, name)
-	}()
-	return &greeter{name, portOf(t, l)}
+	return l
 }
 
 func portOf(t testing.TB, l net.Listener) string {

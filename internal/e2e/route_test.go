@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"testing"
 
@@ -57,9 +58,18 @@ func TestEndpointsThatGoWithTheirRouteLoseNoRequest(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
 	v1, v2 := newBackend(t, "v1", nil), newBackend(t, "v2", nil)
-	both := subsets(reviews, "v1", "v2")
+	moves := 0
 	move := func(to *backend) {
-		m.commit(m.service(reviews, to), both, virtualService(reviews, split(reviews, weight{to.name, 100})))
+		moves++
+		m.commit(m.service(reviews, to), virtualService(reviews, split(reviews, weight{to.name, 100})), fmt.Sprintf(`
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: reviews}
+spec:
+  host: reviews.mesh
+  trafficPolicy: {connectionPool: {tcp: {connectTimeout: %ds}}}
+  subsets: [{name: v1, labels: {version: v1}}, {name: v2, labels: {version: v2}}]
+`, 10+moves/2%2)) // every other move changes the clusters too, which Envoy then makes anew
 		m.answers(reviews, to.name)
 	}
 	move(v1)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -43,6 +44,11 @@ func (p *Program) Start() error {
 	cmd.Stdout, cmd.Stderr = out, out
 	p.running, err = process.Start(cmd)
 	return err
+}
+
+// Via makes a command start the program: ip netns exec, for one.
+func (p *Program) Via(command ...string) {
+	p.path, p.args = command[0], slices.Concat(command[1:], []string{p.path}, p.args)
 }
 
 // HTTP is where the program answers about itself.

@@ -48,6 +48,12 @@ func New(bin, dir, database string) (*Stack, error) {
 	return s, nil
 }
 
+// ServeOn makes discovery serve Envoys on another address of the machine than loopback. It has to be called before Start.
+func (s *Stack) ServeOn(ip string) {
+	s.XDS = net.JoinHostPort(ip, portOf(s.XDS))
+	s.Discovery.args = append(s.Discovery.args, "--insecure-any-address", "--listen", s.XDS)
+}
+
 // Start starts both and returns when both are ready.
 func (s *Stack) Start(ctx context.Context) error {
 	for _, p := range []*Program{s.MCPServer, s.Discovery} {
