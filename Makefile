@@ -74,4 +74,4 @@ lint-generated: tools
 	tools/check-generated
 
 lint-modules:
-	go mod tidy -e -diff # -e: tests of dependencies may import what nobody here needs and not every proxy serves
+	go mod tidy -diff

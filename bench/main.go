@@ -26,6 +26,12 @@ type options struct {
 }
 
 func main() {
+	if err := measureAll(); err != nil {
+		os.Exit(1)
+	}
+}
+
+func measureAll() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	o := options{envoy: os.Getenv("ENVOY")}
@@ -37,9 +43,7 @@ func main() {
 	cmd.Flags().IntVar(&o.changes, "changes", 200, "changes to measure, and as many of the floor")
 	cmd.Flags().IntVar(&o.warmup, "warmup", 20, "changes before the measurement begins")
 	cmd.Flags().StringVar(&o.json, "json", "", "also write each measured time to this file")
-	if err := cmd.ExecuteContext(ctx); err != nil {
-		os.Exit(1)
-	}
+	return cmd.ExecuteContext(ctx)
 }
 
 func run(ctx context.Context, o options) error {

@@ -207,8 +207,8 @@ spec:
     connectionPool: {tcp: {maxConnections: 0x10, connectTimeout: 5}, http: {maxRetries: "3"}}
 `))
 	require.NoError(t, err)
-	require.Equal(t, `{"mtls":{"mode":"STRICT"},"portLevelMtls":{"8080":{"mode":"DISABLE"}},"selector":{"matchLabels":{"app":"on"}}}`, string(documents[0].Spec))
-	require.Equal(t, `{"host":"a","trafficPolicy":{"connectionPool":{"http":{"maxRetries":3},"tcp":{"connectTimeout":"5s","maxConnections":16}}}}`, string(documents[1].Spec))
+	require.JSONEq(t, `{"mtls":{"mode":"STRICT"},"portLevelMtls":{"8080":{"mode":"DISABLE"}},"selector":{"matchLabels":{"app":"on"}}}`, string(documents[0].Spec))
+	require.JSONEq(t, `{"host":"a","trafficPolicy":{"connectionPool":{"http":{"maxRetries":3},"tcp":{"connectTimeout":"5s","maxConnections":16}}}}`, string(documents[1].Spec))
 }
 
 func TestDecodeTakesWhatParseTakes(t *testing.T) {
@@ -231,13 +231,13 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"apiVersion": "security.istio.io/v1", "kind": "PeerAuthentication", "metadata": {"name": "a"}}`))
 	f.Add([]byte("a: &a [*a]\n---\n<<: [*a, {b: !!binary x}]\n"))
 	f.Add([]byte("kind: List\nitems: [1, {}, null]\n"))
-	for _, document := range strings.Split(string(everyKind(f)), "---\n") {
+	for document := range strings.SplitSeq(string(everyKind(f)), "---\n") {
 		f.Add([]byte(document))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		documents, err := kinds.Parse("f", data)
 		if err != nil {
-			require.IsType(t, kinds.Errors{}, err)
+			require.ErrorAs(t, err, new(kinds.Errors))
 			require.NotEmpty(t, err.Error())
 			return
 		}

@@ -7,7 +7,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/known/structpb"
-
 	// The messages that the registry names.
 	_ "istio.io/api/extensions/v1alpha1"
 	_ "istio.io/api/mesh/v1alpha1"

@@ -50,7 +50,7 @@ func explain(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if theirs, ok := fromCaller(err); ok {
+	if theirs := fromCaller(err); theirs != nil {
 		return theirs
 	}
 	var pg *pgconn.PgError

@@ -29,7 +29,7 @@ func (s *Store) Follow(ctx context.Context, after Revision, each func(Batch) err
 	retry.InitialInterval, retry.MaxInterval = 20*time.Millisecond, 5*time.Second
 	for {
 		err := f.session(ctx, retry.Reset)
-		if theirs, ok := fromCaller(err); ok {
+		if theirs := fromCaller(err); theirs != nil {
 			return theirs
 		}
 		if ctx.Err() != nil {

@@ -59,10 +59,10 @@ type callerError struct{ error }
 
 func (e callerError) Unwrap() error { return e.error }
 
-func fromCaller(err error) (error, bool) {
-	var e callerError
-	if errors.As(err, &e) {
-		return e.error, true
+// fromCaller returns the error that a caller's function gave, nil if the error is not one.
+func fromCaller(err error) error {
+	if e, ok := errors.AsType[callerError](err); ok {
+		return e.error
 	}
-	return nil, false
+	return nil
 }

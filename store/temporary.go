@@ -9,8 +9,7 @@ import (
 // Temporary tells whether what failed may work later without anybody doing anything about it here: the database is away, starting,
 // stopping or full. A wrong password, a missing database or an old schema are not.
 func Temporary(err error) bool {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch pg.Code[:2] {
 		case "08", "53", "57", "40": // connection, resources, operator, transaction
 			return true

@@ -18,17 +18,27 @@ func TestRefusalsInSQL(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
 	for _, test := range []struct{ name, row, code, message, hint string }{
-		{"unknown kind", `('VirtualServic', NULL, 'default', 'x', '{}')`, "MS002",
-			`unknown kind "VirtualServic"`, `did you mean "VirtualService"?`},
-		{"unknown group", `('VirtualService', 'networking.istio.io/v1', 'default', 'x', '{}')`, "MS002",
-			`VirtualService default/x: api_group: unknown api_group "networking.istio.io/v1" of VirtualService`, "write networking.istio.io"},
-		{"ambiguous kind", `('Gateway', NULL, 'default', 'x', '{}')`, "MS002",
-			"Gateway default/x: api_group: Gateway is a kind of more than one group", "set api_group to gateway.networking.k8s.io or networking.istio.io"},
-		{"name", `('VirtualService', NULL, 'default', 'X_y', '{"hosts": ["a"]}')`, "MS001",
+		{
+			"unknown kind", `('VirtualServic', NULL, 'default', 'x', '{}')`, "MS002",
+			`unknown kind "VirtualServic"`, `did you mean "VirtualService"?`,
+		},
+		{
+			"unknown group", `('VirtualService', 'networking.istio.io/v1', 'default', 'x', '{}')`, "MS002",
+			`VirtualService default/x: api_group: unknown api_group "networking.istio.io/v1" of VirtualService`, "write networking.istio.io",
+		},
+		{
+			"ambiguous kind", `('Gateway', NULL, 'default', 'x', '{}')`, "MS002",
+			"Gateway default/x: api_group: Gateway is a kind of more than one group", "set api_group to gateway.networking.k8s.io or networking.istio.io",
+		},
+		{
+			"name", `('VirtualService', NULL, 'default', 'X_y', '{"hosts": ["a"]}')`, "MS001",
 			`VirtualService default/X_y: metadata.name: "X_y" is not a valid name`,
-			`at most 253 lower-case letters, digits, "-" and ".", the first and the last a letter or digit`},
-		{"unknown field", `('VirtualService', NULL, 'default', 'reviews', '{"hosts": ["a"], "http": [{"route": [{"destination": {"host": "a"}, "wieght": 5}]}]}')`, "MS001",
-			`VirtualService default/reviews: spec.http[0].route[0].wieght: unknown field "wieght"`, `did you mean "weight"?`},
+			`at most 253 lower-case letters, digits, "-" and ".", the first and the last a letter or digit`,
+		},
+		{
+			"unknown field", `('VirtualService', NULL, 'default', 'reviews', '{"hosts": ["a"], "http": [{"route": [{"destination": {"host": "a"}, "wieght": 5}]}]}')`, "MS001",
+			`VirtualService default/reviews: spec.http[0].route[0].wieght: unknown field "wieght"`, `did you mean "weight"?`,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -81,7 +91,7 @@ var badSpecs = map[string][]string{
 	"ServiceEntry": {
 		`{}`, `{"hosts": []}`, `{"hosts": ["a"], "ports": [{"number": 0, "name": "http"}]}`, `{"hosts": ["a"], "ports": [{"number": 80}]}`,
 		`{"hosts": ["a"], "resolution": "STATICC"}`, `{"hosts": ["a"], "location": 7}`, `{"hosts": ["a"], "endpoints": [{"address": "1.1.1.1", "ports": {"http": "80", "x": "y"}}]}`,
-		`{"hosts": ["a"], "endpoints": [{"addres": "1.1.1.1", "weight": -3}]}`, `{"hosts": ["a"], "workloadSelector": {"labels": []}}`,
+		`{"hosts": ["a"], "endpoints": [{"address": "1.1.1.1", "weight": -3}]}`, `{"hosts": ["a"], "workloadSelector": {"labels": []}}`,
 		`{"hosts": ["a"], "endpoints": {"address": "x"}}`,
 	},
 	"PeerAuthentication": {`{"portLevelMtls": {"x": {"mode": "STRICT"}}}`, `{"mtls": {"mode": "STRICTT"}}`, `{"portLevelMtls": {}}`, `{"portLevelMtls": {"80": {"mode": 1}}}`},

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
@@ -66,12 +67,7 @@ func (p *part) concerns(changed map[*kinds.Kind]bool) bool {
 }
 
 func (p *part) ignores(k *kinds.Kind) bool {
-	for _, name := range p.blind {
-		if k.Name == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(p.blind, k.Name)
 }
 
 // referToEndpoints names what Envoy asks for once it has a cluster, and cannot use the cluster without.

@@ -81,6 +81,6 @@ func sentDocument(d *kinds.Document) (*adminv1.Document, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", r.Key(), err)
 	}
-	//nolint:gosec // nobody writes a file of two billion lines
+
 	return &adminv1.Document{Content: content, File: d.File, Index: int32(d.Index), Line: int32(d.Line)}, nil
 }

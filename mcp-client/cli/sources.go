@@ -109,7 +109,7 @@ func parseFile(file string, in io.Reader, defaultNamespace string) ([]*kinds.Doc
 		file = "standard input"
 		data, err = io.ReadAll(in)
 	} else {
-		data, err = os.ReadFile(file) //nolint:gosec // whoever runs the program names the file
+		data, err = os.ReadFile(file)
 	}
 	if err != nil {
 		return nil, err

@@ -133,8 +133,7 @@ func (c *Client) Run(ctx context.Context, apply func(Batch) error) error {
 	}
 	for {
 		delivered, err := c.stream(ctx, discoveryv3.NewAggregatedDiscoveryServiceClient(conn), apply)
-		var refused *applyError
-		if errors.As(err, &refused) {
+		if refused, ok := errors.AsType[*applyError](err); ok {
 			return refused.err
 		}
 		if ctx.Err() != nil {

@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"strconv"
 	"testing"
 
@@ -44,9 +45,7 @@ func newSource(t *testing.T) *source {
 // commit publishes a revision that puts some resources and removes others.
 func (s *source) commit(revision int64, put []*kinds.Resource, removed ...kinds.Key) {
 	next := map[string]*ads.Set{}
-	for typeURL, set := range s.sets {
-		next[typeURL] = set
-	}
+	maps.Copy(next, s.sets)
 	for _, r := range put {
 		typeURL, version := r.Kind.TypeURL(), host(r)
 		body, err := r.Any(version)

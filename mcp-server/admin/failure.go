@@ -47,11 +47,11 @@ const told = 100
 // refusal tells what is wrong with a request's resources.
 func refusal(violations kinds.Errors) error {
 	listed := violations[:min(len(violations), told)]
-	ours := &adminv1.Refusal{Omitted: int32(len(violations) - len(listed))} //nolint:gosec // bounded by the size of a request
+	ours := &adminv1.Refusal{Omitted: int32(len(violations) - len(listed))}
 	everyones := &errdetails.BadRequest{}
 	for _, v := range listed {
 		ours.Violations = append(ours.Violations, &adminv1.Violation{
-			File: v.File, Document: int32(v.Document), Line: int32(v.Line), //nolint:gosec // came as int32
+			File: v.File, Document: int32(v.Document), Line: int32(v.Line),
 			Kind: v.Kind, Namespace: v.Namespace, Name: v.Name, Path: v.Path, Reason: v.Reason, Hint: v.Hint,
 		})
 		everyones.FieldViolations = append(everyones.FieldViolations, fieldViolation(v))

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/user"
@@ -30,7 +31,7 @@ func serverAccount() (account, error) {
 			return account{uid: uint32(uid), gid: uint32(gid), switched: true}, nil
 		}
 	}
-	return account{}, fmt.Errorf("Postgres does not run as root and this machine has neither a user postgres nor nobody: add one, or start as another user")
+	return account{}, errors.New("Postgres does not run as root and this machine has neither a user postgres nor nobody: add one, or start as another user")
 }
 
 // credential makes a child run as the account.

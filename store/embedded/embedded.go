@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -161,9 +162,7 @@ func (s *Server) arguments(o Options) []string {
 	if o.Fast {
 		settings["fsync"], settings["full_page_writes"] = "off", "off"
 	}
-	for name, value := range o.Settings {
-		settings[name] = value
-	}
+	maps.Copy(settings, o.Settings)
 	args := []string{"-D", s.layout.data()}
 	for name, value := range settings {
 		args = append(args, "-c", name+"="+value)
@@ -188,7 +187,7 @@ func freePort(wanted int) (int, error) {
 }
 
 func executable(path string) bool {
-	info, err := os.Stat(path)
+	info, err := os.Stat(path) //nolint:gosec // the operator says where Postgres is
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 

@@ -57,8 +57,11 @@ func readCRDs(module, pattern string) ([]crd, error) {
 		return nil, err
 	}
 	files, err := filepath.Glob(filepath.Join(dir, pattern))
-	if err != nil || len(files) == 0 {
-		return nil, fmt.Errorf("the module %s has no files %s (%v)", module, pattern, err)
+	if err != nil {
+		return nil, fmt.Errorf("look for the files %s of the module %s: %w", pattern, module, err)
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("the module %s has no files %s", module, pattern)
 	}
 	var crds []crd
 	for _, file := range files {
