@@ -211,31 +211,31 @@ func newRecorder() *recorder {
 	return r
 }
 
-func (r *recorder) add(format string, args ...any) {
+func (r *recorder) addf(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.events = append(r.events, fmt.Sprintf(format, args...))
 	r.more.Broadcast()
 }
 
-func (r *recorder) Opened(s *ads.Stream) { r.add("opened %s", s.Node().GetId()) }
-func (r *recorder) Closed(s *ads.Stream) { r.add("closed %s", s.Node().GetId()) }
+func (r *recorder) Opened(s *ads.Stream) { r.addf("opened %s", s.Node().GetId()) }
+func (r *recorder) Closed(s *ads.Stream) { r.addf("closed %s", s.Node().GetId()) }
 func (r *recorder) Sent(_ *ads.Stream, typeURL, revision string, resources, removed int) {
-	r.add("sent %s %s +%d -%d", typeURL, revision, resources, removed)
+	r.addf("sent %s %s +%d -%d", typeURL, revision, resources, removed)
 }
 
 func (r *recorder) Acked(_ *ads.Stream, typeURL, revision string) {
-	r.add("acked %s %s", typeURL, revision)
+	r.addf("acked %s %s", typeURL, revision)
 }
 
 func (r *recorder) Nacked(_ *ads.Stream, typeURL, revision, reason string) {
-	r.add("nacked %s %s: %s", typeURL, revision, reason)
+	r.addf("nacked %s %s: %s", typeURL, revision, reason)
 }
 
 // await blocks until an event has been heard.
 func (r *recorder) await(t *testing.T, event string) {
 	t.Helper()
-	late := time.AfterFunc(limit, func() { r.add("the test's time is over") })
+	late := time.AfterFunc(limit, func() { r.addf("the test's time is over") })
 	defer late.Stop()
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,6 +1,7 @@
 package ads_test
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -254,6 +255,28 @@ func TestARefusedClusterIsNotWaitedFor(t *testing.T) {
 	s.publish("r2", routedTo("new"))
 	c.nack(c.expect(clusters, "r2", "new=1"), "no")
 	c.expect(listeners, "r2", "l-new=1")
+}
+
+func TestWhatARefusedRouteStillUsesStays(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, connect func(*server) *client) {
+		s := serve(t, makeBeforeBreak(limit))
+		c := connect(s)
+		start(s, c)
+		refused := sets{
+			clusters: set("new=1"), endpoints: set("old=1"), listeners: set("l-old=1"), routes: set("r=wrong"),
+		}
+		s.publish("r2", refused)
+		c.ack(c.next())
+		c.nack(c.expect(routes, "r2", "r=wrong"), "no")
+		c.quiet() // the old route is in force, and needs its cluster
+
+		mended := maps.Clone(refused)
+		mended[routes] = set("r=right")
+		s.publish("r3", mended)
+		c.ack(c.expect(routes, "r3", "r=right"))
+		require.Equal(t, clusters, c.next().typeURL) // without the old one
+	})
 }
 
 func TestMissingEndpointsAreNotWaitedFor(t *testing.T) {

@@ -70,6 +70,16 @@ func (p *Plan) allowed(stage int, typeURL string) extent {
 	return e
 }
 
+// breaks tells whether the removals of a type have a stage of their own.
+func (p *Plan) breaks(typeURL string) bool {
+	for i := range p.Stages {
+		if p.Stages[i].Part == Break && p.has(i, typeURL) {
+			return true
+		}
+	}
+	return false
+}
+
 // extent is how much of a change a client has, or may be sent.
 type extent int
 

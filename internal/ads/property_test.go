@@ -40,6 +40,7 @@ type walk struct {
 	rng     *rand.Rand
 	connect func(*server) *client
 
+	refuses  bool
 	revision int
 	sets     sets
 	client   *client
@@ -58,6 +59,7 @@ func (w *walk) run(seed uint64) {
 		w.has[typeURL] = map[string]string{}
 	}
 	w.want = map[string]map[string]bool{endpoints: {}, routes: {}}
+	w.refuses = seed%2 == 1
 	w.publish()
 	w.reconnect()
 	for range 30 {
@@ -74,6 +76,10 @@ func (w *walk) run(seed uint64) {
 			w.receive()
 			w.answer(w.rng.IntN(len(w.inbox) + 1))
 		}
+	}
+	if w.refuses { // what a refusal holds back is held back until the client takes something else, or comes back
+		w.refuses = false
+		w.reconnect()
 	}
 	w.settle()
 	for _, typeURL := range walked {
@@ -186,7 +192,7 @@ func (w *walk) answer(n int) {
 	for _, a := range w.inbox[:n] {
 		w.nonce[a.typeURL] = a.nonce
 		reply := ask{typeURL: a.typeURL, nonce: a.nonce, names: w.names(a.typeURL)}
-		if w.rng.IntN(4) == 0 {
+		if w.refuses && w.rng.IntN(4) == 0 {
 			reply.refusal = "no reason"
 		}
 		w.client.send(reply)

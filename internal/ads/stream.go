@@ -103,7 +103,7 @@ func (s *Stream) subscribe(r *request) {
 }
 
 func (s *Stream) answered(sub *subscription, r *request) {
-	sub.pending = ""
+	sub.pending, sub.refused = "", r.failure != nil
 	if r.failure == nil {
 		s.cfg.Observer.Acked(s, sub.typeURL, sub.revision)
 		return
@@ -180,11 +180,17 @@ func (s *Stream) flush() error {
 	return nil
 }
 
+// allowed tells how much of the way to the target may be sent for a type now. Nothing is broken while the client refuses
+// something that was to replace it: it is still using the old.
 func (s *Stream) allowed(sub *subscription) extent {
-	if s.progress == nil {
-		return everything
+	e := everything
+	if s.progress != nil {
+		e = s.cfg.Plan.allowed(s.progress.stage, sub.canonical)
 	}
-	return s.cfg.Plan.allowed(s.progress.stage, sub.canonical)
+	if e == everything && s.cfg.Plan.breaks(sub.canonical) && slices.ContainsFunc(s.subs, (*subscription).isRefused) {
+		return additions
+	}
+	return e
 }
 
 // send puts a step into the form that the client speaks. A response that is due is sent even if it says nothing.

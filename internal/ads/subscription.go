@@ -30,6 +30,7 @@ type subscription struct {
 
 	pending  string // the nonce of the response that the client has not answered
 	revision string // the revision of that response
+	refused  bool   // the client refused the last response that it answered
 }
 
 func newSubscription(typeURL, canonical string) *subscription {
@@ -38,6 +39,8 @@ func newSubscription(typeURL, canonical string) *subscription {
 		names: map[string]bool{}, asked: map[string]bool{}, repeated: map[string]*Resource{},
 	}
 }
+
+func (s *subscription) isRefused() bool { return s.refused }
 
 // begin takes over what a client still has from an earlier stream.
 func (s *subscription) begin(held map[string]string) {
