@@ -268,13 +268,13 @@ func TestWhatARefusedRouteStillUsesStays(t *testing.T) {
 		}
 		s.publish("r2", refused)
 		c.ack(c.next())
-		c.nack(c.expect(routes, "r2", "r=wrong"), "no")
+		c.nack(c.expect(routes, "r2", "r=wrong"), "no", "r")
 		c.quiet() // the old route is in force, and needs its cluster
 
 		mended := maps.Clone(refused)
 		mended[routes] = set("r=right")
 		s.publish("r3", mended)
-		c.ack(c.expect(routes, "r3", "r=right"))
+		c.ack(c.expect(routes, "r3", "r=right"), "r")
 		require.Equal(t, clusters, c.next().typeURL) // without the old one
 	})
 }
