@@ -64,7 +64,9 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Backend", b.name)
 	w.Header().Set("Secret", "of "+b.name)
-	_ = json.NewEncoder(w).Encode(request) // the client has gone: it is the one to complain
+	if err := json.NewEncoder(w).Encode(request); err != nil {
+		return // the client has gone: it is the one to complain
+	}
 }
 
 func backends(t testing.TB, names ...string) []*backend {

@@ -54,7 +54,8 @@ func (c *changes) start() {
 		pace := time.NewTicker(changeEvery)
 		defer pace.Stop()
 		for n := int64(1); ; n++ {
-			if err := c.write(ctx, n); err == nil {
+			// A write that has begun is waited for: given up, it could be committed all the same, later.
+			if err := c.write(context.WithoutCancel(ctx), n); err == nil {
 				c.newest.Store(n)
 			}
 			select {

@@ -2,7 +2,7 @@ package e2e
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -61,7 +61,7 @@ func killEnvoy(c *changes, traffic *traffic) {
 	require.NoError(m.t, syscall.Kill(before, syscall.SIGKILL))
 	eventually(m.t, func(ctx context.Context) error {
 		if envoyPid(m) == before {
-			return fmt.Errorf("there is no new Envoy")
+			return errors.New("there is no new Envoy")
 		}
 		return m.status(ctx, c.host(0), http.StatusOK)
 	})

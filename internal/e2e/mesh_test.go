@@ -63,7 +63,10 @@ func meshWithoutEnvoy(t testing.TB, control *stack.Stack, database string) *mesh
 }
 
 // newPort finds a port for a listener of Envoy.
-func newPort(t testing.TB) string { return strconv.Itoa(int(envoytest.Port(t))) }
+func newPort(t testing.TB) string {
+	t.Helper()
+	return strconv.Itoa(int(envoytest.Port(t)))
+}
 
 func (m *mesh) startAgent() {
 	m.t.Helper()

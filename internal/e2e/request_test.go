@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -28,6 +29,7 @@ type answer struct {
 }
 
 func newClient(t testing.TB) *http.Client {
+	t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{
@@ -43,9 +45,7 @@ func send(ctx context.Context, client *http.Client, address string, r request) (
 		return nil, err
 	}
 	req.Host = r.host
-	for name, values := range r.header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, r.header)
 	start := time.Now()
 	resp, err := client.Do(req)
 	if err != nil {

@@ -35,18 +35,18 @@ func TestOneTransactionMovesAHostWithItsRulesAndEndpointsAndLosesNoRequest(t *te
 	t.Parallel()
 	m := newMesh(t)
 	list := backends(t, "v1", "v2", "v3")
-	move := func(from, to *backend) {
+	move := func(to *backend) {
 		m.commit(m.service(reviews, to), subsets(reviews, to.name), virtualService(reviews, split(reviews, weight{to.name, 100})))
 		m.answers(reviews, to.name)
 	}
-	move(nil, list[0])
+	move(list[0])
 
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	failures := make(chan string, 1)
 	go func() { failures <- m.failure(ctx, reviews) }()
 	for i := range 30 {
-		move(list[i%3], list[(i+1)%3])
+		move(list[(i+1)%3])
 	}
 	stop()
 	require.Empty(t, <-failures)

@@ -36,9 +36,9 @@ func TestTransactionsArriveWhole(t *testing.T) {
 	incremental, stateOfTheWorld, stock := &watcher{mesh: m}, &watcher{mesh: m}, &watcher{mesh: m}
 	ctx, stop := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
-	watching.Go(func() { incremental.end = incremental.followLibrary(ctx, false) })
-	watching.Go(func() { stateOfTheWorld.end = stateOfTheWorld.followLibrary(ctx, true) })
-	watching.Go(func() { stock.end = stock.followStock(ctx) })
+	watching.Go(func() { incremental.ended(incremental.followLibrary(ctx, false)) })
+	watching.Go(func() { stateOfTheWorld.ended(stateOfTheWorld.followLibrary(ctx, true)) })
+	watching.Go(func() { stock.ended(stock.followStock(ctx)) })
 	defer watching.Wait()
 	defer stop()
 
@@ -88,11 +88,17 @@ func (m *mesh) lastNumber() (n int) {
 // watcher holds what a client has seen of the numbers.
 type watcher struct {
 	mesh *mesh
-	end  error // of following, once it has ended
 
 	mu       sync.Mutex
+	end      error             // of following, once it has ended
 	numbers  map[string]string // by resource
 	revision int64
+}
+
+func (w *watcher) ended(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.end = err
 }
 
 // hasSeen is a complaint unless the newest number is this one.
@@ -104,7 +110,7 @@ func (w *watcher) hasSeen(n int) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("has seen %v, want %d", w.numbers, n)
+	return fmt.Errorf("has seen %v, want %d (ended: %w)", w.numbers, n, w.end)
 }
 
 // note takes in the number of a resource; nil is a resource that is gone.
@@ -120,9 +126,9 @@ func (w *watcher) note(name string, spec proto.Message) {
 	}
 }
 
-// check is a complaint if there is more than one number.
+// check is a complaint if there is more than one number, or not the number in all resources. A watcher may come before they do.
 func (w *watcher) check(resources int) error {
-	if len(w.numbers) != resources {
+	if len(w.numbers) != resources && len(w.numbers) > 0 {
 		return fmt.Errorf("there are %d resources, want %d: %v", len(w.numbers), resources, w.numbers)
 	}
 	var one string
