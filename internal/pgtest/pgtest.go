@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"go.uber.org/goleak"
 
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/embedded"
@@ -27,6 +28,16 @@ const URLVariable = "PGMESH_TEST_DATABASE_URL"
 func Main(m *testing.M) int {
 	defer stopShared()
 	return m.Run()
+}
+
+// VerifyMain is Main for packages that leave no goroutine behind.
+func VerifyMain(m *testing.M) int {
+	code := Main(m)
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
 }
 
 // New returns the URL of a fresh database with the current schema. It is dropped when the test ends.

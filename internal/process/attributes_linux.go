@@ -1,7 +1,14 @@
 package process
 
-import "syscall"
+import (
+	"cmp"
+	"syscall"
+)
 
-func attributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+// attributes adds what binds a child to its parent to what was asked for.
+func attributes(asked *syscall.SysProcAttr) *syscall.SysProcAttr {
+	a := cmp.Or(asked, &syscall.SysProcAttr{})
+	a.Setpgid = true
+	a.Pdeathsig = cmp.Or(a.Pdeathsig, syscall.SIGKILL)
+	return a
 }

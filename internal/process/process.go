@@ -19,9 +19,10 @@ type Process struct {
 }
 
 // Start runs cmd in a process group of its own, so that a Ctrl-C in the terminal reaches only the parent, which then
-// ends its children in the order it wants. The caller must not use cmd afterwards.
+// ends its children in the order it wants. What cmd asks for in its SysProcAttr besides that counts. The caller must not use cmd
+// afterwards.
 func Start(cmd *exec.Cmd) (*Process, error) {
-	cmd.SysProcAttr = attributes()
+	cmd.SysProcAttr = attributes(cmd.SysProcAttr)
 	p := &Process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error, 1)
 	go p.run(started)

@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/internal/pgtest"
@@ -22,14 +21,7 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-func TestMain(m *testing.M) {
-	code := pgtest.Main(m)
-	if err := goleak.Find(); code == 0 && err != nil {
-		os.Stderr.WriteString(err.Error())
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(pgtest.VerifyMain(m)) }
 
 const (
 	virtualServices = "networking.istio.io/v1/VirtualService"

@@ -17,6 +17,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/pgmesh/pgmesh/internal/process"
 )
 
 // User is the superuser of the embedded server, and also the name of its first database.
@@ -49,7 +51,7 @@ type Options struct {
 type Server struct {
 	account  account
 	layout   layout
-	process  *process
+	process  *process.Process
 	port     int
 	password string
 	remove   bool
@@ -103,7 +105,7 @@ func (s *Server) run(ctx context.Context, bin string, o Options) (err error) {
 		if err == nil {
 			return nil
 		}
-		s.process.end()
+		end(s.process)
 		if !strings.Contains(err.Error(), "shared memory block") || time.Now().After(deadline) || ctx.Err() != nil {
 			return fmt.Errorf("starting Postgres in %s: %w", s.layout.base, err)
 		}
@@ -127,7 +129,7 @@ func (s *Server) Database(name string) string {
 func (s *Server) Port() int { return s.port }
 
 // PID is the process id of the server, for those who want to kill it.
-func (s *Server) PID() int { return s.process.cmd.Process.Pid }
+func (s *Server) PID() int { return s.process.Pid() }
 
 // DataDir is where the data lies, which is not always where it was asked to lie.
 func (s *Server) DataDir() string { return s.layout.base }
@@ -136,11 +138,11 @@ func (s *Server) DataDir() string { return s.layout.base }
 func (s *Server) SocketDir() string { return s.layout.socket }
 
 // Done is closed when the server has ended, whoever ended it.
-func (s *Server) Done() <-chan struct{} { return s.process.done }
+func (s *Server) Done() <-chan struct{} { return s.process.Done() }
 
 // Stop ends open sessions and the server, and waits until it is gone. Calling it again does nothing.
 func (s *Server) Stop() {
-	s.process.end()
+	end(s.process)
 	s.clear()
 }
 

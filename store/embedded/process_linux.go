@@ -7,14 +7,13 @@ import (
 	"syscall"
 )
 
-// attributes let a server go down with its parent, and keep a Ctrl-C at the terminal from reaching it before the
-// programs that use it. A server of a test has nothing to save.
+// attributes let a server go down in good order with its parent. A server of a test has nothing to save.
 func attributes(who account, fast bool) *syscall.SysProcAttr {
 	death := syscall.SIGINT
 	if fast {
 		death = syscall.SIGQUIT
 	}
-	return &syscall.SysProcAttr{Credential: who.credential(), Setpgid: true, Pdeathsig: death}
+	return &syscall.SysProcAttr{Credential: who.credential(), Pdeathsig: death}
 }
 
 // servesFrom says whether the process is a server on that data.

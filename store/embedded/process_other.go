@@ -4,10 +4,9 @@ package embedded
 
 import "syscall"
 
-// attributes keep a Ctrl-C at the terminal from reaching the server before the programs that use it. There is no
-// parent-death signal here: after a kill -9 of the parent the server stays and the next start names it.
+// attributes are whom the server runs as. There is no parent-death signal here: after a kill -9 of the parent the server stays and the next start names it.
 func attributes(who account, _ bool) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Credential: who.credential(), Setpgid: true}
+	return &syscall.SysProcAttr{Credential: who.credential()}
 }
 
 // servesFrom trusts the lock file as far as its process lives.

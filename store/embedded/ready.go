@@ -24,7 +24,7 @@ func (s *Server) ready(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-s.process.done:
+		case <-s.process.Done():
 			return errors.New("it ended at once: " + s.complaint())
 		case <-ctx.Done():
 			return fmt.Errorf("it does not answer: %w: %s", err, s.complaint())
