@@ -19,9 +19,16 @@ const (
 	requestRateOK = 450
 )
 
-// This test is not parallel: it is about a rate.
-func TestEditsLoseNoRequest(t *testing.T) {
-	m := newMesh(t)
+// These tests are not parallel: they are about a rate.
+
+func TestEditsLoseNoRequest(t *testing.T) { loseNoRequest(t, newMesh(t)) }
+
+func TestEditsLoseNoRequestOfAnEnvoyThatSpeaksStateOfTheWorld(t *testing.T) {
+	loseNoRequest(t, newMesh(t, "--xds", "sotw"))
+}
+
+func loseNoRequest(t *testing.T, m *mesh) {
+	t.Helper()
 	e := &editor{mesh: m, v1: newBackend(t, "v1", nil), v2: newBackend(t, "v2", nil), v3: newBackend(t, "v3", nil)}
 	e.edit(0)
 	m.listening()

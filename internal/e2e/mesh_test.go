@@ -36,18 +36,18 @@ type mesh struct {
 
 var namespaces atomic.Int64
 
-// newMesh makes a namespace of the shared control plane.
-func newMesh(t testing.TB) *mesh {
+// newMesh makes a namespace of the shared control plane. The flags are for its mesh-agent.
+func newMesh(t testing.TB, flags ...string) *mesh {
 	t.Helper()
 	control, database := common.get(t)
-	return meshOn(t, control, database)
+	return meshOn(t, control, database, flags...)
 }
 
 // meshOn makes a namespace of a control plane and starts its Envoy, under a mesh-agent.
-func meshOn(t testing.TB, control *stack.Stack, database string) *mesh {
+func meshOn(t testing.TB, control *stack.Stack, database string, flags ...string) *mesh {
 	t.Helper()
 	m := meshWithoutEnvoy(t, control, database)
-	m.startAgent()
+	m.startAgent(flags...)
 	return m
 }
 
@@ -68,11 +68,11 @@ func newPort(t testing.TB) string {
 	return strconv.Itoa(int(envoytest.Port(t)))
 }
 
-func (m *mesh) startAgent() {
+func (m *mesh) startAgent(flags ...string) {
 	m.t.Helper()
 	var err error
-	m.agent, err = m.Agent(envoytest.Binary(m.t), "client."+m.namespace,
-		"--namespace", m.namespace, "--concurrency", "1", "--drain-time", "0s")
+	m.agent, err = m.Agent(envoytest.Binary(m.t), "client."+m.namespace, append(flags,
+		"--namespace", m.namespace, "--concurrency", "1", "--drain-time", "0s")...)
 	require.NoError(m.t, err)
 	require.NoError(m.t, m.agent.Start())
 	m.t.Cleanup(func() {

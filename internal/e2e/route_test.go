@@ -56,7 +56,16 @@ func TestOneTransactionMovesAHostWithItsRulesAndEndpointsAndLosesNoRequest(t *te
 // new route.
 func TestEndpointsThatGoWithTheirRouteLoseNoRequest(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t)
+	for _, xds := range []string{"delta", "sotw"} {
+		t.Run(xds, func(t *testing.T) {
+			t.Parallel()
+			keepEndpoints(t, newMesh(t, "--xds", xds))
+		})
+	}
+}
+
+func keepEndpoints(t *testing.T, m *mesh) {
+	t.Helper()
 	v1, v2 := newBackend(t, "v1", nil), newBackend(t, "v2", nil)
 	moves := 0
 	move := func(to *backend) {
