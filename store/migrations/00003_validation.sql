@@ -13,13 +13,14 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   first    mesh.problem := problems[1];
   resource text := concat_ws(' ', kind, nullif(concat_ws('/', nullif(namespace, ''), name), ''));
+  summary  text := concat_ws(': ', nullif(resource, ''), nullif(first.path, ''), first.reason);
+  all_json text := (SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object('kind', kind, 'namespace', nullif(namespace, ''), 'name', name,
+    'path', nullif(p.path, ''), 'reason', p.reason, 'hint', p.hint)) ORDER BY i) FROM unnest(problems) WITH ORDINALITY AS p (path, reason, hint, i));
 BEGIN
-  RAISE EXCEPTION USING
-    ERRCODE = code,
-    MESSAGE = concat_ws(': ', nullif(resource, ''), nullif(first.path, ''), first.reason),
-    HINT    = coalesce(first.hint, ''),
-    DETAIL  = (SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object('kind', kind, 'namespace', nullif(namespace, ''), 'name', name,
-      'path', nullif(p.path, ''), 'reason', p.reason, 'hint', p.hint)) ORDER BY i) FROM unnest(problems) WITH ORDINALITY AS p (path, reason, hint, i));
+  IF first.hint IS NULL THEN -- an empty HINT would be shown as one
+    RAISE EXCEPTION USING ERRCODE = code, MESSAGE = summary, DETAIL = all_json;
+  END IF;
+  RAISE EXCEPTION USING ERRCODE = code, MESSAGE = summary, DETAIL = all_json, HINT = first.hint;
 END $$;
 -- +goose StatementEnd
 
