@@ -68,6 +68,9 @@ func (f *follower) session(ctx context.Context, healthy func()) error {
 		return err
 	}
 	defer closeConn(conn)
+	if _, err := conn.Exec(ctx, feedSettings); err != nil {
+		return err
+	}
 	standby, err := f.listen(ctx, conn)
 	if err != nil {
 		return err
@@ -86,6 +89,10 @@ func (f *follower) session(ctx context.Context, healthy func()) error {
 		}
 	}
 }
+
+// feedSettings keep Postgres from planning the query for a page anew for every revision, which would cost more than the query.
+// They are set here and not as the connection starts, since a pooler may refuse a start with settings that it does not know.
+const feedSettings = "SET plan_cache_mode = force_generic_plan; SET jit = off"
 
 // closeConn says goodbye, but not for long to a server that does not hear it.
 func closeConn(conn *pgx.Conn) {

@@ -32,11 +32,12 @@ ORDER BY p.revision, c.kind COLLATE "C", c.api_group COLLATE "C", c.namespace CO
 // catchUp hands on all that is committed. It reads pages, so that neither memory nor the snapshot of a query grows with
 // how far behind it is, and lets go of the connection while the caller works.
 func (f *follower) catchUp(ctx context.Context, conn *pgx.Conn) error {
-	for {
-		page, err := f.store.page(ctx, conn, f.seen)
-		if err != nil || len(page) == 0 {
+	for more := true; more; {
+		page, cut, err := f.store.page(ctx, conn, f.seen)
+		if err != nil {
 			return err
 		}
+		more = cut
 		for _, batch := range page {
 			if batch.Revision != f.seen+1 {
 				return fmt.Errorf("%w: %d was seen and the next one kept is %d", ErrTooOld, f.seen, batch.Revision)
@@ -48,24 +49,26 @@ func (f *follower) catchUp(ctx context.Context, conn *pgx.Conn) error {
 			f.store.status.saw(batch.Revision)
 		}
 	}
+	return nil
 }
 
-// page reads the next batches after a revision.
-func (s *Store) page(ctx context.Context, conn *pgx.Conn, after Revision) ([]Batch, error) {
+// page reads the next batches after a revision, and tells whether there were too many for a page. What is committed after a
+// page was read wakes the follower by itself.
+func (s *Store) page(ctx context.Context, conn *pgx.Conn, after Revision) (page []Batch, cut bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	rows, err := conn.Query(ctx, pageQuery, after, pageRevisions, pageChanges)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer rows.Close()
-	var page []Batch
-	for rows.Next() {
+	changes := 0
+	for ; rows.Next(); changes++ {
 		if page, err = s.addRow(page, rows); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
-	return page, rows.Err()
+	return page, len(page) >= pageRevisions || changes >= pageChanges, rows.Err()
 }
 
 // addRow adds one change to the last batch of the page, or to a new one.
