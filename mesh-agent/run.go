@@ -30,6 +30,7 @@ type envoyFlags struct {
 	logLevel           string
 	componentLogLevels string
 	drain              time.Duration
+	listenerDrain      time.Duration
 	status             string
 }
 
@@ -37,13 +38,16 @@ func (f *envoyFlags) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&f.program, "envoy", "envoy", "the Envoy to run: a path, or a name to find in PATH")
 	flags.IntVar(&f.concurrency, "concurrency", 2, "number of Envoy's worker threads, 0: one a CPU")
 	flags.StringVar(&f.logLevel, "envoy-log-level", "warning", "Envoy's log level: trace, debug, info, warning, error, critical or off")
-	flags.StringVar(&f.componentLogLevels, "envoy-component-log-level", "", "log levels of Envoy's components: upstream:debug,config:trace")
+	// Envoy's "misc" warns of deprecated fields at every update, which nobody on the machine can do anything about.
+	flags.StringVar(&f.componentLogLevels, "envoy-component-log-level", "misc:error", "log levels of Envoy's components: upstream:debug,config:trace")
 	flags.DurationVar(&f.drain, "drain-time", 5*time.Second, "how long open connections may take to finish at the end")
+	flags.DurationVar(&f.listenerDrain, "listener-drain-time", 45*time.Second,
+		"how long connections may go on over a listener that a change of the mesh has replaced")
 	flags.StringVar(&f.status, "status", "127.0.0.1:15022", "address of /healthz/ready and /healthz/live, empty for none")
 }
 
 func (f *envoyFlags) args() []string {
-	args := []string{"--log-level", f.logLevel}
+	args := []string{"--log-level", f.logLevel, "--drain-time-s", strconv.Itoa(int(f.listenerDrain.Seconds()))}
 	if f.concurrency > 0 {
 		args = append(args, "--concurrency", strconv.Itoa(f.concurrency))
 	}

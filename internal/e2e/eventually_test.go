@@ -26,7 +26,7 @@ func within(t testing.TB, limit time.Duration, ask func(context.Context) error) 
 	defer ticker.Stop()
 	var complaint error
 	for {
-		err := ask(ctx)
+		err := attempt(ctx, ask)
 		if err == nil {
 			return
 		}
@@ -39,4 +39,13 @@ func within(t testing.TB, limit time.Duration, ask func(context.Context) error) 
 			t.Fatalf("not within %s: %v", limit, complaint)
 		}
 	}
+}
+
+// oneAttempt bounds a single try: a connection that was accepted by what a change has since replaced may stay without an answer.
+const oneAttempt = 3 * time.Second
+
+func attempt(ctx context.Context, ask func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, oneAttempt)
+	defer cancel()
+	return ask(ctx)
 }

@@ -22,9 +22,13 @@ var adminClient = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transp
 func (e *envoy) drain(limit time.Duration, log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	if _, err := e.ask(ctx, http.MethodPost, "/drain_listeners?graceful"); err != nil {
-		log.Warn("Envoy cannot be drained, its connections will be cut", "error", err)
-		return
+	// A failed health check makes Envoy ask every client to leave with its next answer. By itself it would ask them one after the
+	// other, over the time that it takes for replaced listeners.
+	for _, order := range []string{"/healthcheck/fail", "/drain_listeners?graceful"} {
+		if _, err := e.ask(ctx, http.MethodPost, order); err != nil {
+			log.Warn("Envoy cannot be drained, its connections will be cut", "error", err)
+			return
+		}
 	}
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"time"
 
 	"github.com/pgmesh/pgmesh/internal/process"
@@ -55,7 +54,6 @@ func startEnvoy(o Options, folder string) (*envoy, error) {
 		"--config-path", filepath.Join(folder, bootstrapFile),
 		"--admin-address-path", e.adminFile,
 		"--disable-hot-restart",
-		"--drain-time-s", strconv.Itoa(int(o.Drain.Seconds())),
 	}, o.Args...)...)
 	cmd.Stderr = io.MultiWriter(o.Output, e.words)
 	if e.Process, err = process.Start(cmd); err != nil {
