@@ -39,7 +39,7 @@ var envelope = &schema.Type{Fields: []schema.Field{
 	{Name: "spec", Type: schema.Struct},
 }}
 
-// read reads the document, nil if anything is wrong with it.
+// read reads the document as far as it can be read, nil if that is not as far as its name. It is sound if there are no violations.
 func (d *draft) read() *Document {
 	tree, violations := treeOf(d.node)
 	d.violations = violations
@@ -56,7 +56,7 @@ func (d *draft) read() *Document {
 	}
 	r := d.readMetadata(kind, parts["metadata"])
 	spec := d.readSpec(r, parts["spec"])
-	if len(d.violations) > 0 {
+	if r.Kind == nil || r.Name == "" {
 		return nil
 	}
 	return &Document{Resource: r, Spec: spec}

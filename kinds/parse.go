@@ -108,7 +108,7 @@ func (f *parsing) resource(index int, node *yaml.Node) {
 	}
 }
 
-// keep adds the document unless the file already has one of the same name.
+// keep adds the document, unless it has violations or the file already has one of the same name.
 func (f *parsing) keep(d *draft, document *Document) {
 	key := document.Resource.Key()
 	if first, dup := f.seen[key]; dup {
@@ -116,7 +116,9 @@ func (f *parsing) keep(d *draft, document *Document) {
 		return
 	}
 	f.seen[key] = document
-	f.documents = append(f.documents, document)
+	if len(d.violations) == 0 {
+		f.documents = append(f.documents, document)
+	}
 }
 
 // finished returns the violations in the order of their lines, with the name of the resource as far as it is known.

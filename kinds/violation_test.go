@@ -148,6 +148,15 @@ func TestDuplicateNamesInOneFile(t *testing.T) {
 	require.EqualError(t, err, `f: document 3, line 36: VirtualService shop/reviews: metadata.name: duplicate of document 1, line 1`)
 }
 
+func TestADuplicateIsToldEvenIfBothAreWrongOtherwise(t *testing.T) {
+	t.Parallel()
+	wrong := document("weight: 100", "wieght: 100")
+	_, err := kinds.Parse("f", []byte(wrong+"---\n"+wrong))
+	require.ErrorContains(t, err, `metadata.name: duplicate of document 1, line 1`)
+	require.ErrorContains(t, err, `f: document 1, line 15`)
+	require.ErrorContains(t, err, `f: document 2`)
+}
+
 func TestAllViolationsOfAllDocumentsAreTold(t *testing.T) {
 	t.Parallel()
 	_, err := kinds.Parse("f.yaml", []byte(document("weight: 100", "weight: 500", "hosts", "hots")+"---\n"+
