@@ -106,7 +106,8 @@ func compare(ctx context.Context, o options, mesh *stack.Stack, database, dir st
 		return nil, fmt.Errorf("%w\n%s", err, describe(dir))
 	}
 
-	var t times
+	t := times{}
+	start := readCPUTime()
 	for i := range o.warmup + o.changes {
 		p, err := product.change(ctx, i)
 		if err != nil {
@@ -120,5 +121,6 @@ func compare(ctx context.Context, o options, mesh *stack.Stack, database, dir st
 			t.Product, t.Floor = append(t.Product, p), append(t.Floor, f)
 		}
 	}
+	t.Machine = readCPUTime().since(start)
 	return &t, nil
 }

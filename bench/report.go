@@ -12,7 +12,10 @@ import (
 )
 
 // times are all samples of a run.
-type times struct{ Product, Floor []sample }
+type times struct {
+	Product, Floor []sample
+	Machine        string // how quiet it was
+}
 
 func (t *times) write(file string) error {
 	if file == "" {
@@ -41,6 +44,7 @@ func report(w io.Writer, t *times) {
 	fmt.Fprintf(w, "\np50 is %.2f times the floor's (aim: within %.0f, %s); p99 is %s (aim: under %s, %s)\n\n", ratio, aimRatio,
 		met(ratio <= aimRatio), millis(percentile(product, 99)), millis(aimP99), met(percentile(product, 99) < aimP99))
 	histogram(w, product)
+	fmt.Fprintf(w, "\nMachine meanwhile: %s\n", t.Machine)
 }
 
 func row(w io.Writer, name string, answered, committed []time.Duration) {

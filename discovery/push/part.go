@@ -16,7 +16,6 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate"
 	"github.com/pgmesh/pgmesh/internal/ads"
-	"github.com/pgmesh/pgmesh/kinds"
 )
 
 const typePrefix = "type.googleapis.com/"
@@ -36,38 +35,29 @@ func typeOf(m proto.Message) string {
 // part is one type of what a proxy gets.
 type part struct {
 	typeURL string
-	// blind lists the kinds that the translation of this part does not look at.
-	blind     []string
+	// blind tells of a change that the translation of this part does not look at it.
+	blind     func(*Change) bool
 	translate func(*mesh.Mesh, *mesh.Proxy, *ads.Set) ([]*ads.Resource, []error)
 }
 
 var parts = []part{
-	{ClusterType, []string{"VirtualService"}, func(m *mesh.Mesh, p *mesh.Proxy, old *ads.Set) ([]*ads.Resource, []error) {
+	{ClusterType, (*Change).ofRoutes, func(m *mesh.Mesh, p *mesh.Proxy, old *ads.Set) ([]*ads.Resource, []error) {
 		return encode(old, translate.Clusters(m, p), (*clusterv3.Cluster).GetName, referToEndpoints)
 	}},
-	{EndpointType, []string{"VirtualService"}, func(m *mesh.Mesh, p *mesh.Proxy, old *ads.Set) ([]*ads.Resource, []error) {
+	{EndpointType, (*Change).ofRoutes, func(m *mesh.Mesh, p *mesh.Proxy, old *ads.Set) ([]*ads.Resource, []error) {
 		return encode(old, translate.Endpoints(m, p), (*endpointv3.ClusterLoadAssignment).GetClusterName, noteEmpty)
 	}},
-	{ListenerType, nil, func(m *mesh.Mesh, p *mesh.Proxy, old *ads.Set) ([]*ads.Resource, []error) {
+	{ListenerType, (*Change).ofHTTPRoutes, func(m *mesh.Mesh, p *mesh.Proxy, old *ads.Set) ([]*ads.Resource, []error) {
 		return encode(old, translate.Listeners(m, p), (*listenerv3.Listener).GetName, nil)
 	}},
-	{RouteType, nil, func(m *mesh.Mesh, p *mesh.Proxy, old *ads.Set) ([]*ads.Resource, []error) {
+	{RouteType, func(*Change) bool { return false }, func(m *mesh.Mesh, p *mesh.Proxy, old *ads.Set) ([]*ads.Resource, []error) {
 		return encode(old, translate.Routes(m, p), (*routev3.RouteConfiguration).GetName, nil)
 	}},
 }
 
-// concerns tells whether a change of resources of the given kinds can change this part.
-func (p *part) concerns(changed map[*kinds.Kind]bool) bool {
-	for k := range changed {
-		if !p.ignores(k) {
-			return true
-		}
-	}
-	return false
-}
-
-func (p *part) ignores(k *kinds.Kind) bool {
-	return slices.Contains(p.blind, k.Name)
+// concerns tells whether one of the changes can change this part.
+func (p *part) concerns(changes []Change) bool {
+	return slices.ContainsFunc(changes, func(c Change) bool { return !p.blind(&c) })
 }
 
 // referToEndpoints names what Envoy asks for once it has a cluster, and cannot use the cluster without.

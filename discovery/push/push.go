@@ -20,7 +20,6 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/internal/ads"
-	"github.com/pgmesh/pgmesh/kinds"
 )
 
 // Engine holds the classes and brings them to each new state of the mesh.
@@ -131,8 +130,8 @@ func (e *Engine) quit(m *member) {
 	m.class = nil
 }
 
-// Update brings every class to a new state of the mesh, in which resources of the given kinds have changed.
-func (e *Engine) Update(m *mesh.Mesh, revision int64, changed map[*kinds.Kind]bool) {
+// Update brings every class to a new state of the mesh, to which the given changes have led.
+func (e *Engine) Update(m *mesh.Mesh, revision int64, changes []Change) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	start := time.Now()
@@ -141,7 +140,7 @@ func (e *Engine) Update(m *mesh.Mesh, revision int64, changed map[*kinds.Kind]bo
 	for key, c := range e.classes {
 		chosen := everything
 		if before[key] == c {
-			chosen = func(p *part) bool { return p.concerns(changed) }
+			chosen = func(p *part) bool { return p.concerns(changes) }
 		}
 		e.report(c.update(m, e.revision, chosen))
 	}

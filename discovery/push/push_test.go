@@ -49,12 +49,13 @@ func (b *bench) remove(k kinds.Key) { b.push([]configstore.Change{{Key: k}}) }
 
 func (b *bench) push(changes []configstore.Change) {
 	b.revision++
-	changed := map[*kinds.Kind]bool{}
-	for _, c := range changes {
-		changed[c.Key.Kind] = true
+	before := b.config.Snapshot()
+	pushed := make([]push.Change, len(changes))
+	for i, c := range changes {
+		pushed[i] = push.Change{Before: before.Get(c.Key), After: c.Resource}
 	}
 	b.mesh = mesh.Build(b.config.Apply(configstore.Batch{Revision: b.revision, Changes: changes}), b.mesh)
-	b.Update(b.mesh, b.revision, changed)
+	b.Update(b.mesh, b.revision, pushed)
 }
 
 func (b *bench) proxy(t *testing.T, ip, namespace string) *ads.Subscriber {
@@ -223,9 +224,16 @@ func TestUpdatesEqualATranslationFromScratch(t *testing.T) {
 func (b *bench) step(t *testing.T, random *rand.Rand) {
 	t.Helper()
 	name := fmt.Sprintf("n%d", random.IntN(4))
-	switch random.IntN(6) {
+	switch random.IntN(7) {
 	case 0:
 		b.apply(t, route(name, fmt.Sprint(random.IntN(5))))
+	case 4:
+		b.apply(t, fmt.Sprintf(`
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: %s, namespace: shop}
+spec: {hosts: [n%d.shop], tcp: [{route: [{destination: {host: web.shop, subset: s%d}}]}]}
+`, name, random.IntN(4), random.IntN(3)))
 	case 1:
 		b.apply(t, workload(name, fmt.Sprintf("10.0.0.%d", 1+random.IntN(3))))
 	case 2:

@@ -20,7 +20,6 @@ import (
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/rpc"
-	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
@@ -80,12 +79,13 @@ func ended(err error) error {
 func follow(engine *push.Engine) func(mcp.Batch) error {
 	config, current := configstore.New(), (*mesh.Mesh)(nil)
 	return func(b mcp.Batch) error {
-		changed := map[*kinds.Kind]bool{}
-		for _, c := range b.Changes {
-			changed[c.Key.Kind] = true
+		before := config.Snapshot()
+		changes := make([]push.Change, len(b.Changes))
+		for i, c := range b.Changes {
+			changes[i] = push.Change{Before: before.Get(c.Key), After: c.Resource}
 		}
 		current = mesh.Build(config.Apply(b), current)
-		engine.Update(current, b.Revision, changed)
+		engine.Update(current, b.Revision, changes)
 		return nil
 	}
 }

@@ -98,16 +98,15 @@ CREATE TRIGGER complete_key_of_renamed BEFORE UPDATE OF api_group, kind, namespa
 CREATE FUNCTION mesh.keep_hands_off() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF current_setting('mesh.numbering', true) IS DISTINCT FROM 'on' THEN
-    PERFORM mesh.refuse('MS003', OLD.kind, OLD.namespace, OLD.name, '', 'revision, generation, created_at and updated_at are set at commit',
-      'leave them out of the UPDATE');
-  END IF;
-  RETURN NEW;
+  PERFORM mesh.refuse('MS003', OLD.kind, OLD.namespace, OLD.name, '', 'revision, generation, created_at and updated_at are set at commit',
+    'leave them out of the UPDATE');
+  RETURN NULL;
 END $$;
 -- +goose StatementEnd
 
 CREATE TRIGGER keep_hands_off BEFORE UPDATE OF revision, generation, created_at, updated_at ON mesh.resources
-  FOR EACH ROW WHEN ((OLD.revision, OLD.generation, OLD.created_at, OLD.updated_at) IS DISTINCT FROM (NEW.revision, NEW.generation, NEW.created_at, NEW.updated_at))
+  FOR EACH ROW WHEN (current_setting('mesh.numbering', true) IS DISTINCT FROM 'on' AND
+    (OLD.revision, OLD.generation, OLD.created_at, OLD.updated_at) IS DISTINCT FROM (NEW.revision, NEW.generation, NEW.created_at, NEW.updated_at))
   EXECUTE FUNCTION mesh.keep_hands_off();
 
 -- +goose StatementBegin

@@ -253,17 +253,19 @@ END $$;
 CREATE FUNCTION mesh.number_transaction() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
-  t      mesh.transactions;
-  newest mesh.transactions;
+  t        mesh.transactions;
+  newest   mesh.transactions;
+  repeated boolean; -- some resource was changed more than once
 BEGIN
   SELECT * INTO t FROM mesh.transactions WHERE id = NEW.id AND pending;
   IF NOT FOUND THEN
     RETURN NULL;
   END IF;
-  IF t.revision IS NULL THEN
+  SELECT count(*), bool_or(merged) INTO t.size, repeated FROM mesh.changes WHERE transaction_id = t.id;
+  IF repeated AND t.revision IS NULL THEN
     PERFORM mesh.forget_undone(t);
+    SELECT count(*) INTO t.size FROM mesh.changes WHERE transaction_id = t.id;
   END IF;
-  SELECT count(*) INTO t.size FROM mesh.changes WHERE transaction_id = t.id;
   IF t.size = 0 THEN
     DELETE FROM mesh.transactions WHERE id = t.id;
     RETURN NULL;
