@@ -61,7 +61,7 @@ func migrateCommand() *cobra.Command {
 			if err != nil || version < 0 {
 				return fmt.Errorf("%q is not a version: mcp-server migrate status lists them", args[0])
 			}
-			return store.MigrateTo(cmd.Context(), database, version)
+			return store.MigrateDown(cmd.Context(), database, version)
 		},
 	}
 	status := &cobra.Command{

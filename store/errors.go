@@ -99,6 +99,8 @@ func adviceFor(err error, pg *pgconn.PgError) string {
 		if strings.Contains(pg.Message, "mesh") {
 			return "the schema is missing or old: run mcp-server migrate up"
 		}
+	case "2BP01":
+		return "drop first what others built on it: " + pg.Detail
 	case "53300":
 		return "raise max_connections of Postgres, or let fewer programs connect"
 	case "42501":

@@ -34,28 +34,43 @@ func Migrate(ctx context.Context, url string) error {
 		if _, err := provider.Up(ctx); err != nil {
 			return explain("migrating the schema", err)
 		}
+		if err := syncCode(ctx, conn); err != nil {
+			return err
+		}
 		return syncRegistry(ctx, conn)
 	})
 }
 
-// MigrateTo brings the schema up or down to a version. 0 removes it, with all that is in it.
-func MigrateTo(ctx context.Context, url string, version int64) error {
+// MigrateDown brings the schema back to a version, for an older program. Nothing can be written then until that program has
+// migrated it. 0 removes the schema, with all that is in it.
+func MigrateDown(ctx context.Context, url string, version int64) error {
 	return migrating(ctx, url, func(ctx context.Context, conn *pgx.Conn, provider *goose.Provider) error {
-		if err := refuseNewer(ctx, provider); err != nil {
-			return err
+		have, newest, err := provider.GetVersions(ctx)
+		if err != nil {
+			return explain("reading the version of the schema", err)
 		}
-		if _, err := provider.UpTo(ctx, version); version > 0 && err != nil {
-			return explain("migrating the schema", err)
+		if have > newest {
+			return fits(have, have, newest)
 		}
-		if _, err := provider.DownTo(ctx, version); err != nil {
-			return explain("migrating the schema down", err)
+		if version >= have {
+			return fmt.Errorf("the schema has version %d, from which there is no way down to %d", have, version)
 		}
-		if version > 0 {
-			return nil
-		}
-		_, err := conn.Exec(ctx, "DROP TABLE "+versionTable+"; DROP SCHEMA mesh")
-		return explain("removing the schema", err)
+		return migrateDown(ctx, conn, provider, version)
 	})
+}
+
+func migrateDown(ctx context.Context, conn *pgx.Conn, provider *goose.Provider, version int64) error {
+	if err := dropCode(ctx, conn); err != nil {
+		return err
+	}
+	if _, err := provider.DownTo(ctx, version); err != nil {
+		return explain("migrating the schema down", err)
+	}
+	if version > 0 {
+		return nil
+	}
+	_, err := conn.Exec(ctx, unbar+"DROP TABLE "+versionTable+"; DROP SCHEMA mesh")
+	return explain("removing the schema", err)
 }
 
 // MigrationStatus lists the migrations that this program knows.

@@ -24,12 +24,43 @@ func TestMigrationsGoUpAndDown(t *testing.T) {
 		require.False(t, m.Applied.IsZero())
 	}
 	for version := int64(len(list)) - 1; version >= 0; version-- {
-		require.NoError(t, store.MigrateTo(t.Context(), url, version))
+		require.NoError(t, store.MigrateDown(t.Context(), url, version))
 	}
 	require.False(t, value[bool](connect(t, url), "SELECT to_regnamespace('mesh') IS NOT NULL"))
 
 	require.NoError(t, store.Migrate(t.Context(), url))
 	connect(t, url).put("x", "a")
+}
+
+func TestNothingIsWrittenBetweenVersions(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	db := connect(t, url)
+	db.put("x", "a")
+	newest := value[int64](db, "SELECT max(version_id) FROM mesh.schema_version")
+	require.NoError(t, store.MigrateDown(t.Context(), url, newest-1))
+	err := db.refused("DELETE FROM mesh.resources")
+	require.Equal(t, "MS003", err.Code)
+	require.Contains(t, err.Hint, "migrate up")
+	require.ErrorContains(t, store.MigrateDown(t.Context(), url, newest), "no way down")
+
+	require.NoError(t, store.Migrate(t.Context(), url))
+	db.put("x", "b")
+	require.Equal(t, int64(2), db.newest())
+}
+
+// What people build on the views and functions survives a newer program, and is never dropped by one that goes back.
+func TestWhatOthersBuiltOnTheViewsIsKept(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	db := connect(t, url)
+	db.exec("CREATE VIEW authors AS SELECT DISTINCT author FROM mesh.revisions")
+	db.exec("UPDATE mesh.installation SET code_digest = ''")
+	require.NoError(t, store.Migrate(t.Context(), url))
+	db.put("x", "a")
+	require.Equal(t, 1, value[int](db, "SELECT count(*) FROM authors"))
+	require.ErrorContains(t, store.MigrateDown(t.Context(), url, 1), "view authors depends on view mesh.revisions")
+	db.put("x", "b")
 }
 
 func TestMigratingAtOnce(t *testing.T) {

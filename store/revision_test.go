@@ -175,5 +175,5 @@ func TestRoles(t *testing.T) {
 	require.Equal(t, "42501", writer.refused("DELETE FROM mesh.changes").Code)
 	require.Equal(t, "alice", value[string](owner, "SELECT author FROM mesh.revisions WHERE revision = 1"))
 	require.Equal(t, role+"_writer", value[string](owner, "SELECT author FROM mesh.revisions WHERE revision = 2"))
-	require.NoError(t, store.MigrateTo(t.Context(), as(role, "owner"), 0))
+	require.NoError(t, store.MigrateDown(t.Context(), as(role, "owner"), 0))
 }

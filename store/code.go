@@ -1,0 +1,117 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"io/fs"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// The functions, views and triggers, a file an idea, in the order in which they can be installed. Unlike tables they have no
+// history: whenever a program that migrates has others than the database, it replaces them all. What is replaced keeps its
+// grants and what depends on it, so a view may get new columns at its end only, and a function that goes, or takes other
+// arguments, must be dropped by a migration.
+//
+//go:embed sql/*.sql
+var codeFiles embed.FS
+
+// code is all of it, as one script.
+func code() (string, error) {
+	names, err := fs.Glob(codeFiles, "sql/*.sql") // sorted
+	if err != nil {
+		return "", err
+	}
+	var script strings.Builder
+	for _, name := range names {
+		text, err := codeFiles.ReadFile(name)
+		if err != nil {
+			return "", err
+		}
+		script.Write(text)
+	}
+	return script.String(), nil
+}
+
+// syncCode installs the code of this program, unless the database has it.
+func syncCode(ctx context.Context, conn *pgx.Conn) error {
+	script, err := code()
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256([]byte(script))
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		changed, err := tx.Exec(ctx, "UPDATE mesh.installation SET code_digest = $1 WHERE code_digest <> $1", hex.EncodeToString(sum[:]))
+		if err != nil || changed.RowsAffected() == 0 {
+			return err
+		}
+		// The files are in order for views. Bodies of functions may name what comes later.
+		_, err = tx.Exec(ctx, "SET LOCAL check_function_bodies = off;\n"+script+unbar)
+		return err
+	})
+	return explain("installing the functions and views of the schema", err)
+}
+
+// dropCode removes the code, for the tables under it are about to become those of an older program. Until that has installed
+// its own, nobody can write.
+func dropCode(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, bar+removal)
+	return explain("removing the functions and views of the schema", err)
+}
+
+// removal drops what code installed, and nothing that others have built on it: then Postgres refuses and says what that is.
+const removal = `
+DO $$
+DECLARE
+  old record;
+BEGIN
+  FOR old IN
+    SELECT tgname, tgrelid::regclass AS relation FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+    WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind IN ('r', 'p') AND NOT t.tgisinternal AND tgname <> 'refuse_between_versions'
+  LOOP
+    EXECUTE format('DROP TRIGGER %I ON %s', old.tgname, old.relation);
+  END LOOP;
+  FOR old IN
+    SELECT c.oid::regclass AS relation FROM pg_class c WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind = 'v' ORDER BY c.oid DESC
+  LOOP
+    EXECUTE format('DROP VIEW %s', old.relation);
+  END LOOP;
+  FOR old IN
+    SELECT polname, polrelid::regclass AS relation FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid WHERE c.relnamespace = 'mesh'::regnamespace
+  LOOP
+    EXECUTE format('DROP POLICY %I ON %s', old.polname, old.relation);
+  END LOOP;
+  FOR old IN
+    SELECT p.oid::regprocedure AS routine FROM pg_proc p WHERE p.pronamespace = 'mesh'::regnamespace AND proname <> 'refuse_between_versions' ORDER BY p.oid DESC
+  LOOP
+    EXECUTE format('DROP ROUTINE %s', old.routine);
+  END LOOP;
+  IF EXISTS (SELECT FROM information_schema.columns WHERE table_schema = 'mesh' AND table_name = 'installation' AND column_name = 'code_digest') THEN
+    UPDATE mesh.installation SET code_digest = '';
+  END IF;
+END $$;
+`
+
+// bar keeps people from writing while no code is there that would record it.
+const bar = `
+CREATE OR REPLACE FUNCTION mesh.refuse_between_versions() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION USING ERRCODE = 'MS003', MESSAGE = 'the schema is between two versions, and nothing can be written',
+    HINT = 'run mcp-server migrate up, of the program that is to use it';
+END $$;
+DO $$
+BEGIN
+  IF to_regclass('mesh.resources') IS NOT NULL THEN
+    DROP TRIGGER IF EXISTS refuse_between_versions ON mesh.resources;
+    CREATE TRIGGER refuse_between_versions BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON mesh.resources
+      FOR EACH STATEMENT EXECUTE FUNCTION mesh.refuse_between_versions();
+  END IF;
+END $$;
+`
+
+const unbar = `
+DROP FUNCTION IF EXISTS mesh.refuse_between_versions CASCADE;
+`

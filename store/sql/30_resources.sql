@@ -1,0 +1,98 @@
+-- The resources as they stand. Everything that people and programs write goes through the triggers of this table.
+
+-- resolve_kind finds the kind, whose group may be left out where the name says it all.
+CREATE OR REPLACE FUNCTION mesh.resolve_kind(r mesh.resources) RETURNS mesh.kinds
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  known  mesh.kinds;
+  groups text[];
+BEGIN
+  IF r.api_group IS NOT NULL THEN
+    SELECT * INTO known FROM mesh.kinds k WHERE k.kind = r.kind AND k.api_group = r.api_group;
+    IF FOUND THEN
+      RETURN known;
+    END IF;
+  END IF;
+  groups := ARRAY(SELECT k.api_group FROM mesh.kinds k WHERE k.kind = r.kind ORDER BY k.api_group);
+  IF cardinality(groups) = 0 THEN
+    PERFORM mesh.refuse('MS002', NULL, NULL, NULL, '', format('unknown kind "%s"', r.kind),
+      mesh.hint(r.kind, ARRAY(SELECT k.kind FROM mesh.kinds k GROUP BY k.kind ORDER BY k.kind COLLATE "C"), 'known kinds: '));
+  ELSIF r.api_group IS NOT NULL THEN
+    PERFORM mesh.refuse('MS002', r.kind, r.namespace, r.name, 'api_group', format('unknown api_group "%s" of %s', r.api_group, r.kind),
+      'write ' || array_to_string(groups, ' or '));
+  ELSIF cardinality(groups) > 1 THEN
+    PERFORM mesh.refuse('MS002', r.kind, r.namespace, r.name, 'api_group', format('%s is a kind of more than one group', r.kind),
+      'set api_group to ' || array_to_string(groups, ' or '));
+  END IF;
+  SELECT * INTO known FROM mesh.kinds k WHERE k.kind = r.kind;
+  RETURN known;
+END $$;
+
+-- complete_key fills in what the key leaves open and checks its parts.
+CREATE OR REPLACE FUNCTION mesh.complete_key() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  known    mesh.kinds := mesh.resolve_kind(NEW);
+  problems mesh.problem[];
+BEGIN
+  NEW.api_group := known.api_group;
+  IF NOT known.namespaced THEN
+    NEW.namespace := '';
+  END IF;
+  problems := ARRAY(SELECT (path, reason, hint)::mesh.problem FROM (VALUES
+    (NEW.name = '', 'metadata.name', 'must not be empty', NULL),
+    (NEW.name <> '' AND (char_length(NEW.name) > 253 OR NEW.name !~ '^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$'),
+      'metadata.name', format('"%s" is not a valid name', NEW.name),
+      'at most 253 lower-case letters, digits, "-" and ".", the first and the last a letter or digit'),
+    (known.namespaced AND NEW.namespace = '', 'metadata.namespace', 'must not be empty', NULL),
+    (NEW.namespace <> '' AND (char_length(NEW.namespace) > 63 OR NEW.namespace !~ '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'),
+      'metadata.namespace', format('"%s" is not a valid namespace', NEW.namespace),
+      'at most 63 lower-case letters, digits and "-", the first and the last a letter or digit')
+    ) checks (wrong, path, reason, hint) WHERE wrong);
+  IF problems <> '{}' THEN
+    PERFORM mesh.refuse('MS001', NEW.kind, NEW.namespace, NEW.name, problems);
+  END IF;
+  IF TG_OP = 'INSERT' THEN
+    NEW.revision := 0;
+    NEW.generation := 0;
+    NEW.created_at := now();
+    NEW.updated_at := NEW.created_at;
+  END IF;
+  RETURN NEW;
+END $$;
+
+DROP TRIGGER IF EXISTS complete_key_of_new ON mesh.resources;
+CREATE TRIGGER complete_key_of_new BEFORE INSERT ON mesh.resources
+  FOR EACH ROW EXECUTE FUNCTION mesh.complete_key();
+
+DROP TRIGGER IF EXISTS complete_key_of_renamed ON mesh.resources;
+CREATE TRIGGER complete_key_of_renamed BEFORE UPDATE OF api_group, kind, namespace, name ON mesh.resources
+  FOR EACH ROW WHEN ((OLD.api_group, OLD.kind, OLD.namespace, OLD.name) IS DISTINCT FROM (NEW.api_group, NEW.kind, NEW.namespace, NEW.name))
+  EXECUTE FUNCTION mesh.complete_key();
+
+-- keep_hands_off refuses to set by hand what is set at commit. Writing back what was read is fine: many an ORM does.
+CREATE OR REPLACE FUNCTION mesh.keep_hands_off() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM mesh.refuse('MS003', OLD.kind, OLD.namespace, OLD.name, '', 'revision, generation, created_at and updated_at are set at commit',
+    'leave them out of the UPDATE');
+  RETURN NULL;
+END $$;
+
+DROP TRIGGER IF EXISTS keep_hands_off ON mesh.resources;
+CREATE TRIGGER keep_hands_off BEFORE UPDATE OF revision, generation, created_at, updated_at ON mesh.resources
+  FOR EACH ROW WHEN (current_setting('mesh.numbering', true) IS DISTINCT FROM 'on' AND
+    (OLD.revision, OLD.generation, OLD.created_at, OLD.updated_at) IS DISTINCT FROM (NEW.revision, NEW.generation, NEW.created_at, NEW.updated_at))
+  EXECUTE FUNCTION mesh.keep_hands_off();
+
+CREATE OR REPLACE FUNCTION mesh.refuse_truncate() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM mesh.refuse('MS003', NULL, NULL, NULL, '', 'mesh.resources cannot be truncated, for that leaves no trace of what was there',
+    'write DELETE FROM mesh.resources, which is one revision and can be taken back');
+  RETURN NULL;
+END $$;
+
+DROP TRIGGER IF EXISTS refuse_truncate ON mesh.resources;
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON mesh.resources
+  FOR EACH STATEMENT EXECUTE FUNCTION mesh.refuse_truncate();

@@ -1,0 +1,272 @@
+-- A transaction that changes resources becomes one revision. Statement triggers note the net change of each resource
+-- while the transaction runs; a deferred trigger gives the transaction its number at commit, under a lock that goes
+-- when the commit is visible. So the order of numbers is the order of commits, and a reader that has seen revision N
+-- will never find a new one below it.
+
+-- current_transaction finds the row of the running transaction, or else takes the id for it.
+CREATE OR REPLACE FUNCTION mesh.current_transaction() RETURNS mesh.transactions LANGUAGE plpgsql AS $$
+DECLARE
+  t mesh.transactions;
+BEGIN
+  SELECT * INTO t FROM mesh.transactions WHERE xid = pg_current_xact_id() AND begun_at = now();
+  IF NOT FOUND THEN
+    t.id := nextval('mesh.transactions_id_seq');
+  END IF;
+  RETURN t;
+END $$;
+
+-- expect_number sees to it that the deferred trigger fires, once the changes are recorded: in a session that checks its
+-- constraints early it fires here and now. Where it has fired before the end of the transaction it fires again; the
+-- transaction keeps its number.
+CREATE OR REPLACE FUNCTION mesh.expect_number(t mesh.transactions) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  IF t.xid IS NULL THEN
+    INSERT INTO mesh.transactions (id) VALUES (t.id);
+  ELSIF NOT t.pending THEN
+    UPDATE mesh.transactions SET pending = true WHERE id = t.id;
+  END IF;
+END $$;
+
+-- refuse_unsound raises everything that is wrong with the first of the resources that is not sound, up to 20 problems.
+CREATE OR REPLACE FUNCTION mesh.refuse_unsound(written mesh.changes[]) RETURNS void LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  c        mesh.changes;
+  problems mesh.problem[];
+BEGIN
+  FOREACH c IN ARRAY written LOOP
+    CONTINUE WHEN c.after_spec IS NULL;
+    problems := ARRAY(SELECT (path, reason, hint)::mesh.problem FROM (
+      SELECT * FROM mesh.check_text_map('metadata.labels', c.after_labels, 'label')
+      UNION ALL SELECT * FROM mesh.check_text_map('metadata.annotations', c.after_annotations, 'annotation')
+      UNION ALL SELECT p.* FROM mesh.kinds k, mesh.check_object(k.type, 'spec', c.after_spec) p
+        WHERE k.kind = c.kind AND k.api_group = c.api_group) p LIMIT 20);
+    IF problems <> '{}' THEN
+      PERFORM mesh.refuse('MS001', c.kind, c.namespace, c.name, problems);
+    END IF;
+  END LOOP;
+END $$;
+
+-- check_changes refuses resources that break the rules.
+CREATE OR REPLACE FUNCTION mesh.check_changes(written mesh.changes[]) RETURNS void LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  types  text[];
+  specs  jsonb[];
+  before jsonb[];
+  sound  boolean;
+BEGIN
+  SELECT array_agg(k.type), array_agg(c.after_spec), array_agg(c.before_spec), bool_and(
+      (c.after_labels = '{}' OR NOT EXISTS (SELECT FROM mesh.check_text_map('metadata.labels', c.after_labels, 'label')))
+      AND (c.after_annotations = '{}' OR NOT EXISTS (SELECT FROM mesh.check_text_map('metadata.annotations', c.after_annotations, 'annotation'))))
+    INTO types, specs, before, sound
+    FROM unnest(written) c JOIN mesh.kinds k ON k.kind = c.kind AND k.api_group = c.api_group
+    WHERE c.after_spec IS NOT NULL;
+  IF NOT sound OR NOT mesh.is_sound(types, specs, before) THEN
+    PERFORM mesh.refuse_unsound(written);
+  END IF;
+END $$;
+
+-- What a statement wrote is checked in portions, for it may be much.
+CREATE OR REPLACE FUNCTION mesh.record_insert() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+  t       mesh.transactions := mesh.current_transaction();
+  portion mesh.changes[];
+BEGIN
+  FOR portion IN
+    WITH written AS (
+      INSERT INTO mesh.changes AS c (transaction_id, kind, api_group, namespace, name, after_spec, after_labels, after_annotations)
+      SELECT t.id, n.kind, n.api_group, n.namespace, n.name, n.spec, n.labels, n.annotations
+      FROM new_rows n
+      ON CONFLICT (transaction_id, kind, api_group, namespace, name) DO UPDATE SET
+        merged = true, after_spec = EXCLUDED.after_spec, after_labels = EXCLUDED.after_labels, after_annotations = EXCLUDED.after_annotations
+      RETURNING c AS change
+    )
+    SELECT array_agg(change) FROM (SELECT change, row_number() OVER () / 200 AS n FROM written) w GROUP BY n
+  LOOP
+    PERFORM mesh.check_changes(portion);
+  END LOOP;
+  IF FOUND THEN
+    PERFORM mesh.expect_number(t);
+  END IF;
+  RETURN NULL;
+END $$;
+
+-- A row that was given another key is one resource less and one more.
+CREATE OR REPLACE FUNCTION mesh.record_update() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+  t       mesh.transactions := mesh.current_transaction();
+  portion mesh.changes[];
+BEGIN
+  IF t.numbering THEN
+    RETURN NULL; -- the trigger that numbers writes the revision into the rows
+  END IF;
+  FOR portion IN
+    WITH written AS (
+      INSERT INTO mesh.changes AS c (transaction_id, kind, api_group, namespace, name,
+        before_spec, before_labels, before_annotations, before_revision, before_generation, before_created_at, before_updated_at,
+        after_spec, after_labels, after_annotations)
+      SELECT t.id, coalesce(n.kind, o.kind), coalesce(n.api_group, o.api_group), coalesce(n.namespace, o.namespace), coalesce(n.name, o.name),
+        o.spec, o.labels, o.annotations, o.revision, o.generation, o.created_at, o.updated_at,
+        n.spec, n.labels, n.annotations
+      FROM old_rows o FULL JOIN new_rows n
+        ON n.kind = o.kind AND n.api_group = o.api_group AND n.namespace = o.namespace AND n.name = o.name
+      WHERE n.spec IS DISTINCT FROM o.spec OR n.labels IS DISTINCT FROM o.labels OR n.annotations IS DISTINCT FROM o.annotations
+      ON CONFLICT (transaction_id, kind, api_group, namespace, name) DO UPDATE SET
+        merged = true, after_spec = EXCLUDED.after_spec, after_labels = EXCLUDED.after_labels, after_annotations = EXCLUDED.after_annotations
+      RETURNING c AS change
+    )
+    SELECT array_agg(change) FROM (SELECT change, row_number() OVER () / 200 AS n FROM written) w GROUP BY n
+  LOOP
+    PERFORM mesh.check_changes(portion);
+  END LOOP;
+  IF FOUND THEN
+    PERFORM mesh.expect_number(t);
+  END IF;
+  RETURN NULL;
+END $$;
+
+CREATE OR REPLACE FUNCTION mesh.record_delete() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+  t mesh.transactions := mesh.current_transaction();
+BEGIN
+  INSERT INTO mesh.changes AS c (transaction_id, kind, api_group, namespace, name,
+    before_spec, before_labels, before_annotations, before_revision, before_generation, before_created_at, before_updated_at)
+  SELECT t.id, o.kind, o.api_group, o.namespace, o.name,
+    o.spec, o.labels, o.annotations, o.revision, o.generation, o.created_at, o.updated_at
+  FROM old_rows o
+  ON CONFLICT (transaction_id, kind, api_group, namespace, name) DO UPDATE SET
+    merged = true, after_spec = NULL, after_labels = NULL, after_annotations = NULL;
+  IF FOUND THEN
+    PERFORM mesh.expect_number(t);
+  END IF;
+  RETURN NULL;
+END $$;
+
+DROP TRIGGER IF EXISTS record_insert ON mesh.resources;
+CREATE TRIGGER record_insert AFTER INSERT ON mesh.resources
+  REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION mesh.record_insert();
+
+DROP TRIGGER IF EXISTS record_update ON mesh.resources;
+CREATE TRIGGER record_update AFTER UPDATE ON mesh.resources
+  REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION mesh.record_update();
+
+DROP TRIGGER IF EXISTS record_delete ON mesh.resources;
+CREATE TRIGGER record_delete AFTER DELETE ON mesh.resources
+  REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION mesh.record_delete();
+
+-- author is the role that connected. A program that writes for others, and so must belong to the owner of this schema,
+-- names them in mesh.author. The functions that call it run as that owner.
+CREATE OR REPLACE FUNCTION mesh.author() RETURNS text LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  named text := current_setting('mesh.author', true);
+BEGIN
+  IF named <> '' AND pg_has_role(session_user, current_user, 'MEMBER') THEN
+    RETURN named;
+  END IF;
+  RETURN session_user;
+END $$;
+
+-- forget_undone drops the changes that cancelled each other out. A row that was deleted and put back has lost what is set
+-- at commit and gets it back.
+CREATE OR REPLACE FUNCTION mesh.forget_undone(t mesh.transactions) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  undone mesh.changes;
+BEGIN
+  FOR undone IN
+    DELETE FROM mesh.changes WHERE transaction_id = t.id AND merged
+      AND after_spec IS NOT DISTINCT FROM before_spec
+      AND after_labels IS NOT DISTINCT FROM before_labels
+      AND after_annotations IS NOT DISTINCT FROM before_annotations
+    RETURNING *
+  LOOP
+    CONTINUE WHEN undone.after_spec IS NULL;
+    UPDATE mesh.transactions SET numbering = true WHERE id = t.id AND NOT numbering;
+    PERFORM set_config('mesh.numbering', 'on', true);
+    UPDATE mesh.resources r SET
+      revision = undone.before_revision, generation = undone.before_generation, created_at = undone.before_created_at, updated_at = undone.before_updated_at
+    WHERE r.kind = undone.kind AND r.api_group = undone.api_group AND r.namespace = undone.namespace AND r.name = undone.name
+      AND r.revision <> undone.before_revision;
+  END LOOP;
+  IF FOUND THEN
+    PERFORM set_config('mesh.numbering', '', true);
+    UPDATE mesh.transactions SET numbering = false WHERE id = t.id;
+  END IF;
+END $$;
+
+-- number_transaction runs at commit. What a transaction did and undid makes no revision. It takes the next number under a
+-- lock that is held until the transaction has ended and its rows are visible.
+CREATE OR REPLACE FUNCTION mesh.number_transaction() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+  t        mesh.transactions;
+  newest   mesh.transactions;
+  repeated boolean; -- some resource was changed more than once
+BEGIN
+  SELECT * INTO t FROM mesh.transactions WHERE id = NEW.id AND pending;
+  IF NOT FOUND THEN
+    RETURN NULL;
+  END IF;
+  SELECT count(*), bool_or(merged) INTO t.size, repeated FROM mesh.changes WHERE transaction_id = t.id;
+  IF repeated AND t.revision IS NULL THEN
+    PERFORM mesh.forget_undone(t);
+    SELECT count(*) INTO t.size FROM mesh.changes WHERE transaction_id = t.id;
+  END IF;
+  IF t.size = 0 THEN
+    DELETE FROM mesh.transactions WHERE id = t.id;
+    RETURN NULL;
+  END IF;
+  IF t.revision IS NULL THEN
+    PERFORM pg_advisory_xact_lock(1835365224, 1); -- "mesh" in ASCII, and the first lock of ours
+    SELECT * INTO newest FROM mesh.transactions WHERE revision IS NOT NULL ORDER BY revision DESC LIMIT 1;
+    t.revision := coalesce(newest.revision, 0) + 1;
+    t.time := greatest(clock_timestamp(), newest.time);
+  END IF;
+  IF current_setting('transaction_isolation') = 'read committed' THEN
+    PERFORM mesh.write_number(t);
+  ELSE
+    PERFORM mesh.write_number_isolated(t);
+  END IF;
+  PERFORM set_config('mesh.numbering', 'on', true);
+  UPDATE mesh.resources r SET
+    revision   = t.revision,
+    generation = coalesce(c.before_generation, 0) + (c.after_spec IS DISTINCT FROM c.before_spec)::int,
+    created_at = coalesce(c.before_created_at, t.time),
+    updated_at = t.time
+  FROM mesh.changes c
+  WHERE c.transaction_id = t.id AND c.after_spec IS NOT NULL
+    AND r.kind = c.kind AND r.api_group = c.api_group AND r.namespace = c.namespace AND r.name = c.name;
+  PERFORM set_config('mesh.numbering', '', true);
+  UPDATE mesh.transactions SET pending = false, numbering = false WHERE id = t.id;
+  PERFORM pg_notify('mesh', t.revision::text);
+  RETURN NULL;
+END $$;
+
+CREATE OR REPLACE FUNCTION mesh.write_number(t mesh.transactions) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE mesh.transactions SET
+    revision    = t.revision,
+    numbering   = true,
+    author      = mesh.author(),
+    application = current_setting('application_name'),
+    message     = coalesce(current_setting('mesh.message', true), ''),
+    time        = t.time,
+    size        = t.size
+  WHERE id = t.id;
+END $$;
+
+-- write_number_isolated is for transactions above READ COMMITTED. They do not see what was committed since they began, and so
+-- try to take a number that is taken. They have to be run again, as their authors expect at that level.
+CREATE OR REPLACE FUNCTION mesh.write_number_isolated(t mesh.transactions) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM mesh.write_number(t);
+EXCEPTION WHEN unique_violation THEN
+  RAISE serialization_failure USING
+    MESSAGE = 'could not serialize access: another transaction has changed resources since this one began',
+    HINT    = 'run the transaction again';
+END $$;
+
+DROP TRIGGER IF EXISTS number_transaction ON mesh.transactions;
+CREATE CONSTRAINT TRIGGER number_transaction AFTER INSERT OR UPDATE OF pending ON mesh.transactions
+  DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.pending) EXECUTE FUNCTION mesh.number_transaction();
