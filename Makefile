@@ -5,12 +5,13 @@ SHELL := bash
 
 PROGRAMS := mcp-server mcp-client discovery mesh-agent deploy/demo
 TESTS    ?= ./...
+POSTGRES ?= 13 14 15 16 17 18
 
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: build ## Run a whole mesh on this machine; Ctrl-C ends it (FLAGS=--help lists its flags)
@@ -23,6 +24,10 @@ test: compile ## Run every test, on a real Postgres and a real Envoy (TESTS=./st
 .PHONY: test-race
 test-race: envoy ## Run every test under the race detector
 	go test -race $(TESTS)
+
+.PHONY: test-postgres
+test-postgres: ## Run the store's tests on each Postgres from 13 to 18 (POSTGRES=13 narrows)
+	@for major in $(POSTGRES); do echo "Postgres $$major"; PGMESH_POSTGRES_BIN=download-$$major go test -count=1 ./store; done
 
 .PHONY: bench
 bench: compile ## Measure the way from COMMIT to an answer, beside a floor from the same run

@@ -15,7 +15,7 @@ import (
 // BinDirVariable names a directory of Postgres binaries for every program and test that leaves Options.BinDir empty.
 const BinDirVariable = "PGMESH_POSTGRES_BIN"
 
-// Download as a binary directory stands for the downloaded build.
+// Download as a binary directory stands for the downloaded build, "download-13" for that of a major version.
 const Download = "download"
 
 // binaries finds the directory that holds initdb and postgres.
@@ -23,9 +23,12 @@ func binaries(ctx context.Context, wanted string, who account, log *slog.Logger)
 	if wanted == "" {
 		wanted = os.Getenv(BinDirVariable)
 	}
+	major, versioned := strings.CutPrefix(wanted, Download+"-")
 	switch {
 	case wanted == Download:
-		return download(ctx, who, log)
+		return download(ctx, "", who, log)
+	case versioned:
+		return download(ctx, major, who, log)
 	case wanted != "" && !complete(wanted):
 		return "", fmt.Errorf("%s does not hold initdb and postgres: name the bin directory of a Postgres server", wanted)
 	case wanted != "":
@@ -36,7 +39,8 @@ func binaries(ctx context.Context, wanted string, who account, log *slog.Logger)
 			return dir, nil
 		}
 	}
-	return download(ctx, who, log)
+	log.Info("no Postgres on this machine")
+	return download(ctx, "", who, log)
 }
 
 // candidates lists where Postgres binaries commonly lie, the most deliberate choice first.

@@ -8,20 +8,29 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	embeddedpostgres "github.com/fergusstrange/embedded-postgres"
 )
 
-const downloadVersion = embeddedpostgres.V18
+// builds are the versions that can be downloaded, by their major number. The empty one is for those who do not care.
+var builds = map[string]embeddedpostgres.PostgresVersion{
+	"": embeddedpostgres.V18, "18": embeddedpostgres.V18, "17": embeddedpostgres.V17, "16": embeddedpostgres.V16,
+	"15": embeddedpostgres.V15, "14": embeddedpostgres.V14, "13": "13.23.0", // The library's own is no longer published.
+}
 
 // download brings the build of Postgres that embedded-postgres publishes, once a machine, and returns its bin directory.
-func download(ctx context.Context, who account, log *slog.Logger) (string, error) {
+func download(ctx context.Context, major string, who account, log *slog.Logger) (string, error) {
+	build, ok := builds[major]
+	if !ok {
+		return "", fmt.Errorf("there is no build of Postgres %s to download: choose 13 to 18", major)
+	}
 	home, err := who.cacheDir()
 	if err != nil {
 		return "", err
 	}
-	root := filepath.Join(home, "postgres-"+string(downloadVersion))
+	root := filepath.Join(home, "postgres-"+string(build))
 	bin := filepath.Join(root, "bin")
 	if complete(bin) {
 		return bin, nil
@@ -34,9 +43,9 @@ func download(ctx context.Context, who account, log *slog.Logger) (string, error
 	if complete(bin) {
 		return bin, nil
 	}
-	log.Info("no Postgres on this machine: downloading one", "version", downloadVersion, "from", "Maven Central", "to", root)
+	log.Info("downloading Postgres", "version", build, "from", "Maven Central", "to", root)
 	fetched := make(chan error, 1)
-	go func() { fetched <- fetch(home, root) }()
+	go func() { fetched <- fetch(home, root, build) }()
 	return bin, awaitDownload(ctx, fetched, log)
 }
 
@@ -62,14 +71,14 @@ func awaitDownload(ctx context.Context, fetched <-chan error, log *slog.Logger) 
 // fetch unpacks the build below root. The library can only start a server, which for root it cannot; but before that
 // it downloads, checks and unpacks. So it is given a data directory that no server starts from, and judged by what it
 // has unpacked.
-func fetch(home, root string) error {
+func fetch(home, root string, build embeddedpostgres.PostgresVersion) error {
 	work, err := os.MkdirTemp(home, "unpack-")
 	if err != nil {
 		return fmt.Errorf("downloading Postgres: %w", err)
 	}
 	defer os.RemoveAll(work)
 	unpacked, data := filepath.Join(work, "postgres"), filepath.Join(work, "data")
-	if err := unstartable(data); err != nil {
+	if err := unstartable(data, build); err != nil {
 		return err
 	}
 	port, err := freePort(0)
@@ -77,7 +86,7 @@ func fetch(home, root string) error {
 		return err
 	}
 	library := embeddedpostgres.NewDatabase(embeddedpostgres.DefaultConfig().
-		Version(downloadVersion).Port(uint32(port)).Logger(io.Discard).
+		Version(build).Port(uint32(port)).Logger(io.Discard).
 		CachePath(work).RuntimePath(filepath.Join(work, "runtime")).DataPath(data).BinariesPath(unpacked))
 	startErr := library.Start()
 	http.DefaultClient.CloseIdleConnections()
@@ -88,9 +97,10 @@ func fetch(home, root string) error {
 }
 
 // unstartable makes a directory that looks initialised and lacks what a server needs.
-func unstartable(data string) error {
+func unstartable(data string, build embeddedpostgres.PostgresVersion) error {
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(data, "PG_VERSION"), []byte("18\n"), 0o600)
+	major, _, _ := strings.Cut(string(build), ".")
+	return os.WriteFile(filepath.Join(data, "PG_VERSION"), []byte(major+"\n"), 0o600)
 }
