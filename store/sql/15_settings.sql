@@ -1,0 +1,81 @@
+-- What operators set, for the whole mesh or a namespace.
+
+CREATE OR REPLACE VIEW mesh.known_settings (name, type, default_value, per_namespace, meaning) AS
+  VALUES
+    ('strict_references', 'switch', 'off', true,
+      'Refuse a transaction that leaves one of its resources with a new problem of severity error or warning, such as a route to a subset that no DestinationRule declares. Off, it is told as a warning.'),
+    ('history_max_age', 'interval', '90 days', false,
+      'How long the history of a change is kept.'),
+    ('history_max_revisions', 'count', NULL, false,
+      'How many revisions are kept in the history at most. Without a value, their age alone decides.');
+
+COMMENT ON VIEW mesh.known_settings IS 'What can be set in mesh.settings, with the value that holds where nothing is set.';
+
+-- setting is the value in force: the namespace's own, or that of the mesh, or the default.
+CREATE OR REPLACE FUNCTION mesh.setting(name text, namespace text DEFAULT '') RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  found text;
+BEGIN
+  SELECT s.value INTO found FROM mesh.settings s
+    WHERE s.name = setting.name AND s.namespace IN ('', setting.namespace) ORDER BY s.namespace DESC LIMIT 1;
+  IF found IS NULL THEN
+    found := (mesh.known_setting(setting.name)).default_value;
+  END IF;
+  RETURN found;
+END $$;
+
+COMMENT ON FUNCTION mesh.setting IS 'The value of a setting that is in force, in a namespace or for the mesh.';
+
+-- known_setting refuses names that nobody would ever read.
+CREATE OR REPLACE FUNCTION mesh.known_setting(name text, OUT type text, OUT default_value text, OUT per_namespace boolean)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  SELECT k.type, k.default_value, k.per_namespace INTO type, default_value, per_namespace
+    FROM mesh.known_settings k WHERE k.name = known_setting.name;
+  IF NOT FOUND THEN
+    RAISE undefined_object USING MESSAGE = format('unknown setting "%s"', name),
+      HINT = mesh.hint(name, ARRAY(SELECT k.name FROM mesh.known_settings k ORDER BY 1), 'known settings: ');
+  END IF;
+END $$;
+
+-- setting_value is a value in its usual form, NULL if it is none of that type.
+CREATE OR REPLACE FUNCTION mesh.setting_value(type text, value text) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN CASE type
+    WHEN 'switch' THEN CASE WHEN value::boolean THEN 'on' ELSE 'off' END
+    WHEN 'count' THEN CASE WHEN value::bigint > 0 THEN (value::bigint)::text END
+    WHEN 'interval' THEN CASE WHEN value::interval > interval '0' THEN btrim(value) END END;
+EXCEPTION WHEN data_exception THEN
+  RETURN NULL;
+END $$;
+
+CREATE OR REPLACE FUNCTION mesh.check_setting() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  known record := mesh.known_setting(NEW.name);
+  value text := mesh.setting_value(known.type, NEW.value);
+BEGIN
+  IF value IS NULL THEN
+    RAISE invalid_parameter_value USING MESSAGE = format('setting "%s": "%s" is not a value of it', NEW.name, NEW.value),
+      HINT = CASE known.type
+        WHEN 'switch' THEN 'write on or off'
+        WHEN 'count' THEN 'write a whole number above 0; delete the row to have no limit'
+        ELSE 'write an interval above 0, such as 90 days or 12 hours' END;
+  ELSIF NEW.namespace <> '' AND NOT known.per_namespace THEN
+    RAISE invalid_parameter_value USING MESSAGE = format('setting "%s" is one of the whole mesh and cannot be set for namespace "%s"', NEW.name, NEW.namespace),
+      HINT = 'leave the namespace empty';
+  ELSIF NEW.namespace <> '' AND (char_length(NEW.namespace) > 63 OR NEW.namespace !~ '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$') THEN
+    RAISE invalid_parameter_value USING MESSAGE = format('setting "%s": "%s" is not a valid namespace', NEW.name, NEW.namespace),
+      HINT = 'at most 63 lower-case letters, digits and "-", the first and the last a letter or digit';
+  END IF;
+  NEW.value := value;
+  NEW.author := mesh.author();
+  NEW.updated_at := now();
+  RETURN NEW;
+END $$;
+
+DROP TRIGGER IF EXISTS check_setting ON mesh.settings;
+CREATE TRIGGER check_setting BEFORE INSERT OR UPDATE ON mesh.settings
+  FOR EACH ROW EXECUTE FUNCTION mesh.check_setting();
