@@ -1,0 +1,104 @@
+-- Who may see and change what. The role that owns the schema may do everything, and so may its members. Every other role has
+-- what it was granted a namespace at a time (see 80_tenancy.sql). The namespace '' is that of what has none, and the
+-- grant '*' is for all namespaces, '' included.
+--
+-- Views and functions that run as the owner are not filtered by row-level security, so each filters by itself:
+--
+--   WHERE (SELECT mesh.sees_all()) OR namespace = ANY ((SELECT mesh.readable_namespaces())::text[])
+--
+-- Written so, with SELECT, each function is called at most once a query.
+
+-- acting_role is the role on whose behalf something is done: the one that connected, or the one that it has put on by SET
+-- ROLE. Unlike current_user it does not change inside the functions of this schema, which run as its owner.
+CREATE OR REPLACE FUNCTION mesh.acting_role() RETURNS name
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN coalesce(nullif(current_setting('role'), 'none'), session_user);
+END $$;
+
+-- holds says whether the acting role was granted one of the privileges on everything, or is an owner.
+CREATE OR REPLACE FUNCTION mesh.holds(privileges text[]) RETURNS boolean
+LANGUAGE plpgsql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  acting name := mesh.acting_role();
+BEGIN
+  RETURN pg_has_role(acting, current_user, 'USAGE') OR EXISTS (
+    SELECT FROM mesh.namespace_grants g
+    WHERE g.namespace = '*' AND g.privilege = ANY (privileges) AND pg_has_role(acting, to_regrole(quote_ident(g.role))::oid, 'USAGE'));
+END $$;
+
+-- granted lists the namespaces of which the acting role was granted one of the privileges.
+CREATE OR REPLACE FUNCTION mesh.granted(privileges text[]) RETURNS text[]
+LANGUAGE plpgsql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  acting name := mesh.acting_role();
+BEGIN
+  RETURN ARRAY(
+    SELECT DISTINCT g.namespace FROM mesh.namespace_grants g
+    WHERE g.namespace <> '*' AND g.privilege = ANY (privileges) AND pg_has_role(acting, to_regrole(quote_ident(g.role))::oid, 'USAGE'));
+END $$;
+
+-- sees_all says whether the acting role may read everything.
+CREATE OR REPLACE FUNCTION mesh.sees_all() RETURNS boolean
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN mesh.holds('{read,write,server}');
+END $$;
+
+-- readable_namespaces lists what a role may read that does not see all.
+CREATE OR REPLACE FUNCTION mesh.readable_namespaces() RETURNS text[]
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN mesh.granted('{read,write}');
+END $$;
+
+CREATE OR REPLACE FUNCTION mesh.writes_all() RETURNS boolean
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN mesh.holds('{write,server}');
+END $$;
+
+CREATE OR REPLACE FUNCTION mesh.writable_namespaces() RETURNS text[]
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN mesh.granted('{write}');
+END $$;
+
+-- speaks_for_others says whether the acting role may name whoever it likes as the author of a change: a server does.
+CREATE OR REPLACE FUNCTION mesh.speaks_for_others() RETURNS boolean
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN mesh.holds('{server}');
+END $$;
+
+-- require_write refuses a write to the first of the namespaces that the acting role may not write to.
+CREATE OR REPLACE FUNCTION mesh.require_write(VARIADIC namespaces text[]) RETURNS boolean
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  writable text[];
+  missing  text;
+BEGIN
+  IF mesh.writes_all() THEN
+    RETURN true;
+  END IF;
+  writable := mesh.writable_namespaces();
+  SELECT n INTO missing FROM unnest(namespaces) n WHERE n <> ALL (writable) ORDER BY n LIMIT 1;
+  IF FOUND THEN
+    RAISE insufficient_privilege USING
+      MESSAGE = format('the role %s lacks the privilege to write to %s', quote_ident(mesh.acting_role()),
+        CASE missing WHEN '' THEN 'what belongs to no namespace' ELSE format('the namespace "%s"', missing) END),
+      HINT    = format('have the owner of the mesh run: SELECT mesh.grant_namespace(%L, %L, ''write'')', mesh.acting_role(), missing);
+  END IF;
+  RETURN true;
+END $$;
+
+-- require_owner is for what changes the mesh as a whole.
+CREATE OR REPLACE FUNCTION mesh.require_owner(doing text) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF NOT pg_has_role(mesh.acting_role(), current_user, 'USAGE') THEN
+    RAISE insufficient_privilege USING
+      MESSAGE = format('the role %s may not %s', quote_ident(mesh.acting_role()), doing),
+      HINT    = format('have %s do it, or make the role a member of it: GRANT %1$s TO %s', quote_ident(current_user), quote_ident(mesh.acting_role()));
+  END IF;
+END $$;
