@@ -35,12 +35,12 @@ func (s state) apply(t *testing.T, b store.Batch) {
 func tables(t *testing.T, s *store.Store) (state, store.Revision) {
 	t.Helper()
 	all := state{}
-	revision, err := s.Snapshot(t.Context(), func(r *store.Resource) error {
+	at, err := s.Snapshot(t.Context(), func(r *store.Resource) error {
 		all[r.Key] = r
 		return nil
 	})
 	require.NoError(t, err)
-	return all, revision
+	return all, at.Revision
 }
 
 // writer runs transactions of every kind: several statements, savepoints, rollbacks, pauses while it holds rows.

@@ -70,8 +70,8 @@ func TestFollowTellsThatHistoryIsGone(t *testing.T) {
 	}
 	require.Equal(t, int64(2), value[int64](db, "SELECT mesh.prune(2)"))
 	none := func(store.Batch) error { t.Error("a batch"); return nil }
-	require.ErrorIs(t, s.Follow(t.Context(), 1, none), store.ErrTooOld)
-	require.ErrorIs(t, s.Follow(t.Context(), 7, none), store.ErrTooOld, "the database was restored")
+	require.ErrorIs(t, s.Follow(t.Context(), store.At(1), none), store.ErrTooOld)
+	require.ErrorIs(t, s.Follow(t.Context(), store.At(7), none), store.ErrTooOld, "the database was restored")
 
 	require.Equal(t, store.Revision(3), (<-follow(t, s, 2)).Revision)
 	require.Equal(t, int64(1), value[int64](db, "SELECT mesh.prune(99)"), "the newest revision stays")
@@ -84,7 +84,7 @@ func TestFollowEndsWithItsCallersError(t *testing.T) {
 	s, url := open(t)
 	connect(t, url).put("x", "a")
 	failure := context.DeadlineExceeded
-	require.Equal(t, failure, s.Follow(t.Context(), 0, func(store.Batch) error { return failure }))
+	require.Equal(t, failure, s.Follow(t.Context(), store.At(0), func(store.Batch) error { return failure }))
 }
 
 // A newer program may have written kinds that this one has never heard of.

@@ -9,20 +9,18 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // follower hands on the batches after a revision. What it has handed on outlives its connections.
 type follower struct {
 	store *Store
 	each  func(Batch) error
-	seen  Revision
-	at    time.Time // when seen was committed; zero until the follower has read a batch
+	seen  Position
 }
 
-// Follow calls each with every batch after the revision, in order and once, as they are committed. It lives through
-// lost connections. It returns when ctx ends, with its error; when each fails, with that error; and with ErrTooOld.
-func (s *Store) Follow(ctx context.Context, after Revision, each func(Batch) error) error {
+// Follow calls each with every batch after a position, in order and once, as they are committed. It lives through lost
+// connections and failovers. It returns when ctx ends, with its error; when each fails, with that error; and with ErrTooOld.
+func (s *Store) Follow(ctx context.Context, after Position, each func(Batch) error) error {
 	f := &follower{store: s, each: each, seen: after}
 	defer s.status.stopped()
 	retry := backoff.NewExponentialBackOff()
@@ -41,7 +39,7 @@ func (s *Store) Follow(ctx context.Context, after Revision, each func(Batch) err
 		err = explain("following the revisions", err)
 		pause := retry.NextBackOff()
 		s.status.lost(err)
-		s.options.Log.Warn("lost the database, connecting again", "error", err, "in", pause.Round(time.Millisecond), "seen", f.seen)
+		s.options.Log.Warn("lost the database, connecting again", "error", err, "in", pause.Round(time.Millisecond), "seen", f.seen.Revision)
 		if !sleep(ctx, pause) {
 			return ctx.Err()
 		}
@@ -61,26 +59,21 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // session follows on one connection until something fails. It calls healthy when the connection works.
 func (f *follower) session(ctx context.Context, healthy func()) error {
-	config := f.store.connConfig()
-	config.RuntimeParams["application_name"] = f.store.options.Application + " feed"
-	conn, err := pgx.ConnectConfig(ctx, config)
+	conn, err := f.store.connectFeed(ctx)
 	if err != nil {
 		return err
 	}
 	defer closeConn(conn)
-	if _, err := conn.Exec(ctx, feedSettings); err != nil {
-		return err
-	}
-	standby, err := f.listen(ctx, conn)
+	standby, err := listen(ctx, conn)
 	if err != nil {
 		return err
 	}
-	if err := f.checkPosition(ctx, conn); err != nil {
+	if err := f.resume(ctx, conn, standby); err != nil {
 		return err
 	}
 	healthy()
-	f.store.status.connected(standby)
 	for {
+		f.store.status.connected(standby)
 		if err := f.catchUp(ctx, conn); err != nil {
 			return err
 		}
@@ -90,52 +83,18 @@ func (f *follower) session(ctx context.Context, healthy func()) error {
 	}
 }
 
-// feedSettings keep Postgres from planning the query for a page anew for every revision, which would cost more than the query.
-// They are set here and not as the connection starts, since a pooler may refuse a start with settings that it does not know.
-const feedSettings = "SET plan_cache_mode = force_generic_plan; SET jit = off"
+// queryTimeout finds out that the other end is gone without a word.
+const queryTimeout = 20 * time.Second
 
-// closeConn says goodbye, but not for long to a server that does not hear it.
-func closeConn(conn *pgx.Conn) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_ = conn.Close(ctx)
-}
-
-// listen asks to be woken. A hot standby refuses that.
-func (f *follower) listen(ctx context.Context, conn *pgx.Conn) (standby bool, err error) {
+// listen asks to be woken, which a hot standby would refuse.
+func listen(ctx context.Context, conn *pgx.Conn) (standby bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
+	if err := conn.QueryRow(ctx, "SELECT pg_is_in_recovery()").Scan(&standby); err != nil || standby {
+		return standby, err
+	}
 	_, err = conn.Exec(ctx, "LISTEN mesh")
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) && pg.Code == readOnlyTransaction {
-		return true, nil
-	}
 	return false, err
-}
-
-const (
-	readOnlyTransaction = "25006"
-
-	// queryTimeout finds out that the other end is gone without a word.
-	queryTimeout = 20 * time.Second
-)
-
-// checkPosition makes sure that the database still has the revision that was seen last: it may have been restored, or
-// be a standby that was promoted before it had everything.
-func (f *follower) checkPosition(ctx context.Context, conn *pgx.Conn) error {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
-	defer cancel()
-	var newest Revision
-	var at *time.Time
-	err := conn.QueryRow(ctx, `SELECT coalesce(max(revision), 0), max(time) FILTER (WHERE revision = $1)
-		FROM mesh.transactions WHERE revision >= $1`, f.seen).Scan(&newest, &at)
-	if err != nil {
-		return err
-	}
-	if newest < f.seen || f.seen > 0 && !f.at.IsZero() && (at == nil || !at.Equal(f.at)) {
-		return fmt.Errorf("%w: revision %d was seen and the database does not have it: it was restored, or failed over to a standby that lagged", ErrTooOld, f.seen)
-	}
-	return nil
 }
 
 // wait returns when there may be something new. On a standby it also finds out whether it was promoted.
@@ -144,7 +103,7 @@ func (f *follower) wait(ctx context.Context, conn *pgx.Conn, standby bool) (stil
 		if !sleep(ctx, f.store.options.StandbyPoll) {
 			return true, ctx.Err()
 		}
-		return f.listen(ctx, conn)
+		return listen(ctx, conn)
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.store.options.Poll)
 	defer cancel()
@@ -157,8 +116,42 @@ func (f *follower) wait(ctx context.Context, conn *pgx.Conn, standby bool) (stil
 			return false, err
 		}
 		// What cannot be read as a number was sent by somebody else, and costs one look.
-		if revision, err := strconv.ParseInt(n.Payload, 10, 64); err != nil || revision > f.seen {
+		if revision, err := strconv.ParseInt(n.Payload, 10, 64); err != nil || revision > f.seen.Revision {
 			return false, nil
 		}
 	}
+}
+
+// lagTimeout is how long a standby may lag behind what was seen elsewhere before that is taken for lost.
+const lagTimeout = 30 * time.Second
+
+// resume makes sure that the database has the revision that was seen last: it may have been restored, or be a standby that was
+// promoted before it had everything. One that is still a standby may just not have it yet, and is waited for.
+func (f *follower) resume(ctx context.Context, conn *pgx.Conn, standby bool) error {
+	for deadline := time.Now().Add(lagTimeout); ; {
+		newest, mark, err := f.position(ctx, conn)
+		switch {
+		case err != nil:
+			return err
+		case newest >= f.seen.Revision && (mark == f.seen.Mark || f.seen.Mark == ""):
+			return nil
+		case newest >= f.seen.Revision || !standby || time.Now().After(deadline):
+			return fmt.Errorf("%w: revision %d was seen and the database does not have it: it was restored, or failed over to a standby that lagged", ErrTooOld, f.seen.Revision)
+		}
+		if !sleep(ctx, f.store.options.StandbyPoll) {
+			return ctx.Err()
+		}
+		if standby, err = listen(ctx, conn); err != nil {
+			return err
+		}
+	}
+}
+
+// position tells the newest revision of the database, and its mark of the one that was seen.
+func (f *follower) position(ctx context.Context, conn *pgx.Conn) (newest Revision, mark string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	err = conn.QueryRow(ctx, `SELECT (SELECT coalesce(max(revision), 0) FROM mesh.transactions),
+		coalesce((SELECT `+markColumn+` FROM mesh.transactions t WHERE t.revision = $1), '')`, f.seen.Revision).Scan(&newest, &mark)
+	return newest, mark, err
 }

@@ -84,7 +84,7 @@ func follow(t *testing.T, s *store.Store, after store.Revision) <-chan store.Bat
 	done := make(chan error, 1)
 	go func() {
 		defer close(batches)
-		done <- s.Follow(ctx, after, func(b store.Batch) error {
+		done <- s.Follow(ctx, store.At(after), func(b store.Batch) error {
 			select {
 			case batches <- b:
 				return nil

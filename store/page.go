@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A page has at most so many revisions, and ends with the revision that brings it to so many changes.
+// A page has at most so many revisions and changes; but a larger revision is a page of its own, since a batch is whole.
 const (
 	pageRevisions = 256
 	pageChanges   = 4096
@@ -16,36 +16,37 @@ const (
 
 const pageQuery = `
 WITH page AS (
-  SELECT t.*, sum(size) OVER (ORDER BY revision) - size AS changes_before
+  SELECT t.*, sum(size) OVER (ORDER BY revision) AS changes, count(*) OVER () AS revisions
   FROM (SELECT * FROM mesh.transactions WHERE revision > $1 ORDER BY revision LIMIT $2) t)
-SELECT p.revision, p.author, p.application, p.message, p.time,
+SELECT t.revisions, t.revision, ` + markColumn + `, t.author, t.application, t.message, t.time,
   c.api_group, c.kind, c.namespace, c.name,
   c.before_spec, c.before_labels, c.before_annotations,
   c.before_revision, c.before_generation, c.before_created_at, c.before_updated_at,
   c.after_spec, c.after_labels, c.after_annotations,
-  p.revision, coalesce(c.before_generation, 0) + (c.after_spec IS DISTINCT FROM c.before_spec)::int,
-  coalesce(c.before_created_at, p.time), p.time
-FROM page p JOIN mesh.changes c ON c.transaction_id = p.id
-WHERE p.changes_before < $3
-ORDER BY p.revision, c.kind COLLATE "C", c.api_group COLLATE "C", c.namespace COLLATE "C", c.name COLLATE "C"`
+  t.revision, coalesce(c.before_generation, 0) + (c.after_spec IS DISTINCT FROM c.before_spec)::int,
+  coalesce(c.before_created_at, t.time), t.time
+FROM page t JOIN mesh.changes c ON c.transaction_id = t.id
+WHERE t.changes <= $3 OR t.changes = t.size
+ORDER BY t.revision, c.kind COLLATE "C", c.api_group COLLATE "C", c.namespace COLLATE "C", c.name COLLATE "C"`
 
 // catchUp hands on all that is committed. It reads pages, so that neither memory nor the snapshot of a query grows with
-// how far behind it is, and lets go of the connection while the caller works.
+// how far behind it is, and lets go of the connection while the caller works, and of a batch when the caller has it.
 func (f *follower) catchUp(ctx context.Context, conn *pgx.Conn) error {
 	for more := true; more; {
-		page, cut, err := f.store.page(ctx, conn, f.seen)
+		page, cut, err := f.store.page(ctx, conn, f.seen.Revision)
 		if err != nil {
 			return err
 		}
 		more = cut
-		for _, batch := range page {
-			if batch.Revision != f.seen+1 {
-				return fmt.Errorf("%w: %d was seen and the next one kept is %d", ErrTooOld, f.seen, batch.Revision)
+		for i, batch := range page {
+			page[i] = Batch{}
+			if batch.Revision != f.seen.Revision+1 {
+				return fmt.Errorf("%w: %d was seen and the next one kept is %d", ErrTooOld, f.seen.Revision, batch.Revision)
 			}
 			if err := f.each(batch); err != nil {
 				return callerError{err}
 			}
-			f.seen, f.at = batch.Revision, batch.Time
+			f.seen = batch.Position()
 			f.store.status.saw(batch.Revision)
 		}
 	}
@@ -55,50 +56,61 @@ func (f *follower) catchUp(ctx context.Context, conn *pgx.Conn) error {
 // page reads the next batches after a revision, and tells whether there were too many for a page. What is committed after a
 // page was read wakes the follower by itself.
 func (s *Store) page(ctx context.Context, conn *pgx.Conn, after Revision) (page []Batch, cut bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	silence := time.AfterFunc(queryTimeout, cancel) // and not a limit for all of it: a revision may be large
+	defer silence.Stop()
 	rows, err := conn.Query(ctx, pageQuery, after, pageRevisions, pageChanges)
 	if err != nil {
 		return nil, false, err
 	}
 	defer rows.Close()
-	changes := 0
-	for ; rows.Next(); changes++ {
-		if page, err = s.addRow(page, rows); err != nil {
+	var r pageRow
+	targets := r.targets()
+	for rows.Next() {
+		silence.Reset(queryTimeout)
+		if err := rows.Scan(targets...); err != nil {
+			return nil, false, err
+		}
+		if len(page) == 0 || page[len(page)-1].Revision != r.batch.Revision {
+			page = append(page, r.batch)
+		}
+		if err := s.addChange(&page[len(page)-1], &r); err != nil {
 			return nil, false, err
 		}
 	}
-	return page, len(page) >= pageRevisions || changes >= pageChanges, rows.Err()
+	return page, r.revisions == pageRevisions || r.revisions > len(page), rows.Err()
 }
 
-// addRow adds one change to the last batch of the page, or to a new one.
-func (s *Store) addRow(page []Batch, row pgx.Rows) ([]Batch, error) {
-	var b Batch
-	var k key
-	var before, after body
-	var at time.Time
-	targets := []any{&b.Revision, &b.Author, &b.Application, &b.Message, &at, &k.group, &k.kind, &k.namespace, &k.name}
-	targets = append(append(targets, before.targets()...), after.targets()...)
-	if err := row.Scan(targets...); err != nil {
-		return nil, err
+// pageRow is one change, and the batch that it belongs to.
+type pageRow struct {
+	revisions     int // there were for the page
+	batch         Batch
+	key           key
+	before, after body
+}
+
+func (r *pageRow) targets() []any {
+	b := &r.batch
+	targets := []any{
+		&r.revisions, &b.Revision, &b.Mark, &b.Author, &b.Application, &b.Message, &b.Time,
+		&r.key.group, &r.key.kind, &r.key.namespace, &r.key.name,
 	}
-	b.Time = at
-	if len(page) == 0 || page[len(page)-1].Revision != b.Revision {
-		page = append(page, b)
-	}
-	known, ok := s.resolve(k, b.Revision)
+	return append(append(targets, r.before.targets()...), r.after.targets()...)
+}
+
+func (s *Store) addChange(b *Batch, r *pageRow) (err error) {
+	known, ok := s.resolve(r.key, b.Revision)
 	if !ok {
-		return page, nil
+		return nil
 	}
 	change := Change{Key: known}
-	var err error
-	if change.Before, err = before.resource(known); err != nil {
-		return nil, err
+	if change.Before, err = r.before.resource(known); err != nil {
+		return err
 	}
-	if change.After, err = after.resource(known); err != nil {
-		return nil, err
+	if change.After, err = r.after.resource(known); err != nil {
+		return err
 	}
-	last := &page[len(page)-1]
-	last.Changes = append(last.Changes, change)
-	return page, nil
+	b.Changes = append(b.Changes, change)
+	return nil
 }

@@ -10,13 +10,27 @@ import (
 // bodyColumns are the columns of mesh.resources that a body is scanned from.
 const bodyColumns = "spec, labels, annotations, revision, generation, created_at, updated_at"
 
-// Snapshot calls each with every resource as of one revision, in no particular order, and returns the revision. The
-// resources are streamed. If each fails, Snapshot ends and returns its error.
-func (s *Store) Snapshot(ctx context.Context, each func(*Resource) error) (Revision, error) {
-	var revision Revision
+// Snapshot calls each with every resource as of one revision, in no particular order, and returns the position from which to
+// Follow. The resources are streamed. If each fails, Snapshot ends and returns its error.
+func (s *Store) Snapshot(ctx context.Context, each func(*Resource) error) (Position, error) {
+	var at Position
+	conn, err := s.connectFeed(ctx)
+	if err == nil {
+		defer closeConn(conn)
+		at, err = s.snapshot(ctx, conn, each)
+	}
+	if err != nil {
+		return Position{}, explain("reading a snapshot of the resources", err)
+	}
+	return at, nil
+}
+
+func (s *Store) snapshot(ctx context.Context, conn *pgx.Conn, each func(*Resource) error) (at Position, err error) {
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	err := pgx.BeginTxFunc(ctx, s.pool, options, func(tx pgx.Tx) error {
-		if err := tx.QueryRow(ctx, "SELECT coalesce(max(revision), 0) FROM mesh.transactions").Scan(&revision); err != nil {
+	err = pgx.BeginTxFunc(ctx, conn, options, func(tx pgx.Tx) error {
+		err := tx.QueryRow(ctx, "SELECT t.revision, "+markColumn+" FROM mesh.transactions t WHERE t.revision > 0 ORDER BY t.revision DESC LIMIT 1").
+			Scan(&at.Revision, &at.Mark)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
 		rows, err := tx.Query(ctx, "SELECT api_group, kind, namespace, name, "+bodyColumns+" FROM mesh.resources")
@@ -25,10 +39,7 @@ func (s *Store) Snapshot(ctx context.Context, each func(*Resource) error) (Revis
 		}
 		return s.eachResource(rows, each)
 	})
-	if err != nil {
-		return 0, explain("reading a snapshot of the resources", err)
-	}
-	return revision, nil
+	return at, err
 }
 
 func (s *Store) eachResource(rows pgx.Rows, each func(*Resource) error) error {

@@ -7,6 +7,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -43,6 +44,7 @@ type Change struct {
 // Batch is one revision. Its changes come in the order of their keys, one a resource.
 type Batch struct {
 	Revision    Revision
+	Mark        string // see Position
 	Author      string // the database role, or the user on whose behalf a server wrote
 	Application string // application_name of the session
 	Message     string // mesh.message of the session
@@ -50,9 +52,13 @@ type Batch struct {
 	Changes     []Change
 }
 
+// Position is the place in the feed after the batch.
+func (b *Batch) Position() Position { return Position{b.Revision, b.Mark} }
+
 // Options of a Store. The zero value is right for production.
 type Options struct {
 	Application string        // application_name of the sessions; "pgmesh" if empty
+	Replica     string        // URL of the database that Snapshot and Follow read, a hot standby perhaps; the main one if empty
 	Poll        time.Duration // how long a lost wake-up may go unnoticed; 5 s if 0
 	StandbyPoll time.Duration // how often a hot standby is asked, which cannot wake anybody; 200 ms if 0
 	Log         *slog.Logger  // nil discards
@@ -71,6 +77,7 @@ type Skipped struct {
 // Store is a database of resources. Its methods may be called concurrently.
 type Store struct {
 	pool    *pgxpool.Pool
+	feed    *pgx.ConnConfig // what Snapshot and Follow connect to
 	options Options
 	status  status
 	unknown unknownKinds
@@ -83,15 +90,17 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the database URL: %w", err)
 	}
-	config.ConnConfig.RuntimeParams["application_name"] = o.Application
-	if config.ConnConfig.ConnectTimeout == 0 {
-		config.ConnConfig.ConnectTimeout = connectTimeout
+	prepareConnection(config.ConnConfig, o.Application)
+	feed, err := pgx.ParseConfig(cmp.Or(o.Replica, config.ConnString()))
+	if err != nil {
+		return nil, fmt.Errorf("reading the URL of the database to follow: %w", err)
 	}
+	prepareConnection(feed, o.Application+" feed")
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, explain("connecting to the database", err)
 	}
-	s := &Store{pool: pool, options: o}
+	s := &Store{pool: pool, feed: feed, options: o}
 	if err := s.checkSchema(ctx); err != nil {
 		pool.Close()
 		return nil, err
@@ -104,6 +113,13 @@ func (s *Store) Close() { s.pool.Close() }
 
 // connectTimeout bounds how long an address that swallows packets holds up the next one.
 const connectTimeout = 10 * time.Second
+
+func prepareConnection(config *pgx.ConnConfig, application string) {
+	config.RuntimeParams["application_name"] = application
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = connectTimeout
+	}
+}
 
 func withDefaults(o Options) Options {
 	if o.Application == "" {
@@ -121,4 +137,26 @@ func withDefaults(o Options) Options {
 	return o
 }
 
-func (s *Store) connConfig() *pgx.ConnConfig { return s.pool.Config().ConnConfig }
+// connectFeed opens a connection for reading revisions.
+func (s *Store) connectFeed(ctx context.Context) (*pgx.Conn, error) {
+	conn, err := pgx.ConnectConfig(ctx, s.feed.Copy())
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.Exec(ctx, feedSettings); err != nil {
+		closeConn(conn)
+		return nil, err
+	}
+	return conn, nil
+}
+
+// feedSettings keep Postgres from planning the query for a page anew for every revision, which would cost more than the query.
+// They are set here and not as the connection starts, since a pooler may refuse a start with settings that it does not know.
+const feedSettings = "SET plan_cache_mode = force_generic_plan; SET jit = off"
+
+// closeConn says goodbye, but not for long to a server that does not hear it.
+func closeConn(conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = conn.Close(ctx)
+}

@@ -70,7 +70,7 @@ func (b *bundle) batches(n int) []store.Batch {
 	}
 	ctx, cancel := context.WithCancel(b.t.Context())
 	defer cancel()
-	err := b.store.Follow(ctx, 0, func(batch store.Batch) error {
+	err := b.store.Follow(ctx, store.At(0), func(batch store.Batch) error {
 		if batches = append(batches, batch); len(batches) == n {
 			cancel()
 		}

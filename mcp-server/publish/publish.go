@@ -29,9 +29,9 @@ type Publisher struct {
 	log   *slog.Logger
 	topic ads.Topic
 
-	sets     map[*kinds.Kind]*ads.Set
-	revision atomic.Int64
-	loaded   atomic.Bool
+	sets   map[*kinds.Kind]*ads.Set
+	at     store.Position
+	loaded atomic.Bool
 
 	published    prometheus.Gauge
 	batches      prometheus.Counter
@@ -100,7 +100,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		err := p.load(ctx)
 		if err == nil {
 			retry.Reset()
-			err = p.store.Follow(ctx, p.revision.Load(), p.apply)
+			err = p.store.Follow(ctx, p.at, p.apply)
 		}
 		if ctx.Err() != nil {
 			break
@@ -118,7 +118,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 // sent what differs.
 func (p *Publisher) load(ctx context.Context) error {
 	upserts, present := map[*kinds.Kind][]*ads.Resource{}, map[kinds.Key]bool{}
-	revision, err := p.store.Snapshot(ctx, func(r *store.Resource) error {
+	at, err := p.store.Snapshot(ctx, func(r *store.Resource) error {
 		present[r.Key] = true
 		if encoded := p.encode(r); encoded != nil {
 			upserts[r.Key.Kind] = append(upserts[r.Key.Kind], encoded)
@@ -131,8 +131,8 @@ func (p *Publisher) load(ctx context.Context) error {
 	for _, k := range kinds.All() {
 		p.sets[k] = p.sets[k].With(upserts[k], gone(p.sets[k], k, present))
 	}
-	p.publish(revision)
-	p.log.Info("loaded the store", "revision", revision, "resources", len(present))
+	p.publish(at)
+	p.log.Info("loaded the store", "revision", at.Revision, "resources", len(present))
 	return nil
 }
 
@@ -167,7 +167,7 @@ func (p *Publisher) apply(b store.Batch) error {
 	for k := range touched {
 		p.sets[k] = p.sets[k].With(upserts[k], removed[k])
 	}
-	p.publish(b.Revision)
+	p.publish(b.Position())
 	p.batches.Inc()
 	p.publishDelay.Observe(time.Since(b.Time).Seconds())
 	return nil
@@ -205,24 +205,25 @@ func Encode(r *store.Resource) (*ads.Resource, error) {
 	return &ads.Resource{Name: r.Key.FullName(), Version: version, Body: body}, nil
 }
 
-func (p *Publisher) publish(revision store.Revision) {
-	name := strconv.FormatInt(revision, 10)
-	snap := &ads.Snapshot{Revision: name, Sets: make(map[string]*ads.Set, len(p.sets)+1)}
+func (p *Publisher) publish(at store.Position) {
+	snap := &ads.Snapshot{Revision: strconv.FormatInt(at.Revision, 10), Sets: make(map[string]*ads.Set, len(p.sets)+1)}
 	for k, set := range p.sets {
 		snap.Sets[k.TypeURL()] = set
 	}
-	snap.Sets[mcpv1.BatchTypeURL] = endOf(revision, name)
-	p.revision.Store(revision)
+	snap.Sets[mcpv1.BatchTypeURL] = endOf(at)
+	p.at = at
 	p.loaded.Store(true)
-	p.published.Set(float64(revision))
+	p.published.Set(float64(at.Revision))
 	p.topic.Publish(snap)
 }
 
-// endOf is the mark that ends a revision's batch.
-func endOf(revision store.Revision, name string) *ads.Set {
-	body, err := anypb.New(&mcpv1.Batch{Revision: revision})
+// endOf is the mark that ends a revision's batch. Its version tells the revision from one of the same number that the database
+// had before a failover: a client that has that one still waits for the mark of this one.
+func endOf(at store.Position) *ads.Set {
+	body, err := anypb.New(&mcpv1.Batch{Revision: at.Revision})
 	if err != nil {
 		panic(err) // a message of one number always encodes
 	}
-	return ads.NewSet(&ads.Resource{Name: mcpv1.BatchName, Version: name, Body: body})
+	version := strconv.FormatInt(at.Revision, 10) + "." + at.Mark
+	return ads.NewSet(&ads.Resource{Name: mcpv1.BatchName, Version: version, Body: body})
 }
