@@ -36,16 +36,23 @@ func code() (string, error) {
 	return script.String(), nil
 }
 
+func digestOf(script string) string {
+	sum := sha256.Sum256([]byte(script))
+	return hex.EncodeToString(sum[:])
+}
+
 // syncCode installs the code of this program, unless the database has it.
 func syncCode(ctx context.Context, conn *pgx.Conn) error {
 	script, err := code()
 	if err != nil {
 		return err
 	}
-	sum := sha256.Sum256([]byte(script))
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		changed, err := tx.Exec(ctx, "UPDATE mesh.installation SET code_digest = $1 WHERE code_digest <> $1", hex.EncodeToString(sum[:]))
+		changed, err := tx.Exec(ctx, "UPDATE mesh.installation SET code_digest = $1 WHERE code_digest <> $1", digestOf(script))
 		if err != nil || changed.RowsAffected() == 0 {
+			return err
+		}
+		if err := lockEverything(ctx, tx); err != nil {
 			return err
 		}
 		// The files are in order for views. Bodies of functions may name what comes later.
@@ -58,11 +65,17 @@ func syncCode(ctx context.Context, conn *pgx.Conn) error {
 // dropCode removes the code, for the tables under it are about to become those of an older program. Until that has installed
 // its own, nobody can write.
 func dropCode(ctx context.Context, conn *pgx.Conn) error {
-	_, err := conn.Exec(ctx, bar+removal)
+	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if err := lockEverything(ctx, tx); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, bar+removal)
+		return err
+	})
 	return explain("removing the functions and views of the schema", err)
 }
 
-// removal drops what code installed, and nothing that others have built on it: then Postgres refuses and says what that is.
+// removal drops what code installed, forgets what the registry filled, for tables of it may go, and drops nothing that others have built on it: then Postgres refuses and says what that is.
 const removal = `
 DO $$
 DECLARE
@@ -90,7 +103,7 @@ BEGIN
     EXECUTE format('DROP ROUTINE %s', old.routine);
   END LOOP;
   IF EXISTS (SELECT FROM information_schema.columns WHERE table_schema = 'mesh' AND table_name = 'installation' AND column_name = 'code_digest') THEN
-    UPDATE mesh.installation SET code_digest = '';
+    UPDATE mesh.installation SET code_digest = '', registry_digest = '';
   END IF;
 END $$;
 `

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"time"
@@ -17,33 +18,71 @@ var migrationFiles embed.FS
 
 const versionTable = "mesh.schema_version"
 
-// Migration is one step of the schema.
-type Migration struct {
-	Version int64
-	Name    string
-	Applied time.Time // zero if it was not
+// Migrate brings the schema to the newest version and makes the database know the same kinds as this program. The role
+// needs to be allowed to create a schema in the database, no more. Several programs may do so at once, and others may use the
+// mesh meanwhile: they wait for moments.
+func Migrate(ctx context.Context, url string) error {
+	return MigrateTelling(ctx, url, func(string) {})
 }
 
-// Migrate brings the schema to the newest version and makes the database know the same kinds as this program. The role
-// needs to be allowed to create a schema in the database, no more. Several programs may do so at once.
-func Migrate(ctx context.Context, url string) error {
+// MigrateTelling is Migrate that tells, a line at a time, what it does and whom it waits for.
+func MigrateTelling(ctx context.Context, url string, tell func(string)) error {
 	return migrating(ctx, url, func(ctx context.Context, conn *pgx.Conn, provider *goose.Provider) error {
 		if err := refuseNewer(ctx, provider); err != nil {
 			return err
 		}
-		if _, err := provider.Up(ctx); err != nil {
-			return explain("migrating the schema", err)
+		for _, step := range []func(context.Context, *pgx.Conn, *goose.Provider, func(string)) error{migrateUp, installCode, installRegistry} {
+			if err := patiently(ctx, conn, tell, func() error { return step(ctx, conn, provider, tell) }); err != nil {
+				return err
+			}
 		}
-		if err := syncCode(ctx, conn); err != nil {
-			return err
-		}
-		return syncRegistry(ctx, conn)
+		_, err := conn.Exec(ctx, "SELECT mesh.refresh_privileges()")
+		return explain("granting to roles what is new in the schema", err)
 	})
 }
 
+func migrateUp(ctx context.Context, _ *pgx.Conn, provider *goose.Provider, tell func(string)) error {
+	for {
+		done, err := provider.UpByOne(ctx)
+		if errors.Is(err, goose.ErrNoNextVersion) {
+			return nil
+		}
+		if err != nil {
+			return explain("migrating the schema", err)
+		}
+		tell(fmt.Sprintf("migrated to version %d (%s) in %s", done.Source.Version, done.Source.Path, done.Duration.Round(time.Millisecond)))
+	}
+}
+
+func installCode(ctx context.Context, conn *pgx.Conn, _ *goose.Provider, tell func(string)) error {
+	before, err := installedIn(ctx, conn)
+	if err != nil || before.Code {
+		return explain("reading which functions the schema has", err)
+	}
+	if err := syncCode(ctx, conn); err != nil {
+		return err
+	}
+	tell("installed the functions, views and triggers of this program")
+	return nil
+}
+
+func installRegistry(ctx context.Context, conn *pgx.Conn, _ *goose.Provider, tell func(string)) error {
+	before, err := installedIn(ctx, conn)
+	if err != nil {
+		return explain("reading which kinds the schema knows", err)
+	}
+	if err := syncRegistry(ctx, conn); err != nil {
+		return err
+	}
+	if !before.Registry {
+		tell("wrote the kinds and rules of this program")
+	}
+	return nil
+}
+
 // MigrateDown brings the schema back to a version, for an older program. Nothing can be written then until that program has
-// migrated it. 0 removes the schema, with all that is in it.
-func MigrateDown(ctx context.Context, url string, version int64) error {
+// migrated it. 0 removes the schema, with all that is in it. It tells, a line at a time, what it does and whom it waits for.
+func MigrateDown(ctx context.Context, url string, version int64, tell func(string)) error {
 	return migrating(ctx, url, func(ctx context.Context, conn *pgx.Conn, provider *goose.Provider) error {
 		have, newest, err := provider.GetVersions(ctx)
 		if err != nil {
@@ -55,53 +94,42 @@ func MigrateDown(ctx context.Context, url string, version int64) error {
 		if version >= have {
 			return fmt.Errorf("the schema has version %d, from which there is no way down to %d", have, version)
 		}
-		return migrateDown(ctx, conn, provider, version)
+		return patiently(ctx, conn, tell, func() error { return migrateDown(ctx, conn, provider, version, tell) })
 	})
 }
 
-func migrateDown(ctx context.Context, conn *pgx.Conn, provider *goose.Provider, version int64) error {
+func migrateDown(ctx context.Context, conn *pgx.Conn, provider *goose.Provider, version int64, tell func(string)) error {
 	if err := dropCode(ctx, conn); err != nil {
 		return err
 	}
-	if _, err := provider.DownTo(ctx, version); err != nil {
+	done, err := provider.DownTo(ctx, version)
+	if err != nil {
 		return explain("migrating the schema down", err)
+	}
+	for _, step := range done {
+		tell(fmt.Sprintf("took back version %d (%s)", step.Source.Version, step.Source.Path))
 	}
 	if version > 0 {
 		return nil
 	}
-	_, err := conn.Exec(ctx, unbar+"DROP TABLE "+versionTable+"; DROP SCHEMA mesh")
+	_, err = conn.Exec(ctx, unbar+"DROP TABLE "+versionTable+"; DROP SCHEMA mesh")
 	return explain("removing the schema", err)
-}
-
-// MigrationStatus lists the migrations that this program knows.
-func MigrationStatus(ctx context.Context, url string) ([]Migration, error) {
-	var list []Migration
-	err := migrating(ctx, url, func(ctx context.Context, _ *pgx.Conn, provider *goose.Provider) error {
-		known, err := provider.Status(ctx)
-		for _, m := range known {
-			list = append(list, Migration{Version: m.Source.Version, Name: m.Source.Path, Applied: m.AppliedAt})
-		}
-		return explain("reading the version of the schema", err)
-	})
-	return list, err
 }
 
 // migrating runs do alone: other programs that migrate the same database wait.
 func migrating(ctx context.Context, url string, do func(context.Context, *pgx.Conn, *goose.Provider) error) error {
-	config, err := pgx.ParseConfig(url)
+	conn, err := connectToMigrate(ctx, url)
 	if err != nil {
-		return fmt.Errorf("reading the database URL: %w", err)
-	}
-	config.RuntimeParams["application_name"] = "pgmesh migrate"
-	conn, err := pgx.ConnectConfig(ctx, config)
-	if err != nil {
-		return explain("connecting to the database", err)
+		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	if err := lockSchema(ctx, conn); err != nil {
 		return explain("preparing the schema mesh", err)
 	}
-	db := stdlib.OpenDB(*config)
+	db := stdlib.OpenDB(*conn.Config(), stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, "SET lock_timeout = "+lockWait)
+		return err
+	}))
 	defer db.Close()
 	files, err := fs.Sub(migrationFiles, "migrations")
 	if err != nil {
@@ -112,6 +140,16 @@ func migrating(ctx context.Context, url string, do func(context.Context, *pgx.Co
 		return fmt.Errorf("reading the migrations: %w", err)
 	}
 	return do(ctx, conn, provider)
+}
+
+func connectToMigrate(ctx context.Context, url string) (*pgx.Conn, error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("reading the database URL: %w", err)
+	}
+	config.RuntimeParams["application_name"] = "pgmesh migrate"
+	conn, err := pgx.ConnectConfig(ctx, config)
+	return conn, explain("connecting to the database", err)
 }
 
 // lockSchema takes a lock that ends with the connection. Postgres demands the right to create a schema also of those who

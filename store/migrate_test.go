@@ -13,18 +13,22 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
+func quietly(string) {}
+
 func TestMigrationsGoUpAndDown(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Empty(t)
 	require.NoError(t, store.Migrate(t.Context(), url))
-	list, err := store.MigrationStatus(t.Context(), url)
+	status, err := store.ReadSchemaStatus(t.Context(), url)
 	require.NoError(t, err)
+	require.True(t, status.Fits())
+	list := status.Migrations
 	for i, m := range list {
 		require.Equal(t, int64(i+1), m.Version, "numbered without gaps")
 		require.False(t, m.Applied.IsZero())
 	}
 	for version := int64(len(list)) - 1; version >= 0; version-- {
-		require.NoError(t, store.MigrateDown(t.Context(), url, version))
+		require.NoError(t, store.MigrateDown(t.Context(), url, version, quietly))
 	}
 	require.False(t, value[bool](connect(t, url), "SELECT to_regnamespace('mesh') IS NOT NULL"))
 
@@ -38,11 +42,11 @@ func TestNothingIsWrittenBetweenVersions(t *testing.T) {
 	db := connect(t, url)
 	db.put("x", "a")
 	newest := value[int64](db, "SELECT max(version_id) FROM mesh.schema_version")
-	require.NoError(t, store.MigrateDown(t.Context(), url, newest-1))
+	require.NoError(t, store.MigrateDown(t.Context(), url, newest-1, quietly))
 	err := db.refused("DELETE FROM mesh.resources")
 	require.Equal(t, "MS003", err.Code)
 	require.Contains(t, err.Hint, "migrate up")
-	require.ErrorContains(t, store.MigrateDown(t.Context(), url, newest), "no way down")
+	require.ErrorContains(t, store.MigrateDown(t.Context(), url, newest, quietly), "no way down")
 
 	require.NoError(t, store.Migrate(t.Context(), url))
 	db.put("x", "b")
@@ -59,7 +63,7 @@ func TestWhatOthersBuiltOnTheViewsIsKept(t *testing.T) {
 	require.NoError(t, store.Migrate(t.Context(), url))
 	db.put("x", "a")
 	require.Equal(t, 1, value[int](db, "SELECT count(*) FROM authors"))
-	require.ErrorContains(t, store.MigrateDown(t.Context(), url, 1), "view authors depends on view mesh.revisions")
+	require.ErrorContains(t, store.MigrateDown(t.Context(), url, 1, quietly), "view authors depends on view mesh.revisions")
 	db.put("x", "b")
 }
 

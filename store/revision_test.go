@@ -167,7 +167,7 @@ func TestRoles(t *testing.T) {
 	owner := connect(t, as(role, "owner"))
 	owner.exec("SET mesh.author = 'alice'")
 	owner.put("x", "a")
-	owner.exec("GRANT USAGE ON SCHEMA mesh TO " + role + "_writer; GRANT SELECT, INSERT, DELETE, UPDATE (spec) ON mesh.resources TO " + role + "_writer")
+	owner.exec("SELECT mesh.grant_namespace($1, 'default', 'write')", role+"_writer")
 
 	writer := connect(t, as(role+"_writer", "writer"))
 	writer.exec("SET mesh.author = 'alice'")
@@ -175,5 +175,5 @@ func TestRoles(t *testing.T) {
 	require.Equal(t, "42501", writer.refused("DELETE FROM mesh.changes").Code)
 	require.Equal(t, "alice", value[string](owner, "SELECT author FROM mesh.revisions WHERE revision = 1"))
 	require.Equal(t, role+"_writer", value[string](owner, "SELECT author FROM mesh.revisions WHERE revision = 2"))
-	require.NoError(t, store.MigrateDown(t.Context(), as(role, "owner"), 0))
+	require.NoError(t, store.MigrateDown(t.Context(), as(role, "owner"), 0, quietly))
 }

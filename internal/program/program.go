@@ -3,6 +3,7 @@ package program
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -58,13 +59,22 @@ func Log(cmd *cobra.Command) *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, opts))
 }
 
+// Exit is the error of a command that has said all there is to say, and ends with an exit code of its own.
+type Exit int
+
+func (e Exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
 // Main runs a program until it is done or told to stop by SIGINT or SIGTERM, prints the error if there is one, and returns the exit
 // code. A second signal ends the program at once.
 func Main(root *cobra.Command) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	if err := root.ExecuteContext(ctx); err != nil {
+	err := root.ExecuteContext(ctx)
+	if code, ok := errors.AsType[Exit](err); ok {
+		return int(code)
+	}
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", root.Name(), err)
 		return 1
 	}

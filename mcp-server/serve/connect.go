@@ -37,7 +37,7 @@ func (s *server) connect(ctx context.Context) (*store.Store, error) {
 
 func open(ctx context.Context, o Options) (*store.Store, error) {
 	if o.Migrate {
-		if err := store.Migrate(ctx, o.Database); err != nil {
+		if err := store.MigrateTelling(ctx, o.Database, func(line string) { o.Log.Info(line) }); err != nil {
 			return nil, err
 		}
 	}

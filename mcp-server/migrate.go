@@ -1,0 +1,144 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pgmesh/pgmesh/internal/program"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+const migrateHelp = `Bring the database's schema to a version, or tell which it has.
+
+The role of the database URL must own the schema, or be allowed to create it in the database; it needs no more. Programs that
+migrate the same database wait for each other. The mesh may be used meanwhile, also by older servers: what is asked of it waits for
+the moments in which the schema changes, and a migration that finds the tables in use lets others go first and tries again.`
+
+// exitBehind is what status and a dry run end with where there is something to do.
+const exitBehind = 3
+
+func migrateCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "migrate", Short: "Bring the database's schema to a version, or tell which it has", Long: migrateHelp}
+	var database string
+	for _, c := range []*cobra.Command{upCommand(&database), downCommand(&database), statusCommand(&database)} {
+		databaseFlag(c, &database)
+		c.PreRunE = func(*cobra.Command, []string) error {
+			if database == "" {
+				return errors.New("--database is missing: the URL of the Postgres database that holds the mesh")
+			}
+			return nil
+		}
+		cmd.AddCommand(c)
+	}
+	cmd.AddCommand(scriptCommand())
+	return cmd
+}
+
+func upCommand(database *string) *cobra.Command {
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use: "up", Short: "Bring the schema to the newest version", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if dryRun {
+				return printStatus(cmd, *database, printPlan)
+			}
+			return store.MigrateTelling(cmd.Context(), *database, lines(cmd))
+		},
+	}
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, fmt.Sprintf("tell what there is to do, and do nothing; the exit code is %d if there is something", exitBehind))
+	return cmd
+}
+
+func downCommand(database *string) *cobra.Command {
+	return &cobra.Command{
+		Use: "down VERSION", Short: "Bring the schema back to a version; 0 removes it, with everything in it", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			version, err := strconv.ParseInt(args[0], 10, 64)
+			if err != nil || version < 0 {
+				return fmt.Errorf("%q is not a version: mcp-server migrate status lists them", args[0])
+			}
+			return store.MigrateDown(cmd.Context(), *database, version, lines(cmd))
+		},
+	}
+}
+
+func statusCommand(database *string) *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: fmt.Sprintf("List the versions, and when each came into force; the exit code is %d if up has something to do", exitBehind),
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return printStatus(cmd, *database, printVersions) },
+	}
+}
+
+func scriptCommand() *cobra.Command {
+	var from int64
+	cmd := &cobra.Command{
+		Use: "sql", Short: "Print what up does as a script for psql, for databases in which programs may not change tables", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return store.WriteMigrationScript(cmd.OutOrStdout(), from)
+		},
+	}
+	cmd.Flags().Int64Var(&from, "from", 0, "the version that the schema has, which mcp-server migrate status tells; 0 if there is none")
+	return cmd
+}
+
+func lines(cmd *cobra.Command) func(string) {
+	return func(line string) { fmt.Fprintln(cmd.OutOrStdout(), line) }
+}
+
+// printStatus fails, without a word more than was printed, if the schema is not what this program needs.
+func printStatus(cmd *cobra.Command, database string, in func(io.Writer, store.SchemaStatus) error) error {
+	status, err := store.ReadSchemaStatus(cmd.Context(), database)
+	if err != nil {
+		return err
+	}
+	if err := in(cmd.OutOrStdout(), status); err != nil || status.Fits() {
+		return err
+	}
+	return program.Exit(exitBehind)
+}
+
+func printVersions(out io.Writer, s store.SchemaStatus) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "VERSION\tNAME\tAPPLIED")
+	for _, m := range s.Migrations {
+		applied := "no"
+		if !m.Applied.IsZero() {
+			applied = m.Applied.Format(time.RFC3339)
+		}
+		fmt.Fprintf(w, "%d\t%s\t%s\n", m.Version, m.Name, applied)
+	}
+	return cmp.Or(w.Flush(), printPlan(out, s))
+}
+
+// printPlan tells what up would do.
+func printPlan(out io.Writer, s store.SchemaStatus) error {
+	switch {
+	case s.TooNew():
+		_, err := fmt.Fprintf(out, "the schema has version %d, of a newer program: this one leaves it alone\n", s.Newest)
+		return err
+	case s.Fits():
+		_, err := fmt.Fprintln(out, "the schema is up to date")
+		return err
+	}
+	for _, m := range s.Migrations {
+		if m.Applied.IsZero() {
+			fmt.Fprintf(out, "to do: migrate to version %d (%s)\n", m.Version, m.Name)
+		}
+	}
+	if !s.Code {
+		fmt.Fprintln(out, "to do: install the functions, views and triggers of this program")
+	}
+	if !s.Registry {
+		fmt.Fprintln(out, "to do: write the kinds and rules of this program")
+	}
+	_, err := fmt.Fprintln(out, "mcp-server migrate up does it")
+	return err
+}

@@ -1,0 +1,113 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// SchemaStatus is what a database has of what a program needs.
+type SchemaStatus struct {
+	Migrations []Migration
+	Newest     int64 // the version that the database has, which may be of a newer program
+	Installed
+}
+
+// Migration is one step of the schema.
+type Migration struct {
+	Version int64
+	Name    string
+	Applied time.Time // zero if it was not
+}
+
+// Installed tells which parts of the schema that are no tables are those of this program.
+type Installed struct {
+	Code     bool // functions, views and triggers
+	Registry bool // kinds, types and rules
+}
+
+// Fits tells whether there is nothing for Migrate to do.
+func (s SchemaStatus) Fits() bool { return s.known() == s.Newest && s.Code && s.Registry }
+
+// TooNew tells whether a newer program has migrated the database, which this one then leaves alone.
+func (s SchemaStatus) TooNew() bool { return s.Newest > s.known() }
+
+func (s SchemaStatus) known() int64 { return int64(len(s.Migrations)) }
+
+// ReadSchemaStatus compares a database with this program. It changes nothing.
+func ReadSchemaStatus(ctx context.Context, url string) (SchemaStatus, error) {
+	conn, err := connectToMigrate(ctx, url)
+	if err != nil {
+		return SchemaStatus{}, err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	s, err := readSchemaStatus(ctx, conn)
+	return s, explain("reading the version of the schema", err)
+}
+
+func readSchemaStatus(ctx context.Context, conn *pgx.Conn) (SchemaStatus, error) {
+	s, err := knownMigrations()
+	if err != nil {
+		return s, err
+	}
+	var exists bool
+	if err := conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", versionTable).Scan(&exists); err != nil || !exists {
+		return s, err
+	}
+	rows, err := conn.Query(ctx, "SELECT version_id, tstamp FROM "+versionTable+" WHERE is_applied AND version_id > 0")
+	if err != nil {
+		return s, err
+	}
+	var version int64
+	var applied time.Time
+	_, err = pgx.ForEachRow(rows, []any{&version, &applied}, func() error {
+		s.Newest = max(s.Newest, version)
+		if version <= s.known() {
+			s.Migrations[version-1].Applied = applied
+		}
+		return nil
+	})
+	if err == nil && s.Newest > 0 {
+		s.Installed, err = installedIn(ctx, conn)
+	}
+	return s, err
+}
+
+// knownMigrations lists the files, which are numbered from 1 without gaps.
+func knownMigrations() (s SchemaStatus, err error) {
+	files, err := fs.Glob(migrationFiles, "migrations/*.sql")
+	if err != nil {
+		return s, err
+	}
+	for _, file := range files {
+		name := path.Base(file)
+		number, _, _ := strings.Cut(name, "_")
+		version, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			return s, fmt.Errorf("reading the name of the migration %s: %w", name, err)
+		}
+		s.Migrations = append(s.Migrations, Migration{Version: version, Name: name})
+	}
+	return s, nil
+}
+
+// installedIn compares digests. The first versions of the schema have none of code.
+func installedIn(ctx context.Context, conn *pgx.Conn) (i Installed, err error) {
+	script, err := code()
+	if err != nil {
+		return i, err
+	}
+	registry, err := knownRegistry().digest()
+	if err != nil {
+		return i, err
+	}
+	err = conn.QueryRow(ctx, `SELECT coalesce(bool_or(to_jsonb(i) ->> 'code_digest' = $1), false), coalesce(bool_or(i.registry_digest = $2), false)
+		FROM mesh.installation i`, digestOf(script), registry).Scan(&i.Code, &i.Registry)
+	return i, err
+}

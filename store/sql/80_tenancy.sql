@@ -1,0 +1,167 @@
+-- Roles are granted namespaces. A grant is a row that the functions of 12_access.sql look at, and plain privileges on the
+-- schema, so that a new role needs nothing else.
+
+CREATE OR REPLACE VIEW mesh.grants WITH (security_barrier) AS
+  SELECT role, namespace, privilege, granted_by, granted_at
+  FROM mesh.namespace_grants
+  WHERE (SELECT mesh.speaks_for_others()) OR pg_has_role((SELECT mesh.acting_role()), to_regrole(quote_ident(role))::oid, 'USAGE');
+
+COMMENT ON VIEW mesh.grants IS 'Which role may read or write which namespace. Change it by mesh.grant_namespace and mesh.revoke_namespace. Others than the owner see their own.';
+
+COMMENT ON COLUMN mesh.grants.namespace IS '* stands for all, and the empty one for what belongs to no namespace.';
+
+COMMENT ON COLUMN mesh.grants.privilege IS 'read; write, which includes read; or server, which mcp-server needs and which includes both.';
+
+-- privileges_of_tenants lists what one needs to be granted, a line an object. Rows of tables with row-level security are for
+-- everyone, as far as that lets them; of the other tables only those are that tell of kinds. Functions guard themselves.
+CREATE OR REPLACE FUNCTION mesh.privileges_of_tenants(server boolean) RETURNS SETOF text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT 'USAGE ON SCHEMA mesh'
+  UNION ALL
+  SELECT 'EXECUTE ON ALL ROUTINES IN SCHEMA mesh'
+  UNION ALL
+  SELECT format('%s ON mesh.%I', concat_ws(', ',
+      CASE WHEN server OR c.relkind = 'v' OR c.relrowsecurity OR c.relname = ANY (mesh.public_tables()) THEN 'SELECT' END,
+      CASE WHEN c.relkind = 'r' AND c.relrowsecurity OR bool_or(t.tgtype & 4 > 0) THEN 'INSERT' END,
+      CASE WHEN c.relkind = 'r' AND c.relrowsecurity OR bool_or(t.tgtype & 16 > 0) THEN 'UPDATE' END,
+      CASE WHEN c.relkind = 'r' AND c.relrowsecurity OR bool_or(t.tgtype & 8 > 0) THEN 'DELETE' END), c.relname)
+  FROM pg_class c LEFT JOIN pg_trigger t ON t.tgrelid = c.oid AND c.relkind = 'v'
+  WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind IN ('r', 'v')
+    AND (server OR c.relkind = 'v' OR c.relrowsecurity OR c.relname = ANY (mesh.public_tables()))
+  GROUP BY c.oid, c.relkind, c.relrowsecurity, c.relname
+$$;
+
+-- public_tables lists the tables that say nothing of anybody's resources.
+CREATE OR REPLACE FUNCTION mesh.public_tables() RETURNS text[]
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT '{kinds,schema_version,schema_types,schema_fields,schema_members}'::text[]
+$$;
+
+-- set_privileges gives a role the plain privileges that its grants call for, and takes from it all others.
+CREATE OR REPLACE FUNCTION mesh.set_privileges(role text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  server boolean := (SELECT bool_or(privilege = 'server') FROM mesh.namespace_grants g WHERE g.role = set_privileges.role);
+  line   text;
+BEGIN
+  EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA mesh FROM %1$I; REVOKE ALL ON ALL ROUTINES IN SCHEMA mesh FROM %1$I; REVOKE ALL ON SCHEMA mesh FROM %1$I', role);
+  IF server IS NULL THEN
+    RETURN;
+  END IF;
+  FOR line IN SELECT * FROM mesh.privileges_of_tenants(server) LOOP
+    EXECUTE format('GRANT %s TO %I', line, role);
+  END LOOP;
+END $$;
+
+-- refresh_privileges is run by migrations. What they have made anew has the privileges that Postgres gives by itself, and so has
+-- all that was restored from a dump without privileges.
+CREATE OR REPLACE FUNCTION mesh.refresh_privileges() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  roles text[] := ARRAY(SELECT DISTINCT role FROM mesh.namespace_grants WHERE to_regrole(quote_ident(role)) IS NOT NULL);
+BEGIN
+  IF EXISTS (SELECT FROM pg_proc WHERE pronamespace = 'mesh'::regnamespace AND proacl IS NULL)
+    OR EXISTS (SELECT FROM pg_class WHERE relnamespace = 'mesh'::regnamespace AND relkind IN ('r', 'v') AND relacl IS NULL)
+    OR EXISTS (SELECT FROM unnest(roles) role WHERE NOT has_schema_privilege(role, 'mesh', 'USAGE')) THEN
+    REVOKE ALL ON ALL TABLES IN SCHEMA mesh FROM PUBLIC;
+    REVOKE ALL ON ALL ROUTINES IN SCHEMA mesh FROM PUBLIC;
+    PERFORM mesh.set_privileges(role) FROM unnest(roles) role;
+  END IF;
+END $$;
+
+-- check_grant refuses a grant that would do nothing, or not what was meant.
+CREATE OR REPLACE FUNCTION mesh.check_grant(role text, namespace text) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF to_regrole(quote_ident(role)) IS NULL THEN
+    RAISE undefined_object USING MESSAGE = format('there is no role %s', coalesce(quote_ident(role), 'NULL')),
+      HINT = CASE WHEN role = 'public' THEN 'grant to a role, and make others members of it' ELSE format('CREATE ROLE %I LOGIN', role) END;
+  ELSIF (namespace IN ('', '*') OR char_length(namespace) <= 63 AND namespace ~ '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$') IS NOT TRUE THEN
+    RAISE invalid_parameter_value USING MESSAGE = format('%L is not a valid namespace', namespace),
+      HINT = 'name one; write * for all, and an empty string for what belongs to no namespace';
+  END IF;
+END $$;
+
+-- add_grant adds to what a role has: a lesser privilege than it has changes nothing.
+CREATE OR REPLACE FUNCTION mesh.add_grant(role text, namespace text, privilege text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM mesh.check_grant(role, namespace);
+  INSERT INTO mesh.namespace_grants AS g (role, namespace, privilege, granted_by)
+  VALUES (role, namespace, privilege, mesh.acting_role())
+  ON CONFLICT ON CONSTRAINT namespace_grants_pkey DO UPDATE
+    SET privilege = EXCLUDED.privilege, granted_by = EXCLUDED.granted_by, granted_at = now()
+    WHERE array_position('{read,write,server}', g.privilege) < array_position('{read,write,server}', EXCLUDED.privilege);
+  PERFORM mesh.set_privileges(role);
+END $$;
+
+-- grant_namespace lets a role, and the members of it, read or write the resources of a namespace, of all namespaces ('*'), or
+-- of those kinds that have none ('').
+CREATE OR REPLACE FUNCTION mesh.grant_namespace(role text, namespace text, privilege text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM mesh.require_owner('grant namespaces');
+  IF (privilege IN ('read', 'write')) IS NOT TRUE THEN
+    RAISE invalid_parameter_value USING MESSAGE = format('%L is not a privilege on a namespace', privilege), HINT = 'write read or write';
+  END IF;
+  PERFORM mesh.add_grant(role, namespace, privilege);
+END $$;
+
+-- revoke_namespace takes back what was granted, and says whether there was anything to take.
+CREATE OR REPLACE FUNCTION mesh.revoke_namespace(role text, namespace text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  revoked boolean;
+BEGIN
+  PERFORM mesh.require_owner('revoke namespaces');
+  DELETE FROM mesh.namespace_grants g WHERE g.role = revoke_namespace.role AND g.namespace = revoke_namespace.namespace;
+  revoked := FOUND;
+  IF to_regrole(quote_ident(role)) IS NOT NULL THEN
+    PERFORM mesh.set_privileges(role);
+  END IF;
+  IF EXISTS (SELECT FROM mesh.namespace_grants g WHERE g.role = revoke_namespace.role AND g.namespace = '*') THEN
+    RAISE NOTICE 'the role % still has what was granted to it on all namespaces (*)', quote_ident(role);
+  END IF;
+  RETURN revoked;
+END $$;
+
+-- grant_server gives a role what mcp-server needs that does not connect as the owner: everything can be read and written, on
+-- behalf of others. mesh.revoke_namespace(role, '*') takes it back.
+CREATE OR REPLACE FUNCTION mesh.grant_server(role text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM mesh.require_owner('appoint servers');
+  PERFORM mesh.add_grant(role, '*', 'server');
+END $$;
+
+-- What can be seen can be named in an UPDATE or a DELETE, which then is refused rather than done to no row.
+DROP POLICY IF EXISTS read_granted ON mesh.resources;
+CREATE POLICY read_granted ON mesh.resources FOR ALL
+  USING ((SELECT mesh.sees_all()) OR namespace = ANY ((SELECT mesh.readable_namespaces())::text[]))
+  WITH CHECK ((SELECT mesh.writes_all()) OR namespace = ANY ((SELECT mesh.writable_namespaces())::text[]) OR mesh.require_write(namespace));
+
+-- check_access refuses what a statement wrote to namespaces that are not the acting role's. Row-level security would not ask where
+-- a row comes from that is deleted or renamed, and does not ask at all in functions that run as the owner.
+CREATE OR REPLACE FUNCTION mesh.check_access() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF TG_OP <> 'INSERT' THEN
+    PERFORM mesh.require_write(VARIADIC ARRAY(SELECT DISTINCT namespace FROM old_rows));
+  END IF;
+  IF TG_OP <> 'DELETE' THEN
+    PERFORM mesh.require_write(VARIADIC ARRAY(SELECT DISTINCT namespace FROM new_rows));
+  END IF;
+  RETURN NULL;
+END $$;
+
+DROP TRIGGER IF EXISTS check_access_to_inserted ON mesh.resources;
+CREATE TRIGGER check_access_to_inserted AFTER INSERT ON mesh.resources
+  REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT WHEN (NOT mesh.writes_all()) EXECUTE FUNCTION mesh.check_access();
+
+DROP TRIGGER IF EXISTS check_access_to_updated ON mesh.resources;
+CREATE TRIGGER check_access_to_updated AFTER UPDATE ON mesh.resources
+  REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT WHEN (NOT mesh.writes_all()) EXECUTE FUNCTION mesh.check_access();
+
+DROP TRIGGER IF EXISTS check_access_to_deleted ON mesh.resources;
+CREATE TRIGGER check_access_to_deleted AFTER DELETE ON mesh.resources
+  REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT WHEN (NOT mesh.writes_all()) EXECUTE FUNCTION mesh.check_access();
