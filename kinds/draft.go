@@ -87,7 +87,11 @@ func (d *draft) readSpec(r *Resource, tree any) []byte {
 	if _, isObject := tree.(map[string]any); r.Kind == nil || tree != nil && !isObject {
 		return nil // told before
 	}
-	normal, violations := normalise(r.Kind, tree)
+	root, tree := rootOf(r.Kind, tree)
+	normal, problems := schema.Judge(root, "spec", tree, &Meta{
+		Name: r.Name, Namespace: r.Namespace, Labels: r.Labels, Annotations: r.Annotations,
+	})
+	violations := violations(r.Kind, problems)
 	d.violations = append(d.violations, violations...)
 	if len(violations) > 0 {
 		return nil

@@ -8,15 +8,25 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// Validate returns what is wrong with the structure of a spec, a JSON tree whose numbers are json.Number. The paths start at
-// "spec"; which resource it is of, the caller knows.
-func Validate(kind *Kind, spec any) []Violation {
-	_, violations := normalise(kind, spec)
-	return violations
+// Validate returns what is wrong with a spec, a JSON tree whose numbers are json.Number, of a resource with this metadata, nil if that is
+// not known. The paths start at "spec"; which resource it is of, the caller knows.
+func Validate(kind *Kind, spec any, meta *Meta) []Violation {
+	root, spec := rootOf(kind, spec)
+	_, problems := schema.Judge(root, "spec", spec, meta)
+	return violations(kind, problems)
 }
 
-// normalise checks a spec and writes it in the one form that means the same everywhere. A nil spec is an empty one.
+// Meta is what the rules of a kind may know of a resource beside its spec.
+type Meta = schema.Meta
+
+// normalise checks the structure of a spec and writes it in the one form that means the same everywhere. A nil spec is an empty one.
 func normalise(kind *Kind, spec any) (any, []Violation) {
+	root, spec := rootOf(kind, spec)
+	normal, problems := schema.Check(root, "spec", spec)
+	return normal, violations(kind, problems)
+}
+
+func rootOf(kind *Kind, spec any) (*schema.Type, any) {
 	root, ok := schema.Root(kind.Group, kind.Name)
 	if !ok {
 		panic(fmt.Sprintf("the schema has no root for %s, generate it anew", kind.fullWord()))
@@ -24,12 +34,15 @@ func normalise(kind *Kind, spec any) (any, []Violation) {
 	if spec == nil {
 		spec = map[string]any{}
 	}
-	normal, problems := schema.Check(root, "spec", spec)
-	violations := make([]Violation, len(problems))
+	return root, spec
+}
+
+func violations(kind *Kind, problems []schema.Problem) []Violation {
+	list := make([]Violation, len(problems))
 	for i, p := range problems {
-		violations[i] = Violation{Kind: kind.Name, Path: p.Path, Reason: p.Reason, Hint: p.Hint}
+		list[i] = Violation{Kind: kind.Name, Path: p.Path, Reason: p.Reason, Hint: p.Hint}
 	}
-	return normal, violations
+	return list
 }
 
 // readTree decodes JSON without losing a digit of its numbers.

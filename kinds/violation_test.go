@@ -136,7 +136,7 @@ func TestMistakesInOtherKinds(t *testing.T) {
 		k := kind(t, c.kind)
 		_, err := k.Decode([]byte(c.spec))
 		if err == nil { // what protobuf alone does not mind
-			err = kinds.Errors(kinds.Validate(k, tree(t, c.spec)))
+			err = kinds.Errors(kinds.Validate(k, tree(t, c.spec), nil))
 		}
 		require.EqualError(t, err, k.Name+": "+c.want)
 	}

@@ -6,6 +6,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -15,9 +19,11 @@ import (
 
 // registry is what the database is told about kinds: rows of the tables they are named after.
 type registry struct {
-	Kinds  []kindRow  `json:"kinds"`
-	Types  []typeRow  `json:"types"`
-	Fields []fieldRow `json:"fields"`
+	Kinds   []kindRow   `json:"kinds"`
+	Types   []typeRow   `json:"types"`
+	Fields  []fieldRow  `json:"fields"`
+	Formats []formatRow `json:"formats"`
+	Rules   []ruleRow   `json:"rules"`
 }
 
 type kindRow struct {
@@ -28,12 +34,15 @@ type kindRow struct {
 	Versions   []string `json:"versions"`
 	Namespaced bool     `json:"namespaced"`
 	Type       string   `json:"type"`
+	Rules      int32    `json:"rules"`
 }
 
 type typeRow struct {
 	Type   string     `json:"type"`
 	Fields []string   `json:"fields"`
 	Oneofs [][]string `json:"oneofs"`
+	Broken *string    `json:"broken"`
+	Tested bool       `json:"tested"`
 }
 
 type fieldRow struct {
@@ -55,27 +64,88 @@ type fieldRow struct {
 	MinLength *int     `json:"min_length"`
 	MaxLength *int     `json:"max_length"`
 	Pattern   string   `json:"pattern,omitempty"`
+
+	MinDuration string `json:"min_duration,omitempty"`
+	MaxDuration string `json:"max_duration,omitempty"`
+	Format      string `json:"format,omitempty"`
+	KeyFormat   string `json:"key_format,omitempty"`
+}
+
+type formatRow struct {
+	Name     string `json:"name"`
+	Pattern  string `json:"pattern,omitempty"`
+	Max      *int   `json:"max"`
+	Function string `json:"function,omitempty"`
+	Reason   string `json:"reason"`
+	Hint     string `json:"hint,omitempty"`
+}
+
+type ruleRow struct {
+	Type     string        `json:"type"`
+	Position int           `json:"position"`
+	Each     string        `json:"each"`
+	Steps    []schema.Step `json:"steps"`
+	Wrong    *string       `json:"wrong"`
+	Differs  *string       `json:"differs"`
+	Test     *string       `json:"test"`
+	Quick    bool          `json:"quick"`
+	At       string        `json:"at"`
+	Reason   string        `json:"reason"`
+	Hint     string        `json:"hint,omitempty"`
 }
 
 // knownRegistry is what this program knows.
 func knownRegistry() registry {
-	var r registry
+	r := registry{Formats: []formatRow{}, Rules: []ruleRow{}}
 	for _, k := range kinds.All() {
-		row := kindRow{k.Group, k.Name, k.Plural, append([]string{}, k.ShortNames...), k.Versions, k.Namespaced, ""}
+		row := kindRow{k.Group, k.Name, k.Plural, append([]string{}, k.ShortNames...), k.Versions, k.Namespaced, "", 0}
 		if root, ok := schema.Root(k.Group, k.Name); ok {
 			row.Type = root.Name
 		}
 		r.Kinds = append(r.Kinds, row)
 	}
-	for name, t := range schema.Types() {
-		row := typeRow{name, []string{}, append([][]string{}, t.Oneofs...)}
+	types := schema.Types()
+	for _, name := range slices.Sorted(maps.Keys(types)) {
+		t := types[name]
+		row := typeRow{Type: name, Fields: []string{}, Oneofs: append([][]string{}, t.Oneofs...)}
 		for i, f := range t.Fields {
 			row.Fields = append(row.Fields, f.Name)
 			r.Fields = append(r.Fields, rowOfField(name, i, f))
 		}
+		row.Broken, row.Tested = r.addRules(t)
 		r.Types = append(r.Types, row)
 	}
+	formats := schema.Formats()
+	for _, name := range slices.Sorted(maps.Keys(formats)) {
+		f := formats[name]
+		r.Formats = append(r.Formats, formatRow{f.Name, f.Pattern, f.Max, f.Function, f.Reason, f.Hint})
+	}
 	return r
+}
+
+// addRules adds the rows of a type's rules. It returns the one predicate that holds if any of those is broken that can be
+// put into it, and tells whether there are others.
+func (r *registry) addRules(t *schema.Type) (broken *string, tested bool) {
+	var quick []string
+	for i, rule := range t.Rules {
+		predicate, ok := quickPredicate(rule)
+		if ok {
+			quick = append(quick, predicate)
+		}
+		tested = tested || !ok
+		r.Rules = append(r.Rules, ruleRow{
+			Type: t.Name, Position: i, Each: rule.Each, Steps: append([]schema.Step{}, rule.Steps...), Wrong: optional(rule.Wrong),
+			Differs: rule.Unique, Test: optional(rule.Check), Quick: ok, At: rule.At, Reason: rule.Reason, Hint: rule.Hint,
+		})
+	}
+	return optional(strings.Join(quick, " || ")), tested
+}
+
+func optional(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
 }
 
 func rowOfField(of string, position int, f schema.Field) fieldRow {
@@ -86,21 +156,28 @@ func rowOfField(of string, position int, f schema.Field) fieldRow {
 	case f.Map:
 		shape = "map"
 	}
-	return fieldRow{
+	row := fieldRow{
 		Type: of, Position: position, Name: f.Name, Names: append([]string{f.Name}, f.Aliases...),
 		ValueType: f.Type, Ref: f.TypeRef, Shape: shape, KeyType: f.KeyType, Required: f.Required,
 		MinItems: f.MinItems, MaxItems: f.MaxItems, Enum: f.Enum, Numbers: f.Numbers, Min: f.Min, Max: f.Max,
-		MinLength: f.MinLength, MaxLength: f.MaxLength, Pattern: f.Pattern,
+		MinLength: f.MinLength, MaxLength: f.MaxLength, Pattern: f.Pattern, MinDuration: f.MinDuration, MaxDuration: f.MaxDuration,
 	}
+	if f.Format != nil {
+		row.Format = f.Format.Name
+	}
+	if f.KeyFormat != nil {
+		row.KeyFormat = f.KeyFormat.Name
+	}
+	return row
 }
 
 // digest changes whenever what the database is told would.
 func (r registry) digest() (string, error) {
-	text, err := json.Marshal(r.Kinds)
+	text, err := json.Marshal(r)
 	if err != nil {
 		return "", fmt.Errorf("encoding the kinds: %w", err)
 	}
-	sum := sha256.Sum256(append(text, schema.JSON...))
+	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:]), nil
 }
 
@@ -116,16 +193,29 @@ func syncRegistry(ctx context.Context, conn *pgx.Conn) error {
 		if err != nil || changed.RowsAffected() == 0 {
 			return err
 		}
+		known.mark(digest)
 		return known.write(ctx, tx)
 	})
 	return explain("writing the kinds to the database", err)
+}
+
+// mark gives the rules a number that tells them from others: it is noted with each resource that was found to keep them. 0 stays free, for
+// a resource that nobody checked.
+func (r registry) mark(digest string) {
+	number, err := strconv.ParseUint(digest[:7], 16, 32)
+	if err != nil {
+		panic(err) // it is written in hexadecimal digits
+	}
+	for i := range r.Kinds {
+		r.Kinds[i].Rules = int32(number) + 1
+	}
 }
 
 func (r registry) write(ctx context.Context, tx pgx.Tx) error {
 	for _, table := range []struct {
 		name string
 		rows any
-	}{{"kinds", r.Kinds}, {"schema_types", r.Types}, {"schema_fields", r.Fields}} {
+	}{{"kinds", r.Kinds}, {"schema_types", r.Types}, {"schema_fields", r.Fields}, {"formats", r.Formats}, {"rules", r.Rules}} {
 		rows, err := json.Marshal(table.rows)
 		if err != nil {
 			return fmt.Errorf("encoding %s: %w", table.name, err)

@@ -118,11 +118,11 @@ func TestBothValidatorsAgree(t *testing.T) {
 			if tree == nil {
 				continue // the column does not take it
 			}
-			want := problems(kinds.Validate(kind, tree))
+			want := problems(kinds.Validate(kind, tree, nil))
 			if diff := cmp.Diff(want, db.problems(kind, spec)); diff != "" {
 				t.Errorf("%s %s: Go and SQL differ:\n%s", name, spec, diff)
 			}
-			sound := value[bool](db, `SELECT mesh.is_sound(ARRAY[type], ARRAY[$2::jsonb], ARRAY[NULL::jsonb]) FROM mesh.kinds WHERE kind = $1 LIMIT 1`, name, spec)
+			sound := value[bool](db, `SELECT mesh.is_sound(ARRAY[type], ARRAY[$2::jsonb], ARRAY[NULL::jsonb], ARRAY['{}'::jsonb]) FROM mesh.kinds WHERE kind = $1 LIMIT 1`, name, spec)
 			require.False(t, sound && len(want) > 0, "the quick check passes %s %s", name, spec)
 			n++
 		}
@@ -142,7 +142,7 @@ func problems(violations []kinds.Violation) []string {
 func (s session) problems(kind *kinds.Kind, spec string) []string {
 	s.t.Helper()
 	rows, err := s.conn.Query(s.t.Context(), `SELECT format('%s: %s (%s)', p.path, p.reason, p.hint)
-		FROM mesh.kinds k, mesh.check_object(k.type, 'spec', $3) p WHERE k.api_group = $1 AND k.kind = $2`, kind.Group, kind.Name, spec)
+		FROM mesh.kinds k, mesh.check_spec(k.type, $3, '{}') p WHERE k.api_group = $1 AND k.kind = $2`, kind.Group, kind.Name, spec)
 	require.NoError(s.t, err)
 	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(s.t, err)

@@ -145,6 +145,9 @@ func (w *walk) mapping(f *Field, path string, v any) any {
 			w.report(at, fmt.Sprintf(`key "%s" is not an integer`, key), "")
 			continue
 		}
+		if reason, hint := f.KeyFormat.reason(key); reason != "" {
+			w.report(at, reason, hint)
+		}
 		normal[key] = w.single(f, at, members[key])
 	}
 	return normal

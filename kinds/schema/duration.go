@@ -17,7 +17,7 @@ var (
 const durationHint = `write it as "5s", "100ms" or "1h30m"; a plain integer is taken as seconds`
 
 // duration reads what people write for a time span and writes what protobuf's JSON takes.
-func duration(v any) (normal any, reason, hint string) {
+func duration(f *Field, v any) (normal any, reason, hint string) {
 	var text string
 	switch v := v.(type) {
 	case string:
@@ -35,7 +35,20 @@ func duration(v any) (normal any, reason, hint string) {
 	if !ok {
 		return nil, fmt.Sprintf(`"%s" is not a duration`, text), durationHint
 	}
-	return protoDuration(d), "", ""
+	return protoDuration(d), spanReason(f, d, text), ""
+}
+
+// spanReason says that a duration is too short or too long.
+func spanReason(f *Field, d time.Duration, got string) string {
+	low, _ := parseDuration(f.MinDuration)
+	high, _ := parseDuration(f.MaxDuration)
+	switch {
+	case f.MinDuration != "" && d < low:
+		return "must be at least " + f.MinDuration + ", got " + got
+	case f.MaxDuration != "" && d > high:
+		return "must be at most " + f.MaxDuration + ", got " + got
+	}
+	return ""
 }
 
 func parseDuration(text string) (time.Duration, bool) {

@@ -37,7 +37,7 @@ func scalar(f *Field, v any) (normal any, reason, hint string) {
 	case Double:
 		return number(f, v)
 	case Duration:
-		return duration(v)
+		return duration(f, v)
 	case Enum:
 		return enum(f, v)
 	case Int32, Int64, Uint32, Uint64:
@@ -48,9 +48,16 @@ func scalar(f *Field, v any) (normal any, reason, hint string) {
 		return nil, wrongType("a string", v), ""
 	}
 	if f.Type == Bytes {
-		return bytes(s)
+		return binary(s)
 	}
-	return s, stringReason(f, s), ""
+	if reason := stringReason(f, s); reason != "" {
+		return s, reason, ""
+	}
+	if s == "" && !f.Repeated && !f.Map {
+		return s, "", "" // is what a field is that was not set
+	}
+	reason, hint = f.Format.reason(s)
+	return s, reason, hint
 }
 
 func stringReason(f *Field, s string) string {
@@ -77,8 +84,8 @@ func compiled(pattern string) *regexp.Regexp {
 	return p.(*regexp.Regexp)
 }
 
-// bytes reads base64 as protobuf's JSON does, and writes it in the standard alphabet with padding.
-func bytes(s string) (normal any, reason, hint string) {
+// binary reads base64 as protobuf's JSON does, and writes it in the standard alphabet with padding.
+func binary(s string) (normal any, reason, hint string) {
 	alphabet := base64.RawStdEncoding
 	if strings.ContainsAny(s, "-_") {
 		alphabet = base64.RawURLEncoding

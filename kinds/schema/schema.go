@@ -64,6 +64,7 @@ type Type struct {
 	Name   string     `json:"-"`
 	Fields []Field    `json:"fields"`
 	Oneofs [][]string `json:"oneofs,omitempty"` // sets of names of fields that exclude each other
+	Rules  []*Rule    `json:"-"`
 }
 
 // Field is a member of an object, with what its value must be. For a list or a map, Type and everything from Enum to
@@ -88,6 +89,11 @@ type Field struct {
 	MinLength *int     `json:"minLength,omitempty"`
 	MaxLength *int     `json:"maxLength,omitempty"`
 	Pattern   string   `json:"pattern,omitempty"`
+
+	// What the rules add.
+	MinDuration, MaxDuration string  `json:"-"`
+	Format                   *Format `json:"-"`
+	KeyFormat                *Format `json:"-"` // of the keys of a map
 }
 
 // What a Field's Type can be.
@@ -106,30 +112,35 @@ const (
 	Bytes    = "bytes"
 )
 
-// Table is the content of schema.json.
+// Table is the content of schema.json, and what the rules add to it.
 type Table struct {
-	Roots map[string]string `json:"roots"` // "group/Kind" to the name of the spec's type
-	Types map[string]*Type  `json:"types"`
+	Roots   map[string]string  `json:"roots"` // "group/Kind" to the name of the spec's type
+	Types   map[string]*Type   `json:"types"`
+	Formats map[string]*Format `json:"-"`
 }
 
-// JSON is the table as generated, for those who walk it in another language.
-//
 //go:embed schema.json
-var JSON []byte
+var generated []byte
 
 var table = sync.OnceValue(func() *Table {
 	t := &Table{}
-	if err := json.Unmarshal(JSON, t); err != nil {
+	if err := json.Unmarshal(generated, t); err != nil {
 		panic(fmt.Sprintf("the embedded schema.json is broken, generate it anew: %v", err))
 	}
 	for name, typ := range t.Types {
 		typ.Name = name
+	}
+	if err := t.addRules(); err != nil {
+		panic(fmt.Sprintf("the embedded rules are broken: %v", err))
 	}
 	return t
 })
 
 // Types returns every type by its name. The map is shared and must not be changed.
 func Types() map[string]*Type { return table().Types }
+
+// Formats returns every format by its name. The map is shared and must not be changed.
+func Formats() map[string]*Format { return table().Formats }
 
 // Root returns the type of a kind's spec.
 func Root(group, kind string) (*Type, bool) {

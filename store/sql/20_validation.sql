@@ -102,9 +102,10 @@ BEGIN
   RETURN CASE WHEN total BETWEEN -9223372036854775808 AND 9223372036854775807 THEN total END;
 END $$;
 
-CREATE OR REPLACE FUNCTION mesh.check_duration(v jsonb) RETURNS mesh.problem
+CREATE OR REPLACE FUNCTION mesh.check_duration(f mesh.schema_fields, v jsonb) RETURNS mesh.problem
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+  span    numeric;
   hint    text := 'write it as "5s", "100ms" or "1h30m"; a plain integer is taken as seconds';
   written text := v #>> '{}';
 BEGIN
@@ -113,8 +114,13 @@ BEGIN
   ELSIF jsonb_typeof(v) <> 'string' THEN
     RETURN (NULL, mesh.wrong_type('a duration such as "5s"', v), hint)::mesh.problem;
   END IF;
-  IF mesh.nanoseconds(written) IS NULL THEN
+  span := mesh.nanoseconds(written);
+  IF span IS NULL THEN
     RETURN (NULL, format('"%s" is not a duration', written), hint)::mesh.problem;
+  ELSIF span < mesh.nanoseconds(f.min_duration) THEN
+    RETURN (NULL, format('must be at least %s, got %s', f.min_duration, written), NULL)::mesh.problem;
+  ELSIF span > mesh.nanoseconds(f.max_duration) THEN
+    RETURN (NULL, format('must be at most %s, got %s', f.max_duration, written), NULL)::mesh.problem;
   END IF;
   RETURN NULL;
 END $$;
@@ -152,7 +158,7 @@ DECLARE
 BEGIN
   CASE f.value_type
   WHEN 'duration' THEN
-    RETURN mesh.check_duration(v);
+    RETURN mesh.check_duration(f, v);
   WHEN 'enum' THEN
     RETURN mesh.check_enum(f, v);
   WHEN 'struct' THEN
@@ -167,7 +173,9 @@ BEGIN
   ELSE
     reason := mesh.check_number(f, v);
   END CASE;
-  IF reason IS NULL THEN
+  IF reason IS NULL AND f.format IS NOT NULL AND (f.shape <> 'single' OR v <> '""') THEN
+    RETURN mesh.check_format(f.format, v #>> '{}');
+  ELSIF reason IS NULL THEN
     RETURN NULL;
   END IF;
   RETURN (NULL, reason, NULL)::mesh.problem;
@@ -216,6 +224,9 @@ BEGIN
       SELECT mesh.member_path(path, key), format('key "%s" is not an integer', key), NULL
         WHERE f.key_type IS NOT NULL AND key !~ '^-?[0-9]+$'
       UNION ALL
+      SELECT mesh.member_path(check_items.path, key), k.reason, k.hint FROM mesh.check_format(f.key_format, key) k
+        WHERE k.reason IS NOT NULL AND (f.key_type IS NULL OR key ~ '^-?[0-9]+$')
+      UNION ALL
       SELECT s.* FROM mesh.check_single(f, mesh.member_path(path, key), value) s
         WHERE f.key_type IS NULL OR key ~ '^-?[0-9]+$') p;
 END $$;
@@ -259,48 +270,6 @@ BEGIN
     FROM jsonb_object_keys(v) key
     WHERE NOT EXISTS (SELECT FROM mesh.schema_fields s WHERE s.type = of AND key = ANY (s.names))
     ORDER BY key COLLATE "C";
-END $$;
-
--- is_sound passes specs that keep all the rules, in one walk for all of them. It goes only where a spec differs from what
--- it was before, NULL if it is new. It may fail to pass a spec that is right: one that uses a rare form, such as an alias,
--- a number in quotes or null. Planned by its generous estimates the query would be compiled, for a thousand times its cost.
-CREATE OR REPLACE FUNCTION mesh.is_sound(types text[], specs jsonb[], before jsonb[]) RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET jit = off SET plan_cache_mode = force_generic_plan AS $$
-BEGIN
-  RETURN NOT EXISTS (
-    WITH RECURSIVE walk (value, before, ref, suspect) AS (
-      SELECT u.spec, u.before, m.ref,
-        jsonb_typeof(u.spec) <> 'object' OR NOT u.spec ?& coalesce(m.ref_required, '{}') OR coalesce(u.spec @@ m.ref_conflict, false)
-      FROM unnest(types, specs, before) AS u (type, spec, before) JOIN mesh.schema_members m ON m.type = 'spec' AND m.name = u.type
-    UNION ALL
-      SELECT item.value, item.before, m.ref, s.suspect
-      FROM walk w
-        CROSS JOIN LATERAL (SELECT key, value, w.before -> key AS before FROM jsonb_each(w.value) OFFSET 0) member
-        LEFT JOIN LATERAL (SELECT * FROM mesh.schema_members i WHERE i.type = w.ref AND i.name = member.key OFFSET 0) m ON true
-        LEFT JOIN LATERAL (
-          SELECT q.value, CASE m.shape WHEN 'single' THEN member.before WHEN 'list' THEN member.before -> (q.i - 1)::int END AS before
-          FROM jsonb_path_query(member.value, coalesce(m.items, '$')) WITH ORDINALITY AS q (value, i) OFFSET 0) item ON item.value IS DISTINCT FROM item.before
-        CROSS JOIN LATERAL (SELECT
-          m.type IS NULL OR m.alias
-          OR CASE m.shape
-            WHEN 'single' THEN false
-            WHEN 'list' THEN jsonb_typeof(member.value) <> 'array' OR jsonb_array_length(member.value) < m.min_items OR jsonb_array_length(member.value) > m.max_items
-            ELSE jsonb_typeof(member.value) <> 'object' OR coalesce(m.min_items, m.max_items) IS NOT NULL END IS TRUE
-          OR item.value IS NOT NULL AND CASE m.value_type
-            WHEN 'message' THEN jsonb_typeof(item.value) <> 'object' OR NOT item.value ?& coalesce(m.ref_required, '{}') OR item.value @@ m.ref_conflict
-            WHEN 'string' THEN jsonb_typeof(item.value) <> 'string'
-              OR char_length(item.value #>> '{}') < m.min_length OR char_length(item.value #>> '{}') > m.max_length OR item.value #>> '{}' !~ m.pattern
-            WHEN 'enum' THEN NOT m.allowed @> item.value
-            WHEN 'bool' THEN jsonb_typeof(item.value) <> 'boolean'
-            WHEN 'duration' THEN jsonb_typeof(item.value) <> 'string' OR item.value #>> '{}' !~ '^[0-9]{1,9}(\.[0-9]{1,9})?(ms|s|m)$'
-            WHEN 'struct' THEN jsonb_typeof(item.value) <> 'object'
-            WHEN 'bytes' THEN true
-            ELSE jsonb_typeof(item.value) <> 'number' OR item.value #>> '{}' !~ '^-?[0-9]+$'
-              OR (item.value #>> '{}')::numeric < m.min OR (item.value #>> '{}')::numeric > m.max END IS TRUE AS suspect) s
-      WHERE NOT w.suspect AND member.value IS DISTINCT FROM member.before
-        AND (s.suspect OR m.value_type = 'message' AND item.value IS NOT NULL)
-    )
-    SELECT FROM walk WHERE suspect);
 END $$;
 
 -- check_text_map checks labels or annotations: an object of strings, with keys of the syntax of Kubernetes's.

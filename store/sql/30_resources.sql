@@ -53,6 +53,7 @@ BEGIN
     PERFORM mesh.refuse('MS001', NEW.kind, NEW.namespace, NEW.name, problems);
   END IF;
   IF TG_OP = 'INSERT' THEN
+    NEW.rules := known.rules; -- the resource will be checked, or the transaction fails
     NEW.revision := 0;
     NEW.generation := 0;
     NEW.created_at := now();

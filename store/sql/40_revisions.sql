@@ -38,7 +38,8 @@ BEGIN
     problems := ARRAY(SELECT (path, reason, hint)::mesh.problem FROM (
       SELECT * FROM mesh.check_text_map('metadata.labels', c.after_labels, 'label')
       UNION ALL SELECT * FROM mesh.check_text_map('metadata.annotations', c.after_annotations, 'annotation')
-      UNION ALL SELECT p.* FROM mesh.kinds k, mesh.check_object(k.type, 'spec', c.after_spec) p
+      UNION ALL SELECT p.* FROM mesh.kinds k,
+          mesh.check_spec(k.type, c.after_spec, mesh.meta(c.namespace, c.name, c.after_labels, c.after_annotations)) p
         WHERE k.kind = c.kind AND k.api_group = c.api_group) p LIMIT 20);
     IF problems <> '{}' THEN
       PERFORM mesh.refuse('MS001', c.kind, c.namespace, c.name, problems);
@@ -52,15 +53,17 @@ DECLARE
   types  text[];
   specs  jsonb[];
   before jsonb[];
+  metas  jsonb[];
   sound  boolean;
 BEGIN
-  SELECT array_agg(k.type), array_agg(c.after_spec), array_agg(c.before_spec), bool_and(
+  SELECT array_agg(k.type), array_agg(c.after_spec), array_agg(c.before_spec),
+    array_agg(mesh.meta(c.namespace, c.name, c.after_labels, c.after_annotations)), bool_and(
       (c.after_labels = '{}' OR NOT EXISTS (SELECT FROM mesh.check_text_map('metadata.labels', c.after_labels, 'label')))
       AND (c.after_annotations = '{}' OR NOT EXISTS (SELECT FROM mesh.check_text_map('metadata.annotations', c.after_annotations, 'annotation'))))
-    INTO types, specs, before, sound
+    INTO types, specs, before, metas, sound
     FROM unnest(written) c JOIN mesh.kinds k ON k.kind = c.kind AND k.api_group = c.api_group
     WHERE c.after_spec IS NOT NULL;
-  IF NOT sound OR NOT mesh.is_sound(types, specs, before) THEN
+  IF NOT sound OR NOT mesh.is_sound(types, specs, before, metas) THEN
     PERFORM mesh.refuse_unsound(written);
   END IF;
 END $$;
@@ -215,6 +218,7 @@ BEGIN
   END IF;
   IF t.size = 0 THEN
     DELETE FROM mesh.transactions WHERE id = t.id;
+    PERFORM mesh.tell_of_no_change(t);
     RETURN NULL;
   END IF;
   IF t.revision IS NULL THEN
@@ -239,6 +243,9 @@ BEGIN
     AND r.kind = c.kind AND r.api_group = c.api_group AND r.namespace = c.namespace AND r.name = c.name;
   PERFORM set_config('mesh.numbering', '', true);
   UPDATE mesh.transactions SET pending = false, numbering = false WHERE id = t.id;
+  IF t.confirm_within IS NOT NULL THEN
+    PERFORM mesh.await_confirmation(t);
+  END IF;
   PERFORM pg_notify('mesh', t.revision::text);
   RETURN NULL;
 END $$;

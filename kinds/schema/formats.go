@@ -1,0 +1,23 @@
+package schema
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// formatFunctions tell whether a string has a syntax that no pattern can express. The database has the same in SQL.
+var formatFunctions = map[string]func(string) bool{
+	"re2": isRE2,
+}
+
+// reason says that a string is not of the format.
+func (f *Format) reason(s string) (reason, hint string) {
+	sound := f == nil ||
+		(f.Max == nil || utf8.RuneCountInString(s) <= *f.Max) &&
+			(f.Pattern == "" || compiled(f.Pattern).MatchString(s)) &&
+			(f.Function == "" || formatFunctions[f.Function](s))
+	if sound {
+		return "", ""
+	}
+	return strings.ReplaceAll(f.Reason, "{value}", s), strings.ReplaceAll(f.Hint, "{value}", s)
+}

@@ -1,0 +1,241 @@
+package schema
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/theory/sqljson/path/exec"
+)
+
+// Meta is what rules may know of a resource beside its spec.
+type Meta struct {
+	Name, Namespace     string
+	Labels, Annotations map[string]string
+}
+
+// variable is the metadata as rules see it.
+func (m *Meta) variable() map[string]any {
+	if m == nil {
+		return map[string]any{}
+	}
+	return map[string]any{
+		"name": m.Name, "namespace": m.Namespace, "labels": object(m.Labels), "annotations": object(m.Annotations),
+	}
+}
+
+func object(m map[string]string) map[string]any {
+	members := make(map[string]any, len(m))
+	for key, value := range m {
+		members[key] = value
+	}
+	return members
+}
+
+// Judge does what Check does, and if it finds nothing wrong it goes on to the rules of the types. Nil stands for metadata that is not known.
+func Judge(root *Type, path string, tree any, meta *Meta) (normal any, problems []Problem) {
+	normal, problems = Check(root, path, tree)
+	if len(problems) > 0 {
+		return normal, problems
+	}
+	j := &judgement{meta: meta.variable()}
+	j.object(root, path, normal)
+	return normal, j.problems
+}
+
+type judgement struct {
+	walk
+	meta map[string]any
+}
+
+func (j *judgement) object(t *Type, path string, v any) {
+	members, _ := v.(map[string]any)
+	for _, r := range t.Rules {
+		j.rule(t, r, path, members)
+	}
+	for i := range t.Fields {
+		f := &t.Fields[i]
+		if value, ok := members[f.Name]; ok && f.Type == Message {
+			j.field(f, Member(path, f.Name), value)
+		}
+	}
+}
+
+func (j *judgement) field(f *Field, path string, v any) {
+	t := Types()[f.TypeRef]
+	switch v := v.(type) {
+	case []any:
+		for i, item := range v {
+			j.object(t, Item(path, i), item)
+		}
+	case map[string]any:
+		if !f.Map {
+			j.object(t, path, v)
+			return
+		}
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			j.object(t, Member(path, key), v[key])
+		}
+	}
+}
+
+func (j *judgement) rule(t *Type, r *Rule, path string, object map[string]any) {
+	switch {
+	case r.Check != "":
+		for _, p := range checks[r.Check](object) {
+			j.report(join(path, p.Path), p.Reason, p.Hint)
+		}
+	case r.Each == "":
+		j.wrong(r, place{path: path}, object)
+	case r.Unique != nil:
+		j.repeated(r, path, object)
+	default:
+		for _, p := range places(r.Steps, path, object) {
+			j.wrong(r, p, object)
+		}
+	}
+}
+
+func (j *judgement) wrong(r *Rule, p place, object map[string]any) {
+	variables := p.variables(j.meta)
+	// What cannot be told, as a comparison of a string with a number, is not wrong: so it is in Postgres, too.
+	if wrong, err := r.wrong.Match(context.Background(), object, exec.WithSilent(), exec.WithVars(variables)); err == nil && wrong {
+		j.tell(r, p.path, object, variables)
+	}
+}
+
+func (j *judgement) tell(r *Rule, path string, object map[string]any, variables exec.Vars) {
+	j.report(join(path, fill(r.At, object, variables)), fill(r.Reason, object, variables), fill(r.Hint, object, variables))
+}
+
+// repeated reports the items that are as one before them, in the list that holds them.
+func (j *judgement) repeated(r *Rule, path string, object map[string]any) {
+	seen := map[string]bool{}
+	for _, p := range places(r.Steps, path, object) {
+		if p.i == 0 {
+			clear(seen)
+		}
+		value := p.item
+		if *r.Unique != "" {
+			members, _ := value.(map[string]any)
+			value = members[*r.Unique]
+		}
+		text, ok := scalarText(value)
+		if !ok {
+			continue
+		}
+		if seen[text] {
+			j.tell(r, p.path, object, p.variables(j.meta))
+		}
+		seen[text] = true
+	}
+}
+
+// place is an item that a rule is about.
+type place struct {
+	path   string
+	item   any
+	parent map[string]any // the message that holds the list or map
+	key    string
+	i      int
+}
+
+func (p *place) variables(meta map[string]any) exec.Vars {
+	vars := exec.Vars{"meta": meta, "i": json.Number(strconv.Itoa(p.i)), "key": p.key, "item": p.item, "parent": p.parent}
+	if p.parent == nil {
+		vars["parent"] = map[string]any{}
+	}
+	return vars
+}
+
+// places finds the items that the steps lead to, in the order of the walk.
+func places(steps []Step, path string, object map[string]any) []place {
+	found := []place{{path: path, item: object}}
+	for _, step := range steps {
+		var next []place
+		for _, from := range found {
+			next = append(next, from.step(step)...)
+		}
+		found = next
+	}
+	return found
+}
+
+func (p *place) step(s Step) []place {
+	members, _ := p.item.(map[string]any)
+	value, ok := members[s.Field]
+	if !ok {
+		return nil
+	}
+	at := Member(p.path, s.Field)
+	switch s.Shape {
+	case "list":
+		return p.items(at, members, value)
+	case "map":
+		return p.members(at, members, value)
+	}
+	return []place{{path: at, item: value, parent: members, key: p.key, i: p.i}}
+}
+
+func (p *place) items(path string, parent map[string]any, value any) (found []place) {
+	items, _ := value.([]any)
+	for i, item := range items {
+		found = append(found, place{path: Item(path, i), item: item, parent: parent, key: p.key, i: i})
+	}
+	return found
+}
+
+func (p *place) members(path string, parent map[string]any, value any) (found []place) {
+	members, _ := value.(map[string]any)
+	for i, key := range slices.Sorted(maps.Keys(members)) {
+		found = append(found, place{path: Member(path, key), item: members[key], parent: parent, key: key, i: i})
+	}
+	return found
+}
+
+// join puts a path and one below it together.
+func join(path, below string) string {
+	switch {
+	case below == "" || strings.HasPrefix(below, "["):
+		return path + below
+	case path == "":
+		return below
+	}
+	return path + "." + below
+}
+
+var template = regexp.MustCompile(`\{[A-Za-z][A-Za-z0-9]*(\.[A-Za-z0-9]+)*\}`)
+
+// fill puts values into a text: {x} is a member of the object, {item.x} one of a variable.
+func fill(text string, object map[string]any, variables exec.Vars) string {
+	return template.ReplaceAllStringFunc(text, func(match string) string {
+		names := strings.Split(strings.Trim(match, "{}"), ".")
+		var value any = object
+		if variable, ok := variables[names[0]]; ok {
+			value, names = variable, names[1:]
+		}
+		for _, name := range names {
+			members, _ := value.(map[string]any)
+			value = members[name]
+		}
+		filled, _ := scalarText(value)
+		return filled
+	})
+}
+
+// scalarText writes a string, number or boolean.
+func scalarText(v any) (string, bool) {
+	switch v := v.(type) {
+	case string:
+		return v, true
+	case bool:
+		return strconv.FormatBool(v), true
+	case json.Number:
+		return v.String(), true
+	}
+	return "", false
+}

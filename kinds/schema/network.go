@@ -1,0 +1,77 @@
+package schema
+
+import (
+	"encoding/json"
+	"net/netip"
+	"regexp"
+	"strings"
+)
+
+// isIP says whether a string is an IP address, of either version.
+func isIP(s string) bool {
+	_, err := netip.ParseAddr(s)
+	return err == nil
+}
+
+// isCIDR says whether a string is an IP address, or a range of them.
+func isCIDR(s string) bool {
+	if !strings.Contains(s, "/") {
+		return isIP(s)
+	}
+	_, err := netip.ParsePrefix(s)
+	return err == nil
+}
+
+var (
+	hostName = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*\.?$`)
+	noHost   = regexp.MustCompile(`[^.]{64}|(^|\.)[0-9]+$`)
+)
+
+// isAddress says whether a string says where a workload listens: an IP address, a host name, or the path of a socket, where "@"
+// begins the name of an abstract one.
+func isAddress(s string) bool {
+	if path, ok := strings.CutPrefix(s, "unix://"); ok {
+		return (strings.HasPrefix(path, "/") || strings.HasPrefix(path, "@")) && !strings.HasSuffix(path, "/")
+	}
+	return isIP(s) || len(s) <= 255 && hostName.MatchString(s) && !noHost.MatchString(s)
+}
+
+// keyMembers are the members that a JSON Web Key needs beside its type.
+var keyMembers = map[string][]string{"RSA": {"n", "e"}, "EC": {"crv", "x", "y"}, "OKP": {"crv", "x"}, "oct": {"k"}}
+
+// isJWKS says whether a string is a JSON Web Key Set, or a single key.
+func isJWKS(s string) bool {
+	var set map[string]json.RawMessage
+	if strings.Contains(s, `\u0000`) || json.Unmarshal([]byte(s), &set) != nil {
+		return false
+	}
+	list, ok := set["keys"]
+	if !ok {
+		return isJWK([]byte(s))
+	}
+	var keys []json.RawMessage
+	if json.Unmarshal(list, &keys) != nil {
+		return false
+	}
+	for _, key := range keys {
+		if !isJWK(key) {
+			return false
+		}
+	}
+	return true
+}
+
+func isJWK(text []byte) bool {
+	var key map[string]any
+	if json.Unmarshal(text, &key) != nil {
+		return false
+	}
+	kind, _ := key["kty"].(string)
+	members, known := keyMembers[kind]
+	for _, member := range members {
+		if value, _ := key[member].(string); value == "" {
+			return false
+		}
+	}
+	return known
+}

@@ -1,0 +1,269 @@
+package schema
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/theory/sqljson/path"
+	"go.yaml.in/yaml/v3"
+)
+
+// Rule is what must not be the case in an object of a type.
+type Rule struct {
+	Each   string  `yaml:"each"`   // the rule is about each item of this list, or of these lists in lists
+	Wrong  string  `yaml:"wrong"`  // a jsonpath predicate that holds where the rule is broken
+	Unique *string `yaml:"unique"` // the member that must differ from item to item, or "" for the items themselves
+	Check  string  `yaml:"check"`  // the name of a check that no jsonpath can express
+	At     string  `yaml:"at"`     // the path that is reported, from the object or the item on
+	Reason string  `yaml:"reason"`
+	Hint   string  `yaml:"hint"`
+
+	Steps []Step     `yaml:"-"` // Each, resolved
+	wrong *path.Path // Wrong, parsed
+}
+
+// Step is one part of the way to the items that a rule is about.
+type Step struct {
+	Field string `json:"field"`
+	Shape string `json:"shape"` // "single", "list" or "map"
+}
+
+// Format is a syntax that strings must have.
+type Format struct {
+	Name     string `yaml:"-"`
+	Pattern  string `yaml:"pattern"`
+	Max      *int   `yaml:"max"`      // characters
+	Function string `yaml:"function"` // the name of a test that no pattern can express
+	Reason   string `yaml:"reason"`
+	Hint     string `yaml:"hint"`
+}
+
+//go:embed rules/*.yaml
+var ruleFiles embed.FS
+
+// ruleFile is the content of one of them.
+type ruleFile struct {
+	Formats map[string]*Format       `yaml:"formats"`
+	Types   map[string]*typeDocument `yaml:"types"`
+}
+
+type typeDocument struct {
+	Fields  map[string]fieldDocument `yaml:"fields"`
+	Formats map[string]string        `yaml:"formats"`
+	Rules   []*Rule                  `yaml:"rules"`
+}
+
+// fieldDocument is what a field must be beyond what the descriptors say.
+type fieldDocument struct {
+	Required    *bool    `yaml:"required"`
+	Min         *float64 `yaml:"min"`
+	Max         *float64 `yaml:"max"`
+	MinItems    *int     `yaml:"minItems"`
+	MaxItems    *int     `yaml:"maxItems"`
+	MinLength   *int     `yaml:"minLength"`
+	MaxLength   *int     `yaml:"maxLength"`
+	Pattern     *string  `yaml:"pattern"`
+	MinDuration string   `yaml:"minDuration"`
+	MaxDuration string   `yaml:"maxDuration"`
+	Format      string   `yaml:"format"`
+	Keys        string   `yaml:"keys"`
+}
+
+// addRules reads the files and puts what they say into the table.
+func (t *Table) addRules() error {
+	t.Formats = map[string]*Format{}
+	names, err := fs.Glob(ruleFiles, "rules/*.yaml") // sorted
+	if err != nil {
+		return err
+	}
+	files := make([]*ruleFile, len(names))
+	for i, name := range names {
+		if files[i], err = readRuleFile(name); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		for key, format := range files[i].Formats {
+			format.Name = key
+			t.Formats[key] = format
+		}
+	}
+	for i, file := range files {
+		for _, name := range slices.Sorted(maps.Keys(file.Types)) {
+			if err := t.addDocument(name, file.Types[name]); err != nil {
+				return fmt.Errorf("%s: %s: %w", names[i], name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func readRuleFile(name string) (*ruleFile, error) {
+	text, err := ruleFiles.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	file := &ruleFile{}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	return file, decoder.Decode(file)
+}
+
+func (t *Table) addDocument(name string, d *typeDocument) error {
+	of := t.Types[name]
+	if of == nil {
+		return fmt.Errorf("no kind has this type")
+	}
+	for field, constraints := range d.Fields {
+		if err := t.constrain(of, field, constraints); err != nil {
+			return fmt.Errorf("%s: %w", field, err)
+		}
+	}
+	for field, format := range d.Formats {
+		constraints := fieldDocument{Format: format}
+		if plain, ok := strings.CutSuffix(field, ".keys"); ok {
+			field, constraints = plain, fieldDocument{Keys: format}
+		}
+		if err := t.constrain(of, field, constraints); err != nil {
+			return fmt.Errorf("%s: %w", field, err)
+		}
+	}
+	for _, r := range d.Rules {
+		if err := t.resolve(of, r); err != nil {
+			return fmt.Errorf("rule %q: %w", r.Wrong+r.Check+r.Each, err)
+		}
+	}
+	of.Rules = append(of.Rules, d.Rules...)
+	return nil
+}
+
+func (t *Table) constrain(of *Type, name string, d fieldDocument) error {
+	f := of.field(name)
+	if f == nil {
+		return fmt.Errorf("the type has no such field")
+	}
+	override(&f.Required, d.Required)
+	overridePointer(&f.Min, d.Min)
+	overridePointer(&f.Max, d.Max)
+	overridePointer(&f.MinItems, d.MinItems)
+	overridePointer(&f.MaxItems, d.MaxItems)
+	overridePointer(&f.MinLength, d.MinLength)
+	overridePointer(&f.MaxLength, d.MaxLength)
+	override(&f.Pattern, d.Pattern)
+	for _, bound := range []struct {
+		text string
+		to   *string
+	}{{d.MinDuration, &f.MinDuration}, {d.MaxDuration, &f.MaxDuration}} {
+		if bound.text == "" {
+			continue
+		}
+		if _, ok := parseDuration(bound.text); !ok || f.Type != Duration {
+			return fmt.Errorf("%q is not a bound of a duration", bound.text)
+		}
+		*bound.to = bound.text
+	}
+	if d.Format != "" && f.Type != String || d.Keys != "" && !f.Map {
+		return fmt.Errorf("a %s cannot have this format", f.Type)
+	}
+	return t.setFormats(f, d)
+}
+
+func (t *Table) setFormats(f *Field, d fieldDocument) error {
+	for name, to := range map[string]**Format{d.Format: &f.Format, d.Keys: &f.KeyFormat} {
+		if name == "" {
+			continue
+		}
+		format := t.Formats[name]
+		if format == nil {
+			return fmt.Errorf("no format %q is known", name)
+		}
+		if format.Function != "" && formatFunctions[format.Function] == nil {
+			return fmt.Errorf("no function %q is known", format.Function)
+		}
+		*to = format
+	}
+	return nil
+}
+
+func override[V any](to, from *V) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+func overridePointer[V any](to **V, from *V) {
+	if from != nil {
+		*to = from
+	}
+}
+
+// resolve finds what a rule names.
+func (t *Table) resolve(of *Type, r *Rule) error {
+	forms := 0
+	for _, set := range []bool{r.Wrong != "", r.Unique != nil, r.Check != ""} {
+		if set {
+			forms++
+		}
+	}
+	if forms != 1 || r.Unique != nil && r.Each == "" || r.Check != "" && r.Each != "" {
+		return fmt.Errorf("a rule has wrong, or each and unique, or check")
+	}
+	if r.Check == "" && r.Reason == "" {
+		return fmt.Errorf("a rule has a reason")
+	}
+	if r.Check != "" && checks[r.Check] == nil {
+		return fmt.Errorf("no check %q is known", r.Check)
+	}
+	if r.Wrong != "" {
+		parsed, err := path.Parse(r.Wrong)
+		if err != nil {
+			return err
+		}
+		if !parsed.IsPredicate() {
+			return fmt.Errorf("it is no predicate")
+		}
+		r.wrong = parsed
+	}
+	return t.resolveSteps(of, r)
+}
+
+func (t *Table) resolveSteps(of *Type, r *Rule) error {
+	if r.Each == "" {
+		return nil
+	}
+	for name := range strings.SplitSeq(r.Each, ".") {
+		if of == nil {
+			return fmt.Errorf("%s is not in a message", name)
+		}
+		f := of.field(name)
+		if f == nil {
+			return fmt.Errorf("%s has no field %s", of.Name, name)
+		}
+		r.Steps = append(r.Steps, Step{name, f.Shape()})
+		of = t.Types[f.TypeRef]
+	}
+	return nil
+}
+
+func (t *Type) field(name string) *Field {
+	for i := range t.Fields {
+		if t.Fields[i].Name == name {
+			return &t.Fields[i]
+		}
+	}
+	return nil
+}
+
+// Shape says how many values a field has: "single", "list" or "map".
+func (f *Field) Shape() string {
+	switch {
+	case f.Repeated:
+		return "list"
+	case f.Map:
+		return "map"
+	}
+	return "single"
+}

