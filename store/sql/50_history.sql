@@ -1,37 +1,57 @@
 -- What was committed, for people to read.
 
-CREATE OR REPLACE VIEW mesh.revisions AS
+-- recorded_changes is everything that is known of each change that the acting role may see. What the running transaction
+-- has changed so far is in it too, with no revision.
+CREATE OR REPLACE VIEW mesh.recorded_changes WITH (security_barrier) AS
+  SELECT t.revision, t.time, t.author, t.application, t.message,
+    c.api_group, c.kind, c.namespace, c.name,
+    c.before_spec, c.before_labels, c.before_annotations,
+    c.before_revision, c.before_generation, c.before_created_at, c.before_updated_at,
+    c.after_spec, c.after_labels, c.after_annotations
+  FROM mesh.transactions t JOIN mesh.changes c ON c.transaction_id = t.id
+  WHERE (SELECT mesh.sees_all()) OR c.namespace = ANY ((SELECT mesh.readable_namespaces())::text[]);
+
+COMMENT ON VIEW mesh.recorded_changes IS 'Internal. Read mesh.history.';
+
+CREATE OR REPLACE VIEW mesh.revisions WITH (security_barrier) AS
   SELECT revision, author, application, message, time, size
-  FROM mesh.transactions
-  WHERE revision IS NOT NULL;
+  FROM mesh.transactions t
+  WHERE revision IS NOT NULL AND ((SELECT mesh.sees_all()) OR EXISTS (
+    SELECT FROM mesh.changes c WHERE c.transaction_id = t.id AND c.namespace = ANY ((SELECT mesh.readable_namespaces())::text[])));
 
 COMMENT ON VIEW mesh.revisions IS 'One row a transaction that changed resources, in the order of their commits.';
 
-CREATE OR REPLACE VIEW mesh.history AS
-  SELECT t.revision, t.time, t.author, t.application, t.message,
-    c.api_group, c.kind, c.namespace, c.name,
-    CASE WHEN c.before_spec IS NULL THEN 'create' WHEN c.after_spec IS NULL THEN 'delete' ELSE 'update' END AS operation,
-    CASE WHEN c.before_spec IS NOT NULL THEN
-      jsonb_build_object('labels', c.before_labels, 'annotations', c.before_annotations, 'spec', c.before_spec) END AS before,
-    CASE WHEN c.after_spec IS NOT NULL THEN
-      jsonb_build_object('labels', c.after_labels, 'annotations', c.after_annotations, 'spec', c.after_spec) END AS after
-  FROM mesh.transactions t JOIN mesh.changes c ON c.transaction_id = t.id
-  WHERE t.revision IS NOT NULL;
+COMMENT ON COLUMN mesh.revisions.revision IS 'Counts from 1, without gaps, in the order of the commits.';
+
+COMMENT ON COLUMN mesh.revisions.author IS 'The role that connected, or the person on whose behalf a server wrote.';
+
+COMMENT ON COLUMN mesh.revisions.application IS 'application_name of the session.';
+
+COMMENT ON COLUMN mesh.revisions.message IS 'What mesh.begin_change was told, or mesh.message was set to.';
+
+COMMENT ON COLUMN mesh.revisions.size IS 'How many resources were changed, in all namespaces.';
+
+-- as_document is a resource in the form in which the history shows it; NULL if there was none.
+CREATE OR REPLACE FUNCTION mesh.as_document(labels jsonb, annotations jsonb, spec jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN spec IS NOT NULL THEN jsonb_build_object('labels', labels, 'annotations', annotations, 'spec', spec) END
+$$;
+
+CREATE OR REPLACE FUNCTION mesh.operation(before_spec jsonb, after_spec jsonb) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN before_spec IS NULL THEN 'create' WHEN after_spec IS NULL THEN 'delete' ELSE 'update' END
+$$;
+
+CREATE OR REPLACE VIEW mesh.history WITH (security_barrier) AS
+  SELECT revision, time, author, application, message, api_group, kind, namespace, name,
+    mesh.operation(before_spec, after_spec) AS operation,
+    mesh.as_document(before_labels, before_annotations, before_spec) AS before,
+    mesh.as_document(after_labels, after_annotations, after_spec) AS after
+  FROM mesh.recorded_changes
+  WHERE revision IS NOT NULL;
 
 COMMENT ON VIEW mesh.history IS 'Each resource that a revision changed, before and after it. Older revisions are pruned.';
 
--- prune forgets the history up to a revision, except for the newest revision, from which the next number is counted. The
--- resources themselves stay. It returns how many revisions went.
-CREATE OR REPLACE FUNCTION mesh.prune(through bigint) RETURNS bigint
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  newest bigint := (SELECT max(revision) FROM mesh.transactions);
-  pruned bigint;
-BEGIN
-  through := least(through, newest - 1);
-  UPDATE mesh.installation SET pruned_through = through WHERE through > pruned_through;
-  DELETE FROM mesh.changes c USING mesh.transactions t WHERE t.revision <= through AND c.transaction_id = t.id;
-  DELETE FROM mesh.transactions WHERE revision <= through;
-  GET DIAGNOSTICS pruned = ROW_COUNT;
-  RETURN pruned;
-END $$;
+COMMENT ON COLUMN mesh.history.operation IS 'create, update or delete.';
+
+COMMENT ON COLUMN mesh.history.before IS 'The labels, annotations and spec before the revision, as one object; NULL for a resource that it created.';
+
+COMMENT ON COLUMN mesh.history.after IS 'The labels, annotations and spec after the revision, as one object; NULL for a resource that it deleted.';

@@ -1,0 +1,108 @@
+-- What differs between two revisions, a row a field.
+
+-- aligned pairs the places of two lists: what both begin and end with stays together, so that an item that was put in or taken
+-- out moves nothing else, and what is between is paired in order. One of the two is NULL where an item has no counterpart.
+CREATE OR REPLACE FUNCTION mesh.aligned(before jsonb, after jsonb) RETURNS TABLE (before_at int, after_at int)
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  n    int := jsonb_array_length(before);
+  m    int := jsonb_array_length(after);
+  head int := 0;
+  tail int := 0;
+BEGIN
+  WHILE head < least(n, m) AND before -> head = after -> head LOOP
+    head := head + 1;
+  END LOOP;
+  WHILE tail < least(n, m) - head AND before -> (n - 1 - tail) = after -> (m - 1 - tail) LOOP
+    tail := tail + 1;
+  END LOOP;
+  RETURN QUERY
+    SELECT CASE WHEN i < n - tail THEN i END, CASE WHEN i < m - tail THEN i END FROM generate_series(0, greatest(n, m) - tail - 1) i
+    UNION ALL SELECT n - tail + i, m - tail + i FROM generate_series(0, tail - 1) i;
+END $$;
+
+-- differing_fields walks two values side by side. A path has the place of an item in the later list, or in the earlier one if the
+-- item is gone.
+CREATE OR REPLACE FUNCTION mesh.differing_fields(at text, was jsonb, became jsonb) RETURNS TABLE (path text, before jsonb, after jsonb)
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF was IS NOT DISTINCT FROM became THEN
+    RETURN;
+  ELSIF jsonb_typeof(was) = 'object' AND jsonb_typeof(became) = 'object' THEN
+    RETURN QUERY SELECT d.* FROM jsonb_each(was) b FULL JOIN jsonb_each(became) a USING (key),
+      mesh.differing_fields(mesh.member_path(at, key), b.value, a.value) d ORDER BY key COLLATE "C";
+  ELSIF jsonb_typeof(was) = 'array' AND jsonb_typeof(became) = 'array' THEN
+    RETURN QUERY SELECT d.* FROM mesh.aligned(was, became) p,
+      mesh.differing_fields(format('%s[%s]', at, coalesce(p.after_at, p.before_at)), was -> p.before_at, became -> p.after_at) d;
+  ELSE
+    RETURN QUERY SELECT at, was, became;
+  END IF;
+END $$;
+
+-- differing_resources has what differs between two revisions, the earlier first.
+CREATE OR REPLACE FUNCTION mesh.differing_resources(low bigint, high bigint) RETURNS TABLE (
+  api_group text, kind text, namespace text, name text,
+  before_spec jsonb, before_labels jsonb, before_annotations jsonb, after_spec jsonb, after_labels jsonb, after_annotations jsonb)
+LANGUAGE sql STABLE AS $$
+  SELECT f.api_group, f.kind, f.namespace, f.name,
+    f.before_spec, f.before_labels, f.before_annotations, l.after_spec, l.after_labels, l.after_annotations
+  FROM (
+    SELECT DISTINCT ON (c.kind, c.api_group, c.namespace, c.name) c.* FROM mesh.recorded_changes c
+    WHERE c.revision > low AND c.revision <= high ORDER BY c.kind, c.api_group, c.namespace, c.name, c.revision) f
+  JOIN (
+    SELECT DISTINCT ON (c.kind, c.api_group, c.namespace, c.name) c.* FROM mesh.recorded_changes c
+    WHERE c.revision > low AND c.revision <= high ORDER BY c.kind, c.api_group, c.namespace, c.name, c.revision DESC) l
+  USING (kind, api_group, namespace, name)
+  WHERE (f.before_spec, f.before_labels, f.before_annotations) IS DISTINCT FROM (l.after_spec, l.after_labels, l.after_annotations)
+$$;
+
+CREATE OR REPLACE FUNCTION mesh.diff(a bigint, b bigint DEFAULT NULL) RETURNS TABLE (
+  api_group text, kind text, namespace text, name text, operation text, path text, before jsonb, after jsonb)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  low  bigint := mesh.known_revision(a);
+  high bigint := mesh.known_revision(coalesce(b, mesh.newest_revision()));
+BEGIN
+  IF low > high THEN
+    RETURN QUERY
+      SELECT d.api_group, d.kind, d.namespace, d.name, CASE d.operation WHEN 'create' THEN 'delete' WHEN 'delete' THEN 'create' ELSE d.operation END,
+        d.path, d.after, d.before
+      FROM mesh.diff(high, low) d;
+    RETURN;
+  END IF;
+  RETURN QUERY
+    SELECT d.api_group, d.kind, d.namespace, d.name, mesh.operation(d.before_spec, d.after_spec), f.path, f.before, f.after
+    FROM mesh.differing_resources(low, high) d, LATERAL (
+      SELECT '' AS path, mesh.as_document(d.before_labels, d.before_annotations, d.before_spec) AS before,
+        mesh.as_document(d.after_labels, d.after_annotations, d.after_spec) AS after
+      WHERE d.before_spec IS NULL OR d.after_spec IS NULL
+      UNION ALL
+      SELECT w.* FROM (VALUES ('metadata.labels', d.before_labels, d.after_labels), ('metadata.annotations', d.before_annotations, d.after_annotations),
+        ('spec', d.before_spec, d.after_spec)) part (path, before, after), mesh.differing_fields(part.path, part.before, part.after) w
+      WHERE d.before_spec IS NOT NULL AND d.after_spec IS NOT NULL) f
+    ORDER BY d.kind COLLATE "C", d.api_group COLLATE "C", d.namespace COLLATE "C", d.name COLLATE "C";
+END $$;
+
+COMMENT ON FUNCTION mesh.diff(bigint, bigint) IS 'What differs at revision b, or the newest, from how it was at revision a: a row a field. A resource that came or went has one row, with an empty path.';
+
+CREATE OR REPLACE FUNCTION mesh.diff(a timestamptz, b timestamptz DEFAULT NULL) RETURNS TABLE (
+  api_group text, kind text, namespace text, name text, operation text, path text, before jsonb, after jsonb)
+LANGUAGE sql STABLE AS $$
+  SELECT * FROM mesh.diff(mesh.revision_at(a), mesh.revision_at(b))
+$$;
+
+COMMENT ON FUNCTION mesh.diff(timestamptz, timestamptz) IS 'What differs at time b, or now, from how it was at time a.';
+
+CREATE OR REPLACE FUNCTION mesh.diff_text(a bigint, b bigint DEFAULT NULL) RETURNS TABLE (diff text)
+LANGUAGE sql STABLE AS $$
+  SELECT line FROM (
+    SELECT *, row_number() OVER () AS n, lag((d.kind, d.api_group, d.namespace, d.name)) OVER () IS DISTINCT FROM (d.kind, d.api_group, d.namespace, d.name) AS first
+    FROM mesh.diff(a, b) d) d, LATERAL (VALUES
+      (1, CASE WHEN first THEN format('%s %s %s', d.operation, d.kind, concat_ws('/', nullif(d.namespace, ''), d.name)) END),
+      (2, CASE WHEN d.path <> '' AND d.before IS NULL THEN format('  + %s: %s', d.path, d.after)
+        WHEN d.path <> '' AND d.after IS NULL THEN format('  - %s: %s', d.path, d.before)
+        WHEN d.path <> '' THEN format('  ~ %s: %s -> %s', d.path, d.before, d.after) END)) lines (i, line)
+  WHERE line IS NOT NULL ORDER BY n, i
+$$;
+
+COMMENT ON FUNCTION mesh.diff_text(bigint, bigint) IS 'What mesh.diff tells, as lines for people.';

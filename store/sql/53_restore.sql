@@ -1,0 +1,61 @@
+-- Going back, as a new revision. Nothing of the history goes.
+
+-- name_unnamed gives the running change a message, unless somebody has named it.
+CREATE OR REPLACE FUNCTION mesh.name_unnamed(message text) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF coalesce(current_setting('mesh.message', true), '') = '' THEN
+    PERFORM set_config('mesh.message', message, true);
+  END IF;
+END $$;
+
+-- require_kinds refuses names that are no kinds, for they would quietly choose nothing.
+CREATE OR REPLACE FUNCTION mesh.require_kinds(kinds text[]) RETURNS void LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  known   text[] := ARRAY(SELECT k.kind FROM mesh.kinds k GROUP BY k.kind ORDER BY k.kind COLLATE "C");
+  unknown text := (SELECT k FROM unnest(kinds) k WHERE k <> ALL (known) LIMIT 1);
+BEGIN
+  IF unknown IS NOT NULL THEN
+    PERFORM mesh.refuse('MS002', NULL, NULL, NULL, '', format('unknown kind "%s"', unknown), mesh.hint(unknown, known, 'known kinds: '));
+  END IF;
+END $$;
+
+-- restore locks each row that it writes, and so takes turns with others that write the same resources. What is at its place already
+-- is not written.
+CREATE OR REPLACE FUNCTION mesh.restore(at bigint, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
+RETURNS TABLE (operation text, api_group text, kind text, namespace text, name text)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+  PERFORM mesh.known_revision(at), mesh.require_kinds(kinds), mesh.name_unnamed(format('restore to revision %s', at));
+  RETURN QUERY
+    WITH target AS MATERIALIZED (
+      SELECT * FROM mesh.changed_since(at) t
+      WHERE (kinds IS NULL OR t.kind = ANY (kinds)) AND (namespaces IS NULL OR t.namespace = ANY (namespaces)) AND (names IS NULL OR t.name = ANY (names))
+    ), removed AS (
+      DELETE FROM mesh.resources r USING target t
+      WHERE t.spec IS NULL AND r.kind = t.kind AND r.api_group = t.api_group AND r.namespace = t.namespace AND r.name = t.name
+      RETURNING 'delete', r.api_group, r.kind, r.namespace, r.name
+    ), written AS (
+      INSERT INTO mesh.resources AS r (api_group, kind, namespace, name, spec, labels, annotations)
+      SELECT t.api_group, t.kind, t.namespace, t.name, t.spec, t.labels, t.annotations FROM target t WHERE t.spec IS NOT NULL
+      ORDER BY t.kind, t.api_group, t.namespace, t.name
+      ON CONFLICT (kind, api_group, namespace, name) DO UPDATE SET spec = EXCLUDED.spec, labels = EXCLUDED.labels, annotations = EXCLUDED.annotations
+      WHERE (r.spec, r.labels, r.annotations) IS DISTINCT FROM (EXCLUDED.spec, EXCLUDED.labels, EXCLUDED.annotations)
+      RETURNING CASE WHEN r.xmax = 0 THEN 'create' ELSE 'update' END, r.api_group, r.kind, r.namespace, r.name
+    )
+    SELECT * FROM removed UNION ALL SELECT * FROM written ORDER BY 3, 2, 4, 5;
+END $$;
+
+COMMENT ON FUNCTION mesh.restore(bigint, text[], text[], text[]) IS 'Makes the resources, or those of some kinds, namespaces and names, what they were at a revision: as a new revision, all or nothing. Returns what it changed.';
+
+CREATE OR REPLACE FUNCTION mesh.restore(at timestamptz, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
+RETURNS TABLE (operation text, api_group text, kind text, namespace text, name text)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  revision bigint := mesh.revision_at(at);
+BEGIN
+  PERFORM mesh.name_unnamed(format('restore to revision %s, of %s', revision, at));
+  RETURN QUERY SELECT * FROM mesh.restore(revision, kinds, namespaces, names);
+END $$;
+
+COMMENT ON FUNCTION mesh.restore(timestamptz, text[], text[], text[]) IS 'Makes the resources, or those of some kinds, namespaces and names, what they were at a time.';

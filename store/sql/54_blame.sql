@@ -1,0 +1,77 @@
+-- Who set each field as it is. A resource's history is walked from its first kept change on, with a second document beside it that
+-- has, for each field, the revision that set it: a number stands for all that is below it, 0 for what is older than the history.
+
+-- member_blame is what a blame says of a member of the value that it is about.
+CREATE OR REPLACE FUNCTION mesh.member_blame(blame jsonb, key text) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN jsonb_typeof(blame) = 'object' THEN blame -> key ELSE blame END
+$$;
+
+CREATE OR REPLACE FUNCTION mesh.item_blame(blame jsonb, i int) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN jsonb_typeof(blame) = 'array' THEN blame -> i ELSE blame END
+$$;
+
+-- blame_change is the blame after a change, from that before it.
+CREATE OR REPLACE FUNCTION mesh.blame_change(before jsonb, after jsonb, blame jsonb, revision bigint) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  result jsonb;
+BEGIN
+  IF before = after THEN
+    RETURN blame;
+  ELSIF jsonb_typeof(before) = 'object' AND jsonb_typeof(after) = 'object' THEN
+    SELECT jsonb_object_agg(key, mesh.blame_change(before -> key, value, mesh.member_blame(blame, key), revision)) INTO result
+      FROM jsonb_each(after);
+  ELSIF jsonb_typeof(before) = 'array' AND jsonb_typeof(after) = 'array' THEN
+    SELECT jsonb_agg(mesh.blame_change(before -> before_at, after -> after_at, mesh.item_blame(blame, before_at), revision) ORDER BY after_at) INTO result
+      FROM mesh.aligned(before, after) WHERE after_at IS NOT NULL;
+  END IF;
+  RETURN coalesce(result, to_jsonb(revision)); -- a value of another sort, or an empty one
+END $$;
+
+-- blamed_fields lists the fields of a value, down to those that have no more below them.
+CREATE OR REPLACE FUNCTION mesh.blamed_fields(at text, field jsonb, blame jsonb) RETURNS TABLE (path text, value jsonb, revision bigint)
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF jsonb_typeof(field) = 'object' AND field <> '{}' THEN
+    RETURN QUERY SELECT f.* FROM jsonb_each(field) m (key, member),
+      mesh.blamed_fields(mesh.member_path(at, key), member, mesh.member_blame(blame, key)) f ORDER BY key COLLATE "C";
+  ELSIF jsonb_typeof(field) = 'array' AND field <> '[]' THEN
+    RETURN QUERY SELECT f.* FROM jsonb_array_elements(field) WITH ORDINALITY m (item, i),
+      mesh.blamed_fields(format('%s[%s]', at, i - 1), item, mesh.item_blame(blame, i::int - 1)) f;
+  ELSE
+    RETURN QUERY SELECT at, field, blame::bigint;
+  END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION mesh.blame(kind text, namespace text, name text, api_group text DEFAULT NULL) RETURNS TABLE (
+  path text, value jsonb, revision bigint, "time" timestamptz, author text, application text, message text)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  known    mesh.kinds;
+  change   record;
+  document jsonb;
+  blame    jsonb := '0';
+BEGIN
+  known := mesh.resolve_kind(jsonb_populate_record(NULL::mesh.resources, jsonb_build_object('kind', blame.kind, 'api_group', blame.api_group)));
+  SELECT mesh.as_document(r.labels, r.annotations, r.spec) INTO document FROM mesh.resources r
+    WHERE r.kind = known.kind AND r.api_group = known.api_group AND r.namespace = blame.namespace AND r.name = blame.name;
+  FOR change IN
+    SELECT h.revision, h.before, h.after FROM mesh.history h
+    WHERE h.kind = known.kind AND h.api_group = known.api_group AND h.namespace = blame.namespace AND h.name = blame.name ORDER BY h.revision
+  LOOP
+    document := change.after;
+    blame := mesh.blame_change(change.before, change.after, blame, change.revision);
+  END LOOP;
+  RETURN QUERY
+    SELECT f.path, f.value, nullif(f.revision, 0), t.time, t.author, t.application,
+      CASE f.revision WHEN 0 THEN format('before revision %s, where the history begins', mesh.oldest_revision()) ELSE t.message END
+    FROM (VALUES ('metadata.labels', 'labels'), ('metadata.annotations', 'annotations'), ('spec', 'spec')) part (path, key),
+      mesh.blamed_fields(part.path, document -> part.key, mesh.member_blame(blame, part.key)) WITH ORDINALITY AS f (path, value, revision, i)
+      LEFT JOIN mesh.history t ON t.revision = f.revision
+        AND t.kind = known.kind AND t.api_group = known.api_group AND t.namespace = blame.namespace AND t.name = blame.name
+    WHERE part.key = 'spec' OR document -> part.key <> '{}'
+    ORDER BY part.key, f.i;
+END $$;
+
+COMMENT ON FUNCTION mesh.blame IS 'For each field of a resource: the revision that set it to what it is, and whose that was. What is older than the history has no revision.';

@@ -1,0 +1,32 @@
+-- What people say about the change that the running transaction makes.
+
+CREATE OR REPLACE FUNCTION mesh.begin_change(message text) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  t mesh.transactions := mesh.current_transaction();
+BEGIN
+  IF coalesce(btrim(message), '') = '' THEN
+    RAISE invalid_parameter_value USING MESSAGE = 'a change cannot be named nothing', HINT = 'say in the message what the change is for';
+  END IF;
+  PERFORM set_config('mesh.message', message, true);
+  IF t.xid IS NULL THEN
+    INSERT INTO mesh.transactions (id, message) VALUES (t.id, message);
+  END IF;
+  RETURN mesh.newest_revision();
+END $$;
+
+COMMENT ON FUNCTION mesh.begin_change IS 'Names the change that the running transaction makes; a later call renames it. Returns the newest revision, to which mesh.restore can go back.';
+
+-- tell_of_no_change runs where a transaction was announced that has changed nothing. Most likely each statement was a
+-- transaction of its own.
+CREATE OR REPLACE FUNCTION mesh.tell_of_no_change(t mesh.transactions) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF t.confirm_within IS NOT NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'MS006', MESSAGE = 'there is nothing to confirm: this transaction changes no resource',
+      HINT = 'call mesh.commit_confirmed in the transaction that makes the change, between BEGIN and COMMIT';
+  ELSIF t.message <> '' THEN
+    RAISE WARNING 'the change "%" is none: this transaction changes no resource', t.message
+      USING HINT = 'call mesh.begin_change in the transaction that makes the change, between BEGIN and COMMIT';
+  END IF;
+END $$;

@@ -1,0 +1,62 @@
+-- The history is kept for a time, or so many revisions of it. What is older is pruned, a small batch a transaction.
+
+-- prune forgets the oldest revisions up to one, except for the newest, from which the next number is counted, and those that may yet
+-- have to be reverted. Batches end with the revision that brings them to so many changes.
+CREATE OR REPLACE FUNCTION mesh.prune(through bigint, at_most bigint DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  kept bigint;
+  last record;
+BEGIN
+  IF NOT mesh.speaks_for_others() THEN
+    PERFORM mesh.require_owner('prune the history');
+  END IF;
+  SELECT pruned_through INTO kept FROM mesh.installation FOR UPDATE; -- one at a time
+  through := least(through, mesh.newest_revision() - 1, (SELECT min(revision) - 1 FROM mesh.deadlines WHERE state = 'waiting'));
+  SELECT revision, time INTO last FROM (
+      SELECT t.revision, t.time, sum(t.size) OVER (ORDER BY t.revision) - t.size AS changes_before
+      FROM (SELECT * FROM mesh.transactions WHERE revision <= through ORDER BY revision LIMIT at_most) t) batch
+    WHERE at_most IS NULL OR changes_before < at_most ORDER BY revision DESC LIMIT 1;
+  IF NOT FOUND THEN
+    RETURN 0;
+  END IF;
+  DELETE FROM mesh.changes c USING mesh.transactions t WHERE t.revision <= last.revision AND c.transaction_id = t.id;
+  DELETE FROM mesh.deadlines WHERE revision <= last.revision;
+  DELETE FROM mesh.transactions WHERE revision <= last.revision;
+  UPDATE mesh.installation SET pruned_through = last.revision, pruned_time = last.time;
+  RETURN last.revision - kept;
+END $$;
+
+COMMENT ON FUNCTION mesh.prune IS 'Forgets the history up to a revision, the oldest first, and returns how many revisions went. The resources stay. With at_most it ends once so many changes have gone: call it until it returns 0.';
+
+-- expired_revision is the last revision that the settings history_max_age and history_max_revisions let go.
+CREATE OR REPLACE FUNCTION mesh.expired_revision() RETURNS bigint
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN greatest(
+    mesh.newest_revision() - mesh.setting('history_max_revisions')::bigint,
+    mesh.newest_revision_by(clock_timestamp() - mesh.setting('history_max_age')::interval));
+END $$;
+
+COMMENT ON FUNCTION mesh.expired_revision IS 'The last revision whose history need not be kept any longer, by the settings history_max_age and history_max_revisions.';
+
+CREATE OR REPLACE FUNCTION mesh.prune_expired(at_most bigint DEFAULT 1000) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN mesh.prune(mesh.expired_revision(), at_most);
+END $$;
+
+COMMENT ON FUNCTION mesh.prune_expired IS 'Forgets a batch of what the settings do not keep, and returns how many revisions went. Every mcp-server calls it now and then, until there is none.';
+
+-- chores tells a server what is to be done, and until when. Times are told as they are left, for clocks differ.
+CREATE OR REPLACE FUNCTION mesh.chores(
+  OUT standby boolean, OUT oldest_revision bigint, OUT waiting bigint, OUT seconds_to_deadline double precision)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  standby := pg_is_in_recovery();
+  oldest_revision := mesh.oldest_revision();
+  SELECT count(*), extract(epoch FROM min(deadline) - clock_timestamp()) INTO waiting, seconds_to_deadline
+    FROM mesh.deadlines WHERE state = 'waiting';
+END $$;
+
+COMMENT ON FUNCTION mesh.chores IS 'What a server needs to know to revert in time and to prune.';
