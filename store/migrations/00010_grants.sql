@@ -15,7 +15,9 @@ COMMENT ON TABLE mesh.namespace_grants IS 'Internal. Read mesh.grants, and chang
 COMMENT ON COLUMN mesh.namespace_grants.role IS 'A name, which outlives a dump into a database whose roles have other numbers.';
 
 ALTER TABLE mesh.resources ENABLE ROW LEVEL SECURITY;
+ALTER TABLE mesh.settings ENABLE ROW LEVEL SECURITY;
 
 -- +goose Down
+ALTER TABLE mesh.settings DISABLE ROW LEVEL SECURITY;
 ALTER TABLE mesh.resources DISABLE ROW LEVEL SECURITY;
 DROP TABLE mesh.namespace_grants;

@@ -159,13 +159,13 @@ DROP TRIGGER IF EXISTS record_delete ON mesh.resources;
 CREATE TRIGGER record_delete AFTER DELETE ON mesh.resources
   REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION mesh.record_delete();
 
--- author is the role that connected. A program that writes for others, and so must belong to the owner of this schema,
--- names them in mesh.author. The functions that call it run as that owner.
+-- author is the role that connected. A program that writes for others names them in mesh.author; it must belong to the owner of
+-- this schema, or be one that mesh.grant_server was called for.
 CREATE OR REPLACE FUNCTION mesh.author() RETURNS text LANGUAGE plpgsql STABLE AS $$
 DECLARE
   named text := current_setting('mesh.author', true);
 BEGIN
-  IF named <> '' AND pg_has_role(session_user, current_user, 'MEMBER') THEN
+  IF named <> '' AND mesh.speaks_for_others() THEN
     RETURN named;
   END IF;
   RETURN session_user;

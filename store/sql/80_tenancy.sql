@@ -165,3 +165,21 @@ CREATE TRIGGER check_access_to_updated AFTER UPDATE ON mesh.resources
 DROP TRIGGER IF EXISTS check_access_to_deleted ON mesh.resources;
 CREATE TRIGGER check_access_to_deleted AFTER DELETE ON mesh.resources
   REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT WHEN (NOT mesh.writes_all()) EXECUTE FUNCTION mesh.check_access();
+
+-- What is set for the mesh as a whole holds for everybody, who may therefore read it.
+DROP POLICY IF EXISTS read_granted ON mesh.settings;
+CREATE POLICY read_granted ON mesh.settings FOR ALL
+  USING (namespace = '' OR (SELECT mesh.sees_all()) OR namespace = ANY ((SELECT mesh.readable_namespaces())::text[]))
+  WITH CHECK ((SELECT mesh.writes_all()) OR namespace = ANY ((SELECT mesh.writable_namespaces())::text[]) OR mesh.require_write(namespace));
+
+DROP TRIGGER IF EXISTS check_access_to_inserted ON mesh.settings;
+CREATE TRIGGER check_access_to_inserted AFTER INSERT ON mesh.settings
+  REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT WHEN (NOT mesh.writes_all()) EXECUTE FUNCTION mesh.check_access();
+
+DROP TRIGGER IF EXISTS check_access_to_updated ON mesh.settings;
+CREATE TRIGGER check_access_to_updated AFTER UPDATE ON mesh.settings
+  REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT WHEN (NOT mesh.writes_all()) EXECUTE FUNCTION mesh.check_access();
+
+DROP TRIGGER IF EXISTS check_access_to_deleted ON mesh.settings;
+CREATE TRIGGER check_access_to_deleted AFTER DELETE ON mesh.settings
+  REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT WHEN (NOT mesh.writes_all()) EXECUTE FUNCTION mesh.check_access();

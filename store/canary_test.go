@@ -1,0 +1,194 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+// What belongs to the namespace b has a canary in it, wherever people can write one. Each table, view and function of the schema
+// is found in the catalog, so one that is new and forgets to look at who asks fails here.
+const canary = "canary"
+
+// newAviary adds resources of all kinds to b, and something for every view to show.
+func newAviary(t *testing.T) tenancy {
+	t.Helper()
+	y := newTenancy(t)
+	y.owner.exec("SET mesh.author = 'canary'; SET mesh.message = 'the canary sings'; SET application_name = 'canary'")
+	put := func(kind, name, spec string) {
+		y.owner.exec(`INSERT INTO mesh.resources (kind, api_group, namespace, name, labels, annotations, spec)
+			SELECT kind, api_group, 'b', $2, '{"canary": "canary"}', '{"canary": "canary"}', $3
+			FROM mesh.kinds WHERE kind = $1 ORDER BY api_group DESC LIMIT 1`, kind, name, spec)
+	}
+	put("VirtualService", "hidden", `{"hosts": ["canary.example.com"], "gateways": ["canary"],
+		"http": [{"name": "canary", "route": [{"destination": {"host": "canary.example.com", "subset": "canary"}, "weight": 100}]}],
+		"tls": [{"match": [{"sniHosts": ["canary.example.com"], "port": 443}], "route": [{"destination": {"host": "canary.example.com"}}]}],
+		"tcp": [{"route": [{"destination": {"host": "canary.example.com"}}]}]}`)
+	put("DestinationRule", "hidden", `{"host": "canary.example.com", "subsets": [{"name": "canary", "labels": {"version": "canary"}}]}`)
+	put("ServiceEntry", "hidden", `{"hosts": ["canary.example.com"], "location": "MESH_INTERNAL", "resolution": "STATIC",
+		"ports": [{"number": 80, "name": "http-canary", "protocol": "HTTP"}],
+		"endpoints": [{"address": "10.0.0.1", "labels": {"version": "canary"}}]}`)
+	put("Gateway", "hidden", `{"selector": {"app": "canary"},
+		"servers": [{"name": "canary", "port": {"number": 80, "name": "http-canary", "protocol": "HTTP"}, "hosts": ["canary.example.com"]}]}`)
+	put("Sidecar", "canary", `{"egress": [{"hosts": ["*/*"]}]}`)
+	y.owner.exec(`INSERT INTO mesh.settings (namespace, name, value) VALUES ('b', 'strict_references', 'off')`)
+	unconfirmed := func(label string) {
+		y.owner.exec("BEGIN; SELECT mesh.commit_confirmed('1 hour'); UPDATE mesh.resources SET labels = labels || '{\"canary\": \"" + label + "\"}' WHERE namespace = 'b'; COMMIT")
+	}
+	unconfirmed("first")
+	unconfirmed("second")
+	y.owner.exec("UPDATE mesh.deadlines SET deadline = now() WHERE revision = (SELECT min(revision) FROM mesh.deadlines)")
+	require.Equal(t, "conflict", value[string](y.owner, "SELECT state FROM mesh.revert_overdue()"))
+	// Of the kinds that are left a spec that no rule would pass.
+	y.owner.exec(`ALTER TABLE mesh.resources DISABLE TRIGGER USER;
+		INSERT INTO mesh.resources (kind, api_group, namespace, name, labels, annotations, spec)
+		SELECT kind, api_group, CASE WHEN namespaced THEN 'b' ELSE '' END, 'odd-canary', '{"canary": "canary"}', '{}', '{"canary": ["canary"]}' FROM mesh.kinds;
+		ALTER TABLE mesh.resources ENABLE TRIGGER USER`)
+	y.owner.exec("RESET mesh.author; RESET mesh.message; RESET application_name")
+	return y
+}
+
+// silent are the views and tables that tenants may read and that have nothing of b, for they are about the mesh.
+var silent = map[string]bool{
+	"grants": true, "known_settings": true, "kinds": true, "schema_version": true,
+	"schema_types": true, "schema_fields": true, "schema_members": true,
+}
+
+// leak is a function that costs nothing, so the planner calls it first where it may, and that tells what it was given.
+const leak = `CREATE FUNCTION pg_temp.leak(t text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE COST 0.0000001 AS $$
+	BEGIN IF t LIKE '%canary%' THEN RAISE EXCEPTION 'leaked %', t; END IF; RETURN true; END $$`
+
+func TestNobodySeesWhatBelongsToOthers(t *testing.T) {
+	t.Parallel()
+	y := newAviary(t)
+	tenant := y.tenant("tenant")
+	tenant.exec(leak)
+	for _, relation := range relations(y.owner, "rvmpf") {
+		if !value[bool](tenant, "SELECT has_table_privilege('mesh.' || quote_ident($1), 'SELECT')", relation) {
+			continue
+		}
+		singing := value[bool](y.owner, fmt.Sprintf("SELECT coalesce(bool_or(r::text LIKE '%%canary%%'), false) FROM mesh.%s r", relation))
+		require.Equal(t, !silent[relation], singing, "mesh.%s: let the owner see the canary in it, or say that there can be none", relation)
+		tenant.exec(fmt.Sprintf("SELECT r::text FROM mesh.%s r WHERE pg_temp.leak(r::text)", relation))
+	}
+}
+
+func TestNobodyChangesWhatBelongsToOthers(t *testing.T) {
+	t.Parallel()
+	y := newAviary(t)
+	for _, tenant := range []session{y.tenant("writer"), y.tenant("reader", [2]string{"b", "read"}, [2]string{"", "read"})} {
+		before := y.state()
+		for _, relation := range relations(y.owner, "rvmpf") {
+			var done []string
+			for _, sql := range y.attempts(relation) {
+				if _, err := tenant.conn.Exec(t.Context(), sql); err == nil {
+					done = append(done, sql)
+				}
+			}
+			if len(done) > 0 {
+				require.Equal(t, before, y.state(), "after %s", strings.Join(done, "; "))
+			}
+		}
+		require.Equal(t, before, y.state())
+	}
+}
+
+// attempts are statements that would change what belongs to b.
+func (y tenancy) attempts(relation string) []string {
+	y.owner.t.Helper()
+	var sql []string
+	for _, column := range y.columns(relation) {
+		sql = append(sql, fmt.Sprintf("UPDATE mesh.%s SET %s = %[2]s", relation, column))
+		if column == "namespace" {
+			sql = append(sql, fmt.Sprintf("UPDATE mesh.%s SET namespace = 'b'", relation), fmt.Sprintf("UPDATE mesh.%s SET namespace = 'a' WHERE namespace = 'b'", relation))
+		}
+	}
+	sql = append(sql, "DELETE FROM mesh."+relation, "TRUNCATE mesh."+relation, fmt.Sprintf("INSERT INTO mesh.%s SELECT * FROM mesh.%[1]s", relation))
+	for _, row := range y.singing(relation) {
+		row = strings.ReplaceAll(strings.ReplaceAll(row, "hidden", "found"), "'", "''")
+		sql = append(sql, fmt.Sprintf("INSERT INTO mesh.%s SELECT * FROM jsonb_populate_record(NULL::mesh.%[1]s, '%s')", relation, row))
+	}
+	return sql
+}
+
+func (y tenancy) columns(relation string) []string {
+	return collect[string](y.owner, "SELECT quote_ident(attname) FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped", "mesh."+relation)
+}
+
+// singing are rows of b, as JSON.
+func (y tenancy) singing(relation string) []string {
+	return collect[string](y.owner, fmt.Sprintf("SELECT to_jsonb(r)::text FROM mesh.%s r WHERE r::text LIKE '%%canary%%' LIMIT 3", relation))
+}
+
+// state is a digest, a table, of all that does not belong to a.
+func (y tenancy) state() map[string]string {
+	y.owner.t.Helper()
+	digests := map[string]string{}
+	for _, table := range relations(y.owner, "rmp") {
+		digests[table] = value[string](y.owner, fmt.Sprintf(`SELECT coalesce(md5(string_agg(r::text, ' ' ORDER BY r::text)), '') FROM mesh.%s r
+			WHERE coalesce(to_jsonb(r) ->> 'namespace', '') <> 'a' AND coalesce(to_jsonb(r) ->> 'author', 'canary') LIKE '%%canary%%'`, table))
+	}
+	return digests
+}
+
+// Every function that can be called with words and numbers is called with those that would find what belongs to b.
+func TestFunctionsTellNobodyWhatBelongsToOthers(t *testing.T) {
+	t.Parallel()
+	y := newAviary(t)
+	tenant := y.tenant("tenant")
+	before := y.state()
+	for _, call := range y.calls() {
+		for _, told := range tenant.allTexts(call) {
+			require.NotContains(t, told, canary, call)
+		}
+	}
+	require.Equal(t, before, y.state())
+}
+
+// calls are queries that call each function.
+func (y tenancy) calls() []string {
+	return collect[string](y.owner, `
+		SELECT format('SELECT r::text FROM mesh.%I(%s) r', p.proname, CASE WHEN p.provariadic <> 0 THEN 'VARIADIC ' ELSE '' END || (
+			SELECT coalesce(string_agg(CASE t.name
+					WHEN 'kind' THEN quote_literal('VirtualService') WHEN 'namespace' THEN quote_literal('b') WHEN 'name' THEN quote_literal('hidden')
+					WHEN 'role' THEN 'session_user::text' WHEN 'privilege' THEN quote_literal('write')
+					ELSE CASE format_type(t.type, NULL)
+						WHEN 'text' THEN quote_literal('b') WHEN 'text[]' THEN $$'{b}'::text[]$$ WHEN 'jsonb' THEN $$'{}'::jsonb$$
+						WHEN 'bigint' THEN v.n::text WHEN 'integer' THEN v.n::text WHEN 'boolean' THEN 'true' WHEN 'interval' THEN $$'1 hour'::interval$$
+						WHEN 'timestamp with time zone' THEN CASE v.n WHEN 1 THEN 'now()' ELSE $$(now() - interval '1 hour')$$ END
+						ELSE 'NULL' END || '::' || format_type(t.type, NULL) END, ', ' ORDER BY t.i), '')
+			FROM unnest(p.proargtypes::oid[], p.proargnames[1:p.pronargs]) WITH ORDINALITY t (type, name, i)))
+		FROM pg_proc p, (VALUES (0), (1), (2), (3), (9)) v (n)
+		WHERE p.pronamespace = 'mesh'::regnamespace AND p.prorettype <> 'trigger'::regtype ORDER BY p.oid, v.n`)
+}
+
+// allTexts runs a query, and returns its rows or all that its error and notices say.
+func (s session) allTexts(sql string) []string {
+	s.t.Helper()
+	rows, err := s.conn.Query(context.Background(), sql)
+	require.NoError(s.t, err)
+	texts, err := pgx.CollectRows(rows, pgx.RowTo[*string])
+	if err != nil {
+		return []string{fmt.Sprintf("%+v", err)}
+	}
+	var told []string
+	for _, text := range texts {
+		if text != nil {
+			told = append(told, *text)
+		}
+	}
+	return told
+}
+
+func collect[T any](s session, sql string, args ...any) []T {
+	s.t.Helper()
+	rows, err := s.conn.Query(context.Background(), sql, args...)
+	require.NoError(s.t, err, sql)
+	found, err := pgx.CollectRows(rows, pgx.RowTo[T])
+	require.NoError(s.t, err, sql)
+	return found
+}
