@@ -32,6 +32,8 @@ const (
 	codeInvalid     = "MS001" // a resource breaks a rule; DETAIL has a JSON list of violations
 	codeUnknownKind = "MS002" // likewise
 	codeRefused     = "MS003" // something that is never done to these tables
+	codeHistory     = "MS004" // a revision or time of which the history does not tell
+	codeUnconfirmed = "MS006" // a confirmation that does not fit what there is
 )
 
 // NotFoundError says which resource there is not.
@@ -40,7 +42,7 @@ type NotFoundError struct{ Key kinds.Key }
 func (e *NotFoundError) Error() string        { return e.Key.String() + ": not found" }
 func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
 
-// RefusedError is what the database never does, whoever asks.
+// RefusedError is what the database does not do, whoever asks.
 type RefusedError struct{ Reason, Advice string }
 
 func (e *RefusedError) Error() string { return e.Reason + " (" + e.Advice + ")" }
@@ -72,9 +74,9 @@ func fromDatabase(pg *pgconn.PgError) error {
 		if json.Unmarshal([]byte(pg.Detail), &violations) == nil && len(violations) > 0 {
 			return violations
 		}
-	case codeRefused:
+	case codeRefused, codeHistory, codeUnconfirmed:
 		return &RefusedError{pg.Message, pg.Hint}
-	case "40001", "40P01":
+	case "40001", "40P01", "55P03":
 		return fmt.Errorf("%w: %s", ErrConflict, pg.Message)
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/rpc"
 	"github.com/pgmesh/pgmesh/mcp-server/admin"
+	"github.com/pgmesh/pgmesh/mcp-server/housekeep"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	"github.com/pgmesh/pgmesh/store"
 )
@@ -88,8 +89,13 @@ func (s *server) run(ctx context.Context, socket net.Listener) error {
 	streams.Register(grpcServer)
 	admin.New(opened, publisher.Served, log).Register(grpcServer)
 
+	news := publisher.Subscribe()
+	defer news.Close()
+	keeper := housekeep.New(opened, news.Changed(), log, s.metrics, housekeep.Options{})
+
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return publisher.Run(ctx) })
+	g.Go(func() error { return keeper.Run(ctx) })
 	g.Go(func() error { return rpc.Serve(ctx, grpcServer, socket, streams.Shutdown) })
 	return g.Wait()
 }

@@ -1,0 +1,169 @@
+// Package housekeep does what a database cannot do by itself: it takes back changes that nobody confirmed in time, and forgets
+// history that is too old.
+//
+// Every server does so. The database sees to it that each revision is taken back once, whoever comes first, and that a server
+// which dies on the way has done nothing.
+package housekeep
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// Options of a Keeper. The zero value is right for production.
+type Options struct {
+	Look  time.Duration // how long a change may go unnoticed of which there is no news; 30 s if 0
+	Prune time.Duration // how often the history is pruned; 1 min if 0
+}
+
+const (
+	// pace keeps news from making work of every revision.
+	pace = 200 * time.Millisecond
+
+	// retry is how soon something is tried again that others had locked.
+	retry = time.Second
+
+	// A batch of pruning is some ten milliseconds of work; so many of them may keep a deadline waiting.
+	pruneChanges = 1000
+	pruneBatches = 20
+)
+
+// Keeper keeps the house of one store.
+type Keeper struct {
+	store   *store.Store
+	news    <-chan struct{}
+	log     *slog.Logger
+	options Options
+	prune   time.Time // when to prune next
+
+	oldest   prometheus.Gauge
+	waiting  prometheus.Gauge
+	pruned   prometheus.Counter
+	reverted *prometheus.CounterVec
+}
+
+// New returns a keeper that looks for work when there is news: when revisions were committed.
+func New(s *store.Store, news <-chan struct{}, log *slog.Logger, metrics prometheus.Registerer, o Options) *Keeper {
+	if o.Look == 0 {
+		o.Look = 30 * time.Second
+	}
+	if o.Prune == 0 {
+		o.Prune = time.Minute
+	}
+	k := &Keeper{
+		store: s, news: news, log: log, options: o,
+		oldest:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgmesh_mcp_server_oldest_revision", Help: "The oldest revision that the history has."}),
+		waiting: prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgmesh_mcp_server_confirmations_waiting", Help: "Revisions that wait for a confirmation."}),
+		pruned:  prometheus.NewCounter(prometheus.CounterOpts{Name: "pgmesh_mcp_server_pruned_revisions_total", Help: "Revisions whose history this server has pruned."}),
+		reverted: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pgmesh_mcp_server_unconfirmed_revisions_total",
+			Help: "Revisions that nobody confirmed in time and this server took back: whole (reverted), or not all of it (conflict).",
+		}, []string{"outcome"}),
+	}
+	metrics.MustRegister(k.oldest, k.waiting, k.pruned, k.reverted)
+	return k
+}
+
+// Run works until the context ends. While the database is away it goes on trying.
+func (k *Keeper) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		next, err := k.round(ctx)
+		if err != nil && ctx.Err() == nil {
+			next = retry
+			if !store.Temporary(err) { // the feed tells of a database that is away
+				k.log.Error("cannot keep house in the database; the server goes on trying", "error", err)
+				next = k.options.Look
+			}
+		}
+		k.pause(ctx, next)
+	}
+	return ctx.Err()
+}
+
+// pause waits for so long, or for news, though for a little time even then.
+func (k *Keeper) pause(ctx context.Context, d time.Duration) {
+	least := min(pace, d)
+	select {
+	case <-time.After(least):
+	case <-ctx.Done():
+		return
+	}
+	select {
+	case <-time.After(d - least):
+	case <-k.news:
+	case <-ctx.Done():
+	}
+}
+
+// round does what is to be done now and returns when there may be more.
+func (k *Keeper) round(ctx context.Context) (time.Duration, error) {
+	chores, err := k.store.Chores(ctx)
+	if err != nil {
+		return 0, err
+	}
+	k.oldest.Set(float64(chores.Oldest))
+	k.waiting.Set(float64(chores.Waiting))
+	if chores.Standby {
+		return k.options.Look, nil
+	}
+	if chores.Waiting > 0 && chores.Deadline <= 0 {
+		reverted, err := k.revert(ctx)
+		if err != nil || reverted {
+			return 0, err
+		}
+		chores.Deadline = retry // somebody is confirming it, or another server is at work
+	}
+	if more, err := k.pruneSome(ctx); err != nil || more {
+		return 0, err
+	}
+	if chores.Waiting > 0 {
+		return min(k.options.Look, chores.Deadline, time.Until(k.prune)), nil
+	}
+	return min(k.options.Look, time.Until(k.prune)), nil
+}
+
+// revert takes back what is overdue, and tells whether there was something.
+func (k *Keeper) revert(ctx context.Context) (some bool, err error) {
+	for {
+		r, err := k.store.RevertOverdue(ctx)
+		if errors.Is(err, store.ErrConflict) { // met somebody who writes the same resources
+			return some, nil
+		}
+		if err != nil || r == nil {
+			return some, err
+		}
+		some = true
+		if r.Conflict {
+			k.reverted.WithLabelValues("conflict").Inc()
+			k.log.Warn("a revision was not confirmed in time and could not be reverted whole: see mesh.conflicts", "revision", r.Revision, "reverted_by", r.By)
+			continue
+		}
+		k.reverted.WithLabelValues("reverted").Inc()
+		k.log.Info("reverted a revision that was not confirmed in time", "revision", r.Revision, "reverted_by", r.By)
+	}
+}
+
+// pruneSome prunes if it is time to, and tells whether there may be more to prune.
+func (k *Keeper) pruneSome(ctx context.Context) (more bool, err error) {
+	if time.Now().Before(k.prune) {
+		return false, nil
+	}
+	for range pruneBatches {
+		n, err := k.store.PruneExpired(ctx, pruneChanges)
+		if err != nil {
+			return false, err
+		}
+		if n == 0 {
+			k.prune = time.Now().Add(k.options.Prune)
+			return false, nil
+		}
+		k.pruned.Add(float64(n))
+	}
+	return true, nil
+}
