@@ -74,6 +74,7 @@ type fieldRow struct {
 type formatRow struct {
 	Name     string `json:"name"`
 	Pattern  string `json:"pattern,omitempty"`
+	Unlike   string `json:"unlike,omitempty"`
 	Max      *int   `json:"max"`
 	Function string `json:"function,omitempty"`
 	Reason   string `json:"reason"`
@@ -118,7 +119,7 @@ func knownRegistry() registry {
 	formats := schema.Formats()
 	for _, name := range slices.Sorted(maps.Keys(formats)) {
 		f := formats[name]
-		r.Formats = append(r.Formats, formatRow{f.Name, f.Pattern, f.Max, f.Function, f.Reason, f.Hint})
+		r.Formats = append(r.Formats, formatRow{f.Name, f.Pattern, f.Unlike, f.Max, f.Function, f.Reason, f.Hint})
 	}
 	return r
 }

@@ -7,7 +7,11 @@ import (
 
 // formatFunctions tell whether a string has a syntax that no pattern can express. The database has the same in SQL.
 var formatFunctions = map[string]func(string) bool{
-	"re2": isRE2,
+	"address": isAddress,
+	"cidr":    isCIDR,
+	"ip":      isIP,
+	"jwks":    isJWKS,
+	"re2":     isRE2,
 }
 
 // reason says that a string is not of the format.
@@ -15,6 +19,7 @@ func (f *Format) reason(s string) (reason, hint string) {
 	sound := f == nil ||
 		(f.Max == nil || utf8.RuneCountInString(s) <= *f.Max) &&
 			(f.Pattern == "" || compiled(f.Pattern).MatchString(s)) &&
+			(f.Unlike == "" || !compiled(f.Unlike).MatchString(s)) &&
 			(f.Function == "" || formatFunctions[f.Function](s))
 	if sound {
 		return "", ""

@@ -43,6 +43,7 @@ func Judge(root *Type, path string, tree any, meta *Meta) (normal any, problems 
 		return normal, problems
 	}
 	j := &judgement{meta: meta.variable()}
+	j.meta["type"] = root.Name
 	j.object(root, path, normal)
 	return normal, j.problems
 }
@@ -197,9 +198,11 @@ func (p *place) members(path string, parent map[string]any, value any) (found []
 	return found
 }
 
-// join puts a path and one below it together.
+// join puts a path and one below it together. One that begins with a slash is from the resource on.
 func join(path, below string) string {
 	switch {
+	case strings.HasPrefix(below, "/"):
+		return below[1:]
 	case below == "" || strings.HasPrefix(below, "["):
 		return path + below
 	case path == "":

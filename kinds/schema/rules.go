@@ -37,6 +37,7 @@ type Step struct {
 type Format struct {
 	Name     string `yaml:"-"`
 	Pattern  string `yaml:"pattern"`
+	Unlike   string `yaml:"unlike"`   // a pattern that must not match
 	Max      *int   `yaml:"max"`      // characters
 	Function string `yaml:"function"` // the name of a test that no pattern can express
 	Reason   string `yaml:"reason"`

@@ -10,6 +10,7 @@ COMMENT ON COLUMN mesh.installation.code_digest IS 'Which functions, views and t
 CREATE TABLE mesh.formats (
   name     text PRIMARY KEY,
   pattern  text,
+  unlike   text, -- a pattern that must not match
   max      int,  -- characters
   function text, -- a test that no pattern can express
   reason   text NOT NULL,
@@ -59,6 +60,7 @@ ALTER TABLE mesh.schema_members
   ADD COLUMN shortest   numeric, -- nanoseconds of a duration
   ADD COLUMN longest    numeric,
   ADD COLUMN syntax     text,    -- the pattern of the format
+  ADD COLUMN syntax_not text,    -- what it must not be like
   ADD COLUMN syntax_max int,     -- its greatest length
   ADD COLUMN format     text,    -- its name, if it has a function
   ADD COLUMN key_format text,
@@ -70,7 +72,7 @@ CREATE INDEX resources_by_rules ON mesh.resources (rules);
 
 -- +goose Down
 ALTER TABLE mesh.resources DROP COLUMN rules;
-ALTER TABLE mesh.schema_members DROP COLUMN shortest, DROP COLUMN longest, DROP COLUMN syntax, DROP COLUMN syntax_max,
+ALTER TABLE mesh.schema_members DROP COLUMN shortest, DROP COLUMN longest, DROP COLUMN syntax, DROP COLUMN syntax_not, DROP COLUMN syntax_max,
   DROP COLUMN format, DROP COLUMN key_format, DROP COLUMN ref_tested;
 ALTER TABLE mesh.schema_fields DROP COLUMN min_duration, DROP COLUMN max_duration, DROP COLUMN format, DROP COLUMN key_format;
 ALTER TABLE mesh.schema_types DROP COLUMN broken, DROP COLUMN tested;

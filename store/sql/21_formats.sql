@@ -5,6 +5,14 @@ CREATE OR REPLACE FUNCTION mesh.has_function_format(function text, v text) RETUR
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   CASE function
+  WHEN 'address' THEN
+    RETURN mesh.is_address(v);
+  WHEN 'cidr' THEN
+    RETURN mesh.is_cidr(v);
+  WHEN 'ip' THEN
+    RETURN mesh.is_ip(v);
+  WHEN 'jwks' THEN
+    RETURN mesh.is_jwks(v);
   WHEN 're2' THEN
     RETURN mesh.is_re2(v);
   END CASE;
@@ -13,7 +21,7 @@ END $$;
 -- has_format tells whether a string is of a format.
 CREATE OR REPLACE FUNCTION mesh.has_format(format text, v text) RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT NOT (coalesce(char_length(v) > x.max, false) OR coalesce(v !~ x.pattern, false)
+  SELECT NOT (coalesce(char_length(v) > x.max, false) OR coalesce(v !~ x.pattern, false) OR coalesce(v ~ x.unlike, false)
       OR x.function IS NOT NULL AND NOT mesh.has_function_format(x.function, v))
   FROM mesh.formats x WHERE x.name = format
 $$;

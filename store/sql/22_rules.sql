@@ -105,7 +105,7 @@ END $$;
 
 CREATE OR REPLACE FUNCTION mesh.join_path(path text, below text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT CASE WHEN below = '' OR left(below, 1) = '[' THEN path || below WHEN path = '' THEN below ELSE path || '.' || below END
+  SELECT CASE WHEN left(below, 1) = '/' THEN substr(below, 2) WHEN below = '' OR left(below, 1) = '[' THEN path || below WHEN path = '' THEN below ELSE path || '.' || below END
 $$;
 
 -- rule_wrongs finds the items of an object that break a rule.
@@ -180,6 +180,6 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN QUERY SELECT * FROM mesh.check_object(of, 'spec', spec);
   IF NOT FOUND THEN
-    RETURN QUERY SELECT * FROM mesh.check_rules(of, 'spec', mesh.normal_object(of, spec), meta);
+    RETURN QUERY SELECT * FROM mesh.check_rules(of, 'spec', mesh.normal_object(of, spec), meta || jsonb_build_object('type', of));
   END IF;
 END $$;

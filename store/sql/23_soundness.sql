@@ -8,7 +8,7 @@ BEGIN
     WITH RECURSIVE walk (value, before, ref, suspect) AS (
       SELECT u.spec, u.before, m.ref,
         jsonb_typeof(u.spec) <> 'object' OR NOT u.spec ?& coalesce(m.ref_required, '{}') OR coalesce(u.spec @@ m.ref_conflict, false)
-        OR m.ref_tested IS TRUE AND mesh.breaks_tested(m.ref, u.spec, u.meta)
+        OR m.ref_tested IS TRUE AND mesh.breaks_tested(m.ref, u.spec, u.meta || jsonb_build_object('type', m.ref))
       FROM unnest(types, specs, before, metas) AS u (type, spec, before, meta) JOIN mesh.schema_members m ON m.type = 'spec' AND m.name = u.type
     UNION ALL
       SELECT item.value, item.before, m.ref, s.suspect
@@ -30,7 +30,7 @@ BEGIN
               OR m.ref_tested IS TRUE AND mesh.breaks_tested(m.ref, item.value, '{}')
             WHEN 'string' THEN jsonb_typeof(item.value) <> 'string'
               OR char_length(item.value #>> '{}') < m.min_length OR char_length(item.value #>> '{}') > m.max_length OR item.value #>> '{}' !~ m.pattern
-              OR (item.value <> '""' OR m.shape <> 'single') AND (item.value #>> '{}' !~ m.syntax OR char_length(item.value #>> '{}') > m.syntax_max
+              OR (item.value <> '""' OR m.shape <> 'single') AND (item.value #>> '{}' !~ m.syntax OR item.value #>> '{}' ~ m.syntax_not OR char_length(item.value #>> '{}') > m.syntax_max
                 OR m.format IS NOT NULL AND NOT mesh.has_format(m.format, item.value #>> '{}'))
             WHEN 'enum' THEN NOT m.allowed @> item.value
             WHEN 'bool' THEN jsonb_typeof(item.value) <> 'boolean'

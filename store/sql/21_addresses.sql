@@ -1,0 +1,70 @@
+-- The syntaxes that are more than a pattern: where a workload listens, and keys.
+
+-- is_ipv6 counts groups of four digits: eight, or fewer and one "::". Two of them may be written as an IPv4 address at the end, and a zone may follow.
+CREATE OR REPLACE FUNCTION mesh.is_ipv6(v text) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  address text := split_part(v, '%', 1);
+  tail    text := substring(address FROM '[^:]*$');
+  groups  int;
+BEGIN
+  IF strpos(v, '%') = length(v) THEN -- a zone without a name
+    RETURN false;
+  END IF;
+  IF strpos(tail, '.') > 0 THEN
+    IF NOT mesh.is_ip(tail) THEN
+      RETURN false;
+    END IF;
+    address := left(address, length(address) - length(tail)) || '0:0';
+  END IF;
+  IF address !~ '^([0-9A-Fa-f]{1,4}(:[0-9A-Fa-f]{1,4})*)?(::([0-9A-Fa-f]{1,4}(:[0-9A-Fa-f]{1,4})*)?)?$' THEN
+    RETURN false;
+  END IF;
+  groups := cardinality(array_remove(string_to_array(address, ':'), ''));
+  RETURN CASE WHEN strpos(address, '::') > 0 THEN groups < 8 ELSE groups = 8 END;
+END $$;
+
+-- is_ip says whether a string is an IP address, of either version, as the programs read one.
+CREATE OR REPLACE FUNCTION mesh.is_ip(v text) RETURNS boolean
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT CASE WHEN strpos(v, ':') > 0 THEN mesh.is_ipv6(v)
+    ELSE v ~ '^((25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])\.){3}(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])$' END
+$$;
+
+-- is_cidr says whether a string is an IP address, or a range of them.
+CREATE OR REPLACE FUNCTION mesh.is_cidr(v text) RETURNS boolean
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT CASE WHEN strpos(v, '/') = 0 THEN mesh.is_ip(v)
+    ELSE v ~ '^[^%/]+/(0|[1-9][0-9]{0,2})$' AND mesh.is_ip(split_part(v, '/', 1))
+      AND split_part(v, '/', 2)::int <= CASE WHEN strpos(v, ':') > 0 THEN 128 ELSE 32 END END
+$$;
+
+-- is_address says whether a string says where a workload listens: an IP address, a host name, or the path of a socket.
+CREATE OR REPLACE FUNCTION mesh.is_address(v text) RETURNS boolean
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT CASE WHEN v LIKE 'unix://%' THEN v ~ '^unix://[@/]' AND right(v, 1) <> '/'
+    ELSE mesh.is_ip(v) OR length(v) <= 255
+      AND v ~ '^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*\.?$' AND v !~ '[^.]{64}|(^|\.)[0-9]+$' END
+$$;
+
+-- is_jwks says whether a string is a JSON Web Key Set, or a single key.
+CREATE OR REPLACE FUNCTION mesh.is_jwks(v text) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  found jsonb := v;
+BEGIN
+  RETURN CASE
+    WHEN jsonb_typeof(found) <> 'object' THEN false
+    WHEN NOT found ? 'keys' THEN mesh.is_jwk(found)
+    WHEN jsonb_typeof(found -> 'keys') = 'array' THEN (SELECT coalesce(bool_and(mesh.is_jwk(key)), true) FROM jsonb_array_elements(found -> 'keys') key)
+    ELSE jsonb_typeof(found -> 'keys') = 'null' END;
+EXCEPTION WHEN data_exception THEN -- it is no JSON
+  RETURN false;
+END $$;
+
+CREATE OR REPLACE FUNCTION mesh.is_jwk(key jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce((SELECT bool_and(jsonb_typeof(key -> member) = 'string' AND key ->> member <> '')
+    FROM (VALUES ('RSA', 'n'), ('RSA', 'e'), ('EC', 'crv'), ('EC', 'x'), ('EC', 'y'), ('OKP', 'crv'), ('OKP', 'x'), ('oct', 'k')) AS needs (kty, member)
+    WHERE jsonb_typeof(key) = 'object' AND kty = key ->> 'kty'), false)
+$$;
