@@ -107,7 +107,8 @@ func installedIn(ctx context.Context, conn *pgx.Conn) (i Installed, err error) {
 	if err != nil {
 		return i, err
 	}
-	err = conn.QueryRow(ctx, `SELECT coalesce(bool_or(to_jsonb(i) ->> 'code_digest' = $1), false), coalesce(bool_or(i.registry_digest = $2), false)
+	err = conn.QueryRow(ctx, `SELECT coalesce(bool_or(to_jsonb(i) ->> 'code_digest' = $1
+			AND to_jsonb(i) ->> 'views_digest' = concat(to_jsonb(i) ->> 'code_digest', i.registry_digest)), false), coalesce(bool_or(i.registry_digest = $2), false)
 		FROM mesh.installation i`, digestOf(script), registry).Scan(&i.Code, &i.Registry)
 	return i, err
 }

@@ -90,7 +90,7 @@ func (s *script) installation() error {
 		return err
 	}
 	_, err = s.Exec(ctx, "UPDATE mesh.installation SET code_digest = $1, registry_digest = $2", digestOf(functions), digest)
-	s.add("SELECT mesh.refresh_privileges();\n")
+	s.add("SELECT mesh.install_views();\nSELECT mesh.refresh_privileges();\n")
 	return err
 }
 

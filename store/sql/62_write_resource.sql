@@ -1,0 +1,131 @@
+-- How a row of a view becomes a change of a spec. Only the columns that changed are written into the spec as it stands by then, so
+-- what others changed meanwhile, and all that has no column, stays as it is.
+
+-- refuse_stale refuses to overwrite what the statement has not seen.
+CREATE OR REPLACE FUNCTION mesh.refuse_stale(view text, was jsonb, what text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v mesh.editable_views;
+BEGIN
+  SELECT * INTO v FROM mesh.editable_views e WHERE e.view = refuse_stale.view;
+  RAISE serialization_failure USING
+    MESSAGE = format('could not serialize access: another transaction has changed %s since this statement began', what),
+    DETAIL  = format('It is about %s %s/%s, through mesh.%I.', v.kind, was ->> 'namespace', was ->> v.parent, view),
+    HINT    = 'run the transaction again';
+END $$;
+
+-- holder_of is a value as an object: whatever else stands there has no fields to keep.
+CREATE OR REPLACE FUNCTION mesh.holder_of(value jsonb) RETURNS jsonb
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE jsonb_typeof(value) WHEN 'object' THEN value ELSE '{}' END
+$$;
+
+-- spelling is the last name of the path, in the form that the object uses.
+CREATE OR REPLACE FUNCTION mesh.spelling(object jsonb, name text, alias text) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN nullif(object -> name, 'null') IS NULL AND object -> alias <> 'null' THEN alias ELSE name END
+$$;
+
+-- with_field sets a field, or removes it if the value is NULL, and with it the objects on the way that are left empty.
+CREATE OR REPLACE FUNCTION mesh.with_field(object jsonb, path text[], alias text, value jsonb) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  whole jsonb := mesh.holder_of(object);
+  key   text  := path[1];
+BEGIN
+  IF cardinality(path) > 1 THEN
+    value := nullif(mesh.with_field(whole -> key, path[2:], alias, value), '{}');
+  ELSE
+    key := mesh.spelling(whole, key, alias);
+  END IF;
+  RETURN CASE WHEN value IS NULL THEN whole - key ELSE whole || jsonb_build_object(key, value) END;
+END $$;
+
+CREATE OR REPLACE FUNCTION mesh.field_of(object jsonb, path text[], alias text) RETURNS jsonb
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT coalesce(nullif(object #> path, 'null'), nullif(object #> (path[:cardinality(path) - 1] || alias), 'null'))
+$$;
+
+-- edited is what becomes of a spec when a row of a view changes: first the column spec is taken over, then each field whose column
+-- changed. The spec may be newer than the row that the statement saw; then what it changes must not have changed meanwhile.
+CREATE OR REPLACE FUNCTION mesh.edited(view text, stored jsonb, was jsonb, wanted jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  seen jsonb := nullif(was -> 'spec', 'null');
+  spec jsonb := stored;
+  c    mesh.editable_columns;
+BEGIN
+  IF nullif(wanted -> 'spec', 'null') IS DISTINCT FROM seen THEN
+    IF stored IS DISTINCT FROM seen THEN
+      PERFORM mesh.refuse_stale(view, was, 'the spec');
+    END IF;
+    spec := wanted -> 'spec';
+  END IF;
+  FOR c IN
+    SELECT * FROM mesh.editable_columns e
+    WHERE e.view = edited.view AND e.path IS NOT NULL AND nullif(wanted -> e.name, 'null') IS DISTINCT FROM nullif(was -> e.name, 'null')
+  LOOP
+    IF stored IS DISTINCT FROM seen AND mesh.field_of(stored, c.path, c.alias) IS DISTINCT FROM mesh.field_of(seen, c.path, c.alias) THEN
+      PERFORM mesh.refuse_stale(view, was, 'the column ' || c.name);
+    END IF;
+    spec := mesh.with_field(spec, c.path, c.alias, nullif(wanted -> c.name, 'null'));
+  END LOOP;
+  RETURN coalesce(nullif(spec, 'null'), '{}');
+END $$;
+
+-- edited_map is the same for labels and annotations, which change as a whole.
+CREATE OR REPLACE FUNCTION mesh.edited_map(view text, stored jsonb, was jsonb, wanted jsonb, name text) RETURNS jsonb
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF wanted -> name = was -> name THEN
+    RETURN stored;
+  ELSIF stored IS DISTINCT FROM was -> name THEN
+    PERFORM mesh.refuse_stale(view, was, 'the ' || name);
+  END IF;
+  RETURN coalesce(nullif(wanted -> name, 'null'), '{}');
+END $$;
+
+-- locked_resource is the resource behind a row of a view, as it stands now and until the end of the transaction.
+CREATE OR REPLACE FUNCTION mesh.locked_resource(api_group text, kind text, namespace text, name text) RETURNS mesh.resources
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+  SELECT * FROM mesh.resources r WHERE r.kind = $2 AND r.api_group = $1 AND r.namespace = $3 AND r.name = $4 FOR UPDATE
+$$;
+
+-- write_resource writes a row of a view of whole resources. What it returns, and RETURNING shows, is read from the view again.
+CREATE OR REPLACE FUNCTION mesh.write_resource() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  was    jsonb := '{}';
+  wanted jsonb;
+  r      mesh.resources;
+BEGIN
+  IF TG_OP <> 'INSERT' THEN
+    was := to_jsonb(OLD);
+    r := mesh.locked_resource(TG_ARGV[0], TG_ARGV[1], OLD.namespace, OLD.name);
+    IF r.name IS NULL THEN
+      RETURN NULL; -- somebody else has deleted it, as may happen to a row of a table
+    END IF;
+  END IF;
+  IF TG_OP = 'DELETE' THEN
+    IF (r.spec, r.labels, r.annotations) IS DISTINCT FROM (OLD.spec, OLD.labels, OLD.annotations) THEN
+      PERFORM mesh.refuse_stale(TG_TABLE_NAME, was, 'what is to be deleted');
+    END IF;
+    DELETE FROM mesh.resources WHERE kind = r.kind AND api_group = r.api_group AND namespace = r.namespace AND name = r.name;
+    RETURN OLD;
+  END IF;
+  wanted := to_jsonb(NEW);
+  IF TG_OP = 'INSERT' THEN
+    INSERT INTO mesh.resources (api_group, kind, namespace, name, spec, labels, annotations)
+    VALUES (TG_ARGV[0], TG_ARGV[1], coalesce(NEW.namespace, 'default'), NEW.name, mesh.edited(TG_TABLE_NAME, NULL, was, wanted),
+      coalesce(NEW.labels, '{}'), coalesce(NEW.annotations, '{}'))
+    RETURNING * INTO r;
+  ELSE
+    UPDATE mesh.resources SET namespace = NEW.namespace, name = NEW.name, spec = mesh.edited(TG_TABLE_NAME, r.spec, was, wanted),
+      labels = mesh.edited_map(TG_TABLE_NAME, r.labels, was, wanted, 'labels'),
+      annotations = mesh.edited_map(TG_TABLE_NAME, r.annotations, was, wanted, 'annotations')
+    WHERE kind = r.kind AND api_group = r.api_group AND namespace = r.namespace AND name = r.name
+    RETURNING * INTO r;
+  END IF;
+  EXECUTE format('SELECT * FROM mesh.%I WHERE namespace = $1 AND name = $2', TG_TABLE_NAME) INTO NEW USING r.namespace, r.name;
+  RETURN NEW;
+END $$;

@@ -1,0 +1,226 @@
+-- How rows of views of parts are written: while a statement runs its edits are noted, at its end each resource that they belong to
+-- is locked and written once. So a resource is judged by what the whole statement makes of it, whatever lies between.
+
+-- list_of says in which list of the spec a row of a view is.
+CREATE OR REPLACE FUNCTION mesh.list_of(v mesh.editable_views, row_of_view jsonb) RETURNS text[]
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT array_agg(CASE WHEN step LIKE '{%' THEN row_of_view ->> btrim(step, '{}') ELSE step END ORDER BY i) FROM unnest(v.list) WITH ORDINALITY AS u (step, i)
+$$;
+
+-- completed_key fills in what the row to be inserted leaves open of where it belongs.
+CREATE OR REPLACE FUNCTION mesh.completed_key(v mesh.editable_views, wanted jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  named  jsonb;
+  routes jsonb;
+BEGIN
+  wanted := jsonb_build_object('namespace', 'default', 'protocol', 'http', 'revision', 0) || jsonb_strip_nulls(wanted);
+  IF v.view = 'route_destinations' AND NOT wanted ? 'route_position' THEN
+    SELECT r.spec -> (wanted ->> 'protocol') INTO routes FROM mesh.resources r
+      WHERE r.kind = v.kind AND r.api_group = v.api_group AND r.namespace = wanted ->> 'namespace' AND r.name = wanted ->> v.parent;
+    SELECT jsonb_agg(i - 1) INTO named FROM jsonb_array_elements(routes) WITH ORDINALITY AS u (route, i)
+      WHERE NOT wanted ? 'route' OR route -> 'name' = wanted -> 'route';
+    IF jsonb_array_length(named) = 1 THEN
+      wanted := wanted || jsonb_build_object('route_position', named -> 0);
+    END IF;
+  END IF;
+  RETURN wanted;
+END $$;
+
+-- check_key refuses a row that does not say where it belongs, or that is to change what is shown of another view's.
+CREATE OR REPLACE FUNCTION mesh.check_key(v mesh.editable_views, was jsonb, wanted jsonb) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  fixed text;
+BEGIN
+  IF wanted ->> v.parent IS NULL THEN
+    RAISE not_null_violation USING MESSAGE = format('the column %s of mesh.%I must not be null', v.parent, v.view);
+  ELSIF array_position(mesh.list_of(v, wanted), NULL) IS NOT NULL THEN
+    RAISE not_null_violation USING MESSAGE = format('it is not clear which route of %s %s/%s the destination belongs to', v.kind, wanted ->> 'namespace', wanted ->> v.parent),
+      HINT = 'set route_position, or route to the name of one';
+  END IF;
+  FOR fixed IN SELECT name FROM unnest('{route,match,revision}'::text[]) name
+    WHERE was ? name AND was -> name IS DISTINCT FROM wanted -> name AND NOT EXISTS (
+      SELECT FROM mesh.editable_columns c WHERE c.view = v.view AND c.name = name AND c.path IS NOT NULL)
+  LOOP
+    PERFORM mesh.refuse('MS003', v.kind, was ->> 'namespace', was ->> v.parent, '', format('the column %s of mesh.%I cannot be changed', fixed, v.view),
+      CASE fixed WHEN 'revision' THEN 'it is set at commit: leave it out of the UPDATE' ELSE 'change it in mesh.routes' END);
+  END LOOP;
+END $$;
+
+-- shown_part is a part as its view would show it.
+CREATE OR REPLACE FUNCTION mesh.shown_part(view text, part jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  columns text := (SELECT string_agg(format('%s AS %I', expression, name), ', ') FROM mesh.editable_columns c WHERE c.view = shown_part.view AND path IS NOT NULL);
+  shown   jsonb;
+BEGIN
+  EXECUTE format('SELECT to_jsonb(c) FROM (SELECT part.value AS spec, %s FROM (VALUES ($1)) part (value)) c', columns) INTO shown USING part;
+  RETURN shown;
+END $$;
+
+-- note_part notes what a statement does to one part. A part that goes elsewhere is removed here and inserted there. The row returned,
+-- which RETURNING shows, has the place that the part gets if nobody else edits the list meanwhile.
+CREATE OR REPLACE FUNCTION mesh.note_part() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v      mesh.editable_views;
+  was    jsonb;
+  wanted jsonb;
+BEGIN
+  SELECT * INTO v FROM mesh.editable_views WHERE view = TG_TABLE_NAME;
+  IF TG_OP <> 'INSERT' THEN
+    was := to_jsonb(OLD);
+  END IF;
+  IF TG_OP = 'DELETE' THEN
+    PERFORM mesh.note_edit(v, 'remove', was, NULL);
+    RETURN OLD;
+  END IF;
+  wanted := CASE TG_OP WHEN 'INSERT' THEN mesh.completed_key(v, to_jsonb(NEW)) ELSE to_jsonb(NEW) END;
+  PERFORM mesh.check_key(v, was, wanted);
+  IF TG_OP = 'INSERT' THEN
+    PERFORM mesh.note_edit(v, 'insert', NULL, wanted);
+  ELSIF (was -> 'namespace', was -> v.parent, was -> 'position', mesh.list_of(v, was))
+    IS NOT DISTINCT FROM (wanted -> 'namespace', wanted -> v.parent, wanted -> 'position', mesh.list_of(v, wanted)) THEN
+    PERFORM mesh.note_edit(v, 'change', was, wanted);
+  ELSE
+    PERFORM mesh.note_edit(v, 'remove', was, NULL);
+    PERFORM mesh.note_edit(v, 'insert', was, wanted);
+  END IF;
+  RETURN jsonb_populate_record(NEW, wanted || mesh.shown_part(v.view, mesh.edited(v.view, was -> 'spec', coalesce(was, '{}'), wanted)));
+END $$;
+
+CREATE OR REPLACE FUNCTION mesh.note_edit(v mesh.editable_views, operation text, was jsonb, wanted jsonb) RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+  INSERT INTO mesh.part_edits (view, namespace, parent, list, position, operation, was, wanted)
+  SELECT v.view, at ->> 'namespace', at ->> v.parent, mesh.list_of(v, at), (at ->> 'position')::int, operation, was, wanted
+  FROM (SELECT CASE operation WHEN 'insert' THEN wanted ELSE was END AS at) place
+$$;
+
+-- identity_of is what makes a part that part: what has another one is another part.
+CREATE OR REPLACE FUNCTION mesh.identity_of(v mesh.editable_views, part jsonb) RETURNS jsonb
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT jsonb_object_agg(c.name, mesh.field_of(part, c.path, c.alias)) FROM mesh.editable_columns c WHERE c.view = v.view AND c.name = ANY (v.identity)
+$$;
+
+-- located finds the part of a row: where the row says, or else the nearest like it. NULL if there is none.
+CREATE OR REPLACE FUNCTION mesh.located(v mesh.editable_views, parts jsonb[], e mesh.part_edits) RETURNS int
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  part jsonb := e.was -> 'spec';
+BEGIN
+  IF parts[e.position + 1] = part THEN
+    RETURN e.position + 1;
+  END IF;
+  RETURN (SELECT i FROM unnest(parts) WITH ORDINALITY AS u (other, i)
+    WHERE other IS NOT NULL AND mesh.identity_of(v, other) = mesh.identity_of(v, part)
+    ORDER BY other = part DESC, abs(i - 1 - e.position) LIMIT 1);
+END $$;
+
+-- edited_list is a list after the edits: first parts change and go, then parts come, so that positions mean those before and after
+-- the statement.
+CREATE OR REPLACE FUNCTION mesh.edited_list(v mesh.editable_views, list jsonb, edits mesh.part_edits[]) RETURNS jsonb
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  parts jsonb[] := ARRAY(SELECT value FROM jsonb_array_elements(list) WITH ORDINALITY AS u (value, i) ORDER BY i);
+  e     mesh.part_edits;
+  at    int;
+BEGIN
+  FOREACH e IN ARRAY edits LOOP
+    CONTINUE WHEN e.operation = 'insert';
+    at := mesh.located(v, parts, e);
+    IF at IS NULL OR e.operation = 'remove' AND parts[at] <> e.was -> 'spec' THEN
+      PERFORM mesh.refuse_stale(v.view, e.was, 'a part of it');
+    END IF;
+    parts[at] := CASE e.operation WHEN 'change' THEN mesh.edited(v.view, parts[at], e.was, e.wanted) END;
+  END LOOP;
+  parts := array_remove(parts, NULL);
+  FOR e IN SELECT * FROM unnest(edits) WHERE operation = 'insert' ORDER BY position NULLS LAST, id LOOP
+    at := least(e.position, cardinality(parts));
+    parts := parts[:at] || mesh.edited(v.view, e.was -> 'spec', coalesce(e.was, '{}'), e.wanted) || parts[at + 1:];
+  END LOOP;
+  RETURN to_jsonb(parts);
+END $$;
+
+-- located_list is where the list of an edit is now. Other transactions may have moved the route that has it.
+CREATE OR REPLACE FUNCTION mesh.located_list(v mesh.editable_views, r mesh.resources, e mesh.part_edits) RETURNS text[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  at int;
+BEGIN
+  IF cardinality(e.list) = 1 OR e.was IS NULL OR (e.was ->> 'revision')::bigint = r.revision THEN
+    RETURN e.list;
+  END IF;
+  SELECT i - 1 INTO at FROM jsonb_array_elements(r.spec -> e.list[1]) WITH ORDINALITY AS u (route, i)
+    WHERE nullif(route -> 'name', 'null') IS NOT DISTINCT FROM nullif(e.was -> 'route', 'null')
+      AND nullif(route -> 'match', 'null') IS NOT DISTINCT FROM nullif(e.was -> 'match', 'null')
+    ORDER BY abs(i - 1 - e.list[2]::int) LIMIT 1;
+  IF NOT FOUND THEN
+    PERFORM mesh.refuse_stale(v.view, e.was, 'the route');
+  END IF;
+  RETURN ARRAY[e.list[1], at::text, e.list[3]];
+END $$;
+
+-- edited_parent is the spec of a resource after the edits of its parts; those of routes come last, for they move the others.
+CREATE OR REPLACE FUNCTION mesh.edited_parent(r mesh.resources, edits mesh.part_edits[]) RETURNS jsonb
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  l    record;
+  list jsonb;
+BEGIN
+  FOR l IN
+    SELECT v, mesh.located_list(v, r, e) AS path, array_agg(e ORDER BY e.id) AS edits
+    FROM unnest(edits) e JOIN mesh.editable_views v ON v.view = e.view GROUP BY v, path ORDER BY cardinality(v.list) DESC
+  LOOP
+    IF cardinality(l.path) > 1 AND r.spec #> l.path[:cardinality(l.path) - 1] IS NULL THEN
+      RAISE foreign_key_violation USING MESSAGE = format('%s %s/%s has no route at spec.%s[%s]', r.kind, r.namespace, r.name, l.path[1], l.path[2]);
+    END IF;
+    list := mesh.edited_list(l.v, CASE jsonb_typeof(r.spec #> l.path) WHEN 'array' THEN r.spec #> l.path ELSE '[]' END, l.edits);
+    r.spec := CASE list WHEN '[]' THEN r.spec #- l.path ELSE jsonb_set(r.spec, l.path, list) END;
+  END LOOP;
+  RETURN r.spec;
+END $$;
+
+-- noted_edits takes what was noted.
+CREATE OR REPLACE FUNCTION mesh.noted_edits() RETURNS mesh.part_edits[]
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+  WITH noted AS (DELETE FROM mesh.part_edits p WHERE xid = pg_current_xact_id() RETURNING p)
+  SELECT array_agg(p) FROM noted
+$$;
+
+-- write_parts carries out what was noted, in the order of the keys, so that two transactions do not wait for each other in a circle.
+CREATE OR REPLACE FUNCTION mesh.write_parts() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  edits   mesh.part_edits[] := mesh.noted_edits();
+  written mesh.resources[]  := '{}';
+  parent  record;
+  r       mesh.resources;
+BEGIN
+  FOR parent IN
+    SELECT v.api_group, v.kind, e.namespace, e.parent AS name, array_agg(e) AS edits, bool_and(e.operation = 'insert') AS new
+    FROM unnest(edits) e JOIN mesh.editable_views v ON v.view = e.view GROUP BY 1, 2, 3, 4 ORDER BY 2, 1, 3, 4
+  LOOP
+    r := mesh.locked_resource(parent.api_group, parent.kind, parent.namespace, parent.name);
+    IF r.name IS NULL THEN
+      PERFORM mesh.refuse_orphan(parent.kind, parent.namespace, parent.name, parent.new);
+    END IF;
+    r.spec := mesh.edited_parent(r, parent.edits);
+    written := written || r;
+  END LOOP;
+  UPDATE mesh.resources r SET spec = w.spec FROM unnest(written) w
+  WHERE r.kind = w.kind AND r.api_group = w.api_group AND r.namespace = w.namespace AND r.name = w.name AND r.spec <> w.spec;
+  RETURN NULL;
+END $$;
+
+-- refuse_orphan refuses a part of a resource that there is not, or no longer.
+CREATE OR REPLACE FUNCTION mesh.refuse_orphan(kind text, namespace text, name text, new boolean) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF new THEN
+    RAISE foreign_key_violation USING MESSAGE = format('there is no %s %s/%s', kind, namespace, name), HINT = 'make it first, or check the name and the namespace';
+  END IF;
+  RAISE serialization_failure USING
+    MESSAGE = format('could not serialize access: another transaction has deleted %s %s/%s since this statement began', kind, namespace, name),
+    HINT    = 'run the transaction again';
+END $$;

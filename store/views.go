@@ -1,0 +1,27 @@
+package store
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/pressly/goose/v3"
+)
+
+// installViews makes the views whose columns are the fields of the kinds, unless they fit the code and the registry that the
+// database has.
+func installViews(ctx context.Context, conn *pgx.Conn, _ *goose.Provider, tell func(string)) error {
+	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		var fit bool
+		err := tx.QueryRow(ctx, "SELECT mesh.views_fit()").Scan(&fit)
+		if err != nil || fit {
+			return err
+		}
+		if err := lockEverything(ctx, tx); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, "SELECT mesh.install_views()")
+		tell("made the views of the kinds")
+		return err
+	})
+	return explain("making the views of the kinds", err)
+}
