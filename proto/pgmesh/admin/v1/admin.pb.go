@@ -75,7 +75,7 @@ func (x Outcome_Action) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Outcome_Action.Descriptor instead.
 func (Outcome_Action) EnumDescriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{6, 0}
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{13, 0}
 }
 
 type ApplyRequest struct {
@@ -275,6 +275,410 @@ func (x *ApplyResponse) GetOutcomes() []*Outcome {
 	return nil
 }
 
+type ImportRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Step:
+	//
+	//	*ImportRequest_Start
+	//	*ImportRequest_Portion
+	Step          isImportRequest_Step `protobuf_oneof:"step"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportRequest) Reset() {
+	*x = ImportRequest{}
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportRequest) ProtoMessage() {}
+
+func (x *ImportRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportRequest.ProtoReflect.Descriptor instead.
+func (*ImportRequest) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ImportRequest) GetStep() isImportRequest_Step {
+	if x != nil {
+		return x.Step
+	}
+	return nil
+}
+
+func (x *ImportRequest) GetStart() *ImportStart {
+	if x != nil {
+		if x, ok := x.Step.(*ImportRequest_Start); ok {
+			return x.Start
+		}
+	}
+	return nil
+}
+
+func (x *ImportRequest) GetPortion() *ImportPortion {
+	if x != nil {
+		if x, ok := x.Step.(*ImportRequest_Portion); ok {
+			return x.Portion
+		}
+	}
+	return nil
+}
+
+type isImportRequest_Step interface {
+	isImportRequest_Step()
+}
+
+type ImportRequest_Start struct {
+	Start *ImportStart `protobuf:"bytes,1,opt,name=start,proto3,oneof"`
+}
+
+type ImportRequest_Portion struct {
+	Portion *ImportPortion `protobuf:"bytes,2,opt,name=portion,proto3,oneof"`
+}
+
+func (*ImportRequest_Start) isImportRequest_Step() {}
+
+func (*ImportRequest_Portion) isImportRequest_Step() {}
+
+type ImportStart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in ApplyRequest.
+	Message string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	DryRun  bool   `protobuf:"varint,2,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	Author  string `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
+	// Also delete what is not imported.
+	Prune         *Prune `protobuf:"bytes,4,opt,name=prune,proto3" json:"prune,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportStart) Reset() {
+	*x = ImportStart{}
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportStart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportStart) ProtoMessage() {}
+
+func (x *ImportStart) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportStart.ProtoReflect.Descriptor instead.
+func (*ImportStart) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ImportStart) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *ImportStart) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+func (x *ImportStart) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *ImportStart) GetPrune() *Prune {
+	if x != nil {
+		return x.Prune
+	}
+	return nil
+}
+
+// Prune deletes the resources of some namespaces that are not among those that are imported.
+type Prune struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At least one; "" is that of kinds that have none.
+	Namespaces []string `protobuf:"bytes,1,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
+	// Only resources of these kinds; of all kinds if there is none.
+	Kinds         []*KindRef `protobuf:"bytes,2,rep,name=kinds,proto3" json:"kinds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Prune) Reset() {
+	*x = Prune{}
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Prune) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Prune) ProtoMessage() {}
+
+func (x *Prune) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Prune.ProtoReflect.Descriptor instead.
+func (*Prune) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Prune) GetNamespaces() []string {
+	if x != nil {
+		return x.Namespaces
+	}
+	return nil
+}
+
+func (x *Prune) GetKinds() []*KindRef {
+	if x != nil {
+		return x.Kinds
+	}
+	return nil
+}
+
+// KindRef names a kind.
+type KindRef struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Group         string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KindRef) Reset() {
+	*x = KindRef{}
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KindRef) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KindRef) ProtoMessage() {}
+
+func (x *KindRef) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KindRef.ProtoReflect.Descriptor instead.
+func (*KindRef) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *KindRef) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *KindRef) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+type ImportPortion struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At least one.
+	Documents     []*Document `protobuf:"bytes,1,rep,name=documents,proto3" json:"documents,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportPortion) Reset() {
+	*x = ImportPortion{}
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportPortion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportPortion) ProtoMessage() {}
+
+func (x *ImportPortion) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportPortion.ProtoReflect.Descriptor instead.
+func (*ImportPortion) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ImportPortion) GetDocuments() []*Document {
+	if x != nil {
+		return x.Documents
+	}
+	return nil
+}
+
+type ImportResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What became of a portion, or, once all are in, what was pruned.
+	Outcomes []*Outcome `protobuf:"bytes,1,rep,name=outcomes,proto3" json:"outcomes,omitempty"`
+	// The last answer, after the end of the transaction.
+	End           *ImportEnd `protobuf:"bytes,2,opt,name=end,proto3" json:"end,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportResponse) Reset() {
+	*x = ImportResponse{}
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportResponse) ProtoMessage() {}
+
+func (x *ImportResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportResponse.ProtoReflect.Descriptor instead.
+func (*ImportResponse) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ImportResponse) GetOutcomes() []*Outcome {
+	if x != nil {
+		return x.Outcomes
+	}
+	return nil
+}
+
+func (x *ImportResponse) GetEnd() *ImportEnd {
+	if x != nil {
+		return x.End
+	}
+	return nil
+}
+
+type ImportEnd struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The revision that the import became; 0 when nothing changed or nothing was stored.
+	Revision      int64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportEnd) Reset() {
+	*x = ImportEnd{}
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportEnd) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportEnd) ProtoMessage() {}
+
+func (x *ImportEnd) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportEnd.ProtoReflect.Descriptor instead.
+func (*ImportEnd) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ImportEnd) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
 type DeleteRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Resources []*ResourceRef         `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`
@@ -290,7 +694,7 @@ type DeleteRequest struct {
 
 func (x *DeleteRequest) Reset() {
 	*x = DeleteRequest{}
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[3]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -302,7 +706,7 @@ func (x *DeleteRequest) String() string {
 func (*DeleteRequest) ProtoMessage() {}
 
 func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[3]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -315,7 +719,7 @@ func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRequest.ProtoReflect.Descriptor instead.
 func (*DeleteRequest) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{3}
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *DeleteRequest) GetResources() []*ResourceRef {
@@ -363,7 +767,7 @@ type DeleteResponse struct {
 
 func (x *DeleteResponse) Reset() {
 	*x = DeleteResponse{}
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[4]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -375,7 +779,7 @@ func (x *DeleteResponse) String() string {
 func (*DeleteResponse) ProtoMessage() {}
 
 func (x *DeleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[4]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -388,7 +792,7 @@ func (x *DeleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteResponse.ProtoReflect.Descriptor instead.
 func (*DeleteResponse) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{4}
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DeleteResponse) GetRevision() int64 {
@@ -418,7 +822,7 @@ type ResourceRef struct {
 
 func (x *ResourceRef) Reset() {
 	*x = ResourceRef{}
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[5]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -430,7 +834,7 @@ func (x *ResourceRef) String() string {
 func (*ResourceRef) ProtoMessage() {}
 
 func (x *ResourceRef) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[5]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -443,7 +847,7 @@ func (x *ResourceRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceRef.ProtoReflect.Descriptor instead.
 func (*ResourceRef) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{5}
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ResourceRef) GetGroup() string {
@@ -485,7 +889,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[6]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -497,7 +901,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[6]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -510,7 +914,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{6}
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Outcome) GetResource() *ResourceRef {
@@ -539,7 +943,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[7]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -551,7 +955,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[7]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -564,7 +968,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{7}
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Refusal) GetViolations() []*Violation {
@@ -603,7 +1007,7 @@ type Violation struct {
 
 func (x *Violation) Reset() {
 	*x = Violation{}
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[8]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -615,7 +1019,7 @@ func (x *Violation) String() string {
 func (*Violation) ProtoMessage() {}
 
 func (x *Violation) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[8]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -628,7 +1032,7 @@ func (x *Violation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Violation.ProtoReflect.Descriptor instead.
 func (*Violation) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{8}
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Violation) GetFile() string {
@@ -711,7 +1115,31 @@ const file_pgmesh_admin_v1_admin_proto_rawDesc = "" +
 	"\x04line\x18\x04 \x01(\x05R\x04line\"a\n" +
 	"\rApplyResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x124\n" +
-	"\boutcomes\x18\x02 \x03(\v2\x18.pgmesh.admin.v1.OutcomeR\boutcomes\"\xbb\x01\n" +
+	"\boutcomes\x18\x02 \x03(\v2\x18.pgmesh.admin.v1.OutcomeR\boutcomes\"\x89\x01\n" +
+	"\rImportRequest\x124\n" +
+	"\x05start\x18\x01 \x01(\v2\x1c.pgmesh.admin.v1.ImportStartH\x00R\x05start\x12:\n" +
+	"\aportion\x18\x02 \x01(\v2\x1e.pgmesh.admin.v1.ImportPortionH\x00R\aportionB\x06\n" +
+	"\x04step\"\x86\x01\n" +
+	"\vImportStart\x12\x18\n" +
+	"\amessage\x18\x01 \x01(\tR\amessage\x12\x17\n" +
+	"\adry_run\x18\x02 \x01(\bR\x06dryRun\x12\x16\n" +
+	"\x06author\x18\x03 \x01(\tR\x06author\x12,\n" +
+	"\x05prune\x18\x04 \x01(\v2\x16.pgmesh.admin.v1.PruneR\x05prune\"W\n" +
+	"\x05Prune\x12\x1e\n" +
+	"\n" +
+	"namespaces\x18\x01 \x03(\tR\n" +
+	"namespaces\x12.\n" +
+	"\x05kinds\x18\x02 \x03(\v2\x18.pgmesh.admin.v1.KindRefR\x05kinds\"3\n" +
+	"\aKindRef\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\"H\n" +
+	"\rImportPortion\x127\n" +
+	"\tdocuments\x18\x01 \x03(\v2\x19.pgmesh.admin.v1.DocumentR\tdocuments\"t\n" +
+	"\x0eImportResponse\x124\n" +
+	"\boutcomes\x18\x01 \x03(\v2\x18.pgmesh.admin.v1.OutcomeR\boutcomes\x12,\n" +
+	"\x03end\x18\x02 \x01(\v2\x1a.pgmesh.admin.v1.ImportEndR\x03end\"'\n" +
+	"\tImportEnd\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision\"\xbb\x01\n" +
 	"\rDeleteRequest\x12:\n" +
 	"\tresources\x18\x01 \x03(\v2\x1c.pgmesh.admin.v1.ResourceRefR\tresources\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x17\n" +
@@ -749,10 +1177,11 @@ const file_pgmesh_admin_v1_admin_proto_rawDesc = "" +
 	"\x04name\x18\x06 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\a \x01(\tR\x04path\x12\x16\n" +
 	"\x06reason\x18\b \x01(\tR\x06reason\x12\x12\n" +
-	"\x04hint\x18\t \x01(\tR\x04hint2\xa1\x01\n" +
+	"\x04hint\x18\t \x01(\tR\x04hint2\xf0\x01\n" +
 	"\fAdminService\x12F\n" +
 	"\x05Apply\x12\x1d.pgmesh.admin.v1.ApplyRequest\x1a\x1e.pgmesh.admin.v1.ApplyResponse\x12I\n" +
-	"\x06Delete\x12\x1e.pgmesh.admin.v1.DeleteRequest\x1a\x1f.pgmesh.admin.v1.DeleteResponseB8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
+	"\x06Delete\x12\x1e.pgmesh.admin.v1.DeleteRequest\x1a\x1f.pgmesh.admin.v1.DeleteResponse\x12M\n" +
+	"\x06Import\x12\x1e.pgmesh.admin.v1.ImportRequest\x1a\x1f.pgmesh.admin.v1.ImportResponse(\x010\x01B8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
 
 var (
 	file_pgmesh_admin_v1_admin_proto_rawDescOnce sync.Once
@@ -767,36 +1196,52 @@ func file_pgmesh_admin_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_pgmesh_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pgmesh_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_pgmesh_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_pgmesh_admin_v1_admin_proto_goTypes = []any{
 	(Outcome_Action)(0),    // 0: pgmesh.admin.v1.Outcome.Action
 	(*ApplyRequest)(nil),   // 1: pgmesh.admin.v1.ApplyRequest
 	(*Document)(nil),       // 2: pgmesh.admin.v1.Document
 	(*ApplyResponse)(nil),  // 3: pgmesh.admin.v1.ApplyResponse
-	(*DeleteRequest)(nil),  // 4: pgmesh.admin.v1.DeleteRequest
-	(*DeleteResponse)(nil), // 5: pgmesh.admin.v1.DeleteResponse
-	(*ResourceRef)(nil),    // 6: pgmesh.admin.v1.ResourceRef
-	(*Outcome)(nil),        // 7: pgmesh.admin.v1.Outcome
-	(*Refusal)(nil),        // 8: pgmesh.admin.v1.Refusal
-	(*Violation)(nil),      // 9: pgmesh.admin.v1.Violation
+	(*ImportRequest)(nil),  // 4: pgmesh.admin.v1.ImportRequest
+	(*ImportStart)(nil),    // 5: pgmesh.admin.v1.ImportStart
+	(*Prune)(nil),          // 6: pgmesh.admin.v1.Prune
+	(*KindRef)(nil),        // 7: pgmesh.admin.v1.KindRef
+	(*ImportPortion)(nil),  // 8: pgmesh.admin.v1.ImportPortion
+	(*ImportResponse)(nil), // 9: pgmesh.admin.v1.ImportResponse
+	(*ImportEnd)(nil),      // 10: pgmesh.admin.v1.ImportEnd
+	(*DeleteRequest)(nil),  // 11: pgmesh.admin.v1.DeleteRequest
+	(*DeleteResponse)(nil), // 12: pgmesh.admin.v1.DeleteResponse
+	(*ResourceRef)(nil),    // 13: pgmesh.admin.v1.ResourceRef
+	(*Outcome)(nil),        // 14: pgmesh.admin.v1.Outcome
+	(*Refusal)(nil),        // 15: pgmesh.admin.v1.Refusal
+	(*Violation)(nil),      // 16: pgmesh.admin.v1.Violation
 }
 var file_pgmesh_admin_v1_admin_proto_depIdxs = []int32{
-	2, // 0: pgmesh.admin.v1.ApplyRequest.documents:type_name -> pgmesh.admin.v1.Document
-	7, // 1: pgmesh.admin.v1.ApplyResponse.outcomes:type_name -> pgmesh.admin.v1.Outcome
-	6, // 2: pgmesh.admin.v1.DeleteRequest.resources:type_name -> pgmesh.admin.v1.ResourceRef
-	7, // 3: pgmesh.admin.v1.DeleteResponse.outcomes:type_name -> pgmesh.admin.v1.Outcome
-	6, // 4: pgmesh.admin.v1.Outcome.resource:type_name -> pgmesh.admin.v1.ResourceRef
-	0, // 5: pgmesh.admin.v1.Outcome.action:type_name -> pgmesh.admin.v1.Outcome.Action
-	9, // 6: pgmesh.admin.v1.Refusal.violations:type_name -> pgmesh.admin.v1.Violation
-	1, // 7: pgmesh.admin.v1.AdminService.Apply:input_type -> pgmesh.admin.v1.ApplyRequest
-	4, // 8: pgmesh.admin.v1.AdminService.Delete:input_type -> pgmesh.admin.v1.DeleteRequest
-	3, // 9: pgmesh.admin.v1.AdminService.Apply:output_type -> pgmesh.admin.v1.ApplyResponse
-	5, // 10: pgmesh.admin.v1.AdminService.Delete:output_type -> pgmesh.admin.v1.DeleteResponse
-	9, // [9:11] is the sub-list for method output_type
-	7, // [7:9] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	2,  // 0: pgmesh.admin.v1.ApplyRequest.documents:type_name -> pgmesh.admin.v1.Document
+	14, // 1: pgmesh.admin.v1.ApplyResponse.outcomes:type_name -> pgmesh.admin.v1.Outcome
+	5,  // 2: pgmesh.admin.v1.ImportRequest.start:type_name -> pgmesh.admin.v1.ImportStart
+	8,  // 3: pgmesh.admin.v1.ImportRequest.portion:type_name -> pgmesh.admin.v1.ImportPortion
+	6,  // 4: pgmesh.admin.v1.ImportStart.prune:type_name -> pgmesh.admin.v1.Prune
+	7,  // 5: pgmesh.admin.v1.Prune.kinds:type_name -> pgmesh.admin.v1.KindRef
+	2,  // 6: pgmesh.admin.v1.ImportPortion.documents:type_name -> pgmesh.admin.v1.Document
+	14, // 7: pgmesh.admin.v1.ImportResponse.outcomes:type_name -> pgmesh.admin.v1.Outcome
+	10, // 8: pgmesh.admin.v1.ImportResponse.end:type_name -> pgmesh.admin.v1.ImportEnd
+	13, // 9: pgmesh.admin.v1.DeleteRequest.resources:type_name -> pgmesh.admin.v1.ResourceRef
+	14, // 10: pgmesh.admin.v1.DeleteResponse.outcomes:type_name -> pgmesh.admin.v1.Outcome
+	13, // 11: pgmesh.admin.v1.Outcome.resource:type_name -> pgmesh.admin.v1.ResourceRef
+	0,  // 12: pgmesh.admin.v1.Outcome.action:type_name -> pgmesh.admin.v1.Outcome.Action
+	16, // 13: pgmesh.admin.v1.Refusal.violations:type_name -> pgmesh.admin.v1.Violation
+	1,  // 14: pgmesh.admin.v1.AdminService.Apply:input_type -> pgmesh.admin.v1.ApplyRequest
+	11, // 15: pgmesh.admin.v1.AdminService.Delete:input_type -> pgmesh.admin.v1.DeleteRequest
+	4,  // 16: pgmesh.admin.v1.AdminService.Import:input_type -> pgmesh.admin.v1.ImportRequest
+	3,  // 17: pgmesh.admin.v1.AdminService.Apply:output_type -> pgmesh.admin.v1.ApplyResponse
+	12, // 18: pgmesh.admin.v1.AdminService.Delete:output_type -> pgmesh.admin.v1.DeleteResponse
+	9,  // 19: pgmesh.admin.v1.AdminService.Import:output_type -> pgmesh.admin.v1.ImportResponse
+	17, // [17:20] is the sub-list for method output_type
+	14, // [14:17] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_pgmesh_admin_v1_admin_proto_init() }
@@ -804,13 +1249,17 @@ func file_pgmesh_admin_v1_admin_proto_init() {
 	if File_pgmesh_admin_v1_admin_proto != nil {
 		return
 	}
+	file_pgmesh_admin_v1_admin_proto_msgTypes[3].OneofWrappers = []any{
+		(*ImportRequest_Start)(nil),
+		(*ImportRequest_Portion)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pgmesh_admin_v1_admin_proto_rawDesc), len(file_pgmesh_admin_v1_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   9,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,6 +23,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	AdminService_Apply_FullMethodName  = "/pgmesh.admin.v1.AdminService/Apply"
 	AdminService_Delete_FullMethodName = "/pgmesh.admin.v1.AdminService/Delete"
+	AdminService_Import_FullMethodName = "/pgmesh.admin.v1.AdminService/Import"
 )
 
 // AdminServiceClient is the client API for AdminService service.
@@ -39,6 +40,10 @@ type AdminServiceClient interface {
 	// Delete removes resources by name. It fails with NOT_FOUND, a google.rpc.ResourceInfo for each that is missing, and
 	// removes nothing, if one of them does not exist.
 	Delete(ctx context.Context, in *DeleteRequest, opts ...grpc.CallOption) (*DeleteResponse, error)
+	// Import is an Apply of as many resources as there are: they come in portions, and all of them are one transaction. The
+	// first message says what for, each further one has a portion, and nothing is stored before the client has ended its side
+	// and the last answer has come. A client that goes away before has changed nothing.
+	Import(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ImportRequest, ImportResponse], error)
 }
 
 type adminServiceClient struct {
@@ -69,6 +74,19 @@ func (c *adminServiceClient) Delete(ctx context.Context, in *DeleteRequest, opts
 	return out, nil
 }
 
+func (c *adminServiceClient) Import(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ImportRequest, ImportResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &AdminService_ServiceDesc.Streams[0], AdminService_Import_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ImportRequest, ImportResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type AdminService_ImportClient = grpc.BidiStreamingClient[ImportRequest, ImportResponse]
+
 // AdminServiceServer is the server API for AdminService service.
 // All implementations must embed UnimplementedAdminServiceServer
 // for forward compatibility.
@@ -83,6 +101,10 @@ type AdminServiceServer interface {
 	// Delete removes resources by name. It fails with NOT_FOUND, a google.rpc.ResourceInfo for each that is missing, and
 	// removes nothing, if one of them does not exist.
 	Delete(context.Context, *DeleteRequest) (*DeleteResponse, error)
+	// Import is an Apply of as many resources as there are: they come in portions, and all of them are one transaction. The
+	// first message says what for, each further one has a portion, and nothing is stored before the client has ended its side
+	// and the last answer has come. A client that goes away before has changed nothing.
+	Import(grpc.BidiStreamingServer[ImportRequest, ImportResponse]) error
 	mustEmbedUnimplementedAdminServiceServer()
 }
 
@@ -98,6 +120,9 @@ func (UnimplementedAdminServiceServer) Apply(context.Context, *ApplyRequest) (*A
 }
 func (UnimplementedAdminServiceServer) Delete(context.Context, *DeleteRequest) (*DeleteResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Delete not implemented")
+}
+func (UnimplementedAdminServiceServer) Import(grpc.BidiStreamingServer[ImportRequest, ImportResponse]) error {
+	return status.Error(codes.Unimplemented, "method Import not implemented")
 }
 func (UnimplementedAdminServiceServer) mustEmbedUnimplementedAdminServiceServer() {}
 func (UnimplementedAdminServiceServer) testEmbeddedByValue()                      {}
@@ -156,6 +181,13 @@ func _AdminService_Delete_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AdminService_Import_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(AdminServiceServer).Import(&grpc.GenericServerStream[ImportRequest, ImportResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type AdminService_ImportServer = grpc.BidiStreamingServer[ImportRequest, ImportResponse]
+
 // AdminService_ServiceDesc is the grpc.ServiceDesc for AdminService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -172,6 +204,13 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _AdminService_Delete_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "Import",
+			Handler:       _AdminService_Import_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+	},
 	Metadata: "pgmesh/admin/v1/admin.proto",
 }
