@@ -60,46 +60,50 @@ func (s *Store) Apply(ctx context.Context, a Apply) (Applied, error) {
 	return applied, nil
 }
 
-func (s *Store) apply(ctx context.Context, a Apply) (Applied, error) {
+func (s *Store) apply(ctx context.Context, a Apply) (applied Applied, err error) {
+	applied.Revision, err = s.transact(ctx, a, func(tx pgx.Tx) error {
+		upserted, err := upsert(ctx, tx, a.Upserts)
+		if err != nil {
+			return err
+		}
+		deleted, err := remove(ctx, tx, a.Deletes)
+		applied.Outcomes = append(upserted, deleted...)
+		return err
+	})
+	return applied, err
+}
+
+// transact does something in a transaction that says where it comes from, and returns the revision that became of it.
+func (s *Store) transact(ctx context.Context, a Apply, do func(pgx.Tx) error) (Revision, error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
-		return Applied{}, err
+		return 0, err
 	}
 	defer conn.Release()
 	tx, err := conn.Begin(ctx)
 	if err != nil {
-		return Applied{}, err
+		return 0, err
 	}
 	defer tx.Rollback(context.WithoutCancel(ctx))
-	outcomes, err := a.run(ctx, tx)
-	if err != nil || a.DryRun {
-		return Applied{Outcomes: outcomes}, err
+	_, err = tx.Exec(ctx, `SELECT set_config('mesh.author', $1, true), set_config('mesh.message', $2, true),
+		set_config('application_name', coalesce(nullif($3, ''), current_setting('application_name')), true)`, a.Author, a.Message, a.Application)
+	if err != nil {
+		return 0, err
+	}
+	if err := do(tx); err != nil || a.DryRun {
+		return 0, err
 	}
 	var id *int64
 	if err := tx.QueryRow(ctx, "SELECT max(id) FROM mesh.transactions WHERE xid = pg_current_xact_id_if_assigned() AND begun_at = now()").Scan(&id); err != nil {
-		return Applied{}, err
+		return 0, err
 	}
 	if err := tx.Commit(ctx); err != nil || id == nil {
-		return Applied{Outcomes: outcomes}, err
+		return 0, err
 	}
-	applied := Applied{Outcomes: outcomes}
 	// It is there no more if the changes cancelled each other out.
-	err = conn.QueryRow(ctx, "SELECT coalesce(max(revision), 0) FROM mesh.transactions WHERE id = $1", *id).Scan(&applied.Revision)
-	return applied, err
-}
-
-func (a Apply) run(ctx context.Context, tx pgx.Tx) ([]Outcome, error) {
-	_, err := tx.Exec(ctx, `SELECT set_config('mesh.author', $1, true), set_config('mesh.message', $2, true),
-		set_config('application_name', coalesce(nullif($3, ''), current_setting('application_name')), true)`, a.Author, a.Message, a.Application)
-	if err != nil {
-		return nil, err
-	}
-	upserted, err := upsert(ctx, tx, a.Upserts)
-	if err != nil {
-		return nil, err
-	}
-	deleted, err := remove(ctx, tx, a.Deletes)
-	return append(upserted, deleted...), err
+	var revision Revision
+	err = conn.QueryRow(ctx, "SELECT coalesce(max(revision), 0) FROM mesh.transactions WHERE id = $1", *id).Scan(&revision)
+	return revision, err
 }
 
 // refuseDuplicates keeps the outcome of an Apply from depending on the order of what it names twice.

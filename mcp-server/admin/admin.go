@@ -45,12 +45,7 @@ func (s *Service) Apply(ctx context.Context, req *adminv1.ApplyRequest) (*adminv
 	if err != nil {
 		return nil, s.fail(ctx, err)
 	}
-	upserts := make([]store.Upsert, len(documents))
-	keys := make([]kinds.Key, len(documents))
-	for i, d := range documents {
-		keys[i] = d.Resource.Key()
-		upserts[i] = store.Upsert{Key: keys[i], Labels: d.Resource.Labels, Annotations: d.Resource.Annotations, Spec: d.Spec}
-	}
+	upserts, keys := upsertsOf(documents)
 	change := o.change(req.GetDryRun())
 	change.Upserts = upserts
 	applied, err := s.change(ctx, change)
@@ -58,6 +53,14 @@ func (s *Service) Apply(ctx context.Context, req *adminv1.ApplyRequest) (*adminv
 		return nil, s.fail(ctx, placed(err, documents))
 	}
 	return &adminv1.ApplyResponse{Revision: applied.Revision, Outcomes: outcomes(keys, applied.Outcomes)}, nil
+}
+
+func upsertsOf(documents []*kinds.Document) (upserts []store.Upsert, keys []kinds.Key) {
+	for _, d := range documents {
+		keys = append(keys, d.Resource.Key())
+		upserts = append(upserts, store.Upsert{Key: d.Resource.Key(), Labels: d.Resource.Labels, Annotations: d.Resource.Annotations, Spec: d.Spec})
+	}
+	return upserts, keys
 }
 
 // Delete removes the resources that the request names.

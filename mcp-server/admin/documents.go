@@ -16,7 +16,7 @@ func read(sent []*adminv1.Document) ([]*kinds.Document, error) {
 	var (
 		documents  []*kinds.Document
 		violations kinds.Errors
-		first      = map[kinds.Key]*kinds.Document{}
+		first      = map[kinds.Key]place{}
 	)
 	for _, d := range sent {
 		document, wrong := readOne(d)
@@ -26,12 +26,10 @@ func read(sent []*adminv1.Document) ([]*kinds.Document, error) {
 		}
 		key := document.Resource.Key()
 		if earlier, dup := first[key]; dup {
-			violations = append(violations, at(document, kinds.Violation{
-				Path: "metadata.name", Reason: "duplicate of " + place(earlier), Hint: "name each resource once",
-			}))
+			violations = append(violations, duplicate(document, earlier))
 			continue
 		}
-		first[key] = document
+		first[key] = placeOf(document)
 		documents = append(documents, document)
 	}
 	if len(violations) > 0 {
@@ -82,15 +80,27 @@ func at(d *kinds.Document, v kinds.Violation) kinds.Violation {
 	return v
 }
 
-func place(d *kinds.Document) string {
-	text := fmt.Sprintf("document %d", d.Index)
-	if d.Line > 0 {
-		text += fmt.Sprintf(", line %d", d.Line)
+// place is where a document was written.
+type place struct {
+	file        string
+	index, line int
+}
+
+func placeOf(d *kinds.Document) place { return place{d.File, d.Index, d.Line} }
+
+func (p place) String() string {
+	text := fmt.Sprintf("document %d", p.index)
+	if p.line > 0 {
+		text += fmt.Sprintf(", line %d", p.line)
 	}
-	if d.File != "" {
-		text = d.File + ", " + text
+	if p.file != "" {
+		text = p.file + ", " + text
 	}
 	return text
+}
+
+func duplicate(d *kinds.Document, first place) kinds.Violation {
+	return at(d, kinds.Violation{Path: "metadata.name", Reason: "duplicate of " + first.String(), Hint: "name each resource once"})
 }
 
 // placed adds to what the store finds wrong where that was written, which the store does not know.

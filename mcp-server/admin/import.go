@@ -1,0 +1,154 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// Import creates or replaces the resources that a client sends in portions, all in one transaction.
+func (s *Service) Import(stream grpc.BidiStreamingServer[adminv1.ImportRequest, adminv1.ImportResponse]) error {
+	ctx := stream.Context()
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	start := first.GetStart()
+	if start == nil {
+		return status.Error(codes.InvalidArgument, "the first message of an import must be its start")
+	}
+	o, err := originOf(ctx, start)
+	if err != nil {
+		return err
+	}
+	in := &incoming{stream: stream, first: map[kinds.Key]place{}}
+	prune, err := pruneOf(start.GetPrune())
+	if err != nil {
+		return s.fail(ctx, err)
+	}
+	revision, err := s.store.Import(ctx, o.change(start.GetDryRun()), func(i *store.Importing) error {
+		if err := in.portions(ctx, i); err != nil || prune == nil {
+			return err
+		}
+		return in.prune(ctx, i, *prune)
+	})
+	if err != nil {
+		return s.failImport(ctx, err)
+	}
+	if revision > 0 {
+		s.awaitServed(ctx, revision)
+	}
+	return stream.Send(&adminv1.ImportResponse{End: &adminv1.ImportEnd{Revision: revision}})
+}
+
+// failImport passes on what is a status already.
+func (s *Service) failImport(ctx context.Context, err error) error {
+	if _, told := status.FromError(err); told {
+		return err
+	}
+	if errors.Is(err, store.ErrConflict) {
+		return status.Errorf(codes.Aborted, "%v; nothing was imported, run it again", err)
+	}
+	return s.fail(ctx, err)
+}
+
+// incoming is an import as it comes in.
+type incoming struct {
+	stream grpc.BidiStreamingServer[adminv1.ImportRequest, adminv1.ImportResponse]
+	first  map[kinds.Key]place // where each resource was written
+	wrong  kinds.Errors
+}
+
+// portions stores portion after portion. Once something is wrong it reads on, to tell all that is, and stores no more.
+func (in *incoming) portions(ctx context.Context, i *store.Importing) error {
+	for {
+		req, err := in.stream.Recv()
+		if errors.Is(err, io.EOF) {
+			if len(in.wrong) > 0 {
+				return in.wrong
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := in.portion(ctx, i, req.GetPortion().GetDocuments()); err != nil {
+			return err
+		}
+	}
+}
+
+func (in *incoming) portion(ctx context.Context, i *store.Importing, sent []*adminv1.Document) error {
+	documents, err := read(sent)
+	wrong, refused := errors.AsType[kinds.Errors](err)
+	if err != nil && !refused {
+		return err
+	}
+	in.wrong = append(in.wrong, wrong...)
+	for _, d := range documents {
+		in.note(d)
+	}
+	answer := &adminv1.ImportResponse{}
+	if len(in.wrong) == 0 {
+		upserts, keys := upsertsOf(documents)
+		done, err := i.Put(ctx, upserts)
+		if err != nil {
+			return placed(err, documents)
+		}
+		answer.Outcomes = outcomes(keys, done)
+	}
+	return in.stream.Send(answer)
+}
+
+// note refuses what an earlier portion has had.
+func (in *incoming) note(d *kinds.Document) {
+	key := d.Resource.Key()
+	if earlier, dup := in.first[key]; dup {
+		in.wrong = append(in.wrong, duplicate(d, earlier))
+		return
+	}
+	in.first[key] = placeOf(d)
+}
+
+func (in *incoming) prune(ctx context.Context, i *store.Importing, p store.Prune) error {
+	for key := range in.first {
+		p.Kept = append(p.Kept, key)
+	}
+	gone, err := i.Prune(ctx, p)
+	if err != nil {
+		return err
+	}
+	answer := &adminv1.ImportResponse{}
+	for _, key := range gone {
+		answer.Outcomes = append(answer.Outcomes, &adminv1.Outcome{Resource: refTo(key), Action: adminv1.Outcome_ACTION_DELETED})
+	}
+	return in.stream.Send(answer)
+}
+
+// pruneOf reads what is to be pruned, nil if nothing is.
+func pruneOf(p *adminv1.Prune) (*store.Prune, error) {
+	if p == nil {
+		return nil, nil
+	}
+	if len(p.GetNamespaces()) == 0 {
+		return nil, status.Error(codes.InvalidArgument, "prune: name at least one namespace")
+	}
+	prune := &store.Prune{Namespaces: p.GetNamespaces()}
+	for _, ref := range p.GetKinds() {
+		kind, known := kinds.Lookup(ref.GetGroup(), ref.GetKind())
+		if !known {
+			return nil, kinds.Errors{{Kind: ref.GetKind(), Reason: fmt.Sprintf("unknown kind %q of group %q", ref.GetKind(), ref.GetGroup())}}
+		}
+		prune.Kinds = append(prune.Kinds, kind)
+	}
+	return prune, nil
+}

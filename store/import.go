@@ -1,0 +1,81 @@
+package store
+
+import (
+	"context"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// Importing is the transaction of an Import.
+type Importing struct{ tx pgx.Tx }
+
+// Import is an Apply of more than fits into memory: do hands it over in portions, and all of them are one transaction, which is
+// taken back if do fails. Only what the Apply says of itself counts, not its resources. It returns the revision, 0 if nothing
+// changed and in a dry run.
+func (s *Store) Import(ctx context.Context, a Apply, do func(*Importing) error) (Revision, error) {
+	revision, err := s.transact(ctx, a, func(tx pgx.Tx) error {
+		if err := do(&Importing{tx}); err != nil {
+			return callerError{err}
+		}
+		return nil
+	})
+	return revision, explain("importing resources", err)
+}
+
+// Put creates or replaces resources. None may have been put before.
+func (i *Importing) Put(ctx context.Context, upserts []Upsert) ([]Outcome, error) {
+	outcomes, err := upsert(ctx, i.tx, upserts)
+	return outcomes, explain("importing resources", err)
+}
+
+// Prune says which resources go that are not Kept.
+type Prune struct {
+	Namespaces []string
+	Kinds      []*kinds.Kind // none stands for all
+	Kept       []kinds.Key
+}
+
+// Prune deletes resources, and returns the keys of those that it deleted, in order.
+func (i *Importing) Prune(ctx context.Context, p Prune) ([]kinds.Key, error) {
+	gone, err := i.prune(ctx, p)
+	return gone, explain("pruning resources", err)
+}
+
+func (i *Importing) prune(ctx context.Context, p Prune) ([]kinds.Key, error) {
+	var kept, of columns
+	for _, k := range p.Kept {
+		kept.addKey(k)
+	}
+	pruned := p.Kinds
+	if len(pruned) == 0 {
+		pruned = kinds.All()
+	}
+	for _, k := range pruned {
+		of.addKey(kinds.Key{Kind: k})
+	}
+	rows, err := i.tx.Query(ctx, `
+		DELETE FROM mesh.resources r
+		USING unnest($5::text[], $6::text[]) AS pruned (g, k)
+		WHERE r.api_group = pruned.g AND r.kind = pruned.k AND r.namespace = ANY ($7::text[])
+			AND (r.api_group, r.kind, r.namespace, r.name) NOT IN (SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]))
+		RETURNING r.api_group, r.kind, r.namespace, r.name, true`,
+		kept.groups, kept.kinds, kept.namespaces, kept.names, of.groups, of.kinds, p.Namespaces)
+	if err != nil {
+		return nil, err
+	}
+	found, err := collectKeys(rows)
+	if err != nil {
+		return nil, err
+	}
+	var gone []kinds.Key
+	for k := range found {
+		if kind, known := kinds.Lookup(k.group, k.kind); known {
+			gone = append(gone, kinds.Key{Kind: kind, Namespace: k.namespace, Name: k.name})
+		}
+	}
+	slices.SortFunc(gone, compareKeys)
+	return gone, nil
+}
