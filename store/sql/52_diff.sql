@@ -29,11 +29,12 @@ BEGIN
   IF was IS NOT DISTINCT FROM became THEN
     RETURN;
   ELSIF jsonb_typeof(was) = 'object' AND jsonb_typeof(became) = 'object' THEN
-    RETURN QUERY SELECT d.* FROM jsonb_each(was) b FULL JOIN jsonb_each(became) a USING (key),
-      mesh.differing_fields(mesh.member_path(at, key), b.value, a.value) d ORDER BY key COLLATE "C";
+    RETURN QUERY SELECT d.path, d.before, d.after FROM jsonb_each(was) b FULL JOIN jsonb_each(became) a USING (key),
+      mesh.differing_fields(mesh.member_path(at, key), b.value, a.value) WITH ORDINALITY d (path, before, after, i) ORDER BY key COLLATE "C", i;
   ELSIF jsonb_typeof(was) = 'array' AND jsonb_typeof(became) = 'array' THEN
-    RETURN QUERY SELECT d.* FROM mesh.aligned(was, became) p,
-      mesh.differing_fields(format('%s[%s]', at, coalesce(p.after_at, p.before_at)), was -> p.before_at, became -> p.after_at) d;
+    RETURN QUERY SELECT d.path, d.before, d.after FROM mesh.aligned(was, became) p,
+      mesh.differing_fields(format('%s[%s]', at, coalesce(p.after_at, p.before_at)), was -> p.before_at, became -> p.after_at)
+        WITH ORDINALITY d (path, before, after, i) ORDER BY coalesce(p.after_at, p.before_at), p.after_at, i;
   ELSE
     RETURN QUERY SELECT at, was, became;
   END IF;
@@ -73,14 +74,16 @@ BEGIN
   RETURN QUERY
     SELECT d.api_group, d.kind, d.namespace, d.name, mesh.operation(d.before_spec, d.after_spec), f.path, f.before, f.after
     FROM mesh.differing_resources(low, high) d, LATERAL (
-      SELECT '' AS path, mesh.as_document(d.before_labels, d.before_annotations, d.before_spec) AS before,
+      SELECT 0 AS part, 0::bigint AS i, '' AS path, mesh.as_document(d.before_labels, d.before_annotations, d.before_spec) AS before,
         mesh.as_document(d.after_labels, d.after_annotations, d.after_spec) AS after
       WHERE d.before_spec IS NULL OR d.after_spec IS NULL
       UNION ALL
-      SELECT w.* FROM (VALUES ('metadata.labels', d.before_labels, d.after_labels), ('metadata.annotations', d.before_annotations, d.after_annotations),
-        ('spec', d.before_spec, d.after_spec)) part (path, before, after), mesh.differing_fields(part.path, part.before, part.after) w
+      SELECT part.n, w.i, w.path, w.before, w.after
+      FROM (VALUES (1, 'metadata.labels', d.before_labels, d.after_labels), (2, 'metadata.annotations', d.before_annotations, d.after_annotations),
+          (3, 'spec', d.before_spec, d.after_spec)) part (n, path, before, after),
+        mesh.differing_fields(part.path, part.before, part.after) WITH ORDINALITY w (path, before, after, i)
       WHERE d.before_spec IS NOT NULL AND d.after_spec IS NOT NULL) f
-    ORDER BY d.kind COLLATE "C", d.api_group COLLATE "C", d.namespace COLLATE "C", d.name COLLATE "C";
+    ORDER BY d.kind COLLATE "C", d.api_group COLLATE "C", d.namespace COLLATE "C", d.name COLLATE "C", f.part, f.i;
 END $$;
 
 COMMENT ON FUNCTION mesh.diff(bigint, bigint) IS 'What differs at revision b, or the newest, from how it was at revision a: a row a field. A resource that came or went has one row, with an empty path.';
@@ -96,7 +99,7 @@ COMMENT ON FUNCTION mesh.diff(timestamptz, timestamptz) IS 'What differs at time
 CREATE OR REPLACE FUNCTION mesh.diff_text(a bigint, b bigint DEFAULT NULL) RETURNS TABLE (diff text)
 LANGUAGE sql STABLE AS $$
   SELECT line FROM (
-    SELECT *, row_number() OVER () AS n, lag((d.kind, d.api_group, d.namespace, d.name)) OVER () IS DISTINCT FROM (d.kind, d.api_group, d.namespace, d.name) AS first
+    SELECT d.*, row_number() OVER () AS n, lag((d.kind, d.api_group, d.namespace, d.name)) OVER () IS DISTINCT FROM (d.kind, d.api_group, d.namespace, d.name) AS first
     FROM mesh.diff(a, b) d) d, LATERAL (VALUES
       (1, CASE WHEN first THEN format('%s %s %s', d.operation, d.kind, concat_ws('/', nullif(d.namespace, ''), d.name)) END),
       (2, CASE WHEN d.path <> '' AND d.before IS NULL THEN format('  + %s: %s', d.path, d.after)

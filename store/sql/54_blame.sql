@@ -33,11 +33,13 @@ CREATE OR REPLACE FUNCTION mesh.blamed_fields(at text, field jsonb, blame jsonb)
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF jsonb_typeof(field) = 'object' AND field <> '{}' THEN
-    RETURN QUERY SELECT f.* FROM jsonb_each(field) m (key, member),
-      mesh.blamed_fields(mesh.member_path(at, key), member, mesh.member_blame(blame, key)) f ORDER BY key COLLATE "C";
+    RETURN QUERY SELECT f.path, f.value, f.revision FROM jsonb_each(field) m (key, member),
+      mesh.blamed_fields(mesh.member_path(at, key), member, mesh.member_blame(blame, key)) WITH ORDINALITY f (path, value, revision, i)
+      ORDER BY key COLLATE "C", f.i;
   ELSIF jsonb_typeof(field) = 'array' AND field <> '[]' THEN
-    RETURN QUERY SELECT f.* FROM jsonb_array_elements(field) WITH ORDINALITY m (item, i),
-      mesh.blamed_fields(format('%s[%s]', at, i - 1), item, mesh.item_blame(blame, i::int - 1)) f;
+    RETURN QUERY SELECT f.path, f.value, f.revision FROM jsonb_array_elements(field) WITH ORDINALITY m (item, n),
+      mesh.blamed_fields(format('%s[%s]', at, n - 1), item, mesh.item_blame(blame, n::int - 1)) WITH ORDINALITY f (path, value, revision, i)
+      ORDER BY n, f.i;
   ELSE
     RETURN QUERY SELECT at, field, blame::bigint;
   END IF;
@@ -66,12 +68,12 @@ BEGIN
   RETURN QUERY
     SELECT f.path, f.value, nullif(f.revision, 0), t.time, t.author, t.application,
       CASE f.revision WHEN 0 THEN format('before revision %s, where the history begins', mesh.oldest_revision()) ELSE t.message END
-    FROM (VALUES ('metadata.labels', 'labels'), ('metadata.annotations', 'annotations'), ('spec', 'spec')) part (path, key),
+    FROM (VALUES (1, 'metadata.labels', 'labels'), (2, 'metadata.annotations', 'annotations'), (3, 'spec', 'spec')) part (n, path, key),
       mesh.blamed_fields(part.path, document -> part.key, mesh.member_blame(blame, part.key)) WITH ORDINALITY AS f (path, value, revision, i)
       LEFT JOIN mesh.history t ON t.revision = f.revision
         AND t.kind = known.kind AND t.api_group = known.api_group AND t.namespace = blame.namespace AND t.name = blame.name
-    WHERE part.key = 'spec' OR document -> part.key <> '{}'
-    ORDER BY part.key, f.i;
+    WHERE document IS NOT NULL AND (part.key = 'spec' OR document -> part.key <> '{}')
+    ORDER BY part.n, f.i;
 END $$;
 
 COMMENT ON FUNCTION mesh.blame IS 'For each field of a resource: the revision that set it to what it is, and whose that was. What is older than the history has no revision.';

@@ -108,7 +108,12 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   d mesh.deadlines;
 BEGIN
-  PERFORM mesh.known_revision(revert.revision - 1), mesh.known_revision(revert.revision), mesh.require_write(VARIADIC mesh.namespaces_of(revert.revision));
+  PERFORM mesh.known_revision(revert.revision);
+  IF revert.revision < mesh.oldest_revision() THEN
+    RAISE EXCEPTION USING ERRCODE = 'MS004', MESSAGE = format('the history of revision %s is gone', revert.revision),
+      HINT = format('the oldest revision that can be reverted is %s', mesh.oldest_revision());
+  END IF;
+  PERFORM mesh.require_write(VARIADIC mesh.namespaces_of(revert.revision));
   SELECT * INTO d FROM mesh.deadlines WHERE deadlines.revision = revert.revision FOR UPDATE;
   IF d.state IN ('reverted', 'conflict') THEN
     RAISE EXCEPTION USING ERRCODE = 'MS006', MESSAGE = format('revision %s was reverted already', revert.revision),

@@ -1,0 +1,394 @@
+package store_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/pgtest"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// columnsOfResources are those that the past is told in.
+const columnsOfResources = "api_group, kind, namespace, name, spec, labels, annotations, revision, generation, created_at, updated_at"
+
+// state is every resource of a query, as text, by namespace and name.
+func (s session) state(from string, args ...any) map[string]string {
+	s.t.Helper()
+	rows, err := s.conn.Query(context.Background(), "SELECT concat(kind, ' ', namespace, '/', name), r::text FROM (SELECT "+columnsOfResources+" FROM "+from+") r", args...)
+	require.NoError(s.t, err)
+	defer rows.Close()
+	found := map[string]string{}
+	for rows.Next() {
+		var key, row string
+		require.NoError(s.t, rows.Scan(&key, &row))
+		found[key] = row
+	}
+	require.NoError(s.t, rows.Err())
+	return found
+}
+
+// past is what the tables said at each revision, and when that was.
+type past struct {
+	states []map[string]string
+	times  []time.Time
+}
+
+// livePast runs random transactions and remembers.
+func livePast(db session, transactions int) past {
+	db.t.Helper()
+	p := past{states: []map[string]string{{}}, times: []time.Time{{}}}
+	dice := rand.New(rand.NewPCG(7, 7))
+	for len(p.states) <= transactions {
+		db.exec("BEGIN")
+		for range 1 + dice.IntN(3) {
+			db.exec(randomChange(dice))
+		}
+		db.exec("COMMIT")
+		if newest := db.newest(); newest == int64(len(p.states)) {
+			p.states = append(p.states, db.state("mesh.resources"))
+			p.times = append(p.times, value[time.Time](db, "SELECT time FROM mesh.revisions WHERE revision = $1", newest))
+		}
+	}
+	return p
+}
+
+func randomChange(dice *rand.Rand) string {
+	name, host := fmt.Sprintf("vs-%d", dice.IntN(8)), fmt.Sprintf("h%d", dice.IntN(4))
+	spec := virtualService(host)
+	if dice.IntN(2) == 0 {
+		spec = json.RawMessage(fmt.Sprintf(`{"hosts": ["%s", "x"], "http": [{"timeout": "%ds", "route": [{"destination": {"host": "%[1]s"}}]}, {"route": [{"destination": {"host": "b"}}]}]}`, host, 1+dice.IntN(3)))
+	}
+	put := fmt.Sprintf(`INSERT INTO mesh.resources (kind, name, spec) VALUES ('VirtualService', '%s', '%s')
+		ON CONFLICT (kind, api_group, namespace, name) DO UPDATE SET spec = EXCLUDED.spec`, name, spec)
+	return []string{
+		put, put, put,
+		"DELETE FROM mesh.resources WHERE name = '" + name + "'",
+		fmt.Sprintf(`UPDATE mesh.resources SET labels = '{"n": "%d"}' WHERE name >= '%s'`, dice.IntN(3), name),
+		fmt.Sprintf("UPDATE mesh.resources SET name = name || '-x' WHERE name = '%s' AND NOT EXISTS (SELECT FROM mesh.resources WHERE name = '%[1]s-x')", name),
+	}[dice.IntN(6)]
+}
+
+func TestAsOf(t *testing.T) {
+	t.Parallel()
+	const revisions, pruned = 40, 15
+	db := connect(t, pgtest.New(t))
+	p := livePast(db, revisions)
+	check := func(from int) {
+		for n := from; n <= revisions; n++ {
+			require.Empty(t, cmp.Diff(p.states[n], db.state("mesh.as_of($1::bigint)", n)), "as of revision %d", n)
+			if n > 0 {
+				require.Equal(t, p.states[n], db.state("mesh.as_of($1::timestamptz)", p.times[n]), "as of the time of revision %d", n)
+			}
+			if n > from {
+				require.Equal(t, p.states[n-1], db.state("mesh.as_of($1::timestamptz - interval '1 microsecond')", p.times[n]), "just before revision %d", n)
+			}
+		}
+	}
+	check(0)
+	db.exec("BEGIN; DELETE FROM mesh.resources WHERE name < 'vs-3'; UPDATE mesh.resources SET spec = '{\"hosts\": [\"new\"]}'")
+	db.put("brand-new", "a")
+	check(revisions - 5)
+	db.exec("ROLLBACK")
+	require.Equal(t, int64(pruned), value[int64](db, "SELECT mesh.prune($1)", pruned))
+	check(pruned)
+}
+
+func TestThePastThatIsNotKnown(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	for _, host := range []string{"a", "b", "c", "d"} {
+		db.put("x", host)
+	}
+	db.exec("SELECT mesh.prune(2)")
+	for _, test := range []struct{ sql, message, hint string }{
+		{"SELECT * FROM mesh.as_of(1)", "the history of revision 1 is gone: it was pruned", "the oldest revision whose state is known is 2, of "},
+		{"SELECT * FROM mesh.as_of(5)", "there is no revision 5 yet", "the newest revision is 4"},
+		{"SELECT * FROM mesh.as_of(-1)", "there is no revision -1", "revisions count from 1"},
+		{"SELECT * FROM mesh.as_of(timestamptz '2001-01-01 00:00:00+00')", "is gone: it was pruned", "the oldest revision whose state is known is 2, of "},
+		{"SELECT * FROM mesh.as_of(now() + interval '1 hour')", "is in the future", "the newest revision is 4"},
+		{"SELECT * FROM mesh.as_of(1) WHERE name = 'nobody'", "the history of revision 1 is gone: it was pruned", "the oldest revision whose state is known is 2, of "},
+		{"SELECT * FROM mesh.diff(1)", "the history of revision 1 is gone: it was pruned", "the oldest revision whose state is known is 2, of "},
+		{"SELECT * FROM mesh.diff(3, 9)", "there is no revision 9 yet", "the newest revision is 4"},
+		{"SELECT * FROM mesh.restore(1)", "the history of revision 1 is gone: it was pruned", "the oldest revision whose state is known is 2, of "},
+		{"SELECT * FROM mesh.revert(2)", "the history of revision 2 is gone", "the oldest revision that can be reverted is 3"},
+		{"SELECT * FROM mesh.revert(5)", "there is no revision 5 yet", "the newest revision is 4"},
+	} {
+		err := db.refused(test.sql)
+		require.Equal(t, "MS004", err.Code, test.sql)
+		require.Contains(t, err.Message, test.message)
+		require.Contains(t, err.Hint, test.hint)
+	}
+	empty := connect(t, pgtest.New(t))
+	require.Empty(t, empty.state("mesh.as_of(0)"))
+	require.Equal(t, "MS004", empty.refused("SELECT * FROM mesh.as_of(1)").Code)
+	require.Empty(t, empty.state("mesh.as_of(now())"))
+	require.Equal(t, int64(0), value[int64](empty, "SELECT mesh.prune(10)"))
+}
+
+func TestAlignedLists(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	for _, test := range []struct{ before, after, want string }{
+		{`[]`, `[]`, ""},
+		{`["a"]`, `["b"]`, `x[0]: "a" -> "b"`},
+		{`["a", "b"]`, `["n", "a", "b"]`, `x[0]: + "n"`},
+		{`["a", "b", "c"]`, `["a", "c"]`, `x[1]: - "b"`},
+		{`["a", "b"]`, `["a", "b", "c", "d"]`, `x[2]: + "c"; x[3]: + "d"`},
+		{`["a", "b", "c"]`, `["a", "x", "y", "c"]`, `x[1]: "b" -> "x"; x[2]: + "y"`},
+		{`["a", "a"]`, `["a"]`, `x[1]: - "a"`},
+		{`[{"n": 1, "m": [1, 2]}]`, `[{"n": 2, "m": [2], "k": {}}]`, `x[0].k: + {}; x[0].m[0]: - 1; x[0].n: 1 -> 2`},
+		{`{"a": {"b": 1}, "c d": null}`, `{"a": [], "e": false}`, `x.a: {"b": 1} -> []; x["c d"]: - null; x.e: + false`},
+		{`{"a": [1, {"b": 1}]}`, `{"a": [1, {"b": 1.0}]}`, ""},
+	} {
+		got := value[*string](db, `SELECT string_agg(path || ': ' || CASE WHEN before IS NULL THEN '+ ' || after::text WHEN after IS NULL THEN '- ' || before::text
+			ELSE before::text || ' -> ' || after::text END, '; ' ORDER BY i) FROM mesh.differing_fields('x', $1, $2) WITH ORDINALITY d (path, before, after, i)`, test.before, test.after)
+		if test.want == "" {
+			require.Nil(t, got)
+			continue
+		}
+		require.Equal(t, test.want, *got)
+	}
+}
+
+func TestDiff(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	db.put("kept", "a")
+	db.put("gone", "a")
+	db.exec("BEGIN")
+	db.exec(`UPDATE mesh.resources SET spec = jsonb_set(spec, '{http,0,timeout}', '"5s"'), labels = '{"app.kubernetes.io/name": "x"}' WHERE name = 'kept'`)
+	db.exec("DELETE FROM mesh.resources WHERE name = 'gone'")
+	db.put("new", "b")
+	db.exec("COMMIT")
+	db.put("gone", "a")
+	require.Equal(t, []string{
+		"delete VirtualService default/gone",
+		"update VirtualService default/kept",
+		`  + metadata.labels["app.kubernetes.io/name"]: "x"`,
+		`  + spec.http[0].timeout: "5s"`,
+		"create VirtualService default/new",
+	}, collect[string](db, "SELECT diff FROM mesh.diff_text(2, 3)"))
+	require.Equal(t, []string{"kept", "kept", "new"}, collect[string](db, "SELECT name FROM mesh.diff(2)"), "what went and came back is as it was")
+	require.Equal(t, []string{"create VirtualService default/gone"}, collect[string](db, "SELECT * FROM mesh.diff_text(3)"))
+	require.Empty(t, collect[string](db, "SELECT name FROM mesh.diff(3, 3)"))
+	require.Equal(t, virtualServiceDocument("b"), value[string](db, "SELECT after::text FROM mesh.diff(2) WHERE operation = 'create' AND path = ''"))
+	for _, pair := range [][2]int{{0, 4}, {1, 3}, {2, 4}, {3, 4}} {
+		inverse := `SELECT row(kind, namespace, name, CASE operation WHEN 'create' THEN 'delete' WHEN 'delete' THEN 'create' ELSE operation END, path, after, before)::text FROM mesh.diff($2::bigint, $1::bigint)`
+		require.Equal(t, collect[string](db, "SELECT row(kind, namespace, name, operation, path, before, after)::text FROM mesh.diff($1::bigint, $2::bigint)", pair[0], pair[1]),
+			collect[string](db, inverse, pair[0], pair[1]))
+	}
+	require.Equal(t, value[int](db, "SELECT count(*) FROM mesh.diff(1)"),
+		value[int](db, "SELECT count(*) FROM mesh.diff((SELECT time FROM mesh.revisions WHERE revision = 1))"))
+}
+
+func virtualServiceDocument(host string) string {
+	return fmt.Sprintf(`{"spec": {"http": [{"route": [{"destination": {"host": "%s"}}]}], "hosts": ["%[1]s"]}, "labels": {}, "annotations": {}}`, host)
+}
+
+// content is what people have written, without what is set at commit.
+func content(states map[string]string) map[string]string {
+	stripped := map[string]string{}
+	for key, row := range states {
+		fields := strings.Split(row, ",")
+		stripped[key] = strings.Join(fields[:len(fields)-4], ",")
+	}
+	return stripped
+}
+
+func TestRestore(t *testing.T) {
+	t.Parallel()
+	const revisions = 30
+	db := connect(t, pgtest.New(t))
+	p := livePast(db, revisions)
+	for i, n := range []int{0, 7, revisions, 19, 20} {
+		changed := value[int](db, "SELECT count(*) FROM mesh.restore($1::bigint)", n)
+		require.Equal(t, content(p.states[n]), content(db.state("mesh.resources")))
+		require.Equal(t, revisions+i+1, int(db.newest()), "one revision")
+		require.Equal(t, fmt.Sprintf("%d restore to revision %d", changed, n), value[string](db, "SELECT size || ' ' || message FROM mesh.revisions ORDER BY revision DESC LIMIT 1"))
+	}
+	newest := db.newest()
+	require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.restore(20)"), "it is so already")
+	require.Equal(t, newest, db.newest())
+
+	db.exec("SELECT * FROM mesh.restore($1::timestamptz)", p.times[9])
+	require.Equal(t, content(p.states[9]), content(db.state("mesh.resources")))
+	require.Contains(t, value[string](db, "SELECT message FROM mesh.revisions ORDER BY revision DESC LIMIT 1"), "restore to revision 9, of 20")
+}
+
+func TestRestoreOfSome(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	insert := `INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('VirtualService', $1, $2, '{"hosts": ["a"]}')`
+	db.exec(insert, "one", "x")
+	db.exec(insert, "one", "y")
+	db.exec(insert, "two", "x")
+	db.exec(`UPDATE mesh.resources SET spec = '{"hosts": ["b"]}'`)
+	db.exec(`INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('DestinationRule', 'one', 'x', '{"host": "a"}')`)
+	restored := func(filter string) []string {
+		db.exec("BEGIN")
+		defer db.exec("ROLLBACK")
+		return collect[string](db, "SELECT concat(operation, ' ', kind, ' ', namespace, '/', name) FROM mesh.restore(3, "+filter+")")
+	}
+	require.Equal(t, []string{"update VirtualService one/x", "update VirtualService one/y"}, restored("kinds => '{VirtualService}', namespaces => '{one}'"))
+	require.Equal(t, []string{"delete DestinationRule one/x", "update VirtualService one/x", "update VirtualService two/x"}, restored("names => '{x}'"))
+	require.Empty(t, restored("names => '{}'"))
+	require.Equal(t, `did you mean "VirtualService"?`, db.refused("SELECT * FROM mesh.restore(3, kinds => '{VirtualServise}')").Hint)
+
+	db.exec("BEGIN; SELECT mesh.begin_change('the good old days')")
+	db.exec("SELECT * FROM mesh.restore(3, namespaces => '{two}')")
+	db.exec("COMMIT")
+	require.Equal(t, "the good old days", value[string](db, "SELECT message FROM mesh.revisions ORDER BY revision DESC LIMIT 1"))
+}
+
+// A spec may be old enough to break a rule of today.
+func TestRestoreOfWhatIsNotValidAnyMore(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	db.put("x", "a")
+	db.put("y", "a")
+	db.exec(`ALTER TABLE mesh.resources DISABLE TRIGGER USER; UPDATE mesh.resources SET spec = '{"hosts": ["a"], "htp": []}' WHERE name = 'x'; ALTER TABLE mesh.resources ENABLE TRIGGER USER`)
+	db.exec(`UPDATE mesh.resources SET spec = '{"hosts": ["b"]}'`)
+	err := db.refused("SELECT * FROM mesh.restore(2)")
+	require.Equal(t, "MS001", err.Code)
+	require.Equal(t, `VirtualService default/x: spec.htp: unknown field "htp"`, err.Message)
+	require.Equal(t, int64(3), db.newest(), "all or nothing")
+	db.exec("SELECT * FROM mesh.restore(2, names => '{y}')")
+	require.Equal(t, int64(4), db.newest())
+}
+
+func TestBlame(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	change := func(message, sql string) {
+		db.exec("BEGIN")
+		db.exec("SELECT mesh.begin_change($1)", message)
+		db.exec(sql)
+		db.exec("COMMIT")
+	}
+	change("first", `INSERT INTO mesh.resources (kind, name, spec) VALUES ('VirtualService', 'x', '{"hosts": ["a", "b"],
+		"http": [{"name": "old", "route": [{"destination": {"host": "a"}, "weight": 90}, {"destination": {"host": "b"}, "weight": 10}]}]}')`)
+	change("weights", `UPDATE mesh.resources SET spec = jsonb_set(jsonb_set(spec, '{http,0,route,0,weight}', '80'), '{http,0,route,1,weight}', '20')`)
+	change("a route before", `UPDATE mesh.resources SET spec = jsonb_insert(spec, '{http,0}', '{"name": "new", "route": [{"destination": {"host": "c"}}]}')`)
+	change("weights again", `UPDATE mesh.resources SET spec = jsonb_set(spec, '{http,1,route,1,weight}', '30'), labels = '{"app": "x"}'`)
+	blame := func() []string {
+		return collect[string](db, "SELECT concat_ws(' ', path, value, revision, message) FROM mesh.blame('VirtualService', 'default', 'x')")
+	}
+	require.Equal(t, []string{
+		`metadata.labels.app "x" 4 weights again`,
+		`spec.hosts[0] "a" 1 first`,
+		`spec.hosts[1] "b" 1 first`,
+		`spec.http[0].name "new" 3 a route before`,
+		`spec.http[0].route[0].destination.host "c" 3 a route before`,
+		`spec.http[1].name "old" 1 first`,
+		`spec.http[1].route[0].destination.host "a" 1 first`,
+		`spec.http[1].route[0].weight 80 2 weights`,
+		`spec.http[1].route[1].destination.host "b" 1 first`,
+		`spec.http[1].route[1].weight 30 4 weights again`,
+	}, blame())
+	require.Equal(t, value[string](db, "SELECT author FROM mesh.revisions WHERE revision = 2"), value[string](db, "SELECT author FROM mesh.blame('VirtualService', 'default', 'x') WHERE revision = 2"))
+
+	db.exec("SELECT mesh.prune(2)")
+	require.Equal(t, `spec.hosts[0] "a" before revision 3, where the history begins`, blame()[1])
+	require.Equal(t, `spec.http[0].name "new" 3 a route before`, blame()[3])
+	db.exec("DELETE FROM mesh.resources")
+	require.Empty(t, blame())
+	change("anew", `INSERT INTO mesh.resources (kind, name, spec) VALUES ('VirtualService', 'x', '{"hosts": ["a"]}')`)
+	require.Equal(t, []string{`spec.hosts[0] "a" 6 anew`}, blame())
+
+	require.Empty(t, collect[string](db, "SELECT path FROM mesh.blame('VirtualService', 'default', 'nobody')"))
+	require.Equal(t, `did you mean "VirtualService"?`, db.refused("SELECT * FROM mesh.blame('VirtualServic', 'default', 'x')").Hint)
+	require.Contains(t, db.refused("SELECT * FROM mesh.blame('Gateway', 'default', 'x')").Hint, "set api_group")
+	require.Empty(t, collect[string](db, "SELECT path FROM mesh.blame('Gateway', 'default', 'x', 'networking.istio.io')"))
+}
+
+func TestBlameOfWhatTheHistoryHasNothingOf(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	db.put("x", "a")
+	db.put("y", "a")
+	db.exec("SELECT mesh.prune(1)")
+	require.Equal(t, []string{"before revision 2, where the history begins"},
+		collect[string](db, "SELECT DISTINCT message FROM mesh.blame('VirtualService', 'default', 'x') WHERE revision IS NULL AND author IS NULL"))
+}
+
+func TestBeginChange(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	db, notices := connectNoticing(t, url)
+	db.exec("BEGIN")
+	require.Equal(t, int64(0), value[int64](db, "SELECT mesh.begin_change('one')"))
+	db.put("x", "a")
+	require.Equal(t, int64(0), value[int64](db, "SELECT mesh.begin_change('two')"), "the last name counts")
+	db.exec("COMMIT")
+	require.Equal(t, "two", value[string](db, "SELECT message FROM mesh.revisions"))
+	db.put("x", "b")
+	require.Equal(t, "", value[string](db, "SELECT message FROM mesh.revisions WHERE revision = 2"), "a name is for one transaction")
+	require.Empty(t, *notices)
+
+	db.exec("SELECT mesh.begin_change('nothing')")
+	require.Equal(t, []string{`WARNING: the change "nothing" is none: this transaction changes no resource`}, *notices)
+	require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.transactions WHERE revision IS NULL"))
+	require.Equal(t, "22023", db.refused("SELECT mesh.begin_change(' ')").Code)
+	require.Equal(t, int64(2), db.newest())
+}
+
+// The filters that people use must not read the whole history.
+func TestHistoryIsFoundByIndexes(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	db.exec(`DO $$ BEGIN FOR n IN 1..400 LOOP
+		INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('VirtualService', 'ns-' || n % 20, 'vs-' || n, '{"hosts": ["a"]}');
+		SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED; END LOOP; END $$`)
+	for n := range 60 {
+		db.put("x", fmt.Sprint("h", n))
+	}
+	db.exec("ANALYZE mesh.changes, mesh.transactions, mesh.resources")
+	for _, query := range []string{
+		"SELECT * FROM mesh.history WHERE kind = 'VirtualService' AND namespace = 'ns-1' AND name = 'vs-1'",
+		"SELECT * FROM mesh.history WHERE namespace = 'ns-1' AND name = 'vs-1'",
+		"SELECT * FROM mesh.history WHERE namespace = 'ns-1'",
+		"SELECT * FROM mesh.history WHERE revision = 17",
+		"SELECT * FROM mesh.as_of(59) WHERE kind = 'VirtualService' AND api_group = 'networking.istio.io' AND namespace = 'ns-1' AND name = 'vs-1'",
+		"SELECT * FROM mesh.diff(58, 60)",
+	} {
+		plan := strings.Join(collect[string](db, "EXPLAIN "+query), "\n")
+		require.NotContains(t, plan, "Seq Scan on changes", query+"\n"+plan)
+		require.NotContains(t, plan, "Seq Scan on resources", query+"\n"+plan)
+	}
+}
+
+// The Go API explains what the history refuses.
+func TestHistoryErrorsInGo(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	connect(t, url).put("x", "a")
+	chores, err := s.Chores(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, store.Chores{Oldest: 1}, chores)
+	none, err := s.RevertOverdue(t.Context())
+	require.NoError(t, err)
+	require.Nil(t, none)
+}
+
+// connectNoticing is connect that keeps what the server tells beside its answers.
+func connectNoticing(t *testing.T, url string) (session, *[]string) {
+	t.Helper()
+	config, err := pgx.ParseConfig(url)
+	require.NoError(t, err)
+	notices := &[]string{}
+	config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { *notices = append(*notices, n.Severity+": "+n.Message) }
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return session{t, conn}, notices
+}
