@@ -121,6 +121,9 @@ var ignoredMetadata = []string{
 	"managedFields", "ownerReferences", "resourceVersion", "selfLink", "uid",
 }
 
+// ignoredAnnotation is a copy of the whole document, by kubectl.
+const ignoredAnnotation = "kubectl.kubernetes.io/last-applied-configuration"
+
 func (d *draft) readMetadata(kind *Kind, tree any) *Resource {
 	r := &Resource{Kind: kind}
 	parts, isObject := tree.(map[string]any)
@@ -132,6 +135,9 @@ func (d *draft) readMetadata(kind *Kind, tree any) *Resource {
 	}
 	for _, name := range ignoredMetadata {
 		delete(parts, name)
+	}
+	if annotations, isObject := parts["annotations"].(map[string]any); isObject {
+		delete(annotations, ignoredAnnotation)
 	}
 	sound := d.check(metadata, "metadata", parts)
 	r.Name, _ = parts["name"].(string)

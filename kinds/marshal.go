@@ -16,21 +16,27 @@ func MarshalYAML(resources ...*Resource) ([]byte, error) {
 	if len(resources) == 0 {
 		return nil, nil // the encoder cannot write no document
 	}
+	nodes := make([]*yaml.Node, len(resources))
+	for i, r := range resources {
+		document, err := r.document()
+		if err == nil {
+			nodes[i], err = yamlNode(document)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("write %s as YAML: %w", r.Key(), err)
+		}
+	}
+	return encodeYAML(nodes...)
+}
+
+func encodeYAML(nodes ...*yaml.Node) ([]byte, error) {
 	var b bytes.Buffer
 	encoder := yaml.NewEncoder(&b)
 	encoder.SetIndent(2)
 	encoder.CompactSeqIndent()
-	for _, r := range resources {
-		document, err := r.document()
-		if err != nil {
-			return nil, err
-		}
-		node, err := yamlNode(document)
-		if err != nil {
-			return nil, fmt.Errorf("write %s as YAML: %w", r.Key(), err)
-		}
+	for _, node := range nodes {
 		if err := encoder.Encode(node); err != nil {
-			return nil, fmt.Errorf("write %s as YAML: %w", r.Key(), err)
+			return nil, fmt.Errorf("write YAML: %w", err)
 		}
 	}
 	if err := encoder.Close(); err != nil {

@@ -23,6 +23,9 @@ type Document struct {
 // Parser reads documents.
 type Parser struct {
 	DefaultNamespace string // of a resource that names none, if its kind has namespaces
+
+	// Foreign hears of documents of kinds that have nothing to do with a mesh, which are then left out. Nil: they are violations.
+	Foreign func(apiVersion, kind string)
 }
 
 // Parse reads documents with the default namespace "default". See Parser.Parse.
@@ -96,6 +99,12 @@ func listItems(node *yaml.Node) ([]*yaml.Node, bool) {
 }
 
 func (f *parsing) resource(index int, node *yaml.Node) {
+	if f.Foreign != nil {
+		if apiVersion, kind, foreign := isForeign(node); foreign {
+			f.Foreign(apiVersion, kind)
+			return
+		}
+	}
 	d := &draft{node: node, defaultNamespace: f.DefaultNamespace}
 	document := d.read()
 	if document != nil {

@@ -1,0 +1,114 @@
+package kinds
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/pgmesh/pgmesh/kinds/internal/nearest"
+)
+
+// Stream reads documents as Parse does, and hands on each as soon as it is read, or what is wrong with it, so that a file may be
+// larger than the memory. It goes on after what is wrong, as far as the syntax allows. It ends with the first error of each, and
+// with those of reading.
+func (p Parser) Stream(file string, in io.Reader, each func(*Document, Errors) error) error {
+	f := &parsing{Parser: p, file: file, seen: map[Key]*Document{}}
+	buffered := bufio.NewReaderSize(in, 64<<10)
+	if startsJSON(buffered) {
+		return f.streamJSON(buffered, each)
+	}
+	documents := yaml.NewDecoder(buffered)
+	for index := 1; ; index++ {
+		node := &yaml.Node{}
+		switch err := documents.Decode(node); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			broken := explainSyntax(err)
+			return each(nil, Errors{{File: file, Document: index, Line: broken.line, Reason: "not valid YAML: " + broken.reason}})
+		}
+		f.document(index, node)
+		if err := f.handOn(each); err != nil {
+			return err
+		}
+	}
+}
+
+// startsJSON looks ahead for the first character that is no space.
+func startsJSON(in *bufio.Reader) bool {
+	for n := 1; ; n *= 2 {
+		ahead, err := in.Peek(n)
+		if text := bytes.TrimLeft(ahead, " \t\r\n"); len(text) > 0 || err != nil {
+			return bytes.HasPrefix(text, []byte("{"))
+		}
+	}
+}
+
+// streamJSON reads the whole file at once: in JSON a set is one List, and so one value.
+func (f *parsing) streamJSON(in io.Reader, each func(*Document, Errors) error) error {
+	data, err := io.ReadAll(in)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", f.file, err)
+	}
+	nodes, broken := readNodes(data)
+	for i, node := range nodes {
+		f.document(i+1, node)
+		if err := f.handOn(each); err != nil {
+			return err
+		}
+	}
+	if broken == nil {
+		return nil
+	}
+	return each(nil, Errors{{File: f.file, Document: len(nodes) + 1, Line: broken.line, Reason: "not valid JSON: " + broken.reason}})
+}
+
+// handOn hands on what was read since the last time, and of that keeps the places alone.
+func (f *parsing) handOn(each func(*Document, Errors) error) error {
+	documents, violations := f.documents, f.violations
+	f.documents, f.violations = nil, nil
+	for _, d := range documents {
+		f.seen[d.Resource.Key()] = &Document{Index: d.Index, Line: d.Line}
+		if err := each(d, nil); err != nil {
+			return err
+		}
+	}
+	if len(violations) > 0 {
+		return each(nil, violations)
+	}
+	return nil
+}
+
+// isForeign tells whether a document is of a kind that has nothing to do with us. A word that is nearly one of ours is a mistake.
+func isForeign(node *yaml.Node) (apiVersion, kind string, foreign bool) {
+	version, name := member(node, "apiVersion"), member(node, "kind")
+	if version == nil || name == nil || version.Value == "" || name.Value == "" {
+		return "", "", false
+	}
+	if _, ours := byTypeURL()[version.Value+"/"+name.Value]; ours {
+		return "", "", false
+	}
+	group, _, _ := strings.Cut(version.Value, "/")
+	if !slices.ContainsFunc(registry, func(k *Kind) bool { return k.Group == group }) {
+		return version.Value, name.Value, true
+	}
+	return version.Value, name.Value, nearest.Word(name.Value, kindNames()) == ""
+}
+
+// YAML writes the document as people write it, with the spec as it is stored.
+func (d *Document) YAML() ([]byte, error) {
+	r := d.Resource
+	node, err := yamlNode(document{r.Kind.APIVersion(), r.Kind.Name, documentMetadata{
+		Name: r.Name, Namespace: r.Namespace, Labels: r.Labels, Annotations: r.Annotations,
+	}, d.Spec})
+	if err != nil {
+		return nil, fmt.Errorf("write %s as YAML: %w", r.Key(), err)
+	}
+	return encodeYAML(node)
+}
