@@ -50,7 +50,7 @@ func startsJSON(in *bufio.Reader) bool {
 	}
 }
 
-// streamJSON reads the whole file at once: in JSON a set is one List, and so one value.
+// streamJSON reads the whole file at once: in JSON a set is one List, and so one value. YAML too can begin like JSON.
 func (f *parsing) streamJSON(in io.Reader, each func(*Document, Errors) error) error {
 	data, err := io.ReadAll(in)
 	if err != nil {
@@ -66,7 +66,7 @@ func (f *parsing) streamJSON(in io.Reader, each func(*Document, Errors) error) e
 	if broken == nil {
 		return nil
 	}
-	return each(nil, Errors{{File: f.file, Document: len(nodes) + 1, Line: broken.line, Reason: "not valid JSON: " + broken.reason}})
+	return each(nil, Errors{{File: f.file, Document: len(nodes) + 1, Line: broken.line, Reason: "not valid YAML: " + broken.reason}})
 }
 
 // handOn hands on what was read since the last time, and of that keeps the places alone.
