@@ -75,7 +75,7 @@ func (x Outcome_Action) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Outcome_Action.Descriptor instead.
 func (Outcome_Action) EnumDescriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{13, 0}
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{16, 0}
 }
 
 type ApplyRequest struct {
@@ -679,6 +679,191 @@ func (x *ImportEnd) GetRevision() int64 {
 	return 0
 }
 
+type ExportRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of all namespaces if there is none; "" is that of kinds that have none.
+	Namespaces []string `protobuf:"bytes,1,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
+	// Of all kinds if there is none.
+	Kinds []*KindRef `protobuf:"bytes,2,rep,name=kinds,proto3" json:"kinds,omitempty"`
+	// As of this revision; 0 is the newest.
+	Revision      int64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportRequest) Reset() {
+	*x = ExportRequest{}
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportRequest) ProtoMessage() {}
+
+func (x *ExportRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportRequest.ProtoReflect.Descriptor instead.
+func (*ExportRequest) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ExportRequest) GetNamespaces() []string {
+	if x != nil {
+		return x.Namespaces
+	}
+	return nil
+}
+
+func (x *ExportRequest) GetKinds() []*KindRef {
+	if x != nil {
+		return x.Kinds
+	}
+	return nil
+}
+
+func (x *ExportRequest) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+type ExportResponse struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Resources []*ExportedResource    `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`
+	// In the last answer alone: the revision as of which everything was read.
+	Revision      int64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportResponse) Reset() {
+	*x = ExportResponse{}
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportResponse) ProtoMessage() {}
+
+func (x *ExportResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportResponse.ProtoReflect.Descriptor instead.
+func (*ExportResponse) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ExportResponse) GetResources() []*ExportedResource {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *ExportResponse) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+type ExportedResource struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Resource    *ResourceRef           `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
+	Labels      map[string]string      `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Annotations map[string]string      `protobuf:"bytes,3,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// JSON, as it is stored.
+	Spec          []byte `protobuf:"bytes,4,opt,name=spec,proto3" json:"spec,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportedResource) Reset() {
+	*x = ExportedResource{}
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportedResource) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportedResource) ProtoMessage() {}
+
+func (x *ExportedResource) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportedResource.ProtoReflect.Descriptor instead.
+func (*ExportedResource) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ExportedResource) GetResource() *ResourceRef {
+	if x != nil {
+		return x.Resource
+	}
+	return nil
+}
+
+func (x *ExportedResource) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *ExportedResource) GetAnnotations() map[string]string {
+	if x != nil {
+		return x.Annotations
+	}
+	return nil
+}
+
+func (x *ExportedResource) GetSpec() []byte {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
 type DeleteRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Resources []*ResourceRef         `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`
@@ -694,7 +879,7 @@ type DeleteRequest struct {
 
 func (x *DeleteRequest) Reset() {
 	*x = DeleteRequest{}
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[10]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -706,7 +891,7 @@ func (x *DeleteRequest) String() string {
 func (*DeleteRequest) ProtoMessage() {}
 
 func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[10]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -719,7 +904,7 @@ func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRequest.ProtoReflect.Descriptor instead.
 func (*DeleteRequest) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{10}
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *DeleteRequest) GetResources() []*ResourceRef {
@@ -767,7 +952,7 @@ type DeleteResponse struct {
 
 func (x *DeleteResponse) Reset() {
 	*x = DeleteResponse{}
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[11]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -779,7 +964,7 @@ func (x *DeleteResponse) String() string {
 func (*DeleteResponse) ProtoMessage() {}
 
 func (x *DeleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[11]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -792,7 +977,7 @@ func (x *DeleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteResponse.ProtoReflect.Descriptor instead.
 func (*DeleteResponse) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{11}
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DeleteResponse) GetRevision() int64 {
@@ -822,7 +1007,7 @@ type ResourceRef struct {
 
 func (x *ResourceRef) Reset() {
 	*x = ResourceRef{}
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[12]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -834,7 +1019,7 @@ func (x *ResourceRef) String() string {
 func (*ResourceRef) ProtoMessage() {}
 
 func (x *ResourceRef) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[12]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -847,7 +1032,7 @@ func (x *ResourceRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceRef.ProtoReflect.Descriptor instead.
 func (*ResourceRef) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{12}
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ResourceRef) GetGroup() string {
@@ -889,7 +1074,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[13]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -901,7 +1086,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[13]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -914,7 +1099,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{13}
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Outcome) GetResource() *ResourceRef {
@@ -943,7 +1128,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[14]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -955,7 +1140,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[14]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -968,7 +1153,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{14}
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Refusal) GetViolations() []*Violation {
@@ -1007,7 +1192,7 @@ type Violation struct {
 
 func (x *Violation) Reset() {
 	*x = Violation{}
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[15]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1019,7 +1204,7 @@ func (x *Violation) String() string {
 func (*Violation) ProtoMessage() {}
 
 func (x *Violation) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[15]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1032,7 +1217,7 @@ func (x *Violation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Violation.ProtoReflect.Descriptor instead.
 func (*Violation) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{15}
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Violation) GetFile() string {
@@ -1139,7 +1324,27 @@ const file_pgmesh_admin_v1_admin_proto_rawDesc = "" +
 	"\boutcomes\x18\x01 \x03(\v2\x18.pgmesh.admin.v1.OutcomeR\boutcomes\x12,\n" +
 	"\x03end\x18\x02 \x01(\v2\x1a.pgmesh.admin.v1.ImportEndR\x03end\"'\n" +
 	"\tImportEnd\x12\x1a\n" +
-	"\brevision\x18\x01 \x01(\x03R\brevision\"\xbb\x01\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision\"{\n" +
+	"\rExportRequest\x12\x1e\n" +
+	"\n" +
+	"namespaces\x18\x01 \x03(\tR\n" +
+	"namespaces\x12.\n" +
+	"\x05kinds\x18\x02 \x03(\v2\x18.pgmesh.admin.v1.KindRefR\x05kinds\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\x03R\brevision\"m\n" +
+	"\x0eExportResponse\x12?\n" +
+	"\tresources\x18\x01 \x03(\v2!.pgmesh.admin.v1.ExportedResourceR\tresources\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x03R\brevision\"\xf8\x02\n" +
+	"\x10ExportedResource\x128\n" +
+	"\bresource\x18\x01 \x01(\v2\x1c.pgmesh.admin.v1.ResourceRefR\bresource\x12E\n" +
+	"\x06labels\x18\x02 \x03(\v2-.pgmesh.admin.v1.ExportedResource.LabelsEntryR\x06labels\x12T\n" +
+	"\vannotations\x18\x03 \x03(\v22.pgmesh.admin.v1.ExportedResource.AnnotationsEntryR\vannotations\x12\x12\n" +
+	"\x04spec\x18\x04 \x01(\fR\x04spec\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
+	"\x10AnnotationsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbb\x01\n" +
 	"\rDeleteRequest\x12:\n" +
 	"\tresources\x18\x01 \x03(\v2\x1c.pgmesh.admin.v1.ResourceRefR\tresources\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x17\n" +
@@ -1177,11 +1382,12 @@ const file_pgmesh_admin_v1_admin_proto_rawDesc = "" +
 	"\x04name\x18\x06 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\a \x01(\tR\x04path\x12\x16\n" +
 	"\x06reason\x18\b \x01(\tR\x06reason\x12\x12\n" +
-	"\x04hint\x18\t \x01(\tR\x04hint2\xf0\x01\n" +
+	"\x04hint\x18\t \x01(\tR\x04hint2\xbd\x02\n" +
 	"\fAdminService\x12F\n" +
 	"\x05Apply\x12\x1d.pgmesh.admin.v1.ApplyRequest\x1a\x1e.pgmesh.admin.v1.ApplyResponse\x12I\n" +
 	"\x06Delete\x12\x1e.pgmesh.admin.v1.DeleteRequest\x1a\x1f.pgmesh.admin.v1.DeleteResponse\x12M\n" +
-	"\x06Import\x12\x1e.pgmesh.admin.v1.ImportRequest\x1a\x1f.pgmesh.admin.v1.ImportResponse(\x010\x01B8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
+	"\x06Import\x12\x1e.pgmesh.admin.v1.ImportRequest\x1a\x1f.pgmesh.admin.v1.ImportResponse(\x010\x01\x12K\n" +
+	"\x06Export\x12\x1e.pgmesh.admin.v1.ExportRequest\x1a\x1f.pgmesh.admin.v1.ExportResponse0\x01B8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
 
 var (
 	file_pgmesh_admin_v1_admin_proto_rawDescOnce sync.Once
@@ -1196,52 +1402,64 @@ func file_pgmesh_admin_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_pgmesh_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pgmesh_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_pgmesh_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_pgmesh_admin_v1_admin_proto_goTypes = []any{
-	(Outcome_Action)(0),    // 0: pgmesh.admin.v1.Outcome.Action
-	(*ApplyRequest)(nil),   // 1: pgmesh.admin.v1.ApplyRequest
-	(*Document)(nil),       // 2: pgmesh.admin.v1.Document
-	(*ApplyResponse)(nil),  // 3: pgmesh.admin.v1.ApplyResponse
-	(*ImportRequest)(nil),  // 4: pgmesh.admin.v1.ImportRequest
-	(*ImportStart)(nil),    // 5: pgmesh.admin.v1.ImportStart
-	(*Prune)(nil),          // 6: pgmesh.admin.v1.Prune
-	(*KindRef)(nil),        // 7: pgmesh.admin.v1.KindRef
-	(*ImportPortion)(nil),  // 8: pgmesh.admin.v1.ImportPortion
-	(*ImportResponse)(nil), // 9: pgmesh.admin.v1.ImportResponse
-	(*ImportEnd)(nil),      // 10: pgmesh.admin.v1.ImportEnd
-	(*DeleteRequest)(nil),  // 11: pgmesh.admin.v1.DeleteRequest
-	(*DeleteResponse)(nil), // 12: pgmesh.admin.v1.DeleteResponse
-	(*ResourceRef)(nil),    // 13: pgmesh.admin.v1.ResourceRef
-	(*Outcome)(nil),        // 14: pgmesh.admin.v1.Outcome
-	(*Refusal)(nil),        // 15: pgmesh.admin.v1.Refusal
-	(*Violation)(nil),      // 16: pgmesh.admin.v1.Violation
+	(Outcome_Action)(0),      // 0: pgmesh.admin.v1.Outcome.Action
+	(*ApplyRequest)(nil),     // 1: pgmesh.admin.v1.ApplyRequest
+	(*Document)(nil),         // 2: pgmesh.admin.v1.Document
+	(*ApplyResponse)(nil),    // 3: pgmesh.admin.v1.ApplyResponse
+	(*ImportRequest)(nil),    // 4: pgmesh.admin.v1.ImportRequest
+	(*ImportStart)(nil),      // 5: pgmesh.admin.v1.ImportStart
+	(*Prune)(nil),            // 6: pgmesh.admin.v1.Prune
+	(*KindRef)(nil),          // 7: pgmesh.admin.v1.KindRef
+	(*ImportPortion)(nil),    // 8: pgmesh.admin.v1.ImportPortion
+	(*ImportResponse)(nil),   // 9: pgmesh.admin.v1.ImportResponse
+	(*ImportEnd)(nil),        // 10: pgmesh.admin.v1.ImportEnd
+	(*ExportRequest)(nil),    // 11: pgmesh.admin.v1.ExportRequest
+	(*ExportResponse)(nil),   // 12: pgmesh.admin.v1.ExportResponse
+	(*ExportedResource)(nil), // 13: pgmesh.admin.v1.ExportedResource
+	(*DeleteRequest)(nil),    // 14: pgmesh.admin.v1.DeleteRequest
+	(*DeleteResponse)(nil),   // 15: pgmesh.admin.v1.DeleteResponse
+	(*ResourceRef)(nil),      // 16: pgmesh.admin.v1.ResourceRef
+	(*Outcome)(nil),          // 17: pgmesh.admin.v1.Outcome
+	(*Refusal)(nil),          // 18: pgmesh.admin.v1.Refusal
+	(*Violation)(nil),        // 19: pgmesh.admin.v1.Violation
+	nil,                      // 20: pgmesh.admin.v1.ExportedResource.LabelsEntry
+	nil,                      // 21: pgmesh.admin.v1.ExportedResource.AnnotationsEntry
 }
 var file_pgmesh_admin_v1_admin_proto_depIdxs = []int32{
 	2,  // 0: pgmesh.admin.v1.ApplyRequest.documents:type_name -> pgmesh.admin.v1.Document
-	14, // 1: pgmesh.admin.v1.ApplyResponse.outcomes:type_name -> pgmesh.admin.v1.Outcome
+	17, // 1: pgmesh.admin.v1.ApplyResponse.outcomes:type_name -> pgmesh.admin.v1.Outcome
 	5,  // 2: pgmesh.admin.v1.ImportRequest.start:type_name -> pgmesh.admin.v1.ImportStart
 	8,  // 3: pgmesh.admin.v1.ImportRequest.portion:type_name -> pgmesh.admin.v1.ImportPortion
 	6,  // 4: pgmesh.admin.v1.ImportStart.prune:type_name -> pgmesh.admin.v1.Prune
 	7,  // 5: pgmesh.admin.v1.Prune.kinds:type_name -> pgmesh.admin.v1.KindRef
 	2,  // 6: pgmesh.admin.v1.ImportPortion.documents:type_name -> pgmesh.admin.v1.Document
-	14, // 7: pgmesh.admin.v1.ImportResponse.outcomes:type_name -> pgmesh.admin.v1.Outcome
+	17, // 7: pgmesh.admin.v1.ImportResponse.outcomes:type_name -> pgmesh.admin.v1.Outcome
 	10, // 8: pgmesh.admin.v1.ImportResponse.end:type_name -> pgmesh.admin.v1.ImportEnd
-	13, // 9: pgmesh.admin.v1.DeleteRequest.resources:type_name -> pgmesh.admin.v1.ResourceRef
-	14, // 10: pgmesh.admin.v1.DeleteResponse.outcomes:type_name -> pgmesh.admin.v1.Outcome
-	13, // 11: pgmesh.admin.v1.Outcome.resource:type_name -> pgmesh.admin.v1.ResourceRef
-	0,  // 12: pgmesh.admin.v1.Outcome.action:type_name -> pgmesh.admin.v1.Outcome.Action
-	16, // 13: pgmesh.admin.v1.Refusal.violations:type_name -> pgmesh.admin.v1.Violation
-	1,  // 14: pgmesh.admin.v1.AdminService.Apply:input_type -> pgmesh.admin.v1.ApplyRequest
-	11, // 15: pgmesh.admin.v1.AdminService.Delete:input_type -> pgmesh.admin.v1.DeleteRequest
-	4,  // 16: pgmesh.admin.v1.AdminService.Import:input_type -> pgmesh.admin.v1.ImportRequest
-	3,  // 17: pgmesh.admin.v1.AdminService.Apply:output_type -> pgmesh.admin.v1.ApplyResponse
-	12, // 18: pgmesh.admin.v1.AdminService.Delete:output_type -> pgmesh.admin.v1.DeleteResponse
-	9,  // 19: pgmesh.admin.v1.AdminService.Import:output_type -> pgmesh.admin.v1.ImportResponse
-	17, // [17:20] is the sub-list for method output_type
-	14, // [14:17] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	7,  // 9: pgmesh.admin.v1.ExportRequest.kinds:type_name -> pgmesh.admin.v1.KindRef
+	13, // 10: pgmesh.admin.v1.ExportResponse.resources:type_name -> pgmesh.admin.v1.ExportedResource
+	16, // 11: pgmesh.admin.v1.ExportedResource.resource:type_name -> pgmesh.admin.v1.ResourceRef
+	20, // 12: pgmesh.admin.v1.ExportedResource.labels:type_name -> pgmesh.admin.v1.ExportedResource.LabelsEntry
+	21, // 13: pgmesh.admin.v1.ExportedResource.annotations:type_name -> pgmesh.admin.v1.ExportedResource.AnnotationsEntry
+	16, // 14: pgmesh.admin.v1.DeleteRequest.resources:type_name -> pgmesh.admin.v1.ResourceRef
+	17, // 15: pgmesh.admin.v1.DeleteResponse.outcomes:type_name -> pgmesh.admin.v1.Outcome
+	16, // 16: pgmesh.admin.v1.Outcome.resource:type_name -> pgmesh.admin.v1.ResourceRef
+	0,  // 17: pgmesh.admin.v1.Outcome.action:type_name -> pgmesh.admin.v1.Outcome.Action
+	19, // 18: pgmesh.admin.v1.Refusal.violations:type_name -> pgmesh.admin.v1.Violation
+	1,  // 19: pgmesh.admin.v1.AdminService.Apply:input_type -> pgmesh.admin.v1.ApplyRequest
+	14, // 20: pgmesh.admin.v1.AdminService.Delete:input_type -> pgmesh.admin.v1.DeleteRequest
+	4,  // 21: pgmesh.admin.v1.AdminService.Import:input_type -> pgmesh.admin.v1.ImportRequest
+	11, // 22: pgmesh.admin.v1.AdminService.Export:input_type -> pgmesh.admin.v1.ExportRequest
+	3,  // 23: pgmesh.admin.v1.AdminService.Apply:output_type -> pgmesh.admin.v1.ApplyResponse
+	15, // 24: pgmesh.admin.v1.AdminService.Delete:output_type -> pgmesh.admin.v1.DeleteResponse
+	9,  // 25: pgmesh.admin.v1.AdminService.Import:output_type -> pgmesh.admin.v1.ImportResponse
+	12, // 26: pgmesh.admin.v1.AdminService.Export:output_type -> pgmesh.admin.v1.ExportResponse
+	23, // [23:27] is the sub-list for method output_type
+	19, // [19:23] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_pgmesh_admin_v1_admin_proto_init() }
@@ -1259,7 +1477,7 @@ func file_pgmesh_admin_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pgmesh_admin_v1_admin_proto_rawDesc), len(file_pgmesh_admin_v1_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   16,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

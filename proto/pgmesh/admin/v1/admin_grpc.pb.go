@@ -24,6 +24,7 @@ const (
 	AdminService_Apply_FullMethodName  = "/pgmesh.admin.v1.AdminService/Apply"
 	AdminService_Delete_FullMethodName = "/pgmesh.admin.v1.AdminService/Delete"
 	AdminService_Import_FullMethodName = "/pgmesh.admin.v1.AdminService/Import"
+	AdminService_Export_FullMethodName = "/pgmesh.admin.v1.AdminService/Export"
 )
 
 // AdminServiceClient is the client API for AdminService service.
@@ -44,6 +45,8 @@ type AdminServiceClient interface {
 	// first message says what for, each further one has a portion, and nothing is stored before the client has ended its side
 	// and the last answer has come. A client that goes away before has changed nothing.
 	Import(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ImportRequest, ImportResponse], error)
+	// Export reads resources as they are stored, all as of one revision, in the order of their kinds, namespaces and names.
+	Export(ctx context.Context, in *ExportRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportResponse], error)
 }
 
 type adminServiceClient struct {
@@ -87,6 +90,25 @@ func (c *adminServiceClient) Import(ctx context.Context, opts ...grpc.CallOption
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type AdminService_ImportClient = grpc.BidiStreamingClient[ImportRequest, ImportResponse]
 
+func (c *adminServiceClient) Export(ctx context.Context, in *ExportRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &AdminService_ServiceDesc.Streams[1], AdminService_Export_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ExportRequest, ExportResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type AdminService_ExportClient = grpc.ServerStreamingClient[ExportResponse]
+
 // AdminServiceServer is the server API for AdminService service.
 // All implementations must embed UnimplementedAdminServiceServer
 // for forward compatibility.
@@ -105,6 +127,8 @@ type AdminServiceServer interface {
 	// first message says what for, each further one has a portion, and nothing is stored before the client has ended its side
 	// and the last answer has come. A client that goes away before has changed nothing.
 	Import(grpc.BidiStreamingServer[ImportRequest, ImportResponse]) error
+	// Export reads resources as they are stored, all as of one revision, in the order of their kinds, namespaces and names.
+	Export(*ExportRequest, grpc.ServerStreamingServer[ExportResponse]) error
 	mustEmbedUnimplementedAdminServiceServer()
 }
 
@@ -123,6 +147,9 @@ func (UnimplementedAdminServiceServer) Delete(context.Context, *DeleteRequest) (
 }
 func (UnimplementedAdminServiceServer) Import(grpc.BidiStreamingServer[ImportRequest, ImportResponse]) error {
 	return status.Error(codes.Unimplemented, "method Import not implemented")
+}
+func (UnimplementedAdminServiceServer) Export(*ExportRequest, grpc.ServerStreamingServer[ExportResponse]) error {
+	return status.Error(codes.Unimplemented, "method Export not implemented")
 }
 func (UnimplementedAdminServiceServer) mustEmbedUnimplementedAdminServiceServer() {}
 func (UnimplementedAdminServiceServer) testEmbeddedByValue()                      {}
@@ -188,6 +215,17 @@ func _AdminService_Import_Handler(srv interface{}, stream grpc.ServerStream) err
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type AdminService_ImportServer = grpc.BidiStreamingServer[ImportRequest, ImportResponse]
 
+func _AdminService_Export_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ExportRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(AdminServiceServer).Export(m, &grpc.GenericServerStream[ExportRequest, ExportResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type AdminService_ExportServer = grpc.ServerStreamingServer[ExportResponse]
+
 // AdminService_ServiceDesc is the grpc.ServiceDesc for AdminService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -210,6 +248,11 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 			Handler:       _AdminService_Import_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "Export",
+			Handler:       _AdminService_Export_Handler,
+			ServerStreams: true,
 		},
 	},
 	Metadata: "pgmesh/admin/v1/admin.proto",
