@@ -7,28 +7,56 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// quickPredicate writes a rule as a predicate on the object that needs no variables, so that all such rules of a type can be asked in one.
-// A rule about each item becomes a question for an item of which it holds: $item becomes @ there.
+// quickPredicate writes a rule as a predicate on the object that needs no variables but $meta, so that all such rules of a type can be
+// asked in one. A rule about each item becomes a question for an item of which it holds: $item becomes @ there.
 func quickPredicate(r *schema.Rule) (string, bool) {
-	switch {
-	case r.Wrong == "" || otherVariable.MatchString(withoutStrings(r.Wrong)):
+	plain := withoutStrings(r.Wrong)
+	if r.Wrong == "" || otherVariable.MatchString(plain) || r.Each == "" && itemVariable.MatchString(plain) {
 		return "", false
+	}
+	predicate := r.Wrong
+	if r.Each != "" {
+		about, ok := aboutCurrent(r.Wrong)
+		if !ok {
+			return "", false
+		}
+		predicate = "exists(" + listOf(r) + " ? (" + about + "))"
+	}
+	return whenever(r, predicate), true
+}
+
+func whenever(r *schema.Rule, predicate string) string {
+	if r.When != "" {
+		return "((" + r.When + ") && (" + predicate + "))"
+	}
+	return "(" + predicate + ")"
+}
+
+// guard is a predicate that holds of all objects that may break a rule, and hopefully of few others.
+func guard(r *schema.Rule) string {
+	switch list := listOf(r); {
+	case r.Each == "" && r.When != "":
+		return "(" + r.When + ")"
 	case r.Each == "":
-		return "(" + r.Wrong + ")", !itemVariable.MatchString(withoutStrings(r.Wrong))
+		return "(exists($))"
+	case r.Unique != nil && strings.HasSuffix(list, "[*]"):
+		return whenever(r, "exists("+strings.TrimSuffix(list, "[*]")+"[1])") // no item repeats another where there is no second one
+	default:
+		return whenever(r, "exists("+list+")")
 	}
-	predicate, ok := aboutCurrent(r.Wrong)
-	if !ok {
-		return "", false
-	}
-	list := "$"
+}
+
+// listOf is the path to the items that a rule is about.
+func listOf(r *schema.Rule) string {
+	path := "$"
 	for _, step := range r.Steps {
-		list += `."` + step.Field + `"` + map[string]string{"list": "[*]", "map": ".*"}[step.Shape]
+		path += `."` + step.Field + `"` + map[string]string{"list": "[*]", "map": ".*"}[step.Shape]
 	}
-	return "exists(" + list + " ? (" + predicate + "))", true
+	return path
 }
 
 var (
-	otherVariable = regexp.MustCompile(`\$(i|key|parent|meta)\b`)
+	otherVariable = regexp.MustCompile(`\$(i|key|parent)\b`)
 	itemVariable  = regexp.MustCompile(`\$item\b`)
 	stringLiteral = regexp.MustCompile(`"(\\.|[^"\\])*"`)
 	filterStart   = regexp.MustCompile(`^\?\s*\(`)

@@ -42,7 +42,7 @@ type typeRow struct {
 	Fields []string   `json:"fields"`
 	Oneofs [][]string `json:"oneofs"`
 	Broken *string    `json:"broken"`
-	Tested bool       `json:"tested"`
+	Tested *string    `json:"tested"`
 }
 
 type fieldRow struct {
@@ -67,6 +67,7 @@ type fieldRow struct {
 
 	MinDuration string `json:"min_duration,omitempty"`
 	MaxDuration string `json:"max_duration,omitempty"`
+	Precision   string `json:"precision,omitempty"`
 	Format      string `json:"format,omitempty"`
 	KeyFormat   string `json:"key_format,omitempty"`
 }
@@ -77,6 +78,7 @@ type formatRow struct {
 	Unlike   string `json:"unlike,omitempty"`
 	Max      *int   `json:"max"`
 	Function string `json:"function,omitempty"`
+	Other    string `json:"other,omitempty"`
 	Reason   string `json:"reason"`
 	Hint     string `json:"hint,omitempty"`
 }
@@ -85,6 +87,7 @@ type ruleRow struct {
 	Type     string        `json:"type"`
 	Position int           `json:"position"`
 	Each     string        `json:"each"`
+	When     *string       `json:"applies"`
 	Steps    []schema.Step `json:"steps"`
 	Wrong    *string       `json:"wrong"`
 	Differs  *string       `json:"differs"`
@@ -119,27 +122,28 @@ func knownRegistry() registry {
 	formats := schema.Formats()
 	for _, name := range slices.Sorted(maps.Keys(formats)) {
 		f := formats[name]
-		r.Formats = append(r.Formats, formatRow{f.Name, f.Pattern, f.Unlike, f.Max, f.Function, f.Reason, f.Hint})
+		r.Formats = append(r.Formats, formatRow{f.Name, f.Pattern, f.Unlike, f.Max, f.Function, f.Or, f.Reason, f.Hint})
 	}
 	return r
 }
 
 // addRules adds the rows of a type's rules. It returns the one predicate that holds if any of those is broken that can be
-// put into it, and tells whether there are others.
-func (r *registry) addRules(t *schema.Type) (broken *string, tested bool) {
-	var quick []string
+// put into it, and one that holds if any of the others needs to be looked at.
+func (r *registry) addRules(t *schema.Type) (broken, tested *string) {
+	var quick, others []string
 	for i, rule := range t.Rules {
 		predicate, ok := quickPredicate(rule)
 		if ok {
 			quick = append(quick, predicate)
+		} else {
+			others = append(others, guard(rule))
 		}
-		tested = tested || !ok
 		r.Rules = append(r.Rules, ruleRow{
-			Type: t.Name, Position: i, Each: rule.Each, Steps: append([]schema.Step{}, rule.Steps...), Wrong: optional(rule.Wrong),
-			Differs: rule.Unique, Test: optional(rule.Check), Quick: ok, At: rule.At, Reason: rule.Reason, Hint: rule.Hint,
+			Type: t.Name, Position: i, Each: rule.Each, When: optional(rule.When), Steps: append([]schema.Step{}, rule.Steps...),
+			Wrong: optional(rule.Wrong), Differs: rule.Unique, Test: optional(rule.Check), Quick: ok, At: rule.At, Reason: rule.Reason, Hint: rule.Hint,
 		})
 	}
-	return optional(strings.Join(quick, " || ")), tested
+	return optional(strings.Join(quick, " || ")), optional(strings.Join(others, " || "))
 }
 
 func optional(text string) *string {
@@ -162,6 +166,7 @@ func rowOfField(of string, position int, f schema.Field) fieldRow {
 		ValueType: f.Type, Ref: f.TypeRef, Shape: shape, KeyType: f.KeyType, Required: f.Required,
 		MinItems: f.MinItems, MaxItems: f.MaxItems, Enum: f.Enum, Numbers: f.Numbers, Min: f.Min, Max: f.Max,
 		MinLength: f.MinLength, MaxLength: f.MaxLength, Pattern: f.Pattern, MinDuration: f.MinDuration, MaxDuration: f.MaxDuration,
+		Precision: f.Precision,
 	}
 	if f.Format != nil {
 		row.Format = f.Format.Name

@@ -42,11 +42,14 @@ func duration(f *Field, v any) (normal any, reason, hint string) {
 func spanReason(f *Field, d time.Duration, got string) string {
 	low, _ := parseDuration(f.MinDuration)
 	high, _ := parseDuration(f.MaxDuration)
+	unit, _ := parseDuration(f.Precision)
 	switch {
 	case f.MinDuration != "" && d < low:
 		return "must be at least " + f.MinDuration + ", got " + got
 	case f.MaxDuration != "" && d > high:
 		return "must be at most " + f.MaxDuration + ", got " + got
+	case f.Precision != "" && d%unit != 0:
+		return "must be a multiple of " + f.Precision + ", got " + got
 	}
 	return ""
 }

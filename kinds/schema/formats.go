@@ -16,13 +16,16 @@ var formatFunctions = map[string]func(string) bool{
 
 // reason says that a string is not of the format.
 func (f *Format) reason(s string) (reason, hint string) {
-	sound := f == nil ||
-		(f.Max == nil || utf8.RuneCountInString(s) <= *f.Max) &&
-			(f.Pattern == "" || compiled(f.Pattern).MatchString(s)) &&
-			(f.Unlike == "" || !compiled(f.Unlike).MatchString(s)) &&
-			(f.Function == "" || formatFunctions[f.Function](s))
-	if sound {
+	if f == nil || f.fits(s) {
 		return "", ""
 	}
 	return strings.ReplaceAll(f.Reason, "{value}", s), strings.ReplaceAll(f.Hint, "{value}", s)
+}
+
+func (f *Format) fits(s string) bool {
+	return (f.Max == nil || utf8.RuneCountInString(s) <= *f.Max) &&
+		(f.Pattern == "" || compiled(f.Pattern).MatchString(s)) &&
+		(f.Unlike == "" || !compiled(f.Unlike).MatchString(s)) &&
+		(f.Function == "" || formatFunctions[f.Function](s)) ||
+		f.or != nil && f.or.fits(s)
 }

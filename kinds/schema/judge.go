@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/theory/sqljson/path"
 	"github.com/theory/sqljson/path/exec"
 )
 
@@ -42,21 +43,23 @@ func Judge(root *Type, path string, tree any, meta *Meta) (normal any, problems 
 	if len(problems) > 0 {
 		return normal, problems
 	}
-	j := &judgement{meta: meta.variable()}
-	j.meta["type"] = root.Name
-	j.object(root, path, normal)
+	j := &judgement{}
+	j.object(root, path, normal, meta.variable())
 	return normal, j.problems
 }
 
-type judgement struct {
-	walk
-	meta map[string]any
-}
+// judgement is a walk of the rules.
+type judgement struct{ walk }
 
-func (j *judgement) object(t *Type, path string, v any) {
+// noMeta is what the rules of types below the root know of the metadata, for their objects may be in resources of several kinds.
+var noMeta = map[string]any{}
+
+func (j *judgement) object(t *Type, path string, v any, meta map[string]any) {
 	members, _ := v.(map[string]any)
 	for _, r := range t.Rules {
-		j.rule(t, r, path, members)
+		if r.when == nil || holds(r.when, members, exec.Vars{"meta": meta}) {
+			j.rule(r, path, members, meta)
+		}
 	}
 	for i := range t.Fields {
 		f := &t.Fields[i]
@@ -71,42 +74,46 @@ func (j *judgement) field(f *Field, path string, v any) {
 	switch v := v.(type) {
 	case []any:
 		for i, item := range v {
-			j.object(t, Item(path, i), item)
+			j.object(t, Item(path, i), item, noMeta)
 		}
 	case map[string]any:
 		if !f.Map {
-			j.object(t, path, v)
+			j.object(t, path, v, noMeta)
 			return
 		}
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			j.object(t, Member(path, key), v[key])
+			j.object(t, Member(path, key), v[key], noMeta)
 		}
 	}
 }
 
-func (j *judgement) rule(t *Type, r *Rule, path string, object map[string]any) {
+func (j *judgement) rule(r *Rule, path string, object, meta map[string]any) {
 	switch {
 	case r.Check != "":
-		for _, p := range checks[r.Check](object) {
+		for _, p := range checks[r.Check](object, meta) {
 			j.report(join(path, p.Path), p.Reason, p.Hint)
 		}
 	case r.Each == "":
-		j.wrong(r, place{path: path}, object)
+		j.wrong(r, place{path: path}, object, meta)
 	case r.Unique != nil:
-		j.repeated(r, path, object)
+		j.repeated(r, path, object, meta)
 	default:
 		for _, p := range places(r.Steps, path, object) {
-			j.wrong(r, p, object)
+			j.wrong(r, p, object, meta)
 		}
 	}
 }
 
-func (j *judgement) wrong(r *Rule, p place, object map[string]any) {
-	variables := p.variables(j.meta)
-	// What cannot be told, as a comparison of a string with a number, is not wrong: so it is in Postgres, too.
-	if wrong, err := r.wrong.Match(context.Background(), object, exec.WithSilent(), exec.WithVars(variables)); err == nil && wrong {
+func (j *judgement) wrong(r *Rule, p place, object, meta map[string]any) {
+	if variables := p.variables(meta); holds(r.wrong, object, variables) {
 		j.tell(r, p.path, object, variables)
 	}
+}
+
+// holds evaluates a predicate. What cannot be told, as a comparison of a string with a number, does not hold: so it is in Postgres, too.
+func holds(predicate *path.Path, object map[string]any, variables exec.Vars) bool {
+	yes, err := predicate.Match(context.Background(), object, exec.WithSilent(), exec.WithVars(variables))
+	return err == nil && yes
 }
 
 func (j *judgement) tell(r *Rule, path string, object map[string]any, variables exec.Vars) {
@@ -114,7 +121,7 @@ func (j *judgement) tell(r *Rule, path string, object map[string]any, variables 
 }
 
 // repeated reports the items that are as one before them, in the list that holds them.
-func (j *judgement) repeated(r *Rule, path string, object map[string]any) {
+func (j *judgement) repeated(r *Rule, path string, object, meta map[string]any) {
 	seen := map[string]bool{}
 	for _, p := range places(r.Steps, path, object) {
 		if p.i == 0 {
@@ -130,7 +137,7 @@ func (j *judgement) repeated(r *Rule, path string, object map[string]any) {
 			continue
 		}
 		if seen[text] {
-			j.tell(r, p.path, object, p.variables(j.meta))
+			j.tell(r, p.path, object, p.variables(meta))
 		}
 		seen[text] = true
 	}

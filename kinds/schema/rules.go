@@ -16,6 +16,7 @@ import (
 // Rule is what must not be the case in an object of a type.
 type Rule struct {
 	Each   string  `yaml:"each"`   // the rule is about each item of this list, or of these lists in lists
+	When   string  `yaml:"when"`   // the rule is about objects alone of which this jsonpath predicate holds
 	Wrong  string  `yaml:"wrong"`  // a jsonpath predicate that holds where the rule is broken
 	Unique *string `yaml:"unique"` // the member that must differ from item to item, or "" for the items themselves
 	Check  string  `yaml:"check"`  // the name of a check that no jsonpath can express
@@ -23,8 +24,8 @@ type Rule struct {
 	Reason string  `yaml:"reason"`
 	Hint   string  `yaml:"hint"`
 
-	Steps []Step     `yaml:"-"` // Each, resolved
-	wrong *path.Path // Wrong, parsed
+	Steps       []Step     `yaml:"-"` // Each, resolved
+	when, wrong *path.Path // When and Wrong, parsed
 }
 
 // Step is one part of the way to the items that a rule is about.
@@ -40,8 +41,11 @@ type Format struct {
 	Unlike   string `yaml:"unlike"`   // a pattern that must not match
 	Max      *int   `yaml:"max"`      // characters
 	Function string `yaml:"function"` // the name of a test that no pattern can express
+	Or       string `yaml:"or"`       // another format, which will also do
 	Reason   string `yaml:"reason"`
 	Hint     string `yaml:"hint"`
+
+	or *Format
 }
 
 //go:embed rules/*.yaml
@@ -71,6 +75,7 @@ type fieldDocument struct {
 	Pattern     *string  `yaml:"pattern"`
 	MinDuration string   `yaml:"minDuration"`
 	MaxDuration string   `yaml:"maxDuration"`
+	Precision   string   `yaml:"precision"`
 	Format      string   `yaml:"format"`
 	Keys        string   `yaml:"keys"`
 }
@@ -87,16 +92,33 @@ func (t *Table) addRules() error {
 		if files[i], err = readRuleFile(name); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		for key, format := range files[i].Formats {
-			format.Name = key
-			t.Formats[key] = format
-		}
+		maps.Copy(t.Formats, files[i].Formats)
+	}
+	if err := t.checkFormats(); err != nil {
+		return err
 	}
 	for i, file := range files {
 		for _, name := range slices.Sorted(maps.Keys(file.Types)) {
 			if err := t.addDocument(name, file.Types[name]); err != nil {
 				return fmt.Errorf("%s: %s: %w", names[i], name, err)
 			}
+		}
+	}
+	return nil
+}
+
+// checkFormats finds what formats name.
+func (t *Table) checkFormats() error {
+	for name, f := range t.Formats {
+		f.Name = name
+		if f.Function != "" && formatFunctions[f.Function] == nil {
+			return fmt.Errorf("%s: no function %q is known", name, f.Function)
+		}
+		if f.Or != "" {
+			f.or = t.Formats[f.Or]
+		}
+		if f.Or != "" && f.or == nil {
+			return fmt.Errorf("%s: no format %q is known", name, f.Or)
 		}
 	}
 	return nil
@@ -157,7 +179,7 @@ func (t *Table) constrain(of *Type, name string, d fieldDocument) error {
 	for _, bound := range []struct {
 		text string
 		to   *string
-	}{{d.MinDuration, &f.MinDuration}, {d.MaxDuration, &f.MaxDuration}} {
+	}{{d.MinDuration, &f.MinDuration}, {d.MaxDuration, &f.MaxDuration}, {d.Precision, &f.Precision}} {
 		if bound.text == "" {
 			continue
 		}
@@ -180,9 +202,6 @@ func (t *Table) setFormats(f *Field, d fieldDocument) error {
 		format := t.Formats[name]
 		if format == nil {
 			return fmt.Errorf("no format %q is known", name)
-		}
-		if format.Function != "" && formatFunctions[format.Function] == nil {
-			return fmt.Errorf("no function %q is known", format.Function)
 		}
 		*to = format
 	}
@@ -218,15 +237,18 @@ func (t *Table) resolve(of *Type, r *Rule) error {
 	if r.Check != "" && checks[r.Check] == nil {
 		return fmt.Errorf("no check %q is known", r.Check)
 	}
-	if r.Wrong != "" {
-		parsed, err := path.Parse(r.Wrong)
+	for text, to := range map[string]**path.Path{r.Wrong: &r.wrong, r.When: &r.when} {
+		if text == "" {
+			continue
+		}
+		parsed, err := path.Parse(text)
 		if err != nil {
 			return err
 		}
 		if !parsed.IsPredicate() {
-			return fmt.Errorf("it is no predicate")
+			return fmt.Errorf("%s is no predicate", text)
 		}
-		r.wrong = parsed
+		*to = parsed
 	}
 	return t.resolveSteps(of, r)
 }

@@ -92,6 +92,7 @@ type Field struct {
 
 	// What the rules add.
 	MinDuration, MaxDuration string  `json:"-"`
+	Precision                string  `json:"-"` // of a duration: it is a multiple of this
 	Format                   *Format `json:"-"`
 	KeyFormat                *Format `json:"-"` // of the keys of a map
 }

@@ -13,6 +13,7 @@ CREATE TABLE mesh.formats (
   unlike   text, -- a pattern that must not match
   max      int,  -- characters
   function text, -- a test that no pattern can express
+  other    text, -- a format that will also do
   reason   text NOT NULL,
   hint     text
 );
@@ -23,6 +24,7 @@ CREATE TABLE mesh.rules (
   type     text NOT NULL,
   position int  NOT NULL,
   each     text NOT NULL,
+  applies  jsonpath,
   steps    jsonb NOT NULL, -- each, as a list of fields and their shapes
   wrong    jsonpath,
   differs  text,
@@ -37,6 +39,7 @@ CREATE TABLE mesh.rules (
 COMMENT ON TABLE  mesh.rules IS 'What must not be the case in an object of a type, beyond what mesh.schema_fields says of its fields. Maintained by migrations.';
 COMMENT ON COLUMN mesh.rules.type IS 'The type, as mesh.kinds and mesh.schema_fields name it.';
 COMMENT ON COLUMN mesh.rules.each IS 'The rule is about each item of this list, or of these lists in lists. Empty: about the object.';
+COMMENT ON COLUMN mesh.rules.applies IS 'The rule is about objects alone of which this holds.';
 COMMENT ON COLUMN mesh.rules.wrong IS 'Holds of an object that breaks the rule.';
 COMMENT ON COLUMN mesh.rules.differs IS 'The member that must differ from item to item; empty for the items themselves.';
 COMMENT ON COLUMN mesh.rules.test IS 'A function that finds what breaks the rule.';
@@ -48,23 +51,25 @@ COMMENT ON COLUMN mesh.kinds.rules IS 'Tells the rules in force from earlier one
 
 ALTER TABLE mesh.schema_types
   ADD COLUMN broken jsonpath, -- holds where a rule of the type is broken, of those that one predicate can tell
-  ADD COLUMN tested boolean NOT NULL DEFAULT false; -- has other rules, too
+  ADD COLUMN tested jsonpath; -- holds where the other rules of the type have to be looked at
 
 ALTER TABLE mesh.schema_fields
   ADD COLUMN min_duration text,
   ADD COLUMN max_duration text,
+  ADD COLUMN precision    text, -- a duration is a multiple of it
   ADD COLUMN format       text,
   ADD COLUMN key_format   text; -- of the keys of a map
 
 ALTER TABLE mesh.schema_members
   ADD COLUMN shortest   numeric, -- nanoseconds of a duration
   ADD COLUMN longest    numeric,
+  ADD COLUMN unit       numeric, -- a duration is a multiple of it
   ADD COLUMN syntax     text,    -- the pattern of the format
   ADD COLUMN syntax_not text,    -- what it must not be like
   ADD COLUMN syntax_max int,     -- its greatest length
-  ADD COLUMN format     text,    -- its name, if it has a function
+  ADD COLUMN format     text,    -- its name, if these are not all
   ADD COLUMN key_format text,
-  ADD COLUMN ref_tested boolean; -- of the type ref
+  ADD COLUMN ref_tested jsonpath; -- of the type ref
 
 ALTER TABLE mesh.resources ADD COLUMN rules int NOT NULL DEFAULT 0;
 COMMENT ON COLUMN mesh.resources.rules IS 'The rules that the resource was last found to keep; others than those of mesh.kinds if it was not checked since they changed.';
@@ -72,9 +77,9 @@ CREATE INDEX resources_by_rules ON mesh.resources (rules);
 
 -- +goose Down
 ALTER TABLE mesh.resources DROP COLUMN rules;
-ALTER TABLE mesh.schema_members DROP COLUMN shortest, DROP COLUMN longest, DROP COLUMN syntax, DROP COLUMN syntax_not, DROP COLUMN syntax_max,
+ALTER TABLE mesh.schema_members DROP COLUMN shortest, DROP COLUMN longest, DROP COLUMN unit, DROP COLUMN syntax, DROP COLUMN syntax_not, DROP COLUMN syntax_max,
   DROP COLUMN format, DROP COLUMN key_format, DROP COLUMN ref_tested;
-ALTER TABLE mesh.schema_fields DROP COLUMN min_duration, DROP COLUMN max_duration, DROP COLUMN format, DROP COLUMN key_format;
+ALTER TABLE mesh.schema_fields DROP COLUMN min_duration, DROP COLUMN max_duration, DROP COLUMN precision, DROP COLUMN format, DROP COLUMN key_format;
 ALTER TABLE mesh.schema_types DROP COLUMN broken, DROP COLUMN tested;
 ALTER TABLE mesh.kinds DROP COLUMN rules;
 DROP TABLE mesh.rules;

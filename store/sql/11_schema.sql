@@ -15,7 +15,7 @@ BEGIN
   ), suspect AS (
     SELECT t.type, nullif(concat_ws(' || ', p.predicate, t.broken::text), '')::jsonpath AS predicate, t.tested
     FROM mesh.schema_types t LEFT JOIN pair p ON p.type = t.type
-    WHERE p.predicate IS NOT NULL OR t.broken IS NOT NULL OR t.tested
+    WHERE p.predicate IS NOT NULL OR t.broken IS NOT NULL OR t.tested IS NOT NULL
   ), member AS (
     SELECT f.type, f.position, spelling AS name, spelling <> f.name AS alias, f.shape, f.value_type, f.ref
     FROM mesh.schema_fields f, unnest(f.names) spelling
@@ -23,11 +23,11 @@ BEGIN
     SELECT 'spec', 0, k.type, false, 'single', 'message', k.type FROM (SELECT DISTINCT type FROM mesh.kinds WHERE type IS NOT NULL) k
   )
   INSERT INTO mesh.schema_members (type, name, alias, shape, items, value_type, min_items, max_items, allowed, min, max,
-    min_length, max_length, pattern, shortest, longest, syntax, syntax_not, syntax_max, format, key_format, ref, ref_required, ref_conflict, ref_tested)
+    min_length, max_length, pattern, shortest, longest, unit, syntax, syntax_not, syntax_max, format, key_format, ref, ref_required, ref_conflict, ref_tested)
   SELECT m.type, m.name, m.alias, m.shape, CASE m.shape WHEN 'list' THEN '$[*]' WHEN 'map' THEN '$.*' ELSE '$' END::jsonpath,
     m.value_type, f.min_items, f.max_items, to_jsonb(f.enum), f.min, f.max, f.min_length, f.max_length, f.pattern,
-    mesh.nanoseconds(f.min_duration), mesh.nanoseconds(f.max_duration),
-    x.pattern, x.unlike, x.max, CASE WHEN x.function IS NOT NULL THEN x.name END, f.key_format,
+    mesh.nanoseconds(f.min_duration), mesh.nanoseconds(f.max_duration), mesh.nanoseconds(f.precision),
+    CASE WHEN x.function IS NULL THEN x.pattern END, x.unlike, x.max, CASE WHEN coalesce(x.function, x.other) IS NOT NULL THEN x.name END, f.key_format,
     m.ref, r.names, s.predicate, s.tested
   FROM member m
     LEFT JOIN mesh.schema_fields f ON f.type = m.type AND f.position = m.position

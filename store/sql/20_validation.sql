@@ -121,6 +121,8 @@ BEGIN
     RETURN (NULL, format('must be at least %s, got %s', f.min_duration, written), NULL)::mesh.problem;
   ELSIF span > mesh.nanoseconds(f.max_duration) THEN
     RETURN (NULL, format('must be at most %s, got %s', f.max_duration, written), NULL)::mesh.problem;
+  ELSIF trunc(span) % mesh.nanoseconds(f.precision) <> 0 THEN
+    RETURN (NULL, format('must be a multiple of %s, got %s', f.precision, written), NULL)::mesh.problem;
   END IF;
   RETURN NULL;
 END $$;

@@ -131,6 +131,12 @@ BEGIN
     WHERE e.nth > 1 ORDER BY e.n;
 END $$;
 
+-- applies tells whether a rule is about an object.
+CREATE OR REPLACE FUNCTION mesh.applies(r mesh.rules, v jsonb, meta jsonb) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+  SELECT r.applies IS NULL OR coalesce(jsonb_path_match(v, r.applies, jsonb_build_object('meta', meta), true), false)
+$$;
+
 -- check_rules finds the rules that an object breaks, and what is below it.
 CREATE OR REPLACE FUNCTION mesh.check_rules(of text, path text, v jsonb, meta jsonb) RETURNS SETOF mesh.problem
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -139,8 +145,9 @@ DECLARE
   f mesh.schema_fields;
 BEGIN
   FOR r IN SELECT * FROM mesh.rules x WHERE x.type = of ORDER BY x.position LOOP
+    CONTINUE WHEN NOT mesh.applies(r, v, meta);
     IF r.test IS NOT NULL THEN
-      RETURN QUERY SELECT mesh.join_path(check_rules.path, p.path), p.reason, p.hint FROM mesh.test_rule(r.test, v) p;
+      RETURN QUERY SELECT mesh.join_path(check_rules.path, p.path), p.reason, p.hint FROM mesh.test_rule(r.test, v, meta) p;
     ELSE
       RETURN QUERY SELECT mesh.join_path(w.item_path, mesh.fill(r.at, v, w.variables)), mesh.fill(r.reason, v, w.variables), mesh.fill(r.hint, v, w.variables)
         FROM mesh.rule_wrongs(r, path, v, meta) w;
@@ -148,12 +155,12 @@ BEGIN
   END LOOP;
   FOR f IN SELECT * FROM mesh.schema_fields s WHERE s.type = of AND s.value_type = 'message' AND v ? s.name ORDER BY s.position LOOP
     RETURN QUERY SELECT p.* FROM mesh.rule_items(jsonb_build_array(jsonb_build_object('field', f.name, 'shape', f.shape)), path, v) WITH ORDINALITY AS i (item_path, item, item_parent, item_key, item_i, n),
-      mesh.check_rules(f.ref, i.item_path, i.item, meta) p;
+      mesh.check_rules(f.ref, i.item_path, i.item, '{}') p; -- what is below the root may be in resources of several kinds
   END LOOP;
 END $$;
 
 -- test_rule dispatches to the tests that no predicate can express, which the programs have by the same names. Paths start at the object.
-CREATE OR REPLACE FUNCTION mesh.test_rule(test text, v jsonb) RETURNS SETOF mesh.problem
+CREATE OR REPLACE FUNCTION mesh.test_rule(test text, v jsonb, meta jsonb) RETURNS SETOF mesh.problem
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RAISE EXCEPTION USING MESSAGE = format('no rule has the test "%s"', test);
@@ -166,7 +173,8 @@ DECLARE
   r mesh.rules;
 BEGIN
   FOR r IN SELECT * FROM mesh.rules x WHERE x.type = of AND NOT x.quick LOOP
-    IF r.test IS NOT NULL AND EXISTS (SELECT FROM mesh.test_rule(r.test, v))
+    CONTINUE WHEN NOT mesh.applies(r, v, meta);
+    IF r.test IS NOT NULL AND EXISTS (SELECT FROM mesh.test_rule(r.test, v, meta))
       OR r.test IS NULL AND EXISTS (SELECT FROM mesh.rule_wrongs(r, '', v, meta)) THEN
       RETURN true;
     END IF;
@@ -180,6 +188,6 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN QUERY SELECT * FROM mesh.check_object(of, 'spec', spec);
   IF NOT FOUND THEN
-    RETURN QUERY SELECT * FROM mesh.check_rules(of, 'spec', mesh.normal_object(of, spec), meta || jsonb_build_object('type', of));
+    RETURN QUERY SELECT * FROM mesh.check_rules(of, 'spec', mesh.normal_object(of, spec), meta);
   END IF;
 END $$;

@@ -7,8 +7,9 @@ BEGIN
   RETURN NOT EXISTS (
     WITH RECURSIVE walk (value, before, ref, suspect) AS (
       SELECT u.spec, u.before, m.ref,
-        jsonb_typeof(u.spec) <> 'object' OR NOT u.spec ?& coalesce(m.ref_required, '{}') OR coalesce(u.spec @@ m.ref_conflict, false)
-        OR m.ref_tested IS TRUE AND mesh.breaks_tested(m.ref, u.spec, u.meta || jsonb_build_object('type', m.ref))
+        jsonb_typeof(u.spec) <> 'object' OR NOT u.spec ?& coalesce(m.ref_required, '{}')
+        OR coalesce(jsonb_path_match(u.spec, m.ref_conflict, jsonb_build_object('meta', u.meta), true), false)
+        OR coalesce(jsonb_path_match(u.spec, m.ref_tested, jsonb_build_object('meta', u.meta), true), false) AND mesh.breaks_tested(m.ref, u.spec, u.meta)
       FROM unnest(types, specs, before, metas) AS u (type, spec, before, meta) JOIN mesh.schema_members m ON m.type = 'spec' AND m.name = u.type
     UNION ALL
       SELECT item.value, item.before, m.ref, s.suspect
@@ -26,19 +27,27 @@ BEGIN
             ELSE jsonb_typeof(member.value) <> 'object' OR coalesce(m.min_items, m.max_items) IS NOT NULL
               OR m.key_format IS NOT NULL AND EXISTS (SELECT FROM jsonb_object_keys(member.value) k WHERE NOT mesh.has_format(m.key_format, k)) END IS TRUE
           OR item.value IS NOT NULL AND CASE m.value_type
-            WHEN 'message' THEN jsonb_typeof(item.value) <> 'object' OR NOT item.value ?& coalesce(m.ref_required, '{}') OR item.value @@ m.ref_conflict
-              OR m.ref_tested IS TRUE AND mesh.breaks_tested(m.ref, item.value, '{}')
+            WHEN 'message' THEN jsonb_typeof(item.value) <> 'object' OR NOT item.value ?& coalesce(m.ref_required, '{}') 
+              OR jsonb_path_match(item.value, m.ref_conflict, '{"meta": {}}', true)
+              OR coalesce(jsonb_path_match(item.value, m.ref_tested, '{"meta": {}}', true), false) AND mesh.breaks_tested(m.ref, item.value, '{}')
             WHEN 'string' THEN jsonb_typeof(item.value) <> 'string'
               OR char_length(item.value #>> '{}') < m.min_length OR char_length(item.value #>> '{}') > m.max_length OR item.value #>> '{}' !~ m.pattern
-              OR (item.value <> '""' OR m.shape <> 'single') AND (item.value #>> '{}' !~ m.syntax OR item.value #>> '{}' ~ m.syntax_not OR char_length(item.value #>> '{}') > m.syntax_max
-                OR m.format IS NOT NULL AND NOT mesh.has_format(m.format, item.value #>> '{}'))
+              OR (item.value <> '""' OR m.shape <> 'single') AND CASE
+                WHEN item.value #>> '{}' ~ m.syntax AND (item.value #>> '{}' ~ m.syntax_not OR char_length(item.value #>> '{}') > m.syntax_max) IS NOT TRUE
+                  THEN false
+                WHEN m.format IS NOT NULL THEN NOT mesh.has_format(m.format, item.value #>> '{}')
+                ELSE m.syntax IS NOT NULL END
             WHEN 'enum' THEN NOT m.allowed @> item.value
             WHEN 'bool' THEN jsonb_typeof(item.value) <> 'boolean'
             WHEN 'duration' THEN jsonb_typeof(item.value) <> 'string'
               OR item.value #>> '{}' !~ '^([0-9]{1,9}(\.[0-9]{1,9})?s|[0-9]{1,9}(\.[0-9]{1,6})?ms|[0-9]{1,8}m|[0-9]{1,6}h)$'
               OR item.value <> '"0s"' AND item.value #>> '{}' !~ '[1-9]'
-              OR coalesce(m.shortest, m.longest) IS NOT NULL
-                AND mesh.nanoseconds(item.value #>> '{}') NOT BETWEEN coalesce(m.shortest, 0) AND coalesce(m.longest, 9223372036854775807)
+              OR CASE
+                WHEN coalesce(m.shortest, m.longest, m.unit) IS NULL THEN false
+                WHEN m.shortest <= 1000000 AND m.longest IS NULL AND (m.unit <= 1000000) IS NOT FALSE
+                  AND item.value #>> '{}' ~ '^0{0,8}[1-9][0-9]{0,7}(ms|s|m|h)$' THEN false
+                ELSE mesh.nanoseconds(item.value #>> '{}') NOT BETWEEN coalesce(m.shortest, 0) AND coalesce(m.longest, 9223372036854775807)
+                  OR mesh.nanoseconds(item.value #>> '{}') % coalesce(m.unit, 1) <> 0 END
             WHEN 'struct' THEN jsonb_typeof(item.value) <> 'object'
             WHEN 'bytes' THEN true
             WHEN 'double' THEN jsonb_typeof(item.value) <> 'number' OR (item.value #>> '{}')::numeric < m.min OR (item.value #>> '{}')::numeric > m.max
