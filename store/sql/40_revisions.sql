@@ -70,7 +70,8 @@ END $$;
 
 -- What a statement wrote is checked in portions, for it may be much.
 CREATE OR REPLACE FUNCTION mesh.record_insert() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 DECLARE
   t       mesh.transactions := mesh.current_transaction();
   portion mesh.changes[];
@@ -96,7 +97,8 @@ END $$;
 
 -- A row that was given another key is one resource less and one more.
 CREATE OR REPLACE FUNCTION mesh.record_update() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 DECLARE
   t       mesh.transactions := mesh.current_transaction();
   portion mesh.changes[];
@@ -130,7 +132,8 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION mesh.record_delete() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 DECLARE
   t mesh.transactions := mesh.current_transaction();
 BEGIN
@@ -200,8 +203,12 @@ END $$;
 
 -- number_transaction runs at commit. What a transaction did and undid makes no revision. It takes the next number under a
 -- lock that is held until the transaction has ended and its rows are visible.
+--
+-- The statistics of the tables say nothing of the transaction at hand: after a bulk load they would have the planner read
+-- everything for the change of one row, and compile the query for it. So the plan goes from the changes to their resources.
 CREATE OR REPLACE FUNCTION mesh.number_transaction() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
   t        mesh.transactions;
   newest   mesh.transactions;
@@ -238,9 +245,10 @@ BEGIN
     generation = coalesce(c.before_generation, 0) + (c.after_spec IS DISTINCT FROM c.before_spec)::int,
     created_at = coalesce(c.before_created_at, t.time),
     updated_at = t.time
-  FROM mesh.changes c
-  WHERE c.transaction_id = t.id AND c.after_spec IS NOT NULL
-    AND r.kind = c.kind AND r.api_group = c.api_group AND r.namespace = c.namespace AND r.name = c.name;
+  FROM mesh.changes c CROSS JOIN LATERAL (
+    SELECT x.ctid FROM mesh.resources x
+    WHERE x.kind = c.kind AND x.api_group = c.api_group AND x.namespace = c.namespace AND x.name = c.name OFFSET 0) AS changed
+  WHERE c.transaction_id = t.id AND c.after_spec IS NOT NULL AND r.ctid = changed.ctid;
   PERFORM set_config('mesh.numbering', '', true);
   UPDATE mesh.transactions SET pending = false, numbering = false WHERE id = t.id;
   IF t.confirm_within IS NOT NULL THEN
