@@ -1,0 +1,327 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pgmesh/pgmesh/internal/pgtest"
+)
+
+// unconfirmed commits a change that is to be confirmed within an hour.
+func (s session) unconfirmed(sql string) (revision int64) {
+	s.t.Helper()
+	s.exec("BEGIN; SELECT mesh.commit_confirmed('1 hour')")
+	s.exec(sql)
+	s.exec("COMMIT")
+	return s.newest()
+}
+
+// expire lets the time of a revision be over and takes it back.
+func (s session) expire(revision int64) (state string) {
+	s.t.Helper()
+	s.exec("UPDATE mesh.deadlines SET deadline = clock_timestamp() WHERE revision = $1", revision)
+	return value[string](s, "SELECT state FROM mesh.revert_overdue()")
+}
+
+func (s session) hosts() map[string]string {
+	s.t.Helper()
+	rows, err := s.conn.Query(context.Background(), "SELECT name, spec #>> '{hosts,0}' FROM mesh.resources")
+	require.NoError(s.t, err)
+	found := map[string]string{}
+	var name, host string
+	_, err = pgx.ForEachRow(rows, []any{&name, &host}, func() error {
+		found[name] = host
+		return nil
+	})
+	require.NoError(s.t, err)
+	return found
+}
+
+func setHost(name, host string) string {
+	return fmt.Sprintf(`INSERT INTO mesh.resources (kind, name, spec) VALUES ('VirtualService', '%s', '{"hosts": ["%s"]}')
+		ON CONFLICT (kind, api_group, namespace, name) DO UPDATE SET spec = EXCLUDED.spec;`, name, host)
+}
+
+func TestWhatIsToBeConfirmed(t *testing.T) {
+	t.Parallel()
+	wait, change := "SELECT mesh.commit_confirmed('5 minutes');", setHost("x", "b")
+	for _, test := range []struct {
+		name, sql string
+		within    string // "" if nothing is to be confirmed
+	}{
+		{"called before the change", wait + change, "00:05:00"},
+		{"called after the change", change + wait, "00:05:00"},
+		{"called twice", wait + change + "SELECT mesh.commit_confirmed('1 hour')", "01:00:00"},
+		{"called in a savepoint that is kept", change + "SAVEPOINT s;" + wait + "RELEASE s", "00:05:00"},
+		{"called in a savepoint that is taken back", change + "SAVEPOINT s;" + wait + "ROLLBACK TO s", ""},
+		{"changed in a savepoint", wait + "SAVEPOINT s;" + change + "RELEASE s", "00:05:00"},
+		{"named too", "SELECT mesh.begin_change('a try');" + wait + change, "00:05:00"},
+		{"constraints checked before the call", change + "SET CONSTRAINTS ALL IMMEDIATE;" + wait, "00:05:00"},
+		{"constraints checked after the change", change + wait + "SET CONSTRAINTS ALL IMMEDIATE;" + setHost("y", "b"), "00:05:00"},
+		{"not called", change, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			db := connect(t, pgtest.New(t))
+			db.exec(setHost("x", "a"))
+			db.exec("BEGIN;" + test.sql + ";COMMIT")
+			require.Equal(t, int64(2), db.newest())
+			if test.within == "" {
+				require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.confirmations"))
+				return
+			}
+			require.Equal(t, "2 waiting "+test.within, value[string](db, "SELECT concat_ws(' ', revision, state, within) FROM mesh.confirmations"))
+			require.True(t, value[bool](db, "SELECT deadline = time + within FROM mesh.confirmations JOIN mesh.revisions USING (revision)"))
+			require.Equal(t, int64(2), value[int64](db, "SELECT mesh.confirm()"))
+			require.Equal(t, int64(2), value[int64](db, "SELECT mesh.confirm(2)"), "once more does no harm")
+			require.Equal(t, "confirmed", value[string](db, "SELECT state FROM mesh.confirmations"))
+		})
+	}
+}
+
+func TestNothingToConfirm(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	err := db.refused("SELECT mesh.commit_confirmed('5 minutes')")
+	require.Equal(t, "MS006", err.Code, "as where each statement is a transaction of its own")
+	require.Contains(t, err.Hint, "between BEGIN and COMMIT")
+	require.Equal(t, "22023", db.refused("SELECT mesh.commit_confirmed('0')").Code)
+	require.Equal(t, "22023", db.refused("SELECT mesh.commit_confirmed(NULL)").Code)
+	require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.transactions"))
+}
+
+func TestConfirmationsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	refused := func(sql, message, hint string) {
+		t.Helper()
+		err := db.refused(sql)
+		require.Equal(t, "MS006", err.Code)
+		require.Contains(t, err.Message, message)
+		require.Contains(t, err.Hint, hint)
+	}
+	refused("SELECT mesh.confirm()", "no revisions wait for a confirmation", "mesh.confirmations")
+	refused("SELECT mesh.confirm(7)", "revision 7 does not wait for a confirmation", "none does")
+	db.unconfirmed(setHost("x", "a"))
+	db.unconfirmed(setHost("y", "a"))
+	refused("SELECT mesh.confirm()", "2 revisions wait for a confirmation", "name the one you mean: 1, 2")
+	refused("SELECT mesh.confirm(7)", "revision 7 does not wait for a confirmation", "these do: 1, 2")
+
+	db.exec("UPDATE mesh.deadlines SET deadline = clock_timestamp() WHERE revision = 1")
+	refused("SELECT mesh.confirm(1)", "and is about to be reverted", "make the change again")
+	require.Equal(t, "reverted", value[string](db, "SELECT state FROM mesh.revert_overdue()"))
+	refused("SELECT mesh.confirm(1)", "revision 3 has reverted it", "SELECT * FROM mesh.revert(3)")
+	refused("SELECT mesh.revert(1)", "revision 1 was reverted already", "mesh.confirmations")
+	require.Equal(t, map[string]string{"y": "a"}, db.hosts())
+	db.exec("SELECT * FROM mesh.revert(3)")
+	require.Equal(t, map[string]string{"x": "a", "y": "a"}, db.hosts())
+}
+
+func TestRevertOfWhatWasNotConfirmed(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	db.exec(setHost("changed", "old") + setHost("deleted", "old") + setHost("renamed", "old"))
+	before := content(db.state("mesh.resources"))
+	bad := db.unconfirmed(setHost("changed", "new") + setHost("created", "new") +
+		"DELETE FROM mesh.resources WHERE name = 'deleted'; UPDATE mesh.resources SET name = 'other' WHERE name = 'renamed'")
+	require.Empty(t, collect[*int64](db, "SELECT revision FROM mesh.revert_overdue() WHERE revision IS NOT NULL"), "there is time")
+	db.exec("SET mesh.message = 'another matter'")
+	require.Equal(t, "reverted", db.expire(bad))
+	require.Equal(t, before, content(db.state("mesh.resources")))
+	revert := bad + 1
+	require.Equal(t, []string{"create deleted", "create renamed", "delete created", "delete other", "update changed"},
+		collect[string](db, "SELECT operation || ' ' || name FROM mesh.history WHERE revision = $1 ORDER BY operation, name", revert), "one revision")
+	require.Equal(t, fmt.Sprintf("mesh.commit_confirmed: revert of revision %d: not confirmed within 1 hour", bad),
+		value[string](db, "SELECT author || ': ' || message FROM mesh.revisions WHERE revision = $1", revert))
+	require.Equal(t, fmt.Sprintf("reverted mesh.commit_confirmed %d", revert),
+		value[string](db, "SELECT concat_ws(' ', state, ended_by, reverted_by, conflicts) FROM mesh.confirmations"))
+	require.Empty(t, collect[*int64](db, "SELECT revision FROM mesh.revert_overdue() WHERE revision IS NOT NULL"), "once")
+}
+
+func TestLaterChangesAreRespected(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	names := []string{"alone", "changed", "created", "deleted", "back", "handled"}
+	for _, name := range []string{"alone", "changed", "deleted", "back", "handled"} {
+		db.exec(setHost(name, "old"))
+	}
+	sql := ""
+	for _, name := range names {
+		sql += setHost(name, "bad")
+	}
+	bad := db.unconfirmed(sql + "DELETE FROM mesh.resources WHERE name = 'deleted'")
+	db.exec(setHost("changed", "later"))
+	db.exec(setHost("created", "later"))
+	db.exec(setHost("deleted", "later"))
+	db.exec(setHost("back", "later"))
+	db.exec(setHost("back", "bad"))
+	db.exec(setHost("handled", "old"))
+	last := db.newest()
+
+	require.Equal(t, "conflict", db.expire(bad))
+	require.Equal(t, map[string]string{"alone": "old", "changed": "later", "created": "later", "deleted": "later", "back": "bad", "handled": "old"}, db.hosts())
+	require.Equal(t, []string{"update alone"}, db.history(last+1))
+	require.Equal(t, []string{
+		fmt.Sprintf("back %d revision %[1]d has changed it since", last-1),
+		fmt.Sprintf("changed %d revision %[1]d has changed it since", bad+1),
+		fmt.Sprintf("created %d revision %[1]d has changed it since", bad+2),
+		fmt.Sprintf("deleted %d revision %[1]d has changed it since", bad+3),
+	}, collect[string](db, "SELECT concat_ws(' ', name, changed_by, reason) FROM mesh.conflicts ORDER BY name"))
+	require.Equal(t, 4, value[int](db, "SELECT jsonb_array_length(conflicts) FROM mesh.confirmations"))
+
+	db.exec(setHost("changed", "settled"))
+	db.exec("DELETE FROM mesh.resources WHERE name IN ('created', 'back')")
+	require.Equal(t, []string{"deleted"}, collect[string](db, "SELECT name FROM mesh.conflicts"), "a conflict is over when somebody has seen to it")
+	require.Equal(t, 4, value[int](db, "SELECT jsonb_array_length(conflicts) FROM mesh.confirmations"), "and is remembered")
+}
+
+// Changes that nobody confirms on top of others that nobody confirms end where it all began, whichever is over first.
+func TestUnconfirmedOnTopOfUnconfirmed(t *testing.T) {
+	t.Parallel()
+	for name, later := range map[string]string{"changed": setHost("x", "three"), "deleted": "DELETE FROM mesh.resources"} {
+		for _, first := range []int64{2, 3} {
+			t.Run(fmt.Sprintf("%s, %d first", name, first), func(t *testing.T) {
+				t.Parallel()
+				db := connect(t, pgtest.New(t))
+				db.exec(setHost("x", "one"))
+				db.unconfirmed(setHost("x", "two"))
+				db.unconfirmed(later)
+				db.expire(first)
+				require.Equal(t, "reverted", db.expire(5-first))
+				require.Equal(t, map[string]string{"x": "one"}, db.hosts())
+				require.Empty(t, collect[string](db, "SELECT name FROM mesh.conflicts"))
+			})
+		}
+	}
+}
+
+func TestConfirmedOnTopOfUnconfirmed(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	db.exec(setHost("x", "one"))
+	db.unconfirmed(setHost("x", "two"))
+	db.unconfirmed(setHost("x", "three"))
+	db.exec("SELECT mesh.confirm(3)")
+	require.Equal(t, "conflict", db.expire(2))
+	require.Equal(t, map[string]string{"x": "three"}, db.hosts())
+	require.Equal(t, int64(3), db.newest(), "nothing to change is no revision")
+	require.Contains(t, db.refused("SELECT mesh.confirm(2)").Message, "could not be reverted")
+}
+
+// A revert that breaks a rule of today is not tried for ever.
+func TestRevertThatIsRefused(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	db.exec(setHost("x", "a") + setHost("y", "a"))
+	db.exec(`ALTER TABLE mesh.resources DISABLE TRIGGER USER; UPDATE mesh.resources SET spec = '{"hosts": ["a"], "htp": []}' WHERE name = 'x'; ALTER TABLE mesh.resources ENABLE TRIGGER USER`)
+	bad := db.unconfirmed(`UPDATE mesh.resources SET spec = '{"hosts": ["b"]}'`)
+	require.Equal(t, "conflict", db.expire(bad))
+	require.Equal(t, map[string]string{"x": "b", "y": "b"}, db.hosts(), "all or nothing")
+	require.Equal(t, []string{
+		`x VirtualService default/x: spec.htp: unknown field "htp"`,
+		`y VirtualService default/x: spec.htp: unknown field "htp"`,
+	}, collect[string](db, "SELECT name || ' ' || reason FROM mesh.conflicts ORDER BY name"))
+	db.exec(setHost("x", "c") + "DELETE FROM mesh.resources WHERE name = 'y'")
+	require.Empty(t, collect[string](db, "SELECT name FROM mesh.conflicts"))
+}
+
+func TestRevertByHand(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	db.exec("BEGIN;" + setHost("x", "one") + setHost("y", "one") + "COMMIT")
+	db.exec("BEGIN;" + setHost("x", "two") + setHost("y", "two") + setHost("z", "two") + "COMMIT")
+	db.exec(setHost("y", "three"))
+	outcomes := "SELECT concat_ws(' ', outcome, name, changed_by) FROM mesh.revert($1)"
+	require.Equal(t, []string{"reverted x", "conflict y 3", "reverted z"}, collect[string](db, outcomes, 2))
+	require.Equal(t, map[string]string{"x": "one", "y": "three"}, db.hosts())
+	require.Equal(t, "revert of revision 2", value[string](db, "SELECT message FROM mesh.revisions WHERE revision = 4"))
+	require.Empty(t, collect[string](db, "SELECT name FROM mesh.conflicts"), "who calls is told")
+	require.Equal(t, []string{"unchanged x 4", "conflict y 3", "unchanged z 4"}, collect[string](db, outcomes, 2))
+	require.Equal(t, int64(4), db.newest())
+
+	db.unconfirmed(setHost("x", "bad"))
+	db.exec("BEGIN; SELECT mesh.begin_change('enough of it'); SELECT * FROM mesh.revert(5);" + setHost("w", "more") + "COMMIT")
+	require.Equal(t, "reverted 6", value[string](db, "SELECT concat_ws(' ', state, reverted_by) FROM mesh.confirmations"))
+	require.Equal(t, "enough of it", value[string](db, "SELECT message FROM mesh.revisions WHERE revision = 6"))
+	require.Equal(t, map[string]string{"x": "one", "y": "three", "w": "more"}, db.hosts())
+}
+
+// Whoever writes a row while it is to be reverted comes first, and is respected.
+func TestRevertWaitsForWriters(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	db, writer := connect(t, url), connect(t, url)
+	db.exec(setHost("x", "one") + setHost("gone", "one"))
+	bad := db.unconfirmed(setHost("x", "two") + "DELETE FROM mesh.resources WHERE name = 'gone'")
+	writer.exec("BEGIN;" + setHost("x", "three") + setHost("gone", "three"))
+	db.exec("UPDATE mesh.deadlines SET deadline = clock_timestamp()")
+	state := make(chan string, 1)
+	go func() {
+		var s string
+		_ = db.conn.QueryRow(context.Background(), "SELECT state FROM mesh.revert_overdue()").Scan(&s)
+		state <- s
+	}()
+	require.Eventually(t, func() bool {
+		return value[bool](writer, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database())")
+	}, 10*time.Second, 5*time.Millisecond)
+	writer.exec("COMMIT")
+	require.Equal(t, "conflict", <-state)
+	require.Equal(t, map[string]string{"x": "three", "gone": "three"}, db.hosts())
+	require.Equal(t, []int64{bad + 1, bad + 1}, collect[int64](db, "SELECT changed_by FROM mesh.conflicts"))
+}
+
+// Confirming and reverting at the same time, each revision goes one way.
+func TestConfirmAndRevertRace(t *testing.T) {
+	t.Parallel()
+	const changes = 40
+	url := pgtest.New(t)
+	db := connect(t, url)
+	for i := range changes {
+		db.unconfirmed(setHost(fmt.Sprintf("x-%02d", i), "new"))
+	}
+	db.exec("UPDATE mesh.deadlines SET deadline = clock_timestamp() + revision % 8 * interval '2 milliseconds'")
+	var group errgroup.Group
+	for range 3 {
+		s := connect(t, url)
+		group.Go(func() error {
+			for {
+				var revision *int64
+				if err := s.conn.QueryRow(context.Background(), "SELECT revision FROM mesh.revert_overdue()").Scan(&revision); err != nil {
+					return err
+				}
+				var left int
+				if err := s.conn.QueryRow(context.Background(), "SELECT count(*) FROM mesh.deadlines WHERE state = 'waiting'").Scan(&left); err != nil || left == 0 {
+					return err
+				}
+			}
+		})
+	}
+	confirmed := 0
+	for i := range changes {
+		if _, err := db.conn.Exec(t.Context(), "SELECT mesh.confirm($1)", i+1); err == nil {
+			confirmed++
+		}
+	}
+	require.NoError(t, group.Wait())
+	require.Equal(t, confirmed, value[int](db, "SELECT count(*) FROM mesh.confirmations WHERE state = 'confirmed'"))
+	require.Equal(t, changes-confirmed, value[int](db, "SELECT count(*) FROM mesh.confirmations WHERE state = 'reverted'"))
+	require.Equal(t, confirmed, value[int](db, "SELECT count(*) FROM mesh.resources"))
+	require.Equal(t, int64(2*changes-confirmed), db.newest())
+}
+
+func TestIntervalsInWords(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	for interval, words := range map[string]string{
+		"5 minutes": "5 minutes", "90 minutes": "1 hour 30 minutes", "1 second": "1 second", "0.25 seconds": "250 milliseconds",
+		"2 days": "2 days", "36 hours 5 seconds": "1 day 12 hours 5 seconds", "1 month": "30 days",
+	} {
+		require.Equal(t, words, value[string](db, "SELECT mesh.in_words($1::text::interval)", interval))
+	}
+}
