@@ -87,13 +87,17 @@ END $$;
 
 -- locked_resource is the resource behind a row of a view, as it stands now and until the end of the transaction.
 CREATE OR REPLACE FUNCTION mesh.locked_resource(api_group text, kind text, namespace text, name text) RETURNS mesh.resources
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-  SELECT * FROM mesh.resources r WHERE r.kind = $2 AND r.api_group = $1 AND r.namespace = $3 AND r.name = $4 FOR UPDATE
-$$;
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  locked mesh.resources;
+BEGIN
+  SELECT * INTO locked FROM mesh.resources r WHERE r.kind = $2 AND r.api_group = $1 AND r.namespace = $3 AND r.name = $4 FOR UPDATE;
+  RETURN locked;
+END $$;
 
 -- write_resource writes a row of a view of whole resources. What it returns, and RETURNING shows, is read from the view again.
 CREATE OR REPLACE FUNCTION mesh.write_resource() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 DECLARE
   was    jsonb := '{}';
   wanted jsonb;

@@ -3,29 +3,53 @@
 
 -- list_of says in which list of the spec a row of a view is.
 CREATE OR REPLACE FUNCTION mesh.list_of(v mesh.editable_views, row_of_view jsonb) RETURNS text[]
-LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT array_agg(CASE WHEN step LIKE '{%' THEN row_of_view ->> btrim(step, '{}') ELSE step END ORDER BY i) FROM unnest(v.list) WITH ORDINALITY AS u (step, i)
-$$;
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  list text[] := v.list;
+BEGIN
+  FOR i IN 1..cardinality(list) LOOP
+    IF list[i] LIKE '{%' THEN
+      list[i] := row_of_view ->> btrim(list[i], '{}');
+    END IF;
+  END LOOP;
+  RETURN list;
+END $$;
 
--- completed_key fills in what the row to be inserted leaves open of where it belongs.
+-- completed_key fills in what the row to be inserted leaves open of where it belongs. The route of a destination may be named, and
+-- where there is but one it need not be.
 CREATE OR REPLACE FUNCTION mesh.completed_key(v mesh.editable_views, wanted jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  named  jsonb;
-  routes jsonb;
+  given jsonb := (SELECT jsonb_object_agg(key, value) FROM jsonb_each(wanted) WHERE value <> 'null');
+  owner mesh.resources;
+  fits  int[];
 BEGIN
-  wanted := jsonb_build_object('namespace', 'default', 'protocol', 'http', 'revision', 0) || jsonb_strip_nulls(wanted);
-  IF v.view = 'route_destinations' AND NOT wanted ? 'route_position' THEN
-    SELECT r.spec -> (wanted ->> 'protocol') INTO routes FROM mesh.resources r
-      WHERE r.kind = v.kind AND r.api_group = v.api_group AND r.namespace = wanted ->> 'namespace' AND r.name = wanted ->> v.parent;
-    SELECT jsonb_agg(i - 1) INTO named FROM jsonb_array_elements(routes) WITH ORDINALITY AS u (route, i)
-      WHERE NOT wanted ? 'route' OR route -> 'name' = wanted -> 'route';
-    IF jsonb_array_length(named) = 1 THEN
-      wanted := wanted || jsonb_build_object('route_position', named -> 0);
-    END IF;
+  wanted := wanted || '{"namespace": "default", "revision": 0}' || CASE WHEN '{protocol}' = ANY (v.list) THEN '{"protocol": "http"}' ELSE '{}' END::jsonb || given;
+  SELECT * INTO owner FROM mesh.resources r WHERE r.kind = v.kind AND r.api_group = v.api_group AND r.namespace = wanted ->> 'namespace' AND r.name = wanted ->> v.parent;
+  IF NOT FOUND AND given ? v.parent THEN
+    PERFORM mesh.refuse_orphan(v.kind, wanted ->> 'namespace', wanted ->> v.parent, true);
   END IF;
-  RETURN wanted;
+  IF v.view = 'route_destinations' AND NOT given ? 'route_position' THEN
+    fits := ARRAY(SELECT i - 1 FROM jsonb_array_elements(mesh.items_of(owner.spec -> (wanted ->> 'protocol'))) WITH ORDINALITY AS u (route, i)
+      WHERE NOT given ? 'route' OR route -> 'name' = given -> 'route');
+    wanted := wanted || jsonb_build_object('route_position', CASE cardinality(fits) WHEN 1 THEN fits[1] END);
+  END IF;
+  RETURN wanted || jsonb_build_object('position', mesh.place_in(v, owner, wanted));
 END $$;
+
+-- items_of is a value as a list: whatever else stands there has no items.
+CREATE OR REPLACE FUNCTION mesh.items_of(value jsonb) RETURNS jsonb
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE jsonb_typeof(value) WHEN 'array' THEN value ELSE '[]' END
+$$;
+
+-- place_in is the position that a new part gets: the one given, or the end.
+CREATE OR REPLACE FUNCTION mesh.place_in(v mesh.editable_views, r mesh.resources, wanted jsonb) RETURNS bigint
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT greatest(least((wanted ->> 'position')::bigint, jsonb_array_length(mesh.items_of(r.spec #> mesh.list_of(v, wanted))) + (
+    SELECT count(*) FROM mesh.part_edits e
+    WHERE e.xid = pg_current_xact_id() AND e.operation = 'insert' AND e.view = v.view AND e.namespace = r.namespace AND e.parent = r.name AND e.list = mesh.list_of(v, wanted))), 0)
+$$;
 
 -- check_key refuses a row that does not say where it belongs, or that is to change what is shown of another view's.
 CREATE OR REPLACE FUNCTION mesh.check_key(v mesh.editable_views, was jsonb, wanted jsonb) RETURNS void
@@ -39,9 +63,8 @@ BEGIN
     RAISE not_null_violation USING MESSAGE = format('it is not clear which route of %s %s/%s the destination belongs to', v.kind, wanted ->> 'namespace', wanted ->> v.parent),
       HINT = 'set route_position, or route to the name of one';
   END IF;
-  FOR fixed IN SELECT name FROM unnest('{route,match,revision}'::text[]) name
-    WHERE was ? name AND was -> name IS DISTINCT FROM wanted -> name AND NOT EXISTS (
-      SELECT FROM mesh.editable_columns c WHERE c.view = v.view AND c.name = name AND c.path IS NOT NULL)
+  FOR fixed IN SELECT c.name FROM mesh.editable_columns c
+    WHERE c.view = v.view AND c.path IS NULL AND c.name IN ('route', 'match', 'revision') AND was ? c.name AND was -> c.name IS DISTINCT FROM wanted -> c.name
   LOOP
     PERFORM mesh.refuse('MS003', v.kind, was ->> 'namespace', was ->> v.parent, '', format('the column %s of mesh.%I cannot be changed', fixed, v.view),
       CASE fixed WHEN 'revision' THEN 'it is set at commit: leave it out of the UPDATE' ELSE 'change it in mesh.routes' END);
@@ -62,11 +85,12 @@ END $$;
 -- note_part notes what a statement does to one part. A part that goes elsewhere is removed here and inserted there. The row returned,
 -- which RETURNING shows, has the place that the part gets if nobody else edits the list meanwhile.
 CREATE OR REPLACE FUNCTION mesh.note_part() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   v      mesh.editable_views;
   was    jsonb;
   wanted jsonb;
+  part   jsonb;
 BEGIN
   SELECT * INTO v FROM mesh.editable_views WHERE view = TG_TABLE_NAME;
   IF TG_OP <> 'INSERT' THEN
@@ -79,7 +103,7 @@ BEGIN
   wanted := CASE TG_OP WHEN 'INSERT' THEN mesh.completed_key(v, to_jsonb(NEW)) ELSE to_jsonb(NEW) END;
   PERFORM mesh.check_key(v, was, wanted);
   IF TG_OP = 'INSERT' THEN
-    PERFORM mesh.note_edit(v, 'insert', NULL, wanted);
+    PERFORM mesh.note_edit(v, 'insert', NULL, wanted || jsonb_build_object('position', NEW.position));
   ELSIF (was -> 'namespace', was -> v.parent, was -> 'position', mesh.list_of(v, was))
     IS NOT DISTINCT FROM (wanted -> 'namespace', wanted -> v.parent, wanted -> 'position', mesh.list_of(v, wanted)) THEN
     PERFORM mesh.note_edit(v, 'change', was, wanted);
@@ -87,15 +111,21 @@ BEGIN
     PERFORM mesh.note_edit(v, 'remove', was, NULL);
     PERFORM mesh.note_edit(v, 'insert', was, wanted);
   END IF;
-  RETURN jsonb_populate_record(NEW, wanted || mesh.shown_part(v.view, mesh.edited(v.view, was -> 'spec', coalesce(was, '{}'), wanted)));
+  part := mesh.edited(v.view, was -> 'spec', coalesce(was, '{}'), wanted);
+  IF wanted -> 'spec' IS DISTINCT FROM was -> 'spec' THEN
+    wanted := wanted || mesh.shown_part(v.view, part);
+  END IF;
+  RETURN jsonb_populate_record(NEW, wanted || jsonb_build_object('spec', part));
 END $$;
 
 CREATE OR REPLACE FUNCTION mesh.note_edit(v mesh.editable_views, operation text, was jsonb, wanted jsonb) RETURNS void
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  place jsonb := CASE operation WHEN 'insert' THEN wanted ELSE was END;
+BEGIN
   INSERT INTO mesh.part_edits (view, namespace, parent, list, position, operation, was, wanted)
-  SELECT v.view, at ->> 'namespace', at ->> v.parent, mesh.list_of(v, at), (at ->> 'position')::int, operation, was, wanted
-  FROM (SELECT CASE operation WHEN 'insert' THEN wanted ELSE was END AS at) place
-$$;
+  VALUES (v.view, place ->> 'namespace', place ->> v.parent, mesh.list_of(v, place), (place ->> 'position')::int, operation, was, wanted);
+END $$;
 
 -- identity_of is what makes a part that part: what has another one is another part.
 CREATE OR REPLACE FUNCTION mesh.identity_of(v mesh.editable_views, part jsonb) RETURNS jsonb
@@ -136,7 +166,7 @@ BEGIN
   END LOOP;
   parts := array_remove(parts, NULL);
   FOR e IN SELECT * FROM unnest(edits) WHERE operation = 'insert' ORDER BY position NULLS LAST, id LOOP
-    at := least(e.position, cardinality(parts));
+    at := greatest(least(e.position, cardinality(parts)), 0);
     parts := parts[:at] || mesh.edited(v.view, e.was -> 'spec', coalesce(e.was, '{}'), e.wanted) || parts[at + 1:];
   END LOOP;
   RETURN to_jsonb(parts);
@@ -170,46 +200,50 @@ DECLARE
 BEGIN
   FOR l IN
     SELECT v, mesh.located_list(v, r, e) AS path, array_agg(e ORDER BY e.id) AS edits
-    FROM unnest(edits) e JOIN mesh.editable_views v ON v.view = e.view GROUP BY v, path ORDER BY cardinality(v.list) DESC
+    FROM unnest(edits) e JOIN mesh.editable_views v ON v.view = e.view GROUP BY v.view, path ORDER BY cardinality(v.list) DESC
   LOOP
     IF cardinality(l.path) > 1 AND r.spec #> l.path[:cardinality(l.path) - 1] IS NULL THEN
       RAISE foreign_key_violation USING MESSAGE = format('%s %s/%s has no route at spec.%s[%s]', r.kind, r.namespace, r.name, l.path[1], l.path[2]);
     END IF;
-    list := mesh.edited_list(l.v, CASE jsonb_typeof(r.spec #> l.path) WHEN 'array' THEN r.spec #> l.path ELSE '[]' END, l.edits);
+    list := mesh.edited_list(l.v, mesh.items_of(r.spec #> l.path), l.edits);
     r.spec := CASE list WHEN '[]' THEN r.spec #- l.path ELSE jsonb_set(r.spec, l.path, list) END;
   END LOOP;
   RETURN r.spec;
 END $$;
 
--- noted_edits takes what was noted.
+-- noted_edits takes what was noted. The table is empty as far as Postgres knows, and yet never to be read from end to end.
 CREATE OR REPLACE FUNCTION mesh.noted_edits() RETURNS mesh.part_edits[]
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+  edits mesh.part_edits[];
+BEGIN
   WITH noted AS (DELETE FROM mesh.part_edits p WHERE xid = pg_current_xact_id() RETURNING p)
-  SELECT array_agg(p) FROM noted
-$$;
+  SELECT array_agg(p ORDER BY (p).id) INTO edits FROM noted;
+  RETURN edits;
+END $$;
 
 -- write_parts carries out what was noted, in the order of the keys, so that two transactions do not wait for each other in a circle.
 CREATE OR REPLACE FUNCTION mesh.write_parts() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 DECLARE
   edits   mesh.part_edits[] := mesh.noted_edits();
-  written mesh.resources[]  := '{}';
+  edited  mesh.resources[]  := '{}';
   parent  record;
-  r       mesh.resources;
+  locked  mesh.resources;
 BEGIN
   FOR parent IN
     SELECT v.api_group, v.kind, e.namespace, e.parent AS name, array_agg(e) AS edits, bool_and(e.operation = 'insert') AS new
     FROM unnest(edits) e JOIN mesh.editable_views v ON v.view = e.view GROUP BY 1, 2, 3, 4 ORDER BY 2, 1, 3, 4
   LOOP
-    r := mesh.locked_resource(parent.api_group, parent.kind, parent.namespace, parent.name);
-    IF r.name IS NULL THEN
+    locked := mesh.locked_resource(parent.api_group, parent.kind, parent.namespace, parent.name);
+    IF locked.name IS NULL THEN
       PERFORM mesh.refuse_orphan(parent.kind, parent.namespace, parent.name, parent.new);
     END IF;
-    r.spec := mesh.edited_parent(r, parent.edits);
-    written := written || r;
+    locked.spec := mesh.edited_parent(locked, parent.edits);
+    edited := edited || locked;
   END LOOP;
-  UPDATE mesh.resources r SET spec = w.spec FROM unnest(written) w
-  WHERE r.kind = w.kind AND r.api_group = w.api_group AND r.namespace = w.namespace AND r.name = w.name AND r.spec <> w.spec;
+  UPDATE mesh.resources r SET spec = e.spec FROM unnest(edited) e
+  WHERE r.kind = e.kind AND r.api_group = e.api_group AND r.namespace = e.namespace AND r.name = e.name AND r.spec <> e.spec;
   RETURN NULL;
 END $$;
 
