@@ -51,8 +51,9 @@ $$;
 CREATE OR REPLACE FUNCTION mesh.is_jwks(v text) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  found jsonb := v;
+  found jsonb;
 BEGIN
+  found := v;
   RETURN CASE
     WHEN jsonb_typeof(found) <> 'object' THEN false
     WHEN NOT found ? 'keys' THEN mesh.is_jwk(found)
