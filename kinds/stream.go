@@ -3,6 +3,7 @@ package kinds
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -101,12 +102,22 @@ func isForeign(node *yaml.Node) (apiVersion, kind string, foreign bool) {
 	return version.Value, name.Value, nearest.Word(name.Value, kindNames()) == ""
 }
 
-// YAML writes the document as people write it, with the spec as it is stored.
+// YAML writes the document as people write it, with the spec as it is stored and its keys sorted.
 func (d *Document) YAML() ([]byte, error) {
 	r := d.Resource
+	decoder := json.NewDecoder(bytes.NewReader(d.Spec))
+	decoder.UseNumber()
+	var tree any
+	if err := decoder.Decode(&tree); err != nil {
+		return nil, fmt.Errorf("read the spec of %s: %w", r.Key(), err)
+	}
+	spec, err := compacted(tree)
+	if err != nil {
+		return nil, fmt.Errorf("write %s as YAML: %w", r.Key(), err)
+	}
 	node, err := yamlNode(document{r.Kind.APIVersion(), r.Kind.Name, documentMetadata{
 		Name: r.Name, Namespace: r.Namespace, Labels: r.Labels, Annotations: r.Annotations,
-	}, d.Spec})
+	}, spec})
 	if err != nil {
 		return nil, fmt.Errorf("write %s as YAML: %w", r.Key(), err)
 	}

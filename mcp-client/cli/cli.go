@@ -53,12 +53,13 @@ own mcp-server.
 			if err := p.readEnvironment(cmd.Flags()); err != nil {
 				return err
 			}
+			p.namespace.chosen = cmd.Flags().Changed("namespace")
 			p.started = true
 			return nil
 		},
 	}
 	p.declareFlags(root.PersistentFlags())
 	completeFlags(root)
-	root.AddCommand(p.getCommand(), p.watchCommand(), p.applyCommand(), p.deleteCommand(), p.kindsCommand(), p.versionCommand())
+	root.AddCommand(p.getCommand(), p.watchCommand(), p.applyCommand(), p.deleteCommand(), p.importCommand(), p.exportCommand(), p.kindsCommand(), p.versionCommand())
 	return root
 }

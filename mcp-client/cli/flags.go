@@ -57,8 +57,9 @@ func environmentHelp() string {
 
 // namespace is the part of the mesh that a command is about.
 type namespace struct {
-	name string
-	all  bool
+	name   string
+	all    bool
+	chosen bool // by a flag or the environment, and not by default
 }
 
 func (n namespace) String() string {

@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"google.golang.org/grpc"
@@ -33,7 +32,7 @@ func (s *Service) Import(stream grpc.BidiStreamingServer[adminv1.ImportRequest, 
 	in := &incoming{stream: stream, first: map[kinds.Key]place{}}
 	prune, err := pruneOf(start.GetPrune())
 	if err != nil {
-		return s.fail(ctx, err)
+		return s.failStream(ctx, err)
 	}
 	revision, err := s.store.Import(ctx, o.change(start.GetDryRun()), func(i *store.Importing) error {
 		if err := in.portions(ctx, i); err != nil || prune == nil {
@@ -42,7 +41,7 @@ func (s *Service) Import(stream grpc.BidiStreamingServer[adminv1.ImportRequest, 
 		return in.prune(ctx, i, *prune)
 	})
 	if err != nil {
-		return s.failImport(ctx, err)
+		return s.failStream(ctx, err)
 	}
 	if revision > 0 {
 		s.awaitServed(ctx, revision)
@@ -50,8 +49,8 @@ func (s *Service) Import(stream grpc.BidiStreamingServer[adminv1.ImportRequest, 
 	return stream.Send(&adminv1.ImportResponse{End: &adminv1.ImportEnd{Revision: revision}})
 }
 
-// failImport passes on what is a status already.
-func (s *Service) failImport(ctx context.Context, err error) error {
+// failStream passes on what is a status already.
+func (s *Service) failStream(ctx context.Context, err error) error {
 	if _, told := status.FromError(err); told {
 		return err
 	}
@@ -142,13 +141,6 @@ func pruneOf(p *adminv1.Prune) (*store.Prune, error) {
 	if len(p.GetNamespaces()) == 0 {
 		return nil, status.Error(codes.InvalidArgument, "prune: name at least one namespace")
 	}
-	prune := &store.Prune{Namespaces: p.GetNamespaces()}
-	for _, ref := range p.GetKinds() {
-		kind, known := kinds.Lookup(ref.GetGroup(), ref.GetKind())
-		if !known {
-			return nil, kinds.Errors{{Kind: ref.GetKind(), Reason: fmt.Sprintf("unknown kind %q of group %q", ref.GetKind(), ref.GetGroup())}}
-		}
-		prune.Kinds = append(prune.Kinds, kind)
-	}
-	return prune, nil
+	of, err := kindsOf(p.GetKinds())
+	return &store.Prune{Namespaces: p.GetNamespaces(), Kinds: of}, err
 }

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+)
+
+// skipped counts documents that have nothing to do with a mesh, by apiVersion and kind.
+type skipped map[kindName]int
+
+func (s skipped) add(apiVersion, kind string) { s[kindName{apiVersion, kind}]++ }
+
+// sorted lists what was skipped, the most frequent first.
+func (s skipped) sorted() []kindName {
+	return slices.SortedFunc(maps.Keys(s), func(a, b kindName) int {
+		if s[a] != s[b] {
+			return s[b] - s[a]
+		}
+		return strings.Compare(a.kind+a.group, b.kind+b.group)
+	})
+}
+
+// inWords tells what was skipped, and what to do where that is needed.
+func (s skipped) inWords() string {
+	if len(s) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprint(&b, "; left out, as it has nothing to do with a mesh:")
+	for i, k := range s.sorted() {
+		if i > 0 {
+			b.WriteString(",")
+		}
+		fmt.Fprintf(&b, " %d %s (%s)", s[k], k.kind, k.group)
+	}
+	if s[kindName{"v1", "Service"}] > 0 {
+		b.WriteString(". Services of Kubernetes are not known to this mesh: write a ServiceEntry for each that is routed to")
+	}
+	return b.String()
+}
+
+// importedKind is what was done to the resources of one kind, as it is printed.
+type importedKind struct {
+	Group      string `json:"group"`
+	Kind       string `json:"kind"`
+	Created    int    `json:"created"`
+	Configured int    `json:"configured"`
+	Unchanged  int    `json:"unchanged"`
+	Deleted    int    `json:"deleted"`
+}
+
+func (i *imported) kinds() []importedKind {
+	var of []importedKind
+	for _, k := range kinds.All() { // in the order of the registry
+		done := i.of[kindName{k.Group, k.Name}]
+		if done == nil {
+			continue
+		}
+		count := func(a adminv1.Outcome_Action) int { return done[actions[a]] }
+		of = append(of, importedKind{
+			k.Group, k.Name, count(adminv1.Outcome_ACTION_CREATED), count(adminv1.Outcome_ACTION_CONFIGURED),
+			count(adminv1.Outcome_ACTION_UNCHANGED), count(adminv1.Outcome_ACTION_DELETED),
+		})
+	}
+	return of
+}
+
+// printImported tells what an import did.
+func (p *Program) printImported(done *imported, left skipped, dryRun bool) error {
+	if text := left.inWords(); text != "" {
+		fmt.Fprintln(p.Err, strings.TrimPrefix(text, "; "))
+	}
+	if p.output == jsonFormat || p.output == yamlFormat { // JSON is YAML
+		return p.printImportedJSON(done, left, dryRun)
+	}
+	w := tabwriter.NewWriter(p.Out, 0, 0, 3, ' ', 0)
+	writeRow(w, []string{"KIND", "CREATED", "CONFIGURED", "UNCHANGED", "DELETED"})
+	for _, of := range done.kinds() {
+		kind, _ := kinds.Lookup(of.Group, of.Kind)
+		writeRow(w, []string{word(kind), fmt.Sprint(of.Created), fmt.Sprint(of.Configured), fmt.Sprint(of.Unchanged), fmt.Sprint(of.Deleted)})
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, o := range done.outcomes {
+		if key, known := o.key(); known {
+			fmt.Fprintf(p.Out, "%s %s %s\n", word(key.Kind), key.FullName(), o.Action)
+		}
+	}
+	_, err := fmt.Fprintln(p.Out, conclusion(done.revision, dryRun))
+	return err
+}
+
+func (p *Program) printImportedJSON(done *imported, left skipped, dryRun bool) error {
+	type skippedKind struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Count      int    `json:"count"`
+	}
+	var skipped []skippedKind
+	for _, k := range left.sorted() {
+		skipped = append(skipped, skippedKind{k.group, k.kind, left[k]})
+	}
+	text, err := json.MarshalIndent(struct {
+		Revision int64          `json:"revision"`
+		DryRun   bool           `json:"dryRun,omitempty"`
+		Kinds    []importedKind `json:"kinds"`
+		Deleted  []outcome      `json:"deleted,omitempty"`
+		Skipped  []skippedKind  `json:"skipped,omitempty"`
+	}{done.revision, dryRun, done.kinds(), done.outcomes, skipped}, "", "  ")
+	return p.write(append(text, '\n'), err)
+}
