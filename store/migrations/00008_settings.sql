@@ -1,4 +1,4 @@
--- What operators set, for the whole mesh or a namespace.
+-- What operators set, for the whole mesh or a namespace, and what resources say of each other.
 
 -- +goose Up
 CREATE TABLE mesh.settings (
@@ -16,5 +16,32 @@ COMMENT ON COLUMN mesh.settings.namespace IS 'Empty for the whole mesh. What a n
 
 COMMENT ON COLUMN mesh.settings.author IS 'Who wrote the row last. Filled in, like updated_at.';
 
+-- Each place where a resource names something, or makes something that others name. It is derived from the specs at commit,
+-- so that what hangs in the air is found by what was named, and not by reading every spec.
+CREATE TABLE mesh.links (
+  kind      text NOT NULL,
+  api_group text NOT NULL,
+  namespace text NOT NULL,
+  name      text NOT NULL,
+  role      text NOT NULL,                          -- what the resource does with what it names
+  target    text COLLATE "C" NOT NULL,              -- a host, or namespace/name of a resource
+  part      text COLLATE "C" NOT NULL DEFAULT '',   -- of the target: a subset, a port, a section
+  port      int,
+  scope     text[],                                 -- the namespaces that it is for, "*" for all
+  detail    jsonb,
+  path      text NOT NULL
+);
+
+COMMENT ON TABLE mesh.links IS 'Internal. Read mesh.problems.';
+
+CREATE INDEX links_of_resource ON mesh.links (name, namespace, kind);
+CREATE INDEX links_to_target ON mesh.links (target, role, part);
+CREATE INDEX links_to_wildcards ON mesh.links (role, part) WHERE target LIKE '*%';
+
+CREATE TYPE mesh.link_problem AS (
+  severity text, code text, kind text, api_group text, namespace text, name text, path text, message text, hint text);
+
 -- +goose Down
+DROP TYPE mesh.link_problem;
+DROP TABLE mesh.links;
 DROP TABLE mesh.settings;

@@ -228,6 +228,7 @@ BEGIN
     PERFORM mesh.tell_of_no_change(t);
     RETURN NULL;
   END IF;
+  PERFORM mesh.examine_references(t.id);
   IF t.revision IS NULL THEN
     PERFORM pg_advisory_xact_lock(1835365224, 1); -- "mesh" in ASCII, and the first lock of ours
     SELECT * INTO newest FROM mesh.transactions WHERE revision IS NOT NULL ORDER BY revision DESC LIMIT 1;

@@ -27,7 +27,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
       CASE WHEN c.relkind = 'r' AND c.relrowsecurity OR bool_or(t.tgtype & 8 > 0) THEN 'DELETE' END), c.relname)
   FROM pg_class c LEFT JOIN pg_trigger t ON t.tgrelid = c.oid AND c.relkind = 'v'
   WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind IN ('r', 'v')
-    AND (server OR c.relkind = 'v' OR c.relrowsecurity OR c.relname = ANY (mesh.public_tables()))
+    AND (server OR c.relkind = 'v' AND obj_description(c.oid, 'pg_class') IS DISTINCT FROM 'Internal. Read mesh.problems.'
+      OR c.relrowsecurity OR c.relname = ANY (mesh.public_tables()))
   GROUP BY c.oid, c.relkind, c.relrowsecurity, c.relname
 $$;
 

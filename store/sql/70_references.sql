@@ -1,0 +1,193 @@
+-- What resources say of each other, as rows. The functions read the specs; mesh.links keeps what they found.
+
+-- full_host completes a short name, one without dots, as every reader of routes and rules does.
+CREATE OR REPLACE FUNCTION mesh.full_host(host text, namespace text) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT lower(CASE WHEN host ~ '[.:*]' OR host = '' THEN host ELSE host || '.' || namespace || '.svc.cluster.local' END)
+$$;
+
+-- full_name is namespace/name of what a reference names, which may leave the namespace out.
+CREATE OR REPLACE FUNCTION mesh.full_name(name text, namespace text) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN strpos(name, '/') > 0 THEN name ELSE namespace || '/' || name END
+$$;
+
+-- exported is the list of namespaces that may see a resource, everybody where it does not say.
+CREATE OR REPLACE FUNCTION mesh.exported(export_to jsonb, namespace text) RETURNS text[]
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN jsonb_typeof(export_to) = 'array' AND export_to <> '[]'
+    THEN ARRAY(SELECT CASE item WHEN '.' THEN namespace ELSE item END FROM jsonb_array_elements_text(export_to) item)
+    ELSE '{*}' END
+$$;
+
+-- is_within reports whether every name that a host stands for is one of a wildcard.
+CREATE OR REPLACE FUNCTION mesh.is_within(host text, wildcard text) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT left(wildcard, 1) = '*' AND right(ltrim(host, '*'), length(wildcard) - 1) = substr(wildcard, 2)
+$$;
+
+-- overlap reports whether two lists of namespaces have one in common.
+CREATE OR REPLACE FUNCTION mesh.overlap(a text[], b text[]) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT a && b OR '*' = ANY (a) OR '*' = ANY (b)
+$$;
+
+CREATE OR REPLACE FUNCTION mesh.links_of_virtual_service(namespace text, spec jsonb)
+RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT 'claim', mesh.full_host(h #>> '{}', namespace), CASE g WHEN '"mesh"' THEN 'mesh' ELSE mesh.full_name(g #>> '{}', namespace) END,
+    NULL::int, mesh.exported(spec -> 'exportTo', namespace), NULL::jsonb, 'spec.hosts[' || i - 1 || ']'
+  FROM jsonb_path_query(spec -> 'hosts', '$[*]') WITH ORDINALITY AS hosts (h, i),
+    jsonb_path_query(CASE WHEN spec -> 'gateways' <> '[]' THEN spec -> 'gateways' ELSE '["mesh"]' END, '$[*]') AS gateways (g)
+  UNION ALL
+  SELECT 'gateway', mesh.full_name(g #>> '{}', namespace), '', NULL, NULL, NULL, 'spec.gateways[' || i - 1 || ']'
+  FROM jsonb_path_query(spec -> 'gateways', '$[*]') WITH ORDINALITY AS gateways (g, i) WHERE g <> '"mesh"'
+  UNION ALL
+  SELECT 'route', mesh.full_host(d.v ->> 'host', namespace), coalesce(d.v ->> 'subset', ''), (d.v #>> '{port,number}')::int,
+    ARRAY['*', namespace] || CASE WHEN spec ? 'exportTo' THEN mesh.exported(spec -> 'exportTo', namespace) END, NULL,
+    'spec.' || p || '[' || r.i - 1 || '].' || d.at
+  FROM unnest('{http,tcp,tls}'::text[]) p, jsonb_path_query(spec -> p, '$[*]') WITH ORDINALITY AS r (v, i), LATERAL (
+      SELECT t.v -> 'destination', 'route[' || t.i - 1 || '].destination' FROM jsonb_path_query(r.v -> 'route', '$[*]') WITH ORDINALITY AS t (v, i)
+      UNION ALL SELECT t.v -> 'destination', 'mirrors[' || t.i - 1 || '].destination' FROM jsonb_path_query(r.v -> 'mirrors', '$[*]') WITH ORDINALITY AS t (v, i)
+      UNION ALL SELECT r.v -> 'mirror', 'mirror') AS d (v, at)
+  WHERE d.v ->> 'host' <> ''
+  UNION ALL
+  SELECT 'delegate', coalesce(nullif(r.v #>> '{delegate,namespace}', ''), namespace) || '/' || (r.v #>> '{delegate,name}'), '', NULL, NULL, NULL,
+    'spec.http[' || r.i - 1 || '].delegate'
+  FROM jsonb_path_query(spec -> 'http', '$[*]') WITH ORDINALITY AS r (v, i) WHERE r.v #>> '{delegate,name}' <> ''
+$$;
+
+-- A rule makes its subsets, and rules over its host: the row without a part.
+CREATE OR REPLACE FUNCTION mesh.links_of_destination_rule(namespace text, spec jsonb)
+RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT 'rule', mesh.full_host(spec ->> 'host', namespace), p.part, NULL::int,
+    CASE WHEN jsonb_typeof(spec -> 'workloadSelector') = 'object' THEN ARRAY[namespace] ELSE mesh.exported(spec -> 'exportTo', namespace) END,
+    jsonb_build_object('selector', spec #> '{workloadSelector,matchLabels}', 'policy', spec ? 'trafficPolicy'), p.path
+  FROM (
+    SELECT '', 'spec.host' UNION ALL
+    SELECT s ->> 'name', 'spec.subsets[' || i - 1 || '].name' FROM jsonb_path_query(spec -> 'subsets', '$[*]') WITH ORDINALITY AS subsets (s, i)) AS p (part, path)
+  WHERE spec ->> 'host' <> '' AND p.part IS NOT NULL
+$$;
+
+CREATE OR REPLACE FUNCTION mesh.links_of_service_entry(namespace text, spec jsonb)
+RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT 'service', lower(h #>> '{}'), '', NULL::int, mesh.exported(spec -> 'exportTo', namespace), d.detail, 'spec.hosts[' || i - 1 || ']'
+  FROM (SELECT jsonb_build_object(
+      'ports', coalesce((SELECT jsonb_object_agg(p ->> 'number', upper(coalesce(p ->> 'protocol', ''))) FROM jsonb_path_query(spec -> 'ports', '$[*]') p WHERE p ->> 'number' IS NOT NULL), '{}'),
+      'resolution', coalesce(spec ->> 'resolution', 'NONE'), 'location', coalesce(spec ->> 'location', 'MESH_EXTERNAL')) OFFSET 0) AS d (detail),
+    jsonb_path_query(spec -> 'hosts', '$[*]') WITH ORDINALITY AS hosts (h, i)
+$$;
+
+-- port_class is what two protocols must have in common to share a port of a gateway.
+CREATE OR REPLACE FUNCTION mesh.port_class(protocol text) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN upper(protocol) IN ('HTTP', 'HTTP2', 'GRPC', 'GRPC-WEB', 'HTTP_PROXY') THEN 'http'
+    WHEN upper(protocol) IN ('HTTPS', 'TLS') THEN 'tls' ELSE 'tcp' END
+$$;
+
+CREATE OR REPLACE FUNCTION mesh.links_of_istio_gateway(namespace text, spec jsonb)
+RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT 'server', lower(regexp_replace(h.v #>> '{}', '^.*/', '')), s.v #>> '{port,number}', NULL::int,
+    CASE split_part(h.v #>> '{}', '/', 1) WHEN h.v #>> '{}' THEN '{*}' WHEN '.' THEN ARRAY[namespace] ELSE ARRAY[split_part(h.v #>> '{}', '/', 1)] END,
+    d.detail, 'spec.servers[' || s.i - 1 || '].hosts[' || h.i - 1 || ']'
+  FROM jsonb_path_query(spec -> 'servers', '$[*]') WITH ORDINALITY AS s (v, i),
+    LATERAL (SELECT jsonb_build_object('selector', coalesce(spec -> 'selector', '{}'), 'bind', coalesce(s.v ->> 'bind', ''))) AS d (detail),
+    jsonb_path_query(s.v -> 'hosts', '$[*]') WITH ORDINALITY AS h (v, i)
+  WHERE s.v #>> '{port,number}' IS NOT NULL
+  UNION ALL
+  SELECT 'port', s.v #>> '{port,number}', mesh.port_class(s.v #>> '{port,protocol}'), NULL, NULL,
+    jsonb_build_object('selector', coalesce(spec -> 'selector', '{}'), 'bind', coalesce(s.v ->> 'bind', '')), 'spec.servers[' || s.i - 1 || '].port'
+  FROM jsonb_path_query(spec -> 'servers', '$[*]') WITH ORDINALITY AS s (v, i)
+  WHERE s.v #>> '{port,number}' IS NOT NULL
+$$;
+
+-- Of some kinds a namespace has one without a selector, for all its workloads.
+CREATE OR REPLACE FUNCTION mesh.links_of_default(namespace text, spec jsonb)
+RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT 'default', namespace, '', NULL::int, NULL::text[], NULL::jsonb, 'metadata.name'
+  WHERE coalesce(spec #> '{selector,matchLabels}', spec #> '{workloadSelector,labels}', '{}') = '{}' AND NOT spec ?| '{targetRef,targetRefs}'
+$$;
+
+-- What a policy is attached to, or a route.
+CREATE OR REPLACE FUNCTION mesh.links_of_attachments(namespace text, role text, refs jsonb, at text)
+RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT role, t.namespace || '/' || (r.v ->> 'name'), coalesce(r.v ->> 'kind', 'Gateway'), (r.v ->> 'port')::int, NULL::text[],
+    jsonb_strip_nulls(jsonb_build_object('section', nullif(r.v ->> 'sectionName', ''))), at || CASE WHEN jsonb_typeof(refs) = 'array' THEN '[' || r.i - 1 || ']' ELSE '' END
+  FROM jsonb_path_query(refs, '$[*]') WITH ORDINALITY AS r (v, i),
+    LATERAL (SELECT coalesce(nullif(r.v ->> 'namespace', ''), namespace)) AS t (namespace)
+  WHERE r.v ->> 'name' <> ''
+$$;
+
+-- A route of the Gateway API. A Service is its host.
+CREATE OR REPLACE FUNCTION mesh.links_of_route(namespace text, spec jsonb)
+RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT * FROM mesh.links_of_attachments(namespace, 'parent', spec -> 'parentRefs', 'spec.parentRefs')
+  UNION ALL
+  SELECT 'backend', CASE k.kind WHEN 'Service' THEN lower((b.v ->> 'name') || '.' || k.namespace || '.svc.cluster.local')
+      WHEN 'Hostname' THEN lower(b.v ->> 'name') ELSE k.namespace || '/' || (b.v ->> 'name') END,
+    k.kind, (b.v ->> 'port')::int, ARRAY['*', namespace],
+    jsonb_build_object('group', coalesce(b.v ->> 'group', ''), 'namespace', k.namespace, 'name', b.v ->> 'name'), 'spec.rules[' || r.i - 1 || '].' || b.at
+  FROM jsonb_path_query(spec -> 'rules', '$[*]') WITH ORDINALITY AS r (v, i), LATERAL (
+      SELECT t.v, 'backendRefs[' || t.i - 1 || ']' FROM jsonb_path_query(r.v -> 'backendRefs', '$[*]') WITH ORDINALITY AS t (v, i)
+      UNION ALL
+      SELECT t.v #> '{requestMirror,backendRef}', 'filters[' || t.i - 1 || '].requestMirror.backendRef'
+      FROM jsonb_path_query(r.v -> 'filters', '$[*]') WITH ORDINALITY AS t (v, i)) AS b (v, at),
+    LATERAL (SELECT coalesce(b.v ->> 'kind', 'Service'), coalesce(nullif(b.v ->> 'namespace', ''), namespace)) AS k (kind, namespace)
+  WHERE b.v ->> 'name' <> ''
+$$;
+
+-- The listeners of a gateway of the Gateway API, and from where routes may attach to each. What a selector of namespaces selects
+-- cannot be told here.
+CREATE OR REPLACE FUNCTION mesh.links_of_listeners(namespace text, name text, spec jsonb)
+RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT 'listener', namespace || '/' || name, coalesce(l.v ->> 'name', ''), (l.v ->> 'port')::int,
+    CASE coalesce(l.v #>> '{allowedRoutes,namespaces,from}', 'Same') WHEN 'Same' THEN ARRAY[namespace] WHEN 'None' THEN '{}' ELSE '{*}' END,
+    NULL::jsonb, 'spec.listeners[' || l.i - 1 || ']'
+  FROM jsonb_path_query(spec -> 'listeners', '$[*]') WITH ORDINALITY AS l (v, i)
+$$;
+
+-- A grant has a row for each pair of who may refer and what may be referred to, * for any name.
+CREATE OR REPLACE FUNCTION mesh.links_of_reference_grant(namespace text, spec jsonb)
+RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT 'grant', namespace || '/' || coalesce(nullif(t.v ->> 'name', ''), '*'), t.v ->> 'kind', NULL::int, ARRAY[f.v ->> 'namespace'],
+    jsonb_build_object('kind', f.v ->> 'kind'), 'spec.to[' || t.i - 1 || ']'
+  FROM jsonb_path_query(spec -> 'from', '$[*]') AS f (v), jsonb_path_query(spec -> 'to', '$[*]') WITH ORDINALITY AS t (v, i)
+$$;
+
+-- links_of is every row for one resource. What others name by its key has a row for itself.
+CREATE OR REPLACE FUNCTION mesh.links_of(kind text, api_group text, namespace text, name text, spec jsonb)
+RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+BEGIN
+  IF spec IS NULL THEN
+    RETURN;
+  ELSIF kind IN ('Gateway', 'ListenerSet', 'GatewayClass', 'ServiceEntry', 'InferencePool', 'XBackend') OR kind = 'VirtualService' AND coalesce(spec -> 'hosts', '[]') = '[]' THEN
+    RETURN QUERY SELECT 'is', namespace || '/' || name, kind, NULL::int, NULL::text[], NULL::jsonb, 'metadata.name';
+  END IF;
+  CASE
+  WHEN kind = 'VirtualService' THEN RETURN QUERY SELECT * FROM mesh.links_of_virtual_service(namespace, spec);
+  WHEN kind = 'DestinationRule' THEN RETURN QUERY SELECT * FROM mesh.links_of_destination_rule(namespace, spec);
+  WHEN kind = 'ServiceEntry' THEN RETURN QUERY SELECT * FROM mesh.links_of_service_entry(namespace, spec);
+  WHEN kind = 'Gateway' AND api_group = 'networking.istio.io' THEN RETURN QUERY SELECT * FROM mesh.links_of_istio_gateway(namespace, spec);
+  WHEN kind IN ('Gateway', 'ListenerSet') THEN RETURN QUERY SELECT * FROM mesh.links_of_listeners(namespace, name, spec);
+  WHEN kind IN ('HTTPRoute', 'GRPCRoute', 'TCPRoute', 'TLSRoute', 'UDPRoute') THEN RETURN QUERY SELECT * FROM mesh.links_of_route(namespace, spec);
+  WHEN kind = 'ReferenceGrant' THEN RETURN QUERY SELECT * FROM mesh.links_of_reference_grant(namespace, spec);
+  WHEN kind IN ('Sidecar', 'PeerAuthentication') THEN RETURN QUERY SELECT * FROM mesh.links_of_default(namespace, spec);
+  WHEN kind = 'Telemetry' THEN
+    RETURN QUERY SELECT * FROM mesh.links_of_default(namespace, spec)
+      UNION ALL SELECT * FROM mesh.links_of_attachments(namespace, 'attachment', spec -> 'targetRef', 'spec.targetRef')
+      UNION ALL SELECT * FROM mesh.links_of_attachments(namespace, 'attachment', spec -> 'targetRefs', 'spec.targetRefs');
+  WHEN spec ?| '{targetRef,targetRefs}' THEN
+    RETURN QUERY SELECT * FROM mesh.links_of_attachments(namespace, 'attachment', spec -> 'targetRef', 'spec.targetRef')
+      UNION ALL SELECT * FROM mesh.links_of_attachments(namespace, 'attachment', spec -> 'targetRefs', 'spec.targetRefs');
+  ELSE
+  END CASE;
+END $$;

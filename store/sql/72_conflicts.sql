@@ -1,0 +1,111 @@
+-- Where resources claim the same, found in mesh.links alone. Each of those that claim it has the problem.
+
+-- other_owner names a resource that has the same target in the same role, as far as the reader may know of it.
+CREATE OR REPLACE FUNCTION mesh.other_owner(l mesh.links) RETURNS text
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  other record;
+BEGIN
+  SELECT o.kind, o.namespace, o.name INTO other FROM mesh.links o
+  WHERE o.target = l.target AND o.role = l.role AND o.part = l.part AND (o.namespace <> l.namespace OR o.name <> l.name)
+    AND mesh.overlap(o.scope, l.scope) AND mesh.may_name(o.namespace, o.scope)
+  ORDER BY o.namespace <> l.namespace, o.namespace, o.name LIMIT 1;
+  RETURN CASE WHEN FOUND THEN format('%s %s/%s', other.kind, other.namespace, other.name) ELSE 'a resource of another namespace' END;
+END $$;
+
+CREATE OR REPLACE VIEW mesh.conflicting_claims AS
+  SELECT 'error' AS severity, 'host-conflict' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
+    format('the host "%s" has another owner for the mesh: %s', l.target, mesh.other_owner(l)) AS message,
+    'merge the two, or let exportTo keep them apart' AS hint
+  FROM mesh.links l
+  WHERE l.role = 'claim' AND l.part = 'mesh'
+    AND EXISTS (SELECT FROM mesh.links o
+      WHERE o.role = 'claim' AND o.part = 'mesh' AND o.target = l.target AND (o.namespace <> l.namespace OR o.name <> l.name) AND mesh.overlap(o.scope, l.scope))
+  UNION ALL
+  SELECT 'info', 'shared-host', l.kind, l.api_group, l.namespace, l.name, l.path,
+    format('the host "%s" on Gateway %s is shared with %s', l.target, l.part, mesh.other_owner(l)),
+    'their routes are merged, and which come first is not defined'
+  FROM mesh.links l
+  WHERE l.role = 'claim' AND l.part <> 'mesh'
+    AND EXISTS (SELECT FROM mesh.links o
+      WHERE o.role = 'claim' AND o.part = l.part AND o.target = l.target AND (o.namespace <> l.namespace OR o.name <> l.name));
+
+CREATE OR REPLACE VIEW mesh.conflicting_services AS
+  SELECT 'warning' AS severity, 'conflicting-protocols' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
+    format('the host "%s" has a port of another protocol in %s', l.target, mesh.other_owner(l)) AS message,
+    'give each port one protocol' AS hint
+  FROM mesh.links l
+  WHERE l.role = 'service'
+    AND EXISTS (SELECT FROM mesh.links o
+      WHERE o.role = 'service' AND o.target = l.target AND (o.namespace <> l.namespace OR o.name <> l.name) AND mesh.overlap(o.scope, l.scope)
+        AND EXISTS (SELECT FROM jsonb_each(l.detail -> 'ports') p WHERE o.detail -> 'ports' -> p.key <> p.value))
+  UNION ALL
+  SELECT 'warning', 'conflicting-services', l.kind, l.api_group, l.namespace, l.name, l.path,
+    format('the host "%s" has another resolution or location in %s', l.target, mesh.other_owner(l)),
+    'give both the same, or the later of the two does not count'
+  FROM mesh.links l
+  WHERE l.role = 'service'
+    AND EXISTS (SELECT FROM mesh.links o
+      WHERE o.role = 'service' AND o.target = l.target AND o.namespace = l.namespace AND o.name <> l.name AND o.detail - 'ports' <> l.detail - 'ports')
+  UNION ALL
+  SELECT 'warning', 'duplicate-service', l.kind, l.api_group, l.namespace, l.name, l.path,
+    format('the host "%s" has another owner: %s', l.target, mesh.other_owner(l)),
+    'clients use the one of their own namespace, else the older: keep one, or let exportTo keep them apart'
+  FROM mesh.links l
+  WHERE l.role = 'service'
+    AND EXISTS (SELECT FROM mesh.links o
+      WHERE o.role = 'service' AND o.target = l.target AND o.namespace <> l.namespace AND mesh.overlap(o.scope, l.scope));
+
+CREATE OR REPLACE VIEW mesh.conflicting_rules AS
+  SELECT 'warning' AS severity, 'duplicate-subset' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
+    format('subset "%s" of the host "%s" is declared in %s too', l.part, l.target, mesh.other_owner(l)) AS message,
+    'keep one: only the older counts' AS hint
+  FROM mesh.links l
+  WHERE l.role = 'rule' AND l.part <> ''
+    AND EXISTS (SELECT FROM mesh.links o
+      WHERE o.role = 'rule' AND o.target = l.target AND o.part = l.part AND o.namespace = l.namespace AND o.name <> l.name
+        AND o.detail -> 'selector' = l.detail -> 'selector' AND mesh.overlap(o.scope, l.scope))
+  UNION ALL
+  SELECT 'warning', 'duplicate-rule', l.kind, l.api_group, l.namespace, l.name, l.path,
+    format('the host "%s" has a traffic policy in %s too', l.target, mesh.other_owner(l)), 'keep one: only the older counts'
+  FROM mesh.links l
+  WHERE l.role = 'rule' AND l.part = '' AND (l.detail -> 'policy')::boolean
+    AND EXISTS (SELECT FROM mesh.links o
+      WHERE o.role = 'rule' AND o.target = l.target AND o.part = '' AND o.namespace = l.namespace AND o.name <> l.name
+        AND o.detail = l.detail AND mesh.overlap(o.scope, l.scope));
+
+-- Two selectors may select the same proxy if one holds the other.
+CREATE OR REPLACE VIEW mesh.conflicting_gateways AS
+  SELECT 'error' AS severity, 'gateway-conflict' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
+    format('port %s serves the host "%s" for another Gateway: %s', l.part, l.target, mesh.other_owner(l)) AS message,
+    'keep the host in one Gateway, or give the two different selectors' AS hint
+  FROM mesh.links l
+  WHERE l.role = 'server'
+    AND EXISTS (SELECT FROM mesh.links o
+      WHERE o.role = 'server' AND o.target = l.target AND o.part = l.part AND (o.namespace <> l.namespace OR o.name <> l.name)
+        AND o.detail -> 'bind' = l.detail -> 'bind' AND mesh.overlap(o.scope, l.scope)
+        AND (o.detail -> 'selector' @> (l.detail -> 'selector') OR o.detail -> 'selector' <@ (l.detail -> 'selector')))
+  UNION ALL
+  SELECT 'error', 'port-conflict', l.kind, l.api_group, l.namespace, l.name, l.path || '.protocol',
+    format('port %s has a protocol that does not go together with that of another Gateway on the same proxies', l.target),
+    'use another port, or give the two different selectors'
+  FROM mesh.links l
+  WHERE l.role = 'port'
+    AND EXISTS (SELECT FROM mesh.links o
+      WHERE o.role = 'port' AND o.target = l.target AND o.part = ANY (array_remove('{http,tls,tcp}', l.part)) AND (o.namespace <> l.namespace OR o.name <> l.name)
+        AND o.detail -> 'bind' = l.detail -> 'bind'
+        AND (o.detail -> 'selector' @> (l.detail -> 'selector') OR o.detail -> 'selector' <@ (l.detail -> 'selector')));
+
+CREATE OR REPLACE VIEW mesh.conflicting_defaults AS
+  SELECT 'error' AS severity, 'duplicate-default' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
+    format('namespace "%s" has more than one %s without a selector', l.namespace, l.kind) AS message,
+    'keep one, or select workloads' AS hint
+  FROM mesh.links l
+  WHERE l.role = 'default'
+    AND EXISTS (SELECT FROM mesh.links o WHERE o.role = 'default' AND o.target = l.target AND o.kind = l.kind AND o.name <> l.name);
+
+COMMENT ON VIEW mesh.conflicting_claims IS 'Internal. Read mesh.problems.';
+COMMENT ON VIEW mesh.conflicting_services IS 'Internal. Read mesh.problems.';
+COMMENT ON VIEW mesh.conflicting_rules IS 'Internal. Read mesh.problems.';
+COMMENT ON VIEW mesh.conflicting_gateways IS 'Internal. Read mesh.problems.';
+COMMENT ON VIEW mesh.conflicting_defaults IS 'Internal. Read mesh.problems.';

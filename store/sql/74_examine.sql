@@ -1,0 +1,235 @@
+-- Each transaction hears of the problems between resources that it makes: at commit its changes are put into mesh.links, and
+-- what is wrong there after that and was not before is told, or refused where a namespace is strict.
+
+CREATE OR REPLACE VIEW mesh.link_problems AS
+  SELECT * FROM mesh.dangling_hosts
+  UNION ALL SELECT * FROM mesh.dangling_ports
+  UNION ALL SELECT * FROM mesh.dangling_subsets
+  UNION ALL SELECT * FROM mesh.dangling_gateways
+  UNION ALL SELECT * FROM mesh.dangling_attachments
+  UNION ALL SELECT * FROM mesh.dangling_backends
+  UNION ALL SELECT * FROM mesh.conflicting_claims
+  UNION ALL SELECT * FROM mesh.conflicting_services
+  UNION ALL SELECT * FROM mesh.conflicting_rules
+  UNION ALL SELECT * FROM mesh.conflicting_gateways
+  UNION ALL SELECT * FROM mesh.conflicting_defaults;
+
+COMMENT ON VIEW mesh.link_problems IS 'Internal. Read mesh.problems.';
+
+-- link_problems_of is the view for one resource, without what is merely worth knowing. It asks only what can be wrong with its kind.
+CREATE OR REPLACE FUNCTION mesh.link_problems_of(of_kind text, of_namespace text, of_name text) RETURNS SETOF mesh.link_problem
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  CASE
+  WHEN of_kind = 'VirtualService' THEN
+    RETURN QUERY SELECT * FROM (
+        SELECT * FROM mesh.dangling_hosts UNION ALL SELECT * FROM mesh.dangling_ports UNION ALL SELECT * FROM mesh.dangling_subsets
+        UNION ALL SELECT * FROM mesh.dangling_gateways UNION ALL SELECT * FROM mesh.conflicting_claims) p
+      WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name AND p.severity <> 'info';
+  WHEN of_kind = 'DestinationRule' THEN
+    RETURN QUERY SELECT * FROM (SELECT * FROM mesh.dangling_hosts UNION ALL SELECT * FROM mesh.conflicting_rules) p
+      WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name;
+  WHEN of_kind = 'ServiceEntry' THEN
+    RETURN QUERY SELECT * FROM mesh.conflicting_services p WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name;
+  WHEN of_kind = 'Gateway' THEN
+    RETURN QUERY SELECT * FROM mesh.conflicting_gateways p WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name;
+  ELSE
+    RETURN QUERY SELECT * FROM (
+        SELECT * FROM mesh.dangling_hosts UNION ALL SELECT * FROM mesh.dangling_ports
+        UNION ALL SELECT * FROM mesh.dangling_attachments UNION ALL SELECT * FROM mesh.dangling_backends UNION ALL SELECT * FROM mesh.conflicting_defaults) p
+      WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name;
+  END CASE;
+END $$;
+
+-- changed_links lists the changes of a transaction that may have changed what a resource names or makes, and passes over those
+-- that only shift weights, say. Once the transaction has a number, its links may be those of a state in between.
+CREATE OR REPLACE FUNCTION mesh.changed_links(of bigint) RETURNS SETOF mesh.changes
+LANGUAGE sql STABLE AS $$
+  SELECT c.* FROM mesh.changes c
+  WHERE c.transaction_id = of
+    AND (c.after_spec IS DISTINCT FROM c.before_spec
+      AND (c.kind <> 'VirtualService' OR c.before_spec IS NULL OR c.after_spec IS NULL
+        OR c.before_spec - 'http' <> c.after_spec - 'http'
+        OR jsonb_path_query_array(c.before_spec, '$.http[*].route[*].destination') <> jsonb_path_query_array(c.after_spec, '$.http[*].route[*].destination')
+        OR jsonb_path_query_array(c.before_spec, '$.http[*].route.size()') <> jsonb_path_query_array(c.after_spec, '$.http[*].route.size()')
+        OR jsonb_path_query_array(c.before_spec, '$.http[*].mirror') <> jsonb_path_query_array(c.after_spec, '$.http[*].mirror')
+        OR jsonb_path_query_array(c.before_spec, '$.http[*].mirrors') <> jsonb_path_query_array(c.after_spec, '$.http[*].mirrors')
+        OR jsonb_path_query_array(c.before_spec, '$.http[*].delegate') <> jsonb_path_query_array(c.after_spec, '$.http[*].delegate'))
+      OR EXISTS (SELECT FROM mesh.transactions t WHERE t.id = of AND t.revision IS NOT NULL))
+$$;
+
+-- referrers lists who names what these links make.
+CREATE OR REPLACE FUNCTION mesh.referrers(made mesh.links[]) RETURNS SETOF mesh.links
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN QUERY SELECT l.* FROM unnest(made) m JOIN mesh.links l ON l.target = m.target
+    WHERE m.role = 'service' AND l.role IN ('route', 'backend', 'rule')
+      OR m.role = 'rule' AND m.part <> '' AND l.role = 'route' AND l.part = m.part
+      OR m.role = 'is' AND l.role IN ('gateway', 'delegate', 'parent', 'attachment', 'backend')
+      OR m.role = 'listener' AND l.role = 'parent';
+  IF EXISTS (SELECT FROM unnest(made) m WHERE m.role = 'server') THEN
+    RETURN QUERY SELECT l.* FROM (SELECT DISTINCT m.namespace || '/' || m.name AS key FROM unnest(made) m WHERE m.role = 'server') g
+      JOIN mesh.links l ON l.target = g.key AND l.role = 'gateway';
+  END IF;
+  IF EXISTS (SELECT FROM unnest(made) m WHERE m.role = 'grant' OR m.role IN ('service', 'rule') AND m.target LIKE '*%') THEN
+    RETURN QUERY SELECT l.* FROM unnest(made) m JOIN mesh.links l ON
+      m.role = 'grant' AND l.role = 'backend' AND l.detail ->> 'namespace' = m.namespace
+      OR m.role = 'service' AND l.role IN ('route', 'backend', 'rule') AND mesh.is_within(l.target, m.target)
+      OR m.role = 'rule' AND l.role = 'route' AND l.part = m.part AND mesh.is_within(l.target, m.target);
+  END IF;
+END $$;
+
+-- problems_among are those of the resources that have these links, without hints: whole, if they are many.
+CREATE OR REPLACE FUNCTION mesh.problems_among(suspects mesh.links[]) RETURNS mesh.link_problem[]
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN ARRAY(SELECT (p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, NULL)::mesh.link_problem
+    FROM unnest(suspects) s, mesh.link_problems_of(s.kind, s.namespace, s.name) p WHERE p.api_group = s.api_group);
+END $$;
+
+CREATE OR REPLACE FUNCTION mesh.all_problems() RETURNS mesh.link_problem[]
+LANGUAGE plpgsql STABLE SET enable_seqscan = on SET plan_cache_mode = auto AS $$
+BEGIN
+  RETURN ARRAY(SELECT (p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, NULL)::mesh.link_problem
+    FROM mesh.link_problems p WHERE p.severity <> 'info');
+END $$;
+
+-- new_problems are those that were not there before. Where a problem sits may have changed: that does not make it new.
+CREATE OR REPLACE FUNCTION mesh.new_problems(before mesh.link_problem[], now mesh.link_problem[]) RETURNS mesh.link_problem[]
+LANGUAGE sql STABLE AS $$
+  SELECT ARRAY(SELECT n FROM unnest(now) n
+    WHERE NOT EXISTS (SELECT FROM unnest(before) b
+      WHERE b.code = n.code AND b.kind = n.kind AND b.api_group = n.api_group AND b.namespace = n.namespace AND b.name = n.name AND b.message = n.message))
+$$;
+
+-- keys_of is one of the links of each resource, for its key.
+CREATE OR REPLACE FUNCTION mesh.keys_of(links mesh.links[]) RETURNS mesh.links[]
+LANGUAGE sql STABLE AS $$
+  SELECT ARRAY(SELECT DISTINCT ON (l.kind, l.api_group, l.namespace, l.name) l FROM unnest(links) l)
+$$;
+
+-- relink_few puts changes into mesh.links and returns the problems that this makes.
+CREATE OR REPLACE FUNCTION mesh.relink_few(changed mesh.changes[]) RETURNS mesh.link_problem[]
+LANGUAGE plpgsql AS $$
+DECLARE
+  stored   mesh.links[] := ARRAY(SELECT l FROM unnest(changed) c JOIN mesh.links l USING (name, namespace, kind, api_group));
+  fresh    mesh.links[] := ARRAY(SELECT (c.kind, c.api_group, c.namespace, c.name, l.role, l.target, l.part, l.port, l.scope, l.detail, l.path)::mesh.links
+    FROM unnest(changed) c, mesh.links_of(c.kind, c.api_group, c.namespace, c.name, c.after_spec) l);
+  gone     mesh.links[] := ARRAY(SELECT s FROM unnest(stored) s EXCEPT ALL SELECT f FROM unnest(fresh) f);
+  suspects mesh.links[];
+  before   mesh.link_problem[];
+BEGIN
+  IF gone = '{}' AND cardinality(fresh) = cardinality(stored) THEN
+    RETURN NULL;
+  END IF;
+  suspects := mesh.keys_of(fresh || ARRAY(SELECT r FROM mesh.referrers(gone) r));
+  IF cardinality(suspects) > 500 THEN
+    before := mesh.all_problems();
+  ELSIF stored <> '{}' THEN
+    before := mesh.problems_among(suspects);
+  END IF;
+  DELETE FROM mesh.links l USING unnest(gone) g
+    WHERE (l.name, l.namespace, l.kind, l.api_group, l.role, l.target, l.part, l.path) = (g.name, g.namespace, g.kind, g.api_group, g.role, g.target, g.part, g.path);
+  INSERT INTO mesh.links SELECT (f).* FROM (SELECT f FROM unnest(fresh) f EXCEPT ALL SELECT s FROM unnest(stored) s) AS come;
+  RETURN mesh.new_problems(before, CASE WHEN cardinality(suspects) > 500 THEN mesh.all_problems() ELSE mesh.problems_among(suspects) END);
+END $$;
+
+-- relink_many does the same for a transaction that changed much, a statement at a time.
+CREATE OR REPLACE FUNCTION mesh.relink_many(of bigint) RETURNS mesh.link_problem[]
+LANGUAGE plpgsql SET enable_seqscan = on SET plan_cache_mode = auto AS $$
+DECLARE
+  before mesh.link_problem[] := mesh.all_problems();
+BEGIN
+  DELETE FROM mesh.links l USING mesh.changes c
+    WHERE c.transaction_id = of AND l.name = c.name AND l.namespace = c.namespace AND l.kind = c.kind AND l.api_group = c.api_group;
+  INSERT INTO mesh.links (kind, api_group, namespace, name, role, target, part, port, scope, detail, path)
+    SELECT c.kind, c.api_group, c.namespace, c.name, l.role, l.target, l.part, l.port, l.scope, l.detail, l.path
+    FROM mesh.changes c, mesh.links_of(c.kind, c.api_group, c.namespace, c.name, c.after_spec) l WHERE c.transaction_id = of;
+  RETURN mesh.new_problems(before, mesh.all_problems());
+END $$;
+
+-- rebuild_links makes mesh.links anew from the resources, where it differs from what they say: a migration may read more in them.
+CREATE OR REPLACE FUNCTION mesh.rebuild_links() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+BEGIN
+  WITH wanted AS MATERIALIZED (
+    SELECT r.kind, r.api_group, r.namespace, r.name, l.* FROM mesh.resources r, mesh.links_of(r.kind, r.api_group, r.namespace, r.name, r.spec) l
+  ), gone AS (
+    DELETE FROM mesh.links l USING (SELECT * FROM mesh.links EXCEPT SELECT * FROM wanted) g WHERE l IS NOT DISTINCT FROM g::mesh.links
+  )
+  INSERT INTO mesh.links SELECT * FROM wanted EXCEPT SELECT * FROM mesh.links;
+END $$;
+
+-- tell_problems warns of problems, of the first ten in full; or refuses them all if one is of a strict namespace.
+CREATE OR REPLACE FUNCTION mesh.tell_problems(problems mesh.link_problem[]) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  p       mesh.link_problem;
+  refused mesh.link_problem[] := ARRAY(SELECT f FROM unnest(problems) f
+    WHERE f.namespace IN (SELECT n FROM (SELECT DISTINCT namespace FROM unnest(problems)) AS names (n) WHERE mesh.setting('strict_references', n) = 'on'));
+  shown   mesh.link_problem[] := ARRAY(SELECT f FROM unnest(problems) f
+    WHERE (SELECT mesh.sees_all()) OR f.namespace = ANY ((SELECT mesh.readable_namespaces())::text[]) ORDER BY f.severity, f.kind, f.namespace, f.name, f.path);
+BEGIN
+  IF refused <> '{}' THEN
+    PERFORM mesh.refuse_problems(refused);
+  END IF;
+  FOREACH p IN ARRAY shown[:10] LOOP
+    p := mesh.with_hint(p);
+    -- The fields from SCHEMA on are for programs; psql does not show them.
+    RAISE WARNING USING ERRCODE = 'MS005', MESSAGE = format('%s %s/%s: %s: %s', p.kind, p.namespace, p.name, p.path, p.message),
+      HINT = coalesce(p.hint, 'see mesh.problems'), SCHEMA = p.namespace, TABLE = p.name, COLUMN = p.path,
+      DATATYPE = p.kind || '.' || p.api_group, CONSTRAINT = p.severity || ' ' || p.code;
+  END LOOP;
+  IF cardinality(shown) > 10 THEN
+    RAISE WARNING USING ERRCODE = 'MS005', MESSAGE = format('and %s more problems', cardinality(shown) - 10), HINT = 'see mesh.problems';
+  END IF;
+END $$;
+
+-- with_hint asks again for a problem, this time with what to do about it.
+CREATE OR REPLACE FUNCTION mesh.with_hint(p mesh.link_problem) RETURNS mesh.link_problem
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  p.hint := (SELECT f.hint FROM mesh.link_problems_of(p.kind, p.namespace, p.name) f WHERE f.api_group = p.api_group AND f.code = p.code AND f.path = p.path LIMIT 1);
+  RETURN p;
+END $$;
+
+-- refuse_problems names resources only to those who may read them.
+CREATE OR REPLACE FUNCTION mesh.refuse_problems(refused mesh.link_problem[]) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  readable boolean;
+  p        mesh.link_problem;
+  list     jsonb := '[]';
+  first    text;
+BEGIN
+  FOREACH p IN ARRAY refused[:20] LOOP
+    readable := mesh.sees_all() OR p.namespace = ANY (mesh.readable_namespaces());
+    p := CASE WHEN readable THEN mesh.with_hint(p) ELSE (NULL, NULL, NULL, NULL, NULL, NULL, '',
+      'a resource of a namespace that you cannot read depends on what this changes', 'ask the owner of the mesh')::mesh.link_problem END;
+    first := coalesce(first, concat_ws(': ', p.kind || ' ' || p.namespace || '/' || p.name, nullif(p.path, ''), p.message));
+    list := list || jsonb_strip_nulls(jsonb_build_object('kind', p.kind, 'namespace', p.namespace, 'name', p.name,
+      'path', nullif(p.path, ''), 'reason', p.message, 'hint', p.hint));
+  END LOOP;
+  RAISE EXCEPTION USING ERRCODE = 'MS005', MESSAGE = first, DETAIL = list,
+    HINT = coalesce(list #>> '{0,hint}', 'correct it in the same transaction') || ' (strict_references is on)';
+END $$;
+
+-- examine_references is called at commit, before the transaction takes its number. Where some namespace is strict, a change of
+-- links waits here for those that commit before it, so that no two can break together what each alone would leave whole.
+CREATE OR REPLACE FUNCTION mesh.examine_references(of bigint) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  changed  mesh.changes[] := ARRAY(SELECT c FROM mesh.changed_links(of) c LIMIT 101);
+  problems mesh.link_problem[];
+BEGIN
+  IF changed = '{}' THEN
+    RETURN;
+  END IF;
+  IF EXISTS (SELECT FROM mesh.settings s WHERE s.name = 'strict_references' AND s.value = 'on') THEN
+    PERFORM pg_advisory_xact_lock(1835365224, 1);
+  END IF;
+  problems := CASE WHEN cardinality(changed) > 100 THEN mesh.relink_many(of) ELSE mesh.relink_few(changed) END;
+  IF problems <> '{}' THEN
+    PERFORM mesh.tell_problems(problems);
+  END IF;
+END $$;
