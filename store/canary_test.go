@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -100,12 +101,19 @@ func TestNobodyChangesWhatBelongsToOthers(t *testing.T) {
 // attempts are statements that would change what belongs to b.
 func (y tenancy) attempts(relation string) []string {
 	y.owner.t.Helper()
-	var sql []string
-	for _, column := range y.columns(relation) {
-		sql = append(sql, fmt.Sprintf("UPDATE mesh.%s SET %s = %[2]s", relation, column))
-		if column == "namespace" {
-			sql = append(sql, fmt.Sprintf("UPDATE mesh.%s SET namespace = 'b'", relation), fmt.Sprintf("UPDATE mesh.%s SET namespace = 'a' WHERE namespace = 'b'", relation))
+	columns := y.columns(relation)
+	var all, sql []string
+	for _, column := range columns {
+		all = append(all, column+" = "+column)
+	}
+	sql = append(sql, fmt.Sprintf("UPDATE mesh.%s SET %s", relation, strings.Join(all, ", ")))
+	for column, value := range map[string]string{"namespace": "'b'", "name": "'mine'", "labels": "'{}'", "spec": "'{}'", "value": "'on'", "weight": "1"} {
+		if slices.Contains(columns, column) {
+			sql = append(sql, fmt.Sprintf("UPDATE mesh.%s SET %s = %s", relation, column, value))
 		}
+	}
+	if slices.Contains(columns, "namespace") {
+		sql = append(sql, fmt.Sprintf("UPDATE mesh.%s SET namespace = 'a' WHERE namespace = 'b'", relation))
 	}
 	sql = append(sql, "DELETE FROM mesh."+relation, "TRUNCATE mesh."+relation, fmt.Sprintf("INSERT INTO mesh.%s SELECT * FROM mesh.%[1]s", relation))
 	for _, row := range y.singing(relation) {
