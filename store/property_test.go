@@ -1,0 +1,238 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pgmesh/pgmesh/internal/pgtest"
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// state is what a follower that keeps everything knows.
+type state map[kinds.Key]*store.Resource
+
+// apply changes the state by a batch, which must fit it.
+func (s state) apply(t *testing.T, b store.Batch) {
+	t.Helper()
+	for _, c := range b.Changes {
+		if !cmp.Equal(s[c.Key], c.Before) {
+			require.Empty(t, cmp.Diff(s[c.Key], c.Before), "revision %d starts from what was there", b.Revision)
+		}
+		if c.After == nil {
+			delete(s, c.Key)
+		} else {
+			s[c.Key] = c.After
+		}
+	}
+}
+
+// tables is what the tables say, and as of which revision.
+func tables(t *testing.T, s *store.Store) (state, store.Revision) {
+	t.Helper()
+	all := state{}
+	at, err := s.Snapshot(t.Context(), func(r *store.Resource) error {
+		all[r.Key] = r
+		return nil
+	})
+	require.NoError(t, err)
+	return all, at.Revision
+}
+
+// TestFeedUnderRandomTransactions has writers do everything that SQL lets them do, at once, while sessions are killed, and a
+// follower that is killed and resumed. PGMESH_SEED replays the dice, if not the timing. SOAK=10m goes on for that long.
+func TestFeedUnderRandomTransactions(t *testing.T) {
+	t.Parallel()
+	seed := seedOf(t)
+	soak, err := time.ParseDuration(os.Getenv("SOAK"))
+	if err != nil {
+		randomTransactions(t, seed, 6, 350)
+		return
+	}
+	var before runtime.MemStats
+	for round, end := 0, time.Now().Add(soak); time.Now().Before(end); round++ {
+		t.Run(fmt.Sprint("round ", round), func(t *testing.T) { randomTransactions(t, seed+uint64(round), 8, 1500) })
+		runtime.GC()
+		var after runtime.MemStats
+		runtime.ReadMemStats(&after)
+		if round == 0 {
+			before = after
+		}
+		t.Logf("%d MB in use", after.HeapAlloc>>20)
+		require.Less(t, after.HeapAlloc, before.HeapAlloc+64<<20, "memory grows from round to round")
+	}
+}
+
+func seedOf(t *testing.T) uint64 {
+	t.Helper()
+	seed := rand.Uint64()
+	if given := os.Getenv("PGMESH_SEED"); given != "" {
+		var err error
+		seed, err = strconv.ParseUint(given, 10, 64)
+		require.NoError(t, err)
+	}
+	t.Logf("PGMESH_SEED=%d", seed)
+	return seed
+}
+
+func randomTransactions(t *testing.T, seed uint64, writers, transactions int) {
+	t.Helper()
+	url := pgtest.New(t)
+	db := connect(t, url)
+	db.exec(auditing)
+	idle := connect(t, url)
+	idle.exec("SET mesh.message = 'idle'; BEGIN; SET CONSTRAINTS ALL IMMEDIATE")
+	idle.put("idle", "a")
+
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	var background errgroup.Group
+	feed := &mortalFollower{url: url, dice: rand.New(rand.NewPCG(seed, 0)), news: make(chan struct{}, 1)}
+	background.Go(func() error { return feed.run(ctx) })
+	writing, written := context.WithCancel(ctx)
+	defer written()
+	observer, taken := openURL(t, url), snapshots{}
+	background.Go(func() error { return taken.take(writing, observer) })
+	killer := connect(t, url)
+	background.Go(func() error { return killSessions(writing, killer, rand.New(rand.NewPCG(seed, 1))) })
+
+	done := write(t, url, seed, writers, transactions)
+	written()
+	idle.exec("COMMIT")
+	last := db.newest()
+	require.NoError(t, feed.reach(last))
+	stop()
+	require.NoError(t, background.Wait())
+
+	agree(t, feed.batches, readAudit(t, db))
+	taken[last], _ = tables(t, observer)
+	taken.agree(t, feed.batches)
+	inOrderOfCommit(t, feed.batches, done)
+	require.Len(t, feed.batches, int(last))
+	require.Equal(t, "idle", feed.batches[last-1].Message, "who commits last is last, and keeps nobody waiting")
+	require.Greater(t, last, store.Revision(writers*transactions/4))
+	require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.transactions WHERE revision IS NULL OR pending OR numbering"))
+	t.Logf("%d transactions, %d revisions, %d followers, %d snapshots", writers*transactions, last, feed.lives, len(taken))
+}
+
+// write runs the writers and returns what they know to be committed.
+func write(t *testing.T, url string, seed uint64, writers, transactions int) (done []committed) {
+	t.Helper()
+	var clock atomic.Int64
+	all := make([]*writer, writers)
+	var group errgroup.Group
+	for i := range all {
+		all[i] = &writer{name: fmt.Sprint("w", i), url: url, clock: &clock, dice: rand.New(rand.NewPCG(seed, uint64(i+2)))}
+		group.Go(func() error { return all[i].run(context.Background(), transactions) })
+	}
+	require.NoError(t, group.Wait())
+	for _, w := range all {
+		done = append(done, w.done...)
+	}
+	return done
+}
+
+// killSessions ends a session of a writer or follower every now and then.
+func killSessions(ctx context.Context, db session, dice *rand.Rand) error {
+	for ctx.Err() == nil {
+		_, err := db.conn.Exec(context.Background(), fmt.Sprintf(`SELECT pg_sleep(%f), pg_terminate_backend(pid) FROM (
+			SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name IN ('writer', 'pgmesh feed')
+			ORDER BY random() LIMIT 1) s`, dice.Float64()/20))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inOrderOfCommit checks that of two transactions, one of which began after the other had ended, the later has the higher number.
+func inOrderOfCommit(t *testing.T, batches []store.Batch, done []committed) {
+	t.Helper()
+	known := map[string]committed{}
+	for _, c := range done {
+		known[c.message] = c
+	}
+	earliest := committed{end: math.MaxInt64} // of those with higher numbers
+	for _, b := range slices.Backward(batches) {
+		c, ok := known[b.Message]
+		if !ok {
+			continue
+		}
+		require.Less(t, c.begun, earliest.end, "%s began after %s had ended, and has a lower number", c.message, earliest.message)
+		if c.end < earliest.end {
+			earliest = c
+		}
+	}
+}
+
+// mortalFollower follows with one Store after the other, each from where the one before it died.
+type mortalFollower struct {
+	url     string
+	dice    *rand.Rand
+	lives   int
+	at      store.Position
+	batches []store.Batch
+	seen    atomic.Int64
+	news    chan struct{}
+}
+
+var errDied = errors.New("died")
+
+func (f *mortalFollower) run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		f.lives++
+		s, err := store.Open(ctx, f.url, store.Options{})
+		if err == nil {
+			err = f.live(ctx, s)
+			s.Close()
+		}
+		if ctx.Err() == nil && !errors.Is(err, errDied) {
+			return err
+		}
+	}
+	return nil
+}
+
+// live follows for a while. What it took before it died it has; what it was given as it died comes again.
+func (f *mortalFollower) live(ctx context.Context, s *store.Store) error {
+	left := 1 + f.dice.IntN(60)
+	return s.Follow(ctx, f.at, func(b store.Batch) error {
+		if left--; left == 0 {
+			return errDied
+		}
+		f.batches, f.at = append(f.batches, b), b.Position()
+		f.seen.Store(b.Revision)
+		select {
+		case f.news <- struct{}{}:
+		default:
+		}
+		return nil
+	})
+}
+
+// reach returns when the follower has seen a revision.
+func (f *mortalFollower) reach(r store.Revision) error {
+	timeout := time.After(time.Minute)
+	for f.seen.Load() < r {
+		select {
+		case <-f.news:
+		case <-timeout:
+			return fmt.Errorf("the follower has seen revision %d and there is %d", f.seen.Load(), r)
+		}
+	}
+	return nil
+}
