@@ -8,6 +8,7 @@ import (
 // formatFunctions tell whether a string has a syntax that no pattern can express. The database has the same in SQL.
 var formatFunctions = map[string]func(string) bool{
 	"address": isAddress,
+	"cel":     isCEL,
 	"cidr":    isCIDR,
 	"ip":      isIP,
 	"jwks":    isJWKS,

@@ -65,7 +65,7 @@ END $$;
 
 CREATE OR REPLACE FUNCTION mesh.is_jwk(key jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT coalesce((SELECT bool_and(jsonb_typeof(key -> member) = 'string' AND key ->> member <> '')
+  SELECT coalesce((SELECT bool_and(coalesce(jsonb_typeof(key -> member) = 'string' AND key ->> member <> '', false))
     FROM (VALUES ('RSA', 'n'), ('RSA', 'e'), ('EC', 'crv'), ('EC', 'x'), ('EC', 'y'), ('OKP', 'crv'), ('OKP', 'x'), ('oct', 'k')) AS needs (kty, member)
     WHERE jsonb_typeof(key) = 'object' AND kty = key ->> 'kty'), false)
 $$;

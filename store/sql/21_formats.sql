@@ -7,6 +7,8 @@ BEGIN
   CASE function
   WHEN 'address' THEN
     RETURN mesh.is_address(v);
+  WHEN 'cel' THEN
+    RETURN mesh.is_cel(v);
   WHEN 'cidr' THEN
     RETURN mesh.is_cidr(v);
   WHEN 'ip' THEN

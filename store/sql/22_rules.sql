@@ -159,13 +159,6 @@ BEGIN
   END LOOP;
 END $$;
 
--- test_rule dispatches to the tests that no predicate can express, which the programs have by the same names. Paths start at the object.
-CREATE OR REPLACE FUNCTION mesh.test_rule(test text, v jsonb, meta jsonb) RETURNS SETOF mesh.problem
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-  RAISE EXCEPTION USING MESSAGE = format('no rule has the test "%s"', test);
-END $$;
-
 -- breaks_tested tells whether an object breaks one of the rules of its type that are not in its one predicate.
 CREATE OR REPLACE FUNCTION mesh.breaks_tested(of text, v jsonb, meta jsonb) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
