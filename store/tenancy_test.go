@@ -36,10 +36,12 @@ func (y tenancy) role(suffix string, options ...string) string {
 }
 
 // as connects as a role.
-func (y tenancy) as(role string) session {
+func (y tenancy) as(role string) session { return connect(y.owner.t, y.login(role)) }
+
+func (y tenancy) login(role string) string {
 	c := y.owner.conn.Config()
 	login := pgtest.Login{Host: c.Host, Port: c.Port, Database: c.Database, User: role, Password: "secret"}
-	return connect(y.owner.t, login.URL())
+	return login.URL()
 }
 
 // tenant makes a role that may write to a, with further grants, and connects as it.
@@ -198,6 +200,35 @@ func TestServersRole(t *testing.T) {
 	require.Equal(t, tenant.conn.Config().User, value[string](y.owner, "SELECT author FROM mesh.revisions ORDER BY revision DESC LIMIT 1"))
 }
 
+// A grant is all that a role needs for everything that the schema offers.
+func TestTenantsUseEverythingInTheirNamespace(t *testing.T) {
+	t.Parallel()
+	y := newTenancy(t)
+	tenant := y.tenant("tenant")
+	tenant.exec(`INSERT INTO mesh.service_entries (namespace, name, hosts, resolution, location, ports, endpoints) VALUES
+		('a', 'reviews', '{reviews}', 'STATIC', 'MESH_INTERNAL', '[{"number": 80, "name": "http", "protocol": "HTTP"}]', '[{"address": "10.0.0.1"}]')`)
+	tenant.exec(`INSERT INTO mesh.destination_rules (namespace, name, host, subsets) VALUES
+		('a', 'reviews', 'reviews', '[{"name": "v1", "labels": {"version": "v1"}}, {"name": "v2", "labels": {"version": "v2"}}]')`)
+	tenant.exec("INSERT INTO mesh.virtual_services (namespace, name, hosts, http) VALUES ('a', 'reviews', '{reviews}', " +
+		`'[{"route": [{"destination": {"host": "reviews", "subset": "v1"}, "weight": 90}, {"destination": {"host": "reviews", "subset": "v2"}, "weight": 10}]}]')`)
+	before := value[int64](tenant, "SELECT mesh.begin_change('nothing yet')")
+	tenant.exec("UPDATE mesh.route_destinations SET weight = CASE subset WHEN 'v1' THEN 50 ELSE 50 END WHERE virtual_service = 'reviews'")
+	tenant.exec("UPDATE mesh.subsets SET labels = labels || '{\"x\": \"y\"}' WHERE name = 'v2'")
+	tenant.exec("UPDATE mesh.service_endpoints SET address = '10.0.0.2'")
+	require.Equal(t, int64(5), value[int64](tenant, "SELECT count(*) FROM mesh.history WHERE namespace = 'a' AND revision > 2")-1)
+	require.Positive(t, value[int64](tenant, "SELECT count(*) FROM mesh.diff($1::bigint)", before))
+	require.Positive(t, value[int64](tenant, "SELECT count(*) FROM mesh.blame('VirtualService', 'a', 'reviews')"))
+	require.Equal(t, int64(3), value[int64](tenant, "SELECT count(*) FROM mesh.restore($1::bigint)", before))
+	tenant.exec("BEGIN; SELECT mesh.commit_confirmed('1 hour'); DELETE FROM mesh.virtual_services WHERE name = 'reviews'; COMMIT")
+	require.Equal(t, "waiting", value[string](tenant, "SELECT state FROM mesh.confirmations"))
+	tenant.exec("SELECT mesh.confirm()")
+	tenant.exec("INSERT INTO mesh.settings (namespace, name, value) VALUES ('a', 'strict_references', 'on')")
+	require.Equal(t, "on", value[string](tenant, "SELECT mesh.setting('strict_references', 'a')"))
+	require.Equal(t, "42501", tenant.refused("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'on')").Code)
+	y.owner.exec("INSERT INTO mesh.settings (name, value) VALUES ('history_max_age', '1 day')")
+	require.Equal(t, "1 day", value[string](tenant, "SELECT mesh.setting('history_max_age')"), "what holds for all can be read by all")
+}
+
 func TestPublicIsGrantedNothing(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
@@ -217,7 +248,9 @@ var reviewed = map[string]string{
 	"newest_revision_by": "tells a number", "revision_at": "tells a number", "expired_revision": "tells a number",
 	"confirm": "asks require_write for what the revision changed", "revert": "likewise",
 	"revert_overdue": "what it writes is checked as what the caller writes", "chores": "counts",
-	"prune": "asks for the owner or a server", "prune_expired": "calls prune", "check": "reads what the caller gives it",
+	"root_namespace":  "tells a name",
+	"known_host_like": "asks may_name", "host_hint": "asks may_name", "subset_hint": "asks may_name", "key_hint": "asks may_name",
+	"other_owner": "asks may_name", "prune": "asks for the owner or a server", "prune_expired": "calls prune", "check": "reads what the caller gives it",
 }
 
 func TestFunctionsThatRunAsTheOwnerWereReviewed(t *testing.T) {

@@ -95,6 +95,9 @@ BEGIN
   SELECT * INTO v FROM mesh.editable_views WHERE view = TG_TABLE_NAME;
   IF TG_OP <> 'INSERT' THEN
     was := to_jsonb(OLD);
+    PERFORM mesh.require_write(OLD.namespace);
+  ELSE -- who may not write must not learn either what there is
+    PERFORM mesh.require_write(coalesce(NEW.namespace, 'default'));
   END IF;
   IF TG_OP = 'DELETE' THEN
     PERFORM mesh.note_edit(v, 'remove', was, NULL);

@@ -62,11 +62,10 @@ $$;
 CREATE OR REPLACE FUNCTION mesh.referrers(made mesh.links[]) RETURNS SETOF mesh.links
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-  RETURN QUERY SELECT l.* FROM unnest(made) m JOIN mesh.links l ON l.target = m.target
-    WHERE m.role = 'service' AND l.role IN ('route', 'backend', 'rule')
-      OR m.role = 'rule' AND m.part <> '' AND l.role = 'route' AND l.part = m.part
-      OR m.role = 'is' AND l.role IN ('gateway', 'delegate', 'parent', 'attachment', 'backend')
-      OR m.role = 'listener' AND l.role = 'parent';
+  RETURN QUERY SELECT l.* FROM unnest(made) m JOIN mesh.links l ON l.target = m.target AND l.role = ANY (CASE m.role
+      WHEN 'service' THEN '{route,backend,rule}'::text[] WHEN 'rule' THEN '{route}' WHEN 'listener' THEN '{parent}'
+      WHEN 'is' THEN '{gateway,delegate,parent,attachment,backend}' END)
+    WHERE m.role <> 'rule' OR l.part = m.part;
   IF EXISTS (SELECT FROM unnest(made) m WHERE m.role = 'server') THEN
     RETURN QUERY SELECT l.* FROM (SELECT DISTINCT m.namespace || '/' || m.name AS key FROM unnest(made) m WHERE m.role = 'server') g
       JOIN mesh.links l ON l.target = g.key AND l.role = 'gateway';
@@ -79,7 +78,7 @@ BEGIN
   END IF;
 END $$;
 
--- problems_among are those of the resources that have these links, without hints: whole, if they are many.
+-- problems_among are those of the resources that have these links, without hints.
 CREATE OR REPLACE FUNCTION mesh.problems_among(suspects mesh.links[]) RETURNS mesh.link_problem[]
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -87,8 +86,10 @@ BEGIN
     FROM unnest(suspects) s, mesh.link_problems_of(s.kind, s.namespace, s.name) p WHERE p.api_group = s.api_group);
 END $$;
 
+-- all_problems are those of the whole mesh. The statistics of mesh.links may be from before a bulk load: then a nested loop, which
+-- they speak for, would never end.
 CREATE OR REPLACE FUNCTION mesh.all_problems() RETURNS mesh.link_problem[]
-LANGUAGE plpgsql STABLE SET enable_seqscan = on SET plan_cache_mode = auto AS $$
+LANGUAGE plpgsql STABLE SET enable_nestloop = off SET plan_cache_mode = auto AS $$
 BEGIN
   RETURN ARRAY(SELECT (p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, NULL)::mesh.link_problem
     FROM mesh.link_problems p WHERE p.severity <> 'info');
@@ -217,7 +218,7 @@ END $$;
 -- examine_references is called at commit, before the transaction takes its number. Where some namespace is strict, a change of
 -- links waits here for those that commit before it, so that no two can break together what each alone would leave whole.
 CREATE OR REPLACE FUNCTION mesh.examine_references(of bigint) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   changed  mesh.changes[] := ARRAY(SELECT c FROM mesh.changed_links(of) c LIMIT 101);
   problems mesh.link_problem[];
