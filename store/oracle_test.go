@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"encoding/json"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -127,23 +128,25 @@ func agree(t *testing.T, batches []store.Batch, audit map[store.Revision]audited
 // snapshots are states of the tables, read at some moment while others wrote.
 type snapshots map[store.Revision]state
 
-// take reads snapshots until ctx ends.
-func (all snapshots) take(ctx context.Context, s *store.Store) error {
-	for ctx.Err() == nil {
-		rows := state{}
-		at, err := s.Snapshot(ctx, func(r *store.Resource) error {
-			rows[r.Key] = r
-			return nil
-		})
-		if ctx.Err() != nil || err != nil && store.Temporary(err) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		all[at.Revision] = rows
+// observer takes snapshots, if nobody ends its session.
+type observer struct {
+	store *store.Store
+	mu    sync.Mutex
+	taken snapshots
+}
+
+func (o *observer) look(ctx context.Context) {
+	rows := state{}
+	at, err := o.store.Snapshot(ctx, func(r *store.Resource) error {
+		rows[r.Key] = r
+		return nil
+	})
+	if err != nil {
+		return
 	}
-	return nil
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.taken[at.Revision] = rows
 }
 
 // agree checks that each was the state of its revision.

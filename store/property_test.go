@@ -103,15 +103,8 @@ func randomTransactions(t *testing.T, seed uint64, writers, transactions int) {
 	var background errgroup.Group
 	feed := &mortalFollower{url: url, dice: rand.New(rand.NewPCG(seed, 0)), news: make(chan struct{}, 1)}
 	background.Go(func() error { return feed.run(ctx) })
-	writing, written := context.WithCancel(ctx)
-	defer written()
-	observer, taken := openURL(t, url), snapshots{}
-	background.Go(func() error { return taken.take(writing, observer) })
-	killer := connect(t, url)
-	background.Go(func() error { return killSessions(writing, killer, rand.New(rand.NewPCG(seed, 1))) })
-
-	done := write(t, url, seed, writers, transactions)
-	written()
+	watch := &observer{store: openURL(t, url), taken: snapshots{}}
+	done := write(t, url, seed, writers, transactions, watch)
 	idle.exec("COMMIT")
 	last := db.newest()
 	require.NoError(t, feed.reach(last))
@@ -119,24 +112,25 @@ func randomTransactions(t *testing.T, seed uint64, writers, transactions int) {
 	require.NoError(t, background.Wait())
 
 	agree(t, feed.batches, readAudit(t, db))
-	taken[last], _ = tables(t, observer)
-	taken.agree(t, feed.batches)
+	require.Greater(t, len(watch.taken), transactions/50)
+	watch.taken[last], _ = tables(t, watch.store)
+	watch.taken.agree(t, feed.batches)
 	inOrderOfCommit(t, feed.batches, done)
 	require.Len(t, feed.batches, int(last))
 	require.Equal(t, "idle", feed.batches[last-1].Message, "who commits last is last, and keeps nobody waiting")
 	require.Greater(t, last, store.Revision(writers*transactions/4))
 	require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.transactions WHERE revision IS NULL OR pending OR numbering"))
-	t.Logf("%d transactions, %d revisions, %d followers, %d snapshots", writers*transactions, last, feed.lives, len(taken))
+	t.Logf("%d transactions, %d revisions, %d followers, %d snapshots", writers*transactions, last, feed.lives, len(watch.taken))
 }
 
 // write runs the writers and returns what they know to be committed.
-func write(t *testing.T, url string, seed uint64, writers, transactions int) (done []committed) {
+func write(t *testing.T, url string, seed uint64, writers, transactions int, watch *observer) (done []committed) {
 	t.Helper()
 	var clock atomic.Int64
 	all := make([]*writer, writers)
 	var group errgroup.Group
 	for i := range all {
-		all[i] = &writer{name: fmt.Sprint("w", i), url: url, clock: &clock, dice: rand.New(rand.NewPCG(seed, uint64(i+2)))}
+		all[i] = &writer{name: fmt.Sprint("w", i), url: url, clock: &clock, observer: watch, dice: rand.New(rand.NewPCG(seed, uint64(i+2)))}
 		group.Go(func() error { return all[i].run(context.Background(), transactions) })
 	}
 	require.NoError(t, group.Wait())
@@ -144,19 +138,6 @@ func write(t *testing.T, url string, seed uint64, writers, transactions int) (do
 		done = append(done, w.done...)
 	}
 	return done
-}
-
-// killSessions ends a session of a writer or follower every now and then.
-func killSessions(ctx context.Context, db session, dice *rand.Rand) error {
-	for ctx.Err() == nil {
-		_, err := db.conn.Exec(context.Background(), fmt.Sprintf(`SELECT pg_sleep(%f), pg_terminate_backend(pid) FROM (
-			SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name IN ('writer', 'pgmesh feed')
-			ORDER BY random() LIMIT 1) s`, dice.Float64()/20))
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // inOrderOfCommit checks that of two transactions, one of which began after the other had ended, the later has the higher number.

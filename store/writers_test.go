@@ -20,6 +20,8 @@ type writer struct {
 	conn  *pgx.Conn
 	count int
 	done  []committed
+
+	observer *observer
 }
 
 // committed is a transaction whose COMMIT was answered: it began and ended at these moments of a clock that all writers share.
@@ -46,8 +48,21 @@ func (w *writer) run(ctx context.Context, transactions int) error {
 		}
 		c.end = w.clock.Add(1)
 		w.done = append(w.done, c)
+		w.mischief(ctx)
 	}
 	return nil
+}
+
+// mischief now and then ends the session of another writer or of a follower, and now and then looks at the tables meanwhile.
+func (w *writer) mischief(ctx context.Context) {
+	switch w.dice.IntN(25) {
+	case 0:
+		_ = w.exec(ctx, `SELECT pg_terminate_backend(pid) FROM (
+			SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name IN ('writer', 'pgmesh feed')
+			ORDER BY random() LIMIT 1) s`)
+	case 1:
+		w.observer.look(ctx)
+	}
 }
 
 func (w *writer) connect(ctx context.Context) (err error) {
@@ -128,7 +143,7 @@ func (w *writer) step() string {
 
 // statement changes a few of the resources that all writers quarrel about.
 func (w *writer) statement() string {
-	name := func() string { return fmt.Sprintf("vs-%d", w.dice.IntN(12)) }
+	name := func() string { return fmt.Sprintf("vs-%d", w.dice.IntN(20)) }
 	spec := func() string { return fmt.Sprintf(`{"hosts": ["h%d"]}`, w.dice.IntN(3)) }
 	upsert := func() string {
 		return fmt.Sprintf(`INSERT INTO mesh.resources (kind, name, spec) VALUES ('VirtualService', '%s', '%s'), ('VirtualService', '%s-too', '%s')

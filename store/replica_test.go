@@ -1,0 +1,195 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/pgtest"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+func openReplica(t *testing.T, url, replica string) *store.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), url, store.Options{Replica: replica, StandbyPoll: 5 * time.Millisecond})
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestStandbyIsFollowedAndSoIsWhatItBecomes(t *testing.T) {
+	t.Parallel()
+	pair := pgtest.Replicated(t)
+	s := openReplica(t, pair.Primary.URL, pair.Standby.URL)
+	batches := follow(t, s, 0)
+	db := connect(t, pair.Primary.URL)
+	for i := range int64(3) {
+		db.put("x", string(rune('a'+i)))
+		require.Equal(t, i+1, (<-batches).Revision)
+	}
+	require.True(t, s.Status().Standby)
+	rows, at := tables(t, s)
+	require.Equal(t, store.Revision(3), at)
+	require.Len(t, rows, 1)
+
+	pair.Primary.Kill()
+	pair.Promote()
+	connect(t, pair.Standby.URL).put("x", "promoted")
+	require.Equal(t, store.Revision(4), (<-batches).Revision)
+	connect(t, pair.Standby.URL).put("x", "and notified")
+	require.Equal(t, store.Revision(5), (<-batches).Revision)
+	require.Zero(t, s.Status().Losses, "the connection has outlived the promotion")
+}
+
+// A standby may be behind what was read elsewhere, and what it has not got yet is not lost.
+func TestStandbyThatLagsIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	pair := pgtest.Replicated(t)
+	db := connect(t, pair.Primary.URL)
+	db.put("x", "a")
+	pair.CaughtUp()
+	pair.Standby.Exec("SELECT pg_wal_replay_pause()")
+	db.put("x", "b")
+	at, err := openURL(t, pair.Primary.URL).Snapshot(t.Context(), func(*store.Resource) error { return nil })
+	require.NoError(t, err)
+	require.Equal(t, store.Revision(2), at.Revision)
+
+	batches := make(chan store.Batch)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	s := openReplica(t, pair.Primary.URL, pair.Standby.URL)
+	go func() {
+		ended <- s.Follow(ctx, at, func(b store.Batch) error { batches <- b; return nil })
+	}()
+	db.put("x", "c")
+	pair.Standby.Exec("SELECT pg_wal_replay_resume()")
+	require.Equal(t, store.Revision(3), (<-batches).Revision)
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+}
+
+// With synchronous replication nothing that was acknowledged is lost, and nothing that was seen is taken back.
+func TestFailoverUnderLoad(t *testing.T) {
+	t.Parallel()
+	pair := pgtest.Replicated(t)
+	pair.Synchronous()
+	s := openReplica(t, pair.URL("read-write"), pair.URL("any"))
+	batches := follow(t, s, 0)
+
+	acknowledged := make(chan string, 1000)
+	ctx, stop := context.WithCancel(context.Background())
+	written := make(chan error, 1)
+	go func() { written <- keepWriting(ctx, pair.URL("read-write"), acknowledged) }()
+	t.Cleanup(stop)
+
+	followed, seen, told := state{}, map[string]bool{}, []string{}
+	at := store.Revision(0)
+	take := func() {
+		b := <-batches
+		require.Equal(t, at+1, b.Revision, "every revision, once, in order")
+		followed.apply(t, b)
+		seen[b.Message], at = true, b.Revision
+	}
+	for at < 20 {
+		take()
+	}
+	pair.Primary.Kill()
+	pair.Promote()
+	for end := at + 20; at < end; {
+		take()
+	}
+	stop()
+	require.NoError(t, <-written)
+	close(acknowledged)
+	want, last := tables(t, openURL(t, pair.Standby.URL))
+	for at < last {
+		take()
+	}
+	require.Empty(t, cmp.Diff(want, followed))
+	for message := range acknowledged {
+		told = append(told, message)
+		require.True(t, seen[message], "%s was acknowledged", message)
+	}
+	require.Greater(t, len(told), 30)
+	require.GreaterOrEqual(t, s.Status().Losses, int64(1))
+}
+
+// keepWriting commits one transaction after the other, each of two resources, on whichever server takes them.
+func keepWriting(ctx context.Context, url string, acknowledged chan<- string) error {
+	var conn *pgx.Conn
+	for i := 0; ctx.Err() == nil; i++ {
+		if conn == nil || conn.IsClosed() {
+			if conn, _ = pgx.Connect(ctx, url); conn == nil {
+				continue
+			}
+		}
+		message := fmt.Sprint("change ", i)
+		_, err := conn.Exec(context.Background(), fmt.Sprintf(`SET mesh.message = '%s';
+			INSERT INTO mesh.resources (kind, name, spec) VALUES ('VirtualService', 'a', '{"hosts": ["h%d"]}'), ('VirtualService', 'b', '{"hosts": ["h%d"]}')
+			ON CONFLICT (kind, api_group, namespace, name) DO UPDATE SET spec = EXCLUDED.spec`, message, i, i))
+		if err == nil {
+			acknowledged <- message
+		}
+	}
+	if conn != nil {
+		return conn.Close(context.Background())
+	}
+	return nil
+}
+
+// With asynchronous replication the newest revisions may be lost with the primary. Whoever has seen them is told, also when the
+// database has got as far again by other changes.
+func TestLostRevisionsAreTold(t *testing.T) {
+	t.Parallel()
+	pair := pgtest.Replicated(t)
+	s := openReplica(t, pair.URL("read-write"), pair.URL("read-write"))
+	db := connect(t, pair.Primary.URL)
+	db.put("x", "kept")
+	pair.CaughtUp()
+	pair.Sever()
+
+	ended, seen := make(chan error, 1), make(chan store.Batch, 10)
+	go func() {
+		ended <- s.Follow(t.Context(), store.At(0), func(b store.Batch) error { seen <- b; return nil })
+	}()
+	kept := <-seen
+	db.put("x", "lost")
+	lost := <-seen
+	db.put("x", "lost too")
+	lostToo := <-seen
+
+	pair.Primary.Kill()
+	pair.Promote()
+	require.ErrorIs(t, <-ended, store.ErrTooOld)
+	rows, at := tables(t, s)
+	require.Equal(t, store.Revision(1), at)
+	require.Contains(t, string(rows[vs(t, "x")].Spec), "kept")
+
+	promoted := connect(t, pair.Standby.URL)
+	for _, host := range []string{"other", "another", "yet another"} {
+		promoted.put("x", host)
+	}
+	none := func(store.Batch) error { t.Error("a batch of another history"); return nil }
+	for _, position := range []store.Position{lost.Position(), lostToo.Position()} {
+		require.ErrorIs(t, s.Follow(t.Context(), position, none), store.ErrTooOld)
+	}
+	enough := context.Canceled
+	require.ErrorIs(t, s.Follow(t.Context(), kept.Position(), func(b store.Batch) error {
+		require.Equal(t, store.Revision(2), b.Revision)
+		require.Contains(t, string(b.Changes[0].After.Spec), "other")
+		return enough
+	}), enough)
+}
+
+func TestWritingToAStandbySaysWhatHelps(t *testing.T) {
+	t.Parallel()
+	pair := pgtest.Replicated(t)
+	s := openURL(t, pair.Standby.URL)
+	_, err := s.Apply(t.Context(), store.Apply{Upserts: []store.Upsert{{Key: vs(t, "x"), Spec: virtualService("a")}}})
+	require.ErrorContains(t, err, "target_session_attrs=read-write")
+}
