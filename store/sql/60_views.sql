@@ -145,12 +145,15 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   privileges text[] := ARRAY(SELECT mesh.privileges_on(format('mesh.%I', v.view)::regclass));
   privilege  text;
+  dependents text;
 BEGIN
   BEGIN
     EXECUTE format('DROP VIEW mesh.%I', v.view);
   EXCEPTION WHEN dependent_objects_still_exist THEN
+    GET STACKED DIAGNOSTICS dependents = PG_EXCEPTION_DETAIL;
     RAISE dependent_objects_still_exist USING
       MESSAGE = format('the view mesh.%I has to change, and something depends on it', v.view),
+      DETAIL  = dependents,
       HINT    = 'drop what depends on it, migrate, and make it anew';
   END;
   EXECUTE format('CREATE VIEW mesh.%I AS %s', v.view, mesh.view_query(v));

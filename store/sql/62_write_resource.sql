@@ -95,6 +95,13 @@ BEGIN
   RETURN locked;
 END $$;
 
+-- refuse_hands says what the trigger keep_hands_off says of the table.
+CREATE OR REPLACE FUNCTION mesh.refuse_hands(r mesh.resources) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM mesh.refuse('MS003', r.kind, r.namespace, r.name, '', 'revision, generation, created_at and updated_at are set at commit', 'leave them out of the UPDATE');
+END $$;
+
 -- write_resource writes a row of a view of whole resources. What it returns, and RETURNING shows, is read from the view again.
 CREATE OR REPLACE FUNCTION mesh.write_resource() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET jit = off AS $$
@@ -119,11 +126,18 @@ BEGIN
   END IF;
   wanted := to_jsonb(NEW);
   IF TG_OP = 'INSERT' THEN
+    IF NOT mesh.writes_all() THEN -- who may not write must not learn either what there is
+      PERFORM mesh.require_write(CASE WHEN k.namespaced THEN coalesce(NEW.namespace, 'default') ELSE '' END)
+        FROM mesh.kinds k WHERE k.api_group = TG_ARGV[0] AND k.kind = TG_ARGV[1];
+    END IF;
     INSERT INTO mesh.resources (api_group, kind, namespace, name, spec, labels, annotations)
     VALUES (TG_ARGV[0], TG_ARGV[1], coalesce(NEW.namespace, 'default'), NEW.name, mesh.edited(TG_TABLE_NAME, NULL, was, wanted),
       coalesce(NEW.labels, '{}'), coalesce(NEW.annotations, '{}'))
     RETURNING * INTO r;
   ELSE
+    IF (NEW.revision, NEW.generation, NEW.created_at, NEW.updated_at) IS DISTINCT FROM (OLD.revision, OLD.generation, OLD.created_at, OLD.updated_at) THEN
+      PERFORM mesh.refuse_hands(r);
+    END IF;
     UPDATE mesh.resources SET namespace = NEW.namespace, name = NEW.name, spec = mesh.edited(TG_TABLE_NAME, r.spec, was, wanted),
       labels = mesh.edited_map(TG_TABLE_NAME, r.labels, was, wanted, 'labels'),
       annotations = mesh.edited_map(TG_TABLE_NAME, r.annotations, was, wanted, 'annotations')
