@@ -12,11 +12,11 @@ import (
 )
 
 // shiftSQL sets both weights in one statement.
-const shiftSQL = `UPDATE mesh.resources SET spec = jsonb_set(jsonb_set(spec, '{http,0,route,0,weight}', '%d'), '{http,0,route,1,weight}', '%d') WHERE kind = 'VirtualService' AND name = 'hello'`
+const shiftSQL = `UPDATE mesh.route_destinations SET weight = CASE subset WHEN 'v1' THEN %d ELSE %d END WHERE virtual_service = 'hello'`
 
 // weightsSQL reads them.
-const weightsSQL = `SELECT coalesce((spec #>> '{http,0,route,0,weight}')::int, 0), coalesce((spec #>> '{http,0,route,1,weight}')::int, 0)
-	FROM mesh.resources WHERE kind = 'VirtualService' AND name = 'hello'`
+const weightsSQL = `SELECT coalesce(sum(weight) FILTER (WHERE subset = 'v1'), 0), coalesce(sum(weight) FILTER (WHERE subset = 'v2'), 0)
+	FROM mesh.route_destinations WHERE virtual_service = 'hello' HAVING count(*) > 0`
 
 // weights is how many of a hundred requests go to v1 and v2.
 type weights struct{ v1, v2 int }

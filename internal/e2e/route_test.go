@@ -22,8 +22,7 @@ func TestATransactionShiftsACanary(t *testing.T) {
 
 	m.transaction(func(tx pgx.Tx) {
 		_, err := tx.Exec(t.Context(), `
-			UPDATE mesh.resources SET spec = jsonb_set(jsonb_set(spec, '{http,0,route,0,weight}', '0'), '{http,0,route,1,weight}', '100')
-			WHERE kind = 'VirtualService' AND namespace = $1`, m.namespace)
+			UPDATE mesh.route_destinations SET weight = CASE subset WHEN 'v1' THEN 0 ELSE 100 END WHERE namespace = $1`, m.namespace)
 		require.NoError(t, err)
 	})
 
