@@ -201,6 +201,22 @@ BEGIN
   END IF;
 END $$;
 
+-- postpone_number puts the numbering off to the end of a transaction that has its constraints checked before, for the lock would
+-- keep everybody else from committing until then. It tells whether it has: at most once a message of the client, for that may
+-- hold the COMMIT as well.
+CREATE OR REPLACE FUNCTION mesh.postpone_number(t mesh.transactions) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  message text := statement_timestamp()::text;
+BEGIN
+  IF current_setting('mesh.postponed_in', true) = message THEN
+    RETURN false;
+  END IF;
+  PERFORM set_config('mesh.postponed_in', message, true);
+  SET CONSTRAINTS mesh.number_transaction DEFERRED;
+  UPDATE mesh.transactions SET pending = true WHERE id = t.id;
+  RETURN true;
+END $$;
+
 -- number_transaction runs at commit. What a transaction did and undid makes no revision. It takes the next number under a
 -- lock that is held until the transaction has ended and its rows are visible.
 --
@@ -229,6 +245,11 @@ BEGIN
     RETURN NULL;
   END IF;
   PERFORM mesh.examine_references(t.id);
+  IF pg_trigger_depth() > 1 OR left(current_query(), 1000) ~* 'constraints' THEN
+    IF mesh.postpone_number(t) THEN
+      RETURN NULL;
+    END IF;
+  END IF;
   IF t.revision IS NULL THEN
     PERFORM pg_advisory_xact_lock(1835365224, 1); -- "mesh" in ASCII, and the first lock of ours
     SELECT * INTO newest FROM mesh.transactions WHERE revision IS NOT NULL ORDER BY revision DESC LIMIT 1;
