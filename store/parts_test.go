@@ -1,0 +1,287 @@
+package store_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/pgtest"
+)
+
+// shop is what most of these tests start from.
+const shop = `
+	INSERT INTO mesh.virtual_services (name, hosts, http) VALUES ('reviews', '{reviews.shop}', '[
+		{"name": "testers", "match": [{"uri": {"prefix": "/test"}}], "route": [{"destination": {"host": "reviews.shop", "subset": "v2"}}]},
+		{"timeout": "2s", "route": [{"destination": {"host": "reviews.shop", "subset": "v1"}, "weight": 100}, {"destination": {"host": "reviews.shop", "subset": "v2"}, "weight": 0}]}]');
+	INSERT INTO mesh.destination_rules (name, host, subsets) VALUES ('reviews', 'reviews.shop', '[{"name": "v1", "labels": {"version": "v1"}}, {"name": "v2", "labels": {"version": "v2"}}]')`
+
+func newShop(t *testing.T) (session, string) {
+	t.Helper()
+	url := pgtest.New(t)
+	db := connect(t, url)
+	db.exec(shop)
+	return db, url
+}
+
+// routes tells the names of the routes, and subsets those of the subsets, in order.
+func (s session) routes() string {
+	s.t.Helper()
+	return strings.Join(collect[string](s, "SELECT coalesce(name, '-') FROM mesh.routes ORDER BY virtual_service, protocol, position"), " ")
+}
+
+func (s session) subsets() string {
+	s.t.Helper()
+	return strings.Join(collect[string](s, "SELECT name FROM mesh.subsets ORDER BY destination_rule, position"), " ")
+}
+
+func (s session) weights() string {
+	s.t.Helper()
+	return strings.Join(collect[string](s, "SELECT concat(route_position, '.', position, '=', weight) FROM mesh.route_destinations ORDER BY route_position, position"), " ")
+}
+
+func TestEachPartHasARow(t *testing.T) {
+	t.Parallel()
+	db, _ := newShop(t)
+	require.Equal(t, []string{
+		`http 0 testers [{"uri": {"prefix": "/test"}}] 0 reviews.shop v2 - -`,
+		`http 1 - - 0 reviews.shop v1 - 100`,
+		`http 1 - - 1 reviews.shop v2 - 0`,
+	}, collect[string](db, `SELECT concat_ws(' ', protocol, route_position, coalesce(route, '-'), coalesce(match::text, '-'), position, host, subset, coalesce(port::text, '-'), coalesce(weight::text, '-'))
+		FROM mesh.route_destinations`))
+	db.exec(`INSERT INTO mesh.virtual_services (name, hosts, tcp, tls) VALUES ('db', '{db.shop}', '[{"route": [{"destination": {"host": "db.shop", "port": {"number": 5432}}}]}]',
+		'[{"match": [{"sniHosts": ["db.shop"]}], "route": [{"destination": {"host": "db.shop"}}]}]')`)
+	require.Equal(t, []string{"tcp 5432", "tls"}, collect[string](db, "SELECT concat_ws(' ', protocol, port) FROM mesh.route_destinations WHERE virtual_service = 'db' ORDER BY 1"))
+	db.exec(`INSERT INTO mesh.service_entries (name, hosts, resolution, ports, endpoints) VALUES ('reviews', '{reviews.shop}', 'STATIC',
+		'[{"number": 80, "name": "http", "protocol": "HTTP", "targetPort": 8080}]', '[{"address": "10.0.0.1", "labels": {"a": "b"}, "weight": 5}]')`)
+	require.Equal(t, `0 80 HTTP http 8080 reviews {"name": "http", "number": 80, "protocol": "HTTP", "targetPort": 8080}`,
+		value[string](db, "SELECT concat_ws(' ', position, number, protocol, name, target_port, service_entry, spec) FROM mesh.service_ports"))
+	require.Equal(t, `0 10.0.0.1 {"a": "b"} 5`, value[string](db, "SELECT concat_ws(' ', position, address, labels, weight) FROM mesh.service_endpoints"))
+	db.exec(`INSERT INTO mesh.gateways (name, servers) VALUES ('edge', '[{"port": {"number": 80, "name": "http", "protocol": "HTTP"}, "hosts": ["a.example.com", "b.example.com"]}]')`)
+	require.Equal(t, `0 80 HTTP http {a.example.com,b.example.com}`, value[string](db, "SELECT concat_ws(' ', position, port, protocol, port_name, hosts) FROM mesh.gateway_servers"))
+	db.exec("UPDATE mesh.gateway_servers SET port = 8080, hosts = array_remove(hosts, 'b.example.com') WHERE gateway = 'edge'")
+	require.Equal(t, `{"servers": [{"port": {"name": "http", "number": 8080, "protocol": "HTTP"}, "hosts": ["a.example.com"]}]}`, db.spec("gateways", "edge"))
+}
+
+// However many parts a statement changes, a resource is written and judged once, by what becomes of it in the end.
+func TestAStatementWritesAResourceOnce(t *testing.T) {
+	t.Parallel()
+	db, _ := newShop(t)
+	require.Equal(t, "UPDATE 2", db.affected("UPDATE mesh.route_destinations SET weight = CASE subset WHEN 'v1' THEN 0 ELSE 100 END WHERE route IS NULL"))
+	require.Equal(t, "0.0= 1.0=0 1.1=100", db.weights())
+	db.exec("UPDATE mesh.subsets SET name = CASE name WHEN 'v1' THEN 'v2' ELSE 'v1' END")
+	require.Equal(t, "v2 v1", db.subsets())
+	require.Equal(t, []int64{2, 2}, collect[int64](db, "SELECT generation FROM mesh.resources"))
+
+	// Parts of several kinds in one statement are several writes, but of the same revision.
+	revision := value[int64](db, "SELECT max(revision) FROM mesh.revisions")
+	db.exec(`WITH moved AS (UPDATE mesh.routes SET position = 1 - position), shifted AS (UPDATE mesh.route_destinations SET weight = 50 WHERE weight IS NOT NULL)
+		UPDATE mesh.subsets SET labels = '{"version": "v3"}' WHERE name = 'v2'`)
+	require.Equal(t, "0.0=50 0.1=50 1.0=", db.weights())
+	require.Equal(t, revision+1, value[int64](db, "SELECT max(revision) FROM mesh.revisions"))
+
+	db.exec(`INSERT INTO mesh.virtual_services (name, hosts, spec) SELECT 'copy' || i, hosts, spec FROM mesh.virtual_services, generate_series(1, 50) i`)
+	require.Equal(t, "UPDATE 153", db.affected("UPDATE mesh.route_destinations SET weight = 1"))
+	require.Equal(t, "DELETE 102", db.affected("DELETE FROM mesh.route_destinations WHERE subset = 'v2'"))
+	require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.part_edits"))
+}
+
+func TestPartsComeGoAndMove(t *testing.T) {
+	t.Parallel()
+	db, _ := newShop(t)
+	require.Equal(t, []string{"2 c", "0 a", "4 d"}, collect[string](db, `INSERT INTO mesh.subsets (destination_rule, name, position)
+		VALUES ('reviews', 'c', NULL), ('reviews', 'a', 0), ('reviews', 'd', 99) RETURNING position || ' ' || name`))
+	require.Equal(t, "a v1 v2 c d", strings.ReplaceAll(db.subsets(), "d c", "c d"))
+	db.exec("UPDATE mesh.subsets SET position = 0 WHERE name = 'v2'")
+	require.True(t, strings.HasPrefix(db.subsets(), "v2 a v1 "))
+	require.Equal(t, "DELETE 3", db.affected("DELETE FROM mesh.subsets WHERE name IN ('a', 'c', 'd')"))
+	require.Equal(t, "v2 v1", db.subsets())
+	require.Equal(t, "DELETE 2", db.affected("DELETE FROM mesh.subsets"))
+	require.Equal(t, `{"host": "reviews.shop"}`, db.spec("destination_rules", "reviews"), "an empty list is no list")
+
+	db.exec("UPDATE mesh.routes SET position = 1 - position")
+	require.Equal(t, "- testers", db.routes())
+	require.Equal(t, "1 2", value[string](db, `INSERT INTO mesh.route_destinations (virtual_service, route, host, port) VALUES ('reviews', 'testers', 'x.shop', 80)
+		RETURNING route_position || ' ' || (position + 1)`))
+	require.Equal(t, `{"destination": {"host": "x.shop", "port": {"number": 80}}}`, value[string](db, "SELECT spec::text FROM mesh.route_destinations WHERE port = 80"))
+	db.exec("UPDATE mesh.route_destinations SET port = NULL WHERE port = 80")
+	require.Equal(t, `{"destination": {"host": "x.shop"}}`, value[string](db, "SELECT spec::text FROM mesh.route_destinations WHERE host = 'x.shop'"))
+
+	// To another list, and to another resource.
+	db.exec("UPDATE mesh.route_destinations SET route_position = 0, position = 0 WHERE host = 'x.shop'")
+	require.Equal(t, "0.0= 0.1=100 0.2=0 1.0=", db.weights())
+	db.exec(`INSERT INTO mesh.destination_rules (name, host, subsets) VALUES ('a', 'a.shop', '[{"name": "v1"}]'), ('b', 'b.shop', NULL)`)
+	db.exec("UPDATE mesh.subsets SET destination_rule = 'b', name = 'v9'")
+	require.Equal(t, `{"host": "b.shop", "subsets": [{"name": "v9"}]}`, db.spec("destination_rules", "b"))
+	require.Equal(t, `{"host": "a.shop"}`, db.spec("destination_rules", "a"))
+	require.Equal(t, `v8 {"version": "v8"}`, value[string](db, `UPDATE mesh.subsets SET spec = '{"name": "v7", "labels": {"version": "v8"}}', name = 'v8' RETURNING concat_ws(' ', name, labels)`))
+}
+
+func TestWhatPartsRefuse(t *testing.T) {
+	t.Parallel()
+	db, _ := newShop(t)
+	before := value[string](db, "SELECT jsonb_agg(spec ORDER BY kind)::text FROM mesh.resources")
+	for _, c := range []struct{ sql, code, says string }{
+		{"INSERT INTO mesh.subsets (destination_rule, name) VALUES ('revews', 'v3')", "23503", "there is no DestinationRule default/revews"},
+		{"INSERT INTO mesh.subsets (name) VALUES ('v3')", "23502", "the column destination_rule of mesh.subsets must not be null"},
+		{"INSERT INTO mesh.route_destinations (virtual_service, host) VALUES ('reviews', 'a')", "23502", "it is not clear which route"},
+		{"INSERT INTO mesh.route_destinations (virtual_service, route, host) VALUES ('reviews', 'x', 'a')", "23502", "it is not clear which route"},
+		{"INSERT INTO mesh.route_destinations (virtual_service, route_position, host) VALUES ('reviews', 7, 'a')", "23503", "has no route at spec.http[7]"},
+		{"UPDATE mesh.subsets SET destination_rule = 'x' WHERE name = 'v1'", "23503", "there is no DestinationRule default/x"},
+		{"UPDATE mesh.route_destinations SET route = 'x' WHERE weight = 100", "MS003", "the column route of mesh.route_destinations cannot be changed"},
+		{"UPDATE mesh.subsets SET revision = 7", "MS003", "the column revision of mesh.subsets cannot be changed"},
+		{"UPDATE mesh.route_destinations SET weight = 150 WHERE weight = 0", "MS001", "spec.http[1].route[1].weight: must be between 0 and 100, got 150"},
+		{"UPDATE mesh.subsets SET name = NULL WHERE name = 'v2'", "MS001", "spec.subsets[1].name: required field is missing"},
+		{`INSERT INTO mesh.routes (virtual_service, protocol, route) VALUES ('reviews', 'udp', '[]')`, "MS001", `unknown field "udp"`},
+	} {
+		refused := db.refused(c.sql)
+		require.Equal(t, c.code, refused.Code, c.sql)
+		require.Contains(t, refused.Message, c.says, c.sql)
+	}
+	// What a statement that failed has noted is gone with it.
+	db.exec("BEGIN; SAVEPOINT s")
+	db.refused("UPDATE mesh.subsets SET name = 'x' || (1 / (2 - position - 1))")
+	db.exec("ROLLBACK TO s; UPDATE mesh.route_destinations SET weight = weight; COMMIT")
+	require.Equal(t, before, value[string](db, "SELECT jsonb_agg(spec ORDER BY kind)::text FROM mesh.resources"))
+	require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.part_edits"))
+}
+
+func TestConcurrentWritersOfParts(t *testing.T) {
+	t.Parallel()
+	observer, url := newShop(t)
+	first, second := connect(t, url), connect(t, url)
+	for _, c := range []struct{ name, first, second, code, left string }{
+		{"two destinations of a route", "UPDATE mesh.route_destinations SET weight = 80 WHERE weight = 100", "UPDATE mesh.route_destinations SET weight = 20 WHERE weight = 0", "<nil>", "0.0= 1.0=80 1.1=20"},
+		{"a route before and a destination", `INSERT INTO mesh.routes (virtual_service, position, name, route) VALUES ('reviews', 0, 'new',
+			'[{"destination": {"host": "reviews.shop", "subset": "v2"}, "weight": 0}, {"destination": {"host": "reviews.shop", "subset": "v2"}, "weight": 0}]')`,
+			"UPDATE mesh.route_destinations SET weight = 20 WHERE weight = 0", "<nil>", "0.0=0 0.1=0 1.0= 2.0=100 2.1=20"},
+		{"routes that change places and a destination", "UPDATE mesh.routes SET position = 1 - position", "UPDATE mesh.route_destinations SET weight = 20 WHERE weight = 0", "<nil>", "0.0=100 0.1=20 1.0="},
+		{"the timeout of a route and a destination", "UPDATE mesh.routes SET timeout = '5s' WHERE name IS NULL", "UPDATE mesh.route_destinations SET weight = 20 WHERE weight = 0", "<nil>", "0.0= 1.0=100 1.1=20"},
+		{"a destination before", "DELETE FROM mesh.route_destinations WHERE weight = 100", "UPDATE mesh.route_destinations SET weight = 20 WHERE weight = 0", "<nil>", "0.0= 1.0=20"},
+		{"two columns of a destination", "UPDATE mesh.route_destinations SET weight = 80 WHERE weight = 100", `UPDATE mesh.route_destinations SET headers = '{}' WHERE weight = 100`, "<nil>", "0.0= 1.0=80 1.1=0"},
+		{"two at the end", "INSERT INTO mesh.route_destinations (virtual_service, route, host) VALUES ('reviews', 'testers', 'a.shop')",
+			"INSERT INTO mesh.route_destinations (virtual_service, route, host) VALUES ('reviews', 'testers', 'b.shop')", "<nil>", "0.0= 0.1= 0.2= 1.0=100 1.1=0"},
+		{"the same column", "UPDATE mesh.route_destinations SET weight = 80 WHERE weight = 100", "UPDATE mesh.route_destinations SET weight = weight + 1 WHERE weight = 100", "40001", "0.0= 1.0=80 1.1=0"},
+		{"delete what has changed", "UPDATE mesh.route_destinations SET weight = 80 WHERE weight = 100", "DELETE FROM mesh.route_destinations WHERE weight = 100", "40001", "0.0= 1.0=80 1.1=0"},
+		{"change what has gone", "DELETE FROM mesh.route_destinations WHERE weight = 100", "UPDATE mesh.route_destinations SET weight = 50 WHERE weight = 100", "40001", "0.0= 1.0=0"},
+		{"the route has gone", "DELETE FROM mesh.routes WHERE name IS NULL", "UPDATE mesh.route_destinations SET weight = 20 WHERE weight = 0", "40001", "0.0="},
+		{"everything has gone", "DELETE FROM mesh.virtual_services", "UPDATE mesh.route_destinations SET weight = 20 WHERE weight = 0", "40001", ""},
+	} {
+		observer.exec("DELETE FROM mesh.resources; " + shop)
+		first.exec("BEGIN; " + c.first)
+		done := second.blocked(observer, c.second)
+		first.exec("COMMIT")
+		require.Equal(t, c.code, code(<-done), c.name)
+		require.Equal(t, c.left, observer.weights(), c.name)
+	}
+}
+
+// What a transaction has changed itself is no conflict, also where it moved what it changes next.
+func TestPartsInOneTransaction(t *testing.T) {
+	t.Parallel()
+	db, _ := newShop(t)
+	db.exec(`BEGIN; UPDATE mesh.routes SET position = 1 - position; UPDATE mesh.route_destinations SET weight = 20 WHERE weight = 0;
+		UPDATE mesh.route_destinations SET weight = weight - 20 WHERE weight = 100; DELETE FROM mesh.routes WHERE name = 'testers'; COMMIT`)
+	require.Equal(t, "0.0=80 0.1=20", db.weights())
+	require.Equal(t, int64(2), value[int64](db, "SELECT generation FROM mesh.virtual_services"))
+}
+
+// twin is a VirtualService in memory to which the same is done as to the one in the database.
+type twin struct {
+	dice *rand.Rand
+	http []map[string]any
+	n    int
+}
+
+func (w *twin) route() map[string]any {
+	w.n++
+	route := []any{}
+	for range 1 + w.dice.IntN(3) {
+		route = append(route, w.destination())
+	}
+	return map[string]any{"name": fmt.Sprint("r", w.n), "timeout": "2s", "route": route}
+}
+
+// destination repeats itself, so that several of a route are alike.
+func (w *twin) destination() map[string]any {
+	d := map[string]any{"host": "a.shop"}
+	if w.dice.IntN(2) == 0 {
+		d["subset"] = fmt.Sprint("v", w.dice.IntN(2))
+	}
+	return map[string]any{"destination": d, "weight": float64(w.dice.IntN(3))}
+}
+
+// step does something to the twin and returns the SQL that does the same.
+func (w *twin) step() string {
+	r := w.dice.IntN(len(w.http))
+	route := w.http[r]["route"].([]any)
+	d := w.dice.IntN(len(route))
+	at := fmt.Sprintf("WHERE virtual_service = 'x' AND route_position = %d AND position = %d", r, d)
+	switch w.dice.IntN(7) {
+	case 0:
+		route[d].(map[string]any)["weight"] = float64(9)
+		return "UPDATE mesh.route_destinations SET weight = 9 " + at
+	case 1:
+		for i := range w.http {
+			for _, other := range w.http[i]["route"].([]any) {
+				other.(map[string]any)["weight"] = other.(map[string]any)["weight"].(float64) + 1
+			}
+		}
+		return "UPDATE mesh.route_destinations SET weight = weight + 1"
+	case 2:
+		added := w.destination()
+		w.http[r]["route"] = slices.Insert(route, d, any(added))
+		return fmt.Sprintf("INSERT INTO mesh.route_destinations (virtual_service, route_position, position, spec) VALUES ('x', %d, %d, '%s')", r, d, jsonOf(added))
+	case 3:
+		if len(route) == 1 {
+			return "SELECT"
+		}
+		w.http[r]["route"] = slices.Delete(route, d, d+1)
+		return "DELETE FROM mesh.route_destinations " + at
+	case 4:
+		added := w.route()
+		w.http = append(w.http, added)
+		return fmt.Sprintf("INSERT INTO mesh.routes (virtual_service, name, timeout, route) VALUES ('x', '%s', '2s', '%s')", added["name"], jsonOf(added["route"]))
+	case 5:
+		if len(w.http) == 1 {
+			return "SELECT"
+		}
+		w.http = slices.Delete(w.http, r, r+1)
+		return fmt.Sprintf("DELETE FROM mesh.routes WHERE virtual_service = 'x' AND position = %d", r)
+	}
+	moved, to := w.http[r], w.dice.IntN(len(w.http))
+	w.http = slices.Insert(slices.Delete(w.http, r, r+1), to, moved)
+	return fmt.Sprintf("UPDATE mesh.routes SET position = %d WHERE name = '%s'", to, moved["name"])
+}
+
+func jsonOf(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+func TestAnEditOfAPartChangesNothingElse(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	seed := rand.Uint64()
+	w := &twin{dice: rand.New(rand.NewPCG(seed, 0))}
+	w.http = []map[string]any{w.route(), w.route()}
+	db.exec("INSERT INTO mesh.virtual_services (name, hosts, http) VALUES ('x', '{a.shop}', $1)", jsonOf(w.http))
+	db.exec("SET client_min_messages = error")
+	for range 150 {
+		sql := w.step()
+		_, err := db.conn.Exec(context.Background(), sql)
+		require.NoError(t, err, "seed %d: %s", seed, sql)
+		var got []map[string]any
+		require.NoError(t, json.Unmarshal([]byte(value[string](db, "SELECT http::text FROM mesh.virtual_services")), &got))
+		require.Empty(t, cmp.Diff(w.http, got), "seed %d: %s", seed, sql)
+	}
+}
