@@ -41,7 +41,7 @@ func open(ctx context.Context, o Options) (*store.Store, error) {
 			return nil, err
 		}
 	}
-	return store.Open(ctx, o.Database, store.Options{Application: "mcp-server", Poll: o.Poll, Log: o.Log})
+	return store.Open(ctx, o.Database, store.Options{Application: "mcp-server", Replica: o.Replica, Poll: o.Poll, Log: o.Log})
 }
 
 // phase is how far the program has come, for whoever asks whether it is ready.

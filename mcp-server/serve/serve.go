@@ -24,6 +24,7 @@ import (
 // Options are what the program's flags set.
 type Options struct {
 	Database  string // connection URL
+	Replica   string // connection URL of a hot standby to read revisions from; empty for Database
 	Migrate   bool   // bring the schema up to date first
 	Poll      time.Duration
 	Listen    string // MCP and the admin API
