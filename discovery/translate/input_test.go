@@ -1,6 +1,9 @@
 package translate_test
 
 import (
+	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -29,6 +32,8 @@ type input struct {
 	}
 	// Show has, for clusters, endpoints, listeners and routes, patterns of the names to show.
 	Show map[string][]string
+	// Unchecked resources break rules of their kinds, as those of another config server may.
+	Unchecked bool
 
 	resources []*kinds.Resource
 }
@@ -41,8 +46,37 @@ func readInput(t *testing.T, file string) input {
 	require.True(t, found, "%s: want a document that names the proxy, then resources", file)
 	var in input
 	require.NoError(t, yaml.Unmarshal([]byte(head), &in))
-	in.resources = parse(t, file, documents)
+	if in.Unchecked {
+		in.resources = decode(t, documents)
+	} else {
+		in.resources = parse(t, file, documents)
+	}
 	return in
+}
+
+// decode reads resources as they come over MCP.
+func decode(t *testing.T, text string) (resources []*kinds.Resource) {
+	t.Helper()
+	for decoder := yaml.NewDecoder(strings.NewReader(text)); ; {
+		var d struct {
+			APIVersion string `yaml:"apiVersion"`
+			Kind       string
+			Metadata   struct{ Name, Namespace string }
+			Spec       any
+		}
+		err := decoder.Decode(&d)
+		if errors.Is(err, io.EOF) {
+			return resources
+		}
+		require.NoError(t, err)
+		kind, err := kinds.ByAPIVersion(d.APIVersion, d.Kind)
+		require.NoError(t, err)
+		spec, err := json.Marshal(d.Spec)
+		require.NoError(t, err)
+		message, err := kind.Decode(spec)
+		require.NoError(t, err)
+		resources = append(resources, &kinds.Resource{Kind: kind, Namespace: d.Metadata.Namespace, Name: d.Metadata.Name, Spec: message})
+	}
 }
 
 func parse(t *testing.T, file, text string) []*kinds.Resource {
