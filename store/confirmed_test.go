@@ -44,7 +44,7 @@ func (s session) hosts() map[string]string {
 }
 
 func setHost(name, host string) string {
-	return fmt.Sprintf(`INSERT INTO mesh.resources (kind, name, spec) VALUES ('VirtualService', '%s', '{"hosts": ["%s"]}')
+	return fmt.Sprintf(`INSERT INTO mesh.resources (kind, name, spec) VALUES ('VirtualService', '%s', '{"hosts": ["%s"], "http": [{"redirect": {"uri": "/"}}]}')
 		ON CONFLICT (kind, api_group, namespace, name) DO UPDATE SET spec = EXCLUDED.spec;`, name, host)
 }
 
@@ -220,7 +220,7 @@ func TestRevertThatIsRefused(t *testing.T) {
 	db := connect(t, pgtest.New(t))
 	db.exec(setHost("x", "a") + setHost("y", "a"))
 	db.exec(`ALTER TABLE mesh.resources DISABLE TRIGGER USER; UPDATE mesh.resources SET spec = '{"hosts": ["a"], "htp": []}' WHERE name = 'x'; ALTER TABLE mesh.resources ENABLE TRIGGER USER`)
-	bad := db.unconfirmed(`UPDATE mesh.resources SET spec = '{"hosts": ["b"]}'`)
+	bad := db.unconfirmed(`UPDATE mesh.resources SET spec = '{"hosts": ["b"], "http": [{"redirect": {"uri": "/"}}]}'`)
 	require.Equal(t, "conflict", db.expire(bad))
 	require.Equal(t, map[string]string{"x": "b", "y": "b"}, db.hosts(), "all or nothing")
 	require.Equal(t, []string{

@@ -148,7 +148,11 @@ func TestValidatorsAgreeWithACorpus(t *testing.T) {
 			break
 		}
 		require.NoError(t, err)
-		found := db.requireAgreement(verdict.Object.exam(t, verdict.ID))
+		e := verdict.Object.exam(t, verdict.ID)
+		found := []string{"jsonb does not take the character NUL"}
+		if !bytes.Contains(e.spec, []byte(`\u0000`)) {
+			found = db.requireAgreement(e)
+		}
 		class := fmt.Sprintf("%s, valid: %t", verdict.Level, verdict.Valid)
 		total[class]++
 		if (len(found) == 0) == verdict.Valid {

@@ -97,7 +97,7 @@ func TestUnknownKindsAreLeftOutAndReported(t *testing.T) {
 	s, err := store.Open(t.Context(), url, store.Options{Skipped: func(s store.Skipped) { skipped <- s }})
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
-	db.exec(`INSERT INTO mesh.resources (kind, name, spec) VALUES ('Novelty', 'x', '{"hosts": ["a"]}'), ('VirtualService', 'x', '{"hosts": ["a"]}')`)
+	db.exec(`INSERT INTO mesh.resources (kind, name, spec) VALUES ('Novelty', 'x', '{"hosts": ["a"], "http": [{"redirect": {"uri": "/"}}]}'), ('VirtualService', 'x', '{"hosts": ["a"], "http": [{"redirect": {"uri": "/"}}]}')`)
 
 	b := <-follow(t, s, 0)
 	require.Len(t, b.Changes, 1)
@@ -112,7 +112,7 @@ func TestLargeBatchesStayWhole(t *testing.T) {
 	s, url := open(t)
 	db := connect(t, url)
 	db.put("first", "a")
-	db.exec(`INSERT INTO mesh.resources (kind, name, spec) SELECT 'VirtualService', 'vs-' || i, '{"hosts": ["a"]}' FROM generate_series(1, 6000) i`)
+	db.exec(`INSERT INTO mesh.resources (kind, name, spec) SELECT 'VirtualService', 'vs-' || i, '{"hosts": ["a"], "http": [{"redirect": {"uri": "/"}}]}' FROM generate_series(1, 6000) i`)
 	db.put("last", "a")
 	batches := follow(t, s, 0)
 	require.Len(t, (<-batches).Changes, 1)

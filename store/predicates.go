@@ -34,16 +34,16 @@ func whenever(r *schema.Rule, predicate string) string {
 
 // guard is a predicate that holds of all objects that may break a rule, and hopefully of few others.
 func guard(r *schema.Rule) string {
-	switch list := listOf(r); {
+	list := listOf(r)
+	switch last := strings.LastIndex(list, "[*]"); {
 	case r.Each == "" && r.When != "":
 		return "(" + r.When + ")"
 	case r.Each == "":
 		return "(exists($))"
-	case r.Unique != nil && strings.HasSuffix(list, "[*]"):
-		return whenever(r, "exists("+strings.TrimSuffix(list, "[*]")+"[1])") // no item repeats another where there is no second one
-	default:
-		return whenever(r, "exists("+list+")")
+	case r.Unique != nil && last > 0: // no item repeats another where there is no second one
+		list = list[:last] + "[1]" + list[last+len("[*]"):]
 	}
+	return whenever(r, "exists("+list+")")
 }
 
 // listOf is the path to the items that a rule is about.

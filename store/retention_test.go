@@ -61,7 +61,7 @@ func TestBatchesAreCountedInChanges(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
 	for i := range 4 {
-		db.exec(`INSERT INTO mesh.resources (kind, name, spec) SELECT 'VirtualService', format('vs-%s-%s', $1::int, n), '{"hosts": ["a"]}' FROM generate_series(1, 30) n`, i)
+		db.exec(`INSERT INTO mesh.resources (kind, name, spec) SELECT 'VirtualService', format('vs-%s-%s', $1::int, n), '{"hosts": ["a"], "http": [{"redirect": {"uri": "/"}}]}' FROM generate_series(1, 30) n`, i)
 	}
 	db.put("last", "a")
 	require.Equal(t, int64(2), value[int64](db, "SELECT mesh.prune(99, 50)"))

@@ -39,10 +39,10 @@ func (s session) history(revision int64) []string {
 func TestWhatMakesARevision(t *testing.T) {
 	t.Parallel()
 	insert := func(name string) string {
-		return `INSERT INTO mesh.resources (kind, name, spec) VALUES ('VirtualService', '` + name + `', '{"hosts": ["a"]}');`
+		return `INSERT INTO mesh.resources (kind, name, spec) VALUES ('VirtualService', '` + name + `', '{"hosts": ["a"], "http": [{"redirect": {"uri": "/"}}]}');`
 	}
 	weigh := func(host string) string {
-		return `UPDATE mesh.resources SET spec = '{"hosts": ["` + host + `"]}' WHERE name = 'there';`
+		return `UPDATE mesh.resources SET spec = '{"hosts": ["` + host + `"], "http": [{"redirect": {"uri": "/"}}]}' WHERE name = 'there';`
 	}
 	for _, test := range []struct {
 		name, sql string
@@ -56,7 +56,7 @@ func TestWhatMakesARevision(t *testing.T) {
 		{"the same twice", weigh("b") + weigh("c"), []string{"update there"}},
 		{"a rename", "UPDATE mesh.resources SET name = 'elsewhere'", []string{"create elsewhere", "delete there"}},
 		{"a delete and an insert of the same", "DELETE FROM mesh.resources;" + insert("there") + weigh("b"), []string{"update there"}},
-		{"an upsert", `INSERT INTO mesh.resources (kind, name, spec) VALUES ('VirtualService', 'there', '{"hosts": ["b"]}'), ('VirtualService', 'x', '{"hosts": ["b"]}')
+		{"an upsert", `INSERT INTO mesh.resources (kind, name, spec) VALUES ('VirtualService', 'there', '{"hosts": ["b"], "http": [{"redirect": {"uri": "/"}}]}'), ('VirtualService', 'x', '{"hosts": ["b"], "http": [{"redirect": {"uri": "/"}}]}')
 			ON CONFLICT (kind, api_group, namespace, name) DO UPDATE SET spec = EXCLUDED.spec`, []string{"update there", "create x"}},
 		{"both in one statement", `WITH gone AS (DELETE FROM mesh.resources RETURNING *)
 			INSERT INTO mesh.resources (kind, name, spec) SELECT kind, 'new', spec FROM gone`, []string{"create new", "delete there"}},

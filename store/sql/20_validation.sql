@@ -26,7 +26,7 @@ $$;
 
 CREATE OR REPLACE FUNCTION mesh.member_path(path text, name text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT CASE WHEN name ~ '^[A-Za-z_][A-Za-z0-9_-]*$' THEN path || '.' || name ELSE path || '["' || name || '"]' END
+  SELECT CASE WHEN name !~ '^[A-Za-z_][A-Za-z0-9_-]*$' THEN path || '["' || name || '"]' WHEN path = '' THEN name ELSE path || '.' || name END
 $$;
 
 CREATE OR REPLACE FUNCTION mesh.wrong_type(expected text, got jsonb) RETURNS text
