@@ -162,16 +162,24 @@ LANGUAGE sql IMMUTABLE AS $$
   FROM jsonb_path_query(spec -> 'from', '$[*]') AS f (v), jsonb_path_query(spec -> 'to', '$[*]') WITH ORDINALITY AS t (v, i)
 $$;
 
--- links_of is every row for one resource. What others name by its key has a row for itself.
+-- What others name by its key has a row for itself.
+CREATE OR REPLACE FUNCTION mesh.links_of_key(kind text, namespace text, name text, spec jsonb)
+RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT 'is', namespace || '/' || name, kind, NULL::int, NULL::text[], NULL::jsonb, 'metadata.name'
+  WHERE kind IN ('Gateway', 'ListenerSet', 'GatewayClass', 'ServiceEntry', 'InferencePool', 'XBackend')
+    OR kind = 'VirtualService' AND coalesce(spec -> 'hosts', '[]') = '[]'
+$$;
+
+-- links_of is every row for one resource.
 CREATE OR REPLACE FUNCTION mesh.links_of(kind text, api_group text, namespace text, name text, spec jsonb)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   IF spec IS NULL THEN
     RETURN;
-  ELSIF kind IN ('Gateway', 'ListenerSet', 'GatewayClass', 'ServiceEntry', 'InferencePool', 'XBackend') OR kind = 'VirtualService' AND coalesce(spec -> 'hosts', '[]') = '[]' THEN
-    RETURN QUERY SELECT 'is', namespace || '/' || name, kind, NULL::int, NULL::text[], NULL::jsonb, 'metadata.name';
   END IF;
+  RETURN QUERY SELECT * FROM mesh.links_of_key(kind, namespace, name, spec);
   CASE
   WHEN kind = 'VirtualService' THEN RETURN QUERY SELECT * FROM mesh.links_of_virtual_service(namespace, spec);
   WHEN kind = 'DestinationRule' THEN RETURN QUERY SELECT * FROM mesh.links_of_destination_rule(namespace, spec);

@@ -86,13 +86,17 @@ BEGIN
     FROM unnest(suspects) s, mesh.link_problems_of(s.kind, s.namespace, s.name) p WHERE p.api_group = s.api_group);
 END $$;
 
--- all_problems are those of the whole mesh. The statistics of mesh.links may be from before a bulk load: then a nested loop, which
--- they speak for, would never end.
+-- all_problems are those of the whole mesh. They are planned each time, for what mesh.links holds at the moment; its statistics may be
+-- from before a bulk load, and a nested loop, which they would speak for, would never end.
 CREATE OR REPLACE FUNCTION mesh.all_problems() RETURNS mesh.link_problem[]
-LANGUAGE plpgsql STABLE SET enable_nestloop = off SET plan_cache_mode = auto AS $$
+LANGUAGE plpgsql STABLE SET enable_nestloop = off SET enable_hashjoin = on SET enable_mergejoin = on SET enable_seqscan = on AS $$
+DECLARE
+  problems mesh.link_problem[];
 BEGIN
-  RETURN ARRAY(SELECT (p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, NULL)::mesh.link_problem
-    FROM mesh.link_problems p WHERE p.severity <> 'info');
+  EXECUTE $query$
+    SELECT array_agg((p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, NULL)::mesh.link_problem)
+    FROM mesh.link_problems p WHERE p.severity <> 'info'$query$ INTO problems;
+  RETURN coalesce(problems, '{}');
 END $$;
 
 -- new_problems are those that were not there before. Where a problem sits may have changed: that does not make it new.
@@ -135,17 +139,30 @@ BEGIN
   RETURN mesh.new_problems(before, CASE WHEN cardinality(suspects) > 500 THEN mesh.all_problems() ELSE mesh.problems_among(suspects) END);
 END $$;
 
--- relink_many does the same for a transaction that changed much, a statement at a time.
+-- relink_many does the same for a transaction that changed much, all at once. Kinds that come in great numbers are read without a
+-- call of links_of for each.
 CREATE OR REPLACE FUNCTION mesh.relink_many(of bigint) RETURNS mesh.link_problem[]
-LANGUAGE plpgsql SET enable_seqscan = on SET plan_cache_mode = auto AS $$
+LANGUAGE plpgsql SET enable_hashjoin = on SET enable_mergejoin = on SET enable_seqscan = on AS $$
 DECLARE
   before mesh.link_problem[] := mesh.all_problems();
 BEGIN
   DELETE FROM mesh.links l USING mesh.changes c
     WHERE c.transaction_id = of AND l.name = c.name AND l.namespace = c.namespace AND l.kind = c.kind AND l.api_group = c.api_group;
-  INSERT INTO mesh.links (kind, api_group, namespace, name, role, target, part, port, scope, detail, path)
-    SELECT c.kind, c.api_group, c.namespace, c.name, l.role, l.target, l.part, l.port, l.scope, l.detail, l.path
-    FROM mesh.changes c, mesh.links_of(c.kind, c.api_group, c.namespace, c.name, c.after_spec) l WHERE c.transaction_id = of;
+  INSERT INTO mesh.links
+    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.links_of_virtual_service(c.namespace, c.after_spec) l
+      WHERE c.transaction_id = of AND c.after_spec IS NOT NULL AND c.kind = 'VirtualService'
+    UNION ALL
+    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.links_of_destination_rule(c.namespace, c.after_spec) l
+      WHERE c.transaction_id = of AND c.after_spec IS NOT NULL AND c.kind = 'DestinationRule'
+    UNION ALL
+    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.links_of_service_entry(c.namespace, c.after_spec) l
+      WHERE c.transaction_id = of AND c.after_spec IS NOT NULL AND c.kind = 'ServiceEntry'
+    UNION ALL
+    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.links_of_key(c.kind, c.namespace, c.name, c.after_spec) l
+      WHERE c.transaction_id = of AND c.after_spec IS NOT NULL AND c.kind IN ('VirtualService', 'ServiceEntry')
+    UNION ALL
+    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.links_of(c.kind, c.api_group, c.namespace, c.name, c.after_spec) l
+      WHERE c.transaction_id = of AND c.kind NOT IN ('VirtualService', 'DestinationRule', 'ServiceEntry', 'WorkloadEntry');
   RETURN mesh.new_problems(before, mesh.all_problems());
 END $$;
 
