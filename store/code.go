@@ -75,7 +75,8 @@ func dropCode(ctx context.Context, conn *pgx.Conn) error {
 	return explain("removing the functions and views of the schema", err)
 }
 
-// removal drops what code installed, forgets what the registry filled, for tables of it may go, and drops nothing that others have built on it: then Postgres refuses and says what that is.
+// removal drops what code installed, and nothing that others have built on it: then Postgres refuses and says what that is. It
+// forgets which registry there was, for tables of that may go.
 const removal = `
 DO $$
 DECLARE

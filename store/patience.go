@@ -15,12 +15,12 @@ import (
 // transaction, and everybody else would then wait behind it. So it asks for all of them at once, waits for less time than it takes
 // Postgres to look for deadlocks, lets the others go on for a while, and asks again.
 
-// lockEverything takes the tables and views of the schema until the transaction ends. The resources come first, for that is
-// where most transactions begin.
+// lockEverything takes the tables and views of the schema until the transaction ends. Whoever has one already and waits for another
+// stands in the way. Some transactions begin with the resources and others with a view, so the order is another each time.
 func lockEverything(ctx context.Context, tx pgx.Tx) error {
 	var list string
-	err := tx.QueryRow(ctx, `SELECT string_agg(format('mesh.%I', relname), ', ' ORDER BY relname <> 'resources', relkind, oid)
-		FROM pg_catalog.pg_class WHERE relnamespace = 'mesh'::regnamespace AND relkind IN ('r', 'v')`).Scan(&list)
+	err := tx.QueryRow(ctx, `SELECT string_agg(format('mesh.%I', relname), ', ' ORDER BY (relname = 'resources') = $1, (relkind = 'v') = $1, oid)
+		FROM pg_catalog.pg_class WHERE relnamespace = 'mesh'::regnamespace AND relkind IN ('r', 'v')`, rand.N(2) == 0).Scan(&list)
 	if err != nil {
 		return err
 	}
@@ -35,10 +35,10 @@ func lockEverything(ctx context.Context, tx pgx.Tx) error {
 }
 
 const (
-	lockWait = "'400ms'" // Postgres looks for deadlocks after a second, and may then end the transaction of somebody else
+	lockWait = "'700ms'" // Postgres looks for deadlocks after a second, and may then end the transaction of somebody else
 
 	shortestPause = 100 * time.Millisecond
-	longestPause  = 5 * time.Second
+	longestPause  = 2 * time.Second
 )
 
 // patiently does something again until nobody has a lock in its way. It says so when it waits.

@@ -85,6 +85,7 @@ func (s *script) installation() error {
 	if err != nil {
 		return err
 	}
+	known.mark(digest)
 	s.add("\n" + functions + unbar)
 	if err := known.write(ctx, s); err != nil {
 		return err

@@ -1,0 +1,164 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pgmesh/pgmesh/internal/pgtest"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// differ makes the database one of an older program, whose functions and kinds are others.
+const differ = "UPDATE mesh.installation SET code_digest = 'old', registry_digest = 'old'"
+
+// A newer program migrates while older ones write, read and follow. They wait for moments; none of them fails.
+func TestMigratingBesideAMeshInUse(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	db := connect(t, url)
+	db.put("x", "a")
+	followed := follow(t, openURL(t, url), 1)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	traffic, ctx := errgroup.WithContext(ctx)
+	var commits atomic.Int64
+	for i := range 2 {
+		traffic.Go(func() error { return use(ctx, url, i, &commits) })
+	}
+	for range 2 {
+		db.exec(differ)
+		require.NoError(t, store.Migrate(t.Context(), url))
+		before := commits.Load()
+		for commits.Load() < before+3 && ctx.Err() == nil { // they go on
+			select {
+			case <-followed:
+			case <-ctx.Done():
+			}
+		}
+	}
+	cancel()
+	require.NoError(t, traffic.Wait())
+	newest := db.newest()
+	for b := range followed {
+		if b.Revision == newest {
+			break
+		}
+	}
+}
+
+// use reads views and writes, in one transaction, over and over. One session reads first and another last, so they take their locks
+// in different orders. Production looks for deadlocks after a second, the servers of tests sooner.
+func use(ctx context.Context, url string, i int, commits *atomic.Int64) error {
+	conn, err := pgx.Connect(context.WithoutCancel(ctx), url)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	if _, err := conn.Exec(context.WithoutCancel(ctx), "SET deadlock_timeout = '1s'"); err != nil {
+		return err
+	}
+	for n := 0; ctx.Err() == nil; n++ {
+		statements := []string{
+			"SELECT count(*) FROM mesh.revisions", "SELECT count(*) FROM mesh.history",
+			fmt.Sprintf(`INSERT INTO mesh.resources (kind, name, labels, spec) VALUES ('VirtualService', 'used-%d', '{"n": "%d"}', '%s')
+				ON CONFLICT (kind, api_group, namespace, name) DO UPDATE SET labels = EXCLUDED.labels`, i, n, virtualService("a")),
+		}
+		if i%2 == 0 {
+			slices.Reverse(statements)
+		}
+		if _, err := conn.Exec(context.WithoutCancel(ctx), "BEGIN; "+strings.Join(statements, "; ")+"; COMMIT"); err != nil {
+			return fmt.Errorf("after %d commits: %w", n, err)
+		}
+		commits.Add(1)
+	}
+	return nil
+}
+
+// Who holds a table for long holds up the migration, and nobody else.
+func TestMigrationWaitsAndLetsOthersPass(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	slow, quick := connect(t, url+"&application_name=report"), connect(t, url)
+	slow.exec("BEGIN")
+	slow.exec("SELECT * FROM mesh.history")
+	quick.exec(differ)
+	told := make(chan string, 1000)
+	done := make(chan error, 1)
+	go func() {
+		done <- store.MigrateTelling(context.Background(), url, func(line string) { told <- line })
+	}()
+	for i := range 2 {
+		line := <-told
+		require.Contains(t, line, "waiting for others who use the tables")
+		require.Contains(t, line, "report")
+		quick.put(fmt.Sprintf("x%d", i), "a")
+	}
+	slow.exec("COMMIT")
+	require.NoError(t, <-done)
+	close(told)
+	var lines []string
+	for line := range told {
+		lines = append(lines, line)
+	}
+	require.Contains(t, strings.Join(lines, "\n"), "installed the functions, views and triggers")
+	require.Contains(t, strings.Join(lines, "\n"), "wrote the kinds and rules")
+	quick.put("y", "a")
+}
+
+func TestSchemaStatus(t *testing.T) {
+	t.Parallel()
+	empty, err := store.ReadSchemaStatus(t.Context(), pgtest.Empty(t))
+	require.NoError(t, err)
+	require.Zero(t, empty.Newest)
+	require.False(t, empty.Fits())
+
+	url := pgtest.New(t)
+	db := connect(t, url)
+	db.exec(differ)
+	old, err := store.ReadSchemaStatus(t.Context(), url)
+	require.NoError(t, err)
+	require.False(t, old.Fits() || old.Code || old.Registry || old.TooNew())
+	db.exec("INSERT INTO mesh.schema_version (version_id, is_applied) VALUES (1000, true)")
+	newer, err := store.ReadSchemaStatus(t.Context(), url)
+	require.NoError(t, err)
+	require.True(t, newer.TooNew())
+}
+
+// What programs do, a DBA can do by hand.
+func TestMigrationScript(t *testing.T) {
+	t.Parallel()
+	for _, from := range []int64{0, 6} {
+		url := pgtest.Empty(t)
+		db := connect(t, url)
+		if from > 0 {
+			require.NoError(t, store.Migrate(t.Context(), url))
+			require.NoError(t, store.MigrateDown(t.Context(), url, from, quietly))
+		}
+		psql := postgresProgram(t, db, "psql")
+		var script strings.Builder
+		require.NoError(t, store.WriteMigrationScript(&script, from))
+		runProgram(t, []byte(script.String()), psql, "-qX", "-d", url)
+		status, err := store.ReadSchemaStatus(t.Context(), url)
+		require.NoError(t, err)
+		require.True(t, status.Fits())
+		migrated := tenancy{owner: connect(t, pgtest.New(t))}
+		for _, table := range []string{"kinds", "schema_types", "schema_fields", "schema_members", "rules", "formats", "editable_columns"} {
+			all := fmt.Sprintf("SELECT md5(string_agg(r::text, ' ' ORDER BY r::text)) FROM mesh.%s r", table)
+			require.Equal(t, value[string](migrated.owner, all), value[string](db, all), table)
+		}
+		objects := `SELECT string_agg(pg_describe_object(classid, objid, 0), E'\n' ORDER BY pg_describe_object(classid, objid, 0)) FROM (
+			SELECT 'pg_proc'::regclass AS classid, oid AS objid FROM pg_proc WHERE pronamespace = 'mesh'::regnamespace
+			UNION ALL SELECT 'pg_class'::regclass, oid FROM pg_class WHERE relnamespace = 'mesh'::regnamespace AND relkind IN ('r', 'v', 'i')) o`
+		require.Equal(t, value[string](migrated.owner, objects), value[string](db, objects))
+		db.put("x", "a")
+	}
+	require.ErrorContains(t, store.WriteMigrationScript(&strings.Builder{}, 1000), "no way from version 1000")
+}
