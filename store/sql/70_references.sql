@@ -35,26 +35,27 @@ $$;
 CREATE OR REPLACE FUNCTION mesh.links_of_virtual_service(namespace text, spec jsonb)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT 'claim', mesh.full_host(h #>> '{}', namespace), CASE g WHEN '"mesh"' THEN 'mesh' ELSE mesh.full_name(g #>> '{}', namespace) END,
-    NULL::int, mesh.exported(spec -> 'exportTo', namespace), NULL::jsonb, 'spec.hosts[' || i - 1 || ']'
-  FROM jsonb_path_query(spec -> 'hosts', '$[*]') WITH ORDINALITY AS hosts (h, i),
-    jsonb_path_query(CASE WHEN spec -> 'gateways' <> '[]' THEN spec -> 'gateways' ELSE '["mesh"]' END, '$[*]') AS gateways (g)
-  UNION ALL
-  SELECT 'gateway', mesh.full_name(g #>> '{}', namespace), '', NULL, NULL, NULL, 'spec.gateways[' || i - 1 || ']'
-  FROM jsonb_path_query(spec -> 'gateways', '$[*]') WITH ORDINALITY AS gateways (g, i) WHERE g <> '"mesh"'
-  UNION ALL
-  SELECT 'route', mesh.full_host(d.v ->> 'host', namespace), coalesce(d.v ->> 'subset', ''), (d.v #>> '{port,number}')::int,
-    ARRAY['*', namespace] || CASE WHEN spec ? 'exportTo' THEN mesh.exported(spec -> 'exportTo', namespace) END, NULL,
-    'spec.' || p || '[' || r.i - 1 || '].' || d.at
-  FROM unnest('{http,tcp,tls}'::text[]) p, jsonb_path_query(spec -> p, '$[*]') WITH ORDINALITY AS r (v, i), LATERAL (
-      SELECT t.v -> 'destination', 'route[' || t.i - 1 || '].destination' FROM jsonb_path_query(r.v -> 'route', '$[*]') WITH ORDINALITY AS t (v, i)
-      UNION ALL SELECT t.v -> 'destination', 'mirrors[' || t.i - 1 || '].destination' FROM jsonb_path_query(r.v -> 'mirrors', '$[*]') WITH ORDINALITY AS t (v, i)
-      UNION ALL SELECT r.v -> 'mirror', 'mirror') AS d (v, at)
-  WHERE d.v ->> 'host' <> ''
-  UNION ALL
-  SELECT 'delegate', coalesce(nullif(r.v #>> '{delegate,namespace}', ''), namespace) || '/' || (r.v #>> '{delegate,name}'), '', NULL, NULL, NULL,
-    'spec.http[' || r.i - 1 || '].delegate'
-  FROM jsonb_path_query(spec -> 'http', '$[*]') WITH ORDINALITY AS r (v, i) WHERE r.v #>> '{delegate,name}' <> ''
+  SELECT l.role, l.target, l.part, l.port, CASE l.role WHEN 'claim' THEN e.scope WHEN 'route' THEN ARRAY['*', namespace] || array_remove(e.scope, '*') END, NULL::jsonb, l.path
+  FROM (SELECT mesh.exported(spec -> 'exportTo', namespace) OFFSET 0) AS e (scope), LATERAL (
+    SELECT 'claim' AS role, mesh.full_host(h #>> '{}', namespace) AS target,
+      CASE g WHEN '"mesh"' THEN 'mesh' ELSE mesh.full_name(g #>> '{}', namespace) END AS part, NULL::int AS port, 'spec.hosts[' || i - 1 || ']' AS path
+    FROM jsonb_path_query(spec -> 'hosts', '$[*]') WITH ORDINALITY AS hosts (h, i),
+      jsonb_path_query(CASE WHEN spec -> 'gateways' <> '[]' THEN spec -> 'gateways' ELSE '["mesh"]' END, '$[*]') AS gateways (g)
+    UNION ALL
+    SELECT 'gateway', mesh.full_name(g #>> '{}', namespace), '', NULL, 'spec.gateways[' || i - 1 || ']'
+    FROM jsonb_path_query(spec -> 'gateways', '$[*]') WITH ORDINALITY AS gateways (g, i) WHERE g <> '"mesh"'
+    UNION ALL
+    SELECT 'route', mesh.full_host(d.v ->> 'host', namespace), coalesce(d.v ->> 'subset', ''), (d.v #>> '{port,number}')::int,
+      'spec.' || p || '[' || r.i - 1 || '].' || d.at
+    FROM unnest('{http,tcp,tls}'::text[]) p, jsonb_path_query(spec -> p, '$[*]') WITH ORDINALITY AS r (v, i), LATERAL (
+        SELECT t.v -> 'destination', 'route[' || t.i - 1 || '].destination' FROM jsonb_path_query(r.v -> 'route', '$[*]') WITH ORDINALITY AS t (v, i)
+        UNION ALL SELECT t.v -> 'destination', 'mirrors[' || t.i - 1 || '].destination' FROM jsonb_path_query(r.v -> 'mirrors', '$[*]') WITH ORDINALITY AS t (v, i)
+        UNION ALL SELECT r.v -> 'mirror', 'mirror') AS d (v, at)
+    WHERE d.v ->> 'host' <> ''
+    UNION ALL
+    SELECT 'delegate', coalesce(nullif(r.v #>> '{delegate,namespace}', ''), namespace) || '/' || (r.v #>> '{delegate,name}'), '', NULL,
+      'spec.http[' || r.i - 1 || '].delegate'
+    FROM jsonb_path_query(spec -> 'http', '$[*]') WITH ORDINALITY AS r (v, i) WHERE r.v #>> '{delegate,name}' <> '') l
 $$;
 
 -- A rule makes its subsets, and rules over its host: the row without a part.

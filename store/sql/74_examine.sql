@@ -101,17 +101,19 @@ END $$;
 
 -- new_problems are those that were not there before. Where a problem sits may have changed: that does not make it new.
 CREATE OR REPLACE FUNCTION mesh.new_problems(before mesh.link_problem[], now mesh.link_problem[]) RETURNS mesh.link_problem[]
-LANGUAGE sql STABLE AS $$
-  SELECT ARRAY(SELECT n FROM unnest(now) n
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  RETURN ARRAY(SELECT n FROM unnest(now) n
     WHERE NOT EXISTS (SELECT FROM unnest(before) b
-      WHERE b.code = n.code AND b.kind = n.kind AND b.api_group = n.api_group AND b.namespace = n.namespace AND b.name = n.name AND b.message = n.message))
-$$;
+      WHERE b.code = n.code AND b.kind = n.kind AND b.api_group = n.api_group AND b.namespace = n.namespace AND b.name = n.name AND b.message = n.message));
+END $$;
 
 -- keys_of is one of the links of each resource, for its key.
 CREATE OR REPLACE FUNCTION mesh.keys_of(links mesh.links[]) RETURNS mesh.links[]
-LANGUAGE sql STABLE AS $$
-  SELECT ARRAY(SELECT DISTINCT ON (l.kind, l.api_group, l.namespace, l.name) l FROM unnest(links) l)
-$$;
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  RETURN ARRAY(SELECT DISTINCT ON (l.kind, l.api_group, l.namespace, l.name) l FROM unnest(links) l);
+END $$;
 
 -- relink_few puts changes into mesh.links and returns the problems that this makes.
 CREATE OR REPLACE FUNCTION mesh.relink_few(changed mesh.changes[]) RETURNS mesh.link_problem[]

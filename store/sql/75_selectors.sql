@@ -1,0 +1,51 @@
+-- What selects nothing. Most of it is as it should be while a mesh is being set up, so transactions do not hear of it.
+
+-- known_workloads are those that the resources tell of, with the labels by which they are selected. A proxy may join that is none of them.
+CREATE OR REPLACE VIEW mesh.known_workloads AS
+  SELECT r.namespace, coalesce(r.spec -> 'labels', '{}') || r.labels AS labels
+  FROM mesh.resources r WHERE r.kind = 'WorkloadEntry' AND r.api_group = 'networking.istio.io'
+  UNION ALL
+  SELECT r.namespace, coalesce(e -> 'labels', '{}')
+  FROM mesh.resources r, jsonb_path_query(r.spec -> 'endpoints', '$[*]') e WHERE r.kind = 'ServiceEntry' AND r.api_group = 'networking.istio.io';
+
+COMMENT ON VIEW mesh.known_workloads IS 'Internal. Read mesh.problems.';
+
+CREATE OR REPLACE VIEW mesh.selects_nothing AS
+  WITH workloads AS MATERIALIZED (SELECT DISTINCT namespace, labels FROM mesh.known_workloads)
+  SELECT 'info' AS severity, 'selects-nothing' AS code, r.kind, r.api_group, r.namespace, r.name, s.path,
+    'no WorkloadEntry or endpoint that is known has the labels ' || s.labels::text AS message, 'correct the labels, or wait for the workloads' AS hint
+  FROM mesh.resources r, LATERAL (
+      SELECT r.spec #> '{selector,matchLabels}', 'spec.selector.matchLabels' WHERE r.kind <> 'Gateway'
+      UNION ALL SELECT r.spec -> 'selector', 'spec.selector' WHERE r.kind = 'Gateway'
+      UNION ALL SELECT r.spec #> '{workloadSelector,labels}', 'spec.workloadSelector.labels'
+      UNION ALL SELECT r.spec #> '{workloadSelector,matchLabels}', 'spec.workloadSelector.matchLabels') AS s (labels, path)
+  WHERE r.kind IN ('AuthorizationPolicy', 'RequestAuthentication', 'PeerAuthentication', 'Telemetry', 'WasmPlugin', 'ProxyConfig', 'TrafficExtension',
+      'Sidecar', 'EnvoyFilter', 'DestinationRule', 'ServiceEntry', 'Gateway') AND r.api_group LIKE '%istio.io'
+    AND jsonb_typeof(s.labels) = 'object' AND s.labels <> '{}'
+    AND NOT EXISTS (SELECT FROM workloads w
+      WHERE w.labels @> s.labels AND (w.namespace = r.namespace OR r.kind = 'Gateway' OR r.namespace = (SELECT mesh.root_namespace())));
+
+COMMENT ON VIEW mesh.selects_nothing IS 'Internal. Read mesh.problems.';
+
+-- Of the hosts whose endpoints are known, the subsets that none of these is in.
+CREATE OR REPLACE VIEW mesh.empty_subsets AS
+  WITH endpoints AS MATERIALIZED (
+    SELECT lower(h) AS host, coalesce(e -> 'labels', '{}') AS labels
+    FROM mesh.resources r, jsonb_array_elements_text(CASE WHEN jsonb_typeof(r.spec -> 'hosts') = 'array' THEN r.spec -> 'hosts' END) h,
+      jsonb_path_query(r.spec -> 'endpoints', '$[*]') e
+    WHERE r.kind = 'ServiceEntry' AND r.api_group = 'networking.istio.io'
+    UNION ALL
+    SELECT lower(h), w.labels
+    FROM mesh.resources r JOIN mesh.known_workloads w ON w.namespace = r.namespace AND w.labels @> (r.spec #> '{workloadSelector,labels}'),
+      jsonb_array_elements_text(CASE WHEN jsonb_typeof(r.spec -> 'hosts') = 'array' THEN r.spec -> 'hosts' END) h
+    WHERE r.kind = 'ServiceEntry' AND r.api_group = 'networking.istio.io' AND r.spec ? 'workloadSelector')
+  SELECT 'warning' AS severity, 'empty-subset' AS code, r.kind, r.api_group, r.namespace, r.name, 'spec.subsets[' || s.i - 1 || '].labels' AS path,
+    format('no endpoint of the host "%s" is in subset "%s"', mesh.full_host(r.spec ->> 'host', r.namespace), s.v ->> 'name') AS message,
+    'correct the labels of the subset, or of the endpoints' AS hint
+  FROM mesh.resources r, jsonb_path_query(r.spec -> 'subsets', '$[*]') WITH ORDINALITY AS s (v, i)
+  WHERE r.kind = 'DestinationRule' AND r.api_group = 'networking.istio.io'
+    AND mesh.full_host(r.spec ->> 'host', r.namespace) IN (SELECT e.host FROM endpoints e)
+    AND NOT EXISTS (SELECT FROM endpoints e
+      WHERE e.host = mesh.full_host(r.spec ->> 'host', r.namespace) AND e.labels @> coalesce(s.v -> 'labels', '{}'));
+
+COMMENT ON VIEW mesh.empty_subsets IS 'Internal. Read mesh.problems.';

@@ -1,0 +1,29 @@
+-- All that is wrong, or may be, with the mesh as it stands.
+
+-- find_problems finds what the acting role may read. Estimates for a mesh of many resources would have the query compiled, which
+-- takes longer than to run it, and statistics from before a bulk load would have it run in nested loops.
+CREATE OR REPLACE FUNCTION mesh.find_problems() RETURNS SETOF mesh.link_problem
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off SET enable_nestloop = off SET plan_cache_mode = force_custom_plan AS $$
+BEGIN
+  RETURN QUERY EXECUTE $query$
+    SELECT p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, p.hint
+    FROM (
+      SELECT * FROM mesh.link_problems
+      UNION ALL SELECT * FROM mesh.selects_nothing
+      UNION ALL SELECT * FROM mesh.empty_subsets
+      UNION ALL SELECT 'warning', 'revert-conflict', c.kind, c.api_group, c.namespace, c.name, '',
+        format('revision %s was not confirmed, and this could not be reverted: %s', c.revision, c.reason), 'put it as it should be'
+        FROM mesh.conflicts c) p
+    WHERE (SELECT mesh.sees_all()) OR p.namespace = ANY ((SELECT mesh.readable_namespaces())::text[])$query$;
+END $$;
+
+CREATE OR REPLACE VIEW mesh.problems WITH (security_barrier) AS
+  SELECT severity, code, api_group, kind, namespace, name, path, message, hint FROM mesh.find_problems();
+
+COMMENT ON VIEW mesh.problems IS 'What is wrong between resources, or may be: routes that lead nowhere, hosts and ports with two owners, selectors that select nothing.';
+
+COMMENT ON COLUMN mesh.problems.severity IS 'error: it will not work as written; warning: it probably does not what was meant; info: it may be as it should be.';
+
+COMMENT ON COLUMN mesh.problems.code IS 'A short name for this sort of problem. It stays the same.';
+
+COMMENT ON COLUMN mesh.problems.path IS 'The field that has the problem; empty for the resource as a whole.';
