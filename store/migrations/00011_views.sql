@@ -37,7 +37,7 @@ CREATE UNLOGGED TABLE mesh.part_edits (
   parent    text   NOT NULL,
   list      text[] NOT NULL,
   position  int, -- NULL for what is inserted at the end
-  operation text   NOT NULL CHECK (operation IN ('change', 'remove', 'insert')),
+  operation text   NOT NULL CHECK (operation IN ('change', 'move', 'remove', 'insert')),
   was       jsonb, -- the row of the view
   wanted    jsonb,
   PRIMARY KEY (xid, id)

@@ -102,16 +102,50 @@ BEGIN
   PERFORM mesh.refuse('MS003', r.kind, r.namespace, r.name, '', 'revision, generation, created_at and updated_at are set at commit', 'leave them out of the UPDATE');
 END $$;
 
+-- insert_row writes a new row of a view of whole resources.
+CREATE OR REPLACE FUNCTION mesh.insert_row(view text, group_of_kind text, kind text, wanted jsonb) RETURNS mesh.resources
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  into_namespace text := coalesce(wanted ->> 'namespace', 'default');
+  inserted       mesh.resources;
+BEGIN
+  IF NOT mesh.writes_all() THEN -- who may not write must not learn either what there is
+    PERFORM mesh.require_write(CASE WHEN k.namespaced THEN into_namespace ELSE '' END)
+      FROM mesh.kinds k WHERE k.api_group = group_of_kind AND k.kind = insert_row.kind;
+  END IF;
+  INSERT INTO mesh.resources (api_group, kind, namespace, name, spec, labels, annotations)
+  VALUES (group_of_kind, insert_row.kind, into_namespace, wanted ->> 'name', mesh.edited(view, NULL, '{}', wanted),
+    coalesce(nullif(wanted -> 'labels', 'null'), '{}'), coalesce(nullif(wanted -> 'annotations', 'null'), '{}'))
+  RETURNING * INTO inserted;
+  RETURN inserted;
+END $$;
+
+-- update_row writes what changed in a row of a view of whole resources.
+CREATE OR REPLACE FUNCTION mesh.update_row(view text, r mesh.resources, was jsonb, wanted jsonb) RETURNS mesh.resources
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  updated mesh.resources;
+BEGIN
+  IF (wanted -> 'revision', wanted -> 'generation', wanted -> 'created_at', wanted -> 'updated_at') IS DISTINCT FROM
+    (was -> 'revision', was -> 'generation', was -> 'created_at', was -> 'updated_at') THEN
+    PERFORM mesh.refuse_hands(r);
+  END IF;
+  UPDATE mesh.resources u SET namespace = wanted ->> 'namespace', name = wanted ->> 'name', spec = mesh.edited(view, r.spec, was, wanted),
+    labels = mesh.edited_map(view, r.labels, was, wanted, 'labels'), annotations = mesh.edited_map(view, r.annotations, was, wanted, 'annotations')
+  WHERE u.kind = r.kind AND u.api_group = r.api_group AND u.namespace = r.namespace AND u.name = r.name
+  RETURNING * INTO updated;
+  RETURN updated;
+END $$;
+
 -- write_resource writes a row of a view of whole resources. What it returns, and RETURNING shows, is read from the view again.
 CREATE OR REPLACE FUNCTION mesh.write_resource() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 DECLARE
-  was    jsonb := '{}';
-  wanted jsonb;
-  r      mesh.resources;
+  r mesh.resources;
 BEGIN
-  IF TG_OP <> 'INSERT' THEN
-    was := to_jsonb(OLD);
+  IF TG_OP = 'INSERT' THEN
+    r := mesh.insert_row(TG_TABLE_NAME, TG_ARGV[0], TG_ARGV[1], to_jsonb(NEW));
+  ELSE
     r := mesh.locked_resource(TG_ARGV[0], TG_ARGV[1], OLD.namespace, OLD.name);
     IF r.name IS NULL THEN
       RETURN NULL; -- somebody else has deleted it, as may happen to a row of a table
@@ -119,30 +153,12 @@ BEGIN
   END IF;
   IF TG_OP = 'DELETE' THEN
     IF (r.spec, r.labels, r.annotations) IS DISTINCT FROM (OLD.spec, OLD.labels, OLD.annotations) THEN
-      PERFORM mesh.refuse_stale(TG_TABLE_NAME, was, 'what is to be deleted');
+      PERFORM mesh.refuse_stale(TG_TABLE_NAME, to_jsonb(OLD), 'what is to be deleted');
     END IF;
-    DELETE FROM mesh.resources WHERE kind = r.kind AND api_group = r.api_group AND namespace = r.namespace AND name = r.name;
+    DELETE FROM mesh.resources d WHERE d.kind = r.kind AND d.api_group = r.api_group AND d.namespace = r.namespace AND d.name = r.name;
     RETURN OLD;
-  END IF;
-  wanted := to_jsonb(NEW);
-  IF TG_OP = 'INSERT' THEN
-    IF NOT mesh.writes_all() THEN -- who may not write must not learn either what there is
-      PERFORM mesh.require_write(CASE WHEN k.namespaced THEN coalesce(NEW.namespace, 'default') ELSE '' END)
-        FROM mesh.kinds k WHERE k.api_group = TG_ARGV[0] AND k.kind = TG_ARGV[1];
-    END IF;
-    INSERT INTO mesh.resources (api_group, kind, namespace, name, spec, labels, annotations)
-    VALUES (TG_ARGV[0], TG_ARGV[1], coalesce(NEW.namespace, 'default'), NEW.name, mesh.edited(TG_TABLE_NAME, NULL, was, wanted),
-      coalesce(NEW.labels, '{}'), coalesce(NEW.annotations, '{}'))
-    RETURNING * INTO r;
-  ELSE
-    IF (NEW.revision, NEW.generation, NEW.created_at, NEW.updated_at) IS DISTINCT FROM (OLD.revision, OLD.generation, OLD.created_at, OLD.updated_at) THEN
-      PERFORM mesh.refuse_hands(r);
-    END IF;
-    UPDATE mesh.resources SET namespace = NEW.namespace, name = NEW.name, spec = mesh.edited(TG_TABLE_NAME, r.spec, was, wanted),
-      labels = mesh.edited_map(TG_TABLE_NAME, r.labels, was, wanted, 'labels'),
-      annotations = mesh.edited_map(TG_TABLE_NAME, r.annotations, was, wanted, 'annotations')
-    WHERE kind = r.kind AND api_group = r.api_group AND namespace = r.namespace AND name = r.name
-    RETURNING * INTO r;
+  ELSIF TG_OP = 'UPDATE' THEN
+    r := mesh.update_row(TG_TABLE_NAME, r, to_jsonb(OLD), to_jsonb(NEW));
   END IF;
   EXECUTE format('SELECT * FROM mesh.%I WHERE namespace = $1 AND name = $2', TG_TABLE_NAME) INTO NEW USING r.namespace, r.name;
   RETURN NEW;

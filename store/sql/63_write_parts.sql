@@ -82,7 +82,7 @@ BEGIN
   RETURN shown;
 END $$;
 
--- note_part notes what a statement does to one part. A part that goes elsewhere is removed here and inserted there. The row returned,
+-- note_part notes what a statement does to one part. A part that goes to another list is removed here and inserted there. The row returned,
 -- which RETURNING shows, has the place that the part gets if nobody else edits the list meanwhile.
 CREATE OR REPLACE FUNCTION mesh.note_part() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
@@ -107,12 +107,11 @@ BEGIN
   PERFORM mesh.check_key(v, was, wanted);
   IF TG_OP = 'INSERT' THEN
     PERFORM mesh.note_edit(v, 'insert', NULL, wanted || jsonb_build_object('position', NEW.position));
-  ELSIF (was -> 'namespace', was -> v.parent, was -> 'position', mesh.list_of(v, was))
-    IS NOT DISTINCT FROM (wanted -> 'namespace', wanted -> v.parent, wanted -> 'position', mesh.list_of(v, wanted)) THEN
-    PERFORM mesh.note_edit(v, 'change', was, wanted);
-  ELSE
+  ELSIF (was -> 'namespace', was -> v.parent, mesh.list_of(v, was)) IS DISTINCT FROM (wanted -> 'namespace', wanted -> v.parent, mesh.list_of(v, wanted)) THEN
     PERFORM mesh.note_edit(v, 'remove', was, NULL);
     PERFORM mesh.note_edit(v, 'insert', was, wanted);
+  ELSE
+    PERFORM mesh.note_edit(v, CASE WHEN wanted -> 'position' = was -> 'position' THEN 'change' ELSE 'move' END, was, wanted);
   END IF;
   part := mesh.edited(v.view, was -> 'spec', coalesce(was, '{}'), wanted);
   IF wanted -> 'spec' IS DISTINCT FROM was -> 'spec' THEN
@@ -155,22 +154,41 @@ END $$;
 CREATE OR REPLACE FUNCTION mesh.edited_list(v mesh.editable_views, list jsonb, edits mesh.part_edits[]) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  parts jsonb[] := ARRAY(SELECT value FROM jsonb_array_elements(list) WITH ORDINALITY AS u (value, i) ORDER BY i);
-  e     mesh.part_edits;
-  at    int;
+  parts  jsonb[] := ARRAY(SELECT value FROM jsonb_array_elements(list) WITH ORDINALITY AS u (value, i) ORDER BY i);
+  coming jsonb[] := '{}';
+  places int[]   := '{}'; -- of what is coming
+  e      mesh.part_edits;
+  at     int;
 BEGIN
   FOREACH e IN ARRAY edits LOOP
-    CONTINUE WHEN e.operation = 'insert';
+    IF e.operation = 'insert' THEN
+      coming := coming || mesh.edited(v.view, e.was -> 'spec', coalesce(e.was, '{}'), e.wanted);
+      places := places || e.position;
+      CONTINUE;
+    END IF;
     at := mesh.located(v, parts, e);
     IF at IS NULL OR e.operation = 'remove' AND parts[at] <> e.was -> 'spec' THEN
       PERFORM mesh.refuse_stale(v.view, e.was, 'a part of it');
     END IF;
+    IF e.operation = 'move' THEN
+      coming := coming || mesh.edited(v.view, parts[at], e.was, e.wanted);
+      places := places || (e.wanted ->> 'position')::int;
+    END IF;
     parts[at] := CASE e.operation WHEN 'change' THEN mesh.edited(v.view, parts[at], e.was, e.wanted) END;
   END LOOP;
-  parts := array_remove(parts, NULL);
-  FOR e IN SELECT * FROM unnest(edits) WHERE operation = 'insert' ORDER BY position NULLS LAST, id LOOP
-    at := greatest(least(e.position, cardinality(parts)), 0);
-    parts := parts[:at] || mesh.edited(v.view, e.was -> 'spec', coalesce(e.was, '{}'), e.wanted) || parts[at + 1:];
+  RETURN mesh.joined_list(array_remove(parts, NULL), coming, places);
+END $$;
+
+-- joined_list puts parts into a list, each at its place or else at the end.
+CREATE OR REPLACE FUNCTION mesh.joined_list(parts jsonb[], coming jsonb[], places int[]) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  part  jsonb;
+  place int;
+BEGIN
+  FOR part, place IN SELECT u.part, u.place FROM unnest(coming, places) WITH ORDINALITY AS u (part, place, i) ORDER BY u.place NULLS LAST, i LOOP
+    place := greatest(least(place, cardinality(parts)), 0);
+    parts := parts[:place] || part || parts[place + 1:];
   END LOOP;
   RETURN to_jsonb(parts);
 END $$;
