@@ -74,43 +74,80 @@ END $$;
 
 COMMENT ON FUNCTION mesh.revision_at IS 'The revision that was the newest at a time.';
 
+-- require_kinds refuses names that are no kinds, for they would quietly choose nothing.
+CREATE OR REPLACE FUNCTION mesh.require_kinds(kinds text[]) RETURNS void LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  known   text[] := ARRAY(SELECT k.kind FROM mesh.kinds k GROUP BY k.kind ORDER BY k.kind COLLATE "C");
+  unknown text := (SELECT k FROM unnest(kinds) k WHERE k <> ALL (known) LIMIT 1);
+BEGIN
+  IF unknown IS NOT NULL THEN
+    PERFORM mesh.refuse('MS002', NULL, NULL, NULL, '', format('unknown kind "%s"', unknown), mesh.hint(unknown, known, 'known kinds: '));
+  END IF;
+END $$;
+
+-- readable_among narrows a choice of namespaces to those that the acting role may read. NULL stands for all. The functions below run
+-- as the owner and filter by it: they may join the tables as is cheapest, for they call nothing that somebody else wrote.
+CREATE OR REPLACE FUNCTION mesh.readable_among(namespaces text[]) RETURNS text[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF mesh.sees_all() THEN
+    RETURN namespaces;
+  END IF;
+  RETURN ARRAY(SELECT n FROM unnest(mesh.readable_namespaces()) n WHERE namespaces IS NULL OR n = ANY (namespaces));
+END $$;
+
 -- changed_since has each resource that was changed after a revision, as it was at that revision: all NULL if it was not there.
--- What the running transaction has changed counts.
-CREATE OR REPLACE FUNCTION mesh.changed_since(at bigint) RETURNS TABLE (
+-- What the running transaction has changed counts. It is planned anew each time, for much depends on how long ago that was.
+CREATE OR REPLACE FUNCTION mesh.changed_since(at bigint, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
+RETURNS TABLE (
   api_group text, kind text, namespace text, name text, spec jsonb, labels jsonb, annotations jsonb,
   revision bigint, generation bigint, created_at timestamptz, updated_at timestamptz)
-LANGUAGE sql STABLE AS $$
-  SELECT DISTINCT ON (c.kind, c.api_group, c.namespace, c.name)
-    c.api_group, c.kind, c.namespace, c.name, c.before_spec, c.before_labels, c.before_annotations,
-    c.before_revision, c.before_generation, c.before_created_at, c.before_updated_at
-  FROM mesh.recorded_changes c
-  WHERE c.revision > at OR c.revision IS NULL
-  ORDER BY c.kind, c.api_group, c.namespace, c.name, c.revision NULLS LAST
-$$;
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+  among text[] := mesh.readable_among(namespaces);
+BEGIN
+  RETURN QUERY
+    SELECT DISTINCT ON (c.kind, c.api_group, c.namespace, c.name)
+      c.api_group, c.kind, c.namespace, c.name, c.before_spec, c.before_labels, c.before_annotations,
+      c.before_revision, c.before_generation, c.before_created_at, c.before_updated_at
+    FROM mesh.transactions t JOIN mesh.changes c ON c.transaction_id = t.id
+    WHERE (t.revision > at OR t.revision IS NULL)
+      AND (kinds IS NULL OR c.kind = ANY (kinds)) AND (among IS NULL OR c.namespace = ANY (among)) AND (names IS NULL OR c.name = ANY (names))
+    ORDER BY c.kind, c.api_group, c.namespace, c.name, t.revision NULLS LAST;
+END $$;
 
 COMMENT ON FUNCTION mesh.changed_since IS 'Each resource that was changed after a revision, as it was at that revision.';
 
-CREATE OR REPLACE FUNCTION mesh.as_of(at bigint) RETURNS TABLE (
+CREATE OR REPLACE FUNCTION mesh.as_of(at bigint, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
+RETURNS TABLE (
   api_group text, kind text, namespace text, name text, spec jsonb, labels jsonb, annotations jsonb,
   revision bigint, generation bigint, created_at timestamptz, updated_at timestamptz)
-LANGUAGE sql STABLE AS $$
-  SELECT was.*
-  FROM mesh.known_revision(at) known, LATERAL (
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+  among text[] := mesh.readable_among(namespaces);
+BEGIN
+  PERFORM mesh.known_revision(at), mesh.require_kinds(kinds);
+  RETURN QUERY
     SELECT r.api_group, r.kind, r.namespace, r.name, r.spec, r.labels, r.annotations, r.revision, r.generation, r.created_at, r.updated_at
     FROM mesh.resources r
-    WHERE r.revision <= known AND (r.kind, r.api_group, r.namespace, r.name) NOT IN (
-      SELECT c.kind, c.api_group, c.namespace, c.name FROM mesh.recorded_changes c WHERE c.revision IS NULL)
+    WHERE r.revision <= at
+      AND (kinds IS NULL OR r.kind = ANY (kinds)) AND (among IS NULL OR r.namespace = ANY (among)) AND (names IS NULL OR r.name = ANY (names))
+      AND (r.kind, r.api_group, r.namespace, r.name) NOT IN ( -- what the running transaction has changed bears its old number
+        SELECT c.kind, c.api_group, c.namespace, c.name FROM mesh.transactions t JOIN mesh.changes c ON c.transaction_id = t.id WHERE t.revision IS NULL)
     UNION ALL
-    SELECT c.* FROM mesh.changed_since(known) c WHERE c.spec IS NOT NULL) was
-$$;
+    SELECT * FROM mesh.changed_since(at, kinds, namespaces, names) c WHERE c.spec IS NOT NULL;
+END $$;
 
-COMMENT ON FUNCTION mesh.as_of(bigint) IS 'The resources as they were when a revision was the newest.';
+COMMENT ON FUNCTION mesh.as_of(bigint, text[], text[], text[]) IS 'The resources, or those of some kinds, namespaces and names, as they were when a revision was the newest.';
 
-CREATE OR REPLACE FUNCTION mesh.as_of(at timestamptz) RETURNS TABLE (
+CREATE OR REPLACE FUNCTION mesh.as_of(at timestamptz, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
+RETURNS TABLE (
   api_group text, kind text, namespace text, name text, spec jsonb, labels jsonb, annotations jsonb,
   revision bigint, generation bigint, created_at timestamptz, updated_at timestamptz)
 LANGUAGE sql STABLE AS $$
-  SELECT * FROM mesh.as_of(mesh.revision_at(at))
+  SELECT * FROM mesh.as_of(mesh.revision_at(at), kinds, namespaces, names)
 $$;
 
-COMMENT ON FUNCTION mesh.as_of(timestamptz) IS 'The resources as they were at a time.';
+COMMENT ON FUNCTION mesh.as_of(timestamptz, text[], text[], text[]) IS 'The resources, or those of some kinds, namespaces and names, as they were at a time.';

@@ -40,40 +40,48 @@ BEGIN
   END IF;
 END $$;
 
--- differing_resources has what differs between two revisions, the earlier first.
-CREATE OR REPLACE FUNCTION mesh.differing_resources(low bigint, high bigint) RETURNS TABLE (
+-- differing_resources has what differs between two revisions, the earlier first: from the first and the last change of each resource.
+CREATE OR REPLACE FUNCTION mesh.differing_resources(low bigint, high bigint, kinds text[], namespaces text[], names text[]) RETURNS TABLE (
   api_group text, kind text, namespace text, name text,
   before_spec jsonb, before_labels jsonb, before_annotations jsonb, after_spec jsonb, after_labels jsonb, after_annotations jsonb)
-LANGUAGE sql STABLE AS $$
-  SELECT f.api_group, f.kind, f.namespace, f.name,
-    f.before_spec, f.before_labels, f.before_annotations, l.after_spec, l.after_labels, l.after_annotations
-  FROM (
-    SELECT DISTINCT ON (c.kind, c.api_group, c.namespace, c.name) c.* FROM mesh.recorded_changes c
-    WHERE c.revision > low AND c.revision <= high ORDER BY c.kind, c.api_group, c.namespace, c.name, c.revision) f
-  JOIN (
-    SELECT DISTINCT ON (c.kind, c.api_group, c.namespace, c.name) c.* FROM mesh.recorded_changes c
-    WHERE c.revision > low AND c.revision <= high ORDER BY c.kind, c.api_group, c.namespace, c.name, c.revision DESC) l
-  USING (kind, api_group, namespace, name)
-  WHERE (f.before_spec, f.before_labels, f.before_annotations) IS DISTINCT FROM (l.after_spec, l.after_labels, l.after_annotations)
-$$;
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+  among text[] := mesh.readable_among(namespaces);
+BEGIN
+  RETURN QUERY
+    SELECT f.api_group, f.kind, f.namespace, f.name,
+      f.before_spec, f.before_labels, f.before_annotations, l.after_spec, l.after_labels, l.after_annotations
+    FROM (
+        SELECT c.kind, c.api_group, c.namespace, c.name,
+          (array_agg(t.id ORDER BY t.revision))[1] AS first, (array_agg(t.id ORDER BY t.revision DESC))[1] AS last
+        FROM mesh.transactions t JOIN mesh.changes c ON c.transaction_id = t.id
+        WHERE t.revision > low AND t.revision <= high
+          AND (kinds IS NULL OR c.kind = ANY (kinds)) AND (among IS NULL OR c.namespace = ANY (among)) AND (names IS NULL OR c.name = ANY (names))
+        GROUP BY c.kind, c.api_group, c.namespace, c.name) e
+      JOIN mesh.changes f ON f.transaction_id = e.first AND f.kind = e.kind AND f.api_group = e.api_group AND f.namespace = e.namespace AND f.name = e.name
+      JOIN mesh.changes l ON l.transaction_id = e.last AND l.kind = e.kind AND l.api_group = e.api_group AND l.namespace = e.namespace AND l.name = e.name
+    WHERE (f.before_spec, f.before_labels, f.before_annotations) IS DISTINCT FROM (l.after_spec, l.after_labels, l.after_annotations);
+END $$;
 
-CREATE OR REPLACE FUNCTION mesh.diff(a bigint, b bigint DEFAULT NULL) RETURNS TABLE (
-  api_group text, kind text, namespace text, name text, operation text, path text, before jsonb, after jsonb)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+CREATE OR REPLACE FUNCTION mesh.diff(a bigint, b bigint DEFAULT NULL, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
+RETURNS TABLE (api_group text, kind text, namespace text, name text, operation text, path text, before jsonb, after jsonb)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
   low  bigint := mesh.known_revision(a);
   high bigint := mesh.known_revision(coalesce(b, mesh.newest_revision()));
 BEGIN
+  PERFORM mesh.require_kinds(kinds);
   IF low > high THEN
     RETURN QUERY
       SELECT d.api_group, d.kind, d.namespace, d.name, CASE d.operation WHEN 'create' THEN 'delete' WHEN 'delete' THEN 'create' ELSE d.operation END,
         d.path, d.after, d.before
-      FROM mesh.diff(high, low) d;
+      FROM mesh.diff(high, low, kinds, namespaces, names) d;
     RETURN;
   END IF;
   RETURN QUERY
     SELECT d.api_group, d.kind, d.namespace, d.name, mesh.operation(d.before_spec, d.after_spec), f.path, f.before, f.after
-    FROM mesh.differing_resources(low, high) d, LATERAL (
+    FROM mesh.differing_resources(low, high, kinds, namespaces, names) d, LATERAL (
       SELECT 0 AS part, 0::bigint AS i, '' AS path, mesh.as_document(d.before_labels, d.before_annotations, d.before_spec) AS before,
         mesh.as_document(d.after_labels, d.after_annotations, d.after_spec) AS after
       WHERE d.before_spec IS NULL OR d.after_spec IS NULL
@@ -86,21 +94,22 @@ BEGIN
     ORDER BY d.kind COLLATE "C", d.api_group COLLATE "C", d.namespace COLLATE "C", d.name COLLATE "C", f.part, f.i;
 END $$;
 
-COMMENT ON FUNCTION mesh.diff(bigint, bigint) IS 'What differs at revision b, or the newest, from how it was at revision a: a row a field. A resource that came or went has one row, with an empty path.';
+COMMENT ON FUNCTION mesh.diff(bigint, bigint, text[], text[], text[]) IS 'What differs at revision b, or the newest, from how it was at revision a: a row a field. A resource that came or went has one row, with an empty path.';
 
-CREATE OR REPLACE FUNCTION mesh.diff(a timestamptz, b timestamptz DEFAULT NULL) RETURNS TABLE (
-  api_group text, kind text, namespace text, name text, operation text, path text, before jsonb, after jsonb)
+CREATE OR REPLACE FUNCTION mesh.diff(a timestamptz, b timestamptz DEFAULT NULL, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
+RETURNS TABLE (api_group text, kind text, namespace text, name text, operation text, path text, before jsonb, after jsonb)
 LANGUAGE sql STABLE AS $$
-  SELECT * FROM mesh.diff(mesh.revision_at(a), mesh.revision_at(b))
+  SELECT * FROM mesh.diff(mesh.revision_at(a), mesh.revision_at(b), kinds, namespaces, names)
 $$;
 
-COMMENT ON FUNCTION mesh.diff(timestamptz, timestamptz) IS 'What differs at time b, or now, from how it was at time a.';
+COMMENT ON FUNCTION mesh.diff(timestamptz, timestamptz, text[], text[], text[]) IS 'What differs at time b, or now, from how it was at time a.';
 
-CREATE OR REPLACE FUNCTION mesh.diff_text(a bigint, b bigint DEFAULT NULL) RETURNS TABLE (diff text)
+CREATE OR REPLACE FUNCTION mesh.diff_text(a bigint, b bigint DEFAULT NULL, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
+RETURNS TABLE (diff text)
 LANGUAGE sql STABLE AS $$
   SELECT line FROM (
     SELECT d.*, row_number() OVER () AS n, lag((d.kind, d.api_group, d.namespace, d.name)) OVER () IS DISTINCT FROM (d.kind, d.api_group, d.namespace, d.name) AS first
-    FROM mesh.diff(a, b) d) d, LATERAL (VALUES
+    FROM mesh.diff(a, b, kinds, namespaces, names) d) d, LATERAL (VALUES
       (1, CASE WHEN first THEN format('%s %s %s', d.operation, d.kind, concat_ws('/', nullif(d.namespace, ''), d.name)) END),
       (2, CASE WHEN d.path <> '' AND d.before IS NULL THEN format('  + %s: %s', d.path, d.after)
         WHEN d.path <> '' AND d.after IS NULL THEN format('  - %s: %s', d.path, d.before)
@@ -108,4 +117,4 @@ LANGUAGE sql STABLE AS $$
   WHERE line IS NOT NULL ORDER BY n, i
 $$;
 
-COMMENT ON FUNCTION mesh.diff_text(bigint, bigint) IS 'What mesh.diff tells, as lines for people.';
+COMMENT ON FUNCTION mesh.diff_text IS 'What mesh.diff tells, as lines for people.';

@@ -8,17 +8,6 @@ BEGIN
   END IF;
 END $$;
 
--- require_kinds refuses names that are no kinds, for they would quietly choose nothing.
-CREATE OR REPLACE FUNCTION mesh.require_kinds(kinds text[]) RETURNS void LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  known   text[] := ARRAY(SELECT k.kind FROM mesh.kinds k GROUP BY k.kind ORDER BY k.kind COLLATE "C");
-  unknown text := (SELECT k FROM unnest(kinds) k WHERE k <> ALL (known) LIMIT 1);
-BEGIN
-  IF unknown IS NOT NULL THEN
-    PERFORM mesh.refuse('MS002', NULL, NULL, NULL, '', format('unknown kind "%s"', unknown), mesh.hint(unknown, known, 'known kinds: '));
-  END IF;
-END $$;
-
 -- restore locks each row that it writes, and so takes turns with others that write the same resources. What is at its place already
 -- is not written.
 CREATE OR REPLACE FUNCTION mesh.restore(at bigint, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
@@ -29,8 +18,7 @@ BEGIN
   PERFORM mesh.known_revision(at), mesh.require_kinds(kinds), mesh.name_unnamed(format('restore to revision %s', at));
   RETURN QUERY
     WITH target AS MATERIALIZED (
-      SELECT * FROM mesh.changed_since(at) t
-      WHERE (kinds IS NULL OR t.kind = ANY (kinds)) AND (namespaces IS NULL OR t.namespace = ANY (namespaces)) AND (names IS NULL OR t.name = ANY (names))
+      SELECT * FROM mesh.changed_since(at, kinds, namespaces, names)
     ), removed AS (
       DELETE FROM mesh.resources r USING target t
       WHERE t.spec IS NULL AND r.kind = t.kind AND r.api_group = t.api_group AND r.namespace = t.namespace AND r.name = t.name

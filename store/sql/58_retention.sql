@@ -5,26 +5,26 @@
 CREATE OR REPLACE FUNCTION mesh.prune(through bigint, at_most bigint DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  kept bigint;
-  last record;
+  before bigint;
+  batch  record;
 BEGIN
   IF NOT mesh.speaks_for_others() THEN
     PERFORM mesh.require_owner('prune the history');
   END IF;
-  SELECT pruned_through INTO kept FROM mesh.installation FOR UPDATE; -- one at a time
+  SELECT pruned_through INTO before FROM mesh.installation FOR UPDATE; -- one at a time
   through := least(through, mesh.newest_revision() - 1, (SELECT min(revision) - 1 FROM mesh.deadlines WHERE state = 'waiting'));
-  SELECT revision, time INTO last FROM (
-      SELECT t.revision, t.time, sum(t.size) OVER (ORDER BY t.revision) - t.size AS changes_before
-      FROM (SELECT * FROM mesh.transactions WHERE revision <= through ORDER BY revision LIMIT at_most) t) batch
-    WHERE at_most IS NULL OR changes_before < at_most ORDER BY revision DESC LIMIT 1;
-  IF NOT FOUND THEN
+  SELECT array_agg(id) AS ids, max(revision) AS last, max(time) AS time INTO batch FROM (
+      SELECT t.id, t.revision, t.time, sum(t.size) OVER (ORDER BY t.revision) - t.size AS changes_before
+      FROM (SELECT * FROM mesh.transactions WHERE revision <= through ORDER BY revision LIMIT at_most) t) oldest
+    WHERE at_most IS NULL OR changes_before < at_most;
+  IF batch.ids IS NULL THEN
     RETURN 0;
   END IF;
-  DELETE FROM mesh.changes c USING mesh.transactions t WHERE t.revision <= last.revision AND c.transaction_id = t.id;
-  DELETE FROM mesh.deadlines WHERE revision <= last.revision;
-  DELETE FROM mesh.transactions WHERE revision <= last.revision;
-  UPDATE mesh.installation SET pruned_through = last.revision, pruned_time = last.time;
-  RETURN last.revision - kept;
+  DELETE FROM mesh.changes WHERE transaction_id = ANY (batch.ids);
+  DELETE FROM mesh.deadlines WHERE revision <= batch.last;
+  DELETE FROM mesh.transactions WHERE id = ANY (batch.ids);
+  UPDATE mesh.installation SET pruned_through = batch.last, pruned_time = batch.time;
+  RETURN batch.last - before;
 END $$;
 
 COMMENT ON FUNCTION mesh.prune IS 'Forgets the history up to a revision, the oldest first, and returns how many revisions went. The resources stay. With at_most it ends once so many changes have gone: call it until it returns 0.';
