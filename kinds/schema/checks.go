@@ -9,15 +9,16 @@ import (
 // checks are the rules that no jsonpath can express: they return what is wrong with an object in its normal form, with paths from the object
 // on. The database has the same in SQL.
 var checks = map[string]func(object, meta map[string]any) []Problem{
-	"budget-interval":   budgetInterval,
-	"match-count":       matchCount,
-	"overlapping-hosts": overlappingHosts,
-	"rate-interval":     rateInterval,
-	"sni-hosts":         sniHosts,
-	"own-config-maps":   ownConfigMaps,
-	"prime-table-size":  primeTableSize,
-	"localities":        localities,
-	"timeouts":          timeouts,
+	"budget-interval":     budgetInterval,
+	"condition-addresses": conditionAddresses,
+	"match-count":         matchCount,
+	"overlapping-hosts":   overlappingHosts,
+	"rate-interval":       rateInterval,
+	"sni-hosts":           sniHosts,
+	"own-config-maps":     ownConfigMaps,
+	"prime-table-size":    primeTableSize,
+	"localities":          localities,
+	"timeouts":            timeouts,
 }
 
 // overlappingHosts finds the hosts of a virtual service that another before them covers, or is covered by.

@@ -22,6 +22,18 @@ func isCIDR(s string) bool {
 	return err == nil
 }
 
+// conditionAddresses: what a condition about addresses compares with are addresses.
+func conditionAddresses(object, _ map[string]any) (problems []Problem) {
+	for _, name := range []string{"values", "notValues"} {
+		for i, value := range stringList(object[name]) {
+			if !isCIDR(value) {
+				problems = append(problems, Problem{Item(name, i), `"` + value + `" is not an IP address or range`, ""})
+			}
+		}
+	}
+	return problems
+}
+
 var (
 	hostName = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*\.?$`)
 	noHost   = regexp.MustCompile(`[^.]{64}|(^|\.)[0-9]+$`)

@@ -47,6 +47,16 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
       AND v ~ '^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*\.?$' AND v !~ '[^.]{64}|(^|\.)[0-9]+$' END
 $$;
 
+-- test_condition_addresses: what a condition about addresses compares with are addresses.
+CREATE OR REPLACE FUNCTION mesh.test_condition_addresses(v jsonb) RETURNS SETOF mesh.problem
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT format('%s[%s]', list, i - 1), format('"%s" is not an IP address or range', value), NULL
+  FROM (VALUES (1, 'values'), (2, 'notValues')) AS l (n, list),
+    jsonb_array_elements_text(CASE jsonb_typeof(v -> list) WHEN 'array' THEN v -> list ELSE '[]' END) WITH ORDINALITY AS e (value, i)
+  WHERE NOT mesh.is_cidr(value)
+  ORDER BY n, i
+$$;
+
 -- is_jwks says whether a string is a JSON Web Key Set, or a single key.
 CREATE OR REPLACE FUNCTION mesh.is_jwks(v text) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -7,6 +7,8 @@ BEGIN
   CASE test
   WHEN 'budget-interval' THEN
     RETURN QUERY SELECT * FROM mesh.test_budget_interval(v);
+  WHEN 'condition-addresses' THEN
+    RETURN QUERY SELECT * FROM mesh.test_condition_addresses(v);
   WHEN 'match-count' THEN
     RETURN QUERY SELECT * FROM mesh.test_match_count(v);
   WHEN 'rate-interval' THEN
