@@ -16,6 +16,16 @@ func Validate(kind *Kind, spec any, meta *Meta) []Violation {
 	return violations(kind, problems)
 }
 
+// Check returns what is wrong with a resource as it is stored, its key aside: with its labels and annotations, and its spec.
+func (k *Kind) Check(spec []byte, meta Meta) []Violation {
+	found := CheckMetadata(&Resource{Kind: k, Namespace: meta.Namespace, Name: meta.Name, Labels: meta.Labels, Annotations: meta.Annotations})
+	tree, err := readTree(spec)
+	if err != nil {
+		return append(found, Violation{Kind: k.Name, Path: "spec", Reason: err.Error()})
+	}
+	return append(found, Validate(k, tree, &meta)...)
+}
+
 // Meta is what the rules of a kind may know of a resource beside its spec.
 type Meta = schema.Meta
 

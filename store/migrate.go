@@ -31,7 +31,7 @@ func MigrateTelling(ctx context.Context, url string, tell func(string)) error {
 		if err := refuseNewer(ctx, provider); err != nil {
 			return err
 		}
-		for _, step := range []func(context.Context, *pgx.Conn, *goose.Provider, func(string)) error{migrateUp, installCode, installRegistry, installViews} {
+		for _, step := range []func(context.Context, *pgx.Conn, *goose.Provider, func(string)) error{migrateUp, installCode, installRegistry, installViews, recheckResources} {
 			if err := patiently(ctx, conn, tell, func() error { return step(ctx, conn, provider, tell) }); err != nil {
 				return err
 			}

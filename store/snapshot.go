@@ -33,13 +33,37 @@ func (s *Store) snapshot(ctx context.Context, conn *pgx.Conn, each func(*Resourc
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
+		unchecked, err := readUnchecked(ctx, tx)
+		if err != nil {
+			return err
+		}
 		rows, err := tx.Query(ctx, "SELECT api_group, kind, namespace, name, "+bodyColumns+" FROM mesh.resources")
 		if err != nil {
 			return err
 		}
-		return s.eachResource(rows, each)
+		return s.eachResource(rows, func(r *Resource) error {
+			r.Unchecked = unchecked[keyOf(r.Key)]
+			return each(r)
+		})
 	})
 	return at, err
+}
+
+// readUnchecked lists the resources that were not checked by the rules in force, which are hardly ever any.
+func readUnchecked(ctx context.Context, tx pgx.Tx) (map[key]bool, error) {
+	rows, err := tx.Query(ctx, `SELECT r.api_group, r.kind, r.namespace, r.name FROM mesh.resources r
+		WHERE r.rules < (SELECT mesh.current_rules()) OR r.rules > (SELECT mesh.current_rules())`)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (k key, err error) {
+		return k, row.Scan(&k.group, &k.kind, &k.namespace, &k.name)
+	})
+	unchecked := make(map[key]bool, len(keys))
+	for _, k := range keys {
+		unchecked[k] = true
+	}
+	return unchecked, err
 }
 
 func (s *Store) eachResource(rows pgx.Rows, each func(*Resource) error) error {

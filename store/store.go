@@ -33,6 +33,10 @@ type Resource struct {
 	Generation  int64    // how often its spec has changed
 	Created     time.Time
 	Updated     time.Time
+
+	// Unchecked is set, in a snapshot alone, if the resource was not checked by the rules in force: it came around the triggers, or is older than
+	// those rules and breaks them. What is wrong with it is in mesh.unsound.
+	Unchecked bool
 }
 
 // Change is what one revision did to one resource. Before is nil for a new resource, After for a deleted one.

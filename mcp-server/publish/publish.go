@@ -120,7 +120,7 @@ func (p *Publisher) load(ctx context.Context) error {
 	upserts, present := map[*kinds.Kind][]*ads.Resource{}, map[kinds.Key]bool{}
 	at, err := p.store.Snapshot(ctx, func(r *store.Resource) error {
 		present[r.Key] = true
-		if encoded := p.encode(r); encoded != nil {
+		if encoded := p.encode(r); encoded != nil && !p.keeps(r) {
 			upserts[r.Key.Kind] = append(upserts[r.Key.Kind], encoded)
 		}
 		return nil
@@ -134,6 +134,24 @@ func (p *Publisher) load(ctx context.Context) error {
 	p.publish(at)
 	p.log.Info("loaded the store", "revision", at.Revision, "resources", len(present))
 	return nil
+}
+
+// keeps tells whether clients keep the version of a resource that they have: the stored one was checked by nobody, and breaks rules. If they
+// have none, what can be decoded is better than nothing: it may be older than the rules, and was in force until this server started.
+func (p *Publisher) keeps(r *store.Resource) bool {
+	if !r.Unchecked {
+		return false
+	}
+	violations := r.Key.Kind.Check(r.Spec, kinds.Meta{
+		Name: r.Key.Name, Namespace: r.Key.Namespace, Labels: r.Labels, Annotations: r.Annotations,
+	})
+	if len(violations) == 0 {
+		return false
+	}
+	kept := p.sets[r.Key.Kind].Get(r.Key.FullName()) != nil
+	p.log.Error("a stored resource breaks rules and was checked by nobody: see mesh.unsound. Correct or delete it",
+		"resource", r.Key.String(), "revision", r.Revision, "error", kinds.Errors(violations), "kept", kept)
+	return kept
 }
 
 // gone lists the names of a set that a snapshot of the store does not have.

@@ -128,6 +128,24 @@ func TestWhatCannotBeDecodedStopsNothing(t *testing.T) {
 	require.Contains(t, string(b.at(4).Sets[virtualServices].Get("default/b").Body.GetValue()), "c.example")
 }
 
+// A row that came around the triggers, and breaks rules although it can be decoded. It is read when the server reads everything anew.
+func TestWhatBreaksRulesReplacesNothing(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.write("a", "a.example")
+	good := b.at(1).Sets[virtualServices].Get("default/a")
+
+	b.sql("ALTER TABLE mesh.resources DISABLE TRIGGER USER")
+	b.sql(`UPDATE mesh.resources SET rules = 0, spec = '{"hosts": ["*"], "http": [{"redirect": {"uri": "/"}}]}' WHERE name = 'a'`)
+	b.sql(`INSERT INTO mesh.resources (api_group, kind, name, spec) VALUES ('networking.istio.io', 'VirtualService', 'b', '{"hosts": ["*"], "http": [{"redirect": {"uri": "/"}}]}')`)
+	b.sql("ALTER TABLE mesh.resources ENABLE TRIGGER USER")
+	b.sql("UPDATE mesh.transactions SET revision = revision + 5") // no follower knows these, so all is read
+	b.write("c", "c.example")
+	now := b.at(7).Sets[virtualServices]
+	require.Same(t, good, now.Get("default/a"), "the last good state stays in force")
+	require.NotNil(t, now.Get("default/b"), "there is none, and this can be decoded")
+}
+
 func TestItIsReadyOnceSomethingIsLoaded(t *testing.T) {
 	t.Parallel()
 	b := start(t)

@@ -17,8 +17,10 @@ BEGIN
         CROSS JOIN LATERAL (SELECT key, value, w.before -> key AS before FROM jsonb_each(w.value) OFFSET 0) member
         LEFT JOIN LATERAL (SELECT * FROM mesh.schema_members i WHERE i.type = w.ref AND i.name = member.key OFFSET 0) m ON true
         LEFT JOIN LATERAL (
-          SELECT q.value, CASE m.shape WHEN 'single' THEN member.before WHEN 'list' THEN member.before -> (q.i - 1)::int END AS before
-          FROM jsonb_path_query(member.value, coalesce(m.items, '$')) WITH ORDINALITY AS q (value, i) OFFSET 0) item ON item.value IS DISTINCT FROM item.before
+          SELECT member.value, member.before WHERE m.shape IS NULL OR m.shape = 'single'
+          UNION ALL
+          SELECT q.value, CASE m.shape WHEN 'list' THEN member.before -> (q.i - 1)::int END
+          FROM jsonb_path_query(member.value, m.items) WITH ORDINALITY AS q (value, i) WHERE m.shape <> 'single' OFFSET 0) item ON item.value IS DISTINCT FROM item.before
         CROSS JOIN LATERAL (SELECT
           m.type IS NULL OR m.alias
           OR CASE m.shape
@@ -54,7 +56,7 @@ BEGIN
             ELSE jsonb_typeof(item.value) <> 'number' OR item.value #>> '{}' !~ '^-?[0-9]+$'
               OR (item.value #>> '{}')::numeric < m.min OR (item.value #>> '{}')::numeric > m.max END IS TRUE AS suspect) s
       WHERE NOT w.suspect AND member.value IS DISTINCT FROM member.before
-        AND (s.suspect OR m.value_type = 'message' AND item.value IS NOT NULL)
+        AND (m.value_type = 'message' AND item.value IS NOT NULL OR s.suspect) -- in this order, or it would be computed twice
     )
     SELECT FROM walk WHERE suspect);
 END $$;

@@ -1,0 +1,31 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/pressly/goose/v3"
+)
+
+// recheckResources has what is stored checked by the rules in force, as far as it was not, in portions: others write meanwhile. It makes no
+// revision. What breaks the rules stays as it is, for it may have been in force for long, and is told.
+func recheckResources(ctx context.Context, conn *pgx.Conn, _ *goose.Provider, tell func(string)) error {
+	var kind, group, namespace, name *string
+	start := ""
+	kind, group, namespace, name = &start, &start, &start, &start
+	broken := int64(0)
+	for kind != nil {
+		var wrong int64
+		err := conn.QueryRow(ctx, "SELECT * FROM mesh.recheck($1, $2, $3, $4)", kind, group, namespace, name).
+			Scan(&kind, &group, &namespace, &name, &wrong)
+		if err != nil {
+			return explain("checking what is stored by the rules of this program", err)
+		}
+		broken += wrong
+	}
+	if broken > 0 {
+		tell(fmt.Sprintf("%d resources break rules of this program; see mesh.unsound", broken))
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+-- What is stored was checked when it was written, by the rules of that time. Each resource remembers which those were, so that what was not
+-- checked by the rules in force is found by an index: what is older than they are, or came around the triggers, as out of a dump.
+
+-- current_rules tells the rules in force from others.
+CREATE OR REPLACE FUNCTION mesh.current_rules() RETURNS int
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce(max(rules), 0) FROM mesh.kinds
+$$;
+
+-- resource_problems finds everything that is wrong with a resource, except for its key.
+CREATE OR REPLACE FUNCTION mesh.resource_problems(r mesh.resources) RETURNS SETOF mesh.problem
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN QUERY SELECT * FROM mesh.check_text_map('metadata.labels', r.labels, 'label')
+    UNION ALL SELECT * FROM mesh.check_text_map('metadata.annotations', r.annotations, 'annotation');
+  RETURN QUERY SELECT p.* FROM mesh.kinds k, mesh.check_spec(k.type, r.spec, mesh.meta(r.namespace, r.name, r.labels, r.annotations)) p
+    WHERE k.kind = r.kind AND k.api_group = r.api_group;
+END $$;
+
+CREATE OR REPLACE VIEW mesh.unsound WITH (security_barrier) AS
+  SELECT r.api_group, r.kind, r.namespace, r.name, p.path, p.reason, p.hint
+  FROM mesh.resources r, mesh.resource_problems(r) p
+  WHERE (r.rules < (SELECT mesh.current_rules()) OR r.rules > (SELECT mesh.current_rules()))
+    AND ((SELECT mesh.sees_all()) OR r.namespace = ANY ((SELECT mesh.readable_namespaces())::text[]));
+
+COMMENT ON VIEW mesh.unsound IS 'What is wrong with resources that were not checked by the rules in force. A server that has an earlier version of such a resource keeps it.';
+
+COMMENT ON COLUMN mesh.unsound.path IS 'The field that is wrong.';
+
+-- recheck marks the next of the resources that were not checked by the rules in force and keep them, in a portion, and returns the last
+-- it has seen, NULL after the last. A resource that somebody is writing is left to its writer.
+CREATE OR REPLACE FUNCTION mesh.recheck(INOUT kind text, INOUT api_group text, INOUT namespace text, INOUT name text, OUT wrong bigint)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  in_force CONSTANT int := mesh.current_rules();
+  portion  mesh.resources[];
+  sound    mesh.resources[];
+  last     mesh.resources;
+BEGIN
+  portion := ARRAY(
+    SELECT r FROM mesh.resources r
+    WHERE (r.rules < in_force OR r.rules > in_force) AND (r.kind, r.api_group, r.namespace, r.name) > (recheck.kind, recheck.api_group, recheck.namespace, recheck.name)
+    ORDER BY r.kind, r.api_group, r.namespace, r.name LIMIT 200 FOR NO KEY UPDATE SKIP LOCKED);
+  last := portion[cardinality(portion)];
+  IF mesh.are_sound(portion) THEN
+    sound := portion;
+  ELSE
+    sound := ARRAY(SELECT p FROM unnest(portion) p WHERE mesh.are_sound(ARRAY[p]) OR NOT EXISTS (SELECT FROM mesh.resource_problems(p)));
+  END IF;
+  PERFORM set_config('mesh.numbering', 'on', true);
+  UPDATE mesh.resources r SET rules = in_force FROM unnest(sound) s
+    WHERE r.kind = s.kind AND r.api_group = s.api_group AND r.namespace = s.namespace AND r.name = s.name;
+  PERFORM set_config('mesh.numbering', '', true);
+  kind := last.kind;
+  api_group := last.api_group;
+  namespace := last.namespace;
+  name := last.name;
+  wrong := cardinality(portion) - cardinality(sound);
+END $$;
+
+-- are_sound is the quick check of resources.
+CREATE OR REPLACE FUNCTION mesh.are_sound(resources mesh.resources[]) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN coalesce((
+    SELECT mesh.is_sound(array_agg(k.type), array_agg(r.spec), array_agg(NULL::jsonb),
+        array_agg(mesh.meta(r.namespace, r.name, r.labels, r.annotations))) AND bool_and(
+      NOT EXISTS (SELECT FROM mesh.check_text_map('metadata.labels', r.labels, 'label'))
+      AND NOT EXISTS (SELECT FROM mesh.check_text_map('metadata.annotations', r.annotations, 'annotation')))
+    FROM unnest(resources) r JOIN mesh.kinds k ON k.kind = r.kind AND k.api_group = r.api_group), true);
+END $$;
