@@ -8,7 +8,7 @@ DECLARE
   wanted   text := lower(word);
   length   int := char_length(word);
   nearest  text;
-  best     int := CASE WHEN length < 4 THEN 1 ELSE greatest(2, length / 3) END + 1;
+  best     int := CASE WHEN length < 5 THEN 1 ELSE greatest(2, length / 3) END + 1;
   candidate text;
   other    text;
   distances int[];
