@@ -89,8 +89,7 @@ func (r reader) run(sql string) string {
 		for _, result := range results {
 			answers.WriteString(answer(result))
 		}
-		var failed *pgconn.PgError
-		if errors.As(err, &failed) {
+		if failed, ok := errors.AsType[*pgconn.PgError](err); ok {
 			answers.WriteString(message(failed))
 			break
 		}

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -50,7 +51,7 @@ func (s session) blocked(observer session, sql string) <-chan error {
 }
 
 func code(err error) string {
-	if pg, ok := err.(*pgconn.PgError); ok {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return pg.Code
 	}
 	return fmt.Sprint(err)
@@ -110,20 +111,20 @@ func TestColumnsAreTheWholeSpec(t *testing.T) {
 func TestViewsAreWrittenLikeTables(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
-	require.Equal(t, `{"http": [{"route": [{"weight": 0, "destination": {"host": "b"}}]}], "hosts": ["a", "b"], "gateways": ["g"]}`,
+	require.JSONEq(t, `{"http": [{"route": [{"weight": 0, "destination": {"host": "b"}}]}], "hosts": ["a", "b"], "gateways": ["g"]}`,
 		value[string](db, `INSERT INTO mesh.virtual_services (name, hosts, gateways, http)
 			VALUES ('x', '{a,b}', '{g}', '[{"route": [{"destination": {"host": "b"}, "weight": 0}]}]') RETURNING spec::text`))
 	require.Equal(t, "default {} 1 1", value[string](db, "SELECT concat_ws(' ', namespace, labels, revision, generation) FROM mesh.virtual_services"))
 
 	// Only what changes is written, and NULL removes.
 	require.Equal(t, "UPDATE 1", db.affected(`UPDATE mesh.virtual_services SET export_to = '{}', gateways = NULL, labels = '{"a": "b"}' WHERE name = 'x'`))
-	require.Equal(t, `{"http": [{"route": [{"weight": 0, "destination": {"host": "b"}}]}], "hosts": ["a", "b"], "exportTo": []}`, db.spec("virtual_services", "x"))
+	require.JSONEq(t, `{"http": [{"route": [{"weight": 0, "destination": {"host": "b"}}]}], "hosts": ["a", "b"], "exportTo": []}`, db.spec("virtual_services", "x"))
 
 	// First the spec, then the columns.
 	db.exec("DELETE FROM mesh.virtual_services")
 	db.exec("INSERT INTO mesh.destination_rules (name, host) VALUES ('x', 'a')")
 	db.exec(`UPDATE mesh.destination_rules SET host = 'c', spec = '{"host": "never", "exportTo": ["."]}' WHERE name = 'x'`)
-	require.Equal(t, `{"host": "c", "exportTo": ["."]}`, db.spec("destination_rules", "x"))
+	require.JSONEq(t, `{"host": "c", "exportTo": ["."]}`, db.spec("destination_rules", "x"))
 	require.Equal(t, "c|", value[string](db, `UPDATE mesh.destination_rules SET spec = spec - 'exportTo' RETURNING host || '|' || coalesce(export_to::text, '')`))
 
 	// A spec that is inserted is completed by the columns that are not NULL.
@@ -136,7 +137,7 @@ func TestViewsAreWrittenLikeTables(t *testing.T) {
 	require.Equal(t, "DELETE 2", db.affected("DELETE FROM mesh.destination_rules"))
 
 	db.exec(`INSERT INTO mesh.gateway_classes (name, controller_name) VALUES ('x', 'pgmesh.io/x')`)
-	require.Equal(t, "", value[string](db, "SELECT namespace FROM mesh.gateway_classes"))
+	require.Empty(t, value[string](db, "SELECT namespace FROM mesh.gateway_classes"))
 	db.exec(`INSERT INTO mesh.gateways (name, servers) VALUES ('x', '[{"port": {"number": 80, "name": "http", "protocol": "HTTP"}, "hosts": ["a.example.com"]}]')`)
 	require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.k8s_gateways"))
 }
