@@ -39,7 +39,7 @@ BEGIN
                   THEN false
                 WHEN m.format IS NOT NULL THEN NOT mesh.has_format(m.format, item.value #>> '{}')
                 ELSE m.syntax IS NOT NULL END
-            WHEN 'enum' THEN NOT m.allowed @> item.value
+            WHEN 'enum' THEN jsonb_typeof(item.value) <> 'string' OR NOT m.allowed @> item.value
             WHEN 'bool' THEN jsonb_typeof(item.value) <> 'boolean'
             WHEN 'duration' THEN jsonb_typeof(item.value) <> 'string'
               OR item.value #>> '{}' !~ '^([0-9]{1,9}(\.[0-9]{1,9})?s|[0-9]{1,9}(\.[0-9]{1,6})?ms|[0-9]{1,8}m|[0-9]{1,6}h)$'
