@@ -35,9 +35,3 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT (NULL, replace(x.reason, '{value}', v), replace(x.hint, '{value}', v))::mesh.problem
   FROM mesh.formats x WHERE x.name = format AND NOT mesh.has_format(format, v)
 $$;
-
--- is_re2 tells whether a text is a regular expression in the syntax of RE2, as far as that can be told here.
-CREATE OR REPLACE FUNCTION mesh.is_re2(v text) RETURNS boolean
-LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT true
-$$;
