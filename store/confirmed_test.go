@@ -325,3 +325,60 @@ func TestIntervalsInWords(t *testing.T) {
 		require.Equal(t, words, value[string](db, "SELECT mesh.in_words($1::text::interval)", interval))
 	}
 }
+
+func TestTenantsConfirmWhatIsTheirs(t *testing.T) {
+	t.Parallel()
+	y := newTenancy(t)
+	tenant := y.tenant("tenant")
+	change := func(s session, namespace string) int64 {
+		s.exec("BEGIN; SELECT mesh.commit_confirmed('1 hour')")
+		s.exec(`INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('VirtualService', $1, 'y-' || mesh.newest_revision(), $2)`, namespace, virtualService("y"))
+		s.exec("COMMIT")
+		return y.owner.newest()
+	}
+	own, foreign := change(tenant, "a"), change(y.owner, "b")
+	require.Equal(t, []int64{own}, collect[int64](tenant, "SELECT revision FROM mesh.confirmations"))
+	for _, call := range []string{"SELECT mesh.confirm($1)", "SELECT * FROM mesh.revert($1)"} {
+		err := tenant.refused(call, foreign)
+		require.Equal(t, "42501", err.Code)
+		require.Contains(t, err.Hint, "SELECT mesh.grant_namespace(")
+	}
+	require.Equal(t, own, value[int64](tenant, "SELECT mesh.confirm()"), "the others are not theirs to know of")
+	require.Equal(t, "reverted", value[string](tenant, "SELECT outcome FROM mesh.revert($1)", own))
+	require.Equal(t, "waiting", value[string](y.owner, "SELECT state FROM mesh.confirmations WHERE revision = $1", foreign))
+
+	reader := y.tenant("reader", [2]string{"b", "read"})
+	require.Equal(t, "42501", reader.refused("SELECT mesh.confirm($1)", foreign).Code)
+	require.Equal(t, "42501", reader.refused("SELECT * FROM mesh.restore(1, namespaces => '{b}')").Code)
+	reader.exec("SELECT * FROM mesh.restore(1, namespaces => '{a}')")
+}
+
+// A server need not be the owner.
+func TestServersKeepHouse(t *testing.T) {
+	t.Parallel()
+	y := newTenancy(t)
+	role := y.role("server")
+	y.owner.exec("SELECT mesh.grant_server($1)", role)
+	server := y.as(role)
+	bad := y.owner.unconfirmed(setHost("z", "b"))
+	require.Equal(t, int64(1), value[int64](server, "SELECT waiting FROM mesh.chores()"))
+	y.owner.exec("UPDATE mesh.deadlines SET deadline = clock_timestamp()")
+	require.Equal(t, "reverted", value[string](server, "SELECT state FROM mesh.revert_overdue()"))
+	require.Equal(t, "mesh.commit_confirmed", value[string](server, "SELECT author FROM mesh.revisions WHERE revision = $1", bad+1))
+	y.owner.exec("INSERT INTO mesh.settings (name, value) VALUES ('history_max_revisions', '1')")
+	require.Equal(t, bad, value[int64](server, "SELECT mesh.prune_expired()"))
+}
+
+// Where references are strict, a revert that would leave one dangling is refused at commit.
+func TestRevertOfWhatOthersReferTo(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	db.exec("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'on')")
+	bad := db.unconfirmed(`INSERT INTO mesh.resources (kind, name, spec) VALUES ('ServiceEntry', 'shop',
+		'{"hosts": ["shop.example"], "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}], "resolution": "DNS"}')`)
+	db.put("route", "shop.example")
+	require.Equal(t, "conflict", db.expire(bad))
+	require.Equal(t, 2, value[int](db, "SELECT count(*) FROM mesh.resources"))
+	require.Contains(t, value[string](db, "SELECT reason FROM mesh.conflicts"), "shop.example")
+	require.Equal(t, bad+1, db.newest())
+}
