@@ -173,6 +173,8 @@ func (y tenancy) calls() []string {
 		SELECT format('SELECT r::text FROM mesh.%I(%s) r', p.proname, CASE WHEN p.provariadic <> 0 THEN 'VARIADIC ' ELSE '' END || (
 			SELECT coalesce(string_agg(CASE t.name
 					WHEN 'kind' THEN quote_literal('VirtualService') WHEN 'namespace' THEN quote_literal('b') WHEN 'name' THEN quote_literal('hidden')
+					WHEN 'kinds' THEN 'NULL::text[]' WHEN 'names' THEN 'NULL::text[]'
+					WHEN 'namespaces' THEN CASE v.n WHEN 1 THEN $$'{b}'::text[]$$ ELSE 'NULL::text[]' END
 					WHEN 'role' THEN 'session_user::text' WHEN 'privilege' THEN quote_literal('write')
 					ELSE CASE format_type(t.type, NULL)
 						WHEN 'text' THEN quote_literal('b') WHEN 'text[]' THEN $$'{b}'::text[]$$ WHEN 'jsonb' THEN $$'{}'::jsonb$$

@@ -191,6 +191,13 @@ func TestServersRole(t *testing.T) {
 			break
 		}
 	}
+	_, err = s.Apply(t.Context(), store.Apply{Upserts: []store.Upsert{{Key: vs(t, "newer"), Spec: virtualService("b")}}, DryRun: true})
+	require.NoError(t, err)
+	seen := 0
+	_, err = s.Export(t.Context(), store.Selection{}, func(*store.Resource) error { seen++; return nil })
+	require.NoError(t, err)
+	require.Equal(t, 2, seen)
+	db.exec("SELECT * FROM mesh.chores(), mesh.revert_overdue(), mesh.prune_expired()")
 	require.Equal(t, "42501", db.refused("DELETE FROM mesh.changes").Code)
 	require.Equal(t, "42501", db.refused("SELECT mesh.grant_namespace($1, 'a', 'read')", server).Code)
 
@@ -250,7 +257,9 @@ var reviewed = map[string]string{
 	"revert_overdue": "what it writes is checked as what the caller writes", "chores": "counts",
 	"root_namespace":  "tells a name",
 	"known_host_like": "asks may_name", "host_hint": "asks may_name", "subset_hint": "asks may_name", "key_hint": "asks may_name",
-	"other_owner": "asks may_name", "prune": "asks for the owner or a server", "prune_expired": "calls prune", "check": "reads what the caller gives it",
+	"as_of": "asks readable_among", "changed_since": "asks readable_among", "differing_resources": "asks readable_among",
+	"find_problems": "filters what it finds by the caller's grants",
+	"other_owner": "asks may_name", "examine_references": "looks at the running transaction alone", "prune": "asks for the owner or a server", "prune_expired": "calls prune", "check": "reads what the caller gives it",
 }
 
 func TestFunctionsThatRunAsTheOwnerWereReviewed(t *testing.T) {

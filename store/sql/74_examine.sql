@@ -237,9 +237,10 @@ END $$;
 -- examine_references is called at commit, before the transaction takes its number. Where some namespace is strict, a change of
 -- links waits here for those that commit before it, so that no two can break together what each alone would leave whole.
 CREATE OR REPLACE FUNCTION mesh.examine_references(of bigint) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-  changed  mesh.changes[] := ARRAY(SELECT c FROM mesh.changed_links(of) c LIMIT 101);
+  changed  mesh.changes[] := ARRAY(SELECT c FROM mesh.transactions t, mesh.changed_links(t.id) c
+    WHERE t.id = of AND t.xid = pg_current_xact_id() AND t.begun_at = now() LIMIT 101); -- the running transaction's, whatever is asked for
   problems mesh.link_problem[];
 BEGIN
   IF changed = '{}' THEN
