@@ -34,6 +34,8 @@ type Upsert struct {
 type Applied struct {
 	Revision Revision
 	Outcomes []Outcome // of the upserts, then of the deletes, in their order
+	Warnings []Problem // that the change makes, or would make
+	Omitted  int       // how many more there are
 }
 
 // Outcome is what happened to one resource.
@@ -60,50 +62,57 @@ func (s *Store) Apply(ctx context.Context, a Apply) (Applied, error) {
 	return applied, nil
 }
 
-func (s *Store) apply(ctx context.Context, a Apply) (applied Applied, err error) {
-	applied.Revision, err = s.transact(ctx, a, func(tx pgx.Tx) error {
+func (s *Store) apply(ctx context.Context, a Apply) (Applied, error) {
+	var outcomes []Outcome
+	applied, err := s.transact(ctx, a, func(tx pgx.Tx) error {
 		upserted, err := upsert(ctx, tx, a.Upserts)
 		if err != nil {
 			return err
 		}
 		deleted, err := remove(ctx, tx, a.Deletes)
-		applied.Outcomes = append(upserted, deleted...)
+		outcomes = append(upserted, deleted...)
 		return err
 	})
+	applied.Outcomes = outcomes
 	return applied, err
 }
 
-// transact does something in a transaction that says where it comes from, and returns the revision that became of it.
-func (s *Store) transact(ctx context.Context, a Apply, do func(pgx.Tx) error) (Revision, error) {
+// transact does something in a transaction that says where it comes from, and returns what became of it, but for the outcomes.
+func (s *Store) transact(ctx context.Context, a Apply, do func(pgx.Tx) error) (applied Applied, err error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
-		return 0, err
+		return Applied{}, err
 	}
 	defer conn.Release()
+	heard := collect(conn.Conn())
+	defer func() { applied.Warnings, applied.Omitted = heard.end() }()
 	tx, err := conn.Begin(ctx)
 	if err != nil {
-		return 0, err
+		return Applied{}, err
 	}
 	defer tx.Rollback(context.WithoutCancel(ctx))
 	_, err = tx.Exec(ctx, `SELECT set_config('mesh.author', $1, true), set_config('mesh.message', $2, true),
 		set_config('application_name', coalesce(nullif($3, ''), current_setting('application_name')), true)`, a.Author, a.Message, a.Application)
 	if err != nil {
-		return 0, err
+		return Applied{}, err
 	}
-	if err := do(tx); err != nil || a.DryRun {
-		return 0, err
+	if err := do(tx); err != nil {
+		return Applied{}, err
 	}
 	var id *int64
 	if err := tx.QueryRow(ctx, "SELECT max(id) FROM mesh.transactions WHERE xid = pg_current_xact_id_if_assigned() AND begun_at = now()").Scan(&id); err != nil {
-		return 0, err
+		return Applied{}, err
+	}
+	if a.DryRun { // A commit would do it.
+		_, err = tx.Exec(ctx, "SELECT mesh.examine_references($1)", id)
+		return Applied{}, err
 	}
 	if err := tx.Commit(ctx); err != nil || id == nil {
-		return 0, err
+		return Applied{}, err
 	}
 	// It is there no more if the changes cancelled each other out.
-	var revision Revision
-	err = conn.QueryRow(ctx, "SELECT coalesce(max(revision), 0) FROM mesh.transactions WHERE id = $1", *id).Scan(&revision)
-	return revision, err
+	err = conn.QueryRow(ctx, "SELECT coalesce(max(revision), 0) FROM mesh.transactions WHERE id = $1", *id).Scan(&applied.Revision)
+	return applied, err
 }
 
 // refuseDuplicates keeps the outcome of an Apply from depending on the order of what it names twice.

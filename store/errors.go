@@ -33,6 +33,7 @@ const (
 	codeUnknownKind = "MS002" // likewise
 	codeRefused     = "MS003" // something that is never done to these tables
 	codeHistory     = "MS004" // a revision or time of which the history does not tell
+	codeDangling    = "MS005" // a problem between resources: a warning, or a refusal whose DETAIL is like that of MS001
 	codeUnconfirmed = "MS006" // a confirmation that does not fit what there is
 )
 
@@ -69,7 +70,7 @@ func explain(doing string, err error) error {
 
 func fromDatabase(pg *pgconn.PgError) error {
 	switch pg.Code {
-	case codeInvalid, codeUnknownKind:
+	case codeInvalid, codeUnknownKind, codeDangling:
 		var violations kinds.Errors
 		if json.Unmarshal([]byte(pg.Detail), &violations) == nil && len(violations) > 0 {
 			return violations

@@ -13,16 +13,15 @@ import (
 type Importing struct{ tx pgx.Tx }
 
 // Import is an Apply of more than fits into memory: do hands it over in portions, and all of them are one transaction, which is
-// taken back if do fails. Only what the Apply says of itself counts, not its resources. It returns the revision, 0 if nothing
-// changed and in a dry run.
-func (s *Store) Import(ctx context.Context, a Apply, do func(*Importing) error) (Revision, error) {
-	revision, err := s.transact(ctx, a, func(tx pgx.Tx) error {
+// taken back if do fails. Only what the Apply says of itself counts, not its resources, and what it returns has no outcomes.
+func (s *Store) Import(ctx context.Context, a Apply, do func(*Importing) error) (Applied, error) {
+	applied, err := s.transact(ctx, a, func(tx pgx.Tx) error {
 		if err := do(&Importing{tx}); err != nil {
 			return callerError{err}
 		}
 		return nil
 	})
-	return revision, explain("importing resources", err)
+	return applied, explain("importing resources", err)
 }
 
 // Put creates or replaces resources. None may have been put before.

@@ -120,6 +120,7 @@ const connectTimeout = 10 * time.Second
 
 func prepareConnection(config *pgx.ConnConfig, application string) {
 	config.RuntimeParams["application_name"] = application
+	config.OnNotice = hear
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectTimeout
 	}

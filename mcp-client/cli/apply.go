@@ -59,7 +59,7 @@ func (p *Program) apply(ctx context.Context, from sources, w why) error {
 	if err != nil {
 		return err
 	}
-	return p.printOutcomes(resp.GetRevision(), outcomesOf(resp.GetOutcomes()), w.dryRun)
+	return p.printOutcomes(resp.GetRevision(), outcomesOf(resp.GetOutcomes()), warningsOf(resp), w.dryRun)
 }
 
 // sentDocument writes the document anew, on one line, from what was read: so the server sees the namespace that was filled in, and

@@ -48,7 +48,10 @@ func TestApplyTakesFilesFoldersAndStandardInput(t *testing.T) {
 		m.ok("apply", "-f", dir, "-n", "other"))
 	require.Contains(t, m.ok("apply", "-R", "-f", dir, "-f", filepath.Join(dir, "a.yaml"), "-n", "other"), "virtualservice default/d created\nrevision 2\n")
 	require.Equal(t, "virtualservice.networking.istio.io/default/e\n", m.pipe(virtualService("default", "e", "x"), "apply", "-f", "-", "-o", "name").out)
-	require.JSONEq(t, `{"revision": 4, "outcomes": [{"action": "created", "group": "networking.istio.io", "kind": "VirtualService", "namespace": "default", "name": "f"}]}`,
+	require.JSONEq(t, `{"revision": 4, "outcomes": [{"action": "created", "group": "networking.istio.io", "kind": "VirtualService", "namespace": "default", "name": "f"}],
+		"warnings": [{"severity": "error", "code": "unknown-host", "group": "networking.istio.io", "kind": "VirtualService", "namespace": "default", "name": "f",
+		"path": "spec.http[0].route[0].destination.host", "message": "no ServiceEntry that namespace \"default\" can see has the host \"x.default.svc.cluster.local\"",
+		"hint": "create a ServiceEntry with this host"}]}`,
 		m.pipe(virtualService("default", "f", "x"), "apply", "-f", "-", "-o", "json").out)
 
 	for args, reason := range map[string]string{

@@ -114,13 +114,15 @@ func (o outcome) key() (kinds.Key, bool) {
 }
 
 // printOutcomes tells what a change did.
-func (p *Program) printOutcomes(revision int64, outcomes []outcome, dryRun bool) error {
+func (p *Program) printOutcomes(revision int64, outcomes []outcome, warnings warned, dryRun bool) error {
+	p.printWarnings(warnings)
 	if p.output == jsonFormat || p.output == yamlFormat { // JSON is YAML
 		text, err := json.MarshalIndent(struct {
 			Revision int64     `json:"revision"`
 			DryRun   bool      `json:"dryRun,omitempty"`
 			Outcomes []outcome `json:"outcomes"`
-		}{revision, dryRun, outcomes}, "", "  ")
+			Warnings []problem `json:"warnings,omitempty"`
+		}{revision, dryRun, outcomes, warnings.problems}, "", "  ")
 		return p.write(append(text, '\n'), err)
 	}
 	var b strings.Builder

@@ -60,6 +60,6 @@ own mcp-server.
 	}
 	p.declareFlags(root.PersistentFlags())
 	completeFlags(root)
-	root.AddCommand(p.getCommand(), p.watchCommand(), p.applyCommand(), p.deleteCommand(), p.importCommand(), p.exportCommand(), p.kindsCommand(), p.versionCommand())
+	root.AddCommand(p.getCommand(), p.watchCommand(), p.applyCommand(), p.deleteCommand(), p.importCommand(), p.exportCommand(), p.problemsCommand(), p.kindsCommand(), p.versionCommand())
 	return root
 }

@@ -80,5 +80,5 @@ func (p *Program) delete(ctx context.Context, keys []kinds.Key, w why, allowMiss
 	if err != nil {
 		return err
 	}
-	return p.printOutcomes(resp.GetRevision(), outcomesOf(resp.GetOutcomes()), w.dryRun)
+	return p.printOutcomes(resp.GetRevision(), outcomesOf(resp.GetOutcomes()), warningsOf(resp), w.dryRun)
 }

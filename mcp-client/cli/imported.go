@@ -77,6 +77,7 @@ func (p *Program) printImported(done *imported, left skipped, dryRun bool) error
 	if text := left.inWords(); text != "" {
 		fmt.Fprintln(p.Err, strings.TrimPrefix(text, "; "))
 	}
+	p.printWarnings(done.warnings)
 	if p.output == jsonFormat || p.output == yamlFormat { // JSON is YAML
 		return p.printImportedJSON(done, left, dryRun)
 	}
@@ -114,6 +115,7 @@ func (p *Program) printImportedJSON(done *imported, left skipped, dryRun bool) e
 		Kinds    []importedKind `json:"kinds"`
 		Deleted  []outcome      `json:"deleted,omitempty"`
 		Skipped  []skippedKind  `json:"skipped,omitempty"`
-	}{done.revision, dryRun, done.kinds(), done.outcomes, skipped}, "", "  ")
+		Warnings []problem      `json:"warnings,omitempty"`
+	}{done.revision, dryRun, done.kinds(), done.outcomes, skipped, done.warnings.problems}, "", "  ")
 	return p.write(append(text, '\n'), err)
 }

@@ -132,6 +132,7 @@ func (s *sending) end() error {
 
 // imported is what came of an import: of each kind, how many resources it was done to.
 type imported struct {
+	warnings warned
 	revision int64
 	of       map[kindName]map[string]int
 	outcomes []outcome
@@ -152,7 +153,7 @@ func (i *imported) receive(stream grpc.BidiStreamingClient[adminv1.ImportRequest
 		}
 		shown.stored(len(answer.GetOutcomes()))
 		if end := answer.GetEnd(); end != nil {
-			i.revision = end.GetRevision()
+			i.revision, i.warnings = end.GetRevision(), warningsOf(end)
 			return nil
 		}
 	}

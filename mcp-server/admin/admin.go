@@ -52,7 +52,10 @@ func (s *Service) Apply(ctx context.Context, req *adminv1.ApplyRequest) (*adminv
 	if err != nil {
 		return nil, s.fail(ctx, placed(err, documents))
 	}
-	return &adminv1.ApplyResponse{Revision: applied.Revision, Outcomes: outcomes(keys, applied.Outcomes)}, nil
+	return &adminv1.ApplyResponse{
+		Revision: applied.Revision, Outcomes: outcomes(keys, applied.Outcomes),
+		Warnings: problemsOf(applied.Warnings), OmittedWarnings: int32(applied.Omitted),
+	}, nil
 }
 
 func upsertsOf(documents []*kinds.Document) (upserts []store.Upsert, keys []kinds.Key) {
@@ -78,7 +81,10 @@ func (s *Service) Delete(ctx context.Context, req *adminv1.DeleteRequest) (*admi
 		change.Deletes = keys
 		applied, err := s.change(ctx, change)
 		if err == nil {
-			return &adminv1.DeleteResponse{Revision: applied.Revision, Outcomes: outcomes(keys, applied.Outcomes)}, nil
+			return &adminv1.DeleteResponse{
+				Revision: applied.Revision, Outcomes: outcomes(keys, applied.Outcomes),
+				Warnings: problemsOf(applied.Warnings), OmittedWarnings: int32(applied.Omitted),
+			}, nil
 		}
 		absent := missing(err)
 		if !req.GetAllowMissing() || len(absent) == 0 {

@@ -34,7 +34,7 @@ func (s *Service) Import(stream grpc.BidiStreamingServer[adminv1.ImportRequest, 
 	if err != nil {
 		return s.failStream(ctx, err)
 	}
-	revision, err := s.store.Import(ctx, o.change(start.GetDryRun()), func(i *store.Importing) error {
+	applied, err := s.store.Import(ctx, o.change(start.GetDryRun()), func(i *store.Importing) error {
 		if err := in.portions(ctx, i); err != nil || prune == nil {
 			return err
 		}
@@ -43,10 +43,12 @@ func (s *Service) Import(stream grpc.BidiStreamingServer[adminv1.ImportRequest, 
 	if err != nil {
 		return s.failStream(ctx, err)
 	}
-	if revision > 0 {
-		s.awaitServed(ctx, revision)
+	if applied.Revision > 0 {
+		s.awaitServed(ctx, applied.Revision)
 	}
-	return stream.Send(&adminv1.ImportResponse{End: &adminv1.ImportEnd{Revision: revision}})
+	return stream.Send(&adminv1.ImportResponse{End: &adminv1.ImportEnd{
+		Revision: applied.Revision, Warnings: problemsOf(applied.Warnings), OmittedWarnings: int32(applied.Omitted),
+	}})
 }
 
 // failStream passes on what is a status already.

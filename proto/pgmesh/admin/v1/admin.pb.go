@@ -75,7 +75,7 @@ func (x Outcome_Action) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Outcome_Action.Descriptor instead.
 func (Outcome_Action) EnumDescriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{16, 0}
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{19, 0}
 }
 
 type ApplyRequest struct {
@@ -226,9 +226,12 @@ type ApplyResponse struct {
 	// The revision that the change became; 0 when nothing changed or nothing was stored.
 	Revision int64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
 	// One outcome a document, in the order of the request.
-	Outcomes      []*Outcome `protobuf:"bytes,2,rep,name=outcomes,proto3" json:"outcomes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Outcomes []*Outcome `protobuf:"bytes,2,rep,name=outcomes,proto3" json:"outcomes,omitempty"`
+	// The problems between resources that the change makes, or would make in a dry run; and how many more there are.
+	Warnings        []*Problem `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	OmittedWarnings int32      `protobuf:"varint,4,opt,name=omitted_warnings,json=omittedWarnings,proto3" json:"omitted_warnings,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ApplyResponse) Reset() {
@@ -273,6 +276,20 @@ func (x *ApplyResponse) GetOutcomes() []*Outcome {
 		return x.Outcomes
 	}
 	return nil
+}
+
+func (x *ApplyResponse) GetWarnings() []*Problem {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
+func (x *ApplyResponse) GetOmittedWarnings() int32 {
+	if x != nil {
+		return x.OmittedWarnings
+	}
+	return 0
 }
 
 type ImportRequest struct {
@@ -637,9 +654,12 @@ func (x *ImportResponse) GetEnd() *ImportEnd {
 type ImportEnd struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The revision that the import became; 0 when nothing changed or nothing was stored.
-	Revision      int64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Revision int64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	// As in ApplyResponse.
+	Warnings        []*Problem `protobuf:"bytes,2,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	OmittedWarnings int32      `protobuf:"varint,3,opt,name=omitted_warnings,json=omittedWarnings,proto3" json:"omitted_warnings,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ImportEnd) Reset() {
@@ -679,6 +699,198 @@ func (x *ImportEnd) GetRevision() int64 {
 	return 0
 }
 
+func (x *ImportEnd) GetWarnings() []*Problem {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
+func (x *ImportEnd) GetOmittedWarnings() int32 {
+	if x != nil {
+		return x.OmittedWarnings
+	}
+	return 0
+}
+
+type ProblemsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of all namespaces if there is none.
+	Namespaces    []string `protobuf:"bytes,1,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProblemsRequest) Reset() {
+	*x = ProblemsRequest{}
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProblemsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProblemsRequest) ProtoMessage() {}
+
+func (x *ProblemsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProblemsRequest.ProtoReflect.Descriptor instead.
+func (*ProblemsRequest) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ProblemsRequest) GetNamespaces() []string {
+	if x != nil {
+		return x.Namespaces
+	}
+	return nil
+}
+
+type ProblemsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Problems      []*Problem             `protobuf:"bytes,1,rep,name=problems,proto3" json:"problems,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProblemsResponse) Reset() {
+	*x = ProblemsResponse{}
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProblemsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProblemsResponse) ProtoMessage() {}
+
+func (x *ProblemsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProblemsResponse.ProtoReflect.Descriptor instead.
+func (*ProblemsResponse) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ProblemsResponse) GetProblems() []*Problem {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
+// Problem is something that is wrong between resources, at one of them.
+type Problem struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// error, warning or info.
+	Severity string `protobuf:"bytes,1,opt,name=severity,proto3" json:"severity,omitempty"`
+	// A short name for this sort of problem, such as unknown-subset.
+	Code     string       `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
+	Resource *ResourceRef `protobuf:"bytes,3,opt,name=resource,proto3" json:"resource,omitempty"`
+	// The field, "spec.http[0].route[0].destination.subset"; empty for the resource as a whole.
+	Path    string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
+	Message string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	// What to do about it.
+	Hint          string `protobuf:"bytes,6,opt,name=hint,proto3" json:"hint,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Problem) Reset() {
+	*x = Problem{}
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Problem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Problem) ProtoMessage() {}
+
+func (x *Problem) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Problem.ProtoReflect.Descriptor instead.
+func (*Problem) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Problem) GetSeverity() string {
+	if x != nil {
+		return x.Severity
+	}
+	return ""
+}
+
+func (x *Problem) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *Problem) GetResource() *ResourceRef {
+	if x != nil {
+		return x.Resource
+	}
+	return nil
+}
+
+func (x *Problem) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Problem) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *Problem) GetHint() string {
+	if x != nil {
+		return x.Hint
+	}
+	return ""
+}
+
 type ExportRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of all namespaces if there is none; "" is that of kinds that have none.
@@ -693,7 +905,7 @@ type ExportRequest struct {
 
 func (x *ExportRequest) Reset() {
 	*x = ExportRequest{}
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[10]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -705,7 +917,7 @@ func (x *ExportRequest) String() string {
 func (*ExportRequest) ProtoMessage() {}
 
 func (x *ExportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[10]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -718,7 +930,7 @@ func (x *ExportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRequest.ProtoReflect.Descriptor instead.
 func (*ExportRequest) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{10}
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ExportRequest) GetNamespaces() []string {
@@ -753,7 +965,7 @@ type ExportResponse struct {
 
 func (x *ExportResponse) Reset() {
 	*x = ExportResponse{}
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[11]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -765,7 +977,7 @@ func (x *ExportResponse) String() string {
 func (*ExportResponse) ProtoMessage() {}
 
 func (x *ExportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[11]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -778,7 +990,7 @@ func (x *ExportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportResponse.ProtoReflect.Descriptor instead.
 func (*ExportResponse) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{11}
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ExportResponse) GetResources() []*ExportedResource {
@@ -808,7 +1020,7 @@ type ExportedResource struct {
 
 func (x *ExportedResource) Reset() {
 	*x = ExportedResource{}
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[12]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -820,7 +1032,7 @@ func (x *ExportedResource) String() string {
 func (*ExportedResource) ProtoMessage() {}
 
 func (x *ExportedResource) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[12]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -833,7 +1045,7 @@ func (x *ExportedResource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportedResource.ProtoReflect.Descriptor instead.
 func (*ExportedResource) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{12}
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ExportedResource) GetResource() *ResourceRef {
@@ -879,7 +1091,7 @@ type DeleteRequest struct {
 
 func (x *DeleteRequest) Reset() {
 	*x = DeleteRequest{}
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[13]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -891,7 +1103,7 @@ func (x *DeleteRequest) String() string {
 func (*DeleteRequest) ProtoMessage() {}
 
 func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[13]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -904,7 +1116,7 @@ func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRequest.ProtoReflect.Descriptor instead.
 func (*DeleteRequest) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{13}
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DeleteRequest) GetResources() []*ResourceRef {
@@ -943,16 +1155,19 @@ func (x *DeleteRequest) GetAllowMissing() bool {
 }
 
 type DeleteResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Revision      int64                  `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
-	Outcomes      []*Outcome             `protobuf:"bytes,2,rep,name=outcomes,proto3" json:"outcomes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Revision int64                  `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	Outcomes []*Outcome             `protobuf:"bytes,2,rep,name=outcomes,proto3" json:"outcomes,omitempty"`
+	// As in ApplyResponse.
+	Warnings        []*Problem `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	OmittedWarnings int32      `protobuf:"varint,4,opt,name=omitted_warnings,json=omittedWarnings,proto3" json:"omitted_warnings,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *DeleteResponse) Reset() {
 	*x = DeleteResponse{}
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[14]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -964,7 +1179,7 @@ func (x *DeleteResponse) String() string {
 func (*DeleteResponse) ProtoMessage() {}
 
 func (x *DeleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[14]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -977,7 +1192,7 @@ func (x *DeleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteResponse.ProtoReflect.Descriptor instead.
 func (*DeleteResponse) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{14}
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DeleteResponse) GetRevision() int64 {
@@ -994,6 +1209,20 @@ func (x *DeleteResponse) GetOutcomes() []*Outcome {
 	return nil
 }
 
+func (x *DeleteResponse) GetWarnings() []*Problem {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
+func (x *DeleteResponse) GetOmittedWarnings() int32 {
+	if x != nil {
+		return x.OmittedWarnings
+	}
+	return 0
+}
+
 // ResourceRef names a resource.
 type ResourceRef struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1007,7 +1236,7 @@ type ResourceRef struct {
 
 func (x *ResourceRef) Reset() {
 	*x = ResourceRef{}
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[15]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1019,7 +1248,7 @@ func (x *ResourceRef) String() string {
 func (*ResourceRef) ProtoMessage() {}
 
 func (x *ResourceRef) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[15]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1032,7 +1261,7 @@ func (x *ResourceRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceRef.ProtoReflect.Descriptor instead.
 func (*ResourceRef) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{15}
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ResourceRef) GetGroup() string {
@@ -1074,7 +1303,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[16]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1086,7 +1315,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[16]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1099,7 +1328,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{16}
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Outcome) GetResource() *ResourceRef {
@@ -1128,7 +1357,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[17]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1140,7 +1369,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[17]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1153,7 +1382,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Refusal) GetViolations() []*Violation {
@@ -1192,7 +1421,7 @@ type Violation struct {
 
 func (x *Violation) Reset() {
 	*x = Violation{}
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[18]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1204,7 +1433,7 @@ func (x *Violation) String() string {
 func (*Violation) ProtoMessage() {}
 
 func (x *Violation) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[18]
+	mi := &file_pgmesh_admin_v1_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1217,7 +1446,7 @@ func (x *Violation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Violation.ProtoReflect.Descriptor instead.
 func (*Violation) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_pgmesh_admin_v1_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Violation) GetFile() string {
@@ -1297,10 +1526,12 @@ const file_pgmesh_admin_v1_admin_proto_rawDesc = "" +
 	"\acontent\x18\x01 \x01(\fR\acontent\x12\x12\n" +
 	"\x04file\x18\x02 \x01(\tR\x04file\x12\x14\n" +
 	"\x05index\x18\x03 \x01(\x05R\x05index\x12\x12\n" +
-	"\x04line\x18\x04 \x01(\x05R\x04line\"a\n" +
+	"\x04line\x18\x04 \x01(\x05R\x04line\"\xc2\x01\n" +
 	"\rApplyResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x124\n" +
-	"\boutcomes\x18\x02 \x03(\v2\x18.pgmesh.admin.v1.OutcomeR\boutcomes\"\x89\x01\n" +
+	"\boutcomes\x18\x02 \x03(\v2\x18.pgmesh.admin.v1.OutcomeR\boutcomes\x124\n" +
+	"\bwarnings\x18\x03 \x03(\v2\x18.pgmesh.admin.v1.ProblemR\bwarnings\x12)\n" +
+	"\x10omitted_warnings\x18\x04 \x01(\x05R\x0fomittedWarnings\"\x89\x01\n" +
 	"\rImportRequest\x124\n" +
 	"\x05start\x18\x01 \x01(\v2\x1c.pgmesh.admin.v1.ImportStartH\x00R\x05start\x12:\n" +
 	"\aportion\x18\x02 \x01(\v2\x1e.pgmesh.admin.v1.ImportPortionH\x00R\aportionB\x06\n" +
@@ -1322,9 +1553,24 @@ const file_pgmesh_admin_v1_admin_proto_rawDesc = "" +
 	"\tdocuments\x18\x01 \x03(\v2\x19.pgmesh.admin.v1.DocumentR\tdocuments\"t\n" +
 	"\x0eImportResponse\x124\n" +
 	"\boutcomes\x18\x01 \x03(\v2\x18.pgmesh.admin.v1.OutcomeR\boutcomes\x12,\n" +
-	"\x03end\x18\x02 \x01(\v2\x1a.pgmesh.admin.v1.ImportEndR\x03end\"'\n" +
+	"\x03end\x18\x02 \x01(\v2\x1a.pgmesh.admin.v1.ImportEndR\x03end\"\x88\x01\n" +
 	"\tImportEnd\x12\x1a\n" +
-	"\brevision\x18\x01 \x01(\x03R\brevision\"{\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision\x124\n" +
+	"\bwarnings\x18\x02 \x03(\v2\x18.pgmesh.admin.v1.ProblemR\bwarnings\x12)\n" +
+	"\x10omitted_warnings\x18\x03 \x01(\x05R\x0fomittedWarnings\"1\n" +
+	"\x0fProblemsRequest\x12\x1e\n" +
+	"\n" +
+	"namespaces\x18\x01 \x03(\tR\n" +
+	"namespaces\"H\n" +
+	"\x10ProblemsResponse\x124\n" +
+	"\bproblems\x18\x01 \x03(\v2\x18.pgmesh.admin.v1.ProblemR\bproblems\"\xb5\x01\n" +
+	"\aProblem\x12\x1a\n" +
+	"\bseverity\x18\x01 \x01(\tR\bseverity\x12\x12\n" +
+	"\x04code\x18\x02 \x01(\tR\x04code\x128\n" +
+	"\bresource\x18\x03 \x01(\v2\x1c.pgmesh.admin.v1.ResourceRefR\bresource\x12\x12\n" +
+	"\x04path\x18\x04 \x01(\tR\x04path\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\x12\x12\n" +
+	"\x04hint\x18\x06 \x01(\tR\x04hint\"{\n" +
 	"\rExportRequest\x12\x1e\n" +
 	"\n" +
 	"namespaces\x18\x01 \x03(\tR\n" +
@@ -1350,10 +1596,12 @@ const file_pgmesh_admin_v1_admin_proto_rawDesc = "" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x17\n" +
 	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12\x16\n" +
 	"\x06author\x18\x04 \x01(\tR\x06author\x12#\n" +
-	"\rallow_missing\x18\x05 \x01(\bR\fallowMissing\"b\n" +
+	"\rallow_missing\x18\x05 \x01(\bR\fallowMissing\"\xc3\x01\n" +
 	"\x0eDeleteResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x124\n" +
-	"\boutcomes\x18\x02 \x03(\v2\x18.pgmesh.admin.v1.OutcomeR\boutcomes\"i\n" +
+	"\boutcomes\x18\x02 \x03(\v2\x18.pgmesh.admin.v1.OutcomeR\boutcomes\x124\n" +
+	"\bwarnings\x18\x03 \x03(\v2\x18.pgmesh.admin.v1.ProblemR\bwarnings\x12)\n" +
+	"\x10omitted_warnings\x18\x04 \x01(\x05R\x0fomittedWarnings\"i\n" +
 	"\vResourceRef\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1c\n" +
@@ -1382,12 +1630,13 @@ const file_pgmesh_admin_v1_admin_proto_rawDesc = "" +
 	"\x04name\x18\x06 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\a \x01(\tR\x04path\x12\x16\n" +
 	"\x06reason\x18\b \x01(\tR\x06reason\x12\x12\n" +
-	"\x04hint\x18\t \x01(\tR\x04hint2\xbd\x02\n" +
+	"\x04hint\x18\t \x01(\tR\x04hint2\x8e\x03\n" +
 	"\fAdminService\x12F\n" +
 	"\x05Apply\x12\x1d.pgmesh.admin.v1.ApplyRequest\x1a\x1e.pgmesh.admin.v1.ApplyResponse\x12I\n" +
 	"\x06Delete\x12\x1e.pgmesh.admin.v1.DeleteRequest\x1a\x1f.pgmesh.admin.v1.DeleteResponse\x12M\n" +
 	"\x06Import\x12\x1e.pgmesh.admin.v1.ImportRequest\x1a\x1f.pgmesh.admin.v1.ImportResponse(\x010\x01\x12K\n" +
-	"\x06Export\x12\x1e.pgmesh.admin.v1.ExportRequest\x1a\x1f.pgmesh.admin.v1.ExportResponse0\x01B8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
+	"\x06Export\x12\x1e.pgmesh.admin.v1.ExportRequest\x1a\x1f.pgmesh.admin.v1.ExportResponse0\x01\x12O\n" +
+	"\bProblems\x12 .pgmesh.admin.v1.ProblemsRequest\x1a!.pgmesh.admin.v1.ProblemsResponseB8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
 
 var (
 	file_pgmesh_admin_v1_admin_proto_rawDescOnce sync.Once
@@ -1402,7 +1651,7 @@ func file_pgmesh_admin_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_pgmesh_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pgmesh_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_pgmesh_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_pgmesh_admin_v1_admin_proto_goTypes = []any{
 	(Outcome_Action)(0),      // 0: pgmesh.admin.v1.Outcome.Action
 	(*ApplyRequest)(nil),     // 1: pgmesh.admin.v1.ApplyRequest
@@ -1415,51 +1664,61 @@ var file_pgmesh_admin_v1_admin_proto_goTypes = []any{
 	(*ImportPortion)(nil),    // 8: pgmesh.admin.v1.ImportPortion
 	(*ImportResponse)(nil),   // 9: pgmesh.admin.v1.ImportResponse
 	(*ImportEnd)(nil),        // 10: pgmesh.admin.v1.ImportEnd
-	(*ExportRequest)(nil),    // 11: pgmesh.admin.v1.ExportRequest
-	(*ExportResponse)(nil),   // 12: pgmesh.admin.v1.ExportResponse
-	(*ExportedResource)(nil), // 13: pgmesh.admin.v1.ExportedResource
-	(*DeleteRequest)(nil),    // 14: pgmesh.admin.v1.DeleteRequest
-	(*DeleteResponse)(nil),   // 15: pgmesh.admin.v1.DeleteResponse
-	(*ResourceRef)(nil),      // 16: pgmesh.admin.v1.ResourceRef
-	(*Outcome)(nil),          // 17: pgmesh.admin.v1.Outcome
-	(*Refusal)(nil),          // 18: pgmesh.admin.v1.Refusal
-	(*Violation)(nil),        // 19: pgmesh.admin.v1.Violation
-	nil,                      // 20: pgmesh.admin.v1.ExportedResource.LabelsEntry
-	nil,                      // 21: pgmesh.admin.v1.ExportedResource.AnnotationsEntry
+	(*ProblemsRequest)(nil),  // 11: pgmesh.admin.v1.ProblemsRequest
+	(*ProblemsResponse)(nil), // 12: pgmesh.admin.v1.ProblemsResponse
+	(*Problem)(nil),          // 13: pgmesh.admin.v1.Problem
+	(*ExportRequest)(nil),    // 14: pgmesh.admin.v1.ExportRequest
+	(*ExportResponse)(nil),   // 15: pgmesh.admin.v1.ExportResponse
+	(*ExportedResource)(nil), // 16: pgmesh.admin.v1.ExportedResource
+	(*DeleteRequest)(nil),    // 17: pgmesh.admin.v1.DeleteRequest
+	(*DeleteResponse)(nil),   // 18: pgmesh.admin.v1.DeleteResponse
+	(*ResourceRef)(nil),      // 19: pgmesh.admin.v1.ResourceRef
+	(*Outcome)(nil),          // 20: pgmesh.admin.v1.Outcome
+	(*Refusal)(nil),          // 21: pgmesh.admin.v1.Refusal
+	(*Violation)(nil),        // 22: pgmesh.admin.v1.Violation
+	nil,                      // 23: pgmesh.admin.v1.ExportedResource.LabelsEntry
+	nil,                      // 24: pgmesh.admin.v1.ExportedResource.AnnotationsEntry
 }
 var file_pgmesh_admin_v1_admin_proto_depIdxs = []int32{
 	2,  // 0: pgmesh.admin.v1.ApplyRequest.documents:type_name -> pgmesh.admin.v1.Document
-	17, // 1: pgmesh.admin.v1.ApplyResponse.outcomes:type_name -> pgmesh.admin.v1.Outcome
-	5,  // 2: pgmesh.admin.v1.ImportRequest.start:type_name -> pgmesh.admin.v1.ImportStart
-	8,  // 3: pgmesh.admin.v1.ImportRequest.portion:type_name -> pgmesh.admin.v1.ImportPortion
-	6,  // 4: pgmesh.admin.v1.ImportStart.prune:type_name -> pgmesh.admin.v1.Prune
-	7,  // 5: pgmesh.admin.v1.Prune.kinds:type_name -> pgmesh.admin.v1.KindRef
-	2,  // 6: pgmesh.admin.v1.ImportPortion.documents:type_name -> pgmesh.admin.v1.Document
-	17, // 7: pgmesh.admin.v1.ImportResponse.outcomes:type_name -> pgmesh.admin.v1.Outcome
-	10, // 8: pgmesh.admin.v1.ImportResponse.end:type_name -> pgmesh.admin.v1.ImportEnd
-	7,  // 9: pgmesh.admin.v1.ExportRequest.kinds:type_name -> pgmesh.admin.v1.KindRef
-	13, // 10: pgmesh.admin.v1.ExportResponse.resources:type_name -> pgmesh.admin.v1.ExportedResource
-	16, // 11: pgmesh.admin.v1.ExportedResource.resource:type_name -> pgmesh.admin.v1.ResourceRef
-	20, // 12: pgmesh.admin.v1.ExportedResource.labels:type_name -> pgmesh.admin.v1.ExportedResource.LabelsEntry
-	21, // 13: pgmesh.admin.v1.ExportedResource.annotations:type_name -> pgmesh.admin.v1.ExportedResource.AnnotationsEntry
-	16, // 14: pgmesh.admin.v1.DeleteRequest.resources:type_name -> pgmesh.admin.v1.ResourceRef
-	17, // 15: pgmesh.admin.v1.DeleteResponse.outcomes:type_name -> pgmesh.admin.v1.Outcome
-	16, // 16: pgmesh.admin.v1.Outcome.resource:type_name -> pgmesh.admin.v1.ResourceRef
-	0,  // 17: pgmesh.admin.v1.Outcome.action:type_name -> pgmesh.admin.v1.Outcome.Action
-	19, // 18: pgmesh.admin.v1.Refusal.violations:type_name -> pgmesh.admin.v1.Violation
-	1,  // 19: pgmesh.admin.v1.AdminService.Apply:input_type -> pgmesh.admin.v1.ApplyRequest
-	14, // 20: pgmesh.admin.v1.AdminService.Delete:input_type -> pgmesh.admin.v1.DeleteRequest
-	4,  // 21: pgmesh.admin.v1.AdminService.Import:input_type -> pgmesh.admin.v1.ImportRequest
-	11, // 22: pgmesh.admin.v1.AdminService.Export:input_type -> pgmesh.admin.v1.ExportRequest
-	3,  // 23: pgmesh.admin.v1.AdminService.Apply:output_type -> pgmesh.admin.v1.ApplyResponse
-	15, // 24: pgmesh.admin.v1.AdminService.Delete:output_type -> pgmesh.admin.v1.DeleteResponse
-	9,  // 25: pgmesh.admin.v1.AdminService.Import:output_type -> pgmesh.admin.v1.ImportResponse
-	12, // 26: pgmesh.admin.v1.AdminService.Export:output_type -> pgmesh.admin.v1.ExportResponse
-	23, // [23:27] is the sub-list for method output_type
-	19, // [19:23] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	20, // 1: pgmesh.admin.v1.ApplyResponse.outcomes:type_name -> pgmesh.admin.v1.Outcome
+	13, // 2: pgmesh.admin.v1.ApplyResponse.warnings:type_name -> pgmesh.admin.v1.Problem
+	5,  // 3: pgmesh.admin.v1.ImportRequest.start:type_name -> pgmesh.admin.v1.ImportStart
+	8,  // 4: pgmesh.admin.v1.ImportRequest.portion:type_name -> pgmesh.admin.v1.ImportPortion
+	6,  // 5: pgmesh.admin.v1.ImportStart.prune:type_name -> pgmesh.admin.v1.Prune
+	7,  // 6: pgmesh.admin.v1.Prune.kinds:type_name -> pgmesh.admin.v1.KindRef
+	2,  // 7: pgmesh.admin.v1.ImportPortion.documents:type_name -> pgmesh.admin.v1.Document
+	20, // 8: pgmesh.admin.v1.ImportResponse.outcomes:type_name -> pgmesh.admin.v1.Outcome
+	10, // 9: pgmesh.admin.v1.ImportResponse.end:type_name -> pgmesh.admin.v1.ImportEnd
+	13, // 10: pgmesh.admin.v1.ImportEnd.warnings:type_name -> pgmesh.admin.v1.Problem
+	13, // 11: pgmesh.admin.v1.ProblemsResponse.problems:type_name -> pgmesh.admin.v1.Problem
+	19, // 12: pgmesh.admin.v1.Problem.resource:type_name -> pgmesh.admin.v1.ResourceRef
+	7,  // 13: pgmesh.admin.v1.ExportRequest.kinds:type_name -> pgmesh.admin.v1.KindRef
+	16, // 14: pgmesh.admin.v1.ExportResponse.resources:type_name -> pgmesh.admin.v1.ExportedResource
+	19, // 15: pgmesh.admin.v1.ExportedResource.resource:type_name -> pgmesh.admin.v1.ResourceRef
+	23, // 16: pgmesh.admin.v1.ExportedResource.labels:type_name -> pgmesh.admin.v1.ExportedResource.LabelsEntry
+	24, // 17: pgmesh.admin.v1.ExportedResource.annotations:type_name -> pgmesh.admin.v1.ExportedResource.AnnotationsEntry
+	19, // 18: pgmesh.admin.v1.DeleteRequest.resources:type_name -> pgmesh.admin.v1.ResourceRef
+	20, // 19: pgmesh.admin.v1.DeleteResponse.outcomes:type_name -> pgmesh.admin.v1.Outcome
+	13, // 20: pgmesh.admin.v1.DeleteResponse.warnings:type_name -> pgmesh.admin.v1.Problem
+	19, // 21: pgmesh.admin.v1.Outcome.resource:type_name -> pgmesh.admin.v1.ResourceRef
+	0,  // 22: pgmesh.admin.v1.Outcome.action:type_name -> pgmesh.admin.v1.Outcome.Action
+	22, // 23: pgmesh.admin.v1.Refusal.violations:type_name -> pgmesh.admin.v1.Violation
+	1,  // 24: pgmesh.admin.v1.AdminService.Apply:input_type -> pgmesh.admin.v1.ApplyRequest
+	17, // 25: pgmesh.admin.v1.AdminService.Delete:input_type -> pgmesh.admin.v1.DeleteRequest
+	4,  // 26: pgmesh.admin.v1.AdminService.Import:input_type -> pgmesh.admin.v1.ImportRequest
+	14, // 27: pgmesh.admin.v1.AdminService.Export:input_type -> pgmesh.admin.v1.ExportRequest
+	11, // 28: pgmesh.admin.v1.AdminService.Problems:input_type -> pgmesh.admin.v1.ProblemsRequest
+	3,  // 29: pgmesh.admin.v1.AdminService.Apply:output_type -> pgmesh.admin.v1.ApplyResponse
+	18, // 30: pgmesh.admin.v1.AdminService.Delete:output_type -> pgmesh.admin.v1.DeleteResponse
+	9,  // 31: pgmesh.admin.v1.AdminService.Import:output_type -> pgmesh.admin.v1.ImportResponse
+	15, // 32: pgmesh.admin.v1.AdminService.Export:output_type -> pgmesh.admin.v1.ExportResponse
+	12, // 33: pgmesh.admin.v1.AdminService.Problems:output_type -> pgmesh.admin.v1.ProblemsResponse
+	29, // [29:34] is the sub-list for method output_type
+	24, // [24:29] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_pgmesh_admin_v1_admin_proto_init() }
@@ -1477,7 +1736,7 @@ func file_pgmesh_admin_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pgmesh_admin_v1_admin_proto_rawDesc), len(file_pgmesh_admin_v1_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   21,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,10 +21,11 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	AdminService_Apply_FullMethodName  = "/pgmesh.admin.v1.AdminService/Apply"
-	AdminService_Delete_FullMethodName = "/pgmesh.admin.v1.AdminService/Delete"
-	AdminService_Import_FullMethodName = "/pgmesh.admin.v1.AdminService/Import"
-	AdminService_Export_FullMethodName = "/pgmesh.admin.v1.AdminService/Export"
+	AdminService_Apply_FullMethodName    = "/pgmesh.admin.v1.AdminService/Apply"
+	AdminService_Delete_FullMethodName   = "/pgmesh.admin.v1.AdminService/Delete"
+	AdminService_Import_FullMethodName   = "/pgmesh.admin.v1.AdminService/Import"
+	AdminService_Export_FullMethodName   = "/pgmesh.admin.v1.AdminService/Export"
+	AdminService_Problems_FullMethodName = "/pgmesh.admin.v1.AdminService/Problems"
 )
 
 // AdminServiceClient is the client API for AdminService service.
@@ -47,6 +48,8 @@ type AdminServiceClient interface {
 	Import(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ImportRequest, ImportResponse], error)
 	// Export reads resources as they are stored, all as of one revision, in the order of their kinds, namespaces and names.
 	Export(ctx context.Context, in *ExportRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportResponse], error)
+	// Problems lists what is wrong between the resources as they stand, or may be: see mesh.problems in the database.
+	Problems(ctx context.Context, in *ProblemsRequest, opts ...grpc.CallOption) (*ProblemsResponse, error)
 }
 
 type adminServiceClient struct {
@@ -109,6 +112,16 @@ func (c *adminServiceClient) Export(ctx context.Context, in *ExportRequest, opts
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type AdminService_ExportClient = grpc.ServerStreamingClient[ExportResponse]
 
+func (c *adminServiceClient) Problems(ctx context.Context, in *ProblemsRequest, opts ...grpc.CallOption) (*ProblemsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ProblemsResponse)
+	err := c.cc.Invoke(ctx, AdminService_Problems_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServiceServer is the server API for AdminService service.
 // All implementations must embed UnimplementedAdminServiceServer
 // for forward compatibility.
@@ -129,6 +142,8 @@ type AdminServiceServer interface {
 	Import(grpc.BidiStreamingServer[ImportRequest, ImportResponse]) error
 	// Export reads resources as they are stored, all as of one revision, in the order of their kinds, namespaces and names.
 	Export(*ExportRequest, grpc.ServerStreamingServer[ExportResponse]) error
+	// Problems lists what is wrong between the resources as they stand, or may be: see mesh.problems in the database.
+	Problems(context.Context, *ProblemsRequest) (*ProblemsResponse, error)
 	mustEmbedUnimplementedAdminServiceServer()
 }
 
@@ -150,6 +165,9 @@ func (UnimplementedAdminServiceServer) Import(grpc.BidiStreamingServer[ImportReq
 }
 func (UnimplementedAdminServiceServer) Export(*ExportRequest, grpc.ServerStreamingServer[ExportResponse]) error {
 	return status.Error(codes.Unimplemented, "method Export not implemented")
+}
+func (UnimplementedAdminServiceServer) Problems(context.Context, *ProblemsRequest) (*ProblemsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Problems not implemented")
 }
 func (UnimplementedAdminServiceServer) mustEmbedUnimplementedAdminServiceServer() {}
 func (UnimplementedAdminServiceServer) testEmbeddedByValue()                      {}
@@ -226,6 +244,24 @@ func _AdminService_Export_Handler(srv interface{}, stream grpc.ServerStream) err
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type AdminService_ExportServer = grpc.ServerStreamingServer[ExportResponse]
 
+func _AdminService_Problems_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ProblemsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).Problems(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_Problems_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).Problems(ctx, req.(*ProblemsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AdminService_ServiceDesc is the grpc.ServiceDesc for AdminService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -240,6 +276,10 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Delete",
 			Handler:    _AdminService_Delete_Handler,
+		},
+		{
+			MethodName: "Problems",
+			Handler:    _AdminService_Problems_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+)
+
+// problem is something that is wrong between resources, as it is printed.
+type problem struct {
+	Severity  string `json:"severity"`
+	Code      string `json:"code"`
+	Group     string `json:"group"`
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	Path      string `json:"path,omitempty"`
+	Message   string `json:"message"`
+	Hint      string `json:"hint,omitempty"`
+}
+
+// String is a problem as a warning says it.
+func (p problem) String() string {
+	text := fmt.Sprintf("%s %s/%s: ", p.Kind, p.Namespace, p.Name)
+	if p.Path != "" {
+		text += p.Path + ": "
+	}
+	text += p.Message
+	if p.Hint != "" {
+		text += " (" + p.Hint + ")"
+	}
+	return text
+}
+
+func problemsOf(sent []*adminv1.Problem) []problem {
+	read := make([]problem, len(sent))
+	for i, s := range sent {
+		r := s.GetResource()
+		read[i] = problem{
+			s.GetSeverity(), s.GetCode(), r.GetGroup(), r.GetKind(), r.GetNamespace(), r.GetName(),
+			s.GetPath(), s.GetMessage(), s.GetHint(),
+		}
+	}
+	return read
+}
+
+// warned is what a change was told of.
+type warned struct {
+	problems []problem
+	omitted  int32
+}
+
+type warningAnswer interface {
+	GetWarnings() []*adminv1.Problem
+	GetOmittedWarnings() int32
+}
+
+func warningsOf(answer warningAnswer) warned {
+	return warned{problemsOf(answer.GetWarnings()), answer.GetOmittedWarnings()}
+}
+
+func (p *Program) printWarnings(w warned) {
+	for _, problem := range w.problems {
+		fmt.Fprintln(p.Err, "warning:", problem)
+	}
+	if w.omitted > 0 {
+		fmt.Fprintf(p.Err, "warning: and %d more problems (see mcp-client problems)\n", w.omitted)
+	}
+}
+
+// errProblems is the end of a command that has listed errors.
+var errProblems = errors.New("there are problems of severity error")
+
+func (p *Program) problemsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "problems",
+		Short: "List what is wrong between resources, such as routes that lead nowhere",
+		Long: `List what is wrong between resources as they stand: routes to hosts, ports and subsets that do not exist, hosts and ports
+with two owners, selectors that select nothing.
+
+The exit code is 1 if one of the problems is an error, and 0 if all are warnings or mere information.`,
+		Example: `  mcp-client problems -A
+  mcp-client problems -n shop -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.problems(cmd.Context()) },
+	}
+}
+
+func (p *Program) problems(ctx context.Context) error {
+	req := &adminv1.ProblemsRequest{}
+	if !p.namespace.all {
+		req.Namespaces = []string{p.namespace.name}
+	}
+	var resp *adminv1.ProblemsResponse
+	err := p.server.admin(ctx, func(ctx context.Context, admin adminv1.AdminServiceClient) (err error) {
+		resp, err = admin.Problems(ctx, req)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	found := problemsOf(resp.GetProblems())
+	if err := p.printProblems(found); err != nil {
+		return err
+	}
+	for _, f := range found {
+		if f.Severity == "error" {
+			return errProblems
+		}
+	}
+	return nil
+}
+
+func (p *Program) printProblems(found []problem) error {
+	if p.output == jsonFormat || p.output == yamlFormat { // JSON is YAML
+		text, err := json.MarshalIndent(found, "", "  ")
+		return p.write(append(text, '\n'), err)
+	}
+	if len(found) == 0 {
+		fmt.Fprintf(p.Err, "no problem found in %s\n", p.namespace)
+		return nil
+	}
+	w := tabwriter.NewWriter(p.Out, 0, 0, 3, ' ', 0)
+	writeRow(w, []string{"SEVERITY", "CODE", "RESOURCE", "PATH", "MESSAGE"})
+	for _, f := range found {
+		message := f.Message
+		if p.output == wide && f.Hint != "" {
+			message += " (" + f.Hint + ")"
+		}
+		writeRow(w, []string{f.Severity, f.Code, fmt.Sprintf("%s %s/%s", f.Kind, f.Namespace, f.Name), f.Path, message})
+	}
+	return w.Flush()
+}

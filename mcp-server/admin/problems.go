@@ -1,0 +1,28 @@
+package admin
+
+import (
+	"context"
+
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// Problems lists what is wrong between the resources as they stand.
+func (s *Service) Problems(ctx context.Context, req *adminv1.ProblemsRequest) (*adminv1.ProblemsResponse, error) {
+	found, err := s.store.Problems(ctx, req.GetNamespaces()...)
+	if err != nil {
+		return nil, s.fail(ctx, err)
+	}
+	return &adminv1.ProblemsResponse{Problems: problemsOf(found)}, nil
+}
+
+func problemsOf(found []store.Problem) []*adminv1.Problem {
+	var list []*adminv1.Problem
+	for _, p := range found {
+		list = append(list, &adminv1.Problem{
+			Severity: p.Severity, Code: p.Code, Path: p.Path, Message: p.Message, Hint: p.Hint,
+			Resource: &adminv1.ResourceRef{Group: p.Group, Kind: p.Kind, Namespace: p.Namespace, Name: p.Name},
+		})
+	}
+	return list
+}

@@ -1,0 +1,86 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Problem is something that is wrong between resources, or may be, at one of them.
+type Problem struct {
+	Severity                     string // error, warning or info
+	Code                         string // a short name for this sort of problem
+	Group, Kind, Namespace, Name string
+	Path                         string // empty for the resource as a whole
+	Message, Hint                string
+}
+
+func (p Problem) String() string {
+	return fmt.Sprintf("%s: %s: %s", p.resource(), p.Path, p.Message)
+}
+
+func (p Problem) resource() string { return fmt.Sprintf("%s %s/%s", p.Kind, p.Namespace, p.Name) }
+
+// Problems lists what is wrong with the resources of some namespaces as they stand, of all if none is named: the worst first.
+func (s *Store) Problems(ctx context.Context, namespaces ...string) ([]Problem, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT severity, code, api_group, kind, namespace, name, path, message, coalesce(hint, '') FROM mesh.problems
+		WHERE $1::text[] IS NULL OR namespace = ANY ($1)
+		ORDER BY array_position('{error,warning,info}', severity), namespace, kind, name, path`, namespaces)
+	if err != nil {
+		return nil, explain("looking for problems", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Problem])
+	return list, explain("looking for problems", err)
+}
+
+// warnings are the problems that a transaction is told of at its commit, in notices.
+type warnings struct {
+	conn    *pgconn.PgConn
+	list    []Problem
+	omitted int
+}
+
+const warningsKey = "warnings" // in the custom data of a connection
+
+// collect begins to gather the warnings of a connection.
+func collect(conn *pgx.Conn) *warnings {
+	w := &warnings{conn: conn.PgConn()}
+	w.conn.CustomData()[warningsKey] = w
+	return w
+}
+
+func (w *warnings) end() (list []Problem, omitted int) {
+	delete(w.conn.CustomData(), warningsKey)
+	return w.list, w.omitted
+}
+
+// hear takes a notice of the database. Those that nobody listens for are of no consequence.
+func hear(conn *pgconn.PgConn, n *pgconn.Notice) {
+	w, listening := conn.CustomData()[warningsKey].(*warnings)
+	if !listening || n.Code != codeDangling {
+		return
+	}
+	p, whole := problemOf(n)
+	if whole {
+		w.list = append(w.list, p)
+		return
+	}
+	// It says how many there are beyond those listed.
+	_, _ = fmt.Sscanf(n.Message, "and %d more", &w.omitted)
+}
+
+// problemOf reads a warning. The names of database objects in it are those of the resource.
+func problemOf(n *pgconn.Notice) (Problem, bool) {
+	severity, code, found := strings.Cut(n.ConstraintName, " ")
+	if !found {
+		return Problem{}, false
+	}
+	p := Problem{Severity: severity, Code: code, Namespace: n.SchemaName, Name: n.TableName, Path: n.ColumnName, Hint: n.Hint}
+	p.Kind, p.Group, _ = strings.Cut(n.DataTypeName, ".")
+	p.Message = strings.TrimPrefix(n.Message, p.resource()+": "+p.Path+": ")
+	return p, true
+}
