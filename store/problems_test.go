@@ -1,0 +1,356 @@
+package store_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/pgtest"
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// create writes a resource, "Kind namespace/name".
+func (s session) create(kind, namespace, name, spec string) {
+	s.t.Helper()
+	s.exec(`INSERT INTO mesh.resources (api_group, kind, namespace, name, spec) SELECT api_group, kind, $2, $3, $4 FROM mesh.kinds WHERE kind = $1
+		ORDER BY api_group <> 'networking.istio.io' LIMIT 1`, kind, namespace, name, spec)
+}
+
+const (
+	reviews = `{"hosts": ["reviews.default.svc.cluster.local"], "resolution": "STATIC", "location": "MESH_INTERNAL",
+		"ports": [{"number": 9080, "name": "http", "protocol": "HTTP"}], "endpoints": [{"address": "10.0.0.1", "labels": {"version": "v1"}}]}`
+	subsets = `{"host": "reviews", "subsets": [{"name": "v1", "labels": {"version": "v1"}}]}`
+)
+
+func route(host, destination string) string {
+	return fmt.Sprintf(`{"hosts": ["%s"], "http": [{"route": [{"destination": %s}]}]}`, host, destination)
+}
+
+// found lists the problems as "severity code kind namespace/name path".
+func (s session) found(query string) []string {
+	s.t.Helper()
+	rows, err := s.conn.Query(s.t.Context(), `SELECT concat_ws(' ', severity, code, kind, namespace || '/' || name, path) FROM mesh.problems `+query+` ORDER BY 1`)
+	require.NoError(s.t, err)
+	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(s.t, err)
+	return list
+}
+
+func TestProblems(t *testing.T) {
+	t.Parallel()
+	type resource struct{ kind, namespace, name, spec string }
+	base := []resource{{"ServiceEntry", "default", "reviews", reviews}, {"DestinationRule", "default", "reviews", subsets}}
+	gateway := func(protocol, hosts string) string {
+		return fmt.Sprintf(`{"selector": {"app": "gw"}, "servers": [{"port": {"number": 80, "name": "p", "protocol": "%s"}, "hosts": ["%s"]}]}`, protocol, hosts)
+	}
+	for name, test := range map[string]struct {
+		resources []resource
+		want      []string
+	}{
+		"all is well": {[]resource{{"VirtualService", "default", "a", route("reviews", `{"host": "reviews", "subset": "v1", "port": {"number": 9080}}`)}}, nil},
+		"unknown host": {
+			[]resource{{"VirtualService", "default", "a", route("reviews", `{"host": "rewiews"}`)}},
+			[]string{"error unknown-host VirtualService default/a spec.http[0].route[0].destination.host"},
+		},
+		"a short name is one of the namespace": {
+			[]resource{{"VirtualService", "other", "a", route("a.example.com", `{"host": "reviews"}`)}},
+			[]string{"error unknown-host VirtualService other/a spec.http[0].route[0].destination.host"},
+		},
+		"a host that is not exported": {
+			[]resource{
+				{"ServiceEntry", "default", "b", `{"hosts": ["b.example.com"], "resolution": "DNS", "exportTo": ["."], "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}]}`},
+				{"VirtualService", "other", "a", route("a.example.com", `{"host": "b.example.com"}`)},
+				{"VirtualService", "default", "a", route("a.example.com", `{"host": "b.example.com"}`)},
+			},
+			[]string{
+				"error host-conflict VirtualService default/a spec.hosts[0]", "error host-conflict VirtualService other/a spec.hosts[0]",
+				"error unknown-host VirtualService other/a spec.http[0].route[0].destination.host",
+			},
+		},
+		"a wildcard has the host": {[]resource{
+			{"ServiceEntry", "default", "b", `{"hosts": ["*.example.com"], "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}]}`},
+			{"VirtualService", "default", "a", route("a.example.com", `{"host": "x.y.example.com"}`)},
+		}, nil},
+		"unknown port, mirrored": {
+			[]resource{{"VirtualService", "default", "a", `{"hosts": ["reviews"], "http": [{"route": [{"destination": {"host": "reviews"}}], "mirror": {"host": "reviews", "port": {"number": 81}}}]}`}},
+			[]string{"error unknown-port VirtualService default/a spec.http[0].mirror.port.number"},
+		},
+		"one of several ports": {
+			[]resource{
+				{"ServiceEntry", "default", "b", `{"hosts": ["b.example.com"], "resolution": "DNS", "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}, {"number": 81, "name": "more", "protocol": "HTTP"}]}`},
+				{"VirtualService", "default", "a", route("a.example.com", `{"host": "b.example.com"}`)},
+			},
+			[]string{"error ambiguous-port VirtualService default/a spec.http[0].route[0].destination"},
+		},
+		"unknown subset": {
+			[]resource{{"VirtualService", "default", "a", route("reviews", `{"host": "reviews", "subset": "v9"}`)}},
+			[]string{"error unknown-subset VirtualService default/a spec.http[0].route[0].destination.subset"},
+		},
+		"a subset of a namespace whose rules do not count": {
+			[]resource{
+				{"DestinationRule", "third", "b", `{"host": "reviews.default.svc.cluster.local", "subsets": [{"name": "v3", "labels": {"version": "v1"}}]}`},
+				{"VirtualService", "default", "a", route("reviews", `{"host": "reviews", "subset": "v3"}`)},
+			},
+			[]string{"error unknown-subset VirtualService default/a spec.http[0].route[0].destination.subset"},
+		},
+		"a subset of the root namespace": {[]resource{
+			{"DestinationRule", "istio-system", "b", `{"host": "*.svc.cluster.local", "subsets": [{"name": "v3", "labels": {"version": "v1"}}]}`},
+			{"VirtualService", "default", "a", route("reviews", `{"host": "reviews", "subset": "v3"}`)},
+		}, nil},
+		"an empty subset": {
+			[]resource{{"DestinationRule", "default", "b", `{"host": "reviews", "subsets": [{"name": "v2", "labels": {"version": "v2"}}]}`}},
+			[]string{"warning empty-subset DestinationRule default/b spec.subsets[0].labels"},
+		},
+		"a rule over no host": {
+			[]resource{{"DestinationRule", "default", "b", `{"host": "nobody"}`}},
+			[]string{"warning unknown-host DestinationRule default/b spec.host"},
+		},
+		"gateways": {
+			[]resource{
+				{"Gateway", "default", "gw", gateway("HTTP", "shop.example.com")},
+				{"VirtualService", "default", "a", `{"hosts": ["a.example.com"], "gateways": ["gw", "default/gone", "mesh"], "http": [{"route": [{"destination": {"host": "reviews"}}]}]}`},
+			},
+			[]string{
+				"error unknown-gateway VirtualService default/a spec.gateways[1]", "info selects-nothing Gateway default/gw spec.selector",
+				"warning host-not-in-gateway VirtualService default/a spec.gateways[0]",
+			},
+		},
+		"gateways that fight": {
+			[]resource{
+				{"Gateway", "default", "a", gateway("HTTP", "shop.example.com")}, {"Gateway", "other", "b", gateway("HTTP", "shop.example.com")},
+				{"Gateway", "other", "c", gateway("TCP", "*")},
+			},
+			[]string{
+				"error gateway-conflict Gateway default/a spec.servers[0].hosts[0]", "error gateway-conflict Gateway other/b spec.servers[0].hosts[0]",
+				"error port-conflict Gateway default/a spec.servers[0].port.protocol", "error port-conflict Gateway other/b spec.servers[0].port.protocol",
+				"error port-conflict Gateway other/c spec.servers[0].port.protocol",
+				"info selects-nothing Gateway default/a spec.selector", "info selects-nothing Gateway other/b spec.selector", "info selects-nothing Gateway other/c spec.selector",
+			},
+		},
+		"delegates": {
+			[]resource{
+				{"VirtualService", "default", "d", `{"http": [{"route": [{"destination": {"host": "reviews"}}]}]}`},
+				{"VirtualService", "default", "a", `{"hosts": ["a.example.com"], "http": [{"match": [{"uri": {"prefix": "/x"}}], "delegate": {"name": "d"}}, {"delegate": {"name": "e", "namespace": "other"}}]}`},
+			},
+			[]string{"error unknown-delegate VirtualService default/a spec.http[1].delegate"},
+		},
+		"two owners of a host": {
+			[]resource{
+				{"VirtualService", "default", "a", route("reviews", `{"host": "reviews"}`)}, {"VirtualService", "other", "b", route("reviews.default.svc.cluster.local", `{"host": "reviews.default.svc.cluster.local"}`)},
+				{"VirtualService", "third", "c", `{"hosts": ["x.example.com"], "exportTo": ["."], "http": [{"route": [{"destination": {"host": "reviews.default.svc.cluster.local"}}]}]}`},
+				{"VirtualService", "fourth", "d", `{"hosts": ["x.example.com"], "exportTo": ["."], "http": [{"route": [{"destination": {"host": "reviews.default.svc.cluster.local"}}]}]}`},
+			},
+			[]string{"error host-conflict VirtualService default/a spec.hosts[0]", "error host-conflict VirtualService other/b spec.hosts[0]"},
+		},
+		"two entries for a host": {
+			[]resource{
+				{"ServiceEntry", "default", "b", `{"hosts": ["reviews.default.svc.cluster.local"], "resolution": "DNS", "location": "MESH_INTERNAL", "ports": [{"number": 9080, "name": "tcp", "protocol": "TCP"}]}`},
+				{"ServiceEntry", "other", "c", reviews},
+			},
+			[]string{
+				"warning conflicting-protocols ServiceEntry default/b spec.hosts[0]", "warning conflicting-protocols ServiceEntry default/reviews spec.hosts[0]",
+				"warning conflicting-protocols ServiceEntry other/c spec.hosts[0]",
+				"warning conflicting-services ServiceEntry default/b spec.hosts[0]", "warning conflicting-services ServiceEntry default/reviews spec.hosts[0]",
+				"warning duplicate-service ServiceEntry default/b spec.hosts[0]", "warning duplicate-service ServiceEntry default/reviews spec.hosts[0]",
+				"warning duplicate-service ServiceEntry other/c spec.hosts[0]",
+			},
+		},
+		"two rules over a host": {
+			[]resource{{"DestinationRule", "default", "b", subsets}},
+			[]string{"warning duplicate-subset DestinationRule default/b spec.subsets[0].name", "warning duplicate-subset DestinationRule default/reviews spec.subsets[0].name"},
+		},
+		"two defaults": {
+			[]resource{{"Sidecar", "default", "a", `{"egress": [{"hosts": ["./*"]}]}`}, {"Sidecar", "default", "b", `{"egress": [{"hosts": ["./*"]}]}`}, {"Sidecar", "other", "c", `{"egress": [{"hosts": ["./*"]}]}`}},
+			[]string{"error duplicate-default Sidecar default/a metadata.name", "error duplicate-default Sidecar default/b metadata.name"},
+		},
+		"a selector": {
+			[]resource{
+				{"WorkloadEntry", "default", "w", `{"address": "10.0.0.2", "labels": {"app": "w"}}`},
+				{"AuthorizationPolicy", "default", "a", `{"selector": {"matchLabels": {"app": "w"}}}`},
+				{"AuthorizationPolicy", "other", "b", `{"selector": {"matchLabels": {"app": "w"}}}`},
+				{"AuthorizationPolicy", "istio-system", "c", `{"selector": {"matchLabels": {"app": "w"}}}`},
+			},
+			[]string{"info selects-nothing AuthorizationPolicy other/b spec.selector.matchLabels"},
+		},
+		"routes of the Gateway API": {
+			[]resource{
+				{"HTTPRoute", "default", "a", `{"parentRefs": [{"name": "gone"}, {"group": "", "kind": "Service", "name": "reviews"}],
+					"rules": [{"backendRefs": [{"name": "reviews", "port": 9080}, {"name": "reviews", "port": 81}, {"name": "nobody", "port": 80}]}]}`},
+				{"HTTPRoute", "other", "b", `{"rules": [{"backendRefs": [{"name": "reviews", "namespace": "default", "port": 9080}]}]}`},
+				{"HTTPRoute", "third", "c", `{"rules": [{"backendRefs": [{"name": "reviews", "namespace": "default", "port": 9080}]}]}`},
+				{"ReferenceGrant", "default", "g", `{"from": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "namespace": "third"}], "to": [{"group": "", "kind": "Service"}]}`},
+			},
+			[]string{
+				"error not-permitted HTTPRoute other/b spec.rules[0].backendRefs[0]", "error unknown-host HTTPRoute default/a spec.rules[0].backendRefs[2].name",
+				"error unknown-parent HTTPRoute default/a spec.parentRefs[0].name", "error unknown-port HTTPRoute default/a spec.rules[0].backendRefs[1].port",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := connect(t, pgtest.New(t))
+			all := slices.Concat(base, test.resources)
+			for _, r := range all {
+				db.create(r.kind, r.namespace, r.name, r.spec)
+			}
+			require.Equal(t, slices.Sorted(slices.Values(test.want)), slices.Sorted(slices.Values(db.found(""))))
+			require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.problems WHERE hint IS NULL OR message IS NULL OR api_group IS NULL"))
+
+			// What the changes have left is what a reading of everything finds.
+			db.exec("CREATE TABLE kept AS SELECT * FROM mesh.links; DELETE FROM mesh.links; SELECT mesh.rebuild_links()")
+			require.Zero(t, value[int](db, "SELECT count(*) FROM ((TABLE kept EXCEPT ALL TABLE mesh.links) UNION ALL (TABLE mesh.links EXCEPT ALL TABLE kept)) d"))
+
+			db.exec("DELETE FROM mesh.resources")
+			require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.links"))
+		})
+	}
+}
+
+// warned is a session that keeps its notices.
+func warned(t *testing.T, url string) (session, func() []*pgconn.Notice) {
+	t.Helper()
+	config, err := pgx.ParseConfig(url)
+	require.NoError(t, err)
+	var heard []*pgconn.Notice
+	config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { heard = append(heard, n) }
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(t.Context()) })
+	return session{t, conn}, func() []*pgconn.Notice {
+		taken := heard
+		heard = nil
+		return taken
+	}
+}
+
+func TestATransactionIsToldWhatItLeavesHanging(t *testing.T) {
+	t.Parallel()
+	db, warnings := warned(t, pgtest.New(t))
+	told := func() (messages []string) {
+		for _, w := range warnings() {
+			require.Equal(t, []string{"WARNING", "MS005"}, []string{w.Severity, w.Code})
+			require.Empty(t, w.Detail)
+			messages = append(messages, w.Message)
+		}
+		return messages
+	}
+	const noSubset = `VirtualService default/a: spec.http[0].route[0].destination.subset: no DestinationRule declares subset "v1" of the host "reviews.default.svc.cluster.local" for namespace "default"`
+
+	db.create("ServiceEntry", "default", "reviews", reviews)
+	db.create("DestinationRule", "default", "reviews", subsets)
+	db.create("VirtualService", "default", "a", route("reviews", `{"host": "reviews", "subset": "v1"}`))
+	require.Empty(t, told())
+
+	// What another resource takes away is said, and only once.
+	db.exec(`UPDATE mesh.resources SET spec = spec - 'subsets' WHERE kind = 'DestinationRule'`)
+	require.Equal(t, []string{noSubset}, told())
+	db.exec(`UPDATE mesh.resources SET spec = jsonb_set(spec, '{http,0,timeout}', '"5s"') WHERE kind = 'VirtualService'`)
+	db.exec(`UPDATE mesh.resources SET labels = '{"a": "b"}'`)
+	require.Empty(t, told())
+
+	// An old problem that moves is no new one.
+	db.exec(`UPDATE mesh.resources SET spec = jsonb_set(spec, '{http}', '[{"match": [{"uri": {"prefix": "/x"}}], "route": [{"destination": {"host": "reviews"}}]}]' || (spec -> 'http')) WHERE kind = 'VirtualService'`)
+	require.Empty(t, told())
+
+	// What is put right in the same transaction is not said.
+	db.exec(`BEGIN; DELETE FROM mesh.resources WHERE kind = 'ServiceEntry'`)
+	db.create("ServiceEntry", "default", "again", reviews)
+	db.exec("COMMIT")
+	require.Empty(t, told())
+
+	// What comes at once from many is cut short.
+	db.exec(`INSERT INTO mesh.resources (kind, name, spec) SELECT 'VirtualService', 'v' || i, jsonb_build_object('hosts', jsonb_build_array('h' || i || '.example.com'),
+		'http', '[{"route": [{"destination": {"host": "nobody"}}]}]'::jsonb) FROM generate_series(1, 14) i`)
+	messages := told()
+	require.Len(t, messages, 11)
+	require.Equal(t, "and 4 more problems", messages[10])
+	db.exec(`DELETE FROM mesh.resources WHERE name LIKE 'v%'`)
+	db.exec(`INSERT INTO mesh.resources (kind, name, spec) SELECT 'VirtualService', 'v' || i, jsonb_build_object('hosts', jsonb_build_array('h' || i || '.example.com'),
+		'http', '[{"route": [{"destination": {"host": "nobody"}}]}]'::jsonb) FROM generate_series(1, 300) i`)
+	require.Equal(t, "and 290 more problems", told()[10])
+}
+
+func TestStrictReferences(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db := connect(t, url)
+	db.create("ServiceEntry", "other", "b", `{"hosts": ["b.example.com"], "resolution": "DNS", "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}]}`)
+	db.create("VirtualService", "default", "old", route("old.example.com", `{"host": "gone.example.com"}`))
+	db.create("VirtualService", "default", "good", route("good.example.com", `{"host": "b.example.com"}`))
+	db.exec("INSERT INTO mesh.settings (namespace, name, value) VALUES ('default', 'strict_references', 'on')")
+
+	refused := db.refused("DELETE FROM mesh.resources WHERE kind = 'ServiceEntry'")
+	require.Equal(t, "MS005", refused.Code)
+	require.Equal(t, `VirtualService default/good: spec.http[0].route[0].destination.host: no ServiceEntry that namespace "default" can see has the host "b.example.com"`, refused.Message)
+
+	// An old problem is no reason to refuse a change, and other namespaces are as they were.
+	db.exec(`UPDATE mesh.resources SET spec = jsonb_set(spec, '{hosts}', '["new.example.com"]') WHERE name = 'old'`)
+	db.create("VirtualService", "other", "free", route("free.example.com", `{"host": "gone.example.com"}`))
+
+	spec := []byte(route("new2.example.com", `{"host": "b.example.com", "subset": "v1"}`))
+	for _, dryRun := range []bool{true, false} {
+		_, err := s.Apply(t.Context(), store.Apply{Upserts: []store.Upsert{{Key: vs(t, "new"), Spec: spec}}, DryRun: dryRun})
+		var violations kinds.Errors
+		require.ErrorAs(t, err, &violations)
+		require.Equal(t, kinds.Errors{{
+			Kind: "VirtualService", Namespace: "default", Name: "new", Path: "spec.http[0].route[0].destination.subset",
+			Reason: `no DestinationRule declares subset "v1" of the host "b.example.com" for namespace "default"`, Hint: "add it to a DestinationRule for this host",
+		}}, violations)
+	}
+}
+
+// Two transactions, of which each alone would leave all well, meet.
+func TestStrictReferencesHoldBetweenTransactions(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	one, two := connect(t, url), connect(t, url)
+	one.create("ServiceEntry", "default", "b", `{"hosts": ["b.example.com"], "resolution": "DNS", "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}]}`)
+	one.exec("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'on')")
+
+	one.exec("BEGIN; DELETE FROM mesh.resources WHERE kind = 'ServiceEntry'; SET CONSTRAINTS ALL IMMEDIATE")
+	two.exec("BEGIN")
+	two.create("VirtualService", "default", "a", route("a.example.com", `{"host": "b.example.com"}`))
+	done := make(chan error, 1)
+	go func() {
+		_, err := two.conn.Exec(t.Context(), "COMMIT")
+		done <- err
+	}()
+	watcher := connect(t, url)
+	require.Eventually(t, func() bool {
+		return value[bool](watcher, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database())")
+	}, 10*time.Second, 5*time.Millisecond)
+	one.exec("COMMIT")
+	require.ErrorContains(t, <-done, "MS005")
+}
+
+func TestProblemsOfTheStore(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db := connect(t, url)
+	applied, err := s.Apply(t.Context(), store.Apply{Upserts: []store.Upsert{{Key: vs(t, "a"), Spec: []byte(route("a.example.com", `{"host": "rewiews"}`))}}})
+	require.NoError(t, err)
+	want := []store.Problem{{
+		Severity: "error", Code: "unknown-host", Group: "networking.istio.io", Kind: "VirtualService", Namespace: "default", Name: "a",
+		Path: "spec.http[0].route[0].destination.host", Message: `no ServiceEntry that namespace "default" can see has the host "rewiews.default.svc.cluster.local"`,
+		Hint: "create a ServiceEntry with this host",
+	}}
+	require.Equal(t, want, applied.Warnings)
+
+	db.create("ServiceEntry", "default", "reviews", reviews)
+	want[0].Hint = `did you mean "reviews.default.svc.cluster.local"?`
+	found, err := s.Problems(t.Context(), "default")
+	require.NoError(t, err)
+	require.Equal(t, want, found)
+	all, err := s.Problems(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, want, all)
+	none, err := s.Problems(t.Context(), "other")
+	require.NoError(t, err)
+	require.Empty(t, none)
+}
