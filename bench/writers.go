@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// What the writers are to do together.
+const (
+	writers    = 16
+	wantedRate = 1000 // transactions a second
+	written    = 1000 // resources, which each transaction takes one of
+	aimLag     = 100 * time.Millisecond
+)
+
+// benchWriters has writers change resources at a steady rate while a follower is attached.
+func benchWriters(ctx context.Context, o options) error {
+	server, err := startDatabase(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer server.Stop()
+	if _, err := load(ctx, server.URL(), insertRows(ctx, meshRows(5*written))); err != nil {
+		return err
+	}
+	before, err := sizes(ctx, server.URL())
+	if err != nil {
+		return err
+	}
+	l := &load16{}
+	start, begin := readCPUTime(), time.Now()
+	followed, err := l.follow(ctx, server.URL(), func() error { return l.write(ctx, server.URL(), o.writing) })
+	if err != nil {
+		return err
+	}
+	took := time.Since(begin)
+	after, err := sizes(ctx, server.URL())
+	if err != nil {
+		return err
+	}
+	rate := float64(l.done) / took.Seconds()
+	t := newTimesTable(fmt.Sprintf("%d writers for %s: %d transactions, %.0f a second (aim: %d, %s); the follower has seen %d", writers, o.writing, l.done, rate,
+		wantedRate, met(rate >= 0.99*wantedRate), followed))
+	slices.Sort(l.took)
+	slices.Sort(l.lag)
+	t.line("a transaction, from its due time", l.took)
+	t.line("lag of the follower behind COMMIT", l.lag)
+	t.Flush()
+	fmt.Printf("\nlag p99 is %s (aim: under %s, %s); nothing is lost: %s\n\n", millis(percentile(l.lag, 99)), millis(aimLag),
+		met(percentile(l.lag, 99) < aimLag), met(followed == l.done))
+	for i := range after {
+		fmt.Printf("%-20s table %8s -> %8s   indexes %8s -> %8s   rows %d\n", after[i].name, mb(before[i].table), mb(after[i].table),
+			mb(before[i].indexes), mb(after[i].indexes), after[i].rows)
+	}
+	meanwhile(start)
+	return nil
+}
+
+// load16 is what the writers did and what became of it.
+type load16 struct {
+	mu    sync.Mutex
+	took  []time.Duration
+	lag   []time.Duration
+	done  int
+	ended map[string]time.Time // by the message of the transaction
+	early map[string]time.Time // seen by the follower before COMMIT had returned
+}
+
+// write makes transactions at the wanted rate: each writer has its due times, and what is late is not left out.
+func (l *load16) write(ctx context.Context, url string, lasting time.Duration) error {
+	var group errgroup.Group
+	begin := time.Now().Add(200 * time.Millisecond)
+	for w := range writers {
+		group.Go(func() error {
+			conn, err := pgx.Connect(ctx, url)
+			if err != nil {
+				return err
+			}
+			defer conn.Close(ctx)
+			for i := w; ; i += writers {
+				due := begin.Add(time.Duration(i) * time.Second / wantedRate)
+				if due.Sub(begin) >= lasting || time.Since(begin) > 2*lasting {
+					return nil
+				}
+				time.Sleep(time.Until(due))
+				if err := l.transaction(ctx, conn, i, due); err != nil {
+					return err
+				}
+			}
+		})
+	}
+	return group.Wait()
+}
+
+func (l *load16) transaction(ctx context.Context, conn *pgx.Conn, number int, due time.Time) error {
+	message := fmt.Sprint("change ", number)
+	_, err := conn.Exec(ctx, fmt.Sprintf(`SET LOCAL mesh.message = '%s';
+		UPDATE mesh.resources SET spec = jsonb_set(spec, '{http,1,timeout}', '"%ds"')
+		WHERE kind = 'VirtualService' AND api_group = 'networking.istio.io' AND namespace = 'default' AND name = 'service-%d'`,
+		message, 1+number/written, number*7919%written))
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.done++
+	l.took = append(l.took, now.Sub(due))
+	if seen, ok := l.early[message]; ok {
+		l.lag = append(l.lag, max(0, seen.Sub(now)))
+	} else {
+		l.ended[message] = now
+	}
+	return err
+}
+
+// follow attaches a follower while the writers write, and returns how many of their transactions it has seen in the end.
+func (l *load16) follow(ctx context.Context, url string, write func() error) (seen int, err error) {
+	l.ended, l.early = map[string]time.Time{}, map[string]time.Time{}
+	s, err := store.Open(ctx, url, store.Options{})
+	if err != nil {
+		return 0, err
+	}
+	defer s.Close()
+	at, err := s.Snapshot(ctx, func(*store.Resource) error { return nil })
+	if err != nil {
+		return 0, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	news, ended := make(chan store.Batch, 100_000), make(chan error, 1)
+	go func() {
+		ended <- s.Follow(ctx, at, func(b store.Batch) error {
+			l.saw(b)
+			news <- b
+			return nil
+		})
+	}()
+	err = write()
+	for timeout := time.After(giveUp); err == nil && seen < l.done; seen++ {
+		select {
+		case <-news:
+		case <-timeout:
+			err = fmt.Errorf("the follower has seen %d of %d transactions", seen, l.done)
+		}
+	}
+	stop()
+	<-ended
+	return seen, err
+}
+
+func (l *load16) saw(b store.Batch) {
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if committed, ok := l.ended[b.Message]; ok {
+		l.lag = append(l.lag, now.Sub(committed))
+		delete(l.ended, b.Message)
+		return
+	}
+	l.early[b.Message] = now
+}
+
+// size is that of one table.
+type size struct {
+	name           string
+	table, indexes int64
+	rows           int64
+}
+
+func sizes(ctx context.Context, url string) ([]size, error) {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close(ctx)
+	var all []size
+	for _, name := range []string{"resources", "transactions", "changes"} {
+		s := size{name: name}
+		err := conn.QueryRow(ctx, fmt.Sprintf("SELECT pg_table_size('mesh.%[1]s'), pg_indexes_size('mesh.%[1]s'), (SELECT count(*) FROM mesh.%[1]s)", name)).
+			Scan(&s.table, &s.indexes, &s.rows)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+func mb(bytes int64) string { return fmt.Sprintf("%.1f MB", float64(bytes)/(1<<20)) }
