@@ -30,8 +30,12 @@ test-postgres: ## Run the store's tests on each Postgres from 13 to 18 (POSTGRES
 	@for major in $(POSTGRES); do echo "Postgres $$major"; PGMESH_POSTGRES_BIN=download-$$major go test -count=1 ./store; done
 
 .PHONY: bench
-bench: compile ## Measure the way from COMMIT to an answer, beside a floor from the same run
+bench: compile ## Measure what is promised, each beside a floor (FLAGS='--only update,large' narrows)
 	go run ./bench $(FLAGS)
+
+.PHONY: soak
+soak: ## Try the feed with random transactions for SOAK=10m and watch the memory (PGMESH_SEED replays the dice)
+	SOAK=$${SOAK:-10m} go test ./store -run TestFeedUnderRandomTransactions -count=1 -timeout 0 -v
 
 .PHONY: lint
 lint: lint-go lint-proto lint-generated lint-modules ## Check style, protos, generated code and go.mod

@@ -35,7 +35,7 @@ func benchWriters(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	l := &load16{}
+	l := &writing{}
 	start, begin := readCPUTime(), time.Now()
 	followed, err := l.follow(ctx, server.URL(), func() error { return l.write(ctx, server.URL(), o.writing) })
 	if err != nil {
@@ -64,8 +64,8 @@ func benchWriters(ctx context.Context, o options) error {
 	return nil
 }
 
-// load16 is what the writers did and what became of it.
-type load16 struct {
+// writing is what the writers did and what became of it.
+type writing struct {
 	mu    sync.Mutex
 	took  []time.Duration
 	lag   []time.Duration
@@ -75,7 +75,7 @@ type load16 struct {
 }
 
 // write makes transactions at the wanted rate: each writer has its due times, and what is late is not left out.
-func (l *load16) write(ctx context.Context, url string, lasting time.Duration) error {
+func (l *writing) write(ctx context.Context, url string, lasting time.Duration) error {
 	var group errgroup.Group
 	begin := time.Now().Add(200 * time.Millisecond)
 	for w := range writers {
@@ -100,7 +100,7 @@ func (l *load16) write(ctx context.Context, url string, lasting time.Duration) e
 	return group.Wait()
 }
 
-func (l *load16) transaction(ctx context.Context, conn *pgx.Conn, number int, due time.Time) error {
+func (l *writing) transaction(ctx context.Context, conn *pgx.Conn, number int, due time.Time) error {
 	message := fmt.Sprint("change ", number)
 	_, err := conn.Exec(ctx, fmt.Sprintf(`SET LOCAL mesh.message = '%s';
 		UPDATE mesh.resources SET spec = jsonb_set(spec, '{http,1,timeout}', '"%ds"')
@@ -120,7 +120,7 @@ func (l *load16) transaction(ctx context.Context, conn *pgx.Conn, number int, du
 }
 
 // follow attaches a follower while the writers write, and returns how many of their transactions it has seen in the end.
-func (l *load16) follow(ctx context.Context, url string, write func() error) (seen int, err error) {
+func (l *writing) follow(ctx context.Context, url string, write func() error) (seen int, err error) {
 	l.ended, l.early = map[string]time.Time{}, map[string]time.Time{}
 	s, err := store.Open(ctx, url, store.Options{})
 	if err != nil {
@@ -153,7 +153,7 @@ func (l *load16) follow(ctx context.Context, url string, write func() error) (se
 	return seen, err
 }
 
-func (l *load16) saw(b store.Batch) {
+func (l *writing) saw(b store.Batch) {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
