@@ -129,7 +129,7 @@ func TestViewsAreWrittenLikeTables(t *testing.T) {
 
 	// A spec that is inserted is completed by the columns that are not NULL.
 	db.exec(`INSERT INTO mesh.destination_rules (namespace, name, spec, export_to, subsets) VALUES (NULL, 'y', '{"host": "d", "subsets": []}', '{.}', NULL)`)
-	require.Equal(t, `{"host": "d", "subsets": [], "exportTo": ["."]}`, db.spec("destination_rules", "y"))
+	require.JSONEq(t, `{"host": "d", "subsets": [], "exportTo": ["."]}`, db.spec("destination_rules", "y"))
 
 	require.Equal(t, "UPDATE 1", db.affected("UPDATE mesh.destination_rules SET name = 'z', namespace = 'shop' WHERE name = 'y'"))
 	require.Equal(t, "UPDATE 0", db.affected("UPDATE mesh.destination_rules SET host = 'e' WHERE name = 'y'"))
@@ -149,9 +149,15 @@ func TestAColumnIsAFieldInAnySpelling(t *testing.T) {
 	db.exec(`INSERT INTO mesh.resources (kind, name, spec) VALUES ('DestinationRule', 'x', '{"host": "a", "export_to": ["."], "subsets": null}')`)
 	require.Equal(t, "{.} t", value[string](db, "SELECT concat_ws(' ', export_to, subsets IS NULL) FROM mesh.destination_rules"))
 	db.exec("UPDATE mesh.destination_rules SET export_to = '{*}'")
-	require.Equal(t, `{"host": "a", "subsets": null, "export_to": ["*"]}`, db.spec("destination_rules", "x"))
+	require.JSONEq(t, `{"host": "a", "subsets": null, "export_to": ["*"]}`, db.spec("destination_rules", "x"))
 	db.exec(`UPDATE mesh.destination_rules SET export_to = NULL, subsets = '[{"name": "v1"}]'`)
-	require.Equal(t, `{"host": "a", "subsets": [{"name": "v1"}]}`, db.spec("destination_rules", "x"))
+	require.JSONEq(t, `{"host": "a", "subsets": [{"name": "v1"}]}`, db.spec("destination_rules", "x"))
+
+	// A field that is null is one that is not set, to everybody who looks at it.
+	db.exec(`INSERT INTO mesh.resources (kind, name, spec) VALUES
+		('VirtualService', 'x', '{"hosts": ["a.b"], "gateways": null, "tls": null, "http": [{"match": null, "route": [{"destination": {"host": "a.b", "subset": null, "port": null}}]}]}'),
+		('ServiceEntry', 'x', '{"hosts": ["a.b"], "addresses": null, "ports": [{"number": 80, "name": "http", "targetPort": null}], "resolution": "DNS", "endpoints": null, "exportTo": null}')`)
+	require.True(t, value[bool](db, "SELECT r.match IS NULL AND p.target_port IS NULL AND r.spec ? 'match' FROM mesh.routes r, mesh.service_ports p"))
 }
 
 func TestViewsRefuseWhatTheTableRefuses(t *testing.T) {
@@ -173,7 +179,7 @@ func TestViewsRefuseWhatTheTableRefuses(t *testing.T) {
 		require.Equal(t, c.code, refused.Code, c.sql)
 		require.Contains(t, refused.Message, c.says, c.sql)
 	}
-	require.Equal(t, `{"host": "a"}`, db.spec("destination_rules", "x"))
+	require.JSONEq(t, `{"host": "a"}`, db.spec("destination_rules", "x"))
 }
 
 // Rows that no validation saw can be read, whatever stands in them.

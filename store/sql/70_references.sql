@@ -40,10 +40,10 @@ LANGUAGE sql IMMUTABLE AS $$
     SELECT 'claim' AS role, mesh.full_host(h #>> '{}', namespace) AS target,
       CASE g WHEN '"mesh"' THEN 'mesh' ELSE mesh.full_name(g #>> '{}', namespace) END AS part, NULL::int AS port, 'spec.hosts[' || i - 1 || ']' AS path
     FROM jsonb_path_query(spec -> 'hosts', '$[*]') WITH ORDINALITY AS hosts (h, i),
-      jsonb_path_query(CASE WHEN spec -> 'gateways' <> '[]' THEN spec -> 'gateways' ELSE '["mesh"]' END, '$[*]') AS gateways (g)
+      jsonb_path_query(coalesce(nullif(nullif(spec -> 'gateways', 'null'), '[]'), '["mesh"]'), '$[*]') AS gateways (g)
     UNION ALL
     SELECT 'gateway', mesh.full_name(g #>> '{}', namespace), '', NULL, 'spec.gateways[' || i - 1 || ']'
-    FROM jsonb_path_query(spec -> 'gateways', '$[*]') WITH ORDINALITY AS gateways (g, i) WHERE g <> '"mesh"'
+    FROM jsonb_path_query(nullif(spec -> 'gateways', 'null'), '$[*]') WITH ORDINALITY AS gateways (g, i) WHERE g <> '"mesh"'
     UNION ALL
     SELECT 'route', mesh.full_host(d.v ->> 'host', namespace), coalesce(d.v ->> 'subset', ''), (d.v #>> '{port,number}')::int,
       'spec.' || p || '[' || r.i - 1 || '].' || d.at
