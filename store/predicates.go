@@ -1,7 +1,9 @@
 package store
 
 import (
+	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/pgmesh/pgmesh/kinds/schema"
@@ -40,10 +42,29 @@ func guard(r *schema.Rule) string {
 		return "(" + r.When + ")"
 	case r.Each == "":
 		return "(exists($))"
-	case r.Unique != nil && last > 0: // no item repeats another where there is no second one
-		list = list[:last] + "[1]" + list[last+len("[*]"):]
+	case r.Unique != nil && strings.Count(list, "[*]") == 1: // repetition asks for the items before
+		list = list[:last] + "[" + strconv.Itoa(shortList) + "]" + list[last+len("[*]"):]
 	}
 	return whenever(r, "exists("+list+")")
+}
+
+// shortList is how many items of a list repetition compares.
+const shortList = 8
+
+// repetition is a predicate that holds where the first items of a list repeat what must be unique.
+func repetition(r *schema.Rule) (string, bool) {
+	before, after, ok := strings.Cut(listOf(r), "[*]")
+	if r.Unique == nil || !ok || strings.ContainsAny(after, "*") {
+		return "", false
+	}
+	if *r.Unique != "" {
+		after += `."` + *r.Unique + `"`
+	}
+	var pairs []string
+	for i := range shortList - 1 {
+		pairs = append(pairs, fmt.Sprintf("%s[%d]%s == %s[%d to last]%s", before, i, after, before, i+1, after))
+	}
+	return whenever(r, strings.Join(pairs, " || ")), true
 }
 
 // listOf is the path to the items that a rule is about.

@@ -76,6 +76,7 @@ type formatRow struct {
 	Name     string `json:"name"`
 	Pattern  string `json:"pattern,omitempty"`
 	Unlike   string `json:"unlike,omitempty"`
+	Long     string `json:"long,omitempty"`
 	Max      *int   `json:"max"`
 	Function string `json:"function,omitempty"`
 	Other    string `json:"other,omitempty"`
@@ -122,7 +123,7 @@ func knownRegistry() registry {
 	formats := schema.Formats()
 	for _, name := range slices.Sorted(maps.Keys(formats)) {
 		f := formats[name]
-		r.Formats = append(r.Formats, formatRow{f.Name, f.Pattern, f.Unlike, f.Max, f.Function, f.Or, f.Reason, f.Hint})
+		r.Formats = append(r.Formats, formatRow{f.Name, f.Pattern, f.Unlike, f.Long, f.Max, f.Function, f.Or, f.Reason, f.Hint})
 	}
 	return r
 }
@@ -137,6 +138,9 @@ func (r *registry) addRules(t *schema.Type) (broken, tested *string) {
 			quick = append(quick, predicate)
 		} else {
 			others = append(others, guard(rule))
+		}
+		if predicate, ok := repetition(rule); ok {
+			quick = append(quick, predicate)
 		}
 		r.Rules = append(r.Rules, ruleRow{
 			Type: t.Name, Position: i, Each: rule.Each, When: optional(rule.When), Steps: append([]schema.Step{}, rule.Steps...),

@@ -27,6 +27,7 @@ func (f *Format) fits(s string) bool {
 	return (f.Max == nil || utf8.RuneCountInString(s) <= *f.Max) &&
 		(f.Pattern == "" || compiled(f.Pattern).MatchString(s)) &&
 		(f.Unlike == "" || !compiled(f.Unlike).MatchString(s)) &&
+		(f.Long == "" || len(s) < 64 || !compiled(f.Long).MatchString(s)) &&
 		(f.Function == "" || formatFunctions[f.Function](s)) ||
 		f.or != nil && f.or.fits(s)
 }

@@ -39,6 +39,7 @@ type Format struct {
 	Name     string `yaml:"-"`
 	Pattern  string `yaml:"pattern"`
 	Unlike   string `yaml:"unlike"`   // a pattern that must not match
+	Long     string `yaml:"long"`     // a pattern that must not match either, and cannot match fewer than 64 characters
 	Max      *int   `yaml:"max"`      // characters
 	Function string `yaml:"function"` // the name of a test that no pattern can express
 	Or       string `yaml:"or"`       // another format, which will also do

@@ -11,6 +11,7 @@ CREATE TABLE mesh.formats (
   name     text PRIMARY KEY,
   pattern  text,
   unlike   text, -- a pattern that must not match
+  long     text, -- another, of which only strings of more than 63 characters are asked
   max      int,  -- characters
   function text, -- a test that no pattern can express
   other    text, -- a format that will also do
@@ -66,9 +67,11 @@ ALTER TABLE mesh.schema_members
   ADD COLUMN unit       numeric, -- a duration is a multiple of it
   ADD COLUMN syntax     text,    -- the pattern of the format
   ADD COLUMN syntax_not text,    -- what it must not be like
+  ADD COLUMN syntax_long text,
   ADD COLUMN syntax_max int,     -- its greatest length
   ADD COLUMN format     text,    -- its name, if these are not all
-  ADD COLUMN key_format text,
+  ADD COLUMN key_format text,    -- of the keys of a map
+  ADD COLUMN key_syntax text,    -- what a key of this syntax and fewer than 64 characters need not be asked
   ADD COLUMN ref_tested jsonpath; -- of the type ref
 
 ALTER TABLE mesh.resources ADD COLUMN rules int NOT NULL DEFAULT 0;
@@ -77,8 +80,8 @@ CREATE INDEX resources_by_rules ON mesh.resources (rules);
 
 -- +goose Down
 ALTER TABLE mesh.resources DROP COLUMN rules;
-ALTER TABLE mesh.schema_members DROP COLUMN shortest, DROP COLUMN longest, DROP COLUMN unit, DROP COLUMN syntax, DROP COLUMN syntax_not, DROP COLUMN syntax_max,
-  DROP COLUMN format, DROP COLUMN key_format, DROP COLUMN ref_tested;
+ALTER TABLE mesh.schema_members DROP COLUMN shortest, DROP COLUMN longest, DROP COLUMN unit, DROP COLUMN syntax, DROP COLUMN syntax_not, DROP COLUMN syntax_long, DROP COLUMN syntax_max,
+  DROP COLUMN format, DROP COLUMN key_format, DROP COLUMN key_syntax, DROP COLUMN ref_tested;
 ALTER TABLE mesh.schema_fields DROP COLUMN min_duration, DROP COLUMN max_duration, DROP COLUMN precision, DROP COLUMN format, DROP COLUMN key_format;
 ALTER TABLE mesh.schema_types DROP COLUMN broken, DROP COLUMN tested;
 ALTER TABLE mesh.kinds DROP COLUMN rules;

@@ -23,15 +23,16 @@ BEGIN
     SELECT 'spec', 0, k.type, false, 'single', 'message', k.type FROM (SELECT DISTINCT type FROM mesh.kinds WHERE type IS NOT NULL) k
   )
   INSERT INTO mesh.schema_members (type, name, alias, shape, items, value_type, min_items, max_items, allowed, min, max,
-    min_length, max_length, pattern, shortest, longest, unit, syntax, syntax_not, syntax_max, format, key_format, ref, ref_required, ref_conflict, ref_tested)
+    min_length, max_length, pattern, shortest, longest, unit, syntax, syntax_not, syntax_long, syntax_max, format, key_format, key_syntax, ref, ref_required, ref_conflict, ref_tested)
   SELECT m.type, m.name, m.alias, m.shape, CASE m.shape WHEN 'list' THEN '$[*]' WHEN 'map' THEN '$.*' ELSE '$' END::jsonpath,
     m.value_type, f.min_items, f.max_items, to_jsonb(f.enum), f.min, f.max, f.min_length, f.max_length, f.pattern,
     mesh.nanoseconds(f.min_duration), mesh.nanoseconds(f.max_duration), mesh.nanoseconds(f.precision),
-    CASE WHEN x.function IS NULL THEN x.pattern END, x.unlike, x.max, CASE WHEN coalesce(x.function, x.other) IS NOT NULL THEN x.name END, f.key_format,
+    CASE WHEN x.function IS NULL THEN x.pattern END, x.unlike, x.long, x.max, CASE WHEN coalesce(x.function, x.other) IS NOT NULL THEN x.name END, f.key_format, CASE WHEN y.function IS NULL AND y.unlike IS NULL AND (y.max < 64) IS NOT TRUE THEN y.pattern END,
     m.ref, r.names, s.predicate, s.tested
   FROM member m
     LEFT JOIN mesh.schema_fields f ON f.type = m.type AND f.position = m.position
     LEFT JOIN mesh.formats x ON x.name = f.format
+    LEFT JOIN mesh.formats y ON y.name = f.key_format
     LEFT JOIN required r ON r.type = m.ref
     LEFT JOIN suspect s ON s.type = m.ref;
   -- The quick check is planned soon after, and must not be planned for tables of unknown size.

@@ -24,6 +24,7 @@ END $$;
 CREATE OR REPLACE FUNCTION mesh.has_format(format text, v text) RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT NOT (coalesce(char_length(v) > x.max, false) OR coalesce(v !~ x.pattern, false) OR coalesce(v ~ x.unlike, false)
+      OR char_length(v) > 63 AND coalesce(v ~ x.long, false)
       OR x.function IS NOT NULL AND NOT mesh.has_function_format(x.function, v))
     OR x.other IS NOT NULL AND mesh.has_format(x.other, v)
   FROM mesh.formats x WHERE x.name = format

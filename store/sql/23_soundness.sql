@@ -26,8 +26,10 @@ BEGIN
           OR CASE m.shape
             WHEN 'single' THEN false
             WHEN 'list' THEN jsonb_typeof(member.value) <> 'array' OR jsonb_array_length(member.value) < m.min_items OR jsonb_array_length(member.value) > m.max_items
-            ELSE jsonb_typeof(member.value) <> 'object' OR coalesce(m.min_items, m.max_items) IS NOT NULL
-              OR m.key_format IS NOT NULL AND EXISTS (SELECT FROM jsonb_object_keys(member.value) k WHERE NOT mesh.has_format(m.key_format, k)) END IS TRUE
+            WHEN 'map' THEN jsonb_typeof(member.value) <> 'object' OR coalesce(m.min_items, m.max_items) IS NOT NULL
+                AND (SELECT count(*) FROM jsonb_object_keys(member.value)) NOT BETWEEN coalesce(m.min_items, 0) AND coalesce(m.max_items, 2147483647)
+              OR m.key_format IS NOT NULL AND EXISTS (SELECT FROM jsonb_object_keys(member.value) k
+                WHERE (k ~ m.key_syntax AND char_length(k) < 64) IS NOT TRUE AND NOT mesh.has_format(m.key_format, k)) END IS TRUE
           OR item.value IS NOT NULL AND CASE m.value_type
             WHEN 'message' THEN jsonb_typeof(item.value) <> 'object' OR NOT item.value ?& coalesce(m.ref_required, '{}') 
               OR jsonb_path_match(item.value, m.ref_conflict, '{"meta": {}}', true)
@@ -35,7 +37,8 @@ BEGIN
             WHEN 'string' THEN jsonb_typeof(item.value) <> 'string'
               OR char_length(item.value #>> '{}') < m.min_length OR char_length(item.value #>> '{}') > m.max_length OR item.value #>> '{}' !~ m.pattern
               OR (item.value <> '""' OR m.shape <> 'single') AND CASE
-                WHEN item.value #>> '{}' ~ m.syntax AND (item.value #>> '{}' ~ m.syntax_not OR char_length(item.value #>> '{}') > m.syntax_max) IS NOT TRUE
+                WHEN item.value #>> '{}' ~ m.syntax AND (item.value #>> '{}' ~ m.syntax_not OR char_length(item.value #>> '{}') > m.syntax_max
+                    OR char_length(item.value #>> '{}') > 63 AND item.value #>> '{}' ~ m.syntax_long) IS NOT TRUE
                   THEN false
                 WHEN m.format IS NOT NULL THEN NOT mesh.has_format(m.format, item.value #>> '{}')
                 ELSE m.syntax IS NOT NULL END
