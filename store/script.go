@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -98,8 +99,10 @@ func (s *script) installation() error {
 // Exec adds a statement, with its arguments written into it.
 func (s *script) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	text := parameter.ReplaceAllStringFunc(sql, func(p string) string {
-		var n int
-		fmt.Sscanf(p, "$%d", &n)
+		n, err := strconv.Atoi(p[1:])
+		if err != nil {
+			panic(err) // they are digits
+		}
 		return quoted(args[n-1])
 	})
 	s.add(text + ";\n")
