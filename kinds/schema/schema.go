@@ -1,6 +1,8 @@
-// Package schema is the one table of the types and fields that specs are made of, and the walk that checks a spec
-// against it. The table is data (schema.json, generated out of the protobuf descriptors and the CRDs), so that the same
-// rules can be walked elsewhere: the database does so in SQL. The rules, which both must keep to the letter:
+// Package schema is the one table of the types and fields that specs are made of, and of the rules that hold beyond that. It checks
+// specs against it in two walks, of the structure and of the rules. The table is data (schema.json, generated out of the protobuf
+// descriptors and the CRDs, and rules/*.yaml, written by hand), so that specs can be judged elsewhere: the database does so in SQL.
+//
+// # The walk of the structure, which both must keep to the letter
 //
 // A spec is a JSON tree. The walk starts at the path "spec" with the kind's root type and visits each value once. A value
 // has at most one violation; the first check that fails ends the checks of that value and, if the value has the wrong
@@ -26,20 +28,24 @@
 //     a single value at `path[0]`; null is a wrong type there.
 //   - A map must be an object. Its size is checked in the same words. Each value is checked as a single value, in the order of
 //     the keys; null is a wrong type. Keys of an integer type (KeyType) must be of the form ^[0-9]+$: `key "x" is not an integer`,
-//     at the path of the value, which is then not checked.
+//     at the path of the value, which is then not checked. A key that is not of the KeyFormat is told in the words of the format,
+//     at the path of the value, which is checked, too.
 //
 // A single value, by Type:
 //
 //   - message: as above. struct: any object, nothing below it is checked.
 //   - bool: true or false.
 //   - string: a string; then MinLength and MaxLength in characters (`must not be empty` for an empty one, otherwise
-//     `must have at least 2 characters, has 1`), then Pattern (searched, not anchored): `does not match the pattern p, got "x"`.
+//     `must have at least 2 characters, has 1`), then Pattern (searched, not anchored): `does not match the pattern p, got "x"`;
+//     then Format, in its words; "" as the value of a single field is of every format, for it is what was not set.
 //   - int32, int64, uint32, uint64: a whole number; 1.0 and 1e2 are whole; or a string of the form ^-?[0-9]+$.
 //     A fraction: `expected an integer, got a number`. Then Min and Max: `must be between 0 and 100, got 150`,
 //     `must be at least 1, got 0`, `must be at most 5, got 9`; "got" repeats the number as written.
 //   - double: a number or a string of the form ^-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$; then Min and Max.
 //   - duration: a whole number (seconds), or a string: ^[-+]?[0-9]+$ (seconds), or
 //     ^[-+]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$; otherwise `"x" is not a duration`. More than 292 years are none.
+//     Then MinDuration, MaxDuration and Precision: `must be at least 1ms, got 0s`, `must be at most 1h, got 2h`,
+//     `must be a multiple of 1ms, got 1us`, where the bound is repeated as it stands in the table.
 //   - enum: a string that is one of Enum, or a whole number that is one of Numbers: `unknown value "FOO"`, with the hint
 //     `did you mean "X"?` if one is near, else `one of A, B, C`.
 //   - bytes: a string of base64, standard or URL alphabet, padding optional: `"x" is not base64`.
@@ -48,6 +54,41 @@
 // duration such as "5s"; Y is one of an object, a list, a string, a number, a boolean, null.
 //
 // In a path a name that matches ^[A-Za-z_][A-Za-z0-9_-]*$ follows a dot, any other is written ["name"], and an index [0].
+//
+// # Formats
+//
+// A string is of a Format if it has at most Max characters, matches Pattern (where there is one), does not match Unlike, does not match
+// Long (asked only of strings of more than 63 characters), and passes Function; or else if it is of the format Or. In Reason and Hint
+// {value} stands for the string. Patterns are what Go's RE2 and the regular expressions of Postgres have in common, and mean there.
+//
+// # The walk of the rules
+//
+// Only a spec that has no problem of structure is walked for the rules, in its normal form: JSON names, enums by name, plain numbers, durations
+// in seconds, no nulls. Zero values that were written out stay, so a rule treats them like absent ones. For each object, first the rules of its
+// type are judged, in the order of the files' names and in them; then its fields that are messages are walked, in the order of the
+// table. Everything that is found is told, at most once a rule and item.
+//
+// Rules speak the SQL/JSON path language of Postgres, as of version 13, in lax mode; what cannot be told (null) does not hold. $ is the object that
+// has the rule. A rule is one of these:
+//
+//   - Wrong: a predicate that holds of what breaks the rule.
+//   - Wrong and Each: the predicate is asked of each item that Each leads to: a field, or several that are joined by dots, each stepping
+//     into all items of a list, all values of a map (in the order of their keys) or the one value. It has the variables $item,
+//     $i (the index in the innermost list or map, from 0), $key (of the innermost map) and $parent (the message that holds the item's
+//     list, map or field).
+//   - Unique and Each: of the strings, numbers or booleans that are the member Unique of the items of a list (the items themselves, for ""),
+//     each but the first of equals breaks the rule. Lists in lists are taken one by one.
+//   - Check: the name of a function (checks.go, and mesh.test_rule), for what a predicate cannot say.
+//
+// When is a predicate on the object without which the rule is not judged. $meta has the name, namespace, labels and annotations of the resource, in
+// the rules of the type of a whole spec; elsewhere, and where it is not known, it is empty.
+//
+// At is the path that is told, from the item on (from the object on, without Each; from the resource on, if it begins with a slash).
+// At, Reason and Hint may have {x} and {x.y} for members of the object and {item}, {item.x}, {parent.x}, {key}, {i}, {meta.x} for the
+// variables: strings, numbers and booleans, "" for anything else.
+//
+// The database asks as many rules as it can in one predicate a type (see quickPredicate in package store): those that need no variables
+// but $meta, and $item outside of filters. Keep rules to these where many specs have what they are about.
 package schema
 
 import (
