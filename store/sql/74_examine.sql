@@ -55,7 +55,7 @@ LANGUAGE sql STABLE AS $$
         OR jsonb_path_query_array(c.before_spec, '$.http[*].mirror') <> jsonb_path_query_array(c.after_spec, '$.http[*].mirror')
         OR jsonb_path_query_array(c.before_spec, '$.http[*].mirrors') <> jsonb_path_query_array(c.after_spec, '$.http[*].mirrors')
         OR jsonb_path_query_array(c.before_spec, '$.http[*].delegate') <> jsonb_path_query_array(c.after_spec, '$.http[*].delegate'))
-      OR EXISTS (SELECT FROM mesh.transactions t WHERE t.id = of AND t.revision IS NOT NULL))
+      OR (SELECT t.revision FROM mesh.transactions t WHERE t.id = of) > 0) -- EXISTS would be planned as a hash of all transactions
 $$;
 
 -- referrers lists who names what these links make.
@@ -78,10 +78,13 @@ BEGIN
   END IF;
 END $$;
 
--- problems_among are those of the resources that have these links, without hints.
+-- problems_among are those of the resources that have these links, without hints. Of very many, it is quicker to ask for those of all.
 CREATE OR REPLACE FUNCTION mesh.problems_among(suspects mesh.links[]) RETURNS mesh.link_problem[]
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
+  IF cardinality(suspects) > 500 THEN
+    RETURN mesh.all_problems();
+  END IF;
   RETURN ARRAY(SELECT (p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, NULL)::mesh.link_problem
     FROM unnest(suspects) s, mesh.link_problems_of(s.kind, s.namespace, s.name) p WHERE p.api_group = s.api_group);
 END $$;
@@ -115,30 +118,42 @@ BEGIN
   RETURN ARRAY(SELECT DISTINCT ON (l.kind, l.api_group, l.namespace, l.name) l FROM unnest(links) l);
 END $$;
 
--- relink_few puts changes into mesh.links and returns the problems that this makes.
+-- replace_links takes rows out of mesh.links and puts others in.
+CREATE OR REPLACE FUNCTION mesh.replace_links(gone mesh.links[], come mesh.links[]) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  DELETE FROM mesh.links l USING unnest(gone) g
+    WHERE (l.name, l.namespace, l.kind, l.api_group, l.role, l.target, l.part, l.path) = (g.name, g.namespace, g.kind, g.api_group, g.role, g.target, g.part, g.path);
+  INSERT INTO mesh.links SELECT * FROM unnest(come);
+END $$;
+
+-- relink_few puts changes into mesh.links and returns the problems that this makes. Most changes leave none: only if there are some
+-- is it worth to look how it was before.
 CREATE OR REPLACE FUNCTION mesh.relink_few(changed mesh.changes[]) RETURNS mesh.link_problem[]
 LANGUAGE plpgsql AS $$
 DECLARE
   stored   mesh.links[] := ARRAY(SELECT l FROM unnest(changed) c JOIN mesh.links l USING (name, namespace, kind, api_group));
   fresh    mesh.links[] := ARRAY(SELECT (c.kind, c.api_group, c.namespace, c.name, l.role, l.target, l.part, l.port, l.scope, l.detail, l.path)::mesh.links
     FROM unnest(changed) c, mesh.links_of(c.kind, c.api_group, c.namespace, c.name, c.after_spec) l);
-  gone     mesh.links[] := ARRAY(SELECT s FROM unnest(stored) s EXCEPT ALL SELECT f FROM unnest(fresh) f);
+  gone     mesh.links[] := ARRAY(SELECT s FROM unnest(stored) s EXCEPT SELECT f FROM unnest(fresh) f);
+  come     mesh.links[] := ARRAY(SELECT f FROM unnest(fresh) f EXCEPT SELECT s FROM unnest(stored) s);
   suspects mesh.links[];
   before   mesh.link_problem[];
+  now      mesh.link_problem[];
 BEGIN
-  IF gone = '{}' AND cardinality(fresh) = cardinality(stored) THEN
+  IF gone = '{}' AND come = '{}' THEN
     RETURN NULL;
   END IF;
   suspects := mesh.keys_of(fresh || ARRAY(SELECT r FROM mesh.referrers(gone) r));
-  IF cardinality(suspects) > 500 THEN
-    before := mesh.all_problems();
-  ELSIF stored <> '{}' THEN
-    before := mesh.problems_among(suspects);
+  PERFORM mesh.replace_links(gone, come);
+  now := mesh.problems_among(suspects);
+  IF now = '{}' OR stored = '{}' THEN
+    RETURN now;
   END IF;
-  DELETE FROM mesh.links l USING unnest(gone) g
-    WHERE (l.name, l.namespace, l.kind, l.api_group, l.role, l.target, l.part, l.path) = (g.name, g.namespace, g.kind, g.api_group, g.role, g.target, g.part, g.path);
-  INSERT INTO mesh.links SELECT (f).* FROM (SELECT f FROM unnest(fresh) f EXCEPT ALL SELECT s FROM unnest(stored) s) AS come;
-  RETURN mesh.new_problems(before, CASE WHEN cardinality(suspects) > 500 THEN mesh.all_problems() ELSE mesh.problems_among(suspects) END);
+  PERFORM mesh.replace_links(come, gone);
+  before := mesh.problems_among(suspects);
+  PERFORM mesh.replace_links(gone, come);
+  RETURN mesh.new_problems(before, now);
 END $$;
 
 -- relink_many does the same for a transaction that changed much, all at once. Kinds that come in great numbers are read without a
@@ -254,3 +269,6 @@ BEGIN
     PERFORM mesh.tell_problems(problems);
   END IF;
 END $$;
+
+-- This code may read more in the specs than that which it replaces.
+DO $$ BEGIN PERFORM mesh.rebuild_links(); END $$;
