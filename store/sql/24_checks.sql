@@ -126,7 +126,7 @@ BEGIN
     SELECT format('distribute[%s].to', i - 1) AS at, coalesce(item -> 'to', '{}') AS shares
     FROM jsonb_array_elements(v -> 'distribute') WITH ORDINALITY AS d (item, i) ORDER BY i
   LOOP
-    SELECT coalesce(array_agg(key ORDER BY key COLLATE "C"), '{}'), coalesce(sum(value::numeric), 0) INTO names, total FROM jsonb_each(part.shares);
+    SELECT coalesce(array_agg(key ORDER BY key COLLATE "C"), '{}'), coalesce(sum(CASE jsonb_typeof(value) WHEN 'number' THEN value::numeric END), 0) INTO names, total FROM jsonb_each(part.shares);
     RETURN QUERY SELECT part.at, format('the weights add up to %s, not to 100', total), NULL WHERE total <> 100;
     RETURN QUERY SELECT * FROM mesh.localities_apart(names, ARRAY(SELECT mesh.member_path(part.at, name) FROM unnest(names) name));
   END LOOP;
