@@ -291,3 +291,17 @@ func TestAGrantOnAViewIsEnough(t *testing.T) {
 	require.Equal(t, "42501", narrow.refused("SELECT FROM mesh.virtual_services").Code)
 	require.Equal(t, "42501", narrow.refused("SELECT FROM mesh.resources").Code)
 }
+
+// From Postgres 17 on, MERGE is the upsert of views.
+func TestMergeIntoAView(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	if value[int](db, "SELECT current_setting('server_version_num')::int") < 170000 {
+		t.Skip("this Postgres has no MERGE into views")
+	}
+	for _, host := range []string{"a", "b"} {
+		db.exec(`MERGE INTO mesh.destination_rules d USING (VALUES ('x', '` + host + `')) AS v (name, host) ON d.namespace = 'default' AND d.name = v.name
+			WHEN MATCHED THEN UPDATE SET host = v.host WHEN NOT MATCHED THEN INSERT (name, host) VALUES (v.name, v.host)`)
+		require.JSONEq(t, `{"host": "`+host+`"}`, db.spec("destination_rules", "x"))
+	}
+}
