@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -151,11 +152,11 @@ func TestLaterChangesAreRespected(t *testing.T) {
 	for _, name := range []string{"alone", "changed", "deleted", "back", "handled"} {
 		db.exec(setHost(name, "old"))
 	}
-	sql := ""
+	var sql strings.Builder
 	for _, name := range names {
-		sql += setHost(name, "bad")
+		sql.WriteString(setHost(name, "bad"))
 	}
-	bad := db.unconfirmed(sql + "DELETE FROM mesh.resources WHERE name = 'deleted'")
+	bad := db.unconfirmed(sql.String() + "DELETE FROM mesh.resources WHERE name = 'deleted'")
 	db.exec(setHost("changed", "later"))
 	db.exec(setHost("created", "later"))
 	db.exec(setHost("deleted", "later"))

@@ -332,7 +332,7 @@ func TestBeginChange(t *testing.T) {
 	db.exec("COMMIT")
 	require.Equal(t, "two", value[string](db, "SELECT message FROM mesh.revisions"))
 	db.put("x", "b")
-	require.Equal(t, "", value[string](db, "SELECT message FROM mesh.revisions WHERE revision = 2"), "a name is for one transaction")
+	require.Empty(t, value[string](db, "SELECT message FROM mesh.revisions WHERE revision = 2"), "a name is for one transaction")
 	require.NotContains(t, fmt.Sprint(*notices), "is none")
 
 	db.exec("SELECT mesh.begin_change('nothing')")

@@ -139,7 +139,7 @@ func TestWhatNobodyConfirmsIsReverted(t *testing.T) {
 	require.Equal(t, "reverted", b.state(2))
 	require.Equal(t, int64(3), value[int64](b, "SELECT reverted_by FROM mesh.confirmations"))
 	require.Eventually(t, func() bool { return gauge(t, metrics, "pgmesh_mcp_server_confirmations_waiting") == 0 }, 10*time.Second, 10*time.Millisecond)
-	require.Equal(t, 1.0, gauge(t, metrics, "pgmesh_mcp_server_unconfirmed_revisions_total"))
+	require.Equal(t, 1, gauge(t, metrics, "pgmesh_mcp_server_unconfirmed_revisions_total"))
 }
 
 func TestNewsOfADeadlineIsEnough(t *testing.T) {
@@ -227,18 +227,18 @@ func TestHistoryIsPruned(t *testing.T) {
 		return value[int64](b, "SELECT min(revision) FROM mesh.revisions") == 31
 	}, 10*time.Second, 10*time.Millisecond)
 	require.Eventually(t, func() bool { return gauge(t, metrics, "pgmesh_mcp_server_oldest_revision") == 31 }, 10*time.Second, 10*time.Millisecond)
-	require.Equal(t, 30.0, gauge(t, metrics, "pgmesh_mcp_server_pruned_revisions_total"))
+	require.Equal(t, 30, gauge(t, metrics, "pgmesh_mcp_server_pruned_revisions_total"))
 	require.Equal(t, 10, value[int](b, "SELECT count(*) FROM mesh.changes"))
 }
 
 // gauge is the value of a metric that has one.
-func gauge(t *testing.T, metrics *prometheus.Registry, name string) float64 {
+func gauge(t *testing.T, metrics *prometheus.Registry, name string) int {
 	t.Helper()
 	families, err := metrics.Gather()
 	require.NoError(t, err)
 	for _, f := range families {
 		if f.GetName() == name {
-			return f.GetMetric()[0].GetGauge().GetValue() + f.GetMetric()[0].GetCounter().GetValue()
+			return int(f.GetMetric()[0].GetGauge().GetValue() + f.GetMetric()[0].GetCounter().GetValue())
 		}
 	}
 	t.Fatalf("no metric %s", name)
