@@ -5,38 +5,52 @@
 CREATE OR REPLACE FUNCTION mesh.nearest(word text, known text[]) RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  wanted   text := lower(word);
-  length   int := char_length(word);
-  nearest  text;
-  best     int := CASE WHEN length < 5 THEN 1 ELSE greatest(2, length / 3) END + 1;
+  nearest   text;
+  best      int := CASE WHEN char_length(word) < 5 THEN 1 ELSE greatest(2, char_length(word) / 3) END + 1;
   candidate text;
-  other    text;
-  distances int[];
-  diagonal int;
-  above    int;
+  apart     int;
 BEGIN
   FOREACH candidate IN ARRAY known LOOP
-    other := lower(candidate);
-    CONTINUE WHEN abs(char_length(other) - length) >= best;
-    distances := ARRAY(SELECT generate_series(0, char_length(other)));
-    FOR i IN 1..length LOOP
-      diagonal := distances[1];
-      distances[1] := i;
-      FOR j IN 1..char_length(other) LOOP
-        above := distances[j + 1];
-        IF substr(wanted, i, 1) <> substr(other, j, 1) THEN
-          diagonal := diagonal + 1;
-        END IF;
-        distances[j + 1] := least(diagonal, above + 1, distances[j] + 1);
-        diagonal := above;
-      END LOOP;
-    END LOOP;
-    IF distances[char_length(other) + 1] < best THEN
+    CONTINUE WHEN abs(char_length(candidate) - char_length(word)) >= best;
+    apart := mesh.distance(lower(word), lower(candidate));
+    IF apart < best THEN
       nearest := candidate;
-      best := distances[char_length(other) + 1];
+      best := apart;
     END IF;
   END LOOP;
   RETURN nearest;
+END $$;
+
+-- distance is the Levenshtein distance of two words. What they begin and end with in common costs little: names of hosts share much.
+CREATE OR REPLACE FUNCTION mesh.distance(one text, other text) RETURNS int
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  distances int[];
+  diagonal  int;
+  above     int;
+BEGIN
+  WHILE one <> '' AND left(one, 1) = left(other, 1) LOOP
+    one := substr(one, 2);
+    other := substr(other, 2);
+  END LOOP;
+  WHILE one <> '' AND right(one, 1) = right(other, 1) LOOP
+    one := left(one, -1);
+    other := left(other, -1);
+  END LOOP;
+  distances := ARRAY(SELECT generate_series(0, char_length(other)));
+  FOR i IN 1..char_length(one) LOOP
+    diagonal := distances[1];
+    distances[1] := i;
+    FOR j IN 1..char_length(other) LOOP
+      above := distances[j + 1];
+      IF substr(one, i, 1) <> substr(other, j, 1) THEN
+        diagonal := diagonal + 1;
+      END IF;
+      distances[j + 1] := least(diagonal, above + 1, distances[j] + 1);
+      diagonal := above;
+    END LOOP;
+  END LOOP;
+  RETURN distances[char_length(other) + 1];
 END $$;
 
 -- hint says which of the known words is near, or else lists them all.
