@@ -159,7 +159,8 @@ BEGIN
   END LOOP;
 END $$;
 
--- breaks_tested tells whether an object breaks one of the rules of its type that are not in its one predicate.
+-- breaks_tested tells whether an object breaks one of the rules of its type that are not in its one predicate, or has faults of structure
+-- that they stumble over: the quick check asks before it has seen what is in the object.
 CREATE OR REPLACE FUNCTION mesh.breaks_tested(of text, v jsonb, meta jsonb) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -173,6 +174,8 @@ BEGIN
     END IF;
   END LOOP;
   RETURN false;
+EXCEPTION WHEN data_exception THEN
+  RETURN true;
 END $$;
 
 -- check_spec finds everything that is wrong with a spec: faults of structure, or else rules that it breaks.
