@@ -16,13 +16,17 @@ BEGIN
   RETURN coalesce(nullif(current_setting('role'), 'none'), session_user);
 END $$;
 
--- holds says whether the acting role was granted one of the privileges on everything, or is an owner.
+-- holds says whether the acting role was granted one of the privileges on everything, or is an owner: which is told at once, for
+-- every statement asks.
 CREATE OR REPLACE FUNCTION mesh.holds(privileges text[]) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  acting name := mesh.acting_role();
+  acting name := coalesce(nullif(current_setting('role'), 'none'), session_user);
 BEGIN
-  RETURN pg_has_role(acting, current_user, 'USAGE') OR EXISTS (
+  IF pg_has_role(acting, current_user, 'USAGE') THEN
+    RETURN true;
+  END IF;
+  RETURN EXISTS (
     SELECT FROM mesh.namespace_grants g
     WHERE g.namespace = '*' AND g.privilege = ANY (privileges) AND pg_has_role(acting, to_regrole(quote_ident(g.role))::oid, 'USAGE'));
 END $$;
