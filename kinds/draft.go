@@ -87,13 +87,9 @@ func (d *draft) readSpec(r *Resource, tree any) []byte {
 	if _, isObject := tree.(map[string]any); r.Kind == nil || tree != nil && !isObject {
 		return nil // told before
 	}
-	root, tree := rootOf(r.Kind, tree)
-	normal, problems := schema.Judge(root, "spec", tree, &Meta{
-		Name: r.Name, Namespace: r.Namespace, Labels: r.Labels, Annotations: r.Annotations,
-	})
-	violations := violations(r.Kind, problems)
-	d.violations = append(d.violations, violations...)
-	if len(violations) > 0 {
+	normal, problems := d.judge(r, tree)
+	d.violations = append(d.violations, violations(r.Kind, problems)...)
+	if len(problems) > 0 {
 		return nil
 	}
 	spec, err := compacted(normal)
@@ -104,6 +100,15 @@ func (d *draft) readSpec(r *Resource, tree any) []byte {
 		d.add("spec", err.Error(), "")
 	}
 	return spec
+}
+
+// judge checks the spec. It asks for rules only if nothing was found wrong around it: who mistyped "spec" need not be told that routes are missing.
+func (d *draft) judge(r *Resource, tree any) (normal any, problems []schema.Problem) {
+	root, tree := rootOf(r.Kind, tree)
+	if len(d.violations) > 0 {
+		return schema.Check(root, "spec", tree)
+	}
+	return schema.Judge(root, "spec", tree, &Meta{Name: r.Name, Namespace: r.Namespace, Labels: r.Labels, Annotations: r.Annotations})
 }
 
 // metadata is the type of what is kept of the metadata.
