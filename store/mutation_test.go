@@ -16,7 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-const mutations = 400
+const mutations = 200
 
 // Whatever is wrong with a document, both validators say the same of it, and the quick check passes none that they refuse.
 func TestValidatorsAgreeOnRandomDocuments(t *testing.T) {
