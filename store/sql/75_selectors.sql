@@ -27,25 +27,29 @@ CREATE OR REPLACE VIEW mesh.selects_nothing AS
 
 COMMENT ON VIEW mesh.selects_nothing IS 'Internal. Read mesh.problems.';
 
--- Of the hosts whose endpoints are known, the subsets that none of these is in.
+-- Of the hosts whose endpoints are known, the subsets that none of these is in. A list of labels holds another if one of its items
+-- holds the other's.
 CREATE OR REPLACE VIEW mesh.empty_subsets AS
   WITH endpoints AS MATERIALIZED (
-    SELECT lower(h) AS host, coalesce(e -> 'labels', '{}') AS labels
-    FROM mesh.resources r, jsonb_array_elements_text(CASE WHEN jsonb_typeof(r.spec -> 'hosts') = 'array' THEN r.spec -> 'hosts' END) h,
-      jsonb_path_query(r.spec -> 'endpoints', '$[*]') e
-    WHERE r.kind = 'ServiceEntry' AND r.api_group = 'networking.istio.io'
+    SELECT lower(h #>> '{}') AS host, jsonb_path_query_array(r.spec, '$.endpoints[*].labels') AS labels
+    FROM mesh.resources r, jsonb_path_query(r.spec -> 'hosts', '$[*]') h
+    WHERE r.kind = 'ServiceEntry' AND r.api_group = 'networking.istio.io' AND r.spec -> 'endpoints' <> '[]'
     UNION ALL
-    SELECT lower(h), w.labels
-    FROM mesh.resources r JOIN mesh.known_workloads w ON w.namespace = r.namespace AND w.labels @> (r.spec #> '{workloadSelector,labels}'),
-      jsonb_array_elements_text(CASE WHEN jsonb_typeof(r.spec -> 'hosts') = 'array' THEN r.spec -> 'hosts' END) h
-    WHERE r.kind = 'ServiceEntry' AND r.api_group = 'networking.istio.io' AND r.spec ? 'workloadSelector')
-  SELECT 'warning' AS severity, 'empty-subset' AS code, r.kind, r.api_group, r.namespace, r.name, 'spec.subsets[' || s.i - 1 || '].labels' AS path,
-    format('no endpoint of the host "%s" is in subset "%s"', mesh.full_host(r.spec ->> 'host', r.namespace), s.v ->> 'name') AS message,
-    'correct the labels of the subset, or of the endpoints' AS hint
-  FROM mesh.resources r, jsonb_path_query(r.spec -> 'subsets', '$[*]') WITH ORDINALITY AS s (v, i)
-  WHERE r.kind = 'DestinationRule' AND r.api_group = 'networking.istio.io'
-    AND mesh.full_host(r.spec ->> 'host', r.namespace) IN (SELECT e.host FROM endpoints e)
-    AND NOT EXISTS (SELECT FROM endpoints e
-      WHERE e.host = mesh.full_host(r.spec ->> 'host', r.namespace) AND e.labels @> coalesce(s.v -> 'labels', '{}'));
+    SELECT lower(h #>> '{}'), jsonb_build_array(coalesce(w.spec -> 'labels', '{}') || w.labels)
+    FROM mesh.resources r
+      JOIN mesh.resources w ON w.kind = 'WorkloadEntry' AND w.api_group = r.api_group AND w.namespace = r.namespace
+        AND coalesce(w.spec -> 'labels', '{}') || w.labels @> (r.spec #> '{workloadSelector,labels}'),
+      jsonb_path_query(r.spec -> 'hosts', '$[*]') h
+    WHERE r.kind = 'ServiceEntry' AND r.api_group = 'networking.istio.io' AND r.spec ? 'workloadSelector'
+  ), rules AS MATERIALIZED (
+    SELECT r.kind, r.api_group, r.namespace, r.name, mesh.full_host(r.spec ->> 'host', r.namespace) AS host, s.v ->> 'name' AS subset, s.v -> 'labels' AS labels, s.i
+    FROM mesh.resources r, jsonb_path_query(r.spec -> 'subsets', '$[*]') WITH ORDINALITY AS s (v, i)
+    WHERE r.kind = 'DestinationRule' AND r.api_group = 'networking.istio.io' AND s.v -> 'labels' <> '{}'
+  )
+  SELECT 'warning' AS severity, 'empty-subset' AS code, d.kind, d.api_group, d.namespace, d.name, 'spec.subsets[' || d.i - 1 || '].labels' AS path,
+    format('no endpoint of the host "%s" is in subset "%s"', d.host, d.subset) AS message, 'correct the labels of the subset, or of the endpoints' AS hint
+  FROM rules d
+  WHERE d.host IN (SELECT e.host FROM endpoints e)
+    AND NOT EXISTS (SELECT FROM endpoints e WHERE e.host = d.host AND e.labels @> jsonb_build_array(d.labels));
 
 COMMENT ON VIEW mesh.empty_subsets IS 'Internal. Read mesh.problems.';
