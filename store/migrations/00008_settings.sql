@@ -35,7 +35,7 @@ CREATE TABLE mesh.links (
 COMMENT ON TABLE mesh.links IS 'Internal. Read mesh.problems.';
 
 CREATE INDEX links_of_resource ON mesh.links (name, namespace, kind);
-CREATE INDEX links_to_target ON mesh.links (role, target, part);
+CREATE INDEX links_to_target ON mesh.links (role, target, part, namespace, name);
 CREATE INDEX links_to_wildcards ON mesh.links (role, part) WHERE target LIKE '*%';
 
 CREATE TYPE mesh.link_problem AS (

@@ -1,15 +1,22 @@
 -- Where resources claim the same, found in mesh.links alone. Each of those that claim it has the problem.
 
--- other_owner names a resource that has the same target in the same role, as far as the reader may know of it.
+-- other_owner names a resource that has the same target in the same role, as far as the reader may know of it: the first of its
+-- namespace, or else of all. Each search ends with the first row of the index that fits, for there may be thousands.
 CREATE OR REPLACE FUNCTION mesh.other_owner(l mesh.links) RETURNS text
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off AS $$
 DECLARE
   other record;
 BEGIN
   SELECT o.kind, o.namespace, o.name INTO other FROM mesh.links o
-  WHERE o.target = l.target AND o.role = l.role AND o.part = l.part AND (o.namespace <> l.namespace OR o.name <> l.name)
+  WHERE o.role = l.role AND o.target = l.target AND o.part = l.part AND o.namespace = l.namespace AND o.name <> l.name
     AND mesh.overlap(o.scope, l.scope) AND mesh.may_name(o.namespace, o.scope)
-  ORDER BY o.namespace <> l.namespace, o.namespace, o.name LIMIT 1;
+  ORDER BY o.name LIMIT 1;
+  IF NOT FOUND THEN
+    SELECT o.kind, o.namespace, o.name INTO other FROM mesh.links o
+    WHERE o.role = l.role AND o.target = l.target AND o.part = l.part AND o.namespace <> l.namespace
+      AND mesh.overlap(o.scope, l.scope) AND mesh.may_name(o.namespace, o.scope)
+    ORDER BY o.namespace, o.name LIMIT 1;
+  END IF;
   RETURN CASE WHEN FOUND THEN format('%s %s/%s', other.kind, other.namespace, other.name) ELSE 'a resource of another namespace' END;
 END $$;
 
