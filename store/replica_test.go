@@ -41,7 +41,7 @@ func TestStandbyIsFollowedAndSoIsWhatItBecomes(t *testing.T) {
 	pair.Promote()
 	connect(t, pair.Standby.URL).put("x", "promoted")
 	require.Equal(t, store.Revision(4), (<-batches).Revision)
-	connect(t, pair.Standby.URL).put("x", "and notified")
+	connect(t, pair.Standby.URL).put("x", "notified")
 	require.Equal(t, store.Revision(5), (<-batches).Revision)
 	require.Zero(t, s.Status().Losses, "the connection has outlived the promotion")
 }
@@ -129,9 +129,9 @@ func keepWriting(ctx context.Context, url string, acknowledged chan<- string) er
 			}
 		}
 		message := fmt.Sprint("change ", i)
-		_, err := conn.Exec(context.Background(), fmt.Sprintf(`SET mesh.message = '%s';
-			INSERT INTO mesh.resources (kind, name, spec) VALUES ('VirtualService', 'a', '{"hosts": ["h%d"]}'), ('VirtualService', 'b', '{"hosts": ["h%d"]}')
-			ON CONFLICT (kind, api_group, namespace, name) DO UPDATE SET spec = EXCLUDED.spec`, message, i, i))
+		_, err := conn.Exec(context.Background(), fmt.Sprintf(`SET mesh.message = '%[1]s';
+			INSERT INTO mesh.resources (kind, name, spec) VALUES ('VirtualService', 'a', '%[2]s'), ('VirtualService', 'b', '%[2]s')
+			ON CONFLICT (kind, api_group, namespace, name) DO UPDATE SET spec = EXCLUDED.spec`, message, virtualService(fmt.Sprint("h", i))))
 		if err == nil {
 			acknowledged <- message
 		}
@@ -160,7 +160,7 @@ func TestLostRevisionsAreTold(t *testing.T) {
 	kept := <-seen
 	db.put("x", "lost")
 	lost := <-seen
-	db.put("x", "lost too")
+	db.put("x", "lost-too")
 	lostToo := <-seen
 
 	pair.Primary.Kill()
@@ -171,7 +171,7 @@ func TestLostRevisionsAreTold(t *testing.T) {
 	require.Contains(t, string(rows[vs(t, "x")].Spec), "kept")
 
 	promoted := connect(t, pair.Standby.URL)
-	for _, host := range []string{"other", "another", "yet another"} {
+	for _, host := range []string{"other", "another", "yet-another"} {
 		promoted.put("x", host)
 	}
 	none := func(store.Batch) error { t.Error("a batch of another history"); return nil }

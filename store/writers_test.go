@@ -144,7 +144,9 @@ func (w *writer) step() string {
 // statement changes a few of the resources that all writers quarrel about.
 func (w *writer) statement() string {
 	name := func() string { return fmt.Sprintf("vs-%d", w.dice.IntN(20)) }
-	spec := func() string { return fmt.Sprintf(`{"hosts": ["h%d"], "http": [{"redirect": {"uri": "/"}}]}`, w.dice.IntN(3)) }
+	spec := func() string {
+		return fmt.Sprintf(`{"hosts": ["h%d"], "http": [{"redirect": {"uri": "/"}}]}`, w.dice.IntN(3))
+	}
 	upsert := func() string {
 		return fmt.Sprintf(`INSERT INTO mesh.resources (kind, name, spec) VALUES ('VirtualService', '%s', '%s'), ('VirtualService', '%s-too', '%s')
 			ON CONFLICT (kind, api_group, namespace, name) DO UPDATE SET spec = EXCLUDED.spec`, name(), spec(), name(), spec())
