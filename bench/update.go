@@ -68,7 +68,7 @@ func benchUpdate(ctx context.Context, o options, fsync string) error {
 }
 
 // newWeight takes the number of the change as a text.
-const newWeight = `SET spec = jsonb_set(spec, ARRAY['http', ($1::text::int % 10)::text, 'route', '0', 'weight'], to_jsonb($1::text::int % 50))
+const newWeight = `SET spec = jsonb_set(spec, ARRAY['http', ($1::text::int % 10)::text, 'route', '0', 'weight'], to_jsonb(($1::text::int * 7 + $1::text::int / 200 * 3) % 50))
 	WHERE kind = 'VirtualService' AND api_group = 'networking.istio.io' AND namespace = 'default' AND name = 'bench-' || $1::text::int % 200`
 
 func timeUpdate(ctx context.Context, conn *pgx.Conn, sql string, number int) (time.Duration, error) {

@@ -64,6 +64,9 @@ func (f *follower) session(ctx context.Context, healthy func()) error {
 		return err
 	}
 	defer closeConn(conn)
+	if _, err := conn.Exec(ctx, pageSettings); err != nil {
+		return err
+	}
 	standby, err := listen(ctx, conn)
 	if err != nil {
 		return err

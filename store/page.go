@@ -14,6 +14,9 @@ const (
 	pageChanges   = 4096
 )
 
+// pageSettings keep Postgres from reading all of mesh.changes for a page, as the statistics after a bulk load would have it.
+const pageSettings = "SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_seqscan = off"
+
 const pageQuery = `
 WITH page AS (
   SELECT t.*, sum(size) OVER (ORDER BY revision) AS changes, count(*) OVER () AS revisions
