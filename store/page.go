@@ -14,7 +14,8 @@ const (
 	pageChanges   = 4096
 )
 
-// pageSettings keep Postgres from reading all of mesh.changes for a page, as the statistics after a bulk load would have it.
+// pageSettings keep Postgres from reading all of mesh.changes for a page, as the statistics after a bulk load would have it. So does
+// the OFFSET 0 in the query, which makes it look up each transaction's.
 const pageSettings = "SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_seqscan = off"
 
 const pageQuery = `
@@ -28,7 +29,7 @@ SELECT t.revisions, t.revision, ` + markColumn + `, t.author, t.application, t.m
   c.after_spec, c.after_labels, c.after_annotations,
   t.revision, coalesce(c.before_generation, 0) + (c.after_spec IS DISTINCT FROM c.before_spec)::int,
   coalesce(c.before_created_at, t.time), t.time
-FROM page t JOIN mesh.changes c ON c.transaction_id = t.id
+FROM page t CROSS JOIN LATERAL (SELECT * FROM mesh.changes x WHERE x.transaction_id = t.id OFFSET 0) c
 WHERE t.changes <= $3 OR t.changes = t.size
 ORDER BY t.revision, c.kind COLLATE "C", c.api_group COLLATE "C", c.namespace COLLATE "C", c.name COLLATE "C"`
 
