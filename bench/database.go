@@ -53,7 +53,7 @@ func execute(ctx context.Context, url, sql string) error {
 type timesTable struct{ *tabwriter.Writer }
 
 func newTimesTable(title string) timesTable {
-	fmt.Printf("\n%s\n\n", title)
+	fmt.Fprintf(os.Stdout, "\n%s\n\n", title)
 	t := timesTable{tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', tabwriter.AlignRight)}
 	fmt.Fprintln(t, "\tp50\tp95\tp99\tmax\t")
 	return t
@@ -65,4 +65,6 @@ func (t timesTable) line(name string, sorted []time.Duration) {
 }
 
 // meanwhile says how quiet the machine was.
-func meanwhile(start cpuTime) { fmt.Printf("\nMachine meanwhile: %s\n", readCPUTime().since(start)) }
+func meanwhile(start cpuTime) {
+	fmt.Fprintf(os.Stdout, "\nMachine meanwhile: %s\n", readCPUTime().since(start))
+}

@@ -34,7 +34,7 @@ func benchLarge(ctx context.Context, o options) error {
 	}
 	rows := meshRows(o.resources)
 	start := readCPUTime()
-	fmt.Printf("\n%d resources of 5 kinds in one transaction\n\n", len(rows))
+	fmt.Fprintf(os.Stdout, "\n%d resources of 5 kinds in one transaction\n\n", len(rows))
 	for _, way := range []struct {
 		name, url string
 		write     func(pgx.Tx) error
@@ -46,7 +46,7 @@ func benchLarge(ctx context.Context, o options) error {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("%-28s %6.1f s, of which COMMIT %4.1f s (aim: 60 s, %s)\n", way.name, took.all.Seconds(), took.commit.Seconds(), met(took.all <= time.Minute))
+		fmt.Fprintf(os.Stdout, "%-28s %6.1f s, of which COMMIT %4.1f s (aim: 60 s, %s)\n", way.name, took.all.Seconds(), took.commit.Seconds(), met(took.all <= time.Minute))
 	}
 	if _, err := load(ctx, small, insertRows(ctx, rows[:100])); err != nil {
 		return err
@@ -56,7 +56,7 @@ func benchLarge(ctx context.Context, o options) error {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("%-28s %6.1f s, process at most %d MB (aim: %s)\n", what.name+" by the Go API", r.Took.Seconds(), r.PeakRSS>>20, what.aim)
+		fmt.Fprintf(os.Stdout, "%-28s %6.1f s, process at most %d MB (aim: %s)\n", what.name+" by the Go API", r.Took.Seconds(), r.PeakRSS>>20, what.aim)
 	}
 	meanwhile(start)
 	for _, settle := range []string{"VACUUM ANALYZE", "CHECKPOINT"} { // what the load leaves to be done is not what is compared
@@ -171,7 +171,7 @@ func compareSizes(ctx context.Context, o options, small, large string) error {
 	t.line(fmt.Sprintf("among %d", o.resources), many)
 	t.Flush()
 	ratio := float64(percentile(many, 50)) / float64(percentile(few, 50))
-	fmt.Printf("\np50 is %.2f times that among few (aim: within 1.3, %s)\n", ratio, met(ratio < 1.3))
+	fmt.Fprintf(os.Stdout, "\np50 is %.2f times that among few (aim: within 1.3, %s)\n", ratio, met(ratio < 1.3))
 	meanwhile(start)
 	return nil
 }

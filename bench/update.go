@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,7 +62,7 @@ func benchUpdate(ctx context.Context, o options, fsync string) error {
 	t.Flush()
 	more := percentile(product, 50) - percentile(floor, 50)
 	ratio := float64(percentile(product, 50)) / float64(percentile(floor, 50))
-	fmt.Printf("\np50 is %.2f times the floor's, or %s more (aim: within 2 times or 1 ms, %s)\n", ratio, millis(more),
+	fmt.Fprintf(os.Stdout, "\np50 is %.2f times the floor's, or %s more (aim: within 2 times or 1 ms, %s)\n", ratio, millis(more),
 		met(ratio <= 2 || more <= time.Millisecond))
 	meanwhile(start)
 	return nil

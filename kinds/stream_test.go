@@ -51,8 +51,11 @@ func TestStreamTellsWhatIsWrongAndGoesOn(t *testing.T) {
 			`f: document 3, line 5: WorkloadEntry default/a: metadata.name: duplicate of document 1, line 1`,
 			`not valid YAML`,
 		}},
-		{"  {\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [" + strings.ReplaceAll(`{"apiVersion": "networking.istio.io/v1", "kind": "WorkloadEntry", "metadata": {"name": "a"}, "spec": {"address": "1.2.3.4"}}`, "\n", "") + "]} x",
-			[]string{"a"}, []string{"f: document 2, line 1: not valid YAML"}},
+		{
+			"  {\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [" + strings.ReplaceAll(`{"apiVersion": "networking.istio.io/v1", "kind": "WorkloadEntry", "metadata": {"name": "a"}, "spec": {"address": "1.2.3.4"}}`, "\n", "") + "]} x",
+			[]string{"a"},
+			[]string{"f: document 2, line 1: not valid YAML"},
+		},
 	} {
 		var read, wrong []string
 		err := kinds.Parser{DefaultNamespace: "default"}.Stream("f", strings.NewReader(c.text), func(d *kinds.Document, errs kinds.Errors) error {

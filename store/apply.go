@@ -70,7 +70,7 @@ func (s *Store) apply(ctx context.Context, a Apply) (Applied, error) {
 			return err
 		}
 		deleted, err := remove(ctx, tx, a.Deletes)
-		outcomes = append(upserted, deleted...)
+		outcomes = slices.Concat(upserted, deleted)
 		return err
 	})
 	applied.Outcomes = outcomes

@@ -82,7 +82,7 @@ func auditedRow(t *testing.T, text []byte) *store.Resource {
 }
 
 // comparable leaves out what the audit writes in another form.
-func comparable(r *store.Resource) any {
+func compared(r *store.Resource) any {
 	if r == nil {
 		return nil
 	}
@@ -120,7 +120,7 @@ func agree(t *testing.T, batches []store.Batch, audit map[store.Revision]audited
 			require.Contains(t, touched, c.Key, "revision %d did not touch it", b.Revision)
 		}
 		for key := range touched {
-			require.Empty(t, cmp.Diff(comparable(truth[key]), comparable(followed[key])), "%s at revision %d", key, b.Revision)
+			require.Empty(t, cmp.Diff(compared(truth[key]), compared(followed[key])), "%s at revision %d", key, b.Revision)
 		}
 	}
 }

@@ -69,11 +69,11 @@ func repetition(r *schema.Rule) (string, bool) {
 
 // listOf is the path to the items that a rule is about.
 func listOf(r *schema.Rule) string {
-	path := "$"
+	steps := []string{"$"}
 	for _, step := range r.Steps {
-		path += `."` + step.Field + `"` + map[string]string{"list": "[*]", "map": ".*"}[step.Shape]
+		steps = append(steps, `."`+step.Field+`"`+map[string]string{"list": "[*]", "map": ".*"}[step.Shape])
 	}
-	return path
+	return strings.Join(steps, "")
 }
 
 var (

@@ -123,7 +123,8 @@ func TestProblems(t *testing.T) {
 		},
 		"gateways that fight": {
 			[]resource{
-				{"Gateway", "default", "a", gateway("HTTP", "shop.example.com")}, {"Gateway", "other", "b", gateway("HTTP", "shop.example.com")},
+				{"Gateway", "default", "a", gateway("HTTP", "shop.example.com")},
+				{"Gateway", "other", "b", gateway("HTTP", "shop.example.com")},
 				{"Gateway", "other", "c", gateway("TCP", "*")},
 			},
 			[]string{
@@ -142,7 +143,8 @@ func TestProblems(t *testing.T) {
 		},
 		"two owners of a host": {
 			[]resource{
-				{"VirtualService", "default", "a", route("reviews", `{"host": "reviews"}`)}, {"VirtualService", "other", "b", route("reviews.default.svc.cluster.local", `{"host": "reviews.default.svc.cluster.local"}`)},
+				{"VirtualService", "default", "a", route("reviews", `{"host": "reviews"}`)},
+				{"VirtualService", "other", "b", route("reviews.default.svc.cluster.local", `{"host": "reviews.default.svc.cluster.local"}`)},
 				{"VirtualService", "third", "c", `{"hosts": ["x.example.com"], "exportTo": ["."], "http": [{"route": [{"destination": {"host": "reviews.default.svc.cluster.local"}}]}]}`},
 				{"VirtualService", "fourth", "d", `{"hosts": ["x.example.com"], "exportTo": ["."], "http": [{"route": [{"destination": {"host": "reviews.default.svc.cluster.local"}}]}]}`},
 			},

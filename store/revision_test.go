@@ -177,3 +177,33 @@ func TestRoles(t *testing.T) {
 	require.Equal(t, role+"_writer", value[string](owner, "SELECT author FROM mesh.revisions WHERE revision = 2"))
 	require.NoError(t, store.MigrateDown(t.Context(), as(role, "owner"), 0, quietly))
 }
+
+// A row takes its generation along when it is renamed. Where it comes to be what another one was, of the same revision, nothing else
+// tells that it is not.
+func TestARowRenamedToWhatWasThereIsAsThatWas(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	db.put("there", "b")
+	db.exec("BEGIN")
+	db.put("there", "a")
+	db.put("other", "a")
+	db.exec("COMMIT")
+	require.Equal(t, int64(2), value[int64](db, "SELECT generation FROM mesh.resources WHERE name = 'there'"))
+	db.exec(`BEGIN; DELETE FROM mesh.resources WHERE name = 'there'; UPDATE mesh.resources SET name = 'there' WHERE name = 'other'; COMMIT`)
+	require.Equal(t, int64(2), value[int64](db, "SELECT generation FROM mesh.resources WHERE name = 'there' AND revision = 2"))
+}
+
+func TestNobodyPretendsToBeTheCommit(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	db.put("x", "a")
+	for _, sql := range []string{"UPDATE mesh.resources SET revision = 7", `UPDATE mesh.resources SET spec = '{"hosts": ["b"]}'`} {
+		db.exec("SET mesh.numbering = 'on'")
+		err := db.refused(sql)
+		require.Equal(t, "MS003", err.Code)
+		require.Contains(t, err.Hint, "RESET mesh.numbering")
+	}
+	db.exec("RESET mesh.numbering")
+	db.put("x", "b")
+	require.Equal(t, int64(2), db.newest())
+}

@@ -3,6 +3,7 @@ package schema
 import (
 	"bytes"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -139,7 +140,7 @@ func readRuleFile(name string) (*ruleFile, error) {
 func (t *Table) addDocument(name string, d *typeDocument) error {
 	of := t.Types[name]
 	if of == nil {
-		return fmt.Errorf("no kind has this type")
+		return errors.New("no kind has this type")
 	}
 	for field, constraints := range d.Fields {
 		if err := t.constrain(of, field, constraints); err != nil {
@@ -167,7 +168,7 @@ func (t *Table) addDocument(name string, d *typeDocument) error {
 func (t *Table) constrain(of *Type, name string, d fieldDocument) error {
 	f := of.field(name)
 	if f == nil {
-		return fmt.Errorf("the type has no such field")
+		return errors.New("the type has no such field")
 	}
 	override(&f.Required, d.Required)
 	overridePointer(&f.Min, d.Min)
@@ -230,10 +231,10 @@ func (t *Table) resolve(of *Type, r *Rule) error {
 		}
 	}
 	if forms != 1 || r.Unique != nil && r.Each == "" || r.Check != "" && r.Each != "" {
-		return fmt.Errorf("a rule has wrong, or each and unique, or check")
+		return errors.New("a rule has wrong, or each and unique, or check")
 	}
 	if r.Check == "" && r.Reason == "" {
-		return fmt.Errorf("a rule has a reason")
+		return errors.New("a rule has a reason")
 	}
 	if r.Check != "" && checks[r.Check] == nil {
 		return fmt.Errorf("no check %q is known", r.Check)

@@ -92,8 +92,11 @@ func TestImportTellsAllMistakesAndChangesNothing(t *testing.T) {
 	require.Zero(t, m.stored())
 
 	for _, args := range [][]string{
-		{"import"}, {"import", dir, "--prune"}, {"import", dir, "--prune-namespace", "shop"},
-		{"import", dir, "--prune", "--prune-namespace", "shop"}, {"import", dir, "--prune", "--prune-namespace", "shop", "--prune-kind", "x", "--yes"},
+		{"import"},
+		{"import", dir, "--prune"},
+		{"import", dir, "--prune-namespace", "shop"},
+		{"import", dir, "--prune", "--prune-namespace", "shop"},
+		{"import", dir, "--prune", "--prune-namespace", "shop", "--prune-kind", "x", "--yes"},
 	} {
 		require.Equal(t, 2, m.run(args...).code, args)
 	}

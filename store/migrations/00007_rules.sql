@@ -7,6 +7,10 @@ DROP FUNCTION IF EXISTS mesh.is_sound(text[], jsonb[], jsonb[]), mesh.check_dura
 ALTER TABLE mesh.installation ADD COLUMN code_digest text NOT NULL DEFAULT '';
 COMMENT ON COLUMN mesh.installation.code_digest IS 'Which functions, views and triggers were installed.';
 
+-- The functions that write what is set at commit know each other by it.
+ALTER TABLE mesh.installation ADD COLUMN secret uuid NOT NULL DEFAULT gen_random_uuid();
+ALTER TABLE mesh.transactions DROP COLUMN numbering;
+
 CREATE TABLE mesh.formats (
   name     text PRIMARY KEY,
   pattern  text,
@@ -87,4 +91,6 @@ ALTER TABLE mesh.schema_types DROP COLUMN broken, DROP COLUMN tested;
 ALTER TABLE mesh.kinds DROP COLUMN rules;
 DROP TABLE mesh.rules;
 DROP TABLE mesh.formats;
+ALTER TABLE mesh.transactions ADD COLUMN numbering boolean NOT NULL DEFAULT false;
+ALTER TABLE mesh.installation DROP COLUMN secret;
 ALTER TABLE mesh.installation DROP COLUMN code_digest;

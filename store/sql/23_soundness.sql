@@ -77,8 +77,8 @@ END $$;
 
 COMMENT ON FUNCTION mesh.check(text, jsonb, text) IS 'What is wrong with a spec of a kind: nothing is written.';
 
--- meta is what rules may know of a resource beside its spec.
+-- meta is what rules may know of a resource beside its spec. As immutable it would not be inlined.
 CREATE OR REPLACE FUNCTION mesh.meta(namespace text, name text, labels jsonb, annotations jsonb) RETURNS jsonb
-LANGUAGE sql IMMUTABLE AS $$
+LANGUAGE sql STABLE AS $$
   SELECT jsonb_build_object('namespace', namespace, 'name', name, 'labels', labels, 'annotations', annotations)
 $$;

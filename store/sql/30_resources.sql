@@ -82,7 +82,7 @@ END $$;
 
 DROP TRIGGER IF EXISTS keep_hands_off ON mesh.resources;
 CREATE TRIGGER keep_hands_off BEFORE UPDATE OF revision, generation, created_at, updated_at, rules ON mesh.resources
-  FOR EACH ROW WHEN (current_setting('mesh.numbering', true) IS DISTINCT FROM 'on' AND
+  FOR EACH ROW WHEN (coalesce(current_setting('mesh.numbering', true), '') = '' AND
     (OLD.revision, OLD.generation, OLD.created_at, OLD.updated_at, OLD.rules) IS DISTINCT FROM (NEW.revision, NEW.generation, NEW.created_at, NEW.updated_at, NEW.rules))
   EXECUTE FUNCTION mesh.keep_hands_off();
 

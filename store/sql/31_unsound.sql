@@ -3,9 +3,10 @@
 
 -- current_rules tells the rules in force from others.
 CREATE OR REPLACE FUNCTION mesh.current_rules() RETURNS int
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT coalesce(max(rules), 0) FROM mesh.kinds
-$$;
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN (SELECT coalesce(max(rules), 0) FROM mesh.kinds);
+END $$;
 
 -- resource_problems finds everything that is wrong with a resource, except for its key.
 CREATE OR REPLACE FUNCTION mesh.resource_problems(r mesh.resources) RETURNS SETOF mesh.problem
@@ -47,10 +48,10 @@ BEGIN
   ELSE
     sound := ARRAY(SELECT p FROM unnest(portion) p WHERE mesh.are_sound(ARRAY[p]) OR NOT EXISTS (SELECT FROM mesh.resource_problems(p)));
   END IF;
-  PERFORM set_config('mesh.numbering', 'on', true);
+  PERFORM mesh.begin_numbering();
   UPDATE mesh.resources r SET rules = in_force FROM unnest(sound) s
     WHERE r.kind = s.kind AND r.api_group = s.api_group AND r.namespace = s.namespace AND r.name = s.name;
-  PERFORM set_config('mesh.numbering', '', true);
+  PERFORM mesh.end_numbering();
   kind := last.kind;
   api_group := last.api_group;
   namespace := last.namespace;

@@ -15,6 +15,30 @@ BEGIN
   RETURN t;
 END $$;
 
+-- begin_numbering is called before something that is set at commit is written into resources, which is no change of theirs.
+CREATE OR REPLACE FUNCTION mesh.begin_numbering() RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN set_config('mesh.numbering', (SELECT secret FROM mesh.installation)::text, true);
+END $$;
+
+CREATE OR REPLACE FUNCTION mesh.end_numbering() RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN set_config('mesh.numbering', '', true);
+END $$;
+
+-- is_numbering tells whether it was called, and refuses those who would have it so.
+CREATE OR REPLACE FUNCTION mesh.is_numbering() RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  told text := coalesce(current_setting('mesh.numbering', true), '');
+BEGIN
+  IF told = '' THEN
+    RETURN false;
+  ELSIF told = (SELECT secret FROM mesh.installation)::text THEN
+    RETURN true;
+  END IF;
+  PERFORM mesh.refuse('MS003', NULL, NULL, NULL, '', 'the setting mesh.numbering is not for people', 'write RESET mesh.numbering');
+END $$;
+
 -- expect_number sees to it that the deferred trigger fires, once the changes are recorded: in a session that checks its
 -- constraints early it fires here and now. Where it has fired before the end of the transaction it fires again; the
 -- transaction keeps its number.
@@ -75,6 +99,7 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off 
 DECLARE
   t       mesh.transactions := mesh.current_transaction();
   portion mesh.changes[];
+  done    text;
 BEGIN
   FOR portion IN
     WITH written AS (
@@ -87,10 +112,10 @@ BEGIN
     )
     SELECT array_agg(change) FROM (SELECT change, row_number() OVER () / 200 AS n FROM written) w GROUP BY n
   LOOP
-    PERFORM mesh.check_changes(portion);
+    done := mesh.check_changes(portion);
   END LOOP;
   IF FOUND THEN
-    PERFORM mesh.expect_number(t);
+    done := mesh.expect_number(t);
   END IF;
   RETURN NULL;
 END $$;
@@ -100,12 +125,14 @@ CREATE OR REPLACE FUNCTION mesh.record_update() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 DECLARE
-  t       mesh.transactions := mesh.current_transaction();
+  t       mesh.transactions;
   portion mesh.changes[];
+  done    text;
 BEGIN
-  IF t.numbering THEN
-    RETURN NULL; -- the trigger that numbers writes the revision into the rows
+  IF mesh.is_numbering() THEN
+    RETURN NULL;
   END IF;
+  t := mesh.current_transaction();
   FOR portion IN
     WITH written AS (
       INSERT INTO mesh.changes AS c (transaction_id, kind, api_group, namespace, name,
@@ -123,10 +150,10 @@ BEGIN
     )
     SELECT array_agg(change) FROM (SELECT change, row_number() OVER () / 200 AS n FROM written) w GROUP BY n
   LOOP
-    PERFORM mesh.check_changes(portion);
+    done := mesh.check_changes(portion);
   END LOOP;
   IF FOUND THEN
-    PERFORM mesh.expect_number(t);
+    done := mesh.expect_number(t);
   END IF;
   RETURN NULL;
 END $$;
@@ -135,7 +162,8 @@ CREATE OR REPLACE FUNCTION mesh.record_delete() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 DECLARE
-  t mesh.transactions := mesh.current_transaction();
+  t    mesh.transactions := mesh.current_transaction();
+  done text;
 BEGIN
   INSERT INTO mesh.changes AS c (transaction_id, kind, api_group, namespace, name,
     before_spec, before_labels, before_annotations, before_revision, before_generation, before_created_at, before_updated_at)
@@ -145,7 +173,7 @@ BEGIN
   ON CONFLICT (transaction_id, kind, api_group, namespace, name) DO UPDATE SET
     merged = true, after_spec = NULL, after_labels = NULL, after_annotations = NULL;
   IF FOUND THEN
-    PERFORM mesh.expect_number(t);
+    done := mesh.expect_number(t);
   END IF;
   RETURN NULL;
 END $$;
@@ -175,7 +203,7 @@ BEGIN
 END $$;
 
 -- forget_undone drops the changes that cancelled each other out. A row that was deleted and put back has lost what is set
--- at commit and gets it back.
+-- at commit and gets it back; so does one that another row was renamed to.
 CREATE OR REPLACE FUNCTION mesh.forget_undone(t mesh.transactions) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   undone mesh.changes;
@@ -188,17 +216,14 @@ BEGIN
     RETURNING *
   LOOP
     CONTINUE WHEN undone.after_spec IS NULL;
-    UPDATE mesh.transactions SET numbering = true WHERE id = t.id AND NOT numbering;
-    PERFORM set_config('mesh.numbering', 'on', true);
+    PERFORM mesh.begin_numbering();
     UPDATE mesh.resources r SET
       revision = undone.before_revision, generation = undone.before_generation, created_at = undone.before_created_at, updated_at = undone.before_updated_at
     WHERE r.kind = undone.kind AND r.api_group = undone.api_group AND r.namespace = undone.namespace AND r.name = undone.name
-      AND r.revision <> undone.before_revision;
+      AND (r.revision, r.generation, r.created_at, r.updated_at)
+        <> (undone.before_revision, undone.before_generation, undone.before_created_at, undone.before_updated_at);
   END LOOP;
-  IF FOUND THEN
-    PERFORM set_config('mesh.numbering', '', true);
-    UPDATE mesh.transactions SET numbering = false WHERE id = t.id;
-  END IF;
+  PERFORM mesh.end_numbering();
 END $$;
 
 -- postpone_number puts the numbering off to the end of a transaction that has its constraints checked before, for the lock would
@@ -229,6 +254,7 @@ DECLARE
   t        mesh.transactions;
   newest   mesh.transactions;
   repeated boolean; -- some resource was changed more than once
+  done     text; -- A call that is assigned costs less than one that is performed, which is a query.
 BEGIN
   SELECT * INTO t FROM mesh.transactions WHERE id = NEW.id AND pending;
   IF NOT FOUND THEN
@@ -244,40 +270,39 @@ BEGIN
     PERFORM mesh.tell_of_no_change(t);
     RETURN NULL;
   END IF;
-  PERFORM mesh.examine_references(t.id);
+  done := mesh.examine_references(t.id);
   IF pg_trigger_depth() > 1 OR left(current_query(), 1000) ~* 'constraints' THEN
     IF mesh.postpone_number(t) THEN
       RETURN NULL;
     END IF;
   END IF;
   IF t.revision IS NULL THEN
-    PERFORM pg_advisory_xact_lock(1835365224, 1); -- "mesh" in ASCII, and the first lock of ours
+    done := pg_advisory_xact_lock(1835365224, 1); -- "mesh" in ASCII, and the first lock of ours
     SELECT * INTO newest FROM mesh.transactions WHERE revision IS NOT NULL ORDER BY revision DESC LIMIT 1;
     t.revision := coalesce(newest.revision, 0) + 1;
     t.time := greatest(clock_timestamp(), newest.time);
   END IF;
   IF current_setting('transaction_isolation') = 'read committed' THEN
-    PERFORM mesh.write_number(t);
+    done := mesh.write_number(t);
   ELSE
-    PERFORM mesh.write_number_isolated(t);
+    done := mesh.write_number_isolated(t);
   END IF;
-  PERFORM set_config('mesh.numbering', 'on', true);
+  done := mesh.begin_numbering();
   UPDATE mesh.resources r SET
     revision   = t.revision,
     generation = coalesce(c.before_generation, 0) + (c.after_spec IS DISTINCT FROM c.before_spec)::int,
     created_at = coalesce(c.before_created_at, t.time),
     updated_at = t.time,
-    rules      = (SELECT mesh.current_rules())
+    rules      = (SELECT max(k.rules) FROM mesh.kinds k)
   FROM mesh.changes c CROSS JOIN LATERAL (
     SELECT x.ctid FROM mesh.resources x
     WHERE x.kind = c.kind AND x.api_group = c.api_group AND x.namespace = c.namespace AND x.name = c.name OFFSET 0) AS changed
   WHERE c.transaction_id = t.id AND c.after_spec IS NOT NULL AND r.ctid = changed.ctid;
-  PERFORM set_config('mesh.numbering', '', true);
-  UPDATE mesh.transactions SET pending = false, numbering = false WHERE id = t.id;
+  done := mesh.end_numbering();
   IF t.confirm_within IS NOT NULL THEN
     PERFORM mesh.await_confirmation(t);
   END IF;
-  PERFORM pg_notify('mesh', t.revision::text);
+  done := pg_notify('mesh', t.revision::text);
   RETURN NULL;
 END $$;
 
@@ -285,7 +310,7 @@ CREATE OR REPLACE FUNCTION mesh.write_number(t mesh.transactions) RETURNS void L
 BEGIN
   UPDATE mesh.transactions SET
     revision    = t.revision,
-    numbering   = true,
+    pending     = false,
     author      = mesh.author(),
     application = current_setting('application_name'),
     message     = coalesce(current_setting('mesh.message', true), ''),

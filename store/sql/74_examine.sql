@@ -45,16 +45,14 @@ END $$;
 -- that only shift weights, say. Once the transaction has a number, its links may be those of a state in between.
 CREATE OR REPLACE FUNCTION mesh.changed_links(of bigint) RETURNS SETOF mesh.changes
 LANGUAGE sql STABLE AS $$
-  SELECT c.* FROM mesh.changes c
+  SELECT c.* FROM mesh.changes c,
+    LATERAL (SELECT c.before_spec || '{}', c.after_spec || '{}' OFFSET 0) AS spec (before, after) -- unpacked once
   WHERE c.transaction_id = of
-    AND (c.after_spec IS DISTINCT FROM c.before_spec
-      AND (c.kind <> 'VirtualService' OR c.before_spec IS NULL OR c.after_spec IS NULL
-        OR c.before_spec - 'http' <> c.after_spec - 'http'
-        OR jsonb_path_query_array(c.before_spec, '$.http[*].route[*].destination') <> jsonb_path_query_array(c.after_spec, '$.http[*].route[*].destination')
-        OR jsonb_path_query_array(c.before_spec, '$.http[*].route.size()') <> jsonb_path_query_array(c.after_spec, '$.http[*].route.size()')
-        OR jsonb_path_query_array(c.before_spec, '$.http[*].mirror') <> jsonb_path_query_array(c.after_spec, '$.http[*].mirror')
-        OR jsonb_path_query_array(c.before_spec, '$.http[*].mirrors') <> jsonb_path_query_array(c.after_spec, '$.http[*].mirrors')
-        OR jsonb_path_query_array(c.before_spec, '$.http[*].delegate') <> jsonb_path_query_array(c.after_spec, '$.http[*].delegate'))
+    AND (CASE
+        WHEN c.kind <> 'VirtualService' OR c.before_spec IS NULL OR c.after_spec IS NULL THEN spec.after IS DISTINCT FROM spec.before
+        ELSE spec.before - 'http' <> spec.after - 'http'
+          OR EXISTS (SELECT FROM unnest('{$.http[*].route[*].destination,$.http[*].route.size(),$.http[*].mirror,$.http[*].mirrors,$.http[*].delegate}'::jsonpath[]) p
+            WHERE jsonb_path_query_array(spec.before, p) <> jsonb_path_query_array(spec.after, p)) END
       OR (SELECT t.revision FROM mesh.transactions t WHERE t.id = of) > 0) -- EXISTS would be planned as a hash of all transactions
 $$;
 
