@@ -50,7 +50,7 @@ func TestPollCoversLostNotifications(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
 	db := connect(t, url)
-	db.exec(`DO $$ BEGIN EXECUTE replace(pg_get_functiondef('mesh.number_transaction'::regproc), 'PERFORM pg_notify(', 'PERFORM concat('); END $$`)
+	db.exec(`DO $$ BEGIN EXECUTE replace(pg_get_functiondef('mesh.number_transaction'::regproc), 'pg_notify(', 'concat('); END $$`)
 	s, err := store.Open(t.Context(), url, store.Options{Poll: 20 * time.Millisecond})
 	require.NoError(t, err)
 	t.Cleanup(s.Close)

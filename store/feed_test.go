@@ -14,7 +14,8 @@ func TestAChangeReadsWhatItChanges(t *testing.T) {
 	t.Parallel()
 	_, url := open(t)
 	db := connect(t, url)
-	db.exec(`INSERT INTO mesh.resources (kind, name, spec) SELECT 'VirtualService', 'vs-' || i, $1 FROM generate_series(1, 1000) i`, virtualService("a"))
+	db.exec(`INSERT INTO mesh.resources (kind, name, spec) SELECT 'VirtualService', 'vs-' || i, replace($1::text, 'a', 'host-' || i)::jsonb FROM generate_series(1, 1000) i`,
+		`{"hosts": ["a"], "http": [{"redirect": {"uri": "/"}}]}`)
 	db.exec(`DO $$ BEGIN
 		FOR i IN 1..100 LOOP
 			UPDATE mesh.resources SET labels = jsonb_build_object('n', i::text) WHERE kind = 'VirtualService' AND api_group = 'networking.istio.io' AND name = 'vs-1';

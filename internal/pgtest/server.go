@@ -36,9 +36,12 @@ func Server(t testing.TB) *OwnServer {
 	return s
 }
 
+// killable keeps Postgres 13 from starting workers that outlive a server that is killed, and keep it from being started again.
+var killable = map[string]string{"autovacuum": "off"}
+
 func (s *OwnServer) start(port int) {
 	s.t.Helper()
-	running, err := embedded.Start(s.t.Context(), embedded.Options{DataDir: s.dir, Port: port, Fast: true})
+	running, err := embedded.Start(s.t.Context(), embedded.Options{DataDir: s.dir, Port: port, Fast: true, Settings: killable})
 	if err != nil {
 		s.t.Fatalf("starting the test's own server: %v", err)
 	}

@@ -3,9 +3,9 @@
 -- in_words writes an interval as people do: 1 hour 30 minutes.
 CREATE OR REPLACE FUNCTION mesh.in_words(span interval) RETURNS text LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT string_agg(format('%s %s%s', n, unit, CASE WHEN n <> 1 THEN 's' END), ' ' ORDER BY i)
-  FROM (VALUES (1, 'day', floor(extract(epoch FROM span) / 86400)), (2, 'hour', floor(extract(epoch FROM span) / 3600) % 24),
-    (3, 'minute', floor(extract(epoch FROM span) / 60) % 60), (4, 'second', floor(extract(epoch FROM span)) % 60),
-    (5, 'millisecond', floor(extract(epoch FROM span) * 1000) % 1000)) units (i, unit, count), trim_scale(count::numeric) n
+  FROM (SELECT extract(epoch FROM span)::numeric) AS length (seconds), LATERAL (VALUES
+      (1, 'day', floor(seconds / 86400)), (2, 'hour', floor(seconds / 3600) % 24), (3, 'minute', floor(seconds / 60) % 60),
+      (4, 'second', floor(seconds) % 60), (5, 'millisecond', floor(seconds * 1000) % 1000)) units (i, unit, count), trim_scale(count) n
   WHERE n > 0
 $$;
 
