@@ -51,6 +51,7 @@ func TestPollCoversLostNotifications(t *testing.T) {
 	url := pgtest.New(t)
 	db := connect(t, url)
 	db.exec(`DO $$ BEGIN EXECUTE replace(pg_get_functiondef('mesh.number_transaction'::regproc), 'pg_notify(', 'concat('); END $$`)
+	require.NotContains(t, value[string](db, "SELECT pg_get_functiondef('mesh.number_transaction'::regproc)"), "pg_notify", "nothing is told of")
 	s, err := store.Open(t.Context(), url, store.Options{Poll: 20 * time.Millisecond})
 	require.NoError(t, err)
 	t.Cleanup(s.Close)

@@ -293,7 +293,7 @@ BEGIN
     generation = coalesce(c.before_generation, 0) + (c.after_spec IS DISTINCT FROM c.before_spec)::int,
     created_at = coalesce(c.before_created_at, t.time),
     updated_at = t.time,
-    rules      = (SELECT max(k.rules) FROM mesh.kinds k)
+    rules      = (SELECT mesh.current_rules())
   FROM mesh.changes c CROSS JOIN LATERAL (
     SELECT x.ctid FROM mesh.resources x
     WHERE x.kind = c.kind AND x.api_group = c.api_group AND x.namespace = c.namespace AND x.name = c.name OFFSET 0) AS changed
