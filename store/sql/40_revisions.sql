@@ -55,16 +55,19 @@ END $$;
 CREATE OR REPLACE FUNCTION mesh.refuse_unsound(written mesh.changes[]) RETURNS void LANGUAGE plpgsql STABLE AS $$
 DECLARE
   c        mesh.changes;
+  r        mesh.resources;
   problems mesh.problem[];
 BEGIN
   FOREACH c IN ARRAY written LOOP
     CONTINUE WHEN c.after_spec IS NULL;
-    problems := ARRAY(SELECT (path, reason, hint)::mesh.problem FROM (
-      SELECT * FROM mesh.check_text_map('metadata.labels', c.after_labels, 'label')
-      UNION ALL SELECT * FROM mesh.check_text_map('metadata.annotations', c.after_annotations, 'annotation')
-      UNION ALL SELECT p.* FROM mesh.kinds k,
-          mesh.check_spec(k.type, c.after_spec, mesh.meta(c.namespace, c.name, c.after_labels, c.after_annotations)) p
-        WHERE k.kind = c.kind AND k.api_group = c.api_group) p LIMIT 20);
+    r.kind := c.kind;
+    r.api_group := c.api_group;
+    r.namespace := c.namespace;
+    r.name := c.name;
+    r.spec := c.after_spec;
+    r.labels := c.after_labels;
+    r.annotations := c.after_annotations;
+    problems := ARRAY(SELECT p FROM mesh.resource_problems(r) p LIMIT 20);
     IF problems <> '{}' THEN
       PERFORM mesh.refuse('MS001', c.kind, c.namespace, c.name, problems);
     END IF;
