@@ -35,6 +35,8 @@ type Change struct {
 	Key kinds.Key
 	// Resource is what it is now, nil when it is gone.
 	Resource *kinds.Resource
+	// Version is what the server calls it, or a hash of its content where the server gives none.
+	Version string
 }
 
 // Batch is a set of changes that belong together, on top of everything that was delivered before.

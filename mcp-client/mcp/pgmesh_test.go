@@ -112,6 +112,7 @@ func TestWhileABatchIsAppliedLaterOnesMerge(t *testing.T) {
 			require.Len(t, b.Changes, 2)
 			require.Equal(t, strconv.FormatInt(b.Revision, 10), host(b.Changes[0].Resource))
 			require.Equal(t, strconv.FormatInt(b.Revision, 10), host(b.Changes[1].Resource))
+			require.Equal(t, host(b.Changes[1].Resource), b.Changes[1].Version)
 		}
 	})
 }

@@ -75,7 +75,7 @@ func (p *pending) put(kind *kinds.Kind, name, value string, r *kinds.Resource) {
 		p.wire[kind] = map[string]version{}
 	}
 	p.wire[kind][name] = version{r.Key(), value}
-	p.change(Change{Key: r.Key(), Resource: r})
+	p.change(Change{Key: r.Key(), Resource: r, Version: value})
 }
 
 func (p *pending) remove(kind *kinds.Kind, name string) {
