@@ -1,159 +1,105 @@
 package publish_test
 
 import (
-	"context"
-	"log/slog"
-	"os"
-	"strconv"
+	"errors"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
-	"github.com/pgmesh/pgmesh/internal/pgtest"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
-	"github.com/pgmesh/pgmesh/store"
 )
 
-func TestMain(m *testing.M) { os.Exit(pgtest.VerifyMain(m)) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const (
-	virtualServices = "networking.istio.io/v1/VirtualService"
-	gateways        = "networking.istio.io/v1/Gateway"
-)
+var virtualService = kind("VirtualService")
 
-// bundle is a publisher that follows a database of its own, and psql on that database.
-type bundle struct {
-	t         *testing.T
-	publisher *publish.Publisher
-	news      *ads.Subscriber
-	conn      *pgx.Conn
+func kind(name string) *kinds.Kind {
+	k, err := kinds.ByName(name)
+	if err != nil {
+		panic(err)
+	}
+	return k
 }
 
-func start(t *testing.T) *bundle {
-	t.Helper()
-	database := pgtest.New(t)
-	s, err := store.Open(t.Context(), database, store.Options{})
-	require.NoError(t, err)
-	conn, err := pgx.Connect(t.Context(), database)
-	require.NoError(t, err)
-	p := publish.New(s, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-	b := &bundle{t: t, publisher: p, news: p.Subscribe(), conn: conn}
-
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- p.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		require.ErrorIs(t, <-ended, context.Canceled)
-		b.news.Close()
-		require.NoError(t, conn.Close(context.Background()))
-		s.Close()
-	})
-	return b
+// content is what a source has that has these routes, each of a name and a version.
+func content(routes ...string) publish.Content {
+	return publish.Content{Resources: map[*kinds.Kind][]*ads.Resource{virtualService: resources(routes)}}
 }
 
-func (b *bundle) sql(statement string, args ...any) {
-	b.t.Helper()
-	_, err := b.conn.Exec(b.t.Context(), statement, args...)
-	require.NoError(b.t, err)
+func resources(routes []string) (all []*ads.Resource) {
+	for _, r := range routes {
+		name, version, _ := strings.Cut(r, "@")
+		all = append(all, &ads.Resource{Name: name, Version: version})
+	}
+	return all
 }
 
-func (b *bundle) write(name, host string) {
-	b.t.Helper()
-	b.sql(`INSERT INTO mesh.resources (kind, namespace, name, spec)
-		VALUES ('VirtualService', 'default', $1, jsonb_build_object('hosts', jsonb_build_array($2::text), 'http', '[{"route": [{"destination": {"host": "a"}}]}]'::jsonb))
-		ON CONFLICT (kind, api_group, namespace, name) DO UPDATE SET spec = EXCLUDED.spec`, name, host)
+// routes lists what a snapshot has.
+func routes(snap *ads.Snapshot) (all []string) {
+	for r := range snap.Sets[virtualService.TypeURL()].All() {
+		all = append(all, r.Name+"@"+r.Version)
+	}
+	return all
 }
 
-// at waits for the snapshot of a revision.
-func (b *bundle) at(revision int64) *ads.Snapshot {
-	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.t.Context(), 10*time.Second)
-	defer cancel()
-	require.NoError(b.t, b.publisher.Served(ctx, revision))
-	require.Equal(b.t, strconv.FormatInt(revision, 10), b.news.Snapshot().Revision)
-	return b.news.Snapshot()
-}
-
-func TestARevisionIsASnapshotThatEndsWithItsMark(t *testing.T) {
+func TestItIsReadyOnceItHasSomething(t *testing.T) {
 	t.Parallel()
-	b := start(t)
-	empty := b.at(0)
-	require.Zero(t, empty.Sets[virtualServices].Len())
+	p := publish.New(prometheus.NewRegistry())
+	news := p.Subscribe()
+	defer news.Close()
+	require.ErrorContains(t, p.Ready(), "not loaded yet")
+	require.Nil(t, news.Snapshot())
 
-	b.write("a", "a.example")
-	snap := b.at(1)
+	why := errors.New("the source is away")
+	p.Lost(why)
+	require.ErrorIs(t, p.Ready(), why)
 
-	require.NotNil(t, snap.Sets[virtualServices].Get("default/a"))
-	require.Regexp(t, `^1\.`, snap.Sets[mcpv1.BatchTypeURL].Get(mcpv1.BatchName).Version)
-	require.Same(t, empty.Sets[gateways], snap.Sets[gateways], "what a revision does not touch is shared")
+	p.Replace(publish.Content{}, publish.Position{})
+	require.NoError(t, p.Ready())
+	require.Empty(t, routes(news.Snapshot()))
+	p.Lost(why)
+	require.NoError(t, p.Ready(), "what it has it goes on serving")
 }
 
-func TestAVersionChangesExactlyWithTheContent(t *testing.T) {
+func TestWhatStaysTheSameIsShared(t *testing.T) {
 	t.Parallel()
-	b := start(t)
-	b.write("a", "a.example")
-	first := b.at(1).Sets[virtualServices].Get("default/a")
+	p := publish.New(prometheus.NewRegistry())
+	news := p.Subscribe()
+	defer news.Close()
+	p.Replace(content("default/a@1", "default/b@1"), publish.Position{Revision: 1, Mark: "x"})
+	first := news.Snapshot()
 
-	b.write("a", "b.example")
-	second := b.at(2).Sets[virtualServices].Get("default/a")
-	b.write("a", "a.example")
-	third := b.at(3).Sets[virtualServices].Get("default/a")
+	p.Replace(content("default/b@1", "default/a@1"), publish.Position{Revision: 2, Mark: "y"})
+	second := news.Snapshot()
+	require.Same(t, first.Sets[virtualService.TypeURL()], second.Sets[virtualService.TypeURL()])
+	require.Equal(t, "2", second.Revision)
+	require.Equal(t, "2.y", second.Sets[mcpv1.BatchTypeURL].Get(mcpv1.BatchName).Version)
 
-	require.NotEqual(t, first.Version, second.Version)
-	require.Equal(t, first.Version, third.Version)
+	p.Apply(publish.Changes{
+		Upserts: map[*kinds.Kind][]*ads.Resource{virtualService: resources([]string{"default/c@1"})},
+		Removed: map[*kinds.Kind][]string{virtualService: {"default/a"}},
+	}, publish.Position{Revision: 3, Mark: "z"})
+	require.Equal(t, []string{"default/b@1", "default/c@1"}, routes(news.Snapshot()))
+	require.Equal(t, []string{"default/a@1", "default/b@1"}, routes(second), "a snapshot is immutable")
 }
 
-// A row that no validation ever saw, as after the restore of an old dump.
-func TestWhatCannotBeDecodedStopsNothing(t *testing.T) {
+func TestWhatASourceCannotShowIsKept(t *testing.T) {
 	t.Parallel()
-	b := start(t)
-	b.write("a", "a.example")
-	b.write("b", "b.example")
-	good := b.at(2).Sets[virtualServices].Get("default/a")
+	p := publish.New(prometheus.NewRegistry())
+	news := p.Subscribe()
+	defer news.Close()
+	p.Replace(content("default/a@1", "default/b@1", "default/c@1"), publish.Position{Revision: 1})
 
-	b.sql("CREATE OR REPLACE FUNCTION mesh.refuse_unsound(written mesh.changes[]) RETURNS void LANGUAGE plpgsql STABLE AS $$ BEGIN END $$")
-	b.sql("CREATE OR REPLACE FUNCTION mesh.check_changes(written mesh.changes[]) RETURNS void LANGUAGE plpgsql STABLE AS $$ BEGIN END $$")
-	b.sql(`UPDATE mesh.resources SET spec = '{"hosts": 7}' WHERE name = 'a'`)
-	require.Same(t, good, b.at(3).Sets[virtualServices].Get("default/a"), "the last good state stays in force")
-
-	b.write("b", "c.example")
-	require.Contains(t, string(b.at(4).Sets[virtualServices].Get("default/b").Body.GetValue()), "c.example")
-}
-
-// A row that came around the triggers, and breaks rules although it can be decoded. It is read when the server reads everything anew.
-func TestWhatBreaksRulesReplacesNothing(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	b.write("a", "a.example")
-	good := b.at(1).Sets[virtualServices].Get("default/a")
-
-	b.sql("ALTER TABLE mesh.resources DISABLE TRIGGER USER")
-	b.sql(`UPDATE mesh.resources SET rules = 0, spec = '{"hosts": ["*"], "http": [{"redirect": {"uri": "/"}}]}' WHERE name = 'a'`)
-	b.sql(`INSERT INTO mesh.resources (api_group, kind, name, spec) VALUES ('networking.istio.io', 'VirtualService', 'b', '{"hosts": ["*"], "http": [{"redirect": {"uri": "/"}}]}')`)
-	b.sql("ALTER TABLE mesh.resources ENABLE TRIGGER USER")
-	b.sql("UPDATE mesh.transactions SET revision = revision + 5") // no follower knows these, so all is read
-	b.write("c", "c.example")
-	now := b.at(7).Sets[virtualServices]
-	require.Same(t, good, now.Get("default/a"), "the last good state stays in force")
-	require.NotNil(t, now.Get("default/b"), "there is none, and this can be decoded")
-}
-
-func TestItIsReadyOnceSomethingIsLoaded(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	b.at(0)
-	require.NoError(t, b.publisher.Ready())
-
-	idle := publish.New(nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-	require.Nil(t, idle.Subscribe().Snapshot())
+	next := content("default/b@2")
+	next.Kept = map[*kinds.Kind][]string{virtualService: {"default/a", "default/never-had"}}
+	p.Replace(next, publish.Position{Revision: 2})
+	require.Equal(t, []string{"default/a@1", "default/b@2"}, routes(news.Snapshot()))
 }
 
 func TestEveryAliasOfAKindIsServed(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/rpc"
 	"github.com/pgmesh/pgmesh/mcp-server/admin"
+	"github.com/pgmesh/pgmesh/mcp-server/feed"
 	"github.com/pgmesh/pgmesh/mcp-server/housekeep"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	"github.com/pgmesh/pgmesh/store"
@@ -82,7 +83,8 @@ func (s *server) run(ctx context.Context, socket net.Listener) error {
 	}
 	defer opened.Close()
 	log := s.options.Log
-	publisher := publish.New(opened, log, s.metrics)
+	publisher := publish.New(s.metrics)
+	source := feed.New(opened, publisher, log, s.metrics)
 	streams := publish.NewServer(publisher, adsmetrics.New(s.metrics, "mcp_server", publish.Label), log)
 	s.metrics.MustRegister(connectedTo(opened))
 	s.phase.opened(publisher)
@@ -95,7 +97,7 @@ func (s *server) run(ctx context.Context, socket net.Listener) error {
 	keeper := housekeep.New(opened, news.Changed(), log, s.metrics, housekeep.Options{})
 
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return publisher.Run(ctx) })
+	g.Go(func() error { return source.Run(ctx) })
 	g.Go(func() error { return keeper.Run(ctx) })
 	g.Go(func() error { return rpc.Serve(ctx, grpcServer, socket, streams.Shutdown) })
 	return g.Wait()

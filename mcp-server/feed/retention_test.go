@@ -1,4 +1,4 @@
-package publish_test
+package feed_test
 
 import (
 	"context"

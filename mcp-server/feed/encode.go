@@ -1,0 +1,57 @@
+package feed
+
+import (
+	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// Encode turns a stored resource into the one that travels.
+func Encode(r *store.Resource) (*ads.Resource, error) {
+	spec, err := r.Key.Kind.Decode(r.Spec)
+	if err != nil {
+		return nil, err
+	}
+	version, err := kinds.ContentVersion(r.Labels, r.Annotations, r.Spec, r.Created)
+	if err != nil {
+		return nil, err
+	}
+	body, err := (&kinds.Resource{
+		Kind: r.Key.Kind, Namespace: r.Key.Namespace, Name: r.Key.Name,
+		Labels: r.Labels, Annotations: r.Annotations, CreateTime: r.Created, Spec: spec,
+	}).Any(version)
+	if err != nil {
+		return nil, err
+	}
+	return &ads.Resource{Name: r.Key.FullName(), Version: version, Body: body}, nil
+}
+
+// encode returns a resource as clients are sent it, or nil if it cannot be decoded: then clients keep the last one that could.
+func (f *Feed) encode(r *store.Resource) *ads.Resource {
+	encoded, err := Encode(r)
+	if err != nil {
+		f.undecodable.Inc()
+		f.log.Error("a stored resource cannot be decoded; clients keep the last good state of it. Correct or delete the row",
+			"resource", r.Key.String(), "revision", r.Revision, "error", err)
+		return nil
+	}
+	return encoded
+}
+
+// keeps tells whether clients keep the version of a resource that they have: the stored one was checked by nobody, and breaks rules. If they
+// have none, what can be decoded is better than nothing: it may be older than the rules, and was in force until this server started.
+func (f *Feed) keeps(r *store.Resource) bool {
+	if !r.Unchecked {
+		return false
+	}
+	violations := r.Key.Kind.Check(r.Spec, kinds.Meta{
+		Name: r.Key.Name, Namespace: r.Key.Namespace, Labels: r.Labels, Annotations: r.Annotations,
+	})
+	if len(violations) == 0 {
+		return false
+	}
+	kept := f.publisher.Has(r.Key.Kind, r.Key.FullName()) != nil
+	f.log.Error("a stored resource breaks rules and was checked by nobody: see mesh.unsound. Correct or delete it",
+		"resource", r.Key.String(), "revision", r.Revision, "error", kinds.Errors(violations), "kept", kept)
+	return kept
+}

@@ -1,0 +1,111 @@
+// Package feed is the source that reads a store: its resources first, and then every batch that is committed.
+package feed
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-server/publish"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// Feed brings a publisher to the newest revision of a store.
+type Feed struct {
+	store     *store.Store
+	publisher *publish.Publisher
+	log       *slog.Logger
+	at        store.Position
+
+	batches      prometheus.Counter
+	undecodable  prometheus.Counter
+	publishDelay prometheus.Histogram
+}
+
+// New returns the feed of a store into a publisher.
+func New(s *store.Store, p *publish.Publisher, log *slog.Logger, metrics prometheus.Registerer) *Feed {
+	f := &Feed{
+		store: s, publisher: p, log: log,
+		batches: prometheus.NewCounter(prometheus.CounterOpts{Name: "pgmesh_mcp_server_batches_total", Help: "Batches read from the store's feed."}),
+		undecodable: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "pgmesh_mcp_server_undecodable_total",
+			Help: "Resources read from the store that could not be decoded; the last good state of each stays in force.",
+		}),
+		publishDelay: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "pgmesh_mcp_server_publish_delay_seconds",
+			Help:    "Time from a transaction's number to its snapshot, by the clocks of database and server.",
+			Buckets: []float64{.0005, .001, .002, .005, .01, .025, .05, .1, .25, 1, 5, 30, 300},
+		}),
+	}
+	metrics.MustRegister(f.batches, f.undecodable, f.publishDelay)
+	return f
+}
+
+// Run follows the store until the context ends. While the database is away clients keep what they have, and it goes on trying.
+func (f *Feed) Run(ctx context.Context) error {
+	retry := &backoff.ExponentialBackOff{
+		InitialInterval: 50 * time.Millisecond, MaxInterval: 5 * time.Second, Multiplier: 1.6, RandomizationFactor: 0.5,
+	}
+	for ctx.Err() == nil {
+		err := f.load(ctx)
+		if err == nil {
+			retry.Reset()
+			err = f.store.Follow(ctx, f.at, f.apply)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		f.publisher.Lost(err)
+		f.log.Error("cannot read the store; clients keep what they have, and the server goes on trying", "error", err)
+		select {
+		case <-time.After(retry.NextBackOff()):
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
+}
+
+// load publishes a whole snapshot of the store.
+func (f *Feed) load(ctx context.Context) error {
+	all := publish.Content{Resources: map[*kinds.Kind][]*ads.Resource{}, Kept: map[*kinds.Kind][]string{}}
+	resources := 0
+	at, err := f.store.Snapshot(ctx, func(r *store.Resource) error {
+		resources++
+		k := r.Key.Kind
+		if encoded := f.encode(r); encoded != nil && !f.keeps(r) {
+			all.Resources[k] = append(all.Resources[k], encoded)
+		} else {
+			all.Kept[k] = append(all.Kept[k], r.Key.FullName())
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	f.at = at
+	f.publisher.Replace(all, publish.Position(at))
+	f.log.Info("loaded the store", "revision", at.Revision, "resources", resources)
+	return nil
+}
+
+func (f *Feed) apply(b store.Batch) error {
+	c := publish.Changes{Upserts: map[*kinds.Kind][]*ads.Resource{}, Removed: map[*kinds.Kind][]string{}}
+	for _, change := range b.Changes {
+		k := change.Key.Kind
+		if change.After == nil {
+			c.Removed[k] = append(c.Removed[k], change.Key.FullName())
+		} else if encoded := f.encode(change.After); encoded != nil {
+			c.Upserts[k] = append(c.Upserts[k], encoded)
+		}
+	}
+	f.at = b.Position()
+	f.publisher.Apply(c, publish.Position(f.at))
+	f.batches.Inc()
+	f.publishDelay.Observe(time.Since(b.Time).Seconds())
+	return nil
+}
