@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: pgmesh/admin/v1/admin.proto
 
-// The admin API of mcp-server: how configuration is changed other than by SQL.
+// The admin API of mcp-server: how a mesh is read and changed other than by SQL.
 
 package adminv1
 
@@ -21,22 +21,48 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	AdminService_Apply_FullMethodName    = "/pgmesh.admin.v1.AdminService/Apply"
-	AdminService_Delete_FullMethodName   = "/pgmesh.admin.v1.AdminService/Delete"
-	AdminService_Import_FullMethodName   = "/pgmesh.admin.v1.AdminService/Import"
-	AdminService_Export_FullMethodName   = "/pgmesh.admin.v1.AdminService/Export"
-	AdminService_Problems_FullMethodName = "/pgmesh.admin.v1.AdminService/Problems"
+	AdminService_Get_FullMethodName           = "/pgmesh.admin.v1.AdminService/Get"
+	AdminService_List_FullMethodName          = "/pgmesh.admin.v1.AdminService/List"
+	AdminService_Watch_FullMethodName         = "/pgmesh.admin.v1.AdminService/Watch"
+	AdminService_Export_FullMethodName        = "/pgmesh.admin.v1.AdminService/Export"
+	AdminService_Apply_FullMethodName         = "/pgmesh.admin.v1.AdminService/Apply"
+	AdminService_Delete_FullMethodName        = "/pgmesh.admin.v1.AdminService/Delete"
+	AdminService_Import_FullMethodName        = "/pgmesh.admin.v1.AdminService/Import"
+	AdminService_History_FullMethodName       = "/pgmesh.admin.v1.AdminService/History"
+	AdminService_Diff_FullMethodName          = "/pgmesh.admin.v1.AdminService/Diff"
+	AdminService_Blame_FullMethodName         = "/pgmesh.admin.v1.AdminService/Blame"
+	AdminService_Restore_FullMethodName       = "/pgmesh.admin.v1.AdminService/Restore"
+	AdminService_Revert_FullMethodName        = "/pgmesh.admin.v1.AdminService/Revert"
+	AdminService_Confirm_FullMethodName       = "/pgmesh.admin.v1.AdminService/Confirm"
+	AdminService_Confirmations_FullMethodName = "/pgmesh.admin.v1.AdminService/Confirmations"
+	AdminService_Problems_FullMethodName      = "/pgmesh.admin.v1.AdminService/Problems"
+	AdminService_Status_FullMethodName        = "/pgmesh.admin.v1.AdminService/Status"
 )
 
 // AdminServiceClient is the client API for AdminService service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AdminService changes configuration. A request is one transaction: all of it is stored, as one revision, or nothing.
+// AdminService reads and changes a mesh. A request that changes something is one transaction: all of it is stored, as one revision, or
+// nothing. The same, but for Import and Export, is served as JSON over HTTP: see http.yaml.
 //
-// A request that is refused for what its resources say fails with INVALID_ARGUMENT and two details that say the same:
-// a Refusal, which has everything apart, and a google.rpc.BadRequest for clients that know nothing of pgmesh.
+// How calls fail:
+//   - INVALID_ARGUMENT: the request cannot be meant, or its resources are wrong. A google.rpc.BadRequest names the fields; of
+//     resources a Refusal says the same, with everything apart.
+//   - NOT_FOUND: a resource does not exist. A google.rpc.ResourceInfo for each names it, and says what name is near.
+//   - OUT_OF_RANGE: a revision or a time of which the history does not tell.
+//   - ABORTED: somebody was faster. With a Conflicts, a resource is not at the revision that was expected; without, run it again.
+//   - FAILED_PRECONDITION: it is never done, or not in this state.
+//   - UNAVAILABLE: the database cannot be reached. What is configured stays in force.
 type AdminServiceClient interface {
+	// Get reads one resource.
+	Get(ctx context.Context, in *GetRequest, opts ...grpc.CallOption) (*GetResponse, error)
+	// List reads resources, a page at a time, all pages as of one revision.
+	List(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListResponse, error)
+	// Watch tells of changes as they are committed, revision by revision. It does not end by itself.
+	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error)
+	// Export reads resources as they are stored, all as of one revision, in the order of their kinds, namespaces and names.
+	Export(ctx context.Context, in *ExportRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportResponse], error)
 	// Apply creates or replaces resources.
 	Apply(ctx context.Context, in *ApplyRequest, opts ...grpc.CallOption) (*ApplyResponse, error)
 	// Delete removes resources by name. It fails with NOT_FOUND, a google.rpc.ResourceInfo for each that is missing, and
@@ -46,10 +72,24 @@ type AdminServiceClient interface {
 	// first message says what for, each further one has a portion, and nothing is stored before the client has ended its side
 	// and the last answer has come. A client that goes away before has changed nothing.
 	Import(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ImportRequest, ImportResponse], error)
-	// Export reads resources as they are stored, all as of one revision, in the order of their kinds, namespaces and names.
-	Export(ctx context.Context, in *ExportRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportResponse], error)
+	// History lists revisions and what they changed.
+	History(ctx context.Context, in *HistoryRequest, opts ...grpc.CallOption) (*HistoryResponse, error)
+	// Diff tells how two states of the mesh differ, field by field.
+	Diff(ctx context.Context, in *DiffRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DiffResponse], error)
+	// Blame tells for each field of a resource which revision set it to what it is.
+	Blame(ctx context.Context, in *BlameRequest, opts ...grpc.CallOption) (*BlameResponse, error)
+	// Restore makes resources what they were at a revision or a time.
+	Restore(ctx context.Context, in *RestoreRequest, opts ...grpc.CallOption) (*RestoreResponse, error)
+	// Revert takes one revision back, and leaves what was changed since.
+	Revert(ctx context.Context, in *RevertRequest, opts ...grpc.CallOption) (*RevertResponse, error)
+	// Confirm makes a change stay that was to go away by itself. Confirming twice is fine.
+	Confirm(ctx context.Context, in *ConfirmRequest, opts ...grpc.CallOption) (*ConfirmResponse, error)
+	// Confirmations lists the changes that wait to be confirmed, and what became of others.
+	Confirmations(ctx context.Context, in *ConfirmationsRequest, opts ...grpc.CallOption) (*ConfirmationsResponse, error)
 	// Problems lists what is wrong between the resources as they stand, or may be: see mesh.problems in the database.
 	Problems(ctx context.Context, in *ProblemsRequest, opts ...grpc.CallOption) (*ProblemsResponse, error)
+	// Status tells how this server fares, and who is connected to it.
+	Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*StatusResponse, error)
 }
 
 type adminServiceClient struct {
@@ -59,6 +99,64 @@ type adminServiceClient struct {
 func NewAdminServiceClient(cc grpc.ClientConnInterface) AdminServiceClient {
 	return &adminServiceClient{cc}
 }
+
+func (c *adminServiceClient) Get(ctx context.Context, in *GetRequest, opts ...grpc.CallOption) (*GetResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetResponse)
+	err := c.cc.Invoke(ctx, AdminService_Get_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) List(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListResponse)
+	err := c.cc.Invoke(ctx, AdminService_List_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &AdminService_ServiceDesc.Streams[0], AdminService_Watch_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchRequest, WatchResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type AdminService_WatchClient = grpc.ServerStreamingClient[WatchResponse]
+
+func (c *adminServiceClient) Export(ctx context.Context, in *ExportRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &AdminService_ServiceDesc.Streams[1], AdminService_Export_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ExportRequest, ExportResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type AdminService_ExportClient = grpc.ServerStreamingClient[ExportResponse]
 
 func (c *adminServiceClient) Apply(ctx context.Context, in *ApplyRequest, opts ...grpc.CallOption) (*ApplyResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -82,7 +180,7 @@ func (c *adminServiceClient) Delete(ctx context.Context, in *DeleteRequest, opts
 
 func (c *adminServiceClient) Import(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ImportRequest, ImportResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &AdminService_ServiceDesc.Streams[0], AdminService_Import_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &AdminService_ServiceDesc.Streams[2], AdminService_Import_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -93,13 +191,23 @@ func (c *adminServiceClient) Import(ctx context.Context, opts ...grpc.CallOption
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type AdminService_ImportClient = grpc.BidiStreamingClient[ImportRequest, ImportResponse]
 
-func (c *adminServiceClient) Export(ctx context.Context, in *ExportRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportResponse], error) {
+func (c *adminServiceClient) History(ctx context.Context, in *HistoryRequest, opts ...grpc.CallOption) (*HistoryResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &AdminService_ServiceDesc.Streams[1], AdminService_Export_FullMethodName, cOpts...)
+	out := new(HistoryResponse)
+	err := c.cc.Invoke(ctx, AdminService_History_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	x := &grpc.GenericClientStream[ExportRequest, ExportResponse]{ClientStream: stream}
+	return out, nil
+}
+
+func (c *adminServiceClient) Diff(ctx context.Context, in *DiffRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DiffResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &AdminService_ServiceDesc.Streams[3], AdminService_Diff_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[DiffRequest, DiffResponse]{ClientStream: stream}
 	if err := x.ClientStream.SendMsg(in); err != nil {
 		return nil, err
 	}
@@ -110,7 +218,57 @@ func (c *adminServiceClient) Export(ctx context.Context, in *ExportRequest, opts
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type AdminService_ExportClient = grpc.ServerStreamingClient[ExportResponse]
+type AdminService_DiffClient = grpc.ServerStreamingClient[DiffResponse]
+
+func (c *adminServiceClient) Blame(ctx context.Context, in *BlameRequest, opts ...grpc.CallOption) (*BlameResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(BlameResponse)
+	err := c.cc.Invoke(ctx, AdminService_Blame_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) Restore(ctx context.Context, in *RestoreRequest, opts ...grpc.CallOption) (*RestoreResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RestoreResponse)
+	err := c.cc.Invoke(ctx, AdminService_Restore_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) Revert(ctx context.Context, in *RevertRequest, opts ...grpc.CallOption) (*RevertResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RevertResponse)
+	err := c.cc.Invoke(ctx, AdminService_Revert_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) Confirm(ctx context.Context, in *ConfirmRequest, opts ...grpc.CallOption) (*ConfirmResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ConfirmResponse)
+	err := c.cc.Invoke(ctx, AdminService_Confirm_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) Confirmations(ctx context.Context, in *ConfirmationsRequest, opts ...grpc.CallOption) (*ConfirmationsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ConfirmationsResponse)
+	err := c.cc.Invoke(ctx, AdminService_Confirmations_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
 
 func (c *adminServiceClient) Problems(ctx context.Context, in *ProblemsRequest, opts ...grpc.CallOption) (*ProblemsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -122,15 +280,40 @@ func (c *adminServiceClient) Problems(ctx context.Context, in *ProblemsRequest, 
 	return out, nil
 }
 
+func (c *adminServiceClient) Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*StatusResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StatusResponse)
+	err := c.cc.Invoke(ctx, AdminService_Status_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServiceServer is the server API for AdminService service.
 // All implementations must embed UnimplementedAdminServiceServer
 // for forward compatibility.
 //
-// AdminService changes configuration. A request is one transaction: all of it is stored, as one revision, or nothing.
+// AdminService reads and changes a mesh. A request that changes something is one transaction: all of it is stored, as one revision, or
+// nothing. The same, but for Import and Export, is served as JSON over HTTP: see http.yaml.
 //
-// A request that is refused for what its resources say fails with INVALID_ARGUMENT and two details that say the same:
-// a Refusal, which has everything apart, and a google.rpc.BadRequest for clients that know nothing of pgmesh.
+// How calls fail:
+//   - INVALID_ARGUMENT: the request cannot be meant, or its resources are wrong. A google.rpc.BadRequest names the fields; of
+//     resources a Refusal says the same, with everything apart.
+//   - NOT_FOUND: a resource does not exist. A google.rpc.ResourceInfo for each names it, and says what name is near.
+//   - OUT_OF_RANGE: a revision or a time of which the history does not tell.
+//   - ABORTED: somebody was faster. With a Conflicts, a resource is not at the revision that was expected; without, run it again.
+//   - FAILED_PRECONDITION: it is never done, or not in this state.
+//   - UNAVAILABLE: the database cannot be reached. What is configured stays in force.
 type AdminServiceServer interface {
+	// Get reads one resource.
+	Get(context.Context, *GetRequest) (*GetResponse, error)
+	// List reads resources, a page at a time, all pages as of one revision.
+	List(context.Context, *ListRequest) (*ListResponse, error)
+	// Watch tells of changes as they are committed, revision by revision. It does not end by itself.
+	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error
+	// Export reads resources as they are stored, all as of one revision, in the order of their kinds, namespaces and names.
+	Export(*ExportRequest, grpc.ServerStreamingServer[ExportResponse]) error
 	// Apply creates or replaces resources.
 	Apply(context.Context, *ApplyRequest) (*ApplyResponse, error)
 	// Delete removes resources by name. It fails with NOT_FOUND, a google.rpc.ResourceInfo for each that is missing, and
@@ -140,10 +323,24 @@ type AdminServiceServer interface {
 	// first message says what for, each further one has a portion, and nothing is stored before the client has ended its side
 	// and the last answer has come. A client that goes away before has changed nothing.
 	Import(grpc.BidiStreamingServer[ImportRequest, ImportResponse]) error
-	// Export reads resources as they are stored, all as of one revision, in the order of their kinds, namespaces and names.
-	Export(*ExportRequest, grpc.ServerStreamingServer[ExportResponse]) error
+	// History lists revisions and what they changed.
+	History(context.Context, *HistoryRequest) (*HistoryResponse, error)
+	// Diff tells how two states of the mesh differ, field by field.
+	Diff(*DiffRequest, grpc.ServerStreamingServer[DiffResponse]) error
+	// Blame tells for each field of a resource which revision set it to what it is.
+	Blame(context.Context, *BlameRequest) (*BlameResponse, error)
+	// Restore makes resources what they were at a revision or a time.
+	Restore(context.Context, *RestoreRequest) (*RestoreResponse, error)
+	// Revert takes one revision back, and leaves what was changed since.
+	Revert(context.Context, *RevertRequest) (*RevertResponse, error)
+	// Confirm makes a change stay that was to go away by itself. Confirming twice is fine.
+	Confirm(context.Context, *ConfirmRequest) (*ConfirmResponse, error)
+	// Confirmations lists the changes that wait to be confirmed, and what became of others.
+	Confirmations(context.Context, *ConfirmationsRequest) (*ConfirmationsResponse, error)
 	// Problems lists what is wrong between the resources as they stand, or may be: see mesh.problems in the database.
 	Problems(context.Context, *ProblemsRequest) (*ProblemsResponse, error)
+	// Status tells how this server fares, and who is connected to it.
+	Status(context.Context, *StatusRequest) (*StatusResponse, error)
 	mustEmbedUnimplementedAdminServiceServer()
 }
 
@@ -154,6 +351,18 @@ type AdminServiceServer interface {
 // pointer dereference when methods are called.
 type UnimplementedAdminServiceServer struct{}
 
+func (UnimplementedAdminServiceServer) Get(context.Context, *GetRequest) (*GetResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Get not implemented")
+}
+func (UnimplementedAdminServiceServer) List(context.Context, *ListRequest) (*ListResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method List not implemented")
+}
+func (UnimplementedAdminServiceServer) Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error {
+	return status.Error(codes.Unimplemented, "method Watch not implemented")
+}
+func (UnimplementedAdminServiceServer) Export(*ExportRequest, grpc.ServerStreamingServer[ExportResponse]) error {
+	return status.Error(codes.Unimplemented, "method Export not implemented")
+}
 func (UnimplementedAdminServiceServer) Apply(context.Context, *ApplyRequest) (*ApplyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Apply not implemented")
 }
@@ -163,11 +372,32 @@ func (UnimplementedAdminServiceServer) Delete(context.Context, *DeleteRequest) (
 func (UnimplementedAdminServiceServer) Import(grpc.BidiStreamingServer[ImportRequest, ImportResponse]) error {
 	return status.Error(codes.Unimplemented, "method Import not implemented")
 }
-func (UnimplementedAdminServiceServer) Export(*ExportRequest, grpc.ServerStreamingServer[ExportResponse]) error {
-	return status.Error(codes.Unimplemented, "method Export not implemented")
+func (UnimplementedAdminServiceServer) History(context.Context, *HistoryRequest) (*HistoryResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method History not implemented")
+}
+func (UnimplementedAdminServiceServer) Diff(*DiffRequest, grpc.ServerStreamingServer[DiffResponse]) error {
+	return status.Error(codes.Unimplemented, "method Diff not implemented")
+}
+func (UnimplementedAdminServiceServer) Blame(context.Context, *BlameRequest) (*BlameResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Blame not implemented")
+}
+func (UnimplementedAdminServiceServer) Restore(context.Context, *RestoreRequest) (*RestoreResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Restore not implemented")
+}
+func (UnimplementedAdminServiceServer) Revert(context.Context, *RevertRequest) (*RevertResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Revert not implemented")
+}
+func (UnimplementedAdminServiceServer) Confirm(context.Context, *ConfirmRequest) (*ConfirmResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Confirm not implemented")
+}
+func (UnimplementedAdminServiceServer) Confirmations(context.Context, *ConfirmationsRequest) (*ConfirmationsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Confirmations not implemented")
 }
 func (UnimplementedAdminServiceServer) Problems(context.Context, *ProblemsRequest) (*ProblemsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Problems not implemented")
+}
+func (UnimplementedAdminServiceServer) Status(context.Context, *StatusRequest) (*StatusResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Status not implemented")
 }
 func (UnimplementedAdminServiceServer) mustEmbedUnimplementedAdminServiceServer() {}
 func (UnimplementedAdminServiceServer) testEmbeddedByValue()                      {}
@@ -189,6 +419,64 @@ func RegisterAdminServiceServer(s grpc.ServiceRegistrar, srv AdminServiceServer)
 	}
 	s.RegisterService(&AdminService_ServiceDesc, srv)
 }
+
+func _AdminService_Get_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).Get(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_Get_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).Get(ctx, req.(*GetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_List_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).List(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_List_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).List(ctx, req.(*ListRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_Watch_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(AdminServiceServer).Watch(m, &grpc.GenericServerStream[WatchRequest, WatchResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type AdminService_WatchServer = grpc.ServerStreamingServer[WatchResponse]
+
+func _AdminService_Export_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ExportRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(AdminServiceServer).Export(m, &grpc.GenericServerStream[ExportRequest, ExportResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type AdminService_ExportServer = grpc.ServerStreamingServer[ExportResponse]
 
 func _AdminService_Apply_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ApplyRequest)
@@ -233,16 +521,124 @@ func _AdminService_Import_Handler(srv interface{}, stream grpc.ServerStream) err
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type AdminService_ImportServer = grpc.BidiStreamingServer[ImportRequest, ImportResponse]
 
-func _AdminService_Export_Handler(srv interface{}, stream grpc.ServerStream) error {
-	m := new(ExportRequest)
+func _AdminService_History_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(HistoryRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).History(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_History_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).History(ctx, req.(*HistoryRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_Diff_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(DiffRequest)
 	if err := stream.RecvMsg(m); err != nil {
 		return err
 	}
-	return srv.(AdminServiceServer).Export(m, &grpc.GenericServerStream[ExportRequest, ExportResponse]{ServerStream: stream})
+	return srv.(AdminServiceServer).Diff(m, &grpc.GenericServerStream[DiffRequest, DiffResponse]{ServerStream: stream})
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type AdminService_ExportServer = grpc.ServerStreamingServer[ExportResponse]
+type AdminService_DiffServer = grpc.ServerStreamingServer[DiffResponse]
+
+func _AdminService_Blame_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(BlameRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).Blame(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_Blame_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).Blame(ctx, req.(*BlameRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_Restore_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RestoreRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).Restore(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_Restore_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).Restore(ctx, req.(*RestoreRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_Revert_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RevertRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).Revert(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_Revert_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).Revert(ctx, req.(*RevertRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_Confirm_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ConfirmRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).Confirm(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_Confirm_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).Confirm(ctx, req.(*ConfirmRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_Confirmations_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ConfirmationsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).Confirmations(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_Confirmations_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).Confirmations(ctx, req.(*ConfirmationsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
 
 func _AdminService_Problems_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ProblemsRequest)
@@ -262,6 +658,24 @@ func _AdminService_Problems_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AdminService_Status_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StatusRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).Status(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_Status_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).Status(ctx, req.(*StatusRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AdminService_ServiceDesc is the grpc.ServiceDesc for AdminService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -269,6 +683,14 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "pgmesh.admin.v1.AdminService",
 	HandlerType: (*AdminServiceServer)(nil),
 	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "Get",
+			Handler:    _AdminService_Get_Handler,
+		},
+		{
+			MethodName: "List",
+			Handler:    _AdminService_List_Handler,
+		},
 		{
 			MethodName: "Apply",
 			Handler:    _AdminService_Apply_Handler,
@@ -278,11 +700,49 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _AdminService_Delete_Handler,
 		},
 		{
+			MethodName: "History",
+			Handler:    _AdminService_History_Handler,
+		},
+		{
+			MethodName: "Blame",
+			Handler:    _AdminService_Blame_Handler,
+		},
+		{
+			MethodName: "Restore",
+			Handler:    _AdminService_Restore_Handler,
+		},
+		{
+			MethodName: "Revert",
+			Handler:    _AdminService_Revert_Handler,
+		},
+		{
+			MethodName: "Confirm",
+			Handler:    _AdminService_Confirm_Handler,
+		},
+		{
+			MethodName: "Confirmations",
+			Handler:    _AdminService_Confirmations_Handler,
+		},
+		{
 			MethodName: "Problems",
 			Handler:    _AdminService_Problems_Handler,
 		},
+		{
+			MethodName: "Status",
+			Handler:    _AdminService_Status_Handler,
+		},
 	},
 	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "Watch",
+			Handler:       _AdminService_Watch_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Export",
+			Handler:       _AdminService_Export_Handler,
+			ServerStreams: true,
+		},
 		{
 			StreamName:    "Import",
 			Handler:       _AdminService_Import_Handler,
@@ -290,8 +750,8 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 			ClientStreams: true,
 		},
 		{
-			StreamName:    "Export",
-			Handler:       _AdminService_Export_Handler,
+			StreamName:    "Diff",
+			Handler:       _AdminService_Diff_Handler,
 			ServerStreams: true,
 		},
 	},
