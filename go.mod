@@ -3,6 +3,7 @@ module github.com/pgmesh/pgmesh
 go 1.26.0
 
 require (
+	github.com/aymanbagabas/go-udiff v0.4.1
 	github.com/cenkalti/backoff/v5 v5.0.3
 	github.com/envoyproxy/go-control-plane/envoy v1.40.0
 	github.com/fergusstrange/embedded-postgres v1.34.0
@@ -12,7 +13,7 @@ require (
 	github.com/pressly/goose/v3 v3.29.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/spf13/cobra v1.10.2
-	github.com/spf13/pflag v1.0.9
+	github.com/spf13/pflag v1.0.10
 	github.com/stretchr/testify v1.12.1
 	github.com/theory/sqljson v0.1.0
 	go.uber.org/goleak v1.3.0
@@ -24,6 +25,7 @@ require (
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
 	istio.io/api v1.31.1
+	k8s.io/client-go v0.37.2
 )
 
 require (

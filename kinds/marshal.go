@@ -47,15 +47,24 @@ func encodeYAML(nodes ...*yaml.Node) ([]byte, error) {
 
 // MarshalJSON writes one resource as an object, and any other number as a List, as kubectl does.
 func MarshalJSON(resources ...*Resource) ([]byte, error) {
+	if len(resources) != 1 {
+		return MarshalList(resources...)
+	}
+	one, err := resources[0].document()
+	if err != nil {
+		return nil, err
+	}
+	return indented(one)
+}
+
+// MarshalList writes any number of resources as a List, for programs that would rather not ask how many there are.
+func MarshalList(resources ...*Resource) ([]byte, error) {
 	documents := make([]document, len(resources))
 	for i, r := range resources {
 		var err error
 		if documents[i], err = r.document(); err != nil {
 			return nil, err
 		}
-	}
-	if len(documents) == 1 {
-		return indented(documents[0])
 	}
 	return indented(struct {
 		APIVersion string     `json:"apiVersion"`

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime/debug"
 	"strconv"
@@ -19,14 +18,13 @@ func (p *Program) kindsCommand() *cobra.Command {
 		Short: "List the kinds of resources",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			switch p.output {
-			case jsonFormat, yamlFormat: // JSON is YAML
-				return p.printKindsJSON()
-			case nameFormat:
-				return p.printKindNames()
-			case table, wide:
+			switch {
+			case p.output.isTree():
+				return p.printKindsTree()
+			case p.output.isTable():
+				return p.printKinds()
 			}
-			return p.printKinds()
+			return p.printKindNames()
 		},
 	}
 }
@@ -40,7 +38,7 @@ func (p *Program) printKinds() error {
 			name += "." + k.Group
 		}
 		version := k.APIVersion()
-		if p.output == wide {
+		if p.output.format == wide {
 			version = k.Group + "/" + strings.Join(k.Versions, ",")
 		}
 		writeRow(w, []string{name, strings.Join(k.ShortNames, ","), version, strconv.FormatBool(k.Namespaced), k.Name})
@@ -56,7 +54,7 @@ func (p *Program) printKindNames() error {
 	return p.write([]byte(b.String()), nil)
 }
 
-func (p *Program) printKindsJSON() error {
+func (p *Program) printKindsTree() error {
 	type row struct {
 		Kind       string   `json:"kind"`
 		Plural     string   `json:"plural"`
@@ -69,8 +67,7 @@ func (p *Program) printKindsJSON() error {
 	for _, k := range kinds.All() {
 		rows = append(rows, row{k.Name, k.Plural, k.ShortNames, k.Group, k.Versions, k.Namespaced})
 	}
-	text, err := json.MarshalIndent(rows, "", "  ")
-	return p.write(append(text, '\n'), err)
+	return p.printTree(rows)
 }
 
 func (p *Program) versionCommand() *cobra.Command {

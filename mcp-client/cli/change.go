@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"os/user"
@@ -116,14 +115,13 @@ func (o outcome) key() (kinds.Key, bool) {
 // printOutcomes tells what a change did.
 func (p *Program) printOutcomes(revision int64, outcomes []outcome, warnings warned, dryRun bool) error {
 	p.printWarnings(warnings)
-	if p.output == jsonFormat || p.output == yamlFormat { // JSON is YAML
-		text, err := json.MarshalIndent(struct {
+	if p.output.isTree() {
+		return p.printTree(struct {
 			Revision int64     `json:"revision"`
 			DryRun   bool      `json:"dryRun,omitempty"`
 			Outcomes []outcome `json:"outcomes"`
 			Warnings []problem `json:"warnings,omitempty"`
-		}{revision, dryRun, outcomes, warnings.problems}, "", "  ")
-		return p.write(append(text, '\n'), err)
+		}{revision, dryRun, outcomes, warnings.problems})
 	}
 	var b strings.Builder
 	for _, o := range outcomes {
@@ -131,13 +129,13 @@ func (p *Program) printOutcomes(revision int64, outcomes []outcome, warnings war
 		switch {
 		case !known:
 			fmt.Fprintf(&b, "%s.%s %s/%s %s\n", o.Kind, o.Group, o.Space, o.Name, o.Action)
-		case p.output == nameFormat:
+		case p.output.format == nameFormat:
 			fmt.Fprintln(&b, reference(key))
 		default:
 			fmt.Fprintf(&b, "%s %s %s\n", word(key.Kind), key.FullName(), o.Action)
 		}
 	}
-	if p.output != nameFormat {
+	if p.output.format != nameFormat {
 		fmt.Fprintln(&b, conclusion(revision, dryRun))
 	}
 	return p.write([]byte(b.String()), nil)

@@ -19,7 +19,8 @@ type Program struct {
 
 	server    server
 	namespace namespace
-	output    format
+	output    output
+	colors    colors
 	started   bool // the arguments were understood
 }
 

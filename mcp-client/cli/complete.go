@@ -45,6 +45,11 @@ func (p *Program) completeResources(cmd *cobra.Command, args []string, typed str
 	return p.liveNames(cmd.Context(), kind, prefix)
 }
 
+// completeReferences completes kinds, and after KIND/ names, each time anew.
+func (p *Program) completeReferences(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return p.completeResources(cmd, nil, typed)
+}
+
 func (p *Program) liveNames(ctx context.Context, kind *kinds.Kind, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	p.server.timeout = min(p.server.timeout, completeWithin)
 	resources, err := p.server.snapshot(ctx, []*kinds.Kind{kind})
@@ -53,7 +58,7 @@ func (p *Program) liveNames(ctx context.Context, kind *kinds.Kind, prefix string
 	}
 	var names []cobra.Completion
 	for _, r := range resources {
-		if p.namespace.holds(wanted{kind: kind}, r) {
+		if p.namespace.holds(wanted{kind: kind}, r.Key()) {
 			names = append(names, prefix+r.Name)
 		}
 	}

@@ -17,8 +17,10 @@ func TestCompletionKnowsKindsAndLiveNames(t *testing.T) {
 		"reviews\n:4\n":                                      {"delete", "-n", "prod", "vs", "rev"},
 		"vs/ratings\nvs/reviews\n:4\n":                       {"get", "vs/"},
 		"dr/reviews\n:4\n":                                   {"get", "vs/reviews", "dr/"},
-		"table\nwide\nyaml\njson\nname\n:4\n":                {"get", "-o", ""},
-		":1\n":                                               {"get", "nothing/"},
+		"table\nwide\nyaml\njson\nname\njsonpath=\ncustom-columns=\n:6\n": {"get", "-o", ""},
+		"httproutes\n:4\n":          {"watch", "dr", "httpr"},
+		"auto\nalways\nnever\n:4\n": {"get", "--color", ""},
+		":1\n":                      {"get", "nothing/"},
 	} {
 		r := run(t.Context(), "", env, append([]string{"__complete"}, args...)...)
 		require.Zero(t, r.code, r.err)

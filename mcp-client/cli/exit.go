@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -17,6 +18,7 @@ const (
 	exitRefused     = 3
 	exitUnreachable = 4
 	exitInterrupted = 130 // what a shell reports of a program that SIGINT ended
+	exitUnread      = 141 // the same of SIGPIPE
 )
 
 const exitCodesHelp = `Exit codes:
@@ -25,7 +27,8 @@ const exitCodesHelp = `Exit codes:
   2    the command line was not understood
   3    refused, because a resource is not valid; nothing was changed
   4    the server cannot be reached, did not answer in time, or cannot reach its database
-  130  interrupted`
+  130  interrupted
+  141  whoever read the output went away`
 
 // usageError is a command line that was not understood. The command is nil where its help would not help.
 type usageError struct {
@@ -69,6 +72,9 @@ func (p *Program) report(ctx context.Context, err error) int {
 	}
 	if ctx.Err() != nil {
 		return exitInterrupted
+	}
+	if errors.Is(err, syscall.EPIPE) {
+		return exitUnread // as where the signal ends the program
 	}
 	if refused, ok := errors.AsType[*refusedError](err); ok {
 		for _, v := range refused.violations {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +16,7 @@ var environment = []struct{ flag, variable string }{
 	{"insecure-any-address", "PGMESH_INSECURE_ANY_ADDRESS"},
 	{"namespace", "PGMESH_NAMESPACE"},
 	{"output", "PGMESH_OUTPUT"},
+	{"color", "PGMESH_COLOR"},
 	{"timeout", "PGMESH_TIMEOUT"},
 }
 
@@ -28,8 +28,10 @@ func (p *Program) declareFlags(f *pflag.FlagSet) {
 	f.DurationVar(&p.server.timeout, "timeout", 10*time.Second, "how long to wait for the server")
 	f.StringVarP(&p.namespace.name, "namespace", "n", "default", "the namespace to work in")
 	f.BoolVarP(&p.namespace.all, "all-namespaces", "A", false, "read in all namespaces")
-	p.output = table
-	f.VarP(&p.output, "output", "o", "how to print: "+strings.Join(formats, ", "))
+	p.output = output{format: table}
+	f.VarP(&p.output, "output", "o", formatHelp)
+	p.colors = colorAuto
+	f.Var(&p.colors, "color", "when to use colours: "+strings.Join(colorChoices, ", ")+" (auto: on a terminal, unless NO_COLOR is set)")
 }
 
 // readEnvironment sets the flags that were not given from their variables.
@@ -69,35 +71,25 @@ func (n namespace) String() string {
 	return "namespace " + n.name
 }
 
-// format is a way of printing.
-type format string
-
-const (
-	table      format = "table"
-	wide       format = "wide"
-	yamlFormat format = "yaml"
-	jsonFormat format = "json"
-	nameFormat format = "name"
-)
-
-var formats = []string{string(table), string(wide), string(yamlFormat), string(jsonFormat), string(nameFormat)}
-
-// Set, String and Type make a format a flag.
-func (f *format) Set(text string) error {
-	if !slices.Contains(formats, text) {
-		return fmt.Errorf("unknown format %q, expected one of %s", text, strings.Join(formats, ", "))
+func completeFlags(root *cobra.Command) {
+	for flag, complete := range map[string]cobra.CompletionFunc{
+		"output": completeFormats,
+		"color":  cobra.FixedCompletions(colorChoices, cobra.ShellCompDirectiveNoFileComp),
+	} {
+		if err := root.RegisterFlagCompletionFunc(flag, complete); err != nil {
+			panic(err) // the flags were declared a line ago
+		}
 	}
-	*f = format(text)
-	return nil
 }
 
-func (f *format) String() string { return string(*f) }
-
-// Type names the flag's values in the help.
-func (f *format) Type() string { return "format" }
-
-func completeFlags(root *cobra.Command) {
-	if err := root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the flag was declared a line ago
+// completeFormats leaves the cursor behind the "=" of those that need a template.
+func completeFormats(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var names []cobra.Completion
+	for _, f := range formats {
+		names = append(names, string(f))
 	}
+	for _, f := range templated {
+		names = append(names, string(f)+"=")
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }

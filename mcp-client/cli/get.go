@@ -54,7 +54,7 @@ func (p *Program) get(ctx context.Context, query []wanted, labels selector.Selec
 		return nil
 	}
 	if len(found) > 0 || !single {
-		err = p.print(found)
+		err = p.print(found, single)
 	}
 	if len(missing) > 0 {
 		return errors.Join(err, failuresError(missing))
@@ -78,12 +78,12 @@ func (n namespace) find(query []wanted, all []*kinds.Resource) (found []*kinds.R
 	for _, w := range query {
 		before := len(taken)
 		for _, r := range all {
-			if n.holds(w, r) && !taken[r.Key()] {
+			if n.holds(w, r.Key()) && !taken[r.Key()] {
 				taken[r.Key()] = true
 				found = append(found, r)
 			}
 		}
-		if w.name != "" && len(taken) == before && !slices.ContainsFunc(found, func(r *kinds.Resource) bool { return n.holds(w, r) }) {
+		if w.name != "" && len(taken) == before && !slices.ContainsFunc(found, func(r *kinds.Resource) bool { return n.holds(w, r.Key()) }) {
 			missing = append(missing, n.notFound(w, all))
 		}
 	}
@@ -91,14 +91,14 @@ func (n namespace) find(query []wanted, all []*kinds.Resource) (found []*kinds.R
 }
 
 // holds tells whether a resource is one that is wanted in this namespace.
-func (n namespace) holds(w wanted, r *kinds.Resource) bool {
-	if w.kind != r.Kind || w.name != "" && w.name != r.Name {
+func (n namespace) holds(w wanted, k kinds.Key) bool {
+	if w.kind != k.Kind || w.name != "" && w.name != k.Name {
 		return false
 	}
 	if w.namespace != "" {
-		return w.namespace == r.Namespace
+		return w.namespace == k.Namespace
 	}
-	return n.all || !r.Kind.Namespaced || r.Namespace == n.name
+	return n.all || !k.Kind.Namespaced || k.Namespace == n.name
 }
 
 // notFound says that there is no such resource, and which one may have been meant.
@@ -110,7 +110,7 @@ func (n namespace) notFound(w wanted, all []*kinds.Resource) error {
 	var near, elsewhere []string
 	for _, r := range all {
 		switch {
-		case n.holds(wanted{kind: w.kind, namespace: w.namespace}, r):
+		case n.holds(wanted{kind: w.kind, namespace: w.namespace}, r.Key()):
 			near = append(near, r.Name)
 		case r.Kind == w.kind && r.Name == w.name:
 			elsewhere = append(elsewhere, r.Namespace)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -78,8 +77,8 @@ func (p *Program) printImported(done *imported, left skipped, dryRun bool) error
 		fmt.Fprintln(p.Err, strings.TrimPrefix(text, "; "))
 	}
 	p.printWarnings(done.warnings)
-	if p.output == jsonFormat || p.output == yamlFormat { // JSON is YAML
-		return p.printImportedJSON(done, left, dryRun)
+	if p.output.isTree() {
+		return p.printImportedTree(done, left, dryRun)
 	}
 	w := tabwriter.NewWriter(p.Out, 0, 0, 3, ' ', 0)
 	writeRow(w, []string{"KIND", "CREATED", "CONFIGURED", "UNCHANGED", "DELETED"})
@@ -99,7 +98,7 @@ func (p *Program) printImported(done *imported, left skipped, dryRun bool) error
 	return err
 }
 
-func (p *Program) printImportedJSON(done *imported, left skipped, dryRun bool) error {
+func (p *Program) printImportedTree(done *imported, left skipped, dryRun bool) error {
 	type skippedKind struct {
 		APIVersion string `json:"apiVersion"`
 		Kind       string `json:"kind"`
@@ -109,13 +108,12 @@ func (p *Program) printImportedJSON(done *imported, left skipped, dryRun bool) e
 	for _, k := range left.sorted() {
 		skipped = append(skipped, skippedKind{k.group, k.kind, left[k]})
 	}
-	text, err := json.MarshalIndent(struct {
+	return p.printTree(struct {
 		Revision int64          `json:"revision"`
 		DryRun   bool           `json:"dryRun,omitempty"`
 		Kinds    []importedKind `json:"kinds"`
 		Deleted  []outcome      `json:"deleted,omitempty"`
 		Skipped  []skippedKind  `json:"skipped,omitempty"`
 		Warnings []problem      `json:"warnings,omitempty"`
-	}{done.revision, dryRun, done.kinds(), done.outcomes, skipped, done.warnings.problems}, "", "  ")
-	return p.write(append(text, '\n'), err)
+	}{done.revision, dryRun, done.kinds(), done.outcomes, skipped, done.warnings.problems})
 }

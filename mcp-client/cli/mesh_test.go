@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -95,6 +96,13 @@ func run(ctx context.Context, in string, env map[string]string, args ...string) 
 	program := cli.Program{In: strings.NewReader(in), Out: &out, Err: &err, Getenv: func(name string) string { return env[name] }}
 	code := program.Run(ctx, args)
 	return result{code, out.String(), err.String()}
+}
+
+// runTo runs a command that prints elsewhere.
+func runTo(ctx context.Context, out io.Writer, args ...string) result {
+	var err bytes.Buffer
+	program := cli.Program{In: strings.NewReader(""), Out: out, Err: &err, Getenv: func(string) string { return "" }}
+	return result{code: program.Run(ctx, args), err: err.String()}
 }
 
 // apply applies documents and waits until readers are served them, or fails the test.

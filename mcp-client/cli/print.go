@@ -10,15 +10,14 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-func (f *format) isTable() bool { return *f == table || *f == wide }
-
-// print writes resources in the format that was asked for.
-func (p *Program) print(resources []*kinds.Resource) error {
-	switch p.output {
+// print writes resources in the format that was asked for. One that was asked for by its name is itself in JSON and for
+// templates; what was asked for otherwise is a List, be it of one.
+func (p *Program) print(resources []*kinds.Resource, named bool) error {
+	switch p.output.format {
 	case yamlFormat:
 		return p.write(kinds.MarshalYAML(resources...))
-	case jsonFormat:
-		return p.write(kinds.MarshalJSON(resources...))
+	case jsonFormat, jsonPath, customColumns:
+		return p.printResourceTree(resources, named)
 	case nameFormat:
 		for _, r := range resources {
 			if _, err := fmt.Fprintln(p.Out, reference(r.Key())); err != nil {
@@ -29,6 +28,23 @@ func (p *Program) print(resources []*kinds.Resource) error {
 	case table, wide:
 	}
 	return p.printTables(resources)
+}
+
+func (p *Program) printResourceTree(resources []*kinds.Resource, named bool) error {
+	encode := kinds.MarshalList
+	if named && len(resources) == 1 {
+		encode = kinds.MarshalJSON
+	}
+	text, err := encode(resources...)
+	switch {
+	case err != nil:
+		return err
+	case p.output.format == jsonPath:
+		return p.printPath(text)
+	case p.output.format == customColumns:
+		return p.printCustomColumns(text)
+	}
+	return p.write(text, nil)
 }
 
 func (p *Program) write(text []byte, err error) error {
@@ -54,7 +70,7 @@ func (p *Program) printTables(resources []*kinds.Resource) error {
 		if i > 0 {
 			fmt.Fprintln(p.Out)
 		}
-		if err := printTable(p.Out, kind, ofKind[kind], len(order) > 1, p.output == wide); err != nil {
+		if err := printTable(p.Out, kind, ofKind[kind], len(order) > 1, p.output.format == wide); err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"text/tabwriter"
@@ -118,9 +117,8 @@ func (p *Program) problems(ctx context.Context) error {
 }
 
 func (p *Program) printProblems(found []problem) error {
-	if p.output == jsonFormat || p.output == yamlFormat { // JSON is YAML
-		text, err := json.MarshalIndent(found, "", "  ")
-		return p.write(append(text, '\n'), err)
+	if p.output.isTree() {
+		return p.printTree(found)
 	}
 	if len(found) == 0 {
 		fmt.Fprintf(p.Err, "no problem found in %s\n", p.namespace)
@@ -130,7 +128,7 @@ func (p *Program) printProblems(found []problem) error {
 	writeRow(w, []string{"SEVERITY", "CODE", "RESOURCE", "PATH", "MESSAGE"})
 	for _, f := range found {
 		message := f.Message
-		if p.output == wide && f.Hint != "" {
+		if p.output.format == wide && f.Hint != "" {
 			message += " (" + f.Hint + ")"
 		}
 		writeRow(w, []string{f.Severity, f.Code, fmt.Sprintf("%s %s/%s", f.Kind, f.Namespace, f.Name), f.Path, message})

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,45 +17,78 @@ import (
 )
 
 func (p *Program) watchCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "watch [KIND...]",
+	w := &watching{program: p, known: map[kinds.Key]*kinds.Resource{}}
+	cmd := &cobra.Command{
+		Use:   "watch [KIND... | KIND/NAME...]",
 		Short: "Print what changes, as it changes",
 		Long: `Print resources as they stand and then every change, a batch at a time, until interrupted.
 
 A batch from mcp-server is one revision, or several that were committed while an earlier one was on its way; it is never part of
-one. Servers of others number nothing. The times are this machine's.`,
-		Example: `  mcp-client watch
-  mcp-client watch vs dr -A
-  mcp-client watch -o json | jq .revision`,
-		ValidArgsFunction: p.completeKinds,
+one. Servers of others number nothing. The times are this machine's.
+
+Under a resource that changed stands what changed in it; with -o wide also what is new and what is gone, in full. For programs there
+is -o json, a line a batch.`,
+		Example: `  mcp-client watch --count 1
+  mcp-client watch vs dr -A --count 1
+  mcp-client watch vs/reviews --diff=false --count 1
+  mcp-client watch -o json --count 1 | jq .revision`,
+		ValidArgsFunction: p.completeReferences,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ks := kinds.All()
-			if len(args) > 0 {
-				var err error
-				if ks, err = parseKinds(strings.Join(args, ",")); err != nil {
-					return &usageError{cmd, err}
-				}
+			query, err := parseWatched(args)
+			if err != nil {
+				return &usageError{cmd, err}
 			}
-			return p.watch(cmd.Context(), ks)
+			if p.output.format == customColumns {
+				return &usageError{cmd, errors.New("watch prints no columns; jsonpath=TEMPLATE picks from each batch")}
+			}
+			w.query = query
+			return w.follow(cmd.Context())
 		},
 	}
+	cmd.Flags().BoolVar(&w.diff, "diff", true, "show what changed in a resource")
+	cmd.Flags().IntVar(&w.limit, "count", 0, "end after so many batches; 0 is never")
+	return cmd
 }
 
-func (p *Program) watch(ctx context.Context, ks []*kinds.Kind) error {
-	w := &watching{program: p, known: map[kinds.Key]bool{}}
-	return p.server.follow(ctx, ks, &link{
+// parseWatched reads any number of kinds and references; without any, all kinds are meant.
+func parseWatched(args []string) ([]wanted, error) {
+	if len(args) == 0 {
+		args = []string{"all"}
+	}
+	var query []wanted
+	for _, arg := range args {
+		more, err := parseWanted([]string{arg})
+		if err != nil {
+			return nil, err
+		}
+		query = append(query, more...)
+	}
+	return query, nil
+}
+
+func (w *watching) follow(ctx context.Context) error {
+	p := w.program
+	err := p.server.follow(ctx, kindsOf(w.query), &link{
 		up: func() { w.say("connected to " + p.server.address + " again") },
 		down: func(err error) {
 			w.say("lost the server at " + p.server.address + ": " + cause(status.Convert(err).Message()) + "; trying again")
 		},
 	}, w.batch)
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
 }
 
 // watching is what a watch remembers.
 type watching struct {
 	program *Program
-	known   map[kinds.Key]bool // what there is
-	started bool
+	query   []wanted
+	diff    bool
+	limit   int // how many batches to print, 0 for all
+
+	known   map[kinds.Key]*kinds.Resource // what there is
+	printed int
 	said    string
 }
 
@@ -75,61 +109,73 @@ type change struct {
 	Name     string          `json:"name"`
 	Resource json.RawMessage `json:"resource,omitempty"`
 
-	key      kinds.Key
-	resource *kinds.Resource
+	key           kinds.Key
+	before, after *kinds.Resource
 }
 
 func (w *watching) batch(b mcp.Batch) error {
-	initial := !w.started
-	w.started = true
-	changes := w.changes(b.Changes, initial)
-	if len(changes) == 0 && !initial {
+	changes := w.changes(b.Changes)
+	if len(changes) == 0 && w.printed > 0 {
 		return nil // of other namespaces
 	}
-	now := time.Now()
-	switch w.program.output {
-	case jsonFormat:
-		return w.printJSON(b.Revision, now, changes)
+	w.printed++
+	if err := w.print(b.Revision, time.Now(), changes); err != nil {
+		return err
+	}
+	if w.printed == w.limit {
+		return errEnough
+	}
+	return nil
+}
+
+func (w *watching) print(revision int64, now time.Time, changes []change) error {
+	switch w.program.output.format {
+	case jsonFormat, jsonPath:
+		return w.printJSON(revision, now, changes)
 	case yamlFormat:
-		return w.printYAML(b.Revision, now, changes)
+		return w.printYAML(revision, now, changes)
 	case nameFormat:
 		return w.printNames(changes)
-	case table, wide:
+	case table, wide, customColumns:
 	}
-	return w.printLines(b.Revision, now, changes)
+	return w.printLines(revision, now, changes)
 }
 
 // changes picks out those that are to be seen and tells what they mean, in the order in which resources are printed.
-func (w *watching) changes(of []mcp.Change, initial bool) []change {
+func (w *watching) changes(of []mcp.Change) []change {
 	var seen []change
 	for _, c := range of {
-		n := w.program.namespace
-		if !n.all && c.Key.Kind.Namespaced && c.Key.Namespace != n.name {
+		before := w.known[c.Key]
+		if !w.watches(c.Key) || before == nil && c.Resource == nil { // the latter came and went within the batch
 			continue
 		}
-		action := "created"
-		switch {
-		case initial:
-			action = "current"
-		case c.Resource == nil:
-			action = "deleted"
-		case w.known[c.Key]:
-			action = "changed"
-		}
-		if c.Resource == nil && !w.known[c.Key] {
-			continue // came and went within the batch
-		}
-		w.known[c.Key] = true
+		w.known[c.Key] = c.Resource
 		if c.Resource == nil {
 			delete(w.known, c.Key)
 		}
 		seen = append(seen, change{
-			Action: action, Group: c.Key.Kind.Group, Kind: c.Key.Kind.Name, Space: c.Key.Namespace, Name: c.Key.Name,
-			key: c.Key, resource: c.Resource,
+			Action: w.action(before, c.Resource), Group: c.Key.Kind.Group, Kind: c.Key.Kind.Name, Space: c.Key.Namespace, Name: c.Key.Name,
+			key: c.Key, before: before, after: c.Resource,
 		})
 	}
 	slices.SortFunc(seen, func(a, b change) int { return compare(a.key, b.key) })
 	return seen
+}
+
+func (w *watching) watches(k kinds.Key) bool {
+	return slices.ContainsFunc(w.query, func(q wanted) bool { return w.program.namespace.holds(q, k) })
+}
+
+func (w *watching) action(before, after *kinds.Resource) string {
+	switch {
+	case w.printed == 0:
+		return "current"
+	case after == nil:
+		return "deleted"
+	case before != nil:
+		return "changed"
+	}
+	return "created"
 }
 
 // title is the line above a batch. Servers that number nothing send the revision 0.
@@ -141,13 +187,28 @@ func title(revision int64, at time.Time) string {
 	return fmt.Sprintf("revision %d  %s", revision, stamp)
 }
 
+var actionStyles = map[string]style{"created": green, "changed": yellow, "deleted": red}
+
 func (w *watching) printLines(revision int64, at time.Time, changes []change) error {
+	p := w.program
 	var b strings.Builder
-	fmt.Fprintln(&b, title(revision, at))
+	fmt.Fprintln(&b, p.paint(bold, title(revision, at)))
 	for _, c := range changes {
-		fmt.Fprintf(&b, "  %-7s  %s %s\n", c.Action, word(c.key.Kind), c.key.FullName())
+		fmt.Fprintf(&b, "  %s  %s %s\n", p.paint(actionStyles[c.Action], fmt.Sprintf("%-7s", c.Action)), word(c.key.Kind), c.key.FullName())
+		if !w.diff || c.Action == "current" || c.Action != "changed" && p.output.format != wide {
+			continue
+		}
+		before, err := textOf(c.before)
+		if err != nil {
+			return err
+		}
+		after, err := textOf(c.after)
+		if err != nil {
+			return err
+		}
+		b.WriteString(indent(p.paintDiff(changedLines(before, after)), "    "))
 	}
-	return w.program.write([]byte(b.String()), nil)
+	return p.write([]byte(b.String()), nil)
 }
 
 func (w *watching) printNames(changes []change) error {
@@ -164,11 +225,11 @@ func (w *watching) printYAML(revision int64, at time.Time, changes []change) err
 	fmt.Fprintf(&b, "---\n# %s\n", title(revision, at))
 	first := true
 	for _, c := range changes {
-		if c.resource == nil {
+		if c.after == nil {
 			fmt.Fprintf(&b, "# deleted: %s\n", c.key)
 			continue
 		}
-		text, err := kinds.MarshalYAML(c.resource)
+		text, err := kinds.MarshalYAML(c.after)
 		if err != nil {
 			return err
 		}
@@ -181,13 +242,13 @@ func (w *watching) printYAML(revision int64, at time.Time, changes []change) err
 	return w.program.write([]byte(b.String()), nil)
 }
 
-// printJSON writes a batch on one line.
+// printJSON writes a batch on one line, or what a template makes of it.
 func (w *watching) printJSON(revision int64, at time.Time, changes []change) error {
 	for i, c := range changes {
-		if c.resource == nil {
+		if c.after == nil {
 			continue
 		}
-		text, err := kinds.MarshalJSON(c.resource)
+		text, err := kinds.MarshalJSON(c.after)
 		if err != nil {
 			return err
 		}
@@ -198,5 +259,11 @@ func (w *watching) printJSON(revision int64, at time.Time, changes []change) err
 		Time     time.Time `json:"time"`
 		Changes  []change  `json:"changes"`
 	}{revision, at, changes})
+	if err == nil && w.program.output.format == jsonPath {
+		if err := w.program.printPath(line); err != nil {
+			return err
+		}
+		line = nil
+	}
 	return w.program.write(append(line, '\n'), err)
 }

@@ -72,7 +72,14 @@ func TestWatchPrintsEachBatch(t *testing.T) {
 		"revision 2  <time>",
 		"  created  virtualservice default/ratings",
 		"  changed  virtualservice default/reviews",
-	}, w.lines(w.out, 3))
+		"    @@ -11,5 +11,5 @@",
+		"       http:",
+		"       - route:",
+		"         - destination:",
+		"    -        host: v1",
+		"    +        host: v2",
+		"           weight: 100",
+	}, w.lines(w.out, 10))
 
 	m.ok("delete", "vs/default/reviews")
 	require.Equal(t, []string{"revision 3  <time>", "  deleted  virtualservice default/reviews"}, w.lines(w.out, 2))
@@ -155,4 +162,31 @@ func TestWatchOutlivesTheServer(t *testing.T) {
 		line = w.lines(w.err, 1)[0]
 	}
 	require.Equal(t, []string{"revision 2  <time>", "  changed  virtualservice default/reviews"}, w.lines(w.out, 2))
+}
+
+func TestWatchShowsWhatIsNewInColour(t *testing.T) {
+	t.Parallel()
+	m := start(t)
+	m.apply(virtualService("default", "reviews", "v1"))
+	w := m.watch("vs/reviews", "dr", "-o", "wide", "--color", "always", "--count", "3")
+	w.lines(w.out, 2)
+
+	m.apply(virtualService("default", "ratings", "v1") + both + virtualService("default", "reviews", "v2"))
+	seen := w.lines(w.out, 9)
+	require.Equal(t, "\x1b[1mrevision 2  <time>\x1b[0m", seen[0])
+	require.Equal(t, "  \x1b[33mchanged\x1b[0m  virtualservice default/reviews", seen[1])
+	require.Equal(t, "    \x1b[31m-        host: v1\x1b[0m", seen[6])
+	require.Equal(t, "    \x1b[32m+        host: v2\x1b[0m", seen[7])
+	m.ok("delete", "vs/reviews")
+	require.Equal(t, "  \x1b[31mdeleted\x1b[0m  virtualservice default/reviews", w.lines(w.out, 2)[1])
+	require.Equal(t, "    \x1b[31m-apiVersion: networking.istio.io/v1\x1b[0m", w.lines(w.out, 2)[1], "what is gone is shown in full")
+}
+
+func TestWatchEndsAfterSoManyBatches(t *testing.T) {
+	t.Parallel()
+	m := bookinfo(t)
+	require.Equal(t, "1 default/ratings\n", m.ok("watch", "vs/ratings", "--count", "1", "-o", "jsonpath={.revision} {.changes[0].namespace}/{.changes[0].name}"))
+	for _, args := range [][]string{{"watch", "nothing"}, {"watch", "-o", "custom-columns=A:.a"}, {"watch", "vs/"}} {
+		require.Equal(t, 2, m.run(args...).code, args)
+	}
 }

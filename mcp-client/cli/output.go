@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// format is a way of printing.
+type format string
+
+const (
+	table         format = "table"
+	wide          format = "wide"
+	yamlFormat    format = "yaml"
+	jsonFormat    format = "json"
+	nameFormat    format = "name"
+	jsonPath      format = "jsonpath"
+	customColumns format = "custom-columns"
+)
+
+var (
+	formats = []format{table, wide, yamlFormat, jsonFormat, nameFormat}
+	// templated formats are told by a template what to print.
+	templated = []format{jsonPath, customColumns}
+)
+
+const formatHelp = `how to print: table, wide, yaml, json, name, jsonpath=TEMPLATE or custom-columns=TITLE:PATH,...`
+
+// output is the flag -o: a format, and its template if it has one.
+type output struct {
+	format format
+	// path is the template of jsonpath, columns are those of custom-columns.
+	path    string
+	columns []customColumn
+}
+
+// Set, String and Type make it a flag.
+func (o *output) Set(text string) error {
+	name, template, given := strings.Cut(text, "=")
+	f := format(name)
+	switch {
+	case slices.Contains(formats, f) && !given:
+		*o = output{format: f}
+		return nil
+	case !slices.Contains(templated, f):
+		return fmt.Errorf("unknown format %q, expected one of %s", text, formatNames())
+	case f == jsonPath:
+		path, err := parsePath(template)
+		*o = output{format: f, path: path}
+		return err
+	}
+	columns, err := parseColumns(template)
+	*o = output{format: f, columns: columns}
+	return err
+}
+
+func formatNames() string {
+	var names []string
+	for _, f := range formats {
+		names = append(names, string(f))
+	}
+	return strings.Join(append(names, "jsonpath=TEMPLATE", "custom-columns=TITLE:PATH,..."), ", ")
+}
+
+func (o *output) String() string { return string(o.format) }
+
+// Type names the flag's values in the help.
+func (o *output) Type() string { return "format" }
+
+// isTable tells whether people are to read it.
+func (o *output) isTable() bool { return o.format == table || o.format == wide }
+
+// isTree tells whether the whole of an answer is printed, or a template picks from it.
+func (o *output) isTree() bool { return !o.isTable() && o.format != nameFormat }
+
+// printTree writes a value that has a JSON form, in the format that was asked for.
+func (p *Program) printTree(v any) error {
+	text, err := encodeJSON(v)
+	if err != nil {
+		return err
+	}
+	switch p.output.format {
+	case yamlFormat:
+		return p.write(asYAML(text))
+	case jsonPath:
+		return p.printPath(text)
+	case customColumns:
+		return p.printCustomColumns(text)
+	case table, wide, nameFormat, jsonFormat:
+	}
+	return p.write(text, nil)
+}
+
+// encodeJSON indents, and leaves <, > and & as they are written.
+func encodeJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(v); err != nil {
+		return nil, fmt.Errorf("write JSON: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// asYAML writes JSON as YAML, with its keys in the same order.
+func asYAML(text []byte) ([]byte, error) {
+	var root yaml.Node
+	if err := yaml.Unmarshal(text, &root); err != nil { // JSON is YAML
+		return nil, fmt.Errorf("write YAML: %w", err)
+	}
+	plain(&root)
+	var b bytes.Buffer
+	encoder := yaml.NewEncoder(&b)
+	encoder.SetIndent(2)
+	encoder.CompactSeqIndent()
+	if err := encoder.Encode(&root); err != nil {
+		return nil, fmt.Errorf("write YAML: %w", err)
+	}
+	return b.Bytes(), encoder.Close()
+}
+
+// plain takes the quotes and braces of JSON off a tree; what needs quotes gets them back when it is written.
+func plain(n *yaml.Node) {
+	if n.Kind == yaml.ScalarNode || len(n.Content) > 0 {
+		n.Style = 0
+	}
+	for _, child := range n.Content {
+		plain(child)
+	}
+}

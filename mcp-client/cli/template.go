@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"text/tabwriter"
+
+	"k8s.io/client-go/util/jsonpath"
+)
+
+// Templates are kubectl's, read by the same library, so that what people know and have in scripts works here. It is one package
+// of the Kubernetes client, which needs nothing of the rest.
+
+// bare is a path that is written without braces.
+var bare = regexp.MustCompile(`^\.?[^{}]+$`)
+
+// parsePath checks a template. A bare path may leave out its braces and the dot.
+func parsePath(text string) (string, error) {
+	if text == "" {
+		return "", errors.New(`it needs a template, such as jsonpath='{.spec.hosts[0]}'`)
+	}
+	if bare.MatchString(text) {
+		text = "{." + strings.TrimPrefix(text, ".") + "}"
+	}
+	if err := jsonpath.New("output").Parse(text); err != nil {
+		return "", fmt.Errorf("the template %s: %w", text, err)
+	}
+	return text, nil
+}
+
+// evaluate writes what a template makes of a tree. What it names and is not there is nothing.
+func evaluate(path string, tree any) (text []byte, err error) {
+	template := jsonpath.New("output").AllowMissingKeys(true)
+	if err := template.Parse(path); err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := template.Execute(&b, tree); err != nil {
+		return nil, fmt.Errorf("the template %s: %w", path, err)
+	}
+	return b.Bytes(), nil
+}
+
+func (p *Program) printPath(text []byte) error {
+	tree, err := treeOf(text)
+	if err != nil {
+		return err
+	}
+	return p.write(evaluate(p.output.path, tree))
+}
+
+// treeOf decodes JSON with whole numbers as such: a template prints 80, and compares it with 80.
+func treeOf(text []byte) (any, error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var tree any
+	if err := decoder.Decode(&tree); err != nil {
+		return nil, err
+	}
+	return withNumbers(tree), nil
+}
+
+func withNumbers(tree any) any {
+	switch tree := tree.(type) {
+	case map[string]any:
+		for k, v := range tree {
+			tree[k] = withNumbers(v)
+		}
+	case []any:
+		for i, v := range tree {
+			tree[i] = withNumbers(v)
+		}
+	case json.Number:
+		if whole, err := tree.Int64(); err == nil {
+			return whole
+		}
+		if number, err := tree.Float64(); err == nil {
+			return number
+		}
+		return tree.String()
+	}
+	return tree
+}
+
+// customColumn is one of custom-columns=TITLE:PATH,...
+type customColumn struct{ title, path string }
+
+func parseColumns(text string) ([]customColumn, error) {
+	var columns []customColumn
+	for part := range strings.SplitSeq(text, ",") {
+		title, path, found := strings.Cut(part, ":")
+		if !found || title == "" {
+			return nil, fmt.Errorf("the column %q is not of the form TITLE:PATH, such as HOSTS:.spec.hosts", part)
+		}
+		path, err := parsePath(path)
+		if err != nil {
+			return nil, err
+		}
+		columns = append(columns, customColumn{title, path})
+	}
+	return columns, nil
+}
+
+// printCustomColumns writes a row for each item: of a List, of an array, or the one that there is.
+func (p *Program) printCustomColumns(text []byte) error {
+	tree, err := treeOf(text)
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(p.Out, 0, 0, 3, ' ', 0)
+	var titles []string
+	for _, c := range p.output.columns {
+		titles = append(titles, c.title)
+	}
+	writeRow(w, titles)
+	for _, item := range itemsOf(tree) {
+		var cells []string
+		for _, c := range p.output.columns {
+			cell, err := evaluate(c.path, item)
+			if err != nil {
+				return err
+			}
+			cells = append(cells, cellText(cell))
+		}
+		writeRow(w, cells)
+	}
+	return w.Flush()
+}
+
+func cellText(value []byte) string {
+	if len(value) == 0 {
+		return "<none>" // as kubectl has it
+	}
+	return strings.Join(strings.Fields(string(value)), " ")
+}
+
+func itemsOf(tree any) []any {
+	switch tree := tree.(type) {
+	case []any:
+		return tree
+	case map[string]any:
+		if items, ok := tree["items"].([]any); ok {
+			return items
+		}
+	}
+	return []any{tree}
+}
