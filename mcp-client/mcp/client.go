@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/pgmesh/pgmesh/kinds"
@@ -37,13 +38,17 @@ type Change struct {
 	Resource *kinds.Resource
 	// Version is what the server calls it, or a hash of its content where the server gives none.
 	Version string
+	// Body is what the server sent, if the client's user wants that kept.
+	Body *anypb.Any
 }
 
 // Batch is a set of changes that belong together, on top of everything that was delivered before.
 type Batch struct {
 	// Revision is the server's number for the state that the batch leads to, 0 from a server that has none.
 	Revision int64
-	Changes  []Change
+	// Mark is the version of the mark that ended the batch, "" from a server that sends none.
+	Mark    string
+	Changes []Change
 }
 
 // Config says what a Client follows, and how.
@@ -58,7 +63,16 @@ type Config struct {
 	DialOptions []grpc.DialOption
 	// StateOfTheWorld makes the client not try the incremental protocol.
 	StateOfTheWorld bool
-	Log             *slog.Logger
+	// Once ends Run when a stream breaks, with the reason.
+	Once bool
+	// Held has the versions of what the client's user has from before. Batches then begin with what differs.
+	Held map[kinds.Key]string
+	// Bodies keeps with each change what the server sent, byte for byte.
+	Bodies bool
+	// Standing hears how what the server serves stands to its mesh, before the first batch and whenever that changes, if the server
+	// tells. An error ends Run.
+	Standing func(Standing) error
+	Log      *slog.Logger
 }
 
 // Client follows one server.
@@ -83,6 +97,8 @@ type Status struct {
 	Reconnects int
 	// LastError is why the last stream broke.
 	LastError error
+	// Standing is what the server told of itself last, nil if it is not one that tells.
+	Standing *Standing
 }
 
 // New returns a client that is not connected yet.
@@ -93,7 +109,7 @@ func New(cfg Config) *Client {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Client{cfg: cfg, node: newNode(cfg.Name), sotw: cfg.StateOfTheWorld, state: newState()}
+	return &Client{cfg: cfg, node: newNode(cfg.Name), sotw: cfg.StateOfTheWorld, state: newState(cfg.Held)}
 }
 
 // newNode names the client in the form that istiod insists on: type~address~id~domain.
@@ -150,6 +166,9 @@ func (c *Client) Run(ctx context.Context, apply func(Batch) error) error {
 			continue
 		}
 		c.broken(err)
+		if c.cfg.Once {
+			return err
+		}
 		if !wait(ctx, retry.NextBackOff()) {
 			return ctx.Err()
 		}
@@ -209,7 +228,7 @@ func (c *Client) delivered(revision int64) {
 	c.status.Synced, c.status.Revision = true, revision
 }
 
-// applyError is the user's own refusal of a batch, which ends the client.
+// applyError is the user's own refusal of a batch or a server, which ends the client.
 type applyError struct{ err error }
 
 func (e *applyError) Error() string { return e.err.Error() }

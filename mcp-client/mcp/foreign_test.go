@@ -55,7 +55,7 @@ func (f *foreign) StreamAggregatedResources(g discoveryv3.AggregatedDiscoverySer
 	}
 }
 
-// accept takes the next stream, and the requests for these kinds and for the ends of batches.
+// accept takes the next stream, and the requests for these kinds and for what pgmesh servers tell besides.
 func (f *foreign) accept(ks ...*kinds.Kind) *foreignStream {
 	f.t.Helper()
 	s := <-f.streams
@@ -65,6 +65,7 @@ func (f *foreign) accept(ks ...*kinds.Kind) *foreignStream {
 		require.Empty(f.t, r.GetResponseNonce())
 		require.Equal(f.t, i == 0, r.GetNode() != nil)
 	}
+	require.Equal(f.t, mcpv1.StandingTypeURL, s.request().GetTypeUrl())
 	require.Equal(f.t, mcpv1.BatchTypeURL, s.request().GetTypeUrl())
 	return s
 }

@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/anypb"
 	mcpapi "istio.io/api/mcp/v1alpha1"
 
 	"github.com/pgmesh/pgmesh/kinds"
@@ -39,7 +40,7 @@ func newSession(c *Client, w wire, apply func(Batch) error) *session {
 		client: c, wire: w, apply: apply, silent: map[*kinds.Kind]bool{}, gathered: newPending(c.state),
 		accepted: map[string]string{},
 		// Room for the first requests and one answer a type, which is all that the protocol lets a server expect.
-		outbox: make(chan *request, 2*len(c.cfg.Kinds)+2),
+		outbox: make(chan *request, 2*len(c.cfg.Kinds)+4),
 	}
 	for _, k := range c.cfg.Kinds {
 		if !k.Bare { // Nacos never answers for these, and istiod does not wait for them either
@@ -86,7 +87,7 @@ func (s *session) sendAll(ctx context.Context) {
 	}
 }
 
-// subscribe asks for every kind, and for the ends of batches, which only a pgmesh server knows.
+// subscribe asks for every kind, and for what only a pgmesh server knows: its standing, and the ends of batches.
 func (s *session) subscribe() {
 	for i, k := range s.client.cfg.Kinds {
 		r := &request{typeURL: k.TypeURL(), held: s.client.state.held(k)}
@@ -95,6 +96,7 @@ func (s *session) subscribe() {
 		}
 		s.outbox <- r
 	}
+	s.outbox <- &request{typeURL: mcpv1.StandingTypeURL}
 	s.outbox <- &request{typeURL: mcpv1.BatchTypeURL}
 }
 
@@ -103,8 +105,11 @@ func (s *session) handle(ctx context.Context, r *response) error {
 		s.heard, s.batching = true, strings.HasPrefix(r.server, mcpv1.Identifier)
 		s.client.connected()
 	}
-	if r.typeURL == mcpv1.BatchTypeURL {
+	switch r.typeURL {
+	case mcpv1.BatchTypeURL:
 		return s.endOfBatch(ctx, r)
+	case mcpv1.StandingTypeURL:
+		return s.standing(ctx, r)
 	}
 	kind, known := kinds.ByTypeURL(r.typeURL)
 	if !known || !slices.Contains(s.client.cfg.Kinds, kind) {
@@ -124,7 +129,7 @@ func (s *session) deliverUnmarked() error {
 	if s.batching || len(s.silent) > 0 {
 		return nil
 	}
-	return s.deliver(0)
+	return s.deliver(mark{})
 }
 
 // gather takes in one response, and returns what is wrong with the resources that cannot be decoded. The others count, and
@@ -150,7 +155,7 @@ func (s *session) gather(kind *kinds.Kind, r *response) (undecodable []error) {
 		}
 		delete(absent, name)
 		if had, ok := s.gathered.version(kind, name); !ok || had.value != value {
-			s.gathered.put(kind, name, value, res)
+			s.gathered.put(kind, name, value, res, s.kept(it.body))
 		}
 	}
 	for name := range absent {
@@ -160,6 +165,14 @@ func (s *session) gather(kind *kinds.Kind, r *response) (undecodable []error) {
 		s.gathered.remove(kind, name)
 	}
 	return undecodable
+}
+
+// kept is a body that the client's user wants to have.
+func (s *session) kept(body *anypb.Any) *anypb.Any {
+	if s.client.cfg.Bodies {
+		return body
+	}
+	return nil
 }
 
 // identity is the name and version that the server gave, in the response or in the envelope. A server that gives no version is
@@ -191,23 +204,29 @@ func (s *session) endOfBatch(ctx context.Context, r *response) error {
 	if err := r.resources[0].body.UnmarshalTo(end); err != nil {
 		return s.answer(ctx, r, []error{fmt.Errorf("decode the end of a batch: %w", err)})
 	}
-	if err := s.deliver(end.GetRevision()); err != nil {
+	if err := s.deliver(mark{end.GetRevision(), r.resources[0].version}); err != nil {
 		return err
 	}
 	return s.answer(ctx, r, nil)
 }
 
-func (s *session) deliver(revision int64) error {
-	batch := s.gathered.batch(revision)
+// mark is the end of a batch: the zero one if the server sends none.
+type mark struct {
+	revision int64
+	version  string
+}
+
+func (s *session) deliver(end mark) error {
+	batch := s.gathered.batch(end)
 	status := s.client.Status()
-	if len(batch.Changes) > 0 || !status.Synced || revision != status.Revision {
+	if len(batch.Changes) > 0 || !status.Synced || end.revision != status.Revision {
 		if err := s.apply(batch); err != nil {
 			return &applyError{err}
 		}
 	}
 	s.gathered.settle()
 	s.gathered = newPending(s.client.state)
-	s.client.delivered(revision)
+	s.client.delivered(end.revision)
 	s.delivered = true
 	return nil
 }

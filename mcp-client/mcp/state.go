@@ -3,6 +3,8 @@ package mcp
 import (
 	"maps"
 
+	"google.golang.org/protobuf/types/known/anypb"
+
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -17,7 +19,16 @@ type version struct {
 	value string
 }
 
-func newState() *state { return &state{versions: map[*kinds.Kind]map[string]version{}} }
+func newState(held map[kinds.Key]string) *state {
+	s := &state{versions: map[*kinds.Kind]map[string]version{}}
+	for key, value := range held {
+		if s.versions[key.Kind] == nil {
+			s.versions[key.Kind] = map[string]version{}
+		}
+		s.versions[key.Kind][key.FullName()] = version{key, value}
+	}
+	return s
+}
 
 // held lists the versions of a kind, as a first request names them.
 func (s *state) held(kind *kinds.Kind) map[string]string {
@@ -69,13 +80,13 @@ func (p *pending) names(kind *kinds.Kind) map[string]bool {
 	return names
 }
 
-func (p *pending) put(kind *kinds.Kind, name, value string, r *kinds.Resource) {
+func (p *pending) put(kind *kinds.Kind, name, value string, r *kinds.Resource, body *anypb.Any) {
 	delete(p.gone[kind], name)
 	if p.wire[kind] == nil {
 		p.wire[kind] = map[string]version{}
 	}
 	p.wire[kind][name] = version{r.Key(), value}
-	p.change(Change{Key: r.Key(), Resource: r, Version: value})
+	p.change(Change{Key: r.Key(), Resource: r, Version: value, Body: body})
 }
 
 func (p *pending) remove(kind *kinds.Kind, name string) {
@@ -103,8 +114,8 @@ func (p *pending) change(c Change) {
 }
 
 // batch lists the changes in the order in which their resources were first heard of.
-func (p *pending) batch(revision int64) Batch {
-	b := Batch{Revision: revision, Changes: make([]Change, 0, len(p.order))}
+func (p *pending) batch(end mark) Batch {
+	b := Batch{Revision: end.revision, Mark: end.version, Changes: make([]Change, 0, len(p.order))}
 	for _, key := range p.order {
 		if c, ok := p.changes[key]; ok {
 			b.Changes = append(b.Changes, c)

@@ -1,0 +1,60 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
+)
+
+// Standing tells how what a server serves stands to its mesh.
+type Standing struct {
+	// Mesh is the same for all servers of one database and those that relay them, "" where nobody knows.
+	Mesh string
+	// Stale is zero while the server is served itself. Else it has lost its database, or the server that it relays, and serves
+	// what was the newest at this time.
+	Stale time.Time
+	// Saved says that it serves what it had in a file when it started.
+	Saved bool
+	// Path has an id of each server between the client and the database, the client's own first.
+	Path []string
+}
+
+// standing takes in what the server tells of itself.
+func (s *session) standing(ctx context.Context, r *response) error {
+	if len(r.resources) == 0 { // a server that does not tell
+		s.client.told(nil)
+		return s.answer(ctx, r, nil)
+	}
+	m := &mcpv1.Standing{}
+	if err := r.resources[0].body.UnmarshalTo(m); err != nil {
+		return s.answer(ctx, r, []error{fmt.Errorf("decode the standing of the server: %w", err)})
+	}
+	told := Standing{Mesh: m.GetMesh(), Saved: m.GetSaved(), Path: m.GetPath()}
+	if m.GetStaleSince() != nil {
+		told.Stale = m.GetStaleSince().AsTime()
+	}
+	s.client.told(&told)
+	if hear := s.client.cfg.Standing; hear != nil {
+		if err := hear(told); err != nil {
+			return &applyError{err}
+		}
+	}
+	return s.answer(ctx, r, nil)
+}
+
+func (c *Client) told(now *Standing) {
+	c.mu.Lock()
+	before := c.status.Standing
+	c.status.Standing = now
+	c.mu.Unlock()
+	wasStale, isStale := before != nil && !before.Stale.IsZero(), now != nil && !now.Stale.IsZero()
+	switch {
+	case isStale && !wasStale:
+		c.cfg.Log.Warn("the configuration server has lost what it serves, and serves what was the newest then",
+			"server", c.cfg.Target, "since", now.Stale, "saved", now.Saved)
+	case wasStale && !isStale:
+		c.cfg.Log.Info("the configuration server serves the newest again", "server", c.cfg.Target)
+	}
+}

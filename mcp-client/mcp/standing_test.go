@@ -1,0 +1,102 @@
+package mcp_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-client/mcp"
+	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
+)
+
+// stand has the source tell of itself from its next revision on.
+func (s *source) stand(version string, m *mcpv1.Standing) {
+	body, err := anypb.New(m)
+	require.NoError(s.t, err)
+	s.sets[mcpv1.StandingTypeURL] = ads.NewSet(&ads.Resource{Name: mcpv1.StandingName, Version: version, Body: body})
+}
+
+func TestAServerTellsOfItselfBeforeTheFirstBatch(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, form func(*mcp.Config)) {
+		s := newSource(t)
+		since := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+		s.stand("1", &mcpv1.Standing{Mesh: "m", StaleSince: timestamppb.New(since), Saved: true, Path: []string{"a", "b"}})
+		s.commit(1, resources{entry("a", "1")})
+		heard := make(chan mcp.Standing, 2)
+		f := follow(t, s.addr, form, func(cfg *mcp.Config) {
+			cfg.Standing = func(st mcp.Standing) error { heard <- st; return nil }
+		})
+		stale := mcp.Standing{Mesh: "m", Stale: since, Saved: true, Path: []string{"a", "b"}}
+		f.expect(1, "ServiceEntry default/a=1")
+		require.Len(t, heard, 1)
+		require.Equal(t, stale, <-heard)
+		require.Equal(t, &stale, f.client.Status().Standing)
+
+		s.stand("2", &mcpv1.Standing{Mesh: "m", Path: []string{"a", "b"}})
+		s.commit(1, nil)
+		require.Equal(t, mcp.Standing{Mesh: "m", Path: []string{"a", "b"}}, <-heard)
+	})
+}
+
+// run follows a server until the client ends by itself.
+func run(t *testing.T, s *source, change func(*mcp.Config)) error {
+	cfg := mcp.Config{
+		Target: s.addr, Kinds: both, Name: "test",
+		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
+	}
+	change(&cfg)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	return mcp.New(cfg).Run(ctx, func(mcp.Batch) error { t.Error("a batch was delivered"); return nil })
+}
+
+func TestAServerThatIsNotWantedIsLeftBeforeItsFirstBatch(t *testing.T) {
+	t.Parallel()
+	s := newSource(t)
+	s.stand("1", &mcpv1.Standing{Mesh: "other"})
+	s.commit(1, resources{entry("a", "1")})
+	refusal := errors.New("another mesh")
+	require.ErrorIs(t, run(t, s, func(cfg *mcp.Config) { cfg.Standing = func(mcp.Standing) error { return refusal } }), refusal)
+}
+
+func TestOnceEndsWithTheStream(t *testing.T) {
+	t.Parallel()
+	s := newSource(t)
+	s.kill()
+	require.ErrorContains(t, run(t, s, func(cfg *mcp.Config) { cfg.Once = true }), "connection refused")
+}
+
+func TestBatchesBeginWithWhatDiffersFromWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	s := newSource(t)
+	s.commit(4, resources{entry("same", "1"), entry("other", "2")})
+	f := follow(t, s.addr, func(cfg *mcp.Config) {
+		cfg.Held = map[kinds.Key]string{
+			entry("same", "").Key(): "1", entry("other", "").Key(): "1", route("gone", "").Key(): "1",
+		}
+	})
+	b := f.expect(4, "ServiceEntry default/other=2", "VirtualService default/gone gone")
+	require.Equal(t, "4", b.Mark)
+	require.Nil(t, b.Changes[0].Body, "nobody asked for it")
+}
+
+func TestBodiesAreKeptByteForByte(t *testing.T) {
+	t.Parallel()
+	s := newSource(t)
+	s.commit(1, resources{entry("a", "1")})
+	sent := s.sets[serviceEntry.TypeURL()].Get("default/a").Body
+	f := follow(t, s.addr, func(cfg *mcp.Config) { cfg.Bodies = true })
+	got := f.expect(1, "ServiceEntry default/a=1").Changes[0].Body
+	require.Equal(t, sent.GetTypeUrl(), got.GetTypeUrl())
+	require.Equal(t, sent.GetValue(), got.GetValue())
+}
