@@ -26,6 +26,9 @@ const (
 	maxAnnotations = 256 << 10 // bytes of keys and values together, as in Kubernetes
 )
 
+// ValidNamespace tells whether there may be a namespace of that name.
+func ValidNamespace(name string) bool { return len(name) <= 63 && dnsLabel.MatchString(name) }
+
 // CheckMetadata returns what is wrong with the namespace, name, labels and annotations of a resource, whose spec it does
 // not look at.
 func CheckMetadata(r *Resource) []Violation {
@@ -68,7 +71,7 @@ func (m *metadataCheck) names() {
 		m.add("metadata.namespace", "a "+r.Kind.Name+" has no namespace", "remove the namespace")
 	case r.Kind.Namespaced && r.Namespace == "":
 		m.add("metadata.namespace", "must not be empty", "")
-	case r.Kind.Namespaced && (len(r.Namespace) > 63 || !dnsLabel.MatchString(r.Namespace)):
+	case r.Kind.Namespaced && !ValidNamespace(r.Namespace):
 		m.add("metadata.namespace", `"`+r.Namespace+`" is not a valid namespace`, namespaceHint)
 	}
 }

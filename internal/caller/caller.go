@@ -1,0 +1,159 @@
+// Package caller knows who calls a server, and what they may do.
+//
+// A caller is who its client certificate says (a SPIFFE id that a list allows), or who its bearer token belongs to. A [Guard]
+// finds that out for each call, over gRPC and HTTP alike, and puts the [Caller] into the call's context. What a call is about is
+// known to its handler alone, so handlers ask the Caller.
+package caller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// Caller is who makes a call. A nil Caller may do nothing.
+type Caller struct {
+	identity string
+	author   string
+	scopes   []Scope
+	session  *session
+}
+
+// The identities of those who have neither a certificate nor a token.
+const (
+	Anonymous = "anonymous" // over TLS, where that is allowed
+	Local     = "insecure"  // without TLS
+)
+
+// tokenPrefix is what the identity of a token's bearer begins with.
+const tokenPrefix = "token:"
+
+// Identity is a SPIFFE id, "token:" and the name of a token, Anonymous, or Local.
+func (c *Caller) Identity() string {
+	if c == nil {
+		return ""
+	}
+	return c.identity
+}
+
+// Author is whom revisions name as who made them. It is empty for a caller that nobody vouches for, who may say so by itself.
+func (c *Caller) Author() string {
+	if c == nil {
+		return ""
+	}
+	return c.author
+}
+
+// Bearer tells whether the caller came with a token.
+func (c *Caller) Bearer() bool { return strings.HasPrefix(c.Identity(), tokenPrefix) }
+
+// Scopes are what the caller may do.
+func (c *Caller) Scopes() []Scope {
+	if c == nil {
+		return nil
+	}
+	return slices.Clone(c.scopes)
+}
+
+// May tells whether the caller may do something to the resources of a kind in a namespace.
+func (c *Caller) May(v Verb, namespace string, k *kinds.Kind) bool {
+	return c != nil && slices.ContainsFunc(c.scopes, func(s Scope) bool { return s.Allows(v, namespace, k) })
+}
+
+// Unlimited tells whether the caller may do something to all resources.
+func (c *Caller) Unlimited(v Verb) bool {
+	return c != nil && slices.ContainsFunc(c.scopes, func(s Scope) bool {
+		return s.Verb.includes(v) && s.Namespaces == nil && s.Kinds == nil
+	})
+}
+
+// Require returns a [DeniedError] unless the caller may do something to the resources of a kind in a namespace.
+func (c *Caller) Require(v Verb, namespace string, k *kinds.Kind) error {
+	if c.May(v, namespace, k) {
+		return nil
+	}
+	where := fmt.Sprintf("%s %s in the namespace %q", v, KindWord(k), namespace)
+	if namespace == "" {
+		where = fmt.Sprintf("%s %s, which belongs to no namespace", v, KindWord(k))
+	}
+	return c.denied(where)
+}
+
+// RequireUnlimited returns a [DeniedError] unless the caller may do something to all resources.
+func (c *Caller) RequireUnlimited(v Verb) error {
+	if c.Unlimited(v) {
+		return nil
+	}
+	if v == Admin {
+		return c.denied("administer who else may call")
+	}
+	return c.denied(fmt.Sprintf("%s all resources of the mesh", v))
+}
+
+func (c *Caller) denied(what string) error {
+	return &DeniedError{Identity: c.Identity(), What: what, Scopes: Texts(c.Scopes())}
+}
+
+// DeniedError is what a known caller may not do.
+type DeniedError struct {
+	Identity string
+	What     string // such as "write VirtualService in the namespace "shop""
+	Scopes   []string
+}
+
+func (e *DeniedError) Error() string {
+	has := "may do nothing"
+	if len(e.Scopes) > 0 {
+		has = "has the scopes " + strings.Join(e.Scopes, ", ")
+	}
+	return fmt.Sprintf("%s may not %s: it %s", nameOf(e.Identity), e.What, has)
+}
+
+func nameOf(identity string) string {
+	if identity == "" {
+		return "a caller that nobody knows"
+	}
+	return identity
+}
+
+// errNoSession says that a caller was not let in by a guard.
+var errNoSession = errors.New("the call has no session")
+
+// End ends the caller's stream with an error, which should carry a gRPC status. Unary calls are not ended.
+func (c *Caller) End(err error) error {
+	if c == nil || c.session == nil {
+		return errNoSession
+	}
+	c.session.end(err)
+	return nil
+}
+
+type contextKey struct{}
+
+// With returns a context of a call that the caller makes.
+func With(ctx context.Context, c *Caller) context.Context {
+	return context.WithValue(ctx, contextKey{}, c)
+}
+
+// From returns who makes the call of a context, nil if no guard has let it in: then it may do nothing.
+func From(ctx context.Context) *Caller {
+	c, _ := ctx.Value(contextKey{}).(*Caller)
+	return c
+}
+
+// Trusted is a caller that may do everything, for programs that serve without TLS.
+func Trusted() *Caller { return &Caller{identity: Local, scopes: []Scope{Everything}} }
+
+// New returns a caller with an identity that somebody vouches for.
+func New(identity string, scopes ...Scope) *Caller {
+	return &Caller{identity: identity, author: strings.TrimPrefix(identity, tokenPrefix), scopes: scopes}
+}
+
+// same tells whether nothing has changed in who a caller is and what it may do.
+func (c *Caller) same(other *Caller) bool {
+	return c.identity == other.identity && slices.Equal(Texts(c.scopes), Texts(other.scopes))
+}

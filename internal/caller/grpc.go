@@ -1,0 +1,117 @@
+package caller
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	grpccredentials "google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+)
+
+// Unary is the interceptor of calls with one answer.
+func (g *Guard) Unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	c, err := presented(ctx)
+	if err != nil {
+		return nil, err
+	}
+	who, err := g.admit(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := handle(With(ctx, who), req)
+	return answer, StatusOf(err)
+}
+
+// Stream is the interceptor of streams, which may stay for days: one ends when its caller would not be let in any more.
+func (g *Guard) Stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	c, err := presented(stream.Context())
+	if err != nil {
+		return err
+	}
+	who, err := g.admit(stream.Context(), c)
+	if err != nil {
+		return err
+	}
+	ctx, s := g.begin(stream.Context(), c, who)
+	defer g.finish(s)
+	err = handle(srv, &guardedStream{stream, ctx})
+	if ended, ok := errors.AsType[*endedError](context.Cause(ctx)); ok {
+		return ended.err
+	}
+	return StatusOf(err)
+}
+
+// StatusOf gives the error of a call that was denied its gRPC status, and returns others as they are.
+func StatusOf(err error) error {
+	if denied, ok := errors.AsType[*DeniedError](err); ok {
+		return status.Error(codes.PermissionDenied, denied.Error())
+	}
+	return err
+}
+
+type guardedStream struct {
+	grpc.ServerStream
+
+	ctx context.Context //nolint:containedctx // gRPC asks a stream for its context
+}
+
+func (s *guardedStream) Context() context.Context { return s.ctx }
+
+// SendMsg and RecvMsg let nothing through after the session's end, whether the handler listens to its context or not.
+func (s *guardedStream) SendMsg(m any) error {
+	if err := context.Cause(s.ctx); err != nil {
+		return err
+	}
+	return s.ServerStream.SendMsg(m)
+}
+
+// RecvMsg see SendMsg.
+func (s *guardedStream) RecvMsg(m any) error {
+	if err := s.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	return context.Cause(s.ctx)
+}
+
+// presented collects what a call came with.
+func presented(ctx context.Context) (credentials, error) {
+	var c credentials
+	if p, ok := peer.FromContext(ctx); ok {
+		c.address = host(p.Addr)
+		if t, ok := p.AuthInfo.(grpccredentials.TLSInfo); ok {
+			c.certify(&t.State)
+		}
+	}
+	m, _ := metadata.FromIncomingContext(ctx)
+	return c, c.present(m.Get("authorization"))
+}
+
+// present takes over the token of the header authorization.
+func (c *credentials) present(headers []string) error {
+	if len(headers) == 0 {
+		return nil
+	}
+	scheme, secret, _ := strings.Cut(headers[0], " ")
+	if len(headers) > 1 || !strings.EqualFold(scheme, "bearer") || secret == "" {
+		return status.Error(codes.Unauthenticated, "the header authorization has to be once in the call and of the form: Bearer TOKEN")
+	}
+	c.bearer, c.token = true, HashOf(strings.TrimSpace(secret))
+	return nil
+}
+
+func host(a net.Addr) string {
+	if a == nil {
+		return ""
+	}
+	h, _, err := net.SplitHostPort(a.String())
+	if err != nil {
+		return a.String()
+	}
+	return h
+}

@@ -1,0 +1,178 @@
+package caller
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// Verb is what a caller may do.
+type Verb string
+
+// Each verb includes the ones before it.
+const (
+	Read  Verb = "read"
+	Write Verb = "write"
+	Admin Verb = "admin" // write everything, and decide who else may: there is no administration of a part
+)
+
+// nowhere is how people write the namespace of what belongs to none, which is "" in the database.
+const nowhere = "-"
+
+// Scope is a part of the mesh, and what may be done there. People write it as VERB, VERB:NAMESPACES or VERB:NAMESPACES:KINDS.
+type Scope struct {
+	Verb       Verb
+	Namespaces []string      // all if there is none; "" is that of what belongs to none
+	Kinds      []*kinds.Kind // all if there is none
+}
+
+// Everything is the scope of who may do everything.
+var Everything = Scope{Verb: Admin}
+
+// ParseScope reads a scope: "read", "write:shop,cart", "write:shop:vs,dr", "read:*:gateways", "write:-" or "admin".
+func ParseScope(text string) (Scope, error) {
+	s, err := parseScope(text)
+	if err != nil {
+		return Scope{}, fmt.Errorf("scope %q: %w", text, err)
+	}
+	return s, nil
+}
+
+func parseScope(text string) (Scope, error) {
+	parts := strings.Split(text, ":")
+	s := Scope{Verb: Verb(parts[0])}
+	if s.Verb != Read && s.Verb != Write && s.Verb != Admin {
+		return s, fmt.Errorf("%q is not what one may do; write read, write or admin, then perhaps :NAMESPACES and :KINDS, such as write:shop:virtualservices", parts[0])
+	}
+	if len(parts) > 3 {
+		return s, errors.New("there is something after the kinds; write VERB:NAMESPACES:KINDS")
+	}
+	if s.Verb == Admin && len(parts) > 1 {
+		return s, fmt.Errorf("an administrator is one of the whole mesh; write admin alone, or write:%s", strings.Join(parts[1:], ":"))
+	}
+	var err error
+	if len(parts) > 1 {
+		if s.Namespaces, err = parseNamespaces(parts[1]); err != nil {
+			return s, err
+		}
+	}
+	if len(parts) > 2 {
+		s.Kinds, err = ParseKinds(parts[2])
+	}
+	return s, err
+}
+
+func parseNamespaces(list string) ([]string, error) {
+	if list == "*" {
+		return nil, nil
+	}
+	var namespaces []string
+	for name := range strings.SplitSeq(list, ",") {
+		if name == nowhere {
+			namespaces = append(namespaces, "")
+			continue
+		}
+		if !kinds.ValidNamespace(name) {
+			return nil, fmt.Errorf("%q is not a namespace; write names with commas between them, %s for what belongs to none, or * alone for all", name, nowhere)
+		}
+		namespaces = append(namespaces, name)
+	}
+	slices.Sort(namespaces)
+	return slices.Compact(namespaces), nil
+}
+
+// ParseKinds reads "*", or kinds as people write them with commas between them. Nil stands for all.
+func ParseKinds(list string) ([]*kinds.Kind, error) {
+	if list == "*" {
+		return nil, nil
+	}
+	var found []*kinds.Kind
+	for word := range strings.SplitSeq(list, ",") {
+		k, err := kinds.ByName(word)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, k)
+	}
+	slices.SortFunc(found, func(a, b *kinds.Kind) int { return strings.Compare(KindWord(a), KindWord(b)) })
+	return slices.Compact(found), nil
+}
+
+// KindWord is the shortest word that means a kind and no other: "VirtualService", "Gateway.gateway.networking.k8s.io".
+func KindWord(k *kinds.Kind) string {
+	if meant, err := kinds.ByName(k.Name); err == nil && meant == k {
+		return k.Name
+	}
+	return k.Name + "." + k.Group
+}
+
+// String writes the scope so that ParseScope reads it, the same for equal scopes.
+func (s Scope) String() string {
+	text := string(s.Verb)
+	if s.Namespaces == nil && s.Kinds == nil {
+		return text
+	}
+	names := make([]string, len(s.Namespaces))
+	for i, n := range s.Namespaces {
+		if names[i] = n; n == "" {
+			names[i] = nowhere
+		}
+	}
+	text += ":" + orAll(names)
+	if s.Kinds == nil {
+		return text
+	}
+	words := make([]string, len(s.Kinds))
+	for i, k := range s.Kinds {
+		words[i] = KindWord(k)
+	}
+	return text + ":" + orAll(words)
+}
+
+func orAll(list []string) string {
+	if len(list) == 0 {
+		return "*"
+	}
+	return strings.Join(list, ",")
+}
+
+// Allows tells whether the scope covers doing something to the resources of a kind in a namespace. What belongs to no namespace,
+// such as the MeshConfig, concerns all: it may be read by whoever may read its kind.
+func (s Scope) Allows(v Verb, namespace string, k *kinds.Kind) bool {
+	if !s.Verb.includes(v) || s.Kinds != nil && !slices.Contains(s.Kinds, k) {
+		return false
+	}
+	return s.Namespaces == nil || slices.Contains(s.Namespaces, namespace) || v == Read && (namespace == "" || k.Bare)
+}
+
+func (v Verb) includes(other Verb) bool {
+	order := []Verb{Read, Write, Admin}
+	return slices.Index(order, v) >= slices.Index(order, other)
+}
+
+// ParseScopes reads several scopes, of which there must be one.
+func ParseScopes(texts []string) ([]Scope, error) {
+	if len(texts) == 0 {
+		return nil, errors.New("there is no scope; write what may be done: read, write:shop or admin")
+	}
+	scopes := make([]Scope, len(texts))
+	for i, text := range texts {
+		var err error
+		if scopes[i], err = ParseScope(text); err != nil {
+			return nil, err
+		}
+	}
+	return scopes, nil
+}
+
+// Texts writes scopes down.
+func Texts(scopes []Scope) []string {
+	texts := make([]string, len(scopes))
+	for i, s := range scopes {
+		texts[i] = s.String()
+	}
+	return texts
+}
