@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/pgmesh/pgmesh/kinds/internal/nearest"
+	"github.com/pgmesh/pgmesh/internal/nearest"
 )
 
 // The registry never changes, so its indexes are made once, when first asked for.

@@ -12,7 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/pgmesh/pgmesh/kinds/internal/nearest"
+	"github.com/pgmesh/pgmesh/internal/nearest"
 )
 
 // Stream reads documents as Parse does, and hands on each as soon as it is read, or what is wrong with it, so that a file may be

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pgmesh/pgmesh/kinds"
-	"github.com/pgmesh/pgmesh/mcp-client/selector"
+	"github.com/pgmesh/pgmesh/internal/selector"
 )
 
 func (p *Program) getCommand() *cobra.Command {

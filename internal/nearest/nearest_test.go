@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pgmesh/pgmesh/kinds/internal/nearest"
+	"github.com/pgmesh/pgmesh/internal/nearest"
 )
 
 func TestWord(t *testing.T) {

@@ -11,26 +11,26 @@ import (
 )
 
 // Selector matches labels that meet all of its requirements. The zero value matches everything.
-type Selector []requirement
+type Selector []Requirement
 
-// requirement is met if the value of the key is, or is not, one of the values; without values it is about the key alone.
-type requirement struct {
-	key    string
-	values []string
-	absent bool
+// Requirement is met if the value of the key is, or is not, one of the values; without values it is about the key alone.
+type Requirement struct {
+	Key    string   `json:"key"`
+	Values []string `json:"values"`
+	Absent bool     `json:"absent"`
 }
 
 // Matches tells whether the labels meet every requirement. As in Kubernetes, labels without the key meet "key != value".
 func (s Selector) Matches(labels map[string]string) bool {
-	return !slices.ContainsFunc(s, func(r requirement) bool { return !r.met(labels) })
+	return !slices.ContainsFunc(s, func(r Requirement) bool { return !r.met(labels) })
 }
 
-func (r requirement) met(labels map[string]string) bool {
-	value, has := labels[r.key]
-	if r.values != nil {
-		has = has && slices.Contains(r.values, value)
+func (r Requirement) met(labels map[string]string) bool {
+	value, has := labels[r.Key]
+	if r.Values != nil {
+		has = has && slices.Contains(r.Values, value)
 	}
-	return has != r.absent
+	return has != r.Absent
 }
 
 // Parse reads a selector. An empty text is one that matches everything.
@@ -79,23 +79,23 @@ var (
 	value     = regexp.MustCompile(`^` + void + `$`)
 )
 
-func parseRequirement(text string) (requirement, error) {
+func parseRequirement(text string) (Requirement, error) {
 	if m := existence.FindStringSubmatch(text); m != nil {
-		return requirement{key: m[2], absent: m[1] == "!"}, nil
+		return Requirement{Key: m[2], Absent: m[1] == "!"}, nil
 	}
 	if m := equality.FindStringSubmatch(text); m != nil {
-		return requirement{key: m[1], values: []string{m[3]}, absent: m[2] == "!="}, nil
+		return Requirement{Key: m[1], Values: []string{m[3]}, Absent: m[2] == "!="}, nil
 	}
 	m := set.FindStringSubmatch(text)
 	if m == nil {
-		return requirement{}, fmt.Errorf(`%q is not a requirement; write "key=value", "key!=value", "key in (a,b)", "key notin (a,b)", "key" or "!key"`, text)
+		return Requirement{}, fmt.Errorf(`%q is not a requirement; write "key=value", "key!=value", "key in (a,b)", "key notin (a,b)", "key" or "!key"`, text)
 	}
 	values := strings.Split(m[3], ",")
 	for i, v := range values {
 		values[i] = strings.TrimSpace(v)
 		if !value.MatchString(values[i]) {
-			return requirement{}, fmt.Errorf("%q is not a label value", values[i])
+			return Requirement{}, fmt.Errorf("%q is not a label value", values[i])
 		}
 	}
-	return requirement{key: m[1], values: values, absent: m[2] == "notin"}, nil
+	return Requirement{Key: m[1], Values: values, Absent: m[2] == "notin"}, nil
 }
