@@ -6,9 +6,11 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Program is one run of the command line, with everything that it takes from its surroundings.
@@ -21,7 +23,9 @@ type Program struct {
 	namespace namespace
 	output    output
 	colors    colors
-	started   bool // the arguments were understood
+	context   string          // the name of one, "" for the current
+	given     map[string]bool // the flags of the command line
+	started   bool            // the arguments were understood
 }
 
 // Run runs one command and returns its exit code. Everything that there is to say was written when it returns.
@@ -51,16 +55,30 @@ own mcp-server.
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if err := p.readEnvironment(cmd.Flags()); err != nil {
-				return err
-			}
-			p.namespace.chosen = cmd.Flags().Changed("namespace")
-			p.started = true
-			return nil
+			p.given = map[string]bool{}
+			cmd.Flags().Visit(func(f *pflag.Flag) { p.given[f.Name] = true })
+			return p.settle(cmd)
 		},
 	}
 	p.declareFlags(root.PersistentFlags())
-	completeFlags(root)
-	root.AddCommand(p.getCommand(), p.watchCommand(), p.applyCommand(), p.deleteCommand(), p.importCommand(), p.exportCommand(), p.problemsCommand(), p.kindsCommand(), p.versionCommand())
+	p.completeFlags(root)
+	root.AddCommand(p.getCommand(), p.watchCommand(), p.applyCommand(), p.deleteCommand(), p.importCommand(), p.exportCommand(), p.problemsCommand(), p.contextCommand(), p.kindsCommand(), p.versionCommand())
 	return root
+}
+
+// family makes a command of commands, which does nothing itself: alone it prints its help, and what it does not know is a mistake.
+func family(cmd *cobra.Command, members ...*cobra.Command) *cobra.Command {
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			return fmt.Errorf("unknown command %q (did you mean %q?)", args[0], near[0])
+		}
+		return fmt.Errorf("unknown command %q", args[0])
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.AddCommand(members...)
+	return cmd
 }

@@ -39,7 +39,7 @@ func (p *Program) completeResources(cmd *cobra.Command, args []string, typed str
 		return p.completeKinds(cmd, args, typed)
 	}
 	kind, err := kinds.ByName(word)
-	if err != nil || p.readEnvironment(cmd.Flags()) != nil {
+	if err != nil || p.settle(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	return p.liveNames(cmd.Context(), kind, prefix)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
@@ -9,52 +8,19 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// environment names the variable that stands for a flag that is not given.
-var environment = []struct{ flag, variable string }{
-	{"server", "PGMESH_SERVER"},
-	{"insecure", "PGMESH_INSECURE"},
-	{"insecure-any-address", "PGMESH_INSECURE_ANY_ADDRESS"},
-	{"namespace", "PGMESH_NAMESPACE"},
-	{"output", "PGMESH_OUTPUT"},
-	{"color", "PGMESH_COLOR"},
-	{"timeout", "PGMESH_TIMEOUT"},
-}
-
 func (p *Program) declareFlags(f *pflag.FlagSet) {
 	f.StringVar(&p.server.address, "server", "127.0.0.1:15020", "the server's host and port")
 	f.BoolVar(&p.server.insecure, "insecure", false, "speak to the server without TLS, on loopback only")
 	f.BoolVar(&p.server.insecureAnyAddress, "insecure-any-address", false,
 		"with --insecure: speak without TLS to other addresses too; everyone on the way can read and change what is sent")
+	f.StringVar(&p.context, "context", "", "the context to use (see mcp-client context), in place of the current one")
 	f.DurationVar(&p.server.timeout, "timeout", 10*time.Second, "how long to wait for the server")
 	f.StringVarP(&p.namespace.name, "namespace", "n", "default", "the namespace to work in")
 	f.BoolVarP(&p.namespace.all, "all-namespaces", "A", false, "read in all namespaces")
-	p.output = output{format: table}
+	p.output = output{text: string(table), format: table}
 	f.VarP(&p.output, "output", "o", formatHelp)
 	p.colors = colorAuto
 	f.Var(&p.colors, "color", "when to use colours: "+strings.Join(colorChoices, ", ")+" (auto: on a terminal, unless NO_COLOR is set)")
-}
-
-// readEnvironment sets the flags that were not given from their variables.
-func (p *Program) readEnvironment(f *pflag.FlagSet) error {
-	for _, e := range environment {
-		value := p.Getenv(e.variable)
-		if value == "" || f.Changed(e.flag) {
-			continue
-		}
-		if err := f.Set(e.flag, value); err != nil {
-			return fmt.Errorf("the environment variable %s: %w", e.variable, err)
-		}
-	}
-	return nil
-}
-
-func environmentHelp() string {
-	var b strings.Builder
-	b.WriteString("A flag that is not given is taken from the environment:")
-	for _, e := range environment {
-		fmt.Fprintf(&b, "\n  %-28s --%s", e.variable, e.flag)
-	}
-	return b.String()
 }
 
 // namespace is the part of the mesh that a command is about.
@@ -71,10 +37,11 @@ func (n namespace) String() string {
 	return "namespace " + n.name
 }
 
-func completeFlags(root *cobra.Command) {
+func (p *Program) completeFlags(root *cobra.Command) {
 	for flag, complete := range map[string]cobra.CompletionFunc{
-		"output": completeFormats,
-		"color":  cobra.FixedCompletions(colorChoices, cobra.ShellCompDirectiveNoFileComp),
+		"output":  completeFormats,
+		"context": p.completeContexts,
+		"color":   cobra.FixedCompletions(colorChoices, cobra.ShellCompDirectiveNoFileComp),
 	} {
 		if err := root.RegisterFlagCompletionFunc(flag, complete); err != nil {
 			panic(err) // the flags were declared a line ago

@@ -33,6 +33,7 @@ const formatHelp = `how to print: table, wide, yaml, json, name, jsonpath=TEMPLA
 
 // output is the flag -o: a format, and its template if it has one.
 type output struct {
+	text   string // as it was given
 	format format
 	// path is the template of jsonpath, columns are those of custom-columns.
 	path    string
@@ -45,17 +46,17 @@ func (o *output) Set(text string) error {
 	f := format(name)
 	switch {
 	case slices.Contains(formats, f) && !given:
-		*o = output{format: f}
+		*o = output{text: text, format: f}
 		return nil
 	case !slices.Contains(templated, f):
 		return fmt.Errorf("unknown format %q, expected one of %s", text, formatNames())
 	case f == jsonPath:
 		path, err := parsePath(template)
-		*o = output{format: f, path: path}
+		*o = output{text: text, format: f, path: path}
 		return err
 	}
 	columns, err := parseColumns(template)
-	*o = output{format: f, columns: columns}
+	*o = output{text: text, format: f, columns: columns}
 	return err
 }
 
@@ -67,7 +68,7 @@ func formatNames() string {
 	return strings.Join(append(names, "jsonpath=TEMPLATE", "custom-columns=TITLE:PATH,..."), ", ")
 }
 
-func (o *output) String() string { return string(o.format) }
+func (o *output) String() string { return o.text }
 
 // Type names the flag's values in the help.
 func (o *output) Type() string { return "format" }

@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pgmesh/pgmesh/mcp-client/contexts"
+)
+
+// A setting is a flag that all commands have. Its value is, in this order: what was given, that of its variable in the
+// environment, that of the context, and the flag's default.
+
+// environment names the variable that stands for a flag that is not given.
+var environment = []struct{ flag, variable string }{
+	{"server", "PGMESH_SERVER"},
+	{"insecure", "PGMESH_INSECURE"},
+	{"insecure-any-address", "PGMESH_INSECURE_ANY_ADDRESS"},
+	{"namespace", "PGMESH_NAMESPACE"},
+	{"output", "PGMESH_OUTPUT"},
+	{"color", "PGMESH_COLOR"},
+	{"timeout", "PGMESH_TIMEOUT"},
+	{"context", "PGMESH_CONTEXT"},
+}
+
+var (
+	// secretSettings are never shown, and make the file their owner's alone.
+	secretSettings = []string{"token"}
+	// fileSettings are names of files, which a context keeps so that they mean the same in every folder.
+	fileSettings = []string{"tls-ca", "tls-cert", "tls-key", "token-file"}
+)
+
+// keepable lists the settings that a context may have.
+func keepable(f *pflag.FlagSet) []string {
+	var names []string
+	for _, e := range environment {
+		if e.flag != "context" && f.Lookup(e.flag) != nil {
+			names = append(names, e.flag)
+		}
+	}
+	return names
+}
+
+// settle gives the settings that were not given their values.
+func (p *Program) settle(cmd *cobra.Command) error {
+	f := cmd.Flags()
+	if err := p.readEnvironment(f); err != nil {
+		return err
+	}
+	p.namespace.chosen = f.Changed("namespace")
+	p.started = true
+	if withoutServer(cmd) {
+		return nil
+	}
+	return p.readContext(f)
+}
+
+// withoutServer tells whether a command has nothing to do with any server, and so works also where the contexts are damaged.
+func withoutServer(cmd *cobra.Command) bool {
+	for cmd.HasParent() && cmd.Parent().HasParent() {
+		cmd = cmd.Parent()
+	}
+	return slices.Contains([]string{"completion", "context", "kinds", "version"}, cmd.Name())
+}
+
+// readEnvironment sets the flags that were not given from their variables.
+func (p *Program) readEnvironment(f *pflag.FlagSet) error {
+	for _, e := range environment {
+		value := p.Getenv(e.variable)
+		if value == "" || f.Changed(e.flag) {
+			continue
+		}
+		if err := f.Set(e.flag, value); err != nil {
+			return fmt.Errorf("the environment variable %s: %w", e.variable, err)
+		}
+	}
+	return nil
+}
+
+// readContext sets from the context what was not set yet. The current context is about its own server: where another is named, it
+// is left aside, and none of its secrets goes there.
+func (p *Program) readContext(f *pflag.FlagSet) error {
+	if p.context == "" && f.Changed("server") {
+		return nil
+	}
+	path := contexts.Path(p.Getenv)
+	file, err := contexts.Load(path, secretSettings)
+	if err != nil {
+		return err
+	}
+	name := p.context
+	if name == "" {
+		name = file.Current
+	}
+	if name == "" {
+		return nil
+	}
+	context, err := contextNamed(file, name)
+	if err != nil {
+		return err
+	}
+	return context.apply(f, path, name)
+}
+
+// settings are those of one context.
+type settings contexts.Context
+
+func contextNamed(file *contexts.File, name string) (settings, error) {
+	if context, found := file.Contexts[name]; found {
+		return settings(context), nil
+	}
+	switch near := nearest(name, file.Names()); {
+	case near != "":
+		return nil, fmt.Errorf("there is no context %q (did you mean %q?)", name, near)
+	case len(file.Contexts) == 0:
+		return nil, fmt.Errorf("there is no context %q, nor any other: make one with mcp-client context set", name)
+	}
+	return nil, fmt.Errorf("there is no context %q (there are %s)", name, strings.Join(file.Names(), ", "))
+}
+
+// apply leaves the flags unmarked: what a context says was not asked for on the command line.
+func (s settings) apply(f *pflag.FlagSet, path, name string) error {
+	known := keepable(f)
+	for key, value := range s {
+		if !slices.Contains(known, key) {
+			return fmt.Errorf("the context %s in %s: unknown setting %q (known are %s)", name, path, key, strings.Join(known, ", "))
+		}
+		if f.Changed(key) {
+			continue
+		}
+		if err := f.Lookup(key).Value.Set(value); err != nil {
+			return fmt.Errorf("the context %s in %s: %s: %w", name, path, key, err)
+		}
+	}
+	return nil
+}
+
+// kept is a setting as a context keeps it.
+func kept(key, value string) (string, error) {
+	if value == "" || !slices.Contains(fileSettings, key) {
+		return value, nil
+	}
+	return filepath.Abs(value)
+}
+
+// shown is a setting as it is shown to people.
+func shown(key, value string) string {
+	if slices.Contains(secretSettings, key) {
+		return "(secret)"
+	}
+	return value
+}
+
+const settingsHelp = `A flag that is not given is taken from the environment, or else from the context (see mcp-client context --help):`
+
+func environmentHelp() string {
+	var b strings.Builder
+	b.WriteString(settingsHelp)
+	for _, e := range environment {
+		fmt.Fprintf(&b, "\n  %-28s --%s", e.variable, e.flag)
+	}
+	b.WriteString("\nPGMESH_CONFIG names the file that has the contexts, in place of ~/.config/pgmesh/config.yaml.")
+	return b.String()
+}
