@@ -11,29 +11,67 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Plaintext says whether a program may serve without TLS, and where.
+// Plaintext says whether a program may speak without TLS, and where.
 type Plaintext struct {
 	Allowed    bool
 	AnyAddress bool
 }
 
-// Flags declares the two flags that allow plaintext.
+// Flags declares the two flags that allow a server plaintext.
 func (p *Plaintext) Flags(f *pflag.FlagSet) {
 	f.BoolVar(&p.Allowed, "insecure", false, "serve without TLS, on loopback only")
 	f.BoolVar(&p.AnyAddress, "insecure-any-address", false,
 		"with --insecure: serve without TLS on other addresses too; everyone who reaches them can read and change the mesh")
 }
 
+// ClientFlags declares them for a program that only connects.
+func (p *Plaintext) ClientFlags(f *pflag.FlagSet) {
+	f.BoolVar(&p.Allowed, "insecure", false, "speak to the server without TLS, on loopback only")
+	f.BoolVar(&p.AnyAddress, "insecure-any-address", false,
+		"with --insecure: speak without TLS to other addresses too; everyone on the way can read and change what is sent")
+}
+
+// ErrSecure says that two flags contradict each other.
+var ErrSecure = errors.New("--insecure and the flags for TLS exclude each other: choose one way to speak")
+
 // TCP listens on an address that the given flag names. Plaintext has to be allowed for it.
 func (p Plaintext) TCP(flag, address string) (net.Listener, error) {
 	if !p.Allowed {
-		return nil, fmt.Errorf("--%s %s: serving without TLS has to be asked for with --insecure (TLS is not built yet)", flag, address)
+		return nil, fmt.Errorf("--%s %s: serving without TLS has to be asked for with --insecure", flag, address)
 	}
 	if !p.AnyAddress && !loopback(address) {
 		return nil, fmt.Errorf("--%s %s: --insecure alone serves on loopback only; choose 127.0.0.1, "+
 			"or add --insecure-any-address if everyone who reaches %s may read and change the mesh", flag, address, address)
 	}
 	return TCP(flag, address)
+}
+
+// Server is TCP for a server that may have TLS, which then has to be all that it speaks.
+func (p Plaintext) Server(flag, address string, secure bool) (net.Listener, error) {
+	switch {
+	case secure && p.Allowed:
+		return nil, ErrSecure
+	case secure:
+		return TCP(flag, address)
+	case !p.Allowed:
+		return nil, fmt.Errorf("--%s %s: give --tls-cert and --tls-key; or add --insecure to serve without TLS, on loopback", flag, address)
+	}
+	return p.TCP(flag, address)
+}
+
+// CheckPeer refuses to connect to an address without TLS, unless that is allowed for it. Secure says that there are flags for TLS.
+func (p Plaintext) CheckPeer(address string, secure bool) error {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return fmt.Errorf("%w; write it as host:port", err)
+	}
+	if p.Allowed && secure {
+		return ErrSecure
+	}
+	if p.Allowed && !p.AnyAddress && !loopback(address) {
+		return errors.New("--insecure alone is for servers on loopback; " +
+			"add --insecure-any-address if everyone on the way to it may read and change what is sent")
+	}
+	return nil
 }
 
 // TCP listens on an address, and explains a failure by the flag that changes the address.

@@ -46,3 +46,50 @@ func TestAPortInUseIsNamedWithItsFlag(t *testing.T) {
 	require.ErrorContains(t, err, taken.Addr().String())
 	require.ErrorContains(t, err, "choose another address with --http")
 }
+
+func TestAServerSpeaksTLSOrSaysThatItDoesNot(t *testing.T) {
+	t.Parallel()
+	_, err := Plaintext{}.Server("listen", "127.0.0.1:0", false)
+	require.ErrorContains(t, err, "--listen 127.0.0.1:0: give --tls-cert and --tls-key; or add --insecure")
+	_, err = Plaintext{Allowed: true}.Server("listen", "127.0.0.1:0", true)
+	require.ErrorIs(t, err, ErrSecure)
+	_, err = Plaintext{Allowed: true}.Server("listen", ":0", false)
+	require.ErrorContains(t, err, "--insecure-any-address")
+	for _, secure := range []bool{true, false} {
+		l, err := Plaintext{Allowed: !secure}.Server("listen", "127.0.0.1:0", secure)
+		require.NoError(t, err)
+		require.NoError(t, l.Close())
+	}
+	l, err := Plaintext{}.Server("listen", ":0", true)
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+}
+
+func TestPlaintextToAServer(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		plaintext Plaintext
+		address   string
+		secure    bool
+		refusal   string
+	}{
+		"loopback":           {Plaintext{Allowed: true}, "127.0.0.1:1", false, ""},
+		"elsewhere":          {Plaintext{Allowed: true}, "mesh.example.com:1", false, "--insecure alone is for servers on loopback"},
+		"elsewhere, wanted":  {Plaintext{Allowed: true, AnyAddress: true}, "mesh.example.com:1", false, ""},
+		"both ways at once":  {Plaintext{Allowed: true}, "127.0.0.1:1", true, "exclude each other"},
+		"TLS":                {Plaintext{}, "mesh.example.com:1", true, ""},
+		"TLS by default":     {Plaintext{}, "mesh.example.com:1", false, ""},
+		"without a port":     {Plaintext{}, "mesh.example.com", false, "write it as host:port"},
+		"without any server": {Plaintext{}, "", false, "write it as host:port"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := tt.plaintext.CheckPeer(tt.address, tt.secure)
+			if tt.refusal == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tt.refusal)
+		})
+	}
+}

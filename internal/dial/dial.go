@@ -1,0 +1,118 @@
+// Package dial makes connections to servers, as flags say: over TLS, with a certificate or a token, or without TLS where that is
+// asked for.
+package dial
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/spf13/pflag"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/pgmesh/pgmesh/internal/listen"
+	"github.com/pgmesh/pgmesh/internal/reload"
+	"github.com/pgmesh/pgmesh/internal/tlsfiles"
+)
+
+// Options say how a server is spoken to.
+type Options struct {
+	TLS       tlsfiles.Client
+	Token     string
+	TokenFile string
+	Plaintext listen.Plaintext // whether it may be spoken to without TLS, and where
+}
+
+// Flags declares the flags, whose names begin with a prefix, but for those of Plaintext, which programs that listen have already.
+func (o *Options) Flags(f *pflag.FlagSet, prefix string) {
+	o.TLS.Flags(f, prefix)
+	f.StringVar(&o.TokenFile, prefix+"token-file", "", "file with the bearer token to show to the server; it is read again when it changes")
+	f.StringVar(&o.Token, prefix+"token", "", "the bearer token itself; others on this machine can see it: a file or the variable are better")
+}
+
+// Connection is what connections to a server are made with.
+type Connection struct {
+	options []grpc.DialOption
+	files   *tlsfiles.ClientFiles
+	bearer  *bearer
+}
+
+// To returns how to connect to addresses, host:port each. An error says which flag to change.
+func (o *Options) To(log *slog.Logger, addresses ...string) (*Connection, error) {
+	if err := o.check(addresses); err != nil {
+		return nil, err
+	}
+	c := &Connection{}
+	if o.Plaintext.Allowed && !o.TLS.Given() {
+		c.options = append(c.options, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	} else {
+		files, err := o.TLS.Load(reload.Options{Log: log})
+		if err != nil {
+			return nil, err
+		}
+		c.files = files
+		c.options = append(c.options, grpc.WithTransportCredentials(files.Credentials()))
+	}
+	if o.Token == "" && o.TokenFile == "" {
+		return c, nil
+	}
+	token, err := o.token(log)
+	if err != nil {
+		return nil, err
+	}
+	c.bearer = &bearer{token, c.files != nil}
+	c.options = append(c.options, grpc.WithPerRPCCredentials(c.bearer))
+	return c, nil
+}
+
+// DialOptions are the credentials, as gRPC takes them.
+func (c *Connection) DialOptions() []grpc.DialOption { return c.options }
+
+func (o *Options) check(addresses []string) error {
+	for _, address := range addresses {
+		if err := o.Plaintext.CheckPeer(address, o.TLS.Given()); err != nil {
+			return err
+		}
+	}
+	if o.Token != "" && o.TokenFile != "" {
+		return errors.New("--token and --token-file: give one of them")
+	}
+	return nil
+}
+
+func (o *Options) token(log *slog.Logger) (func() string, error) {
+	if o.TokenFile == "" {
+		return func() string { return o.Token }, nil
+	}
+	file, err := reload.Load(reload.Options{What: "token", Log: log}, func(contents [][]byte) (string, error) {
+		token := string(bytes.TrimSpace(contents[0]))
+		if token == "" || bytes.ContainsAny(bytes.TrimSpace(contents[0]), " \t\r\n") {
+			return "", fmt.Errorf("%s: there has to be one token in it and nothing else", o.TokenFile)
+		}
+		return token, nil
+	}, o.TokenFile)
+	if err != nil {
+		return nil, err
+	}
+	return file.Fresh, nil
+}
+
+// bearer shows a token with each call.
+type bearer struct {
+	token  func() string
+	secure bool
+}
+
+var _ credentials.PerRPCCredentials = (*bearer)(nil)
+
+// GetRequestMetadata returns the header.
+func (b *bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + b.token()}, nil
+}
+
+// RequireTransportSecurity keeps a token from going over the wire in the clear, unless that was asked for.
+func (b *bearer) RequireTransportSecurity() bool { return b.secure }

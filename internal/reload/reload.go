@@ -1,0 +1,170 @@
+// Package reload keeps what is made of files as new as the files are: certificates, lists, tokens. Files that cannot be used
+// change nothing: what was made of the last good ones stays in force, and a log line and a metric say so.
+package reload
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Options say who is told.
+type Options struct {
+	What    string // what the files are, for logs and metrics: "server certificate"
+	Log     *slog.Logger
+	Metrics *Metrics
+
+	// Changed is called when there is something new, if it is not nil.
+	Changed func()
+}
+
+// Metrics count reloads, one set a program.
+type Metrics struct {
+	failing *prometheus.GaugeVec
+	loads   *prometheus.CounterVec
+}
+
+// NewMetrics registers the metrics.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		failing: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "files_unusable", Help: "1 while files as they are now cannot be used, and what was made of earlier ones is in force.",
+		}, []string{"what"}),
+		loads: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "files_loaded_total", Help: "How often files were read because they had changed, by whether they could be used.",
+		}, []string{"what", "outcome"}),
+	}
+	r.MustRegister(m.failing, m.loads)
+	return m
+}
+
+// Value is something that is made of files.
+type Value[T any] struct {
+	options Options
+	paths   []string
+	read    func(contents [][]byte) (T, error)
+	current atomic.Pointer[T]
+
+	mu     sync.Mutex
+	seen   [sha256.Size]byte // the contents that were tried last
+	err    error             // why they cannot be used
+	looked time.Time
+}
+
+// Load makes a value of files, of which the first time all must be usable.
+func Load[T any](o Options, read func(contents [][]byte) (T, error), paths ...string) (*Value[T], error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	v := &Value[T]{options: o, paths: paths, read: read}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if err := v.look(); err != nil {
+		return nil, fmt.Errorf("%s: %w", o.What, err)
+	}
+	return v, nil
+}
+
+// Get returns what the last good files say.
+func (v *Value[T]) Get() T { return *v.current.Load() }
+
+// every is how long a change of a file may go unnoticed. Files are read and compared, for times of change have their own
+// resolution, and folders of links are swapped under them.
+const every = time.Second
+
+// Run keeps the value new until the context ends.
+func (v *Value[T]) Run(ctx context.Context) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			v.Look()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Fresh is Get for programs that run no Run: it looks at the files first, unless it just did.
+func (v *Value[T]) Fresh() T {
+	v.mu.Lock()
+	stale := time.Since(v.looked) >= every
+	v.mu.Unlock()
+	if stale {
+		v.Look()
+	}
+	return v.Get()
+}
+
+// Look makes the value new if the files are.
+func (v *Value[T]) Look() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	before := v.err
+	if err := v.look(); err != nil && !same(before, err) {
+		v.options.Log.Error("cannot use new files; what there was before stays in force", "what", v.options.What, "error", err)
+	}
+}
+
+// look returns what is wrong with the files, as often as it is asked.
+func (v *Value[T]) look() error {
+	v.looked = time.Now()
+	contents, stamp, err := v.contents()
+	if err == nil && stamp == v.seen {
+		return v.err
+	}
+	var made T
+	if err == nil {
+		made, err = v.read(contents)
+	}
+	if v.seen = stamp; err == nil || !same(v.err, err) {
+		v.count(err)
+	}
+	if v.err = err; err != nil {
+		return err
+	}
+	if first := v.current.Swap(&made) == nil; first {
+		return nil
+	}
+	v.options.Log.Info("took over new files", "what", v.options.What)
+	if v.options.Changed != nil {
+		v.options.Changed()
+	}
+	return nil
+}
+
+func same(a, b error) bool { return a != nil && b != nil && a.Error() == b.Error() }
+
+// contents reads the files. The stamp of files that cannot be read is that of none, so what comes back is new.
+func (v *Value[T]) contents() (contents [][]byte, stamp [sha256.Size]byte, err error) {
+	digest := sha256.New()
+	for _, path := range v.paths {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return nil, stamp, err
+		}
+		fmt.Fprintf(digest, "%d ", len(content))
+		digest.Write(content)
+		contents = append(contents, content)
+	}
+	return contents, [sha256.Size]byte(digest.Sum(nil)), nil
+}
+
+func (v *Value[T]) count(err error) {
+	m, failing, outcome := v.options.Metrics, 0.0, "used"
+	if err != nil {
+		failing, outcome = 1, "unusable"
+	}
+	if m != nil {
+		m.failing.WithLabelValues(v.options.What).Set(failing)
+		m.loads.WithLabelValues(v.options.What, outcome).Inc()
+	}
+}

@@ -1,0 +1,103 @@
+package tlsfiles
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
+
+	"github.com/pgmesh/pgmesh/internal/reload"
+)
+
+// Client says which files a client shows and trusts.
+type Client struct {
+	CA         string // the machine's own authorities if empty
+	Cert, Key  string // none are shown if empty
+	ServerName string // the name in the server's certificate, if it is not the one that is dialled
+	ServerID   string // the server's SPIFFE id, which then counts instead of a name
+}
+
+// Flags declares the flags, whose names begin with a prefix.
+func (c *Client) Flags(f *pflag.FlagSet, prefix string) {
+	f.StringVar(&c.CA, prefix+"tls-ca", "", "PEM file with the authorities that vouch for the server, if they are not those of this machine")
+	f.StringVar(&c.Cert, prefix+"tls-cert", "", "PEM file with the certificate to show to the server; it is read again when it changes")
+	f.StringVar(&c.Key, prefix+"tls-key", "", "PEM file with the key of --"+prefix+"tls-cert")
+	f.StringVar(&c.ServerName, prefix+"tls-server-name", "", "the name that the server's certificate has to have, if it is not the one in its address")
+	f.StringVar(&c.ServerID, prefix+"tls-server-id", "", "the SPIFFE id that the server's certificate has to have; then its names do not count")
+}
+
+// Given tells whether there is anything that only TLS has a use for.
+func (c *Client) Given() bool { return *c != Client{} }
+
+// ClientFiles are the files of a client as they are. They are looked at whenever a connection is made.
+type ClientFiles struct{ files *reload.Value[*tls.Config] }
+
+// Load reads the files.
+func (c *Client) Load(o reload.Options) (*ClientFiles, error) {
+	if (c.Cert == "") != (c.Key == "") {
+		return nil, errors.New("a certificate and its key belong together: give --tls-cert and --tls-key")
+	}
+	var id spiffeid.ID
+	if c.ServerID != "" {
+		var err error
+		if id, err = spiffeid.FromString(c.ServerID); err != nil {
+			return nil, fmt.Errorf("--tls-server-id %s: %w", c.ServerID, err)
+		}
+	}
+	var paths []string
+	for _, path := range []string{c.CA, c.Cert, c.Key} {
+		if path != "" {
+			paths = append(paths, path)
+		}
+	}
+	o.What = "client certificate"
+	files, err := reload.Load(o, func(contents [][]byte) (*tls.Config, error) { return c.configure(contents, id) }, paths...)
+	if err != nil {
+		return nil, err
+	}
+	return &ClientFiles{files}, nil
+}
+
+func (c *Client) configure(contents [][]byte, server spiffeid.ID) (*tls.Config, error) {
+	made := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName}
+	if c.CA != "" {
+		authorities, err := parseAuthorities(contents[0], c.CA)
+		if err != nil {
+			return nil, err
+		}
+		made.RootCAs, contents = poolOf(authorities), contents[1:]
+	}
+	if c.Cert != "" {
+		pair, err := parsePair(contents[0], contents[1], c.Cert, c.Key)
+		if err != nil {
+			return nil, err
+		}
+		made.Certificates = []tls.Certificate{pair}
+	}
+	if !server.IsZero() {
+		made.InsecureSkipVerify = true // of the names alone: VerifyConnection does the rest
+		made.VerifyConnection = verifyID(server, made.RootCAs)
+	}
+	return made, nil
+}
+
+// verifyID verifies a server by its SPIFFE id in the place of its name.
+func verifyID(want spiffeid.ID, roots *x509.CertPool) func(tls.ConnectionState) error {
+	return func(s tls.ConnectionState) error {
+		leaf := s.PeerCertificates[0]
+		between := poolOf(s.PeerCertificates[1:])
+		if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}); err != nil {
+			return err
+		}
+		if len(leaf.URIs) != 1 || leaf.URIs[0].String() != want.String() {
+			return fmt.Errorf("the server is not %s: its certificate is for %v", want, leaf.URIs)
+		}
+		return nil
+	}
+}
+
+// Config is the configuration of a connection that is made now.
+func (f *ClientFiles) Config() *tls.Config { return f.files.Fresh().Clone() }
