@@ -49,7 +49,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	engine := push.New(o.Log, metrics)
 	streams := push.NewServer(engine, adsmetrics.New(metrics, "discovery", push.Label), o.Log)
 	client := mcp.New(mcp.Config{
-		Target: o.MCP, Name: "discovery", Log: o.Log,
+		Targets: []string{o.MCP}, Name: "discovery", Log: o.Log,
 		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
 	})
 	metrics.MustRegister(revisionOf(client), connectedTo(client))

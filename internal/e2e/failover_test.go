@@ -71,7 +71,7 @@ func readFrom(t *testing.T, control *stack.Stack) *reader {
 	kind, ok := kinds.Lookup("networking.istio.io", "VirtualService")
 	require.True(t, ok)
 	client := mcp.New(mcp.Config{
-		Target: control.MCP, Name: "test", Kinds: []*kinds.Kind{kind},
+		Targets: []string{control.MCP}, Name: "test", Kinds: []*kinds.Kind{kind},
 		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
 	})
 	w := &reader{t: t, labels: map[string]string{}, changes: make(chan string, 100)}

@@ -36,8 +36,8 @@ func TestTransactionsArriveWhole(t *testing.T) {
 	incremental, stateOfTheWorld, stock := &watcher{mesh: m}, &watcher{mesh: m}, &watcher{mesh: m}
 	ctx, stop := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
-	watching.Go(func() { incremental.ended(incremental.followLibrary(ctx, false)) })
-	watching.Go(func() { stateOfTheWorld.ended(stateOfTheWorld.followLibrary(ctx, true)) })
+	watching.Go(func() { incremental.ended(incremental.followLibrary(ctx, mcp.Auto)) })
+	watching.Go(func() { stateOfTheWorld.ended(stateOfTheWorld.followLibrary(ctx, mcp.XDS)) })
 	watching.Go(func() { stock.ended(stock.followStock(ctx)) })
 	defer watching.Wait()
 	defer stop()
@@ -144,9 +144,9 @@ func (w *watcher) check(resources int) error {
 }
 
 // followLibrary watches with the client library.
-func (w *watcher) followLibrary(ctx context.Context, stateOfTheWorld bool) error {
+func (w *watcher) followLibrary(ctx context.Context, protocol mcp.Protocol) error {
 	client := mcp.New(mcp.Config{
-		Target: w.mesh.MCP, Name: "watcher", StateOfTheWorld: stateOfTheWorld,
+		Targets: []string{w.mesh.MCP}, Name: "watcher", Protocol: protocol,
 		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
 	})
 	return client.Run(ctx, func(b mcp.Batch) error {

@@ -122,7 +122,7 @@ func (m *mesh) await(revision int64) {
 	ctx, reached := context.WithCancel(m.t.Context())
 	defer reached()
 	client := mcp.New(mcp.Config{
-		Target: m.address, Name: "test", DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
+		Targets: []string{m.address}, Name: "test", DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
 	})
 	err := client.Run(ctx, func(b mcp.Batch) error {
 		if b.Revision >= revision {

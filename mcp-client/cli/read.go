@@ -52,6 +52,12 @@ var rank = func() map[*kinds.Kind]int {
 	return ranks
 }()
 
+// link is told how the streams to the server fare, which the client library mends by itself.
+type link struct {
+	up   func()
+	down func(error)
+}
+
 // follow hands the state of some kinds, and then each change, to apply, until that returns an error or the context ends. A
 // server that is lost before it has given the state is an error; one that is lost later is waited for, and the losses are
 // told to later, if that is not nil.
@@ -66,27 +72,23 @@ func (s *server) follow(ctx context.Context, ks []*kinds.Kind, later *link, appl
 	defer deadline.Stop()
 
 	synced := false
-	streams := &link{
-		up: func() {
+	client := mcp.New(mcp.Config{
+		Targets: []string{s.address}, Kinds: ks, Name: "mcp-client", DialOptions: []grpc.DialOption{credentials},
+		Up: func(mcp.Status) {
 			if synced && later != nil {
 				later.up()
 			}
 		},
-		down: func(err error) {
+		Down: func(err error) {
 			if !synced {
 				fail(s.explain(err))
 			} else if later != nil {
 				later.down(err)
 			}
 		},
-	}
-	client := mcp.New(mcp.Config{
-		Target: s.address, Kinds: ks, Name: "mcp-client", DialOptions: []grpc.DialOption{credentials, streams.option()},
 	})
 	err = client.Run(ctx, func(b mcp.Batch) error {
-		streams.mu.Lock()
 		synced = true
-		streams.mu.Unlock()
 		deadline.Stop()
 		return apply(b)
 	})

@@ -97,6 +97,26 @@ func (s *foreignStream) acked(version string) {
 	require.NotNil(s.t, r.GetNode())
 }
 
+// asked takes first requests for these types.
+func (s *foreignStream) asked(typeURLs ...string) {
+	s.t.Helper()
+	for _, typeURL := range typeURLs {
+		r := s.request()
+		require.Equal(s.t, typeURL, r.GetTypeUrl())
+		require.Empty(s.t, r.GetResponseNonce())
+	}
+}
+
+// answered takes the answers to the last few responses, which must accept them.
+func (s *foreignStream) answered(n int) {
+	s.t.Helper()
+	for i := range n {
+		r := s.request()
+		require.Equal(s.t, fmt.Sprint("nonce-", s.nonces-n+1+i), r.GetResponseNonce())
+		require.Nil(s.t, r.GetErrorDetail())
+	}
+}
+
 func (s *foreignStream) refused() *discoveryv3.DiscoveryRequest {
 	s.t.Helper()
 	r := s.request()
@@ -134,9 +154,14 @@ func TestAServerThatOnlySpeaksTheStateOfTheWorld(t *testing.T) {
 	g.say(mcpv1.BatchTypeURL, "push-1") // it knows nothing of batches
 	g.acked("push-1")
 	g.say(virtualService.TypeURL(), "push-1")
+	g.asked(virtualService.TypeURLs()[1:]...)
+	g.acked("push-1")
+	for _, alias := range virtualService.TypeURLs()[1:] { // there is none by its other names either
+		g.say(alias, "push-1")
+	}
 	first := f.expect(0, "ServiceEntry default/a=1", "ServiceEntry default/b=1")
 	require.True(t, first.Changes[0].Resource.CreateTime.IsZero())
-	g.acked("push-1")
+	g.answered(2)
 
 	// A push of everything delivers what differs, and what is absent is gone.
 	g.say(virtualService.TypeURL(), "push-2")
@@ -191,8 +216,8 @@ func TestABareMeshConfig(t *testing.T) {
 	mesh := &meshv1.MeshConfig{RootNamespace: "root"}
 	bare, err := anypb.New(mesh)
 	require.NoError(t, err)
-	g.say(serviceEntry.TypeURL(), "1")
-	f.expect(0) // Nacos never answers for the mesh configuration, so that nobody waits for it
+	g.say(serviceEntry.TypeURL(), "1", envelope(t, entry("b", "1"), ""))
+	f.expect(0, "ServiceEntry default/b=1") // Nacos never answers for the mesh configuration, so that nobody waits for it
 	g.acked("1")
 	g.say(meshConfig.TypeURL(), "1", bare)
 	f.expect(0, "MeshConfig istio-system/meshconfig="+fmt.Sprint(mesh))
@@ -202,7 +227,7 @@ func TestABareMeshConfig(t *testing.T) {
 	g.say(meshConfig.TypeURL(), "3", bare) // the last good one stayed: this is nothing new
 	g.acked("3")
 	g.say(serviceEntry.TypeURL(), "3", envelope(t, entry("a", "1"), ""))
-	f.expect(0, "ServiceEntry default/a=1")
+	f.expect(0, "ServiceEntry default/a=1", "ServiceEntry default/b gone")
 }
 
 func TestTypesThatNobodyAskedFor(t *testing.T) {
@@ -285,10 +310,10 @@ func TestAServerThatIsNotThereYet(t *testing.T) {
 	t.Parallel()
 	s := newForeign(t)
 	s.kill()
-	f := follow(t, s.addr, func(cfg *mcp.Config) { cfg.StateOfTheWorld = true })
+	f := follow(t, s.addr, func(cfg *mcp.Config) { cfg.Protocol = mcp.XDS })
 	s.start()
 	g := s.accept(both...)
-	g.say(serviceEntry.TypeURL(), "1")
-	g.say(virtualService.TypeURL(), "1")
-	f.expect(0)
+	g.say(serviceEntry.TypeURL(), "1", envelope(t, entry("a", "1"), ""))
+	g.say(virtualService.TypeURL(), "1", envelope(t, route("r", "1"), ""))
+	f.expect(0, "ServiceEntry default/a=1", "VirtualService default/r=1")
 }

@@ -137,7 +137,7 @@ type follower struct {
 
 func follow(t *testing.T, addr string, change ...func(*mcp.Config)) *follower {
 	cfg := mcp.Config{
-		Target: addr, Kinds: both, Name: "test",
+		Targets: []string{addr}, Kinds: both, Name: "test",
 		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
 	}
 	for _, c := range change {
@@ -190,10 +190,10 @@ func (f *follower) expect(revision int64, changes ...string) mcp.Batch {
 }
 
 func eachForm(t *testing.T, test func(t *testing.T, form func(*mcp.Config))) {
-	for _, sotw := range []bool{false, true} {
-		t.Run(map[bool]string{false: "delta", true: "sotw"}[sotw], func(t *testing.T) {
+	for _, protocol := range []mcp.Protocol{mcp.Delta, mcp.XDS} {
+		t.Run(string(protocol), func(t *testing.T) {
 			t.Parallel()
-			test(t, func(cfg *mcp.Config) { cfg.StateOfTheWorld = sotw })
+			test(t, func(cfg *mcp.Config) { cfg.Protocol = protocol })
 		})
 	}
 }

@@ -167,7 +167,7 @@ func TestAnErrorOfApplyEndsTheClient(t *testing.T) {
 	s := newSource(t)
 	s.commit(1, resources{entry("a", "1")})
 	client := mcp.New(mcp.Config{
-		Target: s.addr, Kinds: both, Name: "test",
+		Targets: []string{s.addr}, Kinds: both, Name: "test",
 		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
 	})
 	refusal := errors.New("the disk is full")

@@ -1,20 +1,14 @@
 package mcp
 
 import (
-	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
-	"slices"
+	"strconv"
 	"strings"
+	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/protobuf/types/known/anypb"
-	mcpapi "istio.io/api/mcp/v1alpha1"
 
 	"github.com/pgmesh/pgmesh/kinds"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
@@ -23,230 +17,193 @@ import (
 // session is one stream: what is asked for, what has been answered, and what is gathered until a batch is whole.
 type session struct {
 	client *Client
+	at     *server
 	wire   wire
+	state  *state
 	apply  func(Batch) error
-	outbox chan *request
+	outbox *outbox
 
-	heard, delivered bool
+	heard     bool // anything at all
+	delivered bool
+	pgmesh    bool // the server is one of ours: its versions are hashes of content, its nonces count
+	batching  bool // the server says where batches end
 
-	batching bool                 // the server says where batches end
-	silent   map[*kinds.Kind]bool // waited for: asked for, and not answered yet
-	gathered *pending
+	asked    map[string]*question
+	silent   int               // questions that are waited for
+	patience *time.Timer       // with the server's answers
+	release  *time.Timer       // of what is held
 	accepted map[string]string // the version of the last response that was accepted, by type URL
+	nonces   map[string]uint64 // of a pgmesh server, the last by type URL
+	marked   string            // the revision of the last mark, as responses give it
 }
 
-func newSession(c *Client, w wire, apply func(Batch) error) *session {
-	s := &session{
-		client: c, wire: w, apply: apply, silent: map[*kinds.Kind]bool{}, gathered: newPending(c.state),
-		accepted: map[string]string{},
-		// Room for the first requests and one answer a type, which is all that the protocol lets a server expect.
-		outbox: make(chan *request, 2*len(c.cfg.Kinds)+4),
-	}
-	for _, k := range c.cfg.Kinds {
-		if !k.Bare { // Nacos never answers for these, and istiod does not wait for them either
-			s.silent[k] = true
-		}
-	}
-	return s
+// question is one name that a kind was asked for by on this stream.
+type question struct {
+	kind     *kinds.Kind
+	awaited  bool // nothing is delivered until it is answered
+	answered bool
+	optional bool // it is given up if it is not answered in time
 }
 
-// run sends from a goroutine of its own, since a server may not read on before its answers are read.
+func newSession(c *Client, at *server, w wire, apply func(Batch) error) *session {
+	c.state.discard() // what the stream before did not bring to an end
+	return &session{
+		client: c, at: at, wire: w, state: c.state, apply: apply, outbox: newOutbox(),
+		asked: map[string]*question{}, accepted: map[string]string{}, nonces: map[string]uint64{},
+	}
+}
+
+// run receives and sends from goroutines of their own. One response waits at most while another is taken in: what a server
+// sends beyond that stays where gRPC holds it back.
 func (s *session) run(ctx context.Context, cancel context.CancelFunc) error {
-	sent := make(chan struct{})
+	responses, failed, sent := make(chan *response), make(chan error, 1), make(chan struct{})
 	go func() {
 		defer close(sent)
 		s.sendAll(ctx)
 	}()
-	defer func() { cancel(); <-sent }()
-	s.subscribe()
+	go s.receiveAll(ctx, responses, failed)
+	defer func() {
+		cancel()
+		<-sent
+		for range responses { // until the receiver ends
+		}
+	}()
+	if err := s.subscribe(); err != nil {
+		return err
+	}
+	s.patience, s.release = time.NewTimer(s.client.cfg.Patience), time.NewTimer(0)
+	defer s.patience.Stop()
+	defer s.release.Stop()
+	s.awaitRelease()
+	return s.follow(ctx, responses, failed)
+}
+
+func (s *session) follow(ctx context.Context, responses <-chan *response, failed <-chan error) error {
 	for {
-		r, err := s.wire.recv()
-		if errors.Is(err, io.EOF) {
-			return errors.New("the server ended the stream")
+		var err error
+		select {
+		case r, open := <-responses:
+			if !open {
+				return <-failed
+			}
+			err = s.handle(r)
+		case <-s.patience.C:
+			err = s.impatient()
+		case <-s.release.C:
+			err = s.deliver(s.client.last)
+		case <-ctx.Done():
+			err = ctx.Err()
 		}
 		if err != nil {
-			return err
-		}
-		if err := s.handle(ctx, r); err != nil {
 			return err
 		}
 	}
 }
 
-// sendAll goes on emptying the outbox when the stream is broken, since answers may still be put there: the reason comes out
-// of recv, after what was received before it.
+func (s *session) receiveAll(ctx context.Context, responses chan<- *response, failed chan<- error) {
+	defer close(responses)
+	for {
+		r, err := s.wire.recv()
+		if errors.Is(err, io.EOF) {
+			err = errors.New("the server ended the stream")
+		}
+		if err != nil {
+			failed <- err
+			return
+		}
+		select {
+		case responses <- r:
+		case <-ctx.Done():
+			failed <- ctx.Err()
+			return
+		}
+	}
+}
+
+// sendAll goes on emptying the outbox when the stream is broken: the reason comes out of recv, after what was received before it.
 func (s *session) sendAll(ctx context.Context) {
 	broken := false
 	for {
 		select {
-		case r := <-s.outbox:
-			broken = broken || s.wire.send(r) != nil
+		case <-s.outbox.ready:
+			for _, r := range s.outbox.take() {
+				broken = broken || s.wire.send(r) != nil
+			}
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// subscribe asks for every kind, and for what only a pgmesh server knows: its standing, and the ends of batches.
-func (s *session) subscribe() {
-	for i, k := range s.client.cfg.Kinds {
-		r := &request{typeURL: k.TypeURL(), held: s.client.state.held(k)}
-		if i == 0 {
-			r.node = s.client.node
-		}
-		s.outbox <- r
-	}
-	s.outbox <- &request{typeURL: mcpv1.StandingTypeURL}
-	s.outbox <- &request{typeURL: mcpv1.BatchTypeURL}
-}
-
-func (s *session) handle(ctx context.Context, r *response) error {
+// handle takes in one response, and answers it.
+func (s *session) handle(r *response) error {
 	if !s.heard {
-		s.heard, s.batching = true, strings.HasPrefix(r.server, mcpv1.Identifier)
-		s.client.connected()
+		s.heard, s.pgmesh = true, strings.HasPrefix(r.server, mcpv1.Identifier) && s.wire.protocol() != Legacy
+		if err := s.at.choice.judge(s.pgmesh); err != nil {
+			return err
+		}
+		s.batching = s.pgmesh
+		s.client.connected(s.at, s.wire.protocol(), r.server)
+	}
+	if s.repeated(r) {
+		return nil
 	}
 	switch r.typeURL {
 	case mcpv1.BatchTypeURL:
-		return s.endOfBatch(ctx, r)
+		return s.endOfBatch(r)
 	case mcpv1.StandingTypeURL:
-		return s.standing(ctx, r)
+		return s.standing(r)
 	}
-	kind, known := kinds.ByTypeURL(r.typeURL)
-	if !known || !slices.Contains(s.client.cfg.Kinds, kind) {
-		return s.answer(ctx, r, nil) // not asked for: no reason to hold the server up
+	q := s.asked[r.typeURL]
+	if q == nil {
+		return s.answer(r, s.unasked(r))
 	}
-	delete(s.silent, kind)
-	undecodable := s.gather(kind, r)
-	if err := s.deliverUnmarked(); err != nil {
+	undecodable := s.gather(q.kind, r)
+	if err := s.heardOf(q); err != nil {
 		return err
 	}
-	return s.answer(ctx, r, undecodable)
+	if err := s.deliverUnmarked(r); err != nil {
+		return err
+	}
+	return s.answer(r, undecodable)
 }
 
-// deliverUnmarked delivers what a server sent that does not say where batches end: all of it once every kind was answered,
-// and then each response by itself.
-func (s *session) deliverUnmarked() error {
-	if s.batching || len(s.silent) > 0 {
-		return nil
-	}
-	return s.deliver(mark{})
-}
-
-// gather takes in one response, and returns what is wrong with the resources that cannot be decoded. The others count, and
-// of those the last good state stays.
-func (s *session) gather(kind *kinds.Kind, r *response) (undecodable []error) {
-	absent := map[string]bool{}
-	if r.full {
-		absent = s.gathered.names(kind)
-	}
-	for _, it := range r.resources {
-		name, value := it.identity()
-		res, err := kinds.FromAny(kind, name, it.body)
-		if err != nil {
-			undecodable = append(undecodable, err)
-			delete(absent, name)
-			if name == "" {
-				clear(absent) // it could be any of these
-			}
-			continue
-		}
-		if name == "" {
-			name = res.Key().FullName()
-		}
-		delete(absent, name)
-		if had, ok := s.gathered.version(kind, name); !ok || had.value != value {
-			s.gathered.put(kind, name, value, res, s.kept(it.body))
-		}
-	}
-	for name := range absent {
-		s.gathered.remove(kind, name)
-	}
-	for _, name := range r.removed {
-		s.gathered.remove(kind, name)
-	}
-	return undecodable
-}
-
-// kept is a body that the client's user wants to have.
-func (s *session) kept(body *anypb.Any) *anypb.Any {
-	if s.client.cfg.Bodies {
-		return body
+// unasked is what to say to what nobody asked for. Over xDS it is no reason to hold the server up. A legacy source expects to be
+// told.
+func (s *session) unasked(r *response) *refusal {
+	if s.wire.protocol() == Legacy {
+		return refuse(codes.Unimplemented, errors.New("unsupported collection "+strconv.Quote(r.typeURL)))
 	}
 	return nil
 }
 
-// identity is the name and version that the server gave, in the response or in the envelope. A server that gives no version is
-// helped out with one made from the content.
-func (it *item) identity() (name, version string) {
-	name, version = it.name, it.version
-	envelope := &mcpapi.Resource{}
-	if (name == "" || version == "") && it.body.MessageIs(envelope) && it.body.UnmarshalTo(envelope) == nil {
-		name = cmp.Or(name, envelope.GetMetadata().GetName())
-		version = cmp.Or(version, envelope.GetMetadata().GetVersion())
+// repeated tells whether a response was received before. The nonces of a pgmesh server count, so that whatever carries its
+// messages may say one twice. Of other servers each response is the whole state of something, which may come any number of times.
+func (s *session) repeated(r *response) bool {
+	nonce, err := strconv.ParseUint(r.nonce, 10, 64)
+	if !s.pgmesh || err != nil {
+		return false
 	}
-	if version == "" {
-		sum := sha256.Sum256(it.body.GetValue())
-		version = hex.EncodeToString(sum[:16])
+	if nonce <= s.nonces[r.typeURL] {
+		return true
 	}
-	return name, version
+	s.nonces[r.typeURL] = nonce
+	return false
 }
 
-// endOfBatch delivers what was gathered as one, under the revision that the server names.
-func (s *session) endOfBatch(ctx context.Context, r *response) error {
-	if len(r.resources) == 0 { // as a server answers that knows nothing of batches, whatever it calls itself
-		s.batching = false
-		if err := s.deliverUnmarked(); err != nil {
-			return err
-		}
-		return s.answer(ctx, r, nil)
-	}
-	end := &mcpv1.Batch{}
-	if err := r.resources[0].body.UnmarshalTo(end); err != nil {
-		return s.answer(ctx, r, []error{fmt.Errorf("decode the end of a batch: %w", err)})
-	}
-	if err := s.deliver(mark{end.GetRevision(), r.resources[0].version}); err != nil {
-		return err
-	}
-	return s.answer(ctx, r, nil)
-}
-
-// mark is the end of a batch: the zero one if the server sends none.
-type mark struct {
-	revision int64
-	version  string
-}
-
-func (s *session) deliver(end mark) error {
-	batch := s.gathered.batch(end)
-	status := s.client.Status()
-	if len(batch.Changes) > 0 || !status.Synced || end.revision != status.Revision {
-		if err := s.apply(batch); err != nil {
-			return &applyError{err}
-		}
-	}
-	s.gathered.settle()
-	s.gathered = newPending(s.client.state)
-	s.client.delivered(end.revision)
-	s.delivered = true
-	return nil
-}
-
-// answer acknowledges a response, or refuses it for the resources that could not be decoded.
-func (s *session) answer(ctx context.Context, r *response, undecodable []error) error {
+// answer acknowledges a response, or refuses it.
+func (s *session) answer(r *response, refused *refusal) error {
 	req := &request{node: s.client.node, typeURL: r.typeURL, nonce: r.nonce}
-	if len(undecodable) > 0 {
-		reason := errors.Join(undecodable...)
-		s.client.cfg.Log.Error("the server sent what this program cannot decode; the last good state of it stays in force",
-			"type", r.typeURL, "error", reason)
-		req.failure = &status.Status{Code: int32(codes.InvalidArgument), Message: reason.Error()}
+	if refused != nil {
+		s.client.cfg.Log.Error("the server sent what this program cannot take; the last good state of it stays in force",
+			"server", s.at.target, "type", r.typeURL, "error", refused)
+		req.failure = refused.status()
 	} else {
 		s.accepted[r.typeURL] = r.version
 	}
 	req.version = s.accepted[r.typeURL]
-	select {
-	case s.outbox <- req:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	if !req.answers() {
+		return nil // without a nonce it would be a request for everything once more
 	}
+	return s.outbox.put(req)
 }

@@ -1,9 +1,10 @@
 package mcp
 
 import (
-	"context"
 	"fmt"
 	"time"
+
+	"google.golang.org/grpc/codes"
 
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
@@ -22,29 +23,29 @@ type Standing struct {
 }
 
 // standing takes in what the server tells of itself.
-func (s *session) standing(ctx context.Context, r *response) error {
+func (s *session) standing(r *response) error {
 	if len(r.resources) == 0 { // a server that does not tell
-		s.client.told(nil)
-		return s.answer(ctx, r, nil)
+		s.client.told(s.at, nil)
+		return s.answer(r, nil)
 	}
 	m := &mcpv1.Standing{}
 	if err := r.resources[0].body.UnmarshalTo(m); err != nil {
-		return s.answer(ctx, r, []error{fmt.Errorf("decode the standing of the server: %w", err)})
+		return s.answer(r, refuse(codes.InvalidArgument, fmt.Errorf("decode the standing of the server: %w", err)))
 	}
 	told := Standing{Mesh: m.GetMesh(), Saved: m.GetSaved(), Path: m.GetPath()}
 	if m.GetStaleSince() != nil {
 		told.Stale = m.GetStaleSince().AsTime()
 	}
-	s.client.told(&told)
+	s.client.told(s.at, &told)
 	if hear := s.client.cfg.Standing; hear != nil {
 		if err := hear(told); err != nil {
 			return &applyError{err}
 		}
 	}
-	return s.answer(ctx, r, nil)
+	return s.answer(r, nil)
 }
 
-func (c *Client) told(now *Standing) {
+func (c *Client) told(at *server, now *Standing) {
 	c.mu.Lock()
 	before := c.status.Standing
 	c.status.Standing = now
@@ -53,8 +54,8 @@ func (c *Client) told(now *Standing) {
 	switch {
 	case isStale && !wasStale:
 		c.cfg.Log.Warn("the configuration server has lost what it serves, and serves what was the newest then",
-			"server", c.cfg.Target, "since", now.Stale, "saved", now.Saved)
+			"server", at.target, "since", now.Stale, "saved", now.Saved)
 	case wasStale && !isStale:
-		c.cfg.Log.Info("the configuration server serves the newest again", "server", c.cfg.Target)
+		c.cfg.Log.Info("the configuration server serves the newest again", "server", at.target)
 	}
 }

@@ -51,7 +51,7 @@ func TestAServerTellsOfItselfBeforeTheFirstBatch(t *testing.T) {
 // run follows a server until the client ends by itself.
 func run(t *testing.T, s *source, change func(*mcp.Config)) error {
 	cfg := mcp.Config{
-		Target: s.addr, Kinds: both, Name: "test",
+		Targets: []string{s.addr}, Kinds: both, Name: "test",
 		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
 	}
 	change(&cfg)

@@ -1,141 +1,172 @@
 package mcp
 
 import (
-	"maps"
+	"slices"
 
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// state remembers the version of everything that was delivered. It outlives streams.
+// state is what a server was heard to have, as far as it was delivered, and on top of that what was received since and is not
+// delivered yet. It holds no resource that was delivered, only what tells whether the next mention of it says something new.
+// It outlives streams.
 type state struct {
-	versions map[*kinds.Kind]map[string]version
+	kinds map[*kinds.Kind]*holdings
+	// touched is what was heard about since the last delivery, in order and once each.
+	touched []mention
+	known   map[mention]bool
 }
 
-// version is that of one delivered resource, with the key that its removal is reported under.
+// mention names a resource that something was heard about.
+type mention struct {
+	kind *kinds.Kind
+	name string
+}
+
+// holdings are the lists that there are of one kind: a server may be asked for a kind by more than one name.
+type holdings struct {
+	lists []*list // the one that counts most first
+	size  int     // how many resources were delivered
+	next  int     // how many there will be with what is pending; made by batch
+}
+
+// list is what a server has under one name of a kind.
+type list struct {
+	name      string // a type URL or a collection
+	delivered map[string]version
+	pending   map[string]*version // nil for what is gone
+}
+
+// version is how one resource stands.
 type version struct {
-	key   kinds.Key
-	value string
+	key kinds.Key
+	// named is what the server calls it; content is a hash, of a server whose names are not to be relied on.
+	named   string
+	content digest
+	// resource is nil once it was delivered, and so is the body, which is kept for those who want it.
+	resource *kinds.Resource
+	body     *anypb.Any
 }
 
+// same tells whether two mentions of a resource say the same.
+func (v *version) same(other *version) bool {
+	if v.content != (digest{}) || other.content != (digest{}) {
+		return v.content == other.content
+	}
+	return v.named == other.named
+}
+
+// newState has what the client's user has from before.
 func newState(held map[kinds.Key]string) *state {
-	s := &state{versions: map[*kinds.Kind]map[string]version{}}
+	s := &state{kinds: map[*kinds.Kind]*holdings{}, known: map[mention]bool{}}
 	for key, value := range held {
-		if s.versions[key.Kind] == nil {
-			s.versions[key.Kind] = map[string]version{}
-		}
-		s.versions[key.Kind][key.FullName()] = version{key, value}
+		s.list(key.Kind, key.Kind.TypeURL()).delivered[key.FullName()] = version{key: key, named: value}
+		s.kinds[key.Kind].size++
 	}
 	return s
 }
 
-// held lists the versions of a kind, as a first request names them.
-func (s *state) held(kind *kinds.Kind) map[string]string {
-	held := make(map[string]string, len(s.versions[kind]))
-	for name, v := range s.versions[kind] {
-		held[name] = v.value
+// list returns what there is under a name, which counts for less than the names that it was asked for before.
+func (s *state) list(kind *kinds.Kind, name string) *list {
+	h := s.kinds[kind]
+	if h == nil {
+		h = &holdings{}
+		s.kinds[kind] = h
+	}
+	for _, l := range h.lists {
+		if l.name == name {
+			return l
+		}
+	}
+	l := &list{name: name, delivered: map[string]version{}, pending: map[string]*version{}}
+	h.lists = append(h.lists, l)
+	return l
+}
+
+// rank puts the lists of a kind in the order of these names. Others count least.
+func (s *state) rank(kind *kinds.Kind, order []string) {
+	h := s.kinds[kind]
+	if h == nil {
+		return
+	}
+	place := func(l *list) int {
+		if i := slices.Index(order, l.name); i >= 0 {
+			return i
+		}
+		return len(order)
+	}
+	slices.SortStableFunc(h.lists, func(a, b *list) int { return place(a) - place(b) })
+}
+
+// held lists the versions of what was delivered under a name, as a first request names them.
+func (s *state) held(kind *kinds.Kind, name string) map[string]string {
+	delivered := s.list(kind, name).delivered
+	held := make(map[string]string, len(delivered))
+	for n, v := range delivered {
+		held[n] = v.named
 	}
 	return held
 }
 
-// pending is what was received and not delivered yet: the versions that the state will have, and the changes that lead there.
-type pending struct {
-	base    *state
-	changes map[kinds.Key]Change
-	order   []kinds.Key
-	wire    map[*kinds.Kind]map[string]version
-	gone    map[*kinds.Kind]map[string]bool
+// find returns what is known of a resource under this name, nil if there is none.
+func (l *list) find(name string) *version {
+	if v, pending := l.pending[name]; pending {
+		return v
+	}
+	if v, ok := l.delivered[name]; ok {
+		return &v
+	}
+	return nil
 }
 
-func newPending(base *state) *pending {
-	return &pending{
-		base: base, changes: map[kinds.Key]Change{},
-		wire: map[*kinds.Kind]map[string]version{}, gone: map[*kinds.Kind]map[string]bool{},
+// all lists the names of what there is.
+func (l *list) all() map[string]bool {
+	all := make(map[string]bool, len(l.delivered)+len(l.pending))
+	for n := range l.delivered {
+		all[n] = true
 	}
+	for n, v := range l.pending {
+		if v == nil {
+			delete(all, n)
+		} else {
+			all[n] = true
+		}
+	}
+	return all
 }
 
-// version returns what the state will hold under a name once everything pending is delivered.
-func (p *pending) version(kind *kinds.Kind, name string) (version, bool) {
-	if p.gone[kind][name] {
-		return version{}, false
+// empty tells whether there is nothing.
+func (l *list) empty() bool {
+	gone := 0
+	for _, v := range l.pending {
+		if v != nil {
+			return false
+		}
+		gone++
 	}
-	if v, ok := p.wire[kind][name]; ok {
-		return v, true
-	}
-	v, ok := p.base.versions[kind][name]
-	return v, ok
+	return gone == len(l.delivered) // only what was delivered is noted to be gone
 }
 
-// names lists what the state will hold of a kind.
-func (p *pending) names(kind *kinds.Kind) map[string]bool {
-	names := map[string]bool{}
-	for n := range p.base.versions[kind] {
-		names[n] = !p.gone[kind][n]
-	}
-	for n := range p.wire[kind] {
-		names[n] = !p.gone[kind][n]
-	}
-	maps.DeleteFunc(names, func(_ string, there bool) bool { return !there })
-	return names
+func (s *state) put(kind *kinds.Kind, l *list, name string, v version) {
+	l.pending[name] = &v
+	s.touch(kind, name)
 }
 
-func (p *pending) put(kind *kinds.Kind, name, value string, r *kinds.Resource, body *anypb.Any) {
-	delete(p.gone[kind], name)
-	if p.wire[kind] == nil {
-		p.wire[kind] = map[string]version{}
-	}
-	p.wire[kind][name] = version{r.Key(), value}
-	p.change(Change{Key: r.Key(), Resource: r, Version: value, Body: body})
-}
-
-func (p *pending) remove(kind *kinds.Kind, name string) {
-	v, ok := p.version(kind, name)
-	if !ok {
+func (s *state) remove(kind *kinds.Kind, l *list, name string) {
+	if l.find(name) == nil {
 		return
 	}
-	if _, delivered := p.base.versions[kind][name]; !delivered { // it came and went: nothing to tell
-		delete(p.wire[kind], name)
-		delete(p.changes, v.key)
-		return
+	if _, delivered := l.delivered[name]; delivered {
+		l.pending[name] = nil
+	} else {
+		delete(l.pending, name)
 	}
-	if p.gone[kind] == nil {
-		p.gone[kind] = map[string]bool{}
-	}
-	p.gone[kind][name] = true
-	p.change(Change{Key: v.key})
+	s.touch(kind, name)
 }
 
-func (p *pending) change(c Change) {
-	if _, again := p.changes[c.Key]; !again {
-		p.order = append(p.order, c.Key)
-	}
-	p.changes[c.Key] = c
-}
-
-// batch lists the changes in the order in which their resources were first heard of.
-func (p *pending) batch(end mark) Batch {
-	b := Batch{Revision: end.revision, Mark: end.version, Changes: make([]Change, 0, len(p.order))}
-	for _, key := range p.order {
-		if c, ok := p.changes[key]; ok {
-			b.Changes = append(b.Changes, c)
-			delete(p.changes, key) // one that came, went and came again is in the order twice
-		}
-	}
-	return b
-}
-
-// settle takes everything pending into the state.
-func (p *pending) settle() {
-	for kind, names := range p.wire {
-		if p.base.versions[kind] == nil {
-			p.base.versions[kind] = map[string]version{}
-		}
-		maps.Copy(p.base.versions[kind], names)
-	}
-	for kind, names := range p.gone {
-		for n := range names {
-			delete(p.base.versions[kind], n)
-		}
+func (s *state) touch(kind *kinds.Kind, name string) {
+	if m := (mention{kind, name}); !s.known[m] {
+		s.touched, s.known[m] = append(s.touched, m), true
 	}
 }

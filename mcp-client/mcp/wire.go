@@ -5,16 +5,23 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/types/known/anypb"
+	mcpapi "istio.io/api/mcp/v1alpha1"
+
+	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// request is what a client says, in the terms of neither form of the protocol.
+// request is what a client says, in the terms of no form of the protocol.
 type request struct {
-	node           *corev3.Node
+	node *corev3.Node
+	// typeURL is what is asked for, or answered: a type URL, or in the legacy form a collection.
 	typeURL, nonce string
 	version        string            // of the response that is answered (state of the world)
 	held           map[string]string // versions by name, with the first request (delta)
 	failure        *status.Status
 }
+
+// answers tells whether this is an answer to a response, and not a first request.
+func (r *request) answers() bool { return r.nonce != "" }
 
 // response is what a server says.
 type response struct {
@@ -25,21 +32,38 @@ type response struct {
 	removed   []string
 }
 
-// item is one resource as it came: its name and version may only be inside the body.
+// item is one resource as it came: its name and version may only be inside the envelope.
 type item struct {
 	name, version string
 	body          *anypb.Any
+	envelope      *mcpapi.Resource // where that travels by itself, and not in an Any
 }
 
-// wire is one of the two forms of the protocol.
+// wire is one of the forms of the protocol.
 type wire interface {
 	send(*request) error
 	recv() (*response, error)
+	// names lists what a kind can be asked for by, the preferred name first; none if this form has no name for it.
+	names(*kinds.Kind) []string
+	// kind finds the kind of a name.
+	kind(name string) (*kinds.Kind, bool)
+	protocol() Protocol
 }
 
+// xds is what both forms over xDS have in common.
+type xds struct{}
+
+func (xds) names(k *kinds.Kind) []string { return k.TypeURLs() }
+
+func (xds) kind(typeURL string) (*kinds.Kind, bool) { return kinds.ByTypeURL(typeURL) }
+
 type delta struct {
+	xds
+
 	stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesClient
 }
+
+func (*delta) protocol() Protocol { return Delta }
 
 func (d *delta) send(r *request) error {
 	return d.stream.Send(&discoveryv3.DeltaDiscoveryRequest{
@@ -64,8 +88,12 @@ func (d *delta) recv() (*response, error) {
 }
 
 type sotw struct {
+	xds
+
 	stream discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesClient
 }
+
+func (*sotw) protocol() Protocol { return XDS }
 
 func (s *sotw) send(r *request) error {
 	return s.stream.Send(&discoveryv3.DiscoveryRequest{

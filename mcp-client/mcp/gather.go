@@ -1,0 +1,143 @@
+package mcp
+
+import (
+	"fmt"
+	"strconv"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
+)
+
+// gather takes in one response, and returns what is wrong with the resources that cannot be decoded. The others count, and
+// of those the last good state stays.
+func (s *session) gather(kind *kinds.Kind, r *response) *refusal {
+	l, absent := s.state.list(kind, r.typeURL), map[string]bool{}
+	if r.full {
+		absent = l.all()
+	}
+	undecodable := &refusal{code: codes.InvalidArgument}
+	for _, it := range r.resources {
+		name, err := s.take(kind, l, it)
+		if err != nil {
+			undecodable.add(err)
+		}
+		delete(absent, name)
+		if name == "" {
+			clear(absent) // it could be any of these
+		}
+	}
+	for name := range absent {
+		s.state.remove(kind, l, name)
+	}
+	for _, name := range r.removed {
+		s.state.remove(kind, l, plain(name))
+	}
+	if len(undecodable.named) > 0 {
+		return undecodable
+	}
+	return nil
+}
+
+// take takes in one resource, if it says something new, and returns its name, or nothing if that cannot be told.
+func (s *session) take(kind *kinds.Kind, l *list, it item) (string, error) {
+	o, err := open(kind, it)
+	if err != nil {
+		return o.name, err
+	}
+	now := version{named: o.named}
+	if !s.pgmesh || o.named == "" {
+		now.content = o.digest()
+	}
+	if had := l.find(o.name); had != nil && had.same(&now) {
+		return o.name, nil
+	}
+	if now.resource, err = o.decode(); err != nil {
+		return o.name, err
+	}
+	now.key = now.resource.Key()
+	if s.client.cfg.Bodies {
+		now.body = o.sent()
+	}
+	s.state.put(kind, l, o.name, now)
+	return o.name, nil
+}
+
+// deliverUnmarked delivers what a server sent that does not say where batches end: all of it once everything was answered,
+// and then each response by itself. Of a server that does say so it delivers what comes after the end of its batch, which may
+// be if something on the way keeps no order between types.
+func (s *session) deliverUnmarked(r *response) error {
+	switch {
+	case s.silent > 0:
+		return nil
+	case !s.batching:
+		return s.deliver(mark{})
+	case r != nil && s.marked != "" && r.version == s.marked:
+		return s.deliver(s.client.last)
+	}
+	return nil
+}
+
+// endOfBatch delivers what was gathered as one, under the revision that the server names.
+func (s *session) endOfBatch(r *response) error {
+	if len(r.resources) == 0 { // as a server answers that knows nothing of batches, whatever it calls itself
+		return s.noBatches(r)
+	}
+	end := &mcpv1.Batch{}
+	if err := r.resources[0].body.UnmarshalTo(end); err != nil {
+		return s.answer(r, refuse(codes.InvalidArgument, fmt.Errorf("decode the end of a batch: %w", err)))
+	}
+	s.marked = strconv.FormatInt(end.GetRevision(), 10)
+	if err := s.deliver(mark{end.GetRevision(), r.resources[0].version}); err != nil {
+		return err
+	}
+	return s.answer(r, nil)
+}
+
+func (s *session) noBatches(r *response) error {
+	s.pgmesh, s.batching = false, false
+	for _, k := range s.client.cfg.Kinds {
+		if !s.confirmed(k) {
+			continue
+		}
+		if err := s.askOthers(k); err != nil {
+			return err
+		}
+	}
+	if err := s.deliverUnmarked(nil); err != nil {
+		return err
+	}
+	return s.answer(r, nil)
+}
+
+// mark is the end of a batch: the zero one if the server sends none.
+type mark struct {
+	revision int64
+	version  string
+}
+
+func (s *session) deliver(end mark) error {
+	s.forgetUnasked()
+	unexpected := !s.batching || !s.delivered // a revision that follows another is somebody's doing
+	batch, holds := s.client.holds.judge(s.state.batch(end), s.state, unexpected, s.confirmed)
+	if len(batch.Changes) > 0 || !s.client.Status().Synced || end != s.client.last {
+		if err := s.apply(batch); err != nil {
+			return &applyError{err}
+		}
+	}
+	s.state.settle()
+	holds.report(s.client.cfg.Log, s.client.holds)
+	s.client.holds, s.client.last, s.delivered = holds, end, true
+	s.client.delivered()
+	s.awaitRelease()
+	return nil
+}
+
+// awaitRelease sets the timer for what is held to the time when it need not be any longer.
+func (s *session) awaitRelease() {
+	s.release.Stop()
+	if left, some := s.client.holds.left(s.confirmed); some {
+		s.release.Reset(left)
+	}
+}

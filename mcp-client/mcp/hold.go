@@ -1,0 +1,100 @@
+package mcp
+
+import (
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// holds keeps kinds in force of which a server has suddenly nothing any more: a server that lost its own source answers like
+// one that was emptied. It believes the server when it has still nothing after a while, on whatever stream it says so then.
+// A holds is never changed.
+type holds struct {
+	after time.Duration // 0: nothing is held
+	kinds map[*kinds.Kind]hold
+}
+
+type hold struct {
+	since time.Time
+	keys  map[kinds.Key]bool
+}
+
+func newHolds(after time.Duration) *holds { return &holds{after: after} }
+
+// judge takes out of a batch what is to be held, and adds what is to be held no longer.
+func (h *holds) judge(b Batch, s *state, unexpected bool, confirmed func(*kinds.Kind) bool) (Batch, *holds) {
+	if h.after == 0 {
+		return b, h
+	}
+	next := &holds{after: h.after, kinds: map[*kinds.Kind]hold{}}
+	for k, held := range h.kinds {
+		keys := maps.Clone(held.keys)
+		for _, c := range b.Changes {
+			delete(keys, c.Key) // there is news of it
+		}
+		_, size := s.size(k)
+		if size == 0 && (time.Since(held.since) < h.after || !confirmed(k)) {
+			next.kinds[k] = hold{held.since, keys}
+			continue
+		}
+		for key := range keys {
+			b.Changes = append(b.Changes, Change{Key: key})
+		}
+	}
+	if unexpected {
+		b.Changes = slices.DeleteFunc(b.Changes, func(c Change) bool { return c.Resource == nil && next.hold(c.Key, s) })
+	}
+	return b, next
+}
+
+// hold takes a resource that is gone, if it goes with all others of its kind.
+func (h *holds) hold(key kinds.Key, s *state) bool {
+	if now, next := s.size(key.Kind); now == 0 || next > 0 {
+		return false
+	}
+	held, ok := h.kinds[key.Kind]
+	if !ok {
+		held = hold{time.Now(), map[kinds.Key]bool{}}
+		h.kinds[key.Kind] = held
+	}
+	held.keys[key] = true
+	return true
+}
+
+// left tells how long the first of the kinds that the server has spoken of is to be held yet.
+func (h *holds) left(confirmed func(*kinds.Kind) bool) (left time.Duration, some bool) {
+	for k, held := range h.kinds {
+		if d := h.after - time.Since(held.since); confirmed(k) && (!some || d < left) {
+			left, some = d, true
+		}
+	}
+	return left, some
+}
+
+func (h *holds) list() []Held {
+	var list []Held
+	for k, held := range h.kinds {
+		list = append(list, Held{Kind: k, Resources: len(held.keys), Until: held.since.Add(h.after)})
+	}
+	slices.SortFunc(list, func(a, b Held) int { return strings.Compare(a.Kind.TypeURL(), b.Kind.TypeURL()) })
+	return list
+}
+
+// report logs what is held now and was not before, and the other way round.
+func (h *holds) report(log *slog.Logger, before *holds) {
+	for k, held := range h.kinds {
+		if _, old := before.kinds[k]; !old {
+			log.Warn("the server has suddenly no resources of a kind; those that it had stay in force until it has said so for a while",
+				"kind", k.Name, "group", k.Group, "resources", len(held.keys), "for", h.after)
+		}
+	}
+	for k := range before.kinds {
+		if _, still := h.kinds[k]; !still {
+			log.Info("a kind that was held follows the server again", "kind", k.Name, "group", k.Group)
+		}
+	}
+}

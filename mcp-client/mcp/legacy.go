@@ -1,0 +1,78 @@
+package mcp
+
+import (
+	"sync"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
+)
+
+// legacy is the first generation of the protocol, with the client as the sink of a ResourceSource.
+//
+// The first request of a stream for a collection asks for all of it, whose answer replaces what is held; only the answers
+// ask for what changes. A source may or may not honour the versions that a sink could name in its first request (Galley does
+// not), and its answer does not tell which.
+type legacy struct {
+	stream  legacyv1.ResourceSource_EstablishResourceStreamClient
+	sink    *legacyv1.SinkNode
+	unknown *unknownCollections
+	heard   map[string]bool // collections that were answered on this stream
+}
+
+func newLegacy(stream legacyv1.ResourceSource_EstablishResourceStreamClient, id string, unknown *unknownCollections) *legacy {
+	return &legacy{stream: stream, sink: &legacyv1.SinkNode{Id: id}, unknown: unknown, heard: map[string]bool{}}
+}
+
+func (*legacy) protocol() Protocol { return Legacy }
+
+func (l *legacy) names(k *kinds.Kind) []string {
+	if k.Collection == "" || l.unknown.has(k.Collection) {
+		return nil
+	}
+	return []string{k.Collection}
+}
+
+var byCollection = sync.OnceValue(func() map[string]*kinds.Kind {
+	index := map[string]*kinds.Kind{}
+	for _, k := range kinds.All() {
+		if k.Collection != "" {
+			index[k.Collection] = k
+		}
+	}
+	return index
+})
+
+func (l *legacy) kind(collection string) (*kinds.Kind, bool) {
+	k, ok := byCollection()[collection]
+	return k, ok
+}
+
+func (l *legacy) send(r *request) error {
+	return l.stream.Send(&legacyv1.RequestResources{
+		SinkNode: l.sink, Collection: r.typeURL, ResponseNonce: r.nonce, ErrorDetail: r.failure,
+		// A refused response leaves it open what the sink has: the next is to be everything.
+		Incremental: r.answers() && r.failure == nil,
+	})
+}
+
+func (l *legacy) recv() (*response, error) {
+	m, err := l.stream.Recv()
+	if err != nil {
+		return nil, l.unknown.notice(l.stream, err)
+	}
+	r := &response{
+		typeURL: m.GetCollection(), nonce: m.GetNonce(), version: m.GetSystemVersionInfo(),
+		full: !m.GetIncremental() || !l.heard[m.GetCollection()], resources: make([]item, len(m.GetResources())),
+	}
+	if len(l.heard) == 0 {
+		l.unknown.from(versionOf(l.stream))
+	}
+	l.heard[m.GetCollection()] = true
+	if !r.full {
+		r.removed = m.GetRemovedResources()
+	}
+	for i, res := range m.GetResources() {
+		r.resources[i] = item{envelope: res}
+	}
+	return r, nil
+}

@@ -1,0 +1,42 @@
+package mcp
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
+)
+
+// mostNamed bounds how many resources a refusal names: it travels, and is logged.
+const mostNamed = 20
+
+// refusal is what is wrong with a response.
+type refusal struct {
+	code   codes.Code
+	named  []error
+	others int
+}
+
+func (r *refusal) add(err error) {
+	if len(r.named) == mostNamed {
+		r.others++
+		return
+	}
+	r.named = append(r.named, err)
+}
+
+func (r *refusal) Error() string {
+	text := errors.Join(r.named...).Error()
+	if r.others > 0 {
+		text += fmt.Sprintf("\nand %d more", r.others)
+	}
+	return text
+}
+
+func (r *refusal) status() *status.Status {
+	return &status.Status{Code: int32(r.code), Message: r.Error()}
+}
+
+// refuse is for what is wrong with a response as a whole.
+func refuse(code codes.Code, err error) *refusal { return &refusal{code: code, named: []error{err}} }
