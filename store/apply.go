@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -17,10 +18,12 @@ import (
 type Apply struct {
 	Upserts     []Upsert
 	Deletes     []kinds.Key
-	Author      string // on whose behalf; empty means the database role
-	Application string // with what program; empty means the Store's own
+	Expected    []Expected // or nothing is done
+	Author      string     // on whose behalf; empty means the database role
+	Application string     // with what program; empty means the Store's own
 	Message     string
-	DryRun      bool // do it all, then take it back
+	DryRun      bool          // do it all, then take it back
+	Confirm     time.Duration // revert it unless it is confirmed within this time; 0: it stays
 }
 
 // Upsert is how a resource is to be.
@@ -36,6 +39,7 @@ type Applied struct {
 	Outcomes []Outcome // of the upserts, then of the deletes, in their order
 	Warnings []Problem // that the change makes, or would make
 	Omitted  int       // how many more there are
+	Deadline time.Time // until when it is to be confirmed; zero if it is not
 }
 
 // Outcome is what happened to one resource.
@@ -50,7 +54,7 @@ const (
 )
 
 // Apply does everything in one transaction, or nothing. What the database finds wrong with the resources comes back as
-// kinds.Errors. Deleting what is not there is ErrNotFound.
+// kinds.Errors. Deleting what is not there is ErrNotFound; a resource that is not as expected is ErrChanged.
 func (s *Store) Apply(ctx context.Context, a Apply) (Applied, error) {
 	if err := a.refuseDuplicates(); err != nil {
 		return Applied{}, err
@@ -65,7 +69,13 @@ func (s *Store) Apply(ctx context.Context, a Apply) (Applied, error) {
 func (s *Store) apply(ctx context.Context, a Apply) (Applied, error) {
 	var outcomes []Outcome
 	applied, err := s.transact(ctx, a, func(tx pgx.Tx) error {
+		if err := expect(ctx, tx, a.Expected); err != nil {
+			return err
+		}
 		upserted, err := upsert(ctx, tx, a.Upserts)
+		if err == nil {
+			err = a.expectCreated(ctx, tx, upserted)
+		}
 		if err != nil {
 			return err
 		}
@@ -107,11 +117,21 @@ func (s *Store) transact(ctx context.Context, a Apply, do func(pgx.Tx) error) (a
 		_, err = tx.Exec(ctx, "SELECT mesh.examine_references($1)", id)
 		return Applied{}, err
 	}
+	if a.Confirm > 0 && id != nil {
+		if _, err := tx.Exec(ctx, "SELECT mesh.commit_confirmed($1)", a.Confirm); err != nil {
+			return Applied{}, err
+		}
+	}
 	if err := tx.Commit(ctx); err != nil || id == nil {
 		return Applied{}, err
 	}
 	// It is there no more if the changes cancelled each other out.
-	err = conn.QueryRow(ctx, "SELECT coalesce(max(revision), 0) FROM mesh.transactions WHERE id = $1", *id).Scan(&applied.Revision)
+	if err := conn.QueryRow(ctx, "SELECT coalesce(max(revision), 0) FROM mesh.transactions WHERE id = $1", *id).Scan(&applied.Revision); err != nil {
+		return Applied{}, err
+	}
+	if a.Confirm > 0 && applied.Revision > 0 {
+		err = conn.QueryRow(ctx, "SELECT deadline FROM mesh.confirmations WHERE revision = $1", applied.Revision).Scan(&applied.Deadline)
+	}
 	return applied, err
 }
 

@@ -23,6 +23,12 @@ var (
 	// ErrConflict says that a transaction met another one. Run it again.
 	ErrConflict = errors.New("another transaction was in the way")
 
+	// ErrChanged is what a ChangedError is.
+	ErrChanged = errors.New("somebody has changed it")
+
+	// ErrNoHistory says that a revision or a time was asked for of which the history does not tell: it was pruned, or is yet to come.
+	ErrNoHistory = errors.New("the history does not tell of it")
+
 	// ErrSchema says that the schema in the database is not the one that this program was made for.
 	ErrSchema = errors.New("the schema in the database does not fit this program")
 )
@@ -44,9 +50,15 @@ func (e *NotFoundError) Error() string        { return e.Key.String() + ": not f
 func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
 
 // RefusedError is what the database does not do, whoever asks.
-type RefusedError struct{ Reason, Advice string }
+type RefusedError struct {
+	Reason, Advice string
+	kind           error
+}
 
 func (e *RefusedError) Error() string { return e.Reason + " (" + e.Advice + ")" }
+
+// Is tells whether it is refused for what the history does not have: ErrNoHistory.
+func (e *RefusedError) Is(target error) bool { return e.kind != nil && target == e.kind }
 
 // explain turns an error of the database into one of ours, and else adds what was being done and what helps.
 func explain(doing string, err error) error {
@@ -75,8 +87,10 @@ func fromDatabase(pg *pgconn.PgError) error {
 		if json.Unmarshal([]byte(pg.Detail), &violations) == nil && len(violations) > 0 {
 			return violations
 		}
-	case codeRefused, codeHistory, codeUnconfirmed:
-		return &RefusedError{pg.Message, pg.Hint}
+	case codeRefused, codeUnconfirmed:
+		return &RefusedError{Reason: pg.Message, Advice: pg.Hint}
+	case codeHistory:
+		return &RefusedError{Reason: pg.Message, Advice: pg.Hint, kind: ErrNoHistory}
 	case "40001", "40P01", "55P03":
 		return fmt.Errorf("%w: %s", ErrConflict, pg.Message)
 	}

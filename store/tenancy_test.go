@@ -194,7 +194,7 @@ func TestServersRole(t *testing.T) {
 	_, err = s.Apply(t.Context(), store.Apply{Upserts: []store.Upsert{{Key: vs(t, "newer"), Spec: virtualService("b")}}, DryRun: true})
 	require.NoError(t, err)
 	seen := 0
-	_, err = s.Export(t.Context(), store.Selection{}, func(*store.Resource) error { seen++; return nil })
+	_, err = s.Export(t.Context(), store.Selection{}, store.Moment{}, func(*store.Resource) error { seen++; return nil })
 	require.NoError(t, err)
 	require.Equal(t, 2, seen)
 	db.exec("SELECT * FROM mesh.chores(), mesh.revert_overdue(), mesh.prune_expired()")

@@ -21,8 +21,11 @@ func (s *Service) Export(req *adminv1.ExportRequest, stream grpc.ServerStreaming
 		return s.fail(ctx, err)
 	}
 	answer := &adminv1.ExportResponse{}
-	selection := store.Selection{Namespaces: req.GetNamespaces(), Kinds: of, Revision: req.GetRevision()}
-	revision, err := s.store.Export(ctx, selection, func(r *store.Resource) error {
+	selection, at := store.Selection{Namespaces: req.GetNamespaces(), Kinds: of}, store.Moment{}
+	if req.GetRevision() != 0 {
+		at = store.When(req.GetRevision())
+	}
+	revision, err := s.store.Export(ctx, selection, at, func(r *store.Resource) error {
 		if answer.Resources = append(answer.Resources, exported(r)); len(answer.Resources) < portion {
 			return nil
 		}

@@ -1,0 +1,46 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// BlamedField says which revision set a field to what it is. Revision is 0, and Message says why, for what is older than the history.
+type BlamedField struct {
+	Path                         string
+	Value                        json.RawMessage
+	Revision                     Revision
+	Time                         time.Time
+	Author, Application, Message string
+}
+
+const blameQuery = `SELECT path, value, coalesce(revision, 0), time, coalesce(author, ''), coalesce(application, ''), coalesce(message, '')
+	FROM mesh.blame($1, $2, $3, $4)`
+
+// Blame tells of each field of a resource; ErrNotFound if there is no such resource.
+func (s *Store) Blame(ctx context.Context, k kinds.Key) ([]BlamedField, error) {
+	rows, err := s.pool.Query(ctx, blameQuery, k.Kind.Name, k.Namespace, k.Name, k.Kind.Group)
+	if err != nil {
+		return nil, explain("looking who set the fields of "+k.String(), err)
+	}
+	fields, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (f BlamedField, err error) {
+		var set *time.Time
+		err = row.Scan(&f.Path, &f.Value, &f.Revision, &set, &f.Author, &f.Application, &f.Message)
+		if set != nil {
+			f.Time = *set
+		}
+		return f, err
+	})
+	if err != nil {
+		return nil, explain("looking who set the fields of "+k.String(), err)
+	}
+	if len(fields) == 0 {
+		return nil, &NotFoundError{k}
+	}
+	return fields, nil
+}

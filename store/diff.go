@@ -1,0 +1,97 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// Difference asks how resources differ at one moment from how they were at another, which may be the later one.
+type Difference struct {
+	Selection // labels and Where do not count
+	From, To  Moment
+}
+
+// ResourceDiff is how a resource differs. One that came or went has one field, without a path, whose value is all of it.
+type ResourceDiff struct {
+	Key       kinds.Key
+	Operation Operation
+	Fields    []FieldDiff
+}
+
+// FieldDiff is a field that differs. Before or After is nil where there was nothing.
+type FieldDiff struct {
+	Path          string
+	Before, After json.RawMessage
+}
+
+const diffQuery = "SELECT api_group, kind, namespace, name, operation, path, before, after FROM mesh.diff($1::bigint, $2::bigint, $3, $4, $5)"
+
+// Diff says which revisions it compares, and then calls each with every resource that differs, in the order of their keys. If one of
+// the two fails, Diff ends and returns its error.
+func (s *Store) Diff(ctx context.Context, d Difference, begins func(from, to Revision) error, each func(*ResourceDiff) error) error {
+	err := s.reading(ctx, func(tx pgx.Tx) error {
+		from, _, err := d.From.resolve(ctx, tx)
+		if err != nil {
+			return err
+		}
+		to, _, err := d.To.resolve(ctx, tx)
+		if err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, diffQuery, from, to, d.kindNames(), d.Namespaces, d.Names)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		more := rows.Next() // which waits for the query: what it refuses is said before anything else
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		if err := begins(from, to); err != nil {
+			return callerError{err}
+		}
+		return s.eachDiff(rows, more, d, each)
+	})
+	return explain("comparing revisions", err)
+}
+
+// eachDiff gathers the fields of each resource.
+func (s *Store) eachDiff(rows pgx.Rows, more bool, d Difference, each func(*ResourceDiff) error) error {
+	var current *ResourceDiff
+	hand := func() error {
+		if current == nil {
+			return nil
+		}
+		if err := each(current); err != nil {
+			return callerError{err}
+		}
+		return nil
+	}
+	for ; more; more = rows.Next() {
+		var k key
+		var operation Operation
+		var f FieldDiff
+		if err := rows.Scan(&k.group, &k.kind, &k.namespace, &k.name, &operation, &f.Path, &f.Before, &f.After); err != nil {
+			return err
+		}
+		known, ok := s.resolve(k, 0)
+		if !ok || !d.isOf(k.group, k.kind) {
+			continue
+		}
+		if current == nil || current.Key != known {
+			if err := hand(); err != nil {
+				return err
+			}
+			current = &ResourceDiff{Key: known, Operation: operation}
+		}
+		current.Fields = append(current.Fields, f)
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	return hand()
+}

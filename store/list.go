@@ -1,0 +1,91 @@
+package store
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// Query asks for a page of resources.
+type Query struct {
+	Selection
+	At      Moment
+	After   *kinds.Key // go on after this one; nil begins
+	AtMost  int        // so many resources
+	MaxSize int        // so many bytes, but for the first resource
+}
+
+// Page is a page of resources, in an order of their keys that stays the same.
+type Page struct {
+	Resources []*Resource
+	Revision  Revision // as of which they were read
+	More      bool     // there are more after the last
+}
+
+// Select reads a page of resources as they stand, or as they stood.
+func (s *Store) Select(ctx context.Context, q Query) (Page, error) {
+	var page Page
+	err := s.reading(ctx, func(tx pgx.Tx) error {
+		at, newest, err := q.At.resolve(ctx, tx)
+		if err != nil {
+			return err
+		}
+		page.Revision = at
+		rows, err := tx.Query(ctx, selectQuery(at == newest), q.arguments(at)...)
+		if err != nil {
+			return err
+		}
+		return s.fill(&page, rows, q)
+	})
+	return page, explain("listing resources", err)
+}
+
+func (s *Store) fill(page *Page, rows pgx.Rows, q Query) error {
+	size := 0
+	return s.eachResource(rows, func(r *Resource) error {
+		size += len(r.Spec)
+		page.More = page.More || len(page.Resources) == q.AtMost || size > q.MaxSize && len(page.Resources) > 0
+		if !page.More {
+			page.Resources = append(page.Resources, r)
+		}
+		return nil
+	})
+}
+
+func (q Query) arguments(at Revision) []any {
+	var after struct{ kind, group, namespace, name *string }
+	if k := q.After; k != nil {
+		after.kind, after.group, after.namespace, after.name = &k.Kind.Name, &k.Kind.Group, &k.Namespace, &k.Name
+	}
+	return append(q.Selection.arguments(at), after.kind, after.group, after.namespace, after.name, q.AtMost+1)
+}
+
+// selectQuery reads a page in the order of the primary key, and by its index as long as nothing was changed since. The past is computed
+// for each page; so of kinds that are passed already it need not be.
+func selectQuery(newest bool) string {
+	from := `mesh.as_of($1::bigint, ARRAY(SELECT DISTINCT k.kind FROM mesh.kinds k WHERE k.kind = ANY ($3) AND ($8::text IS NULL OR k.kind >= $8)), $4, $5)`
+	if newest {
+		from = "mesh.resources"
+	}
+	return "SELECT api_group, kind, namespace, name, " + bodyColumns + " FROM " + from + " WHERE " + selected + `
+		AND ($8::text IS NULL OR (kind, api_group, namespace, name) > ($8, $9::text, $10::text, $11::text))
+		ORDER BY kind, api_group, namespace, name LIMIT $12`
+}
+
+// GetAsOf reads one resource as it stood; ErrNotFound if there was none.
+func (s *Store) GetAsOf(ctx context.Context, k kinds.Key, at Moment) (*Resource, error) {
+	if at.IsNow() {
+		return s.Get(ctx, k)
+	}
+	only := Selection{Kinds: []*kinds.Kind{k.Kind}, Namespaces: []string{k.Namespace}, Names: []string{k.Name}}
+	page, err := s.Select(ctx, Query{Selection: only, At: at, AtMost: 1})
+	if err != nil {
+		return nil, err
+	}
+	if len(page.Resources) == 0 {
+		return nil, &NotFoundError{k}
+	}
+	return page.Resources[0], nil
+}

@@ -1,0 +1,46 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pgmesh/pgmesh/internal/nearest"
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// nearQuery lists what a missing resource may have been meant to be. Looking through more would cost more than the hint is worth.
+const nearQuery = `SELECT namespace, name FROM mesh.resources
+	WHERE kind = $1 AND api_group = $2 AND (namespace = $3 OR name = $4) ORDER BY name <> $4, namespace, name LIMIT 2000`
+
+// Near says what resource may be meant by somebody who names one that there is not: one of nearly its name, or of its name in
+// another namespace. It is empty if none is near.
+func (s *Store) Near(ctx context.Context, missing kinds.Key) (string, error) {
+	rows, err := s.pool.Query(ctx, nearQuery, missing.Kind.Name, missing.Kind.Group, missing.Namespace, missing.Name)
+	if err != nil {
+		return "", explain("looking for a resource of a similar name", err)
+	}
+	var inNamespace []string
+	var elsewhere string
+	var namespace, name string
+	_, err = pgx.ForEachRow(rows, []any{&namespace, &name}, func() error {
+		switch {
+		case namespace == missing.Namespace:
+			inNamespace = append(inNamespace, name)
+		case elsewhere == "":
+			elsewhere = namespace
+		}
+		return nil
+	})
+	if err != nil {
+		return "", explain("looking for a resource of a similar name", err)
+	}
+	if near := nearest.Word(missing.Name, inNamespace); near != "" {
+		return fmt.Sprintf("did you mean %q?", near), nil
+	}
+	if elsewhere != "" {
+		return fmt.Sprintf("there is one in the namespace %q", elsewhere), nil
+	}
+	return "", nil
+}

@@ -1,0 +1,163 @@
+package store_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// revisionsOf reads the whole history that a query asks for, page by page.
+func revisionsOf(t *testing.T, s *store.Store, q store.HistoryQuery) (numbers []store.Revision) {
+	t.Helper()
+	if q.AtMost == 0 {
+		q.AtMost = 2
+	}
+	q.Changes, q.MaxSize = 10, 1<<20
+	for {
+		found, next, err := s.History(t.Context(), q)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(found), q.AtMost)
+		for _, r := range found {
+			numbers = append(numbers, r.Revision)
+		}
+		if next == 0 {
+			return numbers
+		}
+		q.Before = next
+	}
+}
+
+func TestHistoryFindsTheRevisionsThatWereAskedFor(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db := connect(t, url)
+	change := func(author, message, name, host string) {
+		db.exec("BEGIN")
+		db.exec("SELECT set_config('mesh.author', $1, true), set_config('mesh.message', $2, true)", author, message)
+		db.put(name, host)
+		db.exec("COMMIT")
+	}
+	change("ada", "First of all", "x", "a")
+	change("bob", "", "y", "a")
+	change("ada", "second", "x", "b")
+	db.exec("INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('VirtualService', 'shop', 'x', $1)", virtualService("s"))
+	change("bob", "third", "y", "b")
+	times := value[[]time.Time](db, "SELECT array_agg(time ORDER BY revision) FROM mesh.revisions")
+
+	for name, test := range map[string]struct {
+		q    store.HistoryQuery
+		want []store.Revision
+	}{
+		"all":         {store.HistoryQuery{}, []store.Revision{5, 4, 3, 2, 1}},
+		"author":      {store.HistoryQuery{Author: "ada"}, []store.Revision{3, 1}},
+		"message":     {store.HistoryQuery{Message: "FIRST"}, []store.Revision{1}},
+		"name":        {store.HistoryQuery{Selection: store.Selection{Names: []string{"x"}}}, []store.Revision{4, 3, 1}},
+		"namespace":   {store.HistoryQuery{Selection: store.Selection{Namespaces: []string{"shop"}}}, []store.Revision{4}},
+		"a resource":  {store.HistoryQuery{Selection: store.Selection{Kinds: []*kinds.Kind{vs(t, "").Kind}, Namespaces: []string{"default"}, Names: []string{"x"}}}, []store.Revision{3, 1}},
+		"since":       {store.HistoryQuery{Since: times[2]}, []store.Revision{5, 4, 3}},
+		"until":       {store.HistoryQuery{Until: times[2]}, []store.Revision{3, 2, 1}},
+		"before all":  {store.HistoryQuery{Until: times[0].Add(-time.Second)}, nil},
+		"after all":   {store.HistoryQuery{Since: times[4].Add(time.Second)}, nil},
+		"both":        {store.HistoryQuery{Since: times[1], Until: times[3], Author: "ada"}, []store.Revision{3}},
+		"one":         {store.HistoryQuery{Only: 4}, []store.Revision{4}},
+		"one, not so": {store.HistoryQuery{Only: 4, Author: "ada"}, nil},
+	} {
+		require.Equal(t, test.want, revisionsOf(t, s, test.q), name)
+	}
+}
+
+func TestHistoryTellsWhatWasChanged(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db := connect(t, url)
+	db.put("x", "a")
+	db.exec("BEGIN")
+	db.put("x", "b")
+	db.put("y", "b")
+	db.put("z", "b")
+	db.exec("COMMIT")
+	db.exec("DELETE FROM mesh.resources WHERE name = 'x'")
+
+	found, next, err := s.History(t.Context(), store.HistoryQuery{AtMost: 10, Changes: 2, Documents: true, MaxSize: 1 << 20})
+
+	require.NoError(t, err)
+	require.Zero(t, next)
+	require.Len(t, found, 3)
+	deleted, changed, created := found[0], found[1], found[2]
+	require.Equal(t, store.Delete, deleted.Changes[0].Operation)
+	require.Nil(t, deleted.Changes[0].After)
+	require.JSONEq(t, string(virtualService("b")), string(deleted.Changes[0].Before.Spec))
+	require.Equal(t, []int{3, 2, 1}, []int{changed.Size, len(changed.Changes), changed.Omitted})
+	require.Equal(t, store.Update, changed.Changes[0].Operation)
+	require.Equal(t, vs(t, "y"), changed.Changes[1].Key)
+	require.Nil(t, created.Changes[0].Before)
+	require.JSONEq(t, string(virtualService("a")), string(created.Changes[0].After.Spec))
+
+	small, _, err := s.History(t.Context(), store.HistoryQuery{AtMost: 10, Changes: 5, Documents: true, MaxSize: 1})
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 3}, []int{len(small[1].Changes), small[1].Omitted}, "what does not fit is counted")
+}
+
+func TestDiffGathersTheFieldsOfEachResource(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db := connect(t, url)
+	db.put("x", "a")
+	db.put("y", "a")
+	db.exec("UPDATE mesh.virtual_services SET hosts = '{c}', labels = '{\"n\": \"1\"}' WHERE name = 'x'")
+	db.exec("DELETE FROM mesh.resources WHERE name = 'y'")
+	diff := func(d store.Difference) (text []string) {
+		err := s.Diff(t.Context(), d, func(from, to store.Revision) error {
+			text = append(text, fmt.Sprint(from, "-", to))
+			return nil
+		}, func(r *store.ResourceDiff) error {
+			line := []string{string(r.Operation), r.Key.Name}
+			for _, f := range r.Fields {
+				line = append(line, fmt.Sprintf("%s: %.5s>%.5s", f.Path, f.Before, f.After))
+			}
+			text = append(text, strings.Join(line, " "))
+			return nil
+		})
+		require.NoError(t, err)
+		return text
+	}
+
+	require.Equal(t, []string{"2-4", `update x metadata.labels.n: >"1" spec.hosts[0]: "a">"c"`, `delete y : {"spe>`},
+		diff(store.Difference{From: store.When(2)}))
+	require.Equal(t, []string{"4-2", `update x metadata.labels.n: "1"> spec.hosts[0]: "c">"a"`, `create y : >{"spe`},
+		diff(store.Difference{From: store.When(4), To: store.When(2)}))
+	require.Equal(t, []string{"2-4", `delete y : {"spe>`},
+		diff(store.Difference{From: store.When(2), Selection: store.Selection{Names: []string{"y"}}}))
+	require.Equal(t, []string{"4-4"}, diff(store.Difference{From: store.Moment{}}))
+	err := s.Diff(t.Context(), store.Difference{From: store.When(9)}, func(store.Revision, store.Revision) error {
+		t.Error("it begins although it is refused")
+		return nil
+	}, nil)
+	require.ErrorIs(t, err, store.ErrNoHistory)
+}
+
+func TestBlameInGo(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db := connect(t, url)
+	db.put("x", "a")
+	db.exec("UPDATE mesh.virtual_services SET hosts = '{c}' WHERE name = 'x'")
+
+	fields, err := s.Blame(t.Context(), vs(t, "x"))
+
+	require.NoError(t, err)
+	set := map[string]store.Revision{}
+	for _, f := range fields {
+		set[f.Path] = f.Revision
+		require.NotZero(t, f.Time)
+	}
+	require.Equal(t, map[string]store.Revision{"spec.hosts[0]": 2, "spec.http[0].route[0].destination.host": 1}, set)
+	_, err = s.Blame(t.Context(), vs(t, "nobody"))
+	require.ErrorIs(t, err, store.ErrNotFound)
+}

@@ -1,0 +1,40 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Since reads the next batches after a position, and tells whether there are more than those. It is for those who are woken by somebody
+// else: Follow waits by itself, and has a connection of its own. It may fail with ErrTooOld, as Follow may.
+func (s *Store) Since(ctx context.Context, after Position) (batches []Batch, more bool, err error) {
+	err = s.reading(ctx, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, strings.ReplaceAll(pageSettings, "SET ", "SET LOCAL ")); err != nil {
+			return err
+		}
+		newest, mark, err := (&follower{store: s, seen: after}).position(ctx, tx.Conn())
+		if err != nil {
+			return err
+		}
+		if newest < after.Revision || after.Mark != "" && mark != after.Mark {
+			return fmt.Errorf("%w: revision %d was seen and the database does not have it: it was restored, or failed over to a standby that lagged", ErrTooOld, after.Revision)
+		}
+		if newest == after.Revision {
+			return nil
+		}
+		if batches, more, err = s.page(ctx, tx.Conn(), after.Revision); err != nil {
+			return err
+		}
+		if len(batches) == 0 || batches[0].Revision != after.Revision+1 {
+			return fmt.Errorf("%w: %d was seen, and the history begins later", ErrTooOld, after.Revision)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, false, explain("reading what was committed", err)
+	}
+	return batches, more, nil
+}
