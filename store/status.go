@@ -24,24 +24,33 @@ func (s *Store) Status() Status {
 }
 
 type status struct {
+	heard func(error) // may be nil
+
 	mu  sync.Mutex
 	now Status
 }
 
 func (s *status) connected(standby bool) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	news := !s.now.Connected
 	s.now.Following, s.now.Connected, s.now.Standby, s.now.Since, s.now.Err = true, true, standby, time.Now(), nil
+	s.mu.Unlock()
+	if news && s.heard != nil {
+		s.heard(nil)
+	}
 }
 
 func (s *status) lost(err error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.now.Connected || s.now.Since.IsZero() {
 		s.now.Since = time.Now()
 	}
 	s.now.Following, s.now.Connected, s.now.Err = true, false, err
 	s.now.Losses++
+	s.mu.Unlock()
+	if s.heard != nil {
+		s.heard(err)
+	}
 }
 
 func (s *status) saw(r Revision) {

@@ -67,6 +67,9 @@ type Options struct {
 	StandbyPoll time.Duration // how often a hot standby is asked, which cannot wake anybody; 200 ms if 0
 	Log         *slog.Logger  // nil discards
 
+	// Followed hears, in turn, that the feed has its connection, with nil, and why it was lost. It must not block.
+	Followed func(error)
+
 	// Skipped hears of resources of kinds that this program does not know, which a newer one has written. They are
 	// left out of what is read. Nil logs each kind once.
 	Skipped func(Skipped)
@@ -89,6 +92,19 @@ type Store struct {
 
 // Open connects and checks that the schema is one that this program knows.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
+	s, err := New(url, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Check(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// New returns a store that has not connected yet. It must not be written to before Check has returned without an error.
+func New(url string, o Options) (*Store, error) {
 	o = withDefaults(o)
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -100,17 +116,15 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("reading the URL of the database to follow: %w", err)
 	}
 	prepareConnection(feed, o.Application+" feed")
-	pool, err := pgxpool.NewWithConfig(ctx, config)
+	pool, err := pgxpool.NewWithConfig(context.Background(), config) // connects when something is asked
 	if err != nil {
 		return nil, explain("connecting to the database", err)
 	}
-	s := &Store{pool: pool, feed: feed, options: o}
-	if err := s.checkSchema(ctx); err != nil {
-		pool.Close()
-		return nil, err
-	}
-	return s, nil
+	return &Store{pool: pool, feed: feed, options: o, status: status{heard: o.Followed}}, nil
 }
+
+// Check connects and sees whether the schema is one that this program knows.
+func (s *Store) Check(ctx context.Context) error { return s.checkSchema(ctx) }
 
 // Close ends the sessions. Calls of Follow must have returned.
 func (s *Store) Close() { s.pool.Close() }

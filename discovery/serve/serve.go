@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
@@ -90,16 +91,20 @@ func follow(engine *push.Engine) func(mcp.Batch) error {
 	}
 }
 
-func ready(client *mcp.Client) func() error {
-	return func() error {
+func ready(client *mcp.Client) monitor.Ready {
+	return func() (about string, err error) {
 		s := client.Status()
 		switch {
+		case s.Synced && !s.Connected: // proxies are served from what is held
+			return fmt.Sprintf("serving revision %d; the MCP server is lost: %v", s.Revision, s.LastError), nil
+		case s.Synced && s.Standing != nil && !s.Standing.Stale.IsZero():
+			return fmt.Sprintf("serving revision %d, which the MCP server knew to be the newest at %s", s.Revision, s.Standing.Stale.UTC().Format(time.RFC3339)), nil
 		case s.Synced:
-			return nil // proxies are served from what is held, also while the server is away
+			return "", nil
 		case s.LastError != nil:
-			return fmt.Errorf("no configuration has come from the MCP server: %w", s.LastError)
+			return "", fmt.Errorf("no configuration has come from the MCP server: %w", s.LastError)
 		default:
-			return errors.New("no configuration has come from the MCP server yet")
+			return "", errors.New("no configuration has come from the MCP server yet")
 		}
 	}
 }

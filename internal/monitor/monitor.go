@@ -21,17 +21,24 @@ func NewRegistry() *prometheus.Registry {
 	return r
 }
 
+// Ready tells what is missing before a program can do its work, and when nothing is, what there is to say about how it does it.
+type Ready func() (about string, err error)
+
 // Serve answers until the context ends. /healthz says 200 as long as the process can answer, /readyz once ready returns no error,
 // and otherwise 503 with what is missing. More handlers may be given by pattern.
-func Serve(ctx context.Context, l net.Listener, metrics prometheus.Gatherer, ready func() error, more map[string]http.Handler) error {
+func Serve(ctx context.Context, l net.Listener, metrics prometheus.Gatherer, ready Ready, more map[string]http.Handler) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := ready(); err != nil {
+		about, err := ready()
+		switch {
+		case err != nil:
 			http.Error(w, "not ready: "+err.Error(), http.StatusServiceUnavailable)
-			return
+		case about != "":
+			fmt.Fprintln(w, "ready:", about)
+		default:
+			fmt.Fprintln(w, "ready")
 		}
-		fmt.Fprintln(w, "ready")
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	for pattern, h := range more {

@@ -50,7 +50,7 @@ func (f *Feed) keeps(r *store.Resource) bool {
 	if len(violations) == 0 {
 		return false
 	}
-	kept := f.publisher.Has(r.Key.Kind, r.Key.FullName()) != nil
+	kept := f.publisher.Last(r.Key.Kind, r.Key.FullName()) != nil
 	f.log.Error("a stored resource breaks rules and was checked by nobody: see mesh.unsound. Correct or delete it",
 		"resource", r.Key.String(), "revision", r.Revision, "error", kinds.Errors(violations), "kept", kept)
 	return kept

@@ -3,6 +3,7 @@ package feed
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -20,6 +21,7 @@ type Feed struct {
 	store     *store.Store
 	publisher *publish.Publisher
 	log       *slog.Logger
+	source    publish.Source
 	at        store.Position
 
 	batches      prometheus.Counter
@@ -60,7 +62,9 @@ func (f *Feed) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			break
 		}
-		f.publisher.Lost(err)
+		if !errors.Is(err, store.ErrTooOld) { // which the next snapshot mends
+			f.publisher.Lost(err)
+		}
 		f.log.Error("cannot read the store; clients keep what they have, and the server goes on trying", "error", err)
 		select {
 		case <-time.After(retry.NextBackOff()):
@@ -70,12 +74,29 @@ func (f *Feed) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// Followed hears from the store whether it is connected: a store that is not is not the newest any more.
+func (f *Feed) Followed(err error) {
+	if err != nil {
+		f.publisher.Lost(err)
+		return
+	}
+	f.publisher.Stand(f.source)
+}
+
 // load publishes a whole snapshot of the store.
 func (f *Feed) load(ctx context.Context) error {
+	mesh, err := f.store.Installation(ctx)
+	if err != nil {
+		return err
+	}
+	f.publisher.Sign()
+	f.source = publish.Source{Name: publish.Database, Mesh: mesh}
+	f.publisher.Begin(f.source)
 	all := publish.Content{Resources: map[*kinds.Kind][]*ads.Resource{}, Kept: map[*kinds.Kind][]string{}}
 	resources := 0
 	at, err := f.store.Snapshot(ctx, func(r *store.Resource) error {
 		resources++
+		f.publisher.Sign()
 		k := r.Key.Kind
 		if encoded := f.encode(r); encoded != nil && !f.keeps(r) {
 			all.Resources[k] = append(all.Resources[k], encoded)

@@ -27,7 +27,7 @@ func Label(typeURL string) string {
 	if k, ok := kinds.ByTypeURL(typeURL); ok {
 		return k.TypeURL()
 	}
-	if typeURL == mcpv1.BatchTypeURL {
+	if typeURL == mcpv1.BatchTypeURL || typeURL == mcpv1.StandingTypeURL {
 		return typeURL
 	}
 	return unknown

@@ -9,8 +9,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -23,22 +25,28 @@ import (
 type Publisher struct {
 	topic ads.Topic
 
+	id string
+
 	mu     sync.Mutex
 	sets   map[*kinds.Kind]*ads.Set
 	at     Position
+	source Source   // what clients are told
+	next   Source   // what the source itself says
+	primed *State   // what was served last, until something is served
+	told   *ads.Set // of the source
 	loaded bool
 	lost   error
 
-	published prometheus.Gauge
+	sign      atomic.Int64
+	first     chan struct{}
+	firstOnce sync.Once
 }
 
 // New returns a publisher that has nothing yet.
 func New(metrics prometheus.Registerer) *Publisher {
-	p := &Publisher{
-		sets:      map[*kinds.Kind]*ads.Set{},
-		published: prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgmesh_mcp_server_revision", Help: "The revision that clients are served."}),
-	}
-	metrics.MustRegister(p.published)
+	p := &Publisher{id: newID(), sets: map[*kinds.Kind]*ads.Set{}, first: make(chan struct{})}
+	p.Sign()
+	p.register(metrics)
 	return p
 }
 
@@ -63,21 +71,21 @@ func (p *Publisher) Served(ctx context.Context, revision int64) error {
 	}
 }
 
-// Ready tells what is missing before clients can be answered.
-func (p *Publisher) Ready() error {
+// Ready tells what is missing before clients can be answered, and when they can, what there is to say about the answers.
+func (p *Publisher) Ready() (about string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.loaded:
-		return nil
+		return p.describe(), nil
 	case p.lost != nil:
-		return fmt.Errorf("the first snapshot is not loaded: %w", p.lost)
+		return "", fmt.Errorf("the first snapshot is not loaded: %w", p.lost)
 	}
-	return errors.New("the first snapshot is not loaded yet")
+	return "", errors.New("the first snapshot is not loaded yet")
 }
 
-// Has returns a resource as clients are served it, or nil.
-func (p *Publisher) Has(kind *kinds.Kind, fullName string) *ads.Resource {
+// Last returns the last state of a resource that could be served, or nil.
+func (p *Publisher) Last(kind *kinds.Kind, fullName string) *ads.Resource {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.sets[kind].Get(fullName)
@@ -91,7 +99,8 @@ func (p *Publisher) Replace(all Content, at Position) {
 	for _, k := range kinds.All() {
 		p.sets[k] = p.sets[k].With(all.Resources[k], all.missing(p.sets[k], k))
 	}
-	p.publish(at)
+	p.source = p.next
+	p.publish(p.sets, at)
 }
 
 // Apply publishes what a source has changed.
@@ -108,23 +117,33 @@ func (p *Publisher) Apply(c Changes, at Position) {
 	for k := range touched {
 		p.sets[k] = p.sets[k].With(c.Upserts[k], c.Removed[k])
 	}
-	p.publish(at)
+	p.source = p.next
+	p.publish(p.sets, at)
 }
 
-// Lost says that the source cannot be read, and why. What it gave stays in force.
-func (p *Publisher) Lost(err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.lost = err
-}
-
-func (p *Publisher) publish(at Position) {
-	snap := &ads.Snapshot{Revision: strconv.FormatInt(at.Revision, 10), Sets: make(map[string]*ads.Set, len(p.sets)+1)}
-	for k, set := range p.sets {
+func (p *Publisher) publish(sets map[*kinds.Kind]*ads.Set, at Position) {
+	snap := &ads.Snapshot{Revision: strconv.FormatInt(at.Revision, 10), Sets: make(map[string]*ads.Set, len(sets)+2)}
+	for k, set := range sets {
 		snap.Sets[k.TypeURL()] = set
 	}
 	snap.Sets[mcpv1.BatchTypeURL] = at.end()
-	p.at, p.loaded, p.lost = at, true, nil
-	p.published.Set(float64(at.Revision))
+	snap.Sets[mcpv1.StandingTypeURL] = p.standing()
+	p.at, p.loaded, p.primed, p.lost = at, true, nil, p.source.Err
+	p.heard()
+	p.topic.Publish(snap)
+}
+
+// tell publishes what is served already, with the news of where it is from.
+func (p *Publisher) tell(s Source) {
+	before, current := p.source, p.topic.Current()
+	if !p.loaded {
+		return
+	}
+	p.source = s
+	if s.same(before) {
+		return
+	}
+	snap := &ads.Snapshot{Revision: current.Revision, Sets: maps.Clone(current.Sets)}
+	snap.Sets[mcpv1.StandingTypeURL] = p.standing()
 	p.topic.Publish(snap)
 }

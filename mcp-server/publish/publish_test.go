@@ -53,18 +53,28 @@ func TestItIsReadyOnceItHasSomething(t *testing.T) {
 	p := publish.New(prometheus.NewRegistry())
 	news := p.Subscribe()
 	defer news.Close()
-	require.ErrorContains(t, p.Ready(), "not loaded yet")
+	_, err := p.Ready()
+	require.ErrorContains(t, err, "not loaded yet")
 	require.Nil(t, news.Snapshot())
+	require.Nil(t, p.State())
 
 	why := errors.New("the source is away")
 	p.Lost(why)
-	require.ErrorIs(t, p.Ready(), why)
+	_, err = p.Ready()
+	require.ErrorIs(t, err, why)
+	require.Nil(t, news.Snapshot())
 
+	p.Begin(publish.Source{Name: publish.Database, Mesh: "m"})
 	p.Replace(publish.Content{}, publish.Position{})
-	require.NoError(t, p.Ready())
+	about, err := p.Ready()
+	require.NoError(t, err)
+	require.Empty(t, about)
 	require.Empty(t, routes(news.Snapshot()))
+
 	p.Lost(why)
-	require.NoError(t, p.Ready(), "what it has it goes on serving")
+	about, err = p.Ready()
+	require.NoError(t, err, "what it has it goes on serving")
+	require.Regexp(t, `^serving revision 0, the newest of 20.*Z; the source is away$`, about)
 }
 
 func TestWhatStaysTheSameIsShared(t *testing.T) {

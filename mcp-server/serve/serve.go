@@ -1,4 +1,4 @@
-// Package serve puts mcp-server together: the store's feed in, MCP and the admin API out.
+// Package serve puts mcp-server together: a source in, MCP and the admin API out.
 package serve
 
 import (
@@ -10,16 +10,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
 
 	"github.com/pgmesh/pgmesh/internal/adsmetrics"
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/rpc"
-	"github.com/pgmesh/pgmesh/mcp-server/admin"
-	"github.com/pgmesh/pgmesh/mcp-server/feed"
-	"github.com/pgmesh/pgmesh/mcp-server/housekeep"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
-	"github.com/pgmesh/pgmesh/store"
 )
 
 // Options are what the program's flags set.
@@ -51,67 +48,48 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	if err != nil {
 		return errors.Join(err, socket.Close())
 	}
+	s := &server{options: o, metrics: monitor.NewRegistry()}
+	s.publisher = publish.New(s.metrics)
+	from, err := s.database()
+	if err != nil {
+		return errors.Join(err, socket.Close(), web.Close())
+	}
 	if started != nil {
 		started(Addresses{socket.Addr(), web.Addr()})
 	}
 	o.Log.Info("serving", "mcp", socket.Addr().String(), "http", web.Addr().String())
 
-	s := &server{options: o, metrics: monitor.NewRegistry()}
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return monitor.Serve(ctx, web, s.metrics, s.ready, nil) })
-	g.Go(func() error { return s.run(ctx, socket) })
+	g.Go(func() error { return monitor.Serve(ctx, web, s.metrics, s.publisher.Ready, nil) })
+	g.Go(func() error { return s.serve(ctx, from, socket) })
+	g.Go(func() error { return from.run(ctx) })
 	if err := g.Wait(); !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil
 }
 
-// server is the program between the start of its sockets and their end.
+// server is what the parts of the program share.
 type server struct {
-	options Options
-	metrics *prometheus.Registry
-	phase   phase
+	options   Options
+	metrics   *prometheus.Registry
+	publisher *publish.Publisher
 }
 
-// run opens the store, which may take until the database is there, and serves from it. The socket is open before: a client that
-// connects too early waits and is not turned away.
-func (s *server) run(ctx context.Context, socket net.Listener) error {
-	defer socket.Close()
-	opened, err := s.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer opened.Close()
-	log := s.options.Log
-	publisher := publish.New(s.metrics)
-	source := feed.New(opened, publisher, log, s.metrics)
-	streams := publish.NewServer(publisher, adsmetrics.New(s.metrics, "mcp_server", publish.Label), log)
-	s.metrics.MustRegister(connectedTo(opened))
-	s.phase.opened(publisher)
-	grpcServer := rpc.NewServer()
+// source is where the mesh comes from, with the APIs that it makes possible.
+type source interface {
+	// run keeps the publisher at the newest state until the context ends.
+	run(context.Context) error
+	register(grpc.ServiceRegistrar)
+	// closed tells why the registered APIs cannot be used now.
+	closed(context.Context) error
+}
+
+// serve answers MCP, and the APIs of the source.
+func (s *server) serve(ctx context.Context, from source, socket net.Listener) error {
+	streams := publish.NewServer(s.publisher, adsmetrics.New(s.metrics, "mcp_server", publish.Label), s.options.Log)
+	grpcServer := rpc.NewServer(guard(from.closed)...)
 	streams.Register(grpcServer)
-	admin.New(opened, publisher.Served, log).Register(grpcServer)
-
-	news := publisher.Subscribe()
-	defer news.Close()
-	keeper := housekeep.New(opened, news.Changed(), log, s.metrics, housekeep.Options{})
-
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return source.Run(ctx) })
-	g.Go(func() error { return keeper.Run(ctx) })
-	g.Go(func() error { return rpc.Serve(ctx, grpcServer, socket, streams.Shutdown) })
-	return g.Wait()
-}
-
-func (s *server) ready() error { return s.phase.ready() }
-
-func connectedTo(s *store.Store) prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "pgmesh_mcp_server_database_connected", Help: "1 while the feed of the database is being followed.",
-	}, func() float64 {
-		if s.Status().Connected {
-			return 1
-		}
-		return 0
-	})
+	from.register(grpcServer)
+	return rpc.Serve(ctx, grpcServer, socket, streams.Shutdown)
 }

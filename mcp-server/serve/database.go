@@ -1,0 +1,107 @@
+package serve
+
+import (
+	"context"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"github.com/pgmesh/pgmesh/mcp-server/admin"
+	"github.com/pgmesh/pgmesh/mcp-server/feed"
+	"github.com/pgmesh/pgmesh/mcp-server/housekeep"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// database is the source of a server that reads Postgres itself. Before it is open nobody may write to it.
+type database struct {
+	*server
+	store  *store.Store
+	feed   *feed.Feed
+	opened chan struct{}
+}
+
+func (s *server) database() (source, error) {
+	d := &database{server: s, opened: make(chan struct{})}
+	o := s.options
+	var err error
+	d.store, err = store.New(o.Database, store.Options{
+		Application: "mcp-server", Replica: o.Replica, Poll: o.Poll, Log: o.Log,
+		Followed: func(err error) { d.feed.Followed(err) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.feed = feed.New(d.store, s.publisher, o.Log, s.metrics)
+	s.metrics.MustRegister(connectedTo(d.store))
+	return d, nil
+}
+
+func (d *database) register(g grpc.ServiceRegistrar) {
+	admin.New(d.store, d.publisher.Served, d.options.Log).Register(g)
+}
+
+// run opens the database, which may take until it is there, and follows it.
+func (d *database) run(ctx context.Context) error {
+	defer d.store.Close()
+	if err := d.open(ctx); err != nil {
+		return err
+	}
+	close(d.opened)
+	news := d.publisher.Subscribe()
+	defer news.Close()
+	keeper := housekeep.New(d.store, news.Changed(), d.options.Log, d.metrics, housekeep.Options{})
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return d.feed.Run(ctx) })
+	g.Go(func() error { return keeper.Run(ctx) })
+	return g.Wait()
+}
+
+// open goes on trying for as long as the database may come back by itself, or there is something to serve meanwhile: a server that
+// serves what it saved must not end for a password that is wrong today.
+func (d *database) open(ctx context.Context) error {
+	retry := &backoff.ExponentialBackOff{
+		InitialInterval: 50 * time.Millisecond, MaxInterval: 2 * time.Second, Multiplier: 1.6, RandomizationFactor: 0.5,
+	}
+	for said := ""; ; {
+		err := d.tryToOpen(ctx)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if !store.Temporary(err) && !d.publisher.Primed() {
+			return err
+		}
+		d.publisher.Lost(err)
+		if err.Error() != said { // the same failure over and over is said once
+			said = err.Error()
+			d.options.Log.Warn("cannot open the database; the server goes on trying", "error", err)
+		}
+		select {
+		case <-time.After(retry.NextBackOff()):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (d *database) tryToOpen(ctx context.Context) error {
+	if d.options.Migrate {
+		if err := store.MigrateTelling(ctx, d.options.Database, func(line string) { d.options.Log.Info(line) }); err != nil {
+			return err
+		}
+	}
+	return d.store.Check(ctx)
+}
+
+func connectedTo(s *store.Store) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "pgmesh_mcp_server_database_connected", Help: "1 while the feed of the database is being followed.",
+	}, func() float64 {
+		if s.Status().Connected {
+			return 1
+		}
+		return 0
+	})
+}
