@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -38,15 +37,9 @@ func author() string {
 
 // admin makes one call of the admin API.
 func (s *server) admin(ctx context.Context, call func(context.Context, adminv1.AdminServiceClient) error) error {
-	credentials, err := s.credentials()
+	conn, err := s.connect(math.MaxInt32)
 	if err != nil {
 		return err
-	}
-	// The outcomes of a large apply are larger than what gRPC receives by default.
-	conn, err := grpc.NewClient(s.address, credentials, grpc.WithUserAgent("mcp-client"),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))
-	if err != nil {
-		return s.misused(err.Error())
 	}
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)

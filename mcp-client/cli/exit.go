@@ -17,6 +17,7 @@ const (
 	exitUsage       = 2
 	exitRefused     = 3
 	exitUnreachable = 4
+	exitDenied      = 5
 	exitInterrupted = 130 // what a shell reports of a program that SIGINT ended
 	exitUnread      = 141 // the same of SIGPIPE
 )
@@ -60,6 +61,11 @@ type unreachableError struct{ text string }
 
 func (e *unreachableError) Error() string { return e.text }
 
+// deniedError is what somebody may not do.
+type deniedError struct{ text string }
+
+func (e *deniedError) Error() string { return e.text }
+
 // failuresError is several failures of one command.
 type failuresError []error
 
@@ -96,6 +102,7 @@ func exitCode(err error) int {
 		usage       *usageError
 		refused     *refusedError
 		unreachable *unreachableError
+		denied      *deniedError
 	)
 	switch {
 	case errors.As(err, &usage):
@@ -104,6 +111,8 @@ func exitCode(err error) int {
 		return exitRefused
 	case errors.As(err, &unreachable):
 		return exitUnreachable
+	case errors.As(err, &denied):
+		return exitDenied
 	}
 	return exitError
 }

@@ -10,9 +10,8 @@ import (
 
 func (p *Program) declareFlags(f *pflag.FlagSet) {
 	f.StringVar(&p.server.address, "server", "127.0.0.1:15020", "the server's host and port")
-	f.BoolVar(&p.server.insecure, "insecure", false, "speak to the server without TLS, on loopback only")
-	f.BoolVar(&p.server.insecureAnyAddress, "insecure-any-address", false,
-		"with --insecure: speak without TLS to other addresses too; everyone on the way can read and change what is sent")
+	p.server.dial.Flags(f, "")
+	p.server.dial.Plaintext.ClientFlags(f)
 	f.StringVar(&p.context, "context", "", "the context to use (see mcp-client context), in place of the current one")
 	f.DurationVar(&p.server.timeout, "timeout", 10*time.Second, "how long to wait for the server")
 	f.StringVarP(&p.namespace.name, "namespace", "n", "default", "the namespace to work in")

@@ -27,15 +27,9 @@ const (
 
 // stream opens the admin API for a call that takes as long as it takes.
 func (s *server) stream(ctx context.Context, call func(context.Context, adminv1.AdminServiceClient) error) error {
-	credentials, err := s.credentials()
+	conn, err := s.connect(largestAnswer, grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: s.timeout}))
 	if err != nil {
 		return err
-	}
-	conn, err := grpc.NewClient(s.address, credentials, grpc.WithUserAgent("mcp-client"),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: s.timeout}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(largestAnswer)))
-	if err != nil {
-		return s.misused(err.Error())
 	}
 	defer conn.Close()
 	ctx, cancel := context.WithCancel(ctx)

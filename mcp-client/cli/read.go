@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
@@ -73,7 +71,7 @@ func (s *server) follow(ctx context.Context, ks []*kinds.Kind, later *link, appl
 
 	synced := false
 	client := mcp.New(mcp.Config{
-		Targets: []string{s.address}, Kinds: ks, Name: "mcp-client", DialOptions: []grpc.DialOption{credentials},
+		Targets: []string{s.address}, Kinds: ks, Name: "mcp-client", DialOptions: credentials,
 		Up: func(mcp.Status) {
 			if synced && later != nil {
 				later.up()

@@ -2,52 +2,52 @@ package cli
 
 import (
 	"fmt"
-	"net"
-	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/pgmesh/pgmesh/internal/dial"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
 // server is the server that a command speaks to, and how.
 type server struct {
-	address                      string
-	insecure, insecureAnyAddress bool
-	timeout                      time.Duration
+	address string
+	dial    dial.Options
+	timeout time.Duration
 }
 
 // credentials are what a connection has to be made with. Plaintext has to be asked for, as it has to be on the server.
-func (s *server) credentials() (grpc.DialOption, error) {
-	host, _, err := net.SplitHostPort(s.address)
+func (s *server) credentials() ([]grpc.DialOption, error) {
+	c, err := s.dial.To(nil, s.address)
 	if err != nil {
-		return nil, s.misused(fmt.Sprintf("%v; write it as host:port", err))
+		return nil, s.misused(err.Error())
 	}
-	if !s.insecure {
-		return nil, s.misused("speaking to a server without TLS has to be asked for with --insecure (TLS is not built yet)")
+	return c.DialOptions(), nil
+}
+
+// connect opens the admin API, which answers with more than gRPC receives by default.
+func (s *server) connect(largest int, more ...grpc.DialOption) (*grpc.ClientConn, error) {
+	credentials, err := s.credentials()
+	if err != nil {
+		return nil, err
 	}
-	if !s.insecureAnyAddress && !loopback(host) {
-		return nil, s.misused("--insecure alone is for servers on loopback; " +
-			"add --insecure-any-address if everyone on the way to it may read and change what is sent")
+	options := slices.Concat(credentials, more, []grpc.DialOption{
+		grpc.WithUserAgent("mcp-client"), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(largest)),
+	})
+	conn, err := grpc.NewClient(s.address, options...)
+	if err != nil {
+		return nil, s.misused(err.Error())
 	}
-	return grpc.WithTransportCredentials(insecure.NewCredentials()), nil
+	return conn, nil
 }
 
 func (s *server) misused(what string) error {
 	return &usageError{err: fmt.Errorf("--server %s: %s", s.address, what)}
-}
-
-func loopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.IsLoopback()
 }
 
 // explain turns the error of a call or a stream into what a person can act on.
@@ -66,8 +66,9 @@ func (s *server) explain(err error) error {
 			return &unreachableError{st.Message()}
 		}
 		return &unreachableError{fmt.Sprintf(
-			"cannot reach the server at %s: %s. Check that it runs and listens there, or name another with --server or PGMESH_SERVER",
-			s.address, cause(st.Message()))}
+			"cannot reach the server at %s: %s. %s", s.address, cause(st.Message()), s.advice(st.Message()))}
+	case codes.Unauthenticated, codes.PermissionDenied:
+		return &deniedError{fmt.Sprintf("the server at %s: %s", s.address, st.Message())}
 	case codes.Unimplemented:
 		return fmt.Errorf("the server at %s does not offer this: %s", s.address, st.Message())
 	case codes.NotFound, codes.InvalidArgument:
@@ -79,6 +80,21 @@ func (s *server) explain(err error) error {
 func (s *server) silent() error {
 	return &unreachableError{fmt.Sprintf("the server at %s did not answer within %s. "+
 		"It may be starting, or be without its database: ask its /readyz. --timeout sets how long to wait", s.address, s.timeout)}
+}
+
+// advice is what to do about a connection that failed.
+func (s *server) advice(message string) string {
+	switch {
+	case strings.Contains(message, "first record does not look like a TLS handshake"):
+		return "It does not speak TLS: add --insecure if it is on this machine"
+	case strings.Contains(message, "unknown authority"):
+		return "Name the authority that vouches for it with --tls-ca"
+	case strings.Contains(message, "x509: certificate is "), strings.Contains(message, "doesn't contain any IP SANs"):
+		return "Name it as its certificate does, with --tls-server-name or --tls-server-id"
+	case s.dial.Plaintext.Allowed && strings.Contains(message, "server preface"):
+		return "It may speak TLS alone: leave --insecure out"
+	}
+	return "Check that it runs and listens there, or name another with --server or PGMESH_SERVER"
 }
 
 // cause is the innermost reason in gRPC's account of a connection that failed.

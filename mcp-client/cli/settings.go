@@ -18,6 +18,13 @@ import (
 // environment names the variable that stands for a flag that is not given.
 var environment = []struct{ flag, variable string }{
 	{"server", "PGMESH_SERVER"},
+	{"token", "PGMESH_TOKEN"},
+	{"token-file", "PGMESH_TOKEN_FILE"},
+	{"tls-ca", "PGMESH_TLS_CA"},
+	{"tls-cert", "PGMESH_TLS_CERT"},
+	{"tls-key", "PGMESH_TLS_KEY"},
+	{"tls-server-name", "PGMESH_TLS_SERVER_NAME"},
+	{"tls-server-id", "PGMESH_TLS_SERVER_ID"},
 	{"insecure", "PGMESH_INSECURE"},
 	{"insecure-any-address", "PGMESH_INSECURE_ANY_ADDRESS"},
 	{"namespace", "PGMESH_NAMESPACE"},
@@ -33,6 +40,9 @@ var (
 	// fileSettings are names of files, which a context keeps so that they mean the same in every folder.
 	fileSettings = []string{"tls-ca", "tls-cert", "tls-key", "token-file"}
 )
+
+// insteadOf names the setting that makes another one of a context of no account.
+var insteadOf = map[string]string{"token": "token-file", "token-file": "token"}
 
 // keepable lists the settings that a context may have.
 func keepable(f *pflag.FlagSet) []string {
@@ -129,7 +139,7 @@ func (s settings) apply(f *pflag.FlagSet, path, name string) error {
 		if !slices.Contains(known, key) {
 			return fmt.Errorf("the context %s in %s: unknown setting %q (known are %s)", name, path, key, strings.Join(known, ", "))
 		}
-		if f.Changed(key) {
+		if f.Changed(key) || f.Changed(insteadOf[key]) {
 			continue
 		}
 		if err := f.Lookup(key).Value.Set(value); err != nil {

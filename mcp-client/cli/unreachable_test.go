@@ -54,13 +54,14 @@ func TestAServerThatIsSilentIsWaitedForWithinBounds(t *testing.T) {
 
 func TestPlaintextHasToBeAskedFor(t *testing.T) {
 	t.Parallel()
+	plaintext := serveGRPC(t, func(*grpc.Server) {})
 	for name, args := range commands {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			in := virtualService("default", "a", "b")
-			r := run(t.Context(), in, nil, args...)
-			require.Equal(t, 2, r.code)
-			require.Contains(t, r.err, "asked for with --insecure")
+			r := run(t.Context(), in, nil, append(args, "--server", plaintext)...)
+			require.Equal(t, 4, r.code)
+			require.Contains(t, r.err, "It does not speak TLS: add --insecure if it is on this machine")
 			r = run(t.Context(), in, nil, append(args, "--insecure", "--server", "192.0.2.1:1")...)
 			require.Equal(t, 2, r.code)
 			require.Contains(t, r.err, "--insecure-any-address")
