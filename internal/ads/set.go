@@ -2,6 +2,7 @@ package ads
 
 import (
 	"iter"
+	"slices"
 	"sync"
 
 	iradix "github.com/hashicorp/go-immutable-radix/v2"
@@ -112,6 +113,17 @@ func (s *Set) All() iter.Seq[*Resource] {
 			}
 		}
 	}
+}
+
+// Changed lists, in order and once each, the names whose resource may differ between another set and this one: those that were
+// touched, if the other is an ancestor of this one and not too old, or else all of both.
+func (s *Set) Changed(other *Set) []string {
+	names, exact := s.changedSince(other)
+	if !exact {
+		names = slices.Concat(namesOf(s), namesOf(other))
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // changedSince lists the names that may differ between an older set and this one, with repetitions. It says false when

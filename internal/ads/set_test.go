@@ -142,3 +142,15 @@ func TestALogForgetsWhatIsOld(t *testing.T) {
 	require.Equal(t, []string{"a"}, names)
 	require.LessOrEqual(t, next.log.names, maxLoggedNames)
 }
+
+func TestChangedNamesWhatDiffersFromAnySet(t *testing.T) {
+	t.Parallel()
+	first := NewSet(&Resource{Name: "a", Version: "1"}, &Resource{Name: "b", Version: "1"})
+	second := first.With([]*Resource{{Name: "c", Version: "1"}, {Name: "a", Version: "2"}}, []string{"b"})
+	require.Equal(t, []string{"a", "b", "c"}, second.Changed(first))
+	require.Empty(t, second.Changed(second))
+	require.Equal(t, []string{"c"}, second.With(nil, []string{"c"}).Changed(second))
+	require.Equal(t, []string{"a", "c", "x"}, second.Changed(NewSet(&Resource{Name: "x"})), "of strangers it names all")
+	require.Equal(t, []string{"a", "b"}, (*Set)(nil).Changed(first))
+	require.Empty(t, (*Set)(nil).Changed(nil))
+}

@@ -1,0 +1,65 @@
+package legacy
+
+import (
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
+)
+
+// aggregated is a stream of Istio 1.0 and 1.1, of whole collections.
+type aggregated struct {
+	stream grpc.BidiStreamingServer[legacyv1.MeshConfigRequest, legacyv1.MeshConfigResponse]
+}
+
+func (aggregated) field() protowire.Number { return 2 }
+func (aggregated) wholes() bool            { return true }
+
+func (a aggregated) recv() (*request, error) {
+	m, err := a.stream.Recv()
+	if err != nil {
+		return nil, err
+	}
+	return &request{
+		sink: m.GetSinkNode().GetId(), collection: m.GetTypeUrl(), nonce: m.GetResponseNonce(), failure: m.GetErrorDetail(),
+		version: m.GetVersionInfo(),
+	}, nil
+}
+
+func (aggregated) message(r *response) proto.Message {
+	return withResources(&legacyv1.MeshConfigResponse{VersionInfo: r.version, TypeUrl: r.collection, Nonce: r.nonce}, r.resources)
+}
+
+func (a aggregated) send(m proto.Message) error {
+	return a.stream.Send(m.(*legacyv1.MeshConfigResponse))
+}
+
+// increments is a stream of the aggregated service, of what changes. Nothing marks a response as a whole: none is.
+type increments struct {
+	stream grpc.BidiStreamingServer[legacyv1.IncrementalMeshConfigRequest, legacyv1.IncrementalMeshConfigResponse]
+}
+
+func (increments) field() protowire.Number { return 2 }
+func (increments) wholes() bool            { return false }
+
+func (i increments) recv() (*request, error) {
+	m, err := i.stream.Recv()
+	if err != nil {
+		return nil, err
+	}
+	return &request{
+		sink: m.GetSinkNode().GetId(), collection: m.GetTypeUrl(), nonce: m.GetResponseNonce(), failure: m.GetErrorDetail(),
+		incremental: true, held: m.GetInitialResourceVersions(),
+	}, nil
+}
+
+func (increments) message(r *response) proto.Message {
+	return withResources(&legacyv1.IncrementalMeshConfigResponse{
+		SystemVersionInfo: r.version, Nonce: r.nonce, RemovedResources: r.removed,
+	}, r.resources)
+}
+
+func (i increments) send(m proto.Message) error {
+	return i.stream.Send(m.(*legacyv1.IncrementalMeshConfigResponse))
+}

@@ -1,0 +1,137 @@
+// Package legacy serves the first generation of MCP, Istio's Mesh Configuration Protocol, as Istio 1.0 to 1.8 speak it: to sinks that
+// dial (ResourceSource, and the aggregated service before it), and to sinks that want to be dialled (ResourceSink).
+//
+// All forms are one exchange. A sink asks for collections, and each is answered, even if there is nothing in it. At most one response a
+// collection is unanswered at any time; what changes meanwhile is sent as one, when the answer is there.
+package legacy
+
+import (
+	"context"
+	"log/slog"
+	"runtime/debug"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/pgmesh/pgmesh/internal/ads"
+	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
+)
+
+// MaxMessage is the size of the largest message that a Pilot receives unless it is told otherwise.
+const MaxMessage = 4 << 20
+
+// Config says what a Source serves and how.
+type Config struct {
+	// Open returns where the snapshots for a stream come from. Its error ends the stream and should carry a gRPC status.
+	Open func(context.Context) (*ads.Subscriber, error)
+	// MaxMessage is the size of the largest message, in bytes; 0 means what Pilots receive.
+	MaxMessage int
+	Metrics    prometheus.Registerer
+	Log        *slog.Logger
+}
+
+// Source is the one that has the resources.
+type Source struct {
+	legacyv1.UnimplementedResourceSourceServer
+	legacyv1.UnimplementedAggregatedMeshConfigServiceServer
+
+	cfg      Config
+	metrics  *metrics
+	contents contents
+	reports  reports
+	arrivals *rate.Limiter
+	done     chan struct{}
+}
+
+// Sinks whose server has died come back all at once. They are let in at this pace, and wait until then.
+const (
+	arrivalsPerSecond = 20
+	arrivalsAtOnce    = 100
+)
+
+// NewSource returns a source that is ready to be registered.
+func NewSource(cfg Config) *Source {
+	if cfg.MaxMessage == 0 {
+		cfg.MaxMessage = MaxMessage
+	}
+	return &Source{
+		cfg: cfg, metrics: newMetrics(cfg.Metrics), arrivals: rate.NewLimiter(arrivalsPerSecond, arrivalsAtOnce), done: make(chan struct{}),
+	}
+}
+
+// Register adds the services to a gRPC server.
+func (s *Source) Register(r grpc.ServiceRegistrar) {
+	legacyv1.RegisterResourceSourceServer(r, s)
+	legacyv1.RegisterAggregatedMeshConfigServiceServer(r, s)
+}
+
+// Shutdown ends every stream, so that a graceful stop of the gRPC server need not wait for sinks that never leave. It must be
+// called once.
+func (s *Source) Shutdown() { close(s.done) }
+
+// Streams tells of the streams that are open.
+func (s *Source) Streams() []Stream { return s.reports.read() }
+
+// EstablishResourceStream serves a sink that has dialled.
+func (s *Source) EstablishResourceStream(g grpc.BidiStreamingServer[legacyv1.RequestResources, legacyv1.Resources]) error {
+	return s.serve(g, "ResourceSource", exchange{g})
+}
+
+// StreamAggregatedResources serves a sink of Istio 1.0 or 1.1.
+func (s *Source) StreamAggregatedResources(g grpc.BidiStreamingServer[legacyv1.MeshConfigRequest, legacyv1.MeshConfigResponse]) error {
+	return s.serve(g, "AggregatedMeshConfigService", aggregated{g})
+}
+
+// IncrementalAggregatedResources serves a sink of the aggregated service that takes what changes.
+func (s *Source) IncrementalAggregatedResources(
+	g grpc.BidiStreamingServer[legacyv1.IncrementalMeshConfigRequest, legacyv1.IncrementalMeshConfigResponse],
+) error {
+	return s.serve(g, "AggregatedMeshConfigService", increments{g})
+}
+
+var errShutdown = status.Error(codes.Unavailable, "the server is shutting down")
+
+func (s *Source) serve(g grpc.ServerStream, service string, w wire) error {
+	ctx := g.Context()
+	if err := s.arrivals.Wait(ctx); err != nil {
+		return status.FromContextError(ctx.Err()).Err()
+	}
+	view, err := s.cfg.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer view.Close()
+	if err := g.SendHeader(metadata.Pairs(legacyv1.VersionHeader, version())); err != nil {
+		return err
+	}
+	from := "unknown"
+	if p, ok := peer.FromContext(ctx); ok {
+		from = p.Addr.String()
+	}
+	// The receiver does not outlive the stream's handler, which gRPC guarantees: it cannot receive once the handler has returned.
+	requests, failed := receive(ctx, w)
+	return s.stream(ctx, service, from, w, view, requests, failed)
+}
+
+// stream exchanges with one sink until its stream ends.
+func (s *Source) stream(ctx context.Context, service, peer string, w wire, view *ads.Subscriber, requests <-chan *request, failed <-chan error) error {
+	open := s.metrics.streams.WithLabelValues(service)
+	open.Inc()
+	defer open.Dec()
+	r := s.reports.begin(service, peer)
+	defer s.reports.end(r)
+	return newStream(s, w, view, s.cfg.Log.With("sink", peer), r).run(ctx, requests, failed)
+}
+
+// version is what the program calls itself.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return "pgmesh/" + info.Main.Version
+	}
+	return "pgmesh"
+}

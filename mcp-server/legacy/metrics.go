@@ -1,0 +1,44 @@
+package legacy
+
+import "github.com/prometheus/client_golang/prometheus"
+
+type metrics struct {
+	streams       *prometheus.GaugeVec
+	responses     *prometheus.CounterVec
+	resources     *prometheus.CounterVec
+	answers       *prometheus.CounterVec
+	withheld      *prometheus.CounterVec
+	withheldBytes *prometheus.GaugeVec
+	connected     *prometheus.GaugeVec
+	failures      *prometheus.CounterVec
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pgmesh_mcp_server_" + name, Help: help}, labels)
+	}
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pgmesh_mcp_server_" + name, Help: help}, labels)
+	}
+	m := &metrics{
+		streams:   gauge("legacy_streams", "Streams of the first generation of MCP that are open, by service.", "service"),
+		responses: counter("legacy_responses_total", "Responses sent on them, by collection.", "collection"),
+		resources: counter("legacy_resources_total", "Resources sent and names reported as removed on them, by collection.", "collection", "change"),
+		answers:   counter("legacy_answers_total", "What sinks said to responses: ack, or nack for a refusal.", "collection", "answer"),
+		withheld: counter("legacy_withheld_total",
+			"How often a collection or a resource was not sent to a sink because it is larger than --legacy-max-message.", "collection"),
+		withheldBytes: gauge("legacy_withheld_bytes",
+			"The size of what was withheld last of a collection because it is too large; 0 once it fits again.", "collection"),
+		connected: gauge("sink_connected", "1 while a sink that this server dials is connected, 0 while it is not.", "sink"),
+		failures:  counter("sink_failures_total", "How often a sink could not be reached, or its stream broke.", "sink"),
+	}
+	r.MustRegister(m.streams, m.responses, m.resources, m.answers, m.withheld, m.withheldBytes, m.connected, m.failures)
+	return m
+}
+
+// sent counts a response.
+func (m *metrics) sent(collection string, resources, removed int) {
+	m.responses.WithLabelValues(collection).Inc()
+	m.resources.WithLabelValues(collection, "sent").Add(float64(resources))
+	m.resources.WithLabelValues(collection, "removed").Add(float64(removed))
+}
