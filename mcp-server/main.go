@@ -36,6 +36,7 @@ func runCommand() *cobra.Command {
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:15020", "address to serve MCP and the admin API on")
 	f.StringVar(&o.HTTP, "http", "127.0.0.1:15021", "address to serve /healthz, /readyz and /metrics on")
 	o.Plaintext.Flags(f)
+	o.Legacy.Flags(f)
 	return cmd
 }
 

@@ -68,7 +68,7 @@ var collections = sync.OnceValue(func() map[string]*collection {
 func spelledOut(table, separator string) (names []string) {
 	for row := range strings.SplitSeq(table, "}") {
 		folder, list, _ := strings.Cut(row, "{")
-		for _, name := range strings.FieldsSeq(list) {
+		for name := range strings.FieldsSeq(list) {
 			names = append(names, strings.TrimSpace(folder)+separator+name)
 		}
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/internal/pgtest"
 	"github.com/pgmesh/pgmesh/internal/rpc"
+	"github.com/pgmesh/pgmesh/mcp-server/feed"
 	"github.com/pgmesh/pgmesh/mcp-server/legacy"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
@@ -81,7 +82,7 @@ func prepare(t *testing.T, database string, configure ...func(*legacy.Config)) *
 	m.store, err = store.Open(t.Context(), database, store.Options{})
 	require.NoError(t, err)
 	t.Cleanup(m.store.Close)
-	m.publisher = publish.New(m.store, slog.New(slog.DiscardHandler), m.metrics)
+	m.publisher = publish.New(m.metrics)
 	cfg := legacy.Config{
 		Open:    func(context.Context) (*ads.Subscriber, error) { return m.publisher.Subscribe(), nil },
 		Metrics: m.metrics, Log: slog.New(slog.NewTextHandler(m.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -98,7 +99,8 @@ func prepare(t *testing.T, database string, configure ...func(*legacy.Config)) *
 func (m *mesh) load() {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- m.publisher.Run(ctx) }()
+	source := feed.New(m.store, m.publisher, slog.New(slog.DiscardHandler), m.metrics)
+	go func() { ended <- source.Run(ctx) }()
 	m.t.Cleanup(func() {
 		stop()
 		require.ErrorIs(m.t, <-ended, context.Canceled)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,6 +17,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/rpc"
+	"github.com/pgmesh/pgmesh/mcp-server/legacy"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 )
 
@@ -28,6 +30,7 @@ type Options struct {
 	Listen    string // MCP and the admin API
 	HTTP      string // health and metrics
 	Plaintext listen.Plaintext
+	Legacy    Legacy
 	Log       *slog.Logger
 }
 
@@ -40,6 +43,9 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	if o.Database == "" {
 		return errors.New("--database is missing: the URL of the Postgres database that holds the mesh, such as postgres://user@host/mesh")
 	}
+	if err := o.Legacy.check(); err != nil {
+		return err
+	}
 	socket, err := o.Plaintext.TCP("listen", o.Listen)
 	if err != nil {
 		return err
@@ -50,6 +56,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	}
 	s := &server{options: o, metrics: monitor.NewRegistry()}
 	s.publisher = publish.New(s.metrics)
+	s.legacy = s.newLegacy()
 	from, err := s.database()
 	if err != nil {
 		return errors.Join(err, socket.Close(), web.Close())
@@ -60,7 +67,9 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	o.Log.Info("serving", "mcp", socket.Addr().String(), "http", web.Addr().String())
 
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return monitor.Serve(ctx, web, s.metrics, s.publisher.Ready, nil) })
+	g.Go(func() error {
+		return monitor.Serve(ctx, web, s.metrics, s.publisher.Ready, map[string]http.Handler{"GET /sinks": sinksHandler{s.legacy}})
+	})
 	g.Go(func() error { return s.serve(ctx, from, socket) })
 	g.Go(func() error { return from.run(ctx) })
 	if err := g.Wait(); !errors.Is(err, context.Canceled) {
@@ -74,6 +83,7 @@ type server struct {
 	options   Options
 	metrics   *prometheus.Registry
 	publisher *publish.Publisher
+	legacy    *legacy.Source
 }
 
 // source is where the mesh comes from, with the APIs that it makes possible.
@@ -90,6 +100,7 @@ func (s *server) serve(ctx context.Context, from source, socket net.Listener) er
 	streams := publish.NewServer(s.publisher, adsmetrics.New(s.metrics, "mcp_server", publish.Label), s.options.Log)
 	grpcServer := rpc.NewServer(guard(from.closed)...)
 	streams.Register(grpcServer)
+	s.legacy.Register(grpcServer)
 	from.register(grpcServer)
-	return rpc.Serve(ctx, grpcServer, socket, streams.Shutdown)
+	return rpc.Serve(ctx, grpcServer, socket, func() { streams.Shutdown(); s.legacy.Shutdown() })
 }
