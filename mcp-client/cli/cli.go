@@ -62,7 +62,7 @@ own mcp-server.
 	}
 	p.declareFlags(root.PersistentFlags())
 	p.completeFlags(root)
-	root.AddCommand(p.getCommand(), p.watchCommand(), p.applyCommand(), p.deleteCommand(), p.importCommand(), p.exportCommand(), p.problemsCommand(), p.contextCommand(), p.kindsCommand(), p.versionCommand())
+	root.AddCommand(p.getCommand(), p.watchCommand(), p.applyCommand(), p.deleteCommand(), p.importCommand(), p.exportCommand(), p.problemsCommand(), p.validateCommand(), p.diffCommand(), p.compareCommand(), p.snapshotCommand(), p.contextCommand(), p.kindsCommand(), p.versionCommand())
 	return root
 }
 

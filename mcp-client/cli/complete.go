@@ -52,12 +52,12 @@ func (p *Program) completeReferences(cmd *cobra.Command, _ []string, typed strin
 
 func (p *Program) liveNames(ctx context.Context, kind *kinds.Kind, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	p.server.timeout = min(p.server.timeout, completeWithin)
-	resources, err := p.server.snapshot(ctx, []*kinds.Kind{kind})
+	live, err := p.server.state(ctx, []*kinds.Kind{kind}, &waiting{})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var names []cobra.Completion
-	for _, r := range resources {
+	for _, r := range live.resources {
 		if p.namespace.holds(wanted{kind: kind}, r.Key()) {
 			names = append(names, prefix+r.Name)
 		}

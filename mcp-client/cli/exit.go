@@ -18,16 +18,19 @@ const (
 	exitRefused     = 3
 	exitUnreachable = 4
 	exitDenied      = 5
+	exitNotCompared = 6
 	exitInterrupted = 130 // what a shell reports of a program that SIGINT ended
 	exitUnread      = 141 // the same of SIGPIPE
 )
 
 const exitCodesHelp = `Exit codes:
   0    done
-  1    it failed, or something that was named does not exist
+  1    it failed, or something that was named does not exist; of diff and compare: there are differences
   2    the command line was not understood
   3    refused, because a resource is not valid; nothing was changed
   4    the server cannot be reached, did not answer in time, or cannot reach its database
+  5    the server does not let this caller do it
+  6    of diff and compare: it failed
   130  interrupted
   141  whoever read the output went away`
 
@@ -56,6 +59,34 @@ func (e *refusedError) Error() string {
 	return fmt.Sprintf("nothing was changed, because of the %d mistakes above", len(e.violations))
 }
 
+// invalidError is what is wrong with files that were only looked at.
+type invalidError struct {
+	violations kinds.Errors
+	printed    bool // already, on standard output
+}
+
+func (e *invalidError) Error() string { return counted(len(e.violations), "mistake", "mistakes") }
+
+// differentError says that the two sides of a comparison differ, which was printed.
+type differentError struct{}
+
+func (differentError) Error() string { return "they differ" }
+
+// comparisonError is a comparison that could not be made.
+type comparisonError struct{ err error }
+
+func (e *comparisonError) Error() string { return e.err.Error() }
+
+func (e *comparisonError) Unwrap() error { return e.err }
+
+// compared tells the failure of a comparison from its answer.
+func compared(err error) error {
+	if err == nil || errors.Is(err, differentError{}) {
+		return err
+	}
+	return &comparisonError{err}
+}
+
 // unreachableError is a server that gave no answer.
 type unreachableError struct{ text string }
 
@@ -82,10 +113,11 @@ func (p *Program) report(ctx context.Context, err error) int {
 	if errors.Is(err, syscall.EPIPE) {
 		return exitUnread // as where the signal ends the program
 	}
-	if refused, ok := errors.AsType[*refusedError](err); ok {
-		for _, v := range refused.violations {
-			fmt.Fprintln(p.Err, v.Error())
-		}
+	if errors.Is(err, differentError{}) {
+		return exitError
+	}
+	for _, v := range mistakesOf(err) {
+		fmt.Fprintln(p.Err, v.Error())
 	}
 	var several failuresError
 	if !errors.As(err, &several) {
@@ -97,22 +129,37 @@ func (p *Program) report(ctx context.Context, err error) int {
 	return exitCode(err)
 }
 
+// mistakesOf lists what is still to be told.
+func mistakesOf(err error) kinds.Errors {
+	if refused, ok := errors.AsType[*refusedError](err); ok {
+		return refused.violations
+	}
+	if invalid, ok := errors.AsType[*invalidError](err); ok && !invalid.printed {
+		return invalid.violations
+	}
+	return nil
+}
+
 func exitCode(err error) int {
 	var (
 		usage       *usageError
 		refused     *refusedError
+		invalid     *invalidError
 		unreachable *unreachableError
 		denied      *deniedError
+		comparison  *comparisonError
 	)
 	switch {
 	case errors.As(err, &usage):
 		return exitUsage
-	case errors.As(err, &refused):
+	case errors.As(err, &refused), errors.As(err, &invalid):
 		return exitRefused
 	case errors.As(err, &unreachable):
 		return exitUnreachable
 	case errors.As(err, &denied):
 		return exitDenied
+	case errors.As(err, &comparison):
+		return exitNotCompared
 	}
 	return exitError
 }

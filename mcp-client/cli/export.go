@@ -71,7 +71,7 @@ func (p *Program) exportTo(ctx context.Context, req *adminv1.ExportRequest, dir 
 }
 
 func (p *Program) export(ctx context.Context, req *adminv1.ExportRequest, to target) error {
-	return p.server.stream(ctx, func(ctx context.Context, admin adminv1.AdminServiceClient) error {
+	return p.server.answers(ctx, func(ctx context.Context, admin adminv1.AdminServiceClient) error {
 		answers, err := admin.Export(ctx, req)
 		if err != nil {
 			return p.server.explain(err)

@@ -6,12 +6,16 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
 func (p *Program) declareFlags(f *pflag.FlagSet) {
 	f.StringVar(&p.server.address, "server", "127.0.0.1:15020", "the server's host and port")
 	p.server.dial.Flags(f, "")
 	p.server.dial.Plaintext.ClientFlags(f)
+	p.server.protocol = mcp.Auto
+	f.Var(&p.server.protocol, "protocol", "how to read from the server: auto, xds (state of the world), delta, or legacy (Istio's first MCP)")
 	f.StringVar(&p.context, "context", "", "the context to use (see mcp-client context), in place of the current one")
 	f.DurationVar(&p.server.timeout, "timeout", 10*time.Second, "how long to wait for the server")
 	f.StringVarP(&p.namespace.name, "namespace", "n", "default", "the namespace to work in")
@@ -38,14 +42,23 @@ func (n namespace) String() string {
 
 func (p *Program) completeFlags(root *cobra.Command) {
 	for flag, complete := range map[string]cobra.CompletionFunc{
-		"output":  completeFormats,
-		"context": p.completeContexts,
-		"color":   cobra.FixedCompletions(colorChoices, cobra.ShellCompDirectiveNoFileComp),
+		"output":   completeFormats,
+		"protocol": completeProtocols,
+		"context":  p.completeContexts,
+		"color":    cobra.FixedCompletions(colorChoices, cobra.ShellCompDirectiveNoFileComp),
 	} {
 		if err := root.RegisterFlagCompletionFunc(flag, complete); err != nil {
 			panic(err) // the flags were declared a line ago
 		}
 	}
+}
+
+func completeProtocols(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var names []cobra.Completion
+	for _, p := range mcp.Protocols() {
+		names = append(names, string(p))
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeFormats leaves the cursor behind the "=" of those that need a template.

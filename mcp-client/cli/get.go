@@ -12,6 +12,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
+const selectorHelp = `only resources with these labels: "app=reviews,tier!=front,version in (v1,v2),!legacy"`
+
 func (p *Program) getCommand() *cobra.Command {
 	var labels string
 	cmd := &cobra.Command{
@@ -37,15 +39,20 @@ A KIND is any name that "mcp-client kinds" lists; several are separated by comma
 			return p.get(cmd.Context(), query, selected)
 		},
 	}
-	cmd.Flags().StringVarP(&labels, "selector", "l", "", `only resources with these labels: "app=reviews,tier!=front,version in (v1,v2),!legacy"`)
+	cmd.Flags().StringVarP(&labels, "selector", "l", "", selectorHelp)
 	return cmd
 }
 
 func (p *Program) get(ctx context.Context, query []wanted, labels selector.Selector) error {
-	all, err := p.server.snapshot(ctx, kindsOf(query))
+	all, err := p.read(ctx, kindsOf(query))
 	if err != nil {
 		return err
 	}
+	return p.printWanted(query, labels, all.resources)
+}
+
+// printWanted prints what is wanted of all resources of its kinds, and fails for what is not there.
+func (p *Program) printWanted(query []wanted, labels selector.Selector, all []*kinds.Resource) (err error) {
 	found, missing := p.namespace.find(query, all)
 	found = slices.DeleteFunc(found, func(r *kinds.Resource) bool { return !labels.Matches(r.Labels) })
 	single := len(query) == 1 && query[0].name != ""

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/pgmesh/pgmesh/kinds"
@@ -15,13 +16,28 @@ import (
 // errEnough ends a client that has delivered what was wanted.
 var errEnough = errors.New("enough")
 
-// snapshot reads all resources of some kinds, sorted as they are printed.
-func (s *server) snapshot(ctx context.Context, ks []*kinds.Kind) ([]*kinds.Resource, error) {
-	var resources []*kinds.Resource
-	err := s.follow(ctx, ks, nil, func(b mcp.Batch) error {
+// state is what a server had at one moment, or what a file has.
+type state struct {
+	revision  int64             // 0 where there are none
+	resources []*kinds.Resource // sorted as they are printed
+	versions  map[kinds.Key]string
+}
+
+// read reads all resources of some kinds as they stand, and tells people who wait that it does.
+func (p *Program) read(ctx context.Context, ks []*kinds.Kind) (*state, error) {
+	waiting := p.wait("reading from " + p.server.address)
+	defer waiting.end()
+	return p.server.state(ctx, ks, waiting)
+}
+
+func (s *server) state(ctx context.Context, ks []*kinds.Kind, shown *waiting) (*state, error) {
+	read := &state{versions: map[kinds.Key]string{}}
+	err := s.follow(ctx, ks, &link{message: shown.count}, func(b mcp.Batch) error {
+		read.revision = b.Revision
 		for _, c := range b.Changes {
 			if c.Resource != nil {
-				resources = append(resources, c.Resource)
+				read.resources = append(read.resources, c.Resource)
+				read.versions[c.Key] = c.Version
 			}
 		}
 		return errEnough
@@ -29,8 +45,12 @@ func (s *server) snapshot(ctx context.Context, ks []*kinds.Kind) ([]*kinds.Resou
 	if !errors.Is(err, errEnough) {
 		return nil, err
 	}
-	slices.SortFunc(resources, func(a, b *kinds.Resource) int { return compare(a.Key(), b.Key()) })
-	return resources, nil
+	read.sort()
+	return read, nil
+}
+
+func (s *state) sort() {
+	slices.SortFunc(s.resources, func(a, b *kinds.Resource) int { return compare(a.Key(), b.Key()) })
 }
 
 // compare orders by the registry's kinds, then by namespace and name.
@@ -50,15 +70,16 @@ var rank = func() map[*kinds.Kind]int {
 	return ranks
 }()
 
-// link is told how the streams to the server fare, which the client library mends by itself.
+// link is told how the streams to the server fare, which the client library mends by itself. What is nil is told nothing.
 type link struct {
-	up   func()
-	down func(error)
+	up      func()
+	down    func(error)
+	message func() // has come
 }
 
 // follow hands the state of some kinds, and then each change, to apply, until that returns an error or the context ends. A
-// server that is lost before it has given the state is an error; one that is lost later is waited for, and the losses are
-// told to later, if that is not nil.
+// server that is lost, or silent for too long, before it has given the state is an error; one that is lost later is waited for, and
+// the losses are told to later.
 func (s *server) follow(ctx context.Context, ks []*kinds.Kind, later *link, apply func(mcp.Batch) error) error {
 	credentials, err := s.credentials()
 	if err != nil {
@@ -66,27 +87,38 @@ func (s *server) follow(ctx context.Context, ks []*kinds.Kind, later *link, appl
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	deadline := time.AfterFunc(s.timeout, func() { fail(s.silent()) })
+	var synced atomic.Bool
+	deadline := time.AfterFunc(s.timeout, func() {
+		if !synced.Load() {
+			fail(s.silent())
+		}
+	})
 	defer deadline.Stop()
-
-	synced := false
+	heard := hearing(func() {
+		if !synced.Load() {
+			deadline.Reset(s.timeout)
+		}
+		if later.message != nil {
+			later.message()
+		}
+	})
 	client := mcp.New(mcp.Config{
-		Targets: []string{s.address}, Kinds: ks, Name: "mcp-client", DialOptions: credentials,
+		Targets: []string{s.address}, Protocol: s.protocol, Kinds: ks, Name: "mcp-client", DialOptions: append(credentials, heard),
 		Up: func(mcp.Status) {
-			if synced && later != nil {
+			if synced.Load() && later.up != nil {
 				later.up()
 			}
 		},
 		Down: func(err error) {
-			if !synced {
+			if !synced.Load() {
 				fail(s.explain(err))
-			} else if later != nil {
+			} else if later.down != nil {
 				later.down(err)
 			}
 		},
 	})
 	err = client.Run(ctx, func(b mcp.Batch) error {
-		synced = true
+		synced.Store(true)
 		deadline.Stop()
 		return apply(b)
 	})

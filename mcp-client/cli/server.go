@@ -11,14 +11,16 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/internal/dial"
+	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
 // server is the server that a command speaks to, and how.
 type server struct {
-	address string
-	dial    dial.Options
-	timeout time.Duration
+	address  string
+	dial     dial.Options
+	timeout  time.Duration
+	protocol mcp.Protocol // for reading
 }
 
 // credentials are what a connection has to be made with. Plaintext has to be asked for, as it has to be on the server.

@@ -31,6 +31,7 @@ var environment = []struct{ flag, variable string }{
 	{"output", "PGMESH_OUTPUT"},
 	{"color", "PGMESH_COLOR"},
 	{"timeout", "PGMESH_TIMEOUT"},
+	{"protocol", "PGMESH_PROTOCOL"},
 	{"context", "PGMESH_CONTEXT"},
 }
 

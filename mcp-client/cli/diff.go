@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+func (p *Program) diffCommand() *cobra.Command {
+	var from sources
+	var only scope
+	cmd := &cobra.Command{
+		Use:   "diff (-f (FILE | FOLDER | -) | REVISION [REVISION])",
+		Short: "Show what applying files would change, or what changed between revisions",
+		Long: `Show what applying files would change, or what changed between two revisions.
+
+With -f, each resource in the files is compared with the one that the server has, read over MCP: what is added, changed and the
+same. Zero values that were written out, such as "weight: 0", count as left out there, for so they travel.
+
+With one REVISION, the mesh of that revision is compared with the newest, with two the first with the second, field by field; the
+server must be pgmesh's. -n and --kind narrow what is compared.
+
+The exit code is 0 if nothing differs, 1 if something does, and more if it could not be told.`,
+		Example: `  mcp-client diff -f reviews.yaml
+  mcp-client diff -R -f mesh/ -o name
+  mcp-client diff 1
+  mcp-client diff 1 2 -n default --kind vs`,
+		Args: cobra.MaximumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case (len(args) == 0) == (len(from.paths) == 0):
+				return &usageError{cmd, errors.New("name files with -f, or one or two revisions, and not both")}
+			case len(args) == 0:
+				return compared(p.diffFiles(cmd.Context(), from))
+			}
+			return compared(p.diffRevisions(cmd, args, only))
+		},
+	}
+	from.declareFlags(cmd, "compare")
+	only.declareFlags(cmd)
+	return cmd
+}
+
+// difference is one resource that is not the same on both sides, as it is printed.
+type difference struct {
+	Action string `json:"action"` // created, changed or deleted, on the way from the first side to the second
+	Group  string `json:"group"`
+	Kind   string `json:"kind"`
+	Space  string `json:"namespace,omitempty"`
+	Name   string `json:"name"`
+	Diff   string `json:"diff,omitempty"`
+
+	key kinds.Key
+}
+
+// differ tells how a resource differs on two sides; false if it does not.
+func differ(from, to string, before, after *kinds.Resource) (difference, bool, error) {
+	var d difference
+	if same(before, after) {
+		return d, false, nil
+	}
+	old, err := textOf(before)
+	if err != nil {
+		return d, false, err
+	}
+	now, err := textOf(after)
+	if err != nil || old == now {
+		return d, false, err
+	}
+	d.Action, d.key = "changed", keyOf(before, after)
+	switch {
+	case before == nil:
+		d.Action = "created"
+	case after == nil:
+		d.Action = "deleted"
+	}
+	d.Group, d.Kind, d.Space, d.Name = d.key.Kind.Group, d.key.Kind.Name, d.key.Namespace, d.key.Name
+	title := word(d.key.Kind) + " " + d.key.FullName()
+	d.Diff = unified(title+" ("+from+")", title+" ("+to+")", old, now)
+	return d, true, nil
+}
+
+// same spares most resources of two large meshes their writing.
+func same(a, b *kinds.Resource) bool {
+	return a != nil && b != nil && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) && proto.Equal(a.Spec, b.Spec)
+}
+
+func keyOf(one, other *kinds.Resource) kinds.Key {
+	if one != nil {
+		return one.Key()
+	}
+	return other.Key()
+}
+
+func (p *Program) diffFiles(ctx context.Context, from sources) error {
+	documents, err := from.read(p.In, p.namespace.name)
+	if err != nil {
+		return err
+	}
+	var query []wanted
+	for _, d := range documents {
+		query = append(query, wanted{kind: d.Resource.Kind})
+	}
+	live, err := p.read(ctx, kindsOf(query))
+	if err != nil {
+		return err
+	}
+	there := live.byKey()
+	found := []difference{}
+	for _, d := range documents {
+		f, differs, err := differ(p.server.address, d.File, there[d.Resource.Key()], d.Resource)
+		if err != nil {
+			return err
+		}
+		if differs {
+			found = append(found, f)
+		}
+	}
+	return p.printDifferences(found)
+}
+
+func (s *state) byKey() map[kinds.Key]*kinds.Resource {
+	byKey := make(map[kinds.Key]*kinds.Resource, len(s.resources))
+	for _, r := range s.resources {
+		byKey[r.Key()] = r
+	}
+	return byKey
+}
+
+// printDifferences prints what differs, and returns the error that says that something does.
+func (p *Program) printDifferences(found []difference) error {
+	if err := p.writeDifferences(found); err != nil {
+		return err
+	}
+	if len(found) > 0 {
+		return differentError{}
+	}
+	return nil
+}
+
+func (p *Program) writeDifferences(found []difference) error {
+	if p.output.isTree() {
+		return p.printTree(found)
+	}
+	var b strings.Builder
+	for _, f := range found {
+		if p.output.format == nameFormat {
+			fmt.Fprintln(&b, reference(f.key))
+			continue
+		}
+		b.WriteString(p.paintDiff(f.Diff))
+	}
+	return p.write([]byte(b.String()), nil)
+}

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// moment is a point in the past of a mesh, as people name it: a revision or a time.
+type moment struct {
+	revision int64
+	time     time.Time // zero where the revision counts
+}
+
+// timeLayouts are those that people may write; without a zone it is this machine's.
+var timeLayouts = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly}
+
+const momentHelp = "a revision, a time such as 2030-01-31T15:04:05Z or 2030-01-31, or how long ago, such as 90m"
+
+func parseMoment(text string) (moment, error) {
+	if revision, err := strconv.ParseInt(text, 10, 64); err == nil && revision >= 0 {
+		return moment{revision: revision}, nil
+	}
+	at, err := parseTime(text)
+	if err != nil {
+		return moment{}, fmt.Errorf("%q is not %s", text, momentHelp)
+	}
+	return moment{time: at}, nil
+}
+
+func parseTime(text string) (time.Time, error) {
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+		return time.Now().Add(-ago), nil
+	}
+	for _, layout := range timeLayouts {
+		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil { //nolint:gosmopolitan // as it is printed
+			return at, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q is not a time such as 2030-01-31T15:04:05Z or 2030-01-31, or how long ago, such as 90m", text)
+}
+
+// timeFlag is a flag that takes a time.
+type timeFlag struct{ time.Time }
+
+// Set, String and Type make it a flag.
+func (f *timeFlag) Set(text string) (err error) {
+	f.Time, err = parseTime(text)
+	return err
+}
+
+func (f *timeFlag) String() string {
+	if f.IsZero() {
+		return ""
+	}
+	return f.Format(time.RFC3339)
+}
+
+// Type names the flag's values in the help.
+func (f *timeFlag) Type() string { return "time" }
+
+// stamp is the time as a request has it, nil if none was given.
+func (f *timeFlag) stamp() *timestamppb.Timestamp {
+	if f.IsZero() {
+		return nil
+	}
+	return timestamppb.New(f.Time)
+}
+
+// clock is a time of the server as people read it, on this machine's clock.
+func clock(at *timestamppb.Timestamp) string {
+	if at == nil {
+		return "-"
+	}
+	return localTime(at.AsTime())
+}
+
+// localTime is for people, who live by the clock on their wall.
+func localTime(at time.Time) string { return at.Local().Format(time.DateTime) } //nolint:gosmopolitan // so it is meant

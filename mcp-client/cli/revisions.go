@@ -1,0 +1,224 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+)
+
+// revisionDifference is what two revisions differ by, as it is printed.
+type revisionDifference struct {
+	From      int64          `json:"from"`
+	To        int64          `json:"to"`
+	Resources []resourceDiff `json:"resources"`
+}
+
+type resourceDiff struct {
+	Operation string      `json:"operation"` // create, update or delete
+	Group     string      `json:"group"`
+	Kind      string      `json:"kind"`
+	Space     string      `json:"namespace,omitempty"`
+	Name      string      `json:"name"`
+	Fields    []fieldDiff `json:"fields"`
+}
+
+type fieldDiff struct {
+	Path   string          `json:"path,omitempty"`
+	Before json.RawMessage `json:"before,omitempty"`
+	After  json.RawMessage `json:"after,omitempty"`
+}
+
+// operations in the words of what people read.
+var operations = map[string]string{"create": "created", "update": "changed", "delete": "deleted"}
+
+func (p *Program) diffRevisions(cmd *cobra.Command, args []string, only scope) error {
+	req := &adminv1.DiffRequest{Namespaces: p.namespaces()}
+	ks, err := only.kinds()
+	if err != nil {
+		return err
+	}
+	if len(only.words) > 0 {
+		req.Kinds = kindWords(ks)
+	}
+	from, err := parseMoment(args[0])
+	if err != nil {
+		return &usageError{cmd, err}
+	}
+	req.From = &adminv1.DiffRequest_FromRevision{FromRevision: from.revision}
+	if !from.time.IsZero() {
+		req.From = &adminv1.DiffRequest_FromTime{FromTime: timestamppb.New(from.time)}
+	}
+	if len(args) > 1 {
+		to, err := parseMoment(args[1])
+		if err != nil {
+			return &usageError{cmd, err}
+		}
+		req.To = &adminv1.DiffRequest_ToRevision{ToRevision: to.revision}
+		if !to.time.IsZero() {
+			req.To = &adminv1.DiffRequest_ToTime{ToTime: timestamppb.New(to.time)}
+		}
+	}
+	found, err := p.revisionDiff(cmd.Context(), req)
+	if err != nil {
+		return err
+	}
+	if err := p.printRevisionDiff(found); err != nil || len(found.Resources) == 0 {
+		return err
+	}
+	return differentError{}
+}
+
+// kindWords names kinds so that nothing else could be meant.
+func kindWords(ks []*kinds.Kind) []string {
+	var words []string
+	for _, k := range ks {
+		words = append(words, k.Plural+"."+k.Group)
+	}
+	return words
+}
+
+func (p *Program) revisionDiff(ctx context.Context, req *adminv1.DiffRequest) (*revisionDifference, error) {
+	waiting := p.wait("asking " + p.server.address)
+	defer waiting.end()
+	found := &revisionDifference{Resources: []resourceDiff{}}
+	err := p.server.answers(ctx, func(ctx context.Context, admin adminv1.AdminServiceClient) error {
+		answers, err := admin.Diff(ctx, req)
+		if err != nil {
+			return p.server.explain(err)
+		}
+		for {
+			answer, err := answers.Recv()
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return p.server.explain(err)
+			}
+			waiting.count()
+			found.From, found.To = answer.GetFrom(), answer.GetTo()
+			for _, r := range answer.GetResources() {
+				found.Resources = append(found.Resources, resourceDiffOf(r))
+			}
+		}
+	})
+	return found, err
+}
+
+func resourceDiffOf(sent *adminv1.ResourceDiff) resourceDiff {
+	r := sent.GetResource()
+	d := resourceDiff{sent.GetOperation(), r.GetGroup(), r.GetKind(), r.GetNamespace(), r.GetName(), []fieldDiff{}}
+	for _, f := range sent.GetFields() {
+		d.Fields = append(d.Fields, fieldDiff{f.GetPath(), valueJSON(f.GetBefore()), valueJSON(f.GetAfter())})
+	}
+	return d
+}
+
+// valueJSON is nil for no value.
+func valueJSON(v *structpb.Value) json.RawMessage {
+	if v == nil {
+		return nil
+	}
+	spaced, err := protojson.Marshal(v)
+	var text bytes.Buffer
+	if err != nil || json.Compact(&text, spaced) != nil {
+		return nil // a number that JSON does not have; the server has it from JSON
+	}
+	return text.Bytes()
+}
+
+func (p *Program) printRevisionDiff(d *revisionDifference) error {
+	if p.output.isTree() {
+		return p.printTree(d)
+	}
+	var b strings.Builder
+	if p.output.isTable() {
+		fmt.Fprintln(&b, p.paint(bold, fmt.Sprintf("revision %d to %d", d.From, d.To)))
+	}
+	for _, r := range d.Resources {
+		if p.output.format == nameFormat {
+			fmt.Fprintln(&b, referenceOf(r.Group, r.Kind, r.Space, r.Name))
+			continue
+		}
+		action := operations[r.Operation]
+		fmt.Fprintf(&b, "%s %s\n", titleOf(r.Group, r.Kind, r.Space, r.Name), p.paint(actionStyles[action], action))
+		for _, f := range r.Fields {
+			b.WriteString(p.fieldLines(f))
+		}
+	}
+	return p.write([]byte(b.String()), nil)
+}
+
+// titleOf names a resource as people read it, one of an unknown kind too.
+func titleOf(group, kind, namespace, name string) string {
+	k, known := kinds.Lookup(group, kind)
+	key := kinds.Key{Kind: k, Namespace: namespace, Name: name}
+	if !known {
+		return kind + "." + group + " " + key.FullName()
+	}
+	return word(k) + " " + key.FullName()
+}
+
+func referenceOf(group, kind, namespace, name string) string {
+	k, known := kinds.Lookup(group, kind)
+	key := kinds.Key{Kind: k, Namespace: namespace, Name: name}
+	if !known {
+		return strings.ToLower(kind) + "." + group + "/" + key.FullName()
+	}
+	return reference(key)
+}
+
+// fieldLines shows a small value beside what it was, and a large one, such as a whole resource, as YAML.
+func (p *Program) fieldLines(f fieldDiff) string {
+	before, after := inline(f.Before), inline(f.After)
+	if f.Path != "" && before != "" && after != "" {
+		return fmt.Sprintf("  %s: %s -> %s\n", f.Path, p.paint(red, before), p.paint(green, after))
+	}
+	var b strings.Builder
+	if f.Path != "" {
+		fmt.Fprintf(&b, "  %s:\n", f.Path)
+	}
+	for _, side := range []struct {
+		sign  string
+		value json.RawMessage
+		style style
+	}{{"-", f.Before, red}, {"+", f.After, green}} {
+		if side.value == nil {
+			continue
+		}
+		text, err := asYAML(side.value)
+		if err != nil {
+			text = []byte(string(side.value) + "\n")
+		}
+		for line := range strings.Lines(string(text)) {
+			fmt.Fprintf(&b, "  %s\n", p.paint(side.style, side.sign+" "+strings.TrimSuffix(line, "\n")))
+		}
+	}
+	return b.String()
+}
+
+// longestInline is how long a value may be that stands on the line of its path.
+const longestInline = 60
+
+// inline is a scalar as people write it, or a short value as JSON; "" for anything else, and for none.
+func inline(value json.RawMessage) string {
+	var text string
+	if json.Unmarshal(value, &text) == nil && text != "" && !strings.ContainsAny(text, "\n\t") {
+		return text
+	}
+	if len(value) > longestInline {
+		return ""
+	}
+	return string(value)
+}

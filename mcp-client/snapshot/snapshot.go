@@ -1,0 +1,108 @@
+// Package snapshot keeps the whole state of a server in a file: of any server that speaks MCP, for a look at it later, for comparing
+// it with another, or to put it back.
+//
+// The file is text, a JSON value a line, compressed if its name ends in .gz:
+//
+//	{"format":"pgmesh.io/snapshot/v1","server":"127.0.0.1:15020","revision":12,"taken":"2030-01-02T03:04:05Z"}
+//	{"version":"c1…","resource":{"apiVersion":"networking.istio.io/v1","kind":"VirtualService","metadata":{…},"spec":{…}}}
+//	{"resources":1,"sha256":"…"}
+//
+// The last line has the hash of all bytes before it, so that a file that was cut off or damaged is not taken for a state.
+package snapshot
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// Format is what the first line of a file calls it.
+const Format = "pgmesh.io/snapshot/v1"
+
+// Header says what a file is a snapshot of.
+type Header struct {
+	Format string `json:"format"`
+	// Server is the address that it was taken from.
+	Server string `json:"server"`
+	// Revision is the server's, 0 from one that has none.
+	Revision int64     `json:"revision"`
+	Taken    time.Time `json:"taken"`
+}
+
+// Entry is a resource and what the server calls its version.
+type Entry struct {
+	Resource *kinds.Resource
+	Version  string
+}
+
+// ErrDamaged is the error of a file that is not a snapshot, or not all of one.
+var ErrDamaged = errors.New("not a whole snapshot")
+
+// line is an entry as it is written, trailer the end of the file.
+type (
+	line struct {
+		Version  string          `json:"version,omitempty"`
+		Resource json.RawMessage `json:"resource"`
+	}
+	trailer struct {
+		Resources *int   `json:"resources"`
+		SHA256    string `json:"sha256"`
+	}
+	document struct {
+		APIVersion string   `json:"apiVersion"`
+		Kind       string   `json:"kind"`
+		Metadata   metadata `json:"metadata"`
+		// Spec is what protojson makes of the message.
+		Spec json.RawMessage `json:"spec"`
+	}
+	metadata struct {
+		Name              string            `json:"name"`
+		Namespace         string            `json:"namespace,omitempty"`
+		Labels            map[string]string `json:"labels,omitempty"`
+		Annotations       map[string]string `json:"annotations,omitempty"`
+		CreationTimestamp *time.Time        `json:"creationTimestamp,omitempty"`
+	}
+)
+
+func (e Entry) encode() ([]byte, error) {
+	r := e.Resource
+	spec, err := r.SpecJSON()
+	if err != nil {
+		return nil, err
+	}
+	d := document{r.Kind.APIVersion(), r.Kind.Name, metadata{r.Name, r.Namespace, r.Labels, r.Annotations, nil}, spec}
+	if !r.CreateTime.IsZero() {
+		utc := r.CreateTime.UTC()
+		d.Metadata.CreationTimestamp = &utc
+	}
+	text, err := json.Marshal(d)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", r.Key(), err)
+	}
+	return json.Marshal(line{e.Version, text})
+}
+
+func (l line) decode() (Entry, error) {
+	var d document
+	if err := json.Unmarshal(l.Resource, &d); err != nil {
+		return Entry{}, err
+	}
+	kind, err := kinds.ByAPIVersion(d.APIVersion, d.Kind)
+	if err != nil {
+		return Entry{}, err
+	}
+	if d.Metadata.Name == "" {
+		return Entry{}, fmt.Errorf("a %s without a name", kind)
+	}
+	r := &kinds.Resource{Kind: kind, Namespace: d.Metadata.Namespace, Name: d.Metadata.Name, Labels: d.Metadata.Labels, Annotations: d.Metadata.Annotations}
+	if t := d.Metadata.CreationTimestamp; t != nil {
+		r.CreateTime = *t
+	}
+	if r.Spec, err = kind.Decode(d.Spec); err != nil {
+		return Entry{}, fmt.Errorf("%s: %w", r.Key(), err)
+	}
+	return Entry{r, l.Version}, nil
+}
