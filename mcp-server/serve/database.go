@@ -39,6 +39,8 @@ func (s *server) database() (source, error) {
 	return d, nil
 }
 
+func (d *database) places() []string { return d.store.Places() }
+
 func (d *database) register(g grpc.ServiceRegistrar) {
 	admin.New(d.store, d.publisher.Served, d.options.Log).Register(g)
 }
