@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"fmt"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -13,6 +14,7 @@ type draft struct {
 	node                      *yaml.Node
 	defaultNamespace          string
 	kindName, namespace, name string
+	resourceVersion           string
 	violations                []Violation
 }
 
@@ -59,7 +61,7 @@ func (d *draft) read() *Document {
 	if r.Kind == nil || r.Name == "" {
 		return nil
 	}
-	return &Document{Resource: r, Spec: spec}
+	return &Document{Resource: r, Spec: spec, ResourceVersion: d.resourceVersion}
 }
 
 // readKind finds the kind, nil if it is not named or unknown.
@@ -120,10 +122,10 @@ var metadata = &schema.Type{Fields: []schema.Field{
 	{Name: "creationTimestamp", Type: schema.String},
 }}
 
-// ignoredMetadata is what Kubernetes writes beside that, and means nothing here.
+// ignoredMetadata is what Kubernetes writes beside that, or the admin API, and means nothing here.
 var ignoredMetadata = []string{
 	"clusterName", "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers", "generateName", "generation",
-	"managedFields", "ownerReferences", "resourceVersion", "selfLink", "uid",
+	"managedFields", "ownerReferences", "resourceVersion", "selfLink", "uid", "updateTimestamp",
 }
 
 // ignoredAnnotation is a copy of the whole document, by kubectl.
@@ -137,6 +139,9 @@ func (d *draft) readMetadata(kind *Kind, tree any) *Resource {
 	}
 	if parts == nil {
 		parts = map[string]any{}
+	}
+	if version, given := parts["resourceVersion"]; given && version != nil {
+		d.resourceVersion = fmt.Sprint(version)
 	}
 	for _, name := range ignoredMetadata {
 		delete(parts, name)

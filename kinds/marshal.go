@@ -146,6 +146,19 @@ func yamlNode(d document) (*yaml.Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	return blockNode(data)
+}
+
+// YAML writes a JSON value in block style, its keys in their order.
+func YAML(data []byte) ([]byte, error) {
+	node, err := blockNode(data)
+	if err != nil {
+		return nil, fmt.Errorf("write JSON as YAML: %w", err)
+	}
+	return encodeYAML(node)
+}
+
+func blockNode(data []byte) (*yaml.Node, error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
 	node, err := (&jsonReader{data: data, line: 1, decoder: decoder}).value(0)

@@ -16,6 +16,9 @@ type Document struct {
 	// message in Resource it keeps zero values that were written out, such as "weight": 0.
 	Spec json.RawMessage
 
+	// ResourceVersion is that of the metadata as it stands there, whatever it means where the document comes from. Nothing else looks at it.
+	ResourceVersion string
+
 	File        string
 	Index, Line int // counted from 1; the items of a List have the index of the List
 }

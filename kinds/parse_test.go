@@ -248,3 +248,14 @@ func FuzzParse(f *testing.F) {
 		require.Empty(t, cmp.Diff(resources(documents), resources(again), protocmp.Transform(), cmp.Comparer(sameKind)))
 	})
 }
+
+// What was read from the admin API can be sent back as it is, and says what it was.
+func TestResourceVersionsAreKept(t *testing.T) {
+	t.Parallel()
+	for written, want := range map[string]string{`"12"`: "12", "12": "12", "null": "", `"a1b2"`: "a1b2"} {
+		documents, err := kinds.Parse("", []byte(`{"apiVersion": "networking.istio.io/v1", "kind": "DestinationRule", "metadata": {"name": "x", "generation": 3,
+			"resourceVersion": `+written+`, "updateTimestamp": "2026-05-01T12:00:00Z"}, "spec": {"host": "a"}}`))
+		require.NoError(t, err)
+		require.Equal(t, want, documents[0].ResourceVersion)
+	}
+}
