@@ -1,0 +1,142 @@
+// Package clients knows who is connected to a server, and what each has been sent, has accepted and has refused.
+package clients
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/pgmesh/pgmesh/internal/ads"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
+)
+
+// Roll lists the clients of a server. It is an [ads.Observer]; what else serves clients calls Join.
+type Roll struct {
+	mu      sync.Mutex
+	clients map[*Client]struct{}
+	streams map[*ads.Stream]*Client
+}
+
+// NewRoll returns a roll with nobody on it.
+func NewRoll() *Roll {
+	return &Roll{clients: map[*Client]struct{}{}, streams: map[*ads.Stream]*Client{}}
+}
+
+// Client is one stream of a client. It keeps numbers alone, for there may be a thousand clients of thirty types each.
+type Client struct {
+	roll           *Roll
+	node, protocol string
+	since          time.Time
+	types          map[string]*subscription
+}
+
+type subscription struct {
+	sent, accepted, refused int64
+	reason                  string
+}
+
+// longestReason is how much of a refusal is kept.
+const longestReason = 512
+
+// Join puts a client on the roll, until it leaves.
+func (r *Roll) Join(node, protocol string) *Client {
+	c := &Client{roll: r, node: node, protocol: protocol, since: time.Now(), types: map[string]*subscription{}}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.clients[c] = struct{}{}
+	return c
+}
+
+// Leave takes the client off the roll.
+func (c *Client) Leave() {
+	c.roll.mu.Lock()
+	defer c.roll.mu.Unlock()
+	delete(c.roll.clients, c)
+}
+
+// Sent notes a response of a type.
+func (c *Client) Sent(typeURL, revision string) {
+	c.note(typeURL, func(s *subscription) { s.sent = number(revision) })
+}
+
+// Accepted notes that the client has what a response had.
+func (c *Client) Accepted(typeURL, revision string) {
+	c.note(typeURL, func(s *subscription) { s.accepted, s.refused, s.reason = number(revision), 0, "" })
+}
+
+// Refused notes that the client has kept what it had before a response, and why.
+func (c *Client) Refused(typeURL, revision, reason string) {
+	c.note(typeURL, func(s *subscription) {
+		s.refused, s.reason = number(revision), reason[:min(len(reason), longestReason)]
+	})
+}
+
+func (c *Client) note(typeURL string, what func(*subscription)) {
+	c.roll.mu.Lock()
+	defer c.roll.mu.Unlock()
+	s, known := c.types[typeURL]
+	if !known {
+		s = &subscription{}
+		c.types[typeURL] = s
+	}
+	what(s)
+}
+
+// number is 0 for a revision that is none: it may be from another server, by way of a relay.
+func number(revision string) int64 {
+	n, err := strconv.ParseInt(revision, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// whole is the newest revision that the client is known to have whole: that of the mark, if it asks for the ends of batches; else what
+// it has accepted last, or, while it has not answered to some types, the least that it has of those.
+func (c *Client) whole() int64 {
+	if mark, asked := c.types[mcpv1.BatchTypeURL]; asked {
+		return mark.accepted
+	}
+	var newest int64
+	behind := false
+	for _, s := range c.types {
+		switch late := s.accepted < s.sent; {
+		case late && (!behind || s.accepted < newest):
+			newest, behind = s.accepted, true
+		case !late && !behind:
+			newest = max(newest, s.accepted)
+		}
+	}
+	return newest
+}
+
+// List tells of the clients, in the order of their nodes.
+func (r *Roll) List() []*adminv1.ClientStatus {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := make([]*adminv1.ClientStatus, 0, len(r.clients))
+	for c := range r.clients {
+		list = append(list, c.status())
+	}
+	slices.SortFunc(list, func(a, b *adminv1.ClientStatus) int {
+		return cmp.Or(cmp.Compare(a.GetNode(), b.GetNode()), a.GetSince().AsTime().Compare(b.GetSince().AsTime()))
+	})
+	return list
+}
+
+func (c *Client) status() *adminv1.ClientStatus {
+	told := &adminv1.ClientStatus{Node: c.node, Protocol: c.protocol, Since: timestamppb.New(c.since), Revision: c.whole()}
+	for _, typeURL := range slices.Sorted(maps.Keys(c.types)) {
+		s := c.types[typeURL]
+		told.Subscriptions = append(told.Subscriptions, &adminv1.Subscription{
+			Type: typeURL, Sent: s.sent, Accepted: s.accepted, Refused: s.refused, Reason: s.reason,
+		})
+	}
+	return told
+}
