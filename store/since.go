@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -38,3 +39,15 @@ func (s *Store) Since(ctx context.Context, after Position) (batches []Batch, mor
 	}
 	return batches, more, nil
 }
+
+// Newest is the position of the newest revision; its revision is 0 if there is none.
+func (s *Store) Newest(ctx context.Context) (Position, error) {
+	var at Position
+	err := s.pool.QueryRow(ctx, newestQuery).Scan(&at.Revision, &at.Mark)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Position{}, nil
+	}
+	return at, explain("looking for the newest revision", err)
+}
+
+const newestQuery = "SELECT t.revision, " + markColumn + " FROM mesh.transactions t WHERE t.revision > 0 ORDER BY t.revision DESC LIMIT 1"

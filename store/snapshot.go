@@ -28,8 +28,7 @@ func (s *Store) Snapshot(ctx context.Context, each func(*Resource) error) (Posit
 func (s *Store) snapshot(ctx context.Context, conn *pgx.Conn, each func(*Resource) error) (at Position, err error) {
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err = pgx.BeginTxFunc(ctx, conn, options, func(tx pgx.Tx) error {
-		err := tx.QueryRow(ctx, "SELECT t.revision, "+markColumn+" FROM mesh.transactions t WHERE t.revision > 0 ORDER BY t.revision DESC LIMIT 1").
-			Scan(&at.Revision, &at.Mark)
+		err := tx.QueryRow(ctx, newestQuery).Scan(&at.Revision, &at.Mark)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}

@@ -19,7 +19,7 @@ type options struct {
 
 // ports is where everything listens, on 127.0.0.1.
 type ports struct {
-	postgres, mcp, mcpHTTP, xds, discoveryHTTP, admin, service, v1, v2 int
+	postgres, mcp, mcpHTTP, mcpAPI, xds, discoveryHTTP, admin, service, v1, v2 int
 }
 
 // portFlag is a port with the flag that changes it.
@@ -36,6 +36,7 @@ func (p *ports) flags() []portFlag {
 		{"postgres-port", &p.postgres, 15432, "Postgres"},
 		{"mcp-port", &p.mcp, 15020, "mcp-server: MCP and the admin API"},
 		{"mcp-http-port", &p.mcpHTTP, 15021, "mcp-server: health and metrics"},
+		{"mcp-api-port", &p.mcpAPI, 15022, "mcp-server: the admin API over HTTP"},
 		{"xds-port", &p.xds, 15010, "discovery: xDS"},
 		{"discovery-http-port", &p.discoveryHTTP, 15014, "discovery: health and metrics"},
 		{"admin-port", &p.admin, 15000, "Envoy's admin API"},

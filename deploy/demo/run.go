@@ -125,7 +125,7 @@ func (d *demo) databaseFile() string { return filepath.Join(d.data, "database-ur
 
 func (d *demo) startServer(ctx context.Context) error {
 	server, err := d.startChild("mcp-server", "run", "--insecure", "--migrate", "--database", d.postgres.URL(),
-		"--listen", local(d.ports.mcp), "--http", local(d.ports.mcpHTTP), "--state-dir", filepath.Join(d.data, "mcp-server"))
+		"--listen", local(d.ports.mcp), "--http", local(d.ports.mcpHTTP), "--api", local(d.ports.mcpAPI))
 	if err != nil {
 		return err
 	}

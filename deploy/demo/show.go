@@ -18,7 +18,7 @@ func (d *demo) showParts() {
 	table := tabwriter.NewWriter(d.out, 0, 0, 3, ' ', 0)
 	for _, row := range [][3]string{
 		{"Postgres", local(d.ports.postgres), "URL in " + d.databaseFile() + ", data in " + d.postgres.DataDir()},
-		{"mcp-server", local(d.ports.mcp), "serves the mesh's configuration; http://" + local(d.ports.mcpHTTP) + "/metrics"},
+		{"mcp-server", local(d.ports.mcp), "serves the mesh's configuration; http://" + local(d.ports.mcpAPI) + "/v1/status"},
 		{"discovery", local(d.ports.xds), "turns it into Envoy's; http://" + local(d.ports.discoveryHTTP) + "/metrics"},
 		{"Envoy", local(d.ports.service), "hello.demo, for clients on this machine; admin http://" + local(d.ports.admin)},
 		{"hello v1", local(d.ports.v1), "the service"},

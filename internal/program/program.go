@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -27,6 +28,15 @@ func New(name, short string) *cobra.Command {
 	root.PersistentFlags().String("log-level", "info", "how much to log: debug, info, warn or error")
 	root.PersistentFlags().String("log-format", "text", "how to log: text or json")
 	return root
+}
+
+// Version is what the Go toolchain recorded of the running program: a module version, or the commit.
+func Version() string {
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	return build.Main.Version + " " + build.GoVersion
 }
 
 // fromEnvironment sets the flags that were not given from their PGMESH_ variables.

@@ -12,7 +12,7 @@ func TestDeleteIsOneRevisionOrNothing(t *testing.T) {
 	m := bookinfo(t)
 
 	r := m.run("delete", "vs", "reviews", "rating", "-m", "gone")
-	require.Equal(t, result{1, "", "error: VirtualService default/rating: not found; nothing was deleted\n"}, r)
+	require.Equal(t, result{1, "", "error: VirtualService default/rating: not found; nothing was deleted (did you mean \"ratings\"?)\n"}, r)
 	require.Equal(t, 6, m.stored())
 
 	require.Equal(t, "virtualservice default/reviews deleted\nvirtualservice prod/reviews deleted\ndry run: nothing was changed\n",

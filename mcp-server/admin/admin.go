@@ -1,4 +1,5 @@
-// Package admin lets clients change the mesh over gRPC: a request is one transaction of the store, all of it or nothing.
+// Package admin lets clients read and change the mesh over gRPC. A request that changes something is one transaction of the store, all of
+// it or nothing.
 //
 // What is wrong with the resources of a request is told in full and at once, with the place that each was written at, in a
 // form that the caller's program can rebuild.
@@ -12,41 +13,76 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
 )
+
+// Config is what the API needs of the server that it is part of.
+type Config struct {
+	Store *store.Store
+	// News returns the snapshots that this server serves.
+	News func() *ads.Subscriber
+	// Served waits until readers of this server are served a revision: a change is answered then, so that whoever reads after it finds it.
+	Served func(context.Context, store.Revision) error
+	// Ready tells what is missing before clients can be served, and Source where what they are served is from.
+	Ready  func() (about string, err error)
+	Source func() publish.Source
+	// Clients lists who is connected over MCP; nil where nobody is.
+	Clients func() []*adminv1.ClientStatus
+	// Version is that of the program.
+	Version string
+	Log     *slog.Logger
+}
 
 // Service is the admin API on top of a store.
 type Service struct {
 	adminv1.UnimplementedAdminServiceServer
 
-	store  *store.Store
-	served func(context.Context, store.Revision) error
-	log    *slog.Logger
+	store   *store.Store
+	news    func() *ads.Subscriber
+	served  func(context.Context, store.Revision) error
+	ready   func() (about string, err error)
+	source  func() publish.Source
+	clients func() []*adminv1.ClientStatus
+	version string
+	started time.Time
+	log     *slog.Logger
+	done    chan struct{}
 }
 
-// New returns the API of a store. Served waits until readers of this server are served a revision: a change is answered then, so
-// that whoever reads after it finds it.
-func New(s *store.Store, served func(context.Context, store.Revision) error, log *slog.Logger) *Service {
-	return &Service{store: s, served: served, log: log}
+// New returns the API.
+func New(c Config) *Service {
+	return &Service{
+		store: c.Store, news: c.News, served: c.Served, ready: c.Ready, source: c.Source, clients: c.Clients,
+		version: c.Version, started: time.Now(), log: c.Log, done: make(chan struct{}),
+	}
 }
+
+// Shutdown ends every watch, so that a graceful stop need not wait for watchers that never leave. It must be called once.
+func (s *Service) Shutdown() { close(s.done) }
 
 // Register adds the API to a server.
 func (s *Service) Register(r grpc.ServiceRegistrar) { adminv1.RegisterAdminServiceServer(r, s) }
 
 // Apply creates or replaces the resources of the request.
 func (s *Service) Apply(ctx context.Context, req *adminv1.ApplyRequest) (*adminv1.ApplyResponse, error) {
-	o, err := originOf(ctx, req)
-	if err != nil {
+	var f fields
+	change := f.origin(ctx, req).change(req.GetDryRun())
+	change.Expected, change.Confirm = f.expected(req.GetExpected()), f.confirm(req.GetConfirmWithin())
+	if err := f.err(); err != nil {
 		return nil, err
 	}
 	documents, err := read(req.GetDocuments())
+	if err == nil && req.GetExpectResourceVersions() {
+		err = expectVersions(&change, documents)
+	}
 	if err != nil {
 		return nil, s.fail(ctx, err)
 	}
 	upserts, keys := upsertsOf(documents)
-	change := o.change(req.GetDryRun())
 	change.Upserts = upserts
 	applied, err := s.change(ctx, change)
 	if err != nil {
@@ -54,7 +90,7 @@ func (s *Service) Apply(ctx context.Context, req *adminv1.ApplyRequest) (*adminv
 	}
 	return &adminv1.ApplyResponse{
 		Revision: applied.Revision, Outcomes: outcomes(keys, applied.Outcomes),
-		Warnings: problemsOf(applied.Warnings), OmittedWarnings: int32(applied.Omitted),
+		Warnings: problemsOf(applied.Warnings), OmittedWarnings: int32(applied.Omitted), ConfirmBy: timestamp(applied.Deadline),
 	}, nil
 }
 
@@ -68,27 +104,35 @@ func upsertsOf(documents []*kinds.Document) (upserts []store.Upsert, keys []kind
 
 // Delete removes the resources that the request names.
 func (s *Service) Delete(ctx context.Context, req *adminv1.DeleteRequest) (*adminv1.DeleteResponse, error) {
-	o, err := originOf(ctx, req)
-	if err != nil {
+	var f fields
+	change := f.origin(ctx, req).change(req.GetDryRun())
+	change.Expected, change.Confirm = f.expected(req.GetExpected()), f.confirm(req.GetConfirmWithin())
+	if err := f.err(); err != nil {
 		return nil, err
 	}
-	keys, err := resolve(req.GetResources())
+	refs := req.GetResources()
+	if req.GetResource() != nil {
+		refs = append(refs, req.GetResource())
+	}
+	keys, err := resolve(refs)
 	if err != nil {
 		return nil, s.fail(ctx, err)
 	}
-	change := o.change(req.GetDryRun())
 	for {
 		change.Deletes = keys
 		applied, err := s.change(ctx, change)
 		if err == nil {
 			return &adminv1.DeleteResponse{
 				Revision: applied.Revision, Outcomes: outcomes(keys, applied.Outcomes),
-				Warnings: problemsOf(applied.Warnings), OmittedWarnings: int32(applied.Omitted),
+				Warnings: problemsOf(applied.Warnings), OmittedWarnings: int32(applied.Omitted), ConfirmBy: timestamp(applied.Deadline),
 			}, nil
 		}
 		absent := missing(err)
-		if !req.GetAllowMissing() || len(absent) == 0 {
+		switch {
+		case len(absent) == 0:
 			return nil, s.fail(ctx, err)
+		case !req.GetAllowMissing():
+			return nil, s.notFound(ctx, absent, "; nothing was deleted")
 		}
 		// Nothing was deleted. Each round leaves out at least one, so there is an end to them.
 		keys = without(keys, absent)
@@ -103,16 +147,27 @@ const (
 )
 
 func (s *Service) change(ctx context.Context, a store.Apply) (applied store.Applied, err error) {
-	for range conflicts {
+	err = s.untilDone(ctx, func() (store.Applied, error) {
+		var err error
 		applied, err = s.store.Apply(ctx, a)
-		if !errors.Is(err, store.ErrConflict) {
+		return applied, err
+	})
+	return applied, err
+}
+
+// untilDone runs a transaction again that met another one, and waits until what it changed is served.
+func (s *Service) untilDone(ctx context.Context, run func() (store.Applied, error)) error {
+	var applied store.Applied
+	var err error
+	for range conflicts {
+		if applied, err = run(); !errors.Is(err, store.ErrConflict) {
 			break
 		}
 	}
 	if err == nil && applied.Revision > 0 {
 		s.awaitServed(ctx, applied.Revision)
 	}
-	return applied, err
+	return err
 }
 
 func (s *Service) awaitServed(ctx context.Context, r store.Revision) {

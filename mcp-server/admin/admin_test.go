@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -21,42 +23,56 @@ import (
 	"github.com/pgmesh/pgmesh/internal/pgtest"
 	"github.com/pgmesh/pgmesh/internal/rpc"
 	"github.com/pgmesh/pgmesh/mcp-server/admin"
+	"github.com/pgmesh/pgmesh/mcp-server/clients"
+	"github.com/pgmesh/pgmesh/mcp-server/feed"
+	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
 )
 
 func TestMain(m *testing.M) { os.Exit(pgtest.VerifyMain(m)) }
 
-// bundle is the API over a real connection, and the store behind it.
+// bundle is the API over a real connection, beside MCP as in the program, and the store behind it.
 type bundle struct {
-	t     *testing.T
-	admin adminv1.AdminServiceClient
-	store *store.Store
+	t      *testing.T
+	admin  adminv1.AdminServiceClient
+	mcp    discoveryv3.AggregatedDiscoveryServiceClient
+	store  *store.Store
+	server *admin.Service
 }
 
 func start(t *testing.T, database string) *bundle {
 	t.Helper()
 	s, err := store.Open(t.Context(), database, store.Options{})
 	require.NoError(t, err)
-	t.Cleanup(s.Close)
+	log, metrics, roll := slog.New(slog.DiscardHandler), prometheus.NewRegistry(), clients.NewRoll()
+	p := publish.New(metrics)
+	source := feed.New(s, p, log, metrics)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 2)
+	go func() { ended <- source.Run(ctx) }()
+
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	server := rpc.NewServer()
-	admin.New(s, published, slog.New(slog.DiscardHandler)).Register(server)
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
-	t.Cleanup(func() {
-		server.Stop()
-		require.NoError(t, <-served)
+	api := admin.New(admin.Config{
+		Store: s, News: p.Subscribe, Served: p.Served, Ready: p.Ready, Source: p.Source, Clients: roll.List, Version: "1.2.3", Log: log,
 	})
+	server := rpc.NewServer()
+	publish.NewServer(p, roll, log).Register(server)
+	api.Register(server)
+	go func() { ended <- server.Serve(l) }()
 	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent("test/1"))
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, conn.Close()) })
-	return &bundle{t, adminv1.NewAdminServiceClient(conn), s}
+	t.Cleanup(func() {
+		require.NoError(t, conn.Close())
+		server.Stop()
+		stop()
+		<-ended
+		<-ended
+		s.Close()
+	})
+	return &bundle{t, adminv1.NewAdminServiceClient(conn), discoveryv3.NewAggregatedDiscoveryServiceClient(conn), s, api}
 }
-
-// published stands in the place of readers: there are none on this server.
-func published(context.Context, store.Revision) error { return nil }
 
 // batches returns what was stored since the empty mesh.
 func (b *bundle) batches(n int) []store.Batch {

@@ -3,9 +3,12 @@ package admin
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+	"github.com/pgmesh/pgmesh/store"
 )
 
 // read parses the documents of a request. Its error has everything that is wrong with any of them.
@@ -19,18 +22,17 @@ func read(sent []*adminv1.Document) ([]*kinds.Document, error) {
 		first      = map[kinds.Key]place{}
 	)
 	for _, d := range sent {
-		document, wrong := readOne(d)
-		if len(wrong) > 0 {
-			violations = append(violations, wrong...)
-			continue
+		written, wrong := readOne(d)
+		violations = append(violations, wrong...)
+		for _, document := range written {
+			key := document.Resource.Key()
+			if earlier, dup := first[key]; dup {
+				violations = append(violations, duplicate(document, earlier))
+				continue
+			}
+			first[key] = placeOf(document)
+			documents = append(documents, document)
 		}
-		key := document.Resource.Key()
-		if earlier, dup := first[key]; dup {
-			violations = append(violations, duplicate(document, earlier))
-			continue
-		}
-		first[key] = placeOf(document)
-		documents = append(documents, document)
 	}
 	if len(violations) > 0 {
 		return nil, violations
@@ -38,7 +40,8 @@ func read(sent []*adminv1.Document) ([]*kinds.Document, error) {
 	return documents, nil
 }
 
-func readOne(sent *adminv1.Document) (*kinds.Document, kinds.Errors) {
+// readOne reads what was sent as one document. One that has no number in its file may be several resources.
+func readOne(sent *adminv1.Document) ([]*kinds.Document, kinds.Errors) {
 	parsed, err := kinds.Parse(sent.GetFile(), sent.GetContent())
 	var violations kinds.Errors
 	switch {
@@ -49,12 +52,13 @@ func readOne(sent *adminv1.Document) (*kinds.Document, kinds.Errors) {
 		return nil, violations
 	case err != nil:
 		violations = kinds.Errors{{Reason: err.Error()}}
-	case len(parsed) != 1:
+	case len(parsed) == 0 || len(parsed) > 1 && sent.GetIndex() > 0:
 		violations = kinds.Errors{{Reason: fmt.Sprintf("there are %d resources in it, expected one", len(parsed))}}
 	default:
-		document := parsed[0]
-		shift(&document.Index, &document.Line, sent)
-		return document, nil
+		for _, document := range parsed {
+			shift(&document.Index, &document.Line, sent)
+		}
+		return parsed, nil
 	}
 	violations[0].File, violations[0].Document, violations[0].Line = sent.GetFile(), int(sent.GetIndex()), int(sent.GetLine())
 	return nil, violations
@@ -62,7 +66,9 @@ func readOne(sent *adminv1.Document) (*kinds.Document, kinds.Errors) {
 
 // shift turns a place in the content of a document into one in the file that it was cut out of.
 func shift(index, line *int, sent *adminv1.Document) {
-	*index = int(sent.GetIndex())
+	if sent.GetIndex() > 0 || sent.GetLine() == 0 {
+		*index = int(sent.GetIndex())
+	}
 	switch {
 	case sent.GetLine() == 0:
 		*line = 0
@@ -71,6 +77,29 @@ func shift(index, line *int, sent *adminv1.Document) {
 	default:
 		*line = int(sent.GetLine())
 	}
+}
+
+// expectVersions has a change expect the revisions that documents name as their versions.
+func expectVersions(change *store.Apply, documents []*kinds.Document) error {
+	var wrong kinds.Errors
+	for _, d := range documents {
+		if d.ResourceVersion == "" {
+			continue
+		}
+		revision, err := strconv.ParseInt(d.ResourceVersion, 10, 64)
+		if err != nil || revision < 0 {
+			wrong = append(wrong, at(d, kinds.Violation{
+				Path: "metadata.resourceVersion", Reason: fmt.Sprintf("%q is not a revision", d.ResourceVersion), Hint: "read the resource from here, or leave it out",
+			}))
+			continue
+		}
+		change.Expected = slices.DeleteFunc(change.Expected, func(e store.Expected) bool { return e.Key == d.Resource.Key() })
+		change.Expected = append(change.Expected, store.Expected{Key: d.Resource.Key(), Revision: revision})
+	}
+	if len(wrong) > 0 {
+		return wrong
+	}
+	return nil
 }
 
 // at fills in which resource a violation is of, and where that was written.

@@ -21,12 +21,18 @@ import (
 func (s *Service) fail(ctx context.Context, err error) error {
 	var violations kinds.Errors
 	var refused *store.RefusedError
-	absent := missing(err)
-	switch {
+	switch absent, changed := missing(err), every[*store.ChangedError](err); {
 	case errors.As(err, &violations):
 		return refusal(violations)
 	case len(absent) > 0:
-		return notFound(absent)
+		return s.notFound(ctx, absent, "")
+	case len(changed) > 0:
+		return conflict(err, changed)
+	case tooOld(err):
+		return withDetails(codes.OutOfRange, err.Error()+". List, and then watch after the revision of the list",
+			&errdetails.ErrorInfo{Reason: "TOO_OLD", Domain: "pgmesh.io"})
+	case errors.Is(err, store.ErrNoHistory):
+		return status.Error(codes.OutOfRange, err.Error())
 	case errors.As(err, &refused):
 		return status.Error(codes.FailedPrecondition, err.Error())
 	case errors.Is(err, store.ErrConflict):
@@ -77,14 +83,43 @@ func summary(violations kinds.Errors) string {
 	return text
 }
 
-func notFound(keys []kinds.Key) error {
-	names := make([]string, len(keys))
+// hinted is how many missing resources a near one is looked for of.
+const hinted = 3
+
+// notFound says which resources there are not, what that means for the request, and what may have been meant.
+func (s *Service) notFound(ctx context.Context, keys []kinds.Key, consequence string) error {
+	names, hints := make([]string, len(keys)), []string{}
 	var details []protoadapt.MessageV1
 	for i, k := range keys {
 		names[i] = k.String()
-		details = append(details, &errdetails.ResourceInfo{ResourceType: k.Kind.TypeURL(), ResourceName: k.FullName(), Description: "not found"})
+		info := &errdetails.ResourceInfo{ResourceType: k.Kind.TypeURL(), ResourceName: k.FullName(), Description: "not found"}
+		if i < hinted {
+			if near, err := s.store.Near(ctx, k); err == nil && near != "" { // without it the answer is right as well
+				hints = append(hints, near)
+				info.Description += "; " + near
+			}
+		}
+		if i < told {
+			details = append(details, info)
+		}
 	}
-	return withDetails(codes.NotFound, strings.Join(names, ", ")+": not found; nothing was deleted", details...)
+	message := strings.Join(names, ", ") + ": not found" + consequence
+	if len(hints) > 0 {
+		message += " (" + strings.Join(hints, "; ") + ")"
+	}
+	return withDetails(codes.NotFound, message, details...)
+}
+
+// conflict says which resources are not as they were expected, and who has changed them.
+func conflict(err error, changed []*store.ChangedError) error {
+	detail := &adminv1.Conflicts{}
+	for _, c := range changed[:min(len(changed), told)] {
+		detail.Conflicts = append(detail.Conflicts, &adminv1.RevisionConflict{
+			Resource: refTo(c.Expected.Key), Expected: c.Expected.Revision, Revision: c.Revision, Absent: c.Absent,
+			Author: c.Author, Application: c.Application, Message: c.Message, Time: timestamp(c.Time),
+		})
+	}
+	return withDetails(codes.Aborted, err.Error()+"\nnothing was changed; look at it again", detail)
 }
 
 // unavailable says nothing of the error, which may name hosts and users.

@@ -25,8 +25,10 @@ func (s *Service) Import(stream grpc.BidiStreamingServer[adminv1.ImportRequest, 
 	if start == nil {
 		return status.Error(codes.InvalidArgument, "the first message of an import must be its start")
 	}
-	o, err := originOf(ctx, start)
-	if err != nil {
+	var f fields
+	change := f.origin(ctx, start).change(start.GetDryRun())
+	change.Confirm = f.confirm(start.GetConfirmWithin())
+	if err := f.err(); err != nil {
 		return err
 	}
 	in := &incoming{stream: stream, first: map[kinds.Key]place{}}
@@ -34,7 +36,7 @@ func (s *Service) Import(stream grpc.BidiStreamingServer[adminv1.ImportRequest, 
 	if err != nil {
 		return s.failStream(ctx, err)
 	}
-	applied, err := s.store.Import(ctx, o.change(start.GetDryRun()), func(i *store.Importing) error {
+	applied, err := s.store.Import(ctx, change, func(i *store.Importing) error {
 		if err := in.portions(ctx, i); err != nil || prune == nil {
 			return err
 		}
@@ -48,6 +50,7 @@ func (s *Service) Import(stream grpc.BidiStreamingServer[adminv1.ImportRequest, 
 	}
 	return stream.Send(&adminv1.ImportResponse{End: &adminv1.ImportEnd{
 		Revision: applied.Revision, Warnings: problemsOf(applied.Warnings), OmittedWarnings: int32(applied.Omitted),
+		ConfirmBy: timestamp(applied.Deadline),
 	}})
 }
 

@@ -5,10 +5,8 @@ import (
 	"net"
 	"strings"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
-	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/store"
 )
@@ -22,41 +20,23 @@ const (
 	longestApplication = 63 // Postgres keeps no more of application_name
 )
 
-func originOf(ctx context.Context, req interface {
+// origin reads who makes a change, and why.
+func (f *fields) origin(ctx context.Context, req interface {
 	GetAuthor() string
 	GetMessage() string
 },
-) (origin, error) {
+) origin {
 	o := origin{author: req.GetAuthor(), application: program(ctx), message: req.GetMessage()}
 	if o.author == "" {
 		o.author = address(ctx)
 	}
-	return o, errorOr(text("author", o.author, longestAuthor), text("message", o.message, longestMessage))
+	f.text("author", o.author, longestAuthor)
+	f.text("message", o.message, longestMessage)
+	return o
 }
 
 func (o origin) change(dryRun bool) store.Apply {
 	return store.Apply{Author: o.author, Application: o.application, Message: o.message, DryRun: dryRun}
-}
-
-// text checks what Postgres could not keep, or nobody would read.
-func text(field, value string, longest int) error {
-	switch {
-	case strings.ContainsRune(value, 0):
-		return status.Errorf(codes.InvalidArgument, "%s: must not contain the character NUL", field)
-	case len(value) > longest:
-		return status.Errorf(codes.InvalidArgument, "%s: must be at most %d bytes long, is %d", field, longest, len(value))
-	}
-	return nil
-}
-
-// errorOr returns the first error.
-func errorOr(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // address is where the request came from.

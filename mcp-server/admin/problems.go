@@ -9,7 +9,12 @@ import (
 
 // Problems lists what is wrong between the resources as they stand.
 func (s *Service) Problems(ctx context.Context, req *adminv1.ProblemsRequest) (*adminv1.ProblemsResponse, error) {
-	found, err := s.store.Problems(ctx, req.GetNamespaces()...)
+	var f fields
+	namespaces := f.namespaces(req.GetNamespaces())
+	if err := f.err(); err != nil {
+		return nil, err
+	}
+	found, err := s.store.Problems(ctx, namespaces...)
 	if err != nil {
 		return nil, s.fail(ctx, err)
 	}

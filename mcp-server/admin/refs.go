@@ -18,14 +18,12 @@ func resolve(refs []*adminv1.ResourceRef) ([]kinds.Key, error) {
 	var violations kinds.Errors
 	keys := make([]kinds.Key, len(refs))
 	for i, ref := range refs {
-		kind, known := kinds.Lookup(ref.GetGroup(), ref.GetKind())
-		keys[i] = kinds.Key{Kind: kind, Namespace: ref.GetNamespace(), Name: ref.GetName()}
-		if reason := wrong(keys[i]); !known {
-			violations = append(violations, violation(ref, fmt.Sprintf("unknown kind %q of group %q", ref.GetKind(), ref.GetGroup())))
-		} else if reason != "" {
-			violations = append(violations, violation(ref, reason))
-		} else if slices.Contains(keys[:i], keys[i]) {
-			violations = append(violations, violation(ref, "is named twice in one change"))
+		var reason string
+		if keys[i], reason = keyOf(ref); reason == "" && slices.Contains(keys[:i], keys[i]) {
+			reason = "is named twice in one change"
+		}
+		if reason != "" {
+			violations = append(violations, kinds.Violation{Kind: ref.GetKind(), Namespace: ref.GetNamespace(), Name: ref.GetName(), Reason: reason})
 		}
 	}
 	if len(violations) > 0 {
@@ -34,10 +32,36 @@ func resolve(refs []*adminv1.ResourceRef) ([]kinds.Key, error) {
 	return keys, nil
 }
 
+// keyOf finds the resource that a reference names, or says why it names none.
+func keyOf(ref *adminv1.ResourceRef) (key kinds.Key, reason string) {
+	kind, err := kindOf(ref)
+	if err != nil {
+		return kinds.Key{}, err.Error()
+	}
+	key = kinds.Key{Kind: kind, Namespace: ref.GetNamespace(), Name: ref.GetName()}
+	if key.Namespace == noNamespace {
+		key.Namespace = ""
+	}
+	return key, wrong(key)
+}
+
+func kindOf(ref *adminv1.ResourceRef) (*kinds.Kind, error) {
+	if ref.GetGroup() == "" {
+		return kinds.ByName(ref.GetKind())
+	}
+	kind, known := kinds.Lookup(ref.GetGroup(), ref.GetKind())
+	if !known {
+		return nil, fmt.Errorf("unknown kind %q of group %q", ref.GetKind(), ref.GetGroup())
+	}
+	return kind, nil
+}
+
 func wrong(key kinds.Key) string {
+	var f fields
+	f.text("name", key.Name+key.Namespace, longestName)
 	switch {
-	case key.Kind == nil:
-		return ""
+	case len(f.wrong) > 0:
+		return "its name " + f.wrong[0].GetDescription()
 	case key.Name == "":
 		return "its name is missing"
 	case key.Kind.Namespaced && key.Namespace == "":
@@ -46,10 +70,6 @@ func wrong(key kinds.Key) string {
 		return "a " + key.Kind.Name + " has no namespace"
 	}
 	return ""
-}
-
-func violation(ref *adminv1.ResourceRef, reason string) kinds.Violation {
-	return kinds.Violation{Kind: ref.GetKind(), Namespace: ref.GetNamespace(), Name: ref.GetName(), Reason: reason}
 }
 
 // outcomes pairs the resources of a change with what happened to them.
@@ -72,19 +92,28 @@ func refTo(k kinds.Key) *adminv1.ResourceRef {
 	return &adminv1.ResourceRef{Group: k.Kind.Group, Kind: k.Kind.Name, Namespace: k.Namespace, Name: k.Name}
 }
 
-// missing lists the resources that an error says are not there; none if it says something else.
-func missing(err error) []kinds.Key {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { // errors.As would find the first alone
-		var keys []kinds.Key
+// every lists all errors of a type that an error is made of: errors.As would find the first alone.
+func every[E error](err error) []E {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var found []E
 		for _, e := range joined.Unwrap() {
-			keys = append(keys, missing(e)...)
+			found = append(found, every[E](e)...)
 		}
-		return keys
+		return found
 	}
-	if absent, ok := errors.AsType[*store.NotFoundError](err); ok {
-		return []kinds.Key{absent.Key}
+	if one, ok := errors.AsType[E](err); ok {
+		return []E{one}
 	}
 	return nil
+}
+
+// missing lists the resources that an error says are not there; none if it says something else.
+func missing(err error) []kinds.Key {
+	var keys []kinds.Key
+	for _, absent := range every[*store.NotFoundError](err) {
+		keys = append(keys, absent.Key)
+	}
+	return keys
 }
 
 func without(keys, left []kinds.Key) []kinds.Key {

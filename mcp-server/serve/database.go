@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mcp-server/admin"
 	"github.com/pgmesh/pgmesh/mcp-server/feed"
 	"github.com/pgmesh/pgmesh/mcp-server/housekeep"
@@ -20,6 +21,7 @@ type database struct {
 	*server
 	store  *store.Store
 	feed   *feed.Feed
+	admin  *admin.Service
 	opened chan struct{}
 }
 
@@ -36,14 +38,16 @@ func (s *server) database() (source, error) {
 	}
 	d.feed = feed.New(d.store, s.publisher, o.Log, s.metrics)
 	s.metrics.MustRegister(connectedTo(d.store))
+	d.admin = admin.New(admin.Config{
+		Store: d.store, News: s.publisher.Subscribe, Served: s.publisher.Served, Ready: s.publisher.Ready, Source: s.publisher.Source,
+		Clients: s.clients.List, Version: program.Version(), Log: o.Log,
+	})
 	return d, nil
 }
 
-func (d *database) places() []string { return d.store.Places() }
+func (d *database) register(g grpc.ServiceRegistrar) { d.admin.Register(g) }
 
-func (d *database) register(g grpc.ServiceRegistrar) {
-	admin.New(d.store, d.publisher.Served, d.options.Log).Register(g)
-}
+func (d *database) drain() { d.admin.Shutdown() }
 
 // run opens the database, which may take until it is there, and follows it.
 func (d *database) run(ctx context.Context) error {

@@ -4,44 +4,75 @@ import (
 	"context"
 	"strings"
 
+	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/pgmesh/pgmesh/internal/inprocess"
 )
 
 // ours begins the methods of the APIs that need the database, or are only at the server that has it.
 const ours = "/pgmesh."
 
-// guard keeps calls from APIs that cannot answer now, and says why.
-func guard(why func(context.Context) error) []grpc.ServerOption {
-	refusal := func(ctx context.Context, method string) error {
+// calls are what every call of an API goes through, over whichever socket it came. Who calls is found out before, at the socket.
+type calls struct {
+	unary   grpc.UnaryServerInterceptor
+	stream  grpc.StreamServerInterceptor
+	unknown func(ctx context.Context, method string) error
+}
+
+// newCalls counts calls, and keeps them from APIs that cannot answer now, and says why.
+func newCalls(measured *grpcprom.ServerMetrics, why func(context.Context) error) calls {
+	closed := func(ctx context.Context, method string) error {
 		if !strings.HasPrefix(method, ours) {
 			return nil
 		}
 		return why(ctx)
 	}
+	return calls{
+		unary: inprocess.ChainUnary(measured.UnaryServerInterceptor(),
+			func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+				if err := closed(ctx, info.FullMethod); err != nil {
+					return nil, err
+				}
+				return next(ctx, req)
+			}),
+		stream: inprocess.ChainStream(measured.StreamServerInterceptor(),
+			func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+				if err := closed(stream.Context(), info.FullMethod); err != nil {
+					return err
+				}
+				return next(srv, stream)
+			}),
+		unknown: closed,
+	}
+}
+
+// options are those of a server of gRPC.
+func (c calls) options() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-			if err := refusal(ctx, info.FullMethod); err != nil {
-				return nil, err
-			}
-			return next(ctx, req)
-		}),
-		grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-			if err := refusal(stream.Context(), info.FullMethod); err != nil {
-				return err
-			}
-			return next(srv, stream)
-		}),
+		grpc.ChainUnaryInterceptor(c.unary),
+		grpc.ChainStreamInterceptor(c.stream),
 		// A relay has none of these.
 		grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
 			method, _ := grpc.MethodFromServerStream(stream)
-			if err := refusal(stream.Context(), method); err != nil {
+			if err := c.unknown(stream.Context(), method); err != nil {
 				return err
 			}
 			return status.Errorf(codes.Unimplemented, "unknown method %s", method)
 		}),
 	}
+}
+
+// newMeasured counts calls and times them, under the names that gRPC's users know: grpc_server_handled_total and so on.
+func newMeasured(metrics prometheus.Registerer) *grpcprom.ServerMetrics {
+	m := grpcprom.NewServerMetrics(grpcprom.WithServerHandlingTimeHistogram(
+		grpcprom.WithHistogramBuckets([]float64{.001, .0025, .005, .01, .025, .05, .1, .25, 1, 5, 30}),
+	))
+	metrics.MustRegister(m)
+	return m
 }
 
 // closed refuses calls until the database was opened: until then its schema may be one that this program must not write to. While the

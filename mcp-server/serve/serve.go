@@ -4,6 +4,7 @@ package serve
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -13,13 +14,14 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/internal/adsmetrics"
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/rpc"
+	"github.com/pgmesh/pgmesh/mcp-server/clients"
 	"github.com/pgmesh/pgmesh/mcp-server/legacy"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
-	"github.com/pgmesh/pgmesh/mcp-server/saved"
 )
 
 // Options are what the program's flags set.
@@ -28,8 +30,8 @@ type Options struct {
 	Replica   string // connection URL of a hot standby to read revisions from; empty for Database
 	Migrate   bool   // bring the schema up to date first
 	Poll      time.Duration
-	StateDir  string // folder to keep what is served in; empty keeps nothing
 	Listen    string // MCP and the admin API
+	API       string // the admin API as JSON over HTTP; empty: not at all
 	HTTP      string // health and metrics
 	Plaintext listen.Plaintext
 	Legacy    Legacy
@@ -37,7 +39,10 @@ type Options struct {
 }
 
 // Addresses are where a started program listens.
-type Addresses struct{ MCP, HTTP net.Addr }
+type Addresses struct {
+	MCP, HTTP net.Addr
+	API       net.Addr // nil where it is not served
+}
 
 // Run serves until the context ends. Started is called once the sockets are open, if it is not nil. The database may be away, at
 // the start and at any time after it: clients that come before the first snapshot wait for it.
@@ -48,32 +53,29 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	if err := o.Legacy.check(); err != nil {
 		return err
 	}
-	socket, err := o.Plaintext.TCP("listen", o.Listen)
+	on, err := o.open()
 	if err != nil {
 		return err
 	}
-	web, err := listen.TCP("http", o.HTTP)
-	if err != nil {
-		return errors.Join(err, socket.Close())
-	}
-	s := &server{options: o, metrics: monitor.NewRegistry()}
+	s := &server{options: o, metrics: monitor.NewRegistry(), clients: clients.NewRoll()}
 	s.publisher = publish.New(s.metrics)
 	s.legacy = s.newLegacy()
 	from, err := s.database()
 	if err != nil {
-		return errors.Join(err, socket.Close(), web.Close())
+		return errors.Join(err, on.close())
 	}
+	at := on.addresses()
 	if started != nil {
-		started(Addresses{socket.Addr(), web.Addr()})
+		started(at)
 	}
-	o.Log.Info("serving", "mcp", socket.Addr().String(), "http", web.Addr().String())
+	o.Log.Info("serving", "mcp", at.MCP.String(), "api", fmt.Sprint(at.API), "http", at.HTTP.String())
 
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		return monitor.Serve(ctx, web, s.metrics, s.publisher.Ready, map[string]http.Handler{"GET /sinks": sinksHandler{s.legacy}})
+		return monitor.Serve(ctx, on.web, s.metrics, s.publisher.Ready, map[string]http.Handler{"GET /sinks": sinksHandler{s.legacy}})
 	})
-	g.Go(func() error { return s.serve(ctx, from, socket) })
-	g.Go(func() error { return s.follow(ctx, from) })
+	g.Go(func() error { return s.serve(ctx, from, on) })
+	g.Go(func() error { return from.run(ctx) })
 	if err := g.Wait(); !errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -86,6 +88,7 @@ type server struct {
 	metrics   *prometheus.Registry
 	publisher *publish.Publisher
 	legacy    *legacy.Source
+	clients   *clients.Roll
 }
 
 // source is where the mesh comes from, with the APIs that it makes possible.
@@ -93,30 +96,27 @@ type source interface {
 	// run keeps the publisher at the newest state until the context ends.
 	run(context.Context) error
 	register(grpc.ServiceRegistrar)
-	// places name where it reads from.
-	places() []string
 	// closed tells why the registered APIs cannot be used now.
 	closed(context.Context) error
+	// drain ends the streams of the registered APIs. It is called once.
+	drain()
 }
 
-// follow runs the source, and keeps what it gives.
-func (s *server) follow(ctx context.Context, from source) error {
-	if s.options.StateDir == "" {
-		return from.run(ctx)
-	}
-	keeper := saved.New(s.publisher, s.options.Log, s.metrics, saved.Options{Folder: s.options.StateDir, Places: from.places()})
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return keeper.Run(ctx) })
-	g.Go(func() error { return from.run(ctx) })
-	return g.Wait()
-}
-
-// serve answers MCP, and the APIs of the source.
-func (s *server) serve(ctx context.Context, from source, socket net.Listener) error {
-	streams := publish.NewServer(s.publisher, adsmetrics.New(s.metrics, "mcp_server", publish.Label), s.options.Log)
-	grpcServer := rpc.NewServer(guard(from.closed)...)
+// serve answers MCP, and the APIs of the source, over gRPC and over HTTP.
+func (s *server) serve(ctx context.Context, from source, on sockets) error {
+	observers := ads.Observers{adsmetrics.New(s.metrics, "mcp_server", publish.Label), s.clients}
+	streams := publish.NewServer(s.publisher, observers, s.options.Log)
+	through := newCalls(newMeasured(s.metrics), from.closed)
+	grpcServer := rpc.NewServer(through.options()...)
 	streams.Register(grpcServer)
 	s.legacy.Register(grpcServer)
 	from.register(grpcServer)
-	return rpc.Serve(ctx, grpcServer, socket, func() { streams.Shutdown(); s.legacy.Shutdown() })
+	drain := func() { streams.Shutdown(); s.legacy.Shutdown(); from.drain() }
+
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return rpc.Serve(ctx, grpcServer, on.mcp, drain) })
+	if on.api != nil {
+		g.Go(func() error { return s.serveAPI(ctx, from, through, on.api) })
+	}
+	return g.Wait()
 }

@@ -217,16 +217,23 @@ func (x *ServerStatus) GetMissing() string {
 	return ""
 }
 
-// SourceStatus tells of the place that the server reads the mesh from.
+// SourceStatus tells of the place that the server has what it serves from.
 type SourceStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it is: postgres, standby, or another word for what takes its place.
-	Name      string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Connected bool   `protobuf:"varint,2,opt,name=connected,proto3" json:"connected,omitempty"`
-	// Since when it is connected, or is not.
+	// database, upstream (another server), or file (what this server has saved); empty before anything is served.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Whether the database can be followed now.
+	Connected bool `protobuf:"varint,2,opt,name=connected,proto3" json:"connected,omitempty"`
+	// Since when it can, or cannot.
 	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
 	// How often the connection was lost or could not be made.
-	Losses        int64 `protobuf:"varint,4,opt,name=losses,proto3" json:"losses,omitempty"`
+	Losses int64 `protobuf:"varint,4,opt,name=losses,proto3" json:"losses,omitempty"`
+	// The database that is followed is a hot standby.
+	Standby bool `protobuf:"varint,5,opt,name=standby,proto3" json:"standby,omitempty"`
+	// Since when what is served may not be the newest; not set while it is.
+	StaleSince *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=stale_since,json=staleSince,proto3" json:"stale_since,omitempty"`
+	// What is served was read from a file, here or at a server in between.
+	Saved         bool `protobuf:"varint,7,opt,name=saved,proto3" json:"saved,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -287,6 +294,27 @@ func (x *SourceStatus) GetLosses() int64 {
 		return x.Losses
 	}
 	return 0
+}
+
+func (x *SourceStatus) GetStandby() bool {
+	if x != nil {
+		return x.Standby
+	}
+	return false
+}
+
+func (x *SourceStatus) GetStaleSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StaleSince
+	}
+	return nil
+}
+
+func (x *SourceStatus) GetSaved() bool {
+	if x != nil {
+		return x.Saved
+	}
+	return false
 }
 
 // MeshStatus is asked of the database; it is not set where that is away.
@@ -606,12 +634,16 @@ const file_pgmesh_admin_v1_status_proto_rawDesc = "" +
 	"\x03now\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12\x1a\n" +
 	"\brevision\x18\x04 \x01(\x03R\brevision\x12\x14\n" +
 	"\x05ready\x18\x05 \x01(\bR\x05ready\x12\x18\n" +
-	"\amissing\x18\x06 \x01(\tR\amissing\"\x8a\x01\n" +
+	"\amissing\x18\x06 \x01(\tR\amissing\"\xf7\x01\n" +
 	"\fSourceStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tconnected\x18\x02 \x01(\bR\tconnected\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
-	"\x06losses\x18\x04 \x01(\x03R\x06losses\"\x82\x02\n" +
+	"\x06losses\x18\x04 \x01(\x03R\x06losses\x12\x18\n" +
+	"\astandby\x18\x05 \x01(\bR\astandby\x12;\n" +
+	"\vstale_since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"staleSince\x12\x14\n" +
+	"\x05saved\x18\a \x01(\bR\x05saved\"\x82\x02\n" +
 	"\n" +
 	"MeshStatus\x12'\n" +
 	"\x0fnewest_revision\x18\x01 \x01(\x03R\x0enewestRevision\x12;\n" +
@@ -669,15 +701,16 @@ var file_pgmesh_admin_v1_status_proto_depIdxs = []int32{
 	8,  // 4: pgmesh.admin.v1.ServerStatus.started:type_name -> google.protobuf.Timestamp
 	8,  // 5: pgmesh.admin.v1.ServerStatus.now:type_name -> google.protobuf.Timestamp
 	8,  // 6: pgmesh.admin.v1.SourceStatus.since:type_name -> google.protobuf.Timestamp
-	8,  // 7: pgmesh.admin.v1.MeshStatus.newest_time:type_name -> google.protobuf.Timestamp
-	5,  // 8: pgmesh.admin.v1.MeshStatus.kinds:type_name -> pgmesh.admin.v1.KindCount
-	8,  // 9: pgmesh.admin.v1.ClientStatus.since:type_name -> google.protobuf.Timestamp
-	7,  // 10: pgmesh.admin.v1.ClientStatus.subscriptions:type_name -> pgmesh.admin.v1.Subscription
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	8,  // 7: pgmesh.admin.v1.SourceStatus.stale_since:type_name -> google.protobuf.Timestamp
+	8,  // 8: pgmesh.admin.v1.MeshStatus.newest_time:type_name -> google.protobuf.Timestamp
+	5,  // 9: pgmesh.admin.v1.MeshStatus.kinds:type_name -> pgmesh.admin.v1.KindCount
+	8,  // 10: pgmesh.admin.v1.ClientStatus.since:type_name -> google.protobuf.Timestamp
+	7,  // 11: pgmesh.admin.v1.ClientStatus.subscriptions:type_name -> pgmesh.admin.v1.Subscription
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_pgmesh_admin_v1_status_proto_init() }

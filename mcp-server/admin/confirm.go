@@ -1,0 +1,92 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// Confirm makes a change stay.
+func (s *Service) Confirm(ctx context.Context, req *adminv1.ConfirmRequest) (*adminv1.ConfirmResponse, error) {
+	var f fields
+	who := f.origin(ctx, unnamed{req})
+	if req.GetRevision() < 0 {
+		f.add("revision", "must not be negative")
+	}
+	if err := f.err(); err != nil {
+		return nil, err
+	}
+	confirmed, err := s.store.Confirm(ctx, req.GetRevision(), who.author)
+	if err != nil {
+		return nil, s.fail(ctx, err)
+	}
+	return &adminv1.ConfirmResponse{Revision: confirmed}, nil
+}
+
+// unnamed is a request of which nobody says what for.
+type unnamed struct{ req *adminv1.ConfirmRequest }
+
+func (u unnamed) GetAuthor() string { return u.req.GetAuthor() }
+func (unnamed) GetMessage() string  { return "" }
+
+const listedConfirmations = 1000
+
+var confirmationStates = []string{"waiting", "confirmed", "reverted", "conflict"}
+
+// Confirmations lists the changes that are, or were, to be confirmed.
+func (s *Service) Confirmations(ctx context.Context, req *adminv1.ConfirmationsRequest) (*adminv1.ConfirmationsResponse, error) {
+	var f fields
+	for i, state := range req.GetStates() {
+		if !slices.Contains(confirmationStates, state) {
+			f.add(fmt.Sprintf("states[%d]", i), "%q is none of %s", state, strings.Join(confirmationStates, ", "))
+		}
+	}
+	if err := f.err(); err != nil {
+		return nil, err
+	}
+	found, err := s.store.Confirmations(ctx, req.GetStates(), listedConfirmations)
+	if err != nil {
+		return nil, s.fail(ctx, err)
+	}
+	answer := &adminv1.ConfirmationsResponse{}
+	for i := range found {
+		answer.Confirmations = append(answer.Confirmations, confirmationOf(&found[i]))
+	}
+	return answer, nil
+}
+
+func confirmationOf(c *store.Confirmation) *adminv1.Confirmation {
+	told := &adminv1.Confirmation{
+		Revision: c.Revision, Author: c.Author, Message: c.Message, State: c.State, Deadline: timestamp(c.Deadline), Within: durationpb.New(c.Within),
+		EndedAt: timestamp(c.EndedAt), EndedBy: c.EndedBy, RevertedBy: c.RevertedBy,
+	}
+	for _, u := range c.Conflicts {
+		told.Conflicts = append(told.Conflicts, &adminv1.Unreverted{
+			Resource:  &adminv1.ResourceRef{Group: groupOf(u.Kind), Kind: u.Kind, Namespace: u.Namespace, Name: u.Name},
+			ChangedBy: u.ChangedBy, Reason: u.Reason,
+		})
+	}
+	return told
+}
+
+// groupOf is the group of a kind, as far as its name says that.
+func groupOf(kind string) string {
+	group := ""
+	for _, k := range kinds.All() {
+		switch {
+		case k.Name != kind:
+		case group != "":
+			return ""
+		default:
+			group = k.Group
+		}
+	}
+	return group
+}

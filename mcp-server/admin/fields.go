@@ -1,0 +1,220 @@
+package admin
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/theory/sqljson/path"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/pgmesh/pgmesh/internal/selector"
+	"github.com/pgmesh/pgmesh/kinds"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// fields reads what a request says, and gathers everything that is wrong with it: so that a caller is told of all of it at once.
+type fields struct {
+	wrong []*errdetails.BadRequest_FieldViolation
+}
+
+func (f *fields) add(field, format string, args ...any) {
+	f.wrong = append(f.wrong, &errdetails.BadRequest_FieldViolation{Field: field, Description: fmt.Sprintf(format, args...)})
+}
+
+// err is the status of a request that cannot be meant, nil if nothing is wrong.
+func (f *fields) err() error {
+	if len(f.wrong) == 0 {
+		return nil
+	}
+	var lines []string
+	for _, v := range f.wrong[:min(len(f.wrong), summarised)] {
+		lines = append(lines, v.GetField()+": "+v.GetDescription())
+	}
+	if more := len(f.wrong) - len(lines); more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	return withDetails(codes.InvalidArgument, strings.Join(lines, "\n"), &errdetails.BadRequest{FieldViolations: f.wrong[:min(len(f.wrong), told)]})
+}
+
+// choice is what requests have in common that choose resources.
+type choice interface {
+	GetKinds() []string
+	GetNamespaces() []string
+	GetNames() []string
+}
+
+func (f *fields) selection(c choice) store.Selection {
+	return store.Selection{
+		Kinds: f.kinds(c.GetKinds()), Namespaces: f.namespaces(c.GetNamespaces()), Names: f.texts("names", c.GetNames()),
+	}
+}
+
+func (f *fields) kinds(words []string) []*kinds.Kind {
+	var of []*kinds.Kind
+	for i, word := range f.texts("kinds", words) {
+		kind, err := kinds.ByName(word)
+		if err != nil {
+			f.add(fmt.Sprintf("kinds[%d]", i), "%v", err)
+			continue
+		}
+		of = append(of, kind)
+	}
+	return of
+}
+
+// noNamespace stands for the namespace of what has none, in a URL, where nothing cannot be written.
+const noNamespace = "-"
+
+func (f *fields) namespaces(named []string) []string {
+	var list []string
+	for _, n := range f.texts("namespaces", named) {
+		if n == noNamespace {
+			n = ""
+		}
+		list = append(list, n)
+	}
+	return list
+}
+
+const (
+	longestList   = 1000
+	longestName   = 512
+	longestFilter = 8 << 10
+)
+
+func (f *fields) texts(field string, list []string) []string {
+	if len(list) > longestList {
+		f.add(field, "must be at most %d, are %d", longestList, len(list))
+		return nil
+	}
+	for i, text := range list {
+		f.text(fmt.Sprintf("%s[%d]", field, i), text, longestName)
+	}
+	return list
+}
+
+// text checks what Postgres could not keep, or nobody would read.
+func (f *fields) text(field, value string, longest int) string {
+	switch {
+	case strings.ContainsRune(value, 0):
+		f.add(field, "must not contain the character NUL")
+	case len(value) > longest:
+		f.add(field, "must be at most %d bytes long, is %d", longest, len(value))
+	}
+	return value
+}
+
+func (f *fields) labels(text string) selector.Selector {
+	s, err := selector.Parse(f.text("label_selector", text, longestFilter))
+	if err != nil {
+		f.add("label_selector", "%v", err)
+	}
+	return s
+}
+
+func (f *fields) where(text string) string {
+	if f.text("where", text, longestFilter) == "" {
+		return ""
+	}
+	parsed, err := path.Parse(text)
+	switch {
+	case err != nil:
+		f.add("where", `is not a path of SQL/JSON: %v; write for instance $.hosts[*] == "reviews"`, err)
+	case !parsed.IsPredicate():
+		f.add("where", `is a path and not a predicate, which is true or false: write for instance $.hosts[*] == "reviews", or exists(%s)`, text)
+	}
+	return text
+}
+
+// moment reads a revision or a time. Revision is nil where the time is meant.
+func (f *fields) moment(field string, revision *int64, at *timestamppb.Timestamp) store.Moment {
+	if revision != nil {
+		if *revision < 0 {
+			f.add(field+"revision", "must not be negative")
+		}
+		return store.When(*revision)
+	}
+	return store.Moment{Time: f.time(field+"time", at)}
+}
+
+func (f *fields) time(field string, at *timestamppb.Timestamp) time.Time {
+	if at == nil {
+		return time.Time{}
+	}
+	if err := at.CheckValid(); err != nil {
+		f.add(field, "%v", err)
+	}
+	return at.AsTime()
+}
+
+const longestConfirm = 30 * 24 * time.Hour
+
+func (f *fields) confirm(within *durationpb.Duration) time.Duration {
+	if within == nil {
+		return 0
+	}
+	d := within.AsDuration()
+	if err := within.CheckValid(); err != nil {
+		f.add("confirm_within", "%v", err)
+	} else if d < time.Millisecond || d > longestConfirm {
+		f.add("confirm_within", "must be between a millisecond and 30 days, is %s", d)
+	}
+	return d
+}
+
+// size reads how many are wanted on a page.
+func (f *fields) size(asked int32, usual, most int) int {
+	switch {
+	case asked < 0:
+		f.add("page_size", "must not be negative")
+	case asked == 0:
+		return usual
+	}
+	return min(int(asked), most)
+}
+
+// revision reads a number that has to be given.
+func (f *fields) revision(r int64) store.Revision {
+	if r <= 0 {
+		f.add("revision", "name a revision; they count from 1")
+	}
+	return r
+}
+
+// resource reads the name of a resource that has to be given.
+func (f *fields) resource(ref *adminv1.ResourceRef) kinds.Key {
+	if ref == nil {
+		f.add("resource", "is missing")
+		return kinds.Key{}
+	}
+	key, reason := keyOf(ref)
+	if reason != "" {
+		f.add("resource", "%s", reason)
+	}
+	return key
+}
+
+func (f *fields) expected(list []*adminv1.ExpectedRevision) []store.Expected {
+	var expected []store.Expected
+	seen := map[kinds.Key]bool{}
+	for i, e := range list {
+		field := fmt.Sprintf("expected[%d].", i)
+		key, reason := keyOf(e.GetResource())
+		switch {
+		case reason != "":
+			f.add(field+"resource", "%s", reason)
+		case e.GetRevision() < 0:
+			f.add(field+"revision", "must not be negative")
+		case seen[key]:
+			f.add(field+"resource", "%s is expected twice", key)
+		}
+		seen[key] = true
+		expected = append(expected, store.Expected{Key: key, Revision: e.GetRevision()})
+	}
+	return expected
+}

@@ -1,0 +1,81 @@
+package admin
+
+import (
+	"context"
+
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+const (
+	usualHistory = 50
+	largeHistory = 1000
+	// fewChanges and manyChanges bound the changes of each revision: on a page, and where one revision alone is asked for.
+	fewChanges  = 100
+	manyChanges = 2000
+)
+
+// History lists revisions.
+func (s *Service) History(ctx context.Context, req *adminv1.HistoryRequest) (*adminv1.HistoryResponse, error) {
+	var f fields
+	q := store.HistoryQuery{
+		Selection: f.selection(req), Author: f.text("author", req.GetAuthor(), longestAuthor), Message: f.text("message", req.GetMessage(), longestFilter),
+		Since: f.time("since", req.GetSince()), Until: f.time("until", req.GetUntil()), Only: req.GetRevision(),
+		AtMost: f.size(req.GetPageSize(), usualHistory, largeHistory), Changes: fewChanges, Documents: req.GetDocuments(), MaxSize: largeAnswer / 2,
+	}
+	if q.Only < 0 {
+		f.add("revision", "must not be negative")
+	}
+	if q.Only > 0 {
+		q.Changes = manyChanges
+	}
+	if token := f.token(req); token != nil {
+		q.Before = token.Revision
+	}
+	if err := f.err(); err != nil {
+		return nil, err
+	}
+	found, next, err := s.store.History(ctx, q)
+	if err != nil {
+		return nil, s.fail(ctx, err)
+	}
+	answer := &adminv1.HistoryResponse{}
+	for i := range found {
+		r, err := pastRevision(&found[i])
+		if err != nil {
+			return nil, s.fail(ctx, err)
+		}
+		answer.Revisions = append(answer.Revisions, r)
+	}
+	if next > 0 {
+		answer.NextPageToken = (&token{Asked: asked(req), Revision: next}).String()
+	}
+	return answer, nil
+}
+
+func pastRevision(r *store.PastRevision) (*adminv1.Revision, error) {
+	told := &adminv1.Revision{
+		Revision: r.Revision, Author: r.Author, Application: r.Application, Message: r.Message, Time: timestamp(r.Time),
+		Size: int32(r.Size), OmittedChanges: int32(r.Omitted),
+	}
+	for _, c := range r.Changes {
+		change, err := changeOf(c.Operation, &store.Change{Key: c.Key, Before: c.Before, After: c.After})
+		if err != nil {
+			return nil, err
+		}
+		told.Changes = append(told.Changes, change)
+	}
+	return told, nil
+}
+
+func changeOf(operation store.Operation, c *store.Change) (*adminv1.Change, error) {
+	before, err := resourceOf(c.Before)
+	if err != nil {
+		return nil, err
+	}
+	after, err := resourceOf(c.After)
+	if err != nil {
+		return nil, err
+	}
+	return &adminv1.Change{Resource: refTo(c.Key), Operation: string(operation), Before: before, After: after}, nil
+}

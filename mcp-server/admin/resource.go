@@ -1,0 +1,52 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// resourceOf is a resource as people write it; nil for none.
+func resourceOf(r *store.Resource) (*adminv1.Resource, error) {
+	if r == nil {
+		return nil, nil
+	}
+	spec := &structpb.Struct{}
+	if err := spec.UnmarshalJSON(r.Spec); err != nil {
+		return nil, fmt.Errorf("read the spec of %s: %w", r.Key, err)
+	}
+	return &adminv1.Resource{
+		ApiVersion: r.Key.Kind.APIVersion(), Kind: r.Key.Kind.Name, Spec: spec,
+		Metadata: &adminv1.Metadata{
+			Name: r.Key.Name, Namespace: r.Key.Namespace, Labels: r.Labels, Annotations: r.Annotations,
+			CreationTimestamp: timestamp(r.Created), UpdateTimestamp: timestamp(r.Updated),
+			Generation: uint32(r.Generation), ResourceVersion: r.Revision,
+		},
+	}, nil
+}
+
+// timestamp is nil for no time.
+func timestamp(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
+
+// valueOf is a JSON value; nil for none.
+func valueOf(text json.RawMessage) (*structpb.Value, error) {
+	if text == nil {
+		return nil, nil
+	}
+	v := &structpb.Value{}
+	if err := v.UnmarshalJSON(text); err != nil {
+		return nil, fmt.Errorf("read a value that is stored: %w", err)
+	}
+	return v, nil
+}

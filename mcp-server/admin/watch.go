@@ -1,0 +1,156 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/pgmesh/pgmesh/internal/selector"
+	"github.com/pgmesh/pgmesh/kinds"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// Watch tells of changes as they are committed. It asks the store whenever this server publishes something new, and so has no
+// connection to the database while it waits.
+func (s *Service) Watch(req *adminv1.WatchRequest, stream grpc.ServerStreamingServer[adminv1.WatchResponse]) error {
+	ctx := stream.Context()
+	var f fields
+	w := &watcher{send: stream.Send, selection: f.selection(req), labels: f.labels(req.GetLabelSelector()), told: time.Now()}
+	if req.GetAfter() < 0 {
+		f.add("after", "must not be negative")
+	}
+	if err := f.err(); err != nil {
+		return err
+	}
+	news := s.news()
+	defer news.Close()
+	if err := s.begin(ctx, w, req.After); err != nil {
+		return s.failStream(ctx, err)
+	}
+	for {
+		if err := s.tell(ctx, w); err != nil {
+			return s.failStream(ctx, err)
+		}
+		select {
+		case <-news.Changed():
+		case <-ctx.Done():
+			return status.FromContextError(ctx.Err()).Err()
+		case <-s.done:
+			return errShutdown
+		}
+	}
+}
+
+var errShutdown = status.Error(codes.Unavailable, "the server is shutting down: watch again, after the last revision")
+
+// begin finds out whether the watcher can be told of everything, and says after which revision it is.
+func (s *Service) begin(ctx context.Context, w *watcher, after *int64) (err error) {
+	if after == nil {
+		w.at, err = s.store.Newest(ctx)
+	} else {
+		w.at = store.At(*after)
+		_, _, err = s.store.Since(ctx, w.at)
+	}
+	if err != nil {
+		return err
+	}
+	return w.send(&adminv1.WatchResponse{Revision: &adminv1.Revision{Revision: w.at.Revision}})
+}
+
+// tell tells of everything that is committed.
+func (s *Service) tell(ctx context.Context, w *watcher) error {
+	for more := true; more; {
+		var batches []store.Batch
+		var err error
+		if batches, more, err = s.store.Since(ctx, w.at); err != nil {
+			return err
+		}
+		for i := range batches {
+			if err := w.tell(&batches[i]); err != nil {
+				return err
+			}
+			w.at, batches[i] = batches[i].Position(), store.Batch{}
+		}
+	}
+	return nil
+}
+
+// watcher is who is told of some of the changes.
+type watcher struct {
+	send      func(*adminv1.WatchResponse) error
+	selection store.Selection
+	labels    selector.Selector
+	at        store.Position
+	told      time.Time // when it was sent something last
+}
+
+const (
+	// largePortion bounds a message of a stream, but for a resource that is larger by itself.
+	largePortion = 1 << 20
+	// silence is how long a watcher may hear nothing while revisions pass that do not concern it.
+	silence = 30 * time.Second
+)
+
+func (w *watcher) tell(b *store.Batch) error {
+	revision := &adminv1.Revision{
+		Revision: b.Revision, Author: b.Author, Application: b.Application, Message: b.Message, Time: timestamp(b.Time), Size: int32(len(b.Changes)),
+	}
+	size, concerned := 0, false
+	for i := range b.Changes {
+		c := &b.Changes[i]
+		if !w.concerns(c) {
+			continue
+		}
+		if concerned && (len(revision.Changes) == portion || size > largePortion) {
+			if err := w.send(&adminv1.WatchResponse{Revision: revision, Partial: true}); err != nil {
+				return err
+			}
+			revision.Changes, size = nil, 0
+		}
+		change, err := changeOf(operationOf(c), c)
+		if err != nil {
+			return err
+		}
+		revision.Changes, concerned = append(revision.Changes, change), true
+		size += sizeOf(c.Before) + sizeOf(c.After)
+	}
+	if !concerned && time.Since(w.told) < silence {
+		return nil
+	}
+	w.told = time.Now()
+	return w.send(&adminv1.WatchResponse{Revision: revision})
+}
+
+func (w *watcher) concerns(c *store.Change) bool {
+	s := w.selection
+	return (len(s.Kinds) == 0 || slices.ContainsFunc(s.Kinds, func(k *kinds.Kind) bool { return k == c.Key.Kind })) &&
+		(len(s.Namespaces) == 0 || slices.Contains(s.Namespaces, c.Key.Namespace)) &&
+		(len(s.Names) == 0 || slices.Contains(s.Names, c.Key.Name)) &&
+		(c.Before != nil && w.labels.Matches(c.Before.Labels) || c.After != nil && w.labels.Matches(c.After.Labels))
+}
+
+func operationOf(c *store.Change) store.Operation {
+	switch {
+	case c.Before == nil:
+		return store.Create
+	case c.After == nil:
+		return store.Delete
+	}
+	return store.Update
+}
+
+func sizeOf(r *store.Resource) int {
+	if r == nil {
+		return 0
+	}
+	return len(r.Spec)
+}
+
+// tooOld tells whether what was to be watched is gone.
+func tooOld(err error) bool { return errors.Is(err, store.ErrTooOld) }

@@ -1,0 +1,131 @@
+// Package httpapi serves the admin API as JSON over HTTP, for curl and for what speaks no gRPC.
+//
+// The paths are generated from proto/pgmesh/admin/v1/http.yaml. Here is what is particular: resources travel as people write them, in
+// JSON or YAML; a stream is a line a message; what is not understood is refused and not passed over.
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	routes "github.com/pgmesh/pgmesh/mcp-server/httpapi/routes"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+)
+
+// largest is the size of a request's body: that of a message over gRPC.
+const largest = 64 << 20
+
+// Options say how the API is reached.
+type Options struct {
+	// LocalOnly refuses requests for hosts of a name. Who serves on loopback without knowing the callers needs that: a page of a site
+	// whose name leads to this machine would speak for whoever looks at it.
+	LocalOnly bool
+}
+
+// New returns a handler that makes calls of the requests, in the requests' contexts.
+func New(calls grpc.ClientConnInterface, o Options) (http.Handler, error) {
+	mux := runtime.NewServeMux(
+		runtime.WithMarshalerOption(runtime.MIMEWildcard, jsonForm{}),
+		runtime.WithMarshalerOption("application/json", jsonForm{}),
+		runtime.WithMarshalerOption(yamlType, yamlForm{}),
+		runtime.WithDisablePathLengthFallback(),
+		runtime.WithDisableHTTPMethodOverride(),
+		runtime.WithIncomingHeaderMatcher(func(string) (string, bool) { return "", false }),
+		runtime.WithOutgoingHeaderMatcher(func(string) (string, bool) { return "", false }),
+		runtime.WithMetadata(func(_ context.Context, r *http.Request) metadata.MD {
+			return metadata.Pairs("user-agent", r.UserAgent())
+		}),
+		runtime.WithRoutingErrorHandler(noRoute),
+		runtime.SetQueryParameterParser(query{}),
+	)
+	if err := routes.RegisterAdminServiceHandlerClient(context.Background(), mux, adminv1.NewAdminServiceClient(calls)); err != nil {
+		return nil, fmt.Errorf("serve the admin API over HTTP: %w", err)
+	}
+	var handler http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r = r.WithContext(withPeer(r))
+		r.Body = http.MaxBytesReader(w, r.Body, largest)
+		r.Header.Set("Accept", formOf(r.Header.Get("Accept"), "application/json"))
+		r.Header.Set("Content-Type", formOf(r.Header.Get("Content-Type"), "application/json"))
+		mux.ServeHTTP(w, r)
+	})
+	if o.LocalOnly {
+		handler = localOnly(handler)
+	}
+	return sameOrigin(handler), nil
+}
+
+const yamlType = "application/yaml"
+
+// formOf is YAML if a header says so in any of its names, and else what is usual.
+func formOf(header, usual string) string {
+	if strings.Contains(strings.ToLower(header), "yaml") {
+		return yamlType
+	}
+	return usual
+}
+
+// withPeer tells the service where a request came from.
+func withPeer(r *http.Request) context.Context {
+	address, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return r.Context()
+	}
+	return peer.NewContext(r.Context(), &peer.Peer{Addr: net.TCPAddrFromAddrPort(address)})
+}
+
+// sameOrigin refuses what a browser sends for a page of another site: it would be sent with the rights of whoever looks at that.
+func sameOrigin(next http.Handler) http.Handler {
+	protection := http.NewCrossOriginProtection()
+	protection.SetDenyHandler(refuse("requests of pages of other sites are not taken"))
+	return protection.Handler(next)
+}
+
+func localOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if h, _, err := net.SplitHostPort(host); err == nil {
+			host = h
+		}
+		if _, err := netip.ParseAddr(host); err != nil && host != "localhost" {
+			refuse("without TLS this is served to localhost and to addresses, and not to a host of the name "+host)(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func refuse(reason string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		text, err := jsonForm{}.Marshal(status.New(codes.PermissionDenied, reason).Proto())
+		if err != nil {
+			http.Error(w, reason, http.StatusForbidden)
+			return
+		}
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = w.Write(text) //nolint:gosec // it is JSON, and says so
+	}
+}
+
+// noRoute answers a request that is for nothing there is.
+func noRoute(ctx context.Context, mux *runtime.ServeMux, form runtime.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
+	answer := &runtime.HTTPStatusError{HTTPStatus: code, Err: status.Error(codes.InvalidArgument, http.StatusText(code))}
+	switch code {
+	case http.StatusNotFound:
+		answer.Err = status.Errorf(codes.NotFound, "there is nothing at %s; docs/admin-api.md lists the paths", r.URL.Path)
+	case http.StatusMethodNotAllowed:
+		answer.Err = status.Errorf(codes.Unimplemented, "%s is not for %s", r.URL.Path, r.Method)
+	}
+	runtime.HTTPError(ctx, mux, form, w, r, answer)
+}

@@ -1,0 +1,23 @@
+package serve
+
+import (
+	"context"
+	"net"
+
+	"github.com/pgmesh/pgmesh/internal/inprocess"
+	"github.com/pgmesh/pgmesh/mcp-server/httpapi"
+)
+
+// serveAPI answers the APIs of the source as JSON over HTTP. A request becomes a call in this process, in the request's own context: what
+// a handler around it finds out of the caller is known to the API.
+func (s *server) serveAPI(ctx context.Context, from source, through calls, l net.Listener) error {
+	local := inprocess.New(through.unary, through.stream)
+	local.Unknown = through.unknown
+	from.register(local)
+	defer local.Wait()
+	handler, err := httpapi.New(local, httpapi.Options{LocalOnly: !s.options.Plaintext.AnyAddress})
+	if err != nil {
+		return err
+	}
+	return httpapi.Serve(ctx, l, handler)
+}
