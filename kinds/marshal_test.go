@@ -103,7 +103,7 @@ func TestAnyJSONCanBeYAML(t *testing.T) {
 	t.Parallel()
 	text, err := kinds.YAML([]byte(`{"b": [{"x": 1}, "yes"], "a": {}, "n": "12", "f": 1.50}`))
 	require.NoError(t, err)
-	require.Equal(t, "b:\n- x: 1\n- \"yes\"\na: {}\nn: \"12\"\nf: 1.50\n", string(text))
+	require.Equal(t, "b:\n- x: 1\n- \"yes\"\na: {}\n\"n\": \"12\"\nf: 1.50\n", string(text))
 	_, err = kinds.YAML([]byte(`{"b": `))
 	require.Error(t, err)
 }

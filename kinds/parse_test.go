@@ -77,7 +77,7 @@ status: {observedGeneration: 1}
 	require.NoError(t, err)
 	require.Len(t, documents, 1)
 	want := &kinds.Document{
-		File: "f.yaml", Index: 2, Line: 5,
+		File: "f.yaml", Index: 2, Line: 5, ResourceVersion: "12",
 		Spec: json.RawMessage(`{"hosts":["reviews"],"http":[{"route":[{"destination":{"host":"reviews"},"weight":0}],"timeout":"90s"}]}`),
 		Resource: &kinds.Resource{
 			Kind: kind(t, "vs"), Namespace: "default", Name: "reviews",
