@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	mcp "istio.io/api/mcp/v1alpha1"
 )
@@ -53,7 +54,7 @@ func (r *Resource) Any(version string) (*anypb.Any, error) {
 
 // FromMCP unwraps a resource that came over MCP. The name, "namespace/name", "/name" or "name", is the envelope's own
 // unless that is empty; then it is the one given, which delta responses carry beside the envelope. What other servers
-// are known to leave out or add is tolerated: create time, labels, unknown fields.
+// are known to leave out or add is tolerated: create time, labels, unknown fields, and a Struct of JSON in place of the message.
 func FromMCP(kind *Kind, name string, m *mcp.Resource) (*Resource, error) {
 	metadata := m.GetMetadata()
 	if metadata.GetName() != "" {
@@ -100,14 +101,30 @@ func fromBody(kind *Kind, name string, body *anypb.Any) (*Resource, error) {
 	if body == nil {
 		return nil, fmt.Errorf("decode %s from MCP: it has no body", r.Key())
 	}
-	if !body.MessageIs(r.Spec) {
-		return nil, fmt.Errorf("decode %s from MCP: its body is a %q, expected a %q",
-			r.Key(), body.GetTypeUrl(), anyPrefix+r.Spec.ProtoReflect().Descriptor().FullName())
+	switch {
+	case body.MessageIs(r.Spec):
+		err = body.UnmarshalTo(r.Spec)
+	case body.MessageIs((*structpb.Struct)(nil)): // the JSON of what others have as a message
+		r.Spec, err = fromStruct(kind, body)
+	default:
+		err = fmt.Errorf("its body is a %q, expected a %q", body.GetTypeUrl(), anyPrefix+r.Spec.ProtoReflect().Descriptor().FullName())
 	}
-	if err := body.UnmarshalTo(r.Spec); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("decode %s from MCP: %w", r.Key(), err)
 	}
 	return r, nil
+}
+
+func fromStruct(kind *Kind, body *anypb.Any) (proto.Message, error) {
+	tree := &structpb.Struct{}
+	if err := body.UnmarshalTo(tree); err != nil {
+		return nil, err
+	}
+	spec, err := tree.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return kind.Decode(spec)
 }
 
 // splitName takes "namespace/name", "/name" or "name" apart.

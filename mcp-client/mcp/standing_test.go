@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 func (s *source) stand(version string, m *mcpv1.Standing) {
 	body, err := anypb.New(m)
 	require.NoError(s.t, err)
+	s.sets = maps.Clone(s.sets) // what was published does not change
 	s.sets[mcpv1.StandingTypeURL] = ads.NewSet(&ads.Resource{Name: mcpv1.StandingName, Version: version, Body: body})
 }
 
