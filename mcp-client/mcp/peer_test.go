@@ -2,6 +2,7 @@ package mcp_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 
@@ -127,10 +128,8 @@ func (p *peer) hear(s *peerStream, r *discoveryv3.DiscoveryRequest) error {
 
 // send sends all of a type.
 func (p *peer) send(s *peerStream, typeURL string) error {
-	for _, ignored := range p.manners.ignores {
-		if ignored == typeURL {
-			return nil
-		}
+	if slices.Contains(p.manners.ignores, typeURL) {
+		return nil
 	}
 	s.sent++
 	version, nonce := p.manners.stamp(p.pushes, s.sent)

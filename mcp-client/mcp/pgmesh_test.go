@@ -29,17 +29,19 @@ type source struct {
 
 func newSource(t *testing.T) *source {
 	s := &source{sets: map[string]*ads.Set{}}
-	s.endpoint = listen(t, func(g *grpc.Server) {
-		ads.NewServer(ads.Config{
-			Open: func(context.Context, *corev3.Node) (*ads.Subscriber, error) { return s.topic.Subscribe(), nil },
-			Plan: ads.Plan{When: mcpv1.BatchTypeURL, Stages: []ads.Stage{
-				{Part: ads.Whole, Overlap: true},
-				{Types: []string{mcpv1.BatchTypeURL}, Part: ads.Whole},
-			}},
-			Identifier: mcpv1.Identifier + "/test",
-		}).Register(g)
-	})
+	s.endpoint = listen(t, s.register)
 	return s
+}
+
+func (s *source) register(g *grpc.Server) {
+	ads.NewServer(ads.Config{
+		Open: func(context.Context, *corev3.Node) (*ads.Subscriber, error) { return s.topic.Subscribe(), nil },
+		Plan: ads.Plan{When: mcpv1.BatchTypeURL, Stages: []ads.Stage{
+			{Part: ads.Whole, Overlap: true},
+			{Types: []string{mcpv1.BatchTypeURL}, Part: ads.Whole},
+		}},
+		Identifier: mcpv1.Identifier + "/test",
+	}).Register(g)
 }
 
 // commit publishes a revision that puts some resources and removes others.
