@@ -38,6 +38,8 @@ func newAviary(t *testing.T) tenancy {
 		"servers": [{"name": "canary", "port": {"number": 80, "name": "http-canary", "protocol": "HTTP"}, "hosts": ["canary.example.com"]}]}`)
 	put("Sidecar", "canary", `{"egress": [{"hosts": ["*/*"]}]}`)
 	y.owner.exec(`INSERT INTO mesh.settings (namespace, name, value) VALUES ('b', 'strict_references', 'off')`)
+	y.owner.exec(`INSERT INTO mesh.readers (identity) VALUES ('spiffe://mesh/canary');
+		SELECT mesh.create_token('canary', sha256('canary'), '{admin}')`)
 	unconfirmed := func(label string) {
 		y.owner.exec("BEGIN; SELECT mesh.commit_confirmed('1 hour'); UPDATE mesh.resources SET labels = labels || '{\"canary\": \"" + label + "\"}' WHERE namespace = 'b'; COMMIT")
 	}

@@ -23,13 +23,13 @@ func TestMigrationsGoUpAndDown(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, status.Fits())
 	list := status.Migrations
-	for i, m := range list {
-		require.Equal(t, int64(i+1), m.Version, "numbered without gaps")
+	for _, m := range list {
 		require.False(t, m.Applied.IsZero())
 	}
-	for version := int64(len(list)) - 1; version >= 0; version-- {
-		require.NoError(t, store.MigrateDown(t.Context(), url, version, quietly))
+	for i := len(list) - 2; i >= 0; i-- {
+		require.NoError(t, store.MigrateDown(t.Context(), url, list[i].Version, quietly))
 	}
+	require.NoError(t, store.MigrateDown(t.Context(), url, 0, quietly))
 	require.False(t, value[bool](connect(t, url), "SELECT to_regnamespace('mesh') IS NOT NULL"))
 
 	require.NoError(t, store.Migrate(t.Context(), url))

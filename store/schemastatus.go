@@ -38,7 +38,12 @@ func (s SchemaStatus) Fits() bool { return s.known() == s.Newest && s.Code && s.
 // TooNew tells whether a newer program has migrated the database, which this one then leaves alone.
 func (s SchemaStatus) TooNew() bool { return s.Newest > s.known() }
 
-func (s SchemaStatus) known() int64 { return int64(len(s.Migrations)) }
+func (s SchemaStatus) known() (version int64) {
+	for _, m := range s.Migrations {
+		version = m.Version
+	}
+	return version
+}
 
 // ReadSchemaStatus compares a database with this program. It changes nothing.
 func ReadSchemaStatus(ctx context.Context, url string) (SchemaStatus, error) {
@@ -68,8 +73,10 @@ func readSchemaStatus(ctx context.Context, conn *pgx.Conn) (SchemaStatus, error)
 	var applied time.Time
 	_, err = pgx.ForEachRow(rows, []any{&version, &applied}, func() error {
 		s.Newest = max(s.Newest, version)
-		if version <= s.known() {
-			s.Migrations[version-1].Applied = applied
+		for i := range s.Migrations {
+			if s.Migrations[i].Version == version {
+				s.Migrations[i].Applied = applied
+			}
 		}
 		return nil
 	})
@@ -79,7 +86,7 @@ func readSchemaStatus(ctx context.Context, conn *pgx.Conn) (SchemaStatus, error)
 	return s, err
 }
 
-// knownMigrations lists the files, which are numbered from 1 without gaps.
+// knownMigrations lists the files, in the order of their numbers.
 func knownMigrations() (s SchemaStatus, err error) {
 	files, err := fs.Glob(migrationFiles, "migrations/*.sql")
 	if err != nil {

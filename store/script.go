@@ -28,7 +28,10 @@ func WriteMigrationScript(out io.Writer, from int64) error {
 	if from == 0 {
 		s.add(emptySchema)
 	}
-	for _, m := range known.Migrations[from:] {
+	for _, m := range known.Migrations {
+		if m.Version <= from {
+			continue
+		}
 		if err := s.migration(m); err != nil {
 			return err
 		}

@@ -125,7 +125,8 @@ func (d *demo) databaseFile() string { return filepath.Join(d.data, "database-ur
 
 func (d *demo) startServer(ctx context.Context) error {
 	server, err := d.startChild("mcp-server", "run", "--insecure", "--migrate", "--database", d.postgres.URL(),
-		"--listen", local(d.ports.mcp), "--http", local(d.ports.mcpHTTP), "--api", local(d.ports.mcpAPI))
+		"--listen", local(d.ports.mcp), "--http", local(d.ports.mcpHTTP), "--api", local(d.ports.mcpAPI),
+		"--state-dir", filepath.Join(d.data, "mcp-server"))
 	if err != nil {
 		return err
 	}

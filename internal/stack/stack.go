@@ -42,7 +42,8 @@ func New(bin, dir, database string) (*Stack, error) {
 	}
 	s := &Stack{bin: bin, dir: dir, MCP: ports[0], XDS: ports[2]}
 	s.MCPServer = s.program("mcp-server", ports[1],
-		"run", "--insecure", "--migrate", "--database", database, "--listen", ports[0], "--http", ports[1], "--api", "")
+		"run", "--insecure", "--migrate", "--database", database, "--listen", ports[0], "--http", ports[1], "--api", "",
+		"--state-dir", filepath.Join(dir, "mcp-server-"+portOf(ports[0])))
 	s.Discovery = s.program("discovery", ports[3],
 		"run", "--insecure", "--mcp", ports[0], "--listen", ports[2], "--http", ports[3])
 	return s, nil

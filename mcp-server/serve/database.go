@@ -45,6 +45,8 @@ func (s *server) database() (source, error) {
 	return d, nil
 }
 
+func (d *database) places() []string { return d.store.Places() }
+
 func (d *database) register(g grpc.ServiceRegistrar) { d.admin.Register(g) }
 
 func (d *database) drain() { d.admin.Shutdown() }

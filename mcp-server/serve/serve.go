@@ -22,6 +22,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/clients"
 	"github.com/pgmesh/pgmesh/mcp-server/legacy"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
+	"github.com/pgmesh/pgmesh/mcp-server/saved"
 )
 
 // Options are what the program's flags set.
@@ -30,6 +31,7 @@ type Options struct {
 	Replica   string // connection URL of a hot standby to read revisions from; empty for Database
 	Migrate   bool   // bring the schema up to date first
 	Poll      time.Duration
+	StateDir  string // folder to keep what is served in; empty keeps nothing
 	Listen    string // MCP and the admin API
 	API       string // the admin API as JSON over HTTP; empty: not at all
 	HTTP      string // health and metrics
@@ -75,7 +77,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 		return monitor.Serve(ctx, on.web, s.metrics, s.publisher.Ready, map[string]http.Handler{"GET /sinks": sinksHandler{s.legacy}})
 	})
 	g.Go(func() error { return s.serve(ctx, from, on) })
-	g.Go(func() error { return from.run(ctx) })
+	g.Go(func() error { return s.follow(ctx, from) })
 	if err := g.Wait(); !errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -96,10 +98,24 @@ type source interface {
 	// run keeps the publisher at the newest state until the context ends.
 	run(context.Context) error
 	register(grpc.ServiceRegistrar)
+	// places name where it reads from.
+	places() []string
 	// closed tells why the registered APIs cannot be used now.
 	closed(context.Context) error
 	// drain ends the streams of the registered APIs. It is called once.
 	drain()
+}
+
+// follow runs the source, and keeps what it gives.
+func (s *server) follow(ctx context.Context, from source) error {
+	if s.options.StateDir == "" {
+		return from.run(ctx)
+	}
+	keeper := saved.New(s.publisher, s.options.Log, s.metrics, saved.Options{Folder: s.options.StateDir, Places: from.places()})
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return keeper.Run(ctx) })
+	g.Go(func() error { return from.run(ctx) })
+	return g.Wait()
 }
 
 // serve answers MCP, and the APIs of the source, over gRPC and over HTTP.

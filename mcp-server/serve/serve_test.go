@@ -1,6 +1,7 @@
 package serve_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -19,39 +20,66 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
+var discard = slog.New(slog.DiscardHandler)
+
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
-// run starts a server of a database, and returns where it tells of itself.
-func run(t *testing.T, database string) (web string) {
+// running is a server that was started.
+type running struct {
+	serve.Addresses
+	t     *testing.T
+	stop  context.CancelFunc
+	ended chan error
+}
+
+// launch starts a server. It ends with the test, or before.
+func launch(t *testing.T, o serve.Options) *running {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	started, ended := make(chan serve.Addresses, 1), make(chan error, 1)
-	o := serve.Options{
-		Database: database, Poll: 5 * time.Second, Listen: "127.0.0.1:0", HTTP: "127.0.0.1:0",
-		Plaintext: listen.Plaintext{Allowed: true}, Log: slog.New(slog.DiscardHandler),
-	}
-	go func() { ended <- serve.Run(ctx, o, func(a serve.Addresses) { started <- a }) }()
+	o.Poll, o.Listen, o.HTTP = 5*time.Second, cmp.Or(o.Listen, "127.0.0.1:0"), "127.0.0.1:0"
+	o.Plaintext, o.Log = listen.Plaintext{Allowed: true}, discard
+	ctx, stop := context.WithCancel(context.Background())
+	r := &running{t: t, stop: stop, ended: make(chan error, 1)}
+	started := make(chan serve.Addresses, 1)
+	go func() { r.ended <- serve.Run(ctx, o, func(a serve.Addresses) { started <- a }) }()
 	select {
-	case a := <-started:
-		web = "http://" + a.HTTP.String()
-	case err := <-ended:
-		cancel()
+	case r.Addresses = <-started:
+	case err := <-r.ended:
+		stop()
 		t.Fatalf("the server has ended: %v", err)
 	}
-	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-ended)
-	})
-	return web
+	t.Cleanup(r.end)
+	return r
+}
+
+// end stops the server in good order, once.
+func (r *running) end() {
+	r.t.Helper()
+	if r.stop == nil {
+		return
+	}
+	r.stop()
+	r.stop = nil
+	require.NoError(r.t, <-r.ended)
+}
+
+// get returns what the server says at a path.
+func (r *running) get(path string) (status int, text string) {
+	r.t.Helper()
+	answer, err := http.Get("http://" + r.HTTP.String() + path)
+	require.NoError(r.t, err)
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	require.NoError(r.t, err)
+	return answer.StatusCode, string(body)
 }
 
 // Of several servers one takes back what nobody confirmed, as soon as the time is over.
 func TestServersRevertWhatNobodyConfirms(t *testing.T) {
 	t.Parallel()
 	database := pgtest.New(t)
-	var webs []string
+	var servers []*running
 	for range 3 {
-		webs = append(webs, run(t, database))
+		servers = append(servers, launch(t, serve.Options{Database: database}))
 	}
 	s, err := store.Open(t.Context(), database, store.Options{})
 	require.NoError(t, err)
@@ -82,12 +110,8 @@ func TestServersRevertWhatNobodyConfirms(t *testing.T) {
 		"revert of revision 2: not confirmed within 100 milliseconds": 1,
 		"revert of revision 3: not confirmed within 100 milliseconds": 1,
 	}, seen)
-	for _, web := range webs {
-		answer, err := http.Get(web + "/metrics")
-		require.NoError(t, err)
-		text, err := io.ReadAll(answer.Body)
-		require.NoError(t, err)
-		require.NoError(t, answer.Body.Close())
-		require.Contains(t, string(text), "pgmesh_mcp_server_oldest_revision 1")
+	for _, server := range servers {
+		_, text := server.get("/metrics")
+		require.Contains(t, text, "pgmesh_mcp_server_oldest_revision 1")
 	}
 }

@@ -1,0 +1,60 @@
+package saved
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"fmt"
+	"io"
+
+	"google.golang.org/protobuf/encoding/protodelim"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/pgmesh/pgmesh/mcp-server/publish"
+	savedv1 "github.com/pgmesh/pgmesh/proto/pgmesh/saved/v1"
+)
+
+// Write encodes a state that was read from some places. It holds no more than one resource in memory.
+func Write(to io.Writer, s *publish.State, places []string) error {
+	sum := sha256.New()
+	out := bufio.NewWriterSize(io.MultiWriter(to, sum), 1<<16)
+	if _, err := fmt.Fprintln(out, title+version); err != nil {
+		return err
+	}
+	header := &savedv1.Header{Mesh: s.Mesh, Revision: s.At.Revision, Mark: s.At.Mark, AsOf: timestamppb.New(s.AsOf), Places: places}
+	if err := put(out, &savedv1.Record{Record: &savedv1.Record_Header{Header: header}}); err != nil {
+		return err
+	}
+	if err := writeResources(out, s); err != nil {
+		return err
+	}
+	end := &savedv1.End{Resources: int64(s.Len())}
+	if err := put(out, &savedv1.Record{Record: &savedv1.Record_End{End: end}}); err != nil {
+		return err
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	_, err := to.Write(sum.Sum(nil))
+	return err
+}
+
+func writeResources(out io.Writer, s *publish.State) error {
+	resource := &savedv1.Resource{}
+	record := &savedv1.Record{Record: &savedv1.Record_Resource{Resource: resource}}
+	for kind, set := range s.Sets {
+		resource.TypeUrl = kind.TypeURL()
+		for r := range set.All() {
+			resource.Name, resource.Version = r.Name, r.Version
+			resource.BodyTypeUrl, resource.Body = r.Body.GetTypeUrl(), r.Body.GetValue()
+			if err := put(out, record); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func put(out io.Writer, r *savedv1.Record) error {
+	_, err := protodelim.MarshalTo(out, r)
+	return err
+}
