@@ -39,6 +39,8 @@ type bundle struct {
 	mcp    discoveryv3.AggregatedDiscoveryServiceClient
 	store  *store.Store
 	server *admin.Service
+
+	database string
 }
 
 func start(t *testing.T, database string) *bundle {
@@ -71,7 +73,7 @@ func start(t *testing.T, database string) *bundle {
 		<-ended
 		s.Close()
 	})
-	return &bundle{t, adminv1.NewAdminServiceClient(conn), discoveryv3.NewAggregatedDiscoveryServiceClient(conn), s, api}
+	return &bundle{t, adminv1.NewAdminServiceClient(conn), discoveryv3.NewAggregatedDiscoveryServiceClient(conn), s, api, database}
 }
 
 // batches returns what was stored since the empty mesh.
