@@ -1,0 +1,145 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/jackc/pgx/v5"
+)
+
+// Sink is a server that takes configuration by the first generation of MCP and wants to be dialled.
+type Sink struct {
+	Address    string
+	Metadata   map[string]string // headers
+	TLS        *bool             // nil: as the flags of the program say
+	ServerName string            // in its certificate, if it is not that of the address
+	ServerID   string            // its SPIFFE id
+}
+
+// FollowSinks calls each with the sinks that this program is to dial, whenever they have changed. A sink is given to one program at a time:
+// to another when that has lost the database. While the database is away a program keeps those that it has. It returns when ctx ends.
+func (s *Store) FollowSinks(ctx context.Context, each func([]Sink)) error {
+	retry := backoff.NewExponentialBackOff()
+	retry.InitialInterval, retry.MaxInterval = 20*time.Millisecond, 5*time.Second
+	for said := ""; ; {
+		err := s.followSinks(ctx, each, retry.Reset)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		err = explain("following the sinks", err)
+		if !Temporary(err) && err.Error() != said { // the feed tells of a database that is away
+			said = err.Error()
+			s.options.Log.Error("cannot read which sinks to dial; those that are known stay", "error", err)
+		}
+		if !sleep(ctx, retry.NextBackOff()) {
+			return ctx.Err()
+		}
+	}
+}
+
+// sinkSession is a connection that holds a lock for each sink that this program dials.
+type sinkSession struct {
+	conn *pgx.Conn
+	held map[string]bool
+}
+
+func (s *Store) followSinks(ctx context.Context, each func([]Sink), healthy func()) error {
+	config := s.pool.Config().ConnConfig.Copy()
+	config.RuntimeParams["application_name"] = s.options.Application + " sinks"
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer closeConn(conn)
+	session := &sinkSession{conn, map[string]bool{}}
+	for {
+		list, err := session.read(ctx)
+		if err != nil {
+			return err
+		}
+		healthy()
+		each(list)
+		if err := session.wait(ctx, s.options.Poll); err != nil {
+			return err
+		}
+	}
+}
+
+// read listens, and returns the sinks that this program has got hold of. From a hot standby there are none to get.
+func (s *sinkSession) read(ctx context.Context) ([]Sink, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	var standby bool
+	if err := s.conn.QueryRow(ctx, "SELECT pg_is_in_recovery()").Scan(&standby); err != nil || standby {
+		return nil, err
+	}
+	if _, err := s.conn.Exec(ctx, "LISTEN mesh_sinks"); err != nil {
+		return nil, err
+	}
+	rows, err := s.conn.Query(ctx, `SELECT address, metadata, tls, coalesce(server_name, ''), coalesce(server_id, '')
+		FROM mesh.sinks WHERE enabled ORDER BY address`)
+	if err != nil {
+		return nil, err
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Sink])
+	if err != nil {
+		return nil, err
+	}
+	if err := s.release(ctx, all); err != nil {
+		return nil, err
+	}
+	var mine []Sink
+	for _, sink := range all {
+		if err := s.take(ctx, sink.Address); err != nil {
+			return nil, err
+		}
+		if s.held[sink.Address] {
+			mine = append(mine, sink)
+		}
+	}
+	return mine, nil
+}
+
+// lockOfSink is the number of the lock that the program holds which dials a sink.
+const lockOfSink = "hashtextextended('mesh.sinks ' || $1, 0)"
+
+// take gets hold of a sink, if no other program has it.
+func (s *sinkSession) take(ctx context.Context, address string) error {
+	if s.held[address] {
+		return nil
+	}
+	var got bool
+	err := s.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock("+lockOfSink+")", address).Scan(&got)
+	s.held[address] = got
+	return err
+}
+
+// release lets go of what is not in a list.
+func (s *sinkSession) release(ctx context.Context, keep []Sink) error {
+	for address, held := range s.held {
+		if slices.ContainsFunc(keep, func(k Sink) bool { return k.Address == address }) {
+			continue
+		}
+		if held {
+			if _, err := s.conn.Exec(ctx, "SELECT pg_advisory_unlock("+lockOfSink+")", address); err != nil {
+				return err
+			}
+		}
+		delete(s.held, address)
+	}
+	return nil
+}
+
+// wait returns when there may be something new, be it that another program has let go of a sink.
+func (s *sinkSession) wait(ctx context.Context, poll time.Duration) error {
+	waiting, cancel := context.WithTimeout(ctx, poll)
+	defer cancel()
+	_, err := s.conn.WaitForNotification(waiting)
+	if errors.Is(waiting.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
+		return nil
+	}
+	return err
+}

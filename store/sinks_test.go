@@ -1,0 +1,168 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/pgtest"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// sinkFollower is a program that dials sinks.
+type sinkFollower struct {
+	t     *testing.T
+	lists chan []store.Sink
+	stop  func()
+}
+
+func followSinks(t *testing.T, url string, poll time.Duration) *sinkFollower {
+	t.Helper()
+	s, err := store.Open(t.Context(), url, store.Options{Poll: poll})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	f := &sinkFollower{t: t, lists: make(chan []store.Sink)}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.FollowSinks(ctx, func(list []store.Sink) {
+			select {
+			case f.lists <- list:
+			case <-ctx.Done():
+			}
+		})
+	}()
+	f.stop = func() {
+		if cancel != nil {
+			cancel()
+			require.ErrorIs(t, <-ended, context.Canceled)
+			s.Close()
+			cancel = nil
+		}
+	}
+	t.Cleanup(f.stop)
+	return f
+}
+
+// until waits for a list of these addresses, and returns it.
+func (f *sinkFollower) until(addresses ...string) []store.Sink {
+	f.t.Helper()
+	limit := time.After(20 * time.Second)
+	for {
+		select {
+		case list := <-f.lists:
+			var got []string
+			for _, s := range list {
+				got = append(got, s.Address)
+			}
+			if fmt.Sprint(got) == fmt.Sprint(addresses) {
+				return list
+			}
+		case <-limit:
+			f.t.Fatalf("no list of %v", addresses)
+		}
+	}
+}
+
+func TestSinksAreFollowed(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	db := connect(t, url)
+	f := followSinks(t, url, time.Hour) // what is noticed was told of
+	f.until()
+	db.exec(`INSERT INTO mesh.sinks (address, metadata, tls, server_name, server_id)
+		VALUES ('b.example:15010', '{"x-team": "shop"}', true, 'pilot', 'spiffe://td/pilot'), ('a.example:9901', '{}', NULL, NULL, NULL)`)
+	yes := true
+	require.Equal(t, []store.Sink{
+		{Address: "a.example:9901", Metadata: map[string]string{}},
+		{Address: "b.example:15010", Metadata: map[string]string{"x-team": "shop"}, TLS: &yes, ServerName: "pilot", ServerID: "spiffe://td/pilot"},
+	}, f.until("a.example:9901", "b.example:15010"))
+	require.True(t, value[bool](db, "SELECT bool_and(author = session_user) FROM mesh.sinks"), "who has written it is kept")
+	db.exec("UPDATE mesh.sinks SET enabled = false WHERE address LIKE 'a%'")
+	f.until("b.example:15010")
+	db.exec("UPDATE mesh.sinks SET enabled = true")
+	f.until("a.example:9901", "b.example:15010")
+	db.exec("DELETE FROM mesh.sinks WHERE address LIKE 'b%'")
+	f.until("a.example:9901")
+	db.exec("TRUNCATE mesh.sinks")
+	f.until()
+}
+
+func TestALostNotificationOfSinksIsMadeUpFor(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	db := connect(t, url)
+	f := followSinks(t, url, 50*time.Millisecond)
+	f.until()
+	db.exec("ALTER TABLE mesh.sinks DISABLE TRIGGER tell_of_sinks; INSERT INTO mesh.sinks (address) VALUES ('a:1')")
+	f.until("a:1")
+}
+
+func TestASinkIsDialledByOneProgram(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	db := connect(t, url)
+	db.exec("INSERT INTO mesh.sinks (address) VALUES ('a:1')")
+	first := followSinks(t, url, 50*time.Millisecond)
+	first.until("a:1")
+	second := followSinks(t, url, 50*time.Millisecond)
+	second.until()
+	first.stop()
+	second.until("a:1")
+}
+
+// The lock goes with the connection, and so does the sink, unless nobody else has taken it.
+func TestSinksOutliveALostConnection(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	db := connect(t, url)
+	db.exec("INSERT INTO mesh.sinks (address) VALUES ('a:1')")
+	f := followSinks(t, url, time.Hour)
+	f.until("a:1")
+	db.exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pgmesh sinks' AND datname = current_database()")
+	f.until("a:1")
+	db.exec("INSERT INTO mesh.sinks (address) VALUES ('b:1')")
+	f.until("a:1", "b:1")
+}
+
+func TestSinksThatCannotBeDialledAreRefused(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	for _, test := range []struct{ columns, values, message string }{
+		{"address", "'pilot'", `sink "pilot": the address cannot be dialled`},
+		{"address", "'pilot:0'", `sink "pilot:0": the address cannot be dialled`},
+		{"address", "'pilot:65536'", `sink "pilot:65536": the address cannot be dialled`},
+		{"address", "'::1:80'", `sink "::1:80": the address cannot be dialled`},
+		{"address", "'xds://pilot:80'", `sink "xds://pilot:80": the address cannot be dialled`},
+		{"address, metadata", "'a:1', '[]'", `sink "a:1": the metadata are no object`},
+		{"address, metadata", `'a:1', '{"X": "1"}'`, `sink "a:1": metadata "X" cannot be sent`},
+		{"address, metadata", `'a:1', '{"grpc-x": "1"}'`, `sink "a:1": metadata "grpc-x" cannot be sent`},
+		{"address, metadata", `'a:1', '{"x-bin": "1"}'`, `sink "a:1": metadata "x-bin" cannot be sent`},
+		{"address, metadata", `'a:1', '{"x": 1}'`, `sink "a:1": metadata "x" cannot be sent`},
+		{"address, metadata", `'a:1', '{"x": "\n"}'`, `sink "a:1": metadata "x" cannot be sent`},
+		{"address, server_id", `'a:1', 'pilot'`, `sink "a:1": server_id "pilot" is no SPIFFE id`},
+	} {
+		err := db.refused("INSERT INTO mesh.sinks (" + test.columns + ") VALUES (" + test.values + ")")
+		require.Equal(t, []string{"22023", test.message}, []string{err.Code, err.Message})
+		require.NotEmpty(t, err.Hint)
+	}
+	db.exec(`INSERT INTO mesh.sinks (address, metadata) VALUES ('[::1]:80', '{"authorization": "Bearer x", "a.b_c": ""}')`)
+}
+
+// What is sent to a sink may be a secret.
+func TestSinksAreForOwnersAndServers(t *testing.T) {
+	t.Parallel()
+	y := newTenancy(t)
+	y.owner.exec(`INSERT INTO mesh.sinks (address, metadata) VALUES ('a:1', '{"authorization": "secret"}')`)
+	tenant := y.tenant("tenant", [2]string{"*", "write"})
+	for _, sql := range []string{"SELECT * FROM mesh.sinks", "DELETE FROM mesh.sinks", "INSERT INTO mesh.sinks (address) VALUES ('b:1')"} {
+		require.Equal(t, "42501", tenant.refused(sql).Code, sql)
+	}
+	role := y.role("server")
+	y.owner.exec("SELECT mesh.grant_server('" + role + "')")
+	server := y.as(role)
+	require.Equal(t, "a:1", value[string](server, "SELECT address FROM mesh.sinks"))
+	require.Equal(t, "42501", server.refused("UPDATE mesh.sinks SET enabled = false").Code)
+}

@@ -1,0 +1,45 @@
+-- Sinks are dialled by mcp-server, which is told when they change. The table is for owners; servers read it.
+
+-- check_sink refuses what could never be dialled.
+CREATE OR REPLACE FUNCTION mesh.check_sink() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  wrong text;
+BEGIN
+  IF NEW.address !~ '^(\[[0-9A-Fa-f:.]+\]|[^]/:\s[]+):[0-9]{1,5}$' OR substring(NEW.address FROM '[0-9]+$')::int NOT BETWEEN 1 AND 65535 THEN
+    RAISE invalid_parameter_value USING MESSAGE = format('sink "%s": the address cannot be dialled', NEW.address),
+      HINT = 'write host:port, and an IPv6 address in brackets';
+  ELSIF jsonb_typeof(NEW.metadata) <> 'object' THEN
+    RAISE invalid_parameter_value USING MESSAGE = format('sink "%s": the metadata are no object', NEW.address),
+      HINT = 'write {"name": "value"}';
+  ELSIF NEW.server_id IS NOT NULL AND NEW.server_id !~ '^spiffe://[^/]+/.+' THEN
+    RAISE invalid_parameter_value USING MESSAGE = format('sink "%s": server_id "%s" is no SPIFFE id', NEW.address, NEW.server_id),
+      HINT = 'write spiffe://trust-domain/path';
+  END IF;
+  -- What gRPC sends as headers. The value is not repeated: it may be a secret.
+  SELECT key INTO wrong FROM jsonb_each(NEW.metadata)
+    WHERE key !~ '^[-0-9a-z_.]+$' OR key LIKE 'grpc-%' OR key LIKE '%-bin' OR jsonb_typeof(value) <> 'string' OR value #>> '{}' !~ '^[ -~]*$'
+    ORDER BY key LIMIT 1;
+  IF FOUND THEN
+    RAISE invalid_parameter_value USING MESSAGE = format('sink "%s": metadata "%s" cannot be sent', NEW.address, wrong),
+      HINT = 'names have lower-case letters, digits, "-", "_" and ".", and neither begin with grpc- nor end with -bin; values are strings of printable ASCII';
+  END IF;
+  NEW.author := mesh.author();
+  NEW.updated_at := now();
+  RETURN NEW;
+END $$;
+
+DROP TRIGGER IF EXISTS check_sink ON mesh.sinks;
+CREATE TRIGGER check_sink BEFORE INSERT OR UPDATE ON mesh.sinks
+  FOR EACH ROW EXECUTE FUNCTION mesh.check_sink();
+
+CREATE OR REPLACE FUNCTION mesh.tell_of_sinks() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM pg_notify('mesh_sinks', '');
+  RETURN NULL;
+END $$;
+
+DROP TRIGGER IF EXISTS tell_of_sinks ON mesh.sinks;
+CREATE TRIGGER tell_of_sinks AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON mesh.sinks
+  FOR EACH STATEMENT EXECUTE FUNCTION mesh.tell_of_sinks();
