@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -76,7 +75,7 @@ func (s *sinkSession) read(ctx context.Context) ([]Sink, error) {
 	if err := s.conn.QueryRow(ctx, "SELECT pg_is_in_recovery()").Scan(&standby); err != nil || standby {
 		return nil, err
 	}
-	if _, err := s.conn.Exec(ctx, "LISTEN mesh_sinks"); err != nil {
+	if _, err := s.conn.Exec(ctx, "LISTEN mesh_servers"); err != nil {
 		return nil, err
 	}
 	rows, err := s.conn.Query(ctx, `SELECT address, metadata, tls, coalesce(server_name, ''), coalesce(server_id, '')
@@ -137,9 +136,14 @@ func (s *sinkSession) release(ctx context.Context, keep []Sink) error {
 func (s *sinkSession) wait(ctx context.Context, poll time.Duration) error {
 	waiting, cancel := context.WithTimeout(ctx, poll)
 	defer cancel()
-	_, err := s.conn.WaitForNotification(waiting)
-	if errors.Is(waiting.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
-		return nil
+	for {
+		n, err := s.conn.WaitForNotification(waiting)
+		switch {
+		case err == nil && n.Payload != "sinks": // another table that servers go by
+		case waiting.Err() != nil && ctx.Err() == nil:
+			return nil
+		default:
+			return err
+		}
 	}
-	return err
 }

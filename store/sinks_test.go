@@ -96,7 +96,7 @@ func TestALostNotificationOfSinksIsMadeUpFor(t *testing.T) {
 	db := connect(t, url)
 	f := followSinks(t, url, 50*time.Millisecond)
 	f.until()
-	db.exec("ALTER TABLE mesh.sinks DISABLE TRIGGER tell_of_sinks; INSERT INTO mesh.sinks (address) VALUES ('a:1')")
+	db.exec("ALTER TABLE mesh.sinks DISABLE TRIGGER wake_servers; INSERT INTO mesh.sinks (address) VALUES ('a:1')")
 	f.until("a:1")
 }
 

@@ -39,7 +39,7 @@ func (p Plaintext) TCP(flag, address string) (net.Listener, error) {
 	if !p.Allowed {
 		return nil, fmt.Errorf("--%s %s: serving without TLS has to be asked for with --insecure", flag, address)
 	}
-	if !p.AnyAddress && !loopback(address) {
+	if !p.AnyAddress && !Loopback(address) {
 		return nil, fmt.Errorf("--%s %s: --insecure alone serves on loopback only; choose 127.0.0.1, "+
 			"or add --insecure-any-address if everyone who reaches %s may read and change the mesh", flag, address, address)
 	}
@@ -67,7 +67,7 @@ func (p Plaintext) CheckPeer(address string, secure bool) error {
 	if p.Allowed && secure {
 		return ErrSecure
 	}
-	if p.Allowed && !p.AnyAddress && !loopback(address) {
+	if p.Allowed && !p.AnyAddress && !Loopback(address) {
 		return errors.New("--insecure alone is for servers on loopback; " +
 			"add --insecure-any-address if everyone on the way to it may read and change what is sent")
 	}
@@ -86,7 +86,8 @@ func TCP(flag, address string) (net.Listener, error) {
 	return l, nil
 }
 
-func loopback(address string) bool {
+// Loopback tells whether an address, host:port, is one of this machine that others cannot reach.
+func Loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return false

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
@@ -29,6 +30,10 @@ const MaxMessage = 4 << 20
 type Config struct {
 	// Open returns where the snapshots for a stream come from. Its error ends the stream and should carry a gRPC status.
 	Open func(context.Context) (*ads.Subscriber, error)
+	// Everything returns where the snapshots for sinks come from that are dialled.
+	Everything func() *ads.Subscriber
+	// Credentials returns what a sink is dialled with.
+	Credentials func(Sink) (credentials.TransportCredentials, error)
 	// MaxMessage is the size of the largest message, in bytes; 0 means what Pilots receive.
 	MaxMessage int
 	Metrics    prometheus.Registerer
@@ -79,7 +84,7 @@ func (s *Source) Streams() []Stream { return s.reports.read() }
 
 // EstablishResourceStream serves a sink that has dialled.
 func (s *Source) EstablishResourceStream(g grpc.BidiStreamingServer[legacyv1.RequestResources, legacyv1.Resources]) error {
-	return s.serve(g, "ResourceSource", exchange{g})
+	return s.serve(g, "ResourceSource", exchange{stream: g})
 }
 
 // StreamAggregatedResources serves a sink of Istio 1.0 or 1.1.

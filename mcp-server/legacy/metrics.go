@@ -42,3 +42,9 @@ func (m *metrics) sent(collection string, resources, removed int) {
 	m.resources.WithLabelValues(collection, "sent").Add(float64(resources))
 	m.resources.WithLabelValues(collection, "removed").Add(float64(removed))
 }
+
+// forget drops what was counted of a sink that is no longer dialled.
+func (m *metrics) forget(sink string) {
+	m.connected.DeleteLabelValues(sink)
+	m.failures.DeleteLabelValues(sink)
+}

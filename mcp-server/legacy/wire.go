@@ -50,6 +50,7 @@ type exchange struct {
 		Send(*legacyv1.Resources) error
 		Recv() (*legacyv1.RequestResources, error)
 	}
+	heard func() // is called when the sink says something, if it is not nil
 }
 
 func (exchange) field() protowire.Number { return 3 }
@@ -60,6 +61,9 @@ func (e exchange) recv() (*request, error) {
 		m, err := e.stream.Recv()
 		if err != nil {
 			return nil, err
+		}
+		if e.heard != nil {
+			e.heard()
 		}
 		if !refusesTrigger(m) {
 			return &request{
@@ -90,11 +94,12 @@ func withResources(m proto.Message, fields []byte) proto.Message {
 	return m
 }
 
-// receive reads requests until the stream ends. The channel is not buffered: a sink that asks faster than it is answered is slowed
-// down by gRPC's own flow control.
+// receive reads requests until the stream ends, and closes the second channel then. The first is not buffered: a sink that asks faster
+// than it is answered is slowed down by gRPC's own flow control.
 func receive(ctx context.Context, w wire) (<-chan *request, <-chan error) {
 	requests, failed := make(chan *request), make(chan error, 1)
 	go func() {
+		defer close(failed)
 		for {
 			r, err := w.recv()
 			if err != nil {
@@ -107,7 +112,6 @@ func receive(ctx context.Context, w wire) (<-chan *request, <-chan error) {
 			select {
 			case requests <- r:
 			case <-ctx.Done():
-				failed <- nil
 				return
 			}
 		}

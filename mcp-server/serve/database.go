@@ -64,6 +64,7 @@ func (d *database) run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.feed.Run(ctx) })
 	g.Go(func() error { return keeper.Run(ctx) })
+	g.Go(func() error { return d.store.FollowSinks(ctx, d.toDial) })
 	return g.Wait()
 }
 

@@ -3,24 +3,44 @@ package serve
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"strings"
 
 	"github.com/spf13/pflag"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/listen"
+	"github.com/pgmesh/pgmesh/internal/reload"
+	"github.com/pgmesh/pgmesh/internal/tlsfiles"
 	"github.com/pgmesh/pgmesh/mcp-server/legacy"
+	"github.com/pgmesh/pgmesh/store"
 )
 
 // Legacy says how the first generation of MCP is served.
 type Legacy struct {
-	MaxMessage int // bytes
+	MaxMessage int      // bytes
+	Sinks      []string // addresses to dial
+	SinkMeta   []string // name=value
+	SinkTLS    tlsfiles.Client
+	Plaintext  listen.Plaintext // whether sinks may be spoken to without TLS, and where
 }
 
 // Flags declares the flags of the first generation.
 func (l *Legacy) Flags(f *pflag.FlagSet) {
 	f.IntVar(&l.MaxMessage, "legacy-max-message", legacy.MaxMessage,
 		"for Istio 1.0 to 1.8: how many bytes a message to a sink may have. What does not fit is reported and not sent, for a Pilot would end the stream over it")
+	f.StringSliceVar(&l.Sinks, "sink", nil,
+		"host:port of a server to dial that takes configuration by Istio's old ResourceSink; can be repeated. The table mesh.sinks names more")
+	f.StringArrayVar(&l.SinkMeta, "sink-meta", nil, "name=value of a header to send to the servers of --sink; can be repeated")
+	l.SinkTLS.Flags(f, "sink-")
+	f.BoolVar(&l.Plaintext.Allowed, "sink-insecure", false, "speak to sinks without TLS, on loopback only, unless mesh.sinks says otherwise of one")
+	f.BoolVar(&l.Plaintext.AnyAddress, "sink-insecure-any-address", false,
+		"with --sink-insecure: without TLS to other addresses too; everyone on the way can read and change what is sent")
 }
 
 // leastMessage holds any resource of usual size.
@@ -30,24 +50,108 @@ func (l *Legacy) check() error {
 	if l.MaxMessage != 0 && l.MaxMessage < leastMessage {
 		return fmt.Errorf("--legacy-max-message %d: hardly a resource would fit; choose at least %d", l.MaxMessage, leastMessage)
 	}
+	sinks, err := l.sinks()
+	if err != nil {
+		return err
+	}
+	for _, sink := range sinks {
+		if _, err := l.credentials(sink); err != nil {
+			return fmt.Errorf("--sink %s: %w", sink.Address, err)
+		}
+	}
 	return nil
+}
+
+// sinks are those that the flags name.
+func (l *Legacy) sinks() ([]legacy.Sink, error) {
+	headers := map[string]string{}
+	for _, pair := range l.SinkMeta {
+		name, value, found := strings.Cut(pair, "=")
+		if !found || name == "" {
+			return nil, errors.New("--sink-meta: write name=value") // what was written may be a secret
+		}
+		headers[strings.ToLower(name)] = value
+	}
+	var sinks []legacy.Sink
+	for _, address := range l.Sinks {
+		if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
+			return nil, fmt.Errorf("--sink %s: write host:port", address)
+		}
+		sinks = append(sinks, legacy.Sink{Address: address, Metadata: headers})
+	}
+	return sinks, nil
+}
+
+// credentials are what a sink is dialled with.
+func (l *Legacy) credentials(sink legacy.Sink) (credentials.TransportCredentials, error) {
+	secure := l.SinkTLS.Given() || !l.Plaintext.Allowed
+	if sink.TLS != nil {
+		secure = *sink.TLS
+	}
+	if secure {
+		files := l.SinkTLS
+		if sink.ServerName != "" {
+			files.ServerName = sink.ServerName
+		}
+		if sink.ServerID != "" {
+			files.ServerID = sink.ServerID
+		}
+		loaded, err := files.Load(reload.Options{}) // anew for each connection
+		if err != nil {
+			return nil, err
+		}
+		return loaded.Credentials(), nil
+	}
+	if !l.Plaintext.Allowed {
+		return nil, errors.New("it is to be dialled without TLS, which --sink-insecure has to allow")
+	}
+	if !l.Plaintext.AnyAddress && !listen.Loopback(sink.Address) {
+		return nil, errors.New("--sink-insecure alone is for sinks on loopback; " +
+			"add --sink-insecure-any-address if everyone on the way to it may read and change what is sent")
+	}
+	return insecure.NewCredentials(), nil
+}
+
+// dialSinks keeps a stream to each sink that the flags name, or the table.
+func (s *server) dialSinks(ctx context.Context) error {
+	named, err := s.options.Legacy.sinks()
+	if err != nil {
+		return err
+	}
+	s.sinks.Set("flags", named)
+	return s.sinks.Run(ctx)
+}
+
+// toDial takes over the sinks of the table.
+func (s *server) toDial(list []store.Sink) {
+	var sinks []legacy.Sink
+	for _, sink := range list {
+		sinks = append(sinks, legacy.Sink(sink))
+	}
+	s.sinks.Set("table", sinks)
 }
 
 // newLegacy returns the service for sinks of the first generation.
 func (s *server) newLegacy() *legacy.Source {
 	return legacy.NewSource(legacy.Config{
-		Open:       func(context.Context) (*ads.Subscriber, error) { return s.publisher.Subscribe(), nil },
-		MaxMessage: s.options.Legacy.MaxMessage, Metrics: s.metrics, Log: s.options.Log,
+		Open:        func(context.Context) (*ads.Subscriber, error) { return s.publisher.Subscribe(), nil },
+		Everything:  s.publisher.Subscribe,
+		Credentials: s.options.Legacy.credentials,
+		MaxMessage:  s.options.Legacy.MaxMessage, Metrics: s.metrics, Log: s.options.Log,
 	})
 }
 
-// sinksHandler tells in JSON of the streams to sinks.
-type sinksHandler struct{ source *legacy.Source }
+// sinksHandler tells in JSON of the sinks that are dialled, and of all streams to sinks.
+type sinksHandler struct {
+	source *legacy.Source
+	sinks  *legacy.Sinks
+}
 
 func (h sinksHandler) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	told := struct {
-		Streams []legacy.Stream `json:"streams"`
-	}{h.source.Streams()}
+		Dialled []legacy.SinkState `json:"dialled"`
+		Streams []legacy.Stream    `json:"streams"`
+	}{h.sinks.States(), h.source.Streams()}
 	w.Header().Set("Content-Type", "application/json")
 	out := json.NewEncoder(w)
 	out.SetIndent("", "  ")

@@ -62,6 +62,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	s := &server{options: o, metrics: monitor.NewRegistry(), clients: clients.NewRoll()}
 	s.publisher = publish.New(s.metrics)
 	s.legacy = s.newLegacy()
+	s.sinks = legacy.NewSinks(s.legacy)
 	from, err := s.database()
 	if err != nil {
 		return errors.Join(err, on.close())
@@ -74,10 +75,11 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		return monitor.Serve(ctx, on.web, s.metrics, s.publisher.Ready, map[string]http.Handler{"GET /sinks": sinksHandler{s.legacy}})
+		return monitor.Serve(ctx, on.web, s.metrics, s.publisher.Ready, map[string]http.Handler{"GET /sinks": sinksHandler{s.legacy, s.sinks}})
 	})
 	g.Go(func() error { return s.serve(ctx, from, on) })
 	g.Go(func() error { return s.follow(ctx, from) })
+	g.Go(func() error { return s.dialSinks(ctx) })
 	if err := g.Wait(); !errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -90,6 +92,7 @@ type server struct {
 	metrics   *prometheus.Registry
 	publisher *publish.Publisher
 	legacy    *legacy.Source
+	sinks     *legacy.Sinks
 	clients   *clients.Roll
 }
 

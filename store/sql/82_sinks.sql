@@ -1,4 +1,4 @@
--- Sinks are dialled by mcp-server, which is told when they change. The table is for owners; servers read it.
+-- Sinks are dialled by mcp-server, which is told when they change (see mesh.wake_servers). The table is for owners; servers read it.
 
 -- check_sink refuses what could never be dialled.
 CREATE OR REPLACE FUNCTION mesh.check_sink() RETURNS trigger
@@ -33,13 +33,6 @@ DROP TRIGGER IF EXISTS check_sink ON mesh.sinks;
 CREATE TRIGGER check_sink BEFORE INSERT OR UPDATE ON mesh.sinks
   FOR EACH ROW EXECUTE FUNCTION mesh.check_sink();
 
-CREATE OR REPLACE FUNCTION mesh.tell_of_sinks() RETURNS trigger
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-  PERFORM pg_notify('mesh_sinks', '');
-  RETURN NULL;
-END $$;
-
-DROP TRIGGER IF EXISTS tell_of_sinks ON mesh.sinks;
-CREATE TRIGGER tell_of_sinks AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON mesh.sinks
-  FOR EACH STATEMENT EXECUTE FUNCTION mesh.tell_of_sinks();
+DROP TRIGGER IF EXISTS wake_servers ON mesh.sinks;
+CREATE TRIGGER wake_servers AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON mesh.sinks
+  FOR EACH STATEMENT EXECUTE FUNCTION mesh.wake_servers();
