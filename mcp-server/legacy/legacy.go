@@ -64,9 +64,9 @@ func NewSource(cfg Config) *Source {
 	if cfg.MaxMessage == 0 {
 		cfg.MaxMessage = MaxMessage
 	}
-	return &Source{
-		cfg: cfg, metrics: newMetrics(cfg.Metrics), arrivals: rate.NewLimiter(arrivalsPerSecond, arrivalsAtOnce), done: make(chan struct{}),
-	}
+	s := &Source{cfg: cfg, arrivals: rate.NewLimiter(arrivalsPerSecond, arrivalsAtOnce), done: make(chan struct{})}
+	s.metrics = newMetrics(cfg.Metrics, &s.reports)
+	return s
 }
 
 // Register adds the services to a gRPC server.

@@ -3,17 +3,16 @@ package legacy
 import "github.com/prometheus/client_golang/prometheus"
 
 type metrics struct {
-	streams       *prometheus.GaugeVec
-	responses     *prometheus.CounterVec
-	resources     *prometheus.CounterVec
-	answers       *prometheus.CounterVec
-	withheld      *prometheus.CounterVec
-	withheldBytes *prometheus.GaugeVec
-	connected     *prometheus.GaugeVec
-	failures      *prometheus.CounterVec
+	streams   *prometheus.GaugeVec
+	responses *prometheus.CounterVec
+	resources *prometheus.CounterVec
+	answers   *prometheus.CounterVec
+	withheld  *prometheus.CounterVec
+	connected *prometheus.GaugeVec
+	failures  *prometheus.CounterVec
 }
 
-func newMetrics(r prometheus.Registerer) *metrics {
+func newMetrics(r prometheus.Registerer, open *reports) *metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pgmesh_mcp_server_" + name, Help: help}, labels)
 	}
@@ -27,12 +26,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		answers:   counter("legacy_answers_total", "What sinks said to responses: ack, or nack for a refusal.", "collection", "answer"),
 		withheld: counter("legacy_withheld_total",
 			"How often a collection or a resource was not sent to a sink because it is larger than --legacy-max-message.", "collection"),
-		withheldBytes: gauge("legacy_withheld_bytes",
-			"The size of what was withheld last of a collection because it is too large; 0 once it fits again.", "collection"),
 		connected: gauge("sink_connected", "1 while a sink that this server dials is connected, 0 while it is not.", "sink"),
 		failures:  counter("sink_failures_total", "How often a sink could not be reached, or its stream broke.", "sink"),
 	}
-	r.MustRegister(m.streams, m.responses, m.resources, m.answers, m.withheld, m.withheldBytes, m.connected, m.failures)
+	r.MustRegister(m.streams, m.responses, m.resources, m.answers, m.withheld, m.connected, m.failures, &withheld{open})
 	return m
 }
 
@@ -47,4 +44,24 @@ func (m *metrics) sent(collection string, resources, removed int) {
 func (m *metrics) forget(sink string) {
 	m.connected.DeleteLabelValues(sink)
 	m.failures.DeleteLabelValues(sink)
+}
+
+// withheld tells how large the collections are that streams which are open could not be sent.
+type withheld struct{ open *reports }
+
+var withheldBytes = prometheus.NewDesc("pgmesh_mcp_server_legacy_withheld_bytes",
+	"The size of what some sink that is connected was not sent of a collection because it is too large; 0 if everything fits.", []string{"collection"}, nil)
+
+func (*withheld) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- withheldBytes }
+
+func (w *withheld) Collect(metrics chan<- prometheus.Metric) {
+	largest := map[string]int{}
+	for _, s := range w.open.read() {
+		for _, c := range s.Collections {
+			largest[label(c.Name)] = max(largest[label(c.Name)], c.WithheldBytes)
+		}
+	}
+	for collection, size := range largest {
+		metrics <- prometheus.MustNewConstMetric(withheldBytes, prometheus.GaugeValue, float64(size), collection)
+	}
 }

@@ -152,7 +152,7 @@ func (s *stream) sendWhole(w *watch, c content) error {
 	if r.pack(items, s.wire.field(), room) == len(items) {
 		w.settle(c)
 		w.pending = &pending{nonce: r.nonce, content: c, whole: true}
-		s.fits(w)
+		s.report.withheld(w, 0)
 		return s.send(w, r, len(items))
 	}
 	if w.incremental { // it takes parts, so the whole may come in some
@@ -169,7 +169,7 @@ func (s *stream) depart(w *watch, j *journey) error {
 	if largest := j.dropLarge(s.wire.field(), room); largest > 0 {
 		s.withhold(w, largest, j.stuck[0])
 	} else {
-		s.fits(w)
+		s.report.withheld(w, 0)
 	}
 	if len(j.items) == 0 && !w.due {
 		w.settle(j.to)
@@ -216,7 +216,6 @@ func (s *stream) send(w *watch, r *response, items int) error {
 func (s *stream) withhold(w *watch, size int, resource string) {
 	s.report.withheld(w, size)
 	s.source.metrics.withheld.WithLabelValues(label(w.name)).Inc()
-	s.source.metrics.withheldBytes.WithLabelValues(label(w.name)).Set(float64(size))
 	if resource != "" {
 		s.log.Error("a resource is larger than a message to a sink may be, and was left out: the sink keeps what it has of it. "+
 			"Make it smaller, or raise --legacy-max-message and what the sink receives (Pilot: --mcpMaxMsgSize)",
@@ -226,10 +225,4 @@ func (s *stream) withhold(w *watch, size int, resource string) {
 	s.log.Error("a collection is larger than a message to a sink may be, and was not sent: the sink keeps what it has. "+
 		"Have fewer or smaller resources, or raise --legacy-max-message and what the sink receives (Pilot: --mcpMaxMsgSize)",
 		"collection", w.name, "bytes", size, "max_bytes", s.source.cfg.MaxMessage)
-}
-
-// fits notes that nothing of a collection is withheld.
-func (s *stream) fits(w *watch) {
-	s.report.withheld(w, 0)
-	s.source.metrics.withheldBytes.WithLabelValues(label(w.name)).Set(0)
 }

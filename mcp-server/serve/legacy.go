@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -145,6 +146,7 @@ func (s *server) newLegacy() *legacy.Source {
 type sinksHandler struct {
 	source *legacy.Source
 	sinks  *legacy.Sinks
+	log    *slog.Logger
 }
 
 func (h sinksHandler) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
@@ -155,5 +157,7 @@ func (h sinksHandler) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	out := json.NewEncoder(w)
 	out.SetIndent("", "  ")
-	_ = out.Encode(told) // whoever asked may have gone
+	if err := out.Encode(told); err != nil {
+		h.log.Debug("somebody asked for the sinks and did not wait", "error", err)
+	}
 }

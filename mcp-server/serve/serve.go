@@ -75,7 +75,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		return monitor.Serve(ctx, on.web, s.metrics, s.publisher.Ready, map[string]http.Handler{"GET /sinks": sinksHandler{s.legacy, s.sinks}})
+		return monitor.Serve(ctx, on.web, s.metrics, s.publisher.Ready, map[string]http.Handler{"GET /sinks": sinksHandler{s.legacy, s.sinks, o.Log}})
 	})
 	g.Go(func() error { return s.serve(ctx, from, on) })
 	g.Go(func() error { return s.follow(ctx, from) })
