@@ -1,4 +1,4 @@
-// Mcp-server serves a mesh's configuration from Postgres over MCP, Istio's Mesh Configuration Protocol.
+// Mcp-server serves a mesh's configuration over MCP, Istio's Mesh Configuration Protocol: from Postgres, or as a relay of another server.
 package main
 
 import (
@@ -33,11 +33,12 @@ func runCommand() *cobra.Command {
 	f.StringVar(&o.Replica, "replica", "", "URL of a hot standby of it to read revisions from, if it is not to be the database itself")
 	f.BoolVar(&o.Migrate, "migrate", false, "bring the database's schema up to date first")
 	f.DurationVar(&o.Poll, "poll", 5*time.Second, "how long a lost notification of Postgres may go unnoticed")
-	f.StringVar(&o.StateDir, "state-dir", defaultStateDir(), "folder to keep what is served in, for a start while the database is away; \"\" keeps nothing")
+	f.StringVar(&o.StateDir, "state-dir", defaultStateDir(), "folder to keep what is served in, for a start while the database or the upstream is away; \"\" keeps nothing")
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:15020", "address to serve MCP and the admin API on")
 	f.StringVar(&o.API, "api", "127.0.0.1:15022", "address to serve the admin API on as JSON over HTTP; empty: not at all")
 	f.StringVar(&o.HTTP, "http", "127.0.0.1:15021", "address to serve /healthz, /readyz and /metrics on")
 	o.Plaintext.Flags(f)
+	o.Upstream.Flags(f)
 	o.Legacy.Flags(f)
 	return cmd
 }

@@ -18,7 +18,7 @@ var mayUse = map[string][]string{
 	"proto":      {},
 	"kinds":      {"proto"},
 	"store":      {"kinds", "proto"},
-	"mcp-server": {"store", "kinds", "proto"},
+	"mcp-server": {"store", "mcp-client", "kinds", "proto"}, // a relay is a client of the server before it
 	"mcp-client": {"kinds", "proto"},
 	"discovery":  {"mcp-client", "kinds", "proto"},
 	"mesh-agent": {"proto"},

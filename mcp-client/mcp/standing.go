@@ -52,6 +52,7 @@ func (c *Client) told(at *server, now *Standing) {
 	c.mu.Unlock()
 	wasStale, isStale := before != nil && !before.Stale.IsZero(), now != nil && !now.Stale.IsZero()
 	switch {
+	case c.cfg.Standing != nil: // it is told
 	case isStale && !wasStale:
 		c.cfg.Log.Warn("the configuration server has lost what it serves, and serves what was the newest then",
 			"server", at.target, "since", now.Stale, "saved", now.Saved)

@@ -59,7 +59,7 @@ func (c *Client) broken(target string, err error) {
 	c.status.Connected, c.status.LastError, c.status.Unanswered, c.status.Target = false, err, nil, target
 	c.status.Reconnects++
 	c.mu.Unlock()
-	if first { // the same failure over and over is said once
+	if first && !c.cfg.Once { // the same failure over and over is said once, and what Run returns is not said
 		c.cfg.Log.Warn("lost the configuration server; what it sent stays in force, and the client goes on trying",
 			"server", target, "error", err)
 	}

@@ -102,9 +102,9 @@ func TestASourceOfTheSameMeshIsComparedWithWhatWasSaved(t *testing.T) {
 		news := p.Subscribe()
 		p.Prime(saved("m", "default/a@1", "default/b@1"))
 		p.Begin(publish.Source{Name: publish.Database, Mesh: mesh})
-		of, at, versions := p.Held()
+		of, versions := p.Held()
 		require.Equal(t, mesh, of)
-		require.Equal(t, int64(5), at.Revision)
+		require.Equal(t, int64(5), p.At().Revision)
 		require.Equal(t, mesh == "m", versions[kinds.Key{Kind: virtualService, Namespace: "default", Name: "a"}] == "1")
 		require.Equal(t, mesh == "m", p.Last(virtualService, "default/a") != nil)
 

@@ -73,8 +73,15 @@ func (p *Publisher) Primed() bool {
 	return p.loaded || p.primed != nil
 }
 
-// Held returns the position of what a source is compared with, and the versions of its resources.
-func (p *Publisher) Held() (mesh string, at Position, versions map[kinds.Key]string) {
+// At is the position of what a source is compared with.
+func (p *Publisher) At() Position {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.at
+}
+
+// Held returns the versions of what a source is compared with, and the mesh that they are of.
+func (p *Publisher) Held() (mesh string, versions map[kinds.Key]string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	versions = map[kinds.Key]string{}
@@ -87,5 +94,5 @@ func (p *Publisher) Held() (mesh string, at Position, versions map[kinds.Key]str
 			versions[key] = r.Version
 		}
 	}
-	return p.next.Mesh, p.at, versions
+	return p.next.Mesh, versions
 }

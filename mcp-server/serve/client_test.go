@@ -2,6 +2,7 @@ package serve_test
 
 import (
 	"context"
+	"maps"
 	"testing"
 	"time"
 
@@ -28,9 +29,7 @@ type client struct {
 func connect(t *testing.T, address string, held map[kinds.Key]string) *client {
 	t.Helper()
 	c := &client{t: t, batches: make(chan mcp.Batch), standings: make(chan mcp.Standing, 100), held: map[kinds.Key]string{}}
-	for k, v := range held {
-		c.held[k] = v
-	}
+	maps.Copy(c.held, held)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {

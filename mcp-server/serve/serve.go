@@ -31,10 +31,11 @@ type Options struct {
 	Replica   string // connection URL of a hot standby to read revisions from; empty for Database
 	Migrate   bool   // bring the schema up to date first
 	Poll      time.Duration
-	StateDir  string // folder to keep what is served in; empty keeps nothing
-	Listen    string // MCP and the admin API
-	API       string // the admin API as JSON over HTTP; empty: not at all
-	HTTP      string // health and metrics
+	Upstream  Upstream // in place of Database
+	StateDir  string   // folder to keep what is served in; empty keeps nothing
+	Listen    string   // MCP and the admin API
+	API       string   // the admin API as JSON over HTTP; empty: not at all
+	HTTP      string   // health and metrics
 	Plaintext listen.Plaintext
 	Legacy    Legacy
 	Log       *slog.Logger
@@ -49,8 +50,8 @@ type Addresses struct {
 // Run serves until the context ends. Started is called once the sockets are open, if it is not nil. The database may be away, at
 // the start and at any time after it: clients that come before the first snapshot wait for it.
 func Run(ctx context.Context, o Options, started func(Addresses)) error {
-	if o.Database == "" {
-		return errors.New("--database is missing: the URL of the Postgres database that holds the mesh, such as postgres://user@host/mesh")
+	if err := o.checkSource(); err != nil {
+		return err
 	}
 	if err := o.Legacy.check(); err != nil {
 		return err
@@ -63,7 +64,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	s.publisher = publish.New(s.metrics)
 	s.legacy = s.newLegacy()
 	s.sinks = legacy.NewSinks(s.legacy)
-	from, err := s.database()
+	from, err := s.source()
 	if err != nil {
 		return errors.Join(err, on.close())
 	}
@@ -107,6 +108,13 @@ type source interface {
 	closed(context.Context) error
 	// drain ends the streams of the registered APIs. It is called once.
 	drain()
+}
+
+func (s *server) source() (source, error) {
+	if len(s.options.Upstream.Addresses) > 0 {
+		return s.upstream()
+	}
+	return s.database()
 }
 
 // follow runs the source, and keeps what it gives.
