@@ -55,7 +55,7 @@ type Config struct {
 	Name string
 	// Namespace is where the program says that it runs. An istiod compares it with the identity that it is shown.
 	Namespace string
-	// DialOptions must hold the transport credentials. Dial makes them.
+	// DialOptions must hold the transport credentials, and those of each stream if there are any. They are made by internal/dial.
 	DialOptions []grpc.DialOption
 	// Once ends Run when a stream breaks, or cannot be opened, with the reason.
 	Once bool
