@@ -120,6 +120,9 @@ func (s *session) impatient() error {
 	if !s.heard && s.at.choice.probing() && s.wire.protocol() == Delta {
 		return errSilent
 	}
+	if len(s.early) > 0 {
+		return errMissing
+	}
 	unanswered, gaveUp := []string(nil), false
 	for name, q := range s.asked {
 		switch {
@@ -132,7 +135,7 @@ func (s *session) impatient() error {
 		}
 	}
 	if gaveUp {
-		if err := s.deliverUnmarked(nil); err != nil {
+		if err := s.deliverUnmarked(); err != nil {
 			return err
 		}
 	}

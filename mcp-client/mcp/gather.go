@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"fmt"
-	"strconv"
 
 	"google.golang.org/grpc/codes"
 
@@ -65,18 +64,12 @@ func (s *session) take(kind *kinds.Kind, l *list, it item) (string, error) {
 }
 
 // deliverUnmarked delivers what a server sent that does not say where batches end: all of it once everything was answered,
-// and then each response by itself. Of a server that does say so it delivers what comes after the end of its batch, which may
-// be if something on the way keeps no order between types.
-func (s *session) deliverUnmarked(r *response) error {
-	switch {
-	case s.silent > 0:
+// and then each response by itself.
+func (s *session) deliverUnmarked() error {
+	if s.batching || s.silent > 0 {
 		return nil
-	case !s.batching:
-		return s.deliver(mark{})
-	case r != nil && s.marked != "" && r.version == s.marked:
-		return s.deliver(s.client.last)
 	}
-	return nil
+	return s.deliver(mark{})
 }
 
 // endOfBatch delivers what was gathered as one, under the revision that the server names.
@@ -88,7 +81,6 @@ func (s *session) endOfBatch(r *response) error {
 	if err := r.resources[0].body.UnmarshalTo(end); err != nil {
 		return s.answer(r, refuse(codes.InvalidArgument, fmt.Errorf("decode the end of a batch: %w", err)))
 	}
-	s.marked = strconv.FormatInt(end.GetRevision(), 10)
 	if err := s.deliver(mark{end.GetRevision(), r.resources[0].version}); err != nil {
 		return err
 	}
@@ -105,7 +97,7 @@ func (s *session) noBatches(r *response) error {
 			return err
 		}
 	}
-	if err := s.deliverUnmarked(nil); err != nil {
+	if err := s.deliverUnmarked(); err != nil {
 		return err
 	}
 	return s.answer(r, nil)

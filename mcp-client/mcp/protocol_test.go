@@ -12,7 +12,7 @@ import (
 var (
 	unimplemented = status.Error(codes.Unimplemented, "unknown service")
 	lost          = status.Error(codes.Unavailable, "gone")
-	other         = errors.New("something else")
+	errOther      = errors.New("something else")
 )
 
 // Each step is how a stream ended, and what is tried next; with a pause if what is next begins with one.
@@ -24,7 +24,7 @@ func TestWhatIsTriedNext(t *testing.T) {
 		once bool // at once
 	}
 	for name, steps := range map[string][]step{
-		"a pgmesh server":             {{lost, Delta, false}, {other, Delta, false}},
+		"a pgmesh server":             {{lost, Delta, false}, {errOther, Delta, false}},
 		"without delta":               {{unimplemented, XDS, true}, {lost, XDS, false}, {lost, XDS, false}},
 		"foreign with delta":          {{errForeign, XDS, true}, {lost, XDS, false}},
 		"foreign with delta only":     {{errForeign, XDS, true}, {unimplemented, Delta, true}, {lost, Delta, false}, {errForeign, XDS, true}},
@@ -67,7 +67,7 @@ func TestAProtocolThatIsAskedForIsKept(t *testing.T) {
 	t.Parallel()
 	for _, wanted := range []Protocol{Delta, XDS, Legacy} {
 		c := newChoice(wanted)
-		for _, end := range []error{unimplemented, lost, other} {
+		for _, end := range []error{unimplemented, lost, errOther} {
 			require.False(t, c.goesOn(end))
 			require.Equal(t, wanted, c.next)
 		}

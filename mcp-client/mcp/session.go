@@ -33,8 +33,8 @@ type session struct {
 	patience *time.Timer       // with the server's answers
 	release  *time.Timer       // of what is held
 	accepted map[string]string // the version of the last response that was accepted, by type URL
-	nonces   map[string]uint64 // of a pgmesh server, the last by type URL
-	marked   string            // the revision of the last mark, as responses give it
+	turn     uint64            // the nonce of the last response of a pgmesh server that was taken in
+	early    map[uint64]*response
 }
 
 // question is one name that a kind was asked for by on this stream.
@@ -49,7 +49,7 @@ func newSession(c *Client, at *server, w wire, apply func(Batch) error) *session
 	c.state.discard() // what the stream before did not bring to an end
 	return &session{
 		client: c, at: at, wire: w, state: c.state, apply: apply, outbox: newOutbox(),
-		asked: map[string]*question{}, accepted: map[string]string{}, nonces: map[string]uint64{},
+		asked: map[string]*question{}, accepted: map[string]string{}, early: map[uint64]*response{},
 	}
 }
 
@@ -135,7 +135,7 @@ func (s *session) sendAll(ctx context.Context) {
 	}
 }
 
-// handle takes in one response, and answers it.
+// handle takes in one response, and what has waited for it.
 func (s *session) handle(r *response) error {
 	if !s.heard {
 		s.heard, s.pgmesh = true, strings.HasPrefix(r.server, mcpv1.Identifier) && s.wire.protocol() != Legacy
@@ -145,9 +145,14 @@ func (s *session) handle(r *response) error {
 		s.batching = s.pgmesh
 		s.client.connected(s.at, s.wire.protocol(), r.server)
 	}
-	if s.repeated(r) {
-		return nil
+	if !s.pgmesh && len(s.early) == 0 {
+		return s.understand(r)
 	}
+	return s.inOrder(r)
+}
+
+// understand takes in one response in its turn, and answers it.
+func (s *session) understand(r *response) error {
 	switch r.typeURL {
 	case mcpv1.BatchTypeURL:
 		return s.endOfBatch(r)
@@ -162,7 +167,7 @@ func (s *session) handle(r *response) error {
 	if err := s.heardOf(q); err != nil {
 		return err
 	}
-	if err := s.deliverUnmarked(r); err != nil {
+	if err := s.deliverUnmarked(); err != nil {
 		return err
 	}
 	return s.answer(r, undecodable)
@@ -175,20 +180,6 @@ func (s *session) unasked(r *response) *refusal {
 		return refuse(codes.Unimplemented, errors.New("unsupported collection "+strconv.Quote(r.typeURL)))
 	}
 	return nil
-}
-
-// repeated tells whether a response was received before. The nonces of a pgmesh server count, so that whatever carries its
-// messages may say one twice. Of other servers each response is the whole state of something, which may come any number of times.
-func (s *session) repeated(r *response) bool {
-	nonce, err := strconv.ParseUint(r.nonce, 10, 64)
-	if !s.pgmesh || err != nil {
-		return false
-	}
-	if nonce <= s.nonces[r.typeURL] {
-		return true
-	}
-	s.nonces[r.typeURL] = nonce
-	return false
 }
 
 // answer acknowledges a response, or refuses it.

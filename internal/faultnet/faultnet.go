@@ -1,0 +1,143 @@
+// Package faultnet is a TCP proxy for tests of what programs do when connections break. It understands HTTP/2 frames, so that a
+// test can break a gRPC stream after each of its messages, or in the middle of one.
+package faultnet
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// Fault is what happens to one connection. The zero Fault is none.
+type Fault struct {
+	// Up and Down cut after so many DATA frames from the client and from the server; 0: never.
+	Up, Down int
+	// Bytes cuts after so many bytes from the server, wherever in a frame that is; 0: never.
+	Bytes int
+	// Delay is how long to hold each frame back, in both directions; nil: not at all.
+	Delay func() time.Duration
+}
+
+// Proxy passes connections on to a server.
+type Proxy struct {
+	listener net.Listener
+	running  sync.WaitGroup
+	ctx      context.Context //nolint:containedctx // the life of the proxy, which connections are part of
+	stop     context.CancelFunc
+
+	mu     sync.Mutex
+	server string
+	faults func(n int) Fault
+	made   int
+	cut    int
+}
+
+// Listen starts a proxy to a server. Without faults it passes on everything.
+func Listen(server string) (*Proxy, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{listener: l, server: server}
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	p.running.Go(p.accept)
+	return p, nil
+}
+
+// Addr is where clients find the proxy.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// To makes another server the one of the next connections.
+func (p *Proxy) To(server string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.server = server
+}
+
+// Break gives the faults of the next connections, which are counted from 0. Nil is an end of faults.
+func (p *Proxy) Break(faults func(n int) Fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.faults, p.made, p.cut = faults, 0, 0
+}
+
+// Cut tells how many connections the faults have ended since Break.
+func (p *Proxy) Cut() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cut
+}
+
+// Close ends all connections.
+func (p *Proxy) Close() {
+	p.stop()
+	_ = p.listener.Close()
+	p.running.Wait()
+}
+
+func (p *Proxy) accept() {
+	for {
+		c, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		p.running.Go(func() { p.pass(c) })
+	}
+}
+
+func (p *Proxy) next() (server string, f Fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.faults != nil {
+		f = p.faults(p.made)
+	}
+	p.made++
+	return p.server, f
+}
+
+// pass carries one connection to its end: whoever ends first, both ends are closed.
+func (p *Proxy) pass(client net.Conn) {
+	defer client.Close()
+	address, f := p.next()
+	server, err := (&net.Dialer{}).DialContext(p.ctx, "tcp", address)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	ended := make(chan error, 2)
+	var both sync.WaitGroup
+	both.Go(func() { ended <- copyUp(server, client, f) })
+	both.Go(func() { ended <- copyDown(client, server, f) })
+	select {
+	case err = <-ended:
+	case <-p.ctx.Done():
+	}
+	if errors.Is(err, errCut) {
+		p.mu.Lock()
+		p.cut++
+		p.mu.Unlock()
+	}
+	_ = client.Close()
+	_ = server.Close()
+	both.Wait()
+}
+
+// preface is what an HTTP/2 client begins with, before its first frame.
+const preface = len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+
+func copyUp(to io.Writer, from io.Reader, f Fault) error {
+	if _, err := io.CopyN(to, from, int64(preface)); err != nil {
+		return err
+	}
+	return copyFrames(to, from, f.Up, f.Delay)
+}
+
+func copyDown(to io.Writer, from io.Reader, f Fault) error {
+	if f.Bytes > 0 {
+		to = &limited{to, f.Bytes}
+	}
+	return copyFrames(to, from, f.Down, f.Delay)
+}
