@@ -35,6 +35,7 @@ goes to that of --namespace.`,
 	}
 	from.declareFlags(cmd, "apply")
 	w.declareFlags(cmd)
+	w.declareConfirm(cmd)
 	return cmd
 }
 
@@ -43,7 +44,7 @@ func (p *Program) apply(ctx context.Context, from sources, w why) error {
 	if err != nil {
 		return err
 	}
-	req := &adminv1.ApplyRequest{Message: w.message, DryRun: w.dryRun, Author: author()}
+	req := &adminv1.ApplyRequest{Message: w.message, DryRun: w.dryRun, Author: author(), ConfirmWithin: w.confirmation()}
 	for _, d := range documents {
 		sent, err := sentDocument(d)
 		if err != nil {
@@ -59,7 +60,7 @@ func (p *Program) apply(ctx context.Context, from sources, w why) error {
 	if err != nil {
 		return err
 	}
-	return p.printOutcomes(resp.GetRevision(), outcomesOf(resp.GetOutcomes()), warningsOf(resp), w.dryRun)
+	return p.printOutcomes(resp, w.dryRun)
 }
 
 // sentDocument writes the document anew, on one line, from what was read: so the server sees the namespace that was filled in, and

@@ -6,10 +6,12 @@ import (
 	"math"
 	"os/user"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
@@ -17,8 +19,9 @@ import (
 
 // why is what goes with a change.
 type why struct {
-	message string
-	dryRun  bool
+	message       string
+	dryRun        bool
+	confirmWithin time.Duration // 0: the change stays
 }
 
 func (w *why) declareFlags(cmd *cobra.Command) {
@@ -52,6 +55,31 @@ func (s *server) admin(ctx context.Context, call func(context.Context, adminv1.A
 		return s.explain(err)
 	}
 	return nil
+}
+
+// ask makes one call of the admin API that changes nothing.
+func ask[R any](ctx context.Context, p *Program, call func(context.Context, adminv1.AdminServiceClient) (R, error)) (answer R, err error) {
+	waiting := p.wait("asking " + p.server.address)
+	defer waiting.end()
+	conn, err := p.server.connect(math.MaxInt32)
+	if err != nil {
+		return answer, err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, p.server.timeout)
+	defer cancel()
+	if answer, err = call(ctx, adminv1.NewAdminServiceClient(conn)); err != nil {
+		return answer, p.server.explain(err)
+	}
+	return answer, nil
+}
+
+// written is a time as programs read it, "" for none.
+func written(at *timestamppb.Timestamp) string {
+	if at == nil {
+		return ""
+	}
+	return at.AsTime().Format(time.RFC3339)
 }
 
 // violationsOf rebuilds what the server found wrong.
@@ -105,8 +133,17 @@ func (o outcome) key() (kinds.Key, bool) {
 	return kinds.Key{Kind: kind, Namespace: o.Space, Name: o.Name}, known
 }
 
+// changeAnswer is what every change is answered with.
+type changeAnswer interface {
+	warningAnswer
+	GetRevision() int64
+	GetOutcomes() []*adminv1.Outcome
+	GetConfirmBy() *timestamppb.Timestamp
+}
+
 // printOutcomes tells what a change did.
-func (p *Program) printOutcomes(revision int64, outcomes []outcome, warnings warned, dryRun bool) error {
+func (p *Program) printOutcomes(answer changeAnswer, dryRun bool) error {
+	revision, outcomes, warnings := answer.GetRevision(), outcomesOf(answer.GetOutcomes()), warningsOf(answer)
 	p.printWarnings(warnings)
 	if p.output.isTree() {
 		return p.printTree(struct {
@@ -114,7 +151,8 @@ func (p *Program) printOutcomes(revision int64, outcomes []outcome, warnings war
 			DryRun   bool      `json:"dryRun,omitempty"`
 			Outcomes []outcome `json:"outcomes"`
 			Warnings []problem `json:"warnings,omitempty"`
-		}{revision, dryRun, outcomes, warnings.problems})
+			Confirm  string    `json:"confirmBy,omitempty"`
+		}{revision, dryRun, outcomes, warnings.problems, written(answer.GetConfirmBy())})
 	}
 	var b strings.Builder
 	for _, o := range outcomes {
@@ -130,6 +168,7 @@ func (p *Program) printOutcomes(revision int64, outcomes []outcome, warnings war
 	}
 	if p.output.format != nameFormat {
 		fmt.Fprintln(&b, conclusion(revision, dryRun))
+		b.WriteString(confirmTold(answer.GetConfirmBy(), revision))
 	}
 	return p.write([]byte(b.String()), nil)
 }

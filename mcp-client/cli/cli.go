@@ -48,8 +48,8 @@ func (p *Program) root() *cobra.Command {
 		Short: "Read, watch and change the configuration of a mesh",
 		Long: `Read, watch and change the configuration of a mesh.
 
-MCP is Istio's Mesh Configuration Protocol. Reading works against every server that speaks it over xDS; changing needs pgmesh's
-own mcp-server.
+MCP is Istio's Mesh Configuration Protocol. Reading works against every server that speaks it, in any of its forms; --protocol chooses
+one. Asking about the past and changing needs pgmesh's own mcp-server.
 
 ` + exitCodesHelp + "\n\n" + environmentHelp(),
 		SilenceErrors: true,
@@ -62,8 +62,28 @@ own mcp-server.
 	}
 	p.declareFlags(root.PersistentFlags())
 	p.completeFlags(root)
-	root.AddCommand(p.getCommand(), p.watchCommand(), p.applyCommand(), p.deleteCommand(), p.importCommand(), p.exportCommand(), p.problemsCommand(), p.validateCommand(), p.diffCommand(), p.compareCommand(), p.snapshotCommand(), p.contextCommand(), p.kindsCommand(), p.versionCommand())
+	p.addCommands(root)
 	return root
+}
+
+// addCommands groups the commands by what they need.
+func (p *Program) addCommands(root *cobra.Command) {
+	group := func(title string, commands ...*cobra.Command) {
+		root.AddGroup(&cobra.Group{ID: title, Title: title})
+		for _, c := range commands {
+			c.GroupID = title
+		}
+		root.AddCommand(commands...)
+	}
+	group("Read any MCP server:", p.getCommand(), p.describeCommand(), p.watchCommand(), p.diffCommand(), p.compareCommand(),
+		p.snapshotCommand(), p.statusCommand(), p.benchCommand())
+	group("Ask a pgmesh server:", p.problemsCommand(), p.historyCommand(), p.blameCommand(), p.exportCommand())
+	group("Change a mesh:", p.applyCommand(), p.editCommand(), p.deleteCommand(), p.importCommand(), p.restoreCommand(), p.revertCommand(),
+		p.confirmCommand())
+	const own = "This program:"
+	group(own, p.validateCommand(), p.contextCommand(), p.kindsCommand(), p.versionCommand())
+	root.SetHelpCommandGroupID(own)
+	root.SetCompletionCommandGroupID(own)
 }
 
 // family makes a command of commands, which does nothing itself: alone it prints its help, and what it does not know is a mistake.

@@ -34,6 +34,7 @@ What to delete is named, or stands in files: then only the kinds and names in th
 	}
 	from.declareFlags(cmd, "delete")
 	w.declareFlags(cmd)
+	w.declareConfirm(cmd)
 	cmd.Flags().BoolVar(&ignoreMissing, "ignore-not-found", false, "delete what exists, and say nothing of the others")
 	return cmd
 }
@@ -66,7 +67,7 @@ func (p *Program) toDelete(args []string, from sources) ([]kinds.Key, error) {
 }
 
 func (p *Program) delete(ctx context.Context, keys []kinds.Key, w why, allowMissing bool) error {
-	req := &adminv1.DeleteRequest{Message: w.message, DryRun: w.dryRun, Author: author(), AllowMissing: allowMissing}
+	req := &adminv1.DeleteRequest{Message: w.message, DryRun: w.dryRun, Author: author(), AllowMissing: allowMissing, ConfirmWithin: w.confirmation()}
 	for _, k := range keys {
 		req.Resources = append(req.Resources, &adminv1.ResourceRef{
 			Group: k.Kind.Group, Kind: k.Kind.Name, Namespace: k.Namespace, Name: k.Name,
@@ -80,5 +81,5 @@ func (p *Program) delete(ctx context.Context, keys []kinds.Key, w why, allowMiss
 	if err != nil {
 		return err
 	}
-	return p.printOutcomes(resp.GetRevision(), outcomesOf(resp.GetOutcomes()), warningsOf(resp), w.dryRun)
+	return p.printOutcomes(resp, w.dryRun)
 }

@@ -27,7 +27,7 @@ const exitCodesHelp = `Exit codes:
   0    done
   1    it failed, or something that was named does not exist; of diff and compare: there are differences
   2    the command line was not understood
-  3    refused, because a resource is not valid; nothing was changed
+  3    refused, because a resource is not valid, or was changed by somebody else; nothing was changed
   4    the server cannot be reached, did not answer in time, or cannot reach its database
   5    the server does not let this caller do it
   6    of diff and compare: it failed
@@ -145,6 +145,7 @@ func exitCode(err error) int {
 		usage       *usageError
 		refused     *refusedError
 		invalid     *invalidError
+		conflict    *conflictError
 		unreachable *unreachableError
 		denied      *deniedError
 		comparison  *comparisonError
@@ -152,7 +153,7 @@ func exitCode(err error) int {
 	switch {
 	case errors.As(err, &usage):
 		return exitUsage
-	case errors.As(err, &refused), errors.As(err, &invalid):
+	case errors.As(err, &refused), errors.As(err, &invalid), errors.As(err, &conflict):
 		return exitRefused
 	case errors.As(err, &unreachable):
 		return exitUnreachable

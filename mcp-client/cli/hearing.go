@@ -4,30 +4,23 @@ import (
 	"context"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/stats"
 )
 
-// hearing calls a function for each message that comes over the streams of a connection.
-func hearing(heard func()) grpc.DialOption {
-	return grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
-		open grpc.Streamer, opts ...grpc.CallOption,
-	) (grpc.ClientStream, error) {
-		stream, err := open(ctx, desc, cc, method, opts...)
-		if err != nil {
-			return nil, err
-		}
-		return &heardStream{stream, heard}, nil
-	})
-}
+// hearing calls a function for each message that comes over a connection, with its size on the wire.
+func hearing(heard func(bytes int)) grpc.DialOption { return grpc.WithStatsHandler(ear(heard)) }
 
-type heardStream struct {
-	grpc.ClientStream
-	heard func()
-}
+// ear is a stats.Handler.
+type ear func(bytes int)
 
-func (s *heardStream) RecvMsg(m any) error {
-	err := s.ClientStream.RecvMsg(m)
-	if err == nil {
-		s.heard()
+// HandleRPC hears of everything that happens to a call.
+func (e ear) HandleRPC(_ context.Context, event stats.RPCStats) {
+	if message, ok := event.(*stats.InPayload); ok {
+		e(message.WireLength)
 	}
-	return err
 }
+
+// TagRPC, TagConn and HandleConn are nothing that we need.
+func (ear) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (ear) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (ear) HandleConn(context.Context, stats.ConnStats)                       {}

@@ -49,6 +49,7 @@ With --prune, what is not among the resources is deleted, in the namespaces of -
 		},
 	}
 	i.declareFlags(cmd)
+	i.declareConfirm(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&i.strict, "strict", false, "refuse documents of kinds that have nothing to do with a mesh")
 	f.BoolVar(&i.prune, "prune", false, "delete what is not imported, in the namespaces of --prune-namespace")
@@ -60,7 +61,7 @@ With --prune, what is not among the resources is deleted, in the namespaces of -
 
 // start is the first message of the import.
 func (i *importing) start(cmd *cobra.Command) (*adminv1.ImportStart, error) {
-	start := &adminv1.ImportStart{Message: i.message, DryRun: i.dryRun, Author: author()}
+	start := &adminv1.ImportStart{Message: i.message, DryRun: i.dryRun, Author: author(), ConfirmWithin: i.confirmation()}
 	switch {
 	case !i.prune && len(i.pruneNamespaces)+len(i.pruneKinds) > 0:
 		return nil, &usageError{cmd, errors.New("--prune-namespace and --prune-kind say what --prune is to do, which is missing")}

@@ -94,7 +94,7 @@ func (p *Program) printImported(done *imported, left skipped, dryRun bool) error
 			fmt.Fprintf(p.Out, "%s %s %s\n", word(key.Kind), key.FullName(), o.Action)
 		}
 	}
-	_, err := fmt.Fprintln(p.Out, conclusion(done.revision, dryRun))
+	_, err := fmt.Fprintf(p.Out, "%s\n%s", conclusion(done.revision, dryRun), confirmTold(done.confirmBy, done.revision))
 	return err
 }
 
@@ -115,5 +115,6 @@ func (p *Program) printImportedTree(done *imported, left skipped, dryRun bool) e
 		Deleted  []outcome      `json:"deleted,omitempty"`
 		Skipped  []skippedKind  `json:"skipped,omitempty"`
 		Warnings []problem      `json:"warnings,omitempty"`
-	}{done.revision, dryRun, done.kinds(), done.outcomes, skipped, done.warnings.problems})
+		Confirm  string         `json:"confirmBy,omitempty"`
+	}{done.revision, dryRun, done.kinds(), done.outcomes, skipped, done.warnings.problems, written(done.confirmBy)})
 }

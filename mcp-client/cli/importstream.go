@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
@@ -31,7 +32,7 @@ func (s *server) answers(ctx context.Context, call func(context.Context, adminv1
 	defer fail(nil)
 	deadline := time.AfterFunc(s.timeout, func() { fail(s.silent()) })
 	defer deadline.Stop()
-	err := s.stream(ctx, call, hearing(func() { deadline.Stop() }))
+	err := s.stream(ctx, call, hearing(func(int) { deadline.Stop() }))
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -139,10 +140,11 @@ func (s *sending) end() error {
 
 // imported is what came of an import: of each kind, how many resources it was done to.
 type imported struct {
-	warnings warned
-	revision int64
-	of       map[kindName]map[string]int
-	outcomes []outcome
+	warnings  warned
+	revision  int64
+	confirmBy *timestamppb.Timestamp
+	of        map[kindName]map[string]int
+	outcomes  []outcome
 }
 
 type kindName struct{ group, kind string }
@@ -160,7 +162,7 @@ func (i *imported) receive(stream grpc.BidiStreamingClient[adminv1.ImportRequest
 		}
 		shown.stored(len(answer.GetOutcomes()))
 		if end := answer.GetEnd(); end != nil {
-			i.revision, i.warnings = end.GetRevision(), warningsOf(end)
+			i.revision, i.warnings, i.confirmBy = end.GetRevision(), warningsOf(end), end.GetConfirmBy()
 			return nil
 		}
 	}

@@ -69,13 +69,5 @@ func (f *timeFlag) stamp() *timestamppb.Timestamp {
 	return timestamppb.New(f.Time)
 }
 
-// clock is a time of the server as people read it, on this machine's clock.
-func clock(at *timestamppb.Timestamp) string {
-	if at == nil {
-		return "-"
-	}
-	return localTime(at.AsTime())
-}
-
 // localTime is for people, who live by the clock on their wall.
 func localTime(at time.Time) string { return at.Local().Format(time.DateTime) } //nolint:gosmopolitan // so it is meant

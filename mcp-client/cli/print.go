@@ -114,7 +114,12 @@ func age(created time.Time) string {
 	if created.IsZero() {
 		return "-"
 	}
-	switch d := max(time.Since(created), 0); {
+	return span(time.Since(created))
+}
+
+// span is a length of time in the unit that says enough.
+func span(d time.Duration) string {
+	switch d = max(d, 0); {
 	case d < 2*time.Minute:
 		return fmt.Sprintf("%ds", int(d.Seconds()))
 	case d < 2*time.Hour:

@@ -13,20 +13,20 @@ import (
 
 // problem is something that is wrong between resources, as it is printed.
 type problem struct {
-	Severity  string `json:"severity"`
-	Code      string `json:"code"`
-	Group     string `json:"group"`
-	Kind      string `json:"kind"`
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name"`
-	Path      string `json:"path,omitempty"`
-	Message   string `json:"message"`
-	Hint      string `json:"hint,omitempty"`
+	Severity string `json:"severity"`
+	Code     string `json:"code"`
+	Group    string `json:"group"`
+	Kind     string `json:"kind"`
+	Space    string `json:"namespace,omitempty"`
+	Name     string `json:"name"`
+	Path     string `json:"path,omitempty"`
+	Message  string `json:"message"`
+	Hint     string `json:"hint,omitempty"`
 }
 
 // String is a problem as a warning says it.
 func (p problem) String() string {
-	text := fmt.Sprintf("%s %s/%s: ", p.Kind, p.Namespace, p.Name)
+	text := fmt.Sprintf("%s %s/%s: ", p.Kind, p.Space, p.Name)
 	if p.Path != "" {
 		text += p.Path + ": "
 	}
@@ -96,10 +96,8 @@ func (p *Program) problems(ctx context.Context) error {
 	if !p.namespace.all {
 		req.Namespaces = []string{p.namespace.name}
 	}
-	var resp *adminv1.ProblemsResponse
-	err := p.server.admin(ctx, func(ctx context.Context, admin adminv1.AdminServiceClient) (err error) {
-		resp, err = admin.Problems(ctx, req)
-		return err
+	resp, err := ask(ctx, p, func(ctx context.Context, admin adminv1.AdminServiceClient) (*adminv1.ProblemsResponse, error) {
+		return admin.Problems(ctx, req)
 	})
 	if err != nil {
 		return err
@@ -131,7 +129,7 @@ func (p *Program) printProblems(found []problem) error {
 		if p.output.format == wide && f.Hint != "" {
 			message += " (" + f.Hint + ")"
 		}
-		writeRow(w, []string{f.Severity, f.Code, fmt.Sprintf("%s %s/%s", f.Kind, f.Namespace, f.Name), f.Path, message})
+		writeRow(w, []string{f.Severity, f.Code, fmt.Sprintf("%s %s/%s", f.Kind, f.Space, f.Name), f.Path, message})
 	}
 	return w.Flush()
 }

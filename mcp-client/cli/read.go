@@ -27,12 +27,12 @@ type state struct {
 func (p *Program) read(ctx context.Context, ks []*kinds.Kind) (*state, error) {
 	waiting := p.wait("reading from " + p.server.address)
 	defer waiting.end()
-	return p.server.state(ctx, ks, waiting)
+	return p.server.state(ctx, ks, &link{message: waiting.count})
 }
 
-func (s *server) state(ctx context.Context, ks []*kinds.Kind, shown *waiting) (*state, error) {
+func (s *server) state(ctx context.Context, ks []*kinds.Kind, told *link) (*state, error) {
 	read := &state{versions: map[kinds.Key]string{}}
-	err := s.follow(ctx, ks, &link{message: shown.count}, func(b mcp.Batch) error {
+	err := s.follow(ctx, ks, told, func(b mcp.Batch) error {
 		read.revision = b.Revision
 		for _, c := range b.Changes {
 			if c.Resource != nil {
@@ -72,9 +72,10 @@ var rank = func() map[*kinds.Kind]int {
 
 // link is told how the streams to the server fare, which the client library mends by itself. What is nil is told nothing.
 type link struct {
-	up      func()
+	status  func(mcp.Status) // of each stream, once it has answered
+	up      func()           // again
 	down    func(error)
-	message func() // has come
+	message func(bytes int) // has come
 }
 
 // follow hands the state of some kinds, and then each change, to apply, until that returns an error or the context ends. A
@@ -94,17 +95,20 @@ func (s *server) follow(ctx context.Context, ks []*kinds.Kind, later *link, appl
 		}
 	})
 	defer deadline.Stop()
-	heard := hearing(func() {
+	heard := hearing(func(bytes int) {
 		if !synced.Load() {
 			deadline.Reset(s.timeout)
 		}
 		if later.message != nil {
-			later.message()
+			later.message(bytes)
 		}
 	})
 	client := mcp.New(mcp.Config{
 		Targets: []string{s.address}, Protocol: s.protocol, Kinds: ks, Name: "mcp-client", DialOptions: append(credentials, heard),
-		Up: func(mcp.Status) {
+		Up: func(s mcp.Status) {
+			if later.status != nil {
+				later.status(s)
+			}
 			if synced.Load() && later.up != nil {
 				later.up()
 			}

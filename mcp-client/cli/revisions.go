@@ -106,7 +106,7 @@ func (p *Program) revisionDiff(ctx context.Context, req *adminv1.DiffRequest) (*
 			if err != nil {
 				return p.server.explain(err)
 			}
-			waiting.count()
+			waiting.count(0)
 			found.From, found.To = answer.GetFrom(), answer.GetTo()
 			for _, r := range answer.GetResources() {
 				found.Resources = append(found.Resources, resourceDiffOf(r))

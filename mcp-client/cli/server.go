@@ -56,8 +56,11 @@ func (s *server) misused(what string) error {
 func (s *server) explain(err error) error {
 	st := status.Convert(err)
 	for _, d := range st.Details() {
-		if refusal, ok := d.(*adminv1.Refusal); ok {
-			return &refusedError{violationsOf(refusal)}
+		switch d := d.(type) {
+		case *adminv1.Refusal:
+			return &refusedError{violationsOf(d)}
+		case *adminv1.Conflicts:
+			return conflictOf(d)
 		}
 	}
 	switch st.Code() {

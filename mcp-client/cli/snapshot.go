@@ -207,6 +207,7 @@ kinds of --kind if there are any. Look at it with --dry-run first.`,
 		},
 	}
 	i.why.declareFlags(cmd)
+	i.declareConfirm(cmd)
 	only.declareFlags(cmd)
 	cmd.Flags().BoolVar(&i.prune, "prune", false, "delete what is not in the snapshot")
 	cmd.Flags().BoolVar(&i.yes, "yes", false, "prune without having looked at it by --dry-run")
@@ -223,7 +224,7 @@ func (p *Program) loadSnapshot(ctx context.Context, path string, i importing, on
 		return err
 	}
 	p.inScope(read, ks)
-	start := &adminv1.ImportStart{Message: i.message, DryRun: i.dryRun, Author: author()}
+	start := &adminv1.ImportStart{Message: i.message, DryRun: i.dryRun, Author: author(), ConfirmWithin: i.confirmation()}
 	if i.prune {
 		if start.Prune, err = p.pruneOf(ctx, read, ks); err != nil {
 			return err

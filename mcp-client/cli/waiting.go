@@ -37,7 +37,7 @@ func (p *Program) wait(what string) *waiting {
 }
 
 // count counts what has come.
-func (w *waiting) count() {
+func (w *waiting) count(int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.messages++

@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// benching is what a benchmark was asked to do.
+type benching struct {
+	scope
+
+	clients, changes int
+}
+
+func (p *Program) benchCommand() *cobra.Command {
+	b := benching{}
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure how fast a server serves many clients",
+		Long: `Measure how fast a server serves many clients: connect them all at once, and tell how long each took to have the whole state, and how
+many bytes that was.
+
+With --changes, also how long a change takes to reach them: for each, a ServiceEntry named ` + benchName + ` is applied in the namespace
+of -n, as a revision of its own, and removed at the end. That is for pgmesh's servers, and for those that may be written to.
+
+The clients run in this one program, and take their share of its machine: measure from another than the server's if the numbers are
+to be the server's own. With -o json the times are seconds.`,
+		Example: `  mcp-client bench --clients 10
+  mcp-client bench --clients 20 --kind vs --changes 5`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if b.clients < 1 || b.changes < 0 {
+				return &usageError{cmd, errors.New("there must be at least 1 client, and not less than 0 changes")}
+			}
+			return p.bench(cmd.Context(), b)
+		},
+	}
+	b.declareFlags(cmd)
+	cmd.Flags().IntVar(&b.clients, "clients", 100, "how many clients to connect")
+	cmd.Flags().IntVar(&b.changes, "changes", 0, "how many changes to measure, for which something is written to the mesh")
+	return cmd
+}
+
+func (p *Program) bench(ctx context.Context, b benching) error {
+	ks, err := b.kinds()
+	if err != nil {
+		return err
+	}
+	if b.changes > 0 {
+		ks = distinct(append(ks, benchKind))
+	}
+	f := newFleet(p, ks, b.clients)
+	shown := p.wait(fmt.Sprintf("connecting %d clients to %s", b.clients, p.server.address))
+	err = f.connect(ctx, shown.count)
+	shown.end()
+	defer f.end()
+	if err != nil {
+		return err
+	}
+	measured := f.measured()
+	if b.changes > 0 {
+		shown := p.wait(fmt.Sprintf("making %d changes", b.changes))
+		measured.Changes, err = f.change(ctx, b.changes)
+		shown.end()
+		if err != nil {
+			return err
+		}
+	}
+	return p.printMeasured(measured)
+}
+
+// measured is what came of a benchmark, as it is printed.
+type measured struct {
+	Clients   int         `json:"clients"`
+	Resources int         `json:"resources"` // of each client
+	Bytes     int64       `json:"bytes"`     // of each client, on the wire
+	State     percentiles `json:"state"`
+	Seconds   float64     `json:"seconds"` // until all had it
+	Changes   *changed    `json:"changes,omitempty"`
+}
+
+type changed struct {
+	Count  int         `json:"count"`
+	Commit percentiles `json:"commit"`
+	Each   percentiles `json:"each"`
+	All    percentiles `json:"all"`
+}
+
+func (p *Program) printMeasured(m measured) error {
+	if p.output.isTree() {
+		return p.printTree(m)
+	}
+	w := tabwriter.NewWriter(p.Out, 0, 0, 3, ' ', 0)
+	writeRow(w, []string{"clients", fmt.Sprint(m.Clients)})
+	writeRow(w, []string{"state of each", fmt.Sprintf("%s, %s", counted(m.Resources, "resource", "resources"), bytesText(float64(m.Bytes)))})
+	all := float64(m.Clients)
+	writeRow(w, []string{"rate of all", fmt.Sprintf("%.0f resources/s, %s/s", all*float64(m.Resources)/m.Seconds, bytesText(all*float64(m.Bytes)/m.Seconds))})
+	if m.Changes != nil {
+		writeRow(w, []string{"changes", fmt.Sprint(m.Changes.Count)})
+	}
+	writeRow(w, []string{"", "P50", "P90", "P99", "MAX"})
+	writeRow(w, m.State.row("whole state"))
+	if c := m.Changes; c != nil {
+		writeRow(w, c.Commit.row("commit"))
+		writeRow(w, c.Each.row("change at a client"))
+		writeRow(w, c.All.row("change at all clients"))
+	}
+	return w.Flush()
+}
+
+func bytesText(n float64) string {
+	for _, unit := range []string{"B", "kB", "MB"} {
+		if n < 1000 {
+			return fmt.Sprintf("%.3g %s", n, unit)
+		}
+		n /= 1000
+	}
+	return fmt.Sprintf("%.3g GB", n)
+}
+
+// percentiles of times, in seconds.
+type percentiles struct {
+	P50 float64 `json:"p50"`
+	P90 float64 `json:"p90"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+// percentilesOf takes sorted times.
+func percentilesOf(sorted []time.Duration) percentiles {
+	at := func(share float64) float64 { return sorted[int(share*float64(len(sorted)-1))].Seconds() }
+	return percentiles{at(0.5), at(0.9), at(0.99), at(1)}
+}
+
+func (p percentiles) row(title string) []string {
+	row := []string{title}
+	for _, seconds := range []float64{p.P50, p.P90, p.P99, p.Max} {
+		row = append(row, fmt.Sprintf("%.1f ms", 1000*seconds))
+	}
+	return row
+}
+
+var benchKind = func() *kinds.Kind {
+	k, _ := kinds.Lookup("networking.istio.io", "ServiceEntry")
+	return k
+}()

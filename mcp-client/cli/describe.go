@@ -1,0 +1,243 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-client/references"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+)
+
+func (p *Program) describeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "describe (KIND [NAME...] | KIND/NAME...)",
+		Short: "Tell everything about resources, for people",
+		Long: `Tell everything about resources, for people: what they say, what they refer to and what refers to them, and, of a pgmesh server, who
+changed them last and what is wrong with them.
+
+What refers to what is found by reading everything that the server has; who may see what is left aside there.`,
+		Example: `  mcp-client describe vs/reviews
+  mcp-client describe serviceentries -A`,
+		ValidArgsFunction: p.completeResources,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			query, err := parseWanted(args)
+			if err != nil {
+				return &usageError{cmd, err}
+			}
+			if !p.output.isTable() {
+				return &usageError{cmd, errors.New("describe is for people; get has -o " + string(p.output.format))}
+			}
+			return p.describe(cmd.Context(), query)
+		},
+	}
+}
+
+// describing is what is known about everything.
+type describing struct {
+	program  *Program
+	links    *references.Index
+	admin    bool // the server tells more than what it serves
+	problems []problem
+}
+
+// describedRevisions is how much of the history is told.
+const describedRevisions = 5
+
+func (p *Program) describe(ctx context.Context, query []wanted) error {
+	read, err := p.read(ctx, kinds.All())
+	if err != nil {
+		return err
+	}
+	found, missing := p.namespace.find(query, read.resources)
+	if len(found) == 0 && len(missing) == 0 {
+		fmt.Fprintf(p.Err, "nothing found in %s\n", p.namespace)
+		return nil
+	}
+	d := &describing{program: p}
+	if d.links, err = references.Of(read.resources); err != nil {
+		return err
+	}
+	if err := d.readProblems(ctx, found); err != nil {
+		return err
+	}
+	for i, r := range found {
+		if i > 0 {
+			fmt.Fprintln(p.Out)
+		}
+		if err := d.describe(ctx, r); err != nil {
+			return err
+		}
+	}
+	if len(missing) > 0 {
+		return failuresError(missing)
+	}
+	return nil
+}
+
+// readProblems asks for what is wrong, which a server of others cannot tell.
+func (d *describing) readProblems(ctx context.Context, about []*kinds.Resource) error {
+	req := &adminv1.ProblemsRequest{}
+	for _, r := range about {
+		if !slices.Contains(req.GetNamespaces(), r.Namespace) {
+			req.Namespaces = append(req.Namespaces, r.Namespace)
+		}
+	}
+	d.admin = true
+	resp, err := ask(ctx, d.program, func(ctx context.Context, admin adminv1.AdminServiceClient) (*adminv1.ProblemsResponse, error) {
+		resp, err := admin.Problems(ctx, req)
+		if status.Code(err) == codes.Unimplemented {
+			d.admin = false
+			return nil, nil
+		}
+		return resp, err
+	})
+	d.problems = problemsOf(resp.GetProblems())
+	return err
+}
+
+func (d *describing) describe(ctx context.Context, r *kinds.Resource) error {
+	var b strings.Builder
+	d.metadata(&b, r)
+	if err := d.spec(&b, r); err != nil {
+		return err
+	}
+	d.references(&b, r.Key())
+	if d.admin {
+		d.wrong(&b, r)
+		if err := d.history(ctx, &b, r.Key()); err != nil {
+			return err
+		}
+	}
+	return d.program.write([]byte(b.String()), nil)
+}
+
+func (d *describing) title(b *strings.Builder, text string) {
+	fmt.Fprintln(b, d.program.paint(bold, text+":"))
+}
+
+func (d *describing) metadata(b *strings.Builder, r *kinds.Resource) {
+	w := tabwriter.NewWriter(b, 0, 0, 3, ' ', 0)
+	writeRow(w, []string{"Name:", r.Name})
+	if r.Kind.Namespaced {
+		writeRow(w, []string{"Namespace:", r.Namespace})
+	}
+	writeRow(w, []string{"Kind:", r.Kind.Name + " (" + r.Kind.APIVersion() + ")"})
+	writePairs(w, "Labels:", r.Labels)
+	writePairs(w, "Annotations:", r.Annotations)
+	if !r.CreateTime.IsZero() {
+		writeRow(w, []string{"Created:", localTime(r.CreateTime) + ", " + age(r.CreateTime) + " ago"})
+	}
+	w.Flush() // to a string, which takes everything
+}
+
+// writePairs writes a map, a line each.
+func writePairs(w *tabwriter.Writer, title string, pairs map[string]string) {
+	if len(pairs) == 0 {
+		writeRow(w, []string{title, "-"})
+	}
+	for _, key := range slices.Sorted(maps.Keys(pairs)) {
+		writeRow(w, []string{title, key + "=" + strings.Join(strings.Fields(pairs[key]), " ")})
+		title = ""
+	}
+}
+
+func (d *describing) spec(b *strings.Builder, r *kinds.Resource) error {
+	text, err := r.SpecJSON()
+	if err != nil {
+		return err
+	}
+	spec, err := asYAML(text)
+	if err != nil {
+		return err
+	}
+	d.title(b, "Spec")
+	b.WriteString(indent(string(spec), "  "))
+	return nil
+}
+
+func (d *describing) references(b *strings.Builder, k kinds.Key) {
+	if from := d.links.From(k); len(from) > 0 {
+		d.title(b, "Refers to")
+		w := tabwriter.NewWriter(b, 0, 0, 3, ' ', 0)
+		for _, r := range from {
+			to := d.program.paint(yellow, "(not found)")
+			if len(r.To) > 0 {
+				to = keyTitles(r.To)
+			}
+			writeRow(w, []string{"  " + r.Path, r.Name, to})
+		}
+		w.Flush()
+	}
+	if to := d.links.To(k); len(to) > 0 {
+		d.title(b, "Referred to by")
+		w := tabwriter.NewWriter(b, 0, 0, 3, ' ', 0)
+		for _, r := range to {
+			writeRow(w, []string{"  " + keyTitles([]kinds.Key{r.From}), r.Path})
+		}
+		w.Flush()
+	}
+}
+
+func keyTitles(keys []kinds.Key) string {
+	var titles []string
+	for _, k := range keys {
+		titles = append(titles, word(k.Kind)+" "+k.FullName())
+	}
+	return strings.Join(titles, ", ")
+}
+
+var severityStyles = map[string]style{"error": red, "warning": yellow}
+
+func (d *describing) wrong(b *strings.Builder, r *kinds.Resource) {
+	first := true
+	for _, f := range d.problems {
+		if f.Group != r.Kind.Group || f.Kind != r.Kind.Name || f.Space != r.Namespace || f.Name != r.Name {
+			continue
+		}
+		if first {
+			d.title(b, "Problems")
+			first = false
+		}
+		text := f.Message
+		if f.Path != "" {
+			text = f.Path + ": " + text
+		}
+		if f.Hint != "" {
+			text += " (" + f.Hint + ")"
+		}
+		fmt.Fprintf(b, "  %s  %s  %s\n", d.program.paint(severityStyles[f.Severity], f.Severity), f.Code, text)
+	}
+}
+
+func (d *describing) history(ctx context.Context, b *strings.Builder, k kinds.Key) error {
+	p := d.program
+	one := scoped{
+		query: []wanted{{k.Kind, k.Namespace, k.Name}}, kinds: kindWords([]*kinds.Kind{k.Kind}),
+		namespaces: []string{requestedNamespace(k.Namespace)}, names: []string{k.Name},
+	}
+	found, err := p.revisions(ctx, one, remembering{limit: describedRevisions})
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	d.title(b, "History")
+	w := tabwriter.NewWriter(b, 0, 0, 3, ' ', 0)
+	for _, r := range found {
+		writeRow(w, []string{
+			"  revision " + fmt.Sprint(r.Revision), localTime(r.Time) + ", " + span(time.Since(r.Time)) + " ago", r.Changes[0].Action,
+			madeBy(r.Author, r.Application), firstLine(r.Message),
+		})
+	}
+	w.Flush()
+	return nil
+}

@@ -1,0 +1,132 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// editor is a shell script that edits the file $1; the times that it ran are in the file $n.
+func (m *mesh) edit(script string, args ...string) result {
+	m.t.Helper()
+	file := filepath.Join(m.t.TempDir(), "editor")
+	require.NoError(m.t, os.WriteFile(file, []byte("n="+file+".count\necho run >> $n\n"+script), 0o600))
+	env := map[string]string{"EDITOR": "sh " + file}
+	return run(m.t.Context(), "", env, append(append([]string{"edit"}, args...), "--server", m.address, "--insecure")...)
+}
+
+var keptIn = regexp.MustCompile(`What was edited is in (\S+)\n`)
+
+// kept is what an edit that failed has left, which is removed.
+func kept(t *testing.T, r result) string {
+	t.Helper()
+	found := keptIn.FindStringSubmatch(r.err)
+	require.NotNil(t, found, r.err)
+	text, err := os.ReadFile(found[1])
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(found[1]))
+	return string(text)
+}
+
+func TestEditAppliesWhatIsSaved(t *testing.T) {
+	t.Parallel()
+	m := bookinfo(t)
+	r := m.edit(`sed -i s/-v1/-v5/ "$1"`, "vs", "reviews", "ratings", "-m", "five")
+	require.Equal(t, result{0, "virtualservice default/reviews configured\nvirtualservice default/ratings configured\nrevision 2\n", ""}, result{r.code, r.out, withoutWarnings(r.err)})
+	require.Equal(t, "reviews-v5", m.route("reviews"))
+	require.Equal(t, "five", m.ok("history", "vs/reviews", "--limit", "1", "-o", "jsonpath={[0].message}"))
+	require.Equal(t, result{err: "nothing was edited\n"}, m.edit(`true`, "vs/reviews"))
+	require.Equal(t, result{err: "nothing was edited\n"}, m.edit(`: > "$1"`, "vs/reviews"))
+}
+
+// route is where a VirtualService leads to, as it is stored.
+func (m *mesh) route(name string) (host string) {
+	m.t.Helper()
+	m.query("SELECT spec #>> '{http,0,route,0,destination,host}' FROM mesh.resources WHERE kind = 'VirtualService' AND namespace = 'default' AND name = '"+name+"'", &host)
+	return host
+}
+
+func withoutWarnings(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "warning: ") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+func TestEditOpensWhatIsRefusedAgainWithTheReason(t *testing.T) {
+	t.Parallel()
+	m := bookinfo(t)
+	r := m.edit(`
+if [ "$(wc -l < $n)" = 1 ]; then sed -i s/weight/wieght/ "$1"; exit; fi
+grep -q '^#! .*unknown field "wieght" (did you mean "weight"?)' "$1" || exit 7
+sed -i 's/wieght/weight/; s/reviews-v1/reviews-v6/' "$1"`, "vs/reviews")
+	require.Zero(t, r.code, r.err)
+	require.Equal(t, "reviews-v6", m.route("reviews"))
+
+	// What only the server refuses comes back too.
+	m.execute(`INSERT INTO mesh.settings (name, value, namespace) VALUES ('strict_references', 'on', 'default')`)
+	r = m.edit(`
+if [ "$(wc -l < $n)" = 1 ]; then sed -i s/reviews-v6/reviews-v7/ "$1"; exit; fi
+grep -q '^#! .*no ServiceEntry' "$1" || exit 7
+: > "$1"`, "vs/reviews")
+	require.Equal(t, 1, r.code, r.err)
+	require.Contains(t, r.err, "error: given up")
+	require.Contains(t, kept(t, r), "host: reviews-v7")
+	require.Equal(t, "reviews-v6", m.route("reviews"))
+}
+
+func TestEditKeepsWhatWentNowhere(t *testing.T) {
+	t.Parallel()
+	m := bookinfo(t)
+	r := m.edit(`sed -i s/weight/wieght/ "$1"`, "vs/reviews")
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.err, "what was refused was saved again as it was")
+	require.Contains(t, kept(t, r), "wieght: 100")
+
+	r = m.edit(`sed -i 's/name: reviews/name: other/' "$1"`, "vs/reviews")
+	require.Equal(t, 1, r.code)
+	require.Contains(t, kept(t, r), "name: other")
+
+	r = m.edit(`exit 3`, "vs/reviews")
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.err, "exit status 3 (VISUAL or EDITOR names another)")
+	require.NotContains(t, r.err, "What was edited")
+	require.Equal(t, 1, m.edit(`true`, "vs/gone").code)
+	for _, args := range [][]string{{}, {"vs"}, {"vs/a", "-A"}, {"nothing/a"}} {
+		require.Equal(t, 2, m.edit(`true`, args...).code, args)
+	}
+}
+
+func TestEditDoesNotOverwriteWhatOthersDid(t *testing.T) {
+	t.Parallel()
+	m := bookinfo(t)
+	opened, goOn := fifo(t), fifo(t)
+	theirs := make(chan result, 1)
+	go func() { // somebody else, while the editor is open
+		_, _ = os.ReadFile(opened)
+		theirs <- m.pipe(virtualService("default", "reviews", "theirs"), "apply", "-f", "-", "-m", "faster")
+		_ = os.WriteFile(goOn, nil, 0o600)
+	}()
+	r := m.edit(`: > `+opened+`; cat `+goOn+`; sed -i s/reviews-v1/mine/ "$1"`, "vs/reviews")
+	require.Zero(t, (<-theirs).code)
+	require.Equal(t, 3, r.code, r.err)
+	require.Regexp(t, `error: virtualservice default/reviews was changed in revision 2 by \S+ \(mcp-client.*\) at .*: "faster"; nothing was changed`, r.err)
+	require.Contains(t, kept(t, r), "host: mine")
+	require.Equal(t, "theirs", m.route("reviews"))
+}
+
+// fifo is a pipe with a name: who opens one end waits for the other.
+func fifo(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "fifo")
+	require.NoError(t, syscall.Mkfifo(path, 0o600))
+	return path
+}

@@ -1,0 +1,206 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+)
+
+func (p *Program) restoreCommand() *cobra.Command {
+	var to string
+	var w why
+	var only scope
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "restore --to (REVISION | TIME) [KIND [NAME...] | KIND/NAME...]",
+		Short: "Make resources what they were, as a new revision",
+		Long: `Make resources what they were at a revision or a time, as a new revision, all of them or none. What was made since is deleted, what
+was deleted since comes back.
+
+Arguments, --kind and -n narrow it. Without any of them it is the whole mesh, which must be looked at with --dry-run first and then
+be meant with --yes. To take back one revision alone, and keep what was changed since, see revert.`,
+		Example: `  mcp-client restore --to 1 --dry-run
+  mcp-client restore vs/reviews --to 1 -m "as it was"
+  mcp-client restore -n default --to 24h --dry-run`,
+		ValidArgsFunction: p.completeResources,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if to == "" {
+				return &usageError{cmd, errors.New("say with --to what to go back to")}
+			}
+			at, err := parseMoment(to)
+			if err != nil {
+				return &usageError{cmd, err}
+			}
+			s, err := p.scoped(args, only)
+			if err != nil {
+				return err
+			}
+			if err := s.checkRestorable(yes || w.dryRun); err != nil {
+				return &usageError{cmd, err}
+			}
+			return p.restore(cmd.Context(), at, s, w)
+		},
+	}
+	cmd.Flags().StringVar(&to, "to", "", momentHelp)
+	cmd.Flags().BoolVar(&yes, "yes", false, "restore the whole mesh without having looked at it by --dry-run")
+	w.declareFlags(cmd)
+	w.declareConfirm(cmd)
+	only.declareFlags(cmd)
+	return cmd
+}
+
+// checkRestorable refuses what would restore more than was named.
+func (s scoped) checkRestorable(meant bool) error {
+	whole := len(s.kinds)+len(s.namespaces)+len(s.names) == 0
+	switch {
+	case whole && !meant:
+		return errors.New("this restores the whole mesh: look at what it would do with --dry-run, and then say --yes")
+	case len(s.names) > 0 && len(s.kinds)*len(s.namespaces)*len(s.names) != len(s.query):
+		return errors.New("resources of several kinds or namespaces are restored one command each")
+	}
+	return nil
+}
+
+func (p *Program) restore(ctx context.Context, at moment, s scoped, w why) error {
+	req := &adminv1.RestoreRequest{
+		To: &adminv1.RestoreRequest_Revision{Revision: at.revision}, Kinds: s.kinds, Namespaces: s.namespaces, Names: s.names,
+		Message: w.message, DryRun: w.dryRun, Author: author(), ConfirmWithin: w.confirmation(),
+	}
+	if !at.time.IsZero() {
+		req.To = &adminv1.RestoreRequest_Time{Time: timestamppb.New(at.time)}
+	}
+	var resp *adminv1.RestoreResponse
+	err := p.server.admin(ctx, func(ctx context.Context, admin adminv1.AdminServiceClient) (err error) {
+		resp, err = admin.Restore(ctx, req)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return p.printOutcomes(resp, w.dryRun)
+}
+
+func (p *Program) revertCommand() *cobra.Command {
+	var w why
+	cmd := &cobra.Command{
+		Use:   "revert REVISION",
+		Short: "Take one revision back, as a new revision",
+		Long: `Take one revision back, as a new revision, and leave what was changed by others. A resource that was changed again since is left as
+it is, and told; the exit code is then 1.`,
+		Example: `  mcp-client revert 2 --dry-run
+  mcp-client revert 2 -m "it was not the canary"`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			revision, err := parseRevision(args[0])
+			if err != nil {
+				return &usageError{cmd, err}
+			}
+			return p.revert(cmd.Context(), revision, w)
+		},
+	}
+	w.declareFlags(cmd)
+	return cmd
+}
+
+func parseRevision(text string) (int64, error) {
+	revision, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || revision < 1 {
+		return 0, fmt.Errorf("%q is not a revision, which is a number from 1", text)
+	}
+	return revision, nil
+}
+
+// errNotReverted is the end of a revert that has left something as it is.
+var errNotReverted = errors.New("not all of the revision was taken back: what was changed again since is as it was")
+
+// reverted is what became of a resource, as it is printed.
+type reverted struct {
+	Outcome   string `json:"outcome"`
+	Group     string `json:"group"`
+	Kind      string `json:"kind"`
+	Space     string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	ChangedBy int64  `json:"changedBy,omitempty"`
+}
+
+func (p *Program) revert(ctx context.Context, revision int64, w why) error {
+	var resp *adminv1.RevertResponse
+	err := p.server.admin(ctx, func(ctx context.Context, admin adminv1.AdminServiceClient) (err error) {
+		resp, err = admin.Revert(ctx, &adminv1.RevertRequest{Revision: revision, Message: w.message, DryRun: w.dryRun, Author: author()})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	p.printWarnings(warningsOf(resp))
+	left := false
+	list := []reverted{}
+	for _, r := range resp.GetResources() {
+		ref := r.GetResource()
+		list = append(list, reverted{r.GetOutcome(), ref.GetGroup(), ref.GetKind(), ref.GetNamespace(), ref.GetName(), r.GetChangedBy()})
+		left = left || r.GetOutcome() == "conflict"
+	}
+	if err := p.printReverted(resp.GetRevision(), list, w.dryRun); err != nil {
+		return err
+	}
+	if left {
+		return errNotReverted
+	}
+	return nil
+}
+
+func (p *Program) printReverted(revision int64, list []reverted, dryRun bool) error {
+	if p.output.isTree() {
+		return p.printTree(struct {
+			Revision  int64      `json:"revision"`
+			DryRun    bool       `json:"dryRun,omitempty"`
+			Resources []reverted `json:"resources"`
+		}{revision, dryRun, list})
+	}
+	var b strings.Builder
+	for _, r := range list {
+		switch {
+		case p.output.format == nameFormat:
+			fmt.Fprintln(&b, referenceOf(r.Group, r.Kind, r.Space, r.Name))
+			continue
+		case r.ChangedBy > 0:
+			fmt.Fprintf(&b, "%s left as it is, changed by revision %d\n", titleOf(r.Group, r.Kind, r.Space, r.Name), r.ChangedBy)
+			continue
+		}
+		fmt.Fprintf(&b, "%s %s\n", titleOf(r.Group, r.Kind, r.Space, r.Name), r.Outcome)
+	}
+	if p.output.format != nameFormat {
+		fmt.Fprintln(&b, conclusion(revision, dryRun))
+	}
+	return p.write([]byte(b.String()), nil)
+}
+
+// declareConfirm offers a change that goes away by itself.
+func (w *why) declareConfirm(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&w.confirmWithin, "confirm-within", 0, "take the change back by itself, unless mcp-client confirm is called within this time, such as 5m")
+}
+
+// confirmation is the time within which a change is to be confirmed, nil if it needs not be.
+func (w *why) confirmation() *durationpb.Duration {
+	if w.confirmWithin == 0 || w.dryRun {
+		return nil
+	}
+	return durationpb.New(w.confirmWithin)
+}
+
+// confirmTold says until when, and how.
+func confirmTold(by *timestamppb.Timestamp, revision int64) string {
+	if by == nil || revision == 0 {
+		return ""
+	}
+	return fmt.Sprintf("it goes away at %s unless it is confirmed: mcp-client confirm %d\n", by.AsTime().Local().Format(time.TimeOnly), revision) //nolint:gosmopolitan // for people
+}

@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-client/mcp"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+)
+
+func (p *Program) statusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Tell how the server fares, what it has, and who follows it",
+		Long: `Tell how the server fares, what it has, and who follows it: its revision and that of the mesh, its connection to the database, how many
+resources of each kind there are, and which revision each client has acknowledged. -o wide lists what each client asks for.
+
+Of a server that is not pgmesh's it is what a reader can tell: which protocol it speaks, what it calls itself, and what it has.
+
+The exit code is 1 if the server has nothing to serve, or has lost its source.`,
+		Example: `  mcp-client status
+  mcp-client status -o wide
+  mcp-client status -o jsonpath={.server.revision}`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.status(cmd.Context()) },
+	}
+}
+
+var (
+	errNotReady = errors.New("the server has nothing to serve yet")
+	errNoSource = errors.New("the server has lost its source, and serves what it has")
+)
+
+func (p *Program) status(ctx context.Context) error {
+	var unknown bool
+	resp, err := ask(ctx, p, func(ctx context.Context, admin adminv1.AdminServiceClient) (*adminv1.StatusResponse, error) {
+		resp, err := admin.Status(ctx, &adminv1.StatusRequest{})
+		unknown = status.Code(err) == codes.Unimplemented
+		return resp, err
+	})
+	if unknown {
+		return p.statusOfOthers(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if err := p.printStatus(resp); err != nil {
+		return err
+	}
+	switch {
+	case !resp.GetServer().GetReady():
+		return fmt.Errorf("%w: %s", errNotReady, resp.GetServer().GetMissing())
+	case !resp.GetSource().GetConnected(), resp.GetSource().GetStaleSince() != nil:
+		return errNoSource
+	}
+	return nil
+}
+
+func (p *Program) printStatus(s *adminv1.StatusResponse) error {
+	if p.output.isTree() {
+		return p.printMessage(s)
+	}
+	w := tabwriter.NewWriter(p.Out, 0, 0, 3, ' ', 0)
+	server := s.GetServer()
+	writeRow(w, []string{"server", p.server.address + ", version " + server.GetVersion() + ", up for " + elapsed(server.GetStarted(), server.GetNow())})
+	writeRow(w, []string{"serves", "revision " + fmt.Sprint(server.GetRevision())})
+	writeRow(w, []string{"source", p.sourceText(s)})
+	if s.GetMesh() != nil {
+		p.writeMesh(w, s.GetMesh())
+	}
+	writeRow(w, []string{"clients", fmt.Sprint(len(s.GetClients()))})
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return p.printClients(s)
+}
+
+// sourceText tells where the server has it from, and whether that is there.
+func (p *Program) sourceText(s *adminv1.StatusResponse) string {
+	source, now := s.GetSource(), s.GetServer().GetNow()
+	connected := p.paint(green, "connected")
+	if !source.GetConnected() {
+		connected = p.paint(red, "not connected")
+	}
+	text := fmt.Sprintf("%s, %s for %s, lost %s", source.GetName(), connected, elapsed(source.GetSince(), now), counted(int(source.GetLosses()), "time", "times"))
+	switch {
+	case source.GetSaved():
+		text += "; " + p.paint(yellow, "what is served was saved "+elapsed(source.GetStaleSince(), now)+" ago")
+	case source.GetStaleSince() != nil:
+		text += "; " + p.paint(yellow, "what is served was the newest "+elapsed(source.GetStaleSince(), now)+" ago")
+	}
+	return text
+}
+
+// writeMesh writes what the database tells.
+func (p *Program) writeMesh(w *tabwriter.Writer, mesh *adminv1.MeshStatus) {
+	writeRow(w, []string{"mesh", fmt.Sprintf("revision %d at %s, history from revision %d", mesh.GetNewestRevision(), stampText(mesh.GetNewestTime()), mesh.GetOldestRevision())})
+	if n := mesh.GetWaitingConfirmations(); n > 0 {
+		writeRow(w, []string{"waiting", p.paint(yellow, counted(int(n), "change", "changes")+" to be confirmed") + " (see mcp-client confirm --list)"})
+	}
+	total := int64(0)
+	for _, k := range mesh.GetKinds() {
+		total += k.GetResources()
+	}
+	writeRow(w, []string{"resources", fmt.Sprint(total)})
+	for _, k := range mesh.GetKinds() {
+		writeRow(w, []string{"  " + kindTitle(k.GetGroup(), k.GetKind()), fmt.Sprint(k.GetResources())})
+	}
+}
+
+func (p *Program) printClients(s *adminv1.StatusResponse) error {
+	if len(s.GetClients()) == 0 {
+		return nil
+	}
+	fmt.Fprintln(p.Out)
+	w := tabwriter.NewWriter(p.Out, 0, 0, 3, ' ', 0)
+	writeRow(w, []string{"CLIENT", "PROTOCOL", "SINCE", "REVISION", "REFUSES"})
+	for _, c := range s.GetClients() {
+		var refuses []string
+		for _, sub := range c.GetSubscriptions() {
+			if sub.GetRefused() > 0 {
+				refuses = append(refuses, fmt.Sprintf("%s: %s", sub.GetType(), firstLine(sub.GetReason())))
+			}
+		}
+		writeRow(w, []string{
+			c.GetNode(), c.GetProtocol(), elapsed(c.GetSince(), s.GetServer().GetNow()), orDash(numbered(c.GetRevision())), orDash(strings.Join(refuses, "; ")),
+		})
+		if p.output.format != wide {
+			continue
+		}
+		for _, sub := range c.GetSubscriptions() {
+			writeRow(w, []string{"  " + sub.GetType(), "", "", orDash(numbered(sub.GetAccepted())), ""})
+		}
+	}
+	return w.Flush()
+}
+
+func kindTitle(group, name string) string {
+	if kind, known := kinds.Lookup(group, name); known {
+		return word(kind)
+	}
+	return name + "." + group
+}
+
+// elapsed is the time between two moments of the server, in words.
+func elapsed(from, to *timestamppb.Timestamp) string {
+	if from == nil || to == nil {
+		return "-"
+	}
+	return span(to.AsTime().Sub(from.AsTime()))
+}
+
+func stampText(at *timestamppb.Timestamp) string {
+	if at == nil {
+		return "-"
+	}
+	return localTime(at.AsTime())
+}
+
+// printMessage writes an answer as it came, for programs.
+func (p *Program) printMessage(m *adminv1.StatusResponse) error {
+	text, err := protojson.MarshalOptions{EmitUnpopulated: true}.Marshal(m)
+	if err != nil {
+		return err
+	}
+	tree, err := treeOf(text)
+	if err != nil {
+		return err
+	}
+	return p.printTree(tree)
+}
+
+// othersStatus is what a reader can tell of a server, as it is printed.
+type othersStatus struct {
+	Server    string      `json:"server"`
+	Protocol  string      `json:"protocol"`
+	Name      string      `json:"name,omitempty"`
+	Resources int         `json:"resources"`
+	Kinds     []kindCount `json:"kinds"`
+}
+
+func (p *Program) statusOfOthers(ctx context.Context) error {
+	var told mcp.Status
+	waiting := p.wait("reading from " + p.server.address)
+	read, err := p.server.state(ctx, kinds.All(), &link{status: func(s mcp.Status) { told = s }, message: waiting.count})
+	waiting.end()
+	if err != nil {
+		return err
+	}
+	s := othersStatus{p.server.address, told.Protocol.String(), told.Server, len(read.resources), countKinds(read.resources)}
+	if p.output.isTree() {
+		return p.printTree(s)
+	}
+	w := tabwriter.NewWriter(p.Out, 0, 0, 3, ' ', 0)
+	writeRow(w, []string{"server", s.Server})
+	writeRow(w, []string{"name", orDash(s.Name)})
+	writeRow(w, []string{"protocol", s.Protocol})
+	writeRow(w, []string{"resources", fmt.Sprint(s.Resources)})
+	for _, k := range s.Kinds {
+		writeRow(w, []string{"  " + kindTitle(k.Group, k.Kind), fmt.Sprint(k.Count)})
+	}
+	return w.Flush()
+}
