@@ -20,6 +20,8 @@ type content struct {
 	set *ads.Set
 	// version changes exactly when what is in the set does. It is the same on every server and after every restart.
 	version string
+	// revision is that of the snapshot.
+	revision string
 }
 
 // contents knows the content of sets of a snapshot, for as long as somebody holds the set. Many streams are sent the same one.
@@ -38,7 +40,7 @@ type derived struct {
 func (c *contents) of(in *collection, snap *ads.Snapshot) (content, error) {
 	set := snap.Sets[in.typeURL()]
 	if set.Len() == 0 {
-		return content{nil, in.name + "/0"}, nil
+		return content{nil, in.name + "/0", snap.Revision}, nil
 	}
 	d, err := c.derive(in, set)
 	if err != nil {
@@ -47,7 +49,7 @@ func (c *contents) of(in *collection, snap *ads.Snapshot) (content, error) {
 	if d.lone != nil {
 		set = d.lone
 	}
-	return content{set, in.name + "/" + d.digest}, nil
+	return content{set, in.name + "/" + d.digest, snap.Revision}, nil
 }
 
 func (c *contents) derive(in *collection, set *ads.Set) (derived, error) {

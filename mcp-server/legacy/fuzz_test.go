@@ -18,6 +18,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-server/clients"
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
 )
 
@@ -55,7 +56,7 @@ type play struct {
 
 var (
 	played, _ = kinds.ByName("VirtualService")
-	source    = NewSource(Config{MaxMessage: scriptLimit, Metrics: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler)})
+	source    = NewSource(Config{MaxMessage: scriptLimit, Clients: clients.NewRoll(), Metrics: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler)})
 )
 
 func newPlay(t *testing.T) *play {
@@ -68,6 +69,9 @@ func newPlay(t *testing.T) *play {
 }
 
 func (p *play) reconnect() {
+	if p.stream != nil {
+		p.stream.leave()
+	}
 	p.wire, p.unsaid = &script{t: p.t}, nil
 	p.stream = newStream(source, p.wire, p.view, source.cfg.Log, &report{})
 	p.stream.asks = rate.NewLimiter(rate.Inf, 1)

@@ -23,6 +23,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/internal/pgtest"
 	"github.com/pgmesh/pgmesh/internal/rpc"
+	"github.com/pgmesh/pgmesh/mcp-server/clients"
 	"github.com/pgmesh/pgmesh/mcp-server/feed"
 	"github.com/pgmesh/pgmesh/mcp-server/legacy"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
@@ -33,7 +34,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(pgtest.VerifyMain(m)) }
 
 // limit is how long a test waits for what must come. Nothing that must not come is ever waited for.
-const limit = 20 * time.Second
+const limit = time.Minute
 
 const (
 	virtualServices = "istio/networking/v1alpha3/virtualservices"
@@ -49,6 +50,7 @@ type mesh struct {
 	conn     *pgx.Conn
 	store    *store.Store
 	source   *legacy.Source
+	clients  *clients.Roll
 	metrics  *prometheus.Registry
 	log      *lines
 	client   *grpc.ClientConn
@@ -74,7 +76,7 @@ func serve(t *testing.T, database string, configure ...func(*legacy.Config)) *me
 // prepare starts a server that has read nothing yet.
 func prepare(t *testing.T, database string, configure ...func(*legacy.Config)) *mesh {
 	t.Helper()
-	m := &mesh{t: t, database: database, metrics: prometheus.NewRegistry(), log: &lines{}}
+	m := &mesh{t: t, database: database, clients: clients.NewRoll(), metrics: prometheus.NewRegistry(), log: &lines{}}
 	var err error
 	m.conn, err = pgx.Connect(t.Context(), database)
 	require.NoError(t, err)
@@ -85,7 +87,7 @@ func prepare(t *testing.T, database string, configure ...func(*legacy.Config)) *
 	m.publisher = publish.New(m.metrics)
 	cfg := legacy.Config{
 		Open:    func(context.Context) (*ads.Subscriber, error) { return m.publisher.Subscribe(), nil },
-		Metrics: m.metrics, Log: slog.New(slog.NewTextHandler(m.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Clients: m.clients, Metrics: m.metrics, Log: slog.New(slog.NewTextHandler(m.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	for _, c := range configure {
 		c(&cfg)

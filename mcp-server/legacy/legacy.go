@@ -8,7 +8,6 @@ package legacy
 import (
 	"context"
 	"log/slog"
-	"runtime/debug"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
@@ -20,6 +19,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/program"
+	"github.com/pgmesh/pgmesh/mcp-server/clients"
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
 )
 
@@ -36,8 +37,10 @@ type Config struct {
 	Credentials func(Sink) (credentials.TransportCredentials, error)
 	// MaxMessage is the size of the largest message, in bytes; 0 means what Pilots receive.
 	MaxMessage int
-	Metrics    prometheus.Registerer
-	Log        *slog.Logger
+	// Clients lists who is connected.
+	Clients *clients.Roll
+	Metrics prometheus.Registerer
+	Log     *slog.Logger
 }
 
 // Source is the one that has the resources.
@@ -111,7 +114,7 @@ func (s *Source) serve(g grpc.ServerStream, service string, w wire) error {
 		return err
 	}
 	defer view.Close()
-	if err := g.SendHeader(metadata.Pairs(legacyv1.VersionHeader, version())); err != nil {
+	if err := g.SendHeader(metadata.Pairs(legacyv1.VersionHeader, "pgmesh/"+program.Version())); err != nil {
 		return err
 	}
 	from := "unknown"
@@ -130,13 +133,7 @@ func (s *Source) stream(ctx context.Context, service, peer string, w wire, view 
 	defer open.Dec()
 	r := s.reports.begin(service, peer)
 	defer s.reports.end(r)
-	return newStream(s, w, view, s.cfg.Log.With("sink", peer), r).run(ctx, requests, failed)
-}
-
-// version is what the program calls itself.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return "pgmesh/" + info.Main.Version
-	}
-	return "pgmesh"
+	one := newStream(s, w, view, s.cfg.Log.With("sink", peer), r)
+	defer one.leave()
+	return one.run(ctx, requests, failed)
 }

@@ -33,11 +33,12 @@ type report struct {
 	collections map[string]*Collection
 }
 
-// introduced notes what a sink calls itself; it need not in every request.
-func (r *report) introduced(sink string) {
+// introduced notes what a sink calls itself, which it need not in every request, and returns what to call it.
+func (r *report) introduced(sink string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stream.Sink = cmp.Or(sink, r.stream.Sink)
+	return cmp.Or(r.stream.Sink, r.stream.Peer)
 }
 
 // on changes what is known of a collection.

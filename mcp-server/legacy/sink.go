@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/pgmesh/pgmesh/internal/program"
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
 )
 
@@ -87,7 +88,7 @@ func (c *caller) call(ctx context.Context, heard func()) error {
 	if err != nil {
 		return err
 	}
-	conn, err := grpc.NewClient(c.sink.Address, grpc.WithTransportCredentials(credentials), grpc.WithUserAgent(version()),
+	conn, err := grpc.NewClient(c.sink.Address, grpc.WithTransportCredentials(credentials), grpc.WithUserAgent("pgmesh/"+program.Version()),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}))
 	if err != nil {
 		return err

@@ -198,7 +198,7 @@ func TestSinksComeAndGo(t *testing.T) {
 	sinks.Set("table", []legacy.Sink{{Address: one.address}}) // the other goes on undisturbed
 	<-second.gone
 	first.silent(gateways)
-	require.Len(t, sinks.States(), 1)
+	require.Eventually(t, func() bool { return len(sinks.States()) == 1 }, limit, 10*time.Millisecond)
 	sinks.Set("table", []legacy.Sink{{Address: one.address, Metadata: map[string]string{"a": "b"}}})
 	<-first.gone
 	require.Equal(t, []string{"b"}, one.next().metadata.Get("a"))

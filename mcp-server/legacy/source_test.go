@@ -347,6 +347,13 @@ func TestStreamsAreTold(t *testing.T) {
 	require.Len(t, streams[0].Collections, 3)
 	require.Equal(t, "it does not apply", streams[0].Collections[0].Refusal)
 	require.Equal(t, first.GetSystemVersionInfo(), streams[0].Collections[1].Acked)
+	listed := m.clients.List()
+	require.Len(t, listed, 1)
+	require.Equal(t, "pilot-0 legacy", listed[0].GetNode()+" "+listed[0].GetProtocol())
+	require.Equal(t, []string{gateways, virtualServices, serviceRoles},
+		[]string{listed[0].GetSubscriptions()[0].GetType(), listed[0].GetSubscriptions()[1].GetType(), listed[0].GetSubscriptions()[2].GetType()})
+	require.Equal(t, "it does not apply", listed[0].GetSubscriptions()[0].GetReason())
+	require.Equal(t, int64(1), listed[0].GetSubscriptions()[1].GetAccepted(), "the revision")
 	require.InDelta(t, 1, m.metric("legacy_streams", "ResourceSource"), 0)
 	require.InDelta(t, 1, m.metric("legacy_responses_total", virtualServices), 0)
 	require.InDelta(t, 1, m.metric("legacy_resources_total", "sent", virtualServices), 0)

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/mcp-server/clients"
 )
 
 const (
@@ -33,6 +34,7 @@ type stream struct {
 	nonce   uint64
 	asks    *rate.Limiter
 	report  *report
+	client  *clients.Client // nil before the first request
 }
 
 func newStream(s *Source, w wire, view *ads.Subscriber, log *slog.Logger, r *report) *stream {
@@ -65,7 +67,10 @@ func (s *stream) run(ctx context.Context, requests <-chan *request, failed <-cha
 
 // handle takes in one request. What it calls for is sent by advance.
 func (s *stream) handle(ctx context.Context, r *request) error {
-	s.report.introduced(r.sink)
+	name := s.report.introduced(r.sink)
+	if s.client == nil {
+		s.client = s.source.cfg.Clients.Join(name, "legacy")
+	}
 	w, known := s.byName[r.collection]
 	if known && w.pending != nil && r.nonce == w.pending.nonce {
 		s.answered(w, r)
@@ -94,18 +99,27 @@ func (s *stream) handle(ctx context.Context, r *request) error {
 }
 
 func (s *stream) answered(w *watch, r *request) {
-	version := w.pending.content.version
+	version, revision := w.pending.content.version, w.pending.content.revision
 	if r.failure == nil {
 		w.acked()
 		s.report.acked(w, version)
+		s.client.Accepted(w.name, revision)
 		s.source.metrics.answers.WithLabelValues(label(w.name), "ack").Inc()
 		return
 	}
 	w.nacked()
 	s.report.refused(w, r.failure.GetMessage())
+	s.client.Refused(w.name, revision, r.failure.GetMessage())
 	s.source.metrics.answers.WithLabelValues(label(w.name), "nack").Inc()
 	s.log.Warn("a sink refused a collection and keeps what it had", "collection", w.name, "version", version,
 		"code", codes.Code(r.failure.GetCode()).String(), "reason", r.failure.GetMessage())
+}
+
+// leave takes the sink off the list of those who are connected.
+func (s *stream) leave() {
+	if s.client != nil {
+		s.client.Leave()
+	}
 }
 
 // advance sends what may be sent now: one unanswered response a collection.
@@ -208,6 +222,7 @@ func (s *stream) send(w *watch, r *response, items int) error {
 	s.nonce++
 	m := s.wire.message(r)
 	s.report.sent(w, r.version)
+	s.client.Sent(w.name, w.pending.content.revision)
 	s.source.metrics.sent(label(w.name), items-len(r.removed), len(r.removed))
 	return s.wire.send(m)
 }

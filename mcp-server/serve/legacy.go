@@ -138,7 +138,7 @@ func (s *server) newLegacy() *legacy.Source {
 		Open:        func(context.Context) (*ads.Subscriber, error) { return s.publisher.Subscribe(), nil },
 		Everything:  s.publisher.Subscribe,
 		Credentials: s.options.Legacy.credentials,
-		MaxMessage:  s.options.Legacy.MaxMessage, Metrics: s.metrics, Log: s.options.Log,
+		MaxMessage:  s.options.Legacy.MaxMessage, Clients: s.clients, Metrics: s.metrics, Log: s.options.Log,
 	})
 }
 

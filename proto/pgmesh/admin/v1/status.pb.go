@@ -461,7 +461,7 @@ type ClientStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What the client says that it is.
 	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	// delta or sotw.
+	// delta, sotw, or legacy for the first generation of MCP.
 	Protocol string                 `protobuf:"bytes,2,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	Since    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
 	// By type, in the order of their names.
