@@ -85,7 +85,8 @@ type Client struct {
 	node  *corev3.Node
 	state *state
 	holds *holds
-	last  mark // of what was delivered last
+	last  mark   // of what was delivered last
+	mesh  string // that it is of, "" if nobody said
 
 	mu     sync.Mutex
 	status Status

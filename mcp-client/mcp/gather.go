@@ -81,9 +81,14 @@ func (s *session) endOfBatch(r *response) error {
 	if err := r.resources[0].body.UnmarshalTo(end); err != nil {
 		return s.answer(r, refuse(codes.InvalidArgument, fmt.Errorf("decode the end of a batch: %w", err)))
 	}
-	if err := s.deliver(mark{end.GetRevision(), r.resources[0].version}); err != nil {
+	at := mark{end.GetRevision(), r.resources[0].version}
+	if err := s.behind(at); err != nil {
 		return err
 	}
+	if err := s.deliver(at); err != nil {
+		return err
+	}
+	s.from()
 	return s.answer(r, nil)
 }
 

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -43,6 +44,26 @@ func (s *session) standing(r *response) error {
 		}
 	}
 	return s.answer(r, nil)
+}
+
+// errBehind is for a server that would take back what another has delivered, or itself before it was started again.
+var errBehind = errors.New("the server has lost what it serves, and is behind what was delivered already")
+
+// behind tells whether a batch comes from a server that has lost its own source, and knows less of the mesh than was delivered. What has its
+// source may go back: its database was restored, or failed over.
+func (s *session) behind(end mark) error {
+	standing, last := s.client.Status().Standing, s.client.last
+	if standing == nil || standing.Stale.IsZero() || standing.Mesh == "" || standing.Mesh != s.client.mesh || end.revision >= last.revision {
+		return nil
+	}
+	return fmt.Errorf("%w (revision %d after %d)", errBehind, end.revision, last.revision)
+}
+
+// from notes of which mesh is what was delivered.
+func (s *session) from() {
+	if standing := s.client.Status().Standing; standing != nil {
+		s.client.mesh = standing.Mesh
+	}
 }
 
 func (c *Client) told(at *server, now *Standing) {

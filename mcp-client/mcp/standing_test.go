@@ -102,3 +102,31 @@ func TestBodiesAreKeptByteForByte(t *testing.T) {
 	require.Equal(t, sent.GetTypeUrl(), got.GetTypeUrl())
 	require.Equal(t, sent.GetValue(), got.GetValue())
 }
+
+// A server that was started again without its database may serve less than it did before. What has its database counts.
+func TestNothingIsTakenBackByAServerThatIsBehindAndStale(t *testing.T) {
+	t.Parallel()
+	s := newSource(t)
+	stale := timestamppb.New(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
+	s.stand("live", &mcpv1.Standing{Mesh: "m", Path: []string{"a"}})
+	s.commit(9, resources{entry("a", "9"), entry("b", "9")})
+	f := follow(t, s.addr)
+	f.expect(9, "ServiceEntry default/a=9", "ServiceEntry default/b=9")
+
+	s.kill()
+	s.stand("saved", &mcpv1.Standing{Mesh: "m", StaleSince: stale, Saved: true, Path: []string{"b"}})
+	s.commit(8, resources{entry("a", "8")}, entry("b", "").Key())
+	s.start()
+	require.Eventually(t, func() bool {
+		err := f.client.Status().LastError
+		return err != nil && err.Error() == "the server has lost what it serves, and is behind what was delivered already (revision 8 after 9)"
+	}, limit, time.Millisecond)
+	require.Equal(t, int64(9), f.client.Status().Revision)
+
+	s.stand("restored", &mcpv1.Standing{Mesh: "m", Path: []string{"b"}})
+	s.commit(7, resources{entry("a", "7")})
+	f.expect(7, "ServiceEntry default/a=7", "ServiceEntry default/b gone")
+	s.stand("other", &mcpv1.Standing{Mesh: "other", StaleSince: stale, Saved: true, Path: []string{"b"}})
+	s.commit(1, resources{entry("a", "1")})
+	f.expect(1, "ServiceEntry default/a=1")
+}
