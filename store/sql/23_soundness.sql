@@ -1,16 +1,22 @@
--- is_sound passes specs that keep all the rules, in one walk for all of them. It goes only where a spec differs from what
--- it was before, NULL if it is new. It may fail to pass a spec that is right: one that uses a rare form, such as an alias,
+-- is_sound passes resources that keep all the rules, in one walk through the specs of all of them. It goes only where a spec differs
+-- from what it was before. It may fail to pass a resource that is right: one that uses a rare form, such as an alias,
 -- a number in quotes or null. Planned by its generous estimates the query would be compiled, for a thousand times its cost.
-CREATE OR REPLACE FUNCTION mesh.is_sound(types text[], specs jsonb[], before jsonb[], metas jsonb[]) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh.is_sound(written mesh.changes[]) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   RETURN NOT EXISTS (
     WITH RECURSIVE walk (value, before, ref, suspect) AS (
-      SELECT u.spec, u.before, m.ref,
-        jsonb_typeof(u.spec) <> 'object' OR NOT u.spec ?& coalesce(m.ref_required, '{}')
-        OR coalesce(jsonb_path_match(u.spec, m.ref_conflict, jsonb_build_object('meta', u.meta), true), false)
-        OR coalesce(jsonb_path_match(u.spec, m.ref_tested, jsonb_build_object('meta', u.meta), true), false) AND mesh.breaks_tested(m.ref, u.spec, u.meta)
-      FROM unnest(types, specs, before, metas) AS u (type, spec, before, meta) JOIN mesh.schema_members m ON m.type = 'spec' AND m.name = u.type
+      SELECT c.after_spec, c.before_spec, m.ref,
+        c.after_labels <> '{}' AND EXISTS (SELECT FROM mesh.check_text_map('metadata.labels', c.after_labels, 'label'))
+        OR c.after_annotations <> '{}' AND EXISTS (SELECT FROM mesh.check_text_map('metadata.annotations', c.after_annotations, 'annotation'))
+        OR jsonb_typeof(c.after_spec) <> 'object' OR NOT c.after_spec ?& coalesce(m.ref_required, '{}')
+        OR coalesce(jsonb_path_match(c.after_spec, m.ref_conflict, about.vars, true), false)
+        OR coalesce(jsonb_path_match(c.after_spec, m.ref_tested, about.vars, true), false) AND mesh.breaks_tested(m.ref, c.after_spec, about.vars -> 'meta')
+      FROM unnest(written) c
+        JOIN mesh.kinds k ON k.kind = c.kind AND k.api_group = c.api_group
+        JOIN mesh.schema_members m ON m.type = 'spec' AND m.name = k.type
+        CROSS JOIN LATERAL (SELECT jsonb_build_object('meta', mesh.meta(c.namespace, c.name, c.after_labels, c.after_annotations)) AS vars OFFSET 0) about
+      WHERE c.after_spec IS NOT NULL
     UNION ALL
       SELECT item.value, item.before, m.ref, s.suspect
       FROM walk w

@@ -71,10 +71,15 @@ CREATE TRIGGER complete_key_of_renamed BEFORE UPDATE OF api_group, kind, namespa
   FOR EACH ROW WHEN ((OLD.api_group, OLD.kind, OLD.namespace, OLD.name) IS DISTINCT FROM (NEW.api_group, NEW.kind, NEW.namespace, NEW.name))
   EXECUTE FUNCTION mesh.complete_key();
 
--- keep_hands_off refuses to set by hand what is set at commit. Writing back what was read is fine: many an ORM does.
-CREATE OR REPLACE FUNCTION mesh.keep_hands_off() RETURNS trigger
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+-- keep_hands_off refuses to set by hand what is set at commit. Writing back what was read is fine: many an ORM does. As a WHEN of the
+-- trigger the condition would be read and planned anew by each statement.
+CREATE OR REPLACE FUNCTION mesh.keep_hands_off() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+  IF current_setting('mesh.numbering', true) <> '' -- record_update asks whether that may be so
+    OR (OLD.revision, OLD.generation, OLD.created_at, OLD.updated_at, OLD.rules) IS NOT DISTINCT FROM (NEW.revision, NEW.generation, NEW.created_at, NEW.updated_at, NEW.rules)
+  THEN
+    RETURN NEW;
+  END IF;
   PERFORM mesh.refuse('MS003', OLD.kind, OLD.namespace, OLD.name, '', 'revision, generation, created_at and updated_at are set at commit',
     'leave them out of the UPDATE');
   RETURN NULL;
@@ -82,9 +87,7 @@ END $$;
 
 DROP TRIGGER IF EXISTS keep_hands_off ON mesh.resources;
 CREATE TRIGGER keep_hands_off BEFORE UPDATE OF revision, generation, created_at, updated_at, rules ON mesh.resources
-  FOR EACH ROW WHEN (coalesce(current_setting('mesh.numbering', true), '') = '' AND
-    (OLD.revision, OLD.generation, OLD.created_at, OLD.updated_at, OLD.rules) IS DISTINCT FROM (NEW.revision, NEW.generation, NEW.created_at, NEW.updated_at, NEW.rules))
-  EXECUTE FUNCTION mesh.keep_hands_off();
+  FOR EACH ROW EXECUTE FUNCTION mesh.keep_hands_off();
 
 CREATE OR REPLACE FUNCTION mesh.refuse_truncate() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

@@ -59,14 +59,23 @@ BEGIN
   wrong := cardinality(portion) - cardinality(sound);
 END $$;
 
--- are_sound is the quick check of resources.
+-- are_sound is the quick check of resources as they stand.
 CREATE OR REPLACE FUNCTION mesh.are_sound(resources mesh.resources[]) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  c       mesh.changes;
+  written mesh.changes[];
+  r       mesh.resources;
 BEGIN
-  RETURN coalesce((
-    SELECT mesh.is_sound(array_agg(k.type), array_agg(r.spec), array_agg(NULL::jsonb),
-        array_agg(mesh.meta(r.namespace, r.name, r.labels, r.annotations))) AND bool_and(
-      NOT EXISTS (SELECT FROM mesh.check_text_map('metadata.labels', r.labels, 'label'))
-      AND NOT EXISTS (SELECT FROM mesh.check_text_map('metadata.annotations', r.annotations, 'annotation')))
-    FROM unnest(resources) r JOIN mesh.kinds k ON k.kind = r.kind AND k.api_group = r.api_group), true);
+  FOREACH r IN ARRAY resources LOOP
+    c.kind := r.kind;
+    c.api_group := r.api_group;
+    c.namespace := r.namespace;
+    c.name := r.name;
+    c.after_spec := r.spec;
+    c.after_labels := r.labels;
+    c.after_annotations := r.annotations;
+    written := written || c;
+  END LOOP;
+  RETURN mesh.is_sound(written);
 END $$;

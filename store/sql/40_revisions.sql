@@ -3,12 +3,18 @@
 -- when the commit is visible. So the order of numbers is the order of commits, and a reader that has seen revision N
 -- will never find a new one below it.
 
+-- running_transaction is the row of the running transaction, once it has changed something.
+CREATE OR REPLACE VIEW mesh.running_transaction AS
+  SELECT * FROM mesh.transactions WHERE xid = pg_current_xact_id() AND begun_at = now();
+
+COMMENT ON VIEW mesh.running_transaction IS 'Internal. Read mesh.revisions.';
+
 -- current_transaction finds the row of the running transaction, or else takes the id for it.
 CREATE OR REPLACE FUNCTION mesh.current_transaction() RETURNS mesh.transactions LANGUAGE plpgsql AS $$
 DECLARE
   t mesh.transactions;
 BEGIN
-  SELECT * INTO t FROM mesh.transactions WHERE xid = pg_current_xact_id() AND begun_at = now();
+  SELECT * INTO t FROM mesh.running_transaction;
   IF NOT FOUND THEN
     t.id := nextval('mesh.transactions_id_seq');
   END IF;
@@ -42,13 +48,9 @@ END $$;
 -- expect_number sees to it that the deferred trigger fires, once the changes are recorded: in a session that checks its
 -- constraints early it fires here and now. Where it has fired before the end of the transaction it fires again; the
 -- transaction keeps its number.
-CREATE OR REPLACE FUNCTION mesh.expect_number(t mesh.transactions) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION mesh.expect_number(of bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  IF t.xid IS NULL THEN
-    INSERT INTO mesh.transactions (id) VALUES (t.id);
-  ELSIF NOT t.pending THEN
-    UPDATE mesh.transactions SET pending = true WHERE id = t.id;
-  END IF;
+  INSERT INTO mesh.transactions AS t (id) VALUES (of) ON CONFLICT (id) DO UPDATE SET pending = true WHERE NOT t.pending;
 END $$;
 
 -- refuse_unsound raises everything that is wrong with the first of the resources that is not sound, up to 20 problems.
@@ -76,21 +78,8 @@ END $$;
 
 -- check_changes refuses resources that break the rules.
 CREATE OR REPLACE FUNCTION mesh.check_changes(written mesh.changes[]) RETURNS void LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  types  text[];
-  specs  jsonb[];
-  before jsonb[];
-  metas  jsonb[];
-  sound  boolean;
 BEGIN
-  SELECT array_agg(k.type), array_agg(c.after_spec), array_agg(c.before_spec),
-    array_agg(mesh.meta(c.namespace, c.name, c.after_labels, c.after_annotations)), bool_and(
-      (c.after_labels = '{}' OR NOT EXISTS (SELECT FROM mesh.check_text_map('metadata.labels', c.after_labels, 'label')))
-      AND (c.after_annotations = '{}' OR NOT EXISTS (SELECT FROM mesh.check_text_map('metadata.annotations', c.after_annotations, 'annotation'))))
-    INTO types, specs, before, metas, sound
-    FROM unnest(written) c JOIN mesh.kinds k ON k.kind = c.kind AND k.api_group = c.api_group
-    WHERE c.after_spec IS NOT NULL;
-  IF NOT sound OR NOT mesh.is_sound(types, specs, before, metas) THEN
+  IF NOT mesh.is_sound(written) THEN
     PERFORM mesh.refuse_unsound(written);
   END IF;
 END $$;
@@ -100,14 +89,13 @@ CREATE OR REPLACE FUNCTION mesh.record_insert() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 DECLARE
-  t       mesh.transactions := mesh.current_transaction();
   portion mesh.changes[];
   done    text;
 BEGIN
   FOR portion IN
     WITH written AS (
       INSERT INTO mesh.changes AS c (transaction_id, kind, api_group, namespace, name, after_spec, after_labels, after_annotations)
-      SELECT t.id, n.kind, n.api_group, n.namespace, n.name, n.spec, n.labels, n.annotations
+      SELECT (SELECT coalesce((SELECT r.id FROM mesh.running_transaction r), nextval('mesh.transactions_id_seq'))), n.kind, n.api_group, n.namespace, n.name, n.spec, n.labels, n.annotations
       FROM new_rows n
       ON CONFLICT (transaction_id, kind, api_group, namespace, name) DO UPDATE SET
         merged = true, after_spec = EXCLUDED.after_spec, after_labels = EXCLUDED.after_labels, after_annotations = EXCLUDED.after_annotations
@@ -118,7 +106,7 @@ BEGIN
     done := mesh.check_changes(portion);
   END LOOP;
   IF FOUND THEN
-    done := mesh.expect_number(t);
+    done := mesh.expect_number(portion[1].transaction_id);
   END IF;
   RETURN NULL;
 END $$;
@@ -128,20 +116,18 @@ CREATE OR REPLACE FUNCTION mesh.record_update() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 DECLARE
-  t       mesh.transactions;
   portion mesh.changes[];
   done    text;
 BEGIN
-  IF mesh.is_numbering() THEN
+  IF current_setting('mesh.numbering', true) <> '' AND mesh.is_numbering() THEN
     RETURN NULL;
   END IF;
-  t := mesh.current_transaction();
   FOR portion IN
     WITH written AS (
       INSERT INTO mesh.changes AS c (transaction_id, kind, api_group, namespace, name,
         before_spec, before_labels, before_annotations, before_revision, before_generation, before_created_at, before_updated_at,
         after_spec, after_labels, after_annotations)
-      SELECT t.id, coalesce(n.kind, o.kind), coalesce(n.api_group, o.api_group), coalesce(n.namespace, o.namespace), coalesce(n.name, o.name),
+      SELECT (SELECT coalesce((SELECT r.id FROM mesh.running_transaction r), nextval('mesh.transactions_id_seq'))), coalesce(n.kind, o.kind), coalesce(n.api_group, o.api_group), coalesce(n.namespace, o.namespace), coalesce(n.name, o.name),
         o.spec, o.labels, o.annotations, o.revision, o.generation, o.created_at, o.updated_at,
         n.spec, n.labels, n.annotations
       FROM old_rows o FULL JOIN new_rows n
@@ -156,7 +142,7 @@ BEGIN
     done := mesh.check_changes(portion);
   END LOOP;
   IF FOUND THEN
-    done := mesh.expect_number(t);
+    done := mesh.expect_number(portion[1].transaction_id);
   END IF;
   RETURN NULL;
 END $$;
@@ -165,18 +151,22 @@ CREATE OR REPLACE FUNCTION mesh.record_delete() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 DECLARE
-  t    mesh.transactions := mesh.current_transaction();
+  id   bigint;
   done text;
 BEGIN
-  INSERT INTO mesh.changes AS c (transaction_id, kind, api_group, namespace, name,
-    before_spec, before_labels, before_annotations, before_revision, before_generation, before_created_at, before_updated_at)
-  SELECT t.id, o.kind, o.api_group, o.namespace, o.name,
-    o.spec, o.labels, o.annotations, o.revision, o.generation, o.created_at, o.updated_at
-  FROM old_rows o
-  ON CONFLICT (transaction_id, kind, api_group, namespace, name) DO UPDATE SET
-    merged = true, after_spec = NULL, after_labels = NULL, after_annotations = NULL;
-  IF FOUND THEN
-    done := mesh.expect_number(t);
+  WITH written AS (
+    INSERT INTO mesh.changes AS c (transaction_id, kind, api_group, namespace, name,
+      before_spec, before_labels, before_annotations, before_revision, before_generation, before_created_at, before_updated_at)
+    SELECT (SELECT coalesce((SELECT r.id FROM mesh.running_transaction r), nextval('mesh.transactions_id_seq'))), o.kind, o.api_group, o.namespace, o.name,
+      o.spec, o.labels, o.annotations, o.revision, o.generation, o.created_at, o.updated_at
+    FROM old_rows o
+    ON CONFLICT (transaction_id, kind, api_group, namespace, name) DO UPDATE SET
+      merged = true, after_spec = NULL, after_labels = NULL, after_annotations = NULL
+    RETURNING c.transaction_id
+  )
+  SELECT max(transaction_id) INTO id FROM written;
+  IF id > 0 THEN
+    done := mesh.expect_number(id);
   END IF;
   RETURN NULL;
 END $$;
@@ -205,19 +195,21 @@ BEGIN
   RETURN session_user;
 END $$;
 
--- forget_undone drops the changes that cancelled each other out. A row that was deleted and put back has lost what is set
+-- forget_undone drops the changes that cancelled each other out, and counts them. A row that was deleted and put back has lost what is set
 -- at commit and gets it back; so does one that another row was renamed to.
-CREATE OR REPLACE FUNCTION mesh.forget_undone(t mesh.transactions) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION mesh.forget_undone(of bigint) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
-  undone mesh.changes;
+  undone    mesh.changes;
+  forgotten int := 0;
 BEGIN
   FOR undone IN
-    DELETE FROM mesh.changes WHERE transaction_id = t.id AND merged
+    DELETE FROM mesh.changes WHERE transaction_id = of AND merged
       AND after_spec IS NOT DISTINCT FROM before_spec
       AND after_labels IS NOT DISTINCT FROM before_labels
       AND after_annotations IS NOT DISTINCT FROM before_annotations
     RETURNING *
   LOOP
+    forgotten := forgotten + 1;
     CONTINUE WHEN undone.after_spec IS NULL;
     PERFORM mesh.begin_numbering();
     UPDATE mesh.resources r SET
@@ -227,6 +219,7 @@ BEGIN
         <> (undone.before_revision, undone.before_generation, undone.before_created_at, undone.before_updated_at);
   END LOOP;
   PERFORM mesh.end_numbering();
+  RETURN forgotten;
 END $$;
 
 -- postpone_number puts the numbering off to the end of a transaction that has its constraints checked before, for the lock would
@@ -254,19 +247,21 @@ CREATE OR REPLACE FUNCTION mesh.number_transaction() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
-  t        mesh.transactions;
-  newest   mesh.transactions;
-  repeated boolean; -- some resource was changed more than once
-  done     text; -- A call that is assigned costs less than one that is performed, which is a query.
+  t    mesh.transactions;
+  own  record;
+  done text; -- A call that is assigned costs less than one that is performed, which is a query.
 BEGIN
-  SELECT * INTO t FROM mesh.transactions WHERE id = NEW.id AND pending;
+  SELECT x AS transaction, c.size, c.repeated, i.secret, (SELECT max(k.rules) FROM mesh.kinds k) AS rules INTO own
+    FROM mesh.installation i, mesh.transactions x,
+      LATERAL (SELECT count(*) AS size, bool_or(merged) AS repeated FROM mesh.changes WHERE transaction_id = x.id) c
+    WHERE x.id = NEW.id AND x.pending AND i.only_row;
   IF NOT FOUND THEN
     RETURN NULL;
   END IF;
-  SELECT count(*), bool_or(merged) INTO t.size, repeated FROM mesh.changes WHERE transaction_id = t.id;
-  IF repeated AND t.revision IS NULL THEN
-    PERFORM mesh.forget_undone(t);
-    SELECT count(*) INTO t.size FROM mesh.changes WHERE transaction_id = t.id;
+  t := own.transaction;
+  t.size := own.size;
+  IF own.repeated AND t.revision IS NULL THEN
+    t.size := t.size - mesh.forget_undone(t.id);
   END IF;
   IF t.size = 0 THEN
     DELETE FROM mesh.transactions WHERE id = t.id;
@@ -281,27 +276,24 @@ BEGIN
   END IF;
   IF t.revision IS NULL THEN
     done := pg_advisory_xact_lock(1835365224, 1); -- "mesh" in ASCII, and the first lock of ours
-    SELECT * INTO newest FROM mesh.transactions WHERE revision IS NOT NULL ORDER BY revision DESC LIMIT 1;
-    t.revision := coalesce(newest.revision, 0) + 1;
-    t.time := greatest(clock_timestamp(), newest.time);
   END IF;
   IF current_setting('transaction_isolation') = 'read committed' THEN
-    done := mesh.write_number(t);
+    t := mesh.write_number(t);
   ELSE
-    done := mesh.write_number_isolated(t);
+    t := mesh.write_number_isolated(t);
   END IF;
-  done := mesh.begin_numbering();
+  done := set_config('mesh.numbering', own.secret::text, true);
   UPDATE mesh.resources r SET
     revision   = t.revision,
     generation = coalesce(c.before_generation, 0) + (c.after_spec IS DISTINCT FROM c.before_spec)::int,
     created_at = coalesce(c.before_created_at, t.time),
     updated_at = t.time,
-    rules      = (SELECT mesh.current_rules())
+    rules      = own.rules
   FROM mesh.changes c CROSS JOIN LATERAL (
     SELECT x.ctid FROM mesh.resources x
     WHERE x.kind = c.kind AND x.api_group = c.api_group AND x.namespace = c.namespace AND x.name = c.name OFFSET 0) AS changed
   WHERE c.transaction_id = t.id AND c.after_spec IS NOT NULL AND r.ctid = changed.ctid;
-  done := mesh.end_numbering();
+  done := set_config('mesh.numbering', '', true);
   IF t.confirm_within IS NOT NULL THEN
     PERFORM mesh.await_confirmation(t);
   END IF;
@@ -309,24 +301,27 @@ BEGIN
   RETURN NULL;
 END $$;
 
-CREATE OR REPLACE FUNCTION mesh.write_number(t mesh.transactions) RETURNS void LANGUAGE plpgsql AS $$
+-- write_number gives the transaction the number after the newest, unless it has one, and a time that is not before that one's.
+CREATE OR REPLACE FUNCTION mesh.write_number(t mesh.transactions) RETURNS mesh.transactions LANGUAGE plpgsql AS $$
 BEGIN
-  UPDATE mesh.transactions SET
-    revision    = t.revision,
+  UPDATE mesh.transactions x SET
+    revision    = coalesce(x.revision, (SELECT coalesce(max(n.revision), 0) + 1 FROM mesh.transactions n)),
+    time        = coalesce(x.time, greatest(clock_timestamp(), (SELECT n.time FROM mesh.transactions n WHERE n.revision IS NOT NULL ORDER BY n.revision DESC LIMIT 1))),
     pending     = false,
     author      = mesh.author(),
     application = current_setting('application_name'),
     message     = coalesce(current_setting('mesh.message', true), ''),
-    time        = t.time,
     size        = t.size
-  WHERE id = t.id;
+  WHERE x.id = t.id
+  RETURNING x.* INTO t;
+  RETURN t;
 END $$;
 
 -- write_number_isolated is for transactions above READ COMMITTED. They do not see what was committed since they began, and so
 -- try to take a number that is taken. They have to be run again, as their authors expect at that level.
-CREATE OR REPLACE FUNCTION mesh.write_number_isolated(t mesh.transactions) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION mesh.write_number_isolated(t mesh.transactions) RETURNS mesh.transactions LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM mesh.write_number(t);
+  RETURN mesh.write_number(t);
 EXCEPTION WHEN unique_violation THEN
   RAISE serialization_failure USING
     MESSAGE = 'could not serialize access: another transaction has changed resources since this one began',

@@ -50,11 +50,32 @@ LANGUAGE sql STABLE AS $$
   WHERE c.transaction_id = of
     AND (CASE
         WHEN c.kind <> 'VirtualService' OR c.before_spec IS NULL OR c.after_spec IS NULL THEN spec.after IS DISTINCT FROM spec.before
-        ELSE spec.before - 'http' <> spec.after - 'http'
-          OR EXISTS (SELECT FROM unnest('{$.http[*].route[*].destination,$.http[*].route.size(),$.http[*].mirror,$.http[*].mirrors,$.http[*].delegate}'::jsonpath[]) p
-            WHERE jsonb_path_query_array(spec.before, p) <> jsonb_path_query_array(spec.after, p)) END
+        ELSE spec.before - 'http' <> spec.after - 'http' OR mesh.leads_elsewhere(spec.before -> 'http', spec.after -> 'http') END
       OR (SELECT t.revision FROM mesh.transactions t WHERE t.id = of) > 0) -- EXISTS would be planned as a hash of all transactions
 $$;
+
+-- leads_elsewhere tells whether one of the HTTP routes names something else than the one that was in its place.
+CREATE OR REPLACE FUNCTION mesh.leads_elsewhere(was jsonb, became jsonb) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  before jsonb;
+  after  jsonb;
+BEGIN
+  FOR i IN 0 .. CASE jsonb_typeof(was) WHEN 'array' THEN jsonb_array_length(was) ELSE 0 END LOOP -- one further, in case there are more now
+    before := was -> i;
+    after := became -> i;
+    CONTINUE WHEN before IS NOT DISTINCT FROM after;
+    IF before IS NULL OR after IS NULL
+      OR before -> 'mirror' IS DISTINCT FROM after -> 'mirror' OR before -> 'mirrors' IS DISTINCT FROM after -> 'mirrors'
+      OR before -> 'delegate' IS DISTINCT FROM after -> 'delegate'
+      OR jsonb_path_query_array(before, '$.route.size()') <> jsonb_path_query_array(after, '$.route.size()')
+      OR jsonb_path_query_array(before, '$.route[*].destination') <> jsonb_path_query_array(after, '$.route[*].destination')
+    THEN
+      RETURN true;
+    END IF;
+  END LOOP;
+  RETURN false;
+END $$;
 
 -- referrers lists who names what these links make.
 CREATE OR REPLACE FUNCTION mesh.referrers(made mesh.links[]) RETURNS SETOF mesh.links
