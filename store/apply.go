@@ -110,7 +110,7 @@ func (s *Store) transact(ctx context.Context, a Apply, do func(pgx.Tx) error) (a
 		return Applied{}, err
 	}
 	var id *int64
-	if err := tx.QueryRow(ctx, "SELECT max(id) FROM mesh.transactions WHERE xid = pg_current_xact_id_if_assigned() AND begun_at = now()").Scan(&id); err != nil {
+	if err := tx.QueryRow(ctx, "SELECT max(id) FROM mesh.running_transaction").Scan(&id); err != nil {
 		return Applied{}, err
 	}
 	if a.DryRun { // A commit would do it.

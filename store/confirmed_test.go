@@ -128,13 +128,13 @@ func TestRevertOfWhatWasNotConfirmed(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
 	db.exec(setHost("changed", "old") + setHost("deleted", "old") + setHost("renamed", "old"))
-	before := content(db.state("mesh.resources"))
+	before := content(db.state("mesh.readable_resources"))
 	bad := db.unconfirmed(setHost("changed", "new") + setHost("created", "new") +
 		"DELETE FROM mesh.resources WHERE name = 'deleted'; UPDATE mesh.resources SET name = 'other' WHERE name = 'renamed'")
 	require.Empty(t, collect[*int64](db, "SELECT revision FROM mesh.revert_overdue() WHERE revision IS NOT NULL"), "there is time")
 	db.exec("SET mesh.message = 'another matter'")
 	require.Equal(t, "reverted", db.expire(bad))
-	require.Equal(t, before, content(db.state("mesh.resources")))
+	require.Equal(t, before, content(db.state("mesh.readable_resources")))
 	revert := bad + 1
 	require.Equal(t, []string{"create deleted", "create renamed", "delete created", "delete other", "update changed"},
 		collect[string](db, "SELECT operation || ' ' || name FROM mesh.history WHERE revision = $1 ORDER BY operation, name", revert), "one revision")

@@ -113,7 +113,7 @@ const (
 	named = "FROM mesh.resources r JOIN unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS e (g, k, s, n) ON r.api_group = g AND r.kind = k AND r.namespace = s AND r.name = n"
 
 	lockQuery      = "SELECT " + named + " ORDER BY r.kind, r.api_group, r.namespace, r.name FOR UPDATE OF r"
-	revisionsQuery = "SELECT r.api_group, r.kind, r.namespace, r.name, r.revision " + named
+	revisionsQuery = "SELECT r.api_group, r.kind, r.namespace, r.name, coalesce(mesh.revision_of(r), 0) " + named
 
 	// lastQuery tells which revision has changed a resource last, or deleted it.
 	lastQuery = `SELECT revision, author, application, message, time FROM mesh.history

@@ -18,9 +18,9 @@ func (s *Store) Export(ctx context.Context, sel Selection, at Moment, each func(
 		}
 		from := "mesh.as_of($1::bigint)"
 		if revision == newest {
-			from = "mesh.resources"
+			from = resourceRows
 		}
-		rows, err := tx.Query(ctx, "SELECT api_group, kind, namespace, name, "+bodyColumns+" FROM "+from+" WHERE "+selected+`
+		rows, err := tx.Query(ctx, "SELECT api_group, kind, namespace, name, "+bodyColumns+" FROM "+from+" r WHERE "+selected+`
 			ORDER BY kind COLLATE "C", api_group COLLATE "C", namespace COLLATE "C", name COLLATE "C"`, sel.arguments(revision)...)
 		if err != nil {
 			return err

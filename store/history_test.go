@@ -55,7 +55,7 @@ func livePast(db session, transactions int) past {
 		}
 		db.exec("COMMIT")
 		if newest := db.newest(); newest == int64(len(p.states)) {
-			p.states = append(p.states, db.state("mesh.resources"))
+			p.states = append(p.states, db.state("mesh.readable_resources"))
 			p.times = append(p.times, value[time.Time](db, "SELECT time FROM mesh.revisions WHERE revision = $1", newest))
 		}
 	}
@@ -212,7 +212,7 @@ func TestRestore(t *testing.T) {
 	p := livePast(db, revisions)
 	for i, n := range []int{0, 7, revisions, 19, 20} {
 		changed := value[int](db, "SELECT count(*) FROM mesh.restore($1::bigint)", n)
-		require.Equal(t, content(p.states[n]), content(db.state("mesh.resources")))
+		require.Equal(t, content(p.states[n]), content(db.state("mesh.readable_resources")))
 		require.Equal(t, revisions+i+1, int(db.newest()), "one revision")
 		require.Equal(t, fmt.Sprintf("%d restore to revision %d", changed, n), value[string](db, "SELECT size || ' ' || message FROM mesh.revisions ORDER BY revision DESC LIMIT 1"))
 	}
@@ -221,7 +221,7 @@ func TestRestore(t *testing.T) {
 	require.Equal(t, newest, db.newest())
 
 	db.exec("SELECT * FROM mesh.restore($1::timestamptz)", p.times[9])
-	require.Equal(t, content(p.states[9]), content(db.state("mesh.resources")))
+	require.Equal(t, content(p.states[9]), content(db.state("mesh.readable_resources")))
 	require.Contains(t, value[string](db, "SELECT message FROM mesh.revisions ORDER BY revision DESC LIMIT 1"), "restore to revision 9, of 20")
 }
 

@@ -67,9 +67,9 @@ func (q Query) arguments(at Revision) []any {
 func selectQuery(newest bool) string {
 	from := `mesh.as_of($1::bigint, ARRAY(SELECT DISTINCT k.kind FROM mesh.kinds k WHERE k.kind = ANY ($3) AND ($8::text IS NULL OR k.kind >= $8)), $4, $5)`
 	if newest {
-		from = "mesh.resources"
+		from = resourceRows
 	}
-	return "SELECT api_group, kind, namespace, name, " + bodyColumns + " FROM " + from + " WHERE " + selected + `
+	return "SELECT api_group, kind, namespace, name, " + bodyColumns + " FROM " + from + " r WHERE " + selected + `
 		AND ($8::text IS NULL OR (kind, api_group, namespace, name) > ($8, $9::text, $10::text, $11::text))
 		ORDER BY kind, api_group, namespace, name LIMIT $12`
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
@@ -35,8 +36,9 @@ type audited map[kinds.Key]*store.Resource
 // readAudit returns what each revision did, and how many transactions wrote something without becoming a revision.
 func readAudit(t *testing.T, db session) map[store.Revision]audited {
 	t.Helper()
-	rows, err := db.conn.Query(t.Context(), `SELECT coalesce(t.revision, 0), a.gone, a.row
-		FROM audit a LEFT JOIN mesh.transactions t ON t.xid = a.xid ORDER BY a.seq`)
+	rows, err := db.conn.Query(t.Context(), `SELECT coalesce(t.revision, 0), a.gone, a.row || jsonb_build_object('revision', b.revision)
+		FROM audit a LEFT JOIN mesh.transactions t ON t.xid = a.xid
+			LEFT JOIN mesh.transactions b ON b.xid = (a.row ->> 'xid')::xid8 AND b.begun_at = (a.row ->> 'updated_at')::timestamptz ORDER BY a.seq`)
 	require.NoError(t, err)
 	all := map[store.Revision]audited{}
 	var revision store.Revision
@@ -72,11 +74,12 @@ func auditedRow(t *testing.T, text []byte) *store.Resource {
 		Kind     string
 		store.Resource
 		Namespace, Name string
-		CreatedAt       string `json:"created_at"`
-		UpdatedAt       string `json:"updated_at"`
+		CreatedAt       time.Time `json:"created_at"`
+		UpdatedAt       time.Time `json:"updated_at"`
 	}
 	require.NoError(t, json.Unmarshal(text, &row))
 	r := row.Resource
+	r.Created, r.Updated = row.CreatedAt, row.UpdatedAt
 	r.Key = auditedKey(t, []string{row.APIGroup, row.Kind, row.Namespace, row.Name})
 	return &r
 }
@@ -97,7 +100,7 @@ func compared(r *store.Resource) any {
 	if len(annotations) == 0 {
 		annotations = nil
 	}
-	return []any{r.Key.String(), spec, labels, annotations, r.Revision, r.Generation}
+	return []any{r.Key.String(), spec, labels, annotations, r.Revision, r.Generation, r.Created.UnixMicro(), r.Updated.UnixMicro()}
 }
 
 // agree checks that after each batch the follower had what the tables had at that revision. Where a batch touched nothing the two

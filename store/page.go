@@ -28,7 +28,7 @@ SELECT t.revisions, t.revision, ` + markColumn + `, t.author, t.application, t.m
   c.before_revision, c.before_generation, c.before_created_at, c.before_updated_at,
   c.after_spec, c.after_labels, c.after_annotations,
   t.revision, coalesce(c.before_generation, 0) + (c.after_spec IS DISTINCT FROM c.before_spec)::int,
-  coalesce(c.before_created_at, t.time), t.time
+  coalesce(c.before_created_at, t.begun_at), t.begun_at
 FROM page t CROSS JOIN LATERAL (SELECT * FROM mesh.changes x WHERE x.transaction_id = t.id OFFSET 0) c
 WHERE t.changes <= $3 OR t.changes = t.size
 ORDER BY t.revision, c.kind COLLATE "C", c.api_group COLLATE "C", c.namespace COLLATE "C", c.name COLLATE "C"`

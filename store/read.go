@@ -32,7 +32,7 @@ func (s *Store) List(ctx context.Context, kind *kinds.Kind, namespace string) ([
 }
 
 func (s *Store) read(ctx context.Context, doing, where string, args ...any) ([]*Resource, error) {
-	rows, err := s.pool.Query(ctx, "SELECT api_group, kind, namespace, name, "+bodyColumns+" FROM mesh.resources "+where, args...)
+	rows, err := s.pool.Query(ctx, "SELECT api_group, kind, namespace, name, "+bodyColumns+" FROM "+resourceRows+" r "+where, args...)
 	if err != nil {
 		return nil, explain(doing, err)
 	}

@@ -67,7 +67,7 @@ func TestWhatMakesARevision(t *testing.T) {
 		{"constraints checked early, taken back", insert("x") + "SAVEPOINT s; SET CONSTRAINTS ALL IMMEDIATE; ROLLBACK TO s;" + insert("y"), []string{"create x", "create y"}},
 
 		{"an update that changes nothing", "UPDATE mesh.resources SET spec = spec", nil},
-		{"writing back what was read", "UPDATE mesh.resources SET spec = spec, revision = revision, created_at = created_at", nil},
+		{"writing back what was read", "UPDATE mesh.resources SET spec = spec, generation = generation, created_at = created_at", nil},
 		{"there and back", weigh("b") + weigh("a"), nil},
 		{"come and gone", insert("x") + "DELETE FROM mesh.resources WHERE name = 'x';", nil},
 		{"gone and come", "DELETE FROM mesh.resources;" + insert("there"), nil},
@@ -81,14 +81,14 @@ func TestWhatMakesARevision(t *testing.T) {
 			db.exec("BEGIN;" + test.sql + ";COMMIT")
 			if test.want == nil {
 				require.Equal(t, int64(1), db.newest())
-				require.Equal(t, 1, value[int](db, "SELECT count(*) FROM mesh.resources WHERE revision = 1 AND generation = 1"), "the row stays as it was")
+				require.Equal(t, 1, value[int](db, "SELECT count(*) FROM mesh.readable_resources WHERE revision = 1 AND generation = 1"), "the row stays as it was")
 				require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.transactions WHERE revision IS NULL"))
 				return
 			}
 			require.Equal(t, int64(2), db.newest(), "one transaction is one revision")
 			require.Equal(t, test.want, db.history(2))
 			require.Equal(t, len(test.want), value[int](db, "SELECT size FROM mesh.revisions WHERE revision = 2"))
-			require.Zero(t, value[int](db, `SELECT count(*) FROM mesh.resources r JOIN mesh.history h USING (kind, api_group, namespace, name)
+			require.Zero(t, value[int](db, `SELECT count(*) FROM mesh.readable_resources r JOIN mesh.history h USING (kind, api_group, namespace, name)
 				WHERE h.revision = 2 AND r.revision <> 2`), "the rows bear their revision")
 		})
 	}
@@ -103,7 +103,7 @@ func TestGenerationCountsChangesOfTheSpec(t *testing.T) {
 	require.Equal(t, int64(2), value[int64](db, "SELECT generation FROM mesh.resources"))
 	db.exec(`UPDATE mesh.resources SET labels = '{"a": "b"}'`)
 	require.Equal(t, int64(2), value[int64](db, "SELECT generation FROM mesh.resources"))
-	require.Equal(t, int64(3), value[int64](db, "SELECT revision FROM mesh.resources"))
+	require.Equal(t, int64(3), value[int64](db, "SELECT revision FROM mesh.readable_resources"))
 }
 
 func TestCopyIsOneRevision(t *testing.T) {
@@ -125,9 +125,9 @@ func TestWhatIsNeverDone(t *testing.T) {
 	require.Equal(t, "MS003", err.Code)
 	require.Contains(t, err.Hint, "DELETE FROM mesh.resources")
 
-	err = db.refused("UPDATE mesh.resources SET revision = 7")
+	err = db.refused("UPDATE mesh.resources SET generation = 7")
 	require.Equal(t, "MS003", err.Code)
-	require.Equal(t, "VirtualService default/x: revision, generation, created_at and updated_at are set at commit", err.Message)
+	require.Equal(t, "VirtualService default/x: generation, created_at, updated_at, rules and xid are set by themselves", err.Message)
 	require.Equal(t, int64(1), db.newest())
 }
 
@@ -190,14 +190,14 @@ func TestARowRenamedToWhatWasThereIsAsThatWas(t *testing.T) {
 	db.exec("COMMIT")
 	require.Equal(t, int64(2), value[int64](db, "SELECT generation FROM mesh.resources WHERE name = 'there'"))
 	db.exec(`BEGIN; DELETE FROM mesh.resources WHERE name = 'there'; UPDATE mesh.resources SET name = 'there' WHERE name = 'other'; COMMIT`)
-	require.Equal(t, int64(2), value[int64](db, "SELECT generation FROM mesh.resources WHERE name = 'there' AND revision = 2"))
+	require.Equal(t, int64(2), value[int64](db, "SELECT generation FROM mesh.readable_resources WHERE name = 'there' AND revision = 2"))
 }
 
 func TestNobodyPretendsToBeTheCommit(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
 	db.put("x", "a")
-	for _, sql := range []string{"UPDATE mesh.resources SET revision = 7", `UPDATE mesh.resources SET spec = '{"hosts": ["b"]}'`} {
+	for _, sql := range []string{"UPDATE mesh.resources SET generation = 7", `UPDATE mesh.resources SET spec = '{"hosts": ["b"]}'`} {
 		db.exec("SET mesh.numbering = 'on'")
 		err := db.refused(sql)
 		require.Equal(t, "MS003", err.Code)

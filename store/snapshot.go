@@ -7,7 +7,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// bodyColumns are the columns of mesh.resources that a body is scanned from.
+// resourceRows are the resources as they stand, each with the revision that changed it last: 0 for one that came around the triggers.
+const resourceRows = `(SELECT r.*, coalesce(t.revision, 0) AS revision
+	FROM mesh.resources r LEFT JOIN mesh.transactions t ON t.xid = r.xid AND t.begun_at = r.updated_at)`
+
+// bodyColumns are the columns of them that a body is scanned from.
 const bodyColumns = "spec, labels, annotations, revision, generation, created_at, updated_at"
 
 // Snapshot calls each with every resource as of one revision, in no particular order, and returns the position from which to
@@ -36,7 +40,7 @@ func (s *Store) snapshot(ctx context.Context, conn *pgx.Conn, each func(*Resourc
 		if err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, "SELECT api_group, kind, namespace, name, "+bodyColumns+" FROM mesh.resources")
+		rows, err := tx.Query(ctx, "SELECT api_group, kind, namespace, name, "+bodyColumns+" FROM "+resourceRows+" r")
 		if err != nil {
 			return err
 		}

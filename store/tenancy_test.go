@@ -257,6 +257,7 @@ var reviewed = map[string]string{
 	"newest_revision_by": "tells a number", "revision_at": "tells a number", "expired_revision": "tells a number",
 	"confirm": "asks require_write for what the revision changed", "revert": "likewise",
 	"revert_overdue": "what it writes is checked as what the caller writes", "chores": "counts",
+	"rules_kept":      "reads what the caller gives it",
 	"root_namespace":  "tells a name",
 	"known_host_like": "asks may_name", "host_hint": "asks may_name", "subset_hint": "asks may_name", "key_hint": "asks may_name",
 	"as_of": "asks readable_among", "changed_since": "asks readable_among", "differing_resources": "asks readable_among",

@@ -159,6 +159,7 @@ func (s session) problems(e exam) []string {
 // passes says whether the quick check passes a spec.
 func (s session) passes(e exam) bool {
 	s.t.Helper()
-	return value[bool](s, `SELECT mesh.is_sound(ARRAY[type], ARRAY[$3::jsonb], ARRAY[NULL::jsonb], ARRAY[$4::jsonb])
-		FROM mesh.kinds WHERE api_group = $1 AND kind = $2`, e.kind.Group, e.kind.Name, e.spec, e.metadata())
+	return value[bool](s, `SELECT mesh.is_sound(ARRAY[jsonb_populate_record(NULL::mesh.changes, jsonb_build_object('api_group', $1::text, 'kind', $2::text,
+		'namespace', m -> 'namespace', 'name', m -> 'name', 'after_spec', $3::jsonb, 'after_labels', m -> 'labels', 'after_annotations', m -> 'annotations'))])
+		FROM (SELECT $4::jsonb) AS metadata (m)`, e.kind.Group, e.kind.Name, e.spec, e.metadata())
 }

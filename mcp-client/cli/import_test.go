@@ -46,7 +46,7 @@ func TestImportTakesADumpOfACluster(t *testing.T) {
 	require.Contains(t, r.out, "virtualservice   1         0            0           0")
 	require.Contains(t, r.out, "revision 1\n")
 	var stored, message string
-	m.query("SELECT (to_jsonb(r) - '{revision,generation,created_at,updated_at,api_group,rules}'::text[])::text FROM mesh.resources r", &stored)
+	m.query("SELECT (to_jsonb(r) - '{xid,generation,created_at,updated_at,api_group,rules}'::text[])::text FROM mesh.resources r", &stored)
 	require.JSONEq(t, `{"kind": "VirtualService", "namespace": "shop", "name": "reviews", "labels": {}, "annotations": {"team": "shop"}, "spec":
 		{"hosts": ["reviews"], "http": [{"route": [{"destination": {"host": "reviews"}, "weight": 0}, {"destination": {"host": "reviews"}, "weight": 100}]}]}}`, stored)
 	m.query("SELECT message FROM mesh.revisions", &message)

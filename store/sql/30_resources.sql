@@ -54,10 +54,10 @@ BEGIN
   END IF;
   IF TG_OP = 'INSERT' THEN
     NEW.rules := known.rules; -- the resource will be checked, or the transaction fails
-    NEW.revision := 0;
-    NEW.generation := 0;
+    NEW.generation := 1;
     NEW.created_at := now();
-    NEW.updated_at := NEW.created_at;
+    NEW.updated_at := now();
+    NEW.xid := pg_current_xact_id();
   END IF;
   RETURN NEW;
 END $$;
@@ -71,23 +71,54 @@ CREATE TRIGGER complete_key_of_renamed BEFORE UPDATE OF api_group, kind, namespa
   FOR EACH ROW WHEN ((OLD.api_group, OLD.kind, OLD.namespace, OLD.name) IS DISTINCT FROM (NEW.api_group, NEW.kind, NEW.namespace, NEW.name))
   EXECUTE FUNCTION mesh.complete_key();
 
--- keep_hands_off refuses to set by hand what is set at commit. Writing back what was read is fine: many an ORM does. As a WHEN of the
--- trigger the condition would be read and planned anew by each statement.
-CREATE OR REPLACE FUNCTION mesh.keep_hands_off() RETURNS trigger LANGUAGE plpgsql AS $$
+-- stamp_row sets what is set by itself, and refuses to have it set by hand. Writing back what was read is fine: many an ORM does. A
+-- transaction that changes a resource more than once is set right at commit (see settle_repeated). A resource that was not checked, or
+-- broke the rules, bears the rules 0: of that it is not enough to check what changes.
+CREATE OR REPLACE FUNCTION mesh.stamp_row() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF current_setting('mesh.numbering', true) <> '' -- record_update asks whether that may be so
-    OR (OLD.revision, OLD.generation, OLD.created_at, OLD.updated_at, OLD.rules) IS NOT DISTINCT FROM (NEW.revision, NEW.generation, NEW.created_at, NEW.updated_at, NEW.rules)
-  THEN
+  IF current_setting('mesh.numbering', true) <> '' THEN -- record_update asks whether that may be so
+    RETURN NEW;
+  ELSIF (OLD.generation, OLD.created_at, OLD.updated_at, OLD.rules, OLD.xid) IS DISTINCT FROM (NEW.generation, NEW.created_at, NEW.updated_at, NEW.rules, NEW.xid) THEN
+    PERFORM mesh.refuse('MS003', OLD.kind, OLD.namespace, OLD.name, '', 'generation, created_at, updated_at, rules and xid are set by themselves',
+      'leave them out of the UPDATE');
+  ELSIF (OLD.name, OLD.namespace, OLD.kind, OLD.api_group) IS DISTINCT FROM (NEW.name, NEW.namespace, NEW.kind, NEW.api_group) THEN
+    NEW.generation := 1; -- one resource less, and one more
+    NEW.created_at := now();
+  ELSIF OLD.spec IS DISTINCT FROM NEW.spec THEN
+    NEW.generation := OLD.generation + 1;
+  ELSIF (OLD.labels, OLD.annotations) IS NOT DISTINCT FROM (NEW.labels, NEW.annotations) THEN
     RETURN NEW;
   END IF;
-  PERFORM mesh.refuse('MS003', OLD.kind, OLD.namespace, OLD.name, '', 'revision, generation, created_at and updated_at are set at commit',
-    'leave them out of the UPDATE');
-  RETURN NULL;
+  IF OLD.rules = 0 THEN
+    NEW.rules := mesh.rules_kept(NEW);
+  END IF;
+  NEW.updated_at := now();
+  NEW.xid := pg_current_xact_id();
+  RETURN NEW;
 END $$;
 
-DROP TRIGGER IF EXISTS keep_hands_off ON mesh.resources;
-CREATE TRIGGER keep_hands_off BEFORE UPDATE OF revision, generation, created_at, updated_at, rules ON mesh.resources
-  FOR EACH ROW EXECUTE FUNCTION mesh.keep_hands_off();
+-- rules_kept are the rules in force, if a resource keeps them, which is refused else.
+CREATE OR REPLACE FUNCTION mesh.rules_kept(r mesh.resources) RETURNS int
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  problems mesh.problem[] := ARRAY(SELECT p FROM mesh.resource_problems(r) p LIMIT 20);
+BEGIN
+  IF problems <> '{}' THEN
+    PERFORM mesh.refuse('MS001', r.kind, r.namespace, r.name, problems);
+  END IF;
+  RETURN mesh.current_rules();
+END $$;
+
+DROP TRIGGER IF EXISTS stamp_row ON mesh.resources;
+CREATE TRIGGER stamp_row BEFORE UPDATE ON mesh.resources FOR EACH ROW EXECUTE FUNCTION mesh.stamp_row();
+
+-- revision_of is the revision that changed a resource last; NULL if that is the running transaction.
+CREATE OR REPLACE FUNCTION mesh.revision_of(r mesh.resources) RETURNS bigint
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN (SELECT t.revision FROM mesh.transactions t WHERE t.xid = r.xid AND t.begun_at = r.updated_at);
+END $$;
 
 CREATE OR REPLACE FUNCTION mesh.refuse_truncate() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

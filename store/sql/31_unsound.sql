@@ -28,8 +28,8 @@ COMMENT ON VIEW mesh.unsound IS 'What is wrong with resources that were not chec
 
 COMMENT ON COLUMN mesh.unsound.path IS 'The field that is wrong.';
 
--- recheck marks the next of the resources that were not checked by the rules in force and keep them, in a portion, and returns the last
--- it has seen, NULL after the last. A resource that somebody is writing is left to its writer.
+-- recheck marks the next of the resources that were not checked by the rules in force, in a portion, and returns the last it has seen,
+-- NULL after the last: those that keep the rules by them, and the others by 0. What somebody is writing is waited for at the end.
 CREATE OR REPLACE FUNCTION mesh.recheck(INOUT kind text, INOUT api_group text, INOUT namespace text, INOUT name text, OUT wrong bigint)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -37,26 +37,30 @@ DECLARE
   portion  mesh.resources[];
   sound    mesh.resources[];
   last     mesh.resources;
+  at_end   boolean;
 BEGIN
   portion := ARRAY(
     SELECT r FROM mesh.resources r
     WHERE (r.rules < in_force OR r.rules > in_force) AND (r.kind, r.api_group, r.namespace, r.name) > (recheck.kind, recheck.api_group, recheck.namespace, recheck.name)
     ORDER BY r.kind, r.api_group, r.namespace, r.name LIMIT 200 FOR NO KEY UPDATE SKIP LOCKED);
   last := portion[cardinality(portion)];
-  IF mesh.are_sound(portion) THEN
-    sound := portion;
-  ELSE
-    sound := ARRAY(SELECT p FROM unnest(portion) p WHERE mesh.are_sound(ARRAY[p]) OR NOT EXISTS (SELECT FROM mesh.resource_problems(p)));
+  at_end := portion = '{}';
+  IF at_end THEN
+    portion := ARRAY(SELECT r FROM mesh.resources r WHERE r.rules <> 0 AND (r.rules < in_force OR r.rules > in_force) LIMIT 1 FOR NO KEY UPDATE);
   END IF;
+  sound := CASE WHEN mesh.are_sound(portion) THEN portion
+    ELSE ARRAY(SELECT p FROM unnest(portion) p WHERE mesh.are_sound(ARRAY[p]) OR NOT EXISTS (SELECT FROM mesh.resource_problems(p))) END;
   PERFORM mesh.begin_numbering();
-  UPDATE mesh.resources r SET rules = in_force FROM unnest(sound) s
-    WHERE r.kind = s.kind AND r.api_group = s.api_group AND r.namespace = s.namespace AND r.name = s.name;
+  UPDATE mesh.resources r SET rules = CASE WHEN p = ANY (sound) THEN in_force ELSE 0 END FROM unnest(portion) p
+    WHERE r.kind = p.kind AND r.api_group = p.api_group AND r.namespace = p.namespace AND r.name = p.name;
   PERFORM mesh.end_numbering();
-  kind := last.kind;
-  api_group := last.api_group;
-  namespace := last.namespace;
-  name := last.name;
   wrong := cardinality(portion) - cardinality(sound);
+  IF NOT at_end OR portion = '{}' THEN -- else it comes back to the end, for there may be more
+    kind := last.kind;
+    api_group := last.api_group;
+    namespace := last.namespace;
+    name := last.name;
+  END IF;
 END $$;
 
 -- are_sound is the quick check of resources as they stand.

@@ -1,11 +1,11 @@
 -- A transaction that changes resources becomes one revision. Statement triggers note the net change of each resource
--- while the transaction runs; a deferred trigger gives the transaction its number at commit, under a lock that goes
+-- while the transaction runs, and the resources bear its xid; a deferred trigger gives the transaction its number at commit, under a lock that goes
 -- when the commit is visible. So the order of numbers is the order of commits, and a reader that has seen revision N
 -- will never find a new one below it.
 
 -- running_transaction is the row of the running transaction, once it has changed something.
 CREATE OR REPLACE VIEW mesh.running_transaction AS
-  SELECT * FROM mesh.transactions WHERE xid = pg_current_xact_id() AND begun_at = now();
+  SELECT * FROM mesh.transactions WHERE xid = pg_current_xact_id_if_assigned() AND begun_at = now();
 
 COMMENT ON VIEW mesh.running_transaction IS 'Internal. Read mesh.revisions.';
 
@@ -21,7 +21,7 @@ BEGIN
   RETURN t;
 END $$;
 
--- begin_numbering is called before something that is set at commit is written into resources, which is no change of theirs.
+-- begin_numbering is called before something that is set by itself is written into resources, which is no change of theirs.
 CREATE OR REPLACE FUNCTION mesh.begin_numbering() RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
   RETURN set_config('mesh.numbering', (SELECT secret FROM mesh.installation)::text, true);
@@ -128,7 +128,7 @@ BEGIN
         before_spec, before_labels, before_annotations, before_revision, before_generation, before_created_at, before_updated_at,
         after_spec, after_labels, after_annotations)
       SELECT (SELECT coalesce((SELECT r.id FROM mesh.running_transaction r), nextval('mesh.transactions_id_seq'))), coalesce(n.kind, o.kind), coalesce(n.api_group, o.api_group), coalesce(n.namespace, o.namespace), coalesce(n.name, o.name),
-        o.spec, o.labels, o.annotations, o.revision, o.generation, o.created_at, o.updated_at,
+        o.spec, o.labels, o.annotations, (SELECT x.revision FROM mesh.transactions x WHERE x.xid = o.xid AND x.begun_at = o.updated_at), o.generation, o.created_at, o.updated_at,
         n.spec, n.labels, n.annotations
       FROM old_rows o FULL JOIN new_rows n
         ON n.kind = o.kind AND n.api_group = o.api_group AND n.namespace = o.namespace AND n.name = o.name
@@ -158,7 +158,7 @@ BEGIN
     INSERT INTO mesh.changes AS c (transaction_id, kind, api_group, namespace, name,
       before_spec, before_labels, before_annotations, before_revision, before_generation, before_created_at, before_updated_at)
     SELECT (SELECT coalesce((SELECT r.id FROM mesh.running_transaction r), nextval('mesh.transactions_id_seq'))), o.kind, o.api_group, o.namespace, o.name,
-      o.spec, o.labels, o.annotations, o.revision, o.generation, o.created_at, o.updated_at
+      o.spec, o.labels, o.annotations, (SELECT x.revision FROM mesh.transactions x WHERE x.xid = o.xid AND x.begun_at = o.updated_at), o.generation, o.created_at, o.updated_at
     FROM old_rows o
     ON CONFLICT (transaction_id, kind, api_group, namespace, name) DO UPDATE SET
       merged = true, after_spec = NULL, after_labels = NULL, after_annotations = NULL
@@ -195,13 +195,26 @@ BEGIN
   RETURN session_user;
 END $$;
 
--- forget_undone drops the changes that cancelled each other out, and counts them. A row that was deleted and put back has lost what is set
--- at commit and gets it back; so does one that another row was renamed to.
+-- settle_repeated is for transactions that have changed some resource more than once: what is set by itself is what it would be had
+-- they changed it at once.
+CREATE OR REPLACE FUNCTION mesh.settle_repeated(of bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM mesh.begin_numbering();
+  UPDATE mesh.resources r SET
+    generation = coalesce(c.before_generation, 0) + (c.after_spec IS DISTINCT FROM c.before_spec)::int, created_at = coalesce(c.before_created_at, now())
+  FROM mesh.changes c
+  WHERE c.transaction_id = of AND c.merged AND c.after_spec IS NOT NULL
+    AND r.kind = c.kind AND r.api_group = c.api_group AND r.namespace = c.namespace AND r.name = c.name;
+  PERFORM mesh.end_numbering();
+END $$;
+
+-- forget_undone drops the changes that cancelled each other out, counts them, and has their resources bear again what they bore before.
 CREATE OR REPLACE FUNCTION mesh.forget_undone(of bigint) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
   undone    mesh.changes;
   forgotten int := 0;
 BEGIN
+  PERFORM mesh.begin_numbering();
   FOR undone IN
     DELETE FROM mesh.changes WHERE transaction_id = of AND merged
       AND after_spec IS NOT DISTINCT FROM before_spec
@@ -210,13 +223,10 @@ BEGIN
     RETURNING *
   LOOP
     forgotten := forgotten + 1;
-    CONTINUE WHEN undone.after_spec IS NULL;
-    PERFORM mesh.begin_numbering();
     UPDATE mesh.resources r SET
-      revision = undone.before_revision, generation = undone.before_generation, created_at = undone.before_created_at, updated_at = undone.before_updated_at
-    WHERE r.kind = undone.kind AND r.api_group = undone.api_group AND r.namespace = undone.namespace AND r.name = undone.name
-      AND (r.revision, r.generation, r.created_at, r.updated_at)
-        <> (undone.before_revision, undone.before_generation, undone.before_created_at, undone.before_updated_at);
+      generation = undone.before_generation, created_at = undone.before_created_at, updated_at = undone.before_updated_at,
+      xid = (SELECT t.xid FROM mesh.transactions t WHERE t.revision = undone.before_revision)
+    WHERE r.kind = undone.kind AND r.api_group = undone.api_group AND r.namespace = undone.namespace AND r.name = undone.name;
   END LOOP;
   PERFORM mesh.end_numbering();
   RETURN forgotten;
@@ -251,17 +261,19 @@ DECLARE
   own  record;
   done text; -- A call that is assigned costs less than one that is performed, which is a query.
 BEGIN
-  SELECT x AS transaction, c.size, c.repeated, i.secret, (SELECT max(k.rules) FROM mesh.kinds k) AS rules INTO own
-    FROM mesh.installation i, mesh.transactions x,
-      LATERAL (SELECT count(*) AS size, bool_or(merged) AS repeated FROM mesh.changes WHERE transaction_id = x.id) c
-    WHERE x.id = NEW.id AND x.pending AND i.only_row;
+  SELECT x AS transaction, c.size, c.repeated INTO own
+    FROM mesh.transactions x, LATERAL (SELECT count(*) AS size, bool_or(merged) AS repeated FROM mesh.changes WHERE transaction_id = x.id) c
+    WHERE x.id = NEW.id AND x.pending;
   IF NOT FOUND THEN
     RETURN NULL;
   END IF;
   t := own.transaction;
   t.size := own.size;
-  IF own.repeated AND t.revision IS NULL THEN
-    t.size := t.size - mesh.forget_undone(t.id);
+  IF own.repeated THEN
+    IF t.revision IS NULL THEN
+      t.size := t.size - mesh.forget_undone(t.id);
+    END IF;
+    done := mesh.settle_repeated(t.id);
   END IF;
   IF t.size = 0 THEN
     DELETE FROM mesh.transactions WHERE id = t.id;
@@ -282,18 +294,6 @@ BEGIN
   ELSE
     t := mesh.write_number_isolated(t);
   END IF;
-  done := set_config('mesh.numbering', own.secret::text, true);
-  UPDATE mesh.resources r SET
-    revision   = t.revision,
-    generation = coalesce(c.before_generation, 0) + (c.after_spec IS DISTINCT FROM c.before_spec)::int,
-    created_at = coalesce(c.before_created_at, t.time),
-    updated_at = t.time,
-    rules      = own.rules
-  FROM mesh.changes c CROSS JOIN LATERAL (
-    SELECT x.ctid FROM mesh.resources x
-    WHERE x.kind = c.kind AND x.api_group = c.api_group AND x.namespace = c.namespace AND x.name = c.name OFFSET 0) AS changed
-  WHERE c.transaction_id = t.id AND c.after_spec IS NOT NULL AND r.ctid = changed.ctid;
-  done := set_config('mesh.numbering', '', true);
   IF t.confirm_within IS NOT NULL THEN
     PERFORM mesh.await_confirmation(t);
   END IF;

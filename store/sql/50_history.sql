@@ -16,7 +16,7 @@ COMMENT ON VIEW mesh.recorded_changes IS 'Internal. Read mesh.history.';
 CREATE OR REPLACE VIEW mesh.revisions WITH (security_barrier) AS
   SELECT revision, author, application, message, time, size
   FROM mesh.transactions t
-  WHERE revision IS NOT NULL AND ((SELECT mesh.sees_all()) OR EXISTS (
+  WHERE revision > (SELECT pruned_through FROM mesh.installation) AND ((SELECT mesh.sees_all()) OR EXISTS (
     SELECT FROM mesh.changes c WHERE c.transaction_id = t.id AND c.namespace = ANY ((SELECT mesh.readable_namespaces())::text[])));
 
 COMMENT ON VIEW mesh.revisions IS 'One row a transaction that changed resources, in the order of their commits.';

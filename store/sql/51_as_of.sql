@@ -130,12 +130,12 @@ DECLARE
 BEGIN
   PERFORM mesh.known_revision(at), mesh.require_kinds(kinds);
   RETURN QUERY
-    SELECT r.api_group, r.kind, r.namespace, r.name, r.spec, r.labels, r.annotations, r.revision, r.generation, r.created_at, r.updated_at
-    FROM mesh.resources r
-    WHERE r.revision <= at
-      AND (kinds IS NULL OR r.kind = ANY (kinds)) AND (among IS NULL OR r.namespace = ANY (among)) AND (names IS NULL OR r.name = ANY (names))
-      AND (r.kind, r.api_group, r.namespace, r.name) NOT IN ( -- what the running transaction has changed bears its old number
-        SELECT c.kind, c.api_group, c.namespace, c.name FROM mesh.transactions t JOIN mesh.changes c ON c.transaction_id = t.id WHERE t.revision IS NULL)
+    SELECT r.api_group, r.kind, r.namespace, r.name, r.spec, r.labels, r.annotations, b.revision, r.generation, r.created_at, r.updated_at
+    FROM mesh.resources r LEFT JOIN mesh.transactions b ON b.xid = r.xid AND b.begun_at = r.updated_at
+    WHERE (kinds IS NULL OR r.kind = ANY (kinds)) AND (among IS NULL OR r.namespace = ANY (among)) AND (names IS NULL OR r.name = ANY (names))
+      AND NOT EXISTS (
+        SELECT FROM mesh.transactions t JOIN mesh.changes c ON c.transaction_id = t.id
+        WHERE (t.revision > at OR t.revision IS NULL) AND c.kind = r.kind AND c.api_group = r.api_group AND c.namespace = r.namespace AND c.name = r.name)
     UNION ALL
     SELECT * FROM mesh.changed_since(at, kinds, namespaces, names) c WHERE c.spec IS NOT NULL;
 END $$;

@@ -97,7 +97,7 @@ BEGIN
     RETURN NEXT;
   END LOOP;
   UPDATE mesh.deadlines d SET state = CASE conflicts WHEN 0 THEN 'reverted' ELSE 'conflict' END, ended_at = clock_timestamp(), ended_by = mesh.author(),
-      reverted_in = (SELECT t.id FROM mesh.transactions t WHERE t.xid = pg_current_xact_id() AND t.begun_at = now())
+      reverted_in = (SELECT t.id FROM mesh.running_transaction t)
     WHERE d.revision = take_back.revision AND waits;
 END $$;
 

@@ -7,6 +7,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   before bigint;
   batch  record;
+  borne  bigint[]; -- the transactions that a resource bears still: they stay, for their number
 BEGIN
   IF NOT mesh.speaks_for_others() THEN
     PERFORM mesh.require_owner('prune the history');
@@ -15,14 +16,21 @@ BEGIN
   through := least(through, mesh.newest_revision() - 1, (SELECT min(revision) - 1 FROM mesh.deadlines WHERE state = 'waiting'));
   SELECT array_agg(id) AS ids, max(revision) AS last, max(time) AS time INTO batch FROM (
       SELECT t.id, t.revision, t.time, sum(t.size) OVER (ORDER BY t.revision) - t.size AS changes_before
-      FROM (SELECT * FROM mesh.transactions WHERE revision <= through ORDER BY revision LIMIT at_most) t) oldest
+      FROM (SELECT * FROM mesh.transactions WHERE revision > before AND revision <= through ORDER BY revision LIMIT at_most) t) oldest
     WHERE at_most IS NULL OR changes_before < at_most;
   IF batch.ids IS NULL THEN
     RETURN 0;
   END IF;
+  borne := ARRAY(SELECT t.id FROM mesh.transactions t WHERE t.id = ANY (batch.ids) AND EXISTS (
+    SELECT FROM mesh.changes c JOIN mesh.resources r ON r.kind = c.kind AND r.api_group = c.api_group AND r.namespace = c.namespace AND r.name = c.name
+    WHERE c.transaction_id = t.id AND r.xid = t.xid AND r.updated_at = t.begun_at));
   DELETE FROM mesh.changes WHERE transaction_id = ANY (batch.ids);
   DELETE FROM mesh.deadlines WHERE revision <= batch.last;
-  DELETE FROM mesh.transactions WHERE id = ANY (batch.ids);
+  DELETE FROM mesh.transactions WHERE id = ANY (batch.ids) AND id <> ALL (borne);
+  IF batch.last = through THEN -- once a round, those go that were left earlier and are borne no more
+    DELETE FROM mesh.transactions t WHERE t.revision <= before
+      AND NOT EXISTS (SELECT FROM mesh.resources r WHERE r.xid = t.xid AND r.updated_at = t.begun_at);
+  END IF;
   UPDATE mesh.installation SET pruned_through = batch.last, pruned_time = batch.time;
   RETURN batch.last - before;
 END $$;

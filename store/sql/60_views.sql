@@ -3,11 +3,12 @@
 
 -- readable_resources is what all views of resources read: those that the acting role may see.
 CREATE OR REPLACE VIEW mesh.readable_resources WITH (security_barrier) AS
-  SELECT api_group, kind, namespace, name, spec, labels, annotations, revision, generation, created_at, updated_at
-  FROM mesh.resources
+  SELECT api_group, kind, namespace, name, spec, labels, annotations,
+    (SELECT t.revision FROM mesh.transactions t WHERE t.xid = r.xid AND t.begun_at = r.updated_at) AS revision, generation, created_at, updated_at
+  FROM mesh.resources r
   WHERE (SELECT mesh.sees_all()) OR namespace = ANY ((SELECT mesh.readable_namespaces())::text[]);
 
-COMMENT ON VIEW mesh.readable_resources IS 'The resources that the acting role may see. What all other views of resources read.';
+COMMENT ON VIEW mesh.readable_resources IS 'The resources that the acting role may see, each with the revision that changed it last. What all other views of resources read.';
 
 -- snake_case turns a name of JSON or of a kind into one of SQL: exportTo into export_to, HTTPRoute into http_route.
 CREATE OR REPLACE FUNCTION mesh.snake_case(name text) RETURNS text
@@ -111,10 +112,10 @@ DECLARE
     (NULL, 0, 'labels', 'jsonb', 'r.labels', NULL, NULL, 'The labels of the resource, an object of strings.'),
     (NULL, 0, 'annotations', 'jsonb', 'r.annotations', NULL, NULL, 'The annotations of the resource, an object of strings.'),
     (NULL, 0, 'spec', 'jsonb', 'r.spec', NULL, NULL, 'The whole spec, of which the other columns show the fields.'),
-    (NULL, 0, 'revision', 'bigint', 'r.revision', NULL, NULL, 'The revision that changed the resource last. Set at commit.'),
-    (NULL, 0, 'generation', 'bigint', 'r.generation', NULL, NULL, 'How often the spec has changed. Set at commit.'),
-    (NULL, 0, 'created_at', 'timestamptz', 'r.created_at', NULL, NULL, 'When the resource was made. Set at commit.'),
-    (NULL, 0, 'updated_at', 'timestamptz', 'r.updated_at', NULL, NULL, 'When the resource was changed last. Set at commit.')]::mesh.editable_columns[];
+    (NULL, 0, 'revision', 'bigint', 'r.revision', NULL, NULL, 'The revision that changed the resource last; NULL where that is the running transaction, which has none before its commit.'),
+    (NULL, 0, 'generation', 'bigint', 'r.generation', NULL, NULL, 'How often the spec has changed. Set by itself.'),
+    (NULL, 0, 'created_at', 'timestamptz', 'r.created_at', NULL, NULL, 'When the transaction began that made the resource. Set by itself.'),
+    (NULL, 0, 'updated_at', 'timestamptz', 'r.updated_at', NULL, NULL, 'When the transaction began that changed the resource last. Set by itself.')]::mesh.editable_columns[];
 BEGIN
   FOR k IN SELECT * FROM mesh.kinds WHERE type IS NOT NULL LOOP
     v := (mesh.view_name(k), k.api_group, k.kind, 'name', '{}', '{}', 'mesh.readable_resources r',

@@ -21,7 +21,7 @@ BEGIN
     || after,
     ARRAY[
       (NULL, 0, 'spec', 'jsonb', 'part.value', NULL, NULL, 'The whole part, of which the other columns show the fields.'),
-      (NULL, 0, 'revision', 'bigint', 'r.revision', NULL, NULL, format('The revision that changed the %s last. Set at commit.', v.kind))]::mesh.editable_columns[],
+      (NULL, 0, 'revision', 'bigint', 'r.revision', NULL, NULL, format('The revision that changed the %s last; NULL where that is the running transaction.', v.kind))]::mesh.editable_columns[],
     left_out);
 END $$;
 

@@ -95,11 +95,11 @@ BEGIN
   RETURN locked;
 END $$;
 
--- refuse_hands says what the trigger keep_hands_off says of the table.
+-- refuse_hands says what the trigger stamp_row says of the table.
 CREATE OR REPLACE FUNCTION mesh.refuse_hands(r mesh.resources) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM mesh.refuse('MS003', r.kind, r.namespace, r.name, '', 'revision, generation, created_at and updated_at are set at commit', 'leave them out of the UPDATE');
+  PERFORM mesh.refuse('MS003', r.kind, r.namespace, r.name, '', 'revision, generation, created_at and updated_at are set by themselves', 'leave them out of the UPDATE');
 END $$;
 
 -- insert_row writes a new row of a view of whole resources.

@@ -67,7 +67,7 @@ BEGIN
     WHERE c.view = v.view AND c.path IS NULL AND c.name IN ('route', 'match', 'revision') AND was ? c.name AND was -> c.name IS DISTINCT FROM wanted -> c.name
   LOOP
     PERFORM mesh.refuse('MS003', v.kind, was ->> 'namespace', was ->> v.parent, '', format('the column %s of mesh.%I cannot be changed', fixed, v.view),
-      CASE fixed WHEN 'revision' THEN 'it is set at commit: leave it out of the UPDATE' ELSE 'change it in mesh.routes' END);
+      CASE fixed WHEN 'revision' THEN 'it is set by itself: leave it out of the UPDATE' ELSE 'change it in mesh.routes' END);
   END LOOP;
 END $$;
 
@@ -199,7 +199,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   at int;
 BEGIN
-  IF cardinality(e.list) = 1 OR e.was IS NULL OR (e.was ->> 'revision')::bigint = r.revision THEN
+  IF cardinality(e.list) = 1 OR e.was IS NULL OR (e.was ->> 'revision')::bigint IS NOT DISTINCT FROM mesh.revision_of(r) THEN
     RETURN e.list;
   END IF;
   SELECT i - 1 INTO at FROM jsonb_array_elements(r.spec -> e.list[1]) WITH ORDINALITY AS u (route, i)

@@ -273,8 +273,8 @@ END $$;
 CREATE OR REPLACE FUNCTION mesh.examine_references(of bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-  changed  mesh.changes[] := ARRAY(SELECT c FROM mesh.transactions t, mesh.changed_links(t.id) c
-    WHERE t.id = of AND t.xid = pg_current_xact_id() AND t.begun_at = now() LIMIT 101); -- the running transaction's, whatever is asked for
+  changed  mesh.changes[] := ARRAY(SELECT c FROM mesh.running_transaction t, mesh.changed_links(t.id) c
+    WHERE t.id = of LIMIT 101); -- the running transaction's, whatever is asked for
   problems mesh.link_problem[];
 BEGIN
   IF changed = '{}' THEN
