@@ -150,7 +150,7 @@ func TestImportPrunesWhereItIsTold(t *testing.T) {
 // everything is what is stored, numbers and times aside.
 func (m *mesh) everything() (text string) {
 	m.t.Helper()
-	m.query(`SELECT coalesce(string_agg((to_jsonb(r) - '{revision,generation,created_at,updated_at,rules}'::text[])::text, E'\n' ORDER BY kind, api_group, namespace, name), '')
+	m.query(`SELECT coalesce(string_agg((to_jsonb(r) - '{xid,generation,created_at,updated_at,rules}'::text[])::text, E'\n' ORDER BY kind, api_group, namespace, name), '')
 		FROM mesh.resources r`, &text)
 	return text
 }
