@@ -2,7 +2,9 @@ package serve_test
 
 import (
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -88,10 +90,20 @@ func freeAddress(t *testing.T) string {
 func TestWhoWouldChangeARelayIsSentToItsUpstream(t *testing.T) {
 	t.Parallel()
 	origin := launch(t, serve.Options{Database: pgtest.New(t)})
-	relay := launch(t, relaying("", origin.MCP.String()))
+	o := relaying("", origin.MCP.String())
+	o.API = "127.0.0.1:0"
+	relay := launch(t, o)
 	refused := status.Convert(apply(t, relay.MCP.String()))
 	require.Equal(t, codes.FailedPrecondition, refused.Code())
 	require.Contains(t, refused.Message(), "this server is a relay: it has no database to read from or to change. Ask its upstream, "+origin.MCP.String())
+
+	answer, err := http.Get("http://" + relay.API.String() + "/v1/status")
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusBadRequest, answer.StatusCode, string(text))
+	require.Contains(t, string(text), "Ask its upstream, "+origin.MCP.String())
 }
 
 func TestAServerHasOneSource(t *testing.T) {
