@@ -78,7 +78,7 @@ func TestFailuresAreStatusesWithDetails(t *testing.T) {
 		"/v1/resources/dr/shop/revews":             {404, 5, `did you mean "reviews"?`},
 		"/v1/resources?namespce=shop":              {400, 3, `unknown parameter "namespce" (did you mean "namespaces"?)`},
 		"/v1/resources/dr/shop/x?resource.gruop=x": {400, 3, `unknown parameter "resource.gruop"`},
-		"/v1/resources?pageSize=many":              {400, 3, "pageSize"},
+		"/v1/resources?pageSize=many":              {400, 3, "page_size"},
 		"/v1/resources/nothing":                    {400, 3, `unknown kind "nothing"`},
 		"/v1/resources?revision=7":                 {400, 11, "there is no revision 7 yet"},
 		"/v1/watch?after=7":                        {400, 11, "revision 7 was seen"},

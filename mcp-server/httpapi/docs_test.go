@@ -1,0 +1,70 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"os/exec"
+	"regexp"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+)
+
+const page = "../../docs/admin-api.md"
+
+var update = flag.Bool("update", false, "write what the examples answer to "+page)
+
+// example is a block of commands, and the block after it, if there is one, with what they answer.
+var example = regexp.MustCompile("(?ms)^```sh\n(.*?)^```\n(?:\n```(?:json|yaml|text)\n(.*?)^```\n)?")
+
+// times are different each time.
+var times = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+
+// The examples of the page do what it says. They run one after the other, as a person would type them, on a server of their own.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	for _, program := range []string{"bash", "curl", "jq"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip("the examples need " + program)
+		}
+	}
+	doc, err := os.ReadFile(page)
+	require.NoError(t, err)
+	a := start(t)
+	folder := t.TempDir()
+	at := 0
+	var rewritten bytes.Buffer
+	for _, m := range example.FindAllSubmatchIndex(doc, -1) {
+		line := 1 + bytes.Count(doc[:m[2]], []byte("\n"))
+		got := a.run(folder, string(doc[m[2]:m[3]]))
+		if m[4] < 0 {
+			continue
+		}
+		rewritten.Write(doc[at:m[4]])
+		rewritten.WriteString(got)
+		at = m[5]
+		if !*update {
+			require.Empty(t, cmp.Diff(string(doc[m[4]:m[5]]), got), "%s:%d answers otherwise; go test ./mcp-server/httpapi -run TestPage -update writes what it answers", page, line)
+		}
+	}
+	if *update {
+		rewritten.Write(doc[at:])
+		require.NoError(t, os.WriteFile(page, rewritten.Bytes(), 0o644))
+	}
+}
+
+// run runs commands as a shell does, and returns what they write, with the times of the page.
+func (a *api) run(folder, commands string) string {
+	a.t.Helper()
+	commands = regexp.MustCompile(`/tmp/`).ReplaceAllLiteralString(commands, folder+"/")
+	cmd := exec.CommandContext(a.t.Context(), "bash", "-euc", commands)
+	cmd.Env = append(os.Environ(), "API="+a.url)
+	var wrong bytes.Buffer
+	cmd.Stderr = &wrong
+	out, err := cmd.Output()
+	require.NoError(a.t, err, "%s\n%s%s", commands, out, &wrong)
+	require.NotEmpty(a.t, out, commands)
+	return times.ReplaceAllString(string(out), "2026-05-01T12:00:00Z")
+}
