@@ -2,6 +2,7 @@ package inprocess
 
 import (
 	"context"
+	"slices"
 
 	"google.golang.org/grpc"
 )
@@ -9,8 +10,8 @@ import (
 // ChainUnary makes one interceptor of several, the first of which is the outermost: as gRPC makes of its own.
 func ChainUnary(chain ...grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-		for i := len(chain) - 1; i >= 0; i-- {
-			outer, inner := chain[i], handle
+		for _, outer := range slices.Backward(chain) {
+			inner := handle
 			handle = func(ctx context.Context, req any) (any, error) { return outer(ctx, req, info, inner) }
 		}
 		return handle(ctx, req)
@@ -20,8 +21,8 @@ func ChainUnary(chain ...grpc.UnaryServerInterceptor) grpc.UnaryServerIntercepto
 // ChainStream does the same for streams.
 func ChainStream(chain ...grpc.StreamServerInterceptor) grpc.StreamServerInterceptor {
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-		for i := len(chain) - 1; i >= 0; i-- {
-			outer, inner := chain[i], handle
+		for _, outer := range slices.Backward(chain) {
+			inner := handle
 			handle = func(srv any, stream grpc.ServerStream) error { return outer(srv, stream, info, inner) }
 		}
 		return handle(srv, stream)

@@ -18,7 +18,7 @@ func (s *Service) Confirm(ctx context.Context, req *adminv1.ConfirmRequest) (*ad
 	var f fields
 	who := f.origin(ctx, unnamed{req})
 	if req.GetRevision() < 0 {
-		f.add("revision", "must not be negative")
+		f.addf("revision", "must not be negative")
 	}
 	if err := f.err(); err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (s *Service) Confirmations(ctx context.Context, req *adminv1.ConfirmationsR
 	var f fields
 	for i, state := range req.GetStates() {
 		if !slices.Contains(confirmationStates, state) {
-			f.add(fmt.Sprintf("states[%d]", i), "%q is none of %s", state, strings.Join(confirmationStates, ", "))
+			f.addf(fmt.Sprintf("states[%d]", i), "%q is none of %s", state, strings.Join(confirmationStates, ", "))
 		}
 	}
 	if err := f.err(); err != nil {

@@ -15,7 +15,7 @@ func (s *Service) Diff(req *adminv1.DiffRequest, stream grpc.ServerStreamingServ
 	var f fields
 	d := store.Difference{Selection: f.selection(req), From: f.from(req), To: f.to(req)}
 	if d.From.IsNow() {
-		f.add("from", "say from which revision or time: from_revision or from_time")
+		f.addf("from", "say from which revision or time: from_revision or from_time")
 	}
 	if err := f.err(); err != nil {
 		return err

@@ -22,7 +22,7 @@ type fields struct {
 	wrong []*errdetails.BadRequest_FieldViolation
 }
 
-func (f *fields) add(field, format string, args ...any) {
+func (f *fields) addf(field, format string, args ...any) {
 	f.wrong = append(f.wrong, &errdetails.BadRequest_FieldViolation{Field: field, Description: fmt.Sprintf(format, args...)})
 }
 
@@ -59,7 +59,7 @@ func (f *fields) kinds(words []string) []*kinds.Kind {
 	for i, word := range f.texts("kinds", words) {
 		kind, err := kinds.ByName(word)
 		if err != nil {
-			f.add(fmt.Sprintf("kinds[%d]", i), "%v", err)
+			f.addf(fmt.Sprintf("kinds[%d]", i), "%v", err)
 			continue
 		}
 		of = append(of, kind)
@@ -89,7 +89,7 @@ const (
 
 func (f *fields) texts(field string, list []string) []string {
 	if len(list) > longestList {
-		f.add(field, "must be at most %d, are %d", longestList, len(list))
+		f.addf(field, "must be at most %d, are %d", longestList, len(list))
 		return nil
 	}
 	for i, text := range list {
@@ -102,9 +102,9 @@ func (f *fields) texts(field string, list []string) []string {
 func (f *fields) text(field, value string, longest int) string {
 	switch {
 	case strings.ContainsRune(value, 0):
-		f.add(field, "must not contain the character NUL")
+		f.addf(field, "must not contain the character NUL")
 	case len(value) > longest:
-		f.add(field, "must be at most %d bytes long, is %d", longest, len(value))
+		f.addf(field, "must be at most %d bytes long, is %d", longest, len(value))
 	}
 	return value
 }
@@ -112,7 +112,7 @@ func (f *fields) text(field, value string, longest int) string {
 func (f *fields) labels(text string) selector.Selector {
 	s, err := selector.Parse(f.text("label_selector", text, longestFilter))
 	if err != nil {
-		f.add("label_selector", "%v", err)
+		f.addf("label_selector", "%v", err)
 	}
 	return s
 }
@@ -124,9 +124,9 @@ func (f *fields) where(text string) string {
 	parsed, err := path.Parse(text)
 	switch {
 	case err != nil:
-		f.add("where", `is not a path of SQL/JSON: %v; write for instance $.hosts[*] == "reviews"`, err)
+		f.addf("where", `is not a path of SQL/JSON: %v; write for instance $.hosts[*] == "reviews"`, err)
 	case !parsed.IsPredicate():
-		f.add("where", `is a path and not a predicate, which is true or false: write for instance $.hosts[*] == "reviews", or exists(%s)`, text)
+		f.addf("where", `is a path and not a predicate, which is true or false: write for instance $.hosts[*] == "reviews", or exists(%s)`, text)
 	}
 	return text
 }
@@ -135,7 +135,7 @@ func (f *fields) where(text string) string {
 func (f *fields) moment(field string, revision *int64, at *timestamppb.Timestamp) store.Moment {
 	if revision != nil {
 		if *revision < 0 {
-			f.add(field+"revision", "must not be negative")
+			f.addf(field+"revision", "must not be negative")
 		}
 		return store.When(*revision)
 	}
@@ -147,7 +147,7 @@ func (f *fields) time(field string, at *timestamppb.Timestamp) time.Time {
 		return time.Time{}
 	}
 	if err := at.CheckValid(); err != nil {
-		f.add(field, "%v", err)
+		f.addf(field, "%v", err)
 	}
 	return at.AsTime()
 }
@@ -160,9 +160,9 @@ func (f *fields) confirm(within *durationpb.Duration) time.Duration {
 	}
 	d := within.AsDuration()
 	if err := within.CheckValid(); err != nil {
-		f.add("confirm_within", "%v", err)
+		f.addf("confirm_within", "%v", err)
 	} else if d < time.Millisecond || d > longestConfirm {
-		f.add("confirm_within", "must be between a millisecond and 30 days, is %s", d)
+		f.addf("confirm_within", "must be between a millisecond and 30 days, is %s", d)
 	}
 	return d
 }
@@ -171,7 +171,7 @@ func (f *fields) confirm(within *durationpb.Duration) time.Duration {
 func (f *fields) size(asked int32, usual, most int) int {
 	switch {
 	case asked < 0:
-		f.add("page_size", "must not be negative")
+		f.addf("page_size", "must not be negative")
 	case asked == 0:
 		return usual
 	}
@@ -181,7 +181,7 @@ func (f *fields) size(asked int32, usual, most int) int {
 // revision reads a number that has to be given.
 func (f *fields) revision(r int64) store.Revision {
 	if r <= 0 {
-		f.add("revision", "name a revision; they count from 1")
+		f.addf("revision", "name a revision; they count from 1")
 	}
 	return r
 }
@@ -189,12 +189,12 @@ func (f *fields) revision(r int64) store.Revision {
 // resource reads the name of a resource that has to be given.
 func (f *fields) resource(ref *adminv1.ResourceRef) kinds.Key {
 	if ref == nil {
-		f.add("resource", "is missing")
+		f.addf("resource", "is missing")
 		return kinds.Key{}
 	}
 	key, reason := keyOf(ref)
 	if reason != "" {
-		f.add("resource", "%s", reason)
+		f.addf("resource", "%s", reason)
 	}
 	return key
 }
@@ -207,11 +207,11 @@ func (f *fields) expected(list []*adminv1.ExpectedRevision) []store.Expected {
 		key, reason := keyOf(e.GetResource())
 		switch {
 		case reason != "":
-			f.add(field+"resource", "%s", reason)
+			f.addf(field+"resource", "%s", reason)
 		case e.GetRevision() < 0:
-			f.add(field+"revision", "must not be negative")
+			f.addf(field+"revision", "must not be negative")
 		case seen[key]:
-			f.add(field+"resource", "%s is expected twice", key)
+			f.addf(field+"resource", "%s is expected twice", key)
 		}
 		seen[key] = true
 		expected = append(expected, store.Expected{Key: key, Revision: e.GetRevision()})

@@ -24,7 +24,7 @@ func (s *Service) History(ctx context.Context, req *adminv1.HistoryRequest) (*ad
 		AtMost: f.size(req.GetPageSize(), usualHistory, largeHistory), Changes: fewChanges, Documents: req.GetDocuments(), MaxSize: largeAnswer / 2,
 	}
 	if q.Only < 0 {
-		f.add("revision", "must not be negative")
+		f.addf("revision", "must not be negative")
 	}
 	if q.Only > 0 {
 		q.Changes = manyChanges

@@ -81,9 +81,9 @@ func (f *fields) token(req paged) *token {
 	}
 	switch {
 	case err != nil || len(text) > longestToken || t.Revision < 0:
-		f.add("page_token", "is not one that was given; begin without one")
+		f.addf("page_token", "is not one that was given; begin without one")
 	case t.Asked != asked(req):
-		f.add("page_token", "is of another request: everything but page_size has to be as it was for the page before")
+		f.addf("page_token", "is of another request: everything but page_size has to be as it was for the page before")
 	default:
 		return t
 	}
@@ -94,7 +94,7 @@ func (f *fields) token(req paged) *token {
 func (f *fields) listToken(req *adminv1.ListRequest) *token {
 	t := f.token(req)
 	if t != nil && t.after().Kind == nil {
-		f.add("page_token", "is not one that was given; begin without one")
+		f.addf("page_token", "is not one that was given; begin without one")
 		return nil
 	}
 	return t

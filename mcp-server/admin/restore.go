@@ -14,7 +14,7 @@ func (s *Service) Restore(ctx context.Context, req *adminv1.RestoreRequest) (*ad
 	change.Confirm = f.confirm(req.GetConfirmWithin())
 	restoring := store.Restoring{Apply: change, Selection: f.selection(req), To: f.target(req)}
 	if restoring.To.IsNow() {
-		f.add("to", "say to which revision or time: revision or time")
+		f.addf("to", "say to which revision or time: revision or time")
 	}
 	if err := f.err(); err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ func (s *Service) Watch(req *adminv1.WatchRequest, stream grpc.ServerStreamingSe
 	var f fields
 	w := &watcher{send: stream.Send, selection: f.selection(req), labels: f.labels(req.GetLabelSelector()), told: time.Now()}
 	if req.GetAfter() < 0 {
-		f.add("after", "must not be negative")
+		f.addf("after", "must not be negative")
 	}
 	if err := f.err(); err != nil {
 		return err

@@ -17,10 +17,10 @@ func TestResourcesTravelAsPeopleWriteThem(t *testing.T) {
 	applied := a.do(http.MethodPost, "/v1/resources?message=first&author=ada", rule+"---\n"+strings.Replace(rule, "name: reviews", "name: ratings", 1),
 		"Content-Type", "application/x-www-form-urlencoded") // as curl says of --data-binary
 	require.Equal(t, http.StatusOK, applied.code, applied.text)
-	require.Equal(t, `{"revision":"1","outcomes":[`+
+	require.True(t, strings.HasPrefix(compacted(t, applied.text), `{"revision":"1","outcomes":[`+
 		`{"resource":{"group":"networking.istio.io","kind":"DestinationRule","namespace":"shop","name":"reviews"},"action":"ACTION_CREATED"},`+
-		`{"resource":{"group":"networking.istio.io","kind":"DestinationRule","namespace":"shop","name":"ratings"},"action":"ACTION_CREATED"}],"warnings":`,
-		strings.SplitAfter(compacted(t, applied.text), `"warnings":`)[0])
+		`{"resource":{"group":"networking.istio.io","kind":"DestinationRule","namespace":"shop","name":"ratings"},"action":"ACTION_CREATED"}],"warnings":`),
+		applied.text)
 
 	got := a.get("/v1/resources/dr/shop/reviews")
 	require.Equal(t, "application/json", got.header.Get("Content-Type"))
@@ -124,7 +124,7 @@ func TestAWatchIsALineARevision(t *testing.T) {
 		require.True(t, lines.Scan())
 		return lines.Text()
 	}
-	require.Equal(t, `{"revision":{}}`, line())
+	require.JSONEq(t, `{"revision":{}}`, line())
 	require.Contains(t, line(), `{"revision":{"revision":"1","author":"somebody at 127.0.0.1","application":"Go-http-client/1.1"`)
 
 	require.Equal(t, http.StatusOK, a.do(http.MethodPost, "/v1/resources", strings.Replace(rule, "host: reviews.shop", "host: other.shop", 1)).code)
@@ -142,7 +142,7 @@ func TestGoingBackOverHTTP(t *testing.T) {
 	require.NotEmpty(t, second.tree(t)["confirmBy"])
 	require.Len(t, a.get("/v1/confirmations?states=waiting").tree(t)["confirmations"], 1)
 	require.Equal(t, http.StatusOK, a.do(http.MethodPost, "/v1/revisions/2/confirm", "").code)
-	require.Len(t, a.get("/v1/confirmations?states=waiting").tree(t)["confirmations"], 0)
+	require.Empty(t, a.get("/v1/confirmations?states=waiting").tree(t)["confirmations"])
 	require.Contains(t, a.get("/v1/diff?fromRevision=1").text, `"path":"spec.host","before":"reviews.shop","after":"other.shop"`)
 	require.Len(t, a.get("/v1/blame/dr/shop/reviews").tree(t)["fields"], 1)
 	require.Len(t, a.get("/v1/history/dr/shop/reviews").tree(t)["revisions"], 2)
