@@ -28,7 +28,7 @@ func runCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.MCP, "mcp", "127.0.0.1:15020", "address of the mcp-server to follow")
+	o.Source.Flags(f)
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:15010", "address to serve xDS on")
 	f.StringVar(&o.HTTP, "http", "127.0.0.1:15014", "address to serve /healthz, /readyz and /metrics on")
 	o.Plaintext.Flags(f)

@@ -11,8 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
@@ -26,7 +24,7 @@ import (
 
 // Options are what the program's flags set.
 type Options struct {
-	MCP       string // address of mcp-server
+	Source    Source
 	Listen    string // xDS
 	HTTP      string // health and metrics
 	Plaintext listen.Plaintext
@@ -49,18 +47,15 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	metrics := monitor.NewRegistry()
 	engine := push.New(o.Log, metrics)
 	streams := push.NewServer(engine, adsmetrics.New(metrics, "discovery", push.Label), o.Log)
-	client := mcp.New(mcp.Config{
-		Targets: []string{o.MCP}, Name: "discovery", Log: o.Log,
-		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
-	})
-	metrics.MustRegister(revisionOf(client), connectedTo(client))
+	client := o.Source.client(o.Log)
+	metrics.MustRegister(revisionOf(client), connectedTo(client), sourceCollector{client})
 	server := rpc.NewServer()
 	streams.Register(server)
 
 	if started != nil {
 		started(Addresses{xds.Addr(), web.Addr()})
 	}
-	o.Log.Info("serving", "xds", xds.Addr().String(), "http", web.Addr().String(), "mcp", o.MCP)
+	o.Log.Info("serving", "xds", xds.Addr().String(), "http", web.Addr().String(), "mcp", o.Source.Addresses)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return client.Run(ctx, follow(engine)) })
 	g.Go(func() error { return rpc.Serve(ctx, server, xds, streams.Shutdown) })

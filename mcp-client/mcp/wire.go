@@ -76,6 +76,10 @@ func (d *delta) recv() (*response, error) {
 	if err != nil {
 		return nil, err
 	}
+	return readDelta(m), nil
+}
+
+func readDelta(m *discoveryv3.DeltaDiscoveryResponse) *response {
 	r := &response{
 		typeURL: m.GetTypeUrl(), nonce: m.GetNonce(), version: m.GetSystemVersionInfo(),
 		server: m.GetControlPlane().GetIdentifier(), removed: m.GetRemovedResources(),
@@ -84,7 +88,7 @@ func (d *delta) recv() (*response, error) {
 	for i, res := range m.GetResources() {
 		r.resources[i] = item{name: res.GetName(), version: res.GetVersion(), body: res.GetResource()}
 	}
-	return r, nil
+	return r
 }
 
 type sotw struct {
@@ -106,6 +110,10 @@ func (s *sotw) recv() (*response, error) {
 	if err != nil {
 		return nil, err
 	}
+	return readSotW(m), nil
+}
+
+func readSotW(m *discoveryv3.DiscoveryResponse) *response {
 	r := &response{
 		typeURL: m.GetTypeUrl(), nonce: m.GetNonce(), version: m.GetVersionInfo(),
 		server: m.GetControlPlane().GetIdentifier(), full: true, resources: make([]item, len(m.GetResources())),
@@ -113,5 +121,5 @@ func (s *sotw) recv() (*response, error) {
 	for i, body := range m.GetResources() {
 		r.resources[i] = item{body: body}
 	}
-	return r, nil
+	return r
 }

@@ -1,0 +1,74 @@
+package serve
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/pgmesh/pgmesh/mcp-client/mcp"
+)
+
+// Source says where configuration comes from.
+type Source struct {
+	Addresses []string
+	Protocol  mcp.Protocol
+	HoldEmpty time.Duration
+	Namespace string
+}
+
+// Flags declares the flags of the source.
+func (s *Source) Flags(f *pflag.FlagSet) {
+	f.StringSliceVar(&s.Addresses, "mcp", []string{"127.0.0.1:15020"},
+		"addresses of MCP servers; one is followed, and when it is lost the next is tried")
+	s.Protocol = mcp.Auto
+	f.Var(&s.Protocol, "protocol", "how to speak with them: auto, xds, delta, or legacy for a Galley of Istio 1.1 to 1.8")
+	f.DurationVar(&s.HoldEmpty, "hold-empty", 0,
+		"when a server has suddenly nothing of a kind, keep what it had until it has said so for this long; 0 believes it at once")
+	f.StringVar(&s.Namespace, "mcp-namespace", "",
+		"the namespace that this program tells the servers it runs in; an istiod wants it to be that of the identity it is shown")
+}
+
+func (s *Source) client(log *slog.Logger) *mcp.Client {
+	return mcp.New(mcp.Config{
+		Targets: s.Addresses, Protocol: s.Protocol, HoldEmpty: s.HoldEmpty, Namespace: s.Namespace, Name: "discovery", Log: log,
+		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
+	})
+}
+
+var (
+	sourceInfo = prometheus.NewDesc("pgmesh_discovery_mcp_server_info",
+		"1 for the MCP server that is followed, or was last, and the protocol that is spoken with it.", []string{"server", "protocol"}, nil)
+	sourceLosses = prometheus.NewDesc("pgmesh_discovery_mcp_losses_total",
+		"Streams to MCP servers that broke, or could not be opened.", nil, nil)
+	sourceUnanswered = prometheus.NewDesc("pgmesh_discovery_mcp_unanswered_types",
+		"Types that the MCP server leaves unanswered. While there are any, nothing new is served to proxies.", nil, nil)
+	sourceHeld = prometheus.NewDesc("pgmesh_discovery_mcp_held_resources",
+		"Resources that stay in force although the MCP server has suddenly none of their kind.", []string{"kind"}, nil)
+)
+
+// sourceCollector makes metrics of how a client stands.
+type sourceCollector struct{ client *mcp.Client }
+
+// Describe lists the metrics.
+func (sourceCollector) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{sourceInfo, sourceLosses, sourceUnanswered, sourceHeld} {
+		to <- d
+	}
+}
+
+// Collect reads them off the client's status.
+func (c sourceCollector) Collect(to chan<- prometheus.Metric) {
+	s := c.client.Status()
+	if s.Target != "" {
+		to <- prometheus.MustNewConstMetric(sourceInfo, prometheus.GaugeValue, 1, s.Target, string(s.Protocol))
+	}
+	to <- prometheus.MustNewConstMetric(sourceLosses, prometheus.CounterValue, float64(s.Reconnects))
+	to <- prometheus.MustNewConstMetric(sourceUnanswered, prometheus.GaugeValue, float64(len(s.Unanswered)))
+	for _, h := range s.Held {
+		to <- prometheus.MustNewConstMetric(sourceHeld, prometheus.GaugeValue, float64(h.Resources), h.Kind.Name+"."+h.Kind.Group)
+	}
+}

@@ -1,0 +1,87 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-client/mcp"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// foreign serves snapshots over xDS as somebody else's server, which numbers nothing.
+func foreign(t *testing.T) (topic *ads.Topic, address string) {
+	t.Helper()
+	topic = &ads.Topic{}
+	g := grpc.NewServer(grpc.WaitForHandlers(true))
+	ads.NewServer(ads.Config{
+		Open: func(context.Context, *corev3.Node) (*ads.Subscriber, error) { return topic.Subscribe(), nil },
+	}).Register(g)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	served := make(chan error, 1)
+	go func() { served <- g.Serve(l) }()
+	t.Cleanup(func() {
+		g.Stop()
+		require.NoError(t, <-served)
+	})
+	return topic, l.Addr().String()
+}
+
+// The flags reach the client, and the metrics tell how it stands.
+func TestASourceFromFlags(t *testing.T) {
+	t.Parallel()
+	topic, address := foreign(t)
+	entry, ok := kinds.Lookup("networking.istio.io", "ServiceEntry")
+	require.True(t, ok)
+	body, err := (&kinds.Resource{Kind: entry, Namespace: "a", Name: "b", Spec: &networking.ServiceEntry{Hosts: []string{"h"}}}).Any("1")
+	require.NoError(t, err)
+	topic.Publish(&ads.Snapshot{Revision: "1", Sets: map[string]*ads.Set{
+		entry.TypeURL(): ads.NewSet(&ads.Resource{Name: "a/b", Version: "1", Body: body}),
+	}})
+
+	var s Source
+	f := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	s.Flags(f)
+	require.Equal(t, []string{"127.0.0.1:15020"}, s.Addresses)
+	require.NoError(t, f.Parse([]string{"--mcp", "127.0.0.1:1," + address, "--hold-empty", "1h", "--mcp-namespace", "istio-system", "--protocol", "xds"}))
+	require.ErrorContains(t, f.Parse([]string{"--protocol", "rest"}), "expected one of auto")
+
+	client := s.client(nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	batches, ended := make(chan mcp.Batch), make(chan error, 1)
+	go func() { ended <- client.Run(ctx, func(b mcp.Batch) error { batches <- b; return nil }) }()
+	require.Len(t, (<-batches).Changes, 1)
+	topic.Publish(&ads.Snapshot{Revision: "2", Sets: map[string]*ads.Set{}})
+	require.Eventually(t, func() bool { return len(client.Status().Held) == 1 }, 20*time.Second, time.Millisecond)
+	require.NoError(t, testutil.CollectAndCompare(sourceCollector{client}, strings.NewReader(fmt.Sprintf(`
+# HELP pgmesh_discovery_mcp_held_resources Resources that stay in force although the MCP server has suddenly none of their kind.
+# TYPE pgmesh_discovery_mcp_held_resources gauge
+pgmesh_discovery_mcp_held_resources{kind="ServiceEntry.networking.istio.io"} 1
+# HELP pgmesh_discovery_mcp_losses_total Streams to MCP servers that broke, or could not be opened.
+# TYPE pgmesh_discovery_mcp_losses_total counter
+pgmesh_discovery_mcp_losses_total 1
+# HELP pgmesh_discovery_mcp_server_info 1 for the MCP server that is followed, or was last, and the protocol that is spoken with it.
+# TYPE pgmesh_discovery_mcp_server_info gauge
+pgmesh_discovery_mcp_server_info{protocol="xds",server=%q} 1
+# HELP pgmesh_discovery_mcp_unanswered_types Types that the MCP server leaves unanswered. While there are any, nothing new is served to proxies.
+# TYPE pgmesh_discovery_mcp_unanswered_types gauge
+pgmesh_discovery_mcp_unanswered_types 0
+`, address))))
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+}
