@@ -1,0 +1,134 @@
+package readers
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	mcp "istio.io/api/mcp/v1alpha1"
+
+	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/caller"
+	"github.com/pgmesh/pgmesh/internal/selector"
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// row is a row of mesh.readers, read.
+type row struct {
+	identity caller.Pattern
+	scope    caller.Scope
+	labels   selector.Selector
+	text     string // the same for rows that show the same
+}
+
+func parse(r store.Reader) (row, error) {
+	parsed := row{scope: caller.Scope{Verb: caller.Read}}
+	var err error
+	if parsed.identity, err = caller.ParsePattern(r.Identity); err != nil {
+		return row{}, err
+	}
+	if !slices.Contains(r.Namespaces, "*") {
+		parsed.scope.Namespaces = slices.Sorted(slices.Values(r.Namespaces))
+	}
+	if parsed.scope.Kinds, err = caller.ParseKinds(strings.Join(r.Kinds, ",")); err != nil {
+		return row{}, err
+	}
+	if parsed.labels, err = selector.Parse(r.Labels); err != nil {
+		return row{}, err
+	}
+	parsed.text = parsed.scope.String() + " " + r.Labels
+	return parsed, nil
+}
+
+// filter is what somebody is shown: what the scopes let it read and, of that, what the rows show together. Without restriction by
+// rows it is all that may be read.
+type filter struct {
+	scopes     []caller.Scope
+	rows       []row
+	restricted bool
+}
+
+// everything tells whether nothing is kept back.
+func (f *filter) everything() bool {
+	return slices.ContainsFunc(f.scopes, wholly) &&
+		(!f.restricted || slices.ContainsFunc(f.rows, func(r row) bool { return wholly(r.scope) && r.labels == nil }))
+}
+
+func wholly(s caller.Scope) bool { return s.Namespaces == nil && s.Kinds == nil }
+
+// key is the same for filters that show the same.
+func (f *filter) key() string {
+	texts := slices.Concat([]string{"may"}, uniquely(caller.Texts(f.scopes)))
+	if f.restricted {
+		var rows []string
+		for _, r := range f.rows {
+			rows = append(rows, r.text)
+		}
+		texts = slices.Concat(texts, []string{"shown"}, uniquely(rows))
+	}
+	return strings.Join(texts, "\n")
+}
+
+func uniquely(texts []string) []string {
+	slices.Sort(texts)
+	return slices.Compact(texts)
+}
+
+// digest tells filters apart in few letters, the same on every server.
+func (f *filter) digest() string {
+	sum := sha256.Sum256([]byte(f.key()))
+	return hex.EncodeToString(sum[:4])
+}
+
+// whole tells whether all resources of a kind are shown, or none.
+func (f *filter) whole(k *kinds.Kind) (all, none bool) {
+	about := func(s caller.Scope) bool { return s.Kinds == nil || slices.Contains(s.Kinds, k) }
+	may := slices.DeleteFunc(slices.Clone(f.scopes), func(s caller.Scope) bool { return !about(s) })
+	all = slices.ContainsFunc(may, func(s caller.Scope) bool { return s.Namespaces == nil })
+	if !f.restricted {
+		return all, len(may) == 0
+	}
+	rows := slices.DeleteFunc(slices.Clone(f.rows), func(r row) bool { return !about(r.scope) })
+	all = all && slices.ContainsFunc(rows, func(r row) bool { return r.scope.Namespaces == nil && r.labels == nil })
+	return all, len(may) == 0 || len(rows) == 0
+}
+
+// keeps tells whether a resource of a kind is shown. What belongs to no namespace needs no label: it concerns all.
+func (f *filter) keeps(k *kinds.Kind, r *ads.Resource) bool {
+	namespace, _, found := strings.Cut(r.Name, "/")
+	if !found {
+		namespace = ""
+	}
+	if !slices.ContainsFunc(f.scopes, func(s caller.Scope) bool { return s.Allows(caller.Read, namespace, k) }) {
+		return false
+	}
+	if !f.restricted {
+		return true
+	}
+	var labels map[string]string
+	read := false
+	return slices.ContainsFunc(f.rows, func(w row) bool {
+		if !w.scope.Allows(caller.Read, namespace, k) {
+			return false
+		}
+		if w.labels == nil || namespace == "" || k.Bare {
+			return true
+		}
+		if !read {
+			labels, read = labelsOf(r), true
+		}
+		return w.labels.Matches(labels)
+	})
+}
+
+// labelsOf reads the labels in the envelope of a resource, and nothing else of it.
+func labelsOf(r *ads.Resource) map[string]string {
+	envelope := &mcp.Resource{}
+	if err := proto.Unmarshal(r.Body.GetValue(), envelope); err != nil {
+		return nil
+	}
+	return envelope.GetMetadata().GetLabels()
+}
