@@ -138,15 +138,18 @@ func TestWhatReadersAreShown(t *testing.T) {
 		"without rows all that may be read": {nil, nil, everything},
 		"all by a row":                      {[]store.Reader{all("*")}, nil, everything},
 		"a namespace, and what is for all": {
-			[]store.Reader{{Identity: me, Namespaces: []string{"a"}, Kinds: []string{"*"}}}, nil,
+			[]store.Reader{{Identity: me, Namespaces: []string{"a"}, Kinds: []string{"*"}}},
+			nil,
 			map[*kinds.Kind]string{vs: "a/eu a/us", gw: "a/gate", class: "envoy", config: "istio-system/mesh"},
 		},
 		"a kind": {
-			[]store.Reader{{Identity: me, Namespaces: []string{"*"}, Kinds: []string{"VirtualService"}}}, nil,
+			[]store.Reader{{Identity: me, Namespaces: []string{"*"}, Kinds: []string{"VirtualService"}}},
+			nil,
 			map[*kinds.Kind]string{vs: "a/eu a/us b/eu b/us"},
 		},
 		"labels": {
-			[]store.Reader{{Identity: me, Namespaces: []string{"*"}, Kinds: []string{"*"}, Labels: "region in (eu)"}}, nil,
+			[]store.Reader{{Identity: me, Namespaces: []string{"*"}, Kinds: []string{"*"}, Labels: "region in (eu)"}},
+			nil,
 			map[*kinds.Kind]string{vs: "a/eu b/eu", class: "envoy", config: "istio-system/mesh"},
 		},
 		"all rows together": {
@@ -160,7 +163,8 @@ func TestWhatReadersAreShown(t *testing.T) {
 			[]store.Reader{all("*")}, []string{"read:b:vs", "write:-"}, map[*kinds.Kind]string{vs: "b/eu b/us", class: "envoy", config: "istio-system/mesh"},
 		},
 		"rows that are not understood show nothing": {
-			[]store.Reader{{Identity: me, Namespaces: []string{"a"}, Kinds: []string{"VirtualService"}}, {Identity: me, Namespaces: []string{"*"}, Kinds: []string{"FutureKind"}}}, nil,
+			[]store.Reader{{Identity: me, Namespaces: []string{"a"}, Kinds: []string{"VirtualService"}}, {Identity: me, Namespaces: []string{"*"}, Kinds: []string{"FutureKind"}}},
+			nil,
 			map[*kinds.Kind]string{vs: "a/eu a/us"},
 		},
 	} {

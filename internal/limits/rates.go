@@ -1,0 +1,62 @@
+package limits
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// rates has a limiter for each address that called lately.
+type rates struct {
+	limit rate.Limit
+	burst int
+
+	mu    sync.Mutex
+	of    map[string]*rate.Limiter
+	sweep int // how many there may be before those are forgotten that are idle
+}
+
+// fewest is how many addresses are never looked through.
+const fewest = 1000
+
+// newRates returns nil for no limit.
+func newRates(limit float64, burst int) *rates {
+	if limit <= 0 {
+		return nil
+	}
+	return &rates{limit: rate.Limit(limit), burst: max(burst, 1), of: map[string]*rate.Limiter{}, sweep: fewest}
+}
+
+// take counts a call, or tells how long to wait before the next.
+func (r *rates) take(address string) time.Duration {
+	if r == nil {
+		return 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.of[address]
+	if l == nil {
+		r.forgetIdle()
+		l = rate.NewLimiter(r.limit, r.burst)
+		r.of[address] = l
+	}
+	if l.Allow() {
+		return 0
+	}
+	missing := 1 - l.Tokens()
+	return max(time.Millisecond, time.Duration(missing/float64(r.limit)*float64(time.Second)))
+}
+
+// forgetIdle forgets those whose limiters are full again, which are as good as new.
+func (r *rates) forgetIdle() {
+	if len(r.of) < r.sweep {
+		return
+	}
+	for address, l := range r.of {
+		if l.Tokens() >= float64(r.burst) {
+			delete(r.of, address)
+		}
+	}
+	r.sweep = max(fewest, 2*len(r.of))
+}
