@@ -39,6 +39,7 @@ func runCommand() *cobra.Command {
 	f.StringVar(&o.HTTP, "http", "127.0.0.1:15021", "address to serve /healthz, /readyz and /metrics on")
 	o.Plaintext.Flags(f)
 	o.Upstream.Flags(f)
+	o.Security.Flags(f)
 	o.Legacy.Flags(f)
 	return cmd
 }

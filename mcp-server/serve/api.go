@@ -15,9 +15,10 @@ func (s *server) serveAPI(ctx context.Context, from source, through calls, l net
 	local.Unknown = through.unknown
 	from.register(local)
 	defer local.Wait()
-	handler, err := httpapi.New(local, httpapi.Options{LocalOnly: !s.options.Plaintext.AnyAddress})
+	handler, err := httpapi.New(local, httpapi.Options{LocalOnly: s.options.Plaintext.Allowed && !s.options.Plaintext.AnyAddress})
 	if err != nil {
 		return err
 	}
+	l, handler = s.door.web(l, handler)
 	return httpapi.Serve(ctx, l, handler)
 }

@@ -9,10 +9,12 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mcp-server/admin"
 	"github.com/pgmesh/pgmesh/mcp-server/feed"
 	"github.com/pgmesh/pgmesh/mcp-server/housekeep"
+	"github.com/pgmesh/pgmesh/mcp-server/tokens"
 	"github.com/pgmesh/pgmesh/store"
 )
 
@@ -22,6 +24,7 @@ type database struct {
 	store  *store.Store
 	feed   *feed.Feed
 	admin  *admin.Service
+	book   *tokens.Book
 	opened chan struct{}
 }
 
@@ -36,6 +39,7 @@ func (s *server) database() (source, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.book = tokens.New(d.store, o.Log)
 	d.feed = feed.New(d.store, s.publisher, o.Log, s.metrics)
 	s.metrics.MustRegister(connectedTo(d.store))
 	d.admin = admin.New(admin.Config{
@@ -47,7 +51,12 @@ func (s *server) database() (source, error) {
 
 func (d *database) places() []string { return d.store.Places() }
 
-func (d *database) register(g grpc.ServiceRegistrar) { d.admin.Register(g) }
+func (d *database) register(g grpc.ServiceRegistrar) {
+	d.admin.Register(g)
+	tokens.NewService(d.store, d.book, d.options.Log).Register(g)
+}
+
+func (d *database) tokens() caller.Tokens { return d.book }
 
 func (d *database) drain() { d.admin.Shutdown() }
 
@@ -65,7 +74,27 @@ func (d *database) run(ctx context.Context) error {
 	g.Go(func() error { return d.feed.Run(ctx) })
 	g.Go(func() error { return keeper.Run(ctx) })
 	g.Go(func() error { return d.store.FollowSinks(ctx, d.toDial) })
+	g.Go(func() error { return d.book.Run(ctx) })
+	g.Go(func() error {
+		return d.store.Awaken(ctx, callersEvery, func(table string) { d.readCallers(ctx, table) })
+	})
 	return g.Wait()
+}
+
+// callersEvery is how long a lost notification may hide that a token was revoked, or what readers are to be shown.
+const callersEvery = 2 * time.Second
+
+// readCallers reads what a server needs to know of its callers, from one table or all. If it cannot, what it knew stays.
+func (d *database) readCallers(ctx context.Context, table string) {
+	if table == "tokens" || table == "" {
+		d.book.Read(ctx)
+		d.door.guard.Recheck()
+	}
+	if table == "readers" || table == "" {
+		if rows, err := d.store.Readers(ctx); err == nil {
+			d.views.Show(rows)
+		}
+	}
 }
 
 // open goes on trying for as long as the database may come back by itself, or there is something to serve meanwhile: a server that

@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/internal/reload"
 	"github.com/pgmesh/pgmesh/internal/tlsfiles"
@@ -135,7 +134,7 @@ func (s *server) toDial(list []store.Sink) {
 // newLegacy returns the service for sinks of the first generation.
 func (s *server) newLegacy() *legacy.Source {
 	return legacy.NewSource(legacy.Config{
-		Open:        func(context.Context) (*ads.Subscriber, error) { return s.publisher.Subscribe(), nil },
+		Open:        s.views.Subscribe,
 		Everything:  s.publisher.Subscribe,
 		Credentials: s.options.Legacy.credentials,
 		MaxMessage:  s.options.Legacy.MaxMessage, Clients: s.clients, Metrics: s.metrics, Log: s.options.Log,

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,12 +17,14 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/internal/adsmetrics"
+	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/rpc"
 	"github.com/pgmesh/pgmesh/mcp-server/clients"
 	"github.com/pgmesh/pgmesh/mcp-server/legacy"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
+	"github.com/pgmesh/pgmesh/mcp-server/readers"
 	"github.com/pgmesh/pgmesh/mcp-server/saved"
 )
 
@@ -37,6 +40,7 @@ type Options struct {
 	API       string   // the admin API as JSON over HTTP; empty: not at all
 	HTTP      string   // health and metrics
 	Plaintext listen.Plaintext
+	Security  Security
 	Legacy    Legacy
 	Log       *slog.Logger
 }
@@ -56,15 +60,22 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	if err := o.Legacy.check(); err != nil {
 		return err
 	}
+	if err := o.Security.check(); err != nil {
+		return err
+	}
 	on, err := o.open()
 	if err != nil {
 		return err
 	}
 	s := &server{options: o, metrics: monitor.NewRegistry(), clients: clients.NewRoll()}
 	s.publisher = publish.New(s.metrics)
+	s.views = readers.New(s.publisher.Subscribe, o.Log, prometheus.WrapRegistererWithPrefix("pgmesh_mcp_server_", s.metrics))
 	s.legacy = s.newLegacy()
 	s.sinks = legacy.NewSinks(s.legacy)
 	from, err := s.source()
+	if err == nil {
+		s.door, err = o.door(from.tokens(), s.metrics)
+	}
 	if err != nil {
 		return errors.Join(err, on.close())
 	}
@@ -81,6 +92,8 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	g.Go(func() error { return s.serve(ctx, from, on) })
 	g.Go(func() error { return s.follow(ctx, from) })
 	g.Go(func() error { return s.dialSinks(ctx) })
+	g.Go(func() error { return s.door.run(ctx) })
+	g.Go(func() error { return s.views.Run(ctx) })
 	if err := g.Wait(); !errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -95,12 +108,15 @@ type server struct {
 	legacy    *legacy.Source
 	sinks     *legacy.Sinks
 	clients   *clients.Roll
+	views     *readers.Views
+	door      *door
 }
 
 // source is where the mesh comes from, with the APIs that it makes possible.
 type source interface {
-	// run keeps the publisher at the newest state until the context ends.
+	// run keeps the publisher at the newest state, and the views at what readers are to be shown, until the context ends.
 	run(context.Context) error
+	tokens() caller.Tokens
 	register(grpc.ServiceRegistrar)
 	// places name where it reads from.
 	places() []string
@@ -132,9 +148,9 @@ func (s *server) follow(ctx context.Context, from source) error {
 // serve answers MCP, and the APIs of the source, over gRPC and over HTTP.
 func (s *server) serve(ctx context.Context, from source, on sockets) error {
 	observers := ads.Observers{adsmetrics.New(s.metrics, "mcp_server", publish.Label), s.clients}
-	streams := publish.NewServer(s.publisher, observers, s.options.Log)
+	streams := publish.NewServerTo(s.views.Subscribe, observers, s.options.Log)
 	through := newCalls(newMeasured(s.metrics), from.closed)
-	grpcServer := rpc.NewServer(through.options()...)
+	grpcServer := rpc.NewServer(slices.Concat(s.door.options(), through.options())...)
 	streams.Register(grpcServer)
 	s.legacy.Register(grpcServer)
 	from.register(grpcServer)

@@ -17,11 +17,11 @@ func (o Options) open() (on sockets, err error) {
 			err = errors.Join(err, on.close())
 		}
 	}()
-	if on.mcp, err = o.Plaintext.TCP("listen", o.Listen); err != nil {
+	if on.mcp, err = o.Plaintext.Server("listen", o.Listen, o.Security.TLS.Given()); err != nil {
 		return on, err
 	}
 	if o.API != "" {
-		if on.api, err = o.Plaintext.TCP("api", o.API); err != nil {
+		if on.api, err = o.Plaintext.Server("api", o.API, o.Security.TLS.Given()); err != nil {
 			return on, err
 		}
 	}

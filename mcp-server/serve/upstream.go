@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/dial"
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/mcp-server/relay"
@@ -79,7 +80,13 @@ func (u *upstream) places() (places []string) {
 	return places
 }
 
-func (u *upstream) run(ctx context.Context) error { return u.relay.Run(ctx) }
+// run shows each caller all that it may read: mesh.readers is in the database, which the upstream goes by for the relay.
+func (u *upstream) run(ctx context.Context) error {
+	u.views.Show(nil)
+	return u.relay.Run(ctx)
+}
+
+func (u *upstream) tokens() caller.Tokens { return caller.NoTokens{} }
 
 func (u *upstream) register(grpc.ServiceRegistrar) {}
 

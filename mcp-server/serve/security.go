@@ -1,0 +1,126 @@
+package serve
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/pgmesh/pgmesh/internal/caller"
+	"github.com/pgmesh/pgmesh/internal/limits"
+	"github.com/pgmesh/pgmesh/internal/reload"
+	"github.com/pgmesh/pgmesh/internal/tlsfiles"
+)
+
+// Security says who may call over TLS, and how much anybody may ask.
+type Security struct {
+	TLS              tlsfiles.Server
+	Allow            []string // rules
+	AllowFile        string   // with more rules
+	AnonymousReaders bool
+	Limits           limits.Options
+}
+
+// Flags declares the flags.
+func (s *Security) Flags(f *pflag.FlagSet) {
+	s.TLS.Flags(f)
+	f.StringArrayVar(&s.Allow, "allow", nil, "with --client-ca: a SPIFFE id that may call, and what it may do: spiffe://mesh/discovery, spiffe://mesh/ns/*/sa/*, "+
+		"spiffe://mesh/ops/*=write:shop;read. Without scopes it may read. May be given more than once")
+	f.StringVar(&s.AllowFile, "allow-file", "", "file with more of what --allow takes, one a line; it is read again when it changes")
+	f.BoolVar(&s.AnonymousReaders, "anonymous-readers", false,
+		"let those read who come over TLS with neither a certificate nor a token, as stock istiod does; mesh.readers may show them less")
+	s.Limits.Flags(f)
+}
+
+func (s *Security) check() error {
+	listed := len(s.Allow) > 0 || s.AllowFile != ""
+	switch {
+	case !s.TLS.Given() && (listed || s.AnonymousReaders):
+		return errors.New("--allow, --allow-file and --anonymous-readers are about callers over TLS: give --tls-cert and --tls-key too")
+	case s.TLS.ClientCA != "" && !listed:
+		return errors.New("--client-ca says who vouches for callers, and nothing who may call: add --allow, " +
+			"such as --allow 'spiffe://your.trust.domain/*' for everybody of a trust domain")
+	case s.TLS.ClientCA == "" && listed:
+		return errors.New("--allow names certificates that nobody vouches for: add --client-ca")
+	}
+	return nil
+}
+
+// door is where calls come in: over TLS or not, within limits, of callers that are known.
+type door struct {
+	limits  *limits.Limits
+	guard   *caller.Guard
+	files   *tlsfiles.ServerFiles           // nil without TLS
+	allowed *reload.Value[caller.AllowList] // nil without a file
+}
+
+// door opens the door to those that the options name, and the bearers of tokens.
+func (o Options) door(tokens caller.Tokens, metrics prometheus.Registerer) (*door, error) {
+	metrics = prometheus.WrapRegistererWithPrefix("pgmesh_mcp_server_", metrics)
+	s, d := o.Security, &door{limits: limits.New(o.Security.Limits, metrics)}
+	rules, err := caller.ParseRules(s.Allow)
+	if err != nil {
+		return nil, errors.Join(errors.New("--allow"), err)
+	}
+	files := reload.Options{Log: o.Log, Metrics: reload.NewMetrics(metrics)}
+	if s.TLS.Given() {
+		if d.files, err = s.TLS.Load(files, metrics); err != nil {
+			return nil, err
+		}
+	}
+	if s.AllowFile != "" {
+		files.What, files.Changed = "allow list", func() { d.guard.Recheck() }
+		d.allowed, err = reload.Load(files, func(contents [][]byte) (caller.AllowList, error) { return caller.ParseAllowFile(contents[0]) }, s.AllowFile)
+		if err != nil {
+			return nil, err
+		}
+	}
+	d.guard = caller.NewGuard(caller.Config{
+		Insecure: o.Plaintext.Allowed, AnonymousReaders: s.AnonymousReaders, Tokens: tokens, Metrics: metrics, Log: o.Log,
+		Allowed: func() caller.AllowList {
+			if d.allowed == nil {
+				return rules
+			}
+			return slices.Concat(rules, d.allowed.Get())
+		},
+	})
+	return d, nil
+}
+
+// run keeps looking at the files, and whether who is in may stay.
+func (d *door) run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return d.guard.Run(ctx) })
+	if d.files != nil {
+		g.Go(func() error { return d.files.Run(ctx) })
+	}
+	if d.allowed != nil {
+		g.Go(func() error { return d.allowed.Run(ctx) })
+	}
+	return g.Wait()
+}
+
+// options put a gRPC server behind the door.
+func (d *door) options() []grpc.ServerOption {
+	options := append(d.limits.ServerOptions(), grpc.ChainUnaryInterceptor(d.guard.Unary), grpc.ChainStreamInterceptor(d.guard.Stream))
+	if d.files != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(d.files.Config("h2"))))
+	}
+	return options
+}
+
+// web puts a socket and a handler of HTTP behind the door.
+func (d *door) web(l net.Listener, h http.Handler) (net.Listener, http.Handler) {
+	if d.files != nil {
+		l = tls.NewListener(l, d.files.Config("h2", "http/1.1"))
+	}
+	return l, d.limits.Handler(d.guard.Handler(h))
+}
