@@ -13,7 +13,7 @@ import (
 
 func main() {
 	root := program.New("mcp-server", "Serve a mesh's configuration from Postgres over MCP, Istio's Mesh Configuration Protocol")
-	root.AddCommand(runCommand(), migrateCommand())
+	root.AddCommand(runCommand(), migrateCommand(), tokenCommand())
 	os.Exit(program.Main(root))
 }
 

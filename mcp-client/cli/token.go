@@ -1,0 +1,250 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/pgmesh/pgmesh/internal/caller"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+)
+
+func (p *Program) tokenCommand() *cobra.Command {
+	return family(&cobra.Command{
+		Use:   "token",
+		Short: "Make bearer tokens, list them and take them back",
+		Long: `Make bearer tokens, list them and take them back.
+
+Programs and people that have no certificate show a token: --token-file, --token or PGMESH_TOKEN. What its bearer may do are
+the scopes of the token:
+
+  read                  read everything
+  write:shop,cart       read and change what is in the namespaces shop and cart
+  write:shop:vs,dr      of these kinds alone
+  read:*:gateways       these kinds in all namespaces; "-" is the namespace of what belongs to none
+  admin                 everything, these commands among it
+
+They need the scope admin. The first token comes from mcp-server token create, on the database itself.`,
+	}, p.createTokenCommand(), p.listTokensCommand(), p.revokeTokenCommand())
+}
+
+func (p *Program) createTokenCommand() *cobra.Command {
+	req := &adminv1.CreateTokenRequest{}
+	var lifetime time.Duration
+	cmd := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Make a token and print it, this once",
+		Long: `Make a token and print it on standard output, this once: the server keeps a hash of it, from which it cannot be found.
+
+Revisions name the token as their author.`,
+		Example: `  mcp-client token create ci --scope write:shop --scope read > ci.token
+  mcp-client token create on-call --scope admin --expires-in 12h`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, err := caller.ParseScopes(req.GetScopes()); err != nil {
+				return &usageError{cmd, fmt.Errorf("--scope: %w", err)}
+			}
+			if lifetime < 0 {
+				return &usageError{cmd, errors.New("--expires-in must not be negative")}
+			}
+			if req.Name = args[0]; lifetime > 0 {
+				req.ExpiresAt = timestamppb.New(time.Now().Add(lifetime))
+			}
+			return p.createToken(cmd.Context(), req)
+		},
+	}
+	cmd.Flags().StringArrayVar(&req.Scopes, "scope", nil, "what its bearer may do; may be given more than once")
+	cmd.Flags().DurationVar(&lifetime, "expires-in", 90*24*time.Hour, "how long it is valid; 0 for ever")
+	return cmd
+}
+
+// tokens makes one call of the API of tokens.
+func (s *server) tokens(ctx context.Context, call func(context.Context, adminv1.TokenServiceClient) error) error {
+	conn, err := s.connect(largestAnswer)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	err = call(ctx, adminv1.NewTokenServiceClient(conn))
+	if code := status.Code(err); code == codes.AlreadyExists {
+		return errors.New(status.Convert(err).Message())
+	}
+	if err != nil {
+		return s.explain(err)
+	}
+	return nil
+}
+
+// token is what is known of one, as it is printed.
+type token struct {
+	Name    string     `json:"name"`
+	Secret  string     `json:"secret,omitempty"`
+	Scopes  []string   `json:"scopes"`
+	Created *time.Time `json:"createdAt,omitempty"`
+	By      string     `json:"createdBy,omitempty"`
+	Expires *time.Time `json:"expiresAt,omitempty"`
+	Revoked *time.Time `json:"revokedAt,omitempty"`
+	Revoker string     `json:"revokedBy,omitempty"`
+	Used    *time.Time `json:"usedAt,omitempty"`
+}
+
+func tokenOf(t *adminv1.Token) token {
+	return token{
+		Name: t.GetName(), Scopes: t.GetScopes(), Created: instant(t.GetCreatedAt()), By: t.GetCreatedBy(), Expires: instant(t.GetExpiresAt()),
+		Revoked: instant(t.GetRevokedAt()), Revoker: t.GetRevokedBy(), Used: instant(t.GetUsedAt()),
+	}
+}
+
+func instant(t *timestamppb.Timestamp) *time.Time {
+	if t == nil {
+		return nil
+	}
+	m := t.AsTime()
+	return &m
+}
+
+func (p *Program) createToken(ctx context.Context, req *adminv1.CreateTokenRequest) error {
+	var resp *adminv1.CreateTokenResponse
+	err := p.server.tokens(ctx, func(ctx context.Context, tokens adminv1.TokenServiceClient) (err error) {
+		resp, err = tokens.CreateToken(ctx, req)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	made := tokenOf(resp.GetToken())
+	if made.Secret = resp.GetSecret(); p.output.isTree() {
+		return p.printTree(made)
+	}
+	until := "for ever"
+	if made.Expires != nil {
+		until = "until " + made.Expires.Format(time.RFC3339)
+	}
+	fmt.Fprintf(p.Err, "made the token %s (%s), valid %s. It is not kept and cannot be shown again:\n", made.Name, strings.Join(made.Scopes, ", "), until)
+	return p.write([]byte(made.Secret+"\n"), nil)
+}
+
+func (p *Program) listTokensCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the tokens, also those that are no longer in force",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var resp *adminv1.ListTokensResponse
+			err := p.server.tokens(cmd.Context(), func(ctx context.Context, tokens adminv1.TokenServiceClient) (err error) {
+				resp, err = tokens.ListTokens(ctx, &adminv1.ListTokensRequest{})
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			list := []token{}
+			for _, t := range resp.GetTokens() {
+				list = append(list, tokenOf(t))
+			}
+			return p.printTokens(list)
+		},
+	}
+}
+
+func (p *Program) printTokens(list []token) error {
+	if p.output.isTree() {
+		return p.printTree(list)
+	}
+	if p.output.format == nameFormat {
+		var names strings.Builder
+		for _, t := range list {
+			fmt.Fprintln(&names, t.Name)
+		}
+		return p.write([]byte(names.String()), nil)
+	}
+	w := tabwriter.NewWriter(p.Out, 0, 0, 3, ' ', 0)
+	columns := []string{"NAME", "STATE", "SCOPES", "EXPIRES", "LAST USED"}
+	if p.output.format == wide {
+		columns = append(columns, "CREATED", "BY", "REVOKED BY")
+	}
+	writeRow(w, columns)
+	for _, t := range list {
+		row := []string{t.Name, t.state(), strings.Join(t.Scopes, " "), shortly(t.Expires), shortly(t.Used)}
+		if p.output.format == wide {
+			row = append(row, shortly(t.Created), t.By, orDash(t.Revoker))
+		}
+		writeRow(w, row)
+	}
+	return w.Flush()
+}
+
+func (t token) state() string {
+	switch {
+	case t.Revoked != nil:
+		return "revoked"
+	case t.Expires != nil && !time.Now().Before(*t.Expires):
+		return "expired"
+	}
+	return "in force"
+}
+
+func shortly(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return t.UTC().Format("2006-01-02T15:04Z")
+}
+
+func (p *Program) revokeTokenCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "revoke NAME...",
+		Short: "Take tokens back",
+		Long: `Take tokens back. Within seconds no server lets anybody in with them any more, and streams that they opened are ended.
+
+A token that is taken back stays in the list, and its name is free for another one.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, name := range args {
+				err := p.server.tokens(cmd.Context(), func(ctx context.Context, tokens adminv1.TokenServiceClient) error {
+					_, err := tokens.RevokeToken(ctx, &adminv1.RevokeTokenRequest{Name: name})
+					return err
+				})
+				if err != nil {
+					return err
+				}
+				if err := p.write([]byte("revoked "+name+"\n"), nil); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		ValidArgsFunction: p.completeTokens,
+	}
+}
+
+// completeTokens offers the tokens that are in force.
+func (p *Program) completeTokens(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var names []cobra.Completion
+	err := p.settle(cmd)
+	if err == nil {
+		err = p.server.tokens(cmd.Context(), func(ctx context.Context, tokens adminv1.TokenServiceClient) error {
+			resp, err := tokens.ListTokens(ctx, &adminv1.ListTokensRequest{})
+			for _, t := range resp.GetTokens() {
+				if tokenOf(t).state() == "in force" {
+					names = append(names, t.GetName())
+				}
+			}
+			return err
+		})
+	}
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pgmesh/pgmesh/mcp-server/tokens"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+const tokenHelp = `Make bearer tokens, list them and take them back, in the database itself.
+
+This is how the first token comes to be, with the rights of the database role. Whoever has a token with the scope admin can
+do the same from elsewhere: mcp-client token.`
+
+func tokenCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "token", Short: "Make bearer tokens, list them and take them back", Long: tokenHelp}
+	var database string
+	for _, c := range []*cobra.Command{createTokenCommand(&database), listTokensCommand(&database), revokeTokenCommand(&database)} {
+		databaseFlag(c, &database)
+		c.PreRunE = func(*cobra.Command, []string) error {
+			if database == "" {
+				return errors.New("--database is missing: the URL of the Postgres database that holds the mesh")
+			}
+			return nil
+		}
+		cmd.AddCommand(c)
+	}
+	return cmd
+}
+
+// withStore runs something on the store of a command.
+func withStore(cmd *cobra.Command, database string, do func(*store.Store) error) error {
+	s, err := store.Open(cmd.Context(), database, store.Options{Application: "mcp-server token"})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return do(s)
+}
+
+func createTokenCommand(database *string) *cobra.Command {
+	var scopes []string
+	var lifetime time.Duration
+	cmd := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Make a token and print it, this once",
+		Example: `  mcp-server token create admin --scope admin --database "$DATABASE" > admin.token
+  mcp-server token create ci --scope write:shop --scope read --expires-in 2160h --database "$DATABASE"`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if lifetime < 0 {
+				return errors.New("--expires-in must not be negative")
+			}
+			return withStore(cmd, *database, func(s *store.Store) error {
+				var expires time.Time
+				if lifetime > 0 {
+					expires = time.Now().Add(lifetime)
+				}
+				secret, made, err := tokens.Create(cmd.Context(), s, args[0], scopes, expires, "")
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(os.Stderr, "made the token %s (%s). It is not kept and cannot be shown again:\n", made.Name, strings.Join(made.Scopes, ", "))
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), secret)
+				return err
+			})
+		},
+	}
+	cmd.Flags().StringArrayVar(&scopes, "scope", nil, "what its bearer may do: VERB, VERB:NAMESPACES or VERB:NAMESPACES:KINDS, "+
+		"such as read, write:shop,cart:virtualservices or admin; may be given more than once")
+	cmd.Flags().DurationVar(&lifetime, "expires-in", 90*24*time.Hour, "how long it is valid; 0 for ever")
+	return cmd
+}
+
+func listTokensCommand(database *string) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the tokens, also those that are no longer in force", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withStore(cmd, *database, func(s *store.Store) error {
+				list, err := s.Tokens(cmd.Context())
+				if err != nil {
+					return err
+				}
+				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 3, ' ', 0)
+				fmt.Fprintln(w, "NAME\tSCOPES\tCREATED\tBY\tEXPIRES\tREVOKED\tUSED")
+				for _, t := range list {
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", t.Name, strings.Join(t.Scopes, " "), when(t.Created), t.By, when(t.Expires), when(t.Revoked), when(t.Used))
+				}
+				return w.Flush()
+			})
+		},
+	}
+}
+
+func when(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+func revokeTokenCommand(database *string) *cobra.Command {
+	return &cobra.Command{
+		Use: "revoke NAME", Short: "Take a token back", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withStore(cmd, *database, func(s *store.Store) error {
+				revoked, err := s.RevokeToken(cmd.Context(), args[0], "")
+				if err == nil && !revoked {
+					err = fmt.Errorf("there is no token %q in force: mcp-server token list lists them", args[0])
+				}
+				return err
+			})
+		},
+	}
+}
