@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -64,10 +65,7 @@ func (m *mesh) commit(k *kinds.Kind, upserts []*ads.Resource, removed ...string)
 	m.t.Helper()
 	m.revision++
 	m.sets[k.TypeURL()] = m.sets[k.TypeURL()].With(upserts, removed)
-	snap := &ads.Snapshot{Revision: fmt.Sprint(m.revision), Sets: map[string]*ads.Set{}}
-	for typeURL, set := range m.sets {
-		snap.Sets[typeURL] = set
-	}
+	snap := &ads.Snapshot{Revision: fmt.Sprint(m.revision), Sets: maps.Clone(m.sets)}
 	snap.Sets[mcpv1.BatchTypeURL] = ads.NewSet(&ads.Resource{Name: mcpv1.BatchName, Version: snap.Revision + ".x"})
 	snap.Sets["pgmesh.io/v1/Other"] = ads.NewSet(&ads.Resource{Name: "for-all", Version: "1"})
 	m.topic.Publish(snap)
