@@ -10,6 +10,8 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/cli"
 )
 
+//go:generate sh -c "go run . reference > ../docs/cli.md"
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once

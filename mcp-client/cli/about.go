@@ -16,7 +16,10 @@ func (p *Program) kindsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "kinds",
 		Short: "List the kinds of resources",
-		Args:  cobra.NoArgs,
+		Long:  `List the kinds of resources: what each may be called on the command line, and its API version. -o wide has all versions.`,
+		Example: `  mcp-client kinds
+  mcp-client kinds -o wide`,
+		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			switch {
 			case p.output.isTree():
@@ -72,9 +75,10 @@ func (p *Program) printKindsTree() error {
 
 func (p *Program) versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version of this program",
-		Args:  cobra.NoArgs,
+		Use:     "version",
+		Short:   "Print the version of this program",
+		Example: "  mcp-client version",
+		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(p.Out, "mcp-client", version())
 			return err

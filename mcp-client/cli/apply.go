@@ -24,7 +24,7 @@ All files are read and checked first; nothing is sent if there is a mistake in a
 goes to that of --namespace.`,
 		Example: `  mcp-client apply -f reviews.yaml -m "shift 20 % to v2"
   mcp-client apply -R -f mesh/ --dry-run
-  mcp-client get vs reviews -o yaml | sed s/v1/v2/ | mcp-client apply -f -`,
+  mcp-client get vs reviews -o yaml | sed 's/host: v2/host: v1/' | mcp-client apply -f -`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(from.paths) == 0 {

@@ -82,6 +82,7 @@ func (p *Program) addCommands(root *cobra.Command) {
 		p.confirmCommand(), p.tokenCommand())
 	const own = "This program:"
 	group(own, p.validateCommand(), p.contextCommand(), p.kindsCommand(), p.versionCommand())
+	root.AddCommand(p.referenceCommand())
 	root.SetHelpCommandGroupID(own)
 	root.SetCompletionCommandGroupID(own)
 }

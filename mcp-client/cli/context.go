@@ -206,7 +206,7 @@ func (p *Program) contextDeleteCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "delete NAME...",
 		Short:             "Delete contexts",
-		Example:           "  mcp-client context delete local",
+		Example:           "  mcp-client context delete staging",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: p.completeContexts,
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -20,7 +20,7 @@ func (p *Program) deleteCommand() *cobra.Command {
 		Long: `Delete resources, all of them as one revision, or none.
 
 What to delete is named, or stands in files: then only the kinds and names in them count.`,
-		Example: `  mcp-client delete vs reviews ratings
+		Example: `  mcp-client delete vs ratings other --ignore-not-found
   mcp-client delete vs/reviews dr/reviews -m "reviews is gone"
   mcp-client delete -f reviews.yaml --ignore-not-found`,
 		ValidArgsFunction: p.completeResources,

@@ -26,7 +26,7 @@ they were when the editor was opened.
 What is refused is opened again, with the reason above it. To give up, save nothing more or empty the file; what was written so far is
 then kept, and the program says where.`,
 		Example: `  mcp-client edit vs/reviews -m "shift 20 % to v2"
-  EDITOR="code --wait" mcp-client edit vs reviews ratings`,
+  EDITOR="sed -i s/100/50/" mcp-client edit vs reviews ratings`,
 		ValidArgsFunction: p.completeResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			query, err := parseWanted(args)

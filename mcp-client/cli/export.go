@@ -25,9 +25,9 @@ func (p *Program) exportCommand() *cobra.Command {
 The resources are those of one revision, of all namespaces unless --namespace is given, and come in the same order each time. The
 files are named NAMESPACE/KIND/NAME.yaml; what belongs to no namespace is in _mesh. The folder must be empty or not exist yet.
 What is written can be imported, and is then the same to the letter.`,
-		Example: `  mcp-client export mesh/
+		Example: `  mcp-client export all/
   mcp-client export -n shop --kind vs,dr
-  mcp-client export --revision 1204 > before.yaml`,
+  mcp-client export --revision 1 > before.yaml`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			refs, err := kindRefs(words)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -48,7 +50,23 @@ func (s *server) stream(ctx context.Context, call func(context.Context, adminv1.
 	defer conn.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if err := s.await(ctx, conn); err != nil {
+		return err
+	}
 	return call(ctx, adminv1.NewAdminServiceClient(conn))
+}
+
+// await waits until the server has taken the connection, or has refused it: then the call has the reason.
+func (s *server) await(ctx context.Context, conn *grpc.ClientConn) error {
+	within, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	conn.Connect()
+	for state := conn.GetState(); state != connectivity.Ready && state != connectivity.TransientFailure; state = conn.GetState() {
+		if !conn.WaitForStateChange(within, state) {
+			return cmp.Or(ctx.Err(), s.silent())
+		}
+	}
+	return nil
 }
 
 const largestAnswer = 64 << 20

@@ -23,7 +23,16 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 )
 
-func TestMain(m *testing.M) { os.Exit(pgtest.VerifyMain(m)) }
+// actAsProgram is the variable that makes the program of the tests be mcp-client, so that a shell can run it.
+const actAsProgram = "PGMESH_TEST_ACT_AS_MCP_CLIENT"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(actAsProgram) != "" {
+		program := cli.Program{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv}
+		os.Exit(program.Run(context.Background(), os.Args[1:]))
+	}
+	os.Exit(pgtest.VerifyMain(m))
+}
 
 // mesh is a running mcp-server on a database of its own.
 type mesh struct {

@@ -30,7 +30,7 @@ Arguments, --kind and -n narrow it. Without any of them it is the whole mesh, wh
 be meant with --yes. To take back one revision alone, and keep what was changed since, see revert.`,
 		Example: `  mcp-client restore --to 1 --dry-run
   mcp-client restore vs/reviews --to 1 -m "as it was"
-  mcp-client restore -n default --to 24h --dry-run`,
+  mcp-client restore -n shop --to 2030-01-31T15:04:05Z --dry-run`,
 		ValidArgsFunction: p.completeResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {

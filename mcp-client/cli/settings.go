@@ -169,11 +169,13 @@ func shown(key, value string) string {
 const settingsHelp = `A flag that is not given is taken from the environment, or else from the context (see mcp-client context --help):`
 
 func environmentHelp() string {
+	return settingsHelp + "\n" + environmentList() + "PGMESH_CONFIG names the file that has the contexts, in place of ~/.config/pgmesh/config.yaml."
+}
+
+func environmentList() string {
 	var b strings.Builder
-	b.WriteString(settingsHelp)
 	for _, e := range environment {
-		fmt.Fprintf(&b, "\n  %-28s --%s", e.variable, e.flag)
+		fmt.Fprintf(&b, "  %-28s --%s\n", e.variable, e.flag)
 	}
-	b.WriteString("\nPGMESH_CONFIG names the file that has the contexts, in place of ~/.config/pgmesh/config.yaml.")
 	return b.String()
 }

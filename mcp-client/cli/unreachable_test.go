@@ -19,6 +19,23 @@ var commands = map[string][]string{
 	"watch":  {"watch"},
 	"apply":  {"apply", "-f", "-"},
 	"delete": {"delete", "vs", "a"},
+
+	"bench":         {"bench", "--clients", "2"},
+	"blame":         {"blame", "vs/a"},
+	"compare":       {"compare", "testdata/one.yaml"},
+	"confirm":       {"confirm"},
+	"describe":      {"describe", "vs"},
+	"diff of files": {"diff", "-f", "-"},
+	"diff":          {"diff", "1"},
+	"edit":          {"edit", "vs/a"},
+	"export":        {"export"},
+	"history":       {"history"},
+	"import":        {"import", "-"},
+	"problems":      {"problems"},
+	"restore":       {"restore", "--to", "1", "--dry-run"},
+	"revert":        {"revert", "1"},
+	"snapshot save": {"snapshot", "save", "-"},
+	"status":        {"status"},
 }
 
 func TestAServerThatIsNotThereIsNamed(t *testing.T) {

@@ -31,7 +31,7 @@ is -o json, a line a batch.`,
 		Example: `  mcp-client watch --count 1
   mcp-client watch vs dr -A --count 1
   mcp-client watch vs/reviews --diff=false --count 1
-  mcp-client watch -o json --count 1 | jq .revision`,
+  mcp-client watch -o jsonpath={.revision} --count 1`,
 		ValidArgsFunction: p.completeReferences,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			query, err := parseWatched(args)

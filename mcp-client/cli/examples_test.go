@@ -1,0 +1,128 @@
+package cli_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The page is the help texts; go generate ./mcp-client writes it anew.
+func TestReferenceIsFresh(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/cli.md")
+	require.NoError(t, err)
+	require.Equal(t, string(page), run(t.Context(), "", nil, "reference").out, "run go generate ./mcp-client")
+}
+
+// examples of the page, each with the title that it stands under.
+func examples(t *testing.T) map[string][]string {
+	t.Helper()
+	all := map[string][]string{}
+	title, inside := "", false
+	for line := range strings.Lines(run(t.Context(), "", nil, "reference").out) {
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case strings.HasPrefix(line, "## "):
+			title = line[len("## "):]
+		case line == "```sh":
+			inside = true
+		case line == "```":
+			inside = false
+		case inside:
+			all[title] = append(all[title], line)
+		}
+	}
+	return all
+}
+
+// finds are the commands whose exit code 1 says that there is something.
+var finds = map[string]bool{"diff": true, "compare": true, "problems": true}
+
+// elsewhere needs what a test does not have.
+var elsewhere = []string{
+	"kubectl ",    // a cluster
+	"2030-01-31T", // the time to come
+}
+
+func TestExamplesWork(t *testing.T) {
+	t.Parallel()
+	all := examples(t)
+	require.Greater(t, len(all), 25)
+	for title, lines := range all {
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			shell := newShell(t)
+			for _, line := range lines {
+				if strings.HasPrefix(line, elsewhere[0]) || strings.Contains(line, elsewhere[1]) {
+					continue
+				}
+				code, told := shell.run(line)
+				if code == 1 && finds[title] {
+					continue
+				}
+				require.Zero(t, code, "%s\n%s", line, told)
+			}
+		})
+	}
+}
+
+// shell runs lines as people type them: in a folder with files to try things with, and with contexts for a server that has a mesh
+// with a past.
+type shell struct {
+	t    *testing.T
+	mesh *mesh
+	dir  string
+	env  []string
+}
+
+const reviewsEntry = `apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: reviews, namespace: default}
+spec: {hosts: [v1.default.svc.cluster.local, v2.default.svc.cluster.local], resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}]}
+`
+
+func newShell(t *testing.T) *shell {
+	t.Helper()
+	m := start(t)
+	m.apply(reviewsEntry + both + virtualService("default", "reviews", "v1") + both + virtualService("default", "ratings", "v1") + both +
+		"{apiVersion: networking.istio.io/v1, kind: DestinationRule, metadata: {name: reviews, namespace: default}, spec: {host: reviews}}\n" +
+		both + virtualService("shop", "cart", "v1.default.svc.cluster.local"))
+	r := m.pipe(virtualService("default", "reviews", "v2"), "apply", "-f", "-", "-m", "canary")
+	require.Zero(t, r.code, r.err)
+	m.await(2)
+	dir := folder(t, map[string]string{
+		"reviews.yaml": virtualService("default", "reviews", "v1"), "mesh/entry.yaml": reviewsEntry, "mesh/deep/ratings.yaml": virtualService("default", "ratings", "v2"),
+		"shop/cart.yaml": virtualService("shop", "cart", "v1.default.svc.cluster.local"),
+	})
+	s := &shell{t: t, mesh: m, dir: dir}
+	s.env = append(os.Environ(), "PGMESH_CONFIG="+filepath.Join(dir, "config.yaml"), "PATH="+dir+"/bin:"+os.Getenv("PATH"),
+		"EDITOR=sed -i s/v2/v1/", "TMPDIR="+dir, actAsProgram+"=yes")
+	program, err := os.Executable()
+	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
+	require.NoError(t, os.Symlink(program, filepath.Join(dir, "bin", "mcp-client")))
+	for _, context := range []string{"local", "prod", "staging"} {
+		code, told := s.run("mcp-client context set " + context + " --insecure --server " + m.address)
+		require.Zero(t, code, told)
+	}
+	m.ok("snapshot", "save", filepath.Join(dir, "monday.snapshot.gz"))
+	return s
+}
+
+func (s *shell) run(line string) (code int, told string) {
+	s.t.Helper()
+	cmd := exec.CommandContext(s.t.Context(), "sh", "-c", strings.ReplaceAll(line, "127.0.0.1:15020 ", s.mesh.address+" "))
+	cmd.Dir, cmd.Env = s.dir, s.env
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	if _, failed := err.(*exec.ExitError); !failed { //nolint:errorlint // as it is returned
+		require.NoError(s.t, err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String()
+}
