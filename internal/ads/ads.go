@@ -40,6 +40,10 @@ type Config struct {
 	// Identifier is sent as the control plane's identifier in each response.
 	Identifier string
 
+	// MostBytes bounds the messages in which an incremental client is sent a response: a larger one comes in parts, one after the
+	// other, of which the last is the one to answer. 0 is no bound, for clients that take the first message for the whole.
+	MostBytes int
+
 	// Patience bounds how long a stage of a plan may hold back the ones after it.
 	Patience time.Duration
 

@@ -1,9 +1,6 @@
 package ads
 
-import (
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
-)
+import discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 
 // delta is the incremental form of the protocol.
 type delta struct {
@@ -25,14 +22,4 @@ func (d *delta) recv() (*request, error) {
 	}, nil
 }
 
-func (d *delta) send(r *response) error {
-	m := &discoveryv3.DeltaDiscoveryResponse{
-		SystemVersionInfo: r.revision, TypeUrl: r.typeURL, Nonce: r.nonce, RemovedResources: r.removed,
-		ControlPlane: &corev3.ControlPlane{Identifier: d.identifier},
-		Resources:    make([]*discoveryv3.Resource, len(r.resources)),
-	}
-	for i, res := range r.resources {
-		m.Resources[i] = &discoveryv3.Resource{Name: res.Name, Version: res.Version, Resource: res.Body}
-	}
-	return d.stream.Send(m)
-}
+func (d *delta) send(r *response) error { return d.stream.SendMsg(r.delta(d.identifier)) }

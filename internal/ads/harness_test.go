@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/rpc"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -68,6 +69,10 @@ type server struct {
 }
 
 func serve(t *testing.T, configure func(*ads.Config)) *server {
+	return serveOn(t, rpc.NewServer(), configure)
+}
+
+func serveOn(t *testing.T, g *grpc.Server, configure func(*ads.Config)) *server {
 	s := &server{t: t, heard: newRecorder()}
 	cfg := ads.Config{
 		Open:       func(context.Context, *corev3.Node) (*ads.Subscriber, error) { return s.topic.Subscribe(), nil },
@@ -79,7 +84,6 @@ func serve(t *testing.T, configure func(*ads.Config)) *server {
 		configure(&cfg)
 	}
 	s.ads = ads.NewServer(cfg)
-	g := grpc.NewServer()
 	s.ads.Register(g)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -18,7 +18,7 @@ import (
 func TestClientsEndUpWithTheLastSnapshot(t *testing.T) {
 	t.Parallel()
 	plans := map[string]func(*ads.Config){
-		"no plan": nil, "batches": batches, "make before break": makeBeforeBreak(limit),
+		"no plan": nil, "batches": batches, "batches in parts": func(cfg *ads.Config) { batches(cfg); inParts(cfg) }, "make before break": makeBeforeBreak(limit),
 	}
 	for name, plan := range plans {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	iradix "github.com/hashicorp/go-immutable-radix/v2"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -24,6 +25,8 @@ type Resource struct {
 	// endpoints of a cluster. A plan's stage ends only when they have arrived too, those of a later stage's types excepted,
 	// which that stage waits for. When this resource changes they are sent again.
 	Refs []Ref
+
+	encodes atomic.Pointer[encoded]
 }
 
 // Ref names a resource of another type.

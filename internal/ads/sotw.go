@@ -1,10 +1,6 @@
 package ads
 
-import (
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
-	"google.golang.org/protobuf/types/known/anypb"
-)
+import discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 
 // sotw is the state-of-the-world form of the protocol.
 type sotw struct {
@@ -25,14 +21,4 @@ func (s *sotw) recv() (*request, error) {
 	}, nil
 }
 
-func (s *sotw) send(r *response) error {
-	m := &discoveryv3.DiscoveryResponse{
-		VersionInfo: r.revision, TypeUrl: r.typeURL, Nonce: r.nonce,
-		ControlPlane: &corev3.ControlPlane{Identifier: s.identifier},
-		Resources:    make([]*anypb.Any, len(r.resources)),
-	}
-	for i, res := range r.resources {
-		m.Resources[i] = res.Body
-	}
-	return s.stream.Send(m)
-}
+func (s *sotw) send(r *response) error { return s.stream.SendMsg(r.sotw(s.identifier)) }

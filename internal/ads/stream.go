@@ -66,8 +66,13 @@ func (s *Stream) handle(r *request) {
 		s.subscribe(r)
 		return
 	}
-	if r.nonce != "" && r.nonce == sub.pending {
+	switch {
+	case r.nonce == "":
+	case r.nonce == sub.pending:
 		s.answered(sub, r)
+	case r.failure != nil && sub.isPart(r.nonce):
+		sub.partRefused = true
+		s.refused(sub, r)
 	}
 	if s.wire.incremental() {
 		sub.drop(r.unsubscribe)
@@ -102,12 +107,18 @@ func (s *Stream) subscribe(r *request) {
 	}
 }
 
+// answered takes in what a client says to the last part of a response, by which it has answered all of it.
 func (s *Stream) answered(sub *subscription, r *request) {
-	sub.pending, sub.refused = "", r.failure != nil
-	if r.failure == nil {
+	sub.pending, sub.refused = "", r.failure != nil || sub.partRefused
+	switch {
+	case r.failure != nil:
+		s.refused(sub, r)
+	case !sub.partRefused:
 		s.cfg.Observer.Acked(s, sub.typeURL, sub.revision)
-		return
 	}
+}
+
+func (s *Stream) refused(sub *subscription, r *request) {
 	s.progress.refused(sub)
 	// The same content is not sent again: it would be refused again.
 	s.cfg.Observer.Nacked(s, sub.typeURL, sub.revision, r.failure.GetMessage())
@@ -204,12 +215,28 @@ func (s *Stream) send(sub *subscription, st step, due bool) error {
 	case !s.wire.incremental() && !s.piecemeal(sub):
 		resources, removed = slices.Collect(sub.have.All()), nil
 	}
-	s.nonce++
-	sub.pending, sub.revision = strconv.FormatUint(s.nonce, 10), s.target.Revision
-	s.cfg.Observer.Sent(s, sub.typeURL, sub.revision, len(resources), len(removed))
-	return s.wire.send(&response{
-		typeURL: sub.typeURL, revision: sub.revision, nonce: sub.pending, resources: resources, removed: removed,
-	})
+	return s.sendParts(sub, resources, removed)
+}
+
+// sendParts sends what a client may take as one response, in more than one message if it is large and the form allows that. They
+// follow one another without waiting: gRPC's flow control holds back what the client does not read, and no copy is made of it.
+func (s *Stream) sendParts(sub *subscription, resources []*Resource, removed []string) error {
+	most := 0
+	if s.wire.incremental() {
+		most = s.cfg.MostBytes
+	}
+	sub.revision, sub.oldest, sub.partRefused = s.target.Revision, s.nonce+1, false
+	for p := range parts(resources, removed, most) {
+		s.nonce++
+		sub.pending = strconv.FormatUint(s.nonce, 10)
+		s.cfg.Observer.Sent(s, sub.typeURL, sub.revision, len(p.resources), len(p.removed))
+		if err := s.wire.send(&response{
+			typeURL: sub.typeURL, revision: sub.revision, nonce: sub.pending, resources: p.resources, removed: p.removed,
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // piecemeal tells whether a response of a state-of-the-world stream speaks only of the resources in it: what is absent from

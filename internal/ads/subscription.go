@@ -3,6 +3,7 @@ package ads
 import (
 	"maps"
 	"slices"
+	"strconv"
 )
 
 // subscription is what one stream wants, has, and is still to be told of one type.
@@ -28,9 +29,12 @@ type subscription struct {
 	// repeated are those of the asked names that the client has already, as it has them.
 	repeated map[string]*Resource
 
-	pending  string // the nonce of the response that the client has not answered
+	pending  string // the nonce of the last part of the response that the client has not answered
+	oldest   uint64 // the nonce of its first part
 	revision string // the revision of that response
-	refused  bool   // the client refused the last response that it answered
+	refused  bool   // the client refused the last response that it answered, or a part of it
+
+	partRefused bool // the client refused a part of the response that is pending
 }
 
 func newSubscription(typeURL, canonical string) *subscription {
@@ -38,6 +42,13 @@ func newSubscription(typeURL, canonical string) *subscription {
 		typeURL: typeURL, canonical: canonical, unanswered: true,
 		names: map[string]bool{}, asked: map[string]bool{}, repeated: map[string]*Resource{},
 	}
+}
+
+// isPart tells whether a nonce is of the response that the client has not answered, before its last part.
+func (s *subscription) isPart(nonce string) bool {
+	last, _ := strconv.ParseUint(s.pending, 10, 64)
+	n, err := strconv.ParseUint(nonce, 10, 64)
+	return err == nil && n >= s.oldest && n < last
 }
 
 func (s *subscription) isRefused() bool { return s.refused }

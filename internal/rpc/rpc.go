@@ -25,6 +25,7 @@ func NewServer(opts ...grpc.ServerOption) *grpc.Server {
 	return grpc.NewServer(append([]grpc.ServerOption{
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: clientsMayPingEvery, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
+		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(64 << 20), // an apply of a whole mesh, and the versions that a reconnecting client names
 	}, opts...)...)
 }

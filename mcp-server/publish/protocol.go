@@ -45,10 +45,15 @@ func NewServerTo(open func(context.Context) (*ads.Subscriber, error), observer a
 		Canonical:  Canonical,
 		Plan:       batches,
 		Identifier: mcpv1.Identifier + "/mcp-server",
+		MostBytes:  mostBytes,
 		Observer:   observer,
 		Log:        log,
 	})
 }
+
+// mostBytes bounds the messages to incremental clients: a client decodes one while the next is on its way, and neither end needs memory
+// for all at once.
+const mostBytes = 256 << 10
 
 // batches is followed by clients that ask for the ends of batches: everything that a revision changed, in any order, and then
 // its end. The next batch begins when the client has applied this one. Other clients get each type as soon as they can take it.

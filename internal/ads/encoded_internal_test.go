@@ -1,0 +1,101 @@
+package ads
+
+import (
+	"strings"
+	"testing"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+func resource(t *testing.T, name, version, text string) *Resource {
+	t.Helper()
+	body, err := anypb.New(wrapperspb.String(text))
+	require.NoError(t, err)
+	return &Resource{Name: name, Version: version, Body: body}
+}
+
+// many are resources of lengths on both sides of each at which a varint grows, and of none at all.
+func many(t *testing.T) (all []*Resource) {
+	t.Helper()
+	for _, n := range []int{0, 1, 60, 80, 100, 127, 128, 129, 200, 16_000, 16_383, 16_384, 100_000} {
+		all = append(all, resource(t, strings.Repeat("n", n/100+1), strings.Repeat("v", n/1000), strings.Repeat("x", n)))
+	}
+	return all
+}
+
+func TestAResponseSaysWhatItsMessageWould(t *testing.T) {
+	t.Parallel()
+	r := &response{typeURL: "type", revision: "8", nonce: "12", resources: many(t), removed: []string{"a", "b"}}
+
+	delta := &discoveryv3.DeltaDiscoveryResponse{}
+	require.NoError(t, proto.Unmarshal(r.delta("me").Encoded().Materialize(), delta))
+	require.Equal(t, []string{"type", "8", "12", "me"}, []string{delta.GetTypeUrl(), delta.GetSystemVersionInfo(), delta.GetNonce(), delta.GetControlPlane().GetIdentifier()})
+	require.Equal(t, []string{"a", "b"}, delta.GetRemovedResources())
+	require.Len(t, delta.GetResources(), len(r.resources))
+	for i, got := range delta.GetResources() {
+		want := r.resources[i]
+		require.True(t, proto.Equal(&discoveryv3.Resource{Name: want.Name, Version: want.Version, Resource: want.Body}, got), want.Name)
+	}
+
+	sotw := &discoveryv3.DiscoveryResponse{}
+	require.NoError(t, proto.Unmarshal(r.sotw("me").Encoded().Materialize(), sotw))
+	require.Equal(t, []string{"type", "8", "12", "me"}, []string{sotw.GetTypeUrl(), sotw.GetVersionInfo(), sotw.GetNonce(), sotw.GetControlPlane().GetIdentifier()})
+	require.Len(t, sotw.GetResources(), len(r.resources))
+	for i, got := range sotw.GetResources() {
+		require.True(t, proto.Equal(r.resources[i].Body, got), r.resources[i].Name)
+	}
+}
+
+// What is in memory for one stream is what every other sends too.
+func TestStreamsShareWhatIsEncoded(t *testing.T) {
+	t.Parallel()
+	all := many(t)[2:]
+	one, two := &response{nonce: "1", resources: all}, &response{nonce: "2", resources: all}
+
+	first, second, whole := one.delta("").Encoded(), two.delta("").Encoded(), one.sotw("").Encoded()
+	for i := 1; i < len(first); i++ {
+		a, b := first[i].ReadOnlyData(), second[i].ReadOnlyData()
+		require.Same(t, &a[0], &b[0])
+		c := whole[i].ReadOnlyData() // of the delta element it has the end
+		require.Same(t, &a[len(a)-1], &c[len(c)-1])
+	}
+}
+
+func TestPartsAreBounded(t *testing.T) {
+	t.Parallel()
+	all, removed := many(t), []string{"a", "b", strings.Repeat("c", 500), "d"}
+	for _, most := range []int{1, 100, 1000, 20_000, 1 << 20, 0} {
+		var got []*Resource
+		var gone []string
+		for p := range parts(all, removed, most) {
+			size := 0
+			for _, r := range p.resources {
+				size += r.size()
+			}
+			for _, name := range p.removed {
+				size += sizeOf(removedField, len(name))
+			}
+			require.Positive(t, len(p.resources)+len(p.removed))
+			if most > 0 && len(p.resources)+len(p.removed) > 1 {
+				require.LessOrEqual(t, size, most)
+			}
+			got, gone = append(got, p.resources...), append(gone, p.removed...)
+		}
+		require.Equal(t, all, got)
+		require.Equal(t, removed, gone)
+	}
+}
+
+func TestThereIsAPartThatSaysNothing(t *testing.T) {
+	t.Parallel()
+	n := 0
+	for p := range parts(nil, nil, 10) {
+		require.Empty(t, p.resources)
+		n++
+	}
+	require.Equal(t, 1, n)
+}

@@ -1,0 +1,77 @@
+package ads
+
+import (
+	"sync"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// message is a response that is put together from what is encoded already. Nothing of the resources is copied, so that a stream whose
+// client is slow holds no copy of them. A codec that does not know of Encoded finds a message like any other.
+type message struct {
+	pieces mem.BufferSlice
+	boxes  []mem.SliceBuffer // what the pieces point to
+
+	decode  sync.Once
+	decoded proto.Message // empty until somebody asks for it
+}
+
+// Encoded returns the response in pieces, which nobody may change.
+func (m *message) Encoded() mem.BufferSlice { return m.pieces }
+
+// ProtoReflect decodes the response for those who look into it.
+func (m *message) ProtoReflect() protoreflect.Message {
+	m.decode.Do(func() {
+		if err := proto.Unmarshal(m.pieces.Materialize(), m.decoded); err != nil {
+			panic("decode a response that was encoded here: " + err.Error())
+		}
+	})
+	return m.decoded.ProtoReflect()
+}
+
+func (m *message) add(piece []byte) {
+	if len(piece) > 0 {
+		m.boxes = append(m.boxes, piece)
+		m.pieces = append(m.pieces, &m.boxes[len(m.boxes)-1])
+	}
+}
+
+// begin makes a message of which all but the resources is there.
+func (r *response) begin(kind proto.Message, controlField protowire.Number, identifier string, removed []string) *message {
+	pieces := 2*len(r.resources) + 1
+	m := &message{decoded: kind, boxes: make([]mem.SliceBuffer, 0, pieces), pieces: make(mem.BufferSlice, 0, pieces)}
+	var b []byte
+	b = appendString(b, versionField, r.revision)
+	b = appendString(b, typeURLField, r.typeURL)
+	b = appendString(b, nonceField, r.nonce)
+	for _, name := range removed {
+		b = appendString(b, removedField, name)
+	}
+	control := appendString(nil, identifierField, identifier)
+	m.add(append(appendBegin(b, controlField, len(control)), control...))
+	return m
+}
+
+// delta is the response in the incremental form.
+func (r *response) delta(identifier string) *message {
+	m := r.begin(&discoveryv3.DeltaDiscoveryResponse{}, deltaControlField, identifier, r.removed)
+	for _, res := range r.resources {
+		m.add(res.encoding().delta)
+		m.add(res.Body.GetValue())
+	}
+	return m
+}
+
+// sotw is the response as a state of the world, which has no place for the names that are removed.
+func (r *response) sotw(identifier string) *message {
+	m := r.begin(&discoveryv3.DiscoveryResponse{}, sotwControlField, identifier, nil)
+	for _, res := range r.resources {
+		m.add(res.encoding().sotw)
+		m.add(res.Body.GetValue())
+	}
+	return m
+}

@@ -1,0 +1,29 @@
+package rpc
+
+import (
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+	protobuf "google.golang.org/protobuf/proto"
+)
+
+// Encoded is a message that is encoded already: what many streams are sent need not be encoded for each of them. It is a message like
+// any other to whoever does not know that.
+type Encoded interface {
+	protobuf.Message
+	// Encoded returns the message in pieces, which nobody may change.
+	Encoded() mem.BufferSlice
+}
+
+// codec is gRPC's own, but for what is encoded already.
+type codec struct{ encoding.CodecV2 }
+
+func newCodec() encoding.CodecV2 { return codec{encoding.GetCodecV2(proto.Name)} }
+
+// Marshal passes the pieces on: gRPC copies them to the socket's buffer, and nothing before that.
+func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	if m, ok := v.(Encoded); ok {
+		return m.Encoded(), nil
+	}
+	return c.CodecV2.Marshal(v)
+}
