@@ -203,12 +203,14 @@ func newSeen(ctx context.Context, url string) (*seen, error) {
 	return m, nil
 }
 
+// changeOne takes a new timeout and the name of a virtual service.
+const changeOne = `UPDATE mesh.resources SET spec = jsonb_set(spec, '{http,1,timeout}', to_jsonb($1::text))
+	WHERE kind = 'VirtualService' AND api_group = 'networking.istio.io' AND namespace = 'default' AND name = $2`
+
 func (m *seen) change(ctx context.Context, number int) (time.Duration, error) {
 	settle()
 	start := time.Now()
-	_, err := m.conn.Exec(ctx, `UPDATE mesh.resources SET spec = jsonb_set(spec, '{http,1,timeout}', to_jsonb($1::text))
-		WHERE kind = 'VirtualService' AND api_group = 'networking.istio.io' AND namespace = 'default' AND name = $2`,
-		fmt.Sprintf("%ds", 10+number), fmt.Sprint("service-", number%20))
+	_, err := m.conn.Exec(ctx, changeOne, fmt.Sprintf("%ds", 10+number), fmt.Sprint("service-", number%20))
 	if err != nil {
 		return 0, err
 	}

@@ -25,6 +25,8 @@ type options struct {
 	only            []string
 	changes, warmup int
 	resources       int
+	fresh           int
+	clients         int
 	writing         time.Duration
 	envoy           string
 	json            string
@@ -35,7 +37,12 @@ var parts = []struct {
 	name string
 	run  func(context.Context, options) error
 }{
-	{"change", run}, {"update", benchUpdates}, {"large", benchLarge}, {"writers", benchWriters},
+	{"change", run},
+	{"update", benchUpdates},
+	{"large", benchLarge},
+	{"writers", benchWriters},
+	{"fresh", benchFresh},
+	{"clients", benchClients},
 }
 
 func main() {
@@ -53,13 +60,16 @@ func measureAll() error {
 		RunE: func(cmd *cobra.Command, _ []string) error { return runParts(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&o.only, "only", nil, "parts to run: change, update, large, writers; all if empty")
+	f.StringSliceVar(&o.only, "only", nil, "parts to run: change, update, large, writers, fresh, clients; all if empty")
 	f.IntVar(&o.changes, "changes", 200, "changes to measure, and as many of the floor")
 	f.IntVar(&o.warmup, "warmup", 20, "changes before the measurement begins")
 	f.IntVar(&o.resources, "resources", 100_000, "resources of the large mesh")
+	f.IntVar(&o.fresh, "fresh", 7, "fresh clients of each sort")
+	f.IntVar(&o.clients, "clients", 1000, "clients that are connected at once")
 	f.DurationVar(&o.writing, "writing", time.Minute, "how long the writers write")
 	f.StringVar(&o.json, "json", "", "also write each measured time of the change to this file")
 	cmd.AddCommand(readerCommands()...)
+	cmd.AddCommand(clientCommands()...)
 	return cmd.ExecuteContext(ctx)
 }
 

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// What a thousand clients are to reach.
+const (
+	aimReach = 100 * time.Millisecond
+	aimIdle  = 60 << 10 // bytes of the server's memory a client
+	// crowdResources is how much a crowd's mesh has: a thousand clients are sent it a thousand times before anything is measured.
+	crowdResources = 2000
+)
+
+// benchClients connects many clients to one server, weighs what they cost it while they are idle, and measures how long one change takes
+// to reach all of them. In turns with that, as many bytes are sent by a server that has nothing to find out.
+func benchClients(ctx context.Context, o options) error {
+	s, err := startServer(ctx, meshRows(min(o.resources, crowdResources)))
+	if err != nil {
+		return err
+	}
+	defer s.stop()
+	before := memoryOf(s.program.Pid())
+	crowd, sent, err := startCrowd("crowd", s.address, o.clients)
+	if err != nil {
+		return err
+	}
+	defer crowd.stop()
+	connected := memoryOf(s.program.Pid())
+	conn, err := pgx.Connect(ctx, s.database)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	floor, bare, err := startFloor(o.clients)
+	if err != nil {
+		return err
+	}
+	defer floor.stop()
+	defer bare.stop()
+	start := readCPUTime()
+	var all, first, least []time.Duration
+	for i := range o.warmup + o.changes {
+		reached, err := reach(ctx, conn, crowd, i)
+		if err != nil {
+			return fmt.Errorf("change %d: %w", i, err)
+		}
+		woken, err := wake(floor, bare)
+		if err != nil {
+			return fmt.Errorf("change %d of the floor: %w", i, err)
+		}
+		if i >= o.warmup {
+			all, first, least = append(all, reached.last), append(first, reached.first), append(least, woken.last)
+		}
+	}
+	after := memoryOf(s.program.Pid())
+	for _, d := range [][]time.Duration{all, first, least} {
+		slices.Sort(d)
+	}
+	t := newTimesTable(fmt.Sprintf("From the COMMIT call of one change to %d clients that have it, %d changes in turns", o.clients, len(all)))
+	t.line("the first client", first)
+	t.line("the last client", all)
+	t.line("floor: the last of as many bare streams", least)
+	t.Flush()
+	fmt.Fprintf(os.Stdout, "\np50 of the last client is %s (aim: under %s, %s), %.1f times the floor's; at the beginning all were served within %s\n",
+		millis(percentile(all, 50)), aimReach, met(percentile(all, 50) < aimReach),
+		float64(percentile(all, 50))/float64(percentile(least, 50)), sent.Round(time.Millisecond))
+	each := (connected.Now - before.Now) / int64(o.clients)
+	fmt.Fprintf(os.Stdout, "the server had %s before they came, %s with all of them idle, %s after the changes: %.1f kB a client (aim: under %d kB, %s)\n",
+		megabytes(before.Now), megabytes(connected.Now), megabytes(after.Now), float64(each)/1024, aimIdle>>10, met(each < aimIdle))
+	meanwhile(start)
+	return nil
+}
+
+// startCrowd connects clients, and returns when each has been served.
+func startCrowd(command, address string, clients int) (*child, time.Duration, error) {
+	start := time.Now()
+	c, err := startChild(command, address, strconv.Itoa(clients))
+	if err != nil {
+		return nil, 0, err
+	}
+	if _, err := c.round(); err != nil {
+		c.stop()
+		return nil, 0, err
+	}
+	return c, time.Since(start), nil
+}
+
+func startFloor(clients int) (server, crowd *child, err error) {
+	if server, err = startChild("bare"); err != nil {
+		return nil, nil, err
+	}
+	address, err := server.line()
+	if err == nil {
+		crowd, _, err = startCrowd("bare-crowd", address, clients)
+	}
+	if err != nil {
+		server.stop()
+	}
+	return server, crowd, err
+}
+
+// reached is how long a change took to the first client and to the last.
+type reached struct{ first, last time.Duration }
+
+func (r round) since(start time.Time) reached {
+	return reached{time.Unix(0, r.First).Sub(start), time.Unix(0, r.Last).Sub(start)}
+}
+
+func reach(ctx context.Context, conn *pgx.Conn, crowd *child, number int) (reached, error) {
+	settle()
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return reached{}, err
+	}
+	if _, err := tx.Exec(ctx, changeOne, fmt.Sprintf("%ds", 10+number), fmt.Sprint("service-", number%20)); err != nil {
+		return reached{}, err
+	}
+	start := time.Now()
+	if err := tx.Commit(ctx); err != nil {
+		return reached{}, err
+	}
+	r, err := crowd.round()
+	return r.since(start), err
+}
+
+func wake(floor, crowd *child) (reached, error) {
+	settle()
+	start := time.Now()
+	if _, err := io.WriteString(floor.in, "\n"); err != nil {
+		return reached{}, err
+	}
+	r, err := crowd.round()
+	return r.since(start), err
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/mem"
+)
+
+// round is when the members of a crowd had a change whole, by the machine's clock in nanoseconds.
+type round struct {
+	Revision                 string
+	First, Median, P99, Last int64
+}
+
+// member is one client of a crowd, on a connection of its own.
+type member interface {
+	// batch returns when a change has come whole, with its revision.
+	batch() (string, error)
+}
+
+// runCrowd connects many clients, and tells of each change that all of them have: first of what they were sent at the beginning. Each is
+// a line of JSON on the standard output. It ends with its standard input.
+func runCrowd(ctx context.Context, join func(context.Context, int) (member, error), clients int) error {
+	arrived, failed := make(chan arrival, clients), make(chan error, clients)
+	joined := make(chan struct{}, connectAtOnce)
+	go func() {
+		for i := range clients {
+			joined <- struct{}{}
+			m, err := join(ctx, i)
+			if err != nil {
+				failed <- fmt.Errorf("client %d: %w", i, err)
+				return
+			}
+			go follow(m, arrived, failed, func() { <-joined })
+		}
+	}()
+	out := json.NewEncoder(os.Stdout)
+	for {
+		r, err := gather(ctx, arrived, failed, clients)
+		if err != nil {
+			return err
+		}
+		if err := out.Encode(r); err != nil {
+			return err
+		}
+	}
+}
+
+// connectAtOnce is how many clients of a crowd are being served for the first time at once.
+const connectAtOnce = 32
+
+type arrival struct {
+	revision string
+	at       time.Time
+}
+
+func follow(m member, arrived chan<- arrival, failed chan<- error, served func()) {
+	for ; ; served = func() {} {
+		revision, err := m.batch()
+		if err != nil {
+			failed <- err
+			return
+		}
+		arrived <- arrival{revision, time.Now()}
+		served()
+	}
+}
+
+// gather waits until each client has the change that the first one has.
+func gather(ctx context.Context, arrived <-chan arrival, failed <-chan error, clients int) (r round, err error) {
+	times := make([]int64, 0, clients)
+	for len(times) < clients {
+		select {
+		case a := <-arrived:
+			if len(times) > 0 && a.revision != r.Revision {
+				return r, fmt.Errorf("a client has revision %s while others wait for %s", a.revision, r.Revision)
+			}
+			r.Revision = a.revision
+			times = append(times, a.at.UnixNano())
+		case err := <-failed:
+			return r, err
+		case <-ctx.Done():
+			return r, ctx.Err()
+		}
+	}
+	slices.Sort(times)
+	r.First, r.Median, r.P99, r.Last = times[0], times[len(times)/2], times[len(times)*99/100], times[len(times)-1]
+	return r, nil
+}
+
+func joinLight(address string) func(context.Context, int) (member, error) {
+	return func(ctx context.Context, i int) (member, error) {
+		c, err := newLight(ctx, address, fmt.Sprint("bench-", i))
+		return &changed{light: c}, err
+	}
+}
+
+// changed is a light client that must have been sent what changed, and not only told that something did.
+type changed struct {
+	*light
+
+	last string
+}
+
+func (c *changed) batch() (string, error) {
+	revision, err := c.light.batch()
+	if err == nil && (c.changed != revision || c.last == revision) {
+		return "", fmt.Errorf("revision %s has ended, and what it changed has not come", revision)
+	}
+	c.last = revision
+	return revision, err
+}
+
+func joinBare(address string) func(context.Context, int) (member, error) {
+	return func(ctx context.Context, _ int) (member, error) {
+		conn, err := dialFrames(address)
+		if err != nil {
+			return nil, err
+		}
+		stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, waitMethod)
+		if err != nil {
+			return nil, err
+		}
+		return &waiting{stream: stream, expected: 1}, stream.SendMsg(&frame{mem.BufferSlice{mem.SliceBuffer{0}}})
+	}
+}
+
+// waiting is a client of the floor.
+type waiting struct {
+	stream   grpc.ClientStream
+	expected int
+	rounds   int
+}
+
+func (w *waiting) batch() (string, error) {
+	for range w.expected {
+		var f frame
+		if err := w.stream.RecvMsg(&f); err != nil {
+			return "", err
+		}
+		f.data.Free()
+	}
+	w.expected = framesAfterEachLineRead
+	w.rounds++
+	return fmt.Sprint(w.rounds), nil
+}
