@@ -65,9 +65,7 @@ func (v *view) marked(shown, older, newer *ads.Set) *ads.Set {
 	}
 	var marks []*ads.Resource
 	for r := range newer.All() {
-		own := *r
-		own.Version += "~" + v.digest
-		marks = append(marks, &own)
+		marks = append(marks, &ads.Resource{Name: r.Name, Version: r.Version + "~" + v.digest, Body: r.Body})
 	}
 	return shown.With(marks, nil)
 }
