@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
@@ -83,6 +84,9 @@ func (s *Service) Apply(ctx context.Context, req *adminv1.ApplyRequest) (*adminv
 		return nil, s.fail(ctx, err)
 	}
 	upserts, keys := upsertsOf(documents)
+	if err := require(ctx, caller.Write, keys...); err != nil {
+		return nil, err
+	}
 	change.Upserts = upserts
 	applied, err := s.change(ctx, change)
 	if err != nil {
@@ -117,6 +121,9 @@ func (s *Service) Delete(ctx context.Context, req *adminv1.DeleteRequest) (*admi
 	keys, err := resolve(refs)
 	if err != nil {
 		return nil, s.fail(ctx, err)
+	}
+	if err := require(ctx, caller.Write, keys...); err != nil {
+		return nil, err
 	}
 	for {
 		change.Deletes = keys

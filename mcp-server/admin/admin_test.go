@@ -20,12 +20,14 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/pgtest"
 	"github.com/pgmesh/pgmesh/internal/rpc"
 	"github.com/pgmesh/pgmesh/mcp-server/admin"
 	"github.com/pgmesh/pgmesh/mcp-server/clients"
 	"github.com/pgmesh/pgmesh/mcp-server/feed"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
+	"github.com/pgmesh/pgmesh/mcp-server/tokens"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
 )
@@ -59,7 +61,8 @@ func start(t *testing.T, database string) *bundle {
 	api := admin.New(admin.Config{
 		Store: s, News: p.Subscribe, Served: p.Served, Ready: p.Ready, Source: p.Source, Clients: roll.List, Version: "1.2.3", Log: log,
 	})
-	server := rpc.NewServer()
+	guard := caller.NewGuard(caller.Config{Insecure: true, Tokens: tokens.New(s, log)})
+	server := rpc.NewServer(grpc.UnaryInterceptor(guard.Unary), grpc.StreamInterceptor(guard.Stream))
 	publish.NewServer(p, roll, log).Register(server)
 	api.Register(server)
 	go func() { ended <- server.Serve(l) }()

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
@@ -21,6 +22,9 @@ func (s *Service) Confirm(ctx context.Context, req *adminv1.ConfirmRequest) (*ad
 		f.addf("revision", "must not be negative")
 	}
 	if err := f.err(); err != nil {
+		return nil, err
+	}
+	if err := s.requireRevision(ctx, req.GetRevision()); err != nil {
 		return nil, err
 	}
 	confirmed, err := s.store.Confirm(ctx, req.GetRevision(), who.author)
@@ -49,6 +53,9 @@ func (s *Service) Confirmations(ctx context.Context, req *adminv1.ConfirmationsR
 		}
 	}
 	if err := f.err(); err != nil {
+		return nil, err
+	}
+	if err := requireUnlimited(ctx, caller.Read); err != nil {
 		return nil, err
 	}
 	found, err := s.store.Confirmations(ctx, req.GetStates(), listedConfirmations)

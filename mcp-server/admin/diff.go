@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/pgmesh/pgmesh/internal/caller"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
 )
@@ -18,6 +19,9 @@ func (s *Service) Diff(req *adminv1.DiffRequest, stream grpc.ServerStreamingServ
 		f.addf("from", "say from which revision or time: from_revision or from_time")
 	}
 	if err := f.err(); err != nil {
+		return err
+	}
+	if err := narrow(ctx, caller.Read, &d.Selection); err != nil {
 		return err
 	}
 	out := &differences{send: stream.Send}
@@ -93,6 +97,9 @@ func (s *Service) Blame(ctx context.Context, req *adminv1.BlameRequest) (*adminv
 	var f fields
 	key := f.resource(req.GetResource())
 	if err := f.err(); err != nil {
+		return nil, err
+	}
+	if err := require(ctx, caller.Read, key); err != nil {
 		return nil, err
 	}
 	found, err := s.store.Blame(ctx, key)

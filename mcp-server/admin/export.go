@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
@@ -24,6 +25,9 @@ func (s *Service) Export(req *adminv1.ExportRequest, stream grpc.ServerStreaming
 	selection, at := store.Selection{Namespaces: req.GetNamespaces(), Kinds: of}, store.Moment{}
 	if req.GetRevision() != 0 {
 		at = store.When(req.GetRevision())
+	}
+	if err := narrow(ctx, caller.Read, &selection); err != nil {
+		return err
 	}
 	revision, err := s.store.Export(ctx, selection, at, func(r *store.Resource) error {
 		if answer.Resources = append(answer.Resources, exported(r)); len(answer.Resources) < portion {

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 
+	"github.com/pgmesh/pgmesh/internal/caller"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
 )
@@ -33,6 +34,9 @@ func (s *Service) History(ctx context.Context, req *adminv1.HistoryRequest) (*ad
 		q.Before = token.Revision
 	}
 	if err := f.err(); err != nil {
+		return nil, err
+	}
+	if err := narrow(ctx, caller.Read, &q.Selection); err != nil {
 		return nil, err
 	}
 	found, next, err := s.store.History(ctx, q)

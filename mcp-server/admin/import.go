@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
@@ -35,6 +36,11 @@ func (s *Service) Import(stream grpc.BidiStreamingServer[adminv1.ImportRequest, 
 	prune, err := pruneOf(start.GetPrune())
 	if err != nil {
 		return s.failStream(ctx, err)
+	}
+	if prune != nil {
+		if err := within(ctx, caller.Write, store.Selection{Namespaces: prune.Namespaces, Kinds: prune.Kinds}); err != nil {
+			return err
+		}
 	}
 	applied, err := s.store.Import(ctx, change, func(i *store.Importing) error {
 		if err := in.portions(ctx, i); err != nil || prune == nil {
@@ -104,6 +110,9 @@ func (in *incoming) portion(ctx context.Context, i *store.Importing, sent []*adm
 	answer := &adminv1.ImportResponse{}
 	if len(in.wrong) == 0 {
 		upserts, keys := upsertsOf(documents)
+		if err := require(ctx, caller.Write, keys...); err != nil {
+			return err
+		}
 		done, err := i.Put(ctx, upserts)
 		if err != nil {
 			return placed(err, documents)

@@ -8,10 +8,12 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
+	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// origin is who changes the mesh, with what program, and why: as the caller says, since callers have no identities yet.
+// origin is who changes the mesh, with what program, and why: the author is who the caller is
+// known to be, and where nobody vouches for it, who it says.
 type origin struct{ author, application, message string }
 
 const (
@@ -26,7 +28,11 @@ func (f *fields) origin(ctx context.Context, req interface {
 	GetMessage() string
 },
 ) origin {
-	o := origin{author: req.GetAuthor(), application: program(ctx), message: req.GetMessage()}
+	named := req.GetAuthor()
+	if known := caller.From(ctx).Author(); known != "" {
+		named = known
+	}
+	o := origin{author: named, application: program(ctx), message: req.GetMessage()}
 	if o.author == "" {
 		o.author = address(ctx)
 	}

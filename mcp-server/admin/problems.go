@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 
+	"github.com/pgmesh/pgmesh/internal/caller"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
 )
@@ -14,11 +15,15 @@ func (s *Service) Problems(ctx context.Context, req *adminv1.ProblemsRequest) (*
 	if err := f.err(); err != nil {
 		return nil, err
 	}
-	found, err := s.store.Problems(ctx, namespaces...)
+	selection := store.Selection{Namespaces: namespaces}
+	if err := narrow(ctx, caller.Read, &selection); err != nil {
+		return nil, err
+	}
+	found, err := s.store.Problems(ctx, selection.Namespaces...)
 	if err != nil {
 		return nil, s.fail(ctx, err)
 	}
-	return &adminv1.ProblemsResponse{Problems: problemsOf(found)}, nil
+	return &adminv1.ProblemsResponse{Problems: readable(ctx, problemsOf(found))}, nil
 }
 
 func problemsOf(found []store.Problem) []*adminv1.Problem {

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 
+	"github.com/pgmesh/pgmesh/internal/caller"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
 )
@@ -19,6 +20,9 @@ func (s *Service) Get(ctx context.Context, req *adminv1.GetRequest) (*adminv1.Ge
 	var f fields
 	key, at := f.resource(req.GetResource()), f.asOf(req)
 	if err := f.err(); err != nil {
+		return nil, err
+	}
+	if err := require(ctx, caller.Read, key); err != nil {
 		return nil, err
 	}
 	found, err := s.store.GetAsOf(ctx, key, at)
@@ -59,6 +63,9 @@ func (s *Service) List(ctx context.Context, req *adminv1.ListRequest) (*adminv1.
 		q.At, q.After = store.When(token.Revision), token.after()
 	}
 	if err := f.err(); err != nil {
+		return nil, err
+	}
+	if err := narrow(ctx, caller.Read, &q.Selection); err != nil {
 		return nil, err
 	}
 	page, err := s.store.Select(ctx, q)

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 
+	"github.com/pgmesh/pgmesh/internal/caller"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
 )
@@ -17,6 +18,9 @@ func (s *Service) Restore(ctx context.Context, req *adminv1.RestoreRequest) (*ad
 		f.addf("to", "say to which revision or time: revision or time")
 	}
 	if err := f.err(); err != nil {
+		return nil, err
+	}
+	if err := narrow(ctx, caller.Write, &restoring.Selection); err != nil {
 		return nil, err
 	}
 	var done store.Restored
@@ -46,6 +50,9 @@ func (s *Service) Revert(ctx context.Context, req *adminv1.RevertRequest) (*admi
 	var f fields
 	change, revision := f.origin(ctx, req).change(req.GetDryRun()), f.revision(req.GetRevision())
 	if err := f.err(); err != nil {
+		return nil, err
+	}
+	if err := s.requireRevision(ctx, revision); err != nil {
 		return nil, err
 	}
 	var applied store.Applied

@@ -7,13 +7,17 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/pgmesh/pgmesh/internal/caller"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
 // Status tells how the server fares. It answers while the database is away.
 func (s *Service) Status(ctx context.Context, _ *adminv1.StatusRequest) (*adminv1.StatusResponse, error) {
 	answer := &adminv1.StatusResponse{Server: s.serverStatus(), Source: s.sourceStatus()}
-	if s.clients != nil {
+	if caller.From(ctx) == nil {
+		return nil, requireUnlimited(ctx, caller.Read)
+	}
+	if s.clients != nil && caller.From(ctx).Unlimited(caller.Read) {
 		answer.Clients = s.clients()
 	}
 	ctx, cancel := context.WithTimeout(ctx, overviewWithin)

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/selector"
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
@@ -28,6 +29,10 @@ func (s *Service) Watch(req *adminv1.WatchRequest, stream grpc.ServerStreamingSe
 	if err := f.err(); err != nil {
 		return err
 	}
+	if err := narrow(ctx, caller.Read, &w.selection); err != nil {
+		return err
+	}
+	w.limited = !caller.From(ctx).Unlimited(caller.Read)
 	news := s.news()
 	defer news.Close()
 	if err := s.begin(ctx, w, req.After); err != nil {
@@ -87,6 +92,7 @@ type watcher struct {
 	selection store.Selection
 	labels    selector.Selector
 	at        store.Position
+	limited   bool      // it may not hear of everything
 	told      time.Time // when it was sent something last
 }
 
@@ -122,6 +128,9 @@ func (w *watcher) tell(b *store.Batch) error {
 	}
 	if !concerned && time.Since(w.told) < silence {
 		return nil
+	}
+	if !concerned && w.limited {
+		revision = &adminv1.Revision{Revision: b.Revision, Time: timestamp(b.Time)}
 	}
 	w.told = time.Now()
 	return w.send(&adminv1.WatchResponse{Revision: revision})

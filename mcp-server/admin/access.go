@@ -1,0 +1,138 @@
+package admin
+
+import (
+	"context"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/pgmesh/pgmesh/internal/caller"
+	"github.com/pgmesh/pgmesh/kinds"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// Whoever may not do something to all resources is held to its scopes here: to a key, or to a selection, all of which has to be within
+// them. Where a request leaves open which namespaces or kinds it is about, it is about those of the scopes.
+
+func require(ctx context.Context, v caller.Verb, keys ...kinds.Key) error {
+	who := caller.From(ctx)
+	for _, k := range keys {
+		if err := who.Require(v, k.Namespace, k.Kind); err != nil {
+			return caller.StatusOf(err)
+		}
+	}
+	return nil
+}
+
+func requireUnlimited(ctx context.Context, v caller.Verb) error {
+	return caller.StatusOf(caller.From(ctx).RequireUnlimited(v))
+}
+
+// anywhere is a namespace that no scope names.
+const anywhere = "*"
+
+// narrow holds a selection to what the caller may do.
+func narrow(ctx context.Context, v caller.Verb, s *store.Selection) error {
+	who := caller.From(ctx)
+	if who.Unlimited(v) {
+		return nil
+	}
+	scopes := slices.DeleteFunc(who.Scopes(), func(c caller.Scope) bool { return v != caller.Read && c.Verb == caller.Read })
+	if len(scopes) == 0 {
+		return requireUnlimited(ctx, v)
+	}
+	if len(s.Namespaces) == 0 {
+		s.Namespaces = namespacesOf(scopes, v)
+	}
+	if len(s.Kinds) == 0 {
+		s.Kinds = kindsIn(scopes)
+	}
+	return within(ctx, v, *s)
+}
+
+// namespacesOf are those of some scopes together: none if one of them is for all.
+func namespacesOf(scopes []caller.Scope, v caller.Verb) (all []string) {
+	for _, c := range scopes {
+		if c.Namespaces == nil {
+			return nil
+		}
+		all = append(all, c.Namespaces...)
+	}
+	if v == caller.Read {
+		all = append(all, "")
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func kindsIn(scopes []caller.Scope) (all []*kinds.Kind) {
+	for _, c := range scopes {
+		if c.Kinds == nil {
+			return nil
+		}
+		for _, k := range c.Kinds {
+			if !slices.Contains(all, k) {
+				all = append(all, k)
+			}
+		}
+	}
+	return all
+}
+
+// within refuses a selection that goes beyond what the caller may do.
+func within(ctx context.Context, v caller.Verb, s store.Selection) error {
+	namespaces, of := s.Namespaces, s.Kinds
+	if len(namespaces) == 0 {
+		namespaces = []string{anywhere}
+	}
+	if len(of) == 0 {
+		of = kinds.All()
+	}
+	for _, namespace := range namespaces {
+		for _, k := range of {
+			if namespace != anywhere && k.Namespaced == (namespace == "") {
+				continue // there is nothing to be found
+			}
+			if err := require(ctx, v, kinds.Key{Kind: k, Namespace: namespace}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// requireRevision refuses who may not write all that a revision has changed.
+func (s *Service) requireRevision(ctx context.Context, revision store.Revision) error {
+	if caller.From(ctx).Unlimited(caller.Write) {
+		return nil
+	}
+	if revision == 0 {
+		return status.Error(codes.InvalidArgument, "revision: name it, for you may not confirm any other")
+	}
+	found, _, err := s.store.History(ctx, store.HistoryQuery{Only: revision, AtMost: 1, Changes: manyChanges, MaxSize: largeAnswer})
+	if err != nil {
+		return s.fail(ctx, err)
+	}
+	for _, r := range found {
+		if r.Omitted > 0 {
+			return requireUnlimited(ctx, caller.Write)
+		}
+		for _, c := range r.Changes {
+			if err := require(ctx, caller.Write, c.Key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// readable leaves the problems of those resources that the caller may read.
+func readable(ctx context.Context, found []*adminv1.Problem) []*adminv1.Problem {
+	who := caller.From(ctx)
+	return slices.DeleteFunc(found, func(p *adminv1.Problem) bool {
+		k, known := kinds.Lookup(p.GetResource().GetGroup(), p.GetResource().GetKind())
+		return !known && !who.Unlimited(caller.Read) || known && !who.May(caller.Read, p.GetResource().GetNamespace(), k)
+	})
+}

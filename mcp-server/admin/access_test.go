@@ -1,0 +1,207 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/pgmesh/pgmesh/internal/pgtest"
+	"github.com/pgmesh/pgmesh/mcp-server/tokens"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// bearing is the context of calls with a token of some scopes.
+func (b *bundle) bearing(name string, scopes ...string) context.Context {
+	b.t.Helper()
+	secret, _, err := tokens.Create(b.t.Context(), b.store, name, scopes, time.Time{}, "")
+	require.NoError(b.t, err)
+	return metadata.AppendToOutgoingContext(b.t.Context(), "authorization", "Bearer "+secret)
+}
+
+func in(namespace, name string) *adminv1.Document {
+	return doc("", 0, 0, strings.Replace(virtualService(name, name+".example.com"), `"metadata": {`, `"metadata": {"namespace": "`+namespace+`", `, 1))
+}
+
+func named(namespace, name string) *adminv1.ResourceRef {
+	return &adminv1.ResourceRef{Group: "networking.istio.io", Kind: "VirtualService", Namespace: namespace, Name: name}
+}
+
+// shops has a resource in each of two namespaces, and revisions of both.
+func shops(t *testing.T) *bundle {
+	t.Helper()
+	b := start(t, pgtest.New(t))
+	for _, namespace := range []string{"mine", "theirs"} {
+		_, err := b.admin.Apply(t.Context(), &adminv1.ApplyRequest{Documents: []*adminv1.Document{in(namespace, "a")}, Message: "made " + namespace, Author: "ada"})
+		require.NoError(t, err)
+	}
+	return b
+}
+
+func TestEachCallIsHeldToTheScopesOfItsCaller(t *testing.T) {
+	t.Parallel()
+	b := shops(t)
+	mine := b.bearing("mine", "write:mine:vs")
+	reader := b.bearing("reader", "read")
+	list := func(ctx context.Context, namespaces ...string) error {
+		_, err := b.admin.List(ctx, &adminv1.ListRequest{Namespaces: namespaces})
+		return err
+	}
+	stream := func(_ any, err error) error { return err }
+	for name, tt := range map[string]struct {
+		mine, reader codes.Code
+		call         func(context.Context) error
+	}{
+		"get one's own": {codes.OK, codes.OK, func(ctx context.Context) error {
+			return stream(b.admin.Get(ctx, &adminv1.GetRequest{Resource: named("mine", "a")}))
+		}},
+		"get theirs": {codes.PermissionDenied, codes.OK, func(ctx context.Context) error {
+			return stream(b.admin.Get(ctx, &adminv1.GetRequest{Resource: named("theirs", "a")}))
+		}},
+		"get a missing": {codes.PermissionDenied, codes.NotFound, func(ctx context.Context) error {
+			return stream(b.admin.Get(ctx, &adminv1.GetRequest{Resource: named("theirs", "b")}))
+		}},
+		"list one's own": {codes.OK, codes.OK, func(ctx context.Context) error { return list(ctx, "mine") }},
+		"list all":       {codes.OK, codes.OK, func(ctx context.Context) error { return list(ctx) }},
+		"list theirs":    {codes.PermissionDenied, codes.OK, func(ctx context.Context) error { return list(ctx, "mine", "theirs") }},
+		"other kinds": {codes.PermissionDenied, codes.OK, func(ctx context.Context) error {
+			return stream(b.admin.List(ctx, &adminv1.ListRequest{Namespaces: []string{"mine"}, Kinds: []string{"gw"}}))
+		}},
+		"watch": {codes.PermissionDenied, codes.OK, func(ctx context.Context) error {
+			s, err := b.admin.Watch(ctx, &adminv1.WatchRequest{Namespaces: []string{"theirs"}})
+			require.NoError(t, err)
+			_, err = s.Recv()
+			return err
+		}},
+		"export": {codes.PermissionDenied, codes.OK, func(ctx context.Context) error {
+			s, err := b.admin.Export(ctx, &adminv1.ExportRequest{Namespaces: []string{"theirs"}})
+			require.NoError(t, err)
+			_, err = s.Recv()
+			return err
+		}},
+		"history": {codes.PermissionDenied, codes.OK, func(ctx context.Context) error {
+			return stream(b.admin.History(ctx, &adminv1.HistoryRequest{Namespaces: []string{"theirs"}}))
+		}},
+		"diff": {codes.PermissionDenied, codes.OK, func(ctx context.Context) error {
+			s, err := b.admin.Diff(ctx, &adminv1.DiffRequest{Namespaces: []string{"theirs"}, From: &adminv1.DiffRequest_FromRevision{FromRevision: 0}})
+			require.NoError(t, err)
+			_, err = s.Recv()
+			return err
+		}},
+		"blame": {codes.PermissionDenied, codes.OK, func(ctx context.Context) error {
+			return stream(b.admin.Blame(ctx, &adminv1.BlameRequest{Resource: named("theirs", "a")}))
+		}},
+		"problems": {codes.PermissionDenied, codes.OK, func(ctx context.Context) error {
+			return stream(b.admin.Problems(ctx, &adminv1.ProblemsRequest{Namespaces: []string{"theirs"}}))
+		}},
+		"confirmations": {codes.PermissionDenied, codes.OK, func(ctx context.Context) error {
+			return stream(b.admin.Confirmations(ctx, &adminv1.ConfirmationsRequest{}))
+		}},
+		"status": {codes.OK, codes.OK, func(ctx context.Context) error { return stream(b.admin.Status(ctx, &adminv1.StatusRequest{})) }},
+		"apply": {codes.PermissionDenied, codes.PermissionDenied, func(ctx context.Context) error {
+			return stream(b.admin.Apply(ctx, &adminv1.ApplyRequest{Documents: []*adminv1.Document{in("mine", "x"), in("theirs", "x")}}))
+		}},
+		"a dry run": {codes.PermissionDenied, codes.PermissionDenied, func(ctx context.Context) error {
+			return stream(b.admin.Apply(ctx, &adminv1.ApplyRequest{DryRun: true, Documents: []*adminv1.Document{in("theirs", "x")}}))
+		}},
+		"delete": {codes.PermissionDenied, codes.PermissionDenied, func(ctx context.Context) error {
+			return stream(b.admin.Delete(ctx, &adminv1.DeleteRequest{Resources: []*adminv1.ResourceRef{named("theirs", "a")}}))
+		}},
+		"import": {codes.PermissionDenied, codes.PermissionDenied, func(ctx context.Context) error {
+			return imported(ctx, t, b, nil, in("theirs", "x"))
+		}},
+		"prune": {codes.PermissionDenied, codes.PermissionDenied, func(ctx context.Context) error {
+			return imported(ctx, t, b, &adminv1.Prune{Namespaces: []string{"theirs"}})
+		}},
+		"prune other kinds": {codes.PermissionDenied, codes.PermissionDenied, func(ctx context.Context) error {
+			return imported(ctx, t, b, &adminv1.Prune{Namespaces: []string{"mine"}})
+		}},
+		"restore": {codes.PermissionDenied, codes.PermissionDenied, func(ctx context.Context) error {
+			return stream(b.admin.Restore(ctx, &adminv1.RestoreRequest{Namespaces: []string{"theirs"}, To: &adminv1.RestoreRequest_Revision{Revision: 1}}))
+		}},
+		"revert": {codes.PermissionDenied, codes.PermissionDenied, func(ctx context.Context) error {
+			return stream(b.admin.Revert(ctx, &adminv1.RevertRequest{Revision: 2}))
+		}},
+		"confirm": {codes.PermissionDenied, codes.PermissionDenied, func(ctx context.Context) error {
+			return stream(b.admin.Confirm(ctx, &adminv1.ConfirmRequest{Revision: 2}))
+		}},
+	} {
+		require.Equal(t, tt.mine, status.Code(tt.call(mine)), "%s: %v", name, tt.call(mine))
+		require.Equal(t, tt.reader, status.Code(tt.call(reader)), "%s: %v", name, tt.call(reader))
+	}
+	_, err := b.admin.Get(t.Context(), &adminv1.GetRequest{Resource: named("theirs", "x")})
+	require.Equal(t, codes.NotFound, status.Code(err), "nothing was changed")
+	newest, err := b.store.Newest(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 2, newest.Revision)
+}
+
+// imported sends documents, and returns the first error.
+func imported(ctx context.Context, t *testing.T, b *bundle, prune *adminv1.Prune, documents ...*adminv1.Document) error {
+	t.Helper()
+	s, err := b.admin.Import(ctx)
+	require.NoError(t, err)
+	_ = s.Send(&adminv1.ImportRequest{Step: &adminv1.ImportRequest_Start{Start: &adminv1.ImportStart{Prune: prune}}})
+	if len(documents) > 0 {
+		_ = s.Send(&adminv1.ImportRequest{Step: &adminv1.ImportRequest_Portion{Portion: &adminv1.ImportPortion{Documents: documents}}})
+	}
+	_ = s.CloseSend()
+	for {
+		if _, err := s.Recv(); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+func TestRequestsThatLeaveTheNamespaceOpenAreAboutTheCallersOwn(t *testing.T) {
+	t.Parallel()
+	b := shops(t)
+	mine := b.bearing("mine", "write:mine")
+	listed, err := b.admin.List(mine, &adminv1.ListRequest{})
+	require.NoError(t, err)
+	require.Len(t, listed.GetResources(), 1)
+	past, err := b.admin.History(mine, &adminv1.HistoryRequest{})
+	require.NoError(t, err)
+	require.Len(t, past.GetRevisions(), 1)
+	require.Equal(t, "made mine", past.GetRevisions()[0].GetMessage())
+	problems, err := b.admin.Problems(mine, &adminv1.ProblemsRequest{})
+	require.NoError(t, err)
+	require.NotEmpty(t, problems.GetProblems())
+	for _, p := range problems.GetProblems() {
+		require.Equal(t, "mine", p.GetResource().GetNamespace())
+	}
+	restored, err := b.admin.Restore(mine, &adminv1.RestoreRequest{To: &adminv1.RestoreRequest_Revision{Revision: 0}})
+	require.NoError(t, err)
+	require.Len(t, restored.GetOutcomes(), 1, "what belongs to others stays")
+	_, err = b.admin.Revert(mine, &adminv1.RevertRequest{Revision: restored.GetRevision()})
+	require.NoError(t, err, "one may take back what one may write")
+	answer, err := b.admin.Status(mine, &adminv1.StatusRequest{})
+	require.NoError(t, err)
+	require.Empty(t, answer.GetClients())
+}
+
+func TestRevisionsNameWhoIsKnownToHaveMadeThem(t *testing.T) {
+	t.Parallel()
+	b := shops(t)
+	_, err := b.admin.Apply(b.bearing("ci", "write:mine"), &adminv1.ApplyRequest{Documents: []*adminv1.Document{in("mine", "x")}, Author: "root"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"ada", "ada", "ci"}, authors(b.batches(3)))
+}
+
+func authors(batches []store.Batch) (all []string) {
+	for i := range batches {
+		all = append(all, batches[i].Author)
+	}
+	return all
+}
