@@ -49,7 +49,9 @@ func service(t *testing.T, name, host string, counter int) *anypb.Any {
 	return body
 }
 
-func brief(cfg *mcp.Config) { cfg.Patience = 50 * time.Millisecond }
+func brief(cfg *mcp.Config) { cfg.Patience = 300 * time.Millisecond }
+
+func sotw(cfg *mcp.Config) { cfg.Protocol = mcp.XDS }
 
 func TestNacosAcceptsTheIncrementalFormAndSaysNothing(t *testing.T) {
 	t.Parallel()
@@ -98,7 +100,7 @@ func TestNacosChangesContentUnderAVersion(t *testing.T) {
 	t.Parallel()
 	p := newPeer(t, likeNacos())
 	p.serve(nacosEntries, service(t, "shop", "1", 7))
-	f := follow(t, p.addr, only(serviceEntry), brief)
+	f := follow(t, p.addr, only(serviceEntry), sotw)
 	f.expect(0, "ServiceEntry public/shop=1")
 	p.serve(nacosEntries, service(t, "shop", "2", 7))
 	f.expect(0, "ServiceEntry public/shop=2")
@@ -111,7 +113,7 @@ func TestNacosDoesNotRepeatWhatWasRefused(t *testing.T) {
 	t.Parallel()
 	p := newPeer(t, likeNacos())
 	p.serve(nacosEntries, service(t, "shop", "1", 1))
-	f := follow(t, p.addr, only(serviceEntry), brief)
+	f := follow(t, p.addr, only(serviceEntry), sotw)
 	f.expect(0, "ServiceEntry public/shop=1")
 	p.serve(nacosEntries, broken(t, "public/shop"), service(t, "cart", "1", 1))
 	f.expect(0, "ServiceEntry public/cart=1")
@@ -148,5 +150,5 @@ func TestAKindThatIsNeverAnswered(t *testing.T) {
 	p.push()
 	p.mu.Unlock()
 	f.expect(0, "ServiceEntry public/shop=1")
-	require.Empty(t, f.client.Status().Unanswered)
+	require.Eventually(t, func() bool { return len(f.client.Status().Unanswered) == 0 }, limit, time.Millisecond)
 }

@@ -87,6 +87,9 @@ func (s *session) follow(ctx context.Context, responses <-chan *response, failed
 				return <-failed
 			}
 			err = s.handle(r)
+			if s.silent > 0 && len(s.early) == 0 { // it is not silent, but has much to say
+				s.patience.Reset(s.client.cfg.Patience)
+			}
 		case <-s.patience.C:
 			err = s.impatient()
 		case <-s.release.C:
