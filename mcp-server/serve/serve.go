@@ -150,11 +150,13 @@ func (s *server) serve(ctx context.Context, from source, on sockets) error {
 	observers := ads.Observers{adsmetrics.New(s.metrics, "mcp_server", publish.Label), s.clients}
 	streams := publish.NewServerTo(s.views.Subscribe, observers, s.options.Log)
 	through := newCalls(newMeasured(s.metrics), from.closed)
-	grpcServer := rpc.NewServer(slices.Concat(s.door.options(), through.options())...)
+	stopping, stop := context.WithCancel(context.Background())
+	defer stop()
+	grpcServer := rpc.NewServer(slices.Concat(s.door.options(), through.options(), []grpc.ServerOption{grpc.ChainStreamInterceptor(s.hold(stopping))})...)
 	streams.Register(grpcServer)
 	s.legacy.Register(grpcServer)
 	from.register(grpcServer)
-	drain := func() { streams.Shutdown(); s.legacy.Shutdown(); from.drain() }
+	drain := func() { stop(); streams.Shutdown(); s.legacy.Shutdown(); from.drain() }
 
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return rpc.Serve(ctx, grpcServer, on.mcp, drain) })
