@@ -47,3 +47,20 @@ func TestFollowTellsWhatATransactionDid(t *testing.T) {
 	require.Nil(t, b.Changes[0].After)
 	require.Equal(t, reviews.After, b.Changes[0].Before)
 }
+
+// What a follower reads does not make its connection younger.
+func TestStatusTellsSinceWhenItIsConnected(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	batches := follow(t, s, 0)
+	db := connect(t, url)
+	db.put("x", "a")
+	<-batches
+	since := s.Status().Since
+	for _, host := range []string{"b", "c"} { // the second wake-up comes after the first was dealt with
+		db.put("x", host)
+		<-batches
+	}
+	require.Equal(t, since, s.Status().Since)
+	require.True(t, s.Status().Connected)
+}

@@ -33,7 +33,10 @@ type status struct {
 func (s *status) connected(standby bool) {
 	s.mu.Lock()
 	news := !s.now.Connected
-	s.now.Following, s.now.Connected, s.now.Standby, s.now.Since, s.now.Err = true, true, standby, time.Now(), nil
+	if news {
+		s.now.Since = time.Now()
+	}
+	s.now.Following, s.now.Connected, s.now.Standby, s.now.Err = true, true, standby, nil
 	s.mu.Unlock()
 	if news && s.heard != nil {
 		s.heard(nil)
