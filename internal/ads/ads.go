@@ -63,8 +63,9 @@ type Observer interface {
 // Server implements the aggregated discovery service.
 type Server struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
-	cfg  Config
-	done chan struct{}
+	cfg   Config
+	lanes lanes
+	done  chan struct{}
 }
 
 const defaultPatience = 3 * time.Second
@@ -86,7 +87,7 @@ func NewServer(cfg Config) *Server {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Server{cfg: cfg, done: make(chan struct{})}
+	return &Server{cfg: cfg, lanes: newLanes(&cfg.Plan), done: make(chan struct{})}
 }
 
 // Register adds the service to a gRPC server.
@@ -120,7 +121,7 @@ func (s *Server) serve(ctx context.Context, w wire) error {
 		return err
 	}
 	defer view.Close()
-	st := newStream(&s.cfg, w, view, first.node)
+	st := newStream(s, w, view, first.node)
 	s.cfg.Observer.Opened(st)
 	defer s.cfg.Observer.Closed(st)
 	return st.run(ctx, first, requests, failed, s.done)

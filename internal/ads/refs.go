@@ -63,5 +63,5 @@ func (s *Stream) complete() bool {
 
 // due tells whether an expectation can be met in the current stage.
 func (s *Stream) due(x expectation) bool {
-	return s.cfg.Plan.allowed(s.progress.stage, x.ref.TypeURL) != nothing
+	return s.lanes.of(x.ref.TypeURL).extents[s.progress.stage] != nothing
 }

@@ -10,13 +10,13 @@ import (
 
 // Stream is one client's stream. Only its own goroutine touches it, but for the exported methods.
 type Stream struct {
-	cfg  *Config
-	wire wire
-	view *Subscriber
-	node *corev3.Node
+	cfg   *Config
+	lanes *lanes
+	wire  wire
+	view  *Subscriber
+	node  *corev3.Node
 
 	subs  []*subscription // in the order in which the client first asked
-	byURL map[string]*subscription
 	nonce uint64
 
 	target   *Snapshot // what the client is being brought to
@@ -24,8 +24,8 @@ type Stream struct {
 	renewed  []Ref     // what a client needs again of types that it has not asked for yet
 }
 
-func newStream(cfg *Config, w wire, view *Subscriber, node *corev3.Node) *Stream {
-	return &Stream{cfg: cfg, wire: w, view: view, node: node, byURL: map[string]*subscription{}}
+func newStream(on *Server, w wire, view *Subscriber, node *corev3.Node) *Stream {
+	return &Stream{cfg: &on.cfg, lanes: &on.lanes, wire: w, view: view, node: node}
 }
 
 // Node is the node that the client introduced itself with.
@@ -60,8 +60,8 @@ func (s *Stream) run(ctx context.Context, first *request, requests <-chan *reque
 
 // handle takes in one request. What it calls for is sent by advance.
 func (s *Stream) handle(r *request) {
-	sub, known := s.byURL[r.typeURL]
-	if !known {
+	sub := s.subscription(r.typeURL)
+	if sub == nil {
 		// Whatever its nonce says: a first request on this stream is a first request. Stock istiod sends a clock there.
 		s.subscribe(r)
 		return
@@ -87,8 +87,22 @@ func (s *Stream) handle(r *request) {
 	sub.replace(r.names)
 }
 
+// subscription finds what the client said of a type, nil if it has said nothing. Types are few: a map a stream would cost more.
+func (s *Stream) subscription(typeURL string) *subscription {
+	for _, sub := range s.subs {
+		if sub.typeURL == typeURL {
+			return sub
+		}
+	}
+	return nil
+}
+
 func (s *Stream) subscribe(r *request) {
 	sub := newSubscription(r.typeURL, s.cfg.Canonical(r.typeURL))
+	sub.lane = s.lanes.of(sub.canonical)
+	if s.target != nil {
+		sub.target = s.target.Sets[sub.canonical]
+	}
 	names := r.names
 	if s.wire.incremental() {
 		names = r.subscribe
@@ -99,7 +113,6 @@ func (s *Stream) subscribe(r *request) {
 	if !sub.wildcard {
 		sub.have = sub.named() // what it holds and does not ask for is its own affair
 	}
-	s.byURL[r.typeURL] = sub
 	s.subs = append(s.subs, sub)
 	if s.cfg.Plan.When != "" && s.cfg.Plan.When == sub.canonical && s.progress == nil {
 		// Who joins a plan begins with its first stage: a part of the target may be waiting for an answer still.
@@ -151,7 +164,12 @@ func (s *Stream) aim(newest *Snapshot) {
 	if s.target != nil && s.target != newest && s.planned() {
 		s.progress = s.cfg.Plan.start(s.cfg.Patience)
 	}
-	s.target = newest
+	if s.target != newest {
+		s.target = newest
+		for _, sub := range s.subs {
+			sub.target = newest.Sets[sub.canonical]
+		}
+	}
 }
 
 // planned tells whether this stream's changes follow the plan.
@@ -175,12 +193,15 @@ func (s *Stream) flush() error {
 	for again := true; again; {
 		again = false
 		for _, sub := range s.subs {
-			goal, e := s.target.Sets[sub.canonical], s.allowed(sub)
-			if sub.pending != "" || sub.settled(goal, e) {
+			if sub.pending != "" {
+				continue
+			}
+			e := s.allowed(sub)
+			if sub.settled(e) {
 				continue
 			}
 			due := sub.unanswered
-			st := sub.advance(goal, e)
+			st := sub.advance(sub.target, e)
 			s.refer(sub, st) // which may ask for something of a type that is passed already
 			again = true
 			if err := s.send(sub, st, due); err != nil {
@@ -196,9 +217,9 @@ func (s *Stream) flush() error {
 func (s *Stream) allowed(sub *subscription) extent {
 	e := everything
 	if s.progress != nil {
-		e = s.cfg.Plan.allowed(s.progress.stage, sub.canonical)
+		e = sub.lane.extents[s.progress.stage]
 	}
-	if e == everything && s.cfg.Plan.breaks(sub.canonical) && slices.ContainsFunc(s.subs, (*subscription).isRefused) {
+	if e == everything && sub.lane.breaks && slices.ContainsFunc(s.subs, (*subscription).isRefused) {
 		return additions
 	}
 	return e
@@ -264,10 +285,10 @@ func (s *Stream) stageDone() bool {
 	}
 	stage := s.progress.stage
 	for _, sub := range s.subs {
-		if !s.cfg.Plan.has(stage, sub.canonical) {
+		if !sub.lane.in[stage] {
 			continue
 		}
-		if !sub.settled(s.target.Sets[sub.canonical], s.allowed(sub)) {
+		if !sub.settled(s.allowed(sub)) {
 			return false
 		}
 		if sub.pending != "" && !s.cfg.Plan.Stages[stage].Overlap {

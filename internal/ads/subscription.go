@@ -10,6 +10,9 @@ import (
 type subscription struct {
 	typeURL   string // as the client wrote it
 	canonical string
+	lane      *lane
+	// target is the newest set that the client is being brought to.
+	target *Set
 
 	wildcard bool
 	names    map[string]bool // what the client wants by name
@@ -38,10 +41,10 @@ type subscription struct {
 }
 
 func newSubscription(typeURL, canonical string) *subscription {
-	return &subscription{
-		typeURL: typeURL, canonical: canonical, unanswered: true,
-		names: map[string]bool{}, asked: map[string]bool{}, repeated: map[string]*Resource{},
+	if typeURL == canonical {
+		typeURL = canonical // and not a copy of it for each stream
 	}
+	return &subscription{typeURL: typeURL, canonical: canonical, unanswered: true}
 }
 
 // isPart tells whether a nonce is of the response that the client has not answered, before its last part.
@@ -72,7 +75,7 @@ func (s *subscription) want(names []string, again bool) {
 			s.reconsider()
 			continue
 		}
-		s.names[n] = true
+		add(&s.names, n, true)
 		if again || s.have.Get(n) == nil {
 			s.ask(n)
 		}
@@ -81,14 +84,14 @@ func (s *subscription) want(names []string, again bool) {
 
 // ask has a name answered, whether the client has it or not.
 func (s *subscription) ask(name string) {
-	s.asked[name] = true
+	add(&s.asked, name, true)
 	s.have = s.have.With(nil, []string{name})
 }
 
 // repeat has a name sent once more, if the client has it.
 func (s *subscription) repeat(name string) {
 	if r := s.have.Get(name); r != nil {
-		s.repeated[name] = r
+		add(&s.repeated, name, r)
 		s.ask(name)
 	}
 }
@@ -164,16 +167,24 @@ func (s *subscription) restart() {
 	s.reconsider()
 	clear(s.repeated)
 	for n := range s.names {
-		s.asked[n] = true
+		add(&s.asked, n, true)
 	}
+}
+
+// add makes a map when there is something for it: most subscriptions are to everything, and need none.
+func add[V any](m *map[string]V, name string, value V) {
+	if *m == nil {
+		*m = map[string]V{}
+	}
+	(*m)[name] = value
 }
 
 // reconsider has everything compared that the client has and wants.
 func (s *subscription) reconsider() { s.base, s.goal, s.reach = nil, nil, nothing }
 
-// settled tells whether nothing is left to send on the way to a goal, as far as may be sent now.
-func (s *subscription) settled(goal *Set, e extent) bool {
-	return e == nothing || !s.unanswered && len(s.asked) == 0 && s.goal == goal && s.reach >= e
+// settled tells whether nothing is left to send on the way to the target, as far as may be sent now.
+func (s *subscription) settled(e extent) bool {
+	return e == nothing || !s.unanswered && len(s.asked) == 0 && s.goal == s.target && s.reach >= e
 }
 
 // step is what has to be sent to a client.

@@ -3,6 +3,7 @@ package publish
 import (
 	"context"
 	"log/slog"
+	"sync"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
@@ -16,19 +17,31 @@ const unknown = "unknown"
 
 // Canonical maps every alias of a kind to the type URL that snapshots use. Other types have nothing in them, and are answered so.
 func Canonical(typeURL string) string {
-	if k, ok := kinds.ByTypeURL(typeURL); ok {
-		return k.TypeURL()
+	if known, ok := canonical()[typeURL]; ok {
+		return known
 	}
 	return typeURL
 }
 
+// canonical has one copy of each type URL for all streams.
+var canonical = sync.OnceValue(func() map[string]string {
+	all := map[string]string{}
+	for _, k := range kinds.All() {
+		preferred := k.TypeURL()
+		for _, alias := range k.TypeURLs() {
+			all[alias] = preferred
+		}
+	}
+	for _, ours := range []string{mcpv1.BatchTypeURL, mcpv1.StandingTypeURL} {
+		all[ours] = ours
+	}
+	return all
+})
+
 // Label names a type in metrics.
 func Label(typeURL string) string {
-	if k, ok := kinds.ByTypeURL(typeURL); ok {
-		return k.TypeURL()
-	}
-	if typeURL == mcpv1.BatchTypeURL || typeURL == mcpv1.StandingTypeURL {
-		return typeURL
+	if known, ok := canonical()[typeURL]; ok {
+		return known
 	}
 	return unknown
 }
