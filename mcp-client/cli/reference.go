@@ -66,7 +66,12 @@ func referTo(b *strings.Builder, c *cobra.Command) {
 		fmt.Fprint(b, completionHelp)
 		return
 	}
-	fmt.Fprintf(b, "%s\n\n", text)
+	for paragraph := range strings.SplitSeq(text, "\n\n") {
+		if strings.HasPrefix(paragraph, "  ") { // a table of words, whose lines are to stay
+			paragraph = strings.TrimSuffix(codeBlock("", paragraph), "\n")
+		}
+		fmt.Fprintf(b, "%s\n\n", paragraph)
+	}
 	if c.Example != "" {
 		fmt.Fprintln(b, codeBlock("sh", unindented(c.Example)))
 	}
