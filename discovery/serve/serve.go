@@ -36,6 +36,10 @@ type Addresses struct{ XDS, HTTP net.Addr }
 
 // Run serves until the context ends. Started is called once the sockets are open, if it is not nil.
 func Run(ctx context.Context, o Options, started func(Addresses)) error {
+	client, err := o.Source.client(o.Plaintext, o.Log)
+	if err != nil {
+		return err
+	}
 	xds, err := o.Plaintext.TCP("listen", o.Listen)
 	if err != nil {
 		return err
@@ -47,7 +51,6 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	metrics := monitor.NewRegistry()
 	engine := push.New(o.Log, metrics)
 	streams := push.NewServer(engine, adsmetrics.New(metrics, "discovery", push.Label), o.Log)
-	client := o.Source.client(o.Log)
 	metrics.MustRegister(revisionOf(client), connectedTo(client), sourceCollector{client})
 	server := rpc.NewServer()
 	streams.Register(server)

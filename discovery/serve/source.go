@@ -1,14 +1,16 @@
 package serve
 
 import (
+	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/pgmesh/pgmesh/internal/dial"
+	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
@@ -18,6 +20,7 @@ type Source struct {
 	Protocol  mcp.Protocol
 	HoldEmpty time.Duration
 	Namespace string
+	Dial      dial.Options // but for Plaintext, which is the program's own
 }
 
 // Flags declares the flags of the source.
@@ -30,13 +33,23 @@ func (s *Source) Flags(f *pflag.FlagSet) {
 		"when a server has suddenly nothing of a kind, keep what it had until it has said so for this long; 0 believes it at once")
 	f.StringVar(&s.Namespace, "mcp-namespace", "",
 		"the namespace that this program tells the servers it runs in; an istiod wants it to be that of the identity it is shown")
+	s.Dial.Flags(f, "mcp-")
 }
 
-func (s *Source) client(log *slog.Logger) *mcp.Client {
+// client speaks without TLS where the program itself does, unless there are flags for TLS.
+func (s *Source) client(plaintext listen.Plaintext, log *slog.Logger) (*mcp.Client, error) {
+	how := s.Dial
+	if how.Plaintext = plaintext; how.TLS.Given() {
+		how.Plaintext = listen.Plaintext{}
+	}
+	connection, err := how.To(log, s.Addresses...)
+	if err != nil {
+		return nil, fmt.Errorf("--mcp %s: %w", strings.Join(s.Addresses, ","), err)
+	}
 	return mcp.New(mcp.Config{
 		Targets: s.Addresses, Protocol: s.Protocol, HoldEmpty: s.HoldEmpty, Namespace: s.Namespace, Name: "discovery", Log: log,
-		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
-	})
+		DialOptions: connection.DialOptions(),
+	}), nil
 }
 
 var (

@@ -28,6 +28,11 @@ type client struct {
 // connect follows a server from what is held, which may be nil.
 func connect(t *testing.T, address string, held map[kinds.Key]string) *client {
 	t.Helper()
+	return connectBy(t, address, held, plaintext)
+}
+
+func connectBy(t *testing.T, address string, held map[kinds.Key]string, dial []grpc.DialOption) *client {
+	t.Helper()
 	c := &client{t: t, batches: make(chan mcp.Batch), standings: make(chan mcp.Standing, 100), held: map[kinds.Key]string{}}
 	maps.Copy(c.held, held)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -35,7 +40,7 @@ func connect(t *testing.T, address string, held map[kinds.Key]string) *client {
 	go func() {
 		defer close(ended)
 		_ = mcp.New(mcp.Config{
-			Targets: []string{address}, Name: "test", DialOptions: plaintext, Held: held, Bodies: true,
+			Targets: []string{address}, Name: "test", DialOptions: dial, Held: held, Bodies: true,
 			Standing: func(s mcp.Standing) error { c.standings <- s; return nil },
 		}).Run(ctx, func(b mcp.Batch) error {
 			select {

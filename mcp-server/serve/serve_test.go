@@ -14,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/internal/pgtest"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 	"github.com/pgmesh/pgmesh/store"
@@ -36,7 +35,7 @@ type running struct {
 func launch(t *testing.T, o serve.Options) *running {
 	t.Helper()
 	o.Poll, o.Listen, o.HTTP = 5*time.Second, cmp.Or(o.Listen, "127.0.0.1:0"), "127.0.0.1:0"
-	o.Plaintext, o.Log = listen.Plaintext{Allowed: true}, cmp.Or(o.Log, discard)
+	o.Plaintext.Allowed, o.Log = !o.Security.TLS.Given(), cmp.Or(o.Log, discard)
 	ctx, stop := context.WithCancel(context.Background())
 	r := &running{t: t, stop: stop, ended: make(chan error, 1)}
 	started := make(chan serve.Addresses, 1)
