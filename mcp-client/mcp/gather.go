@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"fmt"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 
@@ -17,15 +18,17 @@ func (s *session) gather(kind *kinds.Kind, r *response) *refusal {
 		absent = l.all()
 	}
 	undecodable := &refusal{code: codes.InvalidArgument}
-	for _, it := range r.resources {
-		name, err := s.take(kind, l, it)
-		if err != nil {
-			undecodable.add(err)
+	for items := range slices.Chunk(r.resources, lookAtOnce) {
+		for _, k := range s.lookAt(kind, l, items) {
+			if err := s.take(kind, l, k); err != nil {
+				undecodable.add(err)
+			}
+			delete(absent, k.name)
+			if k.name == "" {
+				clear(absent) // it could be any of these
+			}
 		}
-		delete(absent, name)
-		if name == "" {
-			clear(absent) // it could be any of these
-		}
+		clear(items) // which are decoded, and may be large
 	}
 	for name := range absent {
 		s.state.remove(kind, l, name)
@@ -39,28 +42,24 @@ func (s *session) gather(kind *kinds.Kind, r *response) *refusal {
 	return nil
 }
 
-// take takes in one resource, if it says something new, and returns its name, or nothing if that cannot be told.
-func (s *session) take(kind *kinds.Kind, l *list, it item) (string, error) {
-	o, err := open(kind, it)
-	if err != nil {
-		return o.name, err
+// take takes in one resource, if it says something new. A response may have it twice: what was news when it was looked at may be none
+// any more, and the other way round.
+func (s *session) take(kind *kinds.Kind, l *list, k look) error {
+	if k.err != nil || !k.isNews(l) {
+		return k.err
 	}
-	now := version{named: o.named}
-	if !s.pgmesh || o.named == "" {
-		now.content = o.digest()
+	if k.now.resource == nil {
+		var err error
+		if k.now.resource, err = k.decode(); err != nil {
+			return err
+		}
+		k.now.key = k.now.resource.Key()
 	}
-	if had := l.find(o.name); had != nil && had.same(&now) {
-		return o.name, nil
-	}
-	if now.resource, err = o.decode(); err != nil {
-		return o.name, err
-	}
-	now.key = now.resource.Key()
 	if s.client.cfg.Bodies {
-		now.body = o.sent()
+		k.now.body = k.sent()
 	}
-	s.state.put(kind, l, o.name, now)
-	return o.name, nil
+	s.state.put(kind, l, k.name, k.now)
+	return nil
 }
 
 // deliverUnmarked delivers what a server sent that does not say where batches end: all of it once everything was answered,

@@ -1,0 +1,65 @@
+package mcp
+
+import (
+	"runtime"
+	"sync"
+
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// look is what was found out of one resource by looking at it alone.
+type look struct {
+	opened
+
+	now version // with the resource, if it was decoded
+	err error
+}
+
+// lookAtOnce is how many resources of a response are looked at before they are taken in: a state of the world may be very large, and is
+// not to be in memory twice.
+const lookAtOnce = 1024
+
+// worthSharing is how many resources are at least worth a goroutine.
+const worthSharing = 64
+
+// lookAt takes resources out of their envelopes and decodes those that say something new, which is nearly all of the work for a large
+// mesh. So the processors share it. The list is not changed meanwhile.
+func (s *session) lookAt(kind *kinds.Kind, l *list, items []item) []look {
+	looks := make([]look, len(items))
+	workers := max(1, min(runtime.GOMAXPROCS(0), len(items)/worthSharing))
+	var working sync.WaitGroup
+	for w := range workers {
+		from, to := len(items)*w/workers, len(items)*(w+1)/workers
+		working.Go(func() {
+			for i := from; i < to; i++ {
+				looks[i] = s.look(kind, l, items[i])
+			}
+		})
+	}
+	working.Wait()
+	return looks
+}
+
+func (s *session) look(kind *kinds.Kind, l *list, it item) look {
+	var k look
+	if k.opened, k.err = open(kind, it); k.err != nil {
+		return k
+	}
+	k.now.named = k.named
+	if !s.pgmesh || k.named == "" {
+		k.now.content = k.digest()
+	}
+	if !k.isNews(l) {
+		return k
+	}
+	if k.now.resource, k.err = k.decode(); k.err == nil {
+		k.now.key = k.now.resource.Key()
+	}
+	return k
+}
+
+// isNews tells whether a list has something else of the resource.
+func (k *look) isNews(l *list) bool {
+	had := l.find(k.name)
+	return had == nil || !had.same(&k.now)
+}
