@@ -35,6 +35,13 @@ func benchClients(ctx context.Context, o options) error {
 	}
 	defer crowd.stop()
 	connected := memoryOf(s.program.Pid())
+	fmt.Fprintf(os.Stderr, "%d clients are connected and left alone for %s …\n", o.clients, o.rest)
+	select {
+	case <-time.After(o.rest):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	rested := memoryOf(s.program.Pid())
 	conn, err := pgx.Connect(ctx, s.database)
 	if err != nil {
 		return err
@@ -61,7 +68,6 @@ func benchClients(ctx context.Context, o options) error {
 			all, first, least = append(all, reached.last), append(first, reached.first), append(least, woken.last)
 		}
 	}
-	after := memoryOf(s.program.Pid())
 	for _, d := range [][]time.Duration{all, first, least} {
 		slices.Sort(d)
 	}
@@ -73,9 +79,9 @@ func benchClients(ctx context.Context, o options) error {
 	fmt.Fprintf(os.Stdout, "\np50 of the last client is %s (aim: under %s, %s), %.1f times the floor's; at the beginning all were served within %s\n",
 		millis(percentile(all, 50)), aimReach, met(percentile(all, 50) < aimReach),
 		float64(percentile(all, 50))/float64(percentile(least, 50)), sent.Round(time.Millisecond))
-	each := (connected.Now - before.Now) / int64(o.clients)
-	fmt.Fprintf(os.Stdout, "the server had %s before they came, %s with all of them idle, %s after the changes: %.1f kB a client (aim: under %d kB, %s)\n",
-		megabytes(before.Now), megabytes(connected.Now), megabytes(after.Now), float64(each)/1024, aimIdle>>10, met(each < aimIdle))
+	each := (rested.Now - before.Now) / int64(o.clients)
+	fmt.Fprintf(os.Stdout, "the server had %s before they came, %s when all were served, %s when they had been idle for %s: %.1f kB a client (aim: under %d kB, %s)\n",
+		megabytes(before.Now), megabytes(connected.Now), megabytes(rested.Now), o.rest, float64(each)/1024, aimIdle>>10, met(each < aimIdle))
 	meanwhile(start)
 	return nil
 }

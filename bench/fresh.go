@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -30,12 +31,13 @@ type received struct {
 	Took             time.Duration
 	Bytes, Resources int64
 	PeakRSS          int64
+	CPU              time.Duration // of all processors
 }
 
 // benchFresh serves a large mesh to clients that have nothing: to one that only reads, so that it is the server that is measured, and to
 // the client library, each in turns with the same number of bytes over a bare stream.
 func benchFresh(ctx context.Context, o options) error {
-	s, err := startServer(ctx, meshRows(o.resources))
+	s, err := startServer(ctx, mixedRows(o.resources))
 	if err != nil {
 		return err
 	}
@@ -82,7 +84,7 @@ func benchFresh(ctx context.Context, o options) error {
 func reportFresh(light, library, bare []received, loaded memory, serving int64) {
 	data, resources := light[0].Bytes, light[0].Resources
 	fmt.Fprintf(os.Stdout, "\n%d resources, %s, to a fresh client over loopback, %d times each in turns\n\n", resources, megabytes(data), len(light))
-	fmt.Fprintf(os.Stdout, "%-36s %9s %9s %12s %16s\n", "", "median", "slowest", "MB/s", "resources/s")
+	fmt.Fprintf(os.Stdout, "%-36s %9s %9s %12s %16s %14s\n", "", "median", "slowest", "MB/s", "resources/s", "client's CPU")
 	for _, l := range []struct {
 		name string
 		all  []received
@@ -94,7 +96,7 @@ func reportFresh(light, library, bare []received, loaded memory, serving int64) 
 		if l.name[0] == 'f' {
 			text = ""
 		}
-		fmt.Fprintf(os.Stdout, "%-36s %9s %9s %12.0f %16s\n", l.name, millis(median.Took), millis(l.all[len(l.all)-1].Took), rate(median), text)
+		fmt.Fprintf(os.Stdout, "%-36s %9s %9s %12.0f %16s %14s\n", l.name, millis(median.Took), millis(l.all[len(l.all)-1].Took), rate(median), text, millis(median.CPU))
 	}
 	aim := min(aimBytes/float64(data)*float64(resources), aimResources)
 	fmt.Fprintf(os.Stdout, "\naim: %.0f resources/s, which is the lower of %d MB/s and %d resources/s here: server %s, with the client library %s\n",
@@ -170,11 +172,11 @@ func clientCommands() []*cobra.Command {
 	telling := func(receive func(ctx context.Context, args []string, into *received) error) func(context.Context, []string) error {
 		return func(ctx context.Context, args []string) error {
 			var r received
-			start := time.Now()
+			start, began := time.Now(), ownCPU()
 			if err := receive(ctx, args, &r); err != nil {
 				return err
 			}
-			r.Took, r.PeakRSS = time.Since(start), memoryOf(os.Getpid()).Peak
+			r.Took, r.PeakRSS, r.CPU = time.Since(start), memoryOf(os.Getpid()).Peak, ownCPU()-began
 			return json.NewEncoder(os.Stdout).Encode(r)
 		}
 	}
@@ -193,7 +195,16 @@ func runCrowdOf(ctx context.Context, args []string, join func(context.Context, i
 	if err != nil {
 		return err
 	}
-	return runCrowd(ctx, join, clients)
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		end()
+	}()
+	if err := runCrowd(ctx, join, clients); ctx.Err() == nil {
+		return err
+	}
+	return nil
 }
 
 func receiveLight(ctx context.Context, args []string, r *received) error {

@@ -27,6 +27,7 @@ type options struct {
 	resources       int
 	fresh           int
 	clients         int
+	rest            time.Duration
 	writing         time.Duration
 	envoy           string
 	json            string
@@ -66,6 +67,7 @@ func measureAll() error {
 	f.IntVar(&o.resources, "resources", 100_000, "resources of the large mesh")
 	f.IntVar(&o.fresh, "fresh", 7, "fresh clients of each sort")
 	f.IntVar(&o.clients, "clients", 1000, "clients that are connected at once")
+	f.DurationVar(&o.rest, "rest", 150*time.Second, "how long clients are idle before they are weighed; Go collects garbage every two minutes at least")
 	f.DurationVar(&o.writing, "writing", time.Minute, "how long the writers write")
 	f.StringVar(&o.json, "json", "", "also write each measured time of the change to this file")
 	cmd.AddCommand(readerCommands()...)

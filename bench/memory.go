@@ -5,6 +5,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
 )
 
 // memory is what a process has in RAM, now and at most. It is 0 where there is no /proc.
@@ -35,4 +37,13 @@ func memoryOf(pid int) (m memory) {
 // forgetPeak begins the peak of a process anew, with what it has now.
 func forgetPeak(pid int) error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
+}
+
+// ownCPU is the time that this process has spent on all processors.
+func ownCPU() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -35,6 +35,19 @@ func meshRows(resources int) []meshRow {
 	return rows[:resources]
 }
 
+// mixedRows are those of a mesh whose virtual services have from one to ten routes.
+func mixedRows(resources int) []meshRow {
+	rows := meshRows(resources)
+	services := 0
+	for i := range rows {
+		if rows[i].kind == "VirtualService" {
+			rows[i].spec = withRoutes(services, 1+services%10)
+			services++
+		}
+	}
+	return rows
+}
+
 // loaded is how long a load took, and its COMMIT of that.
 type loaded struct{ all, commit time.Duration }
 

@@ -82,7 +82,7 @@ func timeUpdate(ctx context.Context, conn *pgx.Conn, sql string, number int) (ti
 func defineUpdated(ctx context.Context, conn *pgx.Conn) error {
 	var names, specs []string
 	for i := range updated {
-		names, specs = append(names, fmt.Sprint("bench-", i)), append(specs, tenRoutes(i))
+		names, specs = append(names, fmt.Sprint("bench-", i)), append(specs, withRoutes(i, 10))
 	}
 	if _, err := conn.Exec(ctx, `INSERT INTO mesh.resources (kind, name, spec)
 		SELECT 'VirtualService', name, spec::jsonb FROM unnest($1::text[], $2::text[]) AS r (name, spec)`, names, specs); err != nil {
@@ -93,8 +93,9 @@ func defineUpdated(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-func tenRoutes(service int) string {
-	routes := make([]string, 10)
+// withRoutes is a VirtualService of a service.
+func withRoutes(service, count int) string {
+	routes := make([]string, count)
 	for i := range routes {
 		routes[i] = fmt.Sprintf(`{"name": "route-%[2]d",
 			"match": [{"uri": {"prefix": "/api/v%[2]d"}, "headers": {"x-user": {"exact": "user-%[2]d"}}}],

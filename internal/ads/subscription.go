@@ -200,6 +200,14 @@ func (st *step) empty() bool { return len(st.changed) == 0 && len(st.removed) ==
 // advance works out what has to be sent to bring the client towards a goal, and takes it as sent.
 func (s *subscription) advance(goal *Set, e extent) step {
 	var st step
+	if s.wildcard && s.have.Len() == 0 && len(s.asked) == 0 { // there is nothing to compare with
+		st.changed = make([]*Resource, 0, goal.Len())
+		for r := range goal.All() {
+			st.changed, st.fresh = append(st.changed, r), append(st.fresh, r.Refs...)
+		}
+		s.reached(goal, e, st)
+		return st
+	}
 	for _, name := range s.candidates(goal) {
 		now, before := s.due(goal, name, e), s.have.Get(name)
 		switch {
