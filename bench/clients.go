@@ -28,20 +28,11 @@ func benchClients(ctx context.Context, o options) error {
 		return err
 	}
 	defer s.stop()
-	before := memoryOf(s.program.Pid())
-	crowd, sent, err := startCrowd("crowd", s.address, o.clients)
+	crowd, err := weigh(ctx, o, s)
 	if err != nil {
 		return err
 	}
 	defer crowd.stop()
-	connected := memoryOf(s.program.Pid())
-	fmt.Fprintf(os.Stderr, "%d clients are connected and left alone for %s …\n", o.clients, o.rest)
-	select {
-	case <-time.After(o.rest):
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	rested := memoryOf(s.program.Pid())
 	conn, err := pgx.Connect(ctx, s.database)
 	if err != nil {
 		return err
@@ -68,6 +59,35 @@ func benchClients(ctx context.Context, o options) error {
 			all, first, least = append(all, reached.last), append(first, reached.first), append(least, woken.last)
 		}
 	}
+	reportReach(o, first, all, least)
+	meanwhile(start)
+	return nil
+}
+
+// weigh connects the clients, lets them be, and tells what they cost the server.
+func weigh(ctx context.Context, o options, s *served) (*child, error) {
+	before := memoryOf(s.program.Pid())
+	crowd, took, err := startCrowd("crowd", s.address, o.clients)
+	if err != nil {
+		return nil, err
+	}
+	connected := memoryOf(s.program.Pid())
+	fmt.Fprintf(os.Stderr, "%d clients are connected and left alone for %s …\n", o.clients, o.rest)
+	select {
+	case <-time.After(o.rest):
+	case <-ctx.Done():
+		crowd.stop()
+		return nil, ctx.Err()
+	}
+	rested := memoryOf(s.program.Pid())
+	each := (rested.Now - before.Now) / int64(o.clients)
+	fmt.Fprintf(os.Stdout, "\n%d clients were served within %s; the server had %s before they came, %s then, and %s when they had been idle for %s:\n"+
+		"%.1f kB a client (aim: under %d kB, %s)\n", o.clients, took.Round(time.Millisecond), megabytes(before.Now), megabytes(connected.Now),
+		megabytes(rested.Now), o.rest, float64(each)/1024, aimIdle>>10, met(each < aimIdle))
+	return crowd, nil
+}
+
+func reportReach(o options, first, all, least []time.Duration) {
 	for _, d := range [][]time.Duration{all, first, least} {
 		slices.Sort(d)
 	}
@@ -76,14 +96,9 @@ func benchClients(ctx context.Context, o options) error {
 	t.line("the last client", all)
 	t.line("floor: the last of as many bare streams", least)
 	t.Flush()
-	fmt.Fprintf(os.Stdout, "\np50 of the last client is %s (aim: under %s, %s), %.1f times the floor's; at the beginning all were served within %s\n",
+	fmt.Fprintf(os.Stdout, "\np50 of the last client is %s (aim: under %s, %s), %.1f times the floor's\n",
 		millis(percentile(all, 50)), aimReach, met(percentile(all, 50) < aimReach),
-		float64(percentile(all, 50))/float64(percentile(least, 50)), sent.Round(time.Millisecond))
-	each := (rested.Now - before.Now) / int64(o.clients)
-	fmt.Fprintf(os.Stdout, "the server had %s before they came, %s when all were served, %s when they had been idle for %s: %.1f kB a client (aim: under %d kB, %s)\n",
-		megabytes(before.Now), megabytes(connected.Now), megabytes(rested.Now), o.rest, float64(each)/1024, aimIdle>>10, met(each < aimIdle))
-	meanwhile(start)
-	return nil
+		float64(percentile(all, 50))/float64(percentile(least, 50)))
 }
 
 // startCrowd connects clients, and returns when each has been served.

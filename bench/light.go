@@ -72,6 +72,8 @@ func (c *light) next() (head, error) {
 		return h, err
 	}
 	c.bytes += int64(data.Len())
-	c.resources += int64(h.resources)
+	if h.typeURL != mcpv1.BatchTypeURL {
+		c.resources += int64(h.resources)
+	}
 	return h, c.stream.SendMsg(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: h.typeURL, ResponseNonce: h.nonce})
 }
