@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -26,6 +27,10 @@ type database struct {
 	admin  *admin.Service
 	book   *tokens.Book
 	opened chan struct{}
+
+	known    callers // as they were read last
+	kept     []byte  // as they are in the file
+	recalled sync.Once
 }
 
 func (s *server) database() (source, error) {
@@ -75,26 +80,8 @@ func (d *database) run(ctx context.Context) error {
 	g.Go(func() error { return keeper.Run(ctx) })
 	g.Go(func() error { return d.store.FollowSinks(ctx, d.toDial) })
 	g.Go(func() error { return d.book.Run(ctx) })
-	g.Go(func() error {
-		return d.store.Awaken(ctx, callersEvery, func(table string) { d.readCallers(ctx, table) })
-	})
+	g.Go(func() error { return d.followCallers(ctx) })
 	return g.Wait()
-}
-
-// callersEvery is how long a lost notification may hide that a token was revoked, or what readers are to be shown.
-const callersEvery = 2 * time.Second
-
-// readCallers reads what a server needs to know of its callers, from one table or all. If it cannot, what it knew stays.
-func (d *database) readCallers(ctx context.Context, table string) {
-	if table == "tokens" || table == "" {
-		d.book.Read(ctx)
-		d.door.guard.Recheck()
-	}
-	if table == "readers" || table == "" {
-		if rows, err := d.store.Readers(ctx); err == nil {
-			d.views.Show(rows)
-		}
-	}
 }
 
 // open goes on trying for as long as the database may come back by itself, or there is something to serve meanwhile: a server that
@@ -103,6 +90,8 @@ func (d *database) open(ctx context.Context) error {
 	retry := &backoff.ExponentialBackOff{
 		InitialInterval: 50 * time.Millisecond, MaxInterval: 2 * time.Second, Multiplier: 1.6, RandomizationFactor: 0.5,
 	}
+	silent := time.AfterFunc(recallAfter, d.recall)
+	defer silent.Stop()
 	for said := ""; ; {
 		err := d.tryToOpen(ctx)
 		if err == nil || ctx.Err() != nil {
@@ -111,6 +100,7 @@ func (d *database) open(ctx context.Context) error {
 		if !store.Temporary(err) && !d.publisher.Primed() {
 			return err
 		}
+		d.recall()
 		d.publisher.Lost(err)
 		if err.Error() != said { // the same failure over and over is said once
 			said = err.Error()

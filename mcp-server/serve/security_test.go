@@ -1,16 +1,15 @@
 package serve_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -33,24 +32,6 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// logbook is a log that can be read while it is written.
-type logbook struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (j *logbook) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-func (j *logbook) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
-}
-
 // fortress is a server over TLS, with its database.
 type fortress struct {
 	*running
@@ -59,12 +40,12 @@ type fortress struct {
 	database  string
 	store     *store.Store
 	dir       string
-	log       *logbook
+	log       *journal
 }
 
 func fortify(t *testing.T, change func(*serve.Options)) *fortress {
 	t.Helper()
-	f := &fortress{authority: certtest.NewAuthority(t), database: pgtest.New(t), dir: t.TempDir(), log: &logbook{}}
+	f := &fortress{authority: certtest.NewAuthority(t), database: pgtest.New(t), dir: t.TempDir(), log: &journal{}}
 	o := serve.Options{Database: f.database, API: "127.0.0.1:0", Log: slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	o.Security.TLS.ClientCA = filepath.Join(f.dir, "ca.pem")
 	certtest.WriteFile(t, o.Security.TLS.ClientCA, f.authority.PEM)
@@ -357,4 +338,58 @@ func TestFlagsOfSecurityThatCannotWorkAreRefused(t *testing.T) {
 		}, nil)
 		require.ErrorContains(t, err, says)
 	}
+}
+
+func TestCallersAreKnownWhileTheDatabaseIsAway(t *testing.T) {
+	t.Parallel()
+	postgres, state, dir := pgtest.Server(t), t.TempDir(), t.TempDir()
+	f := &fortress{authority: certtest.NewAuthority(t), database: postgres.URL, dir: dir, log: &journal{}}
+	o := serve.Options{Database: postgres.URL, StateDir: state, Log: slog.New(slog.NewTextHandler(f.log, nil))}
+	o.Security.TLS.ClientCA = filepath.Join(dir, "ca.pem")
+	certtest.WriteFile(t, o.Security.TLS.ClientCA, f.authority.PEM)
+	o.Security.TLS.Cert, o.Security.TLS.Key = f.authority.Issue(nil).Write(t, dir)
+	o.Security.Allow = []string{"spiffe://mesh/*"}
+	f.running = launch(t, o)
+	f.put("a")
+	f.put("b")
+	s, err := store.Open(t.Context(), postgres.URL, store.Options{})
+	require.NoError(t, err)
+	f.store = s
+	secret, revoked := f.token("ci", "read"), f.token("lost", "read")
+	_, err = s.RevokeToken(t.Context(), "lost", "")
+	require.NoError(t, err)
+	s.Close()
+	execute(t, postgres.URL, `INSERT INTO mesh.readers (identity, namespaces) VALUES ('spiffe://mesh/a', '{a}')`)
+	connectBy(t, f.MCP.String(), nil, f.bearing(secret)).until(2)
+	file := filepath.Join(state, "mcp-server.callers")
+	require.Eventually(t, func() bool {
+		text, err := os.ReadFile(file)
+		return err == nil && strings.Contains(string(text), "spiffe://mesh/a") && strings.Contains(string(text), `"lost"`)
+	}, limit, 10*time.Millisecond)
+	f.end()
+	postgres.Stop()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NotContains(t, string(text), strings.TrimPrefix(secret, "pgmesh_"))
+	about, err := os.Stat(file)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), about.Mode().Perm())
+
+	f.running = launch(t, o)
+	reader := connectBy(t, f.MCP.String(), nil, f.as("spiffe://mesh/a"))
+	require.Equal(t, []string{"a/x"}, mark(reader.next()), "what it may see, and no more")
+	everything := connectBy(t, f.MCP.String(), nil, f.bearing(secret))
+	require.Len(t, mark(everything.next()), 2)
+	require.Equal(t, codes.Unauthenticated, status.Code(applyOver(t.Context(), f.dial(f.bearing(revoked)), "a")))
+	stranger, err := discoveryv3.NewAggregatedDiscoveryServiceClient(f.dial(f.as("spiffe://mesh/b"))).DeltaAggregatedResources(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, stranger.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: "networking.istio.io/v1/Sidecar"}))
+	_, err = stranger.Recv()
+	require.Equal(t, codes.PermissionDenied, status.Code(err))
+	f.end()
+
+	certtest.WriteFile(t, file, []byte(strings.Replace(string(text), "spiffe://mesh/a", "spiffe://mesh/*", 1)))
+	f.running = launch(t, o)
+	require.Eventually(t, func() bool { return strings.Contains(f.log.String(), "its checksum is another") }, limit, 10*time.Millisecond)
+	require.Equal(t, codes.Unavailable, status.Code(applyOver(t.Context(), f.dial(f.bearing(secret)), "a")), "nobody can tell whose token it is")
 }

@@ -109,11 +109,17 @@ func (b *Book) begin() *reading {
 // Read takes over what the database has. If it cannot be asked, what was known stays.
 func (b *Book) Read(ctx context.Context) {
 	rows, err := b.source.Tokens(ctx)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.failure = err; err != nil {
+	if err == nil {
+		b.Take(rows)
 		return
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failure = err
+}
+
+// Take makes the tokens those that are known.
+func (b *Book) Take(rows []store.Token) {
 	tokens := make(map[caller.TokenHash]entry, len(rows))
 	for _, row := range rows {
 		if len(row.Hash) != len(caller.TokenHash{}) {
@@ -121,7 +127,9 @@ func (b *Book) Read(ctx context.Context) {
 		}
 		tokens[caller.TokenHash(row.Hash)] = entry{row.ID, b.tokenOf(row)}
 	}
-	b.tokens = tokens
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tokens, b.failure = tokens, nil
 }
 
 // tokenOf leaves out scopes that this program does not know, which a newer one may have given.

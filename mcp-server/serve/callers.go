@@ -1,0 +1,138 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// callers are what a server needs to know of its callers: which tokens there are, as hashes, and what readers are shown. Beside the
+// snapshot that it serves it keeps them in a file, for without them it could serve that to nobody while the database is away.
+type callers struct {
+	Places  []string       `json:"places"`
+	Readers []store.Reader `json:"readers"`
+	Tokens  []store.Token  `json:"tokens"`
+}
+
+const (
+	// callersEvery is how long a lost notification may hide that a token was revoked, or what readers are to be shown.
+	callersEvery = 2 * time.Second
+
+	// recallAfter is how long a database may say nothing before what was saved counts.
+	recallAfter = 3 * time.Second
+
+	callersFile = "mcp-server.callers"
+)
+
+// followCallers reads what is known of callers again and again, until the context ends.
+func (d *database) followCallers(ctx context.Context) error {
+	return d.store.Awaken(ctx, callersEvery, func(table string) { d.readCallers(ctx, table) })
+}
+
+// readCallers reads one of the tables, or both. If it cannot, what was known stays.
+func (d *database) readCallers(ctx context.Context, table string) {
+	if table == "tokens" || table == "" {
+		if rows, err := d.store.Tokens(ctx); err == nil {
+			d.book.Take(rows)
+			d.door.guard.Recheck()
+			d.known.Tokens = rows
+		}
+	}
+	if table == "readers" || table == "" {
+		if rows, err := d.store.Readers(ctx); err == nil {
+			d.views.Show(rows)
+			d.known.Readers = rows
+		}
+	}
+	d.keepCallers()
+}
+
+// keepCallers writes the file if it would say something else than it does.
+func (d *database) keepCallers() {
+	if d.options.StateDir == "" {
+		return
+	}
+	d.known.Places = d.places()
+	for i := range d.known.Tokens {
+		d.known.Tokens[i].Used = time.Time{} // which is the database's to know
+	}
+	text, err := json.Marshal(d.known)
+	if err != nil || bytes.Equal(text, d.kept) {
+		return
+	}
+	sum := sha256.Sum256(text)
+	if err := replaceFile(filepath.Join(d.options.StateDir, callersFile), fmt.Appendf(nil, "%x\n%s\n", sum, text)); err != nil {
+		d.options.Log.Error("cannot save what is known of callers: a server that starts while the database is away will let nobody in", "error", err)
+		return
+	}
+	d.kept = text
+}
+
+// recall takes over what was saved, once, for a database that does not answer.
+func (d *database) recall() {
+	if d.options.StateDir == "" {
+		return
+	}
+	d.recalled.Do(func() {
+		path := filepath.Join(d.options.StateDir, callersFile)
+		saved, err := loadCallers(path, d.places())
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			d.options.Log.Error("what was saved of callers cannot be used: until the database is there, bearers of tokens are not let in and readers wait",
+				"file", path, "error", err)
+		default:
+			d.book.Take(saved.Tokens)
+			d.views.Show(saved.Readers)
+			d.options.Log.Warn("the database does not answer: going by what was saved of callers", "tokens", len(saved.Tokens), "readers", len(saved.Readers))
+		}
+	})
+}
+
+func loadCallers(path string, places []string) (saved callers, err error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return saved, err
+	}
+	sum, text, _ := bytes.Cut(content, []byte("\n"))
+	text = bytes.TrimSuffix(text, []byte("\n"))
+	if string(sum) != fmt.Sprintf("%x", sha256.Sum256(text)) {
+		return saved, errors.New("it is damaged: its checksum is another")
+	}
+	if err := json.Unmarshal(text, &saved); err != nil {
+		return saved, err
+	}
+	if !slices.ContainsFunc(saved.Places, func(p string) bool { return slices.Contains(places, p) }) {
+		return callers{}, fmt.Errorf("it is from %v, and this server reads from %v", saved.Places, places)
+	}
+	return saved, nil
+}
+
+// replaceFile replaces a file whole, for its owner alone to read.
+func replaceFile(path string, content []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	next, err := os.CreateTemp(filepath.Dir(path), "."+callersFile+"-*")
+	if err != nil {
+		return err
+	}
+	_, err = next.Write(content)
+	if err = errors.Join(err, next.Sync(), next.Close()); err == nil {
+		err = os.Rename(next.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(next.Name()))
+	}
+	return nil
+}
