@@ -29,7 +29,7 @@ func (w *why) declareFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&w.dryRun, "dry-run", false, "let the server check everything, and change nothing")
 }
 
-// author is what the server records as who made a change, until callers have identities: the user's name on this machine.
+// author is what the server records as who made a change where it does not know the caller: the user's name on this machine.
 func author() string {
 	u, err := user.Current()
 	if err != nil {

@@ -88,7 +88,7 @@ type ApplyRequest struct {
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// Check everything, store nothing.
 	DryRun bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	// Who: kept with the revision. It is what the caller says of itself and proves nothing; a caller who says nothing is
+	// Who: kept with the revision where the server does not know who calls. It proves nothing; a caller who says nothing is
 	// recorded by the address that the request came from.
 	Author string `protobuf:"bytes,4,opt,name=author,proto3" json:"author,omitempty"`
 	// Resources that must not have been changed since somebody looked, among those that are changed or others.
