@@ -58,6 +58,8 @@ type Observer interface {
 	Sent(s *Stream, typeURL, revision string, resources, removed int)
 	Acked(s *Stream, typeURL, revision string)
 	Nacked(s *Stream, typeURL, revision, reason string)
+	// Unreceived tells of a client that has left without an answer to a response that is larger than clients receive by default.
+	Unreceived(s *Stream, typeURL string, bytes int)
 }
 
 // Server implements the aggregated discovery service.
@@ -124,6 +126,7 @@ func (s *Server) serve(ctx context.Context, w wire) error {
 	st := newStream(s, w, view, first.node)
 	s.cfg.Observer.Opened(st)
 	defer s.cfg.Observer.Closed(st)
+	defer st.left(ctx)
 	return st.run(ctx, first, requests, failed, s.done)
 }
 
@@ -149,3 +152,4 @@ func (silent) Closed(*Stream)                         {}
 func (silent) Sent(*Stream, string, string, int, int) {}
 func (silent) Acked(*Stream, string, string)          {}
 func (silent) Nacked(*Stream, string, string, string) {}
+func (silent) Unreceived(*Stream, string, int)        {}

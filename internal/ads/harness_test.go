@@ -236,6 +236,10 @@ func (r *recorder) Nacked(_ *ads.Stream, typeURL, revision, reason string) {
 	r.addf("nacked %s %s: %s", typeURL, revision, reason)
 }
 
+func (r *recorder) Unreceived(_ *ads.Stream, typeURL string, bytes int) {
+	r.addf("unreceived %s %d", typeURL, bytes)
+}
+
 // await blocks until an event has been heard.
 func (r *recorder) await(t *testing.T, event string) {
 	t.Helper()

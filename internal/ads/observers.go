@@ -37,3 +37,10 @@ func (all Observers) Nacked(s *Stream, typeURL, revision, reason string) {
 		o.Nacked(s, typeURL, revision, reason)
 	}
 }
+
+// Unreceived tells each of it.
+func (all Observers) Unreceived(s *Stream, typeURL string, bytes int) {
+	for _, o := range all {
+		o.Unreceived(s, typeURL, bytes)
+	}
+}

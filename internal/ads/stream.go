@@ -246,10 +246,10 @@ func (s *Stream) sendParts(sub *subscription, resources []*Resource, removed []s
 	if s.wire.incremental() {
 		most = s.cfg.MostBytes
 	}
-	sub.revision, sub.oldest, sub.partRefused = s.target.Revision, s.nonce+1, false
+	sub.revision, sub.oldest, sub.partRefused, sub.largest = s.target.Revision, s.nonce+1, false, 0
 	for p := range parts(resources, removed, most) {
 		s.nonce++
-		sub.pending = strconv.FormatUint(s.nonce, 10)
+		sub.pending, sub.largest = strconv.FormatUint(s.nonce, 10), max(sub.largest, p.size())
 		s.cfg.Observer.Sent(s, sub.typeURL, sub.revision, len(p.resources), len(p.removed))
 		if err := s.wire.send(&response{
 			typeURL: sub.typeURL, revision: sub.revision, nonce: sub.pending, resources: p.resources, removed: p.removed,

@@ -35,6 +35,7 @@ type subscription struct {
 	pending  string // the nonce of the last part of the response that the client has not answered
 	oldest   uint64 // the nonce of its first part
 	revision string // the revision of that response
+	largest  int    // the size of its largest part
 	refused  bool   // the client refused the last response that it answered, or a part of it
 
 	partRefused bool // the client refused a part of the response that is pending

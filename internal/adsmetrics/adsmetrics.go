@@ -13,6 +13,7 @@ type Metrics struct {
 	responses *prometheus.CounterVec
 	resources *prometheus.CounterVec
 	answers   *prometheus.CounterVec
+	unheard   *prometheus.CounterVec
 	label     func(typeURL string) string
 }
 
@@ -30,8 +31,10 @@ func New(r prometheus.Registerer, program string, label func(typeURL string) str
 			"Resources sent and names reported as removed, by type.")), []string{"type", "change"}),
 		answers: prometheus.NewCounterVec(prometheus.CounterOpts(opts("answers_total",
 			"What clients said to responses, by type: ack, or nack for a refusal.")), []string{"type", "answer"}),
+		unheard: prometheus.NewCounterVec(prometheus.CounterOpts(opts("unreceived_total",
+			"Clients that left without an answer to a response that is larger than gRPC receives by default, by type.")), []string{"type"}),
 	}
-	r.MustRegister(m.streams, m.responses, m.resources, m.answers)
+	r.MustRegister(m.streams, m.responses, m.resources, m.answers, m.unheard)
 	return m
 }
 
@@ -63,4 +66,9 @@ func (m *Metrics) Acked(_ *ads.Stream, typeURL, _ string) {
 // Nacked counts a refusal.
 func (m *Metrics) Nacked(_ *ads.Stream, typeURL, _, _ string) {
 	m.answers.WithLabelValues(m.label(typeURL), "nack").Inc()
+}
+
+// Unreceived counts a client that may not be able to receive what it asks for.
+func (m *Metrics) Unreceived(_ *ads.Stream, typeURL string, _ int) {
+	m.unheard.WithLabelValues(m.label(typeURL)).Inc()
 }

@@ -35,6 +35,9 @@ func (r *Roll) Nacked(s *ads.Stream, typeURL, revision, reason string) {
 	r.of(s).Refused(typeURL, revision, reason)
 }
 
+// Unreceived is nothing that a roll has.
+func (r *Roll) Unreceived(*ads.Stream, string, int) {}
+
 func (r *Roll) of(s *ads.Stream) *Client {
 	r.mu.Lock()
 	defer r.mu.Unlock()
