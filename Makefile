@@ -5,6 +5,7 @@ SHELL := bash
 
 PROGRAMS := mcp-server mcp-client discovery mesh-agent deploy/demo
 TESTS    ?= ./...
+FUZZTIME ?= 30s
 POSTGRES ?= 13 14 15 16 17 18
 
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
@@ -36,6 +37,10 @@ bench: compile ## Measure what is promised, each beside a floor (FLAGS='--only u
 .PHONY: soak
 soak: ## Try the feed with random transactions for SOAK=10m and watch the memory (PGMESH_SEED replays the dice)
 	SOAK=$${SOAK:-10m} go test ./store -run TestFeedUnderRandomTransactions -count=1 -timeout 0 -v
+
+.PHONY: fuzz
+fuzz: compile ## Try every fuzz target for FUZZTIME=30s each (FUZZ=FuzzParse narrows)
+	@tools/fuzz $(FUZZTIME) $(FUZZ)
 
 .PHONY: lint
 lint: lint-go lint-proto lint-generated lint-modules ## Check style, protos, generated code and go.mod

@@ -258,3 +258,8 @@ func (r *recorder) all() []string {
 	defer r.mu.Unlock()
 	return slices.Clone(r.events)
 }
+
+// open serves one topic to everybody.
+func open(topic *ads.Topic) func(context.Context, *corev3.Node) (*ads.Subscriber, error) {
+	return func(context.Context, *corev3.Node) (*ads.Subscriber, error) { return topic.Subscribe(), nil }
+}
