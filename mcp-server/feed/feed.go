@@ -127,6 +127,6 @@ func (f *Feed) apply(b store.Batch) error {
 	f.at = b.Position()
 	f.publisher.Apply(c, publish.Position(f.at))
 	f.batches.Inc()
-	f.publishDelay.Observe(time.Since(b.Time).Seconds())
+	f.publishDelay.Observe(max(0, time.Since(b.Time).Seconds())) // the clock of the database may be ahead
 	return nil
 }

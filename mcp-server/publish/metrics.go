@@ -34,6 +34,6 @@ func (p *Publisher) register(metrics prometheus.Registerer) {
 		if p.source.Stale.IsZero() {
 			return 0
 		}
-		return time.Since(p.source.Stale).Seconds()
+		return max(0, time.Since(p.source.Stale).Seconds()) // another machine's clock may be ahead
 	})
 }

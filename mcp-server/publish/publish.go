@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -37,6 +38,7 @@ type Publisher struct {
 	loaded bool
 	lost   error
 
+	made      time.Time
 	sign      atomic.Int64
 	first     chan struct{}
 	firstOnce sync.Once
@@ -44,8 +46,7 @@ type Publisher struct {
 
 // New returns a publisher that has nothing yet.
 func New(metrics prometheus.Registerer) *Publisher {
-	p := &Publisher{id: newID(), sets: map[*kinds.Kind]*ads.Set{}, first: make(chan struct{})}
-	p.Sign()
+	p := &Publisher{id: newID(), made: time.Now(), sets: map[*kinds.Kind]*ads.Set{}, first: make(chan struct{})}
 	p.register(metrics)
 	return p
 }

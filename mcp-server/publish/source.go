@@ -73,11 +73,12 @@ func (p *Publisher) Source() Source {
 	return p.source
 }
 
-// Sign notes that the source shows signs of life, and will tell more.
-func (p *Publisher) Sign() { p.sign.Store(time.Now().UnixNano()) }
+// Sign notes that the source shows signs of life, and will tell more. It counts from when the publisher was made, by a clock that does
+// not jump.
+func (p *Publisher) Sign() { p.sign.Store(int64(time.Since(p.made))) }
 
 // LastSign is when the source has shown the last sign of life, or when the publisher was made.
-func (p *Publisher) LastSign() time.Time { return time.Unix(0, p.sign.Load()) }
+func (p *Publisher) LastSign() time.Time { return p.made.Add(time.Duration(p.sign.Load())) }
 
 // Heard is closed when the source has given something for the first time, or was found to be lost.
 func (p *Publisher) Heard() <-chan struct{} { return p.first }

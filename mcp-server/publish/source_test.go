@@ -2,6 +2,7 @@ package publish_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -131,6 +132,27 @@ func TestASourceThatOnlyBeganTakesNothingAway(t *testing.T) {
 	require.Equal(t, []string{"default/a@1"}, routes(news.Snapshot()))
 	require.Equal(t, "m", p.State().Mesh)
 	require.Equal(t, 1, p.State().Len())
+}
+
+// Sources on other machines have other clocks, and clocks are set. What a server decides by time it does not decide by such.
+func TestClocksThatDifferAndJump(t *testing.T) {
+	t.Parallel()
+	metrics := prometheus.NewRegistry()
+	p := publish.New(metrics)
+	require.Contains(t, p.LastSign().String(), " m=", "it has a reading of the clock that does not jump")
+	before := p.LastSign()
+	p.Sign()
+	require.False(t, p.LastSign().Before(before))
+	require.Contains(t, p.LastSign().String(), " m=")
+	require.Less(t, time.Since(p.LastSign()), time.Hour)
+
+	p.Begin(publish.Source{Name: publish.Upstream, Mesh: "m", Stale: time.Now().Add(time.Hour)})
+	p.Replace(publish.Content{}, publish.Position{Revision: 1})
+	require.NoError(t, testutil.GatherAndCompare(metrics, strings.NewReader(`
+		# HELP pgmesh_mcp_server_stale_seconds How long ago what clients are served was known to be the newest; 0 while it is.
+		# TYPE pgmesh_mcp_server_stale_seconds gauge
+		pgmesh_mcp_server_stale_seconds 0
+	`), "pgmesh_mcp_server_stale_seconds"))
 }
 
 func TestMetricsTellWhereItComesFrom(t *testing.T) {
