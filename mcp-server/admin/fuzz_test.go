@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"errors"
 	"testing"
 
 	check "github.com/stretchr/testify/require"
@@ -20,7 +19,7 @@ func FuzzDocuments(f *testing.F) {
 		documents, err := read([]*adminv1.Document{{File: "f", Content: one, Index: index, Line: line}, {Content: two, Line: 1}})
 		if err != nil {
 			var violations kinds.Errors
-			check.True(t, errors.As(err, &violations), "%v", err)
+			check.ErrorAs(t, err, &violations)
 			check.NotEmpty(t, violations)
 			check.NotEmpty(t, err.Error())
 			return
