@@ -16,6 +16,8 @@ const (
 	// pingAfter finds machines that vanished without a word.
 	pingAfter   = 30 * time.Second
 	pingTimeout = 10 * time.Second
+	// readBuffer is small: clients mostly acknowledge, and over TLS each connection has a buffer of its own for as long as it lives.
+	readBuffer = 4 << 10
 	// stopWithin bounds a graceful stop. Streams have been told to end by then; what remains are calls that hang.
 	stopWithin = 5 * time.Second
 )
@@ -26,6 +28,7 @@ func NewServer(opts ...grpc.ServerOption) *grpc.Server {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: clientsMayPingEvery, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
 		grpc.ForceServerCodecV2(newCodec()),
+		grpc.ReadBufferSize(readBuffer),
 		grpc.MaxRecvMsgSize(64 << 20), // an apply of a whole mesh, and the versions that a reconnecting client names
 	}, opts...)...)
 }
