@@ -67,6 +67,31 @@ func repetition(r *schema.Rule) (string, bool) {
 	return whenever(r, strings.Join(pairs, " || ")), true
 }
 
+// missing holds where a required field is not there, and clashing where more than one of those is that exclude each other.
+func missing(t *schema.Type) string {
+	var predicates []string
+	for _, f := range t.Fields {
+		if f.Required {
+			predicates = append(predicates, "!exists($."+literal(f.Name)+")")
+		}
+	}
+	return anyOf(predicates...)
+}
+
+func clashing(t *schema.Type) string {
+	var predicates []string
+	for _, names := range t.Oneofs {
+		for i, name := range names[:len(names)-1] {
+			others := make([]string, 0, len(names))
+			for _, other := range names[i+1:] {
+				others = append(others, "exists($."+literal(other)+")")
+			}
+			predicates = append(predicates, "exists($."+literal(name)+") && "+one(anyOf(others...)))
+		}
+	}
+	return anyOf(predicates...)
+}
+
 // listOf is the path to the items that a rule is about.
 func listOf(r *schema.Rule) string {
 	steps := []string{"$"}

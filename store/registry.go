@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -22,6 +21,7 @@ type registry struct {
 	Kinds   []kindRow   `json:"kinds"`
 	Types   []typeRow   `json:"types"`
 	Fields  []fieldRow  `json:"fields"`
+	Parts   []partRow   `json:"parts"`
 	Formats []formatRow `json:"formats"`
 	Rules   []ruleRow   `json:"rules"`
 }
@@ -43,6 +43,13 @@ type typeRow struct {
 	Oneofs [][]string `json:"oneofs"`
 	Broken *string    `json:"broken"`
 	Tested *string    `json:"tested"`
+
+	OwnValues *string `json:"own_values"`
+	OwnParts  *string `json:"own_parts"`
+
+	Parts      []string `json:"parts"`
+	PartTypes  []string `json:"part_types"`
+	PartShapes []string `json:"part_shapes"`
 }
 
 type fieldRow struct {
@@ -112,13 +119,19 @@ func knownRegistry() registry {
 	types := schema.Types()
 	for _, name := range slices.Sorted(maps.Keys(types)) {
 		t := types[name]
-		row := typeRow{Type: name, Fields: []string{}, Oneofs: append([][]string{}, t.Oneofs...)}
+		row := typeRow{Type: name, Fields: []string{}, Oneofs: append([][]string{}, t.Oneofs...), Parts: []string{}, PartTypes: []string{}, PartShapes: []string{}}
 		for i, f := range t.Fields {
+			field := rowOfField(name, i, f)
 			row.Fields = append(row.Fields, f.Name)
-			r.Fields = append(r.Fields, rowOfField(name, i, f))
+			r.Fields = append(r.Fields, field)
+			if f.Type == schema.Message {
+				row.Parts, row.PartTypes, row.PartShapes = append(row.Parts, f.Name), append(row.PartTypes, f.TypeRef), append(row.PartShapes, field.Shape)
+			}
 		}
 		row.Broken, row.Tested = r.addRules(t)
+		row.OwnValues, row.OwnParts = optional(ownValues(t)), optional(ownParts(t, deref(row.Broken)))
 		r.Types = append(r.Types, row)
+		r.Parts = append(r.Parts, partsOf(types, t)...)
 	}
 	formats := schema.Formats()
 	for _, name := range slices.Sorted(maps.Keys(formats)) {
@@ -147,7 +160,7 @@ func (r *registry) addRules(t *schema.Type) (broken, tested *string) {
 			Wrong: optional(rule.Wrong), Differs: rule.Unique, Test: optional(rule.Check), Quick: ok, At: rule.At, Reason: rule.Reason, Hint: rule.Hint,
 		})
 	}
-	return optional(strings.Join(quick, " || ")), optional(strings.Join(others, " || "))
+	return optional(anyOf(missing(t), clashing(t), anyOf(quick...))), optional(anyOf(others...))
 }
 
 func optional(text string) *string {
@@ -155,6 +168,13 @@ func optional(text string) *string {
 		return nil
 	}
 	return &text
+}
+
+func deref(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
 }
 
 func rowOfField(of string, position int, f schema.Field) fieldRow {
@@ -225,7 +245,7 @@ func (r registry) write(ctx context.Context, tx pgx.Tx) error {
 	for _, table := range []struct {
 		name string
 		rows any
-	}{{"kinds", r.Kinds}, {"schema_types", r.Types}, {"schema_fields", r.Fields}, {"formats", r.Formats}, {"rules", r.Rules}} {
+	}{{"kinds", r.Kinds}, {"schema_types", r.Types}, {"schema_fields", r.Fields}, {"schema_parts", r.Parts}, {"formats", r.Formats}, {"rules", r.Rules}} {
 		rows, err := json.Marshal(table.rows)
 		if err != nil {
 			return fmt.Errorf("encoding %s: %w", table.name, err)
@@ -237,6 +257,7 @@ func (r registry) write(ctx context.Context, tx pgx.Tx) error {
 			return err
 		}
 	}
-	_, err := tx.Exec(ctx, "SELECT mesh.derive_schema_members()")
+	// The quick check is planned soon after, and must not be planned for tables of unknown size.
+	_, err := tx.Exec(ctx, "ANALYZE mesh.kinds, mesh.schema_types, mesh.schema_fields, mesh.schema_parts, mesh.formats, mesh.rules")
 	return err
 }

@@ -150,7 +150,7 @@ func TestMigrationScript(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, status.Fits())
 		migrated := tenancy{owner: connect(t, pgtest.New(t))}
-		for _, table := range []string{"kinds", "schema_types", "schema_fields", "schema_members", "rules", "formats", "editable_columns"} {
+		for _, table := range []string{"kinds", "schema_types", "schema_fields", "schema_parts", "rules", "formats", "editable_columns"} {
 			all := fmt.Sprintf("SELECT md5(string_agg(r::text, ' ' ORDER BY r::text)) FROM mesh.%s r", table)
 			require.Equal(t, value[string](migrated.owner, all), value[string](db, all), table)
 		}

@@ -159,7 +159,14 @@ func (s session) problems(e exam) []string {
 // passes says whether the quick check passes a spec.
 func (s session) passes(e exam) bool {
 	s.t.Helper()
+	return s.passesAfter(nil, e)
+}
+
+// passesAfter says whether it passes a spec that was another before.
+func (s session) passesAfter(before json.RawMessage, e exam) bool {
+	s.t.Helper()
 	return value[bool](s, `SELECT mesh.is_sound(ARRAY[jsonb_populate_record(NULL::mesh.changes, jsonb_build_object('api_group', $1::text, 'kind', $2::text,
-		'namespace', m -> 'namespace', 'name', m -> 'name', 'after_spec', $3::jsonb, 'after_labels', m -> 'labels', 'after_annotations', m -> 'annotations'))])
-		FROM (SELECT $4::jsonb) AS metadata (m)`, e.kind.Group, e.kind.Name, e.spec, e.metadata())
+		'namespace', m -> 'namespace', 'name', m -> 'name', 'after_spec', $3::jsonb, 'after_labels', m -> 'labels', 'after_annotations', m -> 'annotations',
+		'before_spec', $5::jsonb))])
+		FROM (SELECT $4::jsonb) AS metadata (m)`, e.kind.Group, e.kind.Name, e.spec, e.metadata(), before)
 }

@@ -35,7 +35,7 @@ $$;
 -- public_tables lists the tables that say nothing of anybody's resources.
 CREATE OR REPLACE FUNCTION mesh.public_tables() RETURNS text[]
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT '{kinds,schema_version,schema_types,schema_fields,schema_members,formats,rules,editable_views,editable_columns}'::text[]
+  SELECT '{kinds,schema_version,schema_types,schema_fields,schema_parts,formats,rules,editable_views,editable_columns}'::text[]
 $$;
 
 -- set_privileges gives a role the plain privileges that its grants call for, and takes from it all others.

@@ -1,0 +1,138 @@
+package store
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pgmesh/pgmesh/kinds/schema"
+)
+
+// jsonTypes has the type in JSON of what needs no second look.
+var jsonTypes = map[string]string{
+	schema.Message: "object", schema.Struct: "object", schema.Bool: "boolean",
+	schema.String: "string", schema.Enum: "string", schema.Duration: "string", schema.Bytes: "string",
+	schema.Int32: "number", schema.Int64: "number", schema.Uint32: "number", schema.Uint64: "number", schema.Double: "number",
+}
+
+// value is what must be true of the current item as a value of a field, or as one of those in its list or map, once it is of the right JSON type.
+func value(f *schema.Field) string {
+	switch f.Type {
+	case schema.String:
+		return text(f)
+	case schema.Enum:
+		return isOneOf(f.Enum)
+	case schema.Duration:
+		return matches(durations(f))
+	case schema.Double:
+		return allOf(bound(">=", f.Min), bound("<=", f.Max))
+	case schema.Int32, schema.Int64, schema.Uint32, schema.Uint64:
+		return allOf(cmp.Or(bound(">=", f.Min), "@ >= -"+exactIntegers), cmp.Or(bound("<=", f.Max), "@ <= "+exactIntegers), "@.floor() == @")
+	}
+	return ""
+}
+
+// exactIntegers is up to where a number with a fraction of zeros counts as whole.
+const exactIntegers = "9007199254740992"
+
+func bound(operator string, n *float64) string {
+	if n == nil {
+		return ""
+	}
+	return fmt.Sprintf("@ %s %s", operator, strconv.FormatFloat(*n, 'f', -1, 64))
+}
+
+func text(f *schema.Field) string {
+	var low, pattern, format string
+	if f.MinLength != nil && *f.MinLength > 0 {
+		low = matches(fmt.Sprintf("^.{%d}", *f.MinLength))
+		if *f.MinLength == 1 {
+			low = `@ != ""`
+		}
+	}
+	if f.Pattern != "" {
+		pattern = matches(f.Pattern)
+	}
+	if f.Format != nil {
+		format = one(syntax(f.Format))
+		if !f.Repeated && !f.Map {
+			format = one(anyOf(`@ == ""`, format)) // is what a field is that was not set
+		}
+	}
+	return allOf(low, short(f.MaxLength), pattern, format)
+}
+
+// short holds of strings that are not too long. A long one is looked at again, or the pattern would be large.
+func short(most *int) string {
+	if most == nil {
+		return ""
+	}
+	return not(matches(fmt.Sprintf(".{%d}", min(*most, longText-1)+1)))
+}
+
+// longText is as many characters as few strings have.
+const longText = 64
+
+// syntax holds of what is of a format, as far as patterns tell.
+func syntax(f *schema.Format) string {
+	if f == nil {
+		return ""
+	}
+	other := syntax(schema.Formats()[f.Or])
+	if f.Function != "" {
+		return cmp.Or(other, never)
+	}
+	var pattern, unlike, most string
+	if f.Pattern != "" {
+		pattern = matches(f.Pattern)
+	}
+	if f.Unlike != "" {
+		unlike = not(matches(f.Unlike))
+	}
+	if f.Max != nil {
+		most = short(f.Max)
+	} else if f.Long != "" {
+		most = not(matches(fmt.Sprintf(".{%d}", longText)))
+	}
+	return one(anyOf(one(allOf(pattern, unlike, most)), other))
+}
+
+// durations is a pattern of the durations that a field may have. They are of one unit, and zero has one form, so that rules can tell it.
+func durations(f *schema.Field) string {
+	low, high, precision := span(f.MinDuration, 0), span(f.MaxDuration, longestDuration), span(f.Precision, 1)
+	var forms []string
+	for _, unit := range []string{"ms", "s", "m", "h"} {
+		size := span("1"+unit, 0)
+		digits := 6
+		for digits > 0 && time.Duration(math.Pow10(digits))*size > high {
+			digits--
+		}
+		if digits > 0 && size >= low && size%precision == 0 {
+			forms = append(forms, fmt.Sprintf("[1-9][0-9]{0,%d}%s", digits-1, unit))
+		}
+	}
+	if low <= time.Millisecond && time.Millisecond%precision == 0 && high >= 1000*time.Second {
+		forms = append(forms, `[0-9]{1,3}\.[0-9]{0,2}[1-9]s`)
+	}
+	if low <= 0 {
+		forms = append(forms, "0s")
+	}
+	return "^(" + strings.Join(forms, "|") + ")$"
+}
+
+// longestDuration is how long a duration of one unit may surely be, in nanoseconds that a number of 64 bits holds.
+const longestDuration = 200 * 365 * 24 * time.Hour
+
+func span(text string, otherwise time.Duration) time.Duration {
+	if text == "" {
+		return otherwise
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		panic(err) // the tables of the programs have it
+	}
+	return d
+}
