@@ -17,7 +17,7 @@ import (
 const tokenHelp = `Make bearer tokens, list them and take them back, in the database itself.
 
 This is how the first token comes to be, with the rights of the database role. Whoever has a token with the scope admin can
-do the same from elsewhere: mcp-client token.`
+do the same from elsewhere: mcp-client token.` //nolint:gosec // there is no token in it
 
 func tokenCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "token", Short: "Make bearer tokens, list them and take them back", Long: tokenHelp}

@@ -26,7 +26,7 @@ func (p *Program) tokenCommand() *cobra.Command {
 Programs and people that have no certificate show a token: --token-file, --token or PGMESH_TOKEN. What its bearer may do are
 the scopes of the token:
 
-  read                  read everything
+  read                  see everything
   write:shop,cart       read and change what is in the namespaces shop and cart
   write:shop:vs,dr      of these kinds alone
   read:*:gateways       these kinds in all namespaces; "-" is the namespace of what belongs to none
