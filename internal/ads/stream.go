@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // Stream is one client's stream. Only its own goroutine touches it, but for the exported methods.
@@ -35,14 +37,18 @@ func (s *Stream) Node() *corev3.Node { return s.node }
 func (s *Stream) Incremental() bool { return s.wire.incremental() }
 
 func (s *Stream) run(ctx context.Context, first *request, requests <-chan *request, failed <-chan error, done <-chan struct{}) error {
-	s.handle(first)
+	if err := s.handle(first); err != nil {
+		return err
+	}
 	for {
 		if err := s.advance(); err != nil {
 			return err
 		}
 		select {
 		case r := <-requests:
-			s.handle(r)
+			if err := s.handle(r); err != nil {
+				return err
+			}
 		case <-s.view.Changed():
 		case <-s.progress.overdue():
 			s.progress.impatient = true
@@ -58,14 +64,27 @@ func (s *Stream) run(ctx context.Context, first *request, requests <-chan *reque
 	}
 }
 
+// maxTypes is far more than there are, with all their aliases. Without a bound a client could have the server remember names for it
+// for as long as it likes.
+const maxTypes = 1000
+
 // handle takes in one request. What it calls for is sent by advance.
-func (s *Stream) handle(r *request) {
+func (s *Stream) handle(r *request) error {
 	sub := s.subscription(r.typeURL)
-	if sub == nil {
+	switch {
+	case sub != nil:
+		s.hear(sub, r)
+	case len(s.subs) == maxTypes:
+		return status.Errorf(codes.ResourceExhausted, "a stream may ask for %d types, and this one asks for more: open another", maxTypes)
+	default:
 		// Whatever its nonce says: a first request on this stream is a first request. Stock istiod sends a clock there.
 		s.subscribe(r)
-		return
 	}
+	return nil
+}
+
+// hear takes in what a client says of a type that it has asked for before.
+func (s *Stream) hear(sub *subscription, r *request) {
 	switch {
 	case r.nonce == "":
 	case r.nonce == sub.pending:

@@ -2,6 +2,7 @@ package ads_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -144,5 +145,26 @@ func TestALostClientIsForgotten(t *testing.T) {
 		s2.heard.await(t, "opened "+nodeID)
 		held.cancel()
 		<-closed
+	})
+}
+
+func TestAStreamMayAskForSoManyTypes(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, connect func(*server) *client) {
+		s := serve(t, nil)
+		s.publish("r1", sets{})
+		c := connect(s)
+		for i := range 1000 {
+			c.ask(fmt.Sprint("test/", i))
+			c.next()
+		}
+		c.ask("test/7") // again is no new one
+		c.ask("test/1000")
+		for {
+			if _, err := c.form.recv(); err != nil {
+				require.Equal(t, codes.ResourceExhausted, status.Code(err))
+				return
+			}
+		}
 	})
 }
