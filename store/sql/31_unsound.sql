@@ -51,8 +51,12 @@ BEGIN
   sound := CASE WHEN mesh.are_sound(portion) THEN portion
     ELSE ARRAY(SELECT p FROM unnest(portion) p WHERE mesh.are_sound(ARRAY[p]) OR NOT EXISTS (SELECT FROM mesh.resource_problems(p))) END;
   PERFORM mesh.begin_numbering();
-  UPDATE mesh.resources r SET rules = CASE WHEN p = ANY (sound) THEN in_force ELSE 0 END FROM unnest(portion) p
-    WHERE r.kind = p.kind AND r.api_group = p.api_group AND r.namespace = p.namespace AND r.name = p.name;
+  IF cardinality(sound) < cardinality(portion) THEN
+    UPDATE mesh.resources r SET rules = 0 FROM unnest(portion) p
+      WHERE r.kind = p.kind AND r.api_group = p.api_group AND r.namespace = p.namespace AND r.name = p.name;
+  END IF;
+  UPDATE mesh.resources r SET rules = in_force FROM unnest(sound) s
+    WHERE r.kind = s.kind AND r.api_group = s.api_group AND r.namespace = s.namespace AND r.name = s.name;
   PERFORM mesh.end_numbering();
   wrong := cardinality(portion) - cardinality(sound);
   IF NOT at_end OR portion = '{}' THEN -- else it comes back to the end, for there may be more

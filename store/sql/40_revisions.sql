@@ -95,7 +95,7 @@ BEGIN
   FOR portion IN
     WITH written AS (
       INSERT INTO mesh.changes AS c (transaction_id, kind, api_group, namespace, name, after_spec, after_labels, after_annotations)
-      SELECT (SELECT coalesce((SELECT r.id FROM mesh.running_transaction r), nextval('mesh.transactions_id_seq'))), n.kind, n.api_group, n.namespace, n.name, n.spec, n.labels, n.annotations
+      SELECT (SELECT (mesh.current_transaction()).id), n.kind, n.api_group, n.namespace, n.name, n.spec, n.labels, n.annotations
       FROM new_rows n
       ON CONFLICT (transaction_id, kind, api_group, namespace, name) DO UPDATE SET
         merged = true, after_spec = EXCLUDED.after_spec, after_labels = EXCLUDED.after_labels, after_annotations = EXCLUDED.after_annotations
@@ -127,8 +127,10 @@ BEGIN
       INSERT INTO mesh.changes AS c (transaction_id, kind, api_group, namespace, name,
         before_spec, before_labels, before_annotations, before_revision, before_generation, before_created_at, before_updated_at,
         after_spec, after_labels, after_annotations)
-      SELECT (SELECT coalesce((SELECT r.id FROM mesh.running_transaction r), nextval('mesh.transactions_id_seq'))), coalesce(n.kind, o.kind), coalesce(n.api_group, o.api_group), coalesce(n.namespace, o.namespace), coalesce(n.name, o.name),
-        o.spec, o.labels, o.annotations, (SELECT x.revision FROM mesh.transactions x WHERE x.xid = o.xid AND x.begun_at = o.updated_at), o.generation, o.created_at, o.updated_at,
+      SELECT (SELECT (mesh.current_transaction()).id),
+        coalesce(n.kind, o.kind), coalesce(n.api_group, o.api_group), coalesce(n.namespace, o.namespace), coalesce(n.name, o.name),
+        o.spec, o.labels, o.annotations,
+        (SELECT x.revision FROM mesh.transactions x WHERE x.xid = o.xid AND x.begun_at = o.updated_at), o.generation, o.created_at, o.updated_at,
         n.spec, n.labels, n.annotations
       FROM old_rows o FULL JOIN new_rows n
         ON n.kind = o.kind AND n.api_group = o.api_group AND n.namespace = o.namespace AND n.name = o.name
@@ -157,8 +159,9 @@ BEGIN
   WITH written AS (
     INSERT INTO mesh.changes AS c (transaction_id, kind, api_group, namespace, name,
       before_spec, before_labels, before_annotations, before_revision, before_generation, before_created_at, before_updated_at)
-    SELECT (SELECT coalesce((SELECT r.id FROM mesh.running_transaction r), nextval('mesh.transactions_id_seq'))), o.kind, o.api_group, o.namespace, o.name,
-      o.spec, o.labels, o.annotations, (SELECT x.revision FROM mesh.transactions x WHERE x.xid = o.xid AND x.begun_at = o.updated_at), o.generation, o.created_at, o.updated_at
+    SELECT (SELECT (mesh.current_transaction()).id), o.kind, o.api_group, o.namespace, o.name,
+      o.spec, o.labels, o.annotations,
+        (SELECT x.revision FROM mesh.transactions x WHERE x.xid = o.xid AND x.begun_at = o.updated_at), o.generation, o.created_at, o.updated_at
     FROM old_rows o
     ON CONFLICT (transaction_id, kind, api_group, namespace, name) DO UPDATE SET
       merged = true, after_spec = NULL, after_labels = NULL, after_annotations = NULL
@@ -204,6 +207,7 @@ BEGIN
     generation = coalesce(c.before_generation, 0) + (c.after_spec IS DISTINCT FROM c.before_spec)::int, created_at = coalesce(c.before_created_at, now())
   FROM mesh.changes c
   WHERE c.transaction_id = of AND c.merged AND c.after_spec IS NOT NULL
+    AND (r.generation, r.created_at) IS DISTINCT FROM (coalesce(c.before_generation, 0) + (c.after_spec IS DISTINCT FROM c.before_spec)::int, coalesce(c.before_created_at, now()))
     AND r.kind = c.kind AND r.api_group = c.api_group AND r.namespace = c.namespace AND r.name = c.name;
   PERFORM mesh.end_numbering();
 END $$;
