@@ -67,7 +67,7 @@ func (f *follower) session(ctx context.Context, healthy func()) error {
 	if _, err := conn.Exec(ctx, pageSettings); err != nil {
 		return err
 	}
-	standby, err := listen(ctx, conn)
+	standby, err := listen(ctx, conn, revisionsChannel)
 	if err != nil {
 		return err
 	}
@@ -89,14 +89,20 @@ func (f *follower) session(ctx context.Context, healthy func()) error {
 // queryTimeout finds out that the other end is gone without a word.
 const queryTimeout = 20 * time.Second
 
+// What the database notifies on: of each revision, and of changes to tables that servers go by.
+const (
+	revisionsChannel = "mesh"
+	serversChannel   = "mesh_servers"
+)
+
 // listen asks to be woken, which a hot standby would refuse.
-func listen(ctx context.Context, conn *pgx.Conn) (standby bool, err error) {
+func listen(ctx context.Context, conn *pgx.Conn, channel string) (standby bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	if err := conn.QueryRow(ctx, "SELECT pg_is_in_recovery()").Scan(&standby); err != nil || standby {
 		return standby, err
 	}
-	_, err = conn.Exec(ctx, "LISTEN mesh")
+	_, err = conn.Exec(ctx, "LISTEN "+channel)
 	return false, err
 }
 
@@ -106,7 +112,7 @@ func (f *follower) wait(ctx context.Context, conn *pgx.Conn, standby bool) (stil
 		if !sleep(ctx, f.store.options.StandbyPoll) {
 			return true, ctx.Err()
 		}
-		return listen(ctx, conn)
+		return listen(ctx, conn, revisionsChannel)
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.store.options.Poll)
 	defer cancel()
@@ -144,7 +150,7 @@ func (f *follower) resume(ctx context.Context, conn *pgx.Conn, standby bool) err
 		if !sleep(ctx, f.store.options.StandbyPoll) {
 			return ctx.Err()
 		}
-		if standby, err = listen(ctx, conn); err != nil {
+		if standby, err = listen(ctx, conn, revisionsChannel); err != nil {
 			return err
 		}
 	}

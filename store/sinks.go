@@ -71,11 +71,7 @@ func (s *Store) followSinks(ctx context.Context, each func([]Sink), healthy func
 func (s *sinkSession) read(ctx context.Context) ([]Sink, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	var standby bool
-	if err := s.conn.QueryRow(ctx, "SELECT pg_is_in_recovery()").Scan(&standby); err != nil || standby {
-		return nil, err
-	}
-	if _, err := s.conn.Exec(ctx, "LISTEN mesh_servers"); err != nil {
+	if standby, err := listen(ctx, s.conn, serversChannel); err != nil || standby {
 		return nil, err
 	}
 	rows, err := s.conn.Query(ctx, `SELECT address, metadata, tls, coalesce(server_name, ''), coalesce(server_id, '')

@@ -38,14 +38,8 @@ func (s *Store) awaken(ctx context.Context, every time.Duration, each func(table
 		return err
 	}
 	defer closeConn(conn)
-	var standby bool // which cannot wake anybody
-	if err := conn.QueryRow(ctx, "SELECT pg_is_in_recovery()").Scan(&standby); err != nil {
+	if _, err := listen(ctx, conn, serversChannel); err != nil { // on a standby, what comes is each("") every so often
 		return err
-	}
-	if !standby {
-		if _, err := conn.Exec(ctx, "LISTEN mesh_servers"); err != nil {
-			return err
-		}
 	}
 	for {
 		each("")
