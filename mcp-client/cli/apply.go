@@ -44,7 +44,12 @@ func (p *Program) apply(ctx context.Context, from sources, w why) error {
 	if err != nil {
 		return err
 	}
-	req := &adminv1.ApplyRequest{Message: w.message, DryRun: w.dryRun, Author: author(), ConfirmWithin: w.confirmation()}
+	return p.applyDocuments(ctx, documents, w)
+}
+
+// applyDocuments sends documents as one revision. Those resources that a revision is expected of must still be of it.
+func (p *Program) applyDocuments(ctx context.Context, documents []*kinds.Document, w why, expected ...*adminv1.ExpectedRevision) error {
+	req := &adminv1.ApplyRequest{Message: w.message, DryRun: w.dryRun, Author: author(), Expected: expected, ConfirmWithin: w.confirmation()}
 	for _, d := range documents {
 		sent, err := sentDocument(d)
 		if err != nil {
@@ -52,11 +57,7 @@ func (p *Program) apply(ctx context.Context, from sources, w why) error {
 		}
 		req.Documents = append(req.Documents, sent)
 	}
-	var resp *adminv1.ApplyResponse
-	err = p.server.admin(ctx, func(ctx context.Context, admin adminv1.AdminServiceClient) (err error) {
-		resp, err = admin.Apply(ctx, req)
-		return err
-	})
+	resp, err := makeChange(ctx, p, adminv1.AdminServiceClient.Apply, req)
 	if err != nil {
 		return err
 	}

@@ -61,9 +61,7 @@ type blamed struct {
 }
 
 func (p *Program) blame(ctx context.Context, key kinds.Key) error {
-	resp, err := ask(ctx, p, func(ctx context.Context, admin adminv1.AdminServiceClient) (*adminv1.BlameResponse, error) {
-		return admin.Blame(ctx, &adminv1.BlameRequest{Resource: refOf(key)})
-	})
+	resp, err := ask(ctx, p, adminv1.AdminServiceClient.Blame, &adminv1.BlameRequest{Resource: refOf(key)})
 	if err != nil {
 		return err
 	}

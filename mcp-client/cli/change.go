@@ -1,16 +1,12 @@
 package cli
 
 import (
-	"context"
 	"fmt"
-	"math"
 	"os/user"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/pgmesh/pgmesh/kinds"
@@ -36,42 +32,6 @@ func author() string {
 		return "" // the server then records the address
 	}
 	return u.Username
-}
-
-// admin makes one call of the admin API.
-func (s *server) admin(ctx context.Context, call func(context.Context, adminv1.AdminServiceClient) error) error {
-	conn, err := s.connect(math.MaxInt32)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	err = call(ctx, adminv1.NewAdminServiceClient(conn))
-	if status.Code(err) == codes.DeadlineExceeded {
-		return fmt.Errorf("%w. Whether the change was made is not known; running this again is safe", s.silent())
-	}
-	if err != nil {
-		return s.explain(err)
-	}
-	return nil
-}
-
-// ask makes one call of the admin API that changes nothing.
-func ask[R any](ctx context.Context, p *Program, call func(context.Context, adminv1.AdminServiceClient) (R, error)) (answer R, err error) {
-	waiting := p.wait("asking " + p.server.address)
-	defer waiting.end()
-	conn, err := p.server.connect(math.MaxInt32)
-	if err != nil {
-		return answer, err
-	}
-	defer conn.Close()
-	ctx, cancel := context.WithTimeout(ctx, p.server.timeout)
-	defer cancel()
-	if answer, err = call(ctx, adminv1.NewAdminServiceClient(conn)); err != nil {
-		return answer, p.server.explain(err)
-	}
-	return answer, nil
 }
 
 // written is a time as programs read it, "" for none.

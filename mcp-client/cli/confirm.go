@@ -42,11 +42,7 @@ func (p *Program) confirmCommand() *cobra.Command {
 }
 
 func (p *Program) confirm(ctx context.Context, req *adminv1.ConfirmRequest) error {
-	var resp *adminv1.ConfirmResponse
-	err := p.server.admin(ctx, func(ctx context.Context, admin adminv1.AdminServiceClient) (err error) {
-		resp, err = admin.Confirm(ctx, req)
-		return err
-	})
+	resp, err := makeChange(ctx, p, adminv1.AdminServiceClient.Confirm, req)
 	if err != nil {
 		return err
 	}
@@ -70,9 +66,7 @@ type confirmation struct {
 }
 
 func (p *Program) confirmations(ctx context.Context) error {
-	resp, err := ask(ctx, p, func(ctx context.Context, admin adminv1.AdminServiceClient) (*adminv1.ConfirmationsResponse, error) {
-		return admin.Confirmations(ctx, &adminv1.ConfirmationsRequest{})
-	})
+	resp, err := ask(ctx, p, adminv1.AdminServiceClient.Confirmations, &adminv1.ConfirmationsRequest{})
 	if err != nil {
 		return err
 	}

@@ -73,11 +73,7 @@ func (p *Program) delete(ctx context.Context, keys []kinds.Key, w why, allowMiss
 			Group: k.Kind.Group, Kind: k.Kind.Name, Namespace: k.Namespace, Name: k.Name,
 		})
 	}
-	var resp *adminv1.DeleteResponse
-	err := p.server.admin(ctx, func(ctx context.Context, admin adminv1.AdminServiceClient) (err error) {
-		resp, err = admin.Delete(ctx, req)
-		return err
-	})
+	resp, err := makeChange(ctx, p, adminv1.AdminServiceClient.Delete, req)
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/references"
@@ -94,14 +92,11 @@ func (d *describing) readProblems(ctx context.Context, about []*kinds.Resource) 
 		}
 	}
 	d.admin = true
-	resp, err := ask(ctx, d.program, func(ctx context.Context, admin adminv1.AdminServiceClient) (*adminv1.ProblemsResponse, error) {
-		resp, err := admin.Problems(ctx, req)
-		if status.Code(err) == codes.Unimplemented {
-			d.admin = false
-			return nil, nil
-		}
-		return resp, err
-	})
+	resp, err := ask(ctx, d.program, adminv1.AdminServiceClient.Problems, req)
+	if _, others := errors.AsType[*notOfferedError](err); others {
+		d.admin = false
+		return nil
+	}
 	d.problems = problemsOf(resp.GetProblems())
 	return err
 }

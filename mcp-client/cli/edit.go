@@ -99,9 +99,7 @@ func (e *editing) run(ctx context.Context) error {
 func (e *editing) read(ctx context.Context) (string, error) {
 	var parts []string
 	for _, key := range e.keys {
-		resp, err := ask(ctx, e.program, func(ctx context.Context, admin adminv1.AdminServiceClient) (*adminv1.GetResponse, error) {
-			return admin.Get(ctx, &adminv1.GetRequest{Resource: refOf(key)})
-		})
+		resp, err := ask(ctx, e.program, adminv1.AdminServiceClient.Get, &adminv1.GetRequest{Resource: refOf(key)})
 		if err != nil {
 			return "", err
 		}
@@ -176,26 +174,12 @@ func (e *editing) apply(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	req := &adminv1.ApplyRequest{Message: e.why.message, DryRun: e.why.dryRun, Author: author(), Expected: e.expected, ConfirmWithin: e.why.confirmation()}
 	for _, d := range documents {
 		if v, foreign := e.foreign(d); foreign {
 			return &refusedError{kinds.Errors{v}}
 		}
-		sent, err := sentDocument(d)
-		if err != nil {
-			return err
-		}
-		req.Documents = append(req.Documents, sent)
 	}
-	var resp *adminv1.ApplyResponse
-	err = p.server.admin(ctx, func(ctx context.Context, admin adminv1.AdminServiceClient) (err error) {
-		resp, err = admin.Apply(ctx, req)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return p.printOutcomes(resp, e.why.dryRun)
+	return p.applyDocuments(ctx, documents, e.why, e.expected...)
 }
 
 // foreign finds a resource that was not opened: one that was given another name would leave the old one behind.

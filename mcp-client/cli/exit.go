@@ -97,6 +97,11 @@ type deniedError struct{ text string }
 
 func (e *deniedError) Error() string { return e.text }
 
+// notOfferedError is what a server of others, or an older one, does not have.
+type notOfferedError struct{ text string }
+
+func (e *notOfferedError) Error() string { return e.text }
+
 // failuresError is several failures of one command.
 type failuresError []error
 

@@ -158,14 +158,10 @@ func (f *fleet) apply(ctx context.Context, number int) (revision int64, err erro
 	document := fmt.Sprintf(`{"apiVersion": %q, "kind": %q, "metadata": {"name": %q, "namespace": %q, "labels": {"run": "%d-%d"}},
 		"spec": {"hosts": ["%s.invalid"], "resolution": "NONE", "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}]}}`,
 		benchKind.APIVersion(), benchKind.Name, benchName, p.namespace.name, os.Getpid(), number, benchName)
-	err = p.server.admin(ctx, func(ctx context.Context, admin adminv1.AdminServiceClient) error {
-		resp, err := admin.Apply(ctx, &adminv1.ApplyRequest{
-			Documents: []*adminv1.Document{{Content: []byte(document)}}, Message: "mcp-client bench", Author: author(),
-		})
-		revision = resp.GetRevision()
-		return err
+	resp, err := makeChange(ctx, p, adminv1.AdminServiceClient.Apply, &adminv1.ApplyRequest{
+		Documents: []*adminv1.Document{{Content: []byte(document)}}, Message: "mcp-client bench", Author: author(),
 	})
-	return revision, err
+	return resp.GetRevision(), err
 }
 
 // reach waits until every client has the revision, or a later one, and returns when each had it.
@@ -193,10 +189,8 @@ func (f *fleet) reach(ctx context.Context, revision int64) ([]time.Time, error) 
 func (f *fleet) cleanUp(ctx context.Context) error {
 	p := f.program
 	key := kinds.Key{Kind: benchKind, Namespace: p.namespace.name, Name: benchName}
-	return p.server.admin(ctx, func(ctx context.Context, admin adminv1.AdminServiceClient) error {
-		_, err := admin.Delete(ctx, &adminv1.DeleteRequest{
-			Resources: []*adminv1.ResourceRef{refOf(key)}, AllowMissing: true, Message: "mcp-client bench", Author: author(),
-		})
-		return err
+	_, err := makeChange(ctx, p, adminv1.AdminServiceClient.Delete, &adminv1.DeleteRequest{
+		Resources: []*adminv1.ResourceRef{refOf(key)}, AllowMissing: true, Message: "mcp-client bench", Author: author(),
 	})
+	return err
 }

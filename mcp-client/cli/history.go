@@ -83,9 +83,7 @@ func (p *Program) revisions(ctx context.Context, s scoped, h remembering) ([]pas
 	}
 	found := []pastRevision{}
 	for {
-		resp, err := ask(ctx, p, func(ctx context.Context, admin adminv1.AdminServiceClient) (*adminv1.HistoryResponse, error) {
-			return admin.History(ctx, req)
-		})
+		resp, err := ask(ctx, p, adminv1.AdminServiceClient.History, req)
 		if err != nil {
 			return nil, err
 		}

@@ -96,9 +96,7 @@ func (p *Program) problems(ctx context.Context) error {
 	if !p.namespace.all {
 		req.Namespaces = []string{p.namespace.name}
 	}
-	resp, err := ask(ctx, p, func(ctx context.Context, admin adminv1.AdminServiceClient) (*adminv1.ProblemsResponse, error) {
-		return admin.Problems(ctx, req)
-	})
+	resp, err := ask(ctx, p, adminv1.AdminServiceClient.Problems, req)
 	if err != nil {
 		return err
 	}

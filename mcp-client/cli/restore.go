@@ -78,11 +78,7 @@ func (p *Program) restore(ctx context.Context, at moment, s scoped, w why) error
 	if !at.time.IsZero() {
 		req.To = &adminv1.RestoreRequest_Time{Time: timestamppb.New(at.time)}
 	}
-	var resp *adminv1.RestoreResponse
-	err := p.server.admin(ctx, func(ctx context.Context, admin adminv1.AdminServiceClient) (err error) {
-		resp, err = admin.Restore(ctx, req)
-		return err
-	})
+	resp, err := makeChange(ctx, p, adminv1.AdminServiceClient.Restore, req)
 	if err != nil {
 		return err
 	}
@@ -133,10 +129,8 @@ type reverted struct {
 }
 
 func (p *Program) revert(ctx context.Context, revision int64, w why) error {
-	var resp *adminv1.RevertResponse
-	err := p.server.admin(ctx, func(ctx context.Context, admin adminv1.AdminServiceClient) (err error) {
-		resp, err = admin.Revert(ctx, &adminv1.RevertRequest{Revision: revision, Message: w.message, DryRun: w.dryRun, Author: author()})
-		return err
+	resp, err := makeChange(ctx, p, adminv1.AdminServiceClient.Revert, &adminv1.RevertRequest{
+		Revision: revision, Message: w.message, DryRun: w.dryRun, Author: author(),
 	})
 	if err != nil {
 		return err

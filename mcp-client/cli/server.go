@@ -75,7 +75,7 @@ func (s *server) explain(err error) error {
 	case codes.Unauthenticated, codes.PermissionDenied:
 		return &deniedError{fmt.Sprintf("the server at %s: %s", s.address, st.Message())}
 	case codes.Unimplemented:
-		return fmt.Errorf("the server at %s does not offer this: %s", s.address, st.Message())
+		return &notOfferedError{fmt.Sprintf("the server at %s does not offer this: %s", s.address, st.Message())}
 	case codes.NotFound, codes.InvalidArgument:
 		return fmt.Errorf("%s", st.Message())
 	}

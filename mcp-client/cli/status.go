@@ -8,8 +8,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -42,13 +40,8 @@ var (
 )
 
 func (p *Program) status(ctx context.Context) error {
-	var unknown bool
-	resp, err := ask(ctx, p, func(ctx context.Context, admin adminv1.AdminServiceClient) (*adminv1.StatusResponse, error) {
-		resp, err := admin.Status(ctx, &adminv1.StatusRequest{})
-		unknown = status.Code(err) == codes.Unimplemented
-		return resp, err
-	})
-	if unknown {
+	resp, err := ask(ctx, p, adminv1.AdminServiceClient.Status, &adminv1.StatusRequest{})
+	if _, others := errors.AsType[*notOfferedError](err); others {
 		return p.statusOfOthers(ctx)
 	}
 	if err != nil {

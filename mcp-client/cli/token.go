@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/pgmesh/pgmesh/internal/caller"
@@ -66,25 +64,6 @@ Revisions name the token as their author.`,
 	return cmd
 }
 
-// tokens makes one call of the API of tokens.
-func (s *server) tokens(ctx context.Context, call func(context.Context, adminv1.TokenServiceClient) error) error {
-	conn, err := s.connect(largestAnswer)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	err = call(ctx, adminv1.NewTokenServiceClient(conn))
-	if code := status.Code(err); code == codes.AlreadyExists {
-		return errors.New(status.Convert(err).Message())
-	}
-	if err != nil {
-		return s.explain(err)
-	}
-	return nil
-}
-
 // token is what is known of one, as it is printed.
 type token struct {
 	Name    string     `json:"name"`
@@ -114,11 +93,7 @@ func instant(t *timestamppb.Timestamp) *time.Time {
 }
 
 func (p *Program) createToken(ctx context.Context, req *adminv1.CreateTokenRequest) error {
-	var resp *adminv1.CreateTokenResponse
-	err := p.server.tokens(ctx, func(ctx context.Context, tokens adminv1.TokenServiceClient) (err error) {
-		resp, err = tokens.CreateToken(ctx, req)
-		return err
-	})
+	resp, err := callTokens(ctx, p, adminv1.TokenServiceClient.CreateToken, req)
 	if err != nil {
 		return err
 	}
@@ -140,11 +115,7 @@ func (p *Program) listTokensCommand() *cobra.Command {
 		Short: "List the tokens, also those that are no longer in force",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var resp *adminv1.ListTokensResponse
-			err := p.server.tokens(cmd.Context(), func(ctx context.Context, tokens adminv1.TokenServiceClient) (err error) {
-				resp, err = tokens.ListTokens(ctx, &adminv1.ListTokensRequest{})
-				return err
-			})
+			resp, err := callTokens(cmd.Context(), p, adminv1.TokenServiceClient.ListTokens, &adminv1.ListTokensRequest{})
 			if err != nil {
 				return err
 			}
@@ -211,11 +182,7 @@ A token that is taken back stays in the list, and its name is free for another o
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, name := range args {
-				err := p.server.tokens(cmd.Context(), func(ctx context.Context, tokens adminv1.TokenServiceClient) error {
-					_, err := tokens.RevokeToken(ctx, &adminv1.RevokeTokenRequest{Name: name})
-					return err
-				})
-				if err != nil {
+				if _, err := callTokens(cmd.Context(), p, adminv1.TokenServiceClient.RevokeToken, &adminv1.RevokeTokenRequest{Name: name}); err != nil {
 					return err
 				}
 				if err := p.write([]byte("revoked "+name+"\n"), nil); err != nil {
@@ -230,21 +197,18 @@ A token that is taken back stays in the list, and its name is free for another o
 
 // completeTokens offers the tokens that are in force.
 func (p *Program) completeTokens(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	var names []cobra.Completion
-	err := p.settle(cmd)
-	if err == nil {
-		err = p.server.tokens(cmd.Context(), func(ctx context.Context, tokens adminv1.TokenServiceClient) error {
-			resp, err := tokens.ListTokens(ctx, &adminv1.ListTokensRequest{})
-			for _, t := range resp.GetTokens() {
-				if tokenOf(t).state() == "in force" {
-					names = append(names, t.GetName())
-				}
-			}
-			return err
-		})
+	if p.settle(cmd) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
 	}
+	resp, err := callTokens(cmd.Context(), p, adminv1.TokenServiceClient.ListTokens, &adminv1.ListTokensRequest{})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
+	}
+	var names []cobra.Completion
+	for _, t := range resp.GetTokens() {
+		if tokenOf(t).state() == "in force" {
+			names = append(names, t.GetName())
+		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+)
+
+// method is a call as the generated client of an API has it: adminv1.AdminServiceClient.Apply.
+type method[Client, Req, Resp any] = func(Client, context.Context, *Req, ...grpc.CallOption) (*Resp, error)
+
+// call makes one call, on a connection of its own. What people read of its failure comes from explain.
+func call[Client, Req, Resp any](
+	ctx context.Context, s *server, api func(grpc.ClientConnInterface) Client, m method[Client, Req, Resp], req *Req, explain func(error) error,
+) (*Resp, error) {
+	conn, err := s.connect(math.MaxInt32)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	answer, err := m(api(conn), ctx, req)
+	if err != nil {
+		return nil, explain(err)
+	}
+	return answer, nil
+}
+
+// ask makes a call of the admin API that changes nothing.
+func ask[Req, Resp any](ctx context.Context, p *Program, m method[adminv1.AdminServiceClient, Req, Resp], req *Req) (*Resp, error) {
+	waiting := p.wait("asking " + p.server.address)
+	defer waiting.end()
+	return call(ctx, &p.server, adminv1.NewAdminServiceClient, m, req, p.server.explain)
+}
+
+// makeChange makes a call of the admin API that changes something.
+func makeChange[Req, Resp any](ctx context.Context, p *Program, m method[adminv1.AdminServiceClient, Req, Resp], req *Req) (*Resp, error) {
+	return call(ctx, &p.server, adminv1.NewAdminServiceClient, m, req, func(err error) error {
+		if status.Code(err) == codes.DeadlineExceeded {
+			return fmt.Errorf("%w. Whether the change was made is not known; running this again is safe", p.server.silent())
+		}
+		return p.server.explain(err)
+	})
+}
+
+// callTokens makes a call of the API of tokens.
+func callTokens[Req, Resp any](ctx context.Context, p *Program, m method[adminv1.TokenServiceClient, Req, Resp], req *Req) (*Resp, error) {
+	return call(ctx, &p.server, adminv1.NewTokenServiceClient, m, req, func(err error) error {
+		if status.Code(err) == codes.AlreadyExists {
+			return errors.New(status.Convert(err).Message())
+		}
+		return p.server.explain(err)
+	})
+}
