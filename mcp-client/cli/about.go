@@ -5,7 +5,6 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -33,7 +32,7 @@ func (p *Program) kindsCommand() *cobra.Command {
 }
 
 func (p *Program) printKinds() error {
-	w := tabwriter.NewWriter(p.Out, 0, 0, 3, ' ', 0)
+	w := aligned(p.Out)
 	writeRow(w, []string{"NAME", "SHORT NAMES", "API VERSION", "NAMESPACED", "KIND"})
 	for _, k := range kinds.All() {
 		name := k.Plural

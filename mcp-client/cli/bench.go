@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -97,7 +96,7 @@ func (p *Program) printMeasured(m measured) error {
 	if p.output.isTree() {
 		return p.printTree(m)
 	}
-	w := tabwriter.NewWriter(p.Out, 0, 0, 3, ' ', 0)
+	w := aligned(p.Out)
 	writeRow(w, []string{"clients", fmt.Sprint(m.Clients)})
 	writeRow(w, []string{"state of each", fmt.Sprintf("%s, %s", counted(m.Resources, "resource", "resources"), bytesText(float64(m.Bytes)))})
 	all := float64(m.Clients)

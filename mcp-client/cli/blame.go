@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,17 +66,14 @@ func (p *Program) blame(ctx context.Context, key kinds.Key) error {
 	}
 	fields := []blamed{}
 	for _, f := range resp.GetFields() {
-		b := blamed{f.GetPath(), valueJSON(f.GetValue()), f.GetRevision(), nil, f.GetAuthor(), f.GetApplication(), f.GetMessage()}
-		if f.GetTime() != nil {
-			at := f.GetTime().AsTime()
-			b.Time = &at
-		}
-		fields = append(fields, b)
+		fields = append(fields, blamed{
+			f.GetPath(), valueJSON(f.GetValue()), f.GetRevision(), instant(f.GetTime()), f.GetAuthor(), f.GetApplication(), f.GetMessage(),
+		})
 	}
 	if p.output.isTree() {
 		return p.printTree(fields)
 	}
-	w := tabwriter.NewWriter(p.Out, 0, 0, 3, ' ', 0)
+	w := aligned(p.Out)
 	titles := []string{"REVISION", "TIME", "AUTHOR", "FIELD", "VALUE"}
 	if p.output.format == wide {
 		titles = append(titles, "MESSAGE")

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -15,6 +17,9 @@ import (
 
 // method is a call as the generated client of an API has it: adminv1.AdminServiceClient.Apply.
 type method[Client, Req, Resp any] = func(Client, context.Context, *Req, ...grpc.CallOption) (*Resp, error)
+
+// streamed is a method that is answered part by part.
+type streamed[Req, Resp any] = func(adminv1.AdminServiceClient, context.Context, *Req, ...grpc.CallOption) (grpc.ServerStreamingClient[Resp], error)
 
 // call makes one call, on a connection of its own. What people read of its failure comes from explain.
 func call[Client, Req, Resp any](
@@ -59,4 +64,39 @@ func callTokens[Req, Resp any](ctx context.Context, p *Program, m method[adminv1
 		}
 		return p.server.explain(err)
 	})
+}
+
+// each makes a call of the admin API that is answered part by part, and hands on the parts. The first must come in time, and the
+// others whenever they come.
+func each[Req, Resp any](ctx context.Context, s *server, m streamed[Req, Resp], req *Req, take func(*Resp) error) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	deadline := time.AfterFunc(s.timeout, func() { fail(s.silent()) })
+	defer deadline.Stop()
+	err := s.stream(ctx, func(ctx context.Context, admin adminv1.AdminServiceClient) error {
+		answers, err := m(admin, ctx, req)
+		if err != nil {
+			return s.explain(err)
+		}
+		return receive(answers, take, s.explain)
+	}, hearing(func(int) { deadline.Stop() }))
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+func receive[Resp any](answers grpc.ServerStreamingClient[Resp], take func(*Resp) error, explain func(error) error) error {
+	for {
+		answer, err := answers.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return explain(err)
+		}
+		if err := take(answer); err != nil {
+			return err
+		}
+	}
 }

@@ -42,6 +42,15 @@ func written(at *timestamppb.Timestamp) string {
 	return at.AsTime().Format(time.RFC3339)
 }
 
+// instant is a time as it is kept to be printed, nil for none.
+func instant(t *timestamppb.Timestamp) *time.Time {
+	if t == nil {
+		return nil
+	}
+	m := t.AsTime()
+	return &m
+}
+
 // violationsOf rebuilds what the server found wrong.
 func violationsOf(r *adminv1.Refusal) kinds.Errors {
 	violations := make(kinds.Errors, 0, len(r.GetViolations())+1)

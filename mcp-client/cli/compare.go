@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -214,7 +213,7 @@ func (p *Program) printComparison(a, b side, c comparing) error {
 
 func (p *Program) printComparisonTable(c comparison) error {
 	if len(c.Differences) > 0 {
-		w := tabwriter.NewWriter(p.Out, 0, 0, 3, ' ', 0)
+		w := aligned(p.Out)
 		writeRow(w, []string{"DIFFERENCE", "RESOURCE"})
 		for _, d := range c.Differences {
 			writeRow(w, []string{comparisonWords[d.Action], word(d.key.Kind) + " " + d.key.FullName()})

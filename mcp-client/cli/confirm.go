@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -72,14 +71,9 @@ func (p *Program) confirmations(ctx context.Context) error {
 	}
 	list := []confirmation{}
 	for _, c := range resp.GetConfirmations() {
-		row := confirmation{
-			c.GetRevision(), c.GetState(), c.GetAuthor(), c.GetMessage(), c.GetDeadline().AsTime(), nil, c.GetEndedBy(), c.GetRevertedBy(),
-		}
-		if c.GetEndedAt() != nil {
-			at := c.GetEndedAt().AsTime()
-			row.EndedAt = &at
-		}
-		list = append(list, row)
+		list = append(list, confirmation{
+			c.GetRevision(), c.GetState(), c.GetAuthor(), c.GetMessage(), c.GetDeadline().AsTime(), instant(c.GetEndedAt()), c.GetEndedBy(), c.GetRevertedBy(),
+		})
 	}
 	switch {
 	case p.output.isTree():
@@ -88,7 +82,7 @@ func (p *Program) confirmations(ctx context.Context) error {
 		fmt.Fprintln(p.Err, "no change waits to be confirmed")
 		return nil
 	}
-	w := tabwriter.NewWriter(p.Out, 0, 0, 3, ' ', 0)
+	w := aligned(p.Out)
 	writeRow(w, []string{"REVISION", "STATE", "DEADLINE", "AUTHOR", "MESSAGE"})
 	for _, c := range list {
 		writeRow(w, []string{fmt.Sprint(c.Revision), c.State, localTime(c.Deadline), orDash(c.Author), firstLine(c.Message)})

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -103,7 +102,7 @@ func (p *Program) printContexts(file *contexts.File) error {
 		fmt.Fprintln(p.Err, "there is no context: make one with mcp-client context set")
 		return nil
 	}
-	w := tabwriter.NewWriter(p.Out, 0, 0, 3, ' ', 0)
+	w := aligned(p.Out)
 	writeRow(w, []string{"CURRENT", "NAME", "SERVER", "NAMESPACE"})
 	for _, r := range rows {
 		mark := ""
@@ -275,7 +274,7 @@ func (p *Program) printContext(r contextRow) error {
 	case p.output.format == nameFormat:
 		return p.write([]byte(r.Name+"\n"), nil)
 	}
-	w := tabwriter.NewWriter(p.Out, 0, 0, 3, ' ', 0)
+	w := aligned(p.Out)
 	writeRow(w, []string{"name", r.Name})
 	for _, key := range slices.Sorted(maps.Keys(r.Settings)) {
 		writeRow(w, []string{key, r.Settings[key]})

@@ -69,9 +69,7 @@ func (p *Program) toDelete(args []string, from sources) ([]kinds.Key, error) {
 func (p *Program) delete(ctx context.Context, keys []kinds.Key, w why, allowMissing bool) error {
 	req := &adminv1.DeleteRequest{Message: w.message, DryRun: w.dryRun, Author: author(), AllowMissing: allowMissing, ConfirmWithin: w.confirmation()}
 	for _, k := range keys {
-		req.Resources = append(req.Resources, &adminv1.ResourceRef{
-			Group: k.Kind.Group, Kind: k.Kind.Name, Namespace: k.Namespace, Name: k.Name,
-		})
+		req.Resources = append(req.Resources, refOf(k))
 	}
 	resp, err := makeChange(ctx, p, adminv1.AdminServiceClient.Delete, req)
 	if err != nil {

@@ -122,7 +122,7 @@ func (d *describing) title(b *strings.Builder, text string) {
 }
 
 func (d *describing) metadata(b *strings.Builder, r *kinds.Resource) {
-	w := tabwriter.NewWriter(b, 0, 0, 3, ' ', 0)
+	w := aligned(b)
 	writeRow(w, []string{"Name:", r.Name})
 	if r.Kind.Namespaced {
 		writeRow(w, []string{"Namespace:", r.Namespace})
@@ -164,7 +164,7 @@ func (d *describing) spec(b *strings.Builder, r *kinds.Resource) error {
 func (d *describing) references(b *strings.Builder, k kinds.Key) {
 	if from := d.links.From(k); len(from) > 0 {
 		d.title(b, "Refers to")
-		w := tabwriter.NewWriter(b, 0, 0, 3, ' ', 0)
+		w := aligned(b)
 		for _, r := range from {
 			to := d.program.paint(yellow, "(not found)")
 			if len(r.To) > 0 {
@@ -176,7 +176,7 @@ func (d *describing) references(b *strings.Builder, k kinds.Key) {
 	}
 	if to := d.links.To(k); len(to) > 0 {
 		d.title(b, "Referred to by")
-		w := tabwriter.NewWriter(b, 0, 0, 3, ' ', 0)
+		w := aligned(b)
 		for _, r := range to {
 			writeRow(w, []string{"  " + keyTitles([]kinds.Key{r.From}), r.Path})
 		}
@@ -226,7 +226,7 @@ func (d *describing) history(ctx context.Context, b *strings.Builder, k kinds.Ke
 		return err
 	}
 	d.title(b, "History")
-	w := tabwriter.NewWriter(b, 0, 0, 3, ' ', 0)
+	w := aligned(b)
 	for _, r := range found {
 		writeRow(w, []string{
 			"  revision " + fmt.Sprint(r.Revision), localTime(r.Time) + ", " + span(time.Since(r.Time)) + " ago", r.Changes[0].Action,

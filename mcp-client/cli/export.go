@@ -71,25 +71,13 @@ func (p *Program) exportTo(ctx context.Context, req *adminv1.ExportRequest, dir 
 }
 
 func (p *Program) export(ctx context.Context, req *adminv1.ExportRequest, to target) error {
-	return p.server.answers(ctx, func(ctx context.Context, admin adminv1.AdminServiceClient) error {
-		answers, err := admin.Export(ctx, req)
-		if err != nil {
-			return p.server.explain(err)
-		}
-		for {
-			answer, err := answers.Recv()
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			if err != nil {
-				return p.server.explain(err)
-			}
-			for _, r := range answer.GetResources() {
-				if err := exportOne(r, to); err != nil {
-					return err
-				}
+	return each(ctx, &p.server, adminv1.AdminServiceClient.Export, req, func(answer *adminv1.ExportResponse) error {
+		for _, r := range answer.GetResources() {
+			if err := exportOne(r, to); err != nil {
+				return err
 			}
 		}
+		return nil
 	})
 }
 

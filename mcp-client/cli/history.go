@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -151,7 +150,7 @@ func (p *Program) printHistory(found []pastRevision, h remembering) error {
 	case h.changes || h.diff:
 		return p.printChanges(found)
 	}
-	w := tabwriter.NewWriter(p.Out, 0, 0, 3, ' ', 0)
+	w := aligned(p.Out)
 	titles := []string{"REVISION", "TIME", "AUTHOR", "RESOURCES", "MESSAGE"}
 	if p.output.format == wide {
 		titles = []string{"REVISION", "TIME", "AUTHOR", "APPLICATION", "RESOURCES", "MESSAGE"}

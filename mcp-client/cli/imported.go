@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
@@ -80,7 +79,7 @@ func (p *Program) printImported(done *imported, left skipped, dryRun bool) error
 	if p.output.isTree() {
 		return p.printImportedTree(done, left, dryRun)
 	}
-	w := tabwriter.NewWriter(p.Out, 0, 0, 3, ' ', 0)
+	w := aligned(p.Out)
 	writeRow(w, []string{"KIND", "CREATED", "CONFIGURED", "UNCHANGED", "DELETED"})
 	for _, of := range done.kinds() {
 		kind, _ := kinds.Lookup(of.Group, of.Kind)

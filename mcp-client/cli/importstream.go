@@ -28,19 +28,6 @@ const (
 	pingEvery = 15 * time.Second
 )
 
-// answers makes a call whose first answer must come in time, and the others whenever they come.
-func (s *server) answers(ctx context.Context, call func(context.Context, adminv1.AdminServiceClient) error) error {
-	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	deadline := time.AfterFunc(s.timeout, func() { fail(s.silent()) })
-	defer deadline.Stop()
-	err := s.stream(ctx, call, hearing(func(int) { deadline.Stop() }))
-	if err != nil && ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return err
-}
-
 // stream opens the admin API for a call that takes as long as it takes.
 func (s *server) stream(ctx context.Context, call func(context.Context, adminv1.AdminServiceClient) error, more ...grpc.DialOption) error {
 	conn, err := s.connect(largestAnswer, append(more, grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: s.timeout}))...)

@@ -79,7 +79,7 @@ func (p *Program) printTables(resources []*kinds.Resource) error {
 
 func printTable(out io.Writer, kind *kinds.Kind, resources []*kinds.Resource, qualified, wide bool) error {
 	shown := columnsOf(kind, wide)
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	w := aligned(out)
 	header := []string{"NAME"}
 	if kind.Namespaced {
 		header = []string{"NAMESPACE", "NAME"}
@@ -105,6 +105,9 @@ func printTable(out io.Writer, kind *kinds.Kind, resources []*kinds.Resource, qu
 	}
 	return w.Flush()
 }
+
+// aligned writes rows in columns that are as wide as what stands in them, when it is flushed.
+func aligned(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 3, ' ', 0) }
 
 // writeRow leaves errors to Flush.
 func writeRow(w *tabwriter.Writer, cells []string) { fmt.Fprintln(w, strings.Join(cells, "\t")) }

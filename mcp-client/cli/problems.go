@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -120,7 +119,7 @@ func (p *Program) printProblems(found []problem) error {
 		fmt.Fprintf(p.Err, "no problem found in %s\n", p.namespace)
 		return nil
 	}
-	w := tabwriter.NewWriter(p.Out, 0, 0, 3, ' ', 0)
+	w := aligned(p.Out)
 	writeRow(w, []string{"SEVERITY", "CODE", "RESOURCE", "PATH", "MESSAGE"})
 	for _, f := range found {
 		message := f.Message

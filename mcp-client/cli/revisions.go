@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -93,25 +91,13 @@ func (p *Program) revisionDiff(ctx context.Context, req *adminv1.DiffRequest) (*
 	waiting := p.wait("asking " + p.server.address)
 	defer waiting.end()
 	found := &revisionDifference{Resources: []resourceDiff{}}
-	err := p.server.answers(ctx, func(ctx context.Context, admin adminv1.AdminServiceClient) error {
-		answers, err := admin.Diff(ctx, req)
-		if err != nil {
-			return p.server.explain(err)
+	err := each(ctx, &p.server, adminv1.AdminServiceClient.Diff, req, func(answer *adminv1.DiffResponse) error {
+		waiting.count(0)
+		found.From, found.To = answer.GetFrom(), answer.GetTo()
+		for _, r := range answer.GetResources() {
+			found.Resources = append(found.Resources, resourceDiffOf(r))
 		}
-		for {
-			answer, err := answers.Recv()
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			if err != nil {
-				return p.server.explain(err)
-			}
-			waiting.count(0)
-			found.From, found.To = answer.GetFrom(), answer.GetTo()
-			for _, r := range answer.GetResources() {
-				found.Resources = append(found.Resources, resourceDiffOf(r))
-			}
-		}
+		return nil
 	})
 	return found, err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -153,7 +152,7 @@ func (p *Program) showSnapshot(path string) error {
 	if p.output.format == nameFormat {
 		return p.print(read.resources, false)
 	}
-	w := tabwriter.NewWriter(p.Out, 0, 0, 3, ' ', 0)
+	w := aligned(p.Out)
 	writeRow(w, []string{"server", h.Server})
 	writeRow(w, []string{"revision", orDash(numbered(h.Revision))})
 	writeRow(w, []string{"taken", localTime(h.Taken)})

@@ -63,7 +63,7 @@ func (p *Program) printStatus(s *adminv1.StatusResponse) error {
 	if p.output.isTree() {
 		return p.printMessage(s)
 	}
-	w := tabwriter.NewWriter(p.Out, 0, 0, 3, ' ', 0)
+	w := aligned(p.Out)
 	server := s.GetServer()
 	writeRow(w, []string{"server", p.server.address + ", version " + server.GetVersion() + ", up for " + elapsed(server.GetStarted(), server.GetNow())})
 	writeRow(w, []string{"serves", "revision " + fmt.Sprint(server.GetRevision())})
@@ -116,7 +116,7 @@ func (p *Program) printClients(s *adminv1.StatusResponse) error {
 		return nil
 	}
 	fmt.Fprintln(p.Out)
-	w := tabwriter.NewWriter(p.Out, 0, 0, 3, ' ', 0)
+	w := aligned(p.Out)
 	writeRow(w, []string{"CLIENT", "PROTOCOL", "SINCE", "REVISION", "REFUSES"})
 	for _, c := range s.GetClients() {
 		var refuses []string
@@ -194,7 +194,7 @@ func (p *Program) statusOfOthers(ctx context.Context) error {
 	if p.output.isTree() {
 		return p.printTree(s)
 	}
-	w := tabwriter.NewWriter(p.Out, 0, 0, 3, ' ', 0)
+	w := aligned(p.Out)
 	writeRow(w, []string{"server", s.Server})
 	writeRow(w, []string{"name", orDash(s.Name)})
 	writeRow(w, []string{"protocol", s.Protocol})

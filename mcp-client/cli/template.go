@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"text/tabwriter"
 
 	"k8s.io/client-go/util/jsonpath"
 )
@@ -111,7 +110,7 @@ func (p *Program) printCustomColumns(text []byte) error {
 	if err != nil {
 		return err
 	}
-	w := tabwriter.NewWriter(p.Out, 0, 0, 3, ' ', 0)
+	w := aligned(p.Out)
 	var titles []string
 	for _, c := range p.output.columns {
 		titles = append(titles, c.title)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -84,14 +83,6 @@ func tokenOf(t *adminv1.Token) token {
 	}
 }
 
-func instant(t *timestamppb.Timestamp) *time.Time {
-	if t == nil {
-		return nil
-	}
-	m := t.AsTime()
-	return &m
-}
-
 func (p *Program) createToken(ctx context.Context, req *adminv1.CreateTokenRequest) error {
 	resp, err := callTokens(ctx, p, adminv1.TokenServiceClient.CreateToken, req)
 	if err != nil {
@@ -139,7 +130,7 @@ func (p *Program) printTokens(list []token) error {
 		}
 		return p.write([]byte(names.String()), nil)
 	}
-	w := tabwriter.NewWriter(p.Out, 0, 0, 3, ' ', 0)
+	w := aligned(p.Out)
 	columns := []string{"NAME", "STATE", "SCOPES", "EXPIRES", "LAST USED"}
 	if p.output.format == wide {
 		columns = append(columns, "CREATED", "BY", "REVOKED BY")
