@@ -24,12 +24,12 @@ type Fault struct {
 // Proxy passes connections on to a server.
 type Proxy struct {
 	listener net.Listener
+	server   string
 	running  sync.WaitGroup
 	ctx      context.Context //nolint:containedctx // the life of the proxy, which connections are part of
 	stop     context.CancelFunc
 
 	mu     sync.Mutex
-	server string
 	faults func(n int) Fault
 	made   int
 	cut    int
@@ -49,13 +49,6 @@ func Listen(server string) (*Proxy, error) {
 
 // Addr is where clients find the proxy.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
-
-// To makes another server the one of the next connections.
-func (p *Proxy) To(server string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.server = server
-}
 
 // Break gives the faults of the next connections, which are counted from 0. Nil is an end of faults.
 func (p *Proxy) Break(faults func(n int) Fault) {
@@ -88,21 +81,21 @@ func (p *Proxy) accept() {
 	}
 }
 
-func (p *Proxy) next() (server string, f Fault) {
+func (p *Proxy) next() (f Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.faults != nil {
 		f = p.faults(p.made)
 	}
 	p.made++
-	return p.server, f
+	return f
 }
 
 // pass carries one connection to its end: whoever ends first, both ends are closed.
 func (p *Proxy) pass(client net.Conn) {
 	defer client.Close()
-	address, f := p.next()
-	server, err := (&net.Dialer{}).DialContext(p.ctx, "tcp", address)
+	f := p.next()
+	server, err := (&net.Dialer{}).DialContext(p.ctx, "tcp", p.server)
 	if err != nil {
 		return
 	}
