@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/pgtest"
 	"github.com/pgmesh/pgmesh/internal/rpc"
@@ -63,7 +64,8 @@ func start(t *testing.T, database string) *bundle {
 	})
 	guard := caller.NewGuard(caller.Config{Insecure: true, Tokens: tokens.New(s, log)})
 	server := rpc.NewServer(grpc.UnaryInterceptor(guard.Unary), grpc.StreamInterceptor(guard.Stream))
-	publish.NewServer(p, roll, log).Register(server)
+	open := func(context.Context) (*ads.Subscriber, error) { return p.Subscribe(), nil }
+	publish.NewServer(open, roll, log).Register(server)
 	api.Register(server)
 	go func() { ended <- server.Serve(l) }()
 	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent("test/1"))

@@ -29,7 +29,8 @@ type adsStream = discoveryv3.AggregatedDiscoveryService_StreamAggregatedResource
 func idle(t *testing.T, g *grpc.Server, silence time.Duration) (adsStream, *publish.Publisher) {
 	t.Helper()
 	p := publish.New(prometheus.NewRegistry())
-	publish.NewServer(p, ads.Observers{}, nil).Register(g)
+	open := func(context.Context) (*ads.Subscriber, error) { return p.Subscribe(), nil }
+	publish.NewServer(open, ads.Observers{}, nil).Register(g)
 	l := bufconn.Listen(1 << 16)
 	served := make(chan error, 1)
 	go func() { served <- g.Serve(l) }()

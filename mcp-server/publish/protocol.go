@@ -46,13 +46,8 @@ func Label(typeURL string) string {
 	return unknown
 }
 
-// NewServer serves the publisher's snapshots as MCP over xDS, to everybody.
-func NewServer(p *Publisher, observer ads.Observer, log *slog.Logger) *ads.Server {
-	return NewServerTo(func(context.Context) (*ads.Subscriber, error) { return p.Subscribe(), nil }, observer, log)
-}
-
-// NewServerTo serves as MCP over xDS the snapshots that open returns for the caller of a context.
-func NewServerTo(open func(context.Context) (*ads.Subscriber, error), observer ads.Observer, log *slog.Logger) *ads.Server {
+// NewServer serves as MCP over xDS the snapshots that open returns for the caller of a context.
+func NewServer(open func(context.Context) (*ads.Subscriber, error), observer ads.Observer, log *slog.Logger) *ads.Server {
 	return ads.NewServer(ads.Config{
 		Open:       func(ctx context.Context, _ *corev3.Node) (*ads.Subscriber, error) { return open(ctx) },
 		Canonical:  Canonical,

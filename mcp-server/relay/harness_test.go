@@ -75,7 +75,9 @@ func (n *node) renew() {
 }
 
 func (n *node) start() {
-	n.startWith(publish.NewServer(n.publisher, nil, discard).Register)
+	p := n.publisher
+	open := func(context.Context) (*ads.Subscriber, error) { return p.Subscribe(), nil }
+	n.startWith(publish.NewServer(open, nil, discard).Register)
 }
 
 func (n *node) startWith(register func(grpc.ServiceRegistrar)) {

@@ -148,7 +148,7 @@ func (s *server) follow(ctx context.Context, from source) error {
 // serve answers MCP, and the APIs of the source, over gRPC and over HTTP.
 func (s *server) serve(ctx context.Context, from source, on sockets) error {
 	observers := ads.Observers{adsmetrics.New(s.metrics, "mcp_server", publish.Label), s.clients}
-	streams := publish.NewServerTo(s.views.Subscribe, observers, s.options.Log)
+	streams := publish.NewServer(s.views.Subscribe, observers, s.options.Log)
 	through := newCalls(newMeasured(s.metrics), from.closed)
 	stopping, stop := context.WithCancel(context.Background())
 	defer stop()
