@@ -51,7 +51,7 @@ func idle(t *testing.T, g *grpc.Server, silence time.Duration) (adsStream, *publ
 	first, err := stream.Recv()
 	require.NoError(t, err)
 	require.NoError(t, stream.Send(&discoveryv3.DiscoveryRequest{TypeUrl: virtualService.TypeURL(), ResponseNonce: first.GetNonce()}))
-	time.Sleep(silence)
+	time.Sleep(silence) // by the clock of the synctest bubble that calls this: no time passes outside of it
 	return stream, p
 }
 
