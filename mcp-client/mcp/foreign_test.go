@@ -42,17 +42,7 @@ func newForeign(t *testing.T) *foreign {
 
 func (f *foreign) StreamAggregatedResources(g discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer) error {
 	s := &foreignStream{AggregatedDiscoveryService_StreamAggregatedResourcesServer: g, t: f.t, end: make(chan error)}
-	select {
-	case f.streams <- s:
-	case <-g.Context().Done():
-		return g.Context().Err()
-	}
-	select {
-	case err := <-s.end:
-		return err
-	case <-g.Context().Done():
-		return g.Context().Err()
-	}
+	return handOver(g.Context(), f.streams, s, s.end)
 }
 
 // accept takes the next stream, and the requests for these kinds and for what pgmesh servers tell besides.

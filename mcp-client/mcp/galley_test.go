@@ -50,17 +50,7 @@ func (s *galley) EstablishResourceStream(g legacyv1.ResourceSource_EstablishReso
 		return err
 	}
 	one := &galleyStream{ResourceSource_EstablishResourceStreamServer: g, t: s.t, end: make(chan error)}
-	select {
-	case s.streams <- one:
-	case <-g.Context().Done():
-		return g.Context().Err()
-	}
-	select {
-	case err := <-one.end:
-		return err
-	case <-g.Context().Done():
-		return g.Context().Err()
-	}
+	return handOver(g.Context(), s.streams, one, one.end)
 }
 
 // accept takes the next stream whose requests are all for collections that it knows, and the requests.

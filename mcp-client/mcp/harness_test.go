@@ -126,6 +126,21 @@ func (l *counted) Accept() (net.Conn, error) {
 	return c, err
 }
 
+// handOver gives the test a stream that came to its server, and returns what the test ends it with.
+func handOver[S any](ctx context.Context, streams chan<- S, stream S, end <-chan error) error {
+	select {
+	case streams <- stream:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-end:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // follower is a running client, whose batches the test takes one by one.
 type follower struct {
 	t       *testing.T

@@ -1,8 +1,6 @@
 package mcp
 
 import (
-	"sync"
-
 	"github.com/pgmesh/pgmesh/kinds"
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
 )
@@ -30,21 +28,6 @@ func (l *legacy) names(k *kinds.Kind) []string {
 		return nil
 	}
 	return []string{k.Collection}
-}
-
-var byCollection = sync.OnceValue(func() map[string]*kinds.Kind {
-	index := map[string]*kinds.Kind{}
-	for _, k := range kinds.All() {
-		if k.Collection != "" {
-			index[k.Collection] = k
-		}
-	}
-	return index
-})
-
-func (l *legacy) kind(collection string) (*kinds.Kind, bool) {
-	k, ok := byCollection()[collection]
-	return k, ok
 }
 
 func (l *legacy) send(r *request) error {

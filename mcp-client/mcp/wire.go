@@ -45,8 +45,6 @@ type wire interface {
 	recv() (*response, error)
 	// names lists what a kind can be asked for by, the preferred name first; none if this form has no name for it.
 	names(*kinds.Kind) []string
-	// kind finds the kind of a name.
-	kind(name string) (*kinds.Kind, bool)
 	protocol() Protocol
 }
 
@@ -54,8 +52,6 @@ type wire interface {
 type xds struct{}
 
 func (xds) names(k *kinds.Kind) []string { return k.TypeURLs() }
-
-func (xds) kind(typeURL string) (*kinds.Kind, bool) { return kinds.ByTypeURL(typeURL) }
 
 type delta struct {
 	xds
