@@ -21,6 +21,8 @@ type VirtualService struct {
 	Spec     *networking.VirtualService
 
 	visibility visibility
+	delegates  []*kinds.Resource // what its routes delegate to; nil for what is not there
+	problems   []Problem
 }
 
 // virtualServiceIndex is every VirtualService that addresses sidecars, the oldest first.
@@ -35,18 +37,30 @@ func buildVirtualServices(snapshot *configstore.Snapshot, prev *Mesh, config *me
 		return prev.virtual
 	}
 	index := virtualServiceIndex{resolved: map[*kinds.Resource]*VirtualService{}, sourceLabels: labelKeys{}}
+	d := delegation{delegates: map[*kinds.Resource]*VirtualService{}, exportDefault: config.GetDefaultVirtualServiceExportTo()}
 	for r := range snapshot.Of(kindVirtualService) {
+		delegates := delegatesOf(snapshot, r)
 		vs, known := prev.virtual.resolved[r]
-		if !known || !sameConfig {
-			vs = resolveVirtualService(r, config.GetDefaultVirtualServiceExportTo())
+		if !known || !sameConfig || !slices.Equal(vs.delegates, delegates) {
+			vs = resolveVirtualService(r, d.exportDefault)
+			vs.delegates = delegates
+			d.expand(vs)
 		}
 		index.resolved[r] = vs
-		if len(vs.Spec.GetGateways()) == 0 || slices.Contains(vs.Spec.GetGateways(), MeshGateway) {
+		if vs.bindsTo(MeshGateway) && !isDelegate(vs.Spec) {
 			index.mesh = append(index.mesh, vs)
 			index.collectLabels(vs)
 		}
 	}
 	return index
+}
+
+// bindsTo reports whether the VirtualService is for proxies with this gateway: MeshGateway, or namespace/name.
+func (vs *VirtualService) bindsTo(gateway string) bool {
+	if len(vs.Spec.GetGateways()) == 0 {
+		return gateway == MeshGateway
+	}
+	return slices.Contains(vs.Spec.GetGateways(), gateway)
 }
 
 func (x *virtualServiceIndex) collectLabels(vs *VirtualService) {
@@ -75,6 +89,11 @@ func resolveVirtualService(r *kinds.Resource, exportDefault []string) *VirtualSe
 	}
 	for _, d := range destinations(spec) {
 		d.Host = resolveHost(d.GetHost(), r.Namespace)
+	}
+	for _, names := range gatewayLists(spec) {
+		for i, name := range names {
+			names[i] = resolveGateway(name, r.Namespace)
+		}
 	}
 	return &VirtualService{Resource: r, Spec: spec, visibility: exported(spec.GetExportTo(), exportDefault, r.Namespace)}
 }
@@ -107,6 +126,46 @@ func destinations(spec *networking.VirtualService) []*networking.Destination {
 		}
 	}
 	return out
+}
+
+// gatewayLists are the lists of gateways in a VirtualService, its own and those of its matches.
+func gatewayLists(spec *networking.VirtualService) [][]string {
+	out := [][]string{spec.GetGateways()}
+	for _, route := range spec.GetHttp() {
+		for _, m := range route.GetMatch() {
+			out = append(out, m.GetGateways())
+		}
+	}
+	for _, route := range spec.GetTcp() {
+		for _, m := range route.GetMatch() {
+			out = append(out, m.GetGateways())
+		}
+	}
+	for _, route := range spec.GetTls() {
+		for _, m := range route.GetMatch() {
+			out = append(out, m.GetGateways())
+		}
+	}
+	return out
+}
+
+// resolveGateway makes the name of a gateway namespace/name. People also write the bare name, ./name, and, as was once
+// the rule, name.namespace or name.namespace.svc.cluster.local.
+func resolveGateway(name, namespace string) string {
+	if name == MeshGateway {
+		return name
+	}
+	if in, bare, found := strings.Cut(name, "/"); found {
+		if in == "." {
+			in = namespace
+		}
+		return in + "/" + bare
+	}
+	if bare, rest, dotted := strings.Cut(name, "."); dotted {
+		in, _, _ := strings.Cut(rest, ".")
+		return in + "/" + bare
+	}
+	return namespace + "/" + name
 }
 
 // Serves reports whether one of the hosts of the VirtualService overlaps with host.

@@ -106,5 +106,5 @@ func (c routeContext) weighted(to *networking.HTTPRouteDestination) *routev3.Wei
 // destinationCluster names the cluster of a destination, whether there is one or not: Envoy answers 503 for one that is
 // missing. Without a port it is the service's only one, else the one that the client connected to.
 func (c routeContext) destinationCluster(d *networking.Destination, port uint32) string {
-	return clusterOf(d, c.services[d.GetHost()], port)
+	return clusterOf(d, c.service(d.GetHost()), port)
 }

@@ -72,7 +72,7 @@ func (t outboundTCP) matches(list []*networking.L4MatchAttributes) (subnets []st
 		return nil, true
 	}
 	for _, m := range list {
-		if !t.isClient(m.GetGateways(), m.GetSourceLabels(), m.GetSourceNamespace()) || m.GetPort() != 0 && m.GetPort() != t.port.Number {
+		if !t.connects(m, onSidecars, t.port.Number) {
 			continue
 		}
 		if len(m.GetDestinationSubnets()) == 0 {
@@ -91,7 +91,7 @@ func (t outboundTCP) tlsChains() []chain {
 		for _, route := range vs.Spec.GetTls() {
 			for _, m := range route.GetMatch() {
 				key := strings.Join(m.GetSniHosts(), ",") + "|" + strings.Join(m.GetDestinationSubnets(), ",")
-				if len(route.GetRoute()) == 0 || seen[key] || !t.matchesTLS(m) {
+				if len(route.GetRoute()) == 0 || seen[key] || !t.connects(m, onSidecars, t.port.Number) {
 					continue
 				}
 				seen[key] = true
@@ -107,10 +107,6 @@ func (t outboundTCP) tlsChains() []chain {
 		return out
 	}
 	return []chain{{names: t.serverNames(), ranges: t.address.ranges, filters: t.direct()}}
-}
-
-func (t outboundTCP) matchesTLS(m *networking.TLSMatchAttributes) bool {
-	return t.isClient(m.GetGateways(), m.GetSourceLabels(), m.GetSourceNamespace()) && (m.GetPort() == 0 || m.GetPort() == t.port.Number)
 }
 
 // serverNames are needed where the address alone does not tell the service.

@@ -15,8 +15,8 @@ var redirectCodes = map[uint32]routev3.RedirectAction_RedirectResponseCode{
 	308: routev3.RedirectAction_PERMANENT_REDIRECT,
 }
 
-// redirect tells the client to ask elsewhere. A code that is none of redirection becomes 301.
-func redirect(in *networking.HTTPRedirect, port uint32) *routev3.Route_Redirect {
+// redirect tells the client to ask elsewhere. A code of redirection that Envoy lacks, such as 304, becomes 301.
+func redirect(in *networking.HTTPRedirect, port uint32, tls bool) *routev3.Route_Redirect {
 	out := &routev3.RedirectAction{HostRedirect: in.GetAuthority(), ResponseCode: redirectCodes[in.GetRedirectCode()]}
 	if in.GetPrefixRewrite() != "" {
 		out.PathRewriteSpecifier = &routev3.RedirectAction_PrefixRewrite{PrefixRewrite: in.GetPrefixRewrite()}
@@ -24,6 +24,9 @@ func redirect(in *networking.HTTPRedirect, port uint32) *routev3.Route_Redirect 
 		out.PathRewriteSpecifier = &routev3.RedirectAction_PathRedirect{PathRedirect: in.GetUri()}
 	}
 	scheme := "http"
+	if tls {
+		scheme = "https"
+	}
 	if in.GetScheme() != "" {
 		scheme = in.GetScheme()
 		out.SchemeRewriteSpecifier = &routev3.RedirectAction_SchemeRedirect{SchemeRedirect: in.GetScheme()}

@@ -17,17 +17,21 @@ const defaultRoute = "default"
 type routeContext struct {
 	view
 
-	vs       *mesh.VirtualService
-	services map[string]*mesh.Service // on the port
-	port     uint32
+	vs   *mesh.VirtualService
+	port uint32
+	// gateways are the names by which rules mean the proxy here: onSidecars, or the gateways that a router's port is of.
+	gateways []string
+	// tls tells that the proxy ends TLS on the port, so that requests come by https.
+	tls bool
+	// service finds a destination's service, to know its port; nil where there is none.
+	service func(host string) *mesh.Service
 }
 
-// httpRoutes are the routes of a rule that apply to this proxy and port: one for each match, in their order. A route
-// for any request ends them, since nothing after it can be reached.
-func (v view) httpRoutes(vs *mesh.VirtualService, services map[string]*mesh.Service, port uint32) []*routev3.Route {
-	c := routeContext{view: v, vs: vs, services: services, port: port}
+// routes are those of the rule that apply to this proxy and port: one for each match, in their order. A route for any
+// request ends them, since nothing after it can be reached.
+func (c routeContext) routes() []*routev3.Route {
 	var out []*routev3.Route
-	for _, in := range vs.Spec.GetHttp() {
+	for _, in := range c.vs.Spec.GetHttp() {
 		if len(in.GetMatch()) == 0 {
 			return append(out, c.route(in, nil))
 		}
@@ -43,26 +47,6 @@ func (v view) httpRoutes(vs *mesh.VirtualService, services map[string]*mesh.Serv
 		}
 	}
 	return out
-}
-
-// applies reports whether a match is for this proxy and port.
-func (c routeContext) applies(m *networking.HTTPMatchRequest) bool {
-	if m.GetPort() != 0 && m.GetPort() != c.port {
-		return false
-	}
-	if len(m.GetGateways()) > 0 {
-		return c.isClient(m.GetGateways(), nil, "") // a named gateway makes labels and namespace meaningless, as in Istio
-	}
-	return c.isClient(nil, m.GetSourceLabels(), m.GetSourceNamespace())
-}
-
-// isClient reports whether a rule that names its clients means this proxy.
-func (v view) isClient(gateways []string, labels map[string]string, namespace string) bool {
-	mine := len(gateways) == 0
-	for _, g := range gateways {
-		mine = mine || g == mesh.MeshGateway
-	}
-	return mine && mesh.LabelsWithin(labels, v.proxy.Labels) && (namespace == "" || namespace == v.proxy.Namespace)
 }
 
 func (c routeContext) route(in *networking.HTTPRoute, match *networking.HTTPMatchRequest) *routev3.Route {
@@ -82,7 +66,7 @@ func (c routeContext) route(in *networking.HTTPRoute, match *networking.HTTPMatc
 	}
 	switch {
 	case in.GetRedirect() != nil:
-		out.Action = redirect(in.GetRedirect(), c.port)
+		out.Action = redirect(in.GetRedirect(), c.port, c.tls)
 	case in.GetDirectResponse() != nil:
 		out.Action = directResponse(in.GetDirectResponse())
 	default:

@@ -49,7 +49,9 @@ const defaultHTTPPort = 80
 
 // virtualServiceGroup is what a rule contributes to a port; false if it has no route there for this proxy.
 func (v view) virtualServiceGroup(vs *mesh.VirtualService, services portServices) (routeGroup, bool) {
-	group := routeGroup{routes: v.httpRoutes(vs, services.byHost, services.port)}
+	onPort := func(host string) *mesh.Service { return services.byHost[host] }
+	c := routeContext{view: v, vs: vs, port: services.port, gateways: onSidecars, service: onPort}
+	group := routeGroup{routes: c.routes()}
 	if len(group.routes) == 0 {
 		return group, false
 	}

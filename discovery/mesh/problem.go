@@ -1,0 +1,21 @@
+package mesh
+
+import "github.com/pgmesh/pgmesh/kinds"
+
+// Problem is something wrong between resources that are each right by themselves. What is left is in force.
+type Problem struct {
+	Of kinds.Key
+	// Path is that of the field, as in spec.http[0].delegate.
+	Path string
+	// Reason says what is wrong and what it means.
+	Reason string
+}
+
+// Problems lists what was found as the mesh was built, in the order of the resources' ages.
+func (m *Mesh) Problems() []Problem {
+	var out []Problem
+	for r := range m.from.Of(kindVirtualService) {
+		out = append(out, m.virtual.resolved[r].problems...)
+	}
+	return out
+}
