@@ -27,6 +27,7 @@ type Mesh struct {
 	services serviceIndex
 	virtual  virtualServiceIndex
 	rules    destinationRuleIndex
+	peers    peerAuthenticationIndex
 	selected labelKeys
 
 	scopesMu sync.Mutex
@@ -44,7 +45,8 @@ func Build(snapshot *configstore.Snapshot, prev *Mesh) *Mesh {
 	m.services = buildServices(snapshot, prev, m.Config, sameConfig)
 	m.virtual = buildVirtualServices(snapshot, prev, m.Config, sameConfig)
 	m.rules = buildDestinationRules(snapshot, prev, m.Config, sameConfig)
-	m.selected = m.virtual.sourceLabels.union(m.rules.selectorLabels)
+	m.peers = buildPeerAuthentications(snapshot, prev, m.Config.GetRootNamespace())
+	m.selected = m.virtual.sourceLabels.union(m.rules.selectorLabels).union(m.peers.selectorLabels)
 	return m
 }
 
@@ -63,11 +65,12 @@ func (m *Mesh) unchanged(snapshot *configstore.Snapshot, of ...*kinds.Kind) bool
 
 // The kinds that this package reads.
 var (
-	kindServiceEntry    = mustLookup("networking.istio.io", "ServiceEntry")
-	kindWorkloadEntry   = mustLookup("networking.istio.io", "WorkloadEntry")
-	kindVirtualService  = mustLookup("networking.istio.io", "VirtualService")
-	kindDestinationRule = mustLookup("networking.istio.io", "DestinationRule")
-	kindMeshConfig      = mustLookup("core", "MeshConfig")
+	kindServiceEntry       = mustLookup("networking.istio.io", "ServiceEntry")
+	kindWorkloadEntry      = mustLookup("networking.istio.io", "WorkloadEntry")
+	kindVirtualService     = mustLookup("networking.istio.io", "VirtualService")
+	kindDestinationRule    = mustLookup("networking.istio.io", "DestinationRule")
+	kindPeerAuthentication = mustLookup("security.istio.io", "PeerAuthentication")
+	kindMeshConfig         = mustLookup("core", "MeshConfig")
 )
 
 // specOf returns a resource's spec as the message of its kind, which the kind promises.

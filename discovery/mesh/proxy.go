@@ -49,9 +49,30 @@ type Proxy struct {
 	// ReservedPorts are those that the machine's Envoy serves its own health and metrics on.
 	ReservedPorts []uint32
 
+	Identity Identity
+	// Network is the one that the machine is in, where a mesh spans several that cannot reach each other; empty: not said.
+	Network string
+	// NetworkView are the networks whose endpoints the proxy asks for; empty: all.
+	NetworkView []string
+
 	// ExactBalance spreads connections evenly over Envoy's threads.
 	InboundExactBalance, OutboundExactBalance bool
 }
+
+// Identity is how a proxy comes by the certificate that proves to others who it is. A proxy without one speaks and takes plaintext.
+type Identity struct {
+	// FromAgent tells that the agent beside the proxy serves the certificate and the mesh's roots, over the cluster sds-grpc in the
+	// proxy's bootstrap. Istio's agents all do, and send their version.
+	FromAgent bool
+	// CertificateFile, KeyFile and RootsFile lie on the machine, and are preferred.
+	CertificateFile, KeyFile, RootsFile string
+}
+
+// FromFiles reports whether the certificate lies in files.
+func (i Identity) FromFiles() bool { return i.CertificateFile != "" }
+
+// Known reports whether the proxy can prove who it is.
+func (i Identity) Known() bool { return i.FromAgent || i.FromFiles() }
 
 // ParseProxy reads what an Envoy says about itself: the id "sidecar~IP~ID~DOMAIN" and the metadata that Istio's
 // agents send.
@@ -103,6 +124,11 @@ func (p *Proxy) setMetadata(meta metadata) (err error) {
 	p.ReservedPorts = meta.ports("ENVOY_STATUS_PORT", "ENVOY_PROMETHEUS_PORT", "ENVOY_SECURE_METRICS_PORT", "ENVOY_SECURE_MERGED_METRICS_PORT")
 	p.InboundExactBalance = meta.flag("INBOUND_LISTENER_EXACT_BALANCE")
 	p.OutboundExactBalance = meta.flag("OUTBOUND_LISTENER_EXACT_BALANCE")
+	p.Identity = Identity{
+		FromAgent:       meta.text("ISTIO_VERSION") != "",
+		CertificateFile: meta.text("TLS_CLIENT_CERT_CHAIN"), KeyFile: meta.text("TLS_CLIENT_KEY"), RootsFile: meta.text("TLS_CLIENT_ROOT_CERT"),
+	}
+	p.Network, p.NetworkView = meta.text("NETWORK"), meta.list("REQUESTED_NETWORK_VIEW")
 	p.Interception = parseInterception(meta.text("INTERCEPTION_MODE"))
 	if timeout := meta.text("IDLE_TIMEOUT"); timeout != "" {
 		if p.IdleTimeout, err = time.ParseDuration(timeout); err != nil {
@@ -153,6 +179,18 @@ func (m metadata) text(name string) string {
 	default:
 		return ""
 	}
+}
+
+// list reads a list of words, which some agents write with commas between them.
+func (m metadata) list(name string) (out []string) {
+	values := m.fields[name].GetListValue().GetValues()
+	if text := m.text(name); text != "" {
+		return strings.Split(text, ",")
+	}
+	for _, v := range values {
+		out = append(out, v.GetStringValue())
+	}
+	return out
 }
 
 func (m metadata) flag(name string) bool {

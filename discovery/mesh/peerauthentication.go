@@ -1,0 +1,103 @@
+package mesh
+
+import (
+	security "istio.io/api/security/v1beta1"
+
+	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// MutualTLS is what connections a workload takes.
+type MutualTLS int
+
+// The modes of mutual TLS.
+const (
+	PlaintextOnly   MutualTLS = iota // TLS is left to the application
+	MutualTLSOrNone                  // both, told apart when a connection comes in
+	MutualTLSOnly
+)
+
+var mutualTLSModes = map[security.PeerAuthentication_MutualTLS_Mode]MutualTLS{
+	security.PeerAuthentication_MutualTLS_DISABLE:    PlaintextOnly,
+	security.PeerAuthentication_MutualTLS_PERMISSIVE: MutualTLSOrNone,
+	security.PeerAuthentication_MutualTLS_STRICT:     MutualTLSOnly,
+}
+
+// peerAuthenticationIndex holds the PeerAuthentications by namespace, the oldest first.
+type peerAuthenticationIndex struct {
+	root        string
+	byNamespace map[string]*peerAuthentications
+
+	selectorLabels labelKeys
+}
+
+// peerAuthentications are those of a namespace. Of several for all workloads the oldest counts.
+type peerAuthentications struct {
+	general  *security.PeerAuthentication
+	selected []*security.PeerAuthentication
+}
+
+func buildPeerAuthentications(snapshot *configstore.Snapshot, prev *Mesh, root string) peerAuthenticationIndex {
+	if prev.peers.byNamespace != nil && prev.peers.root == root && prev.unchanged(snapshot, kindPeerAuthentication) {
+		return prev.peers
+	}
+	index := peerAuthenticationIndex{root: root, byNamespace: map[string]*peerAuthentications{}, selectorLabels: labelKeys{}}
+	for r := range snapshot.Of(kindPeerAuthentication) {
+		index.add(r)
+	}
+	return index
+}
+
+func (x *peerAuthenticationIndex) add(r *kinds.Resource) {
+	spec := specOf[*security.PeerAuthentication](r)
+	in := x.byNamespace[r.Namespace]
+	if in == nil {
+		in = &peerAuthentications{}
+		x.byNamespace[r.Namespace] = in
+	}
+	selector := spec.GetSelector().GetMatchLabels()
+	switch {
+	case len(selector) > 0:
+		in.selected = append(in.selected, spec)
+		x.selectorLabels.add(selector)
+	case in.general == nil:
+		in.general = spec
+	}
+}
+
+// NamespaceMutualTLS is what workloads of a namespace take where none is singled out: what the namespace says, else what the
+// root namespace says, else both.
+func (m *Mesh) NamespaceMutualTLS(namespace string) MutualTLS {
+	mode := MutualTLSOrNone
+	for _, from := range []string{m.peers.root, namespace} {
+		if in := m.peers.byNamespace[from]; in != nil {
+			mode = modeOr(in.general.GetMtls(), mode)
+		}
+	}
+	return mode
+}
+
+// WorkloadMutualTLS is what a workload takes on a port: what the oldest PeerAuthentication for its labels says of the port, or of all
+// ports, else what its namespace says. In the root namespace none is for selected workloads.
+func (m *Mesh) WorkloadMutualTLS(namespace string, labels map[string]string, port uint32) MutualTLS {
+	mode := m.NamespaceMutualTLS(namespace)
+	in := m.peers.byNamespace[namespace]
+	if in == nil || namespace == m.peers.root {
+		return mode
+	}
+	for _, spec := range in.selected {
+		if LabelsWithin(spec.GetSelector().GetMatchLabels(), labels) {
+			mode = modeOr(spec.GetMtls(), mode)
+			return modeOr(spec.GetPortLevelMtls()[port], mode)
+		}
+	}
+	return mode
+}
+
+// modeOr is the mode that is set, or the one inherited.
+func modeOr(set *security.PeerAuthentication_MutualTLS, inherited MutualTLS) MutualTLS {
+	if mode, known := mutualTLSModes[set.GetMode()]; known {
+		return mode
+	}
+	return inherited
+}
