@@ -34,6 +34,10 @@ test-postgres: ## Run the store's tests on each Postgres from 13 to 18 (POSTGRES
 bench: compile ## Measure what is promised, each beside a floor (FLAGS='--only update,large' narrows)
 	go run ./bench $(FLAGS)
 
+.PHONY: conformance
+conformance: compile ## Put discovery to the exam of a corpus (CORPUS=folder FLAGS='--run reviews --diff' narrows)
+	go run ./conformance --corpus $(CORPUS) $(FLAGS)
+
 .PHONY: soak
 soak: ## Try the feed with random transactions for SOAK=10m and watch the memory (PGMESH_SEED replays the dice)
 	SOAK=$${SOAK:-10m} go test ./store -run TestFeedUnderRandomTransactions -count=1 -timeout 0 -v

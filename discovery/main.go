@@ -24,11 +24,12 @@ func runCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Log = program.Log(cmd)
+			o.Sources.Given(cmd.Flags())
 			return serve.Run(cmd.Context(), o, nil)
 		},
 	}
 	f := cmd.Flags()
-	o.Source.Flags(f)
+	o.Sources.Flags(f)
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:15010", "address to serve xDS on")
 	f.StringVar(&o.HTTP, "http", "127.0.0.1:15014", "address to serve /healthz, /readyz and /metrics on")
 	o.Plaintext.Flags(f)

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -14,8 +15,8 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
-// Source says where configuration comes from.
-type Source struct {
+// MCP says which MCP servers are followed, and how.
+type MCP struct {
 	Addresses []string
 	Protocol  mcp.Protocol
 	HoldEmpty time.Duration
@@ -24,7 +25,7 @@ type Source struct {
 }
 
 // Flags declares the flags of the source.
-func (s *Source) Flags(f *pflag.FlagSet) {
+func (s *MCP) Flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&s.Addresses, "mcp", []string{"127.0.0.1:15020"},
 		"addresses of MCP servers; one is followed, and when it is lost the next is tried")
 	s.Protocol = mcp.Auto
@@ -37,7 +38,7 @@ func (s *Source) Flags(f *pflag.FlagSet) {
 }
 
 // client speaks without TLS where the program itself does, unless there are flags for TLS.
-func (s *Source) client(plaintext listen.Plaintext, log *slog.Logger) (*mcp.Client, error) {
+func (s *MCP) client(plaintext listen.Plaintext, log *slog.Logger) (*mcp.Client, error) {
 	how := s.Dial
 	if how.Plaintext = plaintext; how.TLS.Given() {
 		how.Plaintext = listen.Plaintext{}
@@ -53,7 +54,8 @@ func (s *Source) client(plaintext listen.Plaintext, log *slog.Logger) (*mcp.Clie
 }
 
 var (
-	sourceInfo = prometheus.NewDesc("pgmesh_discovery_mcp_server_info",
+	sourceConnected = prometheus.NewDesc("pgmesh_discovery_mcp_connected", "1 while the stream to the MCP server is up.", nil, nil)
+	sourceInfo      = prometheus.NewDesc("pgmesh_discovery_mcp_server_info",
 		"1 for the MCP server that is followed, or was last, and the protocol that is spoken with it.", []string{"server", "protocol"}, nil)
 	sourceLosses = prometheus.NewDesc("pgmesh_discovery_mcp_losses_total",
 		"Streams to MCP servers that broke, or could not be opened.", nil, nil)
@@ -63,19 +65,46 @@ var (
 		"Resources that stay in force although the MCP server has suddenly none of their kind.", []string{"kind"}, nil)
 )
 
+// followed is an MCP server as a source.
+type followed struct{ *mcp.Client }
+
+// Name is "mcp".
+func (followed) Name() string { return "mcp" }
+
+// Ready tells what is served while the server is lost, or behind.
+func (f followed) Ready() (string, error) {
+	s := f.Status()
+	switch {
+	case s.Synced && !s.Connected: // proxies are served from what is held
+		return fmt.Sprintf("serving revision %d; the MCP server is lost: %v", s.Revision, s.LastError), nil
+	case s.Synced && s.Standing != nil && !s.Standing.Stale.IsZero():
+		return fmt.Sprintf("serving revision %d, which the MCP server knew to be the newest at %s", s.Revision, s.Standing.Stale.UTC().Format(time.RFC3339)), nil
+	case s.Synced:
+		return "", nil
+	case s.LastError != nil:
+		return "", fmt.Errorf("no configuration has come from the MCP server: %w", s.LastError)
+	default:
+		return "", errors.New("no configuration has come from the MCP server yet")
+	}
+}
+
 // sourceCollector makes metrics of how a client stands.
 type sourceCollector struct{ client *mcp.Client }
 
 // Describe lists the metrics.
 func (sourceCollector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{sourceInfo, sourceLosses, sourceUnanswered, sourceHeld} {
+	for _, d := range []*prometheus.Desc{sourceConnected, sourceInfo, sourceLosses, sourceUnanswered, sourceHeld} {
 		to <- d
 	}
 }
 
 // Collect reads them off the client's status.
 func (c sourceCollector) Collect(to chan<- prometheus.Metric) {
-	s := c.client.Status()
+	s, connected := c.client.Status(), 0.0
+	if s.Connected {
+		connected = 1
+	}
+	to <- prometheus.MustNewConstMetric(sourceConnected, prometheus.GaugeValue, connected)
 	if s.Target != "" {
 		to <- prometheus.MustNewConstMetric(sourceInfo, prometheus.GaugeValue, 1, s.Target, string(s.Protocol))
 	}

@@ -55,7 +55,7 @@ func TestASourceFromFlags(t *testing.T) {
 		entry.TypeURL(): ads.NewSet(&ads.Resource{Name: "a/b", Version: "1", Body: body}),
 	}})
 
-	var s Source
+	var s MCP
 	f := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	s.Flags(f)
 	require.Equal(t, []string{"127.0.0.1:15020"}, s.Addresses)
@@ -71,6 +71,9 @@ func TestASourceFromFlags(t *testing.T) {
 	topic.Publish(&ads.Snapshot{Revision: "2", Sets: map[string]*ads.Set{}})
 	require.Eventually(t, func() bool { return len(client.Status().Held) == 1 }, 20*time.Second, time.Millisecond)
 	require.NoError(t, testutil.CollectAndCompare(sourceCollector{client}, strings.NewReader(fmt.Sprintf(`
+# HELP pgmesh_discovery_mcp_connected 1 while the stream to the MCP server is up.
+# TYPE pgmesh_discovery_mcp_connected gauge
+pgmesh_discovery_mcp_connected 1
 # HELP pgmesh_discovery_mcp_held_resources Resources that stay in force although the MCP server has suddenly none of their kind.
 # TYPE pgmesh_discovery_mcp_held_resources gauge
 pgmesh_discovery_mcp_held_resources{kind="ServiceEntry.networking.istio.io"} 1
@@ -90,7 +93,7 @@ pgmesh_discovery_mcp_unanswered_types 0
 
 func TestServersElsewhereAreSpokenToOverTLS(t *testing.T) {
 	t.Parallel()
-	s := Source{Addresses: []string{"192.0.2.1:15020"}}
+	s := MCP{Addresses: []string{"192.0.2.1:15020"}}
 	_, err := s.client(listen.Plaintext{Allowed: true}, nil)
 	require.ErrorContains(t, err, "--mcp 192.0.2.1:15020: --insecure alone is for servers on loopback")
 	f := pflag.NewFlagSet("test", pflag.ContinueOnError)

@@ -1,0 +1,107 @@
+// Conformance puts discovery to an exam: cases of configuration, proxy, and what each call of that proxy must lead to. The corpus and its runner
+// are beside the project; this program builds the runner, starts discovery with a directory of files, and gives it each case.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+type options struct {
+	corpus string
+	tiers  string
+	run    string
+	delta  bool
+	diff   bool
+	report string
+	listen string
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := command().ExecuteContext(ctx); err != nil {
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	var o options
+	root := &cobra.Command{
+		Use: "conformance", Short: "Put discovery to the exam of a corpus of cases", SilenceUsage: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return examine(cmd.Context(), o) },
+	}
+	f := root.Flags()
+	f.StringVar(&o.corpus, "corpus", "", "folder with cases/ and simulate/")
+	f.StringVar(&o.tiers, "tier", "behaviour,behaviour-translated,behaviour-featureflag,golden,golden-translated,golden-featureflag,oracle", "the tiers to run")
+	f.StringVar(&o.run, "run", "", "only cases whose id, test or tier matches this regular expression")
+	f.BoolVar(&o.delta, "delta", false, "speak incremental xDS")
+	f.BoolVar(&o.diff, "diff", false, "compare with what was recorded, and show each difference")
+	f.StringVar(&o.report, "report", "", "write what came of each case to this file, as JSON")
+	_ = root.MarkFlagRequired("corpus") // the flag exists
+	root.AddCommand(applyCommand())
+	return root
+}
+
+// examine runs the cases and sums them up.
+func examine(ctx context.Context, o options) error {
+	work, err := os.MkdirTemp("", "conformance")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	runner := filepath.Join(work, "simulate")
+	if err := build(ctx, filepath.Join(o.corpus, "simulate"), runner); err != nil {
+		return err
+	}
+	d, err := start(ctx, work)
+	if err != nil {
+		return err
+	}
+	defer d.stop()
+	if o.report == "" {
+		o.report = filepath.Join(work, "report.json")
+	}
+	args := []string{
+		"-cases", filepath.Join(o.corpus, "cases"), "-addr", d.xds, "-apply", d.apply, "-work", filepath.Join(work, "case"),
+		"-tier", o.tiers, "-run", o.run, "-report", o.report, "-settle", "60ms",
+	}
+	if o.delta {
+		args = append(args, "-delta")
+	}
+	if o.diff {
+		args = append(args, "-diff")
+	}
+	cmd := exec.CommandContext(ctx, runner, args...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	failed := cmd.Run()
+	if err := summarize(o.report, o.diff); err != nil {
+		return err
+	}
+	if failed != nil {
+		return fmt.Errorf("not every case passed: %w", failed)
+	}
+	return nil
+}
+
+// build compiles the runner where nothing of it stays.
+func build(ctx context.Context, source, to string) error {
+	absolute, err := filepath.Abs(source)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", to, ".")
+	cmd.Dir, cmd.Env = absolute, append(os.Environ(), "GOFLAGS=-mod=mod -buildvcs=false", "GOWORK=off")
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("build the runner in %s: %w", absolute, err)
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package serve
+
+import (
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+
+	"github.com/pgmesh/pgmesh/discovery/source"
+	"github.com/pgmesh/pgmesh/discovery/source/files"
+	"github.com/pgmesh/pgmesh/internal/listen"
+)
+
+// Sources say where configuration comes from. Where several have a resource, an MCP server's counts most, then the directory's, then
+// those of a program that embeds discovery.
+type Sources struct {
+	MCP       MCP
+	Directory string
+	Embedded  []source.Source
+}
+
+// Flags declares the flags of the sources.
+func (s *Sources) Flags(f *pflag.FlagSet) {
+	s.MCP.Flags(f)
+	f.StringVar(&s.Directory, "config-dir", "",
+		"directory of YAML files to serve, watched for changes; with --mcp beside it, what an MCP server has counts more, and without --mcp no server is followed")
+}
+
+// Given settles what the flags leave open, once they are parsed: a directory alone needs no MCP server.
+func (s *Sources) Given(f *pflag.FlagSet) {
+	if s.Directory != "" && !f.Changed("mcp") {
+		s.MCP.Addresses = nil
+	}
+}
+
+// open makes the sources one, with the pages that show them.
+func (s *Sources) open(plaintext listen.Plaintext, log *slog.Logger, metrics prometheus.Registerer) (source.Source, map[string]http.Handler, error) {
+	var all []source.Source
+	pages := map[string]http.Handler{}
+	if len(s.MCP.Addresses) > 0 {
+		client, err := s.MCP.client(plaintext, log)
+		if err != nil {
+			return nil, nil, err
+		}
+		metrics.MustRegister(sourceCollector{client})
+		all = append(all, followed{client})
+	}
+	if s.Directory != "" {
+		directory := files.New(s.Directory, log, metrics)
+		pages["GET /files"] = filesPage(directory)
+		all = append(all, directory)
+	}
+	switch all = append(all, s.Embedded...); len(all) {
+	case 0:
+		return nil, nil, errors.New("nothing to serve: name MCP servers with --mcp, or a directory with --config-dir")
+	case 1:
+		return all[0], pages, nil
+	default:
+		return source.Merge(log, metrics, all...), pages, nil
+	}
+}
+
+// filesPage shows the files and what is wrong with them.
+func filesPage(d *files.Directory) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		_ = encoder.Encode(d.Status()) // a client that left
+	})
+}

@@ -1,0 +1,31 @@
+package source
+
+import (
+	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// changesOf makes everything new.
+func changesOf(held map[kinds.Key]*kinds.Resource) []configstore.Change {
+	out := make([]configstore.Change, 0, len(held))
+	for key, r := range held {
+		out = append(out, configstore.Change{Key: key, Resource: r})
+	}
+	return out
+}
+
+// Difference is what turns one state into another. Resources are told apart by identity.
+func Difference(before, after map[kinds.Key]*kinds.Resource) []configstore.Change {
+	var out []configstore.Change
+	for key, r := range after {
+		if before[key] != r {
+			out = append(out, configstore.Change{Key: key, Resource: r})
+		}
+	}
+	for key := range before {
+		if after[key] == nil {
+			out = append(out, configstore.Change{Key: key})
+		}
+	}
+	return out
+}

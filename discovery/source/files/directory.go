@@ -1,0 +1,237 @@
+// Package files is configuration from a directory of YAML, watched as long as discovery runs. What one save changes becomes one batch.
+//
+// A file that cannot be read as resources changes nothing: what it said before stays in force, and everything else goes on. When
+// discovery starts there is nothing before, so it waits until every file can be read, and its proxies keep what they have.
+package files
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/discovery/source"
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// Directory is the files under a path, those in its folders too: *.yaml, *.yml and *.json, none that begins with a dot.
+type Directory struct {
+	path string
+	log  *slog.Logger
+
+	mu       sync.Mutex
+	files    map[string]*file // by path
+	held     map[kinds.Key]*kinds.Resource
+	twice    map[kinds.Key]string // where a resource stands a second time
+	unread   error                // why the directory itself cannot be read
+	begun    bool
+	revision int64
+	version  string
+}
+
+// New returns the source. The directory may come later; nothing is served until it does.
+func New(path string, log *slog.Logger, metrics prometheus.Registerer) *Directory {
+	d := &Directory{path: path, log: log, files: map[string]*file{}, twice: map[kinds.Key]string{}}
+	metrics.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "pgmesh_discovery_config_files", Help: "Files of the directory of configuration.",
+		}, func() float64 { return float64(len(d.Status().Files)) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "pgmesh_discovery_config_files_unusable",
+			Help: "Files of the directory of configuration that cannot be read as resources; what they said before is in force.",
+		}, func() float64 { return float64(len(d.Status().Unusable())) }),
+	)
+	return d
+}
+
+// Name is "files".
+func (*Directory) Name() string { return "files" }
+
+// Ready tells what keeps the directory from being served, or that some of it is not.
+func (d *Directory) Ready() (string, error) {
+	s := d.Status()
+	problem := s.Problem()
+	if !s.Begun {
+		if problem == "" {
+			problem = "not read yet"
+		}
+		return "", fmt.Errorf("the configuration in %s: %s", d.path, problem)
+	}
+	if problem != "" {
+		return fmt.Sprintf("in %s what was there before is in force: %s", d.path, problem), nil
+	}
+	return "", nil
+}
+
+// Run follows the directory until the context ends.
+func (d *Directory) Run(ctx context.Context, apply func(configstore.Batch) error) error {
+	return watch(ctx, d.path, d.log, func() error { return d.look(apply) })
+}
+
+// look reads what changed since the last time and hands on what follows from it.
+func (d *Directory) look(apply func(configstore.Batch) error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	version, err := d.read()
+	if err != nil {
+		d.cannotRead(err)
+		return nil
+	}
+	d.unread = nil
+	if !d.begun && d.unusable() > 0 {
+		return nil
+	}
+	resources := d.merge()
+	changes := source.Difference(d.held, resources)
+	if len(changes) > 0 || !d.begun {
+		d.revision++
+		d.held, d.begun = resources, true
+		if err := apply(configstore.Batch{Revision: d.revision, Changes: changes}); err != nil {
+			return err
+		}
+		d.log.Info("took over configuration", "directory", d.path, "changes", len(changes), "resources", len(resources))
+	}
+	d.version = version
+	return nil
+}
+
+func (d *Directory) cannotRead(err error) {
+	if d.unread == nil || d.unread.Error() != err.Error() {
+		d.log.Error("cannot read the directory of configuration; what was there before stays in force", "directory", d.path, "error", err)
+	}
+	d.unread = err
+}
+
+// attempts bounds how often a directory is read that is never twice the same.
+const attempts = 10
+
+// read reads what is new or different, and returns a hash of it all. Where something changed it reads until it finds the same twice: a link
+// to a folder may be swapped while its files are read.
+func (d *Directory) read() (version string, err error) {
+	version = d.version
+	for range attempts {
+		found, err := list(d.path)
+		if err != nil {
+			return "", err
+		}
+		d.refresh(found)
+		before := version
+		if version = d.sum(); version == before {
+			break
+		}
+	}
+	return version, nil
+}
+
+// refresh reads the files that are new or different.
+func (d *Directory) refresh(found []string) {
+	next := make(map[string]*file, len(found))
+	for _, path := range found {
+		next[path] = d.files[path].again(path, d.log)
+	}
+	d.files = next
+}
+
+func (d *Directory) sum() string {
+	sums := make(map[string][sha256.Size]byte, len(d.files))
+	for path, f := range d.files {
+		sums[path] = f.sum
+	}
+	return versionOf(sums)
+}
+
+func (d *Directory) unusable() (n int) {
+	for _, f := range d.files {
+		if f.err != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// merge puts the files together in the order of their paths. Of a resource that stands in two of them the first counts.
+func (d *Directory) merge() map[kinds.Key]*kinds.Resource {
+	out, owner, twice := map[kinds.Key]*kinds.Resource{}, map[kinds.Key]string{}, map[kinds.Key]string{}
+	for _, path := range d.paths() {
+		for _, r := range d.files[path].resources {
+			key := r.Key()
+			if out[key] == nil {
+				out[key], owner[key] = r, path
+				continue
+			}
+			twice[key] = path
+			if d.twice[key] != path {
+				d.log.Warn("two files have this resource, and the first one's is in force; remove it from the other",
+					"resource", key.String(), "first", owner[key], "other", path)
+			}
+		}
+	}
+	d.twice = twice
+	return out
+}
+
+func (d *Directory) paths() []string {
+	out := make([]string, 0, len(d.files))
+	for path := range d.files {
+		out = append(out, path)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Status is how the directory stands.
+type Status struct {
+	Begun     bool   `json:"begun"`   // a first batch was handed on
+	Version   string `json:"version"` // a hash of the files that are in force
+	Resources int    `json:"resources"`
+	Error     string `json:"error,omitempty"` // why the directory cannot be read
+	Files     []File `json:"files"`
+}
+
+// File is how one file stands.
+type File struct {
+	Path  string `json:"path"`
+	Error string `json:"error,omitempty"` // why it cannot be used
+}
+
+// Status returns how the directory stood when it was last looked at.
+func (d *Directory) Status() Status {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := Status{Begun: d.begun, Version: d.version, Resources: len(d.held), Files: []File{}}
+	if d.unread != nil {
+		s.Error = d.unread.Error()
+	}
+	for _, path := range d.paths() {
+		f := File{Path: path}
+		if err := d.files[path].err; err != nil {
+			f.Error = err.Error()
+		}
+		s.Files = append(s.Files, f)
+	}
+	return s
+}
+
+// Unusable lists the files that cannot be used.
+func (s Status) Unusable() []File {
+	return slices.DeleteFunc(slices.Clone(s.Files), func(f File) bool { return f.Error == "" })
+}
+
+// Problem says in one line what is wrong, "" if nothing is.
+func (s Status) Problem() string {
+	parts := []string{}
+	if s.Error != "" {
+		parts = append(parts, s.Error)
+	}
+	for _, f := range s.Unusable() {
+		first, _, _ := strings.Cut(f.Error, "\n")
+		parts = append(parts, first)
+	}
+	return strings.Join(parts, "; ")
+}

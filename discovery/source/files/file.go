@@ -1,0 +1,147 @@
+package files
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// file is one file as it was read last.
+type file struct {
+	sum       [sha256.Size]byte
+	resources []*kinds.Resource // those of the last content that could be used
+	err       error             // why the content that there is now cannot be
+}
+
+// again reads a file, which may be new, and returns it as it is now.
+func (f *file) again(path string, log *slog.Logger) *file {
+	if f == nil {
+		f = &file{}
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return f.failed(err, path, log)
+	}
+	sum := sha256.Sum256(content)
+	if sum == f.sum {
+		return f
+	}
+	resources, err := parse(path, content, log)
+	if err != nil {
+		next := f.failed(err, path, log)
+		next.sum = sum
+		return next
+	}
+	return &file{sum: sum, resources: resources}
+}
+
+// failed keeps what the file said before.
+func (f *file) failed(err error, path string, log *slog.Logger) *file {
+	if f.err == nil || f.err.Error() != err.Error() {
+		log.Error("cannot use a file of configuration; what it said before stays in force", "file", path, "error", err)
+	}
+	return &file{resources: f.resources, err: err}
+}
+
+func parse(path string, content []byte, log *slog.Logger) ([]*kinds.Resource, error) {
+	parser := kinds.Parser{DefaultNamespace: "default", Foreign: func(apiVersion, kind string) {
+		log.Info("left out a document of a kind that a mesh does not have", "file", path, "apiVersion", apiVersion, "kind", kind)
+	}}
+	documents, err := parser.Parse(path, content)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*kinds.Resource, len(documents))
+	for i, d := range documents {
+		out[i] = d.Resource
+	}
+	return out, nil
+}
+
+// list finds the files under a path.
+func list(path string) ([]string, error) {
+	var out []string
+	err := walk(path, func(p string, folder bool) error {
+		if !folder && slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(p))) {
+			out = append(out, p)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// walk visits what is under a path and does not begin with a dot. It follows links, by which folders are swapped as a whole.
+func walk(path string, visit func(path string, folder bool) error) error {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return err
+	}
+	if err := visit(path, true); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		p := filepath.Join(path, e.Name())
+		about, err := os.Stat(p)
+		switch {
+		case os.IsNotExist(err): // gone meanwhile, or a link that leads nowhere
+			continue
+		case err != nil:
+			return err
+		case about.IsDir() && e.Type()&fs.ModeSymlink != 0 && within(p, path):
+			return fmt.Errorf("%s is a link to a folder that it lies in", p)
+		case about.IsDir():
+			err = walk(p, visit)
+		default:
+			err = visit(p, false)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// within reports whether a link leads to a folder above it.
+func within(link, folder string) bool {
+	to, err1 := filepath.EvalSymlinks(link)
+	from, err2 := filepath.EvalSymlinks(folder)
+	return err1 == nil && err2 == nil && strings.HasPrefix(from+string(filepath.Separator), to+string(filepath.Separator))
+}
+
+// Version is what the status of a directory will say once it is in force as it is now.
+func Version(path string) (string, error) {
+	found, err := list(path)
+	if err != nil {
+		return "", err
+	}
+	sums := make(map[string][sha256.Size]byte, len(found))
+	for _, p := range found {
+		content, err := os.ReadFile(p)
+		if err != nil {
+			return "", err
+		}
+		sums[p] = sha256.Sum256(content)
+	}
+	return versionOf(sums), nil
+}
+
+// versionOf is a hash of the paths and contents of files, whether they can be used or not.
+func versionOf(sums map[string][sha256.Size]byte) string {
+	digest := sha256.New()
+	for _, path := range slices.Sorted(maps.Keys(sums)) {
+		fmt.Fprintf(digest, "%q %x\n", path, sums[path])
+	}
+	return hex.EncodeToString(digest.Sum(nil)[:12])
+}
