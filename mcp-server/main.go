@@ -2,6 +2,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"runtime/debug"
 	"time"
@@ -50,6 +51,17 @@ func runCommand() *cobra.Command {
 	o.Security.Flags(f)
 	o.Legacy.Flags(f)
 	return cmd
+}
+
+// needDatabase is databaseFlag for a command that can do nothing without it.
+func needDatabase(cmd *cobra.Command, into *string) {
+	databaseFlag(cmd, into)
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if *into == "" {
+			return errors.New("--database is missing: the URL of the Postgres database that holds the mesh")
+		}
+		return nil
+	}
 }
 
 func databaseFlag(cmd *cobra.Command, into *string) {

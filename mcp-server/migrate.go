@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -28,13 +27,7 @@ func migrateCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "migrate", Short: "Bring the database's schema to a version, or tell which it has", Long: migrateHelp}
 	var database string
 	for _, c := range []*cobra.Command{upCommand(&database), downCommand(&database), statusCommand(&database)} {
-		databaseFlag(c, &database)
-		c.PreRunE = func(*cobra.Command, []string) error {
-			if database == "" {
-				return errors.New("--database is missing: the URL of the Postgres database that holds the mesh")
-			}
-			return nil
-		}
+		needDatabase(c, &database)
 		cmd.AddCommand(c)
 	}
 	cmd.AddCommand(scriptCommand())

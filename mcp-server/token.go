@@ -23,13 +23,7 @@ func tokenCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "token", Short: "Make bearer tokens, list them and take them back", Long: callersHelp}
 	var database string
 	for _, c := range []*cobra.Command{createTokenCommand(&database), listTokensCommand(&database), revokeTokenCommand(&database)} {
-		databaseFlag(c, &database)
-		c.PreRunE = func(*cobra.Command, []string) error {
-			if database == "" {
-				return errors.New("--database is missing: the URL of the Postgres database that holds the mesh")
-			}
-			return nil
-		}
+		needDatabase(c, &database)
 		cmd.AddCommand(c)
 	}
 	return cmd

@@ -21,13 +21,20 @@ var admin = &http.Client{Timeout: startLimit, Transport: &http.Transport{Disable
 // Get asks the admin API: Get(t, "/ready").
 func (e *Envoy) Get(t testing.TB, path string) string {
 	t.Helper()
-	return e.ask(t, http.MethodGet, path)
-}
-
-// Post makes Envoy do something: Post(t, "/logging?level=debug").
-func (e *Envoy) Post(t testing.TB, path string) string {
-	t.Helper()
-	return e.ask(t, http.MethodPost, path)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, e.Admin+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := admin.Do(request)
+	if err != nil {
+		t.Fatalf("ask Envoy's admin API: %v", err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("Envoy's admin API answered GET %s with %s: %s (%v)", path, response.Status, body, err)
+	}
+	return string(body)
 }
 
 // ConfigDump is what Envoy runs, endpoints included. The Go package of every extension in it must be linked into the
@@ -75,24 +82,6 @@ func (e *Envoy) Stats(t testing.TB, expression string) map[string]uint64 {
 func (e *Envoy) Stat(t testing.TB, name string) uint64 {
 	t.Helper()
 	return e.Stats(t, regexp.QuoteMeta(name))[name]
-}
-
-func (e *Envoy) ask(t testing.TB, method, path string) string {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, e.Admin+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := admin.Do(request)
-	if err != nil {
-		t.Fatalf("ask Envoy's admin API: %v", err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatalf("Envoy's admin API answered %s %s with %s: %s (%v)", method, path, response.Status, body, err)
-	}
-	return string(body)
 }
 
 func decode[M proto.Message](t testing.TB, text string, into M) M {

@@ -77,12 +77,6 @@ func (e *Envoy) WaitReady(t testing.TB) {
 	e.Get(t, "/ready")
 }
 
-// Pid is Envoy's process id.
-func (e *Envoy) Pid() int { return e.process.Pid() }
-
-// Log is everything Envoy has logged so far.
-func (e *Envoy) Log() string { return e.log.String() }
-
 // Validate fails the test unless Envoy accepts the bootstrap (envoy --mode validate).
 func Validate(t testing.TB, bootstrap *bootstrapv3.Bootstrap) {
 	t.Helper()
