@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
@@ -95,12 +96,15 @@ func (d *draft) readSpec(r *Resource, tree any) []byte {
 		return nil
 	}
 	spec, err := compacted(normal)
+	var message proto.Message
 	if err == nil {
-		r.Spec, err = r.Kind.decodeNormal(spec)
+		message, err = r.Kind.decodeNormal(spec)
 	}
 	if err != nil {
 		d.add("spec", err.Error(), "")
+		return spec
 	}
+	r.Spec = SpecOf(message)
 	return spec
 }
 

@@ -7,7 +7,6 @@ package kinds
 import (
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
@@ -43,10 +42,7 @@ type Resource struct {
 	Labels          map[string]string
 	Annotations     map[string]string
 	CreateTime      time.Time
-
-	// Spec is the kind's own message, or *structpb.Struct for a kind without one. It is shared between stages and
-	// must not be changed.
-	Spec proto.Message
+	Spec            *Spec
 }
 
 // Key returns the name of the resource.

@@ -75,7 +75,7 @@ func MarshalList(resources ...*Resource) ([]byte, error) {
 
 // SpecJSON returns the spec as compact JSON. Its bytes are a function of the spec.
 func (r *Resource) SpecJSON() (json.RawMessage, error) {
-	spaced, err := protojson.Marshal(r.Spec)
+	spaced, err := protojson.Marshal(r.Spec.Message())
 	if err != nil {
 		return nil, fmt.Errorf("write the spec of %s as JSON: %w", r.Key(), err)
 	}

@@ -57,7 +57,7 @@ func TestStringsStayStrings(t *testing.T) {
 		"time": "12:30", "date": "2025-01-01", "octal": "0o7", "colon": "a: b", "hash": "a #b", "lines": "a\nb\n", "quote": `"'`, "merge": "<<",
 	}
 	spec := kind(t, "pa").NewSpec()
-	r := &kinds.Resource{Kind: kind(t, "pa"), Namespace: "a", Name: "a", Annotations: values, Spec: spec}
+	r := &kinds.Resource{Kind: kind(t, "pa"), Namespace: "a", Name: "a", Annotations: values, Spec: kinds.SpecOf(spec)}
 	written, err := kinds.MarshalYAML(r)
 	require.NoError(t, err)
 	for _, text := range []string{`"yes": "yes"`, `"on": "off"`, `"y": "N"`, `time: "12:30"`, `number: "12"`} {

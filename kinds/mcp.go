@@ -5,19 +5,23 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	mcp "istio.io/api/mcp/v1alpha1"
 )
 
-const anyPrefix = "type.googleapis.com/"
+const (
+	anyPrefix  = "type.googleapis.com/"
+	structName = protoreflect.FullName("google.protobuf.Struct")
+)
 
 // MCP wraps the resource in the envelope of the Mesh Configuration Protocol. The bytes of the body are a function of
 // the spec, so that equal resources are equal on the wire. The version should change exactly when the content does:
 // istiod ignores an update whose version it already holds.
 func (r *Resource) MCP(version string) (*mcp.Resource, error) {
-	body, err := packed(r.Spec)
+	body, err := packed(r.Spec.Message())
 	if err != nil {
 		return nil, fmt.Errorf("encode %s for MCP: %w", r.Key(), err)
 	}
@@ -37,7 +41,7 @@ func (r *Resource) MCP(version string) (*mcp.Resource, error) {
 // Any is what a DiscoveryResponse carries for the resource: the wrapped envelope, or the spec alone for a Bare kind,
 // whose name, labels and version do not travel.
 func (r *Resource) Any(version string) (*anypb.Any, error) {
-	message := r.Spec
+	message := r.Spec.Message()
 	if !r.Kind.Bare {
 		envelope, err := r.MCP(version)
 		if err != nil {
@@ -97,22 +101,34 @@ func fromBody(kind *Kind, name string, body *anypb.Any) (*Resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Resource{Kind: kind, Namespace: namespace, Name: short, Spec: kind.NewSpec()}
+	// One piece of memory, for there may be a million of them.
+	r := &struct {
+		Resource
+
+		spec Spec
+	}{Resource: Resource{Kind: kind, Namespace: namespace, Name: short}}
+	r.Spec = &r.spec
 	if body == nil {
 		return nil, fmt.Errorf("decode %s from MCP: it has no body", r.Key())
 	}
 	switch {
-	case body.MessageIs(r.Spec):
-		err = body.UnmarshalTo(r.Spec)
-	case body.MessageIs((*structpb.Struct)(nil)): // the JSON of what others have as a message
-		r.Spec, err = fromStruct(kind, body)
+	case isOf(body.GetTypeUrl(), kind.message()):
+		err = r.spec.receive(kind, body.GetValue())
+	case isOf(body.GetTypeUrl(), structName): // the JSON of what others have as a message
+		r.spec.message, err = fromStruct(kind, body)
 	default:
-		err = fmt.Errorf("its body is a %q, expected a %q", body.GetTypeUrl(), anyPrefix+r.Spec.ProtoReflect().Descriptor().FullName())
+		err = fmt.Errorf("its body is a %q, expected a %q", body.GetTypeUrl(), anyPrefix+kind.message())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("decode %s from MCP: %w", r.Key(), err)
 	}
-	return r, nil
+	return &r.Resource, nil
+}
+
+// isOf tells whether a type URL is one of a message.
+func isOf(typeURL string, message protoreflect.FullName) bool {
+	prefix, ok := strings.CutSuffix(typeURL, string(message))
+	return ok && (prefix == "" || strings.HasSuffix(prefix, "/"))
 }
 
 func fromStruct(kind *Kind, body *anypb.Any) (proto.Message, error) {

@@ -30,7 +30,7 @@ func TestMCPRoundTrip(t *testing.T) {
 		r := &kinds.Resource{
 			Kind: k, Namespace: "shop", Name: "reviews",
 			Labels: map[string]string{"app": "reviews"}, Annotations: map[string]string{"team": "blue"},
-			CreateTime: time.Date(2025, 3, 1, 12, 0, 0, 5000, time.UTC), Spec: k.NewSpec(),
+			CreateTime: time.Date(2025, 3, 1, 12, 0, 0, 5000, time.UTC), Spec: kinds.SpecOf(k.NewSpec()),
 		}
 		envelope, err := r.MCP("7")
 		require.NoError(t, err)
@@ -46,7 +46,7 @@ func sameKind(a, b *kinds.Kind) bool { return a == b }
 
 func TestAnyRoundTrip(t *testing.T) {
 	t.Parallel()
-	r := &kinds.Resource{Kind: kind(t, "vs"), Name: "reviews", Spec: &networking.VirtualService{Hosts: []string{"a"}}}
+	r := &kinds.Resource{Kind: kind(t, "vs"), Name: "reviews", Spec: kinds.SpecOf(&networking.VirtualService{Hosts: []string{"a"}})}
 	a, err := r.Any("7")
 	require.NoError(t, err)
 	require.Equal(t, "type.googleapis.com/istio.mcp.v1alpha1.Resource", a.TypeUrl)
@@ -58,7 +58,7 @@ func TestAnyRoundTrip(t *testing.T) {
 func TestBareKindsTravelWithoutEnvelope(t *testing.T) {
 	t.Parallel()
 	r := &kinds.Resource{Kind: kind(t, "meshconfig"), Namespace: "istio-system", Name: "meshconfig"}
-	r.Spec = r.Kind.NewSpec()
+	r.Spec = kinds.SpecOf(r.Kind.NewSpec())
 	a, err := r.Any("7")
 	require.NoError(t, err)
 	require.Equal(t, "type.googleapis.com/istio.mesh.v1alpha1.MeshConfig", a.TypeUrl)
@@ -103,7 +103,7 @@ func TestFromMCPToleratesUnknownFields(t *testing.T) {
 	body.Value = append(body.Value, 0xa2, 0x06, 0x02, '{', '}') // field 100, as one known server adds
 	r, err := kinds.FromMCP(k, "shop/reviews", &mcp.Resource{Body: body})
 	require.NoError(t, err)
-	require.Equal(t, []string{"a"}, r.Spec.(*networking.VirtualService).Hosts)
+	require.Equal(t, []string{"a"}, r.Spec.Message().(*networking.VirtualService).Hosts)
 }
 
 func TestFromMCPNamesWhatItCannotDecode(t *testing.T) {
@@ -133,7 +133,7 @@ func TestMCPBytesAreDeterministic(t *testing.T) {
 	t.Parallel()
 	k := kind(t, "dr")
 	spec := &networking.DestinationRule{Host: "a", Subsets: []*networking.Subset{{Name: "v1", Labels: map[string]string{"a": "1", "b": "2", "c": "3", "d": "4"}}}}
-	r := &kinds.Resource{Kind: k, Name: "a", Spec: spec, Labels: map[string]string{"x": "1", "y": "2", "z": "3"}}
+	r := &kinds.Resource{Kind: k, Name: "a", Spec: kinds.SpecOf(spec), Labels: map[string]string{"x": "1", "y": "2", "z": "3"}}
 	first, err := r.Any("1")
 	require.NoError(t, err)
 	for range 20 {

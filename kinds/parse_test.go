@@ -41,7 +41,7 @@ func TestEveryKindParses(t *testing.T) {
 		require.Equal(t, i+1, d.Index)
 		decoded, err := d.Resource.Kind.Decode(d.Spec)
 		require.NoError(t, err)
-		require.Empty(t, cmp.Diff(d.Resource.Spec, decoded, protocmp.Transform()))
+		require.Empty(t, cmp.Diff(d.Resource.Spec.Message(), decoded, protocmp.Transform()))
 	}
 	for _, k := range kinds.All() {
 		require.True(t, seen[k], "testdata has no %s", k.TypeURL())
@@ -86,9 +86,9 @@ status: {observedGeneration: 1}
 			CreateTime:  time.Date(2025, 3, 1, 12, 0, 0, 0, time.UTC),
 		},
 	}
-	spec := documents[0].Resource.Spec.(*networking.VirtualService)
+	spec := documents[0].Resource.Spec.Message().(*networking.VirtualService)
 	require.Equal(t, 90*time.Second, spec.Http[0].Timeout.AsDuration())
-	want.Resource.Spec = spec
+	want.Resource.Spec = kinds.SpecOf(spec)
 	require.Empty(t, cmp.Diff(want, documents[0], protocmp.Transform(), cmp.Comparer(sameKind)))
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/known/structpb"
 	// The messages that the registry names.
@@ -27,6 +28,14 @@ func (k *Kind) NewSpec() proto.Message {
 		panic(fmt.Sprintf("the registry of kinds names the message %s of %s, which is not linked in: %v", k.Message, k, err))
 	}
 	return t.New().Interface()
+}
+
+// message names what the spec is on the wire.
+func (k *Kind) message() protoreflect.FullName {
+	if k.Message == "" {
+		return structName
+	}
+	return k.Message
 }
 
 // Decode reads a spec, as JSON, into the kind's message. It takes whatever Parse takes, not only the normal form: somebody

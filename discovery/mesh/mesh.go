@@ -75,9 +75,9 @@ var (
 
 // specOf returns a resource's spec as the message of its kind, which the kind promises.
 func specOf[M proto.Message](r *kinds.Resource) M {
-	spec, ok := r.Spec.(M)
+	spec, ok := r.Spec.Message().(M)
 	if !ok {
-		panic(fmt.Sprintf("mesh: %s holds a %T", r.Key(), r.Spec))
+		panic(fmt.Sprintf("mesh: %s holds a %T", r.Key(), r.Spec.Message()))
 	}
 	return spec
 }

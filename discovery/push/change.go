@@ -31,6 +31,6 @@ func virtualService(r *kinds.Resource) *networking.VirtualService {
 	if r == nil {
 		return nil
 	}
-	vs, _ := r.Spec.(*networking.VirtualService)
+	vs, _ := r.Spec.Message().(*networking.VirtualService)
 	return vs
 }

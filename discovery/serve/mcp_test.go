@@ -49,7 +49,7 @@ func TestASourceFromFlags(t *testing.T) {
 	topic, address := foreign(t)
 	entry, ok := kinds.Lookup("networking.istio.io", "ServiceEntry")
 	require.True(t, ok)
-	body, err := (&kinds.Resource{Kind: entry, Namespace: "a", Name: "b", Spec: &networking.ServiceEntry{Hosts: []string{"h"}}}).Any("1")
+	body, err := (&kinds.Resource{Kind: entry, Namespace: "a", Name: "b", Spec: kinds.SpecOf(&networking.ServiceEntry{Hosts: []string{"h"}})}).Any("1")
 	require.NoError(t, err)
 	topic.Publish(&ads.Snapshot{Revision: "1", Sets: map[string]*ads.Set{
 		entry.TypeURL(): ads.NewSet(&ads.Resource{Name: "a/b", Version: "1", Body: body}),

@@ -81,6 +81,7 @@ func follow(engine *push.Engine, metrics prometheus.Registerer) func(configstore
 		for i, c := range b.Changes {
 			changes[i] = push.Change{Before: before.Get(c.Key), After: c.Resource}
 		}
+		b.Decode()
 		current = mesh.Build(config.Apply(b), current)
 		engine.Update(current, b.Revision, changes)
 		revision.Set(float64(b.Revision))

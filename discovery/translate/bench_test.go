@@ -54,8 +54,8 @@ func largeMesh(services int) configstore.Batch {
 			Route: []*networking.HTTPRouteDestination{{Destination: &networking.Destination{Host: host}}},
 		}}}
 		name, created := fmt.Sprint("service-", i), time.Unix(int64(i), 0)
-		add(&kinds.Resource{Kind: entries, Namespace: "default", Name: name, CreateTime: created, Spec: entry})
-		add(&kinds.Resource{Kind: rules, Namespace: "default", Name: name, CreateTime: created, Spec: rule})
+		add(&kinds.Resource{Kind: entries, Namespace: "default", Name: name, CreateTime: created, Spec: kinds.SpecOf(entry)})
+		add(&kinds.Resource{Kind: rules, Namespace: "default", Name: name, CreateTime: created, Spec: kinds.SpecOf(rule)})
 	}
 	return batch
 }

@@ -75,7 +75,7 @@ func decode(t *testing.T, text string) (resources []*kinds.Resource) {
 		require.NoError(t, err)
 		message, err := kind.Decode(spec)
 		require.NoError(t, err)
-		resources = append(resources, &kinds.Resource{Kind: kind, Namespace: d.Metadata.Namespace, Name: d.Metadata.Name, Spec: message})
+		resources = append(resources, &kinds.Resource{Kind: kind, Namespace: d.Metadata.Namespace, Name: d.Metadata.Name, Spec: kinds.SpecOf(message)})
 	}
 }
 

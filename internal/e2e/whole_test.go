@@ -158,7 +158,7 @@ func (w *watcher) followLibrary(ctx context.Context, protocol mcp.Protocol) erro
 		w.revision = b.Revision
 		for _, c := range b.Changes {
 			if c.Key.Namespace == w.mesh.namespace && c.Resource != nil {
-				w.note(c.Key.Name, c.Resource.Spec)
+				w.note(c.Key.Name, c.Resource.Spec.Message())
 			}
 		}
 		return w.check(virtualServiceCount + 1)

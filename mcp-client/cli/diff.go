@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/pgmesh/pgmesh/kinds"
 )
@@ -89,7 +88,7 @@ func differ(from, to string, before, after *kinds.Resource) (difference, bool, e
 
 // same spares most resources of two large meshes their writing.
 func same(a, b *kinds.Resource) bool {
-	return a != nil && b != nil && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) && proto.Equal(a.Spec, b.Spec)
+	return a != nil && b != nil && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) && a.Spec.Equal(b.Spec)
 }
 
 func keyOf(one, other *kinds.Resource) kinds.Key {

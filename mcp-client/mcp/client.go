@@ -43,6 +43,15 @@ type Batch struct {
 	Changes []Change
 }
 
+// Decode makes messages of all specs, on all processors, for those who will ask for most of them.
+func (b Batch) Decode() {
+	shared(len(b.Changes), func(i int) {
+		if r := b.Changes[i].Resource; r != nil {
+			r.Spec.Message()
+		}
+	})
+}
+
 // Config says what a Client follows, and how.
 type Config struct {
 	// Targets are the addresses of servers, as grpc.NewClient takes them. One is followed; when it is lost, the next is tried.

@@ -258,7 +258,7 @@ func TestTheMeshConfigOfGalleyIsAResource(t *testing.T) {
 	s := newGalley(t, meshConfig, serviceEntry)
 	f := follow(t, s.addr, only(meshConfig, serviceEntry))
 	g := s.accept(meshConfig.Collection, entries)
-	mesh := &kinds.Resource{Kind: meshConfig, Namespace: "istio-system", Name: "meshconfig", Spec: &meshv1.MeshConfig{RootNamespace: "root"}}
+	mesh := &kinds.Resource{Kind: meshConfig, Namespace: "istio-system", Name: "meshconfig", Spec: kinds.SpecOf(&meshv1.MeshConfig{RootNamespace: "root"})}
 	g.say(meshConfig.Collection, false, legacyResources(t, "", mesh))
 	g.say(entries, false, nil)
 	f.expect(0, "MeshConfig istio-system/meshconfig="+host(mesh))

@@ -42,26 +42,26 @@ var (
 // entry is a ServiceEntry whose content is one host.
 func entry(name, host string) *kinds.Resource {
 	return &kinds.Resource{
-		Kind: serviceEntry, Namespace: "default", Name: name, Spec: &networking.ServiceEntry{Hosts: []string{host}},
+		Kind: serviceEntry, Namespace: "default", Name: name, Spec: kinds.SpecOf(&networking.ServiceEntry{Hosts: []string{host}}),
 	}
 }
 
 // route is a VirtualService whose content is one host.
 func route(name, host string) *kinds.Resource {
 	return &kinds.Resource{
-		Kind: virtualService, Namespace: "default", Name: name, Spec: &networking.VirtualService{Hosts: []string{host}},
+		Kind: virtualService, Namespace: "default", Name: name, Spec: kinds.SpecOf(&networking.VirtualService{Hosts: []string{host}}),
 	}
 }
 
 // host is the content of an entry or a route.
 func host(r *kinds.Resource) string {
-	switch spec := r.Spec.(type) {
+	switch spec := r.Spec.Message().(type) {
 	case *networking.ServiceEntry:
 		return spec.GetHosts()[0]
 	case *networking.VirtualService:
 		return spec.GetHosts()[0]
 	}
-	return fmt.Sprint(r.Spec)
+	return fmt.Sprint(r.Spec.Message())
 }
 
 // endpoint is where a gRPC server of a test listens. The server may be killed and started again on the same port.

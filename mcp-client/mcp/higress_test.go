@@ -22,7 +22,7 @@ func likeHigress() manners {
 // extended is a resource as Higress sends it: a name, a time, no version, and a field of its own with the number 100.
 func extended(t *testing.T, name, host, extra string) *anypb.Any {
 	t.Helper()
-	spec, err := anypb.New(entry("", host).Spec)
+	spec, err := anypb.New(entry("", host).Spec.Message())
 	require.NoError(t, err)
 	r := &mcpapi.Resource{Metadata: &mcpapi.Metadata{Name: name, CreateTime: &timestamppb.Timestamp{Seconds: 1}}, Body: spec}
 	r.ProtoReflect().SetUnknown(protowire.AppendString(protowire.AppendTag(nil, 100, protowire.BytesType), extra))

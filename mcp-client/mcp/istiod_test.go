@@ -272,7 +272,7 @@ func TestIstiodSendsTheGatewayAPIAsStructs(t *testing.T) {
 	spec, err := structpb.NewStruct(map[string]any{"hostnames": []any{"shop.example"}})
 	require.NoError(t, err)
 	p := newPeer(t, likeIstiod())
-	r := &kinds.Resource{Kind: httpRoute, Namespace: "shop", Name: "r", Spec: spec, CreateTime: time.Unix(1700000000, 0)}
+	r := &kinds.Resource{Kind: httpRoute, Namespace: "shop", Name: "r", Spec: kinds.SpecOf(spec), CreateTime: time.Unix(1700000000, 0)}
 	p.serve(httpRoute.TypeURL(), bodies(t, r)...)
 	f := follow(t, p.addr, only(httpRoute))
 	got := f.expect(0, "HTTPRoute shop/r="+fmt.Sprint(spec)).Changes[0].Resource
@@ -285,7 +285,7 @@ func TestAStructInPlaceOfAMessage(t *testing.T) {
 	spec, err := structpb.NewStruct(map[string]any{"hosts": []any{"shop.example"}})
 	require.NoError(t, err)
 	p := newPeer(t, likeIstiod())
-	body, err := (&kinds.Resource{Kind: serviceEntry, Namespace: "shop", Name: "s", Spec: spec}).Any("")
+	body, err := (&kinds.Resource{Kind: serviceEntry, Namespace: "shop", Name: "s", Spec: kinds.SpecOf(spec)}).Any("")
 	require.NoError(t, err)
 	p.serve(serviceEntry.TypeURL(), body)
 	f := follow(t, p.addr, only(serviceEntry))

@@ -26,18 +26,23 @@ const worthSharing = 64
 // mesh. So the processors share it. The list is not changed meanwhile.
 func (s *session) lookAt(kind *kinds.Kind, l *list, items []item) []look {
 	looks := make([]look, len(items))
-	workers := max(1, min(runtime.GOMAXPROCS(0), len(items)/worthSharing))
+	shared(len(items), func(i int) { looks[i] = s.look(kind, l, items[i]) })
+	return looks
+}
+
+// shared does something to each of so many resources, on all processors if there are enough of them.
+func shared(resources int, do func(int)) {
+	workers := max(1, min(runtime.GOMAXPROCS(0), resources/worthSharing))
 	var working sync.WaitGroup
 	for w := range workers {
-		from, to := len(items)*w/workers, len(items)*(w+1)/workers
+		from, to := resources*w/workers, resources*(w+1)/workers
 		working.Go(func() {
 			for i := from; i < to; i++ {
-				looks[i] = s.look(kind, l, items[i])
+				do(i)
 			}
 		})
 	}
 	working.Wait()
-	return looks
 }
 
 func (s *session) look(kind *kinds.Kind, l *list, it item) look {

@@ -36,7 +36,7 @@ func likeNacos() manners {
 // service is how Nacos describes one.
 func service(t *testing.T, name, host string, counter int) *anypb.Any {
 	t.Helper()
-	spec, err := anypb.New(entry("", host).Spec)
+	spec, err := anypb.New(entry("", host).Spec.Message())
 	require.NoError(t, err)
 	body, err := anypb.New(&mcpapi.Resource{
 		Metadata: &mcpapi.Metadata{
@@ -76,7 +76,7 @@ func TestTheIncrementalFormOfNacosIsLeft(t *testing.T) {
 	t.Parallel()
 	m := likeNacos()
 	m.delta = func(_ *peer, g discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
-		bare, err := anypb.New(entry("", "1").Spec)
+		bare, err := anypb.New(entry("", "1").Spec.Message())
 		if err != nil {
 			return err
 		}

@@ -91,7 +91,7 @@ func TestTheFirstBatchOfAnEmptyServer(t *testing.T) {
 		f := follow(t, s.addr, form, func(cfg *mcp.Config) { cfg.Kinds = nil }) // every kind
 		s.commit(0, nil)
 		f.expect(0)
-		mesh := &kinds.Resource{Kind: meshConfig, Namespace: "istio-system", Name: "meshconfig", Spec: &meshv1.MeshConfig{RootNamespace: "x"}}
+		mesh := &kinds.Resource{Kind: meshConfig, Namespace: "istio-system", Name: "meshconfig", Spec: kinds.SpecOf(&meshv1.MeshConfig{RootNamespace: "x"})}
 		s.commit(1, resources{mesh})
 		require.Len(t, f.expect(1, "MeshConfig istio-system/meshconfig="+host(mesh)).Changes, 1)
 	})

@@ -101,8 +101,10 @@ func (l line) decode() (Entry, error) {
 	if t := d.Metadata.CreationTimestamp; t != nil {
 		r.CreateTime = *t
 	}
-	if r.Spec, err = kind.Decode(d.Spec); err != nil {
+	spec, err := kind.Decode(d.Spec)
+	if err != nil {
 		return Entry{}, fmt.Errorf("%s: %w", r.Key(), err)
 	}
+	r.Spec = kinds.SpecOf(spec)
 	return Entry{r, l.Version}, nil
 }

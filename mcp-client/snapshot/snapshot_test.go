@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/snapshot"
@@ -56,7 +55,7 @@ func requireSame(t testing.TB, want, got []snapshot.Entry) {
 		require.Equal(t, w.Resource.Labels, g.Resource.Labels)
 		require.Equal(t, w.Resource.Annotations, g.Resource.Annotations)
 		require.True(t, w.Resource.CreateTime.Equal(g.Resource.CreateTime))
-		require.True(t, proto.Equal(w.Resource.Spec, g.Resource.Spec), w.Resource.Key())
+		require.True(t, w.Resource.Spec.Equal(g.Resource.Spec), w.Resource.Key())
 	}
 }
 

@@ -18,7 +18,7 @@ func Encode(r *store.Resource) (*ads.Resource, error) {
 	}
 	body, err := (&kinds.Resource{
 		Kind: r.Key.Kind, Namespace: r.Key.Namespace, Name: r.Key.Name,
-		Labels: r.Labels, Annotations: r.Annotations, CreateTime: r.Created, Spec: spec,
+		Labels: r.Labels, Annotations: r.Annotations, CreateTime: r.Created, Spec: kinds.SpecOf(spec),
 	}).Any(version)
 	if err != nil {
 		return nil, err

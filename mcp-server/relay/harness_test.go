@@ -41,7 +41,7 @@ func kind(name string) *kinds.Kind {
 // entry is a ServiceEntry as it travels.
 func entry(t *testing.T, name, host string) *ads.Resource {
 	t.Helper()
-	body, err := (&kinds.Resource{Kind: serviceEntry, Namespace: "default", Name: name, Spec: &networking.ServiceEntry{Hosts: []string{host}}}).Any(host)
+	body, err := (&kinds.Resource{Kind: serviceEntry, Namespace: "default", Name: name, Spec: kinds.SpecOf(&networking.ServiceEntry{Hosts: []string{host}})}).Any(host)
 	require.NoError(t, err)
 	return &ads.Resource{Name: "default/" + name, Version: host, Body: body}
 }

@@ -37,7 +37,7 @@ func kind(name string) *kinds.Kind {
 // entry is a ServiceEntry as it travels.
 func entry(tb testing.TB, name, host string) *ads.Resource {
 	tb.Helper()
-	body, err := (&kinds.Resource{Kind: serviceEntry, Namespace: "default", Name: name, Spec: &networking.ServiceEntry{Hosts: []string{host}}}).Any(host)
+	body, err := (&kinds.Resource{Kind: serviceEntry, Namespace: "default", Name: name, Spec: kinds.SpecOf(&networking.ServiceEntry{Hosts: []string{host}})}).Any(host)
 	require.NoError(tb, err)
 	return &ads.Resource{Name: "default/" + name, Version: host, Body: body}
 }

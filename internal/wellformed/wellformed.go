@@ -1,0 +1,179 @@
+// Package wellformed tells whether bytes can be decoded as a message, without decoding them.
+//
+// What a client is sent is to be refused at once if it cannot be decoded, and most of it is not needed as a message until later, or never.
+// Going through the bytes costs a small part of what making a message of them does, and no memory.
+package wellformed
+
+import (
+	"sync"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// Shape is what matters of a message's descriptor for whether bytes can be decoded.
+type Shape struct {
+	low  [lowNumbers]*field // by number; nil for what is not looked into
+	high map[protowire.Number]*field
+}
+
+// lowNumbers are those that nearly all fields have.
+const lowNumbers = 32
+
+// field is a field whose content has to be right. Others are skipped as fields of unknown numbers are, to the same effect: a number that
+// is whole, or bytes that are all there.
+type field struct {
+	content content
+	message *Shape
+	isMap   bool
+	size    int
+}
+
+type content uint8
+
+const (
+	text    content = iota + 1 // is UTF-8
+	message                    // is well formed itself
+	varints                    // a packed list
+	fixed                      // a packed list of numbers that have a size
+)
+
+// Takes tells whether proto.Unmarshal makes a message of b.
+func (s *Shape) Takes(b []byte) bool { return s.takes(b, protowire.DefaultRecursionLimit) }
+
+func (s *Shape) takes(b []byte, depth int) bool {
+	if depth--; depth < 0 {
+		return false
+	}
+	for len(b) > 0 {
+		number, wireType, n := protowire.ConsumeTag(b)
+		if n < 0 || number > protowire.MaxValidNumber {
+			return false
+		}
+		b = b[n:]
+		f := s.field(number)
+		if f != nil && f.isMap && depth == 0 {
+			return false // the decoder looks how deep it is before it looks whether this is a map at all
+		}
+		if wireType != protowire.BytesType {
+			if n = protowire.ConsumeFieldValue(number, wireType, b); n < 0 {
+				return false
+			}
+			b = b[n:]
+			continue
+		}
+		value, n := protowire.ConsumeBytes(b)
+		if n < 0 || f != nil && !f.takes(value, depth) {
+			return false
+		}
+		b = b[n:]
+	}
+	return true
+}
+
+func (s *Shape) field(number protowire.Number) *field {
+	if number < lowNumbers {
+		return s.low[number]
+	}
+	return s.high[number]
+}
+
+func (f *field) takes(value []byte, depth int) bool {
+	switch f.content {
+	case text:
+		return utf8.Valid(value)
+	case message:
+		return f.message.takes(value, depth)
+	case fixed:
+		return len(value)%f.size == 0
+	}
+	for len(value) > 0 {
+		_, n := protowire.ConsumeVarint(value)
+		if n < 0 {
+			return false
+		}
+		value = value[n:]
+	}
+	return true
+}
+
+// shapes has one Shape for each message, made when it is first asked for.
+var shapes = struct {
+	sync.Mutex
+
+	of map[protoreflect.FullName]*Shape
+}{of: map[protoreflect.FullName]*Shape{}}
+
+// Of returns the shape of a message. It panics if the message, or one within it, has what only proto2 can say: groups, required fields
+// and extensions.
+func Of(descriptor protoreflect.MessageDescriptor) *Shape {
+	shapes.Lock()
+	defer shapes.Unlock()
+	return shapeOf(descriptor)
+}
+
+func shapeOf(descriptor protoreflect.MessageDescriptor) *Shape {
+	if s := shapes.of[descriptor.FullName()]; s != nil {
+		return s
+	}
+	if descriptor.ExtensionRanges().Len() > 0 || descriptor.RequiredNumbers().Len() > 0 {
+		panic("wellformed: " + string(descriptor.FullName()) + " has extensions or required fields")
+	}
+	s := &Shape{high: map[protowire.Number]*field{}}
+	shapes.of[descriptor.FullName()] = s // before its fields: it may be one of them
+	for i := range descriptor.Fields().Len() {
+		s.add(descriptor.Fields().Get(i))
+	}
+	return s
+}
+
+func (s *Shape) add(descriptor protoreflect.FieldDescriptor) {
+	f := fieldOf(descriptor)
+	switch {
+	case f.content == 0:
+	case descriptor.Number() < lowNumbers:
+		s.low[descriptor.Number()] = f
+	default:
+		s.high[descriptor.Number()] = f
+	}
+}
+
+func fieldOf(descriptor protoreflect.FieldDescriptor) *field {
+	switch kind := descriptor.Kind(); kind {
+	case protoreflect.MessageKind:
+		return &field{content: message, message: shapeOf(descriptor.Message()), isMap: descriptor.IsMap()}
+	case protoreflect.GroupKind:
+		panic("wellformed: " + string(descriptor.FullName()) + " is a group")
+	case protoreflect.BytesKind:
+		return &field{}
+	case protoreflect.StringKind:
+		if !checked(descriptor) {
+			return &field{}
+		}
+		return &field{content: text}
+	default:
+		if !descriptor.IsList() {
+			return &field{}
+		}
+		return packed(kind)
+	}
+}
+
+func packed(kind protoreflect.Kind) *field {
+	switch kind {
+	case protoreflect.Fixed32Kind, protoreflect.Sfixed32Kind, protoreflect.FloatKind:
+		return &field{content: fixed, size: 4}
+	case protoreflect.Fixed64Kind, protoreflect.Sfixed64Kind, protoreflect.DoubleKind:
+		return &field{content: fixed, size: 8}
+	}
+	return &field{content: varints}
+}
+
+// checked tells whether the decoder insists on UTF-8, as it asks itself.
+func checked(descriptor protoreflect.FieldDescriptor) bool {
+	if d, ok := descriptor.(interface{ EnforceUTF8() bool }); ok {
+		return d.EnforceUTF8()
+	}
+	return descriptor.Syntax() == protoreflect.Proto3
+}
