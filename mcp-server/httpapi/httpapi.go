@@ -6,6 +6,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -49,7 +50,10 @@ func New(calls grpc.ClientConnInterface, o Options) (http.Handler, error) {
 		runtime.WithRoutingErrorHandler(noRoute),
 		runtime.SetQueryParameterParser(query{}),
 	)
-	if err := routes.RegisterAdminServiceHandlerClient(context.Background(), mux, adminv1.NewAdminServiceClient(calls)); err != nil {
+	err := errors.Join(
+		routes.RegisterAdminServiceHandlerClient(context.Background(), mux, adminv1.NewAdminServiceClient(calls)),
+		routes.RegisterTokenServiceHandlerClient(context.Background(), mux, adminv1.NewTokenServiceClient(calls)))
+	if err != nil {
 		return nil, fmt.Errorf("serve the admin API over HTTP: %w", err)
 	}
 	var handler http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

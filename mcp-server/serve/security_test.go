@@ -239,43 +239,98 @@ func TestTokensOpenAndCloseTheDoor(t *testing.T) {
 	}
 }
 
+// ask asks the API over HTTP, with a certificate for an id and with a token; "" stands for none.
+func (f *fortress) ask(id, secret, method, path, body string) (code int, answer string) {
+	f.t.Helper()
+	config := &tls.Config{RootCAs: f.authority.Pool()}
+	if id != "" {
+		config.Certificates = []tls.Certificate{f.authority.Issue(nil, id).Certificate(f.t)}
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}}
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(f.t.Context(), method, "https://"+f.API.String()+path, strings.NewReader(body))
+	require.NoError(f.t, err)
+	if secret != "" {
+		req.Header.Set("Authorization", "Bearer "+secret)
+	}
+	got, err := client.Do(req)
+	require.NoError(f.t, err)
+	defer got.Body.Close()
+	text, err := io.ReadAll(got.Body)
+	require.NoError(f.t, err)
+	return got.StatusCode, string(text)
+}
+
 func TestTheAPIOverHTTPIsBehindTheSameDoor(t *testing.T) {
 	t.Parallel()
 	f := fortify(t, nil)
 	f.put("a")
 	f.put("b")
 	secret := f.token("ci", "read:a")
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: f.authority.Pool()}, ForceAttemptHTTP2: true}}
-	t.Cleanup(client.CloseIdleConnections)
-	get := func(path string, headers ...string) (int, string) {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+f.API.String()+path, nil)
-		require.NoError(t, err)
-		for _, h := range headers {
-			req.Header.Add("Authorization", h)
-		}
-		answer, err := client.Do(req)
-		require.NoError(t, err)
-		defer answer.Body.Close()
-		body, err := io.ReadAll(answer.Body)
-		require.NoError(t, err)
-		return answer.StatusCode, string(body)
-	}
-	code, body := get("/v1/resources", "Bearer "+secret)
+	code, body := f.ask("", secret, http.MethodGet, "/v1/resources", "")
 	require.Equal(t, http.StatusOK, code, body)
 	var listed struct {
 		Resources []json.RawMessage `json:"resources"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(body), &listed))
 	require.Len(t, listed.Resources, 1)
-	code, body = get("/v1/resources?namespaces=b", "Bearer "+secret)
+	code, body = f.ask("", secret, http.MethodGet, "/v1/resources?namespaces=b", "")
 	require.Equal(t, http.StatusForbidden, code)
 	require.Contains(t, body, "token:ci may not read")
-	code, _ = get("/v1/resources")
+	code, _ = f.ask("", "", http.MethodGet, "/v1/resources", "")
 	require.Equal(t, http.StatusUnauthorized, code)
 	answer, err := http.Get("http://" + f.API.String() + "/v1/resources")
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
 	require.Equal(t, http.StatusBadRequest, answer.StatusCode, "without TLS it says that it wants TLS, and no more")
+}
+
+func TestTokensOverHTTPAreForAdministrators(t *testing.T) {
+	t.Parallel()
+	const chief = "spiffe://mesh/chief"
+	f := fortify(t, func(o *serve.Options) { o.Security.Allow = append(o.Security.Allow, chief+"=admin") })
+	writer := f.token("writer", "write:*", "read")
+	calls := [][]string{
+		{http.MethodGet, "/v1/tokens", ""},
+		{http.MethodPost, "/v1/tokens", `{"name": "mine", "scopes": ["admin"]}`},
+		{http.MethodDelete, "/v1/tokens/writer", ""},
+	}
+	for _, call := range calls {
+		for _, who := range []struct {
+			id, secret string
+			want       int
+		}{{"", "", http.StatusUnauthorized}, {"spiffe://mesh/ops", "", http.StatusForbidden}, {"", writer, http.StatusForbidden}} {
+			code, body := f.ask(who.id, who.secret, call[0], call[1], call[2])
+			require.Equal(t, who.want, code, "%s %q %s", call[0], who.id, body)
+		}
+	}
+
+	var made struct {
+		Secret string
+		Token  struct{ Name, CreatedBy, ExpiresAt string }
+	}
+	code, body := f.ask(chief, "", http.MethodPost, "/v1/tokens", `{"name": "ci", "scopes": ["admin"], "expiresAt": "2099-01-01T00:00:00Z"}`)
+	require.Equal(t, http.StatusOK, code, body)
+	require.NoError(t, json.Unmarshal([]byte(body), &made))
+	require.Equal(t, []string{"ci", chief, "2099-01-01T00:00:00Z"}, []string{made.Token.Name, made.Token.CreatedBy, made.Token.ExpiresAt})
+	code, body = f.ask("", made.Secret, http.MethodPost, "/v1/tokens", `{"name": "ci", "scopes": ["read"]}`)
+	require.Equal(t, http.StatusConflict, code, body)
+	code, body = f.ask("", made.Secret, http.MethodPost, "/v1/tokens", `{"name": "second", "scopes": ["fly"]}`)
+	require.Equal(t, http.StatusBadRequest, code, body)
+	code, body = f.ask("", made.Secret, http.MethodGet, "/v1/tokens", "")
+	require.Equal(t, http.StatusOK, code, body)
+	require.NotContains(t, body, made.Secret)
+	var listed struct{ Tokens []struct{ Name string } }
+	require.NoError(t, json.Unmarshal([]byte(body), &listed))
+	require.Equal(t, []struct{ Name string }{{"ci"}, {"writer"}}, listed.Tokens)
+
+	code, body = f.ask(chief, "", http.MethodDelete, "/v1/tokens/ci", "")
+	require.Equal(t, http.StatusOK, code, body)
+	code, body = f.ask("", made.Secret, http.MethodGet, "/v1/tokens", "")
+	require.Equal(t, http.StatusUnauthorized, code, body)
+	code, body = f.ask(chief, "", http.MethodDelete, "/v1/tokens/ci", "")
+	require.Equal(t, http.StatusNotFound, code, body)
+	require.NotContains(t, f.log.String(), strings.TrimPrefix(made.Secret, "pgmesh_"))
 }
 
 func TestListsOfCallersAreReadAgain(t *testing.T) {
