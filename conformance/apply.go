@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/source/files"
 )
@@ -53,6 +55,9 @@ func put(folder, to string) error {
 	if len(bytes.TrimSpace(mesh)) > 0 {
 		config = append(append(config, "\n---\n"...), meshConfig(string(mesh))...)
 	}
+	if config, err = withoutEarlier(config); err != nil {
+		return err
+	}
 	if err := os.WriteFile(filepath.Join(next, "config.yaml"), config, 0o600); err != nil {
 		return err
 	}
@@ -68,6 +73,39 @@ func put(folder, to string) error {
 		return nil
 	}
 	return os.RemoveAll(before)
+}
+
+// withoutEarlier leaves the last of the documents with one name: some cases give a resource twice, and mean that the second replaces the first.
+func withoutEarlier(config []byte) ([]byte, error) {
+	type name struct {
+		APIVersion, Kind string
+		Metadata         struct{ Namespace, Name string }
+	}
+	last, order := map[name]*yaml.Node{}, []name{}
+	for documents := yaml.NewDecoder(bytes.NewReader(config)); ; {
+		var node yaml.Node
+		if err := documents.Decode(&node); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, err
+		}
+		var n name
+		if err := node.Decode(&n); err != nil {
+			return nil, err
+		}
+		if last[n] == nil {
+			order = append(order, n)
+		}
+		last[n] = &node
+	}
+	var out bytes.Buffer
+	documents := yaml.NewEncoder(&out)
+	for _, n := range order {
+		if err := documents.Encode(last[n]); err != nil {
+			return nil, err
+		}
+	}
+	return out.Bytes(), documents.Close()
 }
 
 // meshConfig makes a resource of a MeshConfig as Istio's operators write it.

@@ -159,10 +159,10 @@ func (d *Directory) unusable() (n int) {
 func (d *Directory) merge() map[kinds.Key]*kinds.Resource {
 	out, owner, twice := map[kinds.Key]*kinds.Resource{}, map[kinds.Key]string{}, map[kinds.Key]string{}
 	for _, path := range d.paths() {
-		for _, r := range d.files[path].resources {
-			key := r.Key()
+		for _, document := range d.files[path].documents {
+			key := document.Resource.Key()
 			if out[key] == nil {
-				out[key], owner[key] = r, path
+				out[key], owner[key] = document.Resource, path
 				continue
 			}
 			twice[key] = path

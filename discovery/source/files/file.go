@@ -1,6 +1,7 @@
 package files
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -18,7 +19,7 @@ import (
 // file is one file as it was read last.
 type file struct {
 	sum       [sha256.Size]byte
-	resources []*kinds.Resource // those of the last content that could be used
+	documents []*kinds.Document // those of the last content that could be used
 	err       error             // why the content that there is now cannot be
 }
 
@@ -35,13 +36,32 @@ func (f *file) again(path string, log *slog.Logger) *file {
 	if sum == f.sum {
 		return f
 	}
-	resources, err := parse(path, content, log)
+	documents, err := parse(path, content, log)
 	if err != nil {
 		next := f.failed(err, path, log)
 		next.sum = sum
 		return next
 	}
-	return &file{sum: sum, resources: resources}
+	f.keepSame(documents)
+	return &file{sum: sum, documents: documents}
+}
+
+// keepSame puts back the resources that are as they were, so that they do not count as changed.
+func (f *file) keepSame(documents []*kinds.Document) {
+	before := make(map[kinds.Key]*kinds.Document, len(f.documents))
+	for _, d := range f.documents {
+		before[d.Resource.Key()] = d
+	}
+	for i, d := range documents {
+		if old := before[d.Resource.Key()]; old != nil && same(old, d) {
+			documents[i] = old
+		}
+	}
+}
+
+func same(a, b *kinds.Document) bool {
+	return bytes.Equal(a.Spec, b.Spec) && a.Resource.CreateTime.Equal(b.Resource.CreateTime) &&
+		maps.Equal(a.Resource.Labels, b.Resource.Labels) && maps.Equal(a.Resource.Annotations, b.Resource.Annotations)
 }
 
 // failed keeps what the file said before.
@@ -49,22 +69,14 @@ func (f *file) failed(err error, path string, log *slog.Logger) *file {
 	if f.err == nil || f.err.Error() != err.Error() {
 		log.Error("cannot use a file of configuration; what it said before stays in force", "file", path, "error", err)
 	}
-	return &file{resources: f.resources, err: err}
+	return &file{documents: f.documents, err: err}
 }
 
-func parse(path string, content []byte, log *slog.Logger) ([]*kinds.Resource, error) {
+func parse(path string, content []byte, log *slog.Logger) ([]*kinds.Document, error) {
 	parser := kinds.Parser{DefaultNamespace: "default", Foreign: func(apiVersion, kind string) {
 		log.Info("left out a document of a kind that a mesh does not have", "file", path, "apiVersion", apiVersion, "kind", kind)
 	}}
-	documents, err := parser.Parse(path, content)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]*kinds.Resource, len(documents))
-	for i, d := range documents {
-		out[i] = d.Resource
-	}
-	return out, nil
+	return parser.Parse(path, content)
 }
 
 // list finds the files under a path.

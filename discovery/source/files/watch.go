@@ -2,8 +2,10 @@ package files
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -46,14 +48,24 @@ func watch(ctx context.Context, path string, log *slog.Logger, look func() error
 	}
 }
 
-// follow watches each folder under the path; what is watched already stays so.
+// follow watches each folder under the path, and the one that the path is in, where it may appear, or a link be swapped. Folders are
+// watched by where links lead, and those that no link leads to any more are let go.
 func follow(events *fsnotify.Watcher, path string, log *slog.Logger) {
+	wanted := map[string]bool{filepath.Dir(filepath.Clean(path)): true}
 	err := walk(path, func(p string, folder bool) error {
-		if !folder {
-			return nil
+		if real, err := filepath.EvalSymlinks(p); folder && err == nil {
+			wanted[real] = true
 		}
-		return events.Add(p)
+		return nil
 	})
+	for _, watched := range events.WatchList() {
+		if !wanted[watched] {
+			_ = events.Remove(watched) // the folder may be gone
+		}
+	}
+	for folder := range wanted {
+		err = errors.Join(err, events.Add(folder))
+	}
 	if err != nil {
 		log.Debug("cannot watch the directory of configuration; it is looked at every few seconds", "directory", path, "error", err)
 	}

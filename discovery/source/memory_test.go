@@ -1,0 +1,143 @@
+package source_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/discovery/source"
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// follower keeps what a source hands on.
+type follower struct {
+	t       *testing.T
+	batches chan configstore.Batch
+	state   map[kinds.Key]*kinds.Resource
+}
+
+// follow runs a source until the test ends.
+func follow(t *testing.T, s source.Source) *follower {
+	t.Helper()
+	f := &follower{t: t, batches: make(chan configstore.Batch, 100), state: map[kinds.Key]*kinds.Resource{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx, func(b configstore.Batch) error { f.batches <- b; return nil }) }()
+	t.Cleanup(func() {
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+	})
+	return f
+}
+
+// next waits for a batch and applies it.
+func (f *follower) next() configstore.Batch {
+	f.t.Helper()
+	b := <-f.batches
+	for _, c := range b.Changes {
+		if c.Resource == nil {
+			require.Contains(f.t, f.state, c.Key, "a removal of what there was not")
+			delete(f.state, c.Key)
+		} else {
+			f.state[c.Key] = c.Resource
+		}
+	}
+	return b
+}
+
+func entry(t *testing.T, name, host string) *kinds.Resource {
+	t.Helper()
+	kind, ok := kinds.Lookup("networking.istio.io", "ServiceEntry")
+	require.True(t, ok)
+	return &kinds.Resource{Kind: kind, Namespace: "default", Name: name, Spec: &networking.ServiceEntry{Hosts: []string{host}}}
+}
+
+func change(r *kinds.Resource) configstore.Change {
+	return configstore.Change{Key: r.Key(), Resource: r}
+}
+
+func TestMemoryHandsOnWhatAProgramGives(t *testing.T) {
+	t.Parallel()
+	m := source.NewMemory()
+	_, err := m.Ready()
+	require.ErrorContains(t, err, "given no configuration yet")
+	a, b := entry(t, "a", "a.example"), entry(t, "b", "b.example")
+	m.Apply(change(a))
+	f := follow(t, m)
+	require.Equal(t, int64(1), f.next().Revision)
+	require.Equal(t, map[kinds.Key]*kinds.Resource{a.Key(): a}, f.state)
+
+	m.Apply(change(b), configstore.Change{Key: a.Key()})
+	require.Len(t, f.next().Changes, 2)
+	require.Equal(t, map[kinds.Key]*kinds.Resource{b.Key(): b}, f.state)
+	m.Replace(a)
+	f.next()
+	require.Equal(t, map[kinds.Key]*kinds.Resource{a.Key(): a}, f.state)
+	_, err = m.Ready()
+	require.NoError(t, err)
+}
+
+func TestMemoryEndsWithTheErrorOfItsUser(t *testing.T) {
+	t.Parallel()
+	m, broken := source.NewMemory(), errors.New("broken")
+	m.Apply()
+	require.ErrorIs(t, m.Run(t.Context(), func(configstore.Batch) error { return broken }), broken)
+	m.Apply(change(entry(t, "a", "a.example"))) // hands nothing to whom has ended
+}
+
+func TestMergedSources(t *testing.T) {
+	t.Parallel()
+	first, second := source.NewMemory(), source.NewMemory()
+	metrics := prometheus.NewRegistry()
+	merged := source.Merge(slog.New(slog.DiscardHandler), metrics, first, second)
+	f := follow(t, merged)
+	ours, theirs, more := entry(t, "a", "ours.example"), entry(t, "a", "theirs.example"), entry(t, "b", "b.example")
+
+	second.Apply(change(theirs), change(more))
+	_, err := merged.Ready()
+	require.Error(t, err, "half of a mesh is not handed on")
+	first.Apply()
+	b := f.next()
+	require.Equal(t, int64(1), b.Revision)
+	require.Equal(t, map[kinds.Key]*kinds.Resource{theirs.Key(): theirs, more.Key(): more}, f.state)
+	_, err = merged.Ready()
+	require.NoError(t, err)
+
+	first.Apply(change(ours))
+	require.Equal(t, int64(2), f.next().Revision, "revisions are those of the first")
+	require.Equal(t, ours, f.state[ours.Key()], "the first source counts most")
+	require.Equal(t, []kinds.Key{ours.Key()}, merged.Shadowed())
+	require.Equal(t, 1.0, gauge(t, metrics, "pgmesh_discovery_shadowed_resources"))
+
+	second.Apply(change(entry(t, "a", "changed.example")))
+	require.Empty(t, f.next().Changes, "a change of what is not in force")
+	first.Apply(configstore.Change{Key: ours.Key()})
+	f.next()
+	require.Equal(t, []string{"changed.example"}, f.state[ours.Key()].Spec.(*networking.ServiceEntry).GetHosts())
+	require.Empty(t, merged.Shadowed())
+	second.Apply(configstore.Change{Key: ours.Key()})
+	f.next()
+	require.Equal(t, map[kinds.Key]*kinds.Resource{more.Key(): more}, f.state)
+}
+
+func gauge(t *testing.T, from prometheus.Gatherer, name string) float64 {
+	t.Helper()
+	families, err := from.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
+}
