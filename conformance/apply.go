@@ -58,7 +58,7 @@ func put(folder, to string) error {
 	if config, err = withoutEarlier(config); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(next, "config.yaml"), config, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(next, "config.yaml"), config, 0o600); err != nil { //nolint:gosec // the folder is our own
 		return err
 	}
 	link := filepath.Join(to, "case")

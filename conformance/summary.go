@@ -39,9 +39,9 @@ func summarize(report string, diff bool) error {
 		}
 		tiers[o.Tier].add(o)
 		if diff && len(o.Diff) > 0 {
-			fmt.Println(o.ID)
+			fmt.Fprintln(os.Stdout, o.ID)
 			for _, d := range o.Diff {
-				fmt.Println("   ", d)
+				fmt.Fprintln(os.Stdout, "   ", d)
 			}
 		}
 	}

@@ -58,7 +58,7 @@ func entry(t *testing.T, name, host string) *kinds.Resource {
 	t.Helper()
 	kind, ok := kinds.Lookup("networking.istio.io", "ServiceEntry")
 	require.True(t, ok)
-	return &kinds.Resource{Kind: kind, Namespace: "default", Name: name, Spec: &networking.ServiceEntry{Hosts: []string{host}}}
+	return &kinds.Resource{Kind: kind, Namespace: "default", Name: name, Spec: kinds.SpecOf(&networking.ServiceEntry{Hosts: []string{host}})}
 }
 
 func change(r *kinds.Resource) configstore.Change {
@@ -116,26 +116,26 @@ func TestMergedSources(t *testing.T) {
 	require.Equal(t, int64(2), f.next().Revision, "revisions are those of the first")
 	require.Equal(t, ours, f.state[ours.Key()], "the first source counts most")
 	require.Equal(t, []kinds.Key{ours.Key()}, merged.Shadowed())
-	require.Equal(t, 1.0, gauge(t, metrics, "pgmesh_discovery_shadowed_resources"))
+	require.Equal(t, 1, gauge(t, metrics, "pgmesh_discovery_shadowed_resources"))
 
 	second.Apply(change(entry(t, "a", "changed.example")))
 	require.Empty(t, f.next().Changes, "a change of what is not in force")
 	first.Apply(configstore.Change{Key: ours.Key()})
 	f.next()
-	require.Equal(t, []string{"changed.example"}, f.state[ours.Key()].Spec.(*networking.ServiceEntry).GetHosts())
+	require.Equal(t, []string{"changed.example"}, f.state[ours.Key()].Spec.Message().(*networking.ServiceEntry).GetHosts())
 	require.Empty(t, merged.Shadowed())
 	second.Apply(configstore.Change{Key: ours.Key()})
 	f.next()
 	require.Equal(t, map[kinds.Key]*kinds.Resource{more.Key(): more}, f.state)
 }
 
-func gauge(t *testing.T, from prometheus.Gatherer, name string) float64 {
+func gauge(t *testing.T, from prometheus.Gatherer, name string) int {
 	t.Helper()
 	families, err := from.Gather()
 	require.NoError(t, err)
 	for _, f := range families {
 		if f.GetName() == name {
-			return f.GetMetric()[0].GetGauge().GetValue()
+			return int(f.GetMetric()[0].GetGauge().GetValue())
 		}
 	}
 	t.Fatalf("no metric %s", name)

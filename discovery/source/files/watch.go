@@ -26,7 +26,7 @@ func watch(ctx context.Context, path string, log *slog.Logger, look func() error
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", path, err)
 	}
-	defer events.Close() //nolint:errcheck // only ever closes descriptors
+	defer events.Close()
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	for {
@@ -53,8 +53,8 @@ func watch(ctx context.Context, path string, log *slog.Logger, look func() error
 func follow(events *fsnotify.Watcher, path string, log *slog.Logger) {
 	wanted := map[string]bool{filepath.Dir(filepath.Clean(path)): true}
 	err := walk(path, func(p string, folder bool) error {
-		if real, err := filepath.EvalSymlinks(p); folder && err == nil {
-			wanted[real] = true
+		if target, err := filepath.EvalSymlinks(p); folder && err == nil {
+			wanted[target] = true
 		}
 		return nil
 	})
