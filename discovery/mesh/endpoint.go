@@ -19,6 +19,9 @@ const (
 
 const unixPrefix = "unix://"
 
+// IsSocket reports whether an address is the path of a socket, as unix:///path.
+func IsSocket(address string) bool { return strings.HasPrefix(address, unixPrefix) }
+
 // Endpoint is one place where one port of a service is served.
 type Endpoint struct {
 	// Address is an IP address, a host name for DNS, or, with Unix set, the path of a socket.

@@ -7,6 +7,7 @@ package mesh
 
 import (
 	"fmt"
+	"maps"
 	"sync"
 
 	"google.golang.org/protobuf/proto"
@@ -28,15 +29,20 @@ type Mesh struct {
 	virtual  virtualServiceIndex
 	rules    destinationRuleIndex
 	peers    peerAuthenticationIndex
+	sidecars sidecarIndex
+	catalog  catalog
 	selected labelKeys
 
 	scopesMu sync.Mutex
-	scopes   map[string]*scopeOnce // by namespace
+	scopes   map[scopeKey]*scopeOnce
+	// scopesBefore are those of the mesh that this one follows; scopesStay tells that they are also those of this one.
+	scopesBefore map[scopeKey]*scopeOnce
+	scopesStay   bool
 }
 
 // Build derives the mesh of a snapshot. What the snapshot shares with that of prev is taken from prev, which may be nil.
 func Build(snapshot *configstore.Snapshot, prev *Mesh) *Mesh {
-	m := &Mesh{Revision: snapshot.Revision, from: snapshot, scopes: map[string]*scopeOnce{}}
+	m := &Mesh{Revision: snapshot.Revision, from: snapshot, scopes: map[scopeKey]*scopeOnce{}}
 	if prev == nil {
 		prev = &Mesh{}
 	}
@@ -46,8 +52,27 @@ func Build(snapshot *configstore.Snapshot, prev *Mesh) *Mesh {
 	m.virtual = buildVirtualServices(snapshot, prev, m.Config, sameConfig)
 	m.rules = buildDestinationRules(snapshot, prev, m.Config, sameConfig)
 	m.peers = buildPeerAuthentications(snapshot, prev, m.Config.GetRootNamespace())
-	m.selected = m.virtual.sourceLabels.union(m.rules.selectorLabels).union(m.peers.selectorLabels)
+	m.sidecars = buildSidecars(snapshot, prev, m.Config.GetRootNamespace(), sameConfig)
+	m.prepareScopes(prev, sameConfig)
+	m.selected = m.virtual.sourceLabels.union(m.rules.selectorLabels).union(m.peers.selectorLabels).
+		union(m.sidecars.selectorLabels)
 	return m
+}
+
+// prepareScopes is done when everything is read that scopes are made of.
+func (m *Mesh) prepareScopes(prev *Mesh, sameConfig bool) {
+	sameServices := sameConfig && prev.unchanged(m.from, kindServiceEntry, kindWorkloadEntry)
+	sameVirtual := sameConfig && prev.unchanged(m.from, kindVirtualService)
+	m.catalog = buildCatalog(m, prev, sameServices, sameVirtual)
+	m.scopesBefore = prev.madeScopes()
+	m.scopesStay = sameServices && sameVirtual && prev.unchanged(m.from, kindDestinationRule, kindSidecar)
+}
+
+// madeScopes are those that proxies have asked for.
+func (m *Mesh) madeScopes() map[scopeKey]*scopeOnce {
+	m.scopesMu.Lock()
+	defer m.scopesMu.Unlock()
+	return maps.Clone(m.scopes)
 }
 
 // unchanged reports whether m was built from the same resources of these kinds.
@@ -70,6 +95,7 @@ var (
 	kindVirtualService     = mustLookup("networking.istio.io", "VirtualService")
 	kindDestinationRule    = mustLookup("networking.istio.io", "DestinationRule")
 	kindPeerAuthentication = mustLookup("security.istio.io", "PeerAuthentication")
+	kindSidecar            = mustLookup("networking.istio.io", "Sidecar")
 	kindMeshConfig         = mustLookup("core", "MeshConfig")
 )
 

@@ -1,6 +1,9 @@
 package mesh
 
 import (
+	"maps"
+	"slices"
+
 	security "istio.io/api/security/v1beta1"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
@@ -100,4 +103,18 @@ func modeOr(set *security.PeerAuthentication_MutualTLS, inherited MutualTLS) Mut
 		return mode
 	}
 	return inherited
+}
+
+// MutualTLSPorts are those that the PeerAuthentication for a workload singles out, in ascending order.
+func (m *Mesh) MutualTLSPorts(namespace string, labels map[string]string) []uint32 {
+	in := m.peers.byNamespace[namespace]
+	if in == nil || namespace == m.peers.root {
+		return nil
+	}
+	for _, spec := range in.selected {
+		if LabelsWithin(spec.GetSelector().GetMatchLabels(), labels) {
+			return slices.Sorted(maps.Keys(spec.GetPortLevelMtls()))
+		}
+	}
+	return nil
 }

@@ -43,5 +43,7 @@ spec: {}
 	require.Equal(t, mesh.MutualTLSOrNone, m.WorkloadMutualTLS("legacy", newest, 8080))
 	require.Equal(t, mesh.MutualTLSOnly, m.WorkloadMutualTLS("legacy", newest, 9090))
 	require.Equal(t, mesh.MutualTLSOnly, m.WorkloadMutualTLS("elsewhere", newest, 8080), "a selector is for its own namespace")
+	require.Equal(t, []uint32{8080, 9090}, m.MutualTLSPorts("legacy", newest))
+	require.Empty(t, m.MutualTLSPorts("legacy", nil))
 	require.Equal(t, mesh.MutualTLSOrNone, build(t, "").NamespaceMutualTLS("anywhere"), "both, where nobody says otherwise")
 }

@@ -17,5 +17,7 @@ func (m *Mesh) Problems() []Problem {
 	for r := range m.from.Of(kindVirtualService) {
 		out = append(out, m.virtual.resolved[r].problems...)
 	}
-	return out
+	out = append(out, rivals(m.from, kindSidecar, sidecarSelector)...)
+	out = append(out, rivals(m.from, kindPeerAuthentication, peerSelector)...)
+	return append(out, m.forNobody()...)
 }

@@ -55,6 +55,9 @@ type Proxy struct {
 	// NetworkView are the networks whose endpoints the proxy asks for; empty: all.
 	NetworkView []string
 
+	// HTTPProxyPort is where the machine's applications find the proxy as an HTTP proxy, 0 where the mesh says.
+	HTTPProxyPort uint32
+
 	// ExactBalance spreads connections evenly over Envoy's threads.
 	InboundExactBalance, OutboundExactBalance bool
 }
@@ -122,6 +125,9 @@ func (p *Proxy) setMetadata(meta metadata) (err error) {
 	p.Unprivileged = meta.flag("UNPRIVILEGED_POD")
 	p.HTTP10 = meta.flag("HTTP10")
 	p.ReservedPorts = meta.ports("ENVOY_STATUS_PORT", "ENVOY_PROMETHEUS_PORT", "ENVOY_SECURE_METRICS_PORT", "ENVOY_SECURE_MERGED_METRICS_PORT")
+	if ports := meta.ports("HTTP_PROXY_PORT"); len(ports) > 0 {
+		p.HTTPProxyPort = ports[0]
+	}
 	p.InboundExactBalance = meta.flag("INBOUND_LISTENER_EXACT_BALANCE")
 	p.OutboundExactBalance = meta.flag("OUTBOUND_LISTENER_EXACT_BALANCE")
 	p.Identity = Identity{

@@ -1,14 +1,22 @@
 package mesh
 
 import (
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Scope is what a proxy may see of a mesh. Proxies of one namespace share one.
+// Scope is what a proxy may see of a mesh. Proxies of one namespace that obey the same Sidecar share one.
 type Scope struct {
 	Namespace string
+	// Sidecar is what limits the scope, and SidecarSpec what it says; both are nil where nothing does.
+	Sidecar     *kinds.Resource
+	SidecarSpec *networking.Sidecar
 
 	// Egress is where applications' connections come in; each listens for its own services and obeys its own rules.
 	Egress []*Egress
@@ -16,119 +24,97 @@ type Scope struct {
 	// Services has one service a host: what clusters are made for.
 	Services []*Service
 
-	mesh   *Mesh
-	byHost map[string]*Service
+	// Unknown is what becomes of traffic to destinations that the scope does not know.
+	Unknown *networking.OutboundTrafficPolicy
+
+	config  *meshconfig.MeshConfig
+	byHost  map[string]*Service
+	rules   map[string][]*DestinationRule // by host
+	derived map[derivation]*Service
 }
 
-// Egress is a set of services and the routing rules for them.
-type Egress struct {
-	// Services may have several for a host, where several ServiceEntries name it.
-	Services        []*Service
-	VirtualServices []*VirtualService
-
-	wildcardOwner map[string]*VirtualService
+// scopeKey is what scopes are shared by.
+type scopeKey struct {
+	namespace string
+	sidecar   *kinds.Resource
 }
 
 // scopeOnce makes a scope when the first proxy asks, and lets the others wait for it.
 type scopeOnce struct {
 	once  sync.Once
-	scope *Scope
+	scope atomic.Pointer[Scope]
 }
 
-// Scope returns what a proxy sees.
+// Scope returns what a proxy sees. It is the one that the mesh before had, if nothing that it is made of has changed.
 func (m *Mesh) Scope(p *Proxy) *Scope {
+	key := scopeKey{p.Namespace, m.sidecars.sidecarOf(p)}
 	m.scopesMu.Lock()
-	cell := m.scopes[p.Namespace]
+	cell := m.scopes[key]
 	if cell == nil {
 		cell = &scopeOnce{}
-		m.scopes[p.Namespace] = cell
+		m.scopes[key] = cell
 	}
 	m.scopesMu.Unlock()
-	cell.once.Do(func() { cell.scope = m.buildScope(p.Namespace) })
-	return cell.scope
+	cell.once.Do(func() { cell.scope.Store(m.scopeAfter(key)) })
+	return cell.scope.Load()
 }
 
-func (m *Mesh) buildScope(namespace string) *Scope {
-	egress := &Egress{
-		Services:        oneNamespaceAHost(m.servicesFor(namespace), namespace),
-		VirtualServices: m.virtualServicesFor(namespace),
+// scopeAfter is the scope of the mesh before where that shows the same.
+func (m *Mesh) scopeAfter(key scopeKey) *Scope {
+	var before *Scope
+	if cell := m.scopesBefore[key]; cell != nil {
+		before = cell.scope.Load()
 	}
-	egress.wildcardOwner = wildcardOwners(egress)
-	s := &Scope{Namespace: namespace, Egress: []*Egress{egress}, mesh: m, byHost: map[string]*Service{}}
-	for _, svc := range egress.Services {
-		s.add(svc)
+	if before != nil && m.scopesStay {
+		return before
+	}
+	if s := m.buildScope(key, before); before == nil || !s.same(before) {
+		return s
+	}
+	return before
+}
+
+// buildScope takes services that are derived from others from the scope before, if there was one.
+func (m *Mesh) buildScope(key scopeKey, before *Scope) *Scope {
+	s := &Scope{
+		Namespace: key.namespace, Sidecar: key.sidecar, config: m.Config,
+		byHost: map[string]*Service{}, rules: map[string][]*DestinationRule{}, derived: map[derivation]*Service{},
+	}
+	if key.sidecar != nil {
+		s.SidecarSpec = specOf[*networking.Sidecar](key.sidecar)
+	}
+	s.Unknown = unknownDestinations(s.SidecarSpec, m.Config)
+	s.Egress = m.egress(s, before)
+	for _, egress := range s.Egress {
+		for _, service := range egress.Services {
+			s.add(service, before)
+		}
+		for _, service := range m.destinationsOf(egress, s, before) {
+			s.add(service, before)
+		}
+	}
+	for _, service := range s.Services {
+		if rules := m.rules.find(key.namespace, m.Config.GetRootNamespace(), service); len(rules) > 0 {
+			s.rules[service.Hostname] = rules
+		}
 	}
 	return s
 }
 
-// servicesFor lists what is exported to a namespace: what is exported to it by name before what is public.
-func (m *Mesh) servicesFor(namespace string) []*Service {
-	var named, public []*Service
-	for _, s := range m.services.all {
-		if s.visibility.public() {
-			public = append(public, s)
-		} else if s.visibility.includes(namespace) {
-			named = append(named, s)
-		}
-	}
-	return append(named, public...)
-}
-
-// virtualServicesFor lists the rules a namespace obeys: its private ones, those exported to it by name, the public ones.
-func (m *Mesh) virtualServicesFor(namespace string) []*VirtualService {
-	var private, named, public []*VirtualService
-	for _, vs := range m.virtual.mesh {
-		switch {
-		case vs.visibility.public():
-			public = append(public, vs)
-		case !vs.visibility.includes(namespace):
-		case vs.Resource.Namespace == namespace:
-			private = append(private, vs)
-		default:
-			named = append(named, vs)
-		}
-	}
-	return append(append(private, named...), public...)
-}
-
-// oneNamespaceAHost keeps, for each host, the services of a single namespace: the client's own, else that of the first.
-func oneNamespaceAHost(services []*Service, own string) []*Service {
-	chosen := map[string]string{}
-	for _, s := range services {
-		if _, known := chosen[s.Hostname]; !known || s.Namespace == own {
-			chosen[s.Hostname] = s.Namespace
-		}
-	}
-	out := services[:0:0]
-	for _, s := range services {
-		if chosen[s.Hostname] == s.Namespace {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
 // add merges a service into the scope: the first for a host counts, later ones contribute the ports that it lacks.
-func (s *Scope) add(svc *Service) {
-	existing, known := s.byHost[svc.Hostname]
+func (s *Scope) add(service *Service, before *Scope) {
+	existing, known := s.byHost[service.Hostname]
 	if !known {
-		s.byHost[svc.Hostname] = svc
-		s.Services = append(s.Services, svc)
+		s.byHost[service.Hostname] = service
+		s.Services = append(s.Services, service)
 		return
 	}
-	if !existing.mergeable(svc) {
+	if existing == service || !existing.mergeable(service) || !service.addsTo(existing) {
 		return
 	}
-	merged := existing.withPorts(svc)
-	if len(merged.Ports) == len(existing.Ports) {
-		return
-	}
-	s.byHost[svc.Hostname] = merged
-	for i, old := range s.Services {
-		if old == existing {
-			s.Services[i] = merged
-		}
-	}
+	merged := s.derive(derivation{from: existing, with: service}, before, func() *Service { return existing.withPorts(service) })
+	s.byHost[service.Hostname] = merged
+	s.Services[slices.Index(s.Services, existing)] = merged
 }
 
 // Service returns the service for a host, or nil.
@@ -137,12 +123,8 @@ func (s *Scope) Service(host string) *Service { return s.byHost[host] }
 // DestinationRule returns the rule that a proxy obeys for a host, or nil: one that selects the proxy's workload before
 // one for all.
 func (s *Scope) DestinationRule(p *Proxy, host string) *DestinationRule {
-	svc := s.byHost[host]
-	if svc == nil {
-		return nil
-	}
 	var general *DestinationRule
-	for _, rule := range s.mesh.rules.find(s.Namespace, s.mesh.Config.GetRootNamespace(), svc) {
+	for _, rule := range s.rules[host] {
 		if !rule.forWorkloads() {
 			general = rule
 		} else if rule.Resource.Namespace == s.Namespace && LabelsWithin(rule.Spec.GetWorkloadSelector().GetMatchLabels(), p.Labels) {
@@ -155,12 +137,8 @@ func (s *Scope) DestinationRule(p *Proxy, host string) *DestinationRule {
 // InboundDestinationRule returns the rule for a host that the proxy's own workload serves. Rules for selected
 // workloads are for clients and do not count.
 func (s *Scope) InboundDestinationRule(host string) *DestinationRule {
-	svc := s.byHost[host]
-	if svc == nil {
-		return nil
-	}
 	var general *DestinationRule
-	for _, rule := range s.mesh.rules.find(s.Namespace, s.mesh.Config.GetRootNamespace(), svc) {
+	for _, rule := range s.rules[host] {
 		if !rule.forWorkloads() {
 			general = rule
 		}
@@ -170,27 +148,15 @@ func (s *Scope) InboundDestinationRule(host string) *DestinationRule {
 
 // AllowsAny reports whether traffic to unknown destinations goes where the client sent it, and not nowhere.
 func (s *Scope) AllowsAny() bool {
-	return s.mesh.Config.GetOutboundTrafficPolicy().GetMode() != meshconfig.MeshConfig_OutboundTrafficPolicy_REGISTRY_ONLY
+	return s.Unknown.GetMode() != networking.OutboundTrafficPolicy_REGISTRY_ONLY
 }
 
-// WildcardOwner returns the VirtualService whose wildcard host is the most specific for a service that no
-// VirtualService names exactly.
-func (e *Egress) WildcardOwner(host string) *VirtualService { return e.wildcardOwner[host] }
-
-func wildcardOwners(e *Egress) map[string]*VirtualService {
-	byName := newByHost[*VirtualService]()
-	for _, vs := range e.VirtualServices {
-		for _, host := range vs.Spec.GetHosts() {
-			if _, known := byName.at(host); !known {
-				byName.set(host, vs)
-			}
-		}
+// unknownDestinations is the Sidecar's policy, or the mesh's. The modes have the same numbers in both.
+func unknownDestinations(sidecar *networking.Sidecar, config *meshconfig.MeshConfig) *networking.OutboundTrafficPolicy {
+	if sidecar.GetOutboundTrafficPolicy() != nil {
+		return sidecar.GetOutboundTrafficPolicy()
 	}
-	owners := make(map[string]*VirtualService, len(e.Services))
-	for _, s := range e.Services {
-		if vs, ok := byName.find(s.Hostname); ok {
-			owners[s.Hostname] = vs
-		}
+	return &networking.OutboundTrafficPolicy{
+		Mode: networking.OutboundTrafficPolicy_Mode(config.GetOutboundTrafficPolicy().GetMode()),
 	}
-	return owners
 }

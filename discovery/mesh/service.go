@@ -96,6 +96,11 @@ func compareServices(a, b *Service) int {
 	return strings.Compare(a.Entry.Name, b.Entry.Name)
 }
 
+// addsTo reports whether the service has a port that other lacks.
+func (s *Service) addsTo(other *Service) bool {
+	return slices.ContainsFunc(s.Ports, func(p *Port) bool { return other.Port(p.Number) == nil })
+}
+
 // withPorts returns the service with the ports of other that it lacks.
 func (s *Service) withPorts(other *Service) *Service {
 	merged := *s

@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -171,4 +172,10 @@ func resolveGateway(name, namespace string) string {
 // Serves reports whether one of the hosts of the VirtualService overlaps with host.
 func (vs *VirtualService) Serves(host string) bool {
 	return slices.ContainsFunc(vs.Spec.GetHosts(), func(h string) bool { return HostsOverlap(h, host) })
+}
+
+// compareVirtualServices puts the older first, as the snapshot does.
+func compareVirtualServices(a, b *VirtualService) int {
+	return cmp.Or(a.Resource.CreateTime.Compare(b.Resource.CreateTime),
+		cmp.Compare(a.Resource.Name, b.Resource.Name), cmp.Compare(a.Resource.Namespace, b.Resource.Namespace))
 }

@@ -34,3 +34,15 @@ func virtualService(r *kinds.Resource) *networking.VirtualService {
 	vs, _ := r.Spec.Message().(*networking.VirtualService)
 	return vs
 }
+
+// scopedKinds are those that sidecars see through their scopes, and what their own workload serves, alone.
+var scopedKinds = map[string]bool{
+	"ServiceEntry": true, "WorkloadEntry": true, "VirtualService": true, "DestinationRule": true, "Sidecar": true,
+}
+
+// scoped tells whether the change is one of such a kind.
+func (c *Change) scoped() bool { return isScoped(c.Before) && isScoped(c.After) }
+
+func isScoped(r *kinds.Resource) bool {
+	return r == nil || r.Kind.Group == "networking.istio.io" && scopedKinds[r.Kind.Name]
+}

@@ -9,6 +9,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -134,12 +135,16 @@ func (e *Engine) quit(m *member) {
 func (e *Engine) Update(m *mesh.Mesh, revision int64, changes []Change) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	start := time.Now()
+	start, previous := time.Now(), e.mesh
 	e.mesh, e.revision = m, strconv.FormatInt(revision, 10)
-	before := e.regroup()
+	before, scoped := e.regroup(), allScoped(changes)
 	for key, c := range e.classes {
 		chosen := everything
-		if before[key] == c {
+		switch {
+		case before[key] != c:
+		case scoped && m.LooksLike(previous, c.proxy):
+			chosen = nothing
+		default:
 			chosen = func(p *part) bool { return p.concerns(changes) }
 		}
 		e.report(c.update(m, e.revision, chosen))
@@ -180,8 +185,14 @@ func (e *Engine) report(invalid []error) {
 	}
 }
 
-// everything is the choice of all parts.
+// everything is the choice of all parts, nothing that of none.
 func everything(*part) bool { return true }
+func nothing(*part) bool    { return false }
+
+// allScoped tells whether no proxy but those that see the changed resources can tell that they changed.
+func allScoped(changes []Change) bool {
+	return !slices.ContainsFunc(changes, func(c Change) bool { return !c.scoped() })
+}
 
 // update translates the chosen parts anew and keeps of the result what differs.
 func (c *class) update(m *mesh.Mesh, revision string, chosen func(*part) bool) (invalid []error) {

@@ -224,7 +224,7 @@ func TestUpdatesEqualATranslationFromScratch(t *testing.T) {
 func (b *bench) step(t *testing.T, random *rand.Rand) {
 	t.Helper()
 	name := fmt.Sprintf("n%d", random.IntN(4))
-	switch random.IntN(7) {
+	switch random.IntN(10) {
 	case 0:
 		b.apply(t, route(name, fmt.Sprint(random.IntN(5))))
 	case 4:
@@ -255,8 +255,31 @@ spec:
   addresses: [240.0.0.%d]
   endpoints: [{address: 10.1.0.1}]
 `, name, name, 80+random.IntN(3), []string{"HTTP", "TCP"}[random.IntN(2)], 1+random.IntN(3)))
+	case 5:
+		b.apply(t, fmt.Sprintf(`
+apiVersion: networking.istio.io/v1
+kind: Sidecar
+metadata: {name: %s, namespace: shop}
+spec:
+  egress: [{hosts: [%s]}]
+  ingress: [{port: {number: %d, name: http, protocol: HTTP}, defaultEndpoint: '127.0.0.1:80'}]
+`, name, []string{"./*", "elsewhere/*", "'*/n1.shop'", "'*/*'"}[random.IntN(4)], 8080+random.IntN(2)))
+	case 6:
+		b.apply(t, fmt.Sprintf(`
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: %s, namespace: elsewhere}
+spec: {hosts: [%s.elsewhere], resolution: STATIC, ports: [{number: 80, name: p, protocol: HTTP}], endpoints: [{address: 10.1.0.%d}]}
+`, name, name, random.IntN(3)))
+	case 7:
+		b.apply(t, fmt.Sprintf(`
+apiVersion: security.istio.io/v1
+kind: PeerAuthentication
+metadata: {name: default, namespace: shop}
+spec: {mtls: {mode: %s}}
+`, []string{"STRICT", "PERMISSIVE", "DISABLE"}[random.IntN(3)]))
 	default:
-		kind, _ := kinds.Lookup("networking.istio.io", []string{"VirtualService", "WorkloadEntry", "DestinationRule", "ServiceEntry"}[random.IntN(4)])
+		kind, _ := kinds.Lookup("networking.istio.io", []string{"VirtualService", "WorkloadEntry", "DestinationRule", "ServiceEntry", "Sidecar"}[random.IntN(5)])
 		b.remove(kinds.Key{Kind: kind, Namespace: "shop", Name: name})
 	}
 }

@@ -49,6 +49,9 @@ func (v view) outboundHTTP(bind string, port *mesh.Port, route string) *listener
 	m.RouteSpecifier = &hcmv3.HttpConnectionManager_Rds{
 		Rds: &hcmv3.Rds{ConfigSource: overADS(), RouteConfigName: route},
 	}
+	if route == httpProxyRoute {
+		takeAbsoluteURLs(m)
+	}
 	return managerFilter(m)
 }
 

@@ -16,6 +16,9 @@ func Listeners(m *mesh.Mesh, p *mesh.Proxy) []*listenerv3.Listener {
 		return nil
 	}
 	out := v.outboundListeners()
+	if proxy := v.httpProxy(); proxy != nil {
+		out = append(out, proxy)
+	}
 	if v.intercepted() {
 		out = append(out, v.virtualOutbound(), v.virtualInbound())
 	}
@@ -77,11 +80,21 @@ func refuseDirect(name string, port uint32) *listenerv3.FilterChain {
 
 // unmatchedTCP is where connections to unknown destinations go.
 func (v view) unmatchedTCP() []*listenerv3.Filter {
-	cluster := BlackHoleCluster
-	if v.scope.AllowsAny() {
-		cluster = PassthroughCluster
-	}
-	proxy := tcpTo(cluster)
+	proxy := tcpTo(v.unknownCluster())
 	proxy.IdleTimeout = v.idleTimeout()
 	return []*listenerv3.Filter{tcpFilter(proxy)}
+}
+
+// unknownCluster is where traffic to unknown destinations goes: where it was meant to, through the proxy that the Sidecar names, or
+// nowhere.
+func (v view) unknownCluster() string {
+	proxy := v.scope.Unknown.GetEgressProxy()
+	switch {
+	case !v.scope.AllowsAny():
+		return BlackHoleCluster
+	case proxy != nil:
+		return ClusterName(proxy.GetPort().GetNumber(), proxy.GetSubset(), proxy.GetHost())
+	default:
+		return PassthroughCluster
+	}
 }

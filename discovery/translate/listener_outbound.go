@@ -1,6 +1,8 @@
 package translate
 
 import (
+	"cmp"
+	"iter"
 	"slices"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -25,96 +27,130 @@ type listenerAddress struct {
 }
 
 type plannedListener struct {
-	binds    []string
+	binding
+
 	port     uint32
 	protocol mesh.Protocol // ProtocolSniffed once chains for HTTP and TCP live together
 	chains   []chain
+	// closed listeners were made for a port that the Sidecar names: what else is on that port stays out.
+	closed bool
 }
 
 func (v view) outboundListeners() []*listenerv3.Listener {
 	plan := outboundPlan{view: v, byAddress: map[listenerAddress]*plannedListener{}}
 	for _, egress := range v.scope.Egress {
-		for _, s := range egress.Services {
-			for _, port := range s.Ports {
-				if v.canBind(port) {
-					plan.add(egress, s, port)
-				}
-			}
+		if egress.Port == nil {
+			plan.closeAll()
+		}
+		for o := range v.outboundPorts(egress) {
+			plan.add(o)
 		}
 	}
 	out := make([]*listenerv3.Listener, len(plan.order))
 	for i, planned := range plan.order {
 		out[i] = v.outboundListener(planned)
 	}
-	slices.SortFunc(out, func(a, b *listenerv3.Listener) int {
-		if a.GetName() < b.GetName() {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(out, func(a, b *listenerv3.Listener) int { return cmp.Compare(a.GetName(), b.GetName()) })
 	return out
 }
 
-// canBind reports whether a listener for the port can exist: without redirection the proxy must be allowed to open it,
-// with redirection a listener for every address must not take what the proxy itself listens on.
-func (v view) canBind(port *mesh.Port) bool {
-	if !v.intercepted() {
-		return !v.proxy.Unprivileged || port.Number >= 1024
+func (p *outboundPlan) closeAll() {
+	for _, planned := range p.order {
+		planned.closed = true
 	}
-	own := slices.Contains(v.proxy.ReservedPorts, port.Number) ||
-		port.Number == uint32(v.config.GetProxyListenPort()) || port.Number == uint32(v.config.GetProxyInboundListenPort())
-	return !own || !port.Protocol.IsHTTP()
 }
 
-func (p *outboundPlan) add(egress *mesh.Egress, s *mesh.Service, port *mesh.Port) {
+// outboundPort is a service that is listened for on a port.
+type outboundPort struct {
+	binding
+
+	egress  *mesh.Egress
+	service *mesh.Service
+	port    *mesh.Port
+}
+
+// outboundPorts lists what an egress listener listens for: its services on its port, or on every port of theirs.
+func (v view) outboundPorts(egress *mesh.Egress) iter.Seq[outboundPort] {
+	b := v.egressBinding(egress)
+	return func(yield func(outboundPort) bool) {
+		for _, s := range egress.Services {
+			ports := s.Ports
+			if egress.Port != nil {
+				ports = []*mesh.Port{egress.Port}
+			}
+			for _, port := range ports {
+				if v.canBind(b, port) && !yield(outboundPort{binding: b, egress: egress, service: s, port: port}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (p *outboundPlan) add(o outboundPort) {
 	switch {
-	case port.Protocol.IsHTTP():
-		p.addHTTP(port)
-	case port.Protocol.IsTCP(), port.Protocol.IsSniffed():
-		for _, address := range p.addressesOf(s) {
-			p.addTCP(outboundTCP{view: p.view, egress: egress, service: s, port: port, address: address})
+	case o.port.Protocol == mesh.ProtocolHTTPProxy:
+		p.addProxy(o)
+	case o.port.Protocol.IsHTTP():
+		p.addHTTP(o)
+	case o.port.Protocol.IsTCP(), o.port.Protocol.IsSniffed():
+		for _, address := range p.addressesOf(o) {
+			p.addTCP(outboundTCP{view: p.view, egress: o.egress, service: o.service, port: o.port, address: address}, o.explicit)
 		}
 	}
 }
 
 // addressesOf lists where a TCP service is listened for. Without redirection all services share loopback.
-func (p *outboundPlan) addressesOf(s *mesh.Service) []tcpAddress {
-	if !p.intercepted() {
-		return []tcpAddress{{binds: p.loopbacks()}}
+func (v view) addressesOf(o outboundPort) []tcpAddress {
+	if len(o.binds) > 0 {
+		return []tcpAddress{{binds: o.binds}}
 	}
-	out := make([]tcpAddress, len(s.Addresses))
-	for i, a := range s.Addresses {
-		out[i] = p.tcpAddress(a)
+	out := make([]tcpAddress, len(o.service.Addresses))
+	for i, a := range o.service.Addresses {
+		out[i] = v.tcpAddress(a)
 	}
 	return out
 }
 
-func (p *outboundPlan) addHTTP(port *mesh.Port) {
-	binds, opts := p.loopbacks(), chain{}
-	protocol := port.Protocol
-	if p.intercepted() {
-		// Other protocols may come to the same port of unknown destinations.
-		binds, protocol = p.wildcards(), mesh.ProtocolSniffed
-		opts = chain{protocols: plaintextHTTP, transport: rawBuffer}
+// addProxy makes a listener for clients that know that they speak to a proxy, and name the port that they want themselves.
+func (p *outboundPlan) addProxy(o outboundPort) {
+	o.binding = p.shared(o.binding)
+	if p.byAddress[listenerAddress{o.binds[0], o.port.Number}] == nil {
+		p.plan(o.binding, o.port.Number, o.port.Protocol, p.httpChain(o.binding, o.port))
 	}
-	current := p.byAddress[listenerAddress{binds[0], port.Number}]
-	if current != nil && !current.protocol.IsTCP() {
+}
+
+func (p *outboundPlan) httpChain(b binding, port *mesh.Port) chain {
+	return chain{filters: []*listenerv3.Filter{p.outboundHTTP(b.binds[0], port, sharedRoute(b, port))}}
+}
+
+func (p *outboundPlan) addHTTP(o outboundPort) {
+	b := p.shared(o.binding)
+	current := p.byAddress[listenerAddress{b.binds[0], o.port.Number}]
+	if current != nil && (current.closed || !current.protocol.IsTCP()) {
 		return // the listener routes by the requests' hosts already
 	}
-	opts.filters = []*listenerv3.Filter{p.outboundHTTP(binds[0], port, number(port.Number))}
+	c, protocol := p.httpChain(b, o.port), o.port.Protocol
+	if b.binds[0] == p.wildcards()[0] {
+		// Other protocols may come to the same port of unknown destinations.
+		c.protocols, c.transport, protocol = plaintextHTTP, rawBuffer, mesh.ProtocolSniffed
+	}
 	if current == nil {
-		p.plan(binds, port.Number, protocol, opts)
+		p.plan(b, o.port.Number, protocol, c)
 		return
 	}
-	if !exclusive(port.Protocol, current.protocol) {
-		current.merge(opts)
+	if !exclusive(o.port.Protocol, current.protocol) {
+		current.merge(c)
 		current.protocol = mesh.ProtocolSniffed
 	}
 }
 
-func (p *outboundPlan) addTCP(t outboundTCP) {
+func (p *outboundPlan) addTCP(t outboundTCP, explicit bool) {
 	bind, port := t.address.binds[0], t.port
 	current := p.byAddress[listenerAddress{bind, port.Number}]
+	if current != nil && current.closed {
+		return
+	}
 	chains := t.chains()
 	if port.Protocol.IsSniffed() && (current == nil || !current.protocol.IsSniffed()) {
 		chains = append(chains, chain{
@@ -124,7 +160,7 @@ func (p *outboundPlan) addTCP(t outboundTCP) {
 	}
 	switch {
 	case current == nil:
-		p.plan(t.address.binds, port.Number, port.Protocol, chains...)
+		p.plan(binding{binds: t.address.binds, explicit: explicit}, port.Number, port.Protocol, chains...)
 	case exclusive(port.Protocol, current.protocol):
 	case port.Protocol.IsSniffed() && current.protocol.IsHTTP():
 		current.chains, current.protocol = chains, port.Protocol
@@ -136,17 +172,25 @@ func (p *outboundPlan) addTCP(t outboundTCP) {
 	}
 }
 
+// sharedRoute names the route of a listener that several services share: by the port, or by the socket where there is none.
+func sharedRoute(b binding, port *mesh.Port) string {
+	if port.Number == 0 {
+		return b.binds[0]
+	}
+	return number(port.Number)
+}
+
 // sniffedRoute names the route of a port whose protocol is detected: its own where the listener is for one service.
-func (p *outboundPlan) sniffedRoute(t outboundTCP) string {
-	if t.address.binds[0] == p.wildcards()[0] {
-		return number(t.port.Number)
+func (v view) sniffedRoute(t outboundTCP) string {
+	if t.port.Number == 0 || t.address.binds[0] == v.wildcards()[0] {
+		return sharedRoute(binding{binds: t.address.binds}, t.port)
 	}
 	return t.service.Hostname + ":" + number(t.port.Number)
 }
 
-func (p *outboundPlan) plan(binds []string, port uint32, protocol mesh.Protocol, chains ...chain) {
-	l := &plannedListener{binds: binds, port: port, protocol: protocol, chains: chains}
-	p.byAddress[listenerAddress{binds[0], port}] = l
+func (p *outboundPlan) plan(b binding, port uint32, protocol mesh.Protocol, chains ...chain) {
+	l := &plannedListener{binding: b, port: port, protocol: protocol, chains: chains}
+	p.byAddress[listenerAddress{b.binds[0], port}] = l
 	p.order = append(p.order, l)
 }
 
@@ -168,16 +212,16 @@ func exclusive(a, b mesh.Protocol) bool {
 func (v view) outboundListener(p *plannedListener) *listenerv3.Listener {
 	l := &listenerv3.Listener{
 		Name:                             listenerName(p.binds[0], p.port),
-		Address:                          socketAddress(p.binds[0], p.port),
+		Address:                          bindAddress(p.binds[0], p.port),
 		AdditionalAddresses:              extraAddresses(p.binds, p.port),
 		TrafficDirection:                 corev3.TrafficDirection_OUTBOUND,
 		ContinueOnListenerFiltersTimeout: true,
 		ConnectionBalanceConfig:          exactBalance(v.proxy.OutboundExactBalance),
 	}
-	if v.intercepted() {
-		l.BindToPort = no
-	} else {
+	if p.explicit {
 		l.MaxConnectionsToAcceptPerSocketEvent = acceptOneByOne
+	} else {
+		l.BindToPort = no
 	}
 	v.inspect(l, p.chains)
 	v.addChains(l, p.chains)

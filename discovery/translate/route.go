@@ -35,24 +35,23 @@ func Route(m *mesh.Mesh, p *mesh.Proxy, name string) *routev3.RouteConfiguration
 	return v.route(name)
 }
 
-// routeNames are the ports with HTTP, and host:port for listeners that detect HTTP for a single service.
+// routeNames are the ports with HTTP, host:port for listeners that detect HTTP for a single service, sockets, and the proxy port's.
 func (v view) routeNames() []string {
 	if !v.sidecar() {
 		return nil
 	}
 	names := map[string]bool{}
-	plan := outboundPlan{view: v}
+	if v.httpProxyPort() != 0 {
+		names[httpProxyRoute] = true
+	}
 	for _, egress := range v.scope.Egress {
-		for _, s := range egress.Services {
-			for _, port := range s.Ports {
-				switch {
-				case !v.canBind(port):
-				case port.Protocol.IsHTTP():
-					names[number(port.Number)] = true
-				case port.Protocol.IsSniffed():
-					for _, address := range plan.addressesOf(s) {
-						names[plan.sniffedRoute(outboundTCP{view: v, service: s, port: port, address: address})] = true
-					}
+		for o := range v.outboundPorts(egress) {
+			switch {
+			case o.port.Protocol.IsHTTP():
+				names[sharedRoute(v.shared(o.binding), o.port)] = true
+			case o.port.Protocol.IsSniffed():
+				for _, address := range v.addressesOf(o) {
+					names[v.sniffedRoute(outboundTCP{view: v, service: o.service, port: o.port, address: address})] = true
 				}
 			}
 		}
@@ -60,26 +59,64 @@ func (v view) routeNames() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// route is named by a port, or by host:port for the one service of a listener that detects its protocol.
-func (v view) route(name string) *routev3.RouteConfiguration {
-	host, portText, forOneService := cutLast(name, ":")
-	if !forOneService {
-		portText = name
+// routeName is what a listener asks by: a port, host:port for the one service of a listener that detects its protocol, a socket as
+// unix:///path, or the route of the proxy port.
+type routeName struct {
+	full string
+	host string
+	port uint32 // 0: requests name the port themselves
+}
+
+func parseRouteName(full string) routeName {
+	if full == httpProxyRoute || mesh.IsSocket(full) {
+		return routeName{full: full}
 	}
-	port, _ := strconv.ParseUint(portText, 10, 32) // routeNames made it
-	hosts := v.virtualHosts(uint32(port))
+	host, text, forOneService := cutLast(full, ":")
+	if !forOneService {
+		host, text = "", full
+	}
+	port, _ := strconv.ParseUint(text, 10, 32) // routeNames made it
+	return routeName{full: full, host: host, port: uint32(port)}
+}
+
+// egressOf finds the egress listener that a route is for: the one with its port or its socket, else the one for all ports.
+func (v view) egressOf(name routeName) *mesh.Egress {
+	for _, egress := range v.scope.Egress {
+		switch {
+		case egress.Port == nil:
+			return egress
+		case egress.Port.Number != name.port:
+		case name.port != 0 || egress.Bind == name.full:
+			return egress
+		}
+	}
+	return nil
+}
+
+func (v view) route(full string) *routev3.RouteConfiguration {
+	name := parseRouteName(full)
+	egress := v.egressOf(name)
+	anyPort := name.port == 0 || egress != nil && egress.AnyPort()
+	var hosts []*routev3.VirtualHost
 	switch {
-	case forOneService:
-		hosts = only(hosts, host)
+	case egress == nil:
+	case anyPort:
+		hosts = v.virtualHostsOfAllPorts(egress)
+	default:
+		hosts = v.virtualHosts(egress, name.port)
+	}
+	switch {
+	case name.host != "":
+		hosts = only(hosts, name.host)
 	case !slices.ContainsFunc(hosts, takesAll): // Envoy refuses a second one
 		hosts = append(hosts, v.unmatchedHTTP())
 	}
 	return &routev3.RouteConfiguration{
-		Name:                           name,
+		Name:                           full,
 		VirtualHosts:                   hosts,
 		ValidateClusters:               no,
 		MaxDirectResponseBodySizeBytes: maxDirectResponse,
-		IgnorePortInHostMatching:       true,
+		IgnorePortInHostMatching:       !anyPort,
 	}
 }
 
@@ -106,13 +143,44 @@ func only(hosts []*routev3.VirtualHost, host string) []*routev3.VirtualHost {
 }
 
 // virtualHosts lists what is reached by HTTP on a port, in the order of their names.
-func (v view) virtualHosts(port uint32) []*routev3.VirtualHost {
+func (v view) virtualHosts(egress *mesh.Egress, port uint32) []*routev3.VirtualHost {
 	b := hostBuilder{view: v, port: port, names: map[string]bool{}, domains: map[string]bool{}, known: map[string]bool{}}
-	for _, egress := range v.scope.Egress {
-		b.add(v.routeGroups(egress, port))
-	}
+	b.add(v.routeGroups(egress, port))
 	slices.SortStableFunc(b.out, func(x, y *routev3.VirtualHost) int { return cmp.Compare(x.GetName(), y.GetName()) })
 	return b.out
+}
+
+// virtualHostsOfAllPorts is for requests that name the port. One that names none means port 80.
+func (v view) virtualHostsOfAllPorts(egress *mesh.Egress) []*routev3.VirtualHost {
+	var out []*routev3.VirtualHost
+	for _, port := range httpPorts(egress) {
+		for _, vh := range v.virtualHosts(egress, port) {
+			plain := vh.GetDomains()
+			vh.Domains = nil
+			for _, domain := range plain {
+				if port == defaultHTTPPort {
+					vh.Domains = append(vh.Domains, domain)
+				}
+				vh.Domains = append(vh.Domains, domain+":"+number(port))
+			}
+			out = append(out, vh)
+		}
+	}
+	slices.SortStableFunc(out, func(x, y *routev3.VirtualHost) int { return cmp.Compare(x.GetName(), y.GetName()) })
+	return out
+}
+
+// httpPorts are those with requests, in ascending order; that of unnamed ports is always one.
+func httpPorts(egress *mesh.Egress) []uint32 {
+	ports := map[uint32]bool{defaultHTTPPort: true}
+	for _, s := range egress.Services {
+		for _, port := range s.Ports {
+			if port.Protocol.HasRoutes() {
+				ports[port.Number] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(ports))
 }
 
 // unmatchedHTTP is for requests whose host nobody knows: on to where the client meant to connect, or refused.
@@ -121,7 +189,7 @@ func (v view) unmatchedHTTP() *routev3.VirtualHost {
 	route := &routev3.Route{Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: 502}}}
 	if v.scope.AllowsAny() {
 		name = allowAny
-		action := &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: PassthroughCluster}}
+		action := &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: v.unknownCluster()}}
 		setTimeout(action, noDuration)
 		route.Action = &routev3.Route_Route{Route: action}
 	}

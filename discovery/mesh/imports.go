@@ -1,0 +1,106 @@
+package mesh
+
+import (
+	"slices"
+	"strings"
+)
+
+// imports is which hosts of which namespaces an egress listener of a Sidecar is for.
+type imports struct {
+	own         string
+	byNamespace map[string]*importedHosts
+}
+
+// importedHosts are those of one namespace, or, under "*", of any.
+type importedHosts struct {
+	exact    map[string]bool
+	all      []string
+	excluded []string
+}
+
+const anyNamespace = "*"
+
+// parseImports reads hosts of the form namespace/host. The namespace may be "*", "." for the Sidecar's own, or "~" for none; with "~"
+// before it, what follows is left out of what the other hosts bring in.
+func parseImports(hosts []string, own string) imports {
+	out := imports{own: own, byNamespace: map[string]*importedHosts{}}
+	for _, text := range hosts {
+		namespace, host, _ := strings.Cut(text, "/")
+		host = strings.ToLower(host)
+		namespace, excluded := strings.CutPrefix(namespace, exportNone)
+		switch {
+		case excluded && namespace == "":
+			namespace = anyNamespace
+		case namespace == exportPrivate:
+			namespace = own
+		}
+		in := out.byNamespace[namespace]
+		if in == nil {
+			in = &importedHosts{exact: map[string]bool{}}
+			out.byNamespace[namespace] = in
+		}
+		if excluded {
+			in.excluded = append(in.excluded, host)
+			continue
+		}
+		in.all = append(in.all, host)
+		if !IsWildcard(host) {
+			in.exact[host] = true
+		}
+	}
+	return out
+}
+
+// everything is what a proxy that no Sidecar limits may see.
+func everything(own string) imports { return parseImports([]string{"*/*"}, own) }
+
+// namespaces are those that can contribute, unless all can.
+func (i imports) namespaces() (list []string, all bool) {
+	for namespace, in := range i.byNamespace {
+		switch {
+		case len(in.all) == 0:
+		case namespace == anyNamespace:
+			return nil, true
+		default:
+			list = append(list, namespace)
+		}
+	}
+	slices.Sort(list)
+	return list, false
+}
+
+// service reports whether a service of a namespace is wanted: all names that it stands for have to be.
+func (i imports) service(namespace, host string) bool {
+	return i.any(namespace, func(in *importedHosts) bool { return in.exact[host] || in.some(host, HostWithin) }) && !i.excludes(namespace, host)
+}
+
+// virtualService reports whether one of the hosts of a VirtualService has a name in common with what is wanted.
+func (i imports) virtualService(namespace string, hosts []string) bool {
+	return i.any(namespace, func(in *importedHosts) bool {
+		return slices.ContainsFunc(hosts, func(host string) bool {
+			return (in.exact[host] || in.some(host, HostsOverlap)) && !i.excludes(namespace, host)
+		})
+	})
+}
+
+func (i imports) any(namespace string, wanted func(*importedHosts) bool) bool {
+	for _, from := range []string{namespace, anyNamespace} {
+		if in := i.byNamespace[from]; in != nil && wanted(in) {
+			return true
+		}
+	}
+	return false
+}
+
+func (i imports) excludes(namespace, host string) bool {
+	return i.any(namespace, func(in *importedHosts) bool {
+		return slices.ContainsFunc(in.excluded, func(excluded string) bool { return HostWithin(host, excluded) })
+	})
+}
+
+// some compares with each host; two names without a wildcard are the same or not, and exact knows.
+func (in *importedHosts) some(host string, match func(host, imported string) bool) bool {
+	return slices.ContainsFunc(in.all, func(imported string) bool {
+		return (IsWildcard(host) || IsWildcard(imported)) && match(host, imported)
+	})
+}
