@@ -30,10 +30,24 @@ func (m *Mesh) Class(p *Proxy) Class {
 		Labels:   m.selected.encode(p.Labels),
 		Targets:  encodeTargets(m.Targets(p)),
 		Locality: p.Locality.GetRegion() + "/" + p.Locality.GetZone() + "/" + p.Locality.GetSubZone(),
-		Settings: fmt.Sprintf("v4=%t v6=%t unprivileged=%t reserved=%v idle=%s http10=%t balance=%t,%t identity=%v network=%s,%v httpProxy=%d", p.HasIPv4(), p.HasIPv6(),
-			p.Unprivileged, p.ReservedPorts, p.IdleTimeout, p.HTTP10, p.InboundExactBalance, p.OutboundExactBalance,
-			p.Identity, p.Network, p.NetworkView, p.HTTPProxyPort),
+		Settings: p.settings(),
 	}
+}
+
+// settings writes down the traits that are no field of Class.
+func (p *Proxy) settings() string {
+	return fmt.Sprintln(
+		p.HasIPv4(), p.HasIPv6(),
+		p.Unprivileged,
+		p.ReservedPorts,
+		p.IdleTimeout,
+		p.HTTP10,
+		p.InboundExactBalance, p.OutboundExactBalance,
+		p.Identity,
+		p.Network, p.NetworkView,
+		p.HTTPProxyPort,
+		p.DNSCapture,
+	)
 }
 
 func encodeTargets(targets []Target) string {

@@ -37,6 +37,7 @@ func TestClassesTellApartWhatTranslationDoes(t *testing.T) {
 		"families":     func(p *mesh.Proxy) { p.Addresses = []string{"fd00::1"} },
 		"targets":      func(p *mesh.Proxy) { p.Addresses = []string{"10.0.0.7"} },
 		"privileges":   func(p *mesh.Proxy) { p.Unprivileged = true },
+		"dns":          func(p *mesh.Proxy) { p.DNSCapture = true },
 		"idle timeout": func(p *mesh.Proxy) { p.IdleTimeout = 1 },
 	} {
 		p := base()

@@ -46,6 +46,7 @@ type Proxy struct {
 	Unprivileged bool // may not bind ports below 1024
 	IdleTimeout  time.Duration
 	HTTP10       bool
+	DNSCapture   bool // names are resolved by the mesh
 	// ReservedPorts are those that the machine's Envoy serves its own health and metrics on.
 	ReservedPorts []uint32
 
@@ -124,6 +125,7 @@ func (p *Proxy) setMetadata(meta metadata) (err error) {
 	p.Labels = meta.labels()
 	p.Unprivileged = meta.flag("UNPRIVILEGED_POD")
 	p.HTTP10 = meta.flag("HTTP10")
+	p.DNSCapture = meta.flag("DNS_CAPTURE")
 	p.ReservedPorts = meta.ports("ENVOY_STATUS_PORT", "ENVOY_PROMETHEUS_PORT", "ENVOY_SECURE_METRICS_PORT", "ENVOY_SECURE_MERGED_METRICS_PORT")
 	if ports := meta.ports("HTTP_PROXY_PORT"); len(ports) > 0 {
 		p.HTTPProxyPort = ports[0]

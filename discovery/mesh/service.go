@@ -37,10 +37,14 @@ type Service struct {
 	External        bool // outside the mesh
 	SubjectAltNames []string
 
+	// Allocated are an IPv4 and an IPv6 address of the mesh's own for a service that has none, or nothing.
+	Allocated []string
+
 	// Endpoints are what serves this host, by every ServiceEntry of its namespace that names it.
 	Endpoints []*Endpoint
 
 	visibility visibility
+	slot       uint32 // that the allocated addresses come from
 }
 
 // Port is a port of a service.

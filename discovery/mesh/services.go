@@ -16,6 +16,7 @@ type serviceIndex struct {
 
 	workloads workloadIndex
 	entries   map[*kinds.Resource]entry // to take over what did not change
+	allocated map[*Service]*Service     // with addresses, by the service without
 }
 
 // entry is a converted ServiceEntry and the workloads that its selector chose.
@@ -53,6 +54,7 @@ func buildServices(snapshot *configstore.Snapshot, prev *Mesh, config *meshconfi
 		index.all = append(index.all, e.services...)
 	}
 	slices.SortStableFunc(index.all, compareServices)
+	index.allocate(prev.services.allocated)
 	index.shareEndpoints()
 	for _, s := range index.all {
 		index.addTargets(s)

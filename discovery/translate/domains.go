@@ -9,10 +9,10 @@ import (
 
 // serviceDomains are the Host headers by which a service is meant: its name, short forms of it that the proxy's domain
 // makes unambiguous (also returned alone), and its addresses. Ports are ignored when hosts are matched.
-func serviceDomains(s *mesh.Service, proxyDomain string) (domains, short []string) {
-	short = shortForms(s.Hostname, proxyDomain)
+func serviceDomains(s *mesh.Service, p *mesh.Proxy) (domains, short []string) {
+	short = shortForms(s.Hostname, p.Domain)
 	domains = append([]string{asHost(s.Hostname)}, short...)
-	for _, address := range s.Addresses {
+	for _, address := range s.AddressesFor(p) {
 		if address != mesh.Unspecified {
 			domains = append(domains, asHost(address))
 		}

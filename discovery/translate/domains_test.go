@@ -29,7 +29,7 @@ func TestShortFormsOfAHost(t *testing.T) {
 
 func TestAddressesAreDomainsToo(t *testing.T) {
 	t.Parallel()
-	domains, short := serviceDomains(&mesh.Service{Hostname: "a.com", Addresses: []string{"10.0.0.1", "fd00::1", mesh.Unspecified}}, "")
+	domains, short := serviceDomains(&mesh.Service{Hostname: "a.com", Addresses: []string{"10.0.0.1", "fd00::1", mesh.Unspecified}}, &mesh.Proxy{})
 	require.Equal(t, []string{"a.com", "a.com.", "10.0.0.1", "[fd00::1]"}, domains)
 	require.Equal(t, []string{"a.com."}, short)
 }

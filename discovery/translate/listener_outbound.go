@@ -100,13 +100,18 @@ func (p *outboundPlan) add(o outboundPort) {
 	}
 }
 
-// addressesOf lists where a TCP service is listened for. Without redirection all services share loopback.
+// addressesOf lists where a TCP service is listened for. Without redirection all services share loopback. Allocated
+// addresses share a listener, and those that people gave have one each.
 func (v view) addressesOf(o outboundPort) []tcpAddress {
 	if len(o.binds) > 0 {
 		return []tcpAddress{{binds: o.binds}}
 	}
-	out := make([]tcpAddress, len(o.service.Addresses))
-	for i, a := range o.service.Addresses {
+	addresses := o.service.AddressesFor(v.proxy)
+	if len(o.service.Allocated) > 0 && addresses[0] != mesh.Unspecified {
+		return []tcpAddress{{binds: addresses}}
+	}
+	out := make([]tcpAddress, len(addresses))
+	for i, a := range addresses {
 		out[i] = v.tcpAddress(a)
 	}
 	return out

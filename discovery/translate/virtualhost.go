@@ -91,7 +91,7 @@ func (b *hostBuilder) add(groups []routeGroup) {
 			b.addHost(host, []string{asHost(host)}, nil, g.routes)
 		}
 		for _, s := range g.services {
-			domains, short := serviceDomains(s, b.proxy.Domain)
+			domains, short := serviceDomains(s, b.proxy)
 			b.addHost(s.Hostname, domains, short, g.routes)
 		}
 	}
