@@ -29,13 +29,13 @@ func (m *Mesh) Class(p *Proxy) Class {
 		Type: p.Type, Namespace: p.Namespace, Domain: p.Domain, Interception: p.Interception,
 		Labels:   m.selected.encode(p.Labels),
 		Targets:  encodeTargets(m.Targets(p)),
-		Locality: p.Locality.GetRegion() + "/" + p.Locality.GetZone() + "/" + p.Locality.GetSubZone(),
-		Settings: p.settings(),
+		Locality: m.LocalityOf(p),
+		Settings: m.settings(p),
 	}
 }
 
 // settings writes down the traits that are no field of Class.
-func (p *Proxy) settings() string {
+func (m *Mesh) settings(p *Proxy) string {
 	return fmt.Sprintln(
 		p.HasIPv4(), p.HasIPv6(),
 		p.Unprivileged,
@@ -44,7 +44,7 @@ func (p *Proxy) settings() string {
 		p.HTTP10,
 		p.InboundExactBalance, p.OutboundExactBalance,
 		p.Identity,
-		p.Network, p.NetworkView,
+		m.NetworkOfProxy(p), p.NetworkView,
 		p.HTTPProxyPort,
 		p.DNSCapture,
 	)

@@ -20,6 +20,7 @@ type DestinationRule struct {
 	From     []kinds.Key
 
 	visibility visibility
+	exportTo   []string // as it is written, sorted; what is merged depends on it
 }
 
 // rulesByHost finds the rules for a host; several where they differ in visibility or in the workloads they are for.
@@ -30,6 +31,7 @@ type destinationRuleIndex struct {
 	local    map[string]rulesByHost // for clients in the namespace
 	exported map[string]rulesByHost // for clients elsewhere
 
+	// selectorLabels are those of clients that decide which rule they obey, or which endpoints they prefer.
 	selectorLabels labelKeys
 }
 
@@ -38,6 +40,8 @@ func buildDestinationRules(snapshot *configstore.Snapshot, prev *Mesh, config *m
 		return prev.rules
 	}
 	index := destinationRuleIndex{local: map[string]rulesByHost{}, exported: map[string]rulesByHost{}, selectorLabels: labelKeys{}}
+	index.selectorLabels.addPreferred(config.GetLocalityLbSetting().GetFailoverPriority())
+	index.selectorLabels.addPreferred(config.GetZoneAwareLbSetting().GetFailoverPriority())
 	for _, rule := range resolveRules(snapshot, config.GetDefaultDestinationRuleExportTo()) {
 		index.add(rule)
 	}
@@ -55,6 +59,7 @@ func resolveRules(snapshot *configstore.Snapshot, exportDefault []string) []*Des
 		}
 		out = append(out, &DestinationRule{
 			Resource: r, Spec: spec, From: []kinds.Key{r.Key()}, visibility: exported(exportTo, exportDefault, r.Namespace),
+			exportTo: slices.Compact(slices.Sorted(slices.Values(exportTo))),
 		})
 	}
 	slices.SortStableFunc(out, func(a, b *DestinationRule) int {
@@ -76,6 +81,10 @@ func (x *destinationRuleIndex) add(rule *DestinationRule) {
 	namespace := rule.Resource.Namespace
 	host := strings.ToLower(resolveHost(rule.Spec.GetHost(), namespace))
 	x.selectorLabels.add(rule.Spec.GetWorkloadSelector().GetMatchLabels())
+	for _, policy := range loadBalancers(rule.Spec) {
+		x.selectorLabels.addPreferred(policy.GetLocalityLbSetting().GetFailoverPriority())
+		x.selectorLabels.addPreferred(policy.GetZoneAwareLbSetting().GetFailoverPriority())
+	}
 	if rule.visibility.includes(namespace) {
 		addRule(x.local, namespace, host, rule)
 	}
@@ -84,32 +93,58 @@ func (x *destinationRuleIndex) add(rule *DestinationRule) {
 	}
 }
 
+// loadBalancers are those of a rule at all its levels.
+func loadBalancers(rule *networking.DestinationRule) (out []*networking.LoadBalancerSettings) {
+	policies := []*networking.TrafficPolicy{rule.GetTrafficPolicy()}
+	for _, subset := range rule.GetSubsets() {
+		policies = append(policies, subset.GetTrafficPolicy())
+	}
+	for _, p := range policies {
+		out = append(out, p.GetLoadBalancer())
+		for _, port := range p.GetPortLevelSettings() {
+			out = append(out, port.GetLoadBalancer())
+		}
+	}
+	return out
+}
+
 func addRule(to map[string]rulesByHost, namespace, host string, rule *DestinationRule) {
 	if to[namespace] == nil {
 		to[namespace] = newByHost[[]*DestinationRule]()
 	}
 	have, _ := to[namespace].at(host)
+	alone := true
 	for i, existing := range have {
-		if existing.mergeable(rule) {
+		var merge bool
+		if merge, alone = existing.takes(rule); merge {
 			have[i] = existing.merged(rule)
-			return
 		}
 	}
-	to[namespace].set(host, append(have, rule))
+	if alone {
+		have = append(have, rule)
+	}
+	to[namespace].set(host, have)
 }
 
-// mergeable reports whether both rules are for the same workloads, and the second is seen wherever the first is.
-func (d *DestinationRule) mergeable(other *DestinationRule) bool {
-	if d.forWorkloads() != other.forWorkloads() ||
-		!maps.Equal(d.Spec.GetWorkloadSelector().GetMatchLabels(), other.Spec.GetWorkloadSelector().GetMatchLabels()) {
-		return false
+// takes decides whether a later rule for the same host is merged into d, and whether it stands for itself besides. It is merged where
+// it is seen by all who see d; rules for workloads are merged only with those for the same. The last rule that d is compared with
+// decides whether it stands alone, as in Istio.
+func (d *DestinationRule) takes(later *DestinationRule) (merge, alone bool) {
+	same := slices.Equal(d.exportTo, later.exportTo)
+	if !same && (len(d.exportTo) == 0 || !containsAll(later.exportTo, d.exportTo)) {
+		return false, true
 	}
-	for _, to := range d.visibility {
-		if !slices.Contains(other.visibility, to) {
-			return false
-		}
+	if d.forWorkloads() != later.forWorkloads() {
+		return true, true // Istio forgets the later rule if both are exported alike, for want of a case
 	}
-	return true
+	if !maps.Equal(d.Spec.GetWorkloadSelector().GetMatchLabels(), later.Spec.GetWorkloadSelector().GetMatchLabels()) {
+		return false, true
+	}
+	return true, false
+}
+
+func containsAll(list, wanted []string) bool {
+	return !slices.ContainsFunc(wanted, func(w string) bool { return !slices.Contains(list, w) })
 }
 
 // merged is a new rule; d is unchanged, since both indexes hold it.
@@ -125,7 +160,8 @@ func (d *DestinationRule) merged(other *DestinationRule) *DestinationRule {
 		spec.TrafficPolicy = other.Spec.GetTrafficPolicy()
 	}
 	return &DestinationRule{
-		Resource: d.Resource, Spec: spec, From: append(slices.Clone(d.From), other.From...), visibility: d.visibility,
+		Resource: d.Resource, Spec: spec, From: append(slices.Clone(d.From), other.From...),
+		visibility: d.visibility, exportTo: d.exportTo,
 	}
 }
 

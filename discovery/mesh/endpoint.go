@@ -17,6 +17,12 @@ const (
 	LabelCanonicalRevision = "service.istio.io/canonical-revision"
 )
 
+// What an endpoint says about TLS, with the mesh's own certificates.
+const (
+	TLSMutual   = "istio" // it is taken
+	TLSDisabled = "disabled"
+)
+
 const unixPrefix = "unix://"
 
 // IsSocket reports whether an address is the path of a socket, as unix:///path.
@@ -37,7 +43,7 @@ type Endpoint struct {
 	Weight         uint32 // at least 1
 	Network        string
 	ServiceAccount string
-	TLSMode        string // "istio" where the workload accepts mutual TLS, "disabled" otherwise
+	TLSMode        string // TLSMutual where the workload takes mutual TLS, TLSDisabled where not, or what its label says
 	Workload       string
 	Namespace      string
 
@@ -78,6 +84,12 @@ func (w *workload) port(port *Port) uint32 {
 	return port.Number
 }
 
+// placed adds to the labels where the workload is.
+func (w *workload) placed() *workload {
+	w.labels = withTopology(w.labels, w.locality(), w.spec.GetNetwork())
+	return w
+}
+
 // locality is that of the entry, or of its label, which writes dots for slashes.
 func (w *workload) locality() string {
 	if w.spec.GetLocality() != "" {
@@ -91,9 +103,9 @@ func (w *workload) tlsMode() string {
 		return mode
 	}
 	if w.spec.GetServiceAccount() != "" {
-		return "istio"
+		return TLSMutual
 	}
-	return "disabled"
+	return TLSDisabled
 }
 
 // named reports whether the address must be resolved, or is not one of the network at all.
@@ -101,5 +113,6 @@ func (w *workload) named() bool { return w.spec.GetAddress() != "" && !IsAddress
 
 // inline is the i-th endpoint of a ServiceEntry as a workload.
 func inline(entry, namespace string, i int, spec *networking.WorkloadEntry) *workload {
-	return &workload{name: entry + "-" + strconv.Itoa(i), namespace: namespace, spec: spec, labels: spec.GetLabels()}
+	w := &workload{name: entry + "-" + strconv.Itoa(i), namespace: namespace, spec: spec, labels: spec.GetLabels()}
+	return w.placed()
 }

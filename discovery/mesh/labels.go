@@ -25,6 +25,15 @@ func (k labelKeys) add(labels map[string]string) {
 	}
 }
 
+// addPreferred adds the names in a failoverPriority, where one may be followed by the value to prefer in place of the client's.
+func (k labelKeys) addPreferred(list []string) {
+	for _, label := range list {
+		if name, _, valued := strings.Cut(label, "="); !valued {
+			k[name] = true
+		}
+	}
+}
+
 func (k labelKeys) union(other labelKeys) labelKeys {
 	out := maps.Clone(k)
 	if out == nil {

@@ -26,6 +26,7 @@ type Mesh struct {
 
 	from     *configstore.Snapshot
 	services serviceIndex
+	networks networkIndex
 	virtual  virtualServiceIndex
 	rules    destinationRuleIndex
 	peers    peerAuthenticationIndex
@@ -49,6 +50,10 @@ func Build(snapshot *configstore.Snapshot, prev *Mesh) *Mesh {
 	m.Config = buildConfig(snapshot, prev)
 	sameConfig := m.Config == prev.Config
 	m.services = buildServices(snapshot, prev, m.Config, sameConfig)
+	m.networks = prev.networks
+	if prev.from == nil || !sameConfig || !prev.unchanged(snapshot, kindServiceEntry, kindWorkloadEntry, kindMeshNetworks) {
+		m.networks = buildNetworks(snapshot, m.services.all)
+	}
 	m.virtual = buildVirtualServices(snapshot, prev, m.Config, sameConfig)
 	m.rules = buildDestinationRules(snapshot, prev, m.Config, sameConfig)
 	m.peers = buildPeerAuthentications(snapshot, prev, m.Config.GetRootNamespace())
@@ -97,6 +102,7 @@ var (
 	kindPeerAuthentication = mustLookup("security.istio.io", "PeerAuthentication")
 	kindSidecar            = mustLookup("networking.istio.io", "Sidecar")
 	kindMeshConfig         = mustLookup("core", "MeshConfig")
+	kindMeshNetworks       = mustLookup("core", "MeshNetworks")
 )
 
 // specOf returns a resource's spec as the message of its kind, which the kind promises.

@@ -122,7 +122,11 @@ func (p *Proxy) setMetadata(meta metadata) (err error) {
 	if first, _, dotted := strings.Cut(p.Domain, "."); p.Namespace == "" && dotted {
 		p.Namespace = first
 	}
-	p.Labels = meta.labels()
+	p.Network, p.NetworkView = meta.text("NETWORK"), meta.list("REQUESTED_NETWORK_VIEW")
+	p.Labels = withTopology(meta.labels(), localityText(p.Locality), p.Network)
+	if p.Network == "" {
+		p.Network = p.Labels[LabelNetwork]
+	}
 	p.Unprivileged = meta.flag("UNPRIVILEGED_POD")
 	p.HTTP10 = meta.flag("HTTP10")
 	p.DNSCapture = meta.flag("DNS_CAPTURE")
@@ -136,7 +140,6 @@ func (p *Proxy) setMetadata(meta metadata) (err error) {
 		FromAgent:       meta.text("ISTIO_VERSION") != "",
 		CertificateFile: meta.text("TLS_CLIENT_CERT_CHAIN"), KeyFile: meta.text("TLS_CLIENT_KEY"), RootsFile: meta.text("TLS_CLIENT_ROOT_CERT"),
 	}
-	p.Network, p.NetworkView = meta.text("NETWORK"), meta.list("REQUESTED_NETWORK_VIEW")
 	p.Interception = parseInterception(meta.text("INTERCEPTION_MODE"))
 	if timeout := meta.text("IDLE_TIMEOUT"); timeout != "" {
 		if p.IdleTimeout, err = time.ParseDuration(timeout); err != nil {

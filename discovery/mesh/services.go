@@ -31,6 +31,8 @@ type Target struct {
 	Port    *Port
 	// Number is the port that the workload listens on.
 	Number uint32
+	// Locality is where the endpoint is said to be.
+	Locality string
 }
 
 type hostKey struct{ namespace, host string }
@@ -105,7 +107,7 @@ func (x *serviceIndex) addTargets(s *Service) {
 		if e.Unix || !IsAddress(e.Address) {
 			continue
 		}
-		x.byAddress[e.Address] = append(x.byAddress[e.Address], Target{Service: s, Port: s.Port(e.PortNumber), Number: e.Port})
+		x.byAddress[e.Address] = append(x.byAddress[e.Address], Target{Service: s, Port: s.Port(e.PortNumber), Number: e.Port, Locality: e.Locality})
 	}
 }
 

@@ -46,7 +46,8 @@ func convertWorkload(r *kinds.Resource) *workload {
 		}
 		maps.Copy(labels, r.Labels)
 	}
-	return &workload{name: r.Name, namespace: r.Namespace, spec: spec, labels: labels}
+	w := &workload{name: r.Name, namespace: r.Namespace, spec: spec, labels: labels}
+	return w.placed()
 }
 
 // selectedBy lists the workloads that a ServiceEntry selects in its namespace.

@@ -6,6 +6,7 @@ import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	dynamicforwardproxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/dynamic_forward_proxy/v3"
 	upstreamhttpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -23,6 +24,11 @@ func Clusters(m *mesh.Mesh, p *mesh.Proxy) []*clusterv3.Cluster {
 		out = append(out, v.serviceClusters(s)...)
 	}
 	out = append(out, v.blackHole())
+	if v.passesTLS() {
+		for _, s := range v.scope.Services {
+			out = append(out, v.clustersOf(v.passingUpstreams(s))...)
+		}
+	}
 	if v.sidecar() {
 		out = append(out, v.passthrough())
 		out = append(out, v.inboundClusters()...)
@@ -37,8 +43,12 @@ func ServiceClusters(m *mesh.Mesh, p *mesh.Proxy, s *mesh.Service) []*clusterv3.
 }
 
 func (v view) serviceClusters(s *mesh.Service) []*clusterv3.Cluster {
+	return v.clustersOf(v.upstreams(s))
+}
+
+func (v view) clustersOf(upstreams []upstream) []*clusterv3.Cluster {
 	var out []*clusterv3.Cluster
-	for _, u := range v.upstreams(s) {
+	for _, u := range upstreams {
 		if c := v.cluster(u); c != nil {
 			out = append(out, c)
 		}
@@ -51,11 +61,14 @@ func (v view) upstreams(s *mesh.Service) []upstream {
 	rule := v.scope.DestinationRule(v.proxy, s.Hostname)
 	var out []upstream
 	for _, port := range s.Ports {
-		if port.Protocol == mesh.ProtocolUDP {
+		if port.Protocol == mesh.ProtocolUDP || isDynamic(s) && !dynamicProtocol(port.Protocol) {
 			continue
 		}
 		base := v.meshDefaults(portPolicy(specOf(rule).GetTrafficPolicy(), port))
 		out = append(out, upstream{service: s, port: port, rule: rule, policy: base})
+		if isDynamic(s) {
+			continue // there are no endpoints to be told apart
+		}
 		for _, subset := range specOf(rule).GetSubsets() {
 			policy := subsetPolicy(base, subset.GetTrafficPolicy(), port)
 			out = append(out, upstream{service: s, port: port, rule: rule, subset: subset, policy: policy})
@@ -79,10 +92,24 @@ type upstream struct {
 	rule    *mesh.DestinationRule
 	subset  *networking.Subset
 	policy  *networking.TrafficPolicy
+	// passesTLS tells that connections come as mutual TLS for an endpoint, by their server name, and go on as they are.
+	passesTLS bool
 }
 
 func (u upstream) name() string {
+	if u.passesTLS {
+		return ServerName(u.port.Number, u.subset.GetName(), u.service.Hostname)
+	}
 	return ClusterName(u.port.Number, u.subset.GetName(), u.service.Hostname)
+}
+
+// serverName is what clients ask for in the mesh's own TLS, so that a gateway can tell what they want. Where the host is found per
+// request, each request names its own.
+func (u upstream) serverName() string {
+	if isDynamic(u.service) {
+		return ""
+	}
+	return ServerName(u.port.Number, u.subset.GetName(), u.service.Hostname)
 }
 
 // endpoints are those that Envoy can take. Where it resolves a single name it refuses more: the first counts.
@@ -95,18 +122,27 @@ func (u upstream) endpoints() []*mesh.Endpoint {
 	return out
 }
 
-// draft is a cluster with the HTTP options that are packed into it last.
+// draft is a cluster with what is packed into it last.
 type draft struct {
 	*clusterv3.Cluster
 
-	http *upstreamhttpv3.HttpProtocolOptions
+	http    *upstreamhttpv3.HttpProtocolOptions
+	dynamic *dynamicforwardproxyv3.ClusterConfig
+}
+
+func (d *draft) passesThrough() bool {
+	return d.GetType() == clusterv3.Cluster_ORIGINAL_DST && d.dynamic == nil
+}
+
+func (d *draft) isHTTP2() bool {
+	return d.http.GetExplicitHttpConfig().GetHttp2ProtocolOptions() != nil
 }
 
 // cluster returns nil for a service whose names nothing resolves.
 func (v view) cluster(u upstream) *clusterv3.Cluster {
 	d := draft{Cluster: &clusterv3.Cluster{
 		Name:           u.name(),
-		AltStatName:    statName(u.name()),
+		AltStatName:    statName(v.outboundStat(u)),
 		CommonLbConfig: &clusterv3.Cluster_CommonLbConfig{},
 		Metadata:       clusterMetadata(u),
 	}}
@@ -118,14 +154,25 @@ func (v view) cluster(u upstream) *clusterv3.Cluster {
 		d.useHTTP2()
 	}
 	v.applyPool(&d, u.policy.GetConnectionPool())
+	limitRetries(d.Cluster, u.policy.GetRetryBudget())
 	applyOutlier(&d, u.policy.GetOutlierDetection())
-	applyLoadBalancer(&d, u.policy.GetLoadBalancer())
-	applyUpstreamTLS(&d, u.policy.GetTls(), u.port)
+	if d.dynamic == nil {
+		v.applyLocality(d.Cluster, u)
+		applyLoadBalancer(&d, u.policy.GetLoadBalancer())
+	}
+	v.secure(&d, u)
+	if !u.passesTLS {
+		announceClient(&d, u.policy.GetProxyProtocol())
+	}
 	return d.finish()
 }
 
 // discover sets where the endpoints come from, and reports whether there can be any.
 func (v view) discover(d *draft, u upstream) bool {
+	if isDynamic(u.service) {
+		v.discoverPerRequest(d, u.service)
+		return true
+	}
 	kind := v.discoveryType(u)
 	d.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: kind}
 	switch kind {
@@ -145,7 +192,7 @@ func (v view) discover(d *draft, u upstream) bool {
 
 // discoverByDNS puts the names into the cluster.
 func (v view) discoverByDNS(d *draft, u upstream) bool {
-	localities := localityEndpoints(u)
+	localities := v.localityEndpoints(u)
 	if len(localities) == 0 {
 		return false
 	}
@@ -175,8 +222,9 @@ func (v view) discoveryType(u upstream) clusterv3.Cluster_DiscoveryType {
 
 // clusterMetadata tells telemetry which service, subset and rule a cluster stands for.
 func clusterMetadata(u upstream) *corev3.Metadata {
-	fields := map[string]*structpb.Value{
-		"services": structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{serviceMetadata(u.service)}}),
+	fields := map[string]*structpb.Value{}
+	if !isDynamic(u.service) {
+		fields["services"] = structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{serviceMetadata(u.service)}})
 	}
 	if u.service.External && u.subset == nil {
 		fields["external"] = structpb.NewBoolValue(true)
@@ -195,6 +243,9 @@ func clusterMetadata(u upstream) *corev3.Metadata {
 
 // finish packs the HTTP options, which must name a protocol; HTTP/1.1 is what an HTTP cluster speaks otherwise.
 func (d *draft) finish() *clusterv3.Cluster {
+	if d.dynamic != nil {
+		d.GetClusterType().TypedConfig = pack(d.dynamic)
+	}
 	if d.http == nil {
 		return d.Cluster
 	}

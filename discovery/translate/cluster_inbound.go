@@ -54,13 +54,14 @@ func (v view) inboundCluster(served []mesh.Target) *clusterv3.Cluster {
 	rule := v.scope.InboundDestinationRule(first.Service.Hostname)
 	d := draft{Cluster: &clusterv3.Cluster{
 		Name:           InboundClusterName(first.Number),
-		AltStatName:    statName(InboundClusterName(first.Number)),
+		AltStatName:    statName(v.inboundStat(first)),
 		CommonLbConfig: &clusterv3.Cluster_CommonLbConfig{},
 		Metadata:       inboundMetadata(served, rule),
 	}}
 	policy := v.meshDefaults(portPolicy(specOf(rule).GetTrafficPolicy(), first.Port))
 	d.speak(first.Port.Protocol, true)
 	v.applyPool(&d, policy.GetConnectionPool())
+	limitRetries(d.Cluster, policy.GetRetryBudget())
 	v.discoverLocal(d.Cluster, first.Number)
 	return d.finish()
 }

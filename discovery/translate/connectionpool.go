@@ -5,6 +5,7 @@ import (
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
@@ -29,6 +30,24 @@ func (v view) applyPool(d *draft, pool *networking.ConnectionPoolSettings) {
 		d.useClientProtocol()
 	}
 }
+
+// limitRetries keeps retries to a share of the requests that are under way.
+func limitRetries(c *clusterv3.Cluster, budget *networking.TrafficPolicy_RetryBudget) {
+	if budget == nil {
+		return
+	}
+	c.GetCircuitBreakers().GetThresholds()[0].RetryBudget = &clusterv3.CircuitBreakers_Thresholds_RetryBudget{
+		BudgetPercent:       &typev3.Percent{Value: valueOr(budget.GetPercent(), defaultRetryPercent)},
+		BudgetInterval:      budget.GetBudgetInterval(),
+		MinRetryConcurrency: orElse(positive(budget.GetMinRetryConcurrency()), u32(defaultRetryConcurrency)),
+	}
+}
+
+// What a retry budget leaves out; the values are Istio's, and Envoy's.
+const (
+	defaultRetryPercent     = 20
+	defaultRetryConcurrency = 3
+)
 
 func limit(n int32) *wrapperspb.UInt32Value {
 	if n <= 0 {

@@ -29,30 +29,72 @@ func ServiceEndpoints(m *mesh.Mesh, p *mesh.Proxy, s *mesh.Service) []*endpointv
 }
 
 func (v view) serviceEndpoints(s *mesh.Service) []*endpointv3.ClusterLoadAssignment {
+	if isDynamic(s) {
+		return nil
+	}
+	upstreams := v.upstreams(s)
+	if v.passesTLS() {
+		upstreams = append(upstreams, v.passingUpstreams(s)...)
+	}
 	var out []*endpointv3.ClusterLoadAssignment
-	for _, u := range v.upstreams(s) {
+	for _, u := range upstreams {
 		if v.discoveryType(u) == clusterv3.Cluster_EDS {
-			out = append(out, &endpointv3.ClusterLoadAssignment{ClusterName: u.name(), Endpoints: localityEndpoints(u)})
+			out = append(out, &endpointv3.ClusterLoadAssignment{ClusterName: u.name(), Endpoints: v.localityEndpoints(u)})
 		}
 	}
 	return out
 }
 
-// localityEndpoints groups what serves an upstream by locality, in the order of their names.
-func localityEndpoints(u upstream) []*endpointv3.LocalityLbEndpoints {
-	groups := map[string]*endpointv3.LocalityLbEndpoints{}
-	for _, e := range u.endpoints() {
-		group := groups[e.Locality]
-		if group == nil {
-			group = &endpointv3.LocalityLbEndpoints{Locality: locality(e.Locality), LoadBalancingWeight: u32(0)}
-			groups[e.Locality] = group
-		}
-		group.LbEndpoints = append(group.LbEndpoints, lbEndpoint(e))
-		group.LoadBalancingWeight.Value = saturated(group.GetLoadBalancingWeight().GetValue(), e.Weight)
+// group is what serves an upstream in one locality, or the part of it that is preferred alike.
+type group struct {
+	locality string
+	members  []member
+	// weight is that of the whole among the localities; 0: none, since there is nobody.
+	weight   uint32
+	priority uint32
+}
+
+// member is one place where an upstream is served, or a gateway to several.
+type member struct {
+	address *corev3.Address
+	labels  map[string]string
+	network string
+	weight  uint32
+	tlsMode string // as its metadata says
+	tag     string // as telemetry reads it
+}
+
+// localityEndpoints groups what serves an upstream by locality, in the order of their names, and prefers some as the rule says.
+func (v view) localityEndpoints(u upstream) []*endpointv3.LocalityLbEndpoints {
+	groups := v.throughGateways(v.groups(u), u)
+	if u.passesTLS {
+		groups = takingMutualTLS(groups)
 	}
-	out := make([]*endpointv3.LocalityLbEndpoints, 0, len(groups))
+	groups = v.prefer(groups, u)
+	out := make([]*endpointv3.LocalityLbEndpoints, len(groups))
+	for i, g := range groups {
+		out[i] = g.endpoints()
+	}
+	return out
+}
+
+func (v view) groups(u upstream) []group {
+	groups := map[string]*group{}
+	for _, e := range u.endpoints() {
+		if !v.views(e) {
+			continue
+		}
+		g := groups[e.Locality]
+		if g == nil {
+			g = &group{locality: e.Locality}
+			groups[e.Locality] = g
+		}
+		g.members = append(g.members, v.member(u, e))
+		g.weight = saturated(g.weight, e.Weight)
+	}
+	out := make([]group, 0, len(groups))
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
-		out = append(out, groups[name])
+		out = append(out, *groups[name])
 	}
 	return out
 }
@@ -60,20 +102,50 @@ func localityEndpoints(u upstream) []*endpointv3.LocalityLbEndpoints {
 // usable reports whether Envoy can take the endpoint: a name only where names are resolved, a socket's path only elsewhere.
 func usable(s *mesh.Service, e *mesh.Endpoint) bool {
 	if s.ResolvedByDNS() {
-		return e.Address != "" && !e.Unix
+		return !e.Unix
 	}
 	return !e.Named()
 }
 
-func lbEndpoint(e *mesh.Endpoint) *endpointv3.LbEndpoint {
-	address := socketAddress(e.Address, e.Port)
+func (v view) member(u upstream, e *mesh.Endpoint) member {
+	m := member{
+		address: socketAddress(e.Address, e.Port), labels: e.Labels, network: v.mesh.NetworkOf(e), weight: e.Weight, tag: workloadTag(e),
+	}
 	if e.Unix {
-		address = pipeAddress(e.Address)
+		m.address = pipeAddress(e.Address)
+	}
+	if e.TLSMode != mesh.TLSDisabled && v.usesMutualTLS(u, e) {
+		m.tlsMode = e.TLSMode
+	}
+	return m
+}
+
+// usesMutualTLS is decided by the rule, or, where that says nothing, by what the endpoint takes.
+func (v view) usesMutualTLS(u upstream, e *mesh.Endpoint) bool {
+	if mode, said := ruleTLSMode(u); said {
+		return mode == tlsOfTheMesh
+	}
+	return e.TLSMode == mesh.TLSMutual && v.mesh.WorkloadMutualTLS(e.Namespace, e.Labels, e.Port) != mesh.PlaintextOnly
+}
+
+// endpoints is the group as Envoy takes it.
+func (g group) endpoints() *endpointv3.LocalityLbEndpoints {
+	out := &endpointv3.LocalityLbEndpoints{Locality: locality(g.locality), LoadBalancingWeight: positive(g.weight), Priority: g.priority}
+	for _, m := range g.members {
+		out.LbEndpoints = append(out.LbEndpoints, m.endpoint())
+	}
+	return out
+}
+
+func (m member) endpoint() *endpointv3.LbEndpoint {
+	metadata := istioMetadata(map[string]*structpb.Value{"workload": structpb.NewStringValue(m.tag)})
+	if m.tlsMode != "" {
+		metadata.FilterMetadata["envoy.transport_socket_match"] = tlsModeMetadata(m.tlsMode)
 	}
 	return &endpointv3.LbEndpoint{
-		HostIdentifier:      &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: address}},
-		LoadBalancingWeight: u32(e.Weight),
-		Metadata:            istioMetadata(map[string]*structpb.Value{"workload": structpb.NewStringValue(workloadTag(e))}),
+		HostIdentifier:      &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: m.address}},
+		LoadBalancingWeight: u32(m.weight),
+		Metadata:            metadata,
 	}
 }
 

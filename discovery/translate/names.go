@@ -23,6 +23,11 @@ func ClusterName(port uint32, subset, host string) string {
 	return "outbound|" + number(port) + "|" + subset + "|" + host
 }
 
+// ServerName is outbound_.9080_.v1_.reviews.default.svc.cluster.local: a cluster's name as clients of the mesh ask for it in TLS.
+func ServerName(port uint32, subset, host string) string {
+	return "outbound_." + number(port) + "_." + subset + "_." + host
+}
+
 // InboundClusterName is inbound|8080||, by the port that the workload listens on.
 func InboundClusterName(port uint32) string { return "inbound|" + number(port) + "||" }
 

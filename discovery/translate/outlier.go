@@ -2,6 +2,9 @@ package translate
 
 import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/matcher/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	upstreamhttpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
@@ -10,7 +13,9 @@ import (
 // applyOutlier ejects endpoints that fail. Ejection by success rate, Envoy's default, stays off as in Istio; and where
 // too few endpoints are healthy, the healthy ones still get all requests unless the user asked otherwise.
 func applyOutlier(d *draft, o *networking.OutlierDetection) {
-	d.CommonLbConfig.HealthyPanicThreshold = &typev3.Percent{Value: float64(o.GetMinHealthPercent())}
+	if d.dynamic == nil {
+		d.CommonLbConfig.HealthyPanicThreshold = &typev3.Percent{Value: float64(o.GetMinHealthPercent())}
+	}
 	if o == nil {
 		return
 	}
@@ -30,6 +35,26 @@ func applyOutlier(d *draft, o *networking.OutlierDetection) {
 		}
 	}
 	d.OutlierDetection = out
+	if codes := o.GetOutlierDetectionHttpErrorCodes(); len(codes) > 0 {
+		d.options().OutlierDetection = &upstreamhttpv3.HttpProtocolOptions_OutlierDetection{ErrorMatcher: answeredWith(codes)}
+	}
+}
+
+// answeredWith names the answers that count as failures, in place of all from 500 on.
+func answeredWith(codes []uint32) *matcherv3.MatchPredicate {
+	rules := make([]*matcherv3.MatchPredicate, len(codes))
+	for i, code := range codes {
+		rules[i] = &matcherv3.MatchPredicate{Rule: &matcherv3.MatchPredicate_HttpResponseHeadersMatch{
+			HttpResponseHeadersMatch: &matcherv3.HttpHeadersMatch{Headers: []*routev3.HeaderMatcher{{
+				Name:                 ":status",
+				HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: exactly(number(code))},
+			}}},
+		}}
+	}
+	if len(rules) == 1 {
+		return rules[0]
+	}
+	return &matcherv3.MatchPredicate{Rule: &matcherv3.MatchPredicate_OrMatch{OrMatch: &matcherv3.MatchPredicate_MatchSet{Rules: rules}}}
 }
 
 // consecutive is a number of failures in a row and how surely it ejects: 0 switches the check off.

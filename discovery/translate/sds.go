@@ -16,6 +16,7 @@ const (
 	agentCluster = "sds-grpc"
 
 	credentialPrefix = "kubernetes://"
+	rootsPrefix      = "configmap://"
 	rootsSuffix      = "-cacert"
 )
 
@@ -53,10 +54,13 @@ func credentialRoots(name string) *tlsv3.SdsSecretConfig { return credential(nam
 
 // credentialResource names a credential as proxies ask for it: kubernetes://NAME, unless it says of which sort it is.
 func credentialResource(name string) string {
-	for _, prefix := range []string{credentialPrefix, "kubernetes-gateway://", "configmap://"} {
+	for _, prefix := range []string{credentialPrefix, "kubernetes-gateway://", rootsPrefix} {
 		if strings.HasPrefix(name, prefix) {
 			return name
 		}
 	}
 	return credentialPrefix + name
 }
+
+// rootsOnly reports whether a credential is a set of roots, which hold no key.
+func rootsOnly(name string) bool { return strings.HasPrefix(name, rootsPrefix) }

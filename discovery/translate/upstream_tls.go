@@ -4,76 +4,158 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/proto"
 	networking "istio.io/api/networking/v1alpha3"
-
-	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
-// systemRoots is where Debian, and whatever follows it, keeps the certificates that the machine trusts.
-const systemRoots = "/etc/ssl/certs/ca-certificates.crt"
-
-// applyUpstreamTLS makes a cluster's connections TLS, for the modes whose certificates lie in files or need none.
-// ISTIO_MUTUAL needs identities, which proxies do not have yet.
-func applyUpstreamTLS(d *draft, tls *networking.ClientTLSSettings, port *mesh.Port) {
-	if !originates(tls.GetMode()) || tls.GetCredentialName() != "" {
+// secure makes a cluster's connections TLS where a rule, or the mesh, asks for it.
+func (v view) secure(d *draft, u upstream) {
+	tls := v.tlsFor(u)
+	context := v.tlsContext(d, u, tls.settings)
+	if context == nil {
 		return
 	}
-	context := &tlsv3.UpstreamTlsContext{Sni: tls.GetSni(), CommonTlsContext: &tlsv3.CommonTlsContext{TlsParams: tlsVersions}}
-	if port.Protocol.IsHTTP2() || d.http.GetExplicitHttpConfig().GetHttp2ProtocolOptions() != nil {
-		context.CommonTlsContext.AlpnProtocols = []string{"h2"}
+	socket := tlsSocket(context)
+	if tls.automatic && !d.passesThrough() {
+		d.TransportSocketMatches = whereTaken(socket)
+		return
 	}
-	if tls.GetMode() == networking.ClientTLSSettings_MUTUAL {
-		context.CommonTlsContext.TlsCertificates = []*tlsv3.TlsCertificate{{
-			CertificateChain: file(tls.GetClientCertificate()), PrivateKey: file(tls.GetPrivateKey()),
-		}}
-	}
-	if !tls.GetInsecureSkipVerify().GetValue() {
-		context.CommonTlsContext.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: trust(tls)}
-	}
-	d.TransportSocket = &corev3.TransportSocket{
+	d.TransportSocket = socket
+}
+
+func tlsSocket(context proto.Message) *corev3.TransportSocket {
+	return &corev3.TransportSocket{
 		Name:       "envoy.transport_sockets.tls",
 		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: pack(context)},
 	}
-	if tls.GetSni() == "" {
-		d.serverNameFromHost()
+}
+
+// tlsContext is nil for plaintext.
+func (v view) tlsContext(d *draft, u upstream, tls *networking.ClientTLSSettings) *tlsv3.UpstreamTlsContext {
+	switch {
+	case tls.GetMode() == networking.ClientTLSSettings_ISTIO_MUTUAL:
+		return v.meshTLSContext(d, tls)
+	case originates(tls.GetMode()) && v.mayUseCredential(tls, u):
+		return v.originatedTLSContext(d, u, tls)
+	default:
+		return nil
 	}
 }
 
-// tlsVersions are those that a client of the mesh speaks.
-var tlsVersions = &tlsv3.TlsParameters{
-	TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2, TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
+// mayUseCredential is false for a credential that a rule would hand to every client of a service: it is for the gateways and the
+// workloads that the rule selects. Nothing keeps roots alone from anyone.
+func (v view) mayUseCredential(tls *networking.ClientTLSSettings, u upstream) bool {
+	return tls.GetCredentialName() == "" || rootsOnly(tls.GetCredentialName()) || !v.sidecar() || specOf(u.rule).GetWorkloadSelector() != nil
 }
 
-// originates reports whether the rule, and not the mesh, makes connections TLS.
+// originates reports whether connections leave the mesh's own TLS aside for that of the service.
 func originates(mode networking.ClientTLSSettings_TLSmode) bool {
 	return mode == networking.ClientTLSSettings_SIMPLE || mode == networking.ClientTLSSettings_MUTUAL
 }
 
-// serverNameFromHost asks for, and expects, the host that each request names, where the rule names none.
-func (d *draft) serverNameFromHost() {
+// tlsVersions are those that a client of the mesh speaks.
+func tlsVersions() *tlsv3.TlsParameters {
+	return &tlsv3.TlsParameters{TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2, TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3}
+}
+
+// meshTLSContext proves who the proxy is by its own certificate, and trusts whom the mesh trusts.
+func (v view) meshTLSContext(d *draft, tls *networking.ClientTLSSettings) *tlsv3.UpstreamTlsContext {
+	if d.dynamic != nil {
+		d.nameServer(tls)
+	}
+	protocols := []string{"istio"}
+	if d.isHTTP2() {
+		protocols = []string{"istio", "h2"}
+	}
+	return &tlsv3.UpstreamTlsContext{
+		Sni: tls.GetSni(),
+		CommonTlsContext: &tlsv3.CommonTlsContext{
+			TlsParams:                      tlsVersions(),
+			AlpnProtocols:                  protocols,
+			TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{agentSecret(ownCertificate)},
+			ValidationContextType: combined(agentSecret(meshRoots), &tlsv3.CertificateValidationContext{
+				MatchSubjectAltNames: oneOf(tls.GetSubjectAltNames()), //nolint:staticcheck // its successor tells the sorts of names apart, and a rule does not
+			}),
+		},
+	}
+}
+
+// originatedTLSContext is for services that know nothing of the mesh.
+func (v view) originatedTLSContext(d *draft, u upstream, tls *networking.ClientTLSSettings) *tlsv3.UpstreamTlsContext {
+	if tls.GetMode() == networking.ClientTLSSettings_MUTUAL && tls.GetCredentialName() == "" && (tls.GetClientCertificate() == "" || tls.GetPrivateKey() == "") {
+		return nil // validation refuses it; there is nothing to show
+	}
+	d.nameServer(tls)
+	common := &tlsv3.CommonTlsContext{TlsParams: tlsVersions()}
+	common.TlsParams.EcdhCurves = v.config.GetTlsDefaults().GetEcdhCurves()
+	common.TlsParams.CipherSuites = v.config.GetTlsDefaults().GetCipherSuites()
+	if d.isHTTP2() {
+		common.AlpnProtocols = []string{"h2"}
+	}
+	names := tls.GetSubjectAltNames()
+	if len(names) == 0 {
+		names = v.mesh.Identities(u.service)
+	}
+	if tls.GetCredentialName() != "" {
+		showCredential(common, tls, names)
+	} else {
+		v.showFiles(common, tls, names)
+	}
+	return &tlsv3.UpstreamTlsContext{Sni: tls.GetSni(), CommonTlsContext: common}
+}
+
+// nameServer asks for, and expects, the host that each request names, where the rule names none.
+func (d *draft) nameServer(tls *networking.ClientTLSSettings) {
+	named, lenient := tls.GetSni() != "", tls.GetInsecureSkipVerify().GetValue()
+	verified := !lenient && (d.dynamic != nil || !named && len(tls.GetSubjectAltNames()) == 0)
+	if d.dynamic != nil {
+		d.dynamic.AllowInsecureClusterOptions = named || !verified
+	}
+	if named && !verified {
+		return
+	}
 	o := d.options()
 	if o.GetUpstreamHttpProtocolOptions() == nil {
 		o.UpstreamHttpProtocolOptions = &corev3.UpstreamHttpProtocolOptions{}
 	}
-	o.UpstreamHttpProtocolOptions.AutoSni = true
-	o.UpstreamHttpProtocolOptions.AutoSanValidation = true
+	o.UpstreamHttpProtocolOptions.AutoSni = !named
+	o.UpstreamHttpProtocolOptions.AutoSanValidation = verified
 }
 
-func trust(tls *networking.ClientTLSSettings) *tlsv3.CertificateValidationContext {
-	roots := tls.GetCaCertificates()
-	if roots == "" {
-		roots = systemRoots
+// showCredential takes the certificate, and whom to trust, from a secret of the mesh.
+func showCredential(common *tlsv3.CommonTlsContext, tls *networking.ClientTLSSettings, names []string) {
+	if tls.GetMode() == networking.ClientTLSSettings_MUTUAL {
+		common.TlsCertificateSdsSecretConfigs = []*tlsv3.SdsSecretConfig{credential(tls.GetCredentialName())}
 	}
-	out := &tlsv3.CertificateValidationContext{TrustedCa: file(roots)}
-	for _, name := range tls.GetSubjectAltNames() {
-		match := &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: name}}
-		for _, kind := range []tlsv3.SubjectAltNameMatcher_SanType{tlsv3.SubjectAltNameMatcher_DNS, tlsv3.SubjectAltNameMatcher_URI} {
-			out.MatchTypedSubjectAltNames = append(out.MatchTypedSubjectAltNames, &tlsv3.SubjectAltNameMatcher{SanType: kind, Matcher: match})
-		}
+	if !tls.GetInsecureSkipVerify().GetValue() {
+		common.ValidationContextType = combined(credentialRoots(tls.GetCredentialName()), trusting(tls, names, false))
+	}
+}
+
+// trusting is what is asked of a server's certificate beside who issued it.
+func trusting(tls *networking.ClientTLSSettings, names []string, crl bool) *tlsv3.CertificateValidationContext {
+	out := &tlsv3.CertificateValidationContext{
+		MatchSubjectAltNames: oneOf(names), //nolint:staticcheck // as above
+	}
+	if crl && tls.GetCaCrl() != "" {
+		out.Crl = file(tls.GetCaCrl())
 	}
 	return out
 }
 
-func file(path string) *corev3.DataSource {
-	return &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: path}}
+func combined(roots *tlsv3.SdsSecretConfig, more *tlsv3.CertificateValidationContext) *tlsv3.CommonTlsContext_CombinedValidationContext {
+	return &tlsv3.CommonTlsContext_CombinedValidationContext{
+		CombinedValidationContext: &tlsv3.CommonTlsContext_CombinedCertificateValidationContext{
+			DefaultValidationContext: more, ValidationContextSdsSecretConfig: roots,
+		},
+	}
+}
+
+// oneOf matches one of several names, of whatever sort.
+func oneOf(names []string) []*matcherv3.StringMatcher {
+	out := make([]*matcherv3.StringMatcher, len(names))
+	for i, name := range names {
+		out[i] = exactly(name)
+	}
+	return out
 }

@@ -1,0 +1,39 @@
+package mesh
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+const spiffeScheme = "spiffe://"
+
+// Identities are the names that certificates of a service's workloads bear: those of their service accounts, under each name of the
+// trust domain, and what its ServiceEntry lists. None: anyone may serve it.
+func (m *Mesh) Identities(s *Service) []string {
+	names := map[string]bool{}
+	for _, name := range s.SubjectAltNames {
+		names[name] = true
+	}
+	for _, e := range s.Endpoints {
+		if e.ServiceAccount != "" {
+			names[spiffeScheme+m.Config.GetTrustDomain()+"/ns/"+e.Namespace+"/sa/"+e.ServiceAccount] = true
+		}
+	}
+	for _, name := range slices.Collect(maps.Keys(names)) {
+		m.addAliases(names, name)
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// addAliases adds an identity as it reads in the other trust domains that stand for the mesh's own.
+func (m *Mesh) addAliases(names map[string]bool, name string) {
+	rest, ok := strings.CutPrefix(name, spiffeScheme)
+	_, path, found := strings.Cut(rest, "/")
+	if !ok || !found {
+		return
+	}
+	for _, domain := range m.Config.GetTrustDomainAliases() {
+		names[spiffeScheme+domain+"/"+path] = true
+	}
+}

@@ -1,0 +1,145 @@
+package mesh
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/pgmesh/pgmesh/discovery/configstore"
+)
+
+// NetworkGateway is where a network's endpoints are reached from other networks.
+type NetworkGateway struct {
+	Address string // an IP address, or a name
+	Port    uint32
+}
+
+// networkIndex is the networks of a mesh that spans several which cannot reach each other.
+type networkIndex struct {
+	ranges   []networkRange // the narrowest first
+	gateways map[string][]NetworkGateway
+	scale    uint32
+}
+
+type networkRange struct {
+	prefix  netip.Prefix
+	network string
+}
+
+// buildNetworks reads the oldest MeshNetworks: a mesh has one.
+func buildNetworks(snapshot *configstore.Snapshot, services []*Service) networkIndex {
+	index := networkIndex{gateways: map[string][]NetworkGateway{}, scale: 1}
+	for r := range snapshot.Of(kindMeshNetworks) {
+		for name, network := range specOf[*meshconfig.MeshNetworks](r).GetNetworks() {
+			index.add(name, network, services)
+		}
+		break
+	}
+	for _, gateways := range index.gateways {
+		index.scale = leastCommonMultiple(index.scale, uint32(len(gateways)))
+	}
+	slices.SortFunc(index.ranges, func(a, b networkRange) int {
+		return cmp.Or(cmp.Compare(b.prefix.Bits(), a.prefix.Bits()), a.prefix.Addr().Compare(b.prefix.Addr()), cmp.Compare(a.network, b.network))
+	})
+	return index
+}
+
+func (x *networkIndex) add(name string, network *meshconfig.Network, services []*Service) {
+	for _, e := range network.GetEndpoints() {
+		if prefix, err := netip.ParsePrefix(e.GetFromCidr()); err == nil {
+			x.ranges = append(x.ranges, networkRange{prefix.Masked(), name})
+		}
+	}
+	all := map[NetworkGateway]bool{}
+	for _, g := range network.GetGateways() {
+		if address := g.GetAddress(); address != "" {
+			all[NetworkGateway{address, g.GetPort()}] = true
+		}
+		for _, gateway := range gatewaysOfService(services, g.GetRegistryServiceName(), g.GetPort()) {
+			all[gateway] = true
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	x.gateways[name] = slices.SortedFunc(maps.Keys(all), NetworkGateway.Compare)
+}
+
+// Compare orders gateways.
+func (g NetworkGateway) Compare(other NetworkGateway) int {
+	return cmp.Or(cmp.Compare(g.Address, other.Address), cmp.Compare(g.Port, other.Port))
+}
+
+// gatewaysOfService are the endpoints of the oldest service with a name: by its port, or, where it has no such port, at that port.
+func gatewaysOfService(services []*Service, host string, number uint32) []NetworkGateway {
+	i := slices.IndexFunc(services, func(s *Service) bool { return s.Hostname == strings.ToLower(host) })
+	if host == "" || i < 0 {
+		return nil
+	}
+	var out []NetworkGateway
+	port := services[i].Port(number)
+	for _, e := range services[i].Endpoints {
+		switch {
+		case e.Unix || e.Address == "":
+		case port == nil:
+			out = append(out, NetworkGateway{e.Address, number})
+		case e.PortNumber == number:
+			out = append(out, NetworkGateway{e.Address, e.Port})
+		}
+	}
+	return out
+}
+
+func leastCommonMultiple(a, b uint32) uint32 {
+	x, y := a, b
+	for y > 0 {
+		x, y = y, x%y
+	}
+	return a / x * b
+}
+
+// at is the network that an address lies in, or none.
+func (x *networkIndex) at(address string) string {
+	if len(x.ranges) == 0 {
+		return ""
+	}
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		return ""
+	}
+	for _, r := range x.ranges {
+		if r.prefix.Contains(ip.Unmap()) {
+			return r.network
+		}
+	}
+	return ""
+}
+
+// HasNetworkGateways reports whether some endpoints are reached through gateways.
+func (m *Mesh) HasNetworkGateways() bool { return len(m.networks.gateways) > 0 }
+
+// NetworkGateways are those of a network, in a fixed order. The slice must not be changed.
+func (m *Mesh) NetworkGateways(network string) []NetworkGateway { return m.networks.gateways[network] }
+
+// NetworkScale is a number that the gateways of every network divide, so that the weight of an endpoint can be spread over them.
+func (m *Mesh) NetworkScale() uint32 { return m.networks.scale }
+
+// NetworkOf is the network of an endpoint: what its entry says, or where its address lies.
+func (m *Mesh) NetworkOf(e *Endpoint) string {
+	if e.Network != "" {
+		return e.Network
+	}
+	return m.networks.at(e.Address)
+}
+
+// NetworkOfProxy is what the proxy says, or where its address lies.
+func (m *Mesh) NetworkOfProxy(p *Proxy) string {
+	if p.Network != "" || len(p.Addresses) == 0 {
+		return p.Network
+	}
+	return m.networks.at(p.Addresses[0])
+}

@@ -1,0 +1,60 @@
+package mesh
+
+import (
+	"maps"
+	"strings"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+)
+
+// Labels that everything has that says where it is.
+const (
+	LabelRegion  = "topology.kubernetes.io/region"
+	LabelZone    = "topology.kubernetes.io/zone"
+	LabelSubzone = "topology.istio.io/subzone"
+	LabelNetwork = "topology.istio.io/network"
+)
+
+// withTopology adds to labels where a workload is: its region/zone/subzone, which outranks labels of its own, and its network, which
+// does not. The labels given are not changed.
+func withTopology(labels map[string]string, locality, network string) map[string]string {
+	if locality == "" && network == "" {
+		return labels
+	}
+	out := maps.Clone(labels)
+	if out == nil {
+		out = map[string]string{}
+	}
+	parts := append(strings.SplitN(locality, "/", 3), "", "")
+	for i, name := range []string{LabelRegion, LabelZone, LabelSubzone} {
+		if parts[i] != "" {
+			out[name] = parts[i]
+		}
+	}
+	if network != "" && out[LabelNetwork] == "" {
+		out[LabelNetwork] = network
+	}
+	return out
+}
+
+// LocalityOf is where a proxy is: what it says itself, else what the endpoints of its own workload say.
+func (m *Mesh) LocalityOf(p *Proxy) string {
+	if p.Locality.GetRegion() != "" {
+		return localityText(p.Locality)
+	}
+	for _, t := range m.Targets(p) {
+		if t.Locality != "" {
+			return t.Locality
+		}
+	}
+	return ""
+}
+
+func localityText(l *corev3.Locality) string {
+	return strings.TrimRight(l.GetRegion()+"/"+l.GetZone()+"/"+l.GetSubZone(), "/")
+}
+
+// LabelsOf are the labels of a proxy, with where it is among them.
+func (m *Mesh) LabelsOf(p *Proxy) map[string]string {
+	return withTopology(p.Labels, m.LocalityOf(p), m.NetworkOfProxy(p))
+}

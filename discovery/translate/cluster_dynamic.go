@@ -1,0 +1,41 @@
+package translate
+
+import (
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	dynamicforwardproxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/dynamic_forward_proxy/v3"
+	dnscachev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/dynamic_forward_proxy/v3"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+)
+
+// isDynamic reports whether each request, or server name, says which host of a service it is for.
+func isDynamic(s *mesh.Service) bool {
+	return s.Resolution == mesh.ResolutionDynamicDNS && mesh.IsWildcard(s.Hostname)
+}
+
+// dynamicProtocol reports whether a protocol names the host that is wanted.
+func dynamicProtocol(p mesh.Protocol) bool {
+	switch p {
+	case mesh.ProtocolHTTP, mesh.ProtocolHTTP2, mesh.ProtocolGRPC, mesh.ProtocolTLS:
+		return true
+	default:
+		return false
+	}
+}
+
+// discoverPerRequest resolves the name that a request asks for when it is first asked for.
+func (v view) discoverPerRequest(d *draft, s *mesh.Service) {
+	d.dynamic = &dynamicforwardproxyv3.ClusterConfig{
+		ClusterImplementationSpecifier: &dynamicforwardproxyv3.ClusterConfig_DnsCacheConfig{DnsCacheConfig: v.dnsCache(s)},
+	}
+	d.ClusterDiscoveryType = &clusterv3.Cluster_ClusterType{
+		ClusterType: &clusterv3.Cluster_CustomClusterType{Name: "envoy.clusters.dynamic_forward_proxy"},
+	}
+	d.LbPolicy = clusterv3.Cluster_CLUSTER_PROVIDED
+	d.CommonLbConfig = nil // there is nothing to choose from
+}
+
+// dnsCache is where the cluster of a service and the filters in front of it share what they resolved; they must say the same of it.
+func (v view) dnsCache(s *mesh.Service) *dnscachev3.DnsCacheConfig {
+	return &dnscachev3.DnsCacheConfig{Name: s.Hostname + "_dfp_dns_cache", DnsLookupFamily: v.lookupFamily()}
+}

@@ -1,0 +1,23 @@
+package translate
+
+import (
+	"slices"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+)
+
+// passingUpstreams are for a gateway between networks, which passes mutual TLS on by the server name that clients ask for: each
+// service of the mesh, and each subset, under that name.
+func (v view) passingUpstreams(s *mesh.Service) []upstream {
+	if s.External {
+		return nil
+	}
+	out := slices.Clone(v.upstreams(s))
+	for i := range out {
+		out[i].passesTLS = true
+	}
+	return out
+}
+
+// passesTLS reports whether the proxy is such a gateway.
+func (v view) passesTLS() bool { return false }

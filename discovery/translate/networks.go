@@ -1,0 +1,124 @@
+package translate
+
+import (
+	"math"
+	"net/netip"
+	"slices"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+)
+
+// views reports whether the proxy asked for endpoints of this one's network; those of no network are anyone's.
+func (v view) views(e *mesh.Endpoint) bool {
+	network := v.mesh.NetworkOf(e)
+	return len(v.proxy.NetworkView) == 0 || network == "" || slices.Contains(v.proxy.NetworkView, network)
+}
+
+// throughGateways puts the gateways of other networks in the place of what is behind them, with the weight of all of it. A gateway
+// tells by the server name in the mesh's TLS what is wanted, so what takes no such TLS cannot be reached there, nor by a proxy
+// without a certificate.
+func (v view) throughGateways(groups []group, u upstream) []group {
+	if !v.mesh.HasNetworkGateways() {
+		return slices.DeleteFunc(groups, func(g group) bool { return len(withAddress(g.members)) == 0 })
+	}
+	out := make([]group, len(groups))
+	for i, g := range groups {
+		out[i] = v.groupThroughGateways(g, u)
+	}
+	return out
+}
+
+func withAddress(members []member) []member {
+	return slices.DeleteFunc(slices.Clone(members), member.addressless)
+}
+
+// addressless workloads are known by their network alone, and reached through its gateways.
+func (m member) addressless() bool {
+	return m.address.GetPipe() == nil && m.address.GetSocketAddress().GetAddress() == ""
+}
+
+func (v view) groupThroughGateways(g group, u upstream) group {
+	out := group{locality: g.locality, priority: g.priority}
+	behind := map[mesh.NetworkGateway]member{}
+	for _, m := range g.members {
+		m.weight = scaled(m.weight, v.mesh.NetworkScale())
+		gateways := v.mesh.NetworkGateways(m.network)
+		if v.reachesDirectly(m.network, gateways) {
+			if !m.addressless() {
+				out.members = append(out.members, m)
+			}
+			continue
+		}
+		gateways = v.usableGateways(gateways, u)
+		if len(gateways) == 0 || m.tlsMode != mesh.TLSMutual || !v.proxy.Identity.Known() {
+			continue
+		}
+		for _, at := range gateways {
+			behind[at] = gatewayMember(at, m.network, saturated(behind[at].weight, m.weight/uint32(len(gateways))))
+		}
+	}
+	for _, at := range sortedGateways(behind) {
+		out.members = append(out.members, behind[at])
+	}
+	for _, m := range out.members {
+		out.weight = saturated(out.weight, m.weight)
+	}
+	return out
+}
+
+// reachesDirectly holds within a network, and with networks that have no gateways. A proxy whose network nobody knows goes through the
+// gateways that there are.
+func (v view) reachesDirectly(network string, gateways []mesh.NetworkGateway) bool {
+	own := v.mesh.NetworkOfProxy(v.proxy)
+	return len(gateways) == 0 || network == "" || network == own
+}
+
+// usableGateways are those that the proxy can connect to: names only where names are resolved.
+func (v view) usableGateways(gateways []mesh.NetworkGateway, u upstream) []mesh.NetworkGateway {
+	return slices.DeleteFunc(slices.Clone(gateways), func(g mesh.NetworkGateway) bool {
+		ip, err := netip.ParseAddr(g.Address)
+		if err != nil {
+			return !u.service.ResolvedByDNS()
+		}
+		if ip.Unmap().Is4() {
+			return !v.proxy.HasIPv4()
+		}
+		return !v.proxy.HasIPv6()
+	})
+}
+
+func gatewayMember(at mesh.NetworkGateway, network string, weight uint32) member {
+	return member{
+		address: socketAddress(at.Address, at.Port), network: network, labels: map[string]string{mesh.LabelNetwork: network},
+		weight: weight, tlsMode: mesh.TLSMutual, tag: ";;;;",
+	}
+}
+
+func sortedGateways(members map[mesh.NetworkGateway]member) []mesh.NetworkGateway {
+	out := make([]mesh.NetworkGateway, 0, len(members))
+	for at := range members {
+		out = append(out, at)
+	}
+	slices.SortFunc(out, mesh.NetworkGateway.Compare)
+	return out
+}
+
+// takingMutualTLS leaves the endpoints that mutual TLS can be passed on to.
+func takingMutualTLS(groups []group) []group {
+	out := slices.Clone(groups)
+	for i := range out {
+		out[i].members = slices.DeleteFunc(slices.Clone(out[i].members), func(m member) bool { return m.tlsMode != mesh.TLSMutual })
+		out[i].weight = 0
+		for _, m := range out[i].members {
+			out[i].weight = saturated(out[i].weight, m.weight)
+		}
+	}
+	return out
+}
+
+func scaled(weight, scale uint32) uint32 {
+	if weight > math.MaxUint32/scale {
+		return math.MaxUint32
+	}
+	return weight * scale
+}
