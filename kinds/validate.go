@@ -64,3 +64,12 @@ func readTree(data []byte) (tree any, err error) {
 	}
 	return tree, nil
 }
+
+// Unsupported returns what a spec, as it is stored, says that discovery does not act on. It is no mistake: others may read it.
+func (k *Kind) Unsupported(spec []byte) ([]Violation, error) {
+	tree, err := readTree(spec)
+	if err != nil {
+		return nil, err
+	}
+	return violations(k, schema.FindUnsupported(k.Group, k.Name, tree)), nil
+}

@@ -24,6 +24,8 @@ type registry struct {
 	Parts   []partRow   `json:"parts"`
 	Formats []formatRow `json:"formats"`
 	Rules   []ruleRow   `json:"rules"`
+
+	Unsupported []unsupportedRow `json:"unsupported"`
 }
 
 type kindRow struct {
@@ -108,7 +110,7 @@ type ruleRow struct {
 
 // knownRegistry is what this program knows.
 func knownRegistry() registry {
-	r := registry{Formats: []formatRow{}, Rules: []ruleRow{}}
+	r := registry{Formats: []formatRow{}, Rules: []ruleRow{}, Unsupported: unsupportedRows()}
 	for _, k := range kinds.All() {
 		row := kindRow{k.Group, k.Name, k.Plural, append([]string{}, k.ShortNames...), k.Versions, k.Namespaced, "", 0}
 		if root, ok := schema.Root(k.Group, k.Name); ok {
@@ -223,29 +225,38 @@ func syncRegistry(ctx context.Context, conn *pgx.Conn) error {
 		if err != nil || changed.RowsAffected() == 0 {
 			return err
 		}
-		known.mark(digest)
+		if err := known.mark(); err != nil {
+			return err
+		}
 		return known.write(ctx, tx)
 	})
 	return explain("writing the kinds to the database", err)
 }
 
 // mark gives the rules a number that tells them from others: it is noted with each resource that was found to keep them. 0 stays free, for
-// a resource that nobody checked.
-func (r registry) mark(digest string) {
+// a resource that nobody checked. What is not acted on is no rule, and changes no verdict.
+func (r registry) mark() error {
+	rules := r
+	rules.Unsupported = nil
+	digest, err := rules.digest()
+	if err != nil {
+		return err
+	}
 	number, err := strconv.ParseUint(digest[:7], 16, 32)
 	if err != nil {
-		panic(err) // it is written in hexadecimal digits
+		return err
 	}
 	for i := range r.Kinds {
 		r.Kinds[i].Rules = int32(number) + 1
 	}
+	return nil
 }
 
 func (r registry) write(ctx context.Context, tx pgx.Tx) error {
 	for _, table := range []struct {
 		name string
 		rows any
-	}{{"kinds", r.Kinds}, {"schema_types", r.Types}, {"schema_fields", r.Fields}, {"schema_parts", r.Parts}, {"formats", r.Formats}, {"rules", r.Rules}} {
+	}{{"kinds", r.Kinds}, {"schema_types", r.Types}, {"schema_fields", r.Fields}, {"schema_parts", r.Parts}, {"formats", r.Formats}, {"rules", r.Rules}, {"unsupported", r.Unsupported}} {
 		rows, err := json.Marshal(table.rows)
 		if err != nil {
 			return fmt.Errorf("encoding %s: %w", table.name, err)

@@ -89,7 +89,9 @@ func (s *script) installation() error {
 	if err != nil {
 		return err
 	}
-	known.mark(digest)
+	if err := known.mark(); err != nil {
+		return err
+	}
 	s.add("\n" + functions + unbar)
 	if err := known.write(ctx, s); err != nil {
 		return err

@@ -123,6 +123,8 @@ type reading struct {
 	read    int
 	wrong   kinds.Errors
 	dropped int
+
+	unsupported kinds.Errors // what is right, and no proxy acts on
 }
 
 // shownMistakes bounds what is told: who has more has one mistake, many times.

@@ -19,6 +19,7 @@ func (p *Program) validateCommand() *cobra.Command {
 
 A PATH is a file, a folder with its folders, or - for standard input. All mistakes are told, each with its file, line and field.
 What only goes wrong between resources, such as a route to a host that there is not, the server knows: see apply --dry-run.
+What is right and yet no proxy acts on is warned of.
 
 Documents of kinds that have nothing to do with a mesh are counted and left out; with --strict they are mistakes.`,
 		Example: `  mcp-client validate mesh/
@@ -46,7 +47,7 @@ func (p *Program) validate(from sources, strict bool) error {
 	for _, file := range files {
 		err := reading.file(file, func(d *kinds.Document) error {
 			reading.refuseDuplicate(seen, d)
-			return nil
+			return reading.noteUnsupported(d)
 		})
 		if err != nil {
 			return err
@@ -70,6 +71,22 @@ func (r *reading) refuseDuplicate(seen map[kinds.Key]*kinds.Document, d *kinds.D
 	})
 }
 
+// noteUnsupported keeps what a resource says that no proxy will act on, which is no mistake.
+func (r *reading) noteUnsupported(d *kinds.Document) error {
+	found, err := d.Resource.Kind.Unsupported(d.Spec)
+	if err != nil {
+		return err
+	}
+	for _, v := range found {
+		v.File, v.Document, v.Line = d.File, d.Index, d.Line
+		v.Namespace, v.Name = d.Resource.Namespace, d.Resource.Name
+		if len(r.unsupported) < shownMistakes {
+			r.unsupported = append(r.unsupported, v)
+		}
+	}
+	return nil
+}
+
 // printValidated tells what was found. For programs the mistakes are the answer, and not a complaint beside it.
 func (p *Program) printValidated(r *reading, err error) error {
 	var refused *refusedError
@@ -83,12 +100,18 @@ func (p *Program) printValidated(r *reading, err error) error {
 		if err := p.printTree(struct {
 			Resources  int          `json:"resources"`
 			Violations kinds.Errors `json:"violations"`
-		}{r.read, append(kinds.Errors{}, refused.violations...)}); err != nil {
+			Warnings   kinds.Errors `json:"warnings,omitempty"`
+		}{r.read, append(kinds.Errors{}, refused.violations...), r.unsupported}); err != nil {
 			return err
 		}
 	}
 	if len(refused.violations) > 0 {
 		return &invalidError{refused.violations, p.output.isTree()}
+	}
+	if !p.output.isTree() {
+		for _, v := range r.unsupported {
+			fmt.Fprintln(p.Err, "warning:", v.Error())
+		}
 	}
 	if text := r.skipped.inWords(); text != "" {
 		fmt.Fprintln(p.Err, text[len("; "):])

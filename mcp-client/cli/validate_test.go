@@ -26,6 +26,16 @@ func TestValidateNeedsNoServer(t *testing.T) {
 	require.Equal(t, 3, run(t.Context(), dump, nil, "validate", "-", "--strict").code)
 }
 
+func TestValidateWarnsOfWhatNoProxyActsOn(t *testing.T) {
+	t.Parallel()
+	const telemetry = "apiVersion: telemetry.istio.io/v1\nkind: Telemetry\nmetadata: {name: t}\nspec: {accessLogging: [{disabled: true}]}\n"
+	r := run(t.Context(), telemetry, nil, "validate", "-")
+	require.Equal(t, result{0, "1 resource is valid\n", "warning: standard input: document 1, line 1: Telemetry default/t: is not supported: metrics, traces and access logs follow the MeshConfig alone\n"}, r)
+	r = run(t.Context(), telemetry, nil, "validate", "-", "-o", "json")
+	require.Contains(t, r.out, `"warnings": [`)
+	require.Empty(t, r.err)
+}
+
 func TestValidateTellsAllMistakes(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"z/same.yaml": virtualService("default", "first", "a")}

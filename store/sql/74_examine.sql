@@ -220,7 +220,8 @@ LANGUAGE plpgsql AS $$
 DECLARE
   p       mesh.link_problem;
   refused mesh.link_problem[] := ARRAY(SELECT f FROM unnest(problems) f
-    WHERE f.namespace IN (SELECT n FROM (SELECT DISTINCT namespace FROM unnest(problems)) AS names (n) WHERE mesh.setting('strict_references', n) = 'on'));
+    WHERE f.namespace IN (SELECT n FROM (SELECT DISTINCT namespace FROM unnest(problems)) AS names (n) WHERE mesh.setting('strict_references', n) = 'on')
+    AND f.code <> 'unsupported'); -- which is no reference
   shown   mesh.link_problem[] := ARRAY(SELECT f FROM unnest(problems) f
     WHERE (SELECT mesh.sees_all()) OR f.namespace = ANY ((SELECT mesh.readable_namespaces())::text[]) ORDER BY f.severity, f.kind, f.namespace, f.name, f.path);
 BEGIN
@@ -230,7 +231,7 @@ BEGIN
   FOREACH p IN ARRAY shown[:10] LOOP
     p := mesh.with_hint(p);
     -- The fields from SCHEMA on are for programs; psql does not show them.
-    RAISE WARNING USING ERRCODE = 'MS005', MESSAGE = format('%s %s/%s: %s: %s', p.kind, p.namespace, p.name, p.path, p.message),
+    RAISE WARNING USING ERRCODE = 'MS005', MESSAGE = concat_ws(': ', format('%s %s/%s', p.kind, p.namespace, p.name), nullif(p.path, ''), p.message),
       HINT = coalesce(p.hint, 'see mesh.problems'), SCHEMA = p.namespace, TABLE = p.name, COLUMN = p.path,
       DATATYPE = p.kind || '.' || p.api_group, CONSTRAINT = p.severity || ' ' || p.code;
   END LOOP;
@@ -243,6 +244,9 @@ END $$;
 CREATE OR REPLACE FUNCTION mesh.with_hint(p mesh.link_problem) RETURNS mesh.link_problem
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
+  IF p.hint IS NOT NULL THEN
+    RETURN p;
+  END IF;
   p.hint := (SELECT f.hint FROM mesh.link_problems_of(p.kind, p.namespace, p.name) f WHERE f.api_group = p.api_group AND f.code = p.code AND f.path = p.path LIMIT 1);
   RETURN p;
 END $$;
@@ -283,7 +287,7 @@ BEGIN
   IF EXISTS (SELECT FROM mesh.settings s WHERE s.name = 'strict_references' AND s.value = 'on') THEN
     PERFORM pg_advisory_xact_lock(1835365224, 1);
   END IF;
-  problems := CASE WHEN cardinality(changed) > 100 THEN mesh.relink_many(of) ELSE mesh.relink_few(changed) END;
+  problems := CASE WHEN cardinality(changed) > 100 THEN mesh.relink_many(of) ELSE mesh.relink_few(changed) END || mesh.new_unsupported(of);
   IF problems <> '{}' THEN
     PERFORM mesh.tell_problems(problems);
   END IF;

@@ -11,6 +11,7 @@ BEGIN
       SELECT * FROM mesh.link_problems
       UNION ALL SELECT * FROM mesh.selects_nothing
       UNION ALL SELECT * FROM mesh.empty_subsets
+      UNION ALL SELECT * FROM mesh.unsupported_uses
       UNION ALL SELECT 'error', 'invalid', u.kind, u.api_group, u.namespace, u.name, u.path, u.reason, u.hint FROM mesh.unsound u
       UNION ALL SELECT 'warning', 'revert-conflict', c.kind, c.api_group, c.namespace, c.name, '',
         format('revision %s was not confirmed, and this could not be reverted: %s', c.revision, c.reason), 'put it as it should be'

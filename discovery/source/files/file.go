@@ -76,7 +76,25 @@ func parse(path string, content []byte, log *slog.Logger) ([]*kinds.Document, er
 	parser := kinds.Parser{DefaultNamespace: "default", Foreign: func(apiVersion, kind string) {
 		log.Info("left out a document of a kind that a mesh does not have", "file", path, "apiVersion", apiVersion, "kind", kind)
 	}}
-	return parser.Parse(path, content)
+	documents, err := parser.Parse(path, content)
+	if err != nil {
+		return nil, err
+	}
+	return documents, warn(path, documents, log)
+}
+
+// warn tells of what no proxy will act on.
+func warn(path string, documents []*kinds.Document, log *slog.Logger) error {
+	for _, d := range documents {
+		found, err := d.Resource.Kind.Unsupported(d.Spec)
+		if err != nil {
+			return err
+		}
+		for _, v := range found {
+			log.Warn("something in a file of configuration is not supported", "file", path, "resource", d.Resource.Key().String(), "path", v.Path, "reason", v.Reason)
+		}
+	}
+	return nil
 }
 
 // list finds the files under a path.

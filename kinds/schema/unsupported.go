@@ -1,0 +1,102 @@
+package schema
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/theory/sqljson/path"
+	"github.com/theory/sqljson/path/exec"
+	"go.yaml.in/yaml/v3"
+)
+
+// Unsupported is something that resources of some kinds may say and that discovery does not act on.
+type Unsupported struct {
+	Group  string   `yaml:"group"`
+	Kinds  []string `yaml:"kinds"`
+	Path   string   `yaml:"path"` // from the spec on, "" for all of it
+	When   string   `yaml:"when"`
+	Reason string   `yaml:"reason"`
+	Hint   string   `yaml:"hint"`
+
+	when *path.Path
+}
+
+//go:embed unsupported.yaml
+var unsupportedFile []byte
+
+// AllUnsupported is the list.
+var AllUnsupported = sync.OnceValue(func() []*Unsupported {
+	var all []*Unsupported
+	if err := yaml.Unmarshal(unsupportedFile, &all); err != nil {
+		panic("kinds/schema/unsupported.yaml: " + err.Error()) // a test reads it
+	}
+	for _, u := range all {
+		if u.When == "" {
+			continue
+		}
+		var err error
+		if u.when, err = path.Parse(u.When); err != nil || !u.when.IsPredicate() {
+			panic(fmt.Sprintf("kinds/schema/unsupported.yaml: %s: %s is no predicate: %v", u.Path, u.When, err))
+		}
+	}
+	return all
+})
+
+// Steps are the fields on the way to what is unsupported.
+func (u *Unsupported) Steps() []string {
+	if u.Path == "" {
+		return []string{}
+	}
+	return strings.Split(u.Path, ".")
+}
+
+// FindUnsupported returns what a spec, as a JSON tree in its normal form, says that is not acted on.
+func FindUnsupported(group, kind string, spec any) []Problem {
+	var out []Problem
+	for _, u := range AllUnsupported() {
+		if u.Group != group || !slices.Contains(u.Kinds, kind) {
+			continue
+		}
+		follow("spec", spec, u.Steps(), func(at string, value any) {
+			if u.when == nil || match(u.when, value) {
+				if u.Path == "" {
+					at = "" // the resource as a whole
+				}
+				out = append(out, Problem{Path: at, Reason: "is not supported: " + u.Reason, Hint: u.Hint})
+			}
+		})
+	}
+	return out
+}
+
+func match(predicate *path.Path, value any) bool {
+	yes, err := predicate.Match(context.Background(), value, exec.WithSilent())
+	return err == nil && yes
+}
+
+// follow visits each value that the steps lead to.
+func follow(at string, value any, steps []string, visit func(at string, value any)) {
+	if len(steps) == 0 {
+		visit(at, value)
+		return
+	}
+	switch value := value.(type) {
+	case []any:
+		for i, item := range value {
+			follow(Item(at, i), item, steps, visit)
+		}
+	case map[string]any:
+		if steps[0] == "*" {
+			for _, key := range slices.Sorted(maps.Keys(value)) {
+				follow(Member(at, key), value[key], steps[1:], visit)
+			}
+		} else if member, there := value[steps[0]]; there {
+			follow(Member(at, steps[0]), member, steps[1:], visit)
+		}
+	}
+}

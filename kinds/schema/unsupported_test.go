@@ -1,0 +1,64 @@
+package schema_test
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/kinds/schema"
+)
+
+// Each entry is about a field that there is.
+func TestUnsupportedFieldsExist(t *testing.T) {
+	t.Parallel()
+	for _, u := range schema.AllUnsupported() {
+		require.NotEmpty(t, u.Reason, u.Path)
+		for _, kind := range u.Kinds {
+			at, ok := schema.Root(u.Group, kind)
+			require.Truef(t, ok, "%s/%s is no kind", u.Group, kind)
+			for _, step := range u.Steps() {
+				if step == "*" {
+					continue
+				}
+				i := slices.IndexFunc(at.Fields, func(f schema.Field) bool { return f.Name == step })
+				require.GreaterOrEqualf(t, i, 0, "%s has no field %s (%s)", at.Name, step, u.Path)
+				if ref := at.Fields[i].TypeRef; ref != "" {
+					at = schema.Types()[ref]
+				}
+			}
+		}
+	}
+}
+
+// The page for people has what the list has.
+func TestUnsupportedFieldsAreDocumented(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/support.md")
+	require.NoError(t, err)
+	for _, u := range schema.AllUnsupported() {
+		field := "all"
+		if u.Path != "" {
+			field = "`" + u.Path + "`"
+		}
+		kinds := strings.Join(u.Kinds, ", ")
+		if strings.HasSuffix(u.Group, "k8s.io") {
+			kinds += " of the Gateway API"
+		}
+		require.Contains(t, string(page), "| "+kinds+" | "+field+" | "+u.Reason+" |\n")
+	}
+}
+
+func TestFindUnsupported(t *testing.T) {
+	t.Parallel()
+	var spec any
+	decoder := json.NewDecoder(strings.NewReader(`{"rules": [{}]}`))
+	require.NoError(t, decoder.Decode(&spec))
+	found := schema.FindUnsupported("security.istio.io", "AuthorizationPolicy", spec)
+	require.Len(t, found, 1)
+	require.Empty(t, found[0].Path, "the resource as a whole")
+	require.Empty(t, schema.FindUnsupported("networking.istio.io", "AuthorizationPolicy", spec))
+}
