@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"bytes"
 	"fmt"
 	"sync"
 
@@ -47,10 +48,10 @@ func (s *Spec) decode() {
 // Equal tells whether two specs say the same.
 func (s *Spec) Equal(other *Spec) bool { return proto.Equal(s.Message(), other.Message()) }
 
-// receive takes in a spec as it travels, or says why it cannot be decoded. It keeps the bytes.
+// receive takes in a spec as it travels, or says why it cannot be decoded. It keeps a copy of the bytes.
 func (s *Spec) receive(kind *Kind, encoded []byte) error {
 	if shapes()[kind].Takes(encoded) {
-		s.kind, s.encoded = kind, encoded
+		s.kind, s.encoded = kind, bytes.Clone(encoded)
 		return nil
 	}
 	s.message = kind.NewSpec()

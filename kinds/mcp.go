@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -60,22 +61,8 @@ func (r *Resource) Any(version string) (*anypb.Any, error) {
 // unless that is empty; then it is the one given, which delta responses carry beside the envelope. What other servers
 // are known to leave out or add is tolerated: create time, labels, unknown fields, and a Struct of JSON in place of the message.
 func FromMCP(kind *Kind, name string, m *mcp.Resource) (*Resource, error) {
-	metadata := m.GetMetadata()
-	if metadata.GetName() != "" {
-		name = metadata.GetName()
-	}
-	r, err := fromBody(kind, name, m.GetBody())
-	if err != nil {
-		return nil, err
-	}
-	r.Labels, r.Annotations = metadata.GetLabels(), metadata.GetAnnotations()
-	if t := metadata.GetCreateTime(); t != nil {
-		if err := t.CheckValid(); err != nil {
-			return nil, fmt.Errorf("decode %s from MCP: create time: %w", r.Key(), err)
-		}
-		r.CreateTime = t.AsTime()
-	}
-	return r, nil
+	e := envelopeOf(m)
+	return e.Resource(kind, name)
 }
 
 // FromAny undoes Resource.Any. A Bare kind that comes without a name gets the one that istiod knows it by,
@@ -85,18 +72,31 @@ func FromAny(kind *Kind, name string, a *anypb.Any) (*Resource, error) {
 	if kind.Bare && name == "" {
 		name = "istio-system/" + strings.ToLower(kind.Name)
 	}
-	if !a.MessageIs((*mcp.Resource)(nil)) {
-		return fromBody(kind, name, a)
-	}
-	envelope := &mcp.Resource{}
-	if err := a.UnmarshalTo(envelope); err != nil {
+	e, err := Open(Body{[]byte(a.GetTypeUrl()), a.GetValue(), a != nil})
+	if err != nil {
 		return nil, fmt.Errorf("decode %s %s from MCP: the envelope: %w", kind, name, err)
 	}
-	return FromMCP(kind, name, envelope)
+	return e.Resource(kind, name)
+}
+
+// Resource makes the resource, under the name given if the envelope has none. It keeps a copy of the body.
+func (e *Envelope) Resource(kind *Kind, name string) (*Resource, error) {
+	if e.Name != "" {
+		name = e.Name
+	}
+	r, err := fromBody(kind, name, &e.Body)
+	if err != nil {
+		return nil, err
+	}
+	r.Labels, r.Annotations = e.Labels, e.Annotations
+	if r.CreateTime, err = e.created.time(); err != nil {
+		return nil, fmt.Errorf("decode %s from MCP: %w", r.Key(), err)
+	}
+	return r, nil
 }
 
 // fromBody decodes a spec and the name it goes by.
-func fromBody(kind *Kind, name string, body *anypb.Any) (*Resource, error) {
+func fromBody(kind *Kind, name string, body *Body) (*Resource, error) {
 	namespace, short, err := splitName(kind, name)
 	if err != nil {
 		return nil, err
@@ -108,16 +108,15 @@ func fromBody(kind *Kind, name string, body *anypb.Any) (*Resource, error) {
 		spec Spec
 	}{Resource: Resource{Kind: kind, Namespace: namespace, Name: short}}
 	r.Spec = &r.spec
-	if body == nil {
-		return nil, fmt.Errorf("decode %s from MCP: it has no body", r.Key())
-	}
 	switch {
-	case isOf(body.GetTypeUrl(), kind.message()):
-		err = r.spec.receive(kind, body.GetValue())
-	case isOf(body.GetTypeUrl(), structName): // the JSON of what others have as a message
-		r.spec.message, err = fromStruct(kind, body)
+	case !body.Given:
+		err = errNoBody
+	case isOf(body.TypeURL, kind.message()):
+		err = r.spec.receive(kind, body.Value)
+	case isOf(body.TypeURL, structName): // the JSON of what others have as a message
+		r.spec.message, err = fromStruct(kind, body.Value)
 	default:
-		err = fmt.Errorf("its body is a %q, expected a %q", body.GetTypeUrl(), anyPrefix+kind.message())
+		err = fmt.Errorf("its body is a %q, expected a %q", body.TypeURL, anyPrefix+kind.message())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("decode %s from MCP: %w", r.Key(), err)
@@ -125,15 +124,17 @@ func fromBody(kind *Kind, name string, body *anypb.Any) (*Resource, error) {
 	return &r.Resource, nil
 }
 
+var errNoBody = errors.New("it has no body")
+
 // isOf tells whether a type URL is one of a message.
-func isOf(typeURL string, message protoreflect.FullName) bool {
-	prefix, ok := strings.CutSuffix(typeURL, string(message))
-	return ok && (prefix == "" || strings.HasSuffix(prefix, "/"))
+func isOf(typeURL []byte, message protoreflect.FullName) bool {
+	begin := len(typeURL) - len(message)
+	return begin >= 0 && string(typeURL[begin:]) == string(message) && (begin == 0 || typeURL[begin-1] == '/')
 }
 
-func fromStruct(kind *Kind, body *anypb.Any) (proto.Message, error) {
+func fromStruct(kind *Kind, encoded []byte) (proto.Message, error) {
 	tree := &structpb.Struct{}
-	if err := body.UnmarshalTo(tree); err != nil {
+	if err := proto.Unmarshal(encoded, tree); err != nil {
 		return nil, err
 	}
 	spec, err := tree.MarshalJSON()

@@ -12,12 +12,7 @@ func (h *holdings) inForce(name string, in func(*list, string) *version) (*versi
 	return nil, nil
 }
 
-func delivered(l *list, name string) *version {
-	if v, ok := l.delivered[name]; ok {
-		return &v
-	}
-	return nil
-}
+func delivered(l *list, name string) *version { return l.delivered[name] }
 
 // batch lists what changes with what is pending, in the order in which it was first heard of.
 func (s *state) batch(end mark) Batch {
@@ -33,17 +28,17 @@ func (s *state) batch(end mark) Batch {
 		case now == nil && before == nil: // it came and went
 		case now == nil:
 			h.next--
-			b.Changes = append(b.Changes, Change{Key: before.key})
+			b.Changes = append(b.Changes, Change{Key: m.key()})
 		case before != nil && before.same(now):
 		case now.resource == nil:
 			// It was known by two names, and what counts now is a mention that did not count when it was delivered. The last
 			// good state stays until this one is heard of again.
-			l.pending[m.name] = &version{key: now.key}
+			l.pending[m.name] = &version{}
 		default:
 			if before == nil {
 				h.next++
 			}
-			b.Changes = append(b.Changes, Change{Key: now.key, Resource: now.resource, Version: now.String(), Body: now.body})
+			b.Changes = append(b.Changes, Change{Key: now.resource.Key(), Resource: now.resource, Version: now.String(), Body: now.body})
 		}
 	}
 	return b
@@ -60,11 +55,10 @@ func (s *state) settle() {
 				delete(l.delivered, m.name)
 				continue
 			}
-			settled := *v
 			if l == counts {
-				settled.resource, settled.body = nil, nil
+				v.resource, v.body = nil, nil
 			}
-			l.delivered[m.name] = settled
+			l.delivered[m.name] = v
 		}
 		h.size = h.next
 	}
@@ -80,7 +74,7 @@ func (s *state) discard() {
 			}
 		}
 	}
-	s.touched, s.known = nil, map[mention]bool{}
+	s.touched = nil
 }
 
 // size tells how many resources of a kind were delivered, and how many there will be after the next batch.

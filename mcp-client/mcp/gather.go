@@ -19,7 +19,9 @@ func (s *session) gather(kind *kinds.Kind, r *response) *refusal {
 	}
 	undecodable := &refusal{code: codes.InvalidArgument}
 	for items := range slices.Chunk(r.resources, lookAtOnce) {
-		for _, k := range s.lookAt(kind, l, items) {
+		looks := s.lookAt(kind, l, items)
+		for i := range looks {
+			k := &looks[i]
 			if err := s.take(kind, l, k); err != nil {
 				undecodable.add(err)
 			}
@@ -28,7 +30,7 @@ func (s *session) gather(kind *kinds.Kind, r *response) *refusal {
 				clear(absent) // it could be any of these
 			}
 		}
-		clear(items) // which are decoded, and may be large
+		clear(looks)
 	}
 	for name := range absent {
 		s.state.remove(kind, l, name)
@@ -44,7 +46,7 @@ func (s *session) gather(kind *kinds.Kind, r *response) *refusal {
 
 // take takes in one resource, if it says something new. A response may have it twice: what was news when it was looked at may be none
 // any more, and the other way round.
-func (s *session) take(kind *kinds.Kind, l *list, k look) error {
+func (s *session) take(kind *kinds.Kind, l *list, k *look) error {
 	if k.err != nil || !k.isNews(l) {
 		return k.err
 	}
@@ -53,7 +55,6 @@ func (s *session) take(kind *kinds.Kind, l *list, k look) error {
 		if k.now.resource, err = k.decode(); err != nil {
 			return err
 		}
-		k.now.key = k.now.resource.Key()
 	}
 	if s.client.cfg.Bodies {
 		k.now.body = k.sent()
@@ -77,10 +78,10 @@ func (s *session) endOfBatch(r *response) error {
 		return s.noBatches(r)
 	}
 	end := &mcpv1.Batch{}
-	if err := r.resources[0].body.UnmarshalTo(end); err != nil {
+	if err := r.resources[0].any().UnmarshalTo(end); err != nil {
 		return s.answer(r, refuse(codes.InvalidArgument, fmt.Errorf("decode the end of a batch: %w", err)))
 	}
-	at := mark{end.GetRevision(), r.resources[0].version}
+	at := mark{end.GetRevision(), string(r.resources[0].version)}
 	if err := s.behind(at); err != nil {
 		return err
 	}

@@ -61,8 +61,8 @@ func FuzzResponses(f *testing.F) {
 func known(s *state, kind *kinds.Kind) map[kinds.Key]bool {
 	keys := map[kinds.Key]bool{}
 	for _, l := range s.kinds[kind].lists {
-		for _, v := range l.delivered {
-			keys[v.key] = true
+		for name := range l.delivered {
+			keys[mention{kind, name}.key()] = true
 		}
 	}
 	return keys
@@ -92,17 +92,15 @@ func parse(conversation []byte) (responses []*response) {
 
 func parseOne(full bool, message []byte) *response {
 	if full {
-		m := &discoveryv3.DiscoveryResponse{}
-		if proto.Unmarshal(message, m) != nil {
+		if sotwForm.check(message) != nil {
 			return nil
 		}
-		return readSotW(m)
+		return readSotW(message)
 	}
-	m := &discoveryv3.DeltaDiscoveryResponse{}
-	if proto.Unmarshal(message, m) != nil {
+	if deltaForm.check(message) != nil {
 		return nil
 	}
-	return readDelta(m)
+	return readDelta(message)
 }
 
 // conversations are what servers of several makes might say.

@@ -39,23 +39,18 @@ func (l *legacy) send(r *request) error {
 }
 
 func (l *legacy) recv() (*response, error) {
-	m, err := l.stream.Recv()
+	m, err := legacyForm.receive(l.stream)
 	if err != nil {
 		return nil, l.unknown.notice(l.stream, err)
 	}
-	r := &response{
-		typeURL: m.GetCollection(), nonce: m.GetNonce(), version: m.GetSystemVersionInfo(),
-		full: !m.GetIncremental() || !l.heard[m.GetCollection()], resources: make([]item, len(m.GetResources())),
-	}
+	r, incremental := m.legacy()
 	if len(l.heard) == 0 {
 		l.unknown.from(versionOf(l.stream))
 	}
-	l.heard[m.GetCollection()] = true
-	if !r.full {
-		r.removed = m.GetRemovedResources()
-	}
-	for i, res := range m.GetResources() {
-		r.resources[i] = item{envelope: res}
+	r.full = !incremental || !l.heard[r.typeURL]
+	l.heard[r.typeURL] = true
+	if r.full {
+		r.removed = nil
 	}
 	return r, nil
 }

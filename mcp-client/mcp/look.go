@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/pgmesh/pgmesh/kinds"
@@ -11,22 +12,23 @@ import (
 type look struct {
 	opened
 
-	now version // with the resource, if it was decoded
+	now version // with the resource, if it was made
 	err error
 }
 
-// lookAtOnce is how many resources of a response are looked at before they are taken in: a state of the world may be very large, and is
-// not to be in memory twice.
+// lookAtOnce is how many resources of a response are looked at before they are taken in: a state of the world may be very large, and
+// what is found out of a resource is as large as a small one.
 const lookAtOnce = 1024
 
 // worthSharing is how many resources are at least worth a goroutine.
 const worthSharing = 64
 
-// lookAt takes resources out of their envelopes and decodes those that say something new, which is nearly all of the work for a large
-// mesh. So the processors share it. The list is not changed meanwhile.
+// lookAt takes resources out of their envelopes and makes those that say something new, which is nearly all of the work for a large
+// mesh. So the processors share it. The list is not changed meanwhile. What it returns is there until the next call.
 func (s *session) lookAt(kind *kinds.Kind, l *list, items []item) []look {
-	looks := make([]look, len(items))
-	shared(len(items), func(i int) { looks[i] = s.look(kind, l, items[i]) })
+	s.looks = slices.Grow(s.looks[:0], len(items))
+	looks := s.looks[:len(items)]
+	shared(len(items), func(i int) { s.look(kind, l, items[i], &looks[i]) })
 	return looks
 }
 
@@ -45,22 +47,17 @@ func shared(resources int, do func(int)) {
 	working.Wait()
 }
 
-func (s *session) look(kind *kinds.Kind, l *list, it item) look {
-	var k look
+func (s *session) look(kind *kinds.Kind, l *list, it item, k *look) {
 	if k.opened, k.err = open(kind, it); k.err != nil {
-		return k
+		return
 	}
 	k.now.named = k.named
 	if !s.pgmesh || k.named == "" {
 		k.now.content = k.digest()
 	}
-	if !k.isNews(l) {
-		return k
+	if k.isNews(l) {
+		k.now.resource, k.err = k.decode()
 	}
-	if k.now.resource, k.err = k.decode(); k.err == nil {
-		k.now.key = k.now.resource.Key()
-	}
-	return k
 }
 
 // isNews tells whether a list has something else of the resource.

@@ -35,6 +35,7 @@ type session struct {
 	accepted map[string]string // the version of the last response that was accepted, by type URL
 	turn     uint64            // the nonce of the last response of a pgmesh server that was taken in
 	early    map[uint64]*response
+	looks    []look // at the resources that are being taken in, whose memory is used again
 }
 
 // question is one name that a kind was asked for by on this stream.
@@ -156,6 +157,7 @@ func (s *session) handle(r *response) error {
 
 // understand takes in one response in its turn, and answers it.
 func (s *session) understand(r *response) error {
+	defer r.release()
 	switch r.typeURL {
 	case mcpv1.BatchTypeURL:
 		return s.endOfBatch(r)

@@ -30,7 +30,7 @@ func (s *session) standing(r *response) error {
 		return s.answer(r, nil)
 	}
 	m := &mcpv1.Standing{}
-	if err := r.resources[0].body.UnmarshalTo(m); err != nil {
+	if err := r.resources[0].any().UnmarshalTo(m); err != nil {
 		return s.answer(r, refuse(codes.InvalidArgument, fmt.Errorf("decode the standing of the server: %w", err)))
 	}
 	told := Standing{Mesh: m.GetMesh(), Saved: m.GetSaved(), Path: m.GetPath()}

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/types/known/anypb"
 
@@ -13,9 +14,8 @@ import (
 // It outlives streams.
 type state struct {
 	kinds map[*kinds.Kind]*holdings
-	// touched is what was heard about since the last delivery, in order and once each.
+	// touched is what was heard about since the last delivery, in order and once each: what is pending in any list.
 	touched []mention
-	known   map[mention]bool
 }
 
 // mention names a resource that something was heard about.
@@ -34,13 +34,12 @@ type holdings struct {
 // list is what a server has under one name of a kind.
 type list struct {
 	name      string // a type URL or a collection
-	delivered map[string]version
+	delivered map[string]*version
 	pending   map[string]*version // nil for what is gone
 }
 
 // version is how one resource stands.
 type version struct {
-	key kinds.Key
 	// named is what the server calls it; content is a hash, of a server whose names are not to be relied on.
 	named   string
 	content digest
@@ -59,9 +58,9 @@ func (v *version) same(other *version) bool {
 
 // newState has what the client's user has from before.
 func newState(held map[kinds.Key]string) *state {
-	s := &state{kinds: map[*kinds.Kind]*holdings{}, known: map[mention]bool{}}
+	s := &state{kinds: map[*kinds.Kind]*holdings{}}
 	for key, value := range held {
-		s.list(key.Kind, key.Kind.TypeURL()).delivered[key.FullName()] = version{key: key, named: value}
+		s.list(key.Kind, key.Kind.TypeURL()).delivered[key.FullName()] = &version{named: value}
 		s.kinds[key.Kind].size++
 	}
 	return s
@@ -79,7 +78,7 @@ func (s *state) list(kind *kinds.Kind, name string) *list {
 			return l
 		}
 	}
-	l := &list{name: name, delivered: map[string]version{}, pending: map[string]*version{}}
+	l := &list{name: name, delivered: map[string]*version{}, pending: map[string]*version{}}
 	h.lists = append(h.lists, l)
 	return l
 }
@@ -114,10 +113,7 @@ func (l *list) find(name string) *version {
 	if v, pending := l.pending[name]; pending {
 		return v
 	}
-	if v, ok := l.delivered[name]; ok {
-		return &v
-	}
-	return nil
+	return l.delivered[name]
 }
 
 // all lists the names of what there is.
@@ -139,34 +135,45 @@ func (l *list) all() map[string]bool {
 // empty tells whether there is nothing.
 func (l *list) empty() bool {
 	gone := 0
-	for _, v := range l.pending {
+	for name, v := range l.pending {
 		if v != nil {
 			return false
 		}
-		gone++
+		if l.delivered[name] != nil {
+			gone++
+		}
 	}
-	return gone == len(l.delivered) // only what was delivered is noted to be gone
+	return gone == len(l.delivered)
 }
 
 func (s *state) put(kind *kinds.Kind, l *list, name string, v version) {
-	l.pending[name] = &v
 	s.touch(kind, name)
+	l.pending[name] = &v
 }
 
 func (s *state) remove(kind *kinds.Kind, l *list, name string) {
 	if l.find(name) == nil {
 		return
 	}
-	if _, delivered := l.delivered[name]; delivered {
-		l.pending[name] = nil
-	} else {
-		delete(l.pending, name)
-	}
 	s.touch(kind, name)
+	l.pending[name] = nil
 }
 
+// touch notes that something is about to be pending.
 func (s *state) touch(kind *kinds.Kind, name string) {
-	if m := (mention{kind, name}); !s.known[m] {
-		s.touched, s.known[m] = append(s.touched, m), true
+	for _, l := range s.kinds[kind].lists {
+		if _, pending := l.pending[name]; pending {
+			return
+		}
 	}
+	s.touched = append(s.touched, mention{kind, name})
+}
+
+// key is what a resource is known by to the user of the client.
+func (m mention) key() kinds.Key {
+	namespace, name, found := strings.Cut(m.name, "/")
+	if !found {
+		namespace, name = "", m.name
+	}
+	return kinds.Key{Kind: m.kind, Namespace: namespace, Name: name}
 }

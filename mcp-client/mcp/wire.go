@@ -4,8 +4,6 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/genproto/googleapis/rpc/status"
-	"google.golang.org/protobuf/types/known/anypb"
-	mcpapi "istio.io/api/mcp/v1alpha1"
 
 	"github.com/pgmesh/pgmesh/kinds"
 )
@@ -30,13 +28,25 @@ type response struct {
 	full      bool
 	resources []item
 	removed   []string
+
+	free func() // what the resources are parts of; nil if that belongs to nobody
 }
 
-// item is one resource as it came: its name and version may only be inside the envelope.
+// item is one resource as it came, in bytes that are there until the response is released: its name and version may only be inside the
+// envelope.
 type item struct {
-	name, version string
-	body          *anypb.Any
-	envelope      *mcpapi.Resource // where that travels by itself, and not in an Any
+	name, version []byte
+	body          kinds.Body
+	envelope      bool // the body's value is the envelope, as it is where that travels by itself, and not in an Any
+}
+
+// release gives back what the response was read from.
+func (r *response) release() {
+	r.resources = nil
+	if r.free != nil {
+		r.free()
+		r.free = nil
+	}
 }
 
 // wire is one of the forms of the protocol.
@@ -68,23 +78,11 @@ func (d *delta) send(r *request) error {
 }
 
 func (d *delta) recv() (*response, error) {
-	m, err := d.stream.Recv()
+	m, err := deltaForm.receive(d.stream)
 	if err != nil {
 		return nil, err
 	}
-	return readDelta(m), nil
-}
-
-func readDelta(m *discoveryv3.DeltaDiscoveryResponse) *response {
-	r := &response{
-		typeURL: m.GetTypeUrl(), nonce: m.GetNonce(), version: m.GetSystemVersionInfo(),
-		server: m.GetControlPlane().GetIdentifier(), removed: m.GetRemovedResources(),
-		resources: make([]item, len(m.GetResources())),
-	}
-	for i, res := range m.GetResources() {
-		r.resources[i] = item{name: res.GetName(), version: res.GetVersion(), body: res.GetResource()}
-	}
-	return r
+	return m.delta(), nil
 }
 
 type sotw struct {
@@ -102,20 +100,9 @@ func (s *sotw) send(r *request) error {
 }
 
 func (s *sotw) recv() (*response, error) {
-	m, err := s.stream.Recv()
+	m, err := sotwForm.receive(s.stream)
 	if err != nil {
 		return nil, err
 	}
-	return readSotW(m), nil
-}
-
-func readSotW(m *discoveryv3.DiscoveryResponse) *response {
-	r := &response{
-		typeURL: m.GetTypeUrl(), nonce: m.GetNonce(), version: m.GetVersionInfo(),
-		server: m.GetControlPlane().GetIdentifier(), full: true, resources: make([]item, len(m.GetResources())),
-	}
-	for i, body := range m.GetResources() {
-		r.resources[i] = item{body: body}
-	}
-	return r
+	return m.sotw(), nil
 }

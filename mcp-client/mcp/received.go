@@ -1,0 +1,203 @@
+package mcp
+
+import (
+	"sync"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
+	grpcproto "google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/pgmesh/pgmesh/internal/wellformed"
+	"github.com/pgmesh/pgmesh/kinds"
+	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
+)
+
+// received is a message as it came. What is read of it are parts of its bytes, which go back to gRPC's pool when it is freed: most of
+// a message is copied only where it is kept, and what the client has already not at all.
+type received struct {
+	form *form
+	data mem.Buffer
+}
+
+// form is one of the messages that a server sends.
+type form struct {
+	empty proto.Message
+	shape func() *wellformed.Shape
+}
+
+func newForm(empty proto.Message) *form {
+	return &form{empty, sync.OnceValue(func() *wellformed.Shape { return wellformed.Of(empty.ProtoReflect().Descriptor()) })}
+}
+
+var (
+	deltaForm  = newForm(&discoveryv3.DeltaDiscoveryResponse{})
+	sotwForm   = newForm(&discoveryv3.DiscoveryResponse{})
+	legacyForm = newForm(&legacyv1.Resources{})
+)
+
+// check tells why bytes are none of these messages, if they are not.
+func (f *form) check(b []byte) error {
+	if f.shape().Takes(b) {
+		return nil
+	}
+	return proto.Unmarshal(b, f.empty.ProtoReflect().New().Interface())
+}
+
+// receive reads the next message of a stream, which the caller frees.
+func (f *form) receive(stream grpc.ClientStream) (*received, error) {
+	m := &received{form: f}
+	if err := stream.RecvMsg(m); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// codec is gRPC's own, but for what is received.
+type codec struct{ encoding.CodecV2 }
+
+func newCodec() encoding.CodecV2 { return codec{encoding.GetCodecV2(grpcproto.Name)} }
+
+// Name is empty for the sake of what is said to the server, which is what it is without a codec of our own.
+func (codec) Name() string { return "" }
+
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	m, ok := v.(*received)
+	if !ok {
+		return c.CodecV2.Unmarshal(data, v)
+	}
+	m.data = data.MaterializeToBuffer(mem.DefaultBufferPool())
+	if err := m.form.check(m.data.ReadOnlyData()); err != nil {
+		m.data.Free()
+		return err
+	}
+	return nil
+}
+
+func (m *received) delta() *response {
+	r := readDelta(m.data.ReadOnlyData())
+	r.free = m.data.Free
+	return r
+}
+
+func (m *received) sotw() *response {
+	r := readSotW(m.data.ReadOnlyData())
+	r.free = m.data.Free
+	return r
+}
+
+func (m *received) legacy() (r *response, incremental bool) {
+	r, incremental = readLegacy(m.data.ReadOnlyData())
+	r.free = m.data.Free
+	return r, incremental
+}
+
+// The numbers of fields are those of the protocol.
+
+func readDelta(b []byte) *response {
+	r := &response{}
+	for f := (wellformed.Field[[]byte]{}); len(b) > 0; {
+		if f, b = wellformed.Next(b); !f.IsBytes() {
+			continue
+		}
+		switch f.Number {
+		case 1:
+			r.version = string(f.Bytes)
+		case 2:
+			r.resources = append(r.resources, readResource(f.Bytes))
+		case 4:
+			r.typeURL = string(f.Bytes)
+		case 5:
+			r.nonce = string(f.Bytes)
+		case 6:
+			r.removed = append(r.removed, string(f.Bytes))
+		case 7:
+			r.server = identifier(r.server, f.Bytes)
+		}
+	}
+	return r
+}
+
+// readResource reads a resource of an incremental response.
+func readResource(b []byte) (it item) {
+	for f := (wellformed.Field[[]byte]{}); len(b) > 0; {
+		if f, b = wellformed.Next(b); !f.IsBytes() {
+			continue
+		}
+		switch f.Number {
+		case 1:
+			it.version = f.Bytes
+		case 2:
+			it.body.Read(f.Bytes)
+		case 3:
+			it.name = f.Bytes
+		}
+	}
+	return it
+}
+
+func readSotW(b []byte) *response {
+	r := &response{full: true}
+	for f := (wellformed.Field[[]byte]{}); len(b) > 0; {
+		if f, b = wellformed.Next(b); !f.IsBytes() {
+			continue
+		}
+		switch f.Number {
+		case 1:
+			r.version = string(f.Bytes)
+		case 2:
+			it := item{}
+			it.body.Read(f.Bytes)
+			r.resources = append(r.resources, it)
+		case 4:
+			r.typeURL = string(f.Bytes)
+		case 5:
+			r.nonce = string(f.Bytes)
+		case 6:
+			r.server = identifier(r.server, f.Bytes)
+		}
+	}
+	return r
+}
+
+// identifier reads how a server calls itself in its control plane, if it says so there.
+func identifier(before string, b []byte) string {
+	for f := (wellformed.Field[[]byte]{}); len(b) > 0; {
+		if f, b = wellformed.Next(b); f.IsBytes() && f.Number == 1 {
+			before = string(f.Bytes)
+		}
+	}
+	return before
+}
+
+// readLegacy reads a response of the first generation, which says whether it is incremental.
+func readLegacy(b []byte) (r *response, incremental bool) {
+	r = &response{}
+	for f := (wellformed.Field[[]byte]{}); len(b) > 0; {
+		f, b = wellformed.Next(b)
+		switch {
+		case f.IsVarint() && f.Number == 6:
+			incremental = f.Value != 0
+		case !f.IsBytes():
+		case f.Number == 1:
+			r.version = string(f.Bytes)
+		case f.Number == 2:
+			r.typeURL = string(f.Bytes)
+		case f.Number == 3:
+			r.resources = append(r.resources, item{envelope: true, body: kinds.Body{Value: f.Bytes, Given: true}})
+		case f.Number == 4:
+			r.removed = append(r.removed, string(f.Bytes))
+		case f.Number == 5:
+			r.nonce = string(f.Bytes)
+		}
+	}
+	return r, incremental
+}
+
+// any returns a copy of the body.
+func (it *item) any() *anypb.Any {
+	return &anypb.Any{TypeUrl: string(it.body.TypeURL), Value: append([]byte(nil), it.body.Value...)}
+}
