@@ -55,7 +55,8 @@ func OpenEnvelope(encoded []byte) (e Envelope, err error) {
 		}
 		return envelopeOf(m), nil
 	}
-	for f := (wellformed.Field[[]byte]{}); len(encoded) > 0; {
+	for len(encoded) > 0 {
+		var f wellformed.Field[[]byte]
 		f, encoded = wellformed.Next(encoded)
 		switch {
 		case f.IsBytes() && f.Number == 1:
@@ -93,7 +94,8 @@ func (e *Envelope) Metadata() *mcp.Metadata {
 // whose type is another than it should be is one that nobody knows.
 
 func (e *Envelope) readMetadata(encoded string) {
-	for f := (wellformed.Field[string]{}); len(encoded) > 0; {
+	for len(encoded) > 0 {
+		var f wellformed.Field[string]
 		f, encoded = wellformed.Next(encoded)
 		if !f.IsBytes() {
 			continue
@@ -118,7 +120,8 @@ func withEntry(m map[string]string, encoded string) map[string]string {
 		m = map[string]string{}
 	}
 	var key, value string
-	for f := (wellformed.Field[string]{}); len(encoded) > 0; {
+	for len(encoded) > 0 {
+		var f wellformed.Field[string]
 		f, encoded = wellformed.Next(encoded)
 		switch {
 		case f.IsBytes() && f.Number == 1:
@@ -134,7 +137,8 @@ func withEntry(m map[string]string, encoded string) map[string]string {
 // Read takes in an encoded google.protobuf.Any, which must be well formed.
 func (b *Body) Read(encoded []byte) {
 	b.Given = true
-	for f := (wellformed.Field[[]byte]{}); len(encoded) > 0; {
+	for len(encoded) > 0 {
+		var f wellformed.Field[[]byte]
 		f, encoded = wellformed.Next(encoded)
 		switch {
 		case f.IsBytes() && f.Number == 1:
@@ -147,7 +151,8 @@ func (b *Body) Read(encoded []byte) {
 
 func (t *timestamp) read(encoded string) {
 	t.given = true
-	for f := (wellformed.Field[string]{}); len(encoded) > 0; {
+	for len(encoded) > 0 {
+		var f wellformed.Field[string]
 		f, encoded = wellformed.Next(encoded)
 		switch {
 		case f.IsVarint() && f.Number == 1:

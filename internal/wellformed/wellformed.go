@@ -47,11 +47,16 @@ func (s *Shape) takes(b []byte, depth int) bool {
 		return false
 	}
 	for len(b) > 0 {
-		number, wireType, n := protowire.ConsumeTag(b)
-		if n < 0 || number > protowire.MaxValidNumber {
+		// Most tags and lengths are one byte, for which nothing need be called.
+		tag, n := uint64(b[0]), 1
+		if tag >= 0x80 {
+			tag, n = protowire.ConsumeVarint(b)
+		}
+		if n < 0 || tag>>3 < uint64(protowire.MinValidNumber) || tag>>3 > uint64(protowire.MaxValidNumber) {
 			return false
 		}
 		b = b[n:]
+		number, wireType := protowire.Number(tag>>3), protowire.Type(tag&7)
 		f := s.field(number)
 		if f != nil && f.isMap && depth == 0 {
 			return false // the decoder looks how deep it is before it looks whether this is a map at all
@@ -63,11 +68,21 @@ func (s *Shape) takes(b []byte, depth int) bool {
 			b = b[n:]
 			continue
 		}
-		value, n := protowire.ConsumeBytes(b)
-		if n < 0 || f != nil && !f.takes(value, depth) {
+		if len(b) == 0 {
 			return false
 		}
-		b = b[n:]
+		length, n := uint64(b[0]), 1
+		if length >= 0x80 {
+			length, n = protowire.ConsumeVarint(b)
+		}
+		if n < 0 || length > uint64(len(b)-n) {
+			return false
+		}
+		end := n + int(length)
+		if f != nil && !f.takes(b[n:end], depth) {
+			return false
+		}
+		b = b[end:]
 	}
 	return true
 }

@@ -46,6 +46,13 @@ func (s *state) batch(end mark) Batch {
 
 // settle takes what is pending as delivered.
 func (s *state) settle() {
+	for _, h := range s.kinds {
+		for _, l := range h.lists {
+			if len(l.delivered) == 0 { // as before the first batch, which is the largest: no second map is made of it
+				l.delivered, l.pending = l.pending, l.delivered
+			}
+		}
+	}
 	for _, m := range s.touched {
 		h := s.kinds[m.kind]
 		_, counts := h.inForce(m.name, (*list).find)

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/encoding"
 	grpcproto "google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
@@ -69,7 +70,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if !ok {
 		return c.CodecV2.Unmarshal(data, v)
 	}
-	m.data = data.MaterializeToBuffer(mem.DefaultBufferPool())
+	m.data = data.MaterializeToBuffer(messages)
 	if err := m.form.check(m.data.ReadOnlyData()); err != nil {
 		m.data.Free()
 		return err
@@ -98,8 +99,9 @@ func (m *received) legacy() (r *response, incremental bool) {
 // The numbers of fields are those of the protocol.
 
 func readDelta(b []byte) *response {
-	r := &response{}
-	for f := (wellformed.Field[[]byte]{}); len(b) > 0; {
+	r := &response{resources: make([]item, 0, count(b, 2))}
+	for len(b) > 0 {
+		var f wellformed.Field[[]byte]
 		if f, b = wellformed.Next(b); !f.IsBytes() {
 			continue
 		}
@@ -123,7 +125,8 @@ func readDelta(b []byte) *response {
 
 // readResource reads a resource of an incremental response.
 func readResource(b []byte) (it item) {
-	for f := (wellformed.Field[[]byte]{}); len(b) > 0; {
+	for len(b) > 0 {
+		var f wellformed.Field[[]byte]
 		if f, b = wellformed.Next(b); !f.IsBytes() {
 			continue
 		}
@@ -140,8 +143,9 @@ func readResource(b []byte) (it item) {
 }
 
 func readSotW(b []byte) *response {
-	r := &response{full: true}
-	for f := (wellformed.Field[[]byte]{}); len(b) > 0; {
+	r := &response{full: true, resources: make([]item, 0, count(b, 2))}
+	for len(b) > 0 {
+		var f wellformed.Field[[]byte]
 		if f, b = wellformed.Next(b); !f.IsBytes() {
 			continue
 		}
@@ -165,7 +169,8 @@ func readSotW(b []byte) *response {
 
 // identifier reads how a server calls itself in its control plane, if it says so there.
 func identifier(before string, b []byte) string {
-	for f := (wellformed.Field[[]byte]{}); len(b) > 0; {
+	for len(b) > 0 {
+		var f wellformed.Field[[]byte]
 		if f, b = wellformed.Next(b); f.IsBytes() && f.Number == 1 {
 			before = string(f.Bytes)
 		}
@@ -175,8 +180,9 @@ func identifier(before string, b []byte) string {
 
 // readLegacy reads a response of the first generation, which says whether it is incremental.
 func readLegacy(b []byte) (r *response, incremental bool) {
-	r = &response{}
-	for f := (wellformed.Field[[]byte]{}); len(b) > 0; {
+	r = &response{resources: make([]item, 0, count(b, 3))}
+	for len(b) > 0 {
+		var f wellformed.Field[[]byte]
 		f, b = wellformed.Next(b)
 		switch {
 		case f.IsVarint() && f.Number == 6:
@@ -195,6 +201,17 @@ func readLegacy(b []byte) (r *response, incremental bool) {
 		}
 	}
 	return r, incremental
+}
+
+// count tells how often a message has a field: a list that grows is copied several times.
+func count(b []byte, number protowire.Number) (n int) {
+	for len(b) > 0 {
+		var f wellformed.Field[[]byte]
+		if f, b = wellformed.Next(b); f.Number == number {
+			n++
+		}
+	}
+	return n
 }
 
 // any returns a copy of the body.

@@ -146,23 +146,24 @@ func (l *list) empty() bool {
 	return gone == len(l.delivered)
 }
 
-func (s *state) put(kind *kinds.Kind, l *list, name string, v version) {
-	s.touch(kind, name)
-	l.pending[name] = &v
-}
+func (s *state) put(kind *kinds.Kind, l *list, name string, v version) { s.set(kind, l, name, &v) }
 
 func (s *state) remove(kind *kinds.Kind, l *list, name string) {
 	if l.find(name) == nil {
 		return
 	}
-	s.touch(kind, name)
-	l.pending[name] = nil
+	s.set(kind, l, name, nil)
 }
 
-// touch notes that something is about to be pending.
-func (s *state) touch(kind *kinds.Kind, name string) {
-	for _, l := range s.kinds[kind].lists {
-		if _, pending := l.pending[name]; pending {
+// set makes something pending, and notes that it is if it was not before, in this list or another.
+func (s *state) set(kind *kinds.Kind, l *list, name string, v *version) {
+	before := len(l.pending)
+	l.pending[name] = v
+	if len(l.pending) == before {
+		return
+	}
+	for _, other := range s.kinds[kind].lists {
+		if _, pending := other.pending[name]; pending && other != l {
 			return
 		}
 	}
