@@ -71,22 +71,15 @@ func (c *catalog) servicesFor(namespace string, wanted imports) []*Service {
 	return append(named, public...)
 }
 
-// virtualServicesFor lists the rules that a namespace obeys for what is wanted: its private ones, those exported to it by name,
-// the public ones.
+// virtualServicesFor lists the rules that a namespace obeys for what is wanted.
 func (c *catalog) virtualServicesFor(namespace string, wanted imports) []*VirtualService {
-	var private, named, public []*VirtualService
+	var out []*VirtualService
 	for _, vs := range c.virtual.of(wanted, compareVirtualServices) {
-		switch {
-		case !vs.visibility.includes(namespace) || !wanted.virtualService(vs.Resource.Namespace, vs.Spec.GetHosts()):
-		case vs.visibility.public():
-			public = append(public, vs)
-		case vs.Resource.Namespace == namespace:
-			private = append(private, vs)
-		default:
-			named = append(named, vs)
+		if wanted.virtualService(vs.Resource.Namespace, vs.Spec.GetHosts()) {
+			out = append(out, vs)
 		}
 	}
-	return append(append(private, named...), public...)
+	return obeyedIn(namespace, out)
 }
 
 // destination finds the service for a host that a rule of a namespace sends traffic to: the namespace's own, else the oldest that

@@ -21,16 +21,20 @@ type Class struct {
 	Locality string
 	// Settings are the remaining traits: address families, privileges, timeouts.
 	Settings string
+	// Config is the proxy's own configuration.
+	Config string
 }
 
 // Class sorts a proxy.
 func (m *Mesh) Class(p *Proxy) Class {
+	p = m.Known(p)
 	return Class{
 		Type: p.Type, Namespace: p.Namespace, Domain: p.Domain, Interception: p.Interception,
-		Labels:   m.selected.encode(p.Labels),
+		Labels:   m.selecting(p).encode(p.Labels),
 		Targets:  encodeTargets(m.Targets(p)),
 		Locality: m.LocalityOf(p),
 		Settings: m.settings(p),
+		Config:   encodeProxyConfig(p.Config),
 	}
 }
 
@@ -48,6 +52,14 @@ func (m *Mesh) settings(p *Proxy) string {
 		p.HTTPProxyPort,
 		p.DNSCapture,
 	)
+}
+
+// selecting are the labels that tell proxies of this type apart.
+func (m *Mesh) selecting(p *Proxy) labelKeys {
+	if p.Type == Router {
+		return m.routerLabels
+	}
+	return m.selected
 }
 
 func encodeTargets(targets []Target) string {

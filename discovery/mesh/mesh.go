@@ -32,7 +32,13 @@ type Mesh struct {
 	peers    peerAuthenticationIndex
 	sidecars sidecarIndex
 	catalog  catalog
-	selected labelKeys
+	gateways gatewayIndex
+
+	selected     labelKeys // those that tell sidecars apart
+	routerLabels labelKeys // those that tell routers apart
+
+	frontendsMu sync.Mutex
+	frontends   map[string]*frontendOnce
 
 	scopesMu sync.Mutex
 	scopes   map[scopeKey]*scopeOnce
@@ -43,7 +49,7 @@ type Mesh struct {
 
 // Build derives the mesh of a snapshot. What the snapshot shares with that of prev is taken from prev, which may be nil.
 func Build(snapshot *configstore.Snapshot, prev *Mesh) *Mesh {
-	m := &Mesh{Revision: snapshot.Revision, from: snapshot, scopes: map[scopeKey]*scopeOnce{}}
+	m := &Mesh{Revision: snapshot.Revision, from: snapshot, scopes: map[scopeKey]*scopeOnce{}, frontends: map[string]*frontendOnce{}}
 	if prev == nil {
 		prev = &Mesh{}
 	}
@@ -57,10 +63,13 @@ func Build(snapshot *configstore.Snapshot, prev *Mesh) *Mesh {
 	m.virtual = buildVirtualServices(snapshot, prev, m.Config, sameConfig)
 	m.rules = buildDestinationRules(snapshot, prev, m.Config, sameConfig)
 	m.peers = buildPeerAuthentications(snapshot, prev, m.Config.GetRootNamespace())
+	m.gateways = buildGateways(snapshot, prev)
 	m.sidecars = buildSidecars(snapshot, prev, m.Config.GetRootNamespace(), sameConfig)
 	m.prepareScopes(prev, sameConfig)
 	m.selected = m.virtual.sourceLabels.union(m.rules.selectorLabels).union(m.peers.selectorLabels).
 		union(m.sidecars.selectorLabels)
+	m.routerLabels = m.virtual.gatewayLabels.union(m.rules.selectorLabels).union(m.peers.selectorLabels).
+		union(m.gateways.selectors)
 	return m
 }
 
@@ -101,6 +110,7 @@ var (
 	kindDestinationRule    = mustLookup("networking.istio.io", "DestinationRule")
 	kindPeerAuthentication = mustLookup("security.istio.io", "PeerAuthentication")
 	kindSidecar            = mustLookup("networking.istio.io", "Sidecar")
+	kindGateway            = mustLookup("networking.istio.io", "Gateway")
 	kindMeshConfig         = mustLookup("core", "MeshConfig")
 	kindMeshNetworks       = mustLookup("core", "MeshNetworks")
 )

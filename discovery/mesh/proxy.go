@@ -10,6 +10,7 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/protobuf/types/known/structpb"
+	meshconfig "istio.io/api/mesh/v1alpha1"
 )
 
 // ProxyType is the role of an Envoy.
@@ -40,7 +41,9 @@ type Proxy struct {
 
 	Namespace string
 	Labels    map[string]string
-	Locality  *corev3.Locality
+	// StaticLabels are those of Labels that the machine's own configuration gives.
+	StaticLabels map[string]string
+	Locality     *corev3.Locality
 
 	Interception Interception
 	Unprivileged bool // may not bind ports below 1024
@@ -58,6 +61,9 @@ type Proxy struct {
 
 	// HTTPProxyPort is where the machine's applications find the proxy as an HTTP proxy, 0 where the mesh says.
 	HTTPProxyPort uint32
+
+	// Config is the configuration that the proxy was started with; nil: that of the mesh.
+	Config *meshconfig.ProxyConfig
 
 	// ExactBalance spreads connections evenly over Envoy's threads.
 	InboundExactBalance, OutboundExactBalance bool
@@ -123,7 +129,8 @@ func (p *Proxy) setMetadata(meta metadata) (err error) {
 		p.Namespace = first
 	}
 	p.Network, p.NetworkView = meta.text("NETWORK"), meta.list("REQUESTED_NETWORK_VIEW")
-	p.Labels = withTopology(meta.labels(), localityText(p.Locality), p.Network)
+	p.StaticLabels = meta.labels("STATIC_LABELS")
+	p.Labels = withTopology(meta.labels("STATIC_LABELS", "LABELS"), localityText(p.Locality), p.Network)
 	if p.Network == "" {
 		p.Network = p.Labels[LabelNetwork]
 	}
@@ -141,6 +148,9 @@ func (p *Proxy) setMetadata(meta metadata) (err error) {
 		CertificateFile: meta.text("TLS_CLIENT_CERT_CHAIN"), KeyFile: meta.text("TLS_CLIENT_KEY"), RootsFile: meta.text("TLS_CLIENT_ROOT_CERT"),
 	}
 	p.Interception = parseInterception(meta.text("INTERCEPTION_MODE"))
+	if p.Config, err = parseProxyConfig(meta.fields["PROXY_CONFIG"]); err != nil {
+		return err
+	}
 	if timeout := meta.text("IDLE_TIMEOUT"); timeout != "" {
 		if p.IdleTimeout, err = time.ParseDuration(timeout); err != nil {
 			return fmt.Errorf("IDLE_TIMEOUT: %q is not a duration: write it as 5s or 1h", timeout)
@@ -159,6 +169,14 @@ func parseInterception(mode string) Interception {
 	default:
 		return InterceptionRedirect
 	}
+}
+
+// wildcard is the address that stands for all of the proxy's.
+func (p *Proxy) wildcard() string {
+	if p.HasIPv6() && !p.HasIPv4() {
+		return "::"
+	}
+	return Unspecified
 }
 
 // HasIPv4 reports whether the proxy has an address of this family.
@@ -224,10 +242,10 @@ func (m metadata) ports(names ...string) []uint32 {
 	return out
 }
 
-// labels are those of the workload; static ones, from the machine's own configuration, count less.
-func (m metadata) labels() map[string]string {
+// labels are those of the workload in the named fields, the later ones before the earlier ones.
+func (m metadata) labels(fields ...string) map[string]string {
 	out := map[string]string{}
-	for _, name := range []string{"STATIC_LABELS", "LABELS"} {
+	for _, name := range fields {
 		for k, v := range m.fields[name].GetStructValue().GetFields() {
 			out[k] = v.GetStringValue()
 		}

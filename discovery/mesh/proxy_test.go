@@ -27,7 +27,8 @@ func TestParseProxy(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, &mesh.Proxy{
 		Type: mesh.Sidecar, Addresses: []string{"10.0.0.1", "fd00::1"}, ID: "web-1.shop", Domain: "shop.svc.cluster.local",
-		Namespace: "shop", Labels: map[string]string{"app": "web", "rack": "7"}, Interception: mesh.InterceptionNone,
+		Namespace: "shop", Labels: map[string]string{"app": "web", "rack": "7"},
+		StaticLabels: map[string]string{"app": "static", "rack": "7"}, Interception: mesh.InterceptionNone,
 		Unprivileged: true, IdleTimeout: 5 * time.Second, ReservedPorts: []uint32{15021},
 	}, p)
 	require.True(t, p.HasIPv4())

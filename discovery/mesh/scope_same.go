@@ -51,7 +51,7 @@ func (s *Scope) only(service *Service, ports []uint32, before *Scope) *Service {
 
 // LooksLike reports whether a sidecar sees the same services and rules as in the mesh before, and serves the same itself.
 func (m *Mesh) LooksLike(before *Mesh, p *Proxy) bool {
-	return p.Type == Sidecar && m.Scope(p) == before.Scope(p) && slices.Equal(m.Targets(p), before.Targets(p))
+	return p.Type == Sidecar && m.Scope(m.Known(p)) == before.Scope(before.Known(p)) && slices.Equal(m.Targets(p), before.Targets(p))
 }
 
 // same reports whether two scopes show the same, by the identity of what they hold.

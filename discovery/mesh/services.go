@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"maps"
 	"slices"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
@@ -33,6 +34,8 @@ type Target struct {
 	Number uint32
 	// Locality is where the endpoint is said to be.
 	Locality string
+
+	endpoint *Endpoint
 }
 
 type hostKey struct{ namespace, host string }
@@ -107,7 +110,7 @@ func (x *serviceIndex) addTargets(s *Service) {
 		if e.Unix || !IsAddress(e.Address) {
 			continue
 		}
-		x.byAddress[e.Address] = append(x.byAddress[e.Address], Target{Service: s, Port: s.Port(e.PortNumber), Number: e.Port, Locality: e.Locality})
+		x.byAddress[e.Address] = append(x.byAddress[e.Address], Target{Service: s, Port: s.Port(e.PortNumber), Number: e.Port, Locality: e.Locality, endpoint: e})
 	}
 }
 
@@ -126,4 +129,20 @@ func (m *Mesh) Targets(p *Proxy) []Target {
 		}
 	}
 	return out
+}
+
+// Known returns the proxy as the mesh knows its workload: where services name one at its addresses, the labels are those
+// that it has there, whatever the proxy says about itself.
+func (m *Mesh) Known(p *Proxy) *Proxy {
+	targets := m.Targets(p)
+	if len(targets) == 0 {
+		return p
+	}
+	known := *p
+	known.Labels = maps.Clone(p.StaticLabels)
+	if known.Labels == nil {
+		known.Labels = map[string]string{}
+	}
+	maps.Copy(known.Labels, targets[0].endpoint.Labels)
+	return &known
 }

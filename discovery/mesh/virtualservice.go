@@ -26,18 +26,24 @@ type VirtualService struct {
 	problems   []Problem
 }
 
-// virtualServiceIndex is every VirtualService that addresses sidecars, the oldest first.
+// virtualServiceIndex is every VirtualService, the oldest first.
 type virtualServiceIndex struct {
-	mesh         []*VirtualService
-	resolved     map[*kinds.Resource]*VirtualService
-	sourceLabels labelKeys
+	mesh      []*VirtualService            // those that address sidecars
+	byGateway map[string][]*VirtualService // those that address routers, by namespace/name of the Gateway
+	resolved  map[*kinds.Resource]*VirtualService
+
+	sourceLabels  labelKeys // that sidecars must match
+	gatewayLabels labelKeys // that routers must match
 }
 
 func buildVirtualServices(snapshot *configstore.Snapshot, prev *Mesh, config *meshconfig.MeshConfig, sameConfig bool) virtualServiceIndex {
 	if sameConfig && prev.unchanged(snapshot, kindVirtualService) {
 		return prev.virtual
 	}
-	index := virtualServiceIndex{resolved: map[*kinds.Resource]*VirtualService{}, sourceLabels: labelKeys{}}
+	index := virtualServiceIndex{
+		byGateway: map[string][]*VirtualService{}, resolved: map[*kinds.Resource]*VirtualService{},
+		sourceLabels: labelKeys{}, gatewayLabels: labelKeys{},
+	}
 	d := delegation{delegates: map[*kinds.Resource]*VirtualService{}, exportDefault: config.GetDefaultVirtualServiceExportTo()}
 	for r := range snapshot.Of(kindVirtualService) {
 		delegates := delegatesOf(snapshot, r)
@@ -48,12 +54,43 @@ func buildVirtualServices(snapshot *configstore.Snapshot, prev *Mesh, config *me
 			d.expand(vs)
 		}
 		index.resolved[r] = vs
-		if vs.bindsTo(MeshGateway) && !isDelegate(vs.Spec) {
-			index.mesh = append(index.mesh, vs)
-			index.collectLabels(vs)
+		if !isDelegate(vs.Spec) {
+			index.add(vs)
 		}
 	}
 	return index
+}
+
+func (x *virtualServiceIndex) add(vs *VirtualService) {
+	if vs.bindsTo(MeshGateway) {
+		x.mesh = append(x.mesh, vs)
+		x.sourceLabels.addSources(vs)
+	}
+	gateways := slices.Compact(slices.Sorted(slices.Values(vs.Spec.GetGateways())))
+	for _, gateway := range gateways {
+		if gateway != MeshGateway {
+			x.byGateway[gateway] = append(x.byGateway[gateway], vs)
+			x.gatewayLabels.addSources(vs)
+		}
+	}
+}
+
+// obeyedIn picks the rules that proxies in a namespace obey: those that are private to it, those exported to it by name, the
+// public ones.
+func obeyedIn(namespace string, list []*VirtualService) []*VirtualService {
+	var private, named, public []*VirtualService
+	for _, vs := range list {
+		switch {
+		case !vs.visibility.includes(namespace):
+		case vs.visibility.public():
+			public = append(public, vs)
+		case vs.Resource.Namespace == namespace:
+			private = append(private, vs)
+		default:
+			named = append(named, vs)
+		}
+	}
+	return append(append(private, named...), public...)
 }
 
 // bindsTo reports whether the VirtualService is for proxies with this gateway: MeshGateway, or namespace/name.
@@ -64,20 +101,21 @@ func (vs *VirtualService) bindsTo(gateway string) bool {
 	return slices.Contains(vs.Spec.GetGateways(), gateway)
 }
 
-func (x *virtualServiceIndex) collectLabels(vs *VirtualService) {
+// addSources collects the labels by which the matches of a rule choose proxies.
+func (k labelKeys) addSources(vs *VirtualService) {
 	for _, route := range vs.Spec.GetHttp() {
 		for _, m := range route.GetMatch() {
-			x.sourceLabels.add(m.GetSourceLabels())
+			k.add(m.GetSourceLabels())
 		}
 	}
 	for _, route := range vs.Spec.GetTcp() {
 		for _, m := range route.GetMatch() {
-			x.sourceLabels.add(m.GetSourceLabels())
+			k.add(m.GetSourceLabels())
 		}
 	}
 	for _, route := range vs.Spec.GetTls() {
 		for _, m := range route.GetMatch() {
-			x.sourceLabels.add(m.GetSourceLabels())
+			k.add(m.GetSourceLabels())
 		}
 	}
 }

@@ -37,6 +37,8 @@ var (
 	faultFilter  = httpFilter(faultFilterName, &faultv3.HTTPFault{})
 	corsFilter   = httpFilter(corsFilterName, &corsv3.Cors{})
 	routerFilter = httpFilter("envoy.filters.http.router", &routerv3.Router{})
+	// quietRouterFilter adds no headers that tell of Envoy.
+	quietRouterFilter = httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true})
 )
 
 var requestIDs = &hcmv3.RequestIDExtension{TypedConfig: pack(&uuidv3.UuidRequestIdConfig{

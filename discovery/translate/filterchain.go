@@ -20,6 +20,7 @@ type chain struct {
 	protocols []string // as the HTTP inspector reports them
 	transport string
 
+	tls     *corev3.TransportSocket // nil where TLS does not end here
 	filters []*listenerv3.Filter
 	from    *kinds.Resource
 }
@@ -29,7 +30,7 @@ var handshakeTimeout = durationpb.New(15 * time.Second)
 
 func (c chain) build() *listenerv3.FilterChain {
 	out := &listenerv3.FilterChain{
-		Filters: c.filters, FilterChainMatch: c.match(), TransportSocketConnectTimeout: handshakeTimeout,
+		Filters: c.filters, FilterChainMatch: c.match(), TransportSocket: c.tls, TransportSocketConnectTimeout: handshakeTimeout,
 	}
 	if c.from != nil {
 		out.Metadata = madeFrom(c.from)

@@ -7,13 +7,13 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
-// Listeners returns every listener of a sidecar: one for each address and port that its application may connect to, the
+// Listeners returns every listener of a proxy. A router has one for each socket of its Gateways; a sidecar one for each address and port that its application may connect to, the
 // catch-all for the rest, and the one for what comes in. Where nothing redirects traffic, the outbound ones bind to
 // loopback for the application to connect to, and there are no others.
 func Listeners(m *mesh.Mesh, p *mesh.Proxy) []*listenerv3.Listener {
 	v := newView(m, p)
 	if !v.sidecar() {
-		return nil
+		return v.gatewayListeners()
 	}
 	out := v.outboundListeners()
 	if proxy := v.httpProxy(); proxy != nil {

@@ -7,6 +7,7 @@ import (
 	httpinspectorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/http_inspector/v3"
 	originaldstv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/original_dst/v3"
 	originalsrcv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/original_src/v3"
+	proxyprotocolv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/proxy_protocol/v3"
 	tlsinspectorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/tls_inspector/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/proto"
@@ -24,8 +25,10 @@ func listenerFilter(name string, config proto.Message) *listenerv3.ListenerFilte
 
 var (
 	// tlsInspector starts with a small buffer: a client hello is short.
-	tlsInspector        = listenerFilter("envoy.filters.listener.tls_inspector", &tlsinspectorv3.TlsInspector{InitialReadBufferSize: u32(512)})
-	httpInspector       = listenerFilter("envoy.filters.listener.http_inspector", &httpinspectorv3.HttpInspector{})
+	tlsInspector  = listenerFilter("envoy.filters.listener.tls_inspector", &tlsinspectorv3.TlsInspector{InitialReadBufferSize: u32(512)})
+	httpInspector = listenerFilter("envoy.filters.listener.http_inspector", &httpinspectorv3.HttpInspector{})
+	// proxyProtocol reads who connected to the load balancer in front, which says so first of all.
+	proxyProtocol       = listenerFilter("envoy.filters.listener.proxy_protocol", &proxyprotocolv3.ProxyProtocol{})
 	originalDestination = listenerFilter("envoy.filters.listener.original_dst", &originaldstv3.OriginalDst{})
 	// originalSource marks its sockets, so that the redirection rules know them.
 	originalSource = listenerFilter("envoy.filters.listener.original_src", &originalsrcv3.OriginalSrc{Mark: 1337})

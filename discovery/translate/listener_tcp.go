@@ -53,7 +53,7 @@ func (t outboundTCP) tcpChains() []chain {
 				continue
 			}
 			subnets, all := t.matches(route.GetMatch())
-			c := chain{ranges: t.address.ranges, from: vs.Resource, filters: t.routed(route.GetRoute(), vs)}
+			c := chain{ranges: t.address.ranges, from: vs.Resource, filters: t.routed(route.GetRoute(), vs, t.port)}
 			if all {
 				return append(out, c)
 			}
@@ -99,7 +99,7 @@ func (t outboundTCP) tlsChains() []chain {
 				if len(m.GetDestinationSubnets()) > 0 {
 					ranges = m.GetDestinationSubnets()
 				}
-				out = append(out, chain{names: m.GetSniHosts(), ranges: ranges, from: vs.Resource, filters: t.routed(route.GetRoute(), vs)})
+				out = append(out, chain{names: m.GetSniHosts(), ranges: ranges, from: vs.Resource, filters: t.routed(route.GetRoute(), vs, t.port)})
 			}
 		}
 	}
@@ -139,16 +139,16 @@ func (t outboundTCP) direct() []*listenerv3.Filter {
 }
 
 // routed sends connections where a rule says, the first destination's own rule setting the timeouts.
-func (t outboundTCP) routed(routes []*networking.RouteDestination, vs *mesh.VirtualService) []*listenerv3.Filter {
+func (v view) routed(routes []*networking.RouteDestination, vs *mesh.VirtualService, port *mesh.Port) []*listenerv3.Filter {
 	first := routes[0].GetDestination()
-	rule := t.scope.DestinationRule(t.proxy, first.GetHost())
+	rule := v.scope.DestinationRule(v.proxy, first.GetHost())
 	if len(routes) == 1 {
-		proxy := tcpTo(t.destinationCluster(first, t.port.Number))
-		t.applyRule(proxy, rule, first.GetSubset())
+		proxy := tcpTo(v.destinationCluster(first, port.Number))
+		v.applyRule(proxy, rule, first.GetSubset())
 		return []*listenerv3.Filter{tcpFilter(proxy)}
 	}
 	weighted := slices.DeleteFunc(slices.Clone(routes), func(r *networking.RouteDestination) bool { return r.GetWeight() <= 0 })
-	proxy := tcpWeighted(vs.Resource.Name+"."+vs.Resource.Namespace, t.view, weighted, t.port.Number)
-	t.applyRule(proxy, rule, "")
+	proxy := tcpWeighted(vs.Resource.Name+"."+vs.Resource.Namespace, v, weighted, port.Number)
+	v.applyRule(proxy, rule, "")
 	return []*listenerv3.Filter{tcpFilter(proxy)}
 }

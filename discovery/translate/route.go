@@ -15,7 +15,7 @@ import (
 // maxDirectResponse is the largest body that a direct response may have, as in Istio; Envoy's default is 4 KiB.
 var maxDirectResponse = u32(1 << 20)
 
-// Routes returns every route configuration that the listeners of a sidecar ask for.
+// Routes returns every route configuration that the listeners of a proxy ask for.
 func Routes(m *mesh.Mesh, p *mesh.Proxy) []*routev3.RouteConfiguration {
 	v := newView(m, p)
 	names := v.routeNames()
@@ -35,10 +35,11 @@ func Route(m *mesh.Mesh, p *mesh.Proxy, name string) *routev3.RouteConfiguration
 	return v.route(name)
 }
 
-// routeNames are the ports with HTTP, host:port for listeners that detect HTTP for a single service, sockets, and the proxy port's.
+// routeNames are those of a router's servers; for a sidecar the ports with HTTP, host:port for listeners that detect HTTP for a
+// single service, sockets, and the proxy port's.
 func (v view) routeNames() []string {
 	if !v.sidecar() {
-		return nil
+		return slices.Sorted(maps.Keys(v.mesh.Frontend(v.proxy).Routes))
 	}
 	names := map[string]bool{}
 	if v.httpProxyPort() != 0 {
@@ -94,6 +95,9 @@ func (v view) egressOf(name routeName) *mesh.Egress {
 }
 
 func (v view) route(full string) *routev3.RouteConfiguration {
+	if !v.sidecar() {
+		return v.gatewayRoute(full)
+	}
 	name := parseRouteName(full)
 	egress := v.egressOf(name)
 	anyPort := name.port == 0 || egress != nil && egress.AnyPort()

@@ -5,7 +5,7 @@
 // message is made from its own inputs alone, so that one cluster, load assignment or virtual host can be remade
 // without the rest. Messages share parts that never change; nobody may write to what is returned.
 //
-// Sidecars get outbound and inbound resources. Gateways (router~…) get their clusters and endpoints, and no listeners.
+// Sidecars get outbound and inbound resources. Gateways (router~…) get what the Gateways that select them expose.
 package translate
 
 import (
@@ -23,6 +23,7 @@ type view struct {
 }
 
 func newView(m *mesh.Mesh, p *mesh.Proxy) view {
+	p = m.Known(p)
 	return view{mesh: m, config: m.Config, proxy: p, scope: m.Scope(p)}
 }
 

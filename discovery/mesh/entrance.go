@@ -1,0 +1,132 @@
+package mesh
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// Entrance is a way into a socket: connections for some server names, and what becomes of them.
+type Entrance struct {
+	Server *Server
+	// Names are the server names that clients of TLS ask for; nil is whatever no other entrance is for.
+	Names []string
+	// Route is the name of the routes for the requests; "" where connections go on unread.
+	Route string
+	// To is where connections go, as Rule says, and Rule is nil for those that name their cluster themselves.
+	To   []*networking.RouteDestination
+	Rule *VirtualService
+}
+
+// open makes the entrances of a server, and reports whether it can have them. Where no rule routes connections there are
+// none, and nobody listens.
+func (f *Frontend) open(x *Socket, s *Server, route string) bool {
+	switch {
+	case s.Protocol.IsHTTP():
+		return x.plain != nil || f.enter(x, &Entrance{Server: s, Route: route}) // all servers of HTTP share one
+	case s.ReadsHTTP():
+		return f.enter(x, &Entrance{Server: s, Names: s.ServerNames(), Route: route})
+	case s.AutoPassthrough():
+		x.Entrances = append(x.Entrances, &Entrance{Server: s, Names: s.ServerNames()})
+		return true
+	case s.PassesTLS():
+		f.openTLS(x, s)
+		return true
+	default:
+		return f.openTCP(x, s)
+	}
+}
+
+// openTCP follows the first rule with a route for the port.
+func (f *Frontend) openTCP(x *Socket, s *Server) bool {
+	for _, vs := range f.rulesFor(s) {
+		for _, route := range vs.Spec.GetTcp() {
+			if s.matchesAny(route.GetMatch()) && len(route.GetRoute()) > 0 {
+				e := &Entrance{Server: s, To: route.GetRoute(), Rule: vs}
+				if !s.Plain() {
+					e.Names = s.ServerNames()
+				}
+				return f.enter(x, e)
+			}
+		}
+	}
+	return true
+}
+
+// openTLS makes an entrance for each match of the rules: connections are told apart by the names in it.
+func (f *Frontend) openTLS(x *Socket, s *Server) {
+	for _, vs := range f.rulesFor(s) {
+		for i, route := range vs.Spec.GetTls() {
+			for j, m := range route.GetMatch() {
+				if len(route.GetRoute()) == 0 || !s.matches(m) {
+					continue
+				}
+				by := fmt.Sprintf("VirtualService %s/%s", vs.Resource.Namespace, vs.Resource.Name)
+				owner, taken := x.enter(&Entrance{Server: s, Names: namesOf(m), To: route.GetRoute(), Rule: vs}, by)
+				if taken && owner != by {
+					f.Problems = append(f.Problems, Problem{
+						Of: vs.Resource.Key(), Path: fmt.Sprintf("spec.tls[%d].match[%d]", i, j),
+						Reason: fmt.Sprintf("one of these server names has %s already, on %s: the match is left out there", owner, s),
+					})
+				}
+			}
+		}
+	}
+}
+
+// namesOf are the server names of a match, sorted; nil is any.
+func namesOf(m *networking.TLSMatchAttributes) []string {
+	if len(m.GetSniHosts()) == 0 || slices.Contains(m.GetSniHosts(), "*") {
+		return nil
+	}
+	names := make([]string, len(m.GetSniHosts()))
+	for i, name := range m.GetSniHosts() {
+		names[i] = strings.ToLower(name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// enter adds the entrance of a whole server, unless its connections are taken: Envoy would refuse the socket.
+func (f *Frontend) enter(x *Socket, e *Entrance) bool {
+	owner, taken := x.enter(e, e.Server.String())
+	if taken {
+		f.reject(e.Server, fmt.Sprintf("connections for one of its hosts belong to %s already: the server is left out", owner))
+	}
+	return !taken
+}
+
+func (x *Socket) enter(e *Entrance, by string) (owner string, taken bool) {
+	if owner, taken = x.take(e.Names, by); !taken {
+		x.Entrances = append(x.Entrances, e)
+	}
+	return owner, taken
+}
+
+// rulesFor lists the rules of the server's Gateway that have a host in common with it.
+func (f *Frontend) rulesFor(s *Server) []*VirtualService {
+	var out []*VirtualService
+	for _, vs := range f.gateway(s.Gateway) {
+		if len(s.HostsFor(vs)) > 0 {
+			out = append(out, vs)
+		}
+	}
+	return out
+}
+
+// gatewayMatch is what matches of connections ask of a gateway. Labels and namespaces of clients are unknown there.
+type gatewayMatch interface {
+	GetPort() uint32
+	GetGateways() []string
+}
+
+func (s *Server) matches(m gatewayMatch) bool {
+	return (m.GetPort() == 0 || m.GetPort() == s.Spec.GetPort().GetNumber()) &&
+		(len(m.GetGateways()) == 0 || slices.Contains(m.GetGateways(), s.Gateway))
+}
+
+func (s *Server) matchesAny(list []*networking.L4MatchAttributes) bool {
+	return len(list) == 0 || slices.ContainsFunc(list, func(m *networking.L4MatchAttributes) bool { return s.matches(m) })
+}

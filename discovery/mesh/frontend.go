@@ -1,0 +1,184 @@
+package mesh
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// Frontend is what a router exposes: the servers of all Gateways that it is to serve, sorted to the sockets that it
+// listens on. A server that cannot live beside an older one is left out, and is a problem of its Gateway.
+type Frontend struct {
+	Sockets  []*Socket
+	Problems []Problem
+
+	// Routes finds the servers behind a route configuration, the oldest first.
+	Routes map[string][]*Server
+
+	proxy   *Proxy
+	gateway func(name string) []*VirtualService // those bound to a Gateway
+	sockets map[socketKey]*Socket
+}
+
+type socketKey struct {
+	bind string
+	port uint32
+}
+
+// Socket is an address and a port, or, with port 0, the path of a socket.
+type Socket struct {
+	Bind string // "" is all addresses
+	Port uint32
+	// Entrances are the ways in, those of older Gateways first.
+	Entrances []*Entrance
+
+	plain  *Server           // the first one without TLS
+	hosts  map[string]string // of servers with TLS settings: who has the host
+	taken  map[string]string // by server name: who has the connections; "" is those without a known name
+	routes map[string]bool   // route configurations of servers that end TLS
+}
+
+// frontendOnce makes a frontend when the first router asks, and lets others like it wait.
+type frontendOnce struct {
+	once     sync.Once
+	frontend *Frontend
+}
+
+// Frontend returns what a router exposes. Routers that cannot be told apart share it.
+func (m *Mesh) Frontend(p *Proxy) *Frontend {
+	targets := m.Targets(p)
+	key := fmt.Sprint(p.Namespace, "\n", m.gateways.selectors.encode(p.Labels), "\n", encodeTargets(targets), "\n", p.wildcard(), p.Unprivileged, p.ReservedPorts)
+	m.frontendsMu.Lock()
+	cell := m.frontends[key]
+	if cell == nil {
+		cell = &frontendOnce{}
+		m.frontends[key] = cell
+	}
+	m.frontendsMu.Unlock()
+	cell.once.Do(func() { cell.frontend = m.buildFrontend(p, targets) })
+	return cell.frontend
+}
+
+func (m *Mesh) buildFrontend(p *Proxy, targets []Target) *Frontend {
+	f := &Frontend{
+		Routes: map[string][]*Server{}, sockets: map[socketKey]*Socket{}, proxy: p,
+		gateway: func(name string) []*VirtualService { return m.VirtualServicesOf(name, p.Namespace) },
+	}
+	for _, g := range m.gateways.all {
+		if !g.selects(p.Labels, targets) {
+			continue
+		}
+		for _, s := range g.servers {
+			for _, port := range g.listensOn(s.Spec.GetPort().GetNumber(), targets) {
+				f.add(s, port)
+			}
+		}
+	}
+	f.Sockets = slices.DeleteFunc(f.Sockets, func(s *Socket) bool { return len(s.Entrances) == 0 })
+	return f
+}
+
+// add puts a server on its socket, if it may listen there and nobody has what it asks for.
+func (f *Frontend) add(s *Server, port uint32) {
+	switch {
+	case f.proxy.Unprivileged && 0 < port && port < 1024:
+		f.reject(s, fmt.Sprintf("a router that may not listen on ports below 1024 serves this Gateway: port %d is left out there", port))
+		return
+	case slices.Contains(f.proxy.ReservedPorts, port):
+		f.reject(s, fmt.Sprintf("a router that serves this Gateway tells of its health on port %d: the server is left out there", port))
+		return
+	}
+	socket := f.socket(s.Spec.GetBind(), port)
+	route := s.routeName(port)
+	if reason := socket.refuses(s, route); reason != "" {
+		f.reject(s, reason)
+		return
+	}
+	if !f.open(socket, s, route) {
+		return
+	}
+	socket.admit(s, route)
+	if route != "" {
+		f.Routes[route] = append(f.Routes[route], s)
+	}
+}
+
+func (f *Frontend) reject(s *Server, reason string) {
+	f.Problems = append(f.Problems, s.problem(reason))
+}
+
+func (f *Frontend) socket(bind string, port uint32) *Socket {
+	if bind == f.proxy.wildcard() {
+		bind = ""
+	}
+	key := socketKey{bind, port}
+	if f.sockets[key] == nil {
+		f.sockets[key] = &Socket{
+			Bind: bind, Port: port, hosts: map[string]string{}, taken: map[string]string{}, routes: map[string]bool{},
+		}
+		f.Sockets = append(f.Sockets, f.sockets[key])
+	}
+	return f.sockets[key]
+}
+
+// refuses tells why a server cannot share the socket with those there; "" if it can. TLS tells servers apart by the
+// names that clients ask for, HTTP by the hosts of requests, and plain TCP by nothing.
+func (x *Socket) refuses(s *Server, route string) string {
+	if s.Spec.GetTls() != nil {
+		for _, host := range s.Hosts {
+			if owner, taken := x.hosts[host.String()]; taken {
+				return fmt.Sprintf("host %s is served by %s already: the whole server is left out", host, owner)
+			}
+		}
+	}
+	switch {
+	case x.plain == nil && (s.Plain() || !x.routes[route]):
+		return ""
+	case x.plain == nil:
+		return fmt.Sprintf("another server of this Gateway has the port's name %q too: the server is left out", s.Spec.GetPort().GetName())
+	case x.plain.Protocol.IsHTTP() && s.Protocol.IsHTTP():
+		return ""
+	default:
+		return fmt.Sprintf("the port is taken by %s, which speaks %s: a server of %s beside it is left out",
+			x.plain, x.plain.Protocol, s.Spec.GetPort().GetProtocol())
+	}
+}
+
+// admit remembers what a server takes.
+func (x *Socket) admit(s *Server, route string) {
+	if s.Spec.GetTls() != nil {
+		for _, host := range s.Hosts {
+			x.hosts[host.String()] = s.String()
+		}
+	}
+	if s.Plain() {
+		if x.plain == nil {
+			x.plain = s
+		}
+		return
+	}
+	if route != "" {
+		x.routes[route] = true
+	}
+}
+
+// take claims connections for server names, all or none of them; it reports who has one of them already.
+func (x *Socket) take(names []string, by string) (owner string, taken bool) {
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	for _, name := range names {
+		if owner, taken = x.taken[name]; taken {
+			return owner, true
+		}
+	}
+	for _, name := range names {
+		x.taken[name] = by
+	}
+	return "", false
+}
+
+// VirtualServicesOf lists the rules bound to a Gateway that routers in a namespace obey.
+func (m *Mesh) VirtualServicesOf(gateway, namespace string) []*VirtualService {
+	return obeyedIn(namespace, m.virtual.byGateway[gateway])
+}

@@ -1,0 +1,103 @@
+package mesh
+
+import (
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// annotationService lists the hosts of services, in a Gateway's namespace, whose workloads serve it: what Istio makes of
+// the Gateway API's gateways.
+const annotationService = "internal.istio.io/gateway-service"
+
+// labelAsIs on a ServiceEntry keeps Gateways from meaning its ports: they mean those that a router listens on.
+const labelAsIs = "experimental.istio.io/disable-gateway-port-translation"
+
+// gateway is a Gateway and its servers.
+type gateway struct {
+	resource *kinds.Resource
+	name     string // as VirtualServices write it: namespace/name
+	selector map[string]string
+	services []string // the hosts of services that it is served by; nil where the selector decides
+	servers  []*Server
+}
+
+// gatewayIndex is every Gateway, the oldest first.
+type gatewayIndex struct {
+	all       []*gateway
+	read      map[*kinds.Resource]*gateway
+	selectors labelKeys
+}
+
+func buildGateways(snapshot *configstore.Snapshot, prev *Mesh) gatewayIndex {
+	if prev.unchanged(snapshot, kindGateway) {
+		return prev.gateways
+	}
+	index := gatewayIndex{read: map[*kinds.Resource]*gateway{}, selectors: labelKeys{}}
+	for r := range snapshot.Of(kindGateway) {
+		g, known := prev.gateways.read[r]
+		if !known {
+			g = readGateway(r)
+		}
+		index.read[r] = g
+		index.all = append(index.all, g)
+		index.selectors.add(g.selector)
+	}
+	return index
+}
+
+func readGateway(r *kinds.Resource) *gateway {
+	spec := specOf[*networking.Gateway](r)
+	g := &gateway{resource: r, name: r.Namespace + "/" + r.Name, selector: spec.GetSelector()}
+	if hosts := r.Annotations[annotationService]; hosts != "" {
+		g.services = strings.Split(hosts, ",")
+	}
+	for i, server := range spec.GetServers() {
+		g.servers = append(g.servers, readServer(g, i, server))
+	}
+	return g
+}
+
+// selects reports whether a router with these labels, which serves these targets, is to serve the Gateway.
+func (g *gateway) selects(labels map[string]string, targets []Target) bool {
+	if g.services == nil {
+		return LabelsWithin(g.selector, labels)
+	}
+	return len(g.own(targets)) > 0
+}
+
+// own are the targets of the services that the Gateway is served by.
+func (g *gateway) own(targets []Target) []Target {
+	var out []Target
+	for _, t := range targets {
+		if t.Service.Namespace == g.resource.Namespace && slices.Contains(g.services, t.Service.Hostname) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// listensOn lists the ports on which the router listens for one of the Gateway's. A port of a service that the router
+// serves means the port behind it; any other is meant as it is.
+func (g *gateway) listensOn(port uint32, targets []Target) []uint32 {
+	if g.services != nil {
+		var out []uint32
+		for _, t := range g.own(targets) {
+			if t.Port.Number == port && !slices.Contains(out, t.Number) {
+				out = append(out, t.Number)
+			}
+		}
+		return out
+	}
+	for _, t := range targets {
+		_, asIs := t.Service.Entry.Labels[labelAsIs]
+		if t.Port.Number == port && !asIs {
+			return []uint32{t.Number}
+		}
+	}
+	return []uint32{port}
+}

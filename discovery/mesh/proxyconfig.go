@@ -1,0 +1,41 @@
+package mesh
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+	meshconfig "istio.io/api/mesh/v1alpha1"
+)
+
+// parseProxyConfig reads the configuration that an agent was started with, of which only what translation looks at is
+// kept: what else differs must not tell proxies apart. Fields of newer agents are left out.
+func parseProxyConfig(metadata *structpb.Value) (*meshconfig.ProxyConfig, error) {
+	if metadata.GetStructValue() == nil {
+		return nil, nil //nolint:nilnil // a proxy without a configuration of its own takes the mesh's
+	}
+	text, err := metadata.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	var config meshconfig.ProxyConfig
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(text, &config); err != nil {
+		return nil, fmt.Errorf("PROXY_CONFIG: %w", err)
+	}
+	return &meshconfig.ProxyConfig{
+		GatewayTopology: config.GetGatewayTopology(), ProxyHeaders: config.GetProxyHeaders(), ConnectionSettings: config.GetConnectionSettings(),
+	}, nil
+}
+
+// encodeProxyConfig writes a configuration in a canonical form, nil and an empty one differently.
+func encodeProxyConfig(config *meshconfig.ProxyConfig) string {
+	if config == nil {
+		return ""
+	}
+	bytes, err := proto.MarshalOptions{Deterministic: true}.Marshal(config)
+	if err != nil {
+		panic("mesh: marshal a ProxyConfig: " + err.Error()) // only invalid UTF-8 can do this, which no decoder lets in
+	}
+	return "{" + string(bytes) + "}"
+}

@@ -1,0 +1,152 @@
+package mesh
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// Server is one server of a Gateway: a port, the hosts behind it, and whether TLS ends there.
+type Server struct {
+	Resource *kinds.Resource // the Gateway
+	Gateway  string          // namespace/name
+	Spec     *networking.Server
+	Hosts    []ServerHost
+	Protocol Protocol
+
+	index int // among the Gateway's servers
+}
+
+// ServerHost is a host that a server is for, and the namespace whose rules may route it; "" is any.
+type ServerHost struct{ Namespace, Name string }
+
+func readServer(g *gateway, index int, spec *networking.Server) *Server {
+	s := &Server{
+		Resource: g.resource, Gateway: g.name, Spec: spec, Protocol: ParseProtocol(spec.GetPort().GetProtocol()), index: index,
+	}
+	for _, host := range spec.GetHosts() {
+		s.Hosts = append(s.Hosts, readServerHost(host, g.resource.Namespace))
+	}
+	return s
+}
+
+// readServerHost takes namespace/host; the namespace may be "." for the Gateway's own, or "*", which is also the default.
+func readServerHost(host, own string) ServerHost {
+	namespace, name, found := strings.Cut(strings.ToLower(host), "/")
+	switch {
+	case !found:
+		return ServerHost{Name: namespace}
+	case namespace == ".":
+		return ServerHost{Namespace: own, Name: name}
+	case namespace == "*":
+		return ServerHost{Name: name}
+	default:
+		return ServerHost{Namespace: namespace, Name: name}
+	}
+}
+
+// String writes a host as a Gateway has it.
+func (h ServerHost) String() string {
+	if h.Namespace == "" {
+		return h.Name
+	}
+	return h.Namespace + "/" + h.Name
+}
+
+// openTo reports whether rules in a namespace may route the host.
+func (h ServerHost) openTo(namespace string) bool {
+	return h.Namespace == "" || h.Namespace == namespace
+}
+
+// Mode is what becomes of TLS; meaningless without TLS settings.
+func (s *Server) Mode() networking.ServerTLSSettings_TLSmode { return s.Spec.GetTls().GetMode() }
+
+// PassesTLS reports whether connections go on as they came, by the server name that they ask for.
+func (s *Server) PassesTLS() bool {
+	return s.Spec.GetTls() != nil &&
+		(s.Mode() == networking.ServerTLSSettings_PASSTHROUGH || s.Mode() == networking.ServerTLSSettings_AUTO_PASSTHROUGH)
+}
+
+// AutoPassthrough reports whether the server names are those of clusters, as sidecars elsewhere in the mesh ask for them.
+func (s *Server) AutoPassthrough() bool {
+	return s.Spec.GetTls() != nil && s.Mode() == networking.ServerTLSSettings_AUTO_PASSTHROUGH
+}
+
+// Plain reports whether connections are not TLS. The settings of an HTTP server only say whether to redirect.
+func (s *Server) Plain() bool { return s.Spec.GetTls() == nil || s.Protocol.IsHTTP() }
+
+// EndsTLS reports whether TLS ends at the router.
+func (s *Server) EndsTLS() bool { return !s.Plain() && !s.PassesTLS() }
+
+// ReadsHTTP reports whether the router sees requests.
+func (s *Server) ReadsHTTP() bool {
+	return s.Protocol.IsHTTP() || s.Protocol == ProtocolHTTPS && s.EndsTLS()
+}
+
+// ServerNames are those that connections of TLS ask for, in the order of the alphabet; nil is any.
+func (s *Server) ServerNames() []string {
+	var out []string
+	for _, host := range s.Hosts {
+		if host.Name == "*" {
+			return nil
+		}
+		out = append(out, host.Name)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// HostsFor are those names that both the server and a VirtualService have: of two that overlap the narrower one.
+func (s *Server) HostsFor(vs *VirtualService) []string {
+	var out []string
+	add := func(host string) {
+		if !slices.Contains(out, host) {
+			out = append(out, host)
+		}
+	}
+	for _, own := range s.Hosts {
+		if !own.openTo(vs.Resource.Namespace) {
+			continue
+		}
+		for _, host := range vs.Spec.GetHosts() {
+			if HostWithin(own.Name, host) {
+				add(own.Name)
+			} else if HostWithin(host, own.Name) {
+				add(host)
+			}
+		}
+	}
+	return out
+}
+
+// routeName is that of the routes for the server's requests. Servers of plain HTTP on a port share them; each server
+// that ends TLS has its own, since its certificate is for its hosts alone.
+func (s *Server) routeName(port uint32) string {
+	bind := ""
+	if s.Spec.GetBind() != "" {
+		bind = "." + s.Spec.GetBind()
+	}
+	switch {
+	case s.Protocol.IsHTTP():
+		return fmt.Sprintf("http.%d%s", port, bind)
+	case s.ReadsHTTP():
+		return fmt.Sprintf("https.%d.%s.%s.%s%s", s.Spec.GetPort().GetNumber(), s.Spec.GetPort().GetName(),
+			s.Resource.Name, s.Resource.Namespace, bind)
+	default:
+		return ""
+	}
+}
+
+// problem is one of this server.
+func (s *Server) problem(reason string) Problem {
+	return Problem{Of: s.Resource.Key(), Path: fmt.Sprintf("spec.servers[%d]", s.index), Reason: reason}
+}
+
+// String names the server in what people read: port 443 of Gateway default/web.
+func (s *Server) String() string {
+	return fmt.Sprintf("port %d of Gateway %s", s.Spec.GetPort().GetNumber(), s.Gateway)
+}

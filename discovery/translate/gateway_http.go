@@ -1,0 +1,73 @@
+package translate
+
+import (
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+)
+
+// gatewayHTTP reads requests that come from outside: what they claim about where they come from is believed as far as the
+// topology says, and a client's certificate is described to those behind.
+func (v view) gatewayHTTP(socket *mesh.Socket, e *mesh.Entrance) *listenerv3.Filter {
+	m := v.connectionManager("outbound_"+listenerName(v.binds(socket)[0], socket.Port), e.Server.Protocol)
+	if name := e.Server.Spec.GetName(); name != "" && !e.Server.Plain() {
+		m.StatPrefix = name
+	}
+	m.RouteSpecifier = &hcmv3.HttpConnectionManager_Rds{
+		Rds: &hcmv3.Rds{ConfigSource: overADS(), RouteConfigName: e.Route},
+	}
+	if m.GetHttpProtocolOptions() == nil {
+		m.HttpProtocolOptions = &corev3.Http1ProtocolOptions{}
+	}
+	m.UseRemoteAddress = yes
+	v.applyTopology(m)
+	v.applyHeaders(m)
+	applyConnectionSettings(m, v.connectionSettings())
+	return managerFilter(m)
+}
+
+// applyTopology tells what is in front of the router: proxies whose word counts, and what becomes of client certificates.
+func (v view) applyTopology(m *hcmv3.HttpConnectionManager) {
+	topology := v.proxyConfig().GetGatewayTopology()
+	m.XffNumTrustedHops = topology.GetNumTrustedProxies()
+	m.ForwardClientCertDetails = hcmv3.HttpConnectionManager_SANITIZE_SET
+	if how, said := forwardings[topology.GetForwardClientCertDetails()]; said {
+		m.ForwardClientCertDetails = how
+	}
+	switch m.GetForwardClientCertDetails() {
+	case hcmv3.HttpConnectionManager_APPEND_FORWARD, hcmv3.HttpConnectionManager_SANITIZE_SET:
+		m.SetCurrentClientCertDetails = &hcmv3.HttpConnectionManager_SetCurrentClientCertDetails{Subject: yes, Cert: true, Dns: true, Uri: true}
+	case hcmv3.HttpConnectionManager_SANITIZE, hcmv3.HttpConnectionManager_FORWARD_ONLY, hcmv3.HttpConnectionManager_ALWAYS_FORWARD_ONLY:
+	}
+}
+
+var forwardings = map[meshconfig.ForwardClientCertDetails]hcmv3.HttpConnectionManager_ForwardClientCertDetails{
+	meshconfig.ForwardClientCertDetails_SANITIZE:            hcmv3.HttpConnectionManager_SANITIZE,
+	meshconfig.ForwardClientCertDetails_FORWARD_ONLY:        hcmv3.HttpConnectionManager_FORWARD_ONLY,
+	meshconfig.ForwardClientCertDetails_APPEND_FORWARD:      hcmv3.HttpConnectionManager_APPEND_FORWARD,
+	meshconfig.ForwardClientCertDetails_SANITIZE_SET:        hcmv3.HttpConnectionManager_SANITIZE_SET,
+	meshconfig.ForwardClientCertDetails_ALWAYS_FORWARD_ONLY: hcmv3.HttpConnectionManager_ALWAYS_FORWARD_ONLY,
+}
+
+// applyHeaders sets which headers of its own the router adds to answers and requests.
+func (v view) applyHeaders(m *hcmv3.HttpConnectionManager) {
+	headers := v.proxyConfig().GetProxyHeaders()
+	m.ServerName = "istio-envoy"
+	switch {
+	case headers.GetServer().GetDisabled().GetValue():
+		m.ServerName = ""
+		m.ServerHeaderTransformation = hcmv3.HttpConnectionManager_PASS_THROUGH
+	case headers.GetServer().GetValue() != "":
+		m.ServerName = headers.GetServer().GetValue()
+	}
+	if headers.GetRequestId().GetDisabled().GetValue() {
+		m.GenerateRequestId = no
+	}
+	m.AppendXForwardedPort = headers.GetXForwardedPort().GetEnabled().GetValue()
+	if headers.GetEnvoyDebugHeaders().GetDisabled().GetValue() {
+		m.HttpFilters[len(m.GetHttpFilters())-1] = quietRouterFilter
+	}
+}

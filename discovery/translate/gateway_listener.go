@@ -1,0 +1,78 @@
+package translate
+
+import (
+	"cmp"
+	"slices"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+)
+
+// gatewayListeners has one for each socket that a router exposes, in the order of their names.
+func (v view) gatewayListeners() []*listenerv3.Listener {
+	var out []*listenerv3.Listener
+	for _, socket := range v.mesh.Frontend(v.proxy).Sockets {
+		if chains := v.gatewayChains(socket); len(chains) > 0 {
+			out = append(out, v.gatewayListener(socket, chains))
+		}
+	}
+	slices.SortFunc(out, func(a, b *listenerv3.Listener) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return out
+}
+
+func (v view) gatewayListener(socket *mesh.Socket, chains []chain) *listenerv3.Listener {
+	binds := v.binds(socket)
+	l := &listenerv3.Listener{
+		Name:                                 listenerName(binds[0], socket.Port),
+		Address:                              bindAddress(binds[0], socket.Port),
+		AdditionalAddresses:                  extraAddresses(binds, socket.Port),
+		TrafficDirection:                     corev3.TrafficDirection_OUTBOUND,
+		ConnectionBalanceConfig:              exactBalance(v.proxy.OutboundExactBalance),
+		MaxConnectionsToAcceptPerSocketEvent: acceptOneByOne,
+		PerConnectionBufferLimitBytes:        natural(v.connectionSettings().GetListenerPerConnectionBufferLimitBytes()),
+	}
+	if v.proxyConfig().GetGatewayTopology().GetProxyProtocol() != nil {
+		l.ListenerFilters = append(l.ListenerFilters, proxyProtocol)
+	}
+	if slices.ContainsFunc(socket.Entrances, func(e *mesh.Entrance) bool { return !e.Server.Plain() }) {
+		l.ListenerFilters = append(l.ListenerFilters, tlsInspector)
+	}
+	for _, c := range chains {
+		l.FilterChains = append(l.FilterChains, c.build())
+	}
+	return l
+}
+
+// binds are the addresses that a socket listens on.
+func (v view) binds(socket *mesh.Socket) []string {
+	if socket.Bind != "" {
+		return []string{socket.Bind}
+	}
+	return v.wildcards()
+}
+
+// gatewayChains are those of a socket's entrances.
+func (v view) gatewayChains(socket *mesh.Socket) []chain {
+	var out []chain
+	for _, e := range socket.Entrances {
+		switch {
+		case e.Server.AutoPassthrough():
+			out = append(out, v.autoPassthroughChains(e)...)
+		case e.Route != "":
+			out = append(out, chain{names: e.Names, tls: v.endTLS(e.Server), filters: []*listenerv3.Filter{v.gatewayHTTP(socket, e)}})
+		default:
+			out = append(out, chain{names: e.Names, tls: v.endTLS(e.Server), filters: v.routed(e.To, e.Rule, serverPort(e.Server.Spec))})
+		}
+	}
+	return out
+}
+
+// serverPort is a server's port as that of a service.
+func serverPort(s *networking.Server) *mesh.Port {
+	return &mesh.Port{
+		Name: s.GetPort().GetName(), Number: s.GetPort().GetNumber(), Protocol: mesh.ParseProtocol(s.GetPort().GetProtocol()),
+	}
+}

@@ -1,0 +1,40 @@
+package translate
+
+import (
+	"slices"
+
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+)
+
+// meshProtocols are those that sidecars offer to each other in mutual TLS. Connections that offer none of them are not the
+// mesh's, and do not pass.
+var meshProtocols = []string{"istio", "istio-peer-exchange", "istio-http/1.0", "istio-http/1.1", "istio-h2"}
+
+// PassthroughName names a cluster for connections that ask for it by server name: outbound_.8080_.v1_.reviews.example.com.
+func PassthroughName(port uint32, subset, host string) string {
+	return "outbound_." + number(port) + "_." + subset + "_." + host
+}
+
+// autoPassthroughChains let sidecars of other networks through to the services of this one: the server name that they ask
+// for is that of a cluster. What passes is not decrypted.
+func (v view) autoPassthroughChains(e *mesh.Entrance) []chain {
+	var out []chain
+	for _, s := range v.scope.Services {
+		if s.External || !withinAny(s.Hostname, e.Server.Hosts) {
+			continue
+		}
+		for _, u := range v.upstreams(s) {
+			name := PassthroughName(u.port.Number, u.subset.GetName(), s.Hostname)
+			proxy := tcpTo(name)
+			v.applyRule(proxy, u.rule, u.subset.GetName())
+			out = append(out, chain{names: []string{name}, protocols: meshProtocols, filters: []*listenerv3.Filter{tcpFilter(proxy)}})
+		}
+	}
+	return out
+}
+
+func withinAny(host string, of []mesh.ServerHost) bool {
+	return slices.ContainsFunc(of, func(h mesh.ServerHost) bool { return mesh.HostWithin(host, h.Name) })
+}

@@ -1,0 +1,195 @@
+package translate
+
+import (
+	"slices"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	meshconfig "istio.io/api/mesh/v1alpha1"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+)
+
+// endTLS is the transport socket of connections whose TLS ends at the router; nil where it does not.
+func (v view) endTLS(s *mesh.Server) *corev3.TransportSocket {
+	if !s.EndsTLS() {
+		return nil
+	}
+	settings := s.Spec.GetTls()
+	context := &tlsv3.DownstreamTlsContext{
+		CommonTlsContext:         &tlsv3.CommonTlsContext{AlpnProtocols: []string{"h2", "http/1.1"}},
+		RequireClientCertificate: no,
+	}
+	if requiresClient(settings) {
+		context.RequireClientCertificate = yes
+	}
+	v.showCertificates(context.GetCommonTlsContext(), settings)
+	v.checkClients(context.GetCommonTlsContext(), settings)
+	if s.Mode() != networking.ServerTLSSettings_ISTIO_MUTUAL {
+		context.CommonTlsContext.TlsParams = v.serverParameters(settings)
+	}
+	return &corev3.TransportSocket{
+		Name:       "envoy.transport_sockets.tls",
+		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: pack(context)},
+	}
+}
+
+func requiresClient(settings *networking.ServerTLSSettings) bool {
+	return settings.GetMode() == networking.ServerTLSSettings_MUTUAL || settings.GetMode() == networking.ServerTLSSettings_ISTIO_MUTUAL
+}
+
+// checksClients reports whether a client may show a certificate.
+func checksClients(settings *networking.ServerTLSSettings) bool {
+	return requiresClient(settings) || settings.GetMode() == networking.ServerTLSSettings_OPTIONAL_MUTUAL
+}
+
+// showCertificates names the router's certificates: credentials of the mesh, files of the machine, or the router's own.
+func (v view) showCertificates(context *tlsv3.CommonTlsContext, settings *networking.ServerTLSSettings) {
+	var out []*tlsv3.SdsSecretConfig
+	for _, name := range credentialNames(settings) {
+		out = append(out, credential(name))
+	}
+	if len(out) == 0 {
+		for _, pair := range certificateFiles(settings) {
+			out = append(out, fileSecret(certificateName(pair)))
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, agentSecret(ownCertificate))
+	}
+	context.TlsCertificateSdsSecretConfigs = out
+}
+
+// credentialNames are those that a server names; ISTIO_MUTUAL takes none.
+func credentialNames(settings *networking.ServerTLSSettings) []string {
+	switch {
+	case settings.GetMode() == networking.ServerTLSSettings_ISTIO_MUTUAL:
+		return nil
+	case len(settings.GetCredentialNames()) > 0:
+		return settings.GetCredentialNames()
+	case settings.GetCredentialName() != "":
+		return []string{settings.GetCredentialName()}
+	default:
+		return nil
+	}
+}
+
+type certificatePair = networking.ServerTLSSettings_TLSCertificate
+
+// certificateFiles are the pairs of a certificate and its key that lie on the machine.
+func certificateFiles(settings *networking.ServerTLSSettings) []*certificatePair {
+	switch {
+	case settings.GetMode() == networking.ServerTLSSettings_ISTIO_MUTUAL:
+		return nil
+	case len(settings.GetTlsCertificates()) > 0:
+		return settings.GetTlsCertificates()
+	case settings.GetServerCertificate() != "" && settings.GetPrivateKey() != "":
+		return []*certificatePair{{ServerCertificate: settings.GetServerCertificate(), PrivateKey: settings.GetPrivateKey()}}
+	default:
+		return nil
+	}
+}
+
+// checkClients says by what certificates of clients are checked, where they may show one.
+func (v view) checkClients(context *tlsv3.CommonTlsContext, settings *networking.ServerTLSSettings) {
+	checks := clientChecks(settings)
+	if !checksClients(settings) {
+		if len(credentialNames(settings)) > 0 && len(settings.GetSubjectAltNames()) > 0 {
+			context.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: onlyNames(checks)}
+		}
+		return
+	}
+	context.ValidationContextType = &tlsv3.CommonTlsContext_CombinedValidationContext{
+		CombinedValidationContext: &tlsv3.CommonTlsContext_CombinedCertificateValidationContext{
+			DefaultValidationContext: checks, ValidationContextSdsSecretConfig: clientRoots(settings),
+		},
+	}
+}
+
+// onlyNames is what can be checked where nobody vouches for a certificate.
+func onlyNames(checks *tlsv3.CertificateValidationContext) *tlsv3.CertificateValidationContext {
+	return &tlsv3.CertificateValidationContext{
+		MatchSubjectAltNames: checks.GetMatchSubjectAltNames(), //nolint:staticcheck // Istio's shape, which EnvoyFilters patch
+	}
+}
+
+func clientChecks(settings *networking.ServerTLSSettings) *tlsv3.CertificateValidationContext {
+	names := make([]*matcherv3.StringMatcher, len(settings.GetSubjectAltNames()))
+	for i, name := range settings.GetSubjectAltNames() {
+		names[i] = exactly(name)
+	}
+	out := &tlsv3.CertificateValidationContext{
+		MatchSubjectAltNames:  names, //nolint:staticcheck // Istio's shape, which EnvoyFilters patch
+		VerifyCertificateSpki: settings.GetVerifyCertificateSpki(),
+		VerifyCertificateHash: settings.GetVerifyCertificateHash(),
+	}
+	if settings.GetCaCrl() != "" {
+		out.Crl = file(settings.GetCaCrl())
+	}
+	if settings.GetInsecureSkipVerify().GetValue() {
+		out.TrustChainVerification = tlsv3.CertificateValidationContext_ACCEPT_UNTRUSTED
+	}
+	return out
+}
+
+// clientRoots are the certificates that vouch for clients: one set, also where the server has several certificates.
+func clientRoots(settings *networking.ServerTLSSettings) *tlsv3.SdsSecretConfig {
+	names := credentialNames(settings)
+	switch {
+	case len(names) > 0 && settings.GetCaCertCredentialName() != "":
+		return credential(settings.GetCaCertCredentialName())
+	case len(names) > 0:
+		return credentialRoots(names[0])
+	case settings.GetCaCertificates() != "" && settings.GetMode() != networking.ServerTLSSettings_ISTIO_MUTUAL:
+		return fileSecret(rootsName(settings.GetCaCertificates()))
+	default:
+		return agentSecret(meshRoots)
+	}
+}
+
+// serverParameters are the versions and ciphers of a server, else of the mesh; nil leaves them to Envoy.
+func (v view) serverParameters(settings *networking.ServerTLSSettings) *tlsv3.TlsParameters {
+	defaults := v.config.GetTlsDefaults()
+	out := &tlsv3.TlsParameters{
+		TlsMinimumProtocolVersion: tlsv3.TlsParameters_TlsProtocol(settings.GetMinProtocolVersion()),
+		TlsMaximumProtocolVersion: tlsv3.TlsParameters_TlsProtocol(settings.GetMaxProtocolVersion()),
+		CipherSuites:              defaults.GetCipherSuites(),
+		EcdhCurves:                defaults.GetEcdhCurves(),
+	}
+	if out.GetTlsMinimumProtocolVersion() == tlsv3.TlsParameters_TLS_AUTO {
+		out.TlsMinimumProtocolVersion = meshMinimum[defaults.GetMinProtocolVersion()]
+	}
+	if ciphers := knownCiphers(settings.GetCipherSuites()); len(ciphers) > 0 {
+		out.CipherSuites = ciphers
+	}
+	if out.GetTlsMinimumProtocolVersion() == 0 && out.GetTlsMaximumProtocolVersion() == 0 && len(out.GetCipherSuites())+len(out.GetEcdhCurves()) == 0 {
+		return nil
+	}
+	return out
+}
+
+var meshMinimum = map[meshconfig.MeshConfig_TLSConfig_TLSProtocol]tlsv3.TlsParameters_TlsProtocol{
+	meshconfig.MeshConfig_TLSConfig_TLSV1_2: tlsv3.TlsParameters_TLSv1_2,
+	meshconfig.MeshConfig_TLSConfig_TLSV1_3: tlsv3.TlsParameters_TLSv1_3,
+}
+
+// knownCiphers leaves out what Envoy lacks, and would refuse the whole listener for.
+func knownCiphers(suites []string) []string {
+	var out []string
+	for _, suite := range suites {
+		if slices.Contains(ciphers, suite) && !slices.Contains(out, suite) {
+			out = append(out, suite)
+		}
+	}
+	return out
+}
+
+// ciphers are those of TLS 1.2 that Envoy can speak, by the names that OpenSSL has for them.
+var ciphers = []string{
+	"ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES256-GCM-SHA384",
+	"ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-ECDSA-CHACHA20-POLY1305", "ECDHE-RSA-CHACHA20-POLY1305",
+	"ECDHE-ECDSA-AES128-SHA", "ECDHE-RSA-AES128-SHA", "ECDHE-ECDSA-AES256-SHA", "ECDHE-RSA-AES256-SHA",
+	"AES128-GCM-SHA256", "AES256-GCM-SHA384", "AES128-SHA", "AES256-SHA", "DES-CBC3-SHA",
+}

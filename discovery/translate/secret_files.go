@@ -1,0 +1,75 @@
+package translate
+
+import (
+	"cmp"
+	"slices"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+)
+
+// Secrets returns the secrets that name files of the proxy's machine: certificates with their keys, and roots. They hold
+// paths and nothing else. Envoy reads the files, and reads them again when something is moved into their folder; where
+// they are missing, only what needs them waits.
+func Secrets(m *mesh.Mesh, p *mesh.Proxy) []*tlsv3.Secret {
+	v := newView(m, p)
+	if v.sidecar() {
+		return nil
+	}
+	found := map[string]*tlsv3.Secret{}
+	for _, socket := range m.Frontend(v.proxy).Sockets {
+		for _, e := range socket.Entrances {
+			for _, secret := range serverFiles(e.Server) {
+				found[secret.GetName()] = secret
+			}
+		}
+	}
+	out := make([]*tlsv3.Secret, 0, len(found))
+	for _, secret := range found {
+		out = append(out, secret)
+	}
+	slices.SortFunc(out, func(a, b *tlsv3.Secret) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return out
+}
+
+// serverFiles are the files of a server that ends TLS.
+func serverFiles(s *mesh.Server) []*tlsv3.Secret {
+	settings := s.Spec.GetTls()
+	if !s.EndsTLS() || len(credentialNames(settings)) > 0 {
+		return nil
+	}
+	var out []*tlsv3.Secret
+	for _, pair := range certificateFiles(settings) {
+		out = append(out, &tlsv3.Secret{
+			Name: certificateName(pair),
+			Type: &tlsv3.Secret_TlsCertificate{TlsCertificate: &tlsv3.TlsCertificate{
+				CertificateChain: file(pair.GetServerCertificate()), PrivateKey: file(pair.GetPrivateKey()),
+			}},
+		})
+	}
+	if roots := settings.GetCaCertificates(); roots != "" && checksClients(settings) {
+		out = append(out, &tlsv3.Secret{
+			Name: rootsName(roots),
+			Type: &tlsv3.Secret_ValidationContext{ValidationContext: &tlsv3.CertificateValidationContext{TrustedCa: file(roots)}},
+		})
+	}
+	return out
+}
+
+// certificateName is what Istio calls a certificate that lies in files.
+func certificateName(pair *certificatePair) string {
+	return "file-cert:" + pair.GetServerCertificate() + "~" + pair.GetPrivateKey()
+}
+
+// rootsName is what Istio calls roots that lie in a file.
+func rootsName(path string) string { return "file-root:" + path }
+
+// fileSecret asks for a secret that names files, on the stream that everything else comes by.
+func fileSecret(name string) *tlsv3.SdsSecretConfig {
+	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: &corev3.ConfigSource{
+		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},
+		ResourceApiVersion:    corev3.ApiVersion_V3,
+	}}
+}
