@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	meshconfig "istio.io/api/mesh/v1alpha1"
@@ -47,33 +48,15 @@ func buildConfig(snapshot *configstore.Snapshot, prev *Mesh) *meshconfig.MeshCon
 	return config
 }
 
-// overlay merges what a MeshConfig sets over the defaults. Lists replace those of the defaults, where proto.Merge would
-// append to them.
+// overlay puts what a MeshConfig sets in the place of the defaults, whole: merged with them, a list would be longer than it was written,
+// and a false, a zero or REGISTRY_ONLY would change nothing. The defaults of proxies alone are completed field by field, as in Istio.
 func overlay(config, set *meshconfig.MeshConfig) {
-	if set.DefaultServiceExportTo != nil {
-		config.DefaultServiceExportTo = nil
-	}
-	if set.DefaultVirtualServiceExportTo != nil {
-		config.DefaultVirtualServiceExportTo = nil
-	}
-	if set.DefaultDestinationRuleExportTo != nil {
-		config.DefaultDestinationRuleExportTo = nil
-	}
-	// The zero mode REGISTRY_ONLY would not survive a merge over ALLOW_ANY, nor a zero duration over the default.
-	if set.GetOutboundTrafficPolicy() != nil {
-		config.OutboundTrafficPolicy = nil
-	}
-	if set.GetInboundTrafficPolicy() != nil {
-		config.InboundTrafficPolicy = nil
-	}
-	if set.GetLocalityLbSetting() != nil {
-		config.LocalityLbSetting = nil
-	}
-	if set.GetConnectTimeout() != nil {
-		config.ConnectTimeout = nil
-	}
-	if set.GetDnsRefreshRate() != nil {
-		config.DnsRefreshRate = nil
-	}
+	to := config.ProtoReflect()
+	set.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
+		if f.Name() != "default_config" {
+			to.Clear(f)
+		}
+		return true
+	})
 	proto.Merge(config, set)
 }

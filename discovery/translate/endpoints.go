@@ -81,7 +81,7 @@ func (v view) localityEndpoints(u upstream) []*endpointv3.LocalityLbEndpoints {
 func (v view) groups(u upstream) []group {
 	groups := map[string]*group{}
 	for _, e := range u.endpoints() {
-		if !v.views(e) {
+		if !v.views(e) || e.Address == "" && !v.mesh.HasNetworkGateways() {
 			continue
 		}
 		g := groups[e.Locality]
@@ -99,12 +99,13 @@ func (v view) groups(u upstream) []group {
 	return out
 }
 
-// usable reports whether Envoy can take the endpoint: a name only where names are resolved, a socket's path only elsewhere.
+// usable reports whether Envoy can take the endpoint: a name only where names are resolved, a socket's path only elsewhere. One without
+// an address may be behind a gateway.
 func usable(s *mesh.Service, e *mesh.Endpoint) bool {
 	if s.ResolvedByDNS() {
 		return !e.Unix
 	}
-	return !e.Named()
+	return e.Address == "" || !e.Named()
 }
 
 func (v view) member(u upstream, e *mesh.Endpoint) member {

@@ -34,6 +34,8 @@ func TestEnvoyAccepts(t *testing.T) {
 func bootstrap(t *testing.T, in input, out output) *bootstrapv3.Bootstrap {
 	t.Helper()
 	ads := &clusterv3.Cluster{Name: "ads", ConnectTimeout: durationpb.New(1), ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}}
+	agent := proto.CloneOf(ads)
+	agent.Name = "sds-grpc"
 	listeners := make([]*listenerv3.Listener, len(out.listeners))
 	for i, l := range out.listeners {
 		listeners[i] = withRoutes(t, l, out.routes)
@@ -41,7 +43,7 @@ func bootstrap(t *testing.T, in input, out output) *bootstrapv3.Bootstrap {
 	return &bootstrapv3.Bootstrap{
 		Node: &corev3.Node{Id: in.Proxy.Node, Cluster: "test"},
 		StaticResources: &bootstrapv3.Bootstrap_StaticResources{
-			Clusters: append([]*clusterv3.Cluster{ads}, out.clusters...), Listeners: listeners,
+			Clusters: append([]*clusterv3.Cluster{ads, agent}, out.clusters...), Listeners: listeners,
 		},
 		DynamicResources: &bootstrapv3.Bootstrap_DynamicResources{AdsConfig: &corev3.ApiConfigSource{
 			ApiType: corev3.ApiConfigSource_GRPC, TransportApiVersion: corev3.ApiVersion_V3,

@@ -54,6 +54,27 @@ func (v view) applyRule(proxy *tcpproxyv3.TcpProxy, rule *mesh.DestinationRule, 
 			PolicySpecifier: &typev3.HashPolicy_SourceIp_{SourceIp: &typev3.HashPolicy_SourceIp{}},
 		}}
 	}
+	proxy.TunnelingConfig = tunnel(specOf(rule), subset)
+}
+
+// tunnel carries connections inside HTTP requests to a proxy, which connects to the target in the client's place. A subset's own word
+// counts alone: what the rule says for the service is not inherited.
+func tunnel(rule *networking.DestinationRule, subset string) *tcpproxyv3.TcpProxy_TunnelingConfig {
+	settings := rule.GetTrafficPolicy().GetTunnel()
+	if subset != "" {
+		settings = nil
+	}
+	for _, s := range rule.GetSubsets() {
+		if subset != "" && s.GetName() == subset {
+			settings = s.GetTrafficPolicy().GetTunnel()
+		}
+	}
+	if settings == nil {
+		return nil
+	}
+	return &tcpproxyv3.TcpProxy_TunnelingConfig{
+		Hostname: hostPort(settings.GetTargetHost(), settings.GetTargetPort()), UsePost: settings.GetProtocol() == "POST",
+	}
 }
 
 // hashesSource reports whether connections of one client address go to one endpoint.

@@ -29,6 +29,7 @@ type input struct {
 	Proxy struct {
 		Node     string
 		Metadata map[string]any
+		Locality string // region/zone/subzone
 	}
 	// Show has, for clusters, endpoints, listeners and routes, patterns of the names to show.
 	Show map[string][]string
@@ -94,7 +95,10 @@ func (in input) proxy(t *testing.T) *mesh.Proxy {
 	t.Helper()
 	metadata, err := structpb.NewStruct(in.Proxy.Metadata)
 	require.NoError(t, err)
-	p, err := mesh.ParseProxy(&corev3.Node{Id: in.Proxy.Node, Metadata: metadata})
+	at := append(strings.SplitN(in.Proxy.Locality, "/", 3), "", "")
+	p, err := mesh.ParseProxy(&corev3.Node{
+		Id: in.Proxy.Node, Metadata: metadata, Locality: &corev3.Locality{Region: at[0], Zone: at[1], SubZone: at[2]},
+	})
 	require.NoError(t, err)
 	return p
 }

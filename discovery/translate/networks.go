@@ -19,17 +19,13 @@ func (v view) views(e *mesh.Endpoint) bool {
 // without a certificate.
 func (v view) throughGateways(groups []group, u upstream) []group {
 	if !v.mesh.HasNetworkGateways() {
-		return slices.DeleteFunc(groups, func(g group) bool { return len(withAddress(g.members)) == 0 })
+		return groups
 	}
 	out := make([]group, len(groups))
 	for i, g := range groups {
 		out[i] = v.groupThroughGateways(g, u)
 	}
 	return out
-}
-
-func withAddress(members []member) []member {
-	return slices.DeleteFunc(slices.Clone(members), member.addressless)
 }
 
 // addressless workloads are known by their network alone, and reached through its gateways.
