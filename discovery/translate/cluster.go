@@ -31,6 +31,9 @@ func Clusters(m *mesh.Mesh, p *mesh.Proxy) []*clusterv3.Cluster {
 	}
 	if v.sidecar() {
 		out = append(out, v.passthrough())
+		if v.resolvesUnknown() {
+			out = append(out, v.unknownHosts())
+		}
 		out = append(out, v.inboundClusters()...)
 		out = append(out, v.inboundPassthrough())
 	}
@@ -170,7 +173,7 @@ func (v view) cluster(u upstream) *clusterv3.Cluster {
 // discover sets where the endpoints come from, and reports whether there can be any.
 func (v view) discover(d *draft, u upstream) bool {
 	if isDynamic(u.service) {
-		v.discoverPerRequest(d, u.service)
+		d.discoverPerRequest(v.dnsCache(u.service))
 		return true
 	}
 	kind := v.discoveryType(u)
@@ -244,7 +247,7 @@ func clusterMetadata(u upstream) *corev3.Metadata {
 // finish packs the HTTP options, which must name a protocol; HTTP/1.1 is what an HTTP cluster speaks otherwise.
 func (d *draft) finish() *clusterv3.Cluster {
 	if d.dynamic != nil {
-		d.GetClusterType().TypedConfig = pack(d.dynamic)
+		d.packDynamic()
 	}
 	if d.http == nil {
 		return d.Cluster

@@ -24,15 +24,24 @@ func dynamicProtocol(p mesh.Protocol) bool {
 }
 
 // discoverPerRequest resolves the name that a request asks for when it is first asked for.
-func (v view) discoverPerRequest(d *draft, s *mesh.Service) {
+func (d *draft) discoverPerRequest(cache *dnscachev3.DnsCacheConfig) {
 	d.dynamic = &dynamicforwardproxyv3.ClusterConfig{
-		ClusterImplementationSpecifier: &dynamicforwardproxyv3.ClusterConfig_DnsCacheConfig{DnsCacheConfig: v.dnsCache(s)},
+		ClusterImplementationSpecifier: &dynamicforwardproxyv3.ClusterConfig_DnsCacheConfig{DnsCacheConfig: cache},
 	}
 	d.ClusterDiscoveryType = &clusterv3.Cluster_ClusterType{
 		ClusterType: &clusterv3.Cluster_CustomClusterType{Name: "envoy.clusters.dynamic_forward_proxy"},
 	}
 	d.LbPolicy = clusterv3.Cluster_CLUSTER_PROVIDED
 	d.CommonLbConfig = nil // there is nothing to choose from
+}
+
+// packDynamic writes down how names are resolved. Where a cluster has HTTP options, Envoy wants them to ask the server for the name
+// that was resolved, and to check it, unless it is told that this is not wanted: without TLS there is neither.
+func (d *draft) packDynamic() {
+	if o := d.http.GetUpstreamHttpProtocolOptions(); d.http != nil && (!o.GetAutoSni() || !o.GetAutoSanValidation()) {
+		d.dynamic.AllowInsecureClusterOptions = true
+	}
+	d.GetClusterType().TypedConfig = pack(d.dynamic)
 }
 
 // dnsCache is where the cluster of a service and the filters in front of it share what they resolved; they must say the same of it.

@@ -22,6 +22,11 @@ func (v view) blackHole() *clusterv3.Cluster {
 
 // passthrough forwards to where the client meant to connect, in the protocol that it spoke.
 func (v view) passthrough() *clusterv3.Cluster {
+	d := v.passthroughDraft()
+	return d.finish()
+}
+
+func (v view) passthroughDraft() draft {
 	d := draft{
 		Cluster: &clusterv3.Cluster{
 			Name:                 PassthroughCluster,
@@ -35,7 +40,7 @@ func (v view) passthrough() *clusterv3.Cluster {
 		},
 	}
 	v.applyPool(&d, v.config.GetDefaultTrafficPolicy().GetConnectionPool())
-	return d.finish()
+	return d
 }
 
 // inboundPassthrough forwards to the local application on ports that no service names.

@@ -45,9 +45,11 @@ var requestIDs = &hcmv3.RequestIDExtension{TypedConfig: pack(&uuidv3.UuidRequest
 	UseRequestIdForTraceSampling: wrapperspb.Bool(true),
 })}
 
-// outboundHTTP reads requests of the local application and routes them by a route configuration.
-func (v view) outboundHTTP(bind string, port *mesh.Port, route string) *listenerv3.Filter {
+// outboundHTTP reads requests of the local application and routes them by a route configuration. The services are those
+// that requests may reach by a name which the proxy has to resolve.
+func (v view) outboundHTTP(bind string, port *mesh.Port, route string, services []*mesh.Service) *listenerv3.Filter {
 	m := v.connectionManager("outbound_"+listenerName(bind, port.Number), port.Protocol)
+	m.HttpFilters = v.withResolvers(m.GetHttpFilters(), services)
 	m.RouteSpecifier = &hcmv3.HttpConnectionManager_Rds{
 		Rds: &hcmv3.Rds{ConfigSource: overADS(), RouteConfigName: route},
 	}

@@ -60,9 +60,13 @@ func (v view) virtualOutbound() *listenerv3.Listener {
 		MaxConnectionsToAcceptPerSocketEvent: acceptOneByOne,
 		FilterChains: []*listenerv3.FilterChain{
 			refuseDirect(VirtualOutbound+"-blackhole", port),
-			{Name: VirtualOutbound + "-catchall-tcp", Filters: v.unmatchedTCP()},
 		},
 	}
+	if v.resolvesUnknown() {
+		l.ListenerFilters = []*listenerv3.ListenerFilter{httpInspector}
+		l.FilterChains = append(l.FilterChains, v.unknownHTTP())
+	}
+	l.FilterChains = append(l.FilterChains, &listenerv3.FilterChain{Name: VirtualOutbound + "-catchall-tcp", Filters: v.unmatchedTCP()})
 	if v.proxy.Interception == mesh.InterceptionTProxy {
 		l.Transparent = yes
 	}

@@ -19,6 +19,7 @@ type outboundPlan struct {
 
 	byAddress map[listenerAddress]*plannedListener
 	order     []*plannedListener
+	dynamic   dynamicServices // of the egress listener that is being added
 }
 
 type listenerAddress struct {
@@ -42,6 +43,7 @@ func (v view) outboundListeners() []*listenerv3.Listener {
 		if egress.Port == nil {
 			plan.closeAll()
 		}
+		plan.dynamic = dynamicIn(egress)
 		for o := range v.outboundPorts(egress) {
 			plan.add(o)
 		}
@@ -121,27 +123,28 @@ func (v view) addressesOf(o outboundPort) []tcpAddress {
 func (p *outboundPlan) addProxy(o outboundPort) {
 	o.binding = p.shared(o.binding)
 	if p.byAddress[listenerAddress{o.binds[0], o.port.Number}] == nil {
-		p.plan(o.binding, o.port.Number, o.port.Protocol, p.httpChain(o.binding, o.port))
+		p.plan(o.binding, o.port.Number, o.port.Protocol, p.httpChain(o))
 	}
 }
 
-func (p *outboundPlan) httpChain(b binding, port *mesh.Port) chain {
-	return chain{filters: []*listenerv3.Filter{p.outboundHTTP(b.binds[0], port, sharedRoute(b, port))}}
+func (p *outboundPlan) httpChain(o outboundPort) chain {
+	filter := p.outboundHTTP(o.binds[0], o.port, sharedRoute(o.binding, o.port), p.dynamic.on(o.port))
+	return chain{filters: []*listenerv3.Filter{filter}}
 }
 
 func (p *outboundPlan) addHTTP(o outboundPort) {
-	b := p.shared(o.binding)
-	current := p.byAddress[listenerAddress{b.binds[0], o.port.Number}]
+	o.binding = p.shared(o.binding)
+	current := p.byAddress[listenerAddress{o.binds[0], o.port.Number}]
 	if current != nil && (current.closed || !current.protocol.IsTCP()) {
 		return // the listener routes by the requests' hosts already
 	}
-	c, protocol := p.httpChain(b, o.port), o.port.Protocol
-	if b.binds[0] == p.wildcards()[0] {
+	c, protocol := p.httpChain(o), o.port.Protocol
+	if o.binds[0] == p.wildcards()[0] {
 		// Other protocols may come to the same port of unknown destinations.
 		c.protocols, c.transport, protocol = plaintextHTTP, rawBuffer, mesh.ProtocolSniffed
 	}
 	if current == nil {
-		p.plan(b, o.port.Number, protocol, c)
+		p.plan(o.binding, o.port.Number, protocol, c)
 		return
 	}
 	if !exclusive(o.port.Protocol, current.protocol) {
@@ -160,7 +163,7 @@ func (p *outboundPlan) addTCP(t outboundTCP, explicit bool) {
 	if port.Protocol.IsSniffed() && (current == nil || !current.protocol.IsSniffed()) {
 		chains = append(chains, chain{
 			protocols: plaintextHTTP, transport: rawBuffer,
-			filters: []*listenerv3.Filter{p.outboundHTTP(bind, port, p.sniffedRoute(t))},
+			filters: []*listenerv3.Filter{p.outboundHTTP(bind, port, p.sniffedRoute(t), nil)},
 		})
 	}
 	switch {

@@ -26,9 +26,14 @@ func (v view) httpProxy() *listenerv3.Listener {
 		return nil
 	}
 	b := binding{binds: v.loopbacks(), explicit: true}
+	var dynamic dynamicServices
+	if egress := v.egressOf(routeName{full: httpProxyRoute}); egress != nil {
+		dynamic = dynamicIn(egress)
+	}
+	filter := v.outboundHTTP(b.binds[0], port, httpProxyRoute, dynamic.on(port))
 	return v.outboundListener(&plannedListener{
 		binding: b, port: port.Number, protocol: port.Protocol,
-		chains: []chain{{filters: []*listenerv3.Filter{v.outboundHTTP(b.binds[0], port, httpProxyRoute)}}},
+		chains: []chain{{filters: []*listenerv3.Filter{filter}}},
 	})
 }
 

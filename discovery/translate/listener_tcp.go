@@ -109,9 +109,9 @@ func (t outboundTCP) tlsChains() []chain {
 	return []chain{{names: t.serverNames(), ranges: t.address.ranges, filters: t.direct()}}
 }
 
-// serverNames are needed where the address alone does not tell the service.
+// serverNames are needed where the address alone does not tell the service, and where the name is to be resolved.
 func (t outboundTCP) serverNames() []string {
-	if len(t.address.ranges) > 0 || t.address.binds[0] == t.wildcards()[0] {
+	if isDynamic(t.service) || len(t.address.ranges) > 0 || t.address.binds[0] == t.wildcards()[0] {
 		return []string{t.service.Hostname}
 	}
 	return nil
@@ -135,6 +135,9 @@ func (t outboundTCP) direct() []*listenerv3.Filter {
 	}
 	proxy := tcpTo(ClusterName(port, "", t.service.Hostname))
 	t.applyRule(proxy, t.scope.DestinationRule(t.proxy, t.service.Hostname), "")
+	if isDynamic(t.service) && t.port.Protocol.IsTLS() {
+		return []*listenerv3.Filter{t.resolveConnections(t.service, t.port.Number), tcpFilter(proxy)}
+	}
 	return []*listenerv3.Filter{tcpFilter(proxy)}
 }
 

@@ -192,8 +192,12 @@ func (v view) unmatchedHTTP() *routev3.VirtualHost {
 	name := blockAll
 	route := &routev3.Route{Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: 502}}}
 	if v.scope.AllowsAny() {
+		cluster := v.unknownCluster()
 		name = allowAny
-		action := &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: v.unknownCluster()}}
+		if v.resolvesUnknown() {
+			name, cluster = allowAnyDynamic, UnknownHostsCluster
+		}
+		action := &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: cluster}}
 		setTimeout(action, noDuration)
 		route.Action = &routev3.Route_Route{Route: action}
 	}
