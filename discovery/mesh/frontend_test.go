@@ -135,17 +135,31 @@ func TestAGatewayIsForTheRoutersThatItSelects(t *testing.T) {
 	require.Empty(t, m.Frontend(router(nil)).Sockets)
 	require.Equal(t, ":80 >http.80", sockets(m.Frontend(router(edge))))
 
-	// The mesh knows the workload at an address, and what listens behind a port of its service.
-	known := router(map[string]string{"app": "pretends"})
+	// An endpoint with the router's labels is the router, and a port of its service means the one behind it.
+	known := router(map[string]string{"app": "edge", "rack": "7"})
 	known.Addresses = []string{"10.0.0.7"}
-	require.Equal(t, edge, m.Known(known).Labels)
-	require.Equal(t, ":8080 >http.8080", sockets(m.Frontend(m.Known(known))))
+	require.Equal(t, ":8080 >http.8080", sockets(m.Frontend(known)))
+
+	// Any other endpoint at its address is an application on the same machine.
+	known.Labels = map[string]string{"rack": "7"}
+	require.Empty(t, m.Targets(known))
 
 	unprivileged := router(edge)
 	unprivileged.Unprivileged = true
 	f := m.Frontend(unprivileged)
 	require.Empty(t, f.Sockets)
 	require.Contains(t, f.Problems[0].Reason, "port 80 is left out there")
+}
+
+func TestASidecarsLabelsAreThoseOfItsWorkload(t *testing.T) {
+	t.Parallel()
+	m := build(t, entry("web", "shop", "hosts: [web.shop], "+port80+", endpoints: [{address: 10.0.0.7, labels: {app: web}}, {address: 10.0.0.8}]"))
+	claims := map[string]string{"app": "pretends"}
+	proxy := sidecar("shop", claims, "10.0.0.7")
+	proxy.StaticLabels = map[string]string{"rack": "7"}
+	require.Equal(t, map[string]string{"app": "web", "rack": "7"}, m.Known(proxy).Labels)
+	require.Equal(t, claims, m.Known(sidecar("shop", claims, "10.0.0.8")).Labels, "an endpoint without labels says nothing")
+	require.Equal(t, claims, m.Known(sidecar("other", claims, "10.0.0.7")).Labels, "another namespace says nothing either")
 }
 
 func TestHostsOfAServerAreForRulesOfTheirNamespaces(t *testing.T) {

@@ -123,7 +123,7 @@ func (m *Mesh) Targets(p *Proxy) []Target {
 	var out []Target
 	for _, ip := range p.Addresses {
 		for _, t := range m.services.byAddress[ip] {
-			if t.Service.Namespace == p.Namespace {
+			if t.Service.Namespace == p.Namespace && (p.Type == Sidecar || t.isRouter(p)) {
 				out = append(out, t)
 			}
 		}
@@ -131,18 +131,30 @@ func (m *Mesh) Targets(p *Proxy) []Target {
 	return out
 }
 
-// Known returns the proxy as the mesh knows its workload: where services name one at its addresses, the labels are those
-// that it has there, whatever the proxy says about itself.
+// isRouter reports whether the endpoint is the router itself. A machine has one address for its router and for the
+// applications on it: only labels, all of which are also the router's, tell.
+func (t Target) isRouter(p *Proxy) bool {
+	own := givenLabels(t.endpoint.Labels)
+	return len(own) > 0 && LabelsWithin(own, p.Labels)
+}
+
+// Known returns a sidecar as the mesh knows its workload: where services name one at its addresses with labels, those are
+// its labels, whatever it says about itself. A router is what it says.
 func (m *Mesh) Known(p *Proxy) *Proxy {
-	targets := m.Targets(p)
-	if len(targets) == 0 {
+	if p.Type != Sidecar {
 		return p
 	}
-	known := *p
-	known.Labels = maps.Clone(p.StaticLabels)
-	if known.Labels == nil {
-		known.Labels = map[string]string{}
+	for _, t := range m.Targets(p) {
+		if len(givenLabels(t.endpoint.Labels)) == 0 {
+			continue
+		}
+		known := *p
+		known.Labels = maps.Clone(p.StaticLabels)
+		if known.Labels == nil {
+			known.Labels = map[string]string{}
+		}
+		maps.Copy(known.Labels, t.endpoint.Labels)
+		return &known
 	}
-	maps.Copy(known.Labels, targets[0].endpoint.Labels)
-	return &known
+	return p
 }

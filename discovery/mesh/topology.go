@@ -37,6 +37,15 @@ func withTopology(labels map[string]string, locality, network string) map[string
 	return out
 }
 
+// givenLabels are those that do not only say where something is.
+func givenLabels(labels map[string]string) map[string]string {
+	out := maps.Clone(labels)
+	for _, name := range []string{LabelRegion, LabelZone, LabelSubzone, LabelNetwork} {
+		delete(out, name)
+	}
+	return out
+}
+
 // LocalityOf is where a proxy is: what it says itself, else what the endpoints of its own workload say.
 func (m *Mesh) LocalityOf(p *Proxy) string {
 	if p.Locality.GetRegion() != "" {

@@ -10,10 +10,10 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
-// Secrets returns the secrets that name files of the proxy's machine: certificates with their keys, and roots. They hold
+// FileSecrets returns the secrets that name files of the proxy's machine: certificates with their keys, and roots. They hold
 // paths and nothing else. Envoy reads the files, and reads them again when something is moved into their folder; where
 // they are missing, only what needs them waits.
-func Secrets(m *mesh.Mesh, p *mesh.Proxy) []*tlsv3.Secret {
+func FileSecrets(m *mesh.Mesh, p *mesh.Proxy) []*tlsv3.Secret {
 	v := newView(m, p)
 	if v.sidecar() {
 		return nil
