@@ -1,0 +1,214 @@
+package envoy
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/pgmesh/pgmesh/kinds/schema"
+)
+
+// Check tells what Envoy would not take of a message that is made for it, including what is packed into it.
+func Check(m proto.Message) []Problem {
+	c := &checking{}
+	c.rules(place{message: m.ProtoReflect()})
+	return c.problems
+}
+
+// place is a message within what is checked.
+type place struct {
+	path    string
+	tree    any // what was written for it, if that is known: it has the spelling of the names
+	message protoreflect.Message
+	partial bool // to be merged into another: what is absent may be there
+}
+
+// below is the place of a field, and of one item of it if that is not "".
+func (p place) below(f protoreflect.FieldDescriptor, item string) place {
+	name, tree := f.TextName(), any(nil)
+	if members, ok := p.tree.(map[string]any); ok {
+		for _, spelling := range []string{f.TextName(), f.JSONName()} {
+			if value, given := members[spelling]; given {
+				name, tree = spelling, value
+			}
+		}
+	}
+	sub := place{path: schema.Member(p.path, name), tree: tree, partial: p.partial && item == ""}
+	value := p.message.Get(f)
+	switch {
+	case f.IsMap():
+		members, _ := tree.(map[string]any)
+		sub.path, sub.tree = schema.Member(sub.path, item), members[item]
+		value = value.Map().Get(protoreflect.ValueOfString(item).MapKey())
+	case f.IsList() && item != "":
+		i, _ := strconv.Atoi(item)
+		sub.path = schema.Item(sub.path, i)
+		if items, _ := tree.([]any); i < len(items) {
+			sub.tree = items[i]
+		}
+		value = value.List().Get(i)
+	}
+	if f.IsMap() && f.MapValue().Message() != nil || !f.IsMap() && f.Message() != nil && (!f.IsList() || item != "") {
+		sub.message = value.Message()
+	}
+	return sub
+}
+
+// rules checks a message with the validators that Envoy's API generates, which stop at what is packed, and goes on there.
+func (c *checking) rules(p place) {
+	if v, ok := p.message.Interface().(interface{ ValidateAll() error }); ok {
+		c.failures(p, v.ValidateAll())
+	}
+	c.within(p)
+}
+
+func (c *checking) failures(p place, err error) {
+	var several interface{ AllErrors() []error }
+	if errors.As(err, &several) {
+		for _, one := range several.AllErrors() {
+			c.failures(p, one)
+		}
+		return
+	}
+	var failure interface {
+		Field() string
+		Reason() string
+		Cause() error
+	}
+	if !errors.As(err, &failure) {
+		return
+	}
+	name, item, _ := strings.Cut(strings.TrimSuffix(failure.Field(), "]"), "[")
+	field := goField(p.message.Descriptor(), name)
+	switch {
+	case field == nil: // of a oneof
+		if !p.partial {
+			c.invalid(p.path, failure.Reason()+": one of "+oneofFields(p.message.Descriptor(), name), "")
+		}
+	case failure.Cause() != nil && p.below(field, item).message != nil:
+		c.failures(p.below(field, item), failure.Cause())
+	case p.partial && !p.message.Has(field):
+	default:
+		c.invalid(p.below(field, item).path, failure.Reason(), "")
+	}
+}
+
+// goField finds a field by the name that it has in Go.
+func goField(d protoreflect.MessageDescriptor, name string) protoreflect.FieldDescriptor {
+	for i := range d.Fields().Len() {
+		if f := d.Fields().Get(i); sameInGo(string(f.Name()), name) {
+			return f
+		}
+	}
+	return nil
+}
+
+func sameInGo(name, inGo string) bool {
+	return strings.EqualFold(strings.ReplaceAll(name, "_", ""), strings.ReplaceAll(inGo, "_", ""))
+}
+
+func oneofFields(d protoreflect.MessageDescriptor, name string) string {
+	var names []string
+	for i := range d.Oneofs().Len() {
+		if o := d.Oneofs().Get(i); sameInGo(string(o.Name()), name) {
+			for k := range o.Fields().Len() {
+				names = append(names, o.Fields().Get(k).TextName())
+			}
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// within looks at each message in a message.
+func (c *checking) within(p place) {
+	c.sense(p)
+	fields := p.message.Descriptor().Fields()
+	for i := range fields.Len() { // in the order of the API, so that problems always come in one order
+		f := fields.Get(i)
+		if !p.message.Has(f) || f.Message() == nil {
+			continue
+		}
+		switch {
+		case f.IsMap():
+			if f.MapValue().Message() == nil || f.MapKey().Kind() != protoreflect.StringKind {
+				continue
+			}
+			for _, key := range sortedKeys(p.message.Get(f).Map()) {
+				c.descend(p.below(f, key))
+			}
+		case f.IsList():
+			for i := range p.message.Get(f).List().Len() {
+				c.descend(p.below(f, strconv.Itoa(i)))
+			}
+		default:
+			c.descend(p.below(f, ""))
+		}
+	}
+}
+
+// descend goes on with a message, or with the one that is packed into it.
+func (c *checking) descend(p place) {
+	packed, ok := p.message.Interface().(*anypb.Any)
+	if !ok {
+		c.within(p)
+		return
+	}
+	inner, err := unpack(packed)
+	if err != nil {
+		c.invalid(p.path, err.Error(), "")
+		return
+	}
+	if _, isStruct := structOf(packed); isStruct {
+		members, _ := p.tree.(map[string]any)
+		p.path, p.tree = schema.Member(p.path, "value"), members["value"]
+	}
+	p.message = inner.ProtoReflect()
+	c.rules(p)
+}
+
+// unpack returns what is packed; of a struct that names its type, the message of that type.
+func unpack(packed *anypb.Any) (proto.Message, error) {
+	inner, err := packed.UnmarshalNew()
+	if err != nil {
+		return nil, err
+	}
+	s, isStruct := structOf(packed)
+	if !isStruct {
+		return inner, nil
+	}
+	found, err := protoregistry.GlobalTypes.FindMessageByURL(s.GetTypeUrl())
+	if err != nil {
+		return nil, err
+	}
+	text, err := protojson.Marshal(s.GetValue())
+	if err != nil {
+		return nil, err
+	}
+	message := found.New().Interface()
+	return message, protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(text, message)
+}
+
+// typedStruct is a struct that names its type: there are two such messages.
+type typedStruct interface {
+	GetTypeUrl() string
+	GetValue() *structpb.Struct
+}
+
+func structOf(packed *anypb.Any) (typedStruct, bool) {
+	if name := packed.MessageName(); name != "udpa.type.v1.TypedStruct" && name != "xds.type.v3.TypedStruct" {
+		return nil, false
+	}
+	inner, err := packed.UnmarshalNew()
+	if err != nil {
+		return nil, false
+	}
+	s, ok := inner.(typedStruct)
+	return s, ok
+}

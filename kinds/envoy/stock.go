@@ -1,0 +1,74 @@
+package envoy
+
+import (
+	_ "embed"
+	"strings"
+	"sync"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// stockList is what a stock Envoy says that it has: a line for each type of an extension's configuration, behind the category
+// of the extension.
+//
+//go:embed stock.txt
+var stockList string
+
+// stock has the types of each category, and the packages that they are from.
+var stock = sync.OnceValue(func() (s struct {
+	categories map[string]map[string]bool
+	packages   map[string]bool
+}) {
+	s.categories, s.packages = map[string]map[string]bool{}, map[string]bool{}
+	for line := range strings.Lines(stockList) {
+		category, name, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if s.categories[category] == nil {
+			s.categories[category] = map[string]bool{}
+		}
+		s.categories[category][name] = true
+		s.packages[packageOf(name)] = true
+	}
+	return s
+})
+
+// packageOf cuts the message off a type's name. Packages end in their version.
+func packageOf(name string) string {
+	for i := strings.Index(name, ".v"); i >= 0; {
+		version := i + 2
+		if end := strings.IndexByte(name[version:], '.'); end > 0 && name[version] >= '0' && name[version] <= '9' {
+			return name[:version+end]
+		}
+		next := strings.Index(name[version:], ".v")
+		if next < 0 {
+			break
+		}
+		i = version + next
+	}
+	return name[:max(0, strings.LastIndexByte(name, '.'))]
+}
+
+// isStock tells whether a stock Envoy has what a type belongs to. Only extensions can be missing.
+func isStock(d protoreflect.MessageDescriptor) bool {
+	of := string(d.ParentFile().Package())
+	return !strings.HasPrefix(of, "envoy.extensions.") || stock().packages[of]
+}
+
+// The categories of the filters, whose configuration must be of a filter of the same category.
+const (
+	httpFilters     = "envoy.filters.http"
+	networkFilters  = "envoy.filters.network"
+	listenerFilters = "envoy.filters.listener"
+	udpFilters      = "envoy.filters.udp_listener"
+	quicFilters     = "envoy.filters.quic_listener"
+)
+
+func (c category) has(name protoreflect.FullName) bool {
+	for _, one := range c {
+		if stock().categories[one][string(name)] {
+			return true
+		}
+	}
+	return false
+}
+
+type category []string
