@@ -19,6 +19,8 @@ type Class struct {
 	Targets string
 	// Locality is region/zone/subzone.
 	Locality string
+	// Patches are those that are for the proxy.
+	Patches string
 	// Settings are the remaining traits: address families, privileges, timeouts.
 	Settings string
 	// Config is the proxy's own configuration.
@@ -33,6 +35,7 @@ func (m *Mesh) Class(p *Proxy) Class {
 		Labels:   m.selecting(p).encode(p.Labels),
 		Targets:  encodeTargets(m.Targets(p)),
 		Locality: m.LocalityOf(p),
+		Patches:  encodePatches(m.Patches(p)),
 		Settings: m.settings(p),
 		Config:   encodeProxyConfig(p.Config),
 	}

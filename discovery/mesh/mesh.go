@@ -33,6 +33,7 @@ type Mesh struct {
 	sidecars sidecarIndex
 	catalog  catalog
 	gateways gatewayIndex
+	filters  envoyFilterIndex
 
 	selected     labelKeys // those that tell sidecars apart
 	routerLabels labelKeys // those that tell routers apart
@@ -70,6 +71,7 @@ func Build(snapshot *configstore.Snapshot, prev *Mesh) *Mesh {
 		union(m.sidecars.selectorLabels)
 	m.routerLabels = m.virtual.gatewayLabels.union(m.rules.selectorLabels).union(m.peers.selectorLabels).
 		union(m.gateways.selectors)
+	m.filters = buildEnvoyFilters(snapshot, prev, m.Config.GetRootNamespace())
 	return m
 }
 
@@ -111,6 +113,7 @@ var (
 	kindPeerAuthentication = mustLookup("security.istio.io", "PeerAuthentication")
 	kindSidecar            = mustLookup("networking.istio.io", "Sidecar")
 	kindGateway            = mustLookup("networking.istio.io", "Gateway")
+	kindEnvoyFilter        = mustLookup("networking.istio.io", "EnvoyFilter")
 	kindMeshConfig         = mustLookup("core", "MeshConfig")
 	kindMeshNetworks       = mustLookup("core", "MeshNetworks")
 )

@@ -19,5 +19,6 @@ func (m *Mesh) Problems() []Problem {
 	}
 	out = append(out, rivals(m.from, kindSidecar, sidecarSelector)...)
 	out = append(out, rivals(m.from, kindPeerAuthentication, peerSelector)...)
+	out = append(out, m.patchProblems()...)
 	return append(out, m.forNobody()...)
 }

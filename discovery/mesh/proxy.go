@@ -61,12 +61,17 @@ type Proxy struct {
 
 	// HTTPProxyPort is where the machine's applications find the proxy as an HTTP proxy, 0 where the mesh says.
 	HTTPProxyPort uint32
+	// Version is what the agent says that it is, as 1.31.0; "" if it does not.
+	Version string
 
 	// Config is the configuration that the proxy was started with; nil: that of the mesh.
 	Config *meshconfig.ProxyConfig
 
 	// ExactBalance spreads connections evenly over Envoy's threads.
 	InboundExactBalance, OutboundExactBalance bool
+
+	// Texts are all strings in what the proxy says of itself: patches may be for proxies that say something.
+	Texts map[string]string
 }
 
 // Identity is how a proxy comes by the certificate that proves to others who it is. A proxy without one speaks and takes plaintext.
@@ -134,6 +139,8 @@ func (p *Proxy) setMetadata(meta metadata) (err error) {
 	if p.Network == "" {
 		p.Network = p.Labels[LabelNetwork]
 	}
+	p.Texts = meta.texts()
+	p.Version = meta.text("ISTIO_VERSION")
 	p.Unprivileged = meta.flag("UNPRIVILEGED_POD")
 	p.HTTP10 = meta.flag("HTTP10")
 	p.DNSCapture = meta.flag("DNS_CAPTURE")
@@ -218,6 +225,17 @@ func (m metadata) list(name string) (out []string) {
 	}
 	for _, v := range values {
 		out = append(out, v.GetStringValue())
+	}
+	return out
+}
+
+// texts are the fields that are strings, and not those that could be written as one.
+func (m metadata) texts() map[string]string {
+	out := map[string]string{}
+	for name, field := range m.fields {
+		if v, isText := field.GetKind().(*structpb.Value_StringValue); isText {
+			out[name] = v.StringValue
+		}
 	}
 	return out
 }

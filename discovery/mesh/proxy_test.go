@@ -30,6 +30,9 @@ func TestParseProxy(t *testing.T) {
 		Namespace: "shop", Labels: map[string]string{"app": "web", "rack": "7"},
 		StaticLabels: map[string]string{"app": "static", "rack": "7"}, Interception: mesh.InterceptionNone,
 		Unprivileged: true, IdleTimeout: 5 * time.Second, ReservedPorts: []uint32{15021},
+		Texts: map[string]string{
+			"INSTANCE_IPS": "10.0.0.1,fd00::1,nonsense", "INTERCEPTION_MODE": "NONE", "UNPRIVILEGED_POD": "true", "IDLE_TIMEOUT": "5s",
+		},
 	}, p)
 	require.True(t, p.HasIPv4())
 	require.True(t, p.HasIPv6())

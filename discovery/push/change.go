@@ -1,8 +1,12 @@
 package push
 
 import (
+	"slices"
+
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/pgmesh/pgmesh/discovery/envoyfilter"
+	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -24,6 +28,57 @@ func (c *Change) ofHTTPRoutes() bool {
 func inListeners(r *kinds.Resource) bool {
 	vs := virtualService(r)
 	return len(vs.GetTcp())+len(vs.GetTls()) > 0
+}
+
+// Each part is blind to changes of what it is not made from.
+func blindToClusters(c *Change) bool {
+	return c.ofRoutes() || c.patchesNone(networking.EnvoyFilter_CLUSTER)
+}
+
+func blindToEndpoints(c *Change) bool { return c.ofRoutes() || c.patchesNone() }
+
+func blindToExtensions(c *Change) bool {
+	return !c.ofPatches() || c.patchesNone(networking.EnvoyFilter_EXTENSION_CONFIG)
+}
+
+func blindToListeners(c *Change) bool {
+	return c.ofHTTPRoutes() || c.patchesNone(envoyfilter.InListeners...)
+}
+
+func blindToRoutes(c *Change) bool { return c.patchesNone(envoyfilter.InRoutes...) }
+
+// ofPatches tells whether the change is one of an EnvoyFilter.
+func (c *Change) ofPatches() bool { return isPatches(c.Before) && isPatches(c.After) }
+
+func isPatches(r *kinds.Resource) bool {
+	return r == nil || r.Kind.Group == "networking.istio.io" && r.Kind.Name == "EnvoyFilter"
+}
+
+// patchesNone tells whether the change is one of an EnvoyFilter that changes none of these.
+func (c *Change) patchesNone(of ...networking.EnvoyFilter_ApplyTo) bool {
+	return c.ofPatches() && !patchesOne(c.Before, of) && !patchesOne(c.After, of)
+}
+
+func patchesOne(r *kinds.Resource, of []networking.EnvoyFilter_ApplyTo) bool {
+	if r == nil {
+		return false
+	}
+	spec, _ := r.Spec.Message().(*networking.EnvoyFilter)
+	return slices.ContainsFunc(spec.GetConfigPatches(), func(p *networking.EnvoyFilter_EnvoyConfigObjectPatch) bool {
+		return slices.Contains(of, p.GetApplyTo())
+	})
+}
+
+// isFor tells whether the change can be one for the proxies of a class: that of an EnvoyFilter is for those alone that it selects.
+func (c *Change) isFor(class *mesh.Class) bool {
+	if !c.ofPatches() {
+		return true
+	}
+	r := c.After
+	if r == nil {
+		r = c.Before
+	}
+	return r != nil && class.PatchedBy(r.Namespace, r.Name)
 }
 
 // virtualService is the spec of a VirtualService, nil of anything else.

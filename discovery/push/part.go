@@ -7,12 +7,14 @@ import (
 	"slices"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/pgmesh/pgmesh/discovery/envoyfilter"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate"
 	"github.com/pgmesh/pgmesh/internal/ads"
@@ -26,6 +28,8 @@ var (
 	EndpointType = typeOf(&endpointv3.ClusterLoadAssignment{})
 	ListenerType = typeOf(&listenerv3.Listener{})
 	RouteType    = typeOf(&routev3.RouteConfiguration{})
+	// ExtensionType is what filters are configured with that ask for it by a name.
+	ExtensionType = typeOf(&corev3.TypedExtensionConfig{})
 )
 
 func typeOf(m proto.Message) string {
@@ -37,21 +41,24 @@ type part struct {
 	typeURL string
 	// blind tells of a change that the translation of this part does not look at it.
 	blind     func(*Change) bool
-	translate func(*mesh.Mesh, *mesh.Proxy, *ads.Set) ([]*ads.Resource, []error)
+	translate func(*mesh.Mesh, *mesh.Proxy, *envoyfilter.Patcher, *ads.Set) ([]*ads.Resource, []error)
 }
 
 var parts = []part{
-	{ClusterType, (*Change).ofRoutes, func(m *mesh.Mesh, p *mesh.Proxy, old *ads.Set) ([]*ads.Resource, []error) {
-		return encode(old, translate.Clusters(m, p), (*clusterv3.Cluster).GetName, referToEndpoints)
+	{ClusterType, blindToClusters, func(m *mesh.Mesh, p *mesh.Proxy, patches *envoyfilter.Patcher, old *ads.Set) ([]*ads.Resource, []error) {
+		return encode(old, patches.Clusters(translate.Clusters(m, p)), (*clusterv3.Cluster).GetName, referToEndpoints)
 	}},
-	{EndpointType, (*Change).ofRoutes, func(m *mesh.Mesh, p *mesh.Proxy, old *ads.Set) ([]*ads.Resource, []error) {
+	{EndpointType, blindToEndpoints, func(m *mesh.Mesh, p *mesh.Proxy, _ *envoyfilter.Patcher, old *ads.Set) ([]*ads.Resource, []error) {
 		return encode(old, translate.Endpoints(m, p), (*endpointv3.ClusterLoadAssignment).GetClusterName, noteEmpty)
 	}},
-	{ListenerType, (*Change).ofHTTPRoutes, func(m *mesh.Mesh, p *mesh.Proxy, old *ads.Set) ([]*ads.Resource, []error) {
-		return encode(old, translate.Listeners(m, p), (*listenerv3.Listener).GetName, nil)
+	{ExtensionType, blindToExtensions, func(_ *mesh.Mesh, _ *mesh.Proxy, patches *envoyfilter.Patcher, old *ads.Set) ([]*ads.Resource, []error) {
+		return encode(old, patches.Extensions(), (*corev3.TypedExtensionConfig).GetName, nil)
 	}},
-	{RouteType, func(*Change) bool { return false }, func(m *mesh.Mesh, p *mesh.Proxy, old *ads.Set) ([]*ads.Resource, []error) {
-		return encode(old, translate.Routes(m, p), (*routev3.RouteConfiguration).GetName, nil)
+	{ListenerType, blindToListeners, func(m *mesh.Mesh, p *mesh.Proxy, patches *envoyfilter.Patcher, old *ads.Set) ([]*ads.Resource, []error) {
+		return encode(old, patches.Listeners(translate.Listeners(m, p)), (*listenerv3.Listener).GetName, nil)
+	}},
+	{RouteType, blindToRoutes, func(m *mesh.Mesh, p *mesh.Proxy, patches *envoyfilter.Patcher, old *ads.Set) ([]*ads.Resource, []error) {
+		return encode(old, patches.Routes(translate.Routes(m, p)), (*routev3.RouteConfiguration).GetName, nil)
 	}},
 }
 

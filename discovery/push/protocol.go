@@ -22,9 +22,10 @@ func NewServer(e *Engine, observer ads.Observer, log *slog.Logger) *ads.Server {
 // route changes, and what it pointed at goes only after Envoy has taken the change.
 var makeBeforeBreak = ads.Plan{Stages: []ads.Stage{
 	{Types: []string{ClusterType, EndpointType}, Part: ads.Make},
-	{Types: []string{ListenerType}, Part: ads.Make, Overlap: true},
+	{Types: []string{ExtensionType, ListenerType}, Part: ads.Make, Overlap: true},
 	{Types: []string{RouteType}, Part: ads.Whole},
 	{Types: []string{ListenerType}, Part: ads.Break},
+	{Types: []string{ExtensionType}, Part: ads.Break, Overlap: true},
 	{Types: []string{ClusterType, EndpointType}, Part: ads.Break, Overlap: true},
 }}
 

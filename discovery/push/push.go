@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/pgmesh/pgmesh/discovery/envoyfilter"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/internal/ads"
 )
@@ -37,14 +38,19 @@ type Engine struct {
 	proxyCount prometheus.GaugeFunc
 	translate  prometheus.Histogram
 	invalid    prometheus.Counter
+	unapplied  prometheus.Gauge
+
+	told map[unpatched]bool // the patches that the log has told of
 }
 
 // class is a set of proxies that get the same.
 type class struct {
-	proxy   *mesh.Proxy // any of them: translation cannot tell them apart
-	sets    map[string]*ads.Set
-	current *ads.Snapshot
-	members int
+	proxy *mesh.Proxy // any of them: translation cannot tell them apart
+	sets  map[string]*ads.Set
+	// unpatched has, by type, the patches that were not applied to a resource.
+	unpatched map[string][]*envoyfilter.Failure
+	current   *ads.Snapshot
+	members   int
 }
 
 // member is one connected proxy.
@@ -75,7 +81,11 @@ func New(log *slog.Logger, metrics prometheus.Registerer) *Engine {
 		Name: "pgmesh_discovery_invalid_total",
 		Help: "Translated resources that were not sent because Envoy would refuse them; the last good state of each stays in force.",
 	})
-	metrics.MustRegister(e.classCount, e.proxyCount, e.translate, e.invalid)
+	e.unapplied = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "pgmesh_discovery_patches_not_applied",
+		Help: "Patches of EnvoyFilters that are not applied as they are written, or not everywhere. The log says which, and why.",
+	})
+	metrics.MustRegister(e.classCount, e.proxyCount, e.translate, e.invalid, e.unapplied)
 	return e
 }
 
@@ -111,9 +121,10 @@ func (e *Engine) join(m *member) {
 	m.key = e.mesh.Class(m.proxy)
 	c, ok := e.classes[m.key]
 	if !ok {
-		c = &class{proxy: m.proxy, sets: map[string]*ads.Set{}}
+		c = &class{proxy: m.proxy, sets: map[string]*ads.Set{}, unpatched: map[string][]*envoyfilter.Failure{}}
 		e.report(c.update(e.mesh, e.revision, everything))
 		e.classes[m.key] = c
+		e.tellUnpatched()
 	}
 	c.members++
 	m.class = c
@@ -145,13 +156,15 @@ func (e *Engine) Update(m *mesh.Mesh, revision int64, changes []Change) {
 		case scoped && m.LooksLike(previous, c.proxy):
 			chosen = nothing
 		default:
-			chosen = func(p *part) bool { return p.concerns(changes) }
+			concerning := slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return !c.isFor(&key) })
+			chosen = func(p *part) bool { return p.concerns(concerning) }
 		}
 		e.report(c.update(m, e.revision, chosen))
 	}
 	for s, member := range e.members {
 		s.Offer(member.class.current)
 	}
+	e.tellUnpatched()
 	e.translate.Observe(time.Since(start).Seconds())
 }
 
@@ -165,7 +178,7 @@ func (e *Engine) regroup() map[mesh.Class]*class {
 		c, ok := e.classes[m.key]
 		if !ok {
 			if c = before[m.key]; c == nil {
-				c = &class{sets: map[string]*ads.Set{}}
+				c = &class{sets: map[string]*ads.Set{}, unpatched: map[string][]*envoyfilter.Failure{}}
 			}
 			c.proxy, c.members = m.proxy, 0
 			e.classes[m.key] = c
@@ -198,8 +211,10 @@ func allScoped(changes []Change) bool {
 func (c *class) update(m *mesh.Mesh, revision string, chosen func(*part) bool) (invalid []error) {
 	for i := range parts {
 		if p := &parts[i]; chosen(p) {
-			resources, problems := p.translate(m, c.proxy, c.sets[p.typeURL])
+			patches := envoyfilter.For(m, c.proxy)
+			resources, problems := p.translate(m, c.proxy, patches, c.sets[p.typeURL])
 			c.sets[p.typeURL] = replaced(c.sets[p.typeURL], resources)
+			c.unpatched[p.typeURL] = patches.Failures()
 			invalid = append(invalid, problems...)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
-	"github.com/pgmesh/pgmesh/discovery/translate"
 )
 
 // TestOneClassOneTranslation draws random proxies: those of one class must be given the same bytes.
@@ -27,10 +26,7 @@ func TestOneClassOneTranslation(t *testing.T) {
 	seen := map[mesh.Class]map[string][][]byte{}
 	for i := range 300 {
 		p := randomProxy(random, i)
-		got := encode(t, output{
-			clusters: translate.Clusters(m, p), endpoints: translate.Endpoints(m, p),
-			listeners: translate.Listeners(m, p), routes: translate.Routes(m, p),
-		})
+		got := encode(t, translated(m, p))
 		if want, known := seen[m.Class(p)]; known {
 			require.Equal(t, want, got)
 		}

@@ -59,6 +59,11 @@ func render(t *testing.T, in input, out output) []byte {
 			}
 		}
 	}
+	for _, line := range out.unpatched {
+		if len(in.Show["unpatched"]) > 0 {
+			tree["unpatched"] = append(tree["unpatched"], line)
+		}
+	}
 	for kind := range in.Show {
 		require.NotEmpty(t, tree[kind], "the input shows %s, and nothing of the kind came out", kind)
 	}

@@ -3,6 +3,7 @@ package translate_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/discovery/envoyfilter"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate"
 	"github.com/pgmesh/pgmesh/kinds"
@@ -31,7 +33,7 @@ type input struct {
 		Metadata map[string]any
 		Locality string // region/zone/subzone
 	}
-	// Show has, for clusters, endpoints, listeners and routes, patterns of the names to show.
+	// Show has, for clusters, endpoints, listeners, routes and extensions, patterns of the names to show; unpatched shows all that is.
 	Show map[string][]string
 	// Unchecked resources break rules of their kinds, as those of another config server may.
 	Unchecked bool
@@ -109,6 +111,10 @@ type output struct {
 	endpoints []*endpointv3.ClusterLoadAssignment
 	listeners []*listenerv3.Listener
 	routes    []*routev3.RouteConfiguration
+
+	extensions []*corev3.TypedExtensionConfig
+	// unpatched has a line for each patch that was not applied to a resource.
+	unpatched []string
 }
 
 func (in input) translate(t *testing.T, resources []*kinds.Resource) output {
@@ -118,16 +124,27 @@ func (in input) translate(t *testing.T, resources []*kinds.Resource) output {
 		batch.Changes = append(batch.Changes, configstore.Change{Key: r.Key(), Resource: r})
 	}
 	m, p := mesh.Build(configstore.New().Apply(batch), nil), in.proxy(t)
-	return output{
-		clusters: translate.Clusters(m, p), endpoints: translate.Endpoints(m, p),
-		listeners: translate.Listeners(m, p), routes: translate.Routes(m, p),
+	return translated(m, p)
+}
+
+// translated is what a proxy is given, with the patches that are for it.
+func translated(m *mesh.Mesh, p *mesh.Proxy) output {
+	patches := envoyfilter.For(m, p)
+	out := output{
+		clusters: patches.Clusters(translate.Clusters(m, p)), endpoints: translate.Endpoints(m, p),
+		listeners: patches.Listeners(translate.Listeners(m, p)), routes: patches.Routes(translate.Routes(m, p)),
+		extensions: patches.Extensions(),
 	}
+	for _, f := range patches.Failures() {
+		out.unpatched = append(out.unpatched, fmt.Sprintf("%s/%s: %s: %s: %s", f.Patch.From.Namespace, f.Patch.From.Name, f.Path(), f.Resource, f.Reason))
+	}
+	return out
 }
 
 func (o output) byKind() map[string][]proto.Message {
 	return map[string][]proto.Message{
 		"clusters": messages(o.clusters), "endpoints": messages(o.endpoints),
-		"listeners": messages(o.listeners), "routes": messages(o.routes),
+		"listeners": messages(o.listeners), "routes": messages(o.routes), "extensions": messages(o.extensions),
 	}
 }
 

@@ -22,6 +22,14 @@ const (
 	Idle
 )
 
+// InWords is what is wrong and what to do about it, without the place.
+func (p *Problem) InWords() string {
+	if p.Hint == "" {
+		return p.Reason
+	}
+	return p.Reason + " (" + p.Hint + ")"
+}
+
 // checking collects what is wrong.
 type checking struct {
 	problems []Problem

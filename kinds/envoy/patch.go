@@ -114,13 +114,13 @@ func (p *Patch) ReplacesLists() bool {
 	return p.Operation == networking.EnvoyFilter_Patch_MERGE_AND_REPLACE_LIST
 }
 
-// For tells whether the patch is for proxies of a version with this metadata.
-func (p *Patch) For(version string, metadata func(key string) (value string, isText bool)) bool {
+// For tells whether the patch is for proxies of a version with these texts in their metadata.
+func (p *Patch) For(version string, metadata map[string]string) bool {
 	if p.version != nil && (version == "" || !p.version.MatchString(version)) {
 		return false
 	}
 	for key, wanted := range p.Match.GetProxy().GetMetadata() {
-		if value, isText := metadata(key); !isText || value != wanted {
+		if value, given := metadata[key]; !given || value != wanted {
 			return false
 		}
 	}

@@ -21,7 +21,7 @@ spec:
   configPatches:
 `+patches))
 	require.NoError(t, err)
-	return documents[0].Resource.Spec.(*networking.EnvoyFilter)
+	return documents[0].Resource.Spec.Message().(*networking.EnvoyFilter)
 }
 
 func TestWhatIsWrongWithAValueIsToldWhereItIsWritten(t *testing.T) {
@@ -177,14 +177,11 @@ func TestPatchesForProxies(t *testing.T) {
     patch: {operation: REMOVE}
 `))
 	require.Empty(t, problems)
-	in := func(zone string) func(string) (string, bool) {
-		return func(key string) (string, bool) { return zone, key == "ZONE" && zone != "" }
-	}
-	require.True(t, patches[0].For("1.31.2", in("a")))
-	require.False(t, patches[0].For("1.29.0", in("a")))
-	require.False(t, patches[0].For("", in("a")), "a proxy that does not tell its version")
-	require.False(t, patches[0].For("1.31.2", in("b")))
-	require.False(t, patches[0].For("1.31.2", in("")))
+	require.True(t, patches[0].For("1.31.2", map[string]string{"ZONE": "a"}))
+	require.False(t, patches[0].For("1.29.0", map[string]string{"ZONE": "a"}))
+	require.False(t, patches[0].For("", map[string]string{"ZONE": "a"}), "a proxy that does not tell its version")
+	require.False(t, patches[0].For("1.31.2", map[string]string{"ZONE": "b"}))
+	require.False(t, patches[0].For("1.31.2", nil))
 }
 
 func TestFiltersAreFoundByTheNamesThatTheyHadOnce(t *testing.T) {

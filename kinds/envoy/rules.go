@@ -160,7 +160,7 @@ func (c *checking) descend(p place) {
 		c.within(p)
 		return
 	}
-	inner, err := unpack(packed)
+	inner, err := Unpack(packed)
 	if err != nil {
 		c.invalid(p.path, err.Error(), "")
 		return
@@ -173,8 +173,8 @@ func (c *checking) descend(p place) {
 	c.rules(p)
 }
 
-// unpack returns what is packed; of a struct that names its type, the message of that type.
-func unpack(packed *anypb.Any) (proto.Message, error) {
+// Unpack returns what is packed; of a struct that names its type, the message of that type.
+func Unpack(packed *anypb.Any) (proto.Message, error) {
 	inner, err := packed.UnmarshalNew()
 	if err != nil {
 		return nil, err

@@ -14,21 +14,23 @@ import (
 //go:embed stock.txt
 var stockList string
 
-// stock has the types of each category, and the packages that they are from.
-var stock = sync.OnceValue(func() (s struct {
+// known is what a stock Envoy has: the types of each category, and the packages that they are from.
+type known struct {
 	categories map[string]map[string]bool
 	packages   map[string]bool
-}) {
-	s.categories, s.packages = map[string]map[string]bool{}, map[string]bool{}
+}
+
+var stock = sync.OnceValue(func() known {
+	k := known{map[string]map[string]bool{}, map[string]bool{}}
 	for line := range strings.Lines(stockList) {
 		category, name, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if s.categories[category] == nil {
-			s.categories[category] = map[string]bool{}
+		if k.categories[category] == nil {
+			k.categories[category] = map[string]bool{}
 		}
-		s.categories[category][name] = true
-		s.packages[packageOf(name)] = true
+		k.categories[category][name] = true
+		k.packages[packageOf(name)] = true
 	}
-	return s
+	return k
 })
 
 // packageOf cuts the message off a type's name. Packages end in their version.

@@ -91,7 +91,8 @@ func imports(t *testing.T, lines []string) []byte {
 	}
 	slices.Sort(packages)
 	var b bytes.Buffer
-	b.WriteString("package envoy\n\n// The packages of all that a stock Envoy can be configured with: what is linked can be read. Written by the test of stock.txt.\nimport (\n")
+	b.WriteString("package envoy\n\nimport (\n")
+	b.WriteString("\t// All that a stock Envoy can be configured with: what is linked can be read. Written by the test of stock.txt with -update.\n")
 	for _, p := range slices.Compact(packages) {
 		fmt.Fprintf(&b, "\t_ %q\n", p)
 	}

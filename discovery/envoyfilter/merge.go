@@ -1,0 +1,103 @@
+package envoyfilter
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/pgmesh/pgmesh/kinds/envoy"
+)
+
+// merged is a message with another merged into it, as protobuf merges: what is set in src counts, messages are merged, lists are
+// appended to or replaced. Durations and wrapped scalars are replaced, for half of one is none. Nothing is written to: what neither
+// changes is shared.
+func merged[M proto.Message](dst, src M, replaceLists bool) M {
+	return mergedMessage(dst.ProtoReflect(), src.ProtoReflect(), replaceLists).Interface().(M) //nolint:forcetypeassert // it is of dst's type
+}
+
+func mergedMessage(dst, src protoreflect.Message, replaceLists bool) protoreflect.Message {
+	out := shallow(dst)
+	src.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case f.IsList():
+			list := out.Mutable(f).List()
+			if replaceLists {
+				list.Truncate(0)
+			}
+			for i := range v.List().Len() {
+				list.Append(v.List().Get(i))
+			}
+		case f.IsMap():
+			v.Map().Range(func(k protoreflect.MapKey, item protoreflect.Value) bool {
+				out.Mutable(f).Map().Set(k, item)
+				return true
+			})
+		case f.Message() != nil && dst.Has(f) && !whole(f.Message()):
+			out.Set(f, protoreflect.ValueOfMessage(mergedMessage(dst.Get(f).Message(), v.Message(), replaceLists)))
+		default:
+			out.Set(f, v)
+		}
+		return true
+	})
+	return out
+}
+
+// whole tells of messages that stand for one value.
+func whole(d protoreflect.MessageDescriptor) bool {
+	return d.ParentFile().Package() == "google.protobuf" && d.Name() != "Struct" && d.Name() != "Any"
+}
+
+// shallow copies a message, and not the messages in it.
+func shallow(m protoreflect.Message) protoreflect.Message {
+	out := m.New()
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case f.IsList():
+			list := out.Mutable(f).List()
+			for i := range v.List().Len() {
+				list.Append(v.List().Get(i))
+			}
+		case f.IsMap():
+			copied := out.Mutable(f).Map()
+			v.Map().Range(func(k protoreflect.MapKey, item protoreflect.Value) bool {
+				copied.Set(k, item)
+				return true
+			})
+		default:
+			out.Set(f, v)
+		}
+		return true
+	})
+	out.SetUnknown(m.GetUnknown())
+	return out
+}
+
+// altered is a shallow copy, for the caller to set fields of.
+func altered[M proto.Message](m M, set func(M)) M {
+	out := shallow(m.ProtoReflect()).Interface().(M) //nolint:forcetypeassert // it is of m's type
+	set(out)
+	return out
+}
+
+// mergedPacked merges what is packed, which must be of one type.
+func mergedPacked(dst, src *anypb.Any, replaceLists bool) (*anypb.Any, error) {
+	a, err := envoy.Unpack(dst)
+	if err != nil {
+		return nil, err
+	}
+	b, err := envoy.Unpack(src)
+	if err != nil {
+		return nil, err
+	}
+	if a.ProtoReflect().Descriptor() != b.ProtoReflect().Descriptor() {
+		return nil, fmt.Errorf("%s cannot be merged into %s", b.ProtoReflect().Descriptor().FullName(), a.ProtoReflect().Descriptor().FullName())
+	}
+	return pack(merged(a, b, replaceLists))
+}
+
+func pack(m proto.Message) (*anypb.Any, error) {
+	out := &anypb.Any{}
+	return out, anypb.MarshalFrom(out, m, proto.MarshalOptions{Deterministic: true})
+}
