@@ -42,6 +42,7 @@ var parts = []struct {
 	{"update", benchUpdates},
 	{"large", benchLarge},
 	{"writers", benchWriters},
+	{"diff", benchDiff},
 	{"fresh", benchFresh},
 	{"clients", benchClients},
 }
@@ -61,7 +62,7 @@ func measureAll() error {
 		RunE: func(cmd *cobra.Command, _ []string) error { return runParts(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&o.only, "only", nil, "parts to run: change, update, large, writers, fresh, clients; all if empty")
+	f.StringSliceVar(&o.only, "only", nil, "parts to run: change, update, large, writers, diff, fresh, clients; all if empty")
 	f.IntVar(&o.changes, "changes", 200, "changes to measure, and as many of the floor")
 	f.IntVar(&o.warmup, "warmup", 20, "changes before the measurement begins")
 	f.IntVar(&o.resources, "resources", 100_000, "resources of the large mesh")

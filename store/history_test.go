@@ -135,28 +135,44 @@ func TestThePastThatIsNotKnown(t *testing.T) {
 	require.Equal(t, int64(0), value[int64](empty, "SELECT mesh.prune(10)"))
 }
 
-func TestAlignedLists(t *testing.T) {
+func TestFieldsThatDiffer(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
-	for _, test := range []struct{ before, after, want string }{
-		{`[]`, `[]`, ""},
-		{`["a"]`, `["b"]`, `x[0]: "a" -> "b"`},
-		{`["a", "b"]`, `["n", "a", "b"]`, `x[0]: + "n"`},
-		{`["a", "b", "c"]`, `["a", "c"]`, `x[1]: - "b"`},
-		{`["a", "b"]`, `["a", "b", "c", "d"]`, `x[2]: + "c"; x[3]: + "d"`},
-		{`["a", "b", "c"]`, `["a", "x", "y", "c"]`, `x[1]: "b" -> "x"; x[2]: + "y"`},
-		{`["a", "a"]`, `["a"]`, `x[1]: - "a"`},
-		{`[{"n": 1, "m": [1, 2]}]`, `[{"n": 2, "m": [2], "k": {}}]`, `x[0].k: + {}; x[0].m[0]: - 1; x[0].n: 1 -> 2`},
-		{`{"a": {"b": 1}, "c d": null}`, `{"a": [], "e": false}`, `x.a: {"b": 1} -> []; x["c d"]: - null; x.e: + false`},
-		{`{"a": [1, {"b": 1}]}`, `{"a": [1, {"b": 1.0}]}`, ""},
+	// What an EnvoyFilter merges may be anything.
+	const put = `INSERT INTO mesh.resources (kind, name, spec) VALUES ('EnvoyFilter', 'f', jsonb_build_object('configPatches', jsonb_build_array(
+		jsonb_build_object('applyTo', 'CLUSTER', 'match', '{"context": "ANY"}'::jsonb, 'patch', jsonb_build_object('operation', 'MERGE', 'value', jsonb_build_object('x', $1::jsonb))))))
+		ON CONFLICT (kind, api_group, namespace, name) DO UPDATE SET spec = excluded.spec`
+	for _, test := range []struct {
+		before, after string
+		want          []string
+	}{
+		{`[]`, `[]`, nil},
+		{`["a"]`, `["b"]`, []string{`~ x[0]: "a" -> "b"`}},
+		{`["a", "b"]`, `["n", "a", "b"]`, []string{`+ x[0]: "n"`}},
+		{`["a", "b", "c"]`, `["a", "c"]`, []string{`- x[1]: "b"`}},
+		{`["a", "b"]`, `["a", "b", "c", "d"]`, []string{`+ x[2]: "c"`, `+ x[3]: "d"`}},
+		{`["a", "b", "c"]`, `["a", "x", "y", "c"]`, []string{`~ x[1]: "b" -> "x"`, `+ x[2]: "y"`}},
+		{`["a", "b", "c", "d", "e"]`, `["a", "x", "d", "e"]`, []string{`~ x[1]: "b" -> "x"`, `- x[2]: "c"`}},
+		{`["a", "a"]`, `["a"]`, []string{`- x[1]: "a"`}},
+		{`[]`, `[null, 1]`, []string{`+ x[0]: null`, `+ x[1]: 1`}},
+		{`[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]`, `[10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0]`, []string{
+			"~ x[0]: 0 -> 10", "~ x[1]: 1 -> 9", "~ x[2]: 2 -> 8", "~ x[3]: 3 -> 7", "~ x[4]: 4 -> 6",
+			"~ x[6]: 6 -> 4", "~ x[7]: 7 -> 3", "~ x[8]: 8 -> 2", "~ x[9]: 9 -> 1", "~ x[10]: 10 -> 0",
+		}},
+		{`[{"n": 1, "m": [1, 2]}]`, `[{"n": 2, "m": [2], "k": {}}]`, []string{`+ x[0].k: {}`, `- x[0].m[0]: 1`, `~ x[0].n: 1 -> 2`}},
+		{`{"a": {"b": 1}, "c d": null}`, `{"a": [], "e": false}`, []string{`~ x.a: {"b": 1} -> []`, `- x["c d"]: null`, `+ x.e: false`}},
+		{`{"a": {}, "bb": 1, "B": 1}`, `{"a": {"c": {"d": []}}, "bb": 2, "B": 2}`, []string{`~ x.B: 1 -> 2`, `+ x.a.c: {"d": []}`, `~ x.bb: 1 -> 2`}},
+		{`{"a": null}`, `{"a": {"b": null}}`, []string{`~ x.a: null -> {"b": null}`}},
+		{`{"a": [1, {"b": 1}]}`, `{"a": [1, {"b": 1.0}]}`, nil},
 	} {
-		got := value[*string](db, `SELECT string_agg(path || ': ' || CASE WHEN before IS NULL THEN '+ ' || after::text WHEN after IS NULL THEN '- ' || before::text
-			ELSE before::text || ' -> ' || after::text END, '; ' ORDER BY i) FROM mesh.differing_fields('x', $1, $2) WITH ORDINALITY d (path, before, after, i)`, test.before, test.after)
-		if test.want == "" {
-			require.Nil(t, got)
-			continue
+		db.exec(put, test.before)
+		from := value[int64](db, "SELECT mesh.newest_revision()")
+		db.exec(put, test.after)
+		var got []string
+		for _, line := range collect[string](db, "SELECT diff FROM mesh.diff_text($1::bigint) OFFSET 1", from) {
+			got = append(got, strings.Replace(strings.TrimSpace(line), "spec.configPatches[0].patch.value.", "", 1))
 		}
-		require.Equal(t, test.want, *got)
+		require.Equal(t, test.want, got, "%s to %s", test.before, test.after)
 	}
 }
 

@@ -1,46 +1,49 @@
 -- What differs between two revisions, a row a field.
 
 -- aligned pairs the places of two lists: what both begin and end with stays together, so that an item that was put in or taken
--- out moves nothing else, and what is between is paired in order. One of the two is NULL where an item has no counterpart.
+-- out moves nothing else, and what is between is paired in order. One of the two is NULL where an item has no counterpart. This
+-- and the functions below are plain SQL, which becomes part of the query that calls them: a call for each value would cost more
+-- than comparing it.
 CREATE OR REPLACE FUNCTION mesh.aligned(before jsonb, after jsonb) RETURNS TABLE (before_at int, after_at int)
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  n    int := jsonb_array_length(before);
-  m    int := jsonb_array_length(after);
-  head int := 0;
-  tail int := 0;
-BEGIN
-  WHILE head < least(n, m) AND before -> head = after -> head LOOP
-    head := head + 1;
-  END LOOP;
-  WHILE tail < least(n, m) - head AND before -> (n - 1 - tail) = after -> (m - 1 - tail) LOOP
-    tail := tail + 1;
-  END LOOP;
-  RETURN QUERY
-    SELECT CASE WHEN i < n - tail THEN i END, CASE WHEN i < m - tail THEN i END FROM generate_series(0, greatest(n, m) - tail - 1) i
-    UNION ALL SELECT n - tail + i, m - tail + i FROM generate_series(0, tail - 1) i;
-END $$;
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN i < n - tail THEN i WHEN i >= middle THEN i - middle + n - tail END,
+    CASE WHEN i < m - tail THEN i WHEN i >= middle THEN i - middle + m - tail END
+  FROM (SELECT jsonb_array_length(before) AS n, jsonb_array_length(after) AS m) lengths,
+    LATERAL (SELECT coalesce(min(i) FILTER (WHERE before -> i <> after -> i), least(n, m)) AS head
+      FROM generate_series(0, least(n, m) - 1) i) heads,
+    LATERAL (SELECT coalesce(min(i) FILTER (WHERE before -> (n - 1 - i) <> after -> (m - 1 - i)), least(n, m) - head) AS tail
+      FROM generate_series(0, least(n, m) - head - 1) i) tails,
+    LATERAL (SELECT greatest(n, m) - tail AS middle) middles,
+    LATERAL generate_series(0, middle + tail - 1) i
+$$;
 
--- differing_fields walks two values side by side. A path has the place of an item in the later list, or in the earlier one if the
--- item is gone.
-CREATE OR REPLACE FUNCTION mesh.differing_fields(at text, was jsonb, became jsonb) RETURNS TABLE (path text, before jsonb, after jsonb)
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-  IF was IS NOT DISTINCT FROM became THEN
-    RETURN;
-  ELSIF jsonb_typeof(was) = 'object' AND jsonb_typeof(became) = 'object' THEN
-    RETURN QUERY SELECT d.path, d.before, d.after FROM jsonb_each(was) b FULL JOIN jsonb_each(became) a USING (key),
-      mesh.differing_fields(mesh.member_path(at, key), b.value, a.value) WITH ORDINALITY d (path, before, after, i) ORDER BY key COLLATE "C", i;
-  ELSIF jsonb_typeof(was) = 'array' AND jsonb_typeof(became) = 'array' THEN
-    RETURN QUERY SELECT d.path, d.before, d.after FROM mesh.aligned(was, became) p,
-      mesh.differing_fields(format('%s[%s]', at, coalesce(p.after_at, p.before_at)), was -> p.before_at, became -> p.after_at)
-        WITH ORDINALITY d (path, before, after, i) ORDER BY coalesce(p.after_at, p.before_at), p.after_at, i;
-  ELSE
-    RETURN QUERY SELECT at, was, became;
-  END IF;
-END $$;
+-- have_parts says whether two values are compared part by part, and not as a whole.
+CREATE OR REPLACE FUNCTION mesh.have_parts(before jsonb, after jsonb) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+  SELECT coalesce(jsonb_typeof(before) = jsonb_typeof(after) AND jsonb_typeof(after) IN ('object', 'array'), false)
+$$;
 
--- differing_resources has what differs between two revisions, the earlier first: from the first and the last change of each resource.
+-- differing_members has what differs of two objects, and nothing of other values. The place is what the members are ordered by.
+CREATE OR REPLACE FUNCTION mesh.differing_members(at text, was jsonb, became jsonb) RETURNS TABLE (place text, path text, before jsonb, after jsonb)
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT key, mesh.member_path(at, key), was -> key, became -> key FROM jsonb_object_keys(became) key
+  WHERE jsonb_typeof(was) = 'object' AND jsonb_typeof(became) = 'object' AND was -> key IS DISTINCT FROM became -> key
+  UNION ALL
+  SELECT key, mesh.member_path(at, key), was -> key, NULL FROM jsonb_object_keys(was) key
+  WHERE jsonb_typeof(was) = 'object' AND jsonb_typeof(became) = 'object' AND NOT became ? key
+$$;
+
+-- differing_items has what differs of two lists, and nothing of other values. A path has the place of an item in the later list, or in
+-- the earlier one if the item is gone, after the one that has come in its place.
+CREATE OR REPLACE FUNCTION mesh.differing_items(at text, was jsonb, became jsonb) RETURNS TABLE (place text, path text, before jsonb, after jsonb)
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT to_char(coalesce(after_at, before_at), 'FM0000000000') || CASE WHEN after_at IS NULL THEN '-' ELSE '' END,
+    format('%s[%s]', at, coalesce(after_at, before_at)), was -> before_at, became -> after_at
+  FROM mesh.aligned(was, became)
+  WHERE jsonb_typeof(was) = 'array' AND jsonb_typeof(became) = 'array' AND was -> before_at IS DISTINCT FROM became -> after_at
+$$;
+
+-- differing_resources has what was changed between two revisions, the earlier first: from the first and the last change of each resource.
+-- What was changed back is among it, to be told apart where the fields are compared anyway. The places of rows hold for a query.
 CREATE OR REPLACE FUNCTION mesh.differing_resources(low bigint, high bigint, kinds text[], namespaces text[], names text[]) RETURNS TABLE (
   api_group text, kind text, namespace text, name text,
   before_spec jsonb, before_labels jsonb, before_annotations jsonb, after_spec jsonb, after_labels jsonb, after_annotations jsonb)
@@ -53,20 +56,22 @@ BEGIN
     SELECT f.api_group, f.kind, f.namespace, f.name,
       f.before_spec, f.before_labels, f.before_annotations, l.after_spec, l.after_labels, l.after_annotations
     FROM (
-        SELECT c.kind, c.api_group, c.namespace, c.name,
-          (array_agg(t.id ORDER BY t.revision))[1] AS first, (array_agg(t.id ORDER BY t.revision DESC))[1] AS last
+        SELECT (array_agg(c.ctid ORDER BY t.revision))[1] AS first, (array_agg(c.ctid ORDER BY t.revision DESC))[1] AS last
         FROM mesh.transactions t JOIN mesh.changes c ON c.transaction_id = t.id
         WHERE t.revision > low AND t.revision <= high
           AND (kinds IS NULL OR c.kind = ANY (kinds)) AND (among IS NULL OR c.namespace = ANY (among)) AND (names IS NULL OR c.name = ANY (names))
         GROUP BY c.kind, c.api_group, c.namespace, c.name) e
-      JOIN mesh.changes f ON f.transaction_id = e.first AND f.kind = e.kind AND f.api_group = e.api_group AND f.namespace = e.namespace AND f.name = e.name
-      JOIN mesh.changes l ON l.transaction_id = e.last AND l.kind = e.kind AND l.api_group = e.api_group AND l.namespace = e.namespace AND l.name = e.name
-    WHERE (f.before_spec, f.before_labels, f.before_annotations) IS DISTINCT FROM (l.after_spec, l.after_labels, l.after_annotations);
+      JOIN mesh.changes f ON f.ctid = e.first
+      JOIN mesh.changes l ON l.ctid = e.last
+    WHERE f.before_spec IS NOT NULL OR l.after_spec IS NOT NULL;
 END $$;
 
+-- diff walks all resources at once, a level of their values a step: what does not differ is not looked into. A value is taken out of
+-- what it is stored as (#> '{}') before its members are looked up one by one.
 CREATE OR REPLACE FUNCTION mesh.diff(a bigint, b bigint DEFAULT NULL, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
 RETURNS TABLE (api_group text, kind text, namespace text, name text, operation text, path text, before jsonb, after jsonb)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+#variable_conflict use_column
 DECLARE
   low  bigint := mesh.known_revision(a);
   high bigint := mesh.known_revision(coalesce(b, mesh.newest_revision()));
@@ -80,18 +85,27 @@ BEGIN
     RETURN;
   END IF;
   RETURN QUERY
-    SELECT d.api_group, d.kind, d.namespace, d.name, mesh.operation(d.before_spec, d.after_spec), f.path, f.before, f.after
-    FROM mesh.differing_resources(low, high, kinds, namespaces, names) d, LATERAL (
-      SELECT 0 AS part, 0::bigint AS i, '' AS path, mesh.as_document(d.before_labels, d.before_annotations, d.before_spec) AS before,
-        mesh.as_document(d.after_labels, d.after_annotations, d.after_spec) AS after
-      WHERE d.before_spec IS NULL OR d.after_spec IS NULL
+    WITH RECURSIVE changed AS MATERIALIZED (SELECT * FROM mesh.differing_resources(low, high, kinds, namespaces, names)),
+    walked AS (
+      SELECT c.api_group, c.kind, c.namespace, c.name, ARRAY[part.n] AS place, part.path, part.before #> '{}' AS before, part.after #> '{}' AS after,
+        mesh.have_parts(part.before, part.after) AS has_parts
+      FROM changed c, LATERAL (VALUES ('1', 'metadata.labels', c.before_labels, c.after_labels),
+        ('2', 'metadata.annotations', c.before_annotations, c.after_annotations), ('3', 'spec', c.before_spec, c.after_spec)) part (n, path, before, after)
+      WHERE c.before_spec IS NOT NULL AND c.after_spec IS NOT NULL AND part.before IS DISTINCT FROM part.after
       UNION ALL
-      SELECT part.n, w.i, w.path, w.before, w.after
-      FROM (VALUES (1, 'metadata.labels', d.before_labels, d.after_labels), (2, 'metadata.annotations', d.before_annotations, d.after_annotations),
-          (3, 'spec', d.before_spec, d.after_spec)) part (n, path, before, after),
-        mesh.differing_fields(part.path, part.before, part.after) WITH ORDINALITY w (path, before, after, i)
-      WHERE d.before_spec IS NOT NULL AND d.after_spec IS NOT NULL) f
-    ORDER BY d.kind COLLATE "C", d.api_group COLLATE "C", d.namespace COLLATE "C", d.name COLLATE "C", f.part, f.i;
+      SELECT w.api_group, w.kind, w.namespace, w.name, w.place || part.place, part.path, part.before, part.after,
+        mesh.have_parts(part.before, part.after)
+      FROM walked w, LATERAL (
+        SELECT * FROM mesh.differing_members(w.path, w.before, w.after)
+        UNION ALL SELECT * FROM mesh.differing_items(w.path, w.before, w.after)) part
+      WHERE w.has_parts)
+    SELECT d.api_group, d.kind, d.namespace, d.name, d.operation, d.path, d.before, d.after FROM (
+      SELECT w.api_group, w.kind, w.namespace, w.name, w.place, 'update' AS operation, w.path, w.before, w.after FROM walked w WHERE NOT w.has_parts
+      UNION ALL
+      SELECT c.api_group, c.kind, c.namespace, c.name, '{}', mesh.operation(c.before_spec, c.after_spec), '',
+        mesh.as_document(c.before_labels, c.before_annotations, c.before_spec), mesh.as_document(c.after_labels, c.after_annotations, c.after_spec)
+      FROM changed c WHERE c.before_spec IS NULL OR c.after_spec IS NULL) d
+    ORDER BY d.kind COLLATE "C", d.api_group COLLATE "C", d.namespace COLLATE "C", d.name COLLATE "C", d.place COLLATE "C";
 END $$;
 
 COMMENT ON FUNCTION mesh.diff(bigint, bigint, text[], text[], text[]) IS 'What differs at revision b, or the newest, from how it was at revision a: a row a field. A resource that came or went has one row, with an empty path.';

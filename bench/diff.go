@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// differing is how many resources change between the revisions that are compared.
+const differing = 10_000
+
+// benchDiff compares revisions between which many resources have changed, beside reading each pair of documents and asking whether they
+// are equal.
+func benchDiff(ctx context.Context, _ options) error {
+	server, err := startDatabase(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer server.Stop()
+	rows := slices.DeleteFunc(mixedRows(5*differing), func(r meshRow) bool { return r.kind != "VirtualService" })
+	if _, err := load(ctx, server.URL(), insertRows(ctx, rows)); err != nil {
+		return err
+	}
+	conn, err := pgx.Connect(ctx, server.URL())
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	for _, sql := range []string{
+		`UPDATE mesh.resources SET spec = jsonb_set(spec, '{http,0,timeout}', '"9s"')`,
+		`UPDATE mesh.resources SET spec = jsonb_set(spec, '{http}', (SELECT jsonb_agg(route || '{"timeout": "1s", "retries": {"attempts": 7}}' ORDER BY n)
+			FROM jsonb_array_elements(spec -> 'http') WITH ORDINALITY r (route, n)))`,
+		"VACUUM ANALYZE",
+	} {
+		if _, err := conn.Exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(os.Stdout, "\nmesh.diff of two revisions, %d virtual services of one to ten routes changed, medians of 5\n\n", differing)
+	start := readCPUTime()
+	for _, what := range []struct {
+		name string
+		from int
+	}{{"one field of each", 1}, {"all routes of each", 2}} {
+		fields, took, err := timed(ctx, conn, "SELECT count(*) FROM mesh.diff($1::bigint, $1 + 1)", what.from)
+		if err != nil {
+			return err
+		}
+		_, floor, err := timed(ctx, conn, `SELECT count(*) FROM mesh.changes c JOIN mesh.transactions t ON t.id = c.transaction_id
+			WHERE t.revision = $1::bigint + 1 AND c.before_spec IS DISTINCT FROM c.after_spec`, what.from)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(os.Stdout, "%-20s %7d rows in %5.0f ms, floor %5.0f ms, %.1f times as long\n", what.name, fields,
+			float64(took.Milliseconds()), float64(floor.Milliseconds()), float64(took)/float64(floor))
+	}
+	meanwhile(start)
+	return nil
+}
+
+// timed asks for a number a few times, and returns how long that takes at the median.
+func timed(ctx context.Context, conn *pgx.Conn, sql string, args ...any) (answer int, median time.Duration, err error) {
+	var times []time.Duration
+	for range 5 {
+		start := time.Now()
+		if err := conn.QueryRow(ctx, sql, args...).Scan(&answer); err != nil {
+			return 0, 0, err
+		}
+		times = append(times, time.Since(start))
+	}
+	slices.Sort(times)
+	return answer, percentile(times, 50), nil
+}
