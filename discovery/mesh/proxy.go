@@ -135,6 +135,9 @@ func (p *Proxy) setMetadata(meta metadata) (err error) {
 	}
 	p.Network, p.NetworkView = meta.text("NETWORK"), meta.list("REQUESTED_NETWORK_VIEW")
 	p.StaticLabels = meta.labels("STATIC_LABELS")
+	if at := meta.labels("STATIC_LABELS", "LABELS")[labelLocality]; at != "" && p.Locality.GetRegion() == "" {
+		p.Locality = parseLocality(strings.ReplaceAll(at, ".", "/"))
+	}
 	p.Labels = withTopology(meta.labels("STATIC_LABELS", "LABELS"), localityText(p.Locality), p.Network)
 	if p.Network == "" {
 		p.Network = p.Labels[LabelNetwork]

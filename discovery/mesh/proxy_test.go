@@ -55,3 +55,21 @@ func TestParseProxyExplainsWhatIsWrong(t *testing.T) {
 		require.ErrorContains(t, err, c.want)
 	}
 }
+
+func TestProxySaysWhereItIs(t *testing.T) {
+	t.Parallel()
+	labelled := func(labels map[string]any, locality *corev3.Locality) *mesh.Proxy {
+		n := node(t, "sidecar~10.0.0.1~a.default~default.svc.cluster.local", map[string]any{"LABELS": labels, "NETWORK": "north"})
+		n.Locality = locality
+		p, err := mesh.ParseProxy(n)
+		require.NoError(t, err)
+		return p
+	}
+	byLabel := labelled(map[string]any{"istio-locality": "eu.a.1"}, nil)
+	require.Equal(t, "a", byLabel.Locality.GetZone())
+	require.Equal(t, "1", byLabel.Labels[mesh.LabelSubzone])
+	require.Equal(t, "north", byLabel.Labels[mesh.LabelNetwork])
+	byNode := labelled(map[string]any{"istio-locality": "eu.a.1"}, &corev3.Locality{Region: "us"})
+	require.Equal(t, "us", byNode.Locality.GetRegion(), "the label is for agents that cannot say it otherwise")
+	require.Empty(t, byNode.Labels[mesh.LabelZone])
+}

@@ -59,6 +59,12 @@ func (m *Mesh) LocalityOf(p *Proxy) string {
 	return ""
 }
 
+// parseLocality reads region/zone/subzone; later parts may be missing.
+func parseLocality(text string) *corev3.Locality {
+	parts := append(strings.SplitN(text, "/", 3), "", "")
+	return &corev3.Locality{Region: parts[0], Zone: parts[1], SubZone: parts[2]}
+}
+
 func localityText(l *corev3.Locality) string {
 	return strings.TrimRight(l.GetRegion()+"/"+l.GetZone()+"/"+l.GetSubZone(), "/")
 }
