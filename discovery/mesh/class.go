@@ -54,6 +54,7 @@ func (m *Mesh) settings(p *Proxy) string {
 		m.NetworkOfProxy(p), p.NetworkView,
 		p.HTTPProxyPort,
 		p.DNSCapture,
+		p.MeshID, p.Cluster, p.CanonicalName(), p.CanonicalRevision(), // the tags of traces
 	)
 }
 

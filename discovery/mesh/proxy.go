@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -58,6 +59,9 @@ type Proxy struct {
 	Network string
 	// NetworkView are the networks whose endpoints the proxy asks for; empty: all.
 	NetworkView []string
+
+	// MeshID and Cluster are what telemetry calls the mesh, and the part of it, that the machine is in.
+	MeshID, Cluster string
 
 	// HTTPProxyPort is where the machine's applications find the proxy as an HTTP proxy, 0 where the mesh says.
 	HTTPProxyPort uint32
@@ -144,6 +148,7 @@ func (p *Proxy) setMetadata(meta metadata) (err error) {
 	}
 	p.Texts = meta.texts()
 	p.Version = meta.text("ISTIO_VERSION")
+	p.MeshID, p.Cluster = meta.text("MESH_ID"), meta.text("CLUSTER_ID")
 	p.Unprivileged = meta.flag("UNPRIVILEGED_POD")
 	p.HTTP10 = meta.flag("HTTP10")
 	p.DNSCapture = meta.flag("DNS_CAPTURE")
@@ -188,6 +193,12 @@ func (p *Proxy) wildcard() string {
 	}
 	return Unspecified
 }
+
+// CanonicalName is what telemetry calls the service that the workload is one of.
+func (p *Proxy) CanonicalName() string { return cmp.Or(p.Labels[LabelCanonicalName], "unknown") }
+
+// CanonicalRevision is what telemetry calls its version.
+func (p *Proxy) CanonicalRevision() string { return cmp.Or(p.Labels[LabelCanonicalRevision], "latest") }
 
 // HasIPv4 reports whether the proxy has an address of this family.
 func (p *Proxy) HasIPv4() bool { return p.hasAddress(netip.Addr.Is4) }

@@ -25,6 +25,7 @@ func parseProxyConfig(metadata *structpb.Value) (*meshconfig.ProxyConfig, error)
 	}
 	return &meshconfig.ProxyConfig{
 		GatewayTopology: config.GetGatewayTopology(), ProxyHeaders: config.GetProxyHeaders(), ConnectionSettings: config.GetConnectionSettings(),
+		Tracing: config.GetTracing(),
 	}, nil
 }
 

@@ -87,6 +87,8 @@ func (v view) connectionManager(statPrefix string, protocol mesh.Protocol) *hcmv
 		UpgradeConfigs:     []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
 		RequestIdExtension: requestIDs,
 		Proxy_100Continue:  true,
+		AccessLog:          v.logs,
+		Tracing:            v.trace,
 		HttpFilters:        httpFilters(protocol),
 	}
 	v.normalizePaths(m)

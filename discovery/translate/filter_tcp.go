@@ -47,6 +47,7 @@ func tcpFilter(proxy *tcpproxyv3.TcpProxy) *listenerv3.Filter {
 func (v view) applyRule(proxy *tcpproxyv3.TcpProxy, rule *mesh.DestinationRule, subset string) {
 	policy := specOf(rule).GetTrafficPolicy()
 	tcp := policy.GetConnectionPool().GetTcp()
+	proxy.AccessLog = v.logs
 	proxy.IdleTimeout = orElse(tcp.GetIdleTimeout(), v.idleTimeout())
 	proxy.MaxDownstreamConnectionDuration = tcp.GetMaxConnectionDuration()
 	if hashesSource(specOf(rule), subset) {

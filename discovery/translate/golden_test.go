@@ -55,7 +55,11 @@ func render(t *testing.T, in input, out output) []byte {
 	for kind, messages := range out.byKind() {
 		for _, m := range messages {
 			if in.shows(kind, name(m)) {
-				tree[kind] = append(tree[kind], asTree(t, m))
+				shown := asTree(t, m)
+				if !in.Traces {
+					leaveOutTracing(shown)
+				}
+				tree[kind] = append(tree[kind], shown)
 			}
 		}
 	}
@@ -72,6 +76,23 @@ func render(t *testing.T, in input, out output) []byte {
 	e.SetIndent(2)
 	require.NoError(t, e.Encode(tree))
 	return b.Bytes()
+}
+
+// leaveOutTracing takes it out of all connection managers below.
+func leaveOutTracing(tree any) {
+	switch tree := tree.(type) {
+	case []any:
+		for _, item := range tree {
+			leaveOutTracing(item)
+		}
+	case map[string]any:
+		if _, isManager := tree["httpFilters"]; isManager {
+			delete(tree, "tracing")
+		}
+		for _, member := range tree {
+			leaveOutTracing(member)
+		}
+	}
 }
 
 func (in input) shows(kind, name string) bool {

@@ -35,6 +35,8 @@ type input struct {
 	}
 	// Show has, for clusters, endpoints, listeners, routes and extensions, patterns of the names to show; unpatched shows all that is.
 	Show map[string][]string
+	// Traces shows what connection managers say of tracing, which is the same nearly everywhere.
+	Traces bool
 	// Unchecked resources break rules of their kinds, as those of another config server may.
 	Unchecked bool
 

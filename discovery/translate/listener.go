@@ -11,10 +11,19 @@ import (
 // catch-all for the rest, and the one for what comes in. Where nothing redirects traffic, the outbound ones bind to
 // loopback for the application to connect to, and there are no others.
 func Listeners(m *mesh.Mesh, p *mesh.Proxy) []*listenerv3.Listener {
-	v := newView(m, p)
-	if !v.sidecar() {
-		return v.gatewayListeners()
+	v := newView(m, p).observed()
+	listeners := v.gatewayListeners
+	if v.sidecar() {
+		listeners = v.sidecarListeners
 	}
+	out := listeners()
+	for _, l := range out {
+		l.AccessLog = v.listenerLogs()
+	}
+	return out
+}
+
+func (v view) sidecarListeners() []*listenerv3.Listener {
 	out := v.outboundListeners()
 	if proxy := v.httpProxy(); proxy != nil {
 		out = append(out, proxy)
@@ -59,7 +68,7 @@ func (v view) virtualOutbound() *listenerv3.Listener {
 		TrafficDirection:                     corev3.TrafficDirection_OUTBOUND,
 		MaxConnectionsToAcceptPerSocketEvent: acceptOneByOne,
 		FilterChains: []*listenerv3.FilterChain{
-			refuseDirect(VirtualOutbound+"-blackhole", port),
+			v.refuseDirect(VirtualOutbound+"-blackhole", port),
 		},
 	}
 	if v.resolvesUnknown() {
@@ -74,17 +83,20 @@ func (v view) virtualOutbound() *listenerv3.Listener {
 }
 
 // refuseDirect refuses connections to the listener's own port, which would be forwarded to itself without end.
-func refuseDirect(name string, port uint32) *listenerv3.FilterChain {
+func (v view) refuseDirect(name string, port uint32) *listenerv3.FilterChain {
+	proxy := tcpTo(BlackHoleCluster)
+	proxy.AccessLog = v.logs
 	return &listenerv3.FilterChain{
 		Name:             name,
 		FilterChainMatch: &listenerv3.FilterChainMatch{DestinationPort: u32(port)},
-		Filters:          []*listenerv3.Filter{tcpFilter(tcpTo(BlackHoleCluster))},
+		Filters:          []*listenerv3.Filter{tcpFilter(proxy)},
 	}
 }
 
 // unmatchedTCP is where connections to unknown destinations go.
 func (v view) unmatchedTCP() []*listenerv3.Filter {
 	proxy := tcpTo(v.unknownCluster())
+	proxy.AccessLog = v.logs
 	proxy.IdleTimeout = v.idleTimeout()
 	return []*listenerv3.Filter{tcpFilter(proxy)}
 }

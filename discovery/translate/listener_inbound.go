@@ -25,7 +25,7 @@ func (v view) virtualInbound() *listenerv3.Listener {
 		l.Transparent = yes
 		l.ListenerFilters = append(l.ListenerFilters, originalSource)
 	}
-	l.FilterChains = append(l.FilterChains, refuseDirect(VirtualInbound+"-blackhole", port))
+	l.FilterChains = append(l.FilterChains, v.refuseDirect(VirtualInbound+"-blackhole", port))
 	uninspected := []uint32{port}
 	for _, in := range v.inboundPorts() {
 		l.FilterChains = append(l.FilterChains, in.chains()...)
@@ -87,6 +87,7 @@ func (in inboundPort) chain(name string, filter *listenerv3.Filter) *listenerv3.
 
 func (in inboundPort) tcp() *listenerv3.Filter {
 	proxy := tcpTo(in.cluster)
+	proxy.AccessLog = in.logs
 	proxy.IdleTimeout = in.idleTimeout()
 	return tcpFilter(proxy)
 }

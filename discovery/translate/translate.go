@@ -9,6 +9,8 @@
 package translate
 
 import (
+	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
@@ -20,11 +22,21 @@ type view struct {
 	config *meshconfig.MeshConfig
 	proxy  *mesh.Proxy
 	scope  *mesh.Scope
+
+	// What every filter of the listeners shares.
+	logs  []*accesslogv3.AccessLog
+	trace *hcmv3.HttpConnectionManager_Tracing
 }
 
 func newView(m *mesh.Mesh, p *mesh.Proxy) view {
 	p = m.Known(p)
 	return view{mesh: m, config: m.Config, proxy: p, scope: m.Scope(p)}
+}
+
+// observed is the view with what filters tell of requests and connections.
+func (v view) observed() view {
+	v.logs, v.trace = v.accessLogs(), v.tracing()
+	return v
 }
 
 func (v view) sidecar() bool { return v.proxy.Type == mesh.Sidecar }
