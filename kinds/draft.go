@@ -14,6 +14,7 @@ import (
 type draft struct {
 	node                      *yaml.Node
 	defaultNamespace          string
+	secrets                   bool // may come
 	kindName, namespace, name string
 	resourceVersion           string
 	violations                []Violation
@@ -51,13 +52,19 @@ func (d *draft) read() *Document {
 		delete(parts, "status") // is for reading, and belongs to those who act on the resource
 	}
 	kind, unknown := d.readKind(parts)
-	if !unknown { // who knows what a document of an unknown kind should look like
+	switch {
+	case kind == Secret:
+		d.check(secretEnvelope, "", tree)
+	case !unknown: // who knows what a document of an unknown kind should look like
 		d.check(envelope, "", tree)
 	}
 	if !isObject {
 		return nil
 	}
 	r := d.readMetadata(kind, parts["metadata"])
+	if kind == Secret {
+		return d.readSecret(r, parts)
+	}
 	spec := d.readSpec(r, parts["spec"])
 	if r.Kind == nil || r.Name == "" {
 		return nil
@@ -71,6 +78,9 @@ func (d *draft) readKind(parts map[string]any) (kind *Kind, unknown bool) {
 	d.kindName, _ = parts["kind"].(string)
 	if d.kindName == "" || apiVersion == "" {
 		return nil, false // is told by the check of the envelope
+	}
+	if d.secrets && apiVersion == secretVersion && d.kindName == Secret.Name {
+		return Secret, false
 	}
 	kind, err := ByAPIVersion(apiVersion, d.kindName)
 	if err == nil {

@@ -29,6 +29,9 @@ type Parser struct {
 
 	// Foreign hears of documents of kinds that have nothing to do with a mesh, which are then left out. Nil: they are violations.
 	Foreign func(apiVersion, kind string)
+
+	// Secrets says that there may be documents of the kind Secret, which are violations otherwise.
+	Secrets bool
 }
 
 // Parse reads documents with the default namespace "default". See Parser.Parse.
@@ -103,12 +106,12 @@ func listItems(node *yaml.Node) ([]*yaml.Node, bool) {
 
 func (f *parsing) resource(index int, node *yaml.Node) {
 	if f.Foreign != nil {
-		if apiVersion, kind, foreign := isForeign(node); foreign {
+		if apiVersion, kind, foreign := isForeign(node); foreign && !f.isSecret(apiVersion, kind) {
 			f.Foreign(apiVersion, kind)
 			return
 		}
 	}
-	d := &draft{node: node, defaultNamespace: f.DefaultNamespace}
+	d := &draft{node: node, defaultNamespace: f.DefaultNamespace, secrets: f.Secrets}
 	document := d.read()
 	if document != nil {
 		document.File, document.Index, document.Line = f.file, index, node.Line

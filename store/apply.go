@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -168,8 +169,38 @@ func (c *columns) addKey(k kinds.Key) {
 // upsert returns the outcomes. It works in the order of the keys, so that two Applies do not wait for each other in a
 // circle; and a row that is already as wanted is locked but not written.
 func upsert(ctx context.Context, tx pgx.Tx, upserts []Upsert) ([]Outcome, error) {
+	resources, secrets := apart(upserts, func(u Upsert) bool { return isSecret(u.Key) })
+	written, err := upsertResources(ctx, tx, resources)
+	if err == nil && len(secrets) > 0 {
+		var also map[key]bool
+		also, err = upsertSecrets(ctx, tx, secrets)
+		maps.Copy(written, also)
+	}
+	if err != nil {
+		return nil, err
+	}
+	outcomes := make([]Outcome, len(upserts))
+	for i, u := range upserts {
+		outcomes[i] = outcomeOf(written, u.Key)
+	}
+	return outcomes, nil
+}
+
+// apart divides a list into those that are not of a sort, and those that are.
+func apart[T any](all []T, of func(T) bool) (others, found []T) {
+	for _, item := range all {
+		if of(item) {
+			found = append(found, item)
+		} else {
+			others = append(others, item)
+		}
+	}
+	return others, found
+}
+
+func upsertResources(ctx context.Context, tx pgx.Tx, upserts []Upsert) (map[key]bool, error) {
 	if len(upserts) == 0 {
-		return nil, nil
+		return map[key]bool{}, nil
 	}
 	var c columns
 	for _, u := range slices.SortedFunc(slices.Values(upserts), func(a, b Upsert) int { return compareKeys(a.Key, b.Key) }) {
@@ -190,15 +221,7 @@ func upsert(ctx context.Context, tx pgx.Tx, upserts []Upsert) ([]Outcome, error)
 	if err != nil {
 		return nil, err
 	}
-	written, err := collectKeys(rows)
-	if err != nil {
-		return nil, err
-	}
-	outcomes := make([]Outcome, len(upserts))
-	for i, u := range upserts {
-		outcomes[i] = outcomeOf(written, u.Key)
-	}
-	return outcomes, nil
+	return collectKeys(rows)
 }
 
 func outcomeOf(written map[key]bool, k kinds.Key) Outcome {
@@ -213,22 +236,13 @@ func outcomeOf(written map[key]bool, k kinds.Key) Outcome {
 }
 
 func remove(ctx context.Context, tx pgx.Tx, deletes []kinds.Key) ([]Outcome, error) {
-	if len(deletes) == 0 {
-		return nil, nil
+	resources, secrets := apart(deletes, isSecret)
+	gone, err := removeResources(ctx, tx, resources)
+	if err == nil && len(secrets) > 0 {
+		var also map[key]bool
+		also, err = removeSecrets(ctx, tx, secrets)
+		maps.Copy(gone, also)
 	}
-	var c columns
-	for _, k := range slices.SortedFunc(slices.Values(deletes), compareKeys) {
-		c.addKey(k)
-	}
-	rows, err := tx.Query(ctx, `
-		DELETE FROM mesh.resources r
-		USING unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS d (g, k, s, n)
-		WHERE r.api_group = g AND r.kind = k AND r.namespace = s AND r.name = n
-		RETURNING api_group, kind, namespace, name, true`, c.groups, c.kinds, c.namespaces, c.names)
-	if err != nil {
-		return nil, err
-	}
-	gone, err := collectKeys(rows)
 	if err != nil {
 		return nil, err
 	}
@@ -242,6 +256,25 @@ func remove(ctx context.Context, tx pgx.Tx, deletes []kinds.Key) ([]Outcome, err
 		return nil, callerError{errors.Join(missing...)}
 	}
 	return slices.Repeat([]Outcome{Deleted}, len(deletes)), nil
+}
+
+func removeResources(ctx context.Context, tx pgx.Tx, deletes []kinds.Key) (map[key]bool, error) {
+	if len(deletes) == 0 {
+		return map[key]bool{}, nil
+	}
+	var c columns
+	for _, k := range slices.SortedFunc(slices.Values(deletes), compareKeys) {
+		c.addKey(k)
+	}
+	rows, err := tx.Query(ctx, `
+		DELETE FROM mesh.resources r
+		USING unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS d (g, k, s, n)
+		WHERE r.api_group = g AND r.kind = k AND r.namespace = s AND r.name = n
+		RETURNING api_group, kind, namespace, name, true`, c.groups, c.kinds, c.namespaces, c.names)
+	if err != nil {
+		return nil, err
+	}
+	return collectKeys(rows)
 }
 
 // collectKeys reads rows of a key and a boolean.

@@ -123,6 +123,11 @@ BEGIN
     CREATE TRIGGER refuse_between_versions BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON mesh.resources
       FOR EACH STATEMENT EXECUTE FUNCTION mesh.refuse_between_versions();
   END IF;
+  IF to_regclass('mesh.secrets') IS NOT NULL THEN
+    DROP TRIGGER IF EXISTS refuse_between_versions ON mesh.secrets;
+    CREATE TRIGGER refuse_between_versions BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON mesh.secrets
+      FOR EACH STATEMENT EXECUTE FUNCTION mesh.refuse_between_versions();
+  END IF;
 END $$;
 `
 

@@ -23,14 +23,14 @@ WITH page AS (
   SELECT t.*, sum(size) OVER (ORDER BY revision) AS changes, count(*) OVER () AS revisions
   FROM (SELECT * FROM mesh.transactions WHERE revision > $1 ORDER BY revision LIMIT $2) t)
 SELECT t.revisions, t.revision, ` + markColumn + `, t.author, t.application, t.message, t.time,
-  c.api_group, c.kind, c.namespace, c.name,
+  t.secrets, coalesce(c.api_group, ''), coalesce(c.kind, ''), coalesce(c.namespace, ''), coalesce(c.name, ''),
   c.before_spec, c.before_labels, c.before_annotations,
   c.before_revision, c.before_generation, c.before_created_at, c.before_updated_at,
   c.after_spec, c.after_labels, c.after_annotations,
   t.revision, coalesce(c.before_generation, 0) + (c.after_spec IS DISTINCT FROM c.before_spec)::int,
   coalesce(c.before_created_at, t.begun_at), t.begun_at
-FROM page t CROSS JOIN LATERAL (SELECT * FROM mesh.changes x WHERE x.transaction_id = t.id OFFSET 0) c
-WHERE t.changes <= $3 OR t.changes = t.size
+FROM page t LEFT JOIN LATERAL (SELECT * FROM mesh.changes x WHERE x.transaction_id = t.id OFFSET 0) c ON true
+WHERE (c.kind IS NOT NULL OR t.secrets) AND (t.changes <= $3 OR t.changes = t.size)
 ORDER BY t.revision, c.kind COLLATE "C", c.api_group COLLATE "C", c.namespace COLLATE "C", c.name COLLATE "C"`
 
 // catchUp hands on all that is committed. It reads pages, so that neither memory nor the snapshot of a query grows with
@@ -64,6 +64,14 @@ func (s *Store) page(ctx context.Context, conn *pgx.Conn, after Revision) (page 
 	defer cancel()
 	silence := time.AfterFunc(queryTimeout, cancel) // and not a limit for all of it: a revision may be large
 	defer silence.Stop()
+	if page, cut, err = s.readPage(ctx, conn, after, func() { silence.Reset(queryTimeout) }); err != nil {
+		return nil, false, err
+	}
+	return page, cut, addSecrets(ctx, conn, page)
+}
+
+// readPage reads it but for the secrets, and calls heard with each row.
+func (s *Store) readPage(ctx context.Context, conn *pgx.Conn, after Revision, heard func()) (page []Batch, cut bool, err error) {
 	rows, err := conn.Query(ctx, pageQuery, after, pageRevisions, pageChanges)
 	if err != nil {
 		return nil, false, err
@@ -72,7 +80,7 @@ func (s *Store) page(ctx context.Context, conn *pgx.Conn, after Revision) (page 
 	var r pageRow
 	targets := r.targets()
 	for rows.Next() {
-		silence.Reset(queryTimeout)
+		heard()
 		if err := rows.Scan(targets...); err != nil {
 			return nil, false, err
 		}
@@ -97,13 +105,16 @@ type pageRow struct {
 func (r *pageRow) targets() []any {
 	b := &r.batch
 	targets := []any{
-		&r.revisions, &b.Revision, &b.Mark, &b.Author, &b.Application, &b.Message, &b.Time,
+		&r.revisions, &b.Revision, &b.Mark, &b.Author, &b.Application, &b.Message, &b.Time, &b.secret,
 		&r.key.group, &r.key.kind, &r.key.namespace, &r.key.name,
 	}
 	return append(append(targets, r.before.targets()...), r.after.targets()...)
 }
 
 func (s *Store) addChange(b *Batch, r *pageRow) (err error) {
+	if r.key.kind == "" { // only secrets were changed
+		return nil
+	}
 	known, ok := s.resolve(r.key, b.Revision)
 	if !ok {
 		return nil

@@ -17,6 +17,9 @@ func keyOf(k kinds.Key) key { return key{k.Kind.Group, k.Kind.Name, k.Namespace,
 // resolve finds the kind of a row, or reports that the row is left out.
 func (s *Store) resolve(k key, revision Revision) (kinds.Key, bool) {
 	kind, ok := kinds.Lookup(k.group, k.kind)
+	if k.group == kinds.Secret.Group && k.kind == kinds.Secret.Name { // which the history tells of
+		kind, ok = kinds.Secret, true
+	}
 	if !ok {
 		s.skip(Skipped{k.group, k.kind, k.namespace, k.name, revision})
 		return kinds.Key{}, false

@@ -17,11 +17,16 @@ const bodyColumns = "spec, labels, annotations, revision, generation, created_at
 // Snapshot calls each with every resource as of one revision, in no particular order, and returns the position from which to
 // Follow. The resources are streamed. If each fails, Snapshot ends and returns its error.
 func (s *Store) Snapshot(ctx context.Context, each func(*Resource) error) (Position, error) {
+	return s.SnapshotWithSecrets(ctx, each, nil)
+}
+
+// SnapshotWithSecrets is a Snapshot that calls another function with every secret as of the same revision.
+func (s *Store) SnapshotWithSecrets(ctx context.Context, each func(*Resource) error, secret func(*Secret) error) (Position, error) {
 	var at Position
 	conn, err := s.connectFeed(ctx)
 	if err == nil {
 		defer closeConn(conn)
-		at, err = s.snapshot(ctx, conn, each)
+		at, err = s.snapshot(ctx, conn, each, secret)
 	}
 	if err != nil {
 		return Position{}, explain("reading a snapshot of the resources", err)
@@ -29,7 +34,7 @@ func (s *Store) Snapshot(ctx context.Context, each func(*Resource) error) (Posit
 	return at, nil
 }
 
-func (s *Store) snapshot(ctx context.Context, conn *pgx.Conn, each func(*Resource) error) (at Position, err error) {
+func (s *Store) snapshot(ctx context.Context, conn *pgx.Conn, each func(*Resource) error, secret func(*Secret) error) (at Position, err error) {
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err = pgx.BeginTxFunc(ctx, conn, options, func(tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, newestQuery).Scan(&at.Revision, &at.Mark)
@@ -44,10 +49,14 @@ func (s *Store) snapshot(ctx context.Context, conn *pgx.Conn, each func(*Resourc
 		if err != nil {
 			return err
 		}
-		return s.eachResource(rows, func(r *Resource) error {
+		err = s.eachResource(rows, func(r *Resource) error {
 			r.Unchecked = unchecked[keyOf(r.Key)]
 			return each(r)
 		})
+		if err != nil || secret == nil {
+			return err
+		}
+		return eachSecret(ctx, tx, secret)
 	})
 	return at, err
 }

@@ -54,6 +54,9 @@ type Batch struct {
 	Message     string // mesh.message of the session
 	Time        time.Time
 	Changes     []Change
+	Secrets     []SecretChange // in the order of their names
+
+	secret bool // there are some
 }
 
 // Position is the place in the feed after the batch.

@@ -11,6 +11,10 @@ type Snapshot struct {
 	Revision string
 	// Sets has the resources by canonical type URL. A type that is absent has none.
 	Sets map[string]*Set
+	// Withheld are types of which nothing is known. Requests for them wait: clients keep what they have.
+	Withheld map[string]bool
+	// Without is the same snapshot for those who are not to see all of it; nil where all may.
+	Without *Snapshot
 }
 
 // Subscriber hands the newest snapshot to one stream. Snapshots that come faster than the stream can send replace one

@@ -120,7 +120,7 @@ func (s *Stream) subscribe(r *request) {
 	sub := newSubscription(r.typeURL, s.cfg.Canonical(r.typeURL))
 	sub.lane = s.lanes.of(sub.canonical)
 	if s.target != nil {
-		sub.target = s.target.Sets[sub.canonical]
+		sub.aim(s.target)
 	}
 	names := r.names
 	if s.wire.incremental() {
@@ -186,7 +186,7 @@ func (s *Stream) aim(newest *Snapshot) {
 	if s.target != newest {
 		s.target = newest
 		for _, sub := range s.subs {
-			sub.target = newest.Sets[sub.canonical]
+			sub.aim(newest)
 		}
 	}
 }

@@ -13,6 +13,8 @@ type subscription struct {
 	lane      *lane
 	// target is the newest set that the client is being brought to.
 	target *Set
+	// withheld says that nothing is known of the type for now, and so nothing is sent.
+	withheld bool
 
 	wildcard bool
 	names    map[string]bool // what the client wants by name
@@ -56,6 +58,11 @@ func (s *subscription) isPart(nonce string) bool {
 }
 
 func (s *subscription) isRefused() bool { return s.refused }
+
+// aim makes a snapshot the one that the client is being brought to.
+func (s *subscription) aim(at *Snapshot) {
+	s.target, s.withheld = at.Sets[s.canonical], at.Withheld[s.canonical]
+}
 
 // begin takes over what a client still has from an earlier stream.
 func (s *subscription) begin(held map[string]string) {
@@ -185,7 +192,7 @@ func (s *subscription) reconsider() { s.base, s.goal, s.reach = nil, nil, nothin
 
 // settled tells whether nothing is left to send on the way to the target, as far as may be sent now.
 func (s *subscription) settled(e extent) bool {
-	return e == nothing || !s.unanswered && len(s.asked) == 0 && s.goal == s.target && s.reach >= e
+	return e == nothing || s.withheld || !s.unanswered && len(s.asked) == 0 && s.goal == s.target && s.reach >= e
 }
 
 // step is what has to be sent to a client.

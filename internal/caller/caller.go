@@ -21,6 +21,7 @@ type Caller struct {
 	author   string
 	scopes   []Scope
 	session  *session
+	exposed  bool // others can read what it is told
 }
 
 // The identities of those who have neither a certificate nor a token.
@@ -69,6 +70,35 @@ func (c *Caller) Unlimited(v Verb) bool {
 	return c != nil && slices.ContainsFunc(c.scopes, func(s Scope) bool {
 		return s.Verb.includes(v) && s.Namespaces == nil && s.Kinds == nil
 	})
+}
+
+// MaySecrets tells whether the caller may read the secrets of a namespace and, if it may write there, change them.
+func (c *Caller) MaySecrets(namespace string) bool {
+	return slices.ContainsFunc(c.SecretScopes(), func(s Scope) bool { return s.Namespaces == nil || slices.Contains(s.Namespaces, namespace) })
+}
+
+// SecretScopes are those of its scopes that let the caller see secrets. It has none while it comes without TLS from another machine.
+func (c *Caller) SecretScopes() (scopes []Scope) {
+	if c == nil || c.exposed {
+		return nil
+	}
+	for _, s := range c.scopes {
+		if s.Verb.includes(Secrets) {
+			scopes = append(scopes, s)
+		}
+	}
+	return scopes
+}
+
+// RequireSecrets returns a [DeniedError] unless the caller may read the secrets of a namespace.
+func (c *Caller) RequireSecrets(namespace string) error {
+	if c.MaySecrets(namespace) {
+		return nil
+	}
+	if c != nil && c.exposed {
+		return &DeniedError{Identity: c.identity, What: "see secrets, for it comes without TLS", Scopes: Texts(c.scopes)}
+	}
+	return c.denied(fmt.Sprintf("see secrets of the namespace %q", namespace))
 }
 
 // Require returns a [DeniedError] unless the caller may do something to the resources of a kind in a namespace.

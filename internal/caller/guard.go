@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -98,8 +99,23 @@ func (c *credentials) certify(state *tls.ConnectionState) {
 // find looks a token up.
 type find func(context.Context, TokenHash) (Token, error)
 
-// identify tells who calls. A token counts before a certificate: a program that holds a certificate may act for a person.
+// exposed tells whether others may read what the caller is told: it comes without TLS, and not from this machine.
+func (c *credentials) exposed() bool {
+	ip, err := netip.ParseAddr(c.address)
+	return !c.secure && (err != nil || !ip.Unmap().IsLoopback())
+}
+
+// identify tells who calls.
 func (g *Guard) identify(ctx context.Context, c credentials, look find) (*Caller, error) {
+	who, err := g.known(ctx, c, look)
+	if err == nil {
+		who.exposed = c.exposed()
+	}
+	return who, err
+}
+
+// known finds out who calls. A token counts before a certificate: a program that holds a certificate may act for a person.
+func (g *Guard) known(ctx context.Context, c credentials, look find) (*Caller, error) {
 	switch {
 	case c.bearer:
 		return g.bearer(ctx, c, look)

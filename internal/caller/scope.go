@@ -19,6 +19,9 @@ const (
 	Admin Verb = "admin" // write everything, and decide who else may: there is no administration of a part
 )
 
+// Secrets stands beside them: it adds secrets to what a caller may read, and to what it may write. Only Admin includes it.
+const Secrets Verb = "secrets"
+
 // nowhere is how people write the namespace of what belongs to none, which is "" in the database.
 const nowhere = "-"
 
@@ -44,8 +47,11 @@ func ParseScope(text string) (Scope, error) {
 func parseScope(text string) (Scope, error) {
 	parts := strings.Split(text, ":")
 	s := Scope{Verb: Verb(parts[0])}
-	if s.Verb != Read && s.Verb != Write && s.Verb != Admin {
-		return s, fmt.Errorf("%q is not what one may do; write read, write or admin, then perhaps :NAMESPACES and :KINDS, such as write:shop:virtualservices", parts[0])
+	if !slices.Contains([]Verb{Read, Write, Secrets, Admin}, s.Verb) {
+		return s, fmt.Errorf("%q is not what one may do; write read, write, secrets or admin, then perhaps :NAMESPACES and :KINDS, such as write:shop:virtualservices", parts[0])
+	}
+	if s.Verb == Secrets && len(parts) > 2 {
+		return s, errors.New("secrets are a kind by themselves; write secrets:NAMESPACES")
 	}
 	if len(parts) > 3 {
 		return s, errors.New("there is something after the kinds; write VERB:NAMESPACES:KINDS")
@@ -149,6 +155,9 @@ func (s Scope) Allows(v Verb, namespace string, k *kinds.Kind) bool {
 }
 
 func (v Verb) includes(other Verb) bool {
+	if v == Secrets || other == Secrets {
+		return v == other || v == Admin
+	}
 	order := []Verb{Read, Write, Admin}
 	return slices.Index(order, v) >= slices.Index(order, other)
 }
@@ -156,7 +165,7 @@ func (v Verb) includes(other Verb) bool {
 // ParseScopes reads several scopes, of which there must be one.
 func ParseScopes(texts []string) ([]Scope, error) {
 	if len(texts) == 0 {
-		return nil, errors.New("there is no scope; write what may be done: read, write:shop or admin")
+		return nil, errors.New("there is no scope; write what may be done: read, write:shop, secrets:shop or admin")
 	}
 	scopes := make([]Scope, len(texts))
 	for i, text := range texts {

@@ -42,14 +42,14 @@ func (s *session) subscribe() error {
 }
 
 // ask asks for a kind by one of its names. Nobody waits for the kinds without an envelope: Nacos never answers for them, and
-// istiod does not wait for them either.
+// istiod does not wait for them either. Nor is a secret waited for: only a pgmesh server has any, and one that cannot tell leaves that unanswered.
 func (s *session) ask(k *kinds.Kind, name string) error {
 	r := &request{typeURL: name, held: s.state.held(k, name)}
 	s.state.rank(k, s.wire.names(k))
 	if len(s.asked) == 0 {
 		r.node = s.client.node
 	}
-	q := &question{kind: k, awaited: !k.Bare}
+	q := &question{kind: k, awaited: !k.Bare && k != kinds.Secret}
 	s.asked[name] = q
 	if q.awaited {
 		s.silent++

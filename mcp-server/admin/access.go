@@ -19,7 +19,11 @@ import (
 func require(ctx context.Context, v caller.Verb, keys ...kinds.Key) error {
 	who := caller.From(ctx)
 	for _, k := range keys {
-		if err := who.Require(v, k.Namespace, k.Kind); err != nil {
+		err := who.Require(v, k.Namespace, k.Kind)
+		if err == nil && v != caller.Read && k.Kind == kinds.Secret {
+			err = who.RequireSecrets(k.Namespace)
+		}
+		if err != nil {
 			return caller.StatusOf(err)
 		}
 	}

@@ -7,6 +7,7 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"time"
@@ -17,7 +18,9 @@ import (
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
+	"github.com/pgmesh/pgmesh/mcp-server/seal"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 	"github.com/pgmesh/pgmesh/store"
 )
 
@@ -33,6 +36,8 @@ type Config struct {
 	Source func() publish.Source
 	// Clients lists who is connected over MCP; nil where nobody is.
 	Clients func() []*adminv1.ClientStatus
+	// Keys encrypt secrets before they come to the database; nil leaves them as they are.
+	Keys *seal.Keys
 	// Version is that of the program.
 	Version string
 	Log     *slog.Logger
@@ -48,6 +53,7 @@ type Service struct {
 	ready   func() (about string, err error)
 	source  func() publish.Source
 	clients func() []*adminv1.ClientStatus
+	keys    *seal.Keys
 	version string
 	started time.Time
 	log     *slog.Logger
@@ -58,7 +64,7 @@ type Service struct {
 func New(c Config) *Service {
 	return &Service{
 		store: c.Store, news: c.News, served: c.Served, ready: c.Ready, source: c.Source, clients: c.Clients,
-		version: c.Version, started: time.Now(), log: c.Log, done: make(chan struct{}),
+		keys: c.Keys, version: c.Version, started: time.Now(), log: c.Log, done: make(chan struct{}),
 	}
 }
 
@@ -76,14 +82,14 @@ func (s *Service) Apply(ctx context.Context, req *adminv1.ApplyRequest) (*adminv
 	if err := f.err(); err != nil {
 		return nil, err
 	}
-	documents, err := read(req.GetDocuments())
+	documents, err := readAs(withSecrets, req.GetDocuments())
 	if err == nil && req.GetExpectResourceVersions() {
 		err = expectVersions(&change, documents)
 	}
 	if err != nil {
 		return nil, s.fail(ctx, err)
 	}
-	upserts, keys := upsertsOf(documents)
+	upserts, keys := s.upsertsOf(documents)
 	if err := require(ctx, caller.Write, keys...); err != nil {
 		return nil, err
 	}
@@ -98,12 +104,32 @@ func (s *Service) Apply(ctx context.Context, req *adminv1.ApplyRequest) (*adminv
 	}, nil
 }
 
+// upsertsOf is what is to be stored of documents, with the private values of secrets encrypted if there is a key.
+func (s *Service) upsertsOf(documents []*kinds.Document) (upserts []store.Upsert, keys []kinds.Key) {
+	upserts, keys = upsertsOf(documents)
+	for i, d := range documents {
+		if secret, is := d.Resource.Spec.(*mcpv1.Secret); is {
+			upserts[i].Spec = s.storedSecret(d.Resource.Key(), secret)
+		}
+	}
+	return upserts, keys
+}
+
 func upsertsOf(documents []*kinds.Document) (upserts []store.Upsert, keys []kinds.Key) {
 	for _, d := range documents {
 		keys = append(keys, d.Resource.Key())
 		upserts = append(upserts, store.Upsert{Key: d.Resource.Key(), Labels: d.Resource.Labels, Annotations: d.Resource.Annotations, Spec: d.Spec})
 	}
 	return upserts, keys
+}
+
+// storedSecret is a secret as it comes to the database.
+func (s *Service) storedSecret(k kinds.Key, secret *mcpv1.Secret) json.RawMessage {
+	spec, err := json.Marshal(map[string]any{"type": secret.GetType(), "data": s.keys.Store(k.Namespace, k.Name, secret.GetData())})
+	if err != nil {
+		panic("encode a secret: " + err.Error()) // strings always encode
+	}
+	return spec
 }
 
 // Delete removes the resources that the request names.

@@ -52,7 +52,7 @@ func start(t *testing.T, database string) *bundle {
 	require.NoError(t, err)
 	log, metrics, roll := slog.New(slog.DiscardHandler), prometheus.NewRegistry(), clients.NewRoll()
 	p := publish.New(metrics)
-	source := feed.New(s, p, log, metrics)
+	source := feed.New(s, p, nil, log, metrics)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
 	go func() { ended <- source.Run(ctx) }()

@@ -11,8 +11,14 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// read parses the documents of a request. Its error has everything that is wrong with any of them.
-func read(sent []*adminv1.Document) ([]*kinds.Document, error) {
+// resources is how documents are read that are resources all of them, and withSecrets where there may be secrets too.
+var (
+	resources   = kinds.Parser{DefaultNamespace: "default"}
+	withSecrets = kinds.Parser{DefaultNamespace: "default", Secrets: true}
+)
+
+// readAs parses the documents of a request as a parser does that is given. Its error has everything that is wrong with any of them.
+func readAs(as kinds.Parser, sent []*adminv1.Document) ([]*kinds.Document, error) {
 	if len(sent) == 0 {
 		return nil, kinds.Errors{{Reason: "there is no document in the request"}}
 	}
@@ -22,7 +28,7 @@ func read(sent []*adminv1.Document) ([]*kinds.Document, error) {
 		first      = map[kinds.Key]place{}
 	)
 	for _, d := range sent {
-		written, wrong := readOne(d)
+		written, wrong := readOne(as, d)
 		violations = append(violations, wrong...)
 		for _, document := range written {
 			key := document.Resource.Key()
@@ -41,8 +47,8 @@ func read(sent []*adminv1.Document) ([]*kinds.Document, error) {
 }
 
 // readOne reads what was sent as one document. One that has no number in its file may be several resources.
-func readOne(sent *adminv1.Document) ([]*kinds.Document, kinds.Errors) {
-	parsed, err := kinds.Parse(sent.GetFile(), sent.GetContent())
+func readOne(as kinds.Parser, sent *adminv1.Document) ([]*kinds.Document, kinds.Errors) {
+	parsed, err := as.Parse(sent.GetFile(), sent.GetContent())
 	var violations kinds.Errors
 	switch {
 	case errors.As(err, &violations):
@@ -84,6 +90,12 @@ func expectVersions(change *store.Apply, documents []*kinds.Document) error {
 	var wrong kinds.Errors
 	for _, d := range documents {
 		if d.ResourceVersion == "" {
+			continue
+		}
+		if d.Resource.Kind == kinds.Secret {
+			wrong = append(wrong, at(d, kinds.Violation{
+				Path: "metadata.resourceVersion", Reason: "cannot be asked for: what secrets were is not kept", Hint: "leave it out",
+			}))
 			continue
 		}
 		revision, err := strconv.ParseInt(d.ResourceVersion, 10, 64)

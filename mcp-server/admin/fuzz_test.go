@@ -16,7 +16,7 @@ func FuzzDocuments(f *testing.F) {
 	f.Add([]byte(rule+"---\n"+rule), []byte("{}"), int32(0), int32(7))
 	f.Add([]byte("kind: List\nitems: [1, {}, null]\n"), []byte{}, int32(-1), int32(-1))
 	f.Fuzz(func(t *testing.T, one, two []byte, index, line int32) {
-		documents, err := read([]*adminv1.Document{{File: "f", Content: one, Index: index, Line: line}, {Content: two, Line: 1}})
+		documents, err := readAs(withSecrets, []*adminv1.Document{{File: "f", Content: one, Index: index, Line: line}, {Content: two, Line: 1}})
 		if err != nil {
 			var violations kinds.Errors
 			check.ErrorAs(t, err, &violations)

@@ -98,7 +98,7 @@ func (in *incoming) portions(ctx context.Context, i *store.Importing) error {
 }
 
 func (in *incoming) portion(ctx context.Context, i *store.Importing, sent []*adminv1.Document) error {
-	documents, err := read(sent)
+	documents, err := readAs(resources, sent)
 	wrong, refused := errors.AsType[kinds.Errors](err)
 	if err != nil && !refused {
 		return err

@@ -19,7 +19,7 @@ func resolve(refs []*adminv1.ResourceRef) ([]kinds.Key, error) {
 	keys := make([]kinds.Key, len(refs))
 	for i, ref := range refs {
 		var reason string
-		if keys[i], reason = keyOf(ref); reason == "" && slices.Contains(keys[:i], keys[i]) {
+		if keys[i], reason = keyToChange(ref); reason == "" && slices.Contains(keys[:i], keys[i]) {
 			reason = "is named twice in one change"
 		}
 		if reason != "" {
@@ -30,6 +30,15 @@ func resolve(refs []*adminv1.ResourceRef) ([]kinds.Key, error) {
 		return nil, violations
 	}
 	return keys, nil
+}
+
+// keyToChange is keyOf where a secret may be named too.
+func keyToChange(ref *adminv1.ResourceRef) (key kinds.Key, reason string) {
+	if kinds.IsSecretWord(ref.GetKind()) && (ref.GetGroup() == "" || ref.GetGroup() == kinds.Secret.Group) {
+		key = kinds.Key{Kind: kinds.Secret, Namespace: ref.GetNamespace(), Name: ref.GetName()}
+		return key, wrong(key)
+	}
+	return keyOf(ref)
 }
 
 // keyOf finds the resource that a reference names, or says why it names none.

@@ -13,6 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
+	"github.com/pgmesh/pgmesh/mcp-server/seal"
 	"github.com/pgmesh/pgmesh/store"
 )
 
@@ -23,16 +24,21 @@ type Feed struct {
 	log       *slog.Logger
 	source    publish.Source
 	at        store.Position
+	keys      *seal.Keys // nil for none
+	// held is what was read and is not published yet, and through the revision with which it is whole: of secrets only the newest values
+	// are kept, and those are not shown before the rest of their revision.
+	held    publish.Changes
+	through store.Revision
 
 	batches      prometheus.Counter
 	undecodable  prometheus.Counter
 	publishDelay prometheus.Histogram
 }
 
-// New returns the feed of a store into a publisher.
-func New(s *store.Store, p *publish.Publisher, log *slog.Logger, metrics prometheus.Registerer) *Feed {
+// New returns the feed of a store into a publisher, with the keys that open what is sealed in it, if there are any.
+func New(s *store.Store, p *publish.Publisher, keys *seal.Keys, log *slog.Logger, metrics prometheus.Registerer) *Feed {
 	f := &Feed{
-		store: s, publisher: p, log: log,
+		store: s, publisher: p, keys: keys, log: log,
 		batches: prometheus.NewCounter(prometheus.CounterOpts{Name: "pgmesh_mcp_server_batches_total", Help: "Batches read from the store's feed."}),
 		undecodable: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "pgmesh_mcp_server_undecodable_total",
@@ -92,9 +98,9 @@ func (f *Feed) load(ctx context.Context) error {
 	f.publisher.Sign()
 	f.source = publish.Source{Name: publish.Database, Mesh: mesh}
 	f.publisher.Begin(f.source)
-	all := publish.Content{Resources: map[*kinds.Kind][]*ads.Resource{}, Kept: map[*kinds.Kind][]string{}}
+	all := publish.Content{Resources: map[*kinds.Kind][]*ads.Resource{}, Kept: map[*kinds.Kind][]string{}, Secrets: true}
 	resources := 0
-	at, err := f.store.Snapshot(ctx, func(r *store.Resource) error {
+	at, err := f.store.SnapshotWithSecrets(ctx, func(r *store.Resource) error {
 		resources++
 		f.publisher.Sign()
 		k := r.Key.Kind
@@ -104,11 +110,18 @@ func (f *Feed) load(ctx context.Context) error {
 			all.Kept[k] = append(all.Kept[k], r.Key.FullName())
 		}
 		return nil
+	}, func(s *store.Secret) error {
+		if encoded := f.encodeSecret(s); encoded != nil {
+			all.Resources[kinds.Secret] = append(all.Resources[kinds.Secret], encoded)
+		} else {
+			all.Kept[kinds.Secret] = append(all.Kept[kinds.Secret], s.Key().FullName())
+		}
+		return nil
 	})
 	if err != nil {
 		return err
 	}
-	f.at = at
+	f.at, f.held, f.through = at, publish.Changes{}, 0
 	f.publisher.Replace(all, publish.Position(at))
 	f.log.Info("loaded the store", "revision", at.Revision, "resources", resources)
 	return nil
@@ -124,9 +137,17 @@ func (f *Feed) apply(b store.Batch) error {
 			c.Upserts[k] = append(c.Upserts[k], encoded)
 		}
 	}
-	f.at = b.Position()
-	f.publisher.Apply(c, publish.Position(f.at))
+	for _, change := range b.Secrets {
+		f.addSecret(&c, change)
+		f.through = max(f.through, change.Through)
+	}
+	f.held.Add(c)
 	f.batches.Inc()
+	if f.at = b.Position(); b.Revision < f.through { // which was committed already, and so is about to come
+		return nil
+	}
+	f.publisher.Apply(f.held, publish.Position(f.at))
+	f.held = publish.Changes{}
 	f.publishDelay.Observe(max(0, time.Since(b.Time).Seconds())) // the clock of the database may be ahead
 	return nil
 }

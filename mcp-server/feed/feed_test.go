@@ -44,7 +44,7 @@ func start(t *testing.T) *bundle {
 	require.NoError(t, err)
 	metrics := prometheus.NewRegistry()
 	p := publish.New(metrics)
-	f := feed.New(s, p, slog.New(slog.DiscardHandler), metrics)
+	f := feed.New(s, p, nil, slog.New(slog.DiscardHandler), metrics)
 	b := &bundle{t: t, publisher: p, news: p.Subscribe(), conn: conn}
 
 	ctx, stop := context.WithCancel(context.Background())

@@ -101,7 +101,7 @@ func prepare(t *testing.T, database string, configure ...func(*legacy.Config)) *
 func (m *mesh) load() {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	source := feed.New(m.store, m.publisher, slog.New(slog.DiscardHandler), m.metrics)
+	source := feed.New(m.store, m.publisher, nil, slog.New(slog.DiscardHandler), m.metrics)
 	go func() { ended <- source.Run(ctx) }()
 	m.t.Cleanup(func() {
 		stop()

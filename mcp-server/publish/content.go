@@ -1,6 +1,8 @@
 package publish
 
 import (
+	"slices"
+
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/kinds"
 )
@@ -10,6 +12,8 @@ type Content struct {
 	Resources map[*kinds.Kind][]*ads.Resource
 	// Kept are the full names of resources that the source has in no state that may be served: clients keep the last good one.
 	Kept map[*kinds.Kind][]string
+	// Secrets says that the source tells of secrets: if there are none here it has none.
+	Secrets bool
 }
 
 // Changes lead from one position to the next.
@@ -34,4 +38,24 @@ func (c *Content) missing(set *ads.Set, kind *kinds.Kind) []string {
 		}
 	}
 	return names
+}
+
+// Add takes in changes that come after these, as if both were of one revision.
+func (c *Changes) Add(later Changes) {
+	if c.Upserts == nil {
+		*c = later
+		return
+	}
+	for kind, names := range later.Removed {
+		c.Upserts[kind] = slices.DeleteFunc(c.Upserts[kind], func(r *ads.Resource) bool { return slices.Contains(names, r.Name) })
+		c.Removed[kind] = append(c.Removed[kind], names...)
+	}
+	for kind, resources := range later.Upserts {
+		names := make([]string, len(resources))
+		for i, r := range resources {
+			names[i] = r.Name
+		}
+		c.Removed[kind] = slices.DeleteFunc(c.Removed[kind], func(name string) bool { return slices.Contains(names, name) })
+		c.Upserts[kind] = append(c.Upserts[kind], resources...)
+	}
 }

@@ -26,7 +26,7 @@ func Canonical(typeURL string) string {
 // canonical has one copy of each type URL for all streams.
 var canonical = sync.OnceValue(func() map[string]string {
 	all := map[string]string{}
-	for _, k := range kinds.All() {
+	for _, k := range kinds.WithSecrets() {
 		preferred := k.TypeURL()
 		for _, alias := range k.TypeURLs() {
 			all[alias] = preferred

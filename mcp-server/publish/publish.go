@@ -25,6 +25,7 @@ import (
 // Publisher keeps a topic at the newest position that its source told of. Its methods may be called concurrently.
 type Publisher struct {
 	topic ads.Topic
+	whole ads.Topic // with secrets
 
 	id string
 
@@ -51,8 +52,12 @@ func New(metrics prometheus.Registerer) *Publisher {
 	return p
 }
 
-// Subscribe returns the snapshots for one client.
+// Subscribe returns the snapshots for one client. There is no secret in them.
 func (p *Publisher) Subscribe() *ads.Subscriber { return p.topic.Subscribe() }
+
+// SubscribeWithSecrets returns the snapshots with all secrets, for those who see to it that each is shown to whom it may be shown. Those
+// without are in them.
+func (p *Publisher) SubscribeWithSecrets() *ads.Subscriber { return p.whole.Subscribe() }
 
 // Served returns when clients are served a revision, or a later one.
 func (p *Publisher) Served(ctx context.Context, revision int64) error {
@@ -100,6 +105,9 @@ func (p *Publisher) Replace(all Content, at Position) {
 	for _, k := range kinds.All() {
 		p.sets[k] = p.sets[k].With(all.Resources[k], all.missing(p.sets[k], k))
 	}
+	if all.Secrets {
+		p.sets[kinds.Secret] = p.sets[kinds.Secret].With(all.Resources[kinds.Secret], all.missing(p.sets[kinds.Secret], kinds.Secret))
+	}
 	p.source = p.next
 	p.publish(p.sets, at)
 }
@@ -125,13 +133,25 @@ func (p *Publisher) Apply(c Changes, at Position) {
 func (p *Publisher) publish(sets map[*kinds.Kind]*ads.Set, at Position) {
 	snap := &ads.Snapshot{Revision: strconv.FormatInt(at.Revision, 10), Sets: make(map[string]*ads.Set, len(sets)+2)}
 	for k, set := range sets {
-		snap.Sets[k.TypeURL()] = set
+		if k != kinds.Secret {
+			snap.Sets[k.TypeURL()] = set
+		}
 	}
 	snap.Sets[mcpv1.BatchTypeURL] = at.end()
 	snap.Sets[mcpv1.StandingTypeURL] = p.standing()
 	p.at, p.loaded, p.primed, p.lost = at, true, nil, p.source.Err
 	p.heard()
+	p.offer(snap, sets[kinds.Secret])
+}
+
+// offer publishes a snapshot, without secrets and with them. Where nothing is known of those, clients are told nothing of them.
+func (p *Publisher) offer(snap *ads.Snapshot, secrets *ads.Set) {
+	whole := &ads.Snapshot{Revision: snap.Revision, Sets: maps.Clone(snap.Sets), Without: snap}
+	if whole.Sets[kinds.Secret.TypeURL()] = secrets; secrets == nil {
+		whole.Withheld = map[string]bool{kinds.Secret.TypeURL(): true}
+	}
 	p.topic.Publish(snap)
+	p.whole.Publish(whole)
 }
 
 // tell publishes what is served already, with the news of where it is from.
@@ -146,5 +166,5 @@ func (p *Publisher) tell(s Source) {
 	}
 	snap := &ads.Snapshot{Revision: current.Revision, Sets: maps.Clone(current.Sets)}
 	snap.Sets[mcpv1.StandingTypeURL] = p.standing()
-	p.topic.Publish(snap)
+	p.offer(snap, p.whole.Current().Sets[kinds.Secret.TypeURL()])
 }

@@ -34,9 +34,11 @@ func (p *Publisher) State() *State {
 		return nil
 	}
 	s := &State{Mesh: p.source.Mesh, At: p.at, AsOf: p.source.Stale, Sets: map[*kinds.Kind]*ads.Set{}}
-	served := p.topic.Current()
-	for _, k := range kinds.All() {
-		s.Sets[k] = served.Sets[k.TypeURL()]
+	served := p.whole.Current()
+	for _, k := range kinds.WithSecrets() {
+		if set := served.Sets[k.TypeURL()]; set != nil || k != kinds.Secret { // of which nothing may be known
+			s.Sets[k] = set
+		}
 	}
 	if s.AsOf.IsZero() {
 		s.AsOf = time.Now()
@@ -86,6 +88,9 @@ func (p *Publisher) Held() (mesh string, versions map[kinds.Key]string) {
 	defer p.mu.Unlock()
 	versions = map[kinds.Key]string{}
 	for kind, set := range p.sets {
+		if kind == kinds.Secret { // sources that are compared tell of none
+			continue
+		}
 		for r := range set.All() {
 			key := kinds.Key{Kind: kind, Name: r.Name}
 			if namespace, name, ok := strings.Cut(r.Name, "/"); ok {

@@ -47,13 +47,14 @@ func parse(r store.Reader) (row, error) {
 // rows it is all that may be read.
 type filter struct {
 	scopes     []caller.Scope
+	secrets    []caller.Scope // of whose namespaces secrets are shown
 	rows       []row
 	restricted bool
 }
 
 // everything tells whether nothing is kept back.
 func (f *filter) everything() bool {
-	return slices.ContainsFunc(f.scopes, wholly) &&
+	return slices.ContainsFunc(f.scopes, wholly) && (len(f.secrets) == 0 || slices.ContainsFunc(f.secrets, wholly)) &&
 		(!f.restricted || slices.ContainsFunc(f.rows, func(r row) bool { return wholly(r.scope) && r.labels == nil }))
 }
 
@@ -62,6 +63,9 @@ func wholly(s caller.Scope) bool { return s.Namespaces == nil && s.Kinds == nil 
 // key is the same for filters that show the same.
 func (f *filter) key() string {
 	texts := slices.Concat([]string{"may"}, uniquely(caller.Texts(f.scopes)))
+	if len(f.secrets) > 0 {
+		texts = slices.Concat(texts, []string{"secrets of"}, uniquely(caller.Texts(f.secrets)))
+	}
 	if f.restricted {
 		var rows []string
 		for _, r := range f.rows {
@@ -121,6 +125,18 @@ func (f *filter) keeps(k *kinds.Kind, r *ads.Resource) bool {
 			labels, read = labelsOf(r), true
 		}
 		return w.labels.Matches(labels)
+	})
+}
+
+// keepsSecret tells whether a secret is shown. Rows that are for some kinds alone show none.
+func (f *filter) keepsSecret(r *ads.Resource) bool {
+	namespace, _, _ := strings.Cut(r.Name, "/")
+	if !slices.ContainsFunc(f.secrets, func(s caller.Scope) bool { return s.Namespaces == nil || slices.Contains(s.Namespaces, namespace) }) {
+		return false
+	}
+	return !f.restricted || slices.ContainsFunc(f.rows, func(w row) bool {
+		return w.scope.Kinds == nil && (w.scope.Namespaces == nil || slices.Contains(w.scope.Namespaces, namespace)) &&
+			(w.labels == nil || w.labels.Matches(labelsOf(r)))
 	})
 }
 

@@ -8,6 +8,7 @@ package readers
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,7 +27,8 @@ const logEvery = time.Second
 
 // Views are all views of a source.
 type Views struct {
-	source func() *ads.Subscriber
+	source func() *ads.Subscriber // with secrets
+	plain  func() *ads.Subscriber // without
 	log    *slog.Logger
 
 	mu      sync.Mutex
@@ -49,10 +51,10 @@ type member struct {
 	view *view // nil until the rows are known
 }
 
-// New returns the views of what a source offers.
-func New(source func() *ads.Subscriber, log *slog.Logger, metrics prometheus.Registerer) *Views {
+// New returns the views of what a source offers with secrets, and without.
+func New(source, plain func() *ads.Subscriber, log *slog.Logger, metrics prometheus.Registerer) *Views {
 	v := &Views{
-		source: source, log: log, views: map[string]*view{}, members: map[*member]struct{}{},
+		source: source, plain: plain, log: log, views: map[string]*view{}, members: map[*member]struct{}{},
 		denied: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "readers_denied_total", Help: "Clients that were turned away because no row of mesh.readers is for them.",
 		}),
@@ -95,8 +97,11 @@ func (v *Views) advance(newest *ads.Snapshot) {
 // Subscribe returns the snapshots for the caller of a context. Its error carries a gRPC status.
 func (v *Views) Subscribe(ctx context.Context) (*ads.Subscriber, error) {
 	who := caller.From(ctx)
-	if !v.rowsAreFor(who) && who.Unlimited(caller.Read) {
-		return v.source(), nil
+	if f := (filter{scopes: readScopes(who), secrets: who.SecretScopes()}); !v.rowsAreFor(who) && f.everything() {
+		if len(f.secrets) > 0 {
+			return v.source(), nil
+		}
+		return v.plain(), nil
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -121,7 +126,7 @@ func (v *Views) rowsAreFor(who *caller.Caller) bool {
 
 // filterFor is what somebody is shown.
 func (v *Views) filterFor(who *caller.Caller) (filter, error) {
-	f := filter{scopes: who.Scopes(), restricted: v.any && v.rowsAreFor(who)}
+	f := filter{scopes: readScopes(who), secrets: who.SecretScopes(), restricted: v.any && v.rowsAreFor(who)}
 	if len(f.scopes) == 0 {
 		return f, status.Error(codes.PermissionDenied, (&caller.DeniedError{Identity: who.Identity(), What: "read"}).Error())
 	}
@@ -139,6 +144,11 @@ func (v *Views) filterFor(who *caller.Caller) (filter, error) {
 	v.denied.Inc()
 	v.tell.Do(func() { v.log.Warn("turned a client away: no row of mesh.readers is for it", "caller", who.Identity()) })
 	return f, status.Errorf(codes.PermissionDenied, "%s is shown nothing here: no row of mesh.readers is for it", who.Identity())
+}
+
+// readScopes are those of somebody's scopes that are about resources.
+func readScopes(who *caller.Caller) []caller.Scope {
+	return slices.DeleteFunc(who.Scopes(), func(s caller.Scope) bool { return s.Verb == caller.Secrets })
 }
 
 // join puts a member into the view of a filter.

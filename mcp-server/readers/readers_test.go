@@ -56,7 +56,7 @@ type mesh struct {
 func newMesh(t *testing.T) *mesh {
 	t.Helper()
 	m := &mesh{t: t, sets: map[string]*ads.Set{}}
-	m.views = New(m.topic.Subscribe, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	m.views = New(m.topic.Subscribe, m.topic.Subscribe, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	return m
 }
 

@@ -22,6 +22,9 @@ func newView(f filter) *view {
 
 // snapshot is what the view shows of a snapshot.
 func (v *view) snapshot(source *ads.Snapshot) *ads.Snapshot {
+	if len(v.filter.secrets) == 0 && source.Without != nil {
+		source = source.Without
+	}
 	if v.source == source {
 		return v.shown
 	}
@@ -32,7 +35,7 @@ func (v *view) snapshot(source *ads.Snapshot) *ads.Snapshot {
 	if older == nil {
 		older, shown = &ads.Snapshot{}, &ads.Snapshot{}
 	}
-	v.shown = &ads.Snapshot{Revision: source.Revision, Sets: make(map[string]*ads.Set, len(source.Sets))}
+	v.shown = &ads.Snapshot{Revision: source.Revision, Sets: make(map[string]*ads.Set, len(source.Sets)), Withheld: source.Withheld}
 	for typeURL, newer := range source.Sets {
 		v.shown.Sets[typeURL] = v.part(typeURL, shown.Sets[typeURL], older.Sets[typeURL], newer)
 	}
@@ -43,6 +46,9 @@ func (v *view) snapshot(source *ads.Snapshot) *ads.Snapshot {
 func (v *view) part(typeURL string, shown, older, newer *ads.Set) *ads.Set {
 	if typeURL == mcpv1.BatchTypeURL {
 		return v.marked(shown, older, newer)
+	}
+	if typeURL == kinds.Secret.TypeURL() {
+		return ads.Filter(shown, older, newer, v.filter.keepsSecret)
 	}
 	k, isKind := kinds.ByTypeURL(typeURL)
 	if !isKind {

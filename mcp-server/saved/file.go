@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
+	"github.com/pgmesh/pgmesh/mcp-server/seal"
 )
 
 // fileName is the file in a server's folder, and unfinished matches what a server leaves that dies while it writes one.
@@ -22,6 +23,7 @@ const (
 type folder struct {
 	path   string
 	places []string
+	keys   *seal.Keys
 }
 
 func (f folder) file() string { return filepath.Join(f.path, fileName) }
@@ -51,7 +53,7 @@ func (f folder) load() (*publish.State, error) {
 	if !slices.ContainsFunc(places, func(p string) bool { return slices.Contains(f.places, p) }) {
 		return nil, fmt.Errorf("%w: %s is from %v, this server reads from %v", ErrElsewhere, f.file(), places, f.places)
 	}
-	return s, nil
+	return f.fromFile(s), nil
 }
 
 // setAside keeps a file for people to look at. It is out of the way of the next one, and never read again.
@@ -77,7 +79,7 @@ func (f folder) save(s *publish.State) (err error) {
 			err = errors.Join(err, os.Remove(out.Name()))
 		}
 	}()
-	if err := Write(out, s, f.places); err != nil {
+	if err := Write(out, f.forFile(s), f.places); err != nil {
 		return errors.Join(err, out.Close())
 	}
 	if err := errors.Join(out.Sync(), out.Close()); err != nil {

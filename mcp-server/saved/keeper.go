@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
+	"github.com/pgmesh/pgmesh/mcp-server/seal"
 )
 
 // Options of a Keeper. The zero value of what comes after Folder and Places is right for production.
@@ -15,6 +16,8 @@ type Options struct {
 	Folder string
 	// Places are those that the source reads from: what was read from none of them is not served.
 	Places []string
+	// Keys seal the secrets in the file. Without, there are none in it.
+	Keys *seal.Keys
 	// Silence is how long a source may say nothing at the start before what was saved is served; 3 s if 0.
 	Silence time.Duration
 	// Settle is how long after a change the file is written; 500 ms if 0. Pause is the least time between two files; 5 s if 0.
@@ -54,7 +57,7 @@ func New(p *publish.Publisher, log *slog.Logger, registry prometheus.Registerer,
 		o.Pause = 5 * time.Second
 	}
 	k := &Keeper{
-		folder: folder{path: o.Folder, places: o.Places}, publisher: p, log: log, options: o, metrics: newMetrics(registry),
+		folder: folder{path: o.Folder, places: o.Places, keys: o.Keys}, publisher: p, log: log, options: o, metrics: newMetrics(registry),
 	}
 	k.prime()
 	return k

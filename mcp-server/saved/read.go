@@ -148,6 +148,9 @@ func (r *reader) take(record *savedv1.Record) (end bool, err error) {
 func (r *reader) takeResource(saved *savedv1.Resource) {
 	r.count++
 	kind, known := kinds.ByTypeURL(saved.GetTypeUrl())
+	if saved.GetTypeUrl() == kinds.Secret.TypeURL() {
+		kind, known = kinds.Secret, true
+	}
 	if !known { // a newer program wrote it, or an older one
 		return
 	}

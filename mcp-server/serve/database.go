@@ -15,6 +15,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/admin"
 	"github.com/pgmesh/pgmesh/mcp-server/feed"
 	"github.com/pgmesh/pgmesh/mcp-server/housekeep"
+	"github.com/pgmesh/pgmesh/mcp-server/secrets"
 	"github.com/pgmesh/pgmesh/mcp-server/tokens"
 	"github.com/pgmesh/pgmesh/store"
 )
@@ -45,11 +46,11 @@ func (s *server) database() (source, error) {
 		return nil, err
 	}
 	d.book = tokens.New(d.store, o.Log)
-	d.feed = feed.New(d.store, s.publisher, o.Log, s.metrics)
+	d.feed = feed.New(d.store, s.publisher, s.keys, o.Log, s.metrics)
 	s.metrics.MustRegister(connectedTo(d.store))
 	d.admin = admin.New(admin.Config{
 		Store: d.store, News: s.publisher.Subscribe, Served: s.publisher.Served, Ready: s.publisher.Ready, Source: s.publisher.Source,
-		Clients: s.clients.List, Version: program.Version(), Log: o.Log,
+		Clients: s.clients.List, Keys: s.keys, Version: program.Version(), Log: o.Log,
 	})
 	return d, nil
 }
@@ -59,6 +60,7 @@ func (d *database) places() []string { return d.store.Places() }
 func (d *database) register(g grpc.ServiceRegistrar) {
 	d.admin.Register(g)
 	tokens.NewService(d.store, d.book, d.options.Log).Register(g)
+	secrets.NewService(d.store, d.options.Log).Register(g)
 }
 
 func (d *database) tokens() caller.Tokens { return d.book }

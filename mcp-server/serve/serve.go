@@ -26,6 +26,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	"github.com/pgmesh/pgmesh/mcp-server/readers"
 	"github.com/pgmesh/pgmesh/mcp-server/saved"
+	"github.com/pgmesh/pgmesh/mcp-server/seal"
 )
 
 // Options are what the program's flags set.
@@ -42,7 +43,9 @@ type Options struct {
 	Plaintext listen.Plaintext
 	Security  Security
 	Legacy    Legacy
-	Log       *slog.Logger
+	// SecretsKeyFile has the keys that secrets are encrypted with. Empty: they are not.
+	SecretsKeyFile string
+	Log            *slog.Logger
 }
 
 // Addresses are where a started program listens.
@@ -63,13 +66,17 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	if err := o.Security.check(); err != nil {
 		return err
 	}
+	keys, err := o.keys()
+	if err != nil {
+		return err
+	}
 	on, err := o.open()
 	if err != nil {
 		return err
 	}
-	s := &server{options: o, metrics: monitor.NewRegistry(), clients: clients.NewRoll()}
+	s := &server{options: o, metrics: monitor.NewRegistry(), clients: clients.NewRoll(), keys: keys}
 	s.publisher = publish.New(s.metrics)
-	s.views = readers.New(s.publisher.Subscribe, o.Log, prometheus.WrapRegistererWithPrefix("pgmesh_mcp_server_", s.metrics))
+	s.views = readers.New(s.publisher.SubscribeWithSecrets, s.publisher.Subscribe, o.Log, prometheus.WrapRegistererWithPrefix("pgmesh_mcp_server_", s.metrics))
 	s.legacy = s.newLegacy()
 	s.sinks = legacy.NewSinks(s.legacy)
 	from, err := s.source()
@@ -110,6 +117,19 @@ type server struct {
 	clients   *clients.Roll
 	views     *readers.Views
 	door      *door
+	keys      *seal.Keys // nil for none
+}
+
+// keys are those that secrets are encrypted with, nil for none.
+func (o Options) keys() (*seal.Keys, error) {
+	if o.SecretsKeyFile == "" {
+		return nil, nil
+	}
+	keys, err := seal.Load(o.SecretsKeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("--secrets-key-file: %w", err)
+	}
+	return keys, nil
 }
 
 // source is where the mesh comes from, with the APIs that it makes possible.
@@ -138,7 +158,7 @@ func (s *server) follow(ctx context.Context, from source) error {
 	if s.options.StateDir == "" {
 		return from.run(ctx)
 	}
-	keeper := saved.New(s.publisher, s.options.Log, s.metrics, saved.Options{Folder: s.options.StateDir, Places: from.places()})
+	keeper := saved.New(s.publisher, s.options.Log, s.metrics, saved.Options{Folder: s.options.StateDir, Places: from.places(), Keys: s.keys})
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return keeper.Run(ctx) })
 	g.Go(func() error { return from.run(ctx) })

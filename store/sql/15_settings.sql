@@ -4,6 +4,8 @@ CREATE OR REPLACE VIEW mesh.known_settings (name, type, default_value, per_names
   VALUES
     ('strict_references', 'switch', 'off', true,
       'Refuse a transaction that leaves one of its resources with a new problem of severity error or warning, such as a route to a subset that no DestinationRule declares. Off, it is told as a warning.'),
+    ('encrypted_secrets', 'switch', 'off', false,
+      'Refuse secrets whose private keys were not encrypted by mcp-server before they came to the database.'),
     ('history_max_age', 'interval', '90 days', false,
       'How long the history of a change is kept.'),
     ('history_max_revisions', 'count', NULL, false,

@@ -279,6 +279,9 @@ BEGIN
     END IF;
     done := mesh.settle_repeated(t.id);
   END IF;
+  IF t.secrets THEN
+    t.size := t.size + mesh.count_secrets(t);
+  END IF;
   IF t.size = 0 THEN
     DELETE FROM mesh.transactions WHERE id = t.id;
     PERFORM mesh.tell_of_no_change(t);

@@ -17,7 +17,9 @@ CREATE OR REPLACE VIEW mesh.revisions WITH (security_barrier) AS
   SELECT revision, author, application, message, time, size
   FROM mesh.transactions t
   WHERE revision > (SELECT pruned_through FROM mesh.installation) AND ((SELECT mesh.sees_all()) OR EXISTS (
-    SELECT FROM mesh.changes c WHERE c.transaction_id = t.id AND c.namespace = ANY ((SELECT mesh.readable_namespaces())::text[])));
+    SELECT FROM mesh.changes c WHERE c.transaction_id = t.id AND c.namespace = ANY ((SELECT mesh.readable_namespaces())::text[]))
+    OR t.secrets AND EXISTS (
+    SELECT FROM mesh.secret_changes c WHERE c.transaction_id = t.id AND c.namespace = ANY ((SELECT mesh.readable_namespaces())::text[])));
 
 COMMENT ON VIEW mesh.revisions IS 'One row a transaction that changed resources, in the order of their commits.';
 
@@ -36,6 +38,11 @@ CREATE OR REPLACE FUNCTION mesh.as_document(labels jsonb, annotations jsonb, spe
   SELECT CASE WHEN spec IS NOT NULL THEN jsonb_build_object('labels', labels, 'annotations', annotations, 'spec', spec) END
 $$;
 
+-- secret_as_document is what is noted of a secret in that form: of its values, what tells each from another.
+CREATE OR REPLACE FUNCTION mesh.secret_as_document(note jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN note IS NOT NULL THEN jsonb_build_object('labels', note -> 'labels', 'annotations', '{}'::jsonb, 'spec', note - 'labels') END
+$$;
+
 CREATE OR REPLACE FUNCTION mesh.operation(before_spec jsonb, after_spec jsonb) RETURNS text LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN before_spec IS NULL THEN 'create' WHEN after_spec IS NULL THEN 'delete' ELSE 'update' END
 $$;
@@ -46,9 +53,14 @@ CREATE OR REPLACE VIEW mesh.history WITH (security_barrier) AS
     mesh.as_document(before_labels, before_annotations, before_spec) AS before,
     mesh.as_document(after_labels, after_annotations, after_spec) AS after
   FROM mesh.recorded_changes
-  WHERE revision IS NOT NULL;
+  WHERE revision IS NOT NULL
+  UNION ALL
+  SELECT t.revision, t.time, t.author, t.application, t.message, 'core', 'Secret', c.namespace, c.name,
+    mesh.operation(c.before, c.after), mesh.secret_as_document(c.before), mesh.secret_as_document(c.after)
+  FROM mesh.transactions t JOIN mesh.secret_changes c ON c.transaction_id = t.id
+  WHERE t.revision IS NOT NULL AND ((SELECT mesh.sees_all()) OR c.namespace = ANY ((SELECT mesh.readable_namespaces())::text[]));
 
-COMMENT ON VIEW mesh.history IS 'Each resource that a revision changed, before and after it. Older revisions are pruned.';
+COMMENT ON VIEW mesh.history IS 'Each resource that a revision changed, before and after it, and each secret, without its values. Older revisions are pruned.';
 
 COMMENT ON COLUMN mesh.history.operation IS 'create, update or delete.';
 

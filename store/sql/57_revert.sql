@@ -120,6 +120,9 @@ BEGIN
       HINT = 'mesh.confirmations says by which revision, and mesh.conflicts what was left as it is';
   END IF;
   PERFORM mesh.name_unnamed(format('revert of revision %s', revert.revision));
+  IF (SELECT t.secrets FROM mesh.transactions t WHERE t.revision = revert.revision) THEN
+    RAISE NOTICE 'the secrets that revision % has changed stay as they are, for what they were is not kept', revert.revision;
+  END IF;
   RETURN QUERY SELECT * FROM mesh.take_back(revert.revision);
 END $$;
 

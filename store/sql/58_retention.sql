@@ -25,6 +25,8 @@ BEGIN
     SELECT FROM mesh.changes c JOIN mesh.resources r ON r.kind = c.kind AND r.api_group = c.api_group AND r.namespace = c.namespace AND r.name = c.name
     WHERE c.transaction_id = t.id AND r.xid = t.xid AND r.updated_at = t.begun_at));
   DELETE FROM mesh.changes WHERE transaction_id = ANY (batch.ids);
+  DELETE FROM mesh.secret_changes WHERE transaction_id = ANY (batch.ids);
+  UPDATE mesh.transactions SET secrets = false WHERE id = ANY (borne) AND secrets;
   DELETE FROM mesh.deadlines WHERE revision <= batch.last;
   DELETE FROM mesh.transactions WHERE id = ANY (batch.ids) AND id <> ALL (borne);
   IF batch.last = through THEN -- once a round, those go that were left earlier and are borne no more

@@ -183,10 +183,13 @@ BEGIN
   RETURN QUERY SELECT * FROM mesh.links_of_key(kind, namespace, name, spec);
   CASE
   WHEN kind = 'VirtualService' THEN RETURN QUERY SELECT * FROM mesh.links_of_virtual_service(namespace, spec);
-  WHEN kind = 'DestinationRule' THEN RETURN QUERY SELECT * FROM mesh.links_of_destination_rule(namespace, spec);
+  WHEN kind = 'DestinationRule' THEN
+    RETURN QUERY SELECT * FROM mesh.links_of_destination_rule(namespace, spec) UNION ALL SELECT * FROM mesh.links_of_credentials(kind, spec);
   WHEN kind = 'ServiceEntry' THEN RETURN QUERY SELECT * FROM mesh.links_of_service_entry(namespace, spec);
-  WHEN kind = 'Gateway' AND api_group = 'networking.istio.io' THEN RETURN QUERY SELECT * FROM mesh.links_of_istio_gateway(namespace, spec);
-  WHEN kind IN ('Gateway', 'ListenerSet') THEN RETURN QUERY SELECT * FROM mesh.links_of_listeners(namespace, name, spec);
+  WHEN kind = 'Gateway' AND api_group = 'networking.istio.io' THEN
+    RETURN QUERY SELECT * FROM mesh.links_of_istio_gateway(namespace, spec) UNION ALL SELECT * FROM mesh.links_of_credentials(kind, spec);
+  WHEN kind IN ('Gateway', 'ListenerSet') THEN
+    RETURN QUERY SELECT * FROM mesh.links_of_listeners(namespace, name, spec) UNION ALL SELECT * FROM mesh.links_of_certificate_refs(namespace, spec);
   WHEN kind IN ('HTTPRoute', 'GRPCRoute', 'TCPRoute', 'TLSRoute', 'UDPRoute') THEN RETURN QUERY SELECT * FROM mesh.links_of_route(namespace, spec);
   WHEN kind = 'ReferenceGrant' THEN RETURN QUERY SELECT * FROM mesh.links_of_reference_grant(namespace, spec);
   WHEN kind IN ('Sidecar', 'PeerAuthentication') THEN RETURN QUERY SELECT * FROM mesh.links_of_default(namespace, spec);

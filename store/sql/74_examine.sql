@@ -8,6 +8,7 @@ CREATE OR REPLACE VIEW mesh.link_problems AS
   UNION ALL SELECT * FROM mesh.dangling_gateways
   UNION ALL SELECT * FROM mesh.dangling_attachments
   UNION ALL SELECT * FROM mesh.dangling_backends
+  UNION ALL SELECT * FROM mesh.dangling_credentials
   UNION ALL SELECT * FROM mesh.conflicting_claims
   UNION ALL SELECT * FROM mesh.conflicting_services
   UNION ALL SELECT * FROM mesh.conflicting_rules
@@ -27,16 +28,18 @@ BEGIN
         UNION ALL SELECT * FROM mesh.dangling_gateways UNION ALL SELECT * FROM mesh.conflicting_claims) p
       WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name AND p.severity <> 'info';
   WHEN of_kind = 'DestinationRule' THEN
-    RETURN QUERY SELECT * FROM (SELECT * FROM mesh.dangling_hosts UNION ALL SELECT * FROM mesh.conflicting_rules) p
+    RETURN QUERY SELECT * FROM (SELECT * FROM mesh.dangling_hosts UNION ALL SELECT * FROM mesh.dangling_credentials UNION ALL SELECT * FROM mesh.conflicting_rules) p
       WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name;
   WHEN of_kind = 'ServiceEntry' THEN
     RETURN QUERY SELECT * FROM mesh.conflicting_services p WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name;
   WHEN of_kind = 'Gateway' THEN
-    RETURN QUERY SELECT * FROM mesh.conflicting_gateways p WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name;
+    RETURN QUERY SELECT * FROM (SELECT * FROM mesh.conflicting_gateways UNION ALL SELECT * FROM mesh.dangling_credentials) p
+      WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name;
   ELSE
     RETURN QUERY SELECT * FROM (
         SELECT * FROM mesh.dangling_hosts UNION ALL SELECT * FROM mesh.dangling_ports
-        UNION ALL SELECT * FROM mesh.dangling_attachments UNION ALL SELECT * FROM mesh.dangling_backends UNION ALL SELECT * FROM mesh.conflicting_defaults) p
+        UNION ALL SELECT * FROM mesh.dangling_attachments UNION ALL SELECT * FROM mesh.dangling_backends UNION ALL SELECT * FROM mesh.dangling_credentials
+        UNION ALL SELECT * FROM mesh.conflicting_defaults) p
       WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name;
   END CASE;
 END $$;
@@ -191,6 +194,9 @@ BEGIN
     SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.links_of_destination_rule(c.namespace, c.after_spec) l
       WHERE c.transaction_id = of AND c.after_spec IS NOT NULL AND c.kind = 'DestinationRule'
     UNION ALL
+    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.links_of_credentials(c.kind, c.after_spec) l
+      WHERE c.transaction_id = of AND c.after_spec IS NOT NULL AND c.kind = 'DestinationRule'
+    UNION ALL
     SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.links_of_service_entry(c.namespace, c.after_spec) l
       WHERE c.transaction_id = of AND c.after_spec IS NOT NULL AND c.kind = 'ServiceEntry'
     UNION ALL
@@ -279,15 +285,21 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit 
 DECLARE
   changed  mesh.changes[] := ARRAY(SELECT c FROM mesh.running_transaction t, mesh.changed_links(t.id) c
     WHERE t.id = of LIMIT 101); -- the running transaction's, whatever is asked for
-  problems mesh.link_problem[];
+  secrets  boolean := coalesce((SELECT t.secrets FROM mesh.running_transaction t WHERE t.id = of), false);
+  problems mesh.link_problem[] := '{}';
 BEGIN
-  IF changed = '{}' THEN
+  IF changed = '{}' AND NOT secrets THEN
     RETURN;
   END IF;
   IF EXISTS (SELECT FROM mesh.settings s WHERE s.name = 'strict_references' AND s.value = 'on') THEN
     PERFORM pg_advisory_xact_lock(1835365224, 1);
   END IF;
-  problems := CASE WHEN cardinality(changed) > 100 THEN mesh.relink_many(of) ELSE mesh.relink_few(changed) END || mesh.new_unsupported(of);
+  IF changed <> '{}' THEN
+    problems := coalesce(CASE WHEN cardinality(changed) > 100 THEN mesh.relink_many(of) ELSE mesh.relink_few(changed) END, '{}') || mesh.new_unsupported(of);
+  END IF;
+  IF secrets THEN
+    problems := problems || mesh.new_problems(problems, mesh.credentials_broken(of));
+  END IF;
   IF problems <> '{}' THEN
     PERFORM mesh.tell_problems(problems);
   END IF;

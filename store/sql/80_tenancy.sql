@@ -4,13 +4,17 @@
 CREATE OR REPLACE VIEW mesh.grants WITH (security_barrier) AS
   SELECT role, namespace, privilege, granted_by, granted_at
   FROM mesh.namespace_grants
+  WHERE (SELECT mesh.speaks_for_others()) OR pg_has_role((SELECT mesh.acting_role()), to_regrole(quote_ident(role))::oid, 'USAGE')
+  UNION ALL
+  SELECT role, namespace, privilege || ' secrets', granted_by, granted_at
+  FROM mesh.secret_grants
   WHERE (SELECT mesh.speaks_for_others()) OR pg_has_role((SELECT mesh.acting_role()), to_regrole(quote_ident(role))::oid, 'USAGE');
 
 COMMENT ON VIEW mesh.grants IS 'Which role may read or write which namespace. Change it by mesh.grant_namespace and mesh.revoke_namespace. Others than the owner see their own.';
 
 COMMENT ON COLUMN mesh.grants.namespace IS '* stands for all, and the empty one for what belongs to no namespace.';
 
-COMMENT ON COLUMN mesh.grants.privilege IS 'read; write, which includes read; or server, which mcp-server needs and which includes both.';
+COMMENT ON COLUMN mesh.grants.privilege IS 'read; write, which includes read; server, which mcp-server needs and which includes both; and read secrets and write secrets, which only server includes.';
 
 -- privileges_of_tenants lists what one needs to be granted, a line an object. Rows of tables with row-level security are for
 -- everyone, as far as that lets them; of the other tables only those are that tell of kinds. Functions guard themselves.
@@ -42,7 +46,8 @@ $$;
 CREATE OR REPLACE FUNCTION mesh.set_privileges(role text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  server boolean := (SELECT bool_or(privilege = 'server') FROM mesh.namespace_grants g WHERE g.role = set_privileges.role);
+  server boolean := (SELECT bool_or(privilege = 'server') FROM (
+    SELECT g.role, g.privilege FROM mesh.namespace_grants g UNION ALL SELECT g.role, g.privilege FROM mesh.secret_grants g) g WHERE g.role = set_privileges.role);
   line   text;
 BEGIN
   EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA mesh FROM %1$I; REVOKE ALL ON ALL ROUTINES IN SCHEMA mesh FROM %1$I; REVOKE ALL ON SCHEMA mesh FROM %1$I', role);
@@ -59,7 +64,8 @@ END $$;
 CREATE OR REPLACE FUNCTION mesh.refresh_privileges() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  roles text[] := ARRAY(SELECT DISTINCT role FROM mesh.namespace_grants WHERE to_regrole(quote_ident(role)) IS NOT NULL);
+  roles text[] := ARRAY(SELECT role FROM mesh.namespace_grants WHERE to_regrole(quote_ident(role)) IS NOT NULL
+    UNION SELECT role FROM mesh.secret_grants WHERE to_regrole(quote_ident(role)) IS NOT NULL);
 BEGIN
   IF EXISTS (SELECT FROM pg_proc WHERE pronamespace = 'mesh'::regnamespace AND proacl IS NULL)
     OR EXISTS (SELECT FROM pg_class WHERE relnamespace = 'mesh'::regnamespace AND relkind IN ('r', 'v') AND relacl IS NULL)

@@ -1,0 +1,93 @@
+package kinds
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/pgmesh/pgmesh/internal/credential"
+	"github.com/pgmesh/pgmesh/kinds/schema"
+	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
+)
+
+// Secret is the kind of certificates and keys. It is not in the registry, so that nothing that goes through all kinds comes by a key: who
+// handles secrets names this kind.
+var Secret = &Kind{
+	Name: "Secret", Plural: "secrets", Group: core, Versions: versions("v1"), Namespaced: true, Message: "pgmesh.mcp.v1.Secret",
+}
+
+// WithSecrets is every kind, and Secret.
+func WithSecrets() []*Kind { return append(All(), Secret) }
+
+// IsSecretWord tells whether somebody means Secret who types this for a kind.
+func IsSecretWord(word string) bool { return word == "secret" || word == "secrets" || word == "Secret" }
+
+// secretVersion is what documents name in apiVersion.
+const secretVersion = "v1"
+
+// secretEnvelope is the type of a whole document of a Secret.
+var secretEnvelope = &schema.Type{Fields: []schema.Field{
+	{Name: "apiVersion", Type: schema.String, Required: true, MinLength: &one},
+	{Name: "kind", Type: schema.String, Required: true, MinLength: &one},
+	{Name: "metadata", Type: schema.Struct},
+	{Name: "type", Type: schema.String},
+	{Name: "data", Type: schema.String, Map: true},
+	{Name: "stringData", Type: schema.String, Map: true},
+}}
+
+func (p Parser) isSecret(apiVersion, kind string) bool {
+	return p.Secrets && apiVersion == secretVersion && kind == Secret.Name
+}
+
+// readSecret reads what a Secret has in the place of a spec. What stringData says counts more than data.
+func (d *draft) readSecret(r *Resource, parts map[string]any) *Document {
+	secret := &mcpv1.Secret{Type: credential.Opaque, Data: map[string][]byte{}}
+	if written, _ := parts["type"].(string); written != "" {
+		secret.Type = written
+	}
+	encoded := stringMap(parts["data"])
+	for _, name := range slices.Sorted(maps.Keys(encoded)) {
+		value, err := base64.StdEncoding.DecodeString(encoded[name])
+		if err != nil {
+			d.add(schema.Member("data", name), "is not base64", "stringData takes plain text")
+			continue
+		}
+		secret.Data[name] = value
+	}
+	for name, value := range stringMap(parts["stringData"]) {
+		secret.Data[name] = []byte(value)
+	}
+	if len(d.violations) == 0 {
+		d.violations = append(d.violations, CheckSecret(secret)...)
+	}
+	if r.Name == "" {
+		return nil
+	}
+	r.Spec = secret
+	return &Document{Resource: r, Spec: SecretJSON(secret), ResourceVersion: d.resourceVersion}
+}
+
+// CheckSecret finds what is wrong with a secret, and repeats nothing of its values.
+func CheckSecret(s *mcpv1.Secret) (wrong []Violation) {
+	for _, p := range credential.Check(s.GetType(), s.GetData()) {
+		path := "type"
+		if p.Key != "" {
+			path = schema.Member("data", p.Key)
+		}
+		wrong = append(wrong, Violation{Path: path, Reason: p.Reason, Hint: p.Hint})
+	}
+	return wrong
+}
+
+// SecretJSON writes a secret as documents do, from type on.
+func SecretJSON(s *mcpv1.Secret) json.RawMessage {
+	text, err := json.Marshal(struct {
+		Type string            `json:"type"`
+		Data map[string][]byte `json:"data"`
+	}{s.GetType(), s.GetData()})
+	if err != nil {
+		panic("encode a secret: " + err.Error()) // strings and bytes always encode
+	}
+	return text
+}

@@ -1,0 +1,58 @@
+package feed
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-server/publish"
+	"github.com/pgmesh/pgmesh/mcp-server/seal"
+	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// EncodeSecret turns a stored secret into the one that travels. Its version is made of the digests that the database has of the values,
+// and so tells nothing of those.
+func EncodeSecret(s *store.Secret, keys *seal.Keys) (*ads.Resource, error) {
+	data, err := keys.Read(s.Namespace, s.Name, s.Data)
+	if err != nil {
+		return nil, err
+	}
+	known, err := json.Marshal(map[string]any{"type": s.Type, "digests": s.Digests})
+	if err != nil {
+		return nil, fmt.Errorf("hash %s: %w", s, err)
+	}
+	version, err := kinds.ContentVersion(s.Labels, nil, known, s.Created)
+	if err != nil {
+		return nil, fmt.Errorf("hash %s: %w", s, err)
+	}
+	body, err := (&kinds.Resource{
+		Kind: kinds.Secret, Namespace: s.Namespace, Name: s.Name, Labels: s.Labels, CreateTime: s.Created,
+		Spec: &mcpv1.Secret{Type: s.Type, Data: data},
+	}).Any(version)
+	if err != nil {
+		return nil, err
+	}
+	return &ads.Resource{Name: s.Key().FullName(), Version: version, Body: body}, nil
+}
+
+// encodeSecret returns a secret as clients are sent it, or nil if it cannot be read: then clients keep the last one that could.
+func (f *Feed) encodeSecret(s *store.Secret) *ads.Resource {
+	encoded, err := EncodeSecret(s, f.keys)
+	if err != nil {
+		f.undecodable.Inc()
+		f.log.Error("a stored secret cannot be read; clients keep the last good state of it", "secret", s.Key().FullName(), "error", err)
+		return nil
+	}
+	return encoded
+}
+
+// addSecret notes what has become of a secret.
+func (f *Feed) addSecret(c *publish.Changes, change store.SecretChange) {
+	if change.Now == nil {
+		c.Removed[kinds.Secret] = append(c.Removed[kinds.Secret], change.Key.FullName())
+	} else if encoded := f.encodeSecret(change.Now); encoded != nil {
+		c.Upserts[kinds.Secret] = append(c.Upserts[kinds.Secret], encoded)
+	}
+}

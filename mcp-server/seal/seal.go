@@ -1,0 +1,137 @@
+// Package seal encrypts the private values of secrets before they come to the database, and decrypts them for those who may have them.
+//
+// It is AES-256 in GCM, under keys that the database never sees. A sealed value names its key, and is bound to its place: moved to
+// another secret, or to another of its values, it does not open. The nonce is a keyed hash of the place and the value, so that the
+// same value in the same place is sealed the same, and who applies what is there already changes nothing; nothing else is told by that.
+package seal
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// prefix is what sealed values begin with, in this form of them: prefix, key, ":", base64 of nonce and ciphertext.
+const prefix = "pgmesh:v1:"
+
+// Keys seal with the first of them, and open with any. Nil Keys have none.
+type Keys struct{ keys []*key }
+
+// key is one key, divided for its two uses.
+type key struct {
+	id     string
+	aead   cipher.AEAD
+	nonces []byte
+}
+
+// KeySize is that of a key, in bytes.
+const KeySize = 32
+
+// New returns keys, of which the first seals. Where they come from is the caller's affair: a file today.
+func New(secrets ...[]byte) (*Keys, error) {
+	if len(secrets) == 0 {
+		return nil, errors.New("there is no key")
+	}
+	k := &Keys{}
+	for _, secret := range secrets {
+		made, err := newKey(secret)
+		if err != nil {
+			return nil, err
+		}
+		k.keys = append(k.keys, made)
+	}
+	return k, nil
+}
+
+func newKey(secret []byte) (*key, error) {
+	if len(secret) != KeySize {
+		return nil, fmt.Errorf("a key has %d bytes, expected %d", len(secret), KeySize)
+	}
+	derived := map[string][]byte{}
+	for _, use := range []string{"encrypt", "nonce", "name"} {
+		var err error
+		if derived[use], err = hkdf.Key(sha256.New, secret, nil, "pgmesh secrets v1 "+use, KeySize); err != nil {
+			return nil, fmt.Errorf("derive a key: %w", err)
+		}
+	}
+	block, err := aes.NewCipher(derived["encrypt"])
+	if err != nil {
+		return nil, fmt.Errorf("use a key: %w", err)
+	}
+	aead, err := cipher.NewGCM(block)
+	if err != nil {
+		return nil, fmt.Errorf("use a key: %w", err)
+	}
+	return &key{id: hex.EncodeToString(derived["name"][:8]), aead: aead, nonces: derived["nonce"]}, nil
+}
+
+// Place is where a value is: which value of which secret.
+type Place struct{ Namespace, Name, Value string }
+
+func (p Place) bytes() []byte { return []byte(p.Namespace + "/" + p.Name + "/" + p.Value) } // none of which has a slash
+
+// Can tells whether there is a key to seal with.
+func (k *Keys) Can() bool { return k != nil }
+
+// Seal encrypts a value.
+func (k *Keys) Seal(at Place, value []byte) string {
+	return k.keys[0].seal(at, value)
+}
+
+func (k *key) seal(at Place, value []byte) string {
+	mac := hmac.New(sha256.New, k.nonces)
+	mac.Write(at.bytes())
+	mac.Write([]byte{0})
+	mac.Write(value)
+	nonce := mac.Sum(nil)[:k.aead.NonceSize()]
+	return prefix + k.id + ":" + base64.StdEncoding.EncodeToString(k.aead.Seal(nonce, nonce, value, at.bytes()))
+}
+
+// IsSealed tells whether a value as it is stored is sealed. What is not is base64, which has no colon.
+func IsSealed(stored string) bool { return strings.HasPrefix(stored, "pgmesh:") }
+
+// Current tells whether a value is sealed with the key that seals.
+func (k *Keys) Current(stored string) bool {
+	return strings.HasPrefix(stored, prefix+k.keys[0].id+":")
+}
+
+// Open decrypts a value. Its error repeats nothing of it.
+func (k *Keys) Open(at Place, stored string) ([]byte, error) {
+	rest, ok := strings.CutPrefix(stored, prefix)
+	id, text, found := strings.Cut(rest, ":")
+	if !ok || !found {
+		return nil, errors.New("it is sealed in a form that this program does not know: upgrade it")
+	}
+	with := k.named(id)
+	if with == nil {
+		return nil, fmt.Errorf("it is sealed with the key %.16s, which this server does not have: add it to --secrets-key-file", id)
+	}
+	sealed, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || len(sealed) < with.aead.NonceSize() {
+		return nil, errors.New("it is damaged: write it anew")
+	}
+	value, err := with.aead.Open(nil, sealed[:with.aead.NonceSize()], sealed[with.aead.NonceSize():], at.bytes())
+	if err != nil {
+		return nil, errors.New("it was changed, or moved here from another secret: write it anew")
+	}
+	return value, nil
+}
+
+func (k *Keys) named(id string) *key {
+	if k == nil {
+		return nil
+	}
+	for _, one := range k.keys {
+		if one.id == id {
+			return one
+		}
+	}
+	return nil
+}

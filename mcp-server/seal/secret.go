@@ -1,0 +1,49 @@
+package seal
+
+import (
+	"encoding/base64"
+	"fmt"
+
+	"github.com/pgmesh/pgmesh/internal/credential"
+)
+
+// Store makes of the values of a secret what is stored of them. Certificates are public, and their end is watched in the database; all other
+// values are sealed, if there is a key.
+func (k *Keys) Store(namespace, name string, data map[string][]byte) map[string]string {
+	stored := make(map[string]string, len(data))
+	for value, plain := range data {
+		if k.Can() && !credential.IsPublic(value) {
+			stored[value] = k.Seal(Place{namespace, name, value}, plain)
+		} else {
+			stored[value] = base64.StdEncoding.EncodeToString(plain)
+		}
+	}
+	return stored
+}
+
+// Read undoes Store. Its error names the value that cannot be read.
+func (k *Keys) Read(namespace, name string, stored map[string]string) (map[string][]byte, error) {
+	data := make(map[string][]byte, len(stored))
+	for value, text := range stored {
+		var err error
+		if IsSealed(text) {
+			data[value], err = k.Open(Place{namespace, name, value}, text)
+		} else if data[value], err = base64.StdEncoding.DecodeString(text); err != nil {
+			err = fmt.Errorf("it is not base64") // whose own error repeats a part
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the value %s: %w", value, err)
+		}
+	}
+	return data, nil
+}
+
+// Stale tells whether there is something in a secret that would be stored in another way now.
+func (k *Keys) Stale(stored map[string]string) bool {
+	for value, text := range stored {
+		if !credential.IsPublic(value) && !k.Current(text) {
+			return true
+		}
+	}
+	return false
+}

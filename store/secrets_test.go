@@ -1,0 +1,326 @@
+package store_test
+
+import (
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/certtest"
+	"github.com/pgmesh/pgmesh/internal/credential"
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// putSecret writes a secret of plain values.
+func (s session) putSecret(namespace, name, kind string, plain map[string]string) {
+	s.t.Helper()
+	s.exec(putSecret, namespace, name, kind, plainJSON(s.t, plain))
+}
+
+const putSecret = `INSERT INTO mesh.secrets (namespace, name, type, data) VALUES ($1, $2, $3, mesh.secret_data($4))
+	ON CONFLICT (namespace, name) DO UPDATE SET type = EXCLUDED.type, data = EXCLUDED.data`
+
+func plainJSON(t testing.TB, plain map[string]string) string {
+	t.Helper()
+	text, err := json.Marshal(plain)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// tlsData is what a secret of type kubernetes.io/tls has.
+func tlsData(p certtest.Pair) map[string]string {
+	return map[string]string{"tls.crt": string(p.Cert), "tls.key": string(p.Key)}
+}
+
+func secretKey(namespace, name string) kinds.Key {
+	return kinds.Key{Kind: kinds.Secret, Namespace: namespace, Name: name}
+}
+
+func TestASecretIsPartOfItsTransactionsRevision(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db, batches := connect(t, url), follow(t, s, 0)
+	first := certtest.NewAuthority(t).Issue(nil)
+
+	db.exec("BEGIN")
+	db.put("x", "a")
+	db.putSecret("shop", "gate", credential.TLS, tlsData(first))
+	db.exec("COMMIT")
+	both := <-batches
+	require.Equal(t, store.Revision(1), both.Revision)
+	require.Len(t, both.Changes, 1)
+	require.Len(t, both.Secrets, 1)
+	require.Equal(t, secretKey("shop", "gate"), both.Secrets[0].Key)
+	require.Equal(t, store.Revision(1), both.Secrets[0].Through)
+	require.Equal(t, base64.StdEncoding.EncodeToString(first.Key), both.Secrets[0].Now.Data["tls.key"])
+
+	db.putSecret("shop", "gate", credential.TLS, tlsData(certtest.NewAuthority(t).Issue(nil)))
+	alone := <-batches
+	require.Equal(t, store.Revision(2), alone.Revision)
+	require.Empty(t, alone.Changes)
+	require.Len(t, alone.Secrets, 1)
+
+	db.exec("DELETE FROM mesh.secrets")
+	gone := <-batches
+	require.Equal(t, store.Revision(3), gone.Revision)
+	require.Nil(t, gone.Secrets[0].Now)
+
+	require.Equal(t, []string{"create Secret", "create VirtualService", "update Secret", "delete Secret"},
+		collect[string](db, "SELECT operation || ' ' || kind FROM mesh.history ORDER BY revision, kind"))
+	require.Equal(t, "2,1,1", value[string](db, "SELECT string_agg(size::text, ',' ORDER BY revision) FROM mesh.revisions"))
+}
+
+// Earlier values are gone: whoever is behind is told of the newest, and of the revision with which it is whole.
+func TestAReaderThatIsBehindIsToldOfTheNewestSecret(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db := connect(t, url)
+	db.putSecret("shop", "gate", credential.TLS, tlsData(certtest.NewAuthority(t).Issue(nil)))
+	last := certtest.NewAuthority(t).Issue(nil)
+	db.putSecret("shop", "gate", credential.TLS, tlsData(last))
+	batches := follow(t, s, 0)
+	for range 2 {
+		b := <-batches
+		require.Equal(t, store.Revision(2), b.Secrets[0].Through)
+		require.Equal(t, base64.StdEncoding.EncodeToString(last.Key), b.Secrets[0].Now.Data["tls.key"])
+	}
+}
+
+func TestWhatIsDoneAndUndoneToASecretIsNoRevision(t *testing.T) {
+	t.Parallel()
+	_, url := open(t)
+	db, data := connect(t, url), tlsData(certtest.NewAuthority(t).Issue(nil))
+	db.putSecret("shop", "gate", credential.TLS, data)
+	db.exec("BEGIN")
+	db.exec("DELETE FROM mesh.secrets")
+	db.putSecret("shop", "gate", credential.TLS, data)
+	db.exec("COMMIT")
+	db.putSecret("shop", "gate", credential.TLS, data)
+	require.Equal(t, int64(1), db.newest())
+	require.Equal(t, 1, value[int](db, "SELECT count(*) FROM mesh.secret_changes"))
+}
+
+func TestBadSecretsAreRefusedWithoutAWordOfThem(t *testing.T) {
+	t.Parallel()
+	_, url := open(t)
+	db, pair := connect(t, url), certtest.NewAuthority(t).Issue(nil)
+	with := func(change ...string) map[string]string {
+		data := tlsData(pair)
+		for i := 0; i < len(change); i += 2 {
+			if data[change[i]] = change[i+1]; change[i+1] == "" {
+				delete(data, change[i])
+			}
+		}
+		return data
+	}
+	const planted = "cGxhbnRlZA-planted"
+	for name, tt := range map[string]struct {
+		kind string
+		data map[string]string
+		want string
+	}{
+		"type":              {"tls", with(), `Secret shop/gate: type: is not one that is known here`},
+		"no key":            {credential.TLS, with("tls.key", ""), `Secret shop/gate: data["tls.key"]: is missing`},
+		"no certificate":    {credential.TLS, with("tls.crt", planted), `Secret shop/gate: data["tls.crt"]: has no certificate`},
+		"half a pair":       {credential.Opaque, map[string]string{"cert": string(pair.Cert)}, `Secret shop/gate: data.key: is missing`},
+		"not a key":         {credential.TLS, with("tls.key", planted), `Secret shop/gate: data["tls.key"]: has no private key`},
+		"encrypted":         {credential.TLS, with("tls.key", "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----"), `Secret shop/gate: data["tls.key"]: is encrypted with a passphrase, which no gateway knows`},
+		"not a certificate": {credential.TLS, with("tls.crt", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"), `Secret shop/gate: data["tls.crt"]: has a certificate that cannot be read`},
+		"authority":         {credential.Opaque, map[string]string{"cacert": planted}, `Secret shop/gate: data.cacert: has no certificate`},
+		"key of data":       {credential.Opaque, map[string]string{"a b": planted}, `Secret shop/gate: data["a b"]: is not a valid key`},
+	} {
+		err := db.refused(putSecret, "shop", "gate", tt.kind, plainJSON(t, tt.data))
+		require.Equal(t, tt.want, err.Message, name)
+		require.Equal(t, "MS001", err.Code, name)
+		require.NotContains(t, err.Message+err.Detail+err.Hint+err.Where, planted, name)
+		require.NotContains(t, err.Message+err.Detail+err.Hint+err.Where, base64.StdEncoding.EncodeToString([]byte(planted)), name)
+	}
+	for _, statement := range []string{
+		`INSERT INTO mesh.secrets (namespace, name, data) VALUES ('shop', NULL, '{"a": "cGxhbnRlZA=="}')`,
+		`INSERT INTO mesh.secrets (namespace, name, data) VALUES (NULL, 'x', '{"a": "cGxhbnRlZA=="}')`,
+		`INSERT INTO mesh.secrets (namespace, name, data, labels) VALUES ('shop', 'x', '{"a": "cGxhbnRlZA=="}', NULL)`,
+		`INSERT INTO mesh.secrets (namespace, name, data) VALUES ('shop', 'x', '{"a": "cGxhbnRlZA== cGxhbnRlZA"}')`,
+		`INSERT INTO mesh.secrets (namespace, name, data, type) VALUES ('shop', 'x', '{"a": "cGxhbnRlZA=="}', NULL)`,
+	} {
+		err := db.refused(statement)
+		require.Equal(t, "MS001", err.Code, statement)
+		require.NotContains(t, err.Message+err.Detail+err.Hint+err.Where, "cGxhbnRlZA", statement)
+	}
+	require.Equal(t, "MS003", db.refused("TRUNCATE mesh.secrets").Code)
+}
+
+func TestTheEndOfACertificateIsReadFromIt(t *testing.T) {
+	t.Parallel()
+	_, url := open(t)
+	db, authority := connect(t, url), certtest.NewAuthority(t)
+	from := time.Date(1999, 12, 31, 23, 59, 58, 0, time.UTC)
+	for i, until := range []time.Time{from.Add(time.Hour), time.Date(2049, 12, 31, 0, 0, 0, 0, time.UTC), time.Date(2077, 3, 4, 5, 6, 7, 0, time.UTC)} {
+		pair := authority.Issue(func(c *x509.Certificate) { c.NotBefore, c.NotAfter = from, until })
+		db.putSecret("shop", "gate-"+string(rune('a'+i)), credential.TLS, tlsData(pair))
+		require.Equal(t, from, value[time.Time](db, "SELECT not_before FROM mesh.secrets ORDER BY created_at DESC LIMIT 1").UTC())
+		require.Equal(t, until, value[time.Time](db, "SELECT not_after FROM mesh.secrets ORDER BY created_at DESC LIMIT 1").UTC())
+	}
+	db.putSecret("shop", "roots", credential.Opaque, map[string]string{"cacert": string(authority.PEM)})
+	require.WithinDuration(t, time.Now().Add(24*time.Hour), value[time.Time](db, "SELECT not_after FROM mesh.secrets WHERE name = 'roots'"), time.Minute)
+	// A chain ends with the first of its certificates.
+	short := authority.Issue(func(c *x509.Certificate) { c.NotAfter = time.Now().Add(5 * time.Minute) })
+	long := authority.Issue(nil)
+	long.Cert = append(long.Cert, short.Cert...)
+	db.putSecret("shop", "chain", credential.TLS, tlsData(long))
+	require.WithinDuration(t, time.Now().Add(5*time.Minute), value[time.Time](db, "SELECT not_after FROM mesh.secrets WHERE name = 'chain'"), time.Minute)
+}
+
+func TestProblemsOfCredentials(t *testing.T) {
+	t.Parallel()
+	_, url := open(t)
+	db, authority := connect(t, url), certtest.NewAuthority(t)
+	db.exec(`INSERT INTO mesh.gateways (namespace, name, spec) VALUES ('shop', 'gate', $1)`, json.RawMessage(
+		`{"servers": [{"port": {"number": 443, "name": "https", "protocol": "HTTPS"}, "hosts": ["*"], "tls": {"mode": "SIMPLE", "credentialName": "gate"}}]}`))
+	db.exec(`INSERT INTO mesh.destination_rules (namespace, name, spec) VALUES ('shop', 'out', $1)`, json.RawMessage(
+		`{"host": "out.example", "trafficPolicy": {"tls": {"mode": "MUTUAL", "credentialName": "out"}, "portLevelSettings": [{"port": {"number": 1}, "tls": {"mode": "SIMPLE", "credentialName": "shop/none"}}]}}`))
+	const of = `SELECT severity || ' ' || code || ' ' || kind || ' ' || name || ' ' || path || ': ' || message FROM mesh.problems
+		WHERE code LIKE '%credential%' OR code LIKE 'certificate%' ORDER BY kind, path`
+	require.Equal(t, []string{
+		"error unknown-credential DestinationRule out spec.trafficPolicy.portLevelSettings[0].tls.credentialName: there is no secret shop/none",
+		"error unknown-credential DestinationRule out spec.trafficPolicy.tls.credentialName: there is no secret out",
+		"error unknown-credential Gateway gate spec.servers[0].tls.credentialName: there is no secret gate",
+	}, collect[string](db, of))
+
+	db.putSecret("elsewhere", "gate", credential.TLS, tlsData(authority.Issue(func(c *x509.Certificate) { c.NotAfter = time.Now().Add(100 * 24 * time.Hour) })))
+	db.putSecret("shop", "out", credential.TLS, tlsData(authority.Issue(func(c *x509.Certificate) {
+		c.NotBefore = time.Now().Add(-time.Hour)
+		c.NotAfter = time.Now().Add(20 * time.Minute)
+	})))
+	db.putSecret("shop", "none", credential.TLS, tlsData(authority.Issue(func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })))
+	problems := collect[string](db, of)
+	require.Len(t, problems, 2)
+	require.Contains(t, problems[0]+problems[1], "warning certificate-expires Secret out : its certificate expires at ")
+	require.Contains(t, problems[0]+problems[1], "error certificate-expired Secret none : its certificate has expired at ")
+
+	warned := notices(db, "DELETE FROM mesh.secrets WHERE name = 'gate'")
+	require.Equal(t, []string{"Gateway shop/gate: spec.servers[0].tls.credentialName: there is no secret gate"}, warned)
+	db.exec("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'on')")
+	require.Equal(t, "MS005", db.refused("DELETE FROM mesh.secrets WHERE name = 'out'").Code)
+}
+
+func TestSecretsAreGrantedByThemselves(t *testing.T) {
+	t.Parallel()
+	y := newTenancy(t)
+	pair := certtest.NewAuthority(t).Issue(nil)
+	y.owner.putSecret("a", "gate", credential.TLS, tlsData(pair))
+	y.owner.putSecret("b", "gate", credential.TLS, tlsData(pair))
+	const seen = "SELECT coalesce(string_agg(namespace || '/' || name, ' ' ORDER BY namespace), '') FROM mesh.secrets"
+
+	writer := y.tenant("writer", [2]string{"*", "read"})
+	require.Empty(t, value[string](writer, seen), "who may write resources sees no secret")
+	refused := writer.refused(putSecret, "a", "mine", credential.TLS, plainJSON(t, tlsData(pair)))
+	require.Equal(t, "42501", refused.Code)
+	require.Contains(t, refused.Message, `lacks the privilege to write secrets of the namespace "a"`)
+	for _, view := range collect[string](y.owner, `SELECT c.relname::text FROM pg_class c WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind IN ('r', 'v')
+		AND has_table_privilege($1, c.oid, 'SELECT')`, writer.conn.Config().User) {
+		for _, row := range collect[string](writer, "SELECT coalesce(t::text, '') FROM mesh."+view+" t") {
+			require.NotContains(t, row, base64.StdEncoding.EncodeToString(pair.Key)[60:120], view)
+			require.NotContains(t, row, strings.Split(string(pair.Key), "\n")[1], view)
+		}
+	}
+	require.Equal(t, "42501", writer.refused("SELECT * FROM mesh.secret_changes").Code)
+
+	role := y.role("reader")
+	y.owner.exec("SELECT mesh.grant_secrets($1, 'a', 'read')", role)
+	reader := y.as(role)
+	require.Equal(t, "a/gate", value[string](reader, seen))
+	require.Equal(t, "42501", reader.refused("DELETE FROM mesh.secrets").Code)
+	require.Equal(t, "42501", reader.refused("UPDATE mesh.secrets SET labels = '{\"a\": \"b\"}'").Code)
+	require.Empty(t, value[string](reader, names), "who may read secrets sees no resource")
+	y.owner.exec("SELECT mesh.grant_secrets($1, 'a', 'write')", role)
+	reader.exec("UPDATE mesh.secrets SET labels = '{\"a\": \"b\"}'")
+	require.Equal(t, "42501", reader.refused("UPDATE mesh.secrets SET namespace = 'b', name = 'other'").Code)
+	require.Equal(t, []string{"a write secrets"}, collect[string](reader, "SELECT namespace || ' ' || privilege FROM mesh.grants"))
+	require.True(t, value[bool](y.owner, "SELECT mesh.revoke_secrets($1, 'a')", role))
+	require.Equal(t, "42501", reader.refused(seen).Code)
+	require.Equal(t, "42501", reader.refused("SELECT mesh.grant_secrets('x', 'a', 'read')").Code)
+
+	server := y.role("server")
+	y.owner.exec("SELECT mesh.grant_server($1)", server)
+	require.Equal(t, "a/gate b/gate", value[string](y.as(server), seen))
+}
+
+func TestSecretsCannotBeTakenBack(t *testing.T) {
+	t.Parallel()
+	_, url := open(t)
+	db := connect(t, url)
+	db.exec("BEGIN")
+	db.put("x", "a")
+	db.putSecret("shop", "gate", credential.TLS, tlsData(certtest.NewAuthority(t).Issue(nil)))
+	db.exec("COMMIT")
+	require.Equal(t, []string{"the secrets that revision 1 has changed stay as they are, for what they were is not kept"}, notices(db, "SELECT * FROM mesh.revert(1)"))
+	require.Equal(t, 1, value[int](db, "SELECT count(*) FROM mesh.secrets"))
+	db.exec("BEGIN; SELECT mesh.commit_confirmed('1 minute'); DELETE FROM mesh.secrets")
+	require.Equal(t, "MS006", db.refused("COMMIT").Code)
+	require.Equal(t, 1, value[int](db, "SELECT count(*) FROM mesh.secrets"))
+}
+
+func TestKeysCanBeRequiredToBeEncrypted(t *testing.T) {
+	t.Parallel()
+	_, url := open(t)
+	db, pair := connect(t, url), certtest.NewAuthority(t).Issue(nil)
+	db.exec("INSERT INTO mesh.settings (name, value) VALUES ('encrypted_secrets', 'on')")
+	require.Contains(t, db.refused(putSecret, "shop", "gate", credential.TLS, plainJSON(t, tlsData(pair))).Message, "is not encrypted")
+	db.exec(`INSERT INTO mesh.secrets (namespace, name, type, data)
+		VALUES ('shop', 'gate', 'kubernetes.io/tls', mesh.secret_data($1) || '{"tls.key": "pgmesh:v1:0123456789abcdef:AAAA"}')`,
+		plainJSON(t, map[string]string{"tls.crt": string(pair.Cert)}))
+}
+
+func TestSecretsInAnApply(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db, pair := connect(t, url), certtest.NewAuthority(t).Issue(nil)
+	spec := func(p certtest.Pair) json.RawMessage {
+		text, err := json.Marshal(map[string]any{"type": credential.TLS, "data": map[string][]byte{"tls.crt": p.Cert, "tls.key": p.Key}})
+		require.NoError(t, err)
+		return text
+	}
+	upserts := []store.Upsert{
+		{Key: secretKey("shop", "gate"), Spec: spec(pair)}, {Key: vs(t, "x"), Spec: virtualService("a")},
+		{Key: secretKey("shop", "other"), Spec: spec(pair), Labels: map[string]string{"a": "b"}},
+	}
+	applied, err := s.Apply(t.Context(), store.Apply{Upserts: upserts})
+	require.NoError(t, err)
+	require.Equal(t, []store.Outcome{store.Created, store.Created, store.Created}, applied.Outcomes)
+	applied, err = s.Apply(t.Context(), store.Apply{Upserts: upserts[:1], Deletes: []kinds.Key{vs(t, "x"), secretKey("shop", "other")}})
+	require.NoError(t, err)
+	require.Equal(t, []store.Outcome{store.Unchanged, store.Deleted, store.Deleted}, applied.Outcomes)
+	require.Equal(t, int64(2), db.newest())
+	_, err = s.Apply(t.Context(), store.Apply{Deletes: []kinds.Key{secretKey("shop", "other")}})
+	require.ErrorIs(t, err, store.ErrNotFound)
+	list, err := s.Secrets(t.Context(), []string{"shop"})
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.Equal(t, credential.TLS, list[0].Type)
+	var snapshot []string
+	_, err = s.SnapshotWithSecrets(t.Context(), func(*store.Resource) error { return nil }, func(s *store.Secret) error {
+		snapshot = append(snapshot, s.String())
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, []string{"Secret shop/gate"}, snapshot)
+}
+
+// notices runs a statement in a session of its own, and returns what that was told.
+func notices(s session, sql string) (told []string) {
+	s.t.Helper()
+	config := s.conn.Config()
+	config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { told = append(told, n.Message) }
+	conn, err := pgx.ConnectConfig(s.t.Context(), config)
+	require.NoError(s.t, err)
+	session{s.t, conn}.exec(sql)
+	require.NoError(s.t, conn.Close(s.t.Context()))
+	return told
+}

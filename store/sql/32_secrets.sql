@@ -1,0 +1,160 @@
+-- Secrets are checked and stamped as they are written. No message repeats anything of a value: messages reach logs.
+
+-- secret_data makes base64 of plain values, as a secret has it.
+CREATE OR REPLACE FUNCTION mesh.secret_data(plain jsonb) RETURNS jsonb
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce(jsonb_object_agg(key, replace(encode(convert_to(value, 'UTF8'), 'base64'), E'\n', '')), '{}') FROM jsonb_each_text(plain)
+$$;
+
+COMMENT ON FUNCTION mesh.secret_data IS 'Makes the data of a secret out of an object of plain texts, such as {"tls.crt": "-----BEGIN CERTIFICATE-----…"}.';
+
+-- is_sealed tells whether a value is one that mcp-server has encrypted.
+CREATE OR REPLACE FUNCTION mesh.is_sealed(value text) RETURNS boolean
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT value ~ '^pgmesh:v1:[0-9a-f]{16}:[A-Za-z0-9+/]+={0,2}$'
+$$;
+
+-- secret_text decodes a value; NULL if it is no base64. Bytes that are no text become escapes.
+CREATE OR REPLACE FUNCTION mesh.secret_text(value text) RETURNS text
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN encode(decode(value, 'base64'), 'escape');
+EXCEPTION WHEN data_exception THEN
+  RETURN NULL;
+END $$;
+
+-- certificates_of decodes the certificates in a value.
+CREATE OR REPLACE FUNCTION mesh.certificates_of(data jsonb, VARIADIC names text[]) RETURNS SETOF bytea
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT b FROM unnest(names) n, mesh.pem_blocks(mesh.secret_text(data ->> n), 'CERTIFICATE') b
+$$;
+
+-- value_problems is what is wrong with one value of a secret. What is public is not encrypted, for its end is watched.
+CREATE OR REPLACE FUNCTION mesh.value_problems(name text, value jsonb) RETURNS SETOF mesh.problem
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  path   text := mesh.member_path('data', name);
+  public boolean := name IN ('tls.crt', 'cert', 'ca.crt', 'cacert');
+  plain  text;
+BEGIN
+  IF name !~ '^[-._A-Za-z0-9]{1,253}$' THEN
+    RETURN NEXT (path, 'is not a valid key', 'at most 253 letters, digits, "-", "_" and "."')::mesh.problem;
+  ELSIF jsonb_typeof(value) <> 'string' THEN
+    RETURN NEXT (path, 'must be a string of base64', NULL)::mesh.problem;
+  ELSIF mesh.is_sealed(value #>> '{}') THEN
+    IF public THEN
+      RETURN NEXT (path, 'is encrypted, which certificates need not be', 'write it as base64 of PEM')::mesh.problem;
+    END IF;
+  ELSE
+    plain := mesh.secret_text(value #>> '{}');
+    IF plain IS NULL THEN
+      RETURN NEXT (path, 'is not base64', 'mesh.secret_data makes it of plain text; in a document, stringData takes that')::mesh.problem;
+    ELSIF public AND NOT EXISTS (SELECT FROM mesh.pem_blocks(plain, 'CERTIFICATE')) THEN
+      RETURN NEXT (path, 'has no certificate', 'write PEM, which begins with -----BEGIN CERTIFICATE-----')::mesh.problem;
+    ELSIF public AND EXISTS (SELECT FROM mesh.pem_blocks(plain, 'CERTIFICATE') b WHERE (mesh.validity(b)).not_after IS NULL) THEN
+      RETURN NEXT (path, 'has a certificate that cannot be read', 'write it again as its authority gave it')::mesh.problem;
+    ELSIF name IN ('tls.key', 'key') AND plain ~ '-----BEGIN ENCRYPTED PRIVATE KEY-----|Proc-Type: 4,ENCRYPTED' THEN
+      RETURN NEXT (path, 'is encrypted with a passphrase, which no gateway knows', 'decrypt it first: openssl pkey -in FILE')::mesh.problem;
+    ELSIF name IN ('tls.key', 'key') AND NOT EXISTS (
+      SELECT FROM unnest('{PRIVATE KEY,RSA PRIVATE KEY,EC PRIVATE KEY}'::text[]) label, mesh.pem_blocks(plain, label)) THEN
+      RETURN NEXT (path, 'has no private key', 'write PEM, which begins with -----BEGIN PRIVATE KEY-----')::mesh.problem;
+    ELSIF name IN ('tls.key', 'key') AND mesh.setting('encrypted_secrets') = 'on' THEN
+      RETURN NEXT (path, 'is not encrypted, as the setting encrypted_secrets demands', 'write it through mcp-server, which encrypts it')::mesh.problem;
+    END IF;
+  END IF;
+END $$;
+
+-- secret_problems is what is wrong with a secret.
+CREATE OR REPLACE FUNCTION mesh.secret_problems(type text, data jsonb) RETURNS SETOF mesh.problem
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  pair text[];
+BEGIN
+  IF (type IN ('kubernetes.io/tls', 'Opaque')) IS NOT TRUE THEN
+    RETURN NEXT ('type', 'is not one that is known here', 'write kubernetes.io/tls or Opaque')::mesh.problem;
+  END IF;
+  IF jsonb_typeof(data) IS DISTINCT FROM 'object' THEN
+    RETURN NEXT ('data', 'must be an object', NULL)::mesh.problem;
+    RETURN;
+  ELSIF length(data::text) > 1048576 THEN -- which bounds what is sent, too
+    RETURN NEXT ('data', 'is larger than 1 MiB', 'a certificate with its chain has a few KiB')::mesh.problem;
+    RETURN;
+  END IF;
+  RETURN QUERY SELECT p.* FROM jsonb_each(data) d, mesh.value_problems(d.key, d.value) p;
+  FOREACH pair SLICE 1 IN ARRAY '{{tls.crt,tls.key},{cert,key}}'::text[][] LOOP
+    IF data ? pair[1] AND NOT data ? pair[2] OR type = 'kubernetes.io/tls' AND pair[1] = 'tls.crt' AND NOT data ? pair[2] THEN
+      RETURN NEXT (mesh.member_path('data', pair[2]), 'is missing', NULL)::mesh.problem;
+    END IF;
+    IF data ? pair[2] AND NOT data ? pair[1] OR type = 'kubernetes.io/tls' AND pair[1] = 'tls.crt' AND NOT data ? pair[1] THEN
+      RETURN NEXT (mesh.member_path('data', pair[1]), 'is missing', NULL)::mesh.problem;
+    END IF;
+  END LOOP;
+END $$;
+
+-- name_problems is what is wrong with how a secret is called.
+CREATE OR REPLACE FUNCTION mesh.name_problems(namespace text, name text) RETURNS SETOF mesh.problem
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF (char_length(name) <= 253 AND name ~ '^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$') IS NOT TRUE THEN
+    RETURN NEXT ('metadata.name', format('"%s" is not a valid name', name),
+      'at most 253 lower-case letters, digits, "-" and ".", the first and the last a letter or digit')::mesh.problem;
+  END IF;
+  IF (char_length(namespace) <= 63 AND namespace ~ '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$') IS NOT TRUE THEN
+    RETURN NEXT ('metadata.namespace', format('"%s" is not a valid namespace', namespace),
+      'at most 63 lower-case letters, digits and "-", the first and the last a letter or digit')::mesh.problem;
+  END IF;
+END $$;
+
+-- digests_of tells values apart. The salt is the installation's own, so that nobody can try out what a value may be.
+CREATE OR REPLACE FUNCTION mesh.digests_of(data jsonb) RETURNS jsonb
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce(jsonb_object_agg(key, substr(encode(sha256(convert_to((SELECT secret FROM mesh.installation)::text || key || ' ' || value, 'UTF8')), 'hex'), 1, 24)), '{}')
+  FROM jsonb_each_text(data)
+$$;
+
+-- check_secret refuses what is wrong before Postgres looks, whose own message would show the row.
+CREATE OR REPLACE FUNCTION mesh.check_secret() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  problems mesh.problem[] := ARRAY(SELECT p FROM mesh.name_problems(NEW.namespace, NEW.name) p
+    UNION ALL SELECT p FROM mesh.secret_problems(NEW.type, NEW.data) p
+    UNION ALL SELECT ('metadata.labels', 'must be an object of strings', NULL)::mesh.problem
+      WHERE jsonb_typeof(NEW.labels) IS DISTINCT FROM 'object' OR jsonb_path_exists(NEW.labels, '$.* ? (@.type() != "string")'));
+BEGIN
+  IF problems <> '{}' THEN
+    PERFORM mesh.refuse('MS001', 'Secret', NEW.namespace, NEW.name, problems[:20]);
+  END IF;
+  SELECT max(v.not_before), min(v.not_after) INTO NEW.not_before, NEW.not_after
+    FROM mesh.certificates_of(NEW.data, 'tls.crt', 'cert') c, mesh.validity(c) v;
+  IF NEW.not_after IS NULL THEN
+    SELECT min(v.not_before), max(v.not_after) INTO NEW.not_before, NEW.not_after
+      FROM mesh.certificates_of(NEW.data, 'ca.crt', 'cacert') c, mesh.validity(c) v;
+  END IF;
+  NEW.digests := mesh.digests_of(NEW.data);
+  NEW.author := mesh.author();
+  NEW.created_at := now();
+  NEW.updated_at := now();
+  IF TG_OP = 'UPDATE' THEN
+    IF (OLD.namespace, OLD.name) = (NEW.namespace, NEW.name) THEN
+      NEW.created_at := OLD.created_at;
+    END IF;
+    IF (OLD.namespace, OLD.name, OLD.type, OLD.data, OLD.labels) = (NEW.namespace, NEW.name, NEW.type, NEW.data, NEW.labels) THEN
+      NEW.author := OLD.author;
+      NEW.updated_at := OLD.updated_at;
+    END IF;
+  END IF;
+  RETURN NEW;
+END $$;
+
+DROP TRIGGER IF EXISTS check_secret ON mesh.secrets;
+CREATE TRIGGER check_secret BEFORE INSERT OR UPDATE ON mesh.secrets FOR EACH ROW EXECUTE FUNCTION mesh.check_secret();
+
+CREATE OR REPLACE FUNCTION mesh.refuse_truncate_of_secrets() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM mesh.refuse('MS003', NULL, NULL, NULL, '', 'mesh.secrets cannot be truncated, for no server would notice', 'write DELETE FROM mesh.secrets');
+  RETURN NULL;
+END $$;
+
+DROP TRIGGER IF EXISTS refuse_truncate ON mesh.secrets;
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON mesh.secrets FOR EACH STATEMENT EXECUTE FUNCTION mesh.refuse_truncate_of_secrets();
