@@ -61,7 +61,7 @@ func (s *Spec) receive(kind *Kind, encoded []byte) error {
 // shapes has the shape of the message of each kind.
 var shapes = sync.OnceValue(func() map[*Kind]*wellformed.Shape {
 	all := make(map[*Kind]*wellformed.Shape, len(registry))
-	for _, k := range registry {
+	for _, k := range WithSecrets() {
 		all[k] = wellformed.Of(k.NewSpec().ProtoReflect().Descriptor())
 	}
 	return all

@@ -64,7 +64,7 @@ func (d *draft) readSecret(r *Resource, parts map[string]any) *Document {
 	if r.Name == "" {
 		return nil
 	}
-	r.Spec = secret
+	r.Spec = SpecOf(secret)
 	return &Document{Resource: r, Spec: SecretJSON(secret), ResourceVersion: d.resourceVersion}
 }
 

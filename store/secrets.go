@@ -41,7 +41,7 @@ type SecretChange struct {
 	Through Revision
 }
 
-const secretColumns = "s.namespace, s.name, s.type, s.data, s.labels, s.digests, s.not_before, s.not_after, s.author, s.created_at, s.updated_at"
+const secretColumns = "s.namespace, s.name, s.type, s.data, s.labels, s.digests, s.not_before, s.not_after, s.author, s.created_at, s.updated_at" //nolint:gosec // names of columns
 
 // secretRow is a row of them, of NULLs if there is none.
 type secretRow struct {

@@ -288,7 +288,8 @@ func TestSecretsInAnApply(t *testing.T) {
 		return text
 	}
 	upserts := []store.Upsert{
-		{Key: secretKey("shop", "gate"), Spec: spec(pair)}, {Key: vs(t, "x"), Spec: virtualService("a")},
+		{Key: secretKey("shop", "gate"), Spec: spec(pair)},
+		{Key: vs(t, "x"), Spec: virtualService("a")},
 		{Key: secretKey("shop", "other"), Spec: spec(pair), Labels: map[string]string{"a": "b"}},
 	}
 	applied, err := s.Apply(t.Context(), store.Apply{Upserts: upserts})

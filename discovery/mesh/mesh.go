@@ -32,6 +32,7 @@ type Mesh struct {
 	peers    peerAuthenticationIndex
 	sidecars sidecarIndex
 	catalog  catalog
+	secrets  secretIndex
 	gateways gatewayIndex
 	filters  envoyFilterIndex
 
@@ -66,6 +67,7 @@ func Build(snapshot *configstore.Snapshot, prev *Mesh) *Mesh {
 	m.peers = buildPeerAuthentications(snapshot, prev, m.Config.GetRootNamespace())
 	m.gateways = buildGateways(snapshot, prev)
 	m.sidecars = buildSidecars(snapshot, prev, m.Config.GetRootNamespace(), sameConfig)
+	m.secrets = buildSecrets(snapshot, prev)
 	m.prepareScopes(prev, sameConfig)
 	m.selected = m.virtual.sourceLabels.union(m.rules.selectorLabels).union(m.peers.selectorLabels).
 		union(m.sidecars.selectorLabels)

@@ -20,5 +20,6 @@ func (m *Mesh) Problems() []Problem {
 	out = append(out, rivals(m.from, kindSidecar, sidecarSelector)...)
 	out = append(out, rivals(m.from, kindPeerAuthentication, peerSelector)...)
 	out = append(out, m.patchProblems()...)
+	out = append(out, m.secretProblems()...)
 	return append(out, m.forNobody()...)
 }

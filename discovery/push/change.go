@@ -95,8 +95,8 @@ var scopedKinds = map[string]bool{
 	"ServiceEntry": true, "WorkloadEntry": true, "VirtualService": true, "DestinationRule": true, "Sidecar": true,
 }
 
-// scoped tells whether the change is one of such a kind.
-func (c *Change) scoped() bool { return isScoped(c.Before) && isScoped(c.After) }
+// scoped tells whether the change is one of such a kind, or of a secret.
+func (c *Change) scoped() bool { return c.ofSecrets() || isScoped(c.Before) && isScoped(c.After) }
 
 func isScoped(r *kinds.Resource) bool {
 	return r == nil || r.Kind.Group == "networking.istio.io" && scopedKinds[r.Kind.Name]

@@ -11,6 +11,7 @@ import (
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
@@ -30,6 +31,7 @@ var (
 	RouteType    = typeOf(&routev3.RouteConfiguration{})
 	// ExtensionType is what filters are configured with that ask for it by a name.
 	ExtensionType = typeOf(&corev3.TypedExtensionConfig{})
+	SecretType    = typeOf(&tlsv3.Secret{})
 )
 
 func typeOf(m proto.Message) string {
@@ -60,12 +62,22 @@ var parts = []part{
 	{RouteType, blindToRoutes, func(m *mesh.Mesh, p *mesh.Proxy, patches *envoyfilter.Patcher, old *ads.Set) ([]*ads.Resource, []error) {
 		return encode(old, patches.Routes(translate.Routes(m, p)), (*routev3.RouteConfiguration).GetName, nil)
 	}},
+	{SecretType, (*Change).ofNoGateway, func(m *mesh.Mesh, p *mesh.Proxy, _ *envoyfilter.Patcher, old *ads.Set) ([]*ads.Resource, []error) {
+		return encode(old, translate.Secrets(m, p), (*tlsv3.Secret).GetName, nil)
+	}},
 }
 
-// concerns tells whether one of the changes can change this part.
+// concerns tells whether one of the changes can change this part. Nothing but the part of secrets looks at them.
 func (p *part) concerns(changes []Change) bool {
-	return slices.ContainsFunc(changes, func(c Change) bool { return !p.blind(&c) })
+	return slices.ContainsFunc(changes, func(c Change) bool {
+		if c.ofSecrets() {
+			return p.ofSecrets()
+		}
+		return !p.blind(&c)
+	})
 }
+
+func (p *part) ofSecrets() bool { return p.typeURL == SecretType }
 
 // referToEndpoints names what Envoy asks for once it has a cluster, and cannot use the cluster without.
 func referToEndpoints(c *clusterv3.Cluster, r *ads.Resource) {

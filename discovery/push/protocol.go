@@ -12,6 +12,7 @@ func NewServer(e *Engine, observer ads.Observer, log *slog.Logger) *ads.Server {
 		Open:       e.Open,
 		Named:      func(typeURL string) bool { return typeURL != ClusterType && typeURL != ListenerType },
 		Plan:       makeBeforeBreak,
+		Absent:     e.absent,
 		Identifier: "pgmesh/discovery",
 		Observer:   observer,
 		Log:        log,

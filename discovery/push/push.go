@@ -38,6 +38,7 @@ type Engine struct {
 	proxyCount prometheus.GaugeFunc
 	translate  prometheus.Histogram
 	invalid    prometheus.Counter
+	denials    *denials
 	unapplied  prometheus.Gauge
 
 	told map[unpatched]bool // the patches that the log has told of
@@ -62,7 +63,7 @@ type member struct {
 
 // New returns an engine that has no mesh yet.
 func New(log *slog.Logger, metrics prometheus.Registerer) *Engine {
-	e := &Engine{log: log, classes: map[mesh.Class]*class{}, members: map[*ads.Subscriber]*member{}}
+	e := &Engine{log: log, classes: map[mesh.Class]*class{}, members: map[*ads.Subscriber]*member{}, denials: newDenials(metrics)}
 	gauge := func(name, help string, count func() int) prometheus.GaugeFunc {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
 			e.mu.Lock()
@@ -154,7 +155,7 @@ func (e *Engine) Update(m *mesh.Mesh, revision int64, changes []Change) {
 		switch {
 		case before[key] != c:
 		case scoped && m.LooksLike(previous, c.proxy):
-			chosen = nothing
+			chosen = func(p *part) bool { return p.ofSecrets() && p.concerns(changes) }
 		default:
 			concerning := slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return !c.isFor(&key) })
 			chosen = func(p *part) bool { return p.concerns(concerning) }
@@ -198,9 +199,8 @@ func (e *Engine) report(invalid []error) {
 	}
 }
 
-// everything is the choice of all parts, nothing that of none.
+// everything is the choice of all parts.
 func everything(*part) bool { return true }
-func nothing(*part) bool    { return false }
 
 // allScoped tells whether no proxy but those that see the changed resources can tell that they changed.
 func allScoped(changes []Change) bool {

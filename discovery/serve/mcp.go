@@ -12,6 +12,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/dial"
 	"github.com/pgmesh/pgmesh/internal/listen"
+	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
@@ -49,7 +50,7 @@ func (s *MCP) client(plaintext listen.Plaintext, log *slog.Logger) (*mcp.Client,
 	}
 	return mcp.New(mcp.Config{
 		Targets: s.Addresses, Protocol: s.Protocol, HoldEmpty: s.HoldEmpty, Namespace: s.Namespace, Name: "discovery", Log: log,
-		DialOptions: connection.DialOptions(),
+		DialOptions: connection.DialOptions(), Kinds: kinds.WithSecrets(),
 	}), nil
 }
 

@@ -54,7 +54,7 @@ func credentialRoots(name string) *tlsv3.SdsSecretConfig { return credential(nam
 
 // credentialResource names a credential as proxies ask for it: kubernetes://NAME, unless it says of which sort it is.
 func credentialResource(name string) string {
-	for _, prefix := range []string{credentialPrefix, "kubernetes-gateway://", rootsPrefix} {
+	for _, prefix := range []string{credentialPrefix, ofGatewayAPI, rootsPrefix} {
 		if strings.HasPrefix(name, prefix) {
 			return name
 		}

@@ -1,7 +1,7 @@
 package translate
 
 import (
-	"cmp"
+	"maps"
 	"slices"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -26,12 +26,7 @@ func FileSecrets(m *mesh.Mesh, p *mesh.Proxy) []*tlsv3.Secret {
 			}
 		}
 	}
-	out := make([]*tlsv3.Secret, 0, len(found))
-	for _, secret := range found {
-		out = append(out, secret)
-	}
-	slices.SortFunc(out, func(a, b *tlsv3.Secret) int { return cmp.Compare(a.GetName(), b.GetName()) })
-	return out
+	return slices.Collect(maps.Values(found))
 }
 
 // serverFiles are the files of a server that ends TLS.

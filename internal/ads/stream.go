@@ -33,6 +33,9 @@ func newStream(on *Server, w wire, view *Subscriber, node *corev3.Node) *Stream 
 // Node is the node that the client introduced itself with.
 func (s *Stream) Node() *corev3.Node { return s.node }
 
+// Subscriber is where the stream's snapshots come from, as Open returned it.
+func (s *Stream) Subscriber() *Subscriber { return s.view }
+
 // Incremental tells whether the client speaks the delta form.
 func (s *Stream) Incremental() bool { return s.wire.incremental() }
 
@@ -221,6 +224,7 @@ func (s *Stream) flush() error {
 			}
 			due := sub.unanswered
 			st := sub.advance(sub.target, e)
+			s.tellAbsent(sub, st)
 			s.refer(sub, st) // which may ask for something of a type that is passed already
 			again = true
 			if err := s.send(sub, st, due); err != nil {
@@ -229,6 +233,15 @@ func (s *Stream) flush() error {
 		}
 	}
 	return nil
+}
+
+func (s *Stream) tellAbsent(sub *subscription, st step) {
+	if s.cfg.Absent == nil {
+		return
+	}
+	for _, name := range st.absent {
+		s.cfg.Absent(s, sub.canonical, name)
+	}
 }
 
 // allowed tells how much of the way to the target may be sent for a type now. Nothing is broken while the client refuses

@@ -201,6 +201,8 @@ type step struct {
 	removed []string
 	// fresh are what the client will ask for because of what changed, again what it waits to be sent once more.
 	fresh, again []Ref
+	// absent are names that were asked for and that there is nothing of.
+	absent []string
 }
 
 func (st *step) empty() bool { return len(st.changed) == 0 && len(st.removed) == 0 }
@@ -218,6 +220,9 @@ func (s *subscription) advance(goal *Set, e extent) step {
 	}
 	for _, name := range s.candidates(goal) {
 		now, before := s.due(goal, name, e), s.have.Get(name)
+		if now == nil && before == nil && s.asked[name] {
+			st.absent = append(st.absent, name)
+		}
 		switch {
 		case now == nil && (before != nil && e == everything || before == nil && s.asked[name]):
 			st.removed = append(st.removed, name)

@@ -44,7 +44,7 @@ func TestScopesThatSayNothingAreRefused(t *testing.T) {
 	t.Parallel()
 	for text, says := range map[string]string{
 		"":                `scope "": "" is not what one may do`,
-		"delete:shop":     `"delete" is not what one may do; write read, write or admin`,
+		"delete:shop":     `"delete" is not what one may do; write read, write, secrets or admin`,
 		"write:":          `"" is not a namespace`,
 		"write:Shop":      `"Shop" is not a namespace`,
 		"write:shop,*":    `or * alone for all`,

@@ -108,7 +108,7 @@ func (s *Service) Apply(ctx context.Context, req *adminv1.ApplyRequest) (*adminv
 func (s *Service) upsertsOf(documents []*kinds.Document) (upserts []store.Upsert, keys []kinds.Key) {
 	upserts, keys = upsertsOf(documents)
 	for i, d := range documents {
-		if secret, is := d.Resource.Spec.(*mcpv1.Secret); is {
+		if secret, is := d.Resource.Spec.Message().(*mcpv1.Secret); is {
 			upserts[i].Spec = s.storedSecret(d.Resource.Key(), secret)
 		}
 	}

@@ -29,7 +29,7 @@ func EncodeSecret(s *store.Secret, keys *seal.Keys) (*ads.Resource, error) {
 	}
 	body, err := (&kinds.Resource{
 		Kind: kinds.Secret, Namespace: s.Namespace, Name: s.Name, Labels: s.Labels, CreateTime: s.Created,
-		Spec: &mcpv1.Secret{Type: s.Type, Data: data},
+		Spec: kinds.SpecOf(&mcpv1.Secret{Type: s.Type, Data: data}),
 	}).Any(version)
 	if err != nil {
 		return nil, err

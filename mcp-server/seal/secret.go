@@ -2,7 +2,9 @@ package seal
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/pgmesh/pgmesh/internal/credential"
 )
@@ -28,8 +30,8 @@ func (k *Keys) Read(namespace, name string, stored map[string]string) (map[strin
 		var err error
 		if IsSealed(text) {
 			data[value], err = k.Open(Place{namespace, name, value}, text)
-		} else if data[value], err = base64.StdEncoding.DecodeString(text); err != nil {
-			err = fmt.Errorf("it is not base64") // whose own error repeats a part
+		} else if data[value], err = base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), "")); err != nil {
+			err = errors.New("it is not base64") // whose own error repeats a part
 		}
 		if err != nil {
 			return nil, fmt.Errorf("the value %s: %w", value, err)

@@ -11,4 +11,22 @@ BEGIN
       SELECT * FROM mesh.link_problems
       UNION ALL SELECT * FROM mesh.selects_nothing
       UNION ALL SELECT * FROM mesh.empty_subsets
+      UNION ALL SELECT * FROM mesh.unsupported_uses
       UNION ALL SELECT * FROM mesh.ending_certificates
+      UNION ALL SELECT 'error', 'invalid', u.kind, u.api_group, u.namespace, u.name, u.path, u.reason, u.hint FROM mesh.unsound u
+      UNION ALL SELECT 'warning', 'revert-conflict', c.kind, c.api_group, c.namespace, c.name, '',
+        format('revision %s was not confirmed, and this could not be reverted: %s', c.revision, c.reason), 'put it as it should be'
+        FROM mesh.conflicts c) p
+    WHERE (SELECT mesh.sees_all()) OR p.namespace = ANY ((SELECT mesh.readable_namespaces())::text[])$query$;
+END $$;
+
+CREATE OR REPLACE VIEW mesh.problems WITH (security_barrier) AS
+  SELECT severity, code, api_group, kind, namespace, name, path, message, hint FROM mesh.find_problems();
+
+COMMENT ON VIEW mesh.problems IS 'What is wrong with the resources as they stand, or may be: routes that lead nowhere, hosts and ports with two owners, selectors that select nothing, certificates that expire, resources that break today''s rules.';
+
+COMMENT ON COLUMN mesh.problems.severity IS 'error: it will not work as written; warning: it probably does not what was meant; info: it may be as it should be.';
+
+COMMENT ON COLUMN mesh.problems.code IS 'A short name for this sort of problem. It stays the same.';
+
+COMMENT ON COLUMN mesh.problems.path IS 'The field that has the problem; empty for the resource as a whole.';

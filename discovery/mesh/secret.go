@@ -1,0 +1,113 @@
+package mesh
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/internal/credential"
+	"github.com/pgmesh/pgmesh/kinds"
+	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
+)
+
+// Secret is a certificate with its key, the authorities that go with it, or both.
+type Secret struct {
+	Namespace, Name string
+	Pair            *credential.Pair
+	Trust           *credential.Trust
+}
+
+// secretIndex holds the secrets by namespace, the oldest first.
+type secretIndex struct {
+	byNamespace map[string][]*Secret
+	// made remembers what was made of each resource, for to judge a key takes time.
+	made map[*kinds.Resource]*madeSecret
+	last map[kinds.Key]*Secret // the last good state of each
+}
+
+type madeSecret struct {
+	secret  *Secret // nil if it cannot be used
+	problem string
+}
+
+func buildSecrets(snapshot *configstore.Snapshot, prev *Mesh) secretIndex {
+	if prev.secrets.byNamespace != nil && prev.unchanged(snapshot, kinds.Secret) {
+		return prev.secrets
+	}
+	index := secretIndex{byNamespace: map[string][]*Secret{}, made: map[*kinds.Resource]*madeSecret{}, last: map[kinds.Key]*Secret{}}
+	for r := range snapshot.Of(kinds.Secret) {
+		made := prev.secrets.made[r]
+		if made == nil {
+			made = makeSecret(r)
+		}
+		index.made[r] = made
+		good := made.secret
+		if good == nil { // the last good state stays in force
+			good = prev.secrets.last[r.Key()]
+		}
+		if good != nil {
+			index.last[r.Key()] = good
+			index.byNamespace[r.Namespace] = append(index.byNamespace[r.Namespace], good)
+		}
+	}
+	return index
+}
+
+// makeSecret reads a secret. One whose key does not fit would be refused by Envoy.
+func makeSecret(r *kinds.Resource) *madeSecret {
+	spec := specOf[*mcpv1.Secret](r)
+	if wrong := credential.Check(spec.GetType(), spec.GetData()); len(wrong) > 0 {
+		return &madeSecret{problem: fmt.Sprintf("%s %s: gateways keep the last good state of it, if there was one", wrong[0].Key, wrong[0].Reason)}
+	}
+	s := &Secret{Namespace: r.Namespace, Name: r.Name}
+	if pair, ok := credential.PairIn(spec.GetData()); ok {
+		s.Pair = &pair
+	}
+	if trust, ok := credential.TrustIn(spec.GetData()); ok {
+		s.Trust = &trust
+	}
+	return &madeSecret{secret: s}
+}
+
+// MaySee tells whether a proxy may be given the secrets of a namespace: gateways are given those of their own. Everything that gives out
+// secrets asks here.
+func (p *Proxy) MaySee(namespace string) bool { return p.Type == Router && p.Namespace == namespace }
+
+// SecretsFor lists the secrets that a proxy may be given.
+func (m *Mesh) SecretsFor(p *Proxy) []*Secret {
+	if !p.MaySee(p.Namespace) {
+		return nil
+	}
+	return m.secrets.byNamespace[p.Namespace]
+}
+
+// WhyNot tells for people why a proxy is not given what it asks for by a name: what is the matter, in a word, and what to do.
+func (m *Mesh) WhyNot(p *Proxy, resource string) (reason, hint string) {
+	name := resource[strings.LastIndex(resource, "/")+1:]
+	if p.Type != Router {
+		return "forbidden", "secrets are for gateways alone: a sidecar takes certificates from files"
+	}
+	_, path, found := strings.Cut(resource, "://")
+	if !found {
+		return "unknown", "it is no name of a secret of the mesh"
+	}
+	if namespace, _, named := strings.Cut(path, "/"); named && !p.MaySee(namespace) {
+		return "forbidden", "gateways are given the secrets of their own namespace, which is " + p.Namespace
+	}
+	for _, s := range m.secrets.byNamespace[p.Namespace] {
+		if s.Name == name || s.Name+"-cacert" == name {
+			return "incomplete", fmt.Sprintf("the secret %s/%s has no such part: it has to have tls.crt with tls.key, or for -cacert ca.crt", s.Namespace, s.Name)
+		}
+	}
+	return "unknown", fmt.Sprintf("put a secret of that name into the namespace %s, and see that discovery may read secrets", p.Namespace)
+}
+
+// secretProblems tells of secrets that cannot be used.
+func (m *Mesh) secretProblems() (problems []Problem) {
+	for r := range m.from.Of(kinds.Secret) {
+		if made := m.secrets.made[r]; made != nil && made.problem != "" {
+			problems = append(problems, Problem{Of: r.Key(), Path: "data", Reason: made.problem})
+		}
+	}
+	return problems
+}

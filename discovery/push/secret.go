@@ -1,0 +1,60 @@
+package push
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+
+	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// ofSecrets tells whether the change is one of a secret, at which nothing looks but the part of secrets.
+func (c *Change) ofSecrets() bool {
+	return c.Before != nil && c.Before.Kind == kinds.Secret || c.After != nil && c.After.Kind == kinds.Secret
+}
+
+// ofNoGateway tells whether the change is one of something that names no files with certificates.
+func (c *Change) ofNoGateway() bool { return !isGateway(c.Before) && !isGateway(c.After) }
+
+func isGateway(r *kinds.Resource) bool { return r != nil && r.Kind.Name == "Gateway" }
+
+// denials tells of secrets that proxies ask for and are not given: a listener that waits for one that never comes accepts connections
+// and ends them, and nothing at the proxy says why.
+type denials struct {
+	count *prometheus.CounterVec
+	tell  rate.Sometimes
+}
+
+func newDenials(metrics prometheus.Registerer) *denials {
+	d := &denials{
+		count: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pgmesh_discovery_secrets_denied_total",
+			Help: "Names of secrets that proxies asked for and were not given: unknown; forbidden, to this proxy; incomplete, without the part that was asked for.",
+		}, []string{"reason"}),
+		tell: rate.Sometimes{First: 20, Interval: time.Second},
+	}
+	metrics.MustRegister(d.count)
+	return d
+}
+
+// absent hears of a name that a proxy has asked for and that there is nothing of.
+func (e *Engine) absent(s *ads.Stream, typeURL, name string) {
+	if typeURL != SecretType {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	asking := e.members[s.Subscriber()]
+	if asking == nil {
+		return
+	}
+	proxy := asking.proxy
+	reason, hint := e.mesh.WhyNot(proxy, name)
+	e.denials.count.WithLabelValues(reason).Inc()
+	e.denials.tell.Do(func() {
+		e.log.Warn("a proxy asks for a secret that it is not given; connections that need it are refused", "node", s.Node().GetId(),
+			"namespace", proxy.Namespace, "secret", name, "reason", reason, "hint", hint)
+	})
+}
