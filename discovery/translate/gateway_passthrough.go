@@ -12,11 +12,6 @@ import (
 // mesh's, and do not pass.
 var meshProtocols = []string{"istio", "istio-peer-exchange", "istio-http/1.0", "istio-http/1.1", "istio-h2"}
 
-// PassthroughName names a cluster for connections that ask for it by server name: outbound_.8080_.v1_.reviews.example.com.
-func PassthroughName(port uint32, subset, host string) string {
-	return "outbound_." + number(port) + "_." + subset + "_." + host
-}
-
 // autoPassthroughChains let sidecars of other networks through to the services of this one: the server name that they ask
 // for is that of a cluster. What passes is not decrypted.
 func (v view) autoPassthroughChains(e *mesh.Entrance) []chain {
@@ -26,9 +21,10 @@ func (v view) autoPassthroughChains(e *mesh.Entrance) []chain {
 			continue
 		}
 		for _, u := range v.upstreams(s) {
-			name := PassthroughName(u.port.Number, u.subset.GetName(), s.Hostname)
+			name := ServerName(u.port.Number, u.subset.GetName(), s.Hostname)
 			proxy := tcpTo(name)
 			v.applyRule(proxy, u.rule, u.subset.GetName())
+			proxy.TunnelingConfig = nil // the client has made its tunnel
 			out = append(out, chain{names: []string{name}, protocols: meshProtocols, filters: []*listenerv3.Filter{tcpFilter(proxy)}})
 		}
 	}

@@ -15,7 +15,7 @@ const (
 	// agentCluster is the cluster of a proxy's bootstrap that leads to the agent beside it.
 	agentCluster = "sds-grpc"
 
-	credentialPrefix = "kubernetes://"
+	credentialPrefix = "kubernetes://" //nolint:gosec // a name holds no secret
 	rootsPrefix      = "configmap://"
 	rootsSuffix      = "-cacert"
 )

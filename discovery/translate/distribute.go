@@ -1,0 +1,79 @@
+package translate
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// distribute gives the localities the weights that the first distribution from the proxy's locality names, and no endpoints to those
+// that it does not name. Several localities under one name share its weight as their own weights say.
+func (v view) distribute(groups []group, settings []*networking.LocalityLoadBalancerSetting_Distribute) []group {
+	own := v.mesh.LocalityOf(v.proxy)
+	i := slices.IndexFunc(settings, func(d *networking.LocalityLoadBalancerSetting_Distribute) bool {
+		return localityWithin(own, d.GetFrom())
+	})
+	if i < 0 {
+		return groups
+	}
+	left := make([]*group, len(groups))
+	for j := range groups {
+		left[j] = &groups[j]
+	}
+	for _, to := range narrowestFirst(settings[i].GetTo()) {
+		var chosen []*group
+		left = slices.DeleteFunc(left, func(g *group) bool {
+			within := localityWithin(g.locality, to)
+			if within {
+				chosen = append(chosen, g)
+			}
+			return within
+		})
+		share(chosen, settings[i].GetTo()[to])
+	}
+	for _, g := range left {
+		g.members = nil
+	}
+	return groups
+}
+
+// share divides a weight. One that is not positive changes nothing, as in Istio.
+func share(groups []*group, weight uint32) {
+	total := 0.0
+	for _, g := range groups {
+		total += float64(max(g.weight, 1))
+	}
+	for _, g := range groups {
+		if part := float64(max(g.weight, 1)) * float64(weight) / total; part > 0 {
+			g.weight = uint32(math.Ceil(part))
+		}
+	}
+}
+
+// narrowestFirst orders localities so that one within another is asked for before it.
+func narrowestFirst(to map[string]uint32) []string {
+	return slices.SortedFunc(maps.Keys(to), func(a, b string) int {
+		return cmp.Or(cmp.Compare(depth(b), depth(a)), cmp.Compare(a, b))
+	})
+}
+
+// depth counts the parts of a locality that are said.
+func depth(of string) (n int) {
+	for part := range strings.SplitSeq(of, "/") {
+		if part != "*" && part != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// localityWithin reports whether a locality is one of those that a pattern stands for: parts that are * or left out are any.
+func localityWithin(of, pattern string) bool {
+	l, p := locality(of), locality(pattern)
+	fits := func(pattern, part string) bool { return pattern == "*" || pattern == "" || pattern == part }
+	return (p.GetRegion() == "*" || p.GetRegion() == l.GetRegion()) && fits(p.GetZone(), l.GetZone()) && fits(p.GetSubZone(), l.GetSubZone())
+}

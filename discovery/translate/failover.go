@@ -1,0 +1,140 @@
+package translate
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+)
+
+// How many ranks there are: own subzone, own zone, own region, the region to fail over to, any other; or, by region, without the
+// first two.
+const (
+	localityRanks = 5
+	regionRanks   = 3
+)
+
+// prioritized refines the priorities of groups by a rank, and leaves no gaps between them.
+func prioritized(groups []group, rank func(locality string) uint32, ranks uint32) []group {
+	for i := range groups {
+		groups[i].priority = groups[i].priority*ranks + rank(groups[i].locality)
+	}
+	return dense(groups)
+}
+
+// dense numbers the priorities from 0 without gaps, which Envoy asks for.
+func dense(groups []group) []group {
+	var used []uint32
+	for _, g := range groups {
+		used = append(used, g.priority)
+	}
+	slices.Sort(used)
+	used = slices.Compact(used)
+	for i := range groups {
+		place, _ := slices.BinarySearch(used, groups[i].priority)
+		groups[i].priority = uint32(place)
+	}
+	return groups
+}
+
+// localityRank ranks a locality by how much it has in common with the proxy's, and those that have nothing by the first failover
+// that is from the proxy's region.
+func (v view) localityRank(failover []*networking.LocalityLoadBalancerSetting_Failover) func(string) uint32 {
+	own := locality(v.mesh.LocalityOf(v.proxy))
+	i := slices.IndexFunc(failover, func(f *networking.LocalityLoadBalancerSetting_Failover) bool { return f.GetFrom() == own.GetRegion() })
+	return func(of string) uint32 {
+		switch l := locality(of); {
+		case l.GetRegion() != own.GetRegion():
+			if i >= 0 && l.GetRegion() != failover[i].GetTo() {
+				return 4
+			}
+			return 3
+		case l.GetZone() != own.GetZone():
+			return 2
+		case l.GetSubZone() != own.GetSubZone():
+			return 1
+		default:
+			return 0
+		}
+	}
+}
+
+// regionRank leaves the zones of the proxy's region to Envoy.
+func (v view) regionRank(failover []*networking.ZoneAwareLoadBalancerSetting_Failover) func(string) uint32 {
+	own := locality(v.mesh.LocalityOf(v.proxy)).GetRegion()
+	i := slices.IndexFunc(failover, func(f *networking.ZoneAwareLoadBalancerSetting_Failover) bool { return f.GetFrom() == own })
+	return func(of string) uint32 {
+		switch region := locality(of).GetRegion(); {
+		case region == own:
+			return 0
+		case i >= 0 && region == failover[i].GetTo():
+			return 1
+		default:
+			return 2
+		}
+	}
+}
+
+// preferLabels divides the groups by how many of the labels, from the first on, an endpoint shares with the proxy.
+func (v view) preferLabels(groups []group, labels []string) []group {
+	if len(labels) == 0 {
+		return groups
+	}
+	own := v.mesh.LabelsOf(v.proxy)
+	if len(own) == 0 {
+		return groups
+	}
+	var out []group
+	for _, g := range groups {
+		out = append(out, g.dividedBy(func(m member) uint32 { return labelRank(labels, own, m) })...)
+	}
+	return dense(out)
+}
+
+// labelRank is 0 where all labels agree, and the higher, the earlier the first is that does not. A network that differs, if it is asked
+// about first, outweighs all others, which still count within it.
+func labelRank(labels []string, own map[string]string, m member) uint32 {
+	lowest, away := uint32(len(labels)), uint32(0)
+	for i, label := range labels {
+		name, wanted, given := strings.Cut(label, "=")
+		if !given {
+			wanted = own[name]
+		}
+		switch {
+		case m.label(name) == wanted:
+		case i == 0 && label == mesh.LabelNetwork:
+			away = lowest
+		default:
+			return away + lowest - uint32(i)
+		}
+	}
+	return away
+}
+
+func (m member) label(name string) string {
+	if value := m.labels[name]; value != "" || name != mesh.LabelNetwork {
+		return value
+	}
+	return m.network
+}
+
+// dividedBy makes a group of each rank, the first rank first.
+func (g group) dividedBy(rank func(member) uint32) []group {
+	parts := map[uint32]*group{}
+	for _, m := range g.members {
+		r := rank(m)
+		if parts[r] == nil {
+			parts[r] = &group{locality: g.locality, priority: r}
+		}
+		parts[r].members = append(parts[r].members, m)
+		parts[r].weight = saturated(parts[r].weight, m.weight)
+	}
+	out := make([]group, 0, len(parts))
+	for _, r := range slices.Sorted(maps.Keys(parts)) {
+		out = append(out, *parts[r])
+	}
+	return out
+}
