@@ -3,6 +3,8 @@ package mesh
 import (
 	"fmt"
 	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
 )
 
 // Class is what translation depends on in a proxy. Proxies with equal classes get identical resources from one mesh.
@@ -17,6 +19,8 @@ type Class struct {
 	Labels string
 	// Targets is what the proxy's workload serves.
 	Targets string
+	// Addresses has the proxy's own where its Sidecar has it listen there, or send there.
+	Addresses string
 	// Locality is region/zone/subzone.
 	Locality string
 	// Patches are those that are for the proxy.
@@ -32,12 +36,13 @@ func (m *Mesh) Class(p *Proxy) Class {
 	p = m.Known(p)
 	return Class{
 		Type: p.Type, Namespace: p.Namespace, Domain: p.Domain, Interception: p.Interception,
-		Labels:   m.selecting(p).encode(p.Labels),
-		Targets:  encodeTargets(m.Targets(p)),
-		Locality: m.LocalityOf(p),
-		Patches:  encodePatches(m.Patches(p)),
-		Settings: m.settings(p),
-		Config:   encodeProxyConfig(p.Config),
+		Labels:    m.selecting(p).encode(p.Labels),
+		Targets:   encodeTargets(m.Targets(p)),
+		Addresses: m.ingressAddresses(p),
+		Locality:  m.LocalityOf(p),
+		Patches:   encodePatches(m.Patches(p)),
+		Settings:  m.settings(p),
+		Config:    encodeProxyConfig(p.Config),
 	}
 }
 
@@ -64,6 +69,13 @@ func (m *Mesh) selecting(p *Proxy) labelKeys {
 		return m.routerLabels
 	}
 	return m.selected
+}
+
+func (m *Mesh) ingressAddresses(p *Proxy) string {
+	if r := m.sidecars.sidecarOf(p); r != nil && len(specOf[*networking.Sidecar](r).GetIngress()) > 0 {
+		return strings.Join(p.Addresses, ",")
+	}
+	return ""
 }
 
 func encodeTargets(targets []Target) string {

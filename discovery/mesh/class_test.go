@@ -38,10 +38,19 @@ func TestClassesTellApartWhatTranslationDoes(t *testing.T) {
 		"targets":      func(p *mesh.Proxy) { p.Addresses = []string{"10.0.0.7"} },
 		"privileges":   func(p *mesh.Proxy) { p.Unprivileged = true },
 		"dns":          func(p *mesh.Proxy) { p.DNSCapture = true },
+		"certificate":  func(p *mesh.Proxy) { p.Identity.FromAgent = true },
+		"proxy port":   func(p *mesh.Proxy) { p.HTTPProxyPort = 15080 },
 		"idle timeout": func(p *mesh.Proxy) { p.IdleTimeout = 1 },
 	} {
 		p := base()
 		change(p)
 		require.NotEqual(t, m.Class(base()), m.Class(p), name)
 	}
+}
+
+func TestAddressesTellApartProxiesWhoseSidecarHasThemListenThere(t *testing.T) {
+	t.Parallel()
+	m := build(t, limiting("s", "listening", 0, "ingress: [{port: {number: 80, name: http, protocol: HTTP}}]")+limiting("s", "other", 0, anyHost))
+	require.NotEqual(t, m.Class(sidecar("listening", nil, "10.0.0.1")), m.Class(sidecar("listening", nil, "10.0.0.2")))
+	require.Equal(t, m.Class(sidecar("other", nil, "10.0.0.1")), m.Class(sidecar("other", nil, "10.0.0.2")))
 }

@@ -200,6 +200,16 @@ func (p *Proxy) CanonicalName() string { return cmp.Or(p.Labels[LabelCanonicalNa
 // CanonicalRevision is what telemetry calls its version.
 func (p *Proxy) CanonicalRevision() string { return cmp.Or(p.Labels[LabelCanonicalRevision], "latest") }
 
+// GlobalAddress is the first address that other machines may reach the proxy at, or nothing.
+func (p *Proxy) GlobalAddress() string {
+	for _, a := range p.Addresses {
+		if ip, err := netip.ParseAddr(a); err == nil && ip.IsGlobalUnicast() {
+			return a
+		}
+	}
+	return ""
+}
+
 // HasIPv4 reports whether the proxy has an address of this family.
 func (p *Proxy) HasIPv4() bool { return p.hasAddress(netip.Addr.Is4) }
 

@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 )
 
@@ -51,7 +52,8 @@ func (s *Scope) only(service *Service, ports []uint32, before *Scope) *Service {
 
 // LooksLike reports whether a sidecar sees the same services and rules as in the mesh before, and serves the same itself.
 func (m *Mesh) LooksLike(before *Mesh, p *Proxy) bool {
-	return p.Type == Sidecar && m.Scope(m.Known(p)) == before.Scope(before.Known(p)) && slices.Equal(m.Targets(p), before.Targets(p))
+	return p.Type == Sidecar && m.Scope(m.Known(p)) == before.Scope(before.Known(p)) && slices.Equal(m.Targets(p), before.Targets(p)) &&
+		reflect.DeepEqual(m.networks, before.networks) // whose gateways may be services that the proxy does not see
 }
 
 // same reports whether two scopes show the same, by the identity of what they hold.

@@ -29,9 +29,9 @@ func (v view) sidecarListeners() []*listenerv3.Listener {
 		out = append(out, proxy)
 	}
 	if v.intercepted() {
-		out = append(out, v.virtualOutbound(), v.virtualInbound())
+		out = append(out, v.virtualOutbound())
 	}
-	return out
+	return append(out, v.inboundListeners()...)
 }
 
 // extraAddresses are what a listener listens on beside its first address.
@@ -64,6 +64,7 @@ func (v view) virtualOutbound() *listenerv3.Listener {
 	l := &listenerv3.Listener{
 		Name:                                 VirtualOutbound,
 		Address:                              socketAddress(v.wildcards()[0], port),
+		AdditionalAddresses:                  extraAddresses(v.wildcards(), port),
 		UseOriginalDst:                       yes,
 		TrafficDirection:                     corev3.TrafficDirection_OUTBOUND,
 		MaxConnectionsToAcceptPerSocketEvent: acceptOneByOne,

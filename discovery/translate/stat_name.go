@@ -12,22 +12,22 @@ func (v view) outboundStat(u upstream) string {
 	if pattern == "" {
 		return u.name()
 	}
-	return fillStat(pattern, u.service, u.subset.GetName(), u.port, 0)
+	return fillStat(pattern, u.service.Hostname, u.subset.GetName(), u.port, 0)
 }
 
 // inboundStat is the same for a port of the proxy's own workload.
-func (v view) inboundStat(first mesh.Target) string {
+func (v view) inboundStat(local localCluster) string {
 	pattern := v.config.GetInboundClusterStatName()
 	if pattern == "" {
-		return InboundClusterName(first.Number)
+		return InboundClusterName(local.port)
 	}
-	return fillStat(pattern, first.Service, "", first.Port, first.Number)
+	return fillStat(pattern, v.hostOf(local), "", local.declared, local.port)
 }
 
 // fillStat puts what a pattern of the mesh configuration asks for into it.
-func fillStat(pattern string, s *mesh.Service, subset string, port *mesh.Port, target uint32) string {
+func fillStat(pattern, host, subset string, port *mesh.Port, target uint32) string {
 	return strings.NewReplacer(
-		"%SERVICE%", s.Hostname, "%SERVICE_NAME%", s.Hostname, "%SERVICE_FQDN%", s.Hostname,
+		"%SERVICE%", host, "%SERVICE_NAME%", host, "%SERVICE_FQDN%", host,
 		"%SUBSET_NAME%", subset, "%TARGET_PORT%", number(target), "%SERVICE_PORT%", number(port.Number), "%SERVICE_PORT_NAME%", port.Name,
 	).Replace(pattern)
 }

@@ -1,0 +1,141 @@
+package translate
+
+import (
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+)
+
+// What clients of the mesh announce in a TLS handshake: that they speak mutual TLS, and what is inside.
+var (
+	mutualHTTP = []string{"istio-http/1.0", "istio-http/1.1", "istio-h2"}
+	mutualTCP  = []string{"istio-peer-exchange", "istio"}
+	mutualAny  = append([]string{"istio", "istio-peer-exchange"}, mutualHTTP...)
+)
+
+const tlsTransport = "tls"
+
+// inboundMatch is which connections to a port a chain is for, and what it makes of them.
+type inboundMatch struct {
+	protocols []string
+	transport string
+	http      bool // rather than bytes
+	endsTLS   bool
+}
+
+// The chains of a port by what it takes and what is declared of it. TLS that does not announce itself as the mesh's is the
+// application's own, and passed on to it, unless the port takes nothing else.
+var (
+	permissive = inboundShapes{
+		http: []inboundMatch{
+			{protocols: mutualAny, transport: tlsTransport, http: true, endsTLS: true},
+			{transport: rawBuffer, http: true},
+		},
+		tcp: []inboundMatch{
+			{protocols: mutualAny, transport: tlsTransport, endsTLS: true},
+			{transport: tlsTransport},
+			{transport: rawBuffer},
+		},
+		sniffed: []inboundMatch{
+			{protocols: mutualHTTP, transport: tlsTransport, http: true, endsTLS: true},
+			{protocols: plaintextHTTP, transport: rawBuffer, http: true},
+			{protocols: mutualTCP, transport: tlsTransport, endsTLS: true},
+			{transport: rawBuffer},
+			{transport: tlsTransport},
+		},
+	}
+	strict = inboundShapes{
+		http: []inboundMatch{{transport: tlsTransport, http: true, endsTLS: true}},
+		tcp:  []inboundMatch{{transport: tlsTransport, endsTLS: true}},
+		sniffed: []inboundMatch{
+			{protocols: mutualHTTP, transport: tlsTransport, http: true, endsTLS: true},
+			{transport: tlsTransport, endsTLS: true},
+		},
+	}
+	plaintext = inboundShapes{
+		http:    []inboundMatch{{transport: rawBuffer, http: true}},
+		tcp:     []inboundMatch{{transport: rawBuffer}},
+		sniffed: []inboundMatch{{protocols: plaintextHTTP, transport: rawBuffer, http: true}, {transport: rawBuffer}},
+	}
+)
+
+// inboundShapes are by what is declared of a port.
+type inboundShapes struct{ http, tcp, sniffed []inboundMatch }
+
+func (s inboundShapes) of(p mesh.Protocol) []inboundMatch {
+	switch {
+	case p.IsSniffed():
+		return s.sniffed
+	case p.IsHTTP():
+		return s.http
+	default:
+		return s.tcp
+	}
+}
+
+// chains are those that the PeerAuthentications ask for. A proxy without a certificate cannot end mutual TLS: it takes plaintext
+// where that is allowed, and refuses everything where it is not.
+func (in inboundPort) chains() []*listenerv3.FilterChain {
+	mode := in.mesh.WorkloadMutualTLS(in.proxy.Namespace, in.proxy.Labels, in.port)
+	certified := in.proxy.Identity.Known()
+	if mode == mesh.MutualTLSOrNone && !certified {
+		mode = mesh.PlaintextOnly
+	}
+	switch {
+	case mode == mesh.MutualTLSOnly && !certified:
+		return []*listenerv3.FilterChain{in.refusal()}
+	case mode == mesh.MutualTLSOnly:
+		return in.shaped(strict.of(in.protocol), in.acceptMutualTLS())
+	case mode == mesh.MutualTLSOrNone:
+		return in.shaped(permissive.of(in.protocol), in.acceptMutualTLS())
+	default:
+		return in.shaped(plaintext.of(in.protocol), nil)
+	}
+}
+
+func (in inboundPort) shaped(matches []inboundMatch, tls *corev3.TransportSocket) []*listenerv3.FilterChain {
+	out := make([]*listenerv3.FilterChain, len(matches))
+	for i, m := range matches {
+		out[i] = in.chain(m)
+		if m.endsTLS {
+			out[i].TransportSocket = tls
+		}
+	}
+	return out
+}
+
+func (in inboundPort) chain(m inboundMatch) *listenerv3.FilterChain {
+	c := &listenerv3.FilterChain{
+		FilterChainMatch: &listenerv3.FilterChainMatch{
+			DestinationPort: positive(in.port), TransportProtocol: m.transport, ApplicationProtocols: m.protocols,
+		},
+	}
+	if in.from != nil {
+		c.Metadata = madeFrom(in.from)
+	}
+	if m.http {
+		c.Name, c.Filters = in.httpName(), []*listenerv3.Filter{in.inboundHTTP(in.statPrefix(), in.protocol, in.routes())}
+	} else {
+		c.Name, c.Filters = in.tcpName(), []*listenerv3.Filter{in.tcp()}
+	}
+	return c
+}
+
+func (in inboundPort) tcp() *listenerv3.Filter {
+	proxy := tcpTo(in.cluster)
+	proxy.AccessLog = in.logs
+	proxy.IdleTimeout = in.idleTimeout()
+	return tcpFilter(proxy)
+}
+
+// refusal takes what would otherwise find the chains of all ports.
+func (in inboundPort) refusal() *listenerv3.FilterChain {
+	proxy := tcpTo(BlackHoleCluster)
+	proxy.AccessLog = in.logs
+	return &listenerv3.FilterChain{
+		Name:             in.tcpName(),
+		FilterChainMatch: &listenerv3.FilterChainMatch{DestinationPort: positive(in.port)},
+		Filters:          []*listenerv3.Filter{tcpFilter(proxy)},
+	}
+}

@@ -1,0 +1,74 @@
+package translate
+
+import (
+	"slices"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	meshconfig "istio.io/api/mesh/v1alpha1"
+)
+
+// strongCiphers are those that workloads take where the mesh does not say.
+var strongCiphers = []string{
+	"ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-ECDSA-AES128-GCM-SHA256",
+	"ECDHE-RSA-AES128-GCM-SHA256", "AES256-GCM-SHA384", "AES128-GCM-SHA256",
+}
+
+// acceptMutualTLS is the transport socket of connections that other workloads of the mesh make: they show a certificate
+// of one of the mesh's trust domains.
+func (v view) acceptMutualTLS() *corev3.TransportSocket {
+	context := &tlsv3.DownstreamTlsContext{
+		CommonTlsContext: &tlsv3.CommonTlsContext{
+			TlsParams: &tlsv3.TlsParameters{
+				TlsMinimumProtocolVersion: leastTLS(v.config.GetMeshMTLS()),
+				TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
+				CipherSuites:              strongCiphers,
+			},
+			AlpnProtocols: []string{"h2", "http/1.1"},
+		},
+		RequireClientCertificate: yes,
+	}
+	if ciphers := v.config.GetMeshMTLS().GetCipherSuites(); len(ciphers) > 0 {
+		context.CommonTlsContext.TlsParams.CipherSuites = ciphers
+	}
+	identify(context.GetCommonTlsContext(), trustDomains(v.config))
+	return &corev3.TransportSocket{
+		Name: "envoy.transport_sockets.tls", ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: pack(context)},
+	}
+}
+
+// identify shows the workload's own certificate, and checks the other side's by the mesh's roots and the names.
+func identify(context *tlsv3.CommonTlsContext, names []*matcherv3.StringMatcher) {
+	context.TlsCertificateSdsSecretConfigs = []*tlsv3.SdsSecretConfig{agentSecret(ownCertificate)}
+	context.ValidationContextType = &tlsv3.CommonTlsContext_CombinedValidationContext{
+		CombinedValidationContext: &tlsv3.CommonTlsContext_CombinedCertificateValidationContext{
+			DefaultValidationContext: &tlsv3.CertificateValidationContext{
+				MatchSubjectAltNames: names, //nolint:staticcheck // Istio's shape, which EnvoyFilters patch
+			},
+			ValidationContextSdsSecretConfig: agentSecret(meshRoots),
+		},
+	}
+}
+
+func leastTLS(settings *meshconfig.MeshConfig_TLSConfig) tlsv3.TlsParameters_TlsProtocol {
+	if settings.GetMinProtocolVersion() == meshconfig.MeshConfig_TLSConfig_TLSV1_3 {
+		return tlsv3.TlsParameters_TLSv1_3
+	}
+	return tlsv3.TlsParameters_TLSv1_2
+}
+
+// trustDomains are whose workloads belong to the mesh.
+func trustDomains(config *meshconfig.MeshConfig) []*matcherv3.StringMatcher {
+	names := append([]string{config.GetTrustDomain()}, config.GetTrustDomainAliases()...)
+	for _, authority := range config.GetCaCertificates() {
+		names = append(names, authority.GetTrustDomains()...)
+	}
+	var out []*matcherv3.StringMatcher
+	for i, name := range names {
+		if name != "" && !slices.Contains(names[:i], name) {
+			out = append(out, &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: "spiffe://" + name + "/"}})
+		}
+	}
+	return out
+}
