@@ -17,7 +17,11 @@ func (v view) endTLS(s *mesh.Server) *corev3.TransportSocket {
 	if !s.EndsTLS() {
 		return nil
 	}
-	settings := s.Spec.GetTls()
+	return v.serverTLS(s.Spec.GetTls())
+}
+
+// serverTLS is the transport socket of a server's TLS as a Gateway or a Sidecar describes it.
+func (v view) serverTLS(settings *networking.ServerTLSSettings) *corev3.TransportSocket {
 	context := &tlsv3.DownstreamTlsContext{
 		CommonTlsContext:         &tlsv3.CommonTlsContext{AlpnProtocols: []string{"h2", "http/1.1"}},
 		RequireClientCertificate: no,
@@ -27,7 +31,7 @@ func (v view) endTLS(s *mesh.Server) *corev3.TransportSocket {
 	}
 	v.showCertificates(context.GetCommonTlsContext(), settings)
 	v.checkClients(context.GetCommonTlsContext(), settings)
-	if s.Mode() != networking.ServerTLSSettings_ISTIO_MUTUAL {
+	if settings.GetMode() != networking.ServerTLSSettings_ISTIO_MUTUAL {
 		context.CommonTlsContext.TlsParams = v.serverParameters(settings)
 	}
 	return &corev3.TransportSocket{

@@ -89,6 +89,8 @@ func (in inboundPort) chains() []*listenerv3.FilterChain {
 		return in.shaped(strict.of(in.protocol), in.acceptMutualTLS())
 	case mode == mesh.MutualTLSOrNone:
 		return in.shaped(permissive.of(in.protocol), in.acceptMutualTLS())
+	case in.tls != nil:
+		return in.shaped([]inboundMatch{{transport: tlsTransport, http: in.protocol.IsHTTP(), endsTLS: true}}, in.serverTLS(in.tls))
 	default:
 		return in.shaped(plaintext.of(in.protocol), nil)
 	}

@@ -22,7 +22,8 @@ type inboundPort struct {
 	cluster  string
 	unnamed  bool // by any service or Sidecar
 
-	from *kinds.Resource // the Sidecar that asks for it
+	from *kinds.Resource               // the Sidecar that asks for it
+	tls  *networking.ServerTLSSettings // what the Sidecar says of its TLS
 }
 
 // inboundPorts are those that the Sidecar names, or, if it names none, those of the services that the workload serves. Without
@@ -55,7 +56,10 @@ func (v view) ingressPorts(ingress []*networking.IstioIngressListener) []inbound
 		in := inboundPort{
 			view: v, binding: v.ingressBinding(spec), port: spec.GetPort().GetNumber(), number: spec.GetPort().GetNumber(),
 			service:  v.sidecarName(),
-			protocol: mesh.ParseProtocol(spec.GetPort().GetProtocol()), from: v.scope.Sidecar,
+			protocol: mesh.ParseProtocol(spec.GetPort().GetProtocol()), from: v.scope.Sidecar, tls: spec.GetTls(),
+		}
+		if in.tls != nil {
+			in.protocol = insideTLS(in.protocol)
 		}
 		in.cluster = InboundClusterName(in.port)
 		taken := slices.ContainsFunc(out, func(other inboundPort) bool { return other.port == in.port })
@@ -65,6 +69,18 @@ func (v view) ingressPorts(ingress []*networking.IstioIngressListener) []inbound
 	}
 	slices.SortFunc(out, func(a, b inboundPort) int { return cmp.Compare(a.port, b.port) })
 	return out
+}
+
+// insideTLS is what a protocol is once TLS has ended.
+func insideTLS(p mesh.Protocol) mesh.Protocol {
+	switch p { //nolint:exhaustive // the others have no TLS of their own
+	case mesh.ProtocolHTTPS:
+		return mesh.ProtocolHTTP
+	case mesh.ProtocolTLS:
+		return mesh.ProtocolTCP
+	default:
+		return p
+	}
 }
 
 // ingressBinding is where the Sidecar says, or at the machine's own address: the application may then have the port on loopback.
@@ -132,7 +148,7 @@ func (in inboundPort) tcpName() string {
 	if in.unnamed {
 		return VirtualInbound
 	}
-	return listenerName(in.binds[0], in.port)
+	return listenerName(in.binding.binds[0], in.port)
 }
 
 func (in inboundPort) statPrefix() string {

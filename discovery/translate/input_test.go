@@ -14,6 +14,7 @@ import (
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/proto"
@@ -33,7 +34,7 @@ type input struct {
 		Metadata map[string]any
 		Locality string // region/zone/subzone
 	}
-	// Show has, for clusters, endpoints, listeners, routes and extensions, patterns of the names to show; unpatched shows all that is.
+	// Show has, for clusters, endpoints, listeners, routes, secrets and extensions, patterns of the names to show; unpatched shows all that is.
 	Show map[string][]string
 	// Traces shows what connection managers say of tracing, which is the same nearly everywhere.
 	Traces bool
@@ -113,6 +114,7 @@ type output struct {
 	endpoints []*endpointv3.ClusterLoadAssignment
 	listeners []*listenerv3.Listener
 	routes    []*routev3.RouteConfiguration
+	secrets   []*tlsv3.Secret
 
 	extensions []*corev3.TypedExtensionConfig
 	// unpatched has a line for each patch that was not applied to a resource.
@@ -135,6 +137,7 @@ func translated(m *mesh.Mesh, p *mesh.Proxy) output {
 	out := output{
 		clusters: patches.Clusters(translate.Clusters(m, p)), endpoints: translate.Endpoints(m, p),
 		listeners: patches.Listeners(translate.Listeners(m, p)), routes: patches.Routes(translate.Routes(m, p)),
+		secrets: translate.FileSecrets(m, p),
 		extensions: patches.Extensions(),
 	}
 	for _, f := range patches.Failures() {
@@ -146,7 +149,7 @@ func translated(m *mesh.Mesh, p *mesh.Proxy) output {
 func (o output) byKind() map[string][]proto.Message {
 	return map[string][]proto.Message{
 		"clusters": messages(o.clusters), "endpoints": messages(o.endpoints),
-		"listeners": messages(o.listeners), "routes": messages(o.routes), "extensions": messages(o.extensions),
+		"listeners": messages(o.listeners), "routes": messages(o.routes), "secrets": messages(o.secrets), "extensions": messages(o.extensions),
 	}
 }
 

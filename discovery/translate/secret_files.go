@@ -6,6 +6,7 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
@@ -15,24 +16,37 @@ import (
 // they are missing, only what needs them waits.
 func FileSecrets(m *mesh.Mesh, p *mesh.Proxy) []*tlsv3.Secret {
 	v := newView(m, p)
-	if v.sidecar() {
-		return nil
-	}
 	found := map[string]*tlsv3.Secret{}
-	for _, socket := range m.Frontend(v.proxy).Sockets {
-		for _, e := range socket.Entrances {
-			for _, secret := range serverFiles(e.Server) {
-				found[secret.GetName()] = secret
-			}
+	for _, settings := range v.servedTLS() {
+		for _, secret := range serverFiles(settings) {
+			found[secret.GetName()] = secret
 		}
 	}
 	return slices.Collect(maps.Values(found))
 }
 
+// servedTLS are the servers whose TLS ends at the proxy: those of a router's Gateways, or of a sidecar's own Sidecar.
+func (v view) servedTLS() []*networking.ServerTLSSettings {
+	var out []*networking.ServerTLSSettings
+	for _, ingress := range v.scope.SidecarSpec.GetIngress() {
+		out = append(out, ingress.GetTls())
+	}
+	if v.sidecar() {
+		return out
+	}
+	for _, socket := range v.mesh.Frontend(v.proxy).Sockets {
+		for _, e := range socket.Entrances {
+			if e.Server.EndsTLS() {
+				out = append(out, e.Server.Spec.GetTls())
+			}
+		}
+	}
+	return out
+}
+
 // serverFiles are the files of a server that ends TLS.
-func serverFiles(s *mesh.Server) []*tlsv3.Secret {
-	settings := s.Spec.GetTls()
-	if !s.EndsTLS() || len(credentialNames(settings)) > 0 {
+func serverFiles(settings *networking.ServerTLSSettings) []*tlsv3.Secret {
+	if len(credentialNames(settings)) > 0 {
 		return nil
 	}
 	var out []*tlsv3.Secret
