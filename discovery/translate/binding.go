@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
@@ -46,8 +47,8 @@ func (v view) canBind(b binding, port *mesh.Port) bool {
 		return false
 	case len(b.binds) == 0:
 		return !port.Protocol.IsHTTP() || !v.reserved(port.Number)
-	case slices.Equal(b.binds, v.loopbacks()) && port.Number == v.httpProxyPort():
-		return port.Number == 0
+	case b.explicit && !mesh.IsSocket(b.binds[0]) && v.occupied(b.binds[0], port.Number):
+		return false
 	default:
 		return b.binds[0] != v.wildcards()[0] || !v.reserved(port.Number)
 	}
@@ -60,6 +61,22 @@ func (v view) privileged(port uint32) bool { return v.proxy.Unprivileged && 0 < 
 func (v view) reserved(port uint32) bool {
 	return slices.Contains(v.proxy.ReservedPorts, port) ||
 		port == uint32(v.config.GetProxyListenPort()) || port == uint32(v.config.GetProxyInboundListenPort())
+}
+
+// occupied reports whether an address is somebody else's: the proxy port's, that of a listener that the Sidecar opens, or the
+// application's own, which the Sidecar says is there.
+func (v view) occupied(bind string, port uint32) bool {
+	if port == v.httpProxyPort() && slices.Contains(v.loopbacks(), bind) {
+		return true
+	}
+	return slices.ContainsFunc(v.scope.SidecarSpec.GetIngress(), func(spec *networking.IstioIngressListener) bool {
+		if b := v.ingressBinding(spec); b.explicit && spec.GetPort().GetNumber() == port && (slices.Contains(b.binds, bind) || b.binds[0] == v.wildcards()[0]) {
+			return true
+		}
+		address, _ := v.defaultEndpoint(spec)
+		socket := address.GetSocketAddress()
+		return socket.GetAddress() == bind && socket.GetPortValue() == port
+	})
 }
 
 // bindAddress is an address, or a socket as unix:///path.
