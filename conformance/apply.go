@@ -98,6 +98,9 @@ func withoutEarlier(config []byte) ([]byte, error) {
 		}
 		last[n] = &node
 	}
+	if len(order) == 0 {
+		return nil, nil // the encoder cannot end what it has not begun
+	}
 	var out bytes.Buffer
 	documents := yaml.NewEncoder(&out)
 	for _, n := range order {

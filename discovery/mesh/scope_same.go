@@ -14,7 +14,7 @@ type derivation struct {
 
 // derive makes a service once for a scope, and takes it from the scope before if that made the same of the same: so services that did
 // not change are the same in both.
-func (s *Scope) derive(how derivation, before *Scope, make func() *Service) *Service {
+func (s *Scope) derive(how derivation, before *Scope, build func() *Service) *Service {
 	if known := s.derived[how]; known != nil {
 		return known
 	}
@@ -23,7 +23,7 @@ func (s *Scope) derive(how derivation, before *Scope, make func() *Service) *Ser
 		out = before.derived[how]
 	}
 	if out == nil {
-		out = make()
+		out = build()
 	}
 	s.derived[how] = out
 	return out

@@ -34,7 +34,7 @@ func newBench() *bench {
 }
 
 // apply puts resources, given as YAML, into the mesh and pushes.
-func (b *bench) apply(t *testing.T, yaml string) {
+func (b *bench) apply(t testing.TB, yaml string) {
 	t.Helper()
 	documents, err := kinds.Parse("test.yaml", []byte(yaml))
 	require.NoError(t, err)
