@@ -21,5 +21,6 @@ func (m *Mesh) Problems() []Problem {
 	out = append(out, rivals(m.from, kindPeerAuthentication, peerSelector)...)
 	out = append(out, m.patchProblems()...)
 	out = append(out, m.secretProblems()...)
-	return append(out, m.forNobody()...)
+	out = append(out, m.forNobody()...)
+	return append(out, m.protocolRivals()...)
 }
