@@ -1,7 +1,10 @@
 package ads
 
 import (
+	"unique"
+
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/types/known/anypb"
 )
 
 // The numbers of fields in the protocol's messages. Both forms of a response have their resources under the number under which a delta
@@ -15,10 +18,28 @@ const (
 	anyTypeField, anyValueField                                = 1, 2
 )
 
-// encoded is a resource as responses carry it, but for the value of its body, which follows: that is in memory once, whoever is sent it.
+// encoded is a resource as responses carry it, up to the value of its body: that is in memory once, whoever is sent it.
 type encoded struct {
 	delta []byte // as an element of a delta response
-	sotw  []byte // the end of that: as an element of a state of the world
+	sotw  int    // where that begins to be an element of a state of the world
+	whole bool   // the value is the end of it
+}
+
+// NewResource makes a resource that takes the least memory there: everything that responses carry of it is encoded at once, in one piece,
+// of which the value of its body is a part.
+func NewResource(name, version string, body *anypb.Any) *Resource {
+	r := &struct {
+		Resource
+
+		body    anypb.Any
+		encoded encoded
+	}{Resource: Resource{Name: name, Version: version}}
+	r.Body = &r.body
+	r.body.TypeUrl, r.body.Value = unique.Make(body.GetTypeUrl()).Value(), body.GetValue()
+	r.encoded = encode(&r.Resource, true)
+	r.body.Value = r.encoded.delta[len(r.encoded.delta)-len(body.GetValue()):]
+	r.encodes.Store(&r.encoded)
+	return &r.Resource
 }
 
 // encoding returns the encoded form of a resource, which is made when the first stream is sent it.
@@ -26,15 +47,20 @@ func (r *Resource) encoding() *encoded {
 	if e := r.encodes.Load(); e != nil {
 		return e
 	}
-	r.encodes.CompareAndSwap(nil, encode(r)) // or another stream was faster
+	e := encode(r, false)
+	r.encodes.CompareAndSwap(nil, &e) // or another stream was faster
 	return r.encodes.Load()
 }
 
-func encode(r *Resource) *encoded {
+func encode(r *Resource, whole bool) encoded {
 	value := len(r.Body.GetValue())
 	body := sizeOf(anyTypeField, len(r.Body.GetTypeUrl())) + sizeOf(anyValueField, value)
 	element := sizeOf(resourceVersionField, len(r.Version)) + sizeOf(resourceNameField, len(r.Name)) + sizeOf(resourceBodyField, body)
-	b := make([]byte, 0, sizeOf(resourcesField, element)-value)
+	size := sizeOf(resourcesField, element)
+	if !whole {
+		size -= value
+	}
+	b := make([]byte, 0, size)
 	b = appendBegin(b, resourcesField, element)
 	b = appendString(b, resourceVersionField, r.Version)
 	b = appendString(b, resourceNameField, r.Name)
@@ -42,11 +68,20 @@ func encode(r *Resource) *encoded {
 	b = appendBegin(b, resourceBodyField, body)
 	b = appendString(b, anyTypeField, r.Body.GetTypeUrl())
 	b = appendBegin(b, anyValueField, value)
-	return &encoded{delta: b, sotw: b[element:]}
+	if whole {
+		b = append(b, r.Body.GetValue()...)
+	}
+	return encoded{delta: b, sotw: element, whole: whole}
 }
 
 // size is how many bytes a resource is of a delta response.
-func (r *Resource) size() int { return len(r.encoding().delta) + len(r.Body.GetValue()) }
+func (r *Resource) size() int {
+	e := r.encoding()
+	if e.whole {
+		return len(e.delta)
+	}
+	return len(e.delta) + len(r.Body.GetValue())
+}
 
 func sizeOf(field protowire.Number, length int) int {
 	return protowire.SizeTag(field) + protowire.SizeBytes(length)

@@ -40,9 +40,23 @@ func (m *message) add(piece []byte) {
 	}
 }
 
+// addResource adds an element of a delta response, or its end.
+func (m *message) addResource(r *Resource, from int) {
+	e := r.encoding()
+	m.add(e.delta[from:])
+	if !e.whole {
+		m.add(r.Body.GetValue())
+	}
+}
+
 // begin makes a message of which all but the resources is there.
 func (r *response) begin(kind proto.Message, controlField protowire.Number, identifier string, removed []string) *message {
-	pieces := 2*len(r.resources) + 1
+	pieces := 1
+	for _, res := range r.resources {
+		if pieces++; !res.encoding().whole {
+			pieces++
+		}
+	}
 	m := &message{decoded: kind, boxes: make([]mem.SliceBuffer, 0, pieces), pieces: make(mem.BufferSlice, 0, pieces)}
 	var b []byte
 	b = appendString(b, versionField, r.revision)
@@ -60,8 +74,7 @@ func (r *response) begin(kind proto.Message, controlField protowire.Number, iden
 func (r *response) delta(identifier string) *message {
 	m := r.begin(&discoveryv3.DeltaDiscoveryResponse{}, deltaControlField, identifier, r.removed)
 	for _, res := range r.resources {
-		m.add(res.encoding().delta)
-		m.add(res.Body.GetValue())
+		m.addResource(res, 0)
 	}
 	return m
 }
@@ -70,8 +83,7 @@ func (r *response) delta(identifier string) *message {
 func (r *response) sotw(identifier string) *message {
 	m := r.begin(&discoveryv3.DiscoveryResponse{}, sotwControlField, identifier, nil)
 	for _, res := range r.resources {
-		m.add(res.encoding().sotw)
-		m.add(res.Body.GetValue())
+		m.addResource(res, res.encoding().sotw)
 	}
 	return m
 }

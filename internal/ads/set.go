@@ -1,12 +1,12 @@
 package ads
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 	"sync"
 	"sync/atomic"
 
-	iradix "github.com/hashicorp/go-immutable-radix/v2"
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
@@ -37,14 +37,15 @@ type Ref struct{ TypeURL, Name string }
 // Sets made from one another by With share what they have in common, and remember which names the last changes touched:
 // bringing a client from one to the next costs what changed, not what there is.
 type Set struct {
-	tree *iradix.Tree[*Resource]
-	log  *changeLog // nil: changes are not remembered
-	seq  uint64
+	pages pages
+	size  int
+	log   *changeLog // nil: changes are not remembered
+	seq   uint64
 }
 
 // NewSet returns a set of the given resources.
 func NewSet(resources ...*Resource) *Set {
-	return (&Set{tree: iradix.New[*Resource](), log: &changeLog{}}).With(resources, nil)
+	return (&Set{log: &changeLog{}}).With(resources, nil)
 }
 
 // With returns the set with some resources added or replaced and others removed by name. What is already there at the
@@ -53,37 +54,58 @@ func (s *Set) With(upserts []*Resource, removed []string) *Set {
 	if s == nil {
 		s = NewSet()
 	}
-	txn := s.tree.Txn()
-	var touched []string
-	for _, r := range upserts {
-		if old, ok := txn.Get([]byte(r.Name)); ok && old.Version == r.Version {
-			continue
-		}
-		txn.Insert([]byte(r.Name), r)
-		touched = append(touched, r.Name)
-	}
-	for _, name := range removed {
-		if _, ok := txn.Delete([]byte(name)); ok {
-			touched = append(touched, name)
-		}
-	}
-	if len(touched) == 0 {
+	edits, grows := s.edits(upserts, removed)
+	if len(edits) == 0 {
 		return s
 	}
-	next := &Set{tree: txn.Commit()}
+	next := &Set{pages: s.pages.with(edits), size: s.size + grows}
 	if s.log != nil {
+		touched := make([]string, len(edits))
+		for i, e := range edits {
+			touched[i] = e.name
+		}
 		next.log, next.seq = s.log.record(s.seq, touched)
 	}
 	return next
+}
+
+// edits are what upserts, and after them removals, change in a set, in the order of names and once each; and by how much it grows. Of
+// several upserts to a name the last counts.
+func (s *Set) edits(upserts []*Resource, removed []string) (edits []edit, grows int) {
+	all := make([]edit, 0, len(upserts)+len(removed))
+	for _, r := range upserts {
+		all = append(all, edit{r.Name, r})
+	}
+	for _, name := range removed {
+		all = append(all, edit{name, nil})
+	}
+	slices.SortStableFunc(all, func(a, b edit) int { return cmp.Compare(a.name, b.name) })
+	edits = all[:0]
+	for i, e := range all {
+		if i+1 < len(all) && all[i+1].name == e.name {
+			continue
+		}
+		old := s.pages.get(e.name)
+		switch {
+		case old == nil && e.to == nil, old != nil && e.to != nil && old.Version == e.to.Version:
+			continue
+		case old == nil:
+			grows++
+		case e.to == nil:
+			grows--
+		}
+		edits = append(edits, e)
+	}
+	return edits, grows
 }
 
 // unlogged returns a set with the same resources, whose changes are not remembered. What a client has is such a set: there are
 // many, nobody follows them, and they must not end the line of the set that they came from.
 func unlogged(s *Set) *Set {
 	if s == nil {
-		return &Set{tree: iradix.New[*Resource]()}
+		return &Set{}
 	}
-	return &Set{tree: s.tree}
+	return &Set{pages: s.pages, size: s.size}
 }
 
 // Get returns the resource of that name, or nil.
@@ -91,8 +113,7 @@ func (s *Set) Get(name string) *Resource {
 	if s == nil {
 		return nil
 	}
-	r, _ := s.tree.Get([]byte(name))
-	return r
+	return s.pages.get(name)
 }
 
 // Len is the number of resources in the set.
@@ -100,7 +121,7 @@ func (s *Set) Len() int {
 	if s == nil {
 		return 0
 	}
-	return s.tree.Len()
+	return s.size
 }
 
 // All goes through the set in the order of names.
@@ -109,10 +130,11 @@ func (s *Set) All() iter.Seq[*Resource] {
 		if s == nil {
 			return
 		}
-		it := s.tree.Root().Iterator()
-		for _, r, ok := it.Next(); ok; _, r, ok = it.Next() {
-			if !yield(r) {
-				return
+		for _, page := range s.pages {
+			for _, r := range page {
+				if !yield(r) {
+					return
+				}
 			}
 		}
 	}

@@ -23,7 +23,7 @@ func Encode(r *store.Resource) (*ads.Resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ads.Resource{Name: r.Key.FullName(), Version: version, Body: body}, nil
+	return ads.NewResource(r.Key.FullName(), version, body), nil
 }
 
 // encode returns a resource as clients are sent it, or nil if it cannot be decoded: then clients keep the last one that could.

@@ -174,15 +174,14 @@ func changes(b mcp.Batch) (publish.Changes, error) {
 			c.Removed[kind] = append(c.Removed[kind], change.Key.FullName())
 			continue
 		}
-		served := &ads.Resource{Name: change.Key.FullName(), Version: change.Version, Body: change.Body}
+		body := change.Body
 		if b.Mark == "" { // the envelope may lack what clients need, such as a name and a version
-			body, err := change.Resource.Any(change.Version)
-			if err != nil {
+			var err error
+			if body, err = change.Resource.Any(change.Version); err != nil {
 				return c, err
 			}
-			served.Body = body
 		}
-		c.Upserts[kind] = append(c.Upserts[kind], served)
+		c.Upserts[kind] = append(c.Upserts[kind], ads.NewResource(change.Key.FullName(), strings.Clone(change.Version), body))
 	}
 	return c, nil
 }

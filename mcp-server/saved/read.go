@@ -154,10 +154,8 @@ func (r *reader) takeResource(saved *savedv1.Resource) {
 	if !known { // a newer program wrote it, or an older one
 		return
 	}
-	r.resources[kind] = append(r.resources[kind], &ads.Resource{
-		Name: saved.GetName(), Version: saved.GetVersion(),
-		Body: &anypb.Any{TypeUrl: saved.GetBodyTypeUrl(), Value: saved.GetBody()},
-	})
+	r.resources[kind] = append(r.resources[kind], ads.NewResource(saved.GetName(), saved.GetVersion(),
+		&anypb.Any{TypeUrl: saved.GetBodyTypeUrl(), Value: saved.GetBody()}))
 }
 
 func (r *reader) readSum() error {
