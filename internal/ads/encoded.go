@@ -2,6 +2,7 @@ package ads
 
 import (
 	"unique"
+	"unsafe"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -26,7 +27,7 @@ type encoded struct {
 }
 
 // NewResource makes a resource that takes the least memory there: everything that responses carry of it is encoded at once, in one piece,
-// of which the value of its body is a part.
+// of which its name, its version and the value of its body are parts.
 func NewResource(name, version string, body *anypb.Any) *Resource {
 	r := &struct {
 		Resource
@@ -38,9 +39,15 @@ func NewResource(name, version string, body *anypb.Any) *Resource {
 	r.body.TypeUrl, r.body.Value = unique.Make(body.GetTypeUrl()).Value(), body.GetValue()
 	r.encoded = encode(&r.Resource, true)
 	r.body.Value = r.encoded.delta[len(r.encoded.delta)-len(body.GetValue()):]
+	endOfName := r.encoded.delta[:r.encoded.sotw]
+	endOfVersion := endOfName[:len(endOfName)-sizeOf(resourceNameField, len(name))]
+	r.Name, r.Version = last(endOfName, len(name)), last(endOfVersion, len(version))
 	r.encodes.Store(&r.encoded)
 	return &r.Resource
 }
+
+// last is the end of bytes, of which it is no copy: nobody ever changes what is served, and copies of names and versions would be a tenth of it.
+func last(b []byte, n int) string { return unsafe.String(unsafe.SliceData(b[len(b)-n:]), n) }
 
 // encoding returns the encoded form of a resource, which is made when the first stream is sent it.
 func (r *Resource) encoding() *encoded {

@@ -23,7 +23,10 @@ func many(t *testing.T) (all []*Resource) {
 	t.Helper()
 	for _, n := range []int{0, 1, 60, 80, 100, 127, 128, 129, 200, 16_000, 16_383, 16_384, 100_000} {
 		r := resource(t, strings.Repeat("n", n/100+1), strings.Repeat("v", n/1000), strings.Repeat("x", n))
-		all = append(all, r, NewResource(r.Name, r.Version, r.Body))
+		one := NewResource(r.Name, r.Version, r.Body)
+		require.Equal(t, []string{r.Name, r.Version}, []string{one.Name, one.Version})
+		require.True(t, proto.Equal(r.Body, one.Body))
+		all = append(all, r, one)
 	}
 	return all
 }

@@ -81,7 +81,7 @@ func (p *Plan) breaks(typeURL string) bool {
 }
 
 // extent is how much of a change a client has, or may be sent.
-type extent int
+type extent uint8
 
 const (
 	nothing extent = iota

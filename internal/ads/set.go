@@ -41,11 +41,15 @@ type Set struct {
 	size  int
 	log   *changeLog // nil: changes are not remembered
 	seq   uint64
+	bare  *Set // the same without the log
 }
+
+// none is the set that all begin with who have nothing.
+var none = &Set{}
 
 // NewSet returns a set of the given resources.
 func NewSet(resources ...*Resource) *Set {
-	return (&Set{log: &changeLog{}}).With(resources, nil)
+	return (&Set{log: &changeLog{}, bare: none}).With(resources, nil)
 }
 
 // With returns the set with some resources added or replaced and others removed by name. What is already there at the
@@ -65,6 +69,7 @@ func (s *Set) With(upserts []*Resource, removed []string) *Set {
 			touched[i] = e.name
 		}
 		next.log, next.seq = s.log.record(s.seq, touched)
+		next.bare = &Set{pages: next.pages, size: next.size}
 	}
 	return next
 }
@@ -102,10 +107,13 @@ func (s *Set) edits(upserts []*Resource, removed []string) (edits []edit, grows 
 // unlogged returns a set with the same resources, whose changes are not remembered. What a client has is such a set: there are
 // many, nobody follows them, and they must not end the line of the set that they came from.
 func unlogged(s *Set) *Set {
-	if s == nil {
-		return &Set{}
+	switch {
+	case s == nil:
+		return none
+	case s.log == nil:
+		return s
 	}
-	return &Set{pages: s.pages, size: s.size}
+	return s.bare
 }
 
 // Get returns the resource of that name, or nil.

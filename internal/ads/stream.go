@@ -54,9 +54,7 @@ func (s *Stream) run(ctx context.Context, first *request, requests <-chan *reque
 			}
 		case <-s.view.Changed():
 		case <-s.progress.overdue():
-			s.progress.impatient = true
-			s.cfg.Log.Warn("a client does not answer: sending it the rest of a change without waiting",
-				"node", s.node.GetId(), "revision", s.target.Revision, "waiting_for", s.waitingFor())
+			s.hurry()
 		case err := <-failed:
 			return err
 		case <-ctx.Done():
@@ -65,6 +63,13 @@ func (s *Stream) run(ctx context.Context, first *request, requests <-chan *reque
 			return errShutdown
 		}
 	}
+}
+
+// hurry goes on without the answers of a client that takes too long. It is not in run, which a thousand stacks have on them.
+func (s *Stream) hurry() {
+	s.progress.impatient = true
+	s.cfg.Log.Warn("a client does not answer: sending it the rest of a change without waiting",
+		"node", s.node.GetId(), "revision", s.target.Revision, "waiting_for", s.waitingFor())
 }
 
 // maxTypes is far more than there are, with all their aliases. Without a bound a client could have the server remember names for it

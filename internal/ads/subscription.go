@@ -6,7 +6,8 @@ import (
 	"strconv"
 )
 
-// subscription is what one stream wants, has, and is still to be told of one type.
+// subscription is what one stream wants, has, and is still to be told of one type. There may be a thousand clients of thirty types each:
+// what needs a byte is at the end.
 type subscription struct {
 	typeURL   string // as the client wrote it
 	canonical string
@@ -16,21 +17,17 @@ type subscription struct {
 	// withheld says that nothing is known of the type for now, and so nothing is sent.
 	withheld bool
 
-	wildcard bool
-	names    map[string]bool // what the client wants by name
-	explicit bool            // it has named something, from when on naming nothing no longer means everything
+	names map[string]bool // what the client wants by name
 
 	// have is what the client has once it has applied what was sent.
 	have *Set
 	// base is the set that the client was last brought to completely; nil when have must be compared with the whole of the next.
 	base *Set
 	// goal is the set that the client was last brought towards, and reach is how far.
-	goal  *Set
-	reach extent
+	goal *Set
 
-	// unanswered asks for a response even if there is nothing to say, asked for one about these names.
-	unanswered bool
-	asked      map[string]bool
+	// asked asks for a response about these names.
+	asked map[string]bool
 	// repeated are those of the asked names that the client has already, as it has them.
 	repeated map[string]*Resource
 
@@ -38,8 +35,12 @@ type subscription struct {
 	oldest   uint64 // the nonce of its first part
 	revision string // the revision of that response
 	largest  int    // the size of its largest part
-	refused  bool   // the client refused the last response that it answered, or a part of it
 
+	reach       extent
+	wildcard    bool
+	explicit    bool // it has named something, from when on naming nothing no longer means everything
+	unanswered  bool // it asks for a response even if there is nothing to say
+	refused     bool // the client refused the last response that it answered, or a part of it
 	partRefused bool // the client refused a part of the response that is pending
 }
 

@@ -30,21 +30,30 @@ func (g *Guard) Unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, han
 
 // Stream is the interceptor of streams, which may stay for days: one ends when its caller would not be let in any more.
 func (g *Guard) Stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	c, err := presented(stream.Context())
+	ctx, s, err := g.enter(stream.Context())
 	if err != nil {
 		return err
 	}
-	who, err := g.admit(stream.Context(), c)
-	if err != nil {
-		return err
-	}
-	ctx, s := g.begin(stream.Context(), c, who)
 	defer g.finish(s)
 	err = handle(srv, &guardedStream{stream, ctx})
 	if ended, ok := errors.AsType[*endedError](context.Cause(ctx)); ok {
 		return ended.err
 	}
 	return StatusOf(err)
+}
+
+// enter lets a stream in. What it needs for that is not on the stack of the stream for as long as that stays.
+func (g *Guard) enter(ctx context.Context) (context.Context, *session, error) {
+	c, err := presented(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	who, err := g.admit(ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, s := g.begin(ctx, c, who)
+	return ctx, s, nil
 }
 
 // StatusOf gives the error of a call that was denied its gRPC status, and returns others as they are.

@@ -3,15 +3,16 @@ package clients
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
@@ -33,20 +34,29 @@ type Client struct {
 	roll           *Roll
 	node, protocol string
 	since          time.Time
-	types          map[string]*subscription
+	types          []subscription // few enough to be gone through, where a map would be twice the memory
 }
 
 type subscription struct {
-	sent, accepted, refused int64
-	reason                  string
+	typeURL        string
+	sent, accepted int64
+	refusal        *refusal // the last, unless something was accepted since
 }
+
+type refusal struct {
+	revision int64
+	reason   string
+}
+
+// usualTypes are what a client of ours asks for: every kind by one name, the server's standing, and the ends of batches.
+var usualTypes = len(kinds.All()) + 2
 
 // longestReason is how much of a refusal is kept.
 const longestReason = 512
 
 // Join puts a client on the roll, until it leaves.
 func (r *Roll) Join(node, protocol string) *Client {
-	c := &Client{roll: r, node: node, protocol: protocol, since: time.Now(), types: map[string]*subscription{}}
+	c := &Client{roll: r, node: node, protocol: protocol, since: time.Now()}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.clients[c] = struct{}{}
@@ -67,25 +77,38 @@ func (c *Client) Sent(typeURL, revision string) {
 
 // Accepted notes that the client has what a response had.
 func (c *Client) Accepted(typeURL, revision string) {
-	c.note(typeURL, func(s *subscription) { s.accepted, s.refused, s.reason = number(revision), 0, "" })
+	c.note(typeURL, func(s *subscription) { s.accepted, s.refusal = number(revision), nil })
 }
 
 // Refused notes that the client has kept what it had before a response, and why.
 func (c *Client) Refused(typeURL, revision, reason string) {
 	c.note(typeURL, func(s *subscription) {
-		s.refused, s.reason = number(revision), reason[:min(len(reason), longestReason)]
+		s.refusal = &refusal{number(revision), strings.Clone(reason[:min(len(reason), longestReason)])}
 	})
 }
 
 func (c *Client) note(typeURL string, what func(*subscription)) {
 	c.roll.mu.Lock()
 	defer c.roll.mu.Unlock()
-	s, known := c.types[typeURL]
-	if !known {
-		s = &subscription{}
-		c.types[typeURL] = s
+	if s := c.of(typeURL); s != nil {
+		what(s)
+		return
 	}
-	what(s)
+	if c.types == nil {
+		c.types = make([]subscription, 0, usualTypes)
+	}
+	c.types = append(c.types, subscription{typeURL: typeURL})
+	what(&c.types[len(c.types)-1])
+}
+
+// of returns what is noted of a type, nil if nothing is.
+func (c *Client) of(typeURL string) *subscription {
+	for i := range c.types {
+		if c.types[i].typeURL == typeURL {
+			return &c.types[i]
+		}
+	}
+	return nil
 }
 
 // number is 0 for a revision that is none: it may be from another server, by way of a relay.
@@ -100,7 +123,7 @@ func number(revision string) int64 {
 // whole is the newest revision that the client is known to have whole: that of the mark, if it asks for the ends of batches; else what
 // it has accepted last, or, while it has not answered to some types, the least that it has of those.
 func (c *Client) whole() int64 {
-	if mark, asked := c.types[mcpv1.BatchTypeURL]; asked {
+	if mark := c.of(mcpv1.BatchTypeURL); mark != nil {
 		return mark.accepted
 	}
 	var newest int64
@@ -132,11 +155,13 @@ func (r *Roll) List() []*adminv1.ClientStatus {
 
 func (c *Client) status() *adminv1.ClientStatus {
 	told := &adminv1.ClientStatus{Node: c.node, Protocol: c.protocol, Since: timestamppb.New(c.since), Revision: c.whole()}
-	for _, typeURL := range slices.Sorted(maps.Keys(c.types)) {
-		s := c.types[typeURL]
-		told.Subscriptions = append(told.Subscriptions, &adminv1.Subscription{
-			Type: typeURL, Sent: s.sent, Accepted: s.accepted, Refused: s.refused, Reason: s.reason,
-		})
+	for _, s := range c.types {
+		one := &adminv1.Subscription{Type: s.typeURL, Sent: s.sent, Accepted: s.accepted}
+		if s.refusal != nil {
+			one.Refused, one.Reason = s.refusal.revision, s.refusal.reason
+		}
+		told.Subscriptions = append(told.Subscriptions, one)
 	}
+	slices.SortFunc(told.GetSubscriptions(), func(a, b *adminv1.Subscription) int { return cmp.Compare(a.GetType(), b.GetType()) })
 	return told
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime/debug"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -123,6 +124,7 @@ func (f *Feed) load(ctx context.Context) error {
 	}
 	f.at, f.held, f.through = at, publish.Changes{}, 0
 	f.publisher.Replace(all, publish.Position(at))
+	debug.FreeOSMemory() // a load takes several times of what stays
 	f.log.Info("loaded the store", "revision", at.Revision, "resources", resources)
 	return nil
 }
