@@ -78,32 +78,60 @@ type incoming struct {
 	wrong  kinds.Errors
 }
 
-// portions stores portion after portion. Once something is wrong it reads on, to tell all that is, and stores no more.
-func (in *incoming) portions(ctx context.Context, i *store.Importing) error {
+// readPortion is a part of an import, as it was sent.
+type readPortion struct {
+	documents []*kinds.Document
+	err       error // of reading it
+}
+
+// read hands over what comes until there is no more, a portion ahead of what is done with it. It ends with the call, if not before.
+func (in *incoming) read(ctx context.Context, portions chan<- readPortion) {
+	defer close(portions)
 	for {
+		var p readPortion
 		req, err := in.stream.Recv()
 		if errors.Is(err, io.EOF) {
-			if len(in.wrong) > 0 {
-				return in.wrong
-			}
-			return nil
+			return
+		}
+		if p.err = err; err == nil {
+			p.documents, p.err = readAs(resources, req.GetPortion().GetDocuments())
+		}
+		select {
+		case portions <- p:
+		case <-ctx.Done():
+			return
 		}
 		if err != nil {
-			return err
-		}
-		if err := in.portion(ctx, i, req.GetPortion().GetDocuments()); err != nil {
-			return err
+			return
 		}
 	}
 }
 
-func (in *incoming) portion(ctx context.Context, i *store.Importing, sent []*adminv1.Document) error {
-	documents, err := readAs(resources, sent)
-	wrong, refused := errors.AsType[kinds.Errors](err)
-	if err != nil && !refused {
-		return err
+// portions stores portion after portion. Once something is wrong it reads on, to tell all that is, and stores no more. What comes is
+// read while the portion before it is stored, for either takes its time.
+func (in *incoming) portions(ctx context.Context, i *store.Importing) error {
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	portions := make(chan readPortion)
+	go in.read(reading, portions)
+	for p := range portions {
+		if err := in.portion(ctx, i, p); err != nil {
+			return err
+		}
+	}
+	if len(in.wrong) > 0 {
+		return in.wrong
+	}
+	return nil
+}
+
+func (in *incoming) portion(ctx context.Context, i *store.Importing, p readPortion) error {
+	wrong, refused := errors.AsType[kinds.Errors](p.err)
+	if p.err != nil && !refused {
+		return p.err
 	}
 	in.wrong = append(in.wrong, wrong...)
+	documents := p.documents
 	for _, d := range documents {
 		in.note(d)
 	}
