@@ -47,6 +47,8 @@ func blindToListeners(c *Change) bool {
 
 func blindToRoutes(c *Change) bool { return c.patchesNone(envoyfilter.InRoutes...) }
 
+func blindToNames(c *Change) bool { return c.ofRoutes() || c.ofPatches() }
+
 // ofPatches tells whether the change is one of an EnvoyFilter.
 func (c *Change) ofPatches() bool { return isPatches(c.Before) && isPatches(c.After) }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate"
 	"github.com/pgmesh/pgmesh/internal/ads"
+	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
 )
 
 const typePrefix = "type.googleapis.com/"
@@ -32,6 +33,8 @@ var (
 	// ExtensionType is what filters are configured with that ask for it by a name.
 	ExtensionType = typeOf(&corev3.TypedExtensionConfig{})
 	SecretType    = typeOf(&tlsv3.Secret{})
+	// NameTableType is for the resolver of the agent beside a sidecar.
+	NameTableType = typeOf(&ndsv1.NameTable{})
 )
 
 func typeOf(m proto.Message) string {
@@ -64,6 +67,12 @@ var parts = []part{
 	}},
 	{SecretType, (*Change).ofNoGateway, func(m *mesh.Mesh, p *mesh.Proxy, _ *envoyfilter.Patcher, old *ads.Set) ([]*ads.Resource, []error) {
 		return encode(old, translate.Secrets(m, p), (*tlsv3.Secret).GetName, nil)
+	}},
+	{NameTableType, blindToNames, func(m *mesh.Mesh, p *mesh.Proxy, _ *envoyfilter.Patcher, _ *ads.Set) ([]*ads.Resource, []error) {
+		if table := translate.NameTable(m, p); table != nil {
+			return []*ads.Resource{encodeOne(table, "names")}, nil
+		}
+		return nil, nil
 	}},
 }
 

@@ -9,8 +9,10 @@ import (
 // NewServer serves the engine's classes to Envoys.
 func NewServer(e *Engine, observer ads.Observer, log *slog.Logger) *ads.Server {
 	return ads.NewServer(ads.Config{
-		Open:       e.Open,
-		Named:      func(typeURL string) bool { return typeURL != ClusterType && typeURL != ListenerType },
+		Open: e.Open,
+		Named: func(typeURL string) bool {
+			return typeURL != ClusterType && typeURL != ListenerType && typeURL != NameTableType
+		},
 		Plan:       makeBeforeBreak,
 		Absent:     e.absent,
 		Identifier: "pgmesh/discovery",

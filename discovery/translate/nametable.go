@@ -1,0 +1,76 @@
+package translate
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
+)
+
+// NameTable has the names that the resolver beside a sidecar answers for: the hosts that its scope has, with their addresses. A service
+// that is listened for at every address has none to resolve to; where connections are passed on as they are, its endpoints' own do.
+func NameTable(m *mesh.Mesh, p *mesh.Proxy) *ndsv1.NameTable {
+	v := newView(m, p)
+	if !v.sidecar() {
+		return nil
+	}
+	out := &ndsv1.NameTable{Table: map[string]*ndsv1.NameTable_NameInfo{}}
+	for _, egress := range v.scope.Egress {
+		for _, s := range egress.Services {
+			addresses := v.resolvable(s)
+			if len(addresses) == 0 {
+				continue
+			}
+			info := out.Table[s.Hostname]
+			if info == nil {
+				info = nameInfo(s.Hostname)
+				out.Table[s.Hostname] = info
+			}
+			for _, a := range addresses {
+				if !slices.Contains(info.Ips, a) { // two egress listeners may have the service
+					info.Ips = append(info.Ips, a)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// resolvable are the single addresses of a service, which a name can stand for; ranges cannot.
+func (v view) resolvable(s *mesh.Service) []string {
+	var out []string
+	for _, a := range s.AddressesFor(v.proxy) {
+		if a == mesh.Unspecified {
+			return endpointAddresses(s)
+		}
+		if mesh.IsAddress(a) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// endpointAddresses are those of the endpoints of a service whose connections go where the client sends them.
+func endpointAddresses(s *mesh.Service) []string {
+	if s.Resolution != mesh.ResolutionNone {
+		return nil
+	}
+	var out []string
+	for _, e := range s.Endpoints {
+		if _, err := netip.ParseAddr(e.Address); err == nil && !e.Unix && !slices.Contains(out, e.Address) {
+			out = append(out, e.Address)
+		}
+	}
+	return out
+}
+
+// nameInfo notes the parts of a host that is written as Kubernetes writes those of services: name.namespace.svc.domain.
+func nameInfo(host string) *ndsv1.NameTable_NameInfo {
+	info := &ndsv1.NameTable_NameInfo{Registry: "External"}
+	if parts := strings.SplitN(host, ".", 4); len(parts) == 4 && parts[2] == "svc" {
+		info.Shortname, info.Namespace = parts[0], parts[1]
+	}
+	return info
+}

@@ -1,0 +1,80 @@
+package translate_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate"
+	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
+)
+
+const named = `
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: reviews, namespace: shop}
+spec: {hosts: [reviews.shop.svc.cluster.local], addresses: [10.0.5.1, "fd00::5"], location: MESH_INTERNAL, resolution: STATIC, ports: [{number: 80, name: http, protocol: HTTP}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: range, namespace: shop}
+spec: {hosts: [range.example.com], addresses: [10.1.0.0/16], resolution: NONE, ports: [{number: 5000, name: tcp, protocol: TCP}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: direct, namespace: shop}
+spec:
+  hosts: [direct.example.com]
+  resolution: NONE
+  location: MESH_INTERNAL
+  ports: [{number: 5001, name: tcp, protocol: TCP}, {number: 5002, name: more, protocol: TCP}]
+  workloadSelector: {labels: {app: direct}}
+---
+apiVersion: networking.istio.io/v1
+kind: WorkloadEntry
+metadata: {name: one, namespace: shop}
+spec: {address: 10.0.7.7, labels: {app: direct}}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: hidden, namespace: private}
+spec: {hosts: [hidden.example.com], addresses: [10.9.9.9], exportTo: ["."], resolution: STATIC, ports: [{number: 80, name: http, protocol: HTTP}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: api, namespace: shop}
+spec: {hosts: [api.example.com], resolution: DNS, ports: [{number: 443, name: tls, protocol: TLS}]}
+`
+
+func nameTable(t *testing.T, node string, metadata map[string]any) *ndsv1.NameTable {
+	t.Helper()
+	batch := configstore.Batch{Revision: 1}
+	for _, r := range parse(t, "names.yaml", named) {
+		batch.Changes = append(batch.Changes, configstore.Change{Key: r.Key(), Resource: r})
+	}
+	in := input{}
+	in.Proxy.Node, in.Proxy.Metadata = node, metadata
+	return translate.NameTable(mesh.Build(configstore.New().Apply(batch), nil), in.proxy(t))
+}
+
+func TestNameTable(t *testing.T) {
+	t.Parallel()
+	got := nameTable(t, "sidecar~10.0.0.1~client.shop~shop.svc.cluster.local", nil)
+	require.Empty(t, cmp.Diff(&ndsv1.NameTable{Table: map[string]*ndsv1.NameTable_NameInfo{
+		"reviews.shop.svc.cluster.local": {Ips: []string{"10.0.5.1", "fd00::5"}, Registry: "External", Shortname: "reviews", Namespace: "shop"},
+		"direct.example.com":             {Ips: []string{"10.0.7.7"}, Registry: "External"},
+	}}, got, protocmp.Transform()))
+	require.Nil(t, nameTable(t, "router~10.0.0.1~gateway.shop~shop.svc.cluster.local", nil), "applications ask sidecars")
+}
+
+// Where the mesh resolves names, what has no address gets one of the mesh's own.
+func TestNameTableWithAllocatedAddresses(t *testing.T) {
+	t.Parallel()
+	got := nameTable(t, "sidecar~10.0.0.1~client.shop~shop.svc.cluster.local", map[string]any{"DNS_CAPTURE": "true"})
+	require.Len(t, got.GetTable()["api.example.com"].GetIps(), 1)
+	require.Contains(t, got.GetTable()["api.example.com"].GetIps()[0], "240.240.")
+}
