@@ -15,6 +15,7 @@ type draft struct {
 	node                      *yaml.Node
 	defaultNamespace          string
 	secrets                   bool // may come
+	examine                   func(*Resource) []schema.Problem
 	kindName, namespace, name string
 	resourceVersion           string
 	violations                []Violation
@@ -115,6 +116,11 @@ func (d *draft) readSpec(r *Resource, tree any) []byte {
 		return spec
 	}
 	r.Spec = SpecOf(message)
+	if d.examine != nil {
+		for _, p := range d.examine(r) {
+			d.add(p.Path, p.Reason, p.Hint)
+		}
+	}
 	return spec
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
 // Document is one resource as it stands in a file.
@@ -32,6 +34,9 @@ type Parser struct {
 
 	// Secrets says that there may be documents of the kind Secret, which are violations otherwise.
 	Secrets bool
+
+	// Examine finds what is wrong with a resource that breaks no rule of its kind. Nil: nothing more is asked.
+	Examine func(*Resource) []schema.Problem
 }
 
 // Parse reads documents with the default namespace "default". See Parser.Parse.
@@ -111,7 +116,7 @@ func (f *parsing) resource(index int, node *yaml.Node) {
 			return
 		}
 	}
-	d := &draft{node: node, defaultNamespace: f.DefaultNamespace, secrets: f.Secrets}
+	d := &draft{node: node, defaultNamespace: f.DefaultNamespace, secrets: f.Secrets, examine: f.Examine}
 	document := d.read()
 	if document != nil {
 		document.File, document.Index, document.Line = f.file, index, node.Line

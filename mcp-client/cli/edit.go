@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/kinds/envoy"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
@@ -166,7 +167,7 @@ func (e *editing) open(ctx context.Context, text string) (string, error) {
 // apply sends what was edited.
 func (e *editing) apply(ctx context.Context, text string) error {
 	p := e.program
-	parser := kinds.Parser{DefaultNamespace: p.namespace.name}
+	parser := kinds.Parser{DefaultNamespace: p.namespace.name, Examine: envoy.Examine}
 	documents, err := parser.Parse("", []byte(text))
 	if wrong, ok := errors.AsType[kinds.Errors](err); ok {
 		return &refusedError{wrong}

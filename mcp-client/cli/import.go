@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/kinds/envoy"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
@@ -142,7 +143,7 @@ func (r *reading) file(file string, send func(*kinds.Document) error) error {
 		defer opened.Close()
 		in = opened
 	}
-	parser := kinds.Parser{DefaultNamespace: r.program.namespace.name}
+	parser := kinds.Parser{DefaultNamespace: r.program.namespace.name, Examine: envoy.Examine}
 	if !r.strict {
 		parser.Foreign = r.skipped.add
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/kinds/envoy"
 )
 
 // sources are the files that a command takes resources from.
@@ -114,5 +115,5 @@ func parseFile(file string, in io.Reader, defaultNamespace string) ([]*kinds.Doc
 	if err != nil {
 		return nil, err
 	}
-	return kinds.Parser{DefaultNamespace: defaultNamespace}.Parse(file, data)
+	return kinds.Parser{DefaultNamespace: defaultNamespace, Examine: envoy.Examine}.Parse(file, data)
 }

@@ -7,14 +7,15 @@ import (
 	"strconv"
 
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/kinds/envoy"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
 )
 
 // resources is how documents are read that are resources all of them, and withSecrets where there may be secrets too.
 var (
-	resources   = kinds.Parser{DefaultNamespace: "default"}
-	withSecrets = kinds.Parser{DefaultNamespace: "default", Secrets: true}
+	resources   = kinds.Parser{DefaultNamespace: "default", Examine: envoy.Examine}
+	withSecrets = kinds.Parser{DefaultNamespace: "default", Secrets: true, Examine: envoy.Examine}
 )
 
 // readAs parses the documents of a request as a parser does that is given. Its error has everything that is wrong with any of them.

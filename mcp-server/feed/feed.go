@@ -20,6 +20,9 @@ import (
 
 // Feed brings a publisher to the newest revision of a store.
 type Feed struct {
+	// See is shown each resource as it comes by, and must not keep it waiting. It may be set before Run.
+	See func(*store.Resource)
+
 	store     *store.Store
 	publisher *publish.Publisher
 	log       *slog.Logger
@@ -39,7 +42,7 @@ type Feed struct {
 // New returns the feed of a store into a publisher, with the keys that open what is sealed in it, if there are any.
 func New(s *store.Store, p *publish.Publisher, keys *seal.Keys, log *slog.Logger, metrics prometheus.Registerer) *Feed {
 	f := &Feed{
-		store: s, publisher: p, keys: keys, log: log,
+		See: func(*store.Resource) {}, store: s, publisher: p, keys: keys, log: log,
 		batches: prometheus.NewCounter(prometheus.CounterOpts{Name: "pgmesh_mcp_server_batches_total", Help: "Batches read from the store's feed."}),
 		undecodable: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "pgmesh_mcp_server_undecodable_total",
@@ -104,6 +107,7 @@ func (f *Feed) load(ctx context.Context) error {
 	at, err := f.store.SnapshotWithSecrets(ctx, func(r *store.Resource) error {
 		resources++
 		f.publisher.Sign()
+		f.See(r)
 		k := r.Key.Kind
 		if encoded := f.encode(r); encoded != nil && !f.keeps(r) {
 			all.Resources[k] = append(all.Resources[k], encoded)
@@ -135,7 +139,10 @@ func (f *Feed) apply(b store.Batch) error {
 		k := change.Key.Kind
 		if change.After == nil {
 			c.Removed[k] = append(c.Removed[k], change.Key.FullName())
-		} else if encoded := f.encode(change.After); encoded != nil {
+			continue
+		}
+		f.See(change.After)
+		if encoded := f.encode(change.After); encoded != nil {
 			c.Upserts[k] = append(c.Upserts[k], encoded)
 		}
 	}

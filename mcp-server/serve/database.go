@@ -13,6 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mcp-server/admin"
+	"github.com/pgmesh/pgmesh/mcp-server/examine"
 	"github.com/pgmesh/pgmesh/mcp-server/feed"
 	"github.com/pgmesh/pgmesh/mcp-server/housekeep"
 	"github.com/pgmesh/pgmesh/mcp-server/secrets"
@@ -23,11 +24,12 @@ import (
 // database is the source of a server that reads Postgres itself. Before it is open nobody may write to it.
 type database struct {
 	*server
-	store  *store.Store
-	feed   *feed.Feed
-	admin  *admin.Service
-	book   *tokens.Book
-	opened chan struct{}
+	store    *store.Store
+	feed     *feed.Feed
+	examiner *examine.Examiner
+	admin    *admin.Service
+	book     *tokens.Book
+	opened   chan struct{}
 
 	known    callers // as they were read last
 	kept     []byte  // as they are in the file
@@ -46,7 +48,9 @@ func (s *server) database() (source, error) {
 		return nil, err
 	}
 	d.book = tokens.New(d.store, o.Log)
+	d.examiner = examine.New(d.store, o.Log)
 	d.feed = feed.New(d.store, s.publisher, s.keys, o.Log, s.metrics)
+	d.feed.See = d.examiner.See
 	s.metrics.MustRegister(connectedTo(d.store))
 	d.admin = admin.New(admin.Config{
 		Store: d.store, News: s.publisher.Subscribe, Served: s.publisher.Served, Ready: s.publisher.Ready, Source: s.publisher.Source,
@@ -80,6 +84,7 @@ func (d *database) run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.feed.Run(ctx) })
 	g.Go(func() error { return keeper.Run(ctx) })
+	g.Go(func() error { return d.examiner.Run(ctx) })
 	g.Go(func() error { return d.store.FollowSinks(ctx, d.toDial) })
 	g.Go(func() error { return d.book.Run(ctx) })
 	g.Go(func() error { return d.followCallers(ctx) })

@@ -13,6 +13,7 @@ BEGIN
       UNION ALL SELECT * FROM mesh.empty_subsets
       UNION ALL SELECT * FROM mesh.unsupported_uses
       UNION ALL SELECT * FROM mesh.ending_certificates
+      UNION ALL SELECT * FROM mesh.current_findings
       UNION ALL SELECT 'error', 'invalid', u.kind, u.api_group, u.namespace, u.name, u.path, u.reason, u.hint FROM mesh.unsound u
       UNION ALL SELECT 'warning', 'revert-conflict', c.kind, c.api_group, c.namespace, c.name, '',
         format('revision %s was not confirmed, and this could not be reverted: %s', c.revision, c.reason), 'put it as it should be'

@@ -1,0 +1,120 @@
+// Package examine looks at resources that were committed for what only a program can tell, and reports it to the database, where it is in
+// mesh.problems. What comes through the admin API was examined before; what is written with SQL was not.
+//
+// Every server examines everything. They find the same, and the database keeps it once.
+package examine
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/kinds/envoy"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// source names what is examined here in the database.
+const source = "envoy-filters"
+
+// Examiner examines the EnvoyFilters of a store.
+type Examiner struct {
+	store *store.Store
+	log   *slog.Logger
+
+	mu      sync.Mutex
+	waiting map[kinds.Key]*store.Resource
+	some    chan struct{}
+}
+
+// New returns an examiner that has seen nothing yet.
+func New(s *store.Store, log *slog.Logger) *Examiner {
+	return &Examiner{store: s, log: log, waiting: map[kinds.Key]*store.Resource{}, some: make(chan struct{}, 1)}
+}
+
+// See takes note of a resource as it stands now. It does not wait.
+func (e *Examiner) See(r *store.Resource) {
+	if r.Key.Kind.Name != "EnvoyFilter" || r.Key.Kind.Group != "networking.istio.io" {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.waiting[r.Key] = r
+	select {
+	case e.some <- struct{}{}:
+	default: // the last news is still waiting
+	}
+}
+
+// Run examines what was seen until the context ends. What cannot be reported, since the database is away, is reported later.
+func (e *Examiner) Run(ctx context.Context) error {
+	retry := &backoff.ExponentialBackOff{
+		InitialInterval: 100 * time.Millisecond, MaxInterval: 30 * time.Second, Multiplier: 2, RandomizationFactor: 0.5,
+	}
+	for said := ""; ; {
+		select {
+		case <-e.some:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		seen := e.take()
+		for err := e.report(ctx, seen); err != nil; err = e.report(ctx, seen) {
+			if ctx.Err() == nil && !store.Temporary(err) && err.Error() != said { // the feed tells of a database that is away
+				said = err.Error()
+				e.log.Error("cannot report what is wrong with EnvoyFilters; the server goes on trying", "error", err)
+			}
+			select {
+			case <-time.After(retry.NextBackOff()):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		retry.Reset()
+	}
+}
+
+func (e *Examiner) take() []*store.Resource {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	seen := make([]*store.Resource, 0, len(e.waiting))
+	for _, r := range e.waiting {
+		seen = append(seen, r)
+	}
+	clear(e.waiting)
+	return seen
+}
+
+func (e *Examiner) report(ctx context.Context, seen []*store.Resource) error {
+	examined := make([]store.Examined, 0, len(seen))
+	for _, r := range seen {
+		examined = append(examined, store.Examined{Key: r.Key, Revision: r.Revision, Findings: findings(r)})
+	}
+	return e.store.ReportFindings(ctx, source, examined)
+}
+
+// findings are what is wrong with the patches of an EnvoyFilter. One that cannot be decoded is told of elsewhere.
+func findings(r *store.Resource) (list []store.Finding) {
+	message, err := r.Key.Kind.Decode(r.Spec)
+	spec, ok := message.(*networking.EnvoyFilter)
+	if err != nil || !ok {
+		return nil
+	}
+	_, problems := envoy.Read(spec)
+	for _, p := range problems {
+		f := store.Finding{Path: p.Path, Message: p.Reason, Hint: p.Hint}
+		switch p.Level {
+		case envoy.Invalid:
+			f.Severity, f.Code = "error", "invalid-patch"
+		case envoy.Unknown:
+			f.Severity, f.Code = "warning", "unknown-in-patch"
+		case envoy.Idle:
+			f.Severity, f.Code = "warning", "idle-patch"
+		}
+		list = append(list, f)
+	}
+	return list
+}

@@ -1,0 +1,109 @@
+package examine_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pgmesh/pgmesh/internal/pgtest"
+	"github.com/pgmesh/pgmesh/mcp-server/examine"
+	"github.com/pgmesh/pgmesh/mcp-server/feed"
+	"github.com/pgmesh/pgmesh/mcp-server/publish"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+func TestMain(m *testing.M) { os.Exit(pgtest.VerifyMain(m)) }
+
+// start has so many servers examine one database.
+func start(t *testing.T, servers int) *pgx.Conn {
+	t.Helper()
+	database := pgtest.New(t)
+	conn, err := pgx.Connect(t.Context(), database)
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	var g errgroup.Group
+	for range servers {
+		s, err := store.Open(t.Context(), database, store.Options{})
+		require.NoError(t, err)
+		metrics := prometheus.NewRegistry()
+		e := examine.New(s, slog.New(slog.DiscardHandler))
+		f := feed.New(s, publish.New(metrics), nil, slog.New(slog.DiscardHandler), metrics)
+		f.See = e.See
+		g.Go(func() error { return f.Run(ctx) })
+		g.Go(func() error { return e.Run(ctx) })
+		t.Cleanup(s.Close)
+	}
+	t.Cleanup(func() {
+		stop()
+		require.ErrorIs(t, g.Wait(), context.Canceled)
+		require.NoError(t, conn.Close(context.Background()))
+	})
+	return conn
+}
+
+func write(t *testing.T, conn *pgx.Conn, spec string) {
+	t.Helper()
+	_, err := conn.Exec(t.Context(), `INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('EnvoyFilter', 'shop', 'limits', $1)
+		ON CONFLICT (kind, api_group, namespace, name) DO UPDATE SET spec = EXCLUDED.spec`, spec)
+	require.NoError(t, err)
+}
+
+func problems(t *testing.T, conn *pgx.Conn) []string {
+	t.Helper()
+	rows, err := conn.Query(t.Context(), `SELECT severity || ' ' || code || ' ' || kind || ' ' || namespace || '/' || name || ': ' || path || ': ' || message || coalesce(' (' || hint || ')', '')
+		FROM mesh.problems WHERE code LIKE '%patch' ORDER BY path`)
+	require.NoError(t, err)
+	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	return list
+}
+
+const broken = `{"configPatches": [
+	{"applyTo": "CLUSTER", "patch": {"operation": "MERGE", "value": {"connect_timeout": "soon"}}},
+	{"applyTo": "CLUSTER", "patch": {"operation": "MERGE", "value": {"conect_timeout": "1s"}}},
+	{"applyTo": "ROUTE_CONFIGURATION", "patch": {"operation": "REMOVE"}}]}`
+
+func TestWhatIsWrongWithCommittedPatchesIsAProblem(t *testing.T) {
+	t.Parallel()
+	conn := start(t, 2)
+
+	write(t, conn, broken)
+	require.Eventually(t, func() bool { return len(problems(t, conn)) > 0 }, 20*time.Second, 5*time.Millisecond)
+	require.Equal(t, []string{
+		`error invalid-patch EnvoyFilter shop/limits: spec.configPatches[0].patch.value.connect_timeout: invalid google.protobuf.Duration value "soon"`,
+		`warning unknown-in-patch EnvoyFilter shop/limits: spec.configPatches[1].patch.value.conect_timeout: unknown field "conect_timeout" (did you mean "connect_timeout"?)`,
+		`warning idle-patch EnvoyFilter shop/limits: spec.configPatches[2].patch.operation: REMOVE does nothing to a ROUTE_CONFIGURATION (operations that do: MERGE, MERGE_AND_REPLACE_LIST)`,
+	}, problems(t, conn))
+
+	write(t, conn, `{"configPatches": [{"applyTo": "CLUSTER", "patch": {"operation": "MERGE", "value": {"connect_timeout": "1s"}}}]}`)
+	require.Empty(t, problems(t, conn), "what was found of a revision before counts no more, whoever has looked")
+}
+
+// A namespace sees its own.
+func TestFindingsAreForThoseWhoMayReadTheResource(t *testing.T) {
+	t.Parallel()
+	conn := start(t, 1)
+	write(t, conn, broken)
+	require.Eventually(t, func() bool { return len(problems(t, conn)) > 0 }, 20*time.Second, 5*time.Millisecond)
+	count := func(namespace string) (n int) {
+		role := fmt.Sprintf("examine_%s_%d", namespace, time.Now().UnixNano())
+		run := func(statement string) {
+			_, err := conn.Exec(t.Context(), fmt.Sprintf(statement, role, namespace))
+			require.NoError(t, err)
+		}
+		run("CREATE ROLE %[1]s; SELECT mesh.grant_namespace('%[1]s', '%[2]s', 'read'); SET ROLE %[1]s")
+		n = len(problems(t, conn))
+		run("RESET ROLE; SELECT mesh.revoke_namespace('%[1]s', '%[2]s'); DROP ROLE %[1]s")
+		return n
+	}
+	require.Equal(t, 3, count("shop"))
+	require.Zero(t, count("elsewhere"))
+}
