@@ -119,7 +119,7 @@ func (u upstream) serverName() string {
 func (u upstream) endpoints() []*mesh.Endpoint {
 	unusable := func(e *mesh.Endpoint) bool { return !usable(u.service, e) }
 	out := slices.DeleteFunc(u.service.Of(u.port, u.subset.GetLabels()), unusable)
-	if u.service.Resolution == mesh.ResolutionDNSRR && len(out) > 1 {
+	if (u.service.Resolution == mesh.ResolutionDNSRR || u.service.RacesConnections()) && len(out) > 1 {
 		return out[:1]
 	}
 	return out
@@ -201,6 +201,9 @@ func (v view) discoverByDNS(d *draft, u upstream) bool {
 	}
 	d.LoadAssignment = &endpointv3.ClusterLoadAssignment{ClusterName: d.Name, Endpoints: localities}
 	v.resolve(d.Cluster)
+	if u.service.RacesConnections() {
+		d.DnsLookupFamily = clusterv3.Cluster_ALL
+	}
 	return true
 }
 
@@ -210,6 +213,9 @@ func (v view) discoveryType(u upstream) clusterv3.Cluster_DiscoveryType {
 	}
 	switch u.service.Resolution {
 	case mesh.ResolutionDNS:
+		if u.service.RacesConnections() {
+			return clusterv3.Cluster_LOGICAL_DNS
+		}
 		return clusterv3.Cluster_STRICT_DNS
 	case mesh.ResolutionDNSRR:
 		return clusterv3.Cluster_LOGICAL_DNS

@@ -84,9 +84,6 @@ func (v view) preferLabels(groups []group, labels []string) []group {
 		return groups
 	}
 	own := v.mesh.LabelsOf(v.proxy)
-	if len(own) == 0 {
-		return groups
-	}
 	var out []group
 	for _, g := range groups {
 		out = append(out, g.dividedBy(func(m member) uint32 { return labelRank(labels, own, m) })...)
