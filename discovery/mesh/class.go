@@ -60,6 +60,7 @@ func (m *Mesh) settings(p *Proxy) string {
 		p.HTTPProxyPort,
 		p.DNSCapture,
 		p.MeshID, p.Cluster, p.CanonicalName(), p.CanonicalRevision(), // the tags of traces
+		m.own(p),
 	)
 }
 
@@ -74,6 +75,16 @@ func (m *Mesh) selecting(p *Proxy) labelKeys {
 func (m *Mesh) ingressAddresses(p *Proxy) string {
 	if r := m.sidecars.sidecarOf(p); r != nil && len(specOf[*networking.Sidecar](r).GetIngress()) > 0 {
 		return strings.Join(p.Addresses, ",")
+	}
+	return ""
+}
+
+// own is the address of a proxy that is one of a service's by which clients connect to it: it does not listen for itself.
+func (m *Mesh) own(p *Proxy) string {
+	for _, t := range m.services.byAddress[p.Addresses[0]] {
+		if t.Service.ByWorkload() {
+			return p.Addresses[0]
+		}
 	}
 	return ""
 }

@@ -54,3 +54,24 @@ func TestAddressesTellApartProxiesWhoseSidecarHasThemListenThere(t *testing.T) {
 	require.NotEqual(t, m.Class(sidecar("listening", nil, "10.0.0.1")), m.Class(sidecar("listening", nil, "10.0.0.2")))
 	require.Equal(t, m.Class(sidecar("other", nil, "10.0.0.1")), m.Class(sidecar("other", nil, "10.0.0.2")))
 }
+
+func TestAProxyAtAnAddressThatClientsConnectToIsAClassOfItsOwn(t *testing.T) {
+	t.Parallel()
+	m := build(t, `
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: x, namespace: other}
+spec:
+  hosts: [x.example.com]
+  resolution: NONE
+  ports: [{number: 7000, name: tcp, protocol: TCP}]
+  workloadSelector: {labels: {app: x}}
+---
+apiVersion: networking.istio.io/v1
+kind: WorkloadEntry
+metadata: {name: x, namespace: other}
+spec: {address: 10.0.0.7, labels: {app: x}}
+`)
+	require.Equal(t, m.Class(sidecar("default", nil, "10.0.0.1")), m.Class(sidecar("default", nil, "10.0.0.2")))
+	require.NotEqual(t, m.Class(sidecar("default", nil, "10.0.0.1")), m.Class(sidecar("default", nil, "10.0.0.7")))
+}

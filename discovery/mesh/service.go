@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	networking "istio.io/api/networking/v1alpha3"
+
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -64,6 +66,13 @@ func (s *Service) Port(number uint32) *Port {
 		}
 	}
 	return nil
+}
+
+// ByWorkload reports whether clients connect to the workloads of the service themselves: nothing but their addresses tells
+// what they want.
+func (s *Service) ByWorkload() bool {
+	return s.Resolution == ResolutionNone && s.Addresses[0] == Unspecified &&
+		(len(s.Endpoints) > 0 || specOf[*networking.ServiceEntry](s.Entry).GetWorkloadSelector() != nil)
 }
 
 // ResolvedByDNS reports whether proxies resolve the endpoints' names.

@@ -108,6 +108,9 @@ func (v view) addressesOf(o outboundPort) []tcpAddress {
 	if len(o.binds) > 0 {
 		return []tcpAddress{{binds: o.binds}}
 	}
+	if o.service.ByWorkload() {
+		return v.workloadAddresses(o)
+	}
 	addresses := o.service.AddressesFor(v.proxy)
 	if len(o.service.Allocated) > 0 && addresses[0] != mesh.Unspecified {
 		return []tcpAddress{{binds: addresses}}

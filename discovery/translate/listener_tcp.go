@@ -14,6 +14,8 @@ import (
 type tcpAddress struct {
 	binds  []string
 	ranges []string
+	// workload tells that the address is that of a single workload, which says what is wanted.
+	workload bool
 }
 
 func (v view) tcpAddress(address string) tcpAddress {
@@ -25,6 +27,23 @@ func (v view) tcpAddress(address string) tcpAddress {
 	default:
 		return tcpAddress{binds: []string{address}}
 	}
+}
+
+// workloadAddresses are those at which clients of a service connect to its workloads themselves; the proxy's own is left out.
+// They share a listener where its chains can tell them apart. They cannot where the protocol is detected: Envoy looks at
+// addresses before it looks at protocols.
+func (v view) workloadAddresses(o outboundPort) []tcpAddress {
+	var out []tcpAddress
+	for _, e := range o.service.Of(o.port, nil) {
+		switch {
+		case !mesh.IsAddress(e.Address) || e.Address == v.proxy.Addresses[0]:
+		case o.port.Protocol.IsSniffed():
+			out = append(out, tcpAddress{binds: []string{e.Address}, workload: true})
+		default:
+			out = append(out, tcpAddress{binds: v.wildcards(), ranges: []string{e.Address}, workload: true})
+		}
+	}
+	return out
 }
 
 // outboundTCP is one port of a service, listened for at one address.
@@ -111,6 +130,9 @@ func (t outboundTCP) tlsChains() []chain {
 
 // serverNames are needed where the address alone does not tell the service, and where the name is to be resolved.
 func (t outboundTCP) serverNames() []string {
+	if t.address.workload {
+		return nil
+	}
 	if isDynamic(t.service) || len(t.address.ranges) > 0 || t.address.binds[0] == t.wildcards()[0] {
 		return []string{t.service.Hostname}
 	}
