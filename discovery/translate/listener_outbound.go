@@ -106,7 +106,7 @@ func (p *outboundPlan) add(o outboundPort) {
 // addresses share a listener, and those that people gave have one each.
 func (v view) addressesOf(o outboundPort) []tcpAddress {
 	if len(o.binds) > 0 {
-		return []tcpAddress{{binds: o.binds}}
+		return []tcpAddress{{binds: o.binds, shared: true}}
 	}
 	if o.service.ByWorkload() {
 		return v.workloadAddresses(o)

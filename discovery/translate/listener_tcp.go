@@ -16,6 +16,8 @@ type tcpAddress struct {
 	ranges []string
 	// workload tells that the address is that of a single workload, which says what is wanted.
 	workload bool
+	// shared tells that all services are listened for there, so that it says nothing.
+	shared bool
 }
 
 func (v view) tcpAddress(address string) tcpAddress {
@@ -125,7 +127,19 @@ func (t outboundTCP) tlsChains() []chain {
 	if len(out) > 0 {
 		return out
 	}
-	return []chain{{names: t.serverNames(), ranges: t.address.ranges, filters: t.direct()}}
+	return t.directTLS()
+}
+
+// directTLS goes to the service itself. Where services share an address, which Istio gives to the oldest, each is found by
+// its name, and the oldest also without one.
+func (t outboundTCP) directTLS() []chain {
+	direct := chain{names: t.serverNames(), ranges: t.address.ranges, filters: t.direct()}
+	if !t.address.shared || len(direct.names) > 0 {
+		return []chain{direct}
+	}
+	named := direct
+	named.names = []string{t.service.Hostname}
+	return []chain{named, direct}
 }
 
 // serverNames are needed where the address alone does not tell the service, and where the name is to be resolved.

@@ -2,6 +2,7 @@ package translate
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 
@@ -24,10 +25,22 @@ func requestMatch(in *networking.HTTPMatchRequest) *routev3.RouteMatch {
 	setPath(out, in.GetUri())
 	out.CaseSensitive = wrapperspb.Bool(!in.GetIgnoreUriCase())
 	out.Headers = headerMatches(in)
-	for _, name := range slices.Sorted(maps.Keys(in.GetQueryParams())) {
-		out.QueryParameters = append(out.QueryParameters, queryMatch(name, in.GetQueryParams()[name]))
+	out.DynamicMetadata = claimMatches(in)
+	for name, m := range inOrder(in.GetQueryParams()) {
+		out.QueryParameters = append(out.QueryParameters, queryMatch(name, m))
 	}
 	return out
+}
+
+// inOrder goes through matches by their names.
+func inOrder(matches map[string]*networking.StringMatch) iter.Seq2[string, *networking.StringMatch] {
+	return func(yield func(string, *networking.StringMatch) bool) {
+		for _, name := range slices.Sorted(maps.Keys(matches)) {
+			if !yield(name, matches[name]) {
+				return
+			}
+		}
+	}
 }
 
 func setPath(out *routev3.RouteMatch, uri *networking.StringMatch) {
@@ -44,13 +57,18 @@ func setPath(out *routev3.RouteMatch, uri *networking.StringMatch) {
 // headerMatches are those of named headers in the order of their names, then the pseudo headers.
 func headerMatches(in *networking.HTTPMatchRequest) []*routev3.HeaderMatcher {
 	var out []*routev3.HeaderMatcher
-	for _, name := range slices.Sorted(maps.Keys(in.GetHeaders())) {
-		out = append(out, headerMatch(name, in.GetHeaders()[name]))
+	for name, wanted := range inOrder(in.GetHeaders()) {
+		if claimPath(name) == nil {
+			out = append(out, headerMatch(name, wanted))
+		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(in.GetWithoutHeaders())) {
-		m := headerMatch(name, in.GetWithoutHeaders()[name])
+	for name, unwanted := range inOrder(in.GetWithoutHeaders()) {
+		if claimPath(name) != nil {
+			continue
+		}
+		m := headerMatch(name, unwanted)
 		m.InvertMatch = true
-		m.TreatMissingHeaderAsEmpty = !asksPresence(in.GetWithoutHeaders()[name]) // a missing header differs from any value
+		m.TreatMissingHeaderAsEmpty = !asksPresence(unwanted) // a missing header differs from any value
 		out = append(out, m)
 	}
 	slices.SortStableFunc(out, func(a, b *routev3.HeaderMatcher) int { return cmp.Compare(a.GetName(), b.GetName()) })
@@ -126,7 +144,7 @@ func matching(regex string) *matcherv3.StringMatcher {
 
 // isCatchAll reports whether a match is for any request.
 func isCatchAll(m *routev3.RouteMatch) bool {
-	if len(m.GetHeaders()) > 0 || len(m.GetQueryParameters()) > 0 {
+	if len(m.GetHeaders()) > 0 || len(m.GetQueryParameters()) > 0 || len(m.GetDynamicMetadata()) > 0 {
 		return false
 	}
 	switch path := m.GetPathSpecifier().(type) {
