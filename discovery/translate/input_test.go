@@ -137,7 +137,7 @@ func translated(m *mesh.Mesh, p *mesh.Proxy) output {
 	out := output{
 		clusters: patches.Clusters(translate.Clusters(m, p)), endpoints: translate.Endpoints(m, p),
 		listeners: patches.Listeners(translate.Listeners(m, p)), routes: patches.Routes(translate.Routes(m, p)),
-		secrets:    translate.FileSecrets(m, p),
+		secrets:    translate.Secrets(m, p),
 		extensions: patches.Extensions(),
 	}
 	for _, f := range patches.Failures() {
