@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -13,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pgmesh/pgmesh/internal/certtest"
 	"github.com/pgmesh/pgmesh/internal/pgtest"
 )
 
@@ -181,4 +184,26 @@ ingress:
 		}
 		return nil
 	})
+}
+
+func TestASidecarEndsTLSInFrontOfTheApplication(t *testing.T) {
+	t.Parallel()
+	m, app, port := newMesh(t), newBackend(t, "app", nil), newPort(t)
+	authority, folder := certtest.NewAuthority(t), t.TempDir()
+	cert, key := authority.Issue(func(c *x509.Certificate) { c.DNSNames = []string{"app.example.com"} }).Write(t, folder)
+	m.commit(limits(fmt.Sprintf(`
+egress: [{hosts: [~/*]}]
+ingress:
+- port: {number: %s, name: https, protocol: HTTPS}
+  bind: 127.0.0.1
+  defaultEndpoint: 127.0.0.1:%s
+  tls: {mode: SIMPLE, serverCertificate: %s, privateKey: %s}
+`, port, app.port, cert, key)))
+
+	client := newClient(t)
+	client.Transport.(*http.Transport).DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		d := tls.Dialer{Config: &tls.Config{RootCAs: authority.Pool(), ServerName: "app.example.com", MinVersion: tls.VersionTLS12}}
+		return d.DialContext(ctx, network, address(port))
+	}
+	fetches(t, client, "app.example.com", "app")
 }
