@@ -56,6 +56,12 @@ func (m *Mesh) LooksLike(before *Mesh, p *Proxy) bool {
 		reflect.DeepEqual(m.networks, before.networks) // whose gateways may be services that the proxy does not see
 }
 
+// SeesServicesOf reports whether a proxy sees the very services that it saw in the mesh before. The routes that a Sidecar lets it see
+// decide that, too: those that they lead to.
+func (m *Mesh) SeesServicesOf(before *Mesh, p *Proxy) bool {
+	return slices.Equal(m.Scope(m.Known(p)).Services, before.Scope(before.Known(p)).Services)
+}
+
 // same reports whether two scopes show the same, by the identity of what they hold.
 func (s *Scope) same(other *Scope) bool {
 	return s.Namespace == other.Namespace && s.Sidecar == other.Sidecar && s.config == other.config &&

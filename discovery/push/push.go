@@ -156,6 +156,7 @@ func (e *Engine) Update(m *mesh.Mesh, revision int64, changes []Change) {
 		case before[key] != c:
 		case scoped && m.LooksLike(previous, c.proxy):
 			chosen = func(p *part) bool { return p.ofSecrets() && p.concerns(changes) }
+		case !m.SeesServicesOf(previous, c.proxy): // a change of routes alone can do that
 		default:
 			concerning := slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return !c.isFor(&key) })
 			chosen = func(p *part) bool { return p.concerns(concerning) }

@@ -224,7 +224,7 @@ func TestUpdatesEqualATranslationFromScratch(t *testing.T) {
 func (b *bench) step(t *testing.T, random *rand.Rand) {
 	t.Helper()
 	name := fmt.Sprintf("n%d", random.IntN(4))
-	switch random.IntN(10) {
+	switch random.IntN(11) {
 	case 0:
 		b.apply(t, route(name, fmt.Sprint(random.IntN(5))))
 	case 4:
@@ -278,8 +278,10 @@ kind: PeerAuthentication
 metadata: {name: default, namespace: shop}
 spec: {mtls: {mode: %s}}
 `, []string{"STRICT", "PERMISSIVE", "DISABLE"}[random.IntN(3)]))
+	case 8:
+		b.apply(t, patched(name, []string{"CLUSTER", "ROUTE_CONFIGURATION", "LISTENER"}[random.IntN(3)], `{name: `+name+`}`))
 	default:
-		kind, _ := kinds.Lookup("networking.istio.io", []string{"VirtualService", "WorkloadEntry", "DestinationRule", "ServiceEntry", "Sidecar"}[random.IntN(5)])
+		kind, _ := kinds.Lookup("networking.istio.io", []string{"VirtualService", "WorkloadEntry", "DestinationRule", "ServiceEntry", "Sidecar", "EnvoyFilter"}[random.IntN(6)])
 		b.remove(kinds.Key{Kind: kind, Namespace: "shop", Name: name})
 	}
 }

@@ -1,6 +1,8 @@
 package envoy_test
 
 import (
+	"os"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -190,4 +192,35 @@ func TestFiltersAreFoundByTheNamesThatTheyHadOnce(t *testing.T) {
 	require.True(t, envoy.SameFilter("envoy.router", "envoy.filters.http.router"))
 	require.False(t, envoy.SameFilter("envoy.router", "envoy.filters.http.lua"))
 	require.False(t, envoy.SameFilter("envoy.anything", ""))
+}
+
+// What the documentation shows can be written as it stands there.
+func TestTheDocumentedExamplesAreSound(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/envoyfilter.md")
+	require.NoError(t, err)
+	examples := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1)
+	require.NotEmpty(t, examples)
+	for _, example := range examples {
+		documents, err := kinds.Parser{Examine: envoy.Examine}.Parse("docs/envoyfilter.md", example[1])
+		require.NoError(t, err)
+		_, problems := envoy.Read(documents[0].Resource.Spec.Message().(*networking.EnvoyFilter))
+		require.Empty(t, problems)
+	}
+}
+
+func TestAnInvalidPatchIsAViolationAtItsLine(t *testing.T) {
+	t.Parallel()
+	_, err := kinds.Parser{DefaultNamespace: "shop", Examine: envoy.Examine}.Parse("test.yaml", []byte(`apiVersion: networking.istio.io/v1alpha3
+kind: EnvoyFilter
+metadata: {name: test}
+spec:
+  configPatches:
+  - applyTo: CLUSTER
+    patch:
+      operation: MERGE
+      value:
+        conect_timeout: 1s
+`))
+	require.EqualError(t, err, `test.yaml: document 1, line 10: EnvoyFilter shop/test: spec.configPatches[0].patch.value.conect_timeout: unknown field "conect_timeout" (did you mean "connect_timeout"?)`)
 }
