@@ -37,6 +37,7 @@ func bootstrapCommand() *cobra.Command {
 type member struct {
 	options      bootstrap.Options
 	xds          string
+	role         string
 	interception string
 	insecure     bool
 }
@@ -46,6 +47,7 @@ func (m *member) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Discovery, "discovery", "", "address of discovery, host:port (required)")
 	flags.BoolVar(&m.insecure, "insecure", false, "speak plaintext with discovery (required: mutual TLS is not there yet)")
 	flags.StringVar(&m.xds, "xds", string(bootstrap.Delta), "variant of xDS: delta or sotw")
+	flags.StringVar(&m.role, "role", string(bootstrap.Sidecar), "what this proxy does: sidecar, for the machine's applications, or gateway, for those outside the mesh")
 	flags.StringVar(&o.IP, "node-ip", "", "address that others reach this machine by (default: the one that leads to discovery)")
 	flags.StringVar(&o.ID, "id", "", "name of this proxy, unique in the mesh (default: HOSTNAME.NAMESPACE)")
 	flags.StringVar(&o.Namespace, "namespace", "default", "namespace of this machine")
@@ -71,7 +73,7 @@ func (m *member) bootstrap() ([]byte, error) {
 
 func (m *member) complete() (bootstrap.Options, error) {
 	o := m.options
-	o.XDS, o.Interception = bootstrap.XDS(m.xds), bootstrap.Interception(m.interception)
+	o.XDS, o.Role, o.Interception = bootstrap.XDS(m.xds), bootstrap.Role(m.role), bootstrap.Interception(m.interception)
 	if o.Discovery == "" {
 		return o, errors.New("where is discovery? Say it with --discovery host:port")
 	}

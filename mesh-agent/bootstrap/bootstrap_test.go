@@ -19,6 +19,7 @@ func options() bootstrap.Options {
 	return bootstrap.Options{
 		Discovery:      "10.0.0.1:15010",
 		XDS:            bootstrap.Delta,
+		Role:           bootstrap.Sidecar,
 		IP:             "10.0.0.7",
 		ID:             "box7.shop",
 		Namespace:      "shop",
@@ -51,6 +52,17 @@ func TestTheNodeTellsWhoTheProxyIs(t *testing.T) {
 		"INSTANCE_IPS":      "10.0.0.7",
 		"LABELS":            map[string]any{"app": "cart", "version": "v1"},
 	}, n.GetMetadata().AsMap())
+}
+
+func TestAGatewayIsARouter(t *testing.T) {
+	t.Parallel()
+	o := options()
+	o.Role = bootstrap.Gateway
+	require.Equal(t, "router~10.0.0.7~box7.shop~shop.svc.cluster.local", build(t, o).GetNode().GetId())
+
+	o.Interception = bootstrap.Redirect
+	_, err := bootstrap.New(o)
+	require.ErrorContains(t, err, `interception mode "REDIRECT": a gateway opens its ports itself`)
 }
 
 func TestTheDiscoveryClusterFitsItsAddress(t *testing.T) {

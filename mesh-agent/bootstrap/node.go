@@ -21,7 +21,7 @@ func node(o Options) (*corev3.Node, error) {
 		return nil, fmt.Errorf("labels: %w", err)
 	}
 	return &corev3.Node{
-		Id:       fmt.Sprintf("sidecar~%s~%s~%s", o.IP, o.ID, o.Domain),
+		Id:       fmt.Sprintf("%s~%s~%s~%s", o.Role.nodeType(), o.IP, o.ID, o.Domain),
 		Cluster:  serviceCluster(o),
 		Metadata: metadata,
 	}, nil

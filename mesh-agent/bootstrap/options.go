@@ -16,6 +16,7 @@ type Options struct {
 	Discovery string // host:port
 	XDS       XDS
 
+	Role           Role
 	IP             string // the address other members reach this machine by
 	ID             string // unique in the mesh; by habit "machine.namespace"
 	Namespace      string
@@ -36,6 +37,24 @@ const (
 	SotW  XDS = "sotw"
 )
 
+// Role is what the proxy does for the mesh.
+type Role string
+
+// A sidecar serves the applications on its machine; a gateway serves those who are not in the mesh, on the ports of the
+// Gateways that select it.
+const (
+	Sidecar Role = "sidecar"
+	Gateway Role = "gateway"
+)
+
+// nodeType is what Istio calls the role in the id of a node.
+func (r Role) nodeType() string {
+	if r == Gateway {
+		return "router"
+	}
+	return string(r)
+}
+
 // Interception is how traffic comes to Envoy.
 type Interception string
 
@@ -51,13 +70,23 @@ func (o Options) check() error {
 	return errors.Join(
 		checkAddress("discovery", o.Discovery),
 		oneOf("xDS variant", o.XDS, Delta, SotW),
+		oneOf("role", o.Role, Sidecar, Gateway),
 		oneOf("interception mode", o.Interception, None, Redirect, TProxy),
+		checkRole(o.Role, o.Interception),
 		checkIP(o.IP),
 		checkNodePart("id", o.ID),
 		checkNodePart("namespace", o.Namespace),
 		checkNodePart("domain", o.Domain),
 		checkAdmin(o.Admin),
 	)
+}
+
+// checkRole refuses to have a gateway take traffic that was not meant for it.
+func checkRole(role Role, mode Interception) error {
+	if role == Gateway && mode != None {
+		return fmt.Errorf("interception mode %q: a gateway opens its ports itself, nothing is redirected to it: leave the mode %s", mode, None)
+	}
+	return nil
 }
 
 func checkIP(ip string) error {
