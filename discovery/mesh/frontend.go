@@ -178,6 +178,13 @@ func (x *Socket) take(names []string, by string) (owner string, taken bool) {
 	return "", false
 }
 
+// AutoPassthrough reports whether one of the servers lets sidecars of other networks through to services of this one.
+func (f *Frontend) AutoPassthrough() bool {
+	return slices.ContainsFunc(f.Sockets, func(x *Socket) bool {
+		return slices.ContainsFunc(x.Entrances, func(e *Entrance) bool { return e.Server.AutoPassthrough() })
+	})
+}
+
 // VirtualServicesOf lists the rules bound to a Gateway that routers in a namespace obey.
 func (m *Mesh) VirtualServicesOf(gateway, namespace string) []*VirtualService {
 	return obeyedIn(namespace, m.virtual.byGateway[gateway])

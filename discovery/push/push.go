@@ -40,6 +40,7 @@ type Engine struct {
 	invalid    prometheus.Counter
 	denials    *denials
 	unapplied  prometheus.Gauge
+	conflicts  *conflicts
 
 	told map[unpatched]bool // the patches that the log has told of
 }
@@ -63,7 +64,10 @@ type member struct {
 
 // New returns an engine that has no mesh yet.
 func New(log *slog.Logger, metrics prometheus.Registerer) *Engine {
-	e := &Engine{log: log, classes: map[mesh.Class]*class{}, members: map[*ads.Subscriber]*member{}, denials: newDenials(metrics)}
+	e := &Engine{
+		log: log, classes: map[mesh.Class]*class{}, members: map[*ads.Subscriber]*member{},
+		denials: newDenials(metrics), conflicts: newConflicts(log, metrics),
+	}
 	gauge := func(name, help string, count func() int) prometheus.GaugeFunc {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
 			e.mu.Lock()
@@ -126,6 +130,7 @@ func (e *Engine) join(m *member) {
 		e.report(c.update(e.mesh, e.revision, everything))
 		e.classes[m.key] = c
 		e.tellUnpatched()
+		e.conflicts.tell(e.mesh, e.classes)
 	}
 	c.members++
 	m.class = c
@@ -167,6 +172,7 @@ func (e *Engine) Update(m *mesh.Mesh, revision int64, changes []Change) {
 		s.Offer(member.class.current)
 	}
 	e.tellUnpatched()
+	e.conflicts.tell(m, e.classes)
 	e.translate.Observe(time.Since(start).Seconds())
 }
 

@@ -21,10 +21,5 @@ func (v view) passingUpstreams(s *mesh.Service) []upstream {
 
 // passesTLS reports whether the proxy is such a gateway.
 func (v view) passesTLS() bool {
-	if v.sidecar() {
-		return false
-	}
-	return slices.ContainsFunc(v.mesh.Frontend(v.proxy).Sockets, func(x *mesh.Socket) bool {
-		return slices.ContainsFunc(x.Entrances, func(e *mesh.Entrance) bool { return e.Server.AutoPassthrough() })
-	})
+	return v.proxy.Type == mesh.Router && v.mesh.Frontend(v.proxy).AutoPassthrough()
 }

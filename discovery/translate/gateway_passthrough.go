@@ -17,15 +17,14 @@ var meshProtocols = []string{"istio", "istio-peer-exchange", "istio-http/1.0", "
 func (v view) autoPassthroughChains(e *mesh.Entrance) []chain {
 	var out []chain
 	for _, s := range v.scope.Services {
-		if s.External || !withinAny(s.Hostname, e.Server.Hosts) {
+		if !withinAny(s.Hostname, e.Server.Hosts) {
 			continue
 		}
-		for _, u := range v.upstreams(s) {
-			name := ServerName(u.port.Number, u.subset.GetName(), s.Hostname)
-			proxy := tcpTo(name)
+		for _, u := range v.passingUpstreams(s) {
+			proxy := tcpTo(u.name())
 			v.applyRule(proxy, u.rule, u.subset.GetName())
 			proxy.TunnelingConfig = nil // the client has made its tunnel
-			out = append(out, chain{names: []string{name}, protocols: meshProtocols, filters: []*listenerv3.Filter{tcpFilter(proxy)}})
+			out = append(out, chain{names: []string{u.name()}, protocols: meshProtocols, filters: []*listenerv3.Filter{tcpFilter(proxy)}})
 		}
 	}
 	return out

@@ -40,7 +40,11 @@ func newClient(t testing.TB) *http.Client {
 
 // send sends a request to an address.
 func send(ctx context.Context, client *http.Client, address string, r request) (*answer, error) {
-	req, err := http.NewRequestWithContext(ctx, r.method, "http://"+address+"/"+strings.TrimPrefix(r.path, "/"), nil)
+	return sendURL(ctx, client, "http://"+address+"/"+strings.TrimPrefix(r.path, "/"), r)
+}
+
+func sendURL(ctx context.Context, client *http.Client, url string, r request) (*answer, error) {
+	req, err := http.NewRequestWithContext(ctx, r.method, url, http.NoBody)
 	if err != nil {
 		return nil, err
 	}

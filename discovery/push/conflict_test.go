@@ -1,0 +1,59 @@
+package push
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+const rivals = `
+apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {name: first, namespace: edge}
+spec: {servers: [{port: {number: 80, name: http, protocol: HTTP}, hosts: ['*']}]}
+---
+apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {name: second, namespace: edge}
+spec: {servers: [{port: {number: 80, name: tcp, protocol: TCP}, hosts: ['*']}]}
+`
+
+func TestAConflictOfGatewaysIsToldOnce(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	c := newConflicts(slog.New(slog.NewTextHandler(&log, nil)), prometheus.NewRegistry())
+	documents, err := kinds.Parse("test.yaml", []byte(rivals))
+	require.NoError(t, err)
+	store := configstore.New()
+	change := func(documents ...*kinds.Document) *mesh.Mesh {
+		batch := configstore.Batch{Revision: 1}
+		for _, d := range documents {
+			batch.Changes = append(batch.Changes, configstore.Change{Key: d.Resource.Key(), Resource: d.Resource})
+		}
+		return mesh.Build(store.Apply(batch), nil)
+	}
+	classes := map[mesh.Class]*class{}
+	for _, namespace := range []string{"edge", "other"} {
+		router := &mesh.Proxy{Type: mesh.Router, Addresses: []string{"10.0.0.1"}, Namespace: namespace}
+		classes[mesh.Class{Type: mesh.Router, Namespace: namespace}] = &class{proxy: router}
+	}
+	both := change(documents...)
+	c.tell(both, classes)
+	c.tell(both, classes)
+	require.Equal(t, 1, strings.Count(log.String(), `resource="Gateway edge/second" field=spec.servers[0]`), log.String())
+	require.InDelta(t, 1, testutil.ToFloat64(c.count), 0)
+
+	c.tell(mesh.Build(store.Apply(configstore.Batch{Revision: 2, Changes: []configstore.Change{{Key: documents[0].Resource.Key()}}}), nil), classes)
+	require.Zero(t, testutil.ToFloat64(c.count))
+	c.tell(both, classes)
+	require.Equal(t, 2, strings.Count(log.String(), "edge/second"))
+}
