@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	networking "istio.io/api/networking/v1alpha3"
 )
 
 // Frontend is what a router exposes: the servers of all Gateways that it is to serve, sorted to the sockets that it
@@ -12,6 +14,8 @@ type Frontend struct {
 	Sockets  []*Socket
 	Problems []Problem
 
+	// Servers are those that have a place, whether a rule routes to them or not.
+	Servers []*Server
 	// Routes finds the servers behind a route configuration, the oldest first.
 	Routes map[string][]*Server
 
@@ -47,7 +51,7 @@ type frontendOnce struct {
 // Frontend returns what a router exposes. Routers that cannot be told apart share it.
 func (m *Mesh) Frontend(p *Proxy) *Frontend {
 	targets := m.Targets(p)
-	key := fmt.Sprint(p.Namespace, "\n", m.gateways.selectors.encode(p.Labels), "\n", encodeTargets(targets), "\n", p.wildcard(), p.Unprivileged, p.ReservedPorts)
+	key := fmt.Sprint(p.Namespace, "\n", m.gateways.selectors.encode(p.Labels), "\n", encodeTargets(targets), "\n", p.wildcard(), p.Unprivileged, p.ReservedPorts, p.Identity.FromAgent)
 	m.frontendsMu.Lock()
 	cell := m.frontends[key]
 	if cell == nil {
@@ -80,12 +84,8 @@ func (m *Mesh) buildFrontend(p *Proxy, targets []Target) *Frontend {
 
 // add puts a server on its socket, if it may listen there and nobody has what it asks for.
 func (f *Frontend) add(s *Server, port uint32) {
-	switch {
-	case f.proxy.Unprivileged && 0 < port && port < 1024:
-		f.reject(s, fmt.Sprintf("a router that may not listen on ports below 1024 serves this Gateway: port %d is left out there", port))
-		return
-	case slices.Contains(f.proxy.ReservedPorts, port):
-		f.reject(s, fmt.Sprintf("a router that serves this Gateway tells of its health on port %d: the server is left out there", port))
+	if reason := f.prevents(s, port); reason != "" {
+		f.reject(s, reason)
 		return
 	}
 	socket := f.socket(s.Spec.GetBind(), port)
@@ -98,8 +98,25 @@ func (f *Frontend) add(s *Server, port uint32) {
 		return
 	}
 	socket.admit(s, route)
+	f.Servers = append(f.Servers, s)
 	if route != "" {
 		f.Routes[route] = append(f.Routes[route], s)
+	}
+}
+
+// prevents tells why the router cannot have the server, whatever else it exposes; "" if it can.
+func (f *Frontend) prevents(s *Server, port uint32) string {
+	switch {
+	case f.proxy.Unprivileged && 0 < port && port < 1024:
+		return fmt.Sprintf("a router that may not listen on ports below 1024 serves this Gateway: port %d is left out there", port)
+	case slices.Contains(f.proxy.ReservedPorts, port):
+		return fmt.Sprintf("a router that serves this Gateway tells of its health on port %d: the server is left out there", port)
+	case s.Protocol == ProtocolUDP:
+		return "routers serve no UDP: the server is left out"
+	case s.EndsTLS() && s.Mode() == networking.ServerTLSSettings_ISTIO_MUTUAL && !f.proxy.Identity.FromAgent:
+		return "a router that serves this Gateway has no certificate of the mesh, which ISTIO_MUTUAL is about: the server is left out there"
+	default:
+		return ""
 	}
 }
 

@@ -29,15 +29,12 @@ func (v view) serverTLS(settings *networking.ServerTLSSettings) *corev3.Transpor
 	if requiresClient(settings) {
 		context.RequireClientCertificate = yes
 	}
-	v.showCertificates(context.GetCommonTlsContext(), settings)
-	v.checkClients(context.GetCommonTlsContext(), settings)
+	showCertificates(context.GetCommonTlsContext(), settings)
+	checkClients(context.GetCommonTlsContext(), settings)
 	if settings.GetMode() != networking.ServerTLSSettings_ISTIO_MUTUAL {
 		context.CommonTlsContext.TlsParams = v.serverParameters(settings)
 	}
-	return &corev3.TransportSocket{
-		Name:       "envoy.transport_sockets.tls",
-		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: pack(context)},
-	}
+	return tlsSocket(context)
 }
 
 func requiresClient(settings *networking.ServerTLSSettings) bool {
@@ -50,7 +47,7 @@ func checksClients(settings *networking.ServerTLSSettings) bool {
 }
 
 // showCertificates names the router's certificates: credentials of the mesh, files of the machine, or the router's own.
-func (v view) showCertificates(context *tlsv3.CommonTlsContext, settings *networking.ServerTLSSettings) {
+func showCertificates(context *tlsv3.CommonTlsContext, settings *networking.ServerTLSSettings) {
 	var out []*tlsv3.SdsSecretConfig
 	for _, name := range credentialNames(settings) {
 		out = append(out, credential(name))
@@ -96,27 +93,13 @@ func certificateFiles(settings *networking.ServerTLSSettings) []*certificatePair
 	}
 }
 
-// checkClients says by what certificates of clients are checked, where they may show one.
-func (v view) checkClients(context *tlsv3.CommonTlsContext, settings *networking.ServerTLSSettings) {
-	checks := clientChecks(settings)
+// checkClients says by what certificates of clients are checked, where they may show one. Elsewhere nobody is asked for one, and
+// Envoy refuses names to check without authorities.
+func checkClients(context *tlsv3.CommonTlsContext, settings *networking.ServerTLSSettings) {
 	if !checksClients(settings) {
-		if len(credentialNames(settings)) > 0 && len(settings.GetSubjectAltNames()) > 0 {
-			context.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: onlyNames(checks)}
-		}
 		return
 	}
-	context.ValidationContextType = &tlsv3.CommonTlsContext_CombinedValidationContext{
-		CombinedValidationContext: &tlsv3.CommonTlsContext_CombinedCertificateValidationContext{
-			DefaultValidationContext: checks, ValidationContextSdsSecretConfig: clientRoots(settings),
-		},
-	}
-}
-
-// onlyNames is what can be checked where nobody vouches for a certificate.
-func onlyNames(checks *tlsv3.CertificateValidationContext) *tlsv3.CertificateValidationContext {
-	return &tlsv3.CertificateValidationContext{
-		MatchSubjectAltNames: checks.GetMatchSubjectAltNames(), //nolint:staticcheck // Istio's shape, which EnvoyFilters patch
-	}
+	context.ValidationContextType = combined(clientRoots(settings), clientChecks(settings))
 }
 
 func clientChecks(settings *networking.ServerTLSSettings) *tlsv3.CertificateValidationContext {

@@ -34,11 +34,9 @@ func (v view) servedTLS() []*networking.ServerTLSSettings {
 	if v.sidecar() {
 		return out
 	}
-	for _, socket := range v.mesh.Frontend(v.proxy).Sockets {
-		for _, e := range socket.Entrances {
-			if e.Server.EndsTLS() {
-				out = append(out, e.Server.Spec.GetTls())
-			}
+	for _, s := range v.mesh.Frontend(v.proxy).Servers {
+		if s.EndsTLS() {
+			out = append(out, s.Spec.GetTls())
 		}
 	}
 	return out
