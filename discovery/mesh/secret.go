@@ -102,11 +102,19 @@ func (m *Mesh) WhyNot(p *Proxy, resource string) (reason, hint string) {
 	return "unknown", fmt.Sprintf("put a secret of that name into the namespace %s, and see that discovery may read secrets", p.Namespace)
 }
 
+// ProblemOfSecret is why a secret cannot be used, "" if it can.
+func (m *Mesh) ProblemOfSecret(r *kinds.Resource) string {
+	if made := m.secrets.made[r]; made != nil {
+		return made.problem
+	}
+	return ""
+}
+
 // secretProblems tells of secrets that cannot be used.
 func (m *Mesh) secretProblems() (problems []Problem) {
 	for r := range m.from.Of(kinds.Secret) {
-		if made := m.secrets.made[r]; made != nil && made.problem != "" {
-			problems = append(problems, Problem{Of: r.Key(), Path: "data", Reason: made.problem})
+		if problem := m.ProblemOfSecret(r); problem != "" {
+			problems = append(problems, Problem{Of: r.Key(), Path: "data", Reason: problem})
 		}
 	}
 	return problems

@@ -154,6 +154,7 @@ func (e *Engine) Update(m *mesh.Mesh, revision int64, changes []Change) {
 	defer e.mu.Unlock()
 	start, previous := time.Now(), e.mesh
 	e.mesh, e.revision = m, strconv.FormatInt(revision, 10)
+	e.tellUnusable(changes)
 	before, scoped := e.regroup(), allScoped(changes)
 	for key, c := range e.classes {
 		chosen := everything

@@ -58,3 +58,16 @@ func (e *Engine) absent(s *ads.Stream, typeURL, name string) {
 			"namespace", proxy.Namespace, "secret", name, "reason", reason, "hint", hint)
 	})
 }
+
+// tellUnusable tells of secrets that were changed and cannot be used, which nobody noticed where they were written.
+func (e *Engine) tellUnusable(changes []Change) {
+	for _, c := range changes {
+		if c.After == nil || !c.ofSecrets() {
+			continue
+		}
+		if problem := e.mesh.ProblemOfSecret(c.After); problem != "" {
+			e.invalid.Inc()
+			e.log.Error("a secret cannot be used", "secret", c.After.Key().FullName(), "revision", e.revision, "error", problem)
+		}
+	}
+}

@@ -40,7 +40,7 @@ goes to that of --namespace.`,
 }
 
 func (p *Program) apply(ctx context.Context, from sources, w why) error {
-	documents, err := from.read(p.In, p.namespace.name)
+	documents, err := from.readWithSecrets(p.In, p.namespace.name)
 	if err != nil {
 		return err
 	}
@@ -64,16 +64,20 @@ func (p *Program) applyDocuments(ctx context.Context, documents []*kinds.Documen
 	return p.printOutcomes(resp, w.dryRun)
 }
 
+type metadata struct {
+	Name        string            `json:"name"`
+	Namespace   string            `json:"namespace,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
 // sentDocument writes the document anew, on one line, from what was read: so the server sees the namespace that was filled in, and
 // places what it finds wrong at the document's first line.
 func sentDocument(d *kinds.Document) (*adminv1.Document, error) {
-	type metadata struct {
-		Name        string            `json:"name"`
-		Namespace   string            `json:"namespace,omitempty"`
-		Labels      map[string]string `json:"labels,omitempty"`
-		Annotations map[string]string `json:"annotations,omitempty"`
-	}
 	r := d.Resource
+	if r.Kind == kinds.Secret {
+		return sentSecret(d, metadata{r.Name, r.Namespace, r.Labels, nil})
+	}
 	content, err := json.Marshal(struct {
 		APIVersion string          `json:"apiVersion"`
 		Kind       string          `json:"kind"`
@@ -84,5 +88,19 @@ func sentDocument(d *kinds.Document) (*adminv1.Document, error) {
 		return nil, fmt.Errorf("encode %s: %w", r.Key(), err)
 	}
 
+	return &adminv1.Document{Content: content, File: d.File, Index: int32(d.Index), Line: int32(d.Line)}, nil
+}
+
+// sentSecret is sentDocument for a secret, which has a type and data in the place of a spec.
+func sentSecret(d *kinds.Document, m metadata) (*adminv1.Document, error) {
+	var spec map[string]any
+	if err := json.Unmarshal(d.Spec, &spec); err != nil {
+		return nil, fmt.Errorf("encode %s", d.Resource.Key())
+	}
+	spec["apiVersion"], spec["kind"], spec["metadata"] = "v1", kinds.Secret.Name, m
+	content, err := json.Marshal(spec)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s", d.Resource.Key())
+	}
 	return &adminv1.Document{Content: content, File: d.File, Index: int32(d.Index), Line: int32(d.Line)}, nil
 }

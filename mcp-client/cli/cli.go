@@ -79,7 +79,7 @@ func (p *Program) addCommands(root *cobra.Command) {
 		p.snapshotCommand(), p.statusCommand(), p.benchCommand())
 	group("Ask a pgmesh server:", p.problemsCommand(), p.historyCommand(), p.blameCommand(), p.exportCommand())
 	group("Change a mesh:", p.applyCommand(), p.editCommand(), p.deleteCommand(), p.importCommand(), p.restoreCommand(), p.revertCommand(),
-		p.confirmCommand(), p.tokenCommand())
+		p.confirmCommand(), p.tokenCommand(), p.secretCommand())
 	const own = "This program:"
 	group(own, p.validateCommand(), p.contextCommand(), p.kindsCommand(), p.versionCommand())
 	root.AddCommand(p.referenceCommand())

@@ -45,14 +45,14 @@ func (p *Program) toDelete(args []string, from sources) ([]kinds.Key, error) {
 		return nil, &usageError{err: errors.New("name what to delete, or the files that it stands in with -f, and not both")}
 	}
 	if len(from.paths) > 0 {
-		documents, err := from.read(p.In, p.namespace.name)
+		documents, err := from.readWithSecrets(p.In, p.namespace.name)
 		var keys []kinds.Key
 		for _, d := range documents {
 			keys = append(keys, d.Resource.Key())
 		}
 		return distinct(keys), err
 	}
-	query, err := parseWanted(args)
+	query, err := parseWantedOf(args, resourceOrSecret)
 	if err != nil {
 		return nil, &usageError{err: err}
 	}

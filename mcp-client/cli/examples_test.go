@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/certtest"
 )
 
 // The page is the help texts; go generate ./mcp-client writes it anew.
@@ -95,9 +97,12 @@ func newShell(t *testing.T) *shell {
 	r := m.pipe(virtualService("default", "reviews", "v2"), "apply", "-f", "-", "-m", "canary")
 	require.Zero(t, r.code, r.err)
 	m.await(2)
+	authority := certtest.NewAuthority(t)
+	pair := authority.Issue(nil)
 	dir := folder(t, map[string]string{
 		"reviews.yaml": virtualService("default", "reviews", "v1"), "mesh/entry.yaml": reviewsEntry, "mesh/deep/ratings.yaml": virtualService("default", "ratings", "v2"),
 		"shop/cart.yaml": virtualService("shop", "cart", "v1.default.svc.cluster.local"),
+		"shop.pem":       string(pair.Cert), "shop.key": string(pair.Key), "clients.pem": string(authority.PEM),
 	})
 	s := &shell{t: t, mesh: m, dir: dir}
 	s.env = append(os.Environ(), "PGMESH_CONFIG="+filepath.Join(dir, "config.yaml"), "PATH="+dir+"/bin:"+os.Getenv("PATH"),

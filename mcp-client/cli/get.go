@@ -21,13 +21,17 @@ func (p *Program) getCommand() *cobra.Command {
 		Short: "Print resources as they stand",
 		Long: `Print resources as they stand on the server, read over MCP.
 
-A KIND is any name that "mcp-client kinds" lists; several are separated by commas. A NAME may be NAMESPACE/NAME.`,
+A KIND is any name that "mcp-client kinds" lists; several are separated by commas. A NAME may be NAMESPACE/NAME.
+Of secrets it prints what is known of them, and never a value: see mcp-client secret.`,
 		Example: `  mcp-client get vs
   mcp-client get virtualservice reviews -o yaml
   mcp-client get vs,dr -A -l app=reviews
   mcp-client get all -A -o yaml > mesh.yaml`,
 		ValidArgsFunction: p.completeResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && kinds.IsSecretWord(args[0]) {
+				return p.listSecrets(cmd.Context(), args[1:])
+			}
 			query, err := parseWanted(args)
 			if err != nil {
 				return &usageError{cmd, err}

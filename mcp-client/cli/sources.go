@@ -80,6 +80,15 @@ const stdin = "-"
 
 // read parses all files. What is wrong with any of them is one refusedError.
 func (s *sources) read(in io.Reader, defaultNamespace string) ([]*kinds.Document, error) {
+	return s.readAs(kinds.Parser{DefaultNamespace: defaultNamespace, Examine: envoy.Examine}, in)
+}
+
+// readWithSecrets is read where there may be secrets too.
+func (s *sources) readWithSecrets(in io.Reader, defaultNamespace string) ([]*kinds.Document, error) {
+	return s.readAs(kinds.Parser{DefaultNamespace: defaultNamespace, Secrets: true, Examine: envoy.Examine}, in)
+}
+
+func (s *sources) readAs(parser kinds.Parser, in io.Reader) ([]*kinds.Document, error) {
 	files, err := s.files()
 	if err != nil {
 		return nil, err
@@ -87,7 +96,7 @@ func (s *sources) read(in io.Reader, defaultNamespace string) ([]*kinds.Document
 	var documents []*kinds.Document
 	var violations kinds.Errors
 	for _, file := range files {
-		found, err := parseFile(file, in, defaultNamespace)
+		found, err := parseFile(file, in, parser)
 		var wrong kinds.Errors
 		if err != nil && !errors.As(err, &wrong) {
 			return nil, err
@@ -103,7 +112,7 @@ func (s *sources) read(in io.Reader, defaultNamespace string) ([]*kinds.Document
 	return documents, nil
 }
 
-func parseFile(file string, in io.Reader, defaultNamespace string) ([]*kinds.Document, error) {
+func parseFile(file string, in io.Reader, parser kinds.Parser) ([]*kinds.Document, error) {
 	var data []byte
 	var err error
 	if file == stdin {
@@ -115,5 +124,5 @@ func parseFile(file string, in io.Reader, defaultNamespace string) ([]*kinds.Doc
 	if err != nil {
 		return nil, err
 	}
-	return kinds.Parser{DefaultNamespace: defaultNamespace, Examine: envoy.Examine}.Parse(file, data)
+	return parser.Parse(file, data)
 }

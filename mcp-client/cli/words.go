@@ -30,14 +30,24 @@ type wanted struct {
 }
 
 // parseWanted reads "KIND", "KIND,KIND", "all", "KIND NAME...", and "KIND/NAME..."; a NAME may be "NAMESPACE/NAME".
-func parseWanted(args []string) ([]wanted, error) {
+func parseWanted(args []string) ([]wanted, error) { return parseWantedOf(args, kinds.ByName) }
+
+// resourceOrSecret finds the kind that somebody means who may mean secrets too.
+func resourceOrSecret(word string) (*kinds.Kind, error) {
+	if kinds.IsSecretWord(word) {
+		return kinds.Secret, nil
+	}
+	return kinds.ByName(word)
+}
+
+func parseWantedOf(args []string, kindOf func(string) (*kinds.Kind, error)) ([]wanted, error) {
 	if len(args) == 0 {
 		return nil, errors.New("name a kind, such as virtualservices, or all")
 	}
 	if strings.Contains(args[0], "/") {
-		return parseReferences(args)
+		return parseReferences(args, kindOf)
 	}
-	ks, err := parseKinds(args[0])
+	ks, err := parseKindsOf(args[0], kindOf)
 	if err != nil {
 		return nil, err
 	}
@@ -54,14 +64,14 @@ func parseWanted(args []string) ([]wanted, error) {
 	return all, nil
 }
 
-// parseKinds reads "vs", "vs,dr" and "all".
-func parseKinds(list string) ([]*kinds.Kind, error) {
+// parseKindsOf reads "vs", "vs,dr" and "all".
+func parseKindsOf(list string, kindOf func(string) (*kinds.Kind, error)) ([]*kinds.Kind, error) {
 	if list == "all" {
 		return kinds.All(), nil
 	}
 	var ks []*kinds.Kind
 	for name := range strings.SplitSeq(list, ",") {
-		k, err := kinds.ByName(name)
+		k, err := kindOf(name)
 		if err != nil {
 			return nil, err
 		}
@@ -70,14 +80,14 @@ func parseKinds(list string) ([]*kinds.Kind, error) {
 	return ks, nil
 }
 
-func parseReferences(args []string) ([]wanted, error) {
+func parseReferences(args []string, kindOf func(string) (*kinds.Kind, error)) ([]wanted, error) {
 	var all []wanted
 	for _, arg := range args {
 		kind, name, found := strings.Cut(arg, "/")
 		if !found || name == "" {
 			return nil, fmt.Errorf("%q is not of the form KIND/NAME, as the first argument is", arg)
 		}
-		k, err := kinds.ByName(kind)
+		k, err := kindOf(kind)
 		if err != nil {
 			return nil, err
 		}

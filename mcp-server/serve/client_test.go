@@ -33,6 +33,16 @@ func connect(t *testing.T, address string, held map[kinds.Key]string) *client {
 
 func connectBy(t *testing.T, address string, held map[kinds.Key]string, dial []grpc.DialOption) *client {
 	t.Helper()
+	return connectFor(t, address, held, dial, kinds.All())
+}
+
+func connectWithSecrets(t *testing.T, address string, held map[kinds.Key]string, dial []grpc.DialOption) *client {
+	t.Helper()
+	return connectFor(t, address, held, dial, kinds.WithSecrets())
+}
+
+func connectFor(t *testing.T, address string, held map[kinds.Key]string, dial []grpc.DialOption, of []*kinds.Kind) *client {
+	t.Helper()
 	c := &client{t: t, batches: make(chan mcp.Batch), standings: make(chan mcp.Standing, 100), held: map[kinds.Key]string{}}
 	maps.Copy(c.held, held)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -40,7 +50,7 @@ func connectBy(t *testing.T, address string, held map[kinds.Key]string, dial []g
 	go func() {
 		defer close(ended)
 		_ = mcp.New(mcp.Config{
-			Targets: []string{address}, Name: "test", DialOptions: dial, Held: held, Bodies: true,
+			Targets: []string{address}, Name: "test", Kinds: of, DialOptions: dial, Held: held, Bodies: true,
 			Standing: func(s mcp.Standing) error { c.standings <- s; return nil },
 		}).Run(ctx, func(b mcp.Batch) error {
 			select {

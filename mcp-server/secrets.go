@@ -1,0 +1,78 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pgmesh/pgmesh/mcp-server/seal"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+func secretsCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "secrets", Short: "Make keys that encrypt secrets, and encrypt what is in the database"}
+	cmd.AddCommand(secretsKeyCommand(), secretsSealCommand())
+	return cmd
+}
+
+func secretsKeyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "key", Short: "Print a new key for --secrets-key-file", Args: cobra.NoArgs,
+		Example: `  (umask 077; mcp-server secrets key > secrets.key)`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), seal.NewLine())
+			return err
+		},
+	}
+}
+
+func secretsSealCommand() *cobra.Command {
+	var database, keyFile string
+	cmd := &cobra.Command{
+		Use: "seal", Short: "Encrypt what is not encrypted yet with the first key", Args: cobra.NoArgs,
+		Long: `Encrypt with the first key of the file what is not yet: what was written with psql, or before there was a key, and what an older key
+encrypted. It is one revision; what clients are served stays the same. Old values stay in old files of the database until it is vacuumed,
+and in backups.`,
+		Example: `  mcp-server secrets seal --database "$DATABASE" --secrets-key-file secrets.key`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			keys, err := seal.Load(keyFile)
+			if err != nil {
+				return fmt.Errorf("--secrets-key-file: %w", err)
+			}
+			return withStore(cmd, database, func(s *store.Store) error { return sealAll(cmd, s, keys) })
+		},
+	}
+	needDatabase(cmd, &database)
+	cmd.Flags().StringVar(&keyFile, "secrets-key-file", "", "file with the keys")
+	return cmd
+}
+
+func sealAll(cmd *cobra.Command, s *store.Store, keys *seal.Keys) error {
+	all, err := s.Secrets(cmd.Context(), nil)
+	if err != nil {
+		return err
+	}
+	change := store.Apply{Message: "encrypt secrets"}
+	for _, secret := range all {
+		if !keys.Stale(secret.Data) {
+			continue
+		}
+		data, err := keys.Read(secret.Namespace, secret.Name, secret.Data)
+		if err != nil {
+			return fmt.Errorf("%s: %w", secret, err)
+		}
+		spec, err := json.Marshal(map[string]any{"type": secret.Type, "data": keys.Store(secret.Namespace, secret.Name, data)})
+		if err != nil {
+			return fmt.Errorf("encode %s: %w", secret, err)
+		}
+		change.Upserts = append(change.Upserts, store.Upsert{Key: secret.Key(), Labels: secret.Labels, Spec: spec})
+	}
+	if len(change.Upserts) > 0 {
+		if _, err := s.Apply(cmd.Context(), change); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "encrypted %d of %d secrets\n", len(change.Upserts), len(all))
+	return err
+}
