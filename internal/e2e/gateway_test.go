@@ -246,7 +246,7 @@ func TestAConflictOfGatewaysIsToldAndTheOlderServes(t *testing.T) {
 	m.port = port
 	m.answers("shop.example.com", "shop")
 	m.commit(strings.Replace(m.exposing("{port: {number: "+port+", name: tcp, protocol: TCP}, hosts: ['*']}"), "name: edge", "name: late", 1))
-	eventually(t, func(ctx context.Context) error {
+	eventually(t, func(context.Context) error {
 		if !strings.Contains(m.Discovery.Log(), "Gateway "+m.namespace+"/late") {
 			return errors.New("discovery's log says nothing of the Gateway")
 		}
