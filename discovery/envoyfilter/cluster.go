@@ -19,7 +19,10 @@ func (p *Patcher) Clusters(clusters []*clusterv3.Cluster) []*clusterv3.Cluster {
 	}
 	served := p.served()
 	out := make([]*clusterv3.Cluster, 0, len(clusters))
-	names := map[string]bool{}
+	names := make(map[string]bool, len(clusters)) // those that a patch may not give to another cluster
+	for _, c := range clusters {
+		names[c.GetName()] = true
+	}
 	keep := func(c *clusterv3.Cluster) {
 		names[c.GetName()] = true
 		out = append(out, c)
@@ -30,7 +33,7 @@ func (p *Patcher) Clusters(clusters []*clusterv3.Cluster) []*clusterv3.Cluster {
 		patched, there := settle(p, c.GetName(), p.context(identity.inbound), p.of(networking.EnvoyFilter_CLUSTER), c, apply)
 		switch {
 		case !there:
-		case names[patched.GetName()]:
+		case patched.GetName() != c.GetName() && names[patched.GetName()]:
 			p.twice(c, patched.GetName())
 			keep(c)
 		default:

@@ -26,10 +26,14 @@ func (p *Patcher) Listeners(listeners []*listenerv3.Listener) []*listenerv3.List
 		return listeners
 	}
 	out := make([]*listenerv3.Listener, 0, len(listeners))
+	names := make(map[string]bool, len(listeners)) // those that a patch may not give to another listener
+	for _, l := range listeners {
+		names[l.GetName()] = true
+	}
 	for _, l := range listeners {
 		inbound := l.GetTrafficDirection() == corev3.TrafficDirection_INBOUND
 		if patched, there := settle(p, l.GetName(), p.context(inbound), p.of(InListeners...), l, (*edit).listener); there {
-			out = append(out, p.renamed(out, l, patched))
+			out = append(out, p.renamed(names, l, patched))
 		}
 	}
 	for _, context := range p.contexts() {
@@ -43,9 +47,9 @@ func (p *Patcher) Listeners(listeners []*listenerv3.Listener) []*listenerv3.List
 }
 
 // renamed is a patched listener, unless it now has the name of another: then it stays what it was.
-func (p *Patcher) renamed(others []*listenerv3.Listener, was, is *listenerv3.Listener) *listenerv3.Listener {
-	taken := func(l *listenerv3.Listener) bool { return l.GetName() == is.GetName() }
-	if is.GetName() == was.GetName() || is.GetName() != "" && !slices.ContainsFunc(others, taken) {
+func (p *Patcher) renamed(taken map[string]bool, was, is *listenerv3.Listener) *listenerv3.Listener {
+	if is.GetName() == was.GetName() || is.GetName() != "" && !taken[is.GetName()] {
+		taken[is.GetName()] = true
 		return is
 	}
 	for _, patch := range p.patches[networking.EnvoyFilter_LISTENER] {
