@@ -69,7 +69,7 @@ func (v view) virtualOutbound() *listenerv3.Listener {
 		TrafficDirection:                     corev3.TrafficDirection_OUTBOUND,
 		MaxConnectionsToAcceptPerSocketEvent: acceptOneByOne,
 		FilterChains: []*listenerv3.FilterChain{
-			v.refuseDirect(VirtualOutbound+"-blackhole", port),
+			refuseDirect(VirtualOutbound+"-blackhole", port),
 		},
 	}
 	if v.resolvesUnknown() {
@@ -83,14 +83,13 @@ func (v view) virtualOutbound() *listenerv3.Listener {
 	return l
 }
 
-// refuseDirect refuses connections to the listener's own port, which would be forwarded to itself without end.
-func (v view) refuseDirect(name string, port uint32) *listenerv3.FilterChain {
-	proxy := tcpTo(BlackHoleCluster)
-	proxy.AccessLog = v.logs
+// refuseDirect refuses connections to the listener's own port, which would be forwarded to itself without end. As by Istio they are in no
+// access log.
+func refuseDirect(name string, port uint32) *listenerv3.FilterChain {
 	return &listenerv3.FilterChain{
 		Name:             name,
 		FilterChainMatch: &listenerv3.FilterChainMatch{DestinationPort: u32(port)},
-		Filters:          []*listenerv3.Filter{tcpFilter(proxy)},
+		Filters:          []*listenerv3.Filter{tcpFilter(tcpTo(BlackHoleCluster))},
 	}
 }
 

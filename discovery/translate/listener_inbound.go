@@ -28,7 +28,7 @@ func (v view) inboundListeners() []*listenerv3.Listener {
 // and some that pass the rest on to the application.
 func (v view) virtualInbound(named []*listenerv3.FilterChain) *listenerv3.Listener {
 	port := uint32(v.config.GetProxyInboundListenPort())
-	chains := []*listenerv3.FilterChain{v.refuseDirect(VirtualInbound+"-blackhole", port)}
+	chains := []*listenerv3.FilterChain{refuseDirect(VirtualInbound+"-blackhole", port)}
 	for _, in := range v.unnamedPorts() {
 		chains = append(chains, in.chains()...)
 	}
