@@ -87,7 +87,7 @@ func logFormat(config *meshconfig.MeshConfig) *corev3.SubstitutionFormatString {
 		format := jsonFormat(config.GetAccessLogFormat())
 		return &corev3.SubstitutionFormatString{
 			Format:            &corev3.SubstitutionFormatString_JsonFormat{JsonFormat: format},
-			JsonFormatOptions: &corev3.JsonFormatOptions{SortProperties: false},
+			JsonFormatOptions: &corev3.JsonFormatOptions{},
 			Formatters:        formatters(format.String()),
 		}
 	}
