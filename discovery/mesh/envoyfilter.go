@@ -128,13 +128,3 @@ func encodePatches(patches []Patch) string {
 func (c *Class) PatchedBy(namespace, name string) bool {
 	return strings.Contains(c.Patches, ","+namespace+"/"+name+"#")
 }
-
-// patchProblems are what was found wrong with patches as they were read.
-func (m *Mesh) patchProblems() (out []Problem) {
-	for _, f := range m.EnvoyFilters() {
-		for _, p := range f.Problems {
-			out = append(out, Problem{Of: f.Resource.Key(), Path: p.Path, Reason: p.InWords()})
-		}
-	}
-	return out
-}

@@ -11,7 +11,7 @@ type Problem struct {
 	Reason string
 }
 
-// Problems lists what was found as the mesh was built, in the order of the resources' ages.
+// Problems lists what was found as the mesh was built, in the order of the resources' ages. EnvoyFilters have their own.
 func (m *Mesh) Problems() []Problem {
 	var out []Problem
 	for r := range m.from.Of(kindVirtualService) {
@@ -19,7 +19,6 @@ func (m *Mesh) Problems() []Problem {
 	}
 	out = append(out, rivals(m.from, kindSidecar, sidecarSelector)...)
 	out = append(out, rivals(m.from, kindPeerAuthentication, peerSelector)...)
-	out = append(out, m.patchProblems()...)
 	out = append(out, m.secretProblems()...)
 	out = append(out, m.forNobody()...)
 	return append(out, m.protocolRivals()...)

@@ -102,6 +102,18 @@ func (m *Mesh) WhyNot(p *Proxy, resource string) (reason, hint string) {
 	return "unknown", fmt.Sprintf("put a secret of that name into the namespace %s, and see that discovery may read secrets", p.Namespace)
 }
 
+// SecretNamed is the secret that a proxy means by a name, whether there is one or not.
+func SecretNamed(p *Proxy, resource string) kinds.Key {
+	key := kinds.Key{Kind: kinds.Secret, Namespace: p.Namespace, Name: resource}
+	if _, path, found := strings.Cut(resource, "://"); found {
+		key.Name = path
+	}
+	if namespace, name, found := strings.Cut(key.Name, "/"); found {
+		key.Namespace, key.Name = namespace, name
+	}
+	return key
+}
+
 // ProblemOfSecret is why a secret cannot be used, "" if it can.
 func (m *Mesh) ProblemOfSecret(r *kinds.Resource) string {
 	if made := m.secrets.made[r]; made != nil {

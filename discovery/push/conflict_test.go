@@ -30,7 +30,7 @@ spec: {servers: [{port: {number: 80, name: tcp, protocol: TCP}, hosts: ['*']}]}
 func TestAConflictOfGatewaysIsToldOnce(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	c := newConflicts(slog.New(slog.NewTextHandler(&log, nil)), prometheus.NewRegistry())
+	c := newTellers(slog.New(slog.NewTextHandler(&log, nil)), prometheus.NewRegistry()).conflicts
 	documents, err := kinds.Parse("test.yaml", []byte(rivals))
 	require.NoError(t, err)
 	store := configstore.New()
@@ -47,13 +47,14 @@ func TestAConflictOfGatewaysIsToldOnce(t *testing.T) {
 		classes[mesh.Class{Type: mesh.Router, Namespace: namespace}] = &class{proxy: router}
 	}
 	both := change(documents...)
-	c.tell(both, classes)
-	c.tell(both, classes)
-	require.Equal(t, 1, strings.Count(log.String(), `resource="Gateway edge/second" field=spec.servers[0]`), log.String())
+	tell := func(m *mesh.Mesh) { c.tell("1", conflicts(m, classes)) }
+	tell(both)
+	tell(both)
+	require.Equal(t, 1, strings.Count(log.String(), `resource="Gateway edge/second" path=spec.servers[0]`), log.String())
 	require.InDelta(t, 1, testutil.ToFloat64(c.count), 0)
 
-	c.tell(mesh.Build(store.Apply(configstore.Batch{Revision: 2, Changes: []configstore.Change{{Key: documents[0].Resource.Key()}}}), nil), classes)
+	tell(mesh.Build(store.Apply(configstore.Batch{Revision: 2, Changes: []configstore.Change{{Key: documents[0].Resource.Key()}}}), nil))
 	require.Zero(t, testutil.ToFloat64(c.count))
-	c.tell(both, classes)
+	tell(both)
 	require.Equal(t, 2, strings.Count(log.String(), "edge/second"))
 }

@@ -15,6 +15,7 @@ func NewServer(e *Engine, observer ads.Observer, log *slog.Logger) *ads.Server {
 		},
 		Plan:       makeBeforeBreak,
 		Absent:     e.absent,
+		Dropped:    e.dropped,
 		Identifier: "pgmesh/discovery",
 		Observer:   observer,
 		Log:        log,

@@ -39,10 +39,7 @@ type Engine struct {
 	translate  prometheus.Histogram
 	invalid    prometheus.Counter
 	denials    *denials
-	unapplied  prometheus.Gauge
-	conflicts  *conflicts
-
-	told map[unpatched]bool // the patches that the log has told of
+	tellers    tellers
 }
 
 // class is a set of proxies that get the same.
@@ -60,13 +57,15 @@ type member struct {
 	proxy *mesh.Proxy
 	key   mesh.Class
 	class *class // nil while there is no mesh yet
+	// denied are the secrets that it has asked for in vain. Some may have come since.
+	denied map[string]bool
 }
 
 // New returns an engine that has no mesh yet.
 func New(log *slog.Logger, metrics prometheus.Registerer) *Engine {
 	e := &Engine{
 		log: log, classes: map[mesh.Class]*class{}, members: map[*ads.Subscriber]*member{},
-		denials: newDenials(metrics), conflicts: newConflicts(log, metrics),
+		denials: newDenials(metrics), tellers: newTellers(log, metrics),
 	}
 	gauge := func(name, help string, count func() int) prometheus.GaugeFunc {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
@@ -86,11 +85,7 @@ func New(log *slog.Logger, metrics prometheus.Registerer) *Engine {
 		Name: "pgmesh_discovery_invalid_total",
 		Help: "Translated resources that were not sent because Envoy would refuse them; the last good state of each stays in force.",
 	})
-	e.unapplied = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "pgmesh_discovery_patches_not_applied",
-		Help: "Patches of EnvoyFilters that are not applied as they are written, or not everywhere. The log says which, and why.",
-	})
-	metrics.MustRegister(e.classCount, e.proxyCount, e.translate, e.invalid, e.unapplied)
+	metrics.MustRegister(e.classCount, e.proxyCount, e.translate, e.invalid)
 	return e
 }
 
@@ -129,8 +124,7 @@ func (e *Engine) join(m *member) {
 		c = &class{proxy: m.proxy, sets: map[string]*ads.Set{}, unpatched: map[string][]*envoyfilter.Failure{}}
 		e.report(c.update(e.mesh, e.revision, everything))
 		e.classes[m.key] = c
-		e.tellUnpatched()
-		e.conflicts.tell(e.mesh, e.classes)
+		e.tellOfClasses()
 	}
 	c.members++
 	m.class = c
@@ -144,16 +138,24 @@ func (e *Engine) quit(m *member) {
 	m.class.members--
 	if m.class.members == 0 {
 		delete(e.classes, m.key)
+		if m.key.Type == mesh.Router || len(m.class.unpatched) > 0 { // its problems may have ended with it
+			e.tellOfClasses()
+		}
 	}
 	m.class = nil
 }
 
 // Update brings every class to a new state of the mesh, to which the given changes have led.
 func (e *Engine) Update(m *mesh.Mesh, revision int64, changes []Change) {
+	e.update(m, strconv.FormatInt(revision, 10), changes)
+	e.tellers.between.tell(strconv.FormatInt(revision, 10), between(m)) // which keeps no proxy waiting
+}
+
+func (e *Engine) update(m *mesh.Mesh, revision string, changes []Change) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	start, previous := time.Now(), e.mesh
-	e.mesh, e.revision = m, strconv.FormatInt(revision, 10)
+	e.mesh, e.revision = m, revision
 	e.tellUnusable(changes)
 	before, scoped := e.regroup(), allScoped(changes)
 	for key, c := range e.classes {
@@ -172,8 +174,7 @@ func (e *Engine) Update(m *mesh.Mesh, revision int64, changes []Change) {
 	for s, member := range e.members {
 		s.Offer(member.class.current)
 	}
-	e.tellUnpatched()
-	e.conflicts.tell(m, e.classes)
+	e.tellOfClasses()
 	e.translate.Observe(time.Since(start).Seconds())
 }
 
@@ -222,7 +223,9 @@ func (c *class) update(m *mesh.Mesh, revision string, chosen func(*part) bool) (
 			patches := envoyfilter.For(m, c.proxy)
 			resources, problems := p.translate(m, c.proxy, patches, c.sets[p.typeURL])
 			c.sets[p.typeURL] = replaced(c.sets[p.typeURL], resources)
-			c.unpatched[p.typeURL] = patches.Failures()
+			if delete(c.unpatched, p.typeURL); len(patches.Failures()) > 0 {
+				c.unpatched[p.typeURL] = patches.Failures()
+			}
 			invalid = append(invalid, problems...)
 		}
 	}

@@ -1,11 +1,13 @@
 package push
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
+	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/kinds"
 )
@@ -51,12 +53,45 @@ func (e *Engine) absent(s *ads.Stream, typeURL, name string) {
 		return
 	}
 	proxy := asking.proxy
+	if asking.denied == nil {
+		asking.denied = map[string]bool{}
+	}
+	asking.denied[name] = true
 	reason, hint := e.mesh.WhyNot(proxy, name)
 	e.denials.count.WithLabelValues(reason).Inc()
 	e.denials.tell.Do(func() {
 		e.log.Warn("a proxy asks for a secret that it is not given; connections that need it are refused", "node", s.Node().GetId(),
 			"namespace", proxy.Namespace, "secret", name, "reason", reason, "hint", hint)
 	})
+}
+
+// dropped hears of a name that a proxy no longer asks for.
+func (e *Engine) dropped(s *ads.Stream, typeURL, name string) {
+	if typeURL != SecretType {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if asking := e.members[s.Subscriber()]; asking != nil {
+		delete(asking.denied, name)
+	}
+}
+
+// denied lists the secrets that proxies ask for and are not given, as things stand.
+func (e *Engine) denied() (out []Problem) {
+	for _, m := range e.members {
+		for name := range m.denied {
+			if m.class.sets[SecretType].Get(name) != nil {
+				continue
+			}
+			reason, hint := e.mesh.WhyNot(m.proxy, name)
+			out = append(out, Problem{Code: SecretDenied, At: m.proxy.ID, Problem: mesh.Problem{
+				Of:     mesh.SecretNamed(m.proxy, name),
+				Reason: fmt.Sprintf("%s is %s: %s", name, reason, hint),
+			}})
+		}
+	}
+	return out
 }
 
 // tellUnusable tells of secrets that were changed and cannot be used, which nobody noticed where they were written.

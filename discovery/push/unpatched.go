@@ -1,50 +1,40 @@
 package push
 
 import (
-	"github.com/pgmesh/pgmesh/discovery/envoyfilter"
+	"cmp"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// unpatched is something that is not as an EnvoyFilter says. The resource is another one with each change of it.
-type unpatched struct {
-	from *kinds.Resource
+// patch is where a patch is written.
+type patch struct {
+	from kinds.Key
 	path string
 }
 
-// tellUnpatched has the log tell of patches that are not applied, once of each, however many proxies and resources they are for.
-func (e *Engine) tellUnpatched() {
-	filters := e.mesh.EnvoyFilters()
-	if len(filters)+len(e.told) == 0 {
-		return
-	}
-	standing := map[unpatched]bool{}
-	first := func(u unpatched) bool {
-		tell := !standing[u] && !e.told[u]
-		standing[u] = true
-		return tell
-	}
-	for _, f := range filters {
+// unpatched lists the patches that are not applied as they are written: those that cannot be read, and those that Envoy would refuse the
+// result of. Each is there once with one reason, however many proxies and resources it is for.
+func unpatched(m *mesh.Mesh, classes map[mesh.Class]*class) (out []Problem) {
+	for _, f := range m.EnvoyFilters() {
 		for _, p := range f.Problems {
-			if first(unpatched{f.Resource, p.Path}) {
-				e.log.Warn("a patch of an EnvoyFilter is not applied as it is written", "revision", e.revision,
-					"envoyfilter", f.Resource.Namespace+"/"+f.Resource.Name, "path", p.Path, "reason", p.InWords())
-			}
+			out = append(out, Problem{Code: PatchUnapplied, Problem: mesh.Problem{Of: f.Resource.Key(), Path: p.Path, Reason: p.InWords()}})
 		}
 	}
-	for _, c := range e.classes {
+	failed := map[patch]Problem{}
+	for _, c := range classes {
 		for _, failures := range c.unpatched {
 			for _, f := range failures {
-				if first(unpatched{f.Patch.From, f.Path()}) {
-					e.tellFailure(f)
+				p := Problem{Code: PatchUnapplied, At: f.Resource, Problem: mesh.Problem{Of: f.Patch.From.Key(), Path: f.Path(), Reason: f.Reason}}
+				first, known := failed[patch{p.Of, p.Path}]
+				if !known || cmp.Or(cmp.Compare(p.Reason, first.Reason), cmp.Compare(p.At, first.At)) < 0 {
+					failed[patch{p.Of, p.Path}] = p
 				}
 			}
 		}
 	}
-	e.told = standing
-	e.unapplied.Set(float64(len(standing)))
-}
-
-func (e *Engine) tellFailure(f *envoyfilter.Failure) {
-	e.log.Warn("a patch of an EnvoyFilter is not applied where Envoy would refuse what it makes; everything else is", "revision", e.revision,
-		"envoyfilter", f.Patch.From.Namespace+"/"+f.Patch.From.Name, "path", f.Path(), "resource", f.Resource, "reason", f.Reason)
+	for _, p := range failed {
+		out = append(out, p)
+	}
+	return out
 }

@@ -58,9 +58,9 @@ func TestAPatchThatIsNotAppliedIsToldOfOnce(t *testing.T) {
 	b.apply(t, route("web", "2"))
 
 	require.Equal(t, 2, strings.Count(log.String(), "a patch of an EnvoyFilter is not applied"), log.String())
-	require.Contains(t, log.String(), "envoyfilter=shop/broken path=spec.configPatches[0]")
+	require.Contains(t, log.String(), `resource="EnvoyFilter shop/broken" path=spec.configPatches[0] at=InboundPassthroughCluster`)
 	require.NoError(t, testutil.GatherAndCompare(metrics, strings.NewReader(`
-# HELP pgmesh_discovery_patches_not_applied Patches of EnvoyFilters that are not applied as they are written, or not everywhere. The log says which, and why.
+# HELP pgmesh_discovery_patches_not_applied Patches of EnvoyFilters that are not applied as they are written, or not everywhere; the log and /problems have each.
 # TYPE pgmesh_discovery_patches_not_applied gauge
 pgmesh_discovery_patches_not_applied 2
 `), "pgmesh_discovery_patches_not_applied"))

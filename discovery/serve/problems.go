@@ -1,37 +1,43 @@
 package serve
 
 import (
-	"log/slog"
+	"encoding/json"
+	"net/http"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/push"
 )
 
-// problems tells of what is wrong between resources, once for as long as it lasts.
-type problems struct {
-	log   *slog.Logger
-	told  map[mesh.Problem]bool
-	count prometheus.Gauge
+// shownProblem is a problem as the page has it; the names are those of the columns of mesh.problems.
+type shownProblem struct {
+	Code      push.Code `json:"code"`
+	Kind      string    `json:"kind"`
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+	Path      string    `json:"path"`
+	Message   string    `json:"message"`
+	At        string    `json:"at,omitempty"`
 }
 
-func newProblems(log *slog.Logger, metrics prometheus.Registerer) *problems {
-	count := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "pgmesh_discovery_problems",
-		Help: "What is wrong between resources of the mesh that are each right by themselves; the log has each.",
-	})
-	metrics.MustRegister(count)
-	return &problems{log: log, count: count}
-}
-
-func (p *problems) tell(m *mesh.Mesh) {
-	now := map[mesh.Problem]bool{}
-	for _, problem := range m.Problems() {
-		now[problem] = true
-		if !p.told[problem] {
-			p.log.Warn("a resource does not mean what it says", "resource", problem.Of, "path", problem.Path, "reason", problem.Reason)
+// problemsPage shows what is wrong at the moment.
+func problemsPage(engine *push.Engine) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		problems, ok := engine.Problems()
+		if !ok {
+			http.Error(w, "there is no configuration yet: /readyz says what is missing", http.StatusServiceUnavailable)
+			return
 		}
-	}
-	p.told = now
-	p.count.Set(float64(len(now)))
+		shown := make([]shownProblem, len(problems))
+		for i, p := range problems {
+			shown[i] = shownProblem{p.Code, p.Of.Kind.Name, p.Of.Namespace, p.Of.Name, p.Path, p.Reason, p.At}
+		}
+		_ = onPage(w).Encode(shown) // a client that left
+	})
+}
+
+// onPage writes JSON for people.
+func onPage(w http.ResponseWriter) *json.Encoder {
+	w.Header().Set("Content-Type", "application/json")
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder
 }

@@ -1,46 +1,174 @@
 package serve
 
 import (
-	"bytes"
+	"context"
+	"io"
 	"log/slog"
-	"strings"
+	"net/http"
+	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/pgmesh/pgmesh/discovery/configstore"
-	"github.com/pgmesh/pgmesh/discovery/mesh"
-	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/discovery/push"
+	"github.com/pgmesh/pgmesh/internal/listen"
 )
 
-func TestAProblemIsToldOnceWhileItLasts(t *testing.T) {
-	t.Parallel()
-	documents, err := kinds.Parse("test.yaml", []byte(`
+// wrong has a problem of each sort, once a gateway is connected that asks for a secret.
+const wrong = `
 apiVersion: networking.istio.io/v1
 kind: VirtualService
-metadata: {name: root, namespace: default}
+metadata: {name: root, namespace: edge}
 spec: {hosts: [x.example.com], http: [{delegate: {name: missing}}]}
-`))
-	require.NoError(t, err)
-	root := documents[0].Resource
-	store := configstore.New()
-	change := func(r *kinds.Resource) *mesh.Mesh {
-		return mesh.Build(store.Apply(configstore.Batch{Changes: []configstore.Change{{Key: root.Key(), Resource: r}}}), nil)
-	}
-	var log bytes.Buffer
-	p := newProblems(slog.New(slog.NewTextHandler(&log, nil)), prometheus.NewRegistry())
-	told := func() int {
-		return strings.Count(log.String(), `resource="VirtualService default/root" path=spec.http[0].delegate`)
-	}
+---
+apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {name: first, namespace: edge}
+spec: {servers: [{port: {number: 80, name: http, protocol: HTTP}, hosts: ['*']}]}
+---
+apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {name: second, namespace: edge}
+spec: {servers: [{port: {number: 80, name: tcp, protocol: TCP}, hosts: ['*']}]}
+---
+apiVersion: networking.istio.io/v1alpha3
+kind: EnvoyFilter
+metadata: {name: broken, namespace: edge}
+spec: {configPatches: [{applyTo: CLUSTER, patch: {operation: MERGE, value: {connect_timeout: soon}}}]}
+`
 
-	p.tell(change(root))
-	p.tell(change(root))
-	require.Equal(t, 1, told())
-	require.InDelta(t, 1, testutil.ToFloat64(p.count), 0)
-	p.tell(change(nil))
-	require.InDelta(t, 0, testutil.ToFloat64(p.count), 0)
-	p.tell(change(root))
-	require.Equal(t, 2, told())
+const all = `[
+  {
+    "code": "patch-not-applied",
+    "kind": "EnvoyFilter",
+    "namespace": "edge",
+    "name": "broken",
+    "path": "spec.configPatches[0].patch.value.connect_timeout",
+    "message": "invalid google.protobuf.Duration value \"soon\""
+  },
+  {
+    "code": "left-out",
+    "kind": "Gateway",
+    "namespace": "edge",
+    "name": "second",
+    "path": "spec.servers[0]",
+    "message": "the port is taken by port 80 of Gateway edge/first, which speaks HTTP: a server of TCP beside it is left out"
+  },
+  {
+    "code": "secret-denied",
+    "kind": "Secret",
+    "namespace": "edge",
+    "name": "late",
+    "path": "",
+    "message": "kubernetes://late is unknown: put a secret of that name into the namespace edge, and see that discovery may read secrets",
+    "at": "gate-1"
+  },
+  {
+    "code": "secret-denied",
+    "kind": "Secret",
+    "namespace": "shop",
+    "name": "theirs",
+    "path": "",
+    "message": "kubernetes://shop/theirs is forbidden: gateways are given the secrets of their own namespace, which is edge",
+    "at": "gate-1"
+  },
+  {
+    "code": "not-as-written",
+    "kind": "VirtualService",
+    "namespace": "edge",
+    "name": "root",
+    "path": "spec.http[0].delegate",
+    "message": "there is no such delegate, or it is not exported to this namespace: the route is left out"
+  }
+]
+`
+
+// withDirectory runs discovery on a directory with one file.
+func withDirectory(t *testing.T, text string) (Addresses, string) {
+	t.Helper()
+	directory := t.TempDir()
+	file := filepath.Join(directory, "mesh.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	ctx, cancel := context.WithCancel(t.Context())
+	started, ended := make(chan Addresses, 1), make(chan error, 1)
+	go func() {
+		ended <- Run(ctx, Options{
+			Sources: Sources{Directory: directory}, Listen: "127.0.0.1:0", HTTP: "127.0.0.1:0",
+			Plaintext: listen.Plaintext{Allowed: true}, Log: slog.New(slog.DiscardHandler),
+		}, func(a Addresses) { started <- a })
+	}()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	select {
+	case a := <-started:
+		return a, file
+	case err := <-ended:
+		ended <- err
+		require.NoError(t, err)
+		return Addresses{}, ""
+	}
+}
+
+// gateway connects as a router of the namespace edge.
+func gateway(t *testing.T, at Addresses) discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesClient {
+	t.Helper()
+	connection, err := grpc.NewClient(at.XDS.String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, connection.Close()) })
+	stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(connection).StreamAggregatedResources(t.Context())
+	require.NoError(t, err)
+	return stream
+}
+
+// pageOf is what /problems has; "" while there is no configuration.
+func pageOf(t *testing.T, at Addresses) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+at.HTTP.String()+"/problems", http.NoBody)
+	require.NoError(t, err)
+	transport := &http.Transport{DisableKeepAlives: true}
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	if response.StatusCode == http.StatusServiceUnavailable {
+		return ""
+	}
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	require.Equal(t, "application/json", response.Header.Get("Content-Type"))
+	return string(body)
+}
+
+func TestThePageHasEachProblemWhileItStands(t *testing.T) {
+	t.Parallel()
+	at, file := withDirectory(t, wrong)
+	shows := func(want string) {
+		t.Helper()
+		page := ""
+		for deadline := time.Now().Add(20 * time.Second); page != want && time.Now().Before(deadline); {
+			page = pageOf(t, at)
+		}
+		require.Equal(t, want, page)
+	}
+	ask := func(names ...string) *discoveryv3.DiscoveryRequest {
+		return &discoveryv3.DiscoveryRequest{
+			Node: &corev3.Node{Id: "router~10.0.0.1~gate-1~edge.svc.cluster.local"}, TypeUrl: push.SecretType, ResourceNames: names,
+		}
+	}
+	stream := gateway(t, at)
+	require.NoError(t, stream.Send(ask("kubernetes://late", "kubernetes://shop/theirs")))
+	shows(all)
+
+	// What a proxy no longer asks for is denied to nobody, and what is put right is gone.
+	require.NoError(t, stream.Send(ask()))
+	require.NoError(t, os.WriteFile(file, []byte("# nothing"), 0o600))
+	shows("[]\n")
 }

@@ -47,6 +47,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 		return errors.Join(err, xds.Close())
 	}
 	engine := push.New(o.Log, metrics)
+	pages["GET /problems"] = problemsPage(engine)
 	streams := push.NewServer(engine, adsmetrics.New(metrics, "discovery", push.Label), o.Log)
 	server := rpc.NewServer()
 	streams.Register(server)
@@ -56,7 +57,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	}
 	o.Log.Info("serving", "xds", xds.Addr().String(), "http", web.Addr().String(), "sources", config.Name())
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return config.Run(ctx, follow(engine, newProblems(o.Log, metrics), metrics)) })
+	g.Go(func() error { return config.Run(ctx, follow(engine, metrics)) })
 	g.Go(func() error { return rpc.Serve(ctx, server, xds, streams.Shutdown) })
 	g.Go(func() error { return monitor.Serve(ctx, web, metrics, config.Ready, pages) })
 	return ended(g.Wait())
@@ -71,7 +72,7 @@ func ended(err error) error {
 }
 
 // follow applies each batch to the configuration and pushes what follows from it.
-func follow(engine *push.Engine, problems *problems, metrics prometheus.Registerer) func(configstore.Batch) error {
+func follow(engine *push.Engine, metrics prometheus.Registerer) func(configstore.Batch) error {
 	config, current := configstore.New(), (*mesh.Mesh)(nil)
 	revision := prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgmesh_discovery_revision", Help: "The revision that proxies are served."})
 	metrics.MustRegister(revision)
@@ -85,7 +86,6 @@ func follow(engine *push.Engine, problems *problems, metrics prometheus.Register
 		current = mesh.Build(config.Apply(b), current)
 		engine.Update(current, b.Revision, changes)
 		revision.Set(float64(b.Revision))
-		problems.tell(current)
 		return nil
 	}
 }

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -66,9 +65,6 @@ func (s *Sources) open(plaintext listen.Plaintext, log *slog.Logger, metrics pro
 // filesPage shows the files and what is wrong with them.
 func filesPage(d *files.Directory) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		_ = encoder.Encode(d.Status()) // a client that left
+		_ = onPage(w).Encode(d.Status()) // a client that left
 	})
 }

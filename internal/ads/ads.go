@@ -36,6 +36,9 @@ type Config struct {
 	// Absent hears of each name that a client asks for and that there is nothing of. It must not block. It may be nil.
 	Absent func(s *Stream, typeURL, name string)
 
+	// Dropped hears of each name that a client has asked for and no longer wants. It must not block. It may be nil.
+	Dropped func(s *Stream, typeURL, name string)
+
 	// Plan is the order in which the parts of a change travel. A stream follows it only while it is subscribed to the
 	// type Plan.When, if that is set. Without a plan each type travels as soon as it can.
 	Plan Plan

@@ -103,6 +103,7 @@ func (s *Stream) hear(sub *subscription, r *request) {
 	}
 	if s.wire.incremental() {
 		sub.drop(r.unsubscribe)
+		s.tellDropped(sub, r.unsubscribe)
 		sub.confirm(r.unsubscribe)
 		sub.want(r.subscribe, true)
 		return
@@ -111,7 +112,7 @@ func (s *Stream) hear(sub *subscription, r *request) {
 		sub.restart()
 	}
 	// What a client wants is what it said last, even if a response is on its way that it had not seen when it said so.
-	sub.replace(r.names)
+	s.tellDropped(sub, sub.replace(r.names))
 }
 
 // subscription finds what the client said of a type, nil if it has said nothing. Types are few: a map a stream would cost more.
@@ -246,6 +247,15 @@ func (s *Stream) tellAbsent(sub *subscription, st step) {
 	}
 	for _, name := range st.absent {
 		s.cfg.Absent(s, sub.canonical, name)
+	}
+}
+
+func (s *Stream) tellDropped(sub *subscription, names []string) {
+	if s.cfg.Dropped == nil {
+		return
+	}
+	for _, name := range names {
+		s.cfg.Dropped(s, sub.canonical, name)
 	}
 }
 

@@ -144,13 +144,13 @@ func (s *subscription) named() *Set {
 	return unlogged(nil).With(kept, nil)
 }
 
-// replace makes the names all that the client wants.
-func (s *subscription) replace(names []string) {
+// replace makes the names all that the client wants, and returns those that it wants no more.
+func (s *subscription) replace(names []string) (gone []string) {
 	if len(names) == 0 && !s.explicit {
-		return
+		return nil
 	}
 	wanted := make(map[string]bool, len(names))
-	var fresh, gone []string
+	var fresh []string
 	for _, n := range names {
 		wanted[n] = true
 		if n == "*" && !s.wildcard || n != "*" && !s.names[n] {
@@ -168,6 +168,7 @@ func (s *subscription) replace(names []string) {
 	s.explicit = true
 	s.drop(gone)
 	s.want(fresh, false)
+	return gone
 }
 
 // restart forgets what the client has, so that everything is sent again.
