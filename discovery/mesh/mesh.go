@@ -35,6 +35,7 @@ type Mesh struct {
 	secrets  secretIndex
 	gateways gatewayIndex
 	filters  envoyFilterIndex
+	defaults proxyDefaults
 
 	selected     labelKeys // those that tell sidecars apart
 	routerLabels labelKeys // those that tell routers apart
@@ -73,6 +74,7 @@ func Build(snapshot *configstore.Snapshot, prev *Mesh) *Mesh {
 		union(m.sidecars.selectorLabels)
 	m.routerLabels = m.virtual.gatewayLabels.union(m.rules.selectorLabels).union(m.peers.selectorLabels).
 		union(m.gateways.selectors)
+	m.defaults = buildProxyDefaults(snapshot, prev)
 	m.filters = buildEnvoyFilters(snapshot, prev, m.Config.GetRootNamespace())
 	return m
 }
@@ -116,6 +118,7 @@ var (
 	kindSidecar            = mustLookup("networking.istio.io", "Sidecar")
 	kindGateway            = mustLookup("networking.istio.io", "Gateway")
 	kindEnvoyFilter        = mustLookup("networking.istio.io", "EnvoyFilter")
+	kindProxyConfig        = mustLookup("networking.istio.io", "ProxyConfig")
 	kindMeshConfig         = mustLookup("core", "MeshConfig")
 	kindMeshNetworks       = mustLookup("core", "MeshNetworks")
 )

@@ -71,6 +71,8 @@ type Proxy struct {
 	// Config is the configuration that the proxy was started with; nil: that of the mesh.
 	Config *meshconfig.ProxyConfig
 
+	node *corev3.Node // where all this was read
+
 	// ExactBalance spreads connections evenly over Envoy's threads.
 	InboundExactBalance, OutboundExactBalance bool
 
@@ -100,7 +102,7 @@ func ParseProxy(node *corev3.Node) (*Proxy, error) {
 	if len(parts) != 4 {
 		return nil, fmt.Errorf("node id %q: want four parts, as in sidecar~IP~ID~DOMAIN", node.GetId())
 	}
-	p := &Proxy{Type: ProxyType(parts[0]), ID: parts[2], Domain: parts[3], Locality: node.GetLocality()}
+	p := &Proxy{Type: ProxyType(parts[0]), ID: parts[2], Domain: parts[3], Locality: node.GetLocality(), node: node}
 	if p.Type != Sidecar && p.Type != Router {
 		return nil, fmt.Errorf("node id %q: unknown proxy type %q: want %s or %s", node.GetId(), parts[0], Sidecar, Router)
 	}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -25,7 +27,7 @@ func TestParseProxy(t *testing.T) {
 		"LABELS": map[string]any{"app": "web"}, "STATIC_LABELS": map[string]any{"app": "static", "rack": "7"}, "ENVOY_STATUS_PORT": 15021,
 	}))
 	require.NoError(t, err)
-	require.Equal(t, &mesh.Proxy{
+	require.Empty(t, cmp.Diff(&mesh.Proxy{
 		Type: mesh.Sidecar, Addresses: []string{"10.0.0.1", "fd00::1"}, ID: "web-1.shop", Domain: "shop.svc.cluster.local",
 		Namespace: "shop", Labels: map[string]string{"app": "web", "rack": "7"},
 		StaticLabels: map[string]string{"app": "static", "rack": "7"}, Interception: mesh.InterceptionNone,
@@ -33,7 +35,7 @@ func TestParseProxy(t *testing.T) {
 		Texts: map[string]string{
 			"INSTANCE_IPS": "10.0.0.1,fd00::1,nonsense", "INTERCEPTION_MODE": "NONE", "UNPRIVILEGED_POD": "true", "IDLE_TIMEOUT": "5s",
 		},
-	}, p)
+	}, p, cmpopts.IgnoreUnexported(mesh.Proxy{})))
 	require.True(t, p.HasIPv4())
 	require.True(t, p.HasIPv6())
 }

@@ -118,10 +118,11 @@ func (e *Engine) leave(s *ads.Subscriber) {
 
 // join puts a proxy into its class, which is made if it is the first of it.
 func (e *Engine) join(m *member) {
-	m.key = e.mesh.Class(m.proxy)
+	proxy := e.mesh.Configured(m.proxy)
+	m.key = e.mesh.Class(proxy)
 	c, ok := e.classes[m.key]
 	if !ok {
-		c = &class{proxy: m.proxy, sets: map[string]*ads.Set{}, unpatched: map[string][]*envoyfilter.Failure{}}
+		c = &class{proxy: proxy, sets: map[string]*ads.Set{}, unpatched: map[string][]*envoyfilter.Failure{}}
 		e.report(c.update(e.mesh, e.revision, everything))
 		e.classes[m.key] = c
 		e.tellOfClasses()
@@ -184,13 +185,14 @@ func (e *Engine) regroup() map[mesh.Class]*class {
 	before := e.classes
 	e.classes = make(map[mesh.Class]*class, len(before))
 	for _, m := range e.members {
-		m.key = e.mesh.Class(m.proxy)
+		proxy := e.mesh.Configured(m.proxy)
+		m.key = e.mesh.Class(proxy)
 		c, ok := e.classes[m.key]
 		if !ok {
 			if c = before[m.key]; c == nil {
 				c = &class{sets: map[string]*ads.Set{}, unpatched: map[string][]*envoyfilter.Failure{}}
 			}
-			c.proxy, c.members = m.proxy, 0
+			c.proxy, c.members = proxy, 0
 			e.classes[m.key] = c
 		}
 		c.members++

@@ -28,8 +28,11 @@ type Book struct {
 	tokens  map[caller.TokenHash]entry // nil until they were read once
 	failure error                      // why they could not be read last
 	used    map[int64]time.Time        // since that was noted last
-	reading *reading                   // under way
-	next    time.Time                  // when they may be read for somebody who is not known
+
+	upcoming *reading // the one that has not begun
+	// turn is held by a reading for somebody who is not known, and while it waits for next, when that may be.
+	turn sync.Mutex
+	next time.Time
 }
 
 type entry struct {
@@ -71,36 +74,42 @@ func (b *Book) held(hash caller.TokenHash) (caller.Token, error) {
 // pace bounds how often those who present tokens that nobody knows make the book be read.
 const pace = 100 * time.Millisecond
 
-// Find returns the token with a hash. One that is not known may have been made a moment ago: it is looked for in the database.
+// Find returns the token with a hash. One that is not known may have been made a moment ago: it is looked for in the database, by a
+// reading that begins after this call.
 func (b *Book) Find(ctx context.Context, hash caller.TokenHash) (caller.Token, error) {
 	b.mu.Lock()
 	token, err := b.held(hash)
-	if err == nil || b.tokens != nil && time.Now().Before(b.next) {
+	if err == nil {
 		b.mu.Unlock()
-		return token, err
+		return token, nil
 	}
-	reading := b.begin()
+	upcoming := b.schedule()
 	b.mu.Unlock()
 	select {
-	case <-reading.done:
+	case <-upcoming.done:
 		return b.Held(hash)
 	case <-ctx.Done():
 		return caller.Token{}, ctx.Err()
 	}
 }
 
-// begin starts to read, or joins who does. What is read then ends by itself, however long the caller waits.
-func (b *Book) begin() *reading {
-	if b.reading != nil {
-		return b.reading
+// schedule has the book read as soon as that may be again, once for all who ask until it begins. What is read then ends by itself, however
+// long its callers wait.
+func (b *Book) schedule() *reading {
+	if b.upcoming != nil {
+		return b.upcoming
 	}
 	r := &reading{make(chan struct{})}
-	b.reading = r
+	b.upcoming = r
 	go func() {
-		b.Read(context.Background()) // bounded by the store's own patience
+		b.turn.Lock()
+		defer b.turn.Unlock()
+		<-time.After(time.Until(b.next))
 		b.mu.Lock()
-		b.reading, b.next = nil, time.Now().Add(pace)
+		b.upcoming = nil
 		b.mu.Unlock()
+		b.Read(context.Background()) // bounded by the store's own patience
+		b.next = time.Now().Add(pace)
 		close(r.done)
 	}()
 	return r

@@ -1,0 +1,98 @@
+package mesh
+
+import (
+	"maps"
+	"strings"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+	networking "istio.io/api/networking/v1beta1"
+
+	"github.com/pgmesh/pgmesh/discovery/configstore"
+)
+
+// metadataPrefix begins the names of environment variables that are metadata of a proxy: ISTIO_META_IDLE_TIMEOUT is its IDLE_TIMEOUT.
+const metadataPrefix = "ISTIO_META_"
+
+// fromMachine is metadata that only the machine itself can know: who and where the proxy is.
+var fromMachine = map[string]bool{
+	"NAMESPACE": true, "LABELS": true, "STATIC_LABELS": true, "INSTANCE_IPS": true, "ISTIO_VERSION": true, "PROXY_CONFIG": true,
+	"TLS_CLIENT_CERT_CHAIN": true, "TLS_CLIENT_KEY": true, "TLS_CLIENT_ROOT_CERT": true,
+}
+
+// proxyDefaults is what ProxyConfigs say of the metadata of proxies, by namespace, the oldest first.
+type proxyDefaults map[string][]*networking.ProxyConfig
+
+func buildProxyDefaults(snapshot *configstore.Snapshot, prev *Mesh) proxyDefaults {
+	if prev.unchanged(snapshot, kindProxyConfig) {
+		return prev.defaults
+	}
+	out := proxyDefaults{}
+	for r := range snapshot.Of(kindProxyConfig) {
+		out[r.Namespace] = append(out[r.Namespace], specOf[*networking.ProxyConfig](r))
+	}
+	return out
+}
+
+// Configured is a proxy with the metadata that the MeshConfig and ProxyConfigs give to proxies that do not say it themselves: those of the
+// root namespace, then those of its own namespace, then one that selects it. What cannot be understood of it changes nothing.
+func (m *Mesh) Configured(p *Proxy) *Proxy {
+	given := maps.Clone(m.Config.GetDefaultConfig().GetProxyMetadata())
+	if given == nil {
+		given = map[string]string{}
+	}
+	if root := m.Config.GetRootNamespace(); root != p.Namespace {
+		maps.Copy(given, m.defaults.forAll(root))
+	}
+	maps.Copy(given, m.defaults.forAll(p.Namespace))
+	maps.Copy(given, m.defaults.forWorkload(p))
+	node := withMetadata(p.node, given)
+	if node == p.node {
+		return p
+	}
+	configured, err := ParseProxy(node)
+	if err != nil {
+		return p
+	}
+	configured.node = p.node
+	return configured
+}
+
+// forAll is what the oldest ProxyConfig of a namespace says that selects nobody in particular.
+func (d proxyDefaults) forAll(namespace string) map[string]string {
+	for _, c := range d[namespace] {
+		if c.GetSelector() == nil {
+			return c.GetEnvironmentVariables()
+		}
+	}
+	return nil
+}
+
+func (d proxyDefaults) forWorkload(p *Proxy) map[string]string {
+	for _, c := range d[p.Namespace] {
+		if labels := c.GetSelector().GetMatchLabels(); len(labels) > 0 && LabelsWithin(labels, p.Labels) {
+			return c.GetEnvironmentVariables()
+		}
+	}
+	return nil
+}
+
+// withMetadata is the node itself if there is nothing to add.
+func withMetadata(node *corev3.Node, variables map[string]string) *corev3.Node {
+	out := node
+	for name, value := range variables {
+		key, ok := strings.CutPrefix(name, metadataPrefix)
+		if !ok || fromMachine[key] || node.GetMetadata().GetFields()[key] != nil {
+			continue
+		}
+		if out == node {
+			out = proto.CloneOf(node)
+			if out.GetMetadata().GetFields() == nil {
+				out.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{}}
+			}
+		}
+		out.Metadata.Fields[key] = structpb.NewStringValue(value)
+	}
+	return out
+}
