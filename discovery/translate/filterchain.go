@@ -63,10 +63,10 @@ func (c chain) serverNames() []string {
 	if slices.Contains(c.names, "*") {
 		return nil
 	}
-	return slices.Sorted(slices.Values(c.names))
+	return slices.Compact(slices.Sorted(slices.Values(c.names)))
 }
 
-// prefixes are sorted; that of the unspecified address is left out, since it stands for any.
+// prefixes are sorted, each once; that of the unspecified address is left out, since it stands for any.
 func (c chain) prefixes() []netip.Prefix {
 	var out []netip.Prefix
 	for _, r := range slices.Sorted(slices.Values(c.ranges)) {
@@ -78,7 +78,8 @@ func (c chain) prefixes() []netip.Prefix {
 			}
 			prefix = netip.PrefixFrom(address, address.BitLen())
 		}
-		if prefix.Addr().String() != mesh.Unspecified {
+		same := func(other netip.Prefix) bool { return sameRange(prefix, other) }
+		if prefix.Addr().String() != mesh.Unspecified && !slices.ContainsFunc(out, same) {
 			out = append(out, prefix)
 		}
 	}
@@ -88,9 +89,53 @@ func (c chain) prefixes() []netip.Prefix {
 // sameRange ignores the bits of addresses beyond their prefix, as Envoy does.
 func sameRange(a, b netip.Prefix) bool { return a.Masked() == b.Masked() }
 
-// conflicts reports whether two chains are for the same connections: Envoy refuses a listener with both.
+// keys are what Envoy looks for a chain by: each of its names, at each of its ranges. "" is any.
+func (c chain) keys() (names, ranges []string) {
+	names = c.serverNames()
+	for _, prefix := range c.prefixes() {
+		ranges = append(ranges, prefix.Masked().String())
+	}
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	if len(ranges) == 0 {
+		ranges = []string{""}
+	}
+	return names, ranges
+}
+
+// conflicts reports whether two chains are for the same of some connections: Envoy refuses a listener with both.
 func (c chain) conflicts(other chain) bool {
+	names, ranges := c.keys()
+	otherNames, otherRanges := other.keys()
 	return c.transport == other.transport && slices.Equal(c.protocols, other.protocols) &&
-		slices.Equal(c.serverNames(), other.serverNames()) &&
-		slices.EqualFunc(c.prefixes(), other.prefixes(), sameRange)
+		len(names) > len(less(names, otherNames)) && len(ranges) > len(less(ranges, otherRanges))
+}
+
+// without leaves of a chain what another is not for: its other names, and its names at other ranges.
+func (c chain) without(other chain) (out []chain) {
+	if !c.conflicts(other) {
+		return []chain{c}
+	}
+	names, ranges := c.keys()
+	otherNames, otherRanges := other.keys()
+	if rest := less(names, otherNames); len(rest) > 0 {
+		named := c
+		named.names = rest
+		out = append(out, named)
+	}
+	if rest := less(ranges, otherRanges); len(rest) > 0 {
+		elsewhere := c
+		elsewhere.ranges = rest
+		if names[0] != "" {
+			elsewhere.names = less(names, less(names, otherNames))
+		}
+		out = append(out, elsewhere)
+	}
+	return out
+}
+
+// less is a list without what is in another.
+func less(list, without []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(without, s) })
 }

@@ -174,7 +174,8 @@ func (p *outboundPlan) addTCP(t outboundTCP, explicit bool) {
 		p.plan(binding{binds: t.address.binds, explicit: explicit}, port.Number, port.Protocol, chains...)
 	case exclusive(port.Protocol, current.protocol):
 	case port.Protocol.IsSniffed() && current.protocol.IsHTTP():
-		current.chains, current.protocol = chains, port.Protocol
+		current.chains, current.protocol = nil, port.Protocol
+		current.merge(chains...)
 	default:
 		if current.protocol.IsHTTP() || port.Protocol.IsSniffed() {
 			current.protocol = mesh.ProtocolSniffed
@@ -200,17 +201,24 @@ func (v view) sniffedRoute(t outboundTCP) string {
 }
 
 func (p *outboundPlan) plan(b binding, port uint32, protocol mesh.Protocol, chains ...chain) {
-	l := &plannedListener{binding: b, port: port, protocol: protocol, chains: chains}
+	l := &plannedListener{binding: b, port: port, protocol: protocol}
+	l.merge(chains...)
 	p.byAddress[listenerAddress{b.binds[0], port}] = l
 	p.order = append(p.order, l)
 }
 
-// merge adds the chains that do not conflict with those there.
+// merge adds the chains, for the connections that none of those there is for: the first that names them has them.
 func (l *plannedListener) merge(chains ...chain) {
 	for _, c := range chains {
-		if !slices.ContainsFunc(l.chains, c.conflicts) {
-			l.chains = append(l.chains, c)
+		rest := []chain{c}
+		for _, there := range l.chains {
+			var left []chain
+			for _, r := range rest {
+				left = append(left, r.without(there)...)
+			}
+			rest = left
 		}
+		l.chains = append(l.chains, rest...)
 	}
 }
 
