@@ -263,7 +263,9 @@ var reviewed = map[string]string{
 	"as_of": "asks readable_among", "changed_since": "asks readable_among", "differing_resources": "asks readable_among",
 	"find_problems": "filters what it finds by the caller's grants",
 	"other_owner":   "asks may_name", "examine_references": "looks at the running transaction alone", "prune": "asks for the owner or a server",
-	"create_token": "asks require_server", "revoke_token": "asks require_server", "note_token_uses": "asks require_server", "prune_expired": "calls prune", "check": "reads what the caller gives it",
+	"holds_secrets": "tells of the caller's own grants", "granted_secrets": "likewise", "grant_secrets": "asks require_owner", "revoke_secrets": "asks require_owner",
+	"report_findings": "asks require_server",
+	"create_token":    "asks require_server", "revoke_token": "asks require_server", "note_token_uses": "asks require_server", "prune_expired": "calls prune", "check": "reads what the caller gives it",
 }
 
 func TestFunctionsThatRunAsTheOwnerWereReviewed(t *testing.T) {
