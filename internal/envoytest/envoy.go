@@ -80,11 +80,21 @@ func (e *Envoy) WaitReady(t testing.TB) {
 // Validate fails the test unless Envoy accepts the bootstrap (envoy --mode validate).
 func Validate(t testing.TB, bootstrap *bootstrapv3.Bootstrap) {
 	t.Helper()
+	if reason := Refusal(t, bootstrap); reason != "" {
+		t.Fatalf("Envoy refuses the bootstrap: %s", reason)
+	}
+}
+
+// Refusal is what Envoy says when it does not accept the bootstrap, and "" when it does.
+func Refusal(t testing.TB, bootstrap *bootstrapv3.Bootstrap) string {
+	t.Helper()
 	cmd := exec.Command(Binary(t), "--mode", "validate", "--disable-hot-restart", "--log-level", "warning",
 		"--config-path", write(t, t.TempDir(), bootstrap))
-	if output, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("Envoy refuses the bootstrap (%v):\n%s", err, output)
+	output, err := cmd.CombinedOutput()
+	if err != nil {
+		return err.Error() + "\n" + string(output)
 	}
+	return ""
 }
 
 func (e *Envoy) await(t testing.TB, event <-chan struct{}, what string) {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -37,6 +38,8 @@ func (c *checking) sense(p place) {
 		c.filter(p, m, m.GetConfigDiscovery(), httpFilters)
 	case *routev3.RouteConfiguration:
 		c.domains(p, m)
+	case *clusterv3.Cluster:
+		c.cluster(p, m)
 	case *matcherv3.RegexMatcher:
 		if _, err := regexp.Compile(m.GetRegex()); err != nil {
 			c.invalid(p.path, fmt.Sprintf("%q is not a regular expression: %v", m.GetRegex(), err), "")
@@ -59,14 +62,19 @@ func (c *checking) filter(p place, m configured, discovered *corev3.ExtensionCon
 		}
 		return
 	}
-	name := packed.MessageName()
-	if s, ok := structOf(packed); ok {
-		url := s.GetTypeUrl()
-		name = protoreflect.FullName(url[strings.LastIndexByte(url, '/')+1:])
-	}
+	name := typeOf(packed)
 	if !category(categories).has(name) {
 		c.invalid(p.path, fmt.Sprintf("%s is not the configuration of a filter that can be here", name), "")
 	}
+}
+
+// typeOf is the type of what is packed; of a struct that names a type, that one.
+func typeOf(packed *anypb.Any) protoreflect.FullName {
+	if s, ok := structOf(packed); ok {
+		url := s.GetTypeUrl()
+		return protoreflect.FullName(url[strings.LastIndexByte(url, '/')+1:])
+	}
+	return packed.MessageName()
 }
 
 // The filters that end their chain: they answer, or pass on.
@@ -88,11 +96,7 @@ var (
 
 // Terminal tells whether a filter ends its chain.
 func Terminal(f interface{ GetTypedConfig() *anypb.Any }) bool {
-	name := f.GetTypedConfig().MessageName()
-	if s, ok := structOf(f.GetTypedConfig()); ok {
-		url := s.GetTypeUrl()
-		name = protoreflect.FullName(url[strings.LastIndexByte(url, '/')+1:])
-	}
+	name := typeOf(f.GetTypedConfig())
 	return slices.Contains(terminalHTTP, name) || slices.Contains(terminalNetwork, name)
 }
 

@@ -55,13 +55,14 @@ func isStock(d protoreflect.MessageDescriptor) bool {
 	return !strings.HasPrefix(of, "envoy.extensions.") || stock().packages[of]
 }
 
-// The categories of the filters, whose configuration must be of a filter of the same category.
+// The categories of filters and sockets, whose configuration must be of one of the same category.
 const (
 	httpFilters     = "envoy.filters.http"
 	networkFilters  = "envoy.filters.network"
 	listenerFilters = "envoy.filters.listener"
 	udpFilters      = "envoy.filters.udp_listener"
 	quicFilters     = "envoy.filters.quic_listener"
+	upstreamSockets = "envoy.transport_sockets.upstream"
 )
 
 func (c category) has(name protoreflect.FullName) bool {
