@@ -32,6 +32,20 @@ func route(host, destination string) string {
 	return fmt.Sprintf(`{"hosts": ["%s"], "http": [{"route": [{"destination": %s}]}]}`, host, destination)
 }
 
+// overTLS is a Gateway with one server, at(…) a ServiceEntry with one address.
+func overTLS(protocol, mode, host string) string {
+	credential := ""
+	if mode == "SIMPLE" {
+		credential = `, "serverCertificate": "/etc/tls.crt", "privateKey": "/etc/tls.key"`
+	}
+	return fmt.Sprintf(`{"selector": {"app": "gw"}, "servers": [{"port": {"number": 443, "name": "p", "protocol": "%s"}, "hosts": ["%s"], "tls": {"mode": "%s"%s}}]}`,
+		protocol, host, mode, credential)
+}
+
+func at(address, protocol, host string) string {
+	return fmt.Sprintf(`{"hosts": ["%s"], "addresses": ["%s"], "resolution": "DNS", "ports": [{"number": 80, "name": "p", "protocol": "%s"}]}`, host, address, protocol)
+}
+
 // found lists the problems as "severity code kind namespace/name path".
 func (s session) found(query string) []string {
 	s.t.Helper()
@@ -128,10 +142,53 @@ func TestProblems(t *testing.T) {
 				{"Gateway", "other", "c", gateway("TCP", "*")},
 			},
 			[]string{
-				"error gateway-conflict Gateway default/a spec.servers[0].hosts[0]", "error gateway-conflict Gateway other/b spec.servers[0].hosts[0]",
+				"info gateway-conflict Gateway default/a spec.servers[0].hosts[0]", "info gateway-conflict Gateway other/b spec.servers[0].hosts[0]",
 				"error port-conflict Gateway default/a spec.servers[0].port.protocol", "error port-conflict Gateway other/b spec.servers[0].port.protocol",
 				"error port-conflict Gateway other/c spec.servers[0].port.protocol",
 				"info selects-nothing Gateway default/a spec.selector", "info selects-nothing Gateway other/b spec.selector", "info selects-nothing Gateway other/c spec.selector",
+			},
+		},
+		"plain TCP on one port of two gateways": {
+			[]resource{
+				{"Gateway", "default", "a", gateway("TCP", "a.example.com")},
+				{"Gateway", "other", "b", gateway("MONGO", "b.example.com")},
+				{"Gateway", "other", "c", `{"selector": {"app": "elsewhere"}, "servers": [{"port": {"number": 80, "name": "p", "protocol": "TCP"}, "hosts": ["*"]}]}`},
+			},
+			[]string{
+				"error port-conflict Gateway default/a spec.servers[0].port.protocol", "error port-conflict Gateway other/b spec.servers[0].port.protocol",
+				"info selects-nothing Gateway default/a spec.selector", "info selects-nothing Gateway other/b spec.selector", "info selects-nothing Gateway other/c spec.selector",
+			},
+		},
+		"server names of two gateways": {
+			[]resource{
+				{"Gateway", "default", "a", overTLS("HTTPS", "SIMPLE", "./*")},
+				{"Gateway", "other", "b", overTLS("HTTPS", "SIMPLE", "./*")},
+				{"Gateway", "default", "c", overTLS("TLS", "PASSTHROUGH", "./p.example.com")},
+				{"Gateway", "other", "d", overTLS("TLS", "PASSTHROUGH", "./p.example.com")},
+			},
+			[]string{
+				"error gateway-conflict Gateway default/a spec.servers[0].hosts[0]", "error gateway-conflict Gateway other/b spec.servers[0].hosts[0]",
+				"info selects-nothing Gateway default/a spec.selector", "info selects-nothing Gateway default/c spec.selector", "info selects-nothing Gateway other/b spec.selector",
+				"info selects-nothing Gateway other/d spec.selector",
+			},
+		},
+		"HTTP and TCP at one address": {
+			[]resource{
+				{"ServiceEntry", "default", "h", at("10.9.0.1", "HTTP", "h.example.com")},
+				{"ServiceEntry", "other", "t", at("10.9.0.1", "TCP", "t.example.com")},
+				{"ServiceEntry", "default", "h2", at("10.9.0.2", "HTTP", "h.example.net")},
+				{"ServiceEntry", "other", "g", at("10.9.0.2", "GRPC", "g.example.net")},
+				{"ServiceEntry", "default", "s", at("10.9.0.3", "TLS", "s.example.org")},
+				{"ServiceEntry", "other", "t3", at("10.9.0.3", "TCP", "t.example.org")},
+				{"ServiceEntry", "default", "t4", at("10.9.0.4", "TCP", "4.example.com")},
+				{"ServiceEntry", "other", "t5", at("10.9.0.4", "TCP", "5.example.com")},
+				{"ServiceEntry", "default", "s6", at("10.9.0.5", "TLS", "6.example.com")},
+				{"ServiceEntry", "other", "m", at("10.9.0.5", "MYSQL", "7.example.com")},
+			},
+			[]string{
+				"warning address-conflict ServiceEntry default/h spec.addresses[0]", "warning address-conflict ServiceEntry other/t spec.addresses[0]",
+				"warning address-conflict ServiceEntry default/t4 spec.addresses[0]", "warning address-conflict ServiceEntry other/t5 spec.addresses[0]",
+				"warning address-conflict ServiceEntry default/s6 spec.addresses[0]", "warning address-conflict ServiceEntry other/m spec.addresses[0]",
 			},
 		},
 		"delegates": {

@@ -71,6 +71,14 @@ LANGUAGE sql IMMUTABLE AS $$
   WHERE spec ->> 'host' <> '' AND p.part IS NOT NULL
 $$;
 
+-- listener_class is what decides whether services can share an address and a port: HTTP is told apart by hosts, TLS by server names, and
+-- nothing can be read from connections in which the server speaks first. What has none of them shares with all.
+CREATE OR REPLACE FUNCTION mesh.listener_class(protocol text) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN upper(protocol) IN ('HTTP', 'HTTP2', 'GRPC', 'GRPC-WEB') THEN 'http' WHEN upper(protocol) IN ('HTTPS', 'TLS') THEN 'tls'
+    WHEN upper(protocol) IN ('TCP', 'REDIS') THEN 'tcp' WHEN upper(protocol) IN ('MONGO', 'MYSQL') THEN 'greeting' END
+$$;
+
 CREATE OR REPLACE FUNCTION mesh.links_of_service_entry(namespace text, spec jsonb)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
@@ -79,6 +87,11 @@ LANGUAGE sql IMMUTABLE AS $$
       'ports', coalesce((SELECT jsonb_object_agg(p ->> 'number', upper(coalesce(p ->> 'protocol', ''))) FROM jsonb_path_query(spec -> 'ports', '$[*]') p WHERE p ->> 'number' IS NOT NULL), '{}'),
       'resolution', coalesce(spec ->> 'resolution', 'NONE'), 'location', coalesce(spec ->> 'location', 'MESH_EXTERNAL')) OFFSET 0) AS d (detail),
     jsonb_path_query(spec -> 'hosts', '$[*]') WITH ORDINALITY AS hosts (h, i)
+  UNION ALL
+  SELECT 'address', a #>> '{}', (p ->> 'number') || ' ' || mesh.listener_class(p ->> 'protocol'), NULL, mesh.exported(spec -> 'exportTo', namespace),
+    jsonb_build_object('hosts', spec -> 'hosts'), 'spec.addresses[' || i - 1 || ']'
+  FROM jsonb_path_query(spec -> 'addresses', '$[*]') WITH ORDINALITY AS addresses (a, i), jsonb_path_query(spec -> 'ports', '$[*]') p
+  WHERE p ->> 'number' IS NOT NULL AND mesh.listener_class(p ->> 'protocol') IS NOT NULL
 $$;
 
 -- port_class is what two protocols must have in common to share a port of a gateway.
@@ -95,7 +108,8 @@ LANGUAGE sql IMMUTABLE AS $$
     CASE split_part(h.v #>> '{}', '/', 1) WHEN h.v #>> '{}' THEN '{*}' WHEN '.' THEN ARRAY[namespace] ELSE ARRAY[split_part(h.v #>> '{}', '/', 1)] END,
     d.detail, 'spec.servers[' || s.i - 1 || '].hosts[' || h.i - 1 || ']'
   FROM jsonb_path_query(spec -> 'servers', '$[*]') WITH ORDINALITY AS s (v, i),
-    LATERAL (SELECT jsonb_build_object('selector', coalesce(spec -> 'selector', '{}'), 'bind', coalesce(s.v ->> 'bind', ''))) AS d (detail),
+    LATERAL (SELECT jsonb_build_object('selector', coalesce(spec -> 'selector', '{}'), 'bind', coalesce(s.v ->> 'bind', ''),
+      'class', mesh.port_class(s.v #>> '{port,protocol}'), 'passes', coalesce(s.v #>> '{tls,mode}', '') LIKE '%PASSTHROUGH')) AS d (detail),
     jsonb_path_query(s.v -> 'hosts', '$[*]') WITH ORDINALITY AS h (v, i)
   WHERE s.v #>> '{port,number}' IS NOT NULL
   UNION ALL

@@ -63,6 +63,26 @@ CREATE OR REPLACE VIEW mesh.conflicting_services AS
     AND EXISTS (SELECT FROM mesh.links o
       WHERE o.role = 'service' AND o.target = l.target AND o.namespace <> l.namespace AND mesh.overlap(o.scope, l.scope));
 
+-- rivals_of is with which parts, a port and a class each, one cannot share an address: proxies listen there for the one or the other.
+CREATE OR REPLACE FUNCTION mesh.rivals_of(part text) RETURNS text[]
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT ARRAY(SELECT split_part(part, ' ', 1) || ' ' || rival FROM unnest(CASE split_part(part, ' ', 2)
+    WHEN 'http' THEN '{tls,tcp,greeting}' WHEN 'tls' THEN '{http,greeting}' WHEN 'tcp' THEN '{http,tcp,greeting}' ELSE '{http,tls,tcp,greeting}' END::text[]) AS rival)
+$$;
+
+CREATE OR REPLACE VIEW mesh.conflicting_addresses AS
+  SELECT 'warning' AS severity, 'address-conflict' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
+    format('port %s of the address %s cannot be shared with another ServiceEntry: %s', split_part(l.part, ' ', 1), l.target,
+      mesh.other_owner(ROW(l.kind, l.api_group, l.namespace, l.name, l.role, l.target, (SELECT min(o.part) FROM mesh.links o
+        WHERE o.role = 'address' AND o.target = l.target AND o.part = ANY (mesh.rivals_of(l.part)) AND (o.namespace <> l.namespace OR o.name <> l.name)
+          AND mesh.overlap(o.scope, l.scope) AND o.detail <> l.detail), l.port, l.scope, l.detail, l.path)::mesh.links)) AS message,
+    'give each an address of its own, or declare both as HTTP or as TLS, which are told apart by hosts' AS hint
+  FROM mesh.links l
+  WHERE l.role = 'address'
+    AND EXISTS (SELECT FROM mesh.links o
+      WHERE o.role = 'address' AND o.target = l.target AND o.part = ANY (mesh.rivals_of(l.part)) AND (o.namespace <> l.namespace OR o.name <> l.name)
+        AND mesh.overlap(o.scope, l.scope) AND o.detail <> l.detail); -- those of the same hosts are one service
+
 CREATE OR REPLACE VIEW mesh.conflicting_rules AS
   SELECT 'warning' AS severity, 'duplicate-subset' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
     format('subset "%s" of the host "%s" is declared in %s too', l.part, l.target, mesh.other_owner(l)) AS message,
@@ -81,16 +101,18 @@ CREATE OR REPLACE VIEW mesh.conflicting_rules AS
       WHERE o.role = 'rule' AND o.target = l.target AND o.part = '' AND o.namespace = l.namespace AND o.name <> l.name
         AND o.detail = l.detail AND mesh.overlap(o.scope, l.scope));
 
--- Two selectors may select the same proxy if one holds the other.
+-- Two selectors may select the same proxy if one holds the other. Servers of HTTP that have a host in common are merged. Where TLS ends
+-- the server name is all there is to tell two apart, whichever namespaces they are open to. Plain TCP shares a port with nothing.
 CREATE OR REPLACE VIEW mesh.conflicting_gateways AS
-  SELECT 'error' AS severity, 'gateway-conflict' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
+  SELECT CASE l.detail ->> 'class' WHEN 'http' THEN 'info' ELSE 'error' END AS severity, 'gateway-conflict' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
     format('port %s serves the host "%s" for another Gateway: %s', l.part, l.target, mesh.other_owner(l)) AS message,
-    'keep the host in one Gateway, or give the two different selectors' AS hint
+    CASE l.detail ->> 'class' WHEN 'http' THEN 'their routes are merged' ELSE 'keep the host in one Gateway, or give the two different selectors' END AS hint
   FROM mesh.links l
   WHERE l.role = 'server'
     AND EXISTS (SELECT FROM mesh.links o
       WHERE o.role = 'server' AND o.target = l.target AND o.part = l.part AND (o.namespace <> l.namespace OR o.name <> l.name)
-        AND o.detail -> 'bind' = l.detail -> 'bind' AND mesh.overlap(o.scope, l.scope)
+        AND o.detail -> 'bind' = l.detail -> 'bind' AND o.detail -> 'class' = l.detail -> 'class' AND l.detail ->> 'class' <> 'tcp'
+        AND (mesh.overlap(o.scope, l.scope) OR l.detail ->> 'class' = 'tls' AND NOT (o.detail -> 'passes')::boolean AND NOT (l.detail -> 'passes')::boolean)
         AND (o.detail -> 'selector' @> (l.detail -> 'selector') OR o.detail -> 'selector' <@ (l.detail -> 'selector')))
   UNION ALL
   SELECT 'error', 'port-conflict', l.kind, l.api_group, l.namespace, l.name, l.path || '.protocol',
@@ -99,7 +121,7 @@ CREATE OR REPLACE VIEW mesh.conflicting_gateways AS
   FROM mesh.links l
   WHERE l.role = 'port'
     AND EXISTS (SELECT FROM mesh.links o
-      WHERE o.role = 'port' AND o.target = l.target AND o.part = ANY (array_remove('{http,tls,tcp}', l.part)) AND (o.namespace <> l.namespace OR o.name <> l.name)
+      WHERE o.role = 'port' AND o.target = l.target AND o.part = ANY (CASE l.part WHEN 'tcp' THEN '{http,tls,tcp}' ELSE array_remove('{http,tls,tcp}', l.part) END) AND (o.namespace <> l.namespace OR o.name <> l.name)
         AND o.detail -> 'bind' = l.detail -> 'bind'
         AND (o.detail -> 'selector' @> (l.detail -> 'selector') OR o.detail -> 'selector' <@ (l.detail -> 'selector')));
 
@@ -113,6 +135,7 @@ CREATE OR REPLACE VIEW mesh.conflicting_defaults AS
 
 COMMENT ON VIEW mesh.conflicting_claims IS 'Internal. Read mesh.problems.';
 COMMENT ON VIEW mesh.conflicting_services IS 'Internal. Read mesh.problems.';
+COMMENT ON VIEW mesh.conflicting_addresses IS 'Internal. Read mesh.problems.';
 COMMENT ON VIEW mesh.conflicting_rules IS 'Internal. Read mesh.problems.';
 COMMENT ON VIEW mesh.conflicting_gateways IS 'Internal. Read mesh.problems.';
 COMMENT ON VIEW mesh.conflicting_defaults IS 'Internal. Read mesh.problems.';

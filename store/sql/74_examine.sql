@@ -11,6 +11,7 @@ CREATE OR REPLACE VIEW mesh.link_problems AS
   UNION ALL SELECT * FROM mesh.dangling_credentials
   UNION ALL SELECT * FROM mesh.conflicting_claims
   UNION ALL SELECT * FROM mesh.conflicting_services
+  UNION ALL SELECT * FROM mesh.conflicting_addresses
   UNION ALL SELECT * FROM mesh.conflicting_rules
   UNION ALL SELECT * FROM mesh.conflicting_gateways
   UNION ALL SELECT * FROM mesh.conflicting_defaults;
@@ -31,10 +32,11 @@ BEGIN
     RETURN QUERY SELECT * FROM (SELECT * FROM mesh.dangling_hosts UNION ALL SELECT * FROM mesh.dangling_credentials UNION ALL SELECT * FROM mesh.conflicting_rules) p
       WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name;
   WHEN of_kind = 'ServiceEntry' THEN
-    RETURN QUERY SELECT * FROM mesh.conflicting_services p WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name;
+    RETURN QUERY SELECT * FROM (SELECT * FROM mesh.conflicting_services UNION ALL SELECT * FROM mesh.conflicting_addresses) p
+      WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name;
   WHEN of_kind = 'Gateway' THEN
     RETURN QUERY SELECT * FROM (SELECT * FROM mesh.conflicting_gateways UNION ALL SELECT * FROM mesh.dangling_credentials) p
-      WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name;
+      WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name AND p.severity <> 'info';
   ELSE
     RETURN QUERY SELECT * FROM (
         SELECT * FROM mesh.dangling_hosts UNION ALL SELECT * FROM mesh.dangling_ports
