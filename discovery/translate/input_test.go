@@ -127,8 +127,8 @@ func (in input) translate(t *testing.T, resources []*kinds.Resource) output {
 	for _, r := range resources {
 		batch.Changes = append(batch.Changes, configstore.Change{Key: r.Key(), Resource: r})
 	}
-	m, p := mesh.Build(configstore.New().Apply(batch), nil), in.proxy(t)
-	return translated(m, p)
+	m := mesh.Build(configstore.New().Apply(batch), nil)
+	return translated(m, m.Configured(in.proxy(t)))
 }
 
 // translated is what a proxy is given, with the patches that are for it.
