@@ -200,11 +200,22 @@ func (v view) discoverByDNS(d *draft, u upstream) bool {
 		return false
 	}
 	d.LoadAssignment = &endpointv3.ClusterLoadAssignment{ClusterName: d.Name, Endpoints: localities}
+	if d.GetType() == clusterv3.Cluster_LOGICAL_DNS && count(localities) != 1 {
+		// Envoy refuses it: gateways to other networks may stand for the one name, or none may be known.
+		d.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STRICT_DNS}
+	}
 	v.resolve(d.Cluster)
 	if u.service.RacesConnections() {
 		d.DnsLookupFamily = clusterv3.Cluster_ALL
 	}
 	return true
+}
+
+func count(localities []*endpointv3.LocalityLbEndpoints) (n int) {
+	for _, l := range localities {
+		n += len(l.GetLbEndpoints())
+	}
+	return n
 }
 
 func (v view) discoveryType(u upstream) clusterv3.Cluster_DiscoveryType {
