@@ -81,6 +81,9 @@ func problemOf(n *pgconn.Notice) (Problem, bool) {
 	}
 	p := Problem{Severity: severity, Code: code, Namespace: n.SchemaName, Name: n.TableName, Path: n.ColumnName, Hint: n.Hint}
 	p.Kind, p.Group, _ = strings.Cut(n.DataTypeName, ".")
-	p.Message = strings.TrimPrefix(n.Message, p.resource()+": "+p.Path+": ")
+	p.Message = strings.TrimPrefix(n.Message, p.resource()+": ")
+	if p.Path != "" {
+		p.Message = strings.TrimPrefix(p.Message, p.Path+": ")
+	}
 	return p, true
 }

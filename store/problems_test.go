@@ -416,6 +416,12 @@ func TestProblemsOfTheStore(t *testing.T) {
 		Hint: "create a ServiceEntry with this host",
 	}}
 	require.Equal(t, want, applied.Warnings)
+	telemetry, ok := kinds.Lookup("telemetry.istio.io", "Telemetry")
+	require.True(t, ok)
+	whole, err := s.Apply(t.Context(), store.Apply{Upserts: []store.Upsert{{Key: kinds.Key{Kind: telemetry, Namespace: "other", Name: "t"}, Spec: []byte(`{"accessLogging": [{"disabled": true}]}`)}}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"", "is not supported: metrics, traces and access logs follow the MeshConfig alone"}, []string{whole.Warnings[0].Path, whole.Warnings[0].Message})
+	db.exec("DELETE FROM mesh.resources WHERE kind = 'Telemetry'")
 
 	db.create("ServiceEntry", "default", "reviews", reviews)
 	want[0].Hint = `did you mean "reviews.default.svc.cluster.local"?`
