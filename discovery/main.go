@@ -31,7 +31,7 @@ func runCommand() *cobra.Command {
 	f := cmd.Flags()
 	o.Sources.Flags(f)
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:15010", "address to serve xDS on")
-	f.StringVar(&o.HTTP, "http", "127.0.0.1:15014", "address to serve /healthz, /readyz and /metrics on")
+	f.StringVar(&o.HTTP, "http", "127.0.0.1:15014", "address to serve /healthz, /readyz, /metrics, /problems and /files on")
 	o.Plaintext.Flags(f)
 	return cmd
 }

@@ -103,7 +103,11 @@ func (d *Directory) look(apply func(configstore.Batch) error) error {
 
 func (d *Directory) cannotRead(err error) {
 	if d.unread == nil || d.unread.Error() != err.Error() {
-		d.log.Error("cannot read the directory of configuration; what was there before stays in force", "directory", d.path, "error", err)
+		consequence := "what was there before stays in force"
+		if !d.begun {
+			consequence = "nothing is served until it can be read"
+		}
+		d.log.Error("cannot read the directory of configuration; "+consequence, "directory", d.path, "error", err)
 	}
 	d.unread = err
 }
