@@ -59,15 +59,14 @@ func (v view) outboundHTTP(bind string, port *mesh.Port, route string, services 
 	return managerFilter(m)
 }
 
-// inboundHTTP reads requests for the local application. Client certificates, once there are any, are passed on.
+// inboundHTTP reads requests for the local application. Client certificates are described to it.
 func (v view) inboundHTTP(statPrefix string, protocol mesh.Protocol, routes *routev3.RouteConfiguration) *listenerv3.Filter {
 	m := v.connectionManager(statPrefix, protocol)
 	m.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: routes}
-	m.ServerName = "istio-envoy"
-	m.ForwardClientCertDetails = hcmv3.HttpConnectionManager_APPEND_FORWARD
-	m.SetCurrentClientCertDetails = &hcmv3.HttpConnectionManager_SetCurrentClientCertDetails{Subject: yes, Uri: true, Dns: true}
+	nameServer(m)
+	v.describeClients(m)
 	if protocol.IsHTTP2() {
-		m.Http2ProtocolOptions = &corev3.Http2ProtocolOptions{}
+		m.Http2ProtocolOptions = orElse(m.GetHttp2ProtocolOptions(), &corev3.Http2ProtocolOptions{})
 	}
 	return managerFilter(m)
 }
@@ -98,6 +97,8 @@ func (v view) connectionManager(statPrefix string, protocol mesh.Protocol) *hcmv
 	if v.proxy.HTTP10 {
 		m.HttpProtocolOptions = &corev3.Http1ProtocolOptions{AcceptHttp_10: true}
 	}
+	v.applyHeaders(m)
+	applyConnectionSettings(m, v.connectionSettings())
 	return m
 }
 

@@ -9,7 +9,7 @@ import (
 
 // forward is the action of a route that has destinations. Header operations of a single destination become the route's.
 func (c routeContext) forward(out *routev3.Route, in *networking.HTTPRoute, authority string) *routev3.RouteAction {
-	action := &routev3.RouteAction{}
+	action := &routev3.RouteAction{AppendXForwardedHost: in.GetRewrite() != nil && c.keepsHost()}
 	setTimeout(action, orElse(in.GetTimeout(), noDuration))
 	rewrite(action, in.GetRewrite())
 	if to := in.GetRewrite().GetAuthority(); to != "" {

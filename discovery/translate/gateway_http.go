@@ -4,7 +4,6 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
-	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
@@ -24,8 +23,7 @@ func (v view) gatewayHTTP(socket *mesh.Socket, e *mesh.Entrance) *listenerv3.Fil
 	}
 	m.UseRemoteAddress = yes
 	v.applyTopology(m)
-	v.applyHeaders(m)
-	applyConnectionSettings(m, v.connectionSettings())
+	nameServer(m)
 	return managerFilter(m)
 }
 
@@ -41,33 +39,5 @@ func (v view) applyTopology(m *hcmv3.HttpConnectionManager) {
 	case hcmv3.HttpConnectionManager_APPEND_FORWARD, hcmv3.HttpConnectionManager_SANITIZE_SET:
 		m.SetCurrentClientCertDetails = &hcmv3.HttpConnectionManager_SetCurrentClientCertDetails{Subject: yes, Cert: true, Dns: true, Uri: true}
 	case hcmv3.HttpConnectionManager_SANITIZE, hcmv3.HttpConnectionManager_FORWARD_ONLY, hcmv3.HttpConnectionManager_ALWAYS_FORWARD_ONLY:
-	}
-}
-
-var forwardings = map[meshconfig.ForwardClientCertDetails]hcmv3.HttpConnectionManager_ForwardClientCertDetails{
-	meshconfig.ForwardClientCertDetails_SANITIZE:            hcmv3.HttpConnectionManager_SANITIZE,
-	meshconfig.ForwardClientCertDetails_FORWARD_ONLY:        hcmv3.HttpConnectionManager_FORWARD_ONLY,
-	meshconfig.ForwardClientCertDetails_APPEND_FORWARD:      hcmv3.HttpConnectionManager_APPEND_FORWARD,
-	meshconfig.ForwardClientCertDetails_SANITIZE_SET:        hcmv3.HttpConnectionManager_SANITIZE_SET,
-	meshconfig.ForwardClientCertDetails_ALWAYS_FORWARD_ONLY: hcmv3.HttpConnectionManager_ALWAYS_FORWARD_ONLY,
-}
-
-// applyHeaders sets which headers of its own the router adds to answers and requests.
-func (v view) applyHeaders(m *hcmv3.HttpConnectionManager) {
-	headers := v.proxyConfig().GetProxyHeaders()
-	m.ServerName = "istio-envoy"
-	switch {
-	case headers.GetServer().GetDisabled().GetValue():
-		m.ServerName = ""
-		m.ServerHeaderTransformation = hcmv3.HttpConnectionManager_PASS_THROUGH
-	case headers.GetServer().GetValue() != "":
-		m.ServerName = headers.GetServer().GetValue()
-	}
-	if headers.GetRequestId().GetDisabled().GetValue() {
-		m.GenerateRequestId = no
-	}
-	m.AppendXForwardedPort = headers.GetXForwardedPort().GetEnabled().GetValue()
-	if headers.GetEnvoyDebugHeaders().GetDisabled().GetValue() {
-		m.HttpFilters[len(m.GetHttpFilters())-1] = quietRouterFilter
 	}
 }

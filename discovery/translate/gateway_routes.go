@@ -71,7 +71,7 @@ func (h *gatewayHosts) host(name string, s *mesh.Server) *routev3.VirtualHost {
 	if host == nil {
 		host = &routev3.VirtualHost{
 			Name: hostPort(name, s.Spec.GetPort().GetNumber()), Domains: []string{asHost(name)},
-			IncludeRequestAttemptCount: !h.proxyConfig().GetProxyHeaders().GetAttemptCount().GetDisabled().GetValue(),
+			IncludeRequestAttemptCount: h.countsAttempts(),
 		}
 		h.byName[name] = host
 	}

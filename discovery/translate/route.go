@@ -197,12 +197,12 @@ func (v view) unmatchedHTTP() *routev3.VirtualHost {
 		if v.resolvesUnknown() {
 			name, cluster = allowAnyDynamic, UnknownHostsCluster
 		}
-		action := &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: cluster}}
+		action := &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: cluster}, AppendXForwardedHost: v.keepsHost()}
 		setTimeout(action, noDuration)
 		route.Action = &routev3.Route_Route{Route: action}
 	}
 	route.Name, route.Match = name, &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}
 	return &routev3.VirtualHost{
-		Name: name, Domains: []string{"*"}, Routes: []*routev3.Route{route}, IncludeRequestAttemptCount: true,
+		Name: name, Domains: []string{"*"}, Routes: []*routev3.Route{route}, IncludeRequestAttemptCount: v.countsAttempts(),
 	}
 }

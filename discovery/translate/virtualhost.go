@@ -111,7 +111,7 @@ func (b *hostBuilder) addHost(host string, domains, short []string, routes []*ro
 	})
 	if len(domains) > 0 {
 		b.out = append(b.out, &routev3.VirtualHost{
-			Name: name, Domains: domains, Routes: routes, IncludeRequestAttemptCount: true,
+			Name: name, Domains: domains, Routes: routes, IncludeRequestAttemptCount: b.countsAttempts(),
 		})
 	}
 }
