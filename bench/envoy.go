@@ -26,6 +26,7 @@ const floorCluster = "bench-floor"
 
 func agentOptions(xds string) bootstrap.Options {
 	return bootstrap.Options{
+		Role:      bootstrap.Sidecar,
 		Discovery: xds, XDS: bootstrap.Delta, IP: "127.0.0.1", ID: "bench.bench", Namespace: "bench",
 		Domain: "bench.svc.cluster.local", Interception: bootstrap.None, Admin: "127.0.0.1:0",
 	}
