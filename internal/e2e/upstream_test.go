@@ -103,5 +103,5 @@ func TestAnswersThatCountAsFailuresEject(t *testing.T) {
 	}
 
 	require.Equal(t, map[string]int{"idle": 10}, m.spread(reviews, 10))
-	require.InDelta(t, 2, busy.asked.Load(), 1, "requests until the endpoint was ejected")
+	require.Less(t, busy.asked.Load(), int64(10), "Envoy ejects beside its work: more than two requests may come through, and not each turn")
 }
