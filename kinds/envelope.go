@@ -55,9 +55,7 @@ func OpenEnvelope(encoded []byte) (e Envelope, err error) {
 		}
 		return envelopeOf(m), nil
 	}
-	for len(encoded) > 0 {
-		var f wellformed.Field[[]byte]
-		f, encoded = wellformed.Next(encoded)
+	for f := range wellformed.Fields(encoded) {
 		switch {
 		case f.IsBytes() && f.Number == 1:
 			e.readMetadata(string(f.Bytes))
@@ -94,9 +92,7 @@ func (e *Envelope) Metadata() *mcp.Metadata {
 // whose type is another than it should be is one that nobody knows.
 
 func (e *Envelope) readMetadata(encoded string) {
-	for len(encoded) > 0 {
-		var f wellformed.Field[string]
-		f, encoded = wellformed.Next(encoded)
+	for f := range wellformed.Fields(encoded) {
 		if !f.IsBytes() {
 			continue
 		}
@@ -120,9 +116,7 @@ func withEntry(m map[string]string, encoded string) map[string]string {
 		m = map[string]string{}
 	}
 	var key, value string
-	for len(encoded) > 0 {
-		var f wellformed.Field[string]
-		f, encoded = wellformed.Next(encoded)
+	for f := range wellformed.Fields(encoded) {
 		switch {
 		case f.IsBytes() && f.Number == 1:
 			key = f.Bytes
@@ -137,9 +131,7 @@ func withEntry(m map[string]string, encoded string) map[string]string {
 // Read takes in an encoded google.protobuf.Any, which must be well formed.
 func (b *Body) Read(encoded []byte) {
 	b.Given = true
-	for len(encoded) > 0 {
-		var f wellformed.Field[[]byte]
-		f, encoded = wellformed.Next(encoded)
+	for f := range wellformed.Fields(encoded) {
 		switch {
 		case f.IsBytes() && f.Number == 1:
 			b.TypeURL = f.Bytes
@@ -151,9 +143,7 @@ func (b *Body) Read(encoded []byte) {
 
 func (t *timestamp) read(encoded string) {
 	t.given = true
-	for len(encoded) > 0 {
-		var f wellformed.Field[string]
-		f, encoded = wellformed.Next(encoded)
+	for f := range wellformed.Fields(encoded) {
 		switch {
 		case f.IsVarint() && f.Number == 1:
 			t.seconds = int64(f.Value)

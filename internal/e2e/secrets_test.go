@@ -209,7 +209,12 @@ func TestASecretThatComesLater(t *testing.T) {
 	client := trusting(t, authority, false)
 	_, _, err := ask(t.Context(), client, url)
 	require.Error(t, err)
-	require.Contains(t, m.Discovery.Log(), "secret=kubernetes://late")
+	eventually(t, func(context.Context) error {
+		if !strings.Contains(m.Discovery.Log(), "secret=kubernetes://late") {
+			return errors.New("discovery does not say that the secret is missing")
+		}
+		return nil
+	})
 	m.secret("late", tlsData(authority.Issue(nil), authority.PEM...))
 	eventually(t, func(ctx context.Context) error { _, _, err := ask(ctx, client, url); return err })
 }

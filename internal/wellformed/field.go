@@ -1,6 +1,10 @@
 package wellformed
 
-import "google.golang.org/protobuf/encoding/protowire"
+import (
+	"iter"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
 
 // Field is one field of a message, as far as most have anything: a length and bytes, or a number.
 type Field[T ~string | ~[]byte] struct {
@@ -16,9 +20,21 @@ func (f *Field[T]) IsBytes() bool { return f.Type == protowire.BytesType }
 // IsVarint tells whether the field is a number of those that are as long as they need to be.
 func (f *Field[T]) IsVarint() bool { return f.Type == protowire.VarintType }
 
-// Next returns the first field of a message, and what follows it. What it reads must have been found to be well formed, and must not have
+// Fields are those of a message, in the order of its bytes. What is read must have been found to be well formed, and must not have
 // groups of a known number; the bytes of a string are a part of that string, which nothing is copied from.
-func Next[T ~string | ~[]byte](b T) (f Field[T], rest T) {
+func Fields[T ~string | ~[]byte](b T) iter.Seq[Field[T]] {
+	return func(yield func(Field[T]) bool) {
+		for len(b) > 0 {
+			var f Field[T]
+			if f, b = next(b); !yield(f) {
+				return
+			}
+		}
+	}
+}
+
+// next returns the first field, and what follows it.
+func next[T ~string | ~[]byte](b T) (f Field[T], rest T) {
 	tag, b := varint(b)
 	f.Number, f.Type = protowire.Number(tag>>3), protowire.Type(tag&7)
 	switch f.Type {

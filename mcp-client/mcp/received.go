@@ -79,13 +79,13 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 }
 
 func (m *received) delta() *response {
-	r := readDelta(m.data.ReadOnlyData())
+	r := readResponse(m.data.ReadOnlyData(), false)
 	r.free = m.data.Free
 	return r
 }
 
 func (m *received) sotw() *response {
-	r := readSotW(m.data.ReadOnlyData())
+	r := readResponse(m.data.ReadOnlyData(), true)
 	r.free = m.data.Free
 	return r
 }
@@ -98,25 +98,29 @@ func (m *received) legacy() (r *response, incremental bool) {
 
 // The numbers of fields are those of the protocol.
 
-func readDelta(b []byte) *response {
-	r := &response{resources: make([]item, 0, count(b, 2))}
-	for len(b) > 0 {
-		var f wellformed.Field[[]byte]
-		if f, b = wellformed.Next(b); !f.IsBytes() {
+// readResponse reads a response of either protocol of today, which have most of their fields in common.
+func readResponse(b []byte, full bool) *response {
+	r := &response{full: full, resources: make([]item, 0, count(b, 2))}
+	for f := range wellformed.Fields(b) {
+		if !f.IsBytes() {
 			continue
 		}
-		switch f.Number {
-		case 1:
+		switch {
+		case f.Number == 1:
 			r.version = string(f.Bytes)
-		case 2:
+		case f.Number == 2 && full:
+			it := item{}
+			it.body.Read(f.Bytes)
+			r.resources = append(r.resources, it)
+		case f.Number == 2:
 			r.resources = append(r.resources, readResource(f.Bytes))
-		case 4:
+		case f.Number == 4:
 			r.typeURL = string(f.Bytes)
-		case 5:
+		case f.Number == 5:
 			r.nonce = string(f.Bytes)
-		case 6:
+		case f.Number == 6 && !full:
 			r.removed = append(r.removed, string(f.Bytes))
-		case 7:
+		case f.Number == 6 && full, f.Number == 7 && !full:
 			r.server = identifier(r.server, f.Bytes)
 		}
 	}
@@ -125,9 +129,8 @@ func readDelta(b []byte) *response {
 
 // readResource reads a resource of an incremental response.
 func readResource(b []byte) (it item) {
-	for len(b) > 0 {
-		var f wellformed.Field[[]byte]
-		if f, b = wellformed.Next(b); !f.IsBytes() {
+	for f := range wellformed.Fields(b) {
+		if !f.IsBytes() {
 			continue
 		}
 		switch f.Number {
@@ -142,36 +145,10 @@ func readResource(b []byte) (it item) {
 	return it
 }
 
-func readSotW(b []byte) *response {
-	r := &response{full: true, resources: make([]item, 0, count(b, 2))}
-	for len(b) > 0 {
-		var f wellformed.Field[[]byte]
-		if f, b = wellformed.Next(b); !f.IsBytes() {
-			continue
-		}
-		switch f.Number {
-		case 1:
-			r.version = string(f.Bytes)
-		case 2:
-			it := item{}
-			it.body.Read(f.Bytes)
-			r.resources = append(r.resources, it)
-		case 4:
-			r.typeURL = string(f.Bytes)
-		case 5:
-			r.nonce = string(f.Bytes)
-		case 6:
-			r.server = identifier(r.server, f.Bytes)
-		}
-	}
-	return r
-}
-
 // identifier reads how a server calls itself in its control plane, if it says so there.
 func identifier(before string, b []byte) string {
-	for len(b) > 0 {
-		var f wellformed.Field[[]byte]
-		if f, b = wellformed.Next(b); f.IsBytes() && f.Number == 1 {
+	for f := range wellformed.Fields(b) {
+		if f.IsBytes() && f.Number == 1 {
 			before = string(f.Bytes)
 		}
 	}
@@ -181,9 +158,7 @@ func identifier(before string, b []byte) string {
 // readLegacy reads a response of the first generation, which says whether it is incremental.
 func readLegacy(b []byte) (r *response, incremental bool) {
 	r = &response{resources: make([]item, 0, count(b, 3))}
-	for len(b) > 0 {
-		var f wellformed.Field[[]byte]
-		f, b = wellformed.Next(b)
+	for f := range wellformed.Fields(b) {
 		switch {
 		case f.IsVarint() && f.Number == 6:
 			incremental = f.Value != 0
@@ -205,9 +180,8 @@ func readLegacy(b []byte) (r *response, incremental bool) {
 
 // count tells how often a message has a field: a list that grows is copied several times.
 func count(b []byte, number protowire.Number) (n int) {
-	for len(b) > 0 {
-		var f wellformed.Field[[]byte]
-		if f, b = wellformed.Next(b); f.Number == number {
+	for f := range wellformed.Fields(b) {
+		if f.Number == number {
 			n++
 		}
 	}
