@@ -3,13 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pgmesh/pgmesh/bench/child"
+	"github.com/pgmesh/pgmesh/bench/machine"
 )
 
 // What a thousand clients are to reach.
@@ -18,6 +20,8 @@ const (
 	aimIdle  = 60 << 10 // bytes of the server's memory a client
 	// crowdResources is how much a crowd's mesh has: a thousand clients are sent it a thousand times before anything is measured.
 	crowdResources = 2000
+	// A change is two messages of about these sizes to each client: the resource and the mark that ends its batch.
+	changeFrame, markFrame = 900, 220
 )
 
 // benchClients connects many clients to one server, weighs what they cost it while they are idle, and measures how long one change takes
@@ -32,7 +36,7 @@ func benchClients(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	defer crowd.stop()
+	defer crowd.Stop()
 	conn, err := pgx.Connect(ctx, s.database)
 	if err != nil {
 		return err
@@ -42,9 +46,9 @@ func benchClients(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	defer floor.stop()
-	defer bare.stop()
-	start := readCPUTime()
+	defer floor.Stop()
+	defer bare.Stop()
+	start := machine.Now()
 	var all, first, least []time.Duration
 	for i := range o.warmup + o.changes {
 		reached, err := reach(ctx, conn, crowd, i)
@@ -65,21 +69,21 @@ func benchClients(ctx context.Context, o options) error {
 }
 
 // weigh connects the clients, lets them be, and tells what they cost the server.
-func weigh(ctx context.Context, o options, s *served) (*child, error) {
-	before := memoryOf(s.program.Pid())
+func weigh(ctx context.Context, o options, s *served) (*child.Process, error) {
+	before := machine.MemoryOf(s.program.Pid())
 	crowd, took, err := startCrowd("crowd", s.address, o.clients)
 	if err != nil {
 		return nil, err
 	}
-	connected := memoryOf(s.program.Pid())
+	connected := machine.MemoryOf(s.program.Pid())
 	fmt.Fprintf(os.Stderr, "%d clients are connected and left alone for %s …\n", o.clients, o.rest)
 	select {
 	case <-time.After(o.rest):
 	case <-ctx.Done():
-		crowd.stop()
+		crowd.Stop()
 		return nil, ctx.Err()
 	}
-	rested := memoryOf(s.program.Pid())
+	rested := machine.MemoryOf(s.program.Pid())
 	each := (rested.Now - before.Now) / int64(o.clients)
 	fmt.Fprintf(os.Stdout, "\n%d clients were served within %s; the server had %s before they came, %s then, and %s when they had been idle for %s:\n"+
 		"%.1f kB a client (aim: under %d kB, %s)\n", o.clients, took.Round(time.Millisecond), megabytes(before.Now), megabytes(connected.Now),
@@ -102,29 +106,30 @@ func reportReach(o options, first, all, least []time.Duration) {
 }
 
 // startCrowd connects clients, and returns when each has been served.
-func startCrowd(command, address string, clients int) (*child, time.Duration, error) {
+func startCrowd(command, address string, clients int) (*child.Process, time.Duration, error) {
 	start := time.Now()
-	c, err := startChild(command, address, strconv.Itoa(clients))
+	c, err := child.Start(command, address, strconv.Itoa(clients))
 	if err != nil {
 		return nil, 0, err
 	}
-	if _, err := c.round(); err != nil {
-		c.stop()
+	var served round
+	if err := c.Read(&served); err != nil {
+		c.Stop()
 		return nil, 0, err
 	}
 	return c, time.Since(start), nil
 }
 
-func startFloor(clients int) (server, crowd *child, err error) {
-	if server, err = startChild("bare"); err != nil {
+func startFloor(clients int) (server, crowd *child.Process, err error) {
+	if server, err = child.Start("bare"); err != nil {
 		return nil, nil, err
 	}
-	address, err := server.line()
+	address, err := server.Line()
 	if err == nil {
 		crowd, _, err = startCrowd("bare-crowd", address, clients)
 	}
 	if err != nil {
-		server.stop()
+		server.Stop()
 	}
 	return server, crowd, err
 }
@@ -136,7 +141,7 @@ func (r round) since(start time.Time) reached {
 	return reached{time.Unix(0, r.First).Sub(start), time.Unix(0, r.Last).Sub(start)}
 }
 
-func reach(ctx context.Context, conn *pgx.Conn, crowd *child, number int) (reached, error) {
+func reach(ctx context.Context, conn *pgx.Conn, crowd *child.Process, number int) (reached, error) {
 	settle()
 	tx, err := conn.Begin(ctx)
 	if err != nil {
@@ -149,16 +154,18 @@ func reach(ctx context.Context, conn *pgx.Conn, crowd *child, number int) (reach
 	if err := tx.Commit(ctx); err != nil {
 		return reached{}, err
 	}
-	r, err := crowd.round()
+	var r round
+	err = crowd.Read(&r)
 	return r.since(start), err
 }
 
-func wake(floor, crowd *child) (reached, error) {
+func wake(floor, crowd *child.Process) (reached, error) {
 	settle()
 	start := time.Now()
-	if _, err := io.WriteString(floor.in, "\n"); err != nil {
+	if err := floor.Tell(fmt.Sprint(changeFrame, " ", markFrame)); err != nil {
 		return reached{}, err
 	}
-	r, err := crowd.round()
+	var r round
+	err := crowd.Read(&r)
 	return r.since(start), err
 }

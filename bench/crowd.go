@@ -8,8 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/mem"
+	"github.com/pgmesh/pgmesh/bench/bare"
 )
 
 // round is when the members of a crowd had a change whole, by the machine's clock in nanoseconds.
@@ -119,34 +118,24 @@ func (c *changed) batch() (string, error) {
 
 func joinBare(address string) func(context.Context, int) (member, error) {
 	return func(ctx context.Context, _ int) (member, error) {
-		conn, err := dialFrames(address)
-		if err != nil {
-			return nil, err
-		}
-		stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, waitMethod)
-		if err != nil {
-			return nil, err
-		}
-		return &waiting{stream: stream, expected: 1}, stream.SendMsg(&frame{mem.BufferSlice{mem.SliceBuffer{0}}})
+		w, err := bare.Wait(ctx, address)
+		return &waiting{Waiting: w}, err
 	}
 }
 
 // waiting is a client of the floor.
 type waiting struct {
-	stream   grpc.ClientStream
-	expected int
-	rounds   int
+	*bare.Waiting
+
+	rounds int
 }
 
 func (w *waiting) batch() (string, error) {
-	for range w.expected {
-		var f frame
-		if err := w.stream.RecvMsg(&f); err != nil {
+	w.rounds++
+	if w.rounds > 1 { // the first is that the client waits
+		if err := w.Frames(2); err != nil {
 			return "", err
 		}
-		f.data.Free()
 	}
-	w.expected = framesAfterEachLineRead
-	w.rounds++
 	return fmt.Sprint(w.rounds), nil
 }

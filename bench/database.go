@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pgmesh/pgmesh/bench/machine"
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/embedded"
 )
@@ -65,6 +66,6 @@ func (t timesTable) line(name string, sorted []time.Duration) {
 }
 
 // meanwhile says how quiet the machine was.
-func meanwhile(start cpuTime) {
-	fmt.Fprintf(os.Stdout, "\nMachine meanwhile: %s\n", readCPUTime().since(start))
+func meanwhile(start machine.Time) {
+	fmt.Fprintf(os.Stdout, "\nMachine meanwhile: %s\n", machine.Now().Since(start))
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pgmesh/pgmesh/bench/machine"
 )
 
 // differing is how many resources change between the revisions that are compared.
@@ -41,7 +43,7 @@ func benchDiff(ctx context.Context, _ options) error {
 		}
 	}
 	fmt.Fprintf(os.Stdout, "\nmesh.diff of two revisions, %d virtual services of one to ten routes changed, medians of 5\n\n", differing)
-	start := readCPUTime()
+	start := machine.Now()
 	for _, what := range []struct {
 		name string
 		from int

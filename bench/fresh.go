@@ -15,6 +15,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/pgmesh/pgmesh/bench/bare"
+	"github.com/pgmesh/pgmesh/bench/child"
+	"github.com/pgmesh/pgmesh/bench/machine"
 	"github.com/pgmesh/pgmesh/internal/stack"
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
@@ -42,21 +45,21 @@ func benchFresh(ctx context.Context, o options) error {
 		return err
 	}
 	defer s.stop()
-	floor, err := startChild("bare")
+	floor, err := child.Start("bare")
 	if err != nil {
 		return err
 	}
-	defer floor.stop()
-	address, err := floor.line()
+	defer floor.Stop()
+	address, err := floor.Line()
 	if err != nil {
 		return err
 	}
-	loaded := memoryOf(s.program.Pid())
-	start := readCPUTime()
+	loaded := machine.MemoryOf(s.program.Pid())
+	start := machine.Now()
 	var light, library, bare []received
 	var serving int64
 	for range o.fresh {
-		if err := forgetPeak(s.program.Pid()); err != nil {
+		if err := machine.ForgetPeak(s.program.Pid()); err != nil {
 			return err
 		}
 		for _, way := range []struct {
@@ -69,19 +72,19 @@ func benchFresh(ctx context.Context, o options) error {
 				way.args = append(way.args, strconv.FormatInt(light[0].Bytes, 10))
 			}
 			var r received
-			if err := answer(ctx, &r, way.args...); err != nil {
+			if err := child.Answer(ctx, &r, way.args...); err != nil {
 				return fmt.Errorf("%s: %w", way.args[0], err)
 			}
 			*way.into = append(*way.into, r)
 		}
-		serving = max(serving, memoryOf(s.program.Pid()).Peak)
+		serving = max(serving, machine.MemoryOf(s.program.Pid()).Peak)
 	}
-	reportFresh(light, library, bare, memory{Now: loaded.Now, Peak: loaded.Peak}, serving)
+	reportFresh(light, library, bare, machine.Memory{Now: loaded.Now, Peak: loaded.Peak}, serving)
 	meanwhile(start)
 	return nil
 }
 
-func reportFresh(light, library, bare []received, loaded memory, serving int64) {
+func reportFresh(light, library, bare []received, loaded machine.Memory, serving int64) {
 	data, resources := light[0].Bytes, light[0].Resources
 	fmt.Fprintf(os.Stdout, "\n%d resources, %s, to a fresh client over loopback, %d times each in turns\n\n", resources, megabytes(data), len(light))
 	fmt.Fprintf(os.Stdout, "%-36s %9s %9s %12s %16s %14s\n", "", "median", "slowest", "MB/s", "resources/s", "client's CPU")
@@ -172,18 +175,18 @@ func clientCommands() []*cobra.Command {
 	telling := func(receive func(ctx context.Context, args []string, into *received) error) func(context.Context, []string) error {
 		return func(ctx context.Context, args []string) error {
 			var r received
-			start, began := time.Now(), ownCPU()
+			start, began := time.Now(), machine.OwnCPU()
 			if err := receive(ctx, args, &r); err != nil {
 				return err
 			}
-			r.Took, r.PeakRSS, r.CPU = time.Since(start), memoryOf(os.Getpid()).Peak, ownCPU()-began
+			r.Took, r.PeakRSS, r.CPU = time.Since(start), machine.MemoryOf(os.Getpid()).Peak, machine.OwnCPU()-began
 			return json.NewEncoder(os.Stdout).Encode(r)
 		}
 	}
 	return []*cobra.Command{
 		hidden("light", 1, telling(receiveLight)),
 		hidden("library", 1, telling(receiveLibrary)),
-		hidden("bare", 0, func(ctx context.Context, _ []string) error { return runBare(ctx) }),
+		hidden("bare", 0, func(ctx context.Context, _ []string) error { return bare.Serve(ctx, os.Stdin, os.Stdout) }),
 		hidden("fill", 2, telling(receiveBare)),
 		hidden("crowd", 2, func(ctx context.Context, args []string) error { return runCrowdOf(ctx, args, joinLight(args[0])) }),
 		hidden("bare-crowd", 2, func(ctx context.Context, args []string) error { return runCrowdOf(ctx, args, joinBare(args[0])) }),
@@ -223,7 +226,7 @@ func receiveBare(ctx context.Context, args []string, r *received) error {
 	if err != nil {
 		return err
 	}
-	r.Bytes, err = drainBare(ctx, args[0], bytes)
+	r.Bytes, err = bare.Drain(ctx, args[0], bytes)
 	return err
 }
 

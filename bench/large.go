@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
+	"github.com/pgmesh/pgmesh/bench/machine"
 	"github.com/pgmesh/pgmesh/store"
 )
 
@@ -33,7 +34,7 @@ func benchLarge(ctx context.Context, o options) error {
 		return err
 	}
 	rows := meshRows(o.resources)
-	start := readCPUTime()
+	start := machine.Now()
 	fmt.Fprintf(os.Stdout, "\n%d resources of 5 kinds in one transaction\n\n", len(rows))
 	for _, way := range []struct {
 		name, url string
@@ -149,7 +150,7 @@ func compareSizes(ctx context.Context, o options, small, large string) error {
 		return err
 	}
 	var few, many []time.Duration
-	start := readCPUTime()
+	start := machine.Now()
 	for i := range o.warmup + 2*o.changes {
 		for _, m := range []struct {
 			seen *seen

@@ -8,6 +8,7 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
 
+	"github.com/pgmesh/pgmesh/bench/frames"
 	"github.com/pgmesh/pgmesh/kinds"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
@@ -23,12 +24,11 @@ type light struct {
 }
 
 func newLight(ctx context.Context, address, node string) (*light, error) {
-	conn, err := dialFrames(address)
+	conn, err := frames.Dial(address)
 	if err != nil {
 		return nil, err
 	}
-	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
-		discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResources_FullMethodName)
+	stream, err := frames.Open(ctx, conn, discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResources_FullMethodName)
 	if err != nil {
 		return nil, err
 	}
@@ -60,12 +60,11 @@ func (c *light) batch() (revision string, err error) {
 }
 
 func (c *light) next() (head, error) {
-	var f frame
+	var f frames.Frame
 	if err := c.stream.RecvMsg(&f); err != nil {
 		return head{}, fmt.Errorf("receive a response: %w", err)
 	}
-	data := f.data.MaterializeToBuffer(pool)
-	f.data.Free()
+	data := f.Whole()
 	defer data.Free()
 	h, err := readHead(data.ReadOnlyData())
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pgmesh/pgmesh/bench/machine"
 	"github.com/pgmesh/pgmesh/internal/stack"
 	"github.com/pgmesh/pgmesh/store/embedded"
 )
@@ -27,6 +28,7 @@ type options struct {
 	resources       int
 	fresh           int
 	clients         int
+	services        int
 	rest            time.Duration
 	writing         time.Duration
 	envoy           string
@@ -45,6 +47,7 @@ var parts = []struct {
 	{"diff", benchDiff},
 	{"fresh", benchFresh},
 	{"clients", benchClients},
+	{"lean", benchLean},
 }
 
 func main() {
@@ -62,12 +65,13 @@ func measureAll() error {
 		RunE: func(cmd *cobra.Command, _ []string) error { return runParts(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&o.only, "only", nil, "parts to run: change, update, large, writers, diff, fresh, clients; all if empty")
+	f.StringSliceVar(&o.only, "only", nil, "parts to run: change, update, large, writers, diff, fresh, clients, lean; all if empty")
 	f.IntVar(&o.changes, "changes", 200, "changes to measure, and as many of the floor")
 	f.IntVar(&o.warmup, "warmup", 20, "changes before the measurement begins")
 	f.IntVar(&o.resources, "resources", 100_000, "resources of the large mesh")
 	f.IntVar(&o.fresh, "fresh", 7, "fresh clients of each sort")
 	f.IntVar(&o.clients, "clients", 1000, "clients that are connected at once")
+	f.IntVar(&o.services, "services", 1000, "services of the mesh of which a lean proxy uses a few")
 	f.DurationVar(&o.rest, "rest", 150*time.Second, "how long clients are idle before they are weighed; Go collects garbage every two minutes at least")
 	f.DurationVar(&o.writing, "writing", time.Minute, "how long the writers write")
 	f.StringVar(&o.json, "json", "", "also write each measured time of the change to this file")
@@ -149,7 +153,7 @@ func compare(ctx context.Context, o options, mesh *stack.Stack, database, dir st
 	}
 
 	t := times{}
-	start := readCPUTime()
+	start := machine.Now()
 	for i := range o.warmup + o.changes {
 		p, err := product.change(ctx, i)
 		if err != nil {
@@ -163,6 +167,6 @@ func compare(ctx context.Context, o options, mesh *stack.Stack, database, dir st
 			t.Product, t.Floor = append(t.Product, p), append(t.Floor, f)
 		}
 	}
-	t.Machine = readCPUTime().since(start)
+	t.Machine = machine.Now().Since(start).String()
 	return &t, nil
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pgmesh/pgmesh/bench/machine"
 )
 
 // benchUpdates measures one UPDATE of a VirtualService with ten routes, validated and recorded, in turns with the same UPDATE of a
@@ -40,7 +42,7 @@ func benchUpdate(ctx context.Context, o options, fsync string) error {
 		return err
 	}
 	var product, floor []time.Duration
-	start := readCPUTime()
+	start := machine.Now()
 	for i := range o.warmup + 2*o.changes {
 		p, err := timeUpdate(ctx, conn, "UPDATE mesh.resources "+newWeight, i)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pgmesh/pgmesh/bench/machine"
 	"github.com/pgmesh/pgmesh/store"
 )
 
@@ -38,7 +39,7 @@ func benchWriters(ctx context.Context, o options) error {
 		return err
 	}
 	l := &writing{}
-	start, begin := readCPUTime(), time.Now()
+	start, begin := machine.Now(), time.Now()
 	followed, err := l.follow(ctx, server.URL(), func() error { return l.write(ctx, server.URL(), o.writing) })
 	if err != nil {
 		return err

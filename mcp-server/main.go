@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 )
@@ -45,7 +46,8 @@ func runCommand() *cobra.Command {
 	f.StringVar(&o.StateDir, "state-dir", defaultStateDir(), "folder to keep what is served in, for a start while the database or the upstream is away; \"\" keeps nothing")
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:15020", "address to serve MCP and the admin API on")
 	f.StringVar(&o.API, "api", "127.0.0.1:15022", "address to serve the admin API on as JSON over HTTP; empty: not at all")
-	f.StringVar(&o.HTTP, "http", "127.0.0.1:15021", "address to serve /healthz, /readyz and /metrics on")
+	f.StringVar(&o.HTTP, "http", "127.0.0.1:15021", "address to serve /healthz, /readyz and /metrics on, and pages that /debug lists")
+	monitor.ProfilesFlag(f, &o.Profiles)
 	f.StringVar(&o.SecretsKeyFile, "secrets-key-file", "", "file with the key that secrets are encrypted with before they come to the database, "+
 		"as mcp-server secrets key makes it; further lines have older keys")
 	o.Plaintext.Flags(f)

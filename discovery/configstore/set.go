@@ -23,6 +23,13 @@ func (s *set) ordered() []*kinds.Resource {
 	return s.byAge
 }
 
+func (s *set) named() []*kinds.Resource {
+	if s == nil {
+		return nil
+	}
+	return s.byName
+}
+
 func (s *set) get(key kinds.Key) *kinds.Resource {
 	if s == nil {
 		return nil

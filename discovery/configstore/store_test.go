@@ -1,6 +1,7 @@
 package configstore_test
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -109,8 +110,42 @@ func TestRandomBatchesGiveWhatAMapWouldHold(t *testing.T) {
 				delete(model, change.Key)
 			}
 		}
-		requireSame(t, model, store.Apply(batch), k)
+		before := store.Snapshot()
+		after := store.Apply(batch)
+		requireSame(t, model, after, k)
+		requireDifference(t, before, after, k)
 	}
+}
+
+// requireDifference holds what is told of two snapshots against what is in them.
+func requireDifference(t *testing.T, before, after *configstore.Snapshot, k *kinds.Kind) {
+	t.Helper()
+	told := map[kinds.Key]bool{}
+	for old, now := range after.Since(before, k) {
+		require.NotSame(t, old, now)
+		key := cmp.Or(now, old).Key()
+		require.False(t, told[key], "told twice")
+		require.Same(t, before.Get(key), old)
+		require.Same(t, after.Get(key), now)
+		told[key] = true
+	}
+	for _, s := range []*configstore.Snapshot{before, after} {
+		for r := range s.Of(k) {
+			require.Equal(t, before.Get(r.Key()) != after.Get(r.Key()), told[r.Key()])
+		}
+	}
+}
+
+func TestEverythingHasComeSinceNothing(t *testing.T) {
+	t.Parallel()
+	k := kind(t, "VirtualService")
+	s := configstore.New().Apply(configstore.Batch{Changes: []configstore.Change{put(k, "a", "one", 1), put(k, "a", "two", 0)}})
+	var come []string
+	for before, after := range s.Since(nil, k) {
+		require.Nil(t, before)
+		come = append(come, after.Name)
+	}
+	require.Equal(t, []string{"one", "two"}, come)
 }
 
 func requireSame(t *testing.T, model map[kinds.Key]*kinds.Resource, s *configstore.Snapshot, k *kinds.Kind) {

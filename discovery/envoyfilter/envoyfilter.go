@@ -39,7 +39,9 @@ func For(m *mesh.Mesh, p *mesh.Proxy) *Patcher {
 	return patcher
 }
 
-// has tells whether there are patches for one of these.
+// Patches tells whether there are patches for one of these.
+func (p *Patcher) Patches(objects ...networking.EnvoyFilter_ApplyTo) bool { return p.has(objects...) }
+
 func (p *Patcher) has(objects ...networking.EnvoyFilter_ApplyTo) bool {
 	return slices.ContainsFunc(objects, func(o networking.EnvoyFilter_ApplyTo) bool { return len(p.patches[o]) > 0 })
 }

@@ -26,11 +26,18 @@ func (p *Patcher) Routes(routes []*routev3.RouteConfiguration) []*routev3.RouteC
 	}
 	out := make([]*routev3.RouteConfiguration, len(routes))
 	for i, r := range routes {
-		out[i], _ = settle(p, r.GetName(), p.context(false), p.of(InRoutes...), r, func(e *edit, r *routev3.RouteConfiguration) (*routev3.RouteConfiguration, bool) {
-			return e.routes(r), true
-		})
+		out[i], _ = settle(p, r.GetName(), p.context(false), p.of(InRoutes...), r, (*edit).wholeRoutes)
 	}
 	return out
+}
+
+// wholeRoutes leaves them their name, by which listeners ask for them.
+func (e *edit) wholeRoutes(r *routev3.RouteConfiguration) (*routev3.RouteConfiguration, bool) {
+	patched := e.routes(r)
+	if patched.GetName() != r.GetName() {
+		e.fail("listeners ask for the route configuration by its name, which has to stay")
+	}
+	return patched, true
 }
 
 // carriedRoutes applies them to the routes that a listener has in itself, as those of what comes in.

@@ -1,92 +1,96 @@
 package mesh
 
-import "slices"
+import (
+	"slices"
 
-// catalog finds services and VirtualServices without a walk over the whole mesh, for scopes that a Sidecar makes small.
+	meshconfig "istio.io/api/mesh/v1alpha1"
+)
+
+// catalog is what scopes are made of. It finds services and VirtualServices without a walk over the whole mesh, for scopes that a Sidecar
+// makes small. Two are equal if they say the same.
 type catalog struct {
-	services byNamespace[*Service]
-	virtual  byNamespace[*VirtualService]
-	byHost   map[string][]*Service
+	config   *meshconfig.MeshConfig
+	services *serviceIndex
+	virtual  *virtualServiceIndex
+	rules    *destinationRuleIndex
 }
 
-// byNamespace has the values of each namespace in the order of all.
-type byNamespace[T any] struct {
-	all []T
-	in  map[string][]T
-}
-
-func group[T any](all []T, namespace func(T) string) byNamespace[T] {
-	out := byNamespace[T]{all: all, in: map[string][]T{}}
-	for _, v := range all {
-		out.in[namespace(v)] = append(out.in[namespace(v)], v)
-	}
-	return out
-}
-
-// of lists the values of these namespaces, in the order given by compare.
-func (b byNamespace[T]) of(wanted imports, compare func(a, b T) int) []T {
-	namespaces, all := wanted.namespaces()
-	if all {
-		return b.all
+// wantedOf lists the values of the namespaces that are wanted, in the order given by compare.
+func wantedOf[T any](all []T, byNamespace *table[string, []T], wanted imports, compare order[T]) []T {
+	namespaces, every := wanted.namespaces()
+	if every {
+		return all
 	}
 	if len(namespaces) == 1 {
-		return b.in[namespaces[0]]
+		return byNamespace.get(namespaces[0])
 	}
 	var out []T
 	for _, namespace := range namespaces {
-		out = append(out, b.in[namespace]...)
+		out = append(out, byNamespace.get(namespace)...)
 	}
 	slices.SortStableFunc(out, compare)
 	return out
 }
 
-// buildCatalog takes over from prev what did not change; same tells whether that is so of the services and of the VirtualServices.
-func buildCatalog(m, prev *Mesh, sameServices, sameVirtual bool) catalog {
-	out := prev.catalog
-	if !sameServices {
-		out.services = group(m.services.all, func(s *Service) string { return s.Namespace })
-		out.byHost = make(map[string][]*Service, len(m.services.all))
-		for _, s := range m.services.all {
-			out.byHost[s.Hostname] = append(out.byHost[s.Hostname], s)
-		}
-	}
-	if !sameVirtual {
-		out.virtual = group(m.virtual.mesh, func(vs *VirtualService) string { return vs.Resource.Namespace })
-	}
-	return out
-}
-
-// servicesFor lists what is exported to a namespace and wanted there: what is exported to it by name before what is public.
-func (c *catalog) servicesFor(namespace string, wanted imports) []*Service {
+// servicesFor lists what is exported to a listener's namespace and wanted there: what is exported to it by name before what is public. If
+// that is everything it is the list that all share.
+func (c *catalog) servicesFor(e *Egress) []*Service {
 	var named, public []*Service
-	for _, s := range c.services.of(wanted, compareServices) {
+	candidates := wantedOf(c.services.all, &c.services.byNamespace, e.wanted, compareServices)
+	for _, s := range candidates {
 		switch {
-		case !s.visibility.includes(namespace) || !wanted.service(s.Namespace, s.Hostname):
+		case !e.shows(s):
 		case s.visibility.public():
 			public = append(public, s)
 		default:
 			named = append(named, s)
 		}
 	}
+	if len(public) == len(candidates) {
+		return candidates
+	}
 	return append(named, public...)
 }
 
-// virtualServicesFor lists the rules that a namespace obeys for what is wanted.
-func (c *catalog) virtualServicesFor(namespace string, wanted imports) []*VirtualService {
-	var out []*VirtualService
-	for _, vs := range c.virtual.of(wanted, compareVirtualServices) {
-		if wanted.virtualService(vs.Resource.Namespace, vs.Spec.GetHosts()) {
-			out = append(out, vs)
+// servicesOf are those of servicesFor with one host.
+func (c *catalog) servicesOf(host string, e *Egress) []*Service {
+	var out []*Service
+	for _, s := range c.services.byHost.get(host) {
+		if e.shows(s) {
+			out = append(out, s)
 		}
 	}
-	return obeyedIn(namespace, out)
+	slices.SortStableFunc(out, compareShown)
+	return oneNamespaceAHost(out, e.namespace)
+}
+
+// compareShown is the order of servicesFor.
+func compareShown(a, b *Service) int {
+	switch {
+	case a.visibility.public() == b.visibility.public():
+		return compareServices(a, b)
+	case b.visibility.public():
+		return -1
+	default:
+		return 1
+	}
+}
+
+// virtualServicesFor lists the rules that a listener obeys. If they are all that there are it is the list that all share.
+func (c *catalog) virtualServicesFor(e *Egress) []*VirtualService {
+	candidates := wantedOf(c.virtual.mesh, &c.virtual.byNamespace, e.wanted, compareVirtualServices)
+	out := obeyedIn(e.namespace, those(candidates, e.obeys))
+	if slices.Equal(out, candidates) {
+		return candidates
+	}
+	return out
 }
 
 // destination finds the service for a host that a rule of a namespace sends traffic to: the namespace's own, else the oldest that
 // it may see.
 func (c *catalog) destination(namespace, host string) *Service {
 	var oldest *Service
-	for _, s := range c.byHost[host] {
+	for _, s := range c.services.byHost.get(host) {
 		if s.Namespace == namespace {
 			return s
 		}

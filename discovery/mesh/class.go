@@ -10,21 +10,32 @@ import (
 // Class is what translation depends on in a proxy. Proxies with equal classes get identical resources from one mesh.
 // Classes are comparable; one is meaningful only together with the mesh that made it.
 type Class struct {
+	Traits
+
+	Namespace string
+	// Targets is what the proxy's workload serves.
+	Targets string
+	// Addresses has the proxy's own where its Sidecar has it listen there, or send there.
+	Addresses string
+	// Patches are those that are for the proxy.
+	Patches string
+	// Tags are what it is called in traces.
+	Tags string
+	// OnDemand is that of the proxy.
+	OnDemand bool
+}
+
+// Traits are what translation of outbound clusters, endpoints and routes depends on in a proxy beside its scope: proxies of many classes
+// have the same. What connections are taken and logged with is among them, what the proxy serves, or is called, is not.
+type Traits struct {
 	Type         ProxyType
-	Namespace    string
 	Domain       string
 	Interception Interception
 
 	// Labels has only those that some rule selects by.
 	Labels string
-	// Targets is what the proxy's workload serves.
-	Targets string
-	// Addresses has the proxy's own where its Sidecar has it listen there, or send there.
-	Addresses string
 	// Locality is region/zone/subzone.
 	Locality string
-	// Patches are those that are for the proxy.
-	Patches string
 	// Settings are the remaining traits: address families, privileges, timeouts.
 	Settings string
 	// Config is the proxy's own configuration.
@@ -35,18 +46,29 @@ type Class struct {
 func (m *Mesh) Class(p *Proxy) Class {
 	p = m.Known(p)
 	return Class{
-		Type: p.Type, Namespace: p.Namespace, Domain: p.Domain, Interception: p.Interception,
-		Labels:    m.selecting(p).encode(p.Labels),
+		Traits:    m.Traits(p),
+		Namespace: p.Namespace,
 		Targets:   encodeTargets(m.Targets(p)),
 		Addresses: m.ingressAddresses(p),
-		Locality:  m.LocalityOf(p),
 		Patches:   encodePatches(m.Patches(p)),
-		Settings:  m.settings(p),
-		Config:    encodeProxyConfig(p.Config),
+		Tags:      fmt.Sprintln(p.MeshID, p.Cluster, p.CanonicalName(), p.CanonicalRevision()),
+		OnDemand:  p.OnDemand,
 	}
 }
 
-// settings writes down the traits that are no field of Class.
+// Traits finds what a proxy has in common with others.
+func (m *Mesh) Traits(p *Proxy) Traits {
+	p = m.Known(p)
+	return Traits{
+		Type: p.Type, Domain: p.Domain, Interception: p.Interception,
+		Labels:   m.selecting(p).encode(p.Labels),
+		Locality: m.LocalityOf(p),
+		Settings: m.settings(p),
+		Config:   encodeProxyConfig(p.Config),
+	}
+}
+
+// settings writes down the traits that have no field of their own.
 func (m *Mesh) settings(p *Proxy) string {
 	return fmt.Sprintln(
 		p.HasIPv4(), p.HasIPv6(),
@@ -59,13 +81,12 @@ func (m *Mesh) settings(p *Proxy) string {
 		m.NetworkOfProxy(p), p.NetworkView,
 		p.HTTPProxyPort,
 		p.DNSCapture,
-		p.MeshID, p.Cluster, p.CanonicalName(), p.CanonicalRevision(), // the tags of traces
 		m.own(p),
 	)
 }
 
 // selecting are the labels that tell proxies of this type apart.
-func (m *Mesh) selecting(p *Proxy) labelKeys {
+func (m *Mesh) selecting(p *Proxy) labelNames {
 	if p.Type == Router {
 		return m.routerLabels
 	}
@@ -81,7 +102,7 @@ func (m *Mesh) ingressAddresses(p *Proxy) string {
 
 // own is the address of a proxy that is one of a service's by which clients connect to it: it does not listen for itself.
 func (m *Mesh) own(p *Proxy) string {
-	for _, t := range m.services.byAddress[p.Addresses[0]] {
+	for _, t := range m.services.byAddress.get(p.Addresses[0]) {
 		if t.Service.ByWorkload() {
 			return p.Addresses[0]
 		}

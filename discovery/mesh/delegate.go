@@ -16,6 +16,19 @@ import (
 // isDelegate tells a VirtualService that is nobody's by itself: it has routes for others to delegate to, and no hosts.
 func isDelegate(spec *networking.VirtualService) bool { return len(spec.GetHosts()) == 0 }
 
+// delegateKeys are those that a VirtualService names, each once.
+func delegateKeys(r *kinds.Resource) []kinds.Key {
+	var out []kinds.Key
+	for _, route := range specOf[*networking.VirtualService](r).GetHttp() {
+		if route.GetDelegate() != nil {
+			if key := delegateKey(route.GetDelegate(), r.Namespace); !slices.Contains(out, key) {
+				out = append(out, key)
+			}
+		}
+	}
+	return out
+}
+
 // delegatesOf lists the delegates that a VirtualService names, in the order of its routes; nil where there is none.
 func delegatesOf(snapshot *configstore.Snapshot, r *kinds.Resource) []*kinds.Resource {
 	var out []*kinds.Resource

@@ -21,77 +21,163 @@ type DestinationRule struct {
 
 	visibility visibility
 	exportTo   []string // as it is written, sorted; what is merged depends on it
+	at         hostAt   // its host, in its namespace
+	choosing   []string // the labels of clients that decide whether they obey it, or which endpoints they prefer
 }
 
-// rulesByHost finds the rules for a host; several where they differ in visibility or in the workloads they are for.
-type rulesByHost = *byHost[[]*DestinationRule]
-
-// destinationRuleIndex holds the rules by the namespace they are in.
+// destinationRuleIndex finds the rules for a host in the namespace that they are in; several where they differ in visibility or in the
+// workloads they are for. It never changes: that of the next mesh is made of it and of what differs between two snapshots.
 type destinationRuleIndex struct {
-	local    map[string]rulesByHost // for clients in the namespace
-	exported map[string]rulesByHost // for clients elsewhere
+	all      []*DestinationRule            // as they are written, the older first
+	local    hostIndex[[]*DestinationRule] // for clients in the namespace
+	exported hostIndex[[]*DestinationRule] // for clients elsewhere
 
-	// selectorLabels are those of clients that decide which rule they obey, or which endpoints they prefer.
-	selectorLabels labelKeys
+	read   table[*kinds.Resource, *DestinationRule]
+	groups table[hostAt, *ruleGroup]
+
+	selectorLabels labelCounts
 }
 
-func buildDestinationRules(snapshot *configstore.Snapshot, prev *Mesh, config *meshconfig.MeshConfig, sameConfig bool) destinationRuleIndex {
-	if sameConfig && prev.unchanged(snapshot, kindDestinationRule) {
-		return prev.rules
-	}
-	index := destinationRuleIndex{local: map[string]rulesByHost{}, exported: map[string]rulesByHost{}, selectorLabels: labelKeys{}}
-	index.selectorLabels.addPreferred(config.GetLocalityLbSetting().GetFailoverPriority())
-	index.selectorLabels.addPreferred(config.GetZoneAwareLbSetting().GetFailoverPriority())
-	for _, rule := range resolveRules(snapshot, config.GetDefaultDestinationRuleExportTo()) {
-		index.add(rule)
-	}
-	return index
+// ruleGroup is what there is for one host in one namespace.
+type ruleGroup struct {
+	read []*DestinationRule // those for selected workloads first, then the older first
+	made map[mergedRules]*DestinationRule
 }
 
-// resolveRules lists the rules, those for selected workloads first, then the older first.
-func resolveRules(snapshot *configstore.Snapshot, exportDefault []string) []*DestinationRule {
+// mergedRules are an older rule and a later one that is merged into it.
+type mergedRules struct{ older, later *DestinationRule }
+
+// buildDestinationRules follows from those of prev with what has changed since.
+func buildDestinationRules(snapshot *configstore.Snapshot, prev *Mesh, config *meshconfig.MeshConfig) *destinationRuleIndex {
+	before, exportDefault := prev.rules, config.GetDefaultDestinationRuleExportTo()
+	previous := prev.from
+	switch {
+	case before == nil || !slices.Equal(prev.Config.GetDefaultDestinationRuleExportTo(), exportDefault):
+		before, previous = &destinationRuleIndex{}, nil
+	case prev.unchanged(snapshot, kindDestinationRule):
+		return before
+	}
+	var gone, come []*DestinationRule
+	x, read := *before, before.read.edit()
+	read.expect(snapshot.Len(kindDestinationRule) - read.size)
+	for was, is := range snapshot.Since(previous, kindDestinationRule) {
+		if was != nil {
+			gone = append(gone, x.read.get(was))
+			read.remove(was)
+		}
+		if is != nil {
+			rule := readRule(is, exportDefault)
+			come = append(come, rule)
+			read.set(is, rule)
+		}
+	}
+	x.read = read.done()
+	x.all = patched(x.all, gone, come, compareRules)
+	x.selectorLabels = x.selectorLabels.changed(choosing(gone), choosing(come))
+	x.regroup(gone, come)
+	return &x
+}
+
+func choosing(rules []*DestinationRule) (names []string) {
+	for _, rule := range rules {
+		names = append(names, rule.choosing...)
+	}
+	return names
+}
+
+func compareRules(a, b *DestinationRule) int { return compareResources(a.Resource, b.Resource) }
+
+// compareInGroup puts the rules for selected workloads first.
+func compareInGroup(a, b *DestinationRule) int {
+	switch {
+	case a.forWorkloads() == b.forWorkloads():
+		return compareRules(a, b)
+	case a.forWorkloads():
+		return -1
+	default:
+		return 1
+	}
+}
+
+// regroup merges the rules anew for the hosts that some have gone from, or come to.
+func (x *destinationRuleIndex) regroup(gone, come []*DestinationRule) {
+	groups, local, exported := x.groups.edit(), x.local.edit(), x.exported.edit()
+	groups.expect(len(come) - len(gone))
+	local.values.expect(len(come) - len(gone))
+	exported.values.expect(len(come) - len(gone))
+	for at, c := range changesBy(gone, come, func(rule *DestinationRule) []hostAt { return []hostAt{rule.at} }) {
+		was := x.groups.get(at)
+		if was == nil {
+			was = &ruleGroup{}
+		}
+		is := &ruleGroup{read: patched(was.read, c.gone, c.come, compareInGroup), made: map[mergedRules]*DestinationRule{}}
+		groups.put(at, is, len(is.read) == 0)
+		rules := is.merge(was, func(rule *DestinationRule) bool { return rule.visibility.includes(at.namespace) })
+		local.put(at, rules, len(rules) == 0)
+		rules = is.merge(was, func(rule *DestinationRule) bool { return !slices.Equal(rule.visibility, visibility{at.namespace}) })
+		exported.put(at, rules, len(rules) == 0)
+	}
+	x.groups, x.local, x.exported = groups.done(), local.done(), exported.done()
+}
+
+// merge makes of the wanted rules those that are obeyed. What was made of the same before is taken over.
+func (g *ruleGroup) merge(before *ruleGroup, wanted func(*DestinationRule) bool) []*DestinationRule {
 	var out []*DestinationRule
-	for r := range snapshot.Of(kindDestinationRule) {
-		spec := specOf[*networking.DestinationRule](r)
-		exportTo := spec.GetExportTo()
-		if spec.GetWorkloadSelector() != nil {
-			exportTo = []string{exportPrivate} // a rule for workloads stays with them
+	for _, rule := range g.read {
+		if !wanted(rule) {
+			continue
 		}
-		out = append(out, &DestinationRule{
-			Resource: r, Spec: spec, From: []kinds.Key{r.Key()}, visibility: exported(exportTo, exportDefault, r.Namespace),
-			exportTo: slices.Compact(slices.Sorted(slices.Values(exportTo))),
-		})
+		alone := true
+		for i, existing := range out {
+			var merge bool
+			if merge, alone = existing.takes(rule); merge {
+				out[i] = g.merged(mergedRules{existing, rule}, before)
+			}
+		}
+		if alone {
+			out = append(out, rule)
+		}
 	}
-	slices.SortStableFunc(out, func(a, b *DestinationRule) int {
-		switch {
-		case a.forWorkloads() == b.forWorkloads():
-			return 0
-		case a.forWorkloads():
-			return -1
-		default:
-			return 1
-		}
-	})
 	return out
 }
 
-func (d *DestinationRule) forWorkloads() bool { return d.Spec.GetWorkloadSelector() != nil }
+func (g *ruleGroup) merged(of mergedRules, before *ruleGroup) *DestinationRule {
+	out := g.made[of]
+	if out == nil {
+		out = before.made[of]
+	}
+	if out == nil {
+		out = of.older.merged(of.later)
+	}
+	g.made[of] = out
+	return out
+}
 
-func (x *destinationRuleIndex) add(rule *DestinationRule) {
-	namespace := rule.Resource.Namespace
-	host := strings.ToLower(resolveHost(rule.Spec.GetHost(), namespace))
-	x.selectorLabels.add(rule.Spec.GetWorkloadSelector().GetMatchLabels())
-	for _, policy := range loadBalancers(rule.Spec) {
-		x.selectorLabels.addPreferred(policy.GetLocalityLbSetting().GetFailoverPriority())
-		x.selectorLabels.addPreferred(policy.GetZoneAwareLbSetting().GetFailoverPriority())
+func readRule(r *kinds.Resource, exportDefault []string) *DestinationRule {
+	spec := specOf[*networking.DestinationRule](r)
+	exportTo := spec.GetExportTo()
+	if spec.GetWorkloadSelector() != nil {
+		exportTo = []string{exportPrivate} // a rule for workloads stays with them
 	}
-	if rule.visibility.includes(namespace) {
-		addRule(x.local, namespace, host, rule)
-	}
-	if !slices.Equal(rule.visibility, visibility{namespace}) {
-		addRule(x.exported, namespace, host, rule)
+	return &DestinationRule{
+		Resource: r, Spec: spec, From: []kinds.Key{r.Key()}, visibility: exported(exportTo, exportDefault, r.Namespace),
+		exportTo: slices.Compact(slices.Sorted(slices.Values(exportTo))),
+		at:       placeOf(r.Namespace, strings.ToLower(resolveHost(spec.GetHost(), r.Namespace))),
+		choosing: choosingLabels(spec),
 	}
 }
+
+func choosingLabels(spec *networking.DestinationRule) []string {
+	names := labelKeys{}
+	names.add(spec.GetWorkloadSelector().GetMatchLabels())
+	for _, policy := range loadBalancers(spec) {
+		names.addPreferred(policy.GetLocalityLbSetting().GetFailoverPriority())
+		names.addPreferred(policy.GetZoneAwareLbSetting().GetFailoverPriority())
+	}
+	return slices.Collect(maps.Keys(names))
+}
+
+func (d *DestinationRule) forWorkloads() bool { return d.Spec.GetWorkloadSelector() != nil }
 
 // loadBalancers are those of a rule at all its levels.
 func loadBalancers(rule *networking.DestinationRule) (out []*networking.LoadBalancerSettings) {
@@ -106,24 +192,6 @@ func loadBalancers(rule *networking.DestinationRule) (out []*networking.LoadBala
 		}
 	}
 	return out
-}
-
-func addRule(to map[string]rulesByHost, namespace, host string, rule *DestinationRule) {
-	if to[namespace] == nil {
-		to[namespace] = newByHost[[]*DestinationRule]()
-	}
-	have, _ := to[namespace].at(host)
-	alone := true
-	for i, existing := range have {
-		var merge bool
-		if merge, alone = existing.takes(rule); merge {
-			have[i] = existing.merged(rule)
-		}
-	}
-	if alone {
-		have = append(have, rule)
-	}
-	to[namespace].set(host, have)
 }
 
 // takes decides whether a later rule for the same host is merged into d, and whether it stands for itself besides. It is merged where
@@ -161,7 +229,7 @@ func (d *DestinationRule) merged(other *DestinationRule) *DestinationRule {
 	}
 	return &DestinationRule{
 		Resource: d.Resource, Spec: spec, From: append(slices.Clone(d.From), other.From...),
-		visibility: d.visibility, exportTo: d.exportTo,
+		visibility: d.visibility, exportTo: d.exportTo, at: d.at,
 	}
 }
 
@@ -170,28 +238,28 @@ func (d *DestinationRule) merged(other *DestinationRule) *DestinationRule {
 func (x *destinationRuleIndex) find(client, root string, s *Service) []*DestinationRule {
 	if client == root {
 		// A root namespace's rules for everyone must not outrank the service's own, even for clients there.
-		if rules := privateOnly(x.local[root], root, s.Hostname); len(rules) > 0 {
+		if rules := x.privateOnly(root, s.Hostname); len(rules) > 0 {
 			return rules
 		}
-	} else if rules, ok := x.local[client].find(s.Hostname); ok {
+	} else if rules, ok := x.local.find(client, s.Hostname); ok {
 		return rules
 	}
 	for _, namespace := range []string{s.Namespace, root} {
-		if rules := visibleTo(x.exported[namespace], client, s.Hostname); len(rules) > 0 {
+		if rules := x.visibleTo(client, namespace, s.Hostname); len(rules) > 0 {
 			return rules
 		}
 	}
 	return nil
 }
 
-func privateOnly(rules rulesByHost, namespace, host string) []*DestinationRule {
-	found, _ := rules.find(host)
+func (x *destinationRuleIndex) privateOnly(namespace, host string) []*DestinationRule {
+	found, _ := x.local.find(namespace, host)
 	return slices.DeleteFunc(slices.Clone(found), func(d *DestinationRule) bool {
 		return !slices.Equal(d.visibility, visibility{namespace})
 	})
 }
 
-func visibleTo(rules rulesByHost, client, host string) []*DestinationRule {
-	found, _ := rules.find(host)
+func (x *destinationRuleIndex) visibleTo(client, namespace, host string) []*DestinationRule {
+	found, _ := x.exported.find(namespace, host)
 	return slices.DeleteFunc(slices.Clone(found), func(d *DestinationRule) bool { return !d.visibility.includes(client) })
 }

@@ -19,18 +19,22 @@ type Egress struct {
 	Services        []*Service
 	VirtualServices []*VirtualService
 
-	wildcardOwner map[string]*VirtualService
+	namespace string // of the proxies
+	wanted    imports
+	byName    hostIndex[*VirtualService] // the first rule for each host
 }
 
 // egress makes the listeners that the Sidecar of a scope asks for; without one, a single listener for everything.
-func (m *Mesh) egress(s, before *Scope) []*Egress {
+func (c *catalog) egress(s *Scope) []*Egress {
 	wanted := s.SidecarSpec.GetEgress()
 	if len(wanted) == 0 {
-		return []*Egress{m.egressFor(&Egress{}, everything(s.Namespace), s, before)}
+		return []*Egress{c.egressFor(&Egress{namespace: s.Namespace, wanted: everything(s.Namespace)})}
 	}
 	out := make([]*Egress, len(wanted))
 	for i, listener := range wanted {
-		out[i] = m.egressFor(egressListener(listener), parseImports(listener.GetHosts(), s.Namespace), s, before)
+		e := egressListener(listener)
+		e.namespace, e.wanted = s.Namespace, parseImports(listener.GetHosts(), s.Namespace)
+		out[i] = c.egressFor(e)
 	}
 	return out
 }
@@ -46,15 +50,25 @@ func egressListener(spec *networking.IstioEgressListener) *Egress {
 	return e
 }
 
-func (m *Mesh) egressFor(e *Egress, wanted imports, s, before *Scope) *Egress {
-	e.VirtualServices = m.catalog.virtualServicesFor(s.Namespace, wanted)
-	services := m.catalog.servicesFor(s.Namespace, wanted)
+func (c *catalog) egressFor(e *Egress) *Egress {
+	e.VirtualServices = c.virtualServicesFor(e)
+	services := c.servicesFor(e)
 	if e.ownPort() {
-		services = s.onPort(services, e.Port.Number, before)
+		services = onPort(services, e.Port.Number)
 	}
-	e.Services = oneNamespaceAHost(services, s.Namespace)
-	e.wildcardOwner = wildcardOwners(e)
+	e.Services = oneNamespaceAHost(services, e.namespace)
+	e.byName = firstByHost(e.VirtualServices)
 	return e
+}
+
+// shows reports whether applications are to see a service through the listener.
+func (e *Egress) shows(s *Service) bool {
+	return s.visibility.includes(e.namespace) && e.wanted.service(s.Namespace, s.Hostname)
+}
+
+// obeys reports whether the listener's routes are to follow a rule.
+func (e *Egress) obeys(vs *VirtualService) bool {
+	return vs.visibility.includes(e.namespace) && e.wanted.virtualService(vs.Resource.Namespace, vs.Spec.GetHosts())
 }
 
 // ownPort reports whether the listener is for services with its port alone. An HTTP proxy, or a socket, is for all ports.
@@ -66,11 +80,11 @@ func (e *Egress) ownPort() bool {
 func (e *Egress) AnyPort() bool { return e.Port != nil && !e.ownPort() }
 
 // onPort keeps the services with a port, and of them that port alone.
-func (s *Scope) onPort(services []*Service, number uint32, before *Scope) []*Service {
+func onPort(services []*Service, number uint32) []*Service {
 	var out []*Service
 	for _, service := range services {
 		if service.Port(number) != nil {
-			out = append(out, s.only(service, []uint32{number}, before))
+			out = append(out, service.only([]uint32{number}))
 		}
 	}
 	return out
@@ -78,11 +92,11 @@ func (s *Scope) onPort(services []*Service, number uint32, before *Scope) []*Ser
 
 // destinationsOf lists the services that the rules of a listener send traffic to: they need clusters, whether or not the listener's
 // hosts name them. A service is limited to the ports that are sent to, unless a destination leaves its port open.
-func (m *Mesh) destinationsOf(e *Egress, s, before *Scope) []*Service {
+func (c *catalog) destinationsOf(e *Egress) []*Service {
 	var out []*Service
 	for _, vs := range e.VirtualServices {
-		for _, d := range destinationPorts(vs.Spec, s.Namespace) {
-			service := m.catalog.destination(s.Namespace, d.host)
+		for _, d := range vs.destinationsFor(e.namespace) {
+			service := c.destination(e.namespace, d.host)
 			if service == nil {
 				continue
 			}
@@ -93,7 +107,7 @@ func (m *Mesh) destinationsOf(e *Egress, s, before *Scope) []*Service {
 			if len(ports) > 0 && !slices.ContainsFunc(ports, func(number uint32) bool { return service.Port(number) != nil }) {
 				continue
 			}
-			out = append(out, s.only(service, ports, before))
+			out = append(out, service.only(ports))
 		}
 	}
 	return out
@@ -105,12 +119,12 @@ type destinationHost struct {
 	ports []uint32
 }
 
-// destinationPorts lists the hosts in the order of the rule. HTTP routes for clients in other namespaces do not count.
-func destinationPorts(spec *networking.VirtualService, namespace string) []destinationHost {
+// destinationPorts lists the hosts in the order of the rule.
+func destinationPorts(spec *networking.VirtualService) []destinationHost {
 	var out []destinationHost
 	at := map[string]int{}
 	anyPort := map[string]bool{}
-	for _, d := range destinations(withoutForeignRoutes(spec, namespace)) {
+	for _, d := range destinations(spec) {
 		i, known := at[d.GetHost()]
 		if !known {
 			i = len(out)
@@ -161,33 +175,30 @@ func oneNamespaceAHost(services []*Service, own string) []*Service {
 			chosen[s.Hostname] = s.Namespace
 		}
 	}
-	out := services[:0:0]
-	for _, s := range services {
-		if chosen[s.Hostname] == s.Namespace {
-			out = append(out, s)
-		}
+	left := func(s *Service) bool { return chosen[s.Hostname] != s.Namespace }
+	if !slices.ContainsFunc(services, left) {
+		return services
 	}
-	return out
+	return slices.DeleteFunc(slices.Clone(services), left)
 }
 
 // WildcardOwner returns the VirtualService whose wildcard host is the most specific for a service that no
 // VirtualService names exactly.
-func (e *Egress) WildcardOwner(host string) *VirtualService { return e.wildcardOwner[host] }
+func (e *Egress) WildcardOwner(host string) *VirtualService {
+	owner, _ := e.byName.find("", host)
+	return owner
+}
 
-func wildcardOwners(e *Egress) map[string]*VirtualService {
-	byName := newByHost[*VirtualService]()
-	for _, vs := range e.VirtualServices {
+func firstByHost(rules []*VirtualService) hostIndex[*VirtualService] {
+	edit := (&hostIndex[*VirtualService]{}).edit()
+	edit.values.expect(len(rules))
+	for _, vs := range rules {
 		for _, host := range vs.Spec.GetHosts() {
-			if _, known := byName.at(host); !known {
-				byName.set(host, vs)
+			at := placeOf("", host)
+			if _, known := edit.values.find(at); !known {
+				edit.put(at, vs, false)
 			}
 		}
 	}
-	owners := make(map[string]*VirtualService, len(e.Services))
-	for _, s := range e.Services {
-		if vs, ok := byName.find(s.Hostname); ok {
-			owners[s.Hostname] = vs
-		}
-	}
-	return owners
+	return edit.done()
 }

@@ -108,7 +108,7 @@ func (x *Socket) enter(e *Entrance, by string) (owner string, taken bool) {
 // rulesFor lists the rules of the server's Gateway that have a host in common with it.
 func (f *Frontend) rulesFor(s *Server) []*VirtualService {
 	var out []*VirtualService
-	for _, vs := range f.gateway(s.Gateway) {
+	for _, vs := range f.from.rules[s.Gateway] {
 		if len(s.HostsFor(vs)) > 0 {
 			out = append(out, vs)
 		}

@@ -2,8 +2,8 @@ package mesh
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"sync"
 
 	networking "istio.io/api/networking/v1alpha3"
 )
@@ -19,9 +19,22 @@ type Frontend struct {
 	// Routes finds the servers behind a route configuration, the oldest first.
 	Routes map[string][]*Server
 
-	proxy   *Proxy
-	gateway func(name string) []*VirtualService // those bound to a Gateway
+	from    exposed
 	sockets map[socketKey]*Socket
+}
+
+// exposed is what a frontend is made from.
+type exposed struct {
+	proxy    *Proxy
+	targets  []Target
+	gateways []*gateway
+	rules    map[string][]*VirtualService // those that the router obeys, by Gateway
+}
+
+// same reports whether a router that has the same key exposes the same. The proxy itself is part of the key.
+func (e *exposed) same(other *exposed) bool {
+	return slices.Equal(e.gateways, other.gateways) && maps.EqualFunc(e.rules, other.rules, slices.Equal[[]*VirtualService]) &&
+		slices.EqualFunc(e.targets, other.targets, Target.Same)
 }
 
 type socketKey struct {
@@ -42,38 +55,37 @@ type Socket struct {
 	routes map[string]bool   // route configurations of servers that end TLS
 }
 
-// frontendOnce makes a frontend when the first router asks, and lets others like it wait.
-type frontendOnce struct {
-	once     sync.Once
-	frontend *Frontend
-}
-
-// Frontend returns what a router exposes. Routers that cannot be told apart share it.
+// Frontend returns what a router exposes. Routers that cannot be told apart share it, and it is the one of the mesh before, if nothing that
+// it is made from has changed.
 func (m *Mesh) Frontend(p *Proxy) *Frontend {
 	targets := m.Targets(p)
-	key := fmt.Sprint(p.Namespace, "\n", m.gateways.selectors.encode(p.Labels), "\n", encodeTargets(targets), "\n", p.wildcard(), p.Unprivileged, p.ReservedPorts, p.Identity.FromAgent)
-	m.frontendsMu.Lock()
-	cell := m.frontends[key]
-	if cell == nil {
-		cell = &frontendOnce{}
-		m.frontends[key] = cell
-	}
-	m.frontendsMu.Unlock()
-	cell.once.Do(func() { cell.frontend = m.buildFrontend(p, targets) })
-	return cell.frontend
+	key := fmt.Sprint(p.Namespace, "\n", m.gateways.names.encode(p.Labels), "\n", encodeTargets(targets), "\n", p.wildcard(), p.Unprivileged, p.ReservedPorts, p.Identity.FromAgent)
+	return m.frontends.get(key, func() *Frontend {
+		f, from := m.memory.frontend(key), m.exposedBy(p, targets)
+		if f == nil || !f.from.same(&from) {
+			f = buildFrontend(from)
+		}
+		m.memory.keepFrontend(key, rememberedFrontend{f, m.build})
+		return f
+	})
 }
 
-func (m *Mesh) buildFrontend(p *Proxy, targets []Target) *Frontend {
-	f := &Frontend{
-		Routes: map[string][]*Server{}, sockets: map[socketKey]*Socket{}, proxy: p,
-		gateway: func(name string) []*VirtualService { return m.VirtualServicesOf(name, p.Namespace) },
-	}
+func (m *Mesh) exposedBy(p *Proxy, targets []Target) exposed {
+	out := exposed{proxy: p, targets: targets, rules: map[string][]*VirtualService{}}
 	for _, g := range m.gateways.all {
-		if !g.selects(p.Labels, targets) {
-			continue
+		if g.selects(p.Labels, targets) {
+			out.gateways = append(out.gateways, g)
+			out.rules[g.name] = m.VirtualServicesOf(g.name, p.Namespace)
 		}
+	}
+	return out
+}
+
+func buildFrontend(from exposed) *Frontend {
+	f := &Frontend{Routes: map[string][]*Server{}, from: from, sockets: map[socketKey]*Socket{}}
+	for _, g := range from.gateways {
 		for _, s := range g.servers {
-			for _, port := range g.listensOn(s.Spec.GetPort().GetNumber(), targets) {
+			for _, port := range g.listensOn(s.Spec.GetPort().GetNumber(), from.targets) {
 				f.add(s, port)
 			}
 		}
@@ -107,13 +119,13 @@ func (f *Frontend) add(s *Server, port uint32) {
 // prevents tells why the router cannot have the server, whatever else it exposes; "" if it can.
 func (f *Frontend) prevents(s *Server, port uint32) string {
 	switch {
-	case f.proxy.Unprivileged && 0 < port && port < 1024:
+	case f.from.proxy.Unprivileged && 0 < port && port < 1024:
 		return fmt.Sprintf("a router that may not listen on ports below 1024 serves this Gateway: port %d is left out there", port)
-	case slices.Contains(f.proxy.ReservedPorts, port):
+	case slices.Contains(f.from.proxy.ReservedPorts, port):
 		return fmt.Sprintf("a router that serves this Gateway tells of its health on port %d: the server is left out there", port)
 	case s.Protocol == ProtocolUDP:
 		return "routers serve no UDP: the server is left out"
-	case s.EndsTLS() && s.Mode() == networking.ServerTLSSettings_ISTIO_MUTUAL && !f.proxy.Identity.FromAgent:
+	case s.EndsTLS() && s.Mode() == networking.ServerTLSSettings_ISTIO_MUTUAL && !f.from.proxy.Identity.FromAgent:
 		return "a router that serves this Gateway has no certificate of the mesh, which ISTIO_MUTUAL is about: the server is left out there"
 	default:
 		return ""
@@ -125,7 +137,7 @@ func (f *Frontend) reject(s *Server, reason string) {
 }
 
 func (f *Frontend) socket(bind string, port uint32) *Socket {
-	if bind == f.proxy.wildcard() {
+	if bind == f.from.proxy.wildcard() {
 		bind = ""
 	}
 	key := socketKey{bind, port}
@@ -204,5 +216,5 @@ func (f *Frontend) AutoPassthrough() bool {
 
 // VirtualServicesOf lists the rules bound to a Gateway that routers in a namespace obey.
 func (m *Mesh) VirtualServicesOf(gateway, namespace string) []*VirtualService {
-	return obeyedIn(namespace, m.virtual.byGateway[gateway])
+	return obeyedIn(namespace, m.virtual.byGateway.get(gateway))
 }

@@ -31,6 +31,7 @@ type gatewayIndex struct {
 	all       []*gateway
 	read      map[*kinds.Resource]*gateway
 	selectors labelKeys
+	names     labelNames // of selectors
 }
 
 func buildGateways(snapshot *configstore.Snapshot, prev *Mesh) gatewayIndex {
@@ -47,6 +48,7 @@ func buildGateways(snapshot *configstore.Snapshot, prev *Mesh) gatewayIndex {
 		index.all = append(index.all, g)
 		index.selectors.add(g.selector)
 	}
+	index.names = namesIn([]labelKeys{index.selectors})
 	return index
 }
 

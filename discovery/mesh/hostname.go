@@ -1,9 +1,7 @@
 package mesh
 
 import (
-	"cmp"
 	"net/netip"
-	"slices"
 	"strings"
 )
 
@@ -54,57 +52,4 @@ func resolveHost(host, namespace string) string {
 func IsAddress(s string) bool {
 	_, err := netip.ParseAddr(s)
 	return err == nil
-}
-
-// byHost finds values by host, wildcards included: the most specific host that contains the one asked for wins.
-type byHost[T any] struct {
-	exact     map[string]T
-	wildcards map[string]T
-	order     []string // the wildcards, the longest first
-}
-
-func newByHost[T any]() *byHost[T] {
-	return &byHost[T]{exact: map[string]T{}, wildcards: map[string]T{}}
-}
-
-func (b *byHost[T]) at(host string) (T, bool) {
-	if IsWildcard(host) {
-		v, ok := b.wildcards[host]
-		return v, ok
-	}
-	v, ok := b.exact[host]
-	return v, ok
-}
-
-func (b *byHost[T]) set(host string, v T) {
-	if !IsWildcard(host) {
-		b.exact[host] = v
-		return
-	}
-	if _, known := b.wildcards[host]; !known {
-		i, _ := slices.BinarySearchFunc(b.order, host, moreSpecific)
-		b.order = slices.Insert(b.order, i, host)
-	}
-	b.wildcards[host] = v
-}
-
-// find returns the value of the most specific host that contains this one.
-func (b *byHost[T]) find(host string) (v T, ok bool) {
-	if b == nil {
-		return v, false
-	}
-	if v, ok = b.at(host); ok {
-		return v, true
-	}
-	for _, wildcard := range b.order {
-		if HostWithin(host, wildcard) {
-			return b.wildcards[wildcard], true
-		}
-	}
-	return v, false
-}
-
-// moreSpecific orders hosts by how few names they stand for: longer ones first, then by the alphabet.
-func moreSpecific(a, b string) int {
-	return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
 }

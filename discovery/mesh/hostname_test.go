@@ -30,14 +30,15 @@ func TestHostsOverlapAndContain(t *testing.T) {
 
 func TestTheMostSpecificHostIsFound(t *testing.T) {
 	t.Parallel()
-	b := newByHost[string]()
+	b := (&hostIndex[string]{}).edit()
 	for _, host := range []string{"*", "*.com", "*.a.com", "x.a.com", "*.b.com"} {
-		b.set(host, host)
+		b.put(placeOf("here", host), host, false)
 	}
+	index := b.done()
 	for host, want := range map[string]string{
 		"x.a.com": "x.a.com", "y.a.com": "*.a.com", "y.c.com": "*.com", "org": "*", "*.a.com": "*.a.com", "*.z.a.com": "*.a.com",
 	} {
-		got, ok := b.find(host)
+		got, ok := index.find("here", host)
 		require.True(t, ok)
 		require.Equal(t, want, got, host)
 	}

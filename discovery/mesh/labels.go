@@ -34,19 +34,50 @@ func (k labelKeys) addPreferred(list []string) {
 	}
 }
 
-func (k labelKeys) union(other labelKeys) labelKeys {
-	out := maps.Clone(k)
-	if out == nil {
-		out = labelKeys{}
+// labelCounts is how many rules choose by each name. It never changes.
+type labelCounts map[string]int
+
+// changed counts some names less, and some more.
+func (c labelCounts) changed(gone, come []string) labelCounts {
+	if len(gone) == 0 && len(come) == 0 {
+		return c
 	}
-	maps.Copy(out, other)
+	out := maps.Clone(c)
+	if out == nil {
+		out = labelCounts{}
+	}
+	for _, name := range come {
+		out[name]++
+	}
+	for _, name := range gone {
+		if out[name]--; out[name] == 0 {
+			delete(out, name)
+		}
+	}
 	return out
 }
 
+// labelNames are the names of the labels by which proxies are told apart, sorted.
+type labelNames []string
+
+// namesIn are those of several sets and counts.
+func namesIn(sets []labelKeys, counts ...labelCounts) labelNames {
+	all := labelKeys{}
+	for _, set := range sets {
+		maps.Copy(all, set)
+	}
+	for _, count := range counts {
+		for name := range count {
+			all[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
 // encode writes the labels with these names in a canonical form.
-func (k labelKeys) encode(labels map[string]string) string {
+func (n labelNames) encode(labels map[string]string) string {
 	var b strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(k)) {
+	for _, name := range n {
 		if v, ok := labels[name]; ok {
 			b.WriteString(name + "=" + v + ",")
 		}

@@ -7,8 +7,7 @@ package mesh
 
 import (
 	"fmt"
-	"maps"
-	"sync"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 	meshconfig "istio.io/api/mesh/v1alpha1"
@@ -24,75 +23,59 @@ type Mesh struct {
 	// Config is the mesh-wide configuration with every default filled in.
 	Config *meshconfig.MeshConfig
 
-	from     *configstore.Snapshot
-	services serviceIndex
-	networks networkIndex
-	virtual  virtualServiceIndex
-	rules    destinationRuleIndex
-	peers    peerAuthenticationIndex
+	from *configstore.Snapshot
+	catalog
+	networks *networkIndex
+	peers    *peerAuthenticationIndex
 	sidecars sidecarIndex
-	catalog  catalog
 	secrets  secretIndex
 	gateways gatewayIndex
 	filters  envoyFilterIndex
 	defaults proxyDefaults
 
-	selected     labelKeys // those that tell sidecars apart
-	routerLabels labelKeys // those that tell routers apart
+	selected     labelNames // those that tell sidecars apart
+	routerLabels labelNames // those that tell routers apart
 
-	frontendsMu sync.Mutex
-	frontends   map[string]*frontendOnce
-
-	scopesMu sync.Mutex
-	scopes   map[scopeKey]*scopeOnce
-	// scopesBefore are those of the mesh that this one follows; scopesStay tells that they are also those of this one.
-	scopesBefore map[scopeKey]*scopeOnce
-	scopesStay   bool
+	memory    *memory // that of the meshes before, too
+	build     int
+	scopes    once[scopeKey, *Scope]
+	frontends once[string, *Frontend]
+	changes   once[catalog, *changes] // since another catalog
 }
 
 // Build derives the mesh of a snapshot. What the snapshot shares with that of prev is taken from prev, which may be nil.
 func Build(snapshot *configstore.Snapshot, prev *Mesh) *Mesh {
-	m := &Mesh{Revision: snapshot.Revision, from: snapshot, scopes: map[scopeKey]*scopeOnce{}, frontends: map[string]*frontendOnce{}}
+	m := &Mesh{Revision: snapshot.Revision, from: snapshot}
 	if prev == nil {
-		prev = &Mesh{}
+		prev = &Mesh{memory: newMemory()}
 	}
+	m.memory, m.build = prev.memory, prev.memory.next()
 	m.Config = buildConfig(snapshot, prev)
 	sameConfig := m.Config == prev.Config
-	m.services = buildServices(snapshot, prev, m.Config, sameConfig)
-	m.networks = prev.networks
-	if prev.from == nil || !sameConfig || !prev.unchanged(snapshot, kindServiceEntry, kindWorkloadEntry, kindMeshNetworks) {
-		m.networks = buildNetworks(snapshot, m.services.all)
+	m.catalog = catalog{
+		config:   m.Config,
+		services: buildServices(snapshot, prev, m.Config),
+		virtual:  buildVirtualServices(snapshot, prev, m.Config),
+		rules:    buildDestinationRules(snapshot, prev, m.Config),
 	}
-	m.virtual = buildVirtualServices(snapshot, prev, m.Config, sameConfig)
-	m.rules = buildDestinationRules(snapshot, prev, m.Config, sameConfig)
+	m.networks = buildNetworks(snapshot, prev, m.services, sameConfig)
 	m.peers = buildPeerAuthentications(snapshot, prev, m.Config.GetRootNamespace())
 	m.gateways = buildGateways(snapshot, prev)
 	m.sidecars = buildSidecars(snapshot, prev, m.Config.GetRootNamespace(), sameConfig)
 	m.secrets = buildSecrets(snapshot, prev)
-	m.prepareScopes(prev, sameConfig)
-	m.selected = m.virtual.sourceLabels.union(m.rules.selectorLabels).union(m.peers.selectorLabels).
-		union(m.sidecars.selectorLabels)
-	m.routerLabels = m.virtual.gatewayLabels.union(m.rules.selectorLabels).union(m.peers.selectorLabels).
-		union(m.gateways.selectors)
 	m.defaults = buildProxyDefaults(snapshot, prev)
 	m.filters = buildEnvoyFilters(snapshot, prev, m.Config.GetRootNamespace())
+	m.tellApart()
 	return m
 }
 
-// prepareScopes is done when everything is read that scopes are made of.
-func (m *Mesh) prepareScopes(prev *Mesh, sameConfig bool) {
-	sameServices := sameConfig && prev.unchanged(m.from, kindServiceEntry, kindWorkloadEntry)
-	sameVirtual := sameConfig && prev.unchanged(m.from, kindVirtualService)
-	m.catalog = buildCatalog(m, prev, sameServices, sameVirtual)
-	m.scopesBefore = prev.madeScopes()
-	m.scopesStay = sameServices && sameVirtual && prev.unchanged(m.from, kindDestinationRule, kindSidecar)
-}
-
-// madeScopes are those that proxies have asked for.
-func (m *Mesh) madeScopes() map[scopeKey]*scopeOnce {
-	m.scopesMu.Lock()
-	defer m.scopesMu.Unlock()
-	return maps.Clone(m.scopes)
+// tellApart finds the labels by which something chooses proxies.
+func (m *Mesh) tellApart() {
+	preferred := labelKeys{}
+	preferred.addPreferred(m.Config.GetLocalityLbSetting().GetFailoverPriority())
+	preferred.addPreferred(m.Config.GetZoneAwareLbSetting().GetFailoverPriority())
+	m.selected = namesIn([]labelKeys{preferred, m.peers.selectorLabels, m.sidecars.selectorLabels}, m.virtual.sourceLabels, m.rules.selectorLabels)
+	m.routerLabels = namesIn([]labelKeys{preferred, m.peers.selectorLabels, m.gateways.selectors}, m.virtual.gatewayLabels, m.rules.selectorLabels)
 }
 
 // unchanged reports whether m was built from the same resources of these kinds.
@@ -139,4 +122,15 @@ func mustLookup(group, name string) *kinds.Kind {
 		panic("mesh: the registry of kinds has no " + group + "/" + name)
 	}
 	return kind
+}
+
+// compareResources puts the older first, as a snapshot does.
+func compareResources(a, b *kinds.Resource) int {
+	if c := a.CreateTime.Compare(b.CreateTime); c != 0 {
+		return c
+	}
+	if c := strings.Compare(a.Name, b.Name); c != 0 {
+		return c
+	}
+	return strings.Compare(a.Namespace, b.Namespace)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -30,9 +31,21 @@ type networkRange struct {
 	network string
 }
 
-// buildNetworks reads the oldest MeshNetworks: a mesh has one.
-func buildNetworks(snapshot *configstore.Snapshot, services []*Service) networkIndex {
-	index := networkIndex{gateways: map[string][]NetworkGateway{}, scale: 1}
+// buildNetworks keeps the index of prev for as long as nothing in it changes: the gateways may be services, of which others do.
+func buildNetworks(snapshot *configstore.Snapshot, prev *Mesh, services *serviceIndex, sameConfig bool) *networkIndex {
+	if prev.networks != nil && sameConfig && prev.unchanged(snapshot, kindServiceEntry, kindWorkloadEntry, kindMeshNetworks) {
+		return prev.networks
+	}
+	index := readNetworks(snapshot, services)
+	if prev.networks != nil && reflect.DeepEqual(index, prev.networks) {
+		return prev.networks
+	}
+	return index
+}
+
+// readNetworks reads the oldest MeshNetworks: a mesh has one.
+func readNetworks(snapshot *configstore.Snapshot, services *serviceIndex) *networkIndex {
+	index := &networkIndex{gateways: map[string][]NetworkGateway{}, scale: 1}
 	for r := range snapshot.Of(kindMeshNetworks) {
 		for name, network := range specOf[*meshconfig.MeshNetworks](r).GetNetworks() {
 			index.add(name, network, services)
@@ -48,7 +61,7 @@ func buildNetworks(snapshot *configstore.Snapshot, services []*Service) networkI
 	return index
 }
 
-func (x *networkIndex) add(name string, network *meshconfig.Network, services []*Service) {
+func (x *networkIndex) add(name string, network *meshconfig.Network, services *serviceIndex) {
 	for _, e := range network.GetEndpoints() {
 		if prefix, err := netip.ParsePrefix(e.GetFromCidr()); err == nil {
 			x.ranges = append(x.ranges, networkRange{prefix.Masked(), name})
@@ -75,14 +88,14 @@ func (g NetworkGateway) Compare(other NetworkGateway) int {
 }
 
 // gatewaysOfService are the endpoints of the oldest service with a name: by its port, or, where it has no such port, at that port.
-func gatewaysOfService(services []*Service, host string, number uint32) []NetworkGateway {
-	i := slices.IndexFunc(services, func(s *Service) bool { return s.Hostname == strings.ToLower(host) })
-	if host == "" || i < 0 {
+func gatewaysOfService(services *serviceIndex, host string, number uint32) []NetworkGateway {
+	named := services.byHost.get(strings.ToLower(host))
+	if host == "" || len(named) == 0 {
 		return nil
 	}
 	var out []NetworkGateway
-	port := services[i].Port(number)
-	for _, e := range services[i].Endpoints {
+	port := named[0].Port(number)
+	for _, e := range named[0].Endpoints {
 		switch {
 		case e.Unix || e.Address == "":
 		case port == nil:

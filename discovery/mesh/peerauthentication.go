@@ -40,11 +40,11 @@ type peerAuthentications struct {
 	selected []*security.PeerAuthentication
 }
 
-func buildPeerAuthentications(snapshot *configstore.Snapshot, prev *Mesh, root string) peerAuthenticationIndex {
-	if prev.peers.byNamespace != nil && prev.peers.root == root && prev.unchanged(snapshot, kindPeerAuthentication) {
+func buildPeerAuthentications(snapshot *configstore.Snapshot, prev *Mesh, root string) *peerAuthenticationIndex {
+	if prev.peers != nil && prev.peers.root == root && prev.unchanged(snapshot, kindPeerAuthentication) {
 		return prev.peers
 	}
-	index := peerAuthenticationIndex{root: root, byNamespace: map[string]*peerAuthentications{}, selectorLabels: labelKeys{}}
+	index := &peerAuthenticationIndex{root: root, byNamespace: map[string]*peerAuthentications{}, selectorLabels: labelKeys{}}
 	for r := range snapshot.Of(kindPeerAuthentication) {
 		index.add(r)
 	}

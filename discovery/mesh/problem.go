@@ -14,8 +14,8 @@ type Problem struct {
 // Problems lists what was found as the mesh was built, in the order of the resources' ages. EnvoyFilters have their own.
 func (m *Mesh) Problems() []Problem {
 	var out []Problem
-	for r := range m.from.Of(kindVirtualService) {
-		out = append(out, m.virtual.resolved[r].problems...)
+	for _, vs := range m.virtual.faulty {
+		out = append(out, vs.problems...)
 	}
 	out = append(out, rivals(m.from, kindSidecar, sidecarSelector)...)
 	out = append(out, rivals(m.from, kindPeerAuthentication, peerSelector)...)

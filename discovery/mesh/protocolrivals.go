@@ -10,27 +10,34 @@ import (
 // protocolRivals tells of services that declare a port of a workload otherwise than an older service does: what comes to the port
 // is taken for what the older says.
 func (m *Mesh) protocolRivals() []Problem {
-	seen := map[string]Problem{}
-	for _, targets := range m.services.byAddress {
-		for _, t := range targets {
-			first := m.firstAt(targets, t)
-			if first.Port.Protocol == t.Port.Protocol || first.Service.Hostname == t.Service.Hostname {
-				continue
-			}
-			p := Problem{Of: t.Service.Entry.Key(), Path: "spec.ports", Reason: fmt.Sprintf(
-				"port %d of %s is %s at workloads where the older %s declares the port that they listen on, %d, as %s: there it is taken for that. "+
-					"Declare both alike, or have the workloads listen on two ports",
-				t.Port.Number, t.Service.Hostname, t.Port.Protocol.name(), first.Service.Entry.Key(), t.Number, first.Port.Protocol.name())}
-			seen[p.Of.String()+p.Reason] = p
+	seen := map[Problem]bool{}
+	for _, problems := range m.services.rivals.each() {
+		for _, p := range problems {
+			seen[p] = true
 		}
 	}
-	return slices.SortedFunc(maps.Values(seen), func(a, b Problem) int {
+	return slices.SortedFunc(maps.Keys(seen), func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Of.String(), b.Of.String()), cmp.Compare(a.Reason, b.Reason))
 	})
 }
 
+// rivalsAt are the problems of what is served at one address.
+func rivalsAt(targets []Target) (problems []Problem) {
+	for _, t := range targets {
+		first := firstAt(targets, t)
+		if first.Port.Protocol == t.Port.Protocol || first.Service.Hostname == t.Service.Hostname {
+			continue
+		}
+		problems = append(problems, Problem{Of: t.Service.Entry.Key(), Path: "spec.ports", Reason: fmt.Sprintf(
+			"port %d of %s is %s at workloads where the older %s declares the port that they listen on, %d, as %s: there it is taken for that. "+
+				"Declare both alike, or have the workloads listen on two ports",
+			t.Port.Number, t.Service.Hostname, t.Port.Protocol.name(), first.Service.Entry.Key(), t.Number, first.Port.Protocol.name())})
+	}
+	return problems
+}
+
 // firstAt is the target that decides about the port of a workload that another is on: that of the oldest service of its namespace.
-func (m *Mesh) firstAt(targets []Target, other Target) Target {
+func firstAt(targets []Target, other Target) Target {
 	i := slices.IndexFunc(targets, func(t Target) bool {
 		return t.Number == other.Number && t.Service.Namespace == other.Service.Namespace
 	})

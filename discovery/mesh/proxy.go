@@ -51,6 +51,8 @@ type Proxy struct {
 	IdleTimeout  time.Duration
 	HTTP10       bool
 	DNSCapture   bool // names are resolved by the mesh
+	// OnDemand tells that the proxy asks for what it uses, and is not given all that it may use.
+	OnDemand bool
 	// ReservedPorts are those that the machine's Envoy serves its own health and metrics on.
 	ReservedPorts []uint32
 
@@ -154,6 +156,7 @@ func (p *Proxy) setMetadata(meta metadata) (err error) {
 	p.Unprivileged = meta.flag("UNPRIVILEGED_POD")
 	p.HTTP10 = meta.flag("HTTP10")
 	p.DNSCapture = meta.flag("DNS_CAPTURE")
+	p.OnDemand = p.Type == Sidecar && meta.flag("ON_DEMAND")
 	p.ReservedPorts = meta.ports("ENVOY_STATUS_PORT", "ENVOY_PROMETHEUS_PORT", "ENVOY_SECURE_METRICS_PORT", "ENVOY_SECURE_MERGED_METRICS_PORT")
 	if ports := meta.ports("HTTP_PROXY_PORT"); len(ports) > 0 {
 		p.HTTPProxyPort = ports[0]

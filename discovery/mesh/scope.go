@@ -2,8 +2,6 @@ package mesh
 
 import (
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
@@ -27,10 +25,12 @@ type Scope struct {
 	// Unknown is what becomes of traffic to destinations that the scope does not know.
 	Unknown *networking.OutboundTrafficPolicy
 
-	config  *meshconfig.MeshConfig
-	byHost  map[string]*Service
-	rules   map[string][]*DestinationRule // by host
-	derived map[derivation]*Service
+	config *meshconfig.MeshConfig
+	byHost table[string, *Service]
+	rules  table[string, []*DestinationRule] // by host
+	// listed is how many of Services a listener has; the others are there since rules send traffic to them. With several listeners
+	// it is not known.
+	listed int
 }
 
 // scopeKey is what scopes are shared by.
@@ -39,92 +39,67 @@ type scopeKey struct {
 	sidecar   *kinds.Resource
 }
 
-// scopeOnce makes a scope when the first proxy asks, and lets the others wait for it.
-type scopeOnce struct {
-	once  sync.Once
-	scope atomic.Pointer[Scope]
-}
-
-// Scope returns what a proxy sees. It is the one that the mesh before had, if nothing that it is made of has changed.
-func (m *Mesh) Scope(p *Proxy) *Scope {
-	key := scopeKey{p.Namespace, m.sidecars.sidecarOf(p)}
-	m.scopesMu.Lock()
-	cell := m.scopes[key]
-	if cell == nil {
-		cell = &scopeOnce{}
-		m.scopes[key] = cell
-	}
-	m.scopesMu.Unlock()
-	cell.once.Do(func() { cell.scope.Store(m.scopeAfter(key)) })
-	return cell.scope.Load()
-}
-
-// scopeAfter is the scope of the mesh before where that shows the same.
-func (m *Mesh) scopeAfter(key scopeKey) *Scope {
-	var before *Scope
-	if cell := m.scopesBefore[key]; cell != nil {
-		before = cell.scope.Load()
-	}
-	if before != nil && m.scopesStay {
-		return before
-	}
-	if s := m.buildScope(key, before); before == nil || !s.same(before) {
-		return s
-	}
-	return before
-}
-
-// buildScope takes services that are derived from others from the scope before, if there was one.
-func (m *Mesh) buildScope(key scopeKey, before *Scope) *Scope {
-	s := &Scope{
-		Namespace: key.namespace, Sidecar: key.sidecar, config: m.Config,
-		byHost: map[string]*Service{}, rules: map[string][]*DestinationRule{}, derived: map[derivation]*Service{},
-	}
+// buildScope makes a scope of everything that it shows.
+func (c *catalog) buildScope(key scopeKey) *Scope {
+	s := &Scope{Namespace: key.namespace, Sidecar: key.sidecar, config: c.config}
 	if key.sidecar != nil {
 		s.SidecarSpec = specOf[*networking.Sidecar](key.sidecar)
 	}
-	s.Unknown = unknownDestinations(s.SidecarSpec, m.Config)
-	s.Egress = m.egress(s, before)
+	s.Unknown = unknownDestinations(s.SidecarSpec, c.config)
+	s.Egress = c.egress(s)
+	byHost, rules := s.byHost.edit(), s.rules.edit()
+	byHost.expect(len(s.Egress[0].Services))
 	for _, egress := range s.Egress {
-		for _, service := range egress.Services {
-			s.add(service, before)
-		}
-		for _, service := range m.destinationsOf(egress, s, before) {
-			s.add(service, before)
-		}
+		s.add(egress.Services, byHost)
+		s.listed = len(s.Services)
+		s.add(c.destinationsOf(egress), byHost)
+	}
+	if first := s.Egress[0].Services; slices.Equal(s.Services, first) {
+		s.Services = first // which others may have, too
 	}
 	for _, service := range s.Services {
-		if rules := m.rules.find(key.namespace, m.Config.GetRootNamespace(), service); len(rules) > 0 {
-			s.rules[service.Hostname] = rules
+		if found := c.rulesFor(s, service); len(found) > 0 {
+			rules.set(service.Hostname, found)
 		}
 	}
+	s.byHost, s.rules = byHost.done(), rules.done()
 	return s
 }
 
-// add merges a service into the scope: the first for a host counts, later ones contribute the ports that it lacks.
-func (s *Scope) add(service *Service, before *Scope) {
-	existing, known := s.byHost[service.Hostname]
-	if !known {
-		s.byHost[service.Hostname] = service
-		s.Services = append(s.Services, service)
-		return
+// add merges services into the scope: the first for a host counts, later ones contribute the ports that it lacks.
+func (s *Scope) add(services []*Service, byHost *tableEdit[string, *Service]) {
+	for _, service := range services {
+		existing, known := byHost.find(service.Hostname)
+		if !known {
+			byHost.set(service.Hostname, service)
+			s.Services = append(s.Services, service)
+		} else if merged := existing.with(service); merged != existing {
+			byHost.set(service.Hostname, merged)
+			s.Services[slices.Index(s.Services, existing)] = merged
+		}
 	}
-	if existing == service || !existing.mergeable(service) || !service.addsTo(existing) {
-		return
+}
+
+// with is the service with what another for its host contributes: the ports that it lacks.
+func (s *Service) with(other *Service) *Service {
+	if s == other || !s.mergeable(other) || !other.addsTo(s) {
+		return s
 	}
-	merged := s.derive(derivation{from: existing, with: service}, before, func() *Service { return existing.withPorts(service) })
-	s.byHost[service.Hostname] = merged
-	s.Services[slices.Index(s.Services, existing)] = merged
+	return s.withPorts(other)
+}
+
+func (c *catalog) rulesFor(s *Scope, service *Service) []*DestinationRule {
+	return c.rules.find(s.Namespace, c.config.GetRootNamespace(), service)
 }
 
 // Service returns the service for a host, or nil.
-func (s *Scope) Service(host string) *Service { return s.byHost[host] }
+func (s *Scope) Service(host string) *Service { return s.byHost.get(host) }
 
 // DestinationRule returns the rule that a proxy obeys for a host, or nil: one that selects the proxy's workload before
 // one for all.
 func (s *Scope) DestinationRule(p *Proxy, host string) *DestinationRule {
 	var general *DestinationRule
-	for _, rule := range s.rules[host] {
+	for _, rule := range s.rules.get(host) {
 		if !rule.forWorkloads() {
 			general = rule
 		} else if rule.Resource.Namespace == s.Namespace && LabelsWithin(rule.Spec.GetWorkloadSelector().GetMatchLabels(), p.Labels) {
@@ -138,7 +113,7 @@ func (s *Scope) DestinationRule(p *Proxy, host string) *DestinationRule {
 // workloads are for clients and do not count.
 func (s *Scope) InboundDestinationRule(host string) *DestinationRule {
 	var general *DestinationRule
-	for _, rule := range s.rules[host] {
+	for _, rule := range s.rules.get(host) {
 		if !rule.forWorkloads() {
 			general = rule
 		}
@@ -149,6 +124,12 @@ func (s *Scope) InboundDestinationRule(host string) *DestinationRule {
 // AllowsAny reports whether traffic to unknown destinations goes where the client sent it, and not nowhere.
 func (s *Scope) AllowsAny() bool {
 	return s.Unknown.GetMode() != networking.OutboundTrafficPolicy_REGISTRY_ONLY
+}
+
+// Scope returns what a proxy sees. It is the one that an earlier mesh had, if nothing that it is made of has changed.
+func (m *Mesh) Scope(p *Proxy) *Scope {
+	key := scopeKey{p.Namespace, m.sidecars.sidecarOf(p)}
+	return m.scopes.get(key, func() *Scope { return m.scopeOf(key) })
 }
 
 // unknownDestinations is the Sidecar's policy, or the mesh's. The modes have the same numbers in both.

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"time"
 
-	networking "istio.io/api/networking/v1alpha3"
-
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -31,6 +29,8 @@ type Service struct {
 	Namespace string
 	Entry     *kinds.Resource
 	Created   time.Time
+	// Shape is the same as before for as long as nothing but endpoints changes.
+	Shape *Shape
 
 	// Addresses has at least one element: an IP address, a CIDR range, or Unspecified.
 	Addresses       []string
@@ -47,6 +47,8 @@ type Service struct {
 
 	visibility visibility
 	slot       uint32 // that the allocated addresses come from
+	variants   *variants
+	derivation string // how it was made of another
 }
 
 // Port is a port of a service.
@@ -72,7 +74,7 @@ func (s *Service) Port(number uint32) *Port {
 // what they want.
 func (s *Service) ByWorkload() bool {
 	return s.Resolution == ResolutionNone && s.Addresses[0] == Unspecified &&
-		(len(s.Endpoints) > 0 || specOf[*networking.ServiceEntry](s.Entry).GetWorkloadSelector() != nil)
+		(len(s.Endpoints) > 0 || s.selects())
 }
 
 // ResolvedByDNS reports whether proxies resolve the endpoints' names.
@@ -96,6 +98,15 @@ func (s *Service) Of(port *Port, subset map[string]string) []*Endpoint {
 	return out
 }
 
+func (s *Service) key() hostKey { return hostKey{s.Namespace, s.Hostname} }
+
+// copied is a service that is like this one until it is changed.
+func (s *Service) copied() *Service {
+	out := *s
+	out.variants = &variants{}
+	return &out
+}
+
 func compareServices(a, b *Service) int {
 	if c := a.Created.Compare(b.Created); c != 0 {
 		return c
@@ -112,18 +123,6 @@ func compareServices(a, b *Service) int {
 // addsTo reports whether the service has a port that other lacks.
 func (s *Service) addsTo(other *Service) bool {
 	return slices.ContainsFunc(s.Ports, func(p *Port) bool { return other.Port(p.Number) == nil })
-}
-
-// withPorts returns the service with the ports of other that it lacks.
-func (s *Service) withPorts(other *Service) *Service {
-	merged := *s
-	merged.Ports = slices.Clone(s.Ports)
-	for _, p := range other.Ports {
-		if s.Port(p.Number) == nil {
-			merged.Ports = append(merged.Ports, p)
-		}
-	}
-	return &merged
 }
 
 // mergeable reports whether two entries for one host in one namespace describe the same kind of service.

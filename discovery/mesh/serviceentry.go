@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -17,8 +18,9 @@ var resolutions = map[networking.ServiceEntry_Resolution]Resolution{
 	networking.ServiceEntry_DYNAMIC_DNS:     ResolutionDynamicDNS,
 }
 
-// convertEntry makes the services of a ServiceEntry, one a host. Selected are the workloads behind its selector.
-func convertEntry(r *kinds.Resource, exportDefault []string, selected []*workload) []*Service {
+// convertEntry makes the services of a ServiceEntry, one a host. Selected are the workloads behind its selector; before are the services
+// of the entry as it was.
+func convertEntry(r *kinds.Resource, exportDefault []string, selected []*workload, before []*Service) []*Service {
 	spec := specOf[*networking.ServiceEntry](r)
 	template := Service{
 		Namespace: r.Namespace, Entry: r, Created: r.CreateTime,
@@ -33,11 +35,21 @@ func convertEntry(r *kinds.Resource, exportDefault []string, selected []*workloa
 	services := make([]*Service, 0, len(spec.GetHosts()))
 	for _, host := range spec.GetHosts() {
 		s := template
+		s.variants = &variants{}
 		s.Hostname = strings.ToLower(host)
+		s.follow(serviceOf(s.Hostname, before))
 		s.Endpoints = s.endpoints(workloads, spec)
 		services = append(services, &s)
 	}
 	return services
+}
+
+// serviceOf is the service for a host, or nil.
+func serviceOf(host string, services []*Service) *Service {
+	if i := slices.IndexFunc(services, func(s *Service) bool { return s.Hostname == host }); i >= 0 {
+		return services[i]
+	}
+	return nil
 }
 
 // workloadsOf lists what serves an entry. Workloads known by name count only where names are resolved.

@@ -1,7 +1,7 @@
 package mesh
 
 import (
-	"maps"
+	"iter"
 	"slices"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
@@ -10,14 +10,19 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// serviceIndex is every service, the oldest first.
+// serviceIndex is every service. It never changes: that of the next mesh is made of it and of what differs between two snapshots.
 type serviceIndex struct {
-	all       []*Service
-	byAddress map[string][]Target
+	all         []*Service // the oldest first
+	byNamespace table[string, []*Service]
+	byHost      table[string, []*Service]
+	byAddress   table[string, []Target]
+	rivals      table[string, []Problem] // by address
 
-	workloads workloadIndex
-	entries   map[*kinds.Resource]entry // to take over what did not change
-	allocated map[*Service]*Service     // with addresses, by the service without
+	workloads  *workloadIndex
+	entries    table[*kinds.Resource, entry]
+	selecting  table[labelAt, []*kinds.Resource] // the entries that select workloads, by where those have to be
+	hosts      table[hostKey, hostServices]
+	allocation allocation
 }
 
 // entry is a converted ServiceEntry and the workloads that its selector chose.
@@ -26,69 +31,239 @@ type entry struct {
 	selected []*workload
 }
 
-// Target is one port of one service as a workload serves it.
-type Target struct {
-	Service *Service
-	Port    *Port
-	// Number is the port that the workload listens on.
-	Number uint32
-	// Locality is where the endpoint is said to be.
-	Locality string
-
-	endpoint *Endpoint
-}
-
 type hostKey struct{ namespace, host string }
 
-func buildServices(snapshot *configstore.Snapshot, prev *Mesh, config *meshconfig.MeshConfig, sameConfig bool) serviceIndex {
-	if sameConfig && prev.unchanged(snapshot, kindServiceEntry, kindWorkloadEntry) {
-		return prev.services
+// buildServices follows from the services of prev with what has changed since.
+func buildServices(snapshot *configstore.Snapshot, prev *Mesh, config *meshconfig.MeshConfig) *serviceIndex {
+	before, exportDefault := prev.services, config.GetDefaultServiceExportTo()
+	sameDefault := slices.Equal(prev.Config.GetDefaultServiceExportTo(), exportDefault)
+	switch {
+	case before == nil:
+		before = &serviceIndex{workloads: &workloadIndex{}}
+	case sameDefault && prev.unchanged(snapshot, kindServiceEntry, kindWorkloadEntry):
+		return before
 	}
-	index := serviceIndex{
-		byAddress: map[string][]Target{},
-		workloads: buildWorkloads(snapshot, prev.services.workloads),
-		entries:   make(map[*kinds.Resource]entry, snapshot.Len(kindServiceEntry)),
+	u := serviceUpdate{before: before, exportDefault: exportDefault, entries: before.entries.edit(), hosts: map[hostKey]ownChange{}}
+	var workloads []workloadChange
+	u.entries.expect(snapshot.Len(kindServiceEntry) - u.entries.size)
+	u.workloads, workloads = before.workloads.following(snapshot, prev.from)
+	selections := before.selections(workloads)
+	for was, is := range snapshot.Since(prev.from, kindServiceEntry) {
+		u.replace(was, is)
+		delete(selections, was)
 	}
-	for r := range snapshot.Of(kindServiceEntry) {
-		selected := index.workloads.selectedBy(r)
-		e, known := prev.services.entries[r]
-		if !known || !sameConfig || !slices.Equal(e.selected, selected) {
-			e = entry{services: convertEntry(r, config.GetDefaultServiceExportTo(), selected), selected: selected}
+	if sameDefault {
+		for r, selected := range selections {
+			u.convert(r, r, selected)
 		}
-		index.entries[r] = e
-		index.all = append(index.all, e.services...)
+	} else {
+		u.convertRest(snapshot, prev.from)
 	}
-	slices.SortStableFunc(index.all, compareServices)
-	index.allocate(prev.services.allocated)
-	index.shareEndpoints()
-	for _, s := range index.all {
-		index.addTargets(s)
-	}
-	return index
+	return u.done()
 }
 
-// shareEndpoints gives every entry for a host in a namespace the endpoints of all of them, in copies: the services of
-// an entry alone may be those of the mesh before.
-func (x *serviceIndex) shareEndpoints() {
-	groups := map[hostKey][]int{}
-	for i, s := range x.all {
-		key := hostKey{s.Namespace, s.Hostname}
-		groups[key] = append(groups[key], i)
+// selections are the changed lists of workloads of the entries that select one of these.
+func (x *serviceIndex) selections(changes []workloadChange) map[*kinds.Resource][]*workload {
+	type change struct{ gone, come []*workload }
+	of := map[*kinds.Resource]*change{}
+	visit := func(w *workload, add func(*change)) {
+		if w == nil {
+			return
+		}
+		for _, at := range w.places() {
+			for _, r := range x.selecting.get(at) {
+				if w.selectedBy(r) {
+					if of[r] == nil {
+						of[r] = &change{}
+					}
+					add(of[r])
+				}
+			}
+		}
 	}
-	for _, group := range groups {
-		if len(group) == 1 {
+	for _, c := range changes {
+		visit(c.before, func(of *change) { of.gone = append(of.gone, c.before) })
+		visit(c.after, func(of *change) { of.come = append(of.come, c.after) })
+	}
+	out := make(map[*kinds.Resource][]*workload, len(of))
+	for r, c := range of {
+		out[r] = patched(x.entries.get(r).selected, c.gone, c.come, compareWorkloads)
+	}
+	return out
+}
+
+// serviceUpdate is an index on its way to the next one.
+type serviceUpdate struct {
+	before        *serviceIndex
+	exportDefault []string
+
+	workloads  *workloadIndex
+	entries    *tableEdit[*kinds.Resource, entry]
+	gone, come []*kinds.Resource // entries that select workloads
+	hosts      map[hostKey]ownChange
+}
+
+// ownChange is the services of a host as their entries say, before and after.
+type ownChange struct{ before, now []*Service }
+
+// replace converts an entry that has changed; either may be nil.
+func (u *serviceUpdate) replace(before, after *kinds.Resource) {
+	if before != nil && selectsWorkloads(before) {
+		u.gone = append(u.gone, before)
+	}
+	var selected []*workload
+	if after != nil && selectsWorkloads(after) {
+		u.come = append(u.come, after)
+		selected = u.workloads.selectedBy(after)
+	}
+	u.convert(before, after, selected)
+}
+
+func (u *serviceUpdate) convert(before, after *kinds.Resource, selected []*workload) {
+	var was, is entry
+	if before != nil {
+		was = u.entries.get(before)
+		u.entries.remove(before)
+	}
+	if after != nil {
+		is = entry{services: convertEntry(after, u.exportDefault, selected, was.services), selected: selected}
+		u.entries.set(after, is)
+	}
+	for _, s := range was.services {
+		u.change(s.key(), []*Service{s}, nil)
+	}
+	for _, s := range is.services {
+		u.change(s.key(), nil, []*Service{s})
+	}
+}
+
+// convertRest converts the entries that have not changed themselves.
+func (u *serviceUpdate) convertRest(snapshot, previous *configstore.Snapshot) {
+	if previous == nil {
+		return
+	}
+	for r := range snapshot.Of(kindServiceEntry) {
+		if previous.Get(r.Key()) == r {
+			u.convert(r, r, u.workloads.selectedBy(r))
+		}
+	}
+}
+
+func (u *serviceUpdate) change(key hostKey, gone, come []*Service) {
+	c, known := u.hosts[key]
+	if !known {
+		own := u.before.hosts.get(key).own
+		c = ownChange{own, own}
+	}
+	c.now = patched(c.now, gone, come, compareServices)
+	u.hosts[key] = c
+}
+
+// all are the services of every host as their entries say now.
+func (u *serviceUpdate) all() iter.Seq2[hostKey, []*Service] {
+	return func(yield func(hostKey, []*Service) bool) {
+		for key, h := range u.before.hosts.each() {
+			if _, changed := u.hosts[key]; !changed && !yield(key, h.own) {
+				return
+			}
+		}
+		for key, c := range u.hosts {
+			if len(c.now) > 0 && !yield(key, c.now) {
+				return
+			}
+		}
+	}
+}
+
+func (u *serviceUpdate) done() *serviceIndex {
+	x := *u.before
+	x.workloads, x.entries = u.workloads, u.entries.done()
+	x.selecting = patchedLists(x.selecting, u.gone, u.come, func(r *kinds.Resource) []labelAt { return []labelAt{selectorPlace(r)} }, compareResources)
+	var moved []hostKey
+	x.allocation, moved = x.allocation.following(u.hosts, u.all)
+	for _, key := range moved {
+		u.change(key, nil, nil)
+	}
+	var gone, come []*Service
+	hosts := x.hosts.edit()
+	hosts.expect(x.entries.size - x.hosts.size)
+	for key, c := range u.hosts {
+		was := x.hosts.get(key)
+		is := was.following(c.now, &x.allocation)
+		hosts.put(key, is, len(is.own) == 0)
+		gone, come = append(gone, without(was.all, is.all)...), append(come, without(is.all, was.all)...)
+	}
+	x.hosts = hosts.done()
+	x.replaceServices(gone, come)
+	return &x
+}
+
+// replaceServices brings what is listed of the services to a new state.
+func (x *serviceIndex) replaceServices(gone, come []*Service) {
+	x.all = patched(x.all, gone, come, compareServices)
+	x.byNamespace = patchedLists(x.byNamespace, gone, come, func(s *Service) []string { return []string{s.Namespace} }, compareServices)
+	x.byHost = patchedLists(x.byHost, gone, come, func(s *Service) []string { return []string{s.Hostname} }, compareServices)
+	x.replaceTargets(gone, come)
+}
+
+// hostServices are the services for a host in a namespace, the oldest first, each in three states.
+type hostServices struct {
+	own       []*Service // as their entries say
+	addressed []*Service // with the addresses of the mesh's own
+	all       []*Service // with the endpoints of all: what proxies see
+}
+
+// following takes over from h the copies that are made of the same.
+func (h hostServices) following(own []*Service, allocation *allocation) hostServices {
+	out := hostServices{own: own, addressed: make([]*Service, len(own))}
+	for i, s := range own {
+		out.addressed[i] = h.addressing(s, allocation)
+	}
+	switch {
+	case len(own) == 1:
+		out.all = out.addressed
+	case slices.Equal(out.addressed, h.addressed):
+		out.all = h.all
+	default:
+		out.all = sharingEndpoints(out.addressed)
+	}
+	return out
+}
+
+// addressing is the service with the addresses of its host's slot, if it is to have some.
+func (h hostServices) addressing(s *Service, allocation *allocation) *Service {
+	slot, ok := allocation.slot(s.key())
+	if !ok || !s.allocatable() {
+		return s
+	}
+	var alike *Service
+	for i, before := range h.own {
+		if before.Shape != s.Shape {
 			continue
 		}
-		var endpoints []*Endpoint
-		for _, i := range group {
-			endpoints = append(endpoints, x.all[i].additional(endpoints)...)
+		if before == s && h.addressed[i] != s && h.addressed[i].slot == slot {
+			return h.addressed[i]
 		}
-		for _, i := range group {
-			shared := *x.all[i]
-			shared.Endpoints = endpoints
-			x.all[i] = &shared
+		alike = h.addressed[i]
+	}
+	return s.at(slot, alike)
+}
+
+// sharingEndpoints are copies of the services for a host, each with the endpoints of all.
+func sharingEndpoints(services []*Service) []*Service {
+	var endpoints []*Endpoint
+	for _, s := range services {
+		endpoints = append(endpoints, s.additional(endpoints)...)
+	}
+	out := make([]*Service, len(services))
+	for i, s := range services {
+		out[i] = s.copied()
+		out[i].Endpoints = endpoints
+		if s.Resolution == ResolutionNone {
+			out[i].Shape = &Shape{}
 		}
 	}
+	return out
 }
 
 // additional leaves out, for DNS_ROUND_ROBIN, ports that already have endpoints: Envoy resolves a single name there.
@@ -101,60 +276,5 @@ func (s *Service) additional(have []*Endpoint) []*Endpoint {
 	})
 }
 
-// addTargets remembers which addresses serve the service, for the proxies at them.
-func (x *serviceIndex) addTargets(s *Service) {
-	for _, e := range s.Endpoints {
-		if e.entry != s.Entry {
-			continue // another entry for the host, with its own ports, served it
-		}
-		if e.Unix || !IsAddress(e.Address) {
-			continue
-		}
-		x.byAddress[e.Address] = append(x.byAddress[e.Address], Target{Service: s, Port: s.Port(e.PortNumber), Number: e.Port, Locality: e.Locality, endpoint: e})
-	}
-}
-
 // Services iterates over every service of the mesh, whoever may see it, the oldest first. The slice must not be changed.
 func (m *Mesh) Services() []*Service { return m.services.all }
-
-// Targets lists what the workload beside a proxy serves: the endpoints at the proxy's own addresses, of services in its
-// own namespace only, so that no namespace can put its services in front of another's workloads.
-func (m *Mesh) Targets(p *Proxy) []Target {
-	var out []Target
-	for _, ip := range p.Addresses {
-		for _, t := range m.services.byAddress[ip] {
-			if t.Service.Namespace == p.Namespace && (p.Type == Sidecar || t.isRouter(p)) {
-				out = append(out, t)
-			}
-		}
-	}
-	return out
-}
-
-// isRouter reports whether the endpoint is the router itself. A machine has one address for its router and for the
-// applications on it: only labels, all of which are also the router's, tell.
-func (t Target) isRouter(p *Proxy) bool {
-	own := givenLabels(t.endpoint.Labels)
-	return len(own) > 0 && LabelsWithin(own, p.Labels)
-}
-
-// Known returns a sidecar as the mesh knows its workload: where services name one at its addresses with labels, those are
-// its labels, whatever it says about itself. A router is what it says.
-func (m *Mesh) Known(p *Proxy) *Proxy {
-	if p.Type != Sidecar {
-		return p
-	}
-	for _, t := range m.Targets(p) {
-		if len(givenLabels(t.endpoint.Labels)) == 0 {
-			continue
-		}
-		known := *p
-		known.Labels = maps.Clone(p.StaticLabels)
-		if known.Labels == nil {
-			known.Labels = map[string]string{}
-		}
-		maps.Copy(known.Labels, t.endpoint.Labels)
-		return &known
-	}
-	return p
-}

@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -24,55 +25,156 @@ type VirtualService struct {
 	visibility visibility
 	delegates  []*kinds.Resource // what its routes delegate to; nil for what is not there
 	problems   []Problem
+	sources    []string // the labels by which its matches choose proxies
+	sendsTo    []destinationHost
+	// choosy tells that some matches are for the clients of one namespace, so that not all send everywhere.
+	choosy bool
 }
 
-// virtualServiceIndex is every VirtualService, the oldest first.
+// virtualServiceIndex is every VirtualService. It never changes: that of the next mesh is made of it and of what differs between two
+// snapshots.
 type virtualServiceIndex struct {
-	mesh      []*VirtualService            // those that address sidecars
-	byGateway map[string][]*VirtualService // those that address routers, by namespace/name of the Gateway
-	resolved  map[*kinds.Resource]*VirtualService
+	mesh        []*VirtualService // those that address sidecars, the oldest first
+	byNamespace table[string, []*VirtualService]
+	byGateway   table[string, []*VirtualService] // those that address routers, by namespace/name of the Gateway
+	resolved    table[*kinds.Resource, *VirtualService]
+	delegating  table[kinds.Key, []*kinds.Resource] // those whose routes delegate, by whom to
+	faulty      []*VirtualService                   // those with problems
 
-	sourceLabels  labelKeys // that sidecars must match
-	gatewayLabels labelKeys // that routers must match
+	sourceLabels  labelCounts // that sidecars must match
+	gatewayLabels labelCounts // that routers must match
 }
 
-func buildVirtualServices(snapshot *configstore.Snapshot, prev *Mesh, config *meshconfig.MeshConfig, sameConfig bool) virtualServiceIndex {
-	if sameConfig && prev.unchanged(snapshot, kindVirtualService) {
-		return prev.virtual
+// buildVirtualServices follows from those of prev with what has changed since.
+func buildVirtualServices(snapshot *configstore.Snapshot, prev *Mesh, config *meshconfig.MeshConfig) *virtualServiceIndex {
+	before, exportDefault := prev.virtual, config.GetDefaultVirtualServiceExportTo()
+	previous := prev.from
+	switch {
+	case before == nil || !slices.Equal(prev.Config.GetDefaultVirtualServiceExportTo(), exportDefault):
+		before, previous = &virtualServiceIndex{}, nil
+	case prev.unchanged(snapshot, kindVirtualService):
+		return before
 	}
-	index := virtualServiceIndex{
-		byGateway: map[string][]*VirtualService{}, resolved: map[*kinds.Resource]*VirtualService{},
-		sourceLabels: labelKeys{}, gatewayLabels: labelKeys{},
+	u := virtualServiceUpdate{
+		virtualServiceIndex: *before, snapshot: snapshot,
+		delegation: delegation{delegates: map[*kinds.Resource]*VirtualService{}, exportDefault: exportDefault},
+		changed:    map[*kinds.Resource]*kinds.Resource{},
 	}
-	d := delegation{delegates: map[*kinds.Resource]*VirtualService{}, exportDefault: config.GetDefaultVirtualServiceExportTo()}
-	for r := range snapshot.Of(kindVirtualService) {
-		delegates := delegatesOf(snapshot, r)
-		vs, known := prev.virtual.resolved[r]
-		if !known || !sameConfig || !slices.Equal(vs.delegates, delegates) {
-			vs = resolveVirtualService(r, d.exportDefault)
-			vs.delegates = delegates
-			d.expand(vs)
+	delegators := map[*kinds.Resource]bool{}
+	for was, is := range snapshot.Since(previous, kindVirtualService) {
+		u.note(was, is)
+		for _, r := range before.delegating.get(cmp.Or(was, is).Key()) {
+			delegators[r] = true
 		}
-		index.resolved[r] = vs
-		if !isDelegate(vs.Spec) {
-			index.add(vs)
+	}
+	for r := range delegators {
+		if _, changed := u.changed[r]; !changed {
+			u.note(r, r)
 		}
 	}
-	return index
+	return u.done()
 }
 
-func (x *virtualServiceIndex) add(vs *VirtualService) {
-	if vs.bindsTo(MeshGateway) {
-		x.mesh = append(x.mesh, vs)
-		x.sourceLabels.addSources(vs)
+// virtualServiceUpdate is an index on its way to the next one.
+type virtualServiceUpdate struct {
+	virtualServiceIndex
+	delegation
+
+	snapshot   *configstore.Snapshot
+	changed    map[*kinds.Resource]*kinds.Resource // what each was is now
+	gone, come []*VirtualService
+}
+
+// note takes a resource as it was and as it is; either may be nil, and both may be the same, if one that it delegates to changed.
+func (u *virtualServiceUpdate) note(was, is *kinds.Resource) {
+	if was != nil {
+		u.changed[was] = is
+		u.gone = append(u.gone, u.resolved.get(was))
+	}
+	if is != nil {
+		vs := resolveVirtualService(is, u.exportDefault)
+		vs.delegates = delegatesOf(u.snapshot, is)
+		u.expand(vs)
+		vs.complete()
+		u.come = append(u.come, vs)
+	}
+}
+
+func (u *virtualServiceUpdate) done() *virtualServiceIndex {
+	x := u.virtualServiceIndex
+	resolved := x.resolved.edit()
+	resolved.expect(len(u.come) - len(u.gone))
+	for _, vs := range u.gone {
+		resolved.remove(vs.Resource)
+	}
+	for _, vs := range u.come {
+		resolved.set(vs.Resource, vs)
+	}
+	x.resolved = resolved.done()
+	x.delegating = patchedLists(x.delegating, resourcesOf(u.gone), resourcesOf(u.come), delegateKeys, compareResources)
+	x.faulty = patched(x.faulty, those(u.gone, (*VirtualService).hasProblems), those(u.come, (*VirtualService).hasProblems), compareVirtualServices)
+	gone, come := those(u.gone, (*VirtualService).forSidecars), those(u.come, (*VirtualService).forSidecars)
+	x.mesh = patched(x.mesh, gone, come, compareVirtualServices)
+	x.byNamespace = patchedLists(x.byNamespace, gone, come, func(vs *VirtualService) []string { return []string{vs.Resource.Namespace} }, compareVirtualServices)
+	x.sourceLabels = x.sourceLabels.changed(sourcesOf(gone), sourcesOf(come))
+	gone, come = those(u.gone, (*VirtualService).forRouters), those(u.come, (*VirtualService).forRouters)
+	x.byGateway = patchedLists(x.byGateway, gone, come, (*VirtualService).routerGateways, compareVirtualServices)
+	x.gatewayLabels = x.gatewayLabels.changed(sourcesOf(gone), sourcesOf(come))
+	return &x
+}
+
+// those are the ones of which something is true.
+func those(list []*VirtualService, is func(*VirtualService) bool) []*VirtualService {
+	return slices.DeleteFunc(slices.Clone(list), func(vs *VirtualService) bool { return !is(vs) })
+}
+
+func resourcesOf(list []*VirtualService) []*kinds.Resource {
+	out := make([]*kinds.Resource, len(list))
+	for i, vs := range list {
+		out[i] = vs.Resource
+	}
+	return out
+}
+
+func sourcesOf(list []*VirtualService) (names []string) {
+	for _, vs := range list {
+		names = append(names, vs.sources...)
+	}
+	return names
+}
+
+func (vs *VirtualService) hasProblems() bool { return len(vs.problems) > 0 }
+
+func (vs *VirtualService) forSidecars() bool { return !isDelegate(vs.Spec) && vs.bindsTo(MeshGateway) }
+
+func (vs *VirtualService) forRouters() bool { return len(vs.routerGateways()) > 0 }
+
+// routerGateways are the Gateways that it is bound to, each once.
+func (vs *VirtualService) routerGateways() []string {
+	if isDelegate(vs.Spec) {
+		return nil
 	}
 	gateways := slices.Compact(slices.Sorted(slices.Values(vs.Spec.GetGateways())))
-	for _, gateway := range gateways {
-		if gateway != MeshGateway {
-			x.byGateway[gateway] = append(x.byGateway[gateway], vs)
-			x.gatewayLabels.addSources(vs)
-		}
+	return slices.DeleteFunc(gateways, func(gateway string) bool { return gateway == MeshGateway })
+}
+
+// complete notes what follows from the routes, once they are all there.
+func (vs *VirtualService) complete() {
+	names := labelKeys{}
+	names.addSources(vs)
+	vs.sources = slices.Collect(maps.Keys(names))
+	vs.sendsTo = destinationPorts(vs.Spec)
+	vs.choosy = slices.ContainsFunc(vs.Spec.GetHttp(), func(route *networking.HTTPRoute) bool {
+		return slices.ContainsFunc(route.GetMatch(), func(m *networking.HTTPMatchRequest) bool { return m.GetSourceNamespace() != "" })
+	})
+}
+
+// destinationsFor lists the hosts that clients in a namespace are sent to.
+func (vs *VirtualService) destinationsFor(namespace string) []destinationHost {
+	if !vs.choosy {
+		return vs.sendsTo
 	}
+	return destinationPorts(withoutForeignRoutes(vs.Spec, namespace))
 }
 
 // obeyedIn picks the rules that proxies in a namespace obey: those that are private to it, those exported to it by name, the
@@ -91,6 +193,23 @@ func obeyedIn(namespace string, list []*VirtualService) []*VirtualService {
 		}
 	}
 	return append(append(private, named...), public...)
+}
+
+// obeyedBefore is the order of obeyedIn, of rules that a namespace obeys.
+func obeyedBefore(namespace string) order[*VirtualService] {
+	rank := func(vs *VirtualService) int {
+		switch {
+		case vs.visibility.public():
+			return 2
+		case vs.Resource.Namespace == namespace:
+			return 0
+		default:
+			return 1
+		}
+	}
+	return func(a, b *VirtualService) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), compareVirtualServices(a, b))
+	}
 }
 
 // bindsTo reports whether the VirtualService is for proxies with this gateway: MeshGateway, or namespace/name.
@@ -214,6 +333,5 @@ func (vs *VirtualService) Serves(host string) bool {
 
 // compareVirtualServices puts the older first, as the snapshot does.
 func compareVirtualServices(a, b *VirtualService) int {
-	return cmp.Or(a.Resource.CreateTime.Compare(b.Resource.CreateTime),
-		cmp.Compare(a.Resource.Name, b.Resource.Name), cmp.Compare(a.Resource.Namespace, b.Resource.Namespace))
+	return compareResources(a.Resource, b.Resource)
 }

@@ -11,27 +11,43 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// workloadIndex finds WorkloadEntries by namespace, in the order of their names.
+// workloadIndex finds WorkloadEntries by what a selector asks for, in the order of their names. It never changes.
 type workloadIndex struct {
-	byNamespace map[string][]*workload
-	converted   map[*kinds.Resource]*workload
+	converted table[*kinds.Resource, *workload]
+	byLabel   table[labelAt, []*workload]
 }
 
-// buildWorkloads takes over from prev what did not change.
-func buildWorkloads(snapshot *configstore.Snapshot, prev workloadIndex) workloadIndex {
-	index := workloadIndex{byNamespace: map[string][]*workload{}, converted: map[*kinds.Resource]*workload{}}
-	for r := range snapshot.Of(kindWorkloadEntry) {
-		w, known := prev.converted[r]
-		if !known {
-			w = convertWorkload(r)
+// labelAt is a label with its value in a namespace; without a name it stands for anything there.
+type labelAt struct{ namespace, name, value string }
+
+// workloadChange is a WorkloadEntry as it was and as it is; nil where there is none.
+type workloadChange struct{ before, after *workload }
+
+// following is the index that follows with a snapshot, and what differs.
+func (x *workloadIndex) following(snapshot, previous *configstore.Snapshot) (*workloadIndex, []workloadChange) {
+	var changes []workloadChange
+	var gone, come []*workload
+	converted := x.converted.edit()
+	for before, after := range snapshot.Since(previous, kindWorkloadEntry) {
+		var c workloadChange
+		if before != nil {
+			c.before = x.converted.get(before)
+			converted.remove(before)
+			gone = append(gone, c.before)
 		}
-		index.converted[r] = w
-		index.byNamespace[r.Namespace] = append(index.byNamespace[r.Namespace], w)
+		if after != nil {
+			c.after = convertWorkload(after)
+			converted.set(after, c.after)
+			come = append(come, c.after)
+		}
+		changes = append(changes, c)
 	}
-	for _, list := range index.byNamespace {
-		slices.SortFunc(list, func(a, b *workload) int { return cmp.Compare(a.name, b.name) })
+	if len(changes) == 0 {
+		return x, nil
 	}
-	return index
+	return &workloadIndex{
+		converted: converted.done(), byLabel: patchedLists(x.byLabel, gone, come, (*workload).places, compareWorkloads),
+	}, changes
 }
 
 // convertWorkload reads a WorkloadEntry. A selector sees the labels of its metadata too; those of the spec come first
@@ -50,17 +66,55 @@ func convertWorkload(r *kinds.Resource) *workload {
 	return w.placed()
 }
 
-// selectedBy lists the workloads that a ServiceEntry selects in its namespace.
-func (x workloadIndex) selectedBy(r *kinds.Resource) []*workload {
-	selector := specOf[*networking.ServiceEntry](r).GetWorkloadSelector()
-	if selector == nil {
+func compareWorkloads(a, b *workload) int {
+	return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.namespace, b.namespace))
+}
+
+// places are where the index has the workload.
+func (w *workload) places() []labelAt {
+	out := []labelAt{{namespace: w.namespace}}
+	for name, value := range w.labels {
+		out = append(out, labelAt{w.namespace, name, value})
+	}
+	return out
+}
+
+// selectedBy lists the workloads that a ServiceEntry selects in its namespace, nil if it does not.
+func (x *workloadIndex) selectedBy(r *kinds.Resource) []*workload {
+	if !selectsWorkloads(r) {
 		return nil
 	}
+	selector := specOf[*networking.ServiceEntry](r).GetWorkloadSelector()
+	fewest := x.byLabel.get(labelAt{namespace: r.Namespace})
+	for name, value := range selector.GetLabels() {
+		if list := x.byLabel.get(labelAt{r.Namespace, name, value}); len(list) < len(fewest) {
+			fewest = list
+		}
+	}
 	var out []*workload
-	for _, w := range x.byNamespace[r.Namespace] {
-		if LabelsWithin(selector.GetLabels(), w.labels) {
+	for _, w := range fewest {
+		if w.selectedBy(r) {
 			out = append(out, w)
 		}
 	}
 	return out
+}
+
+// selectedBy reports whether a ServiceEntry of the same namespace that selects workloads selects this one.
+func (w *workload) selectedBy(r *kinds.Resource) bool {
+	return LabelsWithin(specOf[*networking.ServiceEntry](r).GetWorkloadSelector().GetLabels(), w.labels)
+}
+
+func selectsWorkloads(r *kinds.Resource) bool {
+	return specOf[*networking.ServiceEntry](r).GetWorkloadSelector() != nil
+}
+
+// selectorPlace is where a workload has to be for a ServiceEntry to select it: at one of its labels.
+func selectorPlace(r *kinds.Resource) labelAt {
+	labels := specOf[*networking.ServiceEntry](r).GetWorkloadSelector().GetLabels()
+	if len(labels) == 0 {
+		return labelAt{namespace: r.Namespace}
+	}
+	name := slices.Min(slices.Collect(maps.Keys(labels)))
+	return labelAt{r.Namespace, name, labels[name]}
 }

@@ -24,7 +24,7 @@ func BenchmarkChangeOfOneService(b *testing.B) {
 			}
 			engine.apply(b, config.String()+sidecar)
 			for i := range 20 {
-				s, err := engine.Open(b.Context(), node(fmt.Sprintf("10.0.0.%d", i+1), fmt.Sprintf("team-%d", i)))
+				s, err := engine.Open(b.Context(), node(fmt.Sprintf("10.0.0.%d", i+1), fmt.Sprintf("team-%d", i)), true)
 				require.NoError(b, err)
 				b.Cleanup(s.Close)
 			}
@@ -47,4 +47,66 @@ spec:
   ports: [{number: 80, name: http, protocol: HTTP}]
   endpoints: [{address: 10.1.0.%[3]d}]
 `, i, i%20, address)
+}
+
+// BenchmarkChangeAmong1000 has 1,000 services of 5 endpoints with a route each in 20 namespaces, and 500 proxies, which are the endpoints of the
+// first hundred.
+func BenchmarkChangeAmong1000(b *testing.B) {
+	const services, proxies = 1000, 500
+	for name, change := range map[string]func(i int) string{
+		"endpoint":     func(i int) string { return meshService(500, 5, i) },
+		"own endpoint": func(i int) string { return meshService(50, 5, i) },
+		"route":        func(i int) string { return meshRoute(500, i) },
+		"new service":  func(i int) string { return meshService(services+i, 5, 0) },
+		"nothing":      func(int) string { return meshRoute(500, 0) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			engine := newBench()
+			var config strings.Builder
+			for i := range services {
+				config.WriteString("---\n" + meshService(i, 5, 0) + "---\n" + meshRoute(i, 0))
+			}
+			engine.apply(b, config.String())
+			for i := range proxies {
+				n := newest(node(fmt.Sprintf("10.%d.%d.%d", i/5/256, i/5%256, i%5+1), fmt.Sprint("team-", i/5%20)))
+				s, err := engine.Open(b.Context(), n, true)
+				require.NoError(b, err)
+				b.Cleanup(s.Close)
+			}
+			for i := 1; b.Loop(); i++ {
+				engine.apply(b, change(i))
+			}
+		})
+	}
+}
+
+func meshService(i, endpoints, more int) string {
+	var all strings.Builder
+	for e := range endpoints {
+		fmt.Fprintf(&all, "{address: 10.%d.%d.%d, weight: %d},", i/256, i%256, e+1, 1+more)
+	}
+	return fmt.Sprintf(`
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: s%[1]d, namespace: team-%[3]d}
+spec:
+  hosts: [s%[1]d.team-%[3]d.svc.cluster.local]
+  resolution: STATIC
+  location: MESH_INTERNAL
+  ports: [{number: 80, name: http, protocol: HTTP}]
+  endpoints: [%[2]s]
+`, i, all.String(), i%20)
+}
+
+func meshRoute(i, header int) string {
+	return fmt.Sprintf(`
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: s%[1]d, namespace: team-%[3]d}
+spec:
+  hosts: [s%[1]d.team-%[3]d.svc.cluster.local]
+  http:
+  - headers: {response: {set: {x-rule: "%[2]d"}}}
+    route: [{destination: {host: s%[1]d.team-%[3]d.svc.cluster.local}}]
+`, i, header, i%20)
 }

@@ -4,12 +4,12 @@ import "github.com/pgmesh/pgmesh/discovery/mesh"
 
 // conflicts lists the servers of Gateways, and the routes on them, that the routers of these classes leave out because others are there
 // already.
-func conflicts(m *mesh.Mesh, classes map[mesh.Class]*class) (out []Problem) {
+func conflicts(m *mesh.Mesh, classes map[classKey]*class) (out []Problem) {
 	for key, class := range classes {
 		if key.Type != mesh.Router {
 			continue
 		}
-		for _, p := range m.Frontend(class.proxy).Problems {
+		for _, p := range m.Frontend(class.of.configured).Problems {
 			out = append(out, Problem{Problem: p, Code: LeftOut})
 		}
 	}

@@ -41,10 +41,10 @@ func TestAConflictOfGatewaysIsToldOnce(t *testing.T) {
 		}
 		return mesh.Build(store.Apply(batch), nil)
 	}
-	classes := map[mesh.Class]*class{}
+	classes := map[classKey]*class{}
 	for _, namespace := range []string{"edge", "other"} {
 		router := &mesh.Proxy{Type: mesh.Router, Addresses: []string{"10.0.0.1"}, Namespace: namespace}
-		classes[mesh.Class{Type: mesh.Router, Namespace: namespace}] = &class{proxy: router}
+		classes[classKey{Class: mesh.Class{Traits: mesh.Traits{Type: mesh.Router}, Namespace: namespace}}] = &class{of: &member{configured: router}}
 	}
 	both := change(documents...)
 	tell := func(m *mesh.Mesh) { c.tell("1", conflicts(m, classes)) }

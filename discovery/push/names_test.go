@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/pgmesh/pgmesh/discovery/push"
+	"github.com/pgmesh/pgmesh/internal/ads"
 	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
 )
 
@@ -63,7 +64,7 @@ func (b *bench) serve(t *testing.T) discoveryv3.AggregatedDiscoveryService_Strea
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	server := grpc.NewServer()
-	push.NewServer(b.Engine, nil, slog.New(slog.DiscardHandler)).Register(server)
+	push.NewServer(b.Engine, ads.Limits{}, nil, slog.New(slog.DiscardHandler)).Register(server)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	connection, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))

@@ -1,92 +1,88 @@
 package push
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
 	"slices"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
-	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/pgmesh/pgmesh/discovery/envoyfilter"
-	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate"
 	"github.com/pgmesh/pgmesh/internal/ads"
 	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
 )
 
-const typePrefix = "type.googleapis.com/"
-
-// The types that Envoy is served.
-var (
-	ClusterType  = typeOf(&clusterv3.Cluster{})
-	EndpointType = typeOf(&endpointv3.ClusterLoadAssignment{})
-	ListenerType = typeOf(&listenerv3.Listener{})
-	RouteType    = typeOf(&routev3.RouteConfiguration{})
-	// ExtensionType is what filters are configured with that ask for it by a name.
-	ExtensionType = typeOf(&corev3.TypedExtensionConfig{})
-	SecretType    = typeOf(&tlsv3.Secret{})
-	// NameTableType is for the resolver of the agent beside a sidecar.
-	NameTableType = typeOf(&ndsv1.NameTable{})
-)
-
-func typeOf(m proto.Message) string {
-	return typePrefix + string(m.ProtoReflect().Descriptor().FullName())
-}
-
-// part is one type of what a proxy gets.
-type part struct {
+// ownPart is a type of which each class has its own.
+type ownPart struct {
 	typeURL string
-	// blind tells of a change that the translation of this part does not look at it.
-	blind     func(*Change) bool
-	translate func(*mesh.Mesh, *mesh.Proxy, *envoyfilter.Patcher, *ads.Set) ([]*ads.Resource, []error)
+	// same tells whether the part is made from the same as before, by a class whose sight is the same one.
+	same func(now, before *ingredients) bool
+	make func(*Engine, *class, translate.Sight, *envoyfilter.Patcher) made
 }
 
-var parts = []part{
-	{ClusterType, blindToClusters, func(m *mesh.Mesh, p *mesh.Proxy, patches *envoyfilter.Patcher, old *ads.Set) ([]*ads.Resource, []error) {
-		return encode(old, patches.Clusters(translate.Clusters(m, p)), (*clusterv3.Cluster).GetName, referToEndpoints)
+var ownParts = []ownPart{
+	{ExtensionType, sameConditions, func(e *Engine, _ *class, _ translate.Sight, patches *envoyfilter.Patcher) made {
+		return encode(&e.once, patches.Extensions(), (*corev3.TypedExtensionConfig).GetName, nil)
 	}},
-	{EndpointType, blindToEndpoints, func(m *mesh.Mesh, p *mesh.Proxy, _ *envoyfilter.Patcher, old *ads.Set) ([]*ads.Resource, []error) {
-		return encode(old, translate.Endpoints(m, p), (*endpointv3.ClusterLoadAssignment).GetClusterName, noteEmpty)
-	}},
-	{ExtensionType, blindToExtensions, func(_ *mesh.Mesh, _ *mesh.Proxy, patches *envoyfilter.Patcher, old *ads.Set) ([]*ads.Resource, []error) {
-		return encode(old, patches.Extensions(), (*corev3.TypedExtensionConfig).GetName, nil)
-	}},
-	{ListenerType, blindToListeners, func(m *mesh.Mesh, p *mesh.Proxy, patches *envoyfilter.Patcher, old *ads.Set) ([]*ads.Resource, []error) {
-		return encode(old, patches.Listeners(translate.Listeners(m, p)), (*listenerv3.Listener).GetName, nil)
-	}},
-	{RouteType, blindToRoutes, func(m *mesh.Mesh, p *mesh.Proxy, patches *envoyfilter.Patcher, old *ads.Set) ([]*ads.Resource, []error) {
-		return encode(old, patches.Routes(translate.Routes(m, p)), (*routev3.RouteConfiguration).GetName, nil)
-	}},
-	{SecretType, (*Change).ofNoGateway, func(m *mesh.Mesh, p *mesh.Proxy, _ *envoyfilter.Patcher, old *ads.Set) ([]*ads.Resource, []error) {
-		return encode(old, translate.Secrets(m, p), (*tlsv3.Secret).GetName, nil)
-	}},
-	{NameTableType, blindToNames, func(m *mesh.Mesh, p *mesh.Proxy, _ *envoyfilter.Patcher, _ *ads.Set) ([]*ads.Resource, []error) {
-		if table := translate.NameTable(m, p); table != nil {
-			return []*ads.Resource{encodeOne(table, "names")}, nil
-		}
-		return nil, nil
+	{ListenerType, func(now, before *ingredients) bool {
+		return now.looks.listened == before.looks.listened && now.serves(before)
+	}, (*Engine).listeners},
+	{SecretType, func(now, before *ingredients) bool {
+		return sameConditions(now, before) && slices.Equal(now.secrets, before.secrets)
+	}, func(e *Engine, _ *class, s translate.Sight, _ *envoyfilter.Patcher) made {
+		return encode(&e.once, s.Secrets(), (*tlsv3.Secret).GetName, nil)
 	}},
 }
 
-// concerns tells whether one of the changes can change this part. Nothing but the part of secrets looks at them.
-func (p *part) concerns(changes []Change) bool {
-	return slices.ContainsFunc(changes, func(c Change) bool {
-		if c.ofSecrets() {
-			return p.ofSecrets()
-		}
-		return !p.blind(&c)
-	})
+// listens is in what those differ that see the same and have other listeners to the outside: in what they are called in traces, and in
+// whether requests wait there for their routes.
+type listens struct {
+	tags     string
+	onDemand bool
 }
 
-func (p *part) ofSecrets() bool { return p.typeURL == SecretType }
+// listeners are the class's own, and those of all who see the same and listen alike.
+func (e *Engine) listeners(c *class, s translate.Sight, patches *envoyfilter.Patcher) made {
+	if patches.Patches(envoyfilter.InListeners...) {
+		return encodeListeners(e, patches.Listeners(append(s.OutboundListeners(), s.InboundListeners()...)))
+	}
+	alike := listens{c.of.key.Tags, c.of.key.OnDemand}
+	shared, known := c.sight.outbound[alike]
+	if !known {
+		shared = encodeListeners(e, s.OutboundListeners())
+		c.sight.outbound[alike] = shared
+	}
+	own := encodeListeners(e, s.InboundListeners())
+	own.add(shared)
+	return own
+}
+
+func encodeListeners(e *Engine, listeners []*listenerv3.Listener) made {
+	return encode(&e.once, listeners, (*listenerv3.Listener).GetName, nil)
+}
+
+func sameConditions(now, before *ingredients) bool {
+	return now.looks.conditions == before.looks.conditions
+}
+
+func encodeClusters(once *onlyOnce, clusters []*clusterv3.Cluster) made {
+	return encode(once, clusters, (*clusterv3.Cluster).GetName, referToEndpoints)
+}
+
+func encodeEndpoints(once *onlyOnce, all []*endpointv3.ClusterLoadAssignment) made {
+	return encode(once, all, (*endpointv3.ClusterLoadAssignment).GetClusterName, noteEmpty)
+}
+
+func encodeNames(once *onlyOnce, table *ndsv1.NameTable) made {
+	names, known := once.encode(table, "names")
+	if !known {
+		once.keep(names)
+	}
+	return made{resources: []*ads.Resource{names}}
+}
 
 // referToEndpoints names what Envoy asks for once it has a cluster, and cannot use the cluster without.
 func referToEndpoints(c *clusterv3.Cluster, r *ads.Resource) {
@@ -103,43 +99,4 @@ func referToEndpoints(c *clusterv3.Cluster, r *ads.Resource) {
 // noteEmpty marks a cluster without endpoints: routes that lead there have to change first.
 func noteEmpty(a *endpointv3.ClusterLoadAssignment, r *ads.Resource) {
 	r.Empty = len(a.GetEndpoints()) == 0
-}
-
-// message is what all messages of Envoy's can do.
-type message interface {
-	proto.Message
-	Validate() error
-}
-
-// encode turns messages into resources as they are sent. The version is the hash of the bytes. What Envoy would refuse is left out,
-// and the last good state of it, if there was one, stays: it would take everything else in its response down with it.
-func encode[M message](old *ads.Set, messages []M, name func(M) string, note func(M, *ads.Resource)) (resources []*ads.Resource, invalid []error) {
-	resources = make([]*ads.Resource, 0, len(messages))
-	for _, m := range messages {
-		r := encodeOne(m, name(m))
-		before := old.Get(r.Name)
-		if before == nil || before.Version != r.Version {
-			if err := m.Validate(); err != nil {
-				invalid = append(invalid, fmt.Errorf("%s: %w", r.Name, err))
-				r = before
-			} else if note != nil {
-				note(m, r)
-			}
-		}
-		if r != nil {
-			resources = append(resources, r)
-		}
-	}
-	return resources, invalid
-}
-
-func encodeOne(m proto.Message, name string) *ads.Resource {
-	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
-	if err != nil {
-		panic("encode a translated message: " + err.Error()) // only invalid UTF-8 can do this, which no decoder lets in
-	}
-	sum := sha256.Sum256(value)
-	return &ads.Resource{
-		Name: name, Version: hex.EncodeToString(sum[:12]), Body: &anypb.Any{TypeUrl: typeOf(m), Value: value},
-	}
 }

@@ -2,22 +2,34 @@ package push
 
 import (
 	"log/slog"
+	"slices"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
 )
 
-// NewServer serves the engine's classes to Envoys.
-func NewServer(e *Engine, observer ads.Observer, log *slog.Logger) *ads.Server {
+// NewServer serves the engine's classes to Envoys. The observer may be nil.
+func NewServer(e *Engine, limits ads.Limits, observer ads.Observer, log *slog.Logger) *ads.Server {
+	observers := ads.Observers{e.answers}
+	if observer != nil {
+		observers = append(observers, observer)
+	}
 	return ads.NewServer(ads.Config{
 		Open: e.Open,
 		Named: func(typeURL string) bool {
 			return typeURL != ClusterType && typeURL != ListenerType && typeURL != NameTableType
 		},
-		Plan:       makeBeforeBreak,
-		Absent:     e.absent,
-		Dropped:    e.dropped,
+		Isolate: true,
+		Belongs: map[string]string{VirtualHostType: RouteType},
+		Plan:    makeBeforeBreak,
+		Asked:   e.asked,
+		Absent:  e.absent,
+		Dropped: func(s *ads.Stream, typeURL, name string) {
+			e.dropped(s, typeURL, name)
+			e.unasked(s, typeURL, name)
+		},
 		Identifier: "pgmesh/discovery",
-		Observer:   observer,
+		Limits:     limits,
+		Observer:   observers,
 		Log:        log,
 	})
 }
@@ -27,7 +39,7 @@ func NewServer(e *Engine, observer ads.Observer, log *slog.Logger) *ads.Server {
 var makeBeforeBreak = ads.Plan{Stages: []ads.Stage{
 	{Types: []string{ClusterType, EndpointType}, Part: ads.Make},
 	{Types: []string{ExtensionType, ListenerType}, Part: ads.Make, Overlap: true},
-	{Types: []string{RouteType}, Part: ads.Whole},
+	{Types: []string{RouteType, VirtualHostType}, Part: ads.Whole},
 	{Types: []string{ListenerType}, Part: ads.Break},
 	{Types: []string{ExtensionType}, Part: ads.Break, Overlap: true},
 	{Types: []string{ClusterType, EndpointType}, Part: ads.Break, Overlap: true},
@@ -35,10 +47,8 @@ var makeBeforeBreak = ads.Plan{Stages: []ads.Stage{
 
 // Label names a type in metrics.
 func Label(typeURL string) string {
-	for _, p := range parts {
-		if p.typeURL == typeURL {
-			return typeURL[len(typePrefix):]
-		}
+	if !slices.Contains(types, typeURL) {
+		return "unknown"
 	}
-	return "unknown"
+	return typeURL[len(typePrefix):]
 }

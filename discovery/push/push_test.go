@@ -58,9 +58,9 @@ func (b *bench) push(changes []configstore.Change) {
 	b.Update(b.mesh, b.revision, pushed)
 }
 
-func (b *bench) proxy(t *testing.T, ip, namespace string) *ads.Subscriber {
+func (b *bench) proxy(t testing.TB, ip, namespace string) *ads.Subscriber {
 	t.Helper()
-	s, err := b.Open(t.Context(), node(ip, namespace))
+	s, err := b.Open(t.Context(), node(ip, namespace), true)
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	return s
@@ -156,10 +156,10 @@ func TestTheSameContentIsNoNews(t *testing.T) {
 
 	b.apply(t, service+"---"+route("web", "1"))
 
-	require.Equal(t, "2", p.Snapshot().Revision)
-	for typeURL, set := range before.Sets {
-		require.Same(t, set, p.Snapshot().Sets[typeURL], typeURL)
-	}
+	require.Same(t, before, p.Snapshot(), "the proxy is not even woken")
+	late := b.proxy(t, "10.0.0.1", "shop").Snapshot()
+	require.Equal(t, "2", late.Revision)
+	require.Equal(t, before.Sets, late.Sets)
 }
 
 // A proxy whose workload joins a service gets inbound clusters that its neighbours do not have, whichever of them was the first.
@@ -185,7 +185,7 @@ func TestAProxyChangesItsClassWithTheMesh(t *testing.T) {
 
 func TestANodeThatSaysNothingIsRefusedWithTheReason(t *testing.T) {
 	t.Parallel()
-	_, err := newBench().Open(t.Context(), &corev3.Node{Id: "nonsense"})
+	_, err := newBench().Open(t.Context(), &corev3.Node{Id: "nonsense"}, true)
 
 	require.Equal(t, codes.InvalidArgument, status.Code(err))
 	require.ErrorContains(t, err, "nonsense")

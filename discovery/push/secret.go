@@ -9,18 +9,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/internal/ads"
-	"github.com/pgmesh/pgmesh/kinds"
 )
-
-// ofSecrets tells whether the change is one of a secret, at which nothing looks but the part of secrets.
-func (c *Change) ofSecrets() bool {
-	return c.Before != nil && c.Before.Kind == kinds.Secret || c.After != nil && c.After.Kind == kinds.Secret
-}
-
-// ofNoGateway tells whether the change is one of something that names no files with certificates.
-func (c *Change) ofNoGateway() bool { return !isGateway(c.Before) && !isGateway(c.After) }
-
-func isGateway(r *kinds.Resource) bool { return r != nil && r.Kind.Name == "Gateway" }
 
 // denials tells of secrets that proxies ask for and are not given: a listener that waits for one that never comes accepts connections
 // and ends them, and nothing at the proxy says why.

@@ -32,7 +32,7 @@ func (b *bench) applySecret(t *testing.T, name string, pair certtest.Pair, autho
 
 func (b *bench) router(t *testing.T, namespace string) *ads.Subscriber {
 	t.Helper()
-	s, err := b.Open(t.Context(), &corev3.Node{Id: "router~10.0.0.8~gate." + namespace + "~" + namespace + ".svc.cluster.local"})
+	s, err := b.Open(t.Context(), &corev3.Node{Id: "router~10.0.0.8~gate." + namespace + "~" + namespace + ".svc.cluster.local"}, true)
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	return s

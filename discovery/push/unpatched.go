@@ -15,7 +15,7 @@ type patch struct {
 
 // unpatched lists the patches that are not applied as they are written: those that cannot be read, and those that Envoy would refuse the
 // result of. Each is there once with one reason, however many proxies and resources it is for.
-func unpatched(m *mesh.Mesh, classes map[mesh.Class]*class) (out []Problem) {
+func unpatched(m *mesh.Mesh, classes map[classKey]*class) (out []Problem) {
 	for _, f := range m.EnvoyFilters() {
 		for _, p := range f.Problems {
 			out = append(out, Problem{Code: PatchUnapplied, Problem: mesh.Problem{Of: f.Resource.Key(), Path: p.Path, Reason: p.InWords()}})
@@ -23,7 +23,7 @@ func unpatched(m *mesh.Mesh, classes map[mesh.Class]*class) (out []Problem) {
 	}
 	failed := map[patch]Problem{}
 	for _, c := range classes {
-		for _, failures := range c.unpatched {
+		for failures := range c.failures() {
 			for _, f := range failures {
 				p := Problem{Code: PatchUnapplied, At: f.Resource, Problem: mesh.Problem{Of: f.Patch.From.Key(), Path: f.Path(), Reason: f.Reason}}
 				first, known := failed[patch{p.Of, p.Path}]

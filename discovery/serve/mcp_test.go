@@ -30,7 +30,7 @@ func foreign(t *testing.T) (topic *ads.Topic, address string) {
 	topic = &ads.Topic{}
 	g := grpc.NewServer(grpc.WaitForHandlers(true))
 	ads.NewServer(ads.Config{
-		Open: func(context.Context, *corev3.Node) (*ads.Subscriber, error) { return topic.Subscribe(), nil },
+		Open: func(context.Context, *corev3.Node, bool) (*ads.Subscriber, error) { return topic.Subscribe(), nil },
 	}).Register(g)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

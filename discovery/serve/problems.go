@@ -1,10 +1,10 @@
 package serve
 
 import (
-	"encoding/json"
 	"net/http"
 
 	"github.com/pgmesh/pgmesh/discovery/push"
+	"github.com/pgmesh/pgmesh/internal/monitor"
 )
 
 // shownProblem is a problem as the page has it; the names are those of the columns of mesh.problems.
@@ -19,8 +19,8 @@ type shownProblem struct {
 }
 
 // problemsPage shows what is wrong at the moment.
-func problemsPage(engine *push.Engine) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+func problemsPage(engine *push.Engine) monitor.Page {
+	return monitor.Page{Path: "/problems", About: "Lists what discovery finds wrong at the moment.", Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		problems, ok := engine.Problems()
 		if !ok {
 			http.Error(w, "there is no configuration yet: /readyz says what is missing", http.StatusServiceUnavailable)
@@ -30,14 +30,6 @@ func problemsPage(engine *push.Engine) http.Handler {
 		for i, p := range problems {
 			shown[i] = shownProblem{p.Code, p.Of.Kind.Name, p.Of.Namespace, p.Of.Name, p.Path, p.Reason, p.At}
 		}
-		_ = onPage(w).Encode(shown) // a client that left
-	})
-}
-
-// onPage writes JSON for people.
-func onPage(w http.ResponseWriter) *json.Encoder {
-	w.Header().Set("Content-Type", "application/json")
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder
+		monitor.WriteJSON(w, shown)
+	})}
 }

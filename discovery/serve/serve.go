@@ -7,12 +7,12 @@ import (
 	"log/slog"
 	"net"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
-	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/inspect"
 	"github.com/pgmesh/pgmesh/discovery/push"
+	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/internal/adsmetrics"
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/internal/monitor"
@@ -23,8 +23,10 @@ import (
 type Options struct {
 	Sources   Sources
 	Listen    string // xDS
-	HTTP      string // health and metrics
+	HTTP      string // health, metrics and pages for people
+	Profiles  bool   // profiles on HTTP too
 	Plaintext listen.Plaintext
+	Limits    ads.Limits
 	Log       *slog.Logger
 }
 
@@ -47,8 +49,14 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 		return errors.Join(err, xds.Close())
 	}
 	engine := push.New(o.Log, metrics)
-	pages["GET /problems"] = problemsPage(engine)
-	streams := push.NewServer(engine, adsmetrics.New(metrics, "discovery", push.Label), o.Log)
+	follower := newFollower(engine.Update, metrics)
+	streams := push.NewServer(engine, o.Limits, adsmetrics.New(metrics, "discovery", push.Label), o.Log)
+	look := inspect.Inspector{Engine: engine, Server: streams, Limits: o.Limits}
+	look.Register(metrics)
+	pages = append(append(pages, problemsPage(engine)), look.Pages()...)
+	if o.Profiles {
+		pages = append(pages, monitor.Profiles())
+	}
 	server := rpc.NewServer()
 	streams.Register(server)
 
@@ -57,9 +65,16 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	}
 	o.Log.Info("serving", "xds", xds.Addr().String(), "http", web.Addr().String(), "sources", config.Name())
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return config.Run(ctx, follow(engine, metrics)) })
+	g.Go(func() error {
+		return config.Run(ctx, func(b configstore.Batch) error {
+			engine.Heard(b.Revision, b.Committed, len(b.Changes))
+			follower.take(b)
+			return nil
+		})
+	})
+	g.Go(func() error { return follower.run(ctx) })
 	g.Go(func() error { return rpc.Serve(ctx, server, xds, streams.Shutdown) })
-	g.Go(func() error { return monitor.Serve(ctx, web, metrics, config.Ready, pages) })
+	g.Go(func() error { return monitor.Serve(ctx, web, metrics, config.Ready, pages...) })
 	return ended(g.Wait())
 }
 
@@ -69,23 +84,4 @@ func ended(err error) error {
 		return nil
 	}
 	return err
-}
-
-// follow applies each batch to the configuration and pushes what follows from it.
-func follow(engine *push.Engine, metrics prometheus.Registerer) func(configstore.Batch) error {
-	config, current := configstore.New(), (*mesh.Mesh)(nil)
-	revision := prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgmesh_discovery_revision", Help: "The revision that proxies are served."})
-	metrics.MustRegister(revision)
-	return func(b configstore.Batch) error {
-		before := config.Snapshot()
-		changes := make([]push.Change, len(b.Changes))
-		for i, c := range b.Changes {
-			changes[i] = push.Change{Before: before.Get(c.Key), After: c.Resource}
-		}
-		b.Decode()
-		current = mesh.Build(config.Apply(b), current)
-		engine.Update(current, b.Revision, changes)
-		revision.Set(float64(b.Revision))
-		return nil
-	}
 }

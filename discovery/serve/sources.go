@@ -11,6 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/source"
 	"github.com/pgmesh/pgmesh/discovery/source/files"
 	"github.com/pgmesh/pgmesh/internal/listen"
+	"github.com/pgmesh/pgmesh/internal/monitor"
 )
 
 // Sources say where configuration comes from. Where several have a resource, an MCP server's counts most, then the directory's, then
@@ -36,9 +37,9 @@ func (s *Sources) Given(f *pflag.FlagSet) {
 }
 
 // open makes the sources one, with the pages that show them.
-func (s *Sources) open(plaintext listen.Plaintext, log *slog.Logger, metrics prometheus.Registerer) (source.Source, map[string]http.Handler, error) {
+func (s *Sources) open(plaintext listen.Plaintext, log *slog.Logger, metrics prometheus.Registerer) (source.Source, []monitor.Page, error) {
 	var all []source.Source
-	pages := map[string]http.Handler{}
+	var pages []monitor.Page
 	if len(s.MCP.Addresses) > 0 {
 		client, err := s.MCP.client(plaintext, log)
 		if err != nil {
@@ -49,7 +50,7 @@ func (s *Sources) open(plaintext listen.Plaintext, log *slog.Logger, metrics pro
 	}
 	if s.Directory != "" {
 		directory := files.New(s.Directory, log, metrics)
-		pages["GET /files"] = filesPage(directory)
+		pages = append(pages, filesPage(directory))
 		all = append(all, directory)
 	}
 	switch all = append(all, s.Embedded...); len(all) {
@@ -63,8 +64,8 @@ func (s *Sources) open(plaintext listen.Plaintext, log *slog.Logger, metrics pro
 }
 
 // filesPage shows the files and what is wrong with them.
-func filesPage(d *files.Directory) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_ = onPage(w).Encode(d.Status()) // a client that left
-	})
+func filesPage(d *files.Directory) monitor.Page {
+	return monitor.Page{Path: "/files", About: "Lists the files of --config-dir and what is wrong with them.", Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		monitor.WriteJSON(w, d.Status())
+	})}
 }

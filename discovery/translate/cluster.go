@@ -18,35 +18,12 @@ import (
 // Clusters returns every cluster of a proxy: one for each port of each service and subset that it may see, the fixed
 // ones, and those of the ports that its own workload serves.
 func Clusters(m *mesh.Mesh, p *mesh.Proxy) []*clusterv3.Cluster {
-	v := newView(m, p)
+	s := SightOf(m, p)
 	var out []*clusterv3.Cluster
-	for _, s := range v.scope.Services {
-		out = append(out, v.serviceClusters(s)...)
+	for _, b := range s.Backends() {
+		out = append(out, s.Clusters(b)...)
 	}
-	out = append(out, v.blackHole())
-	if v.passesTLS() {
-		for _, s := range v.scope.Services {
-			out = append(out, v.clustersOf(v.passingUpstreams(s))...)
-		}
-	}
-	if v.sidecar() {
-		out = append(out, v.passthrough())
-		if v.resolvesUnknown() {
-			out = append(out, v.unknownHosts())
-		}
-		out = append(out, v.inboundClusters()...)
-		out = append(out, v.inboundPassthrough())
-	}
-	return out
-}
-
-// ServiceClusters returns the clusters of one service, for a proxy that sees it.
-func ServiceClusters(m *mesh.Mesh, p *mesh.Proxy, s *mesh.Service) []*clusterv3.Cluster {
-	return newView(m, p).serviceClusters(s)
-}
-
-func (v view) serviceClusters(s *mesh.Service) []*clusterv3.Cluster {
-	return v.clustersOf(v.upstreams(s))
+	return append(out, s.OwnClusters()...)
 }
 
 func (v view) clustersOf(upstreams []upstream) []*clusterv3.Cluster {
@@ -60,8 +37,8 @@ func (v view) clustersOf(upstreams []upstream) []*clusterv3.Cluster {
 }
 
 // upstreams lists what has a cluster of its own: each port of a service, and of each of its subsets.
-func (v view) upstreams(s *mesh.Service) []upstream {
-	rule := v.scope.DestinationRule(v.proxy, s.Hostname)
+func (v view) upstreams(b Backend) []upstream {
+	s, rule := b.Service, b.Rule
 	var out []upstream
 	for _, port := range s.Ports {
 		if port.Protocol == mesh.ProtocolUDP || isDynamic(s) && !dynamicProtocol(port.Protocol) {

@@ -71,9 +71,9 @@ func bindFrom(sources []string) *corev3.BindConfig {
 // families keeps, of an IPv4 and an IPv6 address, those that the proxy can use; IPv4 comes first.
 func (v view) families(ipv4, ipv6 string) []string {
 	switch {
-	case v.proxy.HasIPv4() && v.proxy.HasIPv6():
+	case v.ipv4 && v.ipv6:
 		return []string{ipv4, ipv6}
-	case v.proxy.HasIPv6():
+	case v.ipv6:
 		return []string{ipv6}
 	default:
 		return []string{ipv4}

@@ -1,18 +1,16 @@
 package translate
 
 import (
-	"slices"
-
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
 // passingUpstreams are for a gateway between networks, which passes mutual TLS on by the server name that clients ask for: each
 // service of the mesh, and each subset, under that name.
-func (v view) passingUpstreams(s *mesh.Service) []upstream {
-	if s.External {
+func (v view) passingUpstreams(b Backend) []upstream {
+	if b.Service.External {
 		return nil
 	}
-	out := slices.Clone(v.upstreams(s))
+	out := v.upstreams(b)
 	for i := range out {
 		out[i].passesTLS = true
 	}

@@ -1,11 +1,13 @@
 package translate_test
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pgmesh/pgmesh/discovery/randommesh"
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
@@ -92,11 +94,12 @@ func shownFields(t *testing.T) map[field]bool {
 			}
 		}
 	}
-	for _, d := range readStock(t).documents {
+	for _, d := range randommesh.ReadStock(t, inputs(t)).Documents {
 		if root, ok := schema.Root(d.Resource.Kind.Group, d.Resource.Kind.Name); ok {
-			spec := tree(t, d.Spec)
+			var spec any
+			require.NoError(t, json.Unmarshal(d.Spec, &spec))
 			show(root, spec)
-			places(root, spec, func(typeName string, at *any) { show(schema.Types()[typeName], *at) })
+			randommesh.Parts(root, spec, func(typeName string, at *any) { show(schema.Types()[typeName], *at) })
 		}
 	}
 	return shown

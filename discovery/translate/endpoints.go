@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -15,32 +14,10 @@ import (
 
 // Endpoints returns the load assignment of every cluster that asks for one, also where it is empty: Envoy waits for it.
 func Endpoints(m *mesh.Mesh, p *mesh.Proxy) []*endpointv3.ClusterLoadAssignment {
-	v := newView(m, p)
+	s := SightOf(m, p)
 	var out []*endpointv3.ClusterLoadAssignment
-	for _, s := range v.scope.Services {
-		out = append(out, v.serviceEndpoints(s)...)
-	}
-	return out
-}
-
-// ServiceEndpoints returns the load assignments of one service, for a proxy that sees it.
-func ServiceEndpoints(m *mesh.Mesh, p *mesh.Proxy, s *mesh.Service) []*endpointv3.ClusterLoadAssignment {
-	return newView(m, p).serviceEndpoints(s)
-}
-
-func (v view) serviceEndpoints(s *mesh.Service) []*endpointv3.ClusterLoadAssignment {
-	if isDynamic(s) {
-		return nil
-	}
-	upstreams := v.upstreams(s)
-	if v.passesTLS() {
-		upstreams = append(upstreams, v.passingUpstreams(s)...)
-	}
-	var out []*endpointv3.ClusterLoadAssignment
-	for _, u := range upstreams {
-		if v.discoveryType(u) == clusterv3.Cluster_EDS {
-			out = append(out, &endpointv3.ClusterLoadAssignment{ClusterName: u.name(), Endpoints: v.localityEndpoints(u)})
-		}
+	for _, b := range s.Backends() {
+		out = append(out, s.Endpoints(b)...)
 	}
 	return out
 }

@@ -56,6 +56,9 @@ func (v view) outboundHTTP(bind string, port *mesh.Port, route string, services 
 	if route == httpProxyRoute {
 		takeAbsoluteURLs(m)
 	}
+	if v.proxy.OnDemand && parseRouteName(route).host == "" {
+		askFirst(m)
+	}
 	return managerFilter(m)
 }
 

@@ -16,11 +16,11 @@ var meshProtocols = []string{"istio", "istio-peer-exchange", "istio-http/1.0", "
 // for is that of a cluster. What passes is not decrypted.
 func (v view) autoPassthroughChains(e *mesh.Entrance) []chain {
 	var out []chain
-	for _, s := range v.scope.Services {
-		if !withinAny(s.Hostname, e.Server.Hosts) {
+	for _, b := range v.backends() {
+		if !withinAny(b.Service.Hostname, e.Server.Hosts) {
 			continue
 		}
-		for _, u := range v.passingUpstreams(s) {
+		for _, u := range v.passingUpstreams(b) {
 			proxy := tcpTo(u.name())
 			v.applyRule(proxy, u.rule, u.subset.GetName())
 			proxy.TunnelingConfig = nil // the client has made its tunnel

@@ -10,36 +10,21 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
-// gatewayRoute has the hosts that the servers behind a route configuration and the rules of their Gateways have in common.
-func (v view) gatewayRoute(name string) *routev3.RouteConfiguration {
+// hostsOfServers are those that the servers behind a route configuration and the rules of their Gateways have in common.
+func (v view) hostsOfServers(name string) []virtualHost {
 	servers := v.mesh.Frontend(v.proxy).Routes[name]
-	hosts := gatewayHosts{view: v, byName: map[string]*routev3.VirtualHost{}, made: map[madeRoutes][]*routev3.Route{}}
+	hosts := gatewayHosts{view: v, byName: map[string]*virtualHost{}}
 	for _, s := range servers {
 		hosts.add(s)
 	}
-	return &routev3.RouteConfiguration{
-		Name:                           name,
-		VirtualHosts:                   hosts.list(servers[0]),
-		ValidateClusters:               no,
-		MaxDirectResponseBodySizeBytes: maxDirectResponse,
-		IgnorePortInHostMatching:       true,
-	}
+	return hosts.list(servers[0])
 }
 
 // gatewayHosts collects virtual hosts. Rules for the same host add their routes, the older ones first.
 type gatewayHosts struct {
 	view
 
-	byName map[string]*routev3.VirtualHost
-	made   map[madeRoutes][]*routev3.Route
-}
-
-// madeRoutes is what the routes of a rule are made for.
-type madeRoutes struct {
-	gateway string
-	port    uint32
-	vs      *mesh.VirtualService
-	tls     bool
+	byName map[string]*virtualHost
 }
 
 func (h *gatewayHosts) add(s *mesh.Server) {
@@ -49,12 +34,12 @@ func (h *gatewayHosts) add(s *mesh.Server) {
 			continue
 		}
 		routes := h.routes(s, vs)
-		if len(routes) == 0 {
+		if len(routes.routes) == 0 {
 			continue
 		}
 		for _, name := range names {
 			host := h.host(name, s)
-			host.Routes = append(host.Routes, routes...)
+			host.routes = append(host.routes, routes)
 		}
 	}
 	if s.Spec.GetTls().GetHttpsRedirect() {
@@ -66,57 +51,57 @@ func (h *gatewayHosts) add(s *mesh.Server) {
 
 // host finds or makes the virtual host for a name. Where one of its servers redirects to https, all requests for the host
 // are redirected.
-func (h *gatewayHosts) host(name string, s *mesh.Server) *routev3.VirtualHost {
+func (h *gatewayHosts) host(name string, s *mesh.Server) *virtualHost {
 	host := h.byName[name]
 	if host == nil {
-		host = &routev3.VirtualHost{
-			Name: hostPort(name, s.Spec.GetPort().GetNumber()), Domains: []string{asHost(name)},
-			IncludeRequestAttemptCount: h.countsAttempts(),
-		}
+		host = &virtualHost{name: hostPort(name, s.Spec.GetPort().GetNumber()), domains: []string{asHost(name)}}
 		h.byName[name] = host
 	}
-	if s.Spec.GetTls().GetHttpsRedirect() {
-		host.RequireTls = routev3.VirtualHost_ALL
-	}
+	host.onlyByTLS = host.onlyByTLS || s.Spec.GetTls().GetHttpsRedirect()
 	return host
 }
 
 // routes are those of a rule on a server; servers that are alike share them.
-func (h *gatewayHosts) routes(s *mesh.Server, vs *mesh.VirtualService) []*routev3.Route {
-	key := madeRoutes{s.Gateway, s.Spec.GetPort().GetNumber(), vs, s.Spec.GetTls() != nil}
-	routes, made := h.made[key]
-	if !made {
-		c := routeContext{view: h.view, vs: vs, port: key.port, gateways: []string{key.gateway}, tls: key.tls, service: h.scope.Service}
-		routes = c.routes()
-		h.made[key] = routes
-	}
-	return routes
+func (h *gatewayHosts) routes(s *mesh.Server, vs *mesh.VirtualService) *routeList {
+	return h.memory.ruled(routeContext{
+		view: h.view, vs: vs, port: s.Spec.GetPort().GetNumber(), gateways: []string{s.Gateway}, tls: s.Spec.GetTls() != nil, service: h.scope.Service,
+	})
 }
 
 // list has the hosts in the order of their names. Where there are none, everything is answered by 404.
-func (h *gatewayHosts) list(first *mesh.Server) []*routev3.VirtualHost {
+func (h *gatewayHosts) list(first *mesh.Server) []virtualHost {
 	if len(h.byName) == 0 {
-		return []*routev3.VirtualHost{{Name: hostPort("blackhole", first.Spec.GetPort().GetNumber()), Domains: []string{"*"}}}
+		return []virtualHost{{name: hostPort("blackhole", first.Spec.GetPort().GetNumber()), domains: []string{"*"}}}
 	}
-	var out []*routev3.VirtualHost
+	var out []virtualHost
+	places := map[alike][]int{}
 	for _, name := range slices.SortedFunc(maps.Keys(h.byName), narrowerFirst) {
-		host := h.byName[name]
-		if like := slices.IndexFunc(out, func(other *routev3.VirtualHost) bool { return alike(host, other) }); like >= 0 {
-			out[like].Domains = append(out[like].Domains, host.GetDomains()...)
-		} else {
-			out = append(out, host)
+		host := *h.byName[name]
+		key := alike{host.first(), host.onlyByTLS}
+		like := slices.IndexFunc(places[key], func(i int) bool { return slices.Equal(out[i].routes, host.routes) })
+		if like >= 0 {
+			at := places[key][like]
+			out[at].domains = append(out[at].domains, host.domains...)
+			continue
 		}
+		places[key] = append(places[key], len(out))
+		out = append(out, host)
 	}
-	for _, host := range out {
-		host.Routes = catchAllLast(host.GetRoutes())
-	}
-	slices.SortStableFunc(out, func(a, b *routev3.VirtualHost) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	slices.SortStableFunc(out, virtualHost.compare)
 	return out
 }
 
-// alike reports whether two hosts have the very same routes: sent once, they cost Envoy once.
-func alike(a, b *routev3.VirtualHost) bool {
-	return a.GetRequireTls() == b.GetRequireTls() && slices.Equal(a.GetRoutes(), b.GetRoutes())
+// alike is what hosts have in common that may have the very same routes: sent once, they cost Envoy once.
+type alike struct {
+	first     *routeList
+	onlyByTLS bool
+}
+
+func (h virtualHost) first() *routeList {
+	if len(h.routes) == 0 {
+		return nil
+	}
+	return h.routes[0]
 }
 
 // catchAllLast keeps the order of routes but for those that match any request: the routes of another rule after them are

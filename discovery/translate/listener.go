@@ -7,23 +7,20 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
-// Listeners returns every listener of a proxy. A router has one for each socket of its Gateways; a sidecar one for each address and port that its application may connect to, the
-// catch-all for the rest, and the one for what comes in. Where nothing redirects traffic, the outbound ones bind to
-// loopback for the application to connect to, and there are no others.
+// Listeners returns every listener of a proxy. A router has one for each socket of its Gateways; a sidecar one for each address and port that
+// its application may connect to, the catch-all for the rest, and the one for what comes in. Where nothing redirects traffic, the outbound
+// ones bind to loopback for the application to connect to, and there are no others.
 func Listeners(m *mesh.Mesh, p *mesh.Proxy) []*listenerv3.Listener {
-	v := newView(m, p).observed()
-	listeners := v.gatewayListeners
-	if v.sidecar() {
-		listeners = v.sidecarListeners
-	}
-	out := listeners()
-	for _, l := range out {
-		l.AccessLog = v.listenerLogs()
-	}
-	return out
+	s := SightOf(m, p)
+	return append(s.OutboundListeners(), s.InboundListeners()...)
 }
 
-func (v view) sidecarListeners() []*listenerv3.Listener {
+// OutboundListeners are those for what proxies see. A router's are all of this sort.
+func (s Sight) OutboundListeners() []*listenerv3.Listener {
+	v := s.observed()
+	if !s.sidecar() {
+		return v.logged(v.gatewayListeners())
+	}
 	out := v.outboundListeners()
 	if proxy := v.httpProxy(); proxy != nil {
 		out = append(out, proxy)
@@ -31,7 +28,23 @@ func (v view) sidecarListeners() []*listenerv3.Listener {
 	if v.intercepted() {
 		out = append(out, v.virtualOutbound())
 	}
-	return append(out, v.inboundListeners()...)
+	return v.logged(out)
+}
+
+// InboundListeners are those for what the workload serves.
+func (s Sight) InboundListeners() []*listenerv3.Listener {
+	if !s.sidecar() {
+		return nil
+	}
+	v := s.observed()
+	return v.logged(v.inboundListeners())
+}
+
+func (v view) logged(listeners []*listenerv3.Listener) []*listenerv3.Listener {
+	for _, l := range listeners {
+		l.AccessLog = v.listenerLogs()
+	}
+	return listeners
 }
 
 // extraAddresses are what a listener listens on beside its first address.

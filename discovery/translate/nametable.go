@@ -11,22 +11,24 @@ import (
 
 // NameTable has the names that the resolver beside a sidecar answers for: the hosts that its scope has, with their addresses. A service
 // that is listened for at every address has none to resolve to; where connections are passed on as they are, its endpoints' own do.
-func NameTable(m *mesh.Mesh, p *mesh.Proxy) *ndsv1.NameTable {
-	v := newView(m, p)
-	if !v.sidecar() {
+func NameTable(m *mesh.Mesh, p *mesh.Proxy) *ndsv1.NameTable { return SightOf(m, p).NameTable() }
+
+// NameTable is that of NameTable.
+func (s Sight) NameTable() *ndsv1.NameTable {
+	if !s.sidecar() {
 		return nil
 	}
 	out := &ndsv1.NameTable{Table: map[string]*ndsv1.NameTable_NameInfo{}}
-	for _, egress := range v.scope.Egress {
-		for _, s := range egress.Services {
-			addresses := v.resolvable(s)
+	for _, egress := range s.scope.Egress {
+		for _, service := range egress.Services {
+			addresses := s.resolvable(service)
 			if len(addresses) == 0 {
 				continue
 			}
-			info := out.Table[s.Hostname]
+			info := out.Table[service.Hostname]
 			if info == nil {
-				info = nameInfo(s.Hostname)
-				out.Table[s.Hostname] = info
+				info = nameInfo(service.Hostname)
+				out.Table[service.Hostname] = info
 			}
 			for _, a := range addresses {
 				if !slices.Contains(info.Ips, a) { // two egress listeners may have the service

@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -16,23 +15,17 @@ import (
 var maxDirectResponse = u32(1 << 20)
 
 // Routes returns every route configuration that the listeners of a proxy ask for.
-func Routes(m *mesh.Mesh, p *mesh.Proxy) []*routev3.RouteConfiguration {
-	v := newView(m, p)
+func Routes(m *mesh.Mesh, p *mesh.Proxy) []*routev3.RouteConfiguration { return SightOf(m, p).Routes() }
+
+// Routes are those of Routes.
+func (s Sight) Routes() []*routev3.RouteConfiguration {
+	v := s.remembering()
 	names := v.routeNames()
 	out := make([]*routev3.RouteConfiguration, len(names))
 	for i, name := range names {
 		out[i] = v.route(name)
 	}
 	return out
-}
-
-// Route returns one route configuration by the name that a listener asks for, or nil if no listener of the proxy does.
-func Route(m *mesh.Mesh, p *mesh.Proxy, name string) *routev3.RouteConfiguration {
-	v := newView(m, p)
-	if !slices.Contains(v.routeNames(), name) {
-		return nil
-	}
-	return v.route(name)
 }
 
 // routeNames are those of a router's servers; for a sidecar the ports with HTTP, host:port for listeners that detect HTTP for a
@@ -95,32 +88,51 @@ func (v view) egressOf(name routeName) *mesh.Egress {
 }
 
 func (v view) route(full string) *routev3.RouteConfiguration {
+	whole := v.configuration(full)
+	for _, h := range v.hosts(full) {
+		whole.VirtualHosts = append(whole.VirtualHosts, h.message(v.countsAttempts()))
+	}
+	return whole
+}
+
+// configuration is a route configuration without its virtual hosts.
+func (v view) configuration(full string) *routev3.RouteConfiguration {
+	name := parseRouteName(full)
+	return &routev3.RouteConfiguration{
+		Name:                           full,
+		ValidateClusters:               no,
+		MaxDirectResponseBodySizeBytes: maxDirectResponse,
+		IgnorePortInHostMatching:       !v.sidecar() || !name.anyPort(v.egressOf(name)),
+	}
+}
+
+// anyPort tells whether requests name the port that they are for.
+func (n routeName) anyPort(egress *mesh.Egress) bool {
+	return n.port == 0 || egress != nil && egress.AnyPort()
+}
+
+// hosts are the virtual hosts of a route configuration.
+func (v view) hosts(full string) []virtualHost {
 	if !v.sidecar() {
-		return v.gatewayRoute(full)
+		return v.hostsOfServers(full)
 	}
 	name := parseRouteName(full)
 	egress := v.egressOf(name)
-	anyPort := name.port == 0 || egress != nil && egress.AnyPort()
-	var hosts []*routev3.VirtualHost
+	var hosts []virtualHost
 	switch {
 	case egress == nil:
-	case anyPort:
+	case name.anyPort(egress):
 		hosts = v.virtualHostsOfAllPorts(egress)
 	default:
 		hosts = v.virtualHosts(egress, name.port)
 	}
 	switch {
 	case name.host != "":
-		hosts = only(hosts, name.host)
-	case !slices.ContainsFunc(hosts, takesAll): // Envoy refuses a second one
-		hosts = append(hosts, v.unmatchedHTTP())
-	}
-	return &routev3.RouteConfiguration{
-		Name:                           full,
-		VirtualHosts:                   hosts,
-		ValidateClusters:               no,
-		MaxDirectResponseBodySizeBytes: maxDirectResponse,
-		IgnorePortInHostMatching:       !anyPort,
+		return only(hosts, name.host)
+	case slices.ContainsFunc(hosts, virtualHost.takesAll): // Envoy refuses a second one
+		return hosts
+	default:
+		return append(slices.Clip(hosts), v.unmatchedHTTP())
 	}
 }
 
@@ -133,44 +145,46 @@ func cutLast(s, separator string) (before, after string, found bool) {
 }
 
 // takesAll reports whether a virtual host is for any host, as that of a ServiceEntry for "*" is.
-func takesAll(vh *routev3.VirtualHost) bool { return slices.Contains(vh.GetDomains(), "*") }
+func (h virtualHost) takesAll() bool { return slices.Contains(h.domains, "*") }
 
 // only keeps the virtual host of one service, for whatever host the requests name: the listener is for it alone.
-func only(hosts []*routev3.VirtualHost, host string) []*routev3.VirtualHost {
-	for _, vh := range hosts {
-		if slices.Contains(vh.GetDomains(), host) {
-			vh.Domains = []string{"*"}
-			return []*routev3.VirtualHost{vh}
+func only(hosts []virtualHost, host string) []virtualHost {
+	for _, h := range hosts {
+		if slices.Contains(h.domains, host) {
+			h.domains = []string{"*"}
+			return []virtualHost{h}
 		}
 	}
 	return nil
 }
 
 // virtualHosts lists what is reached by HTTP on a port, in the order of their names.
-func (v view) virtualHosts(egress *mesh.Egress, port uint32) []*routev3.VirtualHost {
-	b := hostBuilder{view: v, port: port, names: map[string]bool{}, domains: map[string]bool{}, known: map[string]bool{}}
-	b.add(v.routeGroups(egress, port))
-	slices.SortStableFunc(b.out, func(x, y *routev3.VirtualHost) int { return cmp.Compare(x.GetName(), y.GetName()) })
-	return b.out
+func (v view) virtualHosts(egress *mesh.Egress, port uint32) []virtualHost {
+	at := egressPort{slices.Index(v.scope.Egress, egress), port}
+	return v.memory.hostsOn(at, func(p *portHosts) { p.update(v, egress) })
 }
 
 // virtualHostsOfAllPorts is for requests that name the port. One that names none means port 80.
-func (v view) virtualHostsOfAllPorts(egress *mesh.Egress) []*routev3.VirtualHost {
-	var out []*routev3.VirtualHost
+func (v view) virtualHostsOfAllPorts(egress *mesh.Egress) []virtualHost {
+	var out []virtualHost
 	for _, port := range httpPorts(egress) {
-		for _, vh := range v.virtualHosts(egress, port) {
-			plain := vh.GetDomains()
-			vh.Domains = nil
-			for _, domain := range plain {
-				if port == defaultHTTPPort {
-					vh.Domains = append(vh.Domains, domain)
-				}
-				vh.Domains = append(vh.Domains, domain+":"+number(port))
-			}
-			out = append(out, vh)
+		for _, h := range v.virtualHosts(egress, port) {
+			h.domains = withPort(h.domains, port)
+			out = append(out, h)
 		}
 	}
-	slices.SortStableFunc(out, func(x, y *routev3.VirtualHost) int { return cmp.Compare(x.GetName(), y.GetName()) })
+	slices.SortStableFunc(out, virtualHost.compare)
+	return out
+}
+
+// withPort are domains as requests name them that name the port.
+func withPort(plain []string, port uint32) (out []string) {
+	for _, domain := range plain {
+		if port == defaultHTTPPort {
+			out = append(out, domain)
+		}
+		out = append(out, domain+":"+number(port))
+	}
 	return out
 }
 
@@ -188,7 +202,7 @@ func httpPorts(egress *mesh.Egress) []uint32 {
 }
 
 // unmatchedHTTP is for requests whose host nobody knows: on to where the client meant to connect, or refused.
-func (v view) unmatchedHTTP() *routev3.VirtualHost {
+func (v view) unmatchedHTTP() virtualHost {
 	name := blockAll
 	route := &routev3.Route{Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: 502}}}
 	if v.scope.AllowsAny() {
@@ -202,7 +216,5 @@ func (v view) unmatchedHTTP() *routev3.VirtualHost {
 		route.Action = &routev3.Route_Route{Route: action}
 	}
 	route.Name, route.Match = name, &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}
-	return &routev3.VirtualHost{
-		Name: name, Domains: []string{"*"}, Routes: []*routev3.Route{route}, IncludeRequestAttemptCount: v.countsAttempts(),
-	}
+	return virtualHost{name: name, domains: []string{"*"}, routes: []*routeList{{routes: []*routev3.Route{route}}}}
 }

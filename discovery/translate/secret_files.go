@@ -14,8 +14,9 @@ import (
 // FileSecrets returns the secrets that name files of the proxy's machine: certificates with their keys, and roots. They hold
 // paths and nothing else. Envoy reads the files, and reads them again when something is moved into their folder; where
 // they are missing, only what needs them waits.
-func FileSecrets(m *mesh.Mesh, p *mesh.Proxy) []*tlsv3.Secret {
-	v := newView(m, p)
+func FileSecrets(m *mesh.Mesh, p *mesh.Proxy) []*tlsv3.Secret { return newView(m, p).fileSecrets() }
+
+func (v view) fileSecrets() []*tlsv3.Secret {
 	found := map[string]*tlsv3.Secret{}
 	for _, settings := range v.servedTLS() {
 		for _, secret := range serverFiles(settings) {

@@ -11,8 +11,11 @@ import (
 )
 
 // Secrets are those that a proxy may ask for: those of the mesh that it may see, and those that name files of its machine.
-func Secrets(m *mesh.Mesh, p *mesh.Proxy) []*tlsv3.Secret {
-	out := append(meshSecrets(m, p), FileSecrets(m, p)...)
+func Secrets(m *mesh.Mesh, p *mesh.Proxy) []*tlsv3.Secret { return SightOf(m, p).Secrets() }
+
+// Secrets are those of Secrets.
+func (s Sight) Secrets() []*tlsv3.Secret {
+	out := append(meshSecrets(s.mesh, s.proxy), s.fileSecrets()...)
 	slices.SortFunc(out, func(a, b *tlsv3.Secret) int { return strings.Compare(a.GetName(), b.GetName()) })
 	return out
 }

@@ -23,6 +23,10 @@ type view struct {
 	proxy  *mesh.Proxy
 	scope  *mesh.Scope
 
+	ipv4, ipv6 bool // the families of addresses that the proxy has
+
+	memory *Memory // of routes; nil where none are made
+
 	// What every filter of the listeners shares.
 	logs  []*accesslogv3.AccessLog
 	trace *hcmv3.HttpConnectionManager_Tracing
@@ -30,7 +34,7 @@ type view struct {
 
 func newView(m *mesh.Mesh, p *mesh.Proxy) view {
 	p = m.Known(p)
-	return view{mesh: m, config: m.Config, proxy: p, scope: m.Scope(p)}
+	return view{mesh: m, config: m.Config, proxy: p, scope: m.Scope(p), ipv4: p.HasIPv4(), ipv6: p.HasIPv6()}
 }
 
 // observed is the view with what filters tell of requests and connections.

@@ -54,7 +54,7 @@ func (v view) unknownHTTP() *listenerv3.FilterChain {
 	m.HttpFilters = v.withResolvers(m.GetHttpFilters(), nil)
 	m.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{
 		Name:                           allowAnyDynamic,
-		VirtualHosts:                   []*routev3.VirtualHost{v.unmatchedHTTP()},
+		VirtualHosts:                   []*routev3.VirtualHost{v.unmatchedHTTP().message(v.countsAttempts())},
 		ValidateClusters:               no,
 		MaxDirectResponseBodySizeBytes: maxDirectResponse,
 		IgnorePortInHostMatching:       true,

@@ -1,45 +1,139 @@
 package translate
 
 import (
+	"cmp"
+	"iter"
 	"slices"
-	"strings"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
+// virtualHost is one that is not made yet.
+type virtualHost struct {
+	name      string
+	domains   []string
+	routes    []*routeList // one after the other
+	onlyByTLS bool
+}
+
+func (h virtualHost) compare(other virtualHost) int { return cmp.Compare(h.name, other.name) }
+
+// same tells whether two virtual hosts come to the same, for proxies of the same traits in the same surroundings.
+func (h virtualHost) same(other virtualHost) bool {
+	return h.name == other.name && h.onlyByTLS == other.onlyByTLS && slices.Equal(h.routes, other.routes) && slices.Equal(h.domains, other.domains)
+}
+
+func (h virtualHost) message(countsAttempts bool) *routev3.VirtualHost {
+	out := &routev3.VirtualHost{Name: h.name, Domains: h.domains, IncludeRequestAttemptCount: countsAttempts}
+	if h.onlyByTLS {
+		out.RequireTls = routev3.VirtualHost_ALL
+	}
+	if len(h.routes) == 1 {
+		out.Routes = h.routes[0].routes
+		return out
+	}
+	for _, list := range h.routes {
+		out.Routes = append(out.Routes, list.routes...)
+	}
+	out.Routes = catchAllLast(out.GetRoutes())
+	return out
+}
+
 // routeGroup is a list of routes and the hosts that they are for: services, and hosts that only a rule names.
 type routeGroup struct {
 	services []*mesh.Service
 	hosts    []string
-	routes   []*routev3.Route
+	routes   *routeList
+}
+
+// names are those of the group's virtual hosts.
+func (g *routeGroup) names(port uint32) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, host := range g.hosts {
+			if !yield(hostPort(host, port)) {
+				return
+			}
+		}
+		for _, s := range g.services {
+			if !yield(hostPort(s.Hostname, port)) {
+				return
+			}
+		}
+	}
+}
+
+// alike tells whether two groups are for the same hosts.
+func (g *routeGroup) alike(other *routeGroup) bool {
+	return slices.EqualFunc(g.services, other.services, func(s, t *mesh.Service) bool { return s.Shape == t.Shape }) && slices.Equal(g.hosts, other.hosts)
+}
+
+// ruledGroup is the group that a rule makes on a port, if it does, with the hosts that this depends on.
+type ruledGroup struct {
+	routeGroup
+
+	there bool
+	hosts []string // nil: on more than can be listed
+	seen  int      // in which go it was of use
 }
 
 // routeGroups lists the groups on a port: those of the VirtualServices in their order, then one for each service that no
 // VirtualService routes.
-func (v view) routeGroups(egress *mesh.Egress, port uint32) []routeGroup {
-	services := servicesOnPort(egress, port)
-	var out []routeGroup
-	routed := map[string]bool{}
-	for _, vs := range egress.VirtualServices {
-		if port != defaultHTTPPort && !slices.ContainsFunc(vs.Spec.GetHosts(), services.includes) {
-			continue
+func (p *portHosts) routeGroups(v view, changed func(host string) bool) []routeGroup {
+	out := slices.Grow(p.spare[:0], len(p.services.hosts))
+	p.forget()
+	for _, vs := range p.services.egress.VirtualServices {
+		group := p.ruled[vs]
+		if group == nil || group.seen != p.goes-1 || group.hosts == nil || slices.ContainsFunc(group.hosts, changed) {
+			group = v.ruledGroup(vs, p.services)
+			p.ruled[vs] = group
 		}
-		group, ok := v.virtualServiceGroup(vs, services)
-		if !ok {
+		if group.seen = p.goes; !group.there {
 			continue
 		}
 		for _, s := range group.services {
-			routed[s.Hostname] = true
+			p.routed[s.Hostname] = true
 		}
-		out = append(out, group)
+		out = append(out, group.routeGroup)
 	}
-	for _, host := range services.hosts {
-		s := services.byHost[host]
-		if !routed[host] && s.Port(port).Protocol.HasRoutes() {
-			out = append(out, routeGroup{services: []*mesh.Service{s}, routes: []*routev3.Route{v.defaultRoute(s, port)}})
+	for _, host := range p.services.hosts {
+		s := p.services.byHost[host]
+		if !p.routed[host] && s.Port(p.port).Protocol.HasRoutes() {
+			out = append(out, routeGroup{services: []*mesh.Service{s}, routes: v.memory.direct(v, s, p.port)})
 		}
+	}
+	return out
+}
+
+// forget drops what was noted of the last groups, and rules that are there no more once they are as many as the others.
+func (p *portHosts) forget() {
+	if p.ruled == nil {
+		p.ruled, p.routed = map[*mesh.VirtualService]*ruledGroup{}, map[string]bool{}
+	}
+	clear(p.routed)
+	p.goes++
+	all := p.services.egress.VirtualServices
+	if len(p.ruled) <= 2*len(all) {
+		return
+	}
+	kept := make(map[*mesh.VirtualService]*ruledGroup, len(all))
+	for _, vs := range all {
+		if group := p.ruled[vs]; group != nil {
+			kept[vs] = group
+		}
+	}
+	p.ruled = kept
+}
+
+func (v view) ruledGroup(vs *mesh.VirtualService, services portServices) *ruledGroup {
+	out := &ruledGroup{}
+	hosts := vs.Spec.GetHosts()
+	if !slices.ContainsFunc(hosts, mesh.IsWildcard) {
+		out.hosts = slices.Concat(hosts, httpDestinations(vs.Spec))
+	}
+	if services.port == defaultHTTPPort || slices.ContainsFunc(hosts, services.includes) {
+		out.routeGroup, out.there = v.virtualServiceGroup(vs, services)
 	}
 	return out
 }
@@ -51,8 +145,8 @@ const defaultHTTPPort = 80
 func (v view) virtualServiceGroup(vs *mesh.VirtualService, services portServices) (routeGroup, bool) {
 	onPort := func(host string) *mesh.Service { return services.byHost[host] }
 	c := routeContext{view: v, vs: vs, port: services.port, gateways: onSidecars, service: onPort}
-	group := routeGroup{routes: c.routes()}
-	if len(group.routes) == 0 {
+	group := routeGroup{routes: v.memory.ruled(c)}
+	if len(group.routes.routes) == 0 {
 		return group, false
 	}
 	for _, host := range vs.Spec.GetHosts() {
@@ -61,57 +155,9 @@ func (v view) virtualServiceGroup(vs *mesh.VirtualService, services portServices
 			group.hosts = append(group.hosts, host)
 		}
 	}
-	all := group.services
-	group.services = slices.DeleteFunc(slices.Clone(all), func(s *mesh.Service) bool {
+	some := len(group.services) > 0
+	group.services = slices.DeleteFunc(group.services, func(s *mesh.Service) bool {
 		return !s.Port(services.port).Protocol.HasRoutes()
 	})
-	return group, len(group.services) > 0 || services.port == defaultHTTPPort && len(all) == 0
-}
-
-// hostBuilder makes virtual hosts whose names and domains are unique: Envoy refuses a configuration where one is twice.
-// The first to claim a domain keeps it.
-type hostBuilder struct {
-	view
-
-	port    uint32
-	names   map[string]bool
-	domains map[string]bool
-	known   map[string]bool // full host names of services, which no short form may claim
-	out     []*routev3.VirtualHost
-}
-
-func (b *hostBuilder) add(groups []routeGroup) {
-	for _, g := range groups {
-		for _, s := range g.services {
-			b.known[s.Hostname] = true
-		}
-	}
-	for _, g := range groups {
-		for _, host := range g.hosts {
-			b.addHost(host, []string{asHost(host)}, nil, g.routes)
-		}
-		for _, s := range g.services {
-			domains, short := serviceDomains(s, b.proxy)
-			b.addHost(s.Hostname, domains, short, g.routes)
-		}
-	}
-}
-
-func (b *hostBuilder) addHost(host string, domains, short []string, routes []*routev3.Route) {
-	name := hostPort(host, b.port)
-	if b.names[name] {
-		return
-	}
-	b.names[name] = true
-	domains = slices.DeleteFunc(domains, func(d string) bool {
-		key := strings.ToLower(d)
-		taken := b.domains[key] || b.known[d] && slices.Contains(short, d)
-		b.domains[key] = b.domains[key] || !taken
-		return taken
-	})
-	if len(domains) > 0 {
-		b.out = append(b.out, &routev3.VirtualHost{
-			Name: name, Domains: domains, Routes: routes, IncludeRequestAttemptCount: b.countsAttempts(),
-		})
-	}
+	return group, len(group.services) > 0 || services.port == defaultHTTPPort && !some
 }

@@ -21,9 +21,9 @@ import (
 
 // Config says what a Server serves and how.
 type Config struct {
-	// Open is called with the node of a stream's first request and returns where its snapshots come from. Its error ends
-	// the stream and should carry a gRPC status.
-	Open func(ctx context.Context, node *corev3.Node) (*Subscriber, error)
+	// Open is called with the node of a stream's first request, and whether the client speaks the delta form, and returns where its
+	// snapshots come from. Its error ends the stream and should carry a gRPC status.
+	Open func(ctx context.Context, node *corev3.Node, incremental bool) (*Subscriber, error)
 
 	// Canonical maps a requested type URL to the one that snapshots use. Responses always carry the requested one.
 	// Nil means that there are no aliases.
@@ -33,11 +33,24 @@ type Config struct {
 	// nothing, for every other type it means everything.
 	Named func(typeURL string) bool
 
+	// Belongs tells of canonical types to which other type each of their resources belongs. It is named by the one that it belongs to, a
+	// slash, and a name that has none. A client of the delta form is sent what belongs to a resource once it has accepted that one, and
+	// again when it asks for that one again.
+	Belongs map[string]string
+
+	// Asked hears which names an incremental client asks for, before it is sent anything of them, and with the first request for a type the
+	// versions that the client has of it from an earlier stream. It may be nil.
+	Asked func(s *Stream, typeURL string, names []string, held map[string]string)
+
 	// Absent hears of each name that a client asks for and that there is nothing of. It must not block. It may be nil.
 	Absent func(s *Stream, typeURL, name string)
 
 	// Dropped hears of each name that a client has asked for and no longer wants. It must not block. It may be nil.
 	Dropped func(s *Stream, typeURL, name string)
+
+	// Isolate finds out which resources of a refused response it is that a client refuses, and lets all others get to it. It is for
+	// clients that take nothing, or nobody knows what, of a response that they refuse.
+	Isolate bool
 
 	// Plan is the order in which the parts of a change travel. A stream follows it only while it is subscribed to the
 	// type Plan.When, if that is set. Without a plan each type travels as soon as it can.
@@ -53,6 +66,8 @@ type Config struct {
 	// Patience bounds how long a stage of a plan may hold back the ones after it.
 	Patience time.Duration
 
+	Limits Limits
+
 	Observer Observer
 	Log      *slog.Logger
 }
@@ -61,19 +76,42 @@ type Config struct {
 type Observer interface {
 	Opened(*Stream)
 	Closed(*Stream)
-	Sent(s *Stream, typeURL, revision string, resources, removed int)
-	Acked(s *Stream, typeURL, revision string)
-	Nacked(s *Stream, typeURL, revision, reason string)
+	// Sent tells of a message that is on its way: all of a response, or a part of a large one.
+	Sent(*Stream, Message)
+	Acked(*Stream, Verdict)
+	Nacked(*Stream, Verdict)
+	// Refusing tells by how many more, or fewer, resources the client refuses now, where it is found out which.
+	Refusing(s *Stream, typeURL string, more int)
+	// Limited tells that a limit was reached: how long somebody had to wait because of it, or that somebody was turned away.
+	Limited(limit string, waited time.Duration, turnedAway bool)
 	// Unreceived tells of a client that has left without an answer to a response that is larger than clients receive by default.
 	Unreceived(s *Stream, typeURL string, bytes int)
+}
+
+// Message is a message to a client about one type.
+type Message struct {
+	TypeURL, Revision  string
+	Resources, Removed int
+	Bytes              int
+	News               *News // the oldest that it tells the client; nil if it tells none, or nobody knows
+}
+
+// Verdict is what a client said to a response.
+type Verdict struct {
+	TypeURL, Revision string
+	Reason            string        // of a refusal
+	After             time.Duration // since the response was sent
+	News              *News         // as in the Message
 }
 
 // Server implements the aggregated discovery service.
 type Server struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
-	cfg   Config
-	lanes lanes
-	done  chan struct{}
+	cfg    Config
+	lanes  lanes
+	roster roster
+	limits *limits
+	done   chan struct{}
 }
 
 const defaultPatience = 3 * time.Second
@@ -95,7 +133,7 @@ func NewServer(cfg Config) *Server {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Server{cfg: cfg, lanes: newLanes(&cfg.Plan), done: make(chan struct{})}
+	return &Server{cfg: cfg, lanes: newLanes(&cfg.Plan), limits: newLimits(cfg.Limits, cfg.Observer), done: make(chan struct{})}
 }
 
 // Register adds the service to a gRPC server.
@@ -118,22 +156,36 @@ func (s *Server) DeltaAggregatedResources(g discoveryv3.AggregatedDiscoveryServi
 }
 
 func (s *Server) serve(ctx context.Context, w wire) error {
+	if err := s.limits.arrive(ctx, s.done); err != nil {
+		return err
+	}
 	// The receiver must not outlive the stream's handler, which gRPC guarantees: Recv fails once the handler returns.
-	requests, failed := receive(ctx, w)
+	requests, failed := receive(ctx, w, s.limits.pace(func() { s.tooFast(ctx) }))
 	first, err := firstRequest(ctx, requests, failed, s.done)
 	if first == nil {
 		return err
 	}
-	view, err := s.cfg.Open(ctx, first.node)
+	view, err := s.cfg.Open(ctx, first.node, w.incremental())
 	if err != nil {
 		return err
 	}
 	defer view.Close()
-	st := newStream(s, w, view, first.node)
+	if first.node != nil {
+		first.node.Extensions = nil // the sixty kilobytes that an Envoy is made of, of which nobody here makes any use
+	}
+	st := newStream(ctx, s, w, view, first.node)
 	s.cfg.Observer.Opened(st)
 	defer s.cfg.Observer.Closed(st)
+	s.roster.enter(st)
+	defer s.roster.leave(st)
 	defer st.left(ctx)
+	defer st.refusesNoMore()
 	return st.run(ctx, first, requests, failed, s.done)
+}
+
+func (s *Server) tooFast(ctx context.Context) {
+	s.cfg.Log.Warn("a client makes more requests than it may, and is slowed down; if it has to, raise --max-request-rate",
+		"client", peerOf(ctx), "requests_a_second", s.cfg.Limits.Requests)
 }
 
 func firstRequest(ctx context.Context, requests <-chan *request, failed <-chan error, done <-chan struct{}) (*request, error) {
@@ -153,9 +205,11 @@ var errShutdown = status.Error(codes.Unavailable, "the server is shutting down")
 
 type silent struct{}
 
-func (silent) Opened(*Stream)                         {}
-func (silent) Closed(*Stream)                         {}
-func (silent) Sent(*Stream, string, string, int, int) {}
-func (silent) Acked(*Stream, string, string)          {}
-func (silent) Nacked(*Stream, string, string, string) {}
-func (silent) Unreceived(*Stream, string, int)        {}
+func (silent) Opened(*Stream)                      {}
+func (silent) Closed(*Stream)                      {}
+func (silent) Sent(*Stream, Message)               {}
+func (silent) Acked(*Stream, Verdict)              {}
+func (silent) Nacked(*Stream, Verdict)             {}
+func (silent) Refusing(*Stream, string, int)       {}
+func (silent) Limited(string, time.Duration, bool) {}
+func (silent) Unreceived(*Stream, string, int)     {}

@@ -22,4 +22,6 @@ func (d *delta) recv() (*request, error) {
 	}, nil
 }
 
-func (d *delta) send(r *response) error { return d.stream.SendMsg(r.delta(d.identifier)) }
+func (d *delta) encode(r *response) *message { return r.delta(d.identifier) }
+
+func (d *delta) send(m *message) error { return d.stream.SendMsg(m) }

@@ -15,8 +15,8 @@ const (
 	removedField, deltaControlField, sotwControlField      = 6, 7, 6
 	identifierField                                        = 1 // of a control plane
 
-	resourceVersionField, resourceBodyField, resourceNameField = 1, resourcesField, 3 // of a delta resource
-	anyTypeField, anyValueField                                = 1, 2
+	resourceVersionField, resourceBodyField, resourceNameField, resourceAliasField = 1, resourcesField, 3, 4 // of a delta resource
+	anyTypeField, anyValueField                                                    = 1, 2
 )
 
 // encoded is a resource as responses carry it, up to the value of its body: that is in memory once, whoever is sent it.
@@ -37,13 +37,22 @@ func NewResource(name, version string, body *anypb.Any) *Resource {
 	}{Resource: Resource{Name: name, Version: version}}
 	r.Body = &r.body
 	r.body.TypeUrl, r.body.Value = unique.Make(body.GetTypeUrl()).Value(), body.GetValue()
-	r.encoded = encode(&r.Resource, true)
+	r.encoded = encode(&r.Resource, true, nil)
 	r.body.Value = r.encoded.delta[len(r.encoded.delta)-len(body.GetValue()):]
 	endOfName := r.encoded.delta[:r.encoded.sotw]
 	endOfVersion := endOfName[:len(endOfName)-sizeOf(resourceNameField, len(name))]
 	r.Name, r.Version = last(endOfName, len(name)), last(endOfVersion, len(version))
 	r.encodes.Store(&r.encoded)
 	return &r.Resource
+}
+
+// NewAnswer makes a resource for a client that has asked by other names for it, and is told of which of them it is. Those names are a part
+// of what the version stands for. Without a body it tells that there is nothing of these names.
+func NewAnswer(name, version string, body *anypb.Any, aliases []string) *Resource {
+	r := &Resource{Name: name, Version: version, Body: body}
+	e := encode(r, false, aliases)
+	r.encodes.Store(&e)
+	return r
 }
 
 // last is the end of bytes, of which it is no copy: nobody ever changes what is served, and copies of names and versions would be a tenth of it.
@@ -54,24 +63,36 @@ func (r *Resource) encoding() *encoded {
 	if e := r.encodes.Load(); e != nil {
 		return e
 	}
-	e := encode(r, false)
+	e := encode(r, false, nil)
 	r.encodes.CompareAndSwap(nil, &e) // or another stream was faster
 	return r.encodes.Load()
 }
 
-func encode(r *Resource, whole bool) encoded {
+func encode(r *Resource, whole bool, aliases []string) encoded {
 	value := len(r.Body.GetValue())
 	body := sizeOf(anyTypeField, len(r.Body.GetTypeUrl())) + sizeOf(anyValueField, value)
-	element := sizeOf(resourceVersionField, len(r.Version)) + sizeOf(resourceNameField, len(r.Name)) + sizeOf(resourceBodyField, body)
+	element := sizeOf(resourceVersionField, len(r.Version)) + sizeOf(resourceNameField, len(r.Name))
+	for _, alias := range aliases {
+		element += sizeOf(resourceAliasField, len(alias))
+	}
+	if r.Body != nil {
+		element += sizeOf(resourceBodyField, body)
+	}
 	size := sizeOf(resourcesField, element)
 	if !whole {
 		size -= value
 	}
 	b := make([]byte, 0, size)
 	b = appendBegin(b, resourcesField, element)
+	for _, alias := range aliases {
+		b = appendString(b, resourceAliasField, alias)
+	}
 	b = appendString(b, resourceVersionField, r.Version)
 	b = appendString(b, resourceNameField, r.Name)
 	element = len(b)
+	if r.Body == nil {
+		return encoded{delta: b, sotw: element, whole: true}
+	}
 	b = appendBegin(b, resourceBodyField, body)
 	b = appendString(b, anyTypeField, r.Body.GetTypeUrl())
 	b = appendBegin(b, anyValueField, value)

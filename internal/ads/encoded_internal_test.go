@@ -103,3 +103,18 @@ func TestThereIsAPartThatSaysNothing(t *testing.T) {
 	}
 	require.Equal(t, 1, n)
 }
+
+// A client that has asked for a host by names of its own learns which of them an answer is for, also when there is no such host.
+func TestAnAnswerNamesWhatItAnswers(t *testing.T) {
+	t.Parallel()
+	for _, one := range many(t) {
+		aliases := []string{"80/a", strings.Repeat("b", 200)}
+		r := &response{resources: []*Resource{NewAnswer("host", "1", one.Body, aliases), NewAnswer("80/c", "2", nil, nil)}}
+
+		got := &discoveryv3.DeltaDiscoveryResponse{}
+		require.NoError(t, proto.Unmarshal(r.delta("me").Encoded().Materialize(), got))
+		require.Len(t, got.GetResources(), 2)
+		require.True(t, proto.Equal(&discoveryv3.Resource{Name: "host", Version: "1", Aliases: aliases, Resource: one.Body}, got.GetResources()[0]))
+		require.True(t, proto.Equal(&discoveryv3.Resource{Name: "80/c", Version: "2"}, got.GetResources()[1]))
+	}
+}

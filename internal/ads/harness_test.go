@@ -75,7 +75,7 @@ func serve(t *testing.T, configure func(*ads.Config)) *server {
 func serveOn(t *testing.T, g *grpc.Server, configure func(*ads.Config)) *server {
 	s := &server{t: t, heard: newRecorder()}
 	cfg := ads.Config{
-		Open:       func(context.Context, *corev3.Node) (*ads.Subscriber, error) { return s.topic.Subscribe(), nil },
+		Open:       func(context.Context, *corev3.Node, bool) (*ads.Subscriber, error) { return s.topic.Subscribe(), nil },
 		Named:      named,
 		Identifier: "test",
 		Observer:   s.heard,
@@ -224,16 +224,29 @@ func (r *recorder) addf(format string, args ...any) {
 
 func (r *recorder) Opened(s *ads.Stream) { r.addf("opened %s", s.Node().GetId()) }
 func (r *recorder) Closed(s *ads.Stream) { r.addf("closed %s", s.Node().GetId()) }
-func (r *recorder) Sent(_ *ads.Stream, typeURL, revision string, resources, removed int) {
-	r.addf("sent %s %s +%d -%d", typeURL, revision, resources, removed)
+func (r *recorder) Sent(_ *ads.Stream, m ads.Message) {
+	r.addf("sent %s %s +%d -%d", m.TypeURL, m.Revision, m.Resources, m.Removed)
 }
 
-func (r *recorder) Acked(_ *ads.Stream, typeURL, revision string) {
-	r.addf("acked %s %s", typeURL, revision)
+func (r *recorder) Acked(_ *ads.Stream, v ads.Verdict) {
+	r.addf("acked %s %s", v.TypeURL, v.Revision)
 }
 
-func (r *recorder) Nacked(_ *ads.Stream, typeURL, revision, reason string) {
-	r.addf("nacked %s %s: %s", typeURL, revision, reason)
+func (r *recorder) Nacked(_ *ads.Stream, v ads.Verdict) {
+	r.addf("nacked %s %s: %s", v.TypeURL, v.Revision, v.Reason)
+}
+
+func (r *recorder) Refusing(_ *ads.Stream, typeURL string, more int) {
+	r.addf("refusing %s %+d", typeURL, more)
+}
+
+func (r *recorder) Limited(limit string, waited time.Duration, turnedAway bool) {
+	switch {
+	case turnedAway:
+		r.addf("turned away by %s", limit)
+	case waited > 0:
+		r.addf("waited for %s", limit)
+	}
 }
 
 func (r *recorder) Unreceived(_ *ads.Stream, typeURL string, bytes int) {
@@ -260,6 +273,6 @@ func (r *recorder) all() []string {
 }
 
 // open serves one topic to everybody.
-func open(topic *ads.Topic) func(context.Context, *corev3.Node) (*ads.Subscriber, error) {
-	return func(context.Context, *corev3.Node) (*ads.Subscriber, error) { return topic.Subscribe(), nil }
+func open(topic *ads.Topic) func(context.Context, *corev3.Node, bool) (*ads.Subscriber, error) {
+	return func(context.Context, *corev3.Node, bool) (*ads.Subscriber, error) { return topic.Subscribe(), nil }
 }

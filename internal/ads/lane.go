@@ -5,6 +5,7 @@ type lane struct {
 	extents []extent // how much of a change may be sent at each stage
 	in      []bool   // which stages are about the type
 	breaks  bool     // its removals have a stage of their own
+	begins  int      // the first stage that is about the type, or the number of stages if none is
 }
 
 // lanes has the lane of each type that a plan lists; all others share one.
@@ -31,9 +32,15 @@ func (l *lanes) of(typeURL string) *lane {
 }
 
 func (p *Plan) lane(typeURL string) *lane {
-	l := &lane{breaks: p.breaks(typeURL)}
+	l := &lane{breaks: p.breaks(typeURL), begins: len(p.Stages)}
 	for i := range p.Stages {
+		if p.has(i, typeURL) {
+			l.begins = min(l.begins, i)
+		}
 		l.extents, l.in = append(l.extents, p.allowed(i, typeURL)), append(l.in, p.has(i, typeURL))
 	}
 	return l
 }
+
+// usedBy tells whether a resource of this type may be made use of by one of another: whether it is made no later.
+func (l *lane) usedBy(other *lane) bool { return l.begins <= other.begins }

@@ -17,7 +17,8 @@ type message struct {
 	boxes  []mem.SliceBuffer // what the pieces point to
 
 	decode  sync.Once
-	decoded proto.Message // empty until somebody asks for it
+	kind    func() proto.Message
+	decoded proto.Message // nil until somebody asks for it
 }
 
 // Encoded returns the response in pieces, which nobody may change.
@@ -26,6 +27,7 @@ func (m *message) Encoded() mem.BufferSlice { return m.pieces }
 // ProtoReflect decodes the response for those who look into it.
 func (m *message) ProtoReflect() protoreflect.Message {
 	m.decode.Do(func() {
+		m.decoded = m.kind()
 		if err := proto.Unmarshal(m.pieces.Materialize(), m.decoded); err != nil {
 			panic("decode a response that was encoded here: " + err.Error())
 		}
@@ -50,29 +52,37 @@ func (m *message) addResource(r *Resource, from int) {
 }
 
 // begin makes a message of which all but the resources is there.
-func (r *response) begin(kind proto.Message, controlField protowire.Number, identifier string, removed []string) *message {
+func (r *response) begin(kind func() proto.Message, controlField protowire.Number, identifier string, removed []string) *message {
 	pieces := 1
 	for _, res := range r.resources {
 		if pieces++; !res.encoding().whole {
 			pieces++
 		}
 	}
-	m := &message{decoded: kind, boxes: make([]mem.SliceBuffer, 0, pieces), pieces: make(mem.BufferSlice, 0, pieces)}
-	var b []byte
+	m := &message{kind: kind, boxes: make([]mem.SliceBuffer, 0, pieces), pieces: make(mem.BufferSlice, 0, pieces)}
+	control := sizeOf(identifierField, len(identifier))
+	size := sizeOf(versionField, len(r.revision)) + sizeOf(typeURLField, len(r.typeURL)) + sizeOf(nonceField, len(r.nonce)) + sizeOf(controlField, control)
+	for _, name := range removed {
+		size += sizeOf(removedField, len(name))
+	}
+	b := make([]byte, 0, size)
 	b = appendString(b, versionField, r.revision)
 	b = appendString(b, typeURLField, r.typeURL)
 	b = appendString(b, nonceField, r.nonce)
 	for _, name := range removed {
 		b = appendString(b, removedField, name)
 	}
-	control := appendString(nil, identifierField, identifier)
-	m.add(append(appendBegin(b, controlField, len(control)), control...))
+	b = appendBegin(b, controlField, control)
+	m.add(appendString(b, identifierField, identifier))
 	return m
 }
 
+func newDelta() proto.Message { return &discoveryv3.DeltaDiscoveryResponse{} }
+func newSotW() proto.Message  { return &discoveryv3.DiscoveryResponse{} }
+
 // delta is the response in the incremental form.
 func (r *response) delta(identifier string) *message {
-	m := r.begin(&discoveryv3.DeltaDiscoveryResponse{}, deltaControlField, identifier, r.removed)
+	m := r.begin(newDelta, deltaControlField, identifier, r.removed)
 	for _, res := range r.resources {
 		m.addResource(res, 0)
 	}
@@ -81,7 +91,7 @@ func (r *response) delta(identifier string) *message {
 
 // sotw is the response as a state of the world, which has no place for the names that are removed.
 func (r *response) sotw(identifier string) *message {
-	m := r.begin(&discoveryv3.DiscoveryResponse{}, sotwControlField, identifier, nil)
+	m := r.begin(newSotW, sotwControlField, identifier, nil)
 	for _, res := range r.resources {
 		m.addResource(res, res.encoding().sotw)
 	}

@@ -1,5 +1,7 @@
 package ads
 
+import "time"
+
 // Observers is an Observer made of several, which all hear everything.
 type Observers []Observer
 
@@ -18,23 +20,37 @@ func (all Observers) Closed(s *Stream) {
 }
 
 // Sent tells each.
-func (all Observers) Sent(s *Stream, typeURL, revision string, resources, removed int) {
+func (all Observers) Sent(s *Stream, m Message) {
 	for _, o := range all {
-		o.Sent(s, typeURL, revision, resources, removed)
+		o.Sent(s, m)
 	}
 }
 
 // Acked tells each.
-func (all Observers) Acked(s *Stream, typeURL, revision string) {
+func (all Observers) Acked(s *Stream, v Verdict) {
 	for _, o := range all {
-		o.Acked(s, typeURL, revision)
+		o.Acked(s, v)
 	}
 }
 
 // Nacked tells each.
-func (all Observers) Nacked(s *Stream, typeURL, revision, reason string) {
+func (all Observers) Nacked(s *Stream, v Verdict) {
 	for _, o := range all {
-		o.Nacked(s, typeURL, revision, reason)
+		o.Nacked(s, v)
+	}
+}
+
+// Refusing tells each.
+func (all Observers) Refusing(s *Stream, typeURL string, more int) {
+	for _, o := range all {
+		o.Refusing(s, typeURL, more)
+	}
+}
+
+// Limited tells each.
+func (all Observers) Limited(limit string, waited time.Duration, turnedAway bool) {
+	for _, o := range all {
+		o.Limited(limit, waited, turnedAway)
 	}
 }
 

@@ -36,6 +36,19 @@ func (p pages) get(name string) *Resource {
 	return page[i]
 }
 
+// index returns the place of a name among all.
+func (p pages) index(name string) (int, bool) {
+	if len(p) == 0 {
+		return 0, false
+	}
+	at, before := p.of(name), 0
+	for _, page := range p[:at] {
+		before += len(page)
+	}
+	i, found := slices.BinarySearchFunc(p[at], name, func(r *Resource, name string) int { return cmp.Compare(r.Name, name) })
+	return before + i, found
+}
+
 // with makes the edits, which are in the order of names, and of which there is one at most to a name.
 func (p pages) with(edits []edit) pages {
 	next := make(pages, 0, len(p)+1+2*len(edits)/largestPage)

@@ -19,12 +19,17 @@ type expectation struct {
 	because *subscription
 }
 
-// start begins a plan for one client.
-func (p *Plan) start(patience time.Duration) *progress {
-	if p.When != "" {
+// start begins a plan for one client, in place of one that has ended, if there is any.
+func (p *Plan) start(patience time.Duration, over *progress) *progress {
+	switch {
+	case p.When != "":
 		return &progress{}
+	case over == nil:
+		return &progress{timer: time.NewTimer(patience)}
 	}
-	return &progress{timer: time.NewTimer(patience)}
+	over.stage, over.expected, over.impatient = 0, nil, false
+	over.timer.Reset(patience)
+	return over
 }
 
 // overdue fires when the client has taken too long over a stage. It is safe to call when nothing is on its way.

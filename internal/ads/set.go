@@ -15,7 +15,9 @@ type Resource struct {
 	Name string
 	// Version changes exactly when Body does; a client that names it on reconnecting is not sent the body again.
 	Version string
-	Body    *anypb.Any
+	// Body is nil where the resource is the answer that there is nothing of a name, to a client that would wait for another. Only
+	// incremental clients are told.
+	Body *anypb.Any
 
 	// Empty says that there is nothing in it: endpoints of which none is left. To a client that has another version of it this
 	// is a removal, and a plan treats it as one.
@@ -72,6 +74,14 @@ func (s *Set) With(upserts []*Resource, removed []string) *Set {
 		next.bare = &Set{pages: next.pages, size: next.size}
 	}
 	return next
+}
+
+// Branch returns a set with the same resources that begins a line of its own: what is made from it ends no line of the set's.
+func (s *Set) Branch() *Set {
+	if s == nil {
+		return NewSet()
+	}
+	return &Set{pages: s.pages, size: s.size, log: &changeLog{}, bare: unlogged(s)}
 }
 
 // edits are what upserts, and after them removals, change in a set, in the order of names and once each; and by how much it grows. Of
@@ -146,6 +156,17 @@ func (s *Set) All() iter.Seq[*Resource] {
 			}
 		}
 	}
+}
+
+// known lists what is in the set that can be sent: more than a name and a version is known of it.
+func (s *Set) known() []*Resource {
+	all := make([]*Resource, 0, s.Len())
+	for r := range s.All() {
+		if r.Body != nil {
+			all = append(all, r)
+		}
+	}
+	return all
 }
 
 // Changed lists, in order and once each, the names whose resource may differ between another set and this one: those that were

@@ -2,7 +2,7 @@ package ads
 
 import (
 	"sync"
-	"sync/atomic"
+	"time"
 )
 
 // Snapshot is everything that a stream may see at one moment. It is immutable.
@@ -17,10 +17,18 @@ type Snapshot struct {
 	Without *Snapshot
 }
 
+// News is a change that has led to a snapshot. Who hears of responses and of answers to them is told of it by this pointer.
+type News struct {
+	Committed time.Time // where it was made, by the clock there; zero if that is not known
+	Arrived   time.Time // here
+}
+
 // Subscriber hands the newest snapshot to one stream. Snapshots that come faster than the stream can send replace one
 // another.
 type Subscriber struct {
-	latest  atomic.Pointer[Snapshot]
+	mu      sync.Mutex
+	latest  *Snapshot
+	news    *News // the oldest that the stream has not taken
 	changed chan struct{}
 	onClose func()
 }
@@ -31,8 +39,16 @@ func NewSubscriber(onClose func()) *Subscriber {
 }
 
 // Offer makes a snapshot the newest. It never blocks.
-func (s *Subscriber) Offer(snap *Snapshot) {
-	s.latest.Store(snap)
+func (s *Subscriber) Offer(snap *Snapshot) { s.OfferNews(snap, nil) }
+
+// OfferNews offers a snapshot of which it is known what has led to it.
+func (s *Subscriber) OfferNews(snap *Snapshot, news *News) {
+	s.mu.Lock()
+	s.latest = snap
+	if s.news == nil {
+		s.news = news
+	}
+	s.mu.Unlock()
 	select {
 	case s.changed <- struct{}{}:
 	default: // a wake-up is already waiting, and will find this snapshot
@@ -40,7 +56,20 @@ func (s *Subscriber) Offer(snap *Snapshot) {
 }
 
 // Snapshot returns the newest snapshot, nil before the first.
-func (s *Subscriber) Snapshot() *Snapshot { return s.latest.Load() }
+func (s *Subscriber) Snapshot() *Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.latest
+}
+
+// take returns the newest snapshot, and the oldest news that it has for who took the one before.
+func (s *Subscriber) take() (*Snapshot, *News) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	news := s.news
+	s.news = nil
+	return s.latest, news
+}
 
 // Changed receives when there may be a newer snapshot. It has one reader.
 func (s *Subscriber) Changed() <-chan struct{} { return s.changed }

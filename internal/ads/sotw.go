@@ -21,4 +21,6 @@ func (s *sotw) recv() (*request, error) {
 	}, nil
 }
 
-func (s *sotw) send(r *response) error { return s.stream.SendMsg(r.sotw(s.identifier)) }
+func (s *sotw) encode(r *response) *message { return r.sotw(s.identifier) }
+
+func (s *sotw) send(m *message) error { return s.stream.SendMsg(m) }

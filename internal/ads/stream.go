@@ -2,11 +2,11 @@ package ads
 
 import (
 	"context"
-	"slices"
-	"strconv"
+	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 )
 
@@ -17,21 +17,48 @@ type Stream struct {
 	wire  wire
 	view  *Subscriber
 	node  *corev3.Node
+	peer  string
+	since time.Time
+
+	ctx     context.Context //nolint:containedctx // it is the stream's own
+	turn    turn
+	account account // what others may ask for
 
 	subs  []*subscription // in the order in which the client first asked
 	nonce uint64
 
-	target   *Snapshot // what the client is being brought to
-	progress *progress // how far a plan has come; nil while nothing is on its way
-	renewed  []Ref     // what a client needs again of types that it has not asked for yet
+	target    *Snapshot // what the client is being brought to
+	news      *News     // what has led to that, while it is on its way; nil if nobody knows, or it is what the client is sent first
+	progress  *progress // how far a plan has come; nil while nothing is on its way
+	told      *Snapshot // what others were told last that the client is being brought to, and at which stage
+	toldStage int
+	over      *progress // one that has ended, whose timer can be used again
+	wake      time.Time // when something may be tried again, or is waited for no longer; zero for nothing
+	alarm     *time.Timer
+	renewed   []Ref // what a client needs again of types that it has not asked for yet
 }
 
-func newStream(on *Server, w wire, view *Subscriber, node *corev3.Node) *Stream {
-	return &Stream{cfg: &on.cfg, lanes: &on.lanes, wire: w, view: view, node: node}
+func newStream(ctx context.Context, on *Server, w wire, view *Subscriber, node *corev3.Node) *Stream {
+	s := &Stream{cfg: &on.cfg, lanes: &on.lanes, wire: w, view: view, node: node, since: time.Now(), peer: peerOf(ctx), ctx: ctx}
+	s.turn.limits = on.limits
+	return s
+}
+
+func peerOf(ctx context.Context) string {
+	if p, ok := peer.FromContext(ctx); ok {
+		return p.Addr.String()
+	}
+	return ""
 }
 
 // Node is the node that the client introduced itself with.
 func (s *Stream) Node() *corev3.Node { return s.node }
+
+// Peer is the address that the client has connected from.
+func (s *Stream) Peer() string { return s.peer }
+
+// Since is when the client introduced itself.
+func (s *Stream) Since() time.Time { return s.since }
 
 // Subscriber is where the stream's snapshots come from, as Open returned it.
 func (s *Stream) Subscriber() *Subscriber { return s.view }
@@ -55,6 +82,7 @@ func (s *Stream) run(ctx context.Context, first *request, requests <-chan *reque
 		case <-s.view.Changed():
 		case <-s.progress.overdue():
 			s.hurry()
+		case <-s.waking():
 		case err := <-failed:
 			return err
 		case <-ctx.Done():
@@ -79,9 +107,15 @@ const maxTypes = 1000
 // handle takes in one request. What it calls for is sent by advance.
 func (s *Stream) handle(r *request) error {
 	sub := s.subscription(r.typeURL)
+	if most := s.cfg.Limits.Names; most > 0 && s.namesAfter(sub, r) > most {
+		s.cfg.Observer.Limited(NameLimit, 0, true)
+		return status.Errorf(codes.ResourceExhausted, "a stream may ask for %d resources by name, and this one asks for more: "+
+			"ask for fewer, or for all with *, or raise --max-proxy-names", most)
+	}
 	switch {
 	case sub != nil:
 		s.hear(sub, r)
+		s.note(sub)
 	case len(s.subs) == maxTypes:
 		return status.Errorf(codes.ResourceExhausted, "a stream may ask for %d types, and this one asks for more: open another", maxTypes)
 	default:
@@ -91,6 +125,17 @@ func (s *Stream) handle(r *request) error {
 	return nil
 }
 
+// namesAfter is how many names the stream has at most once it has taken in a request.
+func (s *Stream) namesAfter(sub *subscription, r *request) int {
+	names := len(r.names) + len(r.subscribe) + len(r.held)
+	for _, other := range s.subs {
+		if other != sub || s.wire.incremental() {
+			names += other.named()
+		}
+	}
+	return names
+}
+
 // hear takes in what a client says of a type that it has asked for before.
 func (s *Stream) hear(sub *subscription, r *request) {
 	switch {
@@ -98,14 +143,16 @@ func (s *Stream) hear(sub *subscription, r *request) {
 	case r.nonce == sub.pending:
 		s.answered(sub, r)
 	case r.failure != nil && sub.isPart(r.nonce):
-		sub.partRefused = true
+		sub.accuse(r.nonce)
 		s.refused(sub, r)
 	}
 	if s.wire.incremental() {
 		sub.drop(r.unsubscribe)
 		s.tellDropped(sub, r.unsubscribe)
 		sub.confirm(r.unsubscribe)
+		s.tellAsked(sub, r)
 		sub.want(r.subscribe, true)
+		sub.owns.heard(sub, r)
 		return
 	}
 	if r.nonce == "" {
@@ -136,67 +183,75 @@ func (s *Stream) subscribe(r *request) {
 		names = r.subscribe
 	}
 	sub.wildcard = len(names) == 0 && (s.wire.incremental() || !s.cfg.Named(sub.canonical))
+	s.tellAsked(sub, r)
 	sub.begin(s.unheld(sub.canonical, r.held))
 	sub.want(names, false)
 	if !sub.wildcard {
-		sub.have = sub.named() // what it holds and does not ask for is its own affair
+		sub.keepNamed() // what it holds and does not ask for is its own affair
 	}
+	s.relate(sub)
 	s.subs = append(s.subs, sub)
+	s.account.enter(sub)
 	if s.cfg.Plan.When != "" && s.cfg.Plan.When == sub.canonical && s.progress == nil {
 		// Who joins a plan begins with its first stage: a part of the target may be waiting for an answer still.
-		s.progress = s.cfg.Plan.start(s.cfg.Patience)
+		s.begin()
 	}
-}
-
-// answered takes in what a client says to the last part of a response, by which it has answered all of it.
-func (s *Stream) answered(sub *subscription, r *request) {
-	sub.pending, sub.refused = "", r.failure != nil || sub.partRefused
-	switch {
-	case r.failure != nil:
-		s.refused(sub, r)
-	case !sub.partRefused:
-		s.cfg.Observer.Acked(s, sub.typeURL, sub.revision)
-	}
-}
-
-func (s *Stream) refused(sub *subscription, r *request) {
-	s.progress.refused(sub)
-	// The same content is not sent again: it would be refused again.
-	s.cfg.Observer.Nacked(s, sub.typeURL, sub.revision, r.failure.GetMessage())
-	s.cfg.Log.Warn("a client refused a response and keeps what it had",
-		"node", s.node.GetId(), "type", sub.typeURL, "revision", sub.revision, "reason", r.failure.GetMessage())
 }
 
 // advance sends what may be sent now. When one change has arrived it goes on to the newest.
 func (s *Stream) advance() error {
-	newest := s.view.Snapshot()
-	if newest == nil {
+	if s.view.Snapshot() == nil {
 		return nil // requests are held until there is something to answer them from
 	}
 	for {
-		s.aim(newest)
+		s.aim()
 		if err := s.flush(); err != nil {
 			return err
 		}
-		if s.progress == nil || !s.nextStage() {
+		if s.progress == nil {
+			s.news = nil // what is asked for from now on is no part of it
+			s.moved()
+			return nil
+		}
+		if !s.nextStage() {
+			s.moved()
 			return nil
 		}
 	}
 }
 
-// aim makes a snapshot the stream's target, unless a change is on its way. What a stream is sent first need not be in order.
-func (s *Stream) aim(newest *Snapshot) {
-	if s.target != nil && s.progress != nil {
+// aim makes the newest snapshot the stream's target, unless a change is on its way. What a stream is sent first need not be in order, and
+// is no news.
+func (s *Stream) aim() {
+	if s.target != nil && (s.progress != nil || s.target == s.view.Snapshot()) {
 		return
 	}
-	if s.target != nil && s.target != newest && s.planned() {
-		s.progress = s.cfg.Plan.start(s.cfg.Patience)
+	first := s.target == nil
+	if s.target, s.news = s.view.take(); first {
+		s.news = nil
+	} else if s.planned() {
+		s.begin()
 	}
-	if s.target != newest {
-		s.target = newest
-		for _, sub := range s.subs {
-			sub.aim(newest)
-		}
+	s.moved()
+	for _, sub := range s.subs {
+		sub.aim(s.target)
+	}
+}
+
+// begin starts the plan for a change.
+func (s *Stream) begin() {
+	s.progress, s.over = s.cfg.Plan.start(s.cfg.Patience, s.over), nil
+}
+
+// moved notes where the stream has come to, before it is held up there.
+func (s *Stream) moved() {
+	stage := 0
+	if s.progress != nil {
+		stage = s.progress.stage + 1
+	}
+	if s.target != s.told || stage != s.toldStage {
+		s.told, s.toldStage = s.target, stage
+		s.account.move(s.target.Revision, stage, len(s.cfg.Plan.Stages))
 	}
 }
 
@@ -216,29 +271,10 @@ func (s *Stream) planned() bool {
 	return false
 }
 
-// flush sends each type's part of the change that the stream may have now, one unanswered response a type.
-func (s *Stream) flush() error {
-	for again := true; again; {
-		again = false
-		for _, sub := range s.subs {
-			if sub.pending != "" {
-				continue
-			}
-			e := s.allowed(sub)
-			if sub.settled(e) {
-				continue
-			}
-			due := sub.unanswered
-			st := sub.advance(sub.target, e)
-			s.tellAbsent(sub, st)
-			s.refer(sub, st) // which may ask for something of a type that is passed already
-			again = true
-			if err := s.send(sub, st, due); err != nil {
-				return err
-			}
-		}
+func (s *Stream) tellAsked(sub *subscription, r *request) {
+	if s.cfg.Asked != nil && s.wire.incremental() && len(r.subscribe)+len(r.held) > 0 {
+		s.cfg.Asked(s, sub.canonical, r.subscribe, r.held)
 	}
-	return nil
 }
 
 func (s *Stream) tellAbsent(sub *subscription, st step) {
@@ -259,58 +295,12 @@ func (s *Stream) tellDropped(sub *subscription, names []string) {
 	}
 }
 
-// allowed tells how much of the way to the target may be sent for a type now. Nothing is broken while the client refuses
-// something that was to replace it: it is still using the old.
+// allowed tells how much of the way to the target may be sent for a type now.
 func (s *Stream) allowed(sub *subscription) extent {
-	e := everything
-	if s.progress != nil {
-		e = sub.lane.extents[s.progress.stage]
+	if s.progress == nil {
+		return everything
 	}
-	if e == everything && sub.lane.breaks && slices.ContainsFunc(s.subs, (*subscription).isRefused) {
-		return additions
-	}
-	return e
-}
-
-// send puts a step into the form that the client speaks. A response that is due is sent even if it says nothing.
-func (s *Stream) send(sub *subscription, st step, due bool) error {
-	resources, removed := st.changed, st.removed
-	switch {
-	case s.piecemeal(sub) && len(resources) == 0:
-		return nil // this form cannot say that something is gone
-	case st.empty() && !due:
-		return nil
-	case !s.wire.incremental() && !s.piecemeal(sub):
-		resources, removed = slices.Collect(sub.have.All()), nil
-	}
-	return s.sendParts(sub, resources, removed)
-}
-
-// sendParts sends what a client may take as one response, in more than one message if it is large and the form allows that. They
-// follow one another without waiting: gRPC's flow control holds back what the client does not read, and no copy is made of it.
-func (s *Stream) sendParts(sub *subscription, resources []*Resource, removed []string) error {
-	most := 0
-	if s.wire.incremental() {
-		most = s.cfg.MostBytes
-	}
-	sub.revision, sub.oldest, sub.partRefused, sub.largest = s.target.Revision, s.nonce+1, false, 0
-	for p := range parts(resources, removed, most) {
-		s.nonce++
-		sub.pending, sub.largest = strconv.FormatUint(s.nonce, 10), max(sub.largest, p.size())
-		s.cfg.Observer.Sent(s, sub.typeURL, sub.revision, len(p.resources), len(p.removed))
-		if err := s.wire.send(&response{
-			typeURL: sub.typeURL, revision: sub.revision, nonce: sub.pending, resources: p.resources, removed: p.removed,
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// piecemeal tells whether a response of a state-of-the-world stream speaks only of the resources in it: what is absent from
-// any other is gone.
-func (s *Stream) piecemeal(sub *subscription) bool {
-	return !s.wire.incremental() && !sub.wildcard && s.cfg.Named(sub.canonical)
+	return sub.lane.extents[s.progress.stage]
 }
 
 // nextStage goes on in the plan if the current stage is done, and ends the plan after the last.
@@ -318,10 +308,11 @@ func (s *Stream) nextStage() bool {
 	if !s.stageDone() {
 		return false
 	}
-	s.progress.next(s.cfg.Patience, func(x expectation) bool { return !s.due(x) })
-	if s.progress.stage == len(s.cfg.Plan.Stages) {
+	if s.progress.stage == len(s.cfg.Plan.Stages)-1 {
 		s.progress.stop()
-		s.progress = nil
+		s.progress, s.over = nil, s.progress
+	} else {
+		s.progress.next(s.cfg.Patience, func(x expectation) bool { return !s.due(x) })
 	}
 	return true
 }

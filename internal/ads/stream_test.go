@@ -92,15 +92,16 @@ func TestOpenDecidesWhoIsServed(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, connect func(*server) *client) {
 		s := serve(t, func(cfg *ads.Config) {
-			cfg.Open = func(_ context.Context, node *corev3.Node) (*ads.Subscriber, error) {
-				return nil, status.Error(codes.PermissionDenied, "not you, "+node.GetId())
+			cfg.Open = func(_ context.Context, node *corev3.Node, incremental bool) (*ads.Subscriber, error) {
+				return nil, status.Errorf(codes.PermissionDenied, "not you, %s, incremental: %t", node.GetId(), incremental)
 			}
 		})
 		c := connect(s)
 		c.ask(clusters)
 		_, err := c.form.recv()
 		require.Equal(t, codes.PermissionDenied, status.Code(err))
-		require.ErrorContains(t, err, "not you, "+nodeID)
+		_, delta := c.form.(deltaForm)
+		require.ErrorContains(t, err, fmt.Sprintf("not you, %s, incremental: %t", nodeID, delta))
 		require.Empty(t, s.heard.all())
 	})
 }
@@ -128,7 +129,7 @@ func TestALostClientIsForgotten(t *testing.T) {
 		closed := make(chan struct{})
 		s := serve(t, nil)
 		s2 := serve(t, func(cfg *ads.Config) {
-			cfg.Open = func(context.Context, *corev3.Node) (*ads.Subscriber, error) {
+			cfg.Open = func(context.Context, *corev3.Node, bool) (*ads.Subscriber, error) {
 				return ads.NewSubscriber(func() { close(closed) }), nil
 			}
 		})

@@ -1,7 +1,7 @@
 package ads
 
 import (
-	"maps"
+	"iter"
 	"slices"
 	"strconv"
 )
@@ -17,7 +17,7 @@ type subscription struct {
 	// withheld says that nothing is known of the type for now, and so nothing is sent.
 	withheld bool
 
-	names map[string]bool // what the client wants by name
+	more map[string]bool // what the client asks for by name and, if namesHave, does not have
 
 	// have is what the client has once it has applied what was sent.
 	have *Set
@@ -31,17 +31,30 @@ type subscription struct {
 	// repeated are those of the asked names that the client has already, as it has them.
 	repeated map[string]*Resource
 
+	belongs *belonging // nil if the resources of the type belong to no others
+	owns    *holding   // nil if no others belong to them
+
+	record record // what others are told, under a lock of the stream's
+
+	isolation *isolation // nil while the client refuses nothing
+	delivery  *delivery  // what is in the response that the client has not answered, for isolation
+	// kept is what is not taken from the client while it refuses something that may make use of it.
+	kept *Set
+
 	pending  string // the nonce of the last part of the response that the client has not answered
 	oldest   uint64 // the nonce of its first part
 	revision string // the revision of that response
-	largest  int    // the size of its largest part
+	news     *News  // that it tells
+	largest  int    // how many bytes its largest part has
 
 	reach       extent
+	overtaken   uint8 // responses in a row that were not waited for
 	wildcard    bool
+	namesHave   bool // what the client has it asks for by name
 	explicit    bool // it has named something, from when on naming nothing no longer means everything
 	unanswered  bool // it asks for a response even if there is nothing to say
-	refused     bool // the client refused the last response that it answered, or a part of it
 	partRefused bool // the client refused a part of the response that is pending
+	relist      bool // what the client refuses has changed since others were told of it
 }
 
 func newSubscription(typeURL, canonical string) *subscription {
@@ -57,8 +70,6 @@ func (s *subscription) isPart(nonce string) bool {
 	n, err := strconv.ParseUint(nonce, 10, 64)
 	return err == nil && n >= s.oldest && n < last
 }
-
-func (s *subscription) isRefused() bool { return s.refused }
 
 // aim makes a snapshot the one that the client is being brought to.
 func (s *subscription) aim(at *Snapshot) {
@@ -79,14 +90,21 @@ func (s *subscription) begin(held map[string]string) {
 func (s *subscription) want(names []string, again bool) {
 	s.explicit = s.explicit || len(names) > 0
 	for _, n := range names {
-		if n == "*" {
+		switch has := n != "*" && s.have.Get(n) != nil; {
+		case n == "*":
+			s.spellOut()
 			s.wildcard = true
 			s.reconsider()
-			continue
-		}
-		add(&s.names, n, true)
-		if again || s.have.Get(n) == nil {
-			s.ask(n)
+		case !has:
+			add(&s.more, n, true)
+			add(&s.asked, n, true)
+		default:
+			if !s.namesHave {
+				add(&s.more, n, true)
+			}
+			if again {
+				s.ask(n)
+			}
 		}
 	}
 }
@@ -94,7 +112,7 @@ func (s *subscription) want(names []string, again bool) {
 // ask has a name answered, whether the client has it or not.
 func (s *subscription) ask(name string) {
 	add(&s.asked, name, true)
-	s.have = s.have.With(nil, []string{name})
+	s.change(nil, []string{name})
 }
 
 // repeat has a name sent once more, if the client has it.
@@ -110,17 +128,20 @@ func (s *subscription) drop(names []string) {
 	for _, n := range names {
 		if n == "*" {
 			s.wildcard = false
-			s.have = s.named()
+			s.keepNamed()
 			s.reconsider()
-			continue
 		}
-		delete(s.names, n)
+	}
+	if !s.wildcard {
+		s.change(nil, names)
+	}
+	for _, n := range names {
+		delete(s.more, n)
 		delete(s.asked, n)
 		delete(s.repeated, n)
 	}
-	if !s.wildcard {
-		s.have = s.have.With(nil, names)
-	}
+	s.tidy()
+	s.dismiss()
 }
 
 // confirm has the names answered that a client unsubscribed from while the wildcard still covers them: it cannot tell by
@@ -133,31 +154,20 @@ func (s *subscription) confirm(names []string) {
 	}
 }
 
-// named is the part of what the client has that it asked for by name.
-func (s *subscription) named() *Set {
-	var kept []*Resource
-	for n := range s.names {
-		if r := s.have.Get(n); r != nil {
-			kept = append(kept, r)
-		}
-	}
-	return unlogged(nil).With(kept, nil)
-}
-
 // replace makes the names all that the client wants, and returns those that it wants no more.
 func (s *subscription) replace(names []string) (gone []string) {
-	if len(names) == 0 && !s.explicit {
+	if len(names) == 0 && !s.explicit || s.asksForJust(names) {
 		return nil
 	}
 	wanted := make(map[string]bool, len(names))
 	var fresh []string
 	for _, n := range names {
 		wanted[n] = true
-		if n == "*" && !s.wildcard || n != "*" && !s.names[n] {
+		if n == "*" && !s.wildcard || n != "*" && !s.asksFor(n) {
 			fresh = append(fresh, n)
 		}
 	}
-	for n := range s.names {
+	for n := range s.names() {
 		if !wanted[n] {
 			gone = append(gone, n)
 		}
@@ -173,10 +183,13 @@ func (s *subscription) replace(names []string) (gone []string) {
 
 // restart forgets what the client has, so that everything is sent again.
 func (s *subscription) restart() {
+	s.spellOut()
 	s.have, s.unanswered, s.pending = unlogged(nil), true, ""
+	s.relist = s.isolation != nil
+	s.isolation, s.delivery = nil, nil
 	s.reconsider()
 	clear(s.repeated)
-	for n := range s.names {
+	for n := range s.more {
 		add(&s.asked, n, true)
 	}
 }
@@ -194,7 +207,17 @@ func (s *subscription) reconsider() { s.base, s.goal, s.reach = nil, nil, nothin
 
 // settled tells whether nothing is left to send on the way to the target, as far as may be sent now.
 func (s *subscription) settled(e extent) bool {
-	return e == nothing || s.withheld || !s.unanswered && len(s.asked) == 0 && s.goal == s.target && s.reach >= e
+	return !s.regular(e) && (!s.untried(e) || s.isolation.paused())
+}
+
+// open tells whether anything may be sent at all.
+func (s *subscription) open(e extent) bool {
+	return e != nothing && !s.withheld && !s.belongs.ownerless()
+}
+
+// regular tells whether something is left to send that is not in doubt.
+func (s *subscription) regular(e extent) bool {
+	return s.open(e) && (s.unanswered || s.belongs.reviews() || len(s.asked) > 0 || s.goal != s.target || s.reach < e)
 }
 
 // step is what has to be sent to a client.
@@ -205,43 +228,84 @@ type step struct {
 	fresh, again []Ref
 	// absent are names that were asked for and that there is nothing of.
 	absent []string
+	// held says that something would be sent if more were allowed.
+	held bool
+	// grows is by how much more the client has.
+	grows int
+	// before is what the client had, and repeated is what it needs again.
+	before   *Set
+	repeated map[string]*Resource
+	// partly says that something was left as it is that is not due.
+	partly bool
 }
 
 func (st *step) empty() bool { return len(st.changed) == 0 && len(st.removed) == 0 }
 
-// advance works out what has to be sent to bring the client towards a goal, and takes it as sent.
-func (s *subscription) advance(goal *Set, e extent) step {
+// advance works out what has to be sent to bring the client towards its target, and takes it as sent.
+func (s *subscription) advance(e extent) step {
 	var st step
-	if s.wildcard && s.have.Len() == 0 && len(s.asked) == 0 { // there is nothing to compare with
+	goal, isDue := s.target, s.belongs.due()
+	if s.isolation != nil {
+		s.isolation.tried = false
+	}
+	if s.wildcard && s.have.Len() == 0 && len(s.asked) == 0 && s.isolation == nil { // there is nothing to compare with
 		st.changed = make([]*Resource, 0, goal.Len())
 		for r := range goal.All() {
+			if !isDue(r.Name) {
+				st.partly = true
+				continue
+			}
 			st.changed, st.fresh = append(st.changed, r), append(st.fresh, r.Refs...)
+			st.grows++
 		}
 		s.reached(goal, e, st)
 		return st
 	}
 	for _, name := range s.candidates(goal) {
-		now, before := s.due(goal, name, e), s.have.Get(name)
-		if now == nil && before == nil && s.asked[name] {
-			st.absent = append(st.absent, name)
+		if !isDue(name) {
+			st.partly = true
+			continue
 		}
-		switch {
-		case now == nil && (before != nil && e == everything || before == nil && s.asked[name]):
-			st.removed = append(st.removed, name)
-		case now != nil && before == nil:
-			st.changed, st.fresh = append(st.changed, now), append(st.fresh, now.Refs...)
-		case now != nil && before.Version != now.Version && (e == everything || !now.Empty):
-			st.change(before, now)
+		if s.review(goal, name); !s.isolation.doubted(name) {
+			s.compare(&st, goal, name, e)
 		}
+	}
+	if e == additions && !st.held {
+		e = everything // there is nothing else
 	}
 	s.reached(goal, e, st)
 	return st
 }
 
-// due is what a client is to have of a name: what the goal says, but what is left empty is repeated as it was until it may break.
+// compare adds what is to be sent about a name.
+func (s *subscription) compare(st *step, goal *Set, name string, e extent) {
+	now, before, asked := s.due(goal, name, e), s.have.Get(name), s.asked[name]
+	breaks := e == everything && s.kept.Get(name) == nil
+	if goal.Get(name) == nil && before == nil && asked {
+		st.absent = append(st.absent, name)
+	}
+	if e != everything && (now == nil && before != nil || goal.Get(name) != nil && goal.Get(name).Empty) {
+		st.held = true
+	}
+	switch {
+	case now == nil && (before != nil && breaks || before == nil && asked):
+		st.removed = append(st.removed, name)
+		if before != nil {
+			st.grows--
+		}
+	case now != nil && before == nil:
+		st.changed, st.fresh = append(st.changed, now), append(st.fresh, now.Refs...)
+		st.grows++
+	case now != nil && before != nil && before.Version != now.Version && (breaks || !now.Empty):
+		st.change(before, now)
+	}
+}
+
+// due is what a client is to have of a name: what the goal says, but what is left empty is repeated as it was until it may break, and of
+// what the client refuses it is to have what it has.
 func (s *subscription) due(goal *Set, name string, e extent) *Resource {
-	r, before := goal.Get(name), s.repeated[name]
-	if r != nil && r.Empty && e != everything && before != nil && before.Body != nil {
+	r, before := s.standIn(goal.Get(name)), s.repeated[name]
+	if r != nil && r.Empty && (e != everything || s.kept.Get(name) != nil) && before != nil && before.Body != nil {
 		return before
 	}
 	return r
@@ -260,35 +324,97 @@ func (st *step) change(before, now *Resource) {
 }
 
 func (s *subscription) reached(goal *Set, e extent, st step) {
+	// A client that has something of a set has it all, if it is as much: then it needs no copy of what it has.
+	whole := e == everything && s.isolation == nil && s.kept == nil
+	if s.belongs == nil {
+		whole = whole && s.have.Len()+st.grows == goal.Len()
+	} else {
+		whole = whole && s.wildcard && !st.partly && s.have == unlogged(s.base)
+	}
 	s.unanswered = false
-	clear(s.asked)
-	clear(s.repeated)
+	s.asked, s.repeated = nil, nil
+	if s.belongs.reviews() {
+		clear(s.belongs.reviewed)
+		s.base = nil // unless all of it is done with now
+	}
 	s.goal, s.reach = goal, e
 	if e == everything {
 		s.base = goal
 	}
-	if e == everything && s.wildcard {
-		s.have = unlogged(goal)
-	} else {
-		s.have = s.have.With(st.changed, st.removed)
+	if !whole {
+		s.change(st.changed, st.removed)
+		whole = s.belongs != nil && s.isolation == nil && s.kept == nil && s.have.like(goal)
+		st.changed, st.removed = nil, nil
 	}
+	if whole {
+		s.become(unlogged(goal), st.changed, st.removed)
+	}
+	s.nameHave()
 }
 
-// candidates lists, in order and once each, the names whose resource may differ between the client and a goal.
+// candidates lists, once each, the names whose resource may differ between the client and a goal.
 func (s *subscription) candidates(goal *Set) []string {
 	names, exact := goal.changedSince(s.base)
-	switch {
-	case exact && !s.wildcard:
-		names = slices.DeleteFunc(names, func(n string) bool { return !s.names[n] })
-	case exact:
-	case s.wildcard:
-		names = slices.Concat(namesOf(goal), namesOf(s.have))
-	default:
-		names = slices.Collect(maps.Keys(s.names))
+	if !exact {
+		return s.everyName(goal)
 	}
-	names = slices.AppendSeq(names, maps.Keys(s.asked))
+	if !s.wildcard {
+		names = slices.DeleteFunc(names, func(n string) bool { return !s.asksFor(n) })
+	}
+	names = slices.AppendSeq(names, s.special(goal))
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// everyName lists what the client asks for, and what it has.
+func (s *subscription) everyName(goal *Set) []string {
+	names := make([]string, 0, goal.Len())
+	for r := range goal.All() {
+		if s.wants(r.Name) || s.have.Get(r.Name) != nil || s.asked[r.Name] {
+			names = append(names, r.Name)
+		}
+	}
+	here := len(names)
+	missing := func(name string) {
+		if goal.Get(name) == nil {
+			names = append(names, name)
+		}
+	}
+	for r := range s.have.All() {
+		missing(r.Name)
+	}
+	for name := range s.more {
+		missing(name)
+	}
+	for name := range s.special(goal) {
+		missing(name)
+	}
+	slices.Sort(names[here:])
+	return append(names[:here], slices.Compact(names[here:])...)
+}
+
+// special goes through names that are to be looked at whatever has changed.
+func (s *subscription) special(goal *Set) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for name := range s.asked {
+			if !yield(name) {
+				return
+			}
+		}
+		for _, name := range s.underReview(goal) {
+			if !yield(name) {
+				return
+			}
+		}
+		if s.isolation == nil {
+			return
+		}
+		for name := range s.isolation.refused { // which may be nowhere else
+			if !yield(name) {
+				return
+			}
+		}
+	}
 }
 
 func namesOf(set *Set) []string {

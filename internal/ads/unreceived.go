@@ -21,14 +21,3 @@ func (s *Stream) left(ctx context.Context) {
 			"node", s.node.GetId(), "type", sub.typeURL, "revision", sub.revision, "bytes", sub.largest, "default_bytes", received)
 	}
 }
-
-// size is that of the resources and names in a message, which is nearly all of it.
-func (p part) size() (n int) {
-	for _, r := range p.resources {
-		n += r.size()
-	}
-	for _, name := range p.removed {
-		n += sizeOf(removedField, len(name))
-	}
-	return n
-}

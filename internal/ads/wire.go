@@ -34,14 +34,15 @@ type response struct {
 // wire is one of the two forms of the protocol.
 type wire interface {
 	recv() (*request, error)
-	send(*response) error
+	encode(*response) *message
+	send(*message) error
 	// incremental tells whether a response carries only what changed.
 	incremental() bool
 }
 
 // receive reads requests until the stream ends. The channel of requests is not buffered: a client that asks faster than it is
 // answered is slowed down by gRPC's own flow control.
-func receive(ctx context.Context, w wire) (<-chan *request, <-chan error) {
+func receive(ctx context.Context, w wire, pace *pace) (<-chan *request, <-chan error) {
 	requests, failed := make(chan *request), make(chan error, 1)
 	go func() {
 		for {
@@ -53,6 +54,7 @@ func receive(ctx context.Context, w wire) (<-chan *request, <-chan error) {
 				failed <- err
 				return
 			}
+			pace.keep(ctx)
 			select {
 			case requests <- r:
 			case <-ctx.Done():

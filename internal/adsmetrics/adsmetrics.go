@@ -2,6 +2,8 @@
 package adsmetrics
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
@@ -12,7 +14,12 @@ type Metrics struct {
 	streams   *prometheus.GaugeVec
 	responses *prometheus.CounterVec
 	resources *prometheus.CounterVec
+	bytes     *prometheus.HistogramVec
 	answers   *prometheus.CounterVec
+	waits     *prometheus.HistogramVec
+	refused   *prometheus.GaugeVec
+	held      *prometheus.HistogramVec
+	turned    *prometheus.CounterVec
 	unheard   *prometheus.CounterVec
 	label     func(typeURL string) string
 }
@@ -29,13 +36,33 @@ func New(r prometheus.Registerer, program string, label func(typeURL string) str
 		responses: prometheus.NewCounterVec(prometheus.CounterOpts(opts("responses_total", "Responses sent, by type.")), []string{"type"}),
 		resources: prometheus.NewCounterVec(prometheus.CounterOpts(opts("resources_total",
 			"Resources sent and names reported as removed, by type.")), []string{"type", "change"}),
+		bytes: prometheus.NewHistogramVec(histogram(opts("response_bytes", "Sizes of the messages in which responses are sent, by type."),
+			256, 1<<10, 4<<10, 16<<10, 64<<10, 256<<10, 1<<20, 4<<20, 16<<20), []string{"type"}),
 		answers: prometheus.NewCounterVec(prometheus.CounterOpts(opts("answers_total",
 			"What clients said to responses, by type: ack, or nack for a refusal.")), []string{"type", "answer"}),
+		waits: prometheus.NewHistogramVec(histogram(opts("answer_seconds", "Time from when a response was sent until the client answered it, by type."),
+			.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30), []string{"type"}),
+		refused: prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("refused_resources",
+			"Resources that clients refuse at the moment, each counted for every client that does, by type.")), []string{"type"}),
+		held: prometheus.NewHistogramVec(histogram(opts("limit_wait_seconds", "Time that clients had to wait because of a limit: pushes, arrivals or requests."),
+			.001, .01, .1, .5, 1, 5, 10, 30), []string{"limit"}),
+		turned: prometheus.NewCounterVec(prometheus.CounterOpts(opts("limit_refusals_total",
+			"Clients that were turned away because of a limit: arrivals or names.")), []string{"limit"}),
 		unheard: prometheus.NewCounterVec(prometheus.CounterOpts(opts("unreceived_total",
 			"Clients that left without an answer to a response that is larger than gRPC receives by default, by type.")), []string{"type"}),
 	}
-	r.MustRegister(m.streams, m.responses, m.resources, m.answers, m.unheard)
+	r.MustRegister(m.streams, m.responses, m.resources, m.bytes, m.answers, m.waits, m.refused, m.held, m.turned, m.unheard)
+	for _, limit := range []string{ads.PushLimit, ads.ArrivalLimit, ads.RequestLimit} { // which show before they are reached
+		m.held.WithLabelValues(limit)
+	}
+	for _, limit := range []string{ads.ArrivalLimit, ads.NameLimit} {
+		m.turned.WithLabelValues(limit)
+	}
 	return m
+}
+
+func histogram(o prometheus.Opts, buckets ...float64) prometheus.HistogramOpts {
+	return prometheus.HistogramOpts{Namespace: o.Namespace, Subsystem: o.Subsystem, Name: o.Name, Help: o.Help, Buckets: buckets}
 }
 
 func protocol(s *ads.Stream) string {
@@ -51,21 +78,39 @@ func (m *Metrics) Opened(s *ads.Stream) { m.streams.WithLabelValues(protocol(s))
 // Closed counts a client out.
 func (m *Metrics) Closed(s *ads.Stream) { m.streams.WithLabelValues(protocol(s)).Dec() }
 
-// Sent counts a response.
-func (m *Metrics) Sent(_ *ads.Stream, typeURL, _ string, resources, removed int) {
-	m.responses.WithLabelValues(m.label(typeURL)).Inc()
-	m.resources.WithLabelValues(m.label(typeURL), "sent").Add(float64(resources))
-	m.resources.WithLabelValues(m.label(typeURL), "removed").Add(float64(removed))
+// Sent counts a message.
+func (m *Metrics) Sent(_ *ads.Stream, sent ads.Message) {
+	label := m.label(sent.TypeURL)
+	m.responses.WithLabelValues(label).Inc()
+	m.resources.WithLabelValues(label, "sent").Add(float64(sent.Resources))
+	m.resources.WithLabelValues(label, "removed").Add(float64(sent.Removed))
+	m.bytes.WithLabelValues(label).Observe(float64(sent.Bytes))
 }
 
 // Acked counts an acceptance.
-func (m *Metrics) Acked(_ *ads.Stream, typeURL, _ string) {
-	m.answers.WithLabelValues(m.label(typeURL), "ack").Inc()
-}
+func (m *Metrics) Acked(_ *ads.Stream, v ads.Verdict) { m.answered(v, "ack") }
 
 // Nacked counts a refusal.
-func (m *Metrics) Nacked(_ *ads.Stream, typeURL, _, _ string) {
-	m.answers.WithLabelValues(m.label(typeURL), "nack").Inc()
+func (m *Metrics) Nacked(_ *ads.Stream, v ads.Verdict) { m.answered(v, "nack") }
+
+func (m *Metrics) answered(v ads.Verdict, answer string) {
+	label := m.label(v.TypeURL)
+	m.answers.WithLabelValues(label, answer).Inc()
+	m.waits.WithLabelValues(label).Observe(v.After.Seconds())
+}
+
+// Refusing counts the resources that are refused.
+func (m *Metrics) Refusing(_ *ads.Stream, typeURL string, more int) {
+	m.refused.WithLabelValues(m.label(typeURL)).Add(float64(more))
+}
+
+// Limited counts how often limits are reached.
+func (m *Metrics) Limited(limit string, waited time.Duration, turnedAway bool) {
+	if turnedAway {
+		m.turned.WithLabelValues(limit).Inc()
+		return
+	}
+	m.held.WithLabelValues(limit).Observe(waited.Seconds())
 }
 
 // Unreceived counts a client that may not be able to receive what it asks for.

@@ -1,4 +1,4 @@
-// Package monitor serves what the people and machines that watch a program ask: /healthz, /readyz and /metrics.
+// Package monitor serves what the people and machines that watch a program ask: /healthz, /readyz, /metrics, and pages of the program's own.
 package monitor
 
 import (
@@ -25,11 +25,30 @@ func NewRegistry() *prometheus.Registry {
 type Ready func() (about string, err error)
 
 // Serve answers until the context ends. /healthz says 200 as long as the process can answer, /readyz once ready returns no error,
-// and otherwise 503 with what is missing. More handlers may be given by pattern.
-func Serve(ctx context.Context, l net.Listener, metrics prometheus.Gatherer, ready Ready, more map[string]http.Handler) error {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+// and otherwise 503 with what is missing. /debug lists these and the given pages.
+func Serve(ctx context.Context, l net.Listener, metrics prometheus.Gatherer, ready Ready, pages ...Page) error {
+	server := &http.Server{Handler: book(append(own(metrics, ready), pages...)), ReadHeaderTimeout: 5 * time.Second}
+	stopped := context.AfterFunc(ctx, func() { server.Close() })
+	defer stopped()
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// own are the pages that every program has.
+func own(metrics prometheus.Gatherer, ready Ready) []Page {
+	return []Page{
+		{"/healthz", "Says ok as long as the process can answer.", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintln(w, "ok")
+		})},
+		{"/readyz", "Tells whether the program can do its work, and if not, what is missing.", readyPage(ready)},
+		{"/metrics", "Metrics in Prometheus' format.", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{})},
+	}
+}
+
+func readyPage(ready Ready) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		about, err := ready()
 		switch {
 		case err != nil:
@@ -40,15 +59,4 @@ func Serve(ctx context.Context, l net.Listener, metrics prometheus.Gatherer, rea
 			fmt.Fprintln(w, "ready")
 		}
 	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
-	for pattern, h := range more {
-		mux.Handle(pattern, h)
-	}
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
-	stopped := context.AfterFunc(ctx, func() { server.Close() })
-	defer stopped()
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
 }

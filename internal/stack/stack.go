@@ -8,6 +8,7 @@ import (
 	"net"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -23,7 +24,8 @@ func Build(ctx context.Context, into string, programs ...string) error {
 	return nil
 }
 
-// Stack is the control plane: mcp-server and discovery on free ports of the loopback interface.
+// Stack is the control plane: mcp-server and discovery on free ports of the loopback interface. There is no mcp-server where discovery
+// serves a directory.
 type Stack struct {
 	bin string
 	dir string
@@ -49,29 +51,50 @@ func New(bin, dir, database string) (*Stack, error) {
 	return s, nil
 }
 
+// NewFromDirectory prepares a discovery that serves the files of a directory, without starting it.
+func NewFromDirectory(bin, dir, files string) (*Stack, error) {
+	ports, err := freeAddresses(2)
+	if err != nil {
+		return nil, err
+	}
+	s := &Stack{bin: bin, dir: dir, XDS: ports[0]}
+	s.Discovery = s.program("discovery", ports[1], "run", "--insecure", "--config-dir", files, "--listen", ports[0], "--http", ports[1])
+	return s, nil
+}
+
 // ServeOn makes discovery serve Envoys on another address of the machine than loopback. It has to be called before Start.
 func (s *Stack) ServeOn(ip string) {
 	s.XDS = net.JoinHostPort(ip, portOf(s.XDS))
 	s.Discovery.args = append(s.Discovery.args, "--insecure-any-address", "--listen", s.XDS)
 }
 
-// Start starts both and returns when both are ready.
+// Start starts the programs and returns when they are ready.
 func (s *Stack) Start(ctx context.Context) error {
-	for _, p := range []*Program{s.MCPServer, s.Discovery} {
+	for _, p := range s.programs() {
 		if err := p.Start(); err != nil {
 			return err
 		}
 	}
-	if err := s.MCPServer.Ready(ctx); err != nil {
-		return err
+	for _, p := range s.programs() {
+		if err := p.Ready(ctx); err != nil {
+			return err
+		}
 	}
-	return s.Discovery.Ready(ctx)
+	return nil
 }
 
-// Stop ends both in good order.
+// Stop ends them in good order.
 func (s *Stack) Stop() {
-	s.Discovery.Stop()
-	s.MCPServer.Stop()
+	for _, p := range slices.Backward(s.programs()) {
+		p.Stop()
+	}
+}
+
+func (s *Stack) programs() []*Program {
+	if s.MCPServer == nil {
+		return []*Program{s.Discovery}
+	}
+	return []*Program{s.MCPServer, s.Discovery}
 }
 
 // Agent prepares a mesh-agent that runs an Envoy under the given name, with no traffic redirection.

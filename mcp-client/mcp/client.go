@@ -39,8 +39,10 @@ type Batch struct {
 	// Revision is the server's number for the state that the batch leads to, 0 from a server that has none.
 	Revision int64
 	// Mark is the version of the mark that ended the batch, "" from a server that sends none.
-	Mark    string
-	Changes []Change
+	Mark string
+	// Committed is when that state was, by the clock of the server's database; the zero time if the server does not tell.
+	Committed time.Time
+	Changes   []Change
 }
 
 // Decode makes messages of all specs, on all processors, for those who will ask for most of them.

@@ -3,6 +3,7 @@ package mcp
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
@@ -69,7 +70,7 @@ func (s *session) deliverUnmarked() error {
 	if s.batching || s.silent > 0 {
 		return nil
 	}
-	return s.deliver(mark{})
+	return s.deliver(mark{}, time.Time{})
 }
 
 // endOfBatch delivers what was gathered as one, under the revision that the server names.
@@ -85,11 +86,19 @@ func (s *session) endOfBatch(r *response) error {
 	if err := s.behind(at); err != nil {
 		return err
 	}
-	if err := s.deliver(at); err != nil {
+	if err := s.deliver(at, committed(end)); err != nil {
 		return err
 	}
 	s.from()
 	return s.answer(r, nil)
+}
+
+// committed is when a batch was, the zero time if its end does not tell.
+func committed(end *mcpv1.Batch) time.Time {
+	if at := end.GetCommitted(); at.IsValid() {
+		return at.AsTime()
+	}
+	return time.Time{}
 }
 
 func (s *session) noBatches(r *response) error {
@@ -114,10 +123,11 @@ type mark struct {
 	version  string
 }
 
-func (s *session) deliver(end mark) error {
+func (s *session) deliver(end mark, committed time.Time) error {
 	s.forgetUnasked()
 	unexpected := !s.batching || !s.delivered // a revision that follows another is somebody's doing
 	batch, holds := s.client.holds.judge(s.state.batch(end), s.state, unexpected, s.confirmed)
+	batch.Committed = committed
 	if len(batch.Changes) > 0 || !s.client.Status().Synced || end != s.client.last {
 		if err := s.apply(batch); err != nil {
 			return &applyError{err}

@@ -95,12 +95,12 @@ func parseOne(full bool, message []byte) *response {
 		if sotwForm.check(message) != nil {
 			return nil
 		}
-		return readSotW(message)
+		return readResponse(message, true)
 	}
 	if deltaForm.check(message) != nil {
 		return nil
 	}
-	return readDelta(message)
+	return readResponse(message, false)
 }
 
 // conversations are what servers of several makes might say.

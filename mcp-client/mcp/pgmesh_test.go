@@ -6,12 +6,14 @@ import (
 	"maps"
 	"strconv"
 	"testing"
+	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 	meshv1 "istio.io/api/mesh/v1alpha1"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
@@ -23,8 +25,9 @@ import (
 // source is a server that ends its batches.
 type source struct {
 	*endpoint
-	topic ads.Topic
-	sets  map[string]*ads.Set
+	topic     ads.Topic
+	sets      map[string]*ads.Set
+	committed *timestamppb.Timestamp // nil: it does not tell
 }
 
 func newSource(t *testing.T) *source {
@@ -35,7 +38,7 @@ func newSource(t *testing.T) *source {
 
 func (s *source) register(g *grpc.Server) {
 	ads.NewServer(ads.Config{
-		Open: func(context.Context, *corev3.Node) (*ads.Subscriber, error) { return s.topic.Subscribe(), nil },
+		Open: func(context.Context, *corev3.Node, bool) (*ads.Subscriber, error) { return s.topic.Subscribe(), nil },
 		Plan: ads.Plan{When: mcpv1.BatchTypeURL, Stages: []ads.Stage{
 			{Part: ads.Whole, Overlap: true},
 			{Types: []string{mcpv1.BatchTypeURL}, Part: ads.Whole},
@@ -58,7 +61,7 @@ func (s *source) commit(revision int64, put []*kinds.Resource, removed ...kinds.
 	for _, key := range removed {
 		next[key.Kind.TypeURL()] = next[key.Kind.TypeURL()].With(nil, []string{key.FullName()})
 	}
-	end, err := anypb.New(&mcpv1.Batch{Revision: revision})
+	end, err := anypb.New(&mcpv1.Batch{Revision: revision, Committed: s.committed})
 	require.NoError(s.t, err)
 	name := strconv.FormatInt(revision, 10)
 	next[mcpv1.BatchTypeURL] = ads.NewSet(&ads.Resource{Name: mcpv1.BatchName, Version: name, Body: end})
@@ -81,6 +84,23 @@ func TestBatchesArriveWhole(t *testing.T) {
 		f.expect(9)
 		require.True(t, f.client.Status().Synced)
 		require.True(t, f.client.Status().Connected)
+	})
+}
+
+func TestABatchTellsWhenItWasCommitted(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, form func(*mcp.Config)) {
+		s := newSource(t)
+		s.commit(7, resources{entry("a", "1")})
+		f := follow(t, s.addr, form)
+		require.Zero(t, f.expect(7, "ServiceEntry default/a=1").Committed, "older servers do not tell")
+		committed := time.Date(2026, 11, 21, 3, 4, 5, 678901000, time.UTC)
+		s.committed = timestamppb.New(committed)
+		s.commit(8, resources{entry("a", "2")})
+		require.Equal(t, committed, f.expect(8, "ServiceEntry default/a=2").Committed)
+		s.committed = &timestamppb.Timestamp{Seconds: -1 << 62} // no time at all
+		s.commit(9, nil)
+		require.Zero(t, f.expect(9).Committed)
 	})
 }
 

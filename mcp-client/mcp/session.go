@@ -94,7 +94,7 @@ func (s *session) follow(ctx context.Context, responses <-chan *response, failed
 		case <-s.patience.C:
 			err = s.impatient()
 		case <-s.release.C:
-			err = s.deliver(s.client.last)
+			err = s.deliver(s.client.last, time.Time{})
 		case <-ctx.Done():
 			err = ctx.Err()
 		}

@@ -1,6 +1,10 @@
 package clients
 
-import "github.com/pgmesh/pgmesh/internal/ads"
+import (
+	"time"
+
+	"github.com/pgmesh/pgmesh/internal/ads"
+)
 
 // Opened puts a stream on the roll.
 func (r *Roll) Opened(s *ads.Stream) {
@@ -23,17 +27,23 @@ func (r *Roll) Closed(s *ads.Stream) {
 }
 
 // Sent notes a response.
-func (r *Roll) Sent(s *ads.Stream, typeURL, revision string, _, _ int) {
-	r.of(s).Sent(typeURL, revision)
+func (r *Roll) Sent(s *ads.Stream, m ads.Message) {
+	r.of(s).Sent(m.TypeURL, m.Revision)
 }
 
 // Acked notes an acceptance.
-func (r *Roll) Acked(s *ads.Stream, typeURL, revision string) { r.of(s).Accepted(typeURL, revision) }
+func (r *Roll) Acked(s *ads.Stream, v ads.Verdict) { r.of(s).Accepted(v.TypeURL, v.Revision) }
 
 // Nacked notes a refusal.
-func (r *Roll) Nacked(s *ads.Stream, typeURL, revision, reason string) {
-	r.of(s).Refused(typeURL, revision, reason)
+func (r *Roll) Nacked(s *ads.Stream, v ads.Verdict) {
+	r.of(s).Refused(v.TypeURL, v.Revision, v.Reason)
 }
+
+// Refusing is nothing that a roll has: clients of MCP take what they can of a response, and name the rest.
+func (r *Roll) Refusing(*ads.Stream, string, int) {}
+
+// Limited is nothing that a roll has.
+func (r *Roll) Limited(string, time.Duration, bool) {}
 
 // Unreceived is nothing that a roll has.
 func (r *Roll) Unreceived(*ads.Stream, string, int) {}

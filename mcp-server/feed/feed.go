@@ -134,7 +134,7 @@ func (f *Feed) load(ctx context.Context) error {
 }
 
 func (f *Feed) apply(b store.Batch) error {
-	c := publish.Changes{Upserts: map[*kinds.Kind][]*ads.Resource{}, Removed: map[*kinds.Kind][]string{}}
+	c := publish.Changes{Upserts: map[*kinds.Kind][]*ads.Resource{}, Removed: map[*kinds.Kind][]string{}, Committed: b.Time}
 	for _, change := range b.Changes {
 		k := change.Key.Kind
 		if change.After == nil {

@@ -86,14 +86,18 @@ func (b *bundle) at(revision int64) *ads.Snapshot {
 func TestARevisionIsASnapshotThatEndsWithItsMark(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	empty := b.at(0)
+	empty, begun := b.at(0), time.Now()
 	require.Zero(t, empty.Sets[virtualServices].Len())
 
 	b.write("a", "a.example")
 	snap := b.at(1)
 
 	require.NotNil(t, snap.Sets[virtualServices].Get("default/a"))
-	require.Regexp(t, `^1\.`, snap.Sets[mcpv1.BatchTypeURL].Get(mcpv1.BatchName).Version)
+	end, told := snap.Sets[mcpv1.BatchTypeURL].Get(mcpv1.BatchName), &mcpv1.Batch{}
+	require.Regexp(t, `^1\.`, end.Version)
+	require.NoError(t, end.Body.UnmarshalTo(told))
+	require.Equal(t, int64(1), told.GetRevision())
+	require.WithinRange(t, told.GetCommitted().AsTime(), begun, time.Now(), "by the clock of a database that is on this machine")
 	require.Same(t, empty.Sets[gateways], snap.Sets[gateways], "what a revision does not touch is shared")
 }
 

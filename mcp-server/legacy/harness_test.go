@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/journal"
 	"github.com/pgmesh/pgmesh/internal/pgtest"
 	"github.com/pgmesh/pgmesh/internal/rpc"
 	"github.com/pgmesh/pgmesh/mcp-server/clients"
@@ -52,7 +52,7 @@ type mesh struct {
 	source   *legacy.Source
 	clients  *clients.Roll
 	metrics  *prometheus.Registry
-	log      *lines
+	log      *journal.Journal
 	client   *grpc.ClientConn
 	revision int64
 
@@ -76,7 +76,7 @@ func serve(t *testing.T, database string, configure ...func(*legacy.Config)) *me
 // prepare starts a server that has read nothing yet.
 func prepare(t *testing.T, database string, configure ...func(*legacy.Config)) *mesh {
 	t.Helper()
-	m := &mesh{t: t, database: database, clients: clients.NewRoll(), metrics: prometheus.NewRegistry(), log: &lines{}}
+	m := &mesh{t: t, database: database, clients: clients.NewRoll(), metrics: prometheus.NewRegistry(), log: &journal.Journal{}}
 	var err error
 	m.conn, err = pgx.Connect(t.Context(), database)
 	require.NoError(t, err)
@@ -181,24 +181,6 @@ func (m *mesh) metric(name string, labels ...string) float64 {
 		}
 	}
 	return 0
-}
-
-// lines is a log.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 // exchange is a stream as the sink has it, whoever has dialled.

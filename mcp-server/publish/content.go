@@ -2,6 +2,7 @@ package publish
 
 import (
 	"slices"
+	"time"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/kinds"
@@ -20,6 +21,8 @@ type Content struct {
 type Changes struct {
 	Upserts map[*kinds.Kind][]*ads.Resource
 	Removed map[*kinds.Kind][]string // full names
+	// Committed is when the last of them was, the zero time if nobody knows.
+	Committed time.Time
 }
 
 // missing lists the names of a set that a source does not have any more.
@@ -46,6 +49,7 @@ func (c *Changes) Add(later Changes) {
 		*c = later
 		return
 	}
+	c.Committed = later.Committed
 	for kind, names := range later.Removed {
 		c.Upserts[kind] = slices.DeleteFunc(c.Upserts[kind], func(r *ads.Resource) bool { return slices.Contains(names, r.Name) })
 		c.Removed[kind] = append(c.Removed[kind], names...)

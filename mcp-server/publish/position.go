@@ -2,8 +2,10 @@ package publish
 
 import (
 	"strconv"
+	"time"
 
 	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
@@ -16,12 +18,16 @@ type Position struct {
 	Mark     string
 }
 
-// end is the resource that ends the position's batch. Its version tells the revision from one of the same number: a client that
+// end is the resource that ends the position's batch, with the time at which that was committed, if it is known. Its version tells the revision from one of the same number: a client that
 // has that one still waits for the mark of this one.
-func (at Position) end() *ads.Set {
-	body, err := anypb.New(&mcpv1.Batch{Revision: at.Revision})
+func (at Position) end(committed time.Time) *ads.Set {
+	end := &mcpv1.Batch{Revision: at.Revision}
+	if !committed.IsZero() {
+		end.Committed = timestamppb.New(committed)
+	}
+	body, err := anypb.New(end)
 	if err != nil {
-		panic(err) // a message of one number always encodes
+		panic(err) // a message of two numbers always encodes
 	}
 	return ads.NewSet(&ads.Resource{Name: mcpv1.BatchName, Version: at.String(), Body: body})
 }

@@ -49,7 +49,7 @@ func Label(typeURL string) string {
 // NewServer serves as MCP over xDS the snapshots that open returns for the caller of a context.
 func NewServer(open func(context.Context) (*ads.Subscriber, error), observer ads.Observer, log *slog.Logger) *ads.Server {
 	return ads.NewServer(ads.Config{
-		Open:       func(ctx context.Context, _ *corev3.Node) (*ads.Subscriber, error) { return open(ctx) },
+		Open:       func(ctx context.Context, _ *corev3.Node, _ bool) (*ads.Subscriber, error) { return open(ctx) },
 		Canonical:  Canonical,
 		Plan:       batches,
 		Identifier: mcpv1.Identifier + "/mcp-server",

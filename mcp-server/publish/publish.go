@@ -109,7 +109,7 @@ func (p *Publisher) Replace(all Content, at Position) {
 		p.sets[kinds.Secret] = p.sets[kinds.Secret].With(all.Resources[kinds.Secret], all.missing(p.sets[kinds.Secret], kinds.Secret))
 	}
 	p.source = p.next
-	p.publish(p.sets, at)
+	p.publish(p.sets, at, time.Time{})
 }
 
 // Apply publishes what a source has changed.
@@ -127,17 +127,17 @@ func (p *Publisher) Apply(c Changes, at Position) {
 		p.sets[k] = p.sets[k].With(c.Upserts[k], c.Removed[k])
 	}
 	p.source = p.next
-	p.publish(p.sets, at)
+	p.publish(p.sets, at, c.Committed)
 }
 
-func (p *Publisher) publish(sets map[*kinds.Kind]*ads.Set, at Position) {
+func (p *Publisher) publish(sets map[*kinds.Kind]*ads.Set, at Position, committed time.Time) {
 	snap := &ads.Snapshot{Revision: strconv.FormatInt(at.Revision, 10), Sets: make(map[string]*ads.Set, len(sets)+2)}
 	for k, set := range sets {
 		if k != kinds.Secret {
 			snap.Sets[k.TypeURL()] = set
 		}
 	}
-	snap.Sets[mcpv1.BatchTypeURL] = at.end()
+	snap.Sets[mcpv1.BatchTypeURL] = at.end(committed)
 	snap.Sets[mcpv1.StandingTypeURL] = p.standing()
 	p.at, p.loaded, p.primed, p.lost = at, true, nil, p.source.Err
 	p.heard()

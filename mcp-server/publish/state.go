@@ -64,7 +64,7 @@ func (p *Publisher) Resume() bool {
 	}
 	s := p.primed
 	p.source = Source{Name: File, Mesh: s.Mesh, Stale: s.AsOf, Saved: true, Err: p.lost}
-	p.publish(s.Sets, s.At)
+	p.publish(s.Sets, s.At, time.Time{})
 	return true
 }
 

@@ -28,7 +28,7 @@ func newForeign(t *testing.T) *foreign {
 
 func (f *foreign) start() {
 	f.startWith(ads.NewServer(ads.Config{
-		Open:       func(context.Context, *corev3.Node) (*ads.Subscriber, error) { return f.topic.Subscribe(), nil },
+		Open:       func(context.Context, *corev3.Node, bool) (*ads.Subscriber, error) { return f.topic.Subscribe(), nil },
 		Identifier: `{"Component":"istiod"}`,
 	}).Register)
 }

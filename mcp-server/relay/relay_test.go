@@ -48,7 +48,7 @@ func TestARelayOfARelayServesWhatTheOriginDoes(t *testing.T) {
 
 	first.change(8, "a", "other.example")
 	first.publisher.Apply(publish.Changes{Removed: map[*kinds.Kind][]string{serviceEntry: {"default/b"}}}, position(9))
-	first.publisher.Apply(publish.Changes{}, position(10)) // of a kind that nobody here knows
+	first.publisher.Apply(publish.Changes{Committed: time.Unix(1, 2)}, position(10)) // of a kind that nobody here knows
 	same(t, first.news.Snapshot(), third.at(10, true))
 	told := third.standing(third.news.Snapshot())
 	require.Equal(t, []string{third.publisher.ID(), second.publisher.ID(), first.publisher.ID()}, told.GetPath())

@@ -167,7 +167,7 @@ func (s *session) position(b mcp.Batch) (publish.Position, error) {
 
 // changes are those of a batch, in the form in which they are served.
 func changes(b mcp.Batch) (publish.Changes, error) {
-	c := publish.Changes{Upserts: map[*kinds.Kind][]*ads.Resource{}, Removed: map[*kinds.Kind][]string{}}
+	c := publish.Changes{Upserts: map[*kinds.Kind][]*ads.Resource{}, Removed: map[*kinds.Kind][]string{}, Committed: b.Committed}
 	for _, change := range b.Changes {
 		kind := change.Key.Kind
 		if change.Resource == nil {

@@ -2,12 +2,11 @@ package serve_test
 
 import (
 	"log/slog"
-	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pgmesh/pgmesh/internal/journal"
 	"github.com/pgmesh/pgmesh/internal/pgtest"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
@@ -77,29 +76,11 @@ func TestStaleNoncesAreNoise(t *testing.T) {
 	})
 }
 
-// journal is a log that can be read while it is written.
-type journal struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
-}
-
 // What was refused would be refused again. It is told of, and what is new is sent.
 func TestARefusalWaitsForNewContentAndIsToldOf(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, open func(string) *xds) {
-		database, log := pgtest.New(t), &journal{}
+		database, log := pgtest.New(t), &journal.Journal{}
 		write(t, database, "a", "a.example")
 		server := launch(t, serve.Options{Database: database, Log: slog.New(slog.NewTextHandler(log, nil))})
 		x := open(server.MCP.String())

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/pgmesh/pgmesh/internal/journal"
 	"github.com/pgmesh/pgmesh/internal/pgtest"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 )
@@ -21,7 +22,7 @@ import (
 // to learn why. Those that are newer receive it.
 func TestAResponseThatAnOldIstiodCannotReceiveIsToldOf(t *testing.T) {
 	t.Parallel()
-	database, log := pgtest.New(t), &journal{}
+	database, log := pgtest.New(t), &journal.Journal{}
 	execute(t, database, fmt.Sprintf(`INSERT INTO mesh.resources (kind, name, annotations, spec)
 		SELECT 'ServiceEntry', 'n' || n, jsonb_build_object('note', repeat('x', 100000)), '{"hosts": ["a.example"],
 			"ports": [{"number": 80, "name": "http", "protocol": "HTTP"}], "resolution": "DNS"}' FROM generate_series(1, %d) n`, 45))

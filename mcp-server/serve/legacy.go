@@ -2,10 +2,8 @@ package serve
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -15,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/pgmesh/pgmesh/internal/listen"
+	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/reload"
 	"github.com/pgmesh/pgmesh/internal/tlsfiles"
 	"github.com/pgmesh/pgmesh/mcp-server/legacy"
@@ -141,22 +140,12 @@ func (s *server) newLegacy() *legacy.Source {
 	})
 }
 
-// sinksHandler tells in JSON of the sinks that are dialled, and of all streams to sinks.
-type sinksHandler struct {
-	source *legacy.Source
-	sinks  *legacy.Sinks
-	log    *slog.Logger
-}
-
-func (h sinksHandler) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	told := struct {
-		Dialled []legacy.SinkState `json:"dialled"`
-		Streams []legacy.Stream    `json:"streams"`
-	}{h.sinks.States(), h.source.Streams()}
-	w.Header().Set("Content-Type", "application/json")
-	out := json.NewEncoder(w)
-	out.SetIndent("", "  ")
-	if err := out.Encode(told); err != nil {
-		h.log.Debug("somebody asked for the sinks and did not wait", "error", err)
-	}
+// sinksPage tells of the sinks that are dialled, and of all streams to sinks.
+func (s *server) sinksPage() monitor.Page {
+	return monitor.Page{Path: "/sinks", About: "Lists the sinks that are dialled, and all streams to sinks.", Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		monitor.WriteJSON(w, struct {
+			Dialled []legacy.SinkState `json:"dialled"`
+			Streams []legacy.Stream    `json:"streams"`
+		}{s.sinks.States(), s.legacy.Streams()})
+	})}
 }

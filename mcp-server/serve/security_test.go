@@ -21,6 +21,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/certtest"
 	"github.com/pgmesh/pgmesh/internal/dial"
+	"github.com/pgmesh/pgmesh/internal/journal"
 	"github.com/pgmesh/pgmesh/internal/limits"
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/internal/pgtest"
@@ -40,12 +41,12 @@ type fortress struct {
 	database  string
 	store     *store.Store
 	dir       string
-	log       *journal
+	log       *journal.Journal
 }
 
 func fortify(t *testing.T, change func(*serve.Options)) *fortress {
 	t.Helper()
-	f := &fortress{authority: certtest.NewAuthority(t), database: pgtest.New(t), dir: t.TempDir(), log: &journal{}}
+	f := &fortress{authority: certtest.NewAuthority(t), database: pgtest.New(t), dir: t.TempDir(), log: &journal.Journal{}}
 	o := serve.Options{Database: f.database, API: "127.0.0.1:0", Log: slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	o.Security.TLS.ClientCA = filepath.Join(f.dir, "ca.pem")
 	certtest.WriteFile(t, o.Security.TLS.ClientCA, f.authority.PEM)
@@ -398,7 +399,7 @@ func TestFlagsOfSecurityThatCannotWorkAreRefused(t *testing.T) {
 func TestCallersAreKnownWhileTheDatabaseIsAway(t *testing.T) {
 	t.Parallel()
 	postgres, state, dir := pgtest.Server(t), t.TempDir(), t.TempDir()
-	f := &fortress{authority: certtest.NewAuthority(t), database: postgres.URL, dir: dir, log: &journal{}}
+	f := &fortress{authority: certtest.NewAuthority(t), database: postgres.URL, dir: dir, log: &journal.Journal{}}
 	o := serve.Options{Database: postgres.URL, StateDir: state, Log: slog.New(slog.NewTextHandler(f.log, nil))}
 	o.Security.TLS.ClientCA = filepath.Join(dir, "ca.pem")
 	certtest.WriteFile(t, o.Security.TLS.ClientCA, f.authority.PEM)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"slices"
 	"time"
 
@@ -39,7 +38,8 @@ type Options struct {
 	StateDir  string   // folder to keep what is served in; empty keeps nothing
 	Listen    string   // MCP and the admin API
 	API       string   // the admin API as JSON over HTTP; empty: not at all
-	HTTP      string   // health and metrics
+	HTTP      string   // health, metrics and pages for people
+	Profiles  bool     // profiles on HTTP too
 	Plaintext listen.Plaintext
 	Security  Security
 	Legacy    Legacy
@@ -94,7 +94,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		return monitor.Serve(ctx, on.web, s.metrics, s.publisher.Ready, map[string]http.Handler{"GET /sinks": sinksHandler{s.legacy, s.sinks, o.Log}})
+		return monitor.Serve(ctx, on.web, s.metrics, s.publisher.Ready, s.pages()...)
 	})
 	g.Go(func() error { return s.serve(ctx, from, on) })
 	g.Go(func() error { return s.follow(ctx, from) })
@@ -105,6 +105,15 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 		return err
 	}
 	return nil
+}
+
+// pages are those for people.
+func (s *server) pages() []monitor.Page {
+	pages := []monitor.Page{s.sinksPage()}
+	if s.options.Profiles {
+		pages = append(pages, monitor.Profiles())
+	}
+	return pages
 }
 
 // server is what the parts of the program share.

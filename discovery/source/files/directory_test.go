@@ -1,14 +1,12 @@
 package files_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +16,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/source/files"
+	"github.com/pgmesh/pgmesh/internal/journal"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -27,33 +26,15 @@ type watched struct {
 	*files.Directory
 	t       *testing.T
 	path    string
-	log     *lines
+	log     *journal.Journal
 	batches chan configstore.Batch
 	changes int             // in the batch that came last
 	hosts   map[string]bool // names of what is there
 }
 
-// lines is a log that two goroutines may look at.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 func watch(t *testing.T, path string) *watched {
 	t.Helper()
-	w := &watched{t: t, path: path, log: &lines{}, batches: make(chan configstore.Batch, 100), hosts: map[string]bool{}}
+	w := &watched{t: t, path: path, log: &journal.Journal{}, batches: make(chan configstore.Batch, 100), hosts: map[string]bool{}}
 	w.Directory = files.New(path, slog.New(slog.NewTextHandler(w.log, nil)), prometheus.NewRegistry())
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

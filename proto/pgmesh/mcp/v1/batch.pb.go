@@ -11,6 +11,7 @@ package mcpv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -30,7 +31,10 @@ type Batch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The revision that the client has once it has applied everything sent before this. Several revisions that were
 	// committed while a batch was on its way travel as one, under the number of the last.
-	Revision      int64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	Revision int64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	// When that revision was committed, by the clock of its database, so that a client can tell how long a change took to come to it. It is
+	// absent where nobody can tell: at the end of a whole state, and from servers of before this field.
+	Committed     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=committed,proto3" json:"committed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -72,13 +76,21 @@ func (x *Batch) GetRevision() int64 {
 	return 0
 }
 
+func (x *Batch) GetCommitted() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Committed
+	}
+	return nil
+}
+
 var File_pgmesh_mcp_v1_batch_proto protoreflect.FileDescriptor
 
 const file_pgmesh_mcp_v1_batch_proto_rawDesc = "" +
 	"\n" +
-	"\x19pgmesh/mcp/v1/batch.proto\x12\rpgmesh.mcp.v1\"#\n" +
+	"\x19pgmesh/mcp/v1/batch.proto\x12\rpgmesh.mcp.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"]\n" +
 	"\x05Batch\x12\x1a\n" +
-	"\brevision\x18\x01 \x01(\x03R\brevisionB4Z2github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1;mcpv1b\x06proto3"
+	"\brevision\x18\x01 \x01(\x03R\brevision\x128\n" +
+	"\tcommitted\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tcommittedB4Z2github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1;mcpv1b\x06proto3"
 
 var (
 	file_pgmesh_mcp_v1_batch_proto_rawDescOnce sync.Once
@@ -94,14 +106,16 @@ func file_pgmesh_mcp_v1_batch_proto_rawDescGZIP() []byte {
 
 var file_pgmesh_mcp_v1_batch_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
 var file_pgmesh_mcp_v1_batch_proto_goTypes = []any{
-	(*Batch)(nil), // 0: pgmesh.mcp.v1.Batch
+	(*Batch)(nil),                 // 0: pgmesh.mcp.v1.Batch
+	(*timestamppb.Timestamp)(nil), // 1: google.protobuf.Timestamp
 }
 var file_pgmesh_mcp_v1_batch_proto_depIdxs = []int32{
-	0, // [0:0] is the sub-list for method output_type
-	0, // [0:0] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	1, // 0: pgmesh.mcp.v1.Batch.committed:type_name -> google.protobuf.Timestamp
+	1, // [1:1] is the sub-list for method output_type
+	1, // [1:1] is the sub-list for method input_type
+	1, // [1:1] is the sub-list for extension type_name
+	1, // [1:1] is the sub-list for extension extendee
+	0, // [0:1] is the sub-list for field type_name
 }
 
 func init() { file_pgmesh_mcp_v1_batch_proto_init() }

@@ -1,0 +1,88 @@
+// Package child runs the program that it is in once more, in another process, whose memory and time are those of one part alone.
+package child
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/pgmesh/pgmesh/internal/process"
+)
+
+// Process is the other process. It is spoken to in lines, and ends with its standard input.
+type Process struct {
+	*process.Process
+
+	in    io.WriteCloser
+	lines *bufio.Scanner
+}
+
+// Start starts this program with other arguments.
+func Start(args ...string) (*Process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(self, args...)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	c := &Process{in: in, lines: bufio.NewScanner(out)}
+	c.Process, err = process.Start(cmd)
+	return c, err
+}
+
+// Line reads the next line of what the process says.
+func (c *Process) Line() (string, error) {
+	if !c.lines.Scan() {
+		return "", fmt.Errorf("the process has ended: %w", c.lines.Err())
+	}
+	return c.lines.Text(), nil
+}
+
+// Read reads the next line as JSON.
+func (c *Process) Read(into any) error {
+	line, err := c.Line()
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal([]byte(line), into)
+}
+
+// Tell has the process read a line.
+func (c *Process) Tell(line string) error {
+	_, err := io.WriteString(c.in, line+"\n")
+	return err
+}
+
+// Stop ends the process and returns when it has ended.
+func (c *Process) Stop() {
+	c.in.Close()
+	c.Process.Stop(time.Second)
+}
+
+// Answer runs this program in another process until it has said what it found out.
+func Answer(ctx context.Context, into any, args ...string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, self, args...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(out, into)
+}

@@ -1,0 +1,39 @@
+package machine
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Memory is what a process has in RAM in bytes, now and at most.
+type Memory struct{ Now, Peak int64 }
+
+// MemoryOf reads the memory of a process.
+func MemoryOf(pid int) (m Memory) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return Memory{}
+	}
+	for line := range strings.Lines(string(text)) {
+		name, rest, _ := strings.Cut(line, ":")
+		fields := strings.Fields(rest)
+		if len(fields) == 0 {
+			continue
+		}
+		kB, _ := strconv.ParseInt(fields[0], 10, 64)
+		switch name {
+		case "VmRSS":
+			m.Now = kB << 10
+		case "VmHWM":
+			m.Peak = kB << 10
+		}
+	}
+	return m
+}
+
+// ForgetPeak begins the peak of a process anew, with what it has now.
+func ForgetPeak(pid int) error {
+	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/pgmesh/pgmesh/bench/scale/proxy"
+)
+
+// change is something that is written at once, and how a proxy knows that it has come.
+type change struct {
+	scenario  string
+	resources []resource
+	signs     []sign
+}
+
+// sign is what has to have come to a proxy: a mark, as often as is due, in responses of these types.
+type sign struct {
+	mark  []byte
+	types []proxy.Type
+	due   func(proxy int) int
+}
+
+func once(mark string, types ...proxy.Type) sign {
+	return sign{[]byte(mark), types, func(int) int { return 1 }}
+}
+
+// turns is over how many services the changes of one kind go in turns.
+const turns = 20
+
+func (w *world) turn(number int) int { return number % min(turns, w.seenByAll()) }
+
+func changeOfRoute(w *world, number int) change {
+	mark := fmt.Sprintf("route-%06d", number)
+	return change{"route", []resource{w.route(w.turn(number), mark)}, []sign{once(mark, proxy.Routes, proxy.VirtualHosts)}}
+}
+
+func changeOfEndpoint(w *world, number int) change {
+	mark, s := markAddress(18, number), w.turn(number)
+	changed := w.service(s, mark)
+	if w.Entries {
+		changed = w.workload(s, "more", mark)
+	}
+	return change{"endpoint", []resource{changed}, []sign{once(mark, proxy.Endpoints)}}
+}
+
+// newService is one more service that all proxies see.
+func newService(w *world, number int) change {
+	name, namespace := fmt.Sprintf("new-%06d", number), w.namespace(0)
+	host := hostOf(name, namespace)
+	spec := serviceSpec(host)
+	spec["endpoints"] = []any{object{"address": markAddress(18, number)}}
+	resources := []resource{{"ServiceEntry", namespace, name, spec}}
+	if w.Routes {
+		resources = append(resources, resource{"VirtualService", namespace, name, routeSpec(host, host, name)})
+	}
+	return change{"service", resources, []sign{
+		once(name, proxy.Clusters), once(name, proxy.Endpoints), once(name, proxy.Routes, proxy.VirtualHosts),
+	}}
+}
+
+// markAddress is an address that no text of another one contains: each number in it has three digits.
+func markAddress(network, number int) string {
+	const different = 150
+	return fmt.Sprintf("198.%d.%d.%d", network, 100+number/different%different, 100+number%different)
+}
+
+// manyRows changes the route and the endpoints of as many services as make up half of the rows each. What is left of the rows are
+// services of another team, which nobody here sees.
+func manyRows(w *world, p who, rows, number int) change {
+	mark, at := fmt.Sprintf("bulk-%06d", number), markAddress(19, number)
+	touched := min(w.Services, rows/2)
+	var all []resource
+	for s := range touched {
+		more := w.service(s, at)
+		if w.Entries {
+			more = w.workload(s, "more", at)
+		}
+		all = append(all, w.route(s, mark), more)
+	}
+	for i := len(all); i < rows; i++ {
+		spec := serviceSpec(hostOf(fmt.Sprintf("foreign-%d", i), "elsewhere"))
+		spec["exportTo"], spec["endpoints"] = []any{"."}, []any{object{"address": at}}
+		all = append(all, resource{"ServiceEntry", "elsewhere", fmt.Sprintf("foreign-%d", i), spec})
+	}
+	due := w.visibleBelow(touched)
+	seen := func(proxy int) int { return due[p.namespace(proxy)] }
+	return change{"bulk", all, []sign{
+		{[]byte(mark), []proxy.Type{proxy.Routes, proxy.VirtualHosts}, seen}, {[]byte(at), []proxy.Type{proxy.Endpoints}, seen},
+	}}
+}
+
+// visibleBelow is how many of the first services the proxies of each namespace see.
+func (w *world) visibleBelow(services int) []int {
+	due := make([]int, w.Namespaces)
+	for n, home := range w.homes {
+		if w.Scope == 0 {
+			due[n] = services
+			continue
+		}
+		below, _ := slices.BinarySearch(home, services)
+		due[n] = min(services, w.common()) + below
+	}
+	return due
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/pgmesh/pgmesh/bench/machine"
+)
+
+// changes are what changes of one sort took, one after the other on a quiet system.
+type changes struct {
+	Scenario string `json:"scenario"`
+	Count    int    `json:"count"`
+
+	// Last and Median are times from just before the change counted until the last proxy, or half of them, had it.
+	Last   spread `json:"last_proxy"`
+	Median spread `json:"median_proxy"`
+	Write  spread `json:"write"` // COMMIT alone, where there is one
+	Floor  spread `json:"floor_last"`
+	// A change takes so much, at all proxies together.
+	Messages float64 `json:"messages"`
+	MB       float64 `json:"mb"`
+	CPU      float64 `json:"server_cpu_s"`
+
+	Peak float64     `json:"server_peak_mb"`
+	Load float64     `json:"proxies_cpu_s"` // what the proxies themselves took, a change
+	Use  machine.Use `json:"machine"`
+
+	LastTimes  []float64 `json:"last_proxy_times_ms"`
+	FloorTimes []float64 `json:"floor_last_times_ms"`
+}
+
+// times are those of one change.
+type times struct{ last, median, write, floor time.Duration }
+
+// changes measures changes of one sort.
+func (r *run) changes(scenario string, number func(*world, int) change) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := r.ensureFloor(ctx); err != nil {
+			return err
+		}
+		for i := range r.Warmup {
+			if _, err := r.change(ctx, number(&r.World, i), nil); err != nil {
+				return err
+			}
+		}
+		m := r.begin()
+		var all []times
+		for i := range r.Changes {
+			t, err := r.change(ctx, number(&r.World, r.Warmup+i), m)
+			if err != nil {
+				return fmt.Errorf("change %d: %w", i, err)
+			}
+			all = append(all, t)
+		}
+		r.result.Changes = append(r.result.Changes, m.end(scenario, all))
+		return nil
+	}
+}
+
+func (r *run) ensureFloor(ctx context.Context) (err error) {
+	if r.Floor && r.floor == nil {
+		r.floor, err = startFloor(ctx, r.Proxies)
+	}
+	return err
+}
+
+// change makes one change, waits until all have it, and then has the floor send as much.
+func (r *run) change(ctx context.Context, c change, m *meter) (t times, err error) {
+	settle()
+	before, load := r.crowd.totals(), machine.OwnCPU()
+	w := r.crowd.expect(c)
+	start, err := r.server.writer.write(ctx, c)
+	if err != nil {
+		return t, err
+	}
+	t.write = time.Since(start)
+	took, err := r.crowd.wait(ctx, w, start)
+	if err != nil {
+		return t, err
+	}
+	t.last, t.median = percentile(took, 100), percentile(took, 50)
+	if m == nil {
+		return t, nil
+	}
+	m.load += machine.OwnCPU() - load
+	if r.floor != nil {
+		after := r.crowd.totals()
+		messages := after.messages - before.messages
+		each := max(1, int(messages)/r.Proxies)
+		settle()
+		took, err := r.floor.send(each, int((after.bytes-before.bytes)/int64(each*r.Proxies)))
+		if err != nil {
+			return t, err
+		}
+		t.floor = percentile(took, 100)
+	}
+	return t, nil
+}
+
+// meter measures what a scenario takes.
+type meter struct {
+	run     *run
+	machine machine.Time
+	totals  totals
+	cpu     time.Duration // of the server
+	load    time.Duration // of the proxies
+}
+
+func (r *run) begin() *meter {
+	pid := r.server.pid()
+	if pid != 0 {
+		_ = machine.ForgetPeak(pid) // of a process of somebody else's the peak stays that of its life
+	}
+	return &meter{run: r, machine: machine.Now(), totals: r.crowd.totals(), cpu: machine.CPUOf(pid)}
+}
+
+func (m *meter) end(scenario string, all []times) changes {
+	pick := func(of func(times) time.Duration) []time.Duration {
+		picked := make([]time.Duration, len(all))
+		for i, t := range all {
+			picked[i] = of(t)
+		}
+		return picked
+	}
+	last, floor := pick(func(t times) time.Duration { return t.last }), pick(func(t times) time.Duration { return t.floor })
+	pid, now, n := m.run.server.pid(), m.run.crowd.totals(), float64(len(all))
+	return changes{
+		Scenario: scenario, Count: len(all), Last: spreadOf(last), Floor: spreadOf(floor),
+		Median: spreadOf(pick(func(t times) time.Duration { return t.median })), Write: spreadOf(pick(func(t times) time.Duration { return t.write })),
+		Messages: float64(now.messages-m.totals.messages) / n, MB: float64(now.bytes-m.totals.bytes) / n / megabyte,
+		CPU: (machine.CPUOf(pid) - m.cpu).Seconds() / n, Load: m.load.Seconds() / n,
+		Peak: megabytes(machine.MemoryOf(pid).Peak), Use: machine.Now().Since(m.machine),
+		LastTimes: allMillis(last), FloorTimes: allMillis(floor),
+	}
+}

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/pgmesh/pgmesh/bench/machine"
+	"github.com/pgmesh/pgmesh/internal/process"
+	"github.com/pgmesh/pgmesh/mesh-agent/bootstrap"
+)
+
+// envoyRun is a mesh to which routes are added one by one, each until a real Envoy answers by it.
+type envoyRun struct {
+	Role     string      `json:"role"`
+	Protocol string      `json:"protocol"`
+	Routes   int         `json:"routes"`
+	All      spread      `json:"all"`
+	Part     int         `json:"part"` // how many the first and the last are
+	First    spread      `json:"first"`
+	Last     spread      `json:"last"`
+	Write    spread      `json:"write"`                   // COMMIT alone, where there is one
+	CPU      float64     `json:"server_cpu_s"`            // a route
+	Envoy    []float64   `json:"envoy_main_thread_cpu_s"` // of the thread of Envoy that takes configuration, a route, in each tenth of them
+	Use      machine.Use `json:"machine"`
+	Times    []float64   `json:"times_ms"`
+}
+
+// withEnvoy takes for each route the time from before it counts to the first answer that is not 404.
+func (r *run) withEnvoy(ctx context.Context) (err error) {
+	if r.server, err = openServer(ctx, r.options); err != nil {
+		return err
+	}
+	defer r.server.stop()
+	defer r.server.writer.close()
+	e, err := r.startEnvoy(ctx)
+	if err != nil {
+		return err
+	}
+	defer e.stop()
+	found := &envoyRun{Role: r.EnvoyRole, Protocol: r.Protocol, Routes: r.EnvoyRoutes, Part: max(1, r.EnvoyRoutes/10)}
+	start, cpu, own := machine.Now(), machine.CPUOf(r.server.pid()), machine.MainThreadCPUOf(e.process.Pid())
+	var all, writes []time.Duration
+	for i := range r.EnvoyRoutes {
+		took, wrote, err := e.add(ctx, r.server.writer, i)
+		if err != nil {
+			return fmt.Errorf("route %d: %w\n%s", i, err, e.log())
+		}
+		all, writes = append(all, took), append(writes, wrote)
+		if (i+1)%found.Part == 0 {
+			now := machine.MainThreadCPUOf(e.process.Pid())
+			found.Envoy, own = append(found.Envoy, (now-own).Seconds()/float64(found.Part)), now
+		}
+	}
+	found.All, found.First, found.Last = spreadOf(all), spreadOf(all[:found.Part]), spreadOf(all[len(all)-found.Part:])
+	found.Write, found.Times, found.Use = spreadOf(writes), allMillis(all), machine.Now().Since(start)
+	found.CPU = (machine.CPUOf(r.server.pid()) - cpu).Seconds() / float64(r.EnvoyRoutes)
+	r.result.Envoy = found
+	return nil
+}
+
+// realEnvoy is an Envoy with a backend behind it.
+type realEnvoy struct {
+	role    string
+	port    int // of the service or the gateway, where Envoy listens for it
+	dir     string
+	process *process.Process
+	backend *httptest.Server
+	client  *http.Client
+}
+
+const envoyNamespace = "envoy"
+
+func (r *run) startEnvoy(ctx context.Context) (*realEnvoy, error) {
+	e := &realEnvoy{
+		role: r.EnvoyRole, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1, DisableCompression: true}},
+		backend: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })),
+	}
+	var err error
+	if e.port, err = freePort(); err != nil {
+		return nil, err
+	}
+	if e.dir, err = os.MkdirTemp("", "pgmesh-scale-envoy-"); err != nil {
+		return nil, err
+	}
+	if _, err := r.server.writer.write(ctx, change{scenario: "envoy", resources: e.mesh()}); err != nil {
+		return nil, err
+	}
+	return e, e.start(r.envoy, r.server.address, bootstrap.XDS(r.Protocol))
+}
+
+// mesh is one service, and the gateway where there is one.
+func (e *realEnvoy) mesh() []resource {
+	all := []resource{{"ServiceEntry", envoyNamespace, "backend", e.service(hostOf("backend", envoyNamespace))}}
+	if e.role == "gateway" {
+		all = append(all, resource{"Gateway", envoyNamespace, "gateway", object{
+			"selector": object{"app": "gateway"},
+			"servers":  []any{object{"port": object{"number": e.port, "name": "http", "protocol": "HTTP"}, "hosts": []any{"*"}}},
+		}})
+	}
+	return all
+}
+
+func (e *realEnvoy) service(host string) object {
+	_, backend, _ := net.SplitHostPort(e.backend.Listener.Addr().String())
+	number, _ := strconv.Atoi(backend)
+	spec := serviceSpec(host)
+	spec["ports"] = []any{object{"number": e.port, "name": "http", "protocol": "HTTP"}}
+	spec["endpoints"] = []any{object{"address": "127.0.0.1", "ports": object{"http": number}}}
+	return spec
+}
+
+func (e *realEnvoy) start(binary, address string, form bootstrap.XDS) error {
+	role := bootstrap.Sidecar
+	if e.role == "gateway" {
+		role = bootstrap.Gateway
+	}
+	b, err := bootstrap.New(bootstrap.Options{
+		Discovery: address, XDS: form, Role: role, IP: "127.0.0.1", ID: "scale." + envoyNamespace, Namespace: envoyNamespace,
+		Domain: envoyNamespace + ".mesh.test", Labels: map[string]string{"app": e.role}, Interception: bootstrap.None, Admin: "127.0.0.1:0",
+	})
+	if err != nil {
+		return err
+	}
+	text, err := bootstrap.JSON(b)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(e.dir, "envoy.json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return err
+	}
+	e.process, err = process.Start(exec.Command(envoyBinary(binary), "-c", file, "--concurrency", "1", "--use-dynamic-base-id",
+		"--log-level", "warn", "--log-path", filepath.Join(e.dir, "envoy.log")))
+	return err
+}
+
+func envoyBinary(asked string) string {
+	for _, path := range []string{asked, os.Getenv("ENVOY")} {
+		if path != "" {
+			return path
+		}
+	}
+	return filepath.Join(".tools", "envoy", "envoy")
+}
+
+// add writes a route for a host of its own, and asks for that host until it is answered.
+func (e *realEnvoy) add(ctx context.Context, w writer, number int) (took, wrote time.Duration, err error) {
+	name := fmt.Sprintf("route-%d", number)
+	host := hostOf(name, envoyNamespace)
+	settle()
+	start, err := w.write(ctx, change{scenario: "envoy", resources: e.route(name, host)})
+	if err != nil {
+		return 0, 0, err
+	}
+	wrote = time.Since(start)
+	for deadline := start.Add(giveUp); time.Now().Before(deadline); {
+		answered, err := e.ask(ctx, host)
+		if answered {
+			return time.Since(start), wrote, nil
+		}
+		if err != nil && number > 0 { // Envoy opens its port with the first route
+			return 0, 0, err
+		}
+	}
+	return 0, 0, fmt.Errorf("envoy does not answer for %s", host)
+}
+
+// route is a further route to the backend. A sidecar has routes for the hosts of services alone, so there the host becomes one.
+func (e *realEnvoy) route(name, host string) []resource {
+	spec := routeSpec(host, hostOf("backend", envoyNamespace), name)
+	if e.role == "gateway" {
+		spec["gateways"] = []any{"gateway"}
+		return []resource{{"VirtualService", envoyNamespace, name, spec}}
+	}
+	return []resource{{"VirtualService", envoyNamespace, name, spec}, {"ServiceEntry", envoyNamespace, name, e.service(host)}}
+}
+
+func (e *realEnvoy) ask(ctx context.Context, host string) (answered bool, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/", e.port), nil)
+	if err != nil {
+		return false, err
+	}
+	request.Host = host
+	response, err := e.client.Do(request)
+	if err != nil {
+		return false, err
+	}
+	defer response.Body.Close()
+	_, err = io.Copy(io.Discard, response.Body)
+	return response.StatusCode == http.StatusOK, err
+}
+
+const endOfLog = 2 << 10
+
+func (e *realEnvoy) log() string {
+	text, err := os.ReadFile(filepath.Join(e.dir, "envoy.log"))
+	if err != nil {
+		return err.Error()
+	}
+	return "The end of Envoy's log:\n" + string(text[max(0, len(text)-endOfLog):])
+}
+
+func (e *realEnvoy) stop() {
+	e.process.Kill()
+	e.backend.Close()
+	os.RemoveAll(e.dir)
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}

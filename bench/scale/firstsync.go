@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/pgmesh/pgmesh/bench/machine"
+)
+
+// firstSync is what it takes to serve all proxies that connect together.
+type firstSync struct {
+	Times  []arrival   `json:"times"`
+	Last   spread      `json:"last_proxy"` // over the times
+	Median spread      `json:"median_proxy"`
+	Peak   float64     `json:"server_peak_mb"` // the most memory that the server had since it started
+	Use    machine.Use `json:"machine"`
+}
+
+// arrival is one of the times.
+type arrival struct {
+	Last     float64 `json:"last_proxy_ms"`
+	Median   float64 `json:"median_proxy_ms"`
+	Messages int64   `json:"messages"`
+	MB       float64 `json:"mb"`
+	// ByType is how much of that is of each type.
+	ByType map[string]share `json:"by_type"`
+	CPU    float64          `json:"server_cpu_s"`
+	Load   float64          `json:"proxies_cpu_s"`
+	Before float64          `json:"server_mb_before"` // with the mesh and no proxy
+	Peak   float64          `json:"server_peak_mb"`
+}
+
+// share is the part of one type in what was sent.
+type share struct {
+	Messages int64   `json:"messages"`
+	MB       float64 `json:"mb"`
+}
+
+// firstSync connects all proxies to a server that has just started, and the last time keeps them. A server that was not started here
+// has them connect once.
+func (r *run) firstSync(ctx context.Context) error {
+	times := r.Syncs
+	if r.server.restart == nil {
+		times = 1
+	}
+	found, start := &firstSync{}, machine.Now()
+	var last, median []time.Duration
+	for range times {
+		took, err := r.syncOnce(ctx, found)
+		if err != nil {
+			return err
+		}
+		last, median = append(last, percentile(took, 100)), append(median, percentile(took, 50))
+	}
+	found.Last, found.Median, found.Use = spreadOf(last), spreadOf(median), machine.Now().Since(start)
+	if r.measures("first-sync") {
+		r.result.FirstSync = found
+	}
+	return nil
+}
+
+func (r *run) syncOnce(ctx context.Context, found *firstSync) ([]time.Duration, error) {
+	r.leave()
+	if r.server.restart != nil {
+		if err := r.server.restart(ctx); err != nil {
+			return nil, err
+		}
+	}
+	pid := r.server.pid()
+	before, cpu, load := machine.MemoryOf(pid), machine.CPUOf(pid), machine.OwnCPU()
+	crowd, took, err := join(ctx, r.who(), r.server.address, r.Protocol == "delta", 0, r.Proxies)
+	if err != nil {
+		return nil, err
+	}
+	r.crowd = crowd
+	t, peak := crowd.totals(), machine.MemoryOf(pid).Peak
+	found.Peak = max(found.Peak, megabytes(peak))
+	found.Times = append(found.Times, arrival{
+		Last: millis(percentile(took, 100)), Median: millis(percentile(took, 50)), Messages: t.messages, MB: megabytes(t.bytes),
+		ByType: t.byType(), CPU: (machine.CPUOf(pid) - cpu).Seconds(), Load: (machine.OwnCPU() - load).Seconds(), Before: megabytes(before.Now), Peak: megabytes(peak),
+	})
+	return took, nil
+}

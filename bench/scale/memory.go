@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pgmesh/pgmesh/bench/machine"
+)
+
+// weight is what idle proxies cost the server.
+type weight struct {
+	Few     int     `json:"few"` // proxies
+	Many    int     `json:"many"`
+	Alone   float64 `json:"server_mb_alone"`
+	WithFew float64 `json:"server_mb_with_few"`
+	With    float64 `json:"server_mb_with_many"`
+	Peak    float64 `json:"server_peak_mb"`
+	// Each is how much more it has for each proxy after the first few, which had what all share translated.
+	Each float64 `json:"kb_a_proxy"`
+}
+
+// few is the part of the proxies that come first.
+const few = 10
+
+// memory weighs the server with a tenth of the proxies and with all of them, each time when they have been idle for a while.
+func (r *run) memory(ctx context.Context) error {
+	if r.server.pid() == 0 {
+		return errors.New("nothing is known of the server's process: give --pid")
+	}
+	r.leave()
+	if r.server.restart != nil {
+		if err := r.server.restart(ctx); err != nil {
+			return err
+		}
+	}
+	w := &weight{Few: max(1, r.Proxies/few), Many: r.Proxies, Alone: megabytes(machine.MemoryOf(r.server.pid()).Now)}
+	first, light, err := r.weigh(ctx, 0, w.Few)
+	if err != nil {
+		return err
+	}
+	defer first.leave()
+	rest, heavy, err := r.weigh(ctx, w.Few, w.Many-w.Few)
+	if err != nil {
+		return err
+	}
+	defer rest.leave()
+	w.WithFew, w.With, w.Peak = megabytes(light), megabytes(heavy), megabytes(machine.MemoryOf(r.server.pid()).Peak)
+	w.Each = float64(heavy-light) / 1024 / float64(max(1, w.Many-w.Few))
+	r.result.Memory = w
+	return nil
+}
+
+// weigh connects proxies, lets all be, and tells what the server has.
+func (r *run) weigh(ctx context.Context, first, count int) (*crowd, int64, error) {
+	c, _, err := join(ctx, r.who(), r.server.address, r.Protocol == "delta", first, count)
+	if err != nil {
+		return nil, 0, err
+	}
+	sayf("%d further proxies are connected and left alone for %s …", count, r.Rest)
+	select {
+	case <-time.After(r.Rest):
+		return c, machine.MemoryOf(r.server.pid()).Now, nil
+	case <-ctx.Done():
+		c.leave()
+		return nil, 0, ctx.Err()
+	}
+}

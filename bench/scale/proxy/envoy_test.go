@@ -1,0 +1,196 @@
+package proxy_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/pgmesh/pgmesh/bench/scale/proxy"
+	"github.com/pgmesh/pgmesh/discovery/serve"
+	"github.com/pgmesh/pgmesh/discovery/source"
+	"github.com/pgmesh/pgmesh/internal/envoytest"
+	"github.com/pgmesh/pgmesh/internal/listen"
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mesh-agent/bootstrap"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A real Envoy and a simulated one are taken through the same changes, and must have asked for the same.
+func TestASimulatedProxyAsksAsEnvoyDoes(t *testing.T) {
+	t.Parallel()
+	for _, form := range []bootstrap.XDS{bootstrap.Delta, bootstrap.SotW} {
+		t.Run(string(form), func(t *testing.T) {
+			t.Parallel()
+			mesh := source.NewMemory()
+			discovery := startDiscovery(t, mesh)
+			envoy, simulated := newRelay(t, discovery), newRelay(t, discovery)
+			mesh.Replace(parse(t, service("one", "one")+service("two", "two"))...)
+			envoytest.Start(t, boot(t, envoy.address, form))
+			startProxy(t, simulated.address, boot(t, simulated.address, form).GetNode(), form)
+
+			both := func(what string, sent func([]message) bool) {
+				t.Helper()
+				envoy.until(what, sent)
+				simulated.until(what, sent)
+			}
+			both("a route to two", has("RouteConfiguration", "VirtualHost", "mark-two"))
+			mesh.Replace(parse(t, service("one", "one")+service("two", "two")+service("three", "three"))...)
+			both("a route to three", has("RouteConfiguration", "VirtualHost", "mark-three"))
+			mesh.Replace(parse(t, service("one", "one")+service("two", "changed")+service("three", "three"))...)
+			both("a changed route", has("RouteConfiguration", "VirtualHost", "mark-changed"))
+			mesh.Replace(parse(t, service("one", "one")+service("two", "changed"))...)
+			both("the end of three's cluster", gone("outbound|8080||three.shop.mesh.test"))
+
+			for _, kind := range []string{"Cluster", "ClusterLoadAssignment", "Listener", "RouteConfiguration", "VirtualHost"} {
+				require.Equal(t, envoy.of(kind), simulated.of(kind), kind)
+			}
+			sameNode(t, envoy.node, simulated.node)
+			require.Equal(t, firsts(envoy.all()), firsts(simulated.all()), "the order in which types are asked for")
+		})
+	}
+}
+
+func startDiscovery(t *testing.T, mesh *source.Memory) (address string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	started, ended := make(chan serve.Addresses, 1), make(chan error, 1)
+	go func() {
+		ended <- serve.Run(ctx, serve.Options{
+			Sources: serve.Sources{Embedded: []source.Source{mesh}}, Listen: "127.0.0.1:0", HTTP: "127.0.0.1:0",
+			Plaintext: listen.Plaintext{Allowed: true}, Log: slog.New(slog.DiscardHandler),
+		}, func(a serve.Addresses) { started <- a })
+	}()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	return (<-started).XDS.String()
+}
+
+func startProxy(t *testing.T, address string, node *corev3.Node, form bootstrap.XDS) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	served, ended := make(chan time.Time, 1), make(chan error, 1)
+	go func() {
+		ended <- proxy.Run(ctx, proxy.Options{
+			Address: address, Node: node, Incremental: form == bootstrap.Delta,
+			Expect: proxy.Expected{Endpoints: 2, VirtualHosts: 2},
+			Heard:  func(proxy.Response) {}, Served: func(at time.Time) { served <- at },
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	select {
+	case <-served:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+}
+
+func boot(t *testing.T, address string, form bootstrap.XDS) *bootstrapv3.Bootstrap {
+	t.Helper()
+	b, err := bootstrap.New(bootstrap.Options{
+		Discovery: address, XDS: form, Role: bootstrap.Sidecar, IP: "10.0.0.1", ID: "machine.shop", Namespace: "shop",
+		Domain: "shop.mesh.test", Interception: bootstrap.Redirect, Admin: "127.0.0.1:0",
+	})
+	require.NoError(t, err)
+	return b
+}
+
+// service is a service and its route, which bears a mark. Its cluster says so too.
+func service(name, mark string) string {
+	return fmt.Sprintf(`
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: %[1]s, namespace: shop}
+spec:
+  hosts: [%[1]s.shop.mesh.test]
+  location: MESH_INTERNAL
+  resolution: STATIC
+  ports: [{number: 8080, name: http, protocol: HTTP}]
+  endpoints: [{address: 10.1.0.1}]
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: %[1]s, namespace: shop}
+spec:
+  hosts: [%[1]s.shop.mesh.test]
+  http:
+  - route: [{destination: {host: %[1]s.shop.mesh.test}}]
+    headers: {response: {set: {x-mark: mark-%[2]s}}}
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: %[1]s, namespace: shop}
+spec:
+  host: %[1]s.shop.mesh.test
+  trafficPolicy: {connectionPool: {tcp: {connectTimeout: %[3]ds}}}
+`, name, mark, len(mark))
+}
+
+func parse(t *testing.T, text string) (resources []*kinds.Resource) {
+	t.Helper()
+	documents, err := kinds.Parse("mesh.yaml", []byte(text))
+	require.NoError(t, err)
+	for _, d := range documents {
+		resources = append(resources, d.Resource)
+	}
+	return resources
+}
+
+// has tells whether there was a response of one of two types with a text in it.
+func has(one, other, text string) func([]message) bool {
+	return func(answered []message) bool {
+		return slices.ContainsFunc(answered, func(m message) bool {
+			return (m.kind == one || m.kind == other) && strings.Contains(m.text, text)
+		})
+	}
+}
+
+// gone tells whether the last that was said of a cluster is that there is none.
+func gone(name string) func([]message) bool {
+	return func(answered []message) bool {
+		for _, m := range slices.Backward(answered) {
+			if m.kind == "Cluster" {
+				return strings.Contains(m.text, "-"+name) || !strings.Contains(m.text, name)
+			}
+		}
+		return false
+	}
+}
+
+// firsts are the types in the order in which they were asked for.
+func firsts(asked []message) (kinds []string) {
+	for _, m := range asked {
+		if !slices.Contains(kinds, m.kind) {
+			kinds = append(kinds, m.kind)
+		}
+	}
+	return kinds
+}
+
+// sameNode compares how two proxies introduce themselves. What they are made of need only be as much, for it is what servers have to read
+// and should not keep.
+func sameNode(t *testing.T, envoy, simulated *corev3.Node) {
+	t.Helper()
+	require.Len(t, simulated.GetExtensions(), len(envoy.GetExtensions()))
+	require.InDelta(t, proto.Size(envoy), proto.Size(simulated), 5000)
+	envoy.Extensions, simulated.Extensions = nil, nil
+	require.Empty(t, cmp.Diff(envoy, simulated, protocmp.Transform()))
+}

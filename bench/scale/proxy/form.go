@@ -1,0 +1,145 @@
+package proxy
+
+import (
+	"fmt"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+)
+
+// response is what a proxy has to know of a response in order to answer it.
+type response struct {
+	kind           Type
+	known          bool // the proxy asked for the type
+	version, nonce string
+	resources      []resource
+	removed        []name
+}
+
+// resource is a resource in a response. Its body is gone when the next response is read.
+type resource struct {
+	name name
+	body []byte
+}
+
+// form is one of the two forms of the protocol.
+type form interface {
+	method() string
+	// parse reads a response into one that may be of an earlier time.
+	parse(data []byte, into *response) error
+	// ask is a request that says what a subscription has come to want, and no longer wants.
+	ask(s *subscription, added, dropped []name) []byte
+	// acknowledge is the answer to a response that was taken.
+	acknowledge(s *subscription) []byte
+	// node puts the node into a request, which only the first one of a stream has.
+	node(request, node []byte) []byte
+	// whole tells whether a response has all clusters and listeners that there are.
+	whole() bool
+}
+
+func (r *response) clear() {
+	*r = response{resources: r.resources[:0], removed: r.removed[:0]}
+}
+
+// incremental is the form that tells what changed.
+type incremental struct{}
+
+func (incremental) method() string {
+	return discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResources_FullMethodName
+}
+
+func (incremental) whole() bool { return false }
+
+func (incremental) parse(data []byte, into *response) error {
+	into.clear()
+	return walk(data, func(f field) error {
+		switch f.id {
+		case 2:
+			r, err := incrementalResource(f.bytes)
+			into.resources = append(into.resources, r)
+			return err
+		case 4:
+			into.kind, into.known = typeOf(f.bytes)
+		case 5:
+			into.nonce = string(f.bytes)
+		case 6:
+			into.removed = append(into.removed, nameOf(f.bytes))
+		}
+		return nil
+	})
+}
+
+func incrementalResource(data []byte) (r resource, err error) {
+	err = walk(data, func(f field) (err error) {
+		switch f.id {
+		case 2:
+			r.body, err = find(f.bytes, 2) // the value of the Any
+		case 3:
+			r.name = nameOf(f.bytes)
+		}
+		return err
+	})
+	return r, err
+}
+
+func (incremental) ask(s *subscription, added, dropped []name) []byte {
+	request := appendText(nil, 2, s.kind.URL())
+	for _, n := range added {
+		request = appendText(request, 3, n.Value())
+	}
+	for _, n := range dropped {
+		request = appendText(request, 4, n.Value())
+	}
+	return request
+}
+
+func (incremental) acknowledge(s *subscription) []byte {
+	return appendText(appendText(nil, 2, s.kind.URL()), 6, s.nonce)
+}
+
+func (incremental) node(request, node []byte) []byte { return appendBytes(request, 1, node) }
+
+// stateOfTheWorld is the form in which each response has everything, and each request all names.
+type stateOfTheWorld struct{}
+
+func (stateOfTheWorld) method() string {
+	return discoveryv3.AggregatedDiscoveryService_StreamAggregatedResources_FullMethodName
+}
+
+func (stateOfTheWorld) whole() bool { return true }
+
+func (stateOfTheWorld) parse(data []byte, into *response) error {
+	into.clear()
+	return walk(data, func(f field) error {
+		switch f.id {
+		case 1:
+			into.version = string(f.bytes)
+		case 2:
+			body, err := find(f.bytes, 2)
+			if err != nil {
+				return err
+			}
+			text, err := find(body, 1) // in each of these types the name is the first field
+			if err != nil {
+				return fmt.Errorf("read the name of a resource: %w", err)
+			}
+			into.resources = append(into.resources, resource{nameOf(text), body})
+		case 4:
+			into.kind, into.known = typeOf(f.bytes)
+		case 5:
+			into.nonce = string(f.bytes)
+		}
+		return nil
+	})
+}
+
+func (f stateOfTheWorld) ask(s *subscription, _, _ []name) []byte { return f.acknowledge(s) }
+
+func (stateOfTheWorld) acknowledge(s *subscription) []byte {
+	request := appendText(nil, 1, s.version)
+	for n := range s.wanted {
+		request = appendText(request, 3, n.Value())
+	}
+	return appendText(appendText(request, 4, s.kind.URL()), 5, s.nonce)
+}
+
+func (stateOfTheWorld) node(request, node []byte) []byte { return appendBytes(request, 2, node) }

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pgmesh/pgmesh/bench/machine"
+)
+
+// result is all that a run found out.
+type result struct {
+	At         time.Time   `json:"at"`
+	Commit     string      `json:"commit"` // of the sources
+	Processors string      `json:"processors"`
+	Machine    machine.Use `json:"machine"` // during the whole run
+	Parameters *options    `json:"parameters"`
+
+	FirstSync *firstSync `json:"first_sync,omitempty"`
+	Changes   []changes  `json:"changes,omitempty"` // of a route, of an endpoint, new services
+	Bulk      []bulk     `json:"bulk,omitempty"`
+	Memory    *weight    `json:"memory,omitempty"`
+	Envoy     *envoyRun  `json:"envoy,omitempty"`
+}
+
+// spread is a distribution of times, in milliseconds.
+type spread struct {
+	Mean float64 `json:"mean_ms"`
+	P50  float64 `json:"p50_ms"`
+	P95  float64 `json:"p95_ms"`
+	P99  float64 `json:"p99_ms"`
+	Max  float64 `json:"max_ms"`
+}
+
+func spreadOf(times []time.Duration) spread {
+	if len(times) == 0 {
+		return spread{}
+	}
+	sorted := slices.Sorted(slices.Values(times))
+	sum := time.Duration(0)
+	for _, t := range sorted {
+		sum += t
+	}
+	return spread{
+		Mean: millis(sum) / float64(len(sorted)), P50: millis(percentile(sorted, 50)), P95: millis(percentile(sorted, 95)),
+		P99: millis(percentile(sorted, 99)), Max: millis(percentile(sorted, 100)),
+	}
+}
+
+// percentile is the nearest rank: the smallest time that p of a hundred do not exceed.
+func percentile(sorted []time.Duration, p float64) time.Duration {
+	return sorted[max(0, int(math.Ceil(p/100*float64(len(sorted))))-1)]
+}
+
+// millis are milliseconds to a thousandth.
+func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func allMillis(times []time.Duration) []float64 {
+	all := make([]float64, len(times))
+	for i, t := range times {
+		all[i] = millis(t)
+	}
+	return all
+}
+
+const megabyte = 1 << 20
+
+func megabytes(bytes int64) float64 { return math.Round(float64(bytes)/megabyte*100) / 100 }
+
+func (r *result) write(file string) error {
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(data, '\n'), 0o644)
+}
+
+// sources are which commit the sources are at, and whether they differ from it.
+func sources() string {
+	out, err := exec.Command("git", "describe", "--always", "--dirty").Output()
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(out))
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/pgmesh/pgmesh/bench/machine"
+)
+
+// run is one measurement of one server.
+type run struct {
+	*options
+
+	server *server
+	crowd  *crowd
+	floor  *floor
+	result *result
+}
+
+// measure runs what was asked for, one after the other.
+func measure(ctx context.Context, o *options) (*result, error) {
+	r := &run{options: o, result: &result{At: time.Now().UTC(), Commit: sources(), Processors: machine.Processors(), Parameters: o}}
+	start := machine.Now()
+	if o.needsProxies() {
+		if err := r.withProxies(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if o.measures("envoy") {
+		if err := r.withEnvoy(ctx); err != nil {
+			return nil, fmt.Errorf("measuring a real Envoy: %w", err)
+		}
+	}
+	r.result.Machine = machine.Now().Since(start)
+	return r.result, nil
+}
+
+// withProxies measures what simulated proxies see.
+func (r *run) withProxies(ctx context.Context) (err error) {
+	if r.server, err = openServer(ctx, r.options); err != nil {
+		return err
+	}
+	defer r.server.stop()
+	defer r.server.writer.close()
+	if r.ADS == "" || r.load {
+		all := r.World.resources()
+		sayf("writing %d resources …", len(all))
+		if _, err := r.server.writer.write(ctx, change{scenario: "load", resources: all}); err != nil {
+			return fmt.Errorf("write the mesh: %w", err)
+		}
+	}
+	if err := r.arrived(ctx); err != nil {
+		return fmt.Errorf("wait until the mesh has arrived: %w", err)
+	}
+	for _, part := range []struct {
+		name    string
+		needed  bool
+		measure func(context.Context) error
+	}{
+		{"first-sync", r.needsCrowd(), r.firstSync},
+		{"route", r.measures("route"), r.changes("route", changeOfRoute)},
+		{"endpoint", r.measures("endpoint"), r.changes("endpoint", changeOfEndpoint)},
+		{"service", r.measures("service"), r.changes("service", newService)},
+		{"bulk", r.measures("bulk"), r.bulk},
+		{"memory", r.measures("memory"), r.memory},
+	} {
+		if !part.needed {
+			continue
+		}
+		sayf("%s …", part.name)
+		if err := part.measure(ctx); err != nil {
+			r.leave()
+			return fmt.Errorf("measuring %s: %w", part.name, err)
+		}
+	}
+	r.leave()
+	return nil
+}
+
+// arrived waits until the server has the mesh that was written: until one proxy is served all of it.
+func (r *run) arrived(ctx context.Context) error {
+	first, _, err := join(ctx, r.who(), r.server.address, r.Protocol == "delta", 0, 1)
+	if err == nil {
+		first.leave()
+	}
+	return err
+}
+
+// needsCrowd tells whether anything is measured that proxies must be connected for.
+func (r *run) needsCrowd() bool {
+	return slices.ContainsFunc([]string{"first-sync", "route", "endpoint", "service", "bulk"}, r.measures)
+}
+
+// leave disconnects everybody.
+func (r *run) leave() {
+	if r.crowd != nil {
+		r.crowd.leave()
+	}
+	if r.floor != nil {
+		r.floor.stop()
+	}
+	r.crowd, r.floor = nil, nil
+}
+
+// sayf tells whoever waits what is going on.
+func sayf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+
+// settle lets the system go quiet before a change, for a time that no timer in it can stay in step with.
+func settle() { time.Sleep(5*time.Millisecond + rand.N(20*time.Millisecond)) }

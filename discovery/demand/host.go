@@ -1,0 +1,47 @@
+package demand
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/pgmesh/pgmesh/discovery/translate"
+	"github.com/pgmesh/pgmesh/internal/ads"
+)
+
+// host is a virtual host as a proxy on demand is given it.
+type host struct {
+	from  *ads.Resource
+	body  *anypb.Any
+	needs []string // clusters of services
+}
+
+func newHost(r *ads.Resource) *host {
+	m, _ := decode(r).(*routev3.VirtualHost)
+	h := &host{from: r, needs: clustersIn(m)}
+	translate.OnDemand(m)
+	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		panic("encode a virtual host: " + err.Error())
+	}
+	h.body = &anypb.Any{TypeUrl: hostType, Value: value}
+	return h
+}
+
+// as is the virtual host for those who ask for it by some names.
+func (h *host) as(aliases []string) *ads.Resource {
+	sum := sha256.New()
+	sum.Write(h.body.GetValue())
+	for _, alias := range aliases {
+		sum.Write([]byte("\n" + alias))
+	}
+	r := ads.NewAnswer(h.from.Name, hex.EncodeToString(sum.Sum(nil)[:12]), h.body, aliases)
+	r.Refs = h.from.Refs
+	return r
+}
+
+// nothing is the answer about a host that there is no virtual host for.
+func nothing(alias string) *ads.Resource { return ads.NewAnswer(alias, "none", nil, []string{alias}) }

@@ -1,0 +1,94 @@
+package demand
+
+import (
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/pgmesh/pgmesh/internal/ads"
+)
+
+// named counts by how many resources each cluster of services is named.
+type named struct{ count map[string]int }
+
+func newNamed() *named { return &named{count: map[string]int{}} }
+
+// update takes in a resource in the place of another; nil stands for none.
+func (n *named) update(before, now *ads.Resource) {
+	if before != nil {
+		for _, cluster := range clustersIn(decode(before)) {
+			if n.count[cluster]--; n.count[cluster] == 0 {
+				delete(n.count, cluster)
+			}
+		}
+	}
+	if now != nil {
+		for _, cluster := range clustersIn(decode(now)) {
+			n.count[cluster]++
+		}
+	}
+}
+
+func (n *named) addTo(all map[string]bool) {
+	for cluster := range n.count {
+		all[cluster] = true
+	}
+}
+
+// decode makes the message of what was encoded here.
+func decode(r *ads.Resource) proto.Message {
+	m, err := r.Body.UnmarshalNew()
+	if err != nil {
+		panic("decode a resource that was encoded here: " + err.Error())
+	}
+	return m
+}
+
+// clustersIn lists the clusters of services that a message names anywhere, also in the configuration of a filter that a patch has put there.
+func clustersIn(m proto.Message) []string {
+	seen := map[string]bool{}
+	var names []string
+	eachText(m.ProtoReflect(), func(text string) {
+		if lazy(text) && !seen[text] {
+			seen[text] = true
+			names = append(names, text)
+		}
+	})
+	return names
+}
+
+// eachText goes through all strings of a message, also of those that are packed in it.
+func eachText(m protoreflect.Message, visit func(string)) {
+	if packed, ok := m.Interface().(*anypb.Any); ok {
+		if inner, err := packed.UnmarshalNew(); err == nil {
+			eachText(inner.ProtoReflect(), visit)
+		}
+		return
+	}
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case f.IsList():
+			for i := range v.List().Len() {
+				eachTextOf(f, v.List().Get(i), visit)
+			}
+		case f.IsMap():
+			v.Map().Range(func(_ protoreflect.MapKey, item protoreflect.Value) bool {
+				eachTextOf(f.MapValue(), item, visit)
+				return true
+			})
+		default:
+			eachTextOf(f, v, visit)
+		}
+		return true
+	})
+}
+
+func eachTextOf(f protoreflect.FieldDescriptor, v protoreflect.Value, visit func(string)) {
+	switch f.Kind() {
+	case protoreflect.MessageKind:
+		eachText(v.Message(), visit)
+	case protoreflect.StringKind:
+		visit(v.String())
+	default:
+	}
+}

@@ -1,0 +1,211 @@
+package inspect
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+
+	adminv3 "github.com/envoyproxy/go-control-plane/envoy/admin/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/pgmesh/pgmesh/discovery/push"
+	"github.com/pgmesh/pgmesh/internal/ads"
+)
+
+// section is one type of a dump.
+type section struct {
+	name, typeURL string
+	// dump makes the message that Envoy's own dump has of these, so that tools for that read this.
+	dump func(revision string, all []dumped) proto.Message
+}
+
+// dumped is a resource as a dump has it.
+type dumped struct {
+	name, version string
+	body          *anypb.Any
+	status        adminv3.ClientResourceStatus
+	failure       *adminv3.UpdateFailureState // nil for none
+}
+
+// sections are in the order of Envoy's own dump, as far as that has them.
+var sections = []section{
+	{"clusters", push.ClusterType, dumpClusters},
+	{"listeners", push.ListenerType, dumpListeners},
+	{"routes", push.RouteType, dumpRoutes},
+	{"hosts", push.VirtualHostType, nil},
+	{"endpoints", push.EndpointType, dumpEndpoints},
+	{"secrets", push.SecretType, dumpSecrets},
+	{"extensions", push.ExtensionType, dumpExtensions},
+	{"names", push.NameTableType, nil},
+}
+
+func dumpClusters(revision string, all []dumped) proto.Message {
+	out := &adminv3.ClustersConfigDump{VersionInfo: revision}
+	for _, d := range all {
+		out.DynamicActiveClusters = append(out.DynamicActiveClusters, &adminv3.ClustersConfigDump_DynamicCluster{
+			VersionInfo: d.version, Cluster: d.body, ClientStatus: d.status, ErrorState: d.failure,
+		})
+	}
+	return out
+}
+
+func dumpListeners(revision string, all []dumped) proto.Message {
+	out := &adminv3.ListenersConfigDump{VersionInfo: revision}
+	for _, d := range all {
+		out.DynamicListeners = append(out.DynamicListeners, &adminv3.ListenersConfigDump_DynamicListener{
+			Name: d.name, ClientStatus: d.status, ErrorState: d.failure,
+			ActiveState: &adminv3.ListenersConfigDump_DynamicListenerState{VersionInfo: d.version, Listener: d.body},
+		})
+	}
+	return out
+}
+
+func dumpRoutes(_ string, all []dumped) proto.Message {
+	out := &adminv3.RoutesConfigDump{}
+	for _, d := range all {
+		out.DynamicRouteConfigs = append(out.DynamicRouteConfigs, &adminv3.RoutesConfigDump_DynamicRouteConfig{
+			VersionInfo: d.version, RouteConfig: d.body, ClientStatus: d.status, ErrorState: d.failure,
+		})
+	}
+	return out
+}
+
+func dumpEndpoints(_ string, all []dumped) proto.Message {
+	out := &adminv3.EndpointsConfigDump{}
+	for _, d := range all {
+		out.DynamicEndpointConfigs = append(out.DynamicEndpointConfigs, &adminv3.EndpointsConfigDump_DynamicEndpointConfig{
+			VersionInfo: d.version, EndpointConfig: d.body, ClientStatus: d.status, ErrorState: d.failure,
+		})
+	}
+	return out
+}
+
+func dumpSecrets(_ string, all []dumped) proto.Message {
+	out := &adminv3.SecretsConfigDump{}
+	for _, d := range all {
+		out.DynamicActiveSecrets = append(out.DynamicActiveSecrets, &adminv3.SecretsConfigDump_DynamicSecret{
+			Name: d.name, VersionInfo: d.version, Secret: d.body, ClientStatus: d.status, ErrorState: d.failure,
+		})
+	}
+	return out
+}
+
+func dumpExtensions(_ string, all []dumped) proto.Message {
+	out := &adminv3.EcdsConfigDump{}
+	for _, d := range all {
+		out.EcdsFilters = append(out.EcdsFilters, &adminv3.EcdsConfigDump_EcdsFilterConfig{
+			VersionInfo: d.version, EcdsFilter: d.body, ClientStatus: d.status, ErrorState: d.failure,
+		})
+	}
+	return out
+}
+
+// selection is the part of a dump that is asked for.
+type selection struct {
+	types []string       // those of Envoy's own dump if there is none
+	name  *regexp.Regexp // nil for all
+}
+
+// has tells whether a section is asked for. What Envoy's own dump does not have has to be named: a tool for that may not know the message.
+func (s selection) has(of section) bool {
+	return len(s.types) == 0 && of.dump != nil || slices.Contains(s.types, of.name)
+}
+
+func (s selection) named(name string) bool { return s.name == nil || s.name.MatchString(name) }
+
+// dump is what discovery has for a client, in the form of Envoy's own dump.
+func dump(c client, wanted selection) ([]byte, error) {
+	out := &adminv3.ConfigDump{}
+	for _, s := range sections {
+		if !wanted.has(s) {
+			continue
+		}
+		all, err := c.dumped(s.typeURL, wanted)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.add(out, c.snapshot.Revision, all); err != nil {
+			return nil, err
+		}
+	}
+	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(out)
+	if err != nil {
+		return nil, fmt.Errorf("write what discovery has for %s: %w", c.id(), err)
+	}
+	return text, nil
+}
+
+// add adds a type to a dump. Of types that Envoy's own dump does not have the resources stand there by themselves.
+func (s section) add(out *adminv3.ConfigDump, revision string, all []dumped) error {
+	if s.dump == nil {
+		for _, d := range all {
+			out.Configs = append(out.Configs, d.body)
+		}
+		return nil
+	}
+	packed, err := anypb.New(s.dump(revision, all))
+	out.Configs = append(out.Configs, packed)
+	return err
+}
+
+// dumped lists the resources of a type, without what is sensitive in them.
+func (c client) dumped(typeURL string, wanted selection) (all []dumped, err error) {
+	state := c.state(typeURL)
+	for r := range c.snapshot.Sets[typeURL].All() {
+		if !wanted.named(r.Name) {
+			continue
+		}
+		d, err := dumpedAs(r, state)
+		if err == nil && typeURL == push.RouteType {
+			err = withHosts(d.body, c.snapshot)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("show %s: %w", r.Name, err)
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+// dumpedAs is a resource as it stands with a client: one that it refuses is what it has of it, with the failure beside that.
+func dumpedAs(r *ads.Resource, t ads.TypeState) (dumped, error) {
+	body, err := shown(r)
+	if err != nil {
+		return dumped{}, err
+	}
+	d := dumped{name: r.Name, version: r.Version, body: body, status: standing(r, t)}
+	at := slices.IndexFunc(t.Refused, func(f ads.Refused) bool { return f.Name == r.Name && f.Version == r.Version })
+	if at < 0 {
+		return d, nil
+	}
+	f := t.Refused[at]
+	d.status = adminv3.ClientResourceStatus_NACKED
+	d.failure = &adminv3.UpdateFailureState{
+		FailedConfiguration: body, VersionInfo: f.Version, Details: reason(t.TypeURL, f.Reason), LastUpdateAttempt: timestamppb.New(f.Since),
+	}
+	if has := t.Has.Get(r.Name); has != nil && has.Body != nil {
+		d.version = has.Version
+		d.body, err = shown(has)
+	}
+	return d, err
+}
+
+// shown is a copy of a resource's body that anybody may see.
+func shown(r *ads.Resource) (*anypb.Any, error) {
+	body := &anypb.Any{TypeUrl: r.Body.GetTypeUrl(), Value: r.Body.GetValue()}
+	return body, redactPacked(body)
+}
+
+// standing tells in Envoy's words how a resource stands with a client: nothing is said of what it has not asked for.
+func standing(r *ads.Resource, t ads.TypeState) adminv3.ClientResourceStatus {
+	switch has := t.Has.Get(r.Name); {
+	case has == nil:
+		return adminv3.ClientResourceStatus_UNKNOWN
+	case has.Version != r.Version || t.Unanswered:
+		return adminv3.ClientResourceStatus_REQUESTED
+	}
+	return adminv3.ClientResourceStatus_ACKED
+}

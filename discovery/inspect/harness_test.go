@@ -1,0 +1,200 @@
+package inspect_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	statuspb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/discovery/serve"
+	"github.com/pgmesh/pgmesh/discovery/source"
+	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/listen"
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// bench is a running discovery, which is asked over HTTP as people do.
+type bench struct {
+	t      *testing.T
+	memory *source.Memory
+	at     serve.Addresses
+}
+
+func start(t *testing.T) *bench {
+	t.Helper()
+	memory := source.NewMemory()
+	b := startWith(t, memory)
+	b.memory = memory
+	return b
+}
+
+func startWith(t *testing.T, from source.Source, limits ...ads.Limits) *bench {
+	t.Helper()
+	b := &bench{t: t}
+	ctx, cancel := context.WithCancel(context.Background())
+	started, ended := make(chan serve.Addresses, 1), make(chan error, 1)
+	go func() {
+		ended <- serve.Run(ctx, serve.Options{
+			Sources: serve.Sources{Embedded: []source.Source{from}}, Listen: "127.0.0.1:0", HTTP: "127.0.0.1:0",
+			Plaintext: listen.Plaintext{Allowed: true}, Log: slog.New(slog.DiscardHandler), Limits: slices.Concat(limits, []ads.Limits{{}})[0],
+		}, func(a serve.Addresses) { started <- a })
+	}()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	b.at = <-started
+	return b
+}
+
+// apply puts resources, given as YAML, into the mesh.
+func (b *bench) apply(yaml string) {
+	b.t.Helper()
+	documents, err := kinds.Parser{DefaultNamespace: "shop", Secrets: true}.Parse("test.yaml", []byte(yaml))
+	require.NoError(b.t, err)
+	var changes []configstore.Change
+	for _, d := range documents {
+		changes = append(changes, configstore.Change{Key: d.Resource.Key(), Resource: d.Resource})
+	}
+	b.memory.Apply(changes...)
+}
+
+// remove takes a resource of the namespace shop out of the mesh.
+func (b *bench) remove(kind, name string) {
+	b.t.Helper()
+	k, known := kinds.Lookup("networking.istio.io", kind)
+	require.True(b.t, known)
+	b.memory.Apply(configstore.Change{Key: kinds.Key{Kind: k, Namespace: "shop", Name: name}})
+}
+
+// get asks for a page.
+func (b *bench) get(path string) (code int, text string) {
+	b.t.Helper()
+	request, err := http.NewRequestWithContext(b.t.Context(), http.MethodGet, "http://"+b.at.HTTP.String()+path, http.NoBody)
+	require.NoError(b.t, err)
+	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
+	require.NoError(b.t, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(b.t, err)
+	return response.StatusCode, string(body)
+}
+
+// shown is a page, read as what it is to be.
+func shown[T any](b *bench, path string) (page T) {
+	b.t.Helper()
+	code, text := b.get(path)
+	require.Equal(b.t, http.StatusOK, code, text)
+	require.NoError(b.t, json.Unmarshal([]byte(text), &page), text)
+	return page
+}
+
+// eventually asks for a page until it is as wanted: what a client has sent is taken in a little later.
+func eventually[T any](b *bench, path string, is func(T) bool) T {
+	b.t.Helper()
+	var page T
+	require.Eventually(b.t, func() bool {
+		page = shown[T](b, path)
+		return is(page)
+	}, 20*time.Second, time.Millisecond, path)
+	return page
+}
+
+// proxy is the client of an incremental stream.
+type proxy struct {
+	t      *testing.T
+	stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesClient
+	leave  func()
+}
+
+// node is what a machine of the namespace shop says of itself.
+func node(role, ip, name string) *corev3.Node {
+	return &corev3.Node{
+		Id: role + "~" + ip + "~" + name + ".shop~shop.svc.cluster.local",
+		UserAgentVersionType: &corev3.Node_UserAgentBuildVersion{
+			UserAgentBuildVersion: &corev3.BuildVersion{Version: &typev3.SemanticVersion{MajorNumber: 1, MinorNumber: 40}},
+		},
+	}
+}
+
+// envoy says of a node that it is a real one, to which virtual hosts are sent by themselves.
+func envoy(n *corev3.Node) *corev3.Node {
+	n.UserAgentName = "envoy"
+	return n
+}
+
+// connect opens a stream and asks for these types, and has nothing yet.
+func (b *bench) connect(n *corev3.Node, types ...string) *proxy {
+	b.t.Helper()
+	connection, err := grpc.NewClient(b.at.XDS.String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(b.t, err)
+	b.t.Cleanup(func() { connection.Close() })
+	ctx, cancel := context.WithCancel(b.t.Context())
+	stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(connection).DeltaAggregatedResources(ctx)
+	require.NoError(b.t, err)
+	p := &proxy{t: b.t, stream: stream, leave: cancel}
+	for _, typeURL := range types {
+		p.send(&discoveryv3.DeltaDiscoveryRequest{Node: n, TypeUrl: typeURL})
+	}
+	return p
+}
+
+func (p *proxy) send(r *discoveryv3.DeltaDiscoveryRequest) {
+	p.t.Helper()
+	require.NoError(p.t, p.stream.Send(r))
+}
+
+func (p *proxy) receive() *discoveryv3.DeltaDiscoveryResponse {
+	p.t.Helper()
+	r, err := p.stream.Recv()
+	require.NoError(p.t, err)
+	return r
+}
+
+func (p *proxy) ack(r *discoveryv3.DeltaDiscoveryResponse) {
+	p.t.Helper()
+	p.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: r.GetTypeUrl(), ResponseNonce: r.GetNonce()})
+}
+
+func (p *proxy) nack(r *discoveryv3.DeltaDiscoveryResponse, reason string) {
+	p.t.Helper()
+	p.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: r.GetTypeUrl(), ResponseNonce: r.GetNonce(), ErrorDetail: &statuspb.Status{Code: 3, Message: reason}})
+}
+
+// accept takes in so many responses.
+func (p *proxy) accept(responses int) {
+	p.t.Helper()
+	for range responses {
+		p.ack(p.receive())
+	}
+}
+
+const web = `
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: web}
+spec:
+  hosts: [web.shop]
+  location: MESH_INTERNAL
+  resolution: STATIC
+  ports: [{number: 80, name: http, protocol: HTTP}]
+  endpoints:
+  - {address: 10.1.0.1, locality: eu/a, weight: 3}
+  - {address: 10.1.0.2, locality: eu/b}
+`

@@ -1,0 +1,174 @@
+package inspect
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
+	"github.com/pgmesh/pgmesh/internal/ads"
+)
+
+// shownProxy is a stream to a proxy.
+type shownProxy struct {
+	Proxy     string    `json:"proxy"`
+	Node      string    `json:"node"`
+	Role      string    `json:"role"`
+	Namespace string    `json:"namespace"`
+	Address   string    `json:"address"` // where it has connected from
+	Form      string    `json:"form"`    // delta or sotw
+	Envoy     string    `json:"envoy,omitempty"`
+	Connected time.Time `json:"connected"`
+	Class     string    `json:"class,omitempty"`
+	OnDemand  bool      `json:"on_demand,omitempty"` // it is given what it has asked for
+
+	// Current says that it has accepted the newest of everything that concerns it.
+	Current bool `json:"current"`
+	// Revision is what it is being brought to, or was last, and Newest what comes after that.
+	Revision string      `json:"revision,omitempty"`
+	Newest   string      `json:"newest,omitempty"`
+	Stage    *shownStage `json:"stage,omitempty"` // while a change is on its way
+	Types    []shownType `json:"types"`
+}
+
+// shownStage is how far a change has come on its way to a proxy.
+type shownStage struct {
+	At    int       `json:"at"`
+	Of    int       `json:"of"`
+	Since time.Time `json:"since"`
+}
+
+// status sums up how a type stands.
+type status string
+
+const (
+	synced status = "synced" // it has accepted the newest
+	stale  status = "stale"  // there is something newer than what it has accepted
+	nacked status = "nacked" // it refuses something
+)
+
+// shownType is how one type stands.
+type shownType struct {
+	Type      string       `json:"type"`
+	Status    status       `json:"status"`
+	Resources int          `json:"resources"`         // how many it has
+	Sent      *shownSent   `json:"sent,omitempty"`    // last
+	Acked     *shownAnswer `json:"acked,omitempty"`   // last
+	Nacked    *shownAnswer `json:"nacked,omitempty"`  // last, even if it has accepted something since
+	Pending   bool         `json:"pending,omitempty"` // it has not answered what it was sent last
+
+	// Refused are the resources that it refuses while it has everything else. Of those in doubt it is being found out whether it does.
+	Refused []shownRefused `json:"refused,omitempty"`
+	InDoubt int            `json:"in_doubt,omitempty"`
+}
+
+// shownRefused is a resource that a proxy refuses. It goes on with the version that it accepted last, if there was one.
+type shownRefused struct {
+	Name    string    `json:"name"`
+	Version string    `json:"version"`
+	Reason  string    `json:"reason"`
+	Since   time.Time `json:"since"`
+}
+
+type shownSent struct {
+	Revision  string    `json:"revision"`
+	At        time.Time `json:"at"`
+	Resources int       `json:"resources"`
+	Removed   int       `json:"removed"`
+	Bytes     int       `json:"bytes"`
+}
+
+type shownAnswer struct {
+	Revision string    `json:"revision"`
+	At       time.Time `json:"at"`
+	Reason   string    `json:"reason,omitempty"`
+}
+
+func (i *Inspector) proxiesPage(r *http.Request) (any, error) {
+	all := i.clients()
+	if name := r.URL.Query().Get("proxy"); name != "" {
+		found, err := of(name, all)
+		if err != nil {
+			return nil, err
+		}
+		all = found
+	}
+	list := make([]shownProxy, 0, len(all))
+	for _, c := range all {
+		list = append(list, c.show())
+	}
+	return list, nil
+}
+
+func (c client) show() shownProxy {
+	course := c.stream.Course()
+	p := shownProxy{
+		Proxy: c.id(), Node: c.stream.Node().GetId(), Role: string(c.Proxy.Type), Namespace: c.Proxy.Namespace, Address: c.stream.Peer(),
+		Form: formOf(c.stream), Envoy: versionOf(c.stream.Node()), Connected: c.stream.Since(), Class: c.Class, OnDemand: c.OnDemand,
+		Current: c.snapshot != nil, Revision: course.Revision, Newest: course.Newest, Types: []shownType{},
+	}
+	if course.Stage > 0 {
+		p.Stage = &shownStage{course.Stage, course.Stages, course.Since}
+	}
+	for _, t := range c.stream.Types() {
+		one := showType(t)
+		p.Current = p.Current && one.Status == synced
+		p.Types = append(p.Types, one)
+	}
+	return p
+}
+
+func formOf(s *ads.Stream) string {
+	if s.Incremental() {
+		return "delta"
+	}
+	return "sotw"
+}
+
+func versionOf(n *corev3.Node) string {
+	if v := n.GetUserAgentBuildVersion().GetVersion(); v != nil {
+		return fmt.Sprintf("%d.%d.%d", v.GetMajorNumber(), v.GetMinorNumber(), v.GetPatch())
+	}
+	return n.GetUserAgentVersion()
+}
+
+func showType(t ads.TypeState) shownType {
+	shown := shownType{Type: nameOfType(t.TypeURL), Status: statusOf(t), Resources: t.Has.Len(), Pending: t.Unanswered, InDoubt: t.InDoubt}
+	if t.Sent != (ads.Sent{}) {
+		shown.Sent = &shownSent{t.Sent.Revision, t.Sent.At, t.Sent.Resources, t.Sent.Removed, t.Sent.Bytes}
+	}
+	for _, r := range t.Refused {
+		shown.Refused = append(shown.Refused, shownRefused{r.Name, r.Version, reason(t.TypeURL, r.Reason), r.Since})
+	}
+	shown.Acked, shown.Nacked = showAnswer(t, t.Accepted), showAnswer(t, t.Rejected)
+	return shown
+}
+
+func showAnswer(t ads.TypeState, a ads.Answer) *shownAnswer {
+	if a == (ads.Answer{}) {
+		return nil
+	}
+	return &shownAnswer{a.Revision, a.At, reason(t.TypeURL, a.Reason)}
+}
+
+// statusOf goes by what the proxy refuses now: that it refused something once is no matter if that is gone, or again as it has it.
+func statusOf(t ads.TypeState) status {
+	switch {
+	case len(t.Refused) > 0, t.InDoubt > 0:
+		return nacked
+	case t.Unanswered || t.Behind:
+		return stale
+	}
+	return synced
+}
+
+// nameOfType is a type's name on the pages, or its URL if it is none that discovery serves.
+func nameOfType(typeURL string) string {
+	for _, s := range sections {
+		if s.typeURL == typeURL {
+			return s.name
+		}
+	}
+	return typeURL
+}

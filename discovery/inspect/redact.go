@@ -1,0 +1,169 @@
+package inspect
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/cncf/xds/go/udpa/annotations"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/pgmesh/pgmesh/discovery/push"
+)
+
+// redacted stands where a text or bytes were that nobody is to see, as in Envoy's own dump.
+const redacted = "[redacted]"
+
+// quoted is a string as Envoy quotes it.
+var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*("|$)`)
+
+// reason is why a proxy refuses something. Envoy may quote all of what it refuses, so of secrets nothing is shown that it quotes.
+func reason(typeURL, text string) string {
+	if typeURL != push.SecretType {
+		return text
+	}
+	return quoted.ReplaceAllLiteralString(text, `"`+redacted+`"`)
+}
+
+// redact takes out of a message what Envoy's API marks as sensitive, such as private keys, also inside of what is packed in it.
+func redact(m protoreflect.Message) error {
+	switch packed := m.Interface().(type) {
+	case *anypb.Any:
+		return redactPacked(packed)
+	case typedStruct:
+		return redactTyped(packed)
+	}
+	return eachField(m, func(field protoreflect.FieldDescriptor, v protoreflect.Value) (protoreflect.Value, error) {
+		if sensitive(field) {
+			return blanked(field, v), nil
+		}
+		return v, inMessages(field, v, redact)
+	})
+}
+
+// eachField replaces the fields that are set by what becomes of them; those that become nothing are cleared.
+func eachField(m protoreflect.Message, become func(protoreflect.FieldDescriptor, protoreflect.Value) (protoreflect.Value, error)) error {
+	var failed error
+	m.Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		var now protoreflect.Value
+		if now, failed = become(field, v); failed != nil {
+			return false
+		}
+		if now.IsValid() {
+			m.Set(field, now)
+		} else {
+			m.Clear(field)
+		}
+		return true
+	})
+	return failed
+}
+
+// inMessages does something to each message that a field has.
+func inMessages(field protoreflect.FieldDescriptor, v protoreflect.Value, do func(protoreflect.Message) error) (err error) {
+	switch {
+	case field.IsMap():
+		if field.MapValue().Message() != nil {
+			v.Map().Range(func(_ protoreflect.MapKey, element protoreflect.Value) bool {
+				err = do(element.Message())
+				return err == nil
+			})
+		}
+	case field.Message() == nil:
+	case field.IsList():
+		for i := 0; i < v.List().Len() && err == nil; i++ {
+			err = do(v.List().Get(i).Message())
+		}
+	default:
+		err = do(v.Message())
+	}
+	return err
+}
+
+func sensitive(field protoreflect.FieldDescriptor) bool {
+	marked, _ := proto.GetExtension(field.Options(), annotations.E_Sensitive).(bool)
+	return marked
+}
+
+// blanked is the value of a sensitive field as it is shown: that there is one, and nothing of it.
+func blanked(field protoreflect.FieldDescriptor, v protoreflect.Value) protoreflect.Value {
+	switch {
+	case field.IsMap():
+		return protoreflect.Value{}
+	case field.IsList():
+		for i := range v.List().Len() {
+			if one := blankedOne(field, v.List().Get(i)); one.IsValid() {
+				v.List().Set(i, one)
+			} else {
+				return protoreflect.Value{}
+			}
+		}
+		return v
+	}
+	return blankedOne(field, v)
+}
+
+func blankedOne(field protoreflect.FieldDescriptor, v protoreflect.Value) protoreflect.Value {
+	switch field.Kind() {
+	case protoreflect.StringKind:
+		return protoreflect.ValueOfString(redacted)
+	case protoreflect.BytesKind:
+		return protoreflect.ValueOfBytes([]byte(redacted))
+	case protoreflect.MessageKind:
+		if _, packed := v.Message().Interface().(*anypb.Any); packed {
+			return protoreflect.Value{}
+		}
+		_ = eachField(v.Message(), func(inner protoreflect.FieldDescriptor, v protoreflect.Value) (protoreflect.Value, error) {
+			return blanked(inner, v), nil
+		})
+		return v
+	}
+	return protoreflect.Value{}
+}
+
+func redactPacked(packed *anypb.Any) error {
+	m, err := packed.UnmarshalNew()
+	if err != nil {
+		return fmt.Errorf("read a %s: %w", packed.GetTypeUrl(), err)
+	}
+	if err := redact(m.ProtoReflect()); err != nil {
+		return err
+	}
+	return packed.MarshalFrom(m)
+}
+
+// typedStruct is a struct that names the type that it is one of: there are two such messages.
+type typedStruct interface {
+	proto.Message
+	GetTypeUrl() string
+	GetValue() *structpb.Struct
+}
+
+// redactTyped reads a struct as its type. It stays as it was written unless something in it is sensitive.
+func redactTyped(s typedStruct) error {
+	of, err := protoregistry.GlobalTypes.FindMessageByURL(s.GetTypeUrl())
+	if err != nil {
+		return fmt.Errorf("a struct of the type %q: %w", s.GetTypeUrl(), err)
+	}
+	text, err := protojson.Marshal(s.GetValue())
+	if err != nil {
+		return err
+	}
+	m := of.New().Interface()
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(text, m); err != nil {
+		return fmt.Errorf("read a struct as %s: %w", s.GetTypeUrl(), err)
+	}
+	before := proto.Clone(m)
+	if err := redact(m.ProtoReflect()); err != nil || proto.Equal(before, m) {
+		return err
+	}
+	shown, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return protojson.Unmarshal(shown, s.GetValue())
+}

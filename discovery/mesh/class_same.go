@@ -1,0 +1,19 @@
+package mesh
+
+import "slices"
+
+// SortsLike reports whether every proxy of which FindsLike is true is of the class, and configured, as in the mesh before.
+func (m *Mesh) SortsLike(before *Mesh) bool {
+	return m.Surroundings() == before.Surroundings() && before.unchanged(m.from, kindSidecar, kindEnvoyFilter, kindProxyConfig) &&
+		slices.Equal(m.selected, before.selected) && slices.Equal(m.routerLabels, before.routerLabels)
+}
+
+// FindsLike reports whether at the addresses of a proxy there is what there was in the mesh before.
+func (m *Mesh) FindsLike(before *Mesh, p *Proxy) bool {
+	for _, ip := range p.Addresses {
+		if !slices.Equal(m.services.byAddress.get(ip), before.services.byAddress.get(ip)) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,151 @@
+package mesh
+
+import (
+	"slices"
+	"sync"
+)
+
+// order compares two values; those that are equal in it are variants of one.
+type order[T any] func(a, b T) int
+
+// patched is a sorted list without some of its elements and with others, each in its place. The list is not changed. It costs a memory
+// move, and a search for each change.
+func patched[T comparable](list, gone, come []T, compare order[T]) []T {
+	if len(gone) == 0 && len(come) == 0 {
+		return list
+	}
+	gone, come = sortedCopy(gone, compare), sortedCopy(come, compare)
+	out := make([]T, 0, len(list)+len(come))
+	for len(gone) > 0 || len(come) > 0 {
+		leaves := len(gone) > 0 && (len(come) == 0 || compare(gone[0], come[0]) <= 0)
+		next := come
+		if leaves {
+			next = gone
+		}
+		run, _ := slices.BinarySearchFunc(list, next[0], compare)
+		out, list = append(out, list[:run]...), list[run:]
+		if leaves {
+			switch i := slices.Index(list, gone[0]); {
+			case i == 0:
+				list = list[1:]
+			case i > 0: // among those that are equal in order
+				list = slices.Concat(list[:i], list[i+1:])
+			}
+			gone = gone[1:]
+		} else {
+			out, come = append(out, come[0]), come[1:]
+		}
+	}
+	return slices.Clip(append(out, list...))
+}
+
+// patches remembers what lists became: where many have a list in common they go on to have it in common.
+type patches[T comparable] struct {
+	mu   sync.Mutex
+	made map[*T][]patch[T] // by where a list begins
+}
+
+type patch[T comparable] struct {
+	length int
+	change[T]
+
+	list []T
+}
+
+// patched is like the function. The order must be the same each time, for the elements that the change is about.
+func (p *patches[T]) patched(list []T, c change[T], compare order[T]) []T {
+	if len(list) == 0 || len(c.gone) == 0 && len(c.come) == 0 {
+		return patched(list, c.gone, c.come, compare)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, known := range p.made[&list[0]] {
+		if known.length == len(list) && slices.Equal(known.gone, c.gone) && slices.Equal(known.come, c.come) {
+			return known.list
+		}
+	}
+	out := patched(list, c.gone, c.come, compare)
+	if p.made == nil {
+		p.made = map[*T][]patch[T]{}
+	}
+	p.made[&list[0]] = append(p.made[&list[0]], patch[T]{len(list), c, out})
+	return out
+}
+
+func sortedCopy[T any](list []T, compare order[T]) []T {
+	if len(list) < 2 {
+		return list
+	}
+	out := slices.Clone(list)
+	slices.SortStableFunc(out, compare)
+	return out
+}
+
+// difference is what two sorted lists do not have in common. What they have costs a comparison of identities each. Of several that are
+// equal in order, one that stayed may be told of as gone and come.
+func difference[T comparable](old, now []T, compare order[T]) (gone, come []T) {
+	for len(old) > 0 || len(now) > 0 {
+		switch {
+		case len(old) > 0 && len(now) > 0 && old[0] == now[0]:
+			old, now = old[1:], now[1:]
+		case len(now) == 0 || len(old) > 0 && compare(old[0], now[0]) <= 0:
+			gone, old = append(gone, old[0]), old[1:]
+		default:
+			come, now = append(come, now[0]), now[1:]
+		}
+	}
+	return gone, come
+}
+
+// change is what has gone and what has come.
+type change[T any] struct{ gone, come []T }
+
+// changesBy sorts changes to the keys that they are under.
+func changesBy[K comparable, T any](gone, come []T, keys func(T) []K) map[K]*change[T] {
+	out := map[K]*change[T]{}
+	at := func(key K) *change[T] {
+		if out[key] == nil {
+			out[key] = &change[T]{}
+		}
+		return out[key]
+	}
+	for _, v := range gone {
+		for _, key := range keys(v) {
+			at(key).gone = append(at(key).gone, v)
+		}
+	}
+	for _, v := range come {
+		for _, key := range keys(v) {
+			at(key).come = append(at(key).come, v)
+		}
+	}
+	return out
+}
+
+// patchedLists changes sorted lists, in which an element may be under several keys.
+func patchedLists[K, T comparable](lists table[K, []T], gone, come []T, keys func(T) []K, compare order[T]) table[K, []T] {
+	changes := changesBy(gone, come, keys)
+	if len(changes) == 0 {
+		return lists
+	}
+	edit := lists.edit()
+	if len(come) > len(gone) {
+		edit.expect(min(len(changes), len(come)-len(gone)))
+	}
+	for key, c := range changes {
+		list := patched(lists.get(key), c.gone, c.come, compare)
+		edit.put(key, list, len(list) == 0)
+	}
+	return edit.done()
+}
+
+// without lists what is in one list and not in another. Both are short.
+func without[T comparable](list, other []T) []T {
+	var out []T
+	for _, v := range list {
+		if !slices.Contains(other, v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}

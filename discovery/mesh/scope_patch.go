@@ -1,0 +1,211 @@
+package mesh
+
+import "slices"
+
+// scopePatch is a scope on its way to the next one, by way of the hosts that changes may be about.
+type scopePatch struct {
+	*catalog
+
+	changed *changes
+	before  rememberedScope
+	scope   Scope
+	egress  Egress
+
+	hosts  []string // whose services may be others
+	listed change[*Service]
+	head   change[*Service] // of those services of the scope that the listener has
+	tail   []*Service       // those that only rules led to, which are gone
+	byHost *tableEdit[string, *Service]
+	rules  *tableEdit[string, []*DestinationRule]
+	differ bool
+}
+
+// patchScope makes what follows from a scope, if it has a single listener, for all ports, and nothing of the changes is about services that
+// only rules lead to. It is the scope itself if that shows the same.
+func (c *catalog) patchScope(before rememberedScope, changed *changes) (*Scope, bool) {
+	if len(before.scope.Egress) != 1 || before.scope.Egress[0].ownPort() || changed.many() {
+		return nil, false
+	}
+	p := scopePatch{
+		catalog: c, changed: changed, before: before, scope: *before.scope, egress: *before.scope.Egress[0],
+		byHost: before.scope.byHost.edit(), rules: before.scope.rules.edit(),
+	}
+	p.replaceVirtualServices()
+	for _, s := range slices.Concat(changed.services.gone, changed.services.come) {
+		if before.scope.sees(s) {
+			p.hosts = append(p.hosts, s.Hostname)
+		}
+	}
+	slices.Sort(p.hosts)
+	for _, host := range slices.Compact(p.hosts) {
+		if !p.replaceHost(host) {
+			return nil, false
+		}
+	}
+	for _, at := range changed.rules {
+		p.replaceRules(at)
+	}
+	return p.done(), true
+}
+
+func (p *scopePatch) done() *Scope {
+	if !p.differ {
+		return p.before.scope
+	}
+	lists := &p.changed.serviceLists
+	p.egress.Services = lists.patched(p.egress.Services, p.listed, compareShown)
+	head := lists.patched(p.scope.Services[:p.scope.listed], p.head, compareShown)
+	tail := p.scope.Services[p.scope.listed:]
+	if len(tail) > 0 {
+		head = slices.Concat(head, without(tail, p.tail))
+	}
+	p.scope.listed += len(p.head.come) - len(p.head.gone)
+	p.scope.Services, p.scope.Egress = head, []*Egress{&p.egress}
+	p.scope.byHost, p.scope.rules = p.byHost.done(), p.rules.done()
+	return &p.scope
+}
+
+func (p *scopePatch) replaceVirtualServices() {
+	gone, come := those(p.changed.virtual.gone, p.egress.obeys), those(p.changed.virtual.come, p.egress.obeys)
+	if len(gone) == 0 && len(come) == 0 {
+		return
+	}
+	p.differ = true
+	p.egress.VirtualServices = p.replacedVirtualServices(change[*VirtualService]{gone, come})
+	p.egress.byName = p.egress.replacedOwners(gone, come)
+	for _, vs := range slices.Concat(gone, come) {
+		for _, d := range vs.sendsTo {
+			p.hosts = append(p.hosts, d.host)
+		}
+	}
+}
+
+// replacedVirtualServices has in common with other scopes what they obey alike: public rules.
+func (p *scopePatch) replacedVirtualServices(c change[*VirtualService]) []*VirtualService {
+	private := func(vs *VirtualService) bool { return !vs.visibility.public() }
+	list, compare := p.egress.VirtualServices, obeyedBefore(p.egress.namespace)
+	if slices.ContainsFunc(c.gone, private) || slices.ContainsFunc(c.come, private) {
+		return patched(list, c.gone, c.come, compare)
+	}
+	return p.changed.virtualLists.patched(list, c, compare)
+}
+
+// replacedOwners finds the first rule for each host that some have gone from, or come to.
+func (e *Egress) replacedOwners(gone, come []*VirtualService) hostIndex[*VirtualService] {
+	edit, before := e.byName.edit(), obeyedBefore(e.namespace)
+	orphans := map[hostAt]*VirtualService{}
+	eachHost(gone, func(at hostAt, vs *VirtualService) {
+		if edit.values.get(at) == vs {
+			orphans[at] = vs
+		}
+	})
+	eachHost(come, func(at hostAt, vs *VirtualService) { // the same ones, edited
+		if lost, orphan := orphans[at]; orphan && before(lost, vs) == 0 {
+			delete(orphans, at)
+			edit.put(at, vs, false)
+		}
+	})
+	eachHost(come, func(at hostAt, vs *VirtualService) {
+		if owner := edit.values.get(at); owner == nil || before(vs, owner) < 0 {
+			edit.put(at, vs, false)
+			delete(orphans, at)
+		}
+	})
+	if len(orphans) > 0 {
+		e.adopt(orphans, edit)
+	}
+	return edit.done()
+}
+
+func eachHost(rules []*VirtualService, visit func(hostAt, *VirtualService)) {
+	for _, vs := range rules {
+		for _, host := range vs.Spec.GetHosts() {
+			visit(placeOf("", host), vs)
+		}
+	}
+}
+
+// adopt looks for the first rule for hosts whose first is gone.
+func (e *Egress) adopt(orphans map[hostAt]*VirtualService, edit hostEdit[*VirtualService]) {
+	for at := range orphans {
+		edit.put(at, nil, true)
+	}
+	for _, vs := range e.VirtualServices {
+		for _, host := range vs.Spec.GetHosts() {
+			at := placeOf("", host)
+			if _, orphan := orphans[at]; orphan {
+				delete(orphans, at)
+				edit.put(at, vs, false)
+			}
+		}
+		if len(orphans) == 0 {
+			return
+		}
+	}
+}
+
+// replaceHost brings the services for a host to what they are now. It fails if rules lead to others than the listener has.
+func (p *scopePatch) replaceHost(host string) bool {
+	was, is := p.before.of.servicesOf(host, &p.egress), p.servicesOf(host, &p.egress)
+	sentTo := p.destination(p.egress.namespace, host)
+	if sentTo != nil && !slices.Contains(is, sentTo) && (len(is) == 0 || is[0].Namespace == sentTo.Namespace) {
+		return false
+	}
+	p.listed.gone, p.listed.come = append(p.listed.gone, without(was, is)...), append(p.listed.come, without(is, was)...)
+	p.differ = p.differ || !slices.Equal(was, is)
+	var now *Service
+	for i, s := range is {
+		if i == 0 {
+			now = s
+		} else {
+			now = now.with(s)
+		}
+	}
+	before := p.byHost.get(host)
+	if before == now {
+		return true
+	}
+	p.differ = true
+	switch {
+	case before == nil:
+	case len(was) > 0:
+		p.head.gone = append(p.head.gone, before)
+	default:
+		p.tail = append(p.tail, before)
+	}
+	if now != nil {
+		p.head.come = append(p.head.come, now)
+	}
+	p.byHost.put(host, now, now == nil)
+	p.findRules(host)
+	return true
+}
+
+// replaceRules finds those of the services that the rules for a host are for.
+func (p *scopePatch) replaceRules(at hostAt) {
+	if !at.wildcard {
+		p.findRules(at.host)
+		return
+	}
+	for _, s := range p.before.scope.Services {
+		if at.contains(s.Hostname) {
+			p.findRules(s.Hostname)
+		}
+	}
+}
+
+func (p *scopePatch) findRules(host string) {
+	var rules []*DestinationRule
+	if service := p.byHost.get(host); service != nil {
+		rules = p.rulesFor(&p.scope, service)
+	}
+	if !slices.Equal(rules, p.rules.get(host)) {
+		p.differ = true
+		p.rules.put(host, rules, len(rules) == 0)
+	}
+}
+
+// many tells of changes that are not worth looking for in what there is.
+func (c *changes) many() bool {
+	return len(c.services.gone)+len(c.services.come)+len(c.virtual.gone)+len(c.virtual.come)+len(c.rules) > 500
+}

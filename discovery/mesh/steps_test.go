@@ -1,0 +1,436 @@
+package mesh_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+	meshconfig "istio.io/api/mesh/v1alpha1"
+	networking "istio.io/api/networking/v1alpha3"
+	security "istio.io/api/security/v1beta1"
+	selection "istio.io/api/type/v1beta1"
+
+	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// TestAMeshBuiltInStepsSaysWhatOneBuiltAtOnceSays makes random changes, one revision after the other, and holds what the mesh says that takes
+// over from the one before against what one says that is built from nothing. Proxies ask some of the meshes only.
+func TestAMeshBuiltInStepsSaysWhatOneBuiltAtOnceSays(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			draw := draw{rand.New(rand.NewPCG(seed, 7))}
+			store := configstore.New()
+			var stepwise, before *mesh.Mesh
+			for revision := range int64(100) {
+				batch := configstore.Batch{Revision: revision, Changes: draw.changes(t, store.Snapshot())}
+				before, stepwise = stepwise, mesh.Build(store.Apply(batch), stepwise)
+				if draw.oneIn(4) {
+					continue
+				}
+				atOnce := mesh.Build(store.Snapshot(), nil)
+				require.Equal(t, atOnce.Problems(), stepwise.Problems())
+				require.Equal(t, described(atOnce.Services()), described(stepwise.Services()))
+				requireShapes(t, before, stepwise)
+				for _, p := range everyProxy() {
+					if draw.oneIn(3) {
+						require.Equal(t, saidTo(atOnce, p), saidTo(stepwise, p), "revision %d, for %s in %s", revision, p.Type, p.Namespace)
+						requireKept(t, before, stepwise, p, batch)
+					}
+				}
+			}
+		})
+	}
+}
+
+// requireShapes checks that services with the shape that they had differ in endpoints alone.
+func requireShapes(t *testing.T, before, after *mesh.Mesh) {
+	t.Helper()
+	if before == nil {
+		return
+	}
+	old := map[*mesh.Shape]*mesh.Service{}
+	for _, s := range before.Services() {
+		old[s.Shape] = s
+	}
+	for _, s := range after.Services() {
+		if o := old[s.Shape]; o != nil {
+			require.True(t, slices.Equal(o.Ports, s.Ports))
+			require.Equal(t, shapeOf(o), shapeOf(s))
+			require.True(t, s.Resolution != mesh.ResolutionNone || o == s)
+		}
+	}
+}
+
+// requireKept checks that what did not change is the same: services whose entries are, and a scope that shows the same.
+func requireKept(t *testing.T, before, after *mesh.Mesh, p *mesh.Proxy, batch configstore.Batch) {
+	t.Helper()
+	if before == nil {
+		return
+	}
+	old, now := before.Scope(before.Known(p)), after.Scope(after.Known(p))
+	ofRules := func(c configstore.Change) bool { return c.Key.Kind.Name == "DestinationRule" } // of which some may be in the shadow of others
+	if slices.Equal(shownBy(old), shownBy(now)) && before.Config == after.Config && old.Sidecar == now.Sidecar && !slices.ContainsFunc(batch.Changes, ofRules) {
+		require.Same(t, old, now)
+	}
+	if slices.ContainsFunc(batch.Changes, func(c configstore.Change) bool {
+		return c.Key.Kind.Name == "WorkloadEntry" || c.Key.Kind.Name == "MeshConfig"
+	}) {
+		return // which may change any service
+	}
+	were := byHost(before)
+	for host, services := range byHost(after) {
+		if slices.EqualFunc(were[host], services, func(a, b *mesh.Service) bool {
+			return a.Entry == b.Entry && slices.Equal(a.Allocated, b.Allocated)
+		}) {
+			require.True(t, slices.Equal(were[host], services), host)
+		}
+	}
+}
+
+func byHost(m *mesh.Mesh) map[string][]*mesh.Service {
+	out := map[string][]*mesh.Service{}
+	for _, s := range m.Services() {
+		out[s.Namespace+"/"+s.Hostname] = append(out[s.Namespace+"/"+s.Hostname], s)
+	}
+	return out
+}
+
+// shownBy are the identities of what a scope shows.
+func shownBy(s *mesh.Scope) (out []any) {
+	for _, e := range s.Egress {
+		for _, service := range e.Services {
+			out = append(out, service)
+		}
+		for _, vs := range e.VirtualServices {
+			out = append(out, vs)
+		}
+	}
+	for _, service := range s.Services {
+		out = append(out, service, s.InboundDestinationRule(service.Hostname))
+		for _, app := range []string{"", "a", "b"} {
+			out = append(out, s.DestinationRule(&mesh.Proxy{Labels: map[string]string{"app": app}}, service.Hostname))
+		}
+	}
+	return out
+}
+
+// saidTo writes down all that a mesh says to a proxy.
+func saidTo(m *mesh.Mesh, p *mesh.Proxy) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\nclass %+v\nknown %+v\n", scopeText(m, p), m.Class(p), m.Known(p).Labels)
+	for _, target := range m.Targets(p) {
+		fmt.Fprintf(&b, "target %s %+v %d %s\n", target.Service.Hostname, *target.Port, target.Number, target.Locality)
+	}
+	fmt.Fprintln(&b, m.NetworkScale(), m.NetworkGateways("near"), m.NamespaceMutualTLS(p.Namespace))
+	if p.Type == mesh.Router {
+		f := m.Frontend(p)
+		fmt.Fprintln(&b, f.Problems)
+		for _, socket := range f.Sockets {
+			fmt.Fprintln(&b, socket.Bind, socket.Port)
+			for _, e := range socket.Entrances {
+				fmt.Fprintln(&b, e.Server, e.Names, e.Route, e.To)
+			}
+		}
+	}
+	return b.String()
+}
+
+func scopeText(m *mesh.Mesh, p *mesh.Proxy) string {
+	var b strings.Builder
+	s := m.Scope(m.Known(p))
+	for _, e := range s.Egress {
+		fmt.Fprintln(&b, "listener", described(e.Services))
+		for _, vs := range e.VirtualServices {
+			fmt.Fprintf(&b, "rule %p %s %s\n", vs.Resource, vs.Resource.Key(), wire(vs.Spec))
+		}
+		for _, service := range e.Services {
+			if owner := e.WildcardOwner(service.Hostname); owner != nil {
+				fmt.Fprintln(&b, "owner", service.Hostname, owner.Resource.Key())
+			}
+		}
+	}
+	fmt.Fprintln(&b, "services", described(s.Services), s.Unknown)
+	for _, service := range s.Services {
+		require.Same(require.TestingT(panicking{}), service, s.Service(service.Hostname))
+		for _, rule := range []*mesh.DestinationRule{s.DestinationRule(p, service.Hostname), s.InboundDestinationRule(service.Hostname)} {
+			if rule != nil {
+				fmt.Fprintf(&b, "policy %p %v %s\n", rule.Resource, rule.From, wire(rule.Spec))
+			}
+		}
+	}
+	return b.String()
+}
+
+// panicking ends a test from where there is none at hand.
+type panicking struct{}
+
+func (panicking) Errorf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+
+func (panicking) FailNow() { panic("failed") }
+
+func described(services []*mesh.Service) []string {
+	out := make([]string, len(services))
+	for i, s := range services {
+		var b strings.Builder
+		fmt.Fprintf(&b, "%p %s", s.Entry, shapeOf(s))
+		for _, e := range s.Endpoints {
+			fmt.Fprintf(&b, " %+v", *e)
+		}
+		out[i] = b.String()
+	}
+	return out
+}
+
+func shapeOf(s *mesh.Service) string {
+	var b strings.Builder
+	fmt.Fprint(&b, s.Hostname, s.Namespace, s.Entry.Name, s.Created, s.Addresses, s.Resolution, s.External, s.SubjectAltNames, s.Allocated, s.Entry.Labels)
+	for _, port := range s.Ports {
+		fmt.Fprintf(&b, " %+v", *port)
+	}
+	return b.String()
+}
+
+func wire(m proto.Message) string {
+	bytes, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		panic(err)
+	}
+	return string(bytes)
+}
+
+var namespacesDrawn = []string{"istio-system", "one", "two", "three"}
+
+// everyProxy has one of each sort that the drawn rules tell apart.
+func everyProxy() []*mesh.Proxy {
+	var out []*mesh.Proxy
+	for _, namespace := range namespacesDrawn {
+		for i, app := range []string{"", "a", "b"} {
+			out = append(out, sidecar(namespace, map[string]string{"app": app}, fmt.Sprint("10.0.0.", i)))
+		}
+		out = append(out, &mesh.Proxy{Type: mesh.Router, Addresses: []string{"10.0.0.9"}, Namespace: namespace, Labels: map[string]string{"app": "a"}})
+	}
+	return out
+}
+
+// draw makes random resources that get in each other's way.
+type draw struct{ *rand.Rand }
+
+func (d draw) oneIn(n int) bool { return d.IntN(n) == 0 }
+
+func pick[T any](d draw, from ...T) T { return from[d.IntN(len(from))] }
+
+func (d draw) some(from ...string) (out []string) {
+	for _, text := range from {
+		if d.oneIn(2) {
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+func (d draw) host() string {
+	return pick(d, "a.com", "b.com", "x.a.com", "y.a.com", "*.a.com", "*.com", "*", "short", "x.b.com", "z.c.com", "deep.x.a.com", "*.x.a.com")
+}
+
+func (d draw) hosts() []string {
+	out := []string{d.host()}
+	for !slices.Contains(out, d.host()) && d.oneIn(2) {
+		if host := d.host(); !slices.Contains(out, host) {
+			out = append(out, host)
+		}
+	}
+	return out
+}
+
+func (d draw) exportTo() []string {
+	return pick(d, nil, nil, nil, []string{"*"}, []string{"."}, []string{"one"}, []string{"two", "three"}, []string{".", "two"}, []string{"~"})
+}
+
+func (d draw) address() string { return fmt.Sprint("10.0.0.", d.IntN(12)) }
+
+func (d draw) labels() map[string]string {
+	out := map[string]string{}
+	for _, name := range d.some("app", "version") {
+		out[name] = pick(d, "a", "b")
+	}
+	return out
+}
+
+func (d draw) changes(t *testing.T, now *configstore.Snapshot) (out []configstore.Change) {
+	t.Helper()
+	for range 1 + d.IntN(1+d.IntN(1+d.IntN(30))) {
+		r := d.resource(t)
+		c := configstore.Change{Key: r.Key(), Resource: r}
+		if old := now.Get(c.Key); old != nil {
+			if !d.oneIn(5) { // most edits leave the age as it is
+				r.CreateTime = old.CreateTime
+			}
+			if d.oneIn(4) {
+				c.Resource = nil
+			}
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+func (d draw) resource(t *testing.T) *kinds.Resource {
+	t.Helper()
+	type drawn struct {
+		group, kind string
+		spec        proto.Message
+	}
+	const networks = "networking.istio.io"
+	entry := drawn{networks, "ServiceEntry", d.serviceEntry()}
+	virtual := drawn{networks, "VirtualService", d.virtualService()}
+	rule := drawn{networks, "DestinationRule", d.destinationRule()}
+	workload := drawn{networks, "WorkloadEntry", &networking.WorkloadEntry{
+		Address: d.address(), Labels: d.labels(), Weight: uint32(d.IntN(3)), ServiceAccount: pick(d, "", "account"), Locality: pick(d, "", "r/z"),
+	}}
+	chosen := pick(
+		d, entry, entry, entry, entry, virtual, virtual, virtual, rule, rule, rule, workload, workload, workload,
+		drawn{networks, "Sidecar", d.sidecar()}, drawn{networks, "Gateway", d.gateway()},
+		drawn{"security.istio.io", "PeerAuthentication", d.peerAuthentication()},
+		pick(d, virtual, drawn{"core", "MeshConfig", d.meshConfig()}, drawn{"core", "MeshNetworks", d.meshNetworks()}),
+	)
+	kind, ok := kinds.Lookup(chosen.group, chosen.kind)
+	require.True(t, ok)
+	r := &kinds.Resource{
+		Kind: kind, Namespace: pick(d, namespacesDrawn...), Name: fmt.Sprint("r", d.IntN(9)),
+		CreateTime: time.Unix(int64(d.IntN(5)), 0), Spec: kinds.SpecOf(chosen.spec),
+	}
+	if d.oneIn(9) {
+		r.Labels = map[string]string{"networking.istio.io/enable-autoallocate-ip": "false", "version": "a"}
+	}
+	if chosen.group == "core" {
+		r.Namespace, r.Name = "istio-system", "core"
+	}
+	return r
+}
+
+func (d draw) serviceEntry() *networking.ServiceEntry {
+	spec := &networking.ServiceEntry{
+		Hosts: d.hosts(), ExportTo: d.exportTo(), Location: networking.ServiceEntry_Location(d.IntN(2)),
+		Resolution: pick(d, networking.ServiceEntry_STATIC, networking.ServiceEntry_STATIC, networking.ServiceEntry_NONE,
+			networking.ServiceEntry_DNS, networking.ServiceEntry_DNS_ROUND_ROBIN),
+		Addresses: pick(d, nil, nil, nil, []string{"10.9.0.1"}, []string{fmt.Sprint("240.240.", d.IntN(3), ".", 1+d.IntN(9))}),
+	}
+	for _, number := range pick(d, []uint32{80}, []uint32{80, 81}, []uint32{81}, []uint32{82, 80}) {
+		spec.Ports = append(spec.Ports, &networking.ServicePort{Number: number, Name: fmt.Sprint("p", number), Protocol: pick(d, "HTTP", "HTTP", "TCP")})
+	}
+	if d.oneIn(3) {
+		spec.WorkloadSelector = &networking.WorkloadSelector{Labels: d.labels()}
+		return spec
+	}
+	for range d.IntN(3) {
+		spec.Endpoints = append(spec.Endpoints, &networking.WorkloadEntry{Address: d.address(), Labels: d.labels()})
+	}
+	return spec
+}
+
+func (d draw) destination() *networking.Destination {
+	to := &networking.Destination{Host: d.host()}
+	if d.oneIn(3) {
+		to.Port = &networking.PortSelector{Number: pick(d, uint32(80), uint32(81))}
+	}
+	return to
+}
+
+func (d draw) virtualService() *networking.VirtualService {
+	spec := &networking.VirtualService{Hosts: d.hosts(), ExportTo: d.exportTo(), Gateways: pick(d, nil, nil, []string{"r1"}, []string{"mesh", "one/r2"})}
+	if d.oneIn(6) {
+		spec.Hosts = nil // for others to delegate to
+	}
+	for range 1 + d.IntN(2) {
+		route := &networking.HTTPRoute{Route: []*networking.HTTPRouteDestination{{Destination: d.destination()}}}
+		if d.oneIn(3) {
+			route.Match = []*networking.HTTPMatchRequest{{SourceNamespace: pick(d, "", "one", "two"), SourceLabels: d.labels()}}
+		}
+		if d.oneIn(4) && spec.Hosts != nil {
+			route.Route, route.Delegate = nil, &networking.Delegate{Name: fmt.Sprint("r", d.IntN(9))}
+		}
+		spec.Http = append(spec.Http, route)
+	}
+	return spec
+}
+
+func (d draw) destinationRule() *networking.DestinationRule {
+	spec := &networking.DestinationRule{Host: d.host(), ExportTo: d.exportTo()}
+	if d.oneIn(3) {
+		spec.WorkloadSelector = &selection.WorkloadSelector{MatchLabels: map[string]string{"app": pick(d, "a", "b")}}
+	}
+	for range d.IntN(3) {
+		spec.Subsets = append(spec.Subsets, &networking.Subset{Name: pick(d, "v1", "v2", "v3"), Labels: d.labels()})
+	}
+	if d.oneIn(2) {
+		spec.TrafficPolicy = &networking.TrafficPolicy{LoadBalancer: &networking.LoadBalancerSettings{LocalityLbSetting: &networking.LocalityLoadBalancerSetting{
+			FailoverPriority: d.some("version", "app"),
+		}}}
+	}
+	return spec
+}
+
+func (d draw) sidecar() *networking.Sidecar {
+	spec := &networking.Sidecar{}
+	if d.oneIn(2) {
+		spec.WorkloadSelector = &networking.WorkloadSelector{Labels: map[string]string{"app": pick(d, "a", "b")}}
+	}
+	for range d.IntN(3) {
+		listener := &networking.IstioEgressListener{Hosts: []string{pick(d, "*", ".", "one", "two", "~two") + "/" + d.host()}}
+		if d.oneIn(3) {
+			listener.Hosts = append(listener.Hosts, pick(d, "*", ".")+"/*", pick(d, "~*", "~one")+"/"+d.host())
+		}
+		if d.oneIn(4) {
+			listener.Port = &networking.SidecarPort{Number: 80, Protocol: pick(d, "HTTP", "HTTP_PROXY", "TCP"), Name: "port"}
+		}
+		spec.Egress = append(spec.Egress, listener)
+	}
+	if d.oneIn(4) {
+		spec.OutboundTrafficPolicy = &networking.OutboundTrafficPolicy{}
+	}
+	return spec
+}
+
+func (d draw) gateway() *networking.Gateway {
+	return &networking.Gateway{Selector: map[string]string{"app": pick(d, "a", "b")}, Servers: []*networking.Server{{
+		Port: &networking.Port{Number: pick(d, uint32(80), uint32(443)), Name: "port", Protocol: pick(d, "HTTP", "TCP")}, Hosts: d.hosts(),
+	}}}
+}
+
+func (d draw) peerAuthentication() *security.PeerAuthentication {
+	spec := &security.PeerAuthentication{Mtls: &security.PeerAuthentication_MutualTLS{Mode: security.PeerAuthentication_MutualTLS_Mode(d.IntN(4))}}
+	if d.oneIn(2) {
+		spec.Selector = &selection.WorkloadSelector{MatchLabels: d.labels()}
+	}
+	return spec
+}
+
+func (d draw) meshConfig() *meshconfig.MeshConfig {
+	spec := &meshconfig.MeshConfig{}
+	if d.oneIn(2) {
+		spec.DefaultServiceExportTo = []string{pick(d, ".", "*")}
+	}
+	if d.oneIn(2) {
+		spec.DefaultVirtualServiceExportTo, spec.DefaultDestinationRuleExportTo = []string{pick(d, ".", "*")}, []string{pick(d, ".", "*")}
+	}
+	if d.oneIn(3) {
+		spec.RootNamespace = "three"
+	}
+	return spec
+}
+
+func (d draw) meshNetworks() *meshconfig.MeshNetworks {
+	return &meshconfig.MeshNetworks{Networks: map[string]*meshconfig.Network{"near": {
+		Endpoints: []*meshconfig.Network_NetworkEndpoints{{Ne: &meshconfig.Network_NetworkEndpoints_FromCidr{FromCidr: "10.0.0.0/28"}}},
+		Gateways:  []*meshconfig.Network_IstioNetworkGateway{{Gw: &meshconfig.Network_IstioNetworkGateway_RegistryServiceName{RegistryServiceName: d.host()}, Port: 80}},
+	}}}
+}

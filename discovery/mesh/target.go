@@ -1,0 +1,110 @@
+package mesh
+
+import (
+	"maps"
+	"slices"
+)
+
+// Target is one port of one service as a workload serves it.
+type Target struct {
+	Service *Service
+	Port    *Port
+	// Number is the port that the workload listens on.
+	Number uint32
+	// Locality is where the endpoint is said to be.
+	Locality string
+
+	endpoint *Endpoint
+}
+
+// Same reports whether two targets are the same to a proxy, whatever else serves their services.
+func (t Target) Same(other Target) bool {
+	return t.Service.Shape == other.Service.Shape && t.Port == other.Port && t.Number == other.Number
+}
+
+// replaceTargets remembers which addresses serve which services, for the proxies at them.
+func (x *serviceIndex) replaceTargets(gone, come []*Service) {
+	leaving, coming := targetsOf(gone), targetsOf(come)
+	byAddress, problems := x.byAddress.edit(), x.rivals.edit()
+	byAddress.expect(len(coming) - len(leaving))
+	for address := range leaving {
+		if coming[address] == nil {
+			coming[address] = nil // to be visited
+		}
+	}
+	for address, more := range coming {
+		list := more
+		if before := x.byAddress.get(address); len(before) > 0 {
+			list = slices.DeleteFunc(slices.Clone(before), func(t Target) bool {
+				return slices.ContainsFunc(leaving[address], func(l Target) bool { return l.Service == t.Service })
+			})
+			list = append(list, more...)
+		}
+		if len(list) > 1 {
+			slices.SortStableFunc(list, func(a, b Target) int { return compareServices(a.Service, b.Service) })
+		}
+		byAddress.put(address, list, len(list) == 0)
+		rivals := rivalsAt(list)
+		problems.put(address, rivals, len(rivals) == 0)
+	}
+	x.byAddress, x.rivals = byAddress.done(), problems.done()
+}
+
+// targetsOf are those of services, by address.
+func targetsOf(services []*Service) map[string][]Target {
+	out := map[string][]Target{}
+	for _, s := range services {
+		for _, e := range s.Endpoints {
+			if e.entry != s.Entry {
+				continue // another entry for the host, with its own ports, served it
+			}
+			if e.Unix || !IsAddress(e.Address) {
+				continue
+			}
+			out[e.Address] = append(out[e.Address], Target{Service: s, Port: s.Port(e.PortNumber), Number: e.Port, Locality: e.Locality, endpoint: e})
+		}
+	}
+	return out
+}
+
+// Targets lists what the workload beside a proxy serves: the endpoints at the proxy's own addresses, of services in its
+// own namespace only, so that no namespace can put its services in front of another's workloads.
+func (m *Mesh) Targets(p *Proxy) []Target {
+	var out []Target
+	for _, ip := range p.Addresses {
+		for _, t := range m.services.byAddress.get(ip) {
+			if t.Service.Namespace == p.Namespace && (p.Type == Sidecar || t.isRouter(p)) {
+				out = append(out, t)
+			}
+		}
+	}
+	return out
+}
+
+// isRouter reports whether the endpoint is the router itself. A machine has one address for its router and for the
+// applications on it: only labels, all of which are also the router's, tell.
+func (t Target) isRouter(p *Proxy) bool {
+	own := givenLabels(t.endpoint.Labels)
+	return len(own) > 0 && LabelsWithin(own, p.Labels)
+}
+
+// Known returns a sidecar as the mesh knows its workload: where services name one at its addresses with labels, those are
+// its labels, whatever it says about itself. A router is what it says.
+func (m *Mesh) Known(p *Proxy) *Proxy {
+	if p.Type != Sidecar {
+		return p
+	}
+	for _, t := range m.Targets(p) {
+		if len(givenLabels(t.endpoint.Labels)) == 0 {
+			continue
+		}
+		known := *p
+		known.Labels = maps.Clone(p.StaticLabels)
+		if known.Labels == nil {
+			known.Labels = map[string]string{}
+		}
+		maps.Copy(known.Labels, t.endpoint.Labels)
+		return &known
+	}
+	return p
+}

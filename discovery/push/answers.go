@@ -1,0 +1,127 @@
+package push
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pgmesh/pgmesh/internal/ads"
+)
+
+// answers hears what is sent to proxies and what they answer, and tells how long changes take to come to them. What a proxy is sent when
+// it connects is no change.
+type answers struct {
+	*journal
+
+	committed, arrived *prometheus.HistogramVec
+	reached            map[string]Reached // by limit, under the journal's lock
+}
+
+func newAnswers(j *journal, metrics prometheus.Registerer) *answers {
+	// A change takes a few milliseconds; whoever takes a minute is lost, or does not answer at all.
+	buckets := []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+	a := &answers{
+		journal: j, reached: map[string]Reached{},
+		committed: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "pgmesh_discovery_commit_to_ack_seconds", Buckets: buckets,
+			Help: "Time from the commit of a change, by the clock of its database, until a proxy has accepted what it comes to, by type. " +
+				"Where the source does not tell of commits there is none.",
+		}, []string{"type"}),
+		arrived: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "pgmesh_discovery_arrival_to_ack_seconds", Buckets: buckets,
+			Help: "Time from when discovery heard of a change until a proxy has accepted what it comes to, by type.",
+		}, []string{"type"}),
+	}
+	metrics.MustRegister(a.committed, a.arrived)
+	return a
+}
+
+// Acked measures the way of a change, from its beginning to this proxy.
+func (a *answers) Acked(_ *ads.Stream, v ads.Verdict) {
+	if v.News == nil {
+		return
+	}
+	now, label := time.Now(), Label(v.TypeURL)
+	took := now.Sub(v.News.Arrived)
+	a.arrived.WithLabelValues(label).Observe(took.Seconds())
+	if !v.News.Committed.IsZero() {
+		a.committed.WithLabelValues(label).Observe(max(0, now.Sub(v.News.Committed).Seconds())) // the clock of the database may be ahead
+	}
+	a.journal.of(v.News, func(p *Push) {
+		p.Acks++
+		p.LastAck = took
+	})
+}
+
+// Nacked counts a refusal of a change.
+func (a *answers) Nacked(_ *ads.Stream, v ads.Verdict) {
+	a.journal.of(v.News, func(p *Push) { p.Nacks++ })
+}
+
+// Sent counts a message that tells of a change.
+func (a *answers) Sent(_ *ads.Stream, m ads.Message) {
+	a.journal.of(m.News, func(p *Push) {
+		p.Messages++
+		p.Bytes += m.Bytes
+	})
+}
+
+// of changes what is known of the push that has these news, while that is remembered.
+func (j *journal) of(news *ads.News, change func(*Push)) {
+	if news == nil {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.now != nil && j.now.news == news {
+		change(j.now)
+		return
+	}
+	for i := len(j.last) - 1; i >= 0; i-- {
+		if j.last[i].news == news {
+			change(&j.last[i])
+			return
+		}
+	}
+}
+
+// Reached is how often a limit was reached.
+type Reached struct {
+	Times      int           // somebody had to wait
+	Waited     time.Duration // all of them together
+	TurnedAway int
+}
+
+// Limited counts how often limits are reached.
+func (a *answers) Limited(limit string, waited time.Duration, turnedAway bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.reached[limit]
+	if turnedAway {
+		r.TurnedAway++
+	} else {
+		r.Times, r.Waited = r.Times+1, r.Waited+waited
+	}
+	a.reached[limit] = r
+}
+
+// Reached tells how often a limit was reached, by its name.
+func (e *Engine) Reached(limit string) Reached {
+	e.journal.mu.Lock()
+	defer e.journal.mu.Unlock()
+	return e.answers.reached[limit]
+}
+
+// The rest is neither about changes nor about limits.
+
+// Opened hears nothing of interest here.
+func (*answers) Opened(*ads.Stream) {}
+
+// Closed hears nothing of interest here.
+func (*answers) Closed(*ads.Stream) {}
+
+// Refusing hears nothing of interest here.
+func (*answers) Refusing(*ads.Stream, string, int) {}
+
+// Unreceived hears nothing of interest here.
+func (*answers) Unreceived(*ads.Stream, string, int) {}

@@ -1,0 +1,111 @@
+package push
+
+import "github.com/pgmesh/pgmesh/discovery/mesh"
+
+// join puts a proxy into its class, which is made if it is the first of it.
+func (e *Engine) join(m *member) {
+	e.configure(m)
+	c := e.classes[m.key]
+	if c == nil {
+		c = newClass(nil)
+		c.sight = e.sightOf(m, e.sights, nil)
+		c.sight.classes[c] = true
+		e.classes[m.key] = c
+	}
+	c.enter(m)
+	if c.current == nil {
+		c.sight.update(e)
+		c.update(e)
+		e.journal.joined()
+		e.tellOfClasses()
+	}
+}
+
+// configure finds out of which class a proxy is.
+func (e *Engine) configure(m *member) {
+	m.configured = m.key.served(e.mesh.Configured(m.proxy))
+	m.key.Class = e.mesh.Class(m.configured)
+}
+
+// enter makes a proxy a member of the class.
+func (c *class) enter(m *member) {
+	c.members[m] = true
+	if m.class = c; c.of == nil {
+		c.of = m
+	}
+}
+
+// quit takes a proxy out of its class, which ends with the last, as does the sight with the last class.
+func (e *Engine) quit(m *member) {
+	c := m.class
+	if c == nil {
+		return
+	}
+	m.class = nil
+	delete(c.members, m)
+	if len(c.members) > 0 {
+		c.of = anyOf(c.members) // the proxy that left may be unlike them tomorrow
+		return
+	}
+	delete(e.classes, m.key)
+	if delete(c.sight.classes, c); len(c.sight.classes) == 0 {
+		delete(e.sights, c.sight.key)
+	}
+	if m.key.Type == mesh.Router || len(c.unpatched)+len(c.sight.routes.unpatched) > 0 { // its problems may have ended with it
+		e.tellOfClasses()
+	}
+}
+
+func anyOf[T comparable](set map[T]bool) (one T) {
+	for one = range set {
+		break
+	}
+	return one
+}
+
+// sightOf finds the sight of a new class, among these. If there is none yet, it begins with what an old one has.
+func (e *Engine) sightOf(m *member, among map[sightKey]*sight, old *sight) *sight {
+	k := sightKeyOf(m.key)
+	x := among[k]
+	if x == nil {
+		if x = e.sights[k]; x == nil {
+			x = old.clone()
+		}
+		x.key, x.classes = k, map[*class]bool{}
+		among[k] = x
+	}
+	return x
+}
+
+// sortsLike tells whether all proxies stay in their classes.
+func (e *Engine) sortsLike(before *mesh.Mesh) bool {
+	if !e.mesh.SortsLike(before) {
+		return false
+	}
+	for _, m := range e.members {
+		if !e.mesh.FindsLike(before, m.proxy) && e.mesh.Class(m.configured) != m.key.Class {
+			return false
+		}
+	}
+	return true
+}
+
+// regroup sorts the proxies into classes by the new mesh. A class that still has members goes on with what it has, and a new one with what
+// a member of it had before.
+func (e *Engine) regroup() {
+	classes, sights := make(map[classKey]*class, len(e.classes)), make(map[sightKey]*sight, len(e.sights))
+	for _, m := range e.members {
+		e.configure(m)
+		c := classes[m.key]
+		if c == nil {
+			if c = e.classes[m.key]; c == nil {
+				c = newClass(m.class)
+			}
+			c.of, c.members, c.sight = nil, map[*member]bool{}, e.sightOf(m, sights, c.sight)
+			c.sight.classes[c] = true
+			classes[m.key] = c
+		}
+		c.enter(m)
+	}
+	e.classes, e.sights = classes, sights
+}

@@ -1,0 +1,90 @@
+package push
+
+import (
+	"maps"
+
+	"github.com/pgmesh/pgmesh/discovery/demand"
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/internal/ads"
+)
+
+// served is the proxy as it is served: on demand if it is to be, and can ask.
+func (k *classKey) served(p *mesh.Proxy) *mesh.Proxy {
+	if !p.OnDemand || k.divided {
+		return p
+	}
+	all := *p
+	all.OnDemand = false
+	return &all
+}
+
+// asked hears what a proxy asks for by name, and what it has from an earlier stream. A proxy on demand is offered at once what follows.
+func (e *Engine) asked(s *ads.Stream, typeURL string, names []string, held map[string]string) {
+	if typeURL != VirtualHostType && typeURL != ClusterType {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m := e.members[s.Subscriber()]
+	if m == nil || !m.mayAsk() {
+		return
+	}
+	m.wants().Hear(typeURL, names, held)
+	if m.class != nil {
+		m.offer(s.Subscriber(), nil)
+	}
+}
+
+// unasked hears of a name that a proxy no longer asks for.
+func (e *Engine) unasked(s *ads.Stream, typeURL, name string) {
+	if typeURL != VirtualHostType {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if m := e.members[s.Subscriber()]; m != nil && m.demand != nil {
+		m.demand.Forget(name)
+	}
+}
+
+// mayAsk tells whether the proxy is on demand, or may turn out to be when there is a mesh.
+func (m *member) mayAsk() bool { return m.key.divided && (m.class == nil || m.class.whole != nil) }
+
+// wants is what the proxy has asked for.
+func (m *member) wants() *demand.Asked {
+	if m.demand == nil {
+		m.demand = demand.NewAsked()
+	}
+	return m.demand
+}
+
+// given is what the proxy is given of what its class has.
+func (m *member) given() *ads.Snapshot {
+	c := m.class
+	if c.whole == nil {
+		m.demand = nil
+		return c.current
+	}
+	if m.demand == nil && m.offered != nil { // until now it was given all
+		m.wants().Keep(m.offered.Sets)
+	}
+	sets := c.whole.Part(m.wants())
+	if m.offered != nil && maps.Equal(sets, m.offered.Sets) {
+		return m.offered
+	}
+	return &ads.Snapshot{Revision: c.current.Revision, Sets: sets}
+}
+
+// narrow has what the class has ready for finding parts of it, if its proxies are on demand.
+func (c *class) narrow() {
+	if !c.of.configured.OnDemand {
+		return
+	}
+	if c.whole == nil {
+		c.whole = demand.NewWhole()
+	}
+	if c.sight.asked == nil {
+		c.sight.asked = demand.NewHosts()
+	}
+	c.whole.Update(c.sets, c.sight.asked)
+}

@@ -1,0 +1,130 @@
+package push
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"iter"
+	"weak"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/pgmesh/pgmesh/internal/ads"
+)
+
+// message is what all messages of Envoy's can do.
+type message interface {
+	proto.Message
+	Validate() error
+}
+
+// made is what messages come to as they are sent.
+type made struct {
+	resources []*ads.Resource
+	// refused are the names of what Envoy would refuse, and why: it would take everything else in its response down with it. Who has an
+	// older state of it keeps that.
+	refused []refusal
+}
+
+type refusal struct {
+	name string
+	err  error
+}
+
+func (m *made) add(other made) {
+	m.resources, m.refused = append(m.resources, other.resources...), append(m.refused, other.refused...)
+}
+
+// names are those of all that was made, also of what Envoy would refuse.
+func (m *made) names() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, r := range m.resources {
+			if !yield(r.Name) {
+				return
+			}
+		}
+		for _, r := range m.refused {
+			if !yield(r.name) {
+				return
+			}
+		}
+	}
+}
+
+// over brings a set that has nothing else to exactly what was made, by way of what differs.
+func (m *made) over(set *ads.Set) *ads.Set {
+	keep := make(map[string]bool, len(m.resources))
+	for name := range m.names() {
+		keep[name] = true
+	}
+	var gone []string
+	for r := range set.All() {
+		if !keep[r.Name] {
+			gone = append(gone, r.Name)
+		}
+	}
+	return set.With(m.resources, gone)
+}
+
+// encode turns messages into resources as they are sent.
+func encode[M message](once *onlyOnce, messages []M, name func(M) string, note func(M, *ads.Resource)) made {
+	out := made{resources: make([]*ads.Resource, 0, len(messages))}
+	for _, m := range messages {
+		r, known := once.encode(m, name(m))
+		if !known {
+			if err := m.Validate(); err != nil {
+				out.refused = append(out.refused, refusal{r.Name, fmt.Errorf("%s: %w", r.Name, err)})
+				continue
+			}
+			if note != nil {
+				note(m, r)
+			}
+			once.keep(r)
+		}
+		out.resources = append(out.resources, r)
+	}
+	return out
+}
+
+// onlyOnce has equal resources in memory once, whoever they were made for.
+type onlyOnce struct {
+	known map[identity]weak.Pointer[ads.Resource]
+	sweep int // how many there may be before those that nobody has any more are forgotten
+}
+
+type identity struct{ typeURL, name, version string }
+
+func identityOf(r *ads.Resource) identity { return identity{r.Body.GetTypeUrl(), r.Name, r.Version} }
+
+// encode gives the resource of a message, which is known if there is one like it. The version is the hash of the bytes.
+func (o *onlyOnce) encode(m proto.Message, name string) (r *ads.Resource, known bool) {
+	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		panic("encode a translated message: " + err.Error()) // only invalid UTF-8 can do this, which no decoder lets in
+	}
+	sum := sha256.Sum256(value)
+	version := hex.EncodeToString(sum[:12])
+	if r := o.known[identity{typeOf(m), name, version}].Value(); r != nil {
+		return r, true
+	}
+	return ads.NewResource(name, version, &anypb.Any{TypeUrl: typeOf(m), Value: value}), false
+}
+
+func (o *onlyOnce) keep(r *ads.Resource) {
+	if o.known == nil {
+		o.known = map[identity]weak.Pointer[ads.Resource]{}
+	}
+	if len(o.known) >= max(o.sweep, leastSwept) {
+		for id, p := range o.known {
+			if p.Value() == nil {
+				delete(o.known, id)
+			}
+		}
+		o.sweep = 2 * len(o.known)
+	}
+	o.known[identityOf(r)] = weak.Make(r)
+}
+
+// leastSwept is how many a sweep is worth the while for.
+const leastSwept = 100

@@ -1,0 +1,196 @@
+package push
+
+import (
+	"slices"
+	"time"
+
+	"github.com/pgmesh/pgmesh/discovery/demand"
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate"
+	"github.com/pgmesh/pgmesh/internal/ads"
+)
+
+// sight is what proxies share that see the same of the mesh and have the same traits, whatever they serve themselves: the clusters and
+// endpoints of the services that they see, and the routes to them.
+type sight struct {
+	classes map[*class]bool
+	key     sightKey
+	shelf   *shelf
+
+	// What it was made from.
+	scope    *mesh.Scope
+	frontend *mesh.Frontend // of routers
+	patches  []mesh.Patch
+	backends []translate.Backend
+	pieces   []*piece
+	listened []any
+
+	clusters, endpoints, names *ads.Set
+	routes                     routes
+	outbound                   map[listens]made // listeners
+	asked                      *demand.Hosts    // by what proxies on demand ask for; nil if there is none
+
+	looks looks
+}
+
+// sightKey is what proxies have in common that share a sight.
+type sightKey struct {
+	mesh.Traits
+
+	namespace, addresses, patches string
+	exposes                       string // of routers: what makes their frontends
+	divided                       bool   // they take virtual hosts by themselves
+}
+
+// looks tell of a sight what others are made from: each is another one when that has changed.
+type looks struct {
+	conditions *mark // all but services, and rules for them
+	backends   *mark // services, with their endpoints, and policies
+	shapes     *mark // services but for their endpoints, and policies
+	listened   *mark // what listeners are made from
+}
+
+// mark is there to be told from another.
+type mark struct{ _ byte }
+
+func sightKeyOf(c classKey) sightKey {
+	key := sightKey{Traits: c.Traits, namespace: c.Namespace, addresses: c.Addresses, patches: c.Patches, divided: c.divided}
+	if c.Type == mesh.Router {
+		key.exposes = c.Targets
+	}
+	return key
+}
+
+// clone is a sight that begins with what this one has, which may be nil.
+func (x *sight) clone() *sight {
+	if x == nil {
+		return &sight{}
+	}
+	copied := *x
+	copied.routes, copied.outbound, copied.asked = x.routes.forgetful(), nil, nil
+	return &copied
+}
+
+// proxy is any of them: translation of what the sight has cannot tell them apart.
+func (x *sight) proxy() *mesh.Proxy { return anyOf(x.classes).of.configured }
+
+// update brings the sight to a new state of the mesh.
+func (x *sight) update(e *Engine) {
+	proxy := x.proxy()
+	s := translate.SightOf(e.mesh, proxy)
+	shelf := e.pieces.shelf(conditions{x.key.Traits, e.mesh.Surroundings(), s.PassesTLS()})
+	patches := e.mesh.Patches(proxy)
+	var frontend *mesh.Frontend
+	if proxy.Type == mesh.Router {
+		frontend = e.mesh.Frontend(proxy)
+	}
+	if s.Scope() == x.scope && shelf == x.shelf && frontend == x.frontend && slices.Equal(patches, x.patches) {
+		return
+	}
+	same := x.scope != nil && s.Scope().Sidecar == x.scope.Sidecar && shelf == x.shelf && frontend == x.frontend && slices.Equal(patches, x.patches)
+	before := *x
+	x.scope, x.frontend, x.patches, x.shelf = s.Scope(), frontend, patches, shelf
+	if shelf != before.shelf {
+		x.routes = x.routes.forgetful()
+	}
+	x.compose(e, s, &before)
+	x.look(&before, s, same)
+	if x.looks.shapes != before.looks.shapes {
+		x.name(e, s)
+	}
+	if !same || x.looks.routed(&before, x) {
+		x.route(e, s, &before)
+	}
+}
+
+// compose finds the pieces of what the proxies see.
+func (x *sight) compose(e *Engine, s translate.Sight, before *sight) {
+	x.backends = s.BackendsAfter(before.backends, before.scope)
+	x.pieces = make([]*piece, len(x.backends))
+	for i, b := range x.backends {
+		if x.shelf == before.shelf && i < len(before.backends) && b == before.backends[i] {
+			x.pieces[i] = before.pieces[i]
+		} else {
+			x.pieces[i] = e.make(x.shelf, s, b)
+		}
+	}
+	went, came := difference(before.pieces, x.pieces)
+	x.clusters = exchanged(x.clusters, went, came, func(p *piece) *made { return &p.clusters })
+	x.endpoints = exchanged(x.endpoints, went, came, func(p *piece) *made { return &p.endpoints })
+}
+
+// look compares with what was seen before.
+func (x *sight) look(before *sight, s translate.Sight, same bool) {
+	if !same {
+		x.looks.conditions = new(mark)
+	}
+	if !same || !slices.Equal(x.backends, before.backends) {
+		x.looks.backends = new(mark)
+	}
+	sameShapes := same && slices.EqualFunc(x.backends, before.backends, sameShape) &&
+		slices.EqualFunc(x.scope.Egress, before.scope.Egress, func(a, b *mesh.Egress) bool {
+			return slices.EqualFunc(a.Services, b.Services, func(s, t *mesh.Service) bool { return s.Shape == t.Shape })
+		})
+	if !sameShapes {
+		x.looks.shapes = new(mark)
+	}
+	if sameShapes && !x.connectsAnew(before) {
+		return
+	}
+	x.listened = s.Listened()
+	if !same || !slices.Equal(x.listened, before.listened) {
+		x.looks.listened, x.outbound = new(mark), map[listens]made{}
+	}
+}
+
+// connectsAnew tells whether rules have changed that may be for connections.
+func (x *sight) connectsAnew(before *sight) bool {
+	return !slices.EqualFunc(x.scope.Egress, before.scope.Egress, func(a, b *mesh.Egress) bool {
+		return slices.EqualFunc(a.VirtualServices, b.VirtualServices, func(v, w *mesh.VirtualService) bool {
+			return v == w || !forConnections(v) && !forConnections(w)
+		})
+	})
+}
+
+func forConnections(vs *mesh.VirtualService) bool {
+	return len(vs.Spec.GetTcp())+len(vs.Spec.GetTls()) > 0
+}
+
+// changedHosts tells which hosts have other services than before, or other rules for them.
+func (x *sight) changedHosts(before []translate.Backend) func(host string) bool {
+	now := x.backends
+	for len(before) > 0 && len(now) > 0 && sameShape(before[0], now[0]) {
+		before, now = before[1:], now[1:]
+	}
+	for len(before) > 0 && len(now) > 0 && sameShape(before[len(before)-1], now[len(now)-1]) {
+		before, now = before[:len(before)-1], now[:len(now)-1]
+	}
+	hosts := make(map[string]bool, len(before)+len(now))
+	for _, list := range [][]translate.Backend{before, now} {
+		for _, b := range list {
+			hosts[b.Service.Hostname] = true
+		}
+	}
+	return func(host string) bool { return hosts[host] }
+}
+
+func sameShape(a, b translate.Backend) bool {
+	return a.Service.Shape == b.Service.Shape && a.Rule == b.Rule
+}
+
+// routed tells whether something changed that routes are made from.
+func (l *looks) routed(before, now *sight) bool {
+	return l.shapes != before.looks.shapes || !slices.EqualFunc(before.scope.Egress, now.scope.Egress, func(a, b *mesh.Egress) bool {
+		return slices.Equal(a.VirtualServices, b.VirtualServices)
+	})
+}
+
+// name makes the table of names.
+func (x *sight) name(e *Engine, s translate.Sight) {
+	begun, names := time.Now(), made{}
+	if table := s.NameTable(); table != nil {
+		names = encodeNames(&e.once, table)
+	}
+	e.translated(NameTableType, begun, names)
+	x.names = names.over(x.names)
+}

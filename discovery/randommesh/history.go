@@ -1,0 +1,95 @@
+package randommesh
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// History draws a mesh and then changes to it: a batch a revision, from 1. Resources are varied, removed, made anew, put back as they
+// were, and written again as they are; most batches have one change, some a few, and of those some several of one resource.
+func History(t testing.TB, dice *rand.Rand, v Variety, changes int) []configstore.Batch {
+	t.Helper()
+	h := &history{dice: dice, variety: v, standing: v.Begin(t, dice)}
+	first := make([]configstore.Change, len(h.standing))
+	for i, d := range h.standing {
+		first[i] = configstore.Change{Key: d.Key(), Resource: d.Resource}
+	}
+	batches := []configstore.Batch{{Revision: 1, Changes: first}}
+	for range changes {
+		n := 1
+		if dice.IntN(4) == 0 {
+			n += dice.IntN(4)
+		}
+		b := configstore.Batch{Revision: int64(len(batches)) + 1}
+		for range n {
+			b.Changes = append(b.Changes, h.change(t))
+		}
+		batches = append(batches, b)
+	}
+	return batches
+}
+
+// history is a mesh as it stands, and what was removed from it.
+type history struct {
+	dice           *rand.Rand
+	variety        Variety
+	standing, gone []*Draft
+}
+
+func (h *history) change(t testing.TB) configstore.Change {
+	t.Helper()
+	switch what := h.dice.IntN(20); {
+	case len(h.standing) == 0 || what < 3:
+		return h.put(h.variety.Another(t, h.dice))
+	case what < 6:
+		return h.remove(h.dice.IntN(len(h.standing)))
+	case what < 8 && len(h.gone) > 0:
+		d := *h.gone[h.dice.IntN(len(h.gone))]
+		r := *d.Resource
+		r.CreateTime = age(h.dice)
+		d.Resource = &r
+		return h.put(&d)
+	case what < 10:
+		return h.put(h.any().again())
+	default:
+		return h.put(h.variety.Vary(t, h.dice, h.any()))
+	}
+}
+
+func (h *history) any() *Draft { return h.standing[h.dice.IntN(len(h.standing))] }
+
+// put makes a resource, or the one of its key another; which keeps its age.
+func (h *history) put(d *Draft) configstore.Change {
+	same := func(o *Draft) bool { return o.Key() == d.Key() }
+	h.gone = slices.DeleteFunc(h.gone, same)
+	if i := slices.IndexFunc(h.standing, same); i >= 0 {
+		r := *d.Resource
+		r.CreateTime = h.standing[i].CreateTime
+		kept := *d
+		kept.Resource = &r
+		d, h.standing[i] = &kept, &kept
+	} else {
+		h.standing = append(h.standing, d)
+	}
+	return configstore.Change{Key: d.Key(), Resource: d.Resource}
+}
+
+func (h *history) remove(i int) configstore.Change {
+	d := h.standing[i]
+	h.standing = slices.Delete(h.standing, i, i+1)
+	h.gone = append(h.gone, d)
+	return configstore.Change{Key: d.Key()}
+}
+
+// Written shows resources to who has to find out what was wrong with them.
+func Written(resources []*kinds.Resource) string {
+	text, err := kinds.MarshalYAML(resources...)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}

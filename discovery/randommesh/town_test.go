@@ -1,0 +1,25 @@
+package randommesh
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Each alternative can stand in its place while the others are the first of theirs.
+func TestTheTownIsValidWithEachAlternative(t *testing.T) {
+	t.Parallel()
+	for _, f := range NewTown(t).forms {
+		_, err := f.draft(make([]int, len(f.places)))
+		require.NoError(t, err)
+		for i, alternatives := range f.places {
+			for chosen := range alternatives {
+				choices := make([]int, len(f.places))
+				choices[i] = chosen
+				if _, err := f.draft(choices); err != nil {
+					t.Errorf("%v", err)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package serve
+
+import (
+	"context"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/push"
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// follower applies batches to the configuration and has pushed what follows from them: a batch that comes while nothing is under way at
+// once, and those that come meanwhile together, when it is done. So there is no delay to be set, neither too short under a storm nor too
+// long for a single change; and what waits is never more than each resource once.
+type follower struct {
+	push     func(*mesh.Mesh, int64, []push.Change)
+	config   *configstore.Store
+	mesh     *mesh.Mesh
+	revision prometheus.Gauge
+
+	mu      sync.Mutex
+	waits   bool // there may be a batch without changes
+	waiting configstore.Batch
+	place   map[kinds.Key]int // of each resource among those that wait
+	wake    chan struct{}
+}
+
+func newFollower(update func(*mesh.Mesh, int64, []push.Change), metrics prometheus.Registerer) *follower {
+	f := &follower{
+		push: update, config: configstore.New(), place: map[kinds.Key]int{}, wake: make(chan struct{}, 1),
+		revision: prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgmesh_discovery_revision", Help: "The revision that proxies are served."}),
+	}
+	metrics.MustRegister(f.revision)
+	return f
+}
+
+// take puts a batch to those that wait. Of several changes to one resource the last counts.
+func (f *follower) take(b configstore.Batch) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range b.Changes {
+		if at, waits := f.place[c.Key]; waits {
+			f.waiting.Changes[at] = c
+			continue
+		}
+		f.place[c.Key] = len(f.waiting.Changes)
+		f.waiting.Changes = append(f.waiting.Changes, c)
+	}
+	f.waits, f.waiting.Revision = true, b.Revision
+	select {
+	case f.wake <- struct{}{}:
+	default: // who is woken takes everything
+	}
+}
+
+// all takes what waits, if anything does: who took it before may have been woken for more than it knew.
+func (f *follower) all() (b configstore.Batch, some bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	b, some = f.waiting, f.waits
+	f.waits, f.waiting = false, configstore.Batch{}
+	clear(f.place)
+	return b, some
+}
+
+// run pushes until the context ends.
+func (f *follower) run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-f.wake:
+			if b, some := f.all(); some {
+				f.apply(b)
+			}
+		}
+	}
+}
+
+func (f *follower) apply(b configstore.Batch) {
+	before := f.config.Snapshot()
+	changes := make([]push.Change, len(b.Changes))
+	for i, c := range b.Changes {
+		changes[i] = push.Change{Before: before.Get(c.Key), After: c.Resource}
+	}
+	b.Decode()
+	f.mesh = mesh.Build(f.config.Apply(b), f.mesh)
+	f.push(f.mesh, b.Revision, changes)
+	f.revision.Set(float64(b.Revision))
+}

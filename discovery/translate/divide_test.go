@@ -1,0 +1,90 @@
+package translate_test
+
+import (
+	"strings"
+	"testing"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/discovery/envoyfilter"
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate"
+)
+
+// TestDividedRoutesSayWhatWholeOnesSay holds for each input what an Envoy puts together against the route configuration that others get.
+func TestDividedRoutesSayWhatWholeOnesSay(t *testing.T) {
+	t.Parallel()
+	for _, file := range inputs(t) {
+		t.Run(strings.TrimSuffix(strings.TrimPrefix(file, "testdata/"), ".in.yaml"), func(t *testing.T) {
+			t.Parallel()
+			in := readInput(t, file)
+			batch := configstore.Batch{Revision: 1}
+			for _, r := range in.resources {
+				batch.Changes = append(batch.Changes, configstore.Change{Key: r.Key(), Resource: r})
+			}
+			m := mesh.Build(configstore.New().Apply(batch), nil)
+			p := m.Configured(in.proxy(t))
+			whole := translate.Routes(m, p)
+			for i, division := range translate.SightOf(m, p).Divisions() {
+				d := division.Make()
+				requireSame(t, whole[i], d)
+				require.Empty(t, cmp.Diff(d, translate.Divide(whole[i]), protocmp.Transform()))
+			}
+			for _, patched := range envoyfilter.For(m, p).Routes(whole) {
+				requireSame(t, patched, translate.Divide(patched))
+			}
+		})
+	}
+}
+
+func requireSame(t *testing.T, whole *routev3.RouteConfiguration, d translate.Divided) {
+	t.Helper()
+	before := proto.CloneOf(whole)
+	together := proto.CloneOf(d.Configuration)
+	require.NoError(t, d.Configuration.ValidateAll())
+	if len(d.Hosts) > 0 {
+		require.NotNil(t, d.Configuration.GetVhds())
+		require.Empty(t, d.Configuration.GetVirtualHosts())
+	}
+	together.Vhds = nil
+	for _, host := range d.Hosts {
+		require.NoError(t, host.ValidateAll())
+		host = proto.CloneOf(host)
+		rest, in := strings.CutPrefix(host.GetName(), together.GetName()+"/")
+		require.True(t, in, host.GetName())
+		host.Name = rest
+		together.VirtualHosts = append(together.VirtualHosts, host)
+	}
+	require.Empty(t, cmp.Diff(whole, together, protocmp.Transform()))
+	require.Empty(t, cmp.Diff(before, whole, protocmp.Transform()), "messages are shared: nobody may write to them")
+}
+
+func TestWhetherRoutesAreDividedFollowsFromTheirName(t *testing.T) {
+	t.Parallel()
+	host := &routev3.VirtualHost{Name: "a.mesh:80", Domains: []string{"*"}}
+	for _, name := range []string{"80", "http_proxy", "unix:///run/a.sock", "http.8080", "https.443.https.gate.edge"} {
+		d := translate.Divide(&routev3.RouteConfiguration{Name: name, VirtualHosts: []*routev3.VirtualHost{host}})
+		require.NotNil(t, d.Configuration.GetVhds(), name)
+		require.Len(t, d.Hosts, 1)
+		require.Equal(t, name+"/a.mesh:80", d.Hosts[0].GetName())
+
+		none := translate.Divide(&routev3.RouteConfiguration{Name: name})
+		require.Equal(t, []string{"*"}, none.Hosts[0].GetDomains(), "a listener would wait for ever for the hosts of %s", name)
+		require.Empty(t, none.Hosts[0].GetRoutes())
+	}
+	single := translate.Divide(&routev3.RouteConfiguration{Name: "a.mesh:8080", VirtualHosts: []*routev3.VirtualHost{host}})
+	require.Nil(t, single.Configuration.GetVhds())
+	require.Len(t, single.Configuration.GetVirtualHosts(), 1)
+	require.Empty(t, single.Hosts)
+}
+
+func TestANameHasNoSlashToEnvoy(t *testing.T) {
+	t.Parallel()
+	d := translate.Divide(&routev3.RouteConfiguration{Name: "80", VirtualHosts: []*routev3.VirtualHost{{Name: "team/a", Domains: []string{"a"}}}})
+	require.Equal(t, "80/team%2Fa", d.Hosts[0].GetName())
+}

@@ -1,0 +1,182 @@
+package translate
+
+import (
+	"slices"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+)
+
+// routeList is a list of routes that several virtual hosts may have. It is the same one for as long as what it was made from is.
+type routeList struct{ routes []*routev3.Route }
+
+// Memory remembers the routes that were made for proxies of one class, with what they were made from beside the proxies' traits and the
+// surroundings: those must have stayed the same.
+type Memory struct {
+	now, before recollection
+	changed     func(host string) bool
+	mixed       bool // a configuration was made that is not that of a port alone
+}
+
+// recollection is what was asked for in one go through all routes: what is not asked for in the next is forgotten.
+type recollection struct {
+	ruled   map[ruledKey]*ruledRoutes
+	direct  map[directKey]*routeList
+	domains map[*mesh.Shape]domains
+	ports   map[egressPort]*portHosts
+}
+
+// NewMemory returns a memory of nothing.
+func NewMemory() *Memory { return &Memory{now: newRecollection()} }
+
+func newRecollection() recollection {
+	return recollection{
+		ruled: map[ruledKey]*ruledRoutes{}, direct: map[directKey]*routeList{}, domains: map[*mesh.Shape]domains{}, ports: map[egressPort]*portHosts{},
+	}
+}
+
+// Recall begins another go through all routes of a proxy. Changed tells of hosts whose service, or the rule for it, is not known to be what it
+// was in the last go.
+func (s Sight) Recall(m *Memory, changed func(host string) bool) Sight {
+	m.changed = changed
+	m.before, m.now, m.mixed = m.now, newRecollection(), false
+	s.memory = m
+	return s
+}
+
+// remembering is the sight with a memory, which shares at least what this one go makes.
+func (s Sight) remembering() Sight {
+	if s.memory == nil {
+		return s.Recall(NewMemory(), func(string) bool { return true })
+	}
+	return s
+}
+
+// ruledKey is whose routes a rule makes where.
+type ruledKey struct {
+	vs      *mesh.VirtualService
+	port    uint32
+	gateway string
+	tls     bool
+}
+
+// ruledRoutes are the routes of a rule with what they were made from.
+type ruledRoutes struct {
+	hosts []string // that it sends requests to
+	from  []destination
+	list  *routeList
+}
+
+// destination is what routes depend on of a host that they send requests to.
+type destination struct {
+	onPort, inScope *mesh.Shape
+	rule            *mesh.DestinationRule
+}
+
+// ruled are the routes of a rule.
+func (m *Memory) ruled(c routeContext) *routeList {
+	key := ruledKey{c.vs, c.port, c.gateways[0], c.tls}
+	known := m.now.ruled[key]
+	if known == nil {
+		known = m.before.ruled[key]
+	}
+	if known == nil {
+		known = &ruledRoutes{hosts: httpDestinations(c.vs.Spec)}
+	}
+	if from := c.destinations(known.hosts); known.list == nil || !slices.Equal(from, known.from) {
+		known = &ruledRoutes{hosts: known.hosts, from: from, list: &routeList{c.routes()}}
+	}
+	m.now.ruled[key] = known
+	return known.list
+}
+
+func (c routeContext) destinations(hosts []string) []destination {
+	out := make([]destination, len(hosts))
+	for i, host := range hosts {
+		out[i] = destination{shapeOf(c.service(host)), shapeOf(c.scope.Service(host)), c.scope.DestinationRule(c.proxy, host)}
+	}
+	return out
+}
+
+func shapeOf(s *mesh.Service) *mesh.Shape {
+	if s == nil {
+		return nil
+	}
+	return s.Shape
+}
+
+// httpDestinations are the hosts that a rule sends requests to, or copies of them.
+func httpDestinations(spec *networking.VirtualService) (hosts []string) {
+	add := func(d *networking.Destination) {
+		if d != nil && !slices.Contains(hosts, d.GetHost()) {
+			hosts = append(hosts, d.GetHost())
+		}
+	}
+	for _, route := range spec.GetHttp() {
+		for _, to := range route.GetRoute() {
+			add(to.GetDestination())
+		}
+		add(route.GetMirror())
+		for _, mirror := range route.GetMirrors() {
+			add(mirror.GetDestination())
+		}
+	}
+	return hosts
+}
+
+// directKey is what the route to a service is made from that no rule routes.
+type directKey struct {
+	shape *mesh.Shape
+	port  uint32
+	rule  *mesh.DestinationRule
+}
+
+func (m *Memory) direct(v view, s *mesh.Service, port uint32) *routeList {
+	key := directKey{s.Shape, port, v.scope.DestinationRule(v.proxy, s.Hostname)}
+	return recalled(m.now.direct, m.before.direct, key, func() *routeList {
+		return &routeList{[]*routev3.Route{v.defaultRoute(s, port)}}
+	})
+}
+
+// domains are those by which a service is meant, and which of them are short.
+type domains struct{ all, short []string }
+
+func (m *Memory) domains(v view, s *mesh.Service) domains {
+	return recalled(m.now.domains, m.before.domains, s.Shape, func() domains {
+		all, short := serviceDomains(s, v.proxy)
+		return domains{all, short}
+	})
+}
+
+func recalled[K comparable, V any](now, before map[K]V, key K, makeOne func() V) V {
+	if known, ok := now[key]; ok {
+		return known
+	}
+	known, ok := before[key]
+	if !ok {
+		known = makeOne()
+	}
+	now[key] = known
+	return known
+}
+
+type egressPort struct {
+	egress int // which of the scope's
+	port   uint32
+}
+
+// hostsOn are the virtual hosts of a port, which may be asked for several times in one go.
+func (m *Memory) hostsOn(at egressPort, update func(*portHosts)) []virtualHost {
+	if known := m.now.ports[at]; known != nil {
+		return known.hosts
+	}
+	p := m.before.ports[at]
+	if p == nil {
+		p = &portHosts{port: at.port}
+	}
+	m.now.ports[at] = p
+	update(p)
+	return p.hosts
+}

@@ -1,0 +1,95 @@
+package translate
+
+import (
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+)
+
+// Sight is what one proxy sees of a mesh, for those who have it translated piece by piece and know which pieces they have already.
+type Sight struct{ view }
+
+// SightOf is the sight of a proxy.
+func SightOf(m *mesh.Mesh, p *mesh.Proxy) Sight { return Sight{newView(m, p)} }
+
+// Scope is what the proxy may see.
+func (s Sight) Scope() *mesh.Scope { return s.scope }
+
+// Backend is a service with the rule that a proxy obeys for it, nil if there is none. Its clusters and endpoints are made from those two,
+// the traits of the proxy, and the surroundings: where these are the same, the clusters and endpoints are.
+type Backend struct {
+	Service *mesh.Service
+	Rule    *mesh.DestinationRule
+}
+
+// Backends lists the services that the proxy has clusters for.
+func (s Sight) Backends() []Backend { return s.backends() }
+
+func (v view) backends() []Backend {
+	out := make([]Backend, len(v.scope.Services))
+	for i, service := range v.scope.Services {
+		out[i] = Backend{service, v.scope.DestinationRule(v.proxy, service.Hostname)}
+	}
+	return out
+}
+
+// BackendsAfter are those of Backends, of which some may be those that there were in another scope of the same proxies.
+func (s Sight) BackendsAfter(before []Backend, scope *mesh.Scope) []Backend {
+	if scope == nil || !s.scope.SameRules(scope) {
+		return s.Backends()
+	}
+	out := make([]Backend, len(s.scope.Services))
+	for i, service := range s.scope.Services {
+		if i < len(before) && before[i].Service == service {
+			out[i] = before[i]
+		} else {
+			out[i] = Backend{service, s.scope.DestinationRule(s.proxy, service.Hostname)}
+		}
+	}
+	return out
+}
+
+// PassesTLS reports whether the proxy has clusters for mutual TLS that it passes on as it came, too.
+func (s Sight) PassesTLS() bool { return s.passesTLS() }
+
+// Clusters are those of one backend.
+func (s Sight) Clusters(b Backend) []*clusterv3.Cluster {
+	out := s.clustersOf(s.upstreams(b))
+	if s.passesTLS() {
+		out = append(out, s.clustersOf(s.passingUpstreams(b))...)
+	}
+	return out
+}
+
+// Endpoints are the load assignments of those clusters of a backend that ask for one, also where it is empty: Envoy waits for it.
+func (s Sight) Endpoints(b Backend) []*endpointv3.ClusterLoadAssignment {
+	if isDynamic(b.Service) {
+		return nil
+	}
+	upstreams := s.upstreams(b)
+	if s.passesTLS() {
+		upstreams = append(upstreams, s.passingUpstreams(b)...)
+	}
+	var out []*endpointv3.ClusterLoadAssignment
+	for _, u := range upstreams {
+		if s.discoveryType(u) == clusterv3.Cluster_EDS {
+			out = append(out, &endpointv3.ClusterLoadAssignment{ClusterName: u.name(), Endpoints: s.localityEndpoints(u)})
+		}
+	}
+	return out
+}
+
+// OwnClusters are those that are not of services that the proxy sees: the fixed ones, and those of the ports that its workload serves.
+func (s Sight) OwnClusters() []*clusterv3.Cluster {
+	out := []*clusterv3.Cluster{s.blackHole()}
+	if s.sidecar() {
+		out = append(out, s.passthrough())
+		if s.resolvesUnknown() {
+			out = append(out, s.unknownHosts())
+		}
+		out = append(out, s.inboundClusters()...)
+		out = append(out, s.inboundPassthrough())
+	}
+	return out
+}

@@ -1,0 +1,42 @@
+package ads
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+)
+
+// roster has the streams that are open.
+type roster struct {
+	mu      sync.Mutex
+	streams map[*Stream]struct{}
+}
+
+func (r *roster) enter(s *Stream) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.streams == nil {
+		r.streams = map[*Stream]struct{}{}
+	}
+	r.streams[s] = struct{}{}
+}
+
+func (r *roster) leave(s *Stream) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.streams, s)
+}
+
+// Streams lists the streams that are open, in the order of their nodes, and of one node the oldest first.
+func (s *Server) Streams() []*Stream {
+	s.roster.mu.Lock()
+	all := make([]*Stream, 0, len(s.roster.streams))
+	for st := range s.roster.streams {
+		all = append(all, st)
+	}
+	s.roster.mu.Unlock()
+	slices.SortFunc(all, func(a, b *Stream) int {
+		return cmp.Or(cmp.Compare(a.node.GetId(), b.node.GetId()), a.since.Compare(b.since))
+	})
+	return all
+}
