@@ -59,10 +59,12 @@ func (p *scopePatch) done() *Scope {
 	if len(tail) > 0 {
 		head = slices.Concat(head, without(tail, p.tail))
 	}
-	p.scope.listed += len(p.head.come) - len(p.head.gone)
-	p.scope.Services, p.scope.Egress = head, []*Egress{&p.egress}
-	p.scope.byHost, p.scope.rules = p.byHost.done(), p.rules.done()
-	return &p.scope
+	// Copies, for the patch knows the scope before, which is not to stay for as long as this one.
+	scope, egress := p.scope, p.egress
+	scope.listed += len(p.head.come) - len(p.head.gone)
+	scope.Services, scope.Egress = head, []*Egress{&egress}
+	scope.byHost, scope.rules = p.byHost.done(), p.rules.done()
+	return &scope
 }
 
 func (p *scopePatch) replaceVirtualServices() {
