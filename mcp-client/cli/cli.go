@@ -23,6 +23,7 @@ type Program struct {
 	namespace namespace
 	output    output
 	colors    colors
+	discovery string          // where its pages are
 	context   string          // the name of one, "" for the current
 	given     map[string]bool // the flags of the command line
 	started   bool            // the arguments were understood
@@ -78,6 +79,7 @@ func (p *Program) addCommands(root *cobra.Command) {
 	group("Read any MCP server:", p.getCommand(), p.describeCommand(), p.watchCommand(), p.diffCommand(), p.compareCommand(),
 		p.snapshotCommand(), p.statusCommand(), p.benchCommand())
 	group("Ask a pgmesh server:", p.problemsCommand(), p.historyCommand(), p.blameCommand(), p.exportCommand())
+	group("Ask discovery:", p.proxyStatusCommand(), p.proxyConfigCommand())
 	group("Change a mesh:", p.applyCommand(), p.editCommand(), p.deleteCommand(), p.importCommand(), p.restoreCommand(), p.revertCommand(),
 		p.confirmCommand(), p.tokenCommand(), p.secretCommand())
 	const own = "This program:"

@@ -10,7 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pgmesh/pgmesh/discovery/push"
+	"github.com/pgmesh/pgmesh/discovery/serve"
 	"github.com/pgmesh/pgmesh/internal/certtest"
+	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
 // The page is the help texts; go generate ./mcp-client writes it anew.
@@ -59,6 +62,9 @@ func TestExamplesWork(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
 			shell := newShell(t)
+			if strings.HasPrefix(title, "proxy-") {
+				shell.discover()
+			}
 			for _, line := range lines {
 				if strings.HasPrefix(line, elsewhere[0]) || strings.Contains(line, elsewhere[1]) {
 					continue
@@ -117,6 +123,15 @@ func newShell(t *testing.T) *shell {
 	}
 	m.ok("snapshot", "save", filepath.Join(dir, "monday.snapshot.gz"))
 	return s
+}
+
+// discover has a discovery serve the mesh to a proxy.
+func (s *shell) discover() {
+	s.t.Helper()
+	d := discover(s.t, serve.Sources{MCP: serve.MCP{Addresses: []string{s.mesh.address}, Protocol: mcp.Auto}})
+	d.proxy("sidecar~10.0.0.1~vm-1.default~default.svc.cluster.local", "", push.ClusterType, push.ListenerType)
+	d.until(func(r result) bool { return strings.Count(r.out, "SYNCED") == 2 }, "proxy-status")
+	s.env = append(s.env, "PGMESH_DISCOVERY="+d.at.HTTP.String())
 }
 
 func (s *shell) run(line string) (code int, told string) {

@@ -162,28 +162,10 @@ func (p *Program) listSecrets(ctx context.Context, names []string) error {
 }
 
 func (p *Program) printSecrets(list []secretInfo) error {
-	if p.output.isTree() {
-		return p.printTree(list)
-	}
-	if p.output.format == nameFormat {
-		var names strings.Builder
-		for _, s := range list {
-			fmt.Fprintf(&names, "secret/%s\n", s.Name)
-		}
-		return p.write([]byte(names.String()), nil)
-	}
-	w := aligned(p.Out)
-	columns := []string{"NAMESPACE", "NAME", "TYPE", "FOR", "EXPIRES"}
-	if p.output.format == wide {
-		columns = append(columns, "KEYS", "ENCRYPTED", "AUTHOR", "UPDATED")
-	}
-	writeRow(w, columns)
+	out := listing{tree: list, columns: []string{"NAMESPACE", "NAME", "TYPE", "FOR", "EXPIRES"}, wide: []string{"KEYS", "ENCRYPTED", "AUTHOR", "UPDATED"}}
 	for _, s := range list {
-		row := []string{s.Namespace, s.Name, s.Type, orDash(strings.Join(s.Names, ",")), shortly(s.NotAfter)}
-		if p.output.format == wide {
-			row = append(row, strings.Join(s.Keys, ","), fmt.Sprint(s.Encrypted), s.Author, shortly(s.Updated))
-		}
-		writeRow(w, row)
+		out.add("secret/"+s.Name, s.Namespace, s.Name, s.Type, orDash(strings.Join(s.Names, ",")), shortly(s.NotAfter),
+			strings.Join(s.Keys, ","), fmt.Sprint(s.Encrypted), s.Author, shortly(s.Updated))
 	}
-	return w.Flush()
+	return p.printListing(out)
 }

@@ -32,6 +32,7 @@ var environment = []struct{ flag, variable string }{
 	{"color", "PGMESH_COLOR"},
 	{"timeout", "PGMESH_TIMEOUT"},
 	{"protocol", "PGMESH_PROTOCOL"},
+	{"discovery", "PGMESH_DISCOVERY"},
 	{"context", "PGMESH_CONTEXT"},
 }
 

@@ -120,30 +120,11 @@ func (p *Program) listTokensCommand() *cobra.Command {
 }
 
 func (p *Program) printTokens(list []token) error {
-	if p.output.isTree() {
-		return p.printTree(list)
-	}
-	if p.output.format == nameFormat {
-		var names strings.Builder
-		for _, t := range list {
-			fmt.Fprintln(&names, t.Name)
-		}
-		return p.write([]byte(names.String()), nil)
-	}
-	w := aligned(p.Out)
-	columns := []string{"NAME", "STATE", "SCOPES", "EXPIRES", "LAST USED"}
-	if p.output.format == wide {
-		columns = append(columns, "CREATED", "BY", "REVOKED BY")
-	}
-	writeRow(w, columns)
+	out := listing{tree: list, columns: []string{"NAME", "STATE", "SCOPES", "EXPIRES", "LAST USED"}, wide: []string{"CREATED", "BY", "REVOKED BY"}}
 	for _, t := range list {
-		row := []string{t.Name, t.state(), strings.Join(t.Scopes, " "), shortly(t.Expires), shortly(t.Used)}
-		if p.output.format == wide {
-			row = append(row, shortly(t.Created), t.By, orDash(t.Revoker))
-		}
-		writeRow(w, row)
+		out.add(t.Name, t.Name, t.state(), strings.Join(t.Scopes, " "), shortly(t.Expires), shortly(t.Used), shortly(t.Created), t.By, orDash(t.Revoker))
 	}
-	return w.Flush()
+	return p.printListing(out)
 }
 
 func (t token) state() string {

@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	adminv3 "github.com/envoyproxy/go-control-plane/envoy/admin/v3"
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// What proxies have only the discovery knows that serves them. It tells on pages of JSON, which docs/debugging.md describes.
+
+// connectedProxy is an entry of /debug/proxies.
+type connectedProxy struct {
+	Proxy     string      `json:"proxy"`
+	Role      string      `json:"role"`
+	Namespace string      `json:"namespace"`
+	Address   string      `json:"address"`
+	Form      string      `json:"form"`
+	Envoy     string      `json:"envoy"`
+	Connected time.Time   `json:"connected"`
+	Class     string      `json:"class"`
+	Current   bool        `json:"current"`
+	Revision  string      `json:"revision"`
+	Newest    string      `json:"newest"`
+	Types     []proxyType `json:"types"`
+}
+
+// proxyType is how one type stands with a proxy.
+type proxyType struct {
+	Type      string        `json:"type"`
+	Status    string        `json:"status"`
+	Resources int           `json:"resources"`
+	Sent      *proxyMessage `json:"sent"`
+	Acked     *proxyMessage `json:"acked"`
+	Nacked    *proxyMessage `json:"nacked"`
+	Refused   []struct {
+		Name   string    `json:"name"`
+		Reason string    `json:"reason"`
+		Since  time.Time `json:"since"`
+	} `json:"refused"`
+}
+
+// proxyMessage is a response to a proxy, or an answer of its.
+type proxyMessage struct {
+	Revision string    `json:"revision"`
+	At       time.Time `json:"at"`
+	Reason   string    `json:"reason"`
+}
+
+// proxyCluster is an entry of /debug/clusters.
+type proxyCluster struct {
+	Name      string          `json:"name"`
+	Type      string          `json:"type"`
+	Endpoints []proxyEndpoint `json:"endpoints"`
+}
+
+type proxyEndpoint struct {
+	Address  string `json:"address"`
+	Health   string `json:"health"`
+	Locality string `json:"locality"`
+	Priority int    `json:"priority"`
+	Weight   int    `json:"weight"`
+}
+
+// page asks discovery for a page.
+func (p *Program) page(ctx context.Context, path string, query url.Values) ([]byte, error) {
+	at := p.discovery
+	if !strings.Contains(at, "://") {
+		at = "http://" + at
+	}
+	waiting := p.wait("asking " + at)
+	defer waiting.end()
+	ctx, cancel := context.WithTimeout(ctx, p.server.timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(at, "/")+path+"?"+query.Encode(), http.NoBody)
+	if err != nil {
+		return nil, &usageError{err: fmt.Errorf("--discovery %s: %w", p.discovery, err)}
+	}
+	response, err := (&http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}).Do(request)
+	if err != nil {
+		return nil, p.noDiscovery(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, p.noDiscovery(err)
+	}
+	text := strings.TrimSpace(string(body))
+	switch {
+	case response.StatusCode == http.StatusServiceUnavailable:
+		return nil, &unreachableError{fmt.Sprintf("discovery at %s: %s", p.discovery, text)}
+	case response.StatusCode != http.StatusOK:
+		return nil, errors.New(text)
+	}
+	return body, nil
+}
+
+func (p *Program) noDiscovery(err error) error {
+	if refused, ok := errors.AsType[*url.Error](err); ok {
+		err = refused.Err
+	}
+	return &unreachableError{fmt.Sprintf("cannot reach discovery at %s: %v. Its pages are at its --http, which listens on the loopback of its own machine "+
+		"unless told otherwise: run this there, or name another with --discovery or PGMESH_DISCOVERY", p.discovery, err)}
+}
+
+// readPage asks for a page and reads it.
+func (p *Program) readPage(ctx context.Context, into any, path string, query url.Values) error {
+	body, err := p.page(ctx, path, query)
+	if err == nil {
+		err = json.Unmarshal(body, into)
+	}
+	return err
+}
+
+// dump asks for what discovery has for a proxy, of one type.
+func (p *Program) dump(ctx context.Context, into proto.Message, query url.Values) error {
+	body, err := p.page(ctx, "/debug/config_dump", query)
+	if err != nil {
+		return err
+	}
+	all := &adminv3.ConfigDump{}
+	if err := protojson.Unmarshal(body, all); err != nil {
+		return fmt.Errorf("read what discovery at %s has for a proxy: %w", p.discovery, err)
+	}
+	for _, c := range all.GetConfigs() {
+		if c.MessageIs(into) {
+			return c.UnmarshalTo(into)
+		}
+	}
+	return nil
+}
+
+// completeProxies completes the names of those that are connected.
+func (p *Program) completeProxies(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 || p.settle(cmd) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	p.server.timeout = min(p.server.timeout, completeWithin)
+	var all []connectedProxy
+	if p.readPage(cmd.Context(), &all, "/debug/proxies", nil) != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []cobra.Completion
+	for _, one := range all {
+		names = append(names, one.Proxy)
+	}
+	return distinct(names), cobra.ShellCompDirectiveNoFileComp
+}

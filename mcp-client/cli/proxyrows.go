@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	adminv3 "github.com/envoyproxy/go-control-plane/envoy/admin/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+)
+
+func listenerRows(ctx context.Context, p *Program, query url.Values) (rows [][]string, err error) {
+	query.Set("type", "listeners")
+	all := &adminv3.ListenersConfigDump{}
+	if err := p.dump(ctx, all, query); err != nil {
+		return nil, err
+	}
+	for _, d := range all.GetDynamicListeners() {
+		l := &listenerv3.Listener{}
+		if err := d.GetActiveState().GetListener().UnmarshalTo(l); err != nil {
+			return nil, err
+		}
+		at := l.GetAddress().GetSocketAddress()
+		address, port := at.GetAddress(), strconv.Itoa(int(at.GetPortValue()))
+		if at == nil {
+			address, port = "-", "-"
+		}
+		rows = append(rows, []string{address, port, l.GetName(), strconv.Itoa(len(l.GetFilterChains()))})
+	}
+	return rows, nil
+}
+
+func routeRows(ctx context.Context, p *Program, query url.Values) (rows [][]string, err error) {
+	query.Set("type", "routes")
+	all := &adminv3.RoutesConfigDump{}
+	if err := p.dump(ctx, all, query); err != nil {
+		return nil, err
+	}
+	for _, d := range all.GetDynamicRouteConfigs() {
+		c := &routev3.RouteConfiguration{}
+		if err := d.GetRouteConfig().UnmarshalTo(c); err != nil {
+			return nil, err
+		}
+		for _, host := range c.GetVirtualHosts() {
+			for _, r := range host.GetRoutes() {
+				rows = append(rows, []string{c.GetName(), host.GetName(), few(host.GetDomains()), matchText(r.GetMatch()), targetText(r)})
+			}
+		}
+	}
+	return rows, nil
+}
+
+// few lists values as far as there is space.
+func few(values []string) string {
+	if more := len(values) - manyValues; more > 0 {
+		return fmt.Sprintf("%s +%d", strings.Join(values[:manyValues], ","), more)
+	}
+	return orDash(strings.Join(values, ","))
+}
+
+// matchText tells which requests a route is for: by their path, and by the headers and parameters that are looked at.
+func matchText(m *routev3.RouteMatch) string {
+	var parts []string
+	switch path := m.GetPathSpecifier().(type) {
+	case *routev3.RouteMatch_Prefix:
+		parts = append(parts, path.Prefix+"*")
+	case *routev3.RouteMatch_PathSeparatedPrefix:
+		parts = append(parts, path.PathSeparatedPrefix+"/*")
+	case *routev3.RouteMatch_Path:
+		parts = append(parts, path.Path)
+	case *routev3.RouteMatch_SafeRegex:
+		parts = append(parts, "~"+path.SafeRegex.GetRegex())
+	}
+	for _, h := range m.GetHeaders() {
+		parts = append(parts, h.GetName())
+	}
+	for _, q := range m.GetQueryParameters() {
+		parts = append(parts, "?"+q.GetName())
+	}
+	return strings.Join(parts, " ")
+}
+
+func targetText(r *routev3.Route) string {
+	switch {
+	case r.GetRedirect() != nil:
+		return "redirect"
+	case r.GetDirectResponse() != nil:
+		return fmt.Sprint(r.GetDirectResponse().GetStatus())
+	}
+	clusters := r.GetRoute().GetWeightedClusters().GetClusters()
+	if len(clusters) == 0 {
+		return orDash(r.GetRoute().GetCluster())
+	}
+	var texts []string
+	for _, c := range clusters {
+		texts = append(texts, fmt.Sprintf("%s (%d)", c.GetName(), c.GetWeight().GetValue()))
+	}
+	return strings.Join(texts, ", ")
+}
+
+func secretRows(ctx context.Context, p *Program, query url.Values) (rows [][]string, err error) {
+	query.Set("type", "secrets")
+	all := &adminv3.SecretsConfigDump{}
+	if err := p.dump(ctx, all, query); err != nil {
+		return nil, err
+	}
+	for _, d := range all.GetDynamicActiveSecrets() {
+		s := &tlsv3.Secret{}
+		if err := d.GetSecret().UnmarshalTo(s); err != nil {
+			return nil, err
+		}
+		typ, text := "authorities", s.GetValidationContext().GetTrustedCa().GetInlineBytes()
+		if s.GetTlsCertificate() != nil {
+			typ, text = "certificate", s.GetTlsCertificate().GetCertificateChain().GetInlineBytes()
+		}
+		names, until := certificateText(text)
+		rows = append(rows, []string{s.GetName(), typ, names, until})
+	}
+	return rows, nil
+}
+
+// certificateText tells of the first certificate of several for whom it is, and how long.
+func certificateText(text []byte) (names, until string) {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return "-", "-"
+	}
+	c, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return "-", "-"
+	}
+	all := c.DNSNames
+	for _, uri := range c.URIs {
+		all = append(all, uri.String())
+	}
+	if len(all) == 0 {
+		all = []string{c.Subject.CommonName}
+	}
+	return few(all), localTime(c.NotAfter)
+}
