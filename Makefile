@@ -34,6 +34,10 @@ test-postgres: ## Run the store's tests on each Postgres from 13 to 18 (POSTGRES
 bench: compile ## Measure what is promised, each beside a floor (FLAGS='--only update,large' narrows)
 	go run ./bench $(FLAGS)
 
+.PHONY: bench-scale
+bench-scale: compile ## Measure many proxies of a large mesh, pgmesh's or another's (FLAGS=--help lists its flags)
+	go run ./bench/scale $(FLAGS)
+
 .PHONY: conformance
 conformance: compile ## Put discovery to the exam of a corpus (CORPUS=folder FLAGS='--run reviews --diff' narrows)
 	go run ./conformance --corpus $(CORPUS) $(FLAGS)
@@ -41,6 +45,10 @@ conformance: compile ## Put discovery to the exam of a corpus (CORPUS=folder FLA
 .PHONY: soak
 soak: ## Try the feed with random transactions for SOAK=10m and watch the memory (PGMESH_SEED replays the dice)
 	SOAK=$${SOAK:-10m} go test ./store -run TestFeedUnderRandomTransactions -count=1 -timeout 0 -v
+
+.PHONY: storm
+storm: ## Put discovery's pushes under storms for STORM=30s: 5,000 changes a second, 500 proxies, half of them dead weight
+	STORM=$${STORM:-30s} go test ./discovery/push -run 'TestHealthyProxiesStayCurrentInAStorm|TestProxiesThatComeBackTogetherAreServed' -count=1 -timeout 0 -v
 
 .PHONY: fuzz
 fuzz: compile ## Try every fuzz target for FUZZTIME=30s each (FUZZ=FuzzParse narrows)
