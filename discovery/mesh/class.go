@@ -13,6 +13,8 @@ type Class struct {
 	Traits
 
 	Namespace string
+	// Domain is what it may leave away at the end of host names.
+	Domain string
 	// Targets is what the proxy's workload serves.
 	Targets string
 	// Addresses has the proxy's own where its Sidecar has it listen there, or send there.
@@ -25,11 +27,11 @@ type Class struct {
 	OnDemand bool
 }
 
-// Traits are what translation of outbound clusters, endpoints and routes depends on in a proxy beside its scope: proxies of many classes
-// have the same. What connections are taken and logged with is among them, what the proxy serves, or is called, is not.
+// Traits are what translation of outbound clusters, endpoints and routes depends on in a proxy beside its scope, and for routes its
+// namespace: proxies of many classes have the same. What connections are taken and logged with is among them. What the proxy serves is
+// not, nor are the names by which it calls others.
 type Traits struct {
 	Type         ProxyType
-	Domain       string
 	Interception Interception
 
 	// Labels has only those that some rule selects by.
@@ -48,6 +50,7 @@ func (m *Mesh) Class(p *Proxy) Class {
 	return Class{
 		Traits:    m.Traits(p),
 		Namespace: p.Namespace,
+		Domain:    p.Domain,
 		Targets:   encodeTargets(m.Targets(p)),
 		Addresses: m.ingressAddresses(p),
 		Patches:   encodePatches(m.Patches(p)),
@@ -60,7 +63,7 @@ func (m *Mesh) Class(p *Proxy) Class {
 func (m *Mesh) Traits(p *Proxy) Traits {
 	p = m.Known(p)
 	return Traits{
-		Type: p.Type, Domain: p.Domain, Interception: p.Interception,
+		Type: p.Type, Interception: p.Interception,
 		Labels:   m.selecting(p).encode(p.Labels),
 		Locality: m.LocalityOf(p),
 		Settings: m.settings(p),

@@ -37,9 +37,9 @@ type sight struct {
 type sightKey struct {
 	mesh.Traits
 
-	namespace, addresses, patches string
-	exposes                       string // of routers: what makes their frontends
-	divided                       bool   // they take virtual hosts by themselves
+	namespace, domain, addresses, patches string
+	exposes                               string // of routers: what makes their frontends
+	divided                               bool   // they take virtual hosts by themselves
 }
 
 // looks tell of a sight what others are made from: each is another one when that has changed.
@@ -54,7 +54,9 @@ type looks struct {
 type mark struct{ _ byte }
 
 func sightKeyOf(c classKey) sightKey {
-	key := sightKey{Traits: c.Traits, namespace: c.Namespace, addresses: c.Addresses, patches: c.Patches, divided: c.divided}
+	key := sightKey{
+		Traits: c.Traits, namespace: c.Namespace, domain: c.Domain, addresses: c.Addresses, patches: c.Patches, divided: c.divided,
+	}
 	if c.Type == mesh.Router {
 		key.exposes = c.Targets
 	}
