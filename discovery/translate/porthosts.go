@@ -21,10 +21,7 @@ type portHosts struct {
 	groups   []routeGroup
 	spare    []routeGroup // memory for the next groups
 	hosts    []virtualHost
-
-	names    map[string]bool
-	domains  map[string]bool
-	known    map[string]bool // full host names of services, which no short form may claim
+	domains  map[string]bool // of all of them, in lower case; nil before they were made
 	rivalled bool            // a claim was turned down
 }
 
@@ -40,22 +37,22 @@ func (p *portHosts) update(v view, egress *mesh.Egress) {
 	}
 	p.services.egress = egress
 	groups := p.routeGroups(v, changed)
-	if p.names == nil || p.rivalled || !p.patch(v, groups) {
+	if p.domains == nil || p.rivalled || !p.patch(v, groups) {
 		p.rebuild(v, groups)
 	}
 	p.groups, p.spare = groups, p.groups
 }
 
 func (p *portHosts) rebuild(v view, groups []routeGroup) {
-	p.names, p.domains, p.known = map[string]bool{}, map[string]bool{}, map[string]bool{}
-	p.rivalled, p.hosts = false, make([]virtualHost, 0, len(groups))
-	for _, g := range groups {
-		for _, s := range g.services {
-			p.known[s.Hostname] = true
-		}
+	names := map[string]bool{}
+	p.domains, p.rivalled, p.hosts = map[string]bool{}, false, make([]virtualHost, 0, len(groups))
+	c := claims{
+		portHosts: p, known: servicesOf(groups),
+		taken: func(name string) bool { was := names[name]; names[name] = true; return was },
+		put:   func(h virtualHost) { p.hosts = append(p.hosts, h) },
 	}
 	for i := range groups {
-		p.claim(v, &groups[i], func(h virtualHost) { p.hosts = append(p.hosts, h) })
+		c.claim(v, &groups[i])
 	}
 	slices.SortStableFunc(p.hosts, virtualHost.compare)
 }
@@ -81,54 +78,69 @@ func (p *portHosts) patch(v view, groups []routeGroup) bool {
 	for i := range before {
 		p.release(&before[i])
 	}
-	for _, g := range now {
-		for _, s := range g.services {
-			if p.known[s.Hostname] || p.domains[strings.ToLower(s.Hostname)] {
-				return false
-			}
+	c := claims{portHosts: p, known: servicesOf(now), put: p.insert, taken: func(name string) bool { _, found := p.find(name); return found }}
+	for host := range c.known {
+		if p.domains[strings.ToLower(asHost(host))] {
+			return false
 		}
 	}
 	for i := range now {
-		for _, s := range now[i].services {
-			p.known[s.Hostname] = true
-		}
-	}
-	for i := range now {
-		p.claim(v, &now[i], p.insert)
+		c.claim(v, &now[i])
 	}
 	return !p.rivalled
 }
 
+// claims give hosts the names and domains that they ask for, as far as nobody has them.
+type claims struct {
+	*portHosts
+
+	known map[string]bool        // the services that claim: no short form may claim their full names
+	taken func(name string) bool // tells of a name, and takes it
+	put   func(virtualHost)
+}
+
+func servicesOf(groups []routeGroup) map[string]bool {
+	hosts := map[string]bool{}
+	for _, g := range groups {
+		for _, s := range g.services {
+			hosts[s.Hostname] = true
+		}
+	}
+	return hosts
+}
+
 // claim makes the hosts of a group.
-func (p *portHosts) claim(v view, g *routeGroup, put func(virtualHost)) {
+func (c claims) claim(v view, g *routeGroup) {
 	for _, host := range g.hosts {
-		p.claimHost(host, []string{asHost(host)}, nil, g.routes, put)
+		c.claimHost(host, []string{asHost(host)}, nil, g.routes)
 	}
 	for _, s := range g.services {
 		names := v.memory.domains(v, s)
-		p.claimHost(s.Hostname, names.all, names.short, g.routes, put)
+		c.claimHost(s.Hostname, names.all, names.short, g.routes)
 	}
 }
 
-func (p *portHosts) claimHost(host string, domains, short []string, routes *routeList, put func(virtualHost)) {
-	name := hostPort(host, p.port)
-	if p.names[name] {
-		p.rivalled = true
+func (c claims) claimHost(host string, domains, short []string, routes *routeList) {
+	name := hostPort(host, c.port)
+	if c.taken(name) {
+		c.rivalled = true
 		return
 	}
-	p.names[name] = true
 	free := make([]string, 0, len(domains))
 	for _, d := range domains {
 		key := strings.ToLower(d)
-		if p.domains[key] || p.known[d] && slices.Contains(short, d) {
-			p.rivalled = true
+		if c.domains[key] || c.known[d] && slices.Contains(short, d) {
+			c.rivalled = true
 			continue
 		}
-		p.domains[key] = true
+		c.domains[key] = true
 		free = append(free, d)
 	}
+	if len(free) == len(domains) {
+		free = slices.Clip(domains) // which the memory keeps anyway
+	}
 	if len(free) > 0 {
-		put(virtualHost{name: name, domains: free, routes: []*routeList{routes}})
+		c.put(virtualHost{name: name, domains: free, routes: []*routeList{routes}})
 	}
 }
 
@@ -147,11 +159,7 @@ func (p *portHosts) release(g *routeGroup) {
 		for _, d := range p.hosts[at].domains {
 			delete(p.domains, strings.ToLower(d))
 		}
-		delete(p.names, name)
 		p.hosts = slices.Delete(p.hosts, at, at+1)
-	}
-	for _, s := range g.services {
-		delete(p.known, s.Hostname)
 	}
 }
 
