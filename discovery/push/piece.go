@@ -18,9 +18,10 @@ type conditions struct {
 	passesTLS    bool
 }
 
-// shelf has the pieces that were made in the same conditions.
+// shelf has the pieces that were made in the same conditions, and the lists of routes.
 type shelf struct {
 	pieces map[translate.Backend]*piece
+	routes *translate.RouteLists
 	sweep  int
 }
 
@@ -30,7 +31,7 @@ type pieces struct{ in map[conditions]*shelf }
 func (p *pieces) shelf(c conditions) *shelf {
 	s := p.in[c]
 	if s == nil {
-		s = &shelf{pieces: map[translate.Backend]*piece{}}
+		s = &shelf{pieces: map[translate.Backend]*piece{}, routes: translate.NewRouteLists()}
 		p.in[c] = s
 	}
 	return s

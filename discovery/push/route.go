@@ -46,7 +46,7 @@ func (x *sight) route(e *Engine, s translate.Sight, before *sight) {
 		}
 	}
 	if x.routes.memory == nil {
-		x.routes.memory = translate.NewMemory()
+		x.routes.memory = translate.NewMemory(x.shelf.routes)
 	}
 	s = s.Recall(x.routes.memory, x.changedHosts(before.backends))
 	patches := envoyfilter.For(e.mesh, x.proxy())

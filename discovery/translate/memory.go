@@ -3,18 +3,15 @@ package translate
 import (
 	"slices"
 
-	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
-// routeList is a list of routes that several virtual hosts may have. It is the same one for as long as what it was made from is.
-type routeList struct{ routes []*routev3.Route }
-
 // Memory remembers the routes that were made for proxies of one class, with what they were made from beside the proxies' traits and the
 // surroundings: those must have stayed the same.
 type Memory struct {
+	lists       *RouteLists
 	now, before recollection
 	changed     func(host string) bool
 	mixed       bool // a configuration was made that is not that of a port alone
@@ -28,8 +25,8 @@ type recollection struct {
 	ports   map[egressPort]*portHosts
 }
 
-// NewMemory returns a memory of nothing.
-func NewMemory() *Memory { return &Memory{now: newRecollection()} }
+// NewMemory returns a memory of nothing, for proxies that share lists with others.
+func NewMemory(lists *RouteLists) *Memory { return &Memory{lists: lists, now: newRecollection()} }
 
 func newRecollection() recollection {
 	return recollection{
@@ -49,24 +46,9 @@ func (s Sight) Recall(m *Memory, changed func(host string) bool) Sight {
 // remembering is the sight with a memory, which shares at least what this one go makes.
 func (s Sight) remembering() Sight {
 	if s.memory == nil {
-		return s.Recall(NewMemory(), func(string) bool { return true })
+		return s.Recall(NewMemory(NewRouteLists()), func(string) bool { return true })
 	}
 	return s
-}
-
-// ruledKey is whose routes a rule makes where.
-type ruledKey struct {
-	vs      *mesh.VirtualService
-	port    uint32
-	gateway string
-	tls     bool
-}
-
-// ruledRoutes are the routes of a rule with what they were made from.
-type ruledRoutes struct {
-	hosts []string // that it sends requests to
-	from  []destination
-	list  *routeList
 }
 
 // destination is what routes depend on of a host that they send requests to.
@@ -77,16 +59,16 @@ type destination struct {
 
 // ruled are the routes of a rule.
 func (m *Memory) ruled(c routeContext) *routeList {
-	key := ruledKey{c.vs, c.port, c.gateways[0], c.tls}
+	key := c.key()
 	known := m.now.ruled[key]
 	if known == nil {
 		known = m.before.ruled[key]
 	}
 	if known == nil {
-		known = &ruledRoutes{hosts: httpDestinations(c.vs.Spec)}
-	}
-	if from := c.destinations(known.hosts); known.list == nil || !slices.Equal(from, known.from) {
-		known = &ruledRoutes{hosts: known.hosts, from: from, list: &routeList{c.routes()}}
+		hosts := httpDestinations(c.vs.Spec)
+		known = m.lists.ofRule(c, key, hosts, c.destinations(hosts))
+	} else if from := c.destinations(known.hosts); !slices.Equal(from, known.from) {
+		known = m.lists.ofRule(c, key, known.hosts, from)
 	}
 	m.now.ruled[key] = known
 	return known.list
@@ -126,18 +108,9 @@ func httpDestinations(spec *networking.VirtualService) (hosts []string) {
 	return hosts
 }
 
-// directKey is what the route to a service is made from that no rule routes.
-type directKey struct {
-	shape *mesh.Shape
-	port  uint32
-	rule  *mesh.DestinationRule
-}
-
 func (m *Memory) direct(v view, s *mesh.Service, port uint32) *routeList {
 	key := directKey{s.Shape, port, v.scope.DestinationRule(v.proxy, s.Hostname)}
-	return recalled(m.now.direct, m.before.direct, key, func() *routeList {
-		return &routeList{[]*routev3.Route{v.defaultRoute(s, port)}}
-	})
+	return recalled(m.now.direct, m.before.direct, key, func() *routeList { return m.lists.toService(v, key, s) })
 }
 
 // domains are those by which a service is meant, and which of them are short.

@@ -48,7 +48,7 @@ func (m *Memory) replace(v view, egress int, old, vs *mesh.VirtualService) (host
 		if !ok {
 			return nil, false
 		}
-		delete(m.now.ruled, ruledKey{vs: old, port: p.port, gateway: onSidecars[0]})
+		delete(m.now.ruled, routeContext{view: v, vs: old, port: p.port, gateways: onSidecars}.key())
 		for _, h := range changed {
 			h.name = HostName(number(p.port), h.name)
 			hosts = append(hosts, Host{h, v.countsAttempts()})

@@ -1,0 +1,110 @@
+package translate
+
+import (
+	"slices"
+	"weak"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+)
+
+// routeList is a list of routes that several virtual hosts may have. It is the same one for as long as what it was made from is.
+type routeList struct{ routes []*routev3.Route }
+
+// RouteLists are the lists of routes that were made for proxies of the same traits in the same surroundings, and that one of their memories
+// has still. Those who see the same of what a list is made from share it: of thousands of rules there is one, however many see them.
+type RouteLists struct {
+	ruled  map[ruledKey][]weak.Pointer[ruledRoutes]
+	direct map[directKey]weak.Pointer[routeList]
+	sweep  int // how many there may be before those that nobody has any more are forgotten
+}
+
+// NewRouteLists returns none.
+func NewRouteLists() *RouteLists {
+	return &RouteLists{ruled: map[ruledKey][]weak.Pointer[ruledRoutes]{}, direct: map[directKey]weak.Pointer[routeList]{}}
+}
+
+// ruledKey is whose routes a rule makes where.
+type ruledKey struct {
+	vs      *mesh.VirtualService
+	port    uint32
+	gateway string
+	tls     bool
+	source  string // the namespace of the proxies, where the rule asks for it
+}
+
+func (c routeContext) key() ruledKey {
+	key := ruledKey{vs: c.vs, port: c.port, gateway: c.gateways[0], tls: c.tls}
+	for _, in := range c.vs.Spec.GetHttp() {
+		for _, match := range in.GetMatch() {
+			if match.GetSourceNamespace() != "" {
+				key.source = c.proxy.Namespace
+			}
+		}
+	}
+	return key
+}
+
+// ruledRoutes are the routes of a rule with what they were made from.
+type ruledRoutes struct {
+	hosts []string // that it sends requests to
+	from  []destination
+	list  *routeList
+}
+
+// ofRule are the routes of a rule that sends requests to hosts.
+func (l *RouteLists) ofRule(c routeContext, key ruledKey, hosts []string, from []destination) *ruledRoutes {
+	for _, p := range l.ruled[key] {
+		if known := p.Value(); known != nil && slices.Equal(known.from, from) {
+			return known
+		}
+	}
+	l.forget()
+	made := &ruledRoutes{hosts: hosts, from: from, list: &routeList{c.routes()}}
+	l.ruled[key] = append(l.ruled[key], weak.Make(made))
+	return made
+}
+
+// directKey is what the route to a service is made from that no rule routes.
+type directKey struct {
+	shape *mesh.Shape
+	port  uint32
+	rule  *mesh.DestinationRule
+}
+
+// toService is the route to a service that no rule routes.
+func (l *RouteLists) toService(v view, key directKey, s *mesh.Service) *routeList {
+	if known := l.direct[key].Value(); known != nil {
+		return known
+	}
+	l.forget()
+	made := &routeList{[]*routev3.Route{v.defaultRoute(s, key.port)}}
+	l.direct[key] = weak.Make(made)
+	return made
+}
+
+// leastSwept is how many lists a sweep is worth the while for.
+const leastSwept = 1000
+
+// forget drops what nobody has any more, once there are twice as many lists as after the last time.
+func (l *RouteLists) forget() {
+	if len(l.ruled)+len(l.direct) < max(l.sweep, leastSwept) {
+		return
+	}
+	for key, lists := range l.ruled {
+		if lists = slices.DeleteFunc(lists, isGone); len(lists) == 0 {
+			delete(l.ruled, key)
+		} else {
+			l.ruled[key] = lists
+		}
+	}
+	for key, list := range l.direct {
+		if isGone(list) {
+			delete(l.direct, key)
+		}
+	}
+	l.sweep = 2 * (len(l.ruled) + len(l.direct))
+}
+
+func isGone[T any](p weak.Pointer[T]) bool { return p.Value() == nil }
