@@ -51,8 +51,8 @@ type ingredients struct {
 	secrets []*mesh.Secret
 }
 
-func (c *class) ingredients(m *mesh.Mesh) *ingredients {
-	now := &ingredients{sight: c.sight, looks: c.sight.looks, targets: m.Targets(c.of.configured), secrets: m.SecretsFor(c.of.configured)}
+func (c *class) ingredients(m *mesh.Mesh) ingredients {
+	now := ingredients{sight: c.sight, looks: c.sight.looks, targets: m.Targets(c.of.configured), secrets: m.SecretsFor(c.of.configured)}
 	for _, t := range now.targets {
 		now.rules = append(now.rules, c.sight.scope.InboundDestinationRule(t.Service.Hostname))
 	}
@@ -65,29 +65,42 @@ func (i *ingredients) serves(before *ingredients) bool {
 }
 
 // update brings the class to the state of the mesh that its sight has been brought to. Where that changes nothing of what its proxies get,
-// its snapshot stays the same one.
+// its snapshot stays the same one. There may be as many classes as proxies: one that has nothing of its own to make costs a few comparisons.
 func (c *class) update(e *Engine) {
-	now, before := c.ingredients(e.mesh), maps.Clone(c.sets)
-	s := translate.SightOf(e.mesh, c.of.configured)
+	now := c.ingredients(e.mesh)
 	for i := range ownParts {
 		p := &ownParts[i]
-		if now.sight == c.from.sight && p.same(now, &c.from) {
+		if now.sight == c.from.sight && p.same(&now, &c.from) {
 			continue
 		}
 		begun, patches := time.Now(), envoyfilter.For(e.mesh, c.of.configured)
-		made := p.make(e, c, s, patches)
+		made := p.make(e, c, c.translation(e), patches)
 		e.translated(p.typeURL, begun, made)
-		c.sets[p.typeURL] = made.over(c.sets[p.typeURL])
+		c.put(p.typeURL, made.over(c.sets[p.typeURL]))
 		c.fail(p.typeURL, patches.Failures())
 	}
-	c.updateClusters(e, s, now)
-	c.sets[EndpointType], c.sets[NameTableType] = c.sight.endpoints, c.sight.names
-	c.sets[RouteType], c.sets[VirtualHostType] = c.sight.routes.configurations, c.sight.routes.hosts
-	c.from = *now
-	if c.current == nil || !maps.Equal(before, c.sets) {
+	c.updateClusters(e, &now)
+	c.put(EndpointType, c.sight.endpoints)
+	c.put(NameTableType, c.sight.names)
+	c.put(RouteType, c.sight.routes.configurations)
+	c.put(VirtualHostType, c.sight.routes.hosts)
+	c.from = now
+	if c.current == nil {
 		c.current = &ads.Snapshot{Revision: e.revision, Sets: maps.Clone(c.sets)}
 	}
 	c.narrow()
+}
+
+// translation is what the class's proxies see, to be translated.
+func (c *class) translation(e *Engine) translate.Sight {
+	return translate.SightOf(e.mesh, c.of.configured)
+}
+
+// put makes a set what the class's proxies get of a type.
+func (c *class) put(typeURL string, set *ads.Set) {
+	if old, there := c.sets[typeURL]; !there || old != set {
+		c.sets[typeURL], c.current = set, nil
+	}
 }
 
 func (c *class) fail(typeURL string, failures []*envoyfilter.Failure) {
@@ -97,28 +110,38 @@ func (c *class) fail(typeURL string, failures []*envoyfilter.Failure) {
 }
 
 // updateClusters puts the clusters of the sight and the class's own together.
-func (c *class) updateClusters(e *Engine, s translate.Sight, now *ingredients) {
+func (c *class) updateClusters(e *Engine, now *ingredients) {
 	sameOwn := now.sight == c.from.sight && now.looks.conditions == c.from.looks.conditions && now.serves(&c.from)
-	begun, patches := time.Now(), envoyfilter.For(e.mesh, c.of.configured)
-	if patches.Patches(networking.EnvoyFilter_CLUSTER) {
-		if !sameOwn || now.looks.backends != c.from.looks.backends {
-			all := encodeClusters(&e.once, patches.Clusters(translate.Clusters(e.mesh, c.of.configured)))
-			e.translated(ClusterType, begun, all)
-			c.clusters, c.own, c.sets[ClusterType] = nil, all, all.over(c.sets[ClusterType])
-			c.fail(ClusterType, patches.Failures())
-		}
+	if c.of.key.Patches != "" && c.patchClusters(e, sameOwn && now.looks.backends == c.from.looks.backends) {
 		return
 	}
 	own := c.own
 	if !sameOwn {
-		own = encodeClusters(&e.once, s.OwnClusters())
+		begun := time.Now()
+		own = encodeClusters(&e.once, c.translation(e).OwnClusters())
 		e.translated(ClusterType, begun, own)
 		c.fail(ClusterType, nil)
 	}
 	if c.clusters != c.sight.clusters || !sameOwn {
-		c.sets[ClusterType] = c.withOwn(own)
+		c.put(ClusterType, c.withOwn(own))
 		c.clusters, c.own = c.sight.clusters, own
 	}
+}
+
+// patchClusters makes all clusters anew, unless they are the same, if there are patches for them. Otherwise it reports false.
+func (c *class) patchClusters(e *Engine, same bool) bool {
+	begun, patches := time.Now(), envoyfilter.For(e.mesh, c.of.configured)
+	if !patches.Patches(networking.EnvoyFilter_CLUSTER) {
+		return false
+	}
+	if !same {
+		all := encodeClusters(&e.once, patches.Clusters(translate.Clusters(e.mesh, c.of.configured)))
+		e.translated(ClusterType, begun, all)
+		c.clusters, c.own = nil, all
+		c.put(ClusterType, all.over(c.sets[ClusterType]))
+		c.fail(ClusterType, patches.Failures())
+	}
+	return true
 }
 
 // withOwn is the set of clusters after the sight's and the class's own have changed.

@@ -108,6 +108,9 @@ func (x *sight) update(e *Engine) {
 // compose finds the pieces of what the proxies see.
 func (x *sight) compose(e *Engine, s translate.Sight, before *sight) {
 	x.backends = s.BackendsAfter(before.backends, before.scope)
+	if x.shelf == before.shelf && before.pieces != nil && sameBackends(x.backends, before.backends) {
+		return
+	}
 	x.pieces = make([]*piece, len(x.backends))
 	for i, b := range x.backends {
 		if x.shelf == before.shelf && i < len(before.backends) && b == before.backends[i] {
@@ -119,6 +122,11 @@ func (x *sight) compose(e *Engine, s translate.Sight, before *sight) {
 	went, came := difference(before.pieces, x.pieces)
 	x.clusters = exchanged(x.clusters, went, came, func(p *piece) *made { return &p.clusters })
 	x.endpoints = exchanged(x.endpoints, went, came, func(p *piece) *made { return &p.endpoints })
+}
+
+// sameBackends tells whether two lists are one.
+func sameBackends(a, b []translate.Backend) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
 // look compares with what was seen before.

@@ -39,6 +39,9 @@ func (s Sight) BackendsAfter(before []Backend, scope *mesh.Scope) []Backend {
 	if scope == nil || !s.scope.SameRules(scope) {
 		return s.Backends()
 	}
+	if sameList(s.scope.Services, scope.Services) {
+		return before
+	}
 	out := make([]Backend, len(s.scope.Services))
 	for i, service := range s.scope.Services {
 		if i < len(before) && before[i].Service == service {
@@ -93,3 +96,6 @@ func (s Sight) OwnClusters() []*clusterv3.Cluster {
 	}
 	return out
 }
+
+// sameList tells whether two lists are one, which is known without looking at what is in them.
+func sameList[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
