@@ -89,6 +89,7 @@ func (s *subscription) begin(held map[string]string) {
 // the first request.
 func (s *subscription) want(names []string, again bool) {
 	s.explicit = s.explicit || len(names) > 0
+	s.makeRoom(names)
 	for _, n := range names {
 		switch has := n != "*" && s.have.Get(n) != nil; {
 		case n == "*":
@@ -96,6 +97,9 @@ func (s *subscription) want(names []string, again bool) {
 			s.wildcard = true
 			s.reconsider()
 		case !has:
+			if r := s.target.Get(n); r != nil {
+				n = r.Name // and not a copy of it for each stream
+			}
 			add(&s.more, n, true)
 			add(&s.asked, n, true)
 		default:
@@ -106,6 +110,14 @@ func (s *subscription) want(names []string, again bool) {
 				s.ask(n)
 			}
 		}
+	}
+}
+
+// makeRoom is for a client that asks for a thousand names in its first request, as a thousand clients may at once: maps that grow leave
+// as much behind as they become.
+func (s *subscription) makeRoom(names []string) {
+	if s.more == nil && s.asked == nil && s.have.Len() == 0 && len(names) > 1 {
+		s.more, s.asked = make(map[string]bool, len(names)), make(map[string]bool, len(names))
 	}
 }
 
