@@ -170,9 +170,6 @@ func (s *Server) serve(ctx context.Context, w wire) error {
 		return err
 	}
 	defer view.Close()
-	if first.node != nil {
-		first.node.Extensions = nil // the sixty kilobytes that an Envoy is made of, of which nobody here makes any use
-	}
 	st := newStream(ctx, s, w, view, first.node)
 	s.cfg.Observer.Opened(st)
 	defer s.cfg.Observer.Closed(st)

@@ -11,8 +11,8 @@ type delta struct {
 func (d *delta) incremental() bool { return true }
 
 func (d *delta) recv() (*request, error) {
-	m, err := d.stream.Recv()
-	if err != nil {
+	m := leanDelta{&discoveryv3.DeltaDiscoveryRequest{}}
+	if err := d.stream.RecvMsg(m); err != nil {
 		return nil, err
 	}
 	return &request{

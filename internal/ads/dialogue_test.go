@@ -22,13 +22,12 @@ type dialogue struct {
 	received *sync.WaitGroup // done for each response that was accepted
 }
 
-func (d *dialogue) Recv() (*discoveryv3.DeltaDiscoveryRequest, error) {
+func (d *dialogue) RecvMsg(m any) error {
 	select {
 	case text := <-d.said:
-		m := &discoveryv3.DeltaDiscoveryRequest{}
-		return m, proto.Unmarshal(text, m)
+		return proto.Unmarshal(text, m.(proto.Message))
 	case <-d.ctx.Done():
-		return nil, io.EOF
+		return io.EOF
 	}
 }
 
@@ -63,8 +62,11 @@ func (d *dialogue) SendMsg(m any) error {
 func (d *dialogue) Send(*discoveryv3.DeltaDiscoveryResponse) error {
 	panic("responses are sent as they are encoded")
 }
-func (d *dialogue) Context() context.Context     { return d.ctx }
-func (d *dialogue) RecvMsg(any) error            { return io.EOF }
+func (d *dialogue) Context() context.Context { return d.ctx }
+func (d *dialogue) Recv() (*discoveryv3.DeltaDiscoveryRequest, error) {
+	m := &discoveryv3.DeltaDiscoveryRequest{}
+	return m, d.RecvMsg(m)
+}
 func (d *dialogue) SetHeader(metadata.MD) error  { return nil }
 func (d *dialogue) SendHeader(metadata.MD) error { return nil }
 func (d *dialogue) SetTrailer(metadata.MD)       {}

@@ -42,13 +42,14 @@ func converse[Q any, P message[Q]](ctx context.Context, text []byte) *conversati
 	return c
 }
 
-func (c *conversation[Q, P]) Recv() (*Q, error) {
+func (c *conversation[Q, P]) RecvMsg(m any) error {
 	if len(c.said) == 0 {
-		return nil, io.EOF
+		return io.EOF
 	}
 	next := c.said[0]
 	c.said = c.said[1:]
-	return next, nil
+	proto.Merge(m.(proto.Message), P(next))
+	return nil
 }
 
 // SendMsg takes what goes over the wire.
@@ -58,8 +59,11 @@ func (c *conversation[Q, P]) SendMsg(m any) error {
 	return err
 }
 
-func (c *conversation[Q, P]) Context() context.Context     { return c.ctx }
-func (c *conversation[Q, P]) RecvMsg(any) error            { return io.EOF }
+func (c *conversation[Q, P]) Context() context.Context { return c.ctx }
+func (c *conversation[Q, P]) Recv() (*Q, error) {
+	m := new(Q)
+	return m, c.RecvMsg(P(m))
+}
 func (c *conversation[Q, P]) SetHeader(metadata.MD) error  { return nil }
 func (c *conversation[Q, P]) SendHeader(metadata.MD) error { return nil }
 func (c *conversation[Q, P]) SetTrailer(metadata.MD)       {}

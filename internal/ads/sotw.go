@@ -11,8 +11,8 @@ type sotw struct {
 func (s *sotw) incremental() bool { return false }
 
 func (s *sotw) recv() (*request, error) {
-	m, err := s.stream.Recv()
-	if err != nil {
+	m := leanSotW{&discoveryv3.DiscoveryRequest{}}
+	if err := s.stream.RecvMsg(m); err != nil {
 		return nil, err
 	}
 	return &request{

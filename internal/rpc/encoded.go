@@ -15,10 +15,28 @@ type Encoded interface {
 	Encoded() mem.BufferSlice
 }
 
-// codec is gRPC's own, but for what is encoded already.
+// codec is gRPC's own, but for what is encoded already, and what decodes itself.
 type codec struct{ encoding.CodecV2 }
 
 func newCodec() encoding.CodecV2 { return codec{encoding.GetCodecV2(proto.Name)} }
+
+// Decoder is a message that knows better than gRPC what of it is to be decoded.
+type Decoder interface {
+	protobuf.Message
+	// Decode reads the message, and keeps nothing of data.
+	Decode(data []byte) error
+}
+
+// Unmarshal lets messages decode themselves that can.
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	m, ok := v.(Decoder)
+	if !ok {
+		return c.CodecV2.Unmarshal(data, v)
+	}
+	whole := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	defer whole.Free()
+	return m.Decode(whole.ReadOnlyData())
+}
 
 // Marshal passes the pieces on: gRPC copies them to the socket's buffer, and nothing before that.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
