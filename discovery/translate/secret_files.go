@@ -7,15 +7,11 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	networking "istio.io/api/networking/v1alpha3"
-
-	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
-// FileSecrets returns the secrets that name files of the proxy's machine: certificates with their keys, and roots. They hold
+// fileSecrets are the secrets that name files of the proxy's machine: certificates with their keys, and roots. They hold
 // paths and nothing else. Envoy reads the files, and reads them again when something is moved into their folder; where
 // they are missing, only what needs them waits.
-func FileSecrets(m *mesh.Mesh, p *mesh.Proxy) []*tlsv3.Secret { return newView(m, p).fileSecrets() }
-
 func (v view) fileSecrets() []*tlsv3.Secret {
 	found := map[string]*tlsv3.Secret{}
 	for _, settings := range v.servedTLS() {
