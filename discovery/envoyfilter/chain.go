@@ -32,23 +32,19 @@ func (e *edit) chains(l *listenerv3.Listener) *listenerv3.Listener {
 }
 
 func (e *edit) chain(l *listenerv3.Listener, chain *listenerv3.FilterChain) (*listenerv3.FilterChain, bool) {
-	for _, patch := range e.patches[networking.EnvoyFilter_FILTER_CHAIN] {
-		if !matchesListener(patch, l) || !matchesChain(patch, l, chain) {
-			continue
-		}
-		switch value, _ := patch.Value.(*listenerv3.FilterChain); {
-		case patch.Operation == networking.EnvoyFilter_Patch_REMOVE:
-			return nil, false
-		case patch.Merges():
-			chain = e.mergedChain(chain, value, patch)
-		}
+	matches := func(patch mesh.Patch, chain *listenerv3.FilterChain) bool {
+		return matchesListener(patch, l) && matchesChain(patch, l, chain)
+	}
+	chain, there := removedOrMerged(e.patches[networking.EnvoyFilter_FILTER_CHAIN], chain, matches, e.mergedChain)
+	if !there {
+		return nil, false
 	}
 	return e.networkFilters(l, chain), true
 }
 
 // mergedChain merges what the transport sockets of both are configured with, if they are of one name.
 func (e *edit) mergedChain(chain, value *listenerv3.FilterChain, patch mesh.Patch) *listenerv3.FilterChain {
-	out := merged(chain, value, patch.ReplacesLists())
+	out := mergedBy(chain, value, patch)
 	if value.GetTransportSocket() == nil || chain.GetTransportSocket().GetName() != value.GetTransportSocket().GetName() {
 		return out
 	}

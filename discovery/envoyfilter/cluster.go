@@ -14,7 +14,7 @@ import (
 
 // Clusters applies the patches of clusters.
 func (p *Patcher) Clusters(clusters []*clusterv3.Cluster) []*clusterv3.Cluster {
-	if !p.has(networking.EnvoyFilter_CLUSTER) {
+	if !p.Patches(networking.EnvoyFilter_CLUSTER) {
 		return clusters
 	}
 	served := p.served()
@@ -30,7 +30,7 @@ func (p *Patcher) Clusters(clusters []*clusterv3.Cluster) []*clusterv3.Cluster {
 	for _, c := range clusters {
 		identity := nameParts(c.GetName(), served)
 		apply := func(e *edit, c *clusterv3.Cluster) (*clusterv3.Cluster, bool) { return e.cluster(c, identity) }
-		patched, there := settle(p, c.GetName(), p.context(identity.inbound), p.of(networking.EnvoyFilter_CLUSTER), c, apply)
+		patched, there := settle(p, c.GetName(), p.context(identity.inbound), p.patches.of(networking.EnvoyFilter_CLUSTER), c, apply)
 		switch {
 		case !there:
 		case patched.GetName() != c.GetName() && names[patched.GetName()]:
@@ -108,18 +108,8 @@ func matchesCluster(patch mesh.Patch, c *clusterv3.Cluster, identity clusterIden
 }
 
 func (e *edit) cluster(c *clusterv3.Cluster, identity clusterIdentity) (*clusterv3.Cluster, bool) {
-	for _, patch := range e.patches[networking.EnvoyFilter_CLUSTER] {
-		if !matchesCluster(patch, c, identity) {
-			continue
-		}
-		switch value, _ := patch.Value.(*clusterv3.Cluster); {
-		case patch.Operation == networking.EnvoyFilter_Patch_REMOVE:
-			return nil, false
-		case patch.Merges():
-			c = e.mergedCluster(c, value, patch)
-		}
-	}
-	return c, true
+	matches := func(patch mesh.Patch, c *clusterv3.Cluster) bool { return matchesCluster(patch, c, identity) }
+	return removedOrMerged(e.patches[networking.EnvoyFilter_CLUSTER], c, matches, e.mergedCluster)
 }
 
 // mergedCluster merges transport sockets by their configuration. Where the cluster chooses among several, the first of the same name
@@ -127,7 +117,7 @@ func (e *edit) cluster(c *clusterv3.Cluster, identity clusterIdentity) (*cluster
 func (e *edit) mergedCluster(c, value *clusterv3.Cluster, patch mesh.Patch) *clusterv3.Cluster {
 	socket := value.GetTransportSocket()
 	if socket == nil {
-		return merged(c, value, patch.ReplacesLists())
+		return mergedBy(c, value, patch)
 	}
 	matches := c.GetTransportSocketMatches()
 	same := slices.IndexFunc(matches, func(m *clusterv3.Cluster_TransportSocketMatch) bool {
@@ -136,7 +126,7 @@ func (e *edit) mergedCluster(c, value *clusterv3.Cluster, patch mesh.Patch) *clu
 	if len(matches) > 0 && same < 0 {
 		return c
 	}
-	out := merged(c, altered(value, func(v *clusterv3.Cluster) { v.TransportSocket = nil }), patch.ReplacesLists())
+	out := mergedBy(c, altered(value, func(v *clusterv3.Cluster) { v.TransportSocket = nil }), patch)
 	switch {
 	case same >= 0:
 		chosen := altered(matches[same], func(m *clusterv3.Cluster_TransportSocketMatch) {

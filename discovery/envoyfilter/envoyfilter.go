@@ -22,8 +22,32 @@ import (
 type Patcher struct {
 	mesh     *mesh.Mesh
 	proxy    *mesh.Proxy
-	patches  map[networking.EnvoyFilter_ApplyTo][]mesh.Patch
+	patches  byObject
 	failures []*Failure
+}
+
+// byObject has patches by what they are for.
+type byObject map[networking.EnvoyFilter_ApplyTo][]mesh.Patch
+
+func grouped(patches []mesh.Patch) byObject {
+	out := byObject{}
+	for _, patch := range patches {
+		out[patch.ApplyTo] = append(out[patch.ApplyTo], patch)
+	}
+	return out
+}
+
+// has tells whether there are patches for one of these.
+func (b byObject) has(objects ...networking.EnvoyFilter_ApplyTo) bool {
+	return slices.ContainsFunc(objects, func(o networking.EnvoyFilter_ApplyTo) bool { return len(b[o]) > 0 })
+}
+
+// of lists the patches for these objects, by what they are for and then in their order.
+func (b byObject) of(objects ...networking.EnvoyFilter_ApplyTo) (out []mesh.Patch) {
+	for _, o := range objects {
+		out = append(out, b[o]...)
+	}
+	return out
 }
 
 // For returns what changes the messages of a proxy.
@@ -32,26 +56,12 @@ func For(m *mesh.Mesh, p *mesh.Proxy) *Patcher {
 	if len(all) == 0 {
 		return &Patcher{}
 	}
-	patcher := &Patcher{mesh: m, proxy: p, patches: map[networking.EnvoyFilter_ApplyTo][]mesh.Patch{}}
-	for _, patch := range all {
-		patcher.patches[patch.ApplyTo] = append(patcher.patches[patch.ApplyTo], patch)
-	}
-	return patcher
+	return &Patcher{mesh: m, proxy: p, patches: grouped(all)}
 }
 
 // Patches tells whether there are patches for one of these.
-func (p *Patcher) Patches(objects ...networking.EnvoyFilter_ApplyTo) bool { return p.has(objects...) }
-
-func (p *Patcher) has(objects ...networking.EnvoyFilter_ApplyTo) bool {
-	return slices.ContainsFunc(objects, func(o networking.EnvoyFilter_ApplyTo) bool { return len(p.patches[o]) > 0 })
-}
-
-// of lists the patches for these objects, by what they are for and then in their order.
-func (p *Patcher) of(objects ...networking.EnvoyFilter_ApplyTo) (out []mesh.Patch) {
-	for _, o := range objects {
-		out = append(out, p.patches[o]...)
-	}
-	return out
+func (p *Patcher) Patches(objects ...networking.EnvoyFilter_ApplyTo) bool {
+	return p.patches.has(objects...)
 }
 
 // context is that of what was translated, by the direction in which it carries requests.
@@ -100,7 +110,7 @@ func (p *Patcher) fail(patch mesh.Patch, resource, reason string) {
 
 // edit is one attempt to apply patches to a resource.
 type edit struct {
-	patches map[networking.EnvoyFilter_ApplyTo][]mesh.Patch
+	patches byObject
 	context networking.EnvoyFilter_PatchContext
 	reason  string // why it failed
 }
@@ -141,10 +151,7 @@ func settle[M proto.Message](p *Patcher, name string, context networking.EnvoyFi
 
 // attempt applies patches and returns why that does not do.
 func attempt[M proto.Message](context networking.EnvoyFilter_PatchContext, patches []mesh.Patch, m M, apply changing[M], before func() map[string]bool) (M, bool, string) {
-	e := &edit{context: context, patches: map[networking.EnvoyFilter_ApplyTo][]mesh.Patch{}}
-	for _, patch := range patches {
-		e.patches[patch.ApplyTo] = append(e.patches[patch.ApplyTo], patch)
-	}
+	e := &edit{context: context, patches: grouped(patches)}
 	out, there := apply(e, m)
 	switch {
 	case e.reason != "":

@@ -22,7 +22,7 @@ var InListeners = []networking.EnvoyFilter_ApplyTo{
 
 // Listeners applies the patches of listeners, and of what is in them.
 func (p *Patcher) Listeners(listeners []*listenerv3.Listener) []*listenerv3.Listener {
-	if !p.has(InListeners...) {
+	if !p.Patches(InListeners...) {
 		return listeners
 	}
 	out := make([]*listenerv3.Listener, 0, len(listeners))
@@ -32,7 +32,7 @@ func (p *Patcher) Listeners(listeners []*listenerv3.Listener) []*listenerv3.List
 	}
 	for _, l := range listeners {
 		inbound := l.GetTrafficDirection() == corev3.TrafficDirection_INBOUND
-		if patched, there := settle(p, l.GetName(), p.context(inbound), p.of(InListeners...), l, (*edit).listener); there {
+		if patched, there := settle(p, l.GetName(), p.context(inbound), p.patches.of(InListeners...), l, (*edit).listener); there {
 			out = append(out, p.renamed(names, l, patched))
 		}
 	}
@@ -87,17 +87,9 @@ func sameSocket(a, b *listenerv3.Listener) bool {
 
 // listener applies patches from the outside in.
 func (e *edit) listener(l *listenerv3.Listener) (*listenerv3.Listener, bool) {
-	l = e.carriedRoutes(l)
-	for _, patch := range e.patches[networking.EnvoyFilter_LISTENER] {
-		if !matchesListener(patch, l) {
-			continue
-		}
-		switch value, _ := patch.Value.(*listenerv3.Listener); {
-		case patch.Operation == networking.EnvoyFilter_Patch_REMOVE:
-			return nil, false
-		case patch.Merges():
-			l = merged(l, value, patch.ReplacesLists())
-		}
+	l, there := removedOrMerged(e.patches[networking.EnvoyFilter_LISTENER], e.carriedRoutes(l), matchesListener, mergedBy)
+	if !there {
+		return nil, false
 	}
 	return e.chains(e.listenerFilters(l)), true
 }

@@ -6,7 +6,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/anypb"
+	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/kinds/envoy"
 )
 
@@ -15,6 +17,28 @@ import (
 // changes is shared.
 func merged[M proto.Message](dst, src M, replaceLists bool) M {
 	return mergedMessage(dst.ProtoReflect(), src.ProtoReflect(), replaceLists).Interface().(M) //nolint:forcetypeassert // it is of dst's type
+}
+
+// mergedBy merges what a patch says into a message.
+func mergedBy[M proto.Message](m, value M, patch mesh.Patch) M {
+	return merged(m, value, patch.ReplacesLists())
+}
+
+// removedOrMerged applies the patches that remove a message or merge something into it, one after the other, as far as they match
+// what the earlier ones have made of it. It reports whether the message still is there.
+func removedOrMerged[M proto.Message](patches []mesh.Patch, m M, matches func(mesh.Patch, M) bool, merge func(m, value M, patch mesh.Patch) M) (out M, there bool) {
+	for _, patch := range patches {
+		if !matches(patch, m) {
+			continue
+		}
+		switch value, _ := patch.Value.(M); {
+		case patch.Operation == networking.EnvoyFilter_Patch_REMOVE:
+			return out, false
+		case patch.Merges():
+			m = merge(m, value, patch)
+		}
+	}
+	return m, true
 }
 
 func mergedMessage(dst, src protoreflect.Message, replaceLists bool) protoreflect.Message {

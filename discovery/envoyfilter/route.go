@@ -21,12 +21,12 @@ var InRoutes = []networking.EnvoyFilter_ApplyTo{
 
 // Routes applies the patches of routes to the route configurations that listeners ask for.
 func (p *Patcher) Routes(routes []*routev3.RouteConfiguration) []*routev3.RouteConfiguration {
-	if !p.has(InRoutes...) {
+	if !p.Patches(InRoutes...) {
 		return routes
 	}
 	out := make([]*routev3.RouteConfiguration, len(routes))
 	for i, r := range routes {
-		out[i], _ = settle(p, r.GetName(), p.context(false), p.of(InRoutes...), r, (*edit).wholeRoutes)
+		out[i], _ = settle(p, r.GetName(), p.context(false), p.patches.of(InRoutes...), r, (*edit).wholeRoutes)
 	}
 	return out
 }
@@ -42,7 +42,7 @@ func (e *edit) wholeRoutes(r *routev3.RouteConfiguration) (*routev3.RouteConfigu
 
 // carriedRoutes applies them to the routes that a listener has in itself, as those of what comes in.
 func (e *edit) carriedRoutes(l *listenerv3.Listener) *listenerv3.Listener {
-	if !slices.ContainsFunc(InRoutes, func(o networking.EnvoyFilter_ApplyTo) bool { return len(e.patches[o]) > 0 }) {
+	if !e.patches.has(InRoutes...) {
 		return l
 	}
 	change := func(chain *listenerv3.FilterChain) (*listenerv3.FilterChain, bool) {
@@ -85,7 +85,7 @@ func (e *edit) managedRoutes(m *hcmv3.HttpConnectionManager) *hcmv3.HttpConnecti
 func (e *edit) routes(r *routev3.RouteConfiguration) *routev3.RouteConfiguration {
 	for _, patch := range e.patches[networking.EnvoyFilter_ROUTE_CONFIGURATION] {
 		if value, _ := patch.Value.(*routev3.RouteConfiguration); patch.Merges() && e.matchesRoutes(patch, r) {
-			r = merged(r, value, patch.ReplacesLists())
+			r = mergedBy(r, value, patch)
 		}
 	}
 	hosts, changed := each(r.GetVirtualHosts(), func(h *routev3.VirtualHost) (*routev3.VirtualHost, bool) { return e.virtualHost(r, h) })
@@ -111,7 +111,7 @@ func (e *edit) virtualHost(r *routev3.RouteConfiguration, h *routev3.VirtualHost
 		case patch.Operation == networking.EnvoyFilter_Patch_REPLACE:
 			h = value
 		case patch.Merges():
-			h = merged(h, value, patch.ReplacesLists())
+			h = mergedBy(h, value, patch)
 		}
 	}
 	return e.hostRoutes(r, h), true
@@ -125,7 +125,9 @@ func (e *edit) hostRoutes(r *routev3.RouteConfiguration, h *routev3.VirtualHost)
 			patches = append(patches, patch)
 		}
 	}
-	routes, changed := each(h.GetRoutes(), func(route *routev3.Route) (*routev3.Route, bool) { return e.httpRoute(route, patches) })
+	routes, changed := each(h.GetRoutes(), func(route *routev3.Route) (*routev3.Route, bool) {
+		return removedOrMerged(patches, route, matchesRoute, mergedBy)
+	})
 	for _, patch := range patches {
 		value, _ := patch.Value.(*routev3.Route)
 		if patch.Merges() || patch.Operation == networking.EnvoyFilter_Patch_REMOVE {
@@ -143,21 +145,6 @@ func (e *edit) hostRoutes(r *routev3.RouteConfiguration, h *routev3.VirtualHost)
 		return h
 	}
 	return altered(h, func(to *routev3.VirtualHost) { to.Routes = routes })
-}
-
-func (e *edit) httpRoute(route *routev3.Route, patches []mesh.Patch) (*routev3.Route, bool) {
-	for _, patch := range patches {
-		if !matchesRoute(patch, route) {
-			continue
-		}
-		switch value, _ := patch.Value.(*routev3.Route); {
-		case patch.Operation == networking.EnvoyFilter_Patch_REMOVE:
-			return nil, false
-		case patch.Merges():
-			route = merged(route, value, patch.ReplacesLists())
-		}
-	}
-	return route, true
 }
 
 // matchesRoutes tells whether a patch is for a route configuration: of a sidecar by its name or the port in it, of a gateway by
