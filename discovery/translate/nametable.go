@@ -13,7 +13,7 @@ import (
 // that is listened for at every address has none to resolve to; where connections are passed on as they are, its endpoints' own do.
 func NameTable(m *mesh.Mesh, p *mesh.Proxy) *ndsv1.NameTable { return SightOf(m, p).NameTable() }
 
-// NameTable is that of NameTable.
+// NameTable is nil for a router, which has no resolver beside it.
 func (s Sight) NameTable() *ndsv1.NameTable {
 	if !s.sidecar() {
 		return nil
