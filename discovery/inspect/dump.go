@@ -7,101 +7,12 @@ import (
 
 	adminv3 "github.com/envoyproxy/go-control-plane/envoy/admin/v3"
 	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/internal/ads"
 )
-
-// section is one type of a dump.
-type section struct {
-	name, typeURL string
-	// dump makes the message that Envoy's own dump has of these, so that tools for that read this.
-	dump func(revision string, all []dumped) proto.Message
-}
-
-// dumped is a resource as a dump has it.
-type dumped struct {
-	name, version string
-	body          *anypb.Any
-	status        adminv3.ClientResourceStatus
-	failure       *adminv3.UpdateFailureState // nil for none
-}
-
-// sections are in the order of Envoy's own dump, as far as that has them.
-var sections = []section{
-	{"clusters", push.ClusterType, dumpClusters},
-	{"listeners", push.ListenerType, dumpListeners},
-	{"routes", push.RouteType, dumpRoutes},
-	{"hosts", push.VirtualHostType, nil},
-	{"endpoints", push.EndpointType, dumpEndpoints},
-	{"secrets", push.SecretType, dumpSecrets},
-	{"extensions", push.ExtensionType, dumpExtensions},
-	{"names", push.NameTableType, nil},
-}
-
-func dumpClusters(revision string, all []dumped) proto.Message {
-	out := &adminv3.ClustersConfigDump{VersionInfo: revision}
-	for _, d := range all {
-		out.DynamicActiveClusters = append(out.DynamicActiveClusters, &adminv3.ClustersConfigDump_DynamicCluster{
-			VersionInfo: d.version, Cluster: d.body, ClientStatus: d.status, ErrorState: d.failure,
-		})
-	}
-	return out
-}
-
-func dumpListeners(revision string, all []dumped) proto.Message {
-	out := &adminv3.ListenersConfigDump{VersionInfo: revision}
-	for _, d := range all {
-		out.DynamicListeners = append(out.DynamicListeners, &adminv3.ListenersConfigDump_DynamicListener{
-			Name: d.name, ClientStatus: d.status, ErrorState: d.failure,
-			ActiveState: &adminv3.ListenersConfigDump_DynamicListenerState{VersionInfo: d.version, Listener: d.body},
-		})
-	}
-	return out
-}
-
-func dumpRoutes(_ string, all []dumped) proto.Message {
-	out := &adminv3.RoutesConfigDump{}
-	for _, d := range all {
-		out.DynamicRouteConfigs = append(out.DynamicRouteConfigs, &adminv3.RoutesConfigDump_DynamicRouteConfig{
-			VersionInfo: d.version, RouteConfig: d.body, ClientStatus: d.status, ErrorState: d.failure,
-		})
-	}
-	return out
-}
-
-func dumpEndpoints(_ string, all []dumped) proto.Message {
-	out := &adminv3.EndpointsConfigDump{}
-	for _, d := range all {
-		out.DynamicEndpointConfigs = append(out.DynamicEndpointConfigs, &adminv3.EndpointsConfigDump_DynamicEndpointConfig{
-			VersionInfo: d.version, EndpointConfig: d.body, ClientStatus: d.status, ErrorState: d.failure,
-		})
-	}
-	return out
-}
-
-func dumpSecrets(_ string, all []dumped) proto.Message {
-	out := &adminv3.SecretsConfigDump{}
-	for _, d := range all {
-		out.DynamicActiveSecrets = append(out.DynamicActiveSecrets, &adminv3.SecretsConfigDump_DynamicSecret{
-			Name: d.name, VersionInfo: d.version, Secret: d.body, ClientStatus: d.status, ErrorState: d.failure,
-		})
-	}
-	return out
-}
-
-func dumpExtensions(_ string, all []dumped) proto.Message {
-	out := &adminv3.EcdsConfigDump{}
-	for _, d := range all {
-		out.EcdsFilters = append(out.EcdsFilters, &adminv3.EcdsConfigDump_EcdsFilterConfig{
-			VersionInfo: d.version, EcdsFilter: d.body, ClientStatus: d.status, ErrorState: d.failure,
-		})
-	}
-	return out
-}
 
 // selection is the part of a dump that is asked for.
 type selection struct {
@@ -136,19 +47,6 @@ func dump(c client, wanted selection) ([]byte, error) {
 		return nil, fmt.Errorf("write what discovery has for %s: %w", c.id(), err)
 	}
 	return text, nil
-}
-
-// add adds a type to a dump. Of types that Envoy's own dump does not have the resources stand there by themselves.
-func (s section) add(out *adminv3.ConfigDump, revision string, all []dumped) error {
-	if s.dump == nil {
-		for _, d := range all {
-			out.Configs = append(out.Configs, d.body)
-		}
-		return nil
-	}
-	packed, err := anypb.New(s.dump(revision, all))
-	out.Configs = append(out.Configs, packed)
-	return err
 }
 
 // dumped lists the resources of a type, without what is sensitive in them.
