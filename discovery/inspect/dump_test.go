@@ -29,11 +29,7 @@ func (b *bench) dump(path string) *adminv3.ConfigDump {
 
 func TestADumpIsInTheFormOfEnvoysOwn(t *testing.T) {
 	t.Parallel()
-	b := start(t)
-	b.apply(web)
-	p := b.connect(node("sidecar", "10.0.0.1", "vm-1"), push.ClusterType)
-	p.accept(1)
-	eventually(b, "/debug/proxies", func(all proxies) bool { return all[0].Current })
+	b, _ := startWithProxy(t)
 	d := b.dump("/debug/config_dump?proxy=vm-1")
 	var types []string
 	for _, c := range d.GetConfigs() {
@@ -104,10 +100,7 @@ func TestARouteConfigurationIsShownWithItsHosts(t *testing.T) {
 
 func TestADumpTellsOfWhatIsRefused(t *testing.T) {
 	t.Parallel()
-	b := start(t)
-	b.apply(web)
-	p := b.connect(node("sidecar", "10.0.0.1", "vm-1"), push.ClusterType)
-	p.accept(1)
+	b, p := startWithProxy(t)
 	b.apply(timeout)
 	p.nack(p.receive(), "too short")
 	eventually(b, "/debug/proxies", func(all proxies) bool { return len(all[0].Types[0].Refused) == 1 })
@@ -124,12 +117,9 @@ func TestADumpTellsOfWhatIsRefused(t *testing.T) {
 	require.NotEqual(t, one.GetVersionInfo(), one.GetErrorState().GetVersionInfo())
 }
 
-// What is planted here must be on no page, in no encoding that a reader could undo.
-func TestSecretsAreOnNoPage(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	pair := certtest.NewAuthority(t).Issue(nil)
-	b.apply(fmt.Sprintf(`
+// plantedSecrets are where secrets come from: a gateway's key, of which certificate and key are to be filled in, and filters that have some
+// in plain text.
+const plantedSecrets = `
 apiVersion: v1
 kind: Secret
 metadata: {name: gate}
@@ -163,7 +153,14 @@ spec:
           "@type": type.googleapis.com/udpa.type.v1.TypedStruct
           type_url: type.googleapis.com/envoy.extensions.filters.http.basic_auth.v3.BasicAuth
           value: {users: {inline_string: "alice:{SHA}planted-in-a-struct"}}
-`, base64.StdEncoding.EncodeToString(pair.Cert), base64.StdEncoding.EncodeToString(pair.Key)))
+`
+
+// What is planted here must be on no page, in no encoding that a reader could undo.
+func TestSecretsAreOnNoPage(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	pair := certtest.NewAuthority(t).Issue(nil)
+	b.apply(fmt.Sprintf(plantedSecrets, base64.StdEncoding.EncodeToString(pair.Cert), base64.StdEncoding.EncodeToString(pair.Key)))
 	gate := b.connect(node("router", "10.0.0.1", "gate"), push.ClusterType, push.SecretType)
 	for range 2 { // of which Envoy quotes all that it refuses
 		if r := gate.receive(); r.GetTypeUrl() == push.SecretType {

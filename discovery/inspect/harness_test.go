@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/discovery/serve"
 	"github.com/pgmesh/pgmesh/discovery/source"
 	"github.com/pgmesh/pgmesh/internal/ads"
@@ -63,6 +64,17 @@ func startWith(t *testing.T, from source.Source, limits ...ads.Limits) *bench {
 	return b
 }
 
+// startWithProxy starts a discovery that has the service web, and a proxy vm-1 that has taken its clusters.
+func startWithProxy(t *testing.T) (*bench, *proxy) {
+	t.Helper()
+	b := start(t)
+	b.apply(web)
+	p := b.connect(node("sidecar", "10.0.0.1", "vm-1"), push.ClusterType)
+	p.accept(1)
+	eventually(b, "/debug/proxies", func(all proxies) bool { return all[0].Current })
+	return b, p
+}
+
 // apply puts resources, given as YAML, into the mesh.
 func (b *bench) apply(yaml string) {
 	b.t.Helper()
@@ -94,6 +106,16 @@ func (b *bench) get(path string) (code int, text string) {
 	body, err := io.ReadAll(response.Body)
 	require.NoError(b.t, err)
 	return response.StatusCode, string(body)
+}
+
+// refuses asks for pages that there are not, and wants to be told why in these words.
+func (b *bench) refuses(code int, words map[string]string) {
+	b.t.Helper()
+	for path, want := range words {
+		got, text := b.get(path)
+		require.Equal(b.t, code, got, path)
+		require.Equal(b.t, want, text)
+	}
 }
 
 // shown is a page, read as what it is to be.

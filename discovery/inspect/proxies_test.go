@@ -89,11 +89,7 @@ func TestProxiesAreListedWithWhatTheyAnswered(t *testing.T) {
 
 func TestAChangeThatDoesNotConcernAProxyLeavesItCurrent(t *testing.T) {
 	t.Parallel()
-	b := start(t)
-	b.apply(web)
-	p := b.connect(node("sidecar", "10.0.0.1", "vm-1"), push.ClusterType)
-	p.accept(1)
-	eventually(b, "/debug/proxies", func(all proxies) bool { return all[0].Current })
+	b, _ := startWithProxy(t)
 	b.apply(`{apiVersion: networking.istio.io/v1, kind: DestinationRule, metadata: {name: other}, spec: {host: other.shop}}`)
 	eventually(b, "/debug/push", func(q queue) bool { return q.Pushed == "2" })
 	page := shown[proxies](b, "/debug/proxies")
@@ -124,31 +120,21 @@ func TestOneProxyIsFoundByItsNames(t *testing.T) {
 	for _, name := range []string{"vm-1.shop", "vm-1", "sidecar~10.0.0.1~vm-1.shop~shop.svc.cluster.local"} {
 		require.Equal(t, "vm-1.shop", shown[proxies](b, "/debug/proxies?proxy="+name)[0].Proxy)
 	}
-	for path, want := range map[string]string{
+	b.refuses(http.StatusNotFound, map[string]string{
 		"/debug/proxies?proxy=vm-1.shp":     "no proxy \"vm-1.shp\" is connected to this discovery: did you mean \"vm-1.shop\"?\n",
 		"/debug/config_dump?proxy=database": "no proxy \"database\" is connected to this discovery: there are vm-1.shop, vm-2.shop\n",
-	} {
-		code, text := b.get(path)
-		require.Equal(t, http.StatusNotFound, code)
-		require.Equal(t, want, text)
-	}
+	})
 }
 
 func TestWrongFiltersAreToldOf(t *testing.T) {
 	t.Parallel()
-	b := start(t)
-	b.apply(web)
-	b.connect(node("sidecar", "10.0.0.1", "vm-1"), push.ClusterType).accept(1)
-	for path, want := range map[string]string{
+	b, _ := startWithProxy(t)
+	b.refuses(http.StatusBadRequest, map[string]string{
 		"/debug/config_dump":                             "say of which proxy, as in /debug/config_dump?proxy=ID; /debug/proxies lists them\n",
 		"/debug/config_dump?proxy=vm-1&type=cluster":     "there is no type \"cluster\": did you mean \"clusters\"?\n",
 		"/debug/config_dump?proxy=vm-1&typ=clusters":     "there is no filter \"typ\": did you mean \"type\"?\n",
 		"/debug/clusters?proxy=vm-1&name=" + "%28outbou": "name=(outbou is not a regular expression: error parsing regexp: missing closing ): `(outbou`\n",
-	} {
-		code, text := b.get(path)
-		require.Equal(t, http.StatusBadRequest, code)
-		require.Equal(t, want, text)
-	}
+	})
 }
 
 func TestBeforeThereIsAConfigurationProxiesAreListedAlready(t *testing.T) {
