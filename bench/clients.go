@@ -12,6 +12,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/bench/child"
 	"github.com/pgmesh/pgmesh/bench/machine"
+	"github.com/pgmesh/pgmesh/bench/timing"
 )
 
 // What a thousand clients are to reach.
@@ -101,8 +102,8 @@ func reportReach(o options, first, all, least []time.Duration) {
 	t.line("floor: the last of as many bare streams", least)
 	t.Flush()
 	fmt.Fprintf(os.Stdout, "\np50 of the last client is %s (aim: under %s, %s), %.1f times the floor's\n",
-		millis(percentile(all, 50)), aimReach, met(percentile(all, 50) < aimReach),
-		float64(percentile(all, 50))/float64(percentile(least, 50)))
+		millis(timing.Percentile(all, 50)), aimReach, met(timing.Percentile(all, 50) < aimReach),
+		float64(timing.Percentile(all, 50))/float64(timing.Percentile(least, 50)))
 }
 
 // startCrowd connects clients, and returns when each has been served.
@@ -142,7 +143,7 @@ func (r round) since(start time.Time) reached {
 }
 
 func reach(ctx context.Context, conn *pgx.Conn, crowd *child.Process, number int) (reached, error) {
-	settle()
+	timing.Settle()
 	tx, err := conn.Begin(ctx)
 	if err != nil {
 		return reached{}, err
@@ -160,7 +161,7 @@ func reach(ctx context.Context, conn *pgx.Conn, crowd *child.Process, number int
 }
 
 func wake(floor, crowd *child.Process) (reached, error) {
-	settle()
+	timing.Settle()
 	start := time.Now()
 	if err := floor.Tell(fmt.Sprint(changeFrame, " ", markFrame)); err != nil {
 		return reached{}, err

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pgmesh/pgmesh/bench/machine"
+	"github.com/pgmesh/pgmesh/bench/timing"
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/embedded"
 )
@@ -61,8 +62,8 @@ func newTimesTable(title string) timesTable {
 }
 
 func (t timesTable) line(name string, sorted []time.Duration) {
-	fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t\n", name, millis(percentile(sorted, 50)), millis(percentile(sorted, 95)),
-		millis(percentile(sorted, 99)), millis(percentile(sorted, 100)))
+	fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t\n", name, millis(timing.Percentile(sorted, 50)), millis(timing.Percentile(sorted, 95)),
+		millis(timing.Percentile(sorted, 99)), millis(timing.Percentile(sorted, 100)))
 }
 
 // meanwhile says how quiet the machine was.

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pgmesh/pgmesh/bench/machine"
+	"github.com/pgmesh/pgmesh/bench/timing"
 )
 
 // differing is how many resources change between the revisions that are compared.
@@ -75,5 +76,5 @@ func timed(ctx context.Context, conn *pgx.Conn, sql string, args ...any) (answer
 		times = append(times, time.Since(start))
 	}
 	slices.Sort(times)
-	return answer, percentile(times, 50), nil
+	return answer, timing.Percentile(times, 50), nil
 }

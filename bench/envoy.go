@@ -1,11 +1,7 @@
 package main
 
 import (
-	"fmt"
 	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -18,6 +14,7 @@ import (
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/pgmesh/pgmesh/bench/realenvoy"
 	"github.com/pgmesh/pgmesh/internal/process"
 	"github.com/pgmesh/pgmesh/mesh-agent/bootstrap"
 )
@@ -54,16 +51,7 @@ func startEnvoy(binary, dir, xds string, f *floor, routeName string) (*process.P
 	}
 	b.StaticResources.Listeners = append(b.StaticResources.Listeners, l)
 	b.StaticResources.Clusters = append(b.StaticResources.Clusters, c)
-	text, err := bootstrap.JSON(b)
-	if err != nil {
-		return nil, err
-	}
-	file := filepath.Join(dir, "envoy.json")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		return nil, err
-	}
-	cmd := exec.Command(binary, "-c", file, "--concurrency", "1", "--use-dynamic-base-id", "--log-level", "warn", "--log-path", filepath.Join(dir, "envoy.log"))
-	return process.Start(cmd)
+	return realenvoy.Start(binary, dir, b)
 }
 
 // floorListener gets its routes, by the name that they have in the product, from the floor's server alone.
@@ -133,11 +121,3 @@ func address(host string, port int) *corev3.Address {
 
 // startWithin bounds how long Envoy may take to answer for the first time.
 const startWithin = 30 * time.Second
-
-func describe(dir string) string {
-	text, err := os.ReadFile(filepath.Join(dir, "envoy.log"))
-	if err != nil {
-		return err.Error()
-	}
-	return fmt.Sprintf("Envoy's log:\n%s", text)
-}

@@ -15,6 +15,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/pgmesh/pgmesh/bench/realenvoy"
+	"github.com/pgmesh/pgmesh/bench/timing"
 )
 
 // floor is the least that lies between a commit and Envoy: a bare table, a NOTIFY, a read, and a server that pushes one route
@@ -36,7 +39,7 @@ type floor struct {
 const floorChannel = "pgmesh_bench_floor"
 
 func newFloor(ctx context.Context, database string) (*floor, error) {
-	f := &floor{client: newClient(), numbers: make(chan int, 1), server: grpc.NewServer()}
+	f := &floor{client: realenvoy.Client(), numbers: make(chan int, 1), server: grpc.NewServer()}
 	var err error
 	if f.writer, err = pgx.Connect(ctx, database); err != nil {
 		return nil, err
@@ -47,7 +50,7 @@ func newFloor(ctx context.Context, database string) (*floor, error) {
 	if f.socket, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return nil, err
 	}
-	if f.port, err = freePort(); err != nil {
+	if f.port, err = realenvoy.FreePort(); err != nil {
 		return nil, err
 	}
 	if _, err := f.writer.Exec(ctx, `CREATE TABLE IF NOT EXISTS bench_floor (id int PRIMARY KEY, number int);
@@ -109,7 +112,7 @@ func (f *floor) StreamRoutes(stream routeservicev3.RouteDiscoveryService_StreamR
 
 // change makes the floor's route answer with a number.
 func (f *floor) change(ctx context.Context, number int) (sample, error) {
-	settle()
+	timing.Settle()
 	tx, err := f.writer.Begin(ctx)
 	if err != nil {
 		return sample{}, err

@@ -131,29 +131,28 @@ type served struct {
 }
 
 func startServer(ctx context.Context, rows []meshRow) (*served, error) {
-	dir, err := os.MkdirTemp("", "pgmesh-bench-")
-	if err != nil {
-		return nil, err
-	}
 	fmt.Fprintf(os.Stderr, "building mcp-server and loading %d resources …\n", len(rows))
-	if err := stack.Build(ctx, dir, "mcp-server"); err != nil {
+	dir, remove, err := built(ctx, "mcp-server")
+	if err != nil {
 		return nil, err
 	}
 	postgres, err := startDatabase(ctx, nil)
 	if err != nil {
+		remove()
 		return nil, err
 	}
+	s := &served{database: postgres.URL(), stop: func() { postgres.Stop(); remove() }}
 	if _, err := load(ctx, postgres.URL(), insertRows(ctx, rows)); err != nil {
-		postgres.Stop()
+		s.stop()
 		return nil, err
 	}
 	mesh, err := stack.New(dir, dir, postgres.URL())
 	if err != nil {
-		postgres.Stop()
+		s.stop()
 		return nil, err
 	}
-	s := &served{program: mesh.MCPServer, address: mesh.MCP, database: postgres.URL()}
-	s.stop = func() { mesh.MCPServer.Stop(); postgres.Stop(); os.RemoveAll(dir) }
+	s.program, s.address = mesh.MCPServer, mesh.MCP
+	s.stop = func() { mesh.MCPServer.Stop(); postgres.Stop(); remove() }
 	if err := mesh.MCPServer.Start(); err != nil {
 		s.stop()
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pgmesh/pgmesh/bench/machine"
+	"github.com/pgmesh/pgmesh/bench/timing"
 	"github.com/pgmesh/pgmesh/store"
 )
 
@@ -171,7 +172,7 @@ func compareSizes(ctx context.Context, o options, small, large string) error {
 	t.line("among 100 resources", few)
 	t.line(fmt.Sprintf("among %d", o.resources), many)
 	t.Flush()
-	ratio := float64(percentile(many, 50)) / float64(percentile(few, 50))
+	ratio := float64(timing.Percentile(many, 50)) / float64(timing.Percentile(few, 50))
 	fmt.Fprintf(os.Stdout, "\np50 is %.2f times that among few (aim: within 1.3, %s)\n", ratio, met(ratio < 1.3))
 	meanwhile(start)
 	return nil
@@ -209,7 +210,7 @@ const changeOne = `UPDATE mesh.resources SET spec = jsonb_set(spec, '{http,1,tim
 	WHERE kind = 'VirtualService' AND api_group = 'networking.istio.io' AND namespace = 'default' AND name = $2`
 
 func (m *seen) change(ctx context.Context, number int) (time.Duration, error) {
-	settle()
+	timing.Settle()
 	start := time.Now()
 	_, err := m.conn.Exec(ctx, changeOne, fmt.Sprintf("%ds", 10+number), fmt.Sprint("service-", number%20))
 	if err != nil {

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pgmesh/pgmesh/bench/realenvoy"
+	"github.com/pgmesh/pgmesh/bench/timing"
 	"github.com/pgmesh/pgmesh/internal/stack"
 )
 
@@ -26,17 +28,11 @@ const (
 
 // benchLean weighs an Envoy that uses a few of many services, by the ways in which it can be kept from the others.
 func benchLean(ctx context.Context, o options) error {
-	dir, err := os.MkdirTemp("", "pgmesh-bench-")
+	dir, remove, err := built(ctx, "discovery", "mesh-agent")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	if o.envoy == "" {
-		o.envoy = filepath.Join(".tools", "envoy", "envoy")
-	}
-	if err := stack.Build(ctx, dir, "discovery", "mesh-agent"); err != nil {
-		return err
-	}
+	defer remove()
 	backend := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer backend.Close()
 	fmt.Fprintf(os.Stdout, "\nAn Envoy in a mesh of %d services with %d endpoints each, after %d of them were asked once\n\n", o.services, leanEndpoints, leanUses)
@@ -47,7 +43,7 @@ func benchLean(ctx context.Context, o options) error {
 			return fmt.Errorf("%s: %w", way.name, err)
 		}
 		fmt.Fprintf(os.Stdout, "%-34s %12s %12s %10d %10s %8s %7s\n", way.name, megabytes(w.allocated), kilobytes(w.received), w.clusters,
-			millis(w.ready), millis(percentile(w.first, 50)), millis(percentile(w.first, 100)))
+			millis(w.ready), millis(timing.Percentile(w.first, 50)), millis(timing.Percentile(w.first, 100)))
 	}
 	return nil
 }
@@ -123,7 +119,7 @@ type weight struct {
 
 // weighLean starts discovery and an Envoy for a mesh, and asks what is used.
 func weighLean(ctx context.Context, o options, dir, backend, text string) (w weight, err error) {
-	port, err := freePort()
+	port, err := realenvoy.FreePort()
 	if err != nil {
 		return w, err
 	}

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pgmesh/pgmesh/bench/machine"
+	"github.com/pgmesh/pgmesh/bench/realenvoy"
 	"github.com/pgmesh/pgmesh/internal/stack"
 	"github.com/pgmesh/pgmesh/store/embedded"
 )
@@ -59,7 +59,7 @@ func main() {
 func measureAll() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	o := options{envoy: os.Getenv("ENVOY")}
+	o := options{envoy: realenvoy.Binary("")}
 	cmd := &cobra.Command{
 		Use: "bench", Short: "Measure what is promised, beside a floor", SilenceUsage: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runParts(cmd.Context(), o) },
@@ -93,18 +93,12 @@ func runParts(ctx context.Context, o options) error {
 }
 
 func run(ctx context.Context, o options) error {
-	dir, err := os.MkdirTemp("", "pgmesh-bench-")
+	fmt.Fprintln(os.Stderr, "building the programs and starting Postgres, mcp-server, discovery and Envoy …")
+	dir, remove, err := built(ctx, "mcp-server", "discovery")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	if o.envoy == "" {
-		o.envoy = filepath.Join(".tools", "envoy", "envoy")
-	}
-	fmt.Fprintln(os.Stderr, "building the programs and starting Postgres, mcp-server, discovery and Envoy …")
-	if err := stack.Build(ctx, dir, "mcp-server", "discovery"); err != nil {
-		return err
-	}
+	defer remove()
 	postgres, err := embedded.Start(ctx, embedded.Options{})
 	if err != nil {
 		return err
@@ -124,6 +118,19 @@ func run(ctx context.Context, o options) error {
 	}
 	report(os.Stdout, times)
 	return times.write(o.json)
+}
+
+// built is a new folder with these programs in it.
+func built(ctx context.Context, programs ...string) (dir string, remove func(), err error) {
+	if dir, err = os.MkdirTemp("", "pgmesh-bench-"); err != nil {
+		return "", nil, err
+	}
+	remove = func() { os.RemoveAll(dir) }
+	if err := stack.Build(ctx, dir, programs...); err != nil {
+		remove()
+		return "", nil, err
+	}
+	return dir, remove, nil
 }
 
 // compare runs the changes of the product and of the floor in turns, so that whatever else the machine does meets both alike.
@@ -149,7 +156,7 @@ func compare(ctx context.Context, o options, mesh *stack.Stack, database, dir st
 	}
 	defer envoy.Kill()
 	if err := answering(ctx, product, floor); err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, describe(dir))
+		return nil, fmt.Errorf("%w\nEnvoy's log:\n%s", err, realenvoy.Log(dir))
 	}
 
 	t := times{}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"time"
@@ -75,14 +74,6 @@ func ask(ctx context.Context, client *http.Client, host, address string) (string
 	return resp.Header.Get(ruleHeader), nil
 }
 
-// settle lets the system go quiet before a change, for a time that no timer in it can stay in step with.
-func settle() { time.Sleep(5*time.Millisecond + rand.N(20*time.Millisecond)) }
-
-// newClient keeps one connection to Envoy.
-func newClient() *http.Client {
-	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1, DisableCompression: true}}
-}
-
 // answering returns when Envoy serves both.
 func answering(ctx context.Context, p *product, f *floor) error {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
@@ -99,7 +90,7 @@ func answering(ctx context.Context, p *product, f *floor) error {
 			if ctx.Err() != nil {
 				return fmt.Errorf("envoy does not answer: %w", err)
 			}
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) // Envoy does not tell from outside when it has begun to listen
 		}
 	}
 	return nil

@@ -14,6 +14,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/pgmesh/pgmesh/bench/realenvoy"
+	"github.com/pgmesh/pgmesh/bench/timing"
 )
 
 const host = "bench.mesh"
@@ -31,9 +34,8 @@ func newProduct(ctx context.Context, database string) (*product, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &product{conn: conn, client: newClient(), backend: httptest.NewServer(http.HandlerFunc(
-		func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") }))}
-	p.port, err = freePort()
+	p := &product{conn: conn, client: realenvoy.Client(), backend: realenvoy.Backend()}
+	p.port, err = realenvoy.FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +63,7 @@ func (p *product) define(ctx context.Context) error {
 
 // change makes the route answer with a number.
 func (p *product) change(ctx context.Context, number int) (sample, error) {
-	settle()
+	timing.Settle()
 	tx, err := p.conn.Begin(ctx)
 	if err != nil {
 		return sample{}, err
@@ -121,13 +123,4 @@ func setRule(routes *routev3.RouteConfiguration, number int) {
 			}
 		}
 	}
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }

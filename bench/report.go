@@ -4,11 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/pgmesh/pgmesh/bench/timing"
 )
 
 // times are all samples of a run.
@@ -40,16 +41,16 @@ func report(w io.Writer, t *times) {
 	fmt.Fprintf(w, "%-34s %8s %8s %8s %8s   %s\n", "", "p50", "p95", "p99", "max", "COMMIT itself, p50")
 	row(w, "pgmesh", product, committed(t.Product))
 	row(w, "floor: commit+NOTIFY+read, bare xDS", floor, committed(t.Floor))
-	ratio := float64(percentile(product, 50)) / float64(percentile(floor, 50))
+	ratio := float64(timing.Percentile(product, 50)) / float64(timing.Percentile(floor, 50))
 	fmt.Fprintf(w, "\np50 is %.2f times the floor's (aim: within %.0f, %s); p99 is %s (aim: under %s, %s)\n\n", ratio, aimRatio,
-		met(ratio <= aimRatio), millis(percentile(product, 99)), millis(aimP99), met(percentile(product, 99) < aimP99))
+		met(ratio <= aimRatio), millis(timing.Percentile(product, 99)), millis(aimP99), met(timing.Percentile(product, 99) < aimP99))
 	histogram(w, product)
 	fmt.Fprintf(w, "\nMachine meanwhile: %s\n", t.Machine)
 }
 
 func row(w io.Writer, name string, answered, committed []time.Duration) {
-	fmt.Fprintf(w, "%-34s %8s %8s %8s %8s   %s\n", name, millis(percentile(answered, 50)), millis(percentile(answered, 95)),
-		millis(percentile(answered, 99)), millis(percentile(answered, 100)), millis(percentile(committed, 50)))
+	fmt.Fprintf(w, "%-34s %8s %8s %8s %8s   %s\n", name, millis(timing.Percentile(answered, 50)), millis(timing.Percentile(answered, 95)),
+		millis(timing.Percentile(answered, 99)), millis(timing.Percentile(answered, 100)), millis(timing.Percentile(committed, 50)))
 }
 
 func met(yes bool) string {
@@ -80,18 +81,10 @@ func sorted(s []sample, of func(sample) time.Duration) []time.Duration {
 	return d
 }
 
-// percentile is the nearest rank: the smallest time that p of a hundred samples do not exceed.
-func percentile(sorted []time.Duration, p float64) time.Duration {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[max(0, int(math.Ceil(p/100*float64(len(sorted))))-1)]
-}
-
 // histogram shows the distribution: a polling interval or a fixed delay would stand out as a hump of its own.
 func histogram(w io.Writer, sorted []time.Duration) {
 	const bins, width = 16, 50
-	low, high := sorted[0], percentile(sorted, 99)
+	low, high := sorted[0], timing.Percentile(sorted, 99)
 	step := max((high-low)/bins, time.Microsecond)
 	counts := make([]int, bins+1)
 	for _, d := range sorted {

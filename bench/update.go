@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pgmesh/pgmesh/bench/machine"
+	"github.com/pgmesh/pgmesh/bench/timing"
 )
 
 // benchUpdates measures one UPDATE of a VirtualService with ten routes, validated and recorded, in turns with the same UPDATE of a
@@ -62,8 +63,8 @@ func benchUpdate(ctx context.Context, o options, fsync string) error {
 	t.line("pgmesh", product)
 	t.line("floor: a bare table and a NOTIFY", floor)
 	t.Flush()
-	more := percentile(product, 50) - percentile(floor, 50)
-	ratio := float64(percentile(product, 50)) / float64(percentile(floor, 50))
+	more := timing.Percentile(product, 50) - timing.Percentile(floor, 50)
+	ratio := float64(timing.Percentile(product, 50)) / float64(timing.Percentile(floor, 50))
 	fmt.Fprintf(os.Stdout, "\np50 is %.2f times the floor's, or %s more (aim: within 2 times or 1 ms, %s)\n", ratio, millis(more),
 		met(ratio <= 2 || more <= time.Millisecond))
 	meanwhile(start)

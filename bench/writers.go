@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pgmesh/pgmesh/bench/machine"
+	"github.com/pgmesh/pgmesh/bench/timing"
 	"github.com/pgmesh/pgmesh/store"
 )
 
@@ -62,8 +63,8 @@ func benchWriters(ctx context.Context, o options) error {
 	t.line("lag of the follower behind COMMIT", l.lag)
 	t.Flush()
 	fmt.Fprintf(os.Stdout, "\nas many writers of a bare table, with a NOTIFY each, reach %.0f a second on this disk\n", floor)
-	fmt.Fprintf(os.Stdout, "lag p99 is %s (aim: under %s, %s); nothing is lost: %s\n\n", millis(percentile(l.lag, 99)), millis(aimLag),
-		met(percentile(l.lag, 99) < aimLag), met(followed == l.done))
+	fmt.Fprintf(os.Stdout, "lag p99 is %s (aim: under %s, %s); nothing is lost: %s\n\n", millis(timing.Percentile(l.lag, 99)), millis(aimLag),
+		met(timing.Percentile(l.lag, 99) < aimLag), met(followed == l.done))
 	for i := range after {
 		fmt.Fprintf(os.Stdout, "%-20s table %8s -> %8s   indexes %8s -> %8s   rows %d\n", after[i].name, mb(before[i].table), mb(after[i].table),
 			mb(before[i].indexes), mb(after[i].indexes), after[i].rows)

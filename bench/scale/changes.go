@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pgmesh/pgmesh/bench/machine"
+	"github.com/pgmesh/pgmesh/bench/timing"
 )
 
 // changes are what changes of one sort took, one after the other on a quiet system.
@@ -68,7 +69,7 @@ func (r *run) ensureFloor(ctx context.Context) (err error) {
 
 // change makes one change, waits until all have it, and then has the floor send as much.
 func (r *run) change(ctx context.Context, c change, m *meter) (t times, err error) {
-	settle()
+	timing.Settle()
 	before, load := r.crowd.totals(), machine.OwnCPU()
 	w := r.crowd.expect(c)
 	start, err := r.server.writer.write(ctx, c)
@@ -80,7 +81,7 @@ func (r *run) change(ctx context.Context, c change, m *meter) (t times, err erro
 	if err != nil {
 		return t, err
 	}
-	t.last, t.median = percentile(took, 100), percentile(took, 50)
+	t.last, t.median = timing.Percentile(took, 100), timing.Percentile(took, 50)
 	if m == nil {
 		return t, nil
 	}
@@ -89,12 +90,12 @@ func (r *run) change(ctx context.Context, c change, m *meter) (t times, err erro
 		after := r.crowd.totals()
 		messages := after.messages - before.messages
 		each := max(1, int(messages)/r.Proxies)
-		settle()
+		timing.Settle()
 		took, err := r.floor.send(each, int((after.bytes-before.bytes)/int64(each*r.Proxies)))
 		if err != nil {
 			return t, err
 		}
-		t.floor = percentile(took, 100)
+		t.floor = timing.Percentile(took, 100)
 	}
 	return t, nil
 }

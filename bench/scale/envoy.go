@@ -8,12 +8,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"time"
 
 	"github.com/pgmesh/pgmesh/bench/machine"
+	"github.com/pgmesh/pgmesh/bench/realenvoy"
+	"github.com/pgmesh/pgmesh/bench/timing"
 	"github.com/pgmesh/pgmesh/internal/process"
 	"github.com/pgmesh/pgmesh/mesh-agent/bootstrap"
 )
@@ -80,12 +80,9 @@ type realEnvoy struct {
 const envoyNamespace = "envoy"
 
 func (r *run) startEnvoy(ctx context.Context) (*realEnvoy, error) {
-	e := &realEnvoy{
-		role: r.EnvoyRole, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1, DisableCompression: true}},
-		backend: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })),
-	}
+	e := &realEnvoy{role: r.EnvoyRole, client: realenvoy.Client(), backend: realenvoy.Backend()}
 	var err error
-	if e.port, err = freePort(); err != nil {
+	if e.port, err = realenvoy.FreePort(); err != nil {
 		return nil, err
 	}
 	if e.dir, err = os.MkdirTemp("", "pgmesh-scale-envoy-"); err != nil {
@@ -130,33 +127,15 @@ func (e *realEnvoy) start(binary, address string, form bootstrap.XDS) error {
 	if err != nil {
 		return err
 	}
-	text, err := bootstrap.JSON(b)
-	if err != nil {
-		return err
-	}
-	file := filepath.Join(e.dir, "envoy.json")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		return err
-	}
-	e.process, err = process.Start(exec.Command(envoyBinary(binary), "-c", file, "--concurrency", "1", "--use-dynamic-base-id",
-		"--log-level", "warn", "--log-path", filepath.Join(e.dir, "envoy.log")))
+	e.process, err = realenvoy.Start(realenvoy.Binary(binary), e.dir, b)
 	return err
-}
-
-func envoyBinary(asked string) string {
-	for _, path := range []string{asked, os.Getenv("ENVOY")} {
-		if path != "" {
-			return path
-		}
-	}
-	return filepath.Join(".tools", "envoy", "envoy")
 }
 
 // add writes a route for a host of its own, and asks for that host until it is answered.
 func (e *realEnvoy) add(ctx context.Context, w writer, number int) (took, wrote time.Duration, err error) {
 	name := fmt.Sprintf("route-%d", number)
 	host := hostOf(name, envoyNamespace)
-	settle()
+	timing.Settle()
 	start, err := w.write(ctx, change{scenario: "envoy", resources: e.route(name, host)})
 	if err != nil {
 		return 0, 0, err
@@ -202,24 +181,12 @@ func (e *realEnvoy) ask(ctx context.Context, host string) (answered bool, err er
 const endOfLog = 2 << 10
 
 func (e *realEnvoy) log() string {
-	text, err := os.ReadFile(filepath.Join(e.dir, "envoy.log"))
-	if err != nil {
-		return err.Error()
-	}
-	return "The end of Envoy's log:\n" + string(text[max(0, len(text)-endOfLog):])
+	text := realenvoy.Log(e.dir)
+	return "The end of Envoy's log:\n" + text[max(0, len(text)-endOfLog):]
 }
 
 func (e *realEnvoy) stop() {
 	e.process.Kill()
 	e.backend.Close()
 	os.RemoveAll(e.dir)
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }

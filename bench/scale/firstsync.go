@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pgmesh/pgmesh/bench/machine"
+	"github.com/pgmesh/pgmesh/bench/timing"
 )
 
 // firstSync is what it takes to serve all proxies that connect together.
@@ -50,7 +51,7 @@ func (r *run) firstSync(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		last, median = append(last, percentile(took, 100)), append(median, percentile(took, 50))
+		last, median = append(last, timing.Percentile(took, 100)), append(median, timing.Percentile(took, 50))
 	}
 	found.Last, found.Median, found.Use = spreadOf(last), spreadOf(median), machine.Now().Since(start)
 	if r.measures("first-sync") {
@@ -76,7 +77,7 @@ func (r *run) syncOnce(ctx context.Context, found *firstSync) ([]time.Duration, 
 	t, peak := crowd.totals(), machine.MemoryOf(pid).Peak
 	found.Peak = max(found.Peak, megabytes(peak))
 	found.Times = append(found.Times, arrival{
-		Last: millis(percentile(took, 100)), Median: millis(percentile(took, 50)), Messages: t.messages, MB: megabytes(t.bytes),
+		Last: millis(timing.Percentile(took, 100)), Median: millis(timing.Percentile(took, 50)), Messages: t.messages, MB: megabytes(t.bytes),
 		ByType: t.byType(), CPU: (machine.CPUOf(pid) - cpu).Seconds(), Load: (machine.OwnCPU() - load).Seconds(), Before: megabytes(before.Now), Peak: megabytes(peak),
 	})
 	return took, nil

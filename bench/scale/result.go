@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pgmesh/pgmesh/bench/machine"
+	"github.com/pgmesh/pgmesh/bench/timing"
 )
 
 // result is all that a run found out.
@@ -46,14 +47,9 @@ func spreadOf(times []time.Duration) spread {
 		sum += t
 	}
 	return spread{
-		Mean: millis(sum) / float64(len(sorted)), P50: millis(percentile(sorted, 50)), P95: millis(percentile(sorted, 95)),
-		P99: millis(percentile(sorted, 99)), Max: millis(percentile(sorted, 100)),
+		Mean: millis(sum) / float64(len(sorted)), P50: millis(timing.Percentile(sorted, 50)), P95: millis(timing.Percentile(sorted, 95)),
+		P99: millis(timing.Percentile(sorted, 99)), Max: millis(timing.Percentile(sorted, 100)),
 	}
-}
-
-// percentile is the nearest rank: the smallest time that p of a hundred do not exceed.
-func percentile(sorted []time.Duration, p float64) time.Duration {
-	return sorted[max(0, int(math.Ceil(p/100*float64(len(sorted))))-1)]
 }
 
 // millis are milliseconds to a thousandth.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"time"
@@ -108,6 +107,3 @@ func (r *run) leave() {
 
 // sayf tells whoever waits what is going on.
 func sayf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
-
-// settle lets the system go quiet before a change, for a time that no timer in it can stay in step with.
-func settle() { time.Sleep(5*time.Millisecond + rand.N(20*time.Millisecond)) }
