@@ -140,7 +140,7 @@ func (l *writing) write(ctx context.Context, url string, lasting time.Duration) 
 				if due.Sub(begin) >= lasting || time.Since(begin) > 2*lasting {
 					return nil
 				}
-				time.Sleep(time.Until(due))
+				time.Sleep(time.Until(due)) // the load is to be the same however fast the store is
 				if err := l.transaction(ctx, conn, i, due); err != nil {
 					return err
 				}

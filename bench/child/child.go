@@ -24,12 +24,10 @@ type Process struct {
 
 // Start starts this program with other arguments.
 func Start(args ...string) (*Process, error) {
-	self, err := os.Executable()
+	cmd, err := again(context.Background(), args)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self, args...)
-	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -74,15 +72,24 @@ func (c *Process) Stop() {
 
 // Answer runs this program in another process until it has said what it found out.
 func Answer(ctx context.Context, into any, args ...string) error {
-	self, err := os.Executable()
+	cmd, err := again(ctx, args)
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, self, args...)
-	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
 		return err
 	}
 	return json.Unmarshal(out, into)
+}
+
+// again is this program with other arguments, which complains where this one does.
+func again(ctx context.Context, args []string) (*exec.Cmd, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, self, args...)
+	cmd.Stderr = os.Stderr
+	return cmd, nil
 }

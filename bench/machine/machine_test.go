@@ -14,7 +14,7 @@ import (
 func TestWhatAProcessTakes(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
-		t.Skip("there is no /proc")
+		t.Skip("there is no /proc, and without it machine is to read nothing")
 	}
 	before := machine.OwnCPU()
 	for machine.OwnCPU() < before+50*time.Millisecond { //nolint:revive // the time is to pass at work
