@@ -11,6 +11,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/push"
+	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -75,7 +76,7 @@ func (c committing) Run(ctx context.Context, apply func(configstore.Batch) error
 func TestTheCommitIsPartOfTheWay(t *testing.T) {
 	t.Parallel()
 	source := committing{make(chan configstore.Batch)}
-	b := startWith(t, source)
+	b := startWith(t, source, ads.Limits{})
 	documents, err := kinds.Parser{DefaultNamespace: "shop"}.Parse("test.yaml", []byte(web+"---\n"+timeout))
 	require.NoError(t, err)
 	batch := func(revision int64, committed time.Time, d *kinds.Document) {

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"log/slog"
 	"net/http"
-	"slices"
 	"testing"
 	"time"
 
@@ -22,9 +20,9 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/discovery/serve"
+	"github.com/pgmesh/pgmesh/discovery/servetest"
 	"github.com/pgmesh/pgmesh/discovery/source"
 	"github.com/pgmesh/pgmesh/internal/ads"
-	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -40,28 +38,14 @@ type bench struct {
 func start(t *testing.T) *bench {
 	t.Helper()
 	memory := source.NewMemory()
-	b := startWith(t, memory)
+	b := startWith(t, memory, ads.Limits{})
 	b.memory = memory
 	return b
 }
 
-func startWith(t *testing.T, from source.Source, limits ...ads.Limits) *bench {
+func startWith(t *testing.T, from source.Source, limits ads.Limits) *bench {
 	t.Helper()
-	b := &bench{t: t}
-	ctx, cancel := context.WithCancel(context.Background())
-	started, ended := make(chan serve.Addresses, 1), make(chan error, 1)
-	go func() {
-		ended <- serve.Run(ctx, serve.Options{
-			Sources: serve.Sources{Embedded: []source.Source{from}}, Listen: "127.0.0.1:0", HTTP: "127.0.0.1:0",
-			Plaintext: listen.Plaintext{Allowed: true}, Log: slog.New(slog.DiscardHandler), Limits: slices.Concat(limits, []ads.Limits{{}})[0],
-		}, func(a serve.Addresses) { started <- a })
-	}()
-	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-ended)
-	})
-	b.at = <-started
-	return b
+	return &bench{t: t, at: servetest.Start(t, serve.Sources{Embedded: []source.Source{from}}, limits)}
 }
 
 // startWithProxy starts a discovery that has the service web, and a proxy vm-1 that has taken its clusters.

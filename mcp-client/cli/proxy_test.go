@@ -3,7 +3,6 @@ package cli_test
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -17,9 +16,10 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/discovery/serve"
+	"github.com/pgmesh/pgmesh/discovery/servetest"
 	"github.com/pgmesh/pgmesh/discovery/source"
+	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/internal/certtest"
-	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/kinds"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
@@ -32,18 +32,7 @@ type discovery struct {
 
 func discover(t *testing.T, sources serve.Sources) *discovery {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	started, ended := make(chan serve.Addresses, 1), make(chan error, 1)
-	go func() {
-		ended <- serve.Run(ctx, serve.Options{
-			Sources: sources, Listen: "127.0.0.1:0", HTTP: "127.0.0.1:0", Plaintext: listen.Plaintext{Allowed: true}, Log: slog.New(slog.DiscardHandler),
-		}, func(a serve.Addresses) { started <- a })
-	}()
-	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-ended)
-	})
-	return &discovery{t, <-started}
+	return &discovery{t, servetest.Start(t, sources, ads.Limits{})}
 }
 
 // proxy connects a proxy that accepts all but what is of one type, if that is not empty.

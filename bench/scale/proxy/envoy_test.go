@@ -3,7 +3,6 @@ package proxy_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -19,9 +18,10 @@ import (
 
 	"github.com/pgmesh/pgmesh/bench/scale/proxy"
 	"github.com/pgmesh/pgmesh/discovery/serve"
+	"github.com/pgmesh/pgmesh/discovery/servetest"
 	"github.com/pgmesh/pgmesh/discovery/source"
+	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/internal/envoytest"
-	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mesh-agent/bootstrap"
 )
@@ -35,7 +35,7 @@ func TestASimulatedProxyAsksAsEnvoyDoes(t *testing.T) {
 		t.Run(string(form), func(t *testing.T) {
 			t.Parallel()
 			mesh := source.NewMemory()
-			discovery := startDiscovery(t, mesh)
+			discovery := servetest.Start(t, serve.Sources{Embedded: []source.Source{mesh}}, ads.Limits{}).XDS.String()
 			envoy, simulated := newRelay(t, discovery), newRelay(t, discovery)
 			mesh.Replace(parse(t, service("one", "one")+service("two", "two"))...)
 			envoytest.Start(t, boot(t, envoy.address, form))
@@ -61,23 +61,6 @@ func TestASimulatedProxyAsksAsEnvoyDoes(t *testing.T) {
 			require.Equal(t, firsts(envoy.all()), firsts(simulated.all()), "the order in which types are asked for")
 		})
 	}
-}
-
-func startDiscovery(t *testing.T, mesh *source.Memory) (address string) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	started, ended := make(chan serve.Addresses, 1), make(chan error, 1)
-	go func() {
-		ended <- serve.Run(ctx, serve.Options{
-			Sources: serve.Sources{Embedded: []source.Source{mesh}}, Listen: "127.0.0.1:0", HTTP: "127.0.0.1:0",
-			Plaintext: listen.Plaintext{Allowed: true}, Log: slog.New(slog.DiscardHandler),
-		}, func(a serve.Addresses) { started <- a })
-	}()
-	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-ended)
-	})
-	return (<-started).XDS.String()
 }
 
 func startProxy(t *testing.T, address string, node *corev3.Node, form bootstrap.XDS) {
