@@ -152,8 +152,8 @@ spec:
 
 // routesOf is the type in which an Envoy gets the routes to a host.
 func routesOf(e *simulated) string {
-	if e.asked[virtualHostType] {
-		return virtualHostType
+	if e.asked[push.VirtualHostType] {
+		return push.VirtualHostType
 	}
 	return push.RouteType
 }

@@ -146,7 +146,7 @@ func (e *traveller) look() {
 	for r := range e.view.Snapshot().Sets[push.ClusterType].All() {
 		there[r.Name] = true
 	}
-	for _, typeURL := range []string{push.ListenerType, push.RouteType, virtualHostType} {
+	for _, typeURL := range []string{push.ListenerType, push.RouteType, push.VirtualHostType} {
 		for r := range e.view.Snapshot().Sets[typeURL].All() {
 			_, h := read(r.Body)
 			for _, name := range h.leads {
@@ -192,7 +192,7 @@ func (v *voyage) require(e *simulated) {
 	sets := from.Snapshot().Sets
 	var refused func(typeURL, name string) bool
 	refused = func(typeURL, name string) bool {
-		if typeURL == virtualHostType && refused(push.RouteType, ownerOf(name)) {
+		if typeURL == push.VirtualHostType && refused(push.RouteType, ownerOf(name)) {
 			return true
 		}
 		r := sets[typeURL].Get(name)
