@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/pgmesh/pgmesh/internal/stamp"
 )
 
 // moment is a point in the past of a mesh, as people name it: a revision or a time.
@@ -62,12 +64,7 @@ func (f *timeFlag) String() string {
 func (f *timeFlag) Type() string { return "time" }
 
 // stamp is the time as a request has it, nil if none was given.
-func (f *timeFlag) stamp() *timestamppb.Timestamp {
-	if f.IsZero() {
-		return nil
-	}
-	return timestamppb.New(f.Time)
-}
+func (f *timeFlag) stamp() *timestamppb.Timestamp { return stamp.Of(f.Time) }
 
 // localTime is for people, who live by the clock on their wall.
 func localTime(at time.Time) string { return at.Local().Format(time.DateTime) } //nolint:gosmopolitan // so it is meant

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/internal/caller"
+	"github.com/pgmesh/pgmesh/internal/stamp"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	"github.com/pgmesh/pgmesh/mcp-server/seal"
@@ -100,7 +101,7 @@ func (s *Service) Apply(ctx context.Context, req *adminv1.ApplyRequest) (*adminv
 	}
 	return &adminv1.ApplyResponse{
 		Revision: applied.Revision, Outcomes: outcomes(keys, applied.Outcomes),
-		Warnings: problemsOf(applied.Warnings), OmittedWarnings: int32(applied.Omitted), ConfirmBy: timestamp(applied.Deadline),
+		Warnings: problemsOf(applied.Warnings), OmittedWarnings: int32(applied.Omitted), ConfirmBy: stamp.Of(applied.Deadline),
 	}, nil
 }
 
@@ -157,7 +158,7 @@ func (s *Service) Delete(ctx context.Context, req *adminv1.DeleteRequest) (*admi
 		if err == nil {
 			return &adminv1.DeleteResponse{
 				Revision: applied.Revision, Outcomes: outcomes(keys, applied.Outcomes),
-				Warnings: problemsOf(applied.Warnings), OmittedWarnings: int32(applied.Omitted), ConfirmBy: timestamp(applied.Deadline),
+				Warnings: problemsOf(applied.Warnings), OmittedWarnings: int32(applied.Omitted), ConfirmBy: stamp.Of(applied.Deadline),
 			}, nil
 		}
 		absent := missing(err)

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/pgmesh/pgmesh/internal/caller"
+	"github.com/pgmesh/pgmesh/internal/stamp"
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
@@ -71,8 +72,8 @@ func (s *Service) Confirmations(ctx context.Context, req *adminv1.ConfirmationsR
 
 func confirmationOf(c *store.Confirmation) *adminv1.Confirmation {
 	told := &adminv1.Confirmation{
-		Revision: c.Revision, Author: c.Author, Message: c.Message, State: c.State, Deadline: timestamp(c.Deadline), Within: durationpb.New(c.Within),
-		EndedAt: timestamp(c.EndedAt), EndedBy: c.EndedBy, RevertedBy: c.RevertedBy,
+		Revision: c.Revision, Author: c.Author, Message: c.Message, State: c.State, Deadline: stamp.Of(c.Deadline), Within: durationpb.New(c.Within),
+		EndedAt: stamp.Of(c.EndedAt), EndedBy: c.EndedBy, RevertedBy: c.RevertedBy,
 	}
 	for _, u := range c.Conflicts {
 		told.Conflicts = append(told.Conflicts, &adminv1.Unreverted{

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/pgmesh/pgmesh/internal/caller"
+	"github.com/pgmesh/pgmesh/internal/stamp"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
 )
@@ -113,7 +114,7 @@ func (s *Service) Blame(ctx context.Context, req *adminv1.BlameRequest) (*adminv
 			return nil, s.fail(ctx, err)
 		}
 		answer.Fields = append(answer.Fields, &adminv1.BlamedField{
-			Path: b.Path, Value: value, Revision: b.Revision, Time: timestamp(b.Time), Author: b.Author, Application: b.Application, Message: b.Message,
+			Path: b.Path, Value: value, Revision: b.Revision, Time: stamp.Of(b.Time), Author: b.Author, Application: b.Application, Message: b.Message,
 		})
 	}
 	return answer, nil

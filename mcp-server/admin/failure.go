@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
 
+	"github.com/pgmesh/pgmesh/internal/stamp"
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
@@ -116,7 +117,7 @@ func conflict(err error, changed []*store.ChangedError) error {
 	for _, c := range changed[:min(len(changed), told)] {
 		detail.Conflicts = append(detail.Conflicts, &adminv1.RevisionConflict{
 			Resource: refTo(c.Expected.Key), Expected: c.Expected.Revision, Revision: c.Revision, Absent: c.Absent,
-			Author: c.Author, Application: c.Application, Message: c.Message, Time: timestamp(c.Time),
+			Author: c.Author, Application: c.Application, Message: c.Message, Time: stamp.Of(c.Time),
 		})
 	}
 	return withDetails(codes.Aborted, err.Error()+"\nnothing was changed; look at it again", detail)

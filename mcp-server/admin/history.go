@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/pgmesh/pgmesh/internal/caller"
+	"github.com/pgmesh/pgmesh/internal/stamp"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
 )
@@ -59,7 +60,7 @@ func (s *Service) History(ctx context.Context, req *adminv1.HistoryRequest) (*ad
 
 func pastRevision(r *store.PastRevision) (*adminv1.Revision, error) {
 	told := &adminv1.Revision{
-		Revision: r.Revision, Author: r.Author, Application: r.Application, Message: r.Message, Time: timestamp(r.Time),
+		Revision: r.Revision, Author: r.Author, Application: r.Application, Message: r.Message, Time: stamp.Of(r.Time),
 		Size: int32(r.Size), OmittedChanges: int32(r.Omitted),
 	}
 	for _, c := range r.Changes {

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/internal/caller"
+	"github.com/pgmesh/pgmesh/internal/stamp"
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
@@ -56,7 +57,7 @@ func (s *Service) Import(stream grpc.BidiStreamingServer[adminv1.ImportRequest, 
 	}
 	return stream.Send(&adminv1.ImportResponse{End: &adminv1.ImportEnd{
 		Revision: applied.Revision, Warnings: problemsOf(applied.Warnings), OmittedWarnings: int32(applied.Omitted),
-		ConfirmBy: timestamp(applied.Deadline),
+		ConfirmBy: stamp.Of(applied.Deadline),
 	}})
 }
 

@@ -3,11 +3,10 @@ package admin
 import (
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"google.golang.org/protobuf/types/known/structpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/pgmesh/pgmesh/internal/stamp"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
 )
@@ -25,18 +24,10 @@ func resourceOf(r *store.Resource) (*adminv1.Resource, error) {
 		ApiVersion: r.Key.Kind.APIVersion(), Kind: r.Key.Kind.Name, Spec: spec,
 		Metadata: &adminv1.Metadata{
 			Name: r.Key.Name, Namespace: r.Key.Namespace, Labels: r.Labels, Annotations: r.Annotations,
-			CreationTimestamp: timestamp(r.Created), UpdateTimestamp: timestamp(r.Updated),
+			CreationTimestamp: stamp.Of(r.Created), UpdateTimestamp: stamp.Of(r.Updated),
 			Generation: uint32(r.Generation), ResourceVersion: r.Revision,
 		},
 	}, nil
-}
-
-// timestamp is nil for no time.
-func timestamp(t time.Time) *timestamppb.Timestamp {
-	if t.IsZero() {
-		return nil
-	}
-	return timestamppb.New(t)
 }
 
 // valueOf is a JSON value; nil for none.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/pgmesh/pgmesh/internal/caller"
+	"github.com/pgmesh/pgmesh/internal/stamp"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
 )
@@ -34,7 +35,7 @@ func (s *Service) Restore(ctx context.Context, req *adminv1.RestoreRequest) (*ad
 	}
 	return &adminv1.RestoreResponse{
 		Revision: done.Revision, Outcomes: outcomes(done.Keys, done.Outcomes),
-		Warnings: problemsOf(done.Warnings), OmittedWarnings: int32(done.Omitted), ConfirmBy: timestamp(done.Deadline),
+		Warnings: problemsOf(done.Warnings), OmittedWarnings: int32(done.Omitted), ConfirmBy: stamp.Of(done.Deadline),
 	}, nil
 }
 

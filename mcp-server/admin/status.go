@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/pgmesh/pgmesh/internal/caller"
+	"github.com/pgmesh/pgmesh/internal/stamp"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
@@ -34,7 +35,7 @@ func (s *Service) Status(ctx context.Context, _ *adminv1.StatusRequest) (*adminv
 const overviewWithin = 5 * time.Second
 
 func (s *Service) serverStatus() *adminv1.ServerStatus {
-	told := &adminv1.ServerStatus{Version: s.version, Started: timestamp(s.started), Now: timestamppb.Now(), Ready: true}
+	told := &adminv1.ServerStatus{Version: s.version, Started: stamp.Of(s.started), Now: timestamppb.Now(), Ready: true}
 	if _, err := s.ready(); err != nil {
 		told.Ready, told.Missing = false, "the first snapshot is not loaded; /readyz says why"
 	}
@@ -49,8 +50,8 @@ func (s *Service) serverStatus() *adminv1.ServerStatus {
 func (s *Service) sourceStatus() *adminv1.SourceStatus {
 	from, now := s.source(), s.store.Status()
 	return &adminv1.SourceStatus{
-		Name: from.Name, StaleSince: timestamp(from.Stale), Saved: from.Saved,
-		Connected: now.Connected, Since: timestamp(now.Since), Losses: now.Losses, Standby: now.Standby,
+		Name: from.Name, StaleSince: stamp.Of(from.Stale), Saved: from.Saved,
+		Connected: now.Connected, Since: stamp.Of(now.Since), Losses: now.Losses, Standby: now.Standby,
 	}
 }
 
@@ -60,7 +61,7 @@ func (s *Service) mesh(ctx context.Context) (*adminv1.MeshStatus, error) {
 		return nil, err
 	}
 	told := &adminv1.MeshStatus{
-		NewestRevision: o.Newest, NewestTime: timestamp(o.NewestTime), OldestRevision: o.Oldest, WaitingConfirmations: int32(o.Waiting),
+		NewestRevision: o.Newest, NewestTime: stamp.Of(o.NewestTime), OldestRevision: o.Oldest, WaitingConfirmations: int32(o.Waiting),
 	}
 	for _, k := range o.Kinds {
 		told.Kinds = append(told.Kinds, &adminv1.KindCount{Group: k.Group, Kind: k.Kind, Resources: k.Resources})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/selector"
+	"github.com/pgmesh/pgmesh/internal/stamp"
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
@@ -105,7 +106,7 @@ const (
 
 func (w *watcher) tell(b *store.Batch) error {
 	revision := &adminv1.Revision{
-		Revision: b.Revision, Author: b.Author, Application: b.Application, Message: b.Message, Time: timestamp(b.Time), Size: int32(len(b.Changes)),
+		Revision: b.Revision, Author: b.Author, Application: b.Application, Message: b.Message, Time: stamp.Of(b.Time), Size: int32(len(b.Changes)),
 	}
 	size, concerned := 0, false
 	for i := range b.Changes {
@@ -130,7 +131,7 @@ func (w *watcher) tell(b *store.Batch) error {
 		return nil
 	}
 	if !concerned && w.limited {
-		revision = &adminv1.Revision{Revision: b.Revision, Time: timestamp(b.Time)}
+		revision = &adminv1.Revision{Revision: b.Revision, Time: stamp.Of(b.Time)}
 	}
 	w.told = time.Now()
 	return w.send(&adminv1.WatchResponse{Revision: revision})

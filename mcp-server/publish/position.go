@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/anypb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/stamp"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
@@ -21,11 +21,7 @@ type Position struct {
 // end is the resource that ends the position's batch, with the time at which that was committed, if it is known. Its version tells the revision from one of the same number: a client that
 // has that one still waits for the mark of this one.
 func (at Position) end(committed time.Time) *ads.Set {
-	end := &mcpv1.Batch{Revision: at.Revision}
-	if !committed.IsZero() {
-		end.Committed = timestamppb.New(committed)
-	}
-	body, err := anypb.New(end)
+	body, err := anypb.New(&mcpv1.Batch{Revision: at.Revision, Committed: stamp.Of(committed)})
 	if err != nil {
 		panic(err) // a message of two numbers always encodes
 	}

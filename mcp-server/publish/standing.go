@@ -9,9 +9,9 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/stamp"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
@@ -20,9 +20,8 @@ func newID() string { return rand.Text()[:16] }
 
 // standing is the resource by which clients are told of the source. It stays the same while there is no news.
 func (p *Publisher) standing() *ads.Set {
-	m := &mcpv1.Standing{Mesh: p.source.Mesh, Saved: p.source.Saved, Path: append([]string{p.id}, p.source.Path...)}
-	if !p.source.Stale.IsZero() {
-		m.StaleSince = timestamppb.New(p.source.Stale)
+	m := &mcpv1.Standing{
+		Mesh: p.source.Mesh, StaleSince: stamp.Of(p.source.Stale), Saved: p.source.Saved, Path: append([]string{p.id}, p.source.Path...),
 	}
 	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {

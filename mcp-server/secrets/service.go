@@ -7,15 +7,14 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/credential"
+	"github.com/pgmesh/pgmesh/internal/stamp"
 	"github.com/pgmesh/pgmesh/mcp-server/seal"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
@@ -86,8 +85,8 @@ func (s *Service) fail(err error) error {
 func told(s *store.Secret) *adminv1.SecretInfo {
 	info := &adminv1.SecretInfo{
 		Namespace: s.Namespace, Name: s.Name, Type: s.Type, Labels: s.Labels, Author: s.Author,
-		Keys: slices.Sorted(maps.Keys(s.Data)), CreatedAt: timestamp(s.Created), UpdatedAt: timestamp(s.Updated),
-		NotBefore: timestamp(s.NotBefore), NotAfter: timestamp(s.NotAfter), Encrypted: true,
+		Keys: slices.Sorted(maps.Keys(s.Data)), CreatedAt: stamp.Of(s.Created), UpdatedAt: stamp.Of(s.Updated),
+		NotBefore: stamp.Of(s.NotBefore), NotAfter: stamp.Of(s.NotAfter), Encrypted: true,
 	}
 	public := map[string]string{}
 	for name, value := range s.Data {
@@ -102,11 +101,4 @@ func told(s *store.Secret) *adminv1.SecretInfo {
 		info.Names = credential.Names(data)
 	}
 	return info
-}
-
-func timestamp(t time.Time) *timestamppb.Timestamp {
-	if t.IsZero() {
-		return nil
-	}
-	return timestamppb.New(t)
 }

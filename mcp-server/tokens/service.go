@@ -9,9 +9,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/pgmesh/pgmesh/internal/caller"
+	"github.com/pgmesh/pgmesh/internal/stamp"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
 )
@@ -104,14 +104,7 @@ func (s *Service) fail(err error) error {
 
 func told(t store.Token) *adminv1.Token {
 	return &adminv1.Token{
-		Name: t.Name, Scopes: t.Scopes, CreatedAt: at(t.Created), CreatedBy: t.By, ExpiresAt: at(t.Expires),
-		RevokedAt: at(t.Revoked), RevokedBy: t.Revoker, UsedAt: at(t.Used),
+		Name: t.Name, Scopes: t.Scopes, CreatedAt: stamp.Of(t.Created), CreatedBy: t.By, ExpiresAt: stamp.Of(t.Expires),
+		RevokedAt: stamp.Of(t.Revoked), RevokedBy: t.Revoker, UsedAt: stamp.Of(t.Used),
 	}
-}
-
-func at(t time.Time) *timestamppb.Timestamp {
-	if t.IsZero() {
-		return nil
-	}
-	return timestamppb.New(t)
 }
