@@ -2,6 +2,7 @@ package ads_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,6 +39,22 @@ func newHostsMesh(t *testing.T, planned bool) *hostsMesh {
 			}
 		}),
 	}
+}
+
+// listening is a mesh of one listener, and an Envoy that has it with these hosts, each given with its domain.
+func listening(t *testing.T, hosts ...string) (*hostsMesh, *envoytest.Envoy) {
+	t.Helper()
+	m := newHostsMesh(t, true)
+	m.put(lds, "80", "1", m.listener("80", ""))
+	m.routesWithoutHosts("80")
+	for _, host := range hosts {
+		name, domain, _ := strings.Cut(host, " ")
+		m.host(name, domain)
+	}
+	m.publish("r1")
+	e := envoytest.Start(t, adsBootstrap(t, corev3.ApiConfigSource_DELTA_GRPC, m.s.conn.Target()))
+	m.has(e, "80", hosts...)
+	return m, e
 }
 
 // put makes a resource, or another version of it.
@@ -156,14 +173,7 @@ func asksAgain(t *testing.T, m *hostsMesh) {
 // A domain that two hosts have, or had, is in one response nowhere twice.
 func TestAnEnvoyTakesADomainThatMoves(t *testing.T) {
 	t.Parallel()
-	m := newHostsMesh(t, true)
-	m.put(lds, "80", "1", m.listener("80", ""))
-	m.routesWithoutHosts("80")
-	m.host("80/a", "one")
-	m.host("80/b", "two")
-	m.publish("r1")
-	e := envoytest.Start(t, adsBootstrap(t, corev3.ApiConfigSource_DELTA_GRPC, m.s.conn.Target()))
-	m.has(e, "80", "80/a one", "80/b two")
+	m, e := listening(t, "80/a one", "80/b two")
 
 	m.host("80/a", "two")
 	m.host("80/b", "one")
@@ -184,15 +194,7 @@ func TestAnEnvoyTakesADomainThatMoves(t *testing.T) {
 // it go.
 func TestAHostThatIsRefusedKeepsNoDomainFromMoving(t *testing.T) {
 	t.Parallel()
-	m := newHostsMesh(t, true)
-	m.put(lds, "80", "1", m.listener("80", ""))
-	m.routesWithoutHosts("80")
-	m.host("80/a", "one")
-	m.host("80/b", "two")
-	m.host("80/c", "three")
-	m.publish("r1")
-	e := envoytest.Start(t, adsBootstrap(t, corev3.ApiConfigSource_DELTA_GRPC, m.s.conn.Target()))
-	m.has(e, "80", "80/a one", "80/b two", "80/c three")
+	m, e := listening(t, "80/a one", "80/b two", "80/c three")
 
 	m.host("80/a", "two")
 	m.host("80/b", "four")
