@@ -31,9 +31,7 @@ import (
 // What a failure prints has been made as short as it can be while it still fails.
 func TestIncrementalPushesEqualATranslationFromScratch(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("../translate/testdata/*/*.in.yaml")
-	require.NoError(t, err)
-	stock, town := randommesh.ReadStock(t, files), randommesh.NewTown(t)
+	stock, town := goldenInputs(t), randommesh.NewTown(t)
 	for name, v := range map[string]struct {
 		variety randommesh.Variety
 		nodes   []*corev3.Node
@@ -54,6 +52,15 @@ func TestIncrementalPushesEqualATranslationFromScratch(t *testing.T) {
 			})
 		}
 	}
+}
+
+// goldenInputs are those of translate.
+func goldenInputs(t testing.TB) *randommesh.Stock {
+	t.Helper()
+	files, err := filepath.Glob("../translate/testdata/*/*.in.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	return randommesh.ReadStock(t, files)
 }
 
 const shards = 8

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -24,9 +23,7 @@ import (
 // PGMESH_MESHES and PGMESH_SEED are as for TestIncrementalPushesEqualATranslationFromScratch: PGMESH_MESHES=1 and the seed of a failure replay it.
 func TestStreamsEndUpWithATranslationFromScratch(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("../translate/testdata/*/*.in.yaml")
-	require.NoError(t, err)
-	stock, town := randommesh.ReadStock(t, files), randommesh.NewTown(t)
+	stock, town := goldenInputs(t), randommesh.NewTown(t)
 	for shard := range shards {
 		t.Run(fmt.Sprint(shard), func(t *testing.T) {
 			t.Parallel()
