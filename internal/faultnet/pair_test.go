@@ -297,7 +297,7 @@ func anywhere(seed uint64, last int) func(int) faultnet.Fault {
 		f := faultnet.Fault{Delay: func() time.Duration {
 			mu.Lock()
 			defer mu.Unlock()
-			return rand.N(3 * time.Millisecond)
+			return time.Duration(random.Int64N(int64(3 * time.Millisecond))) // so that what comes from elsewhere is now before it, now after
 		}}
 		if n < last {
 			f.Bytes = 1 + random.IntN(3000)
