@@ -1,0 +1,94 @@
+package mesh_test
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+)
+
+// shownBy are the identities of what a scope shows.
+func shownBy(s *mesh.Scope) (out []any) {
+	for _, e := range s.Egress {
+		for _, service := range e.Services {
+			out = append(out, service)
+		}
+		for _, vs := range e.VirtualServices {
+			out = append(out, vs)
+		}
+	}
+	for _, service := range s.Services {
+		out = append(out, service, s.InboundDestinationRule(service.Hostname))
+		for _, app := range []string{"", "a", "b"} {
+			out = append(out, s.DestinationRule(&mesh.Proxy{Labels: map[string]string{"app": app}}, service.Hostname))
+		}
+	}
+	return out
+}
+
+// scopeText writes down what a proxy may see.
+func scopeText(m *mesh.Mesh, p *mesh.Proxy) string {
+	var b strings.Builder
+	s := m.Scope(m.Known(p))
+	for _, e := range s.Egress {
+		fmt.Fprintln(&b, "listener", described(e.Services))
+		for _, vs := range e.VirtualServices {
+			fmt.Fprintf(&b, "rule %p %s %s\n", vs.Resource, vs.Resource.Key(), wire(vs.Spec))
+		}
+		for _, service := range e.Services {
+			if owner := e.WildcardOwner(service.Hostname); owner != nil {
+				fmt.Fprintln(&b, "owner", service.Hostname, owner.Resource.Key())
+			}
+		}
+	}
+	fmt.Fprintln(&b, "services", described(s.Services), s.Unknown)
+	for _, service := range s.Services {
+		require.Same(require.TestingT(panicking{}), service, s.Service(service.Hostname))
+		for _, rule := range []*mesh.DestinationRule{s.DestinationRule(p, service.Hostname), s.InboundDestinationRule(service.Hostname)} {
+			if rule != nil {
+				fmt.Fprintf(&b, "policy %p %v %s\n", rule.Resource, rule.From, wire(rule.Spec))
+			}
+		}
+	}
+	return b.String()
+}
+
+// panicking ends a test from where there is none at hand.
+type panicking struct{}
+
+func (panicking) Errorf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+
+func (panicking) FailNow() { panic("failed") }
+
+func described(services []*mesh.Service) []string {
+	out := make([]string, len(services))
+	for i, s := range services {
+		var b strings.Builder
+		fmt.Fprintf(&b, "%p %s", s.Entry, shapeOf(s))
+		for _, e := range s.Endpoints {
+			fmt.Fprintf(&b, " %+v", *e)
+		}
+		out[i] = b.String()
+	}
+	return out
+}
+
+func shapeOf(s *mesh.Service) string {
+	var b strings.Builder
+	fmt.Fprint(&b, s.Hostname, s.Namespace, s.Entry.Name, s.Created, s.Addresses, s.Resolution, s.External, s.SubjectAltNames, s.Allocated, s.Entry.Labels)
+	for _, port := range s.Ports {
+		fmt.Fprintf(&b, " %+v", *port)
+	}
+	return b.String()
+}
+
+func wire(m proto.Message) string {
+	bytes, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		panic(err)
+	}
+	return string(bytes)
+}
