@@ -4,6 +4,7 @@ import "strings"
 
 // answered takes in what a client says to the last part of a response, by which it has answered all of it.
 func (s *Stream) answered(sub *subscription, r *request) {
+	s.spoken = true
 	if r.failure != nil {
 		sub.accuse(r.nonce)
 		s.refused(sub, r)

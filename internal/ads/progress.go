@@ -11,6 +11,8 @@ type progress struct {
 	expected  []expectation
 	timer     *time.Timer // nil: the client is waited for however long it takes
 	impatient bool        // the client took too long: go on without waiting
+	gathers   bool        // the client comes back, and may still be saying what it has
+	repeats   bool        // it has been sent again what something may be waiting for that it has not asked for yet
 }
 
 // expectation is a resource that the client will ask for because of what it was sent of a type.
@@ -27,7 +29,7 @@ func (p *Plan) start(patience time.Duration, over *progress) *progress {
 	case over == nil:
 		return &progress{timer: time.NewTimer(patience)}
 	}
-	over.stage, over.expected, over.impatient = 0, nil, false
+	*over = progress{timer: over.timer}
 	over.timer.Reset(patience)
 	return over
 }
@@ -43,7 +45,7 @@ func (p *progress) overdue() <-chan time.Time {
 // next begins the next stage. Expectations outlive a stage only if they are kept.
 func (p *progress) next(patience time.Duration, keep func(expectation) bool) {
 	p.stage++
-	p.impatient = false
+	p.impatient, p.gathers = false, false
 	p.expected = slices.DeleteFunc(p.expected, func(x expectation) bool { return !keep(x) })
 	if p.timer != nil {
 		p.timer.Reset(patience)

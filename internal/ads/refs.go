@@ -31,13 +31,16 @@ func (s *Stream) renew(ref Ref) {
 	}
 }
 
-// unheld returns the versions that a client has from an earlier stream without those that it needs again.
+// unheld returns the versions that a client has from an earlier stream without those that it needs again and can be given again.
 func (s *Stream) unheld(canonical string, held map[string]string) map[string]string {
 	s.renewed = slices.DeleteFunc(s.renewed, func(ref Ref) bool {
 		if ref.TypeURL != canonical {
 			return false
 		}
-		delete(held, ref.Name)
+		had := Resource{Version: held[ref.Name]}
+		if !had.emptied(s.target.Sets[canonical].Get(ref.Name)) {
+			delete(held, ref.Name)
+		}
 		return true
 	})
 	return held

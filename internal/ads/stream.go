@@ -1,6 +1,7 @@
 package ads
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -36,6 +37,8 @@ type Stream struct {
 	wake      time.Time // when something may be tried again, or is waited for no longer; zero for nothing
 	alarm     *time.Timer
 	renewed   []Ref // what a client needs again of types that it has not asked for yet
+	returned  bool  // it has brought something from an earlier stream, for which no plan has begun yet
+	spoken    bool  // it has answered a response
 }
 
 func newStream(ctx context.Context, on *Server, w wire, view *Subscriber, node *corev3.Node) *Stream {
@@ -96,7 +99,7 @@ func (s *Stream) run(ctx context.Context, first *request, requests <-chan *reque
 // hurry goes on without the answers of a client that takes too long. It is not in run, which a thousand stacks have on them.
 func (s *Stream) hurry() {
 	s.progress.impatient = true
-	s.cfg.Log.Warn("a client does not answer: sending it the rest of a change without waiting",
+	s.cfg.Log.Warn("a client does not answer, or ask for what it must have: sending it the rest of a change without waiting",
 		"node", s.node.GetId(), "revision", s.target.Revision, "waiting_for", s.waitingFor())
 }
 
@@ -192,6 +195,7 @@ func (s *Stream) subscribe(r *request) {
 	s.relate(sub)
 	s.subs = append(s.subs, sub)
 	s.account.enter(sub)
+	s.resumes(sub)
 	if s.cfg.Plan.When != "" && s.cfg.Plan.When == sub.canonical && s.progress == nil {
 		// Who joins a plan begins with its first stage: a part of the target may be waiting for an answer still.
 		s.begin()
@@ -205,6 +209,7 @@ func (s *Stream) advance() error {
 	}
 	for {
 		s.aim()
+		s.resume()
 		if err := s.flush(); err != nil {
 			return err
 		}
@@ -220,15 +225,17 @@ func (s *Stream) advance() error {
 	}
 }
 
-// aim makes the newest snapshot the stream's target, unless a change is on its way. What a stream is sent first need not be in order, and
-// is no news.
+// aim makes the newest snapshot the stream's target, unless a change is on its way. While a client is still saying what it has from an earlier
+// stream, what it is offered may follow from that. What a stream is sent first to a client that has nothing need not be in order, and is no news.
 func (s *Stream) aim() {
-	if s.target != nil && (s.progress != nil || s.target == s.view.Snapshot()) {
+	if s.target != nil && (s.progress != nil && !s.gathers() || s.target == s.view.Snapshot()) {
 		return
 	}
-	first := s.target == nil
+	first, oldest := s.target == nil, s.news
 	if s.target, s.news = s.view.take(); first {
 		s.news = nil
+	} else if s.progress != nil {
+		s.news = cmp.Or(oldest, s.news)
 	} else if s.planned() {
 		s.begin()
 	}
@@ -333,7 +340,7 @@ func (s *Stream) stageDone() bool {
 			return false
 		}
 	}
-	return s.complete()
+	return s.complete() && len(s.missing()) == 0
 }
 
 func (s *Stream) waitingFor() []string {
@@ -346,5 +353,5 @@ func (s *Stream) waitingFor() []string {
 	for _, x := range s.progress.expected {
 		types = append(types, x.ref.TypeURL+" "+x.ref.Name)
 	}
-	return types
+	return append(types, s.missing()...)
 }

@@ -127,12 +127,18 @@ func (s *subscription) ask(name string) {
 	s.change(nil, []string{name})
 }
 
-// repeat has a name sent once more, if the client has it.
+// repeat has a name sent once more, if the client has it. What is known by its version alone, and is left empty, cannot be repeated as it was: it
+// comes in its turn.
 func (s *subscription) repeat(name string) {
-	if r := s.have.Get(name); r != nil {
+	if r := s.have.Get(name); r != nil && !r.emptied(s.target.Get(name)) {
 		add(&s.repeated, name, r)
 		s.ask(name)
 	}
+}
+
+// emptied tells whether a resource that is known by its version alone has become empty.
+func (r *Resource) emptied(now *Resource) bool {
+	return r.Body == nil && now != nil && now.Empty && now.Version != r.Version
 }
 
 // drop removes names. The client forgets them by itself, but for those that the wildcard still covers.
