@@ -38,8 +38,8 @@ type Config struct {
 	// again when it asks for that one again.
 	Belongs map[string]string
 
-	// Asked hears which names an incremental client asks for, before it is sent anything of them, and with the first request for a type the
-	// versions that the client has of it from an earlier stream. It may be nil.
+	// Asked hears which names an incremental client asks for, before it is sent anything of them, and with the first request for a type, also if it
+	// names nothing, the versions that the client has of it from an earlier stream. It may be nil.
 	Asked func(s *Stream, typeURL string, names []string, held map[string]string)
 
 	// Absent hears of each name that a client asks for and that there is nothing of. It must not block. It may be nil.

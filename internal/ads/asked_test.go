@@ -13,7 +13,9 @@ func TestWhoHearsWhatIsAskedCanAnswerIt(t *testing.T) {
 	s = serve(t, func(cfg *ads.Config) {
 		cfg.Asked = func(stream *ads.Stream, typeURL string, names []string, held map[string]string) {
 			s.heard.addf("asked %s %v %v", typeURL, names, held)
-			stream.Subscriber().Offer(&ads.Snapshot{Revision: "r1", Sets: sets{endpoints: set("asked=1", "old=1")}})
+			if typeURL == endpoints {
+				stream.Subscriber().Offer(&ads.Snapshot{Revision: "r1", Sets: sets{endpoints: set("asked=1", "old=1")}})
+			}
 		}
 	})
 	s.publish("r1", sets{clusters: set("c=1")})
@@ -26,6 +28,7 @@ func TestWhoHearsWhatIsAskedCanAnswerIt(t *testing.T) {
 	c.send(ask{typeURL: endpoints, subscribe: []string{"asked"}})
 	c.ack(c.expect(endpoints, "r1", "asked=1").without(t))
 	c.quiet()
+	s.heard.await(t, "asked test/Cluster [] map[]")
 	s.heard.await(t, "asked test/Endpoints [old] map[old:1]")
 	s.heard.await(t, "asked test/Endpoints [asked] map[]")
 }

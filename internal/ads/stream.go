@@ -186,7 +186,9 @@ func (s *Stream) subscribe(r *request) {
 		names = r.subscribe
 	}
 	sub.wildcard = len(names) == 0 && (s.wire.incremental() || !s.cfg.Named(sub.canonical))
-	s.tellAsked(sub, r)
+	if s.cfg.Asked != nil && s.wire.incremental() {
+		s.cfg.Asked(s, sub.canonical, r.subscribe, r.held) // also of nothing: who has nothing of a type says so
+	}
 	sub.begin(s.unheld(sub.canonical, r.held))
 	sub.want(names, false)
 	if !sub.wildcard {
@@ -279,7 +281,7 @@ func (s *Stream) planned() bool {
 }
 
 func (s *Stream) tellAsked(sub *subscription, r *request) {
-	if s.cfg.Asked != nil && s.wire.incremental() && len(r.subscribe)+len(r.held) > 0 {
+	if s.cfg.Asked != nil && len(r.subscribe) > 0 {
 		s.cfg.Asked(s, sub.canonical, r.subscribe, r.held)
 	}
 }
