@@ -23,6 +23,7 @@ func (s *Stream) answered(sub *subscription, r *request) {
 func (s *Stream) judge(sub *subscription, d *delivery, reason string) {
 	sub.delivery = nil
 	sub.absolve(d.accepted())
+	sub.relieve(d.removed, d.remaining)
 	if accused := sub.stillWanted(d.accused); len(accused) > 0 {
 		if !sub.suspects(accused) {
 			s.keep(sub)
@@ -40,10 +41,12 @@ func (s *Stream) judge(sub *subscription, d *delivery, reason string) {
 // longestReason is how much of a refusal is remembered: a client may say what it likes.
 const longestReason = 1024
 
+func longest(reason string) string { return strings.Clone(reason[:min(len(reason), longestReason)]) }
+
 func (s *Stream) refused(sub *subscription, r *request) {
 	s.progress.refused(sub)
 	reason := r.failure.GetMessage()
-	after := s.account.answered(sub, strings.Clone(reason[:min(len(reason), longestReason)]), true)
+	after := s.account.answered(sub, longest(reason), true)
 	s.cfg.Observer.Nacked(s, Verdict{TypeURL: sub.typeURL, Revision: sub.revision, Reason: reason, After: after, News: sub.news})
 	s.cfg.Log.Warn("a client refused a response and keeps what it had",
 		"node", s.node.GetId(), "type", sub.typeURL, "revision", sub.revision, "reason", reason)

@@ -206,3 +206,45 @@ func TestAHostThatIsRefusedKeepsNoDomainFromMoving(t *testing.T) {
 	m.publish("r3")
 	m.has(e, "80", "80/a two", "80/b four", "80/c five")
 }
+
+// Of hosts that swap their domains Envoy takes both or none, and one more that is wrong makes it refuse all at first.
+func TestAHostThatIsRefusedKeepsNoDomainsFromBeingSwapped(t *testing.T) {
+	t.Parallel()
+	m := newHostsMesh(t, true)
+	m.put(lds, "80", "1", m.listener("80", ""))
+	m.routesWithoutHosts("80")
+	for name, domain := range map[string]string{"a": "one", "b": "two", "c": "three", "d": "four", "e": "five"} {
+		m.host("80/"+name, domain)
+	}
+	m.publish("r1")
+	e := envoytest.Start(t, adsBootstrap(t, corev3.ApiConfigSource_DELTA_GRPC, m.s.conn.Target()))
+	m.has(e, "80", "80/a one", "80/b two", "80/c three", "80/d four", "80/e five")
+
+	m.host("80/a", "two")
+	m.host("80/b", "three")
+	m.host("80/c", "one")
+	m.put(vhds, "80/d", "bad", &routev3.VirtualHost{Name: "80/d", Domains: []string{"twice", "twice"}})
+	m.put(vhds, "80/e", "bad", &routev3.VirtualHost{Name: "80/e", Domains: []string{"thrice", "thrice"}})
+	m.publish("r2")
+	m.has(e, "80", "80/a two", "80/b three", "80/c one", "80/d four", "80/e five")
+
+	// One of those that swap is wrong, and then it is corrected.
+	m.host("80/a", "four")
+	m.put(vhds, "80/d", "worse", &routev3.VirtualHost{Name: "80/d", Domains: []string{"two", "twice", "twice"}})
+	m.host("80/e", "six")
+	m.publish("r3")
+	m.has(e, "80", "80/a two", "80/b three", "80/c one", "80/d four", "80/e six")
+	m.host("80/d", "two")
+	m.publish("r4")
+	m.has(e, "80", "80/a four", "80/b three", "80/c one", "80/d two", "80/e six")
+
+	// One is wrong, and keeps what another is to have until it is corrected.
+	m.host("80/b", "two")
+	m.put(vhds, "80/d", "bad", &routev3.VirtualHost{Name: "80/d", Domains: []string{"seven", "twice", "twice"}})
+	m.host("80/c", "eight")
+	m.publish("r5")
+	m.has(e, "80", "80/a four", "80/b three", "80/c eight", "80/d two", "80/e six")
+	m.host("80/d", "seven")
+	m.publish("r6")
+	m.has(e, "80", "80/a four", "80/b two", "80/c eight", "80/d seven", "80/e six")
+}

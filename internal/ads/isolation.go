@@ -124,6 +124,7 @@ func (s *subscription) isolate(accused []*Resource, d *delivery, reason string, 
 		s.condemn(accused[0], reason, whole)
 		return true
 	}
+	i.accuses(reason)
 	i.groups = append(divided(names, reason), i.groups...)
 	return false
 }
@@ -164,6 +165,7 @@ func (s *subscription) condemn(r *Resource, reason string, whole bool) {
 	d, had := i.doubts[r.Name], i.doubts[r.Name].had
 	delete(i.doubts, r.Name)
 	f := i.refused[r.Name]
+	anew := f != nil && f.version != r.Version
 	if f == nil {
 		f = &refusal{since: time.Now()}
 		i.refused[r.Name] = f
@@ -171,10 +173,10 @@ func (s *subscription) condemn(r *Resource, reason string, whole bool) {
 	if had != nil && had.Version == r.Version { // it was repeated, and is taken no longer
 		had = nil
 	} else {
-		f.version, f.reason = r.Version, strings.Clone(reason[:min(len(reason), longestReason)])
+		f.version, f.reason = r.Version, longest(reason)
 	}
 	f.had = s.stateAs(r.Name, had, whole)
-	s.hasten(r.Name)
+	s.hasten(r.Name, anew)
 	s.relist = true
 	if had != nil && had.Body != nil && !whole && (d.needed || d.version != r.Version) {
 		s.ask(r.Name) // it needs what it had, or may have taken yet another version: either way it is sent what it had
@@ -202,11 +204,13 @@ func (s *subscription) absolve(accepted []*Resource) {
 	}
 	i.failures, i.until = 0, time.Time{}
 	for _, r := range accepted {
-		i.eases(r.Name)
-		delete(i.doubts, r.Name)
-		if f := i.refused[r.Name]; f != nil && (f.had == nil || f.had.Version != r.Version) {
+		f := i.refused[r.Name]
+		pardoned := f != nil && (f.had == nil || f.had.Version != r.Version)
+		if pardoned {
 			s.pardon(r.Name)
 		}
+		s.eases(r.Name, pardoned)
+		delete(i.doubts, r.Name)
 	}
 	s.conclude()
 }
@@ -323,6 +327,7 @@ func (s *subscription) review(goal *Set, name string) {
 	}
 	if now := goal.Get(name); now == nil || f.had != nil && f.had.Version == now.Version {
 		s.pardon(name)
+		s.eases(name, true)
 		s.conclude()
 	}
 }

@@ -52,6 +52,7 @@ func (s *Stream) step(sub *subscription) (bool, error) {
 		st, due = sub.try(e, s.whole(sub)), false
 	case regular:
 		st = sub.advance(e)
+		sub.reprieve()
 		s.tellAbsent(sub, st)
 	default:
 		return false, nil
