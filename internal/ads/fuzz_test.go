@@ -48,7 +48,7 @@ func (c *conversation[Q, P]) RecvMsg(m any) error {
 	}
 	next := c.said[0]
 	c.said = c.said[1:]
-	proto.Merge(m.(proto.Message), P(next))
+	proto.Merge(m.(proto.Message), next)
 	return nil
 }
 
