@@ -46,6 +46,11 @@ func (s *subscription) accuse(nonce string) {
 	}
 }
 
+// accusesOne tells whether a single resource was refused, and so alone.
+func (d *delivery) accusesOne() bool {
+	return !slices.ContainsFunc(d.accused, func(r *Resource) bool { return r != d.accused[0] })
+}
+
 // accepted are the resources of an answered response that no refusal was about.
 func (d *delivery) accepted() []*Resource {
 	if len(d.accused) == 0 {

@@ -120,12 +120,16 @@ func (s *subscription) isolate(accused []*Resource, d *delivery, reason string, 
 		names[n] = r.Name
 		s.doubt(r, s.had(r.Name, d.before), d.repeated[r.Name] != nil, whole)
 	}
-	if len(accused) == 1 {
+	if d.accusesOne() {
 		s.condemn(accused[0], reason, whole)
 		return true
 	}
 	i.accuses(reason)
-	i.groups = append(divided(names, reason), i.groups...)
+	groups := [][]string{names}
+	if len(names) > 1 { // one that is left, for the client has let go of the others, may be no worse than they
+		groups = divided(names, reason)
+	}
+	i.groups = append(groups, i.groups...)
 	return false
 }
 

@@ -232,3 +232,18 @@ func TestWhoAsksForWhatItRefusesIsSentWhatItTookLast(t *testing.T) {
 	c.quiet()
 	require.Empty(t, stateOf(t, s)[endpoints].Refused)
 }
+
+// Of a response with several resources nobody was refused alone, also when the client has let go of all others before it answered.
+func TestWhatIsLeftOfARefusedResponseIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	s := serve(t, isolating)
+	s.publish("r1", sets{endpoints: set("a=1", "b=1")})
+	c := s.delta()
+	c.ask(endpoints, "a", "b")
+	both := c.expect(endpoints, "r1", "a=1", "b=1")
+	c.send(ask{typeURL: endpoints, unsubscribe: []string{"b"}})
+	c.nack(both, "one of them is wrong")
+	c.ack(c.expect(endpoints, "r1", "a=1"))
+	c.quiet()
+	require.Empty(t, stateOf(t, s)[endpoints].Refused)
+}
