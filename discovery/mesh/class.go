@@ -21,6 +21,8 @@ type Class struct {
 	Addresses string
 	// Patches are those that are for the proxy.
 	Patches string
+	// Policies are those that what comes in to the proxy has to pass.
+	Policies string
 	// Tags are what it is called in traces.
 	Tags string
 	// OnDemand is that of the proxy.
@@ -54,6 +56,7 @@ func (m *Mesh) Class(p *Proxy) Class {
 		Targets:   encodeTargets(m.Targets(p)),
 		Addresses: m.ingressAddresses(p),
 		Patches:   encodePatches(m.Patches(p)),
+		Policies:  encodePolicies(m.AuthorizationPolicies(p)),
 		Tags:      fmt.Sprintln(p.MeshID, p.Cluster, p.CanonicalName(), p.CanonicalRevision()),
 		OnDemand:  p.OnDemand,
 	}

@@ -27,11 +27,14 @@ type Mesh struct {
 	catalog
 	networks *networkIndex
 	peers    *peerAuthenticationIndex
+	policies *authorizationIndex
 	sidecars sidecarIndex
 	secrets  secretIndex
 	gateways gatewayIndex
 	filters  envoyFilterIndex
 	defaults proxyDefaults
+
+	authorizers *Authorizers
 
 	selected     labelNames // those that tell sidecars apart
 	routerLabels labelNames // those that tell routers apart
@@ -60,6 +63,8 @@ func Build(snapshot *configstore.Snapshot, prev *Mesh) *Mesh {
 	}
 	m.networks = buildNetworks(snapshot, prev, m.services, sameConfig)
 	m.peers = buildPeerAuthentications(snapshot, prev, m.Config.GetRootNamespace())
+	m.policies = buildAuthorization(snapshot, prev, m.Config.GetRootNamespace())
+	m.authorizers = buildAuthorizers(prev, m.Config, m.services)
 	m.gateways = buildGateways(snapshot, prev)
 	m.sidecars = buildSidecars(snapshot, prev, m.Config.GetRootNamespace(), sameConfig)
 	m.secrets = buildSecrets(snapshot, prev)
@@ -93,17 +98,18 @@ func (m *Mesh) unchanged(snapshot *configstore.Snapshot, of ...*kinds.Kind) bool
 
 // The kinds that this package reads.
 var (
-	kindServiceEntry       = mustLookup("networking.istio.io", "ServiceEntry")
-	kindWorkloadEntry      = mustLookup("networking.istio.io", "WorkloadEntry")
-	kindVirtualService     = mustLookup("networking.istio.io", "VirtualService")
-	kindDestinationRule    = mustLookup("networking.istio.io", "DestinationRule")
-	kindPeerAuthentication = mustLookup("security.istio.io", "PeerAuthentication")
-	kindSidecar            = mustLookup("networking.istio.io", "Sidecar")
-	kindGateway            = mustLookup("networking.istio.io", "Gateway")
-	kindEnvoyFilter        = mustLookup("networking.istio.io", "EnvoyFilter")
-	kindProxyConfig        = mustLookup("networking.istio.io", "ProxyConfig")
-	kindMeshConfig         = mustLookup("core", "MeshConfig")
-	kindMeshNetworks       = mustLookup("core", "MeshNetworks")
+	kindServiceEntry        = mustLookup("networking.istio.io", "ServiceEntry")
+	kindWorkloadEntry       = mustLookup("networking.istio.io", "WorkloadEntry")
+	kindVirtualService      = mustLookup("networking.istio.io", "VirtualService")
+	kindDestinationRule     = mustLookup("networking.istio.io", "DestinationRule")
+	kindPeerAuthentication  = mustLookup("security.istio.io", "PeerAuthentication")
+	kindAuthorizationPolicy = mustLookup("security.istio.io", "AuthorizationPolicy")
+	kindSidecar             = mustLookup("networking.istio.io", "Sidecar")
+	kindGateway             = mustLookup("networking.istio.io", "Gateway")
+	kindEnvoyFilter         = mustLookup("networking.istio.io", "EnvoyFilter")
+	kindProxyConfig         = mustLookup("networking.istio.io", "ProxyConfig")
+	kindMeshConfig          = mustLookup("core", "MeshConfig")
+	kindMeshNetworks        = mustLookup("core", "MeshNetworks")
 )
 
 // specOf returns a resource's spec as the message of its kind, which the kind promises.

@@ -21,5 +21,6 @@ func (m *Mesh) Problems() []Problem {
 	out = append(out, rivals(m.from, kindPeerAuthentication, peerSelector)...)
 	out = append(out, m.secretProblems()...)
 	out = append(out, m.forNobody()...)
+	out = append(out, m.authorizationProblems()...)
 	return append(out, m.protocolRivals()...)
 }

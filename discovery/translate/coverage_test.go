@@ -17,7 +17,7 @@ func translatedKinds() map[string][]string {
 		"networking.istio.io": {
 			"VirtualService", "DestinationRule", "ServiceEntry", "WorkloadEntry", "WorkloadGroup", "Gateway", "Sidecar", "EnvoyFilter", "ProxyConfig",
 		},
-		"security.istio.io": {"PeerAuthentication"},
+		"security.istio.io": {"AuthorizationPolicy", "PeerAuthentication"},
 		"core":              {"MeshConfig", "MeshNetworks"},
 	}
 }
@@ -76,6 +76,7 @@ func toldElsewhere() map[field]bool {
 		// Refused where they are written, as by Istio.
 		{networking + "HTTPFaultInjection.Delay", "exponentialDelay"}: true,
 		{networking + "HTTPFaultInjection.Abort", "http2Error"}:       true,
+		{"istio.type.v1beta1.PolicyTargetReference", "namespace"}:     true,
 		// A finding of package kinds/envoy: the patch can do nothing.
 		{networking + "EnvoyFilter", "targetRefs"}:                      true,
 		{networking + "EnvoyFilter.EnvoyConfigObjectMatch", "waypoint"}: true,

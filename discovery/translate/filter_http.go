@@ -68,6 +68,7 @@ func (v view) inboundHTTP(statPrefix string, protocol mesh.Protocol, routes *rou
 	m.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: routes}
 	nameServer(m)
 	v.describeClients(m)
+	v.guardHTTP(m)
 	if protocol.IsHTTP2() {
 		m.Http2ProtocolOptions = orElse(m.GetHttp2ProtocolOptions(), &corev3.Http2ProtocolOptions{})
 	}

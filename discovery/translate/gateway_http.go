@@ -23,6 +23,7 @@ func (v view) gatewayHTTP(socket *mesh.Socket, e *mesh.Entrance) *listenerv3.Fil
 	}
 	m.UseRemoteAddress = yes
 	v.applyTopology(m)
+	v.guardHTTP(m)
 	nameServer(m)
 	return managerFilter(m)
 }

@@ -64,7 +64,7 @@ func (v view) gatewayChains(socket *mesh.Socket) []chain {
 		case e.Route != "":
 			out = append(out, chain{names: e.Names, tls: v.endTLS(e.Server), filters: []*listenerv3.Filter{v.gatewayHTTP(socket, e)}})
 		default:
-			out = append(out, chain{names: e.Names, tls: v.endTLS(e.Server), filters: v.routed(e.To, e.Rule, serverPort(e.Server.Spec))})
+			out = append(out, chain{names: e.Names, tls: v.endTLS(e.Server), filters: v.guardTCP(v.routed(e.To, e.Rule, serverPort(e.Server.Spec))...)})
 		}
 	}
 	return out

@@ -119,7 +119,7 @@ func (in inboundPort) chain(m inboundMatch) *listenerv3.FilterChain {
 	if m.http {
 		c.Name, c.Filters = in.httpName(), []*listenerv3.Filter{in.inboundHTTP(in.statPrefix(), in.protocol, in.routes())}
 	} else {
-		c.Name, c.Filters = in.tcpName(), []*listenerv3.Filter{in.tcp()}
+		c.Name, c.Filters = in.tcpName(), in.guardTCP(in.tcp())
 	}
 	return c
 }

@@ -19,7 +19,7 @@ func Listeners(m *mesh.Mesh, p *mesh.Proxy) []*listenerv3.Listener {
 func (s Sight) OutboundListeners() []*listenerv3.Listener {
 	v := s.observed()
 	if !s.sidecar() {
-		return v.logged(v.gatewayListeners())
+		return v.logged(v.guarded().gatewayListeners())
 	}
 	out := v.outboundListeners()
 	if proxy := v.httpProxy(); proxy != nil {
@@ -37,7 +37,7 @@ func (s Sight) InboundListeners() []*listenerv3.Listener {
 		return nil
 	}
 	v := s.observed()
-	return v.logged(v.inboundListeners())
+	return v.logged(v.guarded().inboundListeners())
 }
 
 func (v view) logged(listeners []*listenerv3.Listener) []*listenerv3.Listener {

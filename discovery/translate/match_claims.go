@@ -29,8 +29,8 @@ func claimPath(header string) []string {
 
 // claimMatch looks at what the filter that checks tokens has noted of the request's. A claim may be a list: one element will do.
 func claimMatch(path []string, in *networking.StringMatch) *matcherv3.MetadataMatcher {
-	out := &matcherv3.MetadataMatcher{Filter: "envoy.filters.http.jwt_authn"}
-	for _, key := range append([]string{"payload"}, path...) {
+	out := &matcherv3.MetadataMatcher{Filter: jwtFilter}
+	for _, key := range append([]string{jwtPayload}, path...) {
 		out.Path = append(out.Path, &matcherv3.MetadataMatcher_PathSegment{
 			Segment: &matcherv3.MetadataMatcher_PathSegment_Key{Key: key},
 		})

@@ -27,6 +27,8 @@ type view struct {
 
 	memory *Memory // of routes; nil where none are made
 
+	guard guard // of listeners
+
 	// What every filter of the listeners shares.
 	logs  []*accesslogv3.AccessLog
 	trace *hcmv3.HttpConnectionManager_Tracing

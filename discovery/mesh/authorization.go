@@ -1,0 +1,175 @@
+package mesh
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	security "istio.io/api/security/v1beta1"
+	selection "istio.io/api/type/v1beta1"
+
+	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// dryRunAnnotation has a policy tried, and not enforced.
+const dryRunAnnotation = "istio.io/dry-run"
+
+// gatewayNameLabel is the label of proxies that are a Gateway of the Gateway API, to which policies can be attached.
+const gatewayNameLabel = "gateway.networking.k8s.io/gateway-name"
+
+// AuthorizationPolicy is one with what its annotations say.
+type AuthorizationPolicy struct {
+	Resource *kinds.Resource
+	Spec     *security.AuthorizationPolicy
+	// DryRun tells that what it decides is noted, and nobody refused.
+	DryRun bool
+
+	// attached says which proxies it is for; policies that say the same are for the same ones.
+	attached string
+	odd      string // what is wrong with its annotations
+}
+
+// authorizationIndex holds the policies by the namespace they are in, the oldest first.
+type authorizationIndex struct {
+	root      string
+	all       map[*kinds.Resource]*AuthorizationPolicy
+	in        map[string][]*AuthorizationPolicy
+	selectors labelNames
+	// doubtful are those that there may be problems with.
+	doubtful []*AuthorizationPolicy
+
+	found once[string, []*AuthorizationPolicy] // by namespace and labels of proxies
+}
+
+func buildAuthorization(snapshot *configstore.Snapshot, prev *Mesh, root string) *authorizationIndex {
+	before := prev.policies
+	if before == nil {
+		before = &authorizationIndex{}
+	} else if before.root == root && prev.unchanged(snapshot, kindAuthorizationPolicy) {
+		return before
+	}
+	index := &authorizationIndex{root: root, all: map[*kinds.Resource]*AuthorizationPolicy{}, in: map[string][]*AuthorizationPolicy{}}
+	labels := labelKeys{gatewayNameLabel: true}
+	for r := range snapshot.Of(kindAuthorizationPolicy) {
+		a, known := before.all[r]
+		if !known {
+			a = readAuthorizationPolicy(r)
+		}
+		index.all[r] = a
+		index.in[r.Namespace] = append(index.in[r.Namespace], a)
+		labels.add(a.Spec.GetSelector().GetMatchLabels())
+		if a.odd != "" || a.Spec.GetAction() == security.AuthorizationPolicy_CUSTOM {
+			index.doubtful = append(index.doubtful, a)
+		}
+	}
+	index.selectors = namesIn([]labelKeys{labels})
+	return index
+}
+
+func readAuthorizationPolicy(r *kinds.Resource) *AuthorizationPolicy {
+	a := &AuthorizationPolicy{Resource: r, Spec: specOf[*security.AuthorizationPolicy](r)}
+	var attached strings.Builder
+	fmt.Fprintf(&attached, "%s/%s %v", r.Namespace, r.Name, a.Spec.GetSelector().GetMatchLabels()) // in the order of the labels' names
+	for _, target := range a.targets() {
+		fmt.Fprintf(&attached, " %s/%s %s/%s", target.GetGroup(), target.GetKind(), target.GetNamespace(), target.GetName())
+	}
+	a.attached = attached.String()
+	if text, said := r.Annotations[dryRunAnnotation]; said {
+		dry, err := strconv.ParseBool(text)
+		if a.DryRun = dry; err != nil {
+			a.odd = fmt.Sprintf("%s: %q is neither true nor false, so the policy is enforced. Write \"true\" to have it tried alone, or remove the annotation", dryRunAnnotation, text)
+		}
+	}
+	return a
+}
+
+// targets are what the policy is attached to; none: it is for workloads.
+func (a *AuthorizationPolicy) targets() []*selection.PolicyTargetReference {
+	if one := a.Spec.GetTargetRef(); one != nil && len(a.Spec.GetTargetRefs()) == 0 {
+		return []*selection.PolicyTargetReference{one}
+	}
+	return a.Spec.GetTargetRefs()
+}
+
+// concerns tells whether a policy of the proxy's namespace, or of the root namespace, is for the proxy. Of what policies can be attached
+// to, proxies are Gateways of the Gateway API alone.
+func (a *AuthorizationPolicy) concerns(p *Proxy) bool {
+	if len(a.targets()) == 0 {
+		return LabelsWithin(a.Spec.GetSelector().GetMatchLabels(), p.Labels)
+	}
+	name, isGateway := p.Labels[gatewayNameLabel]
+	return isGateway && a.Resource.Namespace == p.Namespace && slices.ContainsFunc(a.targets(), func(t *selection.PolicyTargetReference) bool {
+		return t.GetGroup() == "gateway.networking.k8s.io" && t.GetKind() == "Gateway" && t.GetName() == name &&
+			(t.GetNamespace() == "" || t.GetNamespace() == p.Namespace)
+	})
+}
+
+// AuthorizationPolicies lists those that concern a proxy: of the root namespace and of its own, the older first in each. The slice must not
+// be changed. A policy that did not change is the same one in the next mesh.
+func (m *Mesh) AuthorizationPolicies(p *Proxy) []*AuthorizationPolicy {
+	x := m.policies
+	if len(x.all) == 0 {
+		return nil
+	}
+	p = m.Known(p)
+	return x.found.get(p.Namespace+" "+x.selectors.encode(p.Labels), func() (out []*AuthorizationPolicy) {
+		for _, namespace := range slices.Compact([]string{x.root, p.Namespace}) {
+			for _, a := range x.in[namespace] {
+				if a.concerns(p) {
+					out = append(out, a)
+				}
+			}
+		}
+		return out
+	})
+}
+
+// sortsLike tells whether every proxy has policies of the same names as in an index before.
+func (x *authorizationIndex) sortsLike(before *authorizationIndex) bool {
+	if x == before {
+		return true
+	}
+	if x.root != before.root || len(x.all) != len(before.all) {
+		return false
+	}
+	for namespace, policies := range x.in {
+		if !slices.EqualFunc(policies, before.in[namespace], func(a, b *AuthorizationPolicy) bool { return a.attached == b.attached }) {
+			return false
+		}
+	}
+	return true
+}
+
+// encodePolicies names the policies that concern a proxy.
+func encodePolicies(policies []*AuthorizationPolicy) string {
+	var b strings.Builder
+	for _, a := range policies {
+		fmt.Fprintf(&b, "%s/%s,", a.Resource.Namespace, a.Resource.Name)
+	}
+	return b.String()
+}
+
+// authorizationProblems tells of policies that do not mean what they say, and of the providers that they cannot ask.
+func (m *Mesh) authorizationProblems() []Problem {
+	out := m.authorizers.problems(m)
+	for _, a := range m.policies.doubtful {
+		if a.odd != "" {
+			out = append(out, Problem{Of: a.Resource.Key(), Path: "metadata.annotations", Reason: a.odd})
+		}
+		if a.Spec.GetAction() != security.AuthorizationPolicy_CUSTOM {
+			continue
+		}
+		name := a.Spec.GetProvider().GetName()
+		switch wrong := m.Authorizer(name).Wrong; {
+		case a.DryRun:
+			out = append(out, Problem{Of: a.Resource.Key(), Path: "metadata.annotations", Reason: "is without effect: a policy of action CUSTOM cannot be " +
+				"tried without asking its provider. Remove " + dryRunAnnotation + " to have it enforced"})
+		case wrong != "":
+			out = append(out, Problem{Of: a.Resource.Key(), Path: "spec.provider.name", Reason: fmt.Sprintf(
+				"the extension provider %q cannot be asked: %s. Until then whatever its rules match is refused", name, wrong)})
+		}
+	}
+	return out
+}

@@ -1,0 +1,165 @@
+package translate
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	uritemplatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/path/match/uri_template/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+)
+
+// toHost asks for the host of a request, which is the same in capitals.
+func (r reading) toHost(value string) *rbacv3.Permission {
+	if r.on == onTCP {
+		return nil
+	}
+	header := headerLike(":authority", value)
+	if m := header.GetStringMatch(); m != nil {
+		m.IgnoreCase = true
+	}
+	return &rbacv3.Permission{Rule: &rbacv3.Permission_Header{Header: header}}
+}
+
+func (r reading) byMethod(value string) *rbacv3.Permission {
+	if r.on == onTCP {
+		return nil
+	}
+	return &rbacv3.Permission{Rule: &rbacv3.Permission_Header{Header: headerLike(":method", value)}}
+}
+
+// pathTemplate writes templates as Envoy does: {*} stands for one segment of a path, {**} for any number.
+var pathTemplate = strings.NewReplacer("{*}", "*", "{**}", "**")
+
+func (r reading) toPath(value string) *rbacv3.Permission {
+	if r.on == onTCP {
+		return nil
+	}
+	if template := pathTemplate.Replace(value); template != value {
+		return &rbacv3.Permission{Rule: &rbacv3.Permission_UriTemplate{UriTemplate: &corev3.TypedExtensionConfig{
+			Name: "uri-template", TypedConfig: pack(&uritemplatev3.UriTemplateMatchConfig{PathTemplate: template}),
+		}}}
+	}
+	return &rbacv3.Permission{Rule: &rbacv3.Permission_UrlPath{UrlPath: &matcherv3.PathMatcher{
+		Rule: &matcherv3.PathMatcher_Path{Path: like(value)},
+	}}}
+}
+
+func toPort(value string) *rbacv3.Permission {
+	port, err := strconv.ParseUint(value, 10, 16)
+	if err != nil {
+		return nil
+	}
+	return &rbacv3.Permission{Rule: &rbacv3.Permission_DestinationPort{DestinationPort: uint32(port)}}
+}
+
+func toAddress(value string) *rbacv3.Permission {
+	block := cidr(value)
+	if block == nil {
+		return nil
+	}
+	return &rbacv3.Permission{Rule: &rbacv3.Permission_DestinationIp{DestinationIp: block}}
+}
+
+func toServerName(value string) *rbacv3.Permission {
+	return &rbacv3.Permission{Rule: &rbacv3.Permission_RequestedServerName{RequestedServerName: like(value)}}
+}
+
+// notedByFilter asks for what a filter of Envoy's has noted of a request or connection. The key is experimental.envoy.filters.a.b[name]; a
+// value in brackets is one of a list.
+func notedByFilter(key string, values []string) *rbacv3.Permission {
+	filter, name, found := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(key, "experimental."), "]"), "[")
+	if !found || name == "" {
+		return nil
+	}
+	wanted := make([]*matcherv3.ValueMatcher, len(values))
+	for i, value := range values {
+		if inside, isList := strings.CutPrefix(value, "["); isList && strings.HasSuffix(inside, "]") {
+			wanted[i] = inList(valueLike(strings.Trim(value, "[]")))
+		} else {
+			wanted[i] = valueLike(value)
+		}
+	}
+	//nolint:staticcheck // Istio's shape, which EnvoyFilters patch
+	return &rbacv3.Permission{Rule: &rbacv3.Permission_Metadata{Metadata: noted(filter, []string{name}, oneValue(wanted))}}
+}
+
+// headerLike asks for a header: "*" is any value.
+func headerLike(name, value string) *routev3.HeaderMatcher {
+	if value == "*" {
+		return &routev3.HeaderMatcher{Name: name, HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}}
+	}
+	return &routev3.HeaderMatcher{Name: name, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: like(value)}}
+}
+
+// like reads a value that may begin or end with "*"; "*" alone is anything but nothing.
+func like(value string) *matcherv3.StringMatcher {
+	end, isEnd := strings.CutPrefix(value, "*")
+	begin, isBegin := strings.CutSuffix(value, "*")
+	switch {
+	case value == "*":
+		return matching(".+")
+	case isEnd:
+		return endingWith(end)
+	case isBegin:
+		return beginningWith(begin)
+	default:
+		return exactly(value)
+	}
+}
+
+func beginningWith(s string) *matcherv3.StringMatcher {
+	return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: s}}
+}
+
+func endingWith(s string) *matcherv3.StringMatcher {
+	return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Suffix{Suffix: s}}
+}
+
+// cidr reads an address or a range of them; nil if it is neither.
+func cidr(text string) *corev3.CidrRange {
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil {
+		address, err := netip.ParseAddr(text)
+		if err != nil {
+			return nil
+		}
+		prefix = netip.PrefixFrom(address, address.BitLen())
+	}
+	return &corev3.CidrRange{AddressPrefix: prefix.Addr().String(), PrefixLen: u32(uint32(prefix.Bits()))}
+}
+
+// noted asks for something in the metadata that a filter has left.
+func noted(filter string, path []string, value *matcherv3.ValueMatcher) *matcherv3.MetadataMatcher {
+	out := &matcherv3.MetadataMatcher{Filter: filter, Value: value}
+	for _, key := range path {
+		out.Path = append(out.Path, &matcherv3.MetadataMatcher_PathSegment{
+			Segment: &matcherv3.MetadataMatcher_PathSegment_Key{Key: key},
+		})
+	}
+	return out
+}
+
+func valueLike(value string) *matcherv3.ValueMatcher { return textValue(like(value)) }
+
+func textValue(m *matcherv3.StringMatcher) *matcherv3.ValueMatcher {
+	return &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_StringMatch{StringMatch: m}}
+}
+
+// oneValue asks for one of several.
+func oneValue(values []*matcherv3.ValueMatcher) *matcherv3.ValueMatcher {
+	if len(values) == 1 {
+		return values[0]
+	}
+	return &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_OrMatch{OrMatch: &matcherv3.OrMatcher{ValueMatchers: values}}}
+}
+
+// inList asks for a list that has the value.
+func inList(value *matcherv3.ValueMatcher) *matcherv3.ValueMatcher {
+	return &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_ListMatch{ListMatch: &matcherv3.ListMatcher{
+		MatchPattern: &matcherv3.ListMatcher_OneOf{OneOf: value},
+	}}}
+}

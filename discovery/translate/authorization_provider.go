@@ -1,0 +1,129 @@
+package translate
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	httpauthzv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_authz/v3"
+	tcpauthzv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/ext_authz/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+	meshconfig "istio.io/api/mesh/v1alpha1"
+)
+
+// askingTimeout is how long an authorizer may take where its provider does not say.
+var askingTimeout = durationpb.New(10 * time.Minute)
+
+func (a authorizer) cluster() string { return ClusterName(a.Port, "", a.Host) }
+
+// httpConfig is how the authorizer is asked about requests.
+func (a authorizer) httpConfig() *httpauthzv3.ExtAuthz {
+	if p := a.Provider.GetEnvoyExtAuthzHttp(); p != nil {
+		return a.overHTTP(p)
+	}
+	p := a.Provider.GetEnvoyExtAuthzGrpc()
+	return &httpauthzv3.ExtAuthz{
+		Services:            &httpauthzv3.ExtAuthz_GrpcService{GrpcService: a.grpc(p)},
+		TransportApiVersion: corev3.ApiVersion_V3,
+		StatusOnError:       statusOf(p.GetStatusOnError()),
+		FailureModeAllow:    p.GetFailOpen(),
+		ClearRouteCache:     p.GetClearRouteCache(),
+		WithRequestBody:     bodyOf(p.GetIncludeRequestBodyInCheck()),
+	}
+}
+
+// tcpConfig is how it is asked about connections.
+func (a authorizer) tcpConfig() *tcpauthzv3.ExtAuthz {
+	p := a.Provider.GetEnvoyExtAuthzGrpc()
+	return &tcpauthzv3.ExtAuthz{
+		StatPrefix: rbacStats, GrpcService: a.grpc(p), TransportApiVersion: corev3.ApiVersion_V3, FailureModeAllow: p.GetFailOpen(),
+	}
+}
+
+func (a authorizer) grpc(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyExternalAuthorizationGrpcProvider) *corev3.GrpcService {
+	return &corev3.GrpcService{
+		TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: a.cluster(), Authority: a.Host}},
+		Timeout:         orElse(p.GetTimeout(), askingTimeout),
+	}
+}
+
+func (a authorizer) overHTTP(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyExternalAuthorizationHttpProvider) *httpauthzv3.ExtAuthz {
+	included := p.GetIncludeRequestHeadersInCheck()
+	if len(included) == 0 {
+		included = p.GetIncludeHeadersInCheck() //nolint:staticcheck // what older MeshConfigs say
+	}
+	service := &httpauthzv3.HttpService{
+		PathPrefix: p.GetPathPrefix(),
+		ServerUri: &corev3.HttpUri{
+			Uri:              "http://" + a.Host, // Envoy wants one, and connects to the cluster
+			HttpUpstreamType: &corev3.HttpUri_Cluster{Cluster: a.cluster()},
+			Timeout:          orElse(p.GetTimeout(), askingTimeout),
+		},
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.GetIncludeAdditionalHeadersInCheck())) {
+		if service.AuthorizationRequest == nil {
+			service.AuthorizationRequest = &httpauthzv3.AuthorizationRequest{}
+		}
+		service.AuthorizationRequest.HeadersToAdd = append(service.AuthorizationRequest.HeadersToAdd,
+			&corev3.HeaderValue{Key: name, Value: p.GetIncludeAdditionalHeadersInCheck()[name]})
+	}
+	answer := &httpauthzv3.AuthorizationResponse{
+		AllowedUpstreamHeaders:        headersNamed(p.GetHeadersToUpstreamOnAllow()),
+		AllowedClientHeaders:          headersNamed(p.GetHeadersToDownstreamOnDeny()),
+		AllowedClientHeadersOnSuccess: headersNamed(p.GetHeadersToDownstreamOnAllow()),
+	}
+	if answer.GetAllowedUpstreamHeaders() != nil || answer.GetAllowedClientHeaders() != nil || answer.GetAllowedClientHeadersOnSuccess() != nil {
+		service.AuthorizationResponse = answer
+	}
+	return &httpauthzv3.ExtAuthz{
+		Services:            &httpauthzv3.ExtAuthz_HttpService{HttpService: service},
+		TransportApiVersion: corev3.ApiVersion_V3,
+		StatusOnError:       statusOf(p.GetStatusOnError()),
+		FailureModeAllow:    p.GetFailOpen(),
+		ClearRouteCache:     p.GetClearRouteCache(),
+		AllowedHeaders:      headersNamed(included),
+		WithRequestBody:     bodyOf(p.GetIncludeRequestBodyInCheck()),
+	}
+}
+
+// headersNamed asks for headers by names that may begin or end with "*"; nil if there are none.
+func headersNamed(names []string) *matcherv3.ListStringMatcher {
+	if len(names) == 0 {
+		return nil
+	}
+	out := &matcherv3.ListStringMatcher{}
+	for _, name := range names {
+		m := exactly(name)
+		if end, isEnd := strings.CutPrefix(name, "*"); isEnd {
+			m = endingWith(end)
+		} else if begin, isBegin := strings.CutSuffix(name, "*"); isBegin {
+			m = beginningWith(begin)
+		}
+		m.IgnoreCase = true
+		out.Patterns = append(out.Patterns, m)
+	}
+	return out
+}
+
+// statusOf is what clients are answered when the authorizer does not answer; nil: 403.
+func statusOf(text string) *typev3.HttpStatus {
+	code, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		return nil
+	}
+	return &typev3.HttpStatus{Code: typev3.StatusCode(code)}
+}
+
+func bodyOf(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyExternalAuthorizationRequestBody) *httpauthzv3.BufferSettings {
+	if p == nil {
+		return nil
+	}
+	return &httpauthzv3.BufferSettings{
+		MaxRequestBytes: p.GetMaxRequestBytes(), AllowPartialMessage: p.GetAllowPartialMessage(), PackAsBytes: p.GetPackAsBytes(),
+	}
+}
