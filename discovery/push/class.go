@@ -7,6 +7,7 @@ import (
 	"time"
 
 	networking "istio.io/api/networking/v1alpha3"
+	security "istio.io/api/security/v1beta1"
 
 	"github.com/pgmesh/pgmesh/discovery/demand"
 	"github.com/pgmesh/pgmesh/discovery/envoyfilter"
@@ -49,10 +50,16 @@ type ingredients struct {
 	targets []mesh.Target
 	rules   []*mesh.DestinationRule // for what the workloads serve
 	secrets []*mesh.Secret
+	// policies are those that what comes in has to pass, and authorizers who they may have asked.
+	policies    []*mesh.AuthorizationPolicy
+	authorizers *mesh.Authorizers
 }
 
 func (c *class) ingredients(m *mesh.Mesh) ingredients {
-	now := ingredients{sight: c.sight, looks: c.sight.looks, targets: m.Targets(c.of.configured), secrets: m.SecretsFor(c.of.configured)}
+	now := ingredients{
+		sight: c.sight, looks: c.sight.looks, targets: m.Targets(c.of.configured), secrets: m.SecretsFor(c.of.configured),
+		policies: m.AuthorizationPolicies(c.of.configured), authorizers: m.Authorizers(),
+	}
 	for _, t := range now.targets {
 		now.rules = append(now.rules, c.sight.scope.InboundDestinationRule(t.Service.Hostname))
 	}
@@ -62,6 +69,14 @@ func (c *class) ingredients(m *mesh.Mesh) ingredients {
 // serves tells whether the workloads serve the same as before, by the same rules.
 func (i *ingredients) serves(before *ingredients) bool {
 	return slices.EqualFunc(i.targets, before.targets, mesh.Target.Same) && slices.Equal(i.rules, before.rules)
+}
+
+// guards tells whether what comes in has to pass the same as before.
+func (i *ingredients) guards(before *ingredients) bool {
+	asks := func(a *mesh.AuthorizationPolicy) bool {
+		return a.Spec.GetAction() == security.AuthorizationPolicy_CUSTOM
+	}
+	return slices.Equal(i.policies, before.policies) && (i.authorizers == before.authorizers || !slices.ContainsFunc(i.policies, asks))
 }
 
 // update brings the class to the state of the mesh that its sight has been brought to. Where that changes nothing of what its proxies get,

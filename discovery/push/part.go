@@ -10,6 +10,7 @@ import (
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/envoyfilter"
+	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate"
 	"github.com/pgmesh/pgmesh/internal/ads"
 	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
@@ -28,7 +29,7 @@ var ownParts = []ownPart{
 		return encode(&e.once, patches.Extensions(), (*corev3.TypedExtensionConfig).GetName, nil)
 	}},
 	{ListenerType, func(now, before *ingredients) bool {
-		return now.looks.listened == before.looks.listened && now.serves(before)
+		return now.looks.listened == before.looks.listened && now.serves(before) && now.guards(before)
 	}, (*Engine).listeners},
 	{SecretType, func(now, before *ingredients) bool {
 		return sameConditions(now, before) && slices.Equal(now.secrets, before.secrets)
@@ -44,10 +45,13 @@ type listens struct {
 	onDemand bool
 }
 
-// listeners are the class's own, and those of all who see the same and listen alike.
+// listeners are the class's own, and those of all who see the same and listen alike. Those of routers are for what comes in.
 func (e *Engine) listeners(c *class, s translate.Sight, patches *envoyfilter.Patcher) made {
 	if patches.Patches(envoyfilter.InListeners...) {
 		return encodeListeners(e, patches.Listeners(append(s.OutboundListeners(), s.InboundListeners()...)))
+	}
+	if c.of.key.Type == mesh.Router {
+		return encodeListeners(e, s.OutboundListeners())
 	}
 	alike := listens{c.of.key.Tags, c.of.key.OnDemand}
 	shared, known := c.sight.outbound[alike]
