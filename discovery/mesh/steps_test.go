@@ -86,6 +86,9 @@ func requireKept(t *testing.T, before, after *mesh.Mesh, p *mesh.Proxy, batch co
 	}) {
 		return // which may change any service
 	}
+	if before.Class(p).Policies == after.Class(p).Policies && !slices.ContainsFunc(batch.Changes, func(c configstore.Change) bool { return c.Key.Kind.Name == "AuthorizationPolicy" }) {
+		require.True(t, slices.Equal(before.AuthorizationPolicies(p), after.AuthorizationPolicies(p)))
+	}
 	were := byHost(before)
 	for host, services := range byHost(after) {
 		if slices.EqualFunc(were[host], services, func(a, b *mesh.Service) bool {
@@ -110,6 +113,12 @@ func saidTo(m *mesh.Mesh, p *mesh.Proxy) string {
 	fmt.Fprintf(&b, "%s\nclass %+v\nknown %+v\n", scopeText(m, p), m.Class(p), m.Known(p).Labels)
 	for _, target := range m.Targets(p) {
 		fmt.Fprintf(&b, "target %s %+v %d %s\n", target.Service.Hostname, *target.Port, target.Number, target.Locality)
+	}
+	for _, a := range m.AuthorizationPolicies(p) {
+		fmt.Fprintf(&b, "policy %p %s %t\n", a.Resource, wire(a.Spec), a.DryRun)
+	}
+	for _, name := range []string{"one", "two"} {
+		fmt.Fprintf(&b, "authorizer %+v\n", m.Authorizer(name))
 	}
 	fmt.Fprintln(&b, m.NetworkScale(), m.NetworkGateways("near"), m.NamespaceMutualTLS(p.Namespace))
 	if p.Type == mesh.Router {
@@ -217,7 +226,7 @@ func (d draw) resource(t *testing.T) *kinds.Resource {
 	chosen := pick(
 		d, entry, entry, entry, entry, virtual, virtual, virtual, rule, rule, rule, workload, workload, workload,
 		drawn{networks, "Sidecar", d.sidecar()}, drawn{networks, "Gateway", d.gateway()},
-		drawn{"security.istio.io", "PeerAuthentication", d.peerAuthentication()},
+		drawn{"security.istio.io", "PeerAuthentication", d.peerAuthentication()}, drawn{"security.istio.io", "AuthorizationPolicy", d.authorizationPolicy()},
 		pick(d, virtual, drawn{"core", "MeshConfig", d.meshConfig()}, drawn{"core", "MeshNetworks", d.meshNetworks()}),
 	)
 	kind, ok := kinds.Lookup(chosen.group, chosen.kind)
@@ -332,6 +341,18 @@ func (d draw) peerAuthentication() *security.PeerAuthentication {
 	return spec
 }
 
+func (d draw) authorizationPolicy() *security.AuthorizationPolicy {
+	spec := &security.AuthorizationPolicy{Rules: []*security.Rule{{To: []*security.Rule_To{{Operation: &security.Operation{Ports: []string{pick(d, "80", "81")}}}}}}}
+	if d.oneIn(3) {
+		spec.Selector = &selection.WorkloadSelector{MatchLabels: d.labels()}
+	}
+	if d.oneIn(3) {
+		spec.Action = security.AuthorizationPolicy_CUSTOM
+		spec.ActionDetail = &security.AuthorizationPolicy_Provider{Provider: &security.AuthorizationPolicy_ExtensionProvider{Name: pick(d, "one", "two")}}
+	}
+	return spec
+}
+
 func (d draw) meshConfig() *meshconfig.MeshConfig {
 	spec := &meshconfig.MeshConfig{}
 	if d.oneIn(2) {
@@ -342,6 +363,13 @@ func (d draw) meshConfig() *meshconfig.MeshConfig {
 	}
 	if d.oneIn(3) {
 		spec.RootNamespace = "three"
+	}
+	if d.oneIn(2) {
+		spec.ExtensionProviders = []*meshconfig.MeshConfig_ExtensionProvider{{
+			Name: pick(d, "one", "two"), Provider: &meshconfig.MeshConfig_ExtensionProvider_EnvoyExtAuthzGrpc{
+				EnvoyExtAuthzGrpc: &meshconfig.MeshConfig_ExtensionProvider_EnvoyExternalAuthorizationGrpcProvider{Service: d.host(), Port: 80},
+			},
+		}}
 	}
 	return spec
 }

@@ -153,9 +153,10 @@ func (w *Town) Nodes(t testing.TB) (nodes []*corev3.Node) {
 		{"sidecar~10.0.0.3~pay-1.bank~bank.svc.cluster.local", "us/a/1", map[string]any{"ISTIO_VERSION": "1.31.0", "NETWORK": "far"}},
 		{"sidecar~10.0.0.4~front-1.front~front.svc.cluster.local", "", map[string]any{"DNS_CAPTURE": "true"}},
 		{"sidecar~10.0.0.5~other.shop~shop.svc.cluster.local", "", map[string]any{"LABELS": map[string]any{"app": "none"}}},
+		{"sidecar~10.0.0.11~another.shop~shop.svc.cluster.local", "", map[string]any{"LABELS": map[string]any{"app": "none", "tier": "a"}}},
 		{"sidecar~10.0.0.10~asking.front~front.svc.cluster.local", "", map[string]any{"ON_DEMAND": "true", "ISTIO_VERSION": "1.31.0"}},
 		{"sidecar~fd00::6~six.elsewhere~elsewhere.svc.cluster.local", "", map[string]any{"INSTANCE_IPS": "fd00::6,10.0.0.6"}},
-		{"router~10.0.0.7~gate-1.edge~edge.svc.cluster.local", "eu/a/1", map[string]any{"LABELS": map[string]any{"app": "edge", "istio": "gate"}, "ISTIO_VERSION": "1.31.0"}},
+		{"router~10.0.0.7~gate-1.edge~edge.svc.cluster.local", "eu/a/1", map[string]any{"LABELS": map[string]any{"app": "edge", "istio": "gate", "gateway.networking.k8s.io/gateway-name": "entry"}, "ISTIO_VERSION": "1.31.0"}},
 		{"router~10.0.0.8~other-1.edge~edge.svc.cluster.local", "", map[string]any{"LABELS": map[string]any{"app": "other"}}},
 		{"router~10.0.0.9~own-1.shop~shop.svc.cluster.local", "", map[string]any{"LABELS": map[string]any{"app": "edge"}}},
 	} {
