@@ -122,9 +122,10 @@ func (m *mesh) put(tx pgx.Tx, yaml ...string) {
 	for _, d := range documents {
 		r := d.Resource
 		_, err := tx.Exec(m.t.Context(), `
-			INSERT INTO mesh.resources (api_group, kind, namespace, name, labels, spec) VALUES ($1, $2, $3, $4, coalesce($5::jsonb, '{}'), $6)
-			ON CONFLICT (kind, api_group, namespace, name) DO UPDATE SET labels = EXCLUDED.labels, spec = EXCLUDED.spec`,
-			r.Kind.Group, r.Kind.Name, r.Namespace, r.Name, r.Labels, d.Spec)
+			INSERT INTO mesh.resources (api_group, kind, namespace, name, labels, annotations, spec)
+			VALUES ($1, $2, $3, $4, coalesce($5::jsonb, '{}'), coalesce($6::jsonb, '{}'), $7)
+			ON CONFLICT (kind, api_group, namespace, name) DO UPDATE SET labels = EXCLUDED.labels, annotations = EXCLUDED.annotations, spec = EXCLUDED.spec`,
+			r.Kind.Group, r.Kind.Name, r.Namespace, r.Name, r.Labels, r.Annotations, d.Spec)
 		require.NoError(m.t, err, "write %s", r.Key())
 	}
 }
