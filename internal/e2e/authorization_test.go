@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -70,6 +71,18 @@ func (g *guarded) is(status int, r request) *answer {
 	require.NoError(g.t, err)
 	require.Equal(g.t, status, a.status, "%s %s %v: %s", r.method, r.path, r.header, a.body)
 	return a
+}
+
+// counted waits until a line of Envoy's statistics matches.
+func (g *guarded) counted(pattern string) {
+	g.t.Helper()
+	eventually(g.t, func(ctx context.Context) error {
+		a, err := sendURL(ctx, g.client, "http://"+g.agent.Admin+"/stats?filter=rbac", request{})
+		if err == nil && !regexp.MustCompile(pattern).MatchString(a.body) {
+			err = fmt.Errorf("no %s in\n%s", pattern, a.body)
+		}
+		return err
+	})
 }
 
 // closes waits until connections to a port come to nothing.
@@ -157,6 +170,7 @@ rules:
 	g.becomes(http.StatusOK, request{path: "/more"})
 	g.is(http.StatusOK, request{path: "/public/a"})
 	g.is(http.StatusForbidden, request{path: "/private"})
+	g.counted("rbac\\.istio_dry_run_deny_\\.shadow_denied: [1-9]")
 
 	// Once it is in earnest, nothing passes; and nothing passes by a policy that allows nothing.
 	g.commit(policy("nothing", "action: DENY\nrules: [{}]"))
