@@ -205,7 +205,11 @@ func TestPoliciesAskAuthorizers(t *testing.T) {
 		ownHTTP = "{name: own, envoyExtAuthzHttp: {service: door.mesh, port: 9001, pathPrefix: /check, includeRequestHeadersInCheck: [x-tok*], " +
 			"includeAdditionalHeadersInCheck: {x-mesh: shop}, headersToUpstreamOnAllow: [x-user], headersToDownstreamOnDeny: [www-authenticate]}}"
 	)
-	m.commit(asking(ownGRPC, ownHTTP), entry("gate.mesh", "GRPC", "grpc", "9000", []string{endpoint("v1", "grpc", overGRPC.port)}),
+	// Nobody but its own namespace sees this one.
+	const hidden = "{name: hidden, envoyExtAuthzGrpc: {service: hidden.mesh, port: 9002}}"
+	m.commit(strings.Replace(entry("hidden.mesh", "GRPC", "grpc", "9002", []string{endpoint("v1", "grpc", overGRPC.port)}),
+		"{name: hidden}\nspec:\n", "{name: hidden, namespace: elsewhere}\nspec:\n  exportTo: [.]\n", 1))
+	m.commit(asking(ownGRPC, ownHTTP, hidden), entry("gate.mesh", "GRPC", "grpc", "9000", []string{endpoint("v1", "grpc", overGRPC.port)}),
 		entry("door.mesh", "HTTP", "http", "9001", []string{endpoint("v1", "http", overHTTP.port)}))
 	m.startAgent()
 	g := newGuarded(m, app, newGreeter(t, "ledger"))
@@ -213,11 +217,13 @@ func TestPoliciesAskAuthorizers(t *testing.T) {
 		return policy(name, "action: CUSTOM\nprovider: {name: "+provider+"}\nrules: [{to: [{operation: {"+rule+"}}]}]")
 	}
 	g.commit(asks("grpc", "own-grpc", "paths: ['/grpc/*'], ports: ['"+g.web+"']"), asks("tcp", "own-grpc", "ports: ['"+g.tcp+"']"), asks("http", "own", "paths: ['/http/*', '/grpc/both']"),
+		asks("hidden", "hidden", "paths: [/hidden], ports: ['"+g.web+"']"),
 		asks("nobody", "nobody", "paths: [/nobody], ports: ['"+g.web+"']"), policy("deny", "action: DENY\nrules: [{to: [{operation: {paths: [/grpc/never], ports: ['"+g.web+"']}}]}]"))
 	good := bearing("X-Token", "good")
 	g.becomes(http.StatusForbidden, request{path: "/nobody"})
 
 	require.Contains(t, g.is(http.StatusUnauthorized, request{path: "/grpc/a"}).body, "no good token")
+	g.is(http.StatusForbidden, request{path: "/hidden", header: good})
 	require.Equal(t, "by grpc", g.is(http.StatusOK, request{path: "/grpc/a", header: good}).seen.Header.Get("X-User"))
 	require.Equal(t, "Token", g.is(http.StatusUnauthorized, request{path: "/http/a"}).header.Get("Www-Authenticate"))
 	passed := g.is(http.StatusOK, request{path: "/http/a", header: good})
@@ -246,7 +252,7 @@ func TestPoliciesAskAuthorizers(t *testing.T) {
 	require.Equal(t, connections, overGRPC.aboutConnections.Load())
 
 	// The provider that was missing comes, and is the one over HTTP by another name.
-	g.commit(asking(ownGRPC, ownHTTP, strings.Replace(ownHTTP, "name: own,", "name: nobody,", 1)))
+	g.commit(asking(ownGRPC, ownHTTP, hidden, strings.Replace(ownHTTP, "name: own,", "name: nobody,", 1)))
 	g.becomes(http.StatusOK, request{path: "/nobody", header: good})
 
 	// One that is away lets nobody through, or everybody, as it is told.
