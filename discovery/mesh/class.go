@@ -23,6 +23,8 @@ type Class struct {
 	Patches string
 	// Policies are those that what comes in to the proxy has to pass.
 	Policies string
+	// Tokens are the policies about tokens that are for the proxy.
+	Tokens string
 	// Tags are what it is called in traces.
 	Tags string
 	// OnDemand is that of the proxy.
@@ -57,6 +59,7 @@ func (m *Mesh) Class(p *Proxy) Class {
 		Addresses: m.ingressAddresses(p),
 		Patches:   encodePatches(m.Patches(p)),
 		Policies:  encodePolicies(m.AuthorizationPolicies(p)),
+		Tokens:    encodeTokens(m.tokenPolicies(p)),
 		Tags:      fmt.Sprintln(p.MeshID, p.Cluster, p.CanonicalName(), p.CanonicalRevision()),
 		OnDemand:  p.OnDemand,
 	}

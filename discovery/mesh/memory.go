@@ -2,13 +2,14 @@ package mesh
 
 import "sync"
 
-// memory is what meshes that follow each other remember of what proxies asked for: the latest scope and frontend of each sort. Whichever of
+// memory is what meshes that follow each other remember of what proxies asked for: the latest scope, frontend and rules about tokens of each sort. Whichever of
 // the meshes was asked last, the next takes over from it what is still so.
 type memory struct {
 	mu        sync.Mutex
 	builds    int // meshes that there have been
 	scopes    map[scopeKey]rememberedScope
 	frontends map[string]rememberedFrontend
+	tokens    map[string]rememberedTokens
 }
 
 type rememberedScope struct {
@@ -22,11 +23,16 @@ type rememberedFrontend struct {
 	build    int
 }
 
+type rememberedTokens struct {
+	rules *TokenRules
+	build int
+}
+
 // attention is for how many meshes something is remembered that nobody asks for.
 const attention = 64
 
 func newMemory() *memory {
-	return &memory{scopes: map[scopeKey]rememberedScope{}, frontends: map[string]rememberedFrontend{}}
+	return &memory{scopes: map[scopeKey]rememberedScope{}, frontends: map[string]rememberedFrontend{}, tokens: map[string]rememberedTokens{}}
 }
 
 // next counts a mesh, and now and then forgets what nobody asks for any more.
@@ -43,6 +49,11 @@ func (x *memory) next() (build int) {
 		for key, f := range x.frontends {
 			if f.build < x.builds-attention {
 				delete(x.frontends, key)
+			}
+		}
+		for key, t := range x.tokens {
+			if t.build < x.builds-attention {
+				delete(x.tokens, key)
 			}
 		}
 	}
@@ -74,6 +85,20 @@ func (x *memory) keepFrontend(key string, f rememberedFrontend) {
 	defer x.mu.Unlock()
 	if x.frontends[key].build <= f.build {
 		x.frontends[key] = f
+	}
+}
+
+func (x *memory) tokenRules(key string) *TokenRules {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.tokens[key].rules
+}
+
+func (x *memory) keepTokenRules(key string, t rememberedTokens) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.tokens[key].build <= t.build {
+		x.tokens[key] = t
 	}
 }
 

@@ -28,6 +28,7 @@ type Mesh struct {
 	networks *networkIndex
 	peers    *peerAuthenticationIndex
 	policies *authorizationIndex
+	tokens   *tokenIndex
 	sidecars sidecarIndex
 	secrets  secretIndex
 	gateways gatewayIndex
@@ -39,15 +40,24 @@ type Mesh struct {
 	selected     labelNames // those that tell sidecars apart
 	routerLabels labelNames // those that tell routers apart
 
-	memory    *memory // that of the meshes before, too
-	build     int
-	scopes    once[scopeKey, *Scope]
-	frontends once[string, *Frontend]
-	changes   once[catalog, *changes] // since another catalog
+	memory     *memory // that of the meshes before, too
+	build      int
+	scopes     once[scopeKey, *Scope]
+	frontends  once[string, *Frontend]
+	tokenRules once[string, *TokenRules]
+	changes    once[catalog, *changes] // since another catalog
 }
 
-// Build derives the mesh of a snapshot. What the snapshot shares with that of prev is taken from prev, which may be nil.
+// Build derives the mesh of a snapshot. What the snapshot shares with that of prev is taken from prev, which may be nil, and so are the keys
+// that were fetched.
 func Build(snapshot *configstore.Snapshot, prev *Mesh) *Mesh {
+	if prev == nil || prev.tokens == nil {
+		return build(snapshot, prev, nil)
+	}
+	return build(snapshot, prev, prev.tokens.keys)
+}
+
+func build(snapshot *configstore.Snapshot, prev *Mesh, keys FetchedKeys) *Mesh {
 	m := &Mesh{Revision: snapshot.Revision, from: snapshot}
 	if prev == nil {
 		prev = &Mesh{memory: newMemory()}
@@ -65,6 +75,7 @@ func Build(snapshot *configstore.Snapshot, prev *Mesh) *Mesh {
 	m.peers = buildPeerAuthentications(snapshot, prev, m.Config.GetRootNamespace())
 	m.policies = buildAuthorization(snapshot, prev, m.Config.GetRootNamespace())
 	m.authorizers = buildAuthorizers(prev, m.Config, m.services)
+	m.tokens = buildTokens(snapshot, prev, m.Config.GetRootNamespace(), keys)
 	m.gateways = buildGateways(snapshot, prev)
 	m.sidecars = buildSidecars(snapshot, prev, m.Config.GetRootNamespace(), sameConfig)
 	m.secrets = buildSecrets(snapshot, prev)
@@ -98,18 +109,19 @@ func (m *Mesh) unchanged(snapshot *configstore.Snapshot, of ...*kinds.Kind) bool
 
 // The kinds that this package reads.
 var (
-	kindServiceEntry        = mustLookup("networking.istio.io", "ServiceEntry")
-	kindWorkloadEntry       = mustLookup("networking.istio.io", "WorkloadEntry")
-	kindVirtualService      = mustLookup("networking.istio.io", "VirtualService")
-	kindDestinationRule     = mustLookup("networking.istio.io", "DestinationRule")
-	kindPeerAuthentication  = mustLookup("security.istio.io", "PeerAuthentication")
-	kindAuthorizationPolicy = mustLookup("security.istio.io", "AuthorizationPolicy")
-	kindSidecar             = mustLookup("networking.istio.io", "Sidecar")
-	kindGateway             = mustLookup("networking.istio.io", "Gateway")
-	kindEnvoyFilter         = mustLookup("networking.istio.io", "EnvoyFilter")
-	kindProxyConfig         = mustLookup("networking.istio.io", "ProxyConfig")
-	kindMeshConfig          = mustLookup("core", "MeshConfig")
-	kindMeshNetworks        = mustLookup("core", "MeshNetworks")
+	kindServiceEntry          = mustLookup("networking.istio.io", "ServiceEntry")
+	kindWorkloadEntry         = mustLookup("networking.istio.io", "WorkloadEntry")
+	kindVirtualService        = mustLookup("networking.istio.io", "VirtualService")
+	kindDestinationRule       = mustLookup("networking.istio.io", "DestinationRule")
+	kindPeerAuthentication    = mustLookup("security.istio.io", "PeerAuthentication")
+	kindRequestAuthentication = mustLookup("security.istio.io", "RequestAuthentication")
+	kindAuthorizationPolicy   = mustLookup("security.istio.io", "AuthorizationPolicy")
+	kindSidecar               = mustLookup("networking.istio.io", "Sidecar")
+	kindGateway               = mustLookup("networking.istio.io", "Gateway")
+	kindEnvoyFilter           = mustLookup("networking.istio.io", "EnvoyFilter")
+	kindProxyConfig           = mustLookup("networking.istio.io", "ProxyConfig")
+	kindMeshConfig            = mustLookup("core", "MeshConfig")
+	kindMeshNetworks          = mustLookup("core", "MeshNetworks")
 )
 
 // specOf returns a resource's spec as the message of its kind, which the kind promises.

@@ -53,12 +53,14 @@ type ingredients struct {
 	// policies are those that what comes in has to pass, and authorizers who they may have asked.
 	policies    []*mesh.AuthorizationPolicy
 	authorizers *mesh.Authorizers
+	tokens      *mesh.TokenRules // for what comes in
 }
 
 func (c *class) ingredients(m *mesh.Mesh) ingredients {
 	now := ingredients{
 		sight: c.sight, looks: c.sight.looks, targets: m.Targets(c.of.configured), secrets: m.SecretsFor(c.of.configured),
 		policies: m.AuthorizationPolicies(c.of.configured), authorizers: m.Authorizers(),
+		tokens: m.TokenRules(c.of.configured),
 	}
 	for _, t := range now.targets {
 		now.rules = append(now.rules, c.sight.scope.InboundDestinationRule(t.Service.Hostname))

@@ -29,7 +29,7 @@ var ownParts = []ownPart{
 		return encode(&e.once, patches.Extensions(), (*corev3.TypedExtensionConfig).GetName, nil)
 	}},
 	{ListenerType, func(now, before *ingredients) bool {
-		return now.looks.listened == before.looks.listened && now.serves(before) && now.guards(before)
+		return now.looks.listened == before.looks.listened && now.serves(before) && now.guards(before) && now.tokens == before.tokens
 	}, (*Engine).listeners},
 	{SecretType, func(now, before *ingredients) bool {
 		return sameConditions(now, before) && slices.Equal(now.secrets, before.secrets)

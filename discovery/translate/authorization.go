@@ -25,8 +25,9 @@ const (
 
 // guard is what requests and connections have to pass before others have them: the application, or what is behind a gateway.
 type guard struct {
-	asking  filters // those who are asked
-	judging filters // rules
+	asking  filters             // those who are asked
+	tokens  []*hcmv3.HttpFilter // what checks them, for rules to know what they claim
+	judging filters             // rules
 }
 
 // filters are those of requests, and those of connections that nobody reads.
@@ -42,6 +43,7 @@ func (v view) guarded() view {
 		of[a.Spec.GetAction()] = append(of[a.Spec.GetAction()], a)
 	}
 	v.guard.asking = v.asking(of[security.AuthorizationPolicy_CUSTOM])
+	v.guard.tokens = v.checkingTokens()
 	for _, action := range []security.AuthorizationPolicy_Action{
 		security.AuthorizationPolicy_AUDIT, security.AuthorizationPolicy_DENY, security.AuthorizationPolicy_ALLOW,
 	} {
@@ -55,7 +57,7 @@ func (v view) guarded() view {
 
 // guardHTTP puts what requests have to pass before the other filters.
 func (v view) guardHTTP(m *hcmv3.HttpConnectionManager) {
-	m.HttpFilters = slices.Concat(v.guard.asking.http, v.guard.judging.http, m.GetHttpFilters())
+	m.HttpFilters = slices.Concat(v.guard.asking.http, v.guard.tokens, v.guard.judging.http, m.GetHttpFilters())
 }
 
 // guardTCP puts what connections have to pass before the other filters.

@@ -17,7 +17,7 @@ func translatedKinds() map[string][]string {
 		"networking.istio.io": {
 			"VirtualService", "DestinationRule", "ServiceEntry", "WorkloadEntry", "WorkloadGroup", "Gateway", "Sidecar", "EnvoyFilter", "ProxyConfig",
 		},
-		"security.istio.io": {"AuthorizationPolicy", "PeerAuthentication"},
+		"security.istio.io": {"AuthorizationPolicy", "PeerAuthentication", "RequestAuthentication"},
 		"core":              {"MeshConfig", "MeshNetworks"},
 	}
 }

@@ -1,0 +1,268 @@
+package mesh
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	security "istio.io/api/security/v1beta1"
+	selection "istio.io/api/type/v1beta1"
+
+	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/internal/webkeys"
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// TokenRules are what a proxy holds the tokens in requests to: the rules of all RequestAuthentications that are for it, in the order of their
+// issuers. It is the same one in two meshes exactly when nothing of it changed between the two.
+type TokenRules struct {
+	Rules []*TokenRule
+
+	from []*tokenPolicy
+}
+
+// TokenRule is what is said of the tokens of one issuer.
+type TokenRule struct {
+	*security.JWTRule
+
+	// KeySet is the keys that the tokens may be signed with, as a document that Envoy takes. Where none are to be had it is one key that nobody
+	// signs with: the tokens of this issuer are refused, and nothing else is.
+	KeySet string
+}
+
+// tokenPolicy is a RequestAuthentication that has rules.
+type tokenPolicy struct {
+	resource *kinds.Resource
+	spec     *security.RequestAuthentication
+	rules    []*TokenRule
+	problems []Problem
+}
+
+// tokenIndex holds the RequestAuthentications by namespace, the oldest first. Those without rules ask for nothing.
+type tokenIndex struct {
+	root        string
+	keys        FetchedKeys // nil where nothing is fetched
+	byNamespace map[string][]*tokenPolicy
+	byKey       map[kinds.Key]*tokenPolicy
+	sources     map[KeySource]time.Duration
+	// chooses says of all which there are, and which proxies they choose.
+	chooses []string
+}
+
+func buildTokens(snapshot *configstore.Snapshot, prev *Mesh, root string, keys FetchedKeys) *tokenIndex {
+	before := prev.tokens
+	if before != nil && before.root == root && prev.unchanged(snapshot, kindRequestAuthentication) && before.sameKeys(keys) {
+		return before
+	}
+	if before == nil {
+		before = &tokenIndex{}
+	}
+	x := &tokenIndex{
+		root: root, keys: keys, byNamespace: map[string][]*tokenPolicy{}, byKey: map[kinds.Key]*tokenPolicy{}, sources: map[KeySource]time.Duration{},
+	}
+	for r := range snapshot.Of(kindRequestAuthentication) {
+		if len(specOf[*security.RequestAuthentication](r).GetJwtRules()) > 0 {
+			x.add(r, before.byKey[r.Key()])
+		}
+	}
+	return x
+}
+
+func (x *tokenIndex) add(r *kinds.Resource, before *tokenPolicy) {
+	p := x.read(r, before)
+	if before != nil && before.resource == r && slices.EqualFunc(p.rules, before.rules, (*TokenRule).same) && slices.Equal(p.problems, before.problems) {
+		p = before
+	}
+	x.byNamespace[r.Namespace] = append(x.byNamespace[r.Namespace], p)
+	x.byKey[r.Key()] = p
+	x.chooses = append(x.chooses, fmt.Sprint(r.Namespace, "/", r.Name, p.spec.GetSelector().GetMatchLabels(), p.targets()))
+}
+
+func (r *TokenRule) same(other *TokenRule) bool {
+	return r.JWTRule == other.JWTRule && r.KeySet == other.KeySet
+}
+
+// read reads a policy, of which there may have been another version.
+func (x *tokenIndex) read(r *kinds.Resource, before *tokenPolicy) *tokenPolicy {
+	p := &tokenPolicy{resource: r, spec: specOf[*security.RequestAuthentication](r)}
+	for i, spec := range p.spec.GetJwtRules() {
+		rule := &TokenRule{JWTRule: spec}
+		path := fmt.Sprintf("spec.jwtRules[%d]", i)
+		if spec.GetJwks() != "" {
+			p.writtenKeys(rule, path+".jwks", before)
+		} else {
+			x.fetchedKeys(p, rule, path, before)
+		}
+		p.rules = append(p.rules, rule)
+	}
+	return p
+}
+
+// writtenKeys are those that stand in the rule.
+func (p *tokenPolicy) writtenKeys(rule *TokenRule, path string, before *tokenPolicy) {
+	if i := before.ruleOf(rule.JWTRule); i >= 0 { // reading keys takes time
+		rule.KeySet = before.rules[i].KeySet
+		for _, problem := range before.problems {
+			if problem.Path == path {
+				p.problems = append(p.problems, problem)
+			}
+		}
+		return
+	}
+	set, err := webkeys.Read(rule.GetJwks())
+	if err != nil {
+		rule.KeySet = webkeys.Nobodys
+		p.problem(path, fmt.Sprintf("cannot be used: %v. Tokens of %q are refused: write a set of keys", err, rule.GetIssuer()))
+		return
+	}
+	rule.KeySet = set.Text
+	for _, reason := range set.Unusable {
+		p.problem(path, reason+": it is left out, and the other keys are used")
+	}
+}
+
+// ruleOf finds the very rule in a policy, which may be nil.
+func (p *tokenPolicy) ruleOf(spec *security.JWTRule) int {
+	if p == nil {
+		return -1
+	}
+	return slices.IndexFunc(p.rules, func(r *TokenRule) bool { return r.JWTRule == spec })
+}
+
+// leastTimeout and defaultTimeout bound how long an attempt to fetch keys may take.
+const (
+	leastTimeout   = 100 * time.Millisecond
+	defaultTimeout = 5 * time.Second
+	mostTimeout    = time.Minute
+)
+
+// fetchedKeys are those that the issuer publishes.
+func (x *tokenIndex) fetchedKeys(p *tokenPolicy, rule *TokenRule, path string, before *tokenPolicy) {
+	source := sourceOf(rule.JWTRule)
+	timeout := defaultTimeout
+	if rule.GetTimeout() != nil {
+		timeout = min(max(rule.GetTimeout().AsDuration(), leastTimeout), mostTimeout)
+	}
+	x.sources[source] = max(x.sources[source], timeout)
+	fetched, tried := x.keys[source]
+	switch {
+	case fetched.Keys != "":
+		rule.KeySet = fetched.Keys
+	case !tried:
+		rule.KeySet = x.meanwhile(rule, before)
+	default:
+		rule.KeySet = webkeys.Nobodys
+	}
+	at, consequence := path+".jwksUri", "those from before are in force"
+	if source.URL == "" {
+		at = path + ".issuer"
+	}
+	if fetched.Keys == "" {
+		consequence = fmt.Sprintf("tokens of %q are refused until it succeeds", rule.GetIssuer())
+	}
+	if fetched.Problem != "" {
+		p.problem(at, fmt.Sprintf("the keys cannot be fetched: %s. It is tried again, and %s", fetched.Problem, consequence))
+	}
+}
+
+// meanwhile are the keys of a rule whose source was not tried yet: those that the policy had for the issuer until now, if it was in force with
+// any, so that no token is refused only because a rule says in another way where its keys are.
+func (x *tokenIndex) meanwhile(rule *TokenRule, before *tokenPolicy) string {
+	if x.keys != nil && before != nil {
+		for _, old := range before.rules {
+			if old.GetIssuer() == rule.GetIssuer() {
+				return old.KeySet
+			}
+		}
+	}
+	return webkeys.Nobodys
+}
+
+func sourceOf(rule *security.JWTRule) KeySource {
+	if rule.GetJwksUri() != "" {
+		return KeySource{URL: rule.GetJwksUri()}
+	}
+	return KeySource{Issuer: rule.GetIssuer()}
+}
+
+func (p *tokenPolicy) problem(path, reason string) {
+	p.problems = append(p.problems, Problem{Of: p.resource.Key(), Path: path, Reason: reason})
+}
+
+// targets are what the policy names in the place of labels.
+func (p *tokenPolicy) targets() []*selection.PolicyTargetReference {
+	if target := p.spec.GetTargetRef(); target != nil && len(p.spec.GetTargetRefs()) == 0 {
+		return []*selection.PolicyTargetReference{target}
+	}
+	return p.spec.GetTargetRefs()
+}
+
+// isFor tells whether the policy is for a proxy: one that it selects by labels, all if it selects none, or one that serves a Gateway of the
+// Gateway API that it names, which a label tells.
+func (p *tokenPolicy) isFor(proxy *Proxy) bool {
+	targets := p.targets()
+	if len(targets) == 0 {
+		return LabelsWithin(p.spec.GetSelector().GetMatchLabels(), proxy.Labels)
+	}
+	serves, some := proxy.Labels[labelGatewayName]
+	return some && p.resource.Namespace == proxy.Namespace && slices.ContainsFunc(targets, func(t *selection.PolicyTargetReference) bool {
+		return t.GetGroup() == "gateway.networking.k8s.io" && t.GetKind() == "Gateway" && t.GetName() == serves &&
+			(t.GetNamespace() == "" || t.GetNamespace() == proxy.Namespace)
+	})
+}
+
+// labelGatewayName is that of a router which serves a Gateway of the Gateway API.
+const labelGatewayName = "gateway.networking.k8s.io/gateway-name"
+
+// tokenPolicies are those for a proxy: of its namespace, then of the root namespace, the oldest first.
+func (m *Mesh) tokenPolicies(p *Proxy) (out []*tokenPolicy) {
+	if len(m.tokens.byKey) == 0 {
+		return nil
+	}
+	p = m.Known(p)
+	for _, namespace := range slices.Compact([]string{p.Namespace, m.tokens.root}) {
+		for _, policy := range m.tokens.byNamespace[namespace] {
+			if policy.isFor(p) {
+				out = append(out, policy)
+			}
+		}
+	}
+	return out
+}
+
+// TokenRules are those for what comes in to a proxy, nil if there are none.
+func (m *Mesh) TokenRules(p *Proxy) *TokenRules {
+	policies := m.tokenPolicies(p)
+	if len(policies) == 0 {
+		return nil
+	}
+	key := encodeTokens(policies)
+	return m.tokenRules.get(key, func() *TokenRules {
+		rules := m.memory.tokenRules(key)
+		if rules == nil || !slices.Equal(rules.from, policies) {
+			rules = gatherRules(policies)
+		}
+		m.memory.keepTokenRules(key, rememberedTokens{rules, m.build})
+		return rules
+	})
+}
+
+func gatherRules(policies []*tokenPolicy) *TokenRules {
+	out := &TokenRules{from: policies}
+	for _, p := range policies {
+		out.Rules = append(out.Rules, p.rules...)
+	}
+	slices.SortStableFunc(out.Rules, func(a, b *TokenRule) int { return cmp.Compare(a.GetIssuer(), b.GetIssuer()) })
+	return out
+}
+
+// encodeTokens names policies.
+func encodeTokens(policies []*tokenPolicy) string {
+	var b strings.Builder
+	for _, p := range policies {
+		b.WriteString("," + p.resource.Namespace + "/" + p.resource.Name)
+	}
+	return b.String()
+}
