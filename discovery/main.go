@@ -44,5 +44,6 @@ func runCommand() *cobra.Command {
 	monitor.ProfilesFlag(f, &o.Profiles)
 	o.Plaintext.Flags(f)
 	o.Limits.Flags(f)
+	o.Keys.Flags(f)
 	return cmd
 }

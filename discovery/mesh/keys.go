@@ -30,7 +30,12 @@ type Fetched struct {
 type FetchedKeys map[KeySource]Fetched
 
 // WithKeys is the same mesh with what has been fetched since.
-func (m *Mesh) WithKeys(keys FetchedKeys) *Mesh { return build(m.from, m, keys) }
+func (m *Mesh) WithKeys(keys FetchedKeys) *Mesh {
+	if m.tokens.sameKeys(keys) {
+		return m
+	}
+	return build(m.from, m, keys)
+}
 
 // KeySources are those that the mesh needs the keys of, each with the time that an attempt may take.
 func (m *Mesh) KeySources() map[KeySource]time.Duration { return maps.Clone(m.tokens.sources) }
@@ -40,8 +45,8 @@ func (x *tokenIndex) sameKeys(keys FetchedKeys) bool {
 	return (x.keys == nil) == (keys == nil) && maps.Equal(x.keys, keys)
 }
 
-// keyProblems tells of keys that are not to be had, at each rule that needs them.
-func (m *Mesh) keyProblems() (out []Problem) {
+// KeyProblems tells of keys that are not to be had, at each rule that needs them.
+func (m *Mesh) KeyProblems() (out []Problem) {
 	for _, p := range slices.Concat(slices.Collect(maps.Values(m.tokens.byNamespace))...) {
 		out = append(out, p.problems...)
 	}

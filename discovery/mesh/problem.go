@@ -22,6 +22,5 @@ func (m *Mesh) Problems() []Problem {
 	out = append(out, m.secretProblems()...)
 	out = append(out, m.forNobody()...)
 	out = append(out, m.authorizationProblems()...)
-	out = append(out, m.keyProblems()...)
 	return append(out, m.protocolRivals()...)
 }

@@ -167,12 +167,12 @@ func (x *tokenIndex) fetchedKeys(p *tokenPolicy, rule *TokenRule, path string, b
 	}
 }
 
-// meanwhile are the keys of a rule whose source was not tried yet: those that the policy had for the issuer until now, if it was in force with
-// any, so that no token is refused only because a rule says in another way where its keys are.
+// meanwhile are the keys of a rule whose source was not tried yet: those that the policy had for the same issuer and audiences until now, so
+// that no token is refused only because a rule says in another way where its keys are.
 func (x *tokenIndex) meanwhile(rule *TokenRule, before *tokenPolicy) string {
 	if x.keys != nil && before != nil {
 		for _, old := range before.rules {
-			if old.GetIssuer() == rule.GetIssuer() {
+			if old.GetIssuer() == rule.GetIssuer() && slices.Equal(old.GetAudiences(), rule.GetAudiences()) {
 				return old.KeySet
 			}
 		}

@@ -27,6 +27,7 @@ const (
 	LeftOut        Code = "left-out"          // routers leave out a part of a resource
 	PatchUnapplied Code = "patch-not-applied" // a patch of an EnvoyFilter
 	SecretDenied   Code = "secret-denied"     // a proxy asks for it and is not given it
+	KeysMissing    Code = "keys-missing"      // that tokens are to be checked with
 )
 
 // Problems lists all that stands at the moment, in the order of kind, namespace and name. It is not ok while there is no mesh yet.
@@ -52,6 +53,9 @@ func (e *Engine) ofProxies() (*mesh.Mesh, []Problem) {
 func between(m *mesh.Mesh) (out []Problem) {
 	for _, p := range m.Problems() {
 		out = append(out, Problem{Problem: p, Code: NotAsWritten})
+	}
+	for _, p := range m.KeyProblems() {
+		out = append(out, Problem{Problem: p, Code: KeysMissing})
 	}
 	return out
 }

@@ -3,10 +3,12 @@ package serve
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/discovery/jwks"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/kinds"
@@ -20,6 +22,8 @@ type follower struct {
 	config   *configstore.Store
 	mesh     *mesh.Mesh
 	revision prometheus.Gauge
+	// keys fetches those that tokens are checked with; nil where nothing is fetched.
+	keys *jwks.Keeper
 
 	mu      sync.Mutex
 	waits   bool // there may be a batch without changes
@@ -68,26 +72,60 @@ func (f *follower) all() (b configstore.Batch, some bool) {
 
 // run pushes until the context ends.
 func (f *follower) run(ctx context.Context) error {
+	var keys <-chan struct{} // never, where nothing is fetched
+	if f.keys != nil {
+		keys = f.keys.News()
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-f.wake:
 			if b, some := f.all(); some {
-				f.apply(b)
+				f.apply(ctx, b)
+			}
+		case <-keys:
+			if f.mesh != nil {
+				f.pushKeys()
 			}
 		}
 	}
 }
 
-func (f *follower) apply(b configstore.Batch) {
+func (f *follower) apply(ctx context.Context, b configstore.Batch) {
 	before := f.config.Snapshot()
 	changes := make([]push.Change, len(b.Changes))
 	for i, c := range b.Changes {
 		changes[i] = push.Change{Before: before.Get(c.Key), After: c.Resource}
 	}
 	b.Decode()
-	f.mesh = mesh.Build(f.config.Apply(b), f.mesh)
+	f.mesh = f.withKeys(ctx, mesh.Build(f.config.Apply(b), f.mesh))
 	f.push(f.mesh, b.Revision, changes)
 	f.revision.Set(float64(b.Revision))
+}
+
+// firstKeys is how long the first push after a start waits for keys that were never fetched. Proxies that come back have better ones than
+// nobody's, which they would be given in the meantime.
+const firstKeys = 5 * time.Second
+
+// withKeys says which keys are needed, and takes those that there are.
+func (f *follower) withKeys(ctx context.Context, m *mesh.Mesh) *mesh.Mesh {
+	if f.keys == nil {
+		return m
+	}
+	f.keys.Want(m.KeySources())
+	if f.mesh == nil {
+		ctx, cancel := context.WithTimeout(ctx, firstKeys)
+		defer cancel()
+		f.keys.Await(ctx)
+	}
+	return m.WithKeys(f.keys.Keys())
+}
+
+// pushKeys has pushed what follows from keys that have come, or could not be fetched.
+func (f *follower) pushKeys() {
+	if m := f.mesh.WithKeys(f.keys.Keys()); m != f.mesh {
+		f.mesh = m
+		f.push(m, m.Revision, nil)
+	}
 }

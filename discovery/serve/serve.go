@@ -11,6 +11,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/inspect"
+	"github.com/pgmesh/pgmesh/discovery/jwks"
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/internal/adsmetrics"
@@ -27,6 +28,7 @@ type Options struct {
 	Profiles  bool   // profiles on HTTP too
 	Plaintext listen.Plaintext
 	Limits    ads.Limits
+	Keys      jwks.Options // that tokens are checked with
 	Log       *slog.Logger
 }
 
@@ -40,6 +42,10 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	if err != nil {
 		return err
 	}
+	keys, err := jwks.New(o.Keys, o.Log, metrics)
+	if err != nil {
+		return err
+	}
 	xds, err := o.Plaintext.TCP("listen", o.Listen)
 	if err != nil {
 		return err
@@ -50,6 +56,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	}
 	engine := push.New(o.Log, metrics)
 	follower := newFollower(engine.Update, metrics)
+	follower.keys = keys
 	streams := push.NewServer(engine, o.Limits, adsmetrics.New(metrics, "discovery", push.Label), o.Log)
 	look := inspect.Inspector{Engine: engine, Server: streams, Limits: o.Limits}
 	look.Register(metrics)
@@ -73,6 +80,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 		})
 	})
 	g.Go(func() error { return follower.run(ctx) })
+	g.Go(func() error { return keys.Run(ctx) })
 	g.Go(func() error { return rpc.Serve(ctx, server, xds, streams.Shutdown) })
 	g.Go(func() error { return monitor.Serve(ctx, web, metrics, config.Ready, pages...) })
 	return ended(g.Wait())

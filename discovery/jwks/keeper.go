@@ -1,0 +1,237 @@
+// Package jwks fetches the keys that issuers sign tokens with, and keeps them fresh.
+//
+// Discovery fetches, and proxies are sent what it has: an Envoy needs no way out of the mesh for it, and all have the same keys. Where keys
+// are fetched from is written by those who write configuration, who may be tenants; what is fetched over there is decided by whoever answers.
+// So fetching is held to what a key server has to do: see fetch.go for where it may go, and how much it may take.
+package jwks
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"maps"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+)
+
+// Options say how keys are fetched.
+type Options struct {
+	// Refresh is how long keys are used before they are fetched again.
+	Refresh time.Duration
+	// Retry is how long after a failure it is tried again; each further failure doubles it, up to Refresh or a minute, whichever is less.
+	Retry time.Duration
+	// MaxAge is for how long keys are used that cannot be fetched again.
+	MaxAge time.Duration
+	// MaxSize bounds a document, in bytes.
+	MaxSize int64
+	// Allowed are ranges of addresses that keys may be fetched from though they are refused by default, and Refused those that they may not be.
+	Allowed, Refused []string
+	// Authority is a file of certificates that key servers may be proven by, beside those that the system knows; "" for none.
+	Authority string
+	// File keeps the keys over a restart; "" for none.
+	File string
+}
+
+// Defaults are what is right for most.
+func Defaults() Options {
+	return Options{Refresh: 20 * time.Minute, Retry: time.Second, MaxAge: 7 * 24 * time.Hour, MaxSize: 1 << 18}
+}
+
+// completed has the defaults where nothing is set.
+func (o Options) completed() Options {
+	d := Defaults()
+	o.Refresh, o.Retry, o.MaxAge, o.MaxSize = cmp.Or(o.Refresh, d.Refresh), cmp.Or(o.Retry, d.Retry), cmp.Or(o.MaxAge, d.MaxAge), cmp.Or(o.MaxSize, d.MaxSize)
+	return o
+}
+
+// Flags declares the flags of the package.
+func (o *Options) Flags(f *pflag.FlagSet) {
+	d := Defaults()
+	f.DurationVar(&o.Refresh, "jwks-refresh", d.Refresh, "how often the keys of RequestAuthentications are fetched again from where issuers publish them")
+	f.DurationVar(&o.Retry, "jwks-retry", d.Retry, "how long after a failure to fetch keys it is tried again; each further failure doubles it, up to a minute")
+	f.DurationVar(&o.MaxAge, "jwks-max-age", d.MaxAge, "for how long keys are used that cannot be fetched again; after that the issuer's tokens are refused")
+	f.Int64Var(&o.MaxSize, "jwks-max-size", d.MaxSize, "bytes that a document of keys may have")
+	f.StringSliceVar(&o.Allowed, "jwks-allow-addresses", nil,
+		"ranges of addresses, as 127.0.0.0/8, that keys may be fetched from though it is refused by default: loopback, link-local, multicast, and what clouds serve metadata at")
+	f.StringSliceVar(&o.Refused, "jwks-refuse-addresses", nil, "further ranges of addresses that keys may not be fetched from, as 10.0.0.0/8")
+	f.StringVar(&o.Authority, "jwks-ca", "", "PEM file of authorities that key servers may have their certificates from, beside those that the system knows")
+	f.StringVar(&o.File, "jwks-file", "", "file to keep fetched keys in, so that a restart finds them while an issuer cannot be reached")
+}
+
+// Keeper has the keys of all sources that the mesh needs.
+type Keeper struct {
+	options Options
+	client  *http.Client
+	log     *slog.Logger
+	fetches *prometheus.CounterVec
+
+	turns chan struct{} // has room for as many as may fetch at once
+	news  chan struct{}
+	file  *file
+
+	mu      sync.Mutex
+	sources map[mesh.KeySource]*source
+	keys    mesh.FetchedKeys // replaced, never changed
+	begun   context.Context  //nolint:containedctx // that of Run, for those who begin to fetch in it; nil before
+	waiting sync.WaitGroup
+	tried   chan struct{} // closed, and made anew, each time that a source was tried for the first time
+}
+
+// mostAtOnce is how many sources are asked at one time. Others wait for their turn, which takes no longer than a timeout.
+const mostAtOnce = 32
+
+// New returns a keeper that has what its file has, if it has one.
+func New(o Options, log *slog.Logger, metrics prometheus.Registerer) (*Keeper, error) {
+	places, err := newPlaces(o.Allowed, o.Refused)
+	if err != nil {
+		return nil, err
+	}
+	roots, err := authorities(o.Authority)
+	if err != nil {
+		return nil, err
+	}
+	o = o.completed()
+	k := &Keeper{
+		options: o, client: newClient(places, roots), log: log, file: openFile(o.File, log),
+		turns: make(chan struct{}, mostAtOnce), news: make(chan struct{}, 1), tried: make(chan struct{}),
+		sources: map[mesh.KeySource]*source{}, keys: mesh.FetchedKeys{},
+		fetches: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pgmesh_discovery_jwks_fetches_total", Help: "Attempts to fetch keys that tokens are checked with, by how they ended.",
+		}, []string{"result"}),
+	}
+	metrics.MustRegister(k.fetches, k.gauge("pgmesh_discovery_jwks_sources", "Places that keys are fetched from.", func(mesh.Fetched) bool { return true }),
+		k.gauge("pgmesh_discovery_jwks_missing", "Places whose keys could not be fetched, or not again for too long: tokens of their issuers are refused.",
+			func(f mesh.Fetched) bool { return f.Keys == "" }),
+		k.gauge("pgmesh_discovery_jwks_failing", "Places of which the last attempt failed; /problems has the reason.", func(f mesh.Fetched) bool { return f.Problem != "" }))
+	return k, nil
+}
+
+func (k *Keeper) gauge(name, help string, counts func(mesh.Fetched) bool) prometheus.GaugeFunc {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+		n := 0
+		for _, f := range k.Keys() {
+			if counts(f) {
+				n++
+			}
+		}
+		return float64(n)
+	})
+}
+
+// Run fetches until the context ends.
+func (k *Keeper) Run(ctx context.Context) error {
+	k.mu.Lock()
+	k.begun = ctx
+	for _, s := range k.sources {
+		k.start(s)
+	}
+	k.mu.Unlock()
+	<-ctx.Done()
+	k.mu.Lock()
+	k.begun = nil // nobody starts any more
+	k.mu.Unlock()
+	k.waiting.Wait()
+	return ctx.Err()
+}
+
+// Want says which sources the mesh needs, each with the time that an attempt may take. What is not needed any more is forgotten.
+func (k *Keeper) Want(sources map[mesh.KeySource]time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	keys := maps.Clone(k.keys)
+	for at, s := range k.sources {
+		if _, wanted := sources[at]; !wanted {
+			s.end()
+			delete(k.sources, at)
+			delete(keys, at)
+		}
+	}
+	for at, timeout := range sources {
+		s := k.sources[at]
+		if s == nil {
+			s = newSource(at)
+			k.sources[at] = s
+			if kept, some := k.file.get(at, k.options.MaxAge); some {
+				s.had, keys[at] = kept.Fetched, mesh.Fetched{Keys: kept.Keys}
+			}
+			k.start(s)
+		}
+		s.timeout.Store(int64(timeout))
+	}
+	k.keys = keys
+}
+
+// start begins to fetch from a source, if it is time for that.
+func (k *Keeper) start(s *source) {
+	if k.begun == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(k.begun)
+	s.end = cancel
+	k.waiting.Go(func() { k.follow(ctx, s) })
+}
+
+// Keys are those that there are.
+func (k *Keeper) Keys() mesh.FetchedKeys {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.keys
+}
+
+// News receives when the keys have changed, once for what changed together.
+func (k *Keeper) News() <-chan struct{} { return k.news }
+
+// Await waits until each source that is wanted was tried once, or the context ends.
+func (k *Keeper) Await(ctx context.Context) {
+	for {
+		k.mu.Lock()
+		tried, missing := k.tried, false
+		for at := range k.sources {
+			if _, known := k.keys[at]; !known {
+				missing = true
+			}
+		}
+		k.mu.Unlock()
+		if !missing {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tried:
+		}
+	}
+}
+
+// keep takes in what came of an attempt, unless the source is not wanted any more.
+func (k *Keeper) keep(s *source, now mesh.Fetched) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.sources[s.at] != s {
+		return
+	}
+	before, known := k.keys[s.at]
+	if known && before == now {
+		return
+	}
+	k.keys = maps.Clone(k.keys)
+	k.keys[s.at] = now
+	close(k.tried)
+	k.tried = make(chan struct{})
+	select {
+	case k.news <- struct{}{}:
+	default: // who is woken takes everything
+	}
+	if now.Problem != "" && now.Problem != before.Problem {
+		k.log.Warn("the keys of an issuer of tokens cannot be fetched; it is tried again", "from", s.at.String(), "reason", now.Problem, "kept", now.Keys != "")
+	}
+	if now.Problem == "" {
+		k.log.Info("new keys of an issuer of tokens", "from", s.at.String())
+	}
+}
