@@ -68,6 +68,11 @@ func (s *Stack) ServeOn(ip string) {
 	s.Discovery.args = append(s.Discovery.args, "--insecure-any-address", "--listen", s.XDS)
 }
 
+// DiscoveryFlags adds flags to those that discovery is started with. It has to be called before Start.
+func (s *Stack) DiscoveryFlags(flags ...string) {
+	s.Discovery.args = append(s.Discovery.args, flags...)
+}
+
 // Start starts the programs and returns when they are ready.
 func (s *Stack) Start(ctx context.Context) error {
 	for _, p := range s.programs() {
