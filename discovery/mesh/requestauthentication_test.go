@@ -126,28 +126,28 @@ func TestKeysThatAreNotToBeHad(t *testing.T) {
 	at, p := mesh.KeySource{URL: "https://b.example.com"}, sidecar("shop", nil, "10.0.0.1")
 	keySet := func(m *mesh.Mesh) string { return m.TokenRules(p).Rules[0].KeySet }
 	m := s.apply(tokens("shop", "web", "jwtRules: [{issuer: b, jwksUri: 'https://b.example.com'}]")).WithKeys(mesh.FetchedKeys{})
-	require.Equal(t, webkeys.Nobodys, keySet(m), "nobody has tried yet")
+	require.JSONEq(t, webkeys.Nobodys, keySet(m), "nobody has tried yet")
 	require.Empty(t, m.KeyProblems())
 
 	m = m.WithKeys(mesh.FetchedKeys{at: {Problem: "it is away"}})
-	require.Equal(t, webkeys.Nobodys, keySet(m))
+	require.JSONEq(t, webkeys.Nobodys, keySet(m))
 	require.Len(t, m.KeyProblems(), 1)
 	require.Equal(t, "spec.jwtRules[0].jwksUri", m.KeyProblems()[0].Path)
 	require.Equal(t, `the keys cannot be fetched: it is away. It is tried again, and tokens of "b" are refused until it succeeds`, m.KeyProblems()[0].Reason)
 
 	m = m.WithKeys(mesh.FetchedKeys{at: {Keys: symmetricKeys, Problem: "it is away again"}})
-	require.Equal(t, symmetricKeys, keySet(m))
+	require.JSONEq(t, symmetricKeys, keySet(m))
 	require.Contains(t, m.KeyProblems()[0].Reason, "those from before are in force")
 
 	// A rule that says where else its keys are has those from before until that was tried; one for other tokens does not.
 	s.mesh = m
 	m = s.apply(tokens("shop", "web", "jwtRules: [{issuer: b, jwksUri: 'https://new.example.com'}]"))
-	require.Equal(t, symmetricKeys, keySet(m))
+	require.JSONEq(t, symmetricKeys, keySet(m))
 	s.mesh = m.WithKeys(mesh.FetchedKeys{{URL: "https://new.example.com"}: {Problem: "it is away"}})
 	require.Equal(t, webkeys.Nobodys, keySet(s.mesh))
 	s.mesh = m
 	m = s.apply(tokens("shop", "web", "jwtRules: [{issuer: b, audiences: [other], jwksUri: 'https://third.example.com'}]"))
-	require.Equal(t, webkeys.Nobodys, keySet(m))
+	require.JSONEq(t, webkeys.Nobodys, keySet(m))
 }
 
 func TestKeysThatCannotBeUsedAreProblems(t *testing.T) {

@@ -3,14 +3,21 @@ package serve
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/discovery/jwks"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/push"
+	"github.com/pgmesh/pgmesh/internal/webkeys"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -86,4 +93,54 @@ func batchOf(t *testing.T, revision int64, name, address string) configstore.Bat
 
 func address(r *kinds.Resource) string {
 	return r.Spec.Message().(interface{ GetAddress() string }).GetAddress()
+}
+
+// TestKeysThatComeArePushed has keys come after the mesh, and wait for those that come at once before the first push.
+func TestKeysThatComeArePushed(t *testing.T) {
+	t.Parallel()
+	open := make(chan struct{})
+	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/late" {
+			<-open
+		}
+		fmt.Fprint(w, `{"keys":[{"k":"b25l","kty":"oct"}]}`)
+	}))
+	t.Cleanup(issuer.Close)
+	keys, err := jwks.New(jwks.Options{Allowed: []string{"127.0.0.1"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	require.NoError(t, err)
+	meshes := make(chan *mesh.Mesh)
+	f := newFollower(func(m *mesh.Mesh, _ int64, _ []push.Change) { meshes <- m }, prometheus.NewRegistry())
+	f.keys = keys
+	ctx, cancel := context.WithCancel(t.Context())
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return f.run(ctx) })
+	g.Go(func() error { return keys.Run(ctx) })
+	proxy := &mesh.Proxy{Type: mesh.Sidecar, Addresses: []string{"10.0.0.1"}, Namespace: "shop"}
+	has := func(keys string) {
+		t.Helper()
+		require.JSONEq(t, keys, (<-meshes).TokenRules(proxy).Rules[0].KeySet)
+	}
+
+	f.take(batchOfTokens(t, 1, issuer.URL+"/early"))
+	has(`{"keys":[{"k":"b25l","kty":"oct"}]}`)
+	f.take(batchOfTokens(t, 2, issuer.URL+"/late", "audiences: [other], "))
+	for m := range meshes { // it may be told once more of what it has already
+		if m.Revision == 2 {
+			require.JSONEq(t, webkeys.Nobodys, m.TokenRules(proxy).Rules[0].KeySet, "nobody waits for it")
+			break
+		}
+	}
+	close(open)
+	has(`{"keys":[{"k":"b25l","kty":"oct"}]}`)
+	cancel()
+	require.ErrorIs(t, g.Wait(), context.Canceled)
+}
+
+func batchOfTokens(t *testing.T, revision int64, url string, more ...string) configstore.Batch {
+	t.Helper()
+	documents, err := kinds.Parse("test.yaml", fmt.Appendf(nil, "apiVersion: security.istio.io/v1\nkind: RequestAuthentication\n"+
+		"metadata: {name: all, namespace: shop}\nspec: {jwtRules: [{%sissuer: a, jwksUri: %q}]}\n", strings.Join(more, ""), url))
+	require.NoError(t, err)
+	r := documents[0].Resource
+	return configstore.Batch{Revision: revision, Changes: []configstore.Change{{Key: r.Key(), Resource: r}}}
 }
