@@ -137,7 +137,10 @@ func TestTokensAreChecked(t *testing.T) {
 `, one.keys(), other.keys()))
 	good := one.token(map[string]any{"aud": []string{"shop"}, "address": map[string]any{"city": "London"}})
 	m.is(http.StatusUnauthorized, request{header: bearer(tampered(good))}) // so that what follows is what the rules make of it
-	require.NoError(t, m.must(request{}).from("app"), "a request without a token comes in")
+	without := m.must(request{header: http.Header{"X-Sub": {"bob"}, "X-Payload": {"lies"}}})
+	require.NoError(t, without.from("app"), "a request without a token comes in")
+	require.Empty(t, without.seen.Header.Get("X-Sub"), "and claims nothing")
+	require.Empty(t, without.seen.Header.Get("X-Payload"))
 
 	seen := m.must(request{header: bearer(good)}).seen.Header
 	require.Equal(t, "ada", seen.Get("X-Sub"))
