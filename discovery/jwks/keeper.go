@@ -105,6 +105,9 @@ func New(o Options, log *slog.Logger, metrics prometheus.Registerer) (*Keeper, e
 			Name: "pgmesh_discovery_jwks_fetches_total", Help: "Attempts to fetch keys that tokens are checked with, by how they ended.",
 		}, []string{"result"}),
 	}
+	for _, result := range []string{"succeeded", "failed"} {
+		k.fetches.WithLabelValues(result) // so that both begin at 0
+	}
 	metrics.MustRegister(k.fetches, k.gauge("pgmesh_discovery_jwks_sources", "Places that keys are fetched from.", func(mesh.Fetched) bool { return true }),
 		k.gauge("pgmesh_discovery_jwks_missing", "Places whose keys could not be fetched, or not again for too long: tokens of their issuers are refused.",
 			func(f mesh.Fetched) bool { return f.Keys == "" }),

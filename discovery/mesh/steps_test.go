@@ -38,6 +38,8 @@ func TestAMeshBuiltInStepsSaysWhatOneBuiltAtOnceSays(t *testing.T) {
 				}
 				atOnce := mesh.Build(store.Snapshot(), nil)
 				require.Equal(t, atOnce.Problems(), stepwise.Problems())
+				require.Equal(t, atOnce.KeyProblems(), stepwise.KeyProblems())
+				require.Equal(t, atOnce.KeySources(), stepwise.KeySources())
 				require.Equal(t, described(atOnce.Services()), described(stepwise.Services()))
 				requireShapes(t, before, stepwise)
 				for _, p := range everyProxy() {
@@ -75,6 +77,10 @@ func requireKept(t *testing.T, before, after *mesh.Mesh, p *mesh.Proxy, batch co
 	t.Helper()
 	if before == nil {
 		return
+	}
+	if !slices.ContainsFunc(batch.Changes, func(c configstore.Change) bool { return c.Key.Kind.Name == "RequestAuthentication" }) && before.Config == after.Config &&
+		before.Class(p).Tokens == after.Class(p).Tokens {
+		require.Same(t, before.TokenRules(p), after.TokenRules(p))
 	}
 	old, now := before.Scope(before.Known(p)), after.Scope(after.Known(p))
 	ofRules := func(c configstore.Change) bool { return c.Key.Kind.Name == "DestinationRule" } // of which some may be in the shadow of others
@@ -121,6 +127,11 @@ func saidTo(m *mesh.Mesh, p *mesh.Proxy) string {
 		fmt.Fprintf(&b, "authorizer %+v\n", m.Authorizer(name))
 	}
 	fmt.Fprintln(&b, m.NetworkScale(), m.NetworkGateways("near"), m.NamespaceMutualTLS(p.Namespace))
+	if tokens := m.TokenRules(p); tokens != nil {
+		for _, rule := range tokens.Rules {
+			fmt.Fprintln(&b, "token", rule.GetIssuer(), rule.KeySet)
+		}
+	}
 	if p.Type == mesh.Router {
 		f := m.Frontend(p)
 		fmt.Fprintln(&b, f.Problems)
@@ -227,6 +238,7 @@ func (d draw) resource(t *testing.T) *kinds.Resource {
 		d, entry, entry, entry, entry, virtual, virtual, virtual, rule, rule, rule, workload, workload, workload,
 		drawn{networks, "Sidecar", d.sidecar()}, drawn{networks, "Gateway", d.gateway()},
 		drawn{"security.istio.io", "PeerAuthentication", d.peerAuthentication()}, drawn{"security.istio.io", "AuthorizationPolicy", d.authorizationPolicy()},
+		drawn{"security.istio.io", "RequestAuthentication", d.requestAuthentication()},
 		pick(d, virtual, drawn{"core", "MeshConfig", d.meshConfig()}, drawn{"core", "MeshNetworks", d.meshNetworks()}),
 	)
 	kind, ok := kinds.Lookup(chosen.group, chosen.kind)
@@ -349,6 +361,18 @@ func (d draw) authorizationPolicy() *security.AuthorizationPolicy {
 	if d.oneIn(3) {
 		spec.Action = security.AuthorizationPolicy_CUSTOM
 		spec.ActionDetail = &security.AuthorizationPolicy_Provider{Provider: &security.AuthorizationPolicy_ExtensionProvider{Name: pick(d, "one", "two")}}
+	}
+	return spec
+}
+
+func (d draw) requestAuthentication() *security.RequestAuthentication {
+	spec := &security.RequestAuthentication{}
+	if d.oneIn(2) {
+		spec.Selector = &selection.WorkloadSelector{MatchLabels: d.labels()}
+	}
+	for range d.IntN(3) {
+		rule := &security.JWTRule{Issuer: pick(d, "a", "b"), Jwks: pick(d, "", `{"keys":[]}`, `{"keys":[{"kty":"oct","k":"b25l"}]}`, `{"keys":[5,{"kty":"oct","k":"dHdv"}]}`)}
+		spec.JwtRules = append(spec.JwtRules, rule)
 	}
 	return spec
 }

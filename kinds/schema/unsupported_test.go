@@ -57,8 +57,8 @@ func TestFindUnsupported(t *testing.T) {
 	var spec any
 	decoder := json.NewDecoder(strings.NewReader(`{"rules": [{}]}`))
 	require.NoError(t, decoder.Decode(&spec))
-	found := schema.FindUnsupported("security.istio.io", "RequestAuthentication", spec)
+	found := schema.FindUnsupported("telemetry.istio.io", "Telemetry", spec)
 	require.Len(t, found, 1)
 	require.Empty(t, found[0].Path, "the resource as a whole")
-	require.Empty(t, schema.FindUnsupported("networking.istio.io", "RequestAuthentication", spec))
+	require.Empty(t, schema.FindUnsupported("networking.istio.io", "Telemetry", spec))
 }
