@@ -1,6 +1,7 @@
 package demand
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 
@@ -27,7 +28,9 @@ func newHost(r *ads.Resource) *host {
 	if err != nil {
 		panic("encode a virtual host: " + err.Error())
 	}
-	h.body = &anypb.Any{TypeUrl: hostType, Value: value}
+	if h.body = r.Body; !bytes.Equal(value, r.Body.GetValue()) { // else it is in memory already
+		h.body = &anypb.Any{TypeUrl: hostType, Value: value}
+	}
 	return h
 }
 
