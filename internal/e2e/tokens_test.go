@@ -181,6 +181,14 @@ func TestTokensAreChecked(t *testing.T) {
 		require.Equal(t, http.StatusUnauthorized, m.must(r).status)
 	}
 	require.NoError(t, m.must(request{header: http.Header{"X-Token": {elsewhere}}}).from("app"), "without the prefix it is no token")
+
+	// Rules about access know what tokens claim.
+	m.commit("apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: web}\n" +
+		"spec: {rules: [{from: [{source: {requestPrincipals: ['https://one.example.com/ada']}}], when: [{key: 'request.auth.claims[address][city]', values: [London]}]}]}\n")
+	m.is(http.StatusForbidden, request{})
+	require.NoError(t, m.must(request{header: bearer(good)}).from("app"))
+	require.Equal(t, http.StatusForbidden, m.must(request{header: bearer(one.token(aud))}).status, "it claims no city")
+	require.Equal(t, http.StatusUnauthorized, m.must(request{header: bearer(tampered(good))}).status)
 }
 
 // keyServer publishes keys, once it has some.
