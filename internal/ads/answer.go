@@ -10,6 +10,7 @@ func (s *Stream) answered(sub *subscription, r *request) {
 		s.refused(sub, r)
 	}
 	if sub.pending, sub.overtaken = "", 0; !sub.partRefused {
+		sub.astray = false
 		sub.owns.accepted()
 		after := s.account.answered(sub, "", false)
 		s.cfg.Observer.Acked(s, Verdict{TypeURL: sub.typeURL, Revision: sub.revision, After: after, News: sub.news})

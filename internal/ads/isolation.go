@@ -37,6 +37,7 @@ type refusal struct {
 	version, reason string
 	since           time.Time
 	had             *Resource // what the client has of it, nil for nothing
+	owed            bool      // it is to be sent what it has once more, for it needs that or may have taken something else meanwhile
 }
 
 // Refused is a resource that a client refuses. It has the version that it accepted last, if any, and everything else.
@@ -52,7 +53,7 @@ func (s *subscription) removeAgain(names []string, whole bool) {
 		return
 	}
 	if whole {
-		s.unanswered = true
+		s.restate()
 		return
 	}
 	var stubs []*Resource
@@ -64,6 +65,23 @@ func (s *subscription) removeAgain(names []string, whole bool) {
 	s.change(stubs, nil)
 	s.reconsider()
 }
+
+// unsettle notes that the client may have taken a version that it has not answered for of what it refuses, or may refuse.
+func (i *isolation) unsettle(r *Resource) {
+	if i == nil {
+		return
+	}
+	if d, is := i.doubts[r.Name]; is && d.version != r.Version {
+		d.version = ""
+		i.doubts[r.Name] = d
+	}
+	if f := i.refused[r.Name]; f != nil {
+		f.owed = true
+	}
+}
+
+// restate has everything said once more to a client that is told of everything each time. What it refuses meanwhile does not count.
+func (s *subscription) restate() { s.unanswered, s.astray = true, true }
 
 func (i *isolation) doubted(name string) bool {
 	if i == nil {
@@ -135,7 +153,8 @@ func (s *subscription) isolate(accused []*Resource, d *delivery, reason string, 
 
 // doubt notes that it is not known what the client has of a resource.
 func (s *subscription) doubt(r, had *Resource, needed, whole bool) {
-	d := doubt{had, r.Version, needed}
+	f := s.isolation.refused[r.Name]
+	d := doubt{had, r.Version, needed || f != nil && f.owed}
 	if before, is := s.isolation.doubts[r.Name]; is {
 		d.needed = d.needed || before.needed
 		if before.version != r.Version {
@@ -182,8 +201,12 @@ func (s *subscription) condemn(r *Resource, reason string, whole bool) {
 	f.had = s.stateAs(r.Name, had, whole)
 	s.hasten(r.Name, anew)
 	s.relist = true
-	if had != nil && had.Body != nil && !whole && (d.needed || d.version != r.Version) {
-		s.ask(r.Name) // it needs what it had, or may have taken yet another version: either way it is sent what it had
+	other := d.version != r.Version // of which the client may have taken one
+	switch f.owed = had != nil && had.Body != nil && !whole && (d.needed || other); {
+	case f.owed:
+		s.ask(r.Name)
+	case whole && (s.astray || other):
+		s.restate()
 	}
 }
 
@@ -209,7 +232,11 @@ func (s *subscription) absolve(accepted []*Resource) {
 	i.failures, i.until = 0, time.Time{}
 	for _, r := range accepted {
 		f := i.refused[r.Name]
-		pardoned := f != nil && (f.had == nil || f.had.Version != r.Version)
+		has := f != nil && f.had != nil && f.had.Version == r.Version
+		pardoned := f != nil && !has
+		if has {
+			f.owed = false
+		}
 		if pardoned {
 			s.pardon(r.Name)
 		}
@@ -285,7 +312,9 @@ func (s *subscription) try(e extent, whole bool) step {
 		case now == nil || now.Empty && had != nil && e != everything || !isDue(name):
 			delete(i.doubts, name) // it is gone meanwhile, or empty, and will be removed in its turn
 			s.reconsider()
-			s.unanswered = s.unanswered || whole
+			if whole {
+				s.restate()
+			}
 		case had == nil: // or the client took it when it refused the rest
 			st.changed, st.fresh, st.again = append(st.changed, now), append(st.fresh, now.Refs...), append(st.again, now.Refs...)
 		default:

@@ -39,6 +39,7 @@ func (s *subscription) takeBack(whole bool) {
 		case !s.wants(r.Name):
 			continue
 		}
+		s.isolation.unsettle(r)
 		if whole {
 			s.stateAs(r.Name, before, whole)
 		} else {
@@ -50,4 +51,7 @@ func (s *subscription) takeBack(whole bool) {
 	}
 	s.removeAgain(d.removed, whole)
 	s.reconsider()
+	if whole {
+		s.restate() // even if all is as it was
+	}
 }

@@ -53,6 +53,7 @@ type subscription struct {
 	namesHave   bool // what the client has it asks for by name
 	explicit    bool // it has named something, from when on naming nothing no longer means everything
 	unanswered  bool // it asks for a response even if there is nothing to say
+	astray      bool // it may have what it was not told last, until it accepts a response that says everything
 	partRefused bool // the client refused a part of the response that is pending
 	relist      bool // what the client refuses has changed since others were told of it
 }
