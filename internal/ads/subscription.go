@@ -276,6 +276,7 @@ func (s *subscription) advance(e extent) step {
 			}
 			st.changed, st.fresh = append(st.changed, r), append(st.fresh, r.Refs...)
 			st.grows++
+			st.held = st.held || e != everything && r.Empty
 		}
 		s.reached(goal, e, st)
 		return st
@@ -288,9 +289,6 @@ func (s *subscription) advance(e extent) step {
 		if s.review(goal, name); !s.isolation.doubted(name) {
 			s.compare(&st, goal, name, e)
 		}
-	}
-	if e == additions && !st.held {
-		e = everything // there is nothing else
 	}
 	s.reached(goal, e, st)
 	return st
@@ -343,6 +341,9 @@ func (st *step) change(before, now *Resource) {
 }
 
 func (s *subscription) reached(goal *Set, e extent, st step) {
+	if e == additions && !st.held {
+		e = everything // there is nothing else
+	}
 	// A client that has something of a set has it all, if it is as much: then it needs no copy of what it has.
 	whole := e == everything && s.isolation == nil && s.kept == nil
 	if s.belongs == nil {
