@@ -90,10 +90,16 @@ func serveOn(t *testing.T, g *grpc.Server, configure func(*ads.Config)) *server 
 	served := make(chan struct{})
 	go func() { defer close(served); _ = g.Serve(l) }()
 	t.Cleanup(func() { g.Stop(); <-served })
-	s.conn, err = grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = s.conn.Close() })
+	s.conn = dial(t, l.Addr().String())
 	return s
+}
+
+func dial(t *testing.T, address string, opts ...grpc.DialOption) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient(address, append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
 }
 
 // publish makes a state the newest, under a revision like "r1".

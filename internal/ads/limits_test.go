@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -98,6 +99,10 @@ func large(version int) *ads.Set {
 	return ads.NewSet(all...)
 }
 
+// unreadWindow is how much a client's gRPC takes in of what the client does not read. By itself gRPC makes that more, up to 16 MB a stream, whenever
+// it thinks that the network has room for it: here that would be weighed with what the server keeps.
+var unreadWindow = grpc.WithStaticStreamWindowSize(64 << 10)
+
 // A client that reads nothing of what it is sent, and one that reads and never answers, keep nobody waiting, although one stream alone may push at a time, and what they are not sent
 // is not kept for them.
 func TestStuckClientsDelayNobodyAndKeepNothing(t *testing.T) { //nolint:paralleltest // all memory is weighed
@@ -107,6 +112,7 @@ func TestStuckClientsDelayNobodyAndKeepNothing(t *testing.T) { //nolint:parallel
 				makeBeforeBreak(time.Millisecond)(cfg)
 				cfg.Limits.Pushes = 1
 			})
+			s.conn = dial(t, s.conn.Target(), unreadWindow)
 			s.publish("r0", sets{clusters: large(0), listeners: set("l=0")})
 			for range 3 {
 				stuck := connect(s)
