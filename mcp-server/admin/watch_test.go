@@ -135,6 +135,11 @@ func TestStatusTellsOfServerMeshAndClients(t *testing.T) {
 	t.Parallel()
 	b := start(t, pgtest.New(t))
 	b.apply(map[string]string{"a": "x", "b": "x"})
+	require.Eventually(t, func() bool { // a server serves what it has loaded before it follows
+		told, err := b.admin.Status(t.Context(), &adminv1.StatusRequest{})
+		require.NoError(t, err)
+		return told.GetSource().GetConnected() && told.GetServer().GetRevision() == 1
+	}, 10*time.Second, 5*time.Millisecond)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	t.Cleanup(cancel)
 	stream, err := b.mcp.StreamAggregatedResources(ctx)
