@@ -38,6 +38,11 @@ type Config struct {
 	// again when it asks for that one again.
 	Belongs map[string]string
 
+	// Outlive tells the types of which a client keeps what belonged to something that is gone altogether, the name of which is what comes before
+	// the last slash of theirs: it may go on with that where nobody sees it, and says when it no longer does by asking for nothing of the type.
+	// When something of that name comes back, what is left of it is brought up to date. It is for incremental clients. Nil means none.
+	Outlive func(typeURL string) bool
+
 	// Asked hears which names an incremental client asks for, before it is sent anything of them, and with the first request for a type, also if it
 	// names nothing, the versions that the client has of it from an earlier stream. It may be nil.
 	Asked func(s *Stream, typeURL string, names []string, held map[string]string)
@@ -123,6 +128,9 @@ func NewServer(cfg Config) *Server {
 	}
 	if cfg.Named == nil {
 		cfg.Named = func(string) bool { return false }
+	}
+	if cfg.Outlive == nil {
+		cfg.Outlive = func(string) bool { return false }
 	}
 	if cfg.Patience == 0 {
 		cfg.Patience = defaultPatience

@@ -300,7 +300,7 @@ func (i *isolation) paused() bool { return !i.until.IsZero() && time.Now().Befor
 // try works out what has to be sent to try the next group, and takes it as sent. What has changed since it was refused is sent as it is now.
 func (s *subscription) try(e extent, whole bool) step {
 	var st step
-	i, isDue := s.isolation, s.belongs.due()
+	i, isDue := s.isolation, s.due()
 	group := i.groups[0]
 	i.groups, i.tried = i.groups[1:], true
 	for _, name := range group {

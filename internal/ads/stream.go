@@ -177,7 +177,7 @@ func (s *Stream) subscription(typeURL string) *subscription {
 
 func (s *Stream) subscribe(r *request) {
 	sub := newSubscription(r.typeURL, s.cfg.Canonical(r.typeURL))
-	sub.lane = s.lanes.of(sub.canonical)
+	sub.lane, sub.outlives = s.lanes.of(sub.canonical), s.wire.incremental() && s.cfg.Outlive(sub.canonical)
 	if s.target != nil {
 		sub.aim(s.target)
 	}

@@ -54,6 +54,7 @@ type subscription struct {
 	explicit    bool // it has named something, from when on naming nothing no longer means everything
 	unanswered  bool // it asks for a response even if there is nothing to say
 	astray      bool // it may have what it was not told last, until it accepts a response that says everything
+	outlives    bool // what is left of something that is gone stays
 	partRefused bool // the client refused a part of the response that is pending
 	relist      bool // what the client refuses has changed since others were told of it
 }
@@ -263,7 +264,7 @@ func (st *step) empty() bool { return len(st.changed) == 0 && len(st.removed) ==
 // advance works out what has to be sent to bring the client towards its target, and takes it as sent.
 func (s *subscription) advance(e extent) step {
 	var st step
-	goal, isDue := s.target, s.belongs.due()
+	goal, isDue := s.target, s.due()
 	if s.isolation != nil {
 		s.isolation.tried = false
 	}
@@ -296,7 +297,7 @@ func (s *subscription) advance(e extent) step {
 
 // compare adds what is to be sent about a name.
 func (s *subscription) compare(st *step, goal *Set, name string, e extent) {
-	now, before, asked := s.due(goal, name, e), s.have.Get(name), s.asked[name]
+	now, before, asked := s.given(goal, name, e), s.have.Get(name), s.asked[name]
 	breaks := e == everything && s.kept.Get(name) == nil
 	if goal.Get(name) == nil && before == nil && asked {
 		st.absent = append(st.absent, name)
@@ -318,9 +319,18 @@ func (s *subscription) compare(st *step, goal *Set, name string, e extent) {
 	}
 }
 
-// due is what a client is to have of a name: what the goal says, but what is left empty is repeated as it was until it may break, and of
+// due tells, quickest in the order of names, which resources the client is to be brought to.
+func (s *subscription) due() func(name string) bool {
+	if !s.outlives {
+		return s.belongs.due()
+	}
+	standing := s.target.standing()
+	return func(name string) bool { return s.have.Get(name) == nil || standing(name) }
+}
+
+// given is what a client is to have of a name: what the goal says, but what is left empty is repeated as it was until it may break, and of
 // what the client refuses it is to have what it has.
-func (s *subscription) due(goal *Set, name string, e extent) *Resource {
+func (s *subscription) given(goal *Set, name string, e extent) *Resource {
 	r, before := s.standIn(goal.Get(name)), s.repeated[name]
 	if r != nil && r.Empty && (e != everything || s.kept.Get(name) != nil) && before != nil && before.Body != nil {
 		return before
@@ -360,6 +370,9 @@ func (s *subscription) reached(goal *Set, e extent, st step) {
 	s.goal, s.reach = goal, e
 	if e == everything {
 		s.base = goal
+		if s.outlives && st.partly {
+			s.base = nil // what is left of something is compared when that comes back
+		}
 	}
 	if !whole {
 		s.change(st.changed, st.removed)
