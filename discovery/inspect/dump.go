@@ -20,8 +20,12 @@ type selection struct {
 	name  *regexp.Regexp // nil for all
 }
 
-// has tells whether a section is asked for. What Envoy's own dump does not have has to be named: a tool for that may not know the message.
+// has tells whether a section is asked for. What Envoy's own dump does not have has to be named: a tool for that may not know the message. Scopes
+// are routes, too.
 func (s selection) has(of section) bool {
+	if of.typeURL == push.ScopedRouteType && slices.Contains(s.types, "routes") {
+		return true
+	}
 	return len(s.types) == 0 && of.dump != nil || slices.Contains(s.types, of.name)
 }
 

@@ -27,6 +27,7 @@ var sections = []section{
 		return &adminv3.RoutesConfigDump{DynamicRouteConfigs: each(all, dumped.route)}
 	}},
 	{"hosts", push.VirtualHostType, nil},
+	{"scopes", push.ScopedRouteType, dumpScopes},
 	{"endpoints", push.EndpointType, func(_ string, all []dumped) proto.Message {
 		return &adminv3.EndpointsConfigDump{DynamicEndpointConfigs: each(all, dumped.endpoint)}
 	}},
@@ -45,9 +46,21 @@ func (s section) add(out *adminv3.ConfigDump, revision string, all []dumped) err
 		out.Configs = append(out.Configs, each(all, func(d dumped) *anypb.Any { return d.body })...)
 		return nil
 	}
-	packed, err := anypb.New(s.dump(revision, all))
+	message := s.dump(revision, all)
+	if message == nil {
+		return nil
+	}
+	packed, err := anypb.New(message)
 	out.Configs = append(out.Configs, packed)
 	return err
+}
+
+// dumpScopes has nothing where there are none: few gateways have any.
+func dumpScopes(_ string, all []dumped) proto.Message {
+	if len(all) == 0 {
+		return nil
+	}
+	return &adminv3.ScopedRoutesConfigDump{DynamicScopedRouteConfigs: each(all, dumped.scope)}
 }
 
 func each[T any](all []dumped, as func(dumped) *T) (out []*T) {
@@ -78,6 +91,13 @@ func (d dumped) listener() *adminv3.ListenersConfigDump_DynamicListener {
 
 func (d dumped) route() *adminv3.RoutesConfigDump_DynamicRouteConfig {
 	return &adminv3.RoutesConfigDump_DynamicRouteConfig{VersionInfo: d.version, RouteConfig: d.body, ClientStatus: d.status, ErrorState: d.failure}
+}
+
+// scope is one alone, where Envoy's own dump has all in one: so each has its version.
+func (d dumped) scope() *adminv3.ScopedRoutesConfigDump_DynamicScopedRouteConfigs {
+	return &adminv3.ScopedRoutesConfigDump_DynamicScopedRouteConfigs{
+		Name: d.name, VersionInfo: d.version, ScopedRouteConfigs: []*anypb.Any{d.body}, ClientStatus: d.status, ErrorState: d.failure,
+	}
 }
 
 func (d dumped) endpoint() *adminv3.EndpointsConfigDump_DynamicEndpointConfig {

@@ -53,6 +53,8 @@ type Proxy struct {
 	DNSCapture   bool // names are resolved by the mesh
 	// OnDemand tells that the proxy asks for what it uses, and is not given all that it may use.
 	OnDemand bool
+	// ScopedFrom is by how many rules with exact hosts on a gateway's routes the proxy is given those host by host; 0 is never.
+	ScopedFrom int
 	// ReservedPorts are those that the machine's Envoy serves its own health and metrics on.
 	ReservedPorts []uint32
 

@@ -100,7 +100,8 @@ func (c *class) update(e *Engine) {
 	c.put(EndpointType, c.sight.endpoints)
 	c.put(NameTableType, c.sight.names)
 	c.put(RouteType, c.sight.routes.configurations)
-	c.put(VirtualHostType, c.sight.routes.hosts)
+	c.put(VirtualHostType, c.sight.routes.hosts.set)
+	c.put(ScopedRouteType, c.sight.routes.scopes.set)
 	c.from = now
 	if c.current == nil {
 		c.current = &ads.Snapshot{Revision: e.revision, Sets: maps.Clone(c.sets)}

@@ -16,8 +16,13 @@ import (
 
 // newLoggingBench is a bench whose engine can be heard.
 func newLoggingBench(to io.Writer) *bench {
-	return &bench{Engine: push.New(slog.New(slog.NewTextHandler(to, nil)), prometheus.NewRegistry()), config: configstore.New()}
+	b := &bench{Engine: push.New(slog.New(slog.NewTextHandler(to, nil)), prometheus.NewRegistry()), config: configstore.New()}
+	b.DivideByHostsFrom(fewRules)
+	return b
 }
+
+// fewRules are enough for what random meshes have to be divided by hosts, and not all of it.
+const fewRules = 2
 
 // envoy is a proxy and the form in which it speaks.
 type envoy struct {

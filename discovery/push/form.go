@@ -25,3 +25,24 @@ func divides(node *corev3.Node, incremental bool) bool {
 	major, minor := version.GetMajorNumber(), version.GetMinorNumber()
 	return incremental && node.GetUserAgentName() == "envoy" && (major > 1 || major == 1 && minor >= firstDividing)
 }
+
+// ScopedFrom is by how many rules with exact hosts on a router's port its routes are sent host by host. Envoy takes 16 µs for each virtual host of
+// a route configuration when one comes or changes, and 1.3 ms for a configuration of one host: with fewer, the former is as quick and has less to
+// it.
+const ScopedFrom = 100
+
+// DivideByHostsFrom has routes on routers sent host by host from so many rules on, and never by 0. It is for before the first proxy comes.
+func (e *Engine) DivideByHostsFrom(rules int) { e.scopedFrom = rules }
+
+// served is the proxy as it is served: what it cannot take it is not given, and what it can is.
+func (k *classKey) served(p *mesh.Proxy, scopedFrom int) *mesh.Proxy {
+	if !k.divided || p.Type != mesh.Router {
+		scopedFrom = 0
+	}
+	if (!p.OnDemand || k.divided) && p.ScopedFrom == scopedFrom {
+		return p
+	}
+	out := *p
+	out.OnDemand, out.ScopedFrom = p.OnDemand && k.divided, scopedFrom
+	return &out
+}

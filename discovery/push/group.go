@@ -23,7 +23,7 @@ func (e *Engine) join(m *member) {
 
 // configure finds out of which class a proxy is.
 func (e *Engine) configure(m *member) {
-	m.configured = m.key.served(e.mesh.Configured(m.proxy))
+	m.configured = m.key.served(e.mesh.Configured(m.proxy), e.scopedFrom)
 	m.key.Class = e.mesh.Class(m.configured)
 }
 

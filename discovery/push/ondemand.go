@@ -4,19 +4,8 @@ import (
 	"maps"
 
 	"github.com/pgmesh/pgmesh/discovery/demand"
-	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/internal/ads"
 )
-
-// served is the proxy as it is served: on demand if it is to be, and can ask.
-func (k *classKey) served(p *mesh.Proxy) *mesh.Proxy {
-	if !p.OnDemand || k.divided {
-		return p
-	}
-	all := *p
-	all.OnDemand = false
-	return &all
-}
 
 // asked hears what a proxy asks for by name, and what it has from an earlier stream. A proxy on demand is offered at once what follows.
 func (e *Engine) asked(s *ads.Stream, typeURL string, names []string, held map[string]string) {

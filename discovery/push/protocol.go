@@ -16,10 +16,11 @@ func NewServer(e *Engine, limits ads.Limits, observer ads.Observer, log *slog.Lo
 	return ads.NewServer(ads.Config{
 		Open: e.Open,
 		Named: func(typeURL string) bool {
-			return typeURL != ClusterType && typeURL != ListenerType && typeURL != NameTableType
+			return typeURL != ClusterType && typeURL != ListenerType && typeURL != ScopedRouteType && typeURL != NameTableType
 		},
 		Isolate: true,
 		Belongs: map[string]string{VirtualHostType: RouteType},
+		Outlive: func(typeURL string) bool { return typeURL == ScopedRouteType },
 		Plan:    makeBeforeBreak,
 		Asked:   e.asked,
 		Absent:  e.absent,
@@ -38,9 +39,11 @@ func NewServer(e *Engine, limits ads.Limits, observer ads.Observer, log *slog.Lo
 // route changes, and what it pointed at goes only after Envoy has taken the change.
 var makeBeforeBreak = ads.Plan{Stages: []ads.Stage{
 	{Types: []string{ClusterType, EndpointType}, Part: ads.Make},
+	{Types: []string{ScopedRouteType}, Part: ads.Make},
 	{Types: []string{ExtensionType, ListenerType}, Part: ads.Make, Overlap: true},
 	{Types: []string{RouteType, VirtualHostType}, Part: ads.Whole},
 	{Types: []string{ListenerType}, Part: ads.Break},
+	{Types: []string{ScopedRouteType}, Part: ads.Break},
 	{Types: []string{ExtensionType}, Part: ads.Break, Overlap: true},
 	{Types: []string{ClusterType, EndpointType}, Part: ads.Break, Overlap: true},
 }}

@@ -37,6 +37,8 @@ type Engine struct {
 	once     onlyOnce
 	journal  *journal
 	answers  *answers
+	// scopedFrom is by how many rules routes are sent host by host.
+	scopedFrom int
 
 	classCount prometheus.GaugeFunc
 	proxyCount prometheus.GaugeFunc
@@ -64,7 +66,7 @@ type member struct {
 func New(log *slog.Logger, metrics prometheus.Registerer) *Engine {
 	e := &Engine{
 		log: log, sights: map[sightKey]*sight{}, classes: map[classKey]*class{}, members: map[*ads.Subscriber]*member{},
-		pieces:  pieces{in: map[conditions]*shelf{}},
+		pieces: pieces{in: map[conditions]*shelf{}}, scopedFrom: ScopedFrom,
 		journal: newJournal(metrics), denials: newDenials(metrics), tellers: newTellers(log, metrics),
 	}
 	e.answers = newAnswers(e.journal, metrics)

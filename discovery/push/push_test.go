@@ -2,13 +2,12 @@ package push_test
 
 import (
 	"fmt"
-	"log/slog"
+	"io"
 	"math/rand/v2"
 	"strings"
 	"testing"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -30,7 +29,7 @@ type bench struct {
 }
 
 func newBench() *bench {
-	return &bench{Engine: push.New(slog.New(slog.DiscardHandler), prometheus.NewRegistry()), config: configstore.New()}
+	return newLoggingBench(io.Discard)
 }
 
 // apply puts resources, given as YAML, into the mesh and pushes.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/internal/ads"
 )
@@ -34,6 +36,9 @@ func (e *simulated) take(a *answer) {
 		after[name] = h
 	}
 	for _, name := range a.removed {
+		if a.typeURL == push.ScopedRouteType {
+			require.False(e.t, strings.HasSuffix(name, "/*") && e.uses(a.typeURL, name), "%s is taken from under a listener", name)
+		}
 		if a.typeURL != push.RouteType { // Envoy keeps a route configuration for as long as a listener asks for it
 			delete(after, name)
 		}
@@ -55,8 +60,11 @@ func (e *simulated) activate() {
 
 // astray lists the clusters that requests are sent to and that cannot be used.
 func (e *simulated) astray() (names []string) {
-	for _, typeURL := range []string{push.ListenerType, push.RouteType, push.VirtualHostType} {
-		for _, h := range e.has[typeURL] {
+	for _, typeURL := range leading {
+		for name, h := range e.has[typeURL] {
+			if !e.uses(typeURL, name) {
+				continue
+			}
 			for _, name := range h.leads {
 				if !e.active[name] {
 					names = append(names, name)
@@ -67,11 +75,30 @@ func (e *simulated) astray() (names []string) {
 	return names
 }
 
+// leading are the types that lead to clusters.
+var leading = []string{push.ListenerType, push.RouteType, push.VirtualHostType, push.ScopedRouteType}
+
+// uses tells whether a resource that Envoy has leads requests anywhere: scoped routes do that a listener finds, whatever else there is.
+func (e *simulated) uses(typeURL, name string) bool {
+	if typeURL != push.ScopedRouteType {
+		return true
+	}
+	for _, l := range e.has[push.ListenerType] {
+		if slices.Contains(l.scopes, ownerOf(name)) {
+			return true
+		}
+	}
+	return false
+}
+
 // interested tells whether Envoy has a use for a resource.
 func (e *simulated) interested(typeURL, name string) bool {
 	if typeURL == push.VirtualHostType {
 		_, ok := e.has[push.RouteType][ownerOf(name)]
 		return ok
+	}
+	if typeURL == push.ScopedRouteType {
+		return e.scoped
 	}
 	return !slices.Contains(byName, typeURL) || e.wants[typeURL][name]
 }
@@ -100,6 +127,7 @@ func (e *simulated) follow() {
 	maps.DeleteFunc(e.has[push.VirtualHostType], func(name string, _ held) bool { return !e.interested(push.VirtualHostType, name) })
 	maps.DeleteFunc(e.warming, func(ref ads.Ref, _ bool) bool { return !e.wants[ref.TypeURL][ref.Name] })
 	e.askForHosts()
+	e.askForScopes()
 	if !e.asked[push.ListenerType] {
 		e.ask(push.ListenerType, nil, nil)
 	}

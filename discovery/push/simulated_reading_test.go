@@ -2,8 +2,10 @@ package push_test
 
 import (
 	"cmp"
+	"strings"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	tcpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
@@ -20,6 +22,7 @@ import (
 type held struct {
 	version string // "" in a state of the world
 	body    []byte
+	scopes  []string  // the routes of which a listener finds the part that is for a request
 	asks    []ads.Ref // what Envoy asks for when it has taken the resource
 	leads   []string  // the clusters that requests are sent to by it
 }
@@ -57,6 +60,10 @@ func (h *held) see(m proto.Message) {
 	case *hcmv3.HttpConnectionManager:
 		if m.GetRds() != nil {
 			ask(push.RouteType, m.GetRds().GetRouteConfigName())
+		}
+	case *corev3.HeaderValue:
+		if routes, ok := strings.CutSuffix(m.GetValue(), "/%REQ(:AUTHORITY)%"); ok {
+			h.scopes = append(h.scopes, routes)
 		}
 	case *hcmv3.HttpFilter:
 		if m.GetConfigDiscovery() != nil {

@@ -55,6 +55,7 @@ type simulated struct {
 	nonces  map[string]string
 	inbox   []*answer        // received, and neither taken nor refused yet
 	warming map[ads.Ref]bool // what has to come, if only again, before what refers to it can be used
+	scoped  bool             // it asks for scoped routes
 	active  map[string]bool  // the clusters that have come with all that they need, and so can be used
 	refused bool             // a response, on this stream
 
@@ -79,7 +80,7 @@ func (e *simulated) connect() {
 	var err error
 	e.stream, err = e.proxy.open(ctx, e.conn)
 	require.NoError(e.t, err)
-	e.cancel, e.asked, e.nonces, e.inbox, e.refused = cancel, map[string]bool{}, map[string]string{}, nil, false
+	e.cancel, e.asked, e.nonces, e.inbox, e.refused, e.scoped = cancel, map[string]bool{}, map[string]string{}, nil, false, false
 	e.warming = map[ads.Ref]bool{}
 	e.ask(push.ClusterType, nil, nil)
 	for _, typeURL := range byName {
@@ -94,6 +95,7 @@ func (e *simulated) connect() {
 		e.ask(push.NameTableType, nil, nil)
 	}
 	e.askForHosts()
+	e.askForScopes()
 }
 
 // close ends the stream, if there is one.
@@ -131,6 +133,25 @@ func (e *simulated) askForHosts() {
 		if len(r.asks) > 0 && !e.asked[push.VirtualHostType] {
 			e.ask(push.VirtualHostType, nil, nil)
 		}
+	}
+}
+
+// askForScopes asks for all scoped routes while a listener has some, and lets go of them when none does.
+func (e *simulated) askForScopes() {
+	scoped := false
+	for _, l := range e.has[push.ListenerType] {
+		scoped = scoped || len(l.scopes) > 0
+	}
+	switch {
+	case scoped && !e.asked[push.ScopedRouteType]:
+		e.ask(push.ScopedRouteType, nil, nil)
+	case scoped && !e.scoped:
+		e.ask(push.ScopedRouteType, []string{"*"}, nil)
+	case !scoped && e.scoped:
+		e.ask(push.ScopedRouteType, nil, []string{"*"})
+	}
+	if e.scoped = scoped; !scoped {
+		delete(e.has, push.ScopedRouteType)
 	}
 }
 

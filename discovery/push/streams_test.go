@@ -147,7 +147,7 @@ func (e *traveller) look() {
 	for r := range e.view.Snapshot().Sets[push.ClusterType].All() {
 		there[r.Name] = true
 	}
-	for _, typeURL := range []string{push.ListenerType, push.RouteType, push.VirtualHostType} {
+	for _, typeURL := range leading {
 		for r := range e.view.Snapshot().Sets[typeURL].All() {
 			_, h := read(r.Body)
 			for _, name := range h.leads {
@@ -207,7 +207,7 @@ func (v *voyage) require(e *simulated) {
 			}
 		}
 		for name, h := range e.has[typeURL] {
-			if !refused(typeURL, name) && (set.Get(name) != nil || e.isTold(typeURL)) {
+			if !refused(typeURL, name) && e.uses(typeURL, name) && (set.Get(name) != nil || e.isTold(typeURL)) {
 				have[name] = string(h.body)
 			}
 		}

@@ -22,6 +22,8 @@ var (
 	RouteType    = typeOf(&routev3.RouteConfiguration{})
 	// VirtualHostType is what route configurations are without that ask for it.
 	VirtualHostType = typeOf(&routev3.VirtualHost{})
+	// ScopedRouteType is what gateways with many hosts have in place of route configurations: one for each host.
+	ScopedRouteType = typeOf(&routev3.ScopedRouteConfiguration{})
 	// ExtensionType is what filters are configured with that ask for it by a name.
 	ExtensionType = typeOf(&corev3.TypedExtensionConfig{})
 	SecretType    = typeOf(&tlsv3.Secret{})
@@ -34,4 +36,4 @@ func typeOf(m proto.Message) string {
 }
 
 // types are all of them.
-var types = []string{ClusterType, EndpointType, ExtensionType, ListenerType, RouteType, VirtualHostType, SecretType, NameTableType}
+var types = []string{ClusterType, EndpointType, ExtensionType, ListenerType, RouteType, VirtualHostType, ScopedRouteType, SecretType, NameTableType}

@@ -15,6 +15,8 @@ type Divided struct {
 	Configuration *routev3.RouteConfiguration
 	// Hosts bear the names by which they are sent, which Envoy wants to be their own: it removes them by those.
 	Hosts []*routev3.VirtualHost
+	// Scopes are what there is instead of both where a gateway has many hosts.
+	Scopes []*routev3.ScopedRouteConfiguration
 }
 
 // Make makes the hosts.
@@ -23,6 +25,9 @@ func (d *Division) Make() Divided {
 	for _, h := range d.Hosts {
 		out.Hosts = append(out.Hosts, h.Make())
 	}
+	for _, s := range d.Scopes {
+		out.Scopes = append(out.Scopes, s.Make())
+	}
 	return out
 }
 
@@ -30,6 +35,7 @@ func (d *Division) Make() Divided {
 type Division struct {
 	Configuration *routev3.RouteConfiguration
 	Hosts         []Host
+	Scopes        []Scoped
 }
 
 // Host is a virtual host that is not made yet.
@@ -60,6 +66,9 @@ func (s Sight) Divisions() []Division {
 }
 
 func (v view) division(name string) Division {
+	if v.scopes(name) {
+		return Division{Scopes: v.scoped(name)}
+	}
 	d, hosts := Division{Configuration: v.configuration(name)}, v.hosts(name)
 	v.memory.mixed = v.memory.mixed || name != number(parseRouteName(name).port)
 	if holdsHosts(name) {
@@ -89,7 +98,15 @@ func holdsHosts(configuration string) bool { return parseRouteName(configuration
 
 func askForHosts(r *routev3.RouteConfiguration) { r.Vhds = &routev3.Vhds{ConfigSource: overADS()} }
 
-// Divide divides a route configuration that was made whole, as patches want it.
+// Divide divides a route configuration of the proxy's that was made whole, as patches want it.
+func (s Sight) Divide(whole *routev3.RouteConfiguration) Divided {
+	if s.scopes(whole.GetName()) {
+		return Divided{Scopes: divideByHosts(whole)}
+	}
+	return Divide(whole)
+}
+
+// Divide divides a route configuration into virtual hosts.
 func Divide(whole *routev3.RouteConfiguration) Divided {
 	if holdsHosts(whole.GetName()) {
 		return Divided{Configuration: whole}

@@ -28,7 +28,9 @@ func TestDividedRoutesSayWhatWholeOnesSay(t *testing.T) {
 				batch.Changes = append(batch.Changes, configstore.Change{Key: r.Key(), Resource: r})
 			}
 			m := mesh.Build(configstore.New().Apply(batch), nil)
-			p := m.Configured(in.proxy(t))
+			taken := *m.Configured(in.proxy(t))
+			taken.ScopedFrom = 0
+			p := &taken
 			whole := translate.Routes(m, p)
 			for i, division := range translate.SightOf(m, p).Divisions() {
 				d := division.Make()

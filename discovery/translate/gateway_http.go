@@ -15,8 +15,10 @@ func (v view) gatewayHTTP(socket *mesh.Socket, e *mesh.Entrance) *listenerv3.Fil
 	if name := e.Server.Spec.GetName(); name != "" && !e.Server.Plain() {
 		m.StatPrefix = name
 	}
-	m.RouteSpecifier = &hcmv3.HttpConnectionManager_Rds{
-		Rds: &hcmv3.Rds{ConfigSource: overADS(), RouteConfigName: e.Route},
+	if v.scopes(e.Route) {
+		routeByScope(m, e.Route)
+	} else {
+		m.RouteSpecifier = &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{ConfigSource: overADS(), RouteConfigName: e.Route}}
 	}
 	if m.GetHttpProtocolOptions() == nil {
 		m.HttpProtocolOptions = &corev3.Http1ProtocolOptions{}

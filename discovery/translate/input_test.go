@@ -33,8 +33,10 @@ type input struct {
 		Node     string
 		Metadata map[string]any
 		Locality string // region/zone/subzone
+		// ScopedFrom is by how many rules the routes of a router are given host by host.
+		ScopedFrom int `yaml:"scopedFrom"`
 	}
-	// Show has, for clusters, endpoints, listeners, routes, secrets and extensions, patterns of the names to show; unpatched shows all that is.
+	// Show has, for clusters, endpoints, listeners, routes, scopes, secrets and extensions, patterns of the names to show; unpatched shows all that is.
 	Show map[string][]string
 	// Traces shows what connection managers say of tracing, which is the same nearly everywhere.
 	Traces bool
@@ -105,6 +107,7 @@ func (in input) proxy(t *testing.T) *mesh.Proxy {
 		Id: in.Proxy.Node, Metadata: metadata, Locality: &corev3.Locality{Region: at[0], Zone: at[1], SubZone: at[2]},
 	})
 	require.NoError(t, err)
+	p.ScopedFrom = in.Proxy.ScopedFrom
 	return p
 }
 
@@ -114,6 +117,7 @@ type output struct {
 	endpoints []*endpointv3.ClusterLoadAssignment
 	listeners []*listenerv3.Listener
 	routes    []*routev3.RouteConfiguration
+	scopes    []*routev3.ScopedRouteConfiguration
 	secrets   []*tlsv3.Secret
 
 	extensions []*corev3.TypedExtensionConfig
@@ -140,6 +144,9 @@ func translated(m *mesh.Mesh, p *mesh.Proxy) output {
 		secrets:    translate.Secrets(m, p),
 		extensions: patches.Extensions(),
 	}
+	for _, whole := range out.routes {
+		out.scopes = append(out.scopes, translate.SightOf(m, p).Divide(whole).Scopes...)
+	}
 	for _, f := range patches.Failures() {
 		out.unpatched = append(out.unpatched, fmt.Sprintf("%s/%s: %s: %s: %s", f.Patch.From.Namespace, f.Patch.From.Name, f.Path(), f.Resource, f.Reason))
 	}
@@ -149,7 +156,7 @@ func translated(m *mesh.Mesh, p *mesh.Proxy) output {
 func (o output) byKind() map[string][]proto.Message {
 	return map[string][]proto.Message{
 		"clusters": messages(o.clusters), "endpoints": messages(o.endpoints),
-		"listeners": messages(o.listeners), "routes": messages(o.routes), "secrets": messages(o.secrets), "extensions": messages(o.extensions),
+		"listeners": messages(o.listeners), "routes": messages(o.routes), "scopes": messages(o.scopes), "secrets": messages(o.secrets), "extensions": messages(o.extensions),
 	}
 }
 

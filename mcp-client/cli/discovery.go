@@ -123,7 +123,7 @@ func (p *Program) readPage(ctx context.Context, into any, path string, query url
 }
 
 // dump asks for what discovery has for a proxy, of one type.
-func (p *Program) dump(ctx context.Context, into proto.Message, query url.Values) error {
+func (p *Program) dump(ctx context.Context, query url.Values, into ...proto.Message) error {
 	body, err := p.page(ctx, "/debug/config_dump", query)
 	if err != nil {
 		return err
@@ -133,8 +133,13 @@ func (p *Program) dump(ctx context.Context, into proto.Message, query url.Values
 		return fmt.Errorf("read what discovery at %s has for a proxy: %w", p.discovery, err)
 	}
 	for _, c := range all.GetConfigs() {
-		if c.MessageIs(into) {
-			return c.UnmarshalTo(into)
+		for _, m := range into {
+			if !c.MessageIs(m) {
+				continue
+			}
+			if err := c.UnmarshalTo(m); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -18,7 +18,7 @@ import (
 func listenerRows(ctx context.Context, p *Program, query url.Values) (rows [][]string, err error) {
 	query.Set("type", "listeners")
 	all := &adminv3.ListenersConfigDump{}
-	if err := p.dump(ctx, all, query); err != nil {
+	if err := p.dump(ctx, query, all); err != nil {
 		return nil, err
 	}
 	for _, d := range all.GetDynamicListeners() {
@@ -36,10 +36,11 @@ func listenerRows(ctx context.Context, p *Program, query url.Values) (rows [][]s
 	return rows, nil
 }
 
+// routeRows lists the routes of whole configurations, and of those that a gateway with many hosts has for each.
 func routeRows(ctx context.Context, p *Program, query url.Values) (rows [][]string, err error) {
 	query.Set("type", "routes")
-	all := &adminv3.RoutesConfigDump{}
-	if err := p.dump(ctx, all, query); err != nil {
+	all, scopes := &adminv3.RoutesConfigDump{}, &adminv3.ScopedRoutesConfigDump{}
+	if err := p.dump(ctx, query, all, scopes); err != nil {
 		return nil, err
 	}
 	for _, d := range all.GetDynamicRouteConfigs() {
@@ -47,13 +48,27 @@ func routeRows(ctx context.Context, p *Program, query url.Values) (rows [][]stri
 		if err := d.GetRouteConfig().UnmarshalTo(c); err != nil {
 			return nil, err
 		}
-		for _, host := range c.GetVirtualHosts() {
-			for _, r := range host.GetRoutes() {
-				rows = append(rows, []string{c.GetName(), host.GetName(), few(host.GetDomains()), matchText(r.GetMatch()), targetText(r)})
+		rows = append(rows, rowsOf(c)...)
+	}
+	for _, d := range scopes.GetDynamicScopedRouteConfigs() {
+		for _, packed := range d.GetScopedRouteConfigs() {
+			c := &routev3.ScopedRouteConfiguration{}
+			if err := packed.UnmarshalTo(c); err != nil {
+				return nil, err
 			}
+			rows = append(rows, rowsOf(c.GetRouteConfiguration())...)
 		}
 	}
 	return rows, nil
+}
+
+func rowsOf(c *routev3.RouteConfiguration) (rows [][]string) {
+	for _, host := range c.GetVirtualHosts() {
+		for _, r := range host.GetRoutes() {
+			rows = append(rows, []string{c.GetName(), host.GetName(), few(host.GetDomains()), matchText(r.GetMatch()), targetText(r)})
+		}
+	}
+	return rows
 }
 
 // few lists values as far as there is space.
@@ -107,7 +122,7 @@ func targetText(r *routev3.Route) string {
 func secretRows(ctx context.Context, p *Program, query url.Values) (rows [][]string, err error) {
 	query.Set("type", "secrets")
 	all := &adminv3.SecretsConfigDump{}
-	if err := p.dump(ctx, all, query); err != nil {
+	if err := p.dump(ctx, query, all); err != nil {
 		return nil, err
 	}
 	for _, d := range all.GetDynamicActiveSecrets() {

@@ -1,0 +1,180 @@
+package translate
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+)
+
+// Envoy makes a whole route configuration anew for each virtual host that comes into it: of a gateway with thousands of hosts, a further one
+// costs as much as all. So there each exact host has a route configuration of its own, which Envoy finds by a key that names the routes and the
+// request's host, and those with wildcards have one together. How requests come by their key is with the listeners.
+
+// Scoped is a route configuration for requests of one host, or of all hosts that have none, that is not made yet.
+type Scoped struct {
+	base *routev3.RouteConfiguration // without hosts
+	host string                      // or restOfHosts
+
+	hosts          []virtualHost
+	countsAttempts bool
+}
+
+// restOfHosts stands in a key for all hosts that have none of their own.
+const restOfHosts = "*"
+
+// Name is that by which it is sent, and its key.
+func (s Scoped) Name() string { return scopeKey(s.base.GetName(), s.host) }
+
+func scopeKey(configuration, host string) string { return configuration + "/" + host }
+
+// Same tells whether two come to the same, for proxies of the same traits in the same surroundings. It may say false of such.
+func (s Scoped) Same(other Scoped) bool {
+	return s.host == other.host && s.base.GetName() == other.base.GetName() && slices.EqualFunc(s.hosts, other.hosts, virtualHost.same)
+}
+
+// Make makes it.
+func (s Scoped) Make() *routev3.ScopedRouteConfiguration {
+	hosts := make([]*routev3.VirtualHost, len(s.hosts))
+	for i, h := range s.hosts {
+		hosts[i] = h.message(s.countsAttempts)
+	}
+	return scopedConfiguration(s.base, s.host, hosts)
+}
+
+// scopes tells whether a route configuration is divided by hosts: where so many rules are for exact hosts that this costs Envoy less than making
+// all anew. It counts rules, since the hosts of one rule share its routes where they are together. That depends on nothing that was before: so all
+// replicas say the same.
+func (v view) scopes(configuration string) bool {
+	from := v.proxy.ScopedFrom
+	if v.sidecar() || from == 0 || !scopable(configuration) {
+		return false
+	}
+	rules := 0
+	for _, s := range v.mesh.Frontend(v.proxy).Routes[configuration] {
+		for _, vs := range v.mesh.VirtualServicesOf(s.Gateway, v.proxy.Namespace) {
+			if !slices.ContainsFunc(s.HostsFor(vs), isScoped) {
+				continue
+			}
+			if rules++; rules >= from {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// scopable tells whether a name can be in a key: the host is what follows the first slash, up to a colon.
+func scopable(configuration string) bool {
+	return !strings.ContainsFunc(configuration, func(c rune) bool {
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		return !letter && !strings.ContainsRune(".-_", c)
+	})
+}
+
+// isScoped tells whether requests for a host, or for a domain of a virtual host, are found by its name.
+func isScoped(host string) bool { return !mesh.IsWildcard(host) && !strings.ContainsAny(host, "*:") }
+
+// scoped is a route configuration divided by hosts. That for all other hosts is always there. Of hosts that differ in case alone the first has
+// the requests.
+func (v view) scoped(configuration string) []Scoped {
+	base, counts := v.configuration(configuration), v.countsAttempts()
+	others := Scoped{base: base, host: restOfHosts, countsAttempts: counts}
+	hosts, written := v.hosts(configuration), map[string]bool{}
+	out := make([]Scoped, 0, len(hosts)+1)
+	for _, h := range hosts {
+		var rest []string
+		for i, domain := range h.domains {
+			if !isScoped(domain) {
+				rest = append(rest, domain)
+				continue
+			}
+			host := strings.ToLower(domain)
+			if written[host] {
+				continue
+			}
+			one := h
+			one.domains, written[host] = h.domains[i:i+1:i+1], true
+			out = append(out, Scoped{base: base, host: host, hosts: []virtualHost{one}, countsAttempts: counts})
+		}
+		if len(rest) > 0 {
+			h.domains = rest
+			others.hosts = append(others.hosts, h)
+		}
+	}
+	return append(out, others)
+}
+
+// divideByHosts divides a route configuration that was made whole, as patches want it.
+func divideByHosts(whole *routev3.RouteConfiguration) (out []*routev3.ScopedRouteConfiguration) {
+	base, written := copied(whole), map[string]bool{}
+	base.VirtualHosts = nil
+	var others []*routev3.VirtualHost
+	for _, h := range whole.GetVirtualHosts() {
+		var rest []string
+		for _, domain := range h.GetDomains() {
+			if !isScoped(domain) {
+				rest = append(rest, domain)
+				continue
+			}
+			host := strings.ToLower(domain)
+			if written[host] {
+				continue
+			}
+			one := copied(h)
+			one.Domains, written[host] = []string{domain}, true
+			out = append(out, scopedConfiguration(base, host, []*routev3.VirtualHost{one}))
+		}
+		if len(rest) > 0 {
+			h = copied(h)
+			h.Domains = rest
+			others = append(others, h)
+		}
+	}
+	return append(out, scopedConfiguration(base, restOfHosts, others))
+}
+
+// scopedConfiguration is the part of a route configuration for one host, or all others. It may write to the hosts.
+func scopedConfiguration(base *routev3.RouteConfiguration, host string, hosts []*routev3.VirtualHost) *routev3.ScopedRouteConfiguration {
+	key := scopeKey(base.GetName(), host)
+	part := copied(base)
+	part.Name, part.VirtualHosts = key, hosts
+	part.RequestHeadersToRemove = append(slices.Clip(base.GetRequestHeadersToRemove()), scopeHeader)
+	part.TypedPerFilterConfig = map[string]*anypb.Any{scopeFilterName: noScopeFilter}
+	maps.Copy(part.TypedPerFilterConfig, base.GetTypedPerFilterConfig())
+	if host != restOfHosts {
+		for _, h := range hosts {
+			h.Metadata = withKnown(h.GetMetadata())
+		}
+	}
+	return &routev3.ScopedRouteConfiguration{
+		Name: key, RouteConfiguration: part,
+		Key: &routev3.ScopedRouteConfiguration_Key{Fragments: []*routev3.ScopedRouteConfiguration_Key_Fragment{{
+			Type: &routev3.ScopedRouteConfiguration_Key_Fragment_StringKey{StringKey: key},
+		}}},
+	}
+}
+
+// withKnown adds what tells the filter that a request's host is known, and merely has no route for it.
+func withKnown(m *corev3.Metadata) *corev3.Metadata {
+	if m == nil {
+		return knownHost
+	}
+	m = copied(m)
+	m.FilterMetadata = maps.Clone(m.GetFilterMetadata())
+	if m.GetFilterMetadata() == nil {
+		m.FilterMetadata = map[string]*structpb.Struct{}
+	}
+	maps.Copy(m.GetFilterMetadata(), knownHost.GetFilterMetadata())
+	return m
+}
+
+var knownHost = &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{
+	scopeFilterName: {Fields: map[string]*structpb.Value{knownField: structpb.NewBoolValue(true)}},
+}}

@@ -1,0 +1,91 @@
+package translate_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/discovery/envoyfilter"
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate"
+)
+
+// TestRoutesByHostSayWhatWholeOnesSay holds for each input of a router what there is for each domain against the route configuration that others get.
+func TestRoutesByHostSayWhatWholeOnesSay(t *testing.T) {
+	t.Parallel()
+	divided := 0
+	for _, file := range inputs(t) {
+		in := readInput(t, file)
+		batch := configstore.Batch{Revision: 1}
+		for _, r := range in.resources {
+			batch.Changes = append(batch.Changes, configstore.Change{Key: r.Key(), Resource: r})
+		}
+		m := mesh.Build(configstore.New().Apply(batch), nil)
+		p := *m.Configured(in.proxy(t))
+		p.ScopedFrom = 1
+		whole := translate.Routes(m, &p)
+		for i, division := range translate.SightOf(m, &p).Divisions() {
+			d := division.Make()
+			require.Empty(t, cmp.Diff(d, translate.SightOf(m, &p).Divide(whole[i]), protocmp.Transform()))
+			if len(d.Scopes) > 0 {
+				divided++
+				requireSameDomains(t, whole[i], d)
+			}
+		}
+		for _, patched := range envoyfilter.For(m, &p).Routes(whole) {
+			if d := translate.SightOf(m, &p).Divide(patched); len(d.Scopes) > 0 {
+				requireSameDomains(t, patched, d)
+			}
+		}
+	}
+	require.Greater(t, divided, 5)
+}
+
+func requireSameDomains(t *testing.T, whole *routev3.RouteConfiguration, d translate.Divided) {
+	t.Helper()
+	require.Nil(t, d.Configuration, "Envoy has one or the other")
+	require.Empty(t, d.Hosts)
+	before, keys := proto.CloneOf(whole), map[string]bool{}
+	wanted, got := map[string]*routev3.VirtualHost{}, map[string]*routev3.VirtualHost{}
+	byDomain := func(into map[string]*routev3.VirtualHost, h *routev3.VirtualHost) {
+		for _, domain := range h.GetDomains() {
+			one := proto.CloneOf(h)
+			one.Domains = nil
+			delete(one.GetMetadata().GetFilterMetadata(), "pgmesh.scope")
+			if len(one.GetMetadata().GetFilterMetadata()) == 0 {
+				one.Metadata = nil
+			}
+			into[domain] = one
+		}
+	}
+	for _, h := range whole.GetVirtualHosts() {
+		byDomain(wanted, h)
+	}
+	for _, s := range d.Scopes {
+		require.NoError(t, s.ValidateAll())
+		key := s.GetKey().GetFragments()[0].GetStringKey()
+		require.False(t, keys[key], "Envoy refuses a second one for %s", key)
+		keys[key] = true
+		for _, h := range s.GetRouteConfiguration().GetVirtualHosts() {
+			_, host, _ := strings.Cut(key, "/")
+			if host != "*" {
+				require.Equal(t, host, strings.ToLower(h.GetDomains()[0]))
+				require.Len(t, h.GetDomains(), 1)
+				require.NotNil(t, h.GetMetadata().GetFilterMetadata()["pgmesh.scope"])
+			}
+			byDomain(got, h)
+		}
+	}
+	require.Contains(t, keys, whole.GetName()+"/*")
+	require.Equal(t, slices.Sorted(maps.Keys(wanted)), slices.Sorted(maps.Keys(got)))
+	require.Empty(t, cmp.Diff(wanted, got, protocmp.Transform()))
+	require.Empty(t, cmp.Diff(before, whole, protocmp.Transform()), "messages are shared: nobody may write to them")
+}
