@@ -71,8 +71,9 @@ func newPort(t testing.TB) string {
 func (m *mesh) startAgent(flags ...string) {
 	m.t.Helper()
 	var err error
-	m.agent, err = m.Agent(envoytest.Binary(m.t), "client."+m.namespace, append(flags,
-		"--namespace", m.namespace, "--concurrency", "1", "--drain-time", "0s")...)
+	m.agent, err = m.Agent(envoytest.Binary(m.t), "client."+m.namespace, append([]string{
+		"--namespace", m.namespace, "--concurrency", "1", "--drain-time", "0s",
+	}, flags...)...)
 	require.NoError(m.t, err)
 	require.NoError(m.t, m.agent.Start())
 	m.t.Cleanup(func() {
