@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/pgmesh/pgmesh/discovery/push"
 )
 
 // BenchmarkChangeOfOneService has a proxy in each of 20 namespaces with 20 services, and a service of one of them change. With a
@@ -109,4 +112,52 @@ spec:
   - headers: {response: {set: {x-rule: "%[2]d"}}}
     route: [{destination: {host: s%[1]d.team-%[3]d.svc.cluster.local}}]
 `, i, header, i%20)
+}
+
+// BenchmarkChangeOfAGateway has a gateway with 3,000 rules, each for a host of its own, of which one changes, or one more comes.
+func BenchmarkChangeOfAGateway(b *testing.B) {
+	const rules = 3000
+	for name, change := range map[string]func(i int) string{
+		"route":     func(i int) string { return gatewayRoute(rules/2, i) },
+		"new route": func(i int) string { return gatewayRoute(rules+i, 0) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			engine := newBench()
+			var config strings.Builder
+			config.WriteString(meshService(0, 5, 0) + `---
+apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {name: gate, namespace: edge}
+spec: {selector: {app: edge}, servers: [{port: {number: 80, name: http, protocol: HTTP}, hosts: ['*']}]}
+`)
+			for i := range rules {
+				config.WriteString("---\n" + gatewayRoute(i, 0))
+			}
+			engine.apply(b, config.String())
+			n := newest(node("10.9.0.1", "edge"))
+			n.Id = strings.Replace(n.GetId(), "sidecar", "router", 1)
+			n.Metadata.Fields["LABELS"] = structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{"app": structpb.NewStringValue("edge")}})
+			s, err := engine.Open(b.Context(), n, true)
+			require.NoError(b, err)
+			b.Cleanup(s.Close)
+			require.Equal(b, rules+1, s.Snapshot().Sets[push.ScopedRouteType].Len())
+			for i := 1; b.Loop(); i++ {
+				engine.apply(b, change(i))
+			}
+		})
+	}
+}
+
+func gatewayRoute(i, header int) string {
+	return fmt.Sprintf(`
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: r%[1]d, namespace: edge}
+spec:
+  hosts: [r%[1]d.example.com]
+  gateways: [gate]
+  http:
+  - headers: {response: {set: {x-rule: "%[2]d"}}}
+    route: [{destination: {host: s0.team-0.svc.cluster.local}}]
+`, i, header)
 }

@@ -17,6 +17,8 @@ type part[P any] interface {
 type parts[P part[P]] struct {
 	set  *ads.Set
 	made []*madePart[P] // nil where nobody knows what they were made from
+	// at has the place in made by name, once that was of use.
+	at map[string]int
 }
 
 // madePart is a part with what it was made from.
@@ -27,7 +29,7 @@ type madePart[P part[P]] struct {
 
 // replace brings the set to what was made of whole configurations.
 func (p *parts[P]) replace(all made) made {
-	p.set, p.made = all.over(p.set), nil
+	p.set, p.made, p.at = all.over(p.set), nil, nil
 	return all
 }
 
@@ -60,6 +62,47 @@ func (p *parts[P]) update(all []P, encode func(P) made) (news made) {
 	} else {
 		p.set = p.set.With(news.resources, slices.Collect(maps.Keys(old)))
 	}
-	p.made = now
+	p.made, p.at = now, nil
 	return news
+}
+
+// change makes some anew, and lets others go.
+func (p *parts[P]) change(changed []P, gone []string, encode func(P) made) (news made) {
+	if p.at == nil {
+		p.at = make(map[string]int, len(p.made))
+		for i, one := range p.made {
+			p.at[one.of.Name()] = i
+		}
+	}
+	for _, one := range changed {
+		i, there := p.at[one.Name()]
+		if there && p.made[i].of.Same(one) {
+			continue
+		}
+		now := &madePart[P]{one, encode(one)}
+		news.add(now.made)
+		if there {
+			p.made[i] = now
+		} else {
+			p.at[one.Name()], p.made = len(p.made), append(p.made, now)
+		}
+	}
+	for _, name := range gone {
+		p.drop(name)
+	}
+	p.set = p.set.With(news.resources, gone)
+	return news
+}
+
+// drop puts the last in the place of another.
+func (p *parts[P]) drop(name string) {
+	i, there := p.at[name]
+	if !there {
+		return
+	}
+	last := len(p.made) - 1
+	p.made[i] = p.made[last]
+	p.at[p.made[i].of.Name()] = i
+	p.made = p.made[:last]
+	delete(p.at, name)
 }

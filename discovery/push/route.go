@@ -28,12 +28,19 @@ func (r routes) forgetful() routes {
 	return r
 }
 
-// route makes the routes.
-func (x *sight) route(e *Engine, s translate.Sight, before *sight) {
+// route makes the routes. What the sight sees may have changed, and what a router exposes; nothing else, if it is alike.
+func (x *sight) route(e *Engine, s translate.Sight, before *sight, alike bool) {
 	if x.routes.hosts.made != nil && x.looks.shapes == before.looks.shapes {
 		begun := time.Now()
 		if hosts, ok := s.Rerouted(x.routes.memory, before.scope); ok {
 			e.translated(VirtualHostType, begun, x.routes.reroute(e, hosts))
+			return
+		}
+	}
+	if x.routes.scopes.made != nil && alike && slices.EqualFunc(x.backends, before.backends, sameShape) {
+		begun := time.Now()
+		if scopes, gone, ok := s.ReroutedByHost(x.routes.memory); ok {
+			e.translated(ScopedRouteType, begun, x.routes.scopes.change(scopes, gone, func(s translate.Scoped) made { return encodeScopes(e, s.Make()) }))
 			return
 		}
 	}

@@ -89,7 +89,8 @@ func (x *sight) update(e *Engine) {
 	if s.Scope() == x.scope && shelf == x.shelf && frontend == x.frontend && slices.Equal(patches, x.patches) {
 		return
 	}
-	same := x.scope != nil && s.Scope().Sidecar == x.scope.Sidecar && shelf == x.shelf && frontend == x.frontend && slices.Equal(patches, x.patches)
+	alike := x.scope != nil && s.Scope().Sidecar == x.scope.Sidecar && shelf == x.shelf && slices.Equal(patches, x.patches)
+	same := alike && frontend == x.frontend
 	before := *x
 	x.scope, x.frontend, x.patches, x.shelf = s.Scope(), frontend, patches, shelf
 	if shelf != before.shelf {
@@ -101,7 +102,7 @@ func (x *sight) update(e *Engine) {
 		x.name(e, s)
 	}
 	if !same || x.looks.routed(&before, x) {
-		x.route(e, s, &before)
+		x.route(e, s, &before, alike)
 	}
 }
 

@@ -66,6 +66,9 @@ func (s Sight) Divisions() []Division {
 }
 
 func (v view) division(name string) Division {
+	if !v.sidecar() {
+		v.memory.bound[name] = v.bound(name)
+	}
 	if v.scopes(name) {
 		return Division{Scopes: v.scoped(name)}
 	}

@@ -13,11 +13,15 @@ import (
 // hostsOfServers are those that the servers behind a route configuration and the rules of their Gateways have in common.
 func (v view) hostsOfServers(name string) []virtualHost {
 	servers := v.mesh.Frontend(v.proxy).Routes[name]
-	hosts := gatewayHosts{view: v, byName: map[string]*virtualHost{}}
+	return v.gatewayHosts(servers).list(servers[0])
+}
+
+func (v view) gatewayHosts(servers []*mesh.Server) *gatewayHosts {
+	hosts := &gatewayHosts{view: v, byName: map[string]*virtualHost{}}
 	for _, s := range servers {
 		hosts.add(s)
 	}
-	return hosts.list(servers[0])
+	return hosts
 }
 
 // gatewayHosts collects virtual hosts. Rules for the same host add their routes, the older ones first.
@@ -29,23 +33,27 @@ type gatewayHosts struct {
 
 func (h *gatewayHosts) add(s *mesh.Server) {
 	for _, vs := range h.mesh.VirtualServicesOf(s.Gateway, h.proxy.Namespace) {
-		names := s.HostsFor(vs)
-		if len(names) == 0 {
-			continue
-		}
-		routes := h.routes(s, vs)
-		if len(routes.routes) == 0 {
-			continue
-		}
-		for _, name := range names {
-			host := h.host(name, s)
-			host.routes = append(host.routes, routes)
-		}
+		h.bind(s, vs, s.HostsFor(vs))
 	}
 	if s.Spec.GetTls().GetHttpsRedirect() {
 		for _, host := range s.Hosts {
 			h.host(host.Name, s)
 		}
+	}
+}
+
+// bind adds the routes of a rule to some of its hosts on a server.
+func (h *gatewayHosts) bind(s *mesh.Server, vs *mesh.VirtualService, names []string) {
+	if len(names) == 0 {
+		return
+	}
+	routes := h.routes(s, vs)
+	if len(routes.routes) == 0 {
+		return
+	}
+	for _, name := range names {
+		host := h.host(name, s)
+		host.routes = append(host.routes, routes)
 	}
 }
 
@@ -63,9 +71,14 @@ func (h *gatewayHosts) host(name string, s *mesh.Server) *virtualHost {
 
 // routes are those of a rule on a server; servers that are alike share them.
 func (h *gatewayHosts) routes(s *mesh.Server, vs *mesh.VirtualService) *routeList {
-	return h.memory.ruled(routeContext{
-		view: h.view, vs: vs, port: s.Spec.GetPort().GetNumber(), gateways: []string{s.Gateway}, tls: s.Spec.GetTls() != nil, service: h.scope.Service,
-	})
+	return h.memory.ruled(h.onServer(s, vs))
+}
+
+// onServer is what the routes of a rule on a server are made in.
+func (v view) onServer(s *mesh.Server, vs *mesh.VirtualService) routeContext {
+	return routeContext{
+		view: v, vs: vs, port: s.Spec.GetPort().GetNumber(), gateways: []string{s.Gateway}, tls: s.Spec.GetTls() != nil, service: v.scope.Service,
+	}
 }
 
 // list has the hosts in the order of their names. Where there are none, everything is answered by 404.

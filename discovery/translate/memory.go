@@ -14,7 +14,8 @@ type Memory struct {
 	lists       *RouteLists
 	now, before recollection
 	changed     func(host string) bool
-	mixed       bool // a configuration was made that is not that of a port alone
+	bound       map[string]*boundRules // by route configuration of a router
+	mixed       bool                   // a configuration was made that is not that of a port alone
 }
 
 // recollection is what was asked for in one go through all routes: what is not asked for in the next is forgotten.
@@ -38,7 +39,7 @@ func newRecollection() recollection {
 // was in the last go.
 func (s Sight) Recall(m *Memory, changed func(host string) bool) Sight {
 	m.changed = changed
-	m.before, m.now, m.mixed = m.now, newRecollection(), false
+	m.before, m.now, m.bound, m.mixed = m.now, newRecollection(), map[string]*boundRules{}, false
 	s.memory = m
 	return s
 }

@@ -81,37 +81,28 @@ func scopable(configuration string) bool {
 // isScoped tells whether requests for a host, or for a domain of a virtual host, are found by its name.
 func isScoped(host string) bool { return !mesh.IsWildcard(host) && !strings.ContainsAny(host, "*:") }
 
-// scoped is a route configuration divided by hosts. That for all other hosts is always there. Of hosts that differ in case alone the first has
-// the requests.
+// scoped is a route configuration divided by hosts, in their order, and that for all other hosts, which is always there. Each is named after its host.
 func (v view) scoped(configuration string) []Scoped {
+	servers := v.mesh.Frontend(v.proxy).Routes[configuration]
 	base, counts := v.configuration(configuration), v.countsAttempts()
+	hosts := v.gatewayHosts(servers)
+	out := make([]Scoped, 0, len(hosts.byName)+1)
+	for _, name := range slices.Sorted(maps.Keys(hosts.byName)) {
+		if !isScoped(name) {
+			continue
+		}
+		out = append(out, Scoped{base: base, host: name, hosts: []virtualHost{*hosts.byName[name]}, countsAttempts: counts})
+		delete(hosts.byName, name)
+	}
 	others := Scoped{base: base, host: restOfHosts, countsAttempts: counts}
-	hosts, written := v.hosts(configuration), map[string]bool{}
-	out := make([]Scoped, 0, len(hosts)+1)
-	for _, h := range hosts {
-		var rest []string
-		for i, domain := range h.domains {
-			if !isScoped(domain) {
-				rest = append(rest, domain)
-				continue
-			}
-			host := strings.ToLower(domain)
-			if written[host] {
-				continue
-			}
-			one := h
-			one.domains, written[host] = h.domains[i:i+1:i+1], true
-			out = append(out, Scoped{base: base, host: host, hosts: []virtualHost{one}, countsAttempts: counts})
-		}
-		if len(rest) > 0 {
-			h.domains = rest
-			others.hosts = append(others.hosts, h)
-		}
+	if len(hosts.byName) > 0 { // where there are none, what is not found is answered by 404, too
+		others.hosts = hosts.list(servers[0])
 	}
 	return append(out, others)
 }
 
-// divideByHosts divides a route configuration that was made whole, as patches want it.
+// divideByHosts divides a route configuration that was made whole, as patches want it. Of domains that differ in case alone, as a patch may have them,
+// the first has the requests.
 func divideByHosts(whole *routev3.RouteConfiguration) (out []*routev3.ScopedRouteConfiguration) {
 	base, written := copied(whole), map[string]bool{}
 	base.VirtualHosts = nil

@@ -34,10 +34,10 @@ func TestRoutesByHostSayWhatWholeOnesSay(t *testing.T) {
 		whole := translate.Routes(m, &p)
 		for i, division := range translate.SightOf(m, &p).Divisions() {
 			d := division.Make()
-			require.Empty(t, cmp.Diff(d, translate.SightOf(m, &p).Divide(whole[i]), protocmp.Transform()))
 			if len(d.Scopes) > 0 {
 				divided++
 				requireSameDomains(t, whole[i], d)
+				requireSameDomains(t, whole[i], translate.SightOf(m, &p).Divide(whole[i]))
 			}
 		}
 		for _, patched := range envoyfilter.For(m, &p).Routes(whole) {
@@ -58,7 +58,7 @@ func requireSameDomains(t *testing.T, whole *routev3.RouteConfiguration, d trans
 	byDomain := func(into map[string]*routev3.VirtualHost, h *routev3.VirtualHost) {
 		for _, domain := range h.GetDomains() {
 			one := proto.CloneOf(h)
-			one.Domains = nil
+			one.Domains, one.Name = nil, "" // those that are together bear the name of one
 			delete(one.GetMetadata().GetFilterMetadata(), "pgmesh.scope")
 			if len(one.GetMetadata().GetFilterMetadata()) == 0 {
 				one.Metadata = nil
@@ -67,7 +67,9 @@ func requireSameDomains(t *testing.T, whole *routev3.RouteConfiguration, d trans
 		}
 	}
 	for _, h := range whole.GetVirtualHosts() {
-		byDomain(wanted, h)
+		if !strings.HasPrefix(h.GetName(), "blackhole:") { // which has no routes
+			byDomain(wanted, h)
+		}
 	}
 	for _, s := range d.Scopes {
 		require.NoError(t, s.ValidateAll())
@@ -75,6 +77,9 @@ func requireSameDomains(t *testing.T, whole *routev3.RouteConfiguration, d trans
 		require.False(t, keys[key], "Envoy refuses a second one for %s", key)
 		keys[key] = true
 		for _, h := range s.GetRouteConfiguration().GetVirtualHosts() {
+			if strings.HasPrefix(h.GetName(), "blackhole:") {
+				continue
+			}
 			_, host, _ := strings.Cut(key, "/")
 			if host != "*" {
 				require.Equal(t, host, strings.ToLower(h.GetDomains()[0]))

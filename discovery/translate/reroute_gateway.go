@@ -1,0 +1,196 @@
+package translate
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+)
+
+// boundRules are the rules that the routes of a router's servers were made from.
+type boundRules struct {
+	servers []*mesh.Server
+	rules   [][]*mesh.VirtualService // of each server
+	scoped  bool
+	// byHost has for each host the rules that are for it, of each server in their order, once they are sorted. It is nil where more than that decides
+	// what a host has.
+	byHost map[string][]boundRule
+	sorted bool
+
+	came, went []boundRule // since the rules before
+}
+
+type boundRule struct {
+	server int
+	rule   *mesh.VirtualService
+}
+
+// bound finds the rules of a route configuration.
+func (v view) bound(configuration string) *boundRules {
+	b := &boundRules{servers: v.mesh.Frontend(v.proxy).Routes[configuration], scoped: v.scopes(configuration)}
+	for _, s := range b.servers {
+		b.rules = append(b.rules, v.mesh.VirtualServicesOf(s.Gateway, v.proxy.Namespace))
+	}
+	return b
+}
+
+// sort finds which rules are for which hosts.
+func (b *boundRules) sort() {
+	if b.sorted || !b.scoped {
+		return
+	}
+	b.sorted = true
+	b.byHost = map[string][]boundRule{}
+	for i, s := range b.servers {
+		for _, rule := range b.rules[i] {
+			for _, name := range s.HostsFor(rule) {
+				b.byHost[name] = append(b.byHost[name], boundRule{i, rule})
+			}
+		}
+		if s.Spec.GetTls().GetHttpsRedirect() { // its hosts are there without rules
+			b.byHost = nil
+			return
+		}
+	}
+}
+
+// ReroutedByHost are the routes of hosts that have others now, and the names of those that are gone, for a router whose divisions were made with the
+// memory when it had the same services and policies: the most frequent change of a gateway, that of rules for exact hosts, costs what it changes.
+// It reports false where more may have changed; then all divisions have to be made.
+func (s Sight) ReroutedByHost(m *Memory) (changed []Scoped, gone []string, ok bool) {
+	s.memory = m
+	names := s.routeNames()
+	if s.sidecar() || len(names) != len(m.bound) {
+		return nil, nil, false
+	}
+	now, touched := map[string]*boundRules{}, map[string]map[string]bool{}
+	for _, name := range names {
+		before := m.bound[name]
+		if before == nil {
+			return nil, nil, false
+		}
+		before.sort()
+		now[name] = s.bound(name)
+		if touched[name], ok = now[name].hostsAfter(before); !ok {
+			return nil, nil, false
+		}
+	}
+	for _, name := range names {
+		now[name].follow(s.view, m.bound[name])
+		for host := range touched[name] {
+			one := Scoped{base: s.configuration(name), host: host, countsAttempts: s.countsAttempts()}
+			if h, there := now[name].virtualHost(s.view, host); there {
+				one.hosts = []virtualHost{h}
+				changed = append(changed, one)
+			} else {
+				gone = append(gone, one.Name())
+			}
+		}
+		m.bound[name] = now[name]
+	}
+	return changed, gone, true
+}
+
+// hostsAfter are the hosts for which there are other rules than before. It reports false where more than those may have changed.
+func (b *boundRules) hostsAfter(before *boundRules) (hosts map[string]bool, ok bool) {
+	if b.scoped != before.scoped || !slices.Equal(b.servers, before.servers) {
+		return nil, false
+	}
+	hosts = map[string]bool{}
+	for i, s := range b.servers {
+		went, came, ok := exchangedRules(before.rules[i], b.rules[i])
+		if !ok {
+			return nil, false
+		}
+		b.went, b.came = append(b.went, boundTo(i, went)...), append(b.came, boundTo(i, came)...)
+		for _, rule := range slices.Concat(went, came) {
+			for _, name := range s.HostsFor(rule) {
+				if before.byHost == nil || !isScoped(name) {
+					return nil, false
+				}
+				hosts[name] = true
+			}
+		}
+	}
+	return hosts, true
+}
+
+// exchangedRules is what only one of two lists has, if what both have is in the same order.
+func exchangedRules(before, now []*mesh.VirtualService) (went, came []*mesh.VirtualService, ok bool) {
+	for len(before) > 0 && len(now) > 0 && before[0] == now[0] {
+		before, now = before[1:], now[1:]
+	}
+	for len(before) > 0 && len(now) > 0 && before[len(before)-1] == now[len(now)-1] {
+		before, now = before[:len(before)-1], now[:len(now)-1]
+	}
+	there := func(list []*mesh.VirtualService) map[*mesh.VirtualService]bool {
+		out := make(map[*mesh.VirtualService]bool, len(list))
+		for _, rule := range list {
+			out[rule] = true
+		}
+		return out
+	}
+	inBefore, inNow := there(before), there(now)
+	var stayed, stay []*mesh.VirtualService
+	for _, rule := range before {
+		if inNow[rule] {
+			stayed = append(stayed, rule)
+		} else {
+			went = append(went, rule)
+		}
+	}
+	for _, rule := range now {
+		if inBefore[rule] {
+			stay = append(stay, rule)
+		} else {
+			came = append(came, rule)
+		}
+	}
+	return went, came, slices.Equal(stayed, stay)
+}
+
+func boundTo(server int, rules []*mesh.VirtualService) (out []boundRule) {
+	for _, rule := range rules {
+		out = append(out, boundRule{server, rule})
+	}
+	return out
+}
+
+// follow takes over which rules are for which hosts, with what has changed of that, and has the memory forget what no rule makes any more.
+func (b *boundRules) follow(v view, before *boundRules) {
+	b.byHost, b.sorted = before.byHost, before.sorted
+	for _, gone := range b.went {
+		s := b.servers[gone.server]
+		delete(v.memory.now.ruled, v.onServer(s, gone.rule).key())
+		for _, host := range s.HostsFor(gone.rule) {
+			b.byHost[host] = slices.DeleteFunc(b.byHost[host], func(r boundRule) bool { return r == gone })
+			if len(b.byHost[host]) == 0 {
+				delete(b.byHost, host)
+			}
+		}
+	}
+	for _, fresh := range b.came {
+		for _, host := range b.servers[fresh.server].HostsFor(fresh.rule) {
+			b.byHost[host] = append(b.byHost[host], fresh)
+			slices.SortFunc(b.byHost[host], func(x, y boundRule) int {
+				return cmp.Or(cmp.Compare(x.server, y.server), cmp.Compare(b.place(x), b.place(y)))
+			})
+		}
+	}
+	b.came, b.went = nil, nil
+}
+
+// place tells which of its server's rules one is.
+func (b *boundRules) place(r boundRule) int { return slices.Index(b.rules[r.server], r.rule) }
+
+// virtualHost is that of a host, false if no rule has routes for it.
+func (b *boundRules) virtualHost(v view, host string) (out virtualHost, there bool) {
+	one := &gatewayHosts{view: v, byName: map[string]*virtualHost{}}
+	for _, bound := range b.byHost[host] {
+		one.bind(b.servers[bound.server], bound.rule, []string{host})
+	}
+	if h := one.byName[host]; h != nil {
+		return *h, true
+	}
+	return out, false
+}
