@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/discovery/serve"
 	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/program"
@@ -45,5 +46,7 @@ func runCommand() *cobra.Command {
 	o.Plaintext.Flags(f)
 	o.Limits.Flags(f)
 	o.Keys.Flags(f)
+	f.IntVar(&o.RoutesByHost, "routes-by-host", push.ScopedFrom,
+		"by how many VirtualServices with exact hosts a port's routes are sent to a gateway host by host, if its Envoy is 1.40 or later; 0 for never")
 	return cmd
 }

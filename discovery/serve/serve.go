@@ -29,7 +29,9 @@ type Options struct {
 	Plaintext listen.Plaintext
 	Limits    ads.Limits
 	Keys      jwks.Options // that tokens are checked with
-	Log       *slog.Logger
+	// RoutesByHost is by how many rules with exact hosts the routes of a gateway's port are sent host by host; 0 is never.
+	RoutesByHost int
+	Log          *slog.Logger
 }
 
 // Addresses are where a started program listens.
@@ -55,6 +57,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 		return errors.Join(err, xds.Close())
 	}
 	engine := push.New(o.Log, metrics)
+	engine.DivideByHostsFrom(o.RoutesByHost)
 	follower := newFollower(engine.Update, metrics)
 	follower.keys = keys
 	streams := push.NewServer(engine, o.Limits, adsmetrics.New(metrics, "discovery", push.Label), o.Log)

@@ -18,7 +18,8 @@ func Start(t testing.TB, sources serve.Sources, limits ads.Limits) serve.Address
 	started, ended := make(chan serve.Addresses, 1), make(chan error, 1)
 	go func() {
 		ended <- serve.Run(ctx, serve.Options{
-			Sources: sources, Listen: "127.0.0.1:0", HTTP: "127.0.0.1:0", Plaintext: listen.Plaintext{Allowed: true},
+			RoutesByHost: 1,
+			Sources:      sources, Listen: "127.0.0.1:0", HTTP: "127.0.0.1:0", Plaintext: listen.Plaintext{Allowed: true},
 			Log: slog.New(slog.DiscardHandler), Limits: limits,
 		}, func(a serve.Addresses) { started <- a })
 	}()

@@ -40,6 +40,8 @@ func dumped(t *testing.T, text string) map[string]proto.Message {
 				all["host "+m.GetName()+" "+h.GetName()] = h
 			}
 			m.VirtualHosts = nil // which come in any order
+		case *routev3.ScopedRouteConfiguration:
+			all["scope "+m.GetName()] = m
 		}
 	}
 	for _, c := range dump.GetConfigs() {
@@ -57,6 +59,12 @@ func dumped(t *testing.T, text string) map[string]proto.Message {
 		case *adminv3.RoutesConfigDump:
 			for _, d := range section.GetDynamicRouteConfigs() {
 				add(d.GetRouteConfig())
+			}
+		case *adminv3.ScopedRoutesConfigDump:
+			for _, d := range section.GetDynamicScopedRouteConfigs() {
+				for _, packed := range d.GetScopedRouteConfigs() {
+					add(packed)
+				}
 			}
 		}
 	}
@@ -92,6 +100,25 @@ func TestDiscoverysDumpIsEnvoysOwn(t *testing.T) {
 			require.Contains(t, want, "cluster outbound|"+m.port+"|v2|"+reviews)
 			require.Greater(t, m.measured(xds), before, "the time from the commit to the acceptance")
 		})
+	}
+}
+
+func TestDiscoverysDumpOfAGatewayWithManyHostsIsEnvoysOwn(t *testing.T) {
+	t.Parallel()
+	m := newGateway(t)
+	m.port = newPort(t)
+	m.commit(m.service("shop.mesh", newBackend(t, "shop", nil)), m.exposing(plain(m.port)), manyHosts("shop.mesh"))
+	m.answers("many-7.example.com", "shop")
+	m.accepted()
+	_, own, err := fetch(t.Context(), "http://"+m.agent.Admin+"/config_dump")
+	require.NoError(t, err)
+	_, told, err := fetch(t.Context(), "http://"+m.Discovery.HTTP()+"/debug/config_dump?proxy=client."+m.namespace)
+	require.NoError(t, err)
+	want, got := dumped(t, own), dumped(t, told)
+	require.Contains(t, want, "scope http."+m.port+"/many-7.example.com")
+	for name, message := range want {
+		require.Contains(t, got, name)
+		require.Empty(t, differences(message, got[name]), name)
 	}
 }
 

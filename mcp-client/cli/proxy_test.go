@@ -9,6 +9,7 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"github.com/stretchr/testify/require"
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
@@ -44,7 +45,14 @@ func (d *discovery) proxy(id, refuses string, types ...string) {
 	stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(connection).DeltaAggregatedResources(ctx)
 	require.NoError(d.t, err)
 	for _, typeURL := range types {
-		require.NoError(d.t, stream.Send(&discoveryv3.DeltaDiscoveryRequest{Node: &corev3.Node{Id: id}, TypeUrl: typeURL}))
+		node := &corev3.Node{Id: id}
+		if id == gate { // an Envoy that takes routes by host
+			node.UserAgentName = "envoy"
+			node.UserAgentVersionType = &corev3.Node_UserAgentBuildVersion{
+				UserAgentBuildVersion: &corev3.BuildVersion{Version: &typev3.SemanticVersion{MajorNumber: 1, MinorNumber: 40}},
+			}
+		}
+		require.NoError(d.t, stream.Send(&discoveryv3.DeltaDiscoveryRequest{Node: node, TypeUrl: typeURL}))
 	}
 	left := make(chan struct{})
 	go func() {
@@ -104,6 +112,11 @@ apiVersion: networking.istio.io/v1
 kind: VirtualService
 metadata: {name: web}
 spec: {hosts: [web.shop], http: [{match: [{uri: {prefix: /old}}], redirect: {uri: /new}}, {route: [{destination: {host: web.shop}}]}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: outside}
+spec: {hosts: [outside.example.com], gateways: [gate], http: [{route: [{destination: {host: web.shop}}]}]}
 ---
 apiVersion: networking.istio.io/v1
 kind: Gateway
@@ -193,6 +206,17 @@ func TestRoutesOfAProxy(t *testing.T) {
 	r := d.run("proxy-config", "routes", "vm-1", "--name", "80")
 	require.Regexp(t, `(?m)^80 +web.shop:80 +\S+( \+\d)? +/old\* +redirect$`, r.out)
 	require.Regexp(t, `(?m)^80 +web.shop:80 +\S+( \+\d)? +/\* +outbound\|80\|\|web.shop$`, r.out)
+}
+
+func TestRoutesByHostOfAProxy(t *testing.T) {
+	t.Parallel()
+	d := shop(t)
+	d.proxy(gate, "", push.ScopedRouteType)
+	d.until(func(r result) bool { return strings.Contains(r.out, "SYNCED") }, "proxy-status")
+	r := d.run("proxy-config", "routes", "gate")
+	require.Regexp(t, `(?m)^https.443.https.gate.shop/outside.example.com +outside.example.com:443 +outside.example.com +/\* +outbound\|80\|\|web.shop$`, r.out)
+	require.Contains(t, d.run("proxy-config", "routes", "gate", "-o", "json").out, "https.443.https.gate.shop/*")
+	require.Regexp(t, `scopes +SYNCED +2 `, d.run("proxy-status", "gate").out)
 }
 
 func TestADiscoveryThatIsNotThere(t *testing.T) {

@@ -85,7 +85,7 @@ func (p *Program) proxyStatus(ctx context.Context, query url.Values) error {
 }
 
 // proxyColumns are the types that have a column in the table of proxies.
-var proxyColumns = []string{"clusters", "listeners", "endpoints", "routes", "hosts", "extensions", "secrets"}
+var proxyColumns = []string{"clusters", "listeners", "endpoints", "routes", "hosts", "scopes", "extensions", "secrets"}
 
 func (p *Program) printProxies(all []connectedProxy) error {
 	if len(all) == 0 {
