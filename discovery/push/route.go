@@ -39,8 +39,8 @@ func (x *sight) route(e *Engine, s translate.Sight, before *sight, alike bool) {
 	}
 	if x.routes.scopes.made != nil && alike && slices.EqualFunc(x.backends, before.backends, sameShape) {
 		begun := time.Now()
-		if scopes, gone, ok := s.ReroutedByHost(x.routes.memory); ok {
-			e.translated(ScopedRouteType, begun, x.routes.scopes.change(scopes, gone, func(s translate.Scoped) made { return encodeScopes(e, s.Make()) }))
+		if changed, ok := s.ReroutedByHost(x.routes.memory); ok {
+			x.routes.rerouteByHost(e, begun, changed)
 			return
 		}
 	}
@@ -76,10 +76,7 @@ func (r *routes) replaceParts(e *Engine, s translate.Sight, whole []*routev3.Rou
 	var scopes []*routev3.ScopedRouteConfiguration
 	for _, w := range whole {
 		d := s.Divide(w)
-		if d.Configuration != nil {
-			configurations = append(configurations, d.Configuration)
-		}
-		hosts, scopes = append(hosts, d.Hosts...), append(scopes, d.Scopes...)
+		configurations, hosts, scopes = append(configurations, d.Configuration), append(hosts, d.Hosts...), append(scopes, d.Scopes...)
 	}
 	e.translated(VirtualHostType, begun, r.hosts.replace(encodeHosts(e, hosts...)))
 	begun = time.Now()
@@ -94,10 +91,7 @@ func (r *routes) update(e *Engine, divisions []translate.Division) {
 	var hosts []translate.Host
 	var scopes []translate.Scoped
 	for _, d := range divisions {
-		if d.Configuration != nil {
-			configurations = append(configurations, d.Configuration)
-		}
-		hosts, scopes = append(hosts, d.Hosts...), append(scopes, d.Scopes...)
+		configurations, hosts, scopes = append(configurations, d.Configuration), append(hosts, d.Hosts...), append(scopes, d.Scopes...)
 	}
 	e.translated(VirtualHostType, begun, r.hosts.update(hosts, func(h translate.Host) made { return encodeHosts(e, h.Make()) }))
 	begun = time.Now()
@@ -116,6 +110,13 @@ func (r *routes) reroute(e *Engine, hosts []translate.Host) (news made) {
 	}
 	r.hosts.set = r.hosts.set.With(news.resources, nil)
 	return news
+}
+
+// rerouteByHost makes those hosts anew that have other routes, in both forms.
+func (r *routes) rerouteByHost(e *Engine, begun time.Time, changed translate.ByHost) {
+	e.translated(ScopedRouteType, begun, r.scopes.change(changed.Scopes, changed.Gone, func(s translate.Scoped) made { return encodeScopes(e, s.Make()) }))
+	begun = time.Now()
+	e.translated(VirtualHostType, begun, r.hosts.change(changed.Hosts, changed.Gone, func(h translate.Host) made { return encodeHosts(e, h.Make()) }))
 }
 
 func encodeHosts(e *Engine, hosts ...*routev3.VirtualHost) made {

@@ -202,7 +202,7 @@ func (v *voyage) require(e *simulated) {
 	for typeURL, set := range sets {
 		want, have := map[string]string{}, map[string]string{}
 		for r := range set.All() {
-			if e.interested(typeURL, r.Name) && !refused(typeURL, r.Name) {
+			if e.interested(typeURL, r.Name) && e.uses(typeURL, r.Name) && !refused(typeURL, r.Name) {
 				want[r.Name] = string(r.Body.GetValue())
 			}
 		}

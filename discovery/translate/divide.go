@@ -15,7 +15,7 @@ type Divided struct {
 	Configuration *routev3.RouteConfiguration
 	// Hosts bear the names by which they are sent, which Envoy wants to be their own: it removes them by those.
 	Hosts []*routev3.VirtualHost
-	// Scopes are what there is instead of both where a gateway has many hosts.
+	// Scopes are the same once more, for listeners that find their routes by hosts.
 	Scopes []*routev3.ScopedRouteConfiguration
 }
 
@@ -69,8 +69,8 @@ func (v view) division(name string) Division {
 	if !v.sidecar() {
 		v.memory.bound[name] = v.bound(name)
 	}
-	if v.scopes(name) {
-		return Division{Scopes: v.scoped(name)}
+	if v.offersScopes(name) {
+		return v.divisionByHosts(name)
 	}
 	d, hosts := Division{Configuration: v.configuration(name)}, v.hosts(name)
 	v.memory.mixed = v.memory.mixed || name != number(parseRouteName(name).port)
@@ -103,10 +103,11 @@ func askForHosts(r *routev3.RouteConfiguration) { r.Vhds = &routev3.Vhds{ConfigS
 
 // Divide divides a route configuration of the proxy's that was made whole, as patches want it.
 func (s Sight) Divide(whole *routev3.RouteConfiguration) Divided {
-	if s.scopes(whole.GetName()) {
-		return Divided{Scopes: divideByHosts(whole)}
+	d := Divide(whole)
+	if s.offersScopes(whole.GetName()) {
+		d.Scopes = divideByHosts(whole)
 	}
-	return Divide(whole)
+	return d
 }
 
 // Divide divides a route configuration into virtual hosts.

@@ -54,25 +54,32 @@ func (b *boundRules) sort() {
 	}
 }
 
+// ByHost are the routes of some hosts, in both forms. The names are the same.
+type ByHost struct {
+	Scopes []Scoped
+	Hosts  []Host
+	Gone   []string
+}
+
 // ReroutedByHost are the routes of hosts that have others now, and the names of those that are gone, for a router whose divisions were made with the
 // memory when it had the same services and policies: the most frequent change of a gateway, that of rules for exact hosts, costs what it changes.
 // It reports false where more may have changed; then all divisions have to be made.
-func (s Sight) ReroutedByHost(m *Memory) (changed []Scoped, gone []string, ok bool) {
+func (s Sight) ReroutedByHost(m *Memory) (changed ByHost, ok bool) {
 	s.memory = m
 	names := s.routeNames()
 	if s.sidecar() || len(names) != len(m.bound) {
-		return nil, nil, false
+		return changed, false
 	}
 	now, touched := map[string]*boundRules{}, map[string]map[string]bool{}
 	for _, name := range names {
 		before := m.bound[name]
 		if before == nil {
-			return nil, nil, false
+			return changed, false
 		}
 		before.sort()
 		now[name] = s.bound(name)
 		if touched[name], ok = now[name].hostsAfter(before); !ok {
-			return nil, nil, false
+			return changed, false
 		}
 	}
 	for _, name := range names {
@@ -81,14 +88,14 @@ func (s Sight) ReroutedByHost(m *Memory) (changed []Scoped, gone []string, ok bo
 			one := Scoped{base: s.configuration(name), host: host, countsAttempts: s.countsAttempts()}
 			if h, there := now[name].virtualHost(s.view, host); there {
 				one.hosts = []virtualHost{h}
-				changed = append(changed, one)
+				changed.Scopes, changed.Hosts = append(changed.Scopes, one), append(changed.Hosts, one.asHost())
 			} else {
-				gone = append(gone, one.Name())
+				changed.Gone = append(changed.Gone, one.Name())
 			}
 		}
 		m.bound[name] = now[name]
 	}
-	return changed, gone, true
+	return changed, true
 }
 
 // hostsAfter are the hosts for which there are other rules than before. It reports false where more than those may have changed.

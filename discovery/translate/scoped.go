@@ -52,11 +52,10 @@ func (s Scoped) Make() *routev3.ScopedRouteConfiguration {
 // all anew. It counts rules, since the hosts of one rule share its routes where they are together. That depends on nothing that was before: so all
 // replicas say the same.
 func (v view) scopes(configuration string) bool {
-	from := v.proxy.ScopedFrom
-	if v.sidecar() || from == 0 || !scopable(configuration) {
+	if !v.offersScopes(configuration) {
 		return false
 	}
-	rules := 0
+	from, rules := v.proxy.ScopedFrom, 0
 	for _, s := range v.mesh.Frontend(v.proxy).Routes[configuration] {
 		for _, vs := range v.mesh.VirtualServicesOf(s.Gateway, v.proxy.Namespace) {
 			if !slices.ContainsFunc(s.HostsFor(vs), isScoped) {
@@ -70,6 +69,12 @@ func (v view) scopes(configuration string) bool {
 	return false
 }
 
+// offersScopes tells whether there are scopes of a route configuration, whether a listener finds its routes by them or not. There always are both forms:
+// when a listener comes to use the other, connections to the old one last for as long as Envoy drains them, and what changes meanwhile is for them, too.
+func (v view) offersScopes(configuration string) bool {
+	return !v.sidecar() && v.proxy.ScopedFrom > 0 && scopable(configuration)
+}
+
 // scopable tells whether a name can be in a key: the host is what follows the first slash, up to a colon.
 func scopable(configuration string) bool {
 	return !strings.ContainsFunc(configuration, func(c rune) bool {
@@ -81,24 +86,45 @@ func scopable(configuration string) bool {
 // isScoped tells whether requests for a host, or for a domain of a virtual host, are found by its name.
 func isScoped(host string) bool { return !mesh.IsWildcard(host) && !strings.ContainsAny(host, "*:") }
 
-// scoped is a route configuration divided by hosts, in their order, and that for all other hosts, which is always there. Each is named after its host.
-func (v view) scoped(configuration string) []Scoped {
+// divisionByHosts is a route configuration divided into virtual hosts and, once more, by hosts, with what is for all other hosts, which is always
+// there. Where listeners find their routes by hosts, virtual hosts are divided likewise, so that a change of one is one of the other.
+func (v view) divisionByHosts(configuration string) Division {
 	servers := v.mesh.Frontend(v.proxy).Routes[configuration]
-	base, counts := v.configuration(configuration), v.countsAttempts()
-	hosts := v.gatewayHosts(servers)
-	out := make([]Scoped, 0, len(hosts.byName)+1)
-	for _, name := range slices.Sorted(maps.Keys(hosts.byName)) {
-		if !isScoped(name) {
-			continue
+	all, counts := v.gatewayHosts(servers), v.countsAttempts()
+	d := Division{Configuration: v.configuration(configuration)}
+	askForHosts(d.Configuration)
+	together := all.list(servers[0])
+	others := Scoped{base: v.configuration(configuration), host: restOfHosts, countsAttempts: counts}
+	for _, name := range slices.Sorted(maps.Keys(all.byName)) {
+		if isScoped(name) {
+			d.Scopes = append(d.Scopes, Scoped{base: others.base, host: name, hosts: []virtualHost{*all.byName[name]}, countsAttempts: counts})
+			delete(all.byName, name)
 		}
-		out = append(out, Scoped{base: base, host: name, hosts: []virtualHost{*hosts.byName[name]}, countsAttempts: counts})
-		delete(hosts.byName, name)
 	}
-	others := Scoped{base: base, host: restOfHosts, countsAttempts: counts}
-	if len(hosts.byName) > 0 { // where there are none, what is not found is answered by 404, too
-		others.hosts = hosts.list(servers[0])
+	if len(all.byName) > 0 { // where there are none, what is not found is answered by 404, too
+		others.hosts = all.list(servers[0])
 	}
-	return append(out, others)
+	if v.scopes(configuration) {
+		for _, s := range d.Scopes {
+			d.Hosts = append(d.Hosts, s.asHost())
+		}
+		if together = others.hosts; len(together) == 0 {
+			together = []virtualHost{nobody}
+		}
+	}
+	for _, h := range together {
+		h.name = HostName(configuration, h.name)
+		d.Hosts = append(d.Hosts, Host{h, counts})
+	}
+	d.Scopes = append(d.Scopes, others)
+	return d
+}
+
+// asHost is the virtual host of an exact host, named by that alone.
+func (s Scoped) asHost() Host {
+	h := s.hosts[0]
+	h.name = HostName(s.base.GetName(), s.host)
+	return Host{h, s.countsAttempts}
 }
 
 // divideByHosts divides a route configuration that was made whole, as patches want it. Of domains that differ in case alone, as a patch may have them,
