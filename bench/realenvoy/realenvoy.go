@@ -36,7 +36,7 @@ func Start(binary, dir string, b *bootstrapv3.Bootstrap) (*process.Process, erro
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return nil, err
 	}
-	return process.Start(exec.Command(binary, "-c", file, "--concurrency", "1", "--use-dynamic-base-id",
+	return process.Start(exec.Command(binary, "-c", file, "--concurrency", "1", "--use-dynamic-base-id", "--drain-time-s", "45", // as mesh-agent starts it
 		"--log-level", "warn", "--log-path", logIn(dir)))
 }
 

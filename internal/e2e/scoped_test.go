@@ -134,7 +134,7 @@ func TestNoRequestFailsWhenAGatewayComesToHaveManyHosts(t *testing.T) {
 	t.Parallel()
 	control, database := common.get(t)
 	m := meshWithoutEnvoy(t, control, database)
-	m.startAgent("--role", "gateway", "--labels", "edge="+m.namespace, "--drain-time", "5s")
+	m.startAgent("--role", "gateway", "--labels", "edge="+m.namespace, "--listener-drain-time", "2s")
 	first, second := newPort(t), newPort(t)
 	m.port = first
 	other := strings.ReplaceAll(strings.ReplaceAll(manyHosts("shop.mesh"), "gateways: [edge]", "gateways: [always]"), "name: many-", "name: always-")
