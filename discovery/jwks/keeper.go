@@ -156,16 +156,18 @@ func (k *Keeper) Want(sources map[mesh.KeySource]time.Duration) {
 		}
 	}
 	for at, timeout := range sources {
-		s := k.sources[at]
-		if s == nil {
+		s, known := k.sources[at]
+		if !known {
 			s = newSource(at)
 			k.sources[at] = s
+		}
+		s.timeout.Store(int64(timeout)) // before the first attempt
+		if !known {
 			if kept, some := k.file.get(at, k.options.MaxAge); some {
 				s.had, keys[at] = kept.Fetched, mesh.Fetched{Keys: kept.Keys}
 			}
 			k.start(s)
 		}
-		s.timeout.Store(int64(timeout))
 	}
 	k.keys = keys
 }
