@@ -113,6 +113,9 @@ func (c client) show() shownProxy {
 	}
 	for _, t := range c.stream.Types() {
 		one := showType(t)
+		if c.snapshot == nil { // there is no configuration yet, so it is to be sent everything
+			one.Status = stale
+		}
 		p.Current = p.Current && one.Status == synced
 		p.Types = append(p.Types, one)
 	}

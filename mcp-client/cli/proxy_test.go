@@ -214,6 +214,7 @@ func TestRoutesByHostOfAProxy(t *testing.T) {
 	d.proxy(gate, "", push.ScopedRouteType)
 	d.until(func(r result) bool { return strings.Contains(r.out, "SYNCED") }, "proxy-status")
 	r := d.run("proxy-config", "routes", "gate")
+	require.Empty(t, r.err)
 	require.Regexp(t, `(?m)^https.443.https.gate.shop/outside.example.com +outside.example.com:443 +outside.example.com +/\* +outbound\|80\|\|web.shop$`, r.out)
 	require.Contains(t, d.run("proxy-config", "routes", "gate", "-o", "json").out, "https.443.https.gate.shop/*")
 	require.Regexp(t, `scopes +SYNCED +2 `, d.run("proxy-status", "gate").out)
