@@ -13,13 +13,14 @@ import (
 // A file that is read as it comes, byte by byte, says what it says when it is there at once.
 func FuzzStream(f *testing.F) {
 	f.Add([]byte("apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: a}\nspec: {host: a}\n---\n---\nkind: 1\n"))
+	f.Add([]byte("apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: a}\nspec: {host: a}\n"))
 	f.Add([]byte(`{"kind": "List", "items": [{"apiVersion": "networking.istio.io/v1", "kind": "Sidecar", "metadata": {"name": "a"}}]}`))
 	f.Add([]byte("# nothing\n--- !!binary |\n  x\n...\n%YAML 1.2\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		whole, wrong := kinds.Parse("f", text)
 		var documents []*kinds.Document
 		var violations kinds.Errors
-		require.NoError(t, kinds.Parser{}.Stream("f", iotest.OneByteReader(bytes.NewReader(text)), func(d *kinds.Document, e kinds.Errors) error {
+		require.NoError(t, kinds.Parser{DefaultNamespace: "default"}.Stream("f", iotest.OneByteReader(bytes.NewReader(text)), func(d *kinds.Document, e kinds.Errors) error {
 			if d != nil {
 				documents = append(documents, d)
 			}
