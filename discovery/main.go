@@ -15,7 +15,7 @@ import (
 
 // garbagePercent is how much garbage may be there beside what is used before it is collected. Most of what is used stays, and what a change
 // leaves behind is little: less than Go's 100 costs little time, and a fifth of the memory goes.
-const garbagePercent = 60
+const garbagePercent = 45
 
 func main() {
 	if os.Getenv("GOGC") == "" {
