@@ -143,7 +143,7 @@ func TestBeforeThereIsAConfigurationProxiesAreListedAlready(t *testing.T) {
 	b.connect(node("sidecar", "10.0.0.1", "vm-1"), push.ClusterType)
 	page := eventually(b, "/debug/proxies", func(all proxies) bool { return len(all) == 1 && len(all[0].Types) == 1 })
 	require.False(t, page[0].Current)
-	require.Equal(t, "stale", string(page[0].Types[0].Status))
+	require.Equal(t, "stale", page[0].Types[0].Status)
 	require.Empty(t, page[0].Class)
 	code, text := b.get("/debug/clusters?proxy=vm-1")
 	require.Equal(t, http.StatusServiceUnavailable, code)
