@@ -209,9 +209,9 @@ func TestASecretThatComesLater(t *testing.T) {
 	client := trusting(t, authority, false)
 	_, _, err := ask(t.Context(), client, url)
 	require.Error(t, err)
-	eventually(t, func(context.Context) error {
-		if !strings.Contains(m.Discovery.Log(), "secret=kubernetes://late") {
-			return errors.New("discovery does not say that the secret is missing")
+	eventually(t, func(ctx context.Context) error { // not in the log, which tells of no more than so many
+		if page := m.problemsPage(ctx); !strings.Contains(page, "kubernetes://late is unknown") {
+			return errors.New("discovery does not say that the secret is missing: " + page)
 		}
 		return nil
 	})
