@@ -61,11 +61,11 @@ func (m *Mesh) Frontend(p *Proxy) *Frontend {
 	targets := m.Targets(p)
 	key := fmt.Sprint(p.Namespace, "\n", m.gateways.names.encode(p.Labels), "\n", encodeTargets(targets), "\n", p.wildcard(), p.Unprivileged, p.ReservedPorts, p.Identity.FromAgent)
 	return m.frontends.get(key, func() *Frontend {
-		f, from := m.memory.frontend(key), m.exposedBy(p, targets)
+		f, from := m.memory.frontends.get(key), m.exposedBy(p, targets)
 		if f == nil || !f.from.same(&from) {
 			f = buildFrontend(from)
 		}
-		m.memory.keepFrontend(key, rememberedFrontend{f, m.build})
+		m.memory.frontends.keep(key, f, m.build)
 		return f
 	})
 }

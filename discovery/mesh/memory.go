@@ -7,33 +7,21 @@ import "sync"
 type memory struct {
 	mu        sync.Mutex
 	builds    int // meshes that there have been
-	scopes    map[scopeKey]rememberedScope
-	frontends map[string]rememberedFrontend
-	tokens    map[string]rememberedTokens
+	scopes    latest[scopeKey, rememberedScope]
+	frontends latest[string, *Frontend]
+	tokens    latest[string, *TokenRules]
 }
 
+// rememberedScope is a scope with what it was made from.
 type rememberedScope struct {
 	scope *Scope
 	of    catalog
-	build int // of the mesh that was asked
-}
-
-type rememberedFrontend struct {
-	frontend *Frontend
-	build    int
-}
-
-type rememberedTokens struct {
-	rules *TokenRules
-	build int
 }
 
 // attention is for how many meshes something is remembered that nobody asks for.
 const attention = 64
 
-func newMemory() *memory {
-	return &memory{scopes: map[scopeKey]rememberedScope{}, frontends: map[string]rememberedFrontend{}, tokens: map[string]rememberedTokens{}}
-}
+func newMemory() *memory { return &memory{} }
 
 // next counts a mesh, and now and then forgets what nobody asks for any more.
 func (x *memory) next() (build int) {
@@ -41,64 +29,53 @@ func (x *memory) next() (build int) {
 	defer x.mu.Unlock()
 	x.builds++
 	if x.builds%attention == 0 {
-		for key, s := range x.scopes {
-			if s.build < x.builds-attention {
-				delete(x.scopes, key)
-			}
-		}
-		for key, f := range x.frontends {
-			if f.build < x.builds-attention {
-				delete(x.frontends, key)
-			}
-		}
-		for key, t := range x.tokens {
-			if t.build < x.builds-attention {
-				delete(x.tokens, key)
-			}
-		}
+		since := x.builds - attention
+		x.scopes.forget(since)
+		x.frontends.forget(since)
+		x.tokens.forget(since)
 	}
 	return x.builds
 }
 
-func (x *memory) scope(key scopeKey) rememberedScope {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.scopes[key]
+// latest is the newest that was asked for of each sort.
+type latest[K comparable, V any] struct {
+	mu   sync.Mutex
+	made map[K]remembered[V]
 }
 
-func (x *memory) keepScope(key scopeKey, s rememberedScope) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.scopes[key].build <= s.build {
-		x.scopes[key] = s
+type remembered[V any] struct {
+	value V
+	build int // of the mesh that was asked
+}
+
+// get is what was kept last, the zero value if nothing was.
+func (l *latest[K, V]) get(key K) V {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.made[key].value
+}
+
+// keep takes in what a mesh was asked for, unless a newer one was asked meanwhile.
+func (l *latest[K, V]) keep(key K, value V, build int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.made[key].build > build {
+		return
 	}
-}
-
-func (x *memory) frontend(key string) *Frontend {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.frontends[key].frontend
-}
-
-func (x *memory) keepFrontend(key string, f rememberedFrontend) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.frontends[key].build <= f.build {
-		x.frontends[key] = f
+	if l.made == nil {
+		l.made = map[K]remembered[V]{}
 	}
+	l.made[key] = remembered[V]{value, build}
 }
 
-func (x *memory) tokenRules(key string) *TokenRules {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.tokens[key].rules
-}
-
-func (x *memory) keepTokenRules(key string, t rememberedTokens) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.tokens[key].build <= t.build {
-		x.tokens[key] = t
+// forget drops what was not asked for since a mesh.
+func (l *latest[K, V]) forget(since int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, r := range l.made {
+		if r.build < since {
+			delete(l.made, key)
+		}
 	}
 }
 

@@ -240,11 +240,11 @@ func (m *Mesh) TokenRules(p *Proxy) *TokenRules {
 	}
 	key := encodeTokens(policies)
 	return m.tokenRules.get(key, func() *TokenRules {
-		rules := m.memory.tokenRules(key)
+		rules := m.memory.tokens.get(key)
 		if rules == nil || !slices.Equal(rules.from, policies) {
 			rules = gatherRules(policies)
 		}
-		m.memory.keepTokenRules(key, rememberedTokens{rules, m.build})
+		m.memory.tokens.keep(key, rules, m.build)
 		return rules
 	})
 }

@@ -18,9 +18,9 @@ type changes struct {
 
 // scopeOf is what a sort of proxies sees: the scope that was last made for them where that shows the same, or what follows from it.
 func (m *Mesh) scopeOf(key scopeKey) *Scope {
-	before := m.memory.scope(key)
+	before := m.memory.scopes.get(key)
 	after := m.scopeAfter(key, before)
-	m.memory.keepScope(key, rememberedScope{after, m.catalog, m.build})
+	m.memory.scopes.keep(key, rememberedScope{after, m.catalog}, m.build)
 	return after
 }
 
