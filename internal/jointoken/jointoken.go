@@ -1,0 +1,98 @@
+// Package jointoken writes and reads the tokens that machines and servers join a mesh with.
+//
+// A token has a secret, of which the database keeps the hash, and the fingerprints of the mesh's roots. So who joins knows whom to tell the
+// secret before it has any other reason to trust anybody: a server whose certificate leads to one of those roots.
+package jointoken
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+)
+
+// Prefix is what every token begins with, so that scanners find those that lie about.
+const Prefix = "pgmesh_join_"
+
+const (
+	secretSize = 32
+	pinSize    = 32
+	maxPins    = 8
+)
+
+// Token is a join token.
+type Token struct {
+	secret [secretSize]byte
+	pins   [][pinSize]byte
+}
+
+// Hash is what the database keeps of a token's secret.
+type Hash [sha256.Size]byte
+
+// New makes a token for a mesh with these roots.
+func New(roots ...*x509.Certificate) (Token, error) {
+	if len(roots) == 0 || len(roots) > maxPins {
+		return Token{}, fmt.Errorf("a join token names one to %d roots, and there are %d", maxPins, len(roots))
+	}
+	var t Token
+	_, _ = rand.Read(t.secret[:]) // never fails
+	for _, root := range roots {
+		t.pins = append(t.pins, pinOf(root))
+	}
+	return t, nil
+}
+
+func pinOf(root *x509.Certificate) [pinSize]byte { return sha256.Sum256(root.RawSubjectPublicKeyInfo) }
+
+var errShape = errors.New("this is not a whole join token: it begins with " + Prefix + " and is one line; mcp-client token create makes one")
+
+// Parse reads a token. Its error says nothing of the text.
+func Parse(text string) (Token, error) {
+	rest, ok := strings.CutPrefix(strings.TrimSpace(text), Prefix)
+	if !ok {
+		return Token{}, errShape
+	}
+	all, err := base64.RawURLEncoding.Strict().DecodeString(rest)
+	pins := len(all) - secretSize
+	if err != nil || pins < pinSize || pins%pinSize != 0 || pins/pinSize > maxPins {
+		return Token{}, errShape
+	}
+	t := Token{secret: [secretSize]byte(all)}
+	for pin := range slices.Chunk(all[secretSize:], pinSize) {
+		t.pins = append(t.pins, [pinSize]byte(pin))
+	}
+	return t, nil
+}
+
+// Text is the token as it is handed on.
+func (t Token) Text() string {
+	all := slices.Clone(t.secret[:])
+	for _, pin := range t.pins {
+		all = append(all, pin[:]...)
+	}
+	return Prefix + base64.RawURLEncoding.EncodeToString(all)
+}
+
+// Hash is what the database keeps.
+func (t Token) Hash() Hash { return sha256.Sum256(t.secret[:]) }
+
+// String says that there is a token, and never which: it is for logs.
+func (t Token) String() string { return Prefix + "…" }
+
+// GoString is String.
+func (t Token) GoString() string { return t.String() }
+
+// LogValue is String.
+func (t Token) LogValue() slog.Value { return slog.StringValue(t.String()) }
+
+// Trusts tells whether a certificate is one of the roots that the token names.
+func (t Token) Trusts(root *x509.Certificate) bool {
+	pin := pinOf(root)
+	return slices.ContainsFunc(t.pins, func(p [pinSize]byte) bool { return bytes.Equal(p[:], pin[:]) })
+}
