@@ -6,6 +6,7 @@ import (
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	filelogv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/file/v3"
+	celv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/filters/cel/v3"
 	withoutqueryv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/formatter/req_without_query/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -56,19 +57,31 @@ func textStruct(texts map[string]string) *structpb.Struct {
 }
 
 // accessLogs are those of requests and connections, none where the MeshConfig names no file.
-func (v view) accessLogs() []*accesslogv3.AccessLog { return v.fileLog(nil) }
+func (v view) accessLogs() []*accesslogv3.AccessLog { return v.fileLog(nil, logFormat) }
 
-// listenerLogs are for connections that no filter chain is for, of which no filter can write.
+// listenerLogs are for connections of which no filter can write: those that no filter chain is for, and those whose handshake failed.
 func (v view) listenerLogs() []*accesslogv3.AccessLog {
 	if v.config.GetDisableEnvoyListenerLog() {
 		return nil
 	}
-	return v.fileLog(&accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
-		ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: []string{"NR"}},
-	}})
+	return append(v.fileLog(unmatched, logFormat), v.fileLog(unshaken, handshakeFormat)...)
 }
 
-func (v view) fileLog(only *accesslogv3.AccessLogFilter) []*accesslogv3.AccessLog {
+var unmatched = &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
+	ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: []string{"NR"}},
+}}
+
+// unshaken is why a member of the mesh cannot get in, which is nowhere else to be read. What was no TLS at all is unmatched, too.
+var unshaken = &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ExtensionFilter{
+	ExtensionFilter: &accesslogv3.ExtensionFilter{
+		Name: "envoy.access_loggers.extension_filters.cel",
+		ConfigType: &accesslogv3.ExtensionFilter_TypedConfig{TypedConfig: pack(&celv3.ExpressionFilter{
+			Expression: "connection.transport_failure_reason != '' && response.flags == 0",
+		})},
+	},
+}}
+
+func (v view) fileLog(only *accesslogv3.AccessLogFilter, format func(*meshconfig.MeshConfig) *corev3.SubstitutionFormatString) []*accesslogv3.AccessLog {
 	if v.config.GetAccessLogFile() == "" {
 		return nil
 	}
@@ -77,9 +90,41 @@ func (v view) fileLog(only *accesslogv3.AccessLogFilter) []*accesslogv3.AccessLo
 		Filter: only,
 		ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: pack(&filelogv3.FileAccessLog{
 			Path:            v.config.GetAccessLogFile(),
-			AccessLogFormat: &filelogv3.FileAccessLog_LogFormat{LogFormat: logFormat(v.config)},
+			AccessLogFormat: &filelogv3.FileAccessLog_LogFormat{LogFormat: format(v.config)},
 		})},
 	}}
+}
+
+const (
+	theirFailure = "%UPSTREAM_TRANSPORT_FAILURE_REASON%"
+	ownFailure   = "%DOWNSTREAM_TRANSPORT_FAILURE_REASON%"
+)
+
+// handshakeFormat gives the reason in the place where that of connections to upstreams is, of which there is none: so a line has the same
+// fields as every other.
+func handshakeFormat(config *meshconfig.MeshConfig) *corev3.SubstitutionFormatString {
+	format := logFormat(config)
+	if text := format.GetTextFormatSource(); text != nil {
+		text.Specifier = &corev3.DataSource_InlineString{InlineString: strings.ReplaceAll(text.GetInlineString(), theirFailure, ownFailure)}
+	} else {
+		format.Format = &corev3.SubstitutionFormatString_JsonFormat{JsonFormat: replaced(format.GetJsonFormat(), theirFailure, ownFailure)}
+	}
+	return format
+}
+
+// replaced is a struct in whose texts something is replaced.
+func replaced(s *structpb.Struct, old, by string) *structpb.Struct {
+	out := &structpb.Struct{Fields: make(map[string]*structpb.Value, len(s.GetFields()))}
+	for key, value := range s.GetFields() {
+		switch kind := value.GetKind().(type) {
+		case *structpb.Value_StringValue:
+			value = structpb.NewStringValue(strings.ReplaceAll(kind.StringValue, old, by))
+		case *structpb.Value_StructValue:
+			value = structpb.NewStructValue(replaced(kind.StructValue, old, by))
+		}
+		out.Fields[key] = value
+	}
+	return out
 }
 
 func logFormat(config *meshconfig.MeshConfig) *corev3.SubstitutionFormatString {
