@@ -1,0 +1,141 @@
+package authority
+
+import (
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
+)
+
+// Request says what to certify.
+type Request struct {
+	CSR       *CSR
+	ID        spiffeid.ID   // who the bearer is
+	Enrolment string        // the machine, if it is one
+	Hosts     []string      // names and addresses that it is dialed by, if it is a server
+	Lifetime  time.Duration // it ends earlier if the authority does
+}
+
+// Issued is a certificate that was given.
+type Issued struct {
+	Certificate *x509.Certificate
+	ChainPEM    []byte // the certificate, and those between it and the root
+}
+
+// shortest is a life that is not worth a certificate: the authority is about to end.
+const shortest = time.Second
+
+// Sign certifies who the bearer of a key is. Only the key of the CSR counts: what else it asks for is ignored, but for an identity that is
+// not the one that is granted, which is refused, for whoever asked would not be who it believes to be.
+func (a *Authority) Sign(r Request) (Issued, error) {
+	if r.ID.IsZero() {
+		return Issued{}, errors.New("sign a certificate: there is no identity to certify")
+	}
+	if err := r.CSR.asksFor(r.ID); err != nil {
+		return Issued{}, err
+	}
+	template := &x509.Certificate{
+		Subject:     pkix.Name{SerialNumber: r.Enrolment},
+		URIs:        []*url.URL{r.ID.URL()},
+		KeyUsage:    keyUsage(r.CSR),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		// Said outright, for a leaf that an old library may take for an authority.
+		BasicConstraintsValid: true,
+	}
+	if err := setHosts(template, r.Hosts); err != nil {
+		return Issued{}, err
+	}
+	return a.issue(template, r.CSR, r.Lifetime)
+}
+
+// Delegate makes the bearer of a key an authority beneath this one, which may certify machines and has none beneath it.
+func (a *Authority) Delegate(csr *CSR, name string, lifetime time.Duration) (Issued, error) {
+	if err := a.MayDelegate(); err != nil {
+		return Issued{}, err
+	}
+	return a.issue(&x509.Certificate{
+		Subject:               pkix.Name{Organization: []string{"pgmesh"}, OrganizationalUnit: []string{machinesOnly}, CommonName: name},
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		MaxPathLenZero:        true,
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}, csr, lifetime)
+}
+
+func (a *Authority) issue(template *x509.Certificate, csr *CSR, lifetime time.Duration) (Issued, error) {
+	if lifetime < shortest {
+		return Issued{}, fmt.Errorf("sign a certificate: a life of %s is too short", lifetime)
+	}
+	now := time.Now()
+	template.SerialNumber = serial()
+	template.NotBefore, template.NotAfter = now.Add(-early(lifetime)), now.Add(lifetime)
+	if template.NotBefore.Before(a.certificate.NotBefore) {
+		template.NotBefore = a.certificate.NotBefore
+	}
+	if template.NotAfter.After(a.notAfter) {
+		template.NotAfter = a.notAfter
+	}
+	if template.NotAfter.Sub(now) < shortest {
+		return Issued{}, fmt.Errorf("the authority %s ends at %s, and can give no certificate of any use", a.certificate.Subject, stamp(a.notAfter))
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, csr.request.PublicKey, a.key)
+	if err != nil {
+		return Issued{}, fmt.Errorf("sign a certificate: %w", err)
+	}
+	c, err := x509.ParseCertificate(der)
+	if err != nil {
+		return Issued{}, fmt.Errorf("read what was signed: %w", err)
+	}
+	return Issued{c, slices.Concat(EncodeCertificates(c), a.self, a.above)}, nil
+}
+
+// asksFor refuses a request that names somebody else than is granted.
+func (c *CSR) asksFor(id spiffeid.ID) error {
+	for _, uri := range c.request.URIs {
+		if uri.String() != id.String() {
+			return refused("it names %s, and the certificate would be for %s", uri, id)
+		}
+	}
+	return nil
+}
+
+// keyUsage is what TLS uses a key for: RSA keys also encrypt, in TLS 1.2.
+func keyUsage(csr *CSR) x509.KeyUsage {
+	if csr.request.PublicKeyAlgorithm == x509.RSA {
+		return x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment
+	}
+	return x509.KeyUsageDigitalSignature
+}
+
+// hostName is a name of DNS, without a wildcard.
+var hostName = regexp.MustCompile(`^([A-Za-z0-9_]([-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?\.)*[A-Za-z0-9_]([-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?$`)
+
+const (
+	maxHosts    = 64
+	maxHostName = 253
+)
+
+func setHosts(template *x509.Certificate, hosts []string) error {
+	if len(hosts) > maxHosts {
+		return refused("there are %d hosts, and %d are the most", len(hosts), maxHosts)
+	}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+			continue
+		}
+		if len(host) > maxHostName || !hostName.MatchString(host) {
+			return refused("the host %.300q is neither an IP address nor a name of DNS", host)
+		}
+		template.DNSNames = append(template.DNSNames, host)
+	}
+	return nil
+}
