@@ -48,8 +48,7 @@ func runCommand() *cobra.Command {
 	f.StringVar(&o.API, "api", "127.0.0.1:15022", "address to serve the admin API on as JSON over HTTP; empty: not at all")
 	f.StringVar(&o.HTTP, "http", "127.0.0.1:15021", "address to serve /healthz, /readyz and /metrics on, and pages that /debug lists")
 	monitor.ProfilesFlag(f, &o.Profiles)
-	f.StringVar(&o.SecretsKeyFile, "secrets-key-file", "", "file with the key that secrets are encrypted with before they come to the database, "+
-		"as mcp-server secrets key makes it; further lines have older keys")
+	o.Sealing.Flags(f)
 	o.Plaintext.Flags(f)
 	o.Upstream.Flags(f)
 	o.Security.Flags(f)

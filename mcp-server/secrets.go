@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pgmesh/pgmesh/mcp-server/seal"
+	"github.com/pgmesh/pgmesh/mcp-server/serve"
 	"github.com/pgmesh/pgmesh/store"
 )
 
@@ -28,24 +29,38 @@ func secretsKeyCommand() *cobra.Command {
 }
 
 func secretsSealCommand() *cobra.Command {
-	var database, keyFile string
+	var database string
+	var sealing seal.Options
 	cmd := &cobra.Command{
 		Use: "seal", Short: "Encrypt what is not encrypted yet with the first key", Args: cobra.NoArgs,
-		Long: `Encrypt with the first key of the file what is not yet: what was written with psql, or before there was a key, and what an older key
+		Long: `Encrypt with the first key what is not yet: what was written with psql, or before there was a key, and what an older key
 encrypted. It is one revision; what clients are served stays the same. Old values stay in old files of the database until it is vacuumed,
 and in backups.`,
 		Example: `  mcp-server secrets seal --database "$DATABASE" --secrets-key-file secrets.key`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			keys, err := seal.Load(keyFile)
-			if err != nil {
-				return fmt.Errorf("--secrets-key-file: %w", err)
-			}
-			return withStore(cmd, database, func(s *store.Store) error { return sealAll(cmd, s, keys) })
+			return withKeys(cmd, database, sealing, func(s *store.Store, keys *seal.Keys) error { return sealAll(cmd, s, keys) })
 		},
 	}
 	needDatabase(cmd, &database)
-	cmd.Flags().StringVar(&keyFile, "secrets-key-file", "", "file with the keys")
+	sealing.Flags(cmd.Flags())
 	return cmd
+}
+
+// withKeys runs something on the store of a command that cannot do without the keys for secrets.
+func withKeys(cmd *cobra.Command, database string, from seal.Options, do func(*store.Store, *seal.Keys) error) error {
+	keys, err := from.Load()
+	if err != nil {
+		return err
+	}
+	if keys == nil {
+		return seal.ErrNone
+	}
+	return withStore(cmd, database, func(s *store.Store) error {
+		if err := keys.Unlock(cmd.Context(), serve.SealingKeys{Store: s}); err != nil {
+			return err
+		}
+		return do(s, keys)
+	})
 }
 
 func sealAll(cmd *cobra.Command, s *store.Store, keys *seal.Keys) error {

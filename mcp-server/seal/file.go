@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"strings"
 )
@@ -13,14 +14,7 @@ import (
 // Load reads a file of keys, each a line of base64. The first seals, and the others still open what they have sealed: to change the key, put
 // a new line before the old one on every server, seal everything anew, and take the old one out. The file must be its owner's alone.
 func Load(path string) (*Keys, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("others than its owner may read or write it (%s): chmod 600 %s", info.Mode().Perm(), path)}
-	}
-	content, err := os.ReadFile(path)
+	content, err := readOwn(path)
 	if err != nil {
 		return nil, err
 	}
@@ -31,15 +25,35 @@ func Load(path string) (*Keys, error) {
 	return keys, nil
 }
 
+// readOwn reads a file that must be its owner's alone.
+func readOwn(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("others than its owner may read or write it (%s): chmod 600 %s", info.Mode().Perm(), path)}
+	}
+	return os.ReadFile(path)
+}
+
+// linesOf are the lines of a file that count, by their numbers: neither empty nor a comment.
+func linesOf(content string) iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
+		number := 0
+		for line := range strings.Lines(content) {
+			number++
+			line = strings.TrimSpace(line)
+			if line != "" && !strings.HasPrefix(line, "#") && !yield(number, line) {
+				return
+			}
+		}
+	}
+}
+
 func parse(content string) (*Keys, error) {
 	var secrets [][]byte
-	number := 0
-	for line := range strings.Lines(content) {
-		number++
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
+	for number, line := range linesOf(content) {
 		secret, err := base64.StdEncoding.DecodeString(line)
 		if err != nil || len(secret) != KeySize {
 			return nil, fmt.Errorf("line %d is not base64 of %d bytes: make one with mcp-server secrets key, or openssl rand -base64 %[2]d", number, KeySize)

@@ -1,6 +1,7 @@
 // Package seal encrypts the private values of secrets before they come to the database, and decrypts them for those who may have them.
 //
-// It is AES-256 in GCM, under keys that the database never sees. A sealed value names its key, and is bound to its place: moved to
+// It is AES-256 in GCM, under keys that the database never sees: they are in a file, come of a passphrase, or are kept as a KMS has
+// encrypted them. A sealed value names its key, and is bound to its place: moved to
 // another secret, or to another of its values, it does not open. The nonce is a keyed hash of the place and the value, so that the
 // same value in the same place is sealed the same, and who applies what is there already changes nothing; nothing else is told by that.
 package seal
@@ -15,39 +16,63 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync/atomic"
 )
 
 // prefix is what sealed values begin with, in this form of them: prefix, key, ":", base64 of nonce and ciphertext.
 const prefix = "pgmesh:v1:"
 
-// Keys seal with the first of them, and open with any. Nil Keys have none.
-type Keys struct{ keys []*key }
+// Keys seal with the first of them, and open with any. Nil Keys have none. They may be used concurrently.
+type Keys struct {
+	keys   atomic.Pointer[[]*key] // replaced whole
+	source source                 // of those that have to be unlocked, nil for none
+	old    []*key                 // which only open
+}
 
 // key is one key, divided for its two uses.
 type key struct {
 	id     string
 	aead   cipher.AEAD
 	nonces []byte
+	first  bool // it comes of the passphrase that is to seal
 }
 
 // KeySize is that of a key, in bytes.
 const KeySize = 32
 
-// New returns keys, of which the first seals. Where they come from is the caller's affair: a file today.
+// New returns keys, of which the first seals.
 func New(secrets ...[]byte) (*Keys, error) {
 	if len(secrets) == 0 {
 		return nil, errors.New("there is no key")
 	}
-	k := &Keys{}
+	var all []*key
 	for _, secret := range secrets {
 		made, err := newKey(secret)
 		if err != nil {
 			return nil, err
 		}
-		k.keys = append(k.keys, made)
+		all = append(all, made)
 	}
-	return k, nil
+	return keysOf(all), nil
+}
+
+func keysOf(all []*key) *Keys {
+	k := &Keys{}
+	k.keys.Store(&all)
+	return k
+}
+
+// all are the keys there are, of which the first seals.
+func (k *Keys) all() []*key {
+	if k == nil {
+		return nil
+	}
+	if all := k.keys.Load(); all != nil {
+		return *all
+	}
+	return nil
 }
 
 func newKey(secret []byte) (*key, error) {
@@ -77,12 +102,12 @@ type Place struct{ Namespace, Name, Value string }
 
 func (p Place) bytes() []byte { return []byte(p.Namespace + "/" + p.Name + "/" + p.Value) } // none of which has a slash
 
-// Can tells whether there is a key to seal with.
-func (k *Keys) Can() bool { return k != nil }
+// Can tells whether there is a key to seal with. Keys that have to be unlocked first cannot before that.
+func (k *Keys) Can() bool { return len(k.all()) > 0 }
 
 // Seal encrypts a value.
 func (k *Keys) Seal(at Place, value []byte) string {
-	return k.keys[0].seal(at, value)
+	return k.all()[0].seal(at, value)
 }
 
 func (k *key) seal(at Place, value []byte) string {
@@ -99,7 +124,7 @@ func IsSealed(stored string) bool { return strings.HasPrefix(stored, "pgmesh:") 
 
 // Current tells whether a value is sealed with the key that seals.
 func (k *Keys) Current(stored string) bool {
-	return strings.HasPrefix(stored, prefix+k.keys[0].id+":")
+	return k.Can() && strings.HasPrefix(stored, prefix+k.all()[0].id+":")
 }
 
 // Open decrypts a value. Its error repeats nothing of it.
@@ -111,7 +136,8 @@ func (k *Keys) Open(at Place, stored string) ([]byte, error) {
 	}
 	with := k.named(id)
 	if with == nil {
-		return nil, fmt.Errorf("it is sealed with the key %.16s, which this server does not have: add it to --secrets-key-file", id)
+		return nil, fmt.Errorf("it is sealed with the key %.16s, which this server does not have: give it --secrets-key-file, --secrets-passphrase-file or "+
+			"--secrets-kms-command as it was when this was sealed, or --old-secrets-key-file beside what seals now", id)
 	}
 	sealed, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(sealed) < with.aead.NonceSize() {
@@ -128,7 +154,7 @@ func (k *Keys) named(id string) *key {
 	if k == nil {
 		return nil
 	}
-	for _, one := range k.keys {
+	for _, one := range slices.Concat(k.all(), k.old) {
 		if one.id == id {
 			return one
 		}

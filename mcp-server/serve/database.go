@@ -127,7 +127,10 @@ func (d *database) tryToOpen(ctx context.Context) error {
 			return err
 		}
 	}
-	return d.store.Check(ctx)
+	if err := d.store.Check(ctx); err != nil {
+		return err
+	}
+	return d.unlockKeys(ctx)
 }
 
 func connectedTo(s *store.Store) prometheus.Collector {

@@ -54,7 +54,7 @@ func (c *client) secrets() map[string]string {
 func TestSecretsAreForThoseWhoMaySeeThem(t *testing.T) {
 	t.Parallel()
 	f := fortify(t, func(o *serve.Options) {
-		o.SecretsKeyFile = keyFile(t)
+		o.Sealing.KeyFile = keyFile(t)
 		o.Security.Allow = append(o.Security.Allow, "spiffe://mesh/gateways=read;secrets:shop", "spiffe://mesh/all=read;secrets")
 	})
 	shop, other := f.authority.Issue(nil), f.authority.Issue(nil)
@@ -109,14 +109,31 @@ func TestSecretsAreForThoseWhoMaySeeThem(t *testing.T) {
 	}
 }
 
+func passphraseFile(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "passphrase")
+	require.NoError(t, os.WriteFile(path, []byte("correct horse battery staple\n"), 0o600))
+	return path
+}
+
+// kms is a command that encrypts as a KMS of the Romans did.
+func kms(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kms")
+	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\ntr A-Za-z N-ZA-Mn-za-m\n"), 0o700))
+	return path
+}
+
 // A server that starts without its database serves the secrets that it kept if it has the key, and else leaves its clients those that they have.
 func TestSecretsWhileTheDatabaseIsAway(t *testing.T) {
 	t.Parallel()
-	for name, key := range map[string]string{"with a key": keyFile(t), "without": ""} {
+	for name, sealing := range map[string]seal.Options{
+		"with a key": {KeyFile: keyFile(t)}, "with a passphrase": {PassphraseFile: passphraseFile(t)}, "with a KMS": {Command: kms(t)}, "without": {},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			postgres, dir := pgtest.Server(t), t.TempDir()
-			o := serve.Options{Database: postgres.URL, StateDir: dir, SecretsKeyFile: key}
+			o := serve.Options{Database: postgres.URL, StateDir: dir, Sealing: sealing}
 			pair := certtest.NewAuthority(t).Issue(nil)
 			content, err := json.Marshal(map[string]string{"tls.crt": string(pair.Cert), "tls.key": string(pair.Key)})
 			require.NoError(t, err)
@@ -136,7 +153,7 @@ func TestSecretsWhileTheDatabaseIsAway(t *testing.T) {
 			again := connectWithSecrets(t, second.MCP.String(), c.held, plaintext)
 			require.Empty(t, again.next().Changes, "what a client has it keeps")
 			fresh := connectWithSecrets(t, second.MCP.String(), nil, plaintext)
-			if key != "" {
+			if sealing.Given() {
 				require.Equal(t, map[string]string{"shop/gate": string(pair.Key)}, fresh.secrets())
 				return
 			}

@@ -43,9 +43,8 @@ type Options struct {
 	Plaintext listen.Plaintext
 	Security  Security
 	Legacy    Legacy
-	// SecretsKeyFile has the keys that secrets are encrypted with. Empty: they are not.
-	SecretsKeyFile string
-	Log            *slog.Logger
+	Sealing   seal.Options // the keys that secrets are encrypted with; without any they are not
+	Log       *slog.Logger
 }
 
 // Addresses are where a started program listens.
@@ -66,7 +65,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	if err := o.Security.check(); err != nil {
 		return err
 	}
-	keys, err := o.keys()
+	keys, err := o.Sealing.Load()
 	if err != nil {
 		return err
 	}
@@ -75,6 +74,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 		return err
 	}
 	s := &server{options: o, metrics: monitor.NewRegistry(), clients: clients.NewRoll(), keys: keys}
+	s.recallKeys(ctx)
 	s.publisher = publish.New(s.metrics)
 	s.views = readers.New(s.publisher.SubscribeWithSecrets, s.publisher.Subscribe, o.Log, prometheus.WrapRegistererWithPrefix("pgmesh_mcp_server_", s.metrics))
 	s.legacy = s.newLegacy()
@@ -127,18 +127,6 @@ type server struct {
 	views     *readers.Views
 	door      *door
 	keys      *seal.Keys // nil for none
-}
-
-// keys are those that secrets are encrypted with, nil for none.
-func (o Options) keys() (*seal.Keys, error) {
-	if o.SecretsKeyFile == "" {
-		return nil, nil
-	}
-	keys, err := seal.Load(o.SecretsKeyFile)
-	if err != nil {
-		return nil, fmt.Errorf("--secrets-key-file: %w", err)
-	}
-	return keys, nil
 }
 
 // source is where the mesh comes from, with the APIs that it makes possible.

@@ -82,6 +82,9 @@ func (u *upstream) places() (places []string) {
 
 // run shows each caller all that it may read: mesh.readers is in the database, which the upstream goes by for the relay.
 func (u *upstream) run(ctx context.Context) error {
+	if err := u.keys.Unlock(ctx, sealingState{u.options.StateDir}); err != nil {
+		return err
+	}
 	u.views.Show(nil)
 	return u.relay.Run(ctx)
 }

@@ -1,0 +1,99 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/pgmesh/pgmesh/mcp-server/seal"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// Keys that have to be unlocked are kept in the database, and beside what is served in the state folder: so a server that starts while the
+// database is away can read what it has saved. A relay has that file alone.
+
+const sealingFile = "mcp-server.sealing"
+
+// SealingKeys are where a database keeps keys.
+type SealingKeys struct{ Store *store.Store }
+
+// Keys implements [seal.Keep].
+func (k SealingKeys) Keys(ctx context.Context) ([]seal.Wrapped, error) {
+	rows, err := k.Store.SealingKeys(ctx)
+	kept := make([]seal.Wrapped, len(rows))
+	for i, row := range rows {
+		kept[i] = seal.Wrapped{ID: row.ID, Text: row.Wrapped}
+	}
+	return kept, err
+}
+
+// Add implements [seal.Keep].
+func (k SealingKeys) Add(ctx context.Context, w seal.Wrapped, known int) (bool, error) {
+	return k.Store.AddSealingKey(ctx, store.SealingKey{ID: w.ID, Wrapped: w.Text}, known)
+}
+
+// sealingState is where a state folder keeps them.
+type sealingState struct{ folder string }
+
+func (s sealingState) path() string { return filepath.Join(s.folder, sealingFile) }
+
+func (s sealingState) Keys(context.Context) (kept []seal.Wrapped, err error) {
+	if s.folder == "" {
+		return nil, nil
+	}
+	content, err := os.ReadFile(s.path())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(content, &kept)
+	}
+	return kept, err
+}
+
+func (s sealingState) Add(ctx context.Context, w seal.Wrapped, _ int) (bool, error) {
+	kept, err := s.Keys(ctx)
+	if err != nil {
+		return false, err
+	}
+	return true, s.replace(append(kept, w))
+}
+
+func (s sealingState) replace(kept []seal.Wrapped) error {
+	if s.folder == "" {
+		return nil
+	}
+	text, err := json.Marshal(kept)
+	if err != nil {
+		return err
+	}
+	return replaceFile(s.path(), append(text, '\n'))
+}
+
+// recallKeys takes over the keys of the state folder. What cannot be read there is of no use until the database is there, and no harm.
+func (s *server) recallKeys(ctx context.Context) {
+	state := sealingState{s.options.StateDir}
+	kept, err := state.Keys(ctx)
+	if err == nil {
+		err = s.keys.Take(ctx, kept)
+	}
+	if err != nil {
+		s.options.Log.Warn("cannot use the keys for secrets that were saved: what is saved of secrets stays closed until the database tells of them", "file", state.path(), "error", err)
+	}
+}
+
+// unlockKeys takes over the keys of the database, and keeps how it came to them.
+func (d *database) unlockKeys(ctx context.Context) error {
+	in := SealingKeys{d.store}
+	if err := d.keys.Unlock(ctx, in); err != nil || !d.options.Sealing.Unlocked() {
+		return err
+	}
+	kept, err := in.Keys(ctx)
+	if err == nil {
+		err = sealingState{d.options.StateDir}.replace(kept)
+	}
+	return err
+}

@@ -1,0 +1,31 @@
+package store
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// SealingKey is how servers come to a key that they encrypt secrets with. It is no secret.
+type SealingKey struct {
+	ID      string
+	Wrapped string
+}
+
+// SealingKeys returns those that are kept, the oldest first.
+func (s *Store) SealingKeys(ctx context.Context) ([]SealingKey, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	rows, err := s.pool.Query(ctx, `SELECT id, wrapped FROM mesh.sealing_keys ORDER BY created_at, id COLLATE "C"`)
+	if err != nil {
+		return nil, explain("reading the keys that encrypt secrets", err)
+	}
+	keys, err := pgx.CollectRows(rows, pgx.RowToStructByPos[SealingKey])
+	return keys, explain("reading the keys that encrypt secrets", err)
+}
+
+// AddSealingKey keeps another if there still are as many as are known, and tells whether it did.
+func (s *Store) AddSealingKey(ctx context.Context, k SealingKey, known int) (added bool, err error) {
+	err = s.pool.QueryRow(ctx, "SELECT mesh.add_sealing_key($1, $2, $3)", k.ID, k.Wrapped, known).Scan(&added)
+	return added, explain("keeping a key that encrypts secrets", err)
+}
