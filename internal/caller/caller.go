@@ -118,8 +118,11 @@ func (c *Caller) RequireUnlimited(v Verb) error {
 	if c.Unlimited(v) {
 		return nil
 	}
-	if v == Admin {
+	switch v {
+	case Admin:
 		return c.denied("administer who else may call")
+	case Sign:
+		return c.denied("ask for what gives others certificates")
 	}
 	return c.denied(fmt.Sprintf("%s all resources of the mesh", v))
 }

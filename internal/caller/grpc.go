@@ -15,11 +15,12 @@ import (
 )
 
 // Unary is the interceptor of calls with one answer.
-func (g *Guard) Unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+func (g *Guard) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	c, err := presented(ctx)
 	if err != nil {
 		return nil, err
 	}
+	c.public = g.cfg.Public != nil && g.cfg.Public(info.FullMethod)
 	who, err := g.admit(ctx, c)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package caller
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,6 +28,11 @@ type Config struct {
 	Allowed func() AllowList
 	// Tokens knows the bearer tokens. Nil knows none.
 	Tokens Tokens
+	// Member says what somebody may do because of who vouches for the certificate, beside what Allowed says, or why nothing: a status.
+	// Chains are those that TLS has verified. Nil knows of nobody.
+	Member func(id spiffeid.ID, chains [][]*x509.Certificate) ([]Scope, error)
+	// Public tells which methods may be called by those that come over TLS and that nobody vouches for. Nil is none.
+	Public func(method string) bool
 
 	Metrics prometheus.Registerer // names begin with the program's
 	Log     *slog.Logger
@@ -76,6 +82,8 @@ type credentials struct {
 	id        spiffeid.ID
 	idErr     error // why a certificate names nobody
 	certified bool
+	chains    [][]*x509.Certificate
+	public    bool // what is called is for everybody over TLS
 	token     TokenHash
 	bearer    bool
 	address   string
@@ -87,7 +95,7 @@ func (c *credentials) certify(state *tls.ConnectionState) {
 	if len(state.VerifiedChains) == 0 { // what was not verified counts for nothing
 		return
 	}
-	c.certified = true
+	c.certified, c.chains = true, state.VerifiedChains
 	leaf := state.VerifiedChains[0][0]
 	if len(leaf.URIs) != 1 {
 		c.idErr = fmt.Errorf("the certificate has %d URIs, where the one SPIFFE id has to be", len(leaf.URIs))
@@ -125,6 +133,8 @@ func (g *Guard) known(ctx context.Context, c credentials, look find) (*Caller, e
 		return g.certified(c)
 	case c.secure && g.cfg.AnonymousReaders:
 		return &Caller{identity: Anonymous, scopes: []Scope{{Verb: Read}}}, nil
+	case c.secure && c.public:
+		return &Caller{identity: Anonymous}, nil
 	}
 	return nil, g.refuse("none", codes.Unauthenticated, "nobody vouches for the caller: present a client certificate of the server's --client-ca, "+
 		"or a bearer token (mcp-client --token-file FILE; mcp-client token create makes one)")
@@ -150,6 +160,17 @@ func (g *Guard) certified(c credentials) (*Caller, error) {
 		return nil, g.refuse("certificate", codes.Unauthenticated, fmt.Sprintf("the client certificate does not say who calls: %v", c.idErr))
 	}
 	scopes := g.cfg.Allowed().scopesOf(c.id)
+	if g.cfg.Member != nil {
+		own, err := g.cfg.Member(c.id, c.chains)
+		if err != nil {
+			g.refused.WithLabelValues("certificate").Inc()
+			return nil, err
+		}
+		scopes = append(own, scopes...)
+	}
+	if len(scopes) == 0 && c.public {
+		return New(c.id.String()), nil
+	}
 	if len(scopes) == 0 {
 		return nil, g.refuse("certificate", codes.PermissionDenied, fmt.Sprintf("%s may not call here: no --allow names it", c.id))
 	}

@@ -13,11 +13,13 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
@@ -423,4 +425,57 @@ func TestHTTPCallersAreHeldToTheSame(t *testing.T) {
 	code, body, _ = get("Bearer " + caller.NewSecret())
 	require.Equal(t, http.StatusUnauthorized, code)
 	require.Contains(t, body, "the token is not known")
+}
+
+func TestMembersMayWhatTheirCertificatesSay(t *testing.T) {
+	t.Parallel()
+	var revoked atomic.Bool
+	m := openMutual(t, caller.Config{
+		Allowed: allow(t, "spiffe://mesh/pgmesh/*=write:shop"),
+		Member: func(id spiffeid.ID, chains [][]*x509.Certificate) ([]caller.Scope, error) {
+			require.Equal(t, id.String(), chains[0][0].URIs[0].String())
+			switch {
+			case revoked.Load():
+				return nil, status.Error(codes.PermissionDenied, "it was revoked for a reason")
+			case id.Path() == "/pgmesh/discovery/eu":
+				return []caller.Scope{{Verb: caller.Sign}}, nil
+			}
+			return nil, nil
+		},
+		Public: func(method string) bool { return strings.HasSuffix(method, "/Check") },
+	})
+	member := m.as(m.authority, nil, "spiffe://mesh/pgmesh/discovery/eu")
+	require.NoError(t, check(t.Context(), member))
+	who := <-m.desk.streams
+	require.Equal(t, []string{"sign", "write:shop"}, caller.Texts(who.Scopes()))
+	require.True(t, who.Unlimited(caller.Sign))
+	require.False(t, who.Unlimited(caller.Read))
+	require.NoError(t, check(t.Context(), m.as(m.authority, nil, "spiffe://mesh/pgmesh/discovery/us")))
+	require.False(t, (<-m.desk.streams).Unlimited(caller.Sign))
+
+	for _, nobody := range []healthv1.HealthClient{m.uncertified(), m.as(m.authority, nil, "spiffe://mesh/stranger")} {
+		require.NoError(t, check(t.Context(), nobody))
+		require.Empty(t, (<-m.desk.streams).Scopes(), "what is for everybody is that and no more")
+		stream, err := nobody.Watch(t.Context(), &healthv1.HealthCheckRequest{})
+		require.NoError(t, err)
+		_, err = stream.Recv()
+		require.Error(t, err)
+	}
+	require.Equal(t, codes.Unauthenticated, status.Code(check(bearing(t, "pgmesh_x"), m.uncertified())), "a token has to be one")
+
+	stream, err := member.Watch(t.Context(), &healthv1.HealthCheckRequest{})
+	require.NoError(t, err)
+	<-m.desk.streams
+	revoked.Store(true)
+	m.guard.Recheck()
+	_, err = stream.Recv()
+	require.Equal(t, codes.PermissionDenied, status.Code(err))
+	require.ErrorContains(t, err, "revoked for a reason")
+	require.ErrorContains(t, check(t.Context(), member), "revoked for a reason")
+}
+
+func TestWithoutTLSNothingIsForEverybody(t *testing.T) {
+	t.Parallel()
+	closed := open(t, caller.Config{Public: func(string) bool { return true }}, nil)
+	require.Equal(t, codes.Unauthenticated, status.Code(check(t.Context(), closed.dial(insecure.NewCredentials()))))
 }

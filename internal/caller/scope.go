@@ -19,8 +19,13 @@ const (
 	Admin Verb = "admin" // write everything, and decide who else may: there is no administration of a part
 )
 
-// Secrets stands beside them: it adds secrets to what a caller may read, and to what it may write. Only Admin includes it.
-const Secrets Verb = "secrets"
+// These stand beside them. Only Admin includes them.
+const (
+	// Secrets adds secrets to what a caller may read, and to what it may write.
+	Secrets Verb = "secrets"
+	// Sign lets a caller ask the mesh's authority for what gives others certificates, as a discovery does.
+	Sign Verb = "sign"
+)
 
 // nowhere is how people write the namespace of what belongs to none, which is "" in the database.
 const nowhere = "-"
@@ -47,14 +52,17 @@ func ParseScope(text string) (Scope, error) {
 func parseScope(text string) (Scope, error) {
 	parts := strings.Split(text, ":")
 	s := Scope{Verb: Verb(parts[0])}
-	if !slices.Contains([]Verb{Read, Write, Secrets, Admin}, s.Verb) {
-		return s, fmt.Errorf("%q is not what one may do; write read, write, secrets or admin, then perhaps :NAMESPACES and :KINDS, such as write:shop:virtualservices", parts[0])
+	if !slices.Contains([]Verb{Read, Write, Secrets, Sign, Admin}, s.Verb) {
+		return s, fmt.Errorf("%q is not what one may do; write read, write, secrets, sign or admin, then perhaps :NAMESPACES and :KINDS, such as write:shop:virtualservices", parts[0])
 	}
 	if s.Verb == Secrets && len(parts) > 2 {
 		return s, errors.New("secrets are a kind by themselves; write secrets:NAMESPACES")
 	}
 	if len(parts) > 3 {
 		return s, errors.New("there is something after the kinds; write VERB:NAMESPACES:KINDS")
+	}
+	if s.Verb == Sign && len(parts) > 1 {
+		return s, errors.New("who signs certificates does so for the whole mesh; write sign alone")
 	}
 	if s.Verb == Admin && len(parts) > 1 {
 		return s, fmt.Errorf("an administrator is one of the whole mesh; write admin alone, or write:%s", strings.Join(parts[1:], ":"))
@@ -155,7 +163,7 @@ func (s Scope) Allows(v Verb, namespace string, k *kinds.Kind) bool {
 }
 
 func (v Verb) includes(other Verb) bool {
-	if v == Secrets || other == Secrets {
+	if beside := []Verb{Secrets, Sign}; slices.Contains(beside, v) || slices.Contains(beside, other) {
 		return v == other || v == Admin
 	}
 	order := []Verb{Read, Write, Admin}

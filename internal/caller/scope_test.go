@@ -21,6 +21,7 @@ func TestScopesAreWrittenInOneForm(t *testing.T) {
 	for text, written := range map[string]string{
 		"read":               "read",
 		"admin":              "admin",
+		"sign":               "sign",
 		"write:*":            "write",
 		"write:*:*":          "write",
 		"write:shop,cart":    "write:cart,shop",
@@ -44,7 +45,8 @@ func TestScopesThatSayNothingAreRefused(t *testing.T) {
 	t.Parallel()
 	for text, says := range map[string]string{
 		"":                `scope "": "" is not what one may do`,
-		"delete:shop":     `"delete" is not what one may do; write read, write, secrets or admin`,
+		"delete:shop":     `"delete" is not what one may do; write read, write, secrets, sign or admin`,
+		"sign:shop":       `for the whole mesh; write sign alone`,
 		"write:":          `"" is not a namespace`,
 		"write:Shop":      `"Shop" is not a namespace`,
 		"write:shop,*":    `or * alone for all`,
