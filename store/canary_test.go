@@ -41,6 +41,9 @@ func newAviary(t *testing.T) tenancy {
 	y.owner.exec(`INSERT INTO mesh.readers (identity) VALUES ('spiffe://mesh/canary');
 		SELECT mesh.create_token('canary', sha256('canary'), '{admin}')`)
 	y.owner.exec(`INSERT INTO mesh.secrets (namespace, name, labels, data) VALUES ('b', 'canary', '{"canary": "canary"}', mesh.secret_data('{"canary": "canary"}'))`)
+	y.owner.exec(`SELECT mesh.record_certificates('canary', ARRAY[gen_random_uuid()], ARRAY[now()], ARRAY[NULL], '{canary}', '{spiffe://mesh/ns/b/sa/canary}', '{canary}',
+			'{canary}', ARRAY[now() + interval '1 hour'], '{canary}', '{canary}', '{canary}', ARRAY[sha256('canary')], ARRAY[interval '1 ms']);
+		SELECT mesh.revoke_identity('b', 'canary', 'canary'), mesh.create_join_token('canary', sha256('canary'), 'b', 'canary', NULL, NULL, 1, now() + interval '1 hour')`)
 	unconfirmed := func(label string) {
 		y.owner.exec("BEGIN; SELECT mesh.commit_confirmed('1 hour'); UPDATE mesh.resources SET labels = labels || '{\"canary\": \"" + label + "\"}' WHERE namespace = 'b'; COMMIT")
 	}
@@ -60,7 +63,7 @@ func newAviary(t *testing.T) tenancy {
 // silent are the views and tables that tenants may read and that have nothing of b, for they are about the mesh.
 var silent = map[string]bool{
 	"grants": true, "known_settings": true, "kinds": true, "schema_version": true, "schema_types": true, "schema_fields": true, "schema_parts": true,
-	"running_transaction": true, "formats": true, "rules": true, "unsupported": true, "editable_views": true, "editable_columns": true,
+	"running_transaction": true, "formats": true, "rules": true, "unsupported": true, "authorities": true, "editable_views": true, "editable_columns": true,
 }
 
 // leak is a function that costs nothing, so the planner calls it first where it may, and that tells what it was given.

@@ -265,7 +265,17 @@ var reviewed = map[string]string{
 	"other_owner":   "asks may_name", "examine_references": "looks at the running transaction alone", "prune": "asks for the owner or a server",
 	"holds_secrets": "tells of the caller's own grants", "granted_secrets": "likewise", "grant_secrets": "asks require_owner", "revoke_secrets": "asks require_owner",
 	"report_findings": "asks require_server",
-	"create_token":    "asks require_server", "revoke_token": "asks require_server", "note_token_uses": "asks require_server", "prune_expired": "calls prune", "check": "reads what the caller gives it",
+	"trust_domains":   "tells names", "trust_federated": "asks require_server", "distrust_federated": "asks require_server",
+	"put_join_issuer": "asks require_server", "remove_join_issuer": "asks require_server",
+	"first_authority": "asks require_server", "add_authority": "asks require_server", "activate_authority": "asks require_server",
+	"retire_authority": "asks require_server", "reseal_authority": "asks require_server",
+	"record_certificates": "asks require_server", "prune_certificates": "asks require_server",
+	"revoke_identity": "asks require_write", "restore_identity": "asks require_write",
+	"revoke_machine": "asks require_write, and names no machine of what cannot be read", "restore_machine": "likewise",
+	"revoke_server": "asks require_server", "restore_server": "asks require_server",
+	"create_join_token": "asks require_write, or require_server for a server's", "revoke_join_token": "likewise",
+	"redeem_join_tokens": "asks require_server",
+	"create_token":       "asks require_server", "revoke_token": "asks require_server", "note_token_uses": "asks require_server", "prune_expired": "calls prune", "check": "reads what the caller gives it",
 }
 
 func TestFunctionsThatRunAsTheOwnerWereReviewed(t *testing.T) {

@@ -64,3 +64,70 @@ EXCEPTION WHEN data_exception OR array_subscript_error OR program_limit_exceeded
   not_before := NULL;
   not_after := NULL;
 END $$;
+
+-- is_authority tells whether a certificate says of itself that it is one of an authority: among its extensions, which are the last of the
+-- fields that are signed, are basic constraints (2.5.29.19), in which the first is whether it is.
+CREATE OR REPLACE FUNCTION mesh.is_authority(der bytea) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  signed record := mesh.der_at(der, (mesh.der_at(der, 0)).content);
+  field  record := mesh.der_at(der, signed.content);
+  list   record;
+  oid    record;
+  place  int;
+BEGIN
+  WHILE field.tag <> 163 LOOP
+    IF field.past >= signed.past THEN
+      RETURN false;
+    END IF;
+    field := mesh.der_at(der, field.past);
+  END LOOP;
+  list := mesh.der_at(der, field.content);
+  place := list.content;
+  WHILE place < list.past LOOP
+    oid := mesh.der_at(der, (mesh.der_at(der, place)).content);
+    IF substring(der FROM oid.content + 1 FOR oid.past - oid.content) = '\x551d13' THEN
+      field := mesh.der_at(der, oid.past);
+      IF field.tag = 1 THEN -- whether it is critical, which may be left out
+        field := mesh.der_at(der, field.past);
+      END IF;
+      list := mesh.der_at(der, field.content);
+      RETURN list.past > list.content AND get_byte(der, list.content) = 1 AND get_byte(der, list.content + 2) <> 0;
+    END IF;
+    place := (mesh.der_at(der, place)).past;
+  END LOOP;
+  RETURN false;
+EXCEPTION WHEN data_exception OR array_subscript_error OR program_limit_exceeded THEN
+  RETURN false;
+END $$;
+
+-- authorities_in reads PEM that is to have the certificates of authorities and nothing else, and refuses what is not that.
+CREATE OR REPLACE FUNCTION mesh.authorities_in(what text, pem text) RETURNS SETOF bytea
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  found bytea[] := ARRAY(SELECT b FROM mesh.pem_blocks(left(pem, 65537), 'CERTIFICATE') b);
+  wrong text;
+  hint  text := 'write the certificates of the authorities as PEM, which begins with -----BEGIN CERTIFICATE-----';
+  place int;
+BEGIN
+  SELECT i INTO place FROM unnest(found) WITH ORDINALITY AS f (der, i) WHERE (mesh.validity(der)).not_after IS NULL OR NOT mesh.is_authority(der) ORDER BY i LIMIT 1;
+  IF length(pem) > 65536 THEN
+    wrong := 'are larger than 64 KiB';
+  ELSIF pem ~ 'PRIVATE KEY-----' THEN
+    wrong := 'have a private key among them';
+    hint := 'leave it out, and keep it where it was; if others have seen it, replace it';
+  ELSIF coalesce(cardinality(found), 0) = 0 THEN
+    wrong := 'have no certificate';
+  ELSIF (SELECT count(*) FROM regexp_matches(pem, '-----BEGIN ', 'g')) <> cardinality(found) THEN
+    wrong := 'have something that cannot be read as a certificate';
+  ELSIF place > 0 AND (mesh.validity(found[place])).not_after IS NULL THEN
+    wrong := format('have a certificate that cannot be read, number %s', place);
+  ELSIF place > 0 THEN
+    wrong := format('have a certificate that is none of an authority, number %s', place);
+    hint := 'write the certificate that signed it: its basic constraints say CA:TRUE';
+  END IF;
+  IF wrong IS NOT NULL THEN
+    RAISE invalid_parameter_value USING MESSAGE = format('%s %s', what, wrong), HINT = hint;
+  END IF;
+  RETURN QUERY SELECT * FROM unnest(found);
+END $$;

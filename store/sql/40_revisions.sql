@@ -265,8 +265,9 @@ DECLARE
   own  record;
   done text; -- A call that is assigned costs less than one that is performed, which is a query.
 BEGIN
-  SELECT x AS transaction, c.size, c.repeated INTO own
-    FROM mesh.transactions x, LATERAL (SELECT count(*) AS size, bool_or(merged) AS repeated FROM mesh.changes WHERE transaction_id = x.id) c
+  SELECT x AS transaction, c.size, c.repeated, c.of_mesh INTO own
+    FROM mesh.transactions x,
+      LATERAL (SELECT count(*) AS size, bool_or(merged) AS repeated, bool_or(kind = 'MeshConfig') AS of_mesh FROM mesh.changes WHERE transaction_id = x.id) c
     WHERE x.id = NEW.id AND x.pending;
   IF NOT FOUND THEN
     RETURN NULL;
@@ -305,6 +306,9 @@ BEGIN
     PERFORM mesh.await_confirmation(t);
   END IF;
   done := pg_notify('mesh', t.revision::text);
+  IF own.of_mesh THEN -- which has the trust domain
+    done := pg_notify('mesh_servers', 'mesh_configs');
+  END IF;
   RETURN NULL;
 END $$;
 

@@ -17,7 +17,8 @@ COMMENT ON COLUMN mesh.grants.namespace IS '* stands for all, and the empty one 
 COMMENT ON COLUMN mesh.grants.privilege IS 'read; write, which includes read; server, which mcp-server needs and which includes both; and read secrets and write secrets, which only server includes.';
 
 -- privileges_of_tenants lists what one needs to be granted, a line an object. Rows of tables with row-level security are for
--- everyone, as far as that lets them; of the other tables only those are that tell of kinds. Functions guard themselves.
+-- everyone, as far as that lets them, and to be written where there is a policy for that; of the other tables only those are that tell of
+-- kinds. Functions guard themselves.
 CREATE OR REPLACE FUNCTION mesh.privileges_of_tenants(server boolean) RETURNS SETOF text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT 'USAGE ON SCHEMA mesh'
@@ -26,14 +27,15 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   UNION ALL
   SELECT format('%s ON mesh.%I', concat_ws(', ',
       CASE WHEN server OR c.relkind = 'v' OR c.relrowsecurity OR c.relname = ANY (mesh.public_tables()) THEN 'SELECT' END,
-      CASE WHEN c.relkind = 'r' AND c.relrowsecurity OR bool_or(t.tgtype & 4 > 0) THEN 'INSERT' END,
-      CASE WHEN c.relkind = 'r' AND c.relrowsecurity OR bool_or(t.tgtype & 16 > 0) THEN 'UPDATE' END,
-      CASE WHEN c.relkind = 'r' AND c.relrowsecurity OR bool_or(t.tgtype & 8 > 0) THEN 'DELETE' END), c.relname)
-  FROM pg_class c LEFT JOIN pg_trigger t ON t.tgrelid = c.oid AND c.relkind = 'v'
+      CASE WHEN w.written OR bool_or(t.tgtype & 4 > 0) THEN 'INSERT' END,
+      CASE WHEN w.written OR bool_or(t.tgtype & 16 > 0) THEN 'UPDATE' END,
+      CASE WHEN w.written OR bool_or(t.tgtype & 8 > 0) THEN 'DELETE' END), c.relname)
+  FROM pg_class c LEFT JOIN pg_trigger t ON t.tgrelid = c.oid AND c.relkind = 'v',
+    LATERAL (SELECT c.relkind = 'r' AND EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = c.oid AND p.polcmd <> 'r') AS written) w
   WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind IN ('r', 'v')
-    AND (server OR c.relkind = 'v' AND obj_description(c.oid, 'pg_class') IS DISTINCT FROM 'Internal. Read mesh.problems.'
+    AND (server OR c.relkind = 'v' AND (obj_description(c.oid, 'pg_class') IN ('Internal. Read mesh.problems.', 'Internal. Read mesh.machines.')) IS NOT TRUE
       OR c.relrowsecurity OR c.relname = ANY (mesh.public_tables()))
-  GROUP BY c.oid, c.relkind, c.relrowsecurity, c.relname
+  GROUP BY c.oid, c.relkind, c.relrowsecurity, c.relname, w.written
 $$;
 
 -- public_tables lists the tables that say nothing of anybody's resources.

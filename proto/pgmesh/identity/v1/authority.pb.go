@@ -606,8 +606,10 @@ type Issue struct {
 	By   string `protobuf:"bytes,9,opt,name=by,proto3" json:"by,omitempty"`
 	Peer string `protobuf:"bytes,10,opt,name=peer,proto3" json:"peer,omitempty"`
 	// The SHA-256 of the public key.
-	KeyHash       []byte               `protobuf:"bytes,11,opt,name=key_hash,json=keyHash,proto3" json:"key_hash,omitempty"`
-	Took          *durationpb.Duration `protobuf:"bytes,12,opt,name=took,proto3" json:"took,omitempty"`
+	KeyHash []byte               `protobuf:"bytes,11,opt,name=key_hash,json=keyHash,proto3" json:"key_hash,omitempty"`
+	Took    *durationpb.Duration `protobuf:"bytes,12,opt,name=took,proto3" json:"took,omitempty"`
+	// The SHA-256 of the root that the certificate leads to, in hexadecimal, so that it is known when a root is used no more.
+	Authority     string `protobuf:"bytes,13,opt,name=authority,proto3" json:"authority,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -726,6 +728,13 @@ func (x *Issue) GetTook() *durationpb.Duration {
 	return nil
 }
 
+func (x *Issue) GetAuthority() string {
+	if x != nil {
+		return x.Authority
+	}
+	return ""
+}
+
 var File_pgmesh_identity_v1_authority_proto protoreflect.FileDescriptor
 
 const file_pgmesh_identity_v1_authority_proto_rawDesc = "" +
@@ -757,7 +766,7 @@ const file_pgmesh_identity_v1_authority_proto_rawDesc = "" +
 	"\tenrolment\x18\x04 \x01(\tR\tenrolment\"B\n" +
 	"\rRecordRequest\x121\n" +
 	"\x06issues\x18\x01 \x03(\v2\x19.pgmesh.identity.v1.IssueR\x06issues\"\x10\n" +
-	"\x0eRecordResponse\"\x8b\x03\n" +
+	"\x0eRecordResponse\"\xa9\x03\n" +
 	"\x05Issue\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12*\n" +
 	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x125\n" +
@@ -771,7 +780,8 @@ const file_pgmesh_identity_v1_authority_proto_rawDesc = "" +
 	"\x04peer\x18\n" +
 	" \x01(\tR\x04peer\x12\x19\n" +
 	"\bkey_hash\x18\v \x01(\fR\akeyHash\x12-\n" +
-	"\x04took\x18\f \x01(\v2\x19.google.protobuf.DurationR\x04took*\x80\x03\n" +
+	"\x04took\x18\f \x01(\v2\x19.google.protobuf.DurationR\x04took\x12\x1c\n" +
+	"\tauthority\x18\r \x01(\tR\tauthority*\x80\x03\n" +
 	"\aRefusal\x12\x17\n" +
 	"\x13REFUSAL_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15REFUSAL_NO_CREDENTIAL\x10\x01\x12\x19\n" +

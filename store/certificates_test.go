@@ -1,0 +1,167 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/store"
+)
+
+func TestWhatIsRecordedTwiceCountsOnce(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	given := issued("spiffe://mesh/ns/shop/sa/cart", "m-1")
+	refused := issued("", "")
+	refused.Refusal, refused.Detail, refused.NotAfter, refused.Serial, refused.At = "token_used", "used \x00\xff once", time.Time{}, "", given.At.Add(time.Second)
+	record(t, s, given, refused)
+	record(t, s, refused, given, given)
+	record(t, s)
+	list, err := s.Issues(t.Context(), store.IssueFilter{Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, list, 2)
+	given.Server = "spiffe://mesh/pgmesh/discovery/eu-1"
+	refused.Server, refused.Detail = given.Server, "used \uFFFD\uFFFD once"
+	for i, want := range []store.Issue{refused, given} {
+		require.True(t, want.At.Equal(list[i].At) && want.NotAfter.Equal(list[i].NotAfter))
+		list[i].At, list[i].NotAfter = want.At, want.NotAfter
+		require.Equal(t, want, list[i])
+	}
+	for n, f := range map[int]store.IssueFilter{
+		1: {Refused: true, Limit: 10}, 2: {Limit: 10, After: given.At.Add(-time.Second)}, 0: {Identity: "spiffe://mesh/ns/shop/sa/other", Limit: 10},
+	} {
+		found, err := s.Issues(t.Context(), f)
+		require.NoError(t, err)
+		require.Len(t, found, n, f)
+	}
+	for _, f := range []store.IssueFilter{
+		{Limit: 1, Namespaces: []string{"shop"}},
+		{Limit: 9, Identity: given.Identity},
+		{Limit: 9, Enrolment: "m-1"},
+	} {
+		found, err := s.Issues(t.Context(), f)
+		require.NoError(t, err)
+		require.Len(t, found, 1, f)
+		require.Equal(t, "m-1", found[0].Enrolment)
+	}
+}
+
+func TestMachinesAreThoseWithACertificateInForce(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	first, renewed := issued("spiffe://mesh/ns/shop/sa/cart", "m-1"), issued("spiffe://mesh/ns/shop/sa/cart", "m-1")
+	renewed.At, renewed.Serial, renewed.NotAfter = first.At.Add(time.Second), "new", first.NotAfter.Add(time.Hour)
+	ended, refused := issued("spiffe://mesh/ns/shop/sa/cart", "m-2"), issued("spiffe://mesh/ns/shop/sa/cart", "m-3")
+	ended.NotAfter = time.Now().Add(-time.Second)
+	refused.Refusal = "revoked"
+	record(t, s, renewed, first, ended, refused, issued("spiffe://mesh/ns/bank/sa/vault", "m-4"), issued("spiffe://mesh/pgmesh/discovery/eu-1", "s-1"))
+	machines := func(namespaces ...string) (names []string) {
+		list, err := s.Machines(t.Context(), namespaces)
+		require.NoError(t, err)
+		for _, m := range list {
+			name := m.Namespace + " " + m.Enrolment + " " + m.Serial
+			if m.Revoked {
+				name += " revoked"
+			}
+			names = append(names, name)
+		}
+		return names
+	}
+	require.Equal(t, []string{" s-1 0a1b", "bank m-4 0a1b", "shop m-1 new"}, machines())
+	require.Equal(t, []string{"bank m-4 0a1b"}, machines("bank"))
+	for _, revoke := range []func() (bool, error){
+		func() (bool, error) { return s.RevokeMachine(t.Context(), "m-1", "stolen", "ada") },
+		func() (bool, error) { return s.RevokeIdentity(t.Context(), "bank", "vault", "leaked", "ada") },
+		func() (bool, error) { return s.RevokeServer(t.Context(), "discovery", "eu-1", "", "ada") },
+	} {
+		fresh, err := revoke()
+		require.NoError(t, err)
+		require.True(t, fresh)
+		fresh, err = revoke()
+		require.NoError(t, err)
+		require.False(t, fresh)
+	}
+	require.Equal(t, []string{" s-1 0a1b revoked", "bank m-4 0a1b revoked", "shop m-1 new revoked"}, machines())
+}
+
+func TestTheRecordIsKeptForATime(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db := connect(t, url)
+	long, ended, young, refused := issued("a", "1"), issued("a", "2"), issued("a", "3"), issued("a", "4")
+	refused.Refusal, refused.NotAfter, ended.NotAfter = "revoked", time.Time{}, time.Now().Add(-time.Hour)
+	for _, old := range []*store.Issue{&long, &ended, &refused} {
+		old.At = time.Now().Add(-8 * 24 * time.Hour)
+	}
+	record(t, s, long, ended, young, refused)
+	require.NoError(t, s.CreateJoinToken(t.Context(), joinToken("old")))
+	require.NoError(t, s.CreateJoinToken(t.Context(), joinToken("new")))
+	redeem(t, s, joining("old", "key"))
+	db.exec("UPDATE mesh.join_token_hashes SET expires_at = now() - interval '8 days' WHERE name = 'old'")
+	prune := func(rows int) int64 {
+		pruned, err := s.PruneCertificates(t.Context(), rows)
+		require.NoError(t, err)
+		return pruned
+	}
+	require.Zero(t, prune(10))
+	db.exec("INSERT INTO mesh.settings (name, value) VALUES ('certificates_max_age', '7 days')")
+	require.Equal(t, []int64{1, 2, 0}, []int64{prune(1), prune(10), prune(10)})
+	require.Equal(t, []string{"1", "3"}, collect[string](db, "SELECT enrolment FROM mesh.certificates ORDER BY 1"), "what is in force stays, and what is young")
+	require.Equal(t, []string{"new"}, collect[string](db, "SELECT name FROM mesh.join_tokens"))
+}
+
+func TestWhoSeesTheRecord(t *testing.T) {
+	t.Parallel()
+	y := newTenancy(t)
+	record(t, openURL(t, y.url), issued("spiffe://mesh/ns/a/sa/x", "m-1"), issued("spiffe://mesh/ns/b/sa/x", "m-2"), issued("spiffe://mesh/pgmesh/discovery/d", "s-1"), issued("", ""))
+	tenant, global := y.tenant("tenant", [2]string{"", "read"}), y.role("global")
+	y.grant(global, "*", "read")
+	const all = "SELECT enrolment FROM mesh.certificates ORDER BY 1"
+	require.Equal(t, []string{"m-1"}, collect[string](tenant, all), "nor is what names nobody theirs")
+	require.Equal(t, []string{"", "m-1", "m-2", "s-1"}, collect[string](y.as(global), all))
+	require.Equal(t, []string{"m-1"}, collect[string](tenant, "SELECT enrolment FROM mesh.machines"))
+	for _, sql := range []string{
+		"DELETE FROM mesh.certificates", "UPDATE mesh.certificates SET refusal = 'x'", "INSERT INTO mesh.certificates (id, at, server) VALUES (gen_random_uuid(), now(), 'x')",
+		"SELECT mesh.record_certificates('x', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')", "SELECT mesh.prune_certificates()",
+		"SELECT * FROM mesh.last_certificates", "DELETE FROM mesh.revocations",
+	} {
+		require.Equal(t, "42501", tenant.refused(sql).Code, sql)
+	}
+}
+
+func TestWhoMayRevoke(t *testing.T) {
+	t.Parallel()
+	y := newTenancy(t)
+	s := openURL(t, y.url)
+	record(t, s, issued("spiffe://mesh/ns/a/sa/x", "m-1"), issued("spiffe://mesh/ns/b/sa/x", "m-2"), issued("spiffe://mesh/ns/c/sa/x", "m-3"), issued("spiffe://mesh/pgmesh/discovery/d", "s-1"))
+	tenant := y.tenant("tenant", [2]string{"b", "read"})
+	require.True(t, value[bool](tenant, "SELECT mesh.revoke_machine('m-1', 'stolen')"))
+	require.True(t, value[bool](tenant, "SELECT mesh.revoke_identity('a', 'x')"))
+	for _, sql := range []string{
+		"SELECT mesh.revoke_identity('b', 'x')", "SELECT mesh.revoke_machine('m-2')", "SELECT mesh.revoke_server('discovery', 'd')",
+		"SELECT mesh.restore_identity('b', 'x')", "SELECT mesh.restore_machine('m-2')", "SELECT mesh.restore_server('discovery', 'd')",
+	} {
+		require.Equal(t, "42501", tenant.refused(sql).Code, sql)
+	}
+	for _, unknown := range []string{"m-3", "s-1", "m-9", ""} {
+		require.Contains(t, tenant.refused("SELECT mesh.revoke_machine('"+unknown+"')").Message, "has ever joined", "what cannot be seen is told as what is not there")
+	}
+	require.Equal(t, "a m-1 stolen", value[string](tenant, "SELECT string_agg(concat_ws(' ', namespace, enrolment, reason), ',') FROM mesh.revocations WHERE enrolment <> ''"))
+	y.owner.exec("SELECT mesh.revoke_machine('m-3'), mesh.revoke_machine('s-1')")
+	require.Equal(t, int64(2), value[int64](tenant, "SELECT count(*) FROM mesh.revocations"))
+	require.True(t, value[bool](tenant, "SELECT mesh.restore_machine('m-1')"))
+	require.False(t, value[bool](tenant, "SELECT mesh.restore_machine('m-1')"))
+
+	list, err := s.Revocations(t.Context(), []string{"a"})
+	require.NoError(t, err)
+	require.Len(t, list, 2)
+	require.Equal(t, "ns/a/sa/x", list[0].Identity)
+	require.True(t, list[0].Lifted.IsZero())
+	require.Equal(t, "m-1", list[1].Enrolment)
+	require.False(t, list[1].Lifted.IsZero())
+	require.Equal(t, []string{tenant.conn.Config().User, tenant.conn.Config().User}, []string{list[1].By, list[1].Lifter})
+	namespace, err := s.NamespaceOf(t.Context(), "s-1")
+	require.NoError(t, err)
+	require.Empty(t, namespace)
+}

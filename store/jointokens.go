@@ -1,0 +1,125 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// JoinToken is what is kept of a token that machines or servers join the mesh with. It is for one of a service account, a WorkloadGroup
+// and a program.
+type JoinToken struct {
+	ID             int64
+	Name           string
+	Hash           []byte // SHA-256 of its secret; not listed
+	Namespace      string // empty for a program
+	ServiceAccount string
+	WorkloadGroup  string
+	Program        string
+	MaxUses, Uses  int
+	Created        time.Time
+	By             string // who made it
+	Expires        time.Time
+	Revoked        time.Time // not if zero
+	Revoker        string
+	Used           time.Time // by the last that joined; never if zero
+	State          string    // valid, used, expired or revoked
+}
+
+// CreateJoinToken keeps the hash of a new join token, in somebody's name.
+func (s *Store) CreateJoinToken(ctx context.Context, t JoinToken) error {
+	var expires *time.Time
+	if !t.Expires.IsZero() {
+		expires = &t.Expires
+	}
+	err := s.inTheNameOf(ctx, t.By, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "SELECT mesh.create_join_token($1, $2, $3, $4, $5, $6, $7, $8)",
+			t.Name, t.Hash, t.Namespace, t.ServiceAccount, t.WorkloadGroup, t.Program, t.MaxUses, expires)
+		return err
+	})
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "23505" {
+		return fmt.Errorf("%w: %q (%s)", ErrTokenExists, t.Name, pg.Hint)
+	}
+	return explainInput("keeping a join token", err)
+}
+
+// RevokeJoinToken takes a join token back, in somebody's name, and tells whether there was one of that name that was not.
+func (s *Store) RevokeJoinToken(ctx context.Context, name, by string) (bool, error) {
+	return s.tells(ctx, "revoking a join token", by, "SELECT mesh.revoke_join_token($1)", name)
+}
+
+// JoinTokens lists the join tokens of some namespaces, of all and of programs too if there are none, also those that do not count any more.
+func (s *Store) JoinTokens(ctx context.Context, namespaces []string) ([]JoinToken, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	rows, err := s.pool.Query(ctx, `SELECT id, name, namespace, coalesce(service_account, ''), coalesce(workload_group, ''), coalesce(program, ''), max_uses, uses,
+		created_at, created_by, expires_at, coalesce(revoked_at, '0001-01-01Z'), coalesce(revoked_by, ''), coalesce(used_at, '0001-01-01Z'), state
+		FROM mesh.join_tokens WHERE $1::text[] IS NULL OR namespace = ANY ($1) ORDER BY name, id`, namespaces)
+	if err != nil {
+		return nil, explain("reading the join tokens", err)
+	}
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (t JoinToken, err error) {
+		err = row.Scan(&t.ID, &t.Name, &t.Namespace, &t.ServiceAccount, &t.WorkloadGroup, &t.Program, &t.MaxUses, &t.Uses,
+			&t.Created, &t.By, &t.Expires, &t.Revoked, &t.Revoker, &t.Used, &t.State)
+		return t, err
+	})
+	return list, explain("reading the join tokens", err)
+}
+
+// Joining is somebody who comes with a join token.
+type Joining struct {
+	TokenHash []byte // SHA-256 of the token's secret
+	KeyHash   []byte // SHA-256 of the public key; the same key may use the same token again
+	Peer      string
+}
+
+// Joined is what came of it.
+type Joined struct {
+	Refusal string // such as token_used, as the proto's Refusal in small letters without its prefix; empty if none
+	Detail  string // the same in words
+	Token   string // what the token is called; empty if it is not known
+
+	Namespace      string
+	ServiceAccount string
+	WorkloadGroup  string
+	Program        string // of a server's token
+	Enrolment      string
+}
+
+// RedeemMachines uses up join tokens of machines, for a server, and answers each in its place.
+func (s *Store) RedeemMachines(ctx context.Context, server string, joining []Joining) ([]Joined, error) {
+	return s.redeem(ctx, server, joining, false)
+}
+
+// RedeemServer uses up a join token of a server.
+func (s *Store) RedeemServer(ctx context.Context, server string, j Joining) (Joined, error) {
+	answers, err := s.redeem(ctx, server, []Joining{j}, true)
+	if err != nil {
+		return Joined{}, err
+	}
+	return answers[0], nil
+}
+
+func (s *Store) redeem(ctx context.Context, server string, joining []Joining, forServer bool) ([]Joined, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	hashes, keys, peers := make([][]byte, len(joining)), make([][]byte, len(joining)), make([]string, len(joining))
+	for i, j := range joining {
+		hashes[i], keys[i], peers[i] = j.TokenHash, j.KeyHash, storable(j.Peer)
+	}
+	rows, err := s.pool.Query(ctx, `SELECT coalesce(refusal, ''), coalesce(detail, ''), coalesce(token, ''), coalesce(namespace, ''), coalesce(service_account, ''),
+		coalesce(workload_group, ''), coalesce(program, ''), coalesce(enrolment, '')
+		FROM mesh.redeem_join_tokens($1, $2, $3, $4, $5) ORDER BY place`, hashes, keys, peers, storable(server), forServer)
+	if err != nil {
+		return nil, explain("using a join token", err)
+	}
+	answers, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Joined])
+	if err == nil && len(answers) != len(joining) {
+		err = fmt.Errorf("%d answers to %d questions", len(answers), len(joining))
+	}
+	return answers, explain("using a join token", err)
+}

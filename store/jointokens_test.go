@@ -1,0 +1,253 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pgmesh/pgmesh/internal/pgtest"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// redeem uses one token and returns what came of it.
+func redeem(t *testing.T, s *store.Store, j store.Joining) store.Joined {
+	t.Helper()
+	answers, err := s.RedeemMachines(t.Context(), "spiffe://mesh/pgmesh/discovery/eu-1", []store.Joining{j})
+	require.NoError(t, err)
+	require.Len(t, answers, 1)
+	return answers[0]
+}
+
+func TestATokenIsUsedOnceAndAgainByTheSameKey(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db := connect(t, url)
+	require.NoError(t, s.CreateJoinToken(t.Context(), joinToken("web")))
+
+	first := redeem(t, s, joining("web", "key"))
+	require.Regexp(t, `^m-[a-z2-7]{16}$`, first.Enrolment)
+	require.Equal(t, store.Joined{Token: "web", Namespace: "shop", ServiceAccount: "cart", Enrolment: first.Enrolment}, first)
+	require.Equal(t, first, redeem(t, s, joining("web", "key")), "its answer was lost")
+	other := redeem(t, s, joining("web", "another key"))
+	require.Equal(t, "token_used", other.Refusal)
+	require.Equal(t, "the join token was used once, as often as it may be", other.Detail)
+	require.Empty(t, other.Enrolment)
+
+	list, err := s.JoinTokens(t.Context(), nil)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.Equal(t, []any{"web", 1, 1, "used", "ada"}, []any{list[0].Name, list[0].Uses, list[0].MaxUses, list[0].State, list[0].By})
+	require.False(t, list[0].Used.IsZero())
+	require.Equal(t, "10.0.0.1:4711 spiffe://mesh/pgmesh/discovery/eu-1", value[string](db, "SELECT peer || ' ' || server FROM mesh.join_redemptions"))
+}
+
+func TestTokensThatDoNotCountAreToldApart(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db := connect(t, url)
+	for _, name := range []string{"revoked", "expired", "machine", "later"} {
+		require.NoError(t, s.CreateJoinToken(t.Context(), joinToken(name)))
+	}
+	server := joinToken("server")
+	server.Namespace, server.ServiceAccount, server.Program = "", "", "discovery"
+	require.NoError(t, s.CreateJoinToken(t.Context(), server))
+	kept := redeem(t, s, joining("later", "key"))
+	revoked, err := s.RevokeJoinToken(t.Context(), "revoked", "grace")
+	require.NoError(t, err)
+	require.True(t, revoked)
+	revoked, err = s.RevokeJoinToken(t.Context(), "revoked", "grace")
+	require.NoError(t, err)
+	require.False(t, revoked)
+	db.exec("UPDATE mesh.join_token_hashes SET expires_at = now() WHERE name = 'expired'")
+
+	answers, err := s.RedeemMachines(t.Context(), "discovery", []store.Joining{
+		joining("nobody's", "a"), joining("revoked", "b"), joining("expired", "c"), joining("server", "d"), joining("machine", "e"), joining("machine", "f"), joining("later", "key"),
+	})
+	require.NoError(t, err)
+	refusals := make([]string, len(answers))
+	for i, a := range answers {
+		refusals[i] = a.Refusal
+		require.Equal(t, a.Refusal == "", a.Detail == "", a)
+		require.Equal(t, a.Refusal == "", a.Enrolment != "", a)
+	}
+	require.Equal(t, []string{"token_unknown", "token_revoked", "token_expired", "token_unknown", "", "token_used", ""}, refusals)
+	require.Equal(t, kept, answers[6])
+
+	one, err := s.RedeemServer(t.Context(), "mcp-server", joining("machine", "e"))
+	require.NoError(t, err)
+	require.Equal(t, "token_unknown", one.Refusal)
+	require.Contains(t, one.Detail, "a join token of machines")
+	one, err = s.RedeemServer(t.Context(), "mcp-server", joining("server", "d"))
+	require.NoError(t, err)
+	require.Equal(t, store.Joined{Token: "server", Program: "discovery", Enrolment: one.Enrolment}, one)
+	require.Regexp(t, `^s-[a-z2-7]{16}$`, one.Enrolment)
+
+	db.exec("UPDATE mesh.join_token_hashes SET expires_at = now() WHERE name = 'later'")
+	require.Equal(t, "token_expired", redeem(t, s, joining("later", "key")).Refusal, "the same key comes too late as well")
+}
+
+func TestAGroupsMachinesAreOfTheServiceAccountThatItNames(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db := connect(t, url)
+	token := joinToken("group")
+	token.ServiceAccount, token.WorkloadGroup, token.MaxUses = "", "cart", 3
+	_, invalid := errors.AsType[*store.InvalidError](s.CreateJoinToken(t.Context(), token))
+	require.True(t, invalid)
+	require.ErrorContains(t, s.CreateJoinToken(t.Context(), token), "there is no WorkloadGroup shop/cart (write it first; or make the token for a service account)")
+
+	db.exec(`INSERT INTO mesh.workload_groups (namespace, name, spec) VALUES ('shop', 'cart', '{"template": {}}')`)
+	require.NoError(t, s.CreateJoinToken(t.Context(), token))
+	first := redeem(t, s, joining("group", "a"))
+	require.Equal(t, []string{"shop", "default", "cart"}, []string{first.Namespace, first.ServiceAccount, first.WorkloadGroup})
+	db.exec(`UPDATE mesh.workload_groups SET spec = '{"template": {"serviceAccount": "carts"}}'`)
+	require.Equal(t, "carts", redeem(t, s, joining("group", "b")).ServiceAccount)
+	require.Equal(t, first, redeem(t, s, joining("group", "a")), "what was granted stays")
+
+	db.exec("DELETE FROM mesh.workload_groups")
+	gone := redeem(t, s, joining("group", "c"))
+	require.Equal(t, "token_revoked", gone.Refusal)
+	require.Equal(t, "the WorkloadGroup shop/cart that the join token is for is gone", gone.Detail)
+}
+
+func TestARevokedIdentityOrMachineJoinsNoMore(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	token := joinToken("web")
+	token.MaxUses = 5
+	require.NoError(t, s.CreateJoinToken(t.Context(), token))
+	machine := redeem(t, s, joining("web", "key"))
+	changed, err := s.RevokeMachine(t.Context(), machine.Enrolment, "stolen", "ada")
+	require.NoError(t, err)
+	require.True(t, changed)
+	require.Equal(t, "revoked", redeem(t, s, joining("web", "key")).Refusal)
+	require.Empty(t, redeem(t, s, joining("web", "another key")).Refusal)
+
+	changed, err = s.RevokeIdentity(t.Context(), "shop", "cart", "leaked", "ada")
+	require.NoError(t, err)
+	require.True(t, changed)
+	refused := redeem(t, s, joining("web", "a third"))
+	require.Equal(t, "revoked", refused.Refusal)
+	_, err = s.RestoreIdentity(t.Context(), "shop", "cart", "ada")
+	require.NoError(t, err)
+	require.Empty(t, redeem(t, s, joining("web", "a third")).Refusal)
+	_, err = s.RestoreMachine(t.Context(), machine.Enrolment, "ada")
+	require.NoError(t, err)
+	require.Equal(t, machine, redeem(t, s, joining("web", "key")))
+}
+
+// Many servers use up the same tokens at once, in batches that name them in different orders: no token is used more often than it may be,
+// no batch fails, and no two machines are called the same.
+func TestTokensAreUsedUpBesideOthers(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	s := openURL(t, url)
+	const tokens, uses, servers, machines = 3, 10, 6, 8
+	for i := range tokens {
+		token := joinToken(fmt.Sprintf("t%d", i))
+		token.MaxUses = uses
+		require.NoError(t, s.CreateJoinToken(t.Context(), token))
+	}
+	var joined, refused atomic.Int64
+	var group errgroup.Group
+	for server := range servers {
+		own := openURL(t, url)
+		group.Go(func() error {
+			var batch []store.Joining
+			for i := range tokens * machines {
+				token := (i + server) % tokens
+				batch = append(batch, joining(fmt.Sprintf("t%d", token), fmt.Sprintf("%d-%d", server, i)))
+			}
+			answers, err := own.RedeemMachines(t.Context(), "discovery", batch)
+			for _, a := range answers {
+				switch a.Refusal {
+				case "":
+					joined.Add(1)
+				case "token_used":
+					refused.Add(1)
+				default:
+					return fmt.Errorf("%+v", a)
+				}
+			}
+			return err
+		})
+	}
+	require.NoError(t, group.Wait())
+	require.Equal(t, int64(tokens*uses), joined.Load())
+	require.Equal(t, int64(tokens*(servers*machines-uses)), refused.Load())
+	require.Equal(t, int64(tokens*uses), value[int64](connect(t, url), "SELECT count(DISTINCT enrolment) FROM mesh.join_redemptions"))
+}
+
+func TestJoinTokensThatNobodyCouldUseAreRefused(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	for says, change := range map[string]func(*store.JoinToken){
+		`'Web' is not a name for a token`:                                        func(j *store.JoinToken) { j.Name = "Web" },
+		`'Shop' is not a valid namespace`:                                        func(j *store.JoinToken) { j.Namespace = "Shop" },
+		`'../cart' is not a valid service account`:                               func(j *store.JoinToken) { j.ServiceAccount = "../cart" },
+		`'..' is not a valid service account`:                                    func(j *store.JoinToken) { j.ServiceAccount = ".." },
+		`for one of a service account, a WorkloadGroup and a server (name one`:   func(j *store.JoinToken) { j.ServiceAccount = "" },
+		`a join token is for one of a service account`:                           func(j *store.JoinToken) { j.Program = "discovery" },
+		`'cook' is no server that has an identity (write mcp-server or discov`:   func(j *store.JoinToken) { j.ServiceAccount, j.Program = "", "cook" },
+		`servers belong to no namespace`:                                         func(j *store.JoinToken) { j.ServiceAccount, j.Program = "", "discovery" },
+		`a join token cannot be used 0 times`:                                    func(j *store.JoinToken) { j.MaxUses = 0 },
+		`a join token cannot be used 1000001 times (let it be used once to a mi`: func(j *store.JoinToken) { j.MaxUses = 1000001 },
+		`a join token has to expire`:                                             func(j *store.JoinToken) { j.Expires = time.Time{} },
+		`the token would have expired already`:                                   func(j *store.JoinToken) { j.Expires = time.Now().Add(-time.Second) },
+	} {
+		token := joinToken("web")
+		change(&token)
+		err := s.CreateJoinToken(t.Context(), token)
+		_, invalid := errors.AsType[*store.InvalidError](err)
+		require.True(t, invalid, "%s: %v", says, err)
+		require.ErrorContains(t, err, says)
+	}
+}
+
+func TestTheNameOfASpentTokenIsFreeAgain(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	require.NoError(t, s.CreateJoinToken(t.Context(), joinToken("web")))
+	again := joinToken("web")
+	again.Hash = hashOf("again")
+	require.ErrorIs(t, s.CreateJoinToken(t.Context(), again), store.ErrTokenExists)
+	first := redeem(t, s, joining("web", "key"))
+	require.NoError(t, s.CreateJoinToken(t.Context(), again))
+	require.Equal(t, first, redeem(t, s, joining("web", "key")), "who has used the first may ask again")
+	revoked, err := s.RevokeJoinToken(t.Context(), "web", "ada")
+	require.NoError(t, err)
+	require.True(t, revoked)
+	require.Equal(t, "token_revoked", redeem(t, s, joining("again", "key")).Refusal, "the name means the second")
+}
+
+func TestWhoMayMakeJoinTokens(t *testing.T) {
+	t.Parallel()
+	y := newTenancy(t)
+	tenant, server := y.tenant("tenant", [2]string{"b", "read"}), y.role("server")
+	y.owner.exec("SELECT mesh.grant_server('" + server + "')")
+	create := func(name, namespace, program string) string {
+		return fmt.Sprintf("SELECT mesh.create_join_token('%s', sha256('%s'), '%s', nullif('%s', ''), NULL, nullif('%s', ''), 1, now() + interval '1 hour')",
+			name, name, namespace, map[bool]string{true: "cart"}[program == ""], program)
+	}
+	tenant.exec(create("mine", "a", ""))
+	for _, sql := range []string{
+		create("theirs", "b", ""), create("everybodys", "c", ""), create("server", "", "discovery"), "SELECT * FROM mesh.join_token_hashes",
+		"SELECT * FROM mesh.join_redemptions", "SELECT * FROM mesh.redeem_join_tokens('{}', '{}', '{}', 'x')",
+	} {
+		require.Equal(t, "42501", tenant.refused(sql).Code, sql)
+	}
+	y.owner.exec(create("theirs", "b", ""))
+	y.owner.exec(create("elsewhere", "c", ""))
+	y.as(server).exec(create("server", "", "discovery"))
+	const all = "SELECT string_agg(name, ' ' ORDER BY name) FROM mesh.join_tokens"
+	require.Equal(t, "mine theirs", value[string](tenant, all))
+	require.Equal(t, "elsewhere mine server theirs", value[string](y.as(server), all))
+	require.False(t, value[bool](tenant, "SELECT mesh.revoke_join_token('elsewhere')"), "as if there were none")
+	require.Equal(t, "42501", tenant.refused("SELECT mesh.revoke_join_token('theirs')").Code)
+	require.True(t, value[bool](tenant, "SELECT mesh.revoke_join_token('mine')"))
+}

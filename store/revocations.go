@@ -1,0 +1,79 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Revocation says of whom nothing counts any more: of an identity or an enrolment.
+type Revocation struct {
+	Namespace string // empty for a server
+	Identity  string // without the trust domain: ns/NAMESPACE/sa/SERVICE-ACCOUNT or pgmesh/PROGRAM/NAME
+	Enrolment string
+	Reason    string
+	At        time.Time
+	By        string
+	Lifted    time.Time // zero while it counts
+	Lifter    string
+}
+
+// Revocations lists those of some namespaces, of all and of servers if there are none; also those that were lifted. The newest come first.
+func (s *Store) Revocations(ctx context.Context, namespaces []string) ([]Revocation, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	rows, err := s.pool.Query(ctx, `SELECT namespace, coalesce(identity, ''), coalesce(enrolment, ''), reason, revoked_at, revoked_by, coalesce(lifted_at, '0001-01-01Z'), coalesce(lifted_by, '')
+		FROM mesh.revocations WHERE $1::text[] IS NULL OR namespace = ANY ($1) ORDER BY id DESC`, namespaces)
+	if err != nil {
+		return nil, explain("reading the revocations", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Revocation])
+	return list, explain("reading the revocations", err)
+}
+
+// NamespaceOf tells to which namespace a machine belongs, by its enrolment: none if it is a server's. It is an InvalidError if nobody has joined as that.
+func (s *Store) NamespaceOf(ctx context.Context, enrolment string) (namespace string, err error) {
+	err = s.pool.QueryRow(ctx, "SELECT mesh.namespace_of_enrolment($1)", enrolment).Scan(&namespace)
+	return namespace, explainInput("looking for a machine", err)
+}
+
+// RevokeIdentity revokes all machines of a service account, and tells whether that is new.
+func (s *Store) RevokeIdentity(ctx context.Context, namespace, serviceAccount, reason, by string) (bool, error) {
+	return s.revocation(ctx, by, "SELECT mesh.revoke_identity($1, $2, $3)", namespace, serviceAccount, reason)
+}
+
+// RestoreIdentity takes back what RevokeIdentity did, and tells whether there was something to take.
+func (s *Store) RestoreIdentity(ctx context.Context, namespace, serviceAccount, by string) (bool, error) {
+	return s.revocation(ctx, by, "SELECT mesh.restore_identity($1, $2)", namespace, serviceAccount)
+}
+
+// RevokeMachine revokes one machine.
+func (s *Store) RevokeMachine(ctx context.Context, enrolment, reason, by string) (bool, error) {
+	return s.revocation(ctx, by, "SELECT mesh.revoke_machine($1, $2)", enrolment, reason)
+}
+
+// RestoreMachine takes back what RevokeMachine did.
+func (s *Store) RestoreMachine(ctx context.Context, enrolment, by string) (bool, error) {
+	return s.revocation(ctx, by, "SELECT mesh.restore_machine($1)", enrolment)
+}
+
+// RevokeServer revokes a server by its program and name.
+func (s *Store) RevokeServer(ctx context.Context, program, name, reason, by string) (bool, error) {
+	return s.revocation(ctx, by, "SELECT mesh.revoke_server($1, $2, $3)", program, name, reason)
+}
+
+// RestoreServer takes back what RevokeServer did.
+func (s *Store) RestoreServer(ctx context.Context, program, name, by string) (bool, error) {
+	return s.revocation(ctx, by, "SELECT mesh.restore_server($1, $2)", program, name)
+}
+
+func (s *Store) revocation(ctx context.Context, by, query string, args ...any) (bool, error) {
+	return s.tells(ctx, "revoking or restoring a member of the mesh", by, query, args...)
+}
+
+// tells runs a function of the schema in somebody's name that says whether it has changed something.
+func (s *Store) tells(ctx context.Context, doing, by, query string, args ...any) (changed bool, err error) {
+	err = s.inTheNameOf(ctx, by, func(tx pgx.Tx) error { return tx.QueryRow(ctx, query, args...).Scan(&changed) })
+	return changed, explainInput(doing, err)
+}
