@@ -73,7 +73,7 @@ func (v view) division(name string) Division {
 		return v.divisionByHosts(name)
 	}
 	d, hosts := Division{Configuration: v.configuration(name)}, v.hosts(name)
-	v.memory.mixed = v.memory.mixed || name != number(parseRouteName(name).port)
+	v.memory.mixed = v.memory.mixed || v.mixesPorts(parseRouteName(name))
 	if holdsHosts(name) {
 		for _, h := range hosts {
 			d.Configuration.VirtualHosts = append(d.Configuration.VirtualHosts, h.message(v.countsAttempts()))
@@ -90,6 +90,12 @@ func (v view) division(name string) Division {
 		d.Hosts[i] = Host{h, v.countsAttempts()}
 	}
 	return d
+}
+
+// mixesPorts tells whether a configuration is not that of one port alone: of a socket, of one service, or of the port of an HTTP proxy, where
+// requests name the port.
+func (v view) mixesPorts(name routeName) bool {
+	return name.full != number(name.port) || name.anyPort(v.egressOf(name))
 }
 
 // nobody is the host of a configuration that has none: a listener waits until the first comes.
