@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/proto"
-	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
@@ -47,14 +46,14 @@ type ruleGroup struct {
 // mergedRules are an older rule and a later one that is merged into it.
 type mergedRules struct{ older, later *DestinationRule }
 
-// buildDestinationRules follows from those of prev with what has changed since.
-func buildDestinationRules(snapshot *configstore.Snapshot, prev *Mesh, config *meshconfig.MeshConfig) *destinationRuleIndex {
-	before, exportDefault := prev.rules, config.GetDefaultDestinationRuleExportTo()
-	previous := prev.from
+// buildDestinationRules follows from those of prev with what has changed since, as the configuration and the trust of m say.
+func buildDestinationRules(snapshot *configstore.Snapshot, prev, m *Mesh) *destinationRuleIndex {
+	before, exportDefault := prev.rules, m.Config.GetDefaultDestinationRuleExportTo()
+	previous, changed := prev.from, m.Trust().changedSince(prev.Trust())
 	switch {
 	case before == nil || !slices.Equal(prev.Config.GetDefaultDestinationRuleExportTo(), exportDefault):
 		before, previous = &destinationRuleIndex{}, nil
-	case prev.unchanged(snapshot, kindDestinationRule):
+	case len(changed.Revoked) == 0 && prev.unchanged(snapshot, kindDestinationRule):
 		return before
 	}
 	var gone, come []*DestinationRule
@@ -69,6 +68,13 @@ func buildDestinationRules(snapshot *configstore.Snapshot, prev *Mesh, config *m
 			rule := readRule(is, exportDefault)
 			come = append(come, rule)
 			read.set(is, rule)
+		}
+	}
+	for _, rule := range before.all {
+		if snapshot.Get(rule.Resource.Key()) == rule.Resource && changed.names(subjectAltNames(rule.Spec)) {
+			another := readRule(rule.Resource, exportDefault)
+			gone, come = append(gone, rule), append(come, another)
+			read.set(rule.Resource, another)
 		}
 	}
 	x.read = read.done()
@@ -179,16 +185,32 @@ func choosingLabels(spec *networking.DestinationRule) []string {
 
 func (d *DestinationRule) forWorkloads() bool { return d.Spec.GetWorkloadSelector() != nil }
 
+// trafficPolicies are those of a rule and of its subsets.
+func trafficPolicies(rule *networking.DestinationRule) []*networking.TrafficPolicy {
+	out := []*networking.TrafficPolicy{rule.GetTrafficPolicy()}
+	for _, subset := range rule.GetSubsets() {
+		out = append(out, subset.GetTrafficPolicy())
+	}
+	return out
+}
+
 // loadBalancers are those of a rule at all its levels.
 func loadBalancers(rule *networking.DestinationRule) (out []*networking.LoadBalancerSettings) {
-	policies := []*networking.TrafficPolicy{rule.GetTrafficPolicy()}
-	for _, subset := range rule.GetSubsets() {
-		policies = append(policies, subset.GetTrafficPolicy())
-	}
-	for _, p := range policies {
+	for _, p := range trafficPolicies(rule) {
 		out = append(out, p.GetLoadBalancer())
 		for _, port := range p.GetPortLevelSettings() {
 			out = append(out, port.GetLoadBalancer())
+		}
+	}
+	return out
+}
+
+// subjectAltNames are the names of servers in a rule, at all its levels.
+func subjectAltNames(rule *networking.DestinationRule) (out []string) {
+	for _, p := range trafficPolicies(rule) {
+		out = append(out, p.GetTls().GetSubjectAltNames()...)
+		for _, port := range p.GetPortLevelSettings() {
+			out = append(out, port.GetTls().GetSubjectAltNames()...)
 		}
 	}
 	return out

@@ -43,6 +43,7 @@ type Endpoint struct {
 	Weight         uint32 // at least 1
 	Network        string
 	ServiceAccount string
+	Revoked        bool   // the service account is nobody's any more: nothing is sent there
 	TLSMode        string // TLSMutual where the workload takes mutual TLS, TLSDisabled where not, or what its label says
 	Workload       string
 	Namespace      string

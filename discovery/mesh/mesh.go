@@ -36,6 +36,7 @@ type Mesh struct {
 	defaults proxyDefaults
 
 	authorizers *Authorizers
+	trust       *Trust // nil where nobody has said
 
 	selected     labelNames // those that tell sidecars apart
 	routerLabels labelNames // those that tell routers apart
@@ -48,17 +49,23 @@ type Mesh struct {
 	changes    once[catalog, *changes] // since another catalog
 }
 
-// Build derives the mesh of a snapshot. What the snapshot shares with that of prev is taken from prev, which may be nil, and so are the keys
-// that were fetched.
-func Build(snapshot *configstore.Snapshot, prev *Mesh) *Mesh {
-	if prev == nil || prev.tokens == nil {
-		return build(snapshot, prev, nil)
-	}
-	return build(snapshot, prev, prev.tokens.keys)
+// given is what a mesh is made of beside its configuration.
+type given struct {
+	keys  FetchedKeys
+	trust *Trust
 }
 
-func build(snapshot *configstore.Snapshot, prev *Mesh, keys FetchedKeys) *Mesh {
-	m := &Mesh{Revision: snapshot.Revision, from: snapshot}
+// Build derives the mesh of a snapshot. What the snapshot shares with that of prev is taken from prev, which may be nil, and so are the keys
+// that were fetched, and what is trusted.
+func Build(snapshot *configstore.Snapshot, prev *Mesh) *Mesh {
+	if prev == nil || prev.tokens == nil {
+		return build(snapshot, prev, given{})
+	}
+	return build(snapshot, prev, given{keys: prev.tokens.keys, trust: prev.trust})
+}
+
+func build(snapshot *configstore.Snapshot, prev *Mesh, beside given) *Mesh {
+	m := &Mesh{Revision: snapshot.Revision, from: snapshot, trust: beside.trust}
 	if prev == nil {
 		prev = &Mesh{memory: newMemory()}
 	}
@@ -67,15 +74,15 @@ func build(snapshot *configstore.Snapshot, prev *Mesh, keys FetchedKeys) *Mesh {
 	sameConfig := m.Config == prev.Config
 	m.catalog = catalog{
 		config:   m.Config,
-		services: buildServices(snapshot, prev, m.Config),
+		services: buildServices(snapshot, prev, m),
 		virtual:  buildVirtualServices(snapshot, prev, m.Config),
-		rules:    buildDestinationRules(snapshot, prev, m.Config),
+		rules:    buildDestinationRules(snapshot, prev, m),
 	}
 	m.networks = buildNetworks(snapshot, prev, m.services, sameConfig)
 	m.peers = buildPeerAuthentications(snapshot, prev, m.Config.GetRootNamespace())
 	m.policies = buildAuthorization(snapshot, prev, m.Config.GetRootNamespace())
 	m.authorizers = buildAuthorizers(prev, m.Config, m.services)
-	m.tokens = buildTokens(snapshot, prev, m.Config.GetRootNamespace(), keys)
+	m.tokens = buildTokens(snapshot, prev, m.Config.GetRootNamespace(), beside.keys)
 	m.gateways = buildGateways(snapshot, prev)
 	m.sidecars = buildSidecars(snapshot, prev, m.Config.GetRootNamespace(), sameConfig)
 	m.secrets = buildSecrets(snapshot, prev)

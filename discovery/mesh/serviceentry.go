@@ -20,13 +20,13 @@ var resolutions = map[networking.ServiceEntry_Resolution]Resolution{
 
 // convertEntry makes the services of a ServiceEntry, one a host. Selected are the workloads behind its selector; before are the services
 // of the entry as it was.
-func convertEntry(r *kinds.Resource, exportDefault []string, selected []*workload, before []*Service) []*Service {
+func (u *serviceUpdate) convertEntry(r *kinds.Resource, selected []*workload, before []*Service) []*Service {
 	spec := specOf[*networking.ServiceEntry](r)
 	template := Service{
 		Namespace: r.Namespace, Entry: r, Created: r.CreateTime,
 		Addresses: addresses(spec.GetAddresses()), Ports: convertPorts(spec.GetPorts()), Resolution: resolutions[spec.GetResolution()],
 		External: spec.GetLocation() == networking.ServiceEntry_MESH_EXTERNAL, SubjectAltNames: spec.GetSubjectAltNames(),
-		visibility: exported(spec.GetExportTo(), exportDefault, r.Namespace),
+		visibility: exported(spec.GetExportTo(), u.exportDefault, r.Namespace),
 	}
 	if len(template.Addresses) == 0 {
 		return nil // every address was invalid
@@ -39,6 +39,9 @@ func convertEntry(r *kinds.Resource, exportDefault []string, selected []*workloa
 		s.Hostname = strings.ToLower(host)
 		s.follow(serviceOf(s.Hostname, before))
 		s.Endpoints = s.endpoints(workloads, spec)
+		for _, e := range s.Endpoints {
+			e.Revoked = u.trust.revokes(e.Namespace, e.ServiceAccount)
+		}
 		services = append(services, &s)
 	}
 	return services

@@ -4,8 +4,6 @@ import (
 	"iter"
 	"slices"
 
-	meshconfig "istio.io/api/mesh/v1alpha1"
-
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/kinds"
 )
@@ -33,21 +31,23 @@ type entry struct {
 
 type hostKey struct{ namespace, host string }
 
-// buildServices follows from the services of prev with what has changed since.
-func buildServices(snapshot *configstore.Snapshot, prev *Mesh, config *meshconfig.MeshConfig) *serviceIndex {
-	before, exportDefault := prev.services, config.GetDefaultServiceExportTo()
+// buildServices follows from the services of prev with what has changed since, as the configuration and the trust of m say.
+func buildServices(snapshot *configstore.Snapshot, prev, m *Mesh) *serviceIndex {
+	before, exportDefault := prev.services, m.Config.GetDefaultServiceExportTo()
+	changed := m.Trust().changedSince(prev.Trust())
 	sameDefault := slices.Equal(prev.Config.GetDefaultServiceExportTo(), exportDefault)
 	switch {
 	case before == nil:
 		before = &serviceIndex{workloads: &workloadIndex{}}
-	case sameDefault && prev.unchanged(snapshot, kindServiceEntry, kindWorkloadEntry):
+	case sameDefault && len(changed.Revoked) == 0 && prev.unchanged(snapshot, kindServiceEntry, kindWorkloadEntry):
 		return before
 	}
-	u := serviceUpdate{before: before, exportDefault: exportDefault, entries: before.entries.edit(), hosts: map[hostKey]ownChange{}}
+	u := serviceUpdate{before: before, exportDefault: exportDefault, trust: m.Trust(), entries: before.entries.edit(), hosts: map[hostKey]ownChange{}}
 	var workloads []workloadChange
 	u.entries.expect(snapshot.Len(kindServiceEntry) - u.entries.size)
 	u.workloads, workloads = before.workloads.following(snapshot, prev.from)
 	selections := before.selections(workloads)
+	before.addNaming(changed, selections)
 	for was, is := range snapshot.Since(prev.from, kindServiceEntry) {
 		u.replace(was, is)
 		delete(selections, was)
@@ -92,10 +92,30 @@ func (x *serviceIndex) selections(changes []workloadChange) map[*kinds.Resource]
 	return out
 }
 
+// addNaming adds the entries that name one of some identities, or select workloads that do, with the workloads that they select.
+func (x *serviceIndex) addNaming(identities *Trust, selections map[*kinds.Resource][]*workload) {
+	if len(identities.Revoked) == 0 {
+		return
+	}
+	for r, e := range x.entries.each() {
+		if _, known := selections[r]; !known && e.names(identities) {
+			selections[r] = e.selected
+		}
+	}
+}
+
+// names tells whether one of some identities is that of a service of the entry, or of what serves it.
+func (e entry) names(identities *Trust) bool {
+	return slices.ContainsFunc(e.services, func(s *Service) bool {
+		return identities.names(s.SubjectAltNames) || slices.ContainsFunc(s.Endpoints, func(e *Endpoint) bool { return identities.revokes(e.Namespace, e.ServiceAccount) })
+	})
+}
+
 // serviceUpdate is an index on its way to the next one.
 type serviceUpdate struct {
 	before        *serviceIndex
 	exportDefault []string
+	trust         *Trust
 
 	workloads  *workloadIndex
 	entries    *tableEdit[*kinds.Resource, entry]
@@ -126,7 +146,7 @@ func (u *serviceUpdate) convert(before, after *kinds.Resource, selected []*workl
 		u.entries.remove(before)
 	}
 	if after != nil {
-		is = entry{services: convertEntry(after, u.exportDefault, selected, was.services), selected: selected}
+		is = entry{services: u.convertEntry(after, selected, was.services), selected: selected}
 		u.entries.set(after, is)
 	}
 	for _, s := range was.services {

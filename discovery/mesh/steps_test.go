@@ -30,13 +30,18 @@ func TestAMeshBuiltInStepsSaysWhatOneBuiltAtOnceSays(t *testing.T) {
 			draw := draw{rand.New(rand.NewPCG(seed, 7))}
 			store := configstore.New()
 			var stepwise, before *mesh.Mesh
+			var trust mesh.Trust
 			for revision := range int64(100) {
+				if stepwise != nil && draw.oneIn(4) {
+					trust = draw.trust()
+					stepwise = stepwise.WithTrust(trust)
+				}
 				batch := configstore.Batch{Revision: revision, Changes: draw.changes(t, store.Snapshot())}
 				before, stepwise = stepwise, mesh.Build(store.Apply(batch), stepwise)
 				if draw.oneIn(4) {
 					continue
 				}
-				atOnce := mesh.Build(store.Snapshot(), nil)
+				atOnce := mesh.Build(store.Snapshot(), nil).WithTrust(trust)
 				require.Equal(t, atOnce.Problems(), stepwise.Problems())
 				require.Equal(t, atOnce.KeyProblems(), stepwise.KeyProblems())
 				require.Equal(t, atOnce.KeySources(), stepwise.KeySources())
@@ -117,6 +122,10 @@ func byHost(m *mesh.Mesh) map[string][]*mesh.Service {
 func saidTo(m *mesh.Mesh, p *mesh.Proxy) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\nclass %+v\nknown %+v\n", scopeText(m, p), m.Class(p), m.Known(p).Labels)
+	fmt.Fprintln(&b, "trust", *m.Trust())
+	for _, s := range m.Scope(m.Known(p)).Services {
+		fmt.Fprintln(&b, "identities", m.Identities(s))
+	}
 	for _, target := range m.Targets(p) {
 		fmt.Fprintf(&b, "target %s %+v %d %s\n", target.Service.Hostname, *target.Port, target.Number, target.Locality)
 	}
@@ -256,12 +265,30 @@ func (d draw) resource(t *testing.T) *kinds.Resource {
 	return r
 }
 
+// identity may be that of a server, in the names of rules and services too.
+func (d draw) identity() string {
+	return "ns/" + pick(d, namespacesDrawn...) + "/sa/account"
+}
+
+func (d draw) subjectAltNames() []string {
+	return pick(d, nil, nil, []string{"spiffe://cluster.local/" + d.identity()}, []string{"spiffe://elsewhere/" + d.identity(), "a.com"})
+}
+
+func (d draw) trust() (out mesh.Trust) {
+	for range d.IntN(4) {
+		out.Revoked = append(out.Revoked, d.identity())
+	}
+	out.Federated = d.some("elsewhere", "far")
+	return out
+}
+
 func (d draw) serviceEntry() *networking.ServiceEntry {
 	spec := &networking.ServiceEntry{
 		Hosts: d.hosts(), ExportTo: d.exportTo(), Location: networking.ServiceEntry_Location(d.IntN(2)),
 		Resolution: pick(d, networking.ServiceEntry_STATIC, networking.ServiceEntry_STATIC, networking.ServiceEntry_NONE,
 			networking.ServiceEntry_DNS, networking.ServiceEntry_DNS_ROUND_ROBIN),
-		Addresses: pick(d, nil, nil, nil, []string{"10.9.0.1"}, []string{fmt.Sprint("240.240.", d.IntN(3), ".", 1+d.IntN(9))}),
+		SubjectAltNames: d.subjectAltNames(),
+		Addresses:       pick(d, nil, nil, nil, []string{"10.9.0.1"}, []string{fmt.Sprint("240.240.", d.IntN(3), ".", 1+d.IntN(9))}),
 	}
 	for _, number := range pick(d, []uint32{80}, []uint32{80, 81}, []uint32{81}, []uint32{82, 80}) {
 		spec.Ports = append(spec.Ports, &networking.ServicePort{Number: number, Name: fmt.Sprint("p", number), Protocol: pick(d, "HTTP", "HTTP", "TCP")})
@@ -271,7 +298,7 @@ func (d draw) serviceEntry() *networking.ServiceEntry {
 		return spec
 	}
 	for range d.IntN(3) {
-		spec.Endpoints = append(spec.Endpoints, &networking.WorkloadEntry{Address: d.address(), Labels: d.labels()})
+		spec.Endpoints = append(spec.Endpoints, &networking.WorkloadEntry{Address: d.address(), Labels: d.labels(), ServiceAccount: pick(d, "", "account")})
 	}
 	return spec
 }

@@ -54,13 +54,14 @@ type ingredients struct {
 	policies    []*mesh.AuthorizationPolicy
 	authorizers *mesh.Authorizers
 	tokens      *mesh.TokenRules // for what comes in
+	trust       *mesh.Trust
 }
 
 func (c *class) ingredients(m *mesh.Mesh) ingredients {
 	now := ingredients{
 		sight: c.sight, looks: c.sight.looks, targets: m.Targets(c.of.configured), secrets: m.SecretsFor(c.of.configured),
 		policies: m.AuthorizationPolicies(c.of.configured), authorizers: m.Authorizers(),
-		tokens: m.TokenRules(c.of.configured),
+		tokens: m.TokenRules(c.of.configured), trust: m.Trust(),
 	}
 	for _, t := range now.targets {
 		now.rules = append(now.rules, c.sight.scope.InboundDestinationRule(t.Service.Hostname))
@@ -78,7 +79,7 @@ func (i *ingredients) guards(before *ingredients) bool {
 	asks := func(a *mesh.AuthorizationPolicy) bool {
 		return a.Spec.GetAction() == security.AuthorizationPolicy_CUSTOM
 	}
-	return slices.Equal(i.policies, before.policies) && (i.authorizers == before.authorizers || !slices.ContainsFunc(i.policies, asks))
+	return i.trust == before.trust && slices.Equal(i.policies, before.policies) && (i.authorizers == before.authorizers || !slices.ContainsFunc(i.policies, asks))
 }
 
 // update brings the class to the state of the mesh that its sight has been brought to. Where that changes nothing of what its proxies get,

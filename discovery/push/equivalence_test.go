@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/randommesh"
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/kinds"
@@ -89,9 +90,10 @@ func knob(t testing.TB, name string, usual int) int {
 	return n
 }
 
-// event is one thing that happens: a batch, or a proxy that comes or goes.
+// event is one thing that happens: a batch, something else that is trusted, or a proxy that comes or goes.
 type event struct {
 	changes []configstore.Change
+	trust   *mesh.Trust
 	comes   *envoy
 	goes    *envoy
 }
@@ -99,13 +101,16 @@ type event struct {
 // events are what happens to an engine.
 type events []event
 
-// story spreads the comings and goings of a few proxies over a history.
+// story spreads the comings and goings of a few proxies over a history, and now and then revocations.
 func story(dice *rand.Rand, history []configstore.Batch, nodes []*corev3.Node) (all events) {
 	for _, b := range history {
 		all = append(all, event{changes: b.Changes})
 	}
 	for _, chosen := range dice.Perm(len(nodes))[:1+dice.IntN(4)] {
 		all = slices.Insert(all, dice.IntN(len(all)), event{comes: &envoy{nodes[chosen], dice.IntN(2) == 0}})
+	}
+	for range dice.IntN(5) / 2 {
+		all = slices.Insert(all, dice.IntN(len(all)+1), event{trust: drawTrust(dice)})
 	}
 	for range dice.IntN(3) {
 		at := dice.IntN(len(all))
@@ -115,6 +120,20 @@ func story(dice *rand.Rand, history []configstore.Batch, nodes []*corev3.Node) (
 		}
 	}
 	return all
+}
+
+// drawTrust draws identities of servers that the golden inputs and the town have.
+func drawTrust(dice *rand.Rand) *mesh.Trust {
+	out := &mesh.Trust{}
+	for _, identity := range []string{"ns/default/sa/reviews", "ns/default/sa/stolen", "ns/default/sa/good", "ns/shop/sa/web", "ns/shop/sa/cart", "ns/bank/sa/pay"} {
+		if dice.IntN(3) == 0 {
+			out.Revoked = append(out.Revoked, identity)
+		}
+	}
+	if dice.IntN(2) == 0 {
+		out.Federated = []string{"partner.example"}
+	}
+	return out
 }
 
 // differs runs the story and tells of the first difference between what a proxy has in the end and what it would have from scratch; "" if
@@ -138,6 +157,8 @@ func (s events) differs(t testing.TB) string {
 			delete(proxies, e.goes)
 		case e.changes != nil:
 			b.push(e.changes)
+		case e.trust != nil && b.mesh != nil:
+			b.believe(*e.trust)
 		}
 	}
 	if strings.Contains(log.String(), "level=ERROR") {
@@ -160,8 +181,7 @@ func (b *bench) tellsOtherwise(t testing.TB, proxies []*envoy) string {
 	if b.mesh == nil {
 		return ""
 	}
-	fresh := newBench()
-	fresh.push(b.standing())
+	fresh := b.anew()
 	for _, p := range proxies {
 		defer fresh.open(t, p).Close()
 	}
@@ -176,8 +196,7 @@ func (b *bench) tellsOtherwise(t testing.TB, proxies []*envoy) string {
 // differs compares what a proxy has with what a new engine gives it.
 func (b *bench) differs(t testing.TB, proxy *envoy, has *ads.Subscriber) string {
 	t.Helper()
-	fresh := newBench()
-	fresh.push(b.standing())
+	fresh := b.anew()
 	wants := fresh.open(t, proxy)
 	defer wants.Close()
 	if has.Snapshot() == nil {
@@ -194,6 +213,14 @@ func (b *bench) differs(t testing.TB, proxy *envoy, has *ads.Subscriber) string 
 		}
 	}
 	return ""
+}
+
+// anew is a bench of the same state that was in no other.
+func (b *bench) anew() *bench {
+	fresh := newBench()
+	fresh.push(b.standing())
+	fresh.believe(*b.mesh.Trust())
+	return fresh
 }
 
 // standing is the whole configuration, as one change after another.
@@ -275,6 +302,8 @@ func (s events) String() string {
 			fmt.Fprintf(&b, "--- %s comes (incremental: %v), metadata %v, locality %v\n", e.comes.GetId(), e.comes.incremental, e.comes.GetMetadata(), e.comes.GetLocality())
 		case e.goes != nil:
 			fmt.Fprintf(&b, "--- %s goes\n", e.goes.GetId())
+		case e.trust != nil:
+			fmt.Fprintf(&b, "--- trusts %+v\n", *e.trust)
 		default:
 			b.WriteString("--- a batch\n")
 			for _, c := range e.changes {

@@ -57,6 +57,14 @@ func (b *bench) push(changes []configstore.Change) {
 	b.Update(b.mesh, b.revision, pushed)
 }
 
+// believe pushes what follows from what is trusted.
+func (b *bench) believe(trust mesh.Trust) {
+	if now := b.mesh.WithTrust(trust); now != b.mesh {
+		b.mesh = now
+		b.Update(now, now.Revision, nil)
+	}
+}
+
 func (b *bench) proxy(t testing.TB, ip, namespace string) *ads.Subscriber {
 	t.Helper()
 	s, err := b.Open(t.Context(), node(ip, namespace), true)

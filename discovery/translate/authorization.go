@@ -25,6 +25,7 @@ const (
 
 // guard is what requests and connections have to pass before others have them: the application, or what is behind a gateway.
 type guard struct {
+	revoked filters             // refuses clients whose identity was revoked; of connections that a client's certificate is checked of
 	asking  filters             // those who are asked
 	tokens  []*hcmv3.HttpFilter // what checks them, for rules to know what they claim
 	judging filters             // rules
@@ -42,6 +43,7 @@ func (v view) guarded() view {
 	for _, a := range v.mesh.AuthorizationPolicies(v.proxy) {
 		of[a.Spec.GetAction()] = append(of[a.Spec.GetAction()], a)
 	}
+	v.guard.revoked = v.refusingRevoked()
 	v.guard.asking = v.asking(of[security.AuthorizationPolicy_CUSTOM])
 	v.guard.tokens = v.checkingTokens()
 	for _, action := range []security.AuthorizationPolicy_Action{
@@ -58,11 +60,24 @@ func (v view) guarded() view {
 // guardHTTP puts what requests have to pass before the other filters.
 func (v view) guardHTTP(m *hcmv3.HttpConnectionManager) {
 	m.HttpFilters = slices.Concat(v.guard.asking.http, v.guard.tokens, v.guard.judging.http, m.GetHttpFilters())
+	if v.certified {
+		m.HttpFilters = slices.Concat(v.guard.revoked.http, m.GetHttpFilters())
+	}
 }
 
 // guardTCP puts what connections have to pass before the other filters.
 func (v view) guardTCP(others ...*listenerv3.Filter) []*listenerv3.Filter {
-	return slices.Concat(v.guard.asking.tcp, v.guard.judging.tcp, others)
+	out := slices.Concat(v.guard.asking.tcp, v.guard.judging.tcp, others)
+	if v.certified {
+		out = slices.Concat(v.guard.revoked.tcp, out)
+	}
+	return out
+}
+
+// certifying is the view for a chain whose clients' certificates are checked, or are not.
+func (v view) certifying(clients bool) view {
+	v.certified = clients
+	return v
 }
 
 var rbacActions = map[security.AuthorizationPolicy_Action]rbacv3.RBAC_Action{

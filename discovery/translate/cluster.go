@@ -94,7 +94,7 @@ func (u upstream) serverName() string {
 
 // endpoints are those that Envoy can take. Where it resolves a single name it refuses more: the first counts.
 func (u upstream) endpoints() []*mesh.Endpoint {
-	unusable := func(e *mesh.Endpoint) bool { return !usable(u.service, e) }
+	unusable := func(e *mesh.Endpoint) bool { return e.Revoked || !usable(u.service, e) }
 	out := slices.DeleteFunc(u.service.Of(u.port, u.subset.GetLabels()), unusable)
 	if (u.service.Resolution == mesh.ResolutionDNSRR || u.service.RacesConnections()) && len(out) > 1 {
 		return out[:1]

@@ -58,6 +58,7 @@ func (v view) binds(socket *mesh.Socket) []string {
 func (v view) gatewayChains(socket *mesh.Socket) []chain {
 	var out []chain
 	for _, e := range socket.Entrances {
+		v := v.certifying(e.Server.EndsTLS() && checksClients(e.Server.Spec.GetTls()))
 		switch {
 		case e.Server.AutoPassthrough():
 			out = append(out, v.autoPassthroughChains(e)...)

@@ -86,14 +86,20 @@ func (in inboundPort) chains() []*listenerv3.FilterChain {
 	case mode == mesh.MutualTLSOnly && !certified:
 		return []*listenerv3.FilterChain{in.refusal()}
 	case mode == mesh.MutualTLSOnly:
-		return in.shaped(strict.of(in.protocol), in.acceptMutualTLS())
+		return in.checking(true).shaped(strict.of(in.protocol), in.acceptMutualTLS())
 	case mode == mesh.MutualTLSOrNone:
-		return in.shaped(permissive.of(in.protocol), in.acceptMutualTLS())
+		return in.checking(true).shaped(permissive.of(in.protocol), in.acceptMutualTLS())
 	case in.tls != nil:
-		return in.shaped([]inboundMatch{{transport: tlsTransport, http: in.protocol.IsHTTP(), endsTLS: true}}, in.serverTLS(in.tls))
+		return in.checking(checksClients(in.tls)).shaped([]inboundMatch{{transport: tlsTransport, http: in.protocol.IsHTTP(), endsTLS: true}}, in.serverTLS(in.tls))
 	default:
 		return in.shaped(plaintext.of(in.protocol), nil)
 	}
+}
+
+// checking is the port whose TLS asks clients for certificates, or does not.
+func (in inboundPort) checking(clients bool) inboundPort {
+	in.view = in.certifying(clients)
+	return in
 }
 
 func (in inboundPort) shaped(matches []inboundMatch, tls *corev3.TransportSocket) []*listenerv3.FilterChain {
@@ -116,6 +122,7 @@ func (in inboundPort) chain(m inboundMatch) *listenerv3.FilterChain {
 	if in.from != nil {
 		c.Metadata = madeFrom(in.from)
 	}
+	in = in.checking(in.certified && m.endsTLS)
 	if m.http {
 		c.Name, c.Filters = in.httpName(), []*listenerv3.Filter{in.inboundHTTP(in.statPrefix(), in.protocol, in.routes())}
 	} else {

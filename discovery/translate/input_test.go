@@ -38,6 +38,8 @@ type input struct {
 	}
 	// Show has, for clusters, endpoints, listeners, routes, scopes, secrets and extensions, patterns of the names to show; unpatched shows all that is.
 	Show map[string][]string
+	// Trust is whom the mesh believes beside what its resources say.
+	Trust mesh.Trust
 	// Traces shows what connection managers say of tracing, which is the same nearly everywhere.
 	Traces bool
 	// Unchecked resources break rules of their kinds, as those of another config server may.
@@ -131,7 +133,7 @@ func (in input) translate(t *testing.T, resources []*kinds.Resource) output {
 	for _, r := range resources {
 		batch.Changes = append(batch.Changes, configstore.Change{Key: r.Key(), Resource: r})
 	}
-	m := mesh.Build(configstore.New().Apply(batch), nil)
+	m := mesh.Build(configstore.New().Apply(batch), nil).WithTrust(in.Trust)
 	return translated(m, m.Configured(in.proxy(t)))
 }
 

@@ -32,7 +32,7 @@ func (v view) acceptMutualTLS() *corev3.TransportSocket {
 	if ciphers := v.config.GetMeshMTLS().GetCipherSuites(); len(ciphers) > 0 {
 		context.CommonTlsContext.TlsParams.CipherSuites = ciphers
 	}
-	identify(context.GetCommonTlsContext(), trustDomains(v.config))
+	identify(context.GetCommonTlsContext(), v.trustDomains())
 	return &corev3.TransportSocket{
 		Name: "envoy.transport_sockets.tls", ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: pack(context)},
 	}
@@ -58,12 +58,13 @@ func leastTLS(settings *meshconfig.MeshConfig_TLSConfig) tlsv3.TlsParameters_Tls
 	return tlsv3.TlsParameters_TLSv1_2
 }
 
-// trustDomains are whose workloads belong to the mesh.
-func trustDomains(config *meshconfig.MeshConfig) []*matcherv3.StringMatcher {
-	names := append([]string{config.GetTrustDomain()}, config.GetTrustDomainAliases()...)
-	for _, authority := range config.GetCaCertificates() {
+// trustDomains are whose workloads are let in: those of the mesh, and those of the meshes that it is federated with.
+func (v view) trustDomains() []*matcherv3.StringMatcher {
+	names := append([]string{v.config.GetTrustDomain()}, v.config.GetTrustDomainAliases()...)
+	for _, authority := range v.config.GetCaCertificates() {
 		names = append(names, authority.GetTrustDomains()...)
 	}
+	names = append(names, v.mesh.Trust().Federated...)
 	var out []*matcherv3.StringMatcher
 	for i, name := range names {
 		if name != "" && !slices.Contains(names[:i], name) {

@@ -27,7 +27,8 @@ type view struct {
 
 	memory *Memory // of routes; nil where none are made
 
-	guard guard // of listeners
+	guard     guard // of listeners
+	certified bool  // the certificates of the clients of a filter chain are checked
 
 	// What every filter of the listeners shares.
 	logs  []*accesslogv3.AccessLog

@@ -74,7 +74,7 @@ func (v view) meshTLSContext(d *draft, tls *networking.ClientTLSSettings) *tlsv3
 			AlpnProtocols:                  protocols,
 			TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{agentSecret(ownCertificate)},
 			ValidationContextType: combined(agentSecret(meshRoots), &tlsv3.CertificateValidationContext{
-				MatchSubjectAltNames: oneOf(tls.GetSubjectAltNames()), //nolint:staticcheck // its successor tells the sorts of names apart, and a rule does not
+				MatchSubjectAltNames: oneOf(v.mesh.Trusted(tls.GetSubjectAltNames())), //nolint:staticcheck // its successor tells the sorts of names apart, and a rule does not
 			}),
 		},
 	}
@@ -92,7 +92,7 @@ func (v view) originatedTLSContext(d *draft, u upstream, tls *networking.ClientT
 	if d.isHTTP2() {
 		common.AlpnProtocols = []string{"h2"}
 	}
-	names := tls.GetSubjectAltNames()
+	names := v.mesh.Trusted(tls.GetSubjectAltNames())
 	if len(names) == 0 {
 		names = v.mesh.Identities(u.service)
 	}
