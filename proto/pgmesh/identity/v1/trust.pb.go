@@ -118,7 +118,10 @@ type Trust struct {
 	// Who is refused although their certificates are good. Told to servers alone.
 	Revoked []*Revocation `protobuf:"bytes,5,rep,name=revoked,proto3" json:"revoked,omitempty"`
 	// Whose JSON web tokens machines may join with. Told to servers alone.
-	Issuers       []*Issuer `protobuf:"bytes,6,rep,name=issuers,proto3" json:"issuers,omitempty"`
+	Issuers []*Issuer `protobuf:"bytes,6,rep,name=issuers,proto3" json:"issuers,omitempty"`
+	// Which of the roots new certificates lead to: the SHA-256 of its public key, a SubjectPublicKeyInfo in DER. A member whose certificate
+	// leads to another has it renewed at once. Empty if that is not said.
+	ActiveRoot    []byte `protobuf:"bytes,7,opt,name=active_root,json=activeRoot,proto3" json:"active_root,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -191,6 +194,13 @@ func (x *Trust) GetRevoked() []*Revocation {
 func (x *Trust) GetIssuers() []*Issuer {
 	if x != nil {
 		return x.Issuers
+	}
+	return nil
+}
+
+func (x *Trust) GetActiveRoot() []byte {
+	if x != nil {
+		return x.ActiveRoot
 	}
 	return nil
 }
@@ -444,14 +454,16 @@ const file_pgmesh_identity_v1_trust_proto_rawDesc = "" +
 	"\x1epgmesh/identity/v1/trust.proto\x12\x12pgmesh.identity.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x13\n" +
 	"\x11WatchTrustRequest\"E\n" +
 	"\x12WatchTrustResponse\x12/\n" +
-	"\x05trust\x18\x01 \x01(\v2\x19.pgmesh.identity.v1.TrustR\x05trust\"\x87\x02\n" +
+	"\x05trust\x18\x01 \x01(\v2\x19.pgmesh.identity.v1.TrustR\x05trust\"\xa8\x02\n" +
 	"\x05Trust\x12!\n" +
 	"\ftrust_domain\x18\x01 \x01(\tR\vtrustDomain\x12\x18\n" +
 	"\aaliases\x18\x02 \x03(\tR\aaliases\x12\x14\n" +
 	"\x05roots\x18\x03 \x01(\fR\x05roots\x12;\n" +
 	"\tfederated\x18\x04 \x03(\v2\x1d.pgmesh.identity.v1.FederatedR\tfederated\x128\n" +
 	"\arevoked\x18\x05 \x03(\v2\x1e.pgmesh.identity.v1.RevocationR\arevoked\x124\n" +
-	"\aissuers\x18\x06 \x03(\v2\x1a.pgmesh.identity.v1.IssuerR\aissuers\"D\n" +
+	"\aissuers\x18\x06 \x03(\v2\x1a.pgmesh.identity.v1.IssuerR\aissuers\x12\x1f\n" +
+	"\vactive_root\x18\a \x01(\fR\n" +
+	"activeRoot\"D\n" +
 	"\tFederated\x12!\n" +
 	"\ftrust_domain\x18\x01 \x01(\tR\vtrustDomain\x12\x14\n" +
 	"\x05roots\x18\x02 \x01(\fR\x05roots\"\x8a\x01\n" +

@@ -1,0 +1,48 @@
+package membership
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics tell how long a certificate is good for, and whether it is renewed. It is nil if nobody wants to know.
+type metrics struct {
+	ends     prometheus.Gauge
+	renewals *prometheus.CounterVec
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	if r == nil {
+		return nil
+	}
+	m := &metrics{
+		ends: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "identity_not_after_seconds", Help: "When the certificate that says who this program is ends to be valid, as a Unix time.",
+		}),
+		renewals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "identity_renewals_total", Help: "Attempts to have the certificate that says who this program is renewed, by outcome.",
+		}, []string{"outcome"}),
+	}
+	m.renewals.WithLabelValues("failed") // so that its first rise is one
+	m.renewals.WithLabelValues("renewed")
+	r.MustRegister(m.ends, m.renewals)
+	return m
+}
+
+func (m *metrics) notAfter(t time.Time) {
+	if m != nil {
+		m.ends.Set(float64(t.Unix()))
+	}
+}
+
+func (m *metrics) renewed(err error) {
+	if m == nil {
+		return
+	}
+	outcome := "renewed"
+	if err != nil {
+		outcome = "failed"
+	}
+	m.renewals.WithLabelValues(outcome).Inc()
+}

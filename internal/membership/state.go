@@ -1,0 +1,105 @@
+package membership
+
+import (
+	"crypto"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
+
+	"github.com/pgmesh/pgmesh/internal/authority"
+	"github.com/pgmesh/pgmesh/internal/identity"
+)
+
+// State is a membership at one moment. It never changes: another takes its place.
+type State struct {
+	ID          spiffeid.ID
+	Certificate tls.Certificate // with its Leaf, and without the root
+	Trust       *Trust
+
+	key      crypto.Signer
+	root     *x509.Certificate // the one that the certificate leads to
+	replaced chan struct{}
+}
+
+// Replaced is closed when there is a newer State: a certificate was renewed, or something else is trusted.
+func (s *State) Replaced() <-chan struct{} { return s.replaced }
+
+// NotAfter is when the certificate ends.
+func (s *State) NotAfter() time.Time { return s.Certificate.Leaf.NotAfter }
+
+// ChainPEM is the certificate, and those between it and the root.
+func (s *State) ChainPEM() []byte { return authority.EncodeCertificates(s.chain()...) }
+
+// KeyPEM is the certificate's key.
+func (s *State) KeyPEM() ([]byte, error) { return authority.EncodeKey(s.key) }
+
+func (s *State) chain() []*x509.Certificate {
+	var out []*x509.Certificate
+	for _, der := range s.Certificate.Certificate {
+		c, _ := x509.ParseCertificate(der) // it was made of one
+		out = append(out, c)
+	}
+	return out
+}
+
+// newState checks that a certificate, its key and a trust fit each other and are good now.
+func newState(chain []byte, key crypto.Signer, trust *Trust, is func(spiffeid.ID) error) (*State, error) {
+	certificates, err := authority.ParseCertificates(chain)
+	if err != nil {
+		return nil, err
+	}
+	leaf := certificates[0]
+	if !authority.Fits(key, leaf) {
+		return nil, errors.New("the key beside the certificate is another's")
+	}
+	id, err := identity.Of(leaf)
+	if err != nil {
+		return nil, err
+	}
+	if is != nil {
+		if err := is(id); err != nil {
+			return nil, err
+		}
+	}
+	if now := time.Now(); now.After(leaf.NotAfter) {
+		return nil, fmt.Errorf("%w: that of %s at %s", ErrExpired, id, stamp(leaf.NotAfter))
+	}
+	peer, err := trust.Verify(certificates, x509.ExtKeyUsageClientAuth)
+	if err != nil {
+		return nil, err
+	}
+	if peer.Federated {
+		return nil, fmt.Errorf("%w: it is for %s, and this mesh is %s", ErrOtherMesh, id, trust.Domain)
+	}
+	s := &State{
+		ID: id, Trust: trust, key: key, root: peer.Root(), replaced: make(chan struct{}),
+		Certificate: tls.Certificate{PrivateKey: key, Leaf: leaf},
+	}
+	for _, c := range peer.Chain[:len(peer.Chain)-1] {
+		s.Certificate.Certificate = append(s.Certificate.Certificate, c.Raw)
+	}
+	return s, nil
+}
+
+// with is the state with another trust.
+func (s *State) with(trust *Trust) *State {
+	return &State{ID: s.ID, Certificate: s.Certificate, Trust: trust, key: s.key, root: s.root, replaced: make(chan struct{})}
+}
+
+// outdated tells whether new certificates lead to another root than this one.
+func (s *State) outdated() bool {
+	pin := sha256.Sum256(s.root.RawSubjectPublicKeyInfo)
+	return len(s.Trust.active) > 0 && string(s.Trust.active) != string(pin[:])
+}
+
+// shown is the certificate as servers show it: with its root, which who joins knows by nothing but the fingerprint in its token.
+func (s *State) shown() tls.Certificate {
+	c := s.Certificate
+	c.Certificate = append(append([][]byte(nil), c.Certificate...), s.root.Raw)
+	return c
+}
