@@ -3,7 +3,9 @@ package kinds
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 
 	"github.com/pgmesh/pgmesh/internal/credential"
@@ -34,6 +36,7 @@ var secretEnvelope = &schema.Type{Fields: []schema.Field{
 	{Name: "type", Type: schema.String},
 	{Name: "data", Type: schema.String, Map: true},
 	{Name: "stringData", Type: schema.String, Map: true},
+	{Name: "serviceAccounts", Type: schema.String, Repeated: true},
 }}
 
 func (p Parser) isSecret(apiVersion, kind string) bool {
@@ -58,6 +61,11 @@ func (d *draft) readSecret(r *Resource, parts map[string]any) *Document {
 	for name, value := range stringMap(parts["stringData"]) {
 		secret.Data[name] = []byte(value)
 	}
+	accounts, _ := parts["serviceAccounts"].([]any)
+	for _, a := range accounts {
+		account, _ := a.(string)
+		secret.ServiceAccounts = append(secret.ServiceAccounts, account)
+	}
 	if len(d.violations) == 0 {
 		d.violations = append(d.violations, CheckSecret(secret)...)
 	}
@@ -77,15 +85,26 @@ func CheckSecret(s *mcpv1.Secret) (wrong []Violation) {
 		}
 		wrong = append(wrong, Violation{Path: path, Reason: p.Reason, Hint: p.Hint})
 	}
+	for i, account := range s.GetServiceAccounts() {
+		if !serviceAccount.MatchString(account) {
+			wrong = append(wrong, Violation{
+				Path: fmt.Sprintf("serviceAccounts[%d]", i), Reason: fmt.Sprintf("%q cannot be a service account", account),
+				Hint: `at most 253 letters, digits, "-", "." and "_"; leave the list empty for all gateways of the namespace`,
+			})
+		}
+	}
 	return wrong
 }
+
+var serviceAccount = regexp.MustCompile(`^[-._A-Za-z0-9]{1,253}$`)
 
 // SecretJSON writes a secret as documents do, from type on.
 func SecretJSON(s *mcpv1.Secret) json.RawMessage {
 	text, err := json.Marshal(struct {
-		Type string            `json:"type"`
-		Data map[string][]byte `json:"data"`
-	}{s.GetType(), s.GetData()})
+		Type            string            `json:"type"`
+		Data            map[string][]byte `json:"data"`
+		ServiceAccounts []string          `json:"serviceAccounts,omitempty"`
+	}{s.GetType(), s.GetData(), s.GetServiceAccounts()})
 	if err != nil {
 		panic("encode a secret: " + err.Error()) // strings and bytes always encode
 	}

@@ -77,7 +77,9 @@ func sealAll(cmd *cobra.Command, s *store.Store, keys *seal.Keys) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", secret, err)
 		}
-		spec, err := json.Marshal(map[string]any{"type": secret.Type, "data": keys.Store(secret.Namespace, secret.Name, data)})
+		spec, err := json.Marshal(map[string]any{
+			"type": secret.Type, "data": keys.Store(secret.Namespace, secret.Name, data), "serviceAccounts": secret.ServiceAccounts,
+		})
 		if err != nil {
 			return fmt.Errorf("encode %s: %w", secret, err)
 		}

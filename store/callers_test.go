@@ -64,12 +64,12 @@ func TestTokensThatSayNothingAreRefused(t *testing.T) {
 	past := tokenOf("a", "read")
 	past.Expires = time.Now().Add(-time.Second)
 	for says, token := range map[string]store.Token{
-		`'CI' is not a name for a token`:           tokenOf("CI", "read"),
-		`'' is not a name for a token`:             tokenOf("", "read"),
-		`'delete' is not a scope`:                  tokenOf("a", "read", "delete"),
-		`'admin:shop' is not a scope`:              tokenOf("a", "admin:shop"),
-		`a token has to have a scope`:              tokenOf("a"),
-		`the token would have expired already`:     past,
+		`'CI' is not a name for a token`:            tokenOf("CI", "read"),
+		`'' is not a name for a token`:              tokenOf("", "read"),
+		`'delete' is not a scope`:                   tokenOf("a", "read", "delete"),
+		`'admin:shop' is not a scope`:               tokenOf("a", "admin:shop"),
+		`a token has to have a scope`:               tokenOf("a"),
+		`the token would have expired already`:      past,
 		`(write read, write, secrets, sign or admi`: tokenOf("a", "read:"),
 	} {
 		err := s.CreateToken(t.Context(), token)

@@ -18,6 +18,7 @@ type Secret struct {
 	Type                string
 	Labels              map[string]string
 	Data                map[string]string
+	ServiceAccounts     []string          // of the gateways that are given it; all of its namespace if there is none
 	Digests             map[string]string // which tell values apart, and nothing about them
 	NotBefore, NotAfter time.Time         // of its certificate; zero if there is none
 	Author              string
@@ -41,18 +42,19 @@ type SecretChange struct {
 	Through Revision
 }
 
-const secretColumns = "s.namespace, s.name, s.type, s.data, s.labels, s.digests, s.not_before, s.not_after, s.author, s.created_at, s.updated_at" //nolint:gosec // names of columns
+const secretColumns = "s.namespace, s.name, s.type, s.data, s.labels, s.digests, s.not_before, s.not_after, s.author, s.created_at, s.updated_at, s.service_accounts" //nolint:gosec // names of columns
 
 // secretRow is a row of them, of NULLs if there is none.
 type secretRow struct {
 	namespace, name, kind, author         *string
 	data, labels, digests                 []byte
 	notBefore, notAfter, created, updated *time.Time
+	accounts                              []string
 }
 
 func (r *secretRow) targets() []any {
 	return []any{
-		&r.namespace, &r.name, &r.kind, &r.data, &r.labels, &r.digests, &r.notBefore, &r.notAfter, &r.author, &r.created, &r.updated,
+		&r.namespace, &r.name, &r.kind, &r.data, &r.labels, &r.digests, &r.notBefore, &r.notAfter, &r.author, &r.created, &r.updated, &r.accounts,
 	}
 }
 
@@ -60,7 +62,7 @@ func (r *secretRow) secret() (*Secret, error) {
 	if r.name == nil {
 		return nil, nil
 	}
-	s := &Secret{Namespace: *r.namespace, Name: *r.name, Type: *r.kind, Author: *r.author, Created: *r.created, Updated: *r.updated}
+	s := &Secret{Namespace: *r.namespace, Name: *r.name, Type: *r.kind, Author: *r.author, Created: *r.created, Updated: *r.updated, ServiceAccounts: r.accounts}
 	if r.notAfter != nil {
 		s.NotBefore, s.NotAfter = *r.notBefore, *r.notAfter
 	}
@@ -157,7 +159,7 @@ func eachSecret(ctx context.Context, tx pgx.Tx, each func(*Secret) error) error 
 	return nil
 }
 
-// upsertSecrets is upsert for secrets, whose specs have a type and data.
+// upsertSecrets is upsert for secrets, whose specs have a type, data and service accounts.
 func upsertSecrets(ctx context.Context, tx pgx.Tx, upserts []Upsert) (map[key]bool, error) {
 	var c columns
 	for _, u := range slices.SortedFunc(slices.Values(upserts), func(a, b Upsert) int { return compareKeys(a.Key, b.Key) }) {
@@ -166,11 +168,12 @@ func upsertSecrets(ctx context.Context, tx pgx.Tx, upserts []Upsert) (map[key]bo
 		c.labels = append(c.labels, jsonObject(u.Labels))
 	}
 	rows, err := tx.Query(ctx, `
-		INSERT INTO mesh.secrets AS s (namespace, name, type, data, labels)
-		SELECT ns, n, spec::jsonb ->> 'type', coalesce(spec::jsonb -> 'data', '{}'), labels::jsonb
+		INSERT INTO mesh.secrets AS s (namespace, name, type, data, service_accounts, labels)
+		SELECT ns, n, spec::jsonb ->> 'type', coalesce(spec::jsonb -> 'data', '{}'),
+			ARRAY(SELECT a #>> '{}' FROM jsonb_path_query(spec::jsonb, '$.serviceAccounts[*] ? (@ != null)') a), labels::jsonb
 		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS u (ns, n, spec, labels)
-		ON CONFLICT (namespace, name) DO UPDATE SET type = EXCLUDED.type, data = EXCLUDED.data, labels = EXCLUDED.labels
-		WHERE (s.type, s.data, s.labels) IS DISTINCT FROM (EXCLUDED.type, EXCLUDED.data, EXCLUDED.labels)
+		ON CONFLICT (namespace, name) DO UPDATE SET type = EXCLUDED.type, data = EXCLUDED.data, service_accounts = EXCLUDED.service_accounts, labels = EXCLUDED.labels
+		WHERE (s.type, s.data, s.service_accounts, s.labels) IS DISTINCT FROM (EXCLUDED.type, EXCLUDED.data, EXCLUDED.service_accounts, EXCLUDED.labels)
 		RETURNING 'core', 'Secret', namespace, name, xmax = 0`, c.namespaces, c.names, c.specs, c.labels)
 	if err != nil {
 		return nil, err

@@ -314,6 +314,36 @@ func TestSecretsInAnApply(t *testing.T) {
 	require.Equal(t, []string{"Secret shop/gate"}, snapshot)
 }
 
+// Who is given a secret is part of it: a change of that alone is a revision.
+func TestASecretCanBeForSomeGateways(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db, batches := connect(t, url), follow(t, s, 0)
+	db.putSecret("shop", "gate", credential.TLS, tlsData(certtest.NewAuthority(t).Issue(nil)))
+	require.Empty(t, (<-batches).Secrets[0].Now.ServiceAccounts)
+	db.exec("UPDATE mesh.secrets SET service_accounts = '{west,east,west}'")
+	changed := <-batches
+	require.Equal(t, []string{"east", "west"}, changed.Secrets[0].Now.ServiceAccounts)
+	require.Equal(t, `["east", "west"]`, value[string](db, "SELECT (after #> '{spec,serviceAccounts}')::text FROM mesh.history WHERE revision = 2"))
+	db.exec("UPDATE mesh.secrets SET service_accounts = '{west,east}'")
+	require.Equal(t, int64(2), db.newest())
+
+	keep := store.Upsert{Key: secretKey("shop", "ca"), Spec: json.RawMessage(`{"type": "Opaque", "data": {}, "serviceAccounts": ["b", "a"]}`)}
+	for _, outcome := range []store.Outcome{store.Created, store.Unchanged} {
+		applied, err := s.Apply(t.Context(), store.Apply{Upserts: []store.Upsert{keep}})
+		require.NoError(t, err)
+		require.Equal(t, []store.Outcome{outcome}, applied.Outcomes)
+	}
+	keep.Spec = json.RawMessage(`{"type": "Opaque", "data": {}}`)
+	_, err := s.Apply(t.Context(), store.Apply{Upserts: []store.Upsert{keep}})
+	require.NoError(t, err)
+	require.Equal(t, "{}", value[string](db, "SELECT service_accounts::text FROM mesh.secrets WHERE name = 'ca'"))
+
+	refused := db.refused("UPDATE mesh.secrets SET service_accounts = '{a/b}'")
+	require.Equal(t, "MS001", refused.Code)
+	require.Contains(t, refused.Message, "serviceAccounts[0]: 'a/b' cannot be a service account")
+}
+
 // notices runs a statement in a session of its own, and returns what that was told.
 func notices(s session, sql string) (told []string) {
 	s.t.Helper()

@@ -44,12 +44,14 @@ func (p *Program) listSecretsCommand() *cobra.Command {
 
 func (p *Program) createTLSCommand() *cobra.Command {
 	var cert, key, ca string
+	var accounts []string
 	var w why
 	cmd := &cobra.Command{
-		Use:     "tls NAME",
-		Short:   "Make a secret of a certificate and its key",
-		Example: `  mcp-client secret create tls shop-example -n gateways --cert shop.pem --key shop.key`,
-		Args:    cobra.ExactArgs(1),
+		Use:   "tls NAME",
+		Short: "Make a secret of a certificate and its key",
+		Example: `  mcp-client secret create tls shop-example -n gateways --cert shop.pem --key shop.key
+  mcp-client secret create tls shop-example -n gateways --cert shop.pem --key shop.key --service-account shop-gateway`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cert == "" || key == "" {
 				return &usageError{cmd, errors.New("name the files with --cert and --key")}
@@ -58,18 +60,20 @@ func (p *Program) createTLSCommand() *cobra.Command {
 			if ca != "" {
 				files["ca.crt"] = ca
 			}
-			return p.createSecret(cmd.Context(), args[0], credential.TLS, files, w)
+			return p.createSecret(cmd.Context(), args[0], credential.TLS, files, accounts, w)
 		},
 	}
 	cmd.Flags().StringVar(&cert, "cert", "", "file with the certificate, and those that signed it after it, as PEM")
 	cmd.Flags().StringVar(&key, "key", "", "file with its private key, as PEM")
 	cmd.Flags().StringVar(&ca, "cacert", "", "file with the authorities of clients, as PEM")
+	declareAccounts(cmd, &accounts)
 	w.declareFlags(cmd)
 	return cmd
 }
 
 func (p *Program) createCACommand() *cobra.Command {
 	var ca string
+	var accounts []string
 	var w why
 	cmd := &cobra.Command{
 		Use:     "ca NAME",
@@ -80,17 +84,22 @@ func (p *Program) createCACommand() *cobra.Command {
 			if ca == "" {
 				return &usageError{cmd, errors.New("name the file with --cacert")}
 			}
-			return p.createSecret(cmd.Context(), args[0], credential.Opaque, map[string]string{"cacert": ca}, w)
+			return p.createSecret(cmd.Context(), args[0], credential.Opaque, map[string]string{"cacert": ca}, accounts, w)
 		},
 	}
 	cmd.Flags().StringVar(&ca, "cacert", "", "file with the authorities, as PEM")
+	declareAccounts(cmd, &accounts)
 	w.declareFlags(cmd)
 	return cmd
 }
 
+func declareAccounts(cmd *cobra.Command, accounts *[]string) {
+	cmd.Flags().StringSliceVar(accounts, "service-account", nil, "give it to the gateways of the namespace with this service account alone; may be given more than once")
+}
+
 // createSecret sends the contents of files as a secret.
-func (p *Program) createSecret(ctx context.Context, name, kind string, files map[string]string, w why) error {
-	secret := &mcpv1.Secret{Type: kind, Data: map[string][]byte{}}
+func (p *Program) createSecret(ctx context.Context, name, kind string, files map[string]string, accounts []string, w why) error {
+	secret := &mcpv1.Secret{Type: kind, Data: map[string][]byte{}, ServiceAccounts: accounts}
 	for value, file := range files {
 		content, err := os.ReadFile(file)
 		if err != nil {
@@ -120,6 +129,7 @@ type secretInfo struct {
 	NotBefore *time.Time        `json:"notBefore,omitempty"`
 	NotAfter  *time.Time        `json:"notAfter,omitempty"`
 	Encrypted bool              `json:"encrypted"`
+	Accounts  []string          `json:"serviceAccounts,omitempty"`
 	Author    string            `json:"author,omitempty"`
 	Created   *time.Time        `json:"createdAt,omitempty"`
 	Updated   *time.Time        `json:"updatedAt,omitempty"`
@@ -143,7 +153,7 @@ func (p *Program) listSecrets(ctx context.Context, names []string) error {
 		list = append(list, secretInfo{
 			Namespace: s.GetNamespace(), Name: s.GetName(), Type: s.GetType(), Labels: s.GetLabels(), Keys: s.GetKeys(), Names: s.GetNames(),
 			NotBefore: instant(s.GetNotBefore()), NotAfter: instant(s.GetNotAfter()), Encrypted: s.GetEncrypted(), Author: s.GetAuthor(),
-			Created: instant(s.GetCreatedAt()), Updated: instant(s.GetUpdatedAt()),
+			Created: instant(s.GetCreatedAt()), Updated: instant(s.GetUpdatedAt()), Accounts: s.GetServiceAccounts(),
 		})
 	}
 	if err := p.printSecrets(list); err != nil {
@@ -162,10 +172,10 @@ func (p *Program) listSecrets(ctx context.Context, names []string) error {
 }
 
 func (p *Program) printSecrets(list []secretInfo) error {
-	out := listing{tree: list, columns: []string{"NAMESPACE", "NAME", "TYPE", "FOR", "EXPIRES"}, wide: []string{"KEYS", "ENCRYPTED", "AUTHOR", "UPDATED"}}
+	out := listing{tree: list, columns: []string{"NAMESPACE", "NAME", "TYPE", "FOR", "EXPIRES"}, wide: []string{"KEYS", "SERVICE-ACCOUNTS", "ENCRYPTED", "AUTHOR", "UPDATED"}}
 	for _, s := range list {
 		out.add("secret/"+s.Name, s.Namespace, s.Name, s.Type, orDash(strings.Join(s.Names, ",")), shortly(s.NotAfter),
-			strings.Join(s.Keys, ","), fmt.Sprint(s.Encrypted), s.Author, shortly(s.Updated))
+			strings.Join(s.Keys, ","), orDash(strings.Join(s.Accounts, ",")), fmt.Sprint(s.Encrypted), s.Author, shortly(s.Updated))
 	}
 	return p.printListing(out)
 }

@@ -126,7 +126,9 @@ func upsertsOf(documents []*kinds.Document) (upserts []store.Upsert, keys []kind
 
 // storedSecret is a secret as it comes to the database.
 func (s *Service) storedSecret(k kinds.Key, secret *mcpv1.Secret) json.RawMessage {
-	spec, err := json.Marshal(map[string]any{"type": secret.GetType(), "data": s.keys.Store(k.Namespace, k.Name, secret.GetData())})
+	spec, err := json.Marshal(map[string]any{
+		"type": secret.GetType(), "data": s.keys.Store(k.Namespace, k.Name, secret.GetData()), "serviceAccounts": secret.GetServiceAccounts(),
+	})
 	if err != nil {
 		panic("encode a secret: " + err.Error()) // strings always encode
 	}

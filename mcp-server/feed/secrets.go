@@ -19,7 +19,11 @@ func EncodeSecret(s *store.Secret, keys *seal.Keys) (*ads.Resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	known, err := json.Marshal(map[string]any{"type": s.Type, "digests": s.Digests})
+	content := map[string]any{"type": s.Type, "digests": s.Digests}
+	if len(s.ServiceAccounts) > 0 {
+		content["serviceAccounts"] = s.ServiceAccounts
+	}
+	known, err := json.Marshal(content)
 	if err != nil {
 		return nil, fmt.Errorf("hash %s: %w", s, err)
 	}
@@ -29,7 +33,7 @@ func EncodeSecret(s *store.Secret, keys *seal.Keys) (*ads.Resource, error) {
 	}
 	body, err := (&kinds.Resource{
 		Kind: kinds.Secret, Namespace: s.Namespace, Name: s.Name, Labels: s.Labels, CreateTime: s.Created,
-		Spec: kinds.SpecOf(&mcpv1.Secret{Type: s.Type, Data: data}),
+		Spec: kinds.SpecOf(&mcpv1.Secret{Type: s.Type, Data: data, ServiceAccounts: s.ServiceAccounts}),
 	}).Any(version)
 	if err != nil {
 		return nil, err

@@ -86,7 +86,7 @@ func told(s *store.Secret) *adminv1.SecretInfo {
 	info := &adminv1.SecretInfo{
 		Namespace: s.Namespace, Name: s.Name, Type: s.Type, Labels: s.Labels, Author: s.Author,
 		Keys: slices.Sorted(maps.Keys(s.Data)), CreatedAt: stamp.Of(s.Created), UpdatedAt: stamp.Of(s.Updated),
-		NotBefore: stamp.Of(s.NotBefore), NotAfter: stamp.Of(s.NotAfter), Encrypted: true,
+		NotBefore: stamp.Of(s.NotBefore), NotAfter: stamp.Of(s.NotAfter), Encrypted: true, ServiceAccounts: s.ServiceAccounts,
 	}
 	public := map[string]string{}
 	for name, value := range s.Data {

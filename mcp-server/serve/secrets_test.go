@@ -109,6 +109,48 @@ func TestSecretsAreForThoseWhoMaySeeThem(t *testing.T) {
 	}
 }
 
+// Which gateways a secret is for travels with it.
+func TestASecretForSomeGateways(t *testing.T) {
+	t.Parallel()
+	f := fortify(t, func(o *serve.Options) {
+		o.Security.Allow = append(o.Security.Allow, "spiffe://mesh/all=read;secrets")
+	})
+	pair, api := f.authority.Issue(nil), f.dial(f.bearing(f.token("keeper", "write", "secrets")))
+	document := func(accounts ...string) *adminv1.ApplyRequest {
+		req := secretDocument(t, "shop", pair)
+		content := map[string]any{}
+		require.NoError(t, json.Unmarshal(req.GetDocuments()[0].GetContent(), &content))
+		content["serviceAccounts"] = accounts
+		var err error
+		req.Documents[0].Content, err = json.Marshal(content)
+		require.NoError(t, err)
+		return req
+	}
+	_, err := adminv1.NewAdminServiceClient(api).Apply(t.Context(), document("bank/gateway"))
+	require.Equal(t, codes.InvalidArgument, status.Code(err))
+	require.ErrorContains(t, err, `serviceAccounts[0]: "bank/gateway" cannot be a service account`)
+	_, err = adminv1.NewAdminServiceClient(api).Apply(t.Context(), document("gateway", "bank-gateway"))
+	require.NoError(t, err)
+
+	list, err := adminv1.NewSecretServiceClient(api).ListSecrets(t.Context(), &adminv1.ListSecretsRequest{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"bank-gateway", "gateway"}, list.GetSecrets()[0].GetServiceAccounts())
+	client := connectWithSecrets(t, f.MCP.String(), nil, f.as("spiffe://mesh/all"))
+	given := func() [][]string {
+		var accounts [][]string
+		for _, change := range client.next().Changes {
+			if change.Key.Kind == kinds.Secret {
+				accounts = append(accounts, change.Resource.Spec.Message().(*mcpv1.Secret).GetServiceAccounts()) //nolint:forcetypeassert // else the test fails
+			}
+		}
+		return accounts
+	}
+	require.Equal(t, [][]string{{"bank-gateway", "gateway"}}, given())
+	_, err = adminv1.NewAdminServiceClient(api).Apply(t.Context(), document())
+	require.NoError(t, err)
+	require.Equal(t, [][]string{nil}, given(), "its version is another")
+}
+
 func passphraseFile(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "passphrase")

@@ -119,7 +119,10 @@ DECLARE
   problems mesh.problem[] := ARRAY(SELECT p FROM mesh.name_problems(NEW.namespace, NEW.name) p
     UNION ALL SELECT p FROM mesh.secret_problems(NEW.type, NEW.data) p
     UNION ALL SELECT ('metadata.labels', 'must be an object of strings', NULL)::mesh.problem
-      WHERE jsonb_typeof(NEW.labels) IS DISTINCT FROM 'object' OR jsonb_path_exists(NEW.labels, '$.* ? (@.type() != "string")'));
+      WHERE jsonb_typeof(NEW.labels) IS DISTINCT FROM 'object' OR jsonb_path_exists(NEW.labels, '$.* ? (@.type() != "string")')
+    UNION ALL SELECT (format('serviceAccounts[%s]', i - 1), format('%s cannot be a service account', coalesce(quote_literal(a), 'NULL')),
+        'at most 253 letters, digits, "-", "." and "_"; leave the list empty for all gateways of the namespace')::mesh.problem
+      FROM unnest(NEW.service_accounts) WITH ORDINALITY s (a, i) WHERE (a ~ '^[-._A-Za-z0-9]{1,253}$') IS NOT TRUE);
 BEGIN
   IF problems <> '{}' THEN
     PERFORM mesh.refuse('MS001', 'Secret', NEW.namespace, NEW.name, problems[:20]);
@@ -130,6 +133,7 @@ BEGIN
     SELECT min(v.not_before), max(v.not_after) INTO NEW.not_before, NEW.not_after
       FROM mesh.certificates_of(NEW.data, 'ca.crt', 'cacert') c, mesh.validity(c) v;
   END IF;
+  NEW.service_accounts := ARRAY(SELECT DISTINCT a COLLATE "C" FROM unnest(NEW.service_accounts) a ORDER BY 1);
   NEW.digests := mesh.digests_of(NEW.data);
   NEW.author := mesh.author();
   NEW.created_at := now();
@@ -138,7 +142,7 @@ BEGIN
     IF (OLD.namespace, OLD.name) = (NEW.namespace, NEW.name) THEN
       NEW.created_at := OLD.created_at;
     END IF;
-    IF (OLD.namespace, OLD.name, OLD.type, OLD.data, OLD.labels) = (NEW.namespace, NEW.name, NEW.type, NEW.data, NEW.labels) THEN
+    IF (OLD.namespace, OLD.name, OLD.type, OLD.data, OLD.labels, OLD.service_accounts) = (NEW.namespace, NEW.name, NEW.type, NEW.data, NEW.labels, NEW.service_accounts) THEN
       NEW.author := OLD.author;
       NEW.updated_at := OLD.updated_at;
     END IF;

@@ -6,6 +6,12 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT CASE WHEN digests IS NOT NULL THEN jsonb_build_object('type', type, 'labels', labels, 'digests', digests) END
 $$;
 
+-- accounts_note is what is noted besides of one that is for some gateways alone.
+CREATE OR REPLACE FUNCTION mesh.accounts_note(service_accounts text[]) RETURNS jsonb
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT CASE WHEN cardinality(service_accounts) > 0 THEN jsonb_build_object('serviceAccounts', service_accounts) ELSE '{}' END
+$$;
+
 -- expect_number_of_secrets is expect_number for a transaction that has changed secrets.
 CREATE OR REPLACE FUNCTION mesh.expect_number_of_secrets(of bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -21,18 +27,20 @@ DECLARE
 BEGIN
   IF TG_OP = 'INSERT' THEN
     INSERT INTO mesh.secret_changes AS c (transaction_id, namespace, name, after)
-      SELECT id, n.namespace, n.name, mesh.secret_note(n.type, n.labels, n.digests) FROM new_rows n
+      SELECT id, n.namespace, n.name, mesh.secret_note(n.type, n.labels, n.digests) || mesh.accounts_note(n.service_accounts) FROM new_rows n
       ON CONFLICT (transaction_id, namespace, name) DO UPDATE SET after = EXCLUDED.after;
   ELSIF TG_OP = 'DELETE' THEN
     INSERT INTO mesh.secret_changes AS c (transaction_id, namespace, name, before)
-      SELECT id, o.namespace, o.name, mesh.secret_note(o.type, o.labels, o.digests) FROM old_rows o
+      SELECT id, o.namespace, o.name, mesh.secret_note(o.type, o.labels, o.digests) || mesh.accounts_note(o.service_accounts) FROM old_rows o
       ON CONFLICT (transaction_id, namespace, name) DO UPDATE SET after = NULL;
   ELSE -- A row that was given another name is one secret less and one more.
     INSERT INTO mesh.secret_changes AS c (transaction_id, namespace, name, before, after)
       SELECT id, coalesce(n.namespace, o.namespace), coalesce(n.name, o.name),
-        mesh.secret_note(o.type, o.labels, o.digests), mesh.secret_note(n.type, n.labels, n.digests)
+        mesh.secret_note(o.type, o.labels, o.digests) || mesh.accounts_note(o.service_accounts),
+        mesh.secret_note(n.type, n.labels, n.digests) || mesh.accounts_note(n.service_accounts)
       FROM old_rows o FULL JOIN new_rows n ON n.namespace = o.namespace AND n.name = o.name
-      WHERE mesh.secret_note(o.type, o.labels, o.digests) IS DISTINCT FROM mesh.secret_note(n.type, n.labels, n.digests)
+      WHERE mesh.secret_note(o.type, o.labels, o.digests) || mesh.accounts_note(o.service_accounts)
+        IS DISTINCT FROM mesh.secret_note(n.type, n.labels, n.digests) || mesh.accounts_note(n.service_accounts)
       ON CONFLICT (transaction_id, namespace, name) DO UPDATE SET after = EXCLUDED.after;
   END IF;
   IF FOUND THEN

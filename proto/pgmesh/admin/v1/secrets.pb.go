@@ -130,12 +130,14 @@ type SecretInfo struct {
 	// When the first of the certificates in the chain ends or, where there is none, the last of the authorities.
 	NotAfter *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=not_after,json=notAfter,proto3" json:"not_after,omitempty"`
 	// Whether its private values were encrypted before they came to the database.
-	Encrypted     bool                   `protobuf:"varint,9,opt,name=encrypted,proto3" json:"encrypted,omitempty"`
-	Author        string                 `protobuf:"bytes,10,opt,name=author,proto3" json:"author,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Encrypted bool                   `protobuf:"varint,9,opt,name=encrypted,proto3" json:"encrypted,omitempty"`
+	Author    string                 `protobuf:"bytes,10,opt,name=author,proto3" json:"author,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	// The service accounts of the gateways that are given it; all gateways of its namespace if there is none.
+	ServiceAccounts []string `protobuf:"bytes,13,rep,name=service_accounts,json=serviceAccounts,proto3" json:"service_accounts,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *SecretInfo) Reset() {
@@ -252,6 +254,13 @@ func (x *SecretInfo) GetUpdatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *SecretInfo) GetServiceAccounts() []string {
+	if x != nil {
+		return x.ServiceAccounts
+	}
+	return nil
+}
+
 var File_pgmesh_admin_v1_secrets_proto protoreflect.FileDescriptor
 
 const file_pgmesh_admin_v1_secrets_proto_rawDesc = "" +
@@ -262,7 +271,7 @@ const file_pgmesh_admin_v1_secrets_proto_rawDesc = "" +
 	"namespaces\x18\x01 \x03(\tR\n" +
 	"namespaces\"L\n" +
 	"\x13ListSecretsResponse\x125\n" +
-	"\asecrets\x18\x01 \x03(\v2\x1b.pgmesh.admin.v1.SecretInfoR\asecrets\"\x98\x04\n" +
+	"\asecrets\x18\x01 \x03(\v2\x1b.pgmesh.admin.v1.SecretInfoR\asecrets\"\xc3\x04\n" +
 	"\n" +
 	"SecretInfo\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
@@ -280,7 +289,8 @@ const file_pgmesh_admin_v1_secrets_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
-	"updated_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x1a9\n" +
+	"updated_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12)\n" +
+	"\x10service_accounts\x18\r \x03(\tR\x0fserviceAccounts\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012i\n" +
