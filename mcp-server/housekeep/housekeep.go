@@ -42,10 +42,11 @@ type Keeper struct {
 	options Options
 	prune   time.Time // when to prune next
 
-	oldest   prometheus.Gauge
-	waiting  prometheus.Gauge
-	pruned   prometheus.Counter
-	reverted *prometheus.CounterVec
+	oldest    prometheus.Gauge
+	waiting   prometheus.Gauge
+	pruned    prometheus.Counter
+	forgotten prometheus.Counter
+	reverted  *prometheus.CounterVec
 }
 
 // New returns a keeper that looks for work when there is news: when revisions were committed.
@@ -61,12 +62,15 @@ func New(s *store.Store, news <-chan struct{}, log *slog.Logger, metrics prometh
 		oldest:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgmesh_mcp_server_oldest_revision", Help: "The oldest revision that the history has."}),
 		waiting: prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgmesh_mcp_server_confirmations_waiting", Help: "Revisions that wait for a confirmation."}),
 		pruned:  prometheus.NewCounter(prometheus.CounterOpts{Name: "pgmesh_mcp_server_pruned_revisions_total", Help: "Revisions whose history this server has pruned."}),
+		forgotten: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "pgmesh_mcp_server_pruned_certificates_total", Help: "Records of certificates and join tokens that this server has forgotten.",
+		}),
 		reverted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pgmesh_mcp_server_unconfirmed_revisions_total",
 			Help: "Revisions that nobody confirmed in time and this server took back: whole (reverted), or not all of it (conflict).",
 		}, []string{"outcome"}),
 	}
-	metrics.MustRegister(k.oldest, k.waiting, k.pruned, k.reverted)
+	metrics.MustRegister(k.oldest, k.waiting, k.pruned, k.forgotten, k.reverted)
 	return k
 }
 
@@ -154,16 +158,26 @@ func (k *Keeper) pruneSome(ctx context.Context) (more bool, err error) {
 	if time.Now().Before(k.prune) {
 		return false, nil
 	}
+	for _, p := range []struct {
+		batch  func(context.Context, int) (int64, error)
+		pruned prometheus.Counter
+	}{{k.store.PruneExpired, k.pruned}, {k.store.PruneCertificates, k.forgotten}} {
+		if more, err := pruneBatch(ctx, p.batch, p.pruned); err != nil || more {
+			return more, err
+		}
+	}
+	k.prune = time.Now().Add(k.options.Prune)
+	return false, nil
+}
+
+// pruneBatch prunes some batches, and tells whether there may be more.
+func pruneBatch(ctx context.Context, batch func(context.Context, int) (int64, error), pruned prometheus.Counter) (more bool, err error) {
 	for range pruneBatches {
-		n, err := k.store.PruneExpired(ctx, pruneChanges)
-		if err != nil {
+		n, err := batch(ctx, pruneChanges)
+		if err != nil || n == 0 {
 			return false, err
 		}
-		if n == 0 {
-			k.prune = time.Now().Add(k.options.Prune)
-			return false, nil
-		}
-		k.pruned.Add(float64(n))
+		pruned.Add(float64(n))
 	}
 	return true, nil
 }

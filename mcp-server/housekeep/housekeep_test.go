@@ -231,6 +231,16 @@ func TestHistoryIsPruned(t *testing.T) {
 	require.Equal(t, 10, value[int](b, "SELECT count(*) FROM mesh.changes"))
 }
 
+func TestTheRecordOfCertificatesIsPruned(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.sql(`INSERT INTO mesh.certificates (id, at, server, refusal, detail)
+		SELECT gen_random_uuid(), now() - n * interval '1 day', 'discovery', 'token_used', 'used' FROM generate_series(80, 99) n`)
+	_, metrics := b.keeper(10 * time.Millisecond)
+	require.Eventually(t, func() bool { return value[int](b, "SELECT count(*) FROM mesh.certificates") == 10 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return gauge(t, metrics, "pgmesh_mcp_server_pruned_certificates_total") == 10 }, 10*time.Second, 10*time.Millisecond)
+}
+
 // gauge is the value of a metric that has one.
 func gauge(t *testing.T, metrics *prometheus.Registry, name string) int {
 	t.Helper()
