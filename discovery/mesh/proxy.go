@@ -93,13 +93,23 @@ type Identity struct {
 	FromAgent bool
 	// CertificateFile, KeyFile and RootsFile lie on the machine, and are preferred.
 	CertificateFile, KeyFile, RootsFile string
+	// Server is what it shows to who connects to it, where that lies in files.
+	Server ServerFiles
 }
+
+// ServerFiles lie on a machine: a certificate with its key, and by whom clients are vouched for.
+type ServerFiles struct{ Certificate, Key, Roots string }
 
 // FromFiles reports whether the certificate lies in files.
 func (i Identity) FromFiles() bool { return i.CertificateFile != "" }
 
-// Known reports whether the proxy can prove who it is.
+// Known reports whether the proxy can prove who it is to those whom it connects to.
 func (i Identity) Known() bool { return i.FromAgent || i.FromFiles() }
+
+// Serves reports whether it can prove who it is to those who connect to it, and check who they are.
+func (i Identity) Serves() bool {
+	return i.FromAgent || i.Server.Certificate != "" && i.Server.Roots != ""
+}
 
 // ParseProxy reads what an Envoy says about itself: the id "sidecar~IP~ID~DOMAIN" and the metadata that Istio's
 // agents send.
@@ -171,6 +181,9 @@ func (p *Proxy) setMetadata(meta metadata) (err error) {
 	p.Identity = Identity{
 		FromAgent:       meta.text("ISTIO_VERSION") != "",
 		CertificateFile: meta.text("TLS_CLIENT_CERT_CHAIN"), KeyFile: meta.text("TLS_CLIENT_KEY"), RootsFile: meta.text("TLS_CLIENT_ROOT_CERT"),
+	}
+	if files := (ServerFiles{meta.text("TLS_SERVER_CERT_CHAIN"), meta.text("TLS_SERVER_KEY"), meta.text("TLS_SERVER_ROOT_CERT")}); files.Certificate != "" && files.Key != "" {
+		p.Identity.Server = files
 	}
 	p.Interception = parseInterception(meta.text("INTERCEPTION_MODE"))
 	if p.Config, err = parseProxyConfig(meta.fields["PROXY_CONFIG"]); err != nil {

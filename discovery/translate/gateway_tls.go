@@ -1,8 +1,6 @@
 package translate
 
 import (
-	"slices"
-
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
@@ -142,8 +140,8 @@ func (v view) serverParameters(settings *networking.ServerTLSSettings) *tlsv3.Tl
 	out := &tlsv3.TlsParameters{
 		TlsMinimumProtocolVersion: tlsv3.TlsParameters_TlsProtocol(settings.GetMinProtocolVersion()),
 		TlsMaximumProtocolVersion: tlsv3.TlsParameters_TlsProtocol(settings.GetMaxProtocolVersion()),
-		CipherSuites:              defaults.GetCipherSuites(),
-		EcdhCurves:                defaults.GetEcdhCurves(),
+		CipherSuites:              knownCiphers(defaults.GetCipherSuites()),
+		EcdhCurves:                knownCurves(defaults.GetEcdhCurves()),
 	}
 	if out.GetTlsMinimumProtocolVersion() == tlsv3.TlsParameters_TLS_AUTO {
 		out.TlsMinimumProtocolVersion = meshMinimum[defaults.GetMinProtocolVersion()]
@@ -160,23 +158,4 @@ func (v view) serverParameters(settings *networking.ServerTLSSettings) *tlsv3.Tl
 var meshMinimum = map[meshconfig.MeshConfig_TLSConfig_TLSProtocol]tlsv3.TlsParameters_TlsProtocol{
 	meshconfig.MeshConfig_TLSConfig_TLSV1_2: tlsv3.TlsParameters_TLSv1_2,
 	meshconfig.MeshConfig_TLSConfig_TLSV1_3: tlsv3.TlsParameters_TLSv1_3,
-}
-
-// knownCiphers leaves out what Envoy lacks, and would refuse the whole listener for.
-func knownCiphers(suites []string) []string {
-	var out []string
-	for _, suite := range suites {
-		if slices.Contains(ciphers, suite) && !slices.Contains(out, suite) {
-			out = append(out, suite)
-		}
-	}
-	return out
-}
-
-// ciphers are those of TLS 1.2 that Envoy can speak, by the names that OpenSSL has for them.
-var ciphers = []string{
-	"ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES256-GCM-SHA384",
-	"ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-ECDSA-CHACHA20-POLY1305", "ECDHE-RSA-CHACHA20-POLY1305",
-	"ECDHE-ECDSA-AES128-SHA", "ECDHE-RSA-AES128-SHA", "ECDHE-ECDSA-AES256-SHA", "ECDHE-RSA-AES256-SHA",
-	"AES128-GCM-SHA256", "AES256-GCM-SHA384", "AES128-SHA", "AES256-SHA", "DES-CBC3-SHA",
 }

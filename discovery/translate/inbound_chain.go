@@ -77,13 +77,9 @@ func (s inboundShapes) of(p mesh.Protocol) []inboundMatch {
 // chains are those that the PeerAuthentications ask for. A proxy without a certificate cannot end mutual TLS: it takes plaintext
 // where that is allowed, and refuses everything where it is not.
 func (in inboundPort) chains() []*listenerv3.FilterChain {
-	mode := in.mesh.WorkloadMutualTLS(in.proxy.Namespace, in.proxy.Labels, in.port)
-	certified := in.proxy.Identity.Known()
-	if mode == mesh.MutualTLSOrNone && !certified {
-		mode = mesh.PlaintextOnly
-	}
+	mode := in.mutualTLS()
 	switch {
-	case mode == mesh.MutualTLSOnly && !certified:
+	case mode == mesh.MutualTLSOnly && !in.proxy.Identity.Serves():
 		return []*listenerv3.FilterChain{in.refusal()}
 	case mode == mesh.MutualTLSOnly:
 		return in.checking(true).shaped(strict.of(in.protocol), in.acceptMutualTLS())
@@ -94,6 +90,15 @@ func (in inboundPort) chains() []*listenerv3.FilterChain {
 	default:
 		return in.shaped(plaintext.of(in.protocol), nil)
 	}
+}
+
+// mutualTLS is what the port takes.
+func (in inboundPort) mutualTLS() mesh.MutualTLS {
+	mode := in.mesh.WorkloadMutualTLS(in.proxy.Namespace, in.proxy.Labels, in.port)
+	if mode == mesh.MutualTLSOrNone && !in.proxy.Identity.Serves() {
+		return mesh.PlaintextOnly
+	}
+	return mode
 }
 
 // checking is the port whose TLS asks clients for certificates, or does not.

@@ -58,7 +58,7 @@ func (v view) ingressPorts(ingress []*networking.IstioIngressListener) []inbound
 			service:  v.sidecarName(),
 			protocol: mesh.ParseProtocol(spec.GetPort().GetProtocol()), from: v.scope.Sidecar, tls: spec.GetTls(),
 		}
-		if in.tls != nil {
+		if in.tls != nil && in.mutualTLS() == mesh.PlaintextOnly {
 			in.protocol = insideTLS(in.protocol)
 		}
 		in.cluster = InboundClusterName(in.port)

@@ -23,32 +23,49 @@ func (v view) acceptMutualTLS() *corev3.TransportSocket {
 			TlsParams: &tlsv3.TlsParameters{
 				TlsMinimumProtocolVersion: leastTLS(v.config.GetMeshMTLS()),
 				TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
-				CipherSuites:              strongCiphers,
+				CipherSuites:              v.meshCiphers(),
 			},
 			AlpnProtocols: []string{"h2", "http/1.1"},
 		},
 		RequireClientCertificate: yes,
 	}
-	if ciphers := v.config.GetMeshMTLS().GetCipherSuites(); len(ciphers) > 0 {
-		context.CommonTlsContext.TlsParams.CipherSuites = ciphers
-	}
-	identify(context.GetCommonTlsContext(), v.trustDomains())
+	v.identify(context.GetCommonTlsContext(), v.trustDomains())
 	return &corev3.TransportSocket{
 		Name: "envoy.transport_sockets.tls", ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: pack(context)},
 	}
 }
 
-// identify shows the workload's own certificate, and checks the other side's by the mesh's roots and the names.
-func identify(context *tlsv3.CommonTlsContext, names []*matcherv3.StringMatcher) {
-	context.TlsCertificateSdsSecretConfigs = []*tlsv3.SdsSecretConfig{agentSecret(ownCertificate)}
-	context.ValidationContextType = &tlsv3.CommonTlsContext_CombinedValidationContext{
-		CombinedValidationContext: &tlsv3.CommonTlsContext_CombinedCertificateValidationContext{
-			DefaultValidationContext: &tlsv3.CertificateValidationContext{
-				MatchSubjectAltNames: names, //nolint:staticcheck // Istio's shape, which EnvoyFilters patch
-			},
-			ValidationContextSdsSecretConfig: agentSecret(meshRoots),
-		},
+func (v view) meshCiphers() []string {
+	if ciphers := knownCiphers(v.config.GetMeshMTLS().GetCipherSuites()); len(ciphers) > 0 {
+		return ciphers
 	}
+	return strongCiphers
+}
+
+// identify shows the workload's own certificate, and checks the other side's by the mesh's roots and the names.
+func (v view) identify(context *tlsv3.CommonTlsContext, names []*matcherv3.StringMatcher) {
+	certificate, roots := v.ownSecrets()
+	context.TlsCertificateSdsSecretConfigs = []*tlsv3.SdsSecretConfig{certificate}
+	context.ValidationContextType = combined(roots, &tlsv3.CertificateValidationContext{
+		MatchSubjectAltNames: names, //nolint:staticcheck // Istio's shape, which EnvoyFilters patch
+	})
+}
+
+// ownSecrets are the certificate that the workload shows to who connects to it, and the roots that clients are checked by: those that its agent
+// has, or files of its machine, which the agent reads if there is one.
+func (v view) ownSecrets() (certificate, roots *tlsv3.SdsSecretConfig) {
+	files, from := v.proxy.Identity.Server, agentSecret
+	if !v.proxy.Identity.FromAgent {
+		from = fileSecret
+	}
+	certificate, roots = agentSecret(ownCertificate), agentSecret(meshRoots)
+	if files.Certificate != "" {
+		certificate = from(certificateName(&certificatePair{ServerCertificate: files.Certificate, PrivateKey: files.Key}))
+	}
+	if files.Roots != "" {
+		roots = from(rootsName(files.Roots))
+	}
+	return certificate, roots
 }
 
 func leastTLS(settings *meshconfig.MeshConfig_TLSConfig) tlsv3.TlsParameters_TlsProtocol {

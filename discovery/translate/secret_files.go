@@ -7,6 +7,8 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
 // fileSecrets are the secrets that name files of the proxy's machine: certificates with their keys, and roots. They hold
@@ -25,6 +27,9 @@ func (v view) fileSecrets() []*tlsv3.Secret {
 // servedTLS are the servers whose TLS ends at the proxy: those of a router's Gateways, or of a sidecar's own Sidecar.
 func (v view) servedTLS() []*networking.ServerTLSSettings {
 	var out []*networking.ServerTLSSettings
+	if v.sidecar() && !v.proxy.Identity.FromAgent {
+		out = append(out, filesOf(v.proxy.Identity.Server))
+	}
 	for _, ingress := range v.scope.SidecarSpec.GetIngress() {
 		out = append(out, ingress.GetTls())
 	}
@@ -37,6 +42,14 @@ func (v view) servedTLS() []*networking.ServerTLSSettings {
 		}
 	}
 	return out
+}
+
+// filesOf are files that a proxy names itself, as a server's.
+func filesOf(own mesh.ServerFiles) *networking.ServerTLSSettings {
+	return &networking.ServerTLSSettings{
+		Mode:              networking.ServerTLSSettings_MUTUAL,
+		ServerCertificate: own.Certificate, PrivateKey: own.Key, CaCertificates: own.Roots,
+	}
 }
 
 // serverFiles are the files of a server that ends TLS.

@@ -87,8 +87,8 @@ func (v view) originatedTLSContext(d *draft, u upstream, tls *networking.ClientT
 	}
 	d.nameServer(tls)
 	common := &tlsv3.CommonTlsContext{TlsParams: tlsVersions()}
-	common.TlsParams.EcdhCurves = v.config.GetTlsDefaults().GetEcdhCurves()
-	common.TlsParams.CipherSuites = v.config.GetTlsDefaults().GetCipherSuites()
+	common.TlsParams.EcdhCurves = knownCurves(v.config.GetTlsDefaults().GetEcdhCurves())
+	common.TlsParams.CipherSuites = knownCiphers(v.config.GetTlsDefaults().GetCipherSuites())
 	if d.isHTTP2() {
 		common.AlpnProtocols = []string{"h2"}
 	}
