@@ -52,6 +52,12 @@ func (s *Store) RevokeJoinToken(ctx context.Context, name, by string) (bool, err
 	return s.tells(ctx, "revoking a join token", by, "SELECT mesh.revoke_join_token($1)", name)
 }
 
+// RevokeJoinTokenAmong is that for somebody who may revoke the tokens of some namespaces alone, of all if they are nil, and perhaps those of
+// servers. What may not be revoked is as if it were not there.
+func (s *Store) RevokeJoinTokenAmong(ctx context.Context, name string, namespaces []string, servers bool, by string) (bool, error) {
+	return s.tells(ctx, "revoking a join token", by, "SELECT mesh.revoke_join_token_among($1, $2, $3)", name, namespaces, servers)
+}
+
 // JoinTokens lists the join tokens of some namespaces, of all and of programs too if there are none, also those that do not count any more.
 func (s *Store) JoinTokens(ctx context.Context, namespaces []string) ([]JoinToken, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)

@@ -251,3 +251,30 @@ func TestWhoMayMakeJoinTokens(t *testing.T) {
 	require.Equal(t, "42501", tenant.refused("SELECT mesh.revoke_join_token('theirs')").Code)
 	require.True(t, value[bool](tenant, "SELECT mesh.revoke_join_token('mine')"))
 }
+
+func TestTokensOfOthersAreNotRevoked(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	server := joinToken("server")
+	server.Namespace, server.ServiceAccount, server.Program = "", "", "discovery"
+	for _, token := range []store.JoinToken{joinToken("web"), server} {
+		require.NoError(t, s.CreateJoinToken(t.Context(), token))
+	}
+	for _, c := range []struct {
+		name       string
+		namespaces []string
+		servers    bool
+		revoked    bool
+	}{
+		{"web", []string{"bank"}, false, false},
+		{"web", []string{}, true, false},
+		{"server", nil, false, false},
+		{"server", []string{"", "shop"}, false, false},
+		{"web", []string{"bank", "shop"}, false, true},
+		{"server", []string{}, true, true},
+	} {
+		revoked, err := s.RevokeJoinTokenAmong(t.Context(), c.name, c.namespaces, c.servers, "ada")
+		require.NoError(t, err)
+		require.Equal(t, c.revoked, revoked, "%+v", c)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/examine"
 	"github.com/pgmesh/pgmesh/mcp-server/feed"
 	"github.com/pgmesh/pgmesh/mcp-server/housekeep"
+	"github.com/pgmesh/pgmesh/mcp-server/members"
 	"github.com/pgmesh/pgmesh/mcp-server/secrets"
 	"github.com/pgmesh/pgmesh/mcp-server/tokens"
 	"github.com/pgmesh/pgmesh/store"
@@ -65,6 +66,7 @@ func (d *database) register(g grpc.ServiceRegistrar) {
 	d.admin.Register(g)
 	tokens.NewService(d.store, d.book, d.options.Log).Register(g)
 	secrets.NewService(d.store, d.options.Log).Register(g)
+	members.New(d.store, nil, d.options.Log).Register(g)
 }
 
 func (d *database) tokens() caller.Tokens { return d.book }

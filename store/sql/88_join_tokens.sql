@@ -95,6 +95,20 @@ END $$;
 
 COMMENT ON FUNCTION mesh.revoke_join_token IS 'Takes a join token back, and says whether there was one of that name. Machines that have joined with it stay: mesh.revoke_machine is for those.';
 
+-- revoke_join_token_among is that for a server whose caller may revoke the tokens of some namespaces alone, of all if there is no list, and
+-- perhaps those of servers.
+CREATE OR REPLACE FUNCTION mesh.revoke_join_token_among(name text, namespaces text[], servers boolean) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM mesh.require_server('revoke join tokens for others');
+  UPDATE mesh.join_token_hashes o SET revoked_at = now(), revoked_by = mesh.author()
+    WHERE o.current AND o.name = revoke_join_token_among.name AND o.revoked_at IS NULL
+      AND CASE WHEN o.program IS NULL THEN namespaces IS NULL OR o.namespace = ANY (namespaces) ELSE servers END;
+  RETURN FOUND;
+END $$;
+
+COMMENT ON FUNCTION mesh.revoke_join_token_among IS 'Internal. Servers revoke by it what their callers may revoke.';
+
 -- new_enrolment makes up the name of a machine or a server: 80 random bits.
 CREATE OR REPLACE FUNCTION mesh.new_enrolment(prefix text) RETURNS text
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$

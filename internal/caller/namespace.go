@@ -1,0 +1,34 @@
+package caller
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Within lists the namespaces in which the caller may do something to resources of every kind: nil and true stand for all of them, and
+// for what belongs to none. What is in a namespace and no resource, such as its machines, goes by that.
+func (c *Caller) Within(v Verb) (namespaces []string, all bool) {
+	if c.Unlimited(v) {
+		return nil, true
+	}
+	for _, s := range c.Scopes() {
+		if s.Verb.includes(v) && s.Kinds == nil {
+			namespaces = append(namespaces, s.Namespaces...)
+		}
+	}
+	slices.Sort(namespaces)
+	return slices.Compact(namespaces), false
+}
+
+// RequireWithin returns a [DeniedError] unless the caller may do something to resources of every kind in a namespace. What it is that
+// it may not do, else, is told as it is called.
+func (c *Caller) RequireWithin(v Verb, namespace, what string) error {
+	namespaces, all := c.Within(v)
+	if all || namespace != "" && slices.Contains(namespaces, namespace) {
+		return nil
+	}
+	if namespace == "" {
+		return c.denied(what + " of what belongs to no namespace")
+	}
+	return c.denied(fmt.Sprintf("%s of the namespace %q", what, namespace))
+}

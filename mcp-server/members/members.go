@@ -1,0 +1,124 @@
+// Package members is the API by which people decide who belongs to the mesh: join tokens, machines and their certificates, revocations, and
+// what the mesh trusts. It changes what is in the database; mcp-server/authority and the discoveries act on that.
+package members
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"log/slog"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/pgmesh/pgmesh/internal/caller"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// Authority is what signs for the mesh, as far as this API needs it.
+type Authority interface {
+	// Roots are those that the mesh trusts for its own; none while nothing is known of them.
+	Roots() []*x509.Certificate
+	// Rotate makes the authority that is to sign next, in somebody's name, and returns its id.
+	Rotate(ctx context.Context, by string) (int64, error)
+}
+
+// Service is the API.
+type Service struct {
+	adminv1.UnimplementedJoinTokenServiceServer
+	adminv1.UnimplementedMemberServiceServer
+	adminv1.UnimplementedTrustAdminServiceServer
+
+	store     *store.Store
+	authority Authority // nil for none
+	log       *slog.Logger
+}
+
+// New returns the API of a store. Without an authority there is no other than those in the database, and none can be made.
+func New(s *store.Store, a Authority, log *slog.Logger) *Service {
+	return &Service{store: s, authority: a, log: log}
+}
+
+// Register adds the API to a server.
+func (s *Service) Register(r grpc.ServiceRegistrar) {
+	adminv1.RegisterJoinTokenServiceServer(r, s)
+	adminv1.RegisterMemberServiceServer(r, s)
+	adminv1.RegisterTrustAdminServiceServer(r, s)
+}
+
+// visible are the namespaces that a request is about: those that it names, or else all that the caller may read. Nil stands for all, and
+// for what belongs to none.
+func visible(who *caller.Caller, named []string, what string) ([]string, error) {
+	for _, n := range named {
+		if err := who.RequireWithin(caller.Read, n, what); err != nil {
+			return nil, err
+		}
+	}
+	if len(named) > 0 {
+		return named, nil
+	}
+	namespaces, all := who.Within(caller.Read)
+	if !all && len(namespaces) == 0 {
+		return nil, who.RequireWithin(caller.Read, "", what)
+	}
+	return namespaces, nil
+}
+
+// roots are those that join tokens are bound to.
+func (s *Service) roots(ctx context.Context) ([]*x509.Certificate, error) {
+	if s.authority != nil {
+		if roots := s.authority.Roots(); len(roots) > 0 {
+			return roots, nil
+		}
+	}
+	trust, err := s.store.Trust(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var roots []*x509.Certificate
+	for _, a := range trust.Roots {
+		block, _ := pem.Decode(a.Chain)
+		if block == nil {
+			continue // which the database has refused
+		}
+		root, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		roots = append(roots, root)
+	}
+	if len(roots) == 0 {
+		return nil, errNoAuthority
+	}
+	return roots, nil
+}
+
+var errNoAuthority = status.Error(codes.FailedPrecondition,
+	"the mesh has no authority that a join token could be bound to: run mcp-server with --secrets-key-file and without --insecure, which makes one")
+
+// fail turns an error into the status that the caller gets.
+func (s *Service) fail(err error) error {
+	var invalid *store.InvalidError
+	var refused *store.RefusedError
+	var denied *caller.DeniedError
+	_, known := status.FromError(err)
+	switch {
+	case known:
+		return err
+	case errors.As(err, &denied):
+		return caller.StatusOf(err)
+	case errors.As(err, &invalid):
+		return status.Error(codes.InvalidArgument, err.Error())
+	case errors.As(err, &refused):
+		return status.Error(codes.FailedPrecondition, err.Error())
+	case errors.Is(err, store.ErrTokenExists):
+		return status.Error(codes.AlreadyExists, err.Error())
+	case store.Temporary(err), errors.Is(err, context.DeadlineExceeded):
+		return status.Error(codes.Unavailable, "the server cannot reach its database: run it again later")
+	}
+	s.log.Error("cannot work on who belongs to the mesh", "error", err)
+	return status.Error(codes.Internal, err.Error())
+}
