@@ -15,8 +15,6 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"github.com/prometheus/client_golang/prometheus"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/discovery/demand"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
@@ -44,6 +42,8 @@ type Engine struct {
 	proxyCount prometheus.GaugeFunc
 	invalid    prometheus.Counter
 	denials    *denials
+	refusals   *refusals
+	admit      Admission // nil lets everybody in
 	tellers    tellers
 }
 
@@ -67,7 +67,7 @@ func New(log *slog.Logger, metrics prometheus.Registerer) *Engine {
 	e := &Engine{
 		log: log, sights: map[sightKey]*sight{}, classes: map[classKey]*class{}, members: map[*ads.Subscriber]*member{},
 		pieces: pieces{in: map[conditions]*shelf{}}, scopedFrom: ScopedFrom,
-		journal: newJournal(metrics), denials: newDenials(metrics), tellers: newTellers(log, metrics),
+		journal: newJournal(metrics), denials: newDenials(metrics), refusals: newRefusals(log, metrics), tellers: newTellers(log, metrics),
 	}
 	e.answers = newAnswers(e.journal, metrics)
 	gauge := func(name, help string, count func() int) prometheus.GaugeFunc {
@@ -88,11 +88,10 @@ func New(log *slog.Logger, metrics prometheus.Registerer) *Engine {
 }
 
 // Open takes in a proxy by the node it introduces itself with.
-func (e *Engine) Open(_ context.Context, node *corev3.Node, incremental bool) (*ads.Subscriber, error) {
-	proxy, err := mesh.ParseProxy(node)
+func (e *Engine) Open(ctx context.Context, node *corev3.Node, incremental bool) (*ads.Subscriber, error) {
+	proxy, node, err := e.introduced(ctx, node)
 	if err != nil {
-		e.log.Warn("refused a proxy", "node", node.GetId(), "error", err)
-		return nil, status.Errorf(codes.InvalidArgument, "node %q: %v", node.GetId(), err)
+		return nil, err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -1,0 +1,159 @@
+package admit
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	"github.com/pgmesh/pgmesh/discovery/push"
+	"github.com/pgmesh/pgmesh/discovery/trust"
+)
+
+// sessions are the streams that are open.
+type sessions struct {
+	mu   sync.Mutex
+	open map[*session]struct{}
+}
+
+func newSessions() sessions { return sessions{open: map[*session]struct{}{}} }
+
+// session is a stream, for which what let it in has to stay true.
+type session struct {
+	proxies bool            // it serves them, and nobody else
+	ctx     context.Context //nolint:containedctx // that of the stream, which tells who has opened it
+	cancel  context.CancelCauseFunc
+
+	mu     sync.Mutex
+	member *trust.Member // nil until it was let in
+	by     *trust.State  // what it was judged by last
+}
+
+// endedError marks the end of a session among the reasons for which a context may end.
+type endedError struct{ err error }
+
+func (e *endedError) Error() string { return e.err.Error() }
+func (e *endedError) Unwrap() error { return e.err }
+
+// Stream is the interceptor of streams: for configuration only machines are let in, for anything else all members are.
+func (d *Door) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	s, err := d.enter(stream.Context(), info.FullMethod)
+	if err != nil {
+		return err
+	}
+	defer d.sessions.leave(s)
+	err = handle(srv, &endingStream{stream, s.ctx})
+	if ended, ok := errors.AsType[*endedError](context.Cause(s.ctx)); ok {
+		return ended.err
+	}
+	return err
+}
+
+// enter lets a stream in, until its certificate ends.
+func (d *Door) enter(ctx context.Context, method string) (*session, error) {
+	s := &session{proxies: servesProxies(method)}
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	d.sessions.enter(s) // before it is judged: what changes in between is heard of
+	m, refusal := d.judge(s)
+	if refusal != nil {
+		d.sessions.leave(s)
+		return nil, d.refuse(ctx, "", refusal)
+	}
+	expires := time.AfterFunc(time.Until(m.NotAfter), func() { s.end(d.refuse(ctx, "", expired(m))) })
+	context.AfterFunc(s.ctx, func() { expires.Stop() })
+	return s, nil
+}
+
+// judge tells whether a stream may be there by what the mesh trusts now. Where the authorities are the same, only revocations are news.
+func (d *Door) judge(s *session) (*trust.Member, *push.RefusalError) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state := d.trust()
+	if state == nil {
+		return nil, errNoTrust
+	}
+	var err error
+	if s.member == nil || !state.SameAuthorities(s.by) {
+		s.member, err = judge(s.ctx, state, s.proxies)
+	} else {
+		err = state.Standing(s.member)
+	}
+	s.by = state
+	return s.member, refusalOf(err)
+}
+
+// expired ends a stream whose certificate has ended. Who has renewed it comes back with the new one.
+func expired(m *trust.Member) *push.RefusalError {
+	return &push.RefusalError{
+		Reason: "expired", Code: codes.Unauthenticated,
+		Text: "the certificate for " + m.ID.String() + " that the stream was opened with has expired: open another with the one after it",
+	}
+}
+
+func servesProxies(method string) bool {
+	return method == discoveryv3.AggregatedDiscoveryService_StreamAggregatedResources_FullMethodName ||
+		method == discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResources_FullMethodName
+}
+
+// Recheck ends the streams of those who would not be let in any more. It is for when what the mesh trusts has changed.
+func (d *Door) Recheck() {
+	for _, s := range d.sessions.all() {
+		if _, refusal := d.judge(s); refusal != nil {
+			s.end(d.refuse(s.ctx, "", refusal))
+		}
+	}
+}
+
+func (s *session) end(err error) { s.cancel(&endedError{err}) }
+
+func (x *sessions) enter(s *session) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.open[s] = struct{}{}
+}
+
+func (x *sessions) leave(s *session) {
+	s.cancel(nil)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.open, s)
+}
+
+func (x *sessions) all() []*session {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	all := make([]*session, 0, len(x.open))
+	for s := range x.open {
+		all = append(all, s)
+	}
+	return all
+}
+
+// endingStream is a stream that lets nothing through after its end.
+type endingStream struct {
+	grpc.ServerStream
+
+	ctx context.Context //nolint:containedctx // gRPC asks a stream for its context
+}
+
+func (s *endingStream) Context() context.Context { return s.ctx }
+
+// SendMsg and RecvMsg let nothing through after the end, whether the handler listens to its context or not.
+func (s *endingStream) SendMsg(m any) error {
+	if err := context.Cause(s.ctx); err != nil {
+		return err
+	}
+	return s.ServerStream.SendMsg(m)
+}
+
+// RecvMsg see SendMsg.
+func (s *endingStream) RecvMsg(m any) error {
+	if err := s.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	return context.Cause(s.ctx)
+}
