@@ -69,7 +69,7 @@ func Open(o Options) (*Membership, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.replace(s)
+	m.begin(s)
 	return m, nil
 }
 
@@ -92,15 +92,21 @@ func Join(ctx context.Context, o Options, ask Ask) (*Membership, error) {
 		return nil, err
 	}
 	m.folder.forgetJoiningKey()
-	m.replace(s)
+	m.begin(s)
 	return m, nil
+}
+
+// begin is for the first state. Before, there is nothing to count: who cannot be opened may join, and be tried again.
+func (m *Membership) begin(s *State) {
+	m.metrics = newMetrics(m.options.Metrics)
+	m.replace(s)
 }
 
 func open(o Options) (*Membership, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	m := &Membership{options: o, folder: folder(o.Folder), metrics: newMetrics(o.Metrics)}
+	m := &Membership{options: o, folder: folder(o.Folder)}
 	return m, m.folder.prepare()
 }
 
