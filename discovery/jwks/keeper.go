@@ -77,8 +77,9 @@ type Keeper struct {
 
 	mu      sync.Mutex
 	sources map[mesh.KeySource]*source
-	keys    mesh.FetchedKeys // replaced, never changed
-	begun   context.Context  //nolint:containedctx // that of Run, for those who begin to fetch in it; nil before
+	wanted  map[string]map[mesh.KeySource]time.Duration // by who wants them
+	keys    mesh.FetchedKeys                            // replaced, never changed
+	begun   context.Context                             //nolint:containedctx // that of Run, for those who begin to fetch in it; nil before
 	waiting sync.WaitGroup
 	tried   chan struct{} // closed, and made anew, each time that a source was tried for the first time
 }
@@ -100,7 +101,7 @@ func New(o Options, log *slog.Logger, metrics prometheus.Registerer) (*Keeper, e
 	k := &Keeper{
 		options: o, client: newClient(places, roots), log: log, file: openFile(o.File, log),
 		turns: make(chan struct{}, mostAtOnce), news: make(chan struct{}, 1), tried: make(chan struct{}),
-		sources: map[mesh.KeySource]*source{}, keys: mesh.FetchedKeys{},
+		sources: map[mesh.KeySource]*source{}, wanted: map[string]map[mesh.KeySource]time.Duration{}, keys: mesh.FetchedKeys{},
 		fetches: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pgmesh_discovery_jwks_fetches_total", Help: "Attempts to fetch keys that tokens are checked with, by how they ended.",
 		}, []string{"result"}),
@@ -144,9 +145,22 @@ func (k *Keeper) Run(ctx context.Context) error {
 }
 
 // Want says which sources the mesh needs, each with the time that an attempt may take. What is not needed any more is forgotten.
-func (k *Keeper) Want(sources map[mesh.KeySource]time.Duration) {
+func (k *Keeper) Want(sources map[mesh.KeySource]time.Duration) { k.want("the mesh", sources) }
+
+// WantToo says which sources are needed beside those of the mesh, for tokens that machines join with.
+func (k *Keeper) WantToo(sources map[mesh.KeySource]time.Duration) { k.want("joining", sources) }
+
+// want says which sources somebody needs. An attempt may take as long as the most patient of them has it.
+func (k *Keeper) want(who string, needs map[mesh.KeySource]time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.wanted[who] = needs
+	sources := map[mesh.KeySource]time.Duration{}
+	for _, needs := range k.wanted {
+		for at, timeout := range needs {
+			sources[at] = max(sources[at], timeout)
+		}
+	}
 	keys := maps.Clone(k.keys)
 	for at, s := range k.sources {
 		if _, wanted := sources[at]; !wanted {

@@ -5,6 +5,7 @@ package dial
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,6 +26,8 @@ type Options struct {
 	Token     string
 	TokenFile string
 	Plaintext listen.Plaintext // whether it may be spoken to without TLS, and where
+	// Member is how a member of the mesh speaks to the server, unless there are flags for TLS; nil if it is none.
+	Member *tls.Config
 }
 
 // Flags declares the flags, whose names begin with a prefix, but for those of Plaintext, which programs that listen have already.
@@ -37,7 +40,7 @@ func (o *Options) Flags(f *pflag.FlagSet, prefix string) {
 // Connection is what connections to a server are made with.
 type Connection struct {
 	options []grpc.DialOption
-	files   *tlsfiles.ClientFiles
+	secure  bool
 	bearer  *bearer
 }
 
@@ -47,14 +50,18 @@ func (o *Options) To(log *slog.Logger, addresses ...string) (*Connection, error)
 		return nil, err
 	}
 	c := &Connection{}
-	if o.Plaintext.Allowed && !o.TLS.Given() {
+	switch {
+	case o.Plaintext.Allowed && !o.TLS.Given():
 		c.options = append(c.options, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	} else {
+	case o.Member != nil && !o.TLS.Given():
+		c.secure = true
+		c.options = append(c.options, grpc.WithTransportCredentials(credentials.NewTLS(o.Member)))
+	default:
 		files, err := o.TLS.Load(reload.Options{Log: log})
 		if err != nil {
 			return nil, err
 		}
-		c.files = files
+		c.secure = true
 		c.options = append(c.options, grpc.WithTransportCredentials(files.Credentials()))
 	}
 	if o.Token == "" && o.TokenFile == "" {
@@ -64,7 +71,7 @@ func (o *Options) To(log *slog.Logger, addresses ...string) (*Connection, error)
 	if err != nil {
 		return nil, err
 	}
-	c.bearer = &bearer{token, c.files != nil}
+	c.bearer = &bearer{token, c.secure}
 	c.options = append(c.options, grpc.WithPerRPCCredentials(c.bearer))
 	return c, nil
 }
