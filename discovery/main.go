@@ -40,7 +40,8 @@ func runCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	o.Sources.Flags(f)
-	f.StringVar(&o.Listen, "listen", "127.0.0.1:15010", "address to serve xDS on")
+	o.Identity.Flags(f)
+	f.StringVar(&o.Listen, "listen", "", "address to serve xDS and machines' certificates on (default :15012, and with --insecure 127.0.0.1:15010)")
 	f.StringVar(&o.HTTP, "http", "127.0.0.1:15014", "address to serve /healthz, /readyz and /metrics on, and pages that /debug lists")
 	monitor.ProfilesFlag(f, &o.Profiles)
 	o.Plaintext.Flags(f)

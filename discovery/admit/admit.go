@@ -7,30 +7,14 @@ package admit
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/peer"
 
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/discovery/trust"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
-
-// Presented is the chain of certificates that the client of a call has shown, and proved to have the key of; nil if it has shown none.
-func Presented(ctx context.Context) []*x509.Certificate {
-	p, ok := peer.FromContext(ctx)
-	if !ok {
-		return nil
-	}
-	info, ok := p.AuthInfo.(credentials.TLSInfo)
-	if !ok {
-		return nil
-	}
-	return info.State.PeerCertificates
-}
 
 // Door lets members in.
 type Door struct {
@@ -53,9 +37,9 @@ var errNoTrust = &push.RefusalError{
 // judge tells who makes a call: a machine, or also a server where there need not be proxies.
 func judge(ctx context.Context, state *trust.State, proxies bool) (*trust.Member, error) {
 	if proxies {
-		return state.Machine(Presented(ctx))
+		return Machine(ctx, state)
 	}
-	return state.Judge(Presented(ctx))
+	return Member(ctx, state)
 }
 
 // refusalOf is what is said to who is not let in.

@@ -11,6 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/jwks"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/push"
+	"github.com/pgmesh/pgmesh/discovery/trust"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -24,6 +25,8 @@ type follower struct {
 	revision prometheus.Gauge
 	// keys fetches those that tokens are checked with; nil where nothing is fetched.
 	keys *jwks.Keeper
+	// trust knows who was revoked; nil where there are no certificates.
+	trust *trust.Keeper
 
 	mu      sync.Mutex
 	waits   bool // there may be a batch without changes
@@ -77,6 +80,7 @@ func (f *follower) run(ctx context.Context) error {
 		keys = f.keys.News()
 	}
 	for {
+		trusted := f.trusted()
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -86,7 +90,11 @@ func (f *follower) run(ctx context.Context) error {
 			}
 		case <-keys:
 			if f.mesh != nil {
-				f.pushKeys()
+				f.pushNews()
+			}
+		case <-trusted:
+			if f.mesh != nil {
+				f.pushNews()
 			}
 		}
 	}
@@ -99,7 +107,11 @@ func (f *follower) apply(ctx context.Context, b configstore.Batch) {
 		changes[i] = push.Change{Before: before.Get(c.Key), After: c.Resource}
 	}
 	b.Decode()
-	f.mesh = f.withKeys(ctx, mesh.Build(f.config.Apply(b), f.mesh))
+	built := mesh.Build(f.config.Apply(b), f.mesh)
+	if f.trust != nil {
+		f.trust.ConfigureDomain(built.Config.GetTrustDomain(), built.Config.GetTrustDomainAliases())
+	}
+	f.mesh = f.withTrust(f.withKeys(ctx, built))
 	f.push(f.mesh, b.Revision, changes)
 	f.revision.Set(float64(b.Revision))
 }
@@ -122,9 +134,37 @@ func (f *follower) withKeys(ctx context.Context, m *mesh.Mesh) *mesh.Mesh {
 	return m.WithKeys(f.keys.Keys())
 }
 
-// pushKeys has pushed what follows from keys that have come, or could not be fetched.
-func (f *follower) pushKeys() {
-	if m := f.mesh.WithKeys(f.keys.Keys()); m != f.mesh {
+// withTrust takes in who was revoked, and which other meshes there are.
+func (f *follower) withTrust(m *mesh.Mesh) *mesh.Mesh {
+	if f.trust == nil {
+		return m
+	}
+	state := f.trust.State()
+	if state == nil {
+		return m
+	}
+	return m.WithTrust(state.ForProxies())
+}
+
+// trusted is closed when something else is trusted.
+func (f *follower) trusted() <-chan struct{} {
+	if f.trust == nil {
+		return nil
+	}
+	state, changed := f.trust.Watch()
+	if state != nil && f.mesh != nil && f.withTrust(f.mesh) != f.mesh { // it came while something was pushed
+		f.pushNews()
+	}
+	return changed
+}
+
+// pushNews has pushed what follows from keys that have come, or could not be fetched, and from what is trusted now.
+func (f *follower) pushNews() {
+	m := f.mesh
+	if f.keys != nil {
+		m = m.WithKeys(f.keys.Keys())
+	}
+	if m = f.withTrust(m); m != f.mesh {
 		f.mesh = m
 		f.push(m, m.Revision, nil)
 	}

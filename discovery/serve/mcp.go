@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -39,19 +40,28 @@ func (s *MCP) Flags(f *pflag.FlagSet) {
 }
 
 // client speaks without TLS where the program itself does, unless there are flags for TLS.
-func (s *MCP) client(plaintext listen.Plaintext, log *slog.Logger) (*mcp.Client, error) {
+func (s *MCP) client(plaintext listen.Plaintext, member *tls.Config, log *slog.Logger) (*mcp.Client, error) {
+	connection, err := s.connection(plaintext, member, log)
+	if err != nil {
+		return nil, err
+	}
+	return mcp.New(mcp.Config{
+		Targets: s.Addresses, Protocol: s.Protocol, HoldEmpty: s.HoldEmpty, Namespace: s.Namespace, Name: "discovery", Log: log,
+		DialOptions: connection.DialOptions(), Kinds: kinds.WithSecrets(),
+	}), nil
+}
+
+// connection is how the servers are spoken to, by a member of the mesh if there are no flags for it.
+func (s *MCP) connection(plaintext listen.Plaintext, member *tls.Config, log *slog.Logger) (*dial.Connection, error) {
 	how := s.Dial
-	if how.Plaintext = plaintext; how.TLS.Given() {
+	if how.Plaintext, how.Member = plaintext, member; how.TLS.Given() {
 		how.Plaintext = listen.Plaintext{}
 	}
 	connection, err := how.To(log, s.Addresses...)
 	if err != nil {
 		return nil, fmt.Errorf("--mcp %s: %w", strings.Join(s.Addresses, ","), err)
 	}
-	return mcp.New(mcp.Config{
-		Targets: s.Addresses, Protocol: s.Protocol, HoldEmpty: s.HoldEmpty, Namespace: s.Namespace, Name: "discovery", Log: log,
-		DialOptions: connection.DialOptions(), Kinds: kinds.WithSecrets(),
-	}), nil
+	return connection, nil
 }
 
 var (

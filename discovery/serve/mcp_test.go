@@ -62,7 +62,7 @@ func TestASourceFromFlags(t *testing.T) {
 	require.NoError(t, f.Parse([]string{"--mcp", "127.0.0.1:1," + address, "--hold-empty", "1h", "--mcp-namespace", "istio-system", "--protocol", "xds"}))
 	require.ErrorContains(t, f.Parse([]string{"--protocol", "rest"}), "expected one of auto")
 
-	client, err := s.client(listen.Plaintext{Allowed: true}, nil)
+	client, err := s.client(listen.Plaintext{Allowed: true}, nil, nil)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	batches, ended := make(chan mcp.Batch), make(chan error, 1)
@@ -94,14 +94,14 @@ pgmesh_discovery_mcp_unanswered_types 0
 func TestServersElsewhereAreSpokenToOverTLS(t *testing.T) {
 	t.Parallel()
 	s := MCP{Addresses: []string{"192.0.2.1:15020"}}
-	_, err := s.client(listen.Plaintext{Allowed: true}, nil)
+	_, err := s.client(listen.Plaintext{Allowed: true}, nil, nil)
 	require.ErrorContains(t, err, "--mcp 192.0.2.1:15020: --insecure alone is for servers on loopback")
 	f := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	s.Flags(f)
 	require.NoError(t, f.Parse([]string{"--mcp", "192.0.2.1:15020", "--mcp-tls-server-name", "mesh.example.com"}))
-	_, err = s.client(listen.Plaintext{Allowed: true}, nil)
+	_, err = s.client(listen.Plaintext{Allowed: true}, nil, nil)
 	require.NoError(t, err, "what this program serves without TLS is another matter")
 	require.NoError(t, f.Parse([]string{"--mcp-tls-ca", "/nowhere"}))
-	_, err = s.client(listen.Plaintext{}, nil)
+	_, err = s.client(listen.Plaintext{}, nil, nil)
 	require.ErrorContains(t, err, "open /nowhere")
 }

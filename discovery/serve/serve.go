@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
@@ -23,10 +24,11 @@ import (
 // Options are what the program's flags set.
 type Options struct {
 	Sources   Sources
-	Listen    string // xDS
+	Listen    string // xDS, and certificates; "" is the port for that, of loopback alone without TLS
 	HTTP      string // health, metrics and pages for people
 	Profiles  bool   // profiles on HTTP too
 	Plaintext listen.Plaintext
+	Identity  Identity // without --insecure
 	Limits    ads.Limits
 	Keys      jwks.Options // that tokens are checked with
 	// RoutesByHost is by how many rules with exact hosts the routes of a gateway's port are sent host by host; 0 is never.
@@ -40,7 +42,12 @@ type Addresses struct{ XDS, HTTP net.Addr }
 // Run serves until the context ends. Started is called once the sockets are open, if it is not nil.
 func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	metrics := monitor.NewRegistry()
-	config, pages, err := o.Sources.open(o.Plaintext, o.Log, metrics)
+	who, err := o.identify(ctx, metrics)
+	if err != nil {
+		return ended(err)
+	}
+	defer who.close()
+	config, pages, err := o.Sources.open(o.Plaintext, who.client(), o.Log, metrics)
 	if err != nil {
 		return err
 	}
@@ -48,7 +55,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	if err != nil {
 		return err
 	}
-	xds, err := o.Plaintext.TCP("listen", o.Listen)
+	xds, err := o.listenXDS(who != nil)
 	if err != nil {
 		return err
 	}
@@ -60,15 +67,13 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	engine.DivideByHostsFrom(o.RoutesByHost)
 	follower := newFollower(engine.Update, metrics)
 	follower.keys = keys
+	members := newMembers(who, engine, keys, o.Log, metrics)
+	follower.trust = members.trust()
 	streams := push.NewServer(engine, o.Limits, adsmetrics.New(metrics, "discovery", push.Label), o.Log)
-	look := inspect.Inspector{Engine: engine, Server: streams, Limits: o.Limits}
-	look.Register(metrics)
-	pages = append(append(pages, problemsPage(engine)), look.Pages()...)
-	if o.Profiles {
-		pages = append(pages, monitor.Profiles())
-	}
-	server := rpc.NewServer()
+	pages = append(pages, o.pages(engine, streams, metrics)...)
+	server := rpc.NewServer(members.serverOptions()...)
 	streams.Register(server)
+	members.register(server)
 
 	if started != nil {
 		started(Addresses{xds.Addr(), web.Addr()})
@@ -84,9 +89,27 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	})
 	g.Go(func() error { return follower.run(ctx) })
 	g.Go(func() error { return keys.Run(ctx) })
-	g.Go(func() error { return rpc.Serve(ctx, server, xds, streams.Shutdown) })
-	g.Go(func() error { return monitor.Serve(ctx, web, metrics, config.Ready, pages...) })
+	members.run(ctx, g)
+	g.Go(func() error {
+		return rpc.Serve(ctx, server, xds, func() {
+			streams.Shutdown()
+			members.shutdown()
+		})
+	})
+	g.Go(func() error { return monitor.Serve(ctx, web, metrics, members.ready(config.Ready), pages...) })
+	defer members.flush()
 	return ended(g.Wait())
+}
+
+// pages are those for people.
+func (o *Options) pages(engine *push.Engine, streams *ads.Server, metrics prometheus.Registerer) []monitor.Page {
+	look := inspect.Inspector{Engine: engine, Server: streams, Limits: o.Limits}
+	look.Register(metrics)
+	pages := append([]monitor.Page{problemsPage(engine)}, look.Pages()...)
+	if o.Profiles {
+		pages = append(pages, monitor.Profiles())
+	}
+	return pages
 }
 
 // ended tells a failure from the end that was asked for.

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -37,11 +38,11 @@ func (s *Sources) Given(f *pflag.FlagSet) {
 }
 
 // open makes the sources one, with the pages that show them.
-func (s *Sources) open(plaintext listen.Plaintext, log *slog.Logger, metrics prometheus.Registerer) (source.Source, []monitor.Page, error) {
+func (s *Sources) open(plaintext listen.Plaintext, member *tls.Config, log *slog.Logger, metrics prometheus.Registerer) (source.Source, []monitor.Page, error) {
 	var all []source.Source
 	var pages []monitor.Page
 	if len(s.MCP.Addresses) > 0 {
-		client, err := s.MCP.client(plaintext, log)
+		client, err := s.MCP.client(plaintext, member, log)
 		if err != nil {
 			return nil, nil, err
 		}

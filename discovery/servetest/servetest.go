@@ -4,37 +4,59 @@ package servetest
 import (
 	"context"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/discovery/serve"
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/internal/listen"
 )
 
-// Start starts a discovery on free ports of the loopback interface. It ends with the test, which fails if it does not end in good order.
+// Start starts a discovery without TLS on free ports of the loopback interface. It ends with the test, which fails if it does not end in good
+// order.
 func Start(t testing.TB, sources serve.Sources, limits ads.Limits) serve.Addresses {
 	t.Helper()
+	at, _ := Run(t, serve.Options{RoutesByHost: 1, Sources: sources, Plaintext: listen.Plaintext{Allowed: true}, Limits: limits})
+	return at
+}
+
+// Member are the options of a discovery that is a member of an authority's mesh, by a token, and keeps what it has in a folder.
+func Member(t testing.TB, a *Authority, folder string) serve.Options {
+	t.Helper()
+	token := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(token, []byte(a.Token(1, nil)), 0o600))
+	return serve.Options{
+		RoutesByHost: 1, Sources: serve.Sources{MCP: serve.MCP{Addresses: []string{a.Address}}},
+		Identity: serve.Identity{JoinTokenFile: token, StateDir: folder, Name: "test"},
+	}
+}
+
+// Run starts a discovery with some options on free ports of the loopback interface. It ends with the test, or when it is stopped.
+func Run(t testing.TB, o serve.Options) (at serve.Addresses, stop func()) {
+	t.Helper()
+	o.Listen, o.HTTP = "127.0.0.1:0", "127.0.0.1:0"
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	started, ended := make(chan serve.Addresses, 1), make(chan error, 1)
-	go func() {
-		ended <- serve.Run(ctx, serve.Options{
-			RoutesByHost: 1,
-			Sources:      sources, Listen: "127.0.0.1:0", HTTP: "127.0.0.1:0", Plaintext: listen.Plaintext{Allowed: true},
-			Log: slog.New(slog.DiscardHandler), Limits: limits,
-		}, func(a serve.Addresses) { started <- a })
-	}()
-	var at serve.Addresses
+	go func() { ended <- serve.Run(ctx, o, func(a serve.Addresses) { started <- a }) }()
 	select {
 	case at = <-started:
 	case err := <-ended:
 		cancel()
 		t.Fatalf("discovery does not start: %v", err)
 	}
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Errorf("discovery ended: %v", err)
 		}
 	})
-	return at
+	t.Cleanup(stop)
+	return at, stop
 }

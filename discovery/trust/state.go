@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/internal/identity"
 	"github.com/pgmesh/pgmesh/internal/membership"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
@@ -97,13 +99,12 @@ func (s *State) Judge(chain []*x509.Certificate) (*Member, error) {
 	return m, s.Standing(m)
 }
 
-// Machine is Judge for those who have to be machines.
-func (s *State) Machine(chain []*x509.Certificate) (*Member, error) {
-	m, err := s.Judge(chain)
-	if err == nil && m.Server {
-		return nil, m.refused(identityv1.Refusal_REFUSAL_CERTIFICATE, "%s is a server of pgmesh, and no machine", m.ID)
+// RequireMachine is nil for a machine.
+func (m *Member) RequireMachine() error {
+	if m.Server {
+		return m.refused(identityv1.Refusal_REFUSAL_CERTIFICATE, "%s is a server of pgmesh, and no machine", m.ID)
 	}
-	return m, err
+	return nil
 }
 
 func (m *Member) refused(reason identityv1.Refusal, format string, args ...any) error {
@@ -158,4 +159,34 @@ func revoked(who string, by *identityv1.Revocation) string {
 func (s *State) SameAuthorities(other *State) bool {
 	return other != nil && s.Domain == other.Domain && slices.Equal(s.Aliases, other.Aliases) &&
 		bytes.Equal(s.Message().GetRoots(), other.Message().GetRoots())
+}
+
+// says tells whether another state says the same.
+func (s *State) says(other *State) bool { return proto.Equal(s.Message(), other.Message()) }
+
+// forMachines is what machines are told.
+func (s *State) forMachines() *identityv1.Trust {
+	t := s.Message()
+	return &identityv1.Trust{
+		TrustDomain: t.GetTrustDomain(), Aliases: t.GetAliases(), Roots: t.GetRoots(), ActiveRoot: t.GetActiveRoot(), Federated: t.GetFederated(),
+	}
+}
+
+// tellsMachines tells whether machines that know another state know this one.
+func (s *State) tellsMachines(other *State) bool {
+	return other != nil && proto.Equal(s.forMachines(), other.forMachines())
+}
+
+// ForProxies is what proxies have to know.
+func (s *State) ForProxies() mesh.Trust {
+	var t mesh.Trust
+	for _, r := range s.Message().GetRevoked() {
+		if r.GetIdentity() != "" {
+			t.Revoked = append(t.Revoked, r.GetIdentity())
+		}
+	}
+	for domain := range s.Federated {
+		t.Federated = append(t.Federated, domain)
+	}
+	return t
 }

@@ -1,0 +1,157 @@
+package issue
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
+)
+
+const (
+	// mostRecords is how many are kept while mcp-server is away. Those of a mesh of 10,000 machines that renew every twelve hours are of five days.
+	mostRecords = 100_000
+	// batch is how many are sent at once.
+	batch = 500
+	// sendWithin bounds an attempt, and the last one when discovery ends.
+	sendWithin = 5 * time.Second
+	// The pauses between attempts that fail grow from the first to the last.
+	firstPause = 500 * time.Millisecond
+	lastPause  = 30 * time.Second
+)
+
+// records are those that mcp-server has not taken yet, the oldest first. What is given out does not wait for them. They are sent as soon as
+// there are any, and those that come while some are on their way go together.
+type records struct {
+	server identityv1.AuthorityServiceClient // nil keeps none
+	log    *slog.Logger
+	lost   prometheus.Counter
+	wake   chan struct{}
+
+	mu      sync.Mutex
+	waiting []*identityv1.Issue
+	first   uint64 // how many have gone before the first that waits
+}
+
+func newRecords(server identityv1.AuthorityServiceClient, log *slog.Logger, metrics prometheus.Registerer) *records {
+	r := &records{
+		server: server, log: log, wake: make(chan struct{}, 1),
+		lost: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "pgmesh_discovery_certificate_records_lost_total",
+			Help: "Records of certificates that were dropped, the oldest first, because mcp-server was away for too long.",
+		}),
+	}
+	metrics.MustRegister(r.lost, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "pgmesh_discovery_certificate_records_waiting", Help: "Records of certificates that mcp-server has not taken yet.",
+	}, func() float64 {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return float64(len(r.waiting))
+	}))
+	return r
+}
+
+// add has a record kept.
+func (r *records) add(record *identityv1.Issue) {
+	if r.server == nil {
+		return
+	}
+	r.mu.Lock()
+	if len(r.waiting) == mostRecords {
+		r.waiting[0] = nil
+		r.waiting, r.first = r.waiting[1:], r.first+1
+		r.lost.Inc()
+	}
+	r.waiting = append(r.waiting, record)
+	r.mu.Unlock()
+	select {
+	case r.wake <- struct{}{}:
+	default: // who is woken takes all
+	}
+}
+
+// run sends until the context ends.
+func (r *records) run(ctx context.Context) error {
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval, pause.MaxInterval = firstPause, lastPause
+	for {
+		if err := r.send(ctx); err == nil {
+			pause.Reset()
+			select {
+			case <-r.wake:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			continue
+		} else if ctx.Err() == nil {
+			r.log.Warn("records of certificates wait for mcp-server", "waiting", r.len(), "error", err)
+		}
+		timer := time.NewTimer(pause.NextBackOff())
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+	}
+}
+
+// flush sends what is left, when discovery ends.
+func (r *records) flush() {
+	ctx, cancel := context.WithTimeout(context.Background(), sendWithin)
+	defer cancel()
+	if err := r.send(ctx); err != nil {
+		r.log.Error("records of certificates are lost: mcp-server does not take them", "records", r.len(), "error", err)
+	}
+}
+
+func (r *records) len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.waiting)
+}
+
+// send sends all that wait.
+func (r *records) send(ctx context.Context) error {
+	for {
+		some, first := r.next()
+		if len(some) == 0 {
+			return nil
+		}
+		attempt, cancel := context.WithTimeout(ctx, sendWithin)
+		_, err := r.server.Record(attempt, &identityv1.RecordRequest{Issues: some})
+		cancel()
+		if status.Code(err) == codes.InvalidArgument { // it will never take them, and others wait
+			r.log.Error("mcp-server cannot read records of certificates, which are dropped", "records", len(some), "error", err)
+			r.lost.Add(float64(len(some)))
+		} else if err != nil {
+			return errors.Join(err, ctx.Err())
+		}
+		r.taken(first + uint64(len(some)))
+	}
+}
+
+func (r *records) next() (some []*identityv1.Issue, first uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append(some, r.waiting[:min(batch, len(r.waiting))]...), r.first
+}
+
+// taken forgets those before a number, of which some may have been dropped meanwhile.
+func (r *records) taken(before uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if before <= r.first {
+		return
+	}
+	n := min(before-r.first, uint64(len(r.waiting)))
+	clear(r.waiting[:n])
+	r.waiting, r.first = r.waiting[n:], r.first+n
+}

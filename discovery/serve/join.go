@@ -1,0 +1,137 @@
+package serve
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
+	"google.golang.org/grpc/status"
+
+	"github.com/pgmesh/pgmesh/internal/identity"
+	"github.com/pgmesh/pgmesh/internal/jointoken"
+	"github.com/pgmesh/pgmesh/internal/membership"
+	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
+)
+
+// become makes discovery the member that it was, or by its join token one for the first time.
+func (s *self) become(ctx context.Context, metrics prometheus.Registerer) error {
+	o := membership.Options{Folder: s.options.StateDir, Is: isDiscovery, Log: s.log, Metrics: metrics}
+	m, err := membership.Open(o)
+	switch {
+	case err == nil:
+		s.membership = m
+		return nil
+	case s.options.JoinTokenFile == "":
+		return fmt.Errorf("--state-dir %s: %w; give a token with --join-token-file: mcp-server token create NAME --for discovery makes one", s.options.StateDir, err)
+	case !errors.Is(err, membership.ErrNone):
+		s.log.Warn("discovery cannot be who it was, and joins the mesh again", "folder", s.options.StateDir, "error", err)
+	}
+	s.membership, err = s.join(ctx, o)
+	return err
+}
+
+func isDiscovery(id spiffeid.ID) error {
+	if server, ok := identity.ServerOf(id); !ok || server.Program != identity.Discovery {
+		return fmt.Errorf("it is for %s, which is no discovery", id)
+	}
+	return nil
+}
+
+// join has mcp-server give discovery its first certificate. It waits for one that is away.
+func (s *self) join(ctx context.Context, o membership.Options) (*membership.Membership, error) {
+	text, err := os.ReadFile(s.options.JoinTokenFile)
+	if err != nil {
+		return nil, fmt.Errorf("--join-token-file: %w", err)
+	}
+	token, err := jointoken.Parse(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("--join-token-file %s: %w", s.options.JoinTokenFile, err)
+	}
+	conn, err := dialAny(s.servers, grpc.WithTransportCredentials(credentials.NewTLS(membership.ByToken(token, identity.MCPServer))))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	pause := backoff.NewExponentialBackOff()
+	pause.MaxInterval = 15 * time.Second
+	for {
+		m, err := membership.Join(ctx, o, s.enroll(conn, token.Text()))
+		if err == nil {
+			s.log.Info("joined the mesh", "identity", m.Current().ID.String(), "until", m.Current().NotAfter())
+			return m, nil
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if code := status.Code(err); code != codes.Unavailable && code != codes.DeadlineExceeded {
+			return nil, fmt.Errorf("join the mesh: %w", err)
+		}
+		wait := pause.NextBackOff()
+		s.log.Warn("discovery waits for mcp-server, to become a member of the mesh; until then it serves nobody", "error", err, "again_in", wait.Round(time.Millisecond))
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// enrollWithin bounds an attempt.
+const enrollWithin = 20 * time.Second
+
+// enroll asks mcp-server for discovery's certificate; with a token for the first, and without for those after it.
+func (s *self) enroll(conn grpc.ClientConnInterface, token string) membership.Ask {
+	name, hosts := s.options.names()
+	return func(ctx context.Context, csr []byte) (membership.Granted, error) {
+		ctx, cancel := context.WithTimeout(ctx, enrollWithin)
+		defer cancel()
+		answer, err := identityv1.NewAuthorityServiceClient(conn).Enroll(ctx, &identityv1.EnrollRequest{Csr: csr, Token: token, Name: name, Hosts: hosts})
+		if err != nil {
+			return membership.Granted{}, err
+		}
+		return membership.Granted{Chain: answer.GetChain(), Trust: answer.GetTrust()}, nil
+	}
+}
+
+// client is how a member speaks to mcp-server; nil for who is none.
+func (s *self) client() *tls.Config {
+	if s == nil || s.membership == nil {
+		return nil
+	}
+	return s.membership.Client(membership.IsProgram(identity.MCPServer))
+}
+
+// dialAny connects to the first of several servers that answers.
+func dialAny(addresses []string, opts ...grpc.DialOption) (*grpc.ClientConn, error) {
+	list := manual.NewBuilderWithScheme("pgmesh")
+	state := resolver.State{}
+	for _, address := range addresses {
+		state.Addresses = append(state.Addresses, resolver.Address{Addr: address, ServerName: hostOf(address)})
+	}
+	list.InitialState(state)
+	conn, err := grpc.NewClient(list.Scheme()+":///"+addresses[0], append(opts, grpc.WithResolvers(list))...)
+	if err != nil {
+		return nil, fmt.Errorf("--mcp %s: %w", addresses[0], err)
+	}
+	return conn, nil
+}
+
+func hostOf(address string) string {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	return host
+}

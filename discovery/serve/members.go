@@ -1,0 +1,174 @@
+package serve
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"github.com/pgmesh/pgmesh/discovery/admit"
+	"github.com/pgmesh/pgmesh/discovery/issue"
+	"github.com/pgmesh/pgmesh/discovery/jwks"
+	"github.com/pgmesh/pgmesh/discovery/push"
+	"github.com/pgmesh/pgmesh/discovery/trust"
+	"github.com/pgmesh/pgmesh/internal/limits"
+	"github.com/pgmesh/pgmesh/internal/monitor"
+	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
+)
+
+// members is what discovery does for the members of the mesh where it speaks TLS: it lets them in by their certificates, which it gives to
+// machines. A nil one lets everybody in and gives none.
+type members struct {
+	who    *self
+	keeper *trust.Keeper
+	door   *admit.Door
+	issue  *issue.Service
+	teller *trust.Teller
+	keys   *jwks.Keeper
+	log    *slog.Logger
+}
+
+func newMembers(who *self, engine *push.Engine, keys *jwks.Keeper, log *slog.Logger, metrics prometheus.Registerer) *members {
+	if who == nil {
+		return nil
+	}
+	m := &members{who: who, keeper: who.keeper(metrics), keys: keys, log: log}
+	m.teller = trust.NewTeller(m.keeper)
+	m.door = admit.NewDoor(m.keeper.State, engine.Refuse)
+	engine.AdmitBy(m.door.Node)
+	var server identityv1.AuthorityServiceClient
+	if who.conn != nil {
+		server = identityv1.NewAuthorityServiceClient(who.conn)
+	}
+	m.issue = issue.New(issue.Config{
+		Trust: m.keeper.State, Authority: m.keeper.Authority, Server: server, Keys: keys.Keys, Lifetime: who.options.Lifetime,
+		Strangers: limits.NewStrangers(who.options.Strangers, metrics), Log: log, Metrics: metrics,
+	})
+	return m
+}
+
+func (m *members) trust() *trust.Keeper {
+	if m == nil {
+		return nil
+	}
+	return m.keeper
+}
+
+const (
+	// handshakeWithin bounds how long a connection may take to say what it wants.
+	handshakeWithin = 15 * time.Second
+	// streamsPerConnection is far more than a machine has.
+	streamsPerConnection = 1024
+)
+
+func (m *members) serverOptions() []grpc.ServerOption {
+	if m == nil {
+		return nil
+	}
+	return []grpc.ServerOption{
+		grpc.Creds(m.door.Credentials(m.who.certificate())), grpc.ChainStreamInterceptor(m.door.Stream),
+		grpc.ConnectionTimeout(handshakeWithin), grpc.MaxConcurrentStreams(streamsPerConnection),
+	}
+}
+
+func (m *members) register(server *grpc.Server) {
+	if m != nil {
+		m.issue.Register(server)
+		m.teller.Register(server)
+	}
+}
+
+func (m *members) shutdown() {
+	if m != nil {
+		m.teller.Shutdown()
+	}
+}
+
+// flush is for when nobody calls any more.
+func (m *members) flush() {
+	if m != nil {
+		m.issue.Flush()
+	}
+}
+
+// run does what has to be done all the time, until the context ends.
+func (m *members) run(ctx context.Context, g *errgroup.Group) {
+	if m == nil {
+		return
+	}
+	m.who.run(ctx, g)
+	g.Go(func() error { return m.keeper.Run(ctx) })
+	g.Go(func() error { return m.issue.Run(ctx) })
+	g.Go(func() error { return m.followFiles(ctx) })
+	g.Go(func() error { return m.followTrust(ctx) })
+}
+
+// followFiles takes over files of the operator that have changed.
+func (m *members) followFiles(ctx context.Context) error {
+	for {
+		select {
+		case <-m.who.changed:
+			m.keeper.Refresh()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// followTrust ends the streams of those who are not trusted any more, and says what keeps discovery from signing.
+func (m *members) followTrust(ctx context.Context) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	said := ""
+	for {
+		state, changed := m.keeper.Watch()
+		if state != nil {
+			m.door.Recheck()
+			m.keys.WantToo(issue.Sources(state))
+		}
+		for looked := false; !looked; {
+			said = m.say(said)
+			select {
+			case <-changed:
+				looked = true
+			case <-tick.C:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+}
+
+// say tells once of each reason for which discovery cannot sign, and when it can again.
+func (m *members) say(said string) string {
+	_, err := m.keeper.Authority()
+	switch {
+	case err == nil && said != "":
+		m.log.Info("discovery can give machines certificates")
+		return ""
+	case err != nil && err.Error() != said:
+		m.log.Warn("discovery cannot give machines certificates now; those that have one are served", "reason", err)
+		return err.Error()
+	}
+	return said
+}
+
+// ready adds to what there is to say whether discovery can sign.
+func (m *members) ready(config monitor.Ready) monitor.Ready {
+	if m == nil {
+		return config
+	}
+	return func() (string, error) {
+		about, err := config()
+		if _, cannot := m.keeper.Authority(); err == nil && cannot != nil {
+			if about != "" {
+				about += "; "
+			}
+			about += "machines are given no certificates: " + cannot.Error()
+		}
+		return about, err
+	}
+}
