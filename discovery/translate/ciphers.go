@@ -10,7 +10,7 @@ import (
 func knownCiphers(suites []string) (out []string) {
 	for _, suite := range suites {
 		name, removed := strings.CutPrefix(strings.Replace(suite, "!", "-", 1), "-")
-		for _, name := range strings.Split(strings.Trim(name, "+[]"), "|") {
+		for name := range strings.SplitSeq(strings.Trim(name, "+[]"), "|") {
 			switch {
 			case name == "ALL" && !removed:
 				out = slices.Clone(ciphers)

@@ -58,6 +58,10 @@ func TestWhatIsWrongWithAValueIsToldWhereItIsWritten(t *testing.T) {
 			`{applyTo: HTTP_FILTER, patch: {operation: INSERT_FIRST, value: {name: a, typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.network.echo.v3.Echo}}}}`,
 			envoy.Invalid, "value", "envoy.extensions.filters.network.echo.v3.Echo is not the configuration of a filter that can be here", "",
 		},
+		"a filter of connections that come in, for those that go out": {
+			`{applyTo: CLUSTER, patch: {operation: ADD, value: {name: a, filters: [{name: a, typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.network.echo.v3.Echo}}]}}}`,
+			envoy.Invalid, "value.filters[0]", "envoy.extensions.filters.network.echo.v3.Echo is not the configuration of a filter that can be here", "",
+		},
 		"a filter without configuration": {
 			`{applyTo: HTTP_FILTER, patch: {operation: INSERT_FIRST, value: {name: envoy.lua}}}`,
 			envoy.Invalid, "value", "the filter has no typed_config", "by the type of their configuration",

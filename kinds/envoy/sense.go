@@ -30,6 +30,8 @@ func (c *checking) sense(p place) {
 		c.chain(p, "filters", m.GetFilters())
 	case *listenerv3.Filter:
 		c.filter(p, m, m.GetConfigDiscovery(), networkFilters)
+	case *clusterv3.Filter:
+		c.filter(p, m, m.GetConfigDiscovery(), upstreamFilters)
 	case *listenerv3.ListenerFilter:
 		c.filter(p, m, m.GetConfigDiscovery(), listenerFilters, udpFilters, quicFilters)
 	case *hcmv3.HttpConnectionManager:

@@ -59,6 +59,7 @@ func isStock(d protoreflect.MessageDescriptor) bool {
 const (
 	httpFilters     = "envoy.filters.http"
 	networkFilters  = "envoy.filters.network"
+	upstreamFilters = "envoy.filters.upstream_network"
 	listenerFilters = "envoy.filters.listener"
 	udpFilters      = "envoy.filters.udp_listener"
 	quicFilters     = "envoy.filters.quic_listener"
