@@ -27,6 +27,8 @@ type Class struct {
 	Tokens string
 	// Tags are what it is called in traces.
 	Tags string
+	// ServiceAccount is that of a router, which decides which secrets it may have.
+	ServiceAccount string
 	// OnDemand is that of the proxy.
 	OnDemand bool
 }
@@ -51,6 +53,10 @@ type Traits struct {
 // Class sorts a proxy.
 func (m *Mesh) Class(p *Proxy) Class {
 	p = m.Known(p)
+	account := ""
+	if p.Type == Router {
+		account = p.ServiceAccount
+	}
 	return Class{
 		Traits:    m.Traits(p),
 		Namespace: p.Namespace,
@@ -62,6 +68,8 @@ func (m *Mesh) Class(p *Proxy) Class {
 		Tokens:    encodeTokens(m.tokenPolicies(p)),
 		Tags:      fmt.Sprintln(p.MeshID, p.Cluster, p.CanonicalName(), p.CanonicalRevision()),
 		OnDemand:  p.OnDemand,
+
+		ServiceAccount: account,
 	}
 }
 

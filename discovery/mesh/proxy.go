@@ -41,7 +41,9 @@ type Proxy struct {
 	Domain    string // the DNS domain that short names are completed with
 
 	Namespace string
-	Labels    map[string]string
+	// ServiceAccount is what its certificate names; where it needs none, what it says of itself.
+	ServiceAccount string
+	Labels         map[string]string
 	// StaticLabels are those of Labels that the machine's own configuration gives.
 	StaticLabels map[string]string
 	Locality     *corev3.Locality
@@ -153,6 +155,7 @@ func (p *Proxy) setMetadata(meta metadata) (err error) {
 	if first, _, dotted := strings.Cut(p.Domain, "."); p.Namespace == "" && dotted {
 		p.Namespace = first
 	}
+	p.ServiceAccount = meta.text("SERVICE_ACCOUNT")
 	p.Network, p.NetworkView = meta.text("NETWORK"), meta.list("REQUESTED_NETWORK_VIEW")
 	p.StaticLabels = meta.labels("STATIC_LABELS")
 	if at := meta.labels("STATIC_LABELS", "LABELS")[labelLocality]; at != "" && p.Locality.GetRegion() == "" {

@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
@@ -15,6 +16,8 @@ type Secret struct {
 	Namespace, Name string
 	Pair            *credential.Pair
 	Trust           *credential.Trust
+	// accounts are those whose gateways may have it; none: all.
+	accounts []string
 }
 
 // secretIndex holds the secrets by namespace, the oldest first.
@@ -43,7 +46,7 @@ func buildSecrets(snapshot *configstore.Snapshot, prev *Mesh) secretIndex {
 		index.made[r] = made
 		good := made.secret
 		if good == nil { // the last good state stays in force
-			good = prev.secrets.last[r.Key()]
+			good = prev.secrets.last[r.Key()].forAccounts(specOf[*mcpv1.Secret](r).GetServiceAccounts())
 		}
 		if good != nil {
 			index.last[r.Key()] = good
@@ -59,7 +62,7 @@ func makeSecret(r *kinds.Resource) *madeSecret {
 	if wrong := credential.Check(spec.GetType(), spec.GetData()); len(wrong) > 0 {
 		return &madeSecret{problem: fmt.Sprintf("%s %s: gateways keep the last good state of it, if there was one", wrong[0].Key, wrong[0].Reason)}
 	}
-	s := &Secret{Namespace: r.Namespace, Name: r.Name}
+	s := &Secret{Namespace: r.Namespace, Name: r.Name, accounts: spec.GetServiceAccounts()}
 	if pair, ok := credential.PairIn(spec.GetData()); ok {
 		s.Pair = &pair
 	}
@@ -69,16 +72,32 @@ func makeSecret(r *kinds.Resource) *madeSecret {
 	return &madeSecret{secret: s}
 }
 
-// MaySee tells whether a proxy may be given the secrets of a namespace: gateways are given those of their own. Everything that gives out
-// secrets asks here.
+// forAccounts is the secret, which may be nil, for the gateways of other service accounts.
+func (s *Secret) forAccounts(accounts []string) *Secret {
+	if s == nil || slices.Equal(s.accounts, accounts) {
+		return s
+	}
+	out := *s
+	out.accounts = accounts
+	return &out
+}
+
+// MaySee tells whether a proxy may be given secrets of a namespace: gateways are given those of their own.
 func (p *Proxy) MaySee(namespace string) bool { return p.Type == Router && p.Namespace == namespace }
 
+// MayHave tells whether a proxy may be given a secret. Everything that gives out secrets asks here.
+func (p *Proxy) MayHave(s *Secret) bool {
+	return p.MaySee(s.Namespace) && (len(s.accounts) == 0 || slices.Contains(s.accounts, p.ServiceAccount))
+}
+
 // SecretsFor lists the secrets that a proxy may be given.
-func (m *Mesh) SecretsFor(p *Proxy) []*Secret {
-	if !p.MaySee(p.Namespace) {
-		return nil
+func (m *Mesh) SecretsFor(p *Proxy) (out []*Secret) {
+	for _, s := range m.secrets.byNamespace[p.Namespace] {
+		if p.MayHave(s) {
+			out = append(out, s)
+		}
 	}
-	return m.secrets.byNamespace[p.Namespace]
+	return out
 }
 
 // WhyNot tells for people why a proxy is not given what it asks for by a name: what is the matter, in a word, and what to do.
@@ -95,9 +114,14 @@ func (m *Mesh) WhyNot(p *Proxy, resource string) (reason, hint string) {
 		return "forbidden", "gateways are given the secrets of their own namespace, which is " + p.Namespace
 	}
 	for _, s := range m.secrets.byNamespace[p.Namespace] {
-		if s.Name == name || s.Name+"-cacert" == name {
-			return "incomplete", fmt.Sprintf("the secret %s/%s has no such part: it has to have tls.crt with tls.key, or for -cacert ca.crt", s.Namespace, s.Name)
+		if s.Name != name && s.Name+"-cacert" != name {
+			continue
 		}
+		if !p.MayHave(s) {
+			return "forbidden", fmt.Sprintf("the secret %s/%s is for gateways of the service accounts %s, and this one's is %q", s.Namespace, s.Name,
+				strings.Join(s.accounts, ", "), p.ServiceAccount)
+		}
+		return "incomplete", fmt.Sprintf("the secret %s/%s has no such part: it has to have tls.crt with tls.key, or for -cacert ca.crt", s.Namespace, s.Name)
 	}
 	return "unknown", fmt.Sprintf("put a secret of that name into the namespace %s, and see that discovery may read secrets", p.Namespace)
 }

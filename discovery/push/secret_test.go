@@ -8,8 +8,10 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/internal/certtest"
@@ -94,6 +96,46 @@ func TestASecretWhoseKeyDoesNotFitIsNotSent(t *testing.T) {
 	require.NotEqual(t, good.Version, gate.Snapshot().Sets[push.SecretType].Get("kubernetes://gate").Version)
 	require.Empty(t, b.mesh.Problems())
 	require.True(t, strings.HasPrefix(gate.Snapshot().Sets[push.SecretType].Get("kubernetes://gate").Body.GetTypeUrl(), "type.googleapis.com/envoy"))
+}
+
+// A secret may be for some gateways of its namespace alone, by their service accounts.
+func TestASecretIsForTheServiceAccountsThatItNames(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	b.apply(t, service)
+	authority := certtest.NewAuthority(t)
+	pair := authority.Issue(nil)
+	gate := func(account string) *ads.Subscriber {
+		t.Helper()
+		metadata := &structpb.Struct{Fields: map[string]*structpb.Value{"SERVICE_ACCOUNT": structpb.NewStringValue(account)}}
+		s, err := b.Open(t.Context(), &corev3.Node{Id: "router~10.0.0.8~gate.shop~shop.svc.cluster.local", Metadata: metadata}, true)
+		require.NoError(t, err)
+		t.Cleanup(s.Close)
+		return s
+	}
+	put := func(secret *mcpv1.Secret) {
+		r := &kinds.Resource{Kind: kinds.Secret, Namespace: "shop", Name: "gate", Spec: kinds.SpecOf(secret)}
+		b.push([]configstore.Change{{Key: r.Key(), Resource: r}})
+	}
+	front, back, unknown := gate("front"), gate("back"), gate("")
+	put(&mcpv1.Secret{Type: "kubernetes.io/tls", Data: map[string][]byte{"tls.crt": pair.Cert, "tls.key": pair.Key}})
+	for _, s := range []*ads.Subscriber{front, back, unknown} {
+		require.Contains(t, secretNames(s), "kubernetes://gate")
+	}
+	put(&mcpv1.Secret{Type: "kubernetes.io/tls", Data: map[string][]byte{"tls.crt": pair.Cert, "tls.key": pair.Key}, ServiceAccounts: []string{"front", "other"}})
+	require.Contains(t, secretNames(front), "kubernetes://gate")
+	require.Empty(t, secretNames(back))
+	require.Empty(t, secretNames(unknown))
+
+	reason, hint := b.mesh.WhyNot(&mesh.Proxy{Type: mesh.Router, Namespace: "shop", ServiceAccount: "back"}, "kubernetes://gate")
+	require.Equal(t, "forbidden", reason)
+	require.Equal(t, `the secret shop/gate is for gateways of the service accounts front, other, and this one's is "back"`, hint)
+
+	broken := mismatched(t, authority)
+	broken.ServiceAccounts = []string{"back"}
+	put(broken)
+	require.Empty(t, secretNames(front), "who may have it counts at once, also where the last good key stays in force")
+	require.Contains(t, secretNames(back), "kubernetes://gate")
 }
 
 // mismatched is a certificate with the key of another.

@@ -28,9 +28,11 @@ type Secret struct {
 	// kubernetes.io/tls, or Opaque.
 	Type string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
 	// By names such as tls.crt, tls.key and ca.crt.
-	Data          map[string][]byte `protobuf:"bytes,2,rep,name=data,proto3" json:"data,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Data map[string][]byte `protobuf:"bytes,2,rep,name=data,proto3" json:"data,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The service accounts of the secret's namespace whose gateways may have it. None: all gateways of the namespace.
+	ServiceAccounts []string `protobuf:"bytes,3,rep,name=service_accounts,json=serviceAccounts,proto3" json:"service_accounts,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Secret) Reset() {
@@ -77,14 +79,22 @@ func (x *Secret) GetData() map[string][]byte {
 	return nil
 }
 
+func (x *Secret) GetServiceAccounts() []string {
+	if x != nil {
+		return x.ServiceAccounts
+	}
+	return nil
+}
+
 var File_pgmesh_mcp_v1_secret_proto protoreflect.FileDescriptor
 
 const file_pgmesh_mcp_v1_secret_proto_rawDesc = "" +
 	"\n" +
-	"\x1apgmesh/mcp/v1/secret.proto\x12\rpgmesh.mcp.v1\"\x8f\x01\n" +
+	"\x1apgmesh/mcp/v1/secret.proto\x12\rpgmesh.mcp.v1\"\xba\x01\n" +
 	"\x06Secret\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x128\n" +
-	"\x04data\x18\x02 \x03(\v2\x1f.pgmesh.mcp.v1.Secret.DataEntryB\x03\x80\x01\x01R\x04data\x1a7\n" +
+	"\x04data\x18\x02 \x03(\v2\x1f.pgmesh.mcp.v1.Secret.DataEntryB\x03\x80\x01\x01R\x04data\x12)\n" +
+	"\x10service_accounts\x18\x03 \x03(\tR\x0fserviceAccounts\x1a7\n" +
 	"\tDataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01B4Z2github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1;mcpv1b\x06proto3"
