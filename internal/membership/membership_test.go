@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,6 +32,8 @@ type mesh struct {
 	roots    []*x509.Certificate
 	others   []*identityv1.Federated
 	lifetime time.Duration
+
+	mu       sync.Mutex
 	requests [][]byte // that were answered
 }
 
@@ -65,7 +68,9 @@ func (m *mesh) from(by func() *authority.Authority, id spiffeid.ID) membership.A
 			return membership.Granted{}, err
 		}
 		issued, err := by().Sign(authority.Request{CSR: csr, ID: id, Lifetime: m.lifetime, Enrolment: "e-1"})
+		m.mu.Lock()
 		m.requests = append(m.requests, text)
+		m.mu.Unlock()
 		return membership.Granted{Chain: issued.ChainPEM, Trust: m.trust()}, err
 	}
 }

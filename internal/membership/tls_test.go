@@ -34,7 +34,7 @@ func rootOf(t *testing.T, m *membership.Membership) *x509.Certificate {
 }
 
 // handshake connects a client with a server, and returns what each says of the other.
-func handshake(t *testing.T, server, client *tls.Config) (ofClient, ofServer error, seen tls.ConnectionState) {
+func handshake(t *testing.T, server, client *tls.Config) (seen tls.ConnectionState, ofClient, ofServer error) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -56,7 +56,8 @@ func handshake(t *testing.T, server, client *tls.Config) (ofClient, ofServer err
 	if err == nil {
 		defer conn.Close()
 	}
-	return <-done, err, seen
+	ofClient = <-done
+	return seen, ofClient, err
 }
 
 func TestMembersKnowEachOther(t *testing.T) {
@@ -64,15 +65,15 @@ func TestMembersKnowEachOther(t *testing.T) {
 	mesh := newMesh(t, "mesh.example")
 	server := join(t, membership.Options{}, mesh.gives(discovery))
 	machine := join(t, membership.Options{}, mesh.from(mesh.delegated, cart))
-	ofClient, ofServer, seen := handshake(t, server.Server(tls.RequireAndVerifyClientCert, "h2"), machine.Client(membership.IsProgram(identity.Discovery)))
+	seen, ofClient, ofServer := handshake(t, server.Server(tls.RequireAndVerifyClientCert, "h2"), machine.Client(membership.IsProgram(identity.Discovery)))
 	require.NoError(t, ofServer)
 	require.NoError(t, ofClient)
 	require.Equal(t, cart.String(), seen.VerifiedChains[0][0].URIs[0].String())
 
-	ofClient, ofServer, seen = handshake(t, server.Server(tls.VerifyClientCertIfGiven), membership.ByRoots(mesh.roots, identity.Discovery))
+	seen, ofClient, ofServer = handshake(t, server.Server(tls.VerifyClientCertIfGiven), membership.ByRoots(mesh.roots, identity.Discovery))
 	require.NoError(t, errors.Join(ofClient, ofServer))
 	require.Empty(t, seen.PeerCertificates)
-	ofClient, _, _ = handshake(t, server.Server(tls.RequireAndVerifyClientCert), membership.ByRoots(mesh.roots, identity.Discovery))
+	_, ofClient, _ = handshake(t, server.Server(tls.RequireAndVerifyClientCert), membership.ByRoots(mesh.roots, identity.Discovery))
 	require.Error(t, ofClient)
 }
 
@@ -85,12 +86,12 @@ func TestAServerHasToBeTheOneThatIsMeant(t *testing.T) {
 		"it is spiffe://mesh.example/pgmesh/mcp-server/a": join(t, membership.Options{},
 			mesh.gives(spiffeid.RequireFromString("spiffe://mesh.example/pgmesh/mcp-server/a"))),
 	} {
-		_, ofServer, _ := handshake(t, server.Server(tls.NoClientCert), machine.Client(membership.IsProgram(identity.Discovery)))
+		_, _, ofServer := handshake(t, server.Server(tls.NoClientCert), machine.Client(membership.IsProgram(identity.Discovery)))
 		require.ErrorIs(t, ofServer, membership.ErrWrongServer)
 		require.ErrorContains(t, ofServer, want)
 	}
 	foreign := join(t, membership.Options{}, newMesh(t, "mesh.example").gives(discovery))
-	_, ofServer, _ := handshake(t, foreign.Server(tls.NoClientCert), machine.Client(membership.IsProgram(identity.Discovery)))
+	_, _, ofServer := handshake(t, foreign.Server(tls.NoClientCert), machine.Client(membership.IsProgram(identity.Discovery)))
 	require.ErrorIs(t, ofServer, membership.ErrUntrusted)
 }
 
@@ -119,10 +120,10 @@ func TestAStolenAuthorityOfMachinesIsNoServer(t *testing.T) {
 	for _, client := range []*tls.Config{
 		machine.Client(membership.IsProgram(identity.Discovery)), membership.ByToken(token, identity.Discovery), membership.ByRoots(mesh.roots, identity.Discovery),
 	} {
-		_, ofServer, _ := handshake(t, &tls.Config{Certificates: []tls.Certificate{stolen}}, client)
+		_, _, ofServer := handshake(t, &tls.Config{Certificates: []tls.Certificate{stolen}}, client)
 		require.ErrorContains(t, ofServer, "an authority that may sign those of machines alone")
 	}
-	ofClient, _, _ := handshake(t, honest.Server(tls.VerifyClientCertIfGiven), &tls.Config{Certificates: []tls.Certificate{stolen}, InsecureSkipVerify: true})
+	_, ofClient, _ := handshake(t, honest.Server(tls.VerifyClientCertIfGiven), &tls.Config{Certificates: []tls.Certificate{stolen}, InsecureSkipVerify: true})
 	require.ErrorContains(t, ofClient, "an authority that may sign those of machines alone")
 }
 
@@ -135,20 +136,20 @@ func TestEachMeshVouchesForItsOwnAlone(t *testing.T) {
 		return &tls.Config{Certificates: []tls.Certificate{chain.Current().Certificate}, InsecureSkipVerify: true}
 	}
 	neighbour := join(t, membership.Options{}, other.gives(spiffeid.RequireFromString("spiffe://other.example/ns/shop/sa/cart")))
-	ofClient, _, _ := handshake(t, server.Server(tls.RequireAndVerifyClientCert), mine(neighbour))
+	_, ofClient, _ := handshake(t, server.Server(tls.RequireAndVerifyClientCert), mine(neighbour))
 	require.NoError(t, ofClient)
 
 	// The other mesh pretends that one of this mesh is its own.
 	lies := liar{other}
-	ofClient, _, _ = handshake(t, server.Server(tls.RequireAndVerifyClientCert), lies.shows(t, cart))
+	_, ofClient, _ = handshake(t, server.Server(tls.RequireAndVerifyClientCert), lies.shows(t, cart))
 	require.ErrorIs(t, ofClient, membership.ErrUntrusted)
-	ofClient, _, _ = handshake(t, server.Server(tls.RequireAndVerifyClientCert), lies.shows(t, spiffeid.RequireFromString("spiffe://third.example/ns/a/sa/b")))
+	_, ofClient, _ = handshake(t, server.Server(tls.RequireAndVerifyClientCert), lies.shows(t, spiffeid.RequireFromString("spiffe://third.example/ns/a/sa/b")))
 	require.ErrorContains(t, ofClient, "neither this mesh's (mesh.example) nor one that it trusts")
 
 	// Its servers are none here.
 	machine := join(t, membership.Options{}, mesh.gives(cart))
 	theirs := lies.shows(t, spiffeid.RequireFromString("spiffe://other.example/pgmesh/discovery/x"))
-	_, ofServer, _ := handshake(t, theirs, machine.Client(membership.IsProgram(identity.Discovery)))
+	_, _, ofServer := handshake(t, theirs, machine.Client(membership.IsProgram(identity.Discovery)))
 	require.ErrorIs(t, ofServer, membership.ErrWrongServer)
 }
 
@@ -178,21 +179,21 @@ func TestTheFirstContactGoesByTheToken(t *testing.T) {
 	server := join(t, membership.Options{}, mesh.gives(discovery))
 	token, err := jointoken.New(old.Certificate())
 	require.NoError(t, err)
-	ofClient, ofServer, _ := handshake(t, server.Server(tls.VerifyClientCertIfGiven), membership.ByToken(token, identity.Discovery))
+	_, ofClient, ofServer := handshake(t, server.Server(tls.VerifyClientCertIfGiven), membership.ByToken(token, identity.Discovery))
 	require.NoError(t, errors.Join(ofClient, ofServer))
 
-	_, ofServer, _ = handshake(t, server.Server(tls.VerifyClientCertIfGiven), membership.ByToken(token, identity.MCPServer))
+	_, _, ofServer = handshake(t, server.Server(tls.VerifyClientCertIfGiven), membership.ByToken(token, identity.MCPServer))
 	require.ErrorIs(t, ofServer, membership.ErrWrongServer)
 
 	mesh.rotate()
 	server = join(t, membership.Options{}, mesh.gives(discovery))
-	_, ofServer, _ = handshake(t, server.Server(tls.VerifyClientCertIfGiven), membership.ByToken(token, identity.Discovery))
+	_, _, ofServer = handshake(t, server.Server(tls.VerifyClientCertIfGiven), membership.ByToken(token, identity.Discovery))
 	require.ErrorIs(t, ofServer, membership.ErrNotPinned)
 
 	// A root that is shown beside another chain vouches for nothing.
 	forged := join(t, membership.Options{}, newMesh(t, "mesh.example").gives(discovery)).Current().Certificate
 	forged.Certificate = append(forged.Certificate, old.Certificate().Raw)
-	_, ofServer, _ = handshake(t, &tls.Config{Certificates: []tls.Certificate{forged}}, membership.ByToken(token, identity.Discovery))
+	_, _, ofServer = handshake(t, &tls.Config{Certificates: []tls.Certificate{forged}}, membership.ByToken(token, identity.Discovery))
 	require.ErrorIs(t, ofServer, membership.ErrUntrusted)
 }
 
@@ -209,7 +210,7 @@ func TestAWrongClockIsNamed(t *testing.T) {
 		"was valid until": func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) },
 	} {
 		pair := outside.Issue(change, discovery.String()).Certificate(t)
-		_, ofServer, _ := handshake(t, &tls.Config{Certificates: []tls.Certificate{pair}}, membership.ByRoots(roots, identity.Discovery))
+		_, _, ofServer := handshake(t, &tls.Config{Certificates: []tls.Certificate{pair}}, membership.ByRoots(roots, identity.Discovery))
 		require.ErrorIs(t, ofServer, membership.ErrClock)
 		require.ErrorContains(t, ofServer, want)
 	}
