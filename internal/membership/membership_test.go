@@ -259,7 +259,10 @@ func TestWhatIsTrustedIsTakenOver(t *testing.T) {
 func TestMetricsTellWhenTheCertificateEnds(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewPedanticRegistry()
-	member := join(t, membership.Options{Metrics: registry}, newMesh(t, "mesh.example").gives(cart))
+	o := membership.Options{Folder: filepath.Join(t.TempDir(), "state"), Metrics: registry}
+	_, err := membership.Open(o)
+	require.ErrorIs(t, err, membership.ErrNone)
+	member := join(t, o, newMesh(t, "mesh.example").gives(cart))
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	require.Equal(t, "identity_not_after_seconds", families[0].GetName())
