@@ -1,0 +1,96 @@
+package join
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/pgmesh/pgmesh/internal/membership"
+	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
+)
+
+// RefusedError is what discovery says to who is given no certificate.
+type RefusedError struct {
+	Reason identityv1.Refusal
+	Server string
+	said   string
+}
+
+// errorDomain is that of the ErrorInfo that names a Refusal.
+const errorDomain = "identity.pgmesh.io"
+
+// advice is what somebody on the machine may do about a refusal.
+var advice = map[identityv1.Refusal]string{
+	identityv1.Refusal_REFUSAL_NO_CREDENTIAL: "the certificate of this machine did not reach it: is there something between that ends TLS?",
+	identityv1.Refusal_REFUSAL_TOKEN_UNKNOWN: "the token is not one of this mesh, or was removed: have another made with mcp-client token create",
+	identityv1.Refusal_REFUSAL_TOKEN_EXPIRED: "the token has expired: have another made with mcp-client token create",
+	identityv1.Refusal_REFUSAL_TOKEN_REVOKED: "the token was revoked: ask who gave it to you for another",
+	identityv1.Refusal_REFUSAL_TOKEN_USED:    "the token was used as often as it may be; if that was not you, somebody else has it: have it revoked, and another made",
+	identityv1.Refusal_REFUSAL_CERTIFICATE:   "join again: mesh-agent join --again",
+	identityv1.Refusal_REFUSAL_REVOKED:       "somebody has shut this machine out: mcp-client identity list tells who and why",
+	identityv1.Refusal_REFUSAL_JWT_EXPIRED:   "have a new JSON web token written to the file",
+	identityv1.Refusal_REFUSAL_JWT_ISSUER:    "the mesh has no rule for who issued the JSON web token",
+	identityv1.Refusal_REFUSAL_JWT_AUDIENCE:  "have a JSON web token issued for the audience that the mesh wants",
+	identityv1.Refusal_REFUSAL_JWT_CLAIMS:    "the JSON web token is genuine, and says of this machine what no rule of the mesh fits",
+	identityv1.Refusal_REFUSAL_JWT_SIGNATURE: "the JSON web token was changed, or signed by somebody else than its issuer",
+	identityv1.Refusal_REFUSAL_UNAVAILABLE:   "try again in a moment",
+}
+
+func (e *RefusedError) Error() string {
+	text := fmt.Sprintf("discovery at %s gives no certificate: %s", e.Server, e.said)
+	if a := advice[e.Reason]; a != "" {
+		text += " (" + a + ")"
+	}
+	return text
+}
+
+// ErrUnreachable is of a discovery that nobody answers at.
+var ErrUnreachable = errors.New("discovery cannot be reached")
+
+// explain says why a call failed, and what to do about it.
+func (c *connection) explain(err error) error {
+	if reason := c.wrongServer(); reason != nil {
+		return reason
+	}
+	s := status.Convert(err)
+	for _, detail := range s.Details() {
+		info, ok := detail.(*errdetails.ErrorInfo)
+		if reason, known := identityv1.Refusal_value[info.GetReason()]; ok && known && info.GetDomain() == errorDomain {
+			return &RefusedError{identityv1.Refusal(reason), c.server, s.Message()}
+		}
+	}
+	switch {
+	case s.Code() == codes.Unimplemented:
+		return fmt.Errorf("the server at %s gives no certificates: is it a discovery, and this the address of its --listen?", c.server)
+	case strings.Contains(s.Message(), "first record does not look like a TLS handshake"):
+		return fmt.Errorf("the server at %s does not speak TLS: is it a discovery that runs with --insecure?", c.server)
+	case s.Code() == codes.Unavailable:
+		return fmt.Errorf("%w at %s: %s", ErrUnreachable, c.server, s.Message())
+	case s.Code() == codes.DeadlineExceeded, errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w at %s: it has not answered in time; is there a firewall between?", ErrUnreachable, c.server)
+	default:
+		return fmt.Errorf("discovery at %s gives no certificate: %s", c.server, s.Message())
+	}
+}
+
+// wrongServer is why the server was not spoken to.
+func (c *connection) wrongServer() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.reason == nil:
+		return nil
+	case errors.Is(c.reason, membership.ErrClock):
+		return fmt.Errorf("the server at %s is not trusted: %w Set the clock of this machine, or of the other", c.server, c.reason)
+	case errors.Is(c.reason, membership.ErrUntrusted):
+		return fmt.Errorf("the server at %s is not trusted: %w; it is of another mesh, or the mesh's roots have changed while this machine was away: "+
+			"then join again with a new token: mesh-agent join --again", c.server, c.reason)
+	default:
+		return fmt.Errorf("the server at %s is not trusted: %w", c.server, c.reason)
+	}
+}

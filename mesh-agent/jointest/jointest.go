@@ -1,0 +1,259 @@
+// Package jointest is a discovery as far as joining goes, for tests: it gives real certificates over real TLS.
+package jointest
+
+import (
+	"context"
+	"crypto"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	istio "istio.io/api/security/v1alpha1"
+
+	"github.com/pgmesh/pgmesh/internal/authority"
+	"github.com/pgmesh/pgmesh/internal/identity"
+	"github.com/pgmesh/pgmesh/internal/jointoken"
+	"github.com/pgmesh/pgmesh/internal/membership"
+	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
+)
+
+// WebToken is the JSON web token that the discovery takes.
+const WebToken = "eyJhbGciOiJub25lIn0.e30.c2lnbmVk" //nolint:gosec // of nobody
+
+// Discovery gives certificates to machines.
+type Discovery struct {
+	istio.UnimplementedIstioCertificateServiceServer
+	identityv1.UnimplementedTrustServiceServer
+
+	Domain  string
+	Address string
+
+	t        testing.TB
+	server   *membership.Membership
+	lifetime time.Duration
+
+	mu      sync.Mutex
+	signer  *authority.Authority // beneath the active root
+	roots   []*x509.Certificate
+	others  []*identityv1.Federated
+	tokens  map[jointoken.Hash]*grant
+	created int
+	changed chan struct{} // closed when the trust is another
+}
+
+type grant struct {
+	identity.Workload
+
+	uses    int
+	refusal identityv1.Refusal
+}
+
+// New starts a discovery whose machines' certificates live for so long. More services may be registered before it serves.
+func New(t testing.TB, domain string, lifetime time.Duration, register ...func(grpc.ServiceRegistrar)) *Discovery {
+	t.Helper()
+	d := &Discovery{Domain: domain, t: t, lifetime: lifetime, tokens: map[jointoken.Hash]*grant{}, changed: make(chan struct{})}
+	d.Rotate()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	d.Address = listener.Addr().String()
+	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(d.server.Server(tls.VerifyClientCertIfGiven, "h2"))))
+	istio.RegisterIstioCertificateServiceServer(server, d)
+	identityv1.RegisterTrustServiceServer(server, d)
+	for _, r := range register {
+		r(server)
+	}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	return d
+}
+
+// Rotate makes another root the one that signs. Those before it are trusted on.
+func (d *Discovery) Rotate() {
+	root, err := authority.NewRoot(d.Domain, 24*time.Hour)
+	require.NoError(d.t, err)
+	key, csr := newRequest(d.t)
+	issued, err := root.Delegate(csr, "eu-1", 12*time.Hour)
+	require.NoError(d.t, err)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.roots = append(d.roots, root.Certificate())
+	pem, err := authority.EncodeKey(key)
+	require.NoError(d.t, err)
+	d.signer, err = authority.Load(issued.ChainPEM, pem, root.RootsPEM())
+	require.NoError(d.t, err)
+	give := func(_ context.Context, text []byte) (membership.Granted, error) {
+		csr, err := authority.ParseRequest(text)
+		if err != nil {
+			return membership.Granted{}, err
+		}
+		id, _ := identity.Server{TrustDomain: d.Domain, Program: identity.Discovery, Name: "eu-1"}.ID()
+		issued, err := root.Sign(authority.Request{CSR: csr, ID: id, Lifetime: time.Hour})
+		return membership.Granted{Chain: issued.ChainPEM, Trust: d.trust()}, err
+	}
+	if d.server == nil {
+		d.server, err = membership.Join(context.Background(), membership.Options{}, give)
+		require.NoError(d.t, err)
+	}
+	d.tell()
+}
+
+// Federate has another mesh trusted.
+func (d *Discovery) Federate(domain string, roots []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.others = append(d.others, &identityv1.Federated{TrustDomain: domain, Roots: roots})
+	d.tell()
+}
+
+func (d *Discovery) tell() {
+	require.NoError(d.t, d.server.Learn(d.trust()))
+	close(d.changed)
+	d.changed = make(chan struct{})
+}
+
+func newRequest(t testing.TB) (crypto.Signer, *authority.CSR) {
+	t.Helper()
+	key, err := authority.NewKey()
+	require.NoError(t, err)
+	text, err := authority.NewRequest(key)
+	require.NoError(t, err)
+	csr, err := authority.ParseRequest(text)
+	require.NoError(t, err)
+	return key, csr
+}
+
+// Roots are what the mesh trusts of its own, PEM.
+func (d *Discovery) Roots() []byte {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return authority.EncodeCertificates(d.roots...)
+}
+
+// Signer is the authority that machines' certificates are signed with.
+func (d *Discovery) Signer() *authority.Authority {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.signer
+}
+
+// Created is how many certificates were given.
+func (d *Discovery) Created() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.created
+}
+
+// Token makes a join token that may be used so often. With a refusal it never counts.
+func (d *Discovery) Token(namespace, account string, uses int, refusal identityv1.Refusal) jointoken.Token {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	token, err := jointoken.New(d.roots...)
+	require.NoError(d.t, err)
+	d.tokens[token.Hash()] = &grant{identity.Workload{TrustDomain: d.Domain, Namespace: namespace, ServiceAccount: account}, uses, refusal}
+	return token
+}
+
+func (d *Discovery) trust() *identityv1.Trust {
+	pin := sha256.Sum256(d.roots[len(d.roots)-1].RawSubjectPublicKeyInfo)
+	return &identityv1.Trust{TrustDomain: d.Domain, Roots: authority.EncodeCertificates(d.roots...), Federated: d.others, ActiveRoot: pin[:]}
+}
+
+// CreateCertificate gives a certificate as Istio's authorities do: the last of the chain are the roots.
+func (d *Discovery) CreateCertificate(ctx context.Context, r *istio.IstioCertificateRequest) (*istio.IstioCertificateResponse, error) {
+	csr, err := authority.ParseRequest([]byte(r.GetCsr()))
+	if err != nil {
+		return nil, refusal(identityv1.Refusal_REFUSAL_REQUEST, err.Error())
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	w, err := d.caller(ctx)
+	if err != nil {
+		return nil, err
+	}
+	id, err := w.ID()
+	if err != nil {
+		return nil, refusal(identityv1.Refusal_REFUSAL_REQUEST, err.Error())
+	}
+	issued, err := d.signer.Sign(authority.Request{CSR: csr, ID: id, Enrolment: "e-1", Lifetime: d.lifetime})
+	if err != nil {
+		return nil, refusal(identityv1.Refusal_REFUSAL_UNAVAILABLE, err.Error())
+	}
+	d.created++
+	return &istio.IstioCertificateResponse{CertChain: []string{string(issued.ChainPEM), string(authority.EncodeCertificates(d.roots...))}}, nil
+}
+
+func (d *Discovery) caller(ctx context.Context) (w identity.Workload, err error) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	if header := md.Get("authorization"); len(header) > 0 {
+		text := strings.TrimPrefix(header[0], "Bearer ")
+		if text == WebToken {
+			return identity.Workload{TrustDomain: d.Domain, Namespace: "shop", ServiceAccount: "cart"}, nil
+		}
+		return d.redeem(text)
+	}
+	p, _ := peer.FromContext(ctx)
+	shown := p.AuthInfo.(credentials.TLSInfo).State.PeerCertificates
+	if len(shown) == 0 {
+		return w, refusal(identityv1.Refusal_REFUSAL_NO_CREDENTIAL, "neither a token nor a certificate was shown")
+	}
+	id, err := identity.Of(shown[0])
+	if err != nil {
+		return w, refusal(identityv1.Refusal_REFUSAL_CERTIFICATE, err.Error())
+	}
+	w, _ = identity.WorkloadOf(id)
+	return w, nil
+}
+
+func (d *Discovery) redeem(text string) (w identity.Workload, err error) {
+	token, err := jointoken.Parse(text)
+	g := d.tokens[token.Hash()]
+	switch {
+	case err != nil || g == nil:
+		return w, refusal(identityv1.Refusal_REFUSAL_TOKEN_UNKNOWN, "nobody knows this token")
+	case g.refusal != 0:
+		return w, refusal(g.refusal, "the token does not count")
+	case g.uses == 0:
+		return w, refusal(identityv1.Refusal_REFUSAL_TOKEN_USED, "the token was used already")
+	}
+	g.uses--
+	return g.Workload, nil
+}
+
+func refusal(reason identityv1.Refusal, text string) error {
+	s, err := status.New(codes.Unauthenticated, text).WithDetails(&errdetails.ErrorInfo{Domain: "identity.pgmesh.io", Reason: reason.String()})
+	if err != nil {
+		return fmt.Errorf("make a refusal: %w", err)
+	}
+	return s.Err()
+}
+
+// WatchTrust tells a member what is trusted, whenever that changes.
+func (d *Discovery) WatchTrust(_ *identityv1.WatchTrustRequest, stream identityv1.TrustService_WatchTrustServer) error {
+	for {
+		d.mu.Lock()
+		trust, changed := d.trust(), d.changed
+		d.mu.Unlock()
+		if err := stream.Send(&identityv1.WatchTrustResponse{Trust: trust}); err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-stream.Context().Done():
+			return nil
+		}
+	}
+}
