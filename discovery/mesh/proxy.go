@@ -89,7 +89,7 @@ type Proxy struct {
 // Identity is how a proxy comes by the certificate that proves to others who it is. A proxy without one speaks and takes plaintext.
 type Identity struct {
 	// FromAgent tells that the agent beside the proxy serves the certificate and the mesh's roots, over the cluster sds-grpc in the
-	// proxy's bootstrap. Istio's agents all do, and send their version.
+	// proxy's bootstrap. Ours say so, as PGMESH_IDENTITY; Istio's all do, and send their version.
 	FromAgent bool
 	// CertificateFile, KeyFile and RootsFile lie on the machine, and are preferred.
 	CertificateFile, KeyFile, RootsFile string
@@ -179,7 +179,7 @@ func (p *Proxy) setMetadata(meta metadata) (err error) {
 	p.InboundExactBalance = meta.flag("INBOUND_LISTENER_EXACT_BALANCE")
 	p.OutboundExactBalance = meta.flag("OUTBOUND_LISTENER_EXACT_BALANCE")
 	p.Identity = Identity{
-		FromAgent:       meta.text("ISTIO_VERSION") != "",
+		FromAgent:       meta.text("PGMESH_IDENTITY") != "" || meta.text("ISTIO_VERSION") != "",
 		CertificateFile: meta.text("TLS_CLIENT_CERT_CHAIN"), KeyFile: meta.text("TLS_CLIENT_KEY"), RootsFile: meta.text("TLS_CLIENT_ROOT_CERT"),
 	}
 	if files := (ServerFiles{meta.text("TLS_SERVER_CERT_CHAIN"), meta.text("TLS_SERVER_KEY"), meta.text("TLS_SERVER_ROOT_CERT")}); files.Certificate != "" && files.Key != "" {

@@ -75,3 +75,12 @@ func TestProxySaysWhereItIs(t *testing.T) {
 	require.Equal(t, "us", byNode.Locality.GetRegion(), "the label is for agents that cannot say it otherwise")
 	require.Empty(t, byNode.Labels[mesh.LabelZone])
 }
+
+func TestAnAgentThatServesTheIdentitySaysSo(t *testing.T) {
+	t.Parallel()
+	for key, known := range map[string]bool{"PGMESH_IDENTITY": true, "ISTIO_VERSION": true, "NAME": false} {
+		p, err := mesh.ParseProxy(node(t, "sidecar~10.0.0.1~a.default~default.svc.cluster.local", map[string]any{key: "agent"}))
+		require.NoError(t, err)
+		require.Equal(t, known, p.Identity.FromAgent, key)
+	}
+}

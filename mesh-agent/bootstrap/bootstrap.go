@@ -30,13 +30,22 @@ func New(o Options) (*bootstrapv3.Bootstrap, error) {
 			LdsConfig: overADS(),
 		},
 		StaticResources: &bootstrapv3.Bootstrap_StaticResources{
-			Clusters: []*clusterv3.Cluster{discoveryCluster(o.Discovery)},
+			Clusters: clusters(o),
 		},
 	}
 	if err := b.ValidateAll(); err != nil {
 		return nil, fmt.Errorf("the bootstrap is not one that Envoy accepts: %w", err)
 	}
 	return b, nil
+}
+
+func clusters(o Options) []*clusterv3.Cluster {
+	discovery := discoveryCluster(o.Discovery)
+	if o.Identity == nil {
+		return []*clusterv3.Cluster{discovery}
+	}
+	discovery.TransportSocket = mutualTLS(o.Identity)
+	return []*clusterv3.Cluster{discovery, agentCluster(o.Identity)}
 }
 
 // JSON is the bootstrap as Envoy reads it from a file.

@@ -6,6 +6,7 @@ import (
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -146,4 +147,29 @@ func TestAddressesAreChecked(t *testing.T) {
 		_, err := bootstrap.New(o)
 		require.ErrorContains(t, err, want, address)
 	}
+}
+
+func TestAMachineWithAnIdentityProvesItToDiscovery(t *testing.T) {
+	t.Parallel()
+	o := options()
+	o.Identity = &bootstrap.Identity{Socket: "/var/lib/mesh-agent/sds/socket", TrustDomains: []string{"mesh.example", "old.example"}}
+	b := build(t, o)
+	envoytest.Validate(t, b)
+	require.Equal(t, "agent", b.GetNode().GetMetadata().AsMap()["PGMESH_IDENTITY"])
+
+	clusters := b.GetStaticResources().GetClusters()
+	require.Len(t, clusters, 2)
+	require.Equal(t, "sds-grpc", clusters[1].GetName())
+	pipe := clusters[1].GetLoadAssignment().GetEndpoints()[0].GetLbEndpoints()[0].GetEndpoint().GetAddress().GetPipe()
+	require.Equal(t, "/var/lib/mesh-agent/sds/socket", pipe.GetPath())
+	socket := &tlsv3.UpstreamTlsContext{}
+	require.NoError(t, clusters[0].GetTransportSocket().GetTypedConfig().UnmarshalTo(socket))
+	context := socket.GetCommonTlsContext().GetCombinedValidationContext()
+	require.Equal(t, "ROOTCA", context.GetValidationContextSdsSecretConfig().GetName())
+	var prefixes []string
+	for _, m := range context.GetDefaultValidationContext().GetMatchTypedSubjectAltNames() {
+		require.Equal(t, tlsv3.SubjectAltNameMatcher_URI, m.GetSanType())
+		prefixes = append(prefixes, m.GetMatcher().GetPrefix())
+	}
+	require.Equal(t, []string{"spiffe://mesh.example/pgmesh/discovery/", "spiffe://old.example/pgmesh/discovery/"}, prefixes)
 }

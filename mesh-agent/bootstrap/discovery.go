@@ -9,6 +9,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -60,38 +61,43 @@ func discoveryCluster(address string) *clusterv3.Cluster {
 		ClusterDiscoveryType:          &clusterv3.Cluster_Type{Type: resolution},
 		DnsLookupFamily:               clusterv3.Cluster_ALL,
 		ConnectTimeout:                durationpb.New(time.Second),
-		LoadAssignment:                oneEndpoint(address),
+		LoadAssignment:                oneEndpoint(discoveryName, socketAddress(address)),
 		UpstreamConnectionOptions:     &clusterv3.UpstreamConnectionOptions{TcpKeepalive: tcpKeepalive()},
-		TypedExtensionProtocolOptions: map[string]*anypb.Any{httpOptions: http2Options()},
+		TypedExtensionProtocolOptions: map[string]*anypb.Any{httpOptions: http2Options(pinged())},
 	}
 }
 
-func oneEndpoint(address string) *endpointv3.ClusterLoadAssignment {
+func oneEndpoint(cluster string, address *corev3.Address) *endpointv3.ClusterLoadAssignment {
 	return &endpointv3.ClusterLoadAssignment{
-		ClusterName: discoveryName,
+		ClusterName: cluster,
 		Endpoints: []*endpointv3.LocalityLbEndpoints{{LbEndpoints: []*endpointv3.LbEndpoint{{
-			HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: socketAddress(address)}},
+			HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: address}},
 		}}}},
 	}
 }
 
-// http2Options pings an idle connection, so that a discovery that vanished without a word is noticed in half a minute.
-func http2Options() *anypb.Any {
-	options := &httpv3.HttpProtocolOptions{
+// pinged notices within half a minute that a discovery has vanished without a word.
+func pinged() *corev3.Http2ProtocolOptions {
+	return &corev3.Http2ProtocolOptions{ConnectionKeepalive: &corev3.KeepaliveSettings{
+		Interval: durationpb.New(20 * time.Second),
+		Timeout:  durationpb.New(10 * time.Second),
+	}}
+}
+
+func http2Options(options *corev3.Http2ProtocolOptions) *anypb.Any {
+	return pack(&httpv3.HttpProtocolOptions{
 		UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_{
 			ExplicitHttpConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig{
-				ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{
-					Http2ProtocolOptions: &corev3.Http2ProtocolOptions{ConnectionKeepalive: &corev3.KeepaliveSettings{
-						Interval: durationpb.New(20 * time.Second),
-						Timeout:  durationpb.New(10 * time.Second),
-					}},
-				},
+				ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{Http2ProtocolOptions: options},
 			},
 		},
-	}
-	packed, err := anypb.New(options)
+	})
+}
+
+func pack(m proto.Message) *anypb.Any {
+	packed, err := anypb.New(m)
 	if err != nil {
-		panic(err) // only a message with invalid UTF-8 fails, and this one is made of constants
+		panic(err) // only a message with invalid UTF-8 fails, and what is packed here was checked
 	}
 	return packed
 }

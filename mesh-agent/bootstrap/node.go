@@ -7,16 +7,23 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
+// identityKey tells discovery that the agent serves the machine's certificate and whom the mesh trusts.
+const identityKey = "PGMESH_IDENTITY"
+
 // node is the identity that every xDS stream begins with, in the shape that Istio's proxies have.
 func node(o Options) (*corev3.Node, error) {
-	metadata, err := structpb.NewStruct(map[string]any{
+	fields := map[string]any{
 		"NAME":              o.ID,
 		"NAMESPACE":         o.Namespace,
 		"SERVICE_ACCOUNT":   o.ServiceAccount,
 		"INTERCEPTION_MODE": string(o.Interception),
 		"INSTANCE_IPS":      o.IP,
 		"LABELS":            values(o.Labels),
-	})
+	}
+	if o.Identity != nil {
+		fields[identityKey] = "agent"
+	}
+	metadata, err := structpb.NewStruct(fields)
 	if err != nil {
 		return nil, fmt.Errorf("labels: %w", err)
 	}

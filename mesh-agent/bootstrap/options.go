@@ -26,6 +26,15 @@ type Options struct {
 	Interception   Interception
 
 	Admin string // host:port on the loopback interface; port 0 lets Envoy choose
+
+	// Identity is how Envoy proves who it is, and knows who discovery is. Without one it speaks plaintext with discovery.
+	Identity *Identity
+}
+
+// Identity is that of a machine whose agent serves it over SDS.
+type Identity struct {
+	Socket       string   // of the agent
+	TrustDomains []string // of the mesh, under one of which discovery has a name
 }
 
 // XDS is the variant of the protocol that Envoy speaks to discovery.

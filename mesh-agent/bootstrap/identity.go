@@ -1,0 +1,77 @@
+package bootstrap
+
+import (
+	"time"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// agentName is the cluster of the agent beside Envoy, by the name that Istio's proxies have for it: what discovery sends refers to it.
+const agentName = "sds-grpc"
+
+// Secrets that the agent serves, by their names in Istio.
+const (
+	ownCertificate = "default"
+	meshRoots      = "ROOTCA"
+)
+
+// agentCluster leads to the agent, over a socket that nobody else on the machine may reach.
+func agentCluster(i *Identity) *clusterv3.Cluster {
+	return &clusterv3.Cluster{
+		Name:                 agentName,
+		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC},
+		ConnectTimeout:       durationpb.New(time.Second),
+		LoadAssignment: oneEndpoint(agentName, &corev3.Address{Address: &corev3.Address_Pipe{
+			Pipe: &corev3.Pipe{Path: i.Socket},
+		}}),
+		TypedExtensionProtocolOptions: map[string]*anypb.Any{httpOptions: http2Options(&corev3.Http2ProtocolOptions{})},
+	}
+}
+
+// mutualTLS shows the machine's certificate, and speaks to a discovery of the mesh and nobody else, whatever its address is.
+func mutualTLS(i *Identity) *corev3.TransportSocket {
+	var names []*tlsv3.SubjectAltNameMatcher
+	for _, domain := range i.TrustDomains {
+		names = append(names, &tlsv3.SubjectAltNameMatcher{
+			SanType: tlsv3.SubjectAltNameMatcher_URI,
+			Matcher: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: "spiffe://" + domain + "/pgmesh/discovery/"}},
+		})
+	}
+	context := &tlsv3.UpstreamTlsContext{CommonTlsContext: &tlsv3.CommonTlsContext{
+		TlsParams: &tlsv3.TlsParameters{
+			TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2, TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
+		},
+		AlpnProtocols:                  []string{"h2"},
+		TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{agentSecret(ownCertificate)},
+		ValidationContextType: &tlsv3.CommonTlsContext_CombinedValidationContext{
+			CombinedValidationContext: &tlsv3.CommonTlsContext_CombinedCertificateValidationContext{
+				DefaultValidationContext:         &tlsv3.CertificateValidationContext{MatchTypedSubjectAltNames: names},
+				ValidationContextSdsSecretConfig: agentSecret(meshRoots),
+			},
+		},
+	}}
+	return &corev3.TransportSocket{
+		Name: "envoy.transport_sockets.tls", ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: pack(context)},
+	}
+}
+
+// agentSecret is a secret of the agent, which is waited for as long as it takes. Discovery says it in the same words: so Envoy asks once.
+func agentSecret(name string) *tlsv3.SdsSecretConfig {
+	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: &corev3.ConfigSource{
+		ConfigSourceSpecifier: &corev3.ConfigSource_ApiConfigSource{ApiConfigSource: &corev3.ApiConfigSource{
+			ApiType:                   corev3.ApiConfigSource_GRPC,
+			SetNodeOnFirstMessageOnly: true,
+			TransportApiVersion:       corev3.ApiVersion_V3,
+			GrpcServices: []*corev3.GrpcService{{
+				TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: agentName}},
+			}},
+		}},
+		ResourceApiVersion:  corev3.ApiVersion_V3,
+		InitialFetchTimeout: durationpb.New(0),
+	}}
+}
