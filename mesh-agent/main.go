@@ -1,4 +1,5 @@
-// The mesh-agent makes a machine a member of the mesh: it writes the bootstrap of an Envoy, runs it, and ends it gently.
+// The mesh-agent makes a machine a member of the mesh: it gets its certificates, writes the bootstrap of
+// an Envoy, runs it, and ends it gently.
 package main
 
 import (
@@ -8,7 +9,7 @@ import (
 )
 
 func main() {
-	root := program.New("mesh-agent", "Make this machine a member of the mesh: bootstrap, run and drain its Envoy")
-	root.AddCommand(runCommand(), bootstrapCommand())
+	root := program.New("mesh-agent", "Make this machine a member of the mesh: join, and bootstrap, run and drain its Envoy")
+	root.AddCommand(joinCommand(), runCommand(), bootstrapCommand())
 	os.Exit(program.Main(root))
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"io"
 	"net/http"
 	"os"
@@ -29,14 +30,20 @@ func TestMain(m *testing.M) {
 // agent is a running mesh-agent. The pipe behind log is also Envoy's: its end of file means that both are gone.
 type agent struct {
 	*exec.Cmd
-	log *bufio.Scanner
+	log   *bufio.Scanner
+	heard *bytes.Buffer // all that is read from now on, if it is not nil
 }
 
 func startAgent(t *testing.T, args ...string) *agent {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], append([]string{
+	return start(t, append([]string{
 		"run", "--insecure", "--discovery", "127.0.0.1:1", "--admin", "127.0.0.1:0", "--envoy", envoytest.Binary(t),
 	}, args...)...)
+}
+
+func start(t *testing.T, args ...string) *agent {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), beAgent+"=1")
 	reader, writer, err := os.Pipe()
 	require.NoError(t, err)
@@ -45,7 +52,7 @@ func startAgent(t *testing.T, args ...string) *agent {
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	writer.Close()
-	return &agent{cmd, bufio.NewScanner(reader)}
+	return &agent{Cmd: cmd, log: bufio.NewScanner(reader)}
 }
 
 // await reads on to the line that contains words.
@@ -60,9 +67,17 @@ func (a *agent) await(t *testing.T, words string) string {
 	return ""
 }
 
+func (a *agent) awaitAddress(t *testing.T) string {
+	t.Helper()
+	_, address, _ := strings.Cut(a.await(t, "status address"), "address=")
+	return address
+}
+
 func (a *agent) awaitEndOfLog() {
 	for a.log.Scan() {
-		continue
+		if a.heard != nil {
+			a.heard.WriteString(a.log.Text() + "\n")
+		}
 	}
 }
 
@@ -93,7 +108,7 @@ func TestAKilledAgentLeavesNoEnvoyBehind(t *testing.T) {
 func TestTheStatusTellsThatEnvoyWaitsForItsConfiguration(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t, "--status", "127.0.0.1:0", "--envoy-log-level", "info")
-	_, address, _ := strings.Cut(a.await(t, "status address"), "address=")
+	address := a.awaitAddress(t)
 	a.await(t, "starting main dispatch loop")
 
 	code, body := get(t, "http://"+address+"/healthz/ready")
@@ -110,9 +125,9 @@ func TestTheStatusTellsThatEnvoyWaitsForItsConfiguration(t *testing.T) {
 func TestWrongFlagsAreExplained(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		"where is discovery? Say it with --discovery host:port":         {"bootstrap"},
-		"mutual TLS with discovery is not there yet: pass --insecure":   {"run", "--discovery", "127.0.0.1:1"},
-		`interception mode "tproxy": expected one of NONE, REDIRECT, T`: {"run", "--insecure", "--discovery", "127.0.0.1:1", "--interception-mode", "tproxy"},
+		"where is discovery? Say it with --discovery host:port":          {"bootstrap", "--insecure"},
+		"--insecure speaks plaintext with a discovery that does so, too": {"run", "--discovery", "127.0.0.1:1", "--state-dir", t.TempDir()},
+		`interception mode "tproxy": expected one of NONE, REDIRECT, T`:  {"run", "--insecure", "--discovery", "127.0.0.1:1", "--interception-mode", "tproxy"},
 	} {
 		cmd := exec.Command(os.Args[0], args...)
 		cmd.Env = append(os.Environ(), beAgent+"=1")

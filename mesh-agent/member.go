@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -10,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mesh-agent/bootstrap"
 )
 
@@ -21,7 +21,12 @@ func bootstrapCommand() *cobra.Command {
 		Short: "Print the bootstrap that `mesh-agent run` gives to Envoy",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			data, err := m.bootstrap()
+			m.credential = credentialFlags{} // nobody joins to look
+			who, err := m.machine(cmd.Context(), program.Log(cmd), nil)
+			if err != nil {
+				return err
+			}
+			data, err := m.bootstrap(who)
 			if err != nil {
 				return err
 			}
@@ -40,27 +45,33 @@ type member struct {
 	role         string
 	interception string
 	insecure     bool
+	state        stateFlags
+	own          ownFlags
+	credential   credentialFlags
 }
 
 func (m *member) declare(flags *pflag.FlagSet) {
 	o := &m.options
-	flags.StringVar(&o.Discovery, "discovery", "", "address of discovery, host:port (required)")
-	flags.BoolVar(&m.insecure, "insecure", false, "speak plaintext with discovery (required: mutual TLS is not there yet)")
+	flags.StringVar(&o.Discovery, "discovery", "", "address of discovery, host:port (default: where this machine joined)")
+	flags.BoolVar(&m.insecure, "insecure", false, "have no identity, and speak plaintext with discovery; for a demo")
 	flags.StringVar(&m.xds, "xds", string(bootstrap.Delta), "variant of xDS: delta or sotw")
 	flags.StringVar(&m.role, "role", string(bootstrap.Sidecar), "what this proxy does: sidecar, for the machine's applications, or gateway, for those outside the mesh")
 	flags.StringVar(&o.IP, "node-ip", "", "address that others reach this machine by (default: the one that leads to discovery)")
 	flags.StringVar(&o.ID, "id", "", "name of this proxy, unique in the mesh (default: HOSTNAME.NAMESPACE)")
-	flags.StringVar(&o.Namespace, "namespace", "default", "namespace of this machine")
+	flags.StringVar(&o.Namespace, "namespace", "", "namespace of this machine (default: that of its certificate, or \"default\" with --insecure)")
 	flags.StringVar(&o.Domain, "domain", "", "domain that completes short host names (default: NAMESPACE.svc.cluster.local)")
-	flags.StringVar(&o.ServiceAccount, "service-account", "", "service account of this machine")
+	flags.StringVar(&o.ServiceAccount, "service-account", "", "service account of this machine (default: that of its certificate)")
 	flags.StringToStringVar(&o.Labels, "labels", nil, "labels of this machine: app=reviews,version=v1")
 	flags.StringVar(&m.interception, "interception-mode", string(bootstrap.None), "how traffic comes to Envoy: NONE, REDIRECT or TPROXY")
+	m.state.declare(flags)
+	m.own.declare(flags)
+	m.credential.declare(flags)
 	flags.StringVar(&o.Admin, "admin", "127.0.0.1:15000", "address of Envoy's admin API, on loopback; port 0 takes any free one")
 }
 
 // bootstrap completes what the flags left open and renders the result for Envoy.
-func (m *member) bootstrap() ([]byte, error) {
-	o, err := m.complete()
+func (m *member) bootstrap(who *machine) ([]byte, error) {
+	o, err := m.complete(who)
 	if err != nil {
 		return nil, err
 	}
@@ -71,14 +82,15 @@ func (m *member) bootstrap() ([]byte, error) {
 	return bootstrap.JSON(b)
 }
 
-func (m *member) complete() (bootstrap.Options, error) {
+func (m *member) complete(who *machine) (bootstrap.Options, error) {
 	o := m.options
 	o.XDS, o.Role, o.Interception = bootstrap.XDS(m.xds), bootstrap.Role(m.role), bootstrap.Interception(m.interception)
-	if o.Discovery == "" {
-		return o, errors.New("where is discovery? Say it with --discovery host:port")
+	o.Identity = who.identity()
+	if err := who.name(&o); err != nil {
+		return o, err
 	}
-	if !m.insecure {
-		return o, errors.New("mutual TLS with discovery is not there yet: pass --insecure to speak plaintext")
+	if o.Discovery == "" {
+		return o, errNoDiscovery
 	}
 	host, err := os.Hostname()
 	if err != nil && o.ID == "" {
@@ -89,9 +101,32 @@ func (m *member) complete() (bootstrap.Options, error) {
 			return o, fmt.Errorf("find out this machine's address: %w; say it with --node-ip", err)
 		}
 	}
+	o.Namespace = cmp.Or(o.Namespace, "default")
 	o.ID = cmp.Or(o.ID, host+"."+o.Namespace)
 	o.Domain = cmp.Or(o.Domain, o.Namespace+".svc.cluster.local")
 	return o, nil
+}
+
+// name says who the proxy is by the machine's certificate, which discovery holds it to.
+func (m *machine) name(o *bootstrap.Options) error {
+	if m == nil {
+		return nil
+	}
+	for _, each := range []struct {
+		flag, certificate string
+		value             *string
+	}{
+		{"namespace", m.Namespace, &o.Namespace},
+		{"service-account", m.ServiceAccount, &o.ServiceAccount},
+	} {
+		if *each.value != "" && *each.value != each.certificate {
+			return fmt.Errorf("--%s %s: this machine's certificate is for %s, and discovery believes that alone: leave the flag out, "+
+				"or join with a token for %[2]s", each.flag, *each.value, m.Workload)
+		}
+		*each.value = each.certificate
+	}
+	o.Discovery = cmp.Or(o.Discovery, m.server)
+	return nil
 }
 
 // addressTowards asks the routing table; nothing is sent.

@@ -8,15 +8,20 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mesh-agent/supervise"
 )
 
 const runHelp = `Run Envoy as this machine's proxy, until SIGTERM or SIGINT.
+
+The machine is who mesh-agent join has made it, or, if it is no member yet, becomes that with --token-file. Its certificate is renewed in
+time, and its Envoy speaks mutual TLS with discovery and the other members.
 
 On a signal Envoy drains: it tells clients to go elsewhere, and ends when no connection is left, or after --drain-time.
 A second signal ends it at once. An Envoy that dies is started again.
@@ -43,7 +48,7 @@ func (f *envoyFlags) declare(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.drain, "drain-time", 5*time.Second, "how long open connections may take to finish at the end")
 	flags.DurationVar(&f.listenerDrain, "listener-drain-time", 45*time.Second,
 		"how long connections may go on over a listener that a change of the mesh has replaced")
-	flags.StringVar(&f.status, "status", "127.0.0.1:15022", "address of /healthz/ready and /healthz/live, empty for none")
+	flags.StringVar(&f.status, "status", "127.0.0.1:15022", "address of /healthz/ready, /healthz/live and /metrics, empty for none")
 }
 
 func (f *envoyFlags) args() []string {
@@ -73,7 +78,12 @@ func runCommand() *cobra.Command {
 }
 
 func run(ctx context.Context, m *member, f *envoyFlags, log *slog.Logger) error {
-	data, err := m.bootstrap()
+	registry := monitor.NewRegistry()
+	who, err := m.machine(ctx, log, prometheus.WrapRegistererWithPrefix("pgmesh_mesh_agent_", registry))
+	if err != nil {
+		return err
+	}
+	data, err := m.bootstrap(who)
 	if err != nil {
 		return err
 	}
@@ -91,8 +101,13 @@ func run(ctx context.Context, m *member, f *envoyFlags, log *slog.Logger) error 
 	}
 
 	group, ctx := errgroup.WithContext(ctx)
+	kept, err := who.keep(ctx, log)
+	if err != nil {
+		return err
+	}
+	group.Go(kept)
 	group.Go(func() error { return supervisor.Run(ctx) })
-	group.Go(func() error { return serveStatus(ctx, listener, supervisor.Ready) })
+	group.Go(func() error { return serveStatus(ctx, listener, supervisor.Ready, registry) })
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("run Envoy: %w", err)
 	}

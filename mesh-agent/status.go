@@ -9,6 +9,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"github.com/pgmesh/pgmesh/internal/listen"
 )
 
@@ -25,12 +28,13 @@ func listenStatus(address string, log *slog.Logger) (net.Listener, error) {
 	return listener, nil
 }
 
-// serveStatus answers whether Envoy is ready, until ctx ends.
-func serveStatus(ctx context.Context, listener net.Listener, ready func(context.Context) error) error {
+// serveStatus answers whether Envoy is ready, and what there is to measure of the agent, until ctx ends.
+func serveStatus(ctx context.Context, listener net.Listener, ready func(context.Context) error, metrics prometheus.Gatherer) error {
 	if listener == nil {
 		return nil
 	}
 	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz/live", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "live") })
 	mux.HandleFunc("GET /healthz/ready", func(w http.ResponseWriter, r *http.Request) {
 		if err := ready(r.Context()); err != nil {

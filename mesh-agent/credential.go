@@ -1,0 +1,108 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/pgmesh/pgmesh/internal/authority"
+	"github.com/pgmesh/pgmesh/internal/jointoken"
+	"github.com/pgmesh/pgmesh/internal/membership"
+	"github.com/pgmesh/pgmesh/mesh-agent/join"
+)
+
+// joinTokenVariable holds a join token where no file is wanted.
+const joinTokenVariable = "PGMESH_JOIN_TOKEN" //nolint:gosec // the name of one
+
+// credentialFlags are what a machine joins with.
+type credentialFlags struct{ token, tokenFile, jwtFile, roots string }
+
+func (f *credentialFlags) declare(flags *pflag.FlagSet) {
+	flags.StringVar(&f.tokenFile, "token-file", "", "file with the join token that makes this machine a member; mcp-client token create makes one")
+	flags.StringVar(&f.token, "token", "", "the join token itself; others on this machine can see it: a file, or the variable "+joinTokenVariable+", is better")
+	flags.StringVar(&f.jwtFile, "jwt-file", "", "file with a JSON web token, of somebody whom the mesh trusts, to join with in place of a join token")
+	flags.StringVar(&f.roots, "roots", "", "PEM file with the mesh's roots, with --jwt-file: they tell whether it is the mesh that the token is shown to")
+}
+
+func (f *credentialFlags) given() bool {
+	return f.token != "" || f.tokenFile != "" || f.jwtFile != "" || os.Getenv(joinTokenVariable) != ""
+}
+
+// ask is how the first certificate is got from a discovery.
+func (f *credentialFlags) ask(server string) (membership.Ask, error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	if f.jwtFile != "" {
+		pem, err := os.ReadFile(f.roots)
+		if err != nil {
+			return nil, fmt.Errorf("--roots: %w", err)
+		}
+		roots, err := authority.ParseCertificates(pem)
+		if err != nil {
+			return nil, fmt.Errorf("--roots %s: %w", f.roots, err)
+		}
+		return join.ByWebToken(server, roots, f.webToken), nil
+	}
+	text, err := f.joinToken()
+	if err != nil {
+		return nil, err
+	}
+	token, err := jointoken.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	return join.ByToken(server, token), nil
+}
+
+func (f *credentialFlags) check() error {
+	given := 0
+	for _, value := range []string{f.token, f.tokenFile, f.jwtFile} {
+		if value != "" {
+			given++
+		}
+	}
+	switch {
+	case given > 1:
+		return errors.New("--token, --token-file and --jwt-file: give one of them")
+	case given == 0 && os.Getenv(joinTokenVariable) == "":
+		return errors.New("what is this machine to join with? Give --token-file, with what mcp-client token create has printed, or --jwt-file and --roots")
+	case f.jwtFile != "" && f.roots == "":
+		return errors.New("--jwt-file needs --roots, a file with the mesh's roots: whoever is shown the token could use it, and has to be of the mesh")
+	case f.jwtFile == "" && f.roots != "":
+		return errors.New("--roots is for --jwt-file: a join token names the roots itself")
+	}
+	return nil
+}
+
+// joinToken is the text of the join token.
+func (f *credentialFlags) joinToken() (string, error) {
+	switch {
+	case f.tokenFile != "":
+		content, err := os.ReadFile(f.tokenFile)
+		if err != nil {
+			return "", fmt.Errorf("--token-file: %w", err)
+		}
+		return string(content), nil
+	case f.token != "":
+		return f.token, nil
+	default:
+		return os.Getenv(joinTokenVariable), nil
+	}
+}
+
+// webToken is read for each attempt: whoever gives such tokens out puts new ones there.
+func (f *credentialFlags) webToken() (string, error) {
+	content, err := os.ReadFile(f.jwtFile)
+	if err != nil {
+		return "", fmt.Errorf("--jwt-file: %w", err)
+	}
+	text := strings.TrimSpace(string(content))
+	if strings.Count(text, ".") != 2 || strings.ContainsAny(text, " \t\r\n") {
+		return "", fmt.Errorf("--jwt-file %s: there has to be one JSON web token in it, three parts with dots between, and nothing else", f.jwtFile)
+	}
+	return text, nil
+}

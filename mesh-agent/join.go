@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pgmesh/pgmesh/internal/membership"
+	"github.com/pgmesh/pgmesh/internal/program"
+)
+
+const joinHelp = `Make this machine a member of the mesh: get its first certificate from discovery, and keep it.
+
+A join token names the mesh's roots, so that it is told to nobody but the mesh. Its identity becomes the machine's: a namespace and a
+service account. The key of the certificate is made here and never leaves the machine.
+
+After this, mesh-agent run needs to be told nothing: it knows who the machine is and where discovery is, and renews the certificate.`
+
+// joinWithin is how long discovery may take to give a certificate.
+const joinWithin = 30 * time.Second
+
+var errNoDiscovery = errors.New("where is discovery? Say it with --discovery host:port")
+
+// joining is what the flags of join say.
+type joining struct {
+	state      stateFlags
+	credential credentialFlags
+	server     string
+	again      bool
+}
+
+func joinCommand() *cobra.Command {
+	var j joining
+	cmd := &cobra.Command{
+		Use:   "join",
+		Short: "Make this machine a member of the mesh",
+		Long:  joinHelp,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			state, err := j.run(cmd.Context(), cmd)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "this machine is %s, until %s; mesh-agent run renews that in time\n",
+				state.ID, state.NotAfter().UTC().Format(time.RFC3339))
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&j.server, "server", "", "address of discovery, host:port, such as discovery.example:15012 (required)")
+	cmd.Flags().BoolVar(&j.again, "again", false, "join although this machine is a member already; what it was is given up")
+	j.state.declare(cmd.Flags())
+	j.credential.declare(cmd.Flags())
+	return cmd
+}
+
+func (j *joining) run(ctx context.Context, cmd *cobra.Command) (*membership.State, error) {
+	if _, _, err := net.SplitHostPort(j.server); err != nil {
+		return nil, fmt.Errorf("where is discovery? Say it with --server host:port, not %q", j.server)
+	}
+	ask, err := j.credential.ask(j.server)
+	if err != nil {
+		return nil, err
+	}
+	o := j.state.membership(program.Log(cmd), nil)
+	if err := j.checkNew(o); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, joinWithin)
+	defer cancel()
+	m, err := membership.Join(ctx, o, ask)
+	if err != nil {
+		return nil, err
+	}
+	return m.Current(), j.state.remember(j.server)
+}
+
+// checkNew keeps who joins by mistake from giving up who they are.
+func (j *joining) checkNew(o membership.Options) error {
+	m, err := membership.Open(o)
+	switch {
+	case j.again, errors.Is(err, membership.ErrNone), errors.Is(err, membership.ErrExpired):
+		return nil
+	case err != nil:
+		return fmt.Errorf("%w (--again gives up what is in %s, and joins)", err, o.Folder)
+	default:
+		return fmt.Errorf("this machine is a member already: %s, until %s; --again gives that up and joins anew, --state-dir keeps another beside it",
+			m.Current().ID, m.Current().NotAfter().UTC().Format(time.RFC3339))
+	}
+}
