@@ -23,7 +23,7 @@ func main() {
 		debug.SetGCPercent(garbagePercent)
 	}
 	root := program.New("mcp-server", "Serve a mesh's configuration from Postgres over MCP, Istio's Mesh Configuration Protocol")
-	root.AddCommand(runCommand(), migrateCommand(), tokenCommand(), secretsCommand())
+	root.AddCommand(runCommand(), migrateCommand(), tokenCommand(), secretsCommand(), authorityCommand())
 	os.Exit(program.Main(root))
 }
 
@@ -48,6 +48,9 @@ func runCommand() *cobra.Command {
 	f.StringVar(&o.API, "api", "127.0.0.1:15022", "address to serve the admin API on as JSON over HTTP; empty: not at all")
 	f.StringVar(&o.HTTP, "http", "127.0.0.1:15021", "address to serve /healthz, /readyz and /metrics on, and pages that /debug lists")
 	monitor.ProfilesFlag(f, &o.Profiles)
+	f.StringVar(&o.Name, "name", "", "what this server is called in the mesh: its identity is spiffe://TRUST-DOMAIN/pgmesh/mcp-server/NAME (default: the name of the host)")
+	f.StringSliceVar(&o.Hosts, "host", nil, "name or address that clients dial, for the server's certificate; can be repeated (default: the name of the host, localhost and the addresses of loopback)")
+	o.Authority.Flags(f)
 	o.Sealing.Flags(f)
 	o.Plaintext.Flags(f)
 	o.Upstream.Flags(f)

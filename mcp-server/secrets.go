@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pgmesh/pgmesh/mcp-server/authority"
 	"github.com/pgmesh/pgmesh/mcp-server/seal"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 	"github.com/pgmesh/pgmesh/store"
@@ -48,19 +49,25 @@ and in backups.`,
 
 // withKeys runs something on the store of a command that cannot do without the keys for secrets.
 func withKeys(cmd *cobra.Command, database string, from seal.Options, do func(*store.Store, *seal.Keys) error) error {
-	keys, err := from.Load()
-	if err != nil {
-		return err
-	}
-	if keys == nil {
-		return seal.ErrNone
-	}
 	return withStore(cmd, database, func(s *store.Store) error {
-		if err := keys.Unlock(cmd.Context(), serve.SealingKeys{Store: s}); err != nil {
+		keys, err := loadKeys(cmd, s, from)
+		if err != nil {
 			return err
 		}
 		return do(s, keys)
 	})
+}
+
+// loadKeys are the keys that flags name; there have to be some.
+func loadKeys(cmd *cobra.Command, s *store.Store, from seal.Options) (*seal.Keys, error) {
+	keys, err := from.Load()
+	if err != nil {
+		return nil, err
+	}
+	if keys == nil {
+		return nil, seal.ErrNone
+	}
+	return keys, keys.Unlock(cmd.Context(), serve.SealingKeys{Store: s})
 }
 
 func sealAll(cmd *cobra.Command, s *store.Store, keys *seal.Keys) error {
@@ -90,6 +97,10 @@ func sealAll(cmd *cobra.Command, s *store.Store, keys *seal.Keys) error {
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "encrypted %d of %d secrets\n", len(change.Upserts), len(all))
+	done, authorities, err := authority.Reseal(cmd.Context(), s, keys)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "encrypted %d of %d secrets, and the keys of %d of %d authorities\n", len(change.Upserts), len(all), done, authorities)
 	return err
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-const callersHelp = `Make bearer tokens, list them and take them back, in the database itself.
+const callersHelp = `Make bearer tokens, and join tokens of servers, list them and take them back, in the database itself.
 
 This is how the first token comes to be, with the rights of the database role. Whoever has a token with the scope admin can
 do the same from elsewhere: mcp-client token.`
@@ -42,15 +42,30 @@ func withStore(cmd *cobra.Command, database string, do func(*store.Store) error)
 func createTokenCommand(database *string) *cobra.Command {
 	var scopes []string
 	var lifetime time.Duration
+	var join joinToken
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Make a token and print it, this once",
+		Long: `Make a token and print it, this once.
+
+With --scope it is a bearer token, which people and programs show with each call. With --for it is a join token, by which a server of that
+sort becomes a member of the mesh: it counts once, and for an hour unless --expires-in says otherwise. The mesh's authority is made if
+there is none yet, which takes the keys that the servers have too.`,
 		Example: `  mcp-server token create admin --scope admin --database "$DATABASE" > admin.token
-  mcp-server token create ci --scope write:shop --scope read --expires-in 2160h --database "$DATABASE"`,
+  mcp-server token create ci --scope write:shop --scope read --expires-in 2160h --database "$DATABASE"
+  mcp-server token create eu-1 --for discovery --database "$DATABASE" --secrets-key-file secrets.key > eu-1.token`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if lifetime < 0 {
+			switch {
+			case lifetime < 0:
 				return errors.New("--expires-in must not be negative")
+			case join.program != "" && len(scopes) > 0:
+				return errors.New("--scope is for bearer tokens and --for for join tokens: give one of them")
+			case join.program != "":
+				if !cmd.Flags().Changed("expires-in") {
+					lifetime = joinLifetime
+				}
+				return join.create(cmd, *database, args[0], lifetime)
 			}
 			return withStore(cmd, *database, func(s *store.Store) error {
 				var expires time.Time
@@ -69,7 +84,8 @@ func createTokenCommand(database *string) *cobra.Command {
 	}
 	cmd.Flags().StringArrayVar(&scopes, "scope", nil, "what its bearer may do: VERB, VERB:NAMESPACES or VERB:NAMESPACES:KINDS, "+
 		"such as read, write:shop,cart:virtualservices or admin; may be given more than once")
-	cmd.Flags().DurationVar(&lifetime, "expires-in", 90*24*time.Hour, "how long it is valid; 0 for ever")
+	cmd.Flags().DurationVar(&lifetime, "expires-in", 90*24*time.Hour, "how long it is valid; 0 for ever. A join token is valid for an hour if nothing is said")
+	join.flags(cmd)
 	return cmd
 }
 

@@ -33,6 +33,14 @@ func NewServer(opts ...grpc.ServerOption) *grpc.Server {
 	}, opts...)...)
 }
 
+// renewWithin is how long a connection is used for new calls whose client shows a certificate that it renews.
+const renewWithin = 10 * time.Minute
+
+// Renewing has clients connect anew now and then, with the certificate that they have by then. Streams stay where they are.
+func Renewing() grpc.ServerOption {
+	return grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout, MaxConnectionAge: renewWithin})
+}
+
 // Serve answers until the context ends, then calls drain, which ends streams that would stay for ever, and lets calls finish.
 func Serve(ctx context.Context, s *grpc.Server, l net.Listener, drain func()) error {
 	stopped := make(chan struct{})

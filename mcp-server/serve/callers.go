@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pgmesh/pgmesh/internal/replace"
 	"github.com/pgmesh/pgmesh/store"
 )
 
@@ -54,6 +55,9 @@ func (d *database) readCallers(ctx context.Context, table string) {
 			d.known.Readers = rows
 		}
 	}
+	if store.ConcernsTrust(table) {
+		d.mesh.Read(ctx)
+	}
 	d.keepCallers()
 }
 
@@ -71,7 +75,7 @@ func (d *database) keepCallers() {
 		return
 	}
 	sum := sha256.Sum256(text)
-	if err := replaceFile(filepath.Join(d.options.StateDir, callersFile), fmt.Appendf(nil, "%x\n%s\n", sum, text)); err != nil {
+	if err := replace.File(filepath.Join(d.options.StateDir, callersFile), fmt.Appendf(nil, "%x\n%s\n", sum, text)); err != nil {
 		d.options.Log.Error("cannot save what is known of callers: a server that starts while the database is away will let nobody in", "error", err)
 		return
 	}
@@ -79,11 +83,12 @@ func (d *database) keepCallers() {
 }
 
 // recall takes over what was saved, once, for a database that does not answer.
-func (d *database) recall() {
+func (d *database) recall(ctx context.Context) {
 	if d.options.StateDir == "" {
 		return
 	}
 	d.recalled.Do(func() {
+		d.recallAuthority(ctx)
 		path := filepath.Join(d.options.StateDir, callersFile)
 		saved, err := loadCallers(path, d.places())
 		switch {
@@ -116,23 +121,4 @@ func loadCallers(path string, places []string) (saved callers, err error) {
 		return callers{}, fmt.Errorf("it is from %v, and this server reads from %v", saved.Places, places)
 	}
 	return saved, nil
-}
-
-// replaceFile replaces a file whole, for its owner alone to read.
-func replaceFile(path string, content []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	next, err := os.CreateTemp(filepath.Dir(path), "."+callersFile+"-*")
-	if err != nil {
-		return err
-	}
-	_, err = next.Write(content)
-	if err = errors.Join(err, next.Sync(), next.Close()); err == nil {
-		err = os.Rename(next.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(next.Name()))
-	}
-	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mcp-server/admin"
+	"github.com/pgmesh/pgmesh/mcp-server/authority"
 	"github.com/pgmesh/pgmesh/mcp-server/examine"
 	"github.com/pgmesh/pgmesh/mcp-server/feed"
 	"github.com/pgmesh/pgmesh/mcp-server/housekeep"
@@ -30,6 +31,7 @@ type database struct {
 	examiner *examine.Examiner
 	admin    *admin.Service
 	book     *tokens.Book
+	mesh     *authority.Authority
 	opened   chan struct{}
 
 	known    callers // as they were read last
@@ -49,6 +51,10 @@ func (s *server) database() (source, error) {
 		return nil, err
 	}
 	d.book = tokens.New(d.store, o.Log)
+	if d.mesh, err = s.newAuthority(d.store); err != nil {
+		d.store.Close()
+		return nil, err
+	}
 	d.examiner = examine.New(d.store, o.Log)
 	d.feed = feed.New(d.store, s.publisher, s.keys, o.Log, s.metrics)
 	d.feed.See = d.examiner.See
@@ -64,6 +70,7 @@ func (d *database) places() []string { return d.store.Places() }
 
 func (d *database) register(g grpc.ServiceRegistrar) {
 	d.admin.Register(g)
+	d.mesh.Register(g)
 	tokens.NewService(d.store, d.book, d.options.Log).Register(g)
 	secrets.NewService(d.store, d.options.Log).Register(g)
 	members.New(d.store, nil, d.options.Log).Register(g)
@@ -71,11 +78,24 @@ func (d *database) register(g grpc.ServiceRegistrar) {
 
 func (d *database) tokens() caller.Tokens { return d.book }
 
-func (d *database) drain() { d.admin.Shutdown() }
+func (d *database) authority() *authority.Authority { return d.mesh }
 
-// run opens the database, which may take until it is there, and follows it.
+func (d *database) drain() {
+	d.admin.Shutdown()
+	d.mesh.Shutdown()
+}
+
+// run follows the database, and is the mesh's authority, also while that is away.
 func (d *database) run(ctx context.Context) error {
 	defer d.store.Close()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return d.mesh.Run(ctx) })
+	g.Go(func() error { return d.openAndFollow(ctx) })
+	return g.Wait()
+}
+
+// openAndFollow opens the database, which may take until it is there, and follows it.
+func (d *database) openAndFollow(ctx context.Context) error {
 	if err := d.open(ctx); err != nil {
 		return err
 	}
@@ -99,7 +119,7 @@ func (d *database) open(ctx context.Context) error {
 	retry := &backoff.ExponentialBackOff{
 		InitialInterval: 50 * time.Millisecond, MaxInterval: 2 * time.Second, Multiplier: 1.6, RandomizationFactor: 0.5,
 	}
-	silent := time.AfterFunc(recallAfter, d.recall)
+	silent := time.AfterFunc(recallAfter, func() { d.recall(ctx) })
 	defer silent.Stop()
 	for said := ""; ; {
 		err := d.tryToOpen(ctx)
@@ -109,7 +129,7 @@ func (d *database) open(ctx context.Context) error {
 		if !store.Temporary(err) && !d.publisher.Primed() {
 			return err
 		}
-		d.recall()
+		d.recall(ctx)
 		d.publisher.Lost(err)
 		if err.Error() != said { // the same failure over and over is said once
 			said = err.Error()
@@ -132,7 +152,10 @@ func (d *database) tryToOpen(ctx context.Context) error {
 	if err := d.store.Check(ctx); err != nil {
 		return err
 	}
-	return d.unlockKeys(ctx)
+	if err := d.unlockKeys(ctx); err != nil {
+		return err
+	}
+	return d.mesh.Open(ctx)
 }
 
 func connectedTo(s *store.Store) prometheus.Collector {

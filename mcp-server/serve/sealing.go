@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/pgmesh/pgmesh/internal/replace"
 	"github.com/pgmesh/pgmesh/mcp-server/seal"
 	"github.com/pgmesh/pgmesh/store"
 )
@@ -70,7 +71,7 @@ func (s sealingState) replace(kept []seal.Wrapped) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(s.path(), append(text, '\n'))
+	return replace.File(s.path(), append(text, '\n'))
 }
 
 // recallKeys takes over the keys of the state folder. What cannot be read there is of no use until the database is there, and no harm.

@@ -17,7 +17,9 @@ import (
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/limits"
 	"github.com/pgmesh/pgmesh/internal/reload"
+	"github.com/pgmesh/pgmesh/internal/rpc"
 	"github.com/pgmesh/pgmesh/internal/tlsfiles"
+	"github.com/pgmesh/pgmesh/mcp-server/authority"
 )
 
 // Security says who may call over TLS, and how much anybody may ask.
@@ -40,9 +42,11 @@ func (s *Security) Flags(f *pflag.FlagSet) {
 	s.Limits.Flags(f)
 }
 
-func (s *Security) check() error {
+func (s *Security) check(ownAuthority bool) error {
 	listed := len(s.Allow) > 0 || s.AllowFile != ""
 	switch {
+	case ownAuthority: // which vouches for whoever is listed
+		return nil
 	case !s.TLS.Given() && (listed || s.AnonymousReaders):
 		return errors.New("--allow, --allow-file and --anonymous-readers are about callers over TLS: give --tls-cert and --tls-key too")
 	case s.TLS.ClientCA != "" && !listed:
@@ -58,14 +62,16 @@ func (s *Security) check() error {
 type door struct {
 	limits  *limits.Limits
 	guard   *caller.Guard
-	files   *tlsfiles.ServerFiles           // nil without TLS
+	files   *tlsfiles.ServerFiles           // nil without TLS, or with the authority's
+	mesh    *authority.Authority            // nil for one that does not know the authority
+	signs   bool                            // it is the authority's certificate that is shown
 	allowed *reload.Value[caller.AllowList] // nil without a file
 }
 
 // door opens the door to those that the options name, and the bearers of tokens.
-func (o Options) door(tokens caller.Tokens, metrics prometheus.Registerer) (*door, error) {
+func (o Options) door(from source, metrics prometheus.Registerer) (*door, error) {
 	metrics = prometheus.WrapRegistererWithPrefix("pgmesh_mcp_server_", metrics)
-	s, d := o.Security, &door{limits: limits.New(o.Security.Limits, metrics)}
+	s, d := o.Security, &door{limits: limits.New(o.Security.Limits, metrics), mesh: from.authority(), signs: o.ownAuthority()}
 	rules, err := caller.ParseRules(s.Allow)
 	if err != nil {
 		return nil, errors.Join(errors.New("--allow"), err)
@@ -83,15 +89,19 @@ func (o Options) door(tokens caller.Tokens, metrics prometheus.Registerer) (*doo
 			return nil, err
 		}
 	}
-	d.guard = caller.NewGuard(caller.Config{
-		Insecure: o.Plaintext.Allowed, AnonymousReaders: s.AnonymousReaders, Tokens: tokens, Metrics: metrics, Log: o.Log,
+	cfg := caller.Config{
+		Insecure: o.Plaintext.Allowed, AnonymousReaders: s.AnonymousReaders, Tokens: from.tokens(), Metrics: metrics, Log: o.Log,
 		Allowed: func() caller.AllowList {
 			if d.allowed == nil {
 				return rules
 			}
 			return slices.Concat(rules, d.allowed.Get())
 		},
-	})
+	}
+	if d.mesh != nil {
+		cfg.Member, cfg.Public, d.limits.Exempt = d.mesh.Member, authority.Public, d.mesh.Server
+	}
+	d.guard = caller.NewGuard(cfg)
 	return d, nil
 }
 
@@ -111,16 +121,22 @@ func (d *door) run(ctx context.Context) error {
 // options put a gRPC server behind the door.
 func (d *door) options() []grpc.ServerOption {
 	options := append(d.limits.ServerOptions(), grpc.ChainUnaryInterceptor(d.guard.Unary), grpc.ChainStreamInterceptor(d.guard.Stream))
-	if d.files != nil {
+	switch {
+	case d.files != nil:
 		options = append(options, grpc.Creds(credentials.NewTLS(d.files.Config("h2"))))
+	case d.signs:
+		options = append(options, grpc.Creds(credentials.NewTLS(d.mesh.TLS("h2"))), rpc.Renewing())
 	}
 	return options
 }
 
 // web puts a socket and a handler of HTTP behind the door.
 func (d *door) web(l net.Listener, h http.Handler) (net.Listener, http.Handler) {
-	if d.files != nil {
+	switch {
+	case d.files != nil:
 		l = tls.NewListener(l, d.files.Config("h2", "http/1.1"))
+	case d.signs:
+		l = tls.NewListener(l, d.mesh.TLS("h2", "http/1.1"))
 	}
 	return l, d.limits.Handler(d.guard.Handler(h))
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/rpc"
+	"github.com/pgmesh/pgmesh/mcp-server/authority"
 	"github.com/pgmesh/pgmesh/mcp-server/clients"
 	"github.com/pgmesh/pgmesh/mcp-server/legacy"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
@@ -43,7 +44,10 @@ type Options struct {
 	Plaintext listen.Plaintext
 	Security  Security
 	Legacy    Legacy
-	Sealing   seal.Options // the keys that secrets are encrypted with; without any they are not
+	Name      string          // of this server in the mesh; the host's if empty
+	Hosts     []string        // names and addresses by which it is dialed; the host's and those of loopback if there are none
+	Authority authority.Files // in place of the authority in the database
+	Sealing   seal.Options    // the keys that secrets are encrypted with; without any they are not
 	Log       *slog.Logger
 }
 
@@ -62,7 +66,10 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	if err := o.Legacy.check(); err != nil {
 		return err
 	}
-	if err := o.Security.check(); err != nil {
+	if err := o.checkAuthority(); err != nil {
+		return err
+	}
+	if err := o.Security.check(o.ownAuthority()); err != nil {
 		return err
 	}
 	keys, err := o.Sealing.Load()
@@ -81,7 +88,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	s.sinks = legacy.NewSinks(s.legacy)
 	from, err := s.source()
 	if err == nil {
-		s.door, err = o.door(from.tokens(), s.metrics)
+		s.door, err = o.door(from, s.metrics)
 	}
 	if err != nil {
 		return errors.Join(err, on.close())
@@ -134,6 +141,8 @@ type source interface {
 	// run keeps the publisher at the newest state, and the views at what readers are to be shown, until the context ends.
 	run(context.Context) error
 	tokens() caller.Tokens
+	// authority is that of the mesh, nil if it is not known here.
+	authority() *authority.Authority
 	register(grpc.ServiceRegistrar)
 	// places name where it reads from.
 	places() []string

@@ -34,8 +34,15 @@ type running struct {
 // launch starts a server. It ends with the test, or before.
 func launch(t *testing.T, o serve.Options) *running {
 	t.Helper()
+	o.Plaintext.Allowed = !o.Security.TLS.Given()
+	return start(t, o)
+}
+
+// start is launch that leaves it to the options how clients are spoken to.
+func start(t *testing.T, o serve.Options) *running {
+	t.Helper()
 	o.Poll, o.Listen, o.HTTP = 5*time.Second, cmp.Or(o.Listen, "127.0.0.1:0"), "127.0.0.1:0"
-	o.Plaintext.Allowed, o.Log = !o.Security.TLS.Given(), cmp.Or(o.Log, discard)
+	o.Log = cmp.Or(o.Log, discard)
 	ctx, stop := context.WithCancel(context.Background())
 	r := &running{t: t, stop: stop, ended: make(chan error, 1)}
 	started := make(chan serve.Addresses, 1)

@@ -17,11 +17,12 @@ func (o Options) open() (on sockets, err error) {
 			err = errors.Join(err, on.close())
 		}
 	}()
-	if on.mcp, err = o.Plaintext.Server("listen", o.Listen, o.Security.TLS.Given()); err != nil {
+	secure := o.Security.TLS.Given() || o.ownAuthority()
+	if on.mcp, err = o.Plaintext.Server("listen", o.Listen, secure); err != nil {
 		return on, err
 	}
 	if o.API != "" {
-		if on.api, err = o.Plaintext.Server("api", o.API, o.Security.TLS.Given()); err != nil {
+		if on.api, err = o.Plaintext.Server("api", o.API, secure); err != nil {
 			return on, err
 		}
 	}

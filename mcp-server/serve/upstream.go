@@ -15,6 +15,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/dial"
 	"github.com/pgmesh/pgmesh/internal/listen"
+	"github.com/pgmesh/pgmesh/mcp-server/authority"
 	"github.com/pgmesh/pgmesh/mcp-server/relay"
 )
 
@@ -90,6 +91,8 @@ func (u *upstream) run(ctx context.Context) error {
 }
 
 func (u *upstream) tokens() caller.Tokens { return caller.NoTokens{} }
+
+func (u *upstream) authority() *authority.Authority { return nil }
 
 func (u *upstream) register(grpc.ServiceRegistrar) {}
 

@@ -1,0 +1,220 @@
+package authority
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/pgmesh/pgmesh/internal/caller"
+	"github.com/pgmesh/pgmesh/internal/refusal"
+	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+const (
+	hashSize = 32
+	// maxBatch is how many tokens are redeemed in one transaction.
+	maxBatch = 256
+	// maxWaiting bounds those that wait for their turn: at 500 a second, which is what the database does easily, a few seconds.
+	maxWaiting = 4096
+	// maxIssues is how many rows a call may record.
+	maxIssues = 2000
+)
+
+// Redeem uses up a join token of a machine.
+func (s *Service) Redeem(ctx context.Context, req *identityv1.RedeemRequest) (*identityv1.RedeemResponse, error) {
+	who := caller.From(ctx)
+	if err := who.RequireUnlimited(caller.Sign); err != nil {
+		return nil, caller.StatusOf(err)
+	}
+	grant, err := s.redeem(ctx, who.Identity(), req)
+	err = s.statusOf(err)
+	s.metrics.called("redeem", err)
+	if err != nil {
+		return nil, err
+	}
+	return &identityv1.RedeemResponse{Grant: grant}, nil
+}
+
+func (s *Service) redeem(ctx context.Context, server string, req *identityv1.RedeemRequest) (*identityv1.Grant, error) {
+	if len(req.GetTokenHash()) != hashSize || len(req.GetKeyHash()) != hashSize {
+		return nil, refusal.New(identityv1.Refusal_REFUSAL_REQUEST, "a token and a key are named by their SHA-256, which has %d bytes", hashSize)
+	}
+	joined, err := s.redeems.one(ctx, server, store.Joining{TokenHash: req.GetTokenHash(), KeyHash: req.GetKeyHash(), Peer: req.GetPeer()})
+	if err != nil {
+		return nil, err
+	}
+	if joined.Refusal != "" {
+		return nil, refusal.New(refusal.Parse(joined.Refusal), "%s", joined.Detail)
+	}
+	return &identityv1.Grant{
+		Namespace: joined.Namespace, ServiceAccount: joined.ServiceAccount, WorkloadGroup: joined.WorkloadGroup, Enrolment: joined.Enrolment,
+	}, nil
+}
+
+// redeems gathers those who come while a transaction is under way into the next one: however many they are, the database commits as fast as
+// it can and no faster.
+type redeems struct {
+	store *store.Store
+
+	mu      sync.Mutex
+	waiting []*redemption
+	busy    bool
+	idle    *sync.Cond // busy has ended
+}
+
+type redemption struct {
+	server  string
+	joining store.Joining
+	answer  store.Joined
+	err     error
+	done    chan struct{}
+}
+
+func newRedeems(s *store.Store) *redeems {
+	r := &redeems{store: s}
+	r.idle = sync.NewCond(&r.mu)
+	return r
+}
+
+// one redeems a token, among others.
+func (r *redeems) one(ctx context.Context, server string, j store.Joining) (store.Joined, error) {
+	own := &redemption{server: server, joining: j, done: make(chan struct{})}
+	if err := r.add(own); err != nil {
+		return store.Joined{}, err
+	}
+	select {
+	case <-own.done:
+		return own.answer, own.err
+	case <-ctx.Done():
+		return store.Joined{}, ctx.Err() // the same key may come again
+	}
+}
+
+func (r *redeems) add(own *redemption) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.waiting) >= maxWaiting {
+		return refusal.New(identityv1.Refusal_REFUSAL_UNAVAILABLE, "%d machines wait to join already: come again", maxWaiting)
+	}
+	r.waiting = append(r.waiting, own)
+	if !r.busy {
+		r.busy = true
+		go r.work()
+	}
+	return nil
+}
+
+// work redeems until nobody waits.
+func (r *redeems) work() {
+	for {
+		batch := r.next()
+		if len(batch) == 0 {
+			return
+		}
+		r.redeem(batch)
+	}
+}
+
+// next takes out the first that wait, who came over one server.
+func (r *redeems) next() (batch []*redemption) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rest := r.waiting[:0:0]
+	for _, each := range r.waiting {
+		if len(batch) < maxBatch && (len(batch) == 0 || each.server == batch[0].server) {
+			batch = append(batch, each)
+		} else {
+			rest = append(rest, each)
+		}
+	}
+	r.waiting, r.busy = rest, len(batch) > 0
+	if !r.busy {
+		r.idle.Broadcast()
+	}
+	return batch
+}
+
+func (r *redeems) redeem(batch []*redemption) {
+	joining := make([]store.Joining, len(batch))
+	for i, each := range batch {
+		joining[i] = each.joining
+	}
+	answers, err := r.store.RedeemMachines(context.Background(), batch[0].server, joining) // bounded by the store's own patience
+	if err == nil && len(answers) != len(batch) {
+		err = fmt.Errorf("redeeming join tokens: %d answers came for %d", len(answers), len(batch))
+	}
+	for i, each := range batch {
+		if each.err = err; err == nil {
+			each.answer = answers[i]
+		}
+		close(each.done)
+	}
+}
+
+// wait returns when nobody is worked for any more.
+func (r *redeems) wait() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.busy {
+		r.idle.Wait()
+	}
+}
+
+// Record keeps who was given a certificate by a discovery, and who was refused one.
+func (s *Service) Record(ctx context.Context, req *identityv1.RecordRequest) (*identityv1.RecordResponse, error) {
+	who := caller.From(ctx)
+	if err := who.RequireUnlimited(caller.Sign); err != nil {
+		return nil, caller.StatusOf(err)
+	}
+	issues, err := issuesOf(req.GetIssues())
+	if err == nil && len(issues) > 0 {
+		err = s.statusOf(s.cfg.Store.RecordIssues(ctx, who.Identity(), issues))
+	}
+	s.metrics.called("record", err)
+	if err != nil {
+		return nil, err
+	}
+	return &identityv1.RecordResponse{}, nil
+}
+
+func issuesOf(told []*identityv1.Issue) ([]store.Issue, error) {
+	if len(told) > maxIssues {
+		return nil, status.Errorf(codes.InvalidArgument, "there are %d issues, and %d may be recorded at once", len(told), maxIssues)
+	}
+	issues := make([]store.Issue, len(told))
+	for i, t := range told {
+		if err := checkIssue(t); err != nil {
+			return nil, status.Errorf(codes.InvalidArgument, "issue %d: %v", i, err)
+		}
+		issues[i] = store.Issue{
+			ID: [16]byte(t.GetId()), At: t.GetAt().AsTime(), Refusal: refusal.Word(t.GetRefusal()), Detail: t.GetDetail(), Identity: t.GetIdentity(), Enrolment: t.GetEnrolment(),
+			Serial: t.GetSerial(), Credential: t.GetBy(), Peer: t.GetPeer(), KeyHash: t.GetKeyHash(), Took: t.GetTook().AsDuration(),
+		}
+		if t.GetNotAfter() != nil {
+			issues[i].NotAfter = t.GetNotAfter().AsTime()
+		}
+	}
+	return issues, nil
+}
+
+func checkIssue(t *identityv1.Issue) error {
+	switch {
+	case len(t.GetId()) != len(store.Issue{}.ID):
+		return errors.New("its id has to have 16 bytes")
+	case t.GetAt().CheckValid() != nil || t.GetAt().AsTime().Before(time.Unix(0, 0)):
+		return errors.New("it does not say when it was")
+	case t.GetNotAfter() != nil && t.GetNotAfter().CheckValid() != nil:
+		return errors.New("when its certificate ends is no time")
+	case t.GetTook() != nil && t.GetTook().CheckValid() != nil:
+		return errors.New("how long it took is no time")
+	case t.GetRefusal() == identityv1.Refusal_REFUSAL_UNSPECIFIED && (t.GetSerial() == "" || t.GetIdentity() == ""):
+		return errors.New("a certificate that was given has a serial number and an identity")
+	}
+	return nil
+}

@@ -1,0 +1,198 @@
+package authority
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	signing "github.com/pgmesh/pgmesh/internal/authority"
+	"github.com/pgmesh/pgmesh/mcp-server/seal"
+	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// State is what is known of the authority and of what the mesh trusts, at one moment.
+type State struct {
+	trust   *identityv1.Trust  // as servers are told
+	signer  *signing.Authority // nil while there is none
+	roots   []*x509.Certificate
+	signers []*x509.Certificate // the authorities whose signature makes servers, their own certificates
+	revoked map[string]*identityv1.Revocation
+
+	rows     []store.Authority // with their sealed keys, to be kept
+	replaced chan struct{}
+}
+
+// Roots are those that the mesh trusts for its own, the one that signs first.
+func (s *State) Roots() []*x509.Certificate { return s.roots }
+
+// says tells whether two states are the same.
+func (s *State) says(other *State) bool {
+	return proto.Equal(s.trust, other.trust) && slices.EqualFunc(s.signers, other.signers, (*x509.Certificate).Equal) &&
+		(s.signer == nil) == (other.signer == nil) && (s.signer == nil || s.signer.Certificate().Equal(other.signer.Certificate()))
+}
+
+// place binds the sealed key of an authority to its certificate. No secret has a colon in its namespace.
+func place(fingerprint string) seal.Place {
+	return seal.Place{Namespace: ":authority", Name: fingerprint, Value: "key"}
+}
+
+// fingerprintOf is by what the database knows an authority.
+func fingerprintOf(c *x509.Certificate) string {
+	sum := sha256.Sum256(c.Raw)
+	return hex.EncodeToString(sum[:])
+}
+
+// read makes a state of what the database has.
+func (a *Authority) read(ctx context.Context) (*State, error) {
+	trust, err := a.cfg.Store.Trust(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var rows []store.Authority
+	if a.files == nil {
+		if rows, err = a.cfg.Store.AuthoritiesWithKeys(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return a.stateOf(trustOf(trust), rows)
+}
+
+// stateOf puts together what is trusted and who signs.
+func (a *Authority) stateOf(trust *identityv1.Trust, rows []store.Authority) (*State, error) {
+	s := &State{trust: trust, revoked: map[string]*identityv1.Revocation{}, rows: rows, replaced: make(chan struct{})}
+	for _, r := range trust.GetRevoked() {
+		s.revoked[r.GetIdentity()+r.GetEnrolment()] = r // the two have nothing in common: an enrolment has no slash
+	}
+	var err error
+	if a.files != nil {
+		s.takeFiles(a.files.value.Get())
+	} else {
+		err = s.takeRows(rows, a.cfg.Keys, a.cfg.Signs)
+	}
+	if err != nil {
+		return nil, err
+	}
+	trust.Roots = signing.EncodeCertificates(s.roots...)
+	if s.signer != nil {
+		pin := sha256.Sum256(s.signer.Root().RawSubjectPublicKeyInfo)
+		trust.ActiveRoot = pin[:]
+	}
+	return s, nil
+}
+
+func (s *State) takeFiles(signer *signing.Authority) {
+	s.signer, s.roots = signer, signer.Roots()
+	s.signers = []*x509.Certificate{signer.Certificate()}
+}
+
+// takeRows takes the authorities of the database: those that are trusted, and the key of the one that signs.
+func (s *State) takeRows(rows []store.Authority, keys *seal.Keys, signs bool) error {
+	for _, row := range rows {
+		if row.State == store.RetiredAuthority {
+			continue
+		}
+		chain, err := signing.ParseCertificates(row.Chain)
+		if err != nil {
+			return fmt.Errorf("authority %d: %w", row.ID, err)
+		}
+		if row.State != store.ActiveAuthority {
+			s.roots = append(s.roots, chain[0])
+			s.signers = append(s.signers, chain[0])
+			continue
+		}
+		s.roots = slices.Insert(s.roots, 0, chain[0])
+		s.signers = slices.Insert(s.signers, 0, chain[0])
+		if !signs {
+			continue
+		}
+		key, err := keys.Open(place(row.Fingerprint), row.SealedKey)
+		if err != nil {
+			return fmt.Errorf("the key of authority %d: %w", row.ID, err)
+		}
+		if s.signer, err = signing.Load(row.Chain, key, nil); err != nil {
+			return fmt.Errorf("authority %d: %w", row.ID, err)
+		}
+	}
+	return nil
+}
+
+// trustOf is what the database says as it is told, but for the roots.
+func trustOf(t store.Trust) *identityv1.Trust {
+	told := &identityv1.Trust{TrustDomain: t.TrustDomain, Aliases: t.Aliases}
+	for _, f := range t.Federated {
+		told.Federated = append(told.Federated, &identityv1.Federated{TrustDomain: f.TrustDomain, Roots: f.Roots})
+	}
+	for _, r := range t.Revoked {
+		told.Revoked = append(told.Revoked, &identityv1.Revocation{Identity: r.Identity, Enrolment: r.Enrolment, Reason: r.Reason, At: timestamppb.New(r.At)})
+	}
+	for _, i := range t.Issuers {
+		told.Issuers = append(told.Issuers, &identityv1.Issuer{
+			Name: i.Name, Issuer: i.Issuer, Audiences: i.Audiences, Jwks: i.JWKS, JwksUri: i.JWKSURI, Claims: i.Claims,
+			Namespace: i.Namespace, ServiceAccount: i.ServiceAccount, WorkloadGroup: i.WorkloadGroup,
+		})
+	}
+	return told
+}
+
+// makeFirst makes the authority of a mesh that has none. Of servers that do so together one wins, and the others read what it has made.
+func (a *Authority) makeFirst(ctx context.Context, trustDomain string) error {
+	if a.files != nil {
+		return ErrNone
+	}
+	root, sealed, err := a.newRoot(trustDomain)
+	if err != nil {
+		return err
+	}
+	won, err := a.cfg.Store.FirstAuthority(ctx, root.ChainPEM(), sealed, "")
+	if won {
+		a.cfg.Log.Info("made the authority of the mesh", "trust_domain", trustDomain, "fingerprint", fingerprintOf(root.Certificate()),
+			"until", root.NotAfter().UTC().Format(time.RFC3339))
+	}
+	return err
+}
+
+// newRoot makes a root, and seals its key.
+func (a *Authority) newRoot(trustDomain string) (root *signing.Authority, sealed string, err error) {
+	if !a.cfg.Keys.Can() {
+		return nil, "", seal.ErrNone
+	}
+	if root, err = signing.NewRoot(trustDomain, signing.RootLifetime); err != nil {
+		return nil, "", err
+	}
+	key, err := root.KeyPEM()
+	if err != nil {
+		return nil, "", err
+	}
+	return root, a.cfg.Keys.Seal(place(fingerprintOf(root.Certificate())), bytes.TrimSpace(key)), nil
+}
+
+// Rotate makes the authority that is to sign next, in somebody's name, and returns its id. It is trusted at once, and signs when it is
+// activated.
+func (a *Authority) Rotate(ctx context.Context, by string) (int64, error) {
+	s := a.Current()
+	switch {
+	case a.files != nil:
+		return 0, &store.InvalidError{Reason: "the authority of this server is in files", Advice: "replace --authority-cert and --authority-key; before that, add the new root to --authority-roots"}
+	case s == nil || s.signer == nil:
+		return 0, ErrNone
+	}
+	root, sealed, err := a.newRoot(s.trust.GetTrustDomain())
+	if err != nil {
+		return 0, err
+	}
+	id, err := a.cfg.Store.AddAuthority(ctx, root.ChainPEM(), sealed, by)
+	if err == nil {
+		a.cfg.Log.Info("made the authority that is to sign next", "id", id, "fingerprint", fingerprintOf(root.Certificate()), "by", by)
+		a.Read(ctx)
+	}
+	return id, err
+}

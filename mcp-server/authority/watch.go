@@ -1,0 +1,46 @@
+package authority
+
+import (
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pgmesh/pgmesh/internal/caller"
+	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
+)
+
+// WatchTrust tells what the mesh trusts, now and whenever that changes.
+func (s *Service) WatchTrust(_ *identityv1.WatchTrustRequest, stream grpc.ServerStreamingServer[identityv1.WatchTrustResponse]) error {
+	who := caller.From(stream.Context())
+	var told *identityv1.Trust
+	for {
+		known := s.Current()
+		if known == nil {
+			return status.Error(codes.Unavailable, "this server does not know yet what the mesh trusts: come again")
+		}
+		if trust := known.toldTo(who); told == nil || !proto.Equal(told, trust) {
+			told = trust
+			if err := stream.Send(&identityv1.WatchTrustResponse{Trust: trust}); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-known.replaced:
+		case <-s.stopping:
+			return status.Error(codes.Unavailable, "the server is shutting down")
+		case <-stream.Context().Done():
+			return stream.Context().Err()
+		}
+	}
+}
+
+// toldTo is what somebody is told: whom the mesh does not trust any more, and whose tokens it takes, is the affair of those who give certificates.
+func (s *State) toldTo(who *caller.Caller) *identityv1.Trust {
+	if who.Unlimited(caller.Sign) {
+		return s.trust
+	}
+	trust := proto.CloneOf(s.trust)
+	trust.Revoked, trust.Issuers = nil, nil
+	return trust
+}

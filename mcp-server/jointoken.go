@@ -1,0 +1,143 @@
+package main
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	signing "github.com/pgmesh/pgmesh/internal/authority"
+	"github.com/pgmesh/pgmesh/internal/identity"
+	"github.com/pgmesh/pgmesh/internal/program"
+	"github.com/pgmesh/pgmesh/mcp-server/authority"
+	"github.com/pgmesh/pgmesh/mcp-server/seal"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// joinLifetime is how long a join token of a server counts if nobody says otherwise.
+const joinLifetime = time.Hour
+
+// joinToken is what a command needs that makes a join token of a server.
+type joinToken struct {
+	program string
+	roots   rootsOf
+}
+
+func (j *joinToken) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&j.program, "for", "", "make a join token for a server: discovery, or mcp-server, which is a relay")
+	j.roots.flags(cmd)
+}
+
+func (j *joinToken) create(cmd *cobra.Command, database, name string, lifetime time.Duration) error {
+	return j.roots.read(cmd, database, func(s *store.Store, roots []*x509.Certificate) error {
+		token, err := authority.TokenForServer(cmd.Context(), s, roots, identity.Program(j.program), name, lifetime, "")
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(os.Stderr, "made the join token %s for a %s. It counts once, within %s; it is not kept and cannot be shown again:\n", name, j.program, lifetime)
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), token.Text())
+		return err
+	})
+}
+
+// rootsOf is what the roots of the mesh are found by: the authority in the database, which is made if there is none, or a file.
+type rootsOf struct {
+	sealing seal.Options
+	file    string
+}
+
+func (r *rootsOf) flags(cmd *cobra.Command) {
+	r.sealing.Flags(cmd.Flags())
+	cmd.Flags().StringVar(&r.file, "authority-roots", "", "PEM file with the roots of the mesh, if servers are run with --authority-cert")
+}
+
+func (r *rootsOf) read(cmd *cobra.Command, database string, do func(*store.Store, []*x509.Certificate) error) error {
+	if r.file != "" {
+		roots, err := rootsIn(r.file)
+		if err != nil {
+			return err
+		}
+		return withStore(cmd, database, func(s *store.Store) error { return do(s, roots) })
+	}
+	return withStore(cmd, database, func(s *store.Store) error {
+		roots, err := r.inDatabase(cmd, s)
+		if err != nil {
+			return err
+		}
+		return do(s, roots)
+	})
+}
+
+func rootsIn(file string) ([]*x509.Certificate, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("--authority-roots: %w", err)
+	}
+	roots, err := signing.ParseCertificates(text)
+	if err != nil {
+		return nil, fmt.Errorf("--authority-roots %s: %w", file, err)
+	}
+	return roots, nil
+}
+
+// inDatabase reads the roots that are there, for which no key is needed, or has them made.
+func (r *rootsOf) inDatabase(cmd *cobra.Command, s *store.Store) ([]*x509.Certificate, error) {
+	trust, err := s.Trust(cmd.Context())
+	if err != nil {
+		return nil, err
+	}
+	var roots []*x509.Certificate
+	for _, each := range trust.Roots {
+		chain, err := signing.ParseCertificates(each.Chain)
+		if err != nil {
+			return nil, fmt.Errorf("authority %d: %w", each.ID, err)
+		}
+		roots = append(roots, chain[0])
+	}
+	if len(roots) > 0 {
+		return roots, nil
+	}
+	keys, err := loadKeys(cmd, s, r.sealing)
+	if errors.Is(err, seal.ErrNone) {
+		return nil, fmt.Errorf("the mesh has no authority yet: it is made now, or at the first start of a server. %w", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return authority.Ensure(cmd.Context(), authority.Config{Store: s, Keys: keys, Log: program.Log(cmd)})
+}
+
+const authorityHelp = `Show what the mesh trusts, from the database itself.
+
+mcp-client authority shows more, and changes it: from a server, by whoever has a token with the scope admin.`
+
+func authorityCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "authority", Short: "Show what the mesh trusts", Long: authorityHelp}
+	var database string
+	roots := rootsCommand(&database)
+	needDatabase(roots, &database)
+	cmd.AddCommand(roots)
+	return cmd
+}
+
+func rootsCommand(database *string) *cobra.Command {
+	var from rootsOf
+	cmd := &cobra.Command{
+		Use: "roots", Short: "Print the roots of the mesh as PEM, for mcp-client --tls-ca", Args: cobra.NoArgs,
+		Long: `Print the roots of the mesh as PEM, for mcp-client --tls-ca and whoever else has to trust its servers. The mesh's authority is made if
+there is none yet, which takes the keys that the servers have too.`,
+		Example: `  mcp-server authority roots --database "$DATABASE" > mesh.pem`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return from.read(cmd, *database, func(_ *store.Store, roots []*x509.Certificate) error {
+				_, err := fmt.Fprint(cmd.OutOrStdout(), strings.TrimSpace(string(signing.EncodeCertificates(roots...)))+"\n")
+				return err
+			})
+		},
+	}
+	from.sealing.Flags(cmd.Flags())
+	return cmd
+}

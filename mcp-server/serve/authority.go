@@ -1,0 +1,71 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pgmesh/pgmesh/internal/identity"
+	"github.com/pgmesh/pgmesh/mcp-server/authority"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// ownAuthority tells whether the server shows a certificate of the mesh's own authority, and goes by those of its callers: so does one that
+// is told nothing else.
+func (o *Options) ownAuthority() bool {
+	return o.Database != "" && !o.Plaintext.Allowed && !o.Security.TLS.Given()
+}
+
+// checkAuthority sees that there is what an authority needs, and says how to come by it.
+func (o *Options) checkAuthority() error {
+	switch {
+	case o.Authority.Given() && !o.ownAuthority():
+		return errors.New("--authority-cert, --authority-key and --authority-roots are for a server that shows a certificate of that authority: leave out --insecure and --tls-cert")
+	case o.ownAuthority() && !o.Authority.Given() && !o.Sealing.Given():
+		return errors.New("this server is to be the authority of the mesh, and has no key to encrypt that with: make one, " +
+			"(umask 077; mcp-server secrets key > secrets.key), and give --secrets-key-file secrets.key to all servers of the mesh; or give " +
+			"--secrets-passphrase-file or --secrets-kms-command. " +
+			"To use certificates of your own give --tls-cert and --tls-key; or add --insecure to serve without TLS, on loopback. An authority of your own is given by --authority-cert and --authority-key")
+	}
+	if o.Name == "" {
+		name, err := os.Hostname()
+		if err != nil {
+			return fmt.Errorf("--name: the host does not tell its name: %w", err)
+		}
+		o.Name = name
+	}
+	if _, err := (identity.Server{TrustDomain: "mesh", Program: identity.MCPServer, Name: o.Name}).ID(); err != nil {
+		return fmt.Errorf("--name %s: it cannot be a part of an identity; give one of letters, digits, \"-\", \".\" and \"_\": %w", o.Name, err)
+	}
+	if len(o.Hosts) == 0 {
+		o.Hosts = []string{o.Name, "localhost", "127.0.0.1", "::1"}
+		if host, err := os.Hostname(); err == nil {
+			o.Hosts[0] = host
+		}
+	}
+	return nil
+}
+
+func (s *server) newAuthority(from *store.Store) (*authority.Authority, error) {
+	o := s.options
+	return authority.New(authority.Config{
+		Store: from, Keys: s.keys, Files: o.Authority, Signs: o.ownAuthority(), Name: o.Name, Hosts: o.Hosts, StateDir: o.StateDir, Places: from.Places(),
+		Changed: func() { s.door.guard.Recheck() },
+		Metrics: prometheus.WrapRegistererWithPrefix("pgmesh_mcp_server_", s.metrics), Log: o.Log,
+	})
+}
+
+// recallAuthority takes over what was saved of the authority.
+func (d *database) recallAuthority(ctx context.Context) {
+	found, err := d.mesh.Recall(ctx)
+	switch {
+	case err != nil:
+		d.options.Log.Error("what was saved of the authority cannot be used: until the database is there, this server has no certificate to show",
+			"folder", d.options.StateDir, "file", authority.File, "error", err)
+	case found:
+		d.options.Log.Warn("the database does not answer: going by what was saved of the authority")
+	}
+}
