@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -30,9 +32,6 @@ type State struct {
 	rows     []store.Authority // with their sealed keys, to be kept
 	replaced chan struct{}
 }
-
-// Roots are those that the mesh trusts for its own, the one that signs first.
-func (s *State) Roots() []*x509.Certificate { return s.roots }
 
 // says tells whether two states are the same.
 func (s *State) says(other *State) bool {
@@ -175,6 +174,14 @@ func (a *Authority) newRoot(trustDomain string) (root *signing.Authority, sealed
 	return root, a.cfg.Keys.Seal(place(fingerprintOf(root.Certificate())), bytes.TrimSpace(key)), nil
 }
 
+// Roots are those that the mesh trusts for its own, the one that signs first; none while nothing is known of them.
+func (a *Authority) Roots() []*x509.Certificate {
+	if s := a.Current(); s != nil {
+		return s.roots
+	}
+	return nil
+}
+
 // Rotate makes the authority that is to sign next, in somebody's name, and returns its id. It is trusted at once, and signs when it is
 // activated.
 func (a *Authority) Rotate(ctx context.Context, by string) (int64, error) {
@@ -183,7 +190,7 @@ func (a *Authority) Rotate(ctx context.Context, by string) (int64, error) {
 	case a.files != nil:
 		return 0, &store.InvalidError{Reason: "the authority of this server is in files", Advice: "replace --authority-cert and --authority-key; before that, add the new root to --authority-roots"}
 	case s == nil || s.signer == nil:
-		return 0, ErrNone
+		return 0, status.Error(codes.FailedPrecondition, ErrNone.Error())
 	}
 	root, sealed, err := a.newRoot(s.trust.GetTrustDomain())
 	if err != nil {

@@ -73,7 +73,7 @@ func (d *database) register(g grpc.ServiceRegistrar) {
 	d.mesh.Register(g)
 	tokens.NewService(d.store, d.book, d.options.Log).Register(g)
 	secrets.NewService(d.store, d.options.Log).Register(g)
-	members.New(d.store, nil, d.options.Log).Register(g)
+	members.New(d.store, d.mesh, d.options.Log).Register(g)
 }
 
 func (d *database) tokens() caller.Tokens { return d.book }
