@@ -274,7 +274,7 @@ var reviewed = map[string]string{
 	"revoke_machine": "asks require_write, and names no machine of what cannot be read", "restore_machine": "likewise",
 	"revoke_server": "asks require_server", "restore_server": "asks require_server",
 	"create_join_token": "asks require_write, or require_server for a server's", "revoke_join_token": "likewise",
-	"redeem_join_tokens": "asks require_server", "revoke_join_token_among": "asks require_server",
+	"add_sealing_key": "asks require_server", "redeem_join_tokens": "asks require_server", "revoke_join_token_among": "asks require_server",
 	"create_token": "asks require_server", "revoke_token": "asks require_server", "note_token_uses": "asks require_server", "prune_expired": "calls prune", "check": "reads what the caller gives it",
 }
 

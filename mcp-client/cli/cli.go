@@ -81,7 +81,8 @@ func (p *Program) addCommands(root *cobra.Command) {
 	group("Ask a pgmesh server:", p.problemsCommand(), p.historyCommand(), p.blameCommand(), p.exportCommand())
 	group("Ask discovery:", p.proxyStatusCommand(), p.proxyConfigCommand())
 	group("Change a mesh:", p.applyCommand(), p.editCommand(), p.deleteCommand(), p.importCommand(), p.restoreCommand(), p.revertCommand(),
-		p.confirmCommand(), p.tokenCommand(), p.secretCommand())
+		p.confirmCommand(), p.secretCommand())
+	group("Decide who belongs to a mesh:", p.tokenCommand(), p.identityCommand(), p.authorityCommand(), p.trustCommand(), p.issuerCommand())
 	const own = "This program:"
 	group(own, p.validateCommand(), p.contextCommand(), p.kindsCommand(), p.versionCommand())
 	root.AddCommand(p.referenceCommand())

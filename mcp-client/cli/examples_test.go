@@ -97,7 +97,8 @@ spec: {hosts: [v1.default.svc.cluster.local, v2.default.svc.cluster.local], reso
 func newShell(t *testing.T) *shell {
 	t.Helper()
 	m := start(t)
-	m.apply(reviewsEntry + both + virtualService("default", "reviews", "v1") + both + virtualService("default", "ratings", "v1") + both +
+	m.apply(reviewsEntry + both + "{apiVersion: networking.istio.io/v1, kind: WorkloadGroup, metadata: {name: cart, namespace: shop}, spec: {template: {}}}\n" + both +
+		virtualService("default", "reviews", "v1") + both + virtualService("default", "ratings", "v1") + both +
 		"{apiVersion: networking.istio.io/v1, kind: DestinationRule, metadata: {name: reviews, namespace: default}, spec: {host: reviews}}\n" +
 		both + virtualService("shop", "cart", "v1.default.svc.cluster.local"))
 	r := m.pipe(virtualService("default", "reviews", "v2"), "apply", "-f", "-", "-m", "canary")
@@ -108,6 +109,7 @@ func newShell(t *testing.T) *shell {
 	dir := folder(t, map[string]string{
 		"reviews.yaml": virtualService("default", "reviews", "v1"), "mesh/entry.yaml": reviewsEntry, "mesh/deep/ratings.yaml": virtualService("default", "ratings", "v2"),
 		"shop/cart.yaml": virtualService("shop", "cart", "v1.default.svc.cluster.local"),
+		"partner.pem":    string(authority.PEM),
 		"shop.pem":       string(pair.Cert), "shop.key": string(pair.Key), "clients.pem": string(authority.PEM),
 	})
 	s := &shell{t: t, mesh: m, dir: dir}
@@ -121,6 +123,7 @@ func newShell(t *testing.T) *shell {
 		code, told := s.run("mcp-client context set " + context + " --insecure --server " + m.address)
 		require.Zero(t, code, told)
 	}
+	m.enfranchise()
 	m.ok("snapshot", "save", filepath.Join(dir, "monday.snapshot.gz"))
 	return s
 }

@@ -10,13 +10,16 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
+// defaultDiscovery is that of a discovery on the same machine.
+const defaultDiscovery = "http://127.0.0.1:15014"
+
 func (p *Program) declareFlags(f *pflag.FlagSet) {
 	f.StringVar(&p.server.address, "server", "127.0.0.1:15020", "the server's host and port")
 	p.server.dial.Flags(f, "")
 	p.server.dial.Plaintext.ClientFlags(f)
 	p.server.protocol = mcp.Auto
 	f.Var(&p.server.protocol, "protocol", "how to read from the server: auto, xds (state of the world), delta, or legacy (Istio's first MCP)")
-	f.StringVar(&p.discovery, "discovery", "http://127.0.0.1:15014", "URL of the --http of discovery, for proxy-status and proxy-config")
+	f.StringVar(&p.discovery, "discovery", defaultDiscovery, "URL of the --http of discovery, for proxy-status and proxy-config; token create names its host to machines that join")
 	f.StringVar(&p.context, "context", "", "the context to use (see mcp-client context), in place of the current one")
 	f.DurationVar(&p.server.timeout, "timeout", 10*time.Second, "how long to wait for the server")
 	f.StringVarP(&p.namespace.name, "namespace", "n", "default", "the namespace to work in")

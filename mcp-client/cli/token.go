@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,10 +18,13 @@ import (
 func (p *Program) tokenCommand() *cobra.Command {
 	return family(&cobra.Command{
 		Use:   "token",
-		Short: "Make bearer tokens, list them and take them back",
-		Long: `Make bearer tokens, list them and take them back.
+		Short: "Make tokens, list them and take them back",
+		Long: `Make tokens, list them and take them back. There are two sorts.
 
-Programs and people that have no certificate show a token: --token-file, --token or PGMESH_TOKEN. What its bearer may do are
+By a join token a machine becomes a member of the mesh, once: mesh-agent join shows it to discovery, which gives the machine the certificate
+of its service account. Who makes join tokens for a namespace needs the scope write of it.
+
+Programs and people that have no certificate show a bearer token: --token-file, --token or PGMESH_TOKEN. What its bearer may do are
 the scopes of the token:
 
   read                  see everything
@@ -29,23 +33,37 @@ the scopes of the token:
   read:*:gateways       these kinds in all namespaces; "-" is the namespace of what belongs to none
   admin                 everything, these commands among it
 
-They need the scope admin. The first token comes from mcp-server token create, on the database itself.`,
+Who makes bearer tokens needs the scope admin. The first comes from mcp-server token create, on the database itself.`,
 	}, p.createTokenCommand(), p.listTokensCommand(), p.revokeTokenCommand())
 }
 
 func (p *Program) createTokenCommand() *cobra.Command {
 	req := &adminv1.CreateTokenRequest{}
 	var lifetime time.Duration
+	var join joiner
 	cmd := &cobra.Command{
-		Use:   "create NAME",
+		Use:   "create NAME (--scope SCOPE... | --identity NAMESPACE/SERVICE-ACCOUNT | --group NAMESPACE/WORKLOADGROUP | --for SERVER)",
 		Short: "Make a token and print it, this once",
 		Long: `Make a token and print it on standard output, this once: the server keeps a hash of it, from which it cannot be found.
 
-Revisions name the token as their author.`,
+With --scope it is a bearer token, valid for 90 days. Revisions name it as their author.
+
+With --identity, --group or --for it is a join token, which one machine may use within an hour, unless --uses and --expires-in say
+otherwise. It needs no NAME. At a terminal it is printed as the command that the machine is to run; elsewhere alone, to be put into a
+file. Whoever has it until then can become that machine: hand it on as you would a password. With it go the fingerprints of the mesh's
+roots, so a machine tells it to nobody but a discovery of this mesh.`,
 		Example: `  mcp-client token create ci --scope write:shop --scope read > ci.token
-  mcp-client token create on-call --scope admin --expires-in 12h`,
-		Args: cobra.ExactArgs(1),
+  mcp-client token create on-call --scope admin --expires-in 12h
+  mcp-client token create --identity shop/cart --discovery eu.mesh.example > cart.token
+  mcp-client token create fleet --group shop/cart --uses 20 --expires-in 24h`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if join.wanted() {
+				return p.makeJoinToken(cmd, &join, req.GetScopes(), args, lifetime)
+			}
+			if err := cobra.ExactArgs(1)(cmd, args); err != nil {
+				return &usageError{cmd, err}
+			}
 			if _, err := caller.ParseScopes(req.GetScopes()); err != nil {
 				return &usageError{cmd, fmt.Errorf("--scope: %w", err)}
 			}
@@ -59,8 +77,28 @@ Revisions name the token as their author.`,
 		},
 	}
 	cmd.Flags().StringArrayVar(&req.Scopes, "scope", nil, "what its bearer may do; may be given more than once")
-	cmd.Flags().DurationVar(&lifetime, "expires-in", 90*24*time.Hour, "how long it is valid; 0 for ever")
+	cmd.Flags().DurationVar(&lifetime, "expires-in", 90*24*time.Hour, "how long it is valid; 0 for ever, which a join token cannot be: that is valid for an hour if nothing is said")
+	join.declareFlags(cmd)
 	return cmd
+}
+
+// makeJoinToken makes a join token of what a command was given.
+func (p *Program) makeJoinToken(cmd *cobra.Command, join *joiner, scopes, args []string, lifetime time.Duration) error {
+	req, err := join.request()
+	switch {
+	case err != nil:
+		return &usageError{cmd, err}
+	case len(scopes) > 0:
+		return &usageError{cmd, errors.New("--scope is for bearer tokens; leave it out")}
+	case !cmd.Flags().Changed("expires-in"):
+		lifetime = joinLifetime
+	case lifetime <= 0:
+		return &usageError{cmd, errors.New("--expires-in must be above 0: a join token has to expire")}
+	}
+	if len(args) > 0 {
+		req.Name = args[0]
+	}
+	return p.createJoinToken(cmd.Context(), req, lifetime)
 }
 
 // token is what is known of one, as it is printed.
@@ -104,19 +142,60 @@ func (p *Program) listTokensCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the tokens, also those that are no longer in force",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			resp, err := callTokens(cmd.Context(), p, adminv1.TokenServiceClient.ListTokens, &adminv1.ListTokensRequest{})
-			if err != nil {
-				return err
-			}
-			list := []token{}
-			for _, t := range resp.GetTokens() {
-				list = append(list, tokenOf(t))
-			}
-			return p.printTokens(list)
-		},
+		Long: `List the tokens, also those that are no longer in force: bearer tokens, for administrators, and after them the join tokens that you may
+see.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.listTokens(cmd.Context()) },
 	}
+}
+
+func (p *Program) listTokens(ctx context.Context) error {
+	list, err := p.bearerTokens(ctx)
+	var denied *deniedError
+	if err != nil && !errors.As(err, &denied) {
+		return err
+	}
+	joins, failed := p.joinTokens(ctx)
+	var old *notOfferedError
+	switch {
+	case failed != nil && !errors.As(failed, &old) && !errors.As(failed, &denied):
+		return failed
+	case err != nil && len(joins) == 0:
+		return err
+	case p.output.isTree():
+		all := []any{}
+		for _, t := range list {
+			all = append(all, t)
+		}
+		for _, t := range joins {
+			all = append(all, t)
+		}
+		return p.printTree(all)
+	}
+	if err == nil {
+		if err := p.printTokens(list); err != nil {
+			return err
+		}
+	}
+	if len(joins) == 0 {
+		return nil
+	}
+	if err == nil && p.output.format != nameFormat {
+		fmt.Fprintln(p.Out)
+	}
+	return p.printJoinTokens(joins)
+}
+
+func (p *Program) bearerTokens(ctx context.Context) ([]token, error) {
+	resp, err := callTokens(ctx, p, adminv1.TokenServiceClient.ListTokens, &adminv1.ListTokensRequest{})
+	if err != nil {
+		return nil, err
+	}
+	list := []token{}
+	for _, t := range resp.GetTokens() {
+		list = append(list, tokenOf(t))
+	}
+	return list, nil
 }
 
 func (p *Program) printTokens(list []token) error {
@@ -134,8 +213,11 @@ func (t token) state() string {
 	case t.Expires != nil && !time.Now().Before(*t.Expires):
 		return "expired"
 	}
-	return "in force"
+	return inForce
 }
+
+// inForce is the state of a bearer token that counts.
+const inForce = "in force"
 
 func shortly(t *time.Time) string {
 	if t == nil {
@@ -145,16 +227,20 @@ func shortly(t *time.Time) string {
 }
 
 func (p *Program) revokeTokenCommand() *cobra.Command {
-	return &cobra.Command{
+	var join bool
+	cmd := &cobra.Command{
 		Use:   "revoke NAME...",
 		Short: "Take tokens back",
-		Long: `Take tokens back. Within seconds no server lets anybody in with them any more, and streams that they opened are ended.
+		Long: `Take tokens back. Within seconds no server lets anybody in with them any more, and streams that bearer tokens opened are ended. Machines
+that have joined with a join token stay: mcp-client identity revoke is for those.
+
+--join says that join tokens are meant, where there are bearer tokens of the same name.
 
 A token that is taken back stays in the list, and its name is free for another one.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, name := range args {
-				if _, err := callTokens(cmd.Context(), p, adminv1.TokenServiceClient.RevokeToken, &adminv1.RevokeTokenRequest{Name: name}); err != nil {
+				if err := p.revokeToken(cmd.Context(), name, join); err != nil {
 					return err
 				}
 				if err := p.write([]byte("revoked "+name+"\n"), nil); err != nil {
@@ -165,6 +251,34 @@ A token that is taken back stays in the list, and its name is free for another o
 		},
 		ValidArgsFunction: p.completeTokens,
 	}
+	cmd.Flags().BoolVar(&join, "join", false, "the names are those of join tokens")
+	return cmd
+}
+
+// revokeToken takes back the token of a name, of whichever sort it is.
+func (p *Program) revokeToken(ctx context.Context, name string, join bool) error {
+	joins, err := p.joinTokens(ctx)
+	var absent *notOfferedError
+	var denied *deniedError
+	if err != nil && (join || !errors.As(err, &absent) && !errors.As(err, &denied)) {
+		return err
+	}
+	isJoin := slices.ContainsFunc(joins, func(t joinToken) bool { return t.Name == name && t.State == "valid" })
+	if !join && isJoin {
+		bearers, err := p.bearerTokens(ctx) // which only administrators see, and can revoke
+		if slices.ContainsFunc(bearers, func(t token) bool { return t.Name == name && t.state() == inForce }) {
+			return fmt.Errorf("there are a bearer token and a join token %q: revoke the join token first, with --join", name)
+		}
+		if err != nil && !errors.As(err, &denied) {
+			return err
+		}
+	}
+	if join || isJoin {
+		_, err = callMembers(ctx, p, adminv1.NewJoinTokenServiceClient, adminv1.JoinTokenServiceClient.RevokeJoinToken, &adminv1.RevokeJoinTokenRequest{Name: name})
+		return err
+	}
+	_, err = callTokens(ctx, p, adminv1.TokenServiceClient.RevokeToken, &adminv1.RevokeTokenRequest{Name: name})
+	return err
 }
 
 // completeTokens offers the tokens that are in force.
@@ -172,14 +286,20 @@ func (p *Program) completeTokens(cmd *cobra.Command, _ []string, _ string) ([]co
 	if p.settle(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
 	}
-	resp, err := callTokens(cmd.Context(), p, adminv1.TokenServiceClient.ListTokens, &adminv1.ListTokensRequest{})
-	if err != nil {
+	bearers, err := p.bearerTokens(cmd.Context())
+	joins, failed := p.joinTokens(cmd.Context())
+	if err != nil && failed != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
 	}
 	var names []cobra.Completion
-	for _, t := range resp.GetTokens() {
-		if tokenOf(t).state() == "in force" {
-			names = append(names, t.GetName())
+	for _, t := range bearers {
+		if t.state() == inForce {
+			names = append(names, t.Name)
+		}
+	}
+	for _, t := range joins {
+		if t.State == "valid" {
+			names = append(names, t.Name)
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp

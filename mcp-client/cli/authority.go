@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+)
+
+// learnTime is how long the members of a mesh are given to hear of an authority before it signs. The database keeps to it.
+const learnTime = 5 * time.Minute
+
+func (p *Program) authorityCommand() *cobra.Command {
+	return family(&cobra.Command{
+		Use:   "authority",
+		Short: "Show the authorities that sign certificates, and replace them",
+		Long: `Show the authorities that sign certificates, and replace them.
+
+mcp-server makes the first at its start, and keeps its key encrypted in the database. To replace it takes three steps, between which the
+mesh goes on working:
+
+  mcp-client authority rotate      makes the next one. Every member of the mesh trusts it within seconds; it signs nothing yet
+  mcp-client authority activate 2  has it sign, five minutes later at the earliest. Servers and machines renew their certificates by
+                                   themselves, a few at a time; the old one is still trusted
+  mcp-client authority retire 1    ends the trust in the old one, once nobody has a certificate of it
+
+authority show says which step may follow. All but show take the scope admin.`,
+	}, p.showAuthorityCommand(), p.rotateAuthorityCommand(), p.activateAuthorityCommand(), p.retireAuthorityCommand())
+}
+
+// meshAuthority is an authority, as it is printed.
+type meshAuthority struct {
+	ID          int64      `json:"id"`
+	State       string     `json:"state"`
+	Fingerprint string     `json:"fingerprint"`
+	NotBefore   *time.Time `json:"notBefore,omitempty"`
+	NotAfter    *time.Time `json:"notAfter,omitempty"`
+	Certificate string     `json:"certificate"`
+	Created     *time.Time `json:"createdAt,omitempty"`
+	By          string     `json:"createdBy,omitempty"`
+	Activated   *time.Time `json:"activatedAt,omitempty"`
+	Activator   string     `json:"activatedBy,omitempty"`
+	Replaced    *time.Time `json:"replacedAt,omitempty"`
+	Retired     *time.Time `json:"retiredAt,omitempty"`
+	Retirer     string     `json:"retiredBy,omitempty"`
+}
+
+func (p *Program) showAuthorityCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show",
+		Short: "Show the authorities, and which step may follow",
+		Long: `Show the authorities of the mesh, and which step may follow. -o yaml has their certificates, which who else has to trust the mesh is given:
+other meshes (mcp-client trust add), and clients of its servers (--tls-ca).`,
+		Example: `  mcp-client authority show
+  mcp-client authority show -o yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.showAuthorities(cmd.Context()) },
+	}
+}
+
+func (p *Program) showAuthorities(ctx context.Context) error {
+	resp, err := callMembers(ctx, p, adminv1.NewTrustAdminServiceClient, adminv1.TrustAdminServiceClient.ListAuthorities, &adminv1.ListAuthoritiesRequest{})
+	if err != nil {
+		return err
+	}
+	list := []meshAuthority{}
+	for _, a := range resp.GetAuthorities() {
+		list = append(list, meshAuthority{
+			a.GetId(), a.GetState(), a.GetFingerprint(), instant(a.GetNotBefore()), instant(a.GetNotAfter()), a.GetCertificate(), instant(a.GetCreatedAt()), a.GetCreatedBy(),
+			instant(a.GetActivatedAt()), a.GetActivatedBy(), instant(a.GetReplacedAt()), instant(a.GetRetiredAt()), a.GetRetiredBy(),
+		})
+	}
+	out := listing{tree: map[string]any{"trustDomain": resp.GetTrustDomain(), "aliases": resp.GetAliases(), "authorities": list}}
+	out.columns, out.wide = []string{"ID", "STATE", "EXPIRES", "CREATED", "BY", "FINGERPRINT"}, []string{"ACTIVATED", "REPLACED", "RETIRED"}
+	for _, a := range list {
+		id := strconv.FormatInt(a.ID, 10)
+		out.add(id, id, a.State, shortly(a.NotAfter), shortly(a.Created), orDash(a.By), shortHash(a.Fingerprint), shortly(a.Activated), shortly(a.Replaced), shortly(a.Retired))
+	}
+	if err := p.printListing(out); err != nil || p.output.isTree() || p.output.format == nameFormat {
+		return err
+	}
+	p.tellNextSteps(resp.GetTrustDomain(), list)
+	return nil
+}
+
+// tellNextSteps says which steps may follow.
+func (p *Program) tellNextSteps(domain string, list []meshAuthority) {
+	if len(list) == 0 {
+		fmt.Fprintf(p.Err, "the mesh %s has no authority: run mcp-server with --secrets-key-file and without --insecure, or its authority is in files\n", domain)
+	}
+	for _, a := range list {
+		switch a.State {
+		case "next":
+			fmt.Fprintf(p.Err, "authority %d is trusted and signs nothing yet. %s\n", a.ID, activation(a.ID, *a.Created))
+		case "previous":
+			fmt.Fprintf(p.Err, "authority %d signs no more and is still trusted. Once nobody has a certificate of it: mcp-client authority retire %[1]d\n", a.ID)
+		}
+	}
+}
+
+// activation says when an authority may be activated, and how.
+func activation(id int64, created time.Time) string {
+	ready := created.Add(learnTime)
+	if time.Now().Before(ready) {
+		return fmt.Sprintf("It may sign from %s on: mcp-client authority activate %d", ready.UTC().Format(time.RFC3339), id)
+	}
+	return fmt.Sprintf("It may sign now: mcp-client authority activate %d", id)
+}
+
+func (p *Program) rotateAuthorityCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "rotate",
+		Short: "Make the authority that is to sign next",
+		Long: `Make the authority that is to sign next. The server makes its key, encrypts it and keeps it in the database; every member of the mesh trusts it
+within seconds, and it signs nothing until it is activated.
+
+Where mcp-server is run with --authority-cert, the authority is replaced in those files.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			resp, err := callMembers(cmd.Context(), p, adminv1.NewTrustAdminServiceClient, adminv1.TrustAdminServiceClient.RotateAuthority, &adminv1.RotateAuthorityRequest{})
+			if err != nil {
+				return err
+			}
+			if p.output.isTree() {
+				return p.printTree(map[string]int64{"id": resp.GetId()})
+			}
+			fmt.Fprintf(p.Err, "It is trusted, and signs nothing yet. %s\n", activation(resp.GetId(), time.Now()))
+			return p.write(fmt.Appendf(nil, "made authority %d\n", resp.GetId()), nil)
+		},
+	}
+}
+
+func (p *Program) activateAuthorityCommand() *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "activate ID",
+		Short: "Have the next authority sign",
+		Long: `Have the next authority sign. Servers and machines renew their certificates by themselves, and the one before it is still trusted.
+
+It is refused within five minutes of the making of the authority: a member of the mesh that has not heard of it refuses those that it signs
+for, until it has. --force is for when the old key is known to be stolen.`,
+		Example: `  mcp-client authority activate 2`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := authorityID(args[0])
+			if err != nil {
+				return &usageError{cmd, err}
+			}
+			_, err = callMembers(cmd.Context(), p, adminv1.NewTrustAdminServiceClient, adminv1.TrustAdminServiceClient.ActivateAuthority, &adminv1.ActivateAuthorityRequest{Id: id, Force: force})
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(p.Err, "Certificates are renewed now. Once nobody has one of the authority before it, that can be retired: mcp-client authority show")
+			return p.write(fmt.Appendf(nil, "authority %d signs\n", id), nil)
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "also before every member of the mesh can have heard of it")
+	return cmd
+}
+
+func (p *Program) retireAuthorityCommand() *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "retire ID",
+		Short: "End the trust in an authority that signs no more",
+		Long: `End the trust in an authority that signs no more, or that was to sign next, and forget its key.
+
+It is refused while members of the mesh have certificates of it, which are then told of: a machine that was off for long has to join anew.
+--force cuts them off.`,
+		Example: `  mcp-client authority activate 2
+  mcp-client authority retire 1 --force`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := authorityID(args[0])
+			if err != nil {
+				return &usageError{cmd, err}
+			}
+			_, err = callMembers(cmd.Context(), p, adminv1.NewTrustAdminServiceClient, adminv1.TrustAdminServiceClient.RetireAuthority, &adminv1.RetireAuthorityRequest{Id: id, Force: force})
+			if err != nil {
+				return err
+			}
+			return p.write(fmt.Appendf(nil, "authority %d is trusted no more\n", id), nil)
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "also while members of the mesh have certificates of it, who are then refused")
+	return cmd
+}
+
+func authorityID(text string) (int64, error) {
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || id < 1 {
+		return 0, fmt.Errorf("%q is no ID of an authority: mcp-client authority show lists them", text)
+	}
+	return id, nil
+}

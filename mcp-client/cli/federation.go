@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+)
+
+func (p *Program) trustCommand() *cobra.Command {
+	return family(&cobra.Command{
+		Use:   "trust",
+		Short: "Trust other meshes",
+		Long: `Trust other meshes. Their members are known here by their own trust domain, and by that alone: the authorities of one mesh vouch for nobody
+of another, nor of this one. What they may do, policies say.
+
+To trust and to end it takes the scope admin.`,
+	}, p.addTrustCommand(), p.listTrustCommand(), p.removeTrustCommand())
+}
+
+func (p *Program) addTrustCommand() *cobra.Command {
+	var roots string
+	cmd := &cobra.Command{
+		Use:   "add TRUST-DOMAIN --roots FILE",
+		Short: "Trust another mesh, or replace its roots",
+		Long: `Trust another mesh, in the place of what was trusted of it before. The file has the certificates of its authorities as PEM; while that mesh
+replaces its authority, the old and the new.`,
+		Example: `  mcp-client trust add partner.example --roots partner.pem`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if roots == "" {
+				return &usageError{cmd, errors.New("name the file with the roots of the mesh: --roots")}
+			}
+			content, err := os.ReadFile(roots)
+			if err != nil {
+				return err
+			}
+			_, err = callMembers(cmd.Context(), p, adminv1.NewTrustAdminServiceClient, adminv1.TrustAdminServiceClient.PutFederatedTrust,
+				&adminv1.PutFederatedTrustRequest{TrustDomain: args[0], Roots: string(content)})
+			if err != nil {
+				return err
+			}
+			return p.write([]byte("trusting "+args[0]+"\n"), nil)
+		},
+	}
+	cmd.Flags().StringVar(&roots, "roots", "", "file with the certificates of its authorities, as PEM")
+	return cmd
+}
+
+// federated is another mesh, as it is printed.
+type federated struct {
+	TrustDomain string     `json:"trustDomain"`
+	NotAfter    *time.Time `json:"notAfter,omitempty"`
+	Author      string     `json:"author,omitempty"`
+	Updated     *time.Time `json:"updatedAt,omitempty"`
+	Roots       string     `json:"roots"`
+}
+
+func (p *Program) listTrustCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the other meshes that are trusted",
+		Example: `  mcp-client trust list`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list, err := p.federatedMeshes(cmd.Context())
+			if err != nil {
+				return err
+			}
+			out := listing{tree: list, columns: []string{"TRUST DOMAIN", "EXPIRES", "AUTHOR", "UPDATED"}}
+			for _, f := range list {
+				out.add(f.TrustDomain, f.TrustDomain, shortly(f.NotAfter), f.Author, shortly(f.Updated))
+			}
+			return p.printListing(out)
+		},
+	}
+}
+
+func (p *Program) federatedMeshes(ctx context.Context) ([]federated, error) {
+	resp, err := callMembers(ctx, p, adminv1.NewTrustAdminServiceClient, adminv1.TrustAdminServiceClient.ListFederatedTrust, &adminv1.ListFederatedTrustRequest{})
+	if err != nil {
+		return nil, err
+	}
+	list := []federated{}
+	for _, f := range resp.GetFederated() {
+		list = append(list, federated{f.GetTrustDomain(), instant(f.GetNotAfter()), f.GetAuthor(), instant(f.GetUpdatedAt()), f.GetRoots()})
+	}
+	return list, nil
+}
+
+func (p *Program) removeTrustCommand() *cobra.Command {
+	return p.removal(&cobra.Command{
+		Use:   "remove TRUST-DOMAIN...",
+		Short: "Trust other meshes no more",
+		Example: `  mcp-client trust add partner.example --roots partner.pem
+  mcp-client trust remove partner.example`,
+	}, "trusting %s no more\n", func(ctx context.Context, domain string) error {
+		_, err := callMembers(ctx, p, adminv1.NewTrustAdminServiceClient, adminv1.TrustAdminServiceClient.RemoveFederatedTrust, &adminv1.RemoveFederatedTrustRequest{TrustDomain: domain})
+		return err
+	}, func(ctx context.Context) (names []string, err error) {
+		list, err := p.federatedMeshes(ctx)
+		for _, f := range list {
+			names = append(names, f.TrustDomain)
+		}
+		return names, err
+	})
+}
+
+// removal makes a command that removes what has the names that it is given, says so of each, and completes those that there are.
+func (p *Program) removal(cmd *cobra.Command, said string, remove func(ctx context.Context, name string) error, list func(context.Context) ([]string, error)) *cobra.Command {
+	cmd.Args = cobra.MinimumNArgs(1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		for _, name := range args {
+			err := remove(cmd.Context(), name)
+			if err == nil {
+				err = p.write(fmt.Appendf(nil, said, name), nil)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return p.completeNames(cmd, list)
+	}
+	return cmd
+}
+
+// completeNames offers what a server lists.
+func (p *Program) completeNames(cmd *cobra.Command, list func(context.Context) ([]string, error)) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if p.settle(cmd) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
+	}
+	p.server.timeout = min(p.server.timeout, completeWithin)
+	names, err := list(cmd.Context())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

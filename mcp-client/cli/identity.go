@@ -1,0 +1,316 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+)
+
+// memberForms are how people name members of the mesh.
+const memberForms = "NAMESPACE/SERVICE-ACCOUNT, an enrolment such as m-abcdefgh234567ab, or pgmesh/discovery/NAME for a server"
+
+func (p *Program) identityCommand() *cobra.Command {
+	return family(&cobra.Command{
+		Use:   "identity",
+		Short: "See who belongs to the mesh, and revoke who should not",
+		Long: `See who belongs to the mesh, and revoke who should not.
+
+A machine has an identity, which is its namespace and service account, and an enrolment, which is that one machine from when it joined
+on. Both can be revoked. Who is revoked is given no certificate and no configuration from the same second on; its certificate is good for
+other machines until it ends, within a day, unless the identity as a whole is revoked: then every proxy refuses it.
+
+It takes the scope read of the namespace, and write to revoke; servers are an administrator's.`,
+	}, p.listIdentitiesCommand(), p.identityLogCommand(), p.revokeIdentityCommand(), p.restoreIdentityCommand())
+}
+
+// machine is who has a certificate, as it is printed.
+type machine struct {
+	Namespace string     `json:"namespace,omitempty"`
+	Identity  string     `json:"identity"`
+	Enrolment string     `json:"enrolment"`
+	Issued    *time.Time `json:"issuedAt,omitempty"`
+	NotAfter  *time.Time `json:"notAfter,omitempty"`
+	Serial    string     `json:"serial,omitempty"`
+	Authority string     `json:"authority,omitempty"`
+	Server    string     `json:"server,omitempty"`
+	Peer      string     `json:"peer,omitempty"`
+	Revoked   bool       `json:"revoked"`
+}
+
+func (p *Program) listIdentitiesCommand() *cobra.Command {
+	var revoked bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List who has a certificate, or with --revoked, who is revoked",
+		Long: `List who has a certificate that has not ended, and whether it is revoked. Servers, which have no namespace, are listed with -A.
+
+--revoked lists the revocations in their place, also of those that have no certificate any more, and those that were lifted.`,
+		Example: `  mcp-client identity list -A
+  mcp-client identity list -n shop -o wide
+  mcp-client identity list -A --revoked`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if revoked {
+				return p.listRevocations(cmd.Context())
+			}
+			return p.listMachines(cmd.Context())
+		},
+	}
+	cmd.Flags().BoolVar(&revoked, "revoked", false, "list the revocations")
+	return cmd
+}
+
+func (p *Program) listMachines(ctx context.Context) error {
+	resp, err := callMembers(ctx, p, adminv1.NewMemberServiceClient, adminv1.MemberServiceClient.ListMachines, &adminv1.ListMachinesRequest{Namespaces: p.namespaces()})
+	if err != nil {
+		return err
+	}
+	list := []machine{}
+	for _, m := range resp.GetMachines() {
+		list = append(list, machine{
+			m.GetNamespace(), m.GetIdentity(), m.GetEnrolment(), instant(m.GetIssuedAt()), instant(m.GetNotAfter()), m.GetSerial(), m.GetAuthority(), m.GetServer(), m.GetPeer(), m.GetRevoked(),
+		})
+	}
+	out := listing{tree: list, columns: []string{"IDENTITY", "ENROLMENT", "STATE", "ISSUED", "EXPIRES"}, wide: []string{"FROM", "BY", "SERIAL", "AUTHORITY"}}
+	for _, m := range list {
+		state := "valid"
+		if m.Revoked {
+			state = "revoked"
+		}
+		out.add(orElse(m.Enrolment, m.Identity), m.Identity, orDash(m.Enrolment), state, shortly(m.Issued), shortly(m.NotAfter),
+			orDash(m.Peer), orDash(m.Server), orDash(m.Serial), orDash(shortHash(m.Authority)))
+	}
+	return p.printListing(out)
+}
+
+func orElse(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// shortHash is enough of a fingerprint to tell it from others.
+func shortHash(text string) string { return text[:min(len(text), 16)] }
+
+// revocation is who is revoked, or was, as it is printed.
+type revocation struct {
+	Member  string     `json:"member"`
+	Reason  string     `json:"reason,omitempty"`
+	At      *time.Time `json:"revokedAt,omitempty"`
+	By      string     `json:"revokedBy,omitempty"`
+	Lifted  *time.Time `json:"liftedAt,omitempty"`
+	Lifting string     `json:"liftedBy,omitempty"`
+}
+
+func (p *Program) listRevocations(ctx context.Context) error {
+	resp, err := callMembers(ctx, p, adminv1.NewMemberServiceClient, adminv1.MemberServiceClient.ListRevocations, &adminv1.ListRevocationsRequest{Namespaces: p.namespaces()})
+	if err != nil {
+		return err
+	}
+	list := []revocation{}
+	for _, r := range resp.GetRevocations() {
+		list = append(list, revocation{memberName(r.GetMember()), r.GetReason(), instant(r.GetRevokedAt()), r.GetRevokedBy(), instant(r.GetLiftedAt()), r.GetLiftedBy()})
+	}
+	out := listing{tree: list, columns: []string{"MEMBER", "STATE", "SINCE", "BY", "REASON"}, wide: []string{"LIFTED", "LIFTED BY"}}
+	for _, r := range list {
+		state := "revoked"
+		if r.Lifted != nil {
+			state = "restored"
+		}
+		out.add(r.Member, r.Member, state, shortly(r.At), r.By, orDash(r.Reason), shortly(r.Lifted), orDash(r.Lifting))
+	}
+	return p.printListing(out)
+}
+
+// memberName is a member as people name it.
+func memberName(m *adminv1.Member) string {
+	switch {
+	case m.GetEnrolment() != "":
+		return m.GetEnrolment()
+	case m.GetProgram() != "":
+		return "pgmesh/" + m.GetProgram() + "/" + m.GetName()
+	}
+	return m.GetNamespace() + "/" + m.GetServiceAccount()
+}
+
+// memberOf reads a member as people name it, a SPIFFE id among that.
+func memberOf(text string) (*adminv1.Member, error) {
+	path := text
+	if rest, isID := strings.CutPrefix(text, "spiffe://"); isID {
+		_, path, _ = strings.Cut(rest, "/")
+		path = strings.TrimPrefix(strings.Replace(path, "/sa/", "/", 1), "ns/")
+	}
+	switch parts := strings.Split(path, "/"); {
+	case strings.Contains(path, "//") || strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") || path == "":
+	case len(parts) == 1:
+		return &adminv1.Member{Enrolment: path}, nil
+	case len(parts) == 2:
+		return &adminv1.Member{Namespace: parts[0], ServiceAccount: parts[1]}, nil
+	case len(parts) == 3 && parts[0] == "pgmesh":
+		return &adminv1.Member{Program: parts[1], Name: parts[2]}, nil
+	}
+	return nil, fmt.Errorf("%q names nobody: write %s", text, memberForms)
+}
+
+// issueRecord is a certificate that was given or refused, as it is printed.
+type issueRecord struct {
+	At         *time.Time `json:"at,omitempty"`
+	Server     string     `json:"server"`
+	Refusal    string     `json:"refusal,omitempty"`
+	Detail     string     `json:"detail,omitempty"`
+	Identity   string     `json:"identity,omitempty"`
+	Enrolment  string     `json:"enrolment,omitempty"`
+	Serial     string     `json:"serial,omitempty"`
+	NotAfter   *time.Time `json:"notAfter,omitempty"`
+	Authority  string     `json:"authority,omitempty"`
+	Credential string     `json:"credential,omitempty"`
+	Peer       string     `json:"peer,omitempty"`
+	KeyHash    string     `json:"keyHash,omitempty"`
+}
+
+func (p *Program) identityLogCommand() *cobra.Command {
+	req := &adminv1.ListIssuesRequest{}
+	var since string
+	cmd := &cobra.Command{
+		Use:   "log",
+		Short: "List which certificates were given, and which were refused and why",
+		Long: `List which certificates were given, and which were refused and why, the newest first. What names nobody, such as a token that there is not,
+is of no namespace: it is listed with -A.`,
+		Example: `  mcp-client identity log -A --refused --since 24h
+  mcp-client identity log -A --machine m-abcdefgh234567ab -o yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if since != "" {
+				at, err := parseTime(since)
+				if err != nil {
+					return &usageError{cmd, fmt.Errorf("--since: %w", err)}
+				}
+				req.Since = timestamppb.New(at)
+			}
+			req.Namespaces = p.namespaces()
+			return p.identityLog(cmd.Context(), req)
+		},
+	}
+	cmd.Flags().BoolVar(&req.Refused, "refused", false, "only what was refused")
+	cmd.Flags().StringVar(&req.Enrolment, "machine", "", "only of one machine, by its enrolment")
+	cmd.Flags().StringVar(&req.Identity, "identity", "", "only of one identity, by its SPIFFE id")
+	cmd.Flags().StringVar(&since, "since", "", "from when on: a time such as 2030-01-31T15:04:05Z or 2030-01-31, or how long ago, such as 90m")
+	cmd.Flags().Int32Var(&req.Limit, "limit", 100, "how many at most")
+	return cmd
+}
+
+func (p *Program) identityLog(ctx context.Context, req *adminv1.ListIssuesRequest) error {
+	resp, err := callMembers(ctx, p, adminv1.NewMemberServiceClient, adminv1.MemberServiceClient.ListIssues, req)
+	if err != nil {
+		return err
+	}
+	list := []issueRecord{}
+	for _, i := range resp.GetIssues() {
+		list = append(list, issueRecord{
+			instant(i.GetAt()), i.GetServer(), i.GetRefusal(), i.GetDetail(), i.GetIdentity(), i.GetEnrolment(), i.GetSerial(), instant(i.GetNotAfter()), i.GetAuthority(),
+			i.GetCredential(), i.GetPeer(), i.GetKeyHash(),
+		})
+	}
+	out := listing{tree: list, columns: []string{"TIME", "OUTCOME", "IDENTITY", "ENROLMENT", "SHOWN", "FROM", "DETAIL"}, wide: []string{"EXPIRES", "BY", "SERIAL", "AUTHORITY", "KEY"}}
+	for _, i := range list {
+		out.add(orElse(i.Serial, i.Refusal), i.At.UTC().Format(time.RFC3339), orElse(i.Refusal, "given"), orDash(i.Identity), orDash(i.Enrolment), orDash(i.Credential), orDash(i.Peer), orDash(i.Detail),
+			shortly(i.NotAfter), i.Server, orDash(i.Serial), orDash(shortHash(i.Authority)), orDash(shortHash(i.KeyHash)))
+	}
+	return p.printListing(out)
+}
+
+func (p *Program) revokeIdentityCommand() *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "revoke MEMBER...",
+		Short: "Revoke machines, identities or servers",
+		Long: `Revoke members of the mesh: ` + memberForms + `.
+
+Streams to discovery are ended and certificates refused at once. An identity that is revoked is refused by every proxy, too; one machine of
+several is good for the others until its certificate ends. To keep a machine from joining anew, revoke its join token as well.`,
+		Example: `  mcp-client identity revoke m-abcdefgh234567ab --reason "the laptop was stolen"
+  mcp-client identity revoke default/reviews --reason "its key was in a backup"`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.eachMember(cmd, args, func(m *adminv1.Member) (string, error) {
+				resp, err := callMembers(cmd.Context(), p, adminv1.NewMemberServiceClient, adminv1.MemberServiceClient.RevokeMember, &adminv1.RevokeMemberRequest{Member: m, Reason: reason})
+				if err == nil && !resp.GetChanged() {
+					return "was revoked already", nil
+				}
+				return "revoked", err
+			})
+		},
+		ValidArgsFunction: p.completeMachines,
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who look later")
+	return cmd
+}
+
+func (p *Program) restoreIdentityCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "restore MEMBER...",
+		Short: "Take back that somebody was revoked",
+		Long: `Take back that somebody was revoked: ` + memberForms + `.
+
+A machine whose certificate has ended meanwhile joins anew, with a join token.`,
+		Example: `  mcp-client identity revoke default/reviews
+  mcp-client identity restore default/reviews`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.eachMember(cmd, args, func(m *adminv1.Member) (string, error) {
+				_, err := callMembers(cmd.Context(), p, adminv1.NewMemberServiceClient, adminv1.MemberServiceClient.RestoreMember, &adminv1.RestoreMemberRequest{Member: m})
+				return "restored", err
+			})
+		},
+	}
+}
+
+// eachMember does something to each member that is named, after all names were understood.
+func (p *Program) eachMember(cmd *cobra.Command, names []string, do func(*adminv1.Member) (done string, err error)) error {
+	members := make([]*adminv1.Member, len(names))
+	for i, name := range names {
+		var err error
+		if members[i], err = memberOf(name); err != nil {
+			return &usageError{cmd, err}
+		}
+	}
+	var failed []error
+	for _, m := range members {
+		done, err := do(m)
+		if err == nil {
+			err = p.write([]byte(done+" "+memberName(m)+"\n"), nil)
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", memberName(m), err))
+		}
+	}
+	if len(failed) == 1 {
+		return failed[0]
+	}
+	return errors.Join(failed...)
+}
+
+// completeMachines offers the machines that have certificates.
+func (p *Program) completeMachines(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if p.settle(cmd) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
+	}
+	p.server.timeout = min(p.server.timeout, completeWithin)
+	resp, err := callMembers(cmd.Context(), p, adminv1.NewMemberServiceClient, adminv1.MemberServiceClient.ListMachines, &adminv1.ListMachinesRequest{Namespaces: p.namespaces()})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
+	}
+	var names []cobra.Completion
+	for _, m := range resp.GetMachines() {
+		names = append(names, cobra.CompletionWithDesc(m.GetEnrolment(), m.GetIdentity()))
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

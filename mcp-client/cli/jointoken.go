@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+)
+
+// joinLifetime is how long a join token counts if nobody says otherwise.
+const joinLifetime = time.Hour
+
+// joinPort is where discovery lets machines join, unless it is told to listen elsewhere.
+const joinPort = "15012"
+
+// callMembers makes a call of one of the APIs about who belongs to the mesh.
+func callMembers[Client, Req, Resp any](ctx context.Context, p *Program, api func(grpc.ClientConnInterface) Client, m method[Client, Req, Resp], req *Req) (*Resp, error) {
+	return call(ctx, &p.server, api, m, req, func(err error) error {
+		if code := status.Code(err); code == codes.AlreadyExists || code == codes.FailedPrecondition {
+			return errors.New(status.Convert(err).Message())
+		}
+		return p.server.explain(err)
+	})
+}
+
+// joiner is whom a join token is for, as flags say it.
+type joiner struct {
+	identity, group, program string
+	uses                     int32
+}
+
+func (j *joiner) declareFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&j.identity, "identity", "", "make a join token for machines of NAMESPACE/SERVICE-ACCOUNT")
+	cmd.Flags().StringVar(&j.group, "group", "", "make a join token for machines of NAMESPACE/WORKLOADGROUP, with the service account of its template")
+	cmd.Flags().StringVar(&j.program, "for", "", "make a join token for a server: discovery, or mcp-server, which is a relay")
+	cmd.Flags().Int32Var(&j.uses, "uses", 1, "how many machines may join with it")
+}
+
+// wanted tells whether it is a join token that is to be made.
+func (j *joiner) wanted() bool { return j.identity != "" || j.group != "" || j.program != "" }
+
+func (j *joiner) request() (*adminv1.CreateJoinTokenRequest, error) {
+	req := &adminv1.CreateJoinTokenRequest{Program: j.program, MaxUses: j.uses}
+	given := 0
+	for _, text := range []string{j.identity, j.group, j.program} {
+		if text != "" {
+			given++
+		}
+	}
+	var err error
+	switch {
+	case given > 1:
+		return nil, errors.New("a join token is for one of --identity, --group and --for")
+	case j.uses < 1:
+		return nil, errors.New("--uses must be at least 1")
+	case j.identity != "":
+		req.Namespace, req.ServiceAccount, err = pairOf("--identity", j.identity, "NAMESPACE/SERVICE-ACCOUNT")
+	case j.group != "":
+		req.Namespace, req.WorkloadGroup, err = pairOf("--group", j.group, "NAMESPACE/WORKLOADGROUP")
+	}
+	return req, err
+}
+
+func pairOf(flag, text, form string) (namespace, name string, err error) {
+	namespace, name, found := strings.Cut(text, "/")
+	if !found || namespace == "" || name == "" || strings.Contains(name, "/") {
+		return "", "", fmt.Errorf("%s %s: write %s", flag, text, form)
+	}
+	return namespace, name, nil
+}
+
+// joinToken is what is known of one, as it is printed.
+type joinToken struct {
+	Name           string     `json:"name"`
+	Secret         string     `json:"secret,omitempty"`
+	Join           string     `json:"join,omitempty"` // what to run on the machine
+	Namespace      string     `json:"namespace,omitempty"`
+	ServiceAccount string     `json:"serviceAccount,omitempty"`
+	WorkloadGroup  string     `json:"workloadGroup,omitempty"`
+	Program        string     `json:"program,omitempty"`
+	State          string     `json:"state"`
+	Uses           int32      `json:"uses"`
+	MaxUses        int32      `json:"maxUses"`
+	Created        *time.Time `json:"createdAt,omitempty"`
+	By             string     `json:"createdBy,omitempty"`
+	Expires        *time.Time `json:"expiresAt,omitempty"`
+	Revoked        *time.Time `json:"revokedAt,omitempty"`
+	Revoker        string     `json:"revokedBy,omitempty"`
+	Used           *time.Time `json:"usedAt,omitempty"`
+}
+
+func joinTokenOf(t *adminv1.JoinToken) joinToken {
+	return joinToken{
+		Name: t.GetName(), Namespace: t.GetNamespace(), ServiceAccount: t.GetServiceAccount(), WorkloadGroup: t.GetWorkloadGroup(), Program: t.GetProgram(),
+		State: t.GetState(), Uses: t.GetUses(), MaxUses: t.GetMaxUses(), Created: instant(t.GetCreatedAt()), By: t.GetCreatedBy(), Expires: instant(t.GetExpiresAt()),
+		Revoked: instant(t.GetRevokedAt()), Revoker: t.GetRevokedBy(), Used: instant(t.GetUsedAt()),
+	}
+}
+
+// bearer is who comes with the token.
+func (t joinToken) bearer() string {
+	switch {
+	case t.Program != "":
+		return t.Program
+	case t.WorkloadGroup != "":
+		return "group " + t.Namespace + "/" + t.WorkloadGroup
+	}
+	return t.Namespace + "/" + t.ServiceAccount
+}
+
+// createJoinToken makes a join token. At a terminal it is printed as the line that is to be run on the machine; elsewhere alone, to be kept in a file.
+func (p *Program) createJoinToken(ctx context.Context, req *adminv1.CreateJoinTokenRequest, lifetime time.Duration) error {
+	req.ExpiresAt = timestamppb.New(time.Now().Add(lifetime))
+	resp, err := callMembers(ctx, p, adminv1.NewJoinTokenServiceClient, adminv1.JoinTokenServiceClient.CreateJoinToken, req)
+	if err != nil {
+		return err
+	}
+	made := joinTokenOf(resp.GetToken())
+	made.Secret = resp.GetSecret()
+	if made.Program == "" {
+		made.Join = p.joinLine("--token " + made.Secret)
+	}
+	if p.output.isTree() {
+		return p.printTree(made)
+	}
+	fmt.Fprintf(p.Err, "made the join token %s: %s, valid until %s. It is a secret: whoever has it becomes that. It is not kept and cannot be shown again:\n",
+		made.Name, made.admits(), made.Expires.Format(time.RFC3339))
+	switch {
+	case made.Program != "":
+		err = p.write([]byte(made.Secret+"\n"), nil)
+		fmt.Fprintf(p.Err, "put it into a file on the machine of the server: discovery run --join-token-file FILE\n")
+	case terminal(p.Out):
+		err = p.write([]byte(made.Join+"\n"), nil)
+	default:
+		err = p.write([]byte(made.Secret+"\n"), nil)
+		fmt.Fprintf(p.Err, "put it into a file on the machine, and run there:\n  %s\n", p.joinLine("--token-file FILE"))
+	}
+	return err
+}
+
+// admits says how many may come as whom.
+func (t joinToken) admits() string {
+	switch {
+	case t.Program != "":
+		return "for one server, a " + t.Program
+	case t.MaxUses == 1:
+		return "for one machine of " + t.bearer()
+	}
+	return fmt.Sprintf("for %d machines of %s", t.MaxUses, t.bearer())
+}
+
+// joinLine is what is run on a machine that joins. Machines reach discovery elsewhere than people do who look at its pages, on the same host.
+func (p *Program) joinLine(token string) string {
+	host := "DISCOVERY"
+	if p.discovery != defaultDiscovery {
+		at := p.discovery
+		if !strings.Contains(at, "://") {
+			at = "http://" + at
+		}
+		if u, err := url.Parse(at); err == nil && u.Hostname() != "" {
+			host = u.Hostname()
+		}
+	}
+	return "mesh-agent join --server " + net.JoinHostPort(host, joinPort) + " " + token
+}
+
+// joinTokens lists the join tokens that the caller may see.
+func (p *Program) joinTokens(ctx context.Context) ([]joinToken, error) {
+	resp, err := callMembers(ctx, p, adminv1.NewJoinTokenServiceClient, adminv1.JoinTokenServiceClient.ListJoinTokens, &adminv1.ListJoinTokensRequest{})
+	if err != nil {
+		return nil, err
+	}
+	var list []joinToken
+	for _, t := range resp.GetTokens() {
+		list = append(list, joinTokenOf(t))
+	}
+	return list, nil
+}
+
+func (p *Program) printJoinTokens(list []joinToken) error {
+	out := listing{tree: list, columns: []string{"JOIN TOKEN", "STATE", "FOR", "USES", "EXPIRES", "LAST USED"}, wide: []string{"CREATED", "BY", "REVOKED BY"}}
+	for _, t := range list {
+		out.add(t.Name, t.Name, t.State, t.bearer(), fmt.Sprintf("%d/%d", t.Uses, t.MaxUses), shortly(t.Expires), shortly(t.Used), shortly(t.Created), t.By, orDash(t.Revoker))
+	}
+	return p.printListing(out)
+}

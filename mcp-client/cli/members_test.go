@@ -1,0 +1,236 @@
+package cli_test
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/certtest"
+	"github.com/pgmesh/pgmesh/internal/jointoken"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+func (m *mesh) store() *store.Store {
+	m.t.Helper()
+	s, err := store.Open(m.t.Context(), m.database, store.Options{})
+	require.NoError(m.t, err)
+	m.t.Cleanup(s.Close)
+	return s
+}
+
+// enfranchise gives a mesh an authority, another that may sign by now, and a machine, whose enrolment is that of the examples.
+func (m *mesh) enfranchise() *store.Store {
+	m.t.Helper()
+	s := m.store()
+	_, err := s.FirstAuthority(m.t.Context(), certtest.NewAuthority(m.t).PEM, "sealed", "mcp-server")
+	require.NoError(m.t, err)
+	_, err = s.AddAuthority(m.t.Context(), certtest.NewAuthority(m.t).PEM, "sealed", "ada")
+	require.NoError(m.t, err)
+	m.execute("UPDATE mesh.authority_keys SET created_at = now() - interval '1 hour'")
+	m.issue(s, store.Issue{Identity: "spiffe://cluster.local/ns/default/sa/reviews", Enrolment: "m-abcdefgh234567ab", Serial: "0a1b", Credential: "token", Peer: "10.0.0.1:4711"})
+	return s
+}
+
+// issue records a certificate as discovery does.
+func (m *mesh) issue(s *store.Store, i store.Issue) {
+	m.t.Helper()
+	_, _ = rand.Read(i.ID[:])
+	if i.At = time.Now(); i.Refusal == "" {
+		i.NotAfter = time.Now().Add(time.Hour)
+	}
+	require.NoError(m.t, s.RecordIssues(m.t.Context(), "spiffe://cluster.local/pgmesh/discovery/eu-1", []store.Issue{i}))
+}
+
+func TestJoinTokensAreMadeListedAndTakenBack(t *testing.T) {
+	t.Parallel()
+	m := start(t)
+	none := m.run("token", "create", "--identity", "shop/cart")
+	require.Equal(t, 1, none.code)
+	require.Contains(t, none.err, "the mesh has no authority that a join token could be bound to: run mcp-server with --secrets-key-file")
+	s := m.enfranchise()
+
+	made := m.run("token", "create", "web", "--identity", "shop/cart", "--uses", "2", "--expires-in", "30m", "--discovery", "https://eu.mesh.example:15014/x")
+	require.Zero(t, made.code, made.err)
+	token, err := jointoken.Parse(made.out)
+	require.NoError(t, err)
+	require.Contains(t, made.err, "made the join token web: for 2 machines of shop/cart, valid until ")
+	require.Contains(t, made.err, "It is a secret: whoever has it becomes that.")
+	require.Contains(t, made.err, "\n  mesh-agent join --server eu.mesh.example:15012 --token-file FILE\n")
+	require.NotContains(t, made.err, strings.TrimSpace(made.out))
+	hash, key := token.Hash(), sha256.Sum256([]byte("key"))
+	joined, err := s.RedeemMachines(t.Context(), "discovery", []store.Joining{{TokenHash: hash[:], KeyHash: key[:]}})
+	require.NoError(t, err)
+	require.Equal(t, "cart", joined[0].ServiceAccount)
+
+	var printed struct{ Name, Secret, Join, WorkloadGroup, State string }
+	missing := m.run("token", "create", "--group", "shop/fleet")
+	require.Equal(t, 1, missing.code)
+	require.Contains(t, missing.err, "there is no WorkloadGroup shop/fleet (write it first; or make the token for a service account)")
+	m.apply("{apiVersion: networking.istio.io/v1, kind: WorkloadGroup, metadata: {name: fleet, namespace: shop}, spec: {template: {}}}\n")
+	require.NoError(t, json.Unmarshal([]byte(m.ok("token", "create", "--group", "shop/fleet", "-o", "json")), &printed))
+	require.Equal(t, []string{"fleet", "valid", "mesh-agent join --server DISCOVERY:15012 --token " + printed.Secret}, []string{printed.WorkloadGroup, printed.State, printed.Join})
+	require.Contains(t, m.run("token", "create", "eu-2", "--for", "discovery").err, "discovery run --join-token-file FILE")
+
+	m.ok("token", "create", "ci", "--scope", "read")
+	list := m.ok("token", "list")
+	require.Regexp(t, `(?s)^NAME +STATE.*\nci +in force.*\n\nJOIN TOKEN +STATE +FOR +USES +EXPIRES +LAST USED\neu-2 +valid +discovery +0/1 .*\njoin-\w+ +valid +group shop/fleet +0/1 .*\nweb +valid +shop/cart +1/2 .*\n$`, list)
+	require.NotContains(t, list+m.ok("token", "list", "-o", "yaml"), strings.TrimSpace(made.out)[len(jointoken.Prefix):])
+	require.Equal(t, "ci\neu-2\n"+printed.Name+"\nweb\n", m.ok("token", "list", "-o", "name"))
+	shopkeeper := strings.TrimSpace(m.ok("token", "create", "shopkeeper", "--scope", "write:shop"))
+	require.Regexp(t, `^JOIN TOKEN .*\njoin-\w+ .*\nweb .*\n$`, m.ok("token", "list", "--token", shopkeeper), "servers' tokens are an administrator's")
+
+	require.Equal(t, "revoked web\n", m.ok("token", "revoke", "web", "--token", shopkeeper))
+	denied := m.run("token", "revoke", "eu-2", "--token", shopkeeper)
+	require.Equal(t, 5, denied.code, denied.err)
+	require.Contains(t, m.ok("token", "list"), "revoked")
+	m.ok("token", "create", "ci", "--identity", "shop/cart")
+	both := m.run("token", "revoke", "ci")
+	require.Equal(t, 1, both.code)
+	require.Contains(t, both.err, `there are a bearer token and a join token "ci": revoke the join token first, with --join`)
+	require.Equal(t, "revoked ci\n", m.ok("token", "revoke", "ci", "--join"))
+	require.Contains(t, m.ok("token", "list"), "in force")
+	require.Equal(t, "revoked ci\n", m.ok("token", "revoke", "ci"))
+	again := m.run("token", "revoke", "ci", "--join")
+	require.Equal(t, 1, again.code)
+	require.Contains(t, again.err, `there is no join token "ci" in force that you may revoke`)
+}
+
+func TestJoinTokensThatCannotBeAreRefused(t *testing.T) {
+	t.Parallel()
+	m := start(t)
+	m.enfranchise()
+	for says, tt := range map[string]struct {
+		code int
+		args []string
+	}{
+		"a join token is for one of --identity, --group and --for":       {2, []string{"--identity", "a/b", "--group", "a/b"}},
+		"--identity cart: write NAMESPACE/SERVICE-ACCOUNT":               {2, []string{"--identity", "cart"}},
+		"--group a/b/c: write NAMESPACE/WORKLOADGROUP":                   {2, []string{"--group", "a/b/c"}},
+		"--uses must be at least 1":                                      {2, []string{"--identity", "a/b", "--uses", "0"}},
+		"--scope is for bearer tokens; leave it out":                     {2, []string{"--identity", "a/b", "--scope", "read"}},
+		"--expires-in must be above 0: a join token has to expire":       {2, []string{"--identity", "a/b", "--expires-in", "0"}},
+		"accepts 1 arg(s), received 0":                                   {2, []string{"--scope", "read"}},
+		"'Shop' is not a valid namespace":                                {1, []string{"--identity", "Shop/cart"}},
+		"'cook' is no server that has an identity (write mcp-server or ": {1, []string{"--for", "cook"}},
+	} {
+		r := m.run(append([]string{"token", "create"}, tt.args...)...)
+		require.Equal(t, tt.code, r.code, "%s: %s", says, r.err)
+		require.Contains(t, r.err, says)
+		require.Empty(t, r.out)
+	}
+}
+
+func TestMembersAreListedRevokedAndRestored(t *testing.T) {
+	t.Parallel()
+	m := start(t)
+	s := m.enfranchise()
+	m.issue(s, store.Issue{Identity: "spiffe://cluster.local/pgmesh/discovery/eu-1", Enrolment: "s-abcdefgh234567ab", Credential: "token"})
+	m.issue(s, store.Issue{Refusal: "token_used", Detail: "the join token was used once, as often as it may be", Credential: "token", Peer: "10.0.0.9:1"})
+
+	require.Regexp(t, `(?s)^IDENTITY +ENROLMENT +STATE +ISSUED +EXPIRES\nspiffe://cluster.local/pgmesh/discovery/eu-1 +s-abcdefgh234567ab +valid .*`+
+		`\nspiffe://cluster.local/ns/default/sa/reviews +m-abcdefgh234567ab +valid .*Z\n$`, m.ok("identity", "list"))
+	require.Equal(t, "m-abcdefgh234567ab\n", m.ok("identity", "list", "-n", "default", "-o", "name"))
+	require.Contains(t, m.ok("identity", "list", "-o", "wide"), "10.0.0.1:4711")
+
+	log := m.ok("identity", "log", "--refused", "--since", "1h")
+	require.Regexp(t, `^TIME +OUTCOME +IDENTITY +ENROLMENT +SHOWN +FROM +DETAIL\n\S+Z +token_used +- +- +token +10.0.0.9:1 +the join token was used once, as often as it may be\n$`, log)
+	require.Equal(t, 2, strings.Count(m.ok("identity", "log", "--machine", "m-abcdefgh234567ab"), "\n"))
+	require.Equal(t, 2, m.run("identity", "log", "--since", "yesterday").code)
+	var records []struct{ Identity, Enrolment, Server, Serial string }
+	require.NoError(t, json.Unmarshal([]byte(m.ok("identity", "log", "--identity", "spiffe://cluster.local/ns/default/sa/reviews", "-o", "json")), &records))
+	require.Len(t, records, 1)
+	require.Equal(t, "spiffe://cluster.local/pgmesh/discovery/eu-1", records[0].Server)
+
+	require.Equal(t, "revoked m-abcdefgh234567ab\nrevoked pgmesh/discovery/eu-1\n", m.ok("identity", "revoke", "m-abcdefgh234567ab", "pgmesh/discovery/eu-1", "--reason", "stolen"))
+	require.Equal(t, "was revoked already m-abcdefgh234567ab\n", m.ok("identity", "revoke", "m-abcdefgh234567ab"))
+	require.Equal(t, "revoked shop/cart\n", m.ok("identity", "revoke", "spiffe://cluster.local/ns/shop/sa/cart"))
+	require.Equal(t, 2, strings.Count(m.ok("identity", "list"), " revoked "))
+	require.Equal(t, "restored shop/cart\n", m.ok("identity", "restore", "shop/cart"))
+	require.Regexp(t, `^MEMBER +STATE +SINCE +BY +REASON\nshop/cart +restored .*\npgmesh/discovery/eu-1 +revoked .* stolen\nm-abcdefgh234567ab +revoked .* stolen\n$`, m.ok("identity", "list", "--revoked"))
+	for says, tt := range map[string]struct {
+		code int
+		args []string
+	}{
+		`"a/b/c/d" names nobody: write NAMESPACE/SERVICE-ACCOUNT`: {2, []string{"revoke", "m-abcdefgh234567ab", "a/b/c/d"}},
+		`"spiffe://" names nobody`:                                {2, []string{"revoke", "spiffe://"}},
+		`no machine "m-9" has ever joined: list the machines`:     {1, []string{"revoke", "m-9"}},
+		`shop/cart: it is not revoked: list the revocations`:      {1, []string{"restore", "shop/cart"}},
+	} {
+		r := m.run(append([]string{"identity"}, tt.args...)...)
+		require.Equal(t, tt.code, r.code, r.err)
+		require.Contains(t, r.err, says)
+		require.Empty(t, r.out)
+	}
+}
+
+func TestAuthoritiesAreShownWithWhatMayFollow(t *testing.T) {
+	t.Parallel()
+	m := start(t)
+	require.Contains(t, m.run("authority", "show").err, "the mesh cluster.local has no authority: run mcp-server with --secrets-key-file")
+	s := m.enfranchise()
+	shown := m.run("authority", "show")
+	require.Regexp(t, `^ID +STATE +EXPIRES +CREATED +BY +FINGERPRINT\n1 +active .* mcp-server +[0-9a-f]{16}\n2 +next .* ada +[0-9a-f]{16}\n$`, shown.out)
+	require.Equal(t, "authority 2 is trusted and signs nothing yet. It may sign now: mcp-client authority activate 2\n", shown.err)
+	m.execute("UPDATE mesh.authority_keys SET created_at = now() - interval '1 minute' WHERE id = 2")
+	require.Regexp(t, `It may sign from \S+Z on: mcp-client authority activate 2\n$`, m.run("authority", "show").err)
+	early := m.run("authority", "activate", "2")
+	require.Equal(t, 1, early.code)
+	require.Contains(t, early.err, "not every member of the mesh may have heard of authority 2")
+	require.Equal(t, "authority 2 signs\n", m.ok("authority", "activate", "2", "--force"))
+	require.Contains(t, m.run("authority", "show").err, "authority 1 signs no more and is still trusted. Once nobody has a certificate of it: mcp-client authority retire 1")
+	m.execute("UPDATE mesh.authority_keys SET replaced_at = now() + interval '1 minute' WHERE id = 1")
+	held := m.run("authority", "retire", "1")
+	require.Equal(t, 1, held.code)
+	require.Contains(t, held.err, "one member of the mesh has a certificate that authority 1 signed, such as spiffe://cluster.local/ns/default/sa/reviews")
+	require.Equal(t, "authority 1 is trusted no more\n", m.ok("authority", "retire", "1", "--force"))
+	require.Equal(t, 2, m.run("authority", "retire", "first").code)
+	list, err := s.Authorities(t.Context())
+	require.NoError(t, err)
+	var tree struct {
+		TrustDomain string
+		Authorities []struct{ Certificate, State string }
+	}
+	require.NoError(t, json.Unmarshal([]byte(m.ok("authority", "show", "-o", "json")), &tree))
+	require.Equal(t, []string{"cluster.local", string(list[1].Chain), "active"}, []string{tree.TrustDomain, tree.Authorities[1].Certificate, tree.Authorities[1].State})
+}
+
+func TestOtherMeshesAndIssuersAreTrusted(t *testing.T) {
+	t.Parallel()
+	m := start(t)
+	leaf := certtest.NewAuthority(t).Issue(nil)
+	dir := folder(t, map[string]string{"partner.pem": string(certtest.NewAuthority(t).PEM), "leaf.pem": string(leaf.Cert), "keys.json": `{"keys": [{"kty": "EC"}]}`, "private.json": `{"keys": [{"kty": "EC", "d": "planted"}]}`})
+	require.Equal(t, "trusting partner.example\n", m.ok("trust", "add", "partner.example", "--roots", dir+"/partner.pem"))
+	require.Regexp(t, `^TRUST DOMAIN +EXPIRES +AUTHOR +UPDATED\npartner.example .*\n$`, m.ok("trust", "list"))
+	require.Equal(t, 2, m.run("trust", "add", "partner.example").code)
+	refused := m.run("trust", "add", "x.example", "--roots", dir+"/leaf.pem")
+	require.Equal(t, 1, refused.code)
+	require.Contains(t, refused.err, "the roots of x.example have a certificate that is none of an authority, number 1")
+	require.Equal(t, "trusting partner.example no more\n", m.ok("trust", "remove", "partner.example"))
+	require.Contains(t, m.run("trust", "remove", "partner.example").err, `there is no other mesh "partner.example" that is trusted`)
+
+	create := func(args ...string) result {
+		return m.run(append([]string{"issuer", "create", "cloud", "--issuer", "https://cloud.example", "--audience", "pgmesh"}, args...)...)
+	}
+	made := create("--jwks", dir+"/keys.json", "--claim", "project.id=shop-1", "--identity", "shop/cart")
+	require.Zero(t, made.code, made.err)
+	require.Regexp(t, `^NAME +ISSUER +AUDIENCES +CLAIMS +JOINS AS\ncloud +https://cloud.example +pgmesh +project.id=shop-1 +shop/cart\n$`, m.ok("issuer", "list"))
+	require.Zero(t, create("--jwks-uri", "https://cloud.example/keys", "--identity", "shop/other").code)
+	require.Contains(t, m.ok("issuer", "list", "-o", "wide"), "https://cloud.example/keys")
+	for says, r := range map[string]result{
+		"say where the issuer's keys are: --jwks-uri or --jwks":          create("--identity", "shop/cart"),
+		"--identity : write NAMESPACE/SERVICE-ACCOUNT":                   create("--jwks-uri", "https://cloud.example/keys"),
+		"jwks_uri is not where keys can be fetched safely (write https:": create("--jwks-uri", "http://cloud.example/keys", "--identity", "shop/cart"),
+		"jwks has a key that is not public":                              create("--jwks", dir+"/private.json", "--identity", "shop/cart"),
+	} {
+		require.NotZero(t, r.code)
+		require.Contains(t, r.err, says)
+		require.NotContains(t, r.err, "planted")
+	}
+	require.Equal(t, "deleted issuer cloud\n", m.ok("issuer", "delete", "cloud"))
+	require.Equal(t, 1, m.run("issuer", "delete", "cloud").code)
+}
