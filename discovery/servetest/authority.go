@@ -2,6 +2,7 @@ package servetest
 
 import (
 	"context"
+	"crypto"
 	"crypto/sha256"
 	"crypto/tls"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -48,6 +50,8 @@ type Authority struct {
 	changed chan struct{}
 	tokens  map[jointoken.Hash]*redeemable
 	stop    func()
+
+	recorded map[string]bool
 }
 
 type redeemable struct {
@@ -61,6 +65,7 @@ func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{
 		t: t, Records: make(chan *identityv1.Issue, 100_000), Lifetime: 30 * 24 * time.Hour, changed: make(chan struct{}), tokens: map[jointoken.Hash]*redeemable{},
+		recorded: map[string]bool{},
 	}
 	a.root = newRoot(t)
 	a.told = &identityv1.Trust{TrustDomain: Domain, Roots: a.root.RootsPEM()}
@@ -138,6 +143,18 @@ func (a *Authority) certificate() (*tls.Certificate, error) {
 		return nil, err
 	}
 	return &tls.Certificate{Certificate: [][]byte{issued.Certificate.Raw, root.Certificate().Raw}, PrivateKey: key}, nil
+}
+
+// Leaf is a certificate for a key, signed by the root itself.
+func (a *Authority) Leaf(uri string, key crypto.Signer) *tls.Certificate {
+	a.t.Helper()
+	csr, err := authority.NewRequest(key)
+	require.NoError(a.t, err)
+	request, err := authority.ParseRequest(csr)
+	require.NoError(a.t, err)
+	issued, err := a.Root().Sign(authority.Request{CSR: request, ID: spiffeid.RequireFromString(uri), Lifetime: time.Hour})
+	require.NoError(a.t, err)
+	return &tls.Certificate{Certificate: [][]byte{issued.Certificate.Raw}, PrivateKey: key}
 }
 
 // Tell changes what is trusted.
@@ -244,10 +261,15 @@ func (a *Authority) Redeem(_ context.Context, r *identityv1.RedeemRequest) (*ide
 	return &identityv1.RedeemResponse{Grant: token.grant}, nil
 }
 
-// Record takes records.
+// Record takes records, each once.
 func (a *Authority) Record(_ context.Context, r *identityv1.RecordRequest) (*identityv1.RecordResponse, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	for _, i := range r.GetIssues() {
-		a.Records <- i
+		if !a.recorded[string(i.GetId())] {
+			a.recorded[string(i.GetId())] = true
+			a.Records <- i
+		}
 	}
 	return &identityv1.RecordResponse{}, nil
 }

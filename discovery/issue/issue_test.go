@@ -1,0 +1,261 @@
+package issue_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	istio "istio.io/api/security/v1alpha1"
+
+	"github.com/pgmesh/pgmesh/discovery/serve"
+	"github.com/pgmesh/pgmesh/discovery/servetest"
+	"github.com/pgmesh/pgmesh/internal/authority"
+	"github.com/pgmesh/pgmesh/internal/jointoken"
+	"github.com/pgmesh/pgmesh/internal/limits"
+	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const limit = 20 * time.Second
+
+// logged is a log that tests look at while it is written.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// fixture is a discovery that can sign.
+type fixture struct {
+	*servetest.Authority
+
+	t   *testing.T
+	at  serve.Addresses
+	log *logged
+}
+
+func start(t *testing.T, allowed []string, change ...func(*serve.Options)) *fixture {
+	t.Helper()
+	f := &fixture{Authority: servetest.NewAuthority(t), t: t, log: &logged{}}
+	o := servetest.Member(t, f.Authority, t.TempDir())
+	o.Keys.Allowed = allowed
+	o.Log = slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	for _, c := range change {
+		c(&o)
+	}
+	f.at, _ = servetest.Run(t, o)
+	f.waits("discovery has an authority of its own")
+	return f
+}
+
+// waits until something is in the log.
+func (f *fixture) waits(text string) {
+	f.t.Helper()
+	require.Eventually(f.t, func() bool { return strings.Contains(f.log.String(), text) }, limit, 5*time.Millisecond, text)
+}
+
+func (f *fixture) machine() *servetest.Machine {
+	f.t.Helper()
+	return servetest.NewMachine(f.t, f.at.XDS.String(), f.Root().Root())
+}
+
+// tell changes what is trusted, and waits until discovery tells machines of another name of the mesh, which comes with it.
+func (f *fixture) tell(change func(*identityv1.Trust)) {
+	f.t.Helper()
+	m := f.machine()
+	require.NoError(f.t, m.Join(f.t.Context(), f.Token(1, &identityv1.Grant{Namespace: "test", ServiceAccount: "witness", Enrolment: "witness"})))
+	watch, err := identityv1.NewTrustServiceClient(m.Dial()).WatchTrust(f.t.Context(), &identityv1.WatchTrustRequest{})
+	require.NoError(f.t, err)
+	_, err = watch.Recv()
+	require.NoError(f.t, err)
+	f.Tell(func(told *identityv1.Trust) {
+		change(told)
+		told.Aliases = append(told.Aliases, fmt.Sprintf("alias-%d.example", len(told.Aliases)))
+	})
+	_, err = watch.Recv()
+	require.NoError(f.t, err)
+}
+
+// refuses checks how a machine is refused, and that what it has shown is told to nobody.
+func (f *fixture) refuses(name string, m *servetest.Machine, bearer string, reason identityv1.Refusal, says string) {
+	f.t.Helper()
+	err := m.Join(f.t.Context(), bearer)
+	f.refused(name, err, reason, says)
+	require.NotContains(f.t, err.Error(), secretOf(bearer), name)
+	require.NotContains(f.t, f.log.String(), secretOf(bearer), name)
+	for {
+		select {
+		case record := <-f.Records:
+			if record.GetRefusal() != reason || !strings.Contains(record.GetDetail(), says) {
+				continue // of what was refused before
+			}
+			require.NotContains(f.t, record.String(), secretOf(bearer), name)
+			return
+		case <-time.After(limit):
+			require.FailNow(f.t, "it is not recorded", name)
+		}
+	}
+}
+
+// secretOf is a part of what is shown that nobody may repeat.
+func secretOf(bearer string) string {
+	if len(bearer) < 40 {
+		return "\x00 nothing"
+	}
+	return bearer[len(bearer)-20:]
+}
+
+func (f *fixture) refused(name string, err error, reason identityv1.Refusal, says string) {
+	f.t.Helper()
+	require.Error(f.t, err, name)
+	s := status.Convert(err)
+	require.Contains(f.t, s.Message(), says, name)
+	require.Len(f.t, s.Details(), 1, name)
+	info, ok := s.Details()[0].(*errdetails.ErrorInfo)
+	require.True(f.t, ok, name)
+	require.Equal(f.t, "identity.pgmesh.io", info.GetDomain(), name)
+	require.Equal(f.t, reason.String(), info.GetReason(), name)
+}
+
+func TestJoinTokensCountAsOftenAsTheyMay(t *testing.T) {
+	t.Parallel()
+	f := start(t, nil)
+	token := f.Token(1, &identityv1.Grant{Namespace: "shop", ServiceAccount: "cart", Enrolment: "m1"})
+	m := f.machine()
+	require.NoError(t, m.Join(t.Context(), token))
+	require.NoError(t, m.Join(t.Context(), token), "the same key is the same machine, whose answer got lost")
+	f.refuses("replayed", f.machine(), token, identityv1.Refusal_REFUSAL_TOKEN_USED, "the join token was used as often as it may be")
+	unknown, err := jointoken.New(f.Root().Root())
+	require.NoError(t, err)
+	f.refuses("made up", f.machine(), unknown.Text(), identityv1.Refusal_REFUSAL_TOKEN_UNKNOWN, "nobody knows the join token")
+	f.refuses("half a token", f.machine(), token[:60], identityv1.Refusal_REFUSAL_TOKEN_UNKNOWN, "this is not a whole join token")
+	f.refuses("a token for servers", f.machine(), f.Token(1, nil), identityv1.Refusal_REFUSAL_TOKEN_UNKNOWN, "nobody knows")
+	f.refuses("nothing", f.machine(), "", identityv1.Refusal_REFUSAL_NO_CREDENTIAL, "neither a token nor a certificate was shown: join with a token")
+	f.waits("reason=token_used")
+}
+
+func TestRequestsThatCannotBeGranted(t *testing.T) {
+	t.Parallel()
+	f := start(t, nil)
+	grant := &identityv1.Grant{Namespace: "shop", ServiceAccount: "cart", Enrolment: "m1"}
+	for csr, says := range map[string]string{
+		"":                         "it is not PKCS #10 in PEM form",
+		strings.Repeat("x", 1<<17): "bytes, of which",
+	} {
+		m := f.machine()
+		token := f.Token(1, grant)
+		f.refused("broken", m.Ask(t.Context(), token, &istio.IstioCertificateRequest{Csr: csr}), identityv1.Refusal_REFUSAL_REQUEST, says)
+		require.NoError(t, m.Join(t.Context(), token), "the token was not used up")
+	}
+	f.refuses("a name that is none", f.machine(), f.Token(1, &identityv1.Grant{Namespace: "a b", ServiceAccount: "c"}), identityv1.Refusal_REFUSAL_REQUEST,
+		"no certificate can be given for the namespace")
+}
+
+func TestCertificatesLiveAsLongAsIsAskedForAndAllowed(t *testing.T) {
+	t.Parallel()
+	f := start(t, nil, func(o *serve.Options) { o.Identity.Lifetime = time.Hour })
+	for seconds, lives := range map[int64]time.Duration{0: time.Hour, -5: time.Hour, 600: 10 * time.Minute, 86_400: time.Hour, 1 << 62: time.Hour} {
+		m := f.machine()
+		csr, err := authority.NewRequest(m.Key)
+		require.NoError(t, err)
+		token := f.Token(1, &identityv1.Grant{Namespace: "shop", ServiceAccount: "cart", Enrolment: "m1"})
+		require.NoError(t, m.Ask(t.Context(), token, &istio.IstioCertificateRequest{Csr: string(csr), ValidityDuration: seconds}))
+		require.WithinDuration(t, time.Now().Add(lives), m.Certificate.Leaf.NotAfter, 10*time.Second, "%d", seconds)
+	}
+}
+
+func TestOnlyACertificateThatCountsIsRenewed(t *testing.T) {
+	t.Parallel()
+	f := start(t, nil)
+	brief := f.machine()
+	csr, err := authority.NewRequest(brief.Key)
+	require.NoError(t, err)
+	require.NoError(t, brief.Ask(t.Context(), f.Token(1, &identityv1.Grant{Namespace: "shop", ServiceAccount: "cart", Enrolment: "m1"}),
+		&istio.IstioCertificateRequest{Csr: string(csr), ValidityDuration: 1}))
+	require.Eventually(t, func() bool { return time.Now().After(brief.Certificate.Leaf.NotAfter) }, limit, 10*time.Millisecond)
+	f.refuses("expired", brief, "", identityv1.Refusal_REFUSAL_CERTIFICATE, "and cannot be renewed any more: join again with a new token (mesh-agent join)")
+
+	foreign := servetest.NewAuthority(t)
+	stranger := f.machine()
+	stranger.Certificate = foreign.Leaf("spiffe://mesh.example/ns/shop/sa/cart", stranger.Key)
+	f.refuses("a foreign root", stranger, "", identityv1.Refusal_REFUSAL_CERTIFICATE, "was signed by no authority that the mesh trusts")
+	server := f.machine()
+	server.Certificate = f.Leaf("spiffe://mesh.example/pgmesh/discovery/x", server.Key)
+	f.refuses("a server", server, "", identityv1.Refusal_REFUSAL_CERTIFICATE, "is a server of pgmesh, and no machine")
+}
+
+// Guessing costs those who guess, and nobody who has a certificate.
+func TestStrangersAreHeldToALimit(t *testing.T) {
+	t.Parallel()
+	f := start(t, nil, func(o *serve.Options) { o.Identity.Strangers = limits.StrangerOptions{Rate: 0.001, Burst: 3} })
+	m := f.machine()
+	require.NoError(t, m.Join(t.Context(), f.Token(1, &identityv1.Grant{Namespace: "shop", ServiceAccount: "cart", Enrolment: "m1"})))
+	for range 2 {
+		require.Equal(t, codes.Unauthenticated, status.Code(f.machine().Join(t.Context(), "")))
+	}
+	err := f.machine().Join(t.Context(), f.Token(1, &identityv1.Grant{Namespace: "shop", ServiceAccount: "cart"}))
+	require.Equal(t, codes.ResourceExhausted, status.Code(err), "%v", err)
+	require.ErrorContains(t, err, "too many from 127.0.0.1 ask for certificates without having one")
+	for range 10 {
+		require.NoError(t, m.Join(t.Context(), ""))
+	}
+}
+
+// What a stranger sends is not taken in without end, for gRPC puts whole messages together before anybody may look at them.
+func TestAStrangerMayNotSendMuch(t *testing.T) {
+	t.Parallel()
+	f := start(t, nil)
+	large := &istio.IstioCertificateRequest{Csr: strings.Repeat("x", 8<<20)}
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer x")
+	_, err := istio.NewIstioCertificateServiceClient(f.machine().Dial()).CreateCertificate(ctx, large)
+	require.Equal(t, codes.Unavailable, status.Code(err), "the connection is cut: %v", err)
+	m := f.machine()
+	require.NoError(t, m.Join(t.Context(), f.Token(1, &identityv1.Grant{Namespace: "shop", ServiceAccount: "cart", Enrolment: "m1"})))
+	f.refused("a member", m.Ask(t.Context(), "", large), identityv1.Refusal_REFUSAL_REQUEST, "bytes, of which")
+}
+
+// Records wait while mcp-server is away.
+func TestRecordsWaitForTheServer(t *testing.T) {
+	t.Parallel()
+	f := start(t, nil)
+	m := f.machine()
+	require.NoError(t, m.Join(t.Context(), f.Token(1, &identityv1.Grant{Namespace: "shop", ServiceAccount: "cart", Enrolment: "m1"})))
+	<-f.Records
+	f.Stop()
+	const renewals = 20
+	serials := map[string]bool{}
+	for range renewals {
+		require.NoError(t, m.Join(t.Context(), ""))
+		serials[fmt.Sprintf("%x", m.Certificate.Leaf.SerialNumber)] = true
+	}
+	f.waits("records of certificates wait for mcp-server")
+	f.Start()
+	for range renewals {
+		record := <-f.Records
+		require.True(t, serials[record.GetSerial()], record.GetSerial())
+		delete(serials, record.GetSerial())
+	}
+	require.Empty(t, f.Records)
+}
