@@ -53,7 +53,7 @@ type Authority struct {
 	alarm   string // that was told last
 
 	own      atomic.Pointer[own]
-	ready    chan struct{} // closed once there is a certificate
+	ready    chan struct{} // closed once something is known, and with it there is a certificate
 	stopping chan struct{} // closed when streams are to end
 	stop     sync.Once
 }
@@ -139,6 +139,9 @@ func (a *Authority) learn(ctx context.Context, known *State) error {
 		return err
 	}
 	a.current.Store(known)
+	if before == nil {
+		close(a.ready)
+	}
 	a.metrics.learnt(known)
 	a.keep(known)
 	if before != nil {

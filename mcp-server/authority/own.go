@@ -3,6 +3,7 @@ package authority
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"time"
 
@@ -31,8 +32,11 @@ func (o *own) until() time.Time {
 
 // identify gives this server a certificate if it has none, or another is due, and tells it what is trusted.
 func (a *Authority) identify(ctx context.Context, known *State) error {
-	if !a.cfg.Signs || known.signer == nil {
+	switch {
+	case !a.cfg.Signs:
 		return nil
+	case known.signer == nil:
+		return errors.New("none of the authorities of the mesh signs")
 	}
 	if o := a.own.Load(); o != nil && o.domain == known.trust.GetTrustDomain() && o.signer.Certificate().Equal(known.signer.Certificate()) && time.Now().Before(o.until()) {
 		return o.Learn(known.trust)
@@ -46,9 +50,7 @@ func (a *Authority) identify(ctx context.Context, known *State) error {
 		return fmt.Errorf("give this server a certificate: %w", err)
 	}
 	a.metrics.identified(given.Certificate)
-	if first := a.own.Swap(&own{m, known.signer, known.trust.GetTrustDomain()}) == nil; first {
-		close(a.ready)
-	}
+	a.own.Store(&own{m, known.signer, known.trust.GetTrustDomain()})
 	a.cfg.Log.Info("this server has a new certificate", "identity", m.Current().ID, "until", given.Certificate.NotAfter.UTC().Format(time.RFC3339))
 	if err := a.cfg.Store.RecordIssues(ctx, a.Identity(), []store.Issue{issueOf(given.Certificate, known.signer, "")}); err != nil {
 		a.cfg.Log.Warn("cannot record this server's own certificate", "error", err)
