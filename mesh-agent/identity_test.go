@@ -216,7 +216,7 @@ func TestAnAgentThatIsRefusedSaysWhy(t *testing.T) {
 		},
 		"--service-account admin: this machine's certificate is for": {"bootstrap", "--state-dir", joined, "--service-account", "admin"},
 		"--insecure and the flags of a certificate or a token":       {"run", "--insecure", "--token-file", token},
-		"the token has expired: have another made":                   {"join", "--server", d.Address, "--token-file", expired, "--state-dir", shortFolder(t)},
+		"(have another made with mcp-client token create)":           {"join", "--server", d.Address, "--token-file", expired, "--state-dir", shortFolder(t)},
 		"this is not a whole join token":                             {"join", "--server", d.Address, "--token", "secret", "--state-dir", shortFolder(t)},
 		"where is discovery? Say it with --server":                   {"join", "--token-file", token},
 		"where is discovery? Say it with --discovery":                {"run", "--token-file", token, "--state-dir", shortFolder(t)},

@@ -101,12 +101,14 @@ func run(ctx context.Context, m *member, f *envoyFlags, log *slog.Logger) error 
 	}
 
 	group, ctx := errgroup.WithContext(ctx)
-	kept, err := who.keep(ctx, log)
+	lasting, end := context.WithCancel(context.WithoutCancel(ctx)) // Envoy needs its certificate until it has drained
+	defer end()
+	kept, err := who.keep(lasting, log)
 	if err != nil {
 		return err
 	}
 	group.Go(kept)
-	group.Go(func() error { return supervisor.Run(ctx) })
+	group.Go(func() error { defer end(); return supervisor.Run(ctx) })
 	group.Go(func() error { return serveStatus(ctx, listener, supervisor.Ready, registry) })
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("run Envoy: %w", err)

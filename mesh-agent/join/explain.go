@@ -27,10 +27,10 @@ const errorDomain = "identity.pgmesh.io"
 // advice is what somebody on the machine may do about a refusal.
 var advice = map[identityv1.Refusal]string{
 	identityv1.Refusal_REFUSAL_NO_CREDENTIAL: "the certificate of this machine did not reach it: is there something between that ends TLS?",
-	identityv1.Refusal_REFUSAL_TOKEN_UNKNOWN: "the token is not one of this mesh, or was removed: have another made with mcp-client token create",
-	identityv1.Refusal_REFUSAL_TOKEN_EXPIRED: "the token has expired: have another made with mcp-client token create",
-	identityv1.Refusal_REFUSAL_TOKEN_REVOKED: "the token was revoked: ask who gave it to you for another",
-	identityv1.Refusal_REFUSAL_TOKEN_USED:    "the token was used as often as it may be; if that was not you, somebody else has it: have it revoked, and another made",
+	identityv1.Refusal_REFUSAL_TOKEN_UNKNOWN: "have another made with mcp-client token create",
+	identityv1.Refusal_REFUSAL_TOKEN_EXPIRED: "have another made with mcp-client token create",
+	identityv1.Refusal_REFUSAL_TOKEN_REVOKED: "ask who gave it to you for another",
+	identityv1.Refusal_REFUSAL_TOKEN_USED:    "if that was not you, somebody else has it: have it revoked, and another made",
 	identityv1.Refusal_REFUSAL_CERTIFICATE:   "join again: mesh-agent join --again",
 	identityv1.Refusal_REFUSAL_REVOKED:       "somebody has shut this machine out: mcp-client identity list tells who and why",
 	identityv1.Refusal_REFUSAL_JWT_EXPIRED:   "have a new JSON web token written to the file",

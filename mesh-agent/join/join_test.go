@@ -94,10 +94,10 @@ func TestARefusalSaysWhatToDo(t *testing.T) {
 	foreign, err := jointoken.New(d.Signer().Root())
 	require.NoError(t, err)
 	for want, token := range map[string]jointoken.Token{
-		"was used as often as it may be; if that was not you": used,
-		"the token has expired: have another made":            d.Token("shop", "cart", 1, identityv1.Refusal_REFUSAL_TOKEN_EXPIRED),
-		"the token was revoked":                               d.Token("shop", "cart", 1, identityv1.Refusal_REFUSAL_TOKEN_REVOKED),
-		"the token is not one of this mesh":                   foreign,
+		"the token was used already (if that was not you":  used,
+		"(have another made with mcp-client token create)": d.Token("shop", "cart", 1, identityv1.Refusal_REFUSAL_TOKEN_EXPIRED),
+		"(ask who gave it to you for another)":             d.Token("shop", "cart", 1, identityv1.Refusal_REFUSAL_TOKEN_REVOKED),
+		"nobody knows this token":                          foreign,
 	} {
 		_, err := membership.Join(t.Context(), options(t), join.ByToken(d.Address, token))
 		refused := &join.RefusedError{}
