@@ -31,6 +31,7 @@ apiVersion: networking.istio.io/v1
 kind: Sidecar
 metadata: {name: web, namespace: shop}
 spec:
+  egress: [{hosts: [./nothing.shop]}] # another Envoy of the machine has the ports of services
   ingress:
   - {port: {number: %[1]d, name: http, protocol: HTTP}, bind: 127.0.0.1, defaultEndpoint: %[3]q}
   - {port: {number: %[2]d, name: tcp, protocol: TCP}, bind: 127.0.0.1, defaultEndpoint: %[3]q}
@@ -47,7 +48,7 @@ spec:
   trustDomain: mesh.example
   trustDomainAliases: [old.example]
   accessLogFile: %[4]q
-  accessLogFormat: "%%RESPONSE_CODE%% %%RESPONSE_CODE_DETAILS%% %%CONNECTION_TERMINATION_DETAILS%%\n"
+  accessLogFormat: "%%RESPONSE_CODE%% %%RESPONSE_CODE_DETAILS%% %%CONNECTION_TERMINATION_DETAILS%% %%UPSTREAM_TRANSPORT_FAILURE_REASON%% %%DOWNSTREAM_TRANSPORT_FAILURE_REASON%%\n"
 `
 
 // doorway is a real Envoy before an application, with a certificate in files.
@@ -155,8 +156,8 @@ func TestEnvoyRefusesWhoWasRevoked(t *testing.T) {
 	b.believe(mesh.Trust{Revoked: []string{"ns/shop/sa/cart"}, Federated: []string{"partner.example"}})
 	d.becomes("403 RBAC: access denied", d.http, cart)
 	d.becomes("error", d.tcp, cart)
-	d.says("403 rbac_access_denied_matched_policy[revoked-ns[shop]-sa[cart]] -")
-	d.says("- rbac_access_denied_matched_policy[revoked-ns[shop]-sa[cart]]\n")
+	d.says("403 rbac_access_denied_matched_policy[revoked-ns[shop]-sa[cart]] - ")
+	d.says("0 - rbac_access_denied_matched_policy[revoked-ns[shop]-sa[cart]] ")
 	require.Contains(t, d.asks(d.http, old), "403")
 	require.Contains(t, d.asks(d.tcp, old), "error")
 	for _, port := range []uint32{d.http, d.tcp} {
