@@ -151,8 +151,8 @@ func TestIssuersSoWrittenAreRefused(t *testing.T) {
 		`the issuer is empty or has blanks`:                   func(i *store.JoinIssuer) { i.Issuer = "" },
 		`there is no audience`:                                func(i *store.JoinIssuer) { i.Audiences = nil },
 		`there is no audience, or an empty one`:               func(i *store.JoinIssuer) { i.Audiences = []string{"a", ""} },
-		`there has to be one of jwks and jwks_uri`:            func(i *store.JoinIssuer) { i.JWKSURI = "" },
-		`there has to be one of jwks and jwks_uri (write`:     func(i *store.JoinIssuer) { i.JWKS = publicKeys },
+		`there are neither jwks nor jwks_uri, and the issuer`: func(i *store.JoinIssuer) { i.JWKSURI, i.Issuer = "", "cloud" },
+		`there are both jwks and jwks_uri (write`:             func(i *store.JoinIssuer) { i.JWKS = publicKeys },
 		`jwks_uri is not where keys can be fetched safely`:    func(i *store.JoinIssuer) { i.JWKSURI = "http://cloud.example/keys" },
 		`jwks_uri is not where keys can be fetched safely (`:  func(i *store.JoinIssuer) { i.JWKSURI = "https://user:pw@cloud.example/keys" },
 		`issuer "cloud": jwks is not JSON`:                    inline("keys"),
@@ -178,6 +178,8 @@ func TestIssuersSoWrittenAreRefused(t *testing.T) {
 	inline(publicKeys)(&issuer)
 	issuer.Claims = nil
 	require.NoError(t, s.PutJoinIssuer(t.Context(), issuer, "ada"))
+	issuer.JWKS = ""
+	require.NoError(t, s.PutJoinIssuer(t.Context(), issuer, "ada"), "it says by itself where its keys are")
 }
 
 func TestWhoMayDecideWhomTheMeshTrusts(t *testing.T) {

@@ -45,7 +45,7 @@ func (p *Program) createIssuerCommand() *cobra.Command {
 	issuer := &adminv1.JoinIssuer{}
 	var identity, keys string
 	cmd := &cobra.Command{
-		Use:   "create NAME --issuer ISSUER --audience AUDIENCE... (--jwks-uri URL | --jwks FILE) --identity NAMESPACE/SERVICE-ACCOUNT",
+		Use:   "create NAME --issuer ISSUER --audience AUDIENCE... [--jwks-uri URL | --jwks FILE] --identity NAMESPACE/SERVICE-ACCOUNT",
 		Short: "Write a rule, or replace it",
 		Long: `Write a rule, or replace the one of its name. Of several that a token fits the first counts, in the order of their names.
 
@@ -59,8 +59,8 @@ audience is demanded, so that a token that was made for somebody else does not c
 			if issuer.Namespace, issuer.ServiceAccount, err = pairOf("--identity", identity, "NAMESPACE/SERVICE-ACCOUNT"); err != nil {
 				return &usageError{cmd, err}
 			}
-			if (keys == "") == (issuer.GetJwksUri() == "") {
-				return &usageError{cmd, errors.New("say where the issuer's keys are: --jwks-uri or --jwks")}
+			if keys != "" && issuer.GetJwksUri() != "" {
+				return &usageError{cmd, errors.New("the issuer's keys are in one place: give --jwks-uri or --jwks")}
 			}
 			if keys != "" {
 				content, err := os.ReadFile(keys)
@@ -77,7 +77,7 @@ audience is demanded, so that a token that was made for somebody else does not c
 	}
 	cmd.Flags().StringVar(&issuer.Issuer, "issuer", "", "what the tokens say of who made them (iss), to the letter")
 	cmd.Flags().StringArrayVar(&issuer.Audiences, "audience", nil, "whom the tokens have to be made for (aud); may be given more than once: one of them is enough")
-	cmd.Flags().StringVar(&issuer.JwksUri, "jwks-uri", "", "where the issuer publishes its keys: an https URL")
+	cmd.Flags().StringVar(&issuer.JwksUri, "jwks-uri", "", "where the issuer publishes its keys: an https URL. Without it and --jwks it is asked, as OpenID has it, under --issuer")
 	cmd.Flags().StringVar(&keys, "jwks", "", "file with the issuer's public keys, as a JWKS document")
 	cmd.Flags().StringToStringVar(&issuer.Claims, "claim", nil, "a claim that the tokens have to have, as PATH=VALUE; may be given more than once: all are needed")
 	cmd.Flags().StringVar(&identity, "identity", "", "as whom machines join: NAMESPACE/SERVICE-ACCOUNT")
@@ -99,11 +99,22 @@ func (p *Program) listIssuersCommand() *cobra.Command {
 			out := listing{tree: list, columns: []string{"NAME", "ISSUER", "AUDIENCES", "CLAIMS", "JOINS AS"}, wide: []string{"GROUP", "KEYS", "AUTHOR", "UPDATED"}}
 			for _, i := range list {
 				out.add(i.Name, i.Name, i.Issuer, strings.Join(i.Audiences, ","), orDash(i.claims()), i.Namespace+"/"+i.ServiceAccount,
-					orDash(i.WorkloadGroup), orElse(i.JWKSURI, "inline"), i.Author, shortly(i.Updated))
+					orDash(i.WorkloadGroup), i.keys(), i.Author, shortly(i.Updated))
 			}
 			return p.printListing(out)
 		},
 	}
+}
+
+// keys is where the issuer's are.
+func (i joinIssuer) keys() string {
+	switch {
+	case i.JWKS != "":
+		return "inline"
+	case i.JWKSURI != "":
+		return i.JWKSURI
+	}
+	return "OpenID"
 }
 
 func (i joinIssuer) claims() string {

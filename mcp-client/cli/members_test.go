@@ -222,7 +222,7 @@ func TestOtherMeshesAndIssuersAreTrusted(t *testing.T) {
 	require.Zero(t, create("--jwks-uri", "https://cloud.example/keys", "--identity", "shop/other").code)
 	require.Contains(t, m.ok("issuer", "list", "-o", "wide"), "https://cloud.example/keys")
 	for says, r := range map[string]result{
-		"say where the issuer's keys are: --jwks-uri or --jwks":          create("--identity", "shop/cart"),
+		"the issuer's keys are in one place: give --jwks-uri or --jwks":  create("--identity", "shop/cart", "--jwks-uri", "https://x.example", "--jwks", dir+"/keys.json"),
 		"--identity : write NAMESPACE/SERVICE-ACCOUNT":                   create("--jwks-uri", "https://cloud.example/keys"),
 		"jwks_uri is not where keys can be fetched safely (write https:": create("--jwks-uri", "http://cloud.example/keys", "--identity", "shop/cart"),
 		"jwks has a key that is not public":                              create("--jwks", dir+"/private.json", "--identity", "shop/cart"),

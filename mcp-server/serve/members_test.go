@@ -4,6 +4,8 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -14,8 +16,14 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/pgmesh/pgmesh/internal/certtest"
+	"github.com/pgmesh/pgmesh/internal/dial"
+	"github.com/pgmesh/pgmesh/internal/identity"
 	"github.com/pgmesh/pgmesh/internal/jointoken"
+	"github.com/pgmesh/pgmesh/internal/membership"
+	"github.com/pgmesh/pgmesh/internal/pgtest"
+	"github.com/pgmesh/pgmesh/internal/tlsfiles"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
+	"github.com/pgmesh/pgmesh/mcp-server/tokens"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
 )
@@ -278,4 +286,49 @@ func TestWhoMayWorkOnWhatTheMeshTrusts(t *testing.T) {
 	require.Equal(t, []string{"retired", "admin", "active", "admin"}, []string{
 		list.GetAuthorities()[0].GetState(), list.GetAuthorities()[0].GetRetiredBy(), list.GetAuthorities()[1].GetState(), list.GetAuthorities()[1].GetActivatedBy(),
 	})
+}
+
+// What is made over the API counts with the authority that signs: a token lets a server join, and another root takes over.
+func TestTheAPIAndTheAuthorityAreOne(t *testing.T) {
+	t.Parallel()
+	m := found(t, pgtest.New(t), nil)
+	m.token(identity.Discovery, "first") // for which there has to be an authority
+	trust, err := m.store.Trust(t.Context())
+	require.NoError(t, err)
+	secret, _, err := tokens.Create(t.Context(), m.store, "admin", []string{"admin"}, time.Time{}, "")
+	require.NoError(t, err)
+	bearer := dial.Options{TLS: tlsfiles.Client{CA: filepath.Join(t.TempDir(), "mesh.pem")}, Token: secret}
+	require.NoError(t, os.WriteFile(bearer.TLS.CA, trust.Roots[0].Chain, 0o600))
+	conn, err := bearer.To(nil, m.MCP.String())
+	require.NoError(t, err)
+	client, err := grpc.NewClient(m.MCP.String(), conn.DialOptions()...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	admin := clerkOf(client)
+
+	made, err := admin.tokens.CreateJoinToken(t.Context(), &adminv1.CreateJoinTokenRequest{Program: "discovery"})
+	require.NoError(t, err)
+	token, err := jointoken.Parse(made.GetSecret())
+	require.NoError(t, err)
+	member, err := membership.Join(t.Context(), membership.Options{}, m.enroll(token, "eu"))
+	require.NoError(t, err)
+	machines, err := admin.members.ListMachines(t.Context(), &adminv1.ListMachinesRequest{})
+	require.NoError(t, err)
+	require.Len(t, machines.GetMachines(), 2, "itself, and the server")
+	told := machines.GetMachines()[0]
+	require.Equal(t, []string{member.Current().ID.String(), trust.Roots[0].Fingerprint}, []string{told.GetIdentity(), told.GetAuthority()})
+	require.Regexp(t, "^s-", told.GetEnrolment())
+
+	next, err := admin.trust.RotateAuthority(t.Context(), &adminv1.RotateAuthorityRequest{})
+	require.NoError(t, err)
+	_, err = admin.trust.RotateAuthority(t.Context(), &adminv1.RotateAuthorityRequest{})
+	requireCode(t, codes.FailedPrecondition, "there is an authority already that is to sign next: 2", err)
+	both, err := admin.tokens.CreateJoinToken(t.Context(), &adminv1.CreateJoinTokenRequest{Namespace: "shop", ServiceAccount: "cart"})
+	require.NoError(t, err)
+	require.Greater(t, len(both.GetSecret()), len(made.GetSecret()), "it names the next root, too")
+	_, err = admin.trust.ActivateAuthority(t.Context(), &adminv1.ActivateAuthorityRequest{Id: next.GetId(), Force: true})
+	require.NoError(t, err)
+	_, err = admin.trust.RetireAuthority(t.Context(), &adminv1.RetireAuthorityRequest{Id: 1})
+	requireCode(t, codes.FailedPrecondition, "of the mesh ha", err)
+	require.ErrorContains(t, err, "a certificate that authority 1 signed, such as "+member.Current().ID.String())
 }

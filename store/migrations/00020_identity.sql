@@ -158,7 +158,7 @@ COMMENT ON TABLE mesh.join_issuers IS 'Whose JSON web tokens machines may join w
 
 COMMENT ON COLUMN mesh.join_issuers.issuer IS 'What the token says of who made it (iss).';
 COMMENT ON COLUMN mesh.join_issuers.audiences IS 'One of these has to be among those that the token is for (aud).';
-COMMENT ON COLUMN mesh.join_issuers.jwks IS 'The public keys of the issuer, as a JWKS document; or jwks_uri says where they are fetched.';
+COMMENT ON COLUMN mesh.join_issuers.jwks IS 'The public keys of the issuer, as a JWKS document; or jwks_uri says where they are fetched, or else the issuer, as OpenID has it.';
 COMMENT ON COLUMN mesh.join_issuers.claims IS 'What the token has to say: an object of paths with dots and the value of each. A list has to have it among others.';
 COMMENT ON COLUMN mesh.join_issuers.namespace IS 'With service_account, who the bearer becomes.';
 

@@ -118,8 +118,10 @@ BEGIN
     reason := 'the issuer is empty or has blanks'; hint := 'write what its tokens have as iss, to the letter';
   ELSIF cardinality(NEW.audiences) = 0 OR EXISTS (SELECT FROM unnest(NEW.audiences) a WHERE (a <> '') IS NOT TRUE) THEN
     reason := 'there is no audience, or an empty one'; hint := 'name what the tokens are made for (aud), so that no token counts that was made for others';
-  ELSIF num_nonnulls(NEW.jwks, NEW.jwks_uri) <> 1 THEN
-    reason := 'there has to be one of jwks and jwks_uri'; hint := 'write the keys of the issuer, or where it publishes them';
+  ELSIF num_nonnulls(NEW.jwks, NEW.jwks_uri) > 1 THEN
+    reason := 'there are both jwks and jwks_uri'; hint := 'write the keys of the issuer, or where it publishes them';
+  ELSIF num_nonnulls(NEW.jwks, NEW.jwks_uri) = 0 AND NEW.issuer !~ '^https://[^/\s@?#]+(/[^\s?#]*)?$' THEN
+    reason := 'there are neither jwks nor jwks_uri, and the issuer is no https URL under which it could say where its keys are'; hint := 'write the keys of the issuer, or where it publishes them';
   ELSIF NEW.jwks IS NOT NULL THEN
     SELECT 'jwks ' || p.reason, p.hint INTO reason, hint FROM mesh.jwks_problem(NEW.jwks) p;
   ELSIF NEW.jwks_uri !~ '^https://[^/\s@?#]+(/[^\s#]*)?$' OR char_length(NEW.jwks_uri) > 2048 THEN

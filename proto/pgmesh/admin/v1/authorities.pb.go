@@ -942,7 +942,7 @@ type JoinIssuer struct {
 	Issuer string `protobuf:"bytes,2,opt,name=issuer,proto3" json:"issuer,omitempty"`
 	// One of these has to be among the token's aud.
 	Audiences []string `protobuf:"bytes,3,rep,name=audiences,proto3" json:"audiences,omitempty"`
-	// The issuer's public keys, as a JWKS document; or where it is fetched.
+	// The issuer's public keys, as a JWKS document; or where it is fetched. Without either the issuer, an https URL, is asked where it is.
 	Jwks    string `protobuf:"bytes,4,opt,name=jwks,proto3" json:"jwks,omitempty"`
 	JwksUri string `protobuf:"bytes,5,opt,name=jwks_uri,json=jwksUri,proto3" json:"jwks_uri,omitempty"`
 	// What the token's claims have to be: paths with dots, and a value each.
