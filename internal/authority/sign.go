@@ -67,7 +67,17 @@ func (a *Authority) Delegate(csr *CSR, name string, lifetime time.Duration) (Iss
 		BasicConstraintsValid: true,
 		MaxPathLenZero:        true,
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		// Machines go by their SPIFFE ids alone. Who trusts the roots and knows servers by their names must not be led astray.
+		PermittedDNSDomainsCritical: true,
+		ExcludedDNSDomains:          []string{""},
+		ExcludedIPRanges:            everyAddress,
 	}, csr, lifetime)
+}
+
+// everyAddress is all there are.
+var everyAddress = []*net.IPNet{
+	{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 8*net.IPv4len)},
+	{IP: net.IPv6zero, Mask: net.CIDRMask(0, 8*net.IPv6len)},
 }
 
 func (a *Authority) issue(template *x509.Certificate, csr *CSR, lifetime time.Duration) (Issued, error) {

@@ -5,10 +5,13 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/pflag"
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 
+	"github.com/pgmesh/pgmesh/internal/authority"
+	"github.com/pgmesh/pgmesh/internal/identity"
 	"github.com/pgmesh/pgmesh/internal/reload"
 )
 
@@ -77,6 +80,7 @@ func (c *Client) configure(contents [][]byte, server spiffeid.ID) (*tls.Config, 
 		}
 		made.Certificates = []tls.Certificate{pair}
 	}
+	made.VerifyConnection = verifySort
 	if !server.IsZero() {
 		made.InsecureSkipVerify = true // of the names alone: VerifyConnection does the rest
 		made.VerifyConnection = verifyID(server, made.RootCAs)
@@ -84,13 +88,39 @@ func (c *Client) configure(contents [][]byte, server spiffeid.ID) (*tls.Config, 
 	return made, nil
 }
 
+var errMachine = errors.New("the server shows a certificate that a discovery has signed, as those of machines are, and so is no mcp-server: somebody may have stolen a key")
+
+// vouched tells whether there is a chain without an authority that vouches for machines alone.
+func vouched(chains [][]*x509.Certificate) bool {
+	return slices.ContainsFunc(chains, func(chain []*x509.Certificate) bool { return !slices.ContainsFunc(chain, authority.Delegated) })
+}
+
+// verifySort refuses a server that goes by the right name and shows a certificate that was given to another sort of member of a mesh.
+func verifySort(s tls.ConnectionState) error {
+	if !vouched(s.VerifiedChains) {
+		return errMachine
+	}
+	id, err := identity.Of(s.PeerCertificates[0])
+	if err != nil {
+		return nil //nolint:nilerr // then its name says who it is
+	}
+	if member, ok := identity.ServerOf(id); ok && member.Program != identity.MCPServer {
+		return fmt.Errorf("the server is %s, and no mcp-server", id)
+	}
+	return nil
+}
+
 // verifyID verifies a server by its SPIFFE id in the place of its name.
 func verifyID(want spiffeid.ID, roots *x509.CertPool) func(tls.ConnectionState) error {
 	return func(s tls.ConnectionState) error {
 		leaf := s.PeerCertificates[0]
 		between := poolOf(s.PeerCertificates[1:])
-		if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}); err != nil {
+		chains, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+		if err != nil {
 			return err
+		}
+		if _, member := identity.ServerOf(want); member && !vouched(chains) {
+			return errMachine
 		}
 		if len(leaf.URIs) != 1 || leaf.URIs[0].String() != want.String() {
 			return fmt.Errorf("the server is not %s: its certificate is for %v", want, leaf.URIs)

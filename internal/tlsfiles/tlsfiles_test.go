@@ -3,6 +3,7 @@ package tlsfiles_test
 import (
 	"bytes"
 	"context"
+	"crypto"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -15,9 +16,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/pgmesh/pgmesh/internal/authority"
 	"github.com/pgmesh/pgmesh/internal/certtest"
 	"github.com/pgmesh/pgmesh/internal/reload"
 	"github.com/pgmesh/pgmesh/internal/tlsfiles"
@@ -251,4 +254,64 @@ func TestFilesThatDoNotFitAreRefusedAtTheStart(t *testing.T) {
 	}
 	_, err := (&tlsfiles.Client{}).Load(reload.Options{})
 	require.NoError(t, err, "the machine's own authorities will do")
+}
+
+func TestAnotherMemberOfTheMeshIsNoServer(t *testing.T) {
+	t.Parallel()
+	root, err := authority.NewRoot("mesh", time.Hour)
+	require.NoError(t, err)
+	key, err := authority.NewKey()
+	require.NoError(t, err)
+	request := func(key crypto.Signer) *authority.CSR {
+		text, err := authority.NewRequest(key)
+		require.NoError(t, err)
+		csr, err := authority.ParseRequest(text)
+		require.NoError(t, err)
+		return csr
+	}
+	given, err := root.Delegate(request(key), "discovery", time.Hour)
+	require.NoError(t, err)
+	stolen, err := authority.EncodeKey(key)
+	require.NoError(t, err)
+	delegated, err := authority.Load(given.ChainPEM, stolen, root.RootsPEM())
+	require.NoError(t, err)
+	clients := certtest.NewAuthority(t)
+	const server, discovery = "spiffe://mesh/pgmesh/mcp-server/a", "spiffe://mesh/pgmesh/discovery/a"
+	for name, c := range map[string]struct {
+		signer   *authority.Authority
+		id       string
+		hosts    []string
+		wantedID string
+		says     string
+	}{
+		"the server":              {root, server, []string{"localhost"}, "", ""},
+		"the server by its id":    {root, server, nil, server, ""},
+		"a discovery":             {root, discovery, []string{"localhost"}, "", "and no mcp-server"},
+		"a stolen discovery":      {delegated, server, []string{"localhost"}, "", "is excluded by constraint"},
+		"a stolen one by its id":  {delegated, server, nil, server, "that a discovery has signed"},
+		"a machine by an address": {delegated, server, []string{"127.0.0.1"}, "", "is excluded by constraint"},
+	} {
+		leaf, err := authority.NewKey()
+		require.NoError(t, err)
+		issued, err := c.signer.Sign(authority.Request{CSR: request(leaf), ID: spiffeid.RequireFromString(c.id), Hosts: c.hosts, Lifetime: time.Hour})
+		require.NoError(t, err)
+		text, err := authority.EncodeKey(leaf)
+		require.NoError(t, err)
+		s := serve(t, certtest.Pair{Cert: issued.ChainPEM, Key: text}, clients)
+		ca := filepath.Join(s.dir, "ca.pem")
+		certtest.WriteFile(t, ca, root.RootsPEM())
+		f := tlsfiles.Client{CA: ca, ServerName: "localhost", ServerID: c.wantedID}
+		if len(c.hosts) > 0 {
+			f.ServerName = c.hosts[0]
+		}
+		files, err := f.Load(reload.Options{})
+		require.NoError(t, err)
+		conn, err := tls.Dial("tcp", s.address, files.Config())
+		if c.says == "" {
+			require.NoError(t, err, name)
+			require.NoError(t, conn.Close())
+			continue
+		}
+		require.ErrorContains(t, err, c.says, name)
+	}
 }

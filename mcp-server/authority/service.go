@@ -6,9 +6,6 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"errors"
-	"net"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
@@ -103,9 +100,6 @@ func (s *Service) enroll(ctx context.Context, req *identityv1.EnrollRequest, who
 	if r := known.revocationOf(id, &x509.Certificate{}); r != nil {
 		return known, given, refuseRevoked(r)
 	}
-	if err := s.checkHosts(req.GetHosts()); err != nil {
-		return known, given, err
-	}
 	given, err = known.signer.Sign(signing.Request{CSR: csr, ID: id, Enrolment: who.enrolment, Hosts: req.GetHosts(), Lifetime: serverLifetime})
 	return known, given, err
 }
@@ -188,21 +182,6 @@ func serverIn(ctx context.Context) (server identity.Server, leaf *x509.Certifica
 		return server, nil, refusal.New(identityv1.Refusal_REFUSAL_CERTIFICATE, "%s is no server of the mesh", caller.From(ctx).Identity())
 	}
 	return server, leaf, nil
-}
-
-// checkHosts keeps other servers from going by the names of this one, for people know it by those.
-func (s *Service) checkHosts(hosts []string) error {
-	for _, host := range hosts {
-		if slices.ContainsFunc(s.cfg.Hosts, func(own string) bool { return strings.EqualFold(own, host) }) && !isLoopback(host) {
-			return refusal.New(identityv1.Refusal_REFUSAL_REQUEST, "the host %.300q is one that an mcp-server goes by", host)
-		}
-	}
-	return nil
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || (ip != nil && ip.IsLoopback())
 }
 
 // Delegate gives a discovery an authority of its own.

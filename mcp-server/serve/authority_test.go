@@ -262,7 +262,7 @@ func TestWhoIsGivenNoCertificate(t *testing.T) {
 	require.NoError(t, ask(&identityv1.EnrollRequest{Csr: csr, Token: good.Text(), Name: "eu"}))
 	require.NoError(t, ask(&identityv1.EnrollRequest{Csr: csr, Token: good.Text(), Name: "eu"}), "its first answer may have been lost")
 	refused(t, identityv1.Refusal_REFUSAL_TOKEN_USED, ask(&identityv1.EnrollRequest{Csr: request(t), Token: good.Text(), Name: "eu"}))
-	refused(t, identityv1.Refusal_REFUSAL_REQUEST, ask(&identityv1.EnrollRequest{Csr: csr, Token: good.Text(), Name: "eu", Hosts: []string{"MCP.example"}}))
+	refused(t, identityv1.Refusal_REFUSAL_REQUEST, ask(&identityv1.EnrollRequest{Csr: csr, Token: good.Text(), Name: "eu", Hosts: []string{"*.example"}}))
 	require.NoError(t, ask(&identityv1.EnrollRequest{Csr: csr, Token: good.Text(), Name: "eu", Hosts: []string{"xds.example", "localhost"}}))
 
 	expired, revoked := m.token(identity.Discovery, "expired"), m.token(identity.Discovery, "revoked")
