@@ -250,6 +250,30 @@ func TestAMachineJoinsWithAWebToken(t *testing.T) {
 	require.NotContains(t, output, "not one")
 }
 
+func TestAWebTokenMakesAMachineThatWasAwayForTooLongAMemberAgain(t *testing.T) {
+	t.Parallel()
+	door := newDoorman()
+	d := jointest.New(t, "mesh.example", 3*time.Second, door.register)
+	roots := filepath.Join(t.TempDir(), "roots.pem")
+	require.NoError(t, os.WriteFile(roots, d.Roots(), 0o600))
+	state := filepath.Join(shortFolder(t), "state")
+	token := []string{"--jwt-file", tokenFile(t, jointest.WebToken), "--roots", roots, "--state-dir", state}
+	output, err := command(t, nil, append([]string{"join", "--server", d.Address}, token...)...)
+	require.NoError(t, err, output)
+	require.Eventually(t, func() bool {
+		output, err = command(t, nil, "bootstrap", "--state-dir", state)
+		return err != nil
+	}, 20*time.Second, 50*time.Millisecond)
+	require.Contains(t, output, "the certificate has expired: that of spiffe://mesh.example/ns/shop/sa/cart")
+	require.Contains(t, output, "join again with a new token: mesh-agent join --server "+d.Address)
+
+	a := startSecureAgent(t, append(token, "--status", "")...)
+	door.await(t)
+	require.NoError(t, a.Process.Signal(syscall.SIGTERM))
+	a.awaitEndOfLog()
+	require.NoError(t, a.Wait())
+}
+
 // TestNoKeyOrTokenIsTold looks for secrets in all that an agent says.
 func TestNoKeyOrTokenIsTold(t *testing.T) {
 	t.Parallel()

@@ -16,9 +16,9 @@ import (
 
 // RefusedError is what discovery says to who is given no certificate.
 type RefusedError struct {
-	Reason identityv1.Refusal
-	Server string
-	said   string
+	Reason       identityv1.Refusal
+	Server       string
+	undone, said string
 }
 
 // errorDomain is that of the ErrorInfo that names a Refusal.
@@ -42,7 +42,7 @@ var advice = map[identityv1.Refusal]string{
 }
 
 func (e *RefusedError) Error() string {
-	text := fmt.Sprintf("discovery at %s gives no certificate: %s", e.Server, e.said)
+	text := fmt.Sprintf("discovery at %s %s: %s", e.Server, e.undone, e.said)
 	if a := advice[e.Reason]; a != "" {
 		text += " (" + a + ")"
 	}
@@ -52,8 +52,14 @@ func (e *RefusedError) Error() string {
 // ErrUnreachable is of a discovery that nobody answers at.
 var ErrUnreachable = errors.New("discovery cannot be reached")
 
-// explain says why a call failed, and what to do about it.
-func (c *connection) explain(err error) error {
+// What a server does not do when a call fails.
+const (
+	givesNoCertificate = "gives no certificate"
+	tellsNoTrust       = "does not tell what the mesh trusts"
+)
+
+// explain says why a call failed, by what the server does not do because of that, and what to do about it.
+func (c *connection) explain(err error, undone string) error {
 	if reason := c.wrongServer(); reason != nil {
 		return reason
 	}
@@ -61,12 +67,12 @@ func (c *connection) explain(err error) error {
 	for _, detail := range s.Details() {
 		info, ok := detail.(*errdetails.ErrorInfo)
 		if reason, known := identityv1.Refusal_value[info.GetReason()]; ok && known && info.GetDomain() == errorDomain {
-			return &RefusedError{identityv1.Refusal(reason), c.server, s.Message()}
+			return &RefusedError{identityv1.Refusal(reason), c.server, undone, s.Message()}
 		}
 	}
 	switch {
 	case s.Code() == codes.Unimplemented:
-		return fmt.Errorf("the server at %s gives no certificates: is it a discovery, and this the address of its --listen?", c.server)
+		return fmt.Errorf("the server at %s %s: is it a discovery of this mesh, and this the address of its --listen?", c.server, undone)
 	case strings.Contains(s.Message(), "first record does not look like a TLS handshake"):
 		return fmt.Errorf("the server at %s does not speak TLS: is it a discovery that runs with --insecure?", c.server)
 	case s.Code() == codes.Unavailable:
@@ -74,7 +80,7 @@ func (c *connection) explain(err error) error {
 	case s.Code() == codes.DeadlineExceeded, errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%w at %s: it has not answered in time; is there a firewall between?", ErrUnreachable, c.server)
 	default:
-		return fmt.Errorf("discovery at %s gives no certificate: %s", c.server, s.Message())
+		return fmt.Errorf("discovery at %s %s: %s", c.server, undone, s.Message())
 	}
 }
 

@@ -66,5 +66,5 @@ func follow(ctx context.Context, server string, m *membership.Membership, log *s
 			log.Error("what discovery says of the mesh's trust cannot be used, and what was trusted before stays", "error", wrong)
 		}
 	}
-	return heard, c.explain(err)
+	return heard, c.explain(err, tellsNoTrust)
 }

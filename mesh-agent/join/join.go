@@ -78,7 +78,7 @@ func create(ctx context.Context, server string, config *tls.Config, token string
 	}
 	answer, err := istio.NewIstioCertificateServiceClient(c).CreateCertificate(ctx, &istio.IstioCertificateRequest{Csr: string(csr)})
 	if err != nil {
-		return nil, nil, c.explain(err)
+		return nil, nil, c.explain(err, givesNoCertificate)
 	}
 	parts := answer.GetCertChain()
 	if len(parts) < 2 {

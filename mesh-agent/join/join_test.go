@@ -190,7 +190,32 @@ func TestAServerThatIsNoneIsNamed(t *testing.T) {
 	t.Cleanup(server.Stop)
 	_, err = membership.Join(t.Context(), options(t),
 		join.ByWebToken(listener.Addr().String(), roots, func() (string, error) { return jointest.WebToken, nil }))
-	require.ErrorContains(t, err, "gives no certificates: is it a discovery")
+	require.ErrorContains(t, err, "gives no certificate: is it a discovery")
+}
+
+// lines hands on each line of a log.
+type lines chan string
+
+func (l lines) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
+}
+
+func TestAServerThatTellsNothingIsNamed(t *testing.T) {
+	t.Parallel()
+	d := start(t)
+	m, err := membership.Join(t.Context(), options(t), join.ByToken(d.Address, d.Token("shop", "cart", 1, 0)))
+	require.NoError(t, err)
+	other := certtest.NewAuthority(t)
+	silent := (&eavesdropper{}).serve(t, shows(t, other.Issue(nil, "spiffe://mesh.example/pgmesh/discovery/eu-1")))
+	ctx, cancel := context.WithCancel(t.Context())
+	var wait sync.WaitGroup
+	said := make(lines, 100)
+	wait.Go(func() { _ = join.Follow(ctx, silent, m, slog.New(slog.NewTextHandler(said, nil))) })
+	t.Cleanup(func() { cancel(); wait.Wait() })
+	line := <-said
+	require.Contains(t, line, "changes of what the mesh trusts do not get here")
+	require.Contains(t, line, "it is of another mesh, or the mesh's roots have changed while this machine was away")
 }
 
 func TestWhatTheMeshTrustsIsFollowed(t *testing.T) {

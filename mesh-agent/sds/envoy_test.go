@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"fmt"
 	"log/slog"
 	"net"
@@ -181,6 +182,11 @@ func TestEnvoyTakesMembersOfTheMeshAlone(t *testing.T) {
 				liar := &client{shows: signed(t, other.Signer(), "spiffe://mesh.example/ns/shop/sa/web")}
 				require.NoError(t, friend.request(address))
 				require.Equal(t, m.Current().Certificate.Leaf.Raw, friend.server.Raw)
+				key, err := m.Current().KeyPEM()
+				require.NoError(t, err)
+				dump := e.Get(t, "/config_dump?include_eds")
+				require.Contains(t, dump, "dynamic_active_secrets")
+				require.NotContains(t, dump, base64.StdEncoding.EncodeToString(key)[:60])
 				refused := []*client{{}, neighbour, liar, {shows: signed(t, d.Signer(), "spiffe://third.example/ns/shop/sa/web")}}
 				for _, c := range refused {
 					require.Error(t, c.request(address))
