@@ -170,7 +170,7 @@ func TestARunningMachineJoinsByItselfAndRenews(t *testing.T) {
 	// It remembers where it joined, and who it is.
 	output, err := command(t, nil, "bootstrap", "--state-dir", state)
 	require.NoError(t, err, output)
-	require.Contains(t, output, "spiffe://mesh.example/pgmesh/discovery/")
+	require.Contains(t, output, filepath.Join(state, "sds", "socket"))
 }
 
 func TestAMachineOfItsOwnAuthority(t *testing.T) {

@@ -81,10 +81,9 @@ func (f *ownFlags) workload() (w identity.Workload, err error) {
 type machine struct {
 	identity.Workload
 
-	domains []string // of the mesh
-	until   time.Time
-	socket  string
-	own     ownFlags
+	until  time.Time
+	socket string
+	own    ownFlags
 
 	// Of a machine with a certificate of the mesh.
 	member *membership.Membership
@@ -106,7 +105,7 @@ func (m *member) machine(ctx context.Context, log *slog.Logger, metrics promethe
 	}
 	if m.own.given() {
 		w, err := m.own.workload()
-		return &machine{Workload: w, domains: []string{w.TrustDomain}, socket: socket, own: m.own}, err
+		return &machine{Workload: w, socket: socket, own: m.own}, err
 	}
 	return m.enrolled(ctx, socket, log, metrics)
 }
@@ -135,10 +134,7 @@ func (m *member) enrolled(ctx context.Context, socket string, log *slog.Logger, 
 	}
 	state := opened.Current()
 	w, _ := identity.WorkloadOf(state.ID)
-	made := &machine{
-		Workload: w, domains: append([]string{state.Trust.Domain}, state.Trust.Aliases...), until: state.NotAfter(),
-		socket: socket, member: opened, server: server,
-	}
+	made := &machine{Workload: w, until: state.NotAfter(), socket: socket, member: opened, server: server}
 	made.renew = m.renewal(made)
 	return made, nil
 }
@@ -188,7 +184,7 @@ func (m *machine) identity() *bootstrap.Identity {
 	if m == nil {
 		return nil
 	}
-	return &bootstrap.Identity{Socket: m.socket, TrustDomains: m.domains}
+	return &bootstrap.Identity{Socket: m.socket}
 }
 
 // keep serves Envoy who the machine is, and keeps that new, until the context ends.
@@ -198,7 +194,7 @@ func (m *machine) keep(ctx context.Context, log *slog.Logger) (func() error, err
 	}
 	server := sds.New(log)
 	if m.own.given() {
-		if err := server.Own(m.own.cert, m.own.key, m.own.roots); err != nil {
+		if err := server.Own(m.own.cert, m.own.key, m.own.roots, m.TrustDomain); err != nil {
 			return nil, err
 		}
 	}

@@ -44,7 +44,7 @@ func clusters(o Options) []*clusterv3.Cluster {
 	if o.Identity == nil {
 		return []*clusterv3.Cluster{discovery}
 	}
-	discovery.TransportSocket = mutualTLS(o.Identity)
+	discovery.TransportSocket = mutualTLS()
 	return []*clusterv3.Cluster{discovery, agentCluster(o.Identity)}
 }
 

@@ -152,7 +152,7 @@ func TestAddressesAreChecked(t *testing.T) {
 func TestAMachineWithAnIdentityProvesItToDiscovery(t *testing.T) {
 	t.Parallel()
 	o := options()
-	o.Identity = &bootstrap.Identity{Socket: "/var/lib/mesh-agent/sds/socket", TrustDomains: []string{"mesh.example", "old.example"}}
+	o.Identity = &bootstrap.Identity{Socket: "/var/lib/mesh-agent/sds/socket"}
 	b := build(t, o)
 	envoytest.Validate(t, b)
 	require.Equal(t, "agent", b.GetNode().GetMetadata().AsMap()["PGMESH_IDENTITY"])
@@ -164,12 +164,7 @@ func TestAMachineWithAnIdentityProvesItToDiscovery(t *testing.T) {
 	require.Equal(t, "/var/lib/mesh-agent/sds/socket", pipe.GetPath())
 	socket := &tlsv3.UpstreamTlsContext{}
 	require.NoError(t, clusters[0].GetTransportSocket().GetTypedConfig().UnmarshalTo(socket))
-	context := socket.GetCommonTlsContext().GetCombinedValidationContext()
-	require.Equal(t, "ROOTCA", context.GetValidationContextSdsSecretConfig().GetName())
-	var prefixes []string
-	for _, m := range context.GetDefaultValidationContext().GetMatchTypedSubjectAltNames() {
-		require.Equal(t, tlsv3.SubjectAltNameMatcher_URI, m.GetSanType())
-		prefixes = append(prefixes, m.GetMatcher().GetPrefix())
-	}
-	require.Equal(t, []string{"spiffe://mesh.example/pgmesh/discovery/", "spiffe://old.example/pgmesh/discovery/"}, prefixes)
+	tls := socket.GetCommonTlsContext()
+	require.Equal(t, "default", tls.GetTlsCertificateSdsSecretConfigs()[0].GetName())
+	require.Equal(t, "pgmesh-discovery", tls.GetValidationContextSdsSecretConfig().GetName())
 }

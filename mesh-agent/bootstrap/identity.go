@@ -6,7 +6,6 @@ import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
-	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 )
@@ -14,10 +13,11 @@ import (
 // agentName is the cluster of the agent beside Envoy, by the name that Istio's proxies have for it: what discovery sends refers to it.
 const agentName = "sds-grpc"
 
-// Secrets that the agent serves, by their names in Istio.
+// Secrets that the agent serves: the machine's certificate, by its name in Istio, and who may be a discovery. The latter changes with the mesh's
+// roots and its trust domain, which a bootstrap cannot.
 const (
 	ownCertificate = "default"
-	meshRoots      = "ROOTCA"
+	whoIsDiscovery = "pgmesh-discovery"
 )
 
 // agentCluster leads to the agent, over a socket that nobody else on the machine may reach.
@@ -34,26 +34,14 @@ func agentCluster(i *Identity) *clusterv3.Cluster {
 }
 
 // mutualTLS shows the machine's certificate, and speaks to a discovery of the mesh and nobody else, whatever its address is.
-func mutualTLS(i *Identity) *corev3.TransportSocket {
-	var names []*tlsv3.SubjectAltNameMatcher
-	for _, domain := range i.TrustDomains {
-		names = append(names, &tlsv3.SubjectAltNameMatcher{
-			SanType: tlsv3.SubjectAltNameMatcher_URI,
-			Matcher: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: "spiffe://" + domain + "/pgmesh/discovery/"}},
-		})
-	}
+func mutualTLS() *corev3.TransportSocket {
 	context := &tlsv3.UpstreamTlsContext{CommonTlsContext: &tlsv3.CommonTlsContext{
 		TlsParams: &tlsv3.TlsParameters{
 			TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2, TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
 		},
 		AlpnProtocols:                  []string{"h2"},
 		TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{agentSecret(ownCertificate)},
-		ValidationContextType: &tlsv3.CommonTlsContext_CombinedValidationContext{
-			CombinedValidationContext: &tlsv3.CommonTlsContext_CombinedCertificateValidationContext{
-				DefaultValidationContext:         &tlsv3.CertificateValidationContext{MatchTypedSubjectAltNames: names},
-				ValidationContextSdsSecretConfig: agentSecret(meshRoots),
-			},
-		},
+		ValidationContextType:          &tlsv3.CommonTlsContext_ValidationContextSdsSecretConfig{ValidationContextSdsSecretConfig: agentSecret(whoIsDiscovery)},
 	}}
 	return &corev3.TransportSocket{
 		Name: "envoy.transport_sockets.tls", ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: pack(context)},

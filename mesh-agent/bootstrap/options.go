@@ -33,8 +33,7 @@ type Options struct {
 
 // Identity is that of a machine whose agent serves it over SDS.
 type Identity struct {
-	Socket       string   // of the agent
-	TrustDomains []string // of the mesh, under one of which discovery has a name
+	Socket string // of the agent
 }
 
 // XDS is the variant of the protocol that Envoy speaks to discovery.

@@ -50,6 +50,7 @@ type Discovery struct {
 	signer  *authority.Authority // beneath the active root
 	roots   []*x509.Certificate
 	others  []*identityv1.Federated
+	aliases []string
 	tokens  map[jointoken.Hash]*grant
 	created int
 	changed chan struct{} // closed when the trust is another
@@ -119,6 +120,14 @@ func (d *Discovery) Federate(domain string, roots []byte) {
 	d.tell()
 }
 
+// Alias has another trust domain stand for the mesh.
+func (d *Discovery) Alias(domain string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.aliases = append(d.aliases, domain)
+	d.tell()
+}
+
 func (d *Discovery) tell() {
 	require.NoError(d.t, d.server.Learn(d.trust()))
 	close(d.changed)
@@ -169,7 +178,9 @@ func (d *Discovery) Token(namespace, account string, uses int, refusal identityv
 
 func (d *Discovery) trust() *identityv1.Trust {
 	pin := sha256.Sum256(d.roots[len(d.roots)-1].RawSubjectPublicKeyInfo)
-	return &identityv1.Trust{TrustDomain: d.Domain, Roots: authority.EncodeCertificates(d.roots...), Federated: d.others, ActiveRoot: pin[:]}
+	return &identityv1.Trust{
+		TrustDomain: d.Domain, Aliases: d.aliases, Roots: authority.EncodeCertificates(d.roots...), Federated: d.others, ActiveRoot: pin[:],
+	}
 }
 
 // CreateCertificate gives a certificate as Istio's authorities do: the last of the chain are the roots.

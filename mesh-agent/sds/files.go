@@ -30,22 +30,22 @@ const (
 	mostFiles = 1000
 )
 
-// file is a certificate and its key, or roots, which have none.
-type file struct{ path, key string }
+// file is a certificate and its key; or roots, which have none; or those that vouch for the discoveries of a trust domain.
+type file struct{ path, key, domain string }
 
 // named reads the name of a secret that is files.
 func named(name string) (file, bool) {
 	if rest, ok := strings.CutPrefix(name, certificatePrefix); ok {
 		cert, key, both := strings.Cut(rest, "~")
-		return file{cert, key}, both && cert != "" && key != ""
+		return file{path: cert, key: key}, both && cert != "" && key != ""
 	}
 	path, ok := strings.CutPrefix(name, rootsPrefix)
-	return file{path, ""}, ok && path != ""
+	return file{path: path}, ok && path != ""
 }
 
 // files are those that somebody has asked for. One that is missing or broken is looked at on: Envoy goes on with what there was.
 type files struct {
-	put func(*tlsv3.Secret)
+	put func(...*tlsv3.Secret)
 	log *slog.Logger
 
 	mu     sync.Mutex
@@ -60,7 +60,7 @@ type looked struct {
 	said string // what is wrong, so that it is said once
 }
 
-func newFiles(put func(*tlsv3.Secret), log *slog.Logger) *files {
+func newFiles(put func(...*tlsv3.Secret), log *slog.Logger) *files {
 	return &files{put: put, log: log, wanted: map[string]*looked{}}
 }
 
@@ -140,7 +140,11 @@ func (f file) read(name string) (made *tlsv3.Secret, stamp [sha256.Size]byte, er
 		if _, err := authority.ParseCertificates(content); err != nil {
 			return nil, stamp, fmt.Errorf("%s: %w", f.path, err)
 		}
-		return roots(name, content), sha256.Sum256(content), nil
+		made = roots(name, content)
+		if f.domain != "" {
+			made = discovery(content, f.domain)
+		}
+		return made, sha256.Sum256(content), nil
 	}
 	key, err := os.ReadFile(f.key)
 	if err != nil {

@@ -2,7 +2,7 @@
 // certificates in files. So keys stay on the machine, and what is new is in force at once, without a restart.
 //
 // The names are Istio's: "default" is the machine's certificate with its key, "ROOTCA" whom the mesh trusts; file-cert:CERTIFICATE~KEY and
-// file-root:ROOTS are files.
+// file-root:ROOTS are files. One name is ours: "pgmesh-discovery" is who may be a discovery, for the bootstrap.
 package sds
 
 import (
@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/pgmesh/pgmesh/internal/authority"
 	"github.com/pgmesh/pgmesh/internal/membership"
 )
 
@@ -26,6 +27,7 @@ import (
 const (
 	Certificate = "default"
 	Roots       = "ROOTCA"
+	Discovery   = "pgmesh-discovery"
 )
 
 // Server has the secrets, and serves them.
@@ -77,32 +79,41 @@ func (s *Server) take(state *membership.State) error {
 	if err != nil {
 		return err
 	}
-	s.put(certificate(Certificate, state.ChainPEM(), key))
-	s.put(trusted(Roots, state.Trust))
+	domains := append([]string{state.Trust.Domain}, state.Trust.Aliases...)
+	s.put(
+		certificate(Certificate, state.ChainPEM(), key),
+		trusted(Roots, state.Trust),
+		discovery(authority.EncodeCertificates(state.Trust.Roots...), domains...),
+	)
 	return nil
 }
 
-// Own serves files of the machine as its certificate and as whom the mesh trusts. All must be usable.
-func (s *Server) Own(cert, key, roots string) error {
-	return s.files.own(map[string]file{Certificate: {cert, key}, Roots: {roots, ""}})
+// Own serves files of the machine as its certificate and as whom the mesh trusts, which has a trust domain. All must be usable.
+func (s *Server) Own(cert, key, roots, domain string) error {
+	return s.files.own(map[string]file{Certificate: {path: cert, key: key}, Roots: {path: roots}, Discovery: {path: roots, domain: domain}})
 }
 
-// put makes a secret the one of its name, and tells the streams.
-func (s *Server) put(made *tlsv3.Secret) {
-	body, err := anypb.New(made)
-	if err != nil {
-		s.log.Error("a secret cannot be encoded", "secret", made.GetName(), "error", err)
-		return
-	}
+// put makes secrets the ones of their names, all at once, and tells the streams.
+func (s *Server) put(made ...*tlsv3.Secret) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if before, known := s.secrets[made.GetName()]; known && string(before.body.GetValue()) == string(body.GetValue()) {
-		return
+	before := s.count
+	for _, m := range made {
+		body, err := anypb.New(m)
+		if err != nil {
+			s.log.Error("a secret cannot be encoded", "secret", m.GetName(), "error", err)
+			continue
+		}
+		if had, known := s.secrets[m.GetName()]; known && string(had.body.GetValue()) == string(body.GetValue()) {
+			continue
+		}
+		s.count++
+		s.secrets[m.GetName()] = secret{body, s.start + strconv.Itoa(s.count)}
 	}
-	s.count++
-	s.secrets[made.GetName()] = secret{body, s.start + strconv.Itoa(s.count)}
-	close(s.changed)
-	s.changed = make(chan struct{})
+	if s.count > before {
+		close(s.changed)
+		s.changed = make(chan struct{})
+	}
 }
 
 // get returns those of the named secrets that there are, and what is closed when that is not true any more.
