@@ -3,6 +3,7 @@ package push_test
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"net"
@@ -57,6 +58,7 @@ type doorway struct {
 	authority *certtest.Authority
 	http, tcp uint32
 	log       string
+	envoy     *envoytest.Envoy
 }
 
 func newDoorway(t *testing.T, b *bench) *doorway {
@@ -73,7 +75,7 @@ func newDoorway(t *testing.T, b *bench) *doorway {
 		"NAMESPACE": "shop", "INTERCEPTION_MODE": "NONE", "TLS_SERVER_CERT_CHAIN": cert, "TLS_SERVER_KEY": key, "TLS_SERVER_ROOT_CERT": roots,
 	})
 	require.NoError(t, err)
-	envoytest.Start(t, following(t, b.listen(t).Target(), &corev3.Node{Id: "sidecar~10.0.0.1~web.shop~shop.svc.cluster.local", Cluster: "web", Metadata: metadata}))
+	d.envoy = envoytest.Start(t, following(t, b.listen(t).Target(), &corev3.Node{Id: "sidecar~10.0.0.1~web.shop~shop.svc.cluster.local", Cluster: "web", Metadata: metadata}))
 	return d
 }
 
@@ -99,9 +101,14 @@ func following(t *testing.T, address string, node *corev3.Node) *bootstrapv3.Boo
 // asks is how a port answers a new connection of somebody: with a status, or why not.
 func (d *doorway) asks(port uint32, identity string) string {
 	d.t.Helper()
+	return d.asksWith(port, d.authority.Issue(nil, identity).Certificate(d.t))
+}
+
+func (d *doorway) asksWith(port uint32, certificate tls.Certificate) string {
+	d.t.Helper()
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
 		InsecureSkipVerify: true, // the server's name is not what this is about
-		Certificates:       []tls.Certificate{d.authority.Issue(nil, identity).Certificate(d.t)},
+		Certificates:       []tls.Certificate{certificate},
 	}}}
 	r, err := http.NewRequestWithContext(context.WithoutCancel(d.t.Context()), http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d/", port), http.NoBody)
 	require.NoError(d.t, err)
@@ -165,6 +172,14 @@ func TestEnvoyRefusesWhoWasRevoked(t *testing.T) {
 			require.Contains(t, d.asks(port, identity), "200 hello", "%s at %d: nobody else is meant", identity, port)
 		}
 	}
+	expired := d.authority.Issue(func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }, clerk)
+	require.Contains(t, d.asksWith(d.http, expired.Certificate(t)), "error")
+	d.says("CERTIFICATE_VERIFY_FAILED:verify_cert_failed:_SAN_matcher,_certificate_SANs_are_[localhost,_127.0.0.1,_" + partner + "]")
+	d.says("certificate_has_expired")
+	stats := d.envoy.Get(t, "/stats?filter=revoked.*denied")
+	require.Regexp(t, `rbac\.revoked\.denied: [1-9]`, stats)
+	require.Regexp(t, `(?m)^revoked\.rbac\.denied: [1-9]`, stats)
+
 	b.believe(mesh.Trust{})
 	d.becomes("200 hello", d.http, cart)
 	d.becomes("200 hello", d.tcp, old)
