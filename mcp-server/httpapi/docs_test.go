@@ -10,6 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/certtest"
+	"github.com/pgmesh/pgmesh/store"
 )
 
 const page = "../../docs/admin-api.md"
@@ -33,6 +36,7 @@ func TestPage(t *testing.T) {
 	doc, err := os.ReadFile(page)
 	require.NoError(t, err)
 	a := start(t)
+	a.ratify()
 	folder := t.TempDir()
 	at := 0
 	var rewritten bytes.Buffer
@@ -53,6 +57,16 @@ func TestPage(t *testing.T) {
 		rewritten.Write(doc[at:])
 		require.NoError(t, os.WriteFile(page, rewritten.Bytes(), 0o644))
 	}
+}
+
+// ratify gives the mesh an authority, as a server with TLS does.
+func (a *api) ratify() {
+	a.t.Helper()
+	s, err := store.Open(a.t.Context(), a.database, store.Options{})
+	require.NoError(a.t, err)
+	defer s.Close()
+	_, err = s.FirstAuthority(a.t.Context(), certtest.NewAuthority(a.t).PEM, "sealed", "")
+	require.NoError(a.t, err)
 }
 
 // run runs commands as a shell does, and returns what they write, with the times of the page.

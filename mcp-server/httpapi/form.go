@@ -104,6 +104,10 @@ func (jsonForm) Unmarshal(data []byte, v any) error {
 		*documents = manifest(data)
 		return nil
 	}
+	if issuer, is := v.(**adminv1.JoinIssuer); is { // a field of a request, which is made by whoever reads it
+		*issuer = &adminv1.JoinIssuer{}
+		v = *issuer
+	}
 	m, is := v.(proto.Message)
 	if !is {
 		return fmt.Errorf("%T cannot be asked", v)

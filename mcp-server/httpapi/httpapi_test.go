@@ -188,3 +188,24 @@ func TestCallsAreCounted(t *testing.T) {
 	}
 	require.True(t, counted)
 }
+
+// A rule about an issuer is the body, in either form, and its name is in the path.
+func TestAnIssuerIsTheBody(t *testing.T) {
+	t.Parallel()
+	a := start(t)
+	const json = `{"issuer": "https://cloud.example", "audiences": ["pgmesh"], "namespace": "shop", "serviceAccount": "cart"}`
+	require.Equal(t, http.StatusOK, a.do(http.MethodPut, "/v1/join-issuers/cloud", json).code)
+	yaml := a.do(http.MethodPut, "/v1/join-issuers/build", "issuer: https://ci.example\naudiences: [pgmesh]\nnamespace: shop\nserviceAccount: cart\n", "Content-Type", "application/yaml")
+	require.Equal(t, http.StatusOK, yaml.code, yaml.text)
+	list := a.get("/v1/join-issuers").tree(t)["issuers"].([]any)
+	require.Equal(t, []any{"build", "cloud"}, []any{list[0].(map[string]any)["name"], list[1].(map[string]any)["name"]})
+	for body, says := range map[string]string{
+		strings.Replace(json, "audiences", "audience", 1): `unknown field \"audience\"`,
+		strings.Replace(json, `"pgmesh"`, "", 1):          "there is no audience",
+		"":                                                "the issuer is empty",
+	} {
+		refused := a.do(http.MethodPut, "/v1/join-issuers/cloud", body)
+		require.Equal(t, http.StatusBadRequest, refused.code)
+		require.Contains(t, refused.text, says)
+	}
+}

@@ -26,10 +26,11 @@ func TestMain(m *testing.M) {
 
 // api is the admin API of a whole server, with a database of its own.
 type api struct {
-	t      *testing.T
-	url    string
-	web    string
-	client *http.Client
+	t        *testing.T
+	database string
+	url      string
+	web      string
+	client   *http.Client
 }
 
 func start(t *testing.T) *api {
@@ -49,7 +50,7 @@ func start(t *testing.T) *api {
 	})
 	select {
 	case a := <-started:
-		return &api{t, "http://" + a.API.String(), "http://" + a.HTTP.String(), &http.Client{Transport: transport}}
+		return &api{t, o.Database, "http://" + a.API.String(), "http://" + a.HTTP.String(), &http.Client{Transport: transport}}
 	case err := <-ended:
 		ended <- err
 		require.NoError(t, err)
