@@ -36,11 +36,21 @@ func (a *Authority) Member(id spiffeid.ID, chains [][]*x509.Certificate) ([]call
 	default:
 		return nil, status.Error(codes.Unavailable, "this server does not know yet whom the mesh trusts: come again")
 	}
+	if !a.cfg.Signs { // with certificates of files, the lists of those say who may do what
+		if r := s.revocationOf(id, chains[0][0]); r != nil {
+			return nil, refuseRevoked(r)
+		}
+		return nil, nil
+	}
+	return s.member(id, chains)
+}
+
+func (s *State) member(id spiffeid.ID, chains [][]*x509.Certificate) ([]caller.Scope, error) {
 	if r := s.revocationOf(id, chains[0][0]); r != nil {
 		return nil, refuseRevoked(r)
 	}
 	server, is := identity.ServerOf(id)
-	if !is || !a.cfg.Signs { // with certificates of files, the lists of those say who may do what
+	if !is {
 		return nil, nil
 	}
 	if err := s.vouched(id, chains); err != nil {
@@ -71,6 +81,9 @@ func (s *State) signed(chain []*x509.Certificate) bool {
 		return false
 	}
 	by := chain[1]
+	if s.signers == nil {
+		return !slices.ContainsFunc(chain, signing.Delegated)
+	}
 	return !signing.Delegated(by) && slices.ContainsFunc(s.signers, func(c *x509.Certificate) bool {
 		return c.Equal(by) || (len(chain) > 2 && string(c.RawSubject) == string(by.RawSubject))
 	})
@@ -108,7 +121,9 @@ func refuseRevoked(r *identityv1.Revocation) error {
 func Public(method string) bool { return method == identityv1.AuthorityService_Enroll_FullMethodName }
 
 // Server tells whether a server of the mesh calls. It is for those who hold others to limits.
-func (a *Authority) Server(ctx context.Context) bool {
+func (a *Authority) Server(ctx context.Context) bool { return isMember(ctx, a.Member) }
+
+func isMember(ctx context.Context, member func(spiffeid.ID, [][]*x509.Certificate) ([]caller.Scope, error)) bool {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
 		return false
@@ -121,6 +136,6 @@ func (a *Authority) Server(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	scopes, err := a.Member(id, t.State.VerifiedChains)
+	scopes, err := member(id, t.State.VerifiedChains)
 	return err == nil && len(scopes) > 0
 }

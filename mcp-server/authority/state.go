@@ -26,7 +26,7 @@ type State struct {
 	trust   *identityv1.Trust  // as servers are told
 	signer  *signing.Authority // nil while there is none
 	roots   []*x509.Certificate
-	signers []*x509.Certificate // the authorities whose signature makes servers, their own certificates
+	signers []*x509.Certificate // the authorities whose signature makes servers, their own certificates; nil where they are not known
 	revoked map[string]*identityv1.Revocation
 
 	rows     []store.Authority // with their sealed keys, to be kept
@@ -67,10 +67,7 @@ func (a *Authority) read(ctx context.Context) (*State, error) {
 
 // stateOf puts together what is trusted and who signs.
 func (a *Authority) stateOf(trust *identityv1.Trust, rows []store.Authority) (*State, error) {
-	s := &State{trust: trust, revoked: map[string]*identityv1.Revocation{}, rows: rows, replaced: make(chan struct{})}
-	for _, r := range trust.GetRevoked() {
-		s.revoked[r.GetIdentity()+r.GetEnrolment()] = r // the two have nothing in common: an enrolment has no slash
-	}
+	s := &State{trust: trust, revoked: revokedIn(trust), rows: rows, replaced: make(chan struct{})}
 	var err error
 	if a.files != nil {
 		s.takeFiles(a.files.value.Get())
@@ -86,6 +83,15 @@ func (a *Authority) stateOf(trust *identityv1.Trust, rows []store.Authority) (*S
 		trust.ActiveRoot = pin[:]
 	}
 	return s, nil
+}
+
+// revokedIn are those that were revoked, by identity or enrolment. The two have nothing in common: an enrolment has no slash.
+func revokedIn(trust *identityv1.Trust) map[string]*identityv1.Revocation {
+	revoked := map[string]*identityv1.Revocation{}
+	for _, r := range trust.GetRevoked() {
+		revoked[r.GetIdentity()+r.GetEnrolment()] = r
+	}
+	return revoked
 }
 
 func (s *State) takeFiles(signer *signing.Authority) {

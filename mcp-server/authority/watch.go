@@ -1,12 +1,14 @@
 package authority
 
 import (
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pgmesh/pgmesh/internal/caller"
+	"github.com/pgmesh/pgmesh/internal/identity"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
@@ -35,8 +37,15 @@ func (s *Service) WatchTrust(_ *identityv1.WatchTrustRequest, stream grpc.Server
 	}
 }
 
-// toldTo is what somebody is told: whom the mesh does not trust any more, and whose tokens it takes, is the affair of those who give certificates.
+// toldTo is what somebody is told: whom the mesh does not trust any more, and whose tokens it takes, is the affair of servers.
 func (s *State) toldTo(who *caller.Caller) *identityv1.Trust {
+	id, err := spiffeid.FromString(who.Identity())
+	if err == nil {
+		_, is := identity.ServerOf(id)
+		if is && s.ours(id) { // the guard has seen who vouches for it
+			return s.trust
+		}
+	}
 	if who.Unlimited(caller.Sign) {
 		return s.trust
 	}

@@ -2,12 +2,16 @@ package serve
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
 
+	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/identity"
 	"github.com/pgmesh/pgmesh/mcp-server/authority"
 	"github.com/pgmesh/pgmesh/store"
@@ -17,6 +21,21 @@ import (
 // is told nothing else.
 func (o *Options) ownAuthority() bool {
 	return o.Database != "" && !o.Plaintext.Allowed && !o.Security.TLS.Given()
+}
+
+// ownCertificate tells whether the server shows a certificate of the mesh: one of its own authority, or a relay the one that it joined for.
+func (o *Options) ownCertificate() bool {
+	return o.ownAuthority() || (o.Upstream.JoinTokenFile != "" && !o.Plaintext.Allowed && !o.Security.TLS.Given())
+}
+
+// mesh tells who belongs to the mesh, and who this server is in it.
+type mesh interface {
+	// TLS is the configuration of a listener that shows the server's certificate of the mesh.
+	TLS(protocols ...string) *tls.Config
+	// Member is a caller.Config's.
+	Member(id spiffeid.ID, chains [][]*x509.Certificate) ([]caller.Scope, error)
+	// Server tells whether a server of the mesh calls.
+	Server(ctx context.Context) bool
 }
 
 // checkAuthority sees that there is what an authority needs, and says how to come by it.
@@ -60,7 +79,7 @@ func (s *server) newAuthority(from *store.Store) (*authority.Authority, error) {
 
 // recallAuthority takes over what was saved of the authority.
 func (d *database) recallAuthority(ctx context.Context) {
-	found, err := d.mesh.Recall(ctx)
+	found, err := d.authority.Recall(ctx)
 	switch {
 	case err != nil:
 		d.options.Log.Error("what was saved of the authority cannot be used: until the database is there, this server has no certificate to show",

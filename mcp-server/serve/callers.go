@@ -56,7 +56,7 @@ func (d *database) readCallers(ctx context.Context, table string) {
 		}
 	}
 	if store.ConcernsTrust(table) {
-		d.mesh.Read(ctx)
+		d.authority.Read(ctx)
 	}
 	d.keepCallers()
 }

@@ -26,13 +26,13 @@ import (
 // database is the source of a server that reads Postgres itself. Before it is open nobody may write to it.
 type database struct {
 	*server
-	store    *store.Store
-	feed     *feed.Feed
-	examiner *examine.Examiner
-	admin    *admin.Service
-	book     *tokens.Book
-	mesh     *authority.Authority
-	opened   chan struct{}
+	store     *store.Store
+	feed      *feed.Feed
+	examiner  *examine.Examiner
+	admin     *admin.Service
+	book      *tokens.Book
+	authority *authority.Authority
+	opened    chan struct{}
 
 	known    callers // as they were read last
 	kept     []byte  // as they are in the file
@@ -51,7 +51,7 @@ func (s *server) database() (source, error) {
 		return nil, err
 	}
 	d.book = tokens.New(d.store, o.Log)
-	if d.mesh, err = s.newAuthority(d.store); err != nil {
+	if d.authority, err = s.newAuthority(d.store); err != nil {
 		d.store.Close()
 		return nil, err
 	}
@@ -70,26 +70,26 @@ func (d *database) places() []string { return d.store.Places() }
 
 func (d *database) register(g grpc.ServiceRegistrar) {
 	d.admin.Register(g)
-	d.mesh.Register(g)
+	d.authority.Register(g)
 	tokens.NewService(d.store, d.book, d.options.Log).Register(g)
 	secrets.NewService(d.store, d.options.Log).Register(g)
-	members.New(d.store, d.mesh, d.options.Log).Register(g)
+	members.New(d.store, d.authority, d.options.Log).Register(g)
 }
 
 func (d *database) tokens() caller.Tokens { return d.book }
 
-func (d *database) authority() *authority.Authority { return d.mesh }
+func (d *database) mesh() mesh { return d.authority }
 
 func (d *database) drain() {
 	d.admin.Shutdown()
-	d.mesh.Shutdown()
+	d.authority.Shutdown()
 }
 
 // run follows the database, and is the mesh's authority, also while that is away.
 func (d *database) run(ctx context.Context) error {
 	defer d.store.Close()
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return d.mesh.Run(ctx) })
+	g.Go(func() error { return d.authority.Run(ctx) })
 	g.Go(func() error { return d.openAndFollow(ctx) })
 	return g.Wait()
 }
@@ -155,7 +155,7 @@ func (d *database) tryToOpen(ctx context.Context) error {
 	if err := d.unlockKeys(ctx); err != nil {
 		return err
 	}
-	return d.mesh.Open(ctx)
+	return d.authority.Open(ctx)
 }
 
 func connectedTo(s *store.Store) prometheus.Collector {

@@ -63,15 +63,15 @@ type door struct {
 	limits  *limits.Limits
 	guard   *caller.Guard
 	files   *tlsfiles.ServerFiles           // nil without TLS, or with the authority's
-	mesh    *authority.Authority            // nil for one that does not know the authority
-	signs   bool                            // it is the authority's certificate that is shown
+	mesh    mesh                            // nil for a server that does not know whom the mesh trusts
+	own     bool                            // it is a certificate of the mesh that is shown
 	allowed *reload.Value[caller.AllowList] // nil without a file
 }
 
 // door opens the door to those that the options name, and the bearers of tokens.
 func (o Options) door(from source, metrics prometheus.Registerer) (*door, error) {
 	metrics = prometheus.WrapRegistererWithPrefix("pgmesh_mcp_server_", metrics)
-	s, d := o.Security, &door{limits: limits.New(o.Security.Limits, metrics), mesh: from.authority(), signs: o.ownAuthority()}
+	s, d := o.Security, &door{limits: limits.New(o.Security.Limits, metrics), mesh: from.mesh(), own: o.ownCertificate()}
 	rules, err := caller.ParseRules(s.Allow)
 	if err != nil {
 		return nil, errors.Join(errors.New("--allow"), err)
@@ -124,7 +124,7 @@ func (d *door) options() []grpc.ServerOption {
 	switch {
 	case d.files != nil:
 		options = append(options, grpc.Creds(credentials.NewTLS(d.files.Config("h2"))))
-	case d.signs:
+	case d.own:
 		options = append(options, grpc.Creds(credentials.NewTLS(d.mesh.TLS("h2"))), rpc.Renewing())
 	}
 	return options
@@ -135,7 +135,7 @@ func (d *door) web(l net.Listener, h http.Handler) (net.Listener, http.Handler) 
 	switch {
 	case d.files != nil:
 		l = tls.NewListener(l, d.files.Config("h2", "http/1.1"))
-	case d.signs:
+	case d.own:
 		l = tls.NewListener(l, d.mesh.TLS("h2", "http/1.1"))
 	}
 	return l, d.limits.Handler(d.guard.Handler(h))

@@ -69,7 +69,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	if err := o.checkAuthority(); err != nil {
 		return err
 	}
-	if err := o.Security.check(o.ownAuthority()); err != nil {
+	if err := o.Security.check(o.ownCertificate()); err != nil {
 		return err
 	}
 	keys, err := o.Sealing.Load()
@@ -86,9 +86,12 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	s.views = readers.New(s.publisher.SubscribeWithSecrets, s.publisher.Subscribe, o.Log, prometheus.WrapRegistererWithPrefix("pgmesh_mcp_server_", s.metrics))
 	s.legacy = s.newLegacy()
 	s.sinks = legacy.NewSinks(s.legacy)
-	from, err := s.source()
+	from, err := s.source(ctx)
 	if err == nil {
 		s.door, err = o.door(from, s.metrics)
+	}
+	if ctx.Err() != nil { // told to stop while it waited for others
+		return on.close()
 	}
 	if err != nil {
 		return errors.Join(err, on.close())
@@ -141,8 +144,8 @@ type source interface {
 	// run keeps the publisher at the newest state, and the views at what readers are to be shown, until the context ends.
 	run(context.Context) error
 	tokens() caller.Tokens
-	// authority is that of the mesh, nil if it is not known here.
-	authority() *authority.Authority
+	// mesh tells who belongs to the mesh, nil if that is not known here.
+	mesh() mesh
 	register(grpc.ServiceRegistrar)
 	// places name where it reads from.
 	places() []string
@@ -152,9 +155,9 @@ type source interface {
 	drain()
 }
 
-func (s *server) source() (source, error) {
+func (s *server) source(ctx context.Context) (source, error) {
 	if len(s.options.Upstream.Addresses) > 0 {
-		return s.upstream()
+		return s.upstream(ctx)
 	}
 	return s.database()
 }

@@ -17,7 +17,7 @@ func (o Options) open() (on sockets, err error) {
 			err = errors.Join(err, on.close())
 		}
 	}()
-	secure := o.Security.TLS.Given() || o.ownAuthority()
+	secure := o.Security.TLS.Given() || o.ownCertificate()
 	if on.mcp, err = o.Plaintext.Server("listen", o.Listen, secure); err != nil {
 		return on, err
 	}

@@ -2,19 +2,28 @@ package serve
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/dial"
+	"github.com/pgmesh/pgmesh/internal/identity"
+	"github.com/pgmesh/pgmesh/internal/jointoken"
 	"github.com/pgmesh/pgmesh/internal/listen"
+	"github.com/pgmesh/pgmesh/internal/membership"
 	"github.com/pgmesh/pgmesh/mcp-server/authority"
 	"github.com/pgmesh/pgmesh/mcp-server/relay"
 )
@@ -23,6 +32,8 @@ import (
 type Upstream struct {
 	Addresses []string
 	Dial      dial.Options // but for Plaintext, which is the server's own
+	// JoinTokenFile has the token by which the relay becomes a member of its upstream's mesh, the first time. Empty: it is none.
+	JoinTokenFile string
 }
 
 // Flags declares the flags of a relay.
@@ -30,6 +41,8 @@ func (u *Upstream) Flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&u.Addresses, "upstream", nil,
 		"relay another MCP server, host:port, in place of a database; of several, separated by commas or in flags of their own, one is followed and the others stand by")
 	u.Dial.Flags(f, "upstream-")
+	f.StringVar(&u.JoinTokenFile, "upstream-join-token-file", "", "file with the token to become a member of the upstream's mesh with, at the first start, in place of certificates of files; "+
+		"mcp-server token create NAME --for mcp-server makes one")
 }
 
 // checkSource sees that there is one source.
@@ -38,10 +51,16 @@ func (o *Options) checkSource() error {
 	case o.Database == "" && len(o.Upstream.Addresses) == 0:
 		return errors.New("--database is missing: the URL of the Postgres database that holds the mesh, such as postgres://user@host/mesh. " +
 			"Or give --upstream, to relay another server")
+	case len(o.Upstream.Addresses) == 0 && o.Upstream.JoinTokenFile != "":
+		return errors.New("--upstream-join-token-file is for a relay: give --upstream")
 	case len(o.Upstream.Addresses) == 0:
 		return nil
 	case o.Database != "":
 		return errors.New("--database and --upstream exclude each other: a server reads the database, or relays another server that does")
+	case o.Upstream.JoinTokenFile != "" && o.Upstream.Dial.TLS.Given():
+		return errors.New("--upstream-join-token-file and the flags for TLS with the upstream exclude each other: a member of the mesh has its certificate from there")
+	case o.Upstream.JoinTokenFile != "" && o.StateDir == "":
+		return errors.New("--upstream-join-token-file: the certificate that it is used up for has to be kept: give --state-dir")
 	case o.Replica != "" || o.Migrate:
 		return errors.New("--replica and --migrate are about a database, and a relay has none: leave them out, or --upstream")
 	}
@@ -56,22 +75,57 @@ func (o *Options) checkSource() error {
 // upstream is the source of a relay. It has no API but MCP.
 type upstream struct {
 	*server
-	relay *relay.Relay
+	relay  *relay.Relay
+	joined *authority.Joined // nil for one that is no member of the mesh
 }
 
-func (s *server) upstream() (source, error) {
+func (s *server) upstream(ctx context.Context) (source, error) {
 	o := s.options
+	u := &upstream{server: s}
 	how := o.Upstream.Dial
-	if how.Plaintext = o.Plaintext; how.TLS.Given() {
+	if o.Upstream.JoinTokenFile != "" {
+		var err error
+		if u.joined, err = s.join(ctx); err != nil {
+			return nil, err
+		}
+		how.Member = u.joined.Client(membership.IsProgram(identity.MCPServer))
+	}
+	if how.Plaintext = o.Plaintext; how.TLS.Given() || how.Member != nil {
 		how.Plaintext = listen.Plaintext{} // which is about those that this server serves
 	}
 	connection, err := how.To(o.Log, o.Upstream.Addresses...)
 	if err != nil {
 		return nil, fmt.Errorf("--upstream: %w", err)
 	}
-	return &upstream{s, relay.New(s.publisher, o.Log, s.metrics, relay.Options{
-		Upstreams: o.Upstream.Addresses, DialOptions: connection.DialOptions(),
-	})}, nil
+	u.relay = relay.New(s.publisher, o.Log, s.metrics, relay.Options{Upstreams: o.Upstream.Addresses, DialOptions: connection.DialOptions()})
+	return u, nil
+}
+
+// identityFolder is where in its state folder a relay keeps who it is.
+const identityFolder = "identity"
+
+// join makes the relay a member of its upstream's mesh.
+func (s *server) join(ctx context.Context) (*authority.Joined, error) {
+	o := s.options
+	return authority.Join(ctx, authority.Joining{
+		Token: func() (jointoken.Token, error) {
+			text, err := os.ReadFile(o.Upstream.JoinTokenFile)
+			if err != nil {
+				return jointoken.Token{}, fmt.Errorf("--upstream-join-token-file: %w", err)
+			}
+			token, err := jointoken.Parse(string(text))
+			if err != nil {
+				return token, fmt.Errorf("--upstream-join-token-file %s: %w", o.Upstream.JoinTokenFile, err)
+			}
+			return token, nil
+		},
+		Folder: filepath.Join(o.StateDir, identityFolder), Name: o.Name, Hosts: o.Hosts,
+		Dial: func(c *tls.Config) (*grpc.ClientConn, error) {
+			return dial.Any(o.Upstream.Addresses, grpc.WithTransportCredentials(credentials.NewTLS(c)))
+		},
+		Changed: func() { s.door.guard.Recheck() },
+		Metrics: prometheus.WrapRegistererWithPrefix("pgmesh_mcp_server_", s.metrics), Log: o.Log,
+	})
 }
 
 func (u *upstream) places() (places []string) {
@@ -87,12 +141,22 @@ func (u *upstream) run(ctx context.Context) error {
 		return err
 	}
 	u.views.Show(nil)
-	return u.relay.Run(ctx)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return u.relay.Run(ctx) })
+	if u.joined != nil {
+		g.Go(func() error { return u.joined.Run(ctx) })
+	}
+	return g.Wait()
 }
 
 func (u *upstream) tokens() caller.Tokens { return caller.NoTokens{} }
 
-func (u *upstream) authority() *authority.Authority { return nil }
+func (u *upstream) mesh() mesh {
+	if u.joined == nil {
+		return nil
+	}
+	return u.joined
+}
 
 func (u *upstream) register(grpc.ServiceRegistrar) {}
 

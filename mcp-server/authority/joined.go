@@ -1,0 +1,206 @@
+package authority
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/pgmesh/pgmesh/internal/caller"
+	"github.com/pgmesh/pgmesh/internal/identity"
+	"github.com/pgmesh/pgmesh/internal/jointoken"
+	"github.com/pgmesh/pgmesh/internal/membership"
+	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
+)
+
+// Joining says how a server becomes a member of a mesh whose authority is another server: a relay of its upstream.
+type Joining struct {
+	Token  func() (jointoken.Token, error) // asked the first time alone
+	Folder string                          // what it is kept in
+	Name   string
+	Hosts  []string
+	// Dial connects to the servers that have the authority.
+	Dial    func(*tls.Config) (*grpc.ClientConn, error)
+	Changed func() // something else is trusted, or somebody revoked
+	Metrics prometheus.Registerer
+	Log     *slog.Logger
+}
+
+// Joined is such a member.
+type Joined struct {
+	*membership.Membership
+
+	joining Joining
+	conn    *grpc.ClientConn
+	known   atomic.Pointer[heard]
+}
+
+// heard is what was made of a membership's state.
+type heard struct {
+	from *membership.State
+	made *State
+}
+
+// Join makes a server the member that it was, or by its token one for the first time. It waits for a server that is away.
+func Join(ctx context.Context, how Joining) (*Joined, error) {
+	o := membership.Options{Folder: how.Folder, Is: isServer, Log: how.Log, Metrics: how.Metrics}
+	m, err := membership.Open(o)
+	if err != nil {
+		if !errors.Is(err, membership.ErrNone) {
+			how.Log.Warn("this server cannot be who it was, and joins the mesh again", "folder", how.Folder, "error", err)
+		}
+		if m, err = how.first(ctx, o); err != nil {
+			return nil, fmt.Errorf("join the mesh: %w", err)
+		}
+	}
+	conn, err := how.Dial(m.Client(membership.IsProgram(identity.MCPServer)))
+	if err != nil {
+		return nil, err
+	}
+	return &Joined{Membership: m, joining: how, conn: conn}, nil
+}
+
+func isServer(id spiffeid.ID) error {
+	if server, ok := identity.ServerOf(id); !ok || server.Program != identity.MCPServer {
+		return fmt.Errorf("it is for %s, which is no mcp-server", id)
+	}
+	return nil
+}
+
+// first asks for the first certificate until there is an answer.
+func (how Joining) first(ctx context.Context, o membership.Options) (*membership.Membership, error) {
+	token, err := how.Token()
+	if err != nil {
+		return nil, err
+	}
+	conn, err := how.Dial(membership.ByToken(token, identity.MCPServer))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	pause := newPause()
+	for {
+		m, err := membership.Join(ctx, o, how.enroll(conn, token.Text()))
+		if err == nil {
+			how.Log.Info("joined the mesh", "identity", m.Current().ID, "until", m.Current().NotAfter().UTC().Format(time.RFC3339))
+			return m, nil
+		}
+		if code := status.Code(err); ctx.Err() != nil || (code != codes.Unavailable && code != codes.DeadlineExceeded) {
+			return nil, err
+		}
+		how.Log.Warn("this server waits for its upstream, to become a member of the mesh", "error", status.Convert(err).Message())
+		if !pause.wait(ctx) {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// enroll asks for a certificate; with a token for the first, and without for those after it.
+func (how Joining) enroll(conn grpc.ClientConnInterface, token string) membership.Ask {
+	return func(ctx context.Context, csr []byte) (membership.Granted, error) {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		answer, err := identityv1.NewAuthorityServiceClient(conn).Enroll(ctx, &identityv1.EnrollRequest{Csr: csr, Token: token, Name: how.Name, Hosts: how.Hosts})
+		return membership.Granted{Chain: answer.GetChain(), Trust: answer.GetTrust()}, err
+	}
+}
+
+// Run keeps the certificate and the trust new until the context ends.
+func (j *Joined) Run(ctx context.Context) error {
+	defer j.conn.Close()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return j.Membership.Run(ctx, j.joining.enroll(j.conn, "")) })
+	g.Go(func() error { return j.follow(ctx) })
+	return g.Wait()
+}
+
+// follow takes in what the upstream tells of the trust. While it is away, what it told last stays in force.
+func (j *Joined) follow(ctx context.Context) error {
+	pause, said := newPause(), ""
+	for {
+		err := j.watch(ctx, func() { pause.Reset(); said = "" })
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if text := status.Convert(err).Message(); text != said { // once for each reason
+			j.joining.Log.Warn("the upstream does not tell what the mesh trusts; what it told last stays in force", "error", text)
+			said = text
+		}
+		if !pause.wait(ctx) {
+			return ctx.Err()
+		}
+	}
+}
+
+func (j *Joined) watch(ctx context.Context, heard func()) error {
+	stream, err := identityv1.NewTrustServiceClient(j.conn).WatchTrust(ctx, &identityv1.WatchTrustRequest{})
+	if err != nil {
+		return err
+	}
+	for {
+		told, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		heard()
+		if err := j.Learn(told.GetTrust()); err != nil {
+			j.joining.Log.Error("what the upstream says that the mesh trusts cannot be used; what it told before stays in force", "error", err)
+			continue
+		}
+		j.joining.Changed()
+	}
+}
+
+// TLS is the configuration of a listener.
+func (j *Joined) TLS(protocols ...string) *tls.Config {
+	return j.Membership.Server(tls.VerifyClientCertIfGiven, protocols...)
+}
+
+// Member says what the bearer of a certificate may do: see [Authority.Member].
+func (j *Joined) Member(id spiffeid.ID, chains [][]*x509.Certificate) ([]caller.Scope, error) {
+	return j.state().member(id, chains)
+}
+
+// Server tells whether a server of the mesh calls: see [Authority.Server].
+func (j *Joined) Server(ctx context.Context) bool { return isMember(ctx, j.Member) }
+
+func (j *Joined) state() *State {
+	now := j.Current()
+	if h := j.known.Load(); h != nil && h.from == now {
+		return h.made
+	}
+	made := &State{trust: now.Trust.Message(), roots: now.Trust.Roots, revoked: revokedIn(now.Trust.Message())}
+	j.known.Store(&heard{now, made})
+	return made
+}
+
+// pause is between attempts that fail.
+type pause struct{ *backoff.ExponentialBackOff }
+
+func newPause() pause {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval, b.MaxInterval = 200*time.Millisecond, 15*time.Second
+	return pause{b}
+}
+
+// wait waits, unless the context ends first.
+func (p pause) wait(ctx context.Context) bool {
+	select {
+	case <-time.After(p.NextBackOff()):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
