@@ -31,6 +31,7 @@ type doorman struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 
 	came chan visitor
+	out  chan struct{} // ends a stream
 }
 
 type visitor struct {
@@ -38,7 +39,7 @@ type visitor struct {
 	cert *x509.Certificate
 }
 
-func newDoorman() *doorman { return &doorman{came: make(chan visitor, 100)} }
+func newDoorman() *doorman { return &doorman{came: make(chan visitor, 100), out: make(chan struct{})} }
 
 func (d *doorman) register(r grpc.ServiceRegistrar) {
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(r, d)
@@ -55,7 +56,10 @@ func (d *doorman) DeltaAggregatedResources(stream discoveryv3.AggregatedDiscover
 		v.cert = shown[0]
 	}
 	d.came <- v
-	<-stream.Context().Done()
+	select {
+	case <-d.out:
+	case <-stream.Context().Done():
+	}
 	return nil
 }
 
@@ -156,9 +160,15 @@ func TestARunningMachineJoinsByItselfAndRenews(t *testing.T) {
 	state := filepath.Join(shortFolder(t), "state")
 	a := startSecureAgent(t, "--discovery", d.Address, "--token-file", tokenFile(t, d.Token("shop", "cart", 1, 0).Text()),
 		"--state-dir", state, "--status", "")
-	door.await(t)
+	first := door.await(t).cert
 	a.await(t, "the certificate was renewed")
 	require.GreaterOrEqual(t, d.Created(), 2)
+
+	// A stream that begins after that shows the new certificate.
+	door.out <- struct{}{}
+	second := door.await(t).cert
+	require.Equal(t, first.URIs, second.URIs)
+	require.NotEqual(t, first.SerialNumber, second.SerialNumber)
 
 	// A new root: the machine renews at once, and trusts both.
 	d.Rotate()

@@ -45,6 +45,7 @@ func clusters(o Options) []*clusterv3.Cluster {
 		return []*clusterv3.Cluster{discovery}
 	}
 	discovery.TransportSocket = mutualTLS()
+	discovery.TypedExtensionProtocolOptions[httpOptions] = http2Options(pinged(), onceEach())
 	return []*clusterv3.Cluster{discovery, agentCluster(o.Identity)}
 }
 

@@ -63,7 +63,7 @@ func discoveryCluster(address string) *clusterv3.Cluster {
 		ConnectTimeout:                durationpb.New(time.Second),
 		LoadAssignment:                oneEndpoint(discoveryName, socketAddress(address)),
 		UpstreamConnectionOptions:     &clusterv3.UpstreamConnectionOptions{TcpKeepalive: tcpKeepalive()},
-		TypedExtensionProtocolOptions: map[string]*anypb.Any{httpOptions: http2Options(pinged())},
+		TypedExtensionProtocolOptions: map[string]*anypb.Any{httpOptions: http2Options(pinged(), nil)},
 	}
 }
 
@@ -84,8 +84,9 @@ func pinged() *corev3.Http2ProtocolOptions {
 	}}
 }
 
-func http2Options(options *corev3.Http2ProtocolOptions) *anypb.Any {
+func http2Options(options *corev3.Http2ProtocolOptions, common *corev3.HttpProtocolOptions) *anypb.Any {
 	return pack(&httpv3.HttpProtocolOptions{
+		CommonHttpProtocolOptions: common,
 		UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_{
 			ExplicitHttpConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig{
 				ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{Http2ProtocolOptions: options},

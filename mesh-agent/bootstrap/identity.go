@@ -8,6 +8,7 @@ import (
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 // agentName is the cluster of the agent beside Envoy, by the name that Istio's proxies have for it: what discovery sends refers to it.
@@ -29,8 +30,14 @@ func agentCluster(i *Identity) *clusterv3.Cluster {
 		LoadAssignment: oneEndpoint(agentName, &corev3.Address{Address: &corev3.Address_Pipe{
 			Pipe: &corev3.Pipe{Path: i.Socket},
 		}}),
-		TypedExtensionProtocolOptions: map[string]*anypb.Any{httpOptions: http2Options(&corev3.Http2ProtocolOptions{})},
+		TypedExtensionProtocolOptions: map[string]*anypb.Any{httpOptions: http2Options(&corev3.Http2ProtocolOptions{}, nil)},
 	}
+}
+
+// onceEach has each stream on a connection of its own. Discovery ends a stream when the certificate that its connection was opened with has
+// ended, and the next stream has to show the one after it.
+func onceEach() *corev3.HttpProtocolOptions {
+	return &corev3.HttpProtocolOptions{MaxRequestsPerConnection: wrapperspb.UInt32(1)}
 }
 
 // mutualTLS shows the machine's certificate, and speaks to a discovery of the mesh and nobody else, whatever its address is.
