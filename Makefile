@@ -38,6 +38,10 @@ bench: compile ## Measure what is promised, each beside a floor (FLAGS='--only u
 bench-scale: compile ## Measure many proxies of a large mesh, pgmesh's or another's (FLAGS=--help lists its flags)
 	go run ./bench/scale $(FLAGS)
 
+.PHONY: bench-certificates
+bench-certificates: compile ## Measure how many certificates a second one discovery signs (FLAGS=--help lists its flags)
+	go run ./bench/certificates $(FLAGS)
+
 .PHONY: conformance
 conformance: compile ## Put discovery to the exam of a corpus (CORPUS=folder FLAGS='--run reviews --diff' narrows)
 	go run ./conformance --corpus $(CORPUS) $(FLAGS)

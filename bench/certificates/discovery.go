@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	istio "istio.io/api/security/v1alpha1"
+
+	"github.com/pgmesh/pgmesh/internal/process"
+)
+
+// server is one that gives certificates, in a process of its own.
+type server struct {
+	pid   int
+	stop  func()
+	renew func(*files) error // over a new connection
+}
+
+// startDiscovery builds and starts a discovery that has all it needs in files.
+func startDiscovery(f *files) (*server, error) {
+	program := f.path("discovery")
+	if out, err := exec.Command("go", "build", "-o", program, "github.com/pgmesh/pgmesh/discovery").CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build discovery: %w: %s", err, out)
+	}
+	config := f.path("config")
+	if err := os.Mkdir(config, 0o700); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(config+"/mesh.yaml", []byte("# nothing"), 0o600); err != nil {
+		return nil, err
+	}
+	xds, web, err := freePorts()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(program, "run", "--config-dir", config, "--listen", xds, "--http", web, "--log-level", "warn",
+		"--tls-cert", f.path("server.pem"), "--tls-key", f.path("server.key"), "--client-ca", f.path("roots.pem"),
+		"--ca-cert", f.path("ca.pem"), "--ca-key", f.path("ca.key"), "--ca-roots", f.path("roots.pem"))
+	cmd.Stderr = os.Stderr
+	p, err := process.Start(cmd)
+	if err != nil {
+		return nil, err
+	}
+	s := &server{pid: p.Pid(), stop: func() { p.Stop(5 * time.Second) }, renew: func(f *files) error { return renew(f, xds) }}
+	if err := ready(web, p.Done()); err != nil {
+		s.stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+func freePorts() (string, string, error) {
+	var found [2]string
+	for i := range found {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", "", err
+		}
+		defer l.Close()
+		found[i] = l.Addr().String()
+	}
+	return found[0], found[1], nil
+}
+
+// ready waits until discovery can do its work.
+func ready(web string, ended <-chan struct{}) error {
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+		response, err := http.Get("http://" + web + "/readyz")
+		if err == nil {
+			response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-ended:
+			return errors.New("discovery has ended")
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return errors.New("discovery does not become ready")
+}
+
+// clientConfig is a machine's side of TLS.
+func (f *files) clientConfig(protocols ...string) *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: f.roots(), ServerName: "localhost", Certificates: []tls.Certificate{f.machine}, NextProtos: protocols}
+}
+
+func renew(f *files, address string) error {
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(credentials.NewTLS(f.clientConfig("h2"))))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	answer, err := istio.NewIstioCertificateServiceClient(conn).CreateCertificate(ctx, &istio.IstioCertificateRequest{Csr: string(f.csr)})
+	if err == nil && len(answer.GetCertChain()) != 3 {
+		err = fmt.Errorf("there are %d parts in the chain, and not 3", len(answer.GetCertChain()))
+	}
+	return err
+}
