@@ -43,11 +43,14 @@ func (e *Engine) AdmitBy(a Admission) { e.admit = a }
 func (e *Engine) Refuse(ctx context.Context, node string, r *RefusalError) error {
 	e.refusals.count.WithLabelValues(r.Reason).Inc()
 	e.refusals.tell.Do(func() {
-		address := ""
-		if p, ok := peer.FromContext(ctx); ok {
-			address = p.Addr.String()
+		about := []any{"reason", r.Reason, "error", r.Text}
+		if node != "" { // it has said who it is
+			about = append(about, "node", node)
 		}
-		e.refusals.log.Warn("refused a proxy", "node", node, "address", address, "reason", r.Reason, "error", r.Text)
+		if p, ok := peer.FromContext(ctx); ok {
+			about = append(about, "address", p.Addr.String())
+		}
+		e.refusals.log.Warn("refused a proxy", about...)
 	})
 	return r
 }

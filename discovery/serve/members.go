@@ -130,11 +130,11 @@ func (m *members) followTrust(ctx context.Context) error {
 			m.keys.WantToo(issue.Sources(state))
 		}
 		for looked := false; !looked; {
-			said = m.say(said)
 			select {
 			case <-changed:
 				looked = true
 			case <-tick.C:
+				said = m.say(said)
 			case <-ctx.Done():
 				return ctx.Err()
 			}

@@ -128,7 +128,7 @@ func fault(leaf *x509.Certificate, err error) string {
 // Standing is nil unless a member was revoked.
 func (s *State) Standing(m *Member) error {
 	if text := s.Revoked(m.Workload, m.Enrolment); text != "" {
-		return m.refused(identityv1.Refusal_REFUSAL_REVOKED, "%s", text)
+		return m.refused(identityv1.Refusal_REFUSAL_REVOKED, "%s is no member of the mesh any more: %s", m.ID, text)
 	}
 	return nil
 }
