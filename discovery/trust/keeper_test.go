@@ -30,7 +30,7 @@ func follow(t *testing.T, a *servetest.Authority, folder string, roots []byte) (
 	t.Helper()
 	own := a.Leaf("spiffe://mesh.example/pgmesh/discovery/test", servetest.NewMachine(t, "").Key)
 	conn, err := grpc.NewClient(a.Address, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
-		MinVersion: tls.VersionTLS12, InsecureSkipVerify: true, Certificates: []tls.Certificate{*own}, //nolint:gosec // it is the test's own
+		MinVersion: tls.VersionTLS12, InsecureSkipVerify: true, Certificates: []tls.Certificate{*own},
 	})))
 	require.NoError(t, err)
 	k := trust.New(trust.Options{

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
@@ -177,11 +178,11 @@ func (s *State) tellsMachines(other *State) bool {
 	return other != nil && proto.Equal(s.forMachines(), other.forMachines())
 }
 
-// ForProxies is what proxies have to know.
+// ForProxies is what proxies have to know: of machines, for servers do not call each other through proxies.
 func (s *State) ForProxies() mesh.Trust {
 	var t mesh.Trust
 	for _, r := range s.Message().GetRevoked() {
-		if r.GetIdentity() != "" {
+		if strings.HasPrefix(r.GetIdentity(), "ns/") {
 			t.Revoked = append(t.Revoked, r.GetIdentity())
 		}
 	}
