@@ -40,6 +40,7 @@ func (c *checking) sense(p place) {
 		c.filter(p, m, m.GetConfigDiscovery(), httpFilters)
 	case *routev3.RouteConfiguration:
 		c.domains(p, m)
+		c.bodies(p, m)
 	case *clusterv3.Cluster:
 		c.cluster(p, m)
 	case *matcherv3.RegexMatcher:
@@ -182,6 +183,29 @@ func (c *checking) domains(p place, r *routev3.RouteConfiguration) {
 				c.invalid(at, fmt.Sprintf("the domain %q is that of the virtual host %q, too", domain, other), "a domain can be in one virtual host alone")
 			}
 			domains[domain] = host.GetName()
+		}
+	}
+}
+
+// mostBody is how long the body of an answer may be where a route configuration does not say: Envoy's own.
+const mostBody = 4096
+
+// bodies tells of answers that are longer than the configuration lets them be.
+func (c *checking) bodies(p place, r *routev3.RouteConfiguration) {
+	if p.partial {
+		return
+	}
+	most := uint32(mostBody)
+	if r.GetMaxDirectResponseBodySizeBytes() != nil {
+		most = r.GetMaxDirectResponseBodySizeBytes().GetValue()
+	}
+	for _, host := range r.GetVirtualHosts() {
+		for _, route := range host.GetRoutes() {
+			body := route.GetDirectResponse().GetBody()
+			if n := len(body.GetInlineString()) + len(body.GetInlineBytes()); n > int(most) {
+				c.invalid(c.at(p, "max_direct_response_body_size_bytes"), fmt.Sprintf("is %d, and the body of a direct response of the virtual host %q has %d bytes", most, host.GetName(), n), "")
+				return
+			}
 		}
 	}
 }
