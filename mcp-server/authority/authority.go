@@ -62,13 +62,15 @@ type Authority struct {
 func New(cfg Config) (*Authority, error) {
 	a := &Authority{cfg: cfg, metrics: newMetrics(cfg.Metrics), ready: make(chan struct{}), stopping: make(chan struct{})}
 	a.redeems = newRedeems(cfg.Store)
-	var err error
 	if cfg.Files.Given() {
-		a.files, err = cfg.Files.load(cfg.Log, a.reread)
+		var err error
+		if a.files, err = cfg.Files.load(cfg.Log, a.reread); err != nil {
+			return nil, err
+		}
 	} else if cfg.Signs && cfg.Keys == nil {
-		err = seal.ErrNone
+		return nil, seal.ErrNone
 	}
-	return a, err
+	return a, nil
 }
 
 // ErrNone says that this server has no authority.

@@ -2,6 +2,7 @@ package authority
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"log/slog"
 
@@ -22,17 +23,35 @@ func (f *Files) Flags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Cert, "authority-cert", "", "PEM file with the certificate of an authority, and those between it and its root, to sign with in place of the one that mcp-server makes; "+
 		"it has to be allowed to have authorities beneath it, and is read again when it changes")
 	flags.StringVar(&f.Key, "authority-key", "", "PEM file with the key of --authority-cert")
-	flags.StringVar(&f.Roots, "authority-roots", "", "PEM file with the roots that the mesh trusts, if --authority-cert is not the only one")
+	flags.StringVar(&f.Roots, "authority-roots", "", "PEM file with the roots that the mesh trusts, if --authority-cert is not the only one; "+
+		"alone, beside --tls-cert, those that join tokens name, of an authority that others sign with")
 }
 
 // Given tells whether there is to be an authority of files.
 func (f *Files) Given() bool { return f.Cert != "" || f.Key != "" || f.Roots != "" }
 
+// files are what is in them: an authority with its roots, or the roots alone of one that signs elsewhere.
 type files struct {
-	value *reload.Value[*signing.Authority]
+	value *reload.Value[fromFiles]
 }
 
+type fromFiles struct {
+	signer *signing.Authority // nil for none
+	roots  []*x509.Certificate
+}
+
+// OnlyRoots tells whether somebody else signs.
+func (f *Files) OnlyRoots() bool { return f.Cert == "" && f.Key == "" && f.Roots != "" }
+
 func (f *Files) load(log *slog.Logger, changed func()) (*files, error) {
+	o := reload.Options{What: "authority", Log: log, Changed: changed}
+	if f.OnlyRoots() {
+		value, err := reload.Load(o, func(contents [][]byte) (fromFiles, error) {
+			roots, err := signing.ParseCertificates(contents[0])
+			return fromFiles{roots: roots}, err
+		}, f.Roots)
+		return &files{value}, err
+	}
 	if f.Cert == "" || f.Key == "" {
 		return nil, errors.New("--authority-cert and --authority-key belong together: give both, and --authority-roots if the certificate is not a root itself")
 	}
@@ -40,7 +59,7 @@ func (f *Files) load(log *slog.Logger, changed func()) (*files, error) {
 	if f.Roots != "" {
 		paths = append(paths, f.Roots)
 	}
-	value, err := reload.Load(reload.Options{What: "authority", Log: log, Changed: changed}, func(contents [][]byte) (*signing.Authority, error) {
+	value, err := reload.Load(o, func(contents [][]byte) (fromFiles, error) {
 		var roots []byte
 		if len(contents) > 2 {
 			roots = contents[2]
@@ -49,12 +68,12 @@ func (f *Files) load(log *slog.Logger, changed func()) (*files, error) {
 		if err == nil {
 			err = a.MayDelegate()
 		}
-		return a, err
+		if err != nil {
+			return fromFiles{}, err
+		}
+		return fromFiles{a, a.Roots()}, nil
 	}, paths...)
-	if err != nil {
-		return nil, err
-	}
-	return &files{value}, nil
+	return &files{value}, err
 }
 
 // reread takes over files that have changed, with what is known of everything else.

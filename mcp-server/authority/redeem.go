@@ -194,7 +194,7 @@ func issuesOf(told []*identityv1.Issue) ([]store.Issue, error) {
 		}
 		issues[i] = store.Issue{
 			ID: [16]byte(t.GetId()), At: t.GetAt().AsTime(), Refusal: refusal.Word(t.GetRefusal()), Detail: t.GetDetail(), Identity: t.GetIdentity(), Enrolment: t.GetEnrolment(),
-			Serial: t.GetSerial(), Credential: t.GetBy(), Peer: t.GetPeer(), KeyHash: t.GetKeyHash(), Took: t.GetTook().AsDuration(),
+			Serial: t.GetSerial(), Authority: t.GetAuthority(), Credential: t.GetBy(), Peer: t.GetPeer(), KeyHash: t.GetKeyHash(), Took: t.GetTook().AsDuration(),
 		}
 		if t.GetNotAfter() != nil {
 			issues[i].NotAfter = t.GetNotAfter().AsTime()

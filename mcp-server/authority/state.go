@@ -94,9 +94,11 @@ func revokedIn(trust *identityv1.Trust) map[string]*identityv1.Revocation {
 	return revoked
 }
 
-func (s *State) takeFiles(signer *signing.Authority) {
-	s.signer, s.roots = signer, signer.Roots()
-	s.signers = []*x509.Certificate{signer.Certificate()}
+func (s *State) takeFiles(f fromFiles) {
+	s.signer, s.roots = f.signer, f.roots
+	if f.signer != nil {
+		s.signers = []*x509.Certificate{f.signer.Certificate()}
+	}
 }
 
 // takeRows takes the authorities of the database: those that are trusted, and the key of the one that signs.

@@ -1,6 +1,8 @@
 package authority
 
 import (
+	"time"
+
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -16,10 +18,17 @@ import (
 func (s *Service) WatchTrust(_ *identityv1.WatchTrustRequest, stream grpc.ServerStreamingServer[identityv1.WatchTrustResponse]) error {
 	who := caller.From(stream.Context())
 	var told *identityv1.Trust
+	select {
+	case <-s.ready:
+	case <-time.After(patience):
+		return status.Error(codes.Unavailable, "this server does not know yet what the mesh trusts: come again")
+	case <-s.stopping:
+	case <-stream.Context().Done():
+	}
 	for {
 		known := s.Current()
 		if known == nil {
-			return status.Error(codes.Unavailable, "this server does not know yet what the mesh trusts: come again")
+			return status.Error(codes.Unavailable, "the server is shutting down")
 		}
 		if trust := known.toldTo(who); told == nil || !proto.Equal(told, trust) {
 			told = trust

@@ -41,8 +41,12 @@ type mesh interface {
 // checkAuthority sees that there is what an authority needs, and says how to come by it.
 func (o *Options) checkAuthority() error {
 	switch {
-	case o.Authority.Given() && !o.ownAuthority():
-		return errors.New("--authority-cert, --authority-key and --authority-roots are for a server that shows a certificate of that authority: leave out --insecure and --tls-cert")
+	case o.Authority.Given() && o.Database == "":
+		return errors.New("--authority-cert, --authority-key and --authority-roots are for a server with a database: a relay joins the mesh by --upstream-join-token-file")
+	case o.Authority.Given() && !o.ownAuthority() && !o.Authority.OnlyRoots():
+		return errors.New("--authority-cert and --authority-key are for a server that shows a certificate of that authority: leave out --insecure and --tls-cert")
+	case o.Authority.OnlyRoots() && o.ownAuthority():
+		return errors.New("--authority-roots: there is nothing to sign with: give --authority-cert and --authority-key too; or --tls-cert, --tls-key and --client-ca if others sign")
 	case o.ownAuthority() && !o.Authority.Given() && !o.Sealing.Given():
 		return errors.New("this server is to be the authority of the mesh, and has no key to encrypt that with: make one, " +
 			"(umask 077; mcp-server secrets key > secrets.key), and give --secrets-key-file secrets.key to all servers of the mesh; or give " +
