@@ -40,7 +40,10 @@ func TestProblemsOfWhoBelongsToTheMesh(t *testing.T) {
 	issuer.WorkloadGroup = "cart"
 	require.NoError(t, s.PutJoinIssuer(t.Context(), issuer, "ada"))
 	require.Equal(t, []string{"warning unknown-workload-group JoinIssuer /cloud"}, collect[string](y.owner, codes))
-	y.owner.exec("DELETE FROM mesh.workload_groups")
+	require.Equal(t, []string{
+		"JoinToken a/cart-a: the WorkloadGroup a/cart that it is for is gone, and nobody can join with it",
+		"JoinToken b/cart-b: the WorkloadGroup b/cart that it is for is gone, and nobody can join with it",
+	}, notices(y.owner, "DELETE FROM mesh.workload_groups"))
 	require.Equal(t, []string{"warning unknown-workload-group JoinToken a/cart-a"}, collect[string](tenant, codes))
 	require.Len(t, collect[string](y.owner, codes), 3)
 	revoked, err := s.RevokeJoinToken(t.Context(), "cart-a", "ada")

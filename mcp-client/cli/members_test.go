@@ -84,6 +84,11 @@ func TestJoinTokensAreMadeListedAndTakenBack(t *testing.T) {
 	shopkeeper := strings.TrimSpace(m.ok("token", "create", "shopkeeper", "--scope", "write:shop"))
 	require.Regexp(t, `^JOIN TOKEN .*\njoin-\w+ .*\nweb .*\n$`, m.ok("token", "list", "--token", shopkeeper), "servers' tokens are an administrator's")
 
+	deleted := m.run("delete", "workloadgroup", "fleet", "-n", "shop", "--token", shopkeeper)
+	require.Zero(t, deleted.code, deleted.err)
+	require.Contains(t, deleted.err, "warning: JoinToken shop/"+printed.Name+": the WorkloadGroup shop/fleet that it is for is gone, and nobody can join with it (write the group again, or revoke the token)")
+	require.Contains(t, m.run("problems", "-n", "shop", "--token", shopkeeper).out, "unknown-workload-group")
+
 	require.Equal(t, "revoked web\n", m.ok("token", "revoke", "web", "--token", shopkeeper))
 	denied := m.run("token", "revoke", "eu-2", "--token", shopkeeper)
 	require.Equal(t, 5, denied.code, denied.err)

@@ -136,7 +136,14 @@ func (s *Service) requireRevision(ctx context.Context, revision store.Revision) 
 func readable(ctx context.Context, found []*adminv1.Problem) []*adminv1.Problem {
 	who := caller.From(ctx)
 	return slices.DeleteFunc(found, func(p *adminv1.Problem) bool {
-		k, known := kinds.Lookup(p.GetResource().GetGroup(), p.GetResource().GetKind())
-		return !known && !who.Unlimited(caller.Read) || known && !who.May(caller.Read, p.GetResource().GetNamespace(), k)
+		of := p.GetResource()
+		if of.GetGroup() == identityGroup {
+			return who.RequireWithin(caller.Read, of.GetNamespace(), "see the members") != nil
+		}
+		k, known := kinds.Lookup(of.GetGroup(), of.GetKind())
+		return !known && !who.Unlimited(caller.Read) || known && !who.May(caller.Read, of.GetNamespace(), k)
 	})
 }
+
+// identityGroup is that of what is no resource, and belongs to who is a member of the mesh: join tokens, authorities.
+const identityGroup = "identity.pgmesh.io"

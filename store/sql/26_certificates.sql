@@ -70,12 +70,14 @@ END $$;
 CREATE OR REPLACE FUNCTION mesh.is_authority(der bytea) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  signed record := mesh.der_at(der, (mesh.der_at(der, 0)).content);
-  field  record := mesh.der_at(der, signed.content);
+  signed record;
+  field  record;
   list   record;
   oid    record;
   place  int;
 BEGIN
+  signed := mesh.der_at(der, (mesh.der_at(der, 0)).content); -- here, where an error is caught
+  field := mesh.der_at(der, signed.content);
   WHILE field.tag <> 163 LOOP
     IF field.past >= signed.past THEN
       RETURN false;

@@ -265,9 +265,11 @@ DECLARE
   own  record;
   done text; -- A call that is assigned costs less than one that is performed, which is a query.
 BEGIN
-  SELECT x AS transaction, c.size, c.repeated, c.of_mesh INTO own
+  SELECT x AS transaction, c.size, c.repeated, c.of_mesh, c.of_groups INTO own
     FROM mesh.transactions x,
-      LATERAL (SELECT count(*) AS size, bool_or(merged) AS repeated, bool_or(kind = 'MeshConfig') AS of_mesh FROM mesh.changes WHERE transaction_id = x.id) c
+      LATERAL (SELECT count(*) AS size, bool_or(merged) AS repeated, bool_or(kind = 'MeshConfig') AS of_mesh,
+          bool_or(kind = 'WorkloadGroup' AND after_spec IS NULL) AS of_groups
+        FROM mesh.changes WHERE transaction_id = x.id) c
     WHERE x.id = NEW.id AND x.pending;
   IF NOT FOUND THEN
     RETURN NULL;
@@ -289,6 +291,9 @@ BEGIN
     RETURN NULL;
   END IF;
   done := mesh.examine_references(t.id);
+  IF own.of_groups THEN
+    PERFORM mesh.tell_problems(mesh.tokens_orphaned(t.id));
+  END IF;
   IF pg_trigger_depth() > 1 OR left(current_query(), 1000) ~* 'constraints' THEN
     IF mesh.postpone_number(t) THEN
       RETURN NULL;

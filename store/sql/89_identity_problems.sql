@@ -27,3 +27,13 @@ CREATE OR REPLACE VIEW mesh.identity_problems AS
   WHERE i.workload_group <> '' AND mesh.account_of_group(i.namespace, i.workload_group) IS NULL;
 
 COMMENT ON VIEW mesh.identity_problems IS 'Internal. Read mesh.problems.';
+
+-- tokens_orphaned are the join tokens for WorkloadGroups that a transaction has deleted.
+CREATE OR REPLACE FUNCTION mesh.tokens_orphaned(of bigint) RETURNS mesh.link_problem[]
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce(array_agg((p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, p.hint)::mesh.link_problem), '{}')
+  FROM mesh.identity_problems p
+  WHERE p.kind = 'JoinToken' AND EXISTS (
+    SELECT FROM mesh.join_token_hashes t JOIN mesh.changes c ON c.transaction_id = of AND c.kind = 'WorkloadGroup' AND c.namespace = t.namespace AND c.name = t.workload_group
+    WHERE t.namespace = p.namespace AND t.name = p.name AND c.after_spec IS NULL)
+$$;
