@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -119,4 +120,27 @@ func TestABrokenFolderIsBegunAnew(t *testing.T) {
 	k, stop := follow(t, a, folder, a.Root().RootsPEM())
 	defer stop()
 	require.Eventually(t, func() bool { _, err := k.Authority(); return err == nil }, 20*time.Second, 5*time.Millisecond)
+}
+
+// An authority is replaced at half of its life, and signs nothing after its end.
+func TestAnAuthorityIsReplacedBeforeItEnds(t *testing.T) {
+	t.Parallel()
+	a := servetest.NewAuthority(t)
+	a.Lifetime = 3 * time.Second
+	k, stop := follow(t, a, t.TempDir(), a.Root().RootsPEM())
+	defer stop()
+	var first time.Time
+	require.Eventually(t, func() bool {
+		held, err := k.Authority()
+		if err == nil && first.IsZero() {
+			first = held.NotAfter()
+		}
+		return err == nil && held.NotAfter().After(first)
+	}, 20*time.Second, 5*time.Millisecond)
+	require.True(t, time.Now().Before(first), "the one before would have done")
+	a.Stop()
+	require.Eventually(t, func() bool {
+		_, err := k.Authority()
+		return err != nil && strings.Contains(err.Error(), "the one that it had has ended at")
+	}, 20*time.Second, 5*time.Millisecond)
 }
