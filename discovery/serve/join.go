@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -106,11 +105,11 @@ func (s *self) enroll(conn grpc.ClientConnInterface, token string) membership.As
 }
 
 // client is how a member speaks to mcp-server; nil for who is none.
-func (s *self) client() *tls.Config {
+func (s *self) client() credentials.TransportCredentials {
 	if s == nil || s.membership == nil {
 		return nil
 	}
-	return s.membership.Client(membership.IsProgram(identity.MCPServer))
+	return s.membership.Credentials(membership.IsProgram(identity.MCPServer))
 }
 
 // dialAny connects to the first of several servers that answers.

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
+	"google.golang.org/grpc/credentials"
 
 	"github.com/pgmesh/pgmesh/internal/dial"
 	"github.com/pgmesh/pgmesh/internal/listen"
@@ -40,7 +40,7 @@ func (s *MCP) Flags(f *pflag.FlagSet) {
 }
 
 // client speaks without TLS where the program itself does, unless there are flags for TLS.
-func (s *MCP) client(plaintext listen.Plaintext, member *tls.Config, log *slog.Logger) (*mcp.Client, error) {
+func (s *MCP) client(plaintext listen.Plaintext, member credentials.TransportCredentials, log *slog.Logger) (*mcp.Client, error) {
 	connection, err := s.connection(plaintext, member, log)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (s *MCP) client(plaintext listen.Plaintext, member *tls.Config, log *slog.L
 }
 
 // connection is how the servers are spoken to, by a member of the mesh if there are no flags for it.
-func (s *MCP) connection(plaintext listen.Plaintext, member *tls.Config, log *slog.Logger) (*dial.Connection, error) {
+func (s *MCP) connection(plaintext listen.Plaintext, member credentials.TransportCredentials, log *slog.Logger) (*dial.Connection, error) {
 	how := s.Dial
 	if how.Plaintext, how.Member = plaintext, member; how.TLS.Given() {
 		how.Plaintext = listen.Plaintext{}

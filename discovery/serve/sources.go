@@ -1,13 +1,13 @@
 package serve
 
 import (
-	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
+	"google.golang.org/grpc/credentials"
 
 	"github.com/pgmesh/pgmesh/discovery/source"
 	"github.com/pgmesh/pgmesh/discovery/source/files"
@@ -38,7 +38,7 @@ func (s *Sources) Given(f *pflag.FlagSet) {
 }
 
 // open makes the sources one, with the pages that show them.
-func (s *Sources) open(plaintext listen.Plaintext, member *tls.Config, log *slog.Logger, metrics prometheus.Registerer) (source.Source, []monitor.Page, error) {
+func (s *Sources) open(plaintext listen.Plaintext, member credentials.TransportCredentials, log *slog.Logger, metrics prometheus.Registerer) (source.Source, []monitor.Page, error) {
 	var all []source.Source
 	var pages []monitor.Page
 	if len(s.MCP.Addresses) > 0 {

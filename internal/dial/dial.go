@@ -5,7 +5,6 @@ package dial
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,7 +26,7 @@ type Options struct {
 	TokenFile string
 	Plaintext listen.Plaintext // whether it may be spoken to without TLS, and where
 	// Member is how a member of the mesh speaks to the server, unless there are flags for TLS; nil if it is none.
-	Member *tls.Config
+	Member credentials.TransportCredentials
 }
 
 // Flags declares the flags, whose names begin with a prefix, but for those of Plaintext, which programs that listen have already.
@@ -55,7 +54,7 @@ func (o *Options) To(log *slog.Logger, addresses ...string) (*Connection, error)
 		c.options = append(c.options, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	case o.Member != nil && !o.TLS.Given():
 		c.secure = true
-		c.options = append(c.options, grpc.WithTransportCredentials(credentials.NewTLS(o.Member)))
+		c.options = append(c.options, grpc.WithTransportCredentials(o.Member))
 	default:
 		files, err := o.TLS.Load(reload.Options{Log: log})
 		if err != nil {

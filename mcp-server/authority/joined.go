@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/internal/caller"
@@ -32,7 +33,7 @@ type Joining struct {
 	Name   string
 	Hosts  []string
 	// Dial connects to the servers that have the authority.
-	Dial    func(*tls.Config) (*grpc.ClientConn, error)
+	Dial    func(credentials.TransportCredentials) (*grpc.ClientConn, error)
 	Changed func() // something else is trusted, or somebody revoked
 	Metrics prometheus.Registerer
 	Log     *slog.Logger
@@ -65,7 +66,7 @@ func Join(ctx context.Context, how Joining) (*Joined, error) {
 			return nil, fmt.Errorf("join the mesh: %w", err)
 		}
 	}
-	conn, err := how.Dial(m.Client(membership.IsProgram(identity.MCPServer)))
+	conn, err := how.Dial(m.Credentials(membership.IsProgram(identity.MCPServer)))
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +86,7 @@ func (how Joining) first(ctx context.Context, o membership.Options) (*membership
 	if err != nil {
 		return nil, err
 	}
-	conn, err := how.Dial(membership.ByToken(token, identity.MCPServer))
+	conn, err := how.Dial(credentials.NewTLS(membership.ByToken(token, identity.MCPServer)))
 	if err != nil {
 		return nil, err
 	}

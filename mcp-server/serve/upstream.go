@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -88,7 +87,7 @@ func (s *server) upstream(ctx context.Context) (source, error) {
 		if u.joined, err = s.join(ctx); err != nil {
 			return nil, err
 		}
-		how.Member = u.joined.Client(membership.IsProgram(identity.MCPServer))
+		how.Member = u.joined.Credentials(membership.IsProgram(identity.MCPServer))
 	}
 	if how.Plaintext = o.Plaintext; how.TLS.Given() || how.Member != nil {
 		how.Plaintext = listen.Plaintext{} // which is about those that this server serves
@@ -120,8 +119,8 @@ func (s *server) join(ctx context.Context) (*authority.Joined, error) {
 			return token, nil
 		},
 		Folder: filepath.Join(o.StateDir, identityFolder), Name: o.Name, Hosts: o.Hosts,
-		Dial: func(c *tls.Config) (*grpc.ClientConn, error) {
-			return dial.Any(o.Upstream.Addresses, grpc.WithTransportCredentials(credentials.NewTLS(c)))
+		Dial: func(c credentials.TransportCredentials) (*grpc.ClientConn, error) {
+			return dial.Any(o.Upstream.Addresses, grpc.WithTransportCredentials(c))
 		},
 		Changed: func() { s.door.guard.Recheck() },
 		Metrics: prometheus.WrapRegistererWithPrefix("pgmesh_mcp_server_", s.metrics), Log: o.Log,
