@@ -27,6 +27,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/identity"
 	"github.com/pgmesh/pgmesh/internal/jointoken"
 	"github.com/pgmesh/pgmesh/internal/journal"
+	"github.com/pgmesh/pgmesh/internal/limits"
 	"github.com/pgmesh/pgmesh/internal/membership"
 	"github.com/pgmesh/pgmesh/internal/pgtest"
 	"github.com/pgmesh/pgmesh/internal/refusal"
@@ -368,4 +369,24 @@ func TestRevokedServersAreOutWithinASecond(t *testing.T) {
 	}, limit, 20*time.Millisecond)
 	_, err = identityv1.NewAuthorityServiceClient(m.as(eu)).Enroll(t.Context(), &identityv1.EnrollRequest{Csr: request(t), Name: "other"})
 	refused(t, identityv1.Refusal_REFUSAL_REQUEST, err)
+}
+
+// A discovery brings the machines of a region, all over one connection; who is no server of the mesh is held to the limits.
+func TestServersOfTheMeshCallAsOftenAsTheyLike(t *testing.T) {
+	t.Parallel()
+	m := found(t, pgtest.New(t), func(o *serve.Options) { o.Security.Limits = limits.Options{Rate: 0.001, Burst: 3} })
+	member := m.join(identity.Discovery, "eu") // one call
+	api := identityv1.NewAuthorityServiceClient(m.as(member))
+	for range 20 {
+		_, err := api.Redeem(t.Context(), &identityv1.RedeemRequest{TokenHash: make([]byte, 32), KeyHash: make([]byte, 32)})
+		refused(t, identityv1.Refusal_REFUSAL_TOKEN_UNKNOWN, err)
+	}
+	stranger := identityv1.NewAuthorityServiceClient(m.dial(membership.ByRoots(member.Current().Trust.Roots, identity.MCPServer)))
+	enroll := func() error {
+		_, err := stranger.Enroll(t.Context(), &identityv1.EnrollRequest{Csr: request(t), Name: "x"})
+		return err
+	}
+	refused(t, identityv1.Refusal_REFUSAL_NO_CREDENTIAL, enroll())
+	refused(t, identityv1.Refusal_REFUSAL_NO_CREDENTIAL, enroll())
+	require.Equal(t, codes.ResourceExhausted, status.Code(enroll()))
 }
