@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -288,5 +289,20 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 		err := serve.Run(t.Context(), o, nil)
 		require.ErrorContains(t, err, says)
 		require.NotContains(t, err.Error(), "secret")
+	}
+}
+
+// The metrics of a discovery that has members are explained where people look for them.
+func TestEveryMetricOfMembersIsDocumented(t *testing.T) {
+	t.Parallel()
+	a := servetest.NewAuthority(t)
+	at, _ := servetest.Run(t, servetest.Member(t, a, t.TempDir()))
+	joins(t, a, at, cart)
+	docs, err := os.ReadFile("../../docs/debugging.md")
+	require.NoError(t, err)
+	found := regexp.MustCompile(`(?m)^# TYPE ((pgmesh|identity|limits)_\w+)`).FindAllStringSubmatch(page(t, at, "/metrics"), -1)
+	require.NotEmpty(t, found)
+	for _, metric := range found {
+		require.Regexp(t, "`"+metric[1]+"[`{]", string(docs))
 	}
 }
