@@ -77,6 +77,9 @@ func TestTokensThatDoNotCountAreToldApart(t *testing.T) {
 	}
 	require.Equal(t, []string{"token_unknown", "token_revoked", "token_expired", "token_unknown", "", "token_used", ""}, refusals)
 	require.Equal(t, kept, answers[6])
+	for _, i := range []int{1, 2, 5} {
+		require.Equal(t, []string{"shop", "cart"}, []string{answers[i].Namespace, answers[i].ServiceAccount}, "it is known whose token it was")
+	}
 
 	one, err := s.RedeemServer(t.Context(), "mcp-server", joining("machine", "e"))
 	require.NoError(t, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/trust"
 	"github.com/pgmesh/pgmesh/internal/identity"
 	"github.com/pgmesh/pgmesh/internal/jointoken"
+	"github.com/pgmesh/pgmesh/internal/refusal"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
@@ -127,7 +128,8 @@ func (s *Service) redeem(ctx context.Context, state *trust.State, token jointoke
 	hash := token.Hash()
 	answer, err := s.cfg.Server.Redeem(ctx, &identityv1.RedeemRequest{TokenHash: hash[:], KeyHash: keyHash[:], Peer: peer})
 	if err != nil {
-		return bearer{}, refusalBy(err)
+		namespace, account := refusal.Whom(err)
+		return bearer{identity.Workload{TrustDomain: state.Domain, Namespace: namespace, ServiceAccount: account}, ""}, refusalBy(err)
 	}
 	g := answer.GetGrant()
 	return bearer{identity.Workload{TrustDomain: state.Domain, Namespace: g.GetNamespace(), ServiceAccount: g.GetServiceAccount()}, g.GetEnrolment()}, nil

@@ -133,6 +133,9 @@ func (s *Service) create(ctx context.Context, r *istio.IstioCertificateRequest, 
 	}
 	who, err := c.redeem(ctx, hash)
 	if err != nil {
+		if who.Namespace != "" { // so that those hear of it whose token it was
+			record.Identity = who.String()
+		}
 		return nil, err
 	}
 	return s.sign(signer, c.state, who, csr, s.lifetime(r), record)

@@ -112,6 +112,9 @@ func (f *fixture) refuses(name string, m *servetest.Machine, bearer string, reas
 				continue // of what was refused before
 			}
 			require.NotContains(f.t, record.String(), secretOf(bearer), name)
+			if reason == identityv1.Refusal_REFUSAL_TOKEN_USED {
+				require.Contains(f.t, record.GetIdentity(), "/ns/shop/sa/cart", "those hear of it whose token it was")
+			}
 			return
 		case <-time.After(limit):
 			require.FailNow(f.t, "it is not recorded", name)
@@ -136,6 +139,7 @@ func (f *fixture) refused(name string, err error, reason identityv1.Refusal, say
 	info, ok := s.Details()[0].(*errdetails.ErrorInfo)
 	require.True(f.t, ok, name)
 	require.Equal(f.t, "identity.pgmesh.io", info.GetDomain(), name)
+	require.Empty(f.t, info.GetMetadata(), "who comes with a token that does not count is not told whose it was")
 	require.Equal(f.t, reason.String(), info.GetReason(), name)
 }
 

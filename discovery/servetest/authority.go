@@ -24,6 +24,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/authority"
 	"github.com/pgmesh/pgmesh/internal/identity"
 	"github.com/pgmesh/pgmesh/internal/jointoken"
+	"github.com/pgmesh/pgmesh/internal/refusal"
 	"github.com/pgmesh/pgmesh/internal/rpc"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
@@ -253,7 +254,7 @@ func (a *Authority) Redeem(_ context.Context, r *identityv1.RedeemRequest) (*ide
 		return nil, refused(codes.Unauthenticated, identityv1.Refusal_REFUSAL_TOKEN_UNKNOWN, "nobody knows the join token")
 	case token.by[string(r.GetKeyHash())]:
 	case token.left == 0:
-		return nil, refused(codes.Unauthenticated, identityv1.Refusal_REFUSAL_TOKEN_USED, "the join token was used as often as it may be")
+		return nil, refusal.NewFor(token.grant.GetNamespace(), token.grant.GetServiceAccount(), identityv1.Refusal_REFUSAL_TOKEN_USED, "the join token was used as often as it may be")
 	default:
 		token.left--
 		token.by[string(r.GetKeyHash())] = true

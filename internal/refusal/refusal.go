@@ -21,8 +21,22 @@ const prefix = "REFUSAL_"
 
 // New is a refusal with the status that its reason has.
 func New(reason identityv1.Refusal, format string, args ...any) error {
-	s := status.New(CodeOf(reason), fmt.Sprintf(format, args...))
-	detailed, err := s.WithDetails(&errdetails.ErrorInfo{Reason: reason.String(), Domain: Domain})
+	return NewFor("", "", reason, format, args...)
+}
+
+// The metadata that say who would have been let in.
+const (
+	namespaceKey      = "namespace"
+	serviceAccountKey = "service_account"
+)
+
+// NewFor is New for somebody of whom it is known who he would have become. It is for servers, which record that, and not for him.
+func NewFor(namespace, serviceAccount string, reason identityv1.Refusal, format string, args ...any) error {
+	info := &errdetails.ErrorInfo{Reason: reason.String(), Domain: Domain}
+	if namespace != "" && serviceAccount != "" {
+		info.Metadata = map[string]string{namespaceKey: namespace, serviceAccountKey: serviceAccount}
+	}
+	detailed, err := status.New(CodeOf(reason), fmt.Sprintf(format, args...)).WithDetails(info)
 	if err != nil {
 		panic(fmt.Sprintf("a status of a message that is linked in: %v", err))
 	}
@@ -41,6 +55,16 @@ func CodeOf(reason identityv1.Refusal) codes.Code {
 	default:
 		return codes.Unauthenticated
 	}
+}
+
+// Whom is who somebody would have become, as NewFor was told: empty if it is not known.
+func Whom(err error) (namespace, serviceAccount string) {
+	for _, detail := range status.Convert(err).Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == Domain {
+			return info.GetMetadata()[namespaceKey], info.GetMetadata()[serviceAccountKey]
+		}
+	}
+	return "", ""
 }
 
 // Of is the reason of an error, REFUSAL_UNSPECIFIED if it has none.

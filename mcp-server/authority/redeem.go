@@ -50,7 +50,7 @@ func (s *Service) redeem(ctx context.Context, server string, req *identityv1.Red
 		return nil, err
 	}
 	if joined.Refusal != "" {
-		return nil, refusal.New(refusal.Parse(joined.Refusal), "%s", joined.Detail)
+		return nil, refusal.NewFor(joined.Namespace, joined.ServiceAccount, refusal.Parse(joined.Refusal), "%s", joined.Detail)
 	}
 	return &identityv1.Grant{
 		Namespace: joined.Namespace, ServiceAccount: joined.ServiceAccount, WorkloadGroup: joined.WorkloadGroup, Enrolment: joined.Enrolment,

@@ -31,6 +31,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/identity"
 	"github.com/pgmesh/pgmesh/internal/membership"
 	"github.com/pgmesh/pgmesh/internal/pgtest"
+	"github.com/pgmesh/pgmesh/internal/refusal"
 	"github.com/pgmesh/pgmesh/mcp-server/authority"
 	"github.com/pgmesh/pgmesh/mcp-server/seal"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
@@ -343,6 +344,8 @@ func TestManyMachinesJoinAtOnce(t *testing.T) {
 	require.Equal(t, grants[7].GetEnrolment(), again.GetEnrolment(), "its first answer was lost")
 	_, err = redeem(machines)
 	refused(t, identityv1.Refusal_REFUSAL_TOKEN_USED, err)
+	namespace, account := refusal.Whom(err)
+	require.Equal(t, []string{"shop", "cart"}, []string{namespace, account}, "so that its owner hears of it")
 	_, err = api.Redeem(t.Context(), &identityv1.RedeemRequest{TokenHash: []byte("x")})
 	refused(t, identityv1.Refusal_REFUSAL_REQUEST, err)
 

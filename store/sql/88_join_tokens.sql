@@ -148,11 +148,12 @@ DECLARE
 BEGIN
   SELECT * INTO t FROM mesh.join_token_hashes o WHERE o.hash = token_hash;
   token := t.name;
+  namespace := t.namespace;
+  service_account := t.service_account;
   SELECT r.refusal, r.detail INTO refusal, detail FROM mesh.refused_token(t, for_server) r;
   IF refusal IS NOT NULL THEN
     RETURN;
   END IF;
-  namespace := t.namespace;
   workload_group := t.workload_group;
   program := t.program;
   SELECT * INTO again FROM mesh.join_redemptions r WHERE r.token_id = t.id AND r.key_hash = new_key;
