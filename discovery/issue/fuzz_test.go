@@ -62,7 +62,7 @@ func FuzzBearing(f *testing.F) {
 		if err == nil {
 			var who bearer
 			if who, err = c.redeem(t.Context(), [32]byte{}); err == nil {
-				require.True(t, strings.Contains(header, good[:len(good)-1]), "nobody else has the key: %q", header)
+				require.Contains(t, header, good[:len(good)-1], "nobody else has the key: %q", header)
 				require.Equal(t, "spiffe://mesh.example/ns/shop/sa/cart", who.String())
 				require.NotEmpty(t, who.enrolment)
 				return
