@@ -146,11 +146,11 @@ func (a *Authority) learn(ctx context.Context, known *State) error {
 	}
 	a.metrics.learnt(known)
 	a.keep(known)
+	if a.cfg.Changed != nil {
+		a.cfg.Changed() // first: who was revoked is told nothing more
+	}
 	if before != nil {
 		close(before.replaced)
-	}
-	if a.cfg.Changed != nil {
-		a.cfg.Changed()
 	}
 	return nil
 }
