@@ -93,6 +93,7 @@ func run(ctx context.Context, m *member, f *envoyFlags, log *slog.Logger) error 
 		Args:      f.args(),
 		Drain:     f.drain,
 		Output:    os.Stderr,
+		Stdout:    os.Stdout,
 		Log:       log,
 	})
 	listener, err := listenStatus(f.status, log)

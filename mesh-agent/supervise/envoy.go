@@ -56,6 +56,10 @@ func startEnvoy(o Options, folder string) (*envoy, error) {
 		"--disable-hot-restart",
 	}, o.Args...)...)
 	cmd.Stderr = io.MultiWriter(o.Output, e.words)
+	if o.Stdout != nil {
+		// Through a pipe, for Envoy opens /dev/stdout, and what systemd gives a service there is a socket, which cannot be opened.
+		cmd.Stdout = struct{ io.Writer }{o.Stdout}
+	}
 	if e.Process, err = process.Start(cmd); err != nil {
 		return nil, fmt.Errorf("%w: is it an Envoy for this kind of machine? --envoy names another", err)
 	}

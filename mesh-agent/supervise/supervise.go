@@ -22,6 +22,8 @@ type Options struct {
 	Drain time.Duration
 
 	Output io.Writer // receives Envoy's log
+	// Stdout receives what Envoy writes to its standard output, which is access logs that go to /dev/stdout. Nil throws it away.
+	Stdout io.Writer
 	Log    *slog.Logger
 }
 
