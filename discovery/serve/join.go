@@ -26,7 +26,8 @@ import (
 
 // become makes discovery the member that it was, or by its join token one for the first time.
 func (s *self) become(ctx context.Context, metrics prometheus.Registerer) error {
-	o := membership.Options{Folder: s.options.StateDir, Is: isDiscovery, Log: s.log, Metrics: metrics}
+	// Discoveries are few, and machines wait for them: a root that was stolen is to be replaced, and the old one given up, within seconds.
+	o := membership.Options{Folder: s.options.StateDir, Is: isDiscovery, Spread: time.Second, Log: s.log, Metrics: metrics}
 	m, err := membership.Open(o)
 	switch {
 	case err == nil:

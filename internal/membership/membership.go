@@ -27,8 +27,10 @@ type Options struct {
 	// Folder is the program's own. Without one everything is in memory, for a program that can give itself a new certificate.
 	Folder string
 	// Is tells what is wrong with an identity that is not for this program. Nil takes any.
-	Is  func(spiffeid.ID) error
-	Log *slog.Logger
+	Is func(spiffeid.ID) error
+	// Spread is within what time the certificate is renewed when the root changes, so that many do not come at once. Half a minute if it is 0.
+	Spread time.Duration
+	Log    *slog.Logger
 	// Metrics are registered here, unless it is nil: one membership a registry.
 	Metrics prometheus.Registerer
 }

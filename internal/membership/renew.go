@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -13,7 +14,7 @@ const (
 	// jitter is how far from half of its life a certificate is renewed, as a part of the life: members that joined together come apart.
 	jitter = 0.05
 
-	// spread is within what time members renew at once when the root changes, or a twentieth of a certificate's life if that is less.
+	// spread is within what time members renew when the root changes, unless they say otherwise, or a twentieth of a certificate's life if that is less.
 	spread = 30 * time.Second
 
 	// The pauses between attempts that fail grow from the first to the last, or to a twentieth of a certificate's life if that is less.
@@ -27,7 +28,7 @@ const (
 // Run keeps the certificate new until the context ends: at half of its life, and at once when new ones lead to another root. As long as that
 // fails it is tried again, also when the certificate has ended. One that another process has put into the folder is taken over by then.
 func (m *Membership) Run(ctx context.Context, ask Ask) error {
-	plan := newSchedule(m.Current())
+	plan := newSchedule(m.Current(), cmp.Or(m.options.Spread, spread))
 	for {
 		s := m.Current()
 		timer := time.NewTimer(time.Until(plan.due(s)))
@@ -113,10 +114,11 @@ type schedule struct {
 	outdated time.Time // when it is renewed because of its root; zero as long as that is the right one
 	notYet   time.Time // not before this, for the last attempt was of no use
 	pause    time.Duration
+	spread   time.Duration
 }
 
-func newSchedule(s *State) *schedule {
-	plan := &schedule{}
+func newSchedule(s *State, spread time.Duration) *schedule {
+	plan := &schedule{spread: spread}
 	plan.take(s)
 	return plan
 }
@@ -143,7 +145,7 @@ func (p *schedule) due(s *State) time.Time {
 	case !s.outdated():
 		p.outdated = time.Time{}
 	case p.outdated.IsZero():
-		p.outdated = time.Now().Add(rand.N(min(spread, life(s)/20)))
+		p.outdated = time.Now().Add(rand.N(min(p.spread, life(s)/20)))
 	}
 	due := p.half
 	if !p.outdated.IsZero() && p.outdated.Before(due) {

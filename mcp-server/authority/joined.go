@@ -56,7 +56,7 @@ type heard struct {
 
 // Join makes a server the member that it was, or by its token one for the first time. It waits for a server that is away.
 func Join(ctx context.Context, how Joining) (*Joined, error) {
-	o := membership.Options{Folder: how.Folder, Is: isServer, Log: how.Log, Metrics: how.Metrics}
+	o := membership.Options{Folder: how.Folder, Is: isServer, Spread: time.Second, Log: how.Log, Metrics: how.Metrics}
 	m, err := membership.Open(o)
 	if err != nil {
 		if !errors.Is(err, membership.ErrNone) {
