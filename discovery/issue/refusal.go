@@ -42,6 +42,9 @@ func short(text string, most int) string {
 
 func (e *refusalError) Error() string { return e.text }
 
+// aboutCertificates are reasons for which mcp-server refuses one who shows a certificate, as this discovery does, and never a token.
+var aboutCertificates = map[identityv1.Refusal]bool{identityv1.Refusal_REFUSAL_CERTIFICATE: true, identityv1.Refusal_REFUSAL_NO_CREDENTIAL: true}
+
 // codesOf are the codes of refusals that are not UNAUTHENTICATED.
 var codesOf = map[identityv1.Refusal]codes.Code{
 	identityv1.Refusal_REFUSAL_REQUEST:     codes.InvalidArgument,
@@ -68,12 +71,13 @@ func label(r identityv1.Refusal) string {
 	return strings.ToLower(strings.TrimPrefix(r.String(), "REFUSAL_"))
 }
 
-// refusalBy is what mcp-server says to a token.
+// refusalBy is what mcp-server says to a token. What it says to this discovery is no fault of the machine's.
 func refusalBy(err error) error {
 	s := status.Convert(err)
 	for _, detail := range s.Details() {
 		info, ok := detail.(*errdetails.ErrorInfo)
-		if reason, known := identityv1.Refusal_value[info.GetReason()]; ok && known && info.GetDomain() == errorDomain {
+		reason, known := identityv1.Refusal_value[info.GetReason()]
+		if ok && known && info.GetDomain() == errorDomain && !aboutCertificates[identityv1.Refusal(reason)] {
 			return refusalWith(identityv1.Refusal(reason), s.Message())
 		}
 	}
