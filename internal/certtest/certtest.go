@@ -43,6 +43,14 @@ func NewAuthority(t testing.TB) *Authority {
 	return &Authority{t: t, cert: cert, key: key, PEM: block("CERTIFICATE", der)}
 }
 
+// Write puts the authority's certificate and key into files cert.pem and key.pem of a folder.
+func (a *Authority) Write(t testing.TB, folder string) (cert, key string) {
+	t.Helper()
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(a.key)
+	require.NoError(t, err)
+	return Pair{Cert: a.PEM, Key: block("PRIVATE KEY", pkcs8)}.Write(t, folder)
+}
+
 // Pool has the authority alone.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()

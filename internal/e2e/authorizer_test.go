@@ -26,7 +26,9 @@ type authorizer struct {
 	aboutRequests, aboutConnections atomic.Int64
 	// lets tells whether connections may pass.
 	lets atomic.Bool
-	stop func()
+	// principal is whose requests may pass without a token, if it is not empty.
+	principal string
+	stop      func()
 }
 
 func newAuthorizer(t testing.TB) *authorizer {
@@ -44,6 +46,14 @@ func newAuthorizer(t testing.TB) *authorizer {
 	return a
 }
 
+// newPrincipalAuthorizer decides by who asks.
+func newPrincipalAuthorizer(t testing.TB, principal string) *authorizer {
+	t.Helper()
+	a := newAuthorizer(t)
+	a.principal = principal
+	return a
+}
+
 // Check answers one question.
 func (a *authorizer) Check(_ context.Context, in *authv3.CheckRequest) (*authv3.CheckResponse, error) {
 	r := in.GetAttributes().GetRequest().GetHttp()
@@ -55,7 +65,7 @@ func (a *authorizer) Check(_ context.Context, in *authv3.CheckRequest) (*authv3.
 		return &authv3.CheckResponse{Status: &status.Status{Code: int32(codes.PermissionDenied)}}, nil
 	}
 	a.aboutRequests.Add(1)
-	if r.GetHeaders()["x-token"] != "good" {
+	if r.GetHeaders()["x-token"] != "good" && (a.principal == "" || in.GetAttributes().GetSource().GetPrincipal() != a.principal) {
 		return &authv3.CheckResponse{
 			Status: &status.Status{Code: int32(codes.PermissionDenied)},
 			HttpResponse: &authv3.CheckResponse_DeniedResponse{DeniedResponse: &authv3.DeniedHttpResponse{

@@ -34,6 +34,8 @@ type Stack struct {
 	Discovery *Program
 	// MCP and XDS are where the two serve.
 	MCP, XDS string
+
+	secure *secured // nil where they speak plaintext
 }
 
 // New prepares a control plane on a database, without starting it. Logs go to dir.
@@ -75,12 +77,19 @@ func (s *Stack) DiscoveryFlags(flags ...string) {
 
 // Start starts the programs and returns when they are ready.
 func (s *Stack) Start(ctx context.Context) error {
-	for _, p := range s.programs() {
+	programs := s.programs()
+	if s.secure != nil {
+		if err := s.introduce(ctx); err != nil {
+			return err
+		}
+		programs = programs[1:]
+	}
+	for _, p := range programs {
 		if err := p.Start(); err != nil {
 			return err
 		}
 	}
-	for _, p := range s.programs() {
+	for _, p := range programs {
 		if err := p.Ready(ctx); err != nil {
 			return err
 		}
@@ -119,7 +128,16 @@ func (s *Stack) Agent(envoy, name string, flags ...string) (*Program, error) {
 
 // Client runs mcp-client and returns what it printed.
 func (s *Stack) Client(ctx context.Context, stdin string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, "mcp-client"), append([]string{"--server", s.MCP, "--insecure"}, args...)...)
+	return s.run(ctx, stdin, "mcp-client", slices.Concat(s.connection(), args)...)
+}
+
+// Run runs another of the programs and returns what it printed.
+func (s *Stack) Run(ctx context.Context, program string, args ...string) (string, error) {
+	return s.run(ctx, "", program, args...)
+}
+
+func (s *Stack) run(ctx context.Context, stdin, program string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, program), args...)
 	cmd.Stdin = strings.NewReader(stdin)
 	out, err := cmd.CombinedOutput()
 	return string(out), err

@@ -1,0 +1,138 @@
+package stack
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Files are those of an authority in place of the database's.
+type Files struct{ Cert, Key, Roots string }
+
+// secured is what a control plane has whose parts speak mutual TLS.
+type secured struct {
+	database string
+	key      string // the file that secrets are sealed with
+	roots    string // a file with the mesh's roots
+	files    *Files // nil for an authority in the database
+	admin    string // a file with the token of an administrator
+	join     string // a file with the token that discovery joins with
+	state    string // where the programs keep who they are
+}
+
+// NewSecure prepares a control plane on a database, without starting it, whose parts speak mutual TLS with certificates of the mesh's own
+// authority, in the database or in files.
+func NewSecure(bin, dir, database string, files *Files) (*Stack, error) {
+	ports, err := freeAddresses(4)
+	if err != nil {
+		return nil, err
+	}
+	in := func(name string) string { return filepath.Join(dir, name) }
+	s := &Stack{bin: bin, dir: dir, MCP: ports[0], XDS: ports[2], secure: &secured{
+		database: database, key: in("seal.key"), roots: in("roots.pem"), admin: in("admin.token"), join: in("discovery.token"), state: in("state"), files: files,
+	}}
+	s.MCPServer = s.program("mcp-server", ports[1],
+		"run", "--migrate", "--database", database, "--listen", ports[0], "--http", ports[1], "--api", "",
+		"--secrets-key-file", s.secure.key, "--state-dir", s.State("mcp-server"))
+	if files != nil {
+		s.secure.roots = files.Roots
+		s.MCPServer.args = append(s.MCPServer.args, "--authority-cert", files.Cert, "--authority-key", files.Key, "--authority-roots", files.Roots)
+	}
+	s.Discovery = s.program("discovery", ports[3],
+		"run", "--mcp", ports[0], "--listen", ports[2], "--http", ports[3], "--name", "first",
+		"--join-token-file", s.secure.join, "--state-dir", s.State("discovery"))
+	return s, s.keep(context.Background(), s.secure.key, "secrets", "key")
+}
+
+// print runs a program and returns what it prints on its standard output.
+func (s *Stack) print(ctx context.Context, program string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, program), args...)
+	var complaint strings.Builder
+	cmd.Stderr = &complaint
+	text, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, complaint.String())
+	}
+	return text, nil
+}
+
+// keep keeps in a file what a command of mcp-server prints.
+func (s *Stack) keep(ctx context.Context, file string, args ...string) error {
+	text, err := s.print(ctx, "mcp-server", args...)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, text, 0o600)
+}
+
+// introduce starts mcp-server and makes the tokens that the others come with.
+func (s *Stack) introduce(ctx context.Context) error {
+	if err := s.MCPServer.Start(); err != nil {
+		return err
+	}
+	if err := s.MCPServer.Ready(ctx); err != nil {
+		return err
+	}
+	x := s.secure
+	flags := []string{"--database", x.database, "--secrets-key-file", x.key}
+	if x.files != nil {
+		flags = append(flags, "--authority-roots", x.files.Roots)
+	} else if err := s.KeepRoots(ctx); err != nil {
+		return err
+	}
+	if err := s.keep(ctx, x.admin, "token", "create", "admin", "--scope", "admin", "--database", x.database); err != nil {
+		return err
+	}
+	return s.keep(ctx, x.join, append([]string{"token", "create", "discovery", "--for", "discovery"}, flags...)...)
+}
+
+// KeepRoots writes down the roots that the mesh trusts now, for mcp-client to know mcp-server by.
+func (s *Stack) KeepRoots(ctx context.Context) error {
+	return s.keep(ctx, s.secure.roots, "authority", "roots", "--database", s.secure.database, "--secrets-key-file", s.secure.key)
+}
+
+// JoinToken makes a token that a machine joins with, as namespace/service-account. The arguments are those of mcp-client token create.
+func (s *Stack) JoinToken(ctx context.Context, identity string, args ...string) (string, error) {
+	text, err := s.print(ctx, "mcp-client", slices.Concat(s.connection(), []string{"token", "create", "--identity", identity}, args)...)
+	return strings.TrimSpace(string(text)), err
+}
+
+// Member prepares a mesh-agent that joins with a token and runs an Envoy, with no traffic redirection.
+func (s *Stack) Member(envoy, name, token string, flags ...string) (*Program, error) {
+	ports, err := freeAddresses(2)
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(s.dir, name+".token")
+	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+		return nil, err
+	}
+	p := s.program("mesh-agent", ports[0], append([]string{
+		"run", "--envoy", envoy, "--discovery", s.XDS, "--id", name, "--node-ip", "127.0.0.1", "--interception-mode", "NONE",
+		"--admin", ports[1], "--status", ports[0], "--token-file", file, "--state-dir", s.State(name),
+	}, flags...)...)
+	p.readyPath, p.Admin = "/healthz/ready", ports[1]
+	return p, nil
+}
+
+// State is where a member keeps who it is.
+func (s *Stack) State(name string) string { return filepath.Join(s.secure.state, name) }
+
+// connection are the flags that mcp-client reaches mcp-server with.
+func (s *Stack) connection() []string {
+	if s.secure == nil {
+		return []string{"--server", s.MCP, "--insecure"}
+	}
+	return []string{"--server", s.MCP, "--tls-ca", s.secure.roots, "--token-file", s.secure.admin, "--discovery", "http://" + s.Discovery.HTTP()}
+}
+
+// SecretFiles are those that must not be shown anywhere, by what is in them.
+func (s *Stack) SecretFiles() map[string]string {
+	return map[string]string{
+		"the key that secrets are sealed with": s.secure.key, "an administrator's token": s.secure.admin, "the token that discovery joined with": s.secure.join,
+	}
+}
