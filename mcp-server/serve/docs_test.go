@@ -29,10 +29,10 @@ import (
 
 var shell = regexp.MustCompile("(?ms)^```bash\n(.*?)^```$")
 
-// What docs/security.md has people paste makes certificates that server and client take.
+// What docs/callers.md has people paste makes certificates that server and client take.
 func TestCertificatesThatTheDocsMake(t *testing.T) {
 	t.Parallel()
-	dir := paste(t, "../../docs/security.md")
+	dir := paste(t, "../../docs/callers.md")
 	at := func(name string) string { return filepath.Join(dir, name) }
 	database := pgtest.New(t)
 	r := launch(t, serve.Options{Database: database, Security: serve.Security{
