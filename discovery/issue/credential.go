@@ -49,14 +49,14 @@ func (s *Service) present(ctx context.Context, record *identityv1.Issue) (*crede
 		}
 	}
 	if state == nil {
-		return nil, refuse(identityv1.Refusal_REFUSAL_UNAVAILABLE, "discovery does not know yet what the mesh trusts, and waits for mcp-server: try again later, or at another discovery")
+		return nil, refusal.New(identityv1.Refusal_REFUSAL_UNAVAILABLE, "discovery does not know yet what the mesh trusts, and waits for mcp-server: try again later, or at another discovery")
 	}
 	header := authorization(ctx)
 	switch {
 	case header != "":
 		return s.bearing(state, header, record)
 	case len(chain) == 0:
-		return nil, refuse(identityv1.Refusal_REFUSAL_NO_CREDENTIAL, "neither a token nor a certificate was shown: "+
+		return nil, refusal.New(identityv1.Refusal_REFUSAL_NO_CREDENTIAL, "neither a token nor a certificate was shown: "+
 			"join with a token (mesh-agent join --token-file FILE; mcp-client token create makes one)")
 	case err != nil:
 		record.By = byCertificate
@@ -97,7 +97,7 @@ func (s *Service) bearing(state *trust.State, header string, record *identityv1.
 	scheme, text, _ := strings.Cut(header, " ")
 	text = strings.TrimSpace(text)
 	if !strings.EqualFold(scheme, "bearer") || text == "" {
-		return nil, refuse(identityv1.Refusal_REFUSAL_NO_CREDENTIAL, "the header authorization has to be once in the call and of the form: Bearer TOKEN")
+		return nil, refusal.New(identityv1.Refusal_REFUSAL_NO_CREDENTIAL, "the header authorization has to be once in the call and of the form: Bearer TOKEN")
 	}
 	if strings.Count(text, ".") == 2 && !strings.HasPrefix(text, jointoken.Prefix) {
 		record.By = byWebToken
@@ -108,7 +108,7 @@ func (s *Service) bearing(state *trust.State, header string, record *identityv1.
 	record.By = byToken
 	token, err := jointoken.Parse(text)
 	if err != nil {
-		return nil, refuse(identityv1.Refusal_REFUSAL_TOKEN_UNKNOWN, "%v", err)
+		return nil, refusal.New(identityv1.Refusal_REFUSAL_TOKEN_UNKNOWN, "%v", err)
 	}
 	return &credential{state, func(ctx context.Context, keyHash [sha256.Size]byte) (bearer, error) {
 		return s.redeem(ctx, state, token, keyHash, record.GetPeer())
@@ -121,7 +121,7 @@ const redeemWithin = 10 * time.Second
 // redeem has mcp-server use up a join token.
 func (s *Service) redeem(ctx context.Context, state *trust.State, token jointoken.Token, keyHash [sha256.Size]byte, peer string) (bearer, error) {
 	if s.cfg.Server == nil {
-		return bearer{}, refuse(identityv1.Refusal_REFUSAL_UNAVAILABLE, "this discovery follows no mcp-server, which alone knows join tokens: join at another discovery, or with a JSON web token")
+		return bearer{}, refusal.New(identityv1.Refusal_REFUSAL_UNAVAILABLE, "this discovery follows no mcp-server, which alone knows join tokens: join at another discovery, or with a JSON web token")
 	}
 	ctx, cancel := context.WithTimeout(ctx, redeemWithin)
 	defer cancel()

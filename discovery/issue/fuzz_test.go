@@ -19,6 +19,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/trust"
 	"github.com/pgmesh/pgmesh/internal/authority"
 	"github.com/pgmesh/pgmesh/internal/jointoken"
+	"github.com/pgmesh/pgmesh/internal/refusal"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
@@ -68,13 +69,13 @@ func FuzzBearing(f *testing.F) {
 				return
 			}
 		}
-		refusal, ok := errors.AsType[*refusalError](err)
+		why, ok := errors.AsType[*refusal.Error](err)
 		require.True(t, ok, "%v", err)
-		require.True(t, utf8.ValidString(refusal.text))
-		require.LessOrEqual(t, len(refusal.text), 1100)
-		require.Len(t, refusal.GRPCStatus().Details(), 1)
+		require.True(t, utf8.ValidString(why.Text))
+		require.LessOrEqual(t, len(why.Text), 1100)
+		require.Len(t, why.GRPCStatus().Details(), 1)
 		if _, secret, _ := strings.Cut(header, " "); len(secret) > 60 {
-			require.NotContains(t, refusal.text, secret)
+			require.NotContains(t, why.Text, secret)
 		}
 	})
 }

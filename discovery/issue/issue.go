@@ -25,6 +25,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/trust"
 	"github.com/pgmesh/pgmesh/internal/authority"
 	"github.com/pgmesh/pgmesh/internal/limits"
+	"github.com/pgmesh/pgmesh/internal/refusal"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
@@ -91,10 +92,10 @@ func (s *Service) CreateCertificate(ctx context.Context, r *istio.IstioCertifica
 	record := newRecord(ctx, begun)
 	issued, err := s.create(ctx, r, record)
 	record.Took = durationpb.New(time.Since(begun))
-	if refusal, refused := errors.AsType[*refusalError](err); refused {
-		s.tellRefused(record, refusal)
+	if why, refused := errors.AsType[*refusal.Error](err); refused {
+		s.tellRefused(record, why)
 		s.records.add(record)
-		return nil, refusal
+		return nil, why
 	}
 	if err != nil {
 		return nil, err
@@ -114,7 +115,7 @@ func newRecord(ctx context.Context, at time.Time) *identityv1.Issue {
 	return record
 }
 
-// create gives a certificate, and writes down what it finds out of who asks. What it refuses is a refusalError; a caller that calls too
+// create gives a certificate, and writes down what it finds out of who asks. What it refuses is a refusal.Error; a caller that calls too
 // often is turned away by another, and not written down.
 func (s *Service) create(ctx context.Context, r *istio.IstioCertificateRequest, record *identityv1.Issue) (*istio.IstioCertificateResponse, error) {
 	c, err := s.present(ctx, record)
@@ -123,13 +124,13 @@ func (s *Service) create(ctx context.Context, r *istio.IstioCertificateRequest, 
 	}
 	csr, err := authority.ParseRequest([]byte(r.GetCsr()))
 	if err != nil {
-		return nil, refuse(identityv1.Refusal_REFUSAL_REQUEST, "%v", err)
+		return nil, refusal.New(identityv1.Refusal_REFUSAL_REQUEST, "%v", err)
 	}
 	hash := csr.KeyHash()
 	record.KeyHash = hash[:]
 	signer, err := s.cfg.Authority()
 	if err != nil {
-		return nil, refuse(identityv1.Refusal_REFUSAL_UNAVAILABLE, "discovery cannot sign certificates now, try again later or at another discovery: %v", err)
+		return nil, refusal.New(identityv1.Refusal_REFUSAL_UNAVAILABLE, "discovery cannot sign certificates now, try again later or at another discovery: %v", err)
 	}
 	who, err := c.redeem(ctx, hash)
 	if err != nil {
@@ -147,20 +148,20 @@ func (s *Service) sign(
 ) (*istio.IstioCertificateResponse, error) {
 	record.Identity, record.Enrolment = who.String(), who.enrolment
 	if text := state.Revoked(who.Workload, who.enrolment); text != "" {
-		return nil, refuse(identityv1.Refusal_REFUSAL_REVOKED, "%s", text)
+		return nil, refusal.New(identityv1.Refusal_REFUSAL_REVOKED, "%s", text)
 	}
 	id, err := who.ID()
 	if err != nil {
-		return nil, refuse(identityv1.Refusal_REFUSAL_REQUEST, "no certificate can be given for the namespace %q and the service account %q: %v",
+		return nil, refusal.New(identityv1.Refusal_REFUSAL_REQUEST, "no certificate can be given for the namespace %q and the service account %q: %v",
 			who.Namespace, who.ServiceAccount, err)
 	}
 	begun := time.Now()
 	issued, err := signer.Sign(authority.Request{CSR: csr, ID: id, Enrolment: who.enrolment, Lifetime: lifetime})
 	switch {
 	case errors.Is(err, authority.ErrRequest):
-		return nil, refuse(identityv1.Refusal_REFUSAL_REQUEST, "%v", err)
+		return nil, refusal.New(identityv1.Refusal_REFUSAL_REQUEST, "%v", err)
 	case err != nil:
-		return nil, refuse(identityv1.Refusal_REFUSAL_UNAVAILABLE, "discovery cannot sign certificates now: %v", err)
+		return nil, refusal.New(identityv1.Refusal_REFUSAL_UNAVAILABLE, "discovery cannot sign certificates now: %v", err)
 	}
 	s.metrics.signing.Observe(time.Since(begun).Seconds())
 	record.Serial, record.NotAfter = hex.EncodeToString(issued.Certificate.SerialNumber.Bytes()), timestamppb.New(issued.Certificate.NotAfter)

@@ -3,6 +3,7 @@ package issue
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pgmesh/pgmesh/internal/refusal"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
@@ -28,7 +29,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	}
 	for number := range identityv1.Refusal_name {
 		if reason := identityv1.Refusal(number); reason != identityv1.Refusal_REFUSAL_UNSPECIFIED {
-			m.refused.WithLabelValues(label(reason))
+			m.refused.WithLabelValues(refusal.Word(reason))
 		}
 	}
 	r.MustRegister(m.issued, m.refused, m.signing)

@@ -16,6 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/trust"
 	"github.com/pgmesh/pgmesh/internal/identity"
+	"github.com/pgmesh/pgmesh/internal/refusal"
 	"github.com/pgmesh/pgmesh/internal/webkeys"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
@@ -78,14 +79,14 @@ func (w *webTokens) judge(state *trust.State, text string, now time.Time) (beare
 		token, err = jwt.ParseSigned(text, algorithms)
 	}
 	if err != nil { // whose text may repeat what it was given
-		return bearer{}, refuse(identityv1.Refusal_REFUSAL_JWT_SIGNATURE, "this is no JSON web token that can be checked: "+
+		return bearer{}, refusal.New(identityv1.Refusal_REFUSAL_JWT_SIGNATURE, "this is no JSON web token that can be checked: "+
 			"it has to be signed by RSA, ECDSA or EdDSA, in the compact form")
 	}
 	var claimed jwt.Claims
 	if err := token.UnsafeClaimsWithoutVerification(&claimed); err != nil {
-		return bearer{}, refuse(identityv1.Refusal_REFUSAL_JWT_SIGNATURE, "the claims of the JSON web token cannot be read")
+		return bearer{}, refusal.New(identityv1.Refusal_REFUSAL_JWT_SIGNATURE, "the claims of the JSON web token cannot be read")
 	}
-	closest := refuse(identityv1.Refusal_REFUSAL_JWT_ISSUER, "no rule is about JSON web tokens of the issuer %q: mcp-client trust lists whose are taken", short(claimed.Issuer, 200))
+	closest := refusal.New(identityv1.Refusal_REFUSAL_JWT_ISSUER, "no rule is about JSON web tokens of the issuer %q: mcp-client trust lists whose are taken", refusal.Short(claimed.Issuer, 200))
 	way := 0
 	for _, rule := range rulesFor(state, claimed.Issuer) {
 		who, far, err := w.try(state, rule, token, now)
@@ -119,7 +120,7 @@ func (w *webTokens) try(state *trust.State, rule *identityv1.Issuer, token *jwt.
 	var claims jwt.Claims
 	all := map[string]any{}
 	if !verified(token, keys, &claims, &all) {
-		return who, 2, refuse(identityv1.Refusal_REFUSAL_JWT_SIGNATURE, "the JSON web token was not signed by any key of %s", rule.GetIssuer())
+		return who, 2, refusal.New(identityv1.Refusal_REFUSAL_JWT_SIGNATURE, "the JSON web token was not signed by any key of %s", rule.GetIssuer())
 	}
 	for step, check := range []func() error{
 		func() error { return checkTimes(&claims, now) },
@@ -143,36 +144,36 @@ func enrolmentOf(c *jwt.Claims) string {
 
 func checkTimes(c *jwt.Claims, now time.Time) error {
 	if c.Expiry == nil {
-		return refuse(identityv1.Refusal_REFUSAL_JWT_EXPIRED, "the JSON web token says nowhere until when it is valid: it has to have exp")
+		return refusal.New(identityv1.Refusal_REFUSAL_JWT_EXPIRED, "the JSON web token says nowhere until when it is valid: it has to have exp")
 	}
 	switch err := c.ValidateWithLeeway(jwt.Expected{Time: now}, leeway); {
 	case errors.Is(err, jwt.ErrExpired):
-		return refuse(identityv1.Refusal_REFUSAL_JWT_EXPIRED, "the JSON web token has expired at %s, and here it is %s: get a new one from %s",
+		return refusal.New(identityv1.Refusal_REFUSAL_JWT_EXPIRED, "the JSON web token has expired at %s, and here it is %s: get a new one from %s",
 			stamp(c.Expiry.Time()), stamp(now), c.Issuer)
 	case err != nil:
-		return refuse(identityv1.Refusal_REFUSAL_JWT_EXPIRED, "the JSON web token is not valid yet (nbf, iat), and here it is %s: is a clock wrong?", stamp(now))
+		return refusal.New(identityv1.Refusal_REFUSAL_JWT_EXPIRED, "the JSON web token is not valid yet (nbf, iat), and here it is %s: is a clock wrong?", stamp(now))
 	}
 	return nil
 }
 
 func checkAudience(c *jwt.Claims, rule *identityv1.Issuer) error {
 	if len(c.Audience) == 0 {
-		return refuse(identityv1.Refusal_REFUSAL_JWT_AUDIENCE, "the JSON web token says nowhere whom it is for: it has to have aud, with one of %q", rule.GetAudiences())
+		return refusal.New(identityv1.Refusal_REFUSAL_JWT_AUDIENCE, "the JSON web token says nowhere whom it is for: it has to have aud, with one of %q", rule.GetAudiences())
 	}
 	if !slices.ContainsFunc(rule.GetAudiences(), c.Audience.Contains) {
-		return refuse(identityv1.Refusal_REFUSAL_JWT_AUDIENCE, "the JSON web token is for %q, and has to be for one of %q: have one made for that audience",
-			short(strings.Join(c.Audience, " "), 200), rule.GetAudiences())
+		return refusal.New(identityv1.Refusal_REFUSAL_JWT_AUDIENCE, "the JSON web token is for %q, and has to be for one of %q: have one made for that audience",
+			refusal.Short(strings.Join(c.Audience, " "), 200), rule.GetAudiences())
 	}
 	return nil
 }
 
 func checkClaims(c *jwt.Claims, all map[string]any, rule *identityv1.Issuer) error {
 	if c.Subject == "" {
-		return refuse(identityv1.Refusal_REFUSAL_JWT_CLAIMS, "the JSON web token says nowhere of whom it is: it has to have sub")
+		return refusal.New(identityv1.Refusal_REFUSAL_JWT_CLAIMS, "the JSON web token says nowhere of whom it is: it has to have sub")
 	}
 	for _, path := range sortedKeys(rule.GetClaims()) {
 		if !has(all, strings.Split(path, "."), rule.GetClaims()[path]) {
-			return refuse(identityv1.Refusal_REFUSAL_JWT_CLAIMS, "the claim %s of the JSON web token is not %q, which the rule %s asks for",
+			return refusal.New(identityv1.Refusal_REFUSAL_JWT_CLAIMS, "the claim %s of the JSON web token is not %q, which the rule %s asks for",
 				path, rule.GetClaims()[path], rule.GetName())
 		}
 	}
@@ -185,7 +186,7 @@ func (w *webTokens) keys(rule *identityv1.Issuer) ([]jose.JSONWebKey, error) {
 	if document == "" {
 		fetched := w.fetched()[sourceOf(rule)]
 		if document = fetched.Keys; document == "" {
-			return nil, refuse(identityv1.Refusal_REFUSAL_UNAVAILABLE, "discovery does not have the keys of %s yet, try again: %s", rule.GetIssuer(),
+			return nil, refusal.New(identityv1.Refusal_REFUSAL_UNAVAILABLE, "discovery does not have the keys of %s yet, try again: %s", rule.GetIssuer(),
 				orElse(fetched.Problem, "they are being fetched"))
 		}
 	}
@@ -195,7 +196,7 @@ func (w *webTokens) keys(rule *identityv1.Issuer) ([]jose.JSONWebKey, error) {
 	if !known {
 		var err error
 		if keys, err = readKeys(document); err != nil {
-			return nil, refuse(identityv1.Refusal_REFUSAL_JWT_SIGNATURE, "the keys of the rule %s are of no use: %v", rule.GetName(), err)
+			return nil, refusal.New(identityv1.Refusal_REFUSAL_JWT_SIGNATURE, "the keys of the rule %s are of no use: %v", rule.GetName(), err)
 		}
 		const most = 64 // documents: keys change, and old ones need not be kept
 		if len(w.sets) >= most {

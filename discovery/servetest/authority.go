@@ -13,7 +13,6 @@ import (
 
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 	"github.com/stretchr/testify/require"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -192,14 +191,6 @@ func (a *Authority) Token(uses int, grant *identityv1.Grant) string {
 	return token.Text()
 }
 
-func refused(code codes.Code, reason identityv1.Refusal, text string) error {
-	s, err := status.New(code, text).WithDetails(&errdetails.ErrorInfo{Domain: "identity.pgmesh.io", Reason: reason.String()})
-	if err != nil {
-		return err
-	}
-	return s.Err()
-}
-
 // Enroll gives a discovery its certificate.
 func (a *Authority) Enroll(ctx context.Context, r *identityv1.EnrollRequest) (*identityv1.EnrollResponse, error) {
 	if r.GetToken() == "" && !shown(ctx) {
@@ -251,7 +242,7 @@ func (a *Authority) Redeem(_ context.Context, r *identityv1.RedeemRequest) (*ide
 	token := a.tokens[jointoken.Hash(r.GetTokenHash())]
 	switch {
 	case token == nil || token.grant == nil:
-		return nil, refused(codes.Unauthenticated, identityv1.Refusal_REFUSAL_TOKEN_UNKNOWN, "nobody knows the join token")
+		return nil, refusal.New(identityv1.Refusal_REFUSAL_TOKEN_UNKNOWN, "nobody knows the join token")
 	case token.by[string(r.GetKeyHash())]:
 	case token.left == 0:
 		return nil, refusal.NewFor(token.grant.GetNamespace(), token.grant.GetServiceAccount(), identityv1.Refusal_REFUSAL_TOKEN_USED, "the join token was used as often as it may be")

@@ -19,10 +19,37 @@ const Domain = "identity.pgmesh.io"
 // prefix is what the names of the reasons begin with in the proto.
 const prefix = "REFUSAL_"
 
+// Error is why somebody is given nothing, and what to do about it. It never has a secret.
+type Error struct {
+	Reason identityv1.Refusal
+	Text   string
+
+	namespace, serviceAccount string // who would have been let in; empty if that is not known
+}
+
+// mostSaid bounds what is said, some of which strangers may have written.
+const mostSaid = 1000
+
 // New is a refusal with the status that its reason has.
 func New(reason identityv1.Refusal, format string, args ...any) error {
 	return NewFor("", "", reason, format, args...)
 }
+
+// NewFor is New for somebody of whom it is known who he would have become. It is for servers, which record that, and not for him.
+func NewFor(namespace, serviceAccount string, reason identityv1.Refusal, format string, args ...any) error {
+	return &Error{reason, Short(fmt.Sprintf(format, args...), mostSaid), namespace, serviceAccount}
+}
+
+// Short is a text that protobuf takes, and no longer than it may be but for the sign that there was more.
+func Short(text string, most int) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
+}
+
+func (e *Error) Error() string { return e.Text }
 
 // The metadata that say who would have been let in.
 const (
@@ -30,17 +57,17 @@ const (
 	serviceAccountKey = "service_account"
 )
 
-// NewFor is New for somebody of whom it is known who he would have become. It is for servers, which record that, and not for him.
-func NewFor(namespace, serviceAccount string, reason identityv1.Refusal, format string, args ...any) error {
-	info := &errdetails.ErrorInfo{Reason: reason.String(), Domain: Domain}
-	if namespace != "" && serviceAccount != "" {
-		info.Metadata = map[string]string{namespaceKey: namespace, serviceAccountKey: serviceAccount}
+// GRPCStatus is what the caller is told.
+func (e *Error) GRPCStatus() *status.Status {
+	info := &errdetails.ErrorInfo{Reason: e.Reason.String(), Domain: Domain}
+	if e.namespace != "" && e.serviceAccount != "" {
+		info.Metadata = map[string]string{namespaceKey: e.namespace, serviceAccountKey: e.serviceAccount}
 	}
-	detailed, err := status.New(CodeOf(reason), fmt.Sprintf(format, args...)).WithDetails(info)
-	if err != nil {
-		panic(fmt.Sprintf("a status of a message that is linked in: %v", err))
+	s := status.New(CodeOf(e.Reason), e.Text)
+	if detailed, err := s.WithDetails(info); err == nil {
+		return detailed
 	}
-	return detailed.Err()
+	return s
 }
 
 // CodeOf is the status of a reason.
@@ -48,7 +75,7 @@ func CodeOf(reason identityv1.Refusal) codes.Code {
 	switch reason {
 	case identityv1.Refusal_REFUSAL_REQUEST:
 		return codes.InvalidArgument
-	case identityv1.Refusal_REFUSAL_REVOKED:
+	case identityv1.Refusal_REFUSAL_REVOKED, identityv1.Refusal_REFUSAL_JWT_CLAIMS:
 		return codes.PermissionDenied
 	case identityv1.Refusal_REFUSAL_UNAVAILABLE:
 		return codes.Unavailable

@@ -3,7 +3,9 @@ package refusal_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
@@ -31,4 +33,35 @@ func TestReasonsTravelInStatuses(t *testing.T) {
 	require.NotZero(t, refusal.Parse("of_a_newer_program"))
 	require.Zero(t, refusal.Of(errors.New("another")))
 	require.Zero(t, refusal.Of(nil))
+}
+
+// Some of what is said strangers have written: it is bounded, and something that protobuf takes.
+func TestWhatIsSaidIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, said := range []string{strings.Repeat("é", 5000), strings.Repeat("a", 999) + "é", strings.Repeat("\xffa", 5000), "a\xffb", "€"} {
+		err := refusal.New(identityv1.Refusal_REFUSAL_REQUEST, "%s", said)
+		text := status.Convert(err).Message()
+		require.True(t, utf8.ValidString(text), text)
+		require.LessOrEqual(t, len(text), 1000+len("…"))
+		require.Equal(t, len(said) > 1000, strings.HasSuffix(text, "…"), text)
+		require.Equal(t, text, err.Error())
+		require.Equal(t, identityv1.Refusal_REFUSAL_REQUEST, refusal.Of(status.Convert(err).Err()), "it travels")
+	}
+	require.Equal(t, "a\uFFFDb", refusal.Short("a\xffb", 10))
+	require.Equal(t, "…", refusal.Short("€", 2), "no half of a letter")
+}
+
+func TestClaimsThatDoNotFitAreNoLackOfCredentials(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, codes.PermissionDenied, refusal.CodeOf(identityv1.Refusal_REFUSAL_JWT_CLAIMS))
+	require.Equal(t, codes.Unauthenticated, refusal.CodeOf(identityv1.Refusal_REFUSAL_JWT_SIGNATURE))
+}
+
+func TestWhomIsKnownToServers(t *testing.T) {
+	t.Parallel()
+	err := status.Convert(refusal.NewFor("shop", "cart", identityv1.Refusal_REFUSAL_TOKEN_USED, "used")).Err()
+	namespace, account := refusal.Whom(err)
+	require.Equal(t, []string{"shop", "cart"}, []string{namespace, account})
+	namespace, account = refusal.Whom(refusal.New(identityv1.Refusal_REFUSAL_TOKEN_USED, "used"))
+	require.Empty(t, namespace+account)
 }

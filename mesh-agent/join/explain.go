@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"strings"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/internal/membership"
+	"github.com/pgmesh/pgmesh/internal/refusal"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
@@ -20,9 +20,6 @@ type RefusedError struct {
 	Server       string
 	undone, said string
 }
-
-// errorDomain is that of the ErrorInfo that names a Refusal.
-const errorDomain = "identity.pgmesh.io"
 
 // advice is what somebody on the machine may do about a refusal.
 var advice = map[identityv1.Refusal]string{
@@ -64,11 +61,8 @@ func (c *connection) explain(err error, undone string) error {
 		return reason
 	}
 	s := status.Convert(err)
-	for _, detail := range s.Details() {
-		info, ok := detail.(*errdetails.ErrorInfo)
-		if reason, known := identityv1.Refusal_value[info.GetReason()]; ok && known && info.GetDomain() == errorDomain {
-			return &RefusedError{identityv1.Refusal(reason), c.server, undone, s.Message()}
-		}
+	if reason := refusal.Of(err); reason != identityv1.Refusal_REFUSAL_UNSPECIFIED {
+		return &RefusedError{reason, c.server, undone, s.Message()}
 	}
 	switch {
 	case s.Code() == codes.Unimplemented:

@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -15,19 +14,17 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
-	"google.golang.org/grpc/status"
 	istio "istio.io/api/security/v1alpha1"
 
 	"github.com/pgmesh/pgmesh/internal/authority"
 	"github.com/pgmesh/pgmesh/internal/identity"
 	"github.com/pgmesh/pgmesh/internal/jointoken"
 	"github.com/pgmesh/pgmesh/internal/membership"
+	"github.com/pgmesh/pgmesh/internal/refusal"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
@@ -187,7 +184,7 @@ func (d *Discovery) trust() *identityv1.Trust {
 func (d *Discovery) CreateCertificate(ctx context.Context, r *istio.IstioCertificateRequest) (*istio.IstioCertificateResponse, error) {
 	csr, err := authority.ParseRequest([]byte(r.GetCsr()))
 	if err != nil {
-		return nil, refusal(identityv1.Refusal_REFUSAL_REQUEST, err.Error())
+		return nil, refusal.New(identityv1.Refusal_REFUSAL_REQUEST, "%v", err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -197,11 +194,11 @@ func (d *Discovery) CreateCertificate(ctx context.Context, r *istio.IstioCertifi
 	}
 	id, err := w.ID()
 	if err != nil {
-		return nil, refusal(identityv1.Refusal_REFUSAL_REQUEST, err.Error())
+		return nil, refusal.New(identityv1.Refusal_REFUSAL_REQUEST, "%v", err)
 	}
 	issued, err := d.signer.Sign(authority.Request{CSR: csr, ID: id, Enrolment: "e-1", Lifetime: d.lifetime})
 	if err != nil {
-		return nil, refusal(identityv1.Refusal_REFUSAL_UNAVAILABLE, err.Error())
+		return nil, refusal.New(identityv1.Refusal_REFUSAL_UNAVAILABLE, "%v", err)
 	}
 	d.created++
 	return &istio.IstioCertificateResponse{CertChain: []string{string(issued.ChainPEM), string(authority.EncodeCertificates(d.roots...))}}, nil
@@ -219,11 +216,11 @@ func (d *Discovery) caller(ctx context.Context) (w identity.Workload, err error)
 	p, _ := peer.FromContext(ctx)
 	shown := p.AuthInfo.(credentials.TLSInfo).State.PeerCertificates
 	if len(shown) == 0 {
-		return w, refusal(identityv1.Refusal_REFUSAL_NO_CREDENTIAL, "neither a token nor a certificate was shown")
+		return w, refusal.New(identityv1.Refusal_REFUSAL_NO_CREDENTIAL, "neither a token nor a certificate was shown")
 	}
 	id, err := identity.Of(shown[0])
 	if err != nil {
-		return w, refusal(identityv1.Refusal_REFUSAL_CERTIFICATE, err.Error())
+		return w, refusal.New(identityv1.Refusal_REFUSAL_CERTIFICATE, "%v", err)
 	}
 	w, _ = identity.WorkloadOf(id)
 	return w, nil
@@ -234,22 +231,14 @@ func (d *Discovery) redeem(text string) (w identity.Workload, err error) {
 	g := d.tokens[token.Hash()]
 	switch {
 	case err != nil || g == nil:
-		return w, refusal(identityv1.Refusal_REFUSAL_TOKEN_UNKNOWN, "nobody knows this token")
+		return w, refusal.New(identityv1.Refusal_REFUSAL_TOKEN_UNKNOWN, "nobody knows this token")
 	case g.refusal != 0:
-		return w, refusal(g.refusal, "the token does not count")
+		return w, refusal.New(g.refusal, "the token does not count")
 	case g.uses == 0:
-		return w, refusal(identityv1.Refusal_REFUSAL_TOKEN_USED, "the token was used already")
+		return w, refusal.New(identityv1.Refusal_REFUSAL_TOKEN_USED, "the token was used already")
 	}
 	g.uses--
 	return g.Workload, nil
-}
-
-func refusal(reason identityv1.Refusal, text string) error {
-	s, err := status.New(codes.Unauthenticated, text).WithDetails(&errdetails.ErrorInfo{Domain: "identity.pgmesh.io", Reason: reason.String()})
-	if err != nil {
-		return fmt.Errorf("make a refusal: %w", err)
-	}
-	return s.Err()
 }
 
 // WatchTrust tells a member what is trusted, whenever that changes.
