@@ -125,9 +125,10 @@ func TestTheStatusTellsThatEnvoyWaitsForItsConfiguration(t *testing.T) {
 func TestWrongFlagsAreExplained(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		"where is discovery? Say it with --discovery host:port":          {"bootstrap", "--insecure"},
-		"--insecure speaks plaintext with a discovery that does so, too": {"run", "--discovery", "127.0.0.1:1", "--state-dir", t.TempDir()},
-		`interception mode "tproxy": expected one of NONE, REDIRECT, T`:  {"run", "--insecure", "--discovery", "127.0.0.1:1", "--interception-mode", "tproxy"},
+		"where is discovery? Say it with --discovery host:port":              {"bootstrap", "--insecure"},
+		"--insecure speaks plaintext with a discovery that does so, too":     {"run", "--discovery", "127.0.0.1:1", "--state-dir", t.TempDir()},
+		`discovery is to be at "http://127.0.0.1:1", which is not host:port`: {"run", "--insecure", "--discovery", "http://127.0.0.1:1"},
+		`interception mode "tproxy": expected one of NONE, REDIRECT, T`:      {"run", "--insecure", "--discovery", "127.0.0.1:1", "--interception-mode", "tproxy"},
 	} {
 		cmd := exec.Command(os.Args[0], args...)
 		cmd.Env = append(os.Environ(), beAgent+"=1")

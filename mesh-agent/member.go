@@ -96,6 +96,9 @@ func (m *member) complete(who *machine) (bootstrap.Options, error) {
 	if err != nil && o.ID == "" {
 		return o, fmt.Errorf("find out the host name: %w; name this proxy with --id", err)
 	}
+	if _, _, err := net.SplitHostPort(o.Discovery); err != nil {
+		return o, fmt.Errorf("discovery is to be at %q, which is not host:port: correct --discovery, or the variable PGMESH_DISCOVERY if it is from there", o.Discovery)
+	}
 	if o.IP == "" {
 		if o.IP, err = addressTowards(o.Discovery); err != nil {
 			return o, fmt.Errorf("find out this machine's address: %w; say it with --node-ip", err)

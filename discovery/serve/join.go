@@ -27,7 +27,10 @@ import (
 // become makes discovery the member that it was, or by its join token one for the first time.
 func (s *self) become(ctx context.Context, metrics prometheus.Registerer) error {
 	// Discoveries are few, and machines wait for them: a root that was stolen is to be replaced, and the old one given up, within seconds.
-	o := membership.Options{Folder: s.options.StateDir, Is: isDiscovery, Spread: time.Second, Log: s.log, Metrics: metrics}
+	o := membership.Options{
+		Folder: s.options.StateDir, Is: isDiscovery, Spread: time.Second, Log: s.log,
+		Metrics: prometheus.WrapRegistererWithPrefix("pgmesh_discovery_", metrics),
+	}
 	m, err := membership.Open(o)
 	switch {
 	case err == nil:
