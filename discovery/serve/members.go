@@ -120,9 +120,9 @@ func (m *members) followFiles(ctx context.Context) error {
 
 // followTrust ends the streams of those who are not trusted any more, and says what keeps discovery from signing.
 func (m *members) followTrust(ctx context.Context) error {
-	tick := time.NewTicker(time.Second)
+	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	said := ""
+	about := outage{log: m.log}
 	for {
 		state, changed := m.keeper.Watch()
 		if state != nil {
@@ -134,26 +134,13 @@ func (m *members) followTrust(ctx context.Context) error {
 			case <-changed:
 				looked = true
 			case <-tick.C:
-				said = m.say(said)
+				_, err := m.keeper.Authority()
+				about.look(err, time.Now())
 			case <-ctx.Done():
 				return ctx.Err()
 			}
 		}
 	}
-}
-
-// say tells once of each reason for which discovery cannot sign, and when it can again.
-func (m *members) say(said string) string {
-	_, err := m.keeper.Authority()
-	switch {
-	case err == nil && said != "":
-		m.log.Info("discovery can give machines certificates")
-		return ""
-	case err != nil && err.Error() != said:
-		m.log.Warn("discovery cannot give machines certificates now; those that have one are served", "reason", err)
-		return err.Error()
-	}
-	return said
 }
 
 // ready adds to what there is to say whether discovery can sign.
