@@ -8,7 +8,9 @@ package admit
 import (
 	"context"
 	"errors"
+	"log/slog"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
 
 	"github.com/pgmesh/pgmesh/discovery/push"
@@ -20,12 +22,15 @@ import (
 type Door struct {
 	trust    func() *trust.State
 	refuse   func(ctx context.Context, node string, r *push.RefusalError) error
+	outlived outlived
 	sessions sessions
 }
 
 // NewDoor returns a door. What the mesh trusts may be nil, as long as nobody knows: then nobody is let in. Refuse hears of each who is not.
-func NewDoor(trusted func() *trust.State, refuse func(ctx context.Context, node string, r *push.RefusalError) error) *Door {
-	return &Door{trust: trusted, refuse: refuse, sessions: newSessions()}
+func NewDoor(
+	trusted func() *trust.State, refuse func(ctx context.Context, node string, r *push.RefusalError) error, log *slog.Logger, metrics prometheus.Registerer,
+) *Door {
+	return &Door{trust: trusted, refuse: refuse, outlived: newOutlived(log, metrics), sessions: newSessions()}
 }
 
 // errNoTrust is for the time before anybody knows what the mesh trusts.

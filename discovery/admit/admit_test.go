@@ -79,7 +79,7 @@ func open(t *testing.T) *entrance {
 	e.trust(func(*identityv1.Trust) {})
 	log := slog.New(slog.NewTextHandler(e.log, nil))
 	engine := push.New(log, e.metrics)
-	e.door = admit.NewDoor(e.trusted.Load, engine.Refuse)
+	e.door = admit.NewDoor(e.trusted.Load, engine.Refuse, log, e.metrics)
 	engine.AdmitBy(e.door.Node)
 	config := configstore.New()
 	documents, err := kinds.Parse("mesh.yaml", []byte(resources))
@@ -341,16 +341,41 @@ func TestStreamsEndWithWhatLetThemIn(t *testing.T) {
 	ends(again, codes.PermissionDenied, "was signed by no authority that the mesh trusts")
 }
 
+// Each proxy outlives a certificate once a day. It is told to come back, on a connection that shows the next, and refused nothing.
 func TestAStreamEndsWithItsCertificate(t *testing.T) {
 	t.Parallel()
 	e := open(t)
 	brief := e.authority.Issue(func(c *x509.Certificate) { c.NotAfter = time.Now().Add(3 * time.Second) }, cart).Certificate(t)
-	s := e.connect(&brief, node(cartID, nil))
+	var shown atomic.Pointer[tls.Certificate]
+	shown.Store(&brief)
+	conn, err := grpc.NewClient(e.address, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
+		MinVersion: tls.VersionTLS12, RootCAs: e.authority.Pool(),
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return shown.Load(), nil },
+	})))
+	require.NoError(t, err)
+	defer conn.Close()
+	connect := func() stream {
+		s, err := discoveryv3.NewAggregatedDiscoveryServiceClient(conn).StreamAggregatedResources(t.Context(), grpc.WaitForReady(true))
+		require.NoError(t, err)
+		_ = s.Send(&discoveryv3.DiscoveryRequest{Node: node(cartID, nil), TypeUrl: push.ClusterType})
+		return s
+	}
+	s := connect()
 	require.Equal(t, "outbound|80||cart.shop", clusters(t, s))
-	_, err := s.Recv()
+	shown.Store(e.machine(cart))
+	_, err = s.Recv()
 	require.Equal(t, codes.Unauthenticated, status.Code(err), "%v", err)
 	require.ErrorContains(t, err, "has expired: open another with the one after it")
 	require.False(t, time.Now().Before(brief.Leaf.NotAfter))
+
+	require.Eventually(t, func() bool { _, err := connect().Recv(); return err == nil }, 20*time.Second, 5*time.Millisecond)
+	require.Contains(t, e.log.String(), "level=INFO msg=\"a stream has ended with its certificate, to be opened with the next\" identity="+cart)
+	require.NotContains(t, e.log.String(), "refused a proxy")
+	require.NoError(t, testutil.GatherAndCompare(e.metrics, strings.NewReader(`
+# HELP pgmesh_discovery_streams_renewed_total Streams that ended with the certificate that they were opened with, for their clients to come back with the next.
+# TYPE pgmesh_discovery_streams_renewed_total counter
+pgmesh_discovery_streams_renewed_total 1
+`), "pgmesh_discovery_streams_renewed_total", "pgmesh_discovery_proxies_refused_total"))
 }
 
 func TestNobodyIsLetInBeforeTheMeshIsKnown(t *testing.T) {

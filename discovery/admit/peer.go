@@ -23,6 +23,11 @@ type client struct {
 	err    error         // why not
 }
 
+// ended tells whether the certificate of who was a member has ended since.
+func (c *client) ended() bool {
+	return c != nil && c.member != nil && !time.Now().Before(c.member.NotAfter)
+}
+
 // Presented is the chain of certificates that the client of a call has shown, and proved to have the key of; nil if it has shown none.
 func Presented(ctx context.Context) []*x509.Certificate {
 	if c := clientOf(ctx); c != nil {
@@ -89,6 +94,8 @@ func (e *entrance) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo
 	if c.member == nil || c.err != nil {
 		c.member = nil
 		conn = &bounded{Conn: conn, since: time.Now()}
+	} else {
+		conn = closedAt(conn, c.member.NotAfter.Add(farewell))
 	}
 	return conn, c, nil
 }

@@ -8,7 +8,6 @@ import (
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/discovery/trust"
@@ -55,6 +54,9 @@ func (d *Door) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServer
 
 // enter lets a stream in, until its certificate ends.
 func (d *Door) enter(ctx context.Context, method string) (*session, error) {
+	if c := clientOf(ctx); c.ended() {
+		return nil, endedWith(c.member)
+	}
 	s := &session{proxies: servesProxies(method)}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	d.sessions.enter(s) // before it is judged: what changes in between is heard of
@@ -63,7 +65,7 @@ func (d *Door) enter(ctx context.Context, method string) (*session, error) {
 		d.sessions.leave(s)
 		return nil, d.refuse(ctx, "", refusal)
 	}
-	expires := time.AfterFunc(time.Until(m.NotAfter), func() { s.end(d.refuse(ctx, "", expired(m))) })
+	expires := time.AfterFunc(time.Until(m.NotAfter), func() { s.end(d.outlived.tell(ctx, m)) })
 	context.AfterFunc(s.ctx, func() { expires.Stop() })
 	return s, nil
 }
@@ -84,14 +86,6 @@ func (d *Door) judge(s *session) (*trust.Member, *push.RefusalError) {
 	}
 	s.by = state
 	return s.member, refusalOf(err)
-}
-
-// expired ends a stream whose certificate has ended. Who has renewed it comes back with the new one.
-func expired(m *trust.Member) *push.RefusalError {
-	return &push.RefusalError{
-		Reason: "expired", Code: codes.Unauthenticated,
-		Text: "the certificate for " + m.ID.String() + " that the stream was opened with has expired: open another with the one after it",
-	}
 }
 
 func servesProxies(method string) bool {

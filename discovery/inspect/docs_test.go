@@ -49,7 +49,8 @@ func TestEveryNameIsDocumented(t *testing.T) {
 var elsewhere = []string{
 	"pgmesh_discovery_mcp_connected", "pgmesh_discovery_mcp_server_info", "pgmesh_discovery_mcp_losses_total", "pgmesh_discovery_mcp_unanswered_types",
 	"pgmesh_discovery_mcp_held_resources", "pgmesh_discovery_unreceived_total", "pgmesh_discovery_secrets_denied_total",
-	"pgmesh_discovery_proxies_refused_total", "pgmesh_discovery_certificates_issued_total", "pgmesh_discovery_certificates_refused_total",
+	"pgmesh_discovery_proxies_refused_total", "pgmesh_discovery_streams_renewed_total",
+	"pgmesh_discovery_certificates_issued_total", "pgmesh_discovery_certificates_refused_total",
 	"pgmesh_discovery_signing_seconds", "pgmesh_discovery_certificate_records_waiting", "pgmesh_discovery_certificate_records_lost_total",
 	"pgmesh_discovery_can_sign", "pgmesh_discovery_authority_not_after_seconds", "pgmesh_discovery_trust_connected",
 	"pgmesh_discovery_identity_not_after_seconds", "pgmesh_discovery_identity_renewals_total",

@@ -37,7 +37,7 @@ func newMembers(who *self, engine *push.Engine, keys *jwks.Keeper, log *slog.Log
 	}
 	m := &members{who: who, keeper: who.keeper(metrics), keys: keys, log: log}
 	m.teller = trust.NewTeller(m.keeper)
-	m.door = admit.NewDoor(m.keeper.State, engine.Refuse)
+	m.door = admit.NewDoor(m.keeper.State, engine.Refuse, log, metrics)
 	engine.AdmitBy(m.door.Node)
 	var server identityv1.AuthorityServiceClient
 	if who.conn != nil {
