@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
@@ -34,8 +35,13 @@ type Options struct {
 	LocalOnly bool
 }
 
+// parseQueries sets how queries are read, which the gateway keeps for the whole program, whatever mux it is an option of: several servers in one
+// process would write it while others read it.
+var parseQueries = sync.OnceFunc(func() { runtime.NewServeMux(runtime.SetQueryParameterParser(query{})) })
+
 // New returns a handler that makes calls of the requests, in the requests' contexts.
 func New(calls grpc.ClientConnInterface, o Options) (http.Handler, error) {
+	parseQueries()
 	mux := runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, jsonForm{}),
 		runtime.WithMarshalerOption("application/json", jsonForm{}),
@@ -48,7 +54,6 @@ func New(calls grpc.ClientConnInterface, o Options) (http.Handler, error) {
 			return metadata.Pairs("user-agent", r.UserAgent())
 		}),
 		runtime.WithRoutingErrorHandler(noRoute),
-		runtime.SetQueryParameterParser(query{}),
 	)
 	err := errors.Join(
 		routes.RegisterAdminServiceHandlerClient(context.Background(), mux, adminv1.NewAdminServiceClient(calls)),
