@@ -95,6 +95,9 @@ func (s *Stack) KeepRoots(ctx context.Context) error {
 	return s.keep(ctx, s.secure.roots, "authority", "roots", "--database", s.secure.database, "--secrets-key-file", s.secure.key)
 }
 
+// Roots is a file with the roots that the mesh trusted when they were last written down.
+func (s *Stack) Roots() string { return s.secure.roots }
+
 // JoinToken makes a token that a machine joins with, as namespace/service-account. The arguments are those of mcp-client token create.
 func (s *Stack) JoinToken(ctx context.Context, identity string, args ...string) (string, error) {
 	text, err := s.print(ctx, "mcp-client", slices.Concat(s.connection(), []string{"token", "create", "--identity", identity}, args)...)
