@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -29,9 +30,7 @@ func newCloud(t *testing.T) *cloud {
 // instance is a token for a machine of the project, with other claims in the place of some.
 func (c *cloud) instance(subject string, others map[string]any) string {
 	claims := map[string]any{"sub": subject, "aud": "pgmesh", "instance": map[string]any{"project": "shop-1"}}
-	for name, value := range others {
-		claims[name] = value
-	}
+	maps.Copy(claims, others)
 	return c.signer.token(claims)
 }
 
