@@ -39,12 +39,16 @@ type secureMesh struct{ *mesh }
 // would be given. The flags are for discovery.
 func newSecureMesh(t testing.TB, root *certtest.Authority, flags ...string) *secureMesh {
 	t.Helper()
+	return secureMeshOn(t, pgtest.New(t), root, flags...)
+}
+
+func secureMeshOn(t testing.TB, database string, root *certtest.Authority, flags ...string) *secureMesh {
+	t.Helper()
 	var files *stack.Files
 	if root != nil {
 		cert, key := root.Write(t, t.TempDir())
 		files = &stack.Files{Cert: cert, Key: key, Roots: cert}
 	}
-	database := pgtest.New(t)
 	control, err := stack.NewSecure(bin, t.TempDir(), database, files)
 	require.NoError(t, err)
 	control.DiscoveryFlags(flags...)
