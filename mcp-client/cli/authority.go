@@ -20,16 +20,17 @@ func (p *Program) authorityCommand() *cobra.Command {
 		Short: "Show the authorities that sign certificates, and replace them",
 		Long: `Show the authorities that sign certificates, and replace them.
 
-mcp-server makes the first at its start, and keeps its key encrypted in the database. To replace it takes three steps, between which the
+mcp-server makes the first at its start, and keeps its key encrypted in the database. To replace it takes a few steps, between which the
 mesh goes on working:
 
   mcp-client authority rotate      makes the next one. Every member of the mesh trusts it within seconds; it signs nothing yet
+  mcp-client authority roots       prints what those have to trust who are no members: the files of --tls-ca, and of mesh-agent join --roots
   mcp-client authority activate 2  has it sign, five minutes later at the earliest. Servers and machines renew their certificates by
                                    themselves, a few at a time; the old one is still trusted
   mcp-client authority retire 1    ends the trust in the old one, once nobody has a certificate of it
 
-authority show says which step may follow. All but show take the scope admin.`,
-	}, p.showAuthorityCommand(), p.rotateAuthorityCommand(), p.activateAuthorityCommand(), p.retireAuthorityCommand())
+authority show says which step may follow. All but show and roots take the scope admin.`,
+	}, p.showAuthorityCommand(), p.authorityRootsCommand(), p.rotateAuthorityCommand(), p.activateAuthorityCommand(), p.retireAuthorityCommand())
 }
 
 // meshAuthority is an authority, as it is printed.
@@ -53,8 +54,7 @@ func (p *Program) showAuthorityCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show",
 		Short: "Show the authorities, and which step may follow",
-		Long: `Show the authorities of the mesh, and which step may follow. -o yaml has their certificates, which who else has to trust the mesh is given:
-other meshes (mcp-client trust add), and clients of its servers (--tls-ca).`,
+		Long:  `Show the authorities of the mesh, and which step may follow. -o yaml has their certificates; authority roots prints those that are trusted.`,
 		Example: `  mcp-client authority show
   mcp-client authority show -o yaml`,
 		Args: cobra.NoArgs,
@@ -63,7 +63,7 @@ other meshes (mcp-client trust add), and clients of its servers (--tls-ca).`,
 }
 
 func (p *Program) showAuthorities(ctx context.Context) error {
-	resp, err := callMembers(ctx, p, adminv1.NewTrustAdminServiceClient, adminv1.TrustAdminServiceClient.ListAuthorities, &adminv1.ListAuthoritiesRequest{})
+	resp, err := p.authorities(ctx)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (p *Program) showAuthorities(ctx context.Context) error {
 // tellNextSteps says which steps may follow.
 func (p *Program) tellNextSteps(domain string, list []meshAuthority) {
 	if len(list) == 0 {
-		fmt.Fprintf(p.Err, "the mesh %s has no authority: run mcp-server with --secrets-key-file and without --insecure, or its authority is in files\n", domain)
+		fmt.Fprintln(p.Err, noAuthority(domain)+", or its authority is in files")
 	}
 	for _, a := range list {
 		switch a.State {
@@ -100,6 +100,10 @@ func (p *Program) tellNextSteps(domain string, list []meshAuthority) {
 			fmt.Fprintf(p.Err, "authority %d signs no more and is still trusted. Once nobody has a certificate of it: mcp-client authority retire %[1]d\n", a.ID)
 		}
 	}
+}
+
+func noAuthority(domain string) string {
+	return fmt.Sprintf("the mesh %s has no authority: run mcp-server with --secrets-key-file and without --insecure", domain)
 }
 
 // activation says when an authority may be activated, and how.
@@ -128,8 +132,11 @@ Where mcp-server is run with --authority-cert, the authority is replaced in thos
 			if p.output.isTree() {
 				return p.printTree(map[string]int64{"id": resp.GetId()})
 			}
+			if err := p.write(fmt.Appendf(nil, "made authority %d\n", resp.GetId()), nil); err != nil {
+				return err
+			}
 			fmt.Fprintf(p.Err, "It is trusted, and signs nothing yet. %s\n", activation(resp.GetId(), time.Now()))
-			return p.write(fmt.Appendf(nil, "made authority %d\n", resp.GetId()), nil)
+			return p.tellOfFiles(cmd.Context(), resp.GetId())
 		},
 	}
 }
@@ -142,7 +149,8 @@ func (p *Program) activateAuthorityCommand() *cobra.Command {
 		Long: `Have the next authority sign. Servers and machines renew their certificates by themselves, and the one before it is still trusted.
 
 It is refused within five minutes of the making of the authority: a member of the mesh that has not heard of it refuses those that it signs
-for, until it has. --force is for when the old key is known to be stolen.`,
+for, until it has. It is refused, too, if the file by which this command knows the server (--tls-ca) has the old root and not the new: it could
+not speak to the server any more. --force is for when the old key is known to be stolen.`,
 		Example: `  mcp-client authority activate 2`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -150,10 +158,17 @@ for, until it has. --force is for when the old key is known to be stolen.`,
 			if err != nil {
 				return &usageError{cmd, err}
 			}
+			if lacks, err := p.lacksRoot(cmd.Context(), id); err != nil {
+				return err
+			} else if lacks && !force {
+				return fmt.Errorf("%s, by which this command knows the server, does not have the root of authority %d, and would be of no use when that signs: %s && mv roots.pem %[1]s (other people's and programs' files need it too; --force does without)",
+					p.server.dial.TLS.CA, id, newRoots)
+			}
 			_, err = callMembers(cmd.Context(), p, adminv1.NewTrustAdminServiceClient, adminv1.TrustAdminServiceClient.ActivateAuthority, &adminv1.ActivateAuthorityRequest{Id: id, Force: force})
 			if err != nil {
 				return err
 			}
+			fmt.Fprintln(p.Err, "Whoever trusts the mesh by a file without its root (--tls-ca, mesh-agent join --roots) cannot speak to servers any more: "+newRoots)
 			fmt.Fprintln(p.Err, "Certificates are renewed now. Once nobody has one of the authority before it, that can be retired: mcp-client authority show")
 			return p.write(fmt.Appendf(nil, "authority %d signs\n", id), nil)
 		},

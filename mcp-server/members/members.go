@@ -5,14 +5,16 @@ package members
 import (
 	"context"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	signing "github.com/pgmesh/pgmesh/internal/authority"
 	"github.com/pgmesh/pgmesh/internal/caller"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
@@ -67,33 +69,31 @@ func visible(who *caller.Caller, named []string, what string) ([]string, error) 
 	return namespaces, nil
 }
 
-// roots are those that join tokens are bound to.
+// roots are those that the mesh trusts for its own, of the database, where this server may not have heard of the last yet, or else of its files.
 func (s *Service) roots(ctx context.Context) ([]*x509.Certificate, error) {
-	if s.authority != nil {
-		if roots := s.authority.Roots(); len(roots) > 0 {
-			return roots, nil
-		}
-	}
 	trust, err := s.store.Trust(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var roots []*x509.Certificate
+	var kept, told []*x509.Certificate
 	for _, a := range trust.Roots {
-		block, _ := pem.Decode(a.Chain)
-		if block == nil {
-			continue // which the database has refused
-		}
-		root, err := x509.ParseCertificate(block.Bytes)
+		chain, err := signing.ParseCertificates(a.Chain)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("authority %d: %w", a.ID, err)
 		}
-		roots = append(roots, root)
+		kept = append(kept, chain[0])
 	}
-	if len(roots) == 0 {
+	if s.authority != nil {
+		told = s.authority.Roots()
+	}
+	ofDatabase := func(root *x509.Certificate) bool { return slices.ContainsFunc(kept, root.Equal) }
+	switch {
+	case len(told) > 0 && !slices.ContainsFunc(told, ofDatabase):
+		return told, nil
+	case len(kept) == 0:
 		return nil, errNoAuthority
 	}
-	return roots, nil
+	return kept, nil
 }
 
 var errNoAuthority = status.Error(codes.FailedPrecondition,

@@ -2,10 +2,12 @@ package members
 
 import (
 	"context"
+	"errors"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	signing "github.com/pgmesh/pgmesh/internal/authority"
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/stamp"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
@@ -34,7 +36,11 @@ func (s *Service) ListAuthorities(ctx context.Context, _ *adminv1.ListAuthoritie
 	if err != nil {
 		return nil, s.fail(err)
 	}
-	resp := &adminv1.ListAuthoritiesResponse{TrustDomain: trust.TrustDomain, Aliases: trust.Aliases}
+	roots, err := s.roots(ctx)
+	if err != nil && !errors.Is(err, errNoAuthority) {
+		return nil, s.fail(err)
+	}
+	resp := &adminv1.ListAuthoritiesResponse{TrustDomain: trust.TrustDomain, Aliases: trust.Aliases, Roots: string(signing.EncodeCertificates(roots...))}
 	for _, a := range rows {
 		resp.Authorities = append(resp.Authorities, &adminv1.MeshAuthority{
 			Id: a.ID, State: string(a.State), Fingerprint: a.Fingerprint, NotBefore: stamp.Of(a.NotBefore), NotAfter: stamp.Of(a.NotAfter), Certificate: string(a.Chain),

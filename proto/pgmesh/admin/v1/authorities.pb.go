@@ -64,8 +64,10 @@ type ListAuthoritiesResponse struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Authorities []*MeshAuthority       `protobuf:"bytes,1,rep,name=authorities,proto3" json:"authorities,omitempty"`
 	// The trust domain of the mesh, and those that stand for it too.
-	TrustDomain   string   `protobuf:"bytes,2,opt,name=trust_domain,json=trustDomain,proto3" json:"trust_domain,omitempty"`
-	Aliases       []string `protobuf:"bytes,3,rep,name=aliases,proto3" json:"aliases,omitempty"`
+	TrustDomain string   `protobuf:"bytes,2,opt,name=trust_domain,json=trustDomain,proto3" json:"trust_domain,omitempty"`
+	Aliases     []string `protobuf:"bytes,3,rep,name=aliases,proto3" json:"aliases,omitempty"`
+	// The certificates of all authorities that are trusted now, as PEM, the one that signs first: also those that are in files of the server.
+	Roots         string `protobuf:"bytes,4,opt,name=roots,proto3" json:"roots,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -119,6 +121,13 @@ func (x *ListAuthoritiesResponse) GetAliases() []string {
 		return x.Aliases
 	}
 	return nil
+}
+
+func (x *ListAuthoritiesResponse) GetRoots() string {
+	if x != nil {
+		return x.Roots
+	}
+	return ""
 }
 
 // MeshAuthority is an authority of the mesh, without its key.
@@ -1230,11 +1239,12 @@ var File_pgmesh_admin_v1_authorities_proto protoreflect.FileDescriptor
 const file_pgmesh_admin_v1_authorities_proto_rawDesc = "" +
 	"\n" +
 	"!pgmesh/admin/v1/authorities.proto\x12\x0fpgmesh.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x18\n" +
-	"\x16ListAuthoritiesRequest\"\x98\x01\n" +
+	"\x16ListAuthoritiesRequest\"\xae\x01\n" +
 	"\x17ListAuthoritiesResponse\x12@\n" +
 	"\vauthorities\x18\x01 \x03(\v2\x1e.pgmesh.admin.v1.MeshAuthorityR\vauthorities\x12!\n" +
 	"\ftrust_domain\x18\x02 \x01(\tR\vtrustDomain\x12\x18\n" +
-	"\aaliases\x18\x03 \x03(\tR\aaliases\"\xc0\x04\n" +
+	"\aaliases\x18\x03 \x03(\tR\aaliases\x12\x14\n" +
+	"\x05roots\x18\x04 \x01(\tR\x05roots\"\xc0\x04\n" +
 	"\rMeshAuthority\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x03R\x02id\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12 \n" +

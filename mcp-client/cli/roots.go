@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pgmesh/pgmesh/internal/authority"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+)
+
+func (p *Program) authorityRootsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "roots",
+		Short: "Print the certificates of all authorities that are trusted now",
+		Long: `Print the certificates of all authorities that are trusted now, as PEM, for those who are no members of the mesh and so are not told of another:
+people and programs (--tls-ca), and machines that are to join with a JSON web token (mesh-agent join --roots).
+
+Write them to another file than the one of --tls-ca, and replace that with it: the shell would empty it before it is read. Who is not
+trusted by the server's present authority asks the database: mcp-server authority roots.`,
+		Example: `  mcp-client authority roots > roots.pem`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			resp, err := p.authorities(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if resp.GetRoots() == "" {
+				return errors.New(noAuthority(resp.GetTrustDomain()))
+			}
+			return p.write([]byte(resp.GetRoots()), nil)
+		},
+	}
+}
+
+func (p *Program) authorities(ctx context.Context) (*adminv1.ListAuthoritiesResponse, error) {
+	return callMembers(ctx, p, adminv1.NewTrustAdminServiceClient, adminv1.TrustAdminServiceClient.ListAuthorities, &adminv1.ListAuthoritiesRequest{})
+}
+
+// newRoots is how files that have the roots of the mesh are made anew.
+const newRoots = "mcp-client authority roots > roots.pem"
+
+// tellOfFiles says what nobody learns by itself before an authority signs.
+func (p *Program) tellOfFiles(ctx context.Context, id int64) error {
+	fmt.Fprintf(p.Err, "Before it signs, the files by which people and programs trust the mesh (--tls-ca, and mesh-agent join --roots) need it too: %s\n", newRoots)
+	lacks, err := p.lacksRoot(ctx, id)
+	if err != nil {
+		return err
+	}
+	if lacks {
+		fmt.Fprintf(p.Err, "%s, by which this command knows the server, does not have it yet: %s && mv roots.pem %[1]s\n", p.server.dial.TLS.CA, newRoots)
+	}
+	return nil
+}
+
+// lacksRoot tells whether the file by which this command knows the server has roots of the mesh, and not that of an authority.
+func (p *Program) lacksRoot(ctx context.Context, id int64) (bool, error) {
+	if p.server.dial.TLS.CA == "" {
+		return false, nil
+	}
+	content, err := os.ReadFile(p.server.dial.TLS.CA)
+	if err != nil {
+		return false, err
+	}
+	known, err := authority.ParseCertificates(content)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", p.server.dial.TLS.CA, err)
+	}
+	resp, err := p.authorities(ctx)
+	if err != nil {
+		return false, err
+	}
+	ofMesh, hasIt := false, true
+	for _, a := range resp.GetAuthorities() {
+		chain, err := authority.ParseCertificates([]byte(a.GetCertificate()))
+		if err != nil {
+			return false, fmt.Errorf("authority %d: %w", a.GetId(), err)
+		}
+		has := slices.ContainsFunc(known, func(c *x509.Certificate) bool { return c.Equal(chain[0]) })
+		ofMesh = ofMesh || has
+		if a.GetId() == id {
+			hasIt = has
+		}
+	}
+	return ofMesh && !hasIt, nil
+}
