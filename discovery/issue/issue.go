@@ -40,6 +40,8 @@ type Config struct {
 	Authority func() (*authority.Authority, error)
 	// Server redeems join tokens and keeps the records; nil where there is no mcp-server.
 	Server identityv1.AuthorityServiceClient
+	// Folder is where records are kept over a restart while mcp-server is away; "" keeps them in memory alone.
+	Folder string
 	// Keys are those of issuers of tokens that were fetched. It may be nil.
 	Keys func() mesh.FetchedKeys
 	// Lifetime is for how long a certificate is given at most, and if nobody says for how long.
@@ -70,7 +72,7 @@ func New(cfg Config) *Service {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Service{
-		cfg: cfg, metrics: newMetrics(cfg.Metrics), records: newRecords(cfg.Server, cfg.Log, cfg.Metrics), tokens: newWebTokens(cfg.Keys),
+		cfg: cfg, metrics: newMetrics(cfg.Metrics), records: newRecords(cfg.Server, cfg.Folder, cfg.Log, cfg.Metrics), tokens: newWebTokens(cfg.Keys),
 		refused: rate.Sometimes{First: 20, Interval: time.Second},
 	}
 }

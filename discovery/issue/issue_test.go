@@ -2,8 +2,11 @@ package issue_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -54,6 +57,9 @@ type fixture struct {
 	t   *testing.T
 	at  serve.Addresses
 	log *logged
+
+	options serve.Options
+	end     func()
 }
 
 func start(t *testing.T, allowed []string, change ...func(*serve.Options)) *fixture {
@@ -65,7 +71,8 @@ func start(t *testing.T, allowed []string, change ...func(*serve.Options)) *fixt
 	for _, c := range change {
 		c(&o)
 	}
-	f.at, _ = servetest.Run(t, o)
+	f.options = o
+	f.at, f.end = servetest.Run(t, o)
 	f.waits("discovery has an authority of its own")
 	return f
 }
@@ -261,5 +268,45 @@ func TestRecordsWaitForTheServer(t *testing.T) {
 		require.True(t, serials[record.GetSerial()], record.GetSerial())
 		delete(serials, record.GetSerial())
 	}
+	require.Empty(t, f.Records)
+}
+
+// What mcp-server has not taken yet is there when discovery starts again, whatever was torn by its end.
+func TestRecordsOutliveDiscovery(t *testing.T) {
+	t.Parallel()
+	f := start(t, nil)
+	m := f.machine()
+	require.NoError(t, m.Join(t.Context(), f.Token(1, &identityv1.Grant{Namespace: "shop", ServiceAccount: "cart", Enrolment: "m1"})))
+	<-f.Records
+	f.Stop()
+	serials := map[string]bool{}
+	for range 3 {
+		require.NoError(t, m.Join(t.Context(), ""))
+		serials[fmt.Sprintf("%x", m.Certificate.Leaf.SerialNumber)] = true
+	}
+	f.end()
+	f.waits("are kept for the next start")
+	journal := filepath.Join(f.options.Identity.StateDir, "records.jsonl")
+	torn, err := os.OpenFile(journal, os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = torn.WriteString(`{"id": "AAAA`)
+	require.NoError(t, errors.Join(err, torn.Close()))
+
+	f.at, f.end = servetest.Run(t, f.options)
+	again := f.machine()
+	again.Certificate = m.Certificate
+	require.NoError(t, again.Join(t.Context(), ""))
+	serials[fmt.Sprintf("%x", again.Certificate.Leaf.SerialNumber)] = true
+	f.Start()
+	for range 4 {
+		record := <-f.Records
+		require.True(t, serials[record.GetSerial()], record.GetSerial())
+		delete(serials, record.GetSerial())
+	}
+	require.Eventually(t, func() bool {
+		content, err := os.ReadFile(journal)
+		return err == nil && len(content) == 0
+	}, limit, 5*time.Millisecond, "they are taken, and kept no more")
+	f.end()
 	require.Empty(t, f.Records)
 }

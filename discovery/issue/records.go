@@ -36,11 +36,12 @@ type records struct {
 	wake   chan struct{}
 
 	mu      sync.Mutex
+	journal *journal
 	waiting []*identityv1.Issue
 	first   uint64 // how many have gone before the first that waits
 }
 
-func newRecords(server identityv1.AuthorityServiceClient, log *slog.Logger, metrics prometheus.Registerer) *records {
+func newRecords(server identityv1.AuthorityServiceClient, folder string, log *slog.Logger, metrics prometheus.Registerer) *records {
 	r := &records{
 		server: server, log: log, wake: make(chan struct{}, 1),
 		lost: prometheus.NewCounter(prometheus.CounterOpts{
@@ -55,7 +56,22 @@ func newRecords(server identityv1.AuthorityServiceClient, log *slog.Logger, metr
 		defer r.mu.Unlock()
 		return float64(len(r.waiting))
 	}))
+	if server != nil {
+		r.open(folder)
+	}
 	return r
+}
+
+// open takes over what discovery has not sent before it ended.
+func (r *records) open(folder string) {
+	var err error
+	if r.journal, r.waiting, err = openJournal(folder); err != nil {
+		r.log.Error("records of certificates are not kept over a restart", "folder", folder, "error", err)
+		r.journal = nil
+	}
+	if len(r.waiting) > 0 {
+		r.log.Info("records of certificates from before the start wait for mcp-server", "waiting", len(r.waiting))
+	}
 }
 
 // add has a record kept.
@@ -70,6 +86,10 @@ func (r *records) add(record *identityv1.Issue) {
 		r.lost.Inc()
 	}
 	r.waiting = append(r.waiting, record)
+	r.kept(r.journal.add(record))
+	if r.journal.outgrown() {
+		r.kept(r.journal.keep(r.waiting))
+	}
 	r.mu.Unlock()
 	select {
 	case r.wake <- struct{}{}:
@@ -107,8 +127,16 @@ func (r *records) run(ctx context.Context) error {
 func (r *records) flush() {
 	ctx, cancel := context.WithTimeout(context.Background(), sendWithin)
 	defer cancel()
-	if err := r.send(ctx); err != nil {
-		r.log.Error("records of certificates are lost: mcp-server does not take them", "records", r.len(), "error", err)
+	err := r.send(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer r.journal.close()
+	if err != nil {
+		if r.journal == nil {
+			r.log.Error("records of certificates are lost: mcp-server does not take them", "records", len(r.waiting), "error", err)
+			return
+		}
+		r.log.Warn("records of certificates are kept for the next start: mcp-server does not take them", "records", len(r.waiting), "error", err)
 	}
 }
 
@@ -154,4 +182,16 @@ func (r *records) taken(before uint64) {
 	n := min(before-r.first, uint64(len(r.waiting)))
 	clear(r.waiting[:n])
 	r.waiting, r.first = r.waiting[n:], r.first+n
+	if len(r.waiting) == 0 { // those of which some were taken are sent again after a restart, and count once
+		r.kept(r.journal.keep(nil))
+	}
+}
+
+// kept gives the journal up if it cannot be written: what waits is in memory, too.
+func (r *records) kept(err error) {
+	if err != nil {
+		r.log.Error("records of certificates are not kept over a restart any more", "error", err)
+		r.journal.close()
+		r.journal = nil
+	}
 }

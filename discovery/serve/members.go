@@ -44,7 +44,7 @@ func newMembers(who *self, engine *push.Engine, keys *jwks.Keeper, log *slog.Log
 		server = identityv1.NewAuthorityServiceClient(who.conn)
 	}
 	m.issue = issue.New(issue.Config{
-		Trust: m.keeper.State, Authority: m.keeper.Authority, Server: server, Keys: keys.Keys, Lifetime: who.options.Lifetime,
+		Trust: m.keeper.State, Authority: m.keeper.Authority, Server: server, Folder: who.options.StateDir, Keys: keys.Keys, Lifetime: who.options.Lifetime,
 		Strangers: limits.NewStrangers(who.options.Strangers, metrics), Log: log, Metrics: metrics,
 	})
 	return m
