@@ -14,6 +14,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/identity"
 	"github.com/pgmesh/pgmesh/internal/jointoken"
 	"github.com/pgmesh/pgmesh/internal/refusal"
+	"github.com/pgmesh/pgmesh/internal/rpc"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
@@ -126,7 +127,10 @@ func (s *Service) redeem(ctx context.Context, state *trust.State, token jointoke
 	ctx, cancel := context.WithTimeout(ctx, redeemWithin)
 	defer cancel()
 	hash := token.Hash()
-	answer, err := s.cfg.Server.Redeem(ctx, &identityv1.RedeemRequest{TokenHash: hash[:], KeyHash: keyHash[:], Peer: peer})
+	// A token that was used already counts for the same key again.
+	answer, err := rpc.Again(func() (*identityv1.RedeemResponse, error) {
+		return s.cfg.Server.Redeem(ctx, &identityv1.RedeemRequest{TokenHash: hash[:], KeyHash: keyHash[:], Peer: peer})
+	})
 	if err != nil {
 		namespace, account := refusal.Whom(err)
 		return bearer{identity.Workload{TrustDomain: state.Domain, Namespace: namespace, ServiceAccount: account}, ""}, refusalBy(err)

@@ -2,6 +2,7 @@ package issue_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -309,4 +310,36 @@ func TestRecordsOutliveDiscovery(t *testing.T) {
 	}, limit, 5*time.Millisecond, "they are taken, and kept no more")
 	f.end()
 	require.Empty(t, f.Records)
+}
+
+// When discovery's certificate is replaced, its connections to mcp-server end, with the calls that are under way: they are made again, and nobody
+// notices, neither the machine nor who reads the log.
+func TestACertificateIsReplacedUnderCalls(t *testing.T) {
+	t.Parallel()
+	f := start(t, nil)
+	grant := &identityv1.Grant{Namespace: "shop", ServiceAccount: "cart", Enrolment: "m1"}
+	held := map[string]bool{identityv1.AuthorityService_Redeem_FullMethodName: true, identityv1.AuthorityService_Record_FullMethodName: true}
+	var mu sync.Mutex
+	cut := make(chan string, len(held))
+	f.Hold(func(ctx context.Context, method string) {
+		mu.Lock()
+		first := held[method]
+		delete(held, method)
+		mu.Unlock()
+		if first {
+			f.Rotate()
+			<-ctx.Done()
+			cut <- method
+		}
+	})
+	require.NoError(t, f.machine().Join(t.Context(), f.Token(1, grant)), "the token was used, and counts for the same machine")
+	require.Equal(t, identityv1.AuthorityService_Redeem_FullMethodName, <-cut)
+	require.Equal(t, identityv1.AuthorityService_Record_FullMethodName, <-cut)
+	require.Equal(t, "m1", (<-f.Records).GetEnrolment())
+	require.NoError(t, f.machine().Join(t.Context(), f.Token(1, grant)))
+	<-f.Records
+	require.Empty(t, f.Records, "it is kept once")
+	for _, line := range []string{"records of certificates", "mcp-server does not tell what the mesh trusts", "gives discovery no new authority", "refused a certificate"} {
+		require.NotContains(t, f.log.String(), line)
+	}
 }

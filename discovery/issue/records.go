@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/pgmesh/pgmesh/internal/rpc"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
@@ -154,7 +155,9 @@ func (r *records) send(ctx context.Context) error {
 			return nil
 		}
 		attempt, cancel := context.WithTimeout(ctx, sendWithin)
-		_, err := r.server.Record(attempt, &identityv1.RecordRequest{Issues: some})
+		_, err := rpc.Again(func() (*identityv1.RecordResponse, error) { // each is kept once
+			return r.server.Record(attempt, &identityv1.RecordRequest{Issues: some})
+		})
 		cancel()
 		if status.Code(err) == codes.InvalidArgument { // it will never take them, and others wait
 			r.log.Error("mcp-server cannot read records of certificates, which are dropped", "records", len(some), "error", err)

@@ -52,6 +52,7 @@ type Authority struct {
 	stop    func()
 
 	recorded map[string]bool
+	hold     func(ctx context.Context, method string)
 }
 
 type redeemable struct {
@@ -95,7 +96,16 @@ func (a *Authority) serve(l net.Listener) {
 	server := rpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{
 		MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return a.certificate() },
-	})))
+	})), grpc.UnaryInterceptor(func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		answer, err := handle(ctx, request)
+		a.mu.Lock()
+		hold := a.hold
+		a.mu.Unlock()
+		if hold != nil {
+			hold(ctx, info.FullMethod)
+		}
+		return answer, err
+	}))
 	identityv1.RegisterAuthorityServiceServer(server, a)
 	identityv1.RegisterTrustServiceServer(server, a)
 	served := make(chan error, 1)
@@ -106,6 +116,13 @@ func (a *Authority) serve(l net.Listener) {
 			require.NoError(a.t, err)
 		}
 	})
+}
+
+// Hold has something happen when a call was done, before it is answered.
+func (a *Authority) Hold(what func(ctx context.Context, method string)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.hold = what
 }
 
 // Stop ends the server, and Start begins again at the same address.

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/internal/authority"
+	"github.com/pgmesh/pgmesh/internal/rpc"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
@@ -141,7 +142,9 @@ func (k *Keeper) ask(ctx context.Context, state *State) (*authority.Authority, e
 	if err != nil {
 		return nil, err
 	}
-	answer, err := identityv1.NewAuthorityServiceClient(k.options.Server).Delegate(ctx, &identityv1.DelegateRequest{Csr: csr})
+	answer, err := rpc.Again(func() (*identityv1.DelegateResponse, error) {
+		return identityv1.NewAuthorityServiceClient(k.options.Server).Delegate(ctx, &identityv1.DelegateRequest{Csr: csr})
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,11 @@ func (k *Keeper) followMembership(ctx context.Context) error {
 func (k *Keeper) follow(ctx context.Context) error {
 	client, pause, said := identityv1.NewTrustServiceClient(k.options.Server), newPause(), ""
 	for {
+		var heard time.Time // of the first
 		err := k.watch(ctx, client, func() {
+			if heard.IsZero() {
+				heard = time.Now()
+			}
 			pause.Reset()
 			said = ""
 			k.metrics.connected.Set(1)
@@ -65,7 +69,11 @@ func (k *Keeper) follow(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if text := status.Convert(err).Message(); text != said { // once for each reason
+		// Each stream ends with a certificate of discovery, which is nothing to tell of.
+		if !heard.IsZero() && time.Since(heard) > firstPause {
+			continue
+		}
+		if text := status.Convert(err).Message(); heard.IsZero() && text != said { // once for each reason
 			k.log.Warn("mcp-server does not tell what the mesh trusts; what it told last stays in force", "error", text)
 			said = text
 		}
