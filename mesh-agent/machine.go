@@ -139,7 +139,7 @@ func (m *member) enrolled(ctx context.Context, socket string, log *slog.Logger, 
 	return made, nil
 }
 
-// joinFirst goes on trying while discovery cannot be reached: a machine may start before it.
+// joinFirst goes on trying while discovery cannot be reached, or cannot do it: a machine may start before it.
 func (m *member) joinFirst(ctx context.Context, server string, o membership.Options, log *slog.Logger) (*membership.Membership, error) {
 	if server == "" {
 		return nil, errNoDiscovery
@@ -152,7 +152,7 @@ func (m *member) joinFirst(ctx context.Context, server string, o membership.Opti
 		ctx, cancel := context.WithTimeout(ctx, joinWithin)
 		defer cancel()
 		joined, err := membership.Join(ctx, o, ask)
-		if err != nil && !errors.Is(err, join.ErrUnreachable) {
+		if err != nil && !join.Passing(err) {
 			err = backoff.Permanent(err)
 		}
 		return joined, err

@@ -49,6 +49,13 @@ func (e *RefusedError) Error() string {
 // ErrUnreachable is of a discovery that nobody answers at.
 var ErrUnreachable = errors.New("discovery cannot be reached")
 
+// Passing tells of an error whether the same may succeed later, with nothing changed here: discovery is away, or who checks join tokens for it, or
+// it has nothing to sign with yet.
+func Passing(err error) bool {
+	refused, _ := errors.AsType[*RefusedError](err)
+	return errors.Is(err, ErrUnreachable) || refused != nil && refused.Reason == identityv1.Refusal_REFUSAL_UNAVAILABLE
+}
+
 // What a server does not do when a call fails.
 const (
 	givesNoCertificate = "gives no certificate"
