@@ -176,7 +176,12 @@ func (m *mesh) spread(host string, n int) map[string]int {
 
 // status is a complaint unless the host is answered for with this status.
 func (m *mesh) status(ctx context.Context, host string, want int) error {
-	a, err := m.ask(ctx, request{host: host})
+	return m.statusAt(ctx, address(m.port), host, want)
+}
+
+// statusAt asks the Envoy that listens at an address.
+func (m *mesh) statusAt(ctx context.Context, at, host string, want int) error {
+	a, err := send(ctx, m.client, at, request{host: host})
 	if err != nil {
 		return err
 	}

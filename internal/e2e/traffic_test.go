@@ -13,6 +13,7 @@ import (
 // less just when something is wrong.
 type traffic struct {
 	mesh *mesh
+	at   string
 	host string
 
 	sent, failed atomic.Int64
@@ -29,8 +30,13 @@ type traffic struct {
 const connections = 16
 
 func (m *mesh) startTraffic(host string, perSecond int) *traffic {
+	return m.startTrafficAt(address(m.port), host, perSecond)
+}
+
+// startTrafficAt asks the Envoy that listens at an address.
+func (m *mesh) startTrafficAt(at, host string, perSecond int) *traffic {
 	ctx, stop := context.WithCancel(context.Background())
-	t := &traffic{mesh: m, host: host, began: time.Now(), stop: stop}
+	t := &traffic{mesh: m, at: at, host: host, began: time.Now(), stop: stop}
 	due := make(chan struct{}, 10*perSecond)
 	t.done.Go(func() { t.pace(ctx, perSecond, due) })
 	for range connections {
@@ -66,7 +72,7 @@ func (t *traffic) ask() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	lenient := t.lenient.Load()
-	err := t.mesh.status(ctx, t.host, http.StatusOK)
+	err := t.mesh.statusAt(ctx, t.at, t.host, http.StatusOK)
 	t.sent.Add(1)
 	if err != nil && !lenient && !t.lenient.Load() {
 		t.failed.Add(1)
