@@ -1,14 +1,12 @@
 package admit_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"log/slog"
 	"net"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -33,6 +31,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/trust"
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/internal/certtest"
+	"github.com/pgmesh/pgmesh/internal/journal"
 	"github.com/pgmesh/pgmesh/internal/rpc"
 	"github.com/pgmesh/pgmesh/kinds"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
@@ -50,31 +49,13 @@ type entrance struct {
 	trusted   atomic.Pointer[trust.State]
 	door      *admit.Door
 	address   string
-	log       *logged
+	log       *journal.Journal
 	metrics   *prometheus.Registry
-}
-
-// logged is a log that tests look at while it is written.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 func open(t *testing.T) *entrance {
 	t.Helper()
-	e := &entrance{t: t, authority: certtest.NewAuthority(t), log: &logged{}, metrics: prometheus.NewRegistry()}
+	e := &entrance{t: t, authority: certtest.NewAuthority(t), log: &journal.Journal{}, metrics: prometheus.NewRegistry()}
 	e.told = &identityv1.Trust{TrustDomain: domain, Aliases: []string{"old.example"}, Roots: e.authority.PEM}
 	e.trust(func(*identityv1.Trust) {})
 	log := slog.New(slog.NewTextHandler(e.log, nil))

@@ -1,7 +1,6 @@
 package issue_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +24,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/servetest"
 	"github.com/pgmesh/pgmesh/internal/authority"
 	"github.com/pgmesh/pgmesh/internal/jointoken"
+	"github.com/pgmesh/pgmesh/internal/journal"
 	"github.com/pgmesh/pgmesh/internal/limits"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
@@ -33,31 +33,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const limit = 20 * time.Second
 
-// logged is a log that tests look at while it is written.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // fixture is a discovery that can sign.
 type fixture struct {
 	*servetest.Authority
 
 	t   *testing.T
 	at  serve.Addresses
-	log *logged
+	log *journal.Journal
 
 	options serve.Options
 	end     func()
@@ -65,7 +47,7 @@ type fixture struct {
 
 func start(t *testing.T, allowed []string, change ...func(*serve.Options)) *fixture {
 	t.Helper()
-	f := &fixture{Authority: servetest.NewAuthority(t), t: t, log: &logged{}}
+	f := &fixture{Authority: servetest.NewAuthority(t), t: t, log: &journal.Journal{}}
 	o := servetest.Member(t, f.Authority, t.TempDir())
 	o.Keys.Allowed = allowed
 	o.Log = slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -287,8 +269,8 @@ func TestRecordsOutliveDiscovery(t *testing.T) {
 	}
 	f.end()
 	f.waits("are kept for the next start")
-	journal := filepath.Join(f.options.Identity.StateDir, "records.jsonl")
-	torn, err := os.OpenFile(journal, os.O_APPEND|os.O_WRONLY, 0)
+	kept := filepath.Join(f.options.Identity.StateDir, "records.jsonl")
+	torn, err := os.OpenFile(kept, os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(t, err)
 	_, err = torn.WriteString(`{"id": "AAAA`)
 	require.NoError(t, errors.Join(err, torn.Close()))
@@ -305,7 +287,7 @@ func TestRecordsOutliveDiscovery(t *testing.T) {
 		delete(serials, record.GetSerial())
 	}
 	require.Eventually(t, func() bool {
-		content, err := os.ReadFile(journal)
+		content, err := os.ReadFile(kept)
 		return err == nil && len(content) == 0
 	}, limit, 5*time.Millisecond, "they are taken, and kept no more")
 	f.end()

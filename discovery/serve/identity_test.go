@@ -1,7 +1,6 @@
 package serve_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/x509"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -27,30 +25,13 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/servetest"
 	"github.com/pgmesh/pgmesh/internal/authority"
 	"github.com/pgmesh/pgmesh/internal/identity"
+	"github.com/pgmesh/pgmesh/internal/journal"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
 var cart = &identityv1.Grant{Namespace: "shop", ServiceAccount: "cart", Enrolment: "m1"}
 
 const limit = 20 * time.Second
-
-// logged is a log that tests look at while it is written.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
 
 // joins waits until a discovery can sign, and has a machine join.
 func joins(t *testing.T, a *servetest.Authority, at serve.Addresses, grant *identityv1.Grant) *servetest.Machine {
@@ -204,7 +185,7 @@ func TestWhoIsRevokedIsOutAtOnce(t *testing.T) {
 
 func TestAuthoritiesFollowTheRoot(t *testing.T) {
 	t.Parallel()
-	a, out := servetest.NewAuthority(t), &logged{}
+	a, out := servetest.NewAuthority(t), &journal.Journal{}
 	o := servetest.Member(t, a, t.TempDir())
 	o.Log = slog.New(slog.NewTextHandler(out, nil))
 	at, _ := servetest.Run(t, o)
@@ -237,7 +218,7 @@ func parse(t *testing.T, text string) *x509.Certificate {
 
 func TestADiscoveryWithoutAnAuthoritySaysSo(t *testing.T) {
 	t.Parallel()
-	a, out := servetest.NewAuthority(t), &logged{}
+	a, out := servetest.NewAuthority(t), &journal.Journal{}
 	a.Lifetime = 0 // of no use
 	o := servetest.Member(t, a, t.TempDir())
 	o.Log = slog.New(slog.NewTextHandler(out, nil))
@@ -252,7 +233,7 @@ func TestADiscoveryWithoutAnAuthoritySaysSo(t *testing.T) {
 
 func TestADiscoveryWaitsForTheServerToJoin(t *testing.T) {
 	t.Parallel()
-	a, out := servetest.NewAuthority(t), &logged{}
+	a, out := servetest.NewAuthority(t), &journal.Journal{}
 	a.Stop()
 	o := servetest.Member(t, a, t.TempDir())
 	o.Log, o.Listen, o.HTTP = slog.New(slog.NewTextHandler(out, nil)), "127.0.0.1:0", "127.0.0.1:0"
