@@ -7,11 +7,11 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/internal/replace"
 	"github.com/pgmesh/pgmesh/internal/webkeys"
 )
 
@@ -99,16 +99,5 @@ func (f *file) write() error {
 	if err != nil {
 		return fmt.Errorf("write down keys: %w", err)
 	}
-	next, err := os.CreateTemp(filepath.Dir(f.path), filepath.Base(f.path)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = next.Write(text)
-	if err = errors.Join(err, next.Close()); err == nil {
-		err = os.Rename(next.Name(), f.path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(next.Name()))
-	}
-	return nil
+	return replace.File(f.path, text)
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/pgmesh/pgmesh/internal/authority"
+	"github.com/pgmesh/pgmesh/internal/replace"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
@@ -139,32 +140,9 @@ func (f folder) forgetJoiningKey() {
 }
 
 // put replaces a file whole, also if the machine stops in the middle.
-func (f folder) put(file string, content []byte) (err error) {
-	temporary, err := os.CreateTemp(string(f), file+".*") // its owner's alone
-	if err != nil {
-		return fmt.Errorf("keep %s: %w", file, err)
+func (f folder) put(file string, content []byte) error {
+	if err := replace.File(f.path(file), content); err != nil {
+		return fmt.Errorf("keep %s: %w", f.path(file), err)
 	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(temporary.Name())
-			err = fmt.Errorf("keep %s: %w", f.path(file), err)
-		}
-	}()
-	_, err = temporary.Write(content)
-	if err = errors.Join(err, temporary.Sync(), temporary.Close()); err != nil {
-		return err
-	}
-	if err = os.Rename(temporary.Name(), f.path(file)); err != nil {
-		return err
-	}
-	return f.sync()
-}
-
-// sync makes the names in the folder last.
-func (f folder) sync() error {
-	opened, err := os.Open(string(f))
-	if err != nil {
-		return err
-	}
-	return errors.Join(opened.Sync(), opened.Close())
+	return nil
 }

@@ -24,5 +24,13 @@ func File(path string, content []byte) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(next.Name()))
 	}
+	settle(folder)
 	return nil
+}
+
+// settle has the folder's new entry on disk. Where folders cannot be synced, the old file may come back after a loss of power.
+func settle(folder string) {
+	if opened, err := os.Open(folder); err == nil {
+		_ = errors.Join(opened.Sync(), opened.Close())
+	}
 }

@@ -22,6 +22,8 @@ import (
 	"slices"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/pgmesh/pgmesh/internal/replace"
 )
 
 // Context is settings by name.
@@ -120,21 +122,8 @@ func (f *File) Save(path string) error {
 	if err != nil {
 		return fmt.Errorf("write the contexts: %w", err)
 	}
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := replace.File(path, text); err != nil {
 		return fmt.Errorf("write the contexts: %w", err)
-	}
-	temporary, err := os.CreateTemp(dir, ".config-*.yaml") // it is its owner's alone
-	if err != nil {
-		return fmt.Errorf("write the contexts: %w", err)
-	}
-	_, err = temporary.Write(text)
-	err = errors.Join(err, temporary.Sync(), temporary.Close())
-	if err == nil {
-		err = os.Rename(temporary.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("write the contexts: %w", err), os.Remove(temporary.Name()))
 	}
 	return nil
 }
