@@ -86,7 +86,7 @@ func (w *webTokens) judge(state *trust.State, text string, now time.Time) (beare
 	if err := token.UnsafeClaimsWithoutVerification(&claimed); err != nil {
 		return bearer{}, refusal.New(identityv1.Refusal_REFUSAL_JWT_SIGNATURE, "the claims of the JSON web token cannot be read")
 	}
-	closest := refusal.New(identityv1.Refusal_REFUSAL_JWT_ISSUER, "no rule is about JSON web tokens of the issuer %q: mcp-client trust lists whose are taken", refusal.Short(claimed.Issuer, 200))
+	closest := refusal.New(identityv1.Refusal_REFUSAL_JWT_ISSUER, "no rule is about JSON web tokens of the issuer %q: mcp-client issuer list tells whose are taken", refusal.Short(claimed.Issuer, 200))
 	way := 0
 	for _, rule := range rulesFor(state, claimed.Issuer) {
 		who, far, err := w.try(state, rule, token, now)
