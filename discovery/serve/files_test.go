@@ -67,15 +67,10 @@ func (p *pki) sign(id string, hosts ...string) (chain, key []byte) {
 	return issued.ChainPEM, made
 }
 
-func (p *pki) request() (key []byte, csr *authority.CSR) {
+func (p *pki) request() ([]byte, *authority.CSR) {
 	p.t.Helper()
-	made, err := authority.NewKey()
-	require.NoError(p.t, err)
-	text, err := authority.NewRequest(made)
-	require.NoError(p.t, err)
-	csr, err = authority.ParseRequest(text)
-	require.NoError(p.t, err)
-	key, err = authority.EncodeKey(made)
+	made, csr := certtest.Request(p.t)
+	key, err := authority.EncodeKey(made)
 	require.NoError(p.t, err)
 	return key, csr
 }

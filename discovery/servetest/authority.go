@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pgmesh/pgmesh/internal/authority"
+	"github.com/pgmesh/pgmesh/internal/certtest"
 	"github.com/pgmesh/pgmesh/internal/identity"
 	"github.com/pgmesh/pgmesh/internal/jointoken"
 	"github.com/pgmesh/pgmesh/internal/refusal"
@@ -165,11 +166,7 @@ func (a *Authority) certificate() (*tls.Certificate, error) {
 // Leaf is a certificate for a key, signed by the root itself.
 func (a *Authority) Leaf(uri string, key crypto.Signer) *tls.Certificate {
 	a.t.Helper()
-	csr, err := authority.NewRequest(key)
-	require.NoError(a.t, err)
-	request, err := authority.ParseRequest(csr)
-	require.NoError(a.t, err)
-	issued, err := a.Root().Sign(authority.Request{CSR: request, ID: spiffeid.RequireFromString(uri), Lifetime: time.Hour})
+	issued, err := a.Root().Sign(authority.Request{CSR: certtest.RequestFor(a.t, key), ID: spiffeid.RequireFromString(uri), Lifetime: time.Hour})
 	require.NoError(a.t, err)
 	return &tls.Certificate{Certificate: [][]byte{issued.Certificate.Raw}, PrivateKey: key}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/authority"
+	"github.com/pgmesh/pgmesh/internal/certtest"
 	"github.com/pgmesh/pgmesh/internal/membership"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
@@ -77,12 +78,7 @@ func (m *mesh) from(by func() *authority.Authority, id spiffeid.ID) membership.A
 
 // delegated is an authority of the mesh beneath the one that signs.
 func (m *mesh) delegated() *authority.Authority {
-	key, err := authority.NewKey()
-	require.NoError(m.t, err)
-	text, err := authority.NewRequest(key)
-	require.NoError(m.t, err)
-	csr, err := authority.ParseRequest(text)
-	require.NoError(m.t, err)
+	key, csr := certtest.Request(m.t)
 	issued, err := m.active.Delegate(csr, "eu-1", 12*time.Hour)
 	require.NoError(m.t, err)
 	pem, err := authority.EncodeKey(key)

@@ -100,12 +100,7 @@ func TestAStolenAuthorityOfMachinesIsNoServer(t *testing.T) {
 	t.Parallel()
 	mesh := newMesh(t, "mesh.example")
 	machine, honest := join(t, membership.Options{}, mesh.gives(cart)), join(t, membership.Options{}, mesh.gives(discovery))
-	key, err := authority.NewKey()
-	require.NoError(t, err)
-	text, err := authority.NewRequest(key)
-	require.NoError(t, err)
-	csr, err := authority.ParseRequest(text)
-	require.NoError(t, err)
+	key, csr := certtest.Request(t)
 	issued, err := mesh.delegated().Sign(authority.Request{CSR: csr, ID: discovery, Lifetime: time.Minute})
 	require.NoError(t, err)
 	chain, err := authority.ParseCertificates(issued.ChainPEM)
@@ -158,12 +153,7 @@ type liar struct{ *mesh }
 
 func (m liar) shows(t *testing.T, id spiffeid.ID) *tls.Config {
 	t.Helper()
-	key, err := authority.NewKey()
-	require.NoError(t, err)
-	text, err := authority.NewRequest(key)
-	require.NoError(t, err)
-	csr, err := authority.ParseRequest(text)
-	require.NoError(t, err)
+	key, csr := certtest.Request(t)
 	issued, err := m.active.Sign(authority.Request{CSR: csr, ID: id, Lifetime: time.Minute})
 	require.NoError(t, err)
 	return &tls.Config{

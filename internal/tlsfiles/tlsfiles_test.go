@@ -3,7 +3,6 @@ package tlsfiles_test
 import (
 	"bytes"
 	"context"
-	"crypto"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -262,14 +261,7 @@ func TestAnotherMemberOfTheMeshIsNoServer(t *testing.T) {
 	require.NoError(t, err)
 	key, err := authority.NewKey()
 	require.NoError(t, err)
-	request := func(key crypto.Signer) *authority.CSR {
-		text, err := authority.NewRequest(key)
-		require.NoError(t, err)
-		csr, err := authority.ParseRequest(text)
-		require.NoError(t, err)
-		return csr
-	}
-	given, err := root.Delegate(request(key), "discovery", time.Hour)
+	given, err := root.Delegate(certtest.RequestFor(t, key), "discovery", time.Hour)
 	require.NoError(t, err)
 	stolen, err := authority.EncodeKey(key)
 	require.NoError(t, err)
@@ -293,7 +285,7 @@ func TestAnotherMemberOfTheMeshIsNoServer(t *testing.T) {
 	} {
 		leaf, err := authority.NewKey()
 		require.NoError(t, err)
-		issued, err := c.signer.Sign(authority.Request{CSR: request(leaf), ID: spiffeid.RequireFromString(c.id), Hosts: c.hosts, Lifetime: time.Hour})
+		issued, err := c.signer.Sign(authority.Request{CSR: certtest.RequestFor(t, leaf), ID: spiffeid.RequireFromString(c.id), Hosts: c.hosts, Lifetime: time.Hour})
 		require.NoError(t, err)
 		text, err := authority.EncodeKey(leaf)
 		require.NoError(t, err)

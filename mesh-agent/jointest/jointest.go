@@ -3,7 +3,6 @@ package jointest
 
 import (
 	"context"
-	"crypto"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -21,6 +20,7 @@ import (
 	istio "istio.io/api/security/v1alpha1"
 
 	"github.com/pgmesh/pgmesh/internal/authority"
+	"github.com/pgmesh/pgmesh/internal/certtest"
 	"github.com/pgmesh/pgmesh/internal/identity"
 	"github.com/pgmesh/pgmesh/internal/jointoken"
 	"github.com/pgmesh/pgmesh/internal/membership"
@@ -83,7 +83,7 @@ func New(t testing.TB, domain string, lifetime time.Duration, register ...func(g
 func (d *Discovery) Rotate() {
 	root, err := authority.NewRoot(d.Domain, 24*time.Hour)
 	require.NoError(d.t, err)
-	key, csr := newRequest(d.t)
+	key, csr := certtest.Request(d.t)
 	issued, err := root.Delegate(csr, "eu-1", 12*time.Hour)
 	require.NoError(d.t, err)
 	d.mu.Lock()
@@ -129,17 +129,6 @@ func (d *Discovery) tell() {
 	require.NoError(d.t, d.server.Learn(d.trust()))
 	close(d.changed)
 	d.changed = make(chan struct{})
-}
-
-func newRequest(t testing.TB) (crypto.Signer, *authority.CSR) {
-	t.Helper()
-	key, err := authority.NewKey()
-	require.NoError(t, err)
-	text, err := authority.NewRequest(key)
-	require.NoError(t, err)
-	csr, err := authority.ParseRequest(text)
-	require.NoError(t, err)
-	return key, csr
 }
 
 // Roots are what the mesh trusts of its own, PEM.

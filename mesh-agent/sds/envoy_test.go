@@ -150,12 +150,7 @@ func (c *client) request(address string) error {
 // signed is a certificate for an identity, signed by an authority, whatever that is for.
 func signed(t *testing.T, a *authority.Authority, id string) *tls.Certificate {
 	t.Helper()
-	key, err := authority.NewKey()
-	require.NoError(t, err)
-	text, err := authority.NewRequest(key)
-	require.NoError(t, err)
-	csr, err := authority.ParseRequest(text)
-	require.NoError(t, err)
+	key, csr := certtest.Request(t)
 	issued, err := a.Sign(authority.Request{CSR: csr, ID: spiffeid.RequireFromString(id), Lifetime: time.Hour})
 	require.NoError(t, err)
 	pem, err := authority.EncodeKey(key)
