@@ -9,6 +9,8 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pgmesh/pgmesh/internal/wait"
 )
 
 // follower hands on the batches after a revision. What it has handed on outlives its connections.
@@ -40,20 +42,9 @@ func (s *Store) Follow(ctx context.Context, after Position, each func(Batch) err
 		pause := retry.NextBackOff()
 		s.status.lost(err)
 		s.options.Log.Warn("lost the database, connecting again", "error", err, "in", pause.Round(time.Millisecond), "seen", f.seen.Revision)
-		if !sleep(ctx, pause) {
+		if !wait.For(ctx, pause) {
 			return ctx.Err()
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
@@ -109,7 +100,7 @@ func listen(ctx context.Context, conn *pgx.Conn, channel string) (standby bool, 
 // wait returns when there may be something new. On a standby it also finds out whether it was promoted.
 func (f *follower) wait(ctx context.Context, conn *pgx.Conn, standby bool) (stillStandby bool, err error) {
 	if standby {
-		if !sleep(ctx, f.store.options.StandbyPoll) {
+		if !wait.For(ctx, f.store.options.StandbyPoll) {
 			return true, ctx.Err()
 		}
 		return listen(ctx, conn, revisionsChannel)
@@ -147,7 +138,7 @@ func (f *follower) resume(ctx context.Context, conn *pgx.Conn, standby bool) err
 		case newest >= f.seen.Revision || !standby || time.Now().After(deadline):
 			return fmt.Errorf("%w: revision %d was seen and the database does not have it: it was restored, or failed over to a standby that lagged", ErrTooOld, f.seen.Revision)
 		}
-		if !sleep(ctx, f.store.options.StandbyPoll) {
+		if !wait.For(ctx, f.store.options.StandbyPoll) {
 			return ctx.Err()
 		}
 		if standby, err = listen(ctx, conn, revisionsChannel); err != nil {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pgmesh/pgmesh/internal/wait"
 )
 
 // A migration needs the tables for itself for a moment, while a mesh uses them. It may have to wait for whoever has them in a
@@ -50,7 +52,7 @@ func patiently(ctx context.Context, conn *pgx.Conn, tell func(string), do func()
 		}
 		tell("waiting for others who use the tables: " + others(ctx, conn))
 		// Two that wait for each other must not try in step.
-		if !sleep(ctx, pause+rand.N(pause)) {
+		if !wait.For(ctx, pause+rand.N(pause)) {
 			return ctx.Err()
 		}
 	}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pgmesh/pgmesh/internal/wait"
 )
 
 // Sink is a server that takes configuration by the first generation of MCP and wants to be dialled.
@@ -33,7 +35,7 @@ func (s *Store) FollowSinks(ctx context.Context, each func([]Sink)) error {
 			said = err.Error()
 			s.options.Log.Error("cannot read which sinks to dial; those that are known stay", "error", err)
 		}
-		if !sleep(ctx, retry.NextBackOff()) {
+		if !wait.For(ctx, retry.NextBackOff()) {
 			return ctx.Err()
 		}
 	}

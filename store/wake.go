@@ -6,6 +6,8 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pgmesh/pgmesh/internal/wait"
 )
 
 // Awaken calls each whenever tables by which servers go may have changed: mesh.readers and mesh.tokens, and whichever others call
@@ -25,7 +27,7 @@ func (s *Store) Awaken(ctx context.Context, every time.Duration, each func(table
 		pause := retry.NextBackOff()
 		s.options.Log.Debug("cannot wait for changes of who may call", "error", err, "again_in", pause)
 		each("") // which finds out by itself whether the database can be asked
-		if !sleep(ctx, pause) {
+		if !wait.For(ctx, pause) {
 			return ctx.Err()
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/status"
 
+	"github.com/pgmesh/pgmesh/internal/wait"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
@@ -77,7 +78,7 @@ func (k *Keeper) follow(ctx context.Context) error {
 			k.log.Warn("mcp-server does not tell what the mesh trusts; what it told last stays in force", "error", text)
 			said = text
 		}
-		if !sleep(ctx, pause.NextBackOff()) {
+		if !wait.For(ctx, pause.NextBackOff()) {
 			return ctx.Err()
 		}
 	}
@@ -119,16 +120,4 @@ func (k *Keeper) learn(told *identityv1.Trust) error {
 	k.mu.Unlock()
 	k.refresh()
 	return k.writeTrust(told)
-}
-
-// sleep waits, unless the context ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

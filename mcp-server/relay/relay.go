@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
+	"github.com/pgmesh/pgmesh/internal/wait"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 )
 
@@ -107,7 +108,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		}
 		r.failed(upstream, err)
 		if failures++; failures%len(r.options.Upstreams) == 0 || delivered {
-			pause(ctx, retry.NextBackOff())
+			wait.For(ctx, retry.NextBackOff())
 		}
 	}
 	return ctx.Err()
@@ -123,15 +124,6 @@ func (r *Relay) failed(upstream string, err error) {
 	if r.said[upstream] != err.Error() {
 		r.said[upstream] = err.Error()
 		r.log.Warn("cannot follow the upstream; clients keep what they have, and the server goes on trying", "upstream", upstream, "error", err)
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }
 

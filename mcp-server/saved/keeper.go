@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pgmesh/pgmesh/internal/wait"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	"github.com/pgmesh/pgmesh/mcp-server/seal"
 )
@@ -88,11 +89,11 @@ func (k *Keeper) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		pause(ctx, k.options.Settle)
+		wait.For(ctx, k.options.Settle)
 		for ctx.Err() == nil {
 			began := time.Now()
 			saved := k.save()
-			pause(ctx, max(k.options.Pause, share*time.Since(began)))
+			wait.For(ctx, max(k.options.Pause, share*time.Since(began)))
 			if saved {
 				break
 			}
@@ -123,15 +124,6 @@ func (k *Keeper) await(ctx context.Context) {
 		s := k.publisher.State()
 		k.log.Warn("the source cannot be read: serving what was saved, until it can",
 			"revision", s.At.Revision, "resources", s.Len(), "saved", s.AsOf, "error", k.publisher.Source().Err)
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }
 
