@@ -150,8 +150,8 @@ spec: {mtls: {mode: STRICT}}
 	m.until("the new root alone", func(c certificates) bool { return len(c.roots) == 1 && c.roots[0] != old.roots[0] }, server, client)
 	m.renews(server, client)
 
-	_, failure := traffic.end()
-	t.Logf("%d requests", traffic.sent.Load())
+	rate, failure := traffic.end()
+	t.Logf("%d requests, %.0f a second", traffic.sent.Load(), rate)
 	require.Empty(t, failure)
 }
 
