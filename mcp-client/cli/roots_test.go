@@ -16,6 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/seal"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 	"github.com/pgmesh/pgmesh/mcp-server/tokens"
+	"github.com/pgmesh/pgmesh/store"
 )
 
 // startSecure starts a server with an authority of its own, on TLS, and returns how to speak to it as an administrator.
@@ -50,8 +51,12 @@ func startSecure(t *testing.T) (m *mesh, flags []string) {
 func TestFilesOfRootsAreAskedForBeforeAnotherSigns(t *testing.T) {
 	t.Parallel()
 	m, flags := startSecure(t)
-	first, err := m.store().Authorities(t.Context())
-	require.NoError(t, err)
+	s, first := m.store(), []store.Authority(nil)
+	require.Eventually(t, func() bool { // the server listens before it has made one
+		var err error
+		first, err = s.Authorities(t.Context())
+		return err == nil && len(first) > 0
+	}, 20*time.Second, 10*time.Millisecond)
 	file := filepath.Join(t.TempDir(), "mesh.pem")
 	certtest.WriteFile(t, file, first[0].Chain)
 	ask := func(args ...string) result {
