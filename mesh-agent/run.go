@@ -48,7 +48,7 @@ func (f *envoyFlags) declare(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.drain, "drain-time", 5*time.Second, "how long open connections may take to finish at the end")
 	flags.DurationVar(&f.listenerDrain, "listener-drain-time", 45*time.Second,
 		"how long connections may go on over a listener that a change of the mesh has replaced")
-	flags.StringVar(&f.status, "status", "127.0.0.1:15022", "address of /healthz/ready, /healthz/live and /metrics, empty for none")
+	flags.StringVar(&f.status, "status", "127.0.0.1:15026", "address of /healthz/ready, /healthz/live and /metrics, empty for none")
 }
 
 func (f *envoyFlags) args() []string {
