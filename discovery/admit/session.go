@@ -2,7 +2,6 @@ package admit
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/discovery/trust"
+	"github.com/pgmesh/pgmesh/internal/rpc"
 )
 
 // sessions are the streams that are open.
@@ -32,12 +32,6 @@ type session struct {
 	by     *trust.State  // what it was judged by last
 }
 
-// endedError marks the end of a session among the reasons for which a context may end.
-type endedError struct{ err error }
-
-func (e *endedError) Error() string { return e.err.Error() }
-func (e *endedError) Unwrap() error { return e.err }
-
 // Stream is the interceptor of streams: for configuration only machines are let in, for anything else all members are.
 func (d *Door) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	s, err := d.enter(stream.Context(), info.FullMethod)
@@ -45,11 +39,7 @@ func (d *Door) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServer
 		return err
 	}
 	defer d.sessions.leave(s)
-	err = handle(srv, &endingStream{stream, s.ctx})
-	if ended, ok := errors.AsType[*endedError](context.Cause(s.ctx)); ok {
-		return ended.err
-	}
-	return err
+	return rpc.Handle(s.ctx, srv, stream, handle)
 }
 
 // enter lets a stream in, until its certificate ends.
@@ -102,7 +92,7 @@ func (d *Door) Recheck() {
 	}
 }
 
-func (s *session) end(err error) { s.cancel(&endedError{err}) }
+func (s *session) end(err error) { rpc.End(s.cancel, err) }
 
 func (x *sessions) enter(s *session) {
 	x.mu.Lock()
@@ -125,29 +115,4 @@ func (x *sessions) all() []*session {
 		all = append(all, s)
 	}
 	return all
-}
-
-// endingStream is a stream that lets nothing through after its end.
-type endingStream struct {
-	grpc.ServerStream
-
-	ctx context.Context //nolint:containedctx // gRPC asks a stream for its context
-}
-
-func (s *endingStream) Context() context.Context { return s.ctx }
-
-// SendMsg and RecvMsg let nothing through after the end, whether the handler listens to its context or not.
-func (s *endingStream) SendMsg(m any) error {
-	if err := context.Cause(s.ctx); err != nil {
-		return err
-	}
-	return s.ServerStream.SendMsg(m)
-}
-
-// RecvMsg see SendMsg.
-func (s *endingStream) RecvMsg(m any) error {
-	if err := s.ServerStream.RecvMsg(m); err != nil {
-		return err
-	}
-	return context.Cause(s.ctx)
 }

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+
+	"github.com/pgmesh/pgmesh/internal/rpc"
 )
 
 // Unary is the interceptor of calls with one answer.
@@ -36,11 +38,7 @@ func (g *Guard) Stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerIn
 		return err
 	}
 	defer g.finish(s)
-	err = handle(srv, &guardedStream{stream, ctx})
-	if ended, ok := errors.AsType[*endedError](context.Cause(ctx)); ok {
-		return ended.err
-	}
-	return StatusOf(err)
+	return StatusOf(rpc.Handle(ctx, srv, stream, handle))
 }
 
 // enter lets a stream in. What it needs for that is not on the stack of the stream for as long as that stays.
@@ -63,30 +61,6 @@ func StatusOf(err error) error {
 		return status.Error(codes.PermissionDenied, denied.Error())
 	}
 	return err
-}
-
-type guardedStream struct {
-	grpc.ServerStream
-
-	ctx context.Context //nolint:containedctx // gRPC asks a stream for its context
-}
-
-func (s *guardedStream) Context() context.Context { return s.ctx }
-
-// SendMsg and RecvMsg let nothing through after the session's end, whether the handler listens to its context or not.
-func (s *guardedStream) SendMsg(m any) error {
-	if err := context.Cause(s.ctx); err != nil {
-		return err
-	}
-	return s.ServerStream.SendMsg(m)
-}
-
-// RecvMsg see SendMsg.
-func (s *guardedStream) RecvMsg(m any) error {
-	if err := s.ServerStream.RecvMsg(m); err != nil {
-		return err
-	}
-	return context.Cause(s.ctx)
 }
 
 // presented collects what a call came with.

@@ -6,6 +6,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/pgmesh/pgmesh/internal/rpc"
 )
 
 // session is a stream that is open, for which what let it in has to stay true.
@@ -15,13 +17,7 @@ type session struct {
 	cancel      context.CancelCauseFunc
 }
 
-// endedError marks the end of a session among the reasons for which a context may end.
-type endedError struct{ err error }
-
-func (e *endedError) Error() string { return e.err.Error() }
-func (e *endedError) Unwrap() error { return e.err }
-
-func (s *session) end(err error) { s.cancel(&endedError{err}) }
+func (s *session) end(err error) { rpc.End(s.cancel, err) }
 
 // begin opens a session for a caller that was let in. The context that it returns ends with it.
 func (g *Guard) begin(ctx context.Context, c credentials, who *Caller) (context.Context, *session) {
