@@ -8,6 +8,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/internal/agentsecret"
 )
 
 // endTLS is the transport socket of connections whose TLS ends at the router; nil where it does not.
@@ -56,7 +57,7 @@ func showCertificates(context *tlsv3.CommonTlsContext, settings *networking.Serv
 		}
 	}
 	if len(out) == 0 {
-		out = append(out, agentSecret(ownCertificate))
+		out = append(out, agentSecret(agentsecret.Certificate))
 	}
 	context.TlsCertificateSdsSecretConfigs = out
 }
@@ -130,7 +131,7 @@ func clientRoots(settings *networking.ServerTLSSettings) *tlsv3.SdsSecretConfig 
 	case settings.GetCaCertificates() != "" && settings.GetMode() != networking.ServerTLSSettings_ISTIO_MUTUAL:
 		return fileSecret(rootsName(settings.GetCaCertificates()))
 	default:
-		return agentSecret(meshRoots)
+		return agentSecret(agentsecret.Roots)
 	}
 }
 

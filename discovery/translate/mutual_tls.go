@@ -7,6 +7,8 @@ import (
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/pgmesh/pgmesh/internal/agentsecret"
 )
 
 // strongCiphers are those that workloads take where the mesh does not say.
@@ -58,7 +60,7 @@ func (v view) ownSecrets() (certificate, roots *tlsv3.SdsSecretConfig) {
 	if !v.proxy.Identity.FromAgent {
 		from = fileSecret
 	}
-	certificate, roots = agentSecret(ownCertificate), agentSecret(meshRoots)
+	certificate, roots = agentSecret(agentsecret.Certificate), agentSecret(agentsecret.Roots)
 	if files.Certificate != "" {
 		certificate = from(certificateName(&certificatePair{ServerCertificate: files.Certificate, PrivateKey: files.Key}))
 	}

@@ -5,39 +5,24 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+
+	"github.com/pgmesh/pgmesh/internal/agentsecret"
 )
 
-// Names of secrets that are fetched over SDS; they are Istio's.
+// What the names of secrets begin and end with that are fetched over SDS; they are Istio's.
 const (
-	ownCertificate = "default" // the proxy's own, with its key
-	meshRoots      = "ROOTCA"  // whom the mesh trusts
-
-	// agentCluster is the cluster of a proxy's bootstrap that leads to the agent beside it.
-	agentCluster = "sds-grpc"
-
 	credentialPrefix = "kubernetes://" //nolint:gosec // a name holds no secret
 	rootsPrefix      = "configmap://"
 	rootsSuffix      = "-cacert"
 )
 
-// agentSecret is a secret that the agent beside the proxy serves: the proxy's certificate and the mesh's roots, for which
-// connections wait as long as it takes, and files, as file-cert:CERTIFICATE~KEY and file-root:ROOTS.
+// agentSecret is a secret that the agent beside the proxy serves: the proxy's certificate and the mesh's roots, for which connections wait as
+// long as it takes, and files.
 func agentSecret(name string) *tlsv3.SdsSecretConfig {
-	config := &corev3.ConfigSource{
-		ConfigSourceSpecifier: &corev3.ConfigSource_ApiConfigSource{ApiConfigSource: &corev3.ApiConfigSource{
-			ApiType:                   corev3.ApiConfigSource_GRPC,
-			SetNodeOnFirstMessageOnly: true,
-			TransportApiVersion:       corev3.ApiVersion_V3,
-			GrpcServices: []*corev3.GrpcService{{
-				TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: agentCluster}},
-			}},
-		}},
-		ResourceApiVersion: corev3.ApiVersion_V3,
+	if name == agentsecret.Certificate || name == agentsecret.Roots {
+		return agentsecret.Awaited(name)
 	}
-	if name == ownCertificate || name == meshRoots {
-		config.InitialFetchTimeout = noDuration
-	}
-	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: config}
+	return agentsecret.Named(name)
 }
 
 // credential is a secret of the mesh, by the credentialName that a resource gives. It comes on the stream that everything else

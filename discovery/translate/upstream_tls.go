@@ -6,6 +6,8 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/proto"
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/internal/agentsecret"
 )
 
 // secure makes a cluster's connections TLS where a rule, or the mesh, asks for it.
@@ -72,8 +74,8 @@ func (v view) meshTLSContext(d *draft, tls *networking.ClientTLSSettings) *tlsv3
 		CommonTlsContext: &tlsv3.CommonTlsContext{
 			TlsParams:                      tlsVersions(),
 			AlpnProtocols:                  protocols,
-			TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{agentSecret(ownCertificate)},
-			ValidationContextType: combined(agentSecret(meshRoots), &tlsv3.CertificateValidationContext{
+			TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{agentSecret(agentsecret.Certificate)},
+			ValidationContextType: combined(agentSecret(agentsecret.Roots), &tlsv3.CertificateValidationContext{
 				MatchSubjectAltNames: oneOf(v.mesh.Trusted(tls.GetSubjectAltNames())), //nolint:staticcheck // its successor tells the sorts of names apart, and a rule does not
 			}),
 		},

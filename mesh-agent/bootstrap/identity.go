@@ -9,25 +9,17 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
-)
 
-// agentName is the cluster of the agent beside Envoy, by the name that Istio's proxies have for it: what discovery sends refers to it.
-const agentName = "sds-grpc"
-
-// Secrets that the agent serves: the machine's certificate, by its name in Istio, and who may be a discovery. The latter changes with the mesh's
-// roots and its trust domain, which a bootstrap cannot.
-const (
-	ownCertificate = "default"
-	whoIsDiscovery = "pgmesh-discovery"
+	"github.com/pgmesh/pgmesh/internal/agentsecret"
 )
 
 // agentCluster leads to the agent, over a socket that nobody else on the machine may reach.
 func agentCluster(i *Identity) *clusterv3.Cluster {
 	return &clusterv3.Cluster{
-		Name:                 agentName,
+		Name:                 agentsecret.Cluster,
 		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC},
 		ConnectTimeout:       durationpb.New(time.Second),
-		LoadAssignment: oneEndpoint(agentName, &corev3.Address{Address: &corev3.Address_Pipe{
+		LoadAssignment: oneEndpoint(agentsecret.Cluster, &corev3.Address{Address: &corev3.Address_Pipe{
 			Pipe: &corev3.Pipe{Path: i.Socket},
 		}}),
 		TypedExtensionProtocolOptions: map[string]*anypb.Any{httpOptions: http2Options(&corev3.Http2ProtocolOptions{}, nil)},
@@ -47,26 +39,10 @@ func mutualTLS() *corev3.TransportSocket {
 			TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2, TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
 		},
 		AlpnProtocols:                  []string{"h2"},
-		TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{agentSecret(ownCertificate)},
-		ValidationContextType:          &tlsv3.CommonTlsContext_ValidationContextSdsSecretConfig{ValidationContextSdsSecretConfig: agentSecret(whoIsDiscovery)},
+		TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{agentsecret.Awaited(agentsecret.Certificate)},
+		ValidationContextType:          &tlsv3.CommonTlsContext_ValidationContextSdsSecretConfig{ValidationContextSdsSecretConfig: agentsecret.Awaited(agentsecret.Discovery)},
 	}}
 	return &corev3.TransportSocket{
 		Name: "envoy.transport_sockets.tls", ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: pack(context)},
 	}
-}
-
-// agentSecret is a secret of the agent, which is waited for as long as it takes. Discovery says it in the same words: so Envoy asks once.
-func agentSecret(name string) *tlsv3.SdsSecretConfig {
-	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: &corev3.ConfigSource{
-		ConfigSourceSpecifier: &corev3.ConfigSource_ApiConfigSource{ApiConfigSource: &corev3.ApiConfigSource{
-			ApiType:                   corev3.ApiConfigSource_GRPC,
-			SetNodeOnFirstMessageOnly: true,
-			TransportApiVersion:       corev3.ApiVersion_V3,
-			GrpcServices: []*corev3.GrpcService{{
-				TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: agentName}},
-			}},
-		}},
-		ResourceApiVersion:  corev3.ApiVersion_V3,
-		InitialFetchTimeout: durationpb.New(0),
-	}}
 }

@@ -19,15 +19,16 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/pgmesh/pgmesh/internal/agentsecret"
 	"github.com/pgmesh/pgmesh/internal/authority"
 	"github.com/pgmesh/pgmesh/internal/membership"
 )
 
 // Names of what the mesh itself gives.
 const (
-	Certificate = "default"
-	Roots       = "ROOTCA"
-	Discovery   = "pgmesh-discovery"
+	Certificate = agentsecret.Certificate
+	Roots       = agentsecret.Roots
+	Discovery   = agentsecret.Discovery
 )
 
 // Server has the secrets, and serves them.
