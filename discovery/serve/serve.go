@@ -18,6 +18,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/adsmetrics"
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/internal/monitor"
+	"github.com/pgmesh/pgmesh/internal/notify"
 	"github.com/pgmesh/pgmesh/internal/rpc"
 )
 
@@ -96,7 +97,9 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 			members.shutdown()
 		})
 	})
-	g.Go(func() error { return monitor.Serve(ctx, web, metrics, members.ready(config.Ready), pages...) })
+	ready := members.ready(config.Ready)
+	g.Go(func() error { return monitor.Serve(ctx, web, metrics, ready, pages...) })
+	g.Go(func() error { return notify.Run(ctx, ready.Sentence) })
 	defer members.flush()
 	return ended(g.Wait())
 }

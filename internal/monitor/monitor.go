@@ -24,6 +24,24 @@ func NewRegistry() *prometheus.Registry {
 // Ready tells what is missing before a program can do its work, and when nothing is, what there is to say about how it does it.
 type Ready func() (about string, err error)
 
+// Sentence says what /readyz says, without its status.
+func (r Ready) Sentence() string {
+	said, _ := r.ask()
+	return said
+}
+
+func (r Ready) ask() (said string, ready bool) {
+	about, err := r()
+	switch {
+	case err != nil:
+		return "not ready: " + err.Error(), false
+	case about != "":
+		return "ready: " + about, true
+	default:
+		return "ready", true
+	}
+}
+
 // Serve answers until the context ends. /healthz says 200 as long as the process can answer, /readyz once ready returns no error,
 // and otherwise 503 with what is missing. /debug lists these and the given pages.
 func Serve(ctx context.Context, l net.Listener, metrics prometheus.Gatherer, ready Ready, pages ...Page) error {
@@ -49,14 +67,11 @@ func own(metrics prometheus.Gatherer, ready Ready) []Page {
 
 func readyPage(ready Ready) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		about, err := ready()
-		switch {
-		case err != nil:
-			http.Error(w, "not ready: "+err.Error(), http.StatusServiceUnavailable)
-		case about != "":
-			fmt.Fprintln(w, "ready:", about)
-		default:
-			fmt.Fprintln(w, "ready")
+		said, is := ready.ask()
+		if !is {
+			http.Error(w, said, http.StatusServiceUnavailable)
+			return
 		}
+		fmt.Fprintln(w, said)
 	})
 }

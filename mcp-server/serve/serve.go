@@ -19,6 +19,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/internal/monitor"
+	"github.com/pgmesh/pgmesh/internal/notify"
 	"github.com/pgmesh/pgmesh/internal/rpc"
 	"github.com/pgmesh/pgmesh/mcp-server/authority"
 	"github.com/pgmesh/pgmesh/mcp-server/clients"
@@ -103,9 +104,9 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	o.Log.Info("serving", "mcp", at.MCP.String(), "api", fmt.Sprint(at.API), "http", at.HTTP.String())
 
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		return monitor.Serve(ctx, on.web, s.metrics, s.publisher.Ready, s.pages()...)
-	})
+	ready := monitor.Ready(s.publisher.Ready)
+	g.Go(func() error { return monitor.Serve(ctx, on.web, s.metrics, ready, s.pages()...) })
+	g.Go(func() error { return notify.Run(ctx, ready.Sentence) })
 	g.Go(func() error { return s.serve(ctx, from, on) })
 	g.Go(func() error { return s.follow(ctx, from) })
 	g.Go(func() error { return s.dialSinks(ctx) })

@@ -1,0 +1,129 @@
+package notify_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/notify"
+)
+
+// manager is a socket as systemd has it, with what it was told. Tests that use it change the environment, and so run one after the other.
+func manager(t *testing.T, watchdog time.Duration) func() string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "notify")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	require.NoError(t, err)
+	t.Cleanup(func() { socket.Close() })
+	t.Setenv("NOTIFY_SOCKET", path)
+	t.Setenv("WATCHDOG_USEC", strconv.FormatInt(watchdog.Microseconds(), 10))
+	t.Setenv("WATCHDOG_PID", strconv.Itoa(os.Getpid()))
+	return func() string {
+		t.Helper()
+		require.NoError(t, socket.SetReadDeadline(time.Now().Add(20*time.Second)))
+		datagram := make([]byte, 4096)
+		n, err := socket.Read(datagram)
+		require.NoError(t, err)
+		return string(datagram[:n])
+	}
+}
+
+// told skips signs of life until something else is told.
+func told(next func() string) string {
+	for {
+		if text := next(); text != "WATCHDOG=1\n" {
+			return text
+		}
+	}
+}
+
+func TestSaysThatItServesAndIsAliveAndEnds(t *testing.T) {
+	next := manager(t, 60*time.Millisecond)
+	var state atomic.Value
+	state.Store("waits\nfor its database")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- notify.Run(ctx, func() string { return state.Load().(string) }) }()
+
+	require.Equal(t, "READY=1\nSTATUS=waits for its database\n", next())
+	for range 3 {
+		require.Equal(t, "WATCHDOG=1\n", next())
+	}
+	state.Store("serves")
+	require.Equal(t, "STATUS=serves\nWATCHDOG=1\n", told(next))
+	cancel()
+	require.Equal(t, "STOPPING=1\nSTATUS=ending\n", told(next))
+	require.NoError(t, <-done)
+}
+
+// A program that is stuck does not say that it is alive: of what it told before the last sign is the last.
+func TestIsSilentWhileStuck(t *testing.T) {
+	next := manager(t, 30*time.Millisecond)
+	stuck, free := make(chan struct{}), make(chan struct{})
+	looks := 0
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		done <- notify.Run(ctx, func() string {
+			if looks++; looks == 4 {
+				close(stuck)
+				<-free
+			}
+			return strconv.Itoa(looks)
+		})
+	}()
+	for n := range 3 {
+		require.Contains(t, next(), "STATUS="+strconv.Itoa(n+1))
+	}
+	<-stuck
+	require.NoError(t, notify.Status("a sentence of somebody else")) // what comes next would have come before this
+	require.Equal(t, "STATUS=a sentence of somebody else\n", next())
+	close(free)
+	require.Equal(t, "STATUS=4\nWATCHDOG=1\n", next())
+	cancel()
+	require.NoError(t, <-done)
+}
+
+func TestReloads(t *testing.T) {
+	next := manager(t, 0)
+	require.NoError(t, notify.Reloading())
+	first, second, _ := strings.Cut(next(), "\n")
+	require.Equal(t, "RELOADING=1", first)
+	require.Regexp(t, `^MONOTONIC_USEC=\d+\n$`, second)
+	require.NoError(t, notify.Ready())
+	require.Equal(t, "READY=1\n", next())
+	require.NoError(t, notify.Stopping())
+	require.Equal(t, "STOPPING=1\n", next())
+}
+
+func TestAbstractSocket(t *testing.T) {
+	name := "@pgmesh-notify-" + strconv.Itoa(os.Getpid())
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	require.NoError(t, err)
+	defer socket.Close()
+	t.Setenv("NOTIFY_SOCKET", name)
+	require.NoError(t, notify.Ready())
+	datagram := make([]byte, 100)
+	n, err := socket.Read(datagram)
+	require.NoError(t, err)
+	require.Equal(t, "READY=1\n", string(datagram[:n]))
+}
+
+func TestNobodyToTell(t *testing.T) {
+	t.Setenv("NOTIFY_SOCKET", "")
+	require.NoError(t, notify.Ready())
+	require.NoError(t, notify.Run(t.Context(), func() string { panic("nobody wants to know") }))
+
+	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "gone"))
+	require.ErrorContains(t, notify.Ready(), "tell the service manager")
+}
