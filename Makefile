@@ -19,11 +19,11 @@ demo: build ## Run a whole mesh on this machine; Ctrl-C ends it (FLAGS=--help li
 	@bin/demo $(FLAGS)
 
 .PHONY: test
-test: compile ## Run every test, on a real Postgres and a real Envoy (TESTS=./store/... narrows)
+test: compile machine ## Run every test, on a real Postgres and a real Envoy (TESTS=./store/... narrows)
 	go test $(TESTS)
 
 .PHONY: test-race
-test-race: envoy ## Run every test under the race detector
+test-race: envoy machine ## Run every test under the race detector
 	go test -race $(TESTS)
 
 .PHONY: test-postgres
@@ -84,10 +84,13 @@ clean: ## Remove bin/ and the demo's data (.tools/ stays)
 	rm -rf bin .demo
 
 # The parts of the targets above.
-.PHONY: envoy compile lint-go lint-proto lint-generated lint-modules
+.PHONY: envoy machine compile lint-go lint-proto lint-generated lint-modules
 
 envoy:
 	@tools/fetch-envoy
+
+machine:
+	@tools/machine-packages
 
 compile: envoy
 	@go build -v ./... 2>&1 | tools/show-compiling
