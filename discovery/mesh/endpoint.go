@@ -44,6 +44,7 @@ type Endpoint struct {
 	Network        string
 	ServiceAccount string
 	Revoked        bool   // the service account is nobody's any more: nothing is sent there
+	Unhealthy      bool   // it is not well, or nobody knows yet: nothing is sent there for now
 	TLSMode        string // TLSMutual where the workload takes mutual TLS, TLSDisabled where not, or what its label says
 	Workload       string
 	Namespace      string
@@ -59,6 +60,7 @@ type workload struct {
 	name, namespace string
 	spec            *networking.WorkloadEntry
 	labels          map[string]string
+	unhealthy       bool
 }
 
 // endpoint is the workload as it serves one port.
@@ -67,7 +69,7 @@ func (w *workload) endpoint(entry *kinds.Resource, port *Port) *Endpoint {
 		Address: w.spec.GetAddress(), Port: w.port(port), PortName: port.Name, PortNumber: port.Number,
 		Labels: w.labels, Locality: w.locality(), Weight: max(w.spec.GetWeight(), 1), Network: w.spec.GetNetwork(),
 		ServiceAccount: w.spec.GetServiceAccount(), TLSMode: w.tlsMode(), Workload: w.name, Namespace: w.namespace,
-		entry: entry,
+		Unhealthy: w.unhealthy, entry: entry,
 	}
 	if path, ok := strings.CutPrefix(w.spec.GetAddress(), unixPrefix); ok {
 		e.Address, e.Port, e.Unix = path, 0, true

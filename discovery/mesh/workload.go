@@ -62,7 +62,7 @@ func convertWorkload(r *kinds.Resource) *workload {
 		}
 		maps.Copy(labels, r.Labels)
 	}
-	w := &workload{name: r.Name, namespace: r.Namespace, spec: spec, labels: labels}
+	w := &workload{name: r.Name, namespace: r.Namespace, spec: spec, labels: labels, unhealthy: unhealthy(r)}
 	return w.placed()
 }
 

@@ -3,6 +3,7 @@ package push_test
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -89,7 +90,7 @@ func (e *simulated) gets(happen func()) map[string]int {
 func changed(t *testing.T, b *bench, kind, name string, document string) func() {
 	t.Helper()
 	return func() {
-		b.apply(t, fmt.Sprintf("apiVersion: networking.istio.io/v1\nkind: %s\nmetadata: {name: %s, namespace: shop}\n%s", kind, name, document))
+		b.apply(t, fmt.Sprintf("apiVersion: networking.istio.io/v1\nkind: %s\nmetadata:\n  name: %s\n  namespace: shop\n%s", kind, name, document))
 	}
 }
 
@@ -119,6 +120,11 @@ func TestAnEndpointSendsOneLoadAssignment(t *testing.T) {
 			e.gets(changed(t, b, "WorkloadEntry", "baker", "spec: {address: 10.1.1.9, labels: {app: bread}}")), "it moves")
 		require.Equal(t, map[string]int{push.EndpointType: 1},
 			e.gets(changed(t, b, "WorkloadEntry", "second", "spec: {address: 10.1.1.2, labels: {app: bread}}")), "it comes")
+		unwell := `  annotations: {mesh.pgmesh.io/health: "unhealthy: GET /healthz: 500"}` + "\nspec: {address: 10.1.1.2, labels: {app: bread}}"
+		require.Equal(t, map[string]int{push.EndpointType: 1}, e.gets(changed(t, b, "WorkloadEntry", "second", unwell)), "it is not well")
+		require.Empty(t, e.gets(changed(t, b, "WorkloadEntry", "second", strings.Replace(unwell, "500", "503", 1))), "what is wrong is nobody's business")
+		require.Equal(t, map[string]int{push.EndpointType: 1},
+			e.gets(changed(t, b, "WorkloadEntry", "second", "spec: {address: 10.1.1.2, labels: {app: bread}}")), "it is well again")
 		entry, _ := kinds.Lookup("networking.istio.io", "WorkloadEntry")
 		require.Equal(t, map[string]int{push.EndpointType: 1},
 			e.gets(func() { b.remove(kinds.Key{Kind: entry, Namespace: "shop", Name: "second"}) }), "it goes")

@@ -37,6 +37,7 @@ type member struct {
 	labels  map[string]string
 	network string
 	weight  uint32
+	health  corev3.HealthStatus
 	tlsMode string // as its metadata says
 	tag     string // as telemetry reads it
 }
@@ -92,6 +93,9 @@ func (v view) member(u upstream, e *mesh.Endpoint) member {
 	if e.Unix {
 		m.address = pipeAddress(e.Address)
 	}
+	if e.Unhealthy {
+		m.health = corev3.HealthStatus_UNHEALTHY
+	}
 	if e.TLSMode != mesh.TLSDisabled && v.usesMutualTLS(u, e) {
 		m.tlsMode = e.TLSMode
 	}
@@ -122,6 +126,7 @@ func (m member) endpoint() *endpointv3.LbEndpoint {
 	}
 	return &endpointv3.LbEndpoint{
 		HostIdentifier:      &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: m.address}},
+		HealthStatus:        m.health,
 		LoadBalancingWeight: u32(m.weight),
 		Metadata:            metadata,
 	}

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
@@ -46,7 +48,7 @@ func (v view) groupThroughGateways(g group, u upstream) group {
 			continue
 		}
 		gateways = v.usableGateways(gateways, u)
-		if len(gateways) == 0 || m.tlsMode != mesh.TLSMutual || !v.proxy.Identity.Known() {
+		if m.health == corev3.HealthStatus_UNHEALTHY || len(gateways) == 0 || m.tlsMode != mesh.TLSMutual || !v.proxy.Identity.Known() {
 			continue
 		}
 		for _, at := range gateways {

@@ -79,8 +79,10 @@ type SettingsRequest struct {
 	// The name of the proxy, as in its node id.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Without a certificate, who it says that it is; with one, it has to say the same or nothing.
-	Namespace     string            `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	Labels        map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Namespace string            `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Labels    map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The WorkloadGroups of its services, of its namespace.
+	Groups        []string `protobuf:"bytes,4,rep,name=groups,proto3" json:"groups,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -136,12 +138,24 @@ func (x *SettingsRequest) GetLabels() map[string]string {
 	return nil
 }
 
+func (x *SettingsRequest) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
 type SettingsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ProxyConfig that counts for the proxy (istio.mesh.v1alpha1.ProxyConfig), as JSON. Empty if nothing is said.
 	ProxyConfigJson string `protobuf:"bytes,1,opt,name=proxy_config_json,json=proxyConfigJson,proto3" json:"proxy_config_json,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// What those of the WorkloadGroups say that there are, the first of them first: with these the proxy is selected as its WorkloadEntries are.
+	// What the machine says itself comes before them.
+	Labels        map[string]string `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Network       string            `protobuf:"bytes,3,opt,name=network,proto3" json:"network,omitempty"`
+	Locality      string            `protobuf:"bytes,4,opt,name=locality,proto3" json:"locality,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SettingsResponse) Reset() {
@@ -177,6 +191,27 @@ func (*SettingsResponse) Descriptor() ([]byte, []int) {
 func (x *SettingsResponse) GetProxyConfigJson() string {
 	if x != nil {
 		return x.ProxyConfigJson
+	}
+	return ""
+}
+
+func (x *SettingsResponse) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *SettingsResponse) GetNetwork() string {
+	if x != nil {
+		return x.Network
+	}
+	return ""
+}
+
+func (x *SettingsResponse) GetLocality() string {
+	if x != nil {
+		return x.Locality
 	}
 	return ""
 }
@@ -288,8 +323,8 @@ type Machine struct {
 	// Without a certificate, who it says that it is; with one, it has to say the same or nothing.
 	Namespace      string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	ServiceAccount string `protobuf:"bytes,3,opt,name=service_account,json=serviceAccount,proto3" json:"service_account,omitempty"`
-	// When this life of the agent began to register, in nanoseconds since 1970, greater than that of any life before it. Of two streams for
-	// one machine the later counts, whichever replicas they come to.
+	// When the agent began this stream, in nanoseconds since 1970, greater than that of any stream of the machine before it. Of two streams for
+	// one machine the later counts, whichever replicas they come to, and the other is ended with ABORTED.
 	Since int64 `protobuf:"varint,4,opt,name=since,proto3" json:"since,omitempty"`
 	// By which address others reach it.
 	Address string `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"`
@@ -407,7 +442,9 @@ type Service struct {
 	Weight uint32            `protobuf:"varint,4,opt,name=weight,proto3" json:"weight,omitempty"`
 	Health Health            `protobuf:"varint,5,opt,name=health,proto3,enum=pgmesh.machine.v1.Health" json:"health,omitempty"`
 	// What is wrong, in a few words.
-	Detail        string `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
+	Detail string `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
+	// The machine has a probe of its own for it, and the group's does not count. Where neither has one, it is healthy without a word.
+	Probed        bool `protobuf:"varint,7,opt,name=probed,proto3" json:"probed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -482,6 +519,13 @@ func (x *Service) GetDetail() string {
 		return x.Detail
 	}
 	return ""
+}
+
+func (x *Service) GetProbed() bool {
+	if x != nil {
+		return x.Probed
+	}
+	return false
 }
 
 // HealthReport says how a service is from now on.
@@ -1275,16 +1319,23 @@ var File_pgmesh_machine_v1_machine_proto protoreflect.FileDescriptor
 
 const file_pgmesh_machine_v1_machine_proto_rawDesc = "" +
 	"\n" +
-	"\x1fpgmesh/machine/v1/machine.proto\x12\x11pgmesh.machine.v1\x1a\x1egoogle/protobuf/duration.proto\"\xc2\x01\n" +
+	"\x1fpgmesh/machine/v1/machine.proto\x12\x11pgmesh.machine.v1\x1a\x1egoogle/protobuf/duration.proto\"\xda\x01\n" +
 	"\x0fSettingsRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12F\n" +
-	"\x06labels\x18\x03 \x03(\v2..pgmesh.machine.v1.SettingsRequest.LabelsEntryR\x06labels\x1a9\n" +
+	"\x06labels\x18\x03 \x03(\v2..pgmesh.machine.v1.SettingsRequest.LabelsEntryR\x06labels\x12\x16\n" +
+	"\x06groups\x18\x04 \x03(\tR\x06groups\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\">\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf8\x01\n" +
 	"\x10SettingsResponse\x12*\n" +
-	"\x11proxy_config_json\x18\x01 \x01(\tR\x0fproxyConfigJson\"\xc7\x01\n" +
+	"\x11proxy_config_json\x18\x01 \x01(\tR\x0fproxyConfigJson\x12G\n" +
+	"\x06labels\x18\x02 \x03(\v2/.pgmesh.machine.v1.SettingsResponse.LabelsEntryR\x06labels\x12\x18\n" +
+	"\anetwork\x18\x03 \x01(\tR\anetwork\x12\x1a\n" +
+	"\blocality\x18\x04 \x01(\tR\blocality\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc7\x01\n" +
 	"\x0fRegisterRequest\x126\n" +
 	"\amachine\x18\x01 \x01(\v2\x1a.pgmesh.machine.v1.MachineH\x00R\amachine\x129\n" +
 	"\x06health\x18\x02 \x01(\v2\x1f.pgmesh.machine.v1.HealthReportH\x00R\x06health\x126\n" +
@@ -1302,14 +1353,15 @@ const file_pgmesh_machine_v1_machine_proto_rawDesc = "" +
 	"\bservices\x18\t \x03(\v2\x1a.pgmesh.machine.v1.ServiceR\bservices\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf4\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8c\x03\n" +
 	"\aService\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12;\n" +
 	"\x05ports\x18\x02 \x03(\v2%.pgmesh.machine.v1.Service.PortsEntryR\x05ports\x12>\n" +
 	"\x06labels\x18\x03 \x03(\v2&.pgmesh.machine.v1.Service.LabelsEntryR\x06labels\x12\x16\n" +
 	"\x06weight\x18\x04 \x01(\rR\x06weight\x121\n" +
 	"\x06health\x18\x05 \x01(\x0e2\x19.pgmesh.machine.v1.HealthR\x06health\x12\x16\n" +
-	"\x06detail\x18\x06 \x01(\tR\x06detail\x1a8\n" +
+	"\x06detail\x18\x06 \x01(\tR\x06detail\x12\x16\n" +
+	"\x06probed\x18\a \x01(\bR\x06probed\x1a8\n" +
 	"\n" +
 	"PortsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -1388,7 +1440,7 @@ func file_pgmesh_machine_v1_machine_proto_rawDescGZIP() []byte {
 }
 
 var file_pgmesh_machine_v1_machine_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pgmesh_machine_v1_machine_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_pgmesh_machine_v1_machine_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_pgmesh_machine_v1_machine_proto_goTypes = []any{
 	(Health)(0),                 // 0: pgmesh.machine.v1.Health
 	(*SettingsRequest)(nil),     // 1: pgmesh.machine.v1.SettingsRequest
@@ -1409,43 +1461,45 @@ var file_pgmesh_machine_v1_machine_proto_goTypes = []any{
 	(*ExecProbe)(nil),           // 16: pgmesh.machine.v1.ExecProbe
 	(*GRPCProbe)(nil),           // 17: pgmesh.machine.v1.GRPCProbe
 	nil,                         // 18: pgmesh.machine.v1.SettingsRequest.LabelsEntry
-	nil,                         // 19: pgmesh.machine.v1.Machine.LabelsEntry
-	nil,                         // 20: pgmesh.machine.v1.Service.PortsEntry
-	nil,                         // 21: pgmesh.machine.v1.Service.LabelsEntry
-	(*durationpb.Duration)(nil), // 22: google.protobuf.Duration
+	nil,                         // 19: pgmesh.machine.v1.SettingsResponse.LabelsEntry
+	nil,                         // 20: pgmesh.machine.v1.Machine.LabelsEntry
+	nil,                         // 21: pgmesh.machine.v1.Service.PortsEntry
+	nil,                         // 22: pgmesh.machine.v1.Service.LabelsEntry
+	(*durationpb.Duration)(nil), // 23: google.protobuf.Duration
 }
 var file_pgmesh_machine_v1_machine_proto_depIdxs = []int32{
 	18, // 0: pgmesh.machine.v1.SettingsRequest.labels:type_name -> pgmesh.machine.v1.SettingsRequest.LabelsEntry
-	4,  // 1: pgmesh.machine.v1.RegisterRequest.machine:type_name -> pgmesh.machine.v1.Machine
-	6,  // 2: pgmesh.machine.v1.RegisterRequest.health:type_name -> pgmesh.machine.v1.HealthReport
-	7,  // 3: pgmesh.machine.v1.RegisterRequest.leaving:type_name -> pgmesh.machine.v1.Leaving
-	19, // 4: pgmesh.machine.v1.Machine.labels:type_name -> pgmesh.machine.v1.Machine.LabelsEntry
-	5,  // 5: pgmesh.machine.v1.Machine.services:type_name -> pgmesh.machine.v1.Service
-	20, // 6: pgmesh.machine.v1.Service.ports:type_name -> pgmesh.machine.v1.Service.PortsEntry
-	21, // 7: pgmesh.machine.v1.Service.labels:type_name -> pgmesh.machine.v1.Service.LabelsEntry
-	0,  // 8: pgmesh.machine.v1.Service.health:type_name -> pgmesh.machine.v1.Health
-	0,  // 9: pgmesh.machine.v1.HealthReport.health:type_name -> pgmesh.machine.v1.Health
-	9,  // 10: pgmesh.machine.v1.RegisterResponse.registered:type_name -> pgmesh.machine.v1.Registered
-	10, // 11: pgmesh.machine.v1.RegisterResponse.refused:type_name -> pgmesh.machine.v1.Refused
-	11, // 12: pgmesh.machine.v1.RegisterResponse.left:type_name -> pgmesh.machine.v1.Left
-	12, // 13: pgmesh.machine.v1.Registered.probe:type_name -> pgmesh.machine.v1.Probe
-	13, // 14: pgmesh.machine.v1.Probe.http:type_name -> pgmesh.machine.v1.HTTPProbe
-	15, // 15: pgmesh.machine.v1.Probe.tcp:type_name -> pgmesh.machine.v1.TCPProbe
-	16, // 16: pgmesh.machine.v1.Probe.exec:type_name -> pgmesh.machine.v1.ExecProbe
-	17, // 17: pgmesh.machine.v1.Probe.grpc:type_name -> pgmesh.machine.v1.GRPCProbe
-	22, // 18: pgmesh.machine.v1.Probe.initial_delay:type_name -> google.protobuf.Duration
-	22, // 19: pgmesh.machine.v1.Probe.timeout:type_name -> google.protobuf.Duration
-	22, // 20: pgmesh.machine.v1.Probe.period:type_name -> google.protobuf.Duration
-	14, // 21: pgmesh.machine.v1.HTTPProbe.headers:type_name -> pgmesh.machine.v1.Header
-	1,  // 22: pgmesh.machine.v1.MachineService.Settings:input_type -> pgmesh.machine.v1.SettingsRequest
-	3,  // 23: pgmesh.machine.v1.MachineService.Register:input_type -> pgmesh.machine.v1.RegisterRequest
-	2,  // 24: pgmesh.machine.v1.MachineService.Settings:output_type -> pgmesh.machine.v1.SettingsResponse
-	8,  // 25: pgmesh.machine.v1.MachineService.Register:output_type -> pgmesh.machine.v1.RegisterResponse
-	24, // [24:26] is the sub-list for method output_type
-	22, // [22:24] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	19, // 1: pgmesh.machine.v1.SettingsResponse.labels:type_name -> pgmesh.machine.v1.SettingsResponse.LabelsEntry
+	4,  // 2: pgmesh.machine.v1.RegisterRequest.machine:type_name -> pgmesh.machine.v1.Machine
+	6,  // 3: pgmesh.machine.v1.RegisterRequest.health:type_name -> pgmesh.machine.v1.HealthReport
+	7,  // 4: pgmesh.machine.v1.RegisterRequest.leaving:type_name -> pgmesh.machine.v1.Leaving
+	20, // 5: pgmesh.machine.v1.Machine.labels:type_name -> pgmesh.machine.v1.Machine.LabelsEntry
+	5,  // 6: pgmesh.machine.v1.Machine.services:type_name -> pgmesh.machine.v1.Service
+	21, // 7: pgmesh.machine.v1.Service.ports:type_name -> pgmesh.machine.v1.Service.PortsEntry
+	22, // 8: pgmesh.machine.v1.Service.labels:type_name -> pgmesh.machine.v1.Service.LabelsEntry
+	0,  // 9: pgmesh.machine.v1.Service.health:type_name -> pgmesh.machine.v1.Health
+	0,  // 10: pgmesh.machine.v1.HealthReport.health:type_name -> pgmesh.machine.v1.Health
+	9,  // 11: pgmesh.machine.v1.RegisterResponse.registered:type_name -> pgmesh.machine.v1.Registered
+	10, // 12: pgmesh.machine.v1.RegisterResponse.refused:type_name -> pgmesh.machine.v1.Refused
+	11, // 13: pgmesh.machine.v1.RegisterResponse.left:type_name -> pgmesh.machine.v1.Left
+	12, // 14: pgmesh.machine.v1.Registered.probe:type_name -> pgmesh.machine.v1.Probe
+	13, // 15: pgmesh.machine.v1.Probe.http:type_name -> pgmesh.machine.v1.HTTPProbe
+	15, // 16: pgmesh.machine.v1.Probe.tcp:type_name -> pgmesh.machine.v1.TCPProbe
+	16, // 17: pgmesh.machine.v1.Probe.exec:type_name -> pgmesh.machine.v1.ExecProbe
+	17, // 18: pgmesh.machine.v1.Probe.grpc:type_name -> pgmesh.machine.v1.GRPCProbe
+	23, // 19: pgmesh.machine.v1.Probe.initial_delay:type_name -> google.protobuf.Duration
+	23, // 20: pgmesh.machine.v1.Probe.timeout:type_name -> google.protobuf.Duration
+	23, // 21: pgmesh.machine.v1.Probe.period:type_name -> google.protobuf.Duration
+	14, // 22: pgmesh.machine.v1.HTTPProbe.headers:type_name -> pgmesh.machine.v1.Header
+	1,  // 23: pgmesh.machine.v1.MachineService.Settings:input_type -> pgmesh.machine.v1.SettingsRequest
+	3,  // 24: pgmesh.machine.v1.MachineService.Register:input_type -> pgmesh.machine.v1.RegisterRequest
+	2,  // 25: pgmesh.machine.v1.MachineService.Settings:output_type -> pgmesh.machine.v1.SettingsResponse
+	8,  // 26: pgmesh.machine.v1.MachineService.Register:output_type -> pgmesh.machine.v1.RegisterResponse
+	25, // [25:27] is the sub-list for method output_type
+	23, // [23:25] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_pgmesh_machine_v1_machine_proto_init() }
@@ -1475,7 +1529,7 @@ func file_pgmesh_machine_v1_machine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pgmesh_machine_v1_machine_proto_rawDesc), len(file_pgmesh_machine_v1_machine_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

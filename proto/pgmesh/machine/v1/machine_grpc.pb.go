@@ -34,7 +34,8 @@ const (
 // How calls fail: UNAUTHENTICATED, without a certificate of a machine; PERMISSION_DENIED, for a machine that was revoked, or that says it
 // is another than its certificate does; INVALID_ARGUMENT, for what can never be taken; UNAVAILABLE, while discovery cannot tell.
 type MachineServiceClient interface {
-	// Settings says how the proxy of a machine is to be started, by the MeshConfig and the ProxyConfigs that are for it.
+	// Settings says how the proxy of a machine is to be started: by the MeshConfig, by the ProxyConfigs that are for it, and by the WorkloadGroups
+	// of its services.
 	Settings(ctx context.Context, in *SettingsRequest, opts ...grpc.CallOption) (*SettingsResponse, error)
 	// Register makes the services of a machine endpoints of the mesh, for as long as the stream lives and the grace period after it. The first
 	// message describes the machine; those after it say how its services are, or describe the machine anew. Each service is answered for, at
@@ -82,7 +83,8 @@ type MachineService_RegisterClient = grpc.BidiStreamingClient[RegisterRequest, R
 // How calls fail: UNAUTHENTICATED, without a certificate of a machine; PERMISSION_DENIED, for a machine that was revoked, or that says it
 // is another than its certificate does; INVALID_ARGUMENT, for what can never be taken; UNAVAILABLE, while discovery cannot tell.
 type MachineServiceServer interface {
-	// Settings says how the proxy of a machine is to be started, by the MeshConfig and the ProxyConfigs that are for it.
+	// Settings says how the proxy of a machine is to be started: by the MeshConfig, by the ProxyConfigs that are for it, and by the WorkloadGroups
+	// of its services.
 	Settings(context.Context, *SettingsRequest) (*SettingsResponse, error)
 	// Register makes the services of a machine endpoints of the mesh, for as long as the stream lives and the grace period after it. The first
 	// message describes the machine; those after it say how its services are, or describe the machine anew. Each service is answered for, at
