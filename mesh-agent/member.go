@@ -35,6 +35,7 @@ func bootstrapCommand() *cobra.Command {
 		},
 	}
 	m.declare(cmd.Flags())
+	new(configFlag).declare(cmd)
 	return cmd
 }
 

@@ -63,8 +63,15 @@ func (f *envoyFlags) args() []string {
 }
 
 func runCommand() *cobra.Command {
+	cmd, _ := newRun()
+	return cmd
+}
+
+// newRun is the command, and the file that it is configured by.
+func newRun() (*cobra.Command, *configFlag) {
 	var m member
 	var f envoyFlags
+	var c configFlag
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run Envoy as this machine's proxy",
@@ -74,7 +81,8 @@ func runCommand() *cobra.Command {
 	}
 	m.declare(cmd.Flags())
 	f.declare(cmd.Flags())
-	return cmd
+	c.declare(cmd)
+	return cmd, &c
 }
 
 func run(ctx context.Context, m *member, f *envoyFlags, log *slog.Logger) error {

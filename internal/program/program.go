@@ -39,6 +39,9 @@ func Version() string {
 	return build.Main.Version + " " + build.GoVersion
 }
 
+// From is the annotation of a flag that was not given on the command line, and says where its value is from.
+const From = "from"
+
 // fromEnvironment sets the flags that were not given from their PGMESH_ variables.
 func fromEnvironment(flags *pflag.FlagSet) (err error) {
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -49,7 +52,9 @@ func fromEnvironment(flags *pflag.FlagSet) (err error) {
 		}
 		if e := flags.Set(f.Name, value); e != nil {
 			err = fmt.Errorf("%s=%q: %w", name, value, e)
+			return
 		}
+		_ = flags.SetAnnotation(f.Name, From, []string{name}) // the flag is there
 	})
 	return err
 }
