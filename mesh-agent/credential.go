@@ -31,8 +31,8 @@ func (f *credentialFlags) given() bool {
 	return f.token != "" || f.tokenFile != "" || f.jwtFile != "" || os.Getenv(joinTokenVariable) != ""
 }
 
-// ask is how the first certificate is got from a discovery.
-func (f *credentialFlags) ask(server string) (membership.Ask, error) {
+// ask is how the first certificate is got from a discovery, at any of its addresses.
+func (f *credentialFlags) ask(servers []string) (membership.Ask, error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (f *credentialFlags) ask(server string) (membership.Ask, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--roots %s: %w", f.roots, err)
 		}
-		return join.ByWebToken(server, roots, f.webToken), nil
+		return join.ByWebToken(servers, roots, f.webToken), nil
 	}
 	text, err := f.joinToken()
 	if err != nil {
@@ -55,7 +55,7 @@ func (f *credentialFlags) ask(server string) (membership.Ask, error) {
 	if err != nil {
 		return nil, err
 	}
-	return join.ByToken(server, token), nil
+	return join.ByToken(servers, token), nil
 }
 
 func (f *credentialFlags) check() error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,13 +22,11 @@ After this, mesh-agent run needs to be told nothing: it knows who the machine is
 // joinWithin is how long discovery may take to give a certificate.
 const joinWithin = 30 * time.Second
 
-var errNoDiscovery = errors.New("where is discovery? Say it with --discovery host:port")
-
 // joining is what the flags of join say.
 type joining struct {
 	state      stateFlags
 	credential credentialFlags
-	server     string
+	servers    discoveryFlags
 	again      bool
 }
 
@@ -50,7 +47,7 @@ func joinCommand() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&j.server, "server", "", "address of discovery, host:port, such as discovery.example:15012 (required)")
+	j.servers.declare(cmd.Flags(), "server", "addresses of discovery, host:port, such as discovery.example:15012 (required); with several, any that answers")
 	cmd.Flags().BoolVar(&j.again, "again", false, "join although this machine is a member already; what it was is given up")
 	j.state.declare(cmd.Flags())
 	j.credential.declare(cmd.Flags())
@@ -58,10 +55,10 @@ func joinCommand() *cobra.Command {
 }
 
 func (j *joining) run(ctx context.Context, cmd *cobra.Command) (*membership.State, error) {
-	if _, _, err := net.SplitHostPort(j.server); err != nil {
-		return nil, fmt.Errorf("where is discovery? Say it with --server host:port, not %q", j.server)
+	if err := j.servers.check(); err != nil {
+		return nil, err
 	}
-	ask, err := j.credential.ask(j.server)
+	ask, err := j.credential.ask(j.servers.addresses)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +72,7 @@ func (j *joining) run(ctx context.Context, cmd *cobra.Command) (*membership.Stat
 	if err != nil {
 		return nil, err
 	}
-	return m.Current(), j.state.remember(j.server)
+	return m.Current(), j.state.remember(j.servers.addresses)
 }
 
 // checkNew keeps who joins by mistake from giving up who they are.

@@ -21,6 +21,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/bootstrap"
 	"github.com/pgmesh/pgmesh/mesh-agent/join"
 	"github.com/pgmesh/pgmesh/mesh-agent/sds"
+	"github.com/pgmesh/pgmesh/mesh-agent/upstream"
 )
 
 // stateFlags say where a machine keeps who it is.
@@ -30,16 +31,16 @@ func (f *stateFlags) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&f.folder, "state-dir", "/var/lib/mesh-agent", "folder for the machine's certificate, its key and whom it trusts; nobody else needs to read it")
 }
 
-// remembered is the file with the address of the discovery that a machine joined at.
+// remembered is the file with the addresses of the discovery that a machine joined at, a line each.
 func (f *stateFlags) remembered() string { return filepath.Join(f.folder, "discovery") }
 
-func (f *stateFlags) remember(server string) error {
-	return os.WriteFile(f.remembered(), []byte(server+"\n"), 0o600)
+func (f *stateFlags) remember(servers []string) error {
+	return os.WriteFile(f.remembered(), []byte(strings.Join(servers, "\n")+"\n"), 0o600)
 }
 
-func (f *stateFlags) recall() string {
-	content, _ := os.ReadFile(f.remembered()) // without it the address has to be said
-	return strings.TrimSpace(string(content))
+func (f *stateFlags) recall() []string {
+	content, _ := os.ReadFile(f.remembered()) // without it the addresses have to be said
+	return strings.Fields(string(content))
 }
 
 func (f *stateFlags) membership(log *slog.Logger, metrics prometheus.Registerer) membership.Options {
@@ -86,9 +87,9 @@ type machine struct {
 	own    ownFlags
 
 	// Of a machine with a certificate of the mesh.
-	member *membership.Membership
-	server string
-	renew  membership.Ask
+	member  *membership.Membership
+	servers []string
+	renew   func(*upstream.Upstream) membership.Ask
 }
 
 // machine finds out who this machine is; it is nobody with --insecure. A machine that is no member yet becomes one if the flags say how.
@@ -112,39 +113,35 @@ func (m *member) machine(ctx context.Context, log *slog.Logger, metrics promethe
 
 // enrolled is a machine with a certificate of the mesh.
 func (m *member) enrolled(ctx context.Context, socket string, log *slog.Logger, metrics prometheus.Registerer) (*machine, error) {
-	server := m.options.Discovery
-	if server == "" {
-		server = m.state.recall()
-	}
+	servers, unknown := m.servers()
 	options := m.state.membership(log, metrics)
 	opened, err := membership.Open(options)
 	none, expired := errors.Is(err, membership.ErrNone), errors.Is(err, membership.ErrExpired)
 	switch {
 	case (none || expired) && m.credential.given():
-		opened, err = m.joinFirst(ctx, server, options, log)
+		if err = unknown; err == nil {
+			opened, err = m.joinFirst(ctx, servers, options, log)
+		}
 	case none:
 		err = errors.New("this machine is no member of a mesh yet: mesh-agent join --server HOST:15012 --token-file FILE makes it one " +
 			"(mcp-client token create makes the token); --insecure speaks plaintext with a discovery that does so, too")
 	case expired:
 		err = fmt.Errorf("%w; this machine was away for too long, or could not reach discovery: join again with a new token: "+
-			"mesh-agent join --server %s --token-file FILE", err, orWord(server, "HOST:15012"))
+			"mesh-agent join --server %s --token-file FILE", err, orWord(strings.Join(servers, ","), "HOST:15012"))
 	}
 	if err != nil {
 		return nil, err
 	}
 	state := opened.Current()
 	w, _ := identity.WorkloadOf(state.ID)
-	made := &machine{Workload: w, until: state.NotAfter(), socket: socket, member: opened, server: server}
+	made := &machine{Workload: w, until: state.NotAfter(), socket: socket, member: opened, servers: servers}
 	made.renew = m.renewal(made)
 	return made, nil
 }
 
 // joinFirst goes on trying while discovery cannot be reached, or cannot do it: a machine may start before it.
-func (m *member) joinFirst(ctx context.Context, server string, o membership.Options, log *slog.Logger) (*membership.Membership, error) {
-	if server == "" {
-		return nil, errNoDiscovery
-	}
-	ask, err := m.credential.ask(server)
+func (m *member) joinFirst(ctx context.Context, servers []string, o membership.Options, log *slog.Logger) (*membership.Membership, error) {
+	ask, err := m.credential.ask(servers)
 	if err != nil {
 		return nil, err
 	}
@@ -162,20 +159,22 @@ func (m *member) joinFirst(ctx context.Context, server string, o membership.Opti
 	if err != nil {
 		return nil, err
 	}
-	return joined, m.state.remember(server)
+	return joined, m.state.remember(servers)
 }
 
 // renewal asks with the certificate that there is. One that has expired counts for nothing, and then the token does, if there is one.
-func (m *member) renewal(made *machine) membership.Ask {
-	return func(ctx context.Context, csr []byte) (membership.Granted, error) {
-		if time.Now().Before(made.member.Current().NotAfter()) || !m.credential.given() {
-			return join.ByCertificate(made.server, made.member)(ctx, csr)
+func (m *member) renewal(made *machine) func(*upstream.Upstream) membership.Ask {
+	return func(u *upstream.Upstream) membership.Ask {
+		return func(ctx context.Context, csr []byte) (membership.Granted, error) {
+			if time.Now().Before(made.member.Current().NotAfter()) || !m.credential.given() {
+				return join.ByCertificate(u)(ctx, csr)
+			}
+			ask, err := m.credential.ask(made.servers)
+			if err != nil {
+				return membership.Granted{}, err
+			}
+			return ask(ctx, csr)
 		}
-		ask, err := m.credential.ask(made.server)
-		if err != nil {
-			return membership.Granted{}, err
-		}
-		return ask(ctx, csr)
 	}
 }
 
@@ -188,7 +187,7 @@ func (m *machine) identity() *bootstrap.Identity {
 }
 
 // keep serves Envoy who the machine is, and keeps that new, until the context ends.
-func (m *machine) keep(ctx context.Context, log *slog.Logger) (func() error, error) {
+func (m *machine) keep(ctx context.Context, u *upstream.Upstream, log *slog.Logger) (func() error, error) {
 	if m == nil {
 		return func() error { return nil }, nil
 	}
@@ -207,8 +206,8 @@ func (m *machine) keep(ctx context.Context, log *slog.Logger) (func() error, err
 	group.Go(func() error { return server.Run(ctx, socket) })
 	if m.member != nil {
 		group.Go(func() error { return server.Member(ctx, m.member) })
-		group.Go(func() error { return m.member.Run(ctx, m.renew) })
-		group.Go(func() error { return join.Follow(ctx, m.server, m.member, log) })
+		group.Go(func() error { return m.member.Run(ctx, m.renew(u)) })
+		group.Go(func() error { return join.Follow(ctx, u, m.member, log) })
 	}
 	return func() error {
 		if err := group.Wait(); !errors.Is(err, context.Canceled) {
@@ -223,7 +222,7 @@ func (m *machine) tell(log *slog.Logger) {
 		log.Info("this machine is a member of the mesh by its own files", "identity", m.Workload.String())
 		return
 	}
-	log.Info("this machine is a member of the mesh", "identity", m.Workload.String(), "until", m.until.UTC().Format(time.RFC3339), "discovery", m.server)
+	log.Info("this machine is a member of the mesh", "identity", m.Workload.String(), "until", m.until.UTC().Format(time.RFC3339), "discovery", strings.Join(m.servers, ","))
 }
 
 func orWord(text, word string) string {

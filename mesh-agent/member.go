@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"net"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -46,6 +45,7 @@ type member struct {
 	role         string
 	interception string
 	insecure     bool
+	discovery    discoveryFlags
 	state        stateFlags
 	own          ownFlags
 	credential   credentialFlags
@@ -53,7 +53,7 @@ type member struct {
 
 func (m *member) declare(flags *pflag.FlagSet) {
 	o := &m.options
-	flags.StringVar(&o.Discovery, "discovery", "", "address of discovery, host:port (default: where this machine joined)")
+	m.discovery.declare(flags, "discovery", "addresses of discovery, host:port; with several, or a name that stands for several, any that answers (default: where this machine joined)")
 	flags.BoolVar(&m.insecure, "insecure", false, "have no identity, and speak plaintext with discovery; for a demo")
 	flags.StringVar(&m.xds, "xds", string(bootstrap.Delta), "variant of xDS: delta or sotw")
 	flags.StringVar(&m.role, "role", string(bootstrap.Sidecar), "what this proxy does: sidecar, for the machine's applications, or gateway, for those outside the mesh")
@@ -90,18 +90,17 @@ func (m *member) complete(who *machine) (bootstrap.Options, error) {
 	if err := who.name(&o); err != nil {
 		return o, err
 	}
-	if o.Discovery == "" {
-		return o, errNoDiscovery
+	servers, err := m.servers()
+	if err != nil {
+		return o, err
 	}
+	o.Discovery = servers[0]
 	host, err := os.Hostname()
 	if err != nil && o.ID == "" {
 		return o, fmt.Errorf("find out the host name: %w; name this proxy with --id", err)
 	}
-	if _, _, err := net.SplitHostPort(o.Discovery); err != nil {
-		return o, fmt.Errorf("discovery is to be at %q, which is not host:port: correct --discovery, or the variable PGMESH_DISCOVERY if it is from there", o.Discovery)
-	}
 	if o.IP == "" {
-		if o.IP, err = addressTowards(o.Discovery); err != nil {
+		if o.IP, err = addressTowards(servers); err != nil {
 			return o, fmt.Errorf("find out this machine's address: %w; say it with --node-ip", err)
 		}
 	}
@@ -129,17 +128,5 @@ func (m *machine) name(o *bootstrap.Options) error {
 		}
 		*each.value = each.certificate
 	}
-	o.Discovery = cmp.Or(o.Discovery, m.server)
 	return nil
-}
-
-// addressTowards asks the routing table; nothing is sent.
-func addressTowards(address string) (string, error) {
-	conn, err := net.Dial("udp", address)
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close()
-	host, _, err := net.SplitHostPort(conn.LocalAddr().String())
-	return host, err
 }

@@ -87,7 +87,8 @@ func newRun() (*cobra.Command, *configFlag) {
 
 func run(ctx context.Context, m *member, f *envoyFlags, log *slog.Logger) error {
 	registry := monitor.NewRegistry()
-	who, err := m.machine(ctx, log, prometheus.WrapRegistererWithPrefix("pgmesh_mesh_agent_", registry))
+	metrics := prometheus.WrapRegistererWithPrefix("pgmesh_mesh_agent_", registry)
+	who, err := m.machine(ctx, log, metrics)
 	if err != nil {
 		return err
 	}
@@ -109,10 +110,16 @@ func run(ctx context.Context, m *member, f *envoyFlags, log *slog.Logger) error 
 		return err
 	}
 
+	discovery, err := m.connect(who, log, metrics)
+	if err != nil {
+		return err
+	}
+	defer discovery.Close()
+
 	group, ctx := errgroup.WithContext(ctx)
 	lasting, end := context.WithCancel(context.WithoutCancel(ctx)) // Envoy needs its certificate until it has drained
 	defer end()
-	kept, err := who.keep(lasting, log)
+	kept, err := who.keep(lasting, discovery, log)
 	if err != nil {
 		return err
 	}

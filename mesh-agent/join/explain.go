@@ -1,16 +1,16 @@
 package join
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/pgmesh/pgmesh/internal/membership"
 	"github.com/pgmesh/pgmesh/internal/refusal"
+	"github.com/pgmesh/pgmesh/mesh-agent/upstream"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
@@ -47,7 +47,7 @@ func (e *RefusedError) Error() string {
 }
 
 // ErrUnreachable is of a discovery that nobody answers at.
-var ErrUnreachable = errors.New("discovery cannot be reached")
+var ErrUnreachable = upstream.ErrUnreachable
 
 // Passing tells of an error whether the same may succeed later, with nothing changed here: discovery is away, or who checks join tokens for it, or
 // it has nothing to sign with yet.
@@ -63,41 +63,24 @@ const (
 )
 
 // explain says why a call failed, by what the server does not do because of that, and what to do about it.
-func (c *connection) explain(err error, undone string) error {
-	if reason := c.wrongServer(); reason != nil {
-		return reason
+func explain(err error, u *upstream.Upstream, undone string) error {
+	if none, ok := errors.AsType[*upstream.UnavailableError](err); ok {
+		return none.Reason
 	}
+	at, _ := u.Status()
+	server := cmp.Or(at.Address, "one of its addresses")
 	s := status.Convert(err)
 	if reason := refusal.Of(err); reason != identityv1.Refusal_REFUSAL_UNSPECIFIED {
-		return &RefusedError{reason, c.server, undone, s.Message()}
+		return &RefusedError{reason, server, undone, s.Message()}
 	}
 	switch {
 	case s.Code() == codes.Unimplemented:
-		return fmt.Errorf("the server at %s %s: is it a discovery of this mesh, and this the address of its --listen?", c.server, undone)
-	case strings.Contains(s.Message(), "first record does not look like a TLS handshake"):
-		return fmt.Errorf("the server at %s does not speak TLS: is it a discovery that runs with --insecure?", c.server)
+		return fmt.Errorf("the server at %s %s: is it a discovery of this mesh, and this the address of its --listen?", server, undone)
 	case s.Code() == codes.Unavailable:
-		return fmt.Errorf("%w at %s: %s", ErrUnreachable, c.server, s.Message())
+		return fmt.Errorf("%w at %s: %s", ErrUnreachable, server, s.Message())
 	case s.Code() == codes.DeadlineExceeded, errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%w at %s: it has not answered in time; is there a firewall between?", ErrUnreachable, c.server)
+		return fmt.Errorf("%w at %s: it has not answered in time; is there a firewall between?", ErrUnreachable, server)
 	default:
-		return fmt.Errorf("discovery at %s %s: %s", c.server, undone, s.Message())
-	}
-}
-
-// wrongServer is why the server was not spoken to.
-func (c *connection) wrongServer() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.reason == nil:
-		return nil
-	case errors.Is(c.reason, membership.ErrClock):
-		return fmt.Errorf("the server at %s is not trusted: %w Set the clock of this machine, or of the other", c.server, c.reason)
-	case errors.Is(c.reason, membership.ErrUntrusted):
-		return fmt.Errorf("the server at %s is not trusted: %w; it is of another mesh, or the mesh's roots have changed while this machine was away: "+
-			"then join again with a new token: mesh-agent join --again", c.server, c.reason)
-	default:
-		return fmt.Errorf("the server at %s is not trusted: %w", c.server, c.reason)
+		return fmt.Errorf("discovery at %s %s: %s", server, undone, s.Message())
 	}
 }

@@ -6,10 +6,9 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/keepalive"
 
 	"github.com/pgmesh/pgmesh/internal/membership"
+	"github.com/pgmesh/pgmesh/mesh-agent/upstream"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
@@ -19,16 +18,13 @@ const (
 	followLast  = 30 * time.Second
 )
 
-// alive notices a discovery that is gone without a word.
-var alive = grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second})
-
 // Follow takes over what a mesh trusts, as its discovery tells it, until the context ends.
-func Follow(ctx context.Context, server string, m *membership.Membership, log *slog.Logger) error {
+func Follow(ctx context.Context, u *upstream.Upstream, m *membership.Membership, log *slog.Logger) error {
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval, pauses.MaxInterval = followFirst, followLast
 	said := ""
 	for {
-		heard, err := follow(ctx, server, m, log)
+		heard, err := follow(ctx, u, m, log)
 		if heard {
 			pauses.Reset()
 			said = ""
@@ -49,13 +45,8 @@ func Follow(ctx context.Context, server string, m *membership.Membership, log *s
 }
 
 // follow goes on as long as one stream does.
-func follow(ctx context.Context, server string, m *membership.Membership, log *slog.Logger) (heard bool, err error) {
-	c, err := connect(server, toDiscovery(m), alive)
-	if err != nil {
-		return false, err
-	}
-	defer c.Close()
-	stream, err := identityv1.NewTrustServiceClient(c).WatchTrust(ctx, &identityv1.WatchTrustRequest{})
+func follow(ctx context.Context, u *upstream.Upstream, m *membership.Membership, log *slog.Logger) (heard bool, err error) {
+	stream, err := identityv1.NewTrustServiceClient(u).WatchTrust(ctx, &identityv1.WatchTrustRequest{})
 	for err == nil {
 		var told *identityv1.WatchTrustResponse
 		if told, err = stream.Recv(); err != nil {
@@ -66,5 +57,5 @@ func follow(ctx context.Context, server string, m *membership.Membership, log *s
 			log.Error("what discovery says of the mesh's trust cannot be used, and what was trusted before stays", "error", wrong)
 		}
 	}
-	return heard, c.explain(err, tellsNoTrust)
+	return heard, explain(err, u, tellsNoTrust)
 }

@@ -10,11 +10,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"strings"
-	"sync"
 
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	istio "istio.io/api/security/v1alpha1"
 
@@ -22,27 +19,35 @@ import (
 	"github.com/pgmesh/pgmesh/internal/identity"
 	"github.com/pgmesh/pgmesh/internal/jointoken"
 	"github.com/pgmesh/pgmesh/internal/membership"
+	"github.com/pgmesh/pgmesh/internal/rpc"
+	"github.com/pgmesh/pgmesh/mesh-agent/upstream"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// ByToken asks a discovery for the first certificate.
-func ByToken(server string, token jointoken.Token) membership.Ask {
-	return first(server, membership.ByToken(token, identity.Discovery), func() (string, error) { return token.Text(), nil })
+// ByToken asks a discovery, at any of its addresses, for the first certificate.
+func ByToken(servers []string, token jointoken.Token) membership.Ask {
+	return first(servers, membership.ByToken(token, identity.Discovery), func() (string, error) { return token.Text(), nil })
 }
 
 // ByWebToken asks a discovery whose certificate leads to one of the roots for the first certificate. The token is read for each attempt.
-func ByWebToken(server string, roots []*x509.Certificate, token func() (string, error)) membership.Ask {
-	return first(server, membership.ByRoots(roots, identity.Discovery), token)
+func ByWebToken(servers []string, roots []*x509.Certificate, token func() (string, error)) membership.Ask {
+	return first(servers, membership.ByRoots(roots, identity.Discovery), token)
 }
 
 // first believes what discovery says of the mesh's roots, which has proved who it is by then.
-func first(server string, config *tls.Config, bearer func() (string, error)) membership.Ask {
+func first(servers []string, config *tls.Config, bearer func() (string, error)) membership.Ask {
 	return func(ctx context.Context, csr []byte) (membership.Granted, error) {
 		token, err := bearer()
 		if err != nil {
 			return membership.Granted{}, err
 		}
-		chain, roots, err := create(ctx, server, config, token, csr)
+		u, err := upstream.Dial(upstream.Options{Addresses: servers, Credentials: &upstream.Credentials{TLS: config}})
+		if err != nil {
+			return membership.Granted{}, err
+		}
+		defer u.Close()
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
+		chain, roots, err := create(ctx, u, csr)
 		if err != nil {
 			return membership.Granted{}, err
 		}
@@ -54,35 +59,25 @@ func first(server string, config *tls.Config, bearer func() (string, error)) mem
 	}
 }
 
-// ByCertificate asks a discovery for the next certificate, with the one that there is.
-func ByCertificate(server string, m *membership.Membership) membership.Ask {
+// ByCertificate asks for the next certificate, over a connection that shows the one that there is.
+func ByCertificate(u *upstream.Upstream) membership.Ask {
 	return func(ctx context.Context, csr []byte) (membership.Granted, error) {
-		chain, _, err := create(ctx, server, toDiscovery(m), "", csr)
+		chain, _, err := create(ctx, u, csr)
 		return membership.Granted{Chain: chain}, err
 	}
 }
 
-func toDiscovery(m *membership.Membership) *tls.Config {
-	return m.Client(membership.IsProgram(identity.Discovery))
-}
-
-// create asks once. Each time is a connection of its own, which shows the certificate that there is now.
-func create(ctx context.Context, server string, config *tls.Config, token string, csr []byte) (chain, roots []byte, err error) {
-	c, err := connect(server, config)
+// create asks. A discovery that goes away meanwhile may have answered: what it gave is given again, for the key is the same.
+func create(ctx context.Context, u *upstream.Upstream, csr []byte) (chain, roots []byte, err error) {
+	answer, err := rpc.Again(func() (*istio.IstioCertificateResponse, error) {
+		return istio.NewIstioCertificateServiceClient(u).CreateCertificate(ctx, &istio.IstioCertificateRequest{Csr: string(csr)})
+	})
 	if err != nil {
-		return nil, nil, err
-	}
-	defer c.Close()
-	if token != "" {
-		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
-	}
-	answer, err := istio.NewIstioCertificateServiceClient(c).CreateCertificate(ctx, &istio.IstioCertificateRequest{Csr: string(csr)})
-	if err != nil {
-		return nil, nil, c.explain(err, givesNoCertificate)
+		return nil, nil, explain(err, u, givesNoCertificate)
 	}
 	parts := answer.GetCertChain()
 	if len(parts) < 2 {
-		return nil, nil, errors.New("discovery at " + server + " answered with no certificate, or with no root")
+		return nil, nil, errors.New("discovery answered with no certificate, or with no root")
 	}
 	last := len(parts) - 1
 	return []byte(strings.Join(parts[:last], "\n")), []byte(parts[last]), nil
@@ -102,34 +97,4 @@ func IsMachine(id spiffeid.ID) error {
 		return nil
 	}
 	return errors.New(id.String() + " is no machine's identity, which is spiffe://TRUST-DOMAIN/ns/NAMESPACE/sa/SERVICE-ACCOUNT: is this the folder of another program?")
-}
-
-// connection is one to a discovery. It remembers why it did not come about, of which gRPC tells no more than a text.
-type connection struct {
-	*grpc.ClientConn
-
-	server string
-
-	mu     sync.Mutex
-	reason error
-}
-
-func connect(server string, config *tls.Config, more ...grpc.DialOption) (*connection, error) {
-	c := &connection{server: server}
-	config = config.Clone()
-	verify := config.VerifyConnection
-	config.VerifyConnection = func(s tls.ConnectionState) error {
-		err := verify(s)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.reason = err
-		return err
-	}
-	options := append([]grpc.DialOption{grpc.WithTransportCredentials(credentials.NewTLS(config)), grpc.WithNoProxy()}, more...)
-	client, err := grpc.NewClient("passthrough:///"+server, options...)
-	if err != nil {
-		return nil, err
-	}
-	c.ClientConn = client
-	return c, nil
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/membership"
 	"github.com/pgmesh/pgmesh/mesh-agent/join"
 	"github.com/pgmesh/pgmesh/mesh-agent/jointest"
+	"github.com/pgmesh/pgmesh/mesh-agent/upstream"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
@@ -41,14 +42,14 @@ func options(t *testing.T) membership.Options {
 func TestAMachineJoinsByTokenAndRenewsByItsCertificate(t *testing.T) {
 	t.Parallel()
 	d := start(t)
-	m, err := membership.Join(t.Context(), options(t), join.ByToken(d.Address, d.Token("shop", "cart", 1, 0)))
+	m, err := membership.Join(t.Context(), options(t), join.ByToken([]string{d.Address}, d.Token("shop", "cart", 1, 0)))
 	require.NoError(t, err)
 	state := m.Current()
 	require.Equal(t, cart, state.ID.String())
 	require.Equal(t, "mesh.example", state.Trust.Domain)
 	require.Equal(t, d.Roots(), authority.EncodeCertificates(state.Trust.Roots...))
 
-	granted, err := join.ByCertificate(d.Address, m)(t.Context(), request(t))
+	granted, err := join.ByCertificate(connect(t, d.Address, m))(t.Context(), request(t))
 	require.NoError(t, err)
 	chain, err := authority.ParseCertificates(granted.Chain)
 	require.NoError(t, err)
@@ -56,6 +57,14 @@ func TestAMachineJoinsByTokenAndRenewsByItsCertificate(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, cart, peer.ID.String())
 	require.Len(t, peer.Chain, 3)
+}
+
+func connect(t *testing.T, address string, m *membership.Membership) *upstream.Upstream {
+	t.Helper()
+	u, err := upstream.Dial(upstream.Options{Addresses: []string{address}, Credentials: upstream.Member(m)})
+	require.NoError(t, err)
+	t.Cleanup(u.Close)
+	return u
 }
 
 func request(t *testing.T) []byte {
@@ -72,15 +81,15 @@ func TestAMachineJoinsByAWebToken(t *testing.T) {
 	d := start(t)
 	roots, err := authority.ParseCertificates(d.Roots())
 	require.NoError(t, err)
-	m, err := membership.Join(t.Context(), options(t), join.ByWebToken(d.Address, roots, func() (string, error) { return jointest.WebToken, nil }))
+	m, err := membership.Join(t.Context(), options(t), join.ByWebToken([]string{d.Address}, roots, func() (string, error) { return jointest.WebToken, nil }))
 	require.NoError(t, err)
 	require.Equal(t, cart, m.Current().ID.String())
 
-	_, err = membership.Join(t.Context(), options(t), join.ByWebToken(d.Address, roots, func() (string, error) { return "", errors.New("no file") }))
+	_, err = membership.Join(t.Context(), options(t), join.ByWebToken([]string{d.Address}, roots, func() (string, error) { return "", errors.New("no file") }))
 	require.ErrorContains(t, err, "no file")
 	stranger, err := authority.ParseCertificates(start(t).Roots())
 	require.NoError(t, err)
-	_, err = membership.Join(t.Context(), options(t), join.ByWebToken(d.Address, stranger, func() (string, error) { return jointest.WebToken, nil }))
+	_, err = membership.Join(t.Context(), options(t), join.ByWebToken([]string{d.Address}, stranger, func() (string, error) { return jointest.WebToken, nil }))
 	require.ErrorIs(t, err, membership.ErrUntrusted)
 	require.ErrorContains(t, err, "it is of another mesh, or the mesh's roots have changed")
 }
@@ -89,7 +98,7 @@ func TestARefusalSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	d := start(t)
 	used := d.Token("shop", "cart", 1, 0)
-	_, err := membership.Join(t.Context(), options(t), join.ByToken(d.Address, used))
+	_, err := membership.Join(t.Context(), options(t), join.ByToken([]string{d.Address}, used))
 	require.NoError(t, err)
 	foreign, err := jointoken.New(d.Signer().Root())
 	require.NoError(t, err)
@@ -99,7 +108,7 @@ func TestARefusalSaysWhatToDo(t *testing.T) {
 		"(ask who gave it to you for another)":             d.Token("shop", "cart", 1, identityv1.Refusal_REFUSAL_TOKEN_REVOKED),
 		"nobody knows this token":                          foreign,
 	} {
-		_, err := membership.Join(t.Context(), options(t), join.ByToken(d.Address, token))
+		_, err := membership.Join(t.Context(), options(t), join.ByToken([]string{d.Address}, token))
 		refused := &join.RefusedError{}
 		require.ErrorAs(t, err, &refused)
 		require.ErrorContains(t, err, want)
@@ -143,9 +152,9 @@ func TestATokenIsToldToNobodyElse(t *testing.T) {
 	}, id)
 	roots, err := authority.ParseCertificates(other.PEM)
 	require.NoError(t, err)
-	byToken := func(address string) membership.Ask { return join.ByToken(address, token) }
+	byToken := func(address string) membership.Ask { return join.ByToken([]string{address}, token) }
 	byRoots := func(address string) membership.Ask {
-		return join.ByWebToken(address, roots, func() (string, error) { return jointest.WebToken, nil })
+		return join.ByWebToken([]string{address}, roots, func() (string, error) { return jointest.WebToken, nil })
 	}
 	for _, c := range []struct {
 		want string
@@ -179,7 +188,7 @@ func TestAServerThatIsNoneIsNamed(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, listener.Close())
-	_, err = membership.Join(t.Context(), options(t), join.ByToken(listener.Addr().String(), d.Token("shop", "cart", 1, 0)))
+	_, err = membership.Join(t.Context(), options(t), join.ByToken([]string{listener.Addr().String()}, d.Token("shop", "cart", 1, 0)))
 	require.ErrorIs(t, err, join.ErrUnreachable)
 	require.ErrorContains(t, err, "connection refused")
 
@@ -189,7 +198,7 @@ func TestAServerThatIsNoneIsNamed(t *testing.T) {
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
 	_, err = membership.Join(t.Context(), options(t),
-		join.ByWebToken(listener.Addr().String(), roots, func() (string, error) { return jointest.WebToken, nil }))
+		join.ByWebToken([]string{listener.Addr().String()}, roots, func() (string, error) { return jointest.WebToken, nil }))
 	require.ErrorContains(t, err, "gives no certificate: is it a discovery")
 }
 
@@ -204,10 +213,10 @@ func (l lines) Write(line []byte) (int, error) {
 func TestAServerThatTellsNothingIsNamed(t *testing.T) {
 	t.Parallel()
 	d := start(t)
-	m, err := membership.Join(t.Context(), options(t), join.ByToken(d.Address, d.Token("shop", "cart", 1, 0)))
+	m, err := membership.Join(t.Context(), options(t), join.ByToken([]string{d.Address}, d.Token("shop", "cart", 1, 0)))
 	require.NoError(t, err)
 	other := certtest.NewAuthority(t)
-	silent := (&eavesdropper{}).serve(t, shows(t, other.Issue(nil, "spiffe://mesh.example/pgmesh/discovery/eu-1")))
+	silent := connect(t, (&eavesdropper{}).serve(t, shows(t, other.Issue(nil, "spiffe://mesh.example/pgmesh/discovery/eu-1"))), m)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wait sync.WaitGroup
 	said := make(lines, 100)
@@ -221,11 +230,12 @@ func TestAServerThatTellsNothingIsNamed(t *testing.T) {
 func TestWhatTheMeshTrustsIsFollowed(t *testing.T) {
 	t.Parallel()
 	d := start(t)
-	m, err := membership.Join(t.Context(), options(t), join.ByToken(d.Address, d.Token("shop", "cart", 1, 0)))
+	m, err := membership.Join(t.Context(), options(t), join.ByToken([]string{d.Address}, d.Token("shop", "cart", 1, 0)))
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wait sync.WaitGroup
-	wait.Go(func() { _ = join.Follow(ctx, d.Address, m, slog.New(slog.DiscardHandler)) })
+	u := connect(t, d.Address, m)
+	wait.Go(func() { _ = join.Follow(ctx, u, m, slog.New(slog.DiscardHandler)) })
 	t.Cleanup(func() { cancel(); wait.Wait() })
 
 	await(t, m, func(s *membership.State) bool { return len(s.Trust.Message().GetActiveRoot()) > 0 })

@@ -32,6 +32,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/join"
 	"github.com/pgmesh/pgmesh/mesh-agent/jointest"
 	"github.com/pgmesh/pgmesh/mesh-agent/sds"
+	"github.com/pgmesh/pgmesh/mesh-agent/upstream"
 )
 
 // shortFolder is one whose socket has a path that is short enough.
@@ -64,7 +65,7 @@ func serve(t *testing.T, s *sds.Server, m *membership.Membership) string {
 func member(t *testing.T, d *jointest.Discovery) *membership.Membership {
 	t.Helper()
 	o := membership.Options{Folder: filepath.Join(t.TempDir(), "state")}
-	m, err := membership.Join(t.Context(), o, join.ByToken(d.Address, d.Token("shop", "cart", 1, 0)))
+	m, err := membership.Join(t.Context(), o, join.ByToken([]string{d.Address}, d.Token("shop", "cart", 1, 0)))
 	require.NoError(t, err)
 	return m
 }
@@ -206,7 +207,10 @@ func learn(t *testing.T, d *jointest.Discovery, m *membership.Membership) {
 	s := m.Current()
 	ctx, cancel := context.WithCancel(t.Context())
 	var wait sync.WaitGroup
-	wait.Go(func() { _ = join.Follow(ctx, d.Address, m, slog.New(slog.DiscardHandler)) })
+	u, err := upstream.Dial(upstream.Options{Addresses: []string{d.Address}, Credentials: upstream.Member(m)})
+	require.NoError(t, err)
+	defer u.Close()
+	wait.Go(func() { _ = join.Follow(ctx, u, m, slog.New(slog.DiscardHandler)) })
 	<-s.Replaced()
 	cancel()
 	wait.Wait()
