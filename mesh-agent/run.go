@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/program"
+	"github.com/pgmesh/pgmesh/mesh-agent/status"
 	"github.com/pgmesh/pgmesh/mesh-agent/supervise"
 )
 
@@ -77,7 +79,10 @@ func newRun() (*cobra.Command, *configFlag) {
 		Short: "Run Envoy as this machine's proxy",
 		Long:  runHelp,
 		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), &m, &f, program.Log(cmd)) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			about := status.New(m.state.folder)
+			return run(cmd.Context(), &m, &f, about, program.LogTo(cmd, io.MultiWriter(os.Stderr, about.Lines.Writer(status.FromAgent))))
+		},
 	}
 	m.declare(cmd.Flags())
 	f.declare(cmd.Flags())
@@ -85,7 +90,7 @@ func newRun() (*cobra.Command, *configFlag) {
 	return cmd, &c
 }
 
-func run(ctx context.Context, m *member, f *envoyFlags, log *slog.Logger) error {
+func run(ctx context.Context, m *member, f *envoyFlags, about *status.Server, log *slog.Logger) error {
 	registry := monitor.NewRegistry()
 	metrics := prometheus.WrapRegistererWithPrefix("pgmesh_mesh_agent_", registry)
 	who, err := m.machine(ctx, log, metrics)
@@ -101,8 +106,8 @@ func run(ctx context.Context, m *member, f *envoyFlags, log *slog.Logger) error 
 		Bootstrap: data,
 		Args:      f.args(),
 		Drain:     f.drain,
-		Output:    os.Stderr,
-		Stdout:    os.Stdout,
+		Output:    io.MultiWriter(os.Stderr, about.Lines.Writer(status.FromEnvoy)),
+		Stdout:    io.MultiWriter(os.Stdout, about.Lines.Writer(status.FromAccess)),
 		Log:       log,
 	})
 	listener, err := listenStatus(f.status, log)
@@ -110,13 +115,19 @@ func run(ctx context.Context, m *member, f *envoyFlags, log *slog.Logger) error 
 		return err
 	}
 
+	addresses, err := m.servers()
+	if err != nil {
+		return err
+	}
 	discovery, err := m.connect(who, log, metrics)
 	if err != nil {
 		return err
 	}
 	defer discovery.Close()
+	about.Parts = status.Parts{Identity: who.status, Discovery: discoveryStatus(discovery, addresses)}
 
 	group, ctx := errgroup.WithContext(ctx)
+	context.AfterFunc(ctx, func() { about.State(status.Ending) })
 	lasting, end := context.WithCancel(context.WithoutCancel(ctx)) // Envoy needs its certificate until it has drained
 	defer end()
 	kept, err := who.keep(lasting, discovery, log)
@@ -124,6 +135,13 @@ func run(ctx context.Context, m *member, f *envoyFlags, log *slog.Logger) error 
 		return err
 	}
 	group.Go(kept)
+	if who != nil { // only then is there a state folder
+		socket, err := about.Open()
+		if err != nil {
+			return err
+		}
+		group.Go(func() error { return about.Serve(lasting, socket) }) // who follows the end wants to hear all of it
+	}
 	group.Go(func() error { defer end(); return supervisor.Run(ctx) })
 	group.Go(func() error { return serveStatus(ctx, listener, supervisor.Ready, registry) })
 	if err := group.Wait(); err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -60,7 +61,10 @@ func fromEnvironment(flags *pflag.FlagSet) (err error) {
 }
 
 // Log returns the logger that the flags ask for. It writes to standard error.
-func Log(cmd *cobra.Command) *slog.Logger {
+func Log(cmd *cobra.Command) *slog.Logger { return LogTo(cmd, os.Stderr) }
+
+// LogTo is Log for another writer.
+func LogTo(cmd *cobra.Command, out io.Writer) *slog.Logger {
 	level := slog.LevelInfo
 	if name, _ := cmd.Flags().GetString("log-level"); name != "" {
 		if err := level.UnmarshalText([]byte(name)); err != nil {
@@ -69,9 +73,9 @@ func Log(cmd *cobra.Command) *slog.Logger {
 	}
 	opts := &slog.HandlerOptions{Level: level}
 	if format, _ := cmd.Flags().GetString("log-format"); format == "json" {
-		return slog.New(slog.NewJSONHandler(os.Stderr, opts))
+		return slog.New(slog.NewJSONHandler(out, opts))
 	}
-	return slog.New(slog.NewTextHandler(os.Stderr, opts))
+	return slog.New(slog.NewTextHandler(out, opts))
 }
 
 // Exit is the error of a command that has said all there is to say, and ends with an exit code of its own.

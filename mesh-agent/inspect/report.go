@@ -1,0 +1,167 @@
+package inspect
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pgmesh/pgmesh/mesh-agent/status"
+)
+
+// WriteReport is how an agent is, for people: a line a part, then what is wrong.
+func WriteReport(out io.Writer, r *status.Report, now time.Time) error {
+	w := aligned(out)
+	a := r.Agent
+	line(w, "agent", a.State, since(a.Since, now), fmt.Sprintf("process %d", a.PID), a.Version)
+	writeIdentity(w, r.Identity, now)
+	writeDiscovery(w, r.Discovery, now)
+	writeXDS(w, r.XDS, now)
+	writeEnvoy(w, r.Envoy, now)
+	if d := r.DNS; d != nil {
+		line(w, "dns", "at "+d.Listen, count(d.Names, "name"), word("forwards to ", strings.Join(d.Forwards, ", ")), d.Managed)
+	}
+	if d := r.Redirection; d != nil {
+		line(w, "redirection", d.By, d.Rules, when("confirmed ", d.Confirmed, now), when("ends ", d.Until, now))
+	}
+	writeServices(w, r.Registration, now)
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return writeTroubles(out, r.Troubles())
+}
+
+func writeTroubles(out io.Writer, troubles []string) error {
+	if len(troubles) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(out, "\nWhat is wrong:\n- %s\n", strings.Join(troubles, "\n- "))
+	return err
+}
+
+func writeIdentity(w io.Writer, i *status.Identity, now time.Time) {
+	switch {
+	case i == nil:
+	case i.ID == "":
+		line(w, "identity", "none", "plaintext")
+	default:
+		line(w, "identity", i.ID, "from "+map[string]string{"mesh": "the mesh", "files": "files"}[i.Source], when("until ", i.Until, now))
+	}
+}
+
+func writeDiscovery(w io.Writer, d *status.Discovery, now time.Time) {
+	if d == nil {
+		return
+	}
+	if d.Replica == "" {
+		line(w, "discovery", "not connected", since(d.Since, now), "of "+strings.Join(d.Addresses, ", "), d.LastError)
+		return
+	}
+	line(w, "discovery", d.Replica+word(" = ", d.Name), since(d.Since, now), "of "+strings.Join(d.Addresses, ", "), when("last failure ", d.LastFail, now))
+}
+
+func writeXDS(w io.Writer, x *status.XDS, now time.Time) {
+	if x == nil {
+		return
+	}
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(x.Resources)) {
+		all = append(all, strconv.Itoa(x.Resources[name])+" "+name)
+	}
+	line(w, "xds", x.State, since(x.Since, now), strings.Join(all, ", "), when("kept ", x.Kept, now), word("refused: ", x.LastNACK))
+}
+
+func writeEnvoy(w io.Writer, e *status.Envoy, now time.Time) {
+	if e == nil {
+		return
+	}
+	if e.PID == 0 {
+		line(w, "envoy", "not running", e.LastEnd)
+		return
+	}
+	state := "not ready"
+	if e.Ready {
+		state = "ready"
+	}
+	adopted := ""
+	if e.Adopted {
+		adopted = "adopted"
+	}
+	line(w, "envoy", state, since(e.Since, now), fmt.Sprintf("process %d", e.PID), e.Version, word("admin ", e.Admin), count(e.Restarts, "restart"),
+		fmt.Sprintf("epoch %d", e.Epoch), adopted, word("before: ", e.LastEnd))
+}
+
+func writeServices(w io.Writer, r *status.Registration, now time.Time) {
+	if r == nil || len(r.Services) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	row(w, "SERVICE", "ENTRY", "HEALTH", "SINCE", "DETAIL")
+	for _, s := range r.Services {
+		detail := s.Detail
+		if s.Refused != "" {
+			detail = "refused: " + s.Refused
+		}
+		row(w, s.Group, s.Entry, s.Health, ago(s.Since, now), detail)
+	}
+}
+
+// line is a name and what there is to say about it.
+func line(w io.Writer, name string, facts ...string) {
+	facts = slices.DeleteFunc(facts, func(f string) bool { return f == "" })
+	fmt.Fprintf(w, "%s\t%s\n", name, strings.Join(facts, ", "))
+}
+
+func word(before, text string) string {
+	if text == "" {
+		return ""
+	}
+	return before + text
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return strconv.Itoa(n) + " " + what + "s"
+}
+
+func since(t, now time.Time) string { return word("since ", ago(t, now)) }
+
+// ago is how long ago a time is, which is easier to judge than when it was.
+func ago(t, now time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return span(now.Sub(t))
+}
+
+// when is a time and how far it is away.
+func when(before string, t, now time.Time) string {
+	switch {
+	case t.IsZero():
+		return ""
+	case t.After(now):
+		return fmt.Sprintf("%s%s (in %s)", before, t.UTC().Format(time.RFC3339), span(t.Sub(now)))
+	default:
+		return fmt.Sprintf("%s%s (%s ago)", before, t.UTC().Format(time.RFC3339), span(now.Sub(t)))
+	}
+}
+
+// span is rounded to what matters of it.
+func span(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d < time.Minute:
+		return strconv.Itoa(int(d.Seconds())) + "s"
+	case d < time.Hour:
+		return strconv.Itoa(int(d.Minutes())) + "m"
+	case d < 2*day:
+		return fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60)
+	default:
+		return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
+	}
+}

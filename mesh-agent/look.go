@@ -1,0 +1,120 @@
+package main
+
+import (
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pgmesh/pgmesh/internal/program"
+	"github.com/pgmesh/pgmesh/mesh-agent/inspect"
+	"github.com/pgmesh/pgmesh/mesh-agent/status"
+)
+
+// looking is a command that looks at the agent that runs on this machine.
+type looking struct {
+	state  stateFlags
+	config configFlag
+	output string
+}
+
+func (l *looking) declare(cmd *cobra.Command, formats ...string) {
+	l.state.declare(cmd.Flags())
+	l.config.declare(cmd)
+	if len(formats) == 0 {
+		return
+	}
+	cmd.Flags().StringVarP(&l.output, "output", "o", formats[0], "how to print it: "+words(formats))
+	complete(cmd, "output", formats...)
+	read := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if err := inspect.CheckFormat(l.output, formats); err != nil {
+			return err
+		}
+		return read(cmd, args)
+	}
+}
+
+func (l *looking) agent() (*inspect.Agent, error) { return inspect.Find(l.state.folder) }
+
+const statusHelp = `Print how the agent of this machine is, and its Envoy: who the machine is, which discovery it speaks with, where Envoy's configuration is
+from, and how each service is registered. What is wrong comes last, with what to do about it.
+
+Exit code 0: all is well. 1: something is wrong, or no agent runs.`
+
+func statusCommand() *cobra.Command {
+	var l looking
+	cmd := &cobra.Command{
+		Use:     "status",
+		Short:   "Print how the agent of this machine is, and its Envoy",
+		Long:    statusHelp,
+		Example: "  mesh-agent status\n  mesh-agent status -o json | jq .xds.state",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			agent, err := l.agent()
+			if err != nil {
+				return err
+			}
+			report, err := agent.Report(cmd.Context())
+			if err != nil {
+				return err
+			}
+			err = inspect.Print(cmd.OutOrStdout(), l.output, report, func(out io.Writer) error { return inspect.WriteReport(out, report, time.Now()) })
+			if err == nil && len(report.Troubles()) > 0 {
+				return program.Exit(1)
+			}
+			return err
+		},
+	}
+	l.declare(cmd, inspect.Formats...)
+	return cmd
+}
+
+// words lists them as one says them.
+func words(all []string) string {
+	last := len(all) - 1
+	return strings.Join(all[:last], ", ") + " or " + all[last]
+}
+
+const logsHelp = `Print the last lines that the agent and its Envoy have written, oldest first. The agent remembers a quarter of a megabyte of each; where systemd
+runs it, journalctl -u mesh-agent has more.
+
+-f goes on with those that come, until Ctrl-C.`
+
+func logsCommand() *cobra.Command {
+	var l looking
+	var o inspect.LogOptions
+	cmd := &cobra.Command{
+		Use:     "logs",
+		Short:   "Print the last lines of the agent and its Envoy",
+		Long:    logsHelp,
+		Example: "  mesh-agent logs -n 20\n  mesh-agent logs -f --level warning\n  mesh-agent logs --from envoy --component upstream",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			agent, err := l.agent()
+			if err != nil {
+				return err
+			}
+			o.JSON = l.output == "json"
+			return agent.Logs(cmd.Context(), cmd.OutOrStdout(), o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVarP(&o.Lines, "lines", "n", 100, "how many of the last lines to print")
+	flags.BoolVarP(&o.Follow, "follow", "f", false, "print those that come, too, until Ctrl-C")
+	flags.StringVar(&o.From, "from", "", "whose lines alone: agent, envoy or access (Envoy's access log, if it goes to its standard output)")
+	flags.StringVar(&o.Level, "level", "", "the least important level to print: "+words(status.Levels))
+	flags.StringVar(&o.Component, "component", "", "component of Envoy whose lines alone are printed, such as upstream or config")
+	l.declare(cmd, "text", "json")
+	complete(cmd, "from", status.FromAgent, status.FromEnvoy, status.FromAccess)
+	complete(cmd, "level", status.Levels...)
+	return cmd
+}
+
+// complete has the shell know the values of a flag.
+func complete(cmd *cobra.Command, flag string, values ...string) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the flag is not there
+	}
+}

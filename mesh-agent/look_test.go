@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/mesh-agent/jointest"
+	"github.com/pgmesh/pgmesh/mesh-agent/status"
+)
+
+// running is an agent that is a member of a mesh and whose discovery tells it nothing.
+func running(t *testing.T, args ...string) (a *agent, state string) {
+	t.Helper()
+	door := newDoorman()
+	d := jointest.New(t, "mesh.example", time.Hour, door.register)
+	state = filepath.Join(shortFolder(t), "state")
+	a = startSecureAgent(t, append([]string{
+		"--discovery", d.Address, "--token-file", tokenFile(t, d.Token("shop", "cart", 1, 0).Text()),
+		"--state-dir", state, "--status", "", "--envoy-log-level", "info",
+	}, args...)...)
+	a.await(t, "is a member of the mesh")
+	door.await(t)
+	return a, state
+}
+
+func (a *agent) end(t *testing.T) {
+	t.Helper()
+	require.NoError(t, a.Process.Signal(syscall.SIGTERM))
+	a.awaitEndOfLog()
+	require.NoError(t, a.Wait())
+}
+
+func TestTheStatusOfARunningAgentIsPrinted(t *testing.T) {
+	t.Parallel()
+	a, state := running(t)
+	output, err := command(t, nil, "status", "--state-dir", state)
+	require.NoError(t, err, output)
+	require.Regexp(t, `(?m)^agent +running, since \d+s, process \d+, `, output)
+	require.Regexp(t, `(?m)^identity +spiffe://mesh.example/ns/shop/sa/cart, from the mesh, until .*\(in 59m\)`, output)
+	require.Regexp(t, `(?m)^discovery +127.0.0.1:\d+ = .*, since \d+s`, output)
+	require.NotContains(t, output, "What is wrong")
+
+	output, err = command(t, nil, "status", "--config", configFile(t, "state-dir: "+state+"\n"), "-o", "json")
+	require.NoError(t, err, output)
+	var report status.Report
+	require.NoError(t, json.Unmarshal([]byte(output), &report))
+	require.Equal(t, a.Process.Pid, report.Agent.PID)
+	require.Equal(t, state, report.Agent.StateDir)
+	require.Equal(t, "mesh", report.Identity.Source)
+
+	output, err = command(t, nil, "status", "--state-dir", state, "-o", "yaml")
+	require.NoError(t, err, output)
+	require.Contains(t, output, "\nidentity:\n  id: spiffe://mesh.example/ns/shop/sa/cart\n  source: mesh\n")
+	a.end(t)
+}
+
+func TestAnAgentWhoseDiscoveryIsAwaySaysSo(t *testing.T) {
+	t.Parallel()
+	d := jointest.New(t, "mesh.example", time.Hour)
+	state := filepath.Join(shortFolder(t), "state")
+	output, err := command(t, nil, "join", "--server", d.Address, "--token-file", tokenFile(t, d.Token("shop", "cart", 1, 0).Text()), "--state-dir", state)
+	require.NoError(t, err, output)
+	a := startSecureAgent(t, "--discovery", "127.0.0.1:1", "--state-dir", state, "--status", "", "--envoy-log-level", "info")
+	a.await(t, "discovery cannot be reached")
+	output, err = command(t, nil, "status", "--state-dir", state)
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	require.Equal(t, 1, exit.ExitCode())
+	require.Regexp(t, `(?m)^discovery +not connected, `, output)
+	require.Contains(t, output, "What is wrong:\n- discovery: none can be reached, and Envoy goes on with what it has: ")
+	a.end(t)
+}
+
+func TestWhereNoAgentRunsThatIsSaid(t *testing.T) {
+	t.Parallel()
+	state := shortFolder(t)
+	output, err := command(t, nil, "status", "--state-dir", state)
+	require.Error(t, err)
+	require.Contains(t, output, "no mesh-agent runs with the state folder "+state+": start it (systemctl start mesh-agent, or mesh-agent run)")
+	output, err = command(t, nil, "logs", "--state-dir", filepath.Join(state, "none"))
+	require.Error(t, err)
+	require.Contains(t, output, "(there is no such folder)")
+	output, err = command(t, nil, "status", "--state-dir", state, "-o", "jsn")
+	require.Error(t, err)
+	require.Contains(t, output, `-o jsn: did you mean "json"?`)
+
+	// An agent that was killed leaves its socket.
+	a, state := running(t)
+	require.NoError(t, a.Process.Kill())
+	a.awaitEndOfLog()
+	require.FileExists(t, filepath.Join(state, status.SocketName))
+	output, err = command(t, nil, "status", "--state-dir", state)
+	require.Error(t, err)
+	require.Contains(t, output, "no mesh-agent runs with the state folder "+state)
+}
+
+func TestWhoMayNotAskIsToldSo(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become another account")
+	}
+	a, state := running(t)
+	require.NoError(t, os.Chmod(filepath.Dir(state), 0o755))
+	require.NoError(t, os.Chmod(state, 0o755))
+	cmd := exec.Command(os.Args[0], "status", "--state-dir", state)
+	cmd.Env = append(os.Environ(), beAgent+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	program := filepath.Join(shortFolder(t), "agent") // that the other account can run
+	require.NoError(t, os.Chmod(filepath.Dir(program), 0o755))
+	copyFile(t, os.Args[0], program)
+	cmd.Path = program
+	output, err := cmd.CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(output), filepath.Join(state, status.SocketName)+" is for another account: do this as root")
+	a.end(t)
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	in, err := os.Open(from)
+	require.NoError(t, err)
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
+	require.NoError(t, err)
+	_, err = io.Copy(out, in)
+	require.NoError(t, err)
+	require.NoError(t, out.Close())
+}
+
+func TestTheLastLinesArePrinted(t *testing.T) {
+	t.Parallel()
+	a, state := running(t)
+	a.await(t, "starting main dispatch loop")
+	logs := func(args ...string) string {
+		output, err := command(t, nil, append([]string{"logs", "--state-dir", state}, args...)...)
+		require.NoError(t, err, output)
+		return output
+	}
+	all := logs("-n", "1000")
+	require.Contains(t, all, "is a member of the mesh")
+	require.Contains(t, all, "starting main dispatch loop")
+	require.Less(t, strings.Index(all, "is a member of the mesh"), strings.Index(all, "starting main dispatch loop"))
+
+	require.NotContains(t, logs("--from", "agent"), "dispatch loop")
+	require.NotContains(t, logs("--level", "warn"), "dispatch loop")
+	require.Equal(t, 1, strings.Count(logs("-n", "1"), "\n"))
+	for line := range strings.Lines(logs("--from", "envoy", "--component", "main", "-o", "json")) {
+		var l status.Line
+		require.NoError(t, json.Unmarshal([]byte(line), &l))
+		require.Equal(t, "main", l.Component)
+	}
+	output, err := command(t, nil, "logs", "--state-dir", state, "--level", "warnin")
+	require.Error(t, err)
+	require.Contains(t, output, `level "warnin": did you mean "warning"?`)
+
+	// Whoever follows is told of what comes, and that the agent has ended.
+	follow := exec.Command(os.Args[0], "logs", "-f", "-n", "1", "--state-dir", state, "--from", "agent")
+	follow.Env = append(os.Environ(), beAgent+"=1")
+	reader, writer, err := os.Pipe()
+	require.NoError(t, err)
+	defer reader.Close()
+	follow.Stdout, follow.Stderr = writer, writer
+	require.NoError(t, follow.Start())
+	writer.Close()
+	said := bufio.NewScanner(reader)
+	require.True(t, said.Scan(), "the last line that there was")
+	a.end(t)
+	var rest []string
+	for said.Scan() {
+		rest = append(rest, said.Text())
+	}
+	require.Error(t, follow.Wait())
+	require.Contains(t, rest[0], "ending Envoy")
+	require.Contains(t, rest[len(rest)-1], "the agent has ended")
+}

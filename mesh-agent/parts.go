@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pgmesh/pgmesh/mesh-agent/status"
+	"github.com/pgmesh/pgmesh/mesh-agent/upstream"
+)
+
+// status tells who the machine is; nil is nobody.
+func (m *machine) status() status.Identity {
+	switch {
+	case m == nil:
+		return status.Identity{Source: "none"}
+	case m.member == nil:
+		return status.Identity{ID: m.Workload.String(), Source: "files"}
+	}
+	now := m.member.Current()
+	i := status.Identity{ID: now.ID.String(), Source: "mesh", Until: now.NotAfter()}
+	life := i.Until.Sub(now.Certificate.Leaf.NotBefore)
+	switch left := time.Until(i.Until); {
+	case left < 0:
+		i.Trouble = "the certificate has ended: join again with a new token (mesh-agent join --again), or see below why discovery does not renew it"
+	case left < life/lateRenewal:
+		i.Trouble = fmt.Sprintf("the certificate ends in %s, and should have been renewed long ago: see why with mesh-agent logs", left.Round(time.Second))
+	}
+	return i
+}
+
+// lateRenewal is the part of its life that a certificate has left when something is wrong: it is renewed at about half of it.
+const lateRenewal = 5
+
+// discoveryStatus tells whom the agent speaks with.
+func discoveryStatus(u *upstream.Upstream, addresses []string) func() status.Discovery {
+	return func() status.Discovery {
+		now, _ := u.Status()
+		d := status.Discovery{Addresses: addresses, Since: now.Since, LastFail: now.ErrorAt}
+		if now.Error != nil {
+			d.LastError = now.Error.Error()
+		}
+		switch {
+		case now.Connected:
+			d.Replica, d.Name = now.Address, now.Discovery
+		case d.LastError != "":
+			d.Trouble = "none can be reached, and Envoy goes on with what it has: " + d.LastError
+		default:
+			d.Trouble = "not connected yet"
+		}
+		return d
+	}
+}

@@ -1,0 +1,138 @@
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/pgmesh/pgmesh/internal/listen"
+	"github.com/pgmesh/pgmesh/internal/nearest"
+	"github.com/pgmesh/pgmesh/internal/program"
+)
+
+// SocketName is that of the socket in the state folder.
+const SocketName = "agent.sock"
+
+// Server answers about one agent.
+type Server struct {
+	Parts    Parts
+	Lines    *Lines
+	StateDir string
+
+	since time.Time
+	state atomic.Value // a string
+}
+
+// States of an agent.
+const (
+	Running  = "running"
+	Draining = "draining" // it has left the mesh, and its Envoy goes on with what it has
+	Ending   = "ending"
+)
+
+// State says what the agent does from now on.
+func (s *Server) State(now string) { s.state.Store(now) }
+
+// New returns the server of an agent that begins now.
+func New(stateDir string) *Server {
+	s := &Server{Lines: &Lines{}, StateDir: stateDir, since: time.Now()}
+	s.State(Running)
+	return s
+}
+
+// Report asks everybody.
+func (s *Server) Report() Report {
+	return s.Parts.Ask(Agent{
+		PID: os.Getpid(), Version: program.Version(), Since: s.since, StateDir: s.StateDir, State: s.state.Load().(string),
+	})
+}
+
+// Open opens the socket in the state folder.
+func (s *Server) Open() (net.Listener, error) {
+	path, err := listen.UnixPath("state-dir", s.StateDir, SocketName)
+	if err != nil {
+		return nil, err
+	}
+	return listen.Unix(path)
+}
+
+// Serve answers on the socket until the context ends. Who may connect to it may know and do everything here.
+func (s *Server) Serve(ctx context.Context, socket net.Listener) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.Report()) })
+	mux.HandleFunc("GET /logs", s.serveLines)
+	return serve(ctx, socket, mux)
+}
+
+// serve ends what goes on when the context ends: somebody may be following lines.
+func serve(ctx context.Context, l net.Listener, handler http.Handler) error {
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: 5 * time.Second,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	defer context.AfterFunc(ctx, func() { server.Close() })()
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve the status: %w", err)
+	}
+	return nil
+}
+
+func writeJSON(w http.ResponseWriter, answer any) {
+	text, err := json.Marshal(answer)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(text) // whoever asked may be gone
+}
+
+// serveLines writes the last lines, a JSON object each, and with follow those that come.
+func (s *Server) serveLines(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	f := Filter{From: query.Get("from"), Level: level(query.Get("level")), Component: query.Get("component")}
+	n, err := strconv.ParseUint(query.Get("n"), 10, 31)
+	if err = errors.Join(err, f.check()); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	out := json.NewEncoder(w)
+	if query.Get("follow") == "" {
+		for _, line := range s.Lines.Last(int(n), f) {
+			if err := out.Encode(line); err != nil {
+				return
+			}
+		}
+		return
+	}
+	flusher := http.NewResponseController(w)
+	_ = flusher.Flush() // so that the follower knows that it is heard
+	for line := range s.Lines.Follow(r.Context(), int(n), f) {
+		if err := errors.Join(out.Encode(line), flusher.Flush()); err != nil {
+			return
+		}
+	}
+}
+
+func (f Filter) check() error {
+	return errors.Join(
+		oneOf("level", f.Level, Levels),
+		oneOf("from", f.From, []string{FromAgent, FromEnvoy, FromAccess}),
+	)
+}
+
+func oneOf(what, word string, known []string) error {
+	if word == "" || slices.Contains(known, word) {
+		return nil
+	}
+	return fmt.Errorf("%s %q: %s", what, word, nearest.Hint(word, known, "choose one of "))
+}
