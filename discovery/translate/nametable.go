@@ -35,9 +35,21 @@ func (s Sight) NameTable() *ndsv1.NameTable {
 					info.Ips = append(info.Ips, a)
 				}
 			}
+			info.Ports = withPorts(info.Ports, service.Ports)
 		}
 	}
 	return out
+}
+
+// withPorts adds those of another service for the same host.
+func withPorts(known []*ndsv1.NameTable_Port, more []*mesh.Port) []*ndsv1.NameTable_Port {
+	for _, p := range more {
+		udp := p.Protocol == mesh.ProtocolUDP
+		if !slices.ContainsFunc(known, func(k *ndsv1.NameTable_Port) bool { return k.Number == p.Number && k.Name == p.Name && k.Udp == udp }) {
+			known = append(known, &ndsv1.NameTable_Port{Number: p.Number, Name: p.Name, Udp: udp})
+		}
+	}
+	return known
 }
 
 // resolvable are the single addresses of a service, which a name can stand for; ranges cannot.

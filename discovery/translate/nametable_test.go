@@ -1,6 +1,7 @@
 package translate_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -52,8 +53,13 @@ spec: {hosts: [api.example.com], resolution: DNS, ports: [{number: 443, name: tl
 
 func nameTable(t *testing.T, node string, metadata map[string]any) *ndsv1.NameTable {
 	t.Helper()
+	return nameTableOf(t, named, node, metadata)
+}
+
+func nameTableOf(t *testing.T, resources, node string, metadata map[string]any) *ndsv1.NameTable {
+	t.Helper()
 	batch := configstore.Batch{Revision: 1}
-	for _, r := range parse(t, "names.yaml", named) {
+	for _, r := range parse(t, "names.yaml", resources) {
 		batch.Changes = append(batch.Changes, configstore.Change{Key: r.Key(), Resource: r})
 	}
 	in := input{}
@@ -65,10 +71,28 @@ func TestNameTable(t *testing.T) {
 	t.Parallel()
 	got := nameTable(t, "sidecar~10.0.0.1~client.shop~shop.svc.cluster.local", nil)
 	require.Empty(t, cmp.Diff(&ndsv1.NameTable{Table: map[string]*ndsv1.NameTable_NameInfo{
-		"reviews.shop.svc.cluster.local": {Ips: []string{"10.0.5.1", "fd00::5"}, Registry: "External", Shortname: "reviews", Namespace: "shop"},
-		"direct.example.com":             {Ips: []string{"10.0.7.7"}, Registry: "External"},
+		"reviews.shop.svc.cluster.local": {Ips: []string{"10.0.5.1", "fd00::5"}, Registry: "External", Shortname: "reviews", Namespace: "shop", Ports: ports("http", 80)},
+		"direct.example.com":             {Ips: []string{"10.0.7.7"}, Registry: "External", Ports: append(ports("tcp", 5001), ports("more", 5002)...)},
 	}}, got, protocmp.Transform()))
 	require.Nil(t, nameTable(t, "router~10.0.0.1~gateway.shop~shop.svc.cluster.local", nil), "applications ask sidecars")
+}
+
+func ports(name string, number uint32) []*ndsv1.NameTable_Port {
+	return []*ndsv1.NameTable_Port{{Name: name, Number: number}}
+}
+
+// Two entries for a host may each have ports; what a resolver tells of UDP it tells by another name.
+func TestNameTableWithPorts(t *testing.T) {
+	t.Parallel()
+	const entry = `
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: %s, namespace: shop}
+spec: {hosts: [names.example.com], addresses: [10.0.6.%[2]d], location: MESH_INTERNAL, resolution: STATIC, ports: [{number: 53, name: dns, protocol: UDP}, {number: %[2]d, name: more, protocol: TCP}]}
+---`
+	got := nameTableOf(t, fmt.Sprintf(entry, "one", 54)+fmt.Sprintf(entry, "two", 55), "sidecar~10.0.0.1~client.shop~shop.svc.cluster.local", nil)
+	require.Empty(t, cmp.Diff([]*ndsv1.NameTable_Port{{Number: 53, Name: "dns", Udp: true}, {Number: 54, Name: "more"}, {Number: 55, Name: "more"}},
+		got.GetTable()["names.example.com"].GetPorts(), protocmp.Transform()))
 }
 
 // Where the mesh resolves names, what has no address gets one of the mesh's own.

@@ -77,8 +77,10 @@ type NameTable_NameInfo struct {
 	// Which registry the service comes from: "External" for one of a ServiceEntry.
 	Registry string `protobuf:"bytes,2,opt,name=registry,proto3" json:"registry,omitempty"`
 	// The first label of the host and its namespace, for a host that is written as Kubernetes writes those of services.
-	Shortname     string `protobuf:"bytes,3,opt,name=shortname,proto3" json:"shortname,omitempty"`
-	Namespace     string `protobuf:"bytes,4,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Shortname string `protobuf:"bytes,3,opt,name=shortname,proto3" json:"shortname,omitempty"`
+	Namespace string `protobuf:"bytes,4,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The ports that the host has, which Istio's agents are not told: they read over a field that they do not know.
+	Ports         []*NameTable_Port `protobuf:"bytes,101,rep,name=ports,proto3" json:"ports,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -141,18 +143,93 @@ func (x *NameTable_NameInfo) GetNamespace() string {
 	return ""
 }
 
+func (x *NameTable_NameInfo) GetPorts() []*NameTable_Port {
+	if x != nil {
+		return x.Ports
+	}
+	return nil
+}
+
+// Port is what a host serves, so that a resolver can answer for SRV records.
+type NameTable_Port struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Number uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// As the service has it: _NAME._tcp.HOST is asked for.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Ports of UDP are found as _NAME._udp.HOST.
+	Udp           bool `protobuf:"varint,3,opt,name=udp,proto3" json:"udp,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NameTable_Port) Reset() {
+	*x = NameTable_Port{}
+	mi := &file_istio_networking_nds_v1_nds_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NameTable_Port) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NameTable_Port) ProtoMessage() {}
+
+func (x *NameTable_Port) ProtoReflect() protoreflect.Message {
+	mi := &file_istio_networking_nds_v1_nds_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NameTable_Port.ProtoReflect.Descriptor instead.
+func (*NameTable_Port) Descriptor() ([]byte, []int) {
+	return file_istio_networking_nds_v1_nds_proto_rawDescGZIP(), []int{0, 1}
+}
+
+func (x *NameTable_Port) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *NameTable_Port) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NameTable_Port) GetUdp() bool {
+	if x != nil {
+		return x.Udp
+	}
+	return false
+}
+
 var File_istio_networking_nds_v1_nds_proto protoreflect.FileDescriptor
 
 const file_istio_networking_nds_v1_nds_proto_rawDesc = "" +
 	"\n" +
-	"!istio/networking/nds/v1/nds.proto\x12\x17istio.networking.nds.v1\"\xb3\x02\n" +
+	"!istio/networking/nds/v1/nds.proto\x12\x17istio.networking.nds.v1\"\xb9\x03\n" +
 	"\tNameTable\x12C\n" +
-	"\x05table\x18\x01 \x03(\v2-.istio.networking.nds.v1.NameTable.TableEntryR\x05table\x1az\n" +
+	"\x05table\x18\x01 \x03(\v2-.istio.networking.nds.v1.NameTable.TableEntryR\x05table\x1a\xb9\x01\n" +
 	"\bNameInfo\x12\x10\n" +
 	"\x03ips\x18\x01 \x03(\tR\x03ips\x12\x1a\n" +
 	"\bregistry\x18\x02 \x01(\tR\bregistry\x12\x1c\n" +
 	"\tshortname\x18\x03 \x01(\tR\tshortname\x12\x1c\n" +
-	"\tnamespace\x18\x04 \x01(\tR\tnamespaceJ\x04\b\x05\x10\x06\x1ae\n" +
+	"\tnamespace\x18\x04 \x01(\tR\tnamespace\x12=\n" +
+	"\x05ports\x18e \x03(\v2'.istio.networking.nds.v1.NameTable.PortR\x05portsJ\x04\b\x05\x10\x06\x1aD\n" +
+	"\x04Port\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\rR\x06number\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
+	"\x03udp\x18\x03 \x01(\bR\x03udp\x1ae\n" +
 	"\n" +
 	"TableEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12A\n" +
@@ -170,20 +247,22 @@ func file_istio_networking_nds_v1_nds_proto_rawDescGZIP() []byte {
 	return file_istio_networking_nds_v1_nds_proto_rawDescData
 }
 
-var file_istio_networking_nds_v1_nds_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_istio_networking_nds_v1_nds_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_istio_networking_nds_v1_nds_proto_goTypes = []any{
 	(*NameTable)(nil),          // 0: istio.networking.nds.v1.NameTable
 	(*NameTable_NameInfo)(nil), // 1: istio.networking.nds.v1.NameTable.NameInfo
-	nil,                        // 2: istio.networking.nds.v1.NameTable.TableEntry
+	(*NameTable_Port)(nil),     // 2: istio.networking.nds.v1.NameTable.Port
+	nil,                        // 3: istio.networking.nds.v1.NameTable.TableEntry
 }
 var file_istio_networking_nds_v1_nds_proto_depIdxs = []int32{
-	2, // 0: istio.networking.nds.v1.NameTable.table:type_name -> istio.networking.nds.v1.NameTable.TableEntry
-	1, // 1: istio.networking.nds.v1.NameTable.TableEntry.value:type_name -> istio.networking.nds.v1.NameTable.NameInfo
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	3, // 0: istio.networking.nds.v1.NameTable.table:type_name -> istio.networking.nds.v1.NameTable.TableEntry
+	2, // 1: istio.networking.nds.v1.NameTable.NameInfo.ports:type_name -> istio.networking.nds.v1.NameTable.Port
+	1, // 2: istio.networking.nds.v1.NameTable.TableEntry.value:type_name -> istio.networking.nds.v1.NameTable.NameInfo
+	3, // [3:3] is the sub-list for method output_type
+	3, // [3:3] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_istio_networking_nds_v1_nds_proto_init() }
@@ -197,7 +276,7 @@ func file_istio_networking_nds_v1_nds_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_istio_networking_nds_v1_nds_proto_rawDesc), len(file_istio_networking_nds_v1_nds_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
