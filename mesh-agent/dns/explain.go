@@ -1,0 +1,80 @@
+package dns
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// explain answers a question of class CHAOS, which nobody asks by accident, with words: what the name would be answered with, and why.
+// So a person needs nothing but dig: dig CH TXT api.example.com.
+func (s *Server) explain(ctx context.Context, r *reply, q dns.Question) {
+	r.kind, r.Authoritative = fromMachine, true
+	say := func(format string, args ...any) {
+		text := fmt.Sprintf(format, args...)
+		r.Answer = append(r.Answer, &dns.TXT{
+			Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeTXT, Class: dns.ClassCHAOS},
+			Txt: pieces(text),
+		})
+	}
+	now := s.current.Load()
+	for _, t := range []uint16{dns.TypeA, dns.TypeAAAA} {
+		asked := new(dns.Msg).SetQuestion(q.Name, t)
+		known, remembered := s.forward.Known(question(asked))
+		answer := s.respond(ctx, asked)
+		say("%s %s: %s", q.Name, dns.TypeToString[t], summary(answer))
+		say("from %s: %s", answer.kind, answer.why)
+		if remembered && answer.kind != fromMesh {
+			say("remembered for %s, from %s", known.Age.Round(time.Second), known.Upstream)
+		}
+	}
+	if found, ok := now.names.Find(q.Name); ok {
+		for _, p := range found.Ports {
+			say("port %d (%s)", p.Number, p.Name)
+		}
+	}
+	if !now.known {
+		say("discovery has not said yet what names the mesh has")
+	} else {
+		say("the mesh has %d names", now.names.Len())
+	}
+	say("other resolvers: %v, search domains: %v", s.forward.Upstreams(), now.from.search)
+}
+
+func summary(r reply) string {
+	if r.Rcode != dns.RcodeSuccess {
+		return dns.RcodeToString[r.Rcode]
+	}
+	if len(r.Answer) == 0 {
+		return "there is none"
+	}
+	values := make([]string, len(r.Answer))
+	for i, rr := range r.Answer {
+		values[i] = value(rr)
+	}
+	return strings.Join(values, " ")
+}
+
+func value(rr dns.RR) string {
+	switch rr := rr.(type) {
+	case *dns.A:
+		return rr.A.String()
+	case *dns.AAAA:
+		return rr.AAAA.String()
+	case *dns.CNAME:
+		return "(as " + rr.Target + ")"
+	default:
+		return dns.TypeToString[rr.Header().Rrtype]
+	}
+}
+
+// pieces of a text, as long as TXT records may have them.
+func pieces(text string) (out []string) {
+	for len(text) > 255 {
+		out, text = append(out, text[:255]), text[255:]
+	}
+	return append(out, text)
+}
