@@ -11,6 +11,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/program"
+	"github.com/pgmesh/pgmesh/mcp-server/registry"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 )
 
@@ -50,6 +51,7 @@ func runCommand() *cobra.Command {
 	monitor.ProfilesFlag(f, &o.Profiles)
 	f.StringVar(&o.Name, "name", "", "what this server is called in the mesh: its identity is spiffe://TRUST-DOMAIN/pgmesh/mcp-server/NAME (default: the name of the host)")
 	f.StringSliceVar(&o.Hosts, "host", nil, "name or address that clients dial, for the server's certificate; can be repeated (default: the name of the host, localhost and the addresses of loopback)")
+	f.DurationVar(&o.WorkloadGrace, "workload-grace", registry.DefaultGrace, "how long the entry of a machine stays that is gone without a word")
 	o.Authority.Flags(f)
 	o.Sealing.Flags(f)
 	o.Plaintext.Flags(f)

@@ -123,6 +123,8 @@ func (c *Caller) RequireUnlimited(v Verb) error {
 		return c.denied("administer who else may call")
 	case Sign:
 		return c.denied("ask for what gives others certificates")
+	case Register:
+		return c.denied("say which machines are there")
 	}
 	return c.denied(fmt.Sprintf("%s all resources of the mesh", v))
 }

@@ -25,6 +25,8 @@ const (
 	Secrets Verb = "secrets"
 	// Sign lets a caller ask the mesh's authority for what gives others certificates, as a discovery does.
 	Sign Verb = "sign"
+	// Register lets a caller say which machines are there, as a discovery does.
+	Register Verb = "register"
 )
 
 // nowhere is how people write the namespace of what belongs to none, which is "" in the database.
@@ -52,8 +54,8 @@ func ParseScope(text string) (Scope, error) {
 func parseScope(text string) (Scope, error) {
 	parts := strings.Split(text, ":")
 	s := Scope{Verb: Verb(parts[0])}
-	if !slices.Contains([]Verb{Read, Write, Secrets, Sign, Admin}, s.Verb) {
-		return s, fmt.Errorf("%q is not what one may do; write read, write, secrets, sign or admin, then perhaps :NAMESPACES and :KINDS, such as write:shop:virtualservices", parts[0])
+	if !slices.Contains([]Verb{Read, Write, Secrets, Sign, Register, Admin}, s.Verb) {
+		return s, fmt.Errorf("%q is not what one may do; write read, write, secrets, sign, register or admin, then perhaps :NAMESPACES and :KINDS, such as write:shop:virtualservices", parts[0])
 	}
 	if s.Verb == Secrets && len(parts) > 2 {
 		return s, errors.New("secrets are a kind by themselves; write secrets:NAMESPACES")
@@ -63,6 +65,9 @@ func parseScope(text string) (Scope, error) {
 	}
 	if s.Verb == Sign && len(parts) > 1 {
 		return s, errors.New("who signs certificates does so for the whole mesh; write sign alone")
+	}
+	if s.Verb == Register && len(parts) > 1 {
+		return s, errors.New("who registers machines does so for the whole mesh; write register alone")
 	}
 	if s.Verb == Admin && len(parts) > 1 {
 		return s, fmt.Errorf("an administrator is one of the whole mesh; write admin alone, or write:%s", strings.Join(parts[1:], ":"))
@@ -163,7 +168,7 @@ func (s Scope) Allows(v Verb, namespace string, k *kinds.Kind) bool {
 }
 
 func (v Verb) includes(other Verb) bool {
-	if beside := []Verb{Secrets, Sign}; slices.Contains(beside, v) || slices.Contains(beside, other) {
+	if beside := []Verb{Secrets, Sign, Register}; slices.Contains(beside, v) || slices.Contains(beside, other) {
 		return v == other || v == Admin
 	}
 	order := []Verb{Read, Write, Admin}

@@ -45,8 +45,9 @@ func TestScopesThatSayNothingAreRefused(t *testing.T) {
 	t.Parallel()
 	for text, says := range map[string]string{
 		"":                `scope "": "" is not what one may do`,
-		"delete:shop":     `"delete" is not what one may do; write read, write, secrets, sign or admin`,
+		"delete:shop":     `"delete" is not what one may do; write read, write, secrets, sign, register or admin`,
 		"sign:shop":       `for the whole mesh; write sign alone`,
+		"register:shop":   `for the whole mesh; write register alone`,
 		"write:":          `"" is not a namespace`,
 		"write:Shop":      `"Shop" is not a namespace`,
 		"write:shop,*":    `or * alone for all`,

@@ -21,7 +21,7 @@ import (
 
 // scopes are what the programs of a mesh may do here.
 var scopes = map[identity.Program][]caller.Scope{
-	identity.Discovery: {{Verb: caller.Read}, {Verb: caller.Secrets}, {Verb: caller.Sign}},
+	identity.Discovery: {{Verb: caller.Read}, {Verb: caller.Secrets}, {Verb: caller.Sign}, {Verb: caller.Register}},
 	identity.MCPServer: {{Verb: caller.Read}}, // a relay
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/feed"
 	"github.com/pgmesh/pgmesh/mcp-server/housekeep"
 	"github.com/pgmesh/pgmesh/mcp-server/members"
+	"github.com/pgmesh/pgmesh/mcp-server/registry"
 	"github.com/pgmesh/pgmesh/mcp-server/secrets"
 	"github.com/pgmesh/pgmesh/mcp-server/tokens"
 	"github.com/pgmesh/pgmesh/store"
@@ -32,6 +33,7 @@ type database struct {
 	admin     *admin.Service
 	book      *tokens.Book
 	authority *authority.Authority
+	registry  *registry.Registry
 	opened    chan struct{}
 
 	known    callers // as they were read last
@@ -63,6 +65,7 @@ func (s *server) database() (source, error) {
 		Store: d.store, News: s.publisher.Subscribe, Served: s.publisher.Served, Ready: s.publisher.Ready, Source: s.publisher.Source,
 		Clients: s.clients.List, Keys: s.keys, Version: program.Version(), Log: o.Log,
 	})
+	d.registry = registry.New(d.store, o.Log, s.metrics, registry.Options{Name: o.Name, Grace: o.WorkloadGrace})
 	return d, nil
 }
 
@@ -74,6 +77,7 @@ func (d *database) register(g grpc.ServiceRegistrar) {
 	tokens.NewService(d.store, d.book, d.options.Log).Register(g)
 	secrets.NewService(d.store, d.options.Log).Register(g)
 	members.New(d.store, d.authority, d.options.Log).Register(g)
+	d.registry.Register(g)
 }
 
 func (d *database) tokens() caller.Tokens { return d.book }
@@ -82,6 +86,7 @@ func (d *database) mesh() mesh { return d.authority }
 
 func (d *database) drain() {
 	d.admin.Shutdown()
+	d.registry.Shutdown()
 	d.authority.Shutdown()
 }
 
@@ -110,6 +115,7 @@ func (d *database) openAndFollow(ctx context.Context) error {
 	g.Go(func() error { return d.store.FollowSinks(ctx, d.toDial) })
 	g.Go(func() error { return d.book.Run(ctx) })
 	g.Go(func() error { return d.followCallers(ctx) })
+	g.Go(func() error { return d.registry.Run(ctx) })
 	return g.Wait()
 }
 

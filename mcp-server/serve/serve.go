@@ -49,7 +49,9 @@ type Options struct {
 	Hosts     []string        // names and addresses by which it is dialed; the host's and those of loopback if there are none
 	Authority authority.Files // in place of the authority in the database
 	Sealing   seal.Options    // the keys that secrets are encrypted with; without any they are not
-	Log       *slog.Logger
+	// WorkloadGrace is how long the entry of a machine stays that is gone; registry.DefaultGrace if 0.
+	WorkloadGrace time.Duration
+	Log           *slog.Logger
 }
 
 // Addresses are where a started program listens.

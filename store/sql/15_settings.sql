@@ -11,7 +11,9 @@ CREATE OR REPLACE VIEW mesh.known_settings (name, type, default_value, per_names
     ('history_max_revisions', 'count', NULL, false,
       'How many revisions are kept in the history at most. Without a value, their age alone decides.'),
     ('certificates_max_age', 'interval', '90 days', false,
-      'How long it is kept who was given a certificate, and who was refused one. Those in force are kept in any case.');
+      'How long it is kept who was given a certificate, and who was refused one. Those in force are kept in any case.'),
+    ('registered_machines_max', 'count', NULL, true,
+      'How many services of machines may be registered in a namespace at most. Without a value, as many as there are.');
 
 COMMENT ON VIEW mesh.known_settings IS 'What can be set in mesh.settings, with the value that holds where nothing is set.';
 

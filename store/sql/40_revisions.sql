@@ -265,16 +265,19 @@ DECLARE
   own  record;
   done text; -- A call that is assigned costs less than one that is performed, which is a query.
 BEGIN
-  SELECT x AS transaction, c.size, c.repeated, c.of_mesh, c.of_groups INTO own
+  SELECT x AS transaction, c.size, c.repeated, c.of_mesh, c.of_groups, c.of_workloads INTO own
     FROM mesh.transactions x,
       LATERAL (SELECT count(*) AS size, bool_or(merged) AS repeated, bool_or(kind = 'MeshConfig') AS of_mesh,
-          bool_or(kind = 'WorkloadGroup' AND after_spec IS NULL) AS of_groups
+          bool_or(kind = 'WorkloadGroup' AND after_spec IS NULL) AS of_groups, bool_or(kind IN ('WorkloadGroup', 'WorkloadEntry')) AS of_workloads
         FROM mesh.changes WHERE transaction_id = x.id) c
     WHERE x.id = NEW.id AND x.pending;
   IF NOT FOUND THEN
     RETURN NULL;
   END IF;
   t := own.transaction;
+  IF own.of_workloads AND mesh.follow_workloads(t.id) THEN
+    SELECT count(*), bool_or(merged) INTO own.size, own.repeated FROM mesh.changes WHERE transaction_id = t.id;
+  END IF;
   t.size := own.size;
   IF own.repeated THEN
     IF t.revision IS NULL THEN

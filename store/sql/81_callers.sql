@@ -16,13 +16,13 @@ DECLARE
   wrong text;
 BEGIN
   PERFORM mesh.require_server('make tokens');
-  wrong := (SELECT s FROM unnest(scopes) s WHERE (s ~ '^(admin|sign|(read|write)(:[-a-z0-9,*]+(:[A-Za-z0-9.,*]+)?)?|secrets(:[-a-z0-9,*]+)?)$') IS NOT TRUE LIMIT 1);
+  wrong := (SELECT s FROM unnest(scopes) s WHERE (s ~ '^(admin|sign|register|(read|write)(:[-a-z0-9,*]+(:[A-Za-z0-9.,*]+)?)?|secrets(:[-a-z0-9,*]+)?)$') IS NOT TRUE LIMIT 1);
   IF (name ~ '^[a-z0-9]([-._a-z0-9]*[a-z0-9])?$' AND char_length(name) <= 63) IS NOT TRUE THEN
     RAISE invalid_parameter_value USING MESSAGE = format('%L is not a name for a token', name),
       HINT = 'at most 63 lower-case letters, digits, "-", "." and "_", the first and the last a letter or digit';
   ELSIF wrong IS NOT NULL OR coalesce(cardinality(scopes), 0) = 0 THEN
     RAISE invalid_parameter_value USING MESSAGE = CASE WHEN wrong IS NULL THEN 'a token has to have a scope' ELSE format('%L is not a scope', wrong) END,
-      HINT = 'write read, write, secrets, sign or admin, then perhaps :NAMESPACES and :KINDS, such as write:shop:VirtualService';
+      HINT = 'write read, write, secrets, sign, register or admin, then perhaps :NAMESPACES and :KINDS, such as write:shop:VirtualService';
   ELSIF expires_at <= now() THEN
     RAISE invalid_parameter_value USING MESSAGE = 'the token would have expired already', HINT = 'let it expire later';
   ELSIF EXISTS (SELECT FROM mesh.tokens t WHERE t.name = create_token.name AND t.revoked_at IS NULL) THEN

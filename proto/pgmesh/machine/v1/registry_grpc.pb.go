@@ -28,11 +28,14 @@ const (
 //
 // RegistryService keeps, at mcp-server, which machines are there. Each discovery tells of those that are connected to it.
 //
-// How calls fail: PERMISSION_DENIED, without the scope "register"; UNAVAILABLE, without the database.
+// How calls fail: PERMISSION_DENIED, without the scope "register"; INVALID_ARGUMENT, for a message that can never be taken; UNAVAILABLE, without the
+// database, and when the session counts no more; FAILED_PRECONDITION, at a relay, which names its upstream.
 type RegistryServiceClient interface {
 	// Keep is the session of a discovery. What it registers stays for as long as the session lives, and a grace period after it: then another
 	// session has to have taken it over. The first message says who the discovery is; after it, or after another session, it tells of every
-	// machine that is connected to it, and then of what changes. Each message with changes is one transaction, and is answered by one message.
+	// machine that is connected to it, and then of what changes. Each message with changes, of which there may be 1000, is one transaction, and is
+	// answered by one message. Who sends the next before the answer has it wait. A stream with nothing to tell lives through an hour without the database;
+	// one that ends, for whatever reason, is opened anew, and everything is told again: what is known already is not written again.
 	Keep(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[KeepRequest, KeepResponse], error)
 }
 
@@ -63,11 +66,14 @@ type RegistryService_KeepClient = grpc.BidiStreamingClient[KeepRequest, KeepResp
 //
 // RegistryService keeps, at mcp-server, which machines are there. Each discovery tells of those that are connected to it.
 //
-// How calls fail: PERMISSION_DENIED, without the scope "register"; UNAVAILABLE, without the database.
+// How calls fail: PERMISSION_DENIED, without the scope "register"; INVALID_ARGUMENT, for a message that can never be taken; UNAVAILABLE, without the
+// database, and when the session counts no more; FAILED_PRECONDITION, at a relay, which names its upstream.
 type RegistryServiceServer interface {
 	// Keep is the session of a discovery. What it registers stays for as long as the session lives, and a grace period after it: then another
 	// session has to have taken it over. The first message says who the discovery is; after it, or after another session, it tells of every
-	// machine that is connected to it, and then of what changes. Each message with changes is one transaction, and is answered by one message.
+	// machine that is connected to it, and then of what changes. Each message with changes, of which there may be 1000, is one transaction, and is
+	// answered by one message. Who sends the next before the answer has it wait. A stream with nothing to tell lives through an hour without the database;
+	// one that ends, for whatever reason, is opened anew, and everything is told again: what is known already is not written again.
 	Keep(grpc.BidiStreamingServer[KeepRequest, KeepResponse]) error
 	mustEmbedUnimplementedRegistryServiceServer()
 }

@@ -1,0 +1,253 @@
+package registry_test
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pgmesh/pgmesh/internal/caller"
+	"github.com/pgmesh/pgmesh/internal/journal"
+	"github.com/pgmesh/pgmesh/internal/pgtest"
+	"github.com/pgmesh/pgmesh/internal/rpc"
+	"github.com/pgmesh/pgmesh/mcp-server/registry"
+	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+func TestMain(m *testing.M) { os.Exit(pgtest.VerifyMain(m)) }
+
+const limit = 30 * time.Second
+
+// bundle is a database with the WorkloadGroup shop/web, and psql on it.
+type bundle struct {
+	t    *testing.T
+	url  string
+	conn *pgx.Conn
+}
+
+const web = `{"metadata": {"labels": {"app": "web"}}, "template": {"serviceAccount": "web", "ports": {"http": 8080}}}`
+
+func begin(t *testing.T) *bundle {
+	t.Helper()
+	return beginOn(t, pgtest.New(t))
+}
+
+func beginOn(t *testing.T, url string) *bundle {
+	t.Helper()
+	b := &bundle{t: t, url: url}
+	var err error
+	b.conn, err = pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = b.conn.Close(context.Background()) })
+	b.group("web", web)
+	return b
+}
+
+func (b *bundle) exec(sql string, args ...any) {
+	b.t.Helper()
+	_, err := b.conn.Exec(b.t.Context(), sql, args...)
+	require.NoError(b.t, err, sql)
+}
+
+// group writes a WorkloadGroup of the namespace shop.
+func (b *bundle) group(name, spec string) {
+	b.t.Helper()
+	b.exec(`INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('WorkloadGroup', 'shop', $1, $2)
+		ON CONFLICT (kind, api_group, namespace, name) DO UPDATE SET spec = EXCLUDED.spec`, name, spec)
+}
+
+// list is the first column of a query.
+func list[T any](b *bundle, sql string, args ...any) []T {
+	b.t.Helper()
+	rows, err := b.conn.Query(b.t.Context(), sql, args...)
+	require.NoError(b.t, err, sql)
+	found, err := pgx.CollectRows(rows, pgx.RowTo[T])
+	require.NoError(b.t, err, sql)
+	return found
+}
+
+func one[T any](b *bundle, sql string, args ...any) T {
+	b.t.Helper()
+	found := list[T](b, sql, args...)
+	require.Len(b.t, found, 1, sql)
+	return found[0]
+}
+
+func (b *bundle) newest() int64 { return one[int64](b, "SELECT coalesce(max(revision), 0) FROM mesh.transactions") }
+
+// entries are the names of the WorkloadEntries there are.
+func (b *bundle) entries() []string {
+	return list[string](b, "SELECT name FROM mesh.resources WHERE kind = 'WorkloadEntry' ORDER BY name")
+}
+
+// eventually waits until a query returns a value.
+func eventually[T any](b *bundle, want T, sql string, args ...any) {
+	b.t.Helper()
+	var last []T
+	require.Eventually(b.t, func() bool {
+		last = list[T](b, sql, args...)
+		return len(last) == 1 && any(last[0]) == any(want)
+	}, limit, 10*time.Millisecond, "%s is %v, not %v", sql, last, want)
+}
+
+// server is the service on a socket of its own.
+type server struct {
+	t       *testing.T
+	address string
+	metrics *prometheus.Registry
+	log     *journal.Journal
+	kill    func() // as if the process had been killed
+	stop    func() // in good order
+}
+
+// quick has a grace period of a second or two.
+var quick = registry.Options{Name: "quick", Grace: time.Second, Every: 20 * time.Millisecond, Lease: 300 * time.Millisecond}
+
+// patient has one that does not end within a test.
+var patient = registry.Options{Name: "patient", Grace: time.Hour, Every: 20 * time.Millisecond}
+
+func (b *bundle) serve(o registry.Options) *server {
+	b.t.Helper()
+	return b.serveOn(o, b.url)
+}
+
+func (b *bundle) serveOn(o registry.Options, url string) *server {
+	b.t.Helper()
+	db, err := store.New(url, store.Options{})
+	require.NoError(b.t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(b.t, err)
+	s := &server{t: b.t, address: l.Addr().String(), metrics: prometheus.NewRegistry(), log: &journal.Journal{}}
+	r := registry.New(db, slog.New(slog.NewTextHandler(s.log, nil)), s.metrics, o)
+	g := rpc.NewServer(grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		return rpc.Handle(caller.With(stream.Context(), caller.Trusted()), srv, stream, next)
+	}))
+	r.Register(g)
+	ctx, cancel := context.WithCancel(context.Background())
+	ran, served := make(chan error, 1), make(chan error, 1)
+	go func() { ran <- r.Run(ctx) }()
+	go func() { served <- rpc.Serve(ctx, g, l, r.Shutdown) }()
+	ended := false
+	s.stop = func() {
+		if ended {
+			return
+		}
+		ended = true
+		cancel()
+		require.ErrorIs(b.t, <-ran, context.Canceled)
+		require.NoError(b.t, <-served)
+		db.Close()
+	}
+	s.kill = func() {
+		if ended {
+			return
+		}
+		db.Close() // so that nothing more is said to the database
+		s.stop()
+	}
+	b.t.Cleanup(s.stop)
+	return s
+}
+
+// discovery is a session with a server.
+type discovery struct {
+	t      *testing.T
+	stream grpc.BidiStreamingClient[machinev1.KeepRequest, machinev1.KeepResponse]
+	number uint64
+	leave  func()
+}
+
+func (s *server) discovery(name string) *discovery {
+	s.t.Helper()
+	conn, err := grpc.NewClient(s.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(s.t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	d := &discovery{t: s.t}
+	left := false
+	d.leave = func() {
+		if !left {
+			left = true
+			cancel()
+			_ = conn.Close()
+		}
+	}
+	s.t.Cleanup(d.leave)
+	d.stream, err = machinev1.NewRegistryServiceClient(conn).Keep(ctx)
+	require.NoError(s.t, err)
+	require.NoError(s.t, d.stream.Send(&machinev1.KeepRequest{Discovery: name}))
+	return d
+}
+
+// tell sends changes in one message.
+func (d *discovery) tell(changes ...*machinev1.Change) ([]*machinev1.Outcome, error) {
+	d.number++
+	if err := d.stream.Send(&machinev1.KeepRequest{Number: d.number, Changes: changes}); err != nil {
+		_, err = d.stream.Recv() // which says why
+		return nil, err
+	}
+	answer, err := d.stream.Recv()
+	if err != nil {
+		return nil, err
+	}
+	require.Equal(d.t, d.number, answer.GetNumber())
+	require.Len(d.t, answer.GetOutcomes(), len(changes))
+	return answer.GetOutcomes(), nil
+}
+
+// told is what becomes of one change.
+func (d *discovery) told(c *machinev1.Change) *machinev1.Outcome {
+	d.t.Helper()
+	outcomes, err := d.tell(c)
+	require.NoError(d.t, err)
+	return outcomes[0]
+}
+
+// ended is why the stream ends.
+func (d *discovery) ended() error {
+	d.t.Helper()
+	failed := make(chan error, 1)
+	go func() {
+		_, err := d.stream.Recv()
+		failed <- err
+	}()
+	select {
+	case err := <-failed:
+		require.Error(d.t, err)
+		return err
+	case <-time.After(limit):
+		d.t.Fatal("the stream goes on")
+		return nil
+	}
+}
+
+// here is a machine with the group web, of the service account web in the namespace shop, that is well.
+func here(machine, address string, since int64, change ...func(*machinev1.Change)) *machinev1.Change {
+	c := &machinev1.Change{
+		Namespace: "shop", ServiceAccount: "web", Machine: machine, Since: since, Address: address, State: machinev1.Change_STATE_HERE,
+		Service: &machinev1.Service{Group: "web", Health: machinev1.Health_HEALTH_HEALTHY},
+	}
+	for _, f := range change {
+		f(c)
+	}
+	return c
+}
+
+// as is what has become of a machine.
+func as(c *machinev1.Change, state machinev1.Change_State) *machinev1.Change {
+	c = proto.CloneOf(c)
+	c.State = state
+	return c
+}
+
+func gone(c *machinev1.Change) *machinev1.Change { return as(c, machinev1.Change_STATE_GONE) }
+func left(c *machinev1.Change) *machinev1.Change { return as(c, machinev1.Change_STATE_LEFT) }

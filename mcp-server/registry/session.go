@@ -1,0 +1,188 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/pgmesh/pgmesh/internal/caller"
+	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// mostChanges is how many changes a message may have: a transaction of some hundred milliseconds.
+const mostChanges = 1000
+
+var (
+	errAway     = status.Error(codes.Unavailable, "the server cannot reach its database: nothing can be registered now. What is registered stays; open another session later, and tell of every machine")
+	errEnded    = status.Error(codes.Unavailable, "the session counts no more: the database, or this server, was away for too long. Open another, and tell of every machine")
+	errShutdown = status.Error(codes.Unavailable, "the server is shutting down: open another session, and tell of every machine")
+)
+
+// session is one stream of a discovery.
+type session struct {
+	id     int64
+	number int64 // of the last transaction
+	author string
+	lost   chan struct{} // closed when the session counts no more
+
+	mu    sync.Mutex
+	taken int64 // number, as far as it was committed
+}
+
+// Keep takes in what a discovery tells of its machines. Messages are taken one at a time: who is faster waits.
+func (r *Registry) Keep(stream grpc.BidiStreamingServer[machinev1.KeepRequest, machinev1.KeepResponse]) error {
+	if err := caller.From(stream.Context()).RequireUnlimited(caller.Register); err != nil {
+		return caller.StatusOf(err)
+	}
+	if !r.begin() {
+		return errShutdown
+	}
+	defer r.streams.Done()
+	messages, failed := receive(stream)
+	var s *session
+	for {
+		select {
+		case m := <-messages:
+			if s == nil {
+				opened, err := r.opened(stream.Context(), m)
+				if err != nil {
+					return err
+				}
+				s = opened
+				defer r.close(s)
+			}
+			if err := r.answer(stream, s, m); err != nil {
+				return err
+			}
+		case err := <-failed:
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		case <-s.ended():
+			return errEnded
+		case <-r.done:
+			return errShutdown
+		}
+	}
+}
+
+// ended is closed when the session counts no more. One that was never opened does not end.
+func (s *session) ended() <-chan struct{} {
+	if s == nil {
+		return nil
+	}
+	return s.lost
+}
+
+// receive reads until the stream ends.
+func receive(stream grpc.BidiStreamingServer[machinev1.KeepRequest, machinev1.KeepResponse]) (<-chan *machinev1.KeepRequest, <-chan error) {
+	messages, failed := make(chan *machinev1.KeepRequest), make(chan error, 1)
+	go func() {
+		for {
+			m, err := stream.Recv()
+			if err != nil {
+				failed <- err
+				return
+			}
+			select {
+			case messages <- m:
+			case <-stream.Context().Done():
+				return
+			}
+		}
+	}()
+	return messages, failed
+}
+
+func (r *Registry) begin() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return false
+	}
+	r.streams.Add(1)
+	return true
+}
+
+// opened opens the session of a stream whose first message has come.
+func (r *Registry) opened(ctx context.Context, m *machinev1.KeepRequest) (*session, error) {
+	if m.GetDiscovery() == "" {
+		return nil, status.Error(codes.InvalidArgument, "discovery: the first message has to say what the discovery is called")
+	}
+	who := caller.From(ctx)
+	s := &session{lost: make(chan struct{}), author: who.Author()}
+	if s.author == "" {
+		s.author = "discovery " + m.GetDiscovery()
+	}
+	var err error
+	if s.id, err = r.store.OpenWorkloadSession(ctx, r.keeper, r.options.Name, m.GetDiscovery()); err != nil {
+		return nil, r.fail(ctx, err)
+	}
+	r.mu.Lock()
+	r.open[s.id] = s
+	r.metrics.sessions.Set(float64(len(r.open)))
+	r.mu.Unlock()
+	r.log.Info("a discovery registers machines", "discovery", m.GetDiscovery(), "caller", who.Identity(), "session", s.id)
+	return s, nil
+}
+
+// close ends the session of a stream that has ended.
+func (r *Registry) close(s *session) {
+	r.mu.Lock()
+	delete(r.open, s.id)
+	r.ending[s.id] = struct{}{}
+	r.metrics.sessions.Set(float64(len(r.open)))
+	r.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), endWithin)
+	defer cancel()
+	r.end(ctx)
+}
+
+// answer takes in one message, and answers it.
+func (r *Registry) answer(stream grpc.BidiStreamingServer[machinev1.KeepRequest, machinev1.KeepResponse], s *session, m *machinev1.KeepRequest) error {
+	if len(m.GetChanges()) == 0 {
+		return nil
+	}
+	if len(m.GetChanges()) > mostChanges {
+		return status.Errorf(codes.InvalidArgument, "changes: there are %d, of at most %d: send several messages", len(m.GetChanges()), mostChanges)
+	}
+	ctx := stream.Context()
+	select {
+	case r.turns <- struct{}{}:
+		defer func() { <-r.turns }()
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	}
+	begun := time.Now()
+	outcomes, err := r.register(ctx, s, changesOf(m.GetChanges()))
+	if err != nil {
+		r.metrics.batches.WithLabelValues("failed").Inc()
+		return r.fail(ctx, err)
+	}
+	r.metrics.batches.WithLabelValues("done").Inc()
+	r.metrics.seconds.Observe(time.Since(begun).Seconds())
+	return stream.Send(&machinev1.KeepResponse{Number: m.GetNumber(), Outcomes: r.told(outcomes)})
+}
+
+// fail is what a discovery is told of an error.
+func (r *Registry) fail(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return status.FromContextError(ctx.Err()).Err()
+	case errors.Is(err, store.ErrSessionEnded):
+		return errEnded
+	case store.Temporary(err), errors.Is(err, context.DeadlineExceeded):
+		r.log.Debug("cannot register machines now", "error", err)
+		return errAway
+	}
+	r.log.Error("cannot register machines", "error", err)
+	return status.Error(codes.Unavailable, "the server cannot register machines: its log says why")
+}

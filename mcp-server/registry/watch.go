@@ -1,0 +1,148 @@
+package registry
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pgmesh/pgmesh/store"
+)
+
+const (
+	// patience is for how many rounds the clock has to stand until a server moves it that has not done so before.
+	patience = 3
+
+	// mostRounds is how much time may pass at once: what is longer, somebody was away.
+	mostRounds = 4
+
+	// removeAtOnce is how many machines are removed in one transaction.
+	removeAtOnce = 500
+
+	// orphansEvery is how often somebody looks for entries that belong to nobody.
+	orphansEvery = 10 * time.Minute
+)
+
+// sweeper is who makes the revisions in which machines go that were away for too long.
+const sweeper = "pgmesh registry"
+
+// watch is what one server knows of the clock in the database: how it stood, and since when it has known that, by a clock that nobody sets. It
+// forgets that with each failure, so that no time passes in which the database is away.
+type watch struct {
+	*Registry
+
+	beat    int64
+	seen    time.Time // zero: not since the last failure
+	moves   bool      // this server was the last to move it
+	moved   time.Duration
+	orphans time.Duration // of moved, when to look for them
+	said    bool          // that it does not work
+}
+
+// round does all that is to be done every few seconds.
+func (w *watch) round(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, max(w.options.Lease, time.Second))
+	defer cancel()
+	err := w.refresh(ctx)
+	if err == nil {
+		w.end(ctx)
+		err = w.look(ctx)
+	}
+	if err == nil {
+		w.said = false
+		return
+	}
+	w.seen, w.moves = time.Time{}, false
+	if ctx.Err() == nil && !store.Temporary(err) && !w.said {
+		w.said = true
+		w.log.Error("cannot watch over machines; the server goes on trying", "error", err)
+	}
+}
+
+// refresh says for all sessions in one statement that their streams are there, and ends those that count no more, or of which the database has
+// forgotten what it had taken: another has taken its place that was behind it.
+func (w *watch) refresh(ctx context.Context) error {
+	w.mu.Lock()
+	open := maps.Clone(w.open)
+	w.mu.Unlock()
+	if len(open) == 0 {
+		return nil
+	}
+	taken := map[int64]int64{}
+	for id, s := range open {
+		s.mu.Lock()
+		taken[id] = s.taken
+		s.mu.Unlock()
+	}
+	found, err := w.store.RefreshWorkloadSessions(ctx, w.keeper, slices.Collect(maps.Keys(open)))
+	if err != nil {
+		return err
+	}
+	for id, s := range open {
+		if number, counts := found[id]; counts && number >= taken[id] {
+			continue
+		}
+		w.log.Warn("a session of registrations counts no more: the database, or this server, was away", "session", id)
+		w.lose(s)
+	}
+	return nil
+}
+
+// lose ends the stream of a session, once.
+func (w *watch) lose(s *session) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.open[s.id] == s {
+		delete(w.open, s.id)
+		close(s.lost)
+	}
+}
+
+// look moves the clock on, if nobody else does, and removes who is gone.
+func (w *watch) look(ctx context.Context) error {
+	now := time.Now()
+	step := time.Duration(0)
+	if !w.seen.IsZero() && (w.moves || now.Sub(w.seen) >= patience*w.options.Every) {
+		step = min(now.Sub(w.seen), mostRounds*w.options.Every)
+	}
+	clock, err := w.store.WatchWorkloads(ctx, w.beat, step, w.options.Lease)
+	if err != nil {
+		return err
+	}
+	if clock.Idle || clock.Moved || clock.Beat != w.beat || w.seen.IsZero() {
+		w.beat, w.seen = clock.Beat, now
+	}
+	w.moves = clock.Moved
+	if !clock.Moved {
+		return nil
+	}
+	w.moved += step
+	return w.remove(ctx)
+}
+
+// remove removes who was gone for the grace period, and now and then what belongs to nobody.
+func (w *watch) remove(ctx context.Context) error {
+	for {
+		removed, err := w.store.RemoveGoneWorkloads(ctx, w.options.Grace, removeAtOnce, sweeper)
+		if err != nil {
+			return err
+		}
+		if removed == 0 {
+			break
+		}
+		w.metrics.removed.Add(float64(removed))
+		w.log.Info("removed machines that were gone", "services", removed)
+	}
+	if w.moved < max(w.orphans, w.options.Grace+w.options.Lease) {
+		return nil
+	}
+	removed, err := w.store.RemoveOrphanedWorkloads(ctx, sweeper)
+	if err != nil {
+		return err
+	}
+	if removed > 0 {
+		w.log.Warn("removed WorkloadEntries of machines that nobody knew of", "entries", removed)
+	}
+	w.orphans = w.moved + orphansEvery
+	return nil
+}

@@ -1,0 +1,231 @@
+-- Machines register the services that they have: a WorkloadGroup's template, and what the machine says of itself, make a WorkloadEntry. What the
+-- machines are is in mesh.workload_instances; the entries follow from that and from the groups, whoever changes which. All who do so hold the
+-- lock of the group, so that nobody goes by what another is about to change.
+
+-- lock_workload_groups takes the locks of some groups until the transaction ends, in one order.
+CREATE OR REPLACE FUNCTION mesh.lock_workload_groups(namespaces text[], names text[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock(l.key) FROM (
+    SELECT DISTINCT hashtextextended(u.namespace || '/' || u.name, 1835365224) AS key FROM unnest(namespaces, names) AS u (namespace, name) ORDER BY key) l;
+END $$;
+
+-- workload_group is the spec of a group; NULL if there is no such group.
+CREATE OR REPLACE FUNCTION mesh.workload_group(namespace text, name text) RETURNS jsonb
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT r.spec FROM mesh.resources r
+  WHERE r.kind = 'WorkloadGroup' AND r.api_group = 'networking.istio.io' AND r.namespace = workload_group.namespace AND r.name = workload_group.name
+$$;
+
+-- account_in is the service account of a group's machines.
+CREATE OR REPLACE FUNCTION mesh.account_in(spec jsonb) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT CASE WHEN spec IS NOT NULL THEN coalesce(nullif(mesh.field_of(spec, '{template,serviceAccount}', 'service_account') #>> '{}', ''), 'default') END
+$$;
+
+-- slot_of is what the entry of a machine is called: GROUP-ADDRESS, and -NETWORK if there is one. What a name cannot have is left out, and
+-- what was left out or is too long is told apart by a hash.
+CREATE OR REPLACE FUNCTION mesh.slot_of(workload_group text, address text, network text) RETURNS text
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  plain text := concat_ws('-', workload_group, replace(address, ':', '-'), nullif(network, ''));
+  safe  text := regexp_replace(lower(plain), '[^-.a-z0-9]+', '-', 'g');
+BEGIN
+  safe := regexp_replace(regexp_replace(safe, '[-.]*\.[-.]*', '.', 'g'), '[-.]+$', '');
+  IF safe = plain AND char_length(safe) <= 253 THEN
+    RETURN safe;
+  END IF;
+  RETURN regexp_replace(left(safe, 240), '[-.]+$', '') || '-' || left(encode(sha256(convert_to(concat_ws(' ', workload_group, address, network), 'UTF8')), 'hex'), 12);
+END $$;
+
+CREATE OR REPLACE FUNCTION mesh.slot_in(spec jsonb, i mesh.workload_instances) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT CASE WHEN spec IS NOT NULL THEN mesh.slot_of(i.workload_group, i.address, coalesce(nullif(i.network, ''), spec #>> '{template,network}', '')) END
+$$;
+
+-- rendered_workload is the WorkloadEntry of a machine: what it says of itself stands before what the group says of all its machines.
+CREATE OR REPLACE FUNCTION mesh.rendered_workload(i mesh.workload_instances, workload_group jsonb, OUT spec jsonb, OUT labels jsonb, OUT annotations jsonb)
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  template jsonb := mesh.holder_of(workload_group -> 'template');
+  ports    jsonb := mesh.holder_of(template -> 'ports') || i.ports;
+BEGIN
+  labels := mesh.holder_of(workload_group #> '{metadata,labels}') || mesh.holder_of(template -> 'labels') || i.labels || i.service_labels;
+  spec := (template - '{labels,ports,service_account}'::text[]) || jsonb_strip_nulls(jsonb_build_object(
+    'address', i.address, 'serviceAccount', i.service_account, 'network', nullif(i.network, ''), 'locality', nullif(i.locality, ''),
+    'weight', nullif(i.weight, 0), 'labels', nullif(labels, '{}'), 'ports', nullif(ports, '{}')));
+  annotations := mesh.holder_of(workload_group #> '{metadata,annotations}') || jsonb_strip_nulls(jsonb_build_object(
+    'istio.io/autoRegistrationGroup', i.workload_group, 'mesh.pgmesh.io/machine', i.machine,
+    'mesh.pgmesh.io/health', CASE WHEN i.health <> 'healthy' THEN concat_ws(': ', i.health, nullif(i.detail, '')) END));
+END $$;
+
+CREATE OR REPLACE FUNCTION mesh.no_group(namespace text, name text) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT format('there is no WorkloadGroup %s/%s: write it, or correct the group in the configuration of the agent', namespace, name)
+$$;
+
+CREATE OR REPLACE FUNCTION mesh.wrong_account(namespace text, name text, account text, wanted text) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT format('machines of the WorkloadGroup %s/%s have the service account %s, and this one has %s: join with a token for the group, or change template.serviceAccount of the group',
+    namespace, name, wanted, CASE account WHEN '' THEN 'none' ELSE account END)
+$$;
+
+-- settle_workloads brings the entries of some names to what they have to be, and tells each machine that wants one of them whether it has it.
+-- Of several machines with one address, which is what one name means, one that is there comes before one that is gone, and who has the entry
+-- already before who comes now. The groups are locked.
+CREATE OR REPLACE FUNCTION mesh.settle_workloads(namespaces text[], slots text[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+  wanted  record;
+  refusal text;
+  written mesh.resources;
+  due     mesh.resources[] := '{}';
+BEGIN
+  FOR wanted IN
+    WITH named AS (SELECT DISTINCT u.namespace, u.slot FROM unnest(namespaces, slots) AS u (namespace, slot) WHERE u.slot IS NOT NULL),
+    candidates AS (
+      SELECT i, g.spec AS of_group, mesh.account_in(g.spec) AS account, i.gone IS NULL AND s.ended IS NULL AS here
+      FROM named n
+        JOIN mesh.workload_instances i ON i.namespace = n.namespace AND i.slot = n.slot AND NOT i.has_left
+        JOIN mesh.workload_sessions s ON s.id = i.session
+        JOIN mesh.resources g ON g.kind = 'WorkloadGroup' AND g.api_group = 'networking.istio.io' AND g.namespace = i.namespace AND g.name = i.workload_group
+    ),
+    ranked AS (
+      SELECT c.*, first_value(c.i) OVER w AS best, row_number() OVER w AS place FROM candidates c
+      WINDOW w AS (PARTITION BY (c.i).namespace, (c.i).slot
+        ORDER BY (c.i).service_account = c.account DESC, c.here DESC, (c.i).entry IS NOT DISTINCT FROM (c.i).slot DESC, (c.i).since, (c.i).workload_group, (c.i).machine)
+    )
+    SELECT c.i, c.account, (c.i).service_account = c.account AS fits, c.place, c.best, r.name IS NOT NULL AS there, r.annotations ? 'mesh.pgmesh.io/machine' AS registered,
+      r.spec, r.labels, r.annotations, e.spec AS new_spec, e.labels AS new_labels, e.annotations AS new_annotations
+    FROM ranked c
+      CROSS JOIN LATERAL mesh.rendered_workload(c.i, c.of_group) e
+      LEFT JOIN mesh.resources r ON r.kind = 'WorkloadEntry' AND r.api_group = 'networking.istio.io' AND r.namespace = (c.i).namespace AND r.name = (c.i).slot
+    ORDER BY c.place DESC -- who has an entry no more makes way
+  LOOP
+    refusal := CASE
+      WHEN NOT wanted.fits THEN mesh.wrong_account((wanted.i).namespace, (wanted.i).workload_group, (wanted.i).service_account, wanted.account)
+      WHEN wanted.place > 1 THEN format('the machine %s of the WorkloadGroup %s has the address %s%s already: if it is the same machine, keep its state folder or wait until its last life is gone; or give one of them another address',
+        (wanted.best).machine, (wanted.best).workload_group, (wanted.i).address, coalesce(' of the network ' || nullif((wanted.i).network, ''), ''))
+      WHEN wanted.there AND NOT wanted.registered THEN format('somebody has written a WorkloadEntry %s/%s, which stays as it is: delete or rename that one', (wanted.i).namespace, (wanted.i).slot)
+    END;
+    PERFORM mesh.tell_instance(wanted.i, refusal);
+    IF refusal IS NULL AND (NOT wanted.there OR (wanted.spec, wanted.labels, wanted.annotations) IS DISTINCT FROM (wanted.new_spec, wanted.new_labels, wanted.new_annotations)) THEN
+      written.namespace := (wanted.i).namespace;
+      written.name := (wanted.i).slot;
+      written.spec := wanted.new_spec;
+      written.labels := wanted.new_labels;
+      written.annotations := wanted.new_annotations;
+      due := due || written;
+    END IF;
+  END LOOP;
+  DELETE FROM mesh.resources r USING (SELECT DISTINCT u.namespace, u.slot FROM unnest(namespaces, slots) AS u (namespace, slot)) n
+    WHERE r.kind = 'WorkloadEntry' AND r.api_group = 'networking.istio.io' AND r.namespace = n.namespace AND r.name = n.slot
+      AND r.annotations ? 'mesh.pgmesh.io/machine'
+      AND NOT EXISTS (SELECT FROM mesh.workload_instances i WHERE i.namespace = n.namespace AND i.entry = n.slot);
+  PERFORM mesh.write_workloads(due);
+END $$;
+
+-- tell_instance notes whether a machine has its entry, or why not.
+CREATE OR REPLACE FUNCTION mesh.tell_instance(i mesh.workload_instances, refusal text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  has text := CASE WHEN refusal IS NULL THEN i.slot END;
+BEGIN
+  IF (i.entry, i.refused) IS DISTINCT FROM (has, refusal) THEN
+    UPDATE mesh.workload_instances o SET entry = has, refused = refusal
+      WHERE o.namespace = i.namespace AND o.workload_group = i.workload_group AND o.machine = i.machine;
+  END IF;
+END $$;
+
+-- write_workloads writes entries that have changed. One that breaks the rules is left out, and costs its machine alone.
+CREATE OR REPLACE FUNCTION mesh.write_workloads(due mesh.resources[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+DECLARE
+  one     mesh.resources;
+  wrong   mesh.problem;
+  sound   mesh.resources[] := '{}';
+BEGIN
+  IF due = '{}' THEN
+    RETURN;
+  END IF;
+  BEGIN
+    PERFORM mesh.upsert_workloads(due);
+    RETURN;
+  EXCEPTION WHEN SQLSTATE 'MS001' THEN -- looked at one by one
+  END;
+  FOREACH one IN ARRAY due LOOP
+    one.kind := 'WorkloadEntry';
+    one.api_group := 'networking.istio.io';
+    SELECT p.* INTO wrong FROM mesh.resource_problems(one) p LIMIT 1;
+    IF NOT FOUND THEN
+      sound := sound || one;
+      CONTINUE;
+    END IF;
+    UPDATE mesh.workload_instances i SET entry = NULL, refused = concat_ws(': ', nullif(wrong.path, ''), wrong.reason) || coalesce(' (' || wrong.hint || ')', '')
+      WHERE i.namespace = one.namespace AND i.entry = one.name;
+    DELETE FROM mesh.resources r WHERE r.kind = 'WorkloadEntry' AND r.api_group = 'networking.istio.io' AND r.namespace = one.namespace AND r.name = one.name;
+  END LOOP;
+  PERFORM mesh.upsert_workloads(sound);
+END $$;
+
+-- upsert_workloads overwrites nothing that people have written, not even since it was looked.
+CREATE OR REPLACE FUNCTION mesh.upsert_workloads(due mesh.resources[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  written bigint;
+BEGIN
+  INSERT INTO mesh.resources AS r (kind, api_group, namespace, name, spec, labels, annotations)
+    SELECT 'WorkloadEntry', 'networking.istio.io', d.namespace, d.name, d.spec, d.labels, d.annotations FROM unnest(due) d ORDER BY d.namespace, d.name
+    ON CONFLICT (kind, api_group, namespace, name) DO UPDATE SET spec = EXCLUDED.spec, labels = EXCLUDED.labels, annotations = EXCLUDED.annotations
+      WHERE r.annotations ? 'mesh.pgmesh.io/machine';
+  GET DIAGNOSTICS written = ROW_COUNT;
+  IF written < cardinality(due) THEN
+    RAISE serialization_failure USING MESSAGE = 'somebody has written a WorkloadEntry that a machine is about to have', HINT = 'run the transaction again';
+  END IF;
+END $$;
+
+-- place_group gives the machines of a group the names that its template makes, and settles all that this touches. The group is locked.
+CREATE OR REPLACE FUNCTION mesh.place_group(namespace text, name text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+DECLARE
+  spec    jsonb  := mesh.workload_group(namespace, name);
+  touched text[] := ARRAY(SELECT DISTINCT i.slot FROM mesh.workload_instances i WHERE i.namespace = place_group.namespace AND i.workload_group = name AND i.slot IS NOT NULL);
+BEGIN
+  UPDATE mesh.workload_instances i SET slot = mesh.slot_in(spec, i),
+      entry = CASE WHEN spec IS NOT NULL AND i.slot = mesh.slot_in(spec, i) THEN i.entry END, refused = CASE WHEN spec IS NULL THEN mesh.no_group(place_group.namespace, place_group.name) END
+    WHERE i.namespace = place_group.namespace AND i.workload_group = name AND NOT i.has_left AND i.slot IS DISTINCT FROM mesh.slot_in(spec, i);
+  touched := touched || ARRAY(SELECT DISTINCT i.slot FROM mesh.workload_instances i WHERE i.namespace = place_group.namespace AND i.workload_group = name AND i.slot <> ALL (touched));
+  PERFORM mesh.settle_workloads(array_fill(namespace, ARRAY[cardinality(touched)]), touched);
+END $$;
+
+-- follow_workloads is called at commit, before the transaction takes its number: the entries of machines follow their groups, and an entry that
+-- somebody has changed or deleted is put back. It tells whether it had anything to do.
+CREATE OR REPLACE FUNCTION mesh.follow_workloads(of bigint) RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off AS $$
+DECLARE
+  namespaces  text[]; -- of the groups that were changed
+  names       text[];
+  of_entries  text[]; -- namespaces of the entries that machines have, or want
+  entries     text[];
+BEGIN
+  IF current_setting('mesh.registering', true) <> '' AND current_setting('mesh.registering', true) = (SELECT secret FROM mesh.installation)::text THEN
+    RETURN false; -- what it writes is as it has to be
+  END IF;
+  SELECT array_agg(c.namespace), array_agg(c.name) INTO namespaces, names FROM mesh.changes c
+    WHERE c.transaction_id = of AND c.kind = 'WorkloadGroup' AND EXISTS (SELECT FROM mesh.workload_instances i WHERE i.namespace = c.namespace AND i.workload_group = c.name);
+  SELECT array_agg(c.namespace), array_agg(c.name) INTO of_entries, entries FROM mesh.changes c
+    WHERE c.transaction_id = of AND c.kind = 'WorkloadEntry'
+      AND (c.before_annotations ? 'mesh.pgmesh.io/machine' OR c.after_annotations ? 'mesh.pgmesh.io/machine'
+        OR EXISTS (SELECT FROM mesh.workload_instances i WHERE i.namespace = c.namespace AND i.slot = c.name));
+  IF namespaces IS NULL AND entries IS NULL THEN
+    RETURN false;
+  END IF;
+  PERFORM mesh.lock_workload_groups(array_agg(g.namespace), array_agg(g.name)) FROM (
+    SELECT * FROM unnest(namespaces, names) AS u (namespace, name)
+    UNION SELECT i.namespace, i.workload_group FROM unnest(of_entries, entries) AS u (namespace, name) JOIN mesh.workload_instances i ON i.namespace = u.namespace AND i.slot = u.name) g;
+  PERFORM mesh.place_group(u.namespace, u.name) FROM unnest(namespaces, names) AS u (namespace, name);
+  IF entries IS NOT NULL THEN
+    PERFORM mesh.settle_workloads(of_entries, entries);
+  END IF;
+  RETURN true;
+END $$;

@@ -1,0 +1,198 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// ErrSessionEnded says that a session of registrations counts no more: what it told of has to be told again, in another.
+var ErrSessionEnded = errors.New("the session has ended")
+
+const codeSessionEnded = "MS007"
+
+// Keeper is a life of a server, for the sessions whose streams it has: random, so that no other server has the same.
+type Keeper [16]byte
+
+// WorkloadState is what has become of a service of a machine.
+type WorkloadState string
+
+// The states.
+const (
+	WorkloadHere WorkloadState = "here"
+	WorkloadGone WorkloadState = "gone" // without a word
+	WorkloadLeft WorkloadState = "left" // in good order
+)
+
+// WorkloadChange is what is told of one service of one machine.
+type WorkloadChange struct {
+	Namespace      string            `json:"namespace"`
+	Group          string            `json:"workload_group"`
+	Machine        string            `json:"machine"`
+	ServiceAccount string            `json:"service_account"`
+	Enrolment      string            `json:"enrolment"`
+	Since          int64             `json:"since"`
+	Address        string            `json:"address"`
+	Network        string            `json:"network"`
+	Locality       string            `json:"locality"`
+	Labels         map[string]string `json:"labels"` // of the machine, beneath those of the service
+	Ports          map[string]uint32 `json:"ports"`
+	ServiceLabels  map[string]string `json:"service_labels"`
+	Weight         uint32            `json:"weight"`
+	Health         string            `json:"health"` // healthy, unhealthy or unknown
+	Detail         string            `json:"detail"`
+	State          WorkloadState     `json:"state"`
+}
+
+// WorkloadOutcome is what a change has come to: an entry, a refusal, or that another is later.
+type WorkloadOutcome struct {
+	Entry, Refused string
+	Superseded     bool
+}
+
+// OpenWorkloadSession begins a session of a discovery's.
+func (s *Store) OpenWorkloadSession(ctx context.Context, by Keeper, server, discovery string) (id int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	err = s.pool.QueryRow(ctx, "SELECT mesh.open_workload_session($1, $2, $3)", by, storable(server), storable(discovery)).Scan(&id)
+	return id, explain("opening a session of registrations", err)
+}
+
+// RegisterWorkloads takes in one message of a session, whose number is higher than those before it, in somebody's name. All of it is one transaction. It
+// returns how many rows that has written, too.
+func (s *Store) RegisterWorkloads(ctx context.Context, by Keeper, session, number int64, changes []WorkloadChange, author string) (outcomes []WorkloadOutcome, written int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	for i := range changes {
+		changes[i] = changes[i].storable()
+	}
+	text, err := json.Marshal(changes)
+	if err != nil {
+		return nil, 0, explain("registering machines", err)
+	}
+	err = s.registering(ctx, author, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, "SELECT coalesce(entry, ''), coalesce(refused, ''), superseded FROM mesh.register_workloads($1, $2, $3, $4) ORDER BY place", by, session, number, text)
+		if err != nil {
+			return err
+		}
+		if outcomes, err = pgx.CollectRows(rows, pgx.RowToStructByPos[WorkloadOutcome]); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, rowsWritten).Scan(&written)
+	})
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch {
+		case pg.Code == codeSessionEnded:
+			return nil, 0, ErrSessionEnded
+		case pg.Code == "23505": // somebody has taken a name since it was looked
+			return nil, 0, ErrConflict
+		}
+	}
+	return outcomes, written, explain("registering machines", err)
+}
+
+// rowsWritten counts what the running transaction has written.
+const rowsWritten = "SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::bigint FROM pg_stat_xact_user_tables WHERE schemaname = 'mesh'"
+
+// registering runs a transaction that sees what was committed before each of its statements, and would rather be tried again than wait.
+func (s *Store) registering(ctx context.Context, author string, do func(pgx.Tx) error) error {
+	return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SELECT set_config('mesh.author', $1, true), set_config('lock_timeout', '2s', true)", author); err != nil {
+			return err
+		}
+		return do(tx)
+	})
+}
+
+// storable is the change as Postgres takes it.
+func (c WorkloadChange) storable() WorkloadChange {
+	for _, text := range []*string{
+		&c.Namespace, &c.Group, &c.Machine, &c.ServiceAccount, &c.Enrolment, &c.Address, &c.Network, &c.Locality, &c.Health, &c.Detail,
+	} {
+		*text = storable(*text)
+	}
+	c.Labels, c.ServiceLabels = storableMap(c.Labels), storableMap(c.ServiceLabels)
+	ports := map[string]uint32{}
+	for name, number := range c.Ports {
+		ports[storable(name)] = number
+	}
+	c.Ports = ports
+	return c
+}
+
+func storableMap(m map[string]string) map[string]string {
+	out := map[string]string{}
+	for k, v := range m {
+		out[storable(k)] = storable(v)
+	}
+	return out
+}
+
+// RefreshWorkloadSessions says that the streams of some sessions are still there. It returns the sessions that count, each with the number of the last
+// message that was taken in.
+func (s *Store) RefreshWorkloadSessions(ctx context.Context, by Keeper, sessions []int64) (map[int64]int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	rows, err := s.pool.Query(ctx, "SELECT session, number FROM mesh.refresh_workload_sessions($1, $2)", by, sessions)
+	if err != nil {
+		return nil, explain("refreshing sessions of registrations", err)
+	}
+	found := map[int64]int64{}
+	var id, number int64
+	_, err = pgx.ForEachRow(rows, []any{&id, &number}, func() error {
+		found[id] = number
+		return nil
+	})
+	return found, explain("refreshing sessions of registrations", err)
+}
+
+// EndWorkloadSessions ends sessions whose streams have ended.
+func (s *Store) EndWorkloadSessions(ctx context.Context, by Keeper, sessions []int64) error {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	_, err := s.pool.Exec(ctx, "SELECT mesh.end_workload_sessions($1, $2)", by, sessions)
+	return explain("ending sessions of registrations", err)
+}
+
+// WorkloadWatch is how the clock stands by which those are measured who are gone.
+type WorkloadWatch struct {
+	Beat  int64 // how often it was moved
+	Moved bool  // just now, by the caller
+	Idle  bool  // there is nobody to watch over
+}
+
+// WatchWorkloads moves the clock by so long if it still stands as it was seen, and ends sessions that were not refreshed for the time of a lease. With
+// 0 it only looks.
+func (s *Store) WatchWorkloads(ctx context.Context, seen int64, step, lease time.Duration) (w WorkloadWatch, err error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	err = s.chore(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return tx.QueryRow(ctx, "SELECT beat, moved, idle FROM mesh.watch_workloads($1, $2, $3)", seen, step.Milliseconds(), lease.Milliseconds()).
+			Scan(&w.Beat, &w.Moved, &w.Idle)
+	})
+	return w, explain("watching over machines", err)
+}
+
+// RemoveGoneWorkloads removes some of those that were gone for the time of grace, and returns how many.
+func (s *Store) RemoveGoneWorkloads(ctx context.Context, grace time.Duration, atMost int, author string) (removed int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	err = s.registering(ctx, author, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, "SELECT mesh.remove_gone_workloads($1, $2)", grace.Milliseconds(), atMost).Scan(&removed)
+	})
+	return removed, explain("removing machines that are gone", err)
+}
+
+// RemoveOrphanedWorkloads removes entries of machines that nobody knows of, and returns how many.
+func (s *Store) RemoveOrphanedWorkloads(ctx context.Context, author string) (removed int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	err = s.registering(ctx, author, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, "SELECT mesh.remove_orphaned_workloads()").Scan(&removed)
+	})
+	return removed, explain("removing entries of machines", err)
+}
