@@ -78,6 +78,19 @@ func (d *Door) judge(s *session) (*trust.Member, *push.RefusalError) {
 	return s.member, refusalOf(err)
 }
 
+// Machine is who makes a call, who has to be a machine.
+func (d *Door) Machine(ctx context.Context) (*trust.Member, error) {
+	state := d.trust()
+	if state == nil {
+		return nil, d.refuse(ctx, "", errNoTrust)
+	}
+	m, err := Machine(ctx, state)
+	if refusal := refusalOf(err); refusal != nil {
+		return nil, d.refuse(ctx, "", refusal)
+	}
+	return m, nil
+}
+
 func servesProxies(method string) bool {
 	return method == discoveryv3.AggregatedDiscoveryService_StreamAggregatedResources_FullMethodName ||
 		method == discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResources_FullMethodName

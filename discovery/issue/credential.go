@@ -23,6 +23,7 @@ type bearer struct {
 	identity.Workload
 
 	enrolment string
+	group     string // the WorkloadGroup that it joins for; empty for none, or if it has joined before
 }
 
 // credential is what somebody shows, for what the mesh trusts at that moment. It redeems to who that is, with the hash of the key that is to be certified.
@@ -68,7 +69,7 @@ func (s *Service) present(ctx context.Context, record *identityv1.Issue) (*crede
 	return &credential{state, func(context.Context, [sha256.Size]byte) (bearer, error) {
 		w := m.Workload
 		w.TrustDomain = state.Domain // which may have another name by now
-		return bearer{w, m.Enrolment}, nil
+		return bearer{Workload: w, enrolment: m.Enrolment}, nil
 	}}, nil
 }
 
@@ -133,8 +134,11 @@ func (s *Service) redeem(ctx context.Context, state *trust.State, token jointoke
 	})
 	if err != nil {
 		namespace, account := refusal.Whom(err)
-		return bearer{identity.Workload{TrustDomain: state.Domain, Namespace: namespace, ServiceAccount: account}, ""}, refusalBy(err)
+		return bearer{Workload: identity.Workload{TrustDomain: state.Domain, Namespace: namespace, ServiceAccount: account}}, refusalBy(err)
 	}
 	g := answer.GetGrant()
-	return bearer{identity.Workload{TrustDomain: state.Domain, Namespace: g.GetNamespace(), ServiceAccount: g.GetServiceAccount()}, g.GetEnrolment()}, nil
+	return bearer{
+		Workload:  identity.Workload{TrustDomain: state.Domain, Namespace: g.GetNamespace(), ServiceAccount: g.GetServiceAccount()},
+		enrolment: g.GetEnrolment(), group: g.GetWorkloadGroup(),
+	}, nil
 }

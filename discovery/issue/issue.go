@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -31,6 +32,9 @@ import (
 
 // DefaultLifetime is that of machines' certificates.
 const DefaultLifetime = 24 * time.Hour
+
+// GroupHeader is the header of an answer that tells a machine for which WorkloadGroup its token was: by that it registers.
+const GroupHeader = "pgmesh-workload-group"
 
 // Config says what certificates are given by.
 type Config struct {
@@ -141,7 +145,13 @@ func (s *Service) create(ctx context.Context, r *istio.IstioCertificateRequest, 
 		}
 		return nil, err
 	}
-	return s.sign(signer, c.state, who, csr, s.lifetime(r), record)
+	answer, err := s.sign(signer, c.state, who, csr, s.lifetime(r), record)
+	if err == nil && who.group != "" {
+		if err := grpc.SetHeader(ctx, metadata.Pairs(GroupHeader, who.group)); err != nil {
+			s.cfg.Log.Warn("a machine was not told for which group it joins", "error", err)
+		}
+	}
+	return answer, err
 }
 
 // sign certifies who somebody is, unless they were revoked.

@@ -15,11 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	istio "istio.io/api/security/v1alpha1"
 
+	"github.com/pgmesh/pgmesh/discovery/issue"
 	"github.com/pgmesh/pgmesh/discovery/serve"
 	"github.com/pgmesh/pgmesh/discovery/servetest"
 	"github.com/pgmesh/pgmesh/internal/authority"
@@ -324,4 +326,23 @@ func TestACertificateIsReplacedUnderCalls(t *testing.T) {
 	for _, line := range []string{"records of certificates", "mcp-server does not tell what the mesh trusts", "gives discovery no new authority", "refused a certificate"} {
 		require.NotContains(t, f.log.String(), line)
 	}
+}
+
+func TestAMachineIsToldForWhichGroupItsTokenWas(t *testing.T) {
+	t.Parallel()
+	f := start(t, nil)
+	m := f.machine()
+	csr, err := authority.NewRequest(m.Key)
+	require.NoError(t, err)
+	ask := func(bearer string) []string {
+		var header metadata.MD
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+bearer)
+		conn := m.Dial()
+		defer conn.Close()
+		_, err := istio.NewIstioCertificateServiceClient(conn).CreateCertificate(ctx, &istio.IstioCertificateRequest{Csr: string(csr)}, grpc.Header(&header))
+		require.NoError(t, err)
+		return header.Get(issue.GroupHeader)
+	}
+	require.Equal(t, []string{"api"}, ask(f.Token(1, &identityv1.Grant{Namespace: "shop", ServiceAccount: "cart", Enrolment: "m1", WorkloadGroup: "api"})))
+	require.Empty(t, ask(f.Token(1, &identityv1.Grant{Namespace: "shop", ServiceAccount: "cart", Enrolment: "m2"})))
 }

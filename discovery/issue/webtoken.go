@@ -132,7 +132,8 @@ func (w *webTokens) try(state *trust.State, rule *identityv1.Issuer, token *jwt.
 		}
 	}
 	return bearer{
-		identity.Workload{TrustDomain: state.Domain, Namespace: rule.GetNamespace(), ServiceAccount: rule.GetServiceAccount()}, enrolmentOf(&claims),
+		Workload:  identity.Workload{TrustDomain: state.Domain, Namespace: rule.GetNamespace(), ServiceAccount: rule.GetServiceAccount()},
+		enrolment: enrolmentOf(&claims), group: rule.GetWorkloadGroup(),
 	}, 0, nil
 }
 

@@ -43,10 +43,10 @@ func (m *Mesh) Configured(p *Proxy) *Proxy {
 		given = map[string]string{}
 	}
 	if root := m.Config.GetRootNamespace(); root != p.Namespace {
-		maps.Copy(given, m.defaults.forAll(root))
+		maps.Copy(given, m.defaults.forAll(root).GetEnvironmentVariables())
 	}
-	maps.Copy(given, m.defaults.forAll(p.Namespace))
-	maps.Copy(given, m.defaults.forWorkload(p))
+	maps.Copy(given, m.defaults.forAll(p.Namespace).GetEnvironmentVariables())
+	maps.Copy(given, m.defaults.forWorkload(p.Namespace, p.Labels).GetEnvironmentVariables())
 	node := withMetadata(p.node, given)
 	if node == p.node {
 		return p
@@ -59,20 +59,21 @@ func (m *Mesh) Configured(p *Proxy) *Proxy {
 	return configured
 }
 
-// forAll is what the oldest ProxyConfig of a namespace says that selects nobody in particular.
-func (d proxyDefaults) forAll(namespace string) map[string]string {
+// forAll is the oldest ProxyConfig of a namespace that selects nobody in particular; nil if there is none.
+func (d proxyDefaults) forAll(namespace string) *networking.ProxyConfig {
 	for _, c := range d[namespace] {
 		if c.GetSelector() == nil {
-			return c.GetEnvironmentVariables()
+			return c
 		}
 	}
 	return nil
 }
 
-func (d proxyDefaults) forWorkload(p *Proxy) map[string]string {
-	for _, c := range d[p.Namespace] {
-		if labels := c.GetSelector().GetMatchLabels(); len(labels) > 0 && LabelsWithin(labels, p.Labels) {
-			return c.GetEnvironmentVariables()
+// forWorkload is the oldest ProxyConfig of a namespace that selects a workload by its labels; nil if there is none.
+func (d proxyDefaults) forWorkload(namespace string, labels map[string]string) *networking.ProxyConfig {
+	for _, c := range d[namespace] {
+		if selector := c.GetSelector().GetMatchLabels(); len(selector) > 0 && LabelsWithin(selector, labels) {
+			return c
 		}
 	}
 	return nil

@@ -81,7 +81,8 @@ func (m *members) register(server *grpc.Server) {
 	}
 }
 
-func (m *members) shutdown() {
+// Shutdown ends the streams that members have of it.
+func (m *members) Shutdown() {
 	if m != nil {
 		m.teller.Shutdown()
 	}

@@ -56,25 +56,27 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	if err != nil {
 		return err
 	}
-	xds, err := o.listenXDS(who != nil)
+	xds, web, err := o.listen(who != nil)
 	if err != nil {
 		return err
 	}
-	web, err := listen.TCP("http", o.HTTP)
-	if err != nil {
-		return errors.Join(err, xds.Close())
-	}
 	engine := push.New(o.Log, metrics)
 	engine.DivideByHostsFrom(o.RoutesByHost)
-	follower := newFollower(engine.Update, metrics)
-	follower.keys = keys
 	members := newMembers(who, engine, keys, o.Log, metrics)
+	machines, err := o.machines(who, members, metrics)
+	if err != nil {
+		return errors.Join(err, xds.Close(), web.Close())
+	}
+	defer machines.close()
+	follower := newFollower(machines.following(engine.Update), metrics)
+	follower.keys = keys
 	follower.trust = members.trust()
 	streams := push.NewServer(engine, o.Limits, adsmetrics.New(metrics, "discovery", push.Label), o.Log)
-	pages = append(pages, o.pages(engine, streams, metrics)...)
+	pages = append(append(pages, o.pages(engine, streams, metrics)...), machines.Page())
 	server := rpc.NewServer(members.serverOptions()...)
 	streams.Register(server)
 	members.register(server)
+	machines.AddTo(server)
 
 	if started != nil {
 		started(Addresses{xds.Addr(), web.Addr()})
@@ -90,18 +92,27 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	})
 	g.Go(func() error { return follower.run(ctx) })
 	g.Go(func() error { return keys.Run(ctx) })
+	g.Go(func() error { return machines.Run(ctx) })
 	members.run(ctx, g)
 	g.Go(func() error {
-		return rpc.Serve(ctx, server, xds, func() {
-			streams.Shutdown()
-			members.shutdown()
-		})
+		return rpc.Serve(ctx, server, xds, func() { shutdown(streams, members, machines) })
 	})
 	ready := members.ready(config.Ready)
 	g.Go(func() error { return monitor.Serve(ctx, web, metrics, ready, pages...) })
 	g.Go(func() error { return notify.Run(ctx, ready.Sentence) })
 	defer members.flush()
 	return ended(g.Wait())
+}
+
+// listen opens the sockets.
+func (o *Options) listen(secure bool) (xds, web net.Listener, err error) {
+	if xds, err = o.listenXDS(secure); err != nil {
+		return nil, nil, err
+	}
+	if web, err = listen.TCP("http", o.HTTP); err != nil {
+		return nil, nil, errors.Join(err, xds.Close())
+	}
+	return xds, web, nil
 }
 
 // pages are those for people.
@@ -113,6 +124,13 @@ func (o *Options) pages(engine *push.Engine, streams *ads.Server, metrics promet
 		pages = append(pages, monitor.Profiles())
 	}
 	return pages
+}
+
+// shutdown ends the streams, which would stay for ever.
+func shutdown(of ...interface{ Shutdown() }) {
+	for _, each := range of {
+		each.Shutdown()
+	}
 }
 
 // ended tells a failure from the end that was asked for.

@@ -1,0 +1,40 @@
+package mesh
+
+import (
+	"maps"
+
+	"google.golang.org/protobuf/proto"
+	meshconfig "istio.io/api/mesh/v1alpha1"
+	networking "istio.io/api/networking/v1beta1"
+)
+
+// StartedWith is what the proxy of a machine is to be started with: the MeshConfig's defaultConfig, and over it the ProxyConfigs of the root
+// namespace, of the machine's, and one that selects it. It is nil if nobody says anything.
+func (m *Mesh) StartedWith(namespace string, labels map[string]string) *meshconfig.ProxyConfig {
+	out := proto.CloneOf(m.Config.GetDefaultConfig())
+	if root := m.Config.GetRootNamespace(); root != namespace {
+		startedWith(out, m.defaults.forAll(root))
+	}
+	startedWith(out, m.defaults.forAll(namespace))
+	startedWith(out, m.defaults.forWorkload(namespace, labels))
+	if proto.Size(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+// startedWith completes a configuration with what a ProxyConfig says.
+func startedWith(out *meshconfig.ProxyConfig, says *networking.ProxyConfig) {
+	if c := says.GetConcurrency(); c != nil {
+		out.Concurrency = c
+	}
+	if says.GetImage() != nil {
+		out.Image = says.GetImage()
+	}
+	if variables := says.GetEnvironmentVariables(); len(variables) > 0 {
+		if out.GetProxyMetadata() == nil {
+			out.ProxyMetadata = map[string]string{}
+		}
+		maps.Copy(out.ProxyMetadata, variables)
+	}
+}

@@ -1,0 +1,363 @@
+package register
+
+import (
+	"sync"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
+)
+
+// book has all instances, and which of them mcp-server is to be told of.
+type book struct {
+	// probed is how a group is probed.
+	probed func(namespace, group string) (*machinev1.Probe, bool)
+	wake   chan struct{} // receives when there is something to report
+
+	mu        sync.Mutex
+	machines  map[machineKey]*stream
+	instances map[instanceKey]*instance
+	byGroup   map[[2]string]map[*instance]struct{}
+	byEntry   map[string]*instance
+	queue     []*instance // in the order in which they have changed
+	// away is why there is no session, "" while there is one or nobody knows yet; passing tells whether that may end by itself.
+	away    string
+	passing bool
+}
+
+func newBook(probed func(namespace, group string) (*machinev1.Probe, bool)) *book {
+	return &book{
+		probed: probed, wake: make(chan struct{}, 1), machines: map[machineKey]*stream{}, instances: map[instanceKey]*instance{},
+		byGroup: map[[2]string]map[*instance]struct{}{}, byEntry: map[string]*instance{},
+	}
+}
+
+// superseded is what a stream ends with when there is a later one.
+func superseded(id string) error {
+	return status.Errorf(codes.Aborted, "another stream of %q has begun after this one, and counts: two agents under one name would do so again and again; name one of them otherwise (--id)", id)
+}
+
+// describe takes in what a machine says of itself and its services.
+func (b *book) describe(s *stream, m *machinev1.Machine) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s.over {
+		return nil
+	}
+	if before := b.machines[s.key]; before != nil && before != s {
+		if before.since >= m.GetSince() {
+			return superseded(s.key.id)
+		}
+		before.end(superseded(s.key.id))
+		b.retire(before)
+	}
+	b.machines[s.key] = s
+	s.since = m.GetSince()
+	named := map[string]bool{}
+	for _, service := range m.GetServices() {
+		named[service.GetGroup()] = true
+		b.put(s, m, service)
+	}
+	for group, i := range s.instances { // which it has no more
+		if !named[group] {
+			delete(s.instances, group)
+			delete(s.told, group)
+			i.stream = nil
+			b.end(i, machinev1.Change_STATE_LEFT)
+		}
+	}
+	return nil
+}
+
+// put has a service reported, unless that is how it is known already.
+func (b *book) put(s *stream, m *machinev1.Machine, service *machinev1.Service) {
+	key := instanceKey{s.key, service.GetGroup()}
+	i := b.instances[key]
+	if i == nil {
+		i = &instance{key: key}
+		b.instances[key] = i
+		group := [2]string{key.namespace, key.group}
+		if b.byGroup[group] == nil {
+			b.byGroup[group] = map[*instance]struct{}{}
+		}
+		b.byGroup[group][i] = struct{}{}
+	}
+	i.machine, i.service, i.caller, i.since, i.stream, i.state = m, service, s.caller, m.GetSince(), s, machinev1.Change_STATE_HERE
+	s.instances[key.group] = i
+	b.changed(i)
+	b.answer(i)
+}
+
+// changed puts an instance to those that are to be reported.
+func (b *book) changed(i *instance) {
+	i.version++
+	b.enqueue(i)
+}
+
+func (b *book) enqueue(i *instance) {
+	if !i.queued {
+		i.queued = true
+		b.queue = append(b.queue, i)
+	}
+	select {
+	case b.wake <- struct{}{}:
+	default: // who is woken takes all
+	}
+}
+
+// report takes in how a service is.
+func (b *book) report(s *stream, r *machinev1.HealthReport) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s.over {
+		return nil
+	}
+	i := s.instances[r.GetGroup()]
+	if i == nil {
+		return status.Errorf(codes.InvalidArgument, "the health of %q was reported, which is none of the services of this machine", r.GetGroup())
+	}
+	if i.service.GetHealth() == r.GetHealth() && i.service.GetDetail() == r.GetDetail() {
+		return nil
+	}
+	i.service = proto.CloneOf(i.service)
+	i.service.Health, i.service.Detail = r.GetHealth(), r.GetDetail()
+	b.changed(i)
+	return nil
+}
+
+// leave has all services of a machine go at once. The stream is told when they have.
+func (b *book) leave(s *stream) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s.over || s.leaving {
+		return
+	}
+	s.leaving, s.left = true, len(s.instances)
+	for _, i := range s.instances {
+		b.end(i, machinev1.Change_STATE_LEFT)
+	}
+	s.poke()
+}
+
+// close is for a stream that has ended: without a word, or, of who may not be there any more, as one that has left.
+func (b *book) close(s *stream) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s.over {
+		return
+	}
+	state := machinev1.Change_STATE_GONE
+	if s.caller.ShutOut != nil && s.caller.ShutOut() {
+		state = machinev1.Change_STATE_LEFT
+	}
+	for _, i := range s.instances {
+		if i.here() {
+			b.end(i, state)
+		}
+	}
+	b.retire(s)
+}
+
+// retire takes a stream out. Its instances are those of another stream by then, or on their way out.
+func (b *book) retire(s *stream) {
+	s.over = true
+	if b.machines[s.key] == s {
+		delete(b.machines, s.key)
+	}
+	for _, i := range s.instances {
+		if i.stream == s {
+			i.stream = nil
+		}
+	}
+}
+
+func (b *book) end(i *instance, state machinev1.Change_State) {
+	i.state = state
+	b.changed(i)
+}
+
+// forget takes an instance out that mcp-server knows to be gone.
+func (b *book) forget(i *instance) {
+	i.forgotten = true
+	if b.instances[i.key] == i {
+		delete(b.instances, i.key)
+	}
+	group := [2]string{i.key.namespace, i.key.group}
+	delete(b.byGroup[group], i)
+	if len(b.byGroup[group]) == 0 {
+		delete(b.byGroup, group)
+	}
+	b.unname(i)
+	if s := i.stream; s != nil && s.leaving {
+		s.left--
+		s.poke()
+	}
+}
+
+func (b *book) unname(i *instance) {
+	if name := entryName(i); b.byEntry[name] == i {
+		delete(b.byEntry, name)
+	}
+}
+
+func entryName(i *instance) string { return i.key.namespace + "/" + i.outcome.GetEntry() }
+
+// groupChanged has all instances of a group reported again, whose entries are made by it.
+func (b *book) groupChanged(namespace, name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.byGroup[[2]string{namespace, name}] {
+		if i.here() {
+			b.changed(i)
+			b.answer(i) // it may be probed otherwise
+		}
+	}
+}
+
+// entryGone has the instance reported again whose entry somebody has removed.
+func (b *book) entryGone(namespace, name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if i := b.byEntry[namespace+"/"+name]; i != nil && i.here() {
+		b.changed(i)
+	}
+}
+
+// retry has those reported again that were refused.
+func (b *book) retry() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, i := range b.instances {
+		if i.here() && i.outcome.GetRefused() != "" {
+			b.enqueue(i)
+		}
+	}
+}
+
+// begin is for a new session, which is told of everything.
+func (b *book) begin() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, i := range b.instances {
+		i.sent = 0
+		b.enqueue(i)
+	}
+}
+
+// lost says why there is no session. Those who wait for an answer are told.
+func (b *book) lost(why string, passing bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.away, b.passing = why, passing
+	for _, i := range b.instances {
+		i.sent = 0
+		b.answer(i)
+	}
+}
+
+// reported is what was reported of an instance.
+type reported struct {
+	of      *instance
+	version uint64
+	change  *machinev1.Change
+}
+
+// take takes what is to be reported, as many at most.
+func (b *book) take(most int) []reported {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := min(most, len(b.queue))
+	batch := make([]reported, 0, n)
+	for _, i := range b.queue[:n] {
+		if i.queued = false; !i.forgotten {
+			i.sent = i.version
+			batch = append(batch, reported{i, i.version, i.change(b.probed)})
+		}
+	}
+	clear(b.queue[:n])
+	if b.queue = b.queue[n:]; len(b.queue) == 0 {
+		b.queue = nil
+	} else {
+		select {
+		case b.wake <- struct{}{}:
+		default:
+		}
+	}
+	return batch
+}
+
+// settle takes in what reports have come to.
+func (b *book) settle(batch []reported, outcomes []*machinev1.Outcome) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.away = ""
+	for k, r := range batch {
+		r.of.sent = 0
+		b.settled(r, outcomes[k])
+	}
+}
+
+func (b *book) settled(r reported, outcome *machinev1.Outcome) {
+	i := r.of
+	if r.version != i.version { // it has changed since: what counts comes with the next report, but for who has to give way
+		if outcome.GetSuperseded() && i.since == r.change.GetSince() {
+			b.supersede(i)
+		}
+		return
+	}
+	switch {
+	case !i.here():
+		b.forget(i)
+	case outcome.GetSuperseded():
+		b.supersede(i)
+	default:
+		b.unname(i)
+		i.outcome = outcome
+		if outcome.GetEntry() != "" {
+			b.byEntry[entryName(i)] = i
+		}
+		b.answer(i)
+	}
+}
+
+// supersede ends a stream that is not the last of its machine. What it had is another's.
+func (b *book) supersede(i *instance) {
+	s := i.stream
+	b.forget(i)
+	if s == nil {
+		return
+	}
+	delete(s.instances, i.key.group)
+	if !s.leaving {
+		s.end(superseded(i.key.id))
+	}
+}
+
+// answer tells the machine how the service stands, if that is news.
+func (b *book) answer(i *instance) {
+	s := i.stream
+	if s == nil || !i.here() {
+		return
+	}
+	var r *machinev1.RegisterResponse
+	switch o := i.outcome; {
+	case o.GetRefused() != "":
+		r = refused(i.key.group, o.GetRefused(), false)
+	case o != nil:
+		probe, _ := b.probed(i.key.namespace, i.key.group)
+		r = &machinev1.RegisterResponse{Message: &machinev1.RegisterResponse_Registered{Registered: &machinev1.Registered{
+			Group: i.key.group, Entry: o.GetEntry(), Probe: probe,
+		}}}
+	case b.away != "":
+		r = refused(i.key.group, b.away, b.passing)
+	default:
+		return // it is on its way
+	}
+	s.tell(i.key.group, r)
+}
+
+func refused(group, reason string, passing bool) *machinev1.RegisterResponse {
+	return &machinev1.RegisterResponse{Message: &machinev1.RegisterResponse_Refused{Refused: &machinev1.Refused{Group: group, Reason: reason, Passing: passing}}}
+}

@@ -1,0 +1,244 @@
+package register
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
+)
+
+// stream is a machine that is connected. The lock of the book is that of all but what is set before the machine is in it.
+type stream struct {
+	key    machineKey
+	caller *Caller
+	begun  time.Time
+	poked  chan struct{} // receives when there is something to do
+
+	since     int64
+	instances map[string]*instance // by group
+	told      map[string]*machinev1.RegisterResponse
+	untold    map[string]*machinev1.RegisterResponse
+	leaving   bool
+	left      int   // instances that have not gone yet
+	over      bool  // another is in its place, or it has ended
+	failed    error // what it is to end with
+}
+
+func (s *stream) poke() {
+	select {
+	case s.poked <- struct{}{}:
+	default: // who is woken does all
+	}
+}
+
+// end has the stream ended.
+func (s *stream) end(err error) {
+	s.failed = err
+	s.poke()
+}
+
+// tell has an answer sent, unless it was the last one.
+func (s *stream) tell(group string, r *machinev1.RegisterResponse) {
+	if before := s.told[group]; before != nil && proto.Equal(before, r) {
+		delete(s.untold, group)
+		return
+	}
+	s.untold[group] = r
+	s.poke()
+}
+
+// news is what there is to tell a machine: answers, that it has left, or that its stream ends.
+func (b *book) news(s *stream) (answers []*machinev1.RegisterResponse, left bool, failed error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, group := range slices.Sorted(maps.Keys(s.untold)) {
+		answers = append(answers, s.untold[group])
+	}
+	maps.Copy(s.told, s.untold)
+	clear(s.untold)
+	return answers, s.leaving && s.left == 0, s.failed
+}
+
+const (
+	// firstWithin is how long a machine may take to say what it is.
+	firstWithin = 15 * time.Second
+	// A machine that says more than this is read more slowly: how a service is does not change more often, if it is probed once a second.
+	messagesSecond = 2
+	messagesBurst  = 50
+	// leftWithin is how long a machine that leaves is kept waiting. What it has said is done in any case.
+	leftWithin = 10 * time.Second
+)
+
+var errEnding = status.Error(codes.Unavailable, "discovery ends: register at another, or again in a moment")
+
+// Register keeps the services of a machine registered while its stream lives.
+func (s *Service) Register(stream machinev1.MachineService_RegisterServer) error {
+	caller, err := s.who(stream.Context())
+	if err != nil {
+		return err
+	}
+	if caller != nil {
+		leave, err := s.inside.enter(caller)
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
+	requests, ended := make(chan *machinev1.RegisterRequest), make(chan error, 1)
+	go func() { ended <- read(stream, requests) }()
+	m, err := s.introduced(stream.Context(), requests, ended)
+	if err != nil {
+		return err
+	}
+	x := newStream(caller, m)
+	defer s.book.close(x)
+	if err := s.book.describe(x, m); err != nil {
+		return err
+	}
+	return s.attend(stream, x, requests, ended)
+}
+
+// who is the machine that calls by its certificate; nil where none is needed.
+func (s *Service) who(ctx context.Context) (*Caller, error) {
+	if s.cfg.Who == nil {
+		return nil, nil //nolint:nilnil // it says itself who it is
+	}
+	return s.cfg.Who(ctx)
+}
+
+func newStream(caller *Caller, m *machinev1.Machine) *stream {
+	if caller == nil {
+		caller = &Caller{Namespace: m.GetNamespace(), ServiceAccount: m.GetServiceAccount()}
+	}
+	return &stream{
+		key: machineKey{caller.Namespace, caller.ServiceAccount, m.GetId()}, caller: caller, begun: time.Now(), poked: make(chan struct{}, 1),
+		instances: map[string]*instance{}, told: map[string]*machinev1.RegisterResponse{}, untold: map[string]*machinev1.RegisterResponse{},
+	}
+}
+
+// read hands on what a machine says, no faster than it may, until its stream ends.
+func read(stream machinev1.MachineService_RegisterServer, requests chan<- *machinev1.RegisterRequest) error {
+	ctx, pace := stream.Context(), rate.NewLimiter(messagesSecond, messagesBurst)
+	for {
+		request, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if err := checkSize(request); err != nil {
+			return err
+		}
+		if err := pace.Wait(ctx); err != nil {
+			return err
+		}
+		select {
+		case requests <- request:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// introduced is the machine that the first message describes.
+func (s *Service) introduced(ctx context.Context, requests <-chan *machinev1.RegisterRequest, ended <-chan error) (*machinev1.Machine, error) {
+	timer := time.NewTimer(firstWithin)
+	defer timer.Stop()
+	select {
+	case r := <-requests:
+		if r.GetMachine() == nil {
+			return nil, status.Error(codes.InvalidArgument, "the first message has to describe the machine")
+		}
+		return s.judged(ctx, r.GetMachine())
+	case err := <-ended:
+		return nil, err
+	case <-s.done:
+		return nil, errEnding
+	case <-timer.C:
+		return nil, status.Errorf(codes.DeadlineExceeded, "nothing was said of the machine for %s", firstWithin)
+	}
+}
+
+// attend does what the machine says and answers, until one of the two ends it.
+func (s *Service) attend(stream machinev1.MachineService_RegisterServer, x *stream, requests <-chan *machinev1.RegisterRequest, ended <-chan error) error {
+	var late <-chan time.Time // from when it leaves
+	for {
+		select {
+		case r := <-requests:
+			if err := s.heard(stream.Context(), x, r); err != nil {
+				return err
+			}
+			if r.GetLeaving() != nil && late == nil {
+				late = time.After(leftWithin)
+			}
+		case <-x.poked:
+			if done, err := s.say(stream, x); done {
+				return err
+			}
+		case <-late:
+			return status.Error(codes.Unavailable, "mcp-server has not removed the machine's entries yet: they go as soon as it is there again")
+		case err := <-ended:
+			if !errors.Is(err, io.EOF) {
+				return err
+			}
+			if late == nil { // it will say nothing more, and waits for nothing
+				return nil
+			}
+			ended = nil
+		case <-s.done:
+			return errEnding
+		case <-stream.Context().Done():
+			return stream.Context().Err()
+		}
+	}
+}
+
+// heard takes in a message that is not the first.
+func (s *Service) heard(ctx context.Context, x *stream, r *machinev1.RegisterRequest) error {
+	switch message := r.GetMessage().(type) {
+	case *machinev1.RegisterRequest_Machine:
+		m, err := s.judged(ctx, message.Machine)
+		if err != nil {
+			return err
+		}
+		if m.GetId() != x.key.id || m.GetNamespace() != x.key.namespace || m.GetServiceAccount() != x.key.serviceAccount {
+			return status.Error(codes.InvalidArgument, "a stream is for one machine: describe another over another")
+		}
+		return s.book.describe(x, m)
+	case *machinev1.RegisterRequest_Health:
+		report, err := checkReport(message.Health)
+		if err != nil {
+			return err
+		}
+		return s.book.report(x, report)
+	case *machinev1.RegisterRequest_Leaving:
+		s.book.leave(x)
+		return nil
+	default:
+		return status.Error(codes.InvalidArgument, "a message says nothing that this discovery knows")
+	}
+}
+
+// say tells the machine what there is to tell, and whether that was all.
+func (s *Service) say(stream machinev1.MachineService_RegisterServer, x *stream) (done bool, err error) {
+	answers, left, failed := s.book.news(x)
+	if failed != nil {
+		return true, failed
+	}
+	for _, a := range answers {
+		if err := stream.Send(a); err != nil {
+			return true, err
+		}
+	}
+	if left {
+		return true, stream.Send(&machinev1.RegisterResponse{Message: &machinev1.RegisterResponse_Left{Left: &machinev1.Left{}}})
+	}
+	return false, nil
+}
