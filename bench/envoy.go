@@ -21,24 +21,27 @@ import (
 
 const floorCluster = "bench-floor"
 
-func agentOptions(xds string) bootstrap.Options {
+func agentOptions() bootstrap.Options {
 	return bootstrap.Options{
 		Role:      bootstrap.Sidecar,
-		Discovery: xds, XDS: bootstrap.Delta, IP: "127.0.0.1", ID: "bench.bench", Namespace: "bench",
+		Socket: "/nowhere", XDS: bootstrap.Delta, IP: "127.0.0.1", ID: "bench.bench", Namespace: "bench",
 		Domain: "bench.svc.cluster.local", Interception: bootstrap.None, Admin: "127.0.0.1:0",
 	}
 }
 
 // envoyNode is how Envoy introduces itself to discovery.
-func envoyNode(xds string) (*corev3.Node, error) {
-	b, err := bootstrap.New(agentOptions(xds))
+func envoyNode() (*corev3.Node, error) {
+	b, err := bootstrap.New(agentOptions())
 	return b.GetNode(), err
 }
 
-// startEnvoy starts one Envoy for both: the agent's bootstrap, and a listener whose routes come from the floor's server.
+// startEnvoy starts one Envoy for both: the agent's bootstrap, but straight to discovery, and a listener whose routes come from the floor's server.
 func startEnvoy(binary, dir, xds string, f *floor, routeName string) (*process.Process, error) {
-	b, err := bootstrap.New(agentOptions(xds))
+	b, err := bootstrap.New(agentOptions())
 	if err != nil {
+		return nil, err
+	}
+	if err := realenvoy.Direct(b, xds); err != nil {
 		return nil, err
 	}
 	l, err := floorListener(f.port, routeName)

@@ -88,7 +88,7 @@ func (p *product) routes(ctx context.Context, xds string) (*routev3.RouteConfigu
 	if err != nil {
 		return nil, err
 	}
-	node, err := envoyNode(xds)
+	node, err := envoyNode()
 	if err != nil {
 		return nil, err
 	}

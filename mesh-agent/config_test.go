@@ -17,11 +17,11 @@ func configFile(t *testing.T, text string) string {
 
 func TestCommandsReadTheConfigurationFile(t *testing.T) {
 	t.Parallel()
-	path := configFile(t, "insecure: true\ndiscovery: 127.0.0.1:4711\nid: of-the-file\nnode-ip: 10.0.0.7\nlog-level: error\nenvoy: /no/such/envoy\nservices: [{group: cart}]\n")
+	path := configFile(t, "insecure: true\ndiscovery: 127.0.0.1:15010\nadmin: 127.0.0.1:4711\nid: of-the-file\nnode-ip: 10.0.0.7\nlog-level: error\nenvoy: /no/such/envoy\nservices: [{group: cart}]\n")
 
 	output, err := command(t, nil, "bootstrap", "--config", path)
 	require.NoError(t, err, output)
-	require.Contains(t, output, "4711")
+	require.Regexp(t, `"port_value": +4711`, output)
 	require.Contains(t, output, "sidecar~10.0.0.7~of-the-file~default.svc.cluster.local")
 
 	output, err = command(t, []string{"PGMESH_ID=of-the-variable", "PGMESH_CONFIG=" + path}, "bootstrap", "--node-ip", "10.0.0.8")

@@ -18,18 +18,10 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/identity"
 	"github.com/pgmesh/pgmesh/internal/membership"
-	"github.com/pgmesh/pgmesh/mesh-agent/bootstrap"
 	"github.com/pgmesh/pgmesh/mesh-agent/join"
 	"github.com/pgmesh/pgmesh/mesh-agent/sds"
 	"github.com/pgmesh/pgmesh/mesh-agent/upstream"
 )
-
-// stateFlags say where a machine keeps who it is.
-type stateFlags struct{ folder string }
-
-func (f *stateFlags) declare(flags *pflag.FlagSet) {
-	flags.StringVar(&f.folder, "state-dir", "/var/lib/mesh-agent", "folder for the machine's certificate, its key and whom it trusts; nobody else needs to read it")
-}
 
 // remembered is the file with the addresses of the discovery that a machine joined at, a line each.
 func (f *stateFlags) remembered() string { return filepath.Join(f.folder, "discovery") }
@@ -78,13 +70,12 @@ func (f *ownFlags) workload() (w identity.Workload, err error) {
 	return w, nil
 }
 
-// machine is who this machine is to the mesh, and how its Envoy gets to know that.
+// machine is who this machine is to the mesh.
 type machine struct {
 	identity.Workload
 
-	until  time.Time
-	socket string
-	own    ownFlags
+	until time.Time
+	own   ownFlags
 
 	// Of a machine with a certificate of the mesh.
 	member  *membership.Membership
@@ -100,19 +91,18 @@ func (m *member) machine(ctx context.Context, log *slog.Logger, metrics promethe
 	case m.insecure:
 		return nil, nil
 	}
-	socket, err := sds.SocketPath(m.state.folder)
-	if err != nil {
-		return nil, err
+	if _, err := m.envoySocket(); err != nil {
+		return nil, err // before anybody joins
 	}
 	if m.own.given() {
 		w, err := m.own.workload()
-		return &machine{Workload: w, socket: socket, own: m.own}, err
+		return &machine{Workload: w, own: m.own}, err
 	}
-	return m.enrolled(ctx, socket, log, metrics)
+	return m.enrolled(ctx, log, metrics)
 }
 
 // enrolled is a machine with a certificate of the mesh.
-func (m *member) enrolled(ctx context.Context, socket string, log *slog.Logger, metrics prometheus.Registerer) (*machine, error) {
+func (m *member) enrolled(ctx context.Context, log *slog.Logger, metrics prometheus.Registerer) (*machine, error) {
 	servers, unknown := m.servers()
 	options := m.state.membership(log, metrics)
 	opened, err := membership.Open(options)
@@ -134,7 +124,7 @@ func (m *member) enrolled(ctx context.Context, socket string, log *slog.Logger, 
 	}
 	state := opened.Current()
 	w, _ := identity.WorkloadOf(state.ID)
-	made := &machine{Workload: w, until: state.NotAfter(), socket: socket, member: opened, servers: servers}
+	made := &machine{Workload: w, until: state.NotAfter(), member: opened, servers: servers}
 	made.renew = m.renewal(made)
 	return made, nil
 }
@@ -178,34 +168,21 @@ func (m *member) renewal(made *machine) func(*upstream.Upstream) membership.Ask 
 	}
 }
 
-// identity is what Envoy is told of it.
-func (m *machine) identity() *bootstrap.Identity {
-	if m == nil {
-		return nil
-	}
-	return &bootstrap.Identity{Socket: m.socket}
-}
-
-// keep serves Envoy who the machine is, and keeps that new, until the context ends.
-func (m *machine) keep(ctx context.Context, u *upstream.Upstream, log *slog.Logger) (func() error, error) {
+// keep keeps new who the machine is, and has Envoy served it, until the context ends.
+func (m *machine) keep(ctx context.Context, secrets *sds.Server, u *upstream.Upstream, log *slog.Logger) (func() error, error) {
 	if m == nil {
 		return func() error { return nil }, nil
 	}
-	server := sds.New(log)
 	if m.own.given() {
-		if err := server.Own(m.own.cert, m.own.key, m.own.roots, m.TrustDomain); err != nil {
+		if err := secrets.Own(m.own.cert, m.own.key, m.own.roots); err != nil {
 			return nil, err
 		}
 	}
-	socket, err := sds.Listen(m.socket)
-	if err != nil {
-		return nil, err
-	}
 	m.tell(log)
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return server.Run(ctx, socket) })
+	group.Go(func() error { return secrets.Run(ctx) })
 	if m.member != nil {
-		group.Go(func() error { return server.Member(ctx, m.member) })
+		group.Go(func() error { return secrets.Member(ctx, m.member) })
 		group.Go(func() error { return m.member.Run(ctx, m.renew(u)) })
 		group.Go(func() error { return join.Follow(ctx, u, m.member, log) })
 	}

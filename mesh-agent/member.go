@@ -86,7 +86,11 @@ func (m *member) bootstrap(who *machine) ([]byte, error) {
 func (m *member) complete(who *machine) (bootstrap.Options, error) {
 	o := m.options
 	o.XDS, o.Role, o.Interception = bootstrap.XDS(m.xds), bootstrap.Role(m.role), bootstrap.Interception(m.interception)
-	o.Identity = who.identity()
+	o.Identity = who != nil
+	var err error
+	if o.Socket, err = m.envoySocket(); err != nil {
+		return o, err
+	}
 	if err := who.name(&o); err != nil {
 		return o, err
 	}
@@ -94,7 +98,6 @@ func (m *member) complete(who *machine) (bootstrap.Options, error) {
 	if err != nil {
 		return o, err
 	}
-	o.Discovery = servers[0]
 	host, err := os.Hostname()
 	if err != nil && o.ID == "" {
 		return o, fmt.Errorf("find out the host name: %w; name this proxy with --id", err)

@@ -32,10 +32,10 @@ func (m *machine) status() status.Identity {
 const lateRenewal = 5
 
 // discoveryStatus tells whom the agent speaks with.
-func discoveryStatus(u *upstream.Upstream, addresses []string) func() status.Discovery {
+func discoveryStatus(u *upstream.Upstream) func() status.Discovery {
 	return func() status.Discovery {
 		now, _ := u.Status()
-		d := status.Discovery{Addresses: addresses, Since: now.Since, LastFail: now.ErrorAt}
+		d := status.Discovery{Addresses: u.Addresses(), Since: now.Since, LastFail: now.ErrorAt}
 		if now.Error != nil {
 			d.LastError = now.Error.Error()
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/program"
+	"github.com/pgmesh/pgmesh/mesh-agent/relay"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 	"github.com/pgmesh/pgmesh/mesh-agent/supervise"
 )
@@ -81,6 +82,7 @@ func newRun() (*cobra.Command, *configFlag) {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			about := status.New(m.state.folder)
+			m.state.named = cmd.Flags().Changed("state-dir")
 			return run(cmd.Context(), &m, &f, about, program.LogTo(cmd, io.MultiWriter(os.Stderr, about.Lines.Writer(status.FromAgent))))
 		},
 	}
@@ -91,6 +93,12 @@ func newRun() (*cobra.Command, *configFlag) {
 }
 
 func run(ctx context.Context, m *member, f *envoyFlags, about *status.Server, log *slog.Logger) error {
+	release, err := m.state.take(m.insecure)
+	if err != nil {
+		return err
+	}
+	defer release()
+	about.StateDir = m.state.folder
 	registry := monitor.NewRegistry()
 	metrics := prometheus.WrapRegistererWithPrefix("pgmesh_mesh_agent_", registry)
 	who, err := m.machine(ctx, log, metrics)
@@ -115,33 +123,27 @@ func run(ctx context.Context, m *member, f *envoyFlags, about *status.Server, lo
 		return err
 	}
 
-	addresses, err := m.servers()
-	if err != nil {
-		return err
-	}
 	discovery, err := m.connect(who, log, metrics)
 	if err != nil {
 		return err
 	}
 	defer discovery.Close()
-	about.Parts = status.Parts{Identity: who.status, Discovery: discoveryStatus(discovery, addresses)}
+	about.Parts = status.Parts{Identity: who.status, Discovery: discoveryStatus(discovery)}
 
 	group, ctx := errgroup.WithContext(ctx)
 	context.AfterFunc(ctx, func() { about.State(status.Ending) })
 	lasting, end := context.WithCancel(context.WithoutCancel(ctx)) // Envoy needs its certificate until it has drained
 	defer end()
-	kept, err := who.keep(lasting, discovery, log)
+	served, err := m.serveEnvoy(lasting, who, relay.Options{Discovery: discovery, Log: log, Metrics: metrics})
 	if err != nil {
 		return err
 	}
-	group.Go(kept)
-	if who != nil { // only then is there a state folder
-		socket, err := about.Open()
-		if err != nil {
-			return err
-		}
-		group.Go(func() error { return about.Serve(lasting, socket) }) // who follows the end wants to hear all of it
+	group.Go(served)
+	socket, err := about.Open()
+	if err != nil {
+		return err
 	}
+	group.Go(func() error { return about.Serve(lasting, socket) }) // who follows the end wants to hear all of it
 	group.Go(func() error { defer end(); return supervisor.Run(ctx) })
 	group.Go(func() error { return serveStatus(ctx, listener, supervisor.Ready, registry) })
 	if err := group.Wait(); err != nil {

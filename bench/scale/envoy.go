@@ -121,10 +121,13 @@ func (e *realEnvoy) start(binary, address string, form bootstrap.XDS) error {
 		role = bootstrap.Gateway
 	}
 	b, err := bootstrap.New(bootstrap.Options{
-		Discovery: address, XDS: form, Role: role, IP: "127.0.0.1", ID: "scale." + envoyNamespace, Namespace: envoyNamespace,
+		Socket: "/nowhere", XDS: form, Role: role, IP: "127.0.0.1", ID: "scale." + envoyNamespace, Namespace: envoyNamespace,
 		Domain: envoyNamespace + ".mesh.test", Labels: map[string]string{"app": e.role}, Interception: bootstrap.None, Admin: "127.0.0.1:0",
 	})
 	if err != nil {
+		return err
+	}
+	if err := realenvoy.Direct(b, address); err != nil {
 		return err
 	}
 	e.process, err = realenvoy.Start(realenvoy.Binary(binary), e.dir, b)

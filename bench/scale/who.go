@@ -24,7 +24,7 @@ func (w who) namespace(proxy int) int { return proxy % w.world.Namespaces }
 func (w who) node(proxy int) (*corev3.Node, error) {
 	namespace := namespaceName(w.namespace(proxy))
 	o := bootstrap.Options{
-		Discovery: "127.0.0.1:15010", XDS: bootstrap.Delta, Role: bootstrap.Sidecar, Admin: "127.0.0.1:15000",
+		Socket: "/nowhere", XDS: bootstrap.Delta, Role: bootstrap.Sidecar, Admin: "127.0.0.1:15000",
 		ID: fmt.Sprintf("machine-%d.%s", proxy, namespace), Namespace: namespace, Domain: namespace + ".mesh.test",
 		Interception: bootstrap.Interception(w.interception), IP: fmt.Sprintf("172.16.%d.%d", proxy>>8, proxy&255),
 	}

@@ -13,9 +13,8 @@ const Cluster = "sds-grpc"
 
 // Names of secrets. The first two are Istio's.
 const (
-	Certificate = "default"          // the machine's own, with its key
-	Roots       = "ROOTCA"           // whom the mesh trusts
-	Discovery   = "pgmesh-discovery" // who may be a discovery, which changes with the mesh's roots and its trust domain
+	Certificate = "default" // the machine's own, with its key
+	Roots       = "ROOTCA"  // whom the mesh trusts
 )
 
 // Named is a secret that Envoy waits for as it does for others: a file, as file-cert:CERTIFICATE~KEY and file-root:ROOTS.

@@ -10,6 +10,8 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/pgmesh/pgmesh/internal/agentsecret"
 )
 
 // New makes the bootstrap, or says everything that is wrong with the options.
@@ -39,14 +41,13 @@ func New(o Options) (*bootstrapv3.Bootstrap, error) {
 	return b, nil
 }
 
+// clusters both lead to the agent: Envoy has its configuration and the secrets of its machine by the same socket.
 func clusters(o Options) []*clusterv3.Cluster {
-	discovery := discoveryCluster(o.Discovery)
-	if o.Identity == nil {
-		return []*clusterv3.Cluster{discovery}
+	out := []*clusterv3.Cluster{agentCluster(discoveryName, o.Socket)}
+	if o.Identity {
+		out = append(out, agentCluster(agentsecret.Cluster, o.Socket))
 	}
-	discovery.TransportSocket = mutualTLS()
-	discovery.TypedExtensionProtocolOptions[httpOptions] = http2Options(pinged(), onceEach())
-	return []*clusterv3.Cluster{discovery, agentCluster(o.Identity)}
+	return out
 }
 
 // JSON is the bootstrap as Envoy reads it from a file.

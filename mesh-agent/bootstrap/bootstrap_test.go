@@ -4,9 +4,7 @@ import (
 	"testing"
 
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
-	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -18,7 +16,7 @@ import (
 
 func options() bootstrap.Options {
 	return bootstrap.Options{
-		Discovery:      "10.0.0.1:15010",
+		Socket:         "/var/lib/mesh-agent/envoy.sock",
 		XDS:            bootstrap.Delta,
 		Role:           bootstrap.Sidecar,
 		IP:             "10.0.0.7",
@@ -66,20 +64,6 @@ func TestAGatewayIsARouter(t *testing.T) {
 	require.ErrorContains(t, err, `interception mode "REDIRECT": a gateway opens its ports itself`)
 }
 
-func TestTheDiscoveryClusterFitsItsAddress(t *testing.T) {
-	t.Parallel()
-	for address, want := range map[string]clusterv3.Cluster_DiscoveryType{
-		"10.0.0.1:15010":            clusterv3.Cluster_STATIC,
-		"[2001:db8::1]:15010":       clusterv3.Cluster_STATIC,
-		"localhost:15010":           clusterv3.Cluster_STRICT_DNS,
-		"discovery.mesh.test:15010": clusterv3.Cluster_STRICT_DNS,
-	} {
-		o := options()
-		o.Discovery = address
-		require.Equal(t, want, build(t, o).GetStaticResources().GetClusters()[0].GetType(), address)
-	}
-}
-
 func TestTheXDSVariantIsChosen(t *testing.T) {
 	t.Parallel()
 	for variant, want := range map[bootstrap.XDS]corev3.ApiConfigSource_ApiType{
@@ -94,10 +78,9 @@ func TestTheXDSVariantIsChosen(t *testing.T) {
 
 func TestEnvoyAcceptsTheBootstrap(t *testing.T) {
 	t.Parallel()
-	sotw, named := options(), options()
+	sotw := options()
 	sotw.XDS = bootstrap.SotW
-	named.Discovery = "discovery.mesh.test:15010"
-	for _, o := range []bootstrap.Options{options(), sotw, named} {
+	for _, o := range []bootstrap.Options{options(), sotw} {
 		envoytest.Validate(t, build(t, o))
 	}
 }
@@ -117,10 +100,10 @@ func TestJSONHoldsTheWholeBootstrap(t *testing.T) {
 func TestEveryMistakeIsReported(t *testing.T) {
 	t.Parallel()
 	_, err := bootstrap.New(bootstrap.Options{
-		Discovery: "discovery", XDS: "grpc", IP: "box7", ID: "a~b", Interception: "none", Admin: "0.0.0.0:15000",
+		Socket: "socket", XDS: "grpc", IP: "box7", ID: "a~b", Interception: "none", Admin: "0.0.0.0:15000",
 	})
 	for _, want := range []string{
-		`discovery address "discovery": expected host:port`,
+		`the agent's socket "socket": must be an absolute path`,
 		`xDS variant "grpc": expected one of delta, sotw`,
 		`interception mode "none": expected one of NONE, REDIRECT, TPROXY`,
 		`node IP "box7": not an IP address`,
@@ -136,35 +119,36 @@ func TestEveryMistakeIsReported(t *testing.T) {
 func TestAddressesAreChecked(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
-		":15010":          "the host is missing",
-		"10.0.0.1:xds":    `"xds" is not a port`,
-		"10.0.0.1:70000":  `"70000" is not a port`,
-		"10.0.0.1":        "expected host:port",
+		":15000":          "the host is missing",
+		"127.0.0.1:admin": `"admin" is not a port`,
+		"127.0.0.1:70000": `"70000" is not a port`,
+		"127.0.0.1":       "expected host:port",
 		"2001:db8::1:150": "expected host:port",
 	} {
 		o := options()
-		o.Discovery = address
+		o.Admin = address
 		_, err := bootstrap.New(o)
 		require.ErrorContains(t, err, want, address)
 	}
 }
 
-func TestAMachineWithAnIdentityProvesItToDiscovery(t *testing.T) {
+// Everything comes from the agent, by one socket.
+func TestEnvoyKnowsItsAgentAlone(t *testing.T) {
 	t.Parallel()
 	o := options()
-	o.Identity = &bootstrap.Identity{Socket: "/var/lib/mesh-agent/sds/socket"}
+	pipes := func(b *bootstrapv3.Bootstrap) map[string]string {
+		out := map[string]string{}
+		for _, c := range b.GetStaticResources().GetClusters() {
+			require.Nil(t, c.GetTransportSocket())
+			out[c.GetName()] = c.GetLoadAssignment().GetEndpoints()[0].GetLbEndpoints()[0].GetEndpoint().GetAddress().GetPipe().GetPath()
+		}
+		return out
+	}
+	require.Equal(t, map[string]string{"xds-grpc": o.Socket}, pipes(build(t, o)))
+
+	o.Identity = true
 	b := build(t, o)
 	envoytest.Validate(t, b)
 	require.Equal(t, "agent", b.GetNode().GetMetadata().AsMap()["PGMESH_IDENTITY"])
-
-	clusters := b.GetStaticResources().GetClusters()
-	require.Len(t, clusters, 2)
-	require.Equal(t, "sds-grpc", clusters[1].GetName())
-	pipe := clusters[1].GetLoadAssignment().GetEndpoints()[0].GetLbEndpoints()[0].GetEndpoint().GetAddress().GetPipe()
-	require.Equal(t, "/var/lib/mesh-agent/sds/socket", pipe.GetPath())
-	socket := &tlsv3.UpstreamTlsContext{}
-	require.NoError(t, clusters[0].GetTransportSocket().GetTypedConfig().UnmarshalTo(socket))
-	tls := socket.GetCommonTlsContext()
-	require.Equal(t, "default", tls.GetTlsCertificateSdsSecretConfigs()[0].GetName())
-	require.Equal(t, "pgmesh-discovery", tls.GetValidationContextSdsSecretConfig().GetName())
+	require.Equal(t, map[string]string{"xds-grpc": o.Socket, "sds-grpc": o.Socket}, pipes(b))
 }

@@ -1,8 +1,6 @@
 package bootstrap
 
 import (
-	"net"
-	"net/netip"
 	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -12,10 +10,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// discoveryName is the cluster's name in Istio's bootstraps too; EnvoyFilters and dashboards know it.
+// discoveryName is the cluster that configuration comes by. It leads to the agent, which has it from discovery. It is the cluster's name in Istio's bootstraps too; EnvoyFilters and dashboards know it.
 const discoveryName = "xds-grpc"
 
 // httpOptions is the key under which Envoy looks for a cluster's HTTP options.
@@ -49,21 +46,16 @@ func adsConfig(variant XDS) *corev3.ApiConfigSource {
 	}
 }
 
-// discoveryCluster resolves a host name again and again, so that discovery may move.
-func discoveryCluster(address string) *clusterv3.Cluster {
-	host, _, _ := net.SplitHostPort(address)
-	resolution := clusterv3.Cluster_STRICT_DNS
-	if _, err := netip.ParseAddr(host); err == nil {
-		resolution = clusterv3.Cluster_STATIC
-	}
+// agentCluster leads to the agent, over a socket that nobody else on the machine may reach.
+func agentCluster(name, socket string) *clusterv3.Cluster {
 	return &clusterv3.Cluster{
-		Name:                          discoveryName,
-		ClusterDiscoveryType:          &clusterv3.Cluster_Type{Type: resolution},
-		DnsLookupFamily:               clusterv3.Cluster_ALL,
-		ConnectTimeout:                durationpb.New(time.Second),
-		LoadAssignment:                oneEndpoint(discoveryName, socketAddress(address)),
-		UpstreamConnectionOptions:     &clusterv3.UpstreamConnectionOptions{TcpKeepalive: tcpKeepalive()},
-		TypedExtensionProtocolOptions: map[string]*anypb.Any{httpOptions: http2Options(pinged(), nil)},
+		Name:                 name,
+		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC},
+		ConnectTimeout:       durationpb.New(time.Second),
+		LoadAssignment: oneEndpoint(name, &corev3.Address{Address: &corev3.Address_Pipe{
+			Pipe: &corev3.Pipe{Path: socket},
+		}}),
+		TypedExtensionProtocolOptions: map[string]*anypb.Any{httpOptions: http2Options()},
 	}
 }
 
@@ -76,20 +68,11 @@ func oneEndpoint(cluster string, address *corev3.Address) *endpointv3.ClusterLoa
 	}
 }
 
-// pinged notices within half a minute that a discovery has vanished without a word.
-func pinged() *corev3.Http2ProtocolOptions {
-	return &corev3.Http2ProtocolOptions{ConnectionKeepalive: &corev3.KeepaliveSettings{
-		Interval: durationpb.New(20 * time.Second),
-		Timeout:  durationpb.New(10 * time.Second),
-	}}
-}
-
-func http2Options(options *corev3.Http2ProtocolOptions, common *corev3.HttpProtocolOptions) *anypb.Any {
+func http2Options() *anypb.Any {
 	return pack(&httpv3.HttpProtocolOptions{
-		CommonHttpProtocolOptions: common,
 		UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_{
 			ExplicitHttpConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig{
-				ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{Http2ProtocolOptions: options},
+				ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{Http2ProtocolOptions: &corev3.Http2ProtocolOptions{}},
 			},
 		},
 	})
@@ -101,13 +84,4 @@ func pack(m proto.Message) *anypb.Any {
 		panic(err) // only a message with invalid UTF-8 fails, and what is packed here was checked
 	}
 	return packed
-}
-
-// tcpKeepalive covers what HTTP/2 pings cannot see: a firewall that forgets quiet connections.
-func tcpKeepalive() *corev3.TcpKeepalive {
-	return &corev3.TcpKeepalive{
-		KeepaliveProbes:   wrapperspb.UInt32(3),
-		KeepaliveTime:     wrapperspb.UInt32(60),
-		KeepaliveInterval: wrapperspb.UInt32(10),
-	}
 }

@@ -20,7 +20,7 @@ func node(o Options) (*corev3.Node, error) {
 		"INSTANCE_IPS":      o.IP,
 		"LABELS":            values(o.Labels),
 	}
-	if o.Identity != nil {
+	if o.Identity {
 		fields[identityKey] = "agent"
 	}
 	metadata, err := structpb.NewStruct(fields)

@@ -7,14 +7,15 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
 
-// Options says who the proxy is and where its discovery is.
+// Options says who the proxy is and where its agent is.
 type Options struct {
-	Discovery string // host:port
-	XDS       XDS
+	Socket string // of the agent, by which everything comes
+	XDS    XDS
 
 	Role           Role
 	IP             string // the address other members reach this machine by
@@ -27,13 +28,8 @@ type Options struct {
 
 	Admin string // host:port on the loopback interface; port 0 lets Envoy choose
 
-	// Identity is how Envoy proves who it is, and knows who discovery is. Without one it speaks plaintext with discovery.
-	Identity *Identity
-}
-
-// Identity is that of a machine whose agent serves it over SDS.
-type Identity struct {
-	Socket string // of the agent
+	// Identity tells that the agent serves the machine's certificate, and whom the mesh trusts. Without it proxies speak plaintext.
+	Identity bool
 }
 
 // XDS is the variant of the protocol that Envoy speaks to discovery.
@@ -76,7 +72,7 @@ const (
 // check reports everything that is wrong, not only the first.
 func (o Options) check() error {
 	return errors.Join(
-		checkAddress("discovery", o.Discovery),
+		checkSocket(o.Socket),
 		oneOf("xDS variant", o.XDS, Delta, SotW),
 		oneOf("role", o.Role, Sidecar, Gateway),
 		oneOf("interception mode", o.Interception, None, Redirect, TProxy),
@@ -87,6 +83,13 @@ func (o Options) check() error {
 		checkNodePart("domain", o.Domain),
 		checkAdmin(o.Admin),
 	)
+}
+
+func checkSocket(path string) error {
+	if !filepath.IsAbs(path) {
+		return fmt.Errorf("the agent's socket %q: must be an absolute path", path)
+	}
+	return nil
 }
 
 // checkRole refuses to have a gateway take traffic that was not meant for it.

@@ -23,6 +23,7 @@ import (
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/pgmesh/pgmesh/internal/authority"
@@ -47,17 +48,19 @@ func shortFolder(t *testing.T) string {
 // serve serves secrets until the test ends, and returns the socket.
 func serve(t *testing.T, s *sds.Server, m *membership.Membership) string {
 	t.Helper()
-	path, err := sds.SocketPath(shortFolder(t))
+	path := filepath.Join(shortFolder(t), "socket")
+	socket, err := net.Listen("unix", path)
 	require.NoError(t, err)
-	socket, err := sds.Listen(path)
-	require.NoError(t, err)
+	server := grpc.NewServer()
+	s.Register(server)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wait sync.WaitGroup
-	wait.Go(func() { _ = s.Run(ctx, socket) })
+	wait.Go(func() { _ = server.Serve(socket) })
+	wait.Go(func() { _ = s.Run(ctx) })
 	if m != nil {
 		wait.Go(func() { _ = s.Member(ctx, m) })
 	}
-	t.Cleanup(func() { cancel(); wait.Wait() })
+	t.Cleanup(func() { server.Stop(); cancel(); wait.Wait() })
 	return path
 }
 
@@ -252,39 +255,4 @@ func pair(t *testing.T, a *certtest.Authority) *tls.Certificate {
 	t.Helper()
 	c := a.Issue(nil, "spiffe://mesh.example/ns/a/sa/client").Certificate(t)
 	return &c
-}
-
-func TestOnlyItsUserMayReachTheSocket(t *testing.T) {
-	t.Parallel()
-	folder := shortFolder(t)
-	path, err := sds.SocketPath(folder)
-	require.NoError(t, err)
-	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	socket, err := sds.Listen(path)
-	require.NoError(t, err)
-	info, err := os.Stat(filepath.Dir(path))
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
-
-	_, err = sds.Listen(path)
-	require.ErrorContains(t, err, "another mesh-agent serves")
-	require.NoError(t, socket.Close())
-	again, err := sds.Listen(path)
-	require.NoError(t, err)
-	require.NoError(t, again.Close())
-
-	// A program that was killed leaves its socket.
-	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	require.NoError(t, err)
-	left.SetUnlinkOnClose(false)
-	require.NoError(t, left.Close())
-	again, err = sds.Listen(path)
-	require.NoError(t, err)
-	require.NoError(t, again.Close())
-}
-
-func TestALongPathIsRefused(t *testing.T) {
-	t.Parallel()
-	_, err := sds.SocketPath("/var/lib/a-folder-whose-name-is-rather-long/and-another-one-in-it/that-is-quite-long-too/mesh-agent")
-	require.ErrorContains(t, err, "that of a unix socket may have 103: choose a folder with a shorter one with --state-dir")
 }

@@ -30,8 +30,8 @@ const (
 	mostFiles = 1000
 )
 
-// file is a certificate and its key; or roots, which have none; or those that vouch for the discoveries of a trust domain.
-type file struct{ path, key, domain string }
+// file is a certificate and its key, or roots, which have none.
+type file struct{ path, key string }
 
 // named reads the name of a secret that is files.
 func named(name string) (file, bool) {
@@ -140,11 +140,7 @@ func (f file) read(name string) (made *tlsv3.Secret, stamp [sha256.Size]byte, er
 		if _, err := authority.ParseCertificates(content); err != nil {
 			return nil, stamp, fmt.Errorf("%s: %w", f.path, err)
 		}
-		made = roots(name, content)
-		if f.domain != "" {
-			made = discovery(content, f.domain)
-		}
-		return made, sha256.Sum256(content), nil
+		return roots(name, content), sha256.Sum256(content), nil
 	}
 	key, err := os.ReadFile(f.key)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package sds serves Envoy the secrets of its machine over a unix socket: the certificate that says who it is, whom the mesh trusts, and
+// Package sds serves Envoy the secrets of its machine: the certificate that says who it is, whom the mesh trusts, and
 // certificates in files. So keys stay on the machine, and what is new is in force at once, without a restart.
 //
 // The names are Istio's: "default" is the machine's certificate with its key, "ROOTCA" whom the mesh trusts; file-cert:CERTIFICATE~KEY and
-// file-root:ROOTS are files. One name is ours: "pgmesh-discovery" is who may be a discovery, for the bootstrap.
+// file-root:ROOTS are files.
 package sds
 
 import (
@@ -15,12 +15,10 @@ import (
 
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	secretv3 "github.com/envoyproxy/go-control-plane/envoy/service/secret/v3"
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/pgmesh/pgmesh/internal/agentsecret"
-	"github.com/pgmesh/pgmesh/internal/authority"
 	"github.com/pgmesh/pgmesh/internal/membership"
 )
 
@@ -28,7 +26,6 @@ import (
 const (
 	Certificate = agentsecret.Certificate
 	Roots       = agentsecret.Roots
-	Discovery   = agentsecret.Discovery
 )
 
 // Server has the secrets, and serves them.
@@ -80,18 +77,13 @@ func (s *Server) take(state *membership.State) error {
 	if err != nil {
 		return err
 	}
-	domains := append([]string{state.Trust.Domain}, state.Trust.Aliases...)
-	s.put(
-		certificate(Certificate, state.ChainPEM(), key),
-		trusted(Roots, state.Trust),
-		discovery(authority.EncodeCertificates(state.Trust.Roots...), domains...),
-	)
+	s.put(certificate(Certificate, state.ChainPEM(), key), trusted(Roots, state.Trust))
 	return nil
 }
 
-// Own serves files of the machine as its certificate and as whom the mesh trusts, which has a trust domain. All must be usable.
-func (s *Server) Own(cert, key, roots, domain string) error {
-	return s.files.own(map[string]file{Certificate: {path: cert, key: key}, Roots: {path: roots}, Discovery: {path: roots, domain: domain}})
+// Own serves files of the machine as its certificate and as whom the mesh trusts. All must be usable.
+func (s *Server) Own(cert, key, roots string) error {
+	return s.files.own(map[string]file{Certificate: {path: cert, key: key}, Roots: {path: roots}})
 }
 
 // put makes secrets the ones of their names, all at once, and tells the streams.
@@ -130,18 +122,10 @@ func (s *Server) get(names map[string]bool) (map[string]secret, <-chan struct{})
 	return found, s.changed
 }
 
-// Run serves on a socket until the context ends.
-func (s *Server) Run(ctx context.Context, socket *Socket) error {
-	server := grpc.NewServer()
-	secretv3.RegisterSecretDiscoveryServiceServer(server, s)
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.files.watch(ctx) })
-	group.Go(func() error {
-		defer context.AfterFunc(ctx, server.Stop)()
-		if err := server.Serve(socket.listener); err != nil && ctx.Err() == nil {
-			return fmt.Errorf("serve Envoy its certificate: %w", err)
-		}
-		return ctx.Err()
-	})
-	return group.Wait()
+// Register has Envoy served on a gRPC server.
+func (s *Server) Register(r grpc.ServiceRegistrar) {
+	secretv3.RegisterSecretDiscoveryServiceServer(r, s)
 }
+
+// Run keeps what files say new until the context ends.
+func (s *Server) Run(ctx context.Context) error { return s.files.watch(ctx) }

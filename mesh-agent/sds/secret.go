@@ -6,7 +6,6 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
-	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/pgmesh/pgmesh/internal/authority"
@@ -21,18 +20,6 @@ func certificate(name string, chain, key []byte) *tlsv3.Secret {
 
 func roots(name string, pem []byte) *tlsv3.Secret {
 	return validation(name, &tlsv3.CertificateValidationContext{TrustedCa: inline(pem)})
-}
-
-// discovery is who may be one: by a certificate that the mesh's own roots vouch for, whoever else is trusted beside them.
-func discovery(pem []byte, domains ...string) *tlsv3.Secret {
-	var names []*tlsv3.SubjectAltNameMatcher
-	for _, domain := range domains {
-		names = append(names, &tlsv3.SubjectAltNameMatcher{
-			SanType: tlsv3.SubjectAltNameMatcher_URI,
-			Matcher: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: "spiffe://" + domain + "/pgmesh/discovery/"}},
-		})
-	}
-	return validation(Discovery, &tlsv3.CertificateValidationContext{TrustedCa: inline(pem), MatchTypedSubjectAltNames: names})
 }
 
 func validation(name string, context *tlsv3.CertificateValidationContext) *tlsv3.Secret {

@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/pgmesh/pgmesh/internal/authority"
 	"github.com/pgmesh/pgmesh/internal/membership"
 	"github.com/pgmesh/pgmesh/mesh-agent/jointest"
 	"github.com/pgmesh/pgmesh/mesh-agent/sds"
@@ -108,45 +107,6 @@ func TestTheDeltaFormSendsWhatIsNewAlone(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, third.GetResources(), 1)
 	require.Equal(t, sds.Roots, third.GetResources()[0].GetName())
-}
-
-// TestWhoMayBeADiscoveryFollowsTheMesh looks at what the bootstrap of Envoy asks for.
-func TestWhoMayBeADiscoveryFollowsTheMesh(t *testing.T) {
-	t.Parallel()
-	d, m, client := served(t)
-	stream, err := client.StreamSecrets(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, stream.Send(&discoveryv3.DiscoveryRequest{ResourceNames: []string{sds.Discovery}}))
-	next := func() (roots []byte, names []string) {
-		answer, err := stream.Recv()
-		require.NoError(t, err)
-		secret := &tlsv3.Secret{}
-		require.NoError(t, answer.GetResources()[0].UnmarshalTo(secret))
-		for _, name := range secret.GetValidationContext().GetMatchTypedSubjectAltNames() {
-			names = append(names, name.GetMatcher().GetPrefix())
-		}
-		return secret.GetValidationContext().GetTrustedCa().GetInlineBytes(), names
-	}
-	roots, names := next()
-	require.Equal(t, d.Roots(), roots)
-	require.Equal(t, []string{"spiffe://mesh.example/pgmesh/discovery/"}, names)
-
-	// Another mesh that is trusted has no discovery here.
-	d.Federate("other.example", jointest.New(t, "other.example", time.Hour).Roots())
-	learn(t, d, m)
-	d.Alias("new.example")
-	learn(t, d, m)
-	roots, names = next()
-	require.Equal(t, d.Roots(), roots)
-	require.Equal(t, []string{"spiffe://mesh.example/pgmesh/discovery/", "spiffe://new.example/pgmesh/discovery/"}, names)
-
-	d.Rotate()
-	learn(t, d, m)
-	roots, _ = next()
-	require.Equal(t, d.Roots(), roots)
-	both, err := authority.ParseCertificates(roots)
-	require.NoError(t, err)
-	require.Len(t, both, 2)
 }
 
 func TestSecretsAreFetchedToo(t *testing.T) {

@@ -40,6 +40,9 @@ func (u *Upstream) Status() (Status, <-chan struct{}) {
 	return u.status, u.changed
 }
 
+// Addresses are where discovery was said to be.
+func (u *Upstream) Addresses() []string { return u.options.Addresses }
+
 // metrics are nil if nobody wants them.
 type metrics struct {
 	up         prometheus.Gauge

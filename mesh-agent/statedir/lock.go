@@ -1,0 +1,54 @@
+// Package statedir is about the folder in which an agent keeps what has to outlive it.
+package statedir
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Lock is held by the one agent of a folder. The kernel takes it back when the agent ends, in whatever way.
+type Lock struct{ file *os.File }
+
+// Take takes the folder, and makes it if there is none.
+func Take(folder string) (*Lock, error) {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, fmt.Errorf("--state-dir: %w; name a folder that this account may write to", err)
+	}
+	file, err := os.OpenFile(filepath.Join(folder, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("--state-dir: %w; name a folder that this account may write to", err)
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		defer file.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("another mesh-agent%s runs with the state folder %s: end that one, or give this one a folder of its own with --state-dir", holder(file), folder)
+		}
+		return nil, fmt.Errorf("lock the state folder %s: %w", folder, err)
+	}
+	if err := errors.Join(file.Truncate(0), write(file, strconv.Itoa(os.Getpid()))); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock the state folder %s: %w", folder, err), file.Close())
+	}
+	return &Lock{file}, nil
+}
+
+// Release lets another agent have the folder.
+func (l *Lock) Release() error { return l.file.Close() }
+
+func holder(file *os.File) string {
+	content, _ := io.ReadAll(file)
+	if pid := strings.TrimSpace(string(content)); pid != "" {
+		return " (process " + pid + ")"
+	}
+	return ""
+}
+
+func write(file *os.File, text string) error {
+	_, err := file.WriteAt([]byte(text+"\n"), 0)
+	return err
+}
