@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/pgmesh/pgmesh/bench/realenvoy"
 	"github.com/pgmesh/pgmesh/bench/scale/proxy"
 	"github.com/pgmesh/pgmesh/discovery/serve"
 	"github.com/pgmesh/pgmesh/discovery/servetest"
@@ -88,10 +89,11 @@ func startProxy(t *testing.T, address string, node *corev3.Node, form bootstrap.
 func boot(t *testing.T, address string, form bootstrap.XDS) *bootstrapv3.Bootstrap {
 	t.Helper()
 	b, err := bootstrap.New(bootstrap.Options{
-		Discovery: address, XDS: form, Role: bootstrap.Sidecar, IP: "10.0.0.1", ID: "machine.shop", Namespace: "shop",
+		Socket: "/nowhere", XDS: form, Role: bootstrap.Sidecar, IP: "10.0.0.1", ID: "machine.shop", Namespace: "shop",
 		Domain: "shop.mesh.test", Interception: bootstrap.Redirect, Admin: "127.0.0.1:0",
 	})
 	require.NoError(t, err)
+	require.NoError(t, realenvoy.Direct(b, address))
 	return b
 }
 
