@@ -49,6 +49,7 @@ type member struct {
 	state        stateFlags
 	own          ownFlags
 	credential   credentialFlags
+	dns          dnsFlags
 }
 
 func (m *member) declare(flags *pflag.FlagSet) {
@@ -67,6 +68,7 @@ func (m *member) declare(flags *pflag.FlagSet) {
 	m.state.declare(flags)
 	m.own.declare(flags)
 	m.credential.declare(flags)
+	m.dns.declare(flags)
 	flags.StringVar(&o.Admin, "admin", "127.0.0.1:15000", "address of Envoy's admin API, on loopback; port 0 takes any free one")
 }
 
@@ -86,7 +88,7 @@ func (m *member) bootstrap(who *machine) ([]byte, error) {
 func (m *member) complete(who *machine) (bootstrap.Options, error) {
 	o := m.options
 	o.XDS, o.Role, o.Interception = bootstrap.XDS(m.xds), bootstrap.Role(m.role), bootstrap.Interception(m.interception)
-	o.Identity = who != nil
+	o.Identity, o.ResolvesNames = who != nil, m.dns.on()
 	var err error
 	if o.Socket, err = m.envoySocket(); err != nil {
 		return o, err

@@ -118,6 +118,10 @@ func run(ctx context.Context, m *member, f *envoyFlags, about *status.Server, lo
 		Stdout:    io.MultiWriter(os.Stdout, about.Lines.Writer(status.FromAccess)),
 		Log:       log,
 	})
+	names, err := m.resolver(who, log, metrics)
+	if err != nil {
+		return err
+	}
 	listener, err := listenStatus(f.status, log)
 	if err != nil {
 		return err
@@ -128,17 +132,18 @@ func run(ctx context.Context, m *member, f *envoyFlags, about *status.Server, lo
 		return err
 	}
 	defer discovery.Close()
-	about.Parts = status.Parts{Identity: who.status, Discovery: discoveryStatus(discovery)}
+	about.Parts = status.Parts{Identity: who.status, Discovery: discoveryStatus(discovery), DNS: names.status()}
 
 	group, ctx := errgroup.WithContext(ctx)
 	context.AfterFunc(ctx, func() { about.State(status.Ending) })
 	lasting, end := context.WithCancel(context.WithoutCancel(ctx)) // Envoy needs its certificate until it has drained
 	defer end()
-	served, err := m.serveEnvoy(lasting, who, relay.Options{Discovery: discovery, Log: log, Metrics: metrics})
+	served, err := m.serveEnvoy(lasting, who, relay.Options{Discovery: discovery, Names: names.take(), Log: log, Metrics: metrics})
 	if err != nil {
 		return err
 	}
 	group.Go(served)
+	group.Go(func() error { return names.run(ctx, lasting) })
 	socket, err := about.Open()
 	if err != nil {
 		return err

@@ -23,6 +23,9 @@ func node(o Options) (*corev3.Node, error) {
 	if o.Identity {
 		fields[identityKey] = "agent"
 	}
+	if o.ResolvesNames {
+		fields["DNS_CAPTURE"] = "true"
+	}
 	metadata, err := structpb.NewStruct(fields)
 	if err != nil {
 		return nil, fmt.Errorf("labels: %w", err)

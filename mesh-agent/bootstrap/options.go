@@ -25,6 +25,7 @@ type Options struct {
 	ServiceAccount string // may be empty
 	Labels         map[string]string
 	Interception   Interception
+	ResolvesNames  bool // applications ask the agent for names, so that services without an address may be given one
 
 	Admin string // host:port on the loopback interface; port 0 lets Envoy choose
 

@@ -26,6 +26,8 @@ import (
 type Options struct {
 	// Listen has addresses with ports, of this machine.
 	Listen []string
+	// Plain has it listen on port 53 of a loopback address, too: resolv.conf has no ports.
+	Plain bool
 	// Domain completes short names.
 	Domain string
 	// TTL is how long clients may remember a name of the mesh.
@@ -36,6 +38,8 @@ type Options struct {
 	ResolvConf string
 	// AroundStub has systemd-resolved's own upstreams asked and not its stub, because the stub asks us.
 	AroundStub bool
+	// Kept is a file for the names, so that they are known at the next start before discovery answers. It may be empty.
+	Kept string
 
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
@@ -61,6 +65,8 @@ type Server struct {
 	current   atomic.Pointer[state]
 	table     chan *ndsv1.NameTable // the newest that is not taken over yet
 	upstreams []netip.AddrPort      // that were said by flag
+	first     chan struct{}         // closed when discovery has said what names there are
+	written   *ndsv1.NameTable      // to Kept
 }
 
 // state is what answers follow from. It never changes.
@@ -80,7 +86,7 @@ const (
 
 // Open opens the sockets; Run serves on them.
 func Open(o Options) (*Server, error) {
-	s := &Server{Options: o, places: make(chan struct{}, parallel), table: make(chan *ndsv1.NameTable, 1)}
+	s := &Server{Options: o, places: make(chan struct{}, parallel), table: make(chan *ndsv1.NameTable, 1), first: make(chan struct{})}
 	var err error
 	if s.upstreams, err = parseUpstreams(o.Upstreams); err != nil {
 		return nil, err
@@ -88,10 +94,19 @@ func Open(o Options) (*Server, error) {
 	if s.sockets, err = openSockets(o.Listen); err != nil {
 		return nil, err
 	}
+	if o.Plain && !s.Plain().IsValid() {
+		socket, err := openPlain()
+		if err != nil {
+			s.Close()
+			return nil, err
+		}
+		s.sockets = append(s.sockets, socket)
+	}
 	s.metrics = newMetrics(o.Metrics, s)
 	s.forward = forward.New(forward.Options{Log: o.Log, Metrics: o.Metrics, Entries: cacheEntries, Bytes: cacheBytes})
-	s.current.Store(&state{names: names.New(nil, names.Options{})})
+	s.current.Store(&state{names: names.New(nil, names.Options{Domain: o.Domain})})
 	s.followMachine(true)
+	s.loadKept()
 	return s, nil
 }
 
@@ -119,6 +134,16 @@ func (s *Server) Addresses() []netip.AddrPort {
 	return out
 }
 
+// Plain is an address of loopback where it listens on port 53, if there is one.
+func (s *Server) Plain() netip.AddrPort {
+	for _, socket := range s.sockets {
+		if socket.address.Port() == 53 && socket.address.Addr().IsLoopback() {
+			return socket.address
+		}
+	}
+	return netip.AddrPort{}
+}
+
 // Names takes a new table over. It returns at once; of several that come quickly the last counts.
 func (s *Server) Names(table *ndsv1.NameTable) {
 	for {
@@ -139,6 +164,15 @@ func (s *Server) Known() (n int, known bool) {
 	now := s.current.Load()
 	return now.names.Len(), now.known
 }
+
+// First is closed when discovery has said what names there are.
+func (s *Server) First() <-chan struct{} { return s.first }
+
+// Upstreams are who is asked for what the mesh does not know.
+func (s *Server) Upstreams() []netip.AddrPort { return s.forward.Upstreams() }
+
+// Completions are the domains that short names of the mesh lack.
+func (s *Server) Completions() []string { return s.current.Load().names.Domains() }
 
 // Hosts are the names of the mesh.
 func (s *Server) Hosts() []string { return s.current.Load().names.Hosts() }
@@ -179,6 +213,7 @@ func (s *Server) follow(ctx context.Context, changed chan<- struct{}) error {
 		case table := <-s.table:
 			s.take(table)
 		case <-tick.C:
+			s.keep()
 			if s.followMachine(false) {
 				select {
 				case changed <- struct{}{}:
@@ -186,6 +221,7 @@ func (s *Server) follow(ctx context.Context, changed chan<- struct{}) error {
 				}
 			}
 		case <-ctx.Done():
+			s.keep()
 			return nil
 		}
 	}
@@ -218,6 +254,7 @@ func (s *Server) take(table *ndsv1.NameTable) {
 	}
 	if !before.known {
 		s.Log.Info("answering for the names of the mesh", "names", next.names.Len())
+		close(s.first)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -62,6 +63,21 @@ func openBoth(at netip.AddrPort) (s socket, err error) {
 		s.udp.Close()
 	}
 	return s, err
+}
+
+// plain are addresses that a resolver on port 53 may have: a machine may have another one on the first.
+var plain = []string{"127.0.0.1:53", "127.0.0.55:53", "127.53.53.53:53"}
+
+func openPlain() (s socket, err error) {
+	for _, address := range plain {
+		if s, err = openSocket(address); err == nil || !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
+	}
+	if err != nil {
+		return s, fmt.Errorf("programs look for resolvers on port 53, and it cannot be had on %s: %w", strings.Join(plain, ", "), err)
+	}
+	return s, nil
 }
 
 func explain(err error) error {

@@ -34,11 +34,8 @@ func newResolver(t *testing.T, do dns.HandlerFunc) *resolver {
 	t.Helper()
 	r := &resolver{}
 	r.set(do)
-	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
-	require.NoError(t, err)
+	packets, l := sockets(t)
 	r.at = packets.LocalAddr().(*net.UDPAddr).AddrPort()
-	l, err := net.Listen("tcp", r.at.String())
-	require.NoError(t, err)
 	handler := dns.HandlerFunc(func(w dns.ResponseWriter, m *dns.Msg) {
 		r.asked.Add(1)
 		(*r.do.Load())(w, m)
@@ -53,6 +50,21 @@ func newResolver(t *testing.T, do dns.HandlerFunc) *resolver {
 		t.Cleanup(func() { _ = s.Shutdown() })
 	}
 	return r
+}
+
+// sockets have a port of both.
+func sockets(t *testing.T) (net.PacketConn, net.Listener) {
+	t.Helper()
+	for range 100 {
+		packets, err := net.ListenPacket("udp", "127.0.0.1:0")
+		require.NoError(t, err)
+		if l, err := net.Listen("tcp", packets.LocalAddr().String()); err == nil {
+			return packets, l
+		}
+		packets.Close()
+	}
+	t.Fatal("no port is free")
+	return nil, nil
 }
 
 func (r *resolver) set(do dns.HandlerFunc) { r.do.Store(&do) }

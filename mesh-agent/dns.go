@@ -1,0 +1,312 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pgmesh/pgmesh/internal/program"
+	"github.com/pgmesh/pgmesh/mesh-agent/bootstrap"
+	"github.com/pgmesh/pgmesh/mesh-agent/dns"
+	"github.com/pgmesh/pgmesh/mesh-agent/dns/claim"
+	"github.com/pgmesh/pgmesh/mesh-agent/dns/resolvconf"
+	"github.com/pgmesh/pgmesh/mesh-agent/status"
+	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
+)
+
+// dnsFlags say how this machine's names are resolved.
+type dnsFlags struct {
+	mode       string
+	listen     []string
+	upstreams  []string
+	domains    []string
+	ttl        time.Duration
+	resolvConf string
+}
+
+func (f *dnsFlags) declare(flags *pflag.FlagSet) {
+	flags.StringVar(&f.mode, "dns", string(claim.Off), "who answers for the names of the mesh on this machine: off, nobody; serve, the agent, for those who ask at --dns-listen; "+
+		"resolved or resolv.conf, the agent, and the machine is told so by systemd-resolved or "+resolvconf.Path+"; auto, one of the latter three, as the machine is")
+	f.declareClaim(flags)
+	flags.StringSliceVar(&f.upstreams, "dns-upstream", nil, "resolvers for what the mesh does not know, with --dns: 192.0.2.53,192.0.2.54:5353 (default: those of this machine)")
+	flags.DurationVar(&f.ttl, "dns-ttl", 30*time.Second, "how long clients may remember a name of the mesh")
+}
+
+// declareClaim declares what it takes to tell the machine of a resolver.
+func (f *dnsFlags) declareClaim(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&f.listen, "dns-listen", []string{"127.0.0.1:15053"}, "addresses of the agent's resolver, by UDP and TCP")
+	flags.StringSliceVar(&f.domains, "dns-domains", nil, "domains that systemd-resolved asks the agent for, beside the mesh's own, with --dns resolved: ~. is all (default: the hosts of the mesh)")
+	flags.StringVar(&f.resolvConf, "resolv-conf", resolvconf.Path, "file with this machine's resolvers")
+}
+
+func (f *dnsFlags) on() bool { return f.mode != "" && f.mode != string(claim.Off) }
+
+func (f *dnsFlags) machine(state stateFlags, log *slog.Logger) *claim.Machine {
+	m := claim.On(state.folder, log)
+	m.ResolvConf = f.resolvConf
+	return m
+}
+
+// resolver is the one of this machine; nil is none.
+type resolver struct {
+	*dns.Server
+
+	machine *claim.Machine
+	claim   claim.Claim
+	domains []string // that were said by flag
+}
+
+// resolver opens it. What a former agent has left behind on the machine is taken back if it is not wanted any more.
+func (m *member) resolver(who *machine, log *slog.Logger, metrics prometheus.Registerer) (*resolver, error) {
+	mode, err := claim.ParseMode(m.dns.mode)
+	if err != nil {
+		return nil, err
+	}
+	on := m.dns.machine(m.state, log)
+	if mode, err = on.Choose(mode); err != nil {
+		return nil, err
+	}
+	if mode == claim.Off || mode == claim.Serve {
+		did, err := on.Restore()
+		if err != nil {
+			return nil, err
+		}
+		if did != "" {
+			log.Info("names are asked for as before", "did", did)
+		}
+	}
+	if mode == claim.Off {
+		return nil, nil
+	}
+	o, err := m.complete(who)
+	switch {
+	case err != nil:
+		return nil, err
+	case o.Role == bootstrap.Gateway:
+		return nil, fmt.Errorf("--dns %s: a gateway is told no names of the mesh, for no applications ask it: leave --dns out", mode)
+	case m.dns.ttl < 0 || m.dns.ttl > 24*time.Hour:
+		return nil, fmt.Errorf("--dns-ttl %s: expected a time of up to a day", m.dns.ttl)
+	}
+	server, err := dns.Open(dns.Options{
+		Listen: m.dns.listen, Plain: mode == claim.ResolvConf, Domain: o.Domain, TTL: m.dns.ttl, Upstreams: m.dns.upstreams,
+		ResolvConf: m.dns.resolvConf, AroundStub: mode == claim.Resolved, Kept: filepath.Join(m.state.folder, "names"), Log: log, Metrics: metrics,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &resolver{Server: server, machine: on, claim: m.dns.claim(mode, server.Addresses(), server.Plain()), domains: m.dns.domains}, nil
+}
+
+func (f *dnsFlags) claim(mode claim.Mode, addresses []netip.AddrPort, plain netip.AddrPort) claim.Claim {
+	c := claim.Claim{Mode: mode, Domains: f.domains}
+	if mode == claim.ResolvConf {
+		c.Server = plain
+	} else if len(addresses) > 0 {
+		c.Server = addresses[0]
+	}
+	return c
+}
+
+// take is who is told the names of the mesh, if anybody.
+func (r *resolver) take() func(*ndsv1.NameTable) {
+	if r == nil {
+		return nil
+	}
+	return r.Names
+}
+
+// withinReach is how long discovery may take for the first names, before the machine is told to ask for those that there are.
+const withinReach = 5 * time.Second
+
+// run answers until lasting ends. The machine is told to ask, and to ask no more when the first context ends.
+func (r *resolver) run(ctx, lasting context.Context) error {
+	if r == nil {
+		return nil
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(lasting) }()
+	if r.claim.Mode == claim.Serve {
+		return <-ended
+	}
+	soon := time.NewTimer(withinReach)
+	defer soon.Stop()
+	select {
+	case <-r.First():
+	case <-soon.C:
+	case <-ctx.Done():
+	}
+	kept := r.machine.Keep(ctx, r.claim, r.routed())
+	return errors.Join(kept, <-ended)
+}
+
+// routed tells what systemd-resolved asks us for.
+func (r *resolver) routed() func() []string {
+	if r.claim.Mode != claim.Resolved {
+		return nil
+	}
+	r.claim.Others = claim.IPs(r.Upstreams())
+	return func() []string {
+		if len(r.domains) > 0 {
+			return append(r.Completions(), r.domains...)
+		}
+		return claim.Domains(r.Completions(), r.Hosts())
+	}
+}
+
+// status tells how the resolver is.
+func (r *resolver) status() func() status.DNS {
+	if r == nil {
+		return nil
+	}
+	return func() status.DNS {
+		names, known := r.Known()
+		s := status.DNS{Listen: fmt.Sprint(r.Addresses()), Names: names}
+		for _, u := range r.Upstreams() {
+			s.Forwards = append(s.Forwards, u.String())
+		}
+		if r.claim.Mode != claim.Serve {
+			s.Managed = string(r.claim.Mode)
+		}
+		switch {
+		case !known && names > 0:
+			s.Trouble = "discovery has not said yet what names there are; those that there were last are answered for"
+		case !known:
+			s.Trouble = "discovery has not said yet what names there are"
+		case len(s.Forwards) == 0:
+			s.Trouble = "there is nobody to ask for other names than the mesh's: name a resolver with --dns-upstream"
+		}
+		return s
+	}
+}
+
+func dnsCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "dns", Short: "Look at how names are resolved on this machine, and have programs ask the mesh, or not"}
+	cmd.AddCommand(dnsLookupCommand(), dnsApplyCommand(), dnsRestoreCommand())
+	return cmd
+}
+
+const dnsLookupHelp = `Print what the agent's resolver answers for a name, and why: whether it is one of the mesh, by which of its names, or who else said so.
+
+The same without this program: dig -p 15053 @127.0.0.1 CH TXT NAME`
+
+func dnsLookupCommand() *cobra.Command {
+	var f dnsFlags
+	cmd := &cobra.Command{
+		Use: "lookup NAME", Short: "Print what the agent's resolver answers for a name, and why", Long: dnsLookupHelp, Args: cobra.ExactArgs(1),
+		Example: "  mesh-agent dns lookup reviews.shop",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(f.listen) == 0 {
+				return errors.New("where is the resolver? Say it with --dns-listen host:port")
+			}
+			lines, err := dns.Explain(cmd.Context(), f.listen[0], args[0])
+			for _, line := range lines {
+				fmt.Fprintln(cmd.OutOrStdout(), line)
+			}
+			return err
+		},
+	}
+	f.declareClaim(cmd.Flags())
+	new(configFlag).declare(cmd)
+	return cmd
+}
+
+const dnsApplyHelp = `Have programs on this machine ask the agent's resolver for names, as mesh-agent run --dns does by itself. The resolver has to run, as with
+mesh-agent run --dns serve. It may be repeated; mesh-agent dns restore takes it back.`
+
+func dnsApplyCommand() *cobra.Command {
+	var f dnsFlags
+	var state stateFlags
+	cmd := &cobra.Command{
+		Use: "apply", Short: "Have programs on this machine ask the agent's resolver", Long: dnsApplyHelp, Args: cobra.NoArgs,
+		Example: "  mesh-agent dns apply --dns resolv.conf --dns-listen 127.0.0.1:53",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			did, err := f.apply(cmd.Context(), state, program.Log(cmd))
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), did)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&f.mode, "dns", string(claim.Auto), "how: resolved, resolv.conf, or auto, as the machine is")
+	f.declareClaim(cmd.Flags())
+	state.declare(cmd.Flags())
+	new(configFlag).declare(cmd)
+	return cmd
+}
+
+func (f *dnsFlags) apply(ctx context.Context, state stateFlags, log *slog.Logger) (string, error) {
+	mode, err := claim.ParseMode(f.mode)
+	if err != nil {
+		return "", err
+	}
+	on := f.machine(state, log)
+	if mode, err = on.Choose(mode); err != nil {
+		return "", err
+	}
+	if mode != claim.Resolved && mode != claim.ResolvConf {
+		return "", fmt.Errorf("--dns %s: there is nothing to apply; choose resolved or resolv.conf", mode)
+	}
+	var addresses []netip.AddrPort
+	var plain netip.AddrPort
+	for _, text := range f.listen {
+		at, err := netip.ParseAddrPort(text)
+		if err != nil {
+			return "", fmt.Errorf("--dns-listen %s: expected an address with a port, as 127.0.0.1:53", text)
+		}
+		if addresses = append(addresses, at); at.Port() == 53 && !plain.IsValid() {
+			plain = at
+		}
+	}
+	c := f.claim(mode, addresses, plain)
+	if !c.Server.IsValid() {
+		return "", fmt.Errorf("%s cannot name a port: have the agent listen on port 53, and say so here: --dns-listen 127.0.0.1:53", f.resolvConf)
+	}
+	if _, err := dns.Explain(ctx, c.Server.String(), "localhost"); err != nil { // nobody is sent to somebody who is not there
+		return "", err
+	}
+	if mode == claim.Resolved && len(c.Domains) == 0 {
+		c.Domains = []string{claim.Everything}
+	}
+	changed, err := on.Apply(c)
+	switch {
+	case err != nil:
+		return "", err
+	case !changed:
+		return "this machine asks " + c.Server.String() + " already", nil
+	default:
+		return "this machine asks " + c.Server.String() + " for names, by " + string(mode) + "; mesh-agent dns restore takes that back", nil
+	}
+}
+
+func dnsRestoreCommand() *cobra.Command {
+	var f dnsFlags
+	var state stateFlags
+	cmd := &cobra.Command{
+		Use: "restore", Short: "Have programs on this machine ask for names as they did without the agent", Args: cobra.NoArgs,
+		Long: "Have programs on this machine ask for names as they did without the agent. An agent that runs with --dns other than serve or off tells them anew.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			did, err := f.machine(state, program.Log(cmd)).Restore()
+			if err != nil {
+				return err
+			}
+			if did == "" {
+				did = "nothing was changed on this machine"
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), did)
+			return err
+		},
+	}
+	f.declareClaim(cmd.Flags())
+	state.declare(cmd.Flags())
+	new(configFlag).declare(cmd)
+	return cmd
+}

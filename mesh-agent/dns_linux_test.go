@@ -1,0 +1,122 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func agentSays(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), beAgent+"=1")
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func TestTheAgentResolvesAndTellsTheMachine(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root may listen on port 53")
+	}
+	folder := t.TempDir()
+	path, state := filepath.Join(folder, "resolv.conf"), filepath.Join(folder, "state")
+	const before = "nameserver 192.0.2.1\nsearch a.example\n"
+	require.NoError(t, os.WriteFile(path, []byte(before), 0o644))
+	a := startAgent(t, "--status", "", "--dns", "resolv.conf", "--resolv-conf", path, "--state-dir", state, "--dns-listen", "127.0.0.1:0", "--dns-upstream", "192.0.2.2")
+	line := a.await(t, "this machine asks the mesh's resolver")
+	_, at, _ := strings.Cut(line, "resolver=")
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Contains(t, string(content), "nameserver "+strings.TrimSuffix(at, ":53")+"\n"+before)
+
+	said, err := agentSays(t, "dns", "lookup", "localhost", "--dns-listen", at)
+	require.NoError(t, err)
+	require.Contains(t, said, "localhost. A: 127.0.0.1\nfrom machine: it is this machine")
+	require.Contains(t, said, "discovery has not said yet what names the mesh has")
+	require.Contains(t, said, "other resolvers: [192.0.2.2:53], search domains: [a.example]")
+
+	said, err = agentSays(t, "dns", "apply", "--dns", "resolv.conf", "--dns-listen", at, "--resolv-conf", path, "--state-dir", state)
+	require.NoError(t, err)
+	require.Contains(t, said, "asks "+at+" already")
+
+	require.NoError(t, a.Process.Signal(syscall.SIGTERM))
+	a.awaitEndOfLog()
+	require.NoError(t, a.Wait())
+	content, err = os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, before, string(content))
+}
+
+func TestAKilledAgentsClaimIsTakenBack(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root may listen on port 53")
+	}
+	const before = "nameserver 192.0.2.1\n"
+	for name, after := range map[string]func(t *testing.T, path, state string){
+		"by a person": func(t *testing.T, path, state string) {
+			t.Helper()
+			said, err := agentSays(t, "dns", "restore", "--resolv-conf", path, "--state-dir", state)
+			require.NoError(t, err)
+			require.Equal(t, path+" is as it was\n", said)
+			said, err = agentSays(t, "dns", "restore", "--resolv-conf", path, "--state-dir", state)
+			require.NoError(t, err)
+			require.Equal(t, "nothing was changed on this machine\n", said)
+		},
+		"by the next agent": func(t *testing.T, path, state string) {
+			t.Helper()
+			a := startAgent(t, "--status", "", "--resolv-conf", path, "--state-dir", state)
+			a.await(t, "names are asked for as before")
+			require.NoError(t, a.Process.Signal(syscall.SIGTERM))
+			a.awaitEndOfLog()
+			require.NoError(t, a.Wait())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			folder := t.TempDir()
+			path, state := filepath.Join(folder, "resolv.conf"), filepath.Join(folder, "state")
+			require.NoError(t, os.WriteFile(path, []byte(before), 0o644))
+			a := startAgent(t, "--status", "", "--dns", "auto", "--resolv-conf", path, "--state-dir", state, "--dns-listen", "127.0.0.1:0")
+			a.await(t, "this machine asks the mesh's resolver")
+			require.NoError(t, a.Process.Kill())
+			a.awaitEndOfLog()
+			require.Error(t, a.Wait())
+			content, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.NotEqual(t, before, string(content))
+			after(t, path, state)
+			content, err = os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, before, string(content))
+		})
+	}
+}
+
+func TestWrongWordsAboutNamesAreExplained(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "resolv.conf")
+	require.NoError(t, os.Symlink("/run/NetworkManager/resolv.conf", path))
+	run := []string{"run", "--insecure", "--discovery", "127.0.0.1:1", "--state-dir", t.TempDir(), "--dns"}
+	for want, args := range map[string][]string{
+		`--dns resolve: did you mean "resolved"?`:                            append(run, "resolve"),
+		"which NetworkManager writes: let NetworkManager leave it alone":     append(run, "resolv.conf", "--resolv-conf", path),
+		"--dns-listen 0.0.0.0:53: a resolver on every address serves the":    append(run, "serve", "--dns-listen", "0.0.0.0:53"),
+		"--dns serve: a gateway is told no names of the mesh":                append(run, "serve", "--role", "gateway"),
+		"--dns-ttl 48h0m0s: expected a time of up to a day":                  append(run, "serve", "--dns-ttl", "48h"),
+		"cannot name a port: have the agent listen on port 53, and say so h": {"dns", "apply", "--dns", "resolv.conf", "--resolv-conf", "/nowhere"},
+		"no resolver is at 127.0.0.1:1": {
+			"dns", "lookup", "x", "--dns-listen", "127.0.0.1:1",
+		},
+	} {
+		said, err := agentSays(t, args...)
+		require.Error(t, err)
+		require.Contains(t, said, want)
+	}
+}
