@@ -21,7 +21,7 @@ func (s Sight) NameTable() *ndsv1.NameTable {
 	out := &ndsv1.NameTable{Table: map[string]*ndsv1.NameTable_NameInfo{}}
 	for _, egress := range s.scope.Egress {
 		for _, service := range egress.Services {
-			addresses := s.resolvable(service)
+			addresses := s.resolvable(egress, service)
 			if len(addresses) == 0 {
 				continue
 			}
@@ -53,7 +53,10 @@ func withPorts(known []*ndsv1.NameTable_Port, more []*mesh.Port) []*ndsv1.NameTa
 }
 
 // resolvable are the single addresses of a service, which a name can stand for; ranges cannot.
-func (v view) resolvable(s *mesh.Service) []string {
+func (v view) resolvable(e *mesh.Egress, s *mesh.Service) []string {
+	if v.proxy.DNSCapture && len(s.Allocated) > 0 && !v.intercepted() {
+		return v.listenedFor(e, s)
+	}
 	var out []string
 	for _, a := range s.AddressesFor(v.proxy) {
 		if a == mesh.Unspecified {
@@ -64,6 +67,18 @@ func (v view) resolvable(s *mesh.Service) []string {
 		}
 	}
 	return out
+}
+
+// listenedFor are the proxy's own addresses for a service that has none, where nothing leads an allocated one there. They stand for the service
+// only if that is told by its requests on all of its ports: who connects for another reason would be connected to somebody else.
+func (v view) listenedFor(e *mesh.Egress, s *mesh.Service) []string {
+	b := v.egressBinding(e)
+	if e.Port != nil || !b.explicit || slices.ContainsFunc(s.Ports, func(p *mesh.Port) bool {
+		return !p.Protocol.IsHTTP() || p.Protocol == mesh.ProtocolHTTPProxy || !v.canBind(b, p)
+	}) {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(b.binds), func(bind string) bool { return !mesh.IsAddress(bind) })
 }
 
 // endpointAddresses are those of the endpoints of a service whose connections go where the client sends them.

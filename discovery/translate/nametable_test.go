@@ -102,3 +102,44 @@ func TestNameTableWithAllocatedAddresses(t *testing.T) {
 	require.Len(t, got.GetTable()["api.example.com"].GetIps(), 1)
 	require.Contains(t, got.GetTable()["api.example.com"].GetIps()[0], "240.240.")
 }
+
+// Where nothing is redirected, an allocated address leads nowhere; the proxy's own does, if requests tell what they are for.
+func TestNameTableWithoutRedirection(t *testing.T) {
+	t.Parallel()
+	const entries = `
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: web, namespace: shop}
+spec: {hosts: [web.mesh], location: MESH_INTERNAL, resolution: STATIC, ports: [{number: 8080, name: http, protocol: HTTP}, {number: 8081, name: grpc, protocol: GRPC}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: low, namespace: shop}
+spec: {hosts: [low.mesh], location: MESH_INTERNAL, resolution: STATIC, ports: [{number: 80, name: http, protocol: HTTP}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: mixed, namespace: shop}
+spec: {hosts: [mixed.mesh], location: MESH_INTERNAL, resolution: STATIC, ports: [{number: 8080, name: http, protocol: HTTP}, {number: 22, name: ssh, protocol: TCP}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: given, namespace: shop}
+spec: {hosts: [given.mesh], addresses: [10.0.5.1], location: MESH_INTERNAL, resolution: STATIC, ports: [{number: 8080, name: http, protocol: HTTP}]}
+`
+	const client = "sidecar~10.0.0.1~client.shop~shop.svc.cluster.local"
+	ips := func(metadata map[string]any) map[string][]string {
+		out := map[string][]string{}
+		for host, info := range nameTableOf(t, entries, client, metadata).GetTable() {
+			out[host] = info.Ips
+		}
+		return out
+	}
+	none := map[string]any{"DNS_CAPTURE": "true", "INTERCEPTION_MODE": "NONE"}
+	require.Equal(t, map[string][]string{"web.mesh": {"127.0.0.1"}, "low.mesh": {"127.0.0.1"}, "given.mesh": {"10.0.5.1"}}, ips(none))
+	none["UNPRIVILEGED_POD"] = "true"
+	require.NotContains(t, ips(none), "low.mesh", "its port cannot be opened")
+	none["INSTANCE_IPS"] = "10.0.0.1,fd00::1"
+	require.Equal(t, []string{"127.0.0.1", "::1"}, ips(none)["web.mesh"])
+	require.Equal(t, map[string][]string{"given.mesh": {"10.0.5.1"}}, ips(map[string]any{"INTERCEPTION_MODE": "NONE"}), "the mesh resolves no names there")
+}

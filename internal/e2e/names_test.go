@@ -1,0 +1,98 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+// named is a mesh whose names the agent resolves, and who asks it for them.
+type named struct {
+	*mesh
+
+	names *net.Resolver
+}
+
+var resolvers atomic.Int32
+
+func newNamed(t *testing.T, flags ...string) *named {
+	t.Helper()
+	at := fmt.Sprintf("127.53.%d.%d:15053", os.Getpid()%250, resolvers.Add(1)) // an address of loopback that nobody else uses
+	m := newMesh(t, append([]string{"--dns", "serve", "--dns-listen", at, "--dns-upstream", "127.0.0.1:1"}, flags...)...)
+	names := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, at)
+	}}
+	return &named{m, names}
+}
+
+// resolves waits until a name has these addresses, of IPv4; none is a name that nobody knows.
+func (n *named) resolves(name string, want ...string) {
+	n.t.Helper()
+	eventually(n.t, func(ctx context.Context) error {
+		ips, err := n.names.LookupIP(ctx, "ip4", name)
+		var missing *net.DNSError
+		if err != nil && !errors.As(err, &missing) {
+			return err
+		}
+		var got []string
+		for _, ip := range ips {
+			got = append(got, ip.String())
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			return fmt.Errorf("%s is %v (%w), want %v", name, got, err, want)
+		}
+		return nil
+	})
+}
+
+// An application that knows nothing of the mesh asks for a name, connects to where it leads, and is answered by the service.
+func TestNamesLeadToServices(t *testing.T) {
+	t.Parallel()
+	n := newNamed(t)
+	pair := backends(t, "one", "two")
+	n.commit(n.service("cart.mesh", pair[0]), n.service("api.example.com", pair[1]))
+	n.resolves("cart.mesh", "127.0.0.1")
+	n.resolves("api.example.com", "127.0.0.1")
+
+	client := newClient(t)
+	client.Transport.(*http.Transport).DialContext = (&net.Dialer{Resolver: n.names}).DialContext
+	fetches(t, client, net.JoinHostPort("cart.mesh", n.port), "one")
+	fetches(t, client, net.JoinHostPort("api.example.com", n.port), "two")
+
+	_, ports, err := n.names.LookupSRV(t.Context(), "http", "tcp", "cart.mesh")
+	require.NoError(t, err)
+	require.Len(t, ports, 1)
+	require.Equal(t, n.port, fmt.Sprint(ports[0].Port))
+
+	n.transaction(func(tx pgx.Tx) { n.remove(tx, "ServiceEntry", "cart") })
+	n.resolves("cart.mesh")
+	n.resolves("api.example.com", "127.0.0.1")
+}
+
+// Where traffic is redirected each service has an address of its own, though nobody gave it one.
+func TestNamesHaveAllocatedAddresses(t *testing.T) {
+	t.Parallel()
+	n := newNamed(t, "--interception-mode", "REDIRECT")
+	n.commit(n.service("cart.mesh", backends(t, "one")...))
+	var first string
+	eventually(t, func(ctx context.Context) error {
+		ips, err := n.names.LookupIP(ctx, "ip4", "cart.mesh")
+		if err == nil {
+			first = ips[0].String()
+		}
+		return err
+	})
+	require.Regexp(t, `^240\.240\.\d+\.\d+$`, first)
+	back, err := n.names.LookupAddr(t.Context(), first)
+	require.NoError(t, err)
+	require.Equal(t, []string{"cart.mesh."}, back)
+}
