@@ -70,7 +70,7 @@ func TestTokensThatSayNothingAreRefused(t *testing.T) {
 		`'admin:shop' is not a scope`:               tokenOf("a", "admin:shop"),
 		`a token has to have a scope`:               tokenOf("a"),
 		`the token would have expired already`:      past,
-		`(write read, write, secrets, sign or admi`: tokenOf("a", "read:"),
+		`(write read, write, secrets, sign, regist`: tokenOf("a", "read:"),
 	} {
 		err := s.CreateToken(t.Context(), token)
 		invalid, ok := errors.AsType[*store.InvalidError](err)

@@ -275,6 +275,9 @@ var reviewed = map[string]string{
 	"revoke_server": "asks require_server", "restore_server": "asks require_server",
 	"create_join_token": "asks require_write, or require_server for a server's", "revoke_join_token": "likewise",
 	"add_sealing_key": "asks require_server", "redeem_join_tokens": "asks require_server", "revoke_join_token_among": "asks require_server",
+	"open_workload_session": "asks require_server", "end_workload_sessions": "asks require_server", "refresh_workload_sessions": "asks require_server",
+	"register_workloads": "asks require_server", "watch_workloads": "asks require_server", "remove_gone_workloads": "asks require_server",
+	"remove_orphaned_workloads": "asks require_server", "remove_machine": "asks require_write",
 	"create_token": "asks require_server", "revoke_token": "asks require_server", "note_token_uses": "asks require_server", "prune_expired": "calls prune", "check": "reads what the caller gives it",
 }
 

@@ -123,7 +123,7 @@ func newShell(t *testing.T) *shell {
 		code, told := s.run("mcp-client context set " + context + " --insecure --server " + m.address)
 		require.Zero(t, code, told)
 	}
-	m.enfranchise()
+	m.register(m.enfranchise())
 	m.ok("snapshot", "save", filepath.Join(dir, "monday.snapshot.gz"))
 	return s
 }

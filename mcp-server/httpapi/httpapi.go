@@ -60,6 +60,7 @@ func New(calls grpc.ClientConnInterface, o Options) (http.Handler, error) {
 		routes.RegisterTokenServiceHandlerClient(context.Background(), mux, adminv1.NewTokenServiceClient(calls)),
 		routes.RegisterJoinTokenServiceHandlerClient(context.Background(), mux, adminv1.NewJoinTokenServiceClient(calls)),
 		routes.RegisterMemberServiceHandlerClient(context.Background(), mux, adminv1.NewMemberServiceClient(calls)),
+		routes.RegisterRegisteredMachineServiceHandlerClient(context.Background(), mux, adminv1.NewRegisteredMachineServiceClient(calls)),
 		routes.RegisterTrustAdminServiceHandlerClient(context.Background(), mux, adminv1.NewTrustAdminServiceClient(calls)))
 	if err != nil {
 		return nil, fmt.Errorf("serve the admin API over HTTP: %w", err)

@@ -1,5 +1,5 @@
-// Package members is the API by which people decide who belongs to the mesh: join tokens, machines and their certificates, revocations, and
-// what the mesh trusts. It changes what is in the database; mcp-server/authority and the discoveries act on that.
+// Package members is the API by which people decide who belongs to the mesh: join tokens, machines, their certificates and services,
+// revocations, and what the mesh trusts. It changes what is in the database; mcp-server/authority and the discoveries act on that.
 package members
 
 import (
@@ -33,6 +33,7 @@ type Service struct {
 	adminv1.UnimplementedJoinTokenServiceServer
 	adminv1.UnimplementedMemberServiceServer
 	adminv1.UnimplementedTrustAdminServiceServer
+	adminv1.UnimplementedRegisteredMachineServiceServer
 
 	store     *store.Store
 	authority Authority // nil for none
@@ -49,6 +50,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	adminv1.RegisterJoinTokenServiceServer(r, s)
 	adminv1.RegisterMemberServiceServer(r, s)
 	adminv1.RegisterTrustAdminServiceServer(r, s)
+	adminv1.RegisterRegisteredMachineServiceServer(r, s)
 }
 
 // visible are the namespaces that a request is about: those that it names, or else all that the caller may read. Nil stands for all, and

@@ -9,7 +9,7 @@ BEGIN
 END $$;
 
 -- restore locks each row that it writes, and so takes turns with others that write the same resources. What is at its place already
--- is not written.
+-- is not written; nor are the entries of machines, which are there for as long as those are.
 CREATE OR REPLACE FUNCTION mesh.restore(at bigint, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
 RETURNS TABLE (operation text, api_group text, kind text, namespace text, name text)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -18,7 +18,9 @@ BEGIN
   PERFORM mesh.known_revision(at), mesh.require_kinds(kinds), mesh.name_unnamed(format('restore to revision %s', at));
   RETURN QUERY
     WITH target AS MATERIALIZED (
-      SELECT * FROM mesh.changed_since(at, kinds, namespaces, names)
+      SELECT t.* FROM mesh.changed_since(at, kinds, namespaces, names) t
+      WHERE NOT mesh.is_of_machine(t.kind, t.annotations) AND (t.kind <> 'WorkloadEntry' OR NOT EXISTS (SELECT FROM mesh.resources r
+        WHERE r.kind = t.kind AND r.api_group = t.api_group AND r.namespace = t.namespace AND r.name = t.name AND mesh.is_of_machine(r.kind, r.annotations)))
     ), removed AS (
       DELETE FROM mesh.resources r USING target t
       WHERE t.spec IS NULL AND r.kind = t.kind AND r.api_group = t.api_group AND r.namespace = t.namespace AND r.name = t.name

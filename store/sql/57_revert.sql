@@ -36,7 +36,7 @@ BEGIN
 END $$;
 
 -- undo takes a revision back and tells for each resource what came of it: reverted, unchanged, as it is again what it was before, or
--- conflict. The rows are locked before they are looked at.
+-- conflict. The rows are locked before they are looked at. The entries of machines follow by themselves.
 CREATE OR REPLACE FUNCTION mesh.undo(revision bigint) RETURNS TABLE (
   outcome text, api_group text, kind text, namespace text, name text, changed_by bigint)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -54,7 +54,7 @@ BEGIN
           WHEN l.changed THEN 'conflict' ELSE 'reverted' END AS outcome
       FROM mesh.changes c CROSS JOIN mesh.change_before_unconfirmed(c) b CROSS JOIN mesh.last_change_after(c, undo.revision) l
         LEFT JOIN mesh.resources r ON r.kind = c.kind AND r.api_group = c.api_group AND r.namespace = c.namespace AND r.name = c.name
-      WHERE c.transaction_id = undone
+      WHERE c.transaction_id = undone AND NOT (mesh.is_of_machine(c.kind, c.before_annotations) OR mesh.is_of_machine(c.kind, c.after_annotations))
     ), removed AS (
       DELETE FROM mesh.resources r USING plan p
       WHERE p.outcome = 'reverted' AND p.before_spec IS NULL AND r.kind = p.kind AND r.api_group = p.api_group AND r.namespace = p.namespace AND r.name = p.name

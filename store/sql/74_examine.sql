@@ -229,7 +229,7 @@ DECLARE
   p       mesh.link_problem;
   refused mesh.link_problem[] := ARRAY(SELECT f FROM unnest(problems) f
     WHERE f.namespace IN (SELECT n FROM (SELECT DISTINCT namespace FROM unnest(problems)) AS names (n) WHERE mesh.setting('strict_references', n) = 'on')
-    AND f.code <> 'unsupported'); -- which is no reference
+    AND f.code NOT IN ('unsupported', 'put-back')); -- which are no references
   shown   mesh.link_problem[] := ARRAY(SELECT f FROM unnest(problems) f
     WHERE (SELECT mesh.sees_all()) OR f.namespace = ANY ((SELECT mesh.readable_namespaces())::text[]) ORDER BY f.severity, f.kind, f.namespace, f.name, f.path);
 BEGIN

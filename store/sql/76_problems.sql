@@ -15,6 +15,7 @@ BEGIN
       UNION ALL SELECT * FROM mesh.ending_certificates
       UNION ALL SELECT * FROM mesh.current_findings
       UNION ALL SELECT * FROM mesh.identity_problems
+      UNION ALL SELECT * FROM mesh.machine_problems
       UNION ALL SELECT 'error', 'invalid', u.kind, u.api_group, u.namespace, u.name, u.path, u.reason, u.hint FROM mesh.unsound u
       UNION ALL SELECT 'warning', 'revert-conflict', c.kind, c.api_group, c.namespace, c.name, '',
         format('revision %s was not confirmed, and this could not be reverted: %s', c.revision, c.reason), 'put it as it should be'
@@ -25,7 +26,7 @@ END $$;
 CREATE OR REPLACE VIEW mesh.problems WITH (security_barrier) AS
   SELECT severity, code, api_group, kind, namespace, name, path, message, hint FROM mesh.find_problems();
 
-COMMENT ON VIEW mesh.problems IS 'What is wrong with the resources as they stand, or may be: routes that lead nowhere, hosts and ports with two owners, selectors that select nothing, certificates and authorities that expire, resources that break today''s rules.';
+COMMENT ON VIEW mesh.problems IS 'What is wrong with the resources as they stand, or may be: routes that lead nowhere, hosts and ports with two owners, selectors that select nothing, certificates and authorities that expire, resources that break today''s rules, machines that cannot be registered.';
 
 COMMENT ON COLUMN mesh.problems.severity IS 'error: it will not work as written; warning: it probably does not what was meant; info: it may be as it should be.';
 

@@ -2,6 +2,12 @@
 -- machines are is in mesh.workload_instances; the entries follow from that and from the groups, whoever changes which. All who do so hold the
 -- lock of the group, so that nobody goes by what another is about to change.
 
+-- is_of_machine tells by its annotations whether a resource is the entry of a machine.
+CREATE OR REPLACE FUNCTION mesh.is_of_machine(kind text, annotations jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT kind = 'WorkloadEntry' AND coalesce(annotations ? 'mesh.pgmesh.io/machine', false)
+$$;
+
 -- lock_workload_groups takes the locks of some groups until the transaction ends, in one order.
 CREATE OR REPLACE FUNCTION mesh.lock_workload_groups(namespaces text[], names text[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -84,7 +90,8 @@ BEGIN
   FOR wanted IN
     WITH named AS (SELECT DISTINCT u.namespace, u.slot FROM unnest(namespaces, slots) AS u (namespace, slot) WHERE u.slot IS NOT NULL),
     candidates AS (
-      SELECT i, g.spec AS of_group, mesh.account_in(g.spec) AS account, i.gone IS NULL AND s.ended IS NULL AS here
+      SELECT i, g.spec AS of_group, mesh.account_in(g.spec) AS account, i.gone IS NULL AND s.ended IS NULL AS here,
+        mesh.is_revoked(format('ns/%s/sa/%s', i.namespace, i.service_account), i.enrolment) AS revoked
       FROM named n
         JOIN mesh.workload_instances i ON i.namespace = n.namespace AND i.slot = n.slot AND NOT i.has_left
         JOIN mesh.workload_sessions s ON s.id = i.session
@@ -93,9 +100,9 @@ BEGIN
     ranked AS (
       SELECT c.*, first_value(c.i) OVER w AS best, row_number() OVER w AS place FROM candidates c
       WINDOW w AS (PARTITION BY (c.i).namespace, (c.i).slot
-        ORDER BY (c.i).service_account = c.account DESC, c.here DESC, (c.i).entry IS NOT DISTINCT FROM (c.i).slot DESC, (c.i).since, (c.i).workload_group, (c.i).machine)
+        ORDER BY (c.i).service_account = c.account AND NOT c.revoked DESC, c.here DESC, (c.i).entry IS NOT DISTINCT FROM (c.i).slot DESC, (c.i).since, (c.i).workload_group, (c.i).machine)
     )
-    SELECT c.i, c.account, (c.i).service_account = c.account AS fits, c.place, c.best, r.name IS NOT NULL AS there, r.annotations ? 'mesh.pgmesh.io/machine' AS registered,
+    SELECT c.i, c.account, (c.i).service_account = c.account AS fits, c.revoked, c.place, c.best, r.name IS NOT NULL AS there, r.annotations ? 'mesh.pgmesh.io/machine' AS registered,
       r.spec, r.labels, r.annotations, e.spec AS new_spec, e.labels AS new_labels, e.annotations AS new_annotations
     FROM ranked c
       CROSS JOIN LATERAL mesh.rendered_workload(c.i, c.of_group) e
@@ -104,6 +111,8 @@ BEGIN
   LOOP
     refusal := CASE
       WHEN NOT wanted.fits THEN mesh.wrong_account((wanted.i).namespace, (wanted.i).workload_group, (wanted.i).service_account, wanted.account)
+      WHEN wanted.revoked THEN format('the machine was revoked: restore it, mcp-client identity restore %s, or stop its agent',
+        CASE WHEN mesh.is_revoked('', (wanted.i).enrolment) THEN (wanted.i).enrolment ELSE (wanted.i).namespace || '/' || (wanted.i).service_account END)
       WHEN wanted.place > 1 THEN format('the machine %s of the WorkloadGroup %s has the address %s%s already: if it is the same machine, keep its state folder or wait until its last life is gone; or give one of them another address',
         (wanted.best).machine, (wanted.best).workload_group, (wanted.i).address, coalesce(' of the network ' || nullif((wanted.i).network, ''), ''))
       WHEN wanted.there AND NOT wanted.registered THEN format('somebody has written a WorkloadEntry %s/%s, which stays as it is: delete or rename that one', (wanted.i).namespace, (wanted.i).slot)
@@ -207,6 +216,7 @@ DECLARE
   names       text[];
   of_entries  text[]; -- namespaces of the entries that machines have, or want
   entries     text[];
+  written     mesh.changes[];
 BEGIN
   IF current_setting('mesh.registering', true) <> '' AND current_setting('mesh.registering', true) = (SELECT secret FROM mesh.installation)::text THEN
     RETURN false; -- what it writes is as it has to be
@@ -220,6 +230,7 @@ BEGIN
   IF namespaces IS NULL AND entries IS NULL THEN
     RETURN false;
   END IF;
+  written := ARRAY(SELECT c FROM mesh.changes c WHERE c.transaction_id = of AND (mesh.is_of_machine(c.kind, c.before_annotations) OR mesh.is_of_machine(c.kind, c.after_annotations)));
   PERFORM mesh.lock_workload_groups(array_agg(g.namespace), array_agg(g.name)) FROM (
     SELECT * FROM unnest(namespaces, names) AS u (namespace, name)
     UNION SELECT i.namespace, i.workload_group FROM unnest(of_entries, entries) AS u (namespace, name) JOIN mesh.workload_instances i ON i.namespace = u.namespace AND i.slot = u.name) g;
@@ -227,5 +238,44 @@ BEGIN
   IF entries IS NOT NULL THEN
     PERFORM mesh.settle_workloads(of_entries, entries);
   END IF;
+  PERFORM mesh.tell_problems(mesh.put_back(written));
   RETURN true;
 END $$;
+
+-- put_back are those that are not as they were written.
+CREATE OR REPLACE FUNCTION mesh.put_back(written mesh.changes[]) RETURNS mesh.link_problem[]
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce(array_agg(('warning', 'put-back', w.kind, w.api_group, w.namespace, w.name, '',
+    CASE WHEN r.name IS NULL THEN 'it says that it is of a machine, and there is no such machine: it was left out'
+      ELSE format('it is of the machine %s, and was put back as that and the WorkloadGroup %s have it', i.machine, i.workload_group) END,
+    CASE WHEN r.name IS NULL THEN 'leave out the annotation mesh.pgmesh.io/machine if it is to stay; machines register by themselves'
+      ELSE format('change the WorkloadGroup %s, or the configuration of the agent; mcp-client machines remove takes out a machine that is gone', i.workload_group) END)::mesh.link_problem), '{}')
+  FROM unnest(written) w
+    LEFT JOIN mesh.resources r ON r.kind = w.kind AND r.api_group = w.api_group AND r.namespace = w.namespace AND r.name = w.name
+    LEFT JOIN mesh.workload_instances i ON i.namespace = w.namespace AND i.entry = w.name
+  WHERE (r.spec, r.labels, r.annotations) IS DISTINCT FROM (w.after_spec, w.after_labels, w.after_annotations)
+$$;
+
+-- Who is revoked is no endpoint any more, and who is restored is one again.
+CREATE OR REPLACE FUNCTION mesh.settle_revoked() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+DECLARE
+  concerned mesh.workload_instances[] := ARRAY(
+    SELECT i FROM new_rows v JOIN mesh.workload_instances i ON i.namespace = v.namespace AND (v.enrolment = i.enrolment OR v.identity = format('ns/%s/sa/%s', i.namespace, i.service_account)));
+BEGIN
+  IF concerned <> '{}' THEN
+    PERFORM set_config('mesh.registering', (SELECT secret FROM mesh.installation)::text, true);
+    PERFORM mesh.lock_workload_groups(array_agg(c.namespace), array_agg(c.workload_group)) FROM unnest(concerned) c;
+    PERFORM mesh.settle_workloads(array_agg(c.namespace), array_agg(c.slot)) FROM unnest(concerned) c;
+    PERFORM set_config('mesh.registering', '', true);
+  END IF;
+  RETURN NULL;
+END $$;
+
+DROP TRIGGER IF EXISTS settle_revoked ON mesh.revocations;
+CREATE TRIGGER settle_revoked AFTER INSERT ON mesh.revocations
+  REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION mesh.settle_revoked();
+
+DROP TRIGGER IF EXISTS settle_restored ON mesh.revocations;
+CREATE TRIGGER settle_restored AFTER UPDATE ON mesh.revocations
+  REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION mesh.settle_revoked();

@@ -1,0 +1,248 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+)
+
+func (p *Program) machinesCommand() *cobra.Command {
+	return family(&cobra.Command{
+		Use:     "machines",
+		Aliases: []string{"machine"},
+		Short:   "See which machines have registered their services, and take out those that are gone",
+		Long: `See which machines have registered their services, and take out those that are gone.
+
+A machine registers each of its services for a WorkloadGroup while its agent is connected to discovery, and has a WorkloadEntry for it. When it is
+gone without a word, that stays for a grace period (mcp-server run --workload-grace). Who has a certificate is another question:
+mcp-client identity list.
+
+It takes the scope read of the namespace, and write to take out.`,
+	}, p.listMachinesCommand(), p.showMachineCommand(), p.removeMachineCommand())
+}
+
+// registered is one service of one machine, as it is printed.
+type registered struct {
+	Namespace      string            `json:"namespace"`
+	Machine        string            `json:"machine"`
+	Group          string            `json:"group"`
+	State          string            `json:"state"`
+	Entry          string            `json:"entry,omitempty"`
+	Refused        string            `json:"refused,omitempty"`
+	Address        string            `json:"address,omitempty"`
+	Network        string            `json:"network,omitempty"`
+	Locality       string            `json:"locality,omitempty"`
+	Health         string            `json:"health"`
+	Detail         string            `json:"detail,omitempty"`
+	ServiceAccount string            `json:"serviceAccount"`
+	Enrolment      string            `json:"enrolment,omitempty"`
+	Labels         map[string]string `json:"labels,omitempty"`
+	Ports          map[string]uint32 `json:"ports,omitempty"`
+	Weight         uint32            `json:"weight,omitempty"`
+	Discovery      string            `json:"discovery"`
+	Server         string            `json:"server"`
+	Since          *time.Time        `json:"since,omitempty"`
+	Registered     *time.Time        `json:"registeredAt,omitempty"`
+	Gone           *time.Time        `json:"goneAt,omitempty"`
+}
+
+func (p *Program) registered(ctx context.Context, machine, group string) ([]registered, error) {
+	resp, err := callMembers(ctx, p, adminv1.NewRegisteredMachineServiceClient, adminv1.RegisteredMachineServiceClient.ListRegisteredMachines,
+		&adminv1.ListRegisteredMachinesRequest{Namespaces: p.namespaces(), Machine: machine, Group: group})
+	if err != nil {
+		return nil, err
+	}
+	list := []registered{}
+	for _, m := range resp.GetMachines() {
+		list = append(list, registered{
+			m.GetNamespace(), m.GetMachine(), m.GetGroup(), m.GetState(), m.GetEntry(), m.GetRefused(), m.GetAddress(), m.GetNetwork(), m.GetLocality(), m.GetHealth(), m.GetDetail(),
+			m.GetServiceAccount(), m.GetEnrolment(), m.GetLabels(), m.GetPorts(), m.GetWeight(), m.GetDiscovery(), m.GetServer(),
+			instant(m.GetSince()), instant(m.GetRegisteredAt()), instant(m.GetGoneAt()),
+		})
+	}
+	return list, nil
+}
+
+func (p *Program) listMachinesCommand() *cobra.Command {
+	var group string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the machines with their services",
+		Long: `List the machines with their services, a line a service: whether the machine is here or gone, and how the service is by its probe. One that is
+refused has no WorkloadEntry: show says why.`,
+		Example: `  mcp-client machines list -n shop
+  mcp-client machines list -A --group cart -o wide`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list, err := p.registered(cmd.Context(), "", group)
+			if err != nil {
+				return err
+			}
+			return p.printListing(machineListing(list))
+		},
+	}
+	cmd.Flags().StringVar(&group, "group", "", "only of one WorkloadGroup")
+	return cmd
+}
+
+func machineListing(list []registered) listing {
+	out := listing{tree: list, columns: []string{"NAMESPACE", "MACHINE", "GROUP", "ADDRESS", "STATE", "HEALTH", "SINCE"},
+		wide: []string{"ENTRY", "NETWORK", "LOCALITY", "SERVICE ACCOUNT", "ENROLMENT", "DISCOVERY", "SERVER"}}
+	for _, m := range list {
+		state := m.State
+		if m.Refused != "" && state == "here" {
+			state = "refused"
+		}
+		out.add(m.Machine, m.Namespace, m.Machine, m.Group, orDash(m.Address), state, m.Health, shortly(cmp.Or(m.Gone, m.Registered)),
+			orDash(m.Entry), orDash(m.Network), orDash(m.Locality), m.ServiceAccount, orDash(m.Enrolment), m.Discovery, m.Server)
+	}
+	return out
+}
+
+func (p *Program) showMachineCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show MACHINE",
+		Short: "Tell everything of one machine: its services, how they are, and why one is refused",
+		Example: `  mcp-client machines show -n shop cart-1
+  mcp-client machines show -n shop cart-1 -o yaml`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			list, err := p.registered(cmd.Context(), args[0], "")
+			if err != nil {
+				return err
+			}
+			if len(list) == 0 {
+				return fmt.Errorf("no machine %s has registered a service%s: mcp-client machines list has those there are", args[0], p.inNamespaces())
+			}
+			if p.output.isTree() || p.output.format != table {
+				return p.printListing(machineListing(list))
+			}
+			for i, m := range list {
+				if err := p.showMachine(m, i > 0); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		ValidArgsFunction: p.completeRegistered,
+	}
+}
+
+// inNamespaces says where was looked, if not everywhere.
+func (p *Program) inNamespaces() string {
+	if list := p.namespaces(); len(list) > 0 {
+		return " in " + strings.Join(list, ", ")
+	}
+	return ""
+}
+
+func (p *Program) showMachine(m registered, another bool) error {
+	w := aligned(p.Out)
+	if another {
+		writeRow(w, nil)
+	}
+	line := func(name, value string) {
+		if value != "" {
+			writeRow(w, []string{name + ":", value})
+		}
+	}
+	line("Machine", m.Namespace+"/"+m.Machine)
+	line("Group", m.Group)
+	line("Entry", orElse(m.Entry, "none"))
+	line("Refused", m.Refused)
+	line("State", m.State)
+	if m.Gone != nil {
+		line("Gone", shortly(m.Gone))
+	}
+	line("Health", m.Health)
+	line("Detail", m.Detail)
+	line("Address", m.Address)
+	line("Network", m.Network)
+	line("Locality", m.Locality)
+	line("Labels", joined(m.Labels))
+	line("Ports", joined(m.Ports))
+	if m.Weight > 0 {
+		line("Weight", fmt.Sprint(m.Weight))
+	}
+	line("Service account", m.ServiceAccount)
+	line("Enrolment", m.Enrolment)
+	line("Discovery", m.Discovery+", through "+m.Server)
+	line("Connected since", shortly(m.Since))
+	line("Registered", shortly(m.Registered))
+	return w.Flush()
+}
+
+func (p *Program) removeMachineCommand() *cobra.Command {
+	var group string
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "remove MACHINE...",
+		Short: "Take out machines that are gone, before their grace period is over",
+		Long: `Take out machines that are gone, before their grace period is over: their WorkloadEntries go at once.
+
+One that is connected is refused: stop its agent, or revoke it. With --force it goes, and comes back if its discovery tells of it again.`,
+		Example: `  mcp-client machines remove -n shop cart-1
+  mcp-client machines remove -n shop cart-2 --group cart --force`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			namespaces := p.namespaces()
+			if len(namespaces) != 1 {
+				return &usageError{cmd, errors.New("name one namespace by -n: a machine of the same id may be in another")}
+			}
+			for _, machine := range args {
+				resp, err := callMembers(cmd.Context(), p, adminv1.NewRegisteredMachineServiceClient, adminv1.RegisteredMachineServiceClient.RemoveRegisteredMachine,
+					&adminv1.RemoveRegisteredMachineRequest{Namespace: namespaces[0], Machine: machine, Group: group, Force: force})
+				if err != nil {
+					return err
+				}
+				services := "one service"
+				if n := resp.GetRemoved(); n > 1 {
+					services = fmt.Sprintf("%d services", n)
+				}
+				if err := p.write(fmt.Appendf(nil, "removed %s/%s, with %s\n", namespaces[0], machine, services), nil); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		ValidArgsFunction: p.completeRegistered,
+	}
+	cmd.Flags().StringVar(&group, "group", "", "only its service of one WorkloadGroup")
+	cmd.Flags().BoolVar(&force, "force", false, "also if it is connected")
+	return cmd
+}
+
+// completeRegistered offers the machines that have registered.
+func (p *Program) completeRegistered(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if p.settle(cmd) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
+	}
+	p.server.timeout = min(p.server.timeout, completeWithin)
+	list, err := p.registered(cmd.Context(), "", "")
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
+	}
+	var names []cobra.Completion
+	for _, m := range list {
+		names = append(names, cobra.CompletionWithDesc(m.Machine, m.Group+" at "+m.Address))
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// joined is a map in one line, in the order of its keys.
+func joined[V any](m map[string]V) string {
+	parts := make([]string, 0, len(m))
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		parts = append(parts, fmt.Sprintf("%s=%v", key, m[key]))
+	}
+	return strings.Join(parts, ", ")
+}
