@@ -85,10 +85,10 @@ func (s *Store) RegisterWorkloads(ctx context.Context, by Keeper, session, numbe
 		return tx.QueryRow(ctx, rowsWritten).Scan(&written)
 	})
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		switch {
-		case pg.Code == codeSessionEnded:
+		switch pg.Code {
+		case codeSessionEnded:
 			return nil, 0, ErrSessionEnded
-		case pg.Code == "23505": // somebody has taken a name since it was looked
+		case "23505": // somebody has taken a name since it was looked
 			return nil, 0, ErrConflict
 		}
 	}

@@ -95,8 +95,10 @@ refused has no WorkloadEntry: show says why.`,
 }
 
 func machineListing(list []registered) listing {
-	out := listing{tree: list, columns: []string{"NAMESPACE", "MACHINE", "GROUP", "ADDRESS", "STATE", "HEALTH", "SINCE"},
-		wide: []string{"ENTRY", "NETWORK", "LOCALITY", "SERVICE ACCOUNT", "ENROLMENT", "DISCOVERY", "SERVER"}}
+	out := listing{
+		tree: list, columns: []string{"NAMESPACE", "MACHINE", "GROUP", "ADDRESS", "STATE", "HEALTH", "SINCE"},
+		wide: []string{"ENTRY", "NETWORK", "LOCALITY", "SERVICE ACCOUNT", "ENROLMENT", "DISCOVERY", "SERVER"},
+	}
 	for _, m := range list {
 		state := m.State
 		if m.Refused != "" && state == "here" {

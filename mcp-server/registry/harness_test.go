@@ -83,7 +83,9 @@ func one[T any](b *bundle, sql string, args ...any) T {
 	return found[0]
 }
 
-func (b *bundle) newest() int64 { return one[int64](b, "SELECT coalesce(max(revision), 0) FROM mesh.transactions") }
+func (b *bundle) newest() int64 {
+	return one[int64](b, "SELECT coalesce(max(revision), 0) FROM mesh.transactions")
+}
 
 // entries are the names of the WorkloadEntries there are.
 func (b *bundle) entries() []string {
@@ -251,3 +253,22 @@ func as(c *machinev1.Change, state machinev1.Change_State) *machinev1.Change {
 
 func gone(c *machinev1.Change) *machinev1.Change { return as(c, machinev1.Change_STATE_GONE) }
 func left(c *machinev1.Change) *machinev1.Change { return as(c, machinev1.Change_STATE_LEFT) }
+
+func connectTo(b *bundle, config *pgx.ConnConfig) (*pgx.Conn, error) {
+	conn, err := pgx.ConnectConfig(b.t.Context(), config)
+	if err == nil {
+		b.t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	}
+	return conn, err
+}
+
+// beginStandby is a bundle on the standby of a pair.
+func beginStandby(b *bundle, pair *pgtest.Pair) *bundle {
+	b.t.Helper()
+	config, err := pgx.ParseConfig(pair.Standby.URL)
+	require.NoError(b.t, err)
+	again := *b
+	again.conn, err = connectTo(b, config)
+	require.NoError(b.t, err)
+	return &again
+}

@@ -109,13 +109,14 @@ func (w *watch) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if clock.Idle || clock.Moved || clock.Beat != w.beat || w.seen.IsZero() {
-		w.beat, w.seen = clock.Beat, now
-	}
 	w.moves = clock.Moved
 	if !clock.Moved {
+		if clock.Idle || clock.Beat != w.beat || w.seen.IsZero() {
+			w.beat, w.seen = clock.Beat, time.Now() // what another moved it by was over before this call was
+		}
 		return nil
 	}
+	w.beat, w.seen = clock.Beat, now
 	w.moved += step
 	return w.remove(ctx)
 }

@@ -236,6 +236,9 @@ BEGIN
     UNION SELECT i.namespace, i.workload_group FROM unnest(of_entries, entries) AS u (namespace, name) JOIN mesh.workload_instances i ON i.namespace = u.namespace AND i.slot = u.name) g;
   PERFORM mesh.place_group(u.namespace, u.name) FROM unnest(namespaces, names) AS u (namespace, name);
   IF entries IS NOT NULL THEN
+    DELETE FROM mesh.resources r USING unnest(of_entries, entries) AS u (namespace, name), mesh.workload_instances i -- written over, and made anew below
+      WHERE r.kind = 'WorkloadEntry' AND r.api_group = 'networking.istio.io' AND r.namespace = u.namespace AND r.name = u.name
+        AND NOT r.annotations ? 'mesh.pgmesh.io/machine' AND i.namespace = u.namespace AND i.entry = u.name;
     PERFORM mesh.settle_workloads(of_entries, entries);
   END IF;
   PERFORM mesh.tell_problems(mesh.put_back(written));

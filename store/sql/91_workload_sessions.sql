@@ -55,7 +55,7 @@ BEGIN
     RETURN format('"%s" is not a valid namespace: at most 63 lower-case letters, digits and "-"', left(w.namespace, 100));
   ELSIF (w.workload_group ~ '^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$' AND char_length(w.workload_group) <= 253) IS NOT TRUE THEN
     RETURN format('"%s" is not the name of a WorkloadGroup: name one of the machine''s namespace', left(w.workload_group, 300));
-  ELSIF (w.machine ~ '^[[:graph:]]+$' AND octet_length(w.machine) <= 253) IS NOT TRUE THEN
+  ELSIF (w.machine !~ '[[:space:][:cntrl:]]' AND octet_length(w.machine) BETWEEN 1 AND 253) IS NOT TRUE THEN
     RETURN format('"%s" is not the id of a machine: at most 253 bytes without spaces', left(w.machine, 300));
   ELSIF (w.since > 0) IS NOT TRUE THEN
     RETURN 'the machine does not say since when it registers: use an agent and a discovery of one version';
@@ -67,7 +67,7 @@ BEGIN
     RETURN format('"%s" is not an IP address by which others reach the machine: give the agent one with --address', left(w.address, 100));
   ELSIF w.address::inet <<= '0.0.0.0/32' OR w.address::inet <<= '::/128' OR w.address::inet <<= '224.0.0.0/3' OR w.address::inet <<= 'ff00::/8' THEN
     RETURN format('%s is an address that nobody can connect to: give the agent another with --address', w.address);
-  ELSIF w.network !~ '^[[:graph:]]*$' OR char_length(w.network) > 253 THEN
+  ELSIF w.network ~ '[[:space:][:cntrl:]]' OR char_length(w.network) > 253 THEN
     RETURN format('"%s" is not the name of a network: at most 253 characters without spaces', left(w.network, 300));
   ELSIF w.locality !~ '^([^/[:space:]]+(/[^/[:space:]]+){0,2})?$' OR char_length(w.locality) > 253 THEN
     RETURN format('"%s" is not a locality: write REGION, REGION/ZONE or REGION/ZONE/SUBZONE', left(w.locality, 300));

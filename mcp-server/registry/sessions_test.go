@@ -1,0 +1,252 @@
+package registry_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/pgmesh/pgmesh/internal/pgtest"
+	"github.com/pgmesh/pgmesh/mcp-server/registry"
+	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
+)
+
+const (
+	uptime   = "SELECT uptime FROM mesh.workload_clock"
+	live     = "SELECT count(*)::int FROM mesh.workload_sessions WHERE ended IS NULL"
+	services = "SELECT count(*)::int FROM mesh.workload_instances"
+	present  = "SELECT count(*)::int FROM mesh.resources WHERE kind = 'WorkloadEntry'"
+	state    = "SELECT state FROM mesh.registered_machines"
+)
+
+// A machine whose discovery goes keeps its entry for the grace period, in which another may take it over: that makes no revision.
+func TestASessionIsHandedOver(t *testing.T) {
+	t.Parallel()
+	b := begin(t)
+	s := b.serve(patient)
+	first := s.discovery("eu-1")
+	first.told(here("m1", "10.0.0.1", 1))
+	first.told(here("m2", "10.0.0.2", 1))
+	before := b.newest()
+	first.leave()
+	eventually(b, 0, live)
+	require.Equal(t, []string{"gone", "gone"}, list[string](b, state))
+	require.Len(t, b.entries(), 2)
+	require.NotZero(t, one[time.Time](b, "SELECT min(gone_at) FROM mesh.registered_machines"))
+
+	second := s.discovery("eu-2")
+	outcomes, err := second.tell(here("m1", "10.0.0.1", 2), here("m2", "10.0.0.2", 2))
+	require.NoError(t, err)
+	require.Equal(t, "web-10.0.0.1", outcomes[0].GetEntry())
+	require.Equal(t, []string{"here", "here"}, list[string](b, state))
+	require.Equal(t, before, b.newest())
+	eventually(b, 1, "SELECT count(*)::int FROM mesh.workload_sessions") // nobody needs the first any more
+}
+
+// Whoever tells first: the later stream of a machine counts, and what is said of one before it does not.
+func TestTheLaterStreamCounts(t *testing.T) {
+	t.Parallel()
+	b := begin(t)
+	s := b.serve(patient)
+	one, two := s.discovery("eu-1"), s.discovery("eu-2")
+	old, renewed := here("m1", "10.0.0.1", 5), here("m1", "10.0.0.2", 9)
+	require.Equal(t, "web-10.0.0.2", two.told(renewed).GetEntry())
+	for _, late := range []*machinev1.Change{old, gone(old), left(old)} {
+		require.True(t, one.told(late).GetSuperseded())
+	}
+	require.Equal(t, []string{"web-10.0.0.2"}, b.entries())
+
+	two.told(left(renewed))
+	require.True(t, one.told(old).GetSuperseded(), "it has left since")
+	require.Empty(t, b.entries())
+	two.told(gone(here("m2", "10.0.0.3", 9)))
+	require.True(t, one.told(here("m2", "10.0.0.3", 5)).GetSuperseded(), "it has come and gone since")
+	require.Equal(t, "web-10.0.0.3", one.told(here("m2", "10.0.0.3", 10)).GetEntry())
+	require.Equal(t, "web-10.0.0.2", two.told(renewed).GetEntry(), "a service may come back on the same stream")
+
+	three := s.discovery("eu-2") // of the same streams, after the session broke
+	require.Equal(t, "web-10.0.0.2", three.told(renewed).GetEntry())
+	require.True(t, two.told(gone(renewed)).GetSuperseded(), "the session before it is late")
+	require.Equal(t, []string{"web-10.0.0.2", "web-10.0.0.3"}, b.entries())
+}
+
+func TestWhoIsGoneIsRemovedAfterTheGracePeriod(t *testing.T) {
+	t.Parallel()
+	b := begin(t)
+	s := b.serve(quick)
+	d := s.discovery("eu")
+	_, err := d.tell(here("m1", "10.0.0.1", 1), here("m2", "10.0.0.2", 1), here("m3", "10.0.0.3", 1))
+	require.NoError(t, err)
+	begun := time.Now()
+	require.Equal(t, "web-10.0.0.1", d.told(gone(here("m1", "10.0.0.1", 1))).GetEntry(), "it may come back")
+	d.told(left(here("m2", "10.0.0.2", 1)))
+	eventually(b, 1, present)
+	require.Greater(t, time.Since(begun), quick.Grace)
+	eventually(b, 1, services)
+	require.Equal(t, []string{"web-10.0.0.3"}, b.entries())
+	require.Equal(t, "pgmesh registry", one[string](b, "SELECT author FROM mesh.revisions ORDER BY revision DESC LIMIT 1"))
+	d.leave()
+	eventually(b, 0, services)
+	eventually(b, 0, "SELECT count(*)::int FROM mesh.workload_sessions")
+	require.Empty(t, b.entries())
+}
+
+// A server that is killed says no good-bye. Another notices when its lease is over, and then the grace period begins.
+func TestTheSessionsOfADeadServerEnd(t *testing.T) {
+	t.Parallel()
+	b := begin(t)
+	dead, other := b.serve(quick), b.serve(quick)
+	dead.discovery("eu-1").told(here("m1", "10.0.0.1", 1))
+	other.discovery("eu-2").told(here("m2", "10.0.0.2", 1))
+	eventually(b, true, "SELECT uptime > 0 FROM mesh.workload_clock")
+	at := time.Now()
+	dead.kill()
+	eventually(b, 1, live)
+	require.Greater(t, time.Since(at), quick.Lease/2)
+	eventually(b, 1, present)
+	require.Greater(t, time.Since(at), quick.Grace+quick.Lease/2)
+	require.Equal(t, []string{"web-10.0.0.2"}, b.entries())
+}
+
+func TestAServerThatStopsSaysSo(t *testing.T) {
+	t.Parallel()
+	b := begin(t)
+	s := b.serve(patient)
+	d := s.discovery("eu")
+	d.told(here("m1", "10.0.0.1", 1))
+	s.stop()
+	require.Equal(t, codes.Unavailable, status.Code(d.ended()))
+	require.Equal(t, 0, one[int](b, live))
+	require.Equal(t, []string{"web-10.0.0.1"}, b.entries())
+}
+
+// However many servers watch, and however often they start anew: the clock runs no faster than time, and does not run while there is none.
+func TestTheClockRunsNoFasterThanTime(t *testing.T) {
+	t.Parallel()
+	b := begin(t)
+	o := patient
+	o.Every = 10 * time.Millisecond
+	begun := time.Now()
+	servers := []*server{b.serve(o), b.serve(o), b.serve(o)}
+	servers[0].discovery("eu").told(here("m1", "10.0.0.1", 1))
+	for i := range 6 {
+		before := one[int64](b, uptime)
+		eventually(b, true, "SELECT uptime > $1 FROM mesh.workload_clock", before)
+		if i%2 == 0 {
+			servers[i%3].kill()
+			servers[i%3] = b.serve(o)
+		}
+	}
+	eventually(b, true, "SELECT uptime > 500 FROM mesh.workload_clock")
+	require.Less(t, one[int64](b, uptime), time.Since(begun).Milliseconds())
+	for _, s := range servers {
+		s.stop()
+	}
+	stood := one[int64](b, uptime)
+	b.serve(o)
+	eventually(b, true, "SELECT uptime > $1 FROM mesh.workload_clock", stood)
+	require.Less(t, one[int64](b, uptime)-stood, int64(1000), "whoever comes later does not know how long nobody was there")
+}
+
+// What the time is said to be in the database is for people to read. Nobody is removed by it.
+func TestClocksThatJumpRemoveNobody(t *testing.T) {
+	t.Parallel()
+	b := begin(t)
+	s := b.serve(quick)
+	d := s.discovery("eu")
+	d.told(here("m1", "10.0.0.1", 1))
+	d.told(here("m2", "10.0.0.2", 1))
+	for _, jump := range []string{"- interval '10 years'", "+ interval '20 years'"} {
+		d.told(gone(here("m1", "10.0.0.1", 1)))
+		b.exec("UPDATE mesh.workload_instances SET registered_at = registered_at " + jump + ", gone_at = gone_at " + jump)
+		b.exec("UPDATE mesh.workload_sessions SET begun_at = begun_at " + jump)
+		before := one[int64](b, uptime)
+		eventually(b, true, "SELECT uptime >= $1 FROM mesh.workload_clock", before+quick.Grace.Milliseconds()/3)
+		require.Equal(t, 2, one[int](b, services))
+		d.told(here("m1", "10.0.0.1", 1))
+	}
+	d.told(gone(here("m1", "10.0.0.1", 1)))
+	eventually(b, 1, services)
+}
+
+// While Postgres is away nothing is lost. A stream with nothing to tell lives through that; one with something ends.
+func TestPostgresIsAwayForLongerThanTheGracePeriod(t *testing.T) {
+	t.Parallel()
+	own := pgtest.Server(t)
+	b := beginOn(t, own.URL)
+	s := b.serve(quick)
+	quiet, talks := s.discovery("eu-1"), s.discovery("eu-2")
+	quiet.told(here("m1", "10.0.0.1", 1))
+	talks.told(here("m2", "10.0.0.2", 1))
+	vanished := here("m3", "10.0.0.3", 1)
+	talks.told(vanished)
+	talks.told(gone(vanished))
+	clock := one[int64](b, uptime)
+	before, session := b.newest(), one[int64](b, "SELECT id FROM mesh.workload_sessions WHERE discovery = 'eu-1'")
+	own.Kill()
+	stopped := time.Now()
+	_, err := talks.tell(here("m2", "10.0.0.2", 1, func(c *machinev1.Change) { c.Service.Health = machinev1.Health_HEALTH_UNHEALTHY }))
+	require.Equal(t, codes.Unavailable, status.Code(err))
+	require.ErrorContains(t, err, "cannot reach its database")
+	_, err = s.discovery("eu-3").tell(here("m4", "10.0.0.4", 1))
+	require.Equal(t, codes.Unavailable, status.Code(err))
+	require.Eventually(t, func() bool { return time.Since(stopped) > quick.Grace+quick.Lease+time.Second/2 }, limit, 50*time.Millisecond)
+	own.Start()
+
+	b = beginAgain(b)
+	again := s.discovery("eu-2")
+	outcomes, err := again.tell(here("m2", "10.0.0.2", 1))
+	require.NoError(t, err)
+	require.Equal(t, "web-10.0.0.2", outcomes[0].GetEntry())
+	require.Equal(t, "web-10.0.0.1", quiet.told(here("m1", "10.0.0.1", 1)).GetEntry(), "its stream and its session are still there")
+	require.Equal(t, session, one[int64](b, "SELECT id FROM mesh.workload_sessions WHERE discovery = 'eu-1' AND ended IS NULL"))
+	require.Equal(t, before, b.newest())
+	require.Less(t, one[int64](b, uptime)-clock, (quick.Grace + quick.Lease).Milliseconds(), "the time away did not pass")
+	eventually(b, 2, present) // who was gone before is, after the rest of its time
+	require.Equal(t, []string{"web-10.0.0.1", "web-10.0.0.2"}, b.entries())
+}
+
+// beginAgain is a bundle on the same database, after that was away.
+func beginAgain(b *bundle) *bundle {
+	b.t.Helper()
+	again := *b
+	require.Eventually(b.t, func() bool {
+		config := b.conn.Config().Copy()
+		conn, err := connectTo(b, config)
+		again.conn = conn
+		return err == nil
+	}, limit, 20*time.Millisecond)
+	return &again
+}
+
+// A standby that is behind takes the place of the primary: what it has not heard of is told again.
+func TestADatabaseThatHasForgottenIsToldAgain(t *testing.T) {
+	t.Parallel()
+	pair := pgtest.Replicated(t)
+	b := beginOn(t, pair.Primary.URL)
+	s := b.serveOn(registry.Options{Name: "a", Grace: time.Hour, Every: 20 * time.Millisecond}, pair.URL("read-write"))
+	known := s.discovery("eu-1")
+	known.told(here("m1", "10.0.0.1", 1))
+	pair.CaughtUp()
+	pair.Sever()
+	known.told(here("m2", "10.0.0.2", 1))
+	known.told(left(here("m1", "10.0.0.1", 1)))
+	unknown := s.discovery("eu-2")
+	unknown.told(here("m3", "10.0.0.3", 1))
+	pair.Primary.Kill()
+	pair.Promote()
+	for _, d := range []*discovery{known, unknown} {
+		err := d.ended()
+		require.Equal(t, codes.Unavailable, status.Code(err))
+		require.ErrorContains(t, err, "tell of every machine")
+	}
+	b = beginStandby(b, pair)
+	require.Equal(t, []string{"web-10.0.0.1"}, b.entries(), "which has left, and is gone since its session was ended")
+	require.Equal(t, "gone", one[string](b, state))
+	again := s.discovery("eu-1")
+	_, err := again.tell(here("m2", "10.0.0.2", 1), here("m3", "10.0.0.3", 1))
+	require.NoError(t, err)
+	require.Equal(t, []string{"web-10.0.0.1", "web-10.0.0.2", "web-10.0.0.3"}, b.entries())
+}
