@@ -18,7 +18,11 @@ import (
 const joinTokenVariable = "PGMESH_JOIN_TOKEN" //nolint:gosec // the name of one
 
 // credentialFlags are what a machine joins with.
-type credentialFlags struct{ token, tokenFile, jwtFile, roots string }
+type credentialFlags struct {
+	token, tokenFile, jwtFile, roots string
+
+	group string // the WorkloadGroup that it was for, once the machine has joined
+}
 
 func (f *credentialFlags) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&f.tokenFile, "token-file", "", "file with the join token that makes this machine a member; mcp-client token create makes one")
@@ -45,7 +49,7 @@ func (f *credentialFlags) ask(servers []string) (membership.Ask, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--roots %s: %w", f.roots, err)
 		}
-		return join.ByWebToken(servers, roots, f.webToken), nil
+		return join.ByWebToken(servers, roots, f.webToken, f.joined), nil
 	}
 	text, err := f.joinToken()
 	if err != nil {
@@ -55,8 +59,10 @@ func (f *credentialFlags) ask(servers []string) (membership.Ask, error) {
 	if err != nil {
 		return nil, err
 	}
-	return join.ByToken(servers, token), nil
+	return join.ByToken(servers, token, f.joined), nil
 }
+
+func (f *credentialFlags) joined(group string) { f.group = group }
 
 func (f *credentialFlags) check() error {
 	given := 0

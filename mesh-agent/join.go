@@ -72,7 +72,7 @@ func (j *joining) run(ctx context.Context, cmd *cobra.Command) (*membership.Stat
 	if err != nil {
 		return nil, err
 	}
-	return m.Current(), j.state.remember(j.servers.addresses)
+	return m.Current(), errors.Join(j.state.remember(j.servers.addresses), j.state.rememberGroup(j.credential.group))
 }
 
 // checkNew keeps who joins by mistake from giving up who they are.

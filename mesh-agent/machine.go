@@ -149,7 +149,7 @@ func (m *member) joinFirst(ctx context.Context, servers []string, o membership.O
 	if err != nil {
 		return nil, err
 	}
-	return joined, m.state.remember(servers)
+	return joined, errors.Join(m.state.remember(servers), m.state.rememberGroup(m.credential.group))
 }
 
 // renewal asks with the certificate that there is. One that has expired counts for nothing, and then the token does, if there is one.

@@ -34,7 +34,8 @@ func bootstrapCommand() *cobra.Command {
 		},
 	}
 	m.declare(cmd.Flags())
-	new(configFlag).declare(cmd)
+	m.registration.file = &configFlag{}
+	m.registration.file.declare(cmd)
 	return cmd
 }
 
@@ -50,6 +51,7 @@ type member struct {
 	own          ownFlags
 	credential   credentialFlags
 	dns          dnsFlags
+	registration registration
 }
 
 func (m *member) declare(flags *pflag.FlagSet) {
@@ -69,6 +71,7 @@ func (m *member) declare(flags *pflag.FlagSet) {
 	m.own.declare(flags)
 	m.credential.declare(flags)
 	m.dns.declare(flags)
+	m.registration.declare(flags, o)
 	flags.StringVar(&o.Admin, "admin", "127.0.0.1:15000", "address of Envoy's admin API, on loopback; port 0 takes any free one")
 }
 
@@ -112,7 +115,8 @@ func (m *member) complete(who *machine) (bootstrap.Options, error) {
 	o.Namespace = cmp.Or(o.Namespace, "default")
 	o.ID = cmp.Or(o.ID, host+"."+o.Namespace)
 	o.Domain = cmp.Or(o.Domain, o.Namespace+".svc.cluster.local")
-	return o, nil
+	err = m.place(&o)
+	return o, err
 }
 
 // name says who the proxy is by the machine's certificate, which discovery holds it to.

@@ -65,6 +65,19 @@ func (f *envoyFlags) args() []string {
 	return args
 }
 
+// supervisor keeps Envoy running, by a bootstrap.
+func (f *envoyFlags) supervisor(bootstrap []byte, about *status.Server, log *slog.Logger) *supervise.Supervisor {
+	return supervise.New(supervise.Options{
+		Envoy:     f.program,
+		Bootstrap: bootstrap,
+		Args:      f.args(),
+		Drain:     f.drain,
+		Output:    io.MultiWriter(os.Stderr, about.Lines.Writer(status.FromEnvoy)),
+		Stdout:    io.MultiWriter(os.Stdout, about.Lines.Writer(status.FromAccess)),
+		Log:       log,
+	})
+}
+
 func runCommand() *cobra.Command {
 	cmd, _ := newRun()
 	return cmd
@@ -75,6 +88,7 @@ func newRun() (*cobra.Command, *configFlag) {
 	var m member
 	var f envoyFlags
 	var c configFlag
+	m.registration.file = &c
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run Envoy as this machine's proxy",
@@ -109,15 +123,7 @@ func run(ctx context.Context, m *member, f *envoyFlags, about *status.Server, lo
 	if err != nil {
 		return err
 	}
-	supervisor := supervise.New(supervise.Options{
-		Envoy:     f.program,
-		Bootstrap: data,
-		Args:      f.args(),
-		Drain:     f.drain,
-		Output:    io.MultiWriter(os.Stderr, about.Lines.Writer(status.FromEnvoy)),
-		Stdout:    io.MultiWriter(os.Stdout, about.Lines.Writer(status.FromAccess)),
-		Log:       log,
-	})
+	supervisor := f.supervisor(data, about, log)
 	names, err := m.resolver(who, log, metrics)
 	if err != nil {
 		return err
@@ -133,6 +139,10 @@ func run(ctx context.Context, m *member, f *envoyFlags, about *status.Server, lo
 	}
 	defer discovery.Close()
 	about.Parts = status.Parts{Identity: who.status, Discovery: discoveryStatus(discovery), DNS: names.status()}
+	registered, err := m.registering(who, discovery, about, log, metrics)
+	if err != nil {
+		return err
+	}
 
 	group, ctx := errgroup.WithContext(ctx)
 	context.AfterFunc(ctx, func() { about.State(status.Ending) })
@@ -149,7 +159,8 @@ func run(ctx context.Context, m *member, f *envoyFlags, about *status.Server, lo
 		return err
 	}
 	group.Go(func() error { return about.Serve(lasting, socket) }) // who follows the end wants to hear all of it
-	group.Go(func() error { defer end(); return supervisor.Run(ctx) })
+	staying := stay(ctx, lasting, group, registered, log)
+	group.Go(func() error { defer end(); return supervisor.Run(staying) })
 	group.Go(func() error { return serveStatus(ctx, listener, supervisor.Ready, registry) })
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("run Envoy: %w", err)

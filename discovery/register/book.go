@@ -12,9 +12,9 @@ import (
 
 // book has all instances, and which of them mcp-server is to be told of.
 type book struct {
-	// probed is how a group is probed.
-	probed func(namespace, group string) (*machinev1.Probe, bool)
-	wake   chan struct{} // receives when there is something to report
+	// group is a WorkloadGroup as far as it is needed here; nil if there is none.
+	group func(namespace, name string) *group
+	wake  chan struct{} // receives when there is something to report
 
 	mu        sync.Mutex
 	machines  map[machineKey]*stream
@@ -27,9 +27,9 @@ type book struct {
 	passing bool
 }
 
-func newBook(probed func(namespace, group string) (*machinev1.Probe, bool)) *book {
+func newBook(of func(namespace, name string) *group) *book {
 	return &book{
-		probed: probed, wake: make(chan struct{}, 1), machines: map[machineKey]*stream{}, instances: map[instanceKey]*instance{},
+		group: of, wake: make(chan struct{}, 1), machines: map[machineKey]*stream{}, instances: map[instanceKey]*instance{},
 		byGroup: map[[2]string]map[*instance]struct{}{}, byEntry: map[string]*instance{},
 	}
 }
@@ -273,7 +273,7 @@ func (b *book) take(most int) []reported {
 	for _, i := range b.queue[:n] {
 		if i.queued = false; !i.forgotten {
 			i.sent = i.version
-			batch = append(batch, reported{i, i.version, i.change(b.probed)})
+			batch = append(batch, reported{i, i.version, i.change(b.group(i.key.namespace, i.key.group))})
 		}
 	}
 	clear(b.queue[:n])
@@ -346,7 +346,10 @@ func (b *book) answer(i *instance) {
 	case o.GetRefused() != "":
 		r = refused(i.key.group, o.GetRefused(), false)
 	case o != nil:
-		probe, _ := b.probed(i.key.namespace, i.key.group)
+		var probe *machinev1.Probe
+		if of := b.group(i.key.namespace, i.key.group); of != nil {
+			probe = of.probe
+		}
 		r = &machinev1.RegisterResponse{Message: &machinev1.RegisterResponse_Registered{Registered: &machinev1.Registered{
 			Group: i.key.group, Entry: o.GetEntry(), Probe: probe,
 		}}}

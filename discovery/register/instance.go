@@ -37,7 +37,7 @@ type instance struct {
 }
 
 // change is the instance as it is reported.
-func (i *instance) change(probed func(namespace, group string) (*machinev1.Probe, bool)) *machinev1.Change {
+func (i *instance) change(of *group) *machinev1.Change {
 	labels := maps.Clone(i.machine.GetLabels())
 	if labels == nil {
 		labels = map[string]string{}
@@ -47,11 +47,15 @@ func (i *instance) change(probed func(namespace, group string) (*machinev1.Probe
 		Group: i.key.group, Ports: i.service.GetPorts(), Labels: i.service.GetLabels(), Weight: i.service.GetWeight(),
 		Health: i.service.GetHealth(), Detail: i.service.GetDetail(), Probed: i.service.GetProbed(),
 	}
-	if probe, known := probed(i.key.namespace, i.key.group); known && probe == nil && !s.GetProbed() && s.GetHealth() == machinev1.Health_HEALTH_UNSPECIFIED {
+	if of != nil && of.probe == nil && !s.GetProbed() && s.GetHealth() == machinev1.Health_HEALTH_UNSPECIFIED {
 		s.Health = machinev1.Health_HEALTH_HEALTHY // nobody will ever find out
 	}
+	account := i.key.serviceAccount
+	if account == "" && of != nil { // nobody proves anything here, nor says it
+		account = of.account
+	}
 	return &machinev1.Change{
-		Namespace: i.key.namespace, ServiceAccount: i.key.serviceAccount, Enrolment: i.caller.Enrolment, Machine: i.key.id, Since: i.since,
+		Namespace: i.key.namespace, ServiceAccount: account, Enrolment: i.caller.Enrolment, Machine: i.key.id, Since: i.since,
 		Address: i.machine.GetAddress(), Network: i.machine.GetNetwork(), Locality: i.machine.GetLocality(), Labels: labels,
 		Service: s, State: i.state,
 	}

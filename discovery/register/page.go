@@ -69,7 +69,7 @@ func (b *book) shown() []shownService {
 	defer b.mu.Unlock()
 	list := make([]shownService, 0, len(b.instances))
 	for _, i := range b.instances {
-		c := i.change(b.probed)
+		c := i.change(b.group(i.key.namespace, i.key.group))
 		s := shownService{
 			Machine: i.key.id, Namespace: i.key.namespace, Group: i.key.group, Account: i.key.serviceAccount, Address: i.machine.GetAddress(),
 			State: i.standing(), Entry: i.outcome.GetEntry(), Refused: i.outcome.GetRefused(),

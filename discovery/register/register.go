@@ -6,6 +6,7 @@
 package register
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync/atomic"
@@ -121,15 +122,21 @@ func (s *Service) Follow(m *mesh.Mesh, changes []push.Change) {
 	}
 }
 
-// group is how a WorkloadGroup says that a service is probed, and whether there is such a group.
-func (s *Service) group(namespace, name string) (probe *machinev1.Probe, known bool) {
+// group is what has to be known here of a WorkloadGroup.
+type group struct {
+	probe   *machinev1.Probe // nil for none
+	account string           // the service account of its machines
+}
+
+// group is the WorkloadGroup of a name; nil if there is none, or nobody knows yet.
+func (s *Service) group(namespace, name string) *group {
 	m := s.mesh.Load()
 	if m == nil {
-		return nil, false
+		return nil
 	}
 	g := m.WorkloadGroup(namespace, name)
 	if g == nil {
-		return nil, false
+		return nil
 	}
-	return probeOf(g.GetProbe()), true
+	return &group{probeOf(g.GetProbe()), cmp.Or(g.GetTemplate().GetServiceAccount(), "default")}
 }

@@ -2,6 +2,7 @@ package bootstrap
 
 import (
 	"fmt"
+	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -26,6 +27,9 @@ func node(o Options) (*corev3.Node, error) {
 	if o.ResolvesNames {
 		fields["DNS_CAPTURE"] = "true"
 	}
+	if o.Network != "" {
+		fields["NETWORK"] = o.Network
+	}
 	metadata, err := structpb.NewStruct(fields)
 	if err != nil {
 		return nil, fmt.Errorf("labels: %w", err)
@@ -34,7 +38,17 @@ func node(o Options) (*corev3.Node, error) {
 		Id:       fmt.Sprintf("%s~%s~%s~%s", o.Role.nodeType(), o.IP, o.ID, o.Domain),
 		Cluster:  serviceCluster(o),
 		Metadata: metadata,
+		Locality: locality(o.Locality),
 	}, nil
+}
+
+// locality reads region/zone/subzone; nil for nothing.
+func locality(text string) *corev3.Locality {
+	if text == "" {
+		return nil
+	}
+	parts := append(strings.SplitN(text, "/", 3), "", "")
+	return &corev3.Locality{Region: parts[0], Zone: parts[1], SubZone: parts[2]}
 }
 
 func values(labels map[string]string) map[string]any {

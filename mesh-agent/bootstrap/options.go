@@ -24,6 +24,8 @@ type Options struct {
 	Domain         string // the DNS domain that short host names are completed with
 	ServiceAccount string // may be empty
 	Labels         map[string]string
+	Locality       string // region/zone/subzone
+	Network        string
 	Interception   Interception
 	ResolvesNames  bool // applications ask the agent for names, so that services without an address may be given one
 

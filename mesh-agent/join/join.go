@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	istio "istio.io/api/security/v1alpha1"
 
@@ -24,18 +25,22 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// ByToken asks a discovery, at any of its addresses, for the first certificate.
-func ByToken(servers []string, token jointoken.Token) membership.Ask {
-	return first(servers, membership.ByToken(token, identity.Discovery), func() (string, error) { return token.Text(), nil })
+// groupHeader is the header of an answer that has the WorkloadGroup that a certificate was given for.
+const groupHeader = "pgmesh-workload-group"
+
+// ByToken asks a discovery, at any of its addresses, for the first certificate. Who wants to know is told for which WorkloadGroup
+// that was given, "" for none.
+func ByToken(servers []string, token jointoken.Token, group ...func(string)) membership.Ask {
+	return first(servers, membership.ByToken(token, identity.Discovery), func() (string, error) { return token.Text(), nil }, group...)
 }
 
 // ByWebToken asks a discovery whose certificate leads to one of the roots for the first certificate. The token is read for each attempt.
-func ByWebToken(servers []string, roots []*x509.Certificate, token func() (string, error)) membership.Ask {
-	return first(servers, membership.ByRoots(roots, identity.Discovery), token)
+func ByWebToken(servers []string, roots []*x509.Certificate, token func() (string, error), group ...func(string)) membership.Ask {
+	return first(servers, membership.ByRoots(roots, identity.Discovery), token, group...)
 }
 
 // first believes what discovery says of the mesh's roots, which has proved who it is by then.
-func first(servers []string, config *tls.Config, bearer func() (string, error)) membership.Ask {
+func first(servers []string, config *tls.Config, bearer func() (string, error), group ...func(string)) membership.Ask {
 	return func(ctx context.Context, csr []byte) (membership.Granted, error) {
 		token, err := bearer()
 		if err != nil {
@@ -47,9 +52,13 @@ func first(servers []string, config *tls.Config, bearer func() (string, error)) 
 		}
 		defer u.Close()
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
-		chain, roots, err := create(ctx, u, csr)
+		var header metadata.MD
+		chain, roots, err := create(ctx, u, csr, grpc.Header(&header))
 		if err != nil {
 			return membership.Granted{}, err
+		}
+		for _, told := range group {
+			told(strings.Join(header.Get(groupHeader), ""))
 		}
 		id, err := bearerOf(chain)
 		if err != nil {
@@ -68,9 +77,9 @@ func ByCertificate(u *upstream.Upstream) membership.Ask {
 }
 
 // create asks. A discovery that goes away meanwhile may have answered: what it gave is given again, for the key is the same.
-func create(ctx context.Context, u *upstream.Upstream, csr []byte) (chain, roots []byte, err error) {
+func create(ctx context.Context, u *upstream.Upstream, csr []byte, options ...grpc.CallOption) (chain, roots []byte, err error) {
 	answer, err := rpc.Again(func() (*istio.IstioCertificateResponse, error) {
-		return istio.NewIstioCertificateServiceClient(u).CreateCertificate(ctx, &istio.IstioCertificateRequest{Csr: string(csr)})
+		return istio.NewIstioCertificateServiceClient(u).CreateCertificate(ctx, &istio.IstioCertificateRequest{Csr: string(csr)}, options...)
 	})
 	if err != nil {
 		return nil, nil, explain(err, u, givesNoCertificate)

@@ -1,0 +1,328 @@
+package register_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/pgmesh/pgmesh/internal/journal"
+	"github.com/pgmesh/pgmesh/mesh-agent/register"
+	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const limit = 20 * time.Second
+
+// discovery is one as far as machines are registered there: each stream is handed to the test.
+type discovery struct {
+	machinev1.UnimplementedMachineServiceServer
+
+	t       *testing.T
+	streams chan *stream
+	at      string
+}
+
+// stream is a machine that is connected.
+type stream struct {
+	machinev1.MachineService_RegisterServer
+
+	t   *testing.T
+	end chan error
+}
+
+func (d *discovery) Register(s machinev1.MachineService_RegisterServer) error {
+	x := &stream{s, d.t, make(chan error, 1)}
+	select {
+	case d.streams <- x:
+	case <-s.Context().Done():
+		return s.Context().Err()
+	}
+	select {
+	case err := <-x.end:
+		return err
+	case <-s.Context().Done():
+		return s.Context().Err()
+	}
+}
+
+func start(t *testing.T) *discovery {
+	t.Helper()
+	d := &discovery{t: t, streams: make(chan *stream)}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	d.at = l.Addr().String()
+	server := grpc.NewServer()
+	machinev1.RegisterMachineServiceServer(server, d)
+	done := make(chan struct{})
+	go func() { defer close(done); _ = server.Serve(l) }()
+	t.Cleanup(func() { server.Stop(); <-done })
+	return d
+}
+
+// next is the next stream of a machine.
+func (d *discovery) next() *stream {
+	d.t.Helper()
+	select {
+	case s := <-d.streams:
+		return s
+	case <-time.After(limit):
+		require.FailNow(d.t, "no machine comes")
+		return nil
+	}
+}
+
+func (s *stream) machine() *machinev1.Machine {
+	s.t.Helper()
+	m, err := s.Recv()
+	require.NoError(s.t, err)
+	require.NotNil(s.t, m.GetMachine())
+	return m.GetMachine()
+}
+
+func (s *stream) health() *machinev1.HealthReport {
+	s.t.Helper()
+	m, err := s.Recv()
+	require.NoError(s.t, err)
+	require.NotNil(s.t, m.GetHealth(), m)
+	return m.GetHealth()
+}
+
+func (s *stream) registered(group string, probe *machinev1.Probe) {
+	s.t.Helper()
+	require.NoError(s.t, s.Send(&machinev1.RegisterResponse{Message: &machinev1.RegisterResponse_Registered{
+		Registered: &machinev1.Registered{Group: group, Entry: group + "-1", Probe: probe},
+	}}))
+}
+
+func (s *stream) refused(group, reason string, passing bool) {
+	s.t.Helper()
+	require.NoError(s.t, s.Send(&machinev1.RegisterResponse{Message: &machinev1.RegisterResponse_Refused{
+		Refused: &machinev1.Refused{Group: group, Reason: reason, Passing: passing},
+	}}))
+}
+
+// agent runs until the test ends.
+type agent struct {
+	*register.Agent
+
+	log *journal.Journal
+	end func() error
+}
+
+func (d *discovery) agent(change func(*register.Options)) *agent {
+	d.t.Helper()
+	conn, err := grpc.NewClient(d.at, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(d.t, err)
+	a := &agent{log: &journal.Journal{}}
+	o := register.Options{
+		Discovery: conn, Log: slog.New(slog.NewTextHandler(a.log, nil)), Machine: &machinev1.Machine{Id: "vm-1", Address: "10.0.0.7"},
+		Services: []register.Service{{Group: "cart"}},
+	}
+	if change != nil {
+		change(&o)
+	}
+	a.Agent = register.New(o)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	var over bool
+	a.end = func() error {
+		if over {
+			return nil
+		}
+		over = true
+		cancel()
+		err := <-ended
+		require.NoError(d.t, conn.Close())
+		if errors.Is(err, context.Canceled) {
+			return nil
+		}
+		return err
+	}
+	d.t.Cleanup(func() { require.NoError(d.t, a.end()) })
+	return a
+}
+
+func (a *agent) says(t *testing.T, text string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return strings.Contains(a.log.String(), text) }, limit, time.Millisecond, text)
+}
+
+func TestAnAgentDescribesItsMachineAgainOverEachStreamAndEachIsLater(t *testing.T) {
+	t.Parallel()
+	d, folder := start(t), t.TempDir()
+	with := func(o *register.Options) { o.Folder = folder }
+	a := d.agent(with)
+	first := d.next()
+	m := first.machine()
+	require.Equal(t, "vm-1 10.0.0.7", m.GetId()+" "+m.GetAddress())
+	require.Equal(t, "cart", m.GetServices()[0].GetGroup())
+	require.Less(t, time.Since(time.Unix(0, m.GetSince())), limit)
+	first.end <- status.Error(codes.Unavailable, "discovery ends")
+	again := d.next().machine()
+	require.Greater(t, again.GetSince(), m.GetSince())
+	require.NoError(t, a.end())
+
+	// Somebody sets the clock back while no agent runs.
+	ahead := time.Now().Add(time.Hour).UnixNano()
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "registered"), []byte(strconv.FormatInt(ahead, 10)), 0o600))
+	d.agent(with)
+	require.Equal(t, ahead+1, d.next().machine().GetSince())
+}
+
+func TestAServiceIsProbedAsItsGroupSays(t *testing.T) {
+	t.Parallel()
+	var ill atomic.Bool
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if ill.Load() {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}))
+	defer app.Close()
+	_, text, err := net.SplitHostPort(app.Listener.Addr().String())
+	require.NoError(t, err)
+	port, err := strconv.ParseUint(text, 10, 16)
+	require.NoError(t, err)
+	probe := &machinev1.Probe{
+		How:    &machinev1.Probe_Http{Http: &machinev1.HTTPProbe{Host: "127.0.0.1", Port: uint32(port), Path: "/healthz"}},
+		Period: durationpb.New(5 * time.Millisecond), FailureThreshold: 1,
+	}
+	d := start(t)
+	a := d.agent(nil)
+	s := d.next()
+	service := s.machine().GetServices()[0]
+	require.Equal(t, machinev1.Health_HEALTH_UNSPECIFIED, service.GetHealth())
+	require.False(t, service.GetProbed())
+	s.registered("cart", probe)
+	require.Equal(t, machinev1.Health_HEALTH_HEALTHY, s.health().GetHealth())
+	ill.Store(true)
+	r := s.health()
+	require.Equal(t, machinev1.Health_HEALTH_UNHEALTHY, r.GetHealth())
+	require.Contains(t, r.GetDetail(), "/healthz: 500")
+	a.says(t, "a service is not well")
+	require.Contains(t, a.Status().Services[0].Trouble, "500")
+
+	// Another discovery is told at once how it is.
+	s.end <- status.Error(codes.Unavailable, "discovery ends")
+	s = d.next()
+	service = s.machine().GetServices()[0]
+	require.Equal(t, machinev1.Health_HEALTH_UNHEALTHY, service.GetHealth())
+	require.Equal(t, r.GetDetail(), service.GetDetail())
+
+	// A group that probes no more leaves the word to discovery.
+	s.registered("cart", nil)
+	require.Equal(t, machinev1.Health_HEALTH_UNSPECIFIED, s.health().GetHealth())
+}
+
+func TestCommandsOfAGroupRunOnlyWhereThatIsAllowed(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "ran")
+	command := &machinev1.Probe{How: &machinev1.Probe_Exec{Exec: &machinev1.ExecProbe{Command: []string{"touch", file}}}, Period: durationpb.New(time.Millisecond)}
+	d := start(t)
+	d.agent(nil)
+	s := d.next()
+	s.machine()
+	s.registered("cart", command)
+	r := s.health()
+	require.Equal(t, machinev1.Health_HEALTH_UNHEALTHY, r.GetHealth())
+	require.Contains(t, r.GetDetail(), "--allow-exec-probes")
+	require.NoFileExists(t, file)
+
+	d.agent(func(o *register.Options) { o.AllowExec = true })
+	s = d.next()
+	s.machine()
+	s.registered("cart", command)
+	require.Equal(t, machinev1.Health_HEALTH_HEALTHY, s.health().GetHealth())
+	require.FileExists(t, file)
+
+	d.agent(func(o *register.Options) { o.Services[0].Readiness = command })
+	s = d.next()
+	described := s.machine().GetServices()[0]
+	require.True(t, described.GetProbed())
+	if described.GetHealth() != machinev1.Health_HEALTH_HEALTHY { // it was asked already
+		require.Equal(t, machinev1.Health_HEALTH_HEALTHY, s.health().GetHealth(), "those of the machine's own file run always")
+	}
+	s.registered("cart", &machinev1.Probe{How: &machinev1.Probe_Tcp{Tcp: &machinev1.TCPProbe{Port: 1}}})
+	s.end <- nil
+	require.Equal(t, machinev1.Health_HEALTH_HEALTHY, d.next().machine().GetServices()[0].GetHealth(), "and before the group's")
+}
+
+func TestWhatAMachineIsRefusedIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	d := start(t)
+	a := d.agent(nil)
+	s := d.next()
+	s.machine()
+	s.refused("cart", "mcp-server is away", true)
+	a.says(t, "waits to be registered")
+	for range 3 {
+		s.refused("cart", "there is no WorkloadGroup", false)
+	}
+	s.registered("cart", nil)
+	a.says(t, "entry=cart-1")
+	require.Equal(t, 1, strings.Count(a.log.String(), "there is no WorkloadGroup"))
+	require.Equal(t, "cart-1", a.Status().Services[0].Entry)
+	require.Equal(t, "healthy", a.Status().Services[0].Health)
+
+	s.end <- status.Error(codes.Aborted, "another stream of vm-1: name one of them otherwise (--id)")
+	a.says(t, "again_in")
+	require.Contains(t, a.Status().Trouble, "--id")
+}
+
+func TestLeaving(t *testing.T) {
+	t.Parallel()
+	d := start(t)
+	a := d.agent(nil)
+	s := d.next()
+	s.machine()
+	left := make(chan error, 1)
+	go func() { left <- a.Leave(t.Context()) }()
+	m, err := s.Recv()
+	require.NoError(t, err)
+	require.NotNil(t, m.GetLeaving())
+	select {
+	case <-left:
+		require.FailNow(t, "it has not left yet")
+	default:
+	}
+	require.NoError(t, s.Send(&machinev1.RegisterResponse{Message: &machinev1.RegisterResponse_Left{Left: &machinev1.Left{}}}))
+	require.NoError(t, <-left)
+	require.NoError(t, a.end(), "it registers no more")
+
+	// Discovery goes before it has answered.
+	b := d.agent(nil)
+	s = d.next()
+	s.machine()
+	go func() { left <- b.Leave(t.Context()) }()
+	_, err = s.Recv()
+	require.NoError(t, err)
+	s.end <- status.Error(codes.Unavailable, "mcp-server has not removed the entries yet")
+	require.ErrorContains(t, <-left, "has not removed")
+
+	// There is no discovery.
+	nowhere := &discovery{t: t, at: "127.0.0.1:1"}
+	c := nowhere.agent(nil)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	require.ErrorContains(t, c.Leave(ctx), "grace period")
+	require.NoError(t, ctx.Err(), "without waiting")
+}
