@@ -1,0 +1,9 @@
+//go:build !linux
+
+package envoylog
+
+import "os"
+
+func punch(*os.File, int64, int64) bool { return false }
+
+func firstData(*os.File, int64) int64 { return 0 }
