@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -27,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// agent is a running mesh-agent. The pipe behind log is also Envoy's: its end of file means that both are gone.
+// agent is a running mesh-agent.
 type agent struct {
 	*exec.Cmd
 	log   *bufio.Scanner
@@ -37,7 +39,7 @@ type agent struct {
 func startAgent(t *testing.T, args ...string) *agent {
 	t.Helper()
 	return start(t, append([]string{
-		"run", "--insecure", "--discovery", "127.0.0.1:1", "--admin", "127.0.0.1:0", "--envoy", envoytest.Binary(t),
+		"run", "--insecure", "--tie-envoy", "--discovery", "127.0.0.1:1", "--admin", "127.0.0.1:0", "--envoy", envoytest.Binary(t),
 	}, args...)...)
 }
 
@@ -94,15 +96,38 @@ func TestSIGTERMEndsTheAgentAndItsEnvoy(t *testing.T) {
 	}
 }
 
-func TestAKilledAgentLeavesNoEnvoyBehind(t *testing.T) {
+func TestAKilledAgentWithoutAStateFolderLeavesNoEnvoyBehind(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t, "--status", "", "--envoy-log-level", "info")
+	_, pid, _ := strings.Cut(a.await(t, "Envoy started"), "pid=")
 	a.await(t, "starting main dispatch loop")
 
 	require.NoError(t, a.Process.Kill())
 
 	a.awaitEndOfLog()
 	require.Error(t, a.Wait())
+	require.Eventually(t, func() bool { return isGone(t, pid) }, 20*time.Second, time.Millisecond)
+}
+
+// isGone is true of a process that has ended, whether or not its parent has asked how.
+func isGone(t *testing.T, pid string) bool {
+	t.Helper()
+	status, err := os.ReadFile("/proc/" + pid + "/status")
+	return err != nil || strings.Contains(string(status), "State:\tZ")
+}
+
+func TestAStateFolderIsOfOneAgent(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	a := startAgent(t, "--status", "", "--state-dir", folder, "--tie-envoy", "--envoy-log-level", "info")
+	a.await(t, "starting main dispatch loop")
+	output, err := command(t, nil, "run", "--insecure", "--discovery", "127.0.0.1:1", "--state-dir", folder)
+	require.Error(t, err)
+	require.Contains(t, output, fmt.Sprintf("another mesh-agent (process %d) runs with the state folder %s: end that one, or give this one a folder of its own with --state-dir",
+		a.Process.Pid, folder))
+	require.NoError(t, a.Process.Signal(syscall.SIGTERM))
+	a.awaitEndOfLog()
+	require.NoError(t, a.Wait())
 }
 
 func TestTheStatusTellsThatEnvoyWaitsForItsConfiguration(t *testing.T) {

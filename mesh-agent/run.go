@@ -6,19 +6,15 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"strconv"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mesh-agent/relay"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
-	"github.com/pgmesh/pgmesh/mesh-agent/supervise"
 )
 
 const runHelp = `Run Envoy as this machine's proxy, until SIGTERM or SIGINT.
@@ -27,56 +23,11 @@ The machine is who mesh-agent join has made it, or, if it is no member yet, beco
 time, and its Envoy speaks mutual TLS with discovery and the other members.
 
 On a signal Envoy drains: it tells clients to go elsewhere, and ends when no connection is left, or after --drain-time.
-A second signal ends it at once. An Envoy that dies is started again.
+A second signal ends it at once. An Envoy that dies is started again. An agent that is killed leaves its Envoy to the next one with the same
+--state-dir, which takes it over as it is, or has another take its place if its flags ask for another. On SIGHUP the agent starts anew within its
+process, as the program is on disk then.
 
 Exit code 0: ended as asked. 1: wrong flags, Envoy could not start, or it had to be killed at the end.`
-
-// envoyFlags is what the flags say about the Envoy to run.
-type envoyFlags struct {
-	program            string
-	concurrency        int
-	logLevel           string
-	componentLogLevels string
-	drain              time.Duration
-	listenerDrain      time.Duration
-	status             string
-}
-
-func (f *envoyFlags) declare(flags *pflag.FlagSet) {
-	flags.StringVar(&f.program, "envoy", "envoy", "the Envoy to run: a path, or a name to find in PATH")
-	flags.IntVar(&f.concurrency, "concurrency", 2, "number of Envoy's worker threads, 0: one a CPU")
-	flags.StringVar(&f.logLevel, "envoy-log-level", "warning", "Envoy's log level: trace, debug, info, warning, error, critical or off")
-	// Envoy's "misc" warns of deprecated fields at every update, which nobody on the machine can do anything about.
-	flags.StringVar(&f.componentLogLevels, "envoy-component-log-level", "misc:error", "log levels of Envoy's components: upstream:debug,config:trace")
-	flags.DurationVar(&f.drain, "drain-time", 5*time.Second, "how long open connections may take to finish at the end")
-	flags.DurationVar(&f.listenerDrain, "listener-drain-time", 45*time.Second,
-		"how long connections may go on over a listener that a change of the mesh has replaced")
-	flags.StringVar(&f.status, "status", "127.0.0.1:15026", "address of /healthz/ready, /healthz/live and /metrics, empty for none")
-}
-
-func (f *envoyFlags) args() []string {
-	args := []string{"--log-level", f.logLevel, "--drain-time-s", strconv.Itoa(int(f.listenerDrain.Seconds()))}
-	if f.concurrency > 0 {
-		args = append(args, "--concurrency", strconv.Itoa(f.concurrency))
-	}
-	if f.componentLogLevels != "" {
-		args = append(args, "--component-log-level", f.componentLogLevels)
-	}
-	return args
-}
-
-// supervisor keeps Envoy running, by a bootstrap.
-func (f *envoyFlags) supervisor(bootstrap []byte, about *status.Server, log *slog.Logger) *supervise.Supervisor {
-	return supervise.New(supervise.Options{
-		Envoy:     f.program,
-		Bootstrap: bootstrap,
-		Args:      f.args(),
-		Drain:     f.drain,
-		Output:    io.MultiWriter(os.Stderr, about.Lines.Writer(status.FromEnvoy)),
-		Stdout:    io.MultiWriter(os.Stdout, about.Lines.Writer(status.FromAccess)),
-		Log:       log,
-	})
-}
 
 func runCommand() *cobra.Command {
 	cmd, _ := newRun()
@@ -107,6 +58,7 @@ func newRun() (*cobra.Command, *configFlag) {
 }
 
 func run(ctx context.Context, m *member, f *envoyFlags, about *status.Server, log *slog.Logger) error {
+	reloads := newReloads()
 	release, err := m.state.take(m.insecure)
 	if err != nil {
 		return err
@@ -117,13 +69,17 @@ func run(ctx context.Context, m *member, f *envoyFlags, about *status.Server, lo
 	metrics := prometheus.WrapRegistererWithPrefix("pgmesh_mesh_agent_", registry)
 	who, err := m.machine(ctx, log, metrics)
 	if err != nil {
+		f.endLeft(ctx, m, about, log)
 		return err
 	}
 	data, err := m.bootstrap(who)
 	if err != nil {
 		return err
 	}
-	supervisor := f.supervisor(data, about, log)
+	supervisor, err := f.supervisor(m, data, reloads.startAnew, about, log)
+	if err != nil {
+		return err
+	}
 	names, err := m.resolver(who, log, metrics)
 	if err != nil {
 		return err
@@ -138,7 +94,7 @@ func run(ctx context.Context, m *member, f *envoyFlags, about *status.Server, lo
 		return err
 	}
 	defer discovery.Close()
-	about.Parts = status.Parts{Identity: who.status, Discovery: discoveryStatus(discovery), DNS: names.status()}
+	about.Parts = status.Parts{Identity: who.status, Discovery: discoveryStatus(discovery), DNS: names.status(), Envoy: supervisor.Status}
 	registered, err := m.registering(who, discovery, about, log, metrics)
 	if err != nil {
 		return err
@@ -154,16 +110,25 @@ func run(ctx context.Context, m *member, f *envoyFlags, about *status.Server, lo
 	}
 	group.Go(served)
 	group.Go(func() error { return names.run(ctx, lasting) })
+	if err := answer(lasting, group, about); err != nil {
+		return err
+	}
+	staying := stay(ctx, lasting, group, registered, log)
+	group.Go(func() error { defer end(); return supervisor.Run(staying) })
+	group.Go(func() error { return heed(ctx, reloads, supervisor) })
+	group.Go(func() error { return serveStatus(ctx, listener, supervisor.Ready, registry) })
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("run Envoy: %w", err)
+	}
+	return nil
+}
+
+// answer answers who asks for the status over the agent's socket.
+func answer(lasting context.Context, group *errgroup.Group, about *status.Server) error {
 	socket, err := about.Open()
 	if err != nil {
 		return err
 	}
 	group.Go(func() error { return about.Serve(lasting, socket) }) // who follows the end wants to hear all of it
-	staying := stay(ctx, lasting, group, registered, log)
-	group.Go(func() error { defer end(); return supervisor.Run(staying) })
-	group.Go(func() error { return serveStatus(ctx, listener, supervisor.Ready, registry) })
-	if err := group.Wait(); err != nil {
-		return fmt.Errorf("run Envoy: %w", err)
-	}
 	return nil
 }

@@ -158,7 +158,7 @@ func (d *demo) startDiscovery(ctx context.Context) error {
 
 // startAgent is done when the service answers through Envoy. Envoy drains nothing at the end: nobody depends on it.
 func (d *demo) startAgent(ctx context.Context) error {
-	agent, err := d.startChild("mesh-agent", "run", "--insecure", "--discovery", local(d.ports.xds),
+	agent, err := d.startChild("mesh-agent", "run", "--insecure", "--tie-envoy", "--discovery", local(d.ports.xds),
 		"--envoy", d.envoy, "--admin", local(d.ports.admin), "--status", "", "--concurrency", "1",
 		"--node-ip", "127.0.0.1", "--id", "client.default", "--labels", "app=client",
 		"--interception-mode", "NONE", "--drain-time", "0s")

@@ -24,6 +24,11 @@ func Status(sentence string) error {
 // Ready says that the program serves, for the first time or again after Reloading.
 func Ready() error { return tell("READY=1") }
 
+// Patience says what the program waits for, as it starts or ends, and that it may take that much longer.
+func Patience(sentence string, longer time.Duration) error {
+	return tell("STATUS="+oneLine(sentence), fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", longer.Microseconds()))
+}
+
 // Reloading says that the program starts anew within its process, and is Ready when it has. Who is told needs the time to know which of two
 // came first.
 func Reloading() error {

@@ -115,7 +115,7 @@ func (s *Stack) Member(envoy, name, token string, flags ...string) (*Program, er
 		return nil, err
 	}
 	p := s.program("mesh-agent", ports[0], append([]string{
-		"run", "--envoy", envoy, "--discovery", s.XDS, "--id", name, "--node-ip", "127.0.0.1", "--interception-mode", "NONE",
+		"run", "--tie-envoy", "--envoy", envoy, "--discovery", s.XDS, "--id", name, "--node-ip", "127.0.0.1", "--interception-mode", "NONE",
 		"--admin", ports[1], "--status", ports[0], "--token-file", file, "--state-dir", s.State(name),
 	}, flags...)...)
 	p.readyPath, p.Admin = "/healthz/ready", ports[1]

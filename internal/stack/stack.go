@@ -118,7 +118,7 @@ func (s *Stack) Agent(envoy, name string, flags ...string) (*Program, error) {
 		return nil, err
 	}
 	args := append([]string{
-		"run", "--insecure", "--envoy", envoy, "--discovery", s.XDS, "--id", name, "--node-ip", "127.0.0.1",
+		"run", "--insecure", "--tie-envoy", "--envoy", envoy, "--discovery", s.XDS, "--id", name, "--node-ip", "127.0.0.1",
 		"--interception-mode", "NONE", "--admin", ports[1], "--status", ports[0],
 	}, flags...)
 	p := s.program("mesh-agent", ports[0], args...)

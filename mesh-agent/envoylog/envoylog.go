@@ -1,4 +1,4 @@
-// Package envoylog passes on what an Envoy writes, whichever agent has started that Envoy, and remembers the end of it.
+// Package envoylog passes on what an Envoy writes, whichever agent has started that Envoy.
 //
 // Envoy outlives its agent, so it writes to two files of the state folder, which the next agent goes on reading. They are no pipes, for the
 // reader of a pipe may be away: a full pipe stops the threads that write to it, and where it is told not to, Envoy gives its log up for ever at the
@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -21,33 +20,19 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// keep is how many lines are remembered.
-const keep = 1000
-
 // lookEvery is how often files are looked at where the kernel does not tell of changes.
 const lookEvery = 200 * time.Millisecond
-
-// Line is one that Envoy has written.
-type Line struct {
-	Text string
-	Out  bool // to its standard output, where access logs go; the log of Envoy itself goes to standard error
-}
 
 // Log is what the Envoys of an agent write.
 type Log struct {
 	log   *slog.Logger
 	pass  sync.Mutex // held while lines are passed on, which keeps their order
 	files [2]*file
-
-	mu      sync.Mutex
-	lines   []Line
-	first   int // the number of lines[0], counted from the beginning
-	changed chan struct{}
 }
 
 // Open opens the log in a folder. Lines are passed on to the two writers, of which stdout may be nil.
 func Open(folder string, stdout, stderr io.Writer, log *slog.Logger) (*Log, error) {
-	l := &Log{log: log, changed: make(chan struct{})}
+	l := &Log{log: log}
 	for i, each := range []struct {
 		name string
 		to   io.Writer
@@ -123,8 +108,8 @@ func (l *Log) watch() (<-chan fsnotify.Event, func()) {
 func (l *Log) CatchUp() {
 	l.pass.Lock()
 	defer l.pass.Unlock()
-	for i, f := range l.files {
-		if err := f.take(func(text string) { l.add(Line{text, i == 0}) }); err != nil {
+	for _, f := range l.files {
+		if err := f.take(); err != nil {
 			l.log.Error("what Envoy writes cannot be read", "file", f.Name(), "error", err)
 		}
 	}
@@ -135,59 +120,9 @@ func (l *Log) Clear() {
 	l.CatchUp()
 	l.pass.Lock()
 	defer l.pass.Unlock()
-	for i, f := range l.files {
-		if err := f.empty(func(text string) { l.add(Line{text, i == 0}) }); err != nil {
+	for _, f := range l.files {
+		if err := f.empty(); err != nil {
 			l.log.Error("the log of Envoy cannot be emptied", "file", f.Name(), "error", err)
 		}
 	}
-}
-
-func (l *Log) add(line Line) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.lines) == keep {
-		l.lines = l.lines[1:]
-		l.first++
-	}
-	l.lines = append(l.lines, line)
-	close(l.changed)
-	l.changed = make(chan struct{})
-}
-
-// Lines are the last n, or as many of them as are remembered.
-func (l *Log) Lines(n int) []Line {
-	lines, _, _ := l.from(-n)
-	return lines
-}
-
-// Follow is the last n lines, and then each that comes, until the context ends. Whoever is too slow misses some.
-func (l *Log) Follow(ctx context.Context, n int) iter.Seq[Line] {
-	return func(yield func(Line) bool) {
-		for next := -n; ; {
-			lines, after, changed := l.from(next)
-			for _, line := range lines {
-				if !yield(line) {
-					return
-				}
-			}
-			next = after
-			select {
-			case <-changed:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}
-}
-
-// from is the lines from a number on, or the last ones for a number below zero; the number after them; and what is closed when there are more.
-func (l *Log) from(number int) ([]Line, int, <-chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	end := l.first + len(l.lines)
-	if number <= 0 {
-		number += end
-	}
-	skip := min(max(number-l.first, 0), len(l.lines))
-	return append([]Line(nil), l.lines[skip:]...), end, l.changed
 }

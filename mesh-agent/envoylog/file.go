@@ -70,7 +70,7 @@ func (f *file) size() (int64, error) {
 }
 
 // take passes on each whole line.
-func (f *file) take(line func(string)) error {
+func (f *file) take() error {
 	for {
 		size, err := f.size()
 		if err != nil {
@@ -90,28 +90,25 @@ func (f *file) take(line func(string)) error {
 		if whole == 0 {
 			return nil
 		}
-		f.passOn(f.buffer[:whole], line)
+		f.passOn(f.buffer[:whole])
 		f.forget(f.at + int64(whole))
 	}
 }
 
-func (f *file) passOn(text []byte, line func(string)) {
-	for each := range bytes.Lines(text) {
-		line(string(bytes.TrimRight(each, "\n")))
-	}
+func (f *file) passOn(text []byte) {
 	if f.to != nil {
 		_, _ = f.to.Write(text) // who reads the agent's output may be gone
 	}
 }
 
 // empty passes on what is left, a line without an end included, and begins anew.
-func (f *file) empty(line func(string)) error {
+func (f *file) empty() error {
 	n, err := f.ReadAt(f.buffer, f.at)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	if n > 0 {
-		f.passOn(append(f.buffer[:n:n], '\n'), line)
+		f.passOn(append(f.buffer[:n:n], '\n'))
 	}
 	f.at = 0
 	return f.Truncate(0)

@@ -2,74 +2,43 @@ package supervise
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"strings"
 	"time"
 )
 
-// lookEvery is how often a draining Envoy is asked whether connections are left.
-const lookEvery = 100 * time.Millisecond
-
 // adminClient keeps no idle connection: the admin API is asked rarely, and by a process that may be gone the next time.
 var adminClient = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
-// drain tells clients to go elsewhere and returns when no connection is left, at the latest after limit. Envoy still
-// accepts connections meanwhile: applications on this machine may be ending too, and still need their network.
-func (e *envoy) drain(limit time.Duration, log *slog.Logger) {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	// A failed health check makes Envoy ask every client to leave with its next answer. By itself it would ask them one after the
-	// other, over the time that it takes for replaced listeners.
-	for _, order := range []string{"/healthcheck/fail", "/drain_listeners?graceful"} {
-		if _, err := e.ask(ctx, http.MethodPost, order); err != nil {
-			log.Warn("Envoy cannot be drained, its connections will be cut", "error", err)
-			return
-		}
+var errNotStarted = errors.New("Envoy has not started yet")
+
+// admin is the admin API of Envoy, which writes its address to a file.
+type admin string
+
+func (a admin) address() (string, error) {
+	address, err := os.ReadFile(string(a))
+	if err != nil || len(address) == 0 {
+		return "", errNotStarted
 	}
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
-	for e.hasConnections(ctx) {
-		select {
-		case <-look.C:
-		case <-e.Done():
-			return
-		case <-ctx.Done():
-			log.Warn("connections are still open at the end of the drain time, they will be cut", "drain", limit)
-			return
-		}
-	}
+	return strings.TrimSpace(string(address)), nil
 }
 
-// hasConnections is true in doubt.
-func (e *envoy) hasConnections(ctx context.Context) bool {
-	stats, err := e.ask(ctx, http.MethodGet, `/stats?usedonly&filter=^listener\..*\.downstream_cx_active$`)
-	if err != nil {
-		return true
-	}
-	for line := range strings.Lines(stats) {
-		isAdmin := strings.HasPrefix(line, "listener.admin.")
-		if !isAdmin && !strings.HasSuffix(strings.TrimSpace(line), ": 0") {
-			return true
-		}
-	}
-	return false
-}
-
-func (e *envoy) ready(ctx context.Context) error {
-	_, err := e.ask(ctx, http.MethodGet, "/ready")
+// ready is nil when Envoy has its first configuration and accepts traffic.
+func (a admin) ready(ctx context.Context) error {
+	_, err := a.ask(ctx, http.MethodGet, "/ready")
 	return err
 }
 
-func (e *envoy) ask(ctx context.Context, method, path string) (string, error) {
-	address, err := os.ReadFile(e.adminFile)
+func (a admin) ask(ctx context.Context, method, path string) (string, error) {
+	address, err := a.address()
 	if err != nil {
-		return "", errNotStarted
+		return "", err
 	}
-	request, err := http.NewRequestWithContext(ctx, method, "http://"+strings.TrimSpace(string(address))+path, nil)
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+address+path, nil)
 	if err != nil {
 		return "", err
 	}

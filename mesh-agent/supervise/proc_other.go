@@ -1,0 +1,50 @@
+//go:build !linux
+
+package supervise
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// Other kernels do not tell of the end of a process that somebody else has started: there each agent has an Envoy of its own.
+const canAdopt = false
+
+type handle struct {
+	process *os.Process
+}
+
+func hold(pid int) (*handle, error) {
+	process, err := os.FindProcess(pid)
+	return &handle{process}, err
+}
+
+func (h *handle) wait() (how string, err error) {
+	state, err := h.process.Wait()
+	if err != nil {
+		return "", err
+	}
+	return state.String(), nil
+}
+
+func (h *handle) hasEnded() bool { return false }
+
+func (h *handle) signal(signal syscall.Signal) error { return h.process.Signal(signal) }
+
+func (h *handle) close() {}
+
+func startOf(int) (uint64, error) { return 0, errors.ErrUnsupported }
+
+func bootOf() string { return "" }
+
+func imageOf(int) string { return "" }
+
+func lasting() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+
+func tied() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+func startLasting(cmd *exec.Cmd) error { return cmd.Start() }
+
+func canLast(string) error { return errors.New("it needs Linux") }

@@ -1,0 +1,181 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// predecessor is the Envoy that serves while another gets ready to take its place, nil if there is none.
+func (s *Supervisor) predecessor(l *life) *life {
+	if l.served.Load() || !l.Hot || l.Epoch == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, other := range s.lives {
+		if other.BaseID == l.BaseID && other.Epoch == l.Epoch-1 && !other.hasEnded() {
+			return other
+		}
+	}
+	return nil
+}
+
+// replace has an Envoy as it is wanted take the place of the one that runs: without a pause, if that can be.
+func (s *Supervisor) replace(ctx context.Context, want record) error {
+	newest := s.newest()
+	if err := errors.Join(s.writeBootstrap(want), s.validate(ctx, want)); err != nil {
+		return fmt.Errorf("the Envoy that runs, process %d, goes on with what it was started with: %w", newest.Pid, err)
+	}
+	parent := newest
+	if err := newest.ready(ctx); err != nil {
+		// It serves nobody: the one before it does, if there is one.
+		parent = s.predecessor(newest)
+		s.Log.Info("an Envoy that was not ready yet makes way for another", "pid", newest.Pid)
+		newest.kill()
+	}
+	if parent == nil {
+		return s.startCold(want)
+	}
+	if err := s.canFollow(ctx, parent, want); err != nil {
+		s.Log.Warn("another Envoy is wanted, and takes the place of the one that runs with a pause", "pid", parent.Pid, "error", err)
+		s.drain(parent)
+		if err := parent.terminate(); err != nil {
+			s.Log.Warn(err.Error())
+		}
+		return s.startCold(want)
+	}
+	s.Log.Info("another Envoy is wanted, and takes the place of the one that runs", "pid", parent.Pid)
+	return s.startHot(ctx, want, parent)
+}
+
+// canFollow says why an Envoy cannot take the place of another without a pause.
+func (s *Supervisor) canFollow(ctx context.Context, parent *life, want record) error {
+	if !parent.Hot || s.Tied {
+		return errors.New("hot restart is off for it")
+	}
+	if err := cannotHotRestart(); err != nil {
+		return err
+	}
+	if parent.Image == want.Image && parent.Program == want.Program {
+		return nil
+	}
+	old, err := compatibility(ctx, imageOf(parent.Pid))
+	if err != nil {
+		return err
+	}
+	fresh, err := compatibility(ctx, want.Program)
+	if err != nil {
+		return err
+	}
+	if old != fresh {
+		return fmt.Errorf("hot restart of %s does not fit that of the running Envoy: %s and %s", want.Program, fresh, old)
+	}
+	return nil
+}
+
+// maxEpochs is how many Envoys of one base id can live at the same time: each has the remainder of its epoch in the names of its sockets.
+const maxEpochs = 3
+
+// startHot starts the Envoy that takes the place of another.
+func (s *Supervisor) startHot(ctx context.Context, r record, parent *life) error {
+	for s.epochsOf(parent.BaseID) >= maxEpochs {
+		if !s.rest(ctx, lookEvery) {
+			return nil
+		}
+	}
+	if err := allowAnother(parent.BaseID); err != nil {
+		s.Log.Warn("Envoy may refuse to start beside another", "error", err)
+	}
+	r.Hot, r.BaseID, r.Epoch = true, parent.BaseID, parent.Epoch+1
+	l, err := s.launch(r, s.living())
+	if err != nil {
+		return err
+	}
+	s.started(l)
+	s.retireAll()
+	return nil
+}
+
+// retireAll ends Envoys that were replaced, each when it has no connection left.
+func (s *Supervisor) retireAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.lives[:max(0, len(s.lives)-1)] {
+		if !l.retiring {
+			l.retiring = true
+			s.retiring.Go(func() { s.retire(l) })
+		}
+	}
+}
+
+// retire waits for the end of an Envoy whose place another has taken, and says which connections have ended with it. It is the other that ends it:
+// it speaks with its parent until then, and one that finds its parent gone before that crashes (1.40).
+func (s *Supervisor) retire(old *life) {
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	ports, replaced := s.awaitSuccessor(old, look.C)
+	if !replaced {
+		return
+	}
+	late := time.NewTimer(s.parentShutdown() + 2*terminateWithin)
+	defer late.Stop()
+	var open []string
+	for {
+		select {
+		case <-look.C:
+			if now := connectionsTo(old.Pid, ports); !old.hasEnded() {
+				open = now
+			}
+			continue
+		case <-late.C:
+			s.Log.Warn("an Envoy that was replaced has not ended, and is ended", "pid", old.Pid)
+			if err := old.terminate(); err != nil {
+				s.Log.Warn(err.Error())
+			}
+		case <-old.Done():
+		case <-s.ended:
+			return
+		}
+		break
+	}
+	if len(open) > 0 {
+		s.Log.Warn("connections were cut that went over an Envoy which was replaced", "pid", old.Pid, "number", len(open), "connections", listed(open))
+	}
+	s.Log.Info("an Envoy that was replaced has ended", "pid", old.Pid)
+	s.living()
+}
+
+// awaitSuccessor waits until an Envoy has taken the place of another, and is then told the ports that it has taken. It is false when the other has ended.
+func (s *Supervisor) awaitSuccessor(old *life, look <-chan time.Time) (map[uint16]bool, bool) {
+	for {
+		if newest := s.newest(); newest != old && newest.ready(context.Background()) == nil {
+			return s.portsOf(newest), true
+		}
+		select {
+		case <-look:
+		case <-old.Done():
+			return nil, false
+		case <-s.ended:
+			return nil, false
+		}
+	}
+}
+
+func (s *Supervisor) parentShutdown() time.Duration {
+	if s.ParentShutdown == 0 {
+		return defaultParentShutdown
+	}
+	return s.ParentShutdown
+}
+
+// epochsOf is how many Envoys of a base id live.
+func (s *Supervisor) epochsOf(baseID uint32) (n int) {
+	for _, l := range s.living() {
+		if l.BaseID == baseID {
+			n++
+		}
+	}
+	return n
+}
