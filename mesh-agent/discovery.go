@@ -1,10 +1,10 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -62,10 +62,11 @@ func (m *member) connect(who *machine, log *slog.Logger, metrics prometheus.Regi
 	return upstream.Dial(o)
 }
 
-// addressTowards asks the routing table which address of this machine leads to any of others; nothing is sent.
+// addressTowards asks the routing table which address of this machine leads to any of others; nothing is sent. Where names cannot be looked up,
+// as when the machine starts before its name servers, it is the one that leads to the world.
 func addressTowards(addresses []string) (string, error) {
 	var failed []error
-	for _, address := range addresses {
+	for _, address := range append(slices.Clone(addresses), "192.0.2.1:9") { // of nobody: RFC 5737
 		conn, err := net.Dial("udp", address)
 		if err != nil {
 			failed = append(failed, err)
@@ -75,5 +76,5 @@ func addressTowards(addresses []string) (string, error) {
 		host, _, err := net.SplitHostPort(conn.LocalAddr().String())
 		return host, err
 	}
-	return "", errors.Join(failed...)
+	return "", failed[0]
 }

@@ -50,6 +50,7 @@ type member struct {
 	state        stateFlags
 	own          ownFlags
 	credential   credentialFlags
+	keep         keepFlags
 	dns          dnsFlags
 	registration registration
 }
@@ -70,6 +71,7 @@ func (m *member) declare(flags *pflag.FlagSet) {
 	m.state.declare(flags)
 	m.own.declare(flags)
 	m.credential.declare(flags)
+	m.keep.declare(flags)
 	m.dns.declare(flags)
 	m.registration.declare(flags, o)
 	flags.StringVar(&o.Admin, "admin", "127.0.0.1:15000", "address of Envoy's admin API, on loopback; port 0 takes any free one")

@@ -104,7 +104,7 @@ func run(ctx context.Context, m *member, f *envoyFlags, about *status.Server, lo
 	context.AfterFunc(ctx, func() { about.State(status.Ending) })
 	lasting, end := context.WithCancel(context.WithoutCancel(ctx)) // Envoy needs its certificate until it has drained
 	defer end()
-	served, err := m.serveEnvoy(lasting, who, relay.Options{Discovery: discovery, Names: names.take(), Log: log, Metrics: metrics})
+	served, err := m.serveEnvoy(lasting, who, relay.Options{Discovery: discovery, Names: names.take(), Log: log, Metrics: metrics}, &about.Parts)
 	if err != nil {
 		return err
 	}

@@ -3,16 +3,24 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"time"
 
+	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
 	"github.com/pgmesh/pgmesh/internal/listen"
+	"github.com/pgmesh/pgmesh/mesh-agent/lastgood"
 	"github.com/pgmesh/pgmesh/mesh-agent/relay"
 	"github.com/pgmesh/pgmesh/mesh-agent/sds"
+	"github.com/pgmesh/pgmesh/mesh-agent/status"
 )
 
 // envoySocket is where Envoy has everything from.
@@ -30,23 +38,56 @@ func (m *member) openEnvoySocket() (net.Listener, error) {
 	return listen.Unix(path)
 }
 
-// serveEnvoy serves Envoy its configuration and the secrets of its machine, and keeps both new, until the context ends.
-func (m *member) serveEnvoy(ctx context.Context, who *machine, o relay.Options) (run func() error, err error) {
-	secrets := sds.New(o.Log)
-	kept, err := who.keep(ctx, secrets, o.Discovery, o.Log)
+// keepFlags say what is kept for an Envoy that starts while discovery is away.
+type keepFlags struct{ secrets bool }
+
+func (f *keepFlags) declare(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.secrets, "keep-secrets", false, "keep on disk also the certificates and keys of a gateway that come from discovery, "+
+		"in a file that this account alone may read: without them it does not serve TLS after a restart while discovery is away")
+}
+
+// lastGood opens what Envoy has accepted. A proxy that has become another has no use for that.
+func (m *member) lastGood(who *machine, log *slog.Logger) (*lastgood.Store, error) {
+	o, err := m.complete(who)
 	if err != nil {
+		return nil, err
+	}
+	owner := []string{"id=" + o.ID, "ip=" + o.IP, "domain=" + o.Domain, "role=" + string(o.Role), "interception=" + string(o.Interception), "xds=" + string(o.XDS)}
+	if who != nil {
+		owner = append(owner, "identity="+who.Workload.String())
+	} else {
+		owner = append(owner, "namespace="+o.Namespace, "service-account="+o.ServiceAccount)
+	}
+	for _, label := range slices.Sorted(maps.Keys(o.Labels)) {
+		owner = append(owner, "label "+label+"="+o.Labels[label])
+	}
+	return lastgood.Open(lastgood.Options{
+		Folder: filepath.Join(m.state.folder, "config"), Owner: strings.Join(owner, ", "), Secrets: m.keep.secrets, Log: log,
+	})
+}
+
+// serveEnvoy serves Envoy its configuration and the secrets of its machine, and keeps both new, until the context ends.
+func (m *member) serveEnvoy(ctx context.Context, who *machine, o relay.Options, about *status.Parts) (run func() error, err error) {
+	secrets := sds.New(o.Log)
+	current, err := who.keep(ctx, secrets, o.Discovery, o.Log)
+	if err != nil {
+		return nil, err
+	}
+	if o.Kept, err = m.lastGood(who, o.Log); err != nil {
 		return nil, err
 	}
 	socket, err := m.openEnvoySocket()
 	if err != nil {
 		return nil, err
 	}
-	server := grpc.NewServer(relay.ServerOption())
-	relay.New(o).Register(server)
+	config, server := relay.New(o), grpc.NewServer(relay.ServerOption())
+	config.Register(server)
 	secrets.Register(server)
+	about.XDS = xdsStatus(config, o.Kept)
 	return func() error {
+		defer o.Kept.Close()
 		var group errgroup.Group
-		group.Go(kept)
+		group.Go(current)
 		group.Go(func() error {
 			defer context.AfterFunc(ctx, server.Stop)()
 			if err := server.Serve(socket); err != nil && ctx.Err() == nil {
@@ -56,4 +97,19 @@ func (m *member) serveEnvoy(ctx context.Context, who *machine, o relay.Options) 
 		})
 		return group.Wait()
 	}, nil
+}
+
+// xdsStatus tells where Envoy's configuration is from.
+func xdsStatus(config *relay.Server, store *lastgood.Store) func() status.XDS {
+	return func() status.XDS {
+		now, kept := config.Status(), store.Summary()
+		out := status.XDS{State: string(now.State), Since: now.Since, Resources: kept.Resources, Kept: kept.At, LastNACK: now.Refusal}
+		switch {
+		case now.State == relay.LastGood:
+			out.Trouble = "no discovery answers, and Envoy runs with what it accepted last, as of " + kept.At.Format(time.RFC3339)
+		case kept.Failed != nil:
+			out.Trouble = "what Envoy accepts cannot be kept for when discovery is away; make room, and start the agent anew: " + kept.Failed.Error()
+		}
+		return out
+	}
 }

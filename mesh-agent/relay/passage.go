@@ -85,6 +85,7 @@ func (st *stream) speak(ctx context.Context, p *passage, up grpc.ClientStream) {
 			return
 		}
 	}
+	st.early.free()
 	for {
 		var m *message
 		select {
@@ -142,6 +143,13 @@ func (e *early) after(n int) []*message {
 		clear(e.messages[:n])
 	}
 	return slices.Clone(e.messages[n:])
+}
+
+// free lets go of what nobody says again.
+func (e *early) free() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.messages, e.lost = nil, true
 }
 
 // whole tells whether it can be said again.

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
+	"github.com/pgmesh/pgmesh/mesh-agent/lastgood"
 	"github.com/pgmesh/pgmesh/mesh-agent/upstream"
 	"github.com/pgmesh/pgmesh/mesh-agent/wire"
 	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
@@ -23,6 +24,8 @@ type Options struct {
 	Discovery *upstream.Upstream
 	// Names is told each table of names that discovery sends. Without it there is no subscription to one.
 	Names func(*ndsv1.NameTable)
+	// Kept has what Envoy has accepted. Without it nothing is kept.
+	Kept *lastgood.Store
 	// Patience is how long an Envoy that has nothing waits for a discovery before it is served what was kept, 1.5 s if it is 0.
 	Patience time.Duration
 	Log      *slog.Logger
@@ -34,12 +37,18 @@ type Options struct {
 type Server struct {
 	Options
 
+	metrics *metrics
+
 	mu     sync.Mutex
-	nextID int
-	open   map[int]*stream
+	status Status
+	held   map[string]string // the versions of the names that Options.Names was told
 }
 
-const defaultPatience = 1500 * time.Millisecond
+const (
+	defaultPatience = 1500 * time.Millisecond
+	// silence is how long a discovery that is connected to may take for its first answer: it may have many to answer.
+	silence = 5 * time.Second
+)
 
 // New makes a server.
 func New(o Options) *Server {
@@ -49,7 +58,9 @@ func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Server{Options: o, open: map[int]*stream{}}
+	s := &Server{Options: o, metrics: newMetrics(o.Metrics), status: Status{State: Waiting, Since: time.Now()}}
+	s.recallNames()
+	return s
 }
 
 // The calls of an aggregated discovery service.
@@ -74,23 +85,8 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 
 func (s *Server) handler(form wire.Form) grpc.StreamHandler {
 	return func(_ any, down grpc.ServerStream) error {
-		st := s.enter(form, down)
-		defer s.leave(st)
+		st := newStream(s, form, down)
+		defer st.kept.Close()
 		return st.run(down.Context())
 	}
-}
-
-func (s *Server) enter(form wire.Form, down grpc.ServerStream) *stream {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.nextID++
-	st := newStream(s, s.nextID, form, down)
-	s.open[st.id] = st
-	return st
-}
-
-func (s *Server) leave(st *stream) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.open, st.id)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -12,30 +11,29 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/pgmesh/pgmesh/mesh-agent/lastgood"
 	"github.com/pgmesh/pgmesh/mesh-agent/wire"
 )
 
-// stream is one of Envoy's.
+// stream is one of Envoy's. It waits for a discovery that answers, and then passes on what both say; or, where none does, is answered from what
+// was kept.
 type stream struct {
 	server *Server
-	id     int
 	form   wire.Form
 	down   grpc.ServerStream
 	said   chan *message // what Envoy says
 	early  *early
 	names  *names
-	state  atomic.Int32
+	kept   *lastgood.Stream // nil if nothing is kept
 }
 
-// What becomes of a stream, in this order; the third in the place of the second where no discovery answers.
-const (
-	waiting int32 = iota
-	passing
-	keeping
-)
-
-func newStream(s *Server, id int, form wire.Form, down grpc.ServerStream) *stream {
-	return &stream{server: s, id: id, form: form, down: down, said: make(chan *message), early: newEarly(), names: newNames(s)}
+func newStream(s *Server, form wire.Form, down grpc.ServerStream) *stream {
+	st := &stream{server: s, form: form, down: down, said: make(chan *message), early: newEarly()}
+	if s.Kept != nil {
+		st.kept = s.Kept.Stream(form)
+	}
+	st.names = &names{s, st.kept}
+	return st
 }
 
 func (st *stream) run(ctx context.Context) error {
@@ -50,11 +48,16 @@ func (st *stream) run(ctx context.Context) error {
 		return nil
 	}
 	p, first, err := st.await(ctx, over)
-	if p == nil {
+	switch {
+	case errors.Is(err, errAway):
+		return st.keep(ctx, over)
+	case p == nil:
 		return err
 	}
 	defer p.close()
-	st.state.Store(passing)
+	for _, m := range st.early.after(0) {
+		st.note(m)
+	}
 	close(st.early.over)
 	return st.pass(ctx, p, first, over)
 }
@@ -75,23 +78,38 @@ func (st *stream) listen(ctx context.Context, over chan struct{}) {
 	}
 }
 
-// await waits for a discovery that answers, and returns the way to it and its first answer. Without one the stream is over.
+// errAway is of a stream that is to be answered from what was kept.
+var errAway = errors.New("no discovery answers")
+
+// await waits for a discovery that answers, and returns the way to it and its first answer. Without one the stream is over, or the error is errAway.
 func (st *stream) await(ctx context.Context, over chan struct{}) (*passage, *message, error) {
-	pause := firstPause
+	pause, patience := firstPause, newPatience(st)
+	defer patience.timer.Stop()
 	for {
 		p := st.begin(ctx)
-		first, err := st.firstAnswer(ctx, p, over)
+		first, err := st.firstAnswer(ctx, p, patience, over)
 		if first != nil {
 			return p, first, nil
 		}
 		p.close()
+		if errors.Is(err, errAway) {
+			return nil, nil, err
+		}
 		if err == nil || !passes(err) || !st.early.whole() {
 			return nil, nil, ending(err)
 		}
-		select { // somebody else may do better
-		case <-time.After(max(pause, retryAfter(err))):
-		case <-over:
-			return nil, nil, nil
+		again := time.After(max(pause, retryAfter(err))) // somebody else may do better
+		for again != nil {
+			select {
+			case <-again:
+				again = nil
+			case <-patience.timer.C:
+				if patience.over() {
+					return nil, nil, errAway
+				}
+			case <-over:
+				return nil, nil, nil
+			}
 		}
 		pause = min(2*pause, lastPause)
 	}
@@ -105,7 +123,7 @@ const (
 
 // firstAnswer takes in what Envoy says until it is answered. With neither an answer nor an error the stream is over: Envoy has gone, or has to
 // begin anew because it has said more than was kept.
-func (st *stream) firstAnswer(ctx context.Context, p *passage, over chan struct{}) (*message, error) {
+func (st *stream) firstAnswer(ctx context.Context, p *passage, patience *patience, over chan struct{}) (*message, error) {
 	opened, connected := p.opened, false
 	for {
 		select {
@@ -119,6 +137,10 @@ func (st *stream) firstAnswer(ctx context.Context, p *passage, over chan struct{
 			if opened, connected = nil, true; !st.early.whole() {
 				return nil, nil
 			}
+		case <-patience.timer.C:
+			if patience.over() {
+				return nil, errAway
+			}
 		case <-over:
 			return nil, nil
 		case <-ctx.Done():
@@ -126,6 +148,47 @@ func (st *stream) firstAnswer(ctx context.Context, p *passage, over chan struct{
 		}
 	}
 }
+
+// patience is how long a stream waits for a discovery before it is answered from what was kept.
+type patience struct {
+	stream *stream
+	began  time.Time
+	timer  *time.Timer
+}
+
+func newPatience(st *stream) *patience {
+	p := &patience{stream: st, began: time.Now()}
+	p.timer = time.NewTimer(p.left())
+	return p
+}
+
+// left is for how long to wait on. A discovery that has been away for long is not waited for anew.
+func (p *patience) left() time.Duration {
+	s := p.stream.server
+	status, _ := s.Discovery.Status()
+	if status.Connected {
+		return time.Until(p.began.Add(silence))
+	}
+	since := p.began
+	if status.Since.Before(since) {
+		since = status.Since
+	}
+	return time.Until(since.Add(s.Patience))
+}
+
+// over tells whether that is enough. If it is not, the timer says when to look again.
+func (p *patience) over() bool {
+	s := p.stream.server
+	left := p.left()
+	if left <= 0 && s.Kept != nil && p.stream.early.whole() && newKeeper(p.stream.form, s.Kept).lacks(p.stream.early.after(0)) {
+		return true
+	}
+	p.timer.Reset(max(left, lookAgain))
+	return false
+}
+
+// lookAgain is how often what an Envoy asks for that waits is looked at.
+const lookAgain = 250 * time.Millisecond
 
 // pass passes on what discovery answers.
 func (st *stream) pass(ctx context.Context, p *passage, m *message, over chan struct{}) error {
@@ -150,6 +213,8 @@ func (st *stream) answer(ctx context.Context, p *passage, m *message) error {
 		st.server.Log.Error("discovery says what cannot be read; it is passed on to Envoy", "error", err)
 		return st.down.SendMsg(m)
 	}
+	st.server.answered()
+	st.kept.Offered(r)
 	if st.names.wanted() && r.TypeURL == nameTable {
 		select {
 		case p.own <- st.names.take(st.form, r):
@@ -160,8 +225,18 @@ func (st *stream) answer(ctx context.Context, p *passage, m *message) error {
 	return st.down.SendMsg(m)
 }
 
-// note hears what Envoy says to what it was answered.
-func (st *stream) note(*message) {}
+// note hears what Envoy says to what it was answered, before discovery does.
+func (st *stream) note(m *message) {
+	r, err := wire.ParseRequest(st.form, m.bytes)
+	if err != nil {
+		st.server.Log.Error("Envoy says what cannot be read; it is passed on to discovery", "error", err)
+		return
+	}
+	if r.Refused {
+		st.server.refused(r)
+	}
+	st.kept.Said(r)
+}
 
 // passes tells of the end of a stream whether another attempt may do better, with this discovery or another.
 func passes(err error) bool {

@@ -183,10 +183,17 @@ func parseResource(form Form, message []byte) (r Resource, err error) {
 	return r, err
 }
 
+// NameTable is a type of which there is one resource, without a name. Envoy does not know it.
+const NameTable = "type.googleapis.com/istio.networking.nds.v1.NameTable"
+
 // nameOf is the name of a resource, by what it says itself: the first field of every type of resource that Envoy has.
 func nameOf(packed []byte) (name string, err error) {
+	typeURL := ""
 	err = fields(packed, func(n protowire.Number, value []byte) error {
-		if n != 2 {
+		if n == 1 {
+			typeURL = string(value)
+		}
+		if n != 2 || typeURL == NameTable {
 			return nil
 		}
 		return fields(value, func(n protowire.Number, value []byte) error {
