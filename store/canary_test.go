@@ -44,6 +44,9 @@ func newAviary(t *testing.T) tenancy {
 	y.owner.exec(`SELECT mesh.record_certificates('canary', ARRAY[gen_random_uuid()], ARRAY[now()], ARRAY[NULL], '{canary}', '{spiffe://mesh/ns/b/sa/canary}', '{canary}',
 			'{canary}', ARRAY[now() + interval '1 hour'], '{canary}', '{canary}', '{canary}', ARRAY[sha256('canary')], ARRAY[interval '1 ms']);
 		SELECT mesh.revoke_identity('b', 'canary', 'canary'), mesh.create_join_token('canary', sha256('canary'), 'b', 'canary', NULL, NULL, 1, now() + interval '1 hour')`)
+	y.owner.exec(`SELECT mesh.register_workloads('00000000-0000-0000-0000-000000000001', mesh.open_workload_session('00000000-0000-0000-0000-000000000001', 'canary', 'canary'), 1,
+		'[{"namespace": "b", "workload_group": "canary", "machine": "canary", "state": "here", "since": 1, "service_account": "canary", "enrolment": "canary", "address": "10.0.0.1", "network": "canary",
+		"locality": "canary", "labels": {"canary": "canary"}, "ports": {"canary": 80}, "service_labels": {}, "weight": 1, "health": "unhealthy", "detail": "canary"}]')`)
 	unconfirmed := func(label string) {
 		y.owner.exec("BEGIN; SELECT mesh.commit_confirmed('1 hour'); UPDATE mesh.resources SET labels = labels || '{\"canary\": \"" + label + "\"}' WHERE namespace = 'b'; COMMIT")
 	}
