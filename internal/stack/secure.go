@@ -90,6 +90,21 @@ func (s *Stack) introduce(ctx context.Context) error {
 	return s.keep(ctx, x.join, append([]string{"token", "create", "discovery", "--for", "discovery"}, flags...)...)
 }
 
+// Replica prepares another discovery of a control plane that runs, and tells where it serves xDS.
+func (s *Stack) Replica(ctx context.Context, name string, flags ...string) (p *Program, xds string, err error) {
+	ports, err := freeAddresses(2)
+	if err != nil {
+		return nil, "", err
+	}
+	token := filepath.Join(s.dir, name+".token")
+	if err := s.keep(ctx, token, "token", "create", name, "--for", "discovery", "--database", s.secure.database, "--secrets-key-file", s.secure.key); err != nil {
+		return nil, "", err
+	}
+	return s.program("discovery", ports[1], append([]string{
+		"run", "--mcp", s.MCP, "--listen", ports[0], "--http", ports[1], "--name", name, "--join-token-file", token, "--state-dir", s.State(name),
+	}, flags...)...), ports[0], nil
+}
+
 // KeepRoots writes down the roots that the mesh trusts now, for mcp-client to know mcp-server by.
 func (s *Stack) KeepRoots(ctx context.Context) error {
 	return s.keep(ctx, s.secure.roots, "authority", "roots", "--database", s.secure.database, "--secrets-key-file", s.secure.key)
@@ -100,7 +115,16 @@ func (s *Stack) Roots() string { return s.secure.roots }
 
 // JoinToken makes a token that a machine joins with, as namespace/service-account. The arguments are those of mcp-client token create.
 func (s *Stack) JoinToken(ctx context.Context, identity string, args ...string) (string, error) {
-	text, err := s.print(ctx, "mcp-client", slices.Concat(s.connection(), []string{"token", "create", "--identity", identity}, args)...)
+	return s.token(ctx, append([]string{"--identity", identity}, args...)...)
+}
+
+// GroupToken makes a token that a machine of a WorkloadGroup joins with, as namespace/name.
+func (s *Stack) GroupToken(ctx context.Context, group string) (string, error) {
+	return s.token(ctx, "--group", group)
+}
+
+func (s *Stack) token(ctx context.Context, args ...string) (string, error) {
+	text, err := s.print(ctx, "mcp-client", slices.Concat(s.connection(), []string{"token", "create"}, args)...)
 	return strings.TrimSpace(string(text)), err
 }
 

@@ -75,6 +75,11 @@ func (s *Stack) DiscoveryFlags(flags ...string) {
 	s.Discovery.args = append(s.Discovery.args, flags...)
 }
 
+// ServerFlags adds flags to those that mcp-server is started with. It has to be called before Start.
+func (s *Stack) ServerFlags(flags ...string) {
+	s.MCPServer.args = append(s.MCPServer.args, flags...)
+}
+
 // Start starts the programs and returns when they are ready.
 func (s *Stack) Start(ctx context.Context) error {
 	programs := s.programs()
