@@ -3,14 +3,14 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"strings"
+
+	"github.com/pgmesh/pgmesh/internal/program"
 )
 
 // defaultStateDir is the folder that systemd has made for the service, the system's for root, or one in the user's home.
 func defaultStateDir() string {
-	if dirs := os.Getenv("STATE_DIRECTORY"); dirs != "" {
-		first, _, _ := strings.Cut(dirs, ":")
-		return first
+	if dir := program.StateDirectory(); dir != "" {
+		return dir
 	}
 	if os.Geteuid() == 0 {
 		return "/var/lib/pgmesh"

@@ -21,6 +21,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/limits"
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/internal/membership"
+	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/internal/reload"
 	"github.com/pgmesh/pgmesh/internal/tlsfiles"
 )
@@ -47,7 +48,7 @@ type AuthorityFiles struct{ Cert, Key, Roots string }
 func (i *Identity) Flags(f *pflag.FlagSet) {
 	f.StringVar(&i.JoinTokenFile, "join-token-file", "",
 		"file with the token to become a member of the mesh with, at the first start; mcp-server token create NAME --for discovery makes one")
-	f.StringVar(&i.StateDir, "state-dir", "", "folder to keep discovery's certificate, its authority and what the mesh trusts in, over restarts; nobody else may read it")
+	f.StringVar(&i.StateDir, "state-dir", program.StateDirectory(), "folder to keep discovery's certificate, its authority and what the mesh trusts in, over restarts; nobody else may read it")
 	f.StringVar(&i.Name, "name", "", "what this discovery is called, to tell it from others (default: the host's name)")
 	f.StringSliceVar(&i.Hosts, "host", nil, "names and addresses by which machines dial this discovery (default: the host's name, localhost, and the loopback addresses)")
 	f.DurationVar(&i.Lifetime, "cert-lifetime", issue.DefaultLifetime, "for how long machines are given certificates; one may ask for less")
@@ -63,9 +64,9 @@ func (i *Identity) Flags(f *pflag.FlagSet) {
 var errWho = errors.New("discovery has no certificate to serve with: give --join-token-file and --state-dir to have one from mcp-server " +
 	"(mcp-server token create NAME --for discovery makes the token); or --tls-cert, --tls-key and --client-ca; or add --insecure to serve without TLS, on loopback")
 
-// Given tells whether there is any of it.
+// Given tells whether there is any of it. That systemd has made a folder says nothing yet.
 func (i *Identity) Given() bool {
-	return i.JoinTokenFile != "" || i.StateDir != "" || i.Server.Given() || i.Authority != AuthorityFiles{}
+	return i.JoinTokenFile != "" || i.StateDir != program.StateDirectory() || i.Server.Given() || i.Authority != AuthorityFiles{}
 }
 
 // member tells whether discovery is to be a member of the mesh by mcp-server's doing.
@@ -77,7 +78,7 @@ func (i *Identity) check(servers []string) error {
 		return errors.New("--ca-cert and --ca-key belong together: give both")
 	}
 	switch {
-	case !i.Given():
+	case !i.Given() && i.StateDir == "":
 		return errWho
 	case i.Server.Given() && i.JoinTokenFile != "":
 		return errors.New("--join-token-file and --tls-cert exclude each other: have a certificate from mcp-server, or bring one")

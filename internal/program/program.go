@@ -9,18 +9,20 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/pgmesh/pgmesh/internal/manual"
+	"github.com/pgmesh/pgmesh/internal/version"
 )
 
 // New returns the root command of a program.
 func New(name, short string) *cobra.Command {
 	root := &cobra.Command{
-		Use: name, Short: short, SilenceUsage: true, SilenceErrors: true,
+		Use: name, Short: short, Version: Version(), SilenceUsage: true, SilenceErrors: true,
 		Long: short + ".\n\nEach flag can also be given as a variable: --some-flag as PGMESH_SOME_FLAG. A flag wins over a variable.",
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			return fromEnvironment(cmd.Flags())
@@ -28,16 +30,17 @@ func New(name, short string) *cobra.Command {
 	}
 	root.PersistentFlags().String("log-level", "info", "how much to log: debug, info, warn or error")
 	root.PersistentFlags().String("log-format", "text", "how to log: text or json")
+	root.AddCommand(manual.Command(Version))
 	return root
 }
 
-// Version is what the Go toolchain recorded of the running program: a module version, or the commit.
-func Version() string {
-	build, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	return build.Main.Version + " " + build.GoVersion
+// Version is that of the running program.
+func Version() string { return version.Of() }
+
+// StateDirectory is the folder that systemd has made for the service's state, "" if it has made none.
+func StateDirectory() string {
+	first, _, _ := strings.Cut(os.Getenv("STATE_DIRECTORY"), ":")
+	return first
 }
 
 // From is the annotation of a flag that was not given on the command line, and says where its value is from.

@@ -2,12 +2,12 @@ package cli
 
 import (
 	"fmt"
-	"runtime/debug"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/pgmesh/pgmesh/internal/version"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -79,17 +79,8 @@ func (p *Program) versionCommand() *cobra.Command {
 		Example: "  mcp-client version",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(p.Out, "mcp-client", version())
+			_, err := fmt.Fprintln(p.Out, "mcp-client", version.Of())
 			return err
 		},
 	}
-}
-
-// version is what the Go toolchain recorded: a module version, or the commit.
-func version() string {
-	build, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	return build.Main.Version + " " + build.GoVersion
 }

@@ -11,6 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/pgmesh/pgmesh/internal/manual"
+	"github.com/pgmesh/pgmesh/internal/version"
 )
 
 // Program is one run of the command line, with everything that it takes from its surroundings.
@@ -85,7 +88,7 @@ func (p *Program) addCommands(root *cobra.Command) {
 	group("Decide who belongs to a mesh:", p.tokenCommand(), p.identityCommand(), p.machinesCommand(), p.authorityCommand(), p.trustCommand(), p.issuerCommand())
 	const own = "This program:"
 	group(own, p.validateCommand(), p.contextCommand(), p.kindsCommand(), p.versionCommand())
-	root.AddCommand(p.referenceCommand())
+	root.AddCommand(p.referenceCommand(), manual.Command(version.Of))
 	root.SetHelpCommandGroupID(own)
 	root.SetCompletionCommandGroupID(own)
 }

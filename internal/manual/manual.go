@@ -1,0 +1,187 @@
+// Package manual writes manual pages of a program: one for each of its commands, from the texts of its help.
+//
+// It writes roff itself. cobra's own generator goes through Markdown, which our texts are not: it would take their asterisks and
+// angle brackets for markup, and has every program carry a parser of it.
+package manual
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Command is the hidden command of a program that writes its pages.
+func Command(version func() string) *cobra.Command {
+	return &cobra.Command{
+		Use:    "man FOLDER",
+		Short:  "Write the manual pages of this program into a folder",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := os.MkdirAll(args[0], 0o755); err != nil {
+				return fmt.Errorf("make the folder for manual pages: %w", err)
+			}
+			root := cmd.Root()
+			root.InitDefaultCompletionCmd()
+			return write(args[0], root, version())
+		},
+	}
+}
+
+// write writes the page of a command, and those of the commands below it.
+func write(folder string, cmd *cobra.Command, version string) error {
+	file := filepath.Join(folder, name(cmd)+".1")
+	if err := os.WriteFile(file, []byte(page(cmd, version)), 0o644); err != nil {
+		return fmt.Errorf("write a manual page: %w", err)
+	}
+	for _, below := range cmd.Commands() {
+		if !shown(below) {
+			continue
+		}
+		if err := write(folder, below, version); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func shown(cmd *cobra.Command) bool { return !cmd.Hidden && cmd.Name() != "help" }
+
+// name is that of a command's page: mesh-agent-run.
+func name(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
+
+func page(cmd *cobra.Command, version string) string {
+	cmd.InitDefaultHelpFlag()
+	var b strings.Builder
+	program := cmd.Root().Name()
+	fmt.Fprintf(&b, ".TH %q 1 \"\" %q %q\n", strings.ToUpper(name(cmd)), "pgmesh "+version, program)
+	fmt.Fprintf(&b, ".nh\n.ad l\n.SH NAME\n%s \\- %s\n.SH SYNOPSIS\n\\fB%s\\fR\n.SH DESCRIPTION\n", roff(name(cmd)), roff(lowered(cmd.Short)), roff(cmd.UseLine()))
+	b.WriteString(paragraphs(described(cmd)))
+	options(&b, "OPTIONS", cmd.NonInheritedFlags())
+	options(&b, "OPTIONS OF ALL COMMANDS", cmd.InheritedFlags())
+	if cmd.Example != "" {
+		b.WriteString(".SH EXAMPLES\n" + verbatim(cmd.Example))
+	}
+	if related := related(cmd); len(related) > 0 {
+		b.WriteString(".SH SEE ALSO\n" + strings.Join(related, ",\n") + "\n")
+	}
+	return b.String()
+}
+
+func described(cmd *cobra.Command) string {
+	if cmd.Long != "" {
+		return cmd.Long
+	}
+	return cmd.Short + "."
+}
+
+// lowered begins a sentence in lower case, as the lines of apropos(1) do, unless it begins with a name.
+func lowered(sentence string) string {
+	if len(sentence) > 1 && sentence[1] >= 'a' && sentence[1] <= 'z' || strings.HasPrefix(sentence, "A ") {
+		return strings.ToLower(sentence[:1]) + sentence[1:]
+	}
+	return sentence
+}
+
+// paragraphs keeps the lines of what is indented, which is a table or an example, and has the rest filled.
+func paragraphs(text string) string {
+	var b strings.Builder
+	for paragraph := range strings.SplitSeq(strings.Trim(text, "\n"), "\n\n") {
+		b.WriteString(".PP\n")
+		var prose []string
+		var table []string
+		end := func() {
+			if len(table) > 0 {
+				b.WriteString(verbatim(strings.Join(table, "\n")))
+			}
+			for _, line := range prose {
+				b.WriteString(roff(line) + "\n")
+			}
+			prose, table = nil, nil
+		}
+		for line := range strings.SplitSeq(paragraph, "\n") {
+			indented := strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t")
+			if indented && len(prose) > 0 || !indented && len(table) > 0 {
+				end()
+			}
+			if indented {
+				table = append(table, line)
+			} else {
+				prose = append(prose, line)
+			}
+		}
+		end()
+	}
+	return b.String()
+}
+
+func verbatim(text string) string {
+	var b strings.Builder
+	b.WriteString(".PP\n.nf\n")
+	for line := range strings.Lines(strings.Trim(text, "\n") + "\n") {
+		b.WriteString(roff(strings.TrimSuffix(line, "\n")) + "\n")
+	}
+	b.WriteString(".fi\n")
+	return b.String()
+}
+
+func options(b *strings.Builder, title string, flags *pflag.FlagSet) {
+	if !flags.HasAvailableFlags() {
+		return
+	}
+	fmt.Fprintf(b, ".SH %s\n", title)
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Deprecated != "" {
+			return
+		}
+		takes, about := pflag.UnquoteUsage(f)
+		b.WriteString(".TP\n")
+		if f.Shorthand != "" {
+			fmt.Fprintf(b, "\\fB\\-%s\\fR, ", roff(f.Shorthand))
+		}
+		fmt.Fprintf(b, "\\fB\\-\\-%s\\fR", roff(f.Name))
+		if takes != "" {
+			fmt.Fprintf(b, " \\fI%s\\fR", roff(takes))
+		}
+		fmt.Fprintf(b, "\n%s\n", roff(about+byDefault(f)))
+	})
+}
+
+func byDefault(f *pflag.Flag) string {
+	switch {
+	case strings.Contains(f.Usage, "(default"):
+		return ""
+	case f.DefValue == "" || f.DefValue == "false" || f.DefValue == "0" || f.DefValue == "0s" || f.DefValue == "[]" || f.DefValue == "<nil>":
+		return ""
+	default:
+		return " (default " + f.DefValue + ")"
+	}
+}
+
+// related are the pages of the command above, and of those below.
+func related(cmd *cobra.Command) []string {
+	var pages []string
+	refer := func(c *cobra.Command) { pages = append(pages, "\\fB"+roff(name(c))+"\\fR(1)") }
+	if cmd.HasParent() {
+		refer(cmd.Parent())
+	}
+	for _, below := range cmd.Commands() {
+		if shown(below) {
+			refer(below)
+		}
+	}
+	return pages
+}
+
+// roff writes a line so that roff takes every character of it for itself.
+func roff(line string) string {
+	line = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", "\\(ga", "^", `\(ha`, "~", `\(ti`).Replace(line)
+	if strings.HasPrefix(line, ".") {
+		line = `\&` + line
+	}
+	return strings.ReplaceAll(line, "\n", " ")
+}
