@@ -70,6 +70,16 @@ generate: tools ## Write the generated code anew
 build: compile ## Compile the programs into bin/
 	@for program in $(PROGRAMS); do go build -o bin/ ./$$program; done
 
+.PHONY: packages
+packages: nfpm ## Make the .deb and .rpm of each program in dist/ (VERSION=1.2.3, ARCHES='amd64 arm64')
+	@deploy/packages/build
+
+.PHONY: man completions
+man: ## Write the programs' manual pages into dist/man/
+	@FORMATS= ARCHES= deploy/packages/build
+
+completions: man ## Write the completions for bash, zsh and fish into dist/completions/
+
 .PHONY: fmt
 fmt: tools ## Format Go and proto files
 	golangci-lint fmt
@@ -81,16 +91,19 @@ tools: envoy ## Put Envoy and the pinned tools into .tools/
 
 .PHONY: clean
 clean: ## Remove bin/ and the demo's data (.tools/ stays)
-	rm -rf bin .demo
+	rm -rf bin dist .demo
 
 # The parts of the targets above.
-.PHONY: envoy machine compile lint-go lint-proto lint-generated lint-modules
+.PHONY: envoy machine nfpm compile lint-go lint-proto lint-generated lint-modules
 
 envoy:
 	@tools/fetch-envoy
 
 machine:
 	@tools/machine-packages
+
+nfpm:
+	@tools/build-tools nfpm
 
 compile: envoy
 	@go build -v ./... 2>&1 | tools/show-compiling

@@ -1,0 +1,311 @@
+package packages_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/envoytest"
+	"github.com/pgmesh/pgmesh/internal/machine"
+	"github.com/pgmesh/pgmesh/internal/netns"
+	"github.com/pgmesh/pgmesh/internal/pgtest"
+)
+
+// folder has the packages of two versions.
+var folder string
+
+const before, after = "1.0.0~rc1", "1.0.0"
+
+var programs = []string{"mcp-server", "mcp-client", "discovery", "mesh-agent"}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "pgmesh-packages-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	folder = dir
+	for _, version := range []string{before, after} {
+		if err := build(version, filepath.Join(dir, version)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	return pgtest.Main(m)
+}
+
+// build makes the packages of a version as make packages does, for this machine's kind of processor.
+func build(version, into string) error {
+	root := filepath.Join("..", "..")
+	tools := exec.CommandContext(context.Background(), filepath.Join(root, "tools", "build-tools"), "nfpm")
+	tools.Stderr = os.Stderr
+	if err := tools.Run(); err != nil {
+		return fmt.Errorf("compile nfpm: %w", err)
+	}
+	bin, err := filepath.Abs(filepath.Join(root, ".tools", "bin"))
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(context.Background(), "./build")
+	cmd.Env = append(os.Environ(), "VERSION="+version, "ARCHES="+runtime.GOARCH, "DIST="+into, "PATH="+bin+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("make packages: %w\n%s", err, out)
+	}
+	if testing.Verbose() {
+		os.Stdout.Write(out)
+	}
+	return nil
+}
+
+// files are the packages of a version by their ending.
+func files(t *testing.T, version, ending string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, program := range programs {
+		found, err := filepath.Glob(filepath.Join(folder, version, "pgmesh-"+program+"[_\\-]*."+ending))
+		require.NoError(t, err)
+		require.Len(t, found, 1, "%s of %s", ending, program)
+		all[program] = found[0]
+	}
+	return all
+}
+
+// boot starts a machine that has the packages of both versions in /root.
+func boot(t *testing.T) *machine.Machine {
+	t.Helper()
+	m := machine.Boot(t, netns.New(t), "one")
+	for _, version := range []string{before, after} {
+		for _, ending := range []string{"deb", "rpm"} {
+			require.NoError(t, os.MkdirAll(m.Path("/root/"+version), 0o755))
+			for _, file := range files(t, version, ending) {
+				content, err := os.ReadFile(file)
+				require.NoError(t, err)
+				m.Write("/root/"+version+"/"+filepath.Base(file), content, 0o644)
+			}
+		}
+	}
+	return m
+}
+
+// database gives a machine a database at its own address, which is one of this machine.
+func database(t *testing.T, m *machine.Machine) string {
+	t.Helper()
+	u, err := url.Parse(pgtest.Empty(t))
+	require.NoError(t, err)
+	at := u.Host
+	listener := m.Listen("tcp", "127.0.0.1:5433")
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go forward(conn, at)
+		}
+	}()
+	u.Host = "127.0.0.1:5433"
+	return u.String()
+}
+
+func forward(conn net.Conn, to string) {
+	defer conn.Close()
+	there, err := net.Dial("tcp", to)
+	if err != nil {
+		return
+	}
+	defer there.Close()
+	go func() { io.Copy(there, conn); there.Close() }()
+	io.Copy(conn, there)
+}
+
+// configure has everything run on one machine, without identities: what is installed is tried here, not what it does.
+func configure(t *testing.T, m *machine.Machine) {
+	t.Helper()
+	m.Type(fmt.Sprintf(`
+		echo "PGMESH_DATABASE='%s'" >> /etc/default/mcp-server
+		echo PGMESH_MIGRATE=true >> /etc/default/mcp-server
+		echo PGMESH_INSECURE=true | tee -a /etc/default/mcp-server >> /etc/default/discovery
+		echo 'insecure: true' >> /etc/mesh-agent/mesh-agent.yaml
+		echo 'discovery: 127.0.0.1:15010' >> /etc/mesh-agent/mesh-agent.yaml
+		echo 'state-dir: /var/lib/mesh-agent' >> /etc/mesh-agent/mesh-agent.yaml`, database(t, m)))
+	m.Bring(envoytest.Binary(t), "/usr/local/bin/envoy")
+}
+
+var services = []string{"mcp-server", "discovery", "mesh-agent"}
+
+func TestDebianPackages(t *testing.T) {
+	if _, err := exec.LookPath("dpkg"); err != nil {
+		t.Skip("this machine has no dpkg")
+	}
+	m := boot(t)
+	there := traces(m)
+	out := m.Type("dpkg -i " + before + "/*.deb")
+	require.Contains(t, out, "systemctl enable --now mesh-agent")
+	for _, service := range services {
+		out, err := m.Try("systemctl is-enabled " + service + " || systemctl is-active " + service)
+		require.Error(t, err, "%s runs although nobody has said how", service)
+		require.Equal(t, "disabled\ninactive\n", out)
+		checkUnit(t, m, service)
+	}
+	checkFiles(t, m)
+	configure(t, m)
+
+	// What is started is ready when systemctl comes back.
+	m.Type("systemctl enable --now mcp-server discovery mesh-agent 2>&1")
+	pids := map[string]string{}
+	for _, service := range services {
+		pids[service] = running(t, m, service, before)
+	}
+	require.Contains(t, m.Type("systemctl show -P StatusText mcp-server"), "ready")
+	m.Type("pgrep -u mesh-agent -x envoy")
+
+	// An upgrade keeps what people have written, and puts the new programs into force.
+	out = m.Type("dpkg -i " + after + "/*.deb 2>&1")
+	require.NotContains(t, out, "new version of configuration file")
+	require.Contains(t, m.Type("cat /etc/default/mcp-server"), "PGMESH_INSECURE=true")
+	settled(m)
+	for _, service := range services {
+		pid := running(t, m, service, after)
+		if service != "mesh-agent" {
+			require.NotEqual(t, pids[service], pid)
+		}
+	}
+
+	// Removed, it leaves what it knows; purged, nothing.
+	names := "pgmesh-" + strings.Join(programs, " pgmesh-")
+	m.Type("dpkg --remove " + names)
+	for _, service := range services {
+		_, err := m.Try("systemctl is-active " + service)
+		require.Error(t, err)
+	}
+	_, err := m.Try("pgrep -x envoy")
+	require.Error(t, err, "Envoy goes on")
+	m.Type("test -s /var/lib/pgmesh/mcp-server.snapshot && test -d /var/lib/mesh-agent && grep PGMESH_INSECURE /etc/default/mcp-server")
+	_, err = m.Try("ls /etc/systemd/system/multi-user.target.wants/ | grep -E 'mcp-server|discovery|mesh-agent'")
+	require.Error(t, err)
+	m.Type("dpkg -i " + after + "/*.deb && systemctl start mcp-server") // all is there still
+	running(t, m, "mcp-server", after)
+	m.Type("dpkg --purge " + names)
+	require.Equal(t, there, traces(m))
+}
+
+// traces are the files and accounts of the programs on a machine.
+func traces(m *machine.Machine) string {
+	return m.Type(`find /etc /usr /lib /var/lib /run -xdev \( -name '*mcp-server*' -o -name '*mcp-client*' -o -name '*mesh-agent*' -o -name '*pgmesh*' \
+		-o -name discovery.service -o -path /var/lib/discovery -o -path /etc/default/discovery \) | sort
+		getent passwd | grep -E 'mesh|discovery' || true
+		getent group | grep -E 'mesh|discovery' || true`)
+}
+
+// running checks that a service runs the program of a version, as its own user, and returns its process.
+func running(t *testing.T, m *machine.Machine, service, version string) string {
+	t.Helper()
+	require.Equal(t, "active\n", m.Type("systemctl is-active "+service))
+	pid := strings.TrimSpace(m.Type("systemctl show -P MainPID " + service))
+	users := map[string]string{"mcp-server": "pgmesh", "discovery": "pgmesh-discovery", "mesh-agent": "mesh-agent"}
+	require.Equal(t, users[service]+"\n", m.Type("stat -c %U /proc/"+pid))
+	require.Contains(t, m.Type("/proc/"+pid+"/exe --version"), "version "+version+" go")
+	return pid
+}
+
+// settled waits for what an upgrade has asked systemd to do.
+func settled(m *machine.Machine) {
+	m.Type(`systemctl start mcp-server discovery mesh-agent`) // comes back when they are ready, restarts among them
+}
+
+// checkUnit holds a unit against what systemd thinks of it.
+func checkUnit(t *testing.T, m *machine.Machine, service string) {
+	t.Helper()
+	unit := m.Type("systemctl show -P FragmentPath " + service)
+	require.Empty(t, m.Type("systemd-analyze verify "+unit+" 2>&1"))
+	threshold := "15" // of 100: what is left is the network, and being on the machine at all
+	if service == "mesh-agent" {
+		threshold = "25" // it may redirect traffic
+	}
+	_, err := m.Try("systemd-analyze security --no-pager --threshold=" + threshold + " --offline=yes " + unit)
+	require.NoError(t, err)
+}
+
+// checkFiles looks at what the packages have put on a machine.
+func checkFiles(t *testing.T, m *machine.Machine) {
+	t.Helper()
+	for _, program := range programs {
+		require.Contains(t, m.Type("dpkg --verify pgmesh-"+program+" && echo as packed"), "as packed")
+		listed := m.Type("dpkg -L pgmesh-" + program)
+		for line := range strings.Lines(listed) {
+			require.Regexp(t, `^/(\.|etc|usr)`, line)
+		}
+		require.NoError(t, errorOf(m.Try("bash -n /usr/share/bash-completion/completions/"+program)))
+		require.Contains(t, m.Type("man -l /usr/share/man/man1/"+program+".1.gz | cat"), "NAME")
+		require.Empty(t, m.Type("for page in /usr/share/man/man1/"+program+"*.gz; do zcat $page | groff -man -ww -Tutf8 2>&1 >/dev/null; done"))
+		for below := range strings.FieldsSeq(m.Type(program + " __complete '' 2>/dev/null | grep -v ^: | cut -f1")) {
+			if below != "help" {
+				require.Contains(t, listed, "/man1/"+program+"-"+below+".1.gz\n")
+			}
+		}
+	}
+	require.Equal(t, "640 root:pgmesh\n", m.Type("stat -c '%a %U:%G' /etc/default/mcp-server"))
+	require.Equal(t, "700 mesh-agent:mesh-agent\n", m.Type("stat -c '%a %U:%G' /var/lib/mesh-agent"))
+	for _, shell := range []string{"zsh", "fish"} {
+		if _, err := exec.LookPath(shell); err == nil {
+			m.Type(shell + " -n /usr/share/zsh/site-functions/_mesh-agent || " + shell + " -n /usr/share/fish/vendor_completions.d/mesh-agent.fish")
+		}
+	}
+}
+
+func errorOf(_ string, err error) error { return err }
+
+func TestRPMPackages(t *testing.T) {
+	if _, err := exec.LookPath("rpm"); err != nil {
+		t.Skip("this machine has no rpm: tools/machine-packages installs it")
+	}
+	m := boot(t)
+	there := traces(m)
+	rpm := "rpm --nodeps" // what they need is here, but not as an rpm
+	if _, err := os.Stat("/etc/debian_version"); err == nil {
+		rpm += " --force-debian"
+	}
+	m.Type(rpm + " -i " + before + "/*.rpm")
+	names := "pgmesh-" + strings.Join(programs, " pgmesh-")
+	out, _ := m.Try("rpm -V --nodeps " + names)
+	require.Regexp(t, `\A(\.{6}G\.\.  c /etc/default/\S+\n(\w+: .*)?)*`, out) // their group is made by the script
+	require.NotContains(t, out, "5")
+	for _, service := range services {
+		require.Contains(t, m.Type("systemctl show -P FragmentPath "+service), "lib/systemd/system/")
+	}
+	configure(t, m)
+	m.Type("systemctl enable --now mcp-server discovery 2>&1")
+	first := running(t, m, "mcp-server", before)
+
+	m.Type(rpm + " -U " + after + "/*.rpm 2>&1")
+	require.Contains(t, m.Type("cat /etc/default/mcp-server"), "PGMESH_INSECURE=true")
+	m.Type("systemctl start mcp-server discovery")
+	require.NotEqual(t, first, running(t, m, "mcp-server", after))
+
+	m.Type("rpm -e --nodeps " + names + " 2>&1")
+	_, err := m.Try("systemctl is-active mcp-server")
+	require.Error(t, err)
+	m.Type("test -s /var/lib/pgmesh/mcp-server.snapshot && grep PGMESH_INSECURE /etc/default/mcp-server.rpmsave")
+	left := m.Type(`rm -rf /etc/*/*.rpmsave /etc/mesh-agent /var/lib/pgmesh /var/lib/discovery /var/lib/mesh-agent
+		userdel pgmesh; userdel pgmesh-discovery; userdel mesh-agent`)
+	require.Empty(t, left)
+	require.Equal(t, there, traces(m))
+}
