@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mesh-agent/bootstrap"
@@ -131,11 +132,19 @@ func (r *resolver) run(ctx, lasting context.Context) error {
 	if r == nil {
 		return nil
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- r.Run(lasting) }()
-	if r.claim.Mode == claim.Serve {
-		return <-ended
+	group, lasting := errgroup.WithContext(lasting)
+	group.Go(func() error { return r.Run(lasting) })
+	if r.claim.Mode != claim.Serve {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(lasting, cancel)() // nobody is to ask who does not answer any more
+		group.Go(func() error { return r.keep(ctx) })
 	}
+	return group.Wait()
+}
+
+// keep has the machine ask, once there are names to ask for.
+func (r *resolver) keep(ctx context.Context) error {
 	soon := time.NewTimer(withinReach)
 	defer soon.Stop()
 	select {
@@ -143,8 +152,7 @@ func (r *resolver) run(ctx, lasting context.Context) error {
 	case <-soon.C:
 	case <-ctx.Done():
 	}
-	kept := r.machine.Keep(ctx, r.claim, r.routed())
-	return errors.Join(kept, <-ended)
+	return r.machine.Keep(ctx, r.claim, r.routed())
 }
 
 // routed tells what systemd-resolved asks us for.

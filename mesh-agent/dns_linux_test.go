@@ -114,6 +114,9 @@ func TestWrongWordsAboutNamesAreExplained(t *testing.T) {
 		"no resolver is at 127.0.0.1:1": {
 			"dns", "lookup", "x", "--dns-listen", "127.0.0.1:1",
 		},
+		"where are tokens exchanged? Say it with --sts-upstream":         {"run", "--insecure", "--discovery", "127.0.0.1:1", "--sts-client-id", "x"},
+		"--sts-upstream: expected the URL of a token endpoint, by https": {"run", "--insecure", "--discovery", "127.0.0.1:1", "--sts-upstream", "tokens.example"},
+		"--sts-roots /dev/null: there is no certificate in it":           {"run", "--insecure", "--discovery", "127.0.0.1:1", "--sts-upstream", "https://tokens.example", "--sts-roots", "/dev/null"},
 	} {
 		said, err := agentSays(t, args...)
 		require.Error(t, err)

@@ -53,6 +53,7 @@ type member struct {
 	keep         keepFlags
 	dns          dnsFlags
 	registration registration
+	sts          stsFlags
 }
 
 func (m *member) declare(flags *pflag.FlagSet) {

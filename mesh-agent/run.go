@@ -52,6 +52,7 @@ func newRun() (*cobra.Command, *configFlag) {
 		},
 	}
 	m.declare(cmd.Flags())
+	m.sts.declare(cmd.Flags())
 	f.declare(cmd.Flags())
 	c.declare(cmd)
 	return cmd, &c
@@ -80,21 +81,16 @@ func run(ctx context.Context, m *member, f *envoyFlags, about *status.Server, lo
 	if err != nil {
 		return err
 	}
-	names, err := m.resolver(who, log, metrics)
+	beside, err := m.beside(who, f.status, log, metrics)
 	if err != nil {
 		return err
 	}
-	listener, err := listenStatus(f.status, log)
-	if err != nil {
-		return err
-	}
-
 	discovery, err := m.connect(who, log, metrics)
 	if err != nil {
 		return err
 	}
 	defer discovery.Close()
-	about.Parts = status.Parts{Identity: who.status, Discovery: discoveryStatus(discovery), DNS: names.status(), Envoy: supervisor.Status}
+	about.Parts = status.Parts{Identity: who.status, Discovery: discoveryStatus(discovery), DNS: beside.names.status(), Envoy: supervisor.Status}
 	registered, err := m.registering(who, discovery, about, log, metrics)
 	if err != nil {
 		return err
@@ -104,19 +100,19 @@ func run(ctx context.Context, m *member, f *envoyFlags, about *status.Server, lo
 	context.AfterFunc(ctx, func() { about.State(status.Ending) })
 	lasting, end := context.WithCancel(context.WithoutCancel(ctx)) // Envoy needs its certificate until it has drained
 	defer end()
-	served, err := m.serveEnvoy(lasting, who, relay.Options{Discovery: discovery, Names: names.take(), Log: log, Metrics: metrics}, &about.Parts)
+	served, err := m.serveEnvoy(lasting, who, relay.Options{Discovery: discovery, Names: beside.names.take(), Log: log, Metrics: metrics}, &about.Parts)
 	if err != nil {
 		return err
 	}
 	group.Go(served)
-	group.Go(func() error { return names.run(ctx, lasting) })
+	group.Go(func() error { beside.run(ctx, lasting); return nil })
 	if err := answer(lasting, group, about); err != nil {
 		return err
 	}
 	staying := stay(ctx, lasting, group, registered, log)
 	group.Go(func() error { defer end(); return supervisor.Run(staying) })
 	group.Go(func() error { return heed(ctx, reloads, supervisor) })
-	group.Go(func() error { return serveStatus(ctx, listener, supervisor.Ready, registry) })
+	group.Go(func() error { return serveStatus(ctx, beside.status, supervisor.Ready, registry) })
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("run Envoy: %w", err)
 	}
