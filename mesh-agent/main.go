@@ -10,6 +10,6 @@ import (
 
 func main() {
 	root := program.New("mesh-agent", "Make this machine a member of the mesh: join, and bootstrap, run and drain its Envoy")
-	root.AddCommand(joinCommand(), runCommand(), bootstrapCommand(), settingsCommand(), statusCommand(), logsCommand(), dnsCommand())
+	root.AddCommand(joinCommand(), runCommand(), bootstrapCommand(), settingsCommand(), statusCommand(), logsCommand(), dnsCommand(), redirectCommand())
 	os.Exit(program.Main(root))
 }

@@ -54,6 +54,7 @@ type member struct {
 	dns          dnsFlags
 	registration registration
 	sts          stsFlags
+	redirect     redirectFlags
 }
 
 func (m *member) declare(flags *pflag.FlagSet) {
@@ -68,13 +69,14 @@ func (m *member) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Domain, "domain", "", "domain that completes short host names (default: NAMESPACE.svc.cluster.local)")
 	flags.StringVar(&o.ServiceAccount, "service-account", "", "service account of this machine (default: that of its certificate)")
 	flags.StringToStringVar(&o.Labels, "labels", nil, "labels of this machine: app=reviews,version=v1")
-	flags.StringVar(&m.interception, "interception-mode", string(bootstrap.None), "how traffic comes to Envoy: NONE, REDIRECT or TPROXY")
+	flags.StringVar(&m.interception, "interception-mode", "", "how traffic comes to Envoy: NONE, REDIRECT or TPROXY (default: REDIRECT with --redirect, NONE without)")
 	m.state.declare(flags)
 	m.own.declare(flags)
 	m.credential.declare(flags)
 	m.keep.declare(flags)
 	m.dns.declare(flags)
 	m.registration.declare(flags, o)
+	m.redirect.declare(flags)
 	flags.StringVar(&o.Admin, "admin", "127.0.0.1:15000", "address of Envoy's admin API, on loopback; port 0 takes any free one")
 }
 
@@ -93,7 +95,7 @@ func (m *member) bootstrap(who *machine) ([]byte, error) {
 
 func (m *member) complete(who *machine) (bootstrap.Options, error) {
 	o := m.options
-	o.XDS, o.Role, o.Interception = bootstrap.XDS(m.xds), bootstrap.Role(m.role), bootstrap.Interception(m.interception)
+	o.XDS, o.Role, o.Interception = bootstrap.XDS(m.xds), bootstrap.Role(m.role), m.mode()
 	o.Identity, o.ResolvesNames = who != nil, m.dns.on()
 	var err error
 	if o.Socket, err = m.envoySocket(); err != nil {
@@ -114,6 +116,9 @@ func (m *member) complete(who *machine) (bootstrap.Options, error) {
 		if o.IP, err = addressTowards(servers); err != nil {
 			return o, fmt.Errorf("find out this machine's address: %w; say it with --node-ip", err)
 		}
+	}
+	if o.Interception != bootstrap.None {
+		o.OtherIPs = otherFamily(o.IP) // Envoy takes what is redirected for the families that it has addresses of
 	}
 	o.Namespace = cmp.Or(o.Namespace, "default")
 	o.ID = cmp.Or(o.ID, host+"."+o.Namespace)

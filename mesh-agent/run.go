@@ -15,6 +15,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mesh-agent/relay"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
+	"github.com/pgmesh/pgmesh/mesh-agent/supervise"
 )
 
 const runHelp = `Run Envoy as this machine's proxy, until SIGTERM or SIGINT.
@@ -73,11 +74,7 @@ func run(ctx context.Context, m *member, f *envoyFlags, about *status.Server, lo
 		f.endLeft(ctx, m, about, log)
 		return err
 	}
-	data, err := m.bootstrap(who)
-	if err != nil {
-		return err
-	}
-	supervisor, err := f.supervisor(m, data, reloads.startAnew, about, log)
+	supervisor, err := m.proxy(who, f, reloads, about, log)
 	if err != nil {
 		return err
 	}
@@ -91,11 +88,14 @@ func run(ctx context.Context, m *member, f *envoyFlags, about *status.Server, lo
 	}
 	defer discovery.Close()
 	about.Parts = status.Parts{Identity: who.status, Discovery: discoveryStatus(discovery), DNS: beside.names.status(), Envoy: supervisor.Status}
+	redirected, err := m.redirection(ctx, f.status, supervisor.Ask, about, log)
+	if err != nil {
+		return err
+	}
 	registered, err := m.registering(who, discovery, about, log, metrics)
 	if err != nil {
 		return err
 	}
-
 	group, ctx := errgroup.WithContext(ctx)
 	context.AfterFunc(ctx, func() { about.State(status.Ending) })
 	lasting, end := context.WithCancel(context.WithoutCancel(ctx)) // Envoy needs its certificate until it has drained
@@ -109,14 +109,23 @@ func run(ctx context.Context, m *member, f *envoyFlags, about *status.Server, lo
 	if err := answer(lasting, group, about); err != nil {
 		return err
 	}
-	staying := stay(ctx, lasting, group, registered, log)
-	group.Go(func() error { defer end(); return supervisor.Run(staying) })
+	staying := redirected.during(stay(ctx, lasting, group, registered, log), group)
+	group.Go(func() error { defer end(); defer redirected.close(lasting); return supervisor.Run(staying) })
 	group.Go(func() error { return heed(ctx, reloads, supervisor) })
 	group.Go(func() error { return serveStatus(ctx, beside.status, supervisor.Ready, registry) })
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("run Envoy: %w", err)
 	}
 	return nil
+}
+
+// proxy prepares the Envoy of the machine.
+func (m *member) proxy(who *machine, f *envoyFlags, reloads reloads, about *status.Server, log *slog.Logger) (*supervise.Supervisor, error) {
+	data, err := m.bootstrap(who)
+	if err != nil {
+		return nil, err
+	}
+	return f.supervisor(m, data, reloads.startAnew, about, log)
 }
 
 // answer answers who asks for the status over the agent's socket.

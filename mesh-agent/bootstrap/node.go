@@ -18,7 +18,7 @@ func node(o Options) (*corev3.Node, error) {
 		"NAMESPACE":         o.Namespace,
 		"SERVICE_ACCOUNT":   o.ServiceAccount,
 		"INTERCEPTION_MODE": string(o.Interception),
-		"INSTANCE_IPS":      o.IP,
+		"INSTANCE_IPS":      strings.Join(append([]string{o.IP}, o.OtherIPs...), ","),
 		"LABELS":            values(o.Labels),
 	}
 	if o.Identity {

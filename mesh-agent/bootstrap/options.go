@@ -18,8 +18,9 @@ type Options struct {
 	XDS    XDS
 
 	Role           Role
-	IP             string // the address other members reach this machine by
-	ID             string // unique in the mesh; by habit "machine.namespace"
+	IP             string   // the address other members reach this machine by
+	OtherIPs       []string // of the machine, of other families
+	ID             string   // unique in the mesh; by habit "machine.namespace"
 	Namespace      string
 	Domain         string // the DNS domain that short host names are completed with
 	ServiceAccount string // may be empty

@@ -1,16 +1,21 @@
 package redirect
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
+	"time"
 )
 
 // Listeners are where Envoy takes what is redirected.
 type Listeners struct {
 	OutboundTo, InboundTo uint16
 	IPv4, IPv6            bool
+	// Services are the ports that the mesh knows as those of services of this machine.
+	Services Ports
 }
 
 // The names that discovery gives them, which are Istio's.
@@ -26,8 +31,36 @@ type envoyAddress struct {
 	} `json:"socket_address"`
 }
 
-// ReadListeners reads what Envoy's admin API answers to /listeners?format=json.
-func ReadListeners(answer []byte) (Listeners, error) {
+// Admin asks Envoy's admin API.
+type Admin func(ctx context.Context, path string) (string, error)
+
+// AskListeners asks Envoy whether it is well, and where it takes what is redirected, by its admin API.
+func AskListeners(ctx context.Context, admin Admin) (Listeners, error) {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	if _, err := admin(ctx, "/ready"); err != nil {
+		return Listeners{}, err
+	}
+	answer, err := admin(ctx, "/listeners?format=json")
+	if err != nil {
+		return Listeners{}, err
+	}
+	found, err := readListeners([]byte(answer))
+	if err != nil {
+		return Listeners{}, err
+	}
+	answer, err = admin(ctx, "/config_dump?resource=dynamic_listeners&name_regex=^"+virtualInbound+"$")
+	if err == nil {
+		found.Services, err = readServices([]byte(answer))
+	}
+	return found, err
+}
+
+// askWithin is more than any Envoy takes to answer that does answer.
+const askWithin = 3 * time.Second
+
+// readListeners reads what Envoy's admin API answers to /listeners?format=json.
+func readListeners(answer []byte) (Listeners, error) {
 	var all struct {
 		Statuses []struct {
 			Name       string         `json:"name"`
@@ -55,4 +88,35 @@ func ReadListeners(answer []byte) (Listeners, error) {
 		return found, errors.New("Envoy does not listen for redirected connections yet: discovery has not sent it the listeners virtualOutbound and virtualInbound")
 	}
 	return found, nil
+}
+
+// readServices reads the same from the listener's configuration: it has a chain for each port of a service, named after it, beside some of its
+// own for what nobody has named.
+func readServices(answer []byte) (Ports, error) {
+	var all struct {
+		Configs []struct {
+			Active struct {
+				Listener struct {
+					Chains []struct {
+						Name  string `json:"name"`
+						Match struct {
+							Port uint16 `json:"destination_port"`
+						} `json:"filter_chain_match"`
+					} `json:"filter_chains"`
+				} `json:"listener"`
+			} `json:"active_state"`
+		} `json:"configs"`
+	}
+	if err := json.Unmarshal(answer, &all); err != nil {
+		return nil, fmt.Errorf("read which ports Envoy has for services: %w", err)
+	}
+	var ports []uint16
+	for _, c := range all.Configs {
+		for _, chain := range c.Active.Listener.Chains {
+			if !strings.HasPrefix(chain.Name, virtualInbound) {
+				ports = append(ports, chain.Match.Port)
+			}
+		}
+	}
+	return PortsOf(ports...), nil
 }

@@ -24,16 +24,16 @@ var (
 		Discovery:   []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:15012"), netip.MustParseAddrPort("[fd00::1]:15012")},
 		Nameservers: []netip.Addr{netip.MustParseAddr("10.0.0.53"), netip.MustParseAddr("127.0.0.53"), netip.MustParseAddr("fd00::53")},
 		Addresses:   []netip.Addr{netip.MustParseAddr("10.0.0.7")},
-		Agent:       redirect.PortsOf(15000, 15026),
+		Agent:       redirect.PortsOf(15000, 15026), Resolver4: true, Resolver6: true,
 	}
-	listening = redirect.Listeners{OutboundTo: 15001, InboundTo: 15006, IPv4: true, IPv6: true}
+	listening = redirect.Listeners{OutboundTo: 15001, InboundTo: 15006, IPv4: true, IPv6: true, Services: redirect.PortsOf(8080, 9090)}
 )
 
 // everything is what people get who say no more than that they want redirection.
 func everything() redirect.Options {
 	return redirect.Options{
 		Table: "pgmesh", Mode: redirect.Redirect, Timeout: 30 * time.Second, DNSTo: 15053,
-		OutboundPorts: []string{"all"}, InboundPorts: []string{"services"}, ServicePorts: []uint16{8080, 9090},
+		OutboundPorts: []string{"all"}, InboundPorts: []string{"services"},
 		EnvoyUser: envoyUser, EnvoyGroup: redirect.Account{ID: 991},
 	}
 }
@@ -81,7 +81,7 @@ func TestPlansAreRendered(t *testing.T) {
 		"inbound":    {inboundOnly, listening},
 		"many-ports": {manyPorts, listening},
 		"ipv4-only":  {chosen(), redirect.Listeners{OutboundTo: 25001, InboundTo: 25006, IPv4: true}},
-		"ipv6-only":  {everything(), redirect.Listeners{OutboundTo: 15001, InboundTo: 15006, IPv6: true}},
+		"ipv6-only":  {everything(), redirect.Listeners{OutboundTo: 15001, InboundTo: 15006, IPv6: true, Services: redirect.PortsOf(8080, 9090)}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -13,6 +13,8 @@ type Surroundings struct {
 	Nameservers []netip.Addr
 	Addresses   []netip.Addr // of this machine
 	Agent       Ports        // that Envoy and its agent listen on themselves
+	// Resolver4 and Resolver6 tell whether the agent's resolver listens at 127.0.0.1 and ::1.
+	Resolver4, Resolver6 bool
 }
 
 // metadata are where clouds tell their machines who they are, some of it secret: AWS, Google, Azure and OpenStack alike, AWS over IPv6, AWS for
@@ -25,6 +27,13 @@ var metadata = []netip.Prefix{
 
 // ntsKeyExchange is the port where clocks get their keys from. Time itself, and DHCP, come by UDP, which is never redirected.
 const ntsKeyExchange = 4460
+
+// redirectable are the nameservers whose questions the agent's resolver can take.
+func (s Surroundings) redirectable() []netip.Addr {
+	return slices.DeleteFunc(slices.Clone(s.Nameservers), func(a netip.Addr) bool {
+		return a.Unmap().Is4() && !s.Resolver4 || a.Unmap().Is6() && !s.Resolver6
+	})
+}
 
 // guards are what is never redirected. Envoy's and the agent's own ports are so even when people want no guards: that would be a loop.
 func (s Surroundings) guards(unguarded bool) []Guard {

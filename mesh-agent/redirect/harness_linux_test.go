@@ -53,7 +53,7 @@ func newSite(t *testing.T, by string, options redirect.Options) *site {
 	wire := netns.NewSwitch(t)
 	s := &site{t: t, machine: wire.Machine(t), beside: wire.Machine(t)}
 	surroundings := redirect.Surroundings{
-		SSH: redirect.PortsOf(22), Agent: redirect.PortsOf(15000),
+		SSH: redirect.PortsOf(22), Agent: redirect.PortsOf(15000), Resolver4: true, Resolver6: true,
 		Discovery:   []netip.AddrPort{netip.AddrPortFrom(s.beside.IPv4, 15012)},
 		Nameservers: []netip.Addr{s.beside.IPv4, s.beside.IPv6},
 	}
@@ -253,7 +253,7 @@ var varying = regexp.MustCompile(`(?m)packets \d+ bytes \d+|expires [0-9a-z]+|\[
 func (s *site) rules() string {
 	s.t.Helper()
 	var b strings.Builder
-	for _, command := range [][]string{{"nft", "list", "ruleset"}, {"iptables-legacy-save"}, {"ip6tables-legacy-save"}, {"ip", "rule"}, {"ip", "-6", "rule"}} {
+	for _, command := range [][]string{{"nft", "list", "ruleset"}, {"iptables-legacy-save"}, {"ip6tables-legacy-save"}, {"ip", "rule"}, {"ip", "-6", "rule"}, {"ip", "addr", "show", "dev", "lo"}} {
 		if _, err := exec.LookPath(command[0]); err == nil {
 			b.WriteString(varying.ReplaceAllString(s.machine.Run(command...), ""))
 		}

@@ -63,7 +63,7 @@ func (i iptables) Check(ctx context.Context, p Plan) error {
 	if err := i.restore(ctx, p, "--test"); err != nil {
 		return fmt.Errorf("%w (the kernel needs its modules xt_recent, xt_owner, xt_REDIRECT and, for TPROXY, xt_TPROXY)", err)
 	}
-	return p.checkRoutes(ctx)
+	return p.checkRoutes()
 }
 
 func (i iptables) Apply(ctx context.Context, p Plan) error {

@@ -2,10 +2,12 @@ package redirect
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"reflect"
+	"sync"
 	"time"
+
+	"github.com/pgmesh/pgmesh/internal/wait"
 )
 
 // Keeper keeps the rules in the kernel while Envoy is well.
@@ -18,12 +20,43 @@ type Keeper struct {
 	Log   *slog.Logger
 
 	applied Plan
+	seen    Listeners // that it was made for
 	planned time.Time
 	told    string // what the log was told last
+
+	mu     sync.Mutex
+	status Status
+}
+
+// Status is how the rules are.
+type Status struct {
+	By        string
+	Rules     string    // what is redirected, in a few words; "" before anything is
+	Confirmed time.Time // for the last time
+	Until     time.Time // when they cease to count, unless they are confirmed again
+	Error     error     // why they were not confirmed just now
+}
+
+// Status may be asked from any goroutine.
+func (k *Keeper) Status() Status {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.status
+}
+
+func (k *Keeper) note(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.status.By, k.status.Error = k.Kernel.String(), err
+	if err == nil {
+		k.status.Confirmed = time.Now()
+		k.status.Until = k.status.Confirmed.Add(k.applied.Timeout)
+		k.status.Rules = k.applied.brief()
+	}
 }
 
 const (
-	// waitingForEnvoy is how often a new agent looks whether Envoy is ready: nothing is redirected before.
+	// waitingForEnvoy is how often is looked whether Envoy is well while it is not.
 	waitingForEnvoy = 200 * time.Millisecond
 	// planWithin is how long a change of the machine, such as another port of sshd, may take to be in the rules.
 	planWithin = time.Minute
@@ -33,20 +66,17 @@ const (
 
 // Run applies the rules as soon as Envoy is ready, and confirms them again and again while it is. When ctx ends nothing new is redirected, and
 // connections that are open go on; Close takes the rules away.
-func (k *Keeper) Run(ctx context.Context) error {
-	for {
-		wait := waitingForEnvoy
+func (k *Keeper) Run(ctx context.Context) {
+	for interval := time.Duration(0); wait.For(ctx, interval); {
 		err := k.look(ctx)
-		if k.applied.Timeout > 0 {
-			wait = k.applied.Timeout / 3
-		}
+		k.note(err)
 		k.tell(ctx, err)
-		select {
-		case <-ctx.Done():
-			return k.release(context.WithoutCancel(ctx))
-		case <-time.After(wait):
+		interval = waitingForEnvoy
+		if err == nil {
+			interval = k.applied.Timeout / 3
 		}
 	}
+	k.release(context.WithoutCancel(ctx))
 }
 
 // look confirms the rules once.
@@ -56,12 +86,11 @@ func (k *Keeper) look(ctx context.Context) error {
 		return err
 	}
 	plan := k.applied
-	plan.OutboundTo, plan.InboundTo, plan.IPv4, plan.IPv6 = listeners.OutboundTo, listeners.InboundTo, listeners.IPv4, listeners.IPv6
-	if time.Since(k.planned) >= planWithin {
+	if !reflect.DeepEqual(listeners, k.seen) || time.Since(k.planned) >= planWithin {
 		if plan, err = k.Plan(ctx, listeners); err != nil {
 			return err
 		}
-		k.planned = time.Now()
+		k.seen, k.planned = listeners, time.Now()
 	}
 	if reflect.DeepEqual(plan, k.applied) {
 		if err = k.Kernel.Confirm(ctx, plan); err == nil {
@@ -73,8 +102,7 @@ func (k *Keeper) look(ctx context.Context) error {
 	if err := k.Kernel.Apply(ctx, plan); err != nil {
 		return err
 	}
-	k.Log.Info("traffic is redirected", "by", k.Kernel, "outbound", plan.Outbound.Ports, "inbound", plan.Inbound.Ports, "mode", plan.Mode,
-		"ipv4", plan.IPv4, "ipv6", plan.IPv6, "dns", len(plan.Nameservers) > 0)
+	k.Log.Info("traffic is redirected", "by", k.Kernel, "what", plan.brief())
 	k.applied = plan
 	return nil
 }
@@ -102,17 +130,17 @@ func (k *Keeper) tell(ctx context.Context, err error) {
 	}
 }
 
-func (k *Keeper) release(ctx context.Context) error {
+func (k *Keeper) release(ctx context.Context) {
 	if k.applied.Timeout == 0 {
-		return nil
+		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, parting)
 	defer cancel()
 	if err := k.Kernel.Release(ctx, k.applied); err != nil {
-		return fmt.Errorf("end the redirection (it ends by itself within %s): %w", k.applied.Timeout, err)
+		k.Log.Warn("redirection could not be ended; it ends by itself", "within", k.applied.Timeout, "error", err)
+		return
 	}
 	k.Log.Info("nothing new is redirected")
-	return nil
 }
 
 // Close takes the rules away, once Envoy's connections have ended: the kernel forgets where they come from.
@@ -122,8 +150,5 @@ func (k *Keeper) Close(ctx context.Context) error {
 	if k.applied.Timeout == 0 {
 		return nil
 	}
-	if err := k.Kernel.Remove(ctx, k.applied); err != nil {
-		return fmt.Errorf("take the rules of redirection away (they match nothing any more): %w; `mesh-agent redirect remove` tries again", err)
-	}
-	return nil
+	return k.Kernel.Remove(ctx, k.applied)
 }

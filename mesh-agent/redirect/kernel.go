@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 )
@@ -65,7 +66,7 @@ func Open(ctx context.Context, by string, p Plan) (Kernel, error) {
 		return iptables{by}, missing(by, "iptables")
 	case Auto:
 	default:
-		return nil, fmt.Errorf("%q changes no rules: choose one of %s", by, strings.Join(Programs, ", "))
+		return nil, CheckProgram(by)
 	}
 	var reasons []error
 	for _, name := range []string{ByNFT, ByIPTables} {
@@ -100,6 +101,36 @@ func Find(ctx context.Context, table string) (found []Kernel, err error) {
 		}
 	}
 	return found, errors.Join(errs...)
+}
+
+// RemoveAll takes away what Find finds, and tells by which programs.
+func RemoveAll(ctx context.Context, table string) (removed []string, err error) {
+	found, err := Find(ctx, table)
+	errs := []error{err}
+	for _, k := range found {
+		if err := k.Remove(ctx, Plan{Table: table}); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		removed = append(removed, k.String())
+	}
+	return removed, errors.Join(errs...)
+}
+
+// Usual is the program that auto would try first.
+func Usual() string {
+	if !installed(ByNFT) && installed(ByIPTables) {
+		return ByIPTables
+	}
+	return ByNFT
+}
+
+// CheckProgram refuses a name that is none of Programs.
+func CheckProgram(by string) error {
+	if slices.Contains(Programs, by) {
+		return nil
+	}
+	return fmt.Errorf("%q changes no rules: choose one of %s", by, strings.Join(Programs, ", "))
 }
 
 func installed(program string) bool {

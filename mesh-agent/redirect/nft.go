@@ -17,7 +17,7 @@ func (nft) Check(ctx context.Context, p Plan) error {
 	if _, err := call(ctx, p.NFT(), ByNFT, "--check", "--file", "-"); err != nil {
 		return err
 	}
-	return p.checkRoutes(ctx)
+	return p.checkRoutes()
 }
 
 func (nft) Apply(ctx context.Context, p Plan) error {

@@ -29,8 +29,6 @@ type Options struct {
 	InboundInterfaces                  []string
 	ExceptInterfaces                   []string // both ways
 
-	// ServicePorts are those of the machine's services.
-	ServicePorts []uint16
 	// EnvoyUser and EnvoyGroup are whom Envoy runs as.
 	EnvoyUser, EnvoyGroup Account
 }
@@ -63,17 +61,18 @@ func (o Options) Plan(s Surroundings, l Listeners) (Plan, error) {
 	if o.Timeout < shortest || o.Timeout > longest {
 		return p, fmt.Errorf("--redirect-timeout %s: choose from %s to %s", o.Timeout, shortest, longest)
 	}
-	if err := errors.Join(o.outbound(&p.Outbound), o.inbound(&p.Inbound)); err != nil {
-		return p, err
-	}
 	s.Agent = s.Agent.Plus(PortsOf(l.OutboundTo, l.InboundTo))
 	p.Guards = slices.DeleteFunc(s.guards(o.Unguarded), func(g Guard) bool { return len(g.Ports) == 0 && len(g.To) == 0 })
+	if err := errors.Join(o.outbound(&p.Outbound), o.inbound(&p.Inbound, p.unguarded(l.Services))); err != nil {
+		return p, err
+	}
 	if o.DNS {
-		if p.Nameservers = s.Nameservers; len(p.Nameservers) == 0 {
-			return p, errors.New("--redirect-dns: /etc/resolv.conf names no nameserver whose questions could be redirected")
+		if p.Nameservers = s.redirectable(); len(p.Nameservers) == 0 {
+			return p, errors.New("--redirect-dns: /etc/resolv.conf names no nameserver whose questions could be redirected: " +
+				"those at IPv4 addresses take --dns-listen 127.0.0.1:15053, and those at IPv6 addresses [::1]:15053")
 		}
 	}
-	if len(p.Outbound.Ports) == 0 && len(p.Inbound.Ports) == 0 && !o.DNS {
+	if len(p.Outbound.Ports) == 0 && len(p.Inbound.Ports) == 0 && !slices.Contains(o.InboundPorts, Services) && !o.DNS {
 		return p, errors.New("there is nothing to redirect: choose ports with --redirect-outbound-ports or --redirect-inbound-ports, or leave --redirect out")
 	}
 	var err error
@@ -111,11 +110,11 @@ func (o Options) outbound(out *Outbound) error {
 	return errors.Join(errs...)
 }
 
-func (o Options) inbound(in *Inbound) error {
+func (o Options) inbound(in *Inbound, services Ports) error {
 	var errs []error
 	read := func(flag string, err error) { errs = append(errs, wrap(flag, err)) }
 	var err error
-	in.Ports, err = readPorts(o.InboundPorts, PortsOf(o.ServicePorts...))
+	in.Ports, err = readPorts(o.InboundPorts, services)
 	read("inbound-ports", err)
 	in.ExceptPorts, err = ParsePorts(o.InboundExceptPorts)
 	read("inbound-except-ports", err)

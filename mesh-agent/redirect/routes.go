@@ -12,16 +12,26 @@ const routesTable = "133"
 
 func (p Plan) transparentInbound() bool { return p.Mode == TProxy && len(p.Inbound.Ports) > 0 }
 
-func (p Plan) checkRoutes(context.Context) error {
-	if !p.transparentInbound() {
-		return nil
+// sourceNeeded tells whether the machine needs the IPv6 address that Envoy hands connections over from. The one of IPv4 is in 127.0.0.0/8, all
+// of which it has.
+func (p Plan) sourceNeeded() bool { return p.IPv6 && len(p.Inbound.Ports) > 0 }
+
+func (p Plan) checkRoutes() error {
+	if p.transparentInbound() || p.sourceNeeded() {
+		return missing("ip", "iproute2")
 	}
-	return missing("ip", "iproute2")
+	return nil
 }
 
+// addRoutes makes what the rules need beside them: it is there before them.
 func (p Plan) addRoutes(ctx context.Context) error {
+	if p.sourceNeeded() {
+		if _, err := call(ctx, "", "ip", "-6", "addr", "replace", envoySource[1].String(), "dev", lo, "nodad"); err != nil {
+			return err
+		}
+	}
 	if !p.transparentInbound() {
-		return removeRoutes(ctx)
+		return nil
 	}
 	for _, f := range p.families() {
 		flag := fmt.Sprintf("-%d", f)
@@ -42,7 +52,7 @@ func (p Plan) addRoutes(ctx context.Context) error {
 	return nil
 }
 
-// hasRule says "fwmark 0x539 lookup 133", as ip prints it.
+// hasRule looks for "fwmark 0x539 lookup 133", as ip prints it.
 func hasRule(ctx context.Context, family string) (bool, error) {
 	rules, err := call(ctx, "", "ip", family, "rule", "show")
 	return strings.Contains(rules, fmt.Sprintf("fwmark %#x lookup %s", envoyMark, routesTable)), err
@@ -65,5 +75,9 @@ func removeRoutes(ctx context.Context) error {
 		_, err2 := call(ctx, "", "ip", flag, "route", "flush", "table", routesTable)
 		reasons = append(reasons, err, err2)
 	}
-	return errors.Join(reasons...)
+	addresses, err := call(ctx, "", "ip", "-6", "addr", "show", "dev", lo)
+	if err == nil && strings.Contains(addresses, envoySource[1].String()+" ") {
+		_, err = call(ctx, "", "ip", "-6", "addr", "del", envoySource[1].String(), "dev", lo)
+	}
+	return errors.Join(append(reasons, err)...)
 }

@@ -156,7 +156,11 @@ func (o Own) matches() []match {
 
 // inboundPorts are those that connections of other machines come in by.
 func (p Plan) inboundPorts() Ports {
-	ports := p.Inbound.Ports.Without(p.Inbound.ExceptPorts)
+	return p.unguarded(p.Inbound.Ports.Without(p.Inbound.ExceptPorts))
+}
+
+// unguarded are those of the ports that may come in by Envoy.
+func (p Plan) unguarded(ports Ports) Ports {
 	for _, g := range p.Guards {
 		if g.In {
 			ports = ports.Without(g.Ports)

@@ -11,6 +11,27 @@ func (p Plan) words(r rule) string {
 	return fmt.Sprintf("%s %s: %s", r.match, p.fate(r.verdict), r.why)
 }
 
+// brief says what is redirected in a few words.
+func (p Plan) brief() string {
+	ports := func(ports Ports) string {
+		switch {
+		case len(ports) == 0:
+			return "nothing"
+		case ports.whole():
+			return "all ports"
+		}
+		return "ports " + ports.String()
+	}
+	words := fmt.Sprintf("outbound %s, inbound %s (%s)", ports(p.Outbound.Ports), ports(p.Inbound.Ports), p.Mode)
+	if len(p.Nameservers) > 0 {
+		words += ", DNS"
+	}
+	if len(p.families()) == 1 {
+		words += fmt.Sprintf(", IPv%d only", p.families()[0])
+	}
+	return words
+}
+
 func (p Plan) fate(v verdict) string {
 	switch v {
 	case toOutbound:

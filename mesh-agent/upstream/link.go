@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/pgmesh/pgmesh/internal/identity"
+	"github.com/pgmesh/pgmesh/mesh-agent/ownmark"
 )
 
 const (
@@ -117,7 +118,7 @@ func (l *link) dialOnce(ctx context.Context, address string) (net.Conn, error) {
 	if again {
 		return nil, errGone
 	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	conn, err := (&net.Dialer{Control: ownmark.Control}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()

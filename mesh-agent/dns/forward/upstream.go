@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/pgmesh/pgmesh/mesh-agent/ownmark"
 )
 
 // UDPSize is what is sent and received in one datagram; more would be fragmented somewhere (DNS flag day 2020).
@@ -180,7 +182,10 @@ func send(ctx context.Context, to netip.AddrPort, q Question, m *dns.Msg) (*dns.
 var errForged = errors.New("it answered another question")
 
 func exchangeBy(ctx context.Context, network string, to netip.AddrPort, q Question, m *dns.Msg) (*dns.Msg, error) {
-	client := dns.Client{Net: network, UDPSize: UDPSize, Timeout: attempt}
+	client := dns.Client{
+		Net: network, UDPSize: UDPSize, Timeout: attempt,
+		Dialer: &net.Dialer{Timeout: attempt, Control: ownmark.Control}, // or redirection would send the question back here
+	}
 	answer, _, err := client.ExchangeContext(ctx, m, to.String())
 	switch {
 	case err != nil:

@@ -1,0 +1,334 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/certtest"
+	"github.com/pgmesh/pgmesh/internal/envoytest"
+	machines "github.com/pgmesh/pgmesh/internal/netns"
+	"github.com/pgmesh/pgmesh/internal/process"
+)
+
+// town is machines in network namespaces, whose traffic their agents redirect, and a discovery on a third. The machine cart calls, reviews answers.
+type town struct {
+	t                       *testing.T
+	authority               *certtest.Authority
+	roots                   string
+	control, cart, reviews  *machines.Namespace
+	discovery               *machineProgram
+	cartAgent, reviewsAgent *machineProgram
+
+	saw sync.Map // the addresses that connections to reviews came from
+}
+
+// peers is a listener that notes where connections come from.
+type peers struct {
+	net.Listener
+
+	saw *sync.Map
+}
+
+func (p *peers) Accept() (net.Conn, error) {
+	conn, err := p.Listener.Accept()
+	if err == nil {
+		host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
+		p.saw.Store(host, true)
+	}
+	return conn, err
+}
+
+// machineProgram is a program that runs on one of the machines.
+type machineProgram struct {
+	t    *testing.T
+	at   *machines.Namespace
+	args []string
+	run  *process.Process
+
+	mu  sync.Mutex
+	log bytes.Buffer
+}
+
+func (p *machineProgram) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.Write(b)
+}
+
+func (p *machineProgram) said() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.String()
+}
+
+func (p *machineProgram) start() {
+	p.t.Helper()
+	p.mu.Lock()
+	p.log.Reset()
+	p.mu.Unlock()
+	cmd := p.at.Command(context.Background(), p.args...)
+	cmd.Stdout, cmd.Stderr = p, p
+	var err error
+	p.run, err = process.Start(cmd)
+	require.NoError(p.t, err)
+}
+
+// end asks the program to end, and fails the test unless it does so in good order.
+func (p *machineProgram) end() {
+	p.t.Helper()
+	p.run.Signal(syscall.SIGTERM)
+	require.NoError(p.t, p.run.Err(), "%s", p.said())
+}
+
+func newTown(t *testing.T, flags ...string) *town {
+	t.Helper()
+	for _, tool := range []string{"nft", "iptables", "setpriv"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("this machine has no %s", tool)
+		}
+	}
+	wire := machines.NewSwitch(t)
+	town := &town{t: t, authority: certtest.NewAuthority(t), control: wire.Machine(t), cart: wire.Machine(t), reviews: wire.Machine(t)}
+	town.roots = filepath.Join(t.TempDir(), "roots.pem")
+	certtest.WriteFile(t, town.roots, town.authority.PEM)
+
+	cert, key := town.identity("pgmesh/discovery/one", town.control)
+	town.discovery = town.program(town.control, filepath.Join(bin, "discovery"), "run", "--config-dir", town.config(),
+		"--listen", net.JoinHostPort(town.control.IPv4.String(), "15012"), "--tls-cert", cert, "--tls-key", key, "--client-ca", town.roots)
+	town.discovery.start()
+	serveBackend(t, "reviews", &peers{Listener: town.reviews.Listen("tcp", ":8080"), saw: &town.saw})
+	serveGreeter(t, "ledger", town.reviews.Listen("tcp", ":9000"))
+	serveGreeter(t, "ssh of reviews", town.reviews.Listen("tcp", ":22"))
+	serveGreeter(t, "ssh of control", town.control.Listen("tcp", ":22"))
+	serveGreeter(t, "unknown to the mesh", town.control.Listen("tcp", ":7000"))
+	town.reviewsAgent = town.agent(town.reviews, "reviews", flags...)
+	resolvers := filepath.Join(t.TempDir(), "resolv.conf")
+	certtest.WriteFile(t, resolvers, []byte("nameserver "+town.control.IPv4.String()+"\n"))
+	town.cartAgent = town.agent(town.cart, "cart", append([]string{"--resolv-conf", resolvers, "--redirect-dns"}, flags...)...)
+	return town
+}
+
+// identity makes files with a certificate.
+func (town *town) identity(of string, at *machines.Namespace) (cert, key string) {
+	town.t.Helper()
+	folder := town.t.TempDir()
+	return town.authority.Issue(func(c *x509.Certificate) {
+		c.IPAddresses = []net.IP{at.IPv4.AsSlice()}
+	}, "spiffe://cluster.local/"+of).Write(town.t, folder)
+}
+
+func (town *town) program(at *machines.Namespace, command ...string) *machineProgram {
+	p := &machineProgram{t: town.t, at: at, args: command}
+	town.t.Cleanup(func() {
+		if p.run != nil {
+			p.run.Stop(patience)
+		}
+		if town.t.Failed() {
+			town.t.Logf("%s:\n%s", strings.Join(command, " "), p.said())
+		}
+	})
+	return p
+}
+
+// agent runs under a group of its own: by that Envoy is known.
+func (town *town) agent(at *machines.Namespace, account string, flags ...string) *machineProgram {
+	town.t.Helper()
+	cert, key := town.identity("ns/shop/sa/"+account, at)
+	p := town.program(at, append([]string{
+		"setpriv", "--regid", agentGroup, "--clear-groups", "--pdeathsig", "KILL", filepath.Join(bin, "mesh-agent"), "run", "--config", "",
+		"--envoy", envoytest.Binary(town.t), "--discovery", net.JoinHostPort(town.control.IPv4.String(), "15012"), "--id", account + ".shop",
+		"--node-ip", at.IPv4.String(), "--tls-cert", cert, "--tls-key", key, "--tls-roots", town.roots, "--state-dir", town.t.TempDir(),
+		"--concurrency", "1", "--drain-time", "0s", "--dns", "serve", "--tie-envoy", "--redirect", "--redirect-timeout", "3s", "--labels", "app=" + account,
+	}, flags...)...)
+	p.start()
+	return p
+}
+
+// config is a folder with the mesh: services with addresses that are allocated, and mutual TLS for all.
+func (town *town) config() string {
+	town.t.Helper()
+	folder := town.t.TempDir()
+	endpoint := func(ip netip.Addr) string {
+		return fmt.Sprintf("{address: '%s', labels: {app: reviews, security.istio.io/tlsMode: istio}, serviceAccount: reviews}", ip)
+	}
+	service := func(host, protocol string, port int, endpoint string) string {
+		return fmt.Sprintf(`
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: %s, namespace: shop}
+spec: {hosts: [%s], location: MESH_INTERNAL, resolution: STATIC, ports: [{number: %d, name: p, protocol: %s}], endpoints: [%s]}
+`, nameOf(host), host, port, protocol, endpoint)
+	}
+	text := strings.Join([]string{
+		service("reviews.mesh", "HTTP", 8080, endpoint(town.reviews.IPv4)),
+		service("six.mesh", "HTTP", 8080, endpoint(town.reviews.IPv6)),
+		service("ledger.mesh", "TCP", 9000, endpoint(town.reviews.IPv4)),
+		`
+apiVersion: security.istio.io/v1
+kind: PeerAuthentication
+metadata: {name: default, namespace: shop}
+spec: {mtls: {mode: STRICT}}
+`,
+	}, "---")
+	require.NoError(town.t, os.WriteFile(filepath.Join(folder, "mesh.yaml"), []byte(text), 0o600))
+	return folder
+}
+
+// addresses are those of a service, which the mesh has allocated: cart asks its nameserver, and is answered by its agent.
+func (town *town) addresses(host string) (all []netip.Addr) {
+	town.t.Helper()
+	resolver := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return town.cart.Dial(ctx, network, at(town.control.IPv4, 53)) // where nobody listens
+	}}
+	eventually(town.t, func(ctx context.Context) (err error) {
+		all, err = resolver.LookupNetIP(ctx, "ip", host+".")
+		if err == nil && len(all) != 2 {
+			err = fmt.Errorf("%s has the addresses %v", host, all)
+		}
+		return err
+	})
+	return all
+}
+
+// clientOn is an ordinary program on a machine.
+func clientOn(n *machines.Namespace) *http.Client {
+	return &http.Client{Transport: &http.Transport{DialContext: n.Dial, DisableKeepAlives: true}}
+}
+
+func (town *town) callers() (all []string) {
+	town.saw.Range(func(ip, _ any) bool {
+		all = append(all, ip.(string))
+		return true
+	})
+	return all
+}
+
+// callsByMutualTLS waits until reviews answers cart and knows who asks.
+func (town *town) callsByMutualTLS(host, address string) *answer {
+	town.t.Helper()
+	var got *answer
+	eventually(town.t, func(ctx context.Context) error {
+		a, err := send(ctx, clientOn(town.cart), address, request{host: host})
+		if err != nil {
+			return err
+		}
+		got = a
+		if caller := a.seen.Header.Get("X-Forwarded-Client-Cert"); !strings.Contains(caller, "URI=spiffe://cluster.local/ns/shop/sa/cart") {
+			return fmt.Errorf("the caller is %q: %s", caller, a.body)
+		}
+		return a.from("reviews")
+	})
+	return got
+}
+
+// hears is a complaint unless this is who answers there.
+func hears(ctx context.Context, from *machines.Namespace, address, want string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	name, err := converseBy(ctx, from.Dial, address)
+	if err == nil && name != want {
+		err = fmt.Errorf("%q answers, not %q", name, want)
+	}
+	return err
+}
+
+func at(ip netip.Addr, port uint16) string { return netip.AddrPortFrom(ip, port).String() }
+
+func TestAgentsRedirectTheirMachines(t *testing.T) {
+	t.Parallel()
+	envoys := func(*machines.Namespace) []string { return []string{"127.0.0.6", "::6"} }
+	clients := func(cart *machines.Namespace) []string { return []string{cart.IPv4.String(), cart.IPv6.String()} }
+	for name, c := range map[string]struct {
+		flags []string
+		sees  func(cart *machines.Namespace) []string // where the application sees connections come from
+	}{
+		"nft":                {nil, envoys},
+		"iptables":           {[]string{"--redirect-by", "iptables-legacy"}, envoys},
+		"as it is, nft":      {[]string{"--interception-mode", "TPROXY"}, clients},
+		"as it is, iptables": {[]string{"--interception-mode", "TPROXY", "--redirect-by", "iptables-nft"}, clients},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			town := newTown(t, c.flags...)
+			town.cartAgent.redirects()
+			town.reviewsAgent.redirects()
+			services := town.addresses("ledger.mesh")
+			for _, service := range services {
+				eventually(t, func(ctx context.Context) error { return hears(ctx, town.cart, at(service, 9000), "ledger") })
+				town.callsByMutualTLS("reviews.mesh", at(service, 8080))
+				town.callsByMutualTLS("six.mesh", at(service, 8080))
+			}
+
+			require.ElementsMatch(t, c.sees(town.cart), town.callers())
+
+			// Who has no certificate gets nothing but what is guarded.
+			for _, ip := range []netip.Addr{town.reviews.IPv4, town.reviews.IPv6} {
+				_, err := send(t.Context(), clientOn(town.control), at(ip, 8080), request{host: "reviews.mesh"})
+				require.Error(t, err)
+				require.NoError(t, hears(t.Context(), town.control, at(ip, 22), "ssh of reviews"))
+			}
+			require.NoError(t, hears(t.Context(), town.cart, at(town.control.IPv4, 22), "ssh of control"))
+			require.NoError(t, hears(t.Context(), town.cart, at(town.control.IPv4, 7000), "unknown to the mesh"))
+
+			// A machine calls its own service by the mesh, as any other would, and itself directly.
+			eventually(t, func(ctx context.Context) error { return hears(ctx, town.reviews, at(services[0], 9000), "ledger") })
+			require.NoError(t, hears(t.Context(), town.reviews, at(town.reviews.IPv4, 9000), "ledger"))
+
+			town.endsWithItsAgents()
+		})
+	}
+}
+
+// redirects waits until an agent says that it redirects.
+func (p *machineProgram) redirects() {
+	p.t.Helper()
+	eventually(p.t, func(context.Context) error {
+		select {
+		case <-p.run.Done():
+			p.t.Fatalf("the agent has ended: %s", p.said())
+		default:
+		}
+		if !strings.Contains(p.said(), "redirection is confirmed") {
+			return errors.New("nothing is redirected yet")
+		}
+		return nil
+	})
+}
+
+// endsWithItsAgents ends one agent in good order, which leaves nothing, and kills the other, whose rules cease to count.
+func (town *town) endsWithItsAgents() {
+	town.t.Helper()
+	town.reviewsAgent.end()
+	for _, list := range [][]string{{"nft", "list", "ruleset"}, {"iptables-legacy-save"}, {"ip6tables-legacy-save"}} {
+		require.NotContains(town.t, strings.ToLower(town.reviews.Run(list...)), "pgmesh")
+	}
+	require.NotContains(town.t, town.reviews.Run("ip", "rule"), "lookup 133")
+	require.NoError(town.t, hears(town.t.Context(), town.control, at(town.reviews.IPv4, 9000), "ledger"))
+
+	town.cartAgent.run.Kill()
+	require.Error(town.t, hears(town.t.Context(), town.cart, at(town.control.IPv4, 7000), "unknown to the mesh"), "Envoy is gone")
+	eventually(town.t, func(ctx context.Context) error {
+		return hears(ctx, town.cart, at(town.control.IPv4, 7000), "unknown to the mesh")
+	})
+	town.cartAgent.start() // what the one before has left is repaired
+	town.cartAgent.redirects()
+	require.NoError(town.t, hears(town.t.Context(), town.cart, at(town.control.IPv4, 7000), "unknown to the mesh"))
+	town.cartAgent.end()
+	require.NotContains(town.t, strings.ToLower(town.cart.Run("nft", "list", "ruleset")), "pgmesh")
+}
