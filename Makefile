@@ -42,6 +42,10 @@ bench-scale: compile ## Measure many proxies of a large mesh, pgmesh's or anothe
 bench-certificates: compile ## Measure how many certificates a second one discovery signs (FLAGS=--help lists its flags)
 	go run ./bench/certificates $(FLAGS)
 
+.PHONY: bench-fleet
+bench-fleet: compile ## Have 2,000 machines come and go while parts are killed, and compare what Postgres has (FLAGS=--help lists its flags)
+	go run ./bench/fleet $(FLAGS)
+
 .PHONY: conformance
 conformance: compile ## Put discovery to the exam of a corpus (CORPUS=folder FLAGS='--run reviews --diff' narrows)
 	go run ./conformance --corpus $(CORPUS) $(FLAGS)

@@ -96,13 +96,15 @@ func (s *Stack) Replica(ctx context.Context, name string, flags ...string) (p *P
 	if err != nil {
 		return nil, "", err
 	}
+	args := []string{"run", "--mcp", s.MCP, "--listen", ports[0], "--http", ports[1], "--name", name}
+	if s.secure == nil {
+		return s.program("discovery", ports[1], slices.Concat(args, []string{"--insecure"}, flags)...), ports[0], nil
+	}
 	token := filepath.Join(s.dir, name+".token")
 	if err := s.keep(ctx, token, "token", "create", name, "--for", "discovery", "--database", s.secure.database, "--secrets-key-file", s.secure.key); err != nil {
 		return nil, "", err
 	}
-	return s.program("discovery", ports[1], append([]string{
-		"run", "--mcp", s.MCP, "--listen", ports[0], "--http", ports[1], "--name", name, "--join-token-file", token, "--state-dir", s.State(name),
-	}, flags...)...), ports[0], nil
+	return s.program("discovery", ports[1], slices.Concat(args, []string{"--join-token-file", token, "--state-dir", s.State(name)}, flags)...), ports[0], nil
 }
 
 // KeepRoots writes down the roots that the mesh trusts now, for mcp-client to know mcp-server by.
