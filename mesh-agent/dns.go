@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -76,12 +78,8 @@ func (m *member) resolver(who *machine, log *slog.Logger, metrics prometheus.Reg
 		return nil, err
 	}
 	if mode == claim.Off || mode == claim.Serve {
-		did, err := on.Restore()
-		if err != nil {
+		if err := takeBack(on, log); err != nil {
 			return nil, err
-		}
-		if did != "" {
-			log.Info("names are asked for as before", "did", did)
 		}
 	}
 	if mode == claim.Off {
@@ -98,12 +96,24 @@ func (m *member) resolver(who *machine, log *slog.Logger, metrics prometheus.Reg
 	}
 	server, err := dns.Open(dns.Options{
 		Listen: m.dns.listen, Plain: mode == claim.ResolvConf, Domain: o.Domain, TTL: m.dns.ttl, Upstreams: m.dns.upstreams,
-		ResolvConf: m.dns.resolvConf, AroundStub: mode == claim.Resolved, Kept: filepath.Join(m.state.folder, "names"), Log: log, Metrics: metrics,
+		ResolvConf: m.dns.resolvConf, AroundStub: func() bool { return mode == claim.Resolved || on.Routes() }, Kept: filepath.Join(m.state.folder, "names"), Log: log, Metrics: metrics,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &resolver{Server: server, machine: on, claim: m.dns.claim(mode, server.Addresses(), server.Plain()), domains: m.dns.domains}, nil
+}
+
+// takeBack undoes what a former agent has left behind. What root has done for an agent without its rights, root undoes.
+func takeBack(on *claim.Machine, log *slog.Logger) error {
+	did, err := on.Restore()
+	if errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	if did != "" {
+		log.Info("names are asked for as before", "did", did)
+	}
+	return err
 }
 
 func (f *dnsFlags) claim(mode claim.Mode, addresses []netip.AddrPort, plain netip.AddrPort) claim.Claim {
@@ -134,7 +144,11 @@ func (r *resolver) run(ctx, lasting context.Context) error {
 	}
 	group, lasting := errgroup.WithContext(lasting)
 	group.Go(func() error { return r.Run(lasting) })
-	if r.claim.Mode != claim.Serve {
+	switch {
+	case r.claim.Mode == claim.Serve:
+	case !r.machine.Permitted(r.claim.Mode):
+		r.machine.Log.Info("this agent may not have the machine ask it for names, and leaves that to root: mesh-agent dns apply, as the unit does")
+	default:
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(lasting, cancel)() // nobody is to ask who does not answer any more
@@ -226,15 +240,17 @@ func dnsLookupCommand() *cobra.Command {
 	return cmd
 }
 
-const dnsApplyHelp = `Have programs on this machine ask the agent's resolver for names, as mesh-agent run --dns does by itself. The resolver has to run, as with
-mesh-agent run --dns serve. It may be repeated; mesh-agent dns restore takes it back.`
+const dnsApplyHelp = `Have programs on this machine ask the agent's resolver for names, as mesh-agent run --dns does by itself where it is root; this is for
+an agent that is not, and its unit does it. The resolver has to run. It may be repeated; mesh-agent dns restore takes it back.
+
+systemd-resolved is told to ask the agent for all names, unless --dns-domains says for which: a mesh that changes is not followed.`
 
 func dnsApplyCommand() *cobra.Command {
 	var f dnsFlags
 	var state stateFlags
 	cmd := &cobra.Command{
 		Use: "apply", Short: "Have programs on this machine ask the agent's resolver", Long: dnsApplyHelp, Args: cobra.NoArgs,
-		Example: "  mesh-agent dns apply --dns resolv.conf --dns-listen 127.0.0.1:53",
+		Example: "  mesh-agent dns apply --dns auto",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			did, err := f.apply(cmd.Context(), state, program.Log(cmd))
 			if err != nil {
@@ -244,7 +260,7 @@ func dnsApplyCommand() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&f.mode, "dns", string(claim.Auto), "how: resolved, resolv.conf, or auto, as the machine is")
+	cmd.Flags().StringVar(&f.mode, "dns", string(claim.Off), "how: resolved, resolv.conf, or auto, as the machine is; off and serve change nothing")
 	f.declareClaim(cmd.Flags())
 	state.declare(cmd.Flags())
 	new(configFlag).declare(cmd)
@@ -261,26 +277,13 @@ func (f *dnsFlags) apply(ctx context.Context, state stateFlags, log *slog.Logger
 		return "", err
 	}
 	if mode != claim.Resolved && mode != claim.ResolvConf {
-		return "", fmt.Errorf("--dns %s: there is nothing to apply; choose resolved or resolv.conf", mode)
+		return fmt.Sprintf("nothing is changed with --dns %s; resolved, resolv.conf and auto have this machine ask the agent", mode), nil
 	}
-	var addresses []netip.AddrPort
-	var plain netip.AddrPort
-	for _, text := range f.listen {
-		at, err := netip.ParseAddrPort(text)
-		if err != nil {
-			return "", fmt.Errorf("--dns-listen %s: expected an address with a port, as 127.0.0.1:53", text)
-		}
-		if addresses = append(addresses, at); at.Port() == 53 && !plain.IsValid() {
-			plain = at
-		}
-	}
-	c := f.claim(mode, addresses, plain)
-	if !c.Server.IsValid() {
-		return "", fmt.Errorf("%s cannot name a port: have the agent listen on port 53, and say so here: --dns-listen 127.0.0.1:53", f.resolvConf)
-	}
-	if _, err := dns.Explain(ctx, c.Server.String(), "localhost"); err != nil { // nobody is sent to somebody who is not there
+	server, err := f.running(ctx, mode)
+	if err != nil {
 		return "", err
 	}
+	c := claim.Claim{Mode: mode, Server: server, Domains: f.domains, Others: on.Upstreams()}
 	if mode == claim.Resolved && len(c.Domains) == 0 {
 		c.Domains = []string{claim.Everything}
 	}
@@ -293,6 +296,32 @@ func (f *dnsFlags) apply(ctx context.Context, state stateFlags, log *slog.Logger
 	default:
 		return "this machine asks " + c.Server.String() + " for names, by " + string(mode) + "; mesh-agent dns restore takes that back", nil
 	}
+}
+
+// running finds the resolver, for nobody is sent to somebody who is not there.
+func (f *dnsFlags) running(ctx context.Context, mode claim.Mode) (netip.AddrPort, error) {
+	var failed error
+	candidates := f.listen
+	if mode == claim.ResolvConf {
+		candidates = append(slices.Clone(f.listen), dns.PlainAddresses()...)
+	}
+	for _, text := range candidates {
+		at, err := netip.ParseAddrPort(text)
+		if err != nil {
+			return at, fmt.Errorf("--dns-listen %s: expected an address with a port, as 127.0.0.1:53", text)
+		}
+		if mode == claim.ResolvConf && at.Port() != 53 {
+			continue // the file cannot name it
+		}
+		if _, err = dns.Explain(ctx, text, "localhost"); err == nil {
+			return at, nil
+		}
+		failed = errors.Join(failed, err)
+	}
+	if failed == nil {
+		failed = errors.New("where is the resolver? Say it with --dns-listen host:port")
+	}
+	return netip.AddrPort{}, failed
 }
 
 func dnsRestoreCommand() *cobra.Command {

@@ -105,12 +105,12 @@ func TestWrongWordsAboutNamesAreExplained(t *testing.T) {
 	require.NoError(t, os.Symlink("/run/NetworkManager/resolv.conf", path))
 	run := []string{"run", "--insecure", "--discovery", "127.0.0.1:1", "--state-dir", t.TempDir(), "--dns"}
 	for want, args := range map[string][]string{
-		`--dns resolve: did you mean "resolved"?`:                            append(run, "resolve"),
-		"which NetworkManager writes: let NetworkManager leave it alone":     append(run, "resolv.conf", "--resolv-conf", path),
-		"--dns-listen 0.0.0.0:53: a resolver on every address serves the":    append(run, "serve", "--dns-listen", "0.0.0.0:53"),
-		"--dns serve: a gateway is told no names of the mesh":                append(run, "serve", "--role", "gateway"),
-		"--dns-ttl 48h0m0s: expected a time of up to a day":                  append(run, "serve", "--dns-ttl", "48h"),
-		"cannot name a port: have the agent listen on port 53, and say so h": {"dns", "apply", "--dns", "resolv.conf", "--resolv-conf", "/nowhere"},
+		`--dns resolve: did you mean "resolved"?`:                         append(run, "resolve"),
+		"which NetworkManager writes: let NetworkManager leave it alone":  append(run, "resolv.conf", "--resolv-conf", path),
+		"--dns-listen 0.0.0.0:53: a resolver on every address serves the": append(run, "serve", "--dns-listen", "0.0.0.0:53"),
+		"--dns serve: a gateway is told no names of the mesh":             append(run, "serve", "--role", "gateway"),
+		"--dns-ttl 48h0m0s: expected a time of up to a day":               append(run, "serve", "--dns-ttl", "48h"),
+		"systemd-resolved is not what programs here ask for names":        {"dns", "apply", "--dns", "resolved", "--resolv-conf", "/nowhere"},
 		"no resolver is at 127.0.0.1:1": {
 			"dns", "lookup", "x", "--dns-listen", "127.0.0.1:1",
 		},

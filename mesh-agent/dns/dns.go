@@ -36,8 +36,8 @@ type Options struct {
 	Upstreams []string
 	// ResolvConf is the file with the machine's resolvers and search domains; it is read again when it changes.
 	ResolvConf string
-	// AroundStub has systemd-resolved's own upstreams asked and not its stub, because the stub asks us.
-	AroundStub bool
+	// AroundStub tells whether systemd-resolved asks us: then its own upstreams are asked, and not its stub. It may be nil.
+	AroundStub func() bool
 	// Kept is a file for the names, so that they are known at the next start before discovery answers. It may be empty.
 	Kept string
 

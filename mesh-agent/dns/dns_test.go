@@ -393,7 +393,7 @@ func TestWhatTheMachineAsksIsFollowed(t *testing.T) {
 	write(path, "nameserver 127.0.0.53\nnameserver 192.0.2.7\n")
 	write(path+".upstream", "nameserver 192.0.2.8\nnameserver 127.0.0.53\n")
 	for around, want := range map[bool]string{false: "[127.0.0.53:53 192.0.2.7:53]", true: "[192.0.2.8:53]"} {
-		a := start(t, func(o *meshdns.Options) { o.ResolvConf, o.AroundStub = path, around })
+		a := start(t, func(o *meshdns.Options) { o.ResolvConf, o.AroundStub = path, func() bool { return around } })
 		require.Contains(t, a.upstreams(t), "other resolvers: "+want)
 	}
 	write(path, "")

@@ -56,7 +56,8 @@ func (s *Server) readMachine() (source, error) {
 		return out, nil
 	}
 	servers := config.Servers
-	if s.AroundStub && slices.ContainsFunc(servers, resolvconf.Stub) {
+	around := s.AroundStub != nil && s.AroundStub()
+	if around && slices.ContainsFunc(servers, resolvconf.Stub) {
 		if content, err = os.ReadFile(stubPath(s.ResolvConf)); err != nil {
 			return source{}, err
 		}
@@ -64,7 +65,7 @@ func (s *Server) readMachine() (source, error) {
 	}
 	for _, ip := range servers {
 		at := netip.AddrPortFrom(ip, 53)
-		if !slices.Contains(s.Addresses(), at) && (!s.AroundStub || !resolvconf.Stub(ip)) {
+		if !slices.Contains(s.Addresses(), at) && (!around || !resolvconf.Stub(ip)) {
 			out.upstreams = append(out.upstreams, at)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -67,6 +68,9 @@ func openBoth(at netip.AddrPort) (s socket, err error) {
 
 // plain are addresses that a resolver on port 53 may have: a machine may have another one on the first.
 var plain = []string{"127.0.0.1:53", "127.0.0.55:53", "127.53.53.53:53"}
+
+// PlainAddresses are where a resolver may be that has to be on port 53, with ports.
+func PlainAddresses() []string { return slices.Clone(plain) }
 
 func openPlain() (s socket, err error) {
 	for _, address := range plain {

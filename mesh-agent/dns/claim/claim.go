@@ -16,6 +16,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/pgmesh/pgmesh/internal/nearest"
 	"github.com/pgmesh/pgmesh/internal/replace"
 	"github.com/pgmesh/pgmesh/mesh-agent/dns/resolvconf"
@@ -180,6 +182,29 @@ func (m *Machine) restoreUnknown() (string, error) {
 		return "", nil //nolint:nilerr // a file that is not there has nothing to take back
 	}
 	return m.restoreFile(&record{Path: m.ResolvConf})
+}
+
+// Permitted reports whether this process may tell the machine. If not, root has to: mesh-agent dns apply.
+func (m *Machine) Permitted(mode Mode) bool {
+	path := m.ResolvConf
+	if mode == Resolved {
+		path = m.Run
+	} else if _, err := os.Stat(path); err != nil {
+		path = filepath.Dir(path)
+	}
+	return unix.Access(path, unix.W_OK) == nil
+}
+
+// Routes reports whether systemd-resolved is told to ask us, by whomever.
+func (m *Machine) Routes() bool {
+	_, err := os.Stat(m.dropIn())
+	return err == nil
+}
+
+// Upstreams are whom systemd-resolved asks itself.
+func (m *Machine) Upstreams() []netip.Addr {
+	content, _ := os.ReadFile(filepath.Join(m.Run, "resolve", "resolv.conf")) // without it there are none
+	return resolvconf.Parse(content).Servers
 }
 
 // In reports whether something is applied.
