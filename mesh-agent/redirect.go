@@ -26,6 +26,7 @@ type redirectFlags struct {
 	on      bool
 	by      string
 	choices redirect.Options
+	ssh     redirect.SSH
 }
 
 func (f *redirectFlags) declare(flags *pflag.FlagSet) {
@@ -114,7 +115,7 @@ func (f *dnsFlags) loopbacks() (all []netip.AddrPort) {
 // surroundings are what the machine depends on now.
 func (m *member) surroundings(ctx context.Context, statusAddress string) redirect.Surroundings {
 	s := redirect.Surroundings{
-		SSH: redirect.SSHPorts(), Nameservers: redirect.Nameservers(m.dns.resolvConf), Addresses: redirect.Addresses(),
+		SSH: m.redirect.ssh.Ports(), Nameservers: redirect.Nameservers(m.dns.resolvConf), Addresses: redirect.Addresses(),
 		Agent: redirect.PortsOf(portOf(m.options.Admin), portOf(statusAddress)),
 	}
 	for _, at := range m.dns.listen {

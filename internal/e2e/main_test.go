@@ -29,6 +29,9 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	bin = dir
+	if err := os.Chmod(dir, 0o755); err != nil { // agents may run under an account of their own
+		return fail(err)
+	}
 	if err := stack.Build(context.Background(), dir, "mcp-server", "discovery", "mesh-agent", "mcp-client"); err != nil {
 		return fail(err)
 	}

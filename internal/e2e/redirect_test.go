@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -35,6 +37,7 @@ type town struct {
 	discovery               *machineProgram
 	cartAgent, reviewsAgent *machineProgram
 
+	as  []string // how agents are run
 	saw sync.Map // the addresses that connections to reviews came from
 }
 
@@ -48,8 +51,10 @@ type peers struct {
 func (p *peers) Accept() (net.Conn, error) {
 	conn, err := p.Listener.Accept()
 	if err == nil {
-		host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
-		p.saw.Store(host, true)
+		// From loopback comes the agent, which asks once whether this is a server of SSH.
+		if host, _, _ := net.SplitHostPort(conn.RemoteAddr().String()); host != "127.0.0.1" && host != "::1" {
+			p.saw.Store(host, true)
+		}
 	}
 	return conn, err
 }
@@ -96,7 +101,7 @@ func (p *machineProgram) end() {
 	require.NoError(p.t, p.run.Err(), "%s", p.said())
 }
 
-func newTown(t *testing.T, flags ...string) *town {
+func newTown(t *testing.T, as []string, flags ...string) *town {
 	t.Helper()
 	for _, tool := range []string{"nft", "iptables", "setpriv"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -104,8 +109,8 @@ func newTown(t *testing.T, flags ...string) *town {
 		}
 	}
 	wire := machines.NewSwitch(t)
-	town := &town{t: t, authority: certtest.NewAuthority(t), control: wire.Machine(t), cart: wire.Machine(t), reviews: wire.Machine(t)}
-	town.roots = filepath.Join(t.TempDir(), "roots.pem")
+	town := &town{t: t, as: as, authority: certtest.NewAuthority(t), control: wire.Machine(t), cart: wire.Machine(t), reviews: wire.Machine(t)}
+	town.roots = filepath.Join(town.folder(), "roots.pem")
 	certtest.WriteFile(t, town.roots, town.authority.PEM)
 
 	cert, key := town.identity("pgmesh/discovery/one", town.control)
@@ -115,19 +120,30 @@ func newTown(t *testing.T, flags ...string) *town {
 	serveBackend(t, "reviews", &peers{Listener: town.reviews.Listen("tcp", ":8080"), saw: &town.saw})
 	serveGreeter(t, "ledger", town.reviews.Listen("tcp", ":9000"))
 	serveGreeter(t, "ssh of reviews", town.reviews.Listen("tcp", ":22"))
+	serveGreeter(t, "SSH-2.0-elsewhere", town.reviews.Listen("tcp", ":2222"))
 	serveGreeter(t, "ssh of control", town.control.Listen("tcp", ":22"))
 	serveGreeter(t, "unknown to the mesh", town.control.Listen("tcp", ":7000"))
 	town.reviewsAgent = town.agent(town.reviews, "reviews", flags...)
-	resolvers := filepath.Join(t.TempDir(), "resolv.conf")
-	certtest.WriteFile(t, resolvers, []byte("nameserver "+town.control.IPv4.String()+"\n"))
+	resolvers := filepath.Join(town.folder(), "resolv.conf")
+	require.NoError(t, os.WriteFile(resolvers, []byte("nameserver "+town.control.IPv4.String()+"\n"), 0o644))
 	town.cartAgent = town.agent(town.cart, "cart", append([]string{"--resolv-conf", resolvers, "--redirect-dns"}, flags...)...)
 	return town
+}
+
+// folder is one that agents may enter, whoever they are.
+func (town *town) folder() string {
+	town.t.Helper()
+	path, err := os.MkdirTemp(bin, "town-")
+	require.NoError(town.t, err)
+	require.NoError(town.t, os.Chmod(path, 0o755))
+	town.t.Cleanup(func() { os.RemoveAll(path) })
+	return path
 }
 
 // identity makes files with a certificate.
 func (town *town) identity(of string, at *machines.Namespace) (cert, key string) {
 	town.t.Helper()
-	folder := town.t.TempDir()
+	folder := town.folder()
 	return town.authority.Issue(func(c *x509.Certificate) {
 		c.IPAddresses = []net.IP{at.IPv4.AsSlice()}
 	}, "spiffe://cluster.local/"+of).Write(town.t, folder)
@@ -146,16 +162,31 @@ func (town *town) program(at *machines.Namespace, command ...string) *machinePro
 	return p
 }
 
-// agent runs under a group of its own: by that Envoy is known.
+// The accounts that agents run under: root with a group of its own, by which Envoy is known, and the account of packages, which may do no
+// more than it takes.
+var (
+	ownGroup = []string{"setpriv", "--regid", agentGroup, "--clear-groups", "--pdeathsig", "KILL"}
+	ownUser  = []string{
+		"setpriv", "--reuid", agentGroup, "--regid", agentGroup, "--clear-groups", "--pdeathsig", "KILL", "--no-new-privs",
+		"--bounding-set", "-all,+net_admin,+net_bind_service",
+		"--inh-caps", "-all,+net_admin,+net_bind_service", "--ambient-caps", "-all,+net_admin,+net_bind_service",
+	}
+)
+
 func (town *town) agent(at *machines.Namespace, account string, flags ...string) *machineProgram {
 	town.t.Helper()
 	cert, key := town.identity("ns/shop/sa/"+account, at)
-	p := town.program(at, append([]string{
-		"setpriv", "--regid", agentGroup, "--clear-groups", "--pdeathsig", "KILL", filepath.Join(bin, "mesh-agent"), "run", "--config", "",
-		"--envoy", envoytest.Binary(town.t), "--discovery", net.JoinHostPort(town.control.IPv4.String(), "15012"), "--id", account + ".shop",
-		"--node-ip", at.IPv4.String(), "--tls-cert", cert, "--tls-key", key, "--tls-roots", town.roots, "--state-dir", town.t.TempDir(),
-		"--concurrency", "1", "--drain-time", "0s", "--dns", "serve", "--tie-envoy", "--redirect", "--redirect-timeout", "3s", "--labels", "app=" + account,
-	}, flags...)...)
+	state := town.folder()
+	number, err := strconv.Atoi(agentGroup)
+	require.NoError(town.t, err)
+	for _, path := range []string{cert, key, town.roots, state} {
+		require.NoError(town.t, os.Chown(path, number, number))
+	}
+	p := town.program(at, append(append(slices.Clone(town.as), filepath.Join(bin, "mesh-agent"), "run", "--config", "",
+		"--envoy", envoytest.Binary(town.t), "--discovery", net.JoinHostPort(town.control.IPv4.String(), "15012"), "--id", account+".shop",
+		"--node-ip", at.IPv4.String(), "--tls-cert", cert, "--tls-key", key, "--tls-roots", town.roots, "--state-dir", state,
+		"--concurrency", "1", "--drain-time", "0s", "--dns", "serve", "--tie-envoy", "--redirect", "--redirect-timeout", "3s", "--labels", "app="+account,
+	), flags...)...)
 	p.start()
 	return p
 }
@@ -163,7 +194,7 @@ func (town *town) agent(at *machines.Namespace, account string, flags ...string)
 // config is a folder with the mesh: services with addresses that are allocated, and mutual TLS for all.
 func (town *town) config() string {
 	town.t.Helper()
-	folder := town.t.TempDir()
+	folder := town.folder()
 	endpoint := func(ip netip.Addr) string {
 		return fmt.Sprintf("{address: '%s', labels: {app: reviews, security.istio.io/tlsMode: istio}, serviceAccount: reviews}", ip)
 	}
@@ -255,17 +286,18 @@ func TestAgentsRedirectTheirMachines(t *testing.T) {
 	envoys := func(*machines.Namespace) []string { return []string{"127.0.0.6", "::6"} }
 	clients := func(cart *machines.Namespace) []string { return []string{cart.IPv4.String(), cart.IPv6.String()} }
 	for name, c := range map[string]struct {
+		as    []string
 		flags []string
 		sees  func(cart *machines.Namespace) []string // where the application sees connections come from
 	}{
-		"nft":                {nil, envoys},
-		"iptables":           {[]string{"--redirect-by", "iptables-legacy"}, envoys},
-		"as it is, nft":      {[]string{"--interception-mode", "TPROXY"}, clients},
-		"as it is, iptables": {[]string{"--interception-mode", "TPROXY", "--redirect-by", "iptables-nft"}, clients},
+		"nft":                {ownUser, []string{"--redirect-inbound-ports", "all"}, envoys},
+		"iptables":           {ownGroup, []string{"--redirect-by", "iptables-legacy"}, envoys},
+		"as it is, nft":      {ownUser, []string{"--interception-mode", "TPROXY"}, clients},
+		"as it is, iptables": {ownGroup, []string{"--interception-mode", "TPROXY", "--redirect-by", "iptables-nft"}, clients},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			town := newTown(t, c.flags...)
+			town := newTown(t, c.as, c.flags...)
 			town.cartAgent.redirects()
 			town.reviewsAgent.redirects()
 			services := town.addresses("ledger.mesh")
@@ -282,6 +314,7 @@ func TestAgentsRedirectTheirMachines(t *testing.T) {
 				_, err := send(t.Context(), clientOn(town.control), at(ip, 8080), request{host: "reviews.mesh"})
 				require.Error(t, err)
 				require.NoError(t, hears(t.Context(), town.control, at(ip, 22), "ssh of reviews"))
+				require.NoError(t, hears(t.Context(), town.control, at(ip, 2222), "SSH-2.0-elsewhere"))
 			}
 			require.NoError(t, hears(t.Context(), town.cart, at(town.control.IPv4, 22), "ssh of control"))
 			require.NoError(t, hears(t.Context(), town.cart, at(town.control.IPv4, 7000), "unknown to the mesh"))

@@ -74,8 +74,8 @@ func Open(ctx context.Context, by string, p Plan) (Kernel, error) {
 		if err == nil {
 			err = k.Check(ctx, p)
 		}
-		if err == nil {
-			return k, nil
+		if err == nil || ctx.Err() != nil {
+			return k, ctx.Err()
 		}
 		reasons = append(reasons, err)
 	}

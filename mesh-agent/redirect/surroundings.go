@@ -7,80 +7,16 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// SSHPorts are 22, those that sshd is told to listen on, those that it does listen on, and those of its open connections.
-func SSHPorts() Ports {
-	ports := []uint16{22}
-	for _, pattern := range []string{
-		"/etc/ssh/sshd_config", "/etc/ssh/sshd_config.d/*.conf",
-		"/etc/systemd/system/ssh*.socket", "/etc/systemd/system/ssh*.socket.d/*.conf",
-	} {
-		files, _ := filepath.Glob(pattern)
-		for _, file := range files {
-			text, _ := os.ReadFile(file) // one that we may not read says nothing
-			ports = append(ports, toldPorts(text)...)
-		}
-	}
-	if words := strings.Fields(os.Getenv("SSH_CONNECTION")); len(words) == 4 {
-		ports = appendPort(ports, words[3])
-	}
-	daemon := socketsOf("sshd", "sshd-session", "dropbear")
-	for _, s := range tcpSockets() {
-		if daemon[s.inode] {
-			ports = append(ports, s.local.Port())
-		}
-	}
-	return PortsOf(ports...)
-}
-
-// told is Port 2222 or ListenAddress [::]:2222 of sshd, or ListenStream=0.0.0.0:2222 of systemd.
-var told = regexp.MustCompile(`(?im)^[ \t]*(?:port[ \t=]+|listenaddress[ \t=]+\S*:|listenstream[ \t]*=[ \t]*(?:\S*:)?)(\d+)[ \t]*$`)
-
-func toldPorts(text []byte) (ports []uint16) {
-	for _, found := range told.FindAllSubmatch(text, -1) {
-		ports = appendPort(ports, string(found[1]))
-	}
-	return ports
-}
-
-func appendPort(ports []uint16, word string) []uint16 {
-	port, err := strconv.ParseUint(word, 10, 16)
-	if err != nil {
-		return ports
-	}
-	return append(ports, uint16(port))
-}
-
-// socketsOf are the inodes of the sockets that programs of these names have.
-func socketsOf(names ...string) map[string]bool {
-	found := map[string]bool{}
-	processes, _ := filepath.Glob("/proc/[0-9]*/comm")
-	for _, comm := range processes {
-		name, _ := os.ReadFile(comm)
-		if !slices.Contains(names, strings.TrimSpace(string(name))) {
-			continue
-		}
-		files, _ := filepath.Glob(filepath.Join(filepath.Dir(comm), "fd", "*"))
-		for _, file := range files {
-			target, _ := os.Readlink(file)
-			if inode, ok := strings.CutPrefix(target, "socket:["); ok {
-				found[strings.TrimSuffix(inode, "]")] = true
-			}
-		}
-	}
-	return found
-}
-
 // tcpSocket is one of this network's.
 type tcpSocket struct {
 	local     netip.AddrPort
 	listening bool
+	root      bool // it is root's
 	inode     string
 }
 
@@ -93,7 +29,7 @@ func tcpSockets() []tcpSocket {
 	return out
 }
 
-// readSockets reads the kernel's table of TCP sockets: number, local address, remote address, state, …; the tenth is the inode.
+// readSockets reads the kernel's table of TCP sockets: number, local address, remote address, state, …; the eighth is the user, the tenth the inode.
 func readSockets(text []byte) (out []tcpSocket) {
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for lines.Scan() {
@@ -103,7 +39,7 @@ func readSockets(text []byte) (out []tcpSocket) {
 		}
 		local, ok := readAddress(words[1])
 		if ok {
-			out = append(out, tcpSocket{local: local, listening: words[3] == "0A", inode: words[9]})
+			out = append(out, tcpSocket{local: local, listening: words[3] == "0A", root: words[7] == "0", inode: words[9]})
 		}
 	}
 	return out

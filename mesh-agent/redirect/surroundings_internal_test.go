@@ -1,0 +1,115 @@
+package redirect
+
+import (
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestPortsOfSSHAreFoundInItsFiles(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []uint16{2222, 2200, 2201}, toldPorts([]byte(`
+# Port 22
+Port 2222
+  port=2200
+ListenAddress 0.0.0.0
+ListenAddress [::1]:2201
+PermitRootLogin no
+`)))
+	require.Equal(t, []uint16{2022, 2023}, toldPorts([]byte("[Socket]\nListenStream=\nListenStream=0.0.0.0:2022\nListenStream = 2023\nAccept=no\n")))
+}
+
+func TestTheKernelsTableOfSocketsIsRead(t *testing.T) {
+	t.Parallel()
+	text := `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12345 1 0 100 0 0 10 0
+   1: 00000000000000000000000001000000:0016 00000000000000000000000000000000:0000 01 00000000:00000000 00:00000000 00000000     0        0 777 1 0
+nonsense
+`
+	require.Equal(t, []tcpSocket{
+		{local: netip.MustParseAddrPort("127.0.0.1:8080"), listening: true, root: true, inode: "12345"},
+		{local: netip.MustParseAddrPort("[::1]:22"), root: true, inode: "777"},
+	}, readSockets([]byte(text)))
+}
+
+func TestNameserversAreReadFromResolvConf(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "resolv.conf")
+	require.NoError(t, os.WriteFile(file, []byte("# nameserver 9.9.9.9\nsearch mesh\nnameserver 10.0.0.53\nnameserver fe80::1%eth0\nnameserver 10.0.0.53\nnameserver nonsense\n"), 0o600))
+	require.Equal(t, []netip.Addr{netip.MustParseAddr("10.0.0.53"), netip.MustParseAddr("fe80::1")}, Nameservers(file))
+	require.Empty(t, Nameservers(file+"-not-there"))
+}
+
+func TestSetsOfPorts(t *testing.T) {
+	t.Parallel()
+	all, err := ParsePorts([]string{"80", "70-79", "443", "8000-8100", "8050"})
+	require.NoError(t, err)
+	require.Equal(t, "70-80, 443, 8000-8100", all.String())
+	require.Equal(t, "70-74, 76-80, 8000-8010", all.Without(PortsOf(75, 443).Plus(Ports{{8011, 9000}})).String())
+	require.Equal(t, "443, 8100", all.And(Ports{{100, 500}, {8100, 8200}}).String())
+	require.Empty(t, all.Without(AllPorts))
+	require.Equal(t, "1-21, 23-65535", AllPorts.Without(PortsOf(22)).String())
+	require.Equal(t, "1-65534", AllPorts.Without(PortsOf(65535)).String())
+}
+
+func TestEnvoySaysWhereItListens(t *testing.T) {
+	t.Parallel()
+	l, err := readListeners([]byte(`{"listener_statuses":[
+		{"name":"virtualOutbound","local_address":{"socket_address":{"address":"0.0.0.0","port_value":15101}},"additional_local_addresses":[{"socket_address":{"address":"::","port_value":15101}}]},
+		{"name":"virtualInbound","local_address":{"socket_address":{"address":"0.0.0.0","port_value":15106}}},
+		{"name":"socket","local_address":{"pipe":{"path":"/run/x"}}}]}`))
+	require.NoError(t, err)
+	require.Equal(t, Listeners{OutboundTo: 15101, InboundTo: 15106, IPv4: true, IPv6: true}, l)
+	_, err = readListeners([]byte(`{"listener_statuses":[{"name":"0.0.0.0_80"}]}`))
+	require.ErrorContains(t, err, "does not listen for redirected connections yet")
+	_, err = readListeners([]byte("no JSON"))
+	require.Error(t, err)
+
+	ports, err := readServices([]byte(`{"configs":[{"active_state":{"listener":{"filter_chains":[
+		{"name":"virtualInbound-blackhole","filter_chain_match":{"destination_port":15006}},
+		{"name":"virtualInbound"},
+		{"name":"0.0.0.0_8080","filter_chain_match":{"destination_port":8080}},{"name":"0.0.0.0_8080","filter_chain_match":{"destination_port":8080}},
+		{"name":"0.0.0.0_9000","filter_chain_match":{"destination_port":9000}}]}}}]}`))
+	require.NoError(t, err)
+	require.Equal(t, PortsOf(8080, 9000), ports)
+}
+
+// An agent that is not root knows sshd by what it says.
+func TestServersOfSSHAreKnownByTheirGreeting(t *testing.T) {
+	t.Parallel()
+	greeting := func(words string) netip.AddrPort {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		t.Cleanup(func() { l.Close() })
+		go func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				io.WriteString(conn, words)
+				defer conn.Close()
+			}
+		}()
+		return netip.MustParseAddrPort(l.Addr().String())
+	}
+	secure, mail, silent := greeting("SSH-2.0-OpenSSH_9.2\r\n"), greeting("220 mail ESMTP\r\n"), greeting("")
+	require.True(t, speaksSSH(secure))
+	require.False(t, speaksSSH(mail))
+	require.False(t, speaksSSH(silent))
+
+	var s SSH
+	sockets := []tcpSocket{
+		{local: secure, listening: true, root: true, inode: "1"},
+		{local: secure, listening: true, inode: "2"},
+		{local: mail, listening: true, root: true, inode: "3"},
+	}
+	require.Equal(t, map[string]bool{"1": true, "3": false}, s.ask(sockets))
+	sockets[0].local = mail // nobody is asked twice
+	require.Equal(t, map[string]bool{"1": true}, s.ask(sockets[:1]))
+}
