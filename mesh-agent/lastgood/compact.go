@@ -44,16 +44,19 @@ func (s *Store) settle() {
 		return
 	}
 	f := s.current()
-	err := f.out.Flush()
+	size, err := f.size, f.out.Flush()
 	s.work.Add(1)
 	s.mu.Unlock()
 	defer s.work.Done()
 	if err == nil {
-		err = f.Sync()
+		err = f.Sync() // nobody waits for the disk
 	}
-	if err != nil && !errors.Is(err, os.ErrClosed) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err == nil:
+		f.safe = size
+	case !errors.Is(err, os.ErrClosed): // it was left behind meanwhile
 		s.fail(err)
 	}
 }
@@ -70,7 +73,7 @@ func (s *Store) move() {
 	}
 	err := s.moveOffers()
 	if err == nil {
-		err = errors.Join(s.current().out.Flush(), s.current().Sync())
+		err = s.current().settle()
 	}
 	if err != nil {
 		s.fail(err)

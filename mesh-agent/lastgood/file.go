@@ -3,6 +3,7 @@ package lastgood
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -19,6 +20,7 @@ type file struct {
 
 	number int
 	size   int64 // with what is still to be flushed
+	safe   int64 // what the disk has
 	out    *bufio.Writer
 }
 
@@ -58,6 +60,19 @@ func (f *file) append(r *record) (at place, err error) {
 	at = place{f, f.size, n}
 	f.size += int64(n)
 	return at, err
+}
+
+// settle has the disk take everything.
+func (f *file) settle() error {
+	if f.safe == f.size {
+		return nil
+	}
+	size := f.size
+	if err := errors.Join(f.out.Flush(), f.Sync()); err != nil {
+		return err
+	}
+	f.safe = size
+	return nil
 }
 
 // place is where a record is.
@@ -136,7 +151,7 @@ func (f *file) load(take func(*record, place)) (lost damage, err error) {
 		take(r, where)
 	}
 	lost.torn = end < size
-	f.size = end
+	f.size, f.safe = end, end
 	if err := f.Truncate(end); err != nil {
 		return lost, err
 	}

@@ -225,8 +225,7 @@ func (s *Store) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range append(s.files, s.strangers...) {
-		_ = f.out.Flush() // nothing is left to do about it
-		_ = f.Sync()
+		_ = f.settle() // nothing is left to do about it
 		_ = f.Close()
 	}
 	s.files, s.strangers = nil, nil

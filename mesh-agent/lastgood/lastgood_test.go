@@ -1,0 +1,425 @@
+package lastgood_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/pgmesh/pgmesh/mesh-agent/lastgood"
+	"github.com/pgmesh/pgmesh/mesh-agent/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	clusters  = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
+	endpoints = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
+	hosts     = "type.googleapis.com/envoy.config.route.v3.VirtualHost"
+)
+
+func open(t testing.TB, folder string, change ...func(*lastgood.Options)) *lastgood.Store {
+	t.Helper()
+	o := lastgood.Options{Folder: folder, Owner: "me"}
+	for _, c := range change {
+		c(&o)
+	}
+	s, err := lastgood.Open(o)
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// resource is one whose content says its name and version.
+func resource(t testing.TB, name, version string) wire.Resource {
+	t.Helper()
+	packed, err := anypb.New(&clusterv3.Cluster{Name: name, AltStatName: version})
+	require.NoError(t, err)
+	body, err := proto.Marshal(packed)
+	require.NoError(t, err)
+	return wire.Resource{Name: name, Version: version, Body: body}
+}
+
+// talk is a stream of an Envoy that accepts, or does not.
+type talk struct {
+	*lastgood.Stream
+
+	t     testing.TB
+	nonce int
+}
+
+func begin(t testing.TB, s *lastgood.Store, form wire.Form) *talk { //nolint:thelper // it is one
+	return &talk{s.Stream(form), t, 0}
+}
+
+func (k *talk) ask(typeURL string, r wire.Request) {
+	r.TypeURL = typeURL
+	k.Said(&r)
+}
+
+// offer sends resources that are written "name=version", and "-name" for what is gone.
+func (k *talk) offer(typeURL string, texts ...string) (nonce string) {
+	k.t.Helper()
+	k.nonce++
+	r := &wire.Response{TypeURL: typeURL, Nonce: fmt.Sprint(k.nonce), Version: fmt.Sprint("v", k.nonce)}
+	for _, text := range texts {
+		if name, gone := strings.CutPrefix(text, "-"); gone {
+			r.Removed = append(r.Removed, name)
+			continue
+		}
+		name, version, _ := strings.Cut(text, "=")
+		r.Resources = append(r.Resources, resource(k.t, name, version))
+	}
+	k.Offered(r)
+	return r.Nonce
+}
+
+func (k *talk) accept(typeURL, nonce string) { k.ask(typeURL, wire.Request{Nonce: nonce}) }
+
+func (k *talk) refuse(typeURL, nonce string) {
+	k.ask(typeURL, wire.Request{Nonce: nonce, Refused: true, Reason: "no"})
+}
+
+// holds are all resources of a type, as "name=version", by what is in them.
+func holds(t testing.TB, s *lastgood.Store, typeURL string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	all, _ := s.All(typeURL)
+	for _, r := range all {
+		packed, c := &anypb.Any{}, &clusterv3.Cluster{}
+		require.NoError(t, proto.Unmarshal(r.Body, packed))
+		require.NoError(t, packed.UnmarshalTo(c))
+		require.Equal(t, r.Name, c.GetName())
+		out[c.GetName()] = c.GetAltStatName()
+	}
+	return out
+}
+
+func TestWhatWasAcceptedIsThereAfterwards(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	s := open(t, folder)
+	k := begin(t, s, wire.Delta)
+	k.ask(clusters, wire.Request{})
+	k.accept(clusters, k.offer(clusters, "a=1", "b=1", "c=1"))
+	k.refuse(clusters, k.offer(clusters, "a=2", "d=1"))
+	k.offer(clusters, "b=9") // never answered
+	k.accept(clusters, k.offer(clusters, "b=2", "-c"))
+	k.ask(endpoints, wire.Request{Subscribe: []string{"a", "b"}})
+	k.accept(endpoints, k.offer(endpoints, "a=1", "b=1"))
+	k.ask(endpoints, wire.Request{Unsubscribe: []string{"a"}})
+	want := map[string]string{"a": "1", "b": "2"}
+	require.Equal(t, want, holds(t, s, clusters))
+	require.Equal(t, map[string]int{"clusters": 2, "endpoints": 1}, s.Summary().Resources)
+	k.Close()
+	s.Close()
+
+	s = open(t, folder)
+	require.Equal(t, want, holds(t, s, clusters))
+	require.Equal(t, map[string]string{"b": "1"}, holds(t, s, endpoints))
+	require.Equal(t, map[string]string{"a": "1", "b": "2"}, s.Versions(clusters))
+	_, version := s.All(clusters)
+	require.Equal(t, "v4", version)
+	require.False(t, s.Summary().At.IsZero())
+
+	// An Envoy that has just started has what it is sent, and nothing of what another had.
+	k = begin(t, s, wire.Delta)
+	k.ask(clusters, wire.Request{})
+	k.accept(clusters, k.offer(clusters, "b=2", "e=1"))
+	require.Equal(t, map[string]string{"b": "2", "e": "1"}, holds(t, s, clusters))
+
+	// One that comes back says what it has.
+	k = begin(t, s, wire.Delta)
+	k.Said(parsed(t, clusters, nil, map[string]string{"b": "2"}))
+	k.Said(parsed(t, endpoints, []string{"x"}, map[string]string{"x": "1"}))
+	require.Equal(t, map[string]string{"b": "2"}, holds(t, s, clusters))
+	require.Empty(t, holds(t, s, endpoints))
+}
+
+func parsed(t *testing.T, typeURL string, subscribe []string, held map[string]string) *wire.Request {
+	t.Helper()
+	r, err := wire.ParseRequest(wire.Delta, (&wire.Request{TypeURL: typeURL, Subscribe: subscribe}).Encode(wire.Delta, held))
+	require.NoError(t, err)
+	return r
+}
+
+func TestAStateOfTheWorldIsKeptByWhatChanges(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	s := open(t, folder)
+	k := begin(t, s, wire.SotW)
+	k.ask(clusters, wire.Request{})
+	var all []string
+	for i := range 200 {
+		all = append(all, fmt.Sprintf("c%d=1", i))
+	}
+	k.accept(clusters, k.offerUnversioned(clusters, all...))
+	first := size(t, folder)
+	all[7] = "c7=2"
+	k.accept(clusters, k.offerUnversioned(clusters, all[:199]...))
+	require.Less(t, size(t, folder)-first, first/20, "one of 200 was written")
+	have := holds(t, s, clusters)
+	require.Len(t, have, 199)
+	require.Equal(t, "2", have["c7"])
+
+	k.ask(endpoints, wire.Request{Names: []string{"c0", "c1"}})
+	k.accept(endpoints, k.offerUnversioned(endpoints, "c0=1", "c1=1"))
+	k.accept(endpoints, k.offerUnversioned(endpoints, "c0=2")) // the others are as they were
+	require.Equal(t, map[string]string{"c0": "2", "c1": "1"}, holds(t, s, endpoints))
+	k.ask(endpoints, wire.Request{Names: []string{"c1"}})
+	require.Equal(t, map[string]string{"c1": "1"}, holds(t, s, endpoints))
+	s.Close()
+	require.Len(t, holds(t, open(t, folder), clusters), 199)
+}
+
+// offerUnversioned is offer for the form in which resources have no versions of their own.
+func (k *talk) offerUnversioned(typeURL string, texts ...string) (nonce string) {
+	k.t.Helper()
+	k.nonce++
+	r := &wire.Response{TypeURL: typeURL, Nonce: fmt.Sprint(k.nonce), Version: fmt.Sprint("v", k.nonce)}
+	for _, text := range texts {
+		name, version, _ := strings.Cut(text, "=")
+		one := resource(k.t, name, version)
+		one.Version = ""
+		r.Resources = append(r.Resources, one)
+	}
+	k.Offered(r)
+	return r.Nonce
+}
+
+func size(t testing.TB, folder string) (sum int64) {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	for _, e := range entries {
+		info, err := e.Info()
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+		sum += info.Size()
+	}
+	return sum
+}
+
+func TestSecretsAreKeptOnlyIfThatIsAskedFor(t *testing.T) {
+	t.Parallel()
+	for _, wanted := range []bool{false, true} {
+		folder := t.TempDir()
+		s := open(t, folder, func(o *lastgood.Options) { o.Secrets = wanted })
+		k := begin(t, s, wire.Delta)
+		k.ask(lastgood.SecretType, wire.Request{Subscribe: []string{"the-private-key"}})
+		k.accept(lastgood.SecretType, k.offer(lastgood.SecretType, "the-private-key=1"))
+		require.Equal(t, wanted, s.Has(lastgood.SecretType, "the-private-key"))
+		s.Close()
+		require.Equal(t, wanted, bytes.Contains(read(t, folder), []byte("the-private-key")))
+	}
+}
+
+// read is all that is in the files.
+func read(t testing.TB, folder string) (all []byte) {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	for _, e := range entries {
+		content, err := os.ReadFile(filepath.Join(folder, e.Name()))
+		require.NoError(t, err)
+		all = append(all, content...)
+	}
+	return all
+}
+
+func TestNobodyUsesWhatIsAnothers(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	s := open(t, folder)
+	k := begin(t, s, wire.Delta)
+	k.accept(clusters, k.offer(clusters, "a=1"))
+	s.Close()
+
+	log := &bytes.Buffer{}
+	other := func(o *lastgood.Options) { o.Owner, o.Log = "somebody else", slog.New(slog.NewTextHandler(log, nil)) }
+	s = open(t, folder, other)
+	require.Contains(t, log.String(), `is not this proxy's, and is not used`)
+	require.False(t, s.Has(clusters))
+	s.Close()
+	s = open(t, folder)
+	require.Equal(t, map[string]string{"a": "1"}, holds(t, s, clusters), "it is still there for whose it is")
+	s.Close()
+
+	s = open(t, folder, other)
+	k = begin(t, s, wire.Delta)
+	k.accept(clusters, k.offer(clusters, "b=1"))
+	s.Close()
+	require.Equal(t, map[string]string{"b": "1"}, holds(t, open(t, folder, other), clusters))
+	require.NotContains(t, string(read(t, folder)), "me\x12")
+	require.False(t, open(t, folder).Has(clusters))
+}
+
+// history is what is accepted one after the other, and the file after each.
+func history(t *testing.T, steps int) (states []map[string]string, ends []int64, file []byte) {
+	t.Helper()
+	folder := t.TempDir()
+	s := open(t, folder)
+	k := begin(t, s, wire.Delta)
+	k.ask(clusters, wire.Request{})
+	states, ends = append(states, map[string]string{}), append(ends, 0)
+	for i := range steps {
+		k.accept(clusters, k.offer(clusters, fmt.Sprintf("a%d=%d", i%3, i), fmt.Sprintf("b%d=1", i), fmt.Sprintf("-b%d", i-2)))
+		states, ends = append(states, holds(t, s, clusters)), append(ends, size(t, folder))
+	}
+	s.Close()
+	return states, ends, read(t, folder)
+}
+
+// Wherever a file ends, it has what was accepted until then.
+func TestATornFileHasWhatWasAcceptedBefore(t *testing.T) {
+	t.Parallel()
+	states, ends, file := history(t, 6)
+	for cut := range file {
+		folder := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(folder, "000001.records"), file[:cut], 0o600))
+		s := open(t, folder)
+		last := 0
+		for i, end := range ends {
+			if end <= int64(cut) {
+				last = i
+			}
+		}
+		require.Equal(t, states[last], holds(t, s, clusters), "cut at %d", cut)
+
+		if cut%16 != 0 {
+			continue
+		}
+		// And it goes on from there.
+		k := begin(t, s, wire.Delta)
+		k.Said(parsed(t, clusters, nil, map[string]string{"a0": "x"}))
+		k.accept(clusters, k.offer(clusters, "new=1"))
+		s.Close()
+		require.Equal(t, "1", holds(t, open(t, folder), clusters)["new"])
+	}
+}
+
+// A bit that is another costs the record that it is in.
+func TestAFlippedBitCostsOneRecord(t *testing.T) {
+	t.Parallel()
+	states, _, file := history(t, 6)
+	whole := states[len(states)-1]
+	for at := 60; at < len(file); at += 3 { // not whose it is
+		broken := bytes.Clone(file)
+		broken[at] ^= 1 << rand.N(8)
+		folder := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(folder, "000001.records"), broken, 0o600))
+		log := &bytes.Buffer{}
+		s := open(t, folder, func(o *lastgood.Options) { o.Log = slog.New(slog.NewTextHandler(log, nil)) })
+		require.Contains(t, log.String(), "cannot be read, and is left out", "at %d", at)
+		different := 0
+		have := holds(t, s, clusters)
+		for name, version := range whole {
+			if have[name] != version {
+				different++
+			}
+		}
+		require.LessOrEqual(t, different, 2, "at %d", at) // what one response said, at most
+		s.Close()
+	}
+}
+
+// However much changes, what is on disk is not much more than what is of use; and a crash at any moment costs nothing that was accepted.
+func TestFilesStaySmallWhateverChanges(t *testing.T) {
+	t.Parallel()
+	for _, form := range []wire.Form{wire.Delta, wire.SotW} {
+		t.Run(form.String(), func(t *testing.T) {
+			t.Parallel()
+			folder := t.TempDir()
+			s := open(t, folder)
+			k := begin(t, s, form)
+			k.ask(clusters, wire.Request{})
+			pad := strings.Repeat("x", 2000)
+			world := map[string]string{}
+			moved := 0
+			for round := range 200 {
+				var texts []string
+				for i := range 10 {
+					name := fmt.Sprintf("c%d", (round*7+i)%60)
+					world[name] = fmt.Sprintf("%d-%s", round, pad)
+				}
+				for name, version := range world {
+					texts = append(texts, name+"="+version)
+				}
+				unanswered := k.offer(endpoints, fmt.Sprintf("e=%d", round))
+				k.accept(clusters, k.offer(clusters, texts...))
+				if round%20 == 0 {
+					copied := t.TempDir()
+					require.NoError(t, os.CopyFS(copied, os.DirFS(folder))) // as a crash leaves it
+					require.Equal(t, world, holds(t, open(t, copied), clusters))
+				}
+				k.accept(endpoints, unanswered)
+				if _, err := os.Stat(filepath.Join(folder, "000001.records")); err != nil {
+					moved++
+				}
+				require.Less(t, size(t, folder), int64(8<<20))
+			}
+			require.Positive(t, moved)
+			s.Close()
+			s = open(t, folder)
+			require.Equal(t, world, holds(t, s, clusters))
+			require.Equal(t, map[string]string{"e": "199"}, holds(t, s, endpoints))
+		})
+	}
+}
+
+func TestVirtualHostsAreNotForgottenByTheNamesOfTheirRoutes(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir())
+	k := begin(t, s, wire.Delta)
+	k.ask(hosts, wire.Request{Subscribe: []string{"80"}})
+	k.accept(hosts, k.offer(hosts, "80/a=1", "80/b=1"))
+	k.Close()
+	k = begin(t, s, wire.Delta)
+	k.Said(parsed(t, hosts, []string{"80"}, map[string]string{"80/a": "1", "80/b": "1"}))
+	require.Len(t, holds(t, s, hosts), 2)
+}
+
+func TestAFolderThatCannotBeUsedIsAnError(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err := lastgood.Open(lastgood.Options{Folder: file})
+	require.ErrorContains(t, err, "keep the last good configuration")
+}
+
+// Whatever is in a file, it is opened, and can be appended to.
+func FuzzFile(f *testing.F) {
+	folder := f.TempDir()
+	s := open(f, folder)
+	k := begin(f, s, wire.Delta)
+	k.accept(clusters, k.offer(clusters, "a=1", "b=1"))
+	k.accept(clusters, k.offer(clusters, "a=2", "-b"))
+	k.accept(endpoints, k.offer(endpoints, "a=1"))
+	k.ask(endpoints, wire.Request{Unsubscribe: []string{"a"}})
+	s.Close()
+	f.Add(read(f, folder))
+	f.Add([]byte("\xa7PGM\xa7PGM"))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		folder := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(folder, "000001.records"), content, 0o600))
+		s := open(t, folder)
+		_, _ = s.All(clusters)
+		k := begin(t, s, wire.Delta)
+		k.accept(clusters, k.offer(clusters, "new=1"))
+		s.Close()
+		s = open(t, folder)
+		some, _ := s.Some(clusters, func(name string) bool { return name == "new" })
+		require.Len(t, some, 1)
+		s.Close()
+	})
+}
