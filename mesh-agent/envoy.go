@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -23,57 +22,45 @@ import (
 
 // envoyFlags is what the flags say about the Envoy to run.
 type envoyFlags struct {
-	program            string
-	concurrency        int
-	logLevel           string
-	componentLogLevels string
-	drain, drainMin    time.Duration
-	listenerDrain      time.Duration
-	parentShutdown     time.Duration
-	tied               bool
-	status             string
+	argumentFlags
+
+	program         string
+	drain, drainMin time.Duration
+	parentShutdown  time.Duration
+	tied            bool
+	status          string
 }
 
 func (f *envoyFlags) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&f.program, "envoy", "envoy", "the Envoy to run: a path, or a name to find in PATH")
-	flags.IntVar(&f.concurrency, "concurrency", 2, "number of Envoy's worker threads, 0: one a CPU")
-	flags.StringVar(&f.logLevel, "envoy-log-level", "warning", "Envoy's log level: trace, debug, info, warning, error, critical or off")
-	// Envoy's "misc" warns of deprecated fields at every update, which nobody on the machine can do anything about.
-	flags.StringVar(&f.componentLogLevels, "envoy-component-log-level", "misc:error", "log levels of Envoy's components: upstream:debug,config:trace")
+	f.argumentFlags.declare(flags)
 	flags.DurationVar(&f.drain, "drain-time", 5*time.Second, "how long open connections may take to finish at the end")
 	flags.DurationVar(&f.drainMin, "drain-min", 0, "how long Envoy goes on at the end even if no connection is open, for load balancers that need time to notice")
-	flags.DurationVar(&f.listenerDrain, "listener-drain-time", 45*time.Second,
-		"how long connections may go on over a listener that a change of the mesh has replaced")
 	flags.DurationVar(&f.parentShutdown, "parent-shutdown-time", time.Minute,
 		"how long connections may go on over an Envoy that another has replaced, because it was upgraded or its flags have changed")
 	flags.BoolVar(&f.tied, "tie-envoy", false, "have Envoy die with this agent, however that ends; otherwise it goes on without one, and the next agent takes it over")
 	flags.StringVar(&f.status, "status", "127.0.0.1:15026", "address of /healthz/ready, /healthz/live and /metrics, empty for none")
 }
 
-func (f *envoyFlags) args() []string {
-	args := []string{"--log-level", f.logLevel, "--drain-time-s", strconv.Itoa(int(f.listenerDrain.Seconds()))}
-	if f.concurrency > 0 {
-		args = append(args, "--concurrency", strconv.Itoa(f.concurrency))
-	}
-	if f.componentLogLevels != "" {
-		args = append(args, "--component-log-level", f.componentLogLevels)
-	}
-	return args
-}
-
 // supervisor is that of the Envoy that a bootstrap is for.
 func (f *envoyFlags) supervisor(m *member, data []byte, again func() error, about *status.Server, log *slog.Logger) (*supervise.Supervisor, error) {
+	account, err := m.tuning.account()
+	if err != nil {
+		return nil, err
+	}
 	hurry := make(chan os.Signal, 1)
 	return supervise.New(supervise.Options{
 		Envoy:          f.program,
 		Bootstrap:      data,
 		Args:           f.args(),
+		Environment:    f.environment(),
+		Account:        account,
 		Folder:         filepath.Join(m.state.folder, "envoy"),
 		Tied:           f.tied || m.state.passing,
 		DrainTime:      f.drain,
 		DrainMin:       f.drainMin,
 		ParentShutdown: f.parentShutdown,
-		Transparent:    m.interception == string(bootstrap.TProxy),
+		Transparent:    m.mode() == bootstrap.TProxy,
 		Again:          again,
 		Ending: func() {
 			signal.Notify(hurry, os.Interrupt, syscall.SIGTERM)

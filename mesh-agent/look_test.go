@@ -72,6 +72,7 @@ func TestAnAgentWhoseDiscoveryIsAwaySaysSo(t *testing.T) {
 	require.NoError(t, err, output)
 	a := startSecureAgent(t, "--discovery", "127.0.0.1:1", "--state-dir", state, "--status", "", "--envoy-log-level", "info")
 	a.await(t, "discovery cannot be reached")
+	a.await(t, "Envoy started") // discovery is asked how before anything else is done
 	output, err = command(t, nil, "status", "--state-dir", state)
 	var exit *exec.ExitError
 	require.ErrorAs(t, err, &exit)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mesh-agent/bootstrap"
+	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
 // bootstrapCommand shows what Envoy would be started with.
@@ -41,6 +42,7 @@ func bootstrapCommand() *cobra.Command {
 
 // member is what the flags say about this machine's place in the mesh.
 type member struct {
+	flags        *pflag.FlagSet // of which it is known which were given
 	options      bootstrap.Options
 	xds          string
 	role         string
@@ -55,6 +57,9 @@ type member struct {
 	registration registration
 	sts          stsFlags
 	redirect     redirectFlags
+	tuning       tuningFlags
+
+	said *machinev1.SettingsResponse // what discovery says of this machine; nil until it has
 }
 
 func (m *member) declare(flags *pflag.FlagSet) {
@@ -77,6 +82,7 @@ func (m *member) declare(flags *pflag.FlagSet) {
 	m.dns.declare(flags)
 	m.registration.declare(flags, o)
 	m.redirect.declare(flags)
+	m.tuning.declare(flags)
 	flags.StringVar(&o.Admin, "admin", "127.0.0.1:15000", "address of Envoy's admin API, on loopback; port 0 takes any free one")
 }
 
@@ -90,12 +96,17 @@ func (m *member) bootstrap(who *machine) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return bootstrap.JSON(b)
+	data, err := bootstrap.JSON(b)
+	if err != nil || m.tuning.template == "" {
+		return data, err
+	}
+	return bootstrap.Complete(data, m.tuning.template, o)
 }
 
 func (m *member) complete(who *machine) (bootstrap.Options, error) {
 	o := m.options
 	o.XDS, o.Role, o.Interception = bootstrap.XDS(m.xds), bootstrap.Role(m.role), m.mode()
+	o.Tuning = m.tuning.tuning()
 	o.Identity, o.ResolvesNames = who != nil, m.dns.on()
 	var err error
 	if o.Socket, err = m.envoySocket(); err != nil {

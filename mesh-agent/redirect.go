@@ -94,6 +94,9 @@ func (m *member) redirectOptions() redirect.Options {
 		o.DNSTo = at[0].Port()
 	}
 	o.EnvoyUser, o.EnvoyGroup = redirect.UserOf(uint32(os.Geteuid())), redirect.GroupOf(uint32(os.Getegid()))
+	if account, err := m.tuning.account(); err == nil && account != nil { // a wrong one ends the agent elsewhere
+		o.EnvoyUser, o.EnvoyGroup = redirect.UserOf(account.UID), redirect.GroupOf(account.GID)
+	}
 	return o
 }
 

@@ -110,7 +110,13 @@ func (m *member) place(o *bootstrap.Options) error {
 	for _, s := range slices.Backward(m.services()) { // of the first of them, where several say something
 		maps.Copy(labels, s.Labels)
 	}
+	for name, value := range m.said.GetLabels() { // of the groups
+		if _, own := labels[name]; !own {
+			labels[name] = value
+		}
+	}
 	o.Labels = labels
+	o.Network, o.Locality = cmp.Or(o.Network, m.said.GetNetwork()), cmp.Or(o.Locality, m.said.GetLocality())
 	return nil
 }
 

@@ -15,7 +15,6 @@ import (
 	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mesh-agent/relay"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
-	"github.com/pgmesh/pgmesh/mesh-agent/supervise"
 )
 
 const runHelp = `Run Envoy as this machine's proxy, until SIGTERM or SIGINT.
@@ -48,7 +47,7 @@ func newRun() (*cobra.Command, *configFlag) {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			about := status.New(m.state.folder)
-			m.state.named = cmd.Flags().Changed("state-dir")
+			m.flags, m.state.named = cmd.Flags(), cmd.Flags().Changed("state-dir")
 			return run(cmd.Context(), &m, &f, about, program.LogTo(cmd, io.MultiWriter(os.Stderr, about.Lines.Writer(status.FromAgent))))
 		},
 	}
@@ -74,7 +73,12 @@ func run(ctx context.Context, m *member, f *envoyFlags, about *status.Server, lo
 		f.endLeft(ctx, m, about, log)
 		return err
 	}
-	supervisor, err := m.proxy(who, f, reloads, about, log)
+	discovery, err := m.connect(who, log, metrics)
+	if err != nil {
+		return err
+	}
+	defer discovery.Close()
+	supervisor, err := m.prepare(ctx, f, who, discovery, reloads, about, log)
 	if err != nil {
 		return err
 	}
@@ -82,11 +86,6 @@ func run(ctx context.Context, m *member, f *envoyFlags, about *status.Server, lo
 	if err != nil {
 		return err
 	}
-	discovery, err := m.connect(who, log, metrics)
-	if err != nil {
-		return err
-	}
-	defer discovery.Close()
 	about.Parts = status.Parts{Identity: who.status, Discovery: discoveryStatus(discovery), DNS: beside.names.status(), Envoy: supervisor.Status}
 	redirected, err := m.redirection(ctx, f.status, supervisor.Ask, about, log)
 	if err != nil {
@@ -112,20 +111,12 @@ func run(ctx context.Context, m *member, f *envoyFlags, about *status.Server, lo
 	staying := redirected.during(stay(ctx, lasting, group, registered, log), group)
 	group.Go(func() error { defer end(); defer redirected.close(lasting); return supervisor.Run(staying) })
 	group.Go(func() error { return heed(ctx, reloads, supervisor) })
+	group.Go(func() error { return m.awaitMesh(ctx, who, discovery, supervisor, log) })
 	group.Go(func() error { return serveStatus(ctx, beside.status, supervisor.Ready, registry) })
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("run Envoy: %w", err)
 	}
 	return nil
-}
-
-// proxy prepares the Envoy of the machine.
-func (m *member) proxy(who *machine, f *envoyFlags, reloads reloads, about *status.Server, log *slog.Logger) (*supervise.Supervisor, error) {
-	data, err := m.bootstrap(who)
-	if err != nil {
-		return nil, err
-	}
-	return f.supervisor(m, data, reloads.startAnew, about, log)
 }
 
 // answer answers who asks for the status over the agent's socket.

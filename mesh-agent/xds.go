@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -35,7 +36,14 @@ func (m *member) openEnvoySocket() (net.Listener, error) {
 		return nil, err
 	}
 	_ = os.RemoveAll(filepath.Join(m.state.folder, "sds")) // where it was once
-	return listen.Unix(path)
+	socket, err := listen.Unix(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.tuning.own(path); err != nil {
+		return nil, errors.Join(err, socket.Close())
+	}
+	return socket, nil
 }
 
 // keepFlags say what is kept for an Envoy that starts while discovery is away.

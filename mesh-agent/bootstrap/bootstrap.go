@@ -35,6 +35,7 @@ func New(o Options) (*bootstrapv3.Bootstrap, error) {
 			Clusters: clusters(o),
 		},
 	}
+	o.Tuning.apply(b)
 	if err := b.ValidateAll(); err != nil {
 		return nil, fmt.Errorf("the bootstrap is not one that Envoy accepts: %w", err)
 	}

@@ -61,6 +61,9 @@ func values(labels map[string]string) map[string]any {
 
 // serviceCluster groups proxies of the same application in statistics and traces.
 func serviceCluster(o Options) string {
+	if o.Tuning.ServiceCluster != "" {
+		return o.Tuning.ServiceCluster
+	}
 	if app := o.Labels["app"]; app != "" {
 		return app + "." + o.Namespace
 	}

@@ -34,6 +34,8 @@ type Options struct {
 
 	// Identity tells that the agent serves the machine's certificate, and whom the mesh trusts. Without it proxies speak plaintext.
 	Identity bool
+
+	Tuning Tuning
 }
 
 // XDS is the variant of the protocol that Envoy speaks to discovery.
@@ -86,6 +88,7 @@ func (o Options) check() error {
 		checkNodePart("namespace", o.Namespace),
 		checkNodePart("domain", o.Domain),
 		checkAdmin(o.Admin),
+		o.Tuning.check(),
 	)
 }
 

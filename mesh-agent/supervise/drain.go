@@ -153,7 +153,7 @@ func (s *Supervisor) forgetAll() error {
 	s.living()
 	s.output.Clear()
 	s.forgetBootstraps(nil)
-	return errors.Join(remove(filepath.Join(s.Folder, recordFile)), remove(filepath.Join(s.Folder, adminFile)))
+	return errors.Join(remove(filepath.Join(s.Folder, recordFile)), remove(filepath.Join(s.ownFolder(), adminFile)))
 }
 
 func remove(path string) error {

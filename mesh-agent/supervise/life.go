@@ -25,6 +25,7 @@ type record struct {
 	Image   string    `json:"image"`  // which file the program was
 	Wanted  string    `json:"wanted"` // a hash of all that it was started with
 	Born    time.Time `json:"born"`
+	Account string    `json:"account,omitempty"`
 
 	// Of an Envoy that can be replaced without a pause.
 	Hot    bool   `json:"hot"`

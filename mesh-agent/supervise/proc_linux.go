@@ -99,3 +99,11 @@ func lasting() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} 
 func tied() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
+
+// keepRights leaves an account that is not root the right to listen on all ports, and to use addresses that are not the machine's where it has to.
+func keepRights(attributes *syscall.SysProcAttr, transparent bool) {
+	attributes.AmbientCaps = []uintptr{unix.CAP_NET_BIND_SERVICE}
+	if transparent {
+		attributes.AmbientCaps = append(attributes.AmbientCaps, unix.CAP_NET_ADMIN)
+	}
+}

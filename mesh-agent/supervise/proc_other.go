@@ -48,3 +48,5 @@ func tied() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 func startLasting(cmd *exec.Cmd) error { return cmd.Start() }
 
 func canLast(string) error { return errors.New("it needs Linux") }
+
+func keepRights(*syscall.SysProcAttr, bool) {}

@@ -58,7 +58,7 @@ func (s *Supervisor) recall() (lives []*life) {
 	}
 	var over []record
 	for _, r := range records {
-		l, err := again(r, admin(filepath.Join(s.Folder, adminFile)))
+		l, err := again(r, admin(filepath.Join(s.ownFolder(), adminFile)))
 		if err != nil {
 			s.Log.Info("the Envoy of an earlier agent has ended", "pid", r.Pid, "known", err)
 			over = append(over, r)

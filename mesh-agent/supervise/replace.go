@@ -55,6 +55,9 @@ func (s *Supervisor) canFollow(ctx context.Context, parent *life, want record) e
 	if !parent.Hot || s.Tied {
 		return errors.New("hot restart is off for it")
 	}
+	if parent.Account != want.Account {
+		return errors.New("it runs under another account")
+	}
 	if err := cannotHotRestart(); err != nil {
 		return err
 	}

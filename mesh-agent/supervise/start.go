@@ -44,8 +44,8 @@ func (s *Supervisor) wanted() (record, error) {
 	}
 	hash := sha256.New()
 	hash.Write(compact(s.Bootstrap))
-	fmt.Fprintf(hash, "\x00%s\x00%s\x00%q\x00%v", program, image, s.Args, s.parentShutdown())
-	return record{Program: program, Image: image, Wanted: hex.EncodeToString(hash.Sum(nil)), Boot: bootOf()}, nil
+	fmt.Fprintf(hash, "\x00%s\x00%s\x00%q\x00%q\x00%s\x00%v", program, image, s.Args, s.Environment, s.Account.name(), s.parentShutdown())
+	return record{Program: program, Image: image, Account: s.Account.name(), Wanted: hex.EncodeToString(hash.Sum(nil)), Boot: bootOf()}, nil
 }
 
 // imageOnDisk tells files apart that were put in the same place, without reading them: Envoy has a hundred megabytes.
@@ -73,15 +73,16 @@ func compact(text []byte) []byte {
 // launch starts an Envoy beside those that live, and has it noted before and after: an agent that is killed in between leaves one that
 // is found again by its number, or shared memory that is given back.
 func (s *Supervisor) launch(r record, beside []*life) (*life, error) {
-	if err := errors.Join(s.writeBootstrap(r), s.note(append(recordsOf(beside), r)...)); err != nil {
+	if err := errors.Join(s.writeBootstrap(r), s.own(s.bootstrapFile(r)), s.note(append(recordsOf(beside), r)...)); err != nil {
 		return nil, err
 	}
-	api := admin(filepath.Join(s.Folder, adminFile))
+	api := admin(filepath.Join(s.ownFolder(), adminFile))
 	_ = os.Remove(string(api)) // the one of an earlier life
 	cmd := exec.Command(r.Program, append(append([]string{
 		"--config-path", s.bootstrapFile(r),
 		"--admin-address-path", string(api),
 	}, hotArgs(r, s.parentShutdown())...), s.Args...)...)
+	cmd.Env = append(os.Environ(), s.Environment...)
 	cmd.Stdout, cmd.Stderr = s.output.Files()
 	if err := s.spawn(cmd, r.Hot); err != nil {
 		return nil, fmt.Errorf("start %s: %w: is it an Envoy for this kind of machine? --envoy names another", r.Program, err)
@@ -108,12 +109,14 @@ func (s *Supervisor) spawn(cmd *exec.Cmd, hot bool) error {
 	switch {
 	case s.Tied:
 		cmd.SysProcAttr = tied()
+		s.Account.take(cmd.SysProcAttr, s.Transparent)
 		return s.thread.do(cmd.Start)
-	case hot:
-		cmd.SysProcAttr = lasting()
-		return startLasting(cmd)
 	default:
 		cmd.SysProcAttr = lasting()
+		s.Account.take(cmd.SysProcAttr, s.Transparent)
+		if hot {
+			return startLasting(cmd)
+		}
 		return cmd.Start()
 	}
 }
@@ -125,6 +128,15 @@ func (s *Supervisor) bootstrapFile(r record) string {
 
 func (s *Supervisor) writeBootstrap(r record) error {
 	return replace.File(s.bootstrapFile(r), s.Bootstrap)
+}
+
+// Validate has Envoy look at the bootstrap, without starting anything.
+func (s *Supervisor) Validate(ctx context.Context) error {
+	want, err := s.wanted()
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.writeBootstrap(want), s.validate(ctx, want))
 }
 
 // validate has the program look at the bootstrap, before a running Envoy is given up for it.

@@ -28,6 +28,9 @@ type Options struct {
 	Bootstrap []byte   // the contents of its configuration file; must have an admin address
 	Args      []string // further arguments
 
+	Environment []string // beside this process's own
+	Account     *Account // whom Envoy runs as; nil for whom this process does
+
 	// Folder keeps what the next agent has to know. No other agent may use it meanwhile.
 	Folder string
 	// Tied has Envoy die with its agent, in whatever way that goes.

@@ -1,0 +1,145 @@
+package bootstrap
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"text/template"
+	"unicode"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Complete merges a file of somebody's own over a bootstrap. The file is YAML or JSON of Envoy's Bootstrap, and a template (text/template) whose fields are
+// those of the options, with the function env for variables. Objects are merged field by field, lists are appended to, but for elements with a name
+// that is there already, which are merged, and everything else is replaced.
+func Complete(data []byte, path string, o Options) ([]byte, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--bootstrap-template: %w", err)
+	}
+	t, err := template.New(path).Option("missingkey=error").Funcs(template.FuncMap{"env": os.Getenv}).Parse(string(content))
+	if err != nil {
+		return nil, fmt.Errorf("--bootstrap-template: %w", err)
+	}
+	var text bytes.Buffer
+	if err := t.Execute(&text, o); err != nil {
+		return nil, fmt.Errorf("--bootstrap-template: %w", err)
+	}
+	var own, ours any
+	if err := yaml.Unmarshal(text.Bytes(), &own); err != nil {
+		return nil, fmt.Errorf("--bootstrap-template %s: %w", path, err)
+	}
+	if own == nil {
+		return nil, fmt.Errorf("--bootstrap-template %s: there is nothing in it: write fields of Envoy's bootstrap, such as stats_sinks, or leave the flag out", path)
+	}
+	if _, is := own.(map[string]any); !is {
+		return nil, fmt.Errorf("--bootstrap-template %s: expected fields of Envoy's bootstrap at the top, such as static_resources", path)
+	}
+	if err := json.Unmarshal(data, &ours); err != nil {
+		return nil, err
+	}
+	merged, err := merge(ours, own, "")
+	if err != nil {
+		return nil, fmt.Errorf("--bootstrap-template %s: %w", path, err)
+	}
+	return json.MarshalIndent(merged, "", "  ")
+}
+
+// merge puts one value over another at a place.
+func merge(under, over any, place string) (any, error) {
+	switch over := over.(type) {
+	case map[string]any:
+		if below, is := under.(map[string]any); is {
+			return mergeObjects(below, over, place)
+		}
+		if under == nil {
+			return over, nil
+		}
+	case []any:
+		if below, is := under.([]any); is {
+			return mergeLists(below, over, place)
+		}
+		if under == nil {
+			return over, nil
+		}
+	default:
+		switch under.(type) {
+		case map[string]any, []any:
+		default:
+			return over, nil
+		}
+	}
+	return nil, fmt.Errorf("%s: the agent's bootstrap has %s there, and the file %s", strings.TrimPrefix(place, "."), kindOf(under), kindOf(over))
+}
+
+func kindOf(value any) string {
+	switch value.(type) {
+	case map[string]any:
+		return "an object"
+	case []any:
+		return "a list"
+	default:
+		return "a single value"
+	}
+}
+
+func mergeObjects(under, over map[string]any, place string) (any, error) {
+	var wrong []error
+	for key, value := range over {
+		if snake := snakeCase(key); under[key] == nil && under[snake] != nil {
+			key = snake // Envoy takes both, but not both at once
+		}
+		merged, err := merge(under[key], value, place+"."+key)
+		if err != nil {
+			wrong = append(wrong, err)
+			continue
+		}
+		under[key] = merged
+	}
+	return under, errors.Join(wrong...)
+}
+
+func mergeLists(under, over []any, place string) (any, error) {
+	for _, each := range over {
+		i := named(under, each)
+		if i < 0 {
+			under = append(under, each)
+			continue
+		}
+		merged, err := merge(under[i], each, fmt.Sprintf("%s[%d]", place, i))
+		if err != nil {
+			return nil, err
+		}
+		under[i] = merged
+	}
+	return under, nil
+}
+
+// named is where in a list there is an element of the same name, -1 for nowhere.
+func named(list []any, element any) int {
+	object, _ := element.(map[string]any)
+	if object["name"] == nil {
+		return -1
+	}
+	for i, each := range list {
+		if other, is := each.(map[string]any); is && other["name"] == object["name"] {
+			return i
+		}
+	}
+	return -1
+}
+
+func snakeCase(key string) string {
+	var snake strings.Builder
+	for _, r := range key {
+		if unicode.IsUpper(r) {
+			snake.WriteByte('_')
+		}
+		snake.WriteRune(unicode.ToLower(r))
+	}
+	return snake.String()
+}
