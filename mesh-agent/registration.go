@@ -159,11 +159,13 @@ func stay(ctx, lasting context.Context, group *errgroup.Group, agent *register.A
 		defer end()
 		bounded, cancel := context.WithTimeout(lasting, leaveWithin)
 		defer cancel()
-		if err := agent.Leave(bounded); err != nil {
+		known := agent.Registered()
+		switch err := agent.Leave(bounded); {
+		case err != nil && known:
 			log.Warn("this machine ends, and may still be sent requests for a while", "error", err)
-			return
+		case err == nil:
+			log.Info("this machine has left: nobody sends it requests any more")
 		}
-		log.Info("this machine has left: nobody sends it requests any more")
 	})
 	return staying
 }

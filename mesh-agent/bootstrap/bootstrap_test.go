@@ -53,6 +53,20 @@ func TestTheNodeTellsWhoTheProxyIs(t *testing.T) {
 	}, n.GetMetadata().AsMap())
 }
 
+func TestTheNodeTellsWhereTheProxyIs(t *testing.T) {
+	t.Parallel()
+	o := options()
+	o.Locality, o.Network = "eu-west-1/eu-west-1a", "blue"
+	n := build(t, o).GetNode()
+	require.Empty(t, cmp.Diff(&corev3.Locality{Region: "eu-west-1", Zone: "eu-west-1a"}, n.GetLocality(), protocmp.Transform()))
+	require.Equal(t, "blue", n.GetMetadata().AsMap()["NETWORK"])
+	for _, wrong := range []string{"a/b/c/d", "a//c", "/b"} {
+		o.Locality = wrong
+		_, err := bootstrap.New(o)
+		require.ErrorContains(t, err, "write REGION", wrong)
+	}
+}
+
 func TestAGatewayIsARouter(t *testing.T) {
 	t.Parallel()
 	o := options()

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -84,6 +85,7 @@ func (o Options) check() error {
 		oneOf("interception mode", o.Interception, None, Redirect, TProxy),
 		checkRole(o.Role, o.Interception),
 		checkIP(o.IP),
+		checkLocality(o.Locality),
 		checkNodePart("id", o.ID),
 		checkNodePart("namespace", o.Namespace),
 		checkNodePart("domain", o.Domain),
@@ -103,6 +105,15 @@ func checkSocket(path string) error {
 func checkRole(role Role, mode Interception) error {
 	if role == Gateway && mode != None {
 		return fmt.Errorf("interception mode %q: a gateway opens its ports itself, nothing is redirected to it: leave the mode %s", mode, None)
+	}
+	return nil
+}
+
+// checkLocality takes a region, with a zone and a part of that after it.
+func checkLocality(locality string) error {
+	parts := strings.Split(locality, "/")
+	if locality != "" && (len(parts) > 3 || slices.Contains(parts, "")) {
+		return fmt.Errorf("locality %q: write REGION, REGION/ZONE or REGION/ZONE/SUBZONE", locality)
 	}
 	return nil
 }

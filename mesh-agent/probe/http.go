@@ -110,7 +110,7 @@ func withoutURL(err error) error {
 // briefly is the error of a connection that could not be made, without the addresses.
 func briefly(err error) error {
 	if inner, ok := errors.AsType[*net.OpError](err); ok && inner.Op == "dial" {
-		return fmt.Errorf("connect: %w", inner.Err)
+		return inner.Err
 	}
 	return err
 }

@@ -89,6 +89,18 @@ func (a *Agent) Status() status.Registration {
 	return out
 }
 
+// Registered tells whether any service has an entry, as far as is known.
+func (a *Agent) Registered() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, s := range a.services {
+		if s.entry != "" {
+			return true
+		}
+	}
+	return false
+}
+
 // word is how the service is. One that nobody asks is well.
 func (s *service) word() string {
 	if s.probed() == nil && s.entry != "" {
