@@ -17,7 +17,7 @@ func report(out io.Writer, o *options, c *control, f *fleet, m *meter, wrong []s
 	fmt.Fprintf(out, "machines                      %d, %d of them there at the end\n", o.machines, len(f.wanted()))
 	fmt.Fprintf(out, "came, went, changed or moved  %d times in %s (%.1f a second); %d could not leave in good order\n", f.acts.Load(), o.lasting, float64(f.acts.Load())/o.lasting.Seconds(), f.lost.Load())
 	for _, k := range c.outages() {
-		fmt.Fprintf(out, "killed                        %s, back after %s\n", k.what, k.to.Sub(k.from).Round(time.Millisecond))
+		fmt.Fprintf(out, "killed                        %s at %s, back after %s\n", k.what, k.from.Format(time.TimeOnly), k.to.Sub(k.from).Round(time.Millisecond))
 	}
 	busy := m.busy()
 	fmt.Fprintf(out, "\nwritten to Postgres, a second     median      p95      max  (%d seconds)\n", len(busy))
@@ -28,6 +28,7 @@ func report(out io.Writer, o *options, c *control, f *fleet, m *meter, wrong []s
 	fmt.Fprintf(out, "\nfrom joining to the entry        p50      p99      max\n")
 	waits(out, "while all is up", calm)
 	waits(out, "always", all)
+	f.slow(out)
 	if reason, some := f.refused.Load().(string); some {
 		fmt.Fprintf(out, "\nrefused: %s\n", reason)
 	}
@@ -55,6 +56,45 @@ func row(out io.Writer, what string, seconds []second, of func(second) float64) 
 		return all[max(0, int(math.Ceil(p/100*float64(len(all))))-1)]
 	}
 	fmt.Fprintf(out, "  %-28s %8.0f %8.0f %8.0f\n", what, at(50), at(95), at(100))
+}
+
+// slowest is how long a machine may wait without being told of.
+const slowest = 5 * time.Second
+
+// slow tells when those came that waited longest.
+func (f *fleet) slow(out io.Writer) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.joins) == 0 {
+		return
+	}
+	var from, to time.Time
+	n := 0
+	told := func() {
+		if n > 0 {
+			fmt.Fprintf(out, "  %d waited longer than %s that came from %s on, until %s\n", n, slowest, from.Format(time.TimeOnly), to.Format(time.TimeOnly))
+		}
+	}
+	slices.SortFunc(f.joins, func(a, b join) int { return a.begun.Compare(b.begun) })
+	for _, j := range f.joins {
+		switch end := j.begun.Add(j.took); {
+		case j.took < slowest:
+		case n > 0 && j.begun.Before(to):
+			n++
+			to = later(to, end)
+		default:
+			told()
+			n, from, to = 1, j.begun, end
+		}
+	}
+	told()
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // waits are how long machines waited for their entries: all of them, and those that came while nothing was away.
