@@ -113,10 +113,10 @@ type server struct {
 }
 
 // quick has a grace period of a second or two.
-var quick = registry.Options{Name: "quick", Grace: time.Second, Every: 20 * time.Millisecond, Lease: 300 * time.Millisecond}
+var quick = registry.Options{Name: "quick", Grace: time.Second, Every: 20 * time.Millisecond, Lease: 2 * time.Second}
 
 // patient has one that does not end within a test.
-var patient = registry.Options{Name: "patient", Grace: time.Hour, Every: 20 * time.Millisecond}
+var patient = registry.Options{Name: "patient", Grace: time.Hour, Every: 20 * time.Millisecond, Lease: time.Minute}
 
 func (b *bundle) serve(o registry.Options) *server {
 	b.t.Helper()
@@ -157,16 +157,22 @@ func (b *bundle) serveOn(o registry.Options, url string) *server {
 		db.Close() // so that nothing more is said to the database
 		s.stop()
 	}
-	b.t.Cleanup(s.stop)
+	b.t.Cleanup(func() {
+		s.stop()
+		require.NotContains(b.t, s.log.String(), "nobody knew of", "what is left over must not be what is relied upon")
+	})
 	return s
 }
 
 // discovery is a session with a server.
 type discovery struct {
-	t      *testing.T
-	stream grpc.BidiStreamingClient[machinev1.KeepRequest, machinev1.KeepResponse]
-	number uint64
-	leave  func()
+	t       *testing.T
+	stream  grpc.BidiStreamingClient[machinev1.KeepRequest, machinev1.KeepResponse]
+	number  uint64
+	answers chan *machinev1.KeepResponse
+	over    chan struct{} // closed when the stream has ended
+	why     error         // by then
+	leave   func()
 }
 
 func (s *server) discovery(name string) *discovery {
@@ -174,36 +180,61 @@ func (s *server) discovery(name string) *discovery {
 	conn, err := grpc.NewClient(s.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(s.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
-	d := &discovery{t: s.t}
+	d := &discovery{t: s.t, answers: make(chan *machinev1.KeepResponse, 1), over: make(chan struct{})}
+	d.stream, err = machinev1.NewRegistryServiceClient(conn).Keep(ctx)
+	require.NoError(s.t, err)
 	left := false
 	d.leave = func() {
 		if !left {
 			left = true
 			cancel()
+			<-d.over
 			_ = conn.Close()
 		}
 	}
 	s.t.Cleanup(d.leave)
-	d.stream, err = machinev1.NewRegistryServiceClient(conn).Keep(ctx)
-	require.NoError(s.t, err)
+	go d.receive()
 	require.NoError(s.t, d.stream.Send(&machinev1.KeepRequest{Discovery: name}))
 	return d
+}
+
+func (d *discovery) receive() {
+	defer close(d.over)
+	for {
+		answer, err := d.stream.Recv()
+		if err != nil {
+			d.why = err
+			return
+		}
+		d.answers <- answer // of which there is one for each message
+	}
+}
+
+// dead tells whether the stream has ended.
+func (d *discovery) dead() bool {
+	select {
+	case <-d.over:
+		return true
+	default:
+		return false
+	}
 }
 
 // tell sends changes in one message.
 func (d *discovery) tell(changes ...*machinev1.Change) ([]*machinev1.Outcome, error) {
 	d.number++
 	if err := d.stream.Send(&machinev1.KeepRequest{Number: d.number, Changes: changes}); err != nil {
-		_, err = d.stream.Recv() // which says why
-		return nil, err
+		<-d.over
+		return nil, d.why
 	}
-	answer, err := d.stream.Recv()
-	if err != nil {
-		return nil, err
+	select {
+	case answer := <-d.answers:
+		require.Equal(d.t, d.number, answer.GetNumber())
+		require.Len(d.t, answer.GetOutcomes(), len(changes))
+		return answer.GetOutcomes(), nil
+	case <-d.over:
+		return nil, d.why
 	}
-	require.Equal(d.t, d.number, answer.GetNumber())
-	require.Len(d.t, answer.GetOutcomes(), len(changes))
-	return answer.GetOutcomes(), nil
 }
 
 // told is what becomes of one change.
@@ -217,15 +248,9 @@ func (d *discovery) told(c *machinev1.Change) *machinev1.Outcome {
 // ended is why the stream ends.
 func (d *discovery) ended() error {
 	d.t.Helper()
-	failed := make(chan error, 1)
-	go func() {
-		_, err := d.stream.Recv()
-		failed <- err
-	}()
 	select {
-	case err := <-failed:
-		require.Error(d.t, err)
-		return err
+	case <-d.over:
+		return d.why
 	case <-time.After(limit):
 		d.t.Fatal("the stream goes on")
 		return nil

@@ -89,18 +89,26 @@ func (r *Registry) Shutdown() {
 }
 
 // Run keeps the sessions, and watches over machines, until the context ends. Then it waits for the streams, which [Registry.Shutdown] ends, and says
-// good-bye for those that are left.
+// good-bye for those that are left. The two do not wait for each other: to remove many machines may take longer than a lease.
 func (r *Registry) Run(ctx context.Context) error {
+	var watching sync.WaitGroup
 	w := watch{Registry: r}
+	watching.Go(func() { r.every(ctx, w.round) })
+	r.every(ctx, r.keep)
+	watching.Wait()
+	r.leave()
+	return ctx.Err()
+}
+
+// every does something at once, and again and again until the context ends.
+func (r *Registry) every(ctx context.Context, do func(context.Context)) {
 	tick := time.NewTicker(r.options.Every)
 	defer tick.Stop()
-	for {
-		w.round(ctx)
+	for ctx.Err() == nil {
+		do(ctx)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			r.leave()
-			return ctx.Err()
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/internal/pgtest"
-	"github.com/pgmesh/pgmesh/mcp-server/registry"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
@@ -226,7 +225,7 @@ func TestADatabaseThatHasForgottenIsToldAgain(t *testing.T) {
 	t.Parallel()
 	pair := pgtest.Replicated(t)
 	b := beginOn(t, pair.Primary.URL)
-	s := b.serveOn(registry.Options{Name: "a", Grace: time.Hour, Every: 20 * time.Millisecond}, pair.URL("read-write"))
+	s := b.serveOn(patient, pair.URL("read-write"))
 	known := s.discovery("eu-1")
 	known.told(here("m1", "10.0.0.1", 1))
 	pair.CaughtUp()

@@ -2,8 +2,7 @@ package registry
 
 import (
 	"context"
-	"maps"
-	"slices"
+	"errors"
 	"time"
 
 	"github.com/pgmesh/pgmesh/store"
@@ -39,15 +38,9 @@ type watch struct {
 	said    bool          // that it does not work
 }
 
-// round does all that is to be done every few seconds.
+// round does what is to be done every few seconds.
 func (w *watch) round(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, max(w.options.Lease, time.Second))
-	defer cancel()
-	err := w.refresh(ctx)
-	if err == nil {
-		w.end(ctx)
-		err = w.look(ctx)
-	}
+	err := w.look(ctx)
 	if err == nil {
 		w.said = false
 		return
@@ -56,45 +49,6 @@ func (w *watch) round(ctx context.Context) {
 	if ctx.Err() == nil && !store.Temporary(err) && !w.said {
 		w.said = true
 		w.log.Error("cannot watch over machines; the server goes on trying", "error", err)
-	}
-}
-
-// refresh says for all sessions in one statement that their streams are there, and ends those that count no more, or of which the database has
-// forgotten what it had taken: another has taken its place that was behind it.
-func (w *watch) refresh(ctx context.Context) error {
-	w.mu.Lock()
-	open := maps.Clone(w.open)
-	w.mu.Unlock()
-	if len(open) == 0 {
-		return nil
-	}
-	taken := map[int64]int64{}
-	for id, s := range open {
-		s.mu.Lock()
-		taken[id] = s.taken
-		s.mu.Unlock()
-	}
-	found, err := w.store.RefreshWorkloadSessions(ctx, w.keeper, slices.Collect(maps.Keys(open)))
-	if err != nil {
-		return err
-	}
-	for id, s := range open {
-		if number, counts := found[id]; counts && number >= taken[id] {
-			continue
-		}
-		w.log.Warn("a session of registrations counts no more: the database, or this server, was away", "session", id)
-		w.lose(s)
-	}
-	return nil
-}
-
-// lose ends the stream of a session, once.
-func (w *watch) lose(s *session) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.open[s.id] == s {
-		delete(w.open, s.id)
-		close(s.lost)
 	}
 }
 
@@ -118,7 +72,10 @@ func (w *watch) look(ctx context.Context) error {
 	}
 	w.beat, w.seen = clock.Beat, now
 	w.moved += step
-	return w.remove(ctx)
+	if err := w.remove(ctx); !errors.Is(err, store.ErrConflict) { // who is at work on the same groups lets them go
+		return err
+	}
+	return nil
 }
 
 // remove removes who was gone for the grace period, and now and then what belongs to nobody.

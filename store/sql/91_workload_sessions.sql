@@ -32,13 +32,14 @@ END $$;
 COMMENT ON FUNCTION mesh.end_workload_sessions IS 'Internal. Servers register machines by it.';
 
 -- refresh_workload_sessions says that a server still has the streams of some sessions. It returns those that count, with the last message of each
--- that was taken.
+-- that was taken. A session with a message at work is not waited for: that says as much.
 CREATE OR REPLACE FUNCTION mesh.refresh_workload_sessions(keeper uuid, sessions bigint[]) RETURNS TABLE (session bigint, number bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM mesh.require_server('register machines');
   UPDATE mesh.workload_sessions s SET refreshed = c.uptime FROM mesh.workload_clock c
-    WHERE s.id = ANY (sessions) AND s.keeper = refresh_workload_sessions.keeper AND s.ended IS NULL AND s.refreshed < c.uptime;
+    WHERE s.id IN (SELECT o.id FROM mesh.workload_sessions o
+      WHERE o.id = ANY (sessions) AND o.keeper = refresh_workload_sessions.keeper AND o.ended IS NULL AND o.refreshed < c.uptime FOR UPDATE OF o SKIP LOCKED);
   RETURN QUERY SELECT s.id, s.number FROM mesh.workload_sessions s
     WHERE s.id = ANY (sessions) AND s.keeper = refresh_workload_sessions.keeper AND s.ended IS NULL;
 END $$;
@@ -185,7 +186,7 @@ DECLARE
   late       bigint[] := '{}';
 BEGIN
   PERFORM mesh.require_server('register machines');
-  UPDATE mesh.workload_sessions s SET number = register_workloads.number
+  UPDATE mesh.workload_sessions s SET number = register_workloads.number, refreshed = (SELECT c.uptime FROM mesh.workload_clock c)
     WHERE s.id = session AND s.keeper = register_workloads.keeper AND s.ended IS NULL AND s.number < register_workloads.number;
   IF NOT FOUND THEN
     RAISE EXCEPTION USING ERRCODE = 'MS007', MESSAGE = 'the session has ended', HINT = 'open another, and tell of all machines again';

@@ -18,7 +18,8 @@ BEGIN
     beat := (SELECT c.beat FROM mesh.workload_clock c);
     RETURN;
   END IF;
-  UPDATE mesh.workload_sessions s SET ended = new_uptime, ended_at = now() WHERE s.ended IS NULL AND s.refreshed + lease < new_uptime;
+  UPDATE mesh.workload_sessions s SET ended = new_uptime, ended_at = now()
+    WHERE s.id IN (SELECT o.id FROM mesh.workload_sessions o WHERE o.ended IS NULL AND o.refreshed + lease < new_uptime FOR UPDATE SKIP LOCKED);
   DELETE FROM mesh.workload_sessions s WHERE s.ended IS NOT NULL AND NOT EXISTS (SELECT FROM mesh.workload_instances i WHERE i.session = s.id);
 END $$;
 
