@@ -23,7 +23,7 @@ const floorCluster = "bench-floor"
 
 func agentOptions() bootstrap.Options {
 	return bootstrap.Options{
-		Role:      bootstrap.Sidecar,
+		Role:   bootstrap.Sidecar,
 		Socket: "/nowhere", XDS: bootstrap.Delta, IP: "127.0.0.1", ID: "bench.bench", Namespace: "bench",
 		Domain: "bench.svc.cluster.local", Interception: bootstrap.None, Admin: "127.0.0.1:0",
 	}
