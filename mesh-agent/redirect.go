@@ -26,11 +26,12 @@ type redirectFlags struct {
 	on      bool
 	by      string
 	choices redirect.Options
-	ssh     redirect.SSH
+	ssh     *redirect.SSH
 }
 
 func (f *redirectFlags) declare(flags *pflag.FlagSet) {
 	o := &f.choices
+	f.ssh = &redirect.SSH{}
 	flags.BoolVar(&f.on, "redirect", false, "send connections of this machine's programs through Envoy, without their knowledge; see docs/redirection.md")
 	flags.StringVar(&f.by, "redirect-by", redirect.Auto, "program that changes the kernel's rules: nft, iptables, iptables-nft, iptables-legacy, or auto")
 	flags.StringVar(&o.Table, "redirect-table", "pgmesh", "name of the rules: of nft's table, and of the chains of iptables")

@@ -41,11 +41,15 @@ func (p *planned) command(use, short, long string, do func(context.Context, io.W
 		}
 		return do(cmd.Context(), cmd.OutOrStdout())
 	}
+	p.declare(cmd)
+	return cmd
+}
+
+func (p *planned) declare(cmd *cobra.Command) {
 	p.member.declare(cmd.Flags())
 	p.envoy.declare(cmd.Flags())
 	p.config.declare(cmd)
 	p.member.registration.file = &p.config
-	return cmd
 }
 
 // plan is what would be redirected to an Envoy with these listeners.
