@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/netip"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,6 +31,7 @@ import (
 type dnsFlags struct {
 	mode       string
 	listen     []string
+	proxy      string
 	upstreams  []string
 	domains    []string
 	ttl        time.Duration
@@ -39,6 +42,7 @@ func (f *dnsFlags) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&f.mode, "dns", string(claim.Off), "who answers for the names of the mesh on this machine: off, nobody; serve, the agent, for those who ask at --dns-listen; "+
 		"resolved or resolv.conf, the agent, and the machine is told so by systemd-resolved or "+resolvconf.Path+"; auto, one of the latter three, as the machine is")
 	f.declareClaim(flags)
+	flags.StringVar(&f.proxy, "dns-proxy-listen", "127.0.0.1:15054", "address where the machine's Envoy asks for what is behind services, with --dns: it would find itself by the names of the mesh")
 	flags.StringSliceVar(&f.upstreams, "dns-upstream", nil, "resolvers for what the mesh does not know, with --dns: 192.0.2.53,192.0.2.54:5353 (default: those of this machine)")
 	flags.DurationVar(&f.ttl, "dns-ttl", 30*time.Second, "how long clients may remember a name of the mesh")
 }
@@ -51,6 +55,14 @@ func (f *dnsFlags) declareClaim(flags *pflag.FlagSet) {
 }
 
 func (f *dnsFlags) on() bool { return f.mode != "" && f.mode != string(claim.Off) }
+
+// forProxy is where Envoy asks; empty if nobody else is told the names of the mesh.
+func (f *dnsFlags) forProxy() string {
+	if !f.on() {
+		return ""
+	}
+	return f.proxy
+}
 
 func (f *dnsFlags) machine(state stateFlags, log *slog.Logger) *claim.Machine {
 	m := claim.On(state.folder, log)
@@ -91,17 +103,33 @@ func (m *member) resolver(who *machine, log *slog.Logger, metrics prometheus.Reg
 		return nil, err
 	case o.Role == bootstrap.Gateway:
 		return nil, fmt.Errorf("--dns %s: a gateway is told no names of the mesh, for no applications ask it: leave --dns out", mode)
+	case m.dns.proxy == "" || strings.HasSuffix(m.dns.proxy, ":0"):
+		return nil, fmt.Errorf("--dns-proxy-listen %q: Envoy is told where to ask, so this has to be an address with a port, as 127.0.0.1:15054", m.dns.proxy)
 	case m.dns.ttl < 0 || m.dns.ttl > 24*time.Hour:
 		return nil, fmt.Errorf("--dns-ttl %s: expected a time of up to a day", m.dns.ttl)
 	}
 	server, err := dns.Open(dns.Options{
-		Listen: m.dns.listen, Plain: mode == claim.ResolvConf, Domain: o.Domain, TTL: m.dns.ttl, Upstreams: m.dns.upstreams,
+		Listen: m.dns.listen, Proxy: m.dns.proxy, Except: m.discoveryHosts(), Plain: mode == claim.ResolvConf, Domain: o.Domain, TTL: m.dns.ttl, Upstreams: m.dns.upstreams,
 		ResolvConf: m.dns.resolvConf, AroundStub: func() bool { return mode == claim.Resolved || on.Routes() }, Kept: filepath.Join(m.state.folder, "names"), Log: log, Metrics: metrics,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &resolver{Server: server, machine: on, claim: m.dns.claim(mode, server.Addresses(), server.Plain()), domains: m.dns.domains}, nil
+}
+
+// discoveryHosts are the names by which discovery is found, which must not depend on what it says.
+func (m *member) discoveryHosts() (out []string) {
+	servers, err := m.servers()
+	if err != nil {
+		return nil // who needs them says so
+	}
+	for _, at := range servers {
+		if host, _, err := net.SplitHostPort(at); err == nil {
+			out = append(out, host)
+		}
+	}
+	return out
 }
 
 // takeBack undoes what a former agent has left behind. What root has done for an agent without its rights, root undoes.

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -19,6 +21,11 @@ func agentSays(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
+var addresses atomic.Int32
+
+// ownAddress is one of loopback that no other test has.
+func ownAddress() string { return fmt.Sprintf("127.54.%d.%d:15054", os.Getpid()%250, addresses.Add(1)) }
+
 func TestTheAgentResolvesAndTellsTheMachine(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -28,7 +35,7 @@ func TestTheAgentResolvesAndTellsTheMachine(t *testing.T) {
 	path, state := filepath.Join(folder, "resolv.conf"), filepath.Join(folder, "state")
 	const before = "nameserver 192.0.2.1\nsearch a.example\n"
 	require.NoError(t, os.WriteFile(path, []byte(before), 0o644))
-	a := startAgent(t, "--status", "", "--dns", "resolv.conf", "--resolv-conf", path, "--state-dir", state, "--dns-listen", "127.0.0.1:0", "--dns-upstream", "192.0.2.2")
+	a := startAgent(t, "--status", "", "--dns", "resolv.conf", "--resolv-conf", path, "--state-dir", state, "--dns-listen", "127.0.0.1:0", "--dns-proxy-listen", ownAddress(), "--dns-upstream", "192.0.2.2")
 	line := a.await(t, "this machine asks the mesh's resolver")
 	_, at, _ := strings.Cut(line, "resolver=")
 	content, err := os.ReadFile(path)
@@ -83,7 +90,7 @@ func TestAKilledAgentsClaimIsTakenBack(t *testing.T) {
 			folder := t.TempDir()
 			path, state := filepath.Join(folder, "resolv.conf"), filepath.Join(folder, "state")
 			require.NoError(t, os.WriteFile(path, []byte(before), 0o644))
-			a := startAgent(t, "--status", "", "--dns", "auto", "--resolv-conf", path, "--state-dir", state, "--dns-listen", "127.0.0.1:0")
+			a := startAgent(t, "--status", "", "--dns", "auto", "--resolv-conf", path, "--state-dir", state, "--dns-listen", "127.0.0.1:0", "--dns-proxy-listen", ownAddress())
 			a.await(t, "this machine asks the mesh's resolver")
 			require.NoError(t, a.Process.Kill())
 			a.awaitEndOfLog()
@@ -109,6 +116,7 @@ func TestWrongWordsAboutNamesAreExplained(t *testing.T) {
 		"which NetworkManager writes: let NetworkManager leave it alone":  append(run, "resolv.conf", "--resolv-conf", path),
 		"--dns-listen 0.0.0.0:53: a resolver on every address serves the": append(run, "serve", "--dns-listen", "0.0.0.0:53"),
 		"--dns serve: a gateway is told no names of the mesh":             append(run, "serve", "--role", "gateway"),
+		"--dns-proxy-listen \"127.0.0.1:0\": Envoy is told where to ask":  append(run, "serve", "--dns-proxy-listen", "127.0.0.1:0"),
 		"--dns-ttl 48h0m0s: expected a time of up to a day":               append(run, "serve", "--dns-ttl", "48h"),
 		"systemd-resolved is not what programs here ask for names":        {"dns", "apply", "--dns", "resolved", "--resolv-conf", "/nowhere"},
 		"no resolver is at 127.0.0.1:1": {

@@ -107,7 +107,7 @@ func (m *member) complete(who *machine) (bootstrap.Options, error) {
 	o := m.options
 	o.XDS, o.Role, o.Interception = bootstrap.XDS(m.xds), bootstrap.Role(m.role), m.mode()
 	o.Tuning = m.tuning.tuning()
-	o.Identity, o.ResolvesNames = who != nil, m.dns.on()
+	o.Identity, o.Resolver = who != nil, m.dns.forProxy()
 	var err error
 	if o.Socket, err = m.envoySocket(); err != nil {
 		return o, err

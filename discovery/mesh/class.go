@@ -97,7 +97,7 @@ func (m *Mesh) settings(p *Proxy) string {
 		p.Identity,
 		m.NetworkOfProxy(p), p.NetworkView,
 		p.HTTPProxyPort,
-		p.DNSCapture,
+		p.DNSCapture, p.Resolver,
 		m.own(p),
 	)
 }

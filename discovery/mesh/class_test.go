@@ -1,6 +1,7 @@
 package mesh_test
 
 import (
+	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,6 +38,7 @@ func TestClassesTellApartWhatTranslationDoes(t *testing.T) {
 		"families":     func(p *mesh.Proxy) { p.Addresses = []string{"fd00::1"} },
 		"targets":      func(p *mesh.Proxy) { p.Addresses = []string{"10.0.0.7"} },
 		"privileges":   func(p *mesh.Proxy) { p.Unprivileged = true },
+		"resolver":     func(p *mesh.Proxy) { p.Resolver = netip.MustParseAddrPort("127.0.0.1:15054") },
 		"dns":          func(p *mesh.Proxy) { p.DNSCapture = true },
 		"certificate":  func(p *mesh.Proxy) { p.Identity.FromAgent = true },
 		"proxy port":   func(p *mesh.Proxy) { p.HTTPProxyPort = 15080 },

@@ -53,6 +53,8 @@ type Proxy struct {
 	IdleTimeout  time.Duration
 	HTTP10       bool
 	DNSCapture   bool // names are resolved by the mesh
+	// Resolver is whom the proxy itself asks, where those who ask as applications do are told the names of the mesh: it would find itself.
+	Resolver netip.AddrPort
 	// OnDemand tells that the proxy asks for what it uses, and is not given all that it may use.
 	OnDemand bool
 	// ScopedFrom is by how many rules with exact hosts on a gateway's routes the proxy is given those host by host; 0 is never.
@@ -171,6 +173,11 @@ func (p *Proxy) setMetadata(meta metadata) (err error) {
 	p.Unprivileged = meta.flag("UNPRIVILEGED_POD")
 	p.HTTP10 = meta.flag("HTTP10")
 	p.DNSCapture = meta.flag("DNS_CAPTURE")
+	if at := meta.text("PGMESH_DNS_RESOLVER"); at != "" {
+		if p.Resolver, err = netip.ParseAddrPort(at); err != nil {
+			return fmt.Errorf("PGMESH_DNS_RESOLVER: %q is no address with a port: write it as 127.0.0.1:15054", at)
+		}
+	}
 	p.OnDemand = p.Type == Sidecar && meta.flag("ON_DEMAND")
 	p.ReservedPorts = meta.ports("ENVOY_STATUS_PORT", "ENVOY_PROMETHEUS_PORT", "ENVOY_SECURE_METRICS_PORT", "ENVOY_SECURE_MERGED_METRICS_PORT")
 	if ports := meta.ports("HTTP_PROXY_PORT"); len(ports) > 0 {

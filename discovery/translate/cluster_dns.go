@@ -9,10 +9,30 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// resolver opens a new UDP socket after 100 queries, so that a long-lived one cannot keep asking a server that is gone.
-var resolver = &corev3.TypedExtensionConfig{
-	Name:        "envoy.network.dns_resolver.cares",
-	TypedConfig: pack(&caresv3.CaresDnsResolverConfig{UdpMaxQueries: u32(100)}),
+// machinesResolver asks whom the machine asks.
+var machinesResolver = cares(&caresv3.CaresDnsResolverConfig{})
+
+// cares opens a new UDP socket after 100 queries, so that a long-lived one cannot keep asking a server that is gone.
+func cares(c *caresv3.CaresDnsResolverConfig) *corev3.TypedExtensionConfig {
+	c.UdpMaxQueries = u32(100)
+	return &corev3.TypedExtensionConfig{Name: "envoy.network.dns_resolver.cares", TypedConfig: pack(c)}
+}
+
+// resolver asks whom the proxy is told to ask.
+func (v view) resolver() *corev3.TypedExtensionConfig {
+	at := v.proxy.Resolver
+	if !at.IsValid() {
+		return machinesResolver
+	}
+	return cares(&caresv3.CaresDnsResolverConfig{Resolvers: []*corev3.Address{socketAddress(at.Addr().String(), uint32(at.Port()))}})
+}
+
+// ownResolver is nil where Envoy asks the machine's by itself.
+func (v view) ownResolver() *corev3.TypedExtensionConfig {
+	if !v.proxy.Resolver.IsValid() {
+		return nil
+	}
+	return v.resolver()
 }
 
 // dnsJitter spreads the queries of clusters that were made at the same moment.
@@ -22,7 +42,7 @@ var dnsJitter = durationpb.New(100 * time.Millisecond)
 // otherwise records say themselves how long they hold.
 func (v view) resolve(c *clusterv3.Cluster) {
 	c.DnsLookupFamily = v.lookupFamily()
-	c.TypedDnsResolverConfig = resolver
+	c.TypedDnsResolverConfig = v.resolver()
 	c.DnsJitter = dnsJitter                         //nolint:staticcheck // its successor is a cluster extension that older Envoys lack
 	c.DnsRefreshRate = v.config.GetDnsRefreshRate() //nolint:staticcheck // as above
 	c.RespectDnsTtl = true                          //nolint:staticcheck // as above

@@ -46,5 +46,5 @@ func (d *draft) packDynamic() {
 
 // dnsCache is where the cluster of a service and the filters in front of it share what they resolved; they must say the same of it.
 func (v view) dnsCache(s *mesh.Service) *dnscachev3.DnsCacheConfig {
-	return &dnscachev3.DnsCacheConfig{Name: s.Hostname + "_dfp_dns_cache", DnsLookupFamily: v.lookupFamily()}
+	return &dnscachev3.DnsCacheConfig{Name: s.Hostname + "_dfp_dns_cache", DnsLookupFamily: v.lookupFamily(), TypedDnsResolverConfig: v.ownResolver()}
 }

@@ -30,7 +30,7 @@ func (v view) resolvesUnknown() bool {
 // unknownCache says how many names are kept; the number is Envoy's own default.
 func (v view) unknownCache() *dnscachev3.DnsCacheConfig {
 	return &dnscachev3.DnsCacheConfig{
-		Name: "allow_any_dfp_dns_cache", DnsLookupFamily: v.lookupFamily(), MaxHosts: u32(1024),
+		Name: "allow_any_dfp_dns_cache", DnsLookupFamily: v.lookupFamily(), MaxHosts: u32(1024), TypedDnsResolverConfig: v.ownResolver(),
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/miekg/dns"
 	"github.com/stretchr/testify/require"
 )
 
@@ -27,7 +28,7 @@ var resolvers atomic.Int32
 func newNamed(t *testing.T, flags ...string) *named {
 	t.Helper()
 	at := fmt.Sprintf("127.53.%d.%d:15053", os.Getpid()%250, resolvers.Add(1)) // an address of loopback that nobody else uses
-	m := newMesh(t, append([]string{"--dns", "serve", "--dns-listen", at, "--dns-upstream", "127.0.0.1:1"}, flags...)...)
+	m := newMesh(t, append([]string{"--dns", "serve", "--dns-listen", at, "--dns-proxy-listen", at[:len(at)-1] + "4", "--dns-upstream", "127.0.0.1:1"}, flags...)...)
 	names := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, at)
 	}}
@@ -95,4 +96,53 @@ func TestNamesHaveAllocatedAddresses(t *testing.T) {
 	back, err := n.names.LookupAddr(t.Context(), first)
 	require.NoError(t, err)
 	require.Equal(t, []string{"cart.mesh."}, back)
+}
+
+// Envoy resolves the names of endpoints itself. Were it told the names of the mesh, it would be led to itself, and a request would go
+// round for ever.
+func TestAProxyIsNotLedToItself(t *testing.T) {
+	t.Parallel()
+	beyond := backends(t, "beyond")[0]
+	at, asked := publicName(t, "localtest.example.")
+	n := newNamed(t, "--dns-upstream", at)
+	n.commit(fmt.Sprintf(`
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: localtest}
+spec:
+  hosts: [localtest.example]
+  location: MESH_EXTERNAL
+  resolution: DNS
+  ports: [{name: http, number: %s, protocol: HTTP, targetPort: %s}]
+`, n.port, beyond.port))
+	n.resolves("localtest.example", "127.0.0.1")
+	client := newClient(t)
+	client.Transport.(*http.Transport).DialContext = (&net.Dialer{Resolver: n.names}).DialContext
+	fetches(t, client, net.JoinHostPort("localtest.example", n.port), "beyond")
+	require.Positive(t, asked.Load(), "it asked whom the machine asks")
+}
+
+// publicName is a resolver that knows one name, whose address is where the test's backends are.
+func publicName(t *testing.T, name string) (at string, asked *atomic.Int32) {
+	t.Helper()
+	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
+	require.NoError(t, err)
+	asked = new(atomic.Int32)
+	server := &dns.Server{PacketConn: packets, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, m *dns.Msg) {
+		answer := new(dns.Msg).SetRcode(m, dns.RcodeNameError)
+		if q := m.Question[0]; q.Name == name {
+			asked.Add(1)
+			answer = new(dns.Msg).SetReply(m)
+			if q.Qtype == dns.TypeA {
+				answer.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 1}, A: net.IPv4(127, 0, 0, 1)}}
+			}
+		}
+		_ = w.WriteMsg(answer)
+	})}
+	started, ended := make(chan struct{}), make(chan struct{})
+	server.NotifyStartedFunc = func() { close(started) }
+	go func() { _ = server.ActivateAndServe(); close(ended) }()
+	<-started
+	t.Cleanup(func() { _ = server.Shutdown(); <-ended })
+	return packets.LocalAddr().String(), asked
 }

@@ -24,8 +24,8 @@ func node(o Options) (*corev3.Node, error) {
 	if o.Identity {
 		fields[identityKey] = "agent"
 	}
-	if o.ResolvesNames {
-		fields["DNS_CAPTURE"] = "true"
+	if o.Resolver != "" {
+		fields["DNS_CAPTURE"], fields["PGMESH_DNS_RESOLVER"] = "true", o.Resolver
 	}
 	if o.Network != "" {
 		fields["NETWORK"] = o.Network

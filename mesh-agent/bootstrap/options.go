@@ -29,7 +29,7 @@ type Options struct {
 	Locality       string // region/zone/subzone
 	Network        string
 	Interception   Interception
-	ResolvesNames  bool // applications ask the agent for names, so that services without an address may be given one
+	Resolver       string // where Envoy asks for names, host:port, if applications ask the agent: services without an address may then be given one
 
 	Admin string // host:port on the loopback interface; port 0 lets Envoy choose
 

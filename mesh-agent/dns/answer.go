@@ -44,7 +44,7 @@ type reply struct {
 }
 
 // respond answers a question.
-func (s *Server) respond(ctx context.Context, m *dns.Msg) reply {
+func (s *Server) respond(ctx context.Context, m *dns.Msg, proxy bool) reply {
 	q := m.Question[0]
 	r := reply{Msg: new(dns.Msg)}
 	r.SetReply(m)
@@ -60,7 +60,7 @@ func (s *Server) respond(ctx context.Context, m *dns.Msg) reply {
 		r.kind, r.Rcode = refused, dns.RcodeNameError
 		return r
 	}
-	if local(&r, q) || s.fromMesh(&r, q) {
+	if local(&r, q) || !proxy && s.fromMesh(&r, q) {
 		return r
 	}
 	s.fromOthers(ctx, &r, m, q)

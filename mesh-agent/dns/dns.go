@@ -26,6 +26,10 @@ import (
 type Options struct {
 	// Listen has addresses with ports, of this machine.
 	Listen []string
+	// Proxy is where the machine's own proxy asks. It is told nothing of the mesh: it looks for what is behind a service, and would find itself.
+	Proxy string
+	// Except are names that are never the mesh's, such as that of discovery: who resolves names has to be found without them.
+	Except []string
 	// Plain has it listen on port 53 of a loopback address, too: resolv.conf has no ports.
 	Plain bool
 	// Domain completes short names.
@@ -59,6 +63,7 @@ type Server struct {
 	forward *forward.Forwarder
 	metrics *metrics
 	sockets []socket
+	proxy   socket // for the machine's own proxy, if there is one
 	places  chan struct{}
 	turn    atomic.Uint32 // so that addresses take turns in being the first
 
@@ -91,8 +96,16 @@ func Open(o Options) (*Server, error) {
 	if s.upstreams, err = parseUpstreams(o.Upstreams); err != nil {
 		return nil, err
 	}
-	if s.sockets, err = openSockets(o.Listen); err != nil {
+	if s.sockets, err = openSockets("dns-listen", o.Listen); err != nil {
 		return nil, err
+	}
+	if o.Proxy != "" {
+		opened, err := openSockets("dns-proxy-listen", []string{o.Proxy})
+		if err != nil {
+			s.Close()
+			return nil, err
+		}
+		s.proxy = opened[0]
 	}
 	if o.Plain && !s.Plain().IsValid() {
 		socket, err := openPlain()
@@ -104,7 +117,7 @@ func Open(o Options) (*Server, error) {
 	}
 	s.metrics = newMetrics(o.Metrics, s)
 	s.forward = forward.New(forward.Options{Log: o.Log, Metrics: o.Metrics, Entries: cacheEntries, Bytes: cacheBytes})
-	s.current.Store(&state{names: names.New(nil, names.Options{Domain: o.Domain})})
+	s.current.Store(&state{names: names.New(nil, names.Options{Domain: o.Domain, Except: o.Except})})
 	s.followMachine(true)
 	s.loadKept()
 	return s, nil
@@ -181,8 +194,8 @@ func (s *Server) Hosts() []string { return s.current.Load().names.Hosts() }
 func (s *Server) Run(ctx context.Context) error {
 	defer s.forward.Wait()
 	group, ctx := errgroup.WithContext(ctx)
-	for _, socket := range s.sockets {
-		for _, server := range socket.servers(s) {
+	for _, socket := range s.all() {
+		for _, server := range socket.servers(s, socket == s.proxy) {
 			group.Go(func() error {
 				if err := serve(ctx, server); err != nil {
 					return fmt.Errorf("serve DNS on %s: %w", socket.address, err)
@@ -197,9 +210,20 @@ func (s *Server) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
+// all are the sockets, that of the proxy too.
+func (s *Server) all() []socket {
+	if s.proxy.udp == nil {
+		return s.sockets
+	}
+	return append(slices.Clone(s.sockets), s.proxy)
+}
+
+// ProxyAddress is where the machine's own proxy asks, if it does.
+func (s *Server) ProxyAddress() netip.AddrPort { return s.proxy.address }
+
 // Close closes what Open opened, when there is no Run.
 func (s *Server) Close() {
-	for _, socket := range s.sockets {
+	for _, socket := range s.all() {
 		socket.close()
 	}
 }
@@ -247,7 +271,7 @@ func (s *Server) take(table *ndsv1.NameTable) {
 	before := s.current.Load()
 	next := *before
 	next.table, next.known = table, true
-	next.names = names.New(table, names.Options{Domain: s.Domain, Search: before.from.search})
+	next.names = names.New(table, s.asked(before.from))
 	s.current.Store(&next)
 	if out := next.names.LeftOut(); len(out) > 0 && !slices.Equal(out, before.names.LeftOut()) {
 		s.Log.Warn("the mesh has hosts that are no names of DNS, or have no address: nobody can ask for them", "hosts", out[:min(len(out), 10)], "count", len(out))

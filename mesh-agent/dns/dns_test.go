@@ -465,7 +465,7 @@ func TestWrongAddressesAreExplained(t *testing.T) {
 	for want, o := range map[string]meshdns.Options{
 		"--dns-listen 0.0.0.0:53: a resolver on every address serves the whole world":           {Listen: []string{"0.0.0.0:53"}},
 		"--dns-listen localhost: expected an address of this machine with a port":               {Listen: []string{"localhost"}},
-		"another program listens there; stop it, or choose another address with --dns-listen":   {Listen: []string{"127.0.0.1:0", taken.LocalAddr().String()}},
+		"another program listens there; stop it, or choose another address":                     {Listen: []string{"127.0.0.1:0", taken.LocalAddr().String()}},
 		"--dns-listen 192.0.2.1:53: this machine does not have that address":                    {Listen: []string{"192.0.2.1:53"}},
 		"--dns-upstream dns.example: expected the address of a resolver, as 192.0.2.53, 192.0.": {Upstreams: []string{"dns.example"}},
 	} {
@@ -473,6 +473,17 @@ func TestWrongAddressesAreExplained(t *testing.T) {
 		_, err := meshdns.Open(o)
 		require.ErrorContains(t, err, want)
 	}
+}
+
+func TestTheMachinesProxyIsToldNothingOfTheMesh(t *testing.T) {
+	t.Parallel()
+	a, _ := mesh(t, func(o *meshdns.Options) { o.Proxy = "127.0.0.1:0" })
+	require.Len(t, a.Addresses(), 1)
+	require.Equal(t, []string{"mail.test. A 10.0.0.4"}, records(a.ask(t, "mail.test", dns.TypeA).Answer))
+	a.at = a.ProxyAddress().String()
+	require.Equal(t, []string{"mail.test. A 192.0.2.80"}, records(a.ask(t, "mail.test", dns.TypeA).Answer), "it looks for what is behind the service")
+	require.Equal(t, dns.RcodeNameError, a.ask(t, "api.example.com", dns.TypeA).Rcode)
+	require.Len(t, a.ask(t, "localhost", dns.TypeA).Answer, 1)
 }
 
 func TestSeveralAddressesAndIPv6(t *testing.T) {

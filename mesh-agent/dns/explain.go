@@ -24,7 +24,7 @@ func (s *Server) explain(ctx context.Context, r *reply, q dns.Question) {
 	for _, t := range []uint16{dns.TypeA, dns.TypeAAAA} {
 		asked := new(dns.Msg).SetQuestion(q.Name, t)
 		known, remembered := s.forward.Known(question(asked))
-		answer := s.respond(ctx, asked)
+		answer := s.respond(ctx, asked, false)
 		say("%s %s: %s", q.Name, dns.TypeToString[t], summary(answer))
 		say("from %s: %s", answer.kind, answer.why)
 		if remembered && answer.kind != fromMesh {

@@ -3,7 +3,6 @@ package dns
 import (
 	"log/slog"
 	"net"
-	"net/netip"
 	"testing"
 	"time"
 
@@ -52,7 +51,7 @@ func FuzzMessages(f *testing.F) {
 		if m.Unpack(data) != nil || len(m.Question) != 1 {
 			return
 		}
-		answer, kind := s.complete(from, m, netip.AddrPort{})
+		answer, kind := s.complete(from, m, asker{proxy: m.Id%2 == 1})
 		packed, err := answer.Pack()
 		if err != nil {
 			t.Fatalf("%v: %v", err, answer)

@@ -31,7 +31,7 @@ func (s *Server) loadKept() {
 		return
 	}
 	now := *s.current.Load()
-	now.table, now.names = table, names.New(table, names.Options{Domain: s.Domain, Search: now.from.search})
+	now.table, now.names = table, names.New(table, s.asked(now.from))
 	s.current.Store(&now)
 	s.Log.Info("answering for the names that the mesh had last, until discovery says what it has now", "names", now.names.Len())
 }

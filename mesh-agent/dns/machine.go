@@ -22,6 +22,11 @@ type source struct {
 	search    []string
 }
 
+// asked is from where names are asked.
+func (s *Server) asked(from source) names.Options {
+	return names.Options{Domain: s.Domain, Search: from.search, Except: s.Except}
+}
+
 // followMachine takes over whom the machine asks, and tells whether that is news.
 func (s *Server) followMachine(first bool) bool {
 	now, err := s.readMachine()
@@ -37,7 +42,7 @@ func (s *Server) followMachine(first bool) bool {
 	}
 	next := *before
 	next.from = now
-	next.names = names.New(before.table, names.Options{Domain: s.Domain, Search: now.search})
+	next.names = names.New(before.table, s.asked(now))
 	s.current.Store(&next)
 	s.forward.Use(now.upstreams)
 	s.Log.Info("asking other resolvers for what the mesh does not know", "upstreams", now.upstreams, "search", now.search)

@@ -24,14 +24,14 @@ type socket struct {
 	tcp     net.Listener
 }
 
-func openSockets(addresses []string) (out []socket, err error) {
+func openSockets(flag string, addresses []string) (out []socket, err error) {
 	for _, address := range addresses {
 		s, err := openSocket(address)
 		if err != nil {
 			for _, opened := range out {
 				opened.close()
 			}
-			return nil, fmt.Errorf("--dns-listen %s: %w", address, err)
+			return nil, fmt.Errorf("--%s %s: %w", flag, address, err)
 		}
 		out = append(out, s)
 	}
@@ -87,7 +87,7 @@ func openPlain() (s socket, err error) {
 func explain(err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("another program listens there; stop it, or choose another address with --dns-listen: %w", err)
+		return fmt.Errorf("another program listens there; stop it, or choose another address: %w", err)
 	case errors.Is(err, syscall.EACCES):
 		return fmt.Errorf("only root, and who has the capability CAP_NET_BIND_SERVICE, may listen on ports below 1024: give the agent that capability "+
 			"(AmbientCapabilities= in its unit), or choose a higher port: %w", err)
@@ -109,8 +109,9 @@ const (
 	silence     = 8 * time.Second
 )
 
-func (s socket) servers(by *Server) []*dns.Server {
-	handler := dns.HandlerFunc(func(w dns.ResponseWriter, m *dns.Msg) { by.handle(w, m, s.address) })
+// servers answer on it. The machine's own proxy is told nothing of the mesh.
+func (s socket) servers(by *Server, proxy bool) []*dns.Server {
+	handler := dns.HandlerFunc(func(w dns.ResponseWriter, m *dns.Msg) { by.handle(w, m, asker{s.address, proxy}) })
 	return []*dns.Server{
 		{PacketConn: s.udp, Handler: handler, UDPSize: forward.UDPSize, MsgAcceptFunc: accept},
 		{Listener: newLimited(s.tcp, connections), Handler: handler, IdleTimeout: func() time.Duration { return silence }, MsgAcceptFunc: accept},

@@ -18,6 +18,8 @@ type Options struct {
 	Domain string
 	// Search are the domains that resolvers on this machine try short names with: the search line of its resolv.conf.
 	Search []string
+	// Except are names that are never the mesh's.
+	Except []string
 }
 
 // Index has the names of the mesh. All names in it are in lower case, without a dot at the end.
@@ -25,6 +27,7 @@ type Index struct {
 	hosts     map[string]*Host
 	wildcards map[string]*Host // by what follows the asterisk and its dot
 	reverse   map[netip.Addr]string
+	except    map[string]bool
 	short     []string // domains that complete short names
 	search    []string // domains that resolvers add to any name
 
@@ -66,6 +69,10 @@ func New(table *ndsv1.NameTable, o Options) *Index {
 		}
 	}
 	slices.SortStableFunc(x.search, func(a, b string) int { return len(b) - len(a) })
+	x.except = map[string]bool{}
+	for _, name := range o.Except {
+		x.except[clean(name)] = true
+	}
 	for name, info := range table.GetTable() {
 		x.add(clean(name), info)
 	}
@@ -157,6 +164,9 @@ func (x *Index) Hosts() []string {
 // that before a wildcard.
 func (x *Index) Find(name string) (Found, bool) {
 	name = clean(name)
+	if x.except[name] {
+		return Found{}, false
+	}
 	if host := x.hosts[name]; host != nil {
 		return Found{Host: host, Why: "it is a host of the mesh"}, true
 	}

@@ -88,6 +88,15 @@ func TestWhatCannotBeAnsweredForIsLeftOut(t *testing.T) {
 	require.Equal(t, []netip.Addr{netip.MustParseAddr("10.0.0.1")}, found.IPv4, "an IPv4 address, however it is written")
 }
 
+func TestSomeNamesAreNeverTheMeshs(t *testing.T) {
+	t.Parallel()
+	x := names.New(table(map[string]string{"*.example.com": "10.0.0.1", "discovery.example.com": "10.0.0.2"}), names.Options{Except: []string{"Discovery.example.com"}})
+	_, ok := x.Find("discovery.example.com")
+	require.False(t, ok)
+	_, ok = x.Find("other.example.com")
+	require.True(t, ok)
+}
+
 func TestAnEmptyIndexKnowsNothing(t *testing.T) {
 	t.Parallel()
 	_, ok := names.New(nil, names.Options{Domain: "shop.svc.cluster.local"}).Find("reviews")
