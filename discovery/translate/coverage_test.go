@@ -71,7 +71,7 @@ func (c *coverage) walk(t *testing.T, of *schema.Type, path string) {
 
 // toldElsewhere are fields that nobody can say without being told, though they are in neither place.
 func toldElsewhere() map[field]bool {
-	const networking = "istio.networking.v1alpha3."
+	const networking, proxy = "istio.networking.v1alpha3.", "istio.mesh.v1alpha1.ProxyConfig"
 	return map[field]bool{
 		// Refused where they are written, as by Istio.
 		{networking + "HTTPFaultInjection.Delay", "exponentialDelay"}: true,
@@ -80,6 +80,21 @@ func toldElsewhere() map[field]bool {
 		// A finding of package kinds/envoy: the patch can do nothing.
 		{networking + "EnvoyFilter", "targetRefs"}:                      true,
 		{networking + "EnvoyFilter.EnvoyConfigObjectMatch", "waypoint"}: true,
+		// Agents heed them when they start their proxies: mesh-agent/proxyconfig.
+		{"istio.networking.v1beta1.ProxyConfig", "concurrency"}: true,
+		{proxy, "binaryPath"}:               true,
+		{proxy, "concurrency"}:              true,
+		{proxy, "drainDuration"}:            true,
+		{proxy, "fileFlushInterval"}:        true,
+		{proxy, "fileFlushMinSizeKb"}:       true,
+		{proxy, "proxyAdminPort"}:           true,
+		{proxy, "proxyStatsMatcher"}:        true,
+		{proxy, "runtimeValues"}:            true,
+		{proxy, "serviceCluster"}:           true,
+		{proxy, "statsdUdpAddress"}:         true,
+		{proxy, "statusPort"}:               true,
+		{proxy, "terminationDrainDuration"}: true,
+		{proxy + ".ConnectionSettings", "globalDownstreamConnectionLimit"}: true,
 	}
 }
 

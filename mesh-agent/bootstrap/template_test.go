@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
@@ -125,4 +126,20 @@ func TestWhatIsMeasuredByDefault(t *testing.T) {
 		}
 		require.Equal(t, want, found, name)
 	}
+}
+
+func TestTheExampleOfTheDocumentation(t *testing.T) {
+	page, err := os.ReadFile("../../docs/agent.md")
+	require.NoError(t, err)
+	_, example, found := strings.Cut(string(page), "    # own.yaml\n")
+	require.True(t, found)
+	example, _, _ = strings.Cut(example, "\n\n")
+	t.Setenv("SITE", "eu-1")
+	merged, err := complete(t, regexp.MustCompile(`(?m)^    `).ReplaceAllString(example, ""))
+	require.NoError(t, err)
+	b := &bootstrapv3.Bootstrap{}
+	require.NoError(t, protojson.Unmarshal([]byte(merged), b))
+	require.Equal(t, "eu-1", b.GetNode().GetMetadata().AsMap()["SITE"])
+	require.Equal(t, "collector", b.GetStaticResources().GetClusters()[1].GetName())
+	envoytest.Validate(t, b)
 }

@@ -54,7 +54,7 @@ type Setting struct {
 }
 
 // byDiscovery are fields that discovery heeds in what it sends.
-var byDiscovery = []string{"tracing", "gatewayTopology", "proxyHeaders", "connectionSettings"}
+var byDiscovery = []string{"tracing", "gatewayTopology", "proxyHeaders"}
 
 // Read reads a ProxyConfig as JSON. What it says that means nothing to an agent is named.
 func Read(text string) (settings []Setting, ignored []string, err error) {
@@ -104,6 +104,7 @@ var readers = map[string]reader{
 	"runtimeValues":            pairs("envoy-runtime"),
 	"proxyMetadata":            pairs("envoy-env"),
 	"proxyStatsMatcher":        statsMatcher,
+	"connectionSettings":       connectionLimit,
 }
 
 func words(flag string) reader {
@@ -163,6 +164,17 @@ func statsMatcher(raw json.RawMessage) (some []Setting, err error) {
 		}
 	}
 	return some, nil
+}
+
+// connectionLimit is the one of them that is for a whole proxy: discovery heeds the others.
+func connectionLimit(raw json.RawMessage) ([]Setting, error) {
+	var m struct {
+		Limit json.RawMessage `json:"globalDownstreamConnectionLimit"`
+	}
+	if err := json.Unmarshal(raw, &m); err != nil || m.Limit == nil {
+		return nil, err
+	}
+	return number("max-connections")(m.Limit)
 }
 
 // row is a list as a flag takes it, which is a line of comma-separated values.
