@@ -16,7 +16,7 @@ import (
 
 const (
 	// A batch that meets another transaction is tried again so often, each time after a little longer.
-	attempts  = 4
+	attempts  = 3
 	longPause = 50 * time.Millisecond
 
 	// longestDetail is as much as people read of what a probe has to say. More would make a revision of each word that differs.

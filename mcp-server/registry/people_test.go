@@ -80,3 +80,35 @@ func meddle(ctx context.Context, conn *pgx.Conn, i, rounds int) error {
 	}
 	return nil
 }
+
+// Somebody who leaves a transaction open that has an entry in hand holds up that entry, and nobody else's.
+func TestAnEntryInSomebodysHandsWaitsAlone(t *testing.T) {
+	t.Parallel()
+	b := begin(t)
+	d := b.serve(patient).discovery("eu")
+	all := []*machinev1.Change{here("m1", "10.0.0.1", 1), here("m2", "10.0.0.2", 1), here("m3", "10.0.0.3", 1)}
+	_, err := d.tell(all...)
+	require.NoError(t, err)
+	b.exec("BEGIN; UPDATE mesh.workload_entries SET address = '10.9.9.9' WHERE name = 'web-10.0.0.2'")
+	for _, c := range all {
+		c.Service.Health = machinev1.Health_HEALTH_UNHEALTHY
+	}
+	outcomes, err := d.tell(all...)
+	require.NoError(t, err)
+	require.Empty(t, outcomes[0].GetRefused())
+	require.Contains(t, outcomes[1].GetRefused(), "somebody is changing its WorkloadEntry shop/web-10.0.0.2, in a transaction that has not ended")
+	require.Empty(t, outcomes[2].GetRefused())
+	b.exec("ROLLBACK")
+	const unhealthy = "SELECT name FROM mesh.workload_entries WHERE annotations ->> 'mesh.pgmesh.io/health' = 'unhealthy' ORDER BY name"
+	require.Equal(t, []string{"web-10.0.0.1", "web-10.0.0.3"}, list[string](b, unhealthy))
+	require.Empty(t, d.told(all[1]).GetRefused())
+	require.Len(t, list[string](b, unhealthy), 3)
+
+	b.exec("BEGIN; INSERT INTO mesh.workload_entries (namespace, name, address) VALUES ('shop', 'web-10.0.0.4', '10.9.9.9')")
+	outcomes, err = d.tell(here("m4", "10.0.0.4", 1), here("m5", "10.0.0.5", 1))
+	require.NoError(t, err)
+	require.Contains(t, outcomes[0].GetRefused(), "another transaction has its WorkloadEntry or its WorkloadGroup in hand")
+	require.Equal(t, "web-10.0.0.5", outcomes[1].GetEntry())
+	b.exec("COMMIT")
+	require.Contains(t, d.told(here("m4", "10.0.0.4", 1)).GetRefused(), "somebody has written a WorkloadEntry shop/web-10.0.0.4")
+}

@@ -154,6 +154,9 @@ DECLARE
   wrong   mesh.problem;
   sound   mesh.resources[] := '{}';
 BEGIN
+  IF current_setting('mesh.registering', true) <> '' THEN
+    due := mesh.without_busy(due);
+  END IF;
   IF due = '{}' THEN
     RETURN;
   END IF;
@@ -175,6 +178,24 @@ BEGIN
     DELETE FROM mesh.resources r WHERE r.kind = 'WorkloadEntry' AND r.api_group = 'networking.istio.io' AND r.namespace = one.namespace AND r.name = one.name;
   END LOOP;
   PERFORM mesh.upsert_workloads(sound);
+END $$;
+
+-- without_busy leaves out entries that somebody is changing: machines do not wait for people. They stay as they are until they are told of again.
+CREATE OR REPLACE FUNCTION mesh.without_busy(due mesh.resources[]) RETURNS mesh.resources[]
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off AS $$
+DECLARE
+  free text[] := ARRAY(SELECT r.namespace || '/' || r.name FROM unnest(due) d
+    JOIN mesh.resources r ON r.kind = 'WorkloadEntry' AND r.api_group = 'networking.istio.io' AND r.namespace = d.namespace AND r.name = d.name FOR UPDATE OF r SKIP LOCKED);
+  busy text[] := ARRAY(SELECT r.namespace || '/' || r.name FROM unnest(due) d
+    JOIN mesh.resources r ON r.kind = 'WorkloadEntry' AND r.api_group = 'networking.istio.io' AND r.namespace = d.namespace AND r.name = d.name
+    WHERE r.namespace || '/' || r.name <> ALL (free));
+BEGIN
+  IF busy = '{}' THEN
+    RETURN due;
+  END IF;
+  UPDATE mesh.workload_instances i SET refused = format('somebody is changing its WorkloadEntry %s/%s, in a transaction that has not ended: it stays as it was until then, and is tried again', i.namespace, i.entry)
+    FROM unnest(due) d WHERE i.namespace = d.namespace AND i.entry = d.name AND d.namespace || '/' || d.name = ANY (busy);
+  RETURN ARRAY(SELECT d FROM unnest(due) d WHERE d.namespace || '/' || d.name <> ALL (busy));
 END $$;
 
 -- upsert_workloads overwrites nothing that people have written, not even since it was looked.

@@ -194,7 +194,7 @@ BEGIN
   PERFORM set_config('mesh.registering', (SELECT secret FROM mesh.installation)::text, true);
   PERFORM set_config('lock_timeout', '15s', true); -- others may have much to tell of the same group
   PERFORM mesh.lock_workload_groups(array_agg(c.value ->> 'namespace'), array_agg(c.value ->> 'workload_group')) FROM jsonb_array_elements(changes) c;
-  PERFORM set_config('lock_timeout', '2s', true); -- somebody who edits an entry by hand is not waited for
+  PERFORM set_config('lock_timeout', '1s', true); -- somebody who has a name in hand is not waited for
   FOR change IN
     SELECT c.value, c.ordinality, c.value ->> 'state' AS state FROM jsonb_array_elements(changes) WITH ORDINALITY c
     ORDER BY c.value ->> 'namespace', c.value ->> 'workload_group', c.value ->> 'machine', c.ordinality

@@ -1,0 +1,100 @@
+package store_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/pgtest"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// registrar is a session that registers machines of the group a/web.
+type registrar struct {
+	t       *testing.T
+	store   *store.Store
+	keeper  store.Keeper
+	session int64
+	number  int64
+}
+
+func newRegistrar(t *testing.T, s *store.Store) *registrar {
+	t.Helper()
+	r := &registrar{t: t, store: s, keeper: store.Keeper{7}}
+	var err error
+	r.session, err = s.OpenWorkloadSession(t.Context(), r.keeper, "mcp", "eu")
+	require.NoError(t, err)
+	return r
+}
+
+func (r *registrar) tell(state store.WorkloadState, machine, address string) store.WorkloadOutcome {
+	r.t.Helper()
+	r.number++
+	outcomes, _, err := r.store.RegisterWorkloads(r.t.Context(), r.keeper, r.session, r.number, []store.WorkloadChange{{
+		Namespace: "a", Group: "web", Machine: machine, ServiceAccount: "default", Since: 1, Address: address, Health: "healthy", State: state,
+	}}, "eu")
+	require.NoError(r.t, err)
+	return outcomes[0]
+}
+
+const webGroup = `INSERT INTO mesh.workload_groups (namespace, name, template) VALUES ('a', 'web', '{"ports": {"http": 80}}')`
+
+// A schema that was one of an older program meanwhile has forgotten the machines. Those that are there are told again, and keep their entries; the others'
+// belong to nobody.
+func TestMachinesThroughAnOlderSchema(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	s, db := openURL(t, url), connect(t, url)
+	db.exec(webGroup)
+	r := newRegistrar(t, s)
+	r.tell(store.WorkloadHere, "m1", "10.0.0.1")
+	r.tell(store.WorkloadHere, "m2", "10.0.0.2")
+	require.NoError(t, store.MigrateDown(t.Context(), url, 22, quietly))
+	require.NoError(t, store.Migrate(t.Context(), url))
+	_, _, err := s.RegisterWorkloads(t.Context(), r.keeper, r.session, 3, nil, "")
+	require.ErrorIs(t, err, store.ErrSessionEnded)
+
+	before := db.newest()
+	require.Equal(t, "web-10.0.0.1", newRegistrar(t, s).tell(store.WorkloadHere, "m1", "10.0.0.1").Entry)
+	require.Equal(t, before, db.newest(), "it is as it was")
+	removed, err := s.RemoveOrphanedWorkloads(t.Context(), "mcp")
+	require.NoError(t, err)
+	require.Equal(t, int64(1), removed)
+	require.Equal(t, []string{"web-10.0.0.1"}, collect[string](db, "SELECT name FROM mesh.workload_entries"))
+	removed, err = s.RemoveOrphanedWorkloads(t.Context(), "mcp")
+	require.NoError(t, err)
+	require.Zero(t, removed)
+}
+
+// What machines there are is for who may read the namespace, and who may write it takes them out. Nobody but servers registers any.
+func TestMachinesAreOfTheirNamespace(t *testing.T) {
+	t.Parallel()
+	y := newTenancy(t)
+	y.owner.exec(webGroup)
+	r := newRegistrar(t, openURL(t, y.url))
+	r.tell(store.WorkloadHere, "m1", "10.0.0.1")
+	r.tell(store.WorkloadHere, "m2", "10.0.0.2")
+	r.tell(store.WorkloadGone, "m2", "")
+	writer, reader, stranger := y.tenant("writer"), y.tenant("reader"), y.tenant("stranger")
+	y.grant(reader.conn.Config().User, "b", "read")
+	y.owner.exec("SELECT mesh.revoke_namespace($1, 'a')", reader.conn.Config().User)
+	y.grant(reader.conn.Config().User, "a", "read")
+	y.owner.exec("SELECT mesh.revoke_namespace($1, 'a')", stranger.conn.Config().User)
+	y.grant(stranger.conn.Config().User, "b", "write")
+	const machines = "SELECT machine || ' ' || state FROM mesh.registered_machines ORDER BY 1"
+	for _, s := range []session{y.owner, writer, reader} {
+		require.Equal(t, []string{"m1 here", "m2 gone"}, collect[string](s, machines))
+	}
+	require.Empty(t, collect[string](stranger, machines))
+	for _, s := range []session{reader, stranger} {
+		require.Equal(t, "42501", s.refused("SELECT mesh.remove_machine('a', 'm2')").Code)
+		require.Equal(t, "42501", s.refused("SELECT mesh.open_workload_session(gen_random_uuid(), 'x', 'x')").Code)
+		require.Equal(t, "42501", s.refused("TABLE mesh.workload_instances").Code)
+	}
+	require.Equal(t, "55006", writer.refused("SELECT mesh.remove_machine('a', 'm1')").Code)
+	require.Equal(t, int64(1), value[int64](writer, "SELECT mesh.remove_machine('a', 'm2')"))
+	require.Equal(t, []string{"m1 here"}, collect[string](writer, machines))
+	writer.exec("UPDATE mesh.workload_groups SET template = '{\"ports\": {\"http\": 81}}'")
+	require.Equal(t, "81", value[string](writer, "SELECT spec #>> '{ports,http}' FROM mesh.workload_entries"), "who changes the group changes what follows from it")
+	require.Equal(t, writer.conn.Config().User, value[string](y.owner, "SELECT author FROM mesh.revisions ORDER BY revision DESC LIMIT 1"))
+}
