@@ -128,6 +128,26 @@ func (st *Stream) drop(c *conversation, nonce string) {
 	}
 }
 
+// Missing tells of which resources that Envoy has, from an earlier stream, there are not the same here: they were lost, or never
+// kept.
+func (st *Stream) Missing(r *wire.Request) map[string]bool {
+	if st == nil || r.Held == 0 {
+		return nil
+	}
+	st.store.mu.Lock()
+	defer st.store.mu.Unlock()
+	if !st.keeps(r.TypeURL) {
+		return nil
+	}
+	missing, k := map[string]bool{}, st.store.types[r.TypeURL]
+	r.Versions(func(name, version string) {
+		if k == nil || k.entries[name] == nil || k.entries[name].version != version {
+			missing[name] = true
+		}
+	})
+	return missing
+}
+
 // Said hears what Envoy says.
 func (st *Stream) Said(r *wire.Request) {
 	if st == nil {

@@ -90,6 +90,7 @@ func (st *stream) speak(ctx context.Context, p *passage, up grpc.ClientStream) {
 		var m *message
 		select {
 		case m = <-st.said:
+			m = st.whole(m)
 			st.note(m)
 		case m = <-p.own:
 		case <-ctx.Done():

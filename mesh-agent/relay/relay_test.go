@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -223,6 +224,39 @@ func indexOfEndpoints(t *testing.T, content []byte, cluster string) int {
 	}
 	t.Fatal("they are not there")
 	return 0
+}
+
+// An agent whose folder was lost has Envoy's configuration again from discovery, although Envoy has it and goes on.
+func TestWhatWasNotKeptIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	mesh, w := &ads.Topic{}, world{clusters: 20, port: backend(t), route: "c0"}
+	publish(t, mesh, w)
+	discovery := start(t, mesh, "")
+	before := run(t, "", relay.Options{}, discovery.address)
+	e := envoytest.Start(t, before.bootstrap(t, forms[0]))
+	answers(t, e, "c0")
+	want := map[string]int{"clusters": 20, "endpoints": 20, "listeners": 1, "routes": 1}
+	require.Eventually(t, func() bool { return reflect.DeepEqual(want, before.store.Summary().Resources) }, limit, 5*time.Millisecond)
+	stop := traffic(t, e)
+	before.stop()
+	discovery.server.Stop()
+	another := start(t, mesh, "")
+	require.NoError(t, os.RemoveAll(filepath.Join(before.folder, "config")))
+	again := run(t, before.folder, relay.Options{}, another.address)
+	require.Eventually(t, func() bool { return reflect.DeepEqual(want, again.store.Summary().Resources) }, limit, 5*time.Millisecond)
+	sent, failure := stop()
+	require.NoError(t, failure, "after %d requests", sent)
+	again.stop()
+
+	// With the folder nothing travels.
+	third := start(t, mesh, "")
+	last := run(t, before.folder, relay.Options{}, third.address)
+	third.await(t, func() bool { return len(third.nodes) > 0 })
+	w.route = "c5"
+	publish(t, mesh, w)
+	answers(t, e, "c5")
+	require.Equal(t, map[string]int{rds: 1}, nonzero(third.sent))
+	require.NotContains(t, last.log.String(), "was not kept here")
 }
 
 // A discovery may be there and have nothing to say, because everything behind it is away.

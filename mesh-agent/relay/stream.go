@@ -43,7 +43,7 @@ func (st *stream) run(ctx context.Context) error {
 	go st.listen(ctx, over) // ends with the stream, as gRPC sees to
 	select {
 	case m := <-st.said:
-		st.early.add(m, false)
+		st.early.add(st.whole(m), false)
 	case <-over:
 		return nil
 	}
@@ -128,7 +128,7 @@ func (st *stream) firstAnswer(ctx context.Context, p *passage, patience *patienc
 	for {
 		select {
 		case m := <-st.said:
-			st.early.add(m, connected)
+			st.early.add(st.whole(m), connected)
 		case m := <-p.heard:
 			return m, nil
 		case err := <-p.failed:
@@ -223,6 +223,29 @@ func (st *stream) answer(ctx context.Context, p *passage, m *message) error {
 		return nil
 	}
 	return st.down.SendMsg(m)
+}
+
+// whole has an Envoy that comes back be sent again what it has and what was not kept: a last good configuration with holes would be none. It
+// is the only thing that is changed of what Envoy says.
+func (st *stream) whole(m *message) *message {
+	if st.form == wire.SotW || st.kept == nil { // of a state of the world all comes again anyway
+		return m
+	}
+	r, err := wire.ParseRequest(st.form, m.bytes)
+	if err != nil {
+		return m
+	}
+	missing := st.kept.Missing(r)
+	if len(missing) == 0 {
+		return m
+	}
+	st.server.Log.Info("Envoy has what was not kept here, and is sent it again", "type", r.TypeURL, "resources", len(missing))
+	return &message{r.WithVersions(func(name, version string) string {
+		if missing[name] {
+			return ""
+		}
+		return version
+	})}
 }
 
 // note hears what Envoy says to what it was answered, before discovery does.

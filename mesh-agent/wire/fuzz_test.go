@@ -41,6 +41,10 @@ func TestRequestsAreReadAsTheyAre(t *testing.T) {
 	require.Equal(t, []string{"c"}, r.Unsubscribe)
 	require.Equal(t, 1, r.Held)
 	r.Versions(func(name, version string) { require.Equal(t, "d=1", name+"="+version) })
+	r, err = wire.ParseRequest(wire.Delta, r.WithVersions(func(name, version string) string { return name + version }))
+	require.NoError(t, err)
+	r.Versions(func(name, version string) { require.Equal(t, "d=d1", name+"="+version) })
+	require.Equal(t, []string{"a", "b"}, r.Subscribe)
 	require.Equal(t, []any{"t", "n", true, "no", true}, []any{r.TypeURL, r.Nonce, r.Refused, r.Reason, r.HasNode})
 
 	r, err = wire.ParseRequest(wire.SotW, encode(t, &discoveryv3.DiscoveryRequest{
@@ -90,7 +94,9 @@ func FuzzMessages(f *testing.F) {
 	f.Fuzz(func(t *testing.T, message []byte) {
 		for _, form := range []wire.Form{wire.Delta, wire.SotW} {
 			if r, err := wire.ParseRequest(form, message); err == nil {
-				r.Versions(func(string, string) {})
+				same, err := wire.ParseRequest(form, r.WithVersions(func(_, version string) string { return version }))
+				require.NoError(t, err)
+				require.Equal(t, r.Held, same.Held)
 			}
 			_, _ = wire.ParseResponse(form, message)
 		}
