@@ -133,12 +133,28 @@ func (u *Upstream) keep(ctx context.Context, l *link) {
 	case <-l.dated:
 	case <-l.lost:
 		u.replicas.fell(l.target)
-		select { // it may have been asked to leave, by a discovery that lets go on what has begun
-		case <-l.closed:
-		case <-u.wanted:
-		case <-ctx.Done():
-		}
+		u.await(ctx)
 	case <-ctx.Done():
+	}
+}
+
+// await waits until there is use for another connection. A discovery that wants its clients to connect anew now and then lets go on what has
+// begun, and as long as that is all there is no need for another.
+func (u *Upstream) await(ctx context.Context) {
+	for {
+		u.mu.Lock()
+		serving, changed := u.serving(), u.changed
+		u.mu.Unlock()
+		if !serving {
+			return
+		}
+		select {
+		case <-changed:
+		case <-u.wanted:
+			return
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
@@ -150,10 +166,18 @@ func (u *Upstream) use(l *link) {
 		before.retire(linger)
 	}
 	u.metrics.connected(!u.status.First.IsZero())
+	level := slog.LevelInfo
+	if u.status.Connected && u.status.Address == l.target.String() {
+		level = slog.LevelDebug // to the same again, as discoveries ask for now and then
+	}
+	select {
+	case <-u.wanted: // whoever it was has it
+	default:
+	}
 	u.current, u.failed, u.links[l] = l, nil, struct{}{}
 	u.status.connected(l)
 	u.tell()
-	u.log.Info("connected to discovery", "address", l.target.String(), "discovery", l.name)
+	u.log.Log(context.Background(), level, "connected to discovery", "address", l.target.String(), "discovery", l.name)
 	u.ended.Go(l.watch)
 	u.ended.Go(func() {
 		<-l.lost

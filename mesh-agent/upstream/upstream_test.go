@@ -162,21 +162,21 @@ func TestCallsFailWhenAllWereTriedUnlessTheyWait(t *testing.T) {
 	_, err = healthv1.NewHealthClient(u).Check(ctx, &healthv1.HealthCheckRequest{}, grpc.WaitForReady(true))
 	require.ErrorIs(t, err, upstream.ErrUnreachable)
 
-	var wait sync.WaitGroup
-	wait.Go(func() {
+	called := make(chan error, 1)
+	go func() {
 		_, err := healthv1.NewHealthClient(u).Check(t.Context(), &healthv1.HealthCheckRequest{}, grpc.WaitForReady(true))
-		if err != nil {
-			t.Error(err)
-		}
-	})
+		called <- err
+	}()
 	listener, err = net.Listen("tcp", address)
 	require.NoError(t, err)
 	server := grpc.NewServer()
 	healthv1.RegisterHealthServer(server, health.NewServer())
-	wait.Go(func() { _ = server.Serve(listener) })
+	var served sync.WaitGroup
+	served.Go(func() { _ = server.Serve(listener) })
+	require.NoError(t, <-called)
 	awaitStatus(t, u, connected)
 	server.GracefulStop()
-	wait.Wait()
+	served.Wait()
 }
 
 // A discovery that ends in good order, or wants its clients to connect anew, lets go on what has begun.
@@ -195,6 +195,16 @@ func TestWhatHasBegunGoesOnWhereDiscoveryAllowsIt(t *testing.T) {
 	s := awaitStatus(t, u, connected)
 	require.True(t, s.Since.After(first.Since), "there was another connection meanwhile")
 	require.NoError(t, s.Error, "and never none")
+	for s = awaitStatus(t, u, connected); ; { // as long as nobody calls there is no need for another, however old they become
+		now, changed := u.Status()
+		select {
+		case <-changed:
+			require.Less(t, now.Since.Sub(s.Since), time.Second)
+			continue
+		case <-time.After(5 * aging.MaxConnectionAge):
+		}
+		break
+	}
 	r.SetServingStatus("", healthv1.HealthCheckResponse_NOT_SERVING)
 	answer, err := stream.Recv()
 	require.NoError(t, err)
