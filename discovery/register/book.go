@@ -21,6 +21,7 @@ type book struct {
 	instances map[instanceKey]*instance
 	byGroup   map[[2]string]map[*instance]struct{}
 	byEntry   map[string]*instance
+	refused   map[refusedKey]*instance
 	queue     []*instance // in the order in which they have changed
 	// away is why there is no session, "" while there is one or nobody knows yet; passing tells whether that may end by itself.
 	away    string
@@ -30,9 +31,14 @@ type book struct {
 func newBook(of func(namespace, name string) *group) *book {
 	return &book{
 		group: of, wake: make(chan struct{}, 1), machines: map[machineKey]*stream{}, instances: map[instanceKey]*instance{},
-		byGroup: map[[2]string]map[*instance]struct{}{}, byEntry: map[string]*instance{},
+		byGroup: map[[2]string]map[*instance]struct{}{}, byEntry: map[string]*instance{}, refused: map[refusedKey]*instance{},
 	}
 }
+
+// refusedKey is a service of a machine as its entry names it.
+type refusedKey struct{ namespace, group, machine string }
+
+func (k instanceKey) ofEntry() refusedKey { return refusedKey{k.namespace, k.group, k.id} }
 
 // superseded is what a stream ends with when there is a later one.
 func superseded(id string) error {
@@ -197,6 +203,9 @@ func (b *book) forget(i *instance) {
 }
 
 func (b *book) unname(i *instance) {
+	if b.refused[i.key.ofEntry()] == i {
+		delete(b.refused, i.key.ofEntry())
+	}
 	if name := entryName(i); b.byEntry[name] == i {
 		delete(b.byEntry, name)
 	}
@@ -221,6 +230,15 @@ func (b *book) entryGone(namespace, name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if i := b.byEntry[namespace+"/"+name]; i != nil && i.here() {
+		b.changed(i)
+	}
+}
+
+// entryMade has an instance reported again that was refused and has its entry now: what was in its way has gone.
+func (b *book) entryMade(of refusedKey) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if i := b.refused[of]; i != nil && i.here() {
 		b.changed(i)
 	}
 }
@@ -315,8 +333,11 @@ func (b *book) settled(r reported, outcome *machinev1.Outcome) {
 	default:
 		b.unname(i)
 		i.outcome = outcome
-		if outcome.GetEntry() != "" {
+		switch {
+		case outcome.GetEntry() != "":
 			b.byEntry[entryName(i)] = i
+		case outcome.GetRefused() != "":
+			b.refused[i.key.ofEntry()] = i
 		}
 		b.answer(i)
 	}

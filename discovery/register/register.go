@@ -104,6 +104,12 @@ func (s *Service) Run(ctx context.Context) error {
 	return err
 }
 
+// What an entry that was registered says of whom it is.
+const (
+	groupAnnotation   = "istio.io/autoRegistrationGroup"
+	machineAnnotation = "mesh.pgmesh.io/machine"
+)
+
 // Follow takes in a new state of the mesh, to which some changes have led.
 func (s *Service) Follow(m *mesh.Mesh, changes []push.Change) {
 	s.mesh.Store(m)
@@ -118,6 +124,8 @@ func (s *Service) Follow(m *mesh.Mesh, changes []push.Change) {
 			s.book.groupChanged(r.Namespace, r.Name)
 		case r.Kind == mesh.WorkloadEntry && c.After == nil:
 			s.book.entryGone(r.Namespace, r.Name)
+		case r.Kind == mesh.WorkloadEntry:
+			s.book.entryMade(refusedKey{r.Namespace, r.Annotations[groupAnnotation], r.Annotations[machineAnnotation]})
 		}
 	}
 }

@@ -238,6 +238,25 @@ func TestWhatWasRefusedIsTriedAgainWhenTheGroupIsThere(t *testing.T) {
 	require.Equal(t, machinev1.Change_STATE_HERE, d.one().GetState())
 }
 
+func TestWhoGetsItsEntryLaterIsToldSo(t *testing.T) {
+	t.Parallel()
+	d := start(t, false)
+	d.decide(func(*machinev1.Change) *machinev1.Outcome {
+		return &machinev1.Outcome{Refused: "the machine b has the address already"}
+	})
+	m := d.connect("", described("a", "cart"))
+	require.NotEmpty(t, m.told().GetRefused().GetReason())
+	d.one()
+	d.decide(func(*machinev1.Change) *machinev1.Outcome { return &machinev1.Outcome{Entry: "cart-10.0.0.7"} })
+	d.apply(`
+apiVersion: networking.istio.io/v1
+kind: WorkloadEntry
+metadata: {name: cart-10.0.0.7, namespace: shop, annotations: {istio.io/autoRegistrationGroup: cart, mesh.pgmesh.io/machine: a}}
+spec: {address: 10.0.0.7}
+`)
+	require.Equal(t, "cart-10.0.0.7", m.registered())
+}
+
 func TestTheProbeOfTheGroupIsToldAndToldAgainWhenItChanges(t *testing.T) {
 	t.Parallel()
 	d := start(t, false)
