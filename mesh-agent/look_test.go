@@ -12,25 +12,48 @@ import (
 	"testing"
 	"time"
 
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
 
 	"github.com/pgmesh/pgmesh/mesh-agent/jointest"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 )
 
-// running is an agent that is a member of a mesh and whose discovery tells it nothing.
+// running is an agent that is a member of a mesh, and whose Envoy takes connections.
 func running(t *testing.T, args ...string) (a *agent, state string) {
 	t.Helper()
-	door := newDoorman()
-	d := jointest.New(t, "mesh.example", time.Hour, door.register)
+	d := jointest.New(t, "mesh.example", time.Hour, func(r grpc.ServiceRegistrar) {
+		discoveryv3.RegisterAggregatedDiscoveryServiceServer(r, empty{})
+	})
 	state = filepath.Join(shortFolder(t), "state")
 	a = startSecureAgent(t, append([]string{
 		"--discovery", d.Address, "--token-file", tokenFile(t, d.Token("shop", "cart", 1, 0).Text()),
 		"--state-dir", state, "--status", "", "--envoy-log-level", "info",
 	}, args...)...)
 	a.await(t, "is a member of the mesh")
-	door.await(t)
+	a.await(t, "starting workers")
 	return a, state
+}
+
+// empty is a discovery of a mesh without anything in it.
+type empty struct {
+	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
+}
+
+func (empty) DeltaAggregatedResources(stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
+	for {
+		request, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if request.GetResponseNonce() != "" {
+			continue
+		}
+		if err := stream.Send(&discoveryv3.DeltaDiscoveryResponse{TypeUrl: request.GetTypeUrl(), Nonce: "1", SystemVersionInfo: "1"}); err != nil {
+			return err
+		}
+	}
 }
 
 func (a *agent) end(t *testing.T) {
@@ -48,6 +71,7 @@ func TestTheStatusOfARunningAgentIsPrinted(t *testing.T) {
 	require.Regexp(t, `(?m)^agent +running, since \d+s, process \d+, `, output)
 	require.Regexp(t, `(?m)^identity +spiffe://mesh.example/ns/shop/sa/cart, from the mesh, until .*\(in 59m\)`, output)
 	require.Regexp(t, `(?m)^discovery +127.0.0.1:\d+ = .*, since \d+s`, output)
+	require.Regexp(t, `(?m)^envoy +ready, since \d+s, process \d+, 1\.\d+\.\d+, admin 127.0.0.1:\d+, 0 restarts, epoch 0`, output)
 	require.NotContains(t, output, "What is wrong")
 
 	output, err = command(t, nil, "status", "--config", configFile(t, "state-dir: "+state+"\n"), "-o", "json")
@@ -141,7 +165,6 @@ func copyFile(t *testing.T, from, to string) {
 func TestTheLastLinesArePrinted(t *testing.T) {
 	t.Parallel()
 	a, state := running(t)
-	a.await(t, "starting main dispatch loop")
 	logs := func(args ...string) string {
 		output, err := command(t, nil, append([]string{"logs", "--state-dir", state}, args...)...)
 		require.NoError(t, err, output)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/wait"
 	"github.com/pgmesh/pgmesh/mesh-agent/proxyconfig"
+	"github.com/pgmesh/pgmesh/mesh-agent/settings"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 	"github.com/pgmesh/pgmesh/mesh-agent/supervise"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
@@ -66,16 +67,16 @@ func (m *member) heedMesh(ctx context.Context, who *machine, discovery grpc.Clie
 		log.Warn("discovery does not say how the mesh wants proxies to be started; what it said last counts", "error", err)
 	}
 	m.said = said
-	settings, ignored, err := proxyconfig.Read(said.GetProxyConfigJson())
+	wanted, ignored, err := proxyconfig.Read(said.GetProxyConfigJson())
 	if err != nil {
 		log.Error("part of what the mesh says of how proxies are started is left out", "error", err)
 	}
 	var heeded []string
-	for _, s := range settings {
+	for _, s := range wanted {
 		if m.flags.Changed(s.Flag) {
 			continue
 		}
-		if err := m.flags.Set(s.Flag, s.Value); err != nil {
+		if err := settings.Offer(m.flags, s.Flag, s.Value, "ProxyConfig "+s.Field); err != nil {
 			log.Error("a setting of the mesh for proxies is left out", "field", s.Field, "error", err)
 			continue
 		}

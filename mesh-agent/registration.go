@@ -136,7 +136,7 @@ func (m *member) registering(who *machine, discovery grpc.ClientConnInterface, a
 			Id: o.ID, Namespace: o.Namespace, ServiceAccount: o.ServiceAccount, Address: o.IP, Network: o.Network, Locality: o.Locality, Labels: m.options.Labels,
 		},
 	})
-	about.Parts.Registration = agent.Status
+	about.Parts.Registration, about.Leave = agent.Status, agent.Leave
 	return agent, nil
 }
 

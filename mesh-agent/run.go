@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,6 +15,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mesh-agent/relay"
+	"github.com/pgmesh/pgmesh/mesh-agent/settings"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 )
 
@@ -38,6 +40,7 @@ func runCommand() *cobra.Command {
 func newRun() (*cobra.Command, *configFlag) {
 	var m member
 	var f envoyFlags
+	var s scrapeFlags
 	var c configFlag
 	m.registration.file = &c
 	cmd := &cobra.Command{
@@ -46,19 +49,22 @@ func newRun() (*cobra.Command, *configFlag) {
 		Long:  runHelp,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			about := status.New(m.state.folder)
+			about := status.New()
+			about.Settings = func() []settings.Setting { return settings.List(cmd.Flags()) }
 			m.flags, m.state.named = cmd.Flags(), cmd.Flags().Changed("state-dir")
-			return run(cmd.Context(), &m, &f, about, program.LogTo(cmd, io.MultiWriter(os.Stderr, about.Lines.Writer(status.FromAgent))))
+			about.Log = program.LogTo(cmd, io.MultiWriter(os.Stderr, about.Lines.Writer(status.FromAgent)))
+			return run(cmd.Context(), &m, &f, &s, about, about.Log)
 		},
 	}
 	m.declare(cmd.Flags())
 	m.sts.declare(cmd.Flags())
 	f.declare(cmd.Flags())
+	s.declare(cmd.Flags())
 	c.declare(cmd)
 	return cmd, &c
 }
 
-func run(ctx context.Context, m *member, f *envoyFlags, about *status.Server, log *slog.Logger) error {
+func run(ctx context.Context, m *member, f *envoyFlags, s *scrapeFlags, about *status.Server, log *slog.Logger) error {
 	reloads := newReloads()
 	release, err := m.state.take(m.insecure)
 	if err != nil {
@@ -95,6 +101,11 @@ func run(ctx context.Context, m *member, f *envoyFlags, about *status.Server, lo
 	if err != nil {
 		return err
 	}
+	ctx, about.Stop = context.WithCancel(ctx)
+	defer about.Stop()
+	if err := s.open(about, supervisor, registry, metrics); err != nil {
+		return err
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	context.AfterFunc(ctx, func() { about.State(status.Ending) })
 	lasting, end := context.WithCancel(context.WithoutCancel(ctx)) // Envoy needs its certificate until it has drained
@@ -105,26 +116,29 @@ func run(ctx context.Context, m *member, f *envoyFlags, about *status.Server, lo
 	}
 	group.Go(served)
 	group.Go(func() error { beside.run(ctx, lasting); return nil })
-	if err := answer(lasting, group, about); err != nil {
+	if err := answer(lasting, group, about, beside.status); err != nil {
 		return err
 	}
 	staying := redirected.during(stay(ctx, lasting, group, registered, log), group)
 	group.Go(func() error { defer end(); defer redirected.close(lasting); return supervisor.Run(staying) })
 	group.Go(func() error { return heed(ctx, reloads, supervisor) })
 	group.Go(func() error { return m.awaitMesh(ctx, who, discovery, supervisor, log) })
-	group.Go(func() error { return serveStatus(ctx, beside.status, supervisor.Ready, registry) })
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("run Envoy: %w", err)
 	}
 	return nil
 }
 
-// answer answers who asks for the status over the agent's socket.
-func answer(lasting context.Context, group *errgroup.Group, about *status.Server) error {
+// answer answers who asks for the status: people over the agent's socket, and machines over the status port. Who follows the end wants to hear
+// all of it.
+func answer(lasting context.Context, group *errgroup.Group, about *status.Server, port net.Listener) error {
 	socket, err := about.Open()
 	if err != nil {
 		return err
 	}
-	group.Go(func() error { return about.Serve(lasting, socket) }) // who follows the end wants to hear all of it
+	group.Go(func() error { return about.Serve(lasting, socket) })
+	if port != nil {
+		group.Go(func() error { return about.ServePort(lasting, port) })
+	}
 	return nil
 }

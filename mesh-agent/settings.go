@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pgmesh/pgmesh/mesh-agent/inspect"
 	"github.com/pgmesh/pgmesh/mesh-agent/settings"
 )
 
@@ -28,6 +29,8 @@ The file, ` + settings.DefaultPath + ` if --config does not name another, has th
         tcpSocket: {port: 8080}
         action: [systemctl, restart, cart]
 
+An agent that runs may have another file, other variables and what discovery says for its proxy: --running has what counts there.
+
 Probes are those of a WorkloadGroup: httpGet, tcpSocket, exec or grpc, with initialDelaySeconds, timeoutSeconds, periodSeconds,
 successThreshold and failureThreshold.`
 
@@ -35,10 +38,21 @@ successThreshold and failureThreshold.`
 func settingsCommand() *cobra.Command {
 	cmd, c := newRun()
 	cmd.Use, cmd.Short, cmd.Long = "settings", "Print the settings that count, and where each is from", settingsHelp
-	cmd.Example = "  mesh-agent settings\n  mesh-agent settings --config ./mesh-agent.yaml\n  mesh-agent settings -o json | jq .settings"
+	cmd.Example = "  mesh-agent settings\n  mesh-agent settings --config ./mesh-agent.yaml\n  mesh-agent settings --running\n  mesh-agent settings -o json | jq .settings"
+	running := cmd.Flags().Bool("running", false, "print those of the agent that runs with --state-dir, which also has what discovery says")
 	output := cmd.Flags().StringP("output", "o", "table", "how to print them: table or json")
+	complete(cmd, "output", "table", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		list := settings.List(cmd.Flags(), "output")
+		list := settings.List(cmd.Flags(), "output", "running")
+		if *running {
+			agent, err := inspect.Find(cmd.Flag("state-dir").Value.String())
+			if err == nil {
+				list, err = agent.Settings(cmd.Context())
+			}
+			if err != nil {
+				return err
+			}
+		}
 		switch *output {
 		case "table":
 			return c.file.WriteTable(cmd.OutOrStdout(), list)

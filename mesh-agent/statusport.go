@@ -2,18 +2,59 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
-	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/pflag"
 
 	"github.com/pgmesh/pgmesh/internal/listen"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoyadmin"
+	"github.com/pgmesh/pgmesh/mesh-agent/scrape"
+	"github.com/pgmesh/pgmesh/mesh-agent/status"
+	"github.com/pgmesh/pgmesh/mesh-agent/supervise"
 )
+
+// scrapeFlags say whose metrics the status port has beside Envoy's and the agent's.
+type scrapeFlags struct {
+	applications []string
+	within       time.Duration
+}
+
+func (f *scrapeFlags) declare(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&f.applications, "scrape", nil,
+		"where an application of this machine has its metrics, for /stats/prometheus of --status: URL, or NAME=URL to mark them with target=\"NAME\"; can be repeated")
+	flags.DurationVar(&f.within, "scrape-timeout", 5*time.Second, "how long Envoy or an application may take to tell its metrics")
+}
+
+// open gives the status the metrics of all, and Envoy to ask and to drain.
+func (f *scrapeFlags) open(about *status.Server, s *supervise.Supervisor, own *prometheus.Registry, metrics prometheus.Registerer) error {
+	about.Ready, about.Drain = s.Ready, s.Drain
+	about.Envoy, about.Metrics = envoyadmin.OfStateDir(about.StateDir), own
+	p := &scrape.Page{Targets: []scrape.Target{envoyTarget(about.Envoy)}, Own: own, Within: f.within, Log: about.Log}
+	for _, a := range f.applications {
+		t, err := scrape.Application(a)
+		if err != nil {
+			return err
+		}
+		p.Targets = append(p.Targets, t)
+	}
+	p.Register(metrics)
+	about.Scraped = p
+	return nil
+}
+
+// envoyTarget passes on what Envoy understands of a query, such as usedonly and filter.
+func envoyTarget(envoy *envoyadmin.Admin) scrape.Target {
+	return scrape.Target{Name: "envoy", Open: func(ctx context.Context, _ scrape.Format, query url.Values) (io.ReadCloser, scrape.Format, error) {
+		body, err := envoy.Get(ctx, "/stats/prometheus?"+query.Encode())
+		return body, scrape.Text, err
+	}}
+}
 
 // listenStatus returns nil for an empty address: no status is wanted.
 func listenStatus(address string, log *slog.Logger) (net.Listener, error) {
@@ -22,32 +63,8 @@ func listenStatus(address string, log *slog.Logger) (net.Listener, error) {
 	}
 	listener, err := listen.TCP("status", address)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open the status port: %w", err)
 	}
 	log.Info("status address open", "address", listener.Addr())
 	return listener, nil
-}
-
-// serveStatus answers whether Envoy is ready, and what there is to measure of the agent, until ctx ends.
-func serveStatus(ctx context.Context, listener net.Listener, ready func(context.Context) error, metrics prometheus.Gatherer) error {
-	if listener == nil {
-		return nil
-	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz/live", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "live") })
-	mux.HandleFunc("GET /healthz/ready", func(w http.ResponseWriter, r *http.Request) {
-		if err := ready(r.Context()); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "ready")
-	})
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
-	defer context.AfterFunc(ctx, func() { server.Close() })()
-
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve the status: %w", err)
-	}
-	return nil
 }

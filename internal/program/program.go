@@ -25,7 +25,7 @@ func New(name, short string) *cobra.Command {
 		Use: name, Short: short, Version: Version(), SilenceUsage: true, SilenceErrors: true,
 		Long: short + ".\n\nEach flag can also be given as a variable: --some-flag as PGMESH_SOME_FLAG. A flag wins over a variable.",
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			return fromEnvironment(cmd.Flags())
+			return FromEnvironment(cmd.Flags())
 		},
 	}
 	root.PersistentFlags().String("log-level", "info", "how much to log: debug, info, warn or error")
@@ -46,8 +46,8 @@ func StateDirectory() string {
 // From is the annotation of a flag that was not given on the command line, and says where its value is from.
 const From = "from"
 
-// fromEnvironment sets the flags that were not given from their PGMESH_ variables.
-func fromEnvironment(flags *pflag.FlagSet) (err error) {
+// FromEnvironment sets the flags that were not given from their PGMESH_ variables.
+func FromEnvironment(flags *pflag.FlagSet) (err error) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		name := "PGMESH_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 		value, set := os.LookupEnv(name)

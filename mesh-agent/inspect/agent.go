@@ -16,11 +16,12 @@ import (
 	"time"
 
 	"github.com/pgmesh/pgmesh/internal/listen"
+	"github.com/pgmesh/pgmesh/mesh-agent/settings"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 )
 
-// within is how long an agent may take to begin to answer.
-const within = 10 * time.Second
+// within is how long an agent may take to begin to answer. Leaving the mesh is the longest.
+const within = time.Minute
 
 // Agent is one that runs.
 type Agent struct {
@@ -42,7 +43,9 @@ func Find(stateDir string) (*Agent, error) {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
 	}
-	return &Agent{stateDir, &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true, ResponseHeaderTimeout: within}}}, nil
+	return &Agent{stateDir, &http.Client{Transport: &http.Transport{
+		DialContext: dial, DisableKeepAlives: true, ResponseHeaderTimeout: within,
+	}}}, nil
 }
 
 // ErrNotRunning is that of a folder without an agent.
@@ -70,8 +73,55 @@ func (a *Agent) Report(ctx context.Context) (*status.Report, error) {
 	return report, a.get(ctx, "/status", report)
 }
 
-func (a *Agent) get(ctx context.Context, path string, into any) error {
+// Settings are those that count for the agent.
+func (a *Agent) Settings(ctx context.Context) (all []settings.Setting, err error) {
+	err = a.get(ctx, "/settings", &all)
+	return all, err
+}
+
+// Raw is an answer as it is.
+func (a *Agent) Raw(ctx context.Context, path string) ([]byte, error) {
 	body, err := a.ask(ctx, http.MethodGet, path)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	return io.ReadAll(body)
+}
+
+// Drain has the agent leave the mesh and Envoy send its clients away, and tells how it stands; look only tells.
+func (a *Agent) Drain(ctx context.Context, look bool) (d status.Drainage, err error) {
+	method := http.MethodPost
+	if look {
+		method = http.MethodGet
+	}
+	err = a.decode(ctx, method, "/drain", &d)
+	return d, err
+}
+
+// Stop ends the agent, and returns when it has ended or the context has.
+func (a *Agent) Stop(ctx context.Context) error {
+	// Lines that are followed end when the agent does, and not before.
+	lines, err := a.ask(ctx, http.MethodGet, "/logs?n=0&follow=1")
+	if err != nil {
+		return err
+	}
+	defer lines.Close()
+	asked, err := a.ask(ctx, http.MethodPost, "/quitquitquit")
+	if err != nil {
+		return err
+	}
+	asked.Close()
+	_, _ = io.Copy(io.Discard, lines) // however it ends, it has ended
+	return ctx.Err()
+}
+
+func (a *Agent) get(ctx context.Context, path string, into any) error {
+	return a.decode(ctx, http.MethodGet, path, into)
+}
+
+func (a *Agent) decode(ctx context.Context, method, path string, into any) error {
+	body, err := a.ask(ctx, method, path)
 	if err != nil {
 		return err
 	}

@@ -54,6 +54,7 @@ type Agent struct {
 	since   since
 	changed chan struct{} // receives when a service is otherwise than it was
 	leaving chan chan error
+	done    chan struct{} // closed when it registers no more
 
 	mu       sync.Mutex
 	services map[string]*service // by group
@@ -65,7 +66,7 @@ func New(o Options) *Agent {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &Agent{o: o, since: since{folder: o.Folder}, changed: make(chan struct{}, 1), leaving: make(chan chan error), services: map[string]*service{}, away: "not connected yet"}
+	a := &Agent{o: o, since: since{folder: o.Folder}, changed: make(chan struct{}, 1), leaving: make(chan chan error), done: make(chan struct{}), services: map[string]*service{}, away: "not connected yet"}
 	for _, s := range o.Services {
 		a.services[s.Group] = &service{Service: s}
 	}
@@ -77,6 +78,7 @@ func New(o Options) *Agent {
 
 // Run keeps the machine registered until the context ends, or it has left.
 func (a *Agent) Run(ctx context.Context) error {
+	defer close(a.done)
 	ctx, cancel := context.WithCancel(ctx)
 	var probes sync.WaitGroup
 	defer probes.Wait()
@@ -101,11 +103,13 @@ func (a *Agent) keepAlive(ctx context.Context, s *service) {
 	}}.Run(ctx)
 }
 
-// Leave has the machine's entries go at once, and waits until they have. Run ends then.
+// Leave has the machine's entries go at once, and waits until they have. Run ends then. Who has left has nothing to do.
 func (a *Agent) Leave(ctx context.Context) error {
 	left := make(chan error, 1)
 	select {
 	case a.leaving <- left:
+	case <-a.done:
+		return nil
 	case <-ctx.Done():
 		return errNotConnected
 	}

@@ -112,7 +112,7 @@ type Redirection struct {
 	Trouble   string    `json:"trouble,omitempty"`
 }
 
-// Parts are how to ask the parts of an agent how they are, at any time and from any goroutine, without waiting. One that is nil is not there.
+// Parts are how to ask the parts of an agent how they are, at any time and from any goroutine, without waiting for more than a moment. One that is nil is not there.
 type Parts struct {
 	Identity     func() Identity
 	Discovery    func() Discovery

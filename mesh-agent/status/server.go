@@ -5,30 +5,59 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/internal/nearest"
 	"github.com/pgmesh/pgmesh/internal/program"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoyadmin"
+	"github.com/pgmesh/pgmesh/mesh-agent/settings"
 )
 
 // SocketName is that of the socket in the state folder.
 const SocketName = "agent.sock"
 
-// Server answers about one agent.
+// Server answers about one agent, and passes on what it is told to do.
 type Server struct {
 	Parts    Parts
 	Lines    *Lines
 	StateDir string
+	Log      *slog.Logger
 
-	since time.Time
-	state atomic.Value // a string
+	// Ready is nil while the agent's Envoy takes connections.
+	Ready func(context.Context) error
+	// Leave has others send nothing to this machine any more. It is nil if they never do.
+	Leave func(context.Context) error
+	// Drain has Envoy tell its clients to go elsewhere, without ending.
+	Drain func(context.Context) error
+	// Stop ends the agent, as SIGTERM does.
+	Stop func()
+	// Envoy is asked how many connections are open, and for its metrics.
+	Envoy *envoyadmin.Admin
+	// Settings are those that count.
+	Settings func() []settings.Setting
+	// Metrics are the agent's.
+	Metrics prometheus.Gatherer
+	// Scraped has them, those of Envoy, and those of applications.
+	Scraped http.Handler
+
+	since    time.Time
+	state    atomic.Value // a string
+	draining sync.Mutex   // held by who has the agent drain
+
+	asking  sync.Mutex
+	asked   int // the process that the version is of
+	version string
 }
 
 // States of an agent.
@@ -42,17 +71,39 @@ const (
 func (s *Server) State(now string) { s.state.Store(now) }
 
 // New returns the server of an agent that begins now.
-func New(stateDir string) *Server {
-	s := &Server{Lines: &Lines{}, StateDir: stateDir, since: time.Now()}
+func New() *Server {
+	s := &Server{Lines: &Lines{}, since: time.Now()}
 	s.State(Running)
 	return s
 }
 
 // Report asks everybody.
-func (s *Server) Report() Report {
-	return s.Parts.Ask(Agent{
-		PID: os.Getpid(), Version: program.Version(), Since: s.since, StateDir: s.StateDir, State: s.state.Load().(string),
-	})
+func (s *Server) Report(ctx context.Context) Report {
+	state := s.state.Load().(string)
+	r := s.Parts.Ask(Agent{PID: os.Getpid(), Version: program.Version(), Since: s.since, StateDir: s.StateDir, State: state})
+	if r.Envoy != nil {
+		r.Envoy.Version = s.versionOf(ctx, r.Envoy.PID)
+	}
+	if state == Draining {
+		r.Agent.Trouble = "it was drained: others send nothing here until it is started again (systemctl restart mesh-agent)"
+		if r.Envoy != nil {
+			r.Envoy.Trouble = "" // that it takes no traffic is what was asked for
+		}
+	}
+	return r
+}
+
+// versionOf asks each Envoy once.
+func (s *Server) versionOf(ctx context.Context, pid int) string {
+	s.asking.Lock()
+	defer s.asking.Unlock()
+	if s.asked != pid || s.version == "" {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		s.version, _ = s.Envoy.Version(ctx) // one that does not tell is asked again
+		s.asked = pid
+	}
+	return s.version
 }
 
 // Open opens the socket in the state folder.
@@ -67,8 +118,10 @@ func (s *Server) Open() (net.Listener, error) {
 // Serve answers on the socket until the context ends. Who may connect to it may know and do everything here.
 func (s *Server) Serve(ctx context.Context, socket net.Listener) error {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.Report()) })
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) { writeJSON(w, s.Report(r.Context())) })
 	mux.HandleFunc("GET /logs", s.serveLines)
+	mux.HandleFunc("GET /settings", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.Settings()) })
+	s.handleOrders(mux)
 	return serve(ctx, socket, mux)
 }
 
@@ -83,16 +136,6 @@ func serve(ctx context.Context, l net.Listener, handler http.Handler) error {
 		return fmt.Errorf("serve the status: %w", err)
 	}
 	return nil
-}
-
-func writeJSON(w http.ResponseWriter, answer any) {
-	text, err := json.Marshal(answer)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(text) // whoever asked may be gone
 }
 
 // serveLines writes the last lines, a JSON object each, and with follow those that come.

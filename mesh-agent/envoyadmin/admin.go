@@ -1,0 +1,154 @@
+// Package envoyadmin asks the admin API of the Envoy of this machine.
+package envoyadmin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// headersWithin is how long Envoy may take to begin an answer: it makes one between two pieces of work, and a large configuration takes a while.
+const headersWithin = 10 * time.Second
+
+// client keeps no idle connection: the admin API is asked rarely, and by then another Envoy may be there.
+var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: headersWithin}}
+
+// Admin is the admin API of an Envoy that may be replaced by another, which then has the address.
+type Admin struct{ address func() (string, error) }
+
+// At is an Envoy at an address that is asked for each time.
+func At(address func() (string, error)) *Admin { return &Admin{address} }
+
+// OfStateDir is the Envoy of the agent with a state folder, which need not run itself.
+func OfStateDir(folder string) *Admin {
+	path := filepath.Join(folder, "envoy", "admin")
+	return At(func() (string, error) {
+		content, err := os.ReadFile(path)
+		switch {
+		case errors.Is(err, fs.ErrPermission):
+			return "", fmt.Errorf("%s is for another account: do this as root (sudo mesh-agent …), or as the account that the agent runs as", path)
+		case errors.Is(err, fs.ErrNotExist) || err == nil && len(content) == 0:
+			return "", fmt.Errorf("%w with the state folder %s: start the agent (systemctl start mesh-agent, or mesh-agent run), or name the folder of the one that does run with --state-dir",
+				ErrNotRunning, folder)
+		case err != nil:
+			return "", fmt.Errorf("find Envoy: %w", err)
+		}
+		return strings.TrimSpace(string(content)), nil
+	})
+}
+
+// ErrNotRunning is that of an Envoy that is not there.
+var ErrNotRunning = errors.New("no Envoy runs")
+
+// Get begins to read an answer. Its end is the caller's.
+func (a *Admin) Get(ctx context.Context, path string) (io.ReadCloser, error) {
+	return a.do(ctx, http.MethodGet, path)
+}
+
+// Text is a whole answer.
+func (a *Admin) Text(ctx context.Context, path string) (string, error) {
+	return text(a.do(ctx, http.MethodGet, path))
+}
+
+// Post gives an order and returns what Envoy says to it.
+func (a *Admin) Post(ctx context.Context, path string) (string, error) {
+	return text(a.do(ctx, http.MethodPost, path))
+}
+
+// JSON decodes an answer.
+func (a *Admin) JSON(ctx context.Context, path string, into any) error {
+	body, err := a.Get(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if err := json.NewDecoder(body).Decode(into); err != nil {
+		return fmt.Errorf("read Envoy's answer to %s: %w", path, err)
+	}
+	return nil
+}
+
+func text(body io.ReadCloser, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	defer body.Close()
+	content, err := io.ReadAll(body)
+	if err != nil {
+		return "", fmt.Errorf("read Envoy's answer: %w", err)
+	}
+	return string(content), nil
+}
+
+// RefusedError is an answer that is not what was asked for.
+type RefusedError struct {
+	Code int
+	Said string
+}
+
+func (e *RefusedError) Error() string { return "Envoy answers " + e.Said }
+
+func (a *Admin) do(ctx context.Context, method, path string) (io.ReadCloser, error) {
+	address, err := a.address()
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+address+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("%w at %s, as far as its admin API tells: %w", ErrNotRunning, address, errors.Unwrap(err))
+	}
+	if response.StatusCode != http.StatusOK {
+		defer response.Body.Close()
+		said, _ := io.ReadAll(io.LimitReader(response.Body, 4<<10))
+		return nil, &RefusedError{response.StatusCode, strings.TrimSpace(string(said))}
+	}
+	return response.Body, nil
+}
+
+// Version is that of Envoy.
+func (a *Admin) Version(ctx context.Context) (string, error) {
+	var info struct {
+		Version string `json:"version"` // COMMIT/1.40.0/Clean/RELEASE/BoringSSL
+	}
+	if err := a.JSON(ctx, "/server_info", &info); err != nil {
+		return "", err
+	}
+	if parts := strings.Split(info.Version, "/"); len(parts) > 1 {
+		return parts[1], nil
+	}
+	return info.Version, nil
+}
+
+// open are the connections that clients have, and those of the admin API, which are not meant.
+var open = regexp.MustCompile(`(?m)^listener\.(.*)\.downstream_cx_active: (\d+)$`)
+
+// Connections counts the connections that clients have open.
+func (a *Admin) Connections(ctx context.Context) (int, error) {
+	stats, err := a.Text(ctx, `/stats?usedonly&filter=^listener\..*\.downstream_cx_active$`)
+	if err != nil {
+		return 0, err
+	}
+	all := 0
+	for _, found := range open.FindAllStringSubmatch(stats, -1) {
+		if found[1] == "admin" || strings.HasPrefix(found[1], "admin.") || strings.Contains(found[1], ".worker_") {
+			continue
+		}
+		n, _ := strconv.Atoi(found[2]) // digits
+		all += n
+	}
+	return all, nil
+}
