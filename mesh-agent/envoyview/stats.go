@@ -1,0 +1,54 @@
+package envoyview
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+)
+
+// StatsPath is where the admin API has the statistics of a name, in a format: text, json or prometheus. All has those that were never
+// touched, too.
+func StatsPath(name, format string, all bool) string {
+	query := url.Values{}
+	if name != "" {
+		query.Set("filter", name)
+	}
+	if !all {
+		query.Set("usedonly", "")
+	}
+	path := "/stats"
+	switch format {
+	case "json":
+		query.Set("format", "json")
+	case "prometheus":
+		path = "/stats/prometheus"
+	}
+	return path + "?" + query.Encode()
+}
+
+// WriteStats writes statistics that came as text, as a table.
+func WriteStats(out io.Writer, answer io.Reader) error {
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "STATISTIC\tVALUE")
+	lines := bufio.NewScanner(answer)
+	lines.Buffer(nil, 1<<20)
+	found := false
+	for lines.Scan() {
+		name, value, isOne := strings.Cut(lines.Text(), ": ")
+		if isOne {
+			found = true
+			fmt.Fprintf(w, "%s\t%s\n", name, value)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return err
+	}
+	if !found {
+		_, err := fmt.Fprintln(out, "Envoy has none of that name that was touched; --all has the others")
+		return err
+	}
+	return w.Flush()
+}
