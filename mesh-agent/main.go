@@ -18,6 +18,7 @@ func main() {
 		debug.SetGCPercent(garbagePercent)
 	}
 	root := program.New("mesh-agent", "Make this machine a member of the mesh: join, and bootstrap, run and drain its Envoy")
-	root.AddCommand(joinCommand(), runCommand(), bootstrapCommand(), settingsCommand(), statusCommand(), logsCommand(), dnsCommand(), redirectCommand(), checkCommand())
+	root.AddCommand(joinCommand(), runCommand(), bootstrapCommand(), settingsCommand(), checkCommand(), dnsCommand(), redirectCommand(),
+		statusCommand(), logsCommand(), envoyCommand(), drainCommand(), stopCommand(), bugReportCommand())
 	os.Exit(program.Main(root))
 }
