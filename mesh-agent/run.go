@@ -71,7 +71,6 @@ func run(ctx context.Context, m *member, f *envoyFlags, s *scrapeFlags, about *s
 		return err
 	}
 	defer release()
-	about.StateDir = m.state.folder
 	registry := monitor.NewRegistry()
 	metrics := prometheus.WrapRegistererWithPrefix("pgmesh_mesh_agent_", registry)
 	who, err := m.machine(ctx, log, metrics)
@@ -103,7 +102,7 @@ func run(ctx context.Context, m *member, f *envoyFlags, s *scrapeFlags, about *s
 	}
 	ctx, about.Stop = context.WithCancel(ctx)
 	defer about.Stop()
-	if err := s.open(about, supervisor, registry, metrics); err != nil {
+	if err := s.open(about, m.state.folder, supervisor, registry, metrics); err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)

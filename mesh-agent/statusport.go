@@ -32,9 +32,9 @@ func (f *scrapeFlags) declare(flags *pflag.FlagSet) {
 }
 
 // open gives the status the metrics of all, and Envoy to ask and to drain.
-func (f *scrapeFlags) open(about *status.Server, s *supervise.Supervisor, own *prometheus.Registry, metrics prometheus.Registerer) error {
-	about.Ready, about.Drain = s.Ready, s.Drain
-	about.Envoy, about.Metrics = envoyadmin.OfStateDir(about.StateDir), own
+func (f *scrapeFlags) open(about *status.Server, folder string, s *supervise.Supervisor, own *prometheus.Registry, metrics prometheus.Registerer) error {
+	about.StateDir, about.Ready, about.Drain = folder, s.Ready, s.Drain
+	about.Envoy, about.Metrics = envoyadmin.OfStateDir(folder), own
 	p := &scrape.Page{Targets: []scrape.Target{envoyTarget(about.Envoy)}, Own: own, Within: f.within, Log: about.Log}
 	for _, a := range f.applications {
 		t, err := scrape.Application(a)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -31,7 +32,7 @@ func At(address func() (string, error)) *Admin { return &Admin{address} }
 
 // OfStateDir is the Envoy of the agent with a state folder, which need not run itself.
 func OfStateDir(folder string) *Admin {
-	path := filepath.Join(folder, "envoy", "admin")
+	path := filepath.Join(folder, "envoy", "run", "admin")
 	return At(func() (string, error) {
 		content, err := os.ReadFile(path)
 		switch {
@@ -43,7 +44,12 @@ func OfStateDir(folder string) *Admin {
 		case err != nil:
 			return "", fmt.Errorf("find Envoy: %w", err)
 		}
-		return strings.TrimSpace(string(content)), nil
+		address := strings.TrimSpace(string(content))
+		// Envoy's account has written this, which is not trusted to send others elsewhere.
+		if at, err := netip.ParseAddrPort(address); err != nil || !at.Addr().IsLoopback() {
+			return "", fmt.Errorf("%s says that Envoy's admin API is at %q, which is no address of loopback: start the agent again", path, address)
+		}
+		return address, nil
 	})
 }
 

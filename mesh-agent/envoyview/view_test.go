@@ -192,11 +192,15 @@ func TestAnEnvoyThatIsNotThere(t *testing.T) {
 	require.ErrorIs(t, err, envoyadmin.ErrNotRunning)
 	require.ErrorContains(t, err, "no Envoy runs with the state folder "+folder+": start the agent")
 
-	require.NoError(t, os.MkdirAll(folder+"/envoy", 0o700))
-	require.NoError(t, os.WriteFile(folder+"/envoy/admin", []byte("127.0.0.1:1"), 0o600))
+	require.NoError(t, os.MkdirAll(folder+"/envoy/run", 0o700))
+	require.NoError(t, os.WriteFile(folder+"/envoy/run/admin", []byte("127.0.0.1:1"), 0o600))
 	_, err = envoyadmin.OfStateDir(folder).Text(t.Context(), "/ready")
 	require.ErrorIs(t, err, envoyadmin.ErrNotRunning)
 	require.ErrorContains(t, err, "connection refused")
+
+	require.NoError(t, os.WriteFile(folder+"/envoy/run/admin", []byte("192.0.2.1:80"), 0o600))
+	_, err = envoyadmin.OfStateDir(folder).Text(t.Context(), "/ready")
+	require.ErrorContains(t, err, `at "192.0.2.1:80", which is no address of loopback`)
 }
 
 func TestConnectionsOfClientsAreCounted(t *testing.T) {
