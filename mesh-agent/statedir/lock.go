@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Lock is held by the one agent of a folder. The kernel takes it back when the agent ends, in whatever way.
@@ -24,7 +25,7 @@ func Take(folder string) (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--state-dir: %w; name a folder that this account may write to", err)
 	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := lock(file); err != nil {
 		defer file.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("another mesh-agent%s runs with the state folder %s: end that one, or give this one a folder of its own with --state-dir", holder(file), folder)
@@ -39,6 +40,18 @@ func Take(folder string) (*Lock, error) {
 
 // Release lets another agent have the folder.
 func (l *Lock) Release() error { return l.file.Close() }
+
+// patience is for an agent that was killed a moment ago: what it holds it holds until the kernel has cleared it away.
+const patience = time.Second
+
+func lock(file *os.File) error {
+	for began := time.Now(); ; time.Sleep(patience / 100) {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Since(began) > patience {
+			return err
+		}
+	}
+}
 
 func holder(file *os.File) string {
 	content, _ := io.ReadAll(file)
