@@ -124,7 +124,7 @@ func dialAny(addresses []string, opts ...grpc.DialOption) (*grpc.ClientConn, err
 		state.Addresses = append(state.Addresses, resolver.Address{Addr: address, ServerName: hostOf(address)})
 	}
 	list.InitialState(state)
-	conn, err := grpc.NewClient(list.Scheme()+":///"+addresses[0], append(opts, grpc.WithResolvers(list))...)
+	conn, err := grpc.NewClient(list.Scheme()+":///"+addresses[0], append(opts, grpc.WithResolvers(list), grpc.WithDisableServiceConfig())...)
 	if err != nil {
 		return nil, fmt.Errorf("--mcp %s: %w", addresses[0], err)
 	}

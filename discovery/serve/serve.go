@@ -99,7 +99,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	})
 	ready := members.ready(config.Ready)
 	g.Go(func() error { return monitor.Serve(ctx, web, metrics, ready, pages...) })
-	g.Go(func() error { return notify.Run(ctx, ready.Sentence) })
+	g.Go(func() error { return notify.Once(ctx, ready.Ask) })
 	defer members.flush()
 	return ended(g.Wait())
 }

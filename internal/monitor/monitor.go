@@ -24,13 +24,8 @@ func NewRegistry() *prometheus.Registry {
 // Ready tells what is missing before a program can do its work, and when nothing is, what there is to say about how it does it.
 type Ready func() (about string, err error)
 
-// Sentence says what /readyz says, without its status.
-func (r Ready) Sentence() string {
-	said, _ := r.ask()
-	return said
-}
-
-func (r Ready) ask() (said string, ready bool) {
+// Ask returns what /readyz says, and whether with success.
+func (r Ready) Ask() (said string, ready bool) {
 	about, err := r()
 	switch {
 	case err != nil:
@@ -67,7 +62,7 @@ func own(metrics prometheus.Gatherer, ready Ready) []Page {
 
 func readyPage(ready Ready) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		said, is := ready.ask()
+		said, is := ready.Ask()
 		if !is {
 			http.Error(w, said, http.StatusServiceUnavailable)
 			return

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pgmesh/pgmesh/internal/wait"
 )
 
 // Status is a sentence for `systemctl status`.
@@ -102,6 +104,29 @@ func Run(ctx context.Context, look func() string) error {
 			if len(lines) > 0 {
 				_ = tell(lines...)
 			}
+		}
+	}
+}
+
+// soon is how often a program is asked whether it is ready for the first time.
+const soon = 50 * time.Millisecond
+
+// Once is Run for a program that is not ready from the start: what it waits for is its status until then.
+func Once(ctx context.Context, look func() (about string, ready bool)) error {
+	if os.Getenv("NOTIFY_SOCKET") == "" {
+		return nil
+	}
+	last := ""
+	for {
+		now, ready := look()
+		if ready {
+			return Run(ctx, func() string { about, _ := look(); return about })
+		}
+		if now != last {
+			_, last = Status(now), now
+		}
+		if !wait.For(ctx, soon) {
+			return Stopping()
 		}
 	}
 }

@@ -65,6 +65,31 @@ func TestSaysThatItServesAndIsAliveAndEnds(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
+func TestIsReadyOnceItSaysSo(t *testing.T) {
+	next := manager(t, 0)
+	type answer struct {
+		about string
+		ready bool
+	}
+	var now atomic.Value
+	now.Store(answer{"waits for its database", false})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		done <- notify.Once(ctx, func() (string, bool) { a := now.Load().(answer); return a.about, a.ready })
+	}()
+	require.Equal(t, "STATUS=waits for its database\n", next())
+	now.Store(answer{"waits for a migration", false})
+	require.Equal(t, "STATUS=waits for a migration\n", next())
+	now.Store(answer{"serves", true})
+	require.Equal(t, "READY=1\nSTATUS=serves\n", next())
+	now.Store(answer{"has lost its database", false}) // and serves on
+	cancel()
+	require.Equal(t, "STOPPING=1\nSTATUS=ending\n", next())
+	require.NoError(t, <-done)
+}
+
 // A program that is stuck does not say that it is alive: of what it told before the last sign is the last.
 func TestIsSilentWhileStuck(t *testing.T) {
 	next := manager(t, 30*time.Millisecond)

@@ -108,7 +108,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	g, ctx := errgroup.WithContext(ctx)
 	ready := monitor.Ready(s.publisher.Ready)
 	g.Go(func() error { return monitor.Serve(ctx, on.web, s.metrics, ready, s.pages()...) })
-	g.Go(func() error { return notify.Run(ctx, ready.Sentence) })
+	g.Go(func() error { return notify.Once(ctx, ready.Ask) })
 	g.Go(func() error { return s.serve(ctx, from, on) })
 	g.Go(func() error { return s.follow(ctx, from) })
 	g.Go(func() error { return s.dialSinks(ctx) })
