@@ -21,5 +21,5 @@ func Any(addresses []string, options ...grpc.DialOption) (*grpc.ClientConn, erro
 		state.Addresses = append(state.Addresses, resolver.Address{Addr: address, ServerName: host})
 	}
 	list.InitialState(state)
-	return grpc.NewClient(list.Scheme()+":///"+addresses[0], append(options, grpc.WithResolvers(list))...)
+	return grpc.NewClient(list.Scheme()+":///"+addresses[0], append(options, grpc.WithResolvers(list), grpc.WithDisableServiceConfig())...)
 }

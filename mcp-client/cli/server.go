@@ -41,7 +41,7 @@ func (s *server) connect(largest int, more ...grpc.DialOption) (*grpc.ClientConn
 	options := slices.Concat(credentials, more, []grpc.DialOption{
 		grpc.WithUserAgent("mcp-client"), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(largest)),
 	})
-	conn, err := grpc.NewClient(s.address, options...)
+	conn, err := grpc.NewClient(s.address, append(options, grpc.WithDisableServiceConfig())...) // of which nobody asks the DNS
 	if err != nil {
 		return nil, s.misused(err.Error())
 	}

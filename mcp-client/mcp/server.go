@@ -48,7 +48,7 @@ func newServers(cfg Config) (*servers, error) {
 		InitialInterval: firstRetry, MaxInterval: longestRetry, Multiplier: 1.6, RandomizationFactor: 0.5,
 	}}
 	for _, target := range cfg.Targets {
-		conn, err := grpc.NewClient(target, append(dialDefaults(), cfg.DialOptions...)...)
+		conn, err := grpc.NewClient(target, append(append(dialDefaults(), grpc.WithDisableServiceConfig()), cfg.DialOptions...)...)
 		if err != nil {
 			s.close()
 			return nil, fmt.Errorf("follow the configuration server %s: %w", target, err)

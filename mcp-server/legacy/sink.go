@@ -88,7 +88,7 @@ func (c *caller) call(ctx context.Context, heard func()) error {
 	if err != nil {
 		return err
 	}
-	conn, err := grpc.NewClient(c.sink.Address, grpc.WithTransportCredentials(credentials), grpc.WithUserAgent("pgmesh/"+program.Version()),
+	conn, err := grpc.NewClient(c.sink.Address, grpc.WithDisableServiceConfig(), grpc.WithTransportCredentials(credentials), grpc.WithUserAgent("pgmesh/"+program.Version()),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}))
 	if err != nil {
 		return err
