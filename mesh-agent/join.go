@@ -10,6 +10,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/membership"
 	"github.com/pgmesh/pgmesh/internal/program"
+	"github.com/pgmesh/pgmesh/mesh-agent/statedir"
 )
 
 const joinHelp = `Make this machine a member of the mesh: get its first certificate from discovery, and keep it.
@@ -70,9 +71,9 @@ func (j *joining) run(ctx context.Context, cmd *cobra.Command) (*membership.Stat
 	defer cancel()
 	m, err := membership.Join(ctx, o, ask)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, statedir.Own(o.Folder)) // the key of an attempt is kept
 	}
-	return m.Current(), errors.Join(j.state.remember(j.servers.addresses), j.state.rememberGroup(j.credential.group))
+	return m.Current(), errors.Join(j.state.remember(j.servers.addresses), j.state.rememberGroup(j.credential.group), statedir.Own(o.Folder))
 }
 
 // checkNew keeps who joins by mistake from giving up who they are.
