@@ -1,2 +1,2 @@
-// Package packages holds no code: the folder has what the packages of the programs are made of, and build makes them. Its tests install them.
+// Package packages makes packages of the programs, by the script that make packages runs, for tests and benchmarks that install them.
 package packages

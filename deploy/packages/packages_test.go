@@ -5,17 +5,16 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pgmesh/pgmesh/deploy/packages"
 	"github.com/pgmesh/pgmesh/internal/envoytest"
 	"github.com/pgmesh/pgmesh/internal/machine"
 	"github.com/pgmesh/pgmesh/internal/netns"
@@ -43,36 +42,16 @@ func run(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	folder = dir
 	for _, version := range []string{before, after} {
-		if err := build(version, filepath.Join(dir, version)); err != nil {
+		var about io.Writer
+		if testing.Verbose() {
+			about = os.Stdout
+		}
+		if err := packages.Make(context.Background(), version, filepath.Join(dir, version), about, "deb", "rpm"); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
 	}
 	return pgtest.Main(m)
-}
-
-// build makes the packages of a version as make packages does, for this machine's kind of processor.
-func build(version, into string) error {
-	root := filepath.Join("..", "..")
-	tools := exec.CommandContext(context.Background(), filepath.Join(root, "tools", "build-tools"), "nfpm")
-	tools.Stderr = os.Stderr
-	if err := tools.Run(); err != nil {
-		return fmt.Errorf("compile nfpm: %w", err)
-	}
-	bin, err := filepath.Abs(filepath.Join(root, ".tools", "bin"))
-	if err != nil {
-		return err
-	}
-	cmd := exec.CommandContext(context.Background(), "./build")
-	cmd.Env = append(os.Environ(), "VERSION="+version, "ARCHES="+runtime.GOARCH, "DIST="+into, "PATH="+bin+":"+os.Getenv("PATH"))
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("make packages: %w\n%s", err, out)
-	}
-	if testing.Verbose() {
-		os.Stdout.Write(out)
-	}
-	return nil
 }
 
 // files are the packages of a version by their ending.
@@ -110,30 +89,9 @@ func database(t *testing.T, m *machine.Machine) string {
 	t.Helper()
 	u, err := url.Parse(pgtest.Empty(t))
 	require.NoError(t, err)
-	at := u.Host
-	listener := m.Listen("tcp", "127.0.0.1:5433")
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go forward(conn, at)
-		}
-	}()
+	m.Forward("127.0.0.1:5433", u.Host)
 	u.Host = "127.0.0.1:5433"
 	return u.String()
-}
-
-func forward(conn net.Conn, to string) {
-	defer conn.Close()
-	there, err := net.Dial("tcp", to)
-	if err != nil {
-		return
-	}
-	defer there.Close()
-	go func() { io.Copy(there, conn); there.Close() }()
-	io.Copy(conn, there)
 }
 
 // configure has everything run on one machine, without identities: what is installed is tried here, not what it does.
@@ -175,7 +133,7 @@ func TestDebianPackages(t *testing.T) {
 		pids[service] = running(t, m, service, before)
 	}
 	require.Contains(t, m.Type("systemctl show -P StatusText mcp-server"), "ready")
-	m.Type("pgrep -u mesh-agent -x envoy")
+	envoy := m.Type("pgrep -u mesh-agent -x envoy")
 
 	// An upgrade keeps what people have written, and puts the new programs into force.
 	out = m.Type("dpkg -i " + after + "/*.deb 2>&1")
@@ -184,10 +142,13 @@ func TestDebianPackages(t *testing.T) {
 	settled(m)
 	for _, service := range services {
 		pid := running(t, m, service, after)
-		if service != "mesh-agent" {
+		if service == "mesh-agent" {
+			require.Equal(t, pids[service], pid, "the agent was not reloaded but restarted")
+		} else {
 			require.NotEqual(t, pids[service], pid)
 		}
 	}
+	require.Equal(t, envoy, m.Type("pgrep -u mesh-agent -x envoy"), "an upgrade of the agent is none of Envoy")
 
 	// Removed, it leaves what it knows; purged, nothing.
 	names := "pgmesh-" + strings.Join(programs, " pgmesh-")
