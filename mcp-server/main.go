@@ -3,6 +3,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"runtime/debug"
 	"time"
@@ -35,6 +36,9 @@ func runCommand() *cobra.Command {
 		Short: "Serve until told to stop",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.WorkloadGrace <= 0 {
+				return fmt.Errorf("--workload-grace %s: it has to be above 0, such as 60s: machines need some time to reach another discovery", o.WorkloadGrace)
+			}
 			o.Log = program.Log(cmd)
 			return serve.Run(cmd.Context(), o, nil)
 		},
