@@ -185,7 +185,7 @@ func (town *town) agent(at *machines.Namespace, account string, flags ...string)
 	p := town.program(at, append(append(slices.Clone(town.as), filepath.Join(bin, "mesh-agent"), "run", "--config", "",
 		"--envoy", envoytest.Binary(town.t), "--discovery", net.JoinHostPort(town.control.IPv4.String(), "15012"), "--id", account+".shop",
 		"--node-ip", at.IPv4.String(), "--tls-cert", cert, "--tls-key", key, "--tls-roots", town.roots, "--state-dir", state,
-		"--concurrency", "1", "--drain-time", "0s", "--dns", "serve", "--tie-envoy", "--redirect", "--redirect-timeout", "3s", "--labels", "app="+account,
+		"--concurrency", "1", "--drain-time", "0s", "--dns", "serve", "--redirect", "--redirect-timeout", "3s", "--labels", "app="+account,
 	), flags...)...)
 	p.start()
 	return p
@@ -297,7 +297,7 @@ func TestAgentsRedirectTheirMachines(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			town := newTown(t, c.as, c.flags...)
+			town := newTown(t, c.as, append([]string{"--tie-envoy"}, c.flags...)...)
 			town.cartAgent.redirects()
 			town.reviewsAgent.redirects()
 			services := town.addresses("ledger.mesh")
@@ -337,7 +337,7 @@ func (p *machineProgram) redirects() {
 			p.t.Fatalf("the agent has ended: %s", p.said())
 		default:
 		}
-		if !strings.Contains(p.said(), "redirection is confirmed") {
+		if !strings.Contains(p.said(), "traffic is redirected") {
 			return errors.New("nothing is redirected yet")
 		}
 		return nil
@@ -364,4 +364,38 @@ func (town *town) endsWithItsAgents() {
 	require.NoError(town.t, hears(town.t.Context(), town.cart, at(town.control.IPv4, 7000), "unknown to the mesh"))
 	town.cartAgent.end()
 	require.NotContains(town.t, strings.ToLower(town.cart.Run("nft", "list", "ruleset")), "pgmesh")
+}
+
+// Envoy goes on without its agent, and what is redirected to it too, for as long as the rules count: another agent comes in time.
+func TestAgentsAreReplacedUnderRedirectedTraffic(t *testing.T) {
+	t.Parallel()
+	town := newTown(t, ownUser, "--redirect-timeout", "30s")
+	town.cartAgent.redirects()
+	town.reviewsAgent.redirects()
+	ledger := at(town.addresses("ledger.mesh")[0], 9000)
+	eventually(t, func(ctx context.Context) error { return hears(ctx, town.cart, ledger, "ledger") })
+
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	failed := make(chan error, 1)
+	calls := 0
+	go func() {
+		for ; ctx.Err() == nil; calls++ {
+			// The address is nobody's: whoever is not redirected fails.
+			if err := hears(t.Context(), town.cart, ledger, "ledger"); err != nil {
+				failed <- fmt.Errorf("call %d: %w", calls, err)
+				return
+			}
+		}
+		close(failed)
+	}()
+	for range 2 {
+		town.cartAgent.run.Kill()
+		town.cartAgent.start()
+		town.cartAgent.redirects()
+	}
+	stop()
+	require.NoError(t, <-failed)
+	require.Positive(t, calls)
+	require.Contains(t, town.cartAgent.said(), "Envoy goes on as an earlier agent has started it")
 }

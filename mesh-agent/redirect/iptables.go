@@ -73,13 +73,29 @@ func (i iptables) Apply(ctx context.Context, p Plan) error {
 	if err := i.restore(ctx, p); err != nil {
 		return err
 	}
-	return i.Confirm(ctx, p)
+	return p.writeLists("+")
 }
 
 // lists are where the kernel lets its lists of addresses be read and changed. A thread may be in another network than its process.
 const lists = "/proc/thread-self/net/xt_recent"
 
-func (i iptables) Confirm(_ context.Context, p Plan) error { return p.writeLists("+") }
+// Confirm fails where others have taken away what leads to the rules.
+func (i iptables) Confirm(ctx context.Context, p Plan) error {
+	for _, f := range p.families() {
+		saved, err := i.saved(ctx, f)
+		if err != nil {
+			return err
+		}
+		for _, c := range p.chains() {
+			if !saved.has(c.hook.table, p.jump(c.hook)) {
+				return fmt.Errorf("there is no rule any more that leads to %s of %s", p.chainName(c.hook), i.named(f, ""))
+			}
+		}
+	}
+	return p.writeLists("+")
+}
+
+// Release empties the lists.
 func (i iptables) Release(_ context.Context, p Plan) error { return p.writeLists("-") }
 
 func (p Plan) writeLists(sign string) error {

@@ -26,6 +26,11 @@ var builtIn = []hook{natOutput, natPrerouting, markOutput, markPrerouting}
 
 func (p Plan) chainName(h hook) string { return strings.ToUpper(p.Table + "_" + h.name) }
 
+// jump leads from a chain of the kernel to ours, as iptables-save prints it.
+func (p Plan) jump(h hook) string {
+	return fmt.Sprintf("-A %s -j %s", strings.ToUpper(h.name), p.chainName(h))
+}
+
 // IPTables is the plan as the input of iptables-restore --noflush or ip6tables-restore --noflush, which changes each table in one moment: our
 // chains are made anew, and the kernel's lead to them, in the first place.
 func (p Plan) IPTables(six bool, saved Saved) string {
@@ -61,7 +66,7 @@ func (p Plan) iptablesTable(table string, f family, wanted map[hook][]rule, save
 		if there || wanted[h] != nil {
 			fmt.Fprintf(&declared, ":%s - [0:0]\n", name)
 		}
-		jump := fmt.Sprintf("-A %s -j %s", from, name)
+		jump := p.jump(h)
 		switch {
 		case wanted[h] != nil && !saved.has(table, jump):
 			fmt.Fprintf(&rules, "-I %s 1 -j %s\n", from, name)
