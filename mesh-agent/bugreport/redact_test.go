@@ -89,6 +89,20 @@ func TestWhatIsKnownIsTakenOutEverywhere(t *testing.T) {
 	require.JSONEq(t, `{"a": "(redacted)"}`, string(r.JSON([]byte(`{"a": "an odd secret"}`))))
 }
 
+func TestTheJournalIsWithoutAccessLogs(t *testing.T) {
+	t.Parallel()
+	const ours = `-- Boot 1 --
+Nov 22 21:40:54 one systemd[1]: Started mesh-agent.service.
+Nov 22 21:40:54 one mesh-agent[7]: time=2026-11-22T21:40:54Z level=INFO msg="Envoy started"
+Nov 22 21:40:54 one mesh-agent[7]: {"time":"2026-11-22T21:40:54Z","level":"INFO","msg":"x"}
+Nov 22 21:40:54 one mesh-agent[7]: [2026-11-22 21:40:54.123][8][info][main] [source/server.cc:1] starting
+`
+	const access = `Nov 22 21:40:54 one mesh-agent[7]: [2026-11-22T21:40:54.123Z] "GET /of/somebody HTTP/1.1" 200 - via_upstream
+Nov 22 21:40:54 one mesh-agent[7]: {"path":"/of/somebody","method":"GET"}
+`
+	require.Equal(t, ours, string(bugreport.WithoutAccessLog([]byte(ours+access))))
+}
+
 func FuzzRedact(f *testing.F) {
 	f.Add(`{"key":"authorization","value":"x"}`, "secret word")
 	f.Add(key, key)

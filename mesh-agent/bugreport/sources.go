@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"time"
 
@@ -68,14 +69,34 @@ func Machine() (all []Source) {
 		{"processes", []string{"ps", "-eo", "pid,ppid,user,rss,etimes,comm"}}, // without arguments: tokens are in them
 		{"disks", []string{"df", "-h"}},
 		{"systemd-unit", []string{"systemctl", "status", "--no-pager", "--lines=0", "mesh-agent"}},
-		{"systemd-journal", []string{"journalctl", "--no-pager", "-u", "mesh-agent", "-n", "5000"}},
 		{"kernel-last-word", []string{"dmesg", "--ctime", "--level=emerg,alert,crit,err"}},
 	} {
 		if path, err := exec.LookPath(each.command[0]); err == nil {
 			all = append(all, run("machine/"+each.name+".txt", path, each.command[1:]...))
 		}
 	}
+	if path, err := exec.LookPath("journalctl"); err == nil {
+		journal := run("machine/systemd-journal.txt", path, "--no-pager", "-u", "mesh-agent", "-n", "5000")
+		all = append(all, Source{journal.Name, func(ctx context.Context) ([]byte, error) {
+			text, err := journal.Read(ctx)
+			return WithoutAccessLog(text), err
+		}})
+	}
 	return all
+}
+
+// ourLine is one of the agent, of Envoy's own log, or of systemd about them. What else is in the journal of the unit is an access log.
+var ourLine = regexp.MustCompile(`: (?:time=\S+ level=|\{"time":"[^"]*","level":|\[[^\]]*\]\[\d+\]\[\w+\]\[\w+\])| systemd\[\d+\]: |^-- `)
+
+// WithoutAccessLog is the journal of the agent without what its Envoy says of requests.
+func WithoutAccessLog(journal []byte) []byte {
+	var kept bytes.Buffer
+	for line := range bytes.Lines(journal) {
+		if ourLine.Match(line) {
+			kept.Write(line)
+		}
+	}
+	return kept.Bytes()
 }
 
 // StateDir tells what is in the state folder, but not the contents, which are secret.
