@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/pgmesh/pgmesh/internal/membership"
@@ -35,6 +36,9 @@ func (l *link) explain(ctx context.Context) error {
 		return fmt.Errorf("the server at %s does not accept this machine's certificate: %w", l.target, alert.Err)
 	case errors.Is(l.broke, io.EOF):
 		return fmt.Errorf("%w at %s: it ends each connection at once; do both speak TLS, or both --insecure?", ErrUnreachable, l.target)
+	case l.secure && (l.broke == nil || errors.Is(l.broke, syscall.ECONNRESET)): // its last word was overtaken by the end
+		return fmt.Errorf("%w at %s: it ends the connection before anything is said: it does not accept this machine's certificate, or does not speak gRPC "+
+			"(is it a discovery, and this the address of its --listen?)", ErrUnreachable, l.target)
 	case l.broke != nil:
 		return fmt.Errorf("%w at %s: %w", ErrUnreachable, l.target, innermost(l.broke))
 	default:

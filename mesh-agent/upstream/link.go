@@ -41,11 +41,13 @@ type link struct {
 	dated  <-chan struct{}
 	forget context.CancelFunc // ends what dated comes from
 
-	retired bool // to end soon; the upstream's lock guards it
+	old     bool // its certificate is not the newest; the upstream's lock guards it
+	retired bool // to end soon; as well
 
 	mu     sync.Mutex
 	dialed bool
 	dial   error     // why there was nobody
+	secure bool      // there was a handshake of TLS
 	verify error     // why whoever was there is not spoken to
 	broke  error     // what ended it
 	heard  time.Time // when something came last
@@ -95,6 +97,15 @@ func (l *link) watch() {
 func (l *link) close() {
 	l.forget()
 	_ = l.conn.Close()
+}
+
+func (l *link) isLost() bool {
+	select {
+	case <-l.lost:
+		return true
+	default:
+		return false
+	}
 }
 
 // retire ends it after a while. The lock of the upstream is held.
@@ -149,6 +160,9 @@ func (h *handshake) ClientHandshake(ctx context.Context, authority string, raw n
 			h.link.name = server.Name
 		}
 	}
+	h.link.mu.Lock()
+	defer h.link.mu.Unlock()
+	_, h.link.secure = info.(credentials.TLSInfo)
 	return &observed{conn, h.link}, info, nil
 }
 

@@ -131,6 +131,7 @@ func (u *Upstream) run(ctx context.Context) {
 func (u *Upstream) keep(ctx context.Context, l *link) {
 	select {
 	case <-l.dated:
+		u.replace(l)
 	case <-l.lost:
 		u.replicas.fell(l.target)
 		u.await(ctx)
@@ -162,8 +163,10 @@ func (u *Upstream) await(ctx context.Context) {
 func (u *Upstream) use(l *link) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if before := u.current; before != nil {
-		before.retire(linger)
+	for before := range u.links {
+		if before.old && !before.retired {
+			before.retire(linger)
+		}
 	}
 	u.metrics.connected(!u.status.First.IsZero())
 	level := slog.LevelInfo
@@ -185,6 +188,23 @@ func (u *Upstream) use(l *link) {
 		<-l.closed
 		u.drop(l)
 	})
+}
+
+// replace has calls wait for the connection that takes the place of one, so that they show the newest certificate.
+func (u *Upstream) replace(l *link) {
+	u.mu.Lock()
+	l.old = true
+	u.mu.Unlock()
+	u.leave(l)
+}
+
+// resume has calls begin on a connection again in whose place there is none.
+func (u *Upstream) resume() {
+	for l := range u.links {
+		if l.old && !l.retired && !l.isLost() {
+			u.current = l
+		}
+	}
 }
 
 // leave has calls begin on a connection no more.
@@ -236,6 +256,7 @@ func (u *Upstream) missed(err error) {
 	defer u.mu.Unlock()
 	before := u.failed
 	u.failed = err
+	u.resume()
 	u.status.Error, u.status.ErrorAt = err, time.Now()
 	u.metrics.missed()
 	u.tell()
