@@ -64,6 +64,9 @@ func (s *Server) respond(ctx context.Context, m *dns.Msg, proxy bool) reply {
 		return r
 	}
 	s.fromOthers(ctx, &r, m, q)
+	if !proxy {
+		s.exists(&r, q)
+	}
 	return r
 }
 
@@ -237,12 +240,6 @@ func (s *Server) adopt(r *reply, from *dns.Msg, q dns.Question) {
 			}
 		}
 	}
-	if r.Rcode == dns.RcodeNameError {
-		if found, mesh := s.current.Load().names.Find(q.Name); mesh && found.Target == "" {
-			r.Rcode, r.Ns, r.Authoritative = dns.RcodeSuccess, nil, true // the name exists, if only here
-			r.orNothing()
-		}
-	}
 	most := uint32(negativeTTL)
 	if !s.current.Load().known {
 		most = unknownTTL
@@ -251,6 +248,17 @@ func (s *Server) adopt(r *reply, from *dns.Msg, q dns.Question) {
 		if soa, ok := rr.(*dns.SOA); ok && (r.Rcode == dns.RcodeNameError || len(r.Answer) == 0) {
 			soa.Hdr.Ttl, soa.Minttl = min(soa.Hdr.Ttl, most), min(soa.Minttl, most)
 		}
+	}
+}
+
+// exists has a name of the mesh exist, though others know nothing of it.
+func (s *Server) exists(r *reply, q dns.Question) {
+	if r.Rcode != dns.RcodeNameError {
+		return
+	}
+	if found, mesh := s.current.Load().names.Find(q.Name); mesh && found.Target == "" {
+		r.Rcode, r.Ns, r.Authoritative = dns.RcodeSuccess, nil, true
+		r.orNothing()
 	}
 }
 
