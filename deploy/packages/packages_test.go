@@ -71,6 +71,7 @@ func files(t *testing.T, version, ending string) map[string]string {
 func boot(t *testing.T) *machine.Machine {
 	t.Helper()
 	m := machine.Boot(t, netns.New(t), "one")
+	m.Type("rm -rf /var/lib/mesh-agent /var/lib/pgmesh /var/lib/discovery") // what somebody has tried on this machine
 	for _, version := range []string{before, after} {
 		for _, ending := range []string{"deb", "rpm"} {
 			require.NoError(t, os.MkdirAll(m.Path("/root/"+version), 0o755))

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -183,5 +184,13 @@ func roff(line string) string {
 	if strings.HasPrefix(line, ".") {
 		line = `\&` + line
 	}
-	return strings.ReplaceAll(line, "\n", " ")
+	var b strings.Builder
+	for _, r := range strings.ReplaceAll(line, "\n", " ") {
+		if r < utf8.RuneSelf {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, `\[u%04X]`, r) // roff reads Latin-1
+		}
+	}
+	return b.String()
 }

@@ -23,7 +23,7 @@ func program() *cobra.Command {
 		Example: "  ship sail --to 'new york'\n  echo \\n",
 	}
 	sail.Flags().Bool("fast", false, "go faster")
-	sail.Flags().Int("crew", 3, "how many -- or more -- sail")
+	sail.Flags().Int("crew", 3, "how many – or more – sail")
 	sail.Flags().String("secret", "", "not for everybody")
 	_ = sail.Flags().MarkHidden("secret")
 	sink := &cobra.Command{Use: "sink", Short: "Nobody needs this", Hidden: true, Run: func(*cobra.Command, []string) {}}
@@ -74,7 +74,7 @@ func TestEveryCommandHasAPage(t *testing.T) {
 	for _, line := range []string{
 		"ship-sail - sail to 'ports'", "ship sail [flags] PORT...", "Sail to ports, *whatever* <they> are.", ".hidden files and C:\\paths stay.",
 		"         one    a table's lines\n         two    stay as they are\n", "and then goes on.",
-		"--crew int\n", "how many -- or more -- sail (default 3)", "-l, --log-level LEVEL", "how much to log: LEVEL or nothing (default info)",
+		"--crew int\n", "how many - or more - sail (default 3)", "-l, --log-level LEVEL", "how much to log: LEVEL or nothing (default info)",
 		"ship sail --to 'new york'\n", "echo \\n", "pgmesh 1.2",
 	} {
 		require.Contains(t, sail, line)
