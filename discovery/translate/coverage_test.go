@@ -80,6 +80,10 @@ func toldElsewhere() map[field]bool {
 		// A finding of package kinds/envoy: the patch can do nothing.
 		{networking + "EnvoyFilter", "targetRefs"}:                      true,
 		{networking + "EnvoyFilter.EnvoyConfigObjectMatch", "waypoint"}: true,
+		// They make the entries of machines, and say how those are probed: store/sql/90_workload_entries.sql, discovery/register.
+		{networking + "WorkloadGroup", "metadata"}: true,
+		{networking + "WorkloadGroup", "template"}: true,
+		{networking + "WorkloadGroup", "probe"}:    true,
 		// Agents heed them when they start their proxies: mesh-agent/proxyconfig.
 		{"istio.networking.v1beta1.ProxyConfig", "concurrency"}: true,
 		{proxy, "binaryPath"}:               true,
