@@ -26,7 +26,10 @@ func TestWhatAProcessTakes(t *testing.T) {
 	m := machine.MemoryOf(os.Getpid())
 	require.Positive(t, m.Now)
 	require.GreaterOrEqual(t, m.Peak, m.Now)
+	require.Positive(t, machine.ProportionalOf(os.Getpid()))
+	require.LessOrEqual(t, machine.ProportionalOf(os.Getpid()), machine.MemoryOf(os.Getpid()).Peak)
 	require.Zero(t, machine.MemoryOf(-1))
+	require.Zero(t, machine.ProportionalOf(-1))
 	require.Zero(t, machine.CPUOf(-1))
 }
 

@@ -33,6 +33,21 @@ func MemoryOf(pid int) (m Memory) {
 	return m
 }
 
+// ProportionalOf is what a process has in RAM in bytes, where of a page that several have each counts its part.
+func ProportionalOf(pid int) int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "Pss:" {
+			kB, _ := strconv.ParseInt(fields[1], 10, 64)
+			return kB << 10
+		}
+	}
+	return 0
+}
+
 // ForgetPeak begins the peak of a process anew, with what it has now.
 func ForgetPeak(pid int) error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
