@@ -24,7 +24,7 @@ import (
 type Options struct {
 	// Discovery is the connection to it.
 	Discovery grpc.ClientConnInterface
-	// Folder is where it is kept over restarts when the last stream was begun; "" is nowhere.
+	// Folder is where it is kept over restarts when the last stream was begun, and which services are well; "" is nowhere.
 	Folder string
 	// Machine describes the machine, but for since when, and its services.
 	Machine  *machinev1.Machine
@@ -53,6 +53,7 @@ type Agent struct {
 	o       Options
 	since   since
 	changed chan struct{} // receives when a service is otherwise than it was
+	better  chan struct{} // receives then, too, for what the next agent is to know
 	leaving chan chan error
 	done    chan struct{} // closed when it registers no more
 
@@ -66,10 +67,11 @@ func New(o Options) *Agent {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &Agent{o: o, since: since{folder: o.Folder}, changed: make(chan struct{}, 1), leaving: make(chan chan error), done: make(chan struct{}), services: map[string]*service{}, away: "not connected yet"}
+	a := &Agent{o: o, since: since{folder: o.Folder}, changed: make(chan struct{}, 1), better: make(chan struct{}, 1), leaving: make(chan chan error), done: make(chan struct{}), services: map[string]*service{}, away: "not connected yet"}
 	for _, s := range o.Services {
 		a.services[s.Group] = &service{Service: s}
 	}
+	a.inherit()
 	if o.Metrics != nil {
 		o.Metrics.MustRegister(collector{a})
 	}
@@ -90,7 +92,14 @@ func (a *Agent) Run(ctx context.Context) error {
 		}
 		probes.Go(func() { a.watch(ctx, s) })
 	}
-	return a.streams(ctx)
+	probes.Go(func() { a.bequeath(ctx) })
+	err := a.streams(ctx)
+	if err != nil {
+		return err
+	}
+	cancel()
+	probes.Wait()
+	return a.forgetWell() // the machine has left
 }
 
 // keepAlive takes the action of a service that has stopped to live.

@@ -25,6 +25,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/journal"
 	"github.com/pgmesh/pgmesh/mesh-agent/register"
+	"github.com/pgmesh/pgmesh/mesh-agent/statedir"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
@@ -189,23 +190,32 @@ func TestAnAgentDescribesItsMachineAgainOverEachStreamAndEachIsLater(t *testing.
 	require.Equal(t, ahead+1, d.next().machine().GetSince())
 }
 
-func TestAServiceIsProbedAsItsGroupSays(t *testing.T) {
-	t.Parallel()
-	var ill atomic.Bool
-	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if ill.Load() {
+// app is a service that says how it is.
+type app struct{ ill atomic.Bool }
+
+// application is a service that is well, and how it is asked.
+func application(t *testing.T) (*app, *machinev1.Probe) {
+	t.Helper()
+	a := &app{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if a.ill.Load() {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 	}))
-	defer app.Close()
-	_, text, err := net.SplitHostPort(app.Listener.Addr().String())
+	t.Cleanup(server.Close)
+	_, text, err := net.SplitHostPort(server.Listener.Addr().String())
 	require.NoError(t, err)
 	port, err := strconv.ParseUint(text, 10, 16)
 	require.NoError(t, err)
-	probe := &machinev1.Probe{
+	return a, &machinev1.Probe{
 		How:    &machinev1.Probe_Http{Http: &machinev1.HTTPProbe{Host: "127.0.0.1", Port: uint32(port), Path: "/healthz"}},
 		Period: durationpb.New(5 * time.Millisecond), FailureThreshold: 1,
 	}
+}
+
+func TestAServiceIsProbedAsItsGroupSays(t *testing.T) {
+	t.Parallel()
+	app, probe := application(t)
 	d := start(t)
 	a := d.agent(nil)
 	s := d.next()
@@ -214,7 +224,7 @@ func TestAServiceIsProbedAsItsGroupSays(t *testing.T) {
 	require.False(t, service.GetProbed())
 	s.registered("cart", probe)
 	require.Equal(t, machinev1.Health_HEALTH_HEALTHY, s.health().GetHealth())
-	ill.Store(true)
+	app.ill.Store(true)
 	r := s.health()
 	require.Equal(t, machinev1.Health_HEALTH_UNHEALTHY, r.GetHealth())
 	require.Contains(t, r.GetDetail(), "/healthz: 500")
@@ -231,6 +241,47 @@ func TestAServiceIsProbedAsItsGroupSays(t *testing.T) {
 	// A group that probes no more leaves the word to discovery.
 	s.registered("cart", nil)
 	require.Equal(t, machinev1.Health_HEALTH_UNSPECIFIED, s.health().GetHealth())
+}
+
+// An agent that is started anew, by itself or by somebody else, has no service sent nothing until it has been asked again.
+func TestAServiceThatWasWellIsSoForTheNextAgent(t *testing.T) {
+	t.Parallel()
+	service, probe := application(t)
+	d, folder := start(t), t.TempDir()
+	keep := func(o *register.Options) { o.Folder = folder }
+	isKept := func() bool {
+		content, err := os.ReadFile(filepath.Join(folder, "well"))
+		return err == nil && strings.Contains(string(content), "cart")
+	}
+
+	first := d.agent(keep)
+	s := d.next()
+	require.Equal(t, machinev1.Health_HEALTH_UNSPECIFIED, s.machine().GetServices()[0].GetHealth())
+	s.registered("cart", probe)
+	require.Equal(t, machinev1.Health_HEALTH_HEALTHY, s.health().GetHealth())
+	require.Eventually(t, isKept, limit, time.Millisecond)
+	require.NoError(t, first.end())
+
+	service.ill.Store(true)
+	second := d.agent(keep)
+	s = d.next()
+	require.Equal(t, machinev1.Health_HEALTH_HEALTHY, s.machine().GetServices()[0].GetHealth(), "nobody has asked the service by now")
+	s.registered("cart", probe)
+	require.Equal(t, machinev1.Health_HEALTH_UNHEALTHY, s.health().GetHealth())
+	require.Eventually(t, func() bool { return !isKept() }, limit, time.Millisecond, "what is not well is not inherited")
+	require.NoError(t, second.end())
+
+	for name, content := range map[string]string{
+		"another life of the machine": `{"boot": "other", "at": "` + time.Now().Format(time.RFC3339) + `", "well": ["cart"]}`,
+		"too long ago":                `{"boot": "` + statedir.Boot() + `", "at": "` + time.Now().Add(-time.Hour).Format(time.RFC3339) + `", "well": ["cart"]}`,
+		"torn":                        `{"boot`,
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, "well"), []byte(content), 0o600))
+		third := d.agent(keep)
+		s = d.next()
+		require.Equal(t, machinev1.Health_HEALTH_UNSPECIFIED, s.machine().GetServices()[0].GetHealth(), name)
+		require.NoError(t, third.end(), name)
+	}
 }
 
 func TestCommandsOfAGroupRunOnlyWhereThatIsAllowed(t *testing.T) {

@@ -22,11 +22,13 @@ type service struct {
 	told   *machinev1.Probe // of its group
 	learnt chan struct{}    // closed when the group's probe is another
 
-	health   machinev1.Health
-	detail   string
-	since    time.Time // of the health
-	restarts int
-	died     string
+	health machinev1.Health
+	detail string
+	since  time.Time // of the health
+	// inherited tells that the health is from the agent before, and the service's group is not heard of yet.
+	inherited bool
+	restarts  int
+	died      string
 }
 
 // probed is how the service is asked, and nil for not at all.
@@ -73,6 +75,7 @@ func (a *Agent) watch(ctx context.Context, s *service) {
 
 func (a *Agent) ask(ctx context.Context, s *service, how *machinev1.Probe) {
 	switch {
+	case how == nil && a.inherits(s): // who knows how it is asked
 	case how == nil:
 		a.found(s, machinev1.Health_HEALTH_UNSPECIFIED, "") // nobody asks, and discovery knows that
 	case how.GetExec() != nil && s.Readiness == nil && !a.o.AllowExec:
@@ -98,9 +101,17 @@ func (a *Agent) probeOf(s *service) (*machinev1.Probe, <-chan struct{}) {
 	return s.probed(), s.learnt
 }
 
+func (a *Agent) inherits(s *service) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return s.inherited
+}
+
 // learn takes in the probe of a service's group.
 func (s *service) learn(p *machinev1.Probe) {
-	if proto.Equal(s.told, p) {
+	inherited := s.inherited
+	s.inherited = false
+	if proto.Equal(s.told, p) && !inherited {
 		return
 	}
 	s.told = p
@@ -127,8 +138,10 @@ func (a *Agent) found(s *service, health machinev1.Health, detail string) {
 	case machinev1.Health_HEALTH_HEALTHY:
 		a.o.Log.Info("a service is well", "service", s.Group)
 	}
-	select {
-	case a.changed <- struct{}{}:
-	default: // who is woken looks at all
+	for _, wake := range []chan struct{}{a.changed, a.better} {
+		select {
+		case wake <- struct{}{}:
+		default: // who is woken looks at all
+		}
 	}
 }

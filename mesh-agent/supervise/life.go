@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/pgmesh/pgmesh/mesh-agent/statedir"
 )
 
 // terminateWithin is how long Envoy may take to end after SIGTERM. It needs milliseconds; one that needs this long
@@ -63,7 +65,7 @@ func watched(r record, h *handle, a admin) *life {
 
 // again is a life of a record if its process is still that.
 func again(r record, a admin) (*life, error) {
-	if r.Boot != bootOf() {
+	if r.Boot != statedir.Boot() {
 		return nil, errors.New("the machine was started anew since")
 	}
 	h, err := hold(r.Pid)

@@ -83,12 +83,6 @@ func startOf(pid int) (uint64, error) {
 	return strconv.ParseUint(fields[19], 10, 64)
 }
 
-// bootOf is the machine's present life: numbers and times of processes are those of one.
-func bootOf() string {
-	content, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // a container may not have it, and does not outlive its machine
-	return strings.TrimSpace(string(content))
-}
-
 // imageOf is the program that a process runs, as it was when the process was started.
 func imageOf(pid int) string { return fmt.Sprintf("/proc/%d/exe", pid) }
 

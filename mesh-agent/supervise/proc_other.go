@@ -37,8 +37,6 @@ func (h *handle) close() {}
 
 func startOf(int) (uint64, error) { return 0, errors.ErrUnsupported }
 
-func bootOf() string { return "" }
-
 func imageOf(int) string { return "" }
 
 func lasting() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/pgmesh/pgmesh/internal/replace"
+	"github.com/pgmesh/pgmesh/mesh-agent/statedir"
 )
 
 const (
@@ -45,7 +46,7 @@ func (s *Supervisor) wanted() (record, error) {
 	hash := sha256.New()
 	hash.Write(compact(s.Bootstrap))
 	fmt.Fprintf(hash, "\x00%s\x00%s\x00%q\x00%q\x00%s\x00%v", program, image, s.Args, s.Environment, s.Account.name(), s.parentShutdown())
-	return record{Program: program, Image: image, Account: s.Account.name(), Wanted: hex.EncodeToString(hash.Sum(nil)), Boot: bootOf()}, nil
+	return record{Program: program, Image: image, Account: s.Account.name(), Wanted: hex.EncodeToString(hash.Sum(nil)), Boot: statedir.Boot()}, nil
 }
 
 // imageOnDisk tells files apart that were put in the same place, without reading them: Envoy has a hundred megabytes.
