@@ -1,6 +1,7 @@
 package mesh_test
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
@@ -35,7 +36,7 @@ func TestParseProxy(t *testing.T) {
 		Texts: map[string]string{
 			"INSTANCE_IPS": "10.0.0.1,fd00::1,nonsense", "INTERCEPTION_MODE": "NONE", "UNPRIVILEGED_POD": "true", "IDLE_TIMEOUT": "5s",
 		},
-	}, p, cmpopts.IgnoreUnexported(mesh.Proxy{})))
+	}, p, cmpopts.IgnoreUnexported(mesh.Proxy{}), cmpopts.EquateComparable(netip.AddrPort{})))
 	require.True(t, p.HasIPv4())
 	require.True(t, p.HasIPv6())
 }
