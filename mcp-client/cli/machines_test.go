@@ -66,5 +66,8 @@ func TestMachinesAreListedShownAndTakenOut(t *testing.T) {
 	require.Equal(t, "removed shop/cart-1, with one service\n", m.ok("machines", "remove", "-n", "shop", "cart-1"))
 	require.Equal(t, "removed shop/cart-2, with 2 services\n", m.ok("machines", "remove", "-n", "shop", "cart-2", "--force"))
 	require.NotContains(t, m.ok("machines", "list", "-A"), "cart-")
+	var newest int64
+	m.query("SELECT max(revision) FROM mesh.transactions", &newest)
+	m.await(newest)
 	require.Empty(t, m.ok("get", "workloadentries", "-A", "-o", "name"))
 }
