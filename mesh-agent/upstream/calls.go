@@ -32,8 +32,12 @@ func (u *Upstream) NewStream(ctx context.Context, d *grpc.StreamDesc, method str
 		if err != nil {
 			return nil, err
 		}
-		if stream, err := l.conn.NewStream(ctx, d, method, here(options)...); !gone(err) {
-			return stream, err
+		s, err := l.conn.NewStream(ctx, d, method, here(options)...)
+		switch {
+		case err == nil:
+			return &stream{s}, nil
+		case !gone(err):
+			return nil, err
 		}
 	}
 }
@@ -78,6 +82,18 @@ func waits(options []grpc.CallOption) (wait bool) {
 // here has a call not wait for a connection that does not come again.
 func here(options []grpc.CallOption) []grpc.CallOption {
 	return append(slices.Clip(options), grpc.WaitForReady(false))
+}
+
+// stream is one that ends with its connection. When that is lost, gRPC may say that somebody has canceled the stream, which nobody has.
+type stream struct{ grpc.ClientStream }
+
+// RecvMsg says what has ended the stream.
+func (s *stream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if s := status.Convert(err); s.Code() == codes.Canceled && s.Message() == closing {
+		return status.Error(codes.Unavailable, "the connection to discovery has ended")
+	}
+	return err
 }
 
 // gone tells whether a call was not sent, because its connection had taken its last.
