@@ -1,0 +1,366 @@
+package containers_test
+
+import (
+	"debug/elf"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/pgtest"
+)
+
+const root = "../.."
+
+var programs = []string{"mcp-server", "mcp-client", "discovery", "mesh-agent"}
+
+// out is where the programs come to, of the line of the Containerfile.
+var out string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "pgmesh-containers-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	out = dir
+	return pgtest.Main(m)
+}
+
+// stage is a FROM of the Containerfile, and what follows it.
+type stage struct {
+	name, from string
+	lines      []instruction
+}
+
+type instruction struct{ word, rest string }
+
+// all are the arguments of an instruction of the stage, in order.
+func (s *stage) all(word string) []string {
+	var found []string
+	for _, line := range s.lines {
+		if line.word == word {
+			found = append(found, line.rest)
+		}
+	}
+	return found
+}
+
+func (s *stage) last(word string) string {
+	if all := s.all(word); len(all) > 0 {
+		return all[len(all)-1]
+	}
+	return ""
+}
+
+func (s *stage) list(t *testing.T, word string) []string {
+	t.Helper()
+	var words []string
+	if text := s.last(word); text != "" {
+		require.NoError(t, json.Unmarshal([]byte(text), &words), "%s %s of %s would go through a shell, which there is none of", word, text, s.name)
+	}
+	return words
+}
+
+var instructions = []string{"ARG", "FROM", "WORKDIR", "COPY", "RUN", "USER", "LABEL", "ENV", "VOLUME", "EXPOSE", "HEALTHCHECK", "ENTRYPOINT", "CMD"}
+
+// containerfile is its stages by name, and the ARGs before the first.
+func containerfile(t *testing.T) (map[string]*stage, map[string]string) {
+	t.Helper()
+	text, err := os.ReadFile("Containerfile")
+	require.NoError(t, err)
+	stages, args := map[string]*stage{}, map[string]string{}
+	var current *stage
+	for number, line := range strings.Split(strings.ReplaceAll(string(text), "\\\n", " "), "\n") {
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		word, rest, ok := strings.Cut(line, " ")
+		require.True(t, ok && slices.Contains(instructions, word), "line %d is no instruction that this test knows: %s", number+1, line)
+		switch {
+		case word == "FROM":
+			parts := regexp.MustCompile(`^(?:--platform=\S+ )?(\S+) AS (\S+)$`).FindStringSubmatch(rest)
+			require.NotNil(t, parts, line)
+			require.NotContains(t, stages, parts[2])
+			current = &stage{name: parts[2], from: parts[1]}
+			stages[current.name] = current
+		case current == nil:
+			require.Equal(t, "ARG", word, line)
+			name, value, _ := strings.Cut(rest, "=")
+			args[name] = value
+		default:
+			current.lines = append(current.lines, instruction{word, rest})
+		}
+	}
+	for _, s := range stages { // what a stage has from another, it has
+		if base := stages[s.from]; base != nil {
+			s.lines = append(slices.Clone(base.lines), s.lines...)
+		}
+	}
+	return stages, args
+}
+
+// ignored tells whether .dockerignore keeps a path of the repository from the build.
+func ignored(t *testing.T, path string) bool {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, ".dockerignore"))
+	require.NoError(t, err)
+	is := false
+	for line := range strings.SplitSeq(string(text), "\n") {
+		pattern, but := strings.CutPrefix(line, "!")
+		switch {
+		case line == "" || strings.HasPrefix(line, "#"):
+		case pattern == "*" || path == pattern || strings.HasPrefix(path, pattern+"/"):
+			is = !but
+		}
+	}
+	return is
+}
+
+// context copies what a build is given into a folder.
+func context(t *testing.T) string {
+	t.Helper()
+	into := t.TempDir()
+	listed := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	listed.Dir = root
+	names, err := listed.Output()
+	require.NoError(t, err)
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(names), "\x00"), "\x00") {
+		if ignored(t, name) {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join(root, name))
+		if os.IsNotExist(err) {
+			continue // deleted, and not yet committed
+		}
+		require.NoError(t, err, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(into, name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(into, name), content, 0o600))
+	}
+	return into
+}
+
+const version = "1.2.3~rc1"
+
+var building sync.Once
+
+// build compiles the programs with the line of the Containerfile, as it stands there, of what .dockerignore lets through.
+func build(t *testing.T) {
+	t.Helper()
+	building.Do(func() {
+		stages, _ := containerfile(t)
+		var line string
+		for _, run := range stages["build"].all("RUN") {
+			if strings.Contains(run, "go build") {
+				line = run
+			}
+		}
+		require.Contains(t, line, " -o /out/ ")
+		cmd := exec.CommandContext(t.Context(), "sh", "-euc", strings.Replace(line, " /out/ ", " "+out+"/ ", 1))
+		cmd.Dir = context(t)
+		cmd.Env = append(os.Environ(), "VERSION="+version, "TARGETARCH=")
+		said, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s\n%s", line, said)
+	})
+	require.FileExists(t, program("ready"), "the programs were not compiled: see the first test that failed")
+}
+
+func program(name string) string { return filepath.Join(out, name) }
+
+func TestProgramsAreCompiledAsInPackages(t *testing.T) {
+	build(t)
+	for _, name := range append([]string{"ready"}, programs...) {
+		file, err := elf.Open(program(name))
+		require.NoError(t, err)
+		for _, p := range file.Progs {
+			require.NotEqual(t, elf.PT_INTERP, p.Type, "%s is not static, and there is no libc in its image", name)
+		}
+		require.Nil(t, file.Section(".symtab"), "%s is not stripped", name)
+		require.NoError(t, file.Close())
+	}
+	for _, name := range programs {
+		asked := map[bool]string{true: "version", false: "--version"}[name == "mcp-client"]
+		said, err := exec.CommandContext(t.Context(), program(name), asked).Output()
+		require.NoError(t, err)
+		require.Contains(t, string(said), version)
+	}
+
+	script, err := os.ReadFile(filepath.Join(root, "deploy/packages/build"))
+	require.NoError(t, err)
+	flags := regexp.MustCompile(`(?s)(CGO_ENABLED=0 GOOS=linux) .*?(go build -trimpath .*?-ldflags ".*?)\$`).FindStringSubmatch(string(script))
+	require.NotNil(t, flags)
+	stages, _ := containerfile(t)
+	line := strings.Join(stages["build"].all("RUN"), "\n")
+	require.Contains(t, line, flags[1])
+	require.Contains(t, line, strings.Join(strings.Fields(strings.ReplaceAll(flags[2], "\\\n", " ")), " "), "other flags than those of packages")
+}
+
+func TestBuildIsGivenNothingElse(t *testing.T) {
+	for _, path := range []string{".git/config", ".tools/envoy/envoy", "bin/discovery", "dist/tree", ".demo/database-url", "secrets.key", "deploy/compose/compose.yaml"} {
+		require.True(t, ignored(t, path), path)
+	}
+	listed, err := fs.ReadDir(os.DirFS(root), ".")
+	require.NoError(t, err)
+	for _, entry := range listed {
+		if strings.HasPrefix(entry.Name(), ".") {
+			require.True(t, ignored(t, entry.Name()), entry.Name())
+		}
+	}
+}
+
+func TestBasesAreThoseOfTheModule(t *testing.T) {
+	stages, args := containerfile(t)
+	module, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^go `+regexp.QuoteMeta(args["GO"])+`(\.\d+)?$`, string(module), "the Containerfile has another Go than go.mod")
+	fetch, err := os.ReadFile(filepath.Join(root, "tools/fetch-envoy"))
+	require.NoError(t, err)
+	require.Contains(t, string(fetch), "\nversion="+args["ENVOY"]+"\n", "the Containerfile has another Envoy than the tests")
+	require.Equal(t, "docker.io/envoyproxy/envoy:distroless-v${ENVOY}", stages["mesh-agent"].from)
+	require.Equal(t, "docker.io/library/golang:${GO}", stages["build"].from)
+	for _, name := range []string{"mcp-server", "mcp-client", "discovery"} {
+		from := stages[name].from
+		if base := stages[from]; base != nil {
+			from = base.from
+		}
+		require.Equal(t, "scratch", from, name)
+	}
+}
+
+func TestTargets(t *testing.T) {
+	build(t)
+	stages, _ := containerfile(t)
+	made := made(t, stages["build"])
+	for _, name := range append([]string{"setup"}, programs...) {
+		s := stages[name]
+		require.NotNil(t, s, name)
+		require.Equal(t, "65532:65532", s.last("USER"), "%s runs as another", name)
+		require.Equal(t, "USER", lastOf(s, "USER", "COPY", "RUN"), "%s: what comes after USER", name)
+		require.NotEmpty(t, s.list(t, "ENTRYPOINT"), name)
+		labels := strings.Join(s.all("LABEL"), "\n")
+		for _, label := range []string{"title", "description", "source", "documentation", "licenses", "vendor", "version"} {
+			require.Regexp(t, `(?m)^org\.opencontainers\.image\.`+label+`="[^"]+"$`, labels, name)
+		}
+		require.Contains(t, s.all("ARG"), "VERSION=0.0.0", "%s has a label by it", name)
+		for _, rest := range s.all("COPY") {
+			copied(t, name, rest, made)
+		}
+		if name != "setup" {
+			starts(t, s)
+		}
+	}
+	agent := stages["mesh-agent"]
+	require.Contains(t, agent.list(t, "CMD"), "--tie-envoy")
+}
+
+// made are the files and folders of the build stage that others may copy.
+func made(t *testing.T, build *stage) []string {
+	t.Helper()
+	found := []string{"/etc/ssl/certs/ca-certificates.crt"} // golang's image is Debian with ca-certificates
+	for _, name := range append([]string{"ready"}, programs...) {
+		require.FileExists(t, program(name))
+		found = append(found, "/out/"+name)
+	}
+	require.Equal(t, "/src", build.last("WORKDIR"))
+	entries, err := os.ReadDir(root)
+	require.NoError(t, err)
+	for _, entry := range entries {
+		if !ignored(t, entry.Name()) {
+			found = append(found, "/src/"+entry.Name())
+		}
+	}
+	for _, rest := range build.all("RUN") {
+		if folders, ok := strings.CutPrefix(rest, "mkdir -p "); ok {
+			folders, _, _ = strings.Cut(folders, " &&")
+			found = append(found, strings.Fields(folders)...)
+			found = append(found, "/run/pgmesh")
+		}
+	}
+	return found
+}
+
+func copied(t *testing.T, name, rest string, made []string) {
+	t.Helper()
+	words := strings.Fields(rest)
+	for len(words) > 0 && strings.HasPrefix(words[0], "--") {
+		words = words[1:]
+	}
+	require.Len(t, words, 2, "COPY %s of %s", rest, name)
+	require.Contains(t, rest, "--from=build", name)
+	require.Contains(t, made, words[0], "COPY %s of %s", rest, name)
+}
+
+func lastOf(s *stage, words ...string) string {
+	for _, line := range slices.Backward(s.lines) {
+		if slices.Contains(words, line.word) {
+			return line.word
+		}
+	}
+	return ""
+}
+
+// starts has the program of a target read the command line and the variables of its image.
+func starts(t *testing.T, s *stage) {
+	t.Helper()
+	entry := s.list(t, "ENTRYPOINT")
+	require.Equal(t, []string{"/usr/bin/" + s.name}, entry)
+	help := understood(t, s.name, s.list(t, "CMD"))
+	for _, variable := range s.all("ENV") {
+		name, _, _ := strings.Cut(variable, "=")
+		require.Contains(t, help, "--"+flagOf(name)+" ", "%s of %s", variable, s.name)
+	}
+	check := s.last("HEALTHCHECK")
+	if s.name == "mcp-client" {
+		require.Empty(t, check, "nothing goes on in it")
+		return
+	}
+	_, list, ok := strings.Cut(check, " CMD ")
+	require.True(t, ok, check)
+	var words []string
+	require.NoError(t, json.Unmarshal([]byte(list), &words))
+	if s.name == "mesh-agent" {
+		require.Equal(t, entry[0], words[0])
+		understood(t, s.name, words[1:])
+		return
+	}
+	require.Equal(t, "/usr/bin/ready", words[0])
+	require.Contains(t, help, `"`+strings.TrimSuffix(strings.TrimPrefix(words[1], "http://"), "/readyz")+`"`, "that is not where it serves /readyz")
+}
+
+func flagOf(variable string) string {
+	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(variable, "PGMESH_")), "_", "-")
+}
+
+// understood has a program read a command line, all of it, and returns the help that it prints in place of doing that.
+func understood(t *testing.T, name string, words []string) string {
+	t.Helper()
+	build(t)
+	help, err := exec.CommandContext(t.Context(), program(name), append(slices.Clone(words), "--help")...).CombinedOutput()
+	require.NoError(t, err, "%s %q: %s", name, words, help)
+	return string(help)
+}
+
+func TestAFlagThatNobodyKnowsIsFound(t *testing.T) {
+	build(t)
+	for _, name := range programs {
+		said, err := exec.CommandContext(t.Context(), program(name), "--no-such-flag", "--help").CombinedOutput()
+		require.Error(t, err, name)
+		require.Contains(t, string(said), "no-such-flag")
+	}
+}

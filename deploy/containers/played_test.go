@@ -1,0 +1,207 @@
+package containers_test
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/pgtest"
+	"github.com/pgmesh/pgmesh/internal/process"
+)
+
+// played is compose.yaml on this machine: processes for its containers, folders for volumes, and ports of loopback for names.
+type played struct {
+	*file
+
+	t       *testing.T
+	folder  string
+	renamed []string
+	// asked has where a server is asked whether it is ready.
+	asked map[string]string
+}
+
+func play(t *testing.T) *played {
+	t.Helper()
+	build(t)
+	p := &played{file: composed(t), t: t, folder: t.TempDir(), asked: map[string]string{}}
+	for volume := range p.Volumes {
+		require.NoError(t, os.Mkdir(filepath.Join(p.folder, volume), 0o755))
+	}
+	mcp, xds := free(t), free(t)
+	p.asked["mcp-server"], p.asked["discovery"] = free(t), free(t)
+	p.renamed = []string{
+		"postgres://pgmesh:${POSTGRES_PASSWORD:-pgmesh}@postgres:5432/pgmesh", pgtest.Empty(t),
+		"--listen=:15020", "--listen=" + mcp,
+		"mcp-server:15020", mcp,
+		"--host=mcp-server", "--host=127.0.0.1",
+		"discovery:15012", xds,
+		"--host=discovery", "--host=127.0.0.1",
+		"/mesh.yaml", filepath.Join(compose, "mesh.yaml"),
+	}
+	return p.also("discovery", "--listen="+xds)
+}
+
+// also has a server listen where nobody else does: containers have their ports to themselves.
+func (p *played) also(discovery string, words ...string) *played {
+	p.Services[discovery].Command = append(p.Services[discovery].Command, words...)
+	p.Services["mcp-server"].Command = append(p.Services["mcp-server"].Command, "--api=")
+	for name, address := range p.asked {
+		p.Services[name].Command = append(p.Services[name].Command, "--http="+address)
+	}
+	return p
+}
+
+func free(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// here is a text of a service with its volumes, which are folders, and the names of others.
+func (p *played) here(s *service, text string) string {
+	var pairs []string
+	for _, volume := range s.Volumes {
+		from, rest, _ := strings.Cut(volume, ":")
+		if !strings.HasPrefix(from, ".") {
+			pairs = append(pairs, strings.TrimSuffix(rest, ":ro"), filepath.Join(p.folder, from))
+		}
+	}
+	text = strings.NewReplacer(append(pairs, p.renamed...)...).Replace(text)
+	// A script goes to the folder that its volumes are in.
+	return strings.NewReplacer("cd /run/pgmesh\n", "cd "+p.volumesAs(s)+"\n").Replace(text)
+}
+
+// volumesAs is a folder in which the volumes of a service have the names that it mounts them by.
+func (p *played) volumesAs(s *service) string {
+	into := p.t.TempDir()
+	for _, volume := range s.Volumes {
+		from, rest, _ := strings.Cut(volume, ":")
+		require.NoError(p.t, os.Symlink(filepath.Join(p.folder, from), filepath.Join(into, filepath.Base(strings.TrimSuffix(rest, ":ro")))))
+	}
+	return into
+}
+
+func (p *played) command(name string, extra ...string) *exec.Cmd {
+	s := p.Services[name]
+	var words []string
+	for _, word := range append(slices.Clone(s.Command), extra...) {
+		words = append(words, p.here(s, word))
+	}
+	var cmd *exec.Cmd
+	if s.target() == "setup" {
+		cmd = exec.CommandContext(p.t.Context(), "sh", append([]string{"-euc"}, words...)...)
+	} else {
+		cmd = exec.CommandContext(p.t.Context(), program(s.target()), words...)
+	}
+	if name == "mcp-server" {
+		cmd.Args = append(cmd.Args, "--state-dir="+filepath.Join(p.folder, "mcp-server")) // its default is where the volume is
+	}
+	cmd.Env = []string{"PATH=" + out + ":" + os.Getenv("PATH"), "HOME=/"}
+	for variable, value := range s.Environment {
+		cmd.Env = append(cmd.Env, variable+"="+p.here(s, value))
+	}
+	return cmd
+}
+
+func (p *played) once(name string) {
+	p.t.Helper()
+	said, err := p.command(name).CombinedOutput()
+	require.NoError(p.t, err, "%s: %s", name, said)
+}
+
+// serve starts a server, and waits until its health check is content.
+func (p *played) serve(name string) {
+	p.t.Helper()
+	cmd := p.command(name)
+	said := process.NewTail(50)
+	cmd.Stdout, cmd.Stderr = said, said
+	running, err := process.Start(cmd)
+	require.NoError(p.t, err)
+	p.t.Cleanup(func() { running.Stop(10 * time.Second) })
+	require.Eventually(p.t, func() bool {
+		select {
+		case <-running.Done():
+			p.t.Fatalf("%s has ended (%s): %s", name, running.How(), said)
+		default:
+		}
+		return exec.CommandContext(p.t.Context(), program("ready"), "http://"+p.asked[name]+"/readyz").Run() == nil
+	}, time.Minute, 50*time.Millisecond, "%s: %s", name, said)
+}
+
+// joins has a machine join as its agent does, by the token in its volume.
+func (p *played) joins(name string) {
+	p.t.Helper()
+	var told []string
+	for _, word := range p.Services[name].Command {
+		if value, ok := strings.CutPrefix(word, "--discovery="); ok {
+			told = append(told, "--server="+value)
+		}
+		if strings.HasPrefix(word, "--token-file=") {
+			told = append(told, word)
+		}
+	}
+	require.Len(p.t, told, 2)
+	p.Services[name].Command = append([]string{"join"}, told...)
+	said, err := p.command(name, "--state-dir=/var/lib/mesh-agent").CombinedOutput()
+	require.NoError(p.t, err, "%s: %s", name, said)
+}
+
+func TestComposeMakesMembers(t *testing.T) {
+	p := play(t)
+	started := map[string]bool{}
+	for _, name := range inOrder(t, p.file) {
+		s := p.Services[name]
+		switch {
+		case s.Build == nil:
+			continue
+		case p.asked[name] != "":
+			p.serve(name)
+		case s.target() == "mesh-agent":
+			p.joins(name)
+		default:
+			p.once(name)
+		}
+		started[name] = true
+	}
+	require.Len(t, started, 8, "%v", slices.Sorted(maps.Keys(started)))
+	require.Contains(t, p.asAdministrator("identity", "list"), "spiffe://cluster.local/ns/payments/sa/api")
+	require.Contains(t, p.asAdministrator("identity", "list"), "spiffe://cluster.local/ns/shop/sa/web")
+
+	key, err := os.ReadFile(filepath.Join(p.folder, "key/secrets.key"))
+	require.NoError(t, err)
+	for _, name := range []string{"key", "admin", "mesh", "join"} { // as at each further start of it all
+		p.once(name)
+	}
+	same, err := os.ReadFile(filepath.Join(p.folder, "key/secrets.key"))
+	require.NoError(t, err)
+	require.Equal(t, string(key), string(same), "the key was made anew, and what it had encrypted is lost")
+	p.secretsAreForNobodyElse()
+}
+
+func (p *played) asAdministrator(words ...string) string {
+	p.t.Helper()
+	p.Services["mesh"].Command = words
+	said, err := p.command("mesh").CombinedOutput()
+	require.NoError(p.t, err, "%s", said)
+	return string(said)
+}
+
+func (p *played) secretsAreForNobodyElse() {
+	p.t.Helper()
+	for _, path := range []string{"key/secrets.key", "admin/admin.token", "discovery-token/token", "api-token/token", "web-token/token"} {
+		info, err := os.Stat(filepath.Join(p.folder, path))
+		require.NoError(p.t, err)
+		require.Equal(p.t, "-rw-------", fmt.Sprint(info.Mode()), path)
+	}
+}
