@@ -1,9 +1,7 @@
 package envoy
 
 import (
-	"errors"
 	"strconv"
-	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -30,8 +28,8 @@ type place struct {
 	partial bool // to be merged into another: what is absent may be there
 }
 
-// below is the place of a field, and of one item of it if that is not "".
-func (p place) below(f protoreflect.FieldDescriptor, item string) place {
+// whole is the place of a field, with all of its items, but for its message.
+func (p place) whole(f protoreflect.FieldDescriptor) place {
 	name, tree := f.TextName(), any(nil)
 	if members, ok := p.tree.(map[string]any); ok {
 		for _, spelling := range []string{f.TextName(), f.JSONName()} {
@@ -40,17 +38,25 @@ func (p place) below(f protoreflect.FieldDescriptor, item string) place {
 			}
 		}
 	}
-	sub := place{path: schema.Member(p.path, name), tree: tree, partial: p.partial && item == ""}
+	return place{path: schema.Member(p.path, name), tree: tree, partial: p.partial}
+}
+
+// below is the place of a field, or of one item of it if there are several: of the key, or the index, that item is.
+func (p place) below(f protoreflect.FieldDescriptor, item string) place {
+	sub := p.whole(f)
+	sub.partial = p.partial && item == ""
 	value := p.message.Get(f)
 	switch {
 	case f.IsMap():
-		members, _ := tree.(map[string]any)
-		sub.path, sub.tree = schema.Member(sub.path, item), members[item]
+		members, _ := sub.tree.(map[string]any)
+		sub.path, sub.tree, sub.partial = schema.Member(sub.path, item), members[item], false
 		value = value.Map().Get(protoreflect.ValueOfString(item).MapKey())
 	case f.IsList() && item != "":
 		i, _ := strconv.Atoi(item)
 		sub.path = schema.Item(sub.path, i)
-		if items, _ := tree.([]any); i < len(items) {
+		items, _ := sub.tree.([]any)
+		sub.tree = nil
+		if i < len(items) {
 			sub.tree = items[i]
 		}
 		value = value.List().Get(i)
@@ -61,69 +67,10 @@ func (p place) below(f protoreflect.FieldDescriptor, item string) place {
 	return sub
 }
 
-// rules checks a message with the validators that Envoy's API generates, which stop at what is packed, and goes on there.
+// rules checks a message by the rules of its API, which end at what is packed, and goes on there.
 func (c *checking) rules(p place) {
-	if v, ok := p.message.Interface().(interface{ ValidateAll() error }); ok {
-		c.failures(p, v.ValidateAll())
-	}
+	c.demands(p)
 	c.within(p)
-}
-
-func (c *checking) failures(p place, err error) {
-	var several interface{ AllErrors() []error }
-	if errors.As(err, &several) {
-		for _, one := range several.AllErrors() {
-			c.failures(p, one)
-		}
-		return
-	}
-	var failure interface {
-		Field() string
-		Reason() string
-		Cause() error
-	}
-	if !errors.As(err, &failure) {
-		return
-	}
-	name, item, _ := strings.Cut(strings.TrimSuffix(failure.Field(), "]"), "[")
-	field := goField(p.message.Descriptor(), name)
-	switch {
-	case field == nil: // of a oneof
-		if !p.partial {
-			c.invalid(p.path, failure.Reason()+": one of "+oneofFields(p.message.Descriptor(), name), "")
-		}
-	case failure.Cause() != nil && p.below(field, item).message != nil:
-		c.failures(p.below(field, item), failure.Cause())
-	case p.partial && !p.message.Has(field):
-	default:
-		c.invalid(p.below(field, item).path, failure.Reason(), "")
-	}
-}
-
-// goField finds a field by the name that it has in Go.
-func goField(d protoreflect.MessageDescriptor, name string) protoreflect.FieldDescriptor {
-	for i := range d.Fields().Len() {
-		if f := d.Fields().Get(i); sameInGo(string(f.Name()), name) {
-			return f
-		}
-	}
-	return nil
-}
-
-func sameInGo(name, inGo string) bool {
-	return strings.EqualFold(strings.ReplaceAll(name, "_", ""), strings.ReplaceAll(inGo, "_", ""))
-}
-
-func oneofFields(d protoreflect.MessageDescriptor, name string) string {
-	var names []string
-	for i := range d.Oneofs().Len() {
-		if o := d.Oneofs().Get(i); sameInGo(string(o.Name()), name) {
-			for k := range o.Fields().Len() {
-				names = append(names, o.Fields().Get(k).TextName())
-			}
-		}
-	}
-	return strings.Join(names, ", ")
 }
 
 // within looks at each message in a message.
