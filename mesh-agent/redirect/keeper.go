@@ -85,15 +85,16 @@ func (k *Keeper) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	plan := k.applied
+	plan, planned := k.applied, k.planned
 	if !reflect.DeepEqual(listeners, k.seen) || time.Since(k.planned) >= planWithin {
 		if plan, err = k.Plan(ctx, listeners); err != nil {
 			return err
 		}
-		k.seen, k.planned = listeners, time.Now()
+		planned = time.Now()
 	}
 	if reflect.DeepEqual(plan, k.applied) {
 		if err = k.Kernel.Confirm(ctx, plan); err == nil {
+			k.seen, k.planned = listeners, planned
 			return nil
 		}
 		// Somebody may have emptied the whole ruleset, as `systemctl reload nftables` does.
@@ -103,7 +104,7 @@ func (k *Keeper) look(ctx context.Context) error {
 		return err
 	}
 	k.Log.Info("traffic is redirected", "by", k.Kernel, "what", plan.brief())
-	k.applied = plan
+	k.applied, k.seen, k.planned = plan, listeners, planned // and not before: what could not be applied is tried again
 	return nil
 }
 

@@ -61,7 +61,7 @@ func TestRulesFollowEnvoy(t *testing.T) {
 		const timeout = 2 * time.Second
 		envoyIs := &proxy{err: errors.New("Envoy is not ready")}
 		keeper := &redirect.Keeper{
-			Kernel: within{s.kernel, s}, Envoy: envoyIs.ask, Log: slog.New(slog.DiscardHandler),
+			Kernel: within{s.kernel, s}, Envoy: envoyIs.ask, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 			Plan: func(_ context.Context, l redirect.Listeners) (redirect.Plan, error) {
 				plan := s.plan
 				plan.Timeout, plan.OutboundTo = timeout, l.OutboundTo
