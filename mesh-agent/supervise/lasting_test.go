@@ -187,9 +187,14 @@ func (m *machine) start(t *testing.T) *agent {
 	return a
 }
 
+// patience is how long an agent may take to say something.
+const patience = 30 * time.Second
+
 // await reads the log on to a message.
 func (a *agent) await(t *testing.T, message string) map[string]any {
 	t.Helper()
+	late := time.AfterFunc(patience, func() { _ = a.Process.Kill() })
+	defer late.Stop()
 	for a.log.Scan() {
 		var record map[string]any
 		require.NoError(t, json.Unmarshal(a.log.Bytes(), &record), a.log.Text())
@@ -198,7 +203,7 @@ func (a *agent) await(t *testing.T, message string) map[string]any {
 		}
 		t.Log(a.log.Text())
 	}
-	t.Fatalf("the agent ended without saying %q", message)
+	t.Fatalf("the agent ended, or was ended after %s, without saying %q", patience, message)
 	return nil
 }
 

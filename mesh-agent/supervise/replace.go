@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 )
 
@@ -113,26 +114,25 @@ func (s *Supervisor) retireAll() {
 	}
 }
 
-// retire waits for the end of an Envoy whose place another has taken, and says which connections have ended with it. It is the other that ends it:
+// retire waits for the end of an Envoy whose place another takes, and says which connections have ended with it. It is the other that ends it:
 // it speaks with its parent until then, and one that finds its parent gone before that crashes (1.40).
 func (s *Supervisor) retire(old *life) {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
-	ports, replaced := s.awaitSuccessor(old, look.C)
-	if !replaced {
-		return
-	}
-	late := time.NewTimer(s.parentShutdown() + 2*terminateWithin)
-	defer late.Stop()
-	var open []string
-	for {
+	ports := s.portsOf(old) // unless it has handed them over already
+	var open sighting
+	var late <-chan time.Time // once it is replaced
+	for !old.hasEnded() {
 		select {
 		case <-look.C:
-			if now := connectionsTo(old.Pid, ports); !old.hasEnded() {
-				open = now
+			if late == nil {
+				if successor := s.successor(old); successor != nil {
+					late = time.After(s.parentShutdown() + 2*terminateWithin)
+					maps.Copy(ports, s.portsOf(successor))
+				}
 			}
-			continue
-		case <-late.C:
+			open.add(connectionsTo(old.Pid, ports))
+		case <-late:
 			s.Log.Warn("an Envoy that was replaced has not ended, and is ended", "pid", old.Pid)
 			if err := old.terminate(); err != nil {
 				s.Log.Warn(err.Error())
@@ -141,29 +141,44 @@ func (s *Supervisor) retire(old *life) {
 		case <-s.ended:
 			return
 		}
-		break
 	}
-	if len(open) > 0 {
-		s.Log.Warn("connections were cut that went over an Envoy which was replaced", "pid", old.Pid, "number", len(open), "connections", listed(open))
+	if late == nil && s.successor(old) == nil {
+		return // it died before
+	}
+	if cut := open.lately(); len(cut) > 0 {
+		s.Log.Warn("connections were cut that went over an Envoy which was replaced", "pid", old.Pid, "number", len(cut), "connections", listed(cut))
 	}
 	s.Log.Info("an Envoy that was replaced has ended", "pid", old.Pid)
 	s.living()
 }
 
-// awaitSuccessor waits until an Envoy has taken the place of another, and is then told the ports that it has taken. It is false when the other has ended.
-func (s *Supervisor) awaitSuccessor(old *life, look <-chan time.Time) (map[uint16]bool, bool) {
-	for {
-		if newest := s.newest(); newest != old && newest.ready(context.Background()) == nil {
-			return s.portsOf(newest), true
-		}
-		select {
-		case <-look:
-		case <-old.Done():
-			return nil, false
-		case <-s.ended:
-			return nil, false
-		}
+// sighting is what connections there were when some were there for the last time. An Envoy that ends closes them first, and may be seen once more
+// without any.
+type sighting struct {
+	connections []string
+	at          time.Time
+}
+
+func (s *sighting) add(connections []string) {
+	if len(connections) > 0 {
+		s.connections, s.at = connections, time.Now()
 	}
+}
+
+// lately are those that an Envoy which has just ended has cut.
+func (s *sighting) lately() []string {
+	if time.Since(s.at) > terminateWithin {
+		return nil
+	}
+	return s.connections
+}
+
+// successor is the Envoy that has taken the place of another, nil while there is none.
+func (s *Supervisor) successor(old *life) *life {
+	if newest := s.newest(); newest != old && newest.ready(context.Background()) == nil {
+		return newest
+	}
+	return nil
 }
 
 func (s *Supervisor) parentShutdown() time.Duration {
