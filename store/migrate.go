@@ -127,7 +127,7 @@ func migrating(ctx context.Context, url string, do func(context.Context, *pgx.Co
 		return explain("preparing the schema mesh", err)
 	}
 	db := stdlib.OpenDB(*conn.Config(), stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, "SET lock_timeout = "+lockWait)
+		_, err := conn.Exec(ctx, "SET lock_timeout = "+milliseconds(longestWait))
 		return err
 	}))
 	defer db.Close()

@@ -26,7 +26,9 @@ func lockEverything(ctx context.Context, tx pgx.Tx) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = "+lockWait); err != nil {
+	// A long wait is for those who have a table for long, and a short one is over soon where somebody waits for us in turn.
+	wait := shortestWait + rand.N(longestWait-shortestWait)
+	if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = "+milliseconds(wait)); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(ctx, "LOCK TABLE "+list+" IN ACCESS EXCLUSIVE MODE"); err != nil {
@@ -37,19 +39,25 @@ func lockEverything(ctx context.Context, tx pgx.Tx) error {
 }
 
 const (
-	lockWait = "'700ms'" // Postgres looks for deadlocks after a second, and may then end the transaction of somebody else
+	shortestWait = 50 * time.Millisecond
+	longestWait  = 700 * time.Millisecond // Postgres looks for deadlocks after a second, and may then end the transaction of somebody else
 
-	shortestPause = 100 * time.Millisecond
+	shortestPause = 50 * time.Millisecond
 	longestPause  = 2 * time.Second
 )
 
+// milliseconds is a time for a setting of Postgres.
+func milliseconds(d time.Duration) string { return fmt.Sprintf("'%dms'", d.Milliseconds()) }
+
 // patiently does something again until nobody has a lock in its way. It says so when it waits.
 func patiently(ctx context.Context, conn *pgx.Conn, tell func(string), do func() error) error {
-	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
+	for {
+		begun := time.Now()
 		err := do()
 		if !lockedOut(err) {
 			return err
 		}
+		pause := min(max(shortestPause, 2*time.Since(begun)), longestPause)
 		tell("waiting for others who use the tables: " + others(ctx, conn))
 		// Two that wait for each other must not try in step.
 		if !wait.For(ctx, pause+rand.N(pause)) {
