@@ -51,7 +51,7 @@ func (s *spokesman) serve(t *testing.T) (address string, stop func()) {
 }
 
 // plain starts an agent without an identity that has a state folder.
-func plain(t *testing.T, folder, discovery string, args ...string) *agent {
+func plain(t *testing.T, folder, discovery string, args ...string) *proc {
 	t.Helper()
 	return start(t, append([]string{
 		"run", "--insecure", "--discovery", discovery, "--state-dir", folder, "--admin", "127.0.0.1:0", "--status", "", "--envoy", envoytest.Binary(t), "--drain-time", "0s",
@@ -68,7 +68,7 @@ func envoyOf(t *testing.T, folder, path string) string {
 	return body
 }
 
-func end(t *testing.T, a *agent) {
+func end(t *testing.T, a *proc) {
 	t.Helper()
 	require.NoError(t, a.Process.Signal(syscall.SIGTERM))
 	a.awaitEndOfLog()

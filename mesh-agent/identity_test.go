@@ -144,7 +144,7 @@ func TestAMachineJoinsAndItsEnvoyProvesWhoItIs(t *testing.T) {
 }
 
 // startSecureAgent runs an agent that is not told to do without an identity.
-func startSecureAgent(t *testing.T, args ...string) *agent {
+func startSecureAgent(t *testing.T, args ...string) *proc {
 	t.Helper()
 	return start(t, append([]string{"run", "--tie-envoy", "--admin", "127.0.0.1:0", "--envoy", envoytest.Binary(t)}, args...)...)
 }

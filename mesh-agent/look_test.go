@@ -21,7 +21,7 @@ import (
 )
 
 // running is an agent that is a member of a mesh, and whose Envoy takes connections.
-func running(t *testing.T, args ...string) (a *agent, state string) {
+func running(t *testing.T, args ...string) (a *proc, state string) {
 	t.Helper()
 	d := jointest.New(t, "mesh.example", time.Hour, func(r grpc.ServiceRegistrar) {
 		discoveryv3.RegisterAggregatedDiscoveryServiceServer(r, empty{})
@@ -56,7 +56,7 @@ func (empty) DeltaAggregatedResources(stream discoveryv3.AggregatedDiscoveryServ
 	}
 }
 
-func (a *agent) end(t *testing.T) {
+func (a *proc) end(t *testing.T) {
 	t.Helper()
 	require.NoError(t, a.Process.Signal(syscall.SIGTERM))
 	a.awaitEndOfLog()

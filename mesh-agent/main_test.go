@@ -29,21 +29,21 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// agent is a running mesh-agent.
-type agent struct {
+// proc is a running mesh-agent.
+type proc struct {
 	*exec.Cmd
 	log   *bufio.Scanner
 	heard *bytes.Buffer // all that is read from now on, if it is not nil
 }
 
-func startAgent(t *testing.T, args ...string) *agent {
+func startAgent(t *testing.T, args ...string) *proc {
 	t.Helper()
 	return start(t, append([]string{
 		"run", "--insecure", "--tie-envoy", "--discovery", "127.0.0.1:1", "--admin", "127.0.0.1:0", "--envoy", envoytest.Binary(t),
 	}, args...)...)
 }
 
-func start(t *testing.T, args ...string) *agent {
+func start(t *testing.T, args ...string) *proc {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), beAgent+"=1")
@@ -54,11 +54,11 @@ func start(t *testing.T, args ...string) *agent {
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	writer.Close()
-	return &agent{Cmd: cmd, log: bufio.NewScanner(reader)}
+	return &proc{Cmd: cmd, log: bufio.NewScanner(reader)}
 }
 
 // await reads on to the line that contains words.
-func (a *agent) await(t *testing.T, words string) string {
+func (a *proc) await(t *testing.T, words string) string {
 	t.Helper()
 	for a.log.Scan() {
 		if line := a.log.Text(); strings.Contains(line, words) {
@@ -69,13 +69,13 @@ func (a *agent) await(t *testing.T, words string) string {
 	return ""
 }
 
-func (a *agent) awaitAddress(t *testing.T) string {
+func (a *proc) awaitAddress(t *testing.T) string {
 	t.Helper()
 	_, address, _ := strings.Cut(a.await(t, "status address"), "address=")
 	return address
 }
 
-func (a *agent) awaitEndOfLog() {
+func (a *proc) awaitEndOfLog() {
 	for a.log.Scan() {
 		if a.heard != nil {
 			a.heard.WriteString(a.log.Text() + "\n")

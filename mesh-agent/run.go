@@ -5,16 +5,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
-	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/program"
-	"github.com/pgmesh/pgmesh/mesh-agent/relay"
 	"github.com/pgmesh/pgmesh/mesh-agent/settings"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 )
@@ -71,73 +66,15 @@ func run(ctx context.Context, m *member, f *envoyFlags, s *scrapeFlags, about *s
 		return err
 	}
 	defer release()
-	registry := monitor.NewRegistry()
-	metrics := prometheus.WrapRegistererWithPrefix("pgmesh_mesh_agent_", registry)
-	who, err := m.machine(ctx, log, metrics)
-	if err != nil {
-		f.endLeft(ctx, m, about, log)
-		return err
-	}
-	discovery, err := m.connect(who, log, metrics)
-	if err != nil {
-		return err
-	}
-	defer discovery.Close()
-	supervisor, err := m.prepare(ctx, f, who, discovery, reloads, about, log)
-	if err != nil {
-		return err
-	}
-	beside, err := m.beside(who, f.status, log, metrics)
-	if err != nil {
-		return err
-	}
-	about.Parts = status.Parts{Identity: who.status, Discovery: discoveryStatus(discovery), DNS: beside.names.status(), Envoy: supervisor.Status}
-	redirected, err := m.redirection(ctx, f.status, supervisor.Ask, about, log)
-	if err != nil {
-		return err
-	}
-	registered, err := m.registering(who, discovery, about, log, metrics)
-	if err != nil {
-		return err
-	}
+	a := &agent{member: m, reloads: reloads, about: about, log: log}
 	ctx, about.Stop = context.WithCancel(ctx)
 	defer about.Stop()
-	if err := s.open(about, m.state.folder, supervisor, registry, metrics); err != nil {
+	defer a.close()
+	if err := a.open(ctx, f, s); err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	context.AfterFunc(ctx, func() { about.State(status.Ending) })
-	lasting, end := context.WithCancel(context.WithoutCancel(ctx)) // Envoy needs its certificate until it has drained
-	defer end()
-	served, err := m.serveEnvoy(lasting, who, relay.Options{Discovery: discovery, Names: beside.names.take(), Log: log, Metrics: metrics}, &about.Parts)
-	if err != nil {
-		return err
-	}
-	group.Go(served)
-	group.Go(func() error { beside.run(ctx, lasting); return nil })
-	if err := answer(lasting, group, about, beside.status); err != nil {
-		return err
-	}
-	staying := redirected.during(stay(ctx, lasting, group, registered, log), group)
-	group.Go(func() error { defer end(); defer redirected.close(lasting); return supervisor.Run(staying) })
-	group.Go(func() error { return heed(ctx, reloads, supervisor) })
-	group.Go(func() error { return m.awaitMesh(ctx, who, discovery, supervisor, log) })
-	if err := group.Wait(); err != nil {
+	if err := a.run(ctx); err != nil {
 		return fmt.Errorf("run Envoy: %w", err)
-	}
-	return nil
-}
-
-// answer answers who asks for the status: people over the agent's socket, and machines over the status port. Who follows the end wants to hear
-// all of it.
-func answer(lasting context.Context, group *errgroup.Group, about *status.Server, port net.Listener) error {
-	socket, err := about.Open()
-	if err != nil {
-		return err
-	}
-	group.Go(func() error { return about.Serve(lasting, socket) })
-	if port != nil {
-		group.Go(func() error { return about.ServePort(lasting, port) })
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func TestTheAgentExchangesTokensAsItsMachine(t *testing.T) {
 	address := door.serveWith(t, pki.Issue(nil, "spiffe://mesh.example/pgmesh/discovery/a").Certificate(t), pki.Pool())
 	files := startSecureAgent(t, append(exchange, "--discovery", address, "--state-dir", folder, "--tls-cert", cert, "--tls-key", key, "--tls-roots", own)...)
 
-	for _, a := range []*agent{joined, files} {
+	for _, a := range []*proc{joined, files} {
 		line := a.await(t, "exchanging tokens")
 		_, at, _ := strings.Cut(line, "address=")
 		at, _, _ = strings.Cut(at, " ")
