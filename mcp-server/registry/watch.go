@@ -80,8 +80,9 @@ func (w *watch) look(ctx context.Context) error {
 
 // remove removes who was gone for the grace period, and now and then what belongs to nobody.
 func (w *watch) remove(ctx context.Context) error {
+	grace := w.options.Grace + w.options.Every // who was gone as the clock stood so may have been there until it was moved on
 	for {
-		removed, err := w.store.RemoveGoneWorkloads(ctx, w.options.Grace, removeAtOnce, sweeper)
+		removed, err := w.store.RemoveGoneWorkloads(ctx, grace, removeAtOnce, sweeper)
 		if err != nil {
 			return err
 		}
