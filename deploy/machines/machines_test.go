@@ -156,11 +156,21 @@ func TestPage(t *testing.T) {
 		t.Skip("this machine has no apt-get")
 	}
 	p := build(t)
+	web := p.machines["web"]
+	resolvers := web.Type("cat /etc/resolv.conf")
 	after := map[string]func(out string){
 		"A machine joins: api": func(string) {
 			p.eventually("SELECT count(*) FROM mesh.registered_machines WHERE namespace = 'payments' AND workload_group = 'api' AND health = 'healthy'", 1)
 		},
 		"Seen in SQL": func(out string) { require.Contains(t, out, "api-"+p.machines["api"].IPv4.String()) },
+		"By its name": func(out string) {
+			require.Contains(t, out, "hello from api\n")
+			require.NotEqual(t, resolvers, web.Type("cat /etc/resolv.conf"))
+			require.Contains(t, web.Type("nft list tables"), "pgmesh")
+			web.Type("systemctl stop mesh-agent") // gives the machine back
+			require.Equal(t, resolvers, web.Type("cat /etc/resolv.conf"))
+			require.NotContains(t, web.Type("nft list tables"), "pgmesh")
+		},
 		"A machine leaves": func(string) {
 			p.eventually("SELECT count(*) FROM mesh.registered_machines WHERE namespace = 'payments' AND state = 'here'", 0)
 			out, _ := p.machines["api"].Try("ls -d /etc/mesh-agent /var/lib/mesh-agent /usr/bin/mesh-agent; getent passwd mesh-agent")
