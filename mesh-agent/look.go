@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -53,6 +56,9 @@ func statusCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			agent, err := l.agent()
+			if errors.Is(err, inspect.ErrNotRunning) {
+				return l.alone(cmd.Context(), err)
+			}
 			if err != nil {
 				return err
 			}
@@ -69,6 +75,16 @@ func statusCommand() *cobra.Command {
 	}
 	l.declare(cmd, inspect.Formats...)
 	return cmd
+}
+
+// alone says of a machine without its agent whether it still has its Envoy, which outlives one that was killed.
+func (l *looking) alone(ctx context.Context, err error) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if _, gone := l.envoy().Text(ctx, "/ready"); gone != nil {
+		return err
+	}
+	return fmt.Errorf("%w. Its Envoy goes on with what it has, and the next agent takes it over", err)
 }
 
 // words lists them as one says them.

@@ -127,6 +127,23 @@ func TestWhereNoAgentRunsThatIsSaid(t *testing.T) {
 	output, err = command(t, nil, "status", "--state-dir", state)
 	require.Error(t, err)
 	require.Contains(t, output, "no mesh-agent runs with the state folder "+state)
+	require.NotContains(t, output, "Its Envoy goes on")
+}
+
+func TestWhereAnAgentWasKilledItIsSaidThatItsEnvoyGoesOn(t *testing.T) {
+	t.Parallel()
+	a, state := running(t, "--tie-envoy=false")
+	content, err := os.ReadFile(filepath.Join(state, "envoy", "running.json"))
+	require.NoError(t, err)
+	var envoys []struct{ Pid int }
+	require.NoError(t, json.Unmarshal(content, &envoys))
+	require.Len(t, envoys, 1)
+	t.Cleanup(func() { _ = syscall.Kill(envoys[0].Pid, syscall.SIGKILL) })
+	require.NoError(t, a.Process.Kill())
+	_ = a.Wait()
+	output, err := command(t, nil, "status", "--state-dir", state)
+	require.Error(t, err)
+	require.Contains(t, output, "Its Envoy goes on with what it has, and the next agent takes it over")
 }
 
 func TestWhoMayNotAskIsToldSo(t *testing.T) {
