@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/pgtest"
@@ -136,4 +137,31 @@ func gateway(t *testing.T) kinds.Key {
 	kind, ok := kinds.Lookup("gateway.networking.k8s.io", "Gateway")
 	require.True(t, ok)
 	return kinds.Key{Kind: kind, Namespace: "default", Name: "x"}
+}
+
+// A machine that crashes says no good-bye, unlike a server that is stopped.
+func TestWhatFailsWithItsServerMayWorkLater(t *testing.T) {
+	t.Parallel()
+	own := pgtest.Server(t)
+	config, err := pgx.ParseConfig(own.URL)
+	require.NoError(t, err)
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	require.NoError(t, err)
+	defer conn.Close(context.Background())
+	failed := make(chan error, 1)
+	begun := connect(t, own.URL)
+	go func() {
+		_, err := conn.Exec(t.Context(), "SELECT pg_sleep(600)")
+		failed <- err
+	}()
+	require.Eventually(t, func() bool {
+		return value[bool](begun, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(600)')")
+	}, 20*time.Second, 5*time.Millisecond)
+	own.Kill()
+	err = <-failed
+	require.True(t, store.Temporary(err), "%v", err)
+	_, err = conn.Exec(t.Context(), "SELECT 1")
+	require.True(t, store.Temporary(err), "%v", err)
+	_, err = pgx.ConnectConfig(t.Context(), config)
+	require.True(t, store.Temporary(err), "%v", err)
 }

@@ -1,7 +1,10 @@
 package store
 
 import (
+	"context"
 	"errors"
+	"io"
+	"net"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -16,6 +19,15 @@ func Temporary(err error) bool {
 		}
 		return false
 	}
+	return lost(err) || errors.Is(err, ErrConflict)
+}
+
+// lost tells whether there is no connection to the database, or none any more.
+func lost(err error) bool {
 	var connect *pgconn.ConnectError
-	return errors.As(err, &connect) || errors.Is(err, ErrConflict)
+	var network *net.OpError
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false // nobody waits any more, and what the database does is not known
+	}
+	return errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || pgconn.SafeToRetry(err)
 }

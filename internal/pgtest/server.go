@@ -1,7 +1,10 @@
 package pgtest
 
 import (
+	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -61,11 +64,26 @@ func (s *OwnServer) Stop() {
 	}
 }
 
-// Kill ends the server as a crash does, and returns when it is gone.
+// Kill ends the server as a crash of its machine does: with all sessions at once. One that heard of the end by itself might commit first.
 func (s *OwnServer) Kill() {
 	s.t.Helper()
-	if err := syscall.Kill(s.running.PID(), syscall.SIGKILL); err != nil {
+	first := s.running.PID()
+	if err := syscall.Kill(first, syscall.SIGSTOP); err != nil { // it starts no other meanwhile
 		s.t.Fatalf("killing the test's own server: %v", err)
 	}
+	for _, pid := range append(childrenOf(first), first) {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // some may have ended by themselves
+	}
 	<-s.running.Done()
+}
+
+// childrenOf are the processes that one has started, on Linux. Elsewhere they end by themselves, soon after it.
+func childrenOf(pid int) (children []int) {
+	content, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	for _, field := range strings.Fields(string(content)) {
+		if child, err := strconv.Atoi(field); err == nil {
+			children = append(children, child)
+		}
+	}
+	return children
 }
