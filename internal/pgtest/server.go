@@ -80,7 +80,7 @@ func (s *OwnServer) Kill() {
 // childrenOf are the processes that one has started, on Linux. Elsewhere they end by themselves, soon after it.
 func childrenOf(pid int) (children []int) {
 	content, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	for _, field := range strings.Fields(string(content)) {
+	for field := range strings.FieldsSeq(string(content)) {
 		if child, err := strconv.Atoi(field); err == nil {
 			children = append(children, child)
 		}
