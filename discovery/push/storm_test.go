@@ -278,7 +278,8 @@ func TestHealthyProxiesStayCurrentInAStorm(t *testing.T) {
 	require.Greater(t, changes, int(duration.Seconds()*stormRate*9/10), "there was no storm")
 	require.Less(t, lag, mostLag, "how far a healthy proxy was behind")
 	require.Less(t, caughtUp, mostLag, "how long after the last change a healthy proxy was current")
-	require.Less(t, grown, int64(8<<20+crowd*100<<10), "bytes that the storm left behind: a hundred KB a proxy")
+	// Each proxy that takes nothing holds on to the mesh that it was last sent, which is a larger or a smaller one. A leak of a mesh a push is 13 MB a second.
+	require.Less(t, grown, int64(16<<20+crowd*100<<10), "bytes that the storm left behind: a hundred KB a proxy, and some meshes")
 }
 
 // worstLag is how long, at most, it took a proxy to see the number that was the newest at some moment.
