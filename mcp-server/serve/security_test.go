@@ -196,7 +196,9 @@ func TestTokensOpenAndCloseTheDoor(t *testing.T) {
 	f.put("b")
 	secret, admin := f.token("ci", "read:a"), f.token("admin", "admin")
 	c := connectBy(t, f.MCP.String(), nil, f.bearing(secret))
-	require.Equal(t, []string{"a/x"}, mark(c.next()))
+	for len(c.held) == 0 { // the server may not have heard of it yet
+		require.Subset(t, []string{"a/x"}, mark(c.next()))
+	}
 	api := adminv1.NewTokenServiceClient(f.dial(f.bearing(admin)))
 	_, err := adminv1.NewTokenServiceClient(f.dial(f.bearing(secret))).ListTokens(t.Context(), &adminv1.ListTokensRequest{})
 	require.Equal(t, codes.PermissionDenied, status.Code(err))
