@@ -125,13 +125,14 @@ func (s *Supervisor) retire(old *life) {
 	for !old.hasEnded() {
 		select {
 		case <-look.C:
-			if late == nil {
-				if successor := s.successor(old); successor != nil {
-					late = time.After(s.parentShutdown() + 2*terminateWithin)
-					maps.Copy(ports, s.portsOf(successor))
-				}
-			}
 			open.add(connectionsTo(old.Pid, ports))
+			if late != nil {
+				break
+			}
+			if successor := s.successor(old); successor != nil {
+				late = time.After(s.parentShutdown() + 2*terminateWithin)
+				maps.Copy(ports, s.portsOf(successor))
+			}
 		case <-late:
 			s.Log.Warn("an Envoy that was replaced has not ended, and is ended", "pid", old.Pid)
 			if err := old.terminate(); err != nil {
@@ -173,9 +174,12 @@ func (s *sighting) lately() []string {
 	return s.connections
 }
 
-// successor is the Envoy that has taken the place of another, nil while there is none.
+// successor is the Envoy that has taken the place of another, nil while there is none. A question that still went to the other is never answered, once
+// that has given up its admin API.
 func (s *Supervisor) successor(old *life) *life {
-	if newest := s.newest(); newest != old && newest.ready(context.Background()) == nil {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if newest := s.newest(); newest != old && newest.ready(ctx) == nil {
 		return newest
 	}
 	return nil
