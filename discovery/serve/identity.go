@@ -143,7 +143,7 @@ func (o *Options) identify(ctx context.Context, metrics prometheus.Registerer) (
 	}
 	connection, err := o.Sources.MCP.connection(listen.Plaintext{}, s.client(), o.Log)
 	if err == nil {
-		s.conn, err = dialAny(servers, connection.DialOptions()...)
+		s.conn, err = dialServers(servers, connection.DialOptions()...)
 	}
 	return s, err
 }

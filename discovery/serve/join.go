@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"time"
 
@@ -14,10 +13,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/resolver"
-	"google.golang.org/grpc/resolver/manual"
 	"google.golang.org/grpc/status"
 
+	"github.com/pgmesh/pgmesh/internal/dial"
 	"github.com/pgmesh/pgmesh/internal/identity"
 	"github.com/pgmesh/pgmesh/internal/jointoken"
 	"github.com/pgmesh/pgmesh/internal/membership"
@@ -62,7 +60,7 @@ func (s *self) join(ctx context.Context, o membership.Options) (*membership.Memb
 	if err != nil {
 		return nil, fmt.Errorf("--join-token-file %s: %w", s.options.JoinTokenFile, err)
 	}
-	conn, err := dialAny(s.servers, grpc.WithTransportCredentials(credentials.NewTLS(membership.ByToken(token, identity.MCPServer))))
+	conn, err := dialServers(s.servers, grpc.WithTransportCredentials(credentials.NewTLS(membership.ByToken(token, identity.MCPServer))))
 	if err != nil {
 		return nil, err
 	}
@@ -116,25 +114,11 @@ func (s *self) client() credentials.TransportCredentials {
 	return s.membership.Credentials(membership.IsProgram(identity.MCPServer))
 }
 
-// dialAny connects to the first of several servers that answers.
-func dialAny(addresses []string, opts ...grpc.DialOption) (*grpc.ClientConn, error) {
-	list := manual.NewBuilderWithScheme("pgmesh")
-	state := resolver.State{}
-	for _, address := range addresses {
-		state.Addresses = append(state.Addresses, resolver.Address{Addr: address, ServerName: hostOf(address)})
-	}
-	list.InitialState(state)
-	conn, err := grpc.NewClient(list.Scheme()+":///"+addresses[0], append(opts, grpc.WithResolvers(list), grpc.WithDisableServiceConfig())...)
+// dialServers connects to the first of several servers that answers.
+func dialServers(addresses []string, options ...grpc.DialOption) (*grpc.ClientConn, error) {
+	conn, err := dial.Any(addresses, options...)
 	if err != nil {
-		return nil, fmt.Errorf("--mcp %s: %w", addresses[0], err)
+		return nil, fmt.Errorf("--mcp %w", err)
 	}
 	return conn, nil
-}
-
-func hostOf(address string) string {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return address
-	}
-	return host
 }

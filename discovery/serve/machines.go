@@ -39,7 +39,7 @@ func (o *Options) machines(who *self, m *members, metrics prometheus.Registerer)
 		if err != nil {
 			return nil, err
 		}
-		if out.own, err = dialAny(servers, append(connection.DialOptions(), alive)...); err != nil {
+		if out.own, err = dialServers(servers, append(connection.DialOptions(), alive)...); err != nil {
 			return nil, err
 		}
 		config.Server = machinev1.NewRegistryServiceClient(out.own)
