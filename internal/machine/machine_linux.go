@@ -133,15 +133,11 @@ func waitReady(started *net.UnixConn, p *process.Process) error {
 // firstProcess is the only child of unshare.
 func firstProcess(t testing.TB, unshare int) int {
 	t.Helper()
-	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", unshare, unshare))
-	if err != nil {
-		t.Fatal(err)
+	children := process.Children(unshare)
+	if len(children) != 1 {
+		t.Fatalf("find the first process of a machine: unshare has the children %v", children)
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(children)))
-	if err != nil {
-		t.Fatalf("find the first process of a machine: %v", err)
-	}
-	return pid
+	return children[0]
 }
 
 // removeGroup removes a control group and those in it, when the processes in it are gone.

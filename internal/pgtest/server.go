@@ -1,13 +1,11 @@
 package pgtest
 
 import (
-	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/pgmesh/pgmesh/internal/process"
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/embedded"
 )
@@ -64,26 +62,16 @@ func (s *OwnServer) Stop() {
 	}
 }
 
-// Kill ends the server as a crash of its machine does: with all sessions at once. One that heard of the end by itself might commit first.
+// Kill ends the server as a crash of its machine does: with all sessions at once. One that heard of the end by itself,
+// as they do where these are not to be known, might commit first.
 func (s *OwnServer) Kill() {
 	s.t.Helper()
 	first := s.running.PID()
 	if err := syscall.Kill(first, syscall.SIGSTOP); err != nil { // it starts no other meanwhile
 		s.t.Fatalf("killing the test's own server: %v", err)
 	}
-	for _, pid := range append(childrenOf(first), first) {
+	for _, pid := range append(process.Children(first), first) {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // some may have ended by themselves
 	}
 	<-s.running.Done()
-}
-
-// childrenOf are the processes that one has started, on Linux. Elsewhere they end by themselves, soon after it.
-func childrenOf(pid int) (children []int) {
-	content, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	for field := range strings.FieldsSeq(string(content)) {
-		if child, err := strconv.Atoi(field); err == nil {
-			children = append(children, child)
-		}
-	}
-	return children
 }
