@@ -6,12 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/pgmesh/pgmesh/mesh-agent/envoyadmin"
 	"github.com/pgmesh/pgmesh/mesh-agent/redirect"
 )
 
@@ -121,20 +120,11 @@ func redirectApplyCommand() *cobra.Command {
 
 // askEnvoy asks the admin API at its address.
 func (m *member) askEnvoy(ctx context.Context, path string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.options.Admin+path, nil)
-	if err != nil {
-		return "", err
+	answer, err := envoyadmin.At(func() (string, error) { return m.options.Admin, nil }).Text(ctx, path)
+	if errors.Is(err, envoyadmin.ErrNotRunning) {
+		err = fmt.Errorf("%w; if it is somewhere else, say where with --admin", err)
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", fmt.Errorf("no Envoy answers at %s, where --admin says its admin API is: %w", m.options.Admin, err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("Envoy answers %s with %s", path, strings.TrimSpace(string(body)))
-	}
-	return string(body), err
+	return answer, err
 }
 
 // table is the flag of commands that need no other.

@@ -12,8 +12,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -98,11 +96,12 @@ func text(body io.ReadCloser, err error) (string, error) {
 
 // RefusedError is an answer that is not what was asked for.
 type RefusedError struct {
+	Path string
 	Code int
 	Said string
 }
 
-func (e *RefusedError) Error() string { return "Envoy answers " + e.Said }
+func (e *RefusedError) Error() string { return "Envoy answers " + e.Path + " with " + e.Said }
 
 func (a *Admin) do(ctx context.Context, method, path string) (io.ReadCloser, error) {
 	address, err := a.address()
@@ -120,7 +119,7 @@ func (a *Admin) do(ctx context.Context, method, path string) (io.ReadCloser, err
 	if response.StatusCode != http.StatusOK {
 		defer response.Body.Close()
 		said, _ := io.ReadAll(io.LimitReader(response.Body, 4<<10))
-		return nil, &RefusedError{response.StatusCode, strings.TrimSpace(string(said))}
+		return nil, &RefusedError{path, response.StatusCode, strings.TrimSpace(string(said))}
 	}
 	return response.Body, nil
 }
@@ -137,24 +136,4 @@ func (a *Admin) Version(ctx context.Context) (string, error) {
 		return parts[1], nil
 	}
 	return info.Version, nil
-}
-
-// open are the connections that clients have, and those of the admin API, which are not meant.
-var open = regexp.MustCompile(`(?m)^listener\.(.*)\.downstream_cx_active: (\d+)$`)
-
-// Connections counts the connections that clients have open.
-func (a *Admin) Connections(ctx context.Context) (int, error) {
-	stats, err := a.Text(ctx, `/stats?usedonly&filter=^listener\..*\.downstream_cx_active$`)
-	if err != nil {
-		return 0, err
-	}
-	all := 0
-	for _, found := range open.FindAllStringSubmatch(stats, -1) {
-		if found[1] == "admin" || strings.HasPrefix(found[1], "admin.") || strings.Contains(found[1], ".worker_") {
-			continue
-		}
-		n, _ := strconv.Atoi(found[2]) // digits
-		all += n
-	}
-	return all, nil
 }

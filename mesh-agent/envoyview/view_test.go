@@ -210,16 +210,16 @@ func TestConnectionsOfClientsAreCounted(t *testing.T) {
 	require.NoError(t, protojson.Unmarshal([]byte(strings.NewReplacer("CERT", cert, "KEY", key).Replace(bootstrap)), b))
 	running := envoytest.Start(t, b)
 	e := envoyadmin.At(func() (string, error) { return strings.TrimPrefix(running.Admin, "http://"), nil })
-	n, err := e.Connections(t.Context())
+	open, err := e.Downstream(t.Context())
 	require.NoError(t, err)
-	require.Zero(t, n)
+	require.Zero(t, open)
 
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
 	response, err := (&http.Client{Transport: transport, Timeout: 10 * time.Second}).Get("http://" + running.ListenerAddress(t, "web").String() + "/")
 	require.NoError(t, err)
 	response.Body.Close()
-	n, err = e.Connections(t.Context())
+	open, err = e.Downstream(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, 1, n)
+	require.Equal(t, envoyadmin.Downstream{Connections: 1, HTTP: 1}, open)
 }

@@ -62,8 +62,8 @@ func (s *Server) drain(ctx context.Context) error {
 
 func (s *Server) serveDrainage(w http.ResponseWriter, r *http.Request) {
 	d := Drainage{State: s.state.Load().(string)}
-	var err error
-	if d.Connections, err = s.Envoy.Connections(r.Context()); err != nil {
+	open, err := s.Envoy.Downstream(r.Context())
+	if d.Connections = open.Connections; err != nil {
 		d.Trouble = err.Error()
 	}
 	writeJSON(w, d)

@@ -3,16 +3,15 @@ package supervise
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"strings"
 	"time"
+
+	"github.com/pgmesh/pgmesh/mesh-agent/envoyadmin"
 )
 
-// adminClient keeps no idle connection: the admin API is asked rarely, and by a process that may be gone the next time.
-var adminClient = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+// answerWithin is how long Envoy may take for an answer.
+const answerWithin = 5 * time.Second
 
 var errNotStarted = errors.New("Envoy has not started yet")
 
@@ -27,32 +26,29 @@ func (a admin) address() (string, error) {
 	return strings.TrimSpace(string(address)), nil
 }
 
+func (a admin) api() *envoyadmin.Admin { return envoyadmin.At(a.address) }
+
 // ready is nil when Envoy has its first configuration and accepts traffic.
 func (a admin) ready(ctx context.Context) error {
-	_, err := a.ask(ctx, http.MethodGet, "/ready")
+	_, err := a.get(ctx, "/ready")
 	return err
 }
 
-func (a admin) ask(ctx context.Context, method, path string) (string, error) {
-	address, err := a.address()
-	if err != nil {
-		return "", err
-	}
-	request, err := http.NewRequestWithContext(ctx, method, "http://"+address+path, nil)
-	if err != nil {
-		return "", err
-	}
-	response, err := adminClient.Do(request)
-	if err != nil {
-		return "", fmt.Errorf("ask Envoy's admin API: %w", err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return "", fmt.Errorf("read the answer of Envoy's admin API: %w", err)
-	}
-	if response.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("Envoy answers %s with %s", path, strings.TrimSpace(string(body)))
-	}
-	return string(body), nil
+func (a admin) get(ctx context.Context, path string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	return a.api().Text(ctx, path)
+}
+
+func (a admin) post(ctx context.Context, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	_, err := a.api().Post(ctx, path)
+	return err
+}
+
+func (a admin) downstream(ctx context.Context) (envoyadmin.Downstream, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	return a.api().Downstream(ctx)
 }

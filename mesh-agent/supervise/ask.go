@@ -1,9 +1,6 @@
 package supervise
 
-import (
-	"context"
-	"net/http"
-)
+import "context"
 
 // Ask asks Envoy's admin API. While an Envoy gets ready to take the place of another, that one answers.
 func (s *Supervisor) Ask(ctx context.Context, path string) (string, error) {
@@ -11,9 +8,9 @@ func (s *Supervisor) Ask(ctx context.Context, path string) (string, error) {
 	if l == nil {
 		return "", errNotStarted
 	}
-	answer, err := l.admin.ask(ctx, http.MethodGet, path)
+	answer, err := l.admin.get(ctx, path)
 	if before := s.predecessor(l); err != nil && before != nil {
-		return before.admin.ask(ctx, http.MethodGet, path)
+		return before.admin.get(ctx, path)
 	}
 	return answer, err
 }

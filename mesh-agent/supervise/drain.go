@@ -3,14 +3,13 @@ package supervise
 import (
 	"context"
 	"errors"
-	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/pgmesh/pgmesh/mesh-agent/envoyadmin"
 )
 
 const (
@@ -31,7 +30,7 @@ func (s *Supervisor) Drain(ctx context.Context) error {
 	// A failed health check makes Envoy ask every client to leave with its next answer. By itself it would ask them one after the
 	// other, over the time that it takes for replaced listeners.
 	for _, order := range []string{"/healthcheck/fail", "/drain_listeners?graceful"} {
-		if _, err := l.admin.ask(ctx, http.MethodPost, order); err != nil {
+		if err := l.admin.post(ctx, order); err != nil {
 			return err
 		}
 	}
@@ -62,12 +61,12 @@ func (s *Supervisor) drain(l *life) {
 		case <-l.Done():
 			return
 		case <-s.Hurry:
-			s.Log.Warn("asked to end at once: connections are cut", "number", open.connections)
+			s.Log.Warn("asked to end at once: connections are cut", "number", open.Connections)
 			return
 		case <-ctx.Done():
-			if open.connections > 0 || open.unknown {
+			if open.Connections > 0 || open.unknown {
 				s.Log.Warn("connections are still open at the end of the drain time, they will be cut", "drain", s.DrainTime,
-					"number", open.connections, "connections", listed(connectionsTo(l.Pid, ports)))
+					"number", open.Connections, "connections", listed(connectionsTo(l.Pid, ports)))
 			}
 			return
 		}
@@ -76,10 +75,9 @@ func (s *Supervisor) drain(l *life) {
 
 // open is what is left of a draining Envoy.
 type open struct {
-	connections int
-	requests    int
-	http        int  // connections that speak HTTP
-	unknown     bool // Envoy does not say
+	envoyadmin.Downstream
+
+	unknown bool // Envoy does not say
 }
 
 // quiet is since when there were no requests.
@@ -87,36 +85,21 @@ type quiet struct{ since time.Time }
 
 // over tells whether nobody needs Envoy any more.
 func (q *quiet) over(o open) bool {
-	if o.unknown || o.requests > 0 || o.http < o.connections {
+	if o.unknown || o.Requests > 0 || o.HTTP < o.Connections {
 		q.since = time.Time{}
 		return false
 	}
 	if q.since.IsZero() {
 		q.since = time.Now()
 	}
-	return o.connections == 0 || time.Since(q.since) >= idleFor
+	return o.Connections == 0 || time.Since(q.since) >= idleFor
 }
 
-var downstream = regexp.MustCompile(`(?m)^(listener|http)\.(.*)\.downstream_(cx|rq)_active: (\d+)$`)
-
 // openOf is what Envoy counts, or the kernel, who sees what Envoy may have been told not to count.
-func (s *Supervisor) openOf(ctx context.Context, l *life, ports map[uint16]bool) (o open) {
-	stats, err := l.admin.ask(ctx, http.MethodGet, `/stats?usedonly&filter=^(listener|http)\..*\.downstream_(cx|rq)_active$`)
-	o.unknown = err != nil
-	for _, found := range downstream.FindAllStringSubmatch(stats, -1) {
-		n, _ := strconv.Atoi(found[4])
-		switch of := found[1] + " " + found[3]; {
-		case found[2] == "admin", strings.HasPrefix(found[2], "admin."):
-		case of == "listener cx" && !strings.Contains(found[2], ".worker_"):
-			o.connections += n
-		case of == "http cx":
-			o.http += n
-		case of == "http rq":
-			o.requests += n
-		}
-	}
-	o.connections = max(o.connections, len(connectionsTo(l.Pid, ports)))
-	return o
+func (s *Supervisor) openOf(ctx context.Context, l *life, ports map[uint16]bool) open {
+	counted, err := l.admin.downstream(ctx)
+	counted.Connections = max(counted.Connections, len(connectionsTo(l.Pid, ports)))
+	return open{counted, err != nil}
 }
 
 // portsOf are those that clients connect to.
