@@ -1,6 +1,7 @@
 package redirect
 
 import (
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -13,12 +14,13 @@ import (
 	"time"
 
 	"github.com/pgmesh/pgmesh/mesh-agent/ownmark"
+	"github.com/pgmesh/pgmesh/mesh-agent/sockets"
 )
 
 // SSH finds the ports that people get on this machine by.
 type SSH struct {
 	mu    sync.Mutex
-	asked map[string]bool // which of root's sockets speak SSH, by inode
+	asked map[sockets.Inode]bool // which of root's sockets speak SSH
 }
 
 // Ports are 22, those that sshd is told to listen on, those where it does, and those of its open connections. An agent that is not root may look
@@ -38,44 +40,44 @@ func (s *SSH) Ports() Ports {
 	if words := strings.Fields(os.Getenv("SSH_CONNECTION")); len(words) == 4 {
 		ports = appendPort(ports, words[3])
 	}
-	sockets := tcpSockets()
+	all, _ := sockets.TCP() // if the kernel does not tell, the files have to do
 	daemon := socketsOf("sshd", "sshd-session", "dropbear")
-	speak := s.speaking(sockets)
-	for _, socket := range sockets {
-		if daemon[socket.inode] || speak[socket.inode] {
-			ports = append(ports, socket.local.Port())
+	speak := s.speaking(all)
+	for _, socket := range all {
+		if daemon[socket.Inode] || speak[socket.Inode] {
+			ports = append(ports, socket.Local.Port())
 		}
 	}
 	return PortsOf(ports...)
 }
 
 // speaking are those that speak SSH, of the sockets that root listens at.
-func (s *SSH) speaking(sockets []tcpSocket) map[string]bool {
+func (s *SSH) speaking(all []sockets.Socket) map[sockets.Inode]bool {
 	if os.Geteuid() == 0 {
 		return nil // root sees who has which socket
 	}
-	return s.ask(sockets)
+	return s.ask(all)
 }
 
-func (s *SSH) ask(sockets []tcpSocket) map[string]bool {
+func (s *SSH) ask(all []sockets.Socket) map[sockets.Inode]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := map[string]bool{}
+	now := map[sockets.Inode]bool{}
 	var mu sync.Mutex
 	var asking sync.WaitGroup
-	for _, socket := range sockets {
-		if !socket.listening || !socket.root {
+	for _, socket := range all {
+		if !socket.Listening || socket.UID != 0 {
 			continue
 		}
-		if known, asked := s.asked[socket.inode]; asked {
-			now[socket.inode] = known
+		if known, asked := s.asked[socket.Inode]; asked {
+			now[socket.Inode] = known
 			continue
 		}
 		asking.Go(func() {
-			speaks := speaksSSH(socket.local)
+			speaks := speaksSSH(socket.Local)
 			mu.Lock()
 			defer mu.Unlock()
-			now[socket.inode] = speaks
+			now[socket.Inode] = speaks
 		})
 	}
 	asking.Wait()
@@ -123,21 +125,15 @@ func appendPort(ports []uint16, word string) []uint16 {
 	return append(ports, uint16(port))
 }
 
-// socketsOf are the inodes of the sockets that programs of these names have.
-func socketsOf(names ...string) map[string]bool {
-	found := map[string]bool{}
+// socketsOf are those that programs of these names have.
+func socketsOf(names ...string) map[sockets.Inode]bool {
+	found := map[sockets.Inode]bool{}
 	processes, _ := filepath.Glob("/proc/[0-9]*/comm")
 	for _, comm := range processes {
 		name, _ := os.ReadFile(comm)
-		if !slices.Contains(names, strings.TrimSpace(string(name))) {
-			continue
-		}
-		files, _ := filepath.Glob(filepath.Join(filepath.Dir(comm), "fd", "*"))
-		for _, file := range files {
-			target, _ := os.Readlink(file)
-			if inode, ok := strings.CutPrefix(target, "socket:["); ok {
-				found[strings.TrimSuffix(inode, "]")] = true
-			}
+		if slices.Contains(names, strings.TrimSpace(string(name))) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(comm))) // digits
+			maps.Copy(found, sockets.Of(pid))
 		}
 	}
 	return found

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/mesh-agent/sockets"
 )
 
 func TestPortsOfSSHAreFoundInItsFiles(t *testing.T) {
@@ -22,19 +24,6 @@ ListenAddress [::1]:2201
 PermitRootLogin no
 `)))
 	require.Equal(t, []uint16{2022, 2023}, toldPorts([]byte("[Socket]\nListenStream=\nListenStream=0.0.0.0:2022\nListenStream = 2023\nAccept=no\n")))
-}
-
-func TestTheKernelsTableOfSocketsIsRead(t *testing.T) {
-	t.Parallel()
-	text := `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
-   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12345 1 0 100 0 0 10 0
-   1: 00000000000000000000000001000000:0016 00000000000000000000000000000000:0000 01 00000000:00000000 00:00000000 00000000     0        0 777 1 0
-nonsense
-`
-	require.Equal(t, []tcpSocket{
-		{local: netip.MustParseAddrPort("127.0.0.1:8080"), listening: true, root: true, inode: "12345"},
-		{local: netip.MustParseAddrPort("[::1]:22"), root: true, inode: "777"},
-	}, readSockets([]byte(text)))
 }
 
 func TestNameserversAreReadFromResolvConf(t *testing.T) {
@@ -104,12 +93,12 @@ func TestServersOfSSHAreKnownByTheirGreeting(t *testing.T) {
 	require.False(t, speaksSSH(silent))
 
 	var s SSH
-	sockets := []tcpSocket{
-		{local: secure, listening: true, root: true, inode: "1"},
-		{local: secure, listening: true, inode: "2"},
-		{local: mail, listening: true, root: true, inode: "3"},
+	all := []sockets.Socket{
+		{Local: secure, Listening: true, Inode: 1},
+		{Local: secure, Listening: true, UID: 1000, Inode: 2},
+		{Local: mail, Listening: true, Inode: 3},
 	}
-	require.Equal(t, map[string]bool{"1": true, "3": false}, s.ask(sockets))
-	sockets[0].local = mail // nobody is asked twice
-	require.Equal(t, map[string]bool{"1": true}, s.ask(sockets[:1]))
+	require.Equal(t, map[sockets.Inode]bool{1: true, 3: false}, s.ask(all))
+	all[0].Local = mail // nobody is asked twice
+	require.Equal(t, map[sockets.Inode]bool{1: true}, s.ask(all[:1]))
 }
