@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,6 +14,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	istio "istio.io/api/security/v1alpha1"
 
+	"github.com/pgmesh/pgmesh/internal/freeport"
 	"github.com/pgmesh/pgmesh/internal/process"
 )
 
@@ -38,7 +38,11 @@ func startDiscovery(f *files) (*server, error) {
 	if err := os.WriteFile(config+"/mesh.yaml", []byte("# nothing"), 0o600); err != nil {
 		return nil, err
 	}
-	xds, web, err := freePorts()
+	xds, err := freeport.Address()
+	if err != nil {
+		return nil, err
+	}
+	web, err := freeport.Address()
 	if err != nil {
 		return nil, err
 	}
@@ -56,19 +60,6 @@ func startDiscovery(f *files) (*server, error) {
 		return nil, err
 	}
 	return s, nil
-}
-
-func freePorts() (string, string, error) {
-	var found [2]string
-	for i := range found {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return "", "", err
-		}
-		defer l.Close()
-		found[i] = l.Addr().String()
-	}
-	return found[0], found[1], nil
 }
 
 // ready waits until discovery can do its work.

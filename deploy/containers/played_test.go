@@ -3,7 +3,6 @@ package containers_test
 import (
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pgmesh/pgmesh/internal/freeport"
 	"github.com/pgmesh/pgmesh/internal/pgtest"
 	"github.com/pgmesh/pgmesh/internal/process"
 )
@@ -62,10 +62,9 @@ func (p *played) also(discovery string, words ...string) *played {
 
 func free(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.Address()
 	require.NoError(t, err)
-	defer listener.Close()
-	return listener.Addr().String()
+	return address
 }
 
 // here is a text of a service with its volumes, which are folders, and the names of others.

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/envoytest"
+	"github.com/pgmesh/pgmesh/internal/freeport"
 	"github.com/pgmesh/pgmesh/internal/stack"
 )
 
@@ -62,10 +63,9 @@ func newScene(t *testing.T) *scene {
 	s.mark = s.data
 	s.args = []string{"--data", s.data, "--bin", bin, "--envoy", envoytest.Binary(t)}
 	for _, p := range s.ports.flags() {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		var err error
+		*p.value, err = freeport.New()
 		require.NoError(t, err)
-		defer listener.Close()
-		*p.value = listener.Addr().(*net.TCPAddr).Port
 		s.args = append(s.args, fmt.Sprintf("--%s=%d", p.flag, *p.value))
 	}
 	return s

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/pgmesh/pgmesh/internal/freeport"
 )
 
 // Build compiles programs, by the names of their folders, into a folder. It has to run inside the module.
@@ -160,17 +162,13 @@ func portOf(address string) string {
 	return port
 }
 
-// freeAddresses finds addresses that nobody listens on. They are not kept from others: whoever takes one in the meantime makes
-// the program that was meant to have it say so and end.
-func freeAddresses(n int) ([]string, error) {
-	addresses := make([]string, n)
+// freeAddresses are for programs to listen on.
+func freeAddresses(n int) (addresses []string, err error) {
+	addresses = make([]string, n)
 	for i := range addresses {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
+		if addresses[i], err = freeport.Address(); err != nil {
 			return nil, err
 		}
-		defer l.Close() // only when all are chosen, so that none is chosen twice
-		addresses[i] = l.Addr().String()
 	}
 	return addresses, nil
 }

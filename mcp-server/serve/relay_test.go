@@ -3,7 +3,6 @@ package serve_test
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"testing"
 
@@ -11,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/pgmesh/pgmesh/internal/freeport"
 	"github.com/pgmesh/pgmesh/internal/pgtest"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 )
@@ -81,10 +81,9 @@ func TestARelayOutlivesItsUpstream(t *testing.T) {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.Address()
 	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	return address
 }
 
 func TestWhoWouldChangeARelayIsSentToItsUpstream(t *testing.T) {

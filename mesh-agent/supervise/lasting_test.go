@@ -25,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/envoytest"
+	"github.com/pgmesh/pgmesh/internal/freeport"
 	"github.com/pgmesh/pgmesh/mesh-agent/supervise"
 )
 
@@ -108,10 +109,9 @@ func newMachine(t *testing.T) *machine {
 // freePort is for what does not share its port, as Envoy's admin API does not.
 func freePort(t *testing.T) uint32 {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.New()
 	require.NoError(t, err)
-	defer listener.Close()
-	return uint32(listener.Addr().(*net.TCPAddr).Port)
+	return uint32(port)
 }
 
 func (m *machine) says(t *testing.T, words string) {

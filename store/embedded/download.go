@@ -12,6 +12,8 @@ import (
 	"time"
 
 	embeddedpostgres "github.com/fergusstrange/embedded-postgres"
+
+	"github.com/pgmesh/pgmesh/internal/freeport"
 )
 
 // builds are the versions that can be downloaded, by their major number. The empty one is for those who do not care.
@@ -81,7 +83,7 @@ func fetch(home, root string, build embeddedpostgres.PostgresVersion) error {
 	if err := unstartable(data, build); err != nil {
 		return err
 	}
-	port, err := freePort(0)
+	port, err := freeport.New()
 	if err != nil {
 		return err
 	}

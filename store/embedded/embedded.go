@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pgmesh/pgmesh/internal/freeport"
 	"github.com/pgmesh/pgmesh/internal/process"
 )
 
@@ -83,7 +84,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 }
 
 func (s *Server) launch(ctx context.Context, bin string, o Options) (err error) {
-	if s.port, err = freePort(o.Port); err != nil {
+	if s.port, err = choosePort(o.Port); err != nil {
 		return err
 	}
 	if s.password, err = initialise(ctx, bin, s.layout, s.account, o); err != nil {
@@ -179,13 +180,16 @@ func (e *PortInUseError) Error() string {
 	return fmt.Sprintf("port %d on 127.0.0.1 is in use: stop what listens there, or choose another port for Postgres", e.Port)
 }
 
-func freePort(wanted int) (int, error) {
+// choosePort is the wanted one if nobody listens there, or any.
+func choosePort(wanted int) (int, error) {
+	if wanted == 0 {
+		return freeport.New()
+	}
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(wanted)))
 	if err != nil {
 		return 0, &PortInUseError{wanted}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return wanted, l.Close()
 }
 
 func executable(path string) bool {
