@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// lookEvery is how often a draining Envoy is asked whether connections are left.
+	// lookEvery is how often a draining Envoy is asked whether connections are left, if that is quickly done.
 	lookEvery = 100 * time.Millisecond
 
 	// idleFor is for how long no request was made on any of the connections that are left, if they end before their time. Whoever was sent an answer
@@ -49,10 +49,12 @@ func (s *Supervisor) drain(l *life) {
 	defer cancel()
 	enough := time.Now().Add(s.DrainMin)
 	var quiet quiet
-	look := time.NewTicker(lookEvery)
+	look := time.NewTimer(lookEvery)
 	defer look.Stop()
 	for {
+		began := time.Now()
 		open := s.openOf(ctx, l, ports)
+		look.Reset(nextLook(began))
 		if time.Now().After(enough) && quiet.over(open) {
 			return
 		}
@@ -72,6 +74,9 @@ func (s *Supervisor) drain(l *life) {
 		}
 	}
 }
+
+// nextLook leaves time to others, however long the look took that has begun then: with ten thousand connections that is a tenth of a second.
+func nextLook(begun time.Time) time.Duration { return max(lookEvery, 4*time.Since(begun)) }
 
 // open is what is left of a draining Envoy.
 type open struct {

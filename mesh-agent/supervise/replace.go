@@ -127,7 +127,7 @@ func (s *Supervisor) retire(old *life) {
 		case <-look.C:
 			began := time.Now()
 			open.add(connectionsTo(old.Pid, ports))
-			look.Reset(max(lookEvery, 4*time.Since(began))) // with ten thousand connections a look takes a tenth of a second
+			look.Reset(nextLook(began))
 			if late != nil {
 				break
 			}
