@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -116,8 +117,10 @@ func TestServersRevertWhatNobodyConfirms(t *testing.T) {
 		"revert of revision 2: not confirmed within 100 milliseconds": 1,
 		"revert of revision 3: not confirmed within 100 milliseconds": 1,
 	}, seen)
-	for _, server := range servers {
-		_, text := server.get("/metrics")
-		require.Contains(t, text, "pgmesh_mcp_server_oldest_revision 1")
+	for _, server := range servers { // also one whose work the others have done
+		require.Eventually(t, func() bool {
+			_, text := server.get("/metrics")
+			return strings.Contains(text, "pgmesh_mcp_server_oldest_revision 1")
+		}, limit, 10*time.Millisecond)
 	}
 }
