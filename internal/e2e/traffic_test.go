@@ -81,6 +81,18 @@ func (t *traffic) ask() {
 	}
 }
 
+// await returns when so many more requests were answered or have failed.
+func (t *traffic) await(requests int64) {
+	t.mesh.t.Helper()
+	before := t.sent.Load()
+	eventually(t.mesh.t, func(context.Context) error {
+		if sent := t.sent.Load() - before; sent < requests {
+			return fmt.Errorf("%d requests were sent, and not %d", sent, requests)
+		}
+		return nil
+	})
+}
+
 // end stops the traffic and returns the rate that was reached and what went wrong first, if anything did.
 func (t *traffic) end() (perSecond float64, failure string) {
 	t.stop()
