@@ -19,6 +19,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/certtest"
 	"github.com/pgmesh/pgmesh/internal/envoytest"
+	"github.com/pgmesh/pgmesh/internal/freeport"
 	"github.com/pgmesh/pgmesh/mesh-agent/check"
 )
 
@@ -112,7 +113,9 @@ func TestPortsThatAreTakenAreNamed(t *testing.T) {
 	requireFinding(t, f, check.Failure, taken.Address+" is taken, which is for Envoy's admin API", "ss -lntup 'sport = :"+port+"') and end that, or choose another address with --admin")
 	requireFinding(t, only(t, check.Ports([]check.Port{taken}, true)), check.OK, "an agent runs on this machine already", "")
 
-	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
+	address, err := freeport.Address() // free for TCP
+	require.NoError(t, err)
+	packets, err := net.ListenPacket("udp", address)
 	require.NoError(t, err)
 	defer packets.Close()
 	asked := check.Port{What: "the agent's resolver", Address: packets.LocalAddr().String(), UDP: true}
