@@ -75,8 +75,11 @@ func (s *Supervisor) drain(l *life) {
 	}
 }
 
-// nextLook leaves time to others, however long the look took that has begun then: with ten thousand connections that is a tenth of a second.
-func nextLook(begun time.Time) time.Duration { return max(lookEvery, 4*time.Since(begun)) }
+// nextLook leaves time to others, however long the look took that has begun then: with ten thousand connections that is a tenth of a second. It is
+// never far off, or else the end of what is waited for would be seen late.
+func nextLook(begun time.Time) time.Duration {
+	return min(max(lookEvery, 4*time.Since(begun)), time.Second)
+}
 
 // open is what is left of a draining Envoy.
 type open struct {
