@@ -125,6 +125,11 @@ func (s *Stack) GroupToken(ctx context.Context, group string) (string, error) {
 	return s.token(ctx, "--group", group)
 }
 
+// BearerToken makes a token that somebody calls mcp-server with. The arguments are those of mcp-client token create.
+func (s *Stack) BearerToken(ctx context.Context, name string, args ...string) (string, error) {
+	return s.token(ctx, append([]string{name}, args...)...)
+}
+
 func (s *Stack) token(ctx context.Context, args ...string) (string, error) {
 	text, err := s.print(ctx, "mcp-client", slices.Concat(s.connection(), []string{"token", "create"}, args)...)
 	return strings.TrimSpace(string(text)), err

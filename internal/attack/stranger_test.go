@@ -1,0 +1,27 @@
+package attack
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+// A role that may connect and was granted nothing reaches nothing in the schema: no row, and no function.
+func TestAStrangerToTheDatabaseReachesNothing(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t)
+	stranger := m.tenant("stranger")
+	rows, err := m.owner.Query(t.Context(), `
+		SELECT format('SELECT * FROM mesh.%I', relname) FROM pg_class WHERE relnamespace = 'mesh'::regnamespace AND relkind IN ('r', 'v')
+		UNION ALL
+		SELECT format('SELECT mesh.%I(%s)', proname, (SELECT string_agg('NULL::' || format_type(t, NULL), ', ' ORDER BY i) FROM unnest(proargtypes) WITH ORDINALITY a (t, i)))
+		FROM pg_proc WHERE pronamespace = 'mesh'::regnamespace AND prorettype <> 'trigger'::regtype AND prokind = 'f'`)
+	require.NoError(t, err)
+	statements, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	require.Greater(t, len(statements), 100)
+	for _, sql := range statements {
+		require.Contains(t, refused(t, stranger, sql), "permission denied for schema mesh", sql)
+	}
+}

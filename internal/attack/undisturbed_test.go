@@ -1,0 +1,57 @@
+package attack
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// rounds is how often each thing is timed; the median counts.
+const rounds = 5
+
+// slack is what a machine with two processors may take away from one timing by chance, beyond twice what is usual.
+const slack = 150 * time.Millisecond
+
+// usual is how long a bystander's doings take at the median.
+type usual struct{ change, revocation, request time.Duration }
+
+func (u usual) String() string {
+	return fmt.Sprintf("a change %s, a revocation %s, a request %s", u.change.Round(time.Millisecond), u.revocation.Round(time.Millisecond), u.request.Round(10*time.Microsecond))
+}
+
+// measure times what a bystander does.
+func (b *bystander) measure(thieves []*thief) usual {
+	b.t.Helper()
+	var change, revocation, request []time.Duration
+	for _, machine := range thieves {
+		change = append(change, b.change())
+		revocation = append(revocation, b.revocation(machine))
+		request = append(request, b.request())
+	}
+	return usual{median(change), median(revocation), median(request)}
+}
+
+// undisturbed holds an attack to its promise: while it lasts, a change is applied, a revocation in force and a request answered within twice
+// the usual time. The attack returns when it is under way, with what ends it, and goes on meanwhile.
+func (b *bystander) undisturbed(attack func() (end func())) {
+	b.t.Helper()
+	var machines []*thief
+	for i := range 2 * rounds {
+		machines = append(machines, newThief(b.mesh, fmt.Sprintf("shop/machine-%d", i)))
+	}
+	before := b.measure(machines[:rounds])
+	end := attack()
+	meanwhile := b.measure(machines[rounds:])
+	end()
+	b.t.Logf("before: %s; meanwhile: %s", before, meanwhile)
+	require.LessOrEqual(b.t, meanwhile.change, 2*before.change+slack, "a change of somebody else's")
+	require.LessOrEqual(b.t, meanwhile.revocation, 2*before.revocation+slack, "a revocation of somebody else's machine")
+	require.LessOrEqual(b.t, meanwhile.request, 2*before.request+slack, "a request of somebody else's")
+}
+
+func median(times []time.Duration) time.Duration {
+	sorted := slices.Sorted(slices.Values(times))
+	return sorted[len(sorted)/2]
+}
