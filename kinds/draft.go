@@ -172,7 +172,11 @@ func (d *draft) readMetadata(kind *Kind, tree any) *Resource {
 	sound := d.check(metadata, "metadata", parts)
 	r.Name, _ = parts["name"].(string)
 	r.Namespace, _ = parts["namespace"].(string)
-	if r.Namespace == "" && (kind == nil || kind.Namespaced) {
+	switch {
+	case r.Namespace != "":
+	case kind != nil && kind.Bare:
+		r.Namespace = MeshNamespace
+	case kind == nil || kind.Namespaced:
 		r.Namespace = d.defaultNamespace
 	}
 	d.namespace, d.name = r.Namespace, r.Name

@@ -25,9 +25,14 @@ type Kind struct {
 	// travel as google.protobuf.Struct.
 	Message protoreflect.FullName
 
-	// Bare kinds (MeshConfig, MeshNetworks) travel over MCP without the Resource envelope.
+	// Bare kinds (MeshConfig, MeshNetworks) configure the mesh as a whole, and count in MeshNamespace alone. They travel over MCP without the
+	// Resource envelope.
 	Bare bool
 }
+
+// MeshNamespace is where the MeshConfig and the MeshNetworks are, whatever root namespace they name: who decides about the whole mesh is not to
+// be found out by looking through namespaces that others write to.
+const MeshNamespace = "istio-system"
 
 // Key names one resource.
 type Key struct {

@@ -70,7 +70,7 @@ func FromMCP(kind *Kind, name string, m *mcp.Resource) (*Resource, error) {
 // the latter if a name is given.
 func FromAny(kind *Kind, name string, a *anypb.Any) (*Resource, error) {
 	if kind.Bare && name == "" {
-		name = "istio-system/" + strings.ToLower(kind.Name)
+		name = MeshNamespace + "/" + strings.ToLower(kind.Name)
 	}
 	e, err := Open(Body{[]byte(a.GetTypeUrl()), a.GetValue(), a != nil})
 	if err != nil {

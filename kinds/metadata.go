@@ -67,6 +67,8 @@ func (m *metadataCheck) names() {
 		m.add("metadata.name", `"`+r.Name+`" is not a valid name`, nameHint)
 	}
 	switch r := m.r; {
+	case r.Kind.Bare && r.Namespace != MeshNamespace:
+		m.add("metadata.namespace", fmt.Sprintf("a %s configures the whole mesh, and counts in the namespace %q alone", r.Kind.Name, MeshNamespace), "write "+MeshNamespace)
 	case !r.Kind.Namespaced && r.Namespace != "":
 		m.add("metadata.namespace", "a "+r.Kind.Name+" has no namespace", "remove the namespace")
 	case r.Kind.Namespaced && r.Namespace == "":

@@ -103,6 +103,9 @@ func TestColumnsAreTheWholeSpec(t *testing.T) {
 			db.exec(fmt.Sprintf("UPDATE mesh.%s SET %s = %s WHERE name = $1", view, f, f), r.Name)
 		}
 		require.Equal(t, revision, value[int64](db, "SELECT max(revision) FROM mesh.revisions"), "%s: nothing was changed", view)
+		if r.Kind.Bare {
+			continue // the mesh has one of each
+		}
 		db.exec(fmt.Sprintf("INSERT INTO mesh.%s (namespace, name, %s) SELECT namespace, name || '-copy', %s FROM mesh.%s WHERE name = $1", view, all, all, view), r.Name)
 		require.Empty(t, cmp.Diff(db.spec(view, r.Name), db.spec(view, r.Name+"-copy")), view)
 	}

@@ -35,15 +35,14 @@ func DefaultConfig() *meshconfig.MeshConfig {
 	}
 }
 
-// buildConfig lays the MeshConfig resource over the defaults. A mesh has one such resource; of several the oldest counts.
+// buildConfig lays the MeshConfig resource over the defaults.
 func buildConfig(snapshot *configstore.Snapshot, prev *Mesh) *meshconfig.MeshConfig {
 	if prev.Config != nil && prev.unchanged(snapshot, kindMeshConfig) {
 		return prev.Config
 	}
 	config := DefaultConfig()
-	for r := range snapshot.Of(kindMeshConfig) {
+	if r := ofMesh(snapshot, kindMeshConfig); r != nil {
 		overlay(config, specOf[*meshconfig.MeshConfig](r))
-		break
 	}
 	return config
 }

@@ -43,14 +43,13 @@ func buildNetworks(snapshot *configstore.Snapshot, prev *Mesh, services *service
 	return index
 }
 
-// readNetworks reads the oldest MeshNetworks: a mesh has one.
+// readNetworks reads the MeshNetworks resource.
 func readNetworks(snapshot *configstore.Snapshot, services *serviceIndex) *networkIndex {
 	index := &networkIndex{gateways: map[string][]NetworkGateway{}, scale: 1}
-	for r := range snapshot.Of(kindMeshNetworks) {
+	if r := ofMesh(snapshot, kindMeshNetworks); r != nil {
 		for name, network := range specOf[*meshconfig.MeshNetworks](r).GetNetworks() {
 			index.add(name, network, services)
 		}
-		break
 	}
 	for _, gateways := range index.gateways {
 		index.scale = leastCommonMultiple(index.scale, uint32(len(gateways)))

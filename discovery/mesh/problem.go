@@ -17,6 +17,8 @@ func (m *Mesh) Problems() []Problem {
 	for _, vs := range m.virtual.faulty {
 		out = append(out, vs.problems...)
 	}
+	out = append(out, besideOfMesh(m.from, kindMeshConfig)...)
+	out = append(out, besideOfMesh(m.from, kindMeshNetworks)...)
 	out = append(out, rivals(m.from, kindSidecar, sidecarSelector)...)
 	out = append(out, rivals(m.from, kindPeerAuthentication, peerSelector)...)
 	out = append(out, m.secretProblems()...)

@@ -106,11 +106,13 @@ func (c *Caller) Require(v Verb, namespace string, k *kinds.Kind) error {
 	if c.May(v, namespace, k) {
 		return nil
 	}
-	where := fmt.Sprintf("%s %s in the namespace %q", v, KindWord(k), namespace)
-	if namespace == "" {
-		where = fmt.Sprintf("%s %s, which belongs to no namespace", v, KindWord(k))
+	switch {
+	case namespace == "":
+		return c.denied(fmt.Sprintf("%s %s, which belongs to no namespace", v, KindWord(k)))
+	case k.Bare:
+		return c.denied(fmt.Sprintf("%s %s, which is the whole mesh's and takes the right to %[1]s everything", v, KindWord(k)))
 	}
-	return c.denied(where)
+	return c.denied(fmt.Sprintf("%s %s in the namespace %q", v, KindWord(k), namespace))
 }
 
 // RequireUnlimited returns a [DeniedError] unless the caller may do something to all resources.

@@ -158,13 +158,17 @@ func orAll(list []string) string {
 	return strings.Join(list, ",")
 }
 
-// Allows tells whether the scope covers doing something to the resources of a kind in a namespace. What belongs to no namespace,
-// such as the MeshConfig, concerns all: it may be read by whoever may read its kind.
+// Allows tells whether the scope covers doing something to the resources of a kind in a namespace. What belongs to no namespace, and
+// what configures the whole mesh, concerns all: it may be read by whoever may read its kind, and the MeshConfig is changed by those alone who
+// may write to every namespace.
 func (s Scope) Allows(v Verb, namespace string, k *kinds.Kind) bool {
 	if !s.Verb.includes(v) || s.Kinds != nil && !slices.Contains(s.Kinds, k) {
 		return false
 	}
-	return s.Namespaces == nil || slices.Contains(s.Namespaces, namespace) || v == Read && (namespace == "" || k.Bare)
+	if s.Namespaces == nil || v == Read && (namespace == "" || k.Bare) {
+		return true
+	}
+	return !k.Bare && slices.Contains(s.Namespaces, namespace)
 }
 
 func (v Verb) includes(other Verb) bool {

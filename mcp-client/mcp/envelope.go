@@ -35,7 +35,7 @@ func open(kind *kinds.Kind, it item) (o opened, err error) {
 	case inside != "" && (len(outside) == 0 || string(outside) == inside):
 		o.name = inside // which is in memory that is kept
 	case kind.Bare && len(outside) == 0:
-		o.name = "istio-system/" + strings.ToLower(kind.Name) // as istiod calls it
+		o.name = kinds.MeshNamespace + "/" + strings.ToLower(kind.Name) // as istiod calls it
 	default:
 		o.name = string(outside)
 	}

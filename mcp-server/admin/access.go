@@ -51,7 +51,7 @@ func narrow(ctx context.Context, v caller.Verb, s *store.Selection) error {
 		s.Namespaces = namespacesOf(scopes, v)
 	}
 	if len(s.Kinds) == 0 {
-		s.Kinds = kindsIn(scopes)
+		s.Kinds = kindsIn(scopes, v)
 	}
 	return within(ctx, v, *s)
 }
@@ -71,12 +71,17 @@ func namespacesOf(scopes []caller.Scope, v caller.Verb) (all []string) {
 	return slices.Compact(all)
 }
 
-func kindsIn(scopes []caller.Scope) (all []*kinds.Kind) {
+// kindsIn are those of some scopes together: none if one of them is for all.
+func kindsIn(scopes []caller.Scope, v caller.Verb) (all []*kinds.Kind) {
 	for _, c := range scopes {
-		if c.Kinds == nil {
+		of := c.Kinds
+		switch {
+		case of == nil && (v == caller.Read || c.Namespaces == nil):
 			return nil
+		case of == nil:
+			of = slices.DeleteFunc(kinds.All(), func(k *kinds.Kind) bool { return k.Bare }) // the whole mesh's, and no namespace's
 		}
-		for _, k := range c.Kinds {
+		for _, k := range of {
 			if !slices.Contains(all, k) {
 				all = append(all, k)
 			}

@@ -61,7 +61,7 @@ func TestOwnPKIThatTheDocsMake(t *testing.T) {
 		require.NoError(t, err)
 		return roots
 	}
-	config := `INSERT INTO mesh.resources (kind, name, spec) VALUES ('MeshConfig', 'mesh', '{"trustDomain": "mesh.example"}')`
+	config := `INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('MeshConfig', 'istio-system', 'mesh', '{"trustDomain": "mesh.example"}')`
 
 	t.Run("an authority for the mesh", func(t *testing.T) {
 		t.Parallel()

@@ -133,7 +133,7 @@ func TestTheTrustDomainIsThatOfTheMeshConfig(t *testing.T) {
 	t.Parallel()
 	database := pgtest.New(t)
 	write := func(domain string, aliases string) {
-		execute(t, database, `INSERT INTO mesh.resources (kind, name, spec) VALUES ('MeshConfig', 'mesh', '{"trustDomain": "`+domain+`", "trustDomainAliases": [`+aliases+`]}')
+		execute(t, database, `INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('MeshConfig', 'istio-system', 'mesh', '{"trustDomain": "`+domain+`", "trustDomainAliases": [`+aliases+`]}')
 			ON CONFLICT (api_group, kind, namespace, name) DO UPDATE SET spec = EXCLUDED.spec`)
 	}
 	write("old.example", "")

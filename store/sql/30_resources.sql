@@ -45,6 +45,8 @@ BEGIN
       'metadata.name', format('"%s" is not a valid name', NEW.name),
       'at most 253 lower-case letters, digits, "-" and ".", the first and the last a letter or digit'),
     (known.namespaced AND NEW.namespace = '', 'metadata.namespace', 'must not be empty', NULL),
+    (known.api_group = 'core' AND NEW.namespace <> mesh.mesh_namespace(), 'metadata.namespace',
+      format('a %s configures the whole mesh, and counts in the namespace "%s" alone', known.kind, mesh.mesh_namespace()), 'write ' || mesh.mesh_namespace()),
     (NEW.namespace <> '' AND (char_length(NEW.namespace) > 63 OR NEW.namespace !~ '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'),
       'metadata.namespace', format('"%s" is not a valid namespace', NEW.namespace),
       'at most 63 lower-case letters, digits and "-", the first and the last a letter or digit')

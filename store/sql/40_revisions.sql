@@ -267,7 +267,7 @@ DECLARE
 BEGIN
   SELECT x AS transaction, c.size, c.repeated, c.of_mesh, c.of_groups, c.of_workloads INTO own
     FROM mesh.transactions x,
-      LATERAL (SELECT count(*) AS size, bool_or(merged) AS repeated, bool_or(kind = 'MeshConfig') AS of_mesh,
+      LATERAL (SELECT count(*) AS size, bool_or(merged) AS repeated, bool_or(api_group = 'core') AS of_mesh,
           bool_or(kind = 'WorkloadGroup' AND after_spec IS NULL) AS of_groups, bool_or(kind IN ('WorkloadGroup', 'WorkloadEntry')) AS of_workloads
         FROM mesh.changes WHERE transaction_id = x.id) c
     WHERE x.id = NEW.id AND x.pending;
@@ -304,6 +304,9 @@ BEGIN
   END IF;
   IF t.revision IS NULL THEN
     done := pg_advisory_xact_lock(1835365224, 1); -- "mesh" in ASCII, and the first lock of ours
+  END IF;
+  IF own.of_mesh THEN
+    done := mesh.settle_mesh_config(t.id);
   END IF;
   IF current_setting('transaction_isolation') = 'read committed' THEN
     t := mesh.write_number(t);

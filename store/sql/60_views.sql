@@ -178,7 +178,7 @@ BEGIN
   FOR c IN SELECT * FROM mesh.editable_columns WHERE view = v.view LOOP
     EXECUTE format('COMMENT ON COLUMN mesh.%I.%I IS %L', v.view, c.name, c.summary);
   END LOOP;
-  EXECUTE format('ALTER VIEW mesh.%I ALTER COLUMN namespace SET DEFAULT ''default''', v.view);
+  EXECUTE format('ALTER VIEW mesh.%I ALTER COLUMN namespace SET DEFAULT %L', v.view, CASE v.api_group WHEN 'core' THEN mesh.mesh_namespace() ELSE 'default' END);
   EXECUTE format('DROP TRIGGER IF EXISTS write_row ON mesh.%I', v.view);
   EXECUTE format('CREATE TRIGGER write_row INSTEAD OF INSERT OR UPDATE OR DELETE ON mesh.%I FOR EACH ROW EXECUTE FUNCTION mesh.%I(%L, %L)',
     v.view, CASE v.list WHEN '{}' THEN 'write_resource' ELSE 'note_part' END, v.api_group, v.kind);

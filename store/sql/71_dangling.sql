@@ -7,14 +7,6 @@ LANGUAGE sql STABLE AS $$
   SELECT '*' = ANY (scope) OR (SELECT mesh.sees_all()) OR namespace = ANY ((SELECT mesh.readable_namespaces())::text[])
 $$;
 
--- root_namespace is the one whose rules hold for the whole mesh.
-CREATE OR REPLACE FUNCTION mesh.root_namespace() RETURNS text
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-  RETURN coalesce((SELECT nullif(r.spec ->> 'rootNamespace', '') FROM mesh.resources r
-    WHERE r.kind = 'MeshConfig' AND r.api_group = 'core' ORDER BY r.created_at, r.namespace, r.name LIMIT 1), 'istio-system');
-END $$;
-
 -- known_host_like finds the host that was meant: one of the same first name elsewhere, or one nearly like it.
 CREATE OR REPLACE FUNCTION mesh.known_host_like(host text) RETURNS text
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

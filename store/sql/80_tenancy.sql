@@ -163,6 +163,29 @@ BEGIN
   RETURN NULL;
 END $$;
 
+-- check_mesh_access refuses what somebody wrote who may not write to every namespace to what configures the whole mesh. What lies elsewhere
+-- counts for nothing, and may be deleted.
+CREATE OR REPLACE FUNCTION mesh.check_mesh_access() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF TG_OP <> 'INSERT' AND OLD.namespace = mesh.mesh_namespace() OR TG_OP <> 'DELETE' AND NEW.namespace = mesh.mesh_namespace() THEN
+    PERFORM mesh.require_mesh(coalesce(NEW.kind, OLD.kind));
+  END IF;
+  RETURN NULL;
+END $$;
+
+DROP TRIGGER IF EXISTS check_mesh_access_to_inserted ON mesh.resources;
+CREATE TRIGGER check_mesh_access_to_inserted AFTER INSERT ON mesh.resources
+  FOR EACH ROW WHEN (NEW.api_group = 'core' AND NOT mesh.writes_all()) EXECUTE FUNCTION mesh.check_mesh_access();
+
+DROP TRIGGER IF EXISTS check_mesh_access_to_updated ON mesh.resources;
+CREATE TRIGGER check_mesh_access_to_updated AFTER UPDATE ON mesh.resources
+  FOR EACH ROW WHEN ((NEW.api_group = 'core' OR OLD.api_group = 'core') AND NOT mesh.writes_all()) EXECUTE FUNCTION mesh.check_mesh_access();
+
+DROP TRIGGER IF EXISTS check_mesh_access_to_deleted ON mesh.resources;
+CREATE TRIGGER check_mesh_access_to_deleted AFTER DELETE ON mesh.resources
+  FOR EACH ROW WHEN (OLD.api_group = 'core' AND NOT mesh.writes_all()) EXECUTE FUNCTION mesh.check_mesh_access();
+
 DROP TRIGGER IF EXISTS check_access_to_inserted ON mesh.resources;
 CREATE TRIGGER check_access_to_inserted AFTER INSERT ON mesh.resources
   REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT WHEN (NOT mesh.writes_all()) EXECUTE FUNCTION mesh.check_access();

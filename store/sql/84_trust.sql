@@ -1,14 +1,11 @@
 -- What the mesh trusts: its trust domain, other meshes, and the issuers of tokens that machines may join with.
 
--- trust_domains are that of the MeshConfig and then its aliases, which stand for the same mesh.
+-- trust_domains are that of the MeshConfig and then its aliases, which stand for the same mesh. They are read from where no tenant can hold
+-- a lock (see mesh.settle_mesh_config).
 CREATE OR REPLACE FUNCTION mesh.trust_domains() RETURNS text[]
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  config jsonb := (SELECT r.spec FROM mesh.resources r
-    WHERE r.kind = 'MeshConfig' AND r.api_group = 'core' ORDER BY r.created_at, r.namespace, r.name LIMIT 1);
 BEGIN
-  RETURN ARRAY[coalesce(nullif(mesh.field_of(config, '{trustDomain}', 'trust_domain') #>> '{}', ''), 'cluster.local')]
-    || ARRAY(SELECT a #>> '{}' FROM jsonb_path_query(mesh.field_of(config, '{trustDomainAliases}', 'trust_domain_aliases'), '$[*] ? (@.type() == "string")') a);
+  RETURN (SELECT n.domains FROM mesh.trust_names n);
 END $$;
 
 COMMENT ON FUNCTION mesh.trust_domains IS 'The trust domain of the mesh, which the MeshConfig says, and after it its aliases.';
