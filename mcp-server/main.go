@@ -25,7 +25,7 @@ func main() {
 		debug.SetGCPercent(garbagePercent)
 	}
 	root := program.New("mcp-server", "Serve a mesh's configuration from Postgres over MCP, Istio's Mesh Configuration Protocol")
-	root.AddCommand(runCommand(), migrateCommand(), tokenCommand(), secretsCommand(), authorityCommand())
+	root.AddCommand(runCommand(), migrateCommand(), tokenCommand(), secretsCommand(), authorityCommand(), blockersCommand())
 	os.Exit(program.Main(root))
 }
 
@@ -56,6 +56,7 @@ func runCommand() *cobra.Command {
 	f.StringVar(&o.Name, "name", "", "what this server is called in the mesh: its identity is spiffe://TRUST-DOMAIN/pgmesh/mcp-server/NAME (default: the name of the host)")
 	f.StringSliceVar(&o.Hosts, "host", nil, "name or address that clients dial, for the server's certificate; can be repeated (default: the name of the host, localhost and the addresses of loopback)")
 	f.DurationVar(&o.WorkloadGrace, "workload-grace", registry.DefaultGrace, "how long the entry of a machine stays that is gone without a word")
+	f.DurationVar(&o.EndBlockers, "end-blockers", 0, "end a session of the database once others of the mesh have waited so long for it; 0 for never")
 	o.Authority.Flags(f)
 	o.Sealing.Flags(f)
 	o.Plaintext.Flags(f)

@@ -97,13 +97,15 @@ func (s *Store) transact(ctx context.Context, a Apply, do func(pgx.Tx) error) (a
 	defer conn.Release()
 	heard := collect(conn.Conn())
 	defer func() { applied.Warnings, applied.Omitted = heard.end() }()
+	suspects := s.suspect(ctx)
 	tx, err := conn.Begin(ctx)
 	if err != nil {
 		return Applied{}, err
 	}
 	defer tx.Rollback(context.WithoutCancel(ctx))
-	_, err = tx.Exec(ctx, `SELECT set_config('mesh.author', $1, true), set_config('mesh.message', $2, true),
-		set_config('application_name', coalesce(nullif($3, ''), current_setting('application_name')), true)`, a.Author, a.Message, a.Application)
+	defer func() { err = s.blocked(err, suspects) }()
+	_, err = tx.Exec(ctx, `SELECT set_config('mesh.author', $1, true), set_config('mesh.message', $2, true), set_config('lock_timeout', $4, true),
+		set_config('application_name', coalesce(nullif($3, ''), current_setting('application_name')), true)`, a.Author, a.Message, a.Application, lockPatience.String())
 	if err != nil {
 		return Applied{}, err
 	}
@@ -115,7 +117,7 @@ func (s *Store) transact(ctx context.Context, a Apply, do func(pgx.Tx) error) (a
 		return Applied{}, err
 	}
 	if a.DryRun { // A commit would do it.
-		_, err = tx.Exec(ctx, "SELECT mesh.examine_references($1)", id)
+		_, err = tx.Exec(ctx, "SELECT mesh.examine_change($1)", id)
 		return Applied{}, err
 	}
 	if a.Confirm > 0 && id != nil {

@@ -18,6 +18,8 @@ type follower struct {
 	store *Store
 	each  func(Batch) error
 	seen  Position
+	hurry hurry
+	woken bool // by a notification
 }
 
 // Follow calls each with every batch after a position, in order and once, as they are committed. It lives through lost
@@ -68,8 +70,12 @@ func (f *follower) session(ctx context.Context, healthy func()) error {
 	healthy()
 	for {
 		f.store.status.connected(standby)
+		before := f.seen.Revision
 		if err := f.catchUp(ctx, conn); err != nil {
 			return err
+		}
+		if f.woken && f.seen.Revision == before && !wait.For(ctx, fruitlessPause) {
+			return ctx.Err()
 		}
 		if standby, err = f.wait(ctx, conn, standby); err != nil {
 			return err
@@ -105,18 +111,19 @@ func (f *follower) wait(ctx context.Context, conn *pgx.Conn, standby bool) (stil
 		}
 		return listen(ctx, conn, revisionsChannel)
 	}
-	ctx, cancel := context.WithTimeout(ctx, f.store.options.Poll)
+	within, cancel := context.WithTimeout(ctx, f.hurry.every(f.store.options.Poll))
 	defer cancel()
-	for {
-		n, err := conn.WaitForNotification(ctx)
-		if err != nil && ctx.Err() == context.DeadlineExceeded {
-			return false, nil
+	for f.woken = false; ; {
+		n, err := conn.WaitForNotification(within)
+		if err != nil && within.Err() == context.DeadlineExceeded {
+			return false, f.hurry.look(ctx, f.store, conn)
 		}
 		if err != nil {
 			return false, err
 		}
 		// What cannot be read as a number was sent by somebody else, and costs one look.
 		if revision, err := strconv.ParseInt(n.Payload, 10, 64); err != nil || revision > f.seen.Revision {
+			f.woken = true
 			return false, nil
 		}
 	}

@@ -384,24 +384,28 @@ func TestStrictReferences(t *testing.T) {
 func TestStrictReferencesHoldBetweenTransactions(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
-	one, two := connect(t, url), connect(t, url)
+	one, two, holder := connect(t, url), connect(t, url), connect(t, url)
 	one.create("ServiceEntry", "default", "b", `{"hosts": ["b.example.com"], "resolution": "DNS", "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}]}`)
 	one.exec("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'on')")
 
 	one.exec("BEGIN; DELETE FROM mesh.resources WHERE kind = 'ServiceEntry'; SET CONSTRAINTS ALL IMMEDIATE")
 	two.exec("BEGIN")
 	two.create("VirtualService", "default", "a", route("a.example.com", `{"host": "b.example.com"}`))
-	done := make(chan error, 1)
-	go func() {
-		_, err := two.conn.Exec(t.Context(), "COMMIT")
-		done <- err
-	}()
-	watcher := connect(t, url)
+	holder.exec("BEGIN; LOCK TABLE mesh.numbering IN EXCLUSIVE MODE")
+	done := make(chan error, 2)
+	for _, s := range []session{one, two} {
+		go func() {
+			_, err := s.conn.Exec(t.Context(), "COMMIT")
+			done <- err
+		}()
+	}
 	require.Eventually(t, func() bool {
-		return value[bool](watcher, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database())")
+		return value[int64](holder, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()") == 2
 	}, 10*time.Second, 5*time.Millisecond)
-	one.exec("COMMIT")
-	require.ErrorContains(t, <-done, "MS005")
+	holder.exec("COMMIT")
+	first, second := <-done, <-done
+	require.NoError(t, first)
+	require.ErrorContains(t, second, "MS005")
 }
 
 func TestProblemsOfTheStore(t *testing.T) {

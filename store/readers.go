@@ -18,7 +18,7 @@ type Reader struct {
 func (s *Store) Readers(ctx context.Context) ([]Reader, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	rows, err := s.pool.Query(ctx, "SELECT identity, namespaces, kinds, labels FROM mesh.readers ORDER BY id")
+	rows, err := s.trust.Query(ctx, "SELECT identity, namespaces, kinds, labels FROM mesh.readers ORDER BY id")
 	if err != nil {
 		return nil, explain("reading what readers are shown", err)
 	}

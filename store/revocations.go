@@ -23,7 +23,7 @@ type Revocation struct {
 func (s *Store) Revocations(ctx context.Context, namespaces []string) ([]Revocation, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	rows, err := s.pool.Query(ctx, `SELECT namespace, coalesce(identity, ''), coalesce(enrolment, ''), reason, revoked_at, revoked_by, coalesce(lifted_at, '0001-01-01Z'), coalesce(lifted_by, '')
+	rows, err := s.trust.Query(ctx, `SELECT namespace, coalesce(identity, ''), coalesce(enrolment, ''), reason, revoked_at, revoked_by, coalesce(lifted_at, '0001-01-01Z'), coalesce(lifted_by, '')
 		FROM mesh.revocations WHERE $1::text[] IS NULL OR namespace = ANY ($1) ORDER BY id DESC`, namespaces)
 	if err != nil {
 		return nil, explain("reading the revocations", err)
@@ -34,7 +34,7 @@ func (s *Store) Revocations(ctx context.Context, namespaces []string) ([]Revocat
 
 // NamespaceOf tells to which namespace a machine belongs, by its enrolment: none if it is a server's. It is an InvalidError if nobody has joined as that.
 func (s *Store) NamespaceOf(ctx context.Context, enrolment string) (namespace string, err error) {
-	err = s.pool.QueryRow(ctx, "SELECT mesh.namespace_of_enrolment($1)", enrolment).Scan(&namespace)
+	err = s.trust.QueryRow(ctx, "SELECT mesh.namespace_of_enrolment($1)", enrolment).Scan(&namespace)
 	return namespace, explainInput("looking for a machine", err)
 }
 

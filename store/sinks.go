@@ -41,7 +41,7 @@ func (s *Store) FollowSinks(ctx context.Context, each func([]Sink)) error {
 	}
 }
 
-// sinkSession is a connection that holds a lock for each sink that this program dials.
+// sinkSession is a connection by which the database knows which sinks this program dials, for as long as it lasts.
 type sinkSession struct {
 	conn *pgx.Conn
 	held map[string]bool
@@ -100,16 +100,13 @@ func (s *sinkSession) read(ctx context.Context) ([]Sink, error) {
 	return mine, nil
 }
 
-// lockOfSink is the number of the lock that the program holds which dials a sink.
-const lockOfSink = "hashtextextended('mesh.sinks ' || $1, 0)"
-
 // take gets hold of a sink, if no other program has it.
 func (s *sinkSession) take(ctx context.Context, address string) error {
 	if s.held[address] {
 		return nil
 	}
 	var got bool
-	err := s.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock("+lockOfSink+")", address).Scan(&got)
+	err := s.conn.QueryRow(ctx, "SELECT mesh.take_sink($1)", address).Scan(&got)
 	s.held[address] = got
 	return err
 }
@@ -121,7 +118,7 @@ func (s *sinkSession) release(ctx context.Context, keep []Sink) error {
 			continue
 		}
 		if held {
-			if _, err := s.conn.Exec(ctx, "SELECT pg_advisory_unlock("+lockOfSink+")", address); err != nil {
+			if _, err := s.conn.Exec(ctx, "SELECT mesh.release_sink($1)", address); err != nil {
 				return err
 			}
 		}

@@ -87,6 +87,7 @@ type Skipped struct {
 // Store is a database of resources. Its methods may be called concurrently.
 type Store struct {
 	pool    *pgxpool.Pool
+	trust   *pgxpool.Pool   // for who is trusted, and who is in the way: what others wait for in pool does not hold it up
 	feed    *pgx.ConnConfig // what Snapshot and Follow connect to
 	options Options
 	status  status
@@ -123,14 +124,34 @@ func New(url string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, explain("connecting to the database", err)
 	}
-	return &Store{pool: pool, feed: feed, options: o, status: status{heard: o.Followed}}, nil
+	trust, err := newTrustPool(config, o)
+	if err != nil {
+		pool.Close()
+		return nil, explain("connecting to the database", err)
+	}
+	return &Store{pool: pool, trust: trust, feed: feed, options: o, status: status{heard: o.Followed}}, nil
+}
+
+// newTrustPool returns a pool of few connections, none of which waits long for anything.
+func newTrustPool(like *pgxpool.Config, o Options) (*pgxpool.Pool, error) {
+	config := like.Copy()
+	config.MinConns, config.MinIdleConns, config.MaxConns = 0, 0, 2
+	prepareConnection(config.ConnConfig, o.Application+" trust")
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, "SET lock_timeout = '5s'; SET statement_timeout = '15s'; SET jit = off")
+		return err
+	}
+	return pgxpool.NewWithConfig(context.Background(), config)
 }
 
 // Check connects and sees whether the schema is one that this program knows.
 func (s *Store) Check(ctx context.Context) error { return s.checkSchema(ctx) }
 
 // Close ends the sessions. Calls of Follow must have returned.
-func (s *Store) Close() { s.pool.Close() }
+func (s *Store) Close() {
+	s.pool.Close()
+	s.trust.Close()
+}
 
 // connectTimeout bounds how long an address that swallows packets holds up the next one.
 const connectTimeout = 10 * time.Second

@@ -98,8 +98,8 @@ func TestWritesToOthersNamespacesAreRefused(t *testing.T) {
 	}
 	for lacks, statements := range map[string][]string{
 		"b": {
-			"UPDATE mesh.resources SET labels = '{}'", "DELETE FROM mesh.resources", "DELETE FROM mesh.resources WHERE name = 'y'",
-			"UPDATE mesh.resources SET namespace = 'b' WHERE name = 'x'", "UPDATE mesh.resources SET namespace = 'a' WHERE name = 'y'",
+			"UPDATE mesh.virtual_services SET labels = '{}'", "DELETE FROM mesh.virtual_services", "DELETE FROM mesh.virtual_services WHERE name = 'y'",
+			"UPDATE mesh.resources SET namespace = 'b' WHERE name = 'x'", "UPDATE mesh.virtual_services SET namespace = 'a' WHERE name = 'y'",
 			insert("VirtualService", "b"), insert("VirtualService", "b") + " ON CONFLICT DO NOTHING",
 		},
 		"c": {insert("VirtualService", "c"), "UPDATE mesh.resources SET namespace = 'c' WHERE name = 'x'"},
@@ -112,6 +112,9 @@ func TestWritesToOthersNamespacesAreRefused(t *testing.T) {
 			require.Contains(t, refused.Hint, fmt.Sprintf("SELECT mesh.grant_namespace('%s', '%s', 'write')", tenant.conn.Config().User, lacks), sql)
 		}
 	}
+	tenant.exec("UPDATE mesh.resources SET labels = '{\"a\": \"b\"}'")
+	require.Equal(t, "a/x", value[string](y.owner, "SELECT namespace || '/' || name FROM mesh.resources WHERE labels <> '{}'"), "an UPDATE of the table leaves out what may only be read")
+	require.Equal(t, "42501", tenant.refused("DELETE FROM mesh.resources").Code)
 	tenant.exec("UPDATE mesh.resources SET name = 'renamed' WHERE namespace = 'a'")
 	require.Equal(t, "a/renamed b/y", value[string](y.owner, names))
 }
@@ -259,10 +262,15 @@ var reviewed = map[string]string{
 	"revert_overdue": "what it writes is checked as what the caller writes", "chores": "counts",
 	"rules_kept":      "reads what the caller gives it",
 	"root_namespace":  "tells a name",
+	"take_sink":       "asks require_server",
+	"release_sink":    "asks require_server",
+	"restore":         "what it writes is checked as what the caller writes",
+	"reset_setting":   "asks require_write",
+	"delete_secret":   "asks require_secrets",
 	"known_host_like": "asks may_name", "host_hint": "asks may_name", "subset_hint": "asks may_name", "key_hint": "asks may_name",
 	"as_of": "asks readable_among", "changed_since": "asks readable_among", "differing_resources": "asks readable_among",
 	"find_problems": "filters what it finds by the caller's grants",
-	"other_owner":   "asks may_name", "examine_references": "looks at the running transaction alone", "prune": "asks for the owner or a server",
+	"other_owner":   "asks may_name", "examine_change": "looks at the running transaction alone", "prune": "asks for the owner or a server",
 	"holds_secrets": "tells of the caller's own grants", "granted_secrets": "likewise", "grant_secrets": "asks require_owner", "revoke_secrets": "asks require_owner",
 	"report_findings": "asks require_server",
 	"trust_domains":   "tells names", "trust_federated": "asks require_server", "distrust_federated": "asks require_server",

@@ -63,7 +63,7 @@ func (s *Store) RevokeToken(ctx context.Context, name, by string) (revoked bool,
 
 // inTheNameOf runs a transaction in the name of somebody, or else of the database role.
 func (s *Store) inTheNameOf(ctx context.Context, author string, do func(pgx.Tx) error) error {
-	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pgx.BeginFunc(ctx, s.trust, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT set_config('mesh.author', $1, true)", author); err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func (s *Store) inTheNameOf(ctx context.Context, author string, do func(pgx.Tx) 
 func (s *Store) Tokens(ctx context.Context) ([]Token, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	rows, err := s.pool.Query(ctx, `SELECT id, name, hash, scopes, created_at, created_by, coalesce(expires_at, '0001-01-01Z'), coalesce(revoked_at, '0001-01-01Z'),
+	rows, err := s.trust.Query(ctx, `SELECT id, name, hash, scopes, created_at, created_by, coalesce(expires_at, '0001-01-01Z'), coalesce(revoked_at, '0001-01-01Z'),
 		coalesce(revoked_by, ''), coalesce(used_at, '0001-01-01Z') FROM mesh.tokens ORDER BY name, id`)
 	if err != nil {
 		return nil, explain("reading the tokens", err)

@@ -58,7 +58,7 @@ func (s *Store) Trust(ctx context.Context) (Trust, error) {
 	var domains []string
 	var roots, federated, revoked, issuers []byte
 	// One statement, so that all is of one moment.
-	err := s.pool.QueryRow(ctx, `SELECT mesh.trust_domains(),
+	err := s.trust.QueryRow(ctx, `SELECT mesh.trust_domains(),
 		(SELECT coalesce(json_agg(json_build_object('ID', id, 'State', state, 'Fingerprint', fingerprint, 'Chain', encode(convert_to(chain, 'UTF8'), 'base64'),
 			'NotBefore', not_before, 'NotAfter', not_after, 'Created', created_at, 'By', created_by, 'Activated', activated_at, 'Replaced', replaced_at) ORDER BY array_position('{active,next,previous}', state), id DESC), '[]')
 			FROM mesh.authorities WHERE state <> 'retired'),

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -43,29 +44,60 @@ func (s *Store) awaken(ctx context.Context, every time.Duration, each func(table
 	if _, err := listen(ctx, conn, serversChannel); err != nil { // on a standby, what comes is each("") every so often
 		return err
 	}
+	var hurry hurry
 	for {
 		each("")
-		if err := notified(ctx, conn, every, each); err != nil {
+		if err := notified(ctx, conn, hurry.every(every), each); err != nil {
+			return err
+		}
+		if err := hurry.look(ctx, s, conn); err != nil { // which also makes sure that there still is somebody at the other end
 			return err
 		}
 	}
 }
 
-// notified tells of notifications until the time is over, and then makes sure that there still is somebody at the other end.
+// notified tells of notifications until the time is over: of the first at once, and of those that follow it closely together.
 func notified(ctx context.Context, conn *pgx.Conn, every time.Duration, each func(table string)) error {
-	within, cancel := context.WithTimeout(ctx, every)
-	defer cancel()
+	over := time.Now().Add(every)
 	for {
-		n, err := conn.WaitForNotification(within)
-		switch {
-		case err == nil:
-			each(n.Payload)
-		case within.Err() == nil || ctx.Err() != nil:
+		first, err := tablesUntil(ctx, conn, over, 1)
+		if err != nil || len(first) == 0 {
 			return err
-		default:
-			ctx, cancel := context.WithTimeout(ctx, queryTimeout)
-			defer cancel()
-			return conn.Ping(ctx)
 		}
+		tell(first, each)
+		more, err := tablesUntil(ctx, conn, time.Now().Add(fruitlessPause), math.MaxInt)
+		if err != nil {
+			return err
+		}
+		tell(more, each)
+	}
+}
+
+// tablesUntil gathers the tables that notifications name until a time, or until there are enough.
+func tablesUntil(ctx context.Context, conn *pgx.Conn, until time.Time, enough int) (map[string]bool, error) {
+	within, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	named := map[string]bool{}
+	for read := 0; read < enough; read++ {
+		n, err := conn.WaitForNotification(within)
+		if err != nil {
+			if within.Err() != nil && ctx.Err() == nil {
+				return named, nil
+			}
+			return named, err
+		}
+		if len(named) < mostTables {
+			named[n.Payload] = true
+		}
+	}
+	return named, nil
+}
+
+// mostTables is more than there are. Whatever else is named was sent by somebody else.
+const mostTables = 64
+
+func tell(tables map[string]bool, each func(table string)) {
+	for table := range tables {
+		each(table)
 	}
 }

@@ -2,6 +2,8 @@ package attack
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -31,4 +33,15 @@ func eventually(t testing.TB, ask func(context.Context) error) {
 			t.Fatalf("not within %s: %v", patience, complaint)
 		}
 	}
+}
+
+// says waits until a log has a text.
+func says(t testing.TB, log func() string, text string) {
+	t.Helper()
+	eventually(t, func(context.Context) error {
+		if !strings.Contains(log(), text) {
+			return fmt.Errorf("no line has %q", text)
+		}
+		return nil
+	})
 }

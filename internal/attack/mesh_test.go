@@ -2,6 +2,8 @@ package attack
 
 import (
 	"context"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,8 +20,9 @@ import (
 // mesh is a control plane whose parts speak mutual TLS, on a database that tenants share.
 type mesh struct {
 	*stack.Stack
-	t     testing.TB
-	owner *pgx.Conn
+	t        testing.TB
+	database string
+	owner    *pgx.Conn
 }
 
 // newMesh starts a control plane. The function may add flags before.
@@ -38,7 +41,7 @@ func newMesh(t testing.TB, prepare ...func(*stack.Stack)) *mesh {
 		}
 	})
 	require.NoError(t, control.Start(t.Context()))
-	return &mesh{Stack: control, t: t, owner: connect(t, database)}
+	return &mesh{Stack: control, t: t, database: database, owner: connect(t, database)}
 }
 
 // tenant connects as a role that may write to namespaces: to none as a stranger, who has the right to connect and nothing else.
@@ -83,6 +86,17 @@ func (m *mesh) token(name string, scopes ...string) (file string) {
 	file = filepath.Join(m.t.TempDir(), name)
 	require.NoError(m.t, os.WriteFile(file, []byte(token), 0o600))
 	return file
+}
+
+// readyz is what mcp-server says of itself.
+func (m *mesh) readyz() string {
+	m.t.Helper()
+	resp, err := http.Get("http://" + m.MCPServer.HTTP() + "/readyz")
+	require.NoError(m.t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(m.t, err)
+	return string(text)
 }
 
 // client runs mcp-client as the administrator.

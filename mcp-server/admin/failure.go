@@ -22,6 +22,7 @@ import (
 func (s *Service) fail(ctx context.Context, err error) error {
 	var violations kinds.Errors
 	var refused *store.RefusedError
+	var blocked *store.BlockedError
 	switch absent, changed := missing(err), every[*store.ChangedError](err); {
 	case errors.As(err, &violations):
 		return refusal(violations)
@@ -36,6 +37,9 @@ func (s *Service) fail(ctx context.Context, err error) error {
 		return status.Error(codes.OutOfRange, err.Error())
 	case errors.As(err, &refused):
 		return status.Error(codes.FailedPrecondition, err.Error())
+	case errors.As(err, &blocked):
+		s.log.Warn("gave up a change, because a session of the database is in its way", "error", err)
+		return status.Error(codes.Aborted, err.Error())
 	case errors.Is(err, store.ErrConflict):
 		return status.Errorf(codes.Aborted, "%v, %d times; run it again", err, conflicts)
 	case ctx.Err() != nil:

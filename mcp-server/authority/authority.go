@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -51,6 +52,8 @@ type Authority struct {
 	current atomic.Pointer[State]
 	kept    string // what the state folder has
 	alarm   string // that was told last
+
+	lastRead atomic.Int64 // when what the database has was read last, as a Unix time in nanoseconds; 0 for never
 
 	own      atomic.Pointer[own]
 	ready    chan struct{} // closed once something is known, and with it there is a certificate
@@ -109,11 +112,41 @@ func (a *Authority) Read(ctx context.Context) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.alarm = ""
+		a.lastRead.Store(time.Now().UnixNano())
 	case store.Temporary(err) || ctx.Err() != nil:
 	default:
 		a.complain(err)
 	}
 }
+
+// LastRead is when what the mesh trusts was read last; zero if it never was.
+func (a *Authority) LastRead() time.Time {
+	at := a.lastRead.Load()
+	if at == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, at)
+}
+
+// AwaitRevoked returns once somebody is revoked in what is known here, which those who watch are then told.
+func (a *Authority) AwaitRevoked(ctx context.Context, whom string) error {
+	for {
+		known := a.Current()
+		if known == nil {
+			return errNothingKnown
+		}
+		if _, is := known.revoked[whom]; is {
+			return nil
+		}
+		select {
+		case <-known.replaced:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+var errNothingKnown = errors.New("it is not known yet what the mesh trusts")
 
 // complain says once what is wrong with what the database has.
 func (a *Authority) complain(err error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -125,7 +126,39 @@ func (s *Service) RevokeMember(ctx context.Context, req *adminv1.RevokeMemberReq
 		return nil, s.fail(err)
 	}
 	s.log.Info("revoked a member of the mesh", "member", m, "reason", req.GetReason(), "by", who.Identity())
+	if err := s.awaitRevoked(ctx, m); err != nil {
+		return nil, err
+	}
 	return &adminv1.RevokeMemberResponse{Changed: changed}, nil
+}
+
+// revokedWithin is how long a revocation may take to be in force before whoever asked for it is told that it is not.
+const revokedWithin = 5 * time.Second
+
+// awaitRevoked returns when a revocation that was recorded is in force: who is told that somebody is revoked relies on it.
+func (s *Service) awaitRevoked(ctx context.Context, m *adminv1.Member) error {
+	if s.authority == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, revokedWithin)
+	defer cancel()
+	if err := s.authority.AwaitRevoked(ctx, pathOf(m)); err != nil {
+		s.log.Error("a revocation is recorded and not in force: the server cannot read what the mesh trusts", "member", m)
+		return status.Errorf(codes.DeadlineExceeded, "the revocation is recorded, but NOT YET IN FORCE: the server could not read it from the database within %s. "+
+			"It will be as soon as it can. See the server's /readyz and log, and mcp-server blockers", revokedWithin)
+	}
+	return nil
+}
+
+// pathOf is a member as revocations name it.
+func pathOf(m *adminv1.Member) string {
+	switch {
+	case m.GetEnrolment() != "":
+		return m.GetEnrolment()
+	case m.GetProgram() != "":
+		return "pgmesh/" + m.GetProgram() + "/" + m.GetName()
+	}
+	return "ns/" + m.GetNamespace() + "/sa/" + m.GetServiceAccount()
 }
 
 // RestoreMember takes that back.

@@ -26,6 +26,9 @@ type Authority interface {
 	Roots() []*x509.Certificate
 	// Rotate makes the authority that is to sign next, in somebody's name, and returns its id.
 	Rotate(ctx context.Context, by string) (int64, error)
+	// AwaitRevoked returns once nothing counts of somebody here and those who follow this server are being told: of an identity without its
+	// trust domain, or an enrolment.
+	AwaitRevoked(ctx context.Context, whom string) error
 }
 
 // Service is the API.

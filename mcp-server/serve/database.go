@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/registry"
 	"github.com/pgmesh/pgmesh/mcp-server/secrets"
 	"github.com/pgmesh/pgmesh/mcp-server/tokens"
+	"github.com/pgmesh/pgmesh/mcp-server/watchdog"
 	"github.com/pgmesh/pgmesh/store"
 )
 
@@ -34,6 +36,7 @@ type database struct {
 	book      *tokens.Book
 	authority *authority.Authority
 	registry  *registry.Registry
+	watchdog  *watchdog.Watchdog
 	opened    chan struct{}
 
 	known    callers // as they were read last
@@ -66,6 +69,7 @@ func (s *server) database() (source, error) {
 		Clients: s.clients.List, Keys: s.keys, Version: program.Version(), Log: o.Log,
 	})
 	d.registry = registry.New(d.store, o.Log, s.metrics, registry.Options{Name: o.Name, Grace: o.WorkloadGrace})
+	d.watchdog = watchdog.New(d.store, o.EndBlockers, o.Log, s.metrics)
 	return d, nil
 }
 
@@ -116,7 +120,22 @@ func (d *database) openAndFollow(ctx context.Context) error {
 	g.Go(func() error { return d.book.Run(ctx) })
 	g.Go(func() error { return d.followCallers(ctx) })
 	g.Go(func() error { return d.registry.Run(ctx) })
+	g.Go(func() error { return d.watchdog.Run(ctx) })
 	return g.Wait()
+}
+
+// staleAfter is how old what the mesh trusts may be. It is read every two seconds, and whenever it changes.
+const staleAfter = 30 * time.Second
+
+// trustIsStale tells that the database answers, but not when it is asked what the mesh trusts: a revocation may not be in force here. While the
+// database is away nobody can revoke.
+func (d *database) trustIsStale() error {
+	read := d.authority.LastRead()
+	if age := time.Since(read); !read.IsZero() && age > staleAfter && d.store.Status().Connected {
+		return fmt.Errorf("what the mesh trusts could not be read from the database for %s, so revocations may not be in force here; see the log, and mcp-server blockers",
+			age.Round(time.Second))
+	}
+	return nil
 }
 
 // open goes on trying for as long as the database may come back by itself, or there is something to serve meanwhile: a server that

@@ -261,9 +261,10 @@ CREATE OR REPLACE FUNCTION mesh.number_transaction() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
-  t    mesh.transactions;
-  own  record;
-  done text; -- A call that is assigned costs less than one that is performed, which is a query.
+  t       mesh.transactions;
+  own     record;
+  goes_on boolean := false; -- the transaction, after this
+  done    text; -- A call that is assigned costs less than one that is performed, which is a query.
 BEGIN
   SELECT x AS transaction, c.size, c.repeated, c.of_mesh, c.of_groups, c.of_workloads INTO own
     FROM mesh.transactions x,
@@ -293,17 +294,21 @@ BEGIN
     PERFORM mesh.tell_of_no_change(t);
     RETURN NULL;
   END IF;
-  done := mesh.examine_references(t.id);
+  IF pg_trigger_depth() > 1 OR left(current_query(), 1000) ~* 'constraints' THEN
+    goes_on := mesh.postpone_number(t);
+  END IF;
+  IF NOT (goes_on OR mesh.writes_all()) THEN
+    done := mesh.refuse_late_work();
+  END IF;
+  done := mesh.examine_references(t.id, goes_on);
   IF own.of_groups THEN
     PERFORM mesh.tell_problems(mesh.tokens_orphaned(t.id));
   END IF;
-  IF pg_trigger_depth() > 1 OR left(current_query(), 1000) ~* 'constraints' THEN
-    IF mesh.postpone_number(t) THEN
-      RETURN NULL;
-    END IF;
+  IF goes_on THEN
+    RETURN NULL;
   END IF;
   IF t.revision IS NULL THEN
-    done := pg_advisory_xact_lock(1835365224, 1); -- "mesh" in ASCII, and the first lock of ours
+    done := mesh.lock_numbering();
   END IF;
   IF own.of_mesh THEN
     done := mesh.settle_mesh_config(t.id);
@@ -316,9 +321,9 @@ BEGIN
   IF t.confirm_within IS NOT NULL THEN
     PERFORM mesh.await_confirmation(t);
   END IF;
-  done := pg_notify('mesh', t.revision::text);
+  done := mesh.notify('mesh', t.revision::text);
   IF own.of_mesh THEN -- which has the trust domain
-    done := pg_notify('mesh_servers', 'mesh_configs');
+    done := mesh.notify('mesh_servers', 'mesh_configs');
   END IF;
   RETURN NULL;
 END $$;

@@ -12,7 +12,7 @@ END $$;
 -- is not written; nor are the entries of machines, which are there for as long as those are.
 CREATE OR REPLACE FUNCTION mesh.restore(at bigint, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
 RETURNS TABLE (operation text, api_group text, kind text, namespace text, name text)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
   PERFORM mesh.known_revision(at), mesh.require_kinds(kinds), mesh.name_unnamed(format('restore to revision %s', at));

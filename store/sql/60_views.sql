@@ -1,14 +1,28 @@
 -- A view for each kind, with a column for each field of its spec. They are made from the table of types and fields at the end
 -- of a migration, and so are the views of parts (61_parts.sql); the triggers that write through them are in files 62 and 63.
 
--- readable_resources is what all views of resources read: those that the acting role may see.
+-- readable_resources are those that the acting role may see.
 CREATE OR REPLACE VIEW mesh.readable_resources WITH (security_barrier) AS
   SELECT api_group, kind, namespace, name, spec, labels, annotations,
     (SELECT t.revision FROM mesh.transactions t WHERE t.xid = r.xid AND t.begun_at = r.updated_at) AS revision, generation, created_at, updated_at
   FROM mesh.resources r
   WHERE (SELECT mesh.sees_all()) OR namespace = ANY ((SELECT mesh.readable_namespaces())::text[]);
 
-COMMENT ON VIEW mesh.readable_resources IS 'The resources that the acting role may see, each with the revision that changed it last. What all other views of resources read.';
+-- visible_resources is the same for views that can be written to. LOCK TABLE goes through a view to all that its query reads, with the rights of
+-- the view's owner, and whoever may delete from the view may lock it: a table behind it would be locked for everybody. It does not go through
+-- a function, which Postgres puts into the query as if it had been written there, as long as it is neither SECURITY DEFINER nor has settings.
+-- So it is row-level security that keeps rows of others from what a query compares them with.
+CREATE OR REPLACE FUNCTION mesh.visible_resources()
+RETURNS TABLE (api_group text, kind text, namespace text, name text, spec jsonb, labels jsonb, annotations jsonb, revision bigint, generation bigint,
+  created_at timestamptz, updated_at timestamptz)
+LANGUAGE sql STABLE AS $$
+  SELECT r.api_group, r.kind, r.namespace, r.name, r.spec, r.labels, r.annotations,
+    (SELECT t.revision FROM mesh.transactions t WHERE t.xid = r.xid AND t.begun_at = r.updated_at), r.generation, r.created_at, r.updated_at
+  FROM mesh.resources r
+  WHERE (SELECT mesh.sees_all()) OR r.namespace = ANY ((SELECT mesh.readable_namespaces())::text[])
+$$;
+
+COMMENT ON VIEW mesh.readable_resources IS 'The resources that the acting role may see, each with the revision that changed it last. What other views of resources show.';
 
 -- snake_case turns a name of JSON or of a kind into one of SQL: exportTo into export_to, HTTPRoute into http_route.
 CREATE OR REPLACE FUNCTION mesh.snake_case(name text) RETURNS text
@@ -118,7 +132,7 @@ DECLARE
     (NULL, 0, 'updated_at', 'timestamptz', 'r.updated_at', NULL, NULL, 'When the transaction began that changed the resource last. Set by itself.')]::mesh.editable_columns[];
 BEGIN
   FOR k IN SELECT * FROM mesh.kinds WHERE type IS NOT NULL LOOP
-    v := (mesh.view_name(k), k.api_group, k.kind, 'name', '{}', '{}', 'mesh.readable_resources r',
+    v := (mesh.view_name(k), k.api_group, k.kind, 'name', '{}', '{}', 'mesh.visible_resources() r',
       format('The resources of kind %s (%s), one a row. Can be written to like a table.', k.kind, k.api_group));
     PERFORM mesh.describe_view(v, k.type, 'r.spec', first, last, '{}');
   END LOOP;

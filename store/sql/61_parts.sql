@@ -30,7 +30,7 @@ CREATE OR REPLACE FUNCTION mesh.describe_routes() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   networking CONSTANT text := 'networking.istio.io';
-  routes     CONSTANT text := 'mesh.readable_resources r CROSS JOIN (VALUES (''http''), (''tls''), (''tcp'')) protocol (name)';
+  routes     CONSTANT text := 'mesh.visible_resources() r CROSS JOIN (VALUES (''http''), (''tls''), (''tcp'')) protocol (name)';
   protocol   CONSTANT mesh.editable_columns := (NULL, 0, 'protocol', 'text', 'protocol.name', NULL, NULL, 'Which list of routes: http, tls or tcp; http if left out.');
 BEGIN
   PERFORM mesh.describe_part(
@@ -60,7 +60,7 @@ CREATE OR REPLACE FUNCTION mesh.describe_parts() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   networking CONSTANT text := 'networking.istio.io';
-  resources  CONSTANT text := 'mesh.readable_resources r';
+  resources  CONSTANT text := 'mesh.visible_resources() r';
 BEGIN
   PERFORM mesh.describe_routes();
   PERFORM mesh.describe_part(

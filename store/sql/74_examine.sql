@@ -281,9 +281,10 @@ BEGIN
 END $$;
 
 -- examine_references is called at commit, before the transaction takes its number. Where some namespace is strict, a change of
--- links waits here for those that commit before it, so that no two can break together what each alone would leave whole.
-CREATE OR REPLACE FUNCTION mesh.examine_references(of bigint) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+-- links waits here for those that commit before it, so that no two can break together what each alone would leave whole: unless the
+-- transaction goes on, for then others would wait until it ends.
+CREATE OR REPLACE FUNCTION mesh.examine_references(of bigint, goes_on boolean) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   changed  mesh.changes[] := ARRAY(SELECT c FROM mesh.running_transaction t, mesh.changed_links(t.id) c
     WHERE t.id = of LIMIT 101); -- the running transaction's, whatever is asked for
@@ -293,8 +294,8 @@ BEGIN
   IF changed = '{}' AND NOT secrets THEN
     RETURN;
   END IF;
-  IF EXISTS (SELECT FROM mesh.settings s WHERE s.name = 'strict_references' AND s.value = 'on') THEN
-    PERFORM pg_advisory_xact_lock(1835365224, 1);
+  IF NOT goes_on AND EXISTS (SELECT FROM mesh.settings s WHERE s.name = 'strict_references' AND s.value = 'on') THEN
+    PERFORM mesh.lock_numbering();
   END IF;
   IF changed <> '{}' THEN
     problems := coalesce(CASE WHEN cardinality(changed) > 100 THEN mesh.relink_many(of) ELSE mesh.relink_few(changed) END, '{}') || mesh.new_unsupported(of);
@@ -306,6 +307,15 @@ BEGIN
     PERFORM mesh.tell_problems(problems);
   END IF;
 END $$;
+
+-- examine_change tells what a commit of the running transaction would be told, for those who do not mean to commit it.
+CREATE OR REPLACE FUNCTION mesh.examine_change(of bigint) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM mesh.examine_references(of, goes_on => true);
+END $$;
+
+COMMENT ON FUNCTION mesh.examine_change IS 'Internal.';
 
 -- This code may read more in the specs than that which it replaces.
 DO $$ BEGIN PERFORM mesh.rebuild_links(); END $$;

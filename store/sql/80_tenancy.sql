@@ -19,23 +19,30 @@ COMMENT ON COLUMN mesh.grants.privilege IS 'read; write, which includes read; se
 -- privileges_of_tenants lists what one needs to be granted, a line an object. Rows of tables with row-level security are for
 -- everyone, as far as that lets them, and to be written where there is a policy for that; of the other tables only those are that tell of
 -- kinds. Functions guard themselves.
+--
+-- Who may delete from a table, or change it as a whole, may also lock it, and everybody with it. So tenants have a table's columns to write to,
+-- one by one, which does not count for that, and delete through views and functions.
 CREATE OR REPLACE FUNCTION mesh.privileges_of_tenants(server boolean) RETURNS SETOF text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT 'USAGE ON SCHEMA mesh'
   UNION ALL
   SELECT 'EXECUTE ON ALL ROUTINES IN SCHEMA mesh'
   UNION ALL
+  SELECT 'SELECT (revision, xid, begun_at) ON mesh.transactions' WHERE NOT server -- by which mesh.visible_resources finds the revision
+  UNION ALL
   SELECT format('%s ON mesh.%I', concat_ws(', ',
       CASE WHEN server OR c.relkind = 'v' OR c.relrowsecurity OR c.relname = ANY (mesh.public_tables()) THEN 'SELECT' END,
-      CASE WHEN w.written OR bool_or(t.tgtype & 4 > 0) THEN 'INSERT' END,
-      CASE WHEN w.written OR bool_or(t.tgtype & 16 > 0) THEN 'UPDATE' END,
-      CASE WHEN w.written OR bool_or(t.tgtype & 8 > 0) THEN 'DELETE' END), c.relname)
+      CASE WHEN w.written THEN 'INSERT' || w.columns WHEN bool_or(t.tgtype & 4 > 0) THEN 'INSERT' END,
+      CASE WHEN w.written THEN 'UPDATE' || w.columns WHEN bool_or(t.tgtype & 16 > 0) THEN 'UPDATE' END,
+      CASE WHEN w.written AND server OR bool_or(t.tgtype & 8 > 0) THEN 'DELETE' END), c.relname)
   FROM pg_class c LEFT JOIN pg_trigger t ON t.tgrelid = c.oid AND c.relkind = 'v',
-    LATERAL (SELECT c.relkind = 'r' AND EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = c.oid AND p.polcmd <> 'r') AS written) w
+    LATERAL (SELECT c.relkind = 'r' AND EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = c.oid AND p.polcmd <> 'r') AS written,
+      CASE WHEN server THEN '' ELSE (SELECT format(' (%s)', string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum))
+        FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) END AS columns) w
   WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind IN ('r', 'v')
     AND (server OR c.relkind = 'v' AND (obj_description(c.oid, 'pg_class') IN ('Internal. Read mesh.problems.', 'Internal. Read mesh.machines.')) IS NOT TRUE
       OR c.relrowsecurity OR c.relname = ANY (mesh.public_tables()))
-  GROUP BY c.oid, c.relkind, c.relrowsecurity, c.relname, w.written
+  GROUP BY c.oid, c.relkind, c.relrowsecurity, c.relname, w.written, w.columns
 $$;
 
 -- public_tables lists the tables that say nothing of anybody's resources.
@@ -71,7 +78,8 @@ DECLARE
 BEGIN
   IF EXISTS (SELECT FROM pg_proc WHERE pronamespace = 'mesh'::regnamespace AND proacl IS NULL)
     OR EXISTS (SELECT FROM pg_class WHERE relnamespace = 'mesh'::regnamespace AND relkind IN ('r', 'v') AND relacl IS NULL)
-    OR EXISTS (SELECT FROM unnest(roles) role WHERE NOT has_schema_privilege(role, 'mesh', 'USAGE')) THEN
+    OR EXISTS (SELECT FROM unnest(roles) role WHERE NOT has_schema_privilege(role, 'mesh', 'USAGE'))
+    OR EXISTS (SELECT FROM mesh.namespace_grants g WHERE g.role = ANY (roles) AND g.privilege <> 'server' AND has_table_privilege(g.role, 'mesh.resources', 'DELETE')) THEN
     REVOKE ALL ON ALL TABLES IN SCHEMA mesh FROM PUBLIC;
     REVOKE ALL ON ALL ROUTINES IN SCHEMA mesh FROM PUBLIC;
     PERFORM mesh.set_privileges(role) FROM unnest(roles) role;
@@ -143,11 +151,23 @@ BEGIN
   PERFORM mesh.add_grant(role, '*', 'server');
 END $$;
 
--- What can be seen can be named in an UPDATE or a DELETE, which then is refused rather than done to no row.
+-- What may only be read cannot be locked either, as SELECT … FOR UPDATE would. An UPDATE of the table leaves it out; the views refuse it.
 DROP POLICY IF EXISTS read_granted ON mesh.resources;
-CREATE POLICY read_granted ON mesh.resources FOR ALL
-  USING ((SELECT mesh.sees_all()) OR namespace = ANY ((SELECT mesh.readable_namespaces())::text[]))
+CREATE POLICY read_granted ON mesh.resources FOR SELECT
+  USING ((SELECT mesh.sees_all()) OR namespace = ANY ((SELECT mesh.readable_namespaces())::text[]));
+
+DROP POLICY IF EXISTS insert_granted ON mesh.resources;
+CREATE POLICY insert_granted ON mesh.resources FOR INSERT
   WITH CHECK ((SELECT mesh.writes_all()) OR namespace = ANY ((SELECT mesh.writable_namespaces())::text[]) OR mesh.require_write(namespace));
+
+DROP POLICY IF EXISTS update_granted ON mesh.resources;
+CREATE POLICY update_granted ON mesh.resources FOR UPDATE
+  USING ((SELECT mesh.writes_all()) OR namespace = ANY ((SELECT mesh.writable_namespaces())::text[]))
+  WITH CHECK ((SELECT mesh.writes_all()) OR namespace = ANY ((SELECT mesh.writable_namespaces())::text[]) OR mesh.require_write(namespace));
+
+DROP POLICY IF EXISTS delete_granted ON mesh.resources;
+CREATE POLICY delete_granted ON mesh.resources FOR DELETE
+  USING ((SELECT mesh.writes_all()) OR namespace = ANY ((SELECT mesh.writable_namespaces())::text[]));
 
 -- check_access refuses what a statement wrote to namespaces that are not the acting role's. Row-level security would not ask where
 -- a row comes from that is deleted or renamed, and does not ask at all in functions that run as the owner.
@@ -200,9 +220,33 @@ CREATE TRIGGER check_access_to_deleted AFTER DELETE ON mesh.resources
 
 -- What is set for the mesh as a whole holds for everybody, who may therefore read it.
 DROP POLICY IF EXISTS read_granted ON mesh.settings;
-CREATE POLICY read_granted ON mesh.settings FOR ALL
-  USING (namespace = '' OR (SELECT mesh.sees_all()) OR namespace = ANY ((SELECT mesh.readable_namespaces())::text[]))
+CREATE POLICY read_granted ON mesh.settings FOR SELECT
+  USING (namespace = '' OR (SELECT mesh.sees_all()) OR namespace = ANY ((SELECT mesh.readable_namespaces())::text[]));
+
+DROP POLICY IF EXISTS insert_granted ON mesh.settings;
+CREATE POLICY insert_granted ON mesh.settings FOR INSERT
   WITH CHECK ((SELECT mesh.writes_all()) OR namespace = ANY ((SELECT mesh.writable_namespaces())::text[]) OR mesh.require_write(namespace));
+
+DROP POLICY IF EXISTS update_granted ON mesh.settings;
+CREATE POLICY update_granted ON mesh.settings FOR UPDATE
+  USING ((SELECT mesh.writes_all()) OR namespace = ANY ((SELECT mesh.writable_namespaces())::text[]))
+  WITH CHECK ((SELECT mesh.writes_all()) OR namespace = ANY ((SELECT mesh.writable_namespaces())::text[]) OR mesh.require_write(namespace));
+
+DROP POLICY IF EXISTS delete_granted ON mesh.settings;
+CREATE POLICY delete_granted ON mesh.settings FOR DELETE
+  USING ((SELECT mesh.writes_all()) OR namespace = ANY ((SELECT mesh.writable_namespaces())::text[]));
+
+-- reset_setting removes what was set, and says whether anything was: that of the mesh or the default holds again.
+CREATE OR REPLACE FUNCTION mesh.reset_setting(name text, namespace text DEFAULT '') RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM mesh.require_write(namespace);
+  PERFORM mesh.known_setting(name);
+  DELETE FROM mesh.settings s WHERE s.name = reset_setting.name AND s.namespace = reset_setting.namespace;
+  RETURN FOUND;
+END $$;
+
+COMMENT ON FUNCTION mesh.reset_setting IS 'Removes what is set for a namespace, or for the whole mesh, and says whether anything was. What is set for the mesh, or the default, then holds.';
 
 DROP TRIGGER IF EXISTS check_access_to_inserted ON mesh.settings;
 CREATE TRIGGER check_access_to_inserted AFTER INSERT ON mesh.settings

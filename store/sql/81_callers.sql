@@ -115,7 +115,7 @@ CREATE TRIGGER check_reader BEFORE INSERT OR UPDATE ON mesh.readers FOR EACH ROW
 CREATE OR REPLACE FUNCTION mesh.wake_servers() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM pg_notify('mesh_servers', TG_TABLE_NAME);
+  PERFORM mesh.notify('mesh_servers', TG_TABLE_NAME);
   RETURN NULL;
 END $$;
 

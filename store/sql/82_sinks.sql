@@ -36,3 +36,28 @@ CREATE TRIGGER check_sink BEFORE INSERT OR UPDATE ON mesh.sinks
 DROP TRIGGER IF EXISTS wake_servers ON mesh.sinks;
 CREATE TRIGGER wake_servers AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON mesh.sinks
   FOR EACH STATEMENT EXECUTE FUNCTION mesh.wake_servers();
+
+-- take_sink says whether this session dials a sink from now on, or does already: nobody else does whose session goes on.
+CREATE OR REPLACE FUNCTION mesh.take_sink(address text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  own timestamptz := (SELECT a.backend_start FROM pg_stat_get_activity(pg_backend_pid()) a);
+BEGIN
+  PERFORM mesh.require_server('dial sinks');
+  INSERT INTO mesh.sink_holders AS h (address, pid, session) VALUES (address, pg_backend_pid(), coalesce(own, 'infinity'))
+    ON CONFLICT ON CONSTRAINT sink_holders_pkey DO UPDATE SET pid = EXCLUDED.pid, session = EXCLUDED.session, taken_at = now()
+    WHERE NOT EXISTS (SELECT FROM pg_stat_activity a WHERE a.pid = h.pid AND coalesce(a.backend_start, h.session) = h.session AND a.pid <> pg_backend_pid());
+  RETURN FOUND;
+END $$;
+
+COMMENT ON FUNCTION mesh.take_sink IS 'Internal. A server asks by it whether it is the one to dial a sink.';
+
+-- release_sink lets another server have it.
+CREATE OR REPLACE FUNCTION mesh.release_sink(address text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM mesh.require_server('dial sinks');
+  DELETE FROM mesh.sink_holders h WHERE h.address = release_sink.address AND h.pid = pg_backend_pid();
+END $$;
+
+COMMENT ON FUNCTION mesh.release_sink IS 'Internal.';

@@ -36,9 +36,31 @@ BEGIN
 END $$;
 
 DROP POLICY IF EXISTS read_granted ON mesh.secrets;
-CREATE POLICY read_granted ON mesh.secrets FOR ALL
-  USING ((SELECT mesh.holds_secrets('{read,write}')) OR namespace = ANY ((SELECT mesh.granted_secrets('{read,write}'))::text[]))
+CREATE POLICY read_granted ON mesh.secrets FOR SELECT
+  USING ((SELECT mesh.holds_secrets('{read,write}')) OR namespace = ANY ((SELECT mesh.granted_secrets('{read,write}'))::text[]));
+
+DROP POLICY IF EXISTS insert_granted ON mesh.secrets;
+CREATE POLICY insert_granted ON mesh.secrets FOR INSERT WITH CHECK (mesh.require_secrets(namespace));
+
+DROP POLICY IF EXISTS update_granted ON mesh.secrets;
+CREATE POLICY update_granted ON mesh.secrets FOR UPDATE
+  USING ((SELECT mesh.holds_secrets('{write}')) OR namespace = ANY ((SELECT mesh.granted_secrets('{write}'))::text[]))
   WITH CHECK (mesh.require_secrets(namespace));
+
+DROP POLICY IF EXISTS delete_granted ON mesh.secrets;
+CREATE POLICY delete_granted ON mesh.secrets FOR DELETE
+  USING ((SELECT mesh.holds_secrets('{write}')) OR namespace = ANY ((SELECT mesh.granted_secrets('{write}'))::text[]));
+
+-- delete_secret is how tenants delete what owners delete with DELETE: who may delete from a table may lock it.
+CREATE OR REPLACE FUNCTION mesh.delete_secret(namespace text, name text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM mesh.require_secrets(namespace);
+  DELETE FROM mesh.secrets s WHERE s.namespace = delete_secret.namespace AND s.name = delete_secret.name;
+  RETURN FOUND;
+END $$;
+
+COMMENT ON FUNCTION mesh.delete_secret IS 'Deletes a secret, and says whether there was one.';
 
 -- check_access_to_secrets refuses to change or delete what may only be read. Row-level security asks where rows go, not where they come from.
 CREATE OR REPLACE FUNCTION mesh.check_access_to_secrets() RETURNS trigger

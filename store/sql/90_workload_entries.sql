@@ -11,9 +11,10 @@ $$;
 -- lock_workload_groups takes the locks of some groups until the transaction ends, in one order.
 CREATE OR REPLACE FUNCTION mesh.lock_workload_groups(namespaces text[], names text[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  slots int[] := ARRAY(SELECT DISTINCT (hashtextextended(u.namespace || '/' || u.name, 0) & 1023)::int FROM unnest(namespaces, names) AS u (namespace, name));
 BEGIN
-  PERFORM pg_advisory_xact_lock(l.key) FROM (
-    SELECT DISTINCT hashtextextended(u.namespace || '/' || u.name, 1835365224) AS key FROM unnest(namespaces, names) AS u (namespace, name) ORDER BY key) l;
+  PERFORM FROM mesh.workload_group_locks l WHERE l.slot = ANY (slots) ORDER BY l.slot FOR UPDATE;
 END $$;
 
 -- workload_group is the spec of a group; NULL if there is no such group.

@@ -1,0 +1,57 @@
+-- What keeps one role from holding up the commits of all others. While a transaction is given its revision it holds a lock that every other
+-- commit needs; so nothing of its author's may run from then until it has ended, and the lock is one that nobody else can take.
+
+-- lock_numbering waits for the transactions that are being given their revisions, and then has others wait until this one has ended. It has
+-- the rights of who calls it: a tenant that does so by hand has none on the table.
+CREATE OR REPLACE FUNCTION mesh.lock_numbering() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  LOCK TABLE mesh.numbering IN EXCLUSIVE MODE;
+END $$;
+
+COMMENT ON FUNCTION mesh.lock_numbering IS 'Internal.';
+
+-- refuse_late_work refuses a commit in which something of a tenant's would run, or wait, after the transaction has been given its revision:
+-- deferred triggers and constraints of other tables, and cursors that outlive the transaction, whose queries are run at its end.
+CREATE OR REPLACE FUNCTION mesh.refuse_late_work() RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  late text;
+BEGIN
+  SELECT format('the table %s, which has a deferrable trigger or constraint', c.oid::regclass) INTO late
+    FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
+    WHERE l.pid = pg_backend_pid() AND l.locktype = 'relation' AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+      AND l.mode <> 'AccessShareLock' AND c.relnamespace <> 'mesh'::regnamespace
+      AND EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgdeferrable)
+    LIMIT 1;
+  IF late IS NULL THEN
+    SELECT format('the cursor %I, which is WITH HOLD', c.name) INTO late FROM pg_cursors c WHERE c.is_holdable AND c.creation_time >= now() LIMIT 1;
+  END IF;
+  IF late IS NOT NULL THEN
+    RAISE feature_not_supported USING MESSAGE = format('a transaction that changes the mesh cannot also use %s', late),
+      DETAIL = 'It would run at the end of the transaction, while all others who change the mesh wait.', HINT = 'use two transactions';
+  END IF;
+END $$;
+
+-- notification_queue_usage is how full the queue is of what listeners have not read yet, from 0 to 1.
+CREATE OR REPLACE FUNCTION mesh.notification_queue_usage() RETURNS double precision
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN pg_notification_queue_usage();
+END $$;
+
+COMMENT ON FUNCTION mesh.notification_queue_usage IS 'How full Postgres''s queue of notifications is, from 0 to 1. From 0.5 on none are sent, and servers find changes by asking.';
+
+-- notify sends a notification, which fails the commit where the queue is full: anybody who may connect can fill it. So none is sent from a
+-- half on; who follows finds out by asking, more often then.
+CREATE OR REPLACE FUNCTION mesh.notify(channel text, payload text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF mesh.notification_queue_usage() < 0.5 THEN
+    PERFORM pg_notify(channel, payload);
+  ELSIF current_setting('max_prepared_transactions')::int > 0 AND left(current_query(), 1000) ~* 'prepare' THEN -- a notification would have been refused
+    RAISE feature_not_supported USING MESSAGE = 'a transaction that changes the mesh cannot be prepared', HINT = 'commit it';
+  END IF;
+END $$;
+
+COMMENT ON FUNCTION mesh.notify IS 'Internal.';
