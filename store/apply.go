@@ -23,6 +23,7 @@ type Apply struct {
 	Author      string     // on whose behalf; empty means the database role
 	Application string     // with what program; empty means the Store's own
 	Message     string
+	Limited     bool          // whether the quotas of namespaces hold
 	DryRun      bool          // do it all, then take it back
 	Confirm     time.Duration // revert it unless it is confirmed within this time; 0: it stays
 }
@@ -104,8 +105,8 @@ func (s *Store) transact(ctx context.Context, a Apply, do func(pgx.Tx) error) (a
 	}
 	defer tx.Rollback(context.WithoutCancel(ctx))
 	defer func() { err = s.blocked(err, suspects) }()
-	_, err = tx.Exec(ctx, `SELECT set_config('mesh.author', $1, true), set_config('mesh.message', $2, true), set_config('lock_timeout', $4, true),
-		set_config('application_name', coalesce(nullif($3, ''), current_setting('application_name')), true)`, a.Author, a.Message, a.Application, lockPatience.String())
+	_, err = tx.Exec(ctx, `SELECT set_config('mesh.author', $1, true), set_config('mesh.message', $2, true), set_config('lock_timeout', $4, true), set_config('mesh.limited', $5, true),
+		set_config('application_name', coalesce(nullif($3, ''), current_setting('application_name')), true)`, a.Author, a.Message, a.Application, lockPatience.String(), onOff(a.Limited))
 	if err != nil {
 		return Applied{}, err
 	}
@@ -136,6 +137,13 @@ func (s *Store) transact(ctx context.Context, a Apply, do func(pgx.Tx) error) (a
 		err = conn.QueryRow(ctx, "SELECT deadline FROM mesh.confirmations WHERE revision = $1", applied.Revision).Scan(&applied.Deadline)
 	}
 	return applied, err
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
 }
 
 // refuseDuplicates keeps the outcome of an Apply from depending on the order of what it names twice.

@@ -14,7 +14,11 @@ import (
 
 // origin is who changes the mesh, with what program, and why: the author is who the caller is
 // known to be, and where nobody vouches for it, who it says.
-type origin struct{ author, application, message string }
+type origin struct {
+	author, application, message string
+
+	limited bool // whether the quotas of namespaces hold for the caller
+}
 
 const (
 	longestAuthor      = 256
@@ -32,7 +36,7 @@ func (f *fields) origin(ctx context.Context, req interface {
 	if known := caller.From(ctx).Author(); known != "" {
 		named = known
 	}
-	o := origin{author: named, application: program(ctx), message: req.GetMessage()}
+	o := origin{author: named, application: program(ctx), message: req.GetMessage(), limited: !caller.From(ctx).Unlimited(caller.Write)}
 	if o.author == "" {
 		o.author = address(ctx)
 	}
@@ -42,7 +46,7 @@ func (f *fields) origin(ctx context.Context, req interface {
 }
 
 func (o origin) change(dryRun bool) store.Apply {
-	return store.Apply{Author: o.author, Application: o.application, Message: o.message, DryRun: dryRun}
+	return store.Apply{Author: o.author, Application: o.application, Message: o.message, Limited: o.limited, DryRun: dryRun}
 }
 
 // address is where the request came from.

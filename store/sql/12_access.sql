@@ -96,6 +96,17 @@ BEGIN
   RETURN true;
 END $$;
 
+-- require_limits refuses to have those set or remove a limit whom it limits.
+CREATE OR REPLACE FUNCTION mesh.require_limits(setting text) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF NOT mesh.writes_all() THEN
+    RAISE insufficient_privilege USING
+      MESSAGE = format('the role %s may not set "%s", which limits it', quote_ident(mesh.acting_role()), setting),
+      HINT    = 'ask the owner of the mesh';
+  END IF;
+END $$;
+
 -- require_owner is for what changes the mesh as a whole.
 CREATE OR REPLACE FUNCTION mesh.require_owner(doing text) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

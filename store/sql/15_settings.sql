@@ -1,21 +1,31 @@
 -- What operators set, for the whole mesh or a namespace.
 
-CREATE OR REPLACE VIEW mesh.known_settings (name, type, default_value, per_namespace, meaning) AS
+CREATE OR REPLACE VIEW mesh.known_settings (name, type, default_value, per_namespace, meaning, limits) AS
   VALUES
     ('strict_references', 'switch', 'off', true,
-      'Refuse a transaction that leaves one of its resources with a new problem of severity error or warning, such as a route to a subset that no DestinationRule declares. Off, it is told as a warning.'),
+      'Refuse a transaction that leaves one of its resources with a new problem of severity error or warning, such as a route to a subset that no DestinationRule declares. Off, it is told as a warning.', false),
     ('encrypted_secrets', 'switch', 'off', false,
-      'Refuse secrets whose private keys were not encrypted by mcp-server before they came to the database.'),
+      'Refuse secrets whose private keys were not encrypted by mcp-server before they came to the database.', false),
     ('history_max_age', 'interval', '90 days', false,
-      'How long the history of a change is kept.'),
+      'How long the history of a change is kept.', false),
     ('history_max_revisions', 'count', NULL, false,
-      'How many revisions are kept in the history at most. Without a value, their age alone decides.'),
+      'How many revisions are kept in the history at most. Without a value, their age alone decides.', false),
+    ('confirmation_max_age', 'interval', '7 days', false,
+      'How long a change may wait to be confirmed at most. The history is not pruned of what waits.', false),
     ('certificates_max_age', 'interval', '90 days', false,
-      'How long it is kept who was given a certificate, and who was refused one. Those in force are kept in any case.'),
+      'How long it is kept who was given a certificate, and who was refused one. Those in force are kept in any case.', false),
     ('registered_machines_max', 'count', NULL, true,
-      'How many services of machines may be registered in a namespace at most. Without a value, as many as there are.');
+      'How many services of machines may be registered in a namespace at most. Without a value, as many as there are.', true),
+    ('resource_max_bytes', 'count', '1048576', true,
+      'How large a resource may be at most, as JSON: its spec, labels and annotations.', true),
+    ('namespace_max_resources', 'count', '5000', true,
+      'How many resources a namespace may have at most. It holds for those who may not write to every namespace.', true),
+    ('namespace_max_bytes', 'count', '67108864', true,
+      'How large the resources of a namespace may be together, as JSON. It holds for those who may not write to every namespace.', true);
 
 COMMENT ON VIEW mesh.known_settings IS 'What can be set in mesh.settings, with the value that holds where nothing is set.';
+
+COMMENT ON COLUMN mesh.known_settings.limits IS 'Whether it limits a namespace, and is so not for those to set who may write to that alone.';
 
 -- setting is the value in force: the namespace's own, or that of the mesh, or the default.
 CREATE OR REPLACE FUNCTION mesh.setting(name text, namespace text DEFAULT '') RETURNS text
@@ -34,10 +44,10 @@ END $$;
 COMMENT ON FUNCTION mesh.setting IS 'The value of a setting that is in force, in a namespace or for the mesh.';
 
 -- known_setting refuses names that nobody would ever read.
-CREATE OR REPLACE FUNCTION mesh.known_setting(name text, OUT type text, OUT default_value text, OUT per_namespace boolean)
+CREATE OR REPLACE FUNCTION mesh.known_setting(name text, OUT type text, OUT default_value text, OUT per_namespace boolean, OUT limits boolean)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  SELECT k.type, k.default_value, k.per_namespace INTO type, default_value, per_namespace
+  SELECT k.type, k.default_value, k.per_namespace, k.limits INTO type, default_value, per_namespace, limits
     FROM mesh.known_settings k WHERE k.name = known_setting.name;
   IF NOT FOUND THEN
     RAISE undefined_object USING MESSAGE = format('unknown setting "%s"', name),
@@ -75,6 +85,9 @@ BEGIN
   ELSIF NEW.namespace <> '' AND (char_length(NEW.namespace) > 63 OR NEW.namespace !~ '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$') THEN
     RAISE invalid_parameter_value USING MESSAGE = format('setting "%s": "%s" is not a valid namespace', NEW.name, NEW.namespace),
       HINT = 'at most 63 lower-case letters, digits and "-", the first and the last a letter or digit';
+  END IF;
+  IF known.limits THEN
+    PERFORM mesh.require_limits(NEW.name);
   END IF;
   NEW.value := value;
   NEW.author := mesh.author();

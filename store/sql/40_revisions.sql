@@ -79,6 +79,7 @@ END $$;
 -- check_changes refuses resources that break the rules.
 CREATE OR REPLACE FUNCTION mesh.check_changes(written mesh.changes[]) RETURNS void LANGUAGE plpgsql STABLE AS $$
 BEGIN
+  PERFORM mesh.refuse_large(written);
   IF NOT mesh.is_sound(written) THEN
     PERFORM mesh.refuse_unsound(written);
   END IF;
@@ -299,6 +300,9 @@ BEGIN
   END IF;
   IF NOT (goes_on OR mesh.writes_all()) THEN
     done := mesh.refuse_late_work();
+  END IF;
+  IF mesh.is_limited() THEN
+    done := mesh.check_quotas(t.id);
   END IF;
   done := mesh.examine_references(t.id, goes_on);
   IF own.of_groups THEN

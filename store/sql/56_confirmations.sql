@@ -17,6 +17,10 @@ BEGIN
   IF within IS NULL OR within <= interval '0' THEN
     RAISE invalid_parameter_value USING MESSAGE = 'the time in which a change is to be confirmed must be longer than nothing',
       HINT = 'write it as an interval, such as 5 minutes';
+  ELSIF within > mesh.setting('confirmation_max_age')::interval THEN
+    RAISE invalid_parameter_value USING
+      MESSAGE = format('a change may wait %s to be confirmed at most, and not %s', mesh.setting('confirmation_max_age'), within),
+      HINT = 'what waits keeps the history from being pruned; the owner of the mesh may set confirmation_max_age';
   END IF;
   IF t.xid IS NULL THEN
     INSERT INTO mesh.transactions (id, confirm_within) VALUES (t.id, within);

@@ -241,7 +241,9 @@ CREATE OR REPLACE FUNCTION mesh.reset_setting(name text, namespace text DEFAULT 
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM mesh.require_write(namespace);
-  PERFORM mesh.known_setting(name);
+  IF (mesh.known_setting(name)).limits THEN
+    PERFORM mesh.require_limits(name);
+  END IF;
   DELETE FROM mesh.settings s WHERE s.name = reset_setting.name AND s.namespace = reset_setting.namespace;
   RETURN FOUND;
 END $$;
