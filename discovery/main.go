@@ -46,6 +46,7 @@ func runCommand() *cobra.Command {
 	monitor.ProfilesFlag(f, &o.Profiles)
 	o.Plaintext.Flags(f)
 	o.Limits.Flags(f)
+	f.IntVar(&o.RequestMiB, "max-request-mib", serve.DefaultRequestMiB, "the largest request of a proxy that is taken, in MiB: one that comes back names what it has, with some 100 bytes for each resource")
 	o.Keys.Flags(f)
 	f.IntVar(&o.RoutesByHost, "routes-by-host", push.ScopedFrom,
 		"by how many VirtualServices with exact hosts a port's routes are sent to a gateway host by host, if its Envoy is 1.40 or later; 0 for never")

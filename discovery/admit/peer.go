@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/pgmesh/pgmesh/discovery/trust"
+	"github.com/pgmesh/pgmesh/internal/limits"
 )
 
 // client is who is at the other end of a connection, as far as the handshake tells.
@@ -68,7 +69,7 @@ func Machine(ctx context.Context, state *trust.State) (*trust.Member, error) {
 
 // Credentials are those of a listener, whose clients may show a certificate, which is judged when they call.
 func (d *Door) Credentials(config *tls.Config) credentials.TransportCredentials {
-	return &entrance{credentials.NewTLS(config), d.trust}
+	return &entrance{limits.BoundStrangers(credentials.NewTLS(config)), d.trust}
 }
 
 type entrance struct {
@@ -93,8 +94,8 @@ func (e *entrance) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo
 	}
 	if c.member == nil || c.err != nil {
 		c.member = nil
-		conn = &bounded{Conn: conn, since: time.Now()}
 	} else {
+		limits.Vouch(conn.RemoteAddr())
 		conn = closedAt(conn, c.member.NotAfter.Add(farewell))
 	}
 	return conn, c, nil
@@ -103,31 +104,4 @@ func (e *entrance) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo
 // Clone is for gRPC.
 func (e *entrance) Clone() credentials.TransportCredentials {
 	return &entrance{e.TransportCredentials.Clone(), e.trust}
-}
-
-// How much is taken from somebody whom nobody vouches for: what a request for a certificate takes is a few kilobytes. gRPC puts a message together
-// before anything here may look at it.
-const (
-	strangersBytes  = 1 << 20
-	strangersSecond = 1 << 10 // more for each second
-)
-
-var errTooMuch = errors.New("a client that nobody vouches for sends too much")
-
-// bounded is the connection of a stranger.
-type bounded struct {
-	net.Conn
-
-	since time.Time
-	read  int64
-}
-
-// Read reads until it has been too much.
-func (b *bounded) Read(p []byte) (int, error) {
-	if b.read > strangersBytes+int64(time.Since(b.since).Seconds()*strangersSecond) {
-		return 0, errTooMuch
-	}
-	n, err := b.Conn.Read(p)
-	b.read += int64(n)
-	return n, err
 }

@@ -7,6 +7,8 @@ import (
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/discovery/trust"
@@ -17,13 +19,15 @@ import (
 type sessions struct {
 	mu   sync.Mutex
 	open map[*session]struct{}
+	of   map[string]int // how many a machine has, by its enrolment
 }
 
-func newSessions() sessions { return sessions{open: map[*session]struct{}{}} }
+func newSessions() sessions { return sessions{open: map[*session]struct{}{}, of: map[string]int{}} }
 
 // session is a stream, for which what let it in has to stay true.
 type session struct {
 	proxies bool            // it serves them, and nobody else
+	machine string          // the enrolment of who opens it; empty if that is not known yet
 	ctx     context.Context //nolint:containedctx // that of the stream, which tells who has opened it
 	cancel  context.CancelCauseFunc
 
@@ -47,9 +51,12 @@ func (d *Door) enter(ctx context.Context, method string) (*session, error) {
 	if c := clientOf(ctx); c.ended() {
 		return nil, endedWith(c.member)
 	}
-	s := &session{proxies: servesProxies(method)}
+	s := &session{proxies: servesProxies(method), machine: enrolmentOf(ctx)}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
-	d.sessions.enter(s) // before it is judged: what changes in between is heard of
+	if !d.sessions.enter(s) { // before it is judged: what changes in between is heard of
+		s.cancel(nil)
+		return nil, status.Errorf(codes.ResourceExhausted, "the machine %s has %d streams open, as many as one may have: end some", s.machine, streamsOfMachine)
+	}
 	m, refusal := d.judge(s)
 	if refusal != nil {
 		d.sessions.leave(s)
@@ -107,10 +114,22 @@ func (d *Door) Recheck() {
 
 func (s *session) end(err error) { rpc.End(s.cancel, err) }
 
-func (x *sessions) enter(s *session) {
+// streamsOfMachine is how many streams one machine may have open: what is read of each takes memory. An agent has a few, and twice as many while it
+// replaces its Envoy.
+const streamsOfMachine = 16
+
+// enter notes a stream, unless its machine has as many as it may.
+func (x *sessions) enter(s *session) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if s.machine != "" {
+		if x.of[s.machine] >= streamsOfMachine {
+			return false
+		}
+		x.of[s.machine]++
+	}
 	x.open[s] = struct{}{}
+	return true
 }
 
 func (x *sessions) leave(s *session) {
@@ -118,6 +137,17 @@ func (x *sessions) leave(s *session) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	delete(x.open, s)
+	if x.of[s.machine]--; x.of[s.machine] <= 0 {
+		delete(x.of, s.machine)
+	}
+}
+
+// enrolmentOf is that of who connected.
+func enrolmentOf(ctx context.Context) string {
+	if c := clientOf(ctx); c != nil && c.member != nil {
+		return c.member.Enrolment
+	}
+	return ""
 }
 
 func (x *sessions) all() []*session {

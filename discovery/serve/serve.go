@@ -2,6 +2,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/inspect"
@@ -24,18 +26,22 @@ import (
 
 // Options are what the program's flags set.
 type Options struct {
-	Sources   Sources
-	Listen    string // xDS, and certificates; "" is the port for that, of loopback alone without TLS
-	HTTP      string // health, metrics and pages for people
-	Profiles  bool   // profiles on HTTP too
-	Plaintext listen.Plaintext
-	Identity  Identity // without --insecure
-	Limits    ads.Limits
-	Keys      jwks.Options // that tokens are checked with
+	Sources    Sources
+	Listen     string // xDS, and certificates; "" is the port for that, of loopback alone without TLS
+	HTTP       string // health, metrics and pages for people
+	Profiles   bool   // profiles on HTTP too
+	Plaintext  listen.Plaintext
+	Identity   Identity // without --insecure
+	Limits     ads.Limits
+	RequestMiB int          // the largest request of a proxy
+	Keys       jwks.Options // that tokens are checked with
 	// RoutesByHost is by how many rules with exact hosts the routes of a gateway's port are sent host by host; 0 is never.
 	RoutesByHost int
 	Log          *slog.Logger
 }
+
+// DefaultRequestMiB is room for the names and versions of forty thousand resources.
+const DefaultRequestMiB = 4
 
 // Addresses are where a started program listens.
 type Addresses struct{ XDS, HTTP net.Addr }
@@ -73,7 +79,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	follower.trust = members.trust()
 	streams := push.NewServer(engine, o.Limits, adsmetrics.New(metrics, "discovery", push.Label), o.Log)
 	pages = append(append(pages, o.pages(engine, streams, metrics)...), machines.Page())
-	server := rpc.NewServer(members.serverOptions()...)
+	server := rpc.NewServer(append(members.serverOptions(), grpc.MaxRecvMsgSize(cmp.Or(o.RequestMiB, DefaultRequestMiB)<<20))...)
 	streams.Register(server)
 	members.register(server)
 	machines.AddTo(server)

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
 // Config says what a Server serves and how.
@@ -173,6 +174,9 @@ func (s *Server) serve(ctx context.Context, w wire) error {
 	if first == nil {
 		return err
 	}
+	if size := proto.Size(first.node); size > mostOfNode {
+		return status.Errorf(codes.ResourceExhausted, "the node has %d bytes, and may have %d: take metadata away", size, mostOfNode)
+	}
 	view, err := s.cfg.Open(ctx, first.node, w.incremental())
 	if err != nil {
 		return err
@@ -187,6 +191,9 @@ func (s *Server) serve(ctx context.Context, w wire) error {
 	defer st.refusesNoMore()
 	return st.run(ctx, first, requests, failed, s.done)
 }
+
+// mostOfNode is far more than a client has to say of itself, which is kept for as long as its stream lasts.
+const mostOfNode = 64 << 10
 
 func (s *Server) tooFast(ctx context.Context) {
 	s.cfg.Log.Warn("a client makes more requests than it may, and is slowed down; if it has to, raise --max-request-rate",

@@ -3,6 +3,7 @@ package attack
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -13,6 +14,9 @@ const rounds = 5
 
 // slack is what a machine with two processors may take away from one timing by chance, beyond twice what is usual.
 const slack = 150 * time.Millisecond
+
+// quiet is held by the one test that times what a bystander does.
+var quiet sync.Mutex
 
 // usual is how long a bystander's doings take at the median.
 type usual struct{ change, revocation, request time.Duration }
@@ -41,6 +45,8 @@ func (b *bystander) undisturbed(attack func() (end func())) {
 	for i := range 2 * rounds {
 		machines = append(machines, newThief(b.mesh, fmt.Sprintf("shop/machine-%d", i)))
 	}
+	quiet.Lock()
+	defer quiet.Unlock()
 	before := b.measure(machines[:rounds])
 	end := attack()
 	meanwhile := b.measure(machines[rounds:])

@@ -186,13 +186,18 @@ func (g *Guard) refuse(reason string, code codes.Code, message string) error {
 func (g *Guard) admit(ctx context.Context, c credentials) (*Caller, error) {
 	who, err := g.identify(ctx, c, g.cfg.Tokens.Find)
 	if err != nil {
-		g.tell.Do(func() {
-			g.cfg.Log.Warn("turned a caller away", "address", c.address, "error", status.Convert(err).Message())
-		})
+		g.turnedAway(c, err)
 		return nil, err
 	}
+	vouch(ctx, who)
 	if c.bearer {
 		g.cfg.Tokens.Used(c.token)
 	}
 	return who, nil
+}
+
+func (g *Guard) turnedAway(c credentials, err error) {
+	g.tell.Do(func() {
+		g.cfg.Log.Warn("turned a caller away", "address", c.address, "error", status.Convert(err).Message())
+	})
 }

@@ -123,9 +123,9 @@ func (d *door) options() []grpc.ServerOption {
 	options := append(d.limits.ServerOptions(), grpc.ChainUnaryInterceptor(d.guard.Unary), grpc.ChainStreamInterceptor(d.guard.Stream))
 	switch {
 	case d.files != nil:
-		options = append(options, grpc.Creds(credentials.NewTLS(d.files.Config("h2"))))
+		options = append(options, grpc.Creds(limits.BoundStrangers(credentials.NewTLS(d.files.Config("h2")))), grpc.InTapHandle(d.guard.Tap))
 	case d.own:
-		options = append(options, grpc.Creds(credentials.NewTLS(d.mesh.TLS("h2"))), rpc.Renewing())
+		options = append(options, grpc.Creds(limits.BoundStrangers(credentials.NewTLS(d.mesh.TLS("h2")))), grpc.InTapHandle(d.guard.Tap), rpc.Renewing())
 	}
 	return options
 }
