@@ -1,8 +1,10 @@
 package mesh
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -59,7 +61,7 @@ type Socket struct {
 // it is made from has changed.
 func (m *Mesh) Frontend(p *Proxy) *Frontend {
 	targets := m.Targets(p)
-	key := fmt.Sprint(p.Namespace, "\n", m.gateways.names.encode(p.Labels), "\n", encodeTargets(targets), "\n", p.wildcard(), p.Unprivileged, p.ReservedPorts, p.Identity.FromAgent)
+	key := fmt.Sprint(p.Namespace, "\n", m.gateways.names.encode(p.Labels), "\n", encodeTargets(targets), "\n", p.HasIPv4(), p.HasIPv6(), p.Unprivileged, p.ReservedPorts, p.Identity.FromAgent)
 	return m.frontends.get(key, func() *Frontend {
 		f, from := m.memory.frontends.get(key), m.exposedBy(p, targets)
 		if f == nil || !f.from.same(&from) {
@@ -100,7 +102,13 @@ func (f *Frontend) add(s *Server, port uint32) {
 		f.reject(s, reason)
 		return
 	}
-	socket := f.socket(s.Spec.GetBind(), port)
+	bind := f.bind(s.Spec.GetBind())
+	if rival := f.rival(bind, port); rival != nil {
+		f.reject(s, fmt.Sprintf("a router that serves this Gateway listens on port %d of %s already, for %s: the server is left out there. "+
+			"Write the same bind in both, or none", port, cmp.Or(rival.Bind, "all addresses"), rival.Entrances[0].Server))
+		return
+	}
+	socket := f.socket(bind, port)
 	route := s.routeName(port)
 	if reason := socket.refuses(s, route); reason != "" {
 		f.reject(s, reason)
@@ -136,10 +144,37 @@ func (f *Frontend) reject(s *Server, reason string) {
 	f.Problems = append(f.Problems, s.problem(reason))
 }
 
-func (f *Frontend) socket(bind string, port uint32) *Socket {
-	if bind == f.from.proxy.wildcard() {
-		bind = ""
+// bind is an address as all write it, so that two spellings of one are not two sockets; "" is all addresses of the router.
+func (f *Frontend) bind(text string) string {
+	if address, err := netip.ParseAddr(text); err == nil {
+		text = address.String()
 	}
+	if text == f.from.proxy.wildcard() {
+		return ""
+	}
+	return text
+}
+
+// rival is a socket that has one of the addresses of another, which Envoy would refuse; nil if there is none.
+func (f *Frontend) rival(bind string, port uint32) *Socket {
+	if p := f.from.proxy; !p.HasIPv4() || !p.HasIPv6() || bind != "" && !standsForAll(bind) {
+		return nil // all addresses are those of one family
+	}
+	for _, x := range f.Sockets {
+		if x.Port == port && x.Bind != bind && (x.Bind == "" || bind == "" && standsForAll(x.Bind)) && len(x.Entrances) > 0 {
+			return x
+		}
+	}
+	return nil
+}
+
+// standsForAll reports whether an address is that of all addresses of a family.
+func standsForAll(bind string) bool {
+	address, err := netip.ParseAddr(bind)
+	return err == nil && address.Unmap().IsUnspecified()
+}
+
+func (f *Frontend) socket(bind string, port uint32) *Socket {
 	key := socketKey{bind, port}
 	if f.sockets[key] == nil {
 		f.sockets[key] = &Socket{

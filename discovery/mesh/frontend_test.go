@@ -185,3 +185,21 @@ func TestRulesOfAGatewayAreThoseExportedToTheRouter(t *testing.T) {
 	require.Equal(t, []string{"private", "named", "public"}, names)
 	require.Len(t, m.Scope(sidecar("edge", nil)).Egress[0].VirtualServices, 3)
 }
+
+// Envoy refuses the second listener at an address, and with it, where there is one listener for all addresses, what everybody else has there.
+func TestServersDoNotListenAtOneAddressTwice(t *testing.T) {
+	t.Parallel()
+	server := "{bind: '%s', port: {number: 80, name: http, protocol: HTTP}, hosts: ['*']}"
+	m := build(t, gateway("edge/a", fmt.Sprintf(http80, "*"))+gateway("evil/b", fmt.Sprintf(server, "::"))+
+		gateway("edge/c", fmt.Sprintf(server, "fd00::1"))+gateway("evil/d", fmt.Sprintf(server, "FD00:0::1")))
+	p := router(edge)
+	p.Addresses = []string{"10.0.0.1", "fd00::1"}
+	f := m.Frontend(p)
+	require.Equal(t, ":80 >http.80; fd00::1:80 >http.80.fd00::1", sockets(f))
+	require.Len(t, f.Problems, 1)
+	require.Equal(t, "evil/b", f.Problems[0].Of.Namespace+"/"+f.Problems[0].Of.Name)
+	require.Contains(t, f.Problems[0].Reason, "listens on port 80 of all addresses already")
+
+	p.Addresses = []string{"10.0.0.1"}
+	require.Empty(t, m.Frontend(p).Problems, "there is one family: the addresses differ")
+}

@@ -24,5 +24,6 @@ func (m *Mesh) Problems() []Problem {
 	out = append(out, m.secretProblems()...)
 	out = append(out, m.forNobody()...)
 	out = append(out, m.authorizationProblems()...)
+	out = append(out, m.entryProblems()...)
 	return append(out, m.protocolRivals()...)
 }

@@ -4,6 +4,8 @@ import (
 	"iter"
 	"slices"
 
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/kinds"
 )
@@ -15,6 +17,7 @@ type serviceIndex struct {
 	byHost      table[string, []*Service]
 	byAddress   table[string, []Target]
 	rivals      table[string, []Problem] // by address
+	faulty      table[*kinds.Resource, []Problem]
 
 	workloads  *workloadIndex
 	entries    table[*kinds.Resource, entry]
@@ -35,14 +38,17 @@ type hostKey struct{ namespace, host string }
 func buildServices(snapshot *configstore.Snapshot, prev, m *Mesh) *serviceIndex {
 	before, exportDefault := prev.services, m.Config.GetDefaultServiceExportTo()
 	changed := m.Trust().changedSince(prev.Trust())
-	sameDefault := slices.Equal(prev.Config.GetDefaultServiceExportTo(), exportDefault)
+	sameDefault := slices.Equal(prev.Config.GetDefaultServiceExportTo(), exportDefault) && samePorts(prev.Config, m.Config)
 	switch {
 	case before == nil:
 		before = &serviceIndex{workloads: &workloadIndex{}}
 	case sameDefault && len(changed.Revoked) == 0 && prev.unchanged(snapshot, kindServiceEntry, kindWorkloadEntry):
 		return before
 	}
-	u := serviceUpdate{before: before, exportDefault: exportDefault, trust: m.Trust(), entries: before.entries.edit(), hosts: map[hostKey]ownChange{}}
+	u := serviceUpdate{
+		before: before, exportDefault: exportDefault, config: m.Config, trust: m.Trust(),
+		entries: before.entries.edit(), faulty: before.faulty.edit(), hosts: map[hostKey]ownChange{},
+	}
 	var workloads []workloadChange
 	u.entries.expect(snapshot.Len(kindServiceEntry) - u.entries.size)
 	u.workloads, workloads = before.workloads.following(snapshot, prev.from)
@@ -115,10 +121,12 @@ func (e entry) names(identities *Trust) bool {
 type serviceUpdate struct {
 	before        *serviceIndex
 	exportDefault []string
+	config        *meshconfig.MeshConfig
 	trust         *Trust
 
 	workloads  *workloadIndex
 	entries    *tableEdit[*kinds.Resource, entry]
+	faulty     *tableEdit[*kinds.Resource, []Problem]
 	gone, come []*kinds.Resource // entries that select workloads
 	hosts      map[hostKey]ownChange
 }
@@ -144,10 +152,14 @@ func (u *serviceUpdate) convert(before, after *kinds.Resource, selected []*workl
 	if before != nil {
 		was = u.entries.get(before)
 		u.entries.remove(before)
+		u.faulty.remove(before)
 	}
 	if after != nil {
 		is = entry{services: u.convertEntry(after, selected, was.services), selected: selected}
 		u.entries.set(after, is)
+		if problems := is.problems(u.config); len(problems) > 0 {
+			u.faulty.set(after, problems)
+		}
 	}
 	for _, s := range was.services {
 		u.change(s.key(), []*Service{s}, nil)
@@ -197,7 +209,7 @@ func (u *serviceUpdate) all() iter.Seq2[hostKey, []*Service] {
 
 func (u *serviceUpdate) done() *serviceIndex {
 	x := *u.before
-	x.workloads, x.entries = u.workloads, u.entries.done()
+	x.workloads, x.entries, x.faulty = u.workloads, u.entries.done(), u.faulty.done()
 	x.selecting = patchedLists(x.selecting, u.gone, u.come, func(r *kinds.Resource) []labelAt { return []labelAt{selectorPlace(r)} }, compareResources)
 	var moved []hostKey
 	x.allocation, moved = x.allocation.following(u.hosts, u.all)

@@ -48,10 +48,7 @@ func (v view) outboundListeners() []*listenerv3.Listener {
 			plan.add(o)
 		}
 	}
-	out := make([]*listenerv3.Listener, len(plan.order))
-	for i, planned := range plan.order {
-		out[i] = v.outboundListener(planned)
-	}
+	out := v.besides(v.ownPlaces(), plan.order)
 	slices.SortFunc(out, func(a, b *listenerv3.Listener) int { return cmp.Compare(a.GetName(), b.GetName()) })
 	return out
 }

@@ -1,0 +1,58 @@
+package mesh
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// entryProblems tells of ServiceEntries of which proxies leave out a part, in the order of their ages.
+func (m *Mesh) entryProblems() (out []Problem) {
+	var faulty []*kinds.Resource
+	for r := range m.services.faulty.each() {
+		faulty = append(faulty, r)
+	}
+	slices.SortFunc(faulty, compareResources)
+	for _, r := range faulty {
+		out = append(out, m.services.faulty.get(r)...)
+	}
+	return out
+}
+
+// samePorts tells whether sidecars listen for what is redirected to them on the same ports.
+func samePorts(a, b *meshconfig.MeshConfig) bool {
+	return a.GetProxyListenPort() == b.GetProxyListenPort() && a.GetProxyInboundListenPort() == b.GetProxyInboundListenPort()
+}
+
+// problems are what proxies leave out of an entry.
+func (e entry) problems(config *meshconfig.MeshConfig) (out []Problem) {
+	if len(e.services) == 0 {
+		return nil
+	}
+	first := e.services[0] // the others differ in their hosts alone
+	for i, port := range first.Ports {
+		if port.isProxys(config) && port.Protocol != ProtocolUDP && first.everywhere() {
+			out = append(out, Problem{Of: first.Entry.Key(), Path: fmt.Sprintf("spec.ports[%d].number", i), Reason: fmt.Sprintf(
+				"sidecars themselves listen on port %d of every address, for what is redirected to them: they have no listener for this one. "+
+					"Take another port, or give the service an address of its own in spec.addresses", port.Number)})
+		}
+	}
+	return out
+}
+
+// isProxys reports whether sidecars themselves listen on the port.
+func (p *Port) isProxys(config *meshconfig.MeshConfig) bool {
+	return p.Number == uint32(config.GetProxyListenPort()) || p.Number == uint32(config.GetProxyInboundListenPort())
+}
+
+// everywhere reports whether clients reach the service at any address.
+func (s *Service) everywhere() bool {
+	return slices.ContainsFunc(s.Addresses, func(a string) bool {
+		address, err := netip.ParseAddr(a)
+		return err == nil && address.Unmap().IsUnspecified()
+	})
+}
