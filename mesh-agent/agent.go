@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pgmesh/pgmesh/internal/monitor"
+	"github.com/pgmesh/pgmesh/mesh-agent/bootstrap"
 	"github.com/pgmesh/pgmesh/mesh-agent/register"
 	"github.com/pgmesh/pgmesh/mesh-agent/relay"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
@@ -51,6 +52,7 @@ func (a *agent) open(ctx context.Context, f *envoyFlags, s *scrapeFlags) (err er
 		return err
 	}
 	a.about.Parts = status.Parts{Identity: a.who.status, Discovery: discoveryStatus(a.discovery), DNS: a.beside.names.status(), Envoy: a.supervisor.Status}
+	a.about.Redirected = a.mode() != bootstrap.None
 	if a.redirected, err = a.redirection(ctx, f.status, a.supervisor.Ask, a.about, a.log); err != nil {
 		return err
 	}

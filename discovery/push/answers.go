@@ -15,6 +15,8 @@ type answers struct {
 
 	committed, arrived *prometheus.HistogramVec
 	reached            map[string]Reached // by limit, under the journal's lock
+
+	refusing func(s *ads.Stream, typeURL string) // hears that a proxy refuses more or fewer resources of a type
 }
 
 func newAnswers(j *journal, metrics prometheus.Registerer) *answers {
@@ -120,8 +122,8 @@ func (*answers) Opened(*ads.Stream) {}
 // Closed hears nothing of interest here.
 func (*answers) Closed(*ads.Stream) {}
 
-// Refusing hears nothing of interest here.
-func (*answers) Refusing(*ads.Stream, string, int) {}
+// Refusing passes it on.
+func (a *answers) Refusing(s *ads.Stream, typeURL string, _ int) { a.refusing(s, typeURL) }
 
 // Unreceived hears nothing of interest here.
 func (*answers) Unreceived(*ads.Stream, string, int) {}

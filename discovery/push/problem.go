@@ -28,6 +28,7 @@ const (
 	PatchUnapplied Code = "patch-not-applied" // a patch of an EnvoyFilter
 	SecretDenied   Code = "secret-denied"     // a proxy asks for it and is not given it
 	KeysMissing    Code = "keys-missing"      // that tokens are to be checked with
+	Refused        Code = "listener-refused"  // a proxy does without a listener, or goes on with an old one
 )
 
 // Problems lists all that stands at the moment, in the order of kind, namespace and name. It is not ok while there is no mesh yet.
@@ -46,7 +47,7 @@ func (e *Engine) ofProxies() (*mesh.Mesh, []Problem) {
 	if e.mesh == nil {
 		return nil, nil
 	}
-	return e.mesh, slices.Concat(conflicts(e.mesh, e.classes), unpatched(e.mesh, e.classes), e.denied())
+	return e.mesh, slices.Concat(conflicts(e.mesh, e.classes), unpatched(e.mesh, e.classes), e.denied(), e.refusedByProxies())
 }
 
 // between lists what is wrong between resources.

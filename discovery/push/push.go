@@ -60,6 +60,8 @@ type member struct {
 	demand *demand.Asked
 	// denied are the secrets that it has asked for in vain. Some may have come since.
 	denied map[string]bool
+	// refused are the listeners that it refuses.
+	refused []ads.Refused
 }
 
 // New returns an engine that has no mesh yet.
@@ -70,6 +72,7 @@ func New(log *slog.Logger, metrics prometheus.Registerer) *Engine {
 		journal: newJournal(metrics), denials: newDenials(metrics), refusals: newRefusals(log, metrics), tellers: newTellers(log, metrics),
 	}
 	e.answers = newAnswers(e.journal, metrics)
+	e.answers.refusing = e.refusing
 	gauge := func(name, help string, count func() int) prometheus.GaugeFunc {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
 			e.mu.Lock()
@@ -83,7 +86,8 @@ func New(log *slog.Logger, metrics prometheus.Registerer) *Engine {
 		Name: "pgmesh_discovery_invalid_total",
 		Help: "Translated resources that were not sent because Envoy would refuse them; the last good state of each stays in force.",
 	})
-	metrics.MustRegister(e.classCount, e.proxyCount, e.invalid)
+	metrics.MustRegister(e.classCount, e.proxyCount, e.invalid, gauge("pgmesh_discovery_listeners_refused",
+		"Listeners that proxies refuse and do without, or go on with as they had them; the log and /problems have each.", e.refusedListeners))
 	return e
 }
 

@@ -74,7 +74,10 @@ func (s *Server) ready(ctx context.Context) error {
 	if state := s.state.Load().(string); state != Running {
 		return errors.New(state)
 	}
-	return s.Ready(ctx)
+	if err := s.Ready(ctx); err != nil {
+		return err
+	}
+	return s.inbound(ctx)
 }
 
 func writeJSON(w http.ResponseWriter, answer any) {

@@ -36,6 +36,8 @@ type Server struct {
 
 	// Ready is nil while the agent's Envoy takes connections.
 	Ready func(context.Context) error
+	// Redirected tells that what comes to this machine is redirected to Envoy, which then has to have a listener for it.
+	Redirected bool
 	// Leave has others send nothing to this machine any more. It is nil if they never do.
 	Leave func(context.Context) error
 	// Drain has Envoy tell its clients to go elsewhere, without ending.
@@ -83,6 +85,7 @@ func (s *Server) Report(ctx context.Context) Report {
 	r := s.Parts.Ask(Agent{PID: os.Getpid(), Version: program.Version(), Since: s.since, StateDir: s.StateDir, State: state})
 	if r.Envoy != nil {
 		r.Envoy.Version = s.versionOf(ctx, r.Envoy.PID)
+		s.lookForInbound(ctx, r.Envoy)
 	}
 	if state == Draining {
 		r.Agent.Trouble = "it was drained: others send nothing here until it is started again (systemctl restart mesh-agent)"
@@ -91,6 +94,18 @@ func (s *Server) Report(ctx context.Context) Report {
 		}
 	}
 	return r
+}
+
+// lookForInbound finds out whether an Envoy that says that it is ready takes what is redirected to it.
+func (s *Server) lookForInbound(ctx context.Context, e *Envoy) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if !e.Ready {
+		return
+	}
+	if err := s.inbound(ctx); errors.Is(err, errNoInbound) {
+		e.Ready, e.Trouble = false, err.Error()
+	}
 }
 
 // versionOf asks each Envoy once.

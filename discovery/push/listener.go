@@ -1,0 +1,76 @@
+package push
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate"
+	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// proxyKind is what a proxy is in problems that are those of no resource.
+var proxyKind = &kinds.Kind{Name: "Proxy"}
+
+// refusing hears that a proxy refuses more or fewer listeners than it did. A proxy does not go without the one by which everything comes in
+// unless somebody is told: nothing would check what comes to the workload, and all else would look well.
+func (e *Engine) refusing(s *ads.Stream, typeURL string) {
+	if typeURL != ListenerType {
+		return
+	}
+	refused := refusedOf(s, typeURL)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m := e.members[s.Subscriber()]
+	if m == nil {
+		return
+	}
+	for _, r := range refused {
+		if !slices.ContainsFunc(m.refused, func(before ads.Refused) bool { return before.Name == r.Name }) {
+			e.log.Error("a proxy refuses a listener; "+withoutListener(r), "node", s.Node().GetId(), "namespace", m.proxy.Namespace, "listener", r.Name, "reason", r.Reason)
+		}
+	}
+	m.refused = refused
+}
+
+// refusedOf are the resources of a type that the client of a stream refuses.
+func refusedOf(s *ads.Stream, typeURL string) []ads.Refused {
+	for _, t := range s.Types() {
+		if t.TypeURL == typeURL {
+			return t.Refused
+		}
+	}
+	return nil
+}
+
+// withoutListener says what it means that a proxy refuses a listener.
+func withoutListener(r ads.Refused) string {
+	switch {
+	case r.Name == translate.VirtualInbound:
+		return "by it comes in what is redirected to the workload, with mutual TLS and the policies: unless the proxy has an older one, nothing comes in. Correct what the reason names"
+	default:
+		return "it goes on with the one that it had, or does without. Correct what the reason names"
+	}
+}
+
+// refusedListeners counts them. It is called under the lock.
+func (e *Engine) refusedListeners() (n int) {
+	for _, m := range e.members {
+		n += len(m.refused)
+	}
+	return n
+}
+
+// refusedByProxies lists the listeners that proxies refuse.
+func (e *Engine) refusedByProxies() (out []Problem) {
+	for _, m := range e.members {
+		for _, r := range m.refused {
+			out = append(out, Problem{Code: Refused, At: m.proxy.ID, Problem: mesh.Problem{
+				Of:   kinds.Key{Kind: proxyKind, Namespace: m.proxy.Namespace, Name: m.proxy.ID},
+				Path: r.Name, Reason: fmt.Sprintf("it refuses the listener %s: %s; %s", r.Name, r.Reason, withoutListener(r)),
+			}})
+		}
+	}
+	return out
+}
