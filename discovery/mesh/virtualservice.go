@@ -95,6 +95,7 @@ func (u *virtualServiceUpdate) note(was, is *kinds.Resource) {
 		vs := resolveVirtualService(is, u.exportDefault)
 		vs.delegates = delegatesOf(u.snapshot, is)
 		u.expand(vs)
+		vs.leaveOutUnreadable()
 		vs.complete()
 		u.come = append(u.come, vs)
 	}

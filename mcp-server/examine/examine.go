@@ -5,7 +5,9 @@
 package examine
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/pgmesh/pgmesh/internal/re2"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/kinds/envoy"
 	"github.com/pgmesh/pgmesh/store"
@@ -21,7 +24,7 @@ import (
 // source names what is examined here in the database.
 const source = "envoy-filters"
 
-// Examiner examines the EnvoyFilters of a store.
+// Examiner examines the EnvoyFilters of a store, and the VirtualServices that have regular expressions.
 type Examiner struct {
 	store *store.Store
 	log   *slog.Logger
@@ -38,7 +41,7 @@ func New(s *store.Store, log *slog.Logger) *Examiner {
 
 // See takes note of a resource as it stands now. It does not wait.
 func (e *Examiner) See(r *store.Resource) {
-	if r.Key.Kind.Name != "EnvoyFilter" || r.Key.Kind.Group != "networking.istio.io" {
+	if !examinable(r) {
 		return
 	}
 	e.mu.Lock()
@@ -48,6 +51,14 @@ func (e *Examiner) See(r *store.Resource) {
 	case e.some <- struct{}{}:
 	default: // the last news is still waiting
 	}
+}
+
+// examinable tells whether there is something to examine in a resource. Of the many VirtualServices few compare with regular expressions.
+func examinable(r *store.Resource) bool {
+	if r.Key.Kind.Group != "networking.istio.io" {
+		return false
+	}
+	return r.Key.Kind.Name == "EnvoyFilter" || r.Key.Kind.Name == "VirtualService" && (bytes.Contains(r.Spec, []byte(`"regex"`)) || bytes.Contains(r.Spec, []byte(`"uriRegexRewrite"`)))
 }
 
 // Run examines what was seen until the context ends. What cannot be reported, since the database is away, is reported later.
@@ -65,7 +76,7 @@ func (e *Examiner) Run(ctx context.Context) error {
 		for err := e.report(ctx, seen); err != nil; err = e.report(ctx, seen) {
 			if ctx.Err() == nil && !store.Temporary(err) && err.Error() != said { // the feed tells of a database that is away
 				said = err.Error()
-				e.log.Error("cannot report what is wrong with EnvoyFilters; the server goes on trying", "error", err)
+				e.log.Error("cannot report what is wrong with resources; the server goes on trying", "error", err)
 			}
 			select {
 			case <-time.After(retry.NextBackOff()):
@@ -91,18 +102,55 @@ func (e *Examiner) take() []*store.Resource {
 func (e *Examiner) report(ctx context.Context, seen []*store.Resource) error {
 	examined := make([]store.Examined, 0, len(seen))
 	for _, r := range seen {
-		examined = append(examined, store.Examined{Key: r.Key, Revision: r.Revision, Findings: findings(r)})
+		found := findings(r)
+		if len(found) == 0 && r.Key.Kind.Name == "VirtualService" {
+			continue // what was found of an earlier revision counts no more
+		}
+		examined = append(examined, store.Examined{Key: r.Key, Revision: r.Revision, Findings: found})
+	}
+	if len(examined) == 0 {
+		return nil
 	}
 	return e.store.ReportFindings(ctx, source, examined)
 }
 
-// findings are what is wrong with the patches of an EnvoyFilter. One that cannot be decoded is told of elsewhere.
-func findings(r *store.Resource) (list []store.Finding) {
+// findings are what is wrong with a resource. One that cannot be decoded is told of elsewhere.
+func findings(r *store.Resource) []store.Finding {
 	message, err := r.Key.Kind.Decode(r.Spec)
-	spec, ok := message.(*networking.EnvoyFilter)
-	if err != nil || !ok {
+	if err != nil {
 		return nil
 	}
+	switch spec := message.(type) {
+	case *networking.EnvoyFilter:
+		return ofPatches(spec)
+	case *networking.VirtualService:
+		return ofExpressions(spec)
+	default:
+		return nil
+	}
+}
+
+// mostFindings bounds what one resource comes to in the database.
+const mostFindings = 20
+
+// ofExpressions are the regular expressions that Envoy refuses, and discovery therefore leaves out.
+func ofExpressions(spec *networking.VirtualService) (list []store.Finding) {
+	for i, route := range spec.GetHttp() {
+		for _, p := range re2.InRoute(route) {
+			if len(list) == mostFindings {
+				return list
+			}
+			list = append(list, store.Finding{
+				Severity: "error", Code: "invalid-regex", Path: fmt.Sprintf("spec.http[%d].%s", i, p.Path), Message: p.Reason,
+				Hint: "write it in the syntax of RE2 (https://github.com/google/re2/wiki/Syntax), for bytes; until then proxies leave out what it is in",
+			})
+		}
+	}
+	return list
+}
+
+// ofPatches are what is wrong with the patches of an EnvoyFilter.
+func ofPatches(spec *networking.EnvoyFilter) (list []store.Finding) {
 	_, problems := envoy.Read(spec)
 	for _, p := range problems {
 		f := store.Finding{Path: p.Path, Message: p.Reason, Hint: p.Hint}

@@ -107,3 +107,30 @@ func TestFindingsAreForThoseWhoMayReadTheResource(t *testing.T) {
 	require.Equal(t, 3, count("shop"))
 	require.Zero(t, count("elsewhere"))
 }
+
+// The database takes expressions that Envoy's RE2 does not.
+func TestAnExpressionThatEnvoyRefusesIsAProblem(t *testing.T) {
+	t.Parallel()
+	conn := start(t, 2)
+	route := func(expression string) {
+		_, err := conn.Exec(t.Context(), `INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('VirtualService', 'shop', 'web',
+			jsonb_build_object('hosts', '["web.shop"]'::jsonb, 'http', jsonb_build_array(jsonb_build_object(
+				'match', jsonb_build_array(jsonb_build_object('uri', jsonb_build_object('regex', $1::text))), 'directResponse', '{"status": 200}'::jsonb))))
+			ON CONFLICT (kind, api_group, namespace, name) DO UPDATE SET spec = EXCLUDED.spec`, expression)
+		require.NoError(t, err)
+	}
+	found := func() (list []string) {
+		rows, err := conn.Query(t.Context(), "SELECT severity || ' ' || path || ' ' || message FROM mesh.problems WHERE code = 'invalid-regex'")
+		require.NoError(t, err)
+		list, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(t, err)
+		return list
+	}
+	route(`\x{1F600}`)
+	require.Eventually(t, func() bool { return len(found()) > 0 }, 20*time.Second, 5*time.Millisecond)
+	require.Equal(t, []string{
+		`error spec.http[0].match[0].uri.regex the regular expression "\\x{1F600}" is none that Envoy can read: \x{1F600} is no byte, which is what it compares`,
+	}, found())
+	route(`/a+`)
+	require.Empty(t, found())
+}

@@ -141,12 +141,16 @@ func action(name, resource string, at float64) *overloadv3.OverloadAction {
 	}}}
 }
 
-// runtime is nil if nothing was said, and otherwise leaves Envoy's admin API the last word, as it has without.
+// Envoy refuses regular expressions that come to more instructions than this, of which its own default is 100: a path of fifty letters is
+// too much. Discovery sends no larger ones (package re2), and Istio's agents say the same.
+const (
+	expressionLimit   = "re2.max_program_size.error_level"
+	largestExpression = 32768
+)
+
+// runtime leaves Envoy's admin API the last word, as it has without.
 func (t Tuning) runtime() *bootstrapv3.LayeredRuntime {
-	if len(t.Runtime) == 0 {
-		return nil
-	}
-	fields := map[string]*structpb.Value{}
+	fields := map[string]*structpb.Value{expressionLimit: structpb.NewNumberValue(largestExpression)}
 	for name, value := range t.Runtime {
 		fields[name] = structpb.NewStringValue(value)
 	}
