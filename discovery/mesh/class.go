@@ -88,7 +88,7 @@ func (m *Mesh) Traits(p *Proxy) Traits {
 // settings writes down the traits that have no field of their own.
 func (m *Mesh) settings(p *Proxy) string {
 	return fmt.Sprintln(
-		p.HasIPv4(), p.HasIPv6(),
+		p.HasIPv4(), p.HasIPv6(), p.onLoopback(),
 		p.Unprivileged,
 		p.ReservedPorts,
 		p.IdleTimeout,

@@ -50,6 +50,7 @@ type Endpoint struct {
 	Namespace      string
 
 	entry *kinds.Resource // the ServiceEntry that says so
+	near  nearness
 }
 
 // Named reports whether the address is a name, which only a proxy can resolve.
@@ -69,10 +70,10 @@ func (w *workload) endpoint(entry *kinds.Resource, port *Port) *Endpoint {
 		Address: w.spec.GetAddress(), Port: w.port(port), PortName: port.Name, PortNumber: port.Number,
 		Labels: w.labels, Locality: w.locality(), Weight: max(w.spec.GetWeight(), 1), Network: w.spec.GetNetwork(),
 		ServiceAccount: w.spec.GetServiceAccount(), TLSMode: w.tlsMode(), Workload: w.name, Namespace: w.namespace,
-		Unhealthy: w.unhealthy, entry: entry,
+		Unhealthy: w.unhealthy, entry: entry, near: nearnessOf(w.spec.GetAddress()),
 	}
 	if path, ok := strings.CutPrefix(w.spec.GetAddress(), unixPrefix); ok {
-		e.Address, e.Port, e.Unix = path, 0, true
+		e.Address, e.Port, e.Unix, e.near = path, 0, true, onMachine
 	}
 	return e
 }

@@ -44,6 +44,8 @@ type Service struct {
 
 	// Endpoints are what serves this host, by every ServiceEntry of its namespace that names it.
 	Endpoints []*Endpoint
+	// Local tells that there are endpoints that not every proxy is led to.
+	Local bool
 
 	visibility visibility
 	slot       uint32 // that the allocated addresses come from

@@ -39,6 +39,7 @@ func (u *serviceUpdate) convertEntry(r *kinds.Resource, selected []*workload, be
 		s.Hostname = strings.ToLower(host)
 		s.follow(serviceOf(s.Hostname, before))
 		s.Endpoints = s.endpoints(workloads, spec)
+		s.Local = s.local()
 		for _, e := range s.Endpoints {
 			e.Revoked = u.trust.revokes(e.Namespace, e.ServiceAccount)
 		}

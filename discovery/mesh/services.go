@@ -291,6 +291,7 @@ func sharingEndpoints(services []*Service) []*Service {
 	for i, s := range services {
 		out[i] = s.copied()
 		out[i].Endpoints = endpoints
+		out[i].Local = out[i].local()
 		if s.Resolution == ResolutionNone {
 			out[i].Shape = &Shape{}
 		}

@@ -45,13 +45,13 @@ func (v view) upstreams(b Backend) []upstream {
 			continue
 		}
 		base := v.meshDefaults(portPolicy(specOf(rule).GetTrafficPolicy(), port))
-		out = append(out, upstream{service: s, port: port, rule: rule, policy: base})
+		out = append(out, upstream{service: s, port: port, rule: rule, policy: base, reach: b.Reach})
 		if isDynamic(s) {
 			continue // there are no endpoints to be told apart
 		}
 		for _, subset := range specOf(rule).GetSubsets() {
 			policy := subsetPolicy(base, subset.GetTrafficPolicy(), port)
-			out = append(out, upstream{service: s, port: port, rule: rule, subset: subset, policy: policy})
+			out = append(out, upstream{service: s, port: port, rule: rule, subset: subset, policy: policy, reach: b.Reach})
 		}
 	}
 	return out
@@ -72,6 +72,7 @@ type upstream struct {
 	rule    *mesh.DestinationRule
 	subset  *networking.Subset
 	policy  *networking.TrafficPolicy
+	reach   mesh.Reach
 	// passesTLS tells that connections come as mutual TLS for an endpoint, by their server name, and go on as they are.
 	passesTLS bool
 }
@@ -94,7 +95,7 @@ func (u upstream) serverName() string {
 
 // endpoints are those that Envoy can take. Where it resolves a single name it refuses more: the first counts.
 func (u upstream) endpoints() []*mesh.Endpoint {
-	unusable := func(e *mesh.Endpoint) bool { return e.Revoked || !usable(u.service, e) }
+	unusable := func(e *mesh.Endpoint) bool { return e.Revoked || !usable(u.service, e) || u.reach.Excludes(e) }
 	out := slices.DeleteFunc(u.service.Of(u.port, u.subset.GetLabels()), unusable)
 	if (u.service.Resolution == mesh.ResolutionDNSRR || u.service.RacesConnections()) && len(out) > 1 {
 		return out[:1]
@@ -151,7 +152,7 @@ func (v view) cluster(u upstream) *clusterv3.Cluster {
 func (v view) discover(d *draft, u upstream) bool {
 	if isDynamic(u.service) {
 		d.discoverPerRequest(v.dnsCache(u.service))
-		return true
+		return v.sidecar() || u.reach != mesh.ReachNetwork // requests of anybody would name the host, which could be the router's own
 	}
 	kind := v.discoveryType(u)
 	d.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: kind}

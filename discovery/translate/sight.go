@@ -21,6 +21,8 @@ func (s Sight) Scope() *mesh.Scope { return s.scope }
 type Backend struct {
 	Service *mesh.Service
 	Rule    *mesh.DestinationRule
+	// Reach leaves out endpoints that are too near to the proxy.
+	Reach mesh.Reach
 }
 
 // Backends lists the services that the proxy has clusters for.
@@ -29,9 +31,13 @@ func (s Sight) Backends() []Backend { return s.backends() }
 func (v view) backends() []Backend {
 	out := make([]Backend, len(v.scope.Services))
 	for i, service := range v.scope.Services {
-		out[i] = Backend{service, v.scope.DestinationRule(v.proxy, service.Hostname)}
+		out[i] = v.backend(service)
 	}
 	return out
+}
+
+func (v view) backend(s *mesh.Service) Backend {
+	return Backend{s, v.scope.DestinationRule(v.proxy, s.Hostname), v.mesh.ReachOf(v.proxy, s)}
 }
 
 // BackendsAfter are those of Backends, of which some may be those that there were in another scope of the same proxies.
@@ -47,7 +53,7 @@ func (s Sight) BackendsAfter(before []Backend, scope *mesh.Scope) []Backend {
 		if i < len(before) && before[i].Service == service {
 			out[i] = before[i]
 		} else {
-			out[i] = Backend{service, s.scope.DestinationRule(s.proxy, service.Hostname)}
+			out[i] = s.backend(service)
 		}
 	}
 	return out
