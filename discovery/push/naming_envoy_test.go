@@ -38,7 +38,7 @@ func newCaller(t *testing.T, b *bench, d *doorway, own *certtest.Authority) *cal
 	require.NoError(t, err)
 	c := &caller{t: t, port: envoytest.Port(t)}
 	c.serves(b, d, "serviceAccount: web")
-	envoytest.Start(t, following(t, b.listen(t).Target(), &corev3.Node{Id: "sidecar~10.0.0.2~client.front~front.svc.cluster.local", Cluster: "client", Metadata: metadata}))
+	envoytest.Start(t, following(t, b.listen(t).Target(), &corev3.Node{Id: "sidecar~127.0.0.2~client.front~front.svc.cluster.local", Cluster: "client", Metadata: metadata}))
 	return c
 }
 

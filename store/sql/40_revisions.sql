@@ -303,6 +303,7 @@ BEGIN
   END IF;
   IF mesh.is_limited() THEN
     done := mesh.check_quotas(t.id);
+    done := mesh.refuse_foreign(t.id);
   END IF;
   done := mesh.examine_references(t.id, goes_on);
   IF own.of_groups THEN

@@ -29,6 +29,14 @@ CREATE OR REPLACE VIEW mesh.conflicting_claims AS
     AND EXISTS (SELECT FROM mesh.links o
       WHERE o.role = 'claim' AND o.part = 'mesh' AND o.target = l.target AND (o.namespace <> l.namespace OR o.name <> l.name) AND mesh.overlap(o.scope, l.scope))
   UNION ALL
+  SELECT 'error', 'captured-host', l.kind, l.api_group, l.namespace, l.name, l.path,
+    format('the host "%s" is that of a ServiceEntry of another namespace, whose requests this takes from others', l.target),
+    'write exportTo: ["."] to route those of your own namespace alone, or put the rule into the namespace of the ServiceEntry'
+  FROM mesh.links l
+  WHERE l.role = 'claim' AND l.part = 'mesh' AND NOT l.scope <@ ARRAY[l.namespace] AND l.namespace <> (SELECT mesh.root_namespace())
+    AND EXISTS (SELECT FROM mesh.links s WHERE s.role = 'service' AND s.target = l.target AND s.namespace <> l.namespace AND mesh.overlap(s.scope, l.scope))
+    AND NOT EXISTS (SELECT FROM mesh.links s WHERE s.role = 'service' AND s.target = l.target AND s.namespace = l.namespace)
+  UNION ALL
   SELECT 'info', 'shared-host', l.kind, l.api_group, l.namespace, l.name, l.path,
     format('the host "%s" on Gateway %s is shared with %s', l.target, l.part, mesh.other_owner(l)),
     'their routes are merged, and which come first is not defined'
