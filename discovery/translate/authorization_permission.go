@@ -12,16 +12,54 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 )
 
-// toHost asks for the host of a request, which is the same in capitals.
-func (r reading) toHost(value string) *rbacv3.Permission {
-	if r.on == onTCP {
-		return nil
+// toHost asks for the host of a request, which is the same in capitals. With a port, or a dot at its end, it is still the same host: who is to
+// be refused may write it so, and who is to be let in has no need to.
+func (r reading) toHost(inAnyForm bool) func(value string) *rbacv3.Permission {
+	return func(value string) *rbacv3.Permission {
+		switch {
+		case r.on == onTCP:
+			return nil
+		case inAnyForm && !strings.HasSuffix(value, "*"):
+			return hostInAnyForm(value)
+		}
+		header := headerLike(":authority", value)
+		if m := header.GetStringMatch(); m != nil {
+			m.IgnoreCase = true
+		}
+		return &rbacv3.Permission{Rule: &rbacv3.Permission_Header{Header: header}}
 	}
-	header := headerLike(":authority", value)
-	if m := header.GetStringMatch(); m != nil {
-		m.IgnoreCase = true
+}
+
+// hostInAnyForm asks for a host, which may begin with "*", in all its forms. It takes no regular expressions for it, of which Envoys of older
+// agents refuse long ones.
+func hostInAnyForm(value string) *rbacv3.Permission {
+	host, port, named := cutPort(value)
+	host = strings.TrimSuffix(host, ".")
+	whole, begins := exactly, beginningWith
+	if end, isEnd := strings.CutPrefix(host, "*"); isEnd {
+		host, whole, begins = end, endingWith, having
 	}
-	return &rbacv3.Permission{Rule: &rbacv3.Permission_Header{Header: header}}
+	forms := []*matcherv3.StringMatcher{whole(host), whole(host + "."), begins(host + ":"), begins(host + ".:")}
+	if named {
+		forms = []*matcherv3.StringMatcher{whole(host + ":" + port), whole(host + ".:" + port)}
+	}
+	list := make([]*rbacv3.Permission, len(forms))
+	for i, form := range forms {
+		form.IgnoreCase = true
+		list[i] = &rbacv3.Permission{Rule: &rbacv3.Permission_Header{Header: &routev3.HeaderMatcher{
+			Name: ":authority", HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: form},
+		}}}
+	}
+	return permissions.one(list)
+}
+
+// cutPort takes the port from a host that names one.
+func cutPort(value string) (host, port string, named bool) {
+	host, port, named = cutLast(value, ":")
+	if _, err := strconv.ParseUint(port, 10, 16); !named || err != nil {
+		return value, "", false
+	}
+	return host, port, true
 }
 
 func (r reading) byMethod(value string) *rbacv3.Permission {
@@ -113,6 +151,10 @@ func like(value string) *matcherv3.StringMatcher {
 
 func beginningWith(s string) *matcherv3.StringMatcher {
 	return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: s}}
+}
+
+func having(s string) *matcherv3.StringMatcher {
+	return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Contains{Contains: s}}
 }
 
 func endingWith(s string) *matcherv3.StringMatcher {

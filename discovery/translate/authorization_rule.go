@@ -52,7 +52,8 @@ func (r reading) rule(rule *security.Rule) *rbacv3.Policy {
 // operation is what is wanted.
 func (r reading) operation(o *security.Operation) []question[rbacv3.Permission] {
 	return []question[rbacv3.Permission]{
-		permissions.each(o.GetHosts(), o.GetNotHosts(), r.toHost),
+		permissions.each(o.GetHosts(), nil, r.toHost(!r.narrow)),
+		permissions.each(nil, o.GetNotHosts(), r.toHost(r.narrow)),
 		permissions.each(o.GetMethods(), o.GetNotMethods(), r.byMethod),
 		permissions.each(o.GetPaths(), o.GetNotPaths(), r.toPath),
 		permissions.each(o.GetPorts(), o.GetNotPorts(), toPort),
