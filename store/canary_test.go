@@ -59,6 +59,7 @@ func newAviary(t *testing.T) tenancy {
 		INSERT INTO mesh.resources (kind, api_group, namespace, name, labels, annotations, spec)
 		SELECT kind, api_group, CASE WHEN namespaced THEN 'b' ELSE '' END, 'odd-canary', '{"canary": "canary"}', '{}', '{"canary": ["canary"]}' FROM mesh.kinds;
 		ALTER TABLE mesh.resources ENABLE TRIGGER USER`)
+	y.owner.exec("SELECT mesh.grant_hosts('b', 'canary.example')")
 	y.owner.exec("RESET mesh.author; RESET mesh.message; RESET application_name")
 	return y
 }
@@ -67,6 +68,7 @@ func newAviary(t *testing.T) tenancy {
 var silent = map[string]bool{
 	"grants": true, "known_settings": true, "kinds": true, "schema_version": true, "schema_types": true, "schema_fields": true, "schema_parts": true,
 	"running_transaction": true, "formats": true, "rules": true, "unsupported": true, "authorities": true, "editable_views": true, "editable_columns": true,
+	"quotas": true, "blockers": true,
 }
 
 // leak is a function that costs nothing, so the planner calls it first where it may, and that tells what it was given.

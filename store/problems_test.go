@@ -205,7 +205,10 @@ func TestProblems(t *testing.T) {
 				{"VirtualService", "third", "c", `{"hosts": ["x.example.com"], "exportTo": ["."], "http": [{"route": [{"destination": {"host": "reviews.default.svc.cluster.local"}}]}]}`},
 				{"VirtualService", "fourth", "d", `{"hosts": ["x.example.com"], "exportTo": ["."], "http": [{"route": [{"destination": {"host": "reviews.default.svc.cluster.local"}}]}]}`},
 			},
-			[]string{"error host-conflict VirtualService default/a spec.hosts[0]", "error host-conflict VirtualService other/b spec.hosts[0]"},
+			[]string{
+				"error captured-host VirtualService other/b spec.hosts[0]",
+				"error host-conflict VirtualService default/a spec.hosts[0]", "error host-conflict VirtualService other/b spec.hosts[0]",
+			},
 		},
 		"two entries for a host": {
 			[]resource{
