@@ -89,14 +89,14 @@ func CheckSecret(s *mcpv1.Secret) (wrong []Violation) {
 		if !serviceAccount.MatchString(account) {
 			wrong = append(wrong, Violation{
 				Path: fmt.Sprintf("serviceAccounts[%d]", i), Reason: fmt.Sprintf("%q cannot be a service account", account),
-				Hint: `at most 253 letters, digits, "-", "." and "_"; leave the list empty for all gateways of the namespace`,
+				Hint: `at most 253 letters, digits, "-", "." and "_"; write * for all gateways of the namespace`,
 			})
 		}
 	}
 	return wrong
 }
 
-var serviceAccount = regexp.MustCompile(`^[-._A-Za-z0-9]{1,253}$`)
+var serviceAccount = regexp.MustCompile(`^([-._A-Za-z0-9]{1,253}|\*)$`)
 
 // SecretJSON writes a secret as documents do, from type on.
 func SecretJSON(s *mcpv1.Secret) json.RawMessage {

@@ -16,7 +16,7 @@ type Secret struct {
 	Namespace, Name string
 	Pair            *credential.Pair
 	Trust           *credential.Trust
-	// accounts are those whose gateways may have it; none: all.
+	// accounts are those whose gateways may have it; none, or anyAccount: all.
 	accounts []string
 }
 
@@ -87,8 +87,11 @@ func (p *Proxy) MaySee(namespace string) bool { return p.Type == Router && p.Nam
 
 // MayHave tells whether a proxy may be given a secret. Everything that gives out secrets asks here.
 func (p *Proxy) MayHave(s *Secret) bool {
-	return p.MaySee(s.Namespace) && (len(s.accounts) == 0 || slices.Contains(s.accounts, p.ServiceAccount))
+	return p.MaySee(s.Namespace) && (len(s.accounts) == 0 || slices.Contains(s.accounts, p.ServiceAccount) || slices.Contains(s.accounts, anyAccount))
 }
+
+// anyAccount says of a secret that all gateways of its namespace are meant.
+const anyAccount = "*"
 
 // SecretsFor lists the secrets that a proxy may be given.
 func (m *Mesh) SecretsFor(p *Proxy) (out []*Secret) {

@@ -6,6 +6,8 @@ CREATE OR REPLACE VIEW mesh.known_settings (name, type, default_value, per_names
       'Refuse a transaction that leaves one of its resources with a new problem of severity error or warning, such as a route to a subset that no DestinationRule declares. Off, it is told as a warning.', false),
     ('encrypted_secrets', 'switch', 'off', false,
       'Refuse secrets whose private keys were not encrypted by mcp-server before they came to the database.', false),
+    ('named_gateways', 'switch', 'off', true,
+      'Refuse secrets with a private key that do not say which gateways they are for: their service accounts, or * for all of the namespace.', false),
     ('history_max_age', 'interval', '90 days', false,
       'How long the history of a change is kept.', false),
     ('history_max_revisions', 'count', NULL, false,

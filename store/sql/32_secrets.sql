@@ -121,8 +121,11 @@ DECLARE
     UNION ALL SELECT ('metadata.labels', 'must be an object of strings', NULL)::mesh.problem
       WHERE jsonb_typeof(NEW.labels) IS DISTINCT FROM 'object' OR jsonb_path_exists(NEW.labels, '$.* ? (@.type() != "string")')
     UNION ALL SELECT (format('serviceAccounts[%s]', i - 1), format('%s cannot be a service account', coalesce(quote_literal(a), 'NULL')),
-        'at most 253 letters, digits, "-", "." and "_"; leave the list empty for all gateways of the namespace')::mesh.problem
-      FROM unnest(NEW.service_accounts) WITH ORDINALITY s (a, i) WHERE (a ~ '^[-._A-Za-z0-9]{1,253}$') IS NOT TRUE);
+        'at most 253 letters, digits, "-", "." and "_"; write * for all gateways of the namespace')::mesh.problem
+      FROM unnest(NEW.service_accounts) WITH ORDINALITY s (a, i) WHERE (a ~ '^([-._A-Za-z0-9]{1,253}|\*)$') IS NOT TRUE
+    UNION ALL SELECT ('serviceAccounts', 'names no gateway that is given the private key, as the setting named_gateways demands',
+        'name the service accounts of the gateways, or write * for all gateways of the namespace')::mesh.problem
+      WHERE NEW.service_accounts = '{}' AND NEW.data ?| '{tls.key,key}' AND mesh.setting('named_gateways', NEW.namespace) = 'on');
 BEGIN
   IF problems <> '{}' THEN
     PERFORM mesh.refuse('MS001', 'Secret', NEW.namespace, NEW.name, problems[:20]);
