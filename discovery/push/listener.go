@@ -46,12 +46,10 @@ func refusedOf(s *ads.Stream, typeURL string) []ads.Refused {
 
 // withoutListener says what it means that a proxy refuses a listener.
 func withoutListener(r ads.Refused) string {
-	switch {
-	case r.Name == translate.VirtualInbound:
+	if r.Name == translate.VirtualInbound {
 		return "by it comes in what is redirected to the workload, with mutual TLS and the policies: unless the proxy has an older one, nothing comes in. Correct what the reason names"
-	default:
-		return "it goes on with the one that it had, or does without. Correct what the reason names"
 	}
+	return "it goes on with the one that it had, or does without. Correct what the reason names"
 }
 
 // refusedListeners counts them. It is called under the lock.

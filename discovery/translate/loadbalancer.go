@@ -94,7 +94,10 @@ func applyConsistentHash(c *clusterv3.Cluster, hash *networking.LoadBalancerSett
 	}
 	if size > 0 {
 		c.LbConfig = &clusterv3.Cluster_RingHashLbConfig_{
-			RingHashLbConfig: &clusterv3.Cluster_RingHashLbConfig{MinimumRingSize: wrapperspb.UInt64(size)},
+			RingHashLbConfig: &clusterv3.Cluster_RingHashLbConfig{MinimumRingSize: wrapperspb.UInt64(min(size, largestRing))},
 		}
 	}
 }
+
+// largestRing is the largest that Envoy takes.
+const largestRing = 8 << 20
