@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,7 +11,7 @@ import (
 
 func blockersCommand() *cobra.Command {
 	var database string
-	var end int
+	var end int32
 	cmd := &cobra.Command{
 		Use:   "blockers",
 		Short: "List the sessions of the database that hold up others, or end one",
@@ -29,7 +28,7 @@ pg_read_all_stats, and it can be ended where that is a member of pg_signal_backe
 				if end == 0 {
 					return listBlockers(cmd, s)
 				}
-				if err := s.EndBlocker(cmd.Context(), end); err != nil {
+				if err := s.EndBlocker(cmd.Context(), end, ""); err != nil {
 					return err
 				}
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "ended the session %d\n", end)
@@ -37,7 +36,7 @@ pg_read_all_stats, and it can be ended where that is a member of pg_signal_backe
 			})
 		},
 	}
-	cmd.Flags().IntVar(&end, "end", 0, "the process of the session to end, as it is listed")
+	cmd.Flags().Int32Var(&end, "end", 0, "the process of the session to end, as it is listed")
 	needDatabase(cmd, &database)
 	return cmd
 }
@@ -52,9 +51,9 @@ func listBlockers(cmd *cobra.Command, s *store.Store) error {
 		return err
 	}
 	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "PID\tROLE\tAPPLICATION\tCLIENT\tSINCE\tWAITED\tREASON\tQUERY")
+	fmt.Fprintln(w, "PID\tREASON\tROLE\tAPPLICATION\tCLIENT\tSTATE\tSINCE\tWAITING\tQUERY")
 	for _, b := range list {
-		fmt.Fprintf(w, "%d\t%s\t%q\t%s\t%s\t%s\t%s\t%q\n", b.PID, b.Role, b.Application, b.Client, when(b.Since), b.Waited.Round(time.Millisecond), b.Reason, b.Query)
+		fmt.Fprintf(w, "%d\t%s\t%q\t%q\t%s\t%s\t%s\t%d\t%q\n", b.PID, b.Reason, b.Role, b.Application, b.Client, b.State, when(b.Since), len(b.Blocks), b.Query)
 	}
 	return w.Flush()
 }

@@ -98,15 +98,13 @@ func (s *Store) transact(ctx context.Context, a Apply, do func(pgx.Tx) error) (a
 	defer conn.Release()
 	heard := collect(conn.Conn())
 	defer func() { applied.Warnings, applied.Omitted = heard.end() }()
-	suspects := s.suspect(ctx)
 	tx, err := conn.Begin(ctx)
 	if err != nil {
 		return Applied{}, err
 	}
 	defer tx.Rollback(context.WithoutCancel(ctx))
-	defer func() { err = s.blocked(err, suspects) }()
-	_, err = tx.Exec(ctx, `SELECT set_config('mesh.author', $1, true), set_config('mesh.message', $2, true), set_config('lock_timeout', $4, true), set_config('mesh.limited', $5, true),
-		set_config('application_name', coalesce(nullif($3, ''), current_setting('application_name')), true)`, a.Author, a.Message, a.Application, lockPatience.String(), onOff(a.Limited))
+	_, err = tx.Exec(ctx, `SELECT set_config('mesh.author', $1, true), set_config('mesh.message', $2, true), set_config('mesh.limited', $4, true),
+		set_config('application_name', coalesce(nullif($3, ''), current_setting('application_name')), true)`, a.Author, a.Message, a.Application, onOff(a.Limited))
 	if err != nil {
 		return Applied{}, err
 	}

@@ -51,7 +51,7 @@ func (s *Store) AuthoritiesWithKeys(ctx context.Context) ([]Authority, error) {
 func (s *Store) authorities(ctx context.Context, key string) ([]Authority, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	rows, err := s.pool.Query(ctx, `SELECT id, state, fingerprint, chain, `+key+`, not_before, not_after, created_at, created_by,
+	rows, err := s.trust.Query(ctx, `SELECT id, state, fingerprint, chain, `+key+`, not_before, not_after, created_at, created_by,
 		coalesce(activated_at, '0001-01-01Z'), coalesce(activated_by, ''), coalesce(replaced_at, '0001-01-01Z'), coalesce(retired_at, '0001-01-01Z'), coalesce(retired_by, '')
 		FROM mesh.authorities a ORDER BY id`)
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *Store) changeAuthority(ctx context.Context, doing, query string, id int
 
 // ResealAuthority keeps the key of an authority as it is encrypted anew, and tells whether it was still encrypted as it is said.
 func (s *Store) ResealAuthority(ctx context.Context, id int64, was, is string) (done bool, err error) {
-	err = s.pool.QueryRow(ctx, "SELECT mesh.reseal_authority($1, $2, $3)", id, was, is).Scan(&done)
+	err = s.trust.QueryRow(ctx, "SELECT mesh.reseal_authority($1, $2, $3)", id, was, is).Scan(&done)
 	return done, explainInput("keeping the key of an authority", err)
 }
 

@@ -11,98 +11,83 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Blocker is a session of the database that others of the mesh wait for, or that keeps the queue of notifications from emptying.
+// Blocker is a session that keeps others waiting: a row of mesh.blockers. What Postgres does not tell of it is empty.
 type Blocker struct {
-	PID         int
-	Role        string
-	Application string
-	Client      string
-	State       string
-	Since       time.Time // zero where that is hidden from the database role
-	Reason      string
-	Waiting     int
-	Waited      time.Duration
-	Query       string
+	Reason       string // lock, queue or idle
+	PID          int32
+	Role         string
+	Database     string
+	Application  string
+	Client       string // its address
+	State        string
+	Since        time.Time // when its transaction began
+	WaitingSince time.Time // of those that wait for it
+	Blocks       []int32   // who does, by their pids
+	Query        string    // its beginning
+	Server       bool      // its role may act as a server of the mesh
+	Transaction  string    // tells its transaction from the next one
 }
 
-// String names the blocker for a message.
-func (b Blocker) String() string {
-	who := fmt.Sprintf("the session %d of the role %s", b.PID, b.Role)
-	if b.Application != "" {
-		who += fmt.Sprintf(" (%q)", b.Application)
+// String says who it is and since when, for logs and errors. What others have chosen is quoted.
+func (b *Blocker) String() string {
+	var about []string
+	add := func(form, text string) {
+		if text != "" {
+			about = append(about, fmt.Sprintf(form, text))
+		}
 	}
+	add("application %q", b.Application)
+	add("from %s", b.Client)
+	add("%s", b.State)
 	if !b.Since.IsZero() {
-		who += ", in a transaction since " + b.Since.UTC().Format(time.RFC3339)
+		add("since %s", b.Since.UTC().Format(time.RFC3339))
 	}
-	return who
+	text := fmt.Sprintf("session %d of the role %q", b.PID, b.Role)
+	if len(about) > 0 {
+		text += " (" + strings.Join(about, ", ") + ")"
+	}
+	return text
 }
 
-// Blockers lists them, the one with the longest wait first.
+const blockersQuery = `SELECT reason, pid, coalesce(role, ''), coalesce(database, ''), coalesce(application, ''), coalesce(client, ''), coalesce(state, ''),
+	coalesce(since, '0001-01-01Z'), coalesce(waiting_since, '0001-01-01Z'), blocks, coalesce(query, ''), server, coalesce(transaction, '') FROM mesh.blockers`
+
+// Blockers lists the sessions that others wait for.
 func (s *Store) Blockers(ctx context.Context) ([]Blocker, error) {
+	list, err := s.blockers(ctx, blockersQuery)
+	return list, explain("looking for sessions that others wait for", err)
+}
+
+// blockersOf lists those that a session waits for.
+func (s *Store) blockersOf(ctx context.Context, pid uint32) ([]Blocker, error) {
+	return s.blockers(ctx, blockersQuery+" WHERE $1 = ANY (blocks)", int32(pid)) //nolint:gosec // as Postgres has it
+}
+
+func (s *Store) blockers(ctx context.Context, query string, args ...any) ([]Blocker, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	rows, err := s.trust.Query(ctx, `SELECT pid, coalesce(role, ''), coalesce(application, ''), coalesce(client, ''), coalesce(state, ''),
-		coalesce(since, '0001-01-01Z'), reason, waiting, coalesce(waited, '0'), coalesce(query, '') FROM mesh.blockers ORDER BY waited DESC NULLS LAST, pid`)
+	rows, err := s.trust.Query(context.WithValue(ctx, lookKey{}, true), query, args...)
 	if err != nil {
-		return nil, explain("looking for who is in the way", err)
+		return nil, err
 	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Blocker])
-	return list, explain("looking for who is in the way", err)
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[Blocker])
 }
 
-// EndBlocker ends the session of one, as long as it is in the way.
-func (s *Store) EndBlocker(ctx context.Context, pid int) error {
+// EndBlocker ends a session that others wait for, if it still is in the transaction that was seen; "" stands for any.
+func (s *Store) EndBlocker(ctx context.Context, pid int32, transaction string) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	var ended bool
-	err := s.trust.QueryRow(ctx, "SELECT mesh.end_blocker($1)", pid).Scan(&ended)
-	return explainInput(fmt.Sprintf("ending the session %d", pid), err)
+	_, err := s.trust.Exec(ctx, "SELECT mesh.end_blocker($1, nullif($2, ''))", pid, transaction)
+	if pg, is := errors.AsType[*pgconn.PgError](err); is && pg.Code == "42501" {
+		return &RefusedError{Reason: pg.Message, Advice: pg.Hint}
+	}
+	return explainInput("ending a session that others wait for", err)
 }
 
-// lockPatience is how long a change waits for what another session has locked, before it is given up and whoever asked for it is told.
-const lockPatience = 6 * time.Second
-
-// BlockedError says that a change was given up because another session has locked what it needs.
-type BlockedError struct {
-	By []Blocker // those that were seen in the way, which may be none
-}
-
-func (e *BlockedError) Error() string {
-	if len(e.By) == 0 {
-		return fmt.Sprintf("nothing was changed: another session of the database has locked what this needs, for longer than %s; mcp-server blockers lists who is in the way, run this again later", lockPatience)
-	}
-	names := make([]string, len(e.By))
-	for i, b := range e.By {
-		names[i] = b.String()
-	}
-	return fmt.Sprintf("nothing was changed: what this needs is locked, for longer than %s, by %s; have it commit, or end it: mcp-server blockers --end %d",
-		lockPatience, strings.Join(names, ", and by "), e.By[0].PID)
-}
-
-// suspect looks who is in the way, shortly before a change is given up that waits from now on. The function returned tells whom it has seen.
-func (s *Store) suspect(ctx context.Context) (seen func() []Blocker) {
-	found := make(chan []Blocker, 1)
-	look := time.AfterFunc(lockPatience-time.Second, func() {
-		list, err := s.Blockers(ctx)
-		if err != nil {
-			list = nil // the change fails in any case, and says why
-		}
-		found <- list
-	})
-	return func() []Blocker {
-		if look.Stop() {
-			return nil
-		}
-		return <-found
-	}
-}
-
-// blocked makes a BlockedError of one that says that a lock was not to be had.
-func (s *Store) blocked(err error, suspects func() []Blocker) error {
-	by := suspects()
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) && pg.Code == "55P03" {
-		return &BlockedError{by}
-	}
-	return err
+// QueueUsage is how much of the room for notifications is taken, of 1.
+func (s *Store) QueueUsage(ctx context.Context) (usage float64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	err = s.trust.QueryRow(ctx, "SELECT mesh.notification_queue_usage()").Scan(&usage)
+	return usage, explain("asking how full the queue of notifications is", err)
 }

@@ -92,7 +92,9 @@ func fromDatabase(pg *pgconn.PgError) error {
 		return &RefusedError{Reason: pg.Message, Advice: pg.Hint}
 	case codeHistory:
 		return &RefusedError{Reason: pg.Message, Advice: pg.Hint, kind: ErrNoHistory}
-	case "40001", "40P01", "55P03":
+	case codeNoLock:
+		return blocked(pg)
+	case "40001", "40P01":
 		return fmt.Errorf("%w: %s", ErrConflict, pg.Message)
 	}
 	return nil

@@ -69,7 +69,7 @@ func patiently(ctx context.Context, conn *pgx.Conn, tell func(string), do func()
 // lockedOut tells whether a lock was not to be had in time.
 func lockedOut(err error) bool {
 	var pg *pgconn.PgError
-	return errors.Is(err, ErrConflict) || errors.As(err, &pg) && (pg.Code == "55P03" || pg.Code == "57014")
+	return errors.Is(err, ErrConflict) || errors.As(err, new(*BlockedError)) || errors.As(err, &pg) && (pg.Code == "55P03" || pg.Code == "57014")
 }
 
 // others names who may be in the way, the oldest first.

@@ -59,7 +59,7 @@ func (s *Store) RegisteredMachines(ctx context.Context, f RegisteredFilter) ([]R
 func (s *Store) RemoveMachine(ctx context.Context, namespace, machine, group string, force bool, by string) (removed int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	err = s.inTheNameOf(ctx, by, func(tx pgx.Tx) error {
+	err = inTheNameOf(ctx, s.pool, by, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, "SELECT mesh.remove_machine($1, $2, nullif($3, ''), $4)", storable(namespace), storable(machine), storable(group), force).Scan(&removed)
 	})
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {

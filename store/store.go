@@ -67,11 +67,16 @@ type Options struct {
 	Application string        // application_name of the sessions; "pgmesh" if empty
 	Replica     string        // URL of the database that Snapshot and Follow read, a hot standby perhaps; the main one if empty
 	Poll        time.Duration // how long a lost wake-up may go unnoticed; 5 s if 0
+	// LockTimeout is how long a statement waits for a lock that somebody else has; 6 s if 0.
+	LockTimeout time.Duration
 	StandbyPoll time.Duration // how often a hot standby is asked, which cannot wake anybody; 200 ms if 0
 	Log         *slog.Logger  // nil discards
 
 	// Followed hears, in turn, that the feed has its connection, with nil, and why it was lost. It must not block.
 	Followed func(error)
+
+	// Blocked hears that a statement waits for a lock of a session that Blockers lists. It must not block.
+	Blocked func()
 
 	// Skipped hears of resources of kinds that this program does not know, which a newer one has written. They are
 	// left out of what is read. Nil logs each kind once.
@@ -87,7 +92,7 @@ type Skipped struct {
 // Store is a database of resources. Its methods may be called concurrently.
 type Store struct {
 	pool    *pgxpool.Pool
-	trust   *pgxpool.Pool   // for who is trusted, and who is in the way: what others wait for in pool does not hold it up
+	trust   *pgxpool.Pool   // for what must not wait behind changes
 	feed    *pgx.ConnConfig // what Snapshot and Follow connect to
 	options Options
 	status  status
@@ -120,28 +125,24 @@ func New(url string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("reading the URL of the database to follow: %w", err)
 	}
 	prepareConnection(feed, o.Application+" feed")
-	pool, err := pgxpool.NewWithConfig(context.Background(), config) // connects when something is asked
-	if err != nil {
+	s := &Store{feed: feed, options: o, status: status{heard: o.Followed}}
+	config.ConnConfig.Tracer = &waits{s}
+	bounded(config, "SET lock_timeout = "+milliseconds(o.LockTimeout))
+	if err := s.connectPools(config); err != nil {
 		return nil, explain("connecting to the database", err)
 	}
-	trust, err := newTrustPool(config, o)
-	if err != nil {
-		pool.Close()
-		return nil, explain("connecting to the database", err)
-	}
-	return &Store{pool: pool, trust: trust, feed: feed, options: o, status: status{heard: o.Followed}}, nil
+	return s, nil
 }
 
-// newTrustPool returns a pool of few connections, none of which waits long for anything.
-func newTrustPool(like *pgxpool.Config, o Options) (*pgxpool.Pool, error) {
-	config := like.Copy()
-	config.MinConns, config.MinIdleConns, config.MaxConns = 0, 0, 2
-	prepareConnection(config.ConnConfig, o.Application+" trust")
-	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, "SET lock_timeout = '5s'; SET statement_timeout = '15s'; SET jit = off")
+// connectPools makes the pools, which connect when something is asked.
+func (s *Store) connectPools(config *pgxpool.Config) (err error) {
+	if s.pool, err = pgxpool.NewWithConfig(context.Background(), config); err != nil {
 		return err
 	}
-	return pgxpool.NewWithConfig(context.Background(), config)
+	if s.trust, err = newTrustPool(config); err != nil {
+		s.pool.Close()
+	}
+	return err
 }
 
 // Check connects and sees whether the schema is one that this program knows.
@@ -170,6 +171,9 @@ func withDefaults(o Options) Options {
 	}
 	if o.Poll == 0 {
 		o.Poll = 5 * time.Second
+	}
+	if o.LockTimeout == 0 {
+		o.LockTimeout = defaultLockTimeout
 	}
 	if o.StandbyPoll == 0 {
 		o.StandbyPoll = 200 * time.Millisecond

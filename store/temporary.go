@@ -19,7 +19,7 @@ func Temporary(err error) bool {
 		}
 		return false
 	}
-	return lost(err) || errors.Is(err, ErrConflict)
+	return lost(err) || errors.Is(err, ErrConflict) || errors.As(err, new(*BlockedError))
 }
 
 // lost tells whether there is no connection to the database, or none any more.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Token is what is kept of a bearer token.
@@ -61,9 +62,13 @@ func (s *Store) RevokeToken(ctx context.Context, name, by string) (revoked bool,
 	return revoked, explain("revoking a token", err)
 }
 
-// inTheNameOf runs a transaction in the name of somebody, or else of the database role.
+// inTheNameOf runs a transaction about trust in the name of somebody, or else of the database role.
 func (s *Store) inTheNameOf(ctx context.Context, author string, do func(pgx.Tx) error) error {
-	return pgx.BeginFunc(ctx, s.trust, func(tx pgx.Tx) error {
+	return inTheNameOf(ctx, s.trust, author, do)
+}
+
+func inTheNameOf(ctx context.Context, pool *pgxpool.Pool, author string, do func(pgx.Tx) error) error {
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT set_config('mesh.author', $1, true)", author); err != nil {
 			return err
 		}

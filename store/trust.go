@@ -12,6 +12,7 @@ import (
 
 // Trust is what the mesh trusts, at one moment.
 type Trust struct {
+	ReadAt      time.Time // by the clock of the database: what was committed before is in it
 	TrustDomain string
 	Aliases     []string
 	Roots       []Authority // those that are trusted, without their keys: the active one first
@@ -58,7 +59,7 @@ func (s *Store) Trust(ctx context.Context) (Trust, error) {
 	var domains []string
 	var roots, federated, revoked, issuers []byte
 	// One statement, so that all is of one moment.
-	err := s.trust.QueryRow(ctx, `SELECT mesh.trust_domains(),
+	err := s.trust.QueryRow(ctx, `SELECT now(), mesh.trust_domains(),
 		(SELECT coalesce(json_agg(json_build_object('ID', id, 'State', state, 'Fingerprint', fingerprint, 'Chain', encode(convert_to(chain, 'UTF8'), 'base64'),
 			'NotBefore', not_before, 'NotAfter', not_after, 'Created', created_at, 'By', created_by, 'Activated', activated_at, 'Replaced', replaced_at) ORDER BY array_position('{active,next,previous}', state), id DESC), '[]')
 			FROM mesh.authorities WHERE state <> 'retired'),
@@ -68,7 +69,7 @@ func (s *Store) Trust(ctx context.Context) (Trust, error) {
 			'At', revoked_at, 'By', revoked_by) ORDER BY id), '[]') FROM mesh.revocations WHERE lifted_at IS NULL),
 		(SELECT coalesce(json_agg(json_build_object('Name', name, 'Issuer', issuer, 'Audiences', audiences, 'JWKS', coalesce(jwks::text, ''), 'JWKSURI', coalesce(jwks_uri, ''),
 			'Claims', claims, 'Namespace', namespace, 'ServiceAccount', service_account, 'WorkloadGroup', workload_group, 'Author', author, 'Updated', updated_at)
-			ORDER BY name COLLATE "C"), '[]') FROM mesh.join_issuers)`).Scan(&domains, &roots, &federated, &revoked, &issuers)
+			ORDER BY name COLLATE "C"), '[]') FROM mesh.join_issuers)`).Scan(&t.ReadAt, &domains, &roots, &federated, &revoked, &issuers)
 	if err != nil {
 		return t, explain("reading what the mesh trusts", err)
 	}

@@ -124,7 +124,7 @@ func TestATenantThatWaitsForItselfHoldsNobodyUp(t *testing.T) {
 			}()
 		}
 		return func() {
-			require.Contains(t, <-answers, "mcp-server blockers --end")
+			require.Contains(t, <-answers, "mcp-client blockers end")
 			require.Contains(t, <-answers, evil.Config().User)
 			_, err := evil.Exec(context.Background(), "ROLLBACK")
 			require.NoError(t, err)

@@ -81,7 +81,7 @@ func (p *Program) addCommands(root *cobra.Command) {
 	}
 	group("Read any MCP server:", p.getCommand(), p.describeCommand(), p.watchCommand(), p.diffCommand(), p.compareCommand(),
 		p.snapshotCommand(), p.statusCommand(), p.benchCommand())
-	group("Ask a pgmesh server:", p.problemsCommand(), p.historyCommand(), p.blameCommand(), p.exportCommand())
+	group("Ask a pgmesh server:", p.problemsCommand(), p.historyCommand(), p.blameCommand(), p.exportCommand(), p.blockersCommand())
 	group("Ask discovery:", p.proxyStatusCommand(), p.proxyConfigCommand())
 	group("Change a mesh:", p.applyCommand(), p.editCommand(), p.deleteCommand(), p.importCommand(), p.restoreCommand(), p.revertCommand(),
 		p.confirmCommand(), p.secretCommand())

@@ -234,6 +234,9 @@ func (p *Program) revokeIdentityCommand() *cobra.Command {
 		Short: "Revoke machines, identities or servers",
 		Long: `Revoke members of the mesh: ` + memberForms + `.
 
+It answers when that is in force: when each mcp-server goes by it, and the discoveries that follow them were told. If some do not after a few
+seconds it names them and fails; the revocation is recorded then, and counts for them as soon as they have read it.
+
 Streams to discovery are ended and certificates refused at once. An identity that is revoked is refused by every proxy, too; one machine of
 several is good for the others until its certificate ends. To keep a machine from joining anew, revoke its join token as well.`,
 		Example: `  mcp-client identity revoke m-abcdefgh234567ab --reason "the laptop was stolen"
@@ -242,7 +245,11 @@ several is good for the others until its certificate ends. To keep a machine fro
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.eachMember(cmd, args, func(m *adminv1.Member) (string, error) {
 				resp, err := callMembers(cmd.Context(), p, adminv1.NewMemberServiceClient, adminv1.MemberServiceClient.RevokeMember, &adminv1.RevokeMemberRequest{Member: m, Reason: reason})
-				if err == nil && !resp.GetChanged() {
+				switch pending := resp.GetPending(); {
+				case err == nil && len(pending) > 0:
+					return "", fmt.Errorf("recorded, but not yet in force at: %s (they follow as soon as they can read it; run this again to see, "+
+						"and mcp-client blockers to see who keeps them from it)", strings.Join(pending, ", "))
+				case err == nil && !resp.GetChanged():
 					return "was revoked already", nil
 				}
 				return "revoked", err

@@ -38,7 +38,7 @@ func (s *Service) fail(ctx context.Context, err error) error {
 	case errors.As(err, &refused):
 		return status.Error(codes.FailedPrecondition, err.Error())
 	case errors.As(err, &blocked):
-		s.log.Warn("gave up a change, because a session of the database is in its way", "error", err)
+		s.log.Warn("a change waited too long for a lock", "error", err)
 		return status.Error(codes.Aborted, err.Error())
 	case errors.Is(err, store.ErrConflict):
 		return status.Errorf(codes.Aborted, "%v, %d times; run it again", err, conflicts)

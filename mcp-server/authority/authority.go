@@ -8,6 +8,7 @@ package authority
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"sync"
@@ -47,13 +48,15 @@ type Authority struct {
 	files   *files // nil for none
 	metrics *metrics
 	redeems *redeems
+	fresh   freshness
+	streams *streams
+	life    string // of this server: names can be those of several
 
+	turn    sync.Mutex // of who reads
 	mu      sync.Mutex // held while something is learnt
 	current atomic.Pointer[State]
 	kept    string // what the state folder has
 	alarm   string // that was told last
-
-	lastRead atomic.Int64 // when what the database has was read last, as a Unix time in nanoseconds; 0 for never
 
 	own      atomic.Pointer[own]
 	ready    chan struct{} // closed once something is known, and with it there is a certificate
@@ -63,7 +66,10 @@ type Authority struct {
 
 // New returns the authority, of which nothing is known before [Authority.Open] or [Authority.Recall].
 func New(cfg Config) (*Authority, error) {
-	a := &Authority{cfg: cfg, metrics: newMetrics(cfg.Metrics), ready: make(chan struct{}), stopping: make(chan struct{})}
+	a := &Authority{
+		cfg: cfg, metrics: newMetrics(cfg.Metrics), streams: newStreams(), life: rand.Text(), ready: make(chan struct{}), stopping: make(chan struct{}),
+	}
+	a.metrics.ages(a.Stale)
 	a.redeems = newRedeems(cfg.Store)
 	if cfg.Files.Given() {
 		var err error
@@ -85,7 +91,19 @@ func (a *Authority) Open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.learn(ctx, known)
+	return a.take(ctx, known)
+}
+
+// take makes what was read what counts, and says so.
+func (a *Authority) take(ctx context.Context, known *State) error {
+	before := a.Current()
+	if err := a.learn(ctx, known); err != nil {
+		return err
+	}
+	if a.fresh.heardFrom(known.readAt, a.Current() != before, nil) {
+		a.note(ctx, known.readAt)
+	}
+	return nil
 }
 
 // ensure reads what the database has, until there is somebody to sign if somebody has to be.
@@ -103,50 +121,25 @@ func (a *Authority) ensure(ctx context.Context) (*State, error) {
 
 // Read takes over what the database has now. What was known stays where it cannot be read.
 func (a *Authority) Read(ctx context.Context) {
+	a.turn.Lock() // what was read later is taken later
+	defer a.turn.Unlock()
 	known, err := a.read(ctx)
 	if err == nil {
-		err = a.learn(ctx, known)
+		err = a.take(ctx, known)
+	}
+	if err != nil && ctx.Err() == nil {
+		a.fresh.heardFrom(time.Time{}, false, err)
 	}
 	switch {
 	case err == nil:
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.alarm = ""
-		a.lastRead.Store(time.Now().UnixNano())
 	case store.Temporary(err) || ctx.Err() != nil:
 	default:
 		a.complain(err)
 	}
 }
-
-// LastRead is when what the mesh trusts was read last; zero if it never was.
-func (a *Authority) LastRead() time.Time {
-	at := a.lastRead.Load()
-	if at == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, at)
-}
-
-// AwaitRevoked returns once somebody is revoked in what is known here, which those who watch are then told.
-func (a *Authority) AwaitRevoked(ctx context.Context, whom string) error {
-	for {
-		known := a.Current()
-		if known == nil {
-			return errNothingKnown
-		}
-		if _, is := known.revoked[whom]; is {
-			return nil
-		}
-		select {
-		case <-known.replaced:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-var errNothingKnown = errors.New("it is not known yet what the mesh trusts")
 
 // complain says once what is wrong with what the database has.
 func (a *Authority) complain(err error) {
@@ -202,6 +195,7 @@ func (a *Authority) Run(ctx context.Context) error {
 	}()
 	defer func() { <-ended }()
 	defer a.redeems.wait()
+	defer a.leave(ctx)
 	if !a.cfg.Signs {
 		<-ctx.Done()
 		return ctx.Err()

@@ -2,6 +2,7 @@ package authority
 
 import (
 	"crypto/x509"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -10,6 +11,7 @@ import (
 )
 
 type metrics struct {
+	registry prometheus.Registerer // nil for none
 	notAfter *prometheus.GaugeVec
 	revoked  prometheus.Gauge
 	calls    *prometheus.CounterVec
@@ -17,6 +19,7 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
+		registry: r,
 		notAfter: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "authority_not_after_seconds", Help: "When the authority that signs, the first of the roots, and the server's own certificate end, as a Unix time.",
 		}, []string{"what"}),
@@ -29,6 +32,19 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		r.MustRegister(m.notAfter, m.revoked, m.calls)
 	}
 	return m
+}
+
+// ages tells how long it is that what the mesh trusts could be read.
+func (m *metrics) ages(stale func() (time.Duration, error)) {
+	if m.registry == nil {
+		return
+	}
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "authority_trust_stale_seconds", Help: "For how long what the mesh trusts could not be read from the database; 0 while it can.",
+	}, func() float64 {
+		age, _ := stale()
+		return age.Seconds()
+	}))
 }
 
 func (m *metrics) learnt(s *State) {

@@ -29,6 +29,7 @@ type State struct {
 	signers []*x509.Certificate // the authorities whose signature makes servers, their own certificates; nil where they are not known
 	revoked map[string]*identityv1.Revocation
 
+	readAt   time.Time         // by the clock of the database
 	rows     []store.Authority // with their sealed keys, to be kept
 	replaced chan struct{}
 }
@@ -62,7 +63,11 @@ func (a *Authority) read(ctx context.Context) (*State, error) {
 			return nil, err
 		}
 	}
-	return a.stateOf(trustOf(trust), rows)
+	s, err := a.stateOf(trustOf(trust), rows)
+	if err == nil {
+		s.readAt = trust.ReadAt
+	}
+	return s, err
 }
 
 // stateOf puts together what is trusted and who signs.

@@ -25,16 +25,26 @@ func (s *Service) WatchTrust(_ *identityv1.WatchTrustRequest, stream grpc.Server
 	case <-s.stopping:
 	case <-stream.Context().Done():
 	}
+	hears := &listener{who.Identity()}
+	defer s.streams.gone(hears)
 	for {
 		known := s.Current()
 		if known == nil {
 			return status.Error(codes.Unavailable, "the server is shutting down")
 		}
-		if trust := known.toldTo(who); told == nil || !proto.Equal(told, trust) {
+		trust := known.toldTo(who)
+		decides := trust == known.trust // by who is revoked
+		if decides && told == nil {
+			s.streams.sent(hears, nil)
+		}
+		if told == nil || !proto.Equal(told, trust) {
 			told = trust
 			if err := stream.Send(&identityv1.WatchTrustResponse{Trust: trust}); err != nil {
 				return err
 			}
+		}
+		if decides {
+			s.streams.sent(hears, known)
 		}
 		select {
 		case <-known.replaced:

@@ -61,6 +61,7 @@ func New(calls grpc.ClientConnInterface, o Options) (http.Handler, error) {
 		routes.RegisterJoinTokenServiceHandlerClient(context.Background(), mux, adminv1.NewJoinTokenServiceClient(calls)),
 		routes.RegisterMemberServiceHandlerClient(context.Background(), mux, adminv1.NewMemberServiceClient(calls)),
 		routes.RegisterRegisteredMachineServiceHandlerClient(context.Background(), mux, adminv1.NewRegisteredMachineServiceClient(calls)),
+		routes.RegisterBlockerServiceHandlerClient(context.Background(), mux, adminv1.NewBlockerServiceClient(calls)),
 		routes.RegisterTrustAdminServiceHandlerClient(context.Background(), mux, adminv1.NewTrustAdminServiceClient(calls)))
 	if err != nil {
 		return nil, fmt.Errorf("serve the admin API over HTTP: %w", err)

@@ -125,40 +125,22 @@ func (s *Service) RevokeMember(ctx context.Context, req *adminv1.RevokeMemberReq
 	if err != nil {
 		return nil, s.fail(err)
 	}
-	s.log.Info("revoked a member of the mesh", "member", m, "reason", req.GetReason(), "by", who.Identity())
-	if err := s.awaitRevoked(ctx, m); err != nil {
-		return nil, err
-	}
-	return &adminv1.RevokeMemberResponse{Changed: changed}, nil
+	resp := &adminv1.RevokeMemberResponse{Changed: changed, Pending: s.inForce(ctx)}
+	s.log.Info("revoked a member of the mesh", "member", m, "reason", req.GetReason(), "by", who.Identity(), "not_yet_in_force_at", resp.Pending)
+	return resp, nil
 }
 
-// revokedWithin is how long a revocation may take to be in force before whoever asked for it is told that it is not.
-const revokedWithin = 5 * time.Second
+// forceWithin is how long a revocation is waited for, which is less than mcp-client waits for an answer.
+const forceWithin = 5 * time.Second
 
-// awaitRevoked returns when a revocation that was recorded is in force: who is told that somebody is revoked relies on it.
-func (s *Service) awaitRevoked(ctx context.Context, m *adminv1.Member) error {
+// inForce waits until servers go by what was just revoked, and names those that do not in time.
+func (s *Service) inForce(ctx context.Context) []string {
 	if s.authority == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, revokedWithin)
+	ctx, cancel := context.WithTimeout(ctx, forceWithin)
 	defer cancel()
-	if err := s.authority.AwaitRevoked(ctx, pathOf(m)); err != nil {
-		s.log.Error("a revocation is recorded and not in force: the server cannot read what the mesh trusts", "member", m)
-		return status.Errorf(codes.DeadlineExceeded, "the revocation is recorded, but NOT YET IN FORCE: the server could not read it from the database within %s. "+
-			"It will be as soon as it can. See the server's /readyz and log, and mcp-server blockers", revokedWithin)
-	}
-	return nil
-}
-
-// pathOf is a member as revocations name it.
-func pathOf(m *adminv1.Member) string {
-	switch {
-	case m.GetEnrolment() != "":
-		return m.GetEnrolment()
-	case m.GetProgram() != "":
-		return "pgmesh/" + m.GetProgram() + "/" + m.GetName()
-	}
-	return "ns/" + m.GetNamespace() + "/sa/" + m.GetServiceAccount()
+	return s.authority.InForce(ctx)
 }
 
 // RestoreMember takes that back.

@@ -26,9 +26,8 @@ type Authority interface {
 	Roots() []*x509.Certificate
 	// Rotate makes the authority that is to sign next, in somebody's name, and returns its id.
 	Rotate(ctx context.Context, by string) (int64, error)
-	// AwaitRevoked returns once nothing counts of somebody here and those who follow this server are being told: of an identity without its
-	// trust domain, or an enrolment.
-	AwaitRevoked(ctx context.Context, whom string) error
+	// InForce returns when servers go by what was committed before, or names those that do not when the context ends.
+	InForce(ctx context.Context) (pending []string)
 }
 
 // Service is the API.
@@ -109,6 +108,7 @@ func (s *Service) fail(err error) error {
 	var invalid *store.InvalidError
 	var refused *store.RefusedError
 	var denied *caller.DeniedError
+	var blocked *store.BlockedError
 	_, known := status.FromError(err)
 	switch {
 	case known:
@@ -121,6 +121,8 @@ func (s *Service) fail(err error) error {
 		return status.Error(codes.FailedPrecondition, err.Error())
 	case errors.Is(err, store.ErrTokenExists):
 		return status.Error(codes.AlreadyExists, err.Error())
+	case errors.As(err, &blocked):
+		return status.Error(codes.Aborted, err.Error())
 	case store.Temporary(err), errors.Is(err, context.DeadlineExceeded):
 		return status.Error(codes.Unavailable, "the server cannot reach its database: run it again later")
 	}

@@ -42,6 +42,9 @@ func (d *database) followCallers(ctx context.Context) error {
 
 // readCallers reads one of the tables, or both. If it cannot, what was known stays.
 func (d *database) readCallers(ctx context.Context, table string) {
+	if store.ConcernsTrust(table) { // first: whatever else there is to read must not keep a revocation waiting
+		d.authority.Read(ctx)
+	}
 	if table == "tokens" || table == "" {
 		if rows, err := d.store.Tokens(ctx); err == nil {
 			d.book.Take(rows)
@@ -54,9 +57,6 @@ func (d *database) readCallers(ctx context.Context, table string) {
 			d.views.Show(rows)
 			d.known.Readers = rows
 		}
-	}
-	if store.ConcernsTrust(table) {
-		d.authority.Read(ctx)
 	}
 	d.keepCallers()
 }

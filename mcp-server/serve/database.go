@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -49,12 +48,13 @@ func (s *server) database() (source, error) {
 	o := s.options
 	var err error
 	d.store, err = store.New(o.Database, store.Options{
-		Application: "mcp-server", Replica: o.Replica, Poll: o.Poll, Log: o.Log,
-		Followed: func(err error) { d.feed.Followed(err) },
+		Application: "mcp-server", Replica: o.Replica, Poll: o.Poll, Log: o.Log, LockTimeout: o.Patience.LockTimeout,
+		Followed: func(err error) { d.feed.Followed(err) }, Blocked: func() { d.watchdog.Wake() },
 	})
 	if err != nil {
 		return nil, err
 	}
+	d.watchdog = watchdog.New(d.store, o.Patience.Watchdog, o.Log, prometheus.WrapRegistererWithPrefix("pgmesh_mcp_server_", s.metrics))
 	d.book = tokens.New(d.store, o.Log)
 	if d.authority, err = s.newAuthority(d.store); err != nil {
 		d.store.Close()
@@ -65,11 +65,10 @@ func (s *server) database() (source, error) {
 	d.feed.See = d.examiner.See
 	s.metrics.MustRegister(connectedTo(d.store))
 	d.admin = admin.New(admin.Config{
-		Store: d.store, News: s.publisher.Subscribe, Served: s.publisher.Served, Ready: s.publisher.Ready, Source: s.publisher.Source,
+		Store: d.store, News: s.publisher.Subscribe, Served: s.publisher.Served, Ready: func() (string, error) { return s.ready(d) }, Source: s.publisher.Source,
 		Clients: s.clients.List, Keys: s.keys, Version: program.Version(), Log: o.Log,
 	})
 	d.registry = registry.New(d.store, o.Log, s.metrics, registry.Options{Name: o.Name, Grace: o.WorkloadGrace})
-	d.watchdog = watchdog.New(d.store, o.EndBlockers, o.Log, s.metrics)
 	return d, nil
 }
 
@@ -82,6 +81,7 @@ func (d *database) register(g grpc.ServiceRegistrar) {
 	secrets.NewService(d.store, d.options.Log).Register(g)
 	members.New(d.store, d.authority, d.options.Log).Register(g)
 	d.registry.Register(g)
+	watchdog.NewService(d.store, d.options.Log).Register(g)
 }
 
 func (d *database) tokens() caller.Tokens { return d.book }
@@ -115,27 +115,13 @@ func (d *database) openAndFollow(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.feed.Run(ctx) })
 	g.Go(func() error { return keeper.Run(ctx) })
+	g.Go(func() error { return d.watchdog.Run(ctx) })
 	g.Go(func() error { return d.examiner.Run(ctx) })
 	g.Go(func() error { return d.store.FollowSinks(ctx, d.toDial) })
 	g.Go(func() error { return d.book.Run(ctx) })
 	g.Go(func() error { return d.followCallers(ctx) })
 	g.Go(func() error { return d.registry.Run(ctx) })
-	g.Go(func() error { return d.watchdog.Run(ctx) })
 	return g.Wait()
-}
-
-// staleAfter is how old what the mesh trusts may be. It is read every two seconds, and whenever it changes.
-const staleAfter = 30 * time.Second
-
-// trustIsStale tells that the database answers, but not when it is asked what the mesh trusts: a revocation may not be in force here. While the
-// database is away nobody can revoke.
-func (d *database) trustIsStale() error {
-	read := d.authority.LastRead()
-	if age := time.Since(read); !read.IsZero() && age > staleAfter && d.store.Status().Connected {
-		return fmt.Errorf("what the mesh trusts could not be read from the database for %s, so revocations may not be in force here; see the log, and mcp-server blockers",
-			age.Round(time.Second))
-	}
-	return nil
 }
 
 // open goes on trying for as long as the database may come back by itself, or there is something to serve meanwhile: a server that

@@ -32,25 +32,24 @@ import (
 
 // Options are what the program's flags set.
 type Options struct {
-	Database string // connection URL
-	Replica  string // connection URL of a hot standby to read revisions from; empty for Database
-	Migrate  bool   // bring the schema up to date first
-	Poll     time.Duration
-	// EndBlockers is how long others may wait for a session of the database before it is ended, 0 for ever.
-	EndBlockers time.Duration
-	Upstream    Upstream // in place of Database
-	StateDir    string   // folder to keep what is served in; empty keeps nothing
-	Listen      string   // MCP and the admin API
-	API         string   // the admin API as JSON over HTTP; empty: not at all
-	HTTP        string   // health, metrics and pages for people
-	Profiles    bool     // profiles on HTTP too
-	Plaintext   listen.Plaintext
-	Security    Security
-	Legacy      Legacy
-	Name        string          // of this server in the mesh; the host's if empty
-	Hosts       []string        // names and addresses by which it is dialed; the host's and those of loopback if there are none
-	Authority   authority.Files // in place of the authority in the database
-	Sealing     seal.Options    // the keys that secrets are encrypted with; without any they are not
+	Database  string // connection URL
+	Replica   string // connection URL of a hot standby to read revisions from; empty for Database
+	Migrate   bool   // bring the schema up to date first
+	Poll      time.Duration
+	Upstream  Upstream // in place of Database
+	StateDir  string   // folder to keep what is served in; empty keeps nothing
+	Listen    string   // MCP and the admin API
+	API       string   // the admin API as JSON over HTTP; empty: not at all
+	HTTP      string   // health, metrics and pages for people
+	Profiles  bool     // profiles on HTTP too
+	Plaintext listen.Plaintext
+	Security  Security
+	Legacy    Legacy
+	Name      string          // of this server in the mesh; the host's if empty
+	Hosts     []string        // names and addresses by which it is dialed; the host's and those of loopback if there are none
+	Authority authority.Files // in place of the authority in the database
+	Patience  Patience
+	Sealing   seal.Options // the keys that secrets are encrypted with; without any they are not
 	// WorkloadGrace is how long the entry of a machine stays that is gone; registry.DefaultGrace if 0.
 	WorkloadGrace time.Duration
 	Log           *slog.Logger
@@ -122,15 +121,6 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	return nil
 }
 
-// ready tells what is missing before the server does all that it should, and else what there is to say.
-func (s *server) ready(from source) (about string, err error) {
-	about, err = s.publisher.Ready()
-	if d, ok := from.(*database); ok && err == nil {
-		return about + d.watchdog.Says(), d.trustIsStale()
-	}
-	return about, err
-}
-
 // pages are those for people.
 func (s *server) pages() []monitor.Page {
 	pages := []monitor.Page{s.sinksPage()}
@@ -165,6 +155,8 @@ type source interface {
 	places() []string
 	// closed tells why the registered APIs cannot be used now.
 	closed(context.Context) error
+	// standing tells, beside what is served, what is wrong with it, and fails if nobody should be sent here.
+	standing() (about string, err error)
 	// drain ends the streams of the registered APIs. It is called once.
 	drain()
 }

@@ -161,6 +161,9 @@ func (u *upstream) register(grpc.ServiceRegistrar) {}
 
 func (u *upstream) drain() {}
 
+// standing is that of what is relayed, which the publisher tells.
+func (u *upstream) standing() (about string, err error) { return "", nil }
+
 // closed refuses what only the server with the database can do.
 func (u *upstream) closed(context.Context) error {
 	refusal, err := status.New(codes.FailedPrecondition, "this server is a relay: it has no database to read from or to change. Ask its upstream, "+u.relay.Following()).

@@ -88,6 +88,7 @@ func (s *Service) RevokeToken(ctx context.Context, req *adminv1.RevokeTokenReque
 
 func (s *Service) fail(err error) error {
 	invalid, ok := errors.AsType[*store.InvalidError](err)
+	var blocked *store.BlockedError
 	switch {
 	case ok:
 		return status.Error(codes.InvalidArgument, invalid.Error())
@@ -95,6 +96,8 @@ func (s *Service) fail(err error) error {
 		return status.Error(codes.InvalidArgument, err.Error())
 	case errors.Is(err, store.ErrTokenExists):
 		return status.Error(codes.AlreadyExists, err.Error())
+	case errors.As(err, &blocked):
+		return status.Error(codes.Aborted, err.Error())
 	case store.Temporary(err):
 		return status.Error(codes.Unavailable, "the server cannot reach its database: run it again later")
 	}

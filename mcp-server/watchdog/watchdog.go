@@ -1,113 +1,202 @@
-// Package watchdog looks for sessions of the database that hold up the mesh: that others wait for, or that keep Postgres's queue of notifications
-// from emptying. It says who they are, counts them, and ends them if it was told to.
+// Package watchdog looks for sessions of the database that keep the mesh waiting: by a lock, or by a transaction behind which notifications pile
+// up. It names them in the log, in metrics and on /readyz, and ends them if it is told to.
+//
+// In a quiet mesh it looks every few seconds. It looks at once, and every second, from when a statement of the server waits.
 package watchdog
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/pgmesh/pgmesh/internal/wait"
 	"github.com/pgmesh/pgmesh/store"
 )
 
-const (
-	// look is how often it looks.
-	look = 5 * time.Second
+// Source is where sessions are looked for.
+type Source interface {
+	Blockers(ctx context.Context) ([]store.Blocker, error)
+	EndBlocker(ctx context.Context, pid int32, transaction string) error
+	QueueUsage(ctx context.Context) (float64, error)
+}
 
-	// tolerated is how long others may wait for a session before that is told: most waits are over in milliseconds.
-	tolerated = time.Second
-)
+// Options of a watchdog. The zero value is right for production.
+type Options struct {
+	// EndAfter is how long a session may keep others waiting before it is ended; 0: for ever. Sessions of roles that may act as servers are
+	// never ended.
+	EndAfter time.Duration
+	// Slow is how often it looks while nobody waits, and Fast while somebody does; 10 s and 1 s if 0.
+	Slow, Fast time.Duration
+	// Patience is how long somebody waits before it is told: transactions that meet wait for a moment on every busy day; 2 s if 0.
+	Patience time.Duration
+}
 
-// Watchdog watches one database.
+// Watchdog looks for sessions that keep others waiting.
 type Watchdog struct {
-	store *store.Store
-	end   time.Duration // how long others may wait for a session before it is ended, 0 for ever
-	log   *slog.Logger
+	source  Source
+	options Options
+	log     *slog.Logger
+	metrics *metrics
+	woken   chan struct{}
 
-	mu   sync.Mutex
-	held map[int]store.Blocker // by their processes
-
-	blockers prometheus.Gauge
-	waiting  prometheus.Gauge
-	ended    prometheus.Counter
+	mu    sync.Mutex
+	known map[key]*seen
 }
 
-// New returns a watchdog that ends sessions after a while, or none if that is 0.
-func New(s *store.Store, end time.Duration, log *slog.Logger, metrics prometheus.Registerer) *Watchdog {
-	w := &Watchdog{
-		store: s, end: end, log: log, held: map[int]store.Blocker{},
-		blockers: prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgmesh_mcp_server_blockers", Help: "How many sessions of the database hold up others of the mesh."}),
-		waiting:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgmesh_mcp_server_blocked_seconds", Help: "How long the longest wait for such a session has lasted."}),
-		ended:    prometheus.NewCounter(prometheus.CounterOpts{Name: "pgmesh_mcp_server_blockers_ended_total", Help: "Sessions that were ended because others waited for them (--end-blockers)."}),
+// key is a transaction of a session, and what is wrong with it.
+type key struct {
+	pid                 int32
+	transaction, reason string
+}
+
+// seen is one that was there at the last look.
+type seen struct {
+	store.Blocker
+
+	first time.Time
+	told  bool
+	ended bool
+}
+
+// New returns a watchdog, which looks while Run runs.
+func New(s Source, o Options, log *slog.Logger, r prometheus.Registerer) *Watchdog {
+	o.Slow, o.Fast, o.Patience = cmp.Or(o.Slow, 10*time.Second), cmp.Or(o.Fast, time.Second), cmp.Or(o.Patience, 2*time.Second)
+	return &Watchdog{source: s, options: o, log: log, metrics: newMetrics(r), woken: make(chan struct{}, 1), known: map[key]*seen{}}
+}
+
+// Wake has it look now. It does not block.
+func (w *Watchdog) Wake() {
+	select {
+	case w.woken <- struct{}{}:
+	default:
 	}
-	metrics.MustRegister(w.blockers, w.waiting, w.ended)
-	return w
 }
 
-// Run looks again and again, until the context ends.
+// Run looks until the context ends.
 func (w *Watchdog) Run(ctx context.Context) error {
-	for said := ""; wait.For(ctx, look); {
-		found, err := w.store.Blockers(ctx)
-		if err != nil {
-			if text := err.Error(); ctx.Err() == nil && !store.Temporary(err) && text != said {
-				said = text
-				w.log.Error("cannot look for sessions that hold up others", "error", err)
-			}
-			continue
+	for {
+		pause := w.options.Slow
+		if w.look(ctx) {
+			pause = w.options.Fast
 		}
-		w.see(ctx, found)
+		timer := time.NewTimer(pause)
+		woken := w.woken
+		if pause == w.options.Fast {
+			woken = nil // it looks often enough
+		}
+		select {
+		case <-timer.C:
+		case <-woken:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+		timer.Stop()
 	}
-	return ctx.Err()
 }
 
-// see tells of those who are new and of those who are gone, and ends those that others have waited for long enough.
-func (w *Watchdog) see(ctx context.Context, found []store.Blocker) {
-	now, longest := map[int]store.Blocker{}, time.Duration(0)
-	for _, b := range found {
-		if b.Waiting > 0 && b.Waited < tolerated {
-			continue
-		}
-		now[b.PID], longest = b, max(longest, b.Waited)
-		if _, known := w.held[b.PID]; !known {
-			w.log.Warn("a session of the database holds up others: have it commit, or end it (mcp-server blockers --end PID)", "pid", b.PID, "role", b.Role,
-				"application", b.Application, "client", b.Client, "since", b.Since, "reason", b.Reason, "waited", b.Waited.Round(time.Millisecond), "query", b.Query)
-		}
-		if w.end > 0 && b.Waited > w.end {
-			w.finish(ctx, b)
+// look takes in who keeps others waiting, and tells whether there is somebody who has to be watched.
+func (w *Watchdog) look(ctx context.Context) (watch bool) {
+	list, err := w.source.Blockers(ctx)
+	if err == nil {
+		var usage float64
+		if usage, err = w.source.QueueUsage(ctx); err == nil {
+			w.metrics.usage.Set(usage)
 		}
 	}
-	for pid, b := range w.held {
-		if _, still := now[pid]; !still {
-			w.log.Info("a session of the database holds up others no more", "pid", pid, "role", b.Role)
+	if err != nil {
+		w.log.Debug("cannot look for sessions that others wait for", "error", err)
+		return false
+	}
+	for _, s := range w.take(list) {
+		w.tell(s)
+		if w.overdue(s) {
+			w.end(ctx, s)
 		}
 	}
-	w.blockers.Set(float64(len(now)))
-	w.waiting.Set(longest.Seconds())
+	return slices.ContainsFunc(list, func(b store.Blocker) bool { return b.Reason != idle })
+}
+
+// The reason that is nobody's hurry.
+const idle = "idle"
+
+// take makes a list what is known, tells of those that are gone, and returns those that are there.
+func (w *Watchdog) take(list []store.Blocker) []*seen {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.held = now
+	now := map[key]*seen{}
+	var there []*seen
+	for _, b := range list {
+		k := key{b.PID, b.Transaction, b.Reason}
+		s := &seen{Blocker: b, first: time.Now()}
+		if before := w.known[k]; before != nil {
+			s.first, s.told, s.ended = before.first, before.told, before.ended
+		}
+		now[k] = s
+		there = append(there, s)
+	}
+	for k, s := range w.known {
+		if now[k] == nil && s.told {
+			w.log.Info("a session of the database holds up others no more", "pid", s.PID, "role", s.Role, "reason", s.Reason, "after", time.Since(s.first).Round(time.Second))
+		}
+	}
+	w.known = now
+	w.metrics.take(there)
+	return there
 }
 
-func (w *Watchdog) finish(ctx context.Context, b store.Blocker) {
-	if err := w.store.EndBlocker(ctx, b.PID); err != nil {
-		w.log.Error("cannot end a session that others wait for", "pid", b.PID, "role", b.Role, "error", err)
+// tell says once of a session that it keeps others waiting.
+func (w *Watchdog) tell(s *seen) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s.told || s.waited() < w.options.Patience {
 		return
 	}
-	w.ended.Inc()
-	w.log.Warn("ended a session that others waited for", "pid", b.PID, "role", b.Role, "waited", b.Waited.Round(time.Millisecond))
+	s.told = true
+	w.log.Warn("a session of the database holds up others: have it commit, or end it (mcp-client blockers end PID)", "reason", s.Reason, "pid", s.PID, "role", s.Role,
+		"database", s.Database, "application", s.Application, "client", s.Client, "state", s.State, "since", s.Since, "waiting", len(s.Blocks), "query", s.Query)
 }
 
-// Says tells people who is in the way, and nothing if nobody is.
-func (w *Watchdog) Says() (text string) {
+// waited is for how long it has been known to keep others waiting.
+func (s *seen) waited() time.Duration { return time.Since(s.first) }
+
+func (w *Watchdog) overdue(s *seen) bool {
+	return w.options.EndAfter > 0 && s.waited() >= w.options.EndAfter && s.Reason != idle && !s.Server && !s.ended
+}
+
+// end ends a session, and does not try twice: the reason why that failed stays.
+func (w *Watchdog) end(ctx context.Context, s *seen) {
+	err := w.source.EndBlocker(ctx, s.PID, s.Transaction)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, b := range w.held {
-		text += fmt.Sprintf("\n%s is in the way: %s", b, b.Reason)
+	s.ended = true
+	if err != nil {
+		w.log.Error("cannot end a session that keeps the mesh waiting", "pid", s.PID, "role", s.Role, "error", err)
+		return
 	}
-	return text
+	w.metrics.ended.Inc()
+	w.log.Warn("ended a session that kept the mesh waiting", "pid", s.PID, "role", s.Role, "after", s.waited().Round(time.Second))
+}
+
+// About says who keeps the mesh waiting, "" if nobody does.
+func (w *Watchdog) About() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, reason := range []string{"lock", "queue"} {
+		for _, s := range w.known {
+			if !s.told || s.Reason != reason {
+				continue
+			}
+			if reason == "lock" {
+				return fmt.Sprintf("the %s is in the way: %d sessions wait for it (mcp-client blockers end %d ends it)", s.String(), len(s.Blocks), s.PID)
+			}
+			return fmt.Sprintf("the %s may be in the way: the queue of notifications does not empty (mcp-client blockers lists who else it can be)", s.String())
+		}
+	}
+	return ""
 }

@@ -1,62 +1,94 @@
--- Who holds up the mesh: sessions that others wait for, and that keep the queue of notifications from emptying.
+-- Who keeps others waiting in the mesh, and how to end that. Locks and who waits for whom are told to everybody by Postgres; what a session of
+-- another role does, and since when, is told to members of pg_read_all_stats alone: without it those columns are NULL.
 
--- find_blockers looks at the sessions of this database. What other roles' sessions do is hidden from an owner that is not a member of
--- pg_read_all_stats; who waits for whom is not.
-CREATE OR REPLACE FUNCTION mesh.find_blockers()
-RETURNS TABLE (pid int, role text, application text, client text, state text, since timestamptz, reason text, waiting int, waited interval, query text)
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+-- blocking lists the sessions that others wait for, and those that may be why notifications are not sent. The queue of notifications is one for the
+-- whole server, and its end is held by the oldest transaction of whoever listens, in whatever database. Which sessions listen nobody can ask.
+CREATE OR REPLACE FUNCTION mesh.blocking()
+RETURNS TABLE (reason text, pid int, role text, database text, application text, client text, state text, since timestamptz, waiting_since timestamptz,
+  blocks int[], query text, server boolean, transaction text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  full_queue boolean := mesh.notification_queue_usage() >= 0.25;
 BEGIN
   IF NOT mesh.speaks_for_others() THEN
     RETURN;
   END IF;
   RETURN QUERY
-    WITH waiters AS MATERIALIZED ( -- a lock bears the time of its wait from Postgres 14 on
-      SELECT l.pid, min(coalesce((to_jsonb(l) ->> 'waitstart')::timestamptz, a.query_start)) AS start,
-        min(CASE WHEN c.relnamespace = 'mesh'::regnamespace THEN 'mesh.' || c.relname END) AS relation
-      FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid LEFT JOIN pg_class c ON c.oid = l.relation
-      WHERE NOT l.granted AND a.datname = current_database()
-        AND EXISTS (SELECT FROM pg_locks o JOIN pg_class r ON r.oid = o.relation WHERE o.pid = l.pid AND r.relnamespace = 'mesh'::regnamespace)
-      GROUP BY l.pid
-    ), blocking AS (
-      SELECT b.pid, count(*)::int AS waiting, max(clock_timestamp() - w.start) AS waited, min(w.relation) AS relation
-      FROM waiters w, unnest(pg_blocking_pids(w.pid)) b (pid)
-      WHERE b.pid NOT IN (SELECT o.pid FROM waiters o) -- who waits as well is not the one to end
-      GROUP BY b.pid
-    ), silent AS (
-      SELECT a.pid FROM pg_stat_activity a
-      WHERE mesh.notification_queue_usage() >= 0.25 AND a.datname = current_database() AND a.pid <> pg_backend_pid()
-        AND (a.xact_start < clock_timestamp() - interval '1 second' OR a.xact_start IS NULL AND a.backend_type IS NULL)
-    )
-    SELECT a.pid, a.usename::text, a.application_name, host(a.client_addr), a.state, a.xact_start,
-      CASE WHEN b.pid IS NULL THEN format('it may keep the queue of notifications from emptying, which is %s %% full', round((mesh.notification_queue_usage() * 100)::numeric))
-        WHEN b.relation IS NULL THEN format('%s sessions wait for what it has changed', b.waiting)
-        ELSE format('%s sessions wait for its lock on %s', b.waiting, b.relation) END,
-      coalesce(b.waiting, 0), b.waited, left(a.query, 200)
-    FROM (SELECT u.pid FROM blocking u UNION SELECT u.pid FROM silent u) p
-      LEFT JOIN blocking b ON b.pid = p.pid JOIN pg_stat_activity a ON a.pid = p.pid;
+  WITH RECURSIVE locks AS MATERIALIZED (SELECT l.*, (to_jsonb(l) ->> 'waitstart')::timestamptz AS waits_since FROM pg_locks l), -- there is none before Postgres 14
+  stuck AS MATERIALIZED (
+    SELECT l.pid, min(l.waits_since) AS since, EXISTS (
+        SELECT FROM locks m JOIN pg_class c ON c.oid = m.relation
+        WHERE m.pid = l.pid AND m.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()) AND c.relnamespace = 'mesh'::regnamespace) AS ours
+    FROM locks l WHERE NOT l.granted GROUP BY l.pid),
+  edges AS MATERIALIZED (SELECT s.pid AS waiter, b AS blocker FROM stuck s, unnest(pg_blocking_pids(s.pid)) b),
+  chains AS (
+    SELECT e.waiter, e.blocker FROM edges e JOIN stuck s ON s.pid = e.waiter AND s.ours
+    UNION
+    SELECT c.waiter, e.blocker FROM chains c JOIN edges e ON e.waiter = c.blocker),
+  roots AS (
+    SELECT 'lock' AS reason, c.blocker AS pid, array_agg(DISTINCT c.waiter) AS blocks, min(coalesce(s.since, a.query_start)) AS waiting_since
+    FROM chains c JOIN stuck s ON s.pid = c.waiter LEFT JOIN pg_stat_activity a ON a.pid = c.waiter
+    WHERE c.blocker NOT IN (SELECT pid FROM stuck) GROUP BY c.blocker
+    UNION ALL
+    SELECT 'queue', l.pid, '{}', NULL FROM locks l JOIN pg_stat_activity a USING (pid)
+    WHERE full_queue AND l.locktype = 'virtualxid' AND l.granted AND l.virtualxid = l.virtualtransaction
+      AND l.pid <> pg_backend_pid() AND coalesce(a.xact_start < clock_timestamp() - interval '2 s', true)
+    UNION ALL
+    SELECT 'idle', a.pid, '{}', NULL FROM pg_stat_activity a
+    WHERE a.datname = current_database() AND a.state LIKE 'idle in transaction%' AND a.state_change < clock_timestamp() - interval '15 min'),
+  worst AS (SELECT DISTINCT ON (r.pid) r.* FROM roots r ORDER BY r.pid, array_position('{lock,queue,idle}', r.reason))
+  SELECT w.reason, w.pid, a.usename::text, a.datname::text, CASE WHEN w.pid = 0 THEN 'a prepared transaction' ELSE a.application_name END,
+    host(a.client_addr), a.state, a.xact_start, w.waiting_since, w.blocks,
+    nullif(left(regexp_replace(a.query, '[[:cntrl:]]+', ' ', 'g'), 200), '<insufficient privilege>'), mesh.is_server(a.usename),
+    (SELECT l.virtualtransaction FROM locks l WHERE l.pid = w.pid AND l.locktype = 'virtualxid' AND l.granted AND l.virtualxid = l.virtualtransaction LIMIT 1)
+  FROM worst w LEFT JOIN pg_stat_activity a USING (pid)
+  ORDER BY array_position('{lock,queue,idle}', w.reason), a.xact_start, w.pid;
 END $$;
 
-CREATE OR REPLACE VIEW mesh.blockers AS SELECT * FROM mesh.find_blockers();
-
-COMMENT ON VIEW mesh.blockers IS 'The sessions that others of the mesh wait for, and those that keep the queue of notifications from emptying. For the owner and servers.';
-COMMENT ON COLUMN mesh.blockers.since IS 'When its transaction began; NULL where the owner is not a member of pg_read_all_stats and may not see it.';
-COMMENT ON COLUMN mesh.blockers.waiting IS 'How many sessions wait for it.';
-COMMENT ON COLUMN mesh.blockers.waited IS 'How long the first of them has waited.';
-
--- end_blocker ends a session, as long as it is in the way.
-CREATE OR REPLACE FUNCTION mesh.end_blocker(pid int) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+-- is_server says whether a role may act as a server: it owns the mesh, or was appointed.
+CREATE OR REPLACE FUNCTION mesh.is_server(login name) RETURNS boolean
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM mesh.require_server('end sessions');
-  IF NOT EXISTS (SELECT FROM mesh.find_blockers() b WHERE b.pid = end_blocker.pid) THEN
-    RAISE invalid_parameter_value USING MESSAGE = format('nobody waits for the session %s', pid), HINT = 'mesh.blockers lists those that are in the way';
-  END IF;
-  BEGIN
-    RETURN pg_terminate_backend(pid);
-  EXCEPTION WHEN insufficient_privilege THEN
-    RAISE insufficient_privilege USING MESSAGE = format('the role %s may not end the session %s', quote_ident(current_user), pid),
-      HINT = format('have a superuser run: GRANT pg_signal_backend TO %s', quote_ident(current_user));
-  END;
+  RETURN to_regrole(quote_ident(login)) IS NOT NULL AND (pg_has_role(login, current_user, 'USAGE') OR EXISTS (
+    SELECT FROM mesh.namespace_grants g WHERE g.privilege = 'server' AND pg_has_role(login, to_regrole(quote_ident(g.role))::oid, 'USAGE')));
 END $$;
 
-COMMENT ON FUNCTION mesh.end_blocker IS 'Ends a session that mesh.blockers lists. It takes pg_signal_backend, or membership in the role of that session.';
+CREATE OR REPLACE VIEW mesh.blockers WITH (security_barrier) AS SELECT * FROM mesh.blocking();
+
+COMMENT ON VIEW mesh.blockers IS 'The sessions that others wait for in the mesh, for owners and servers. SELECT mesh.end_blocker(pid) ends one.';
+COMMENT ON COLUMN mesh.blockers.reason IS 'lock: others wait for what it has locked; queue: notifications pile up, and its transaction may be why; idle: its transaction has done nothing for a quarter of an hour, and holds back vacuum.';
+COMMENT ON COLUMN mesh.blockers.since IS 'When its transaction began. Of other roles this, the state, the client and the query are told to members of pg_read_all_stats alone.';
+COMMENT ON COLUMN mesh.blockers.waiting_since IS 'Since when somebody has waited for it.';
+COMMENT ON COLUMN mesh.blockers.blocks IS 'Who waits for it, themselves or through others, by their pids.';
+COMMENT ON COLUMN mesh.blockers.server IS 'Whether its role may act as a server of the mesh.';
+COMMENT ON COLUMN mesh.blockers.transaction IS 'Tells its transaction from the next one of the same session.';
+
+-- end_blocker ends a session, as long as mesh.blockers has it: of the transaction that was seen, if that is said. What a server does is left to end by
+-- itself, unless it has stopped in the middle.
+CREATE OR REPLACE FUNCTION mesh.end_blocker(pid int, transaction text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  who record;
+BEGIN
+  PERFORM mesh.require_server('end sessions of others');
+  SELECT b.* INTO who FROM mesh.blocking() b
+    WHERE b.pid = end_blocker.pid AND (end_blocker.transaction IS NULL OR b.transaction = end_blocker.transaction);
+  IF NOT FOUND THEN
+    RAISE invalid_parameter_value USING MESSAGE = format('nobody waits for the session %s', end_blocker.pid), HINT = 'mesh.blockers has those that do';
+  ELSIF who.pid = 0 THEN
+    RAISE invalid_parameter_value USING MESSAGE = 'it is a prepared transaction, which has no session', HINT = 'pg_prepared_xacts has its gid: run ROLLBACK PREPARED with that';
+  ELSIF who.server AND (who.state LIKE 'idle in transaction%') IS NOT TRUE THEN
+    RAISE invalid_parameter_value USING MESSAGE = format('the session %s is at work for the role %s, which may be a server', who.pid, quote_ident(who.role)),
+      HINT = format('wait; if it is no server, SELECT pg_terminate_backend(%s) as that role', who.pid);
+  END IF;
+  PERFORM pg_terminate_backend(who.pid);
+EXCEPTION WHEN insufficient_privilege THEN
+  IF who IS NULL THEN
+    RAISE;
+  END IF;
+  RAISE insufficient_privilege USING MESSAGE = format('the role %s may not end sessions of the role %s', quote_ident(current_user), quote_ident(who.role)),
+    HINT = format('have a superuser run GRANT pg_signal_backend TO %s; sessions of superusers only superusers end: SELECT pg_terminate_backend(%s)', quote_ident(current_user), who.pid);
+END $$;
+
+COMMENT ON FUNCTION mesh.end_blocker IS 'Ends a session that mesh.blockers has, by its pid. It takes membership in its role, or in pg_signal_backend, of the role that owns the mesh.';

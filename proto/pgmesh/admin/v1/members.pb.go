@@ -817,7 +817,9 @@ func (x *RevokeMemberRequest) GetReason() string {
 type RevokeMemberResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether it was not revoked before.
-	Changed       bool `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
+	Changed bool `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
+	// The servers that do not go by it yet: it is recorded, and counts for them as soon as they have read it.
+	Pending       []string `protobuf:"bytes,2,rep,name=pending,proto3" json:"pending,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -857,6 +859,13 @@ func (x *RevokeMemberResponse) GetChanged() bool {
 		return x.Changed
 	}
 	return false
+}
+
+func (x *RevokeMemberResponse) GetPending() []string {
+	if x != nil {
+		return x.Pending
+	}
+	return nil
 }
 
 type RestoreMemberRequest struct {
@@ -1012,9 +1021,10 @@ const file_pgmesh_admin_v1_members_proto_rawDesc = "" +
 	"\x04name\x18\x05 \x01(\tR\x04name\"^\n" +
 	"\x13RevokeMemberRequest\x12/\n" +
 	"\x06member\x18\x01 \x01(\v2\x17.pgmesh.admin.v1.MemberR\x06member\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"0\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"J\n" +
 	"\x14RevokeMemberResponse\x12\x18\n" +
-	"\achanged\x18\x01 \x01(\bR\achanged\"G\n" +
+	"\achanged\x18\x01 \x01(\bR\achanged\x12\x18\n" +
+	"\apending\x18\x02 \x03(\tR\apending\"G\n" +
 	"\x14RestoreMemberRequest\x12/\n" +
 	"\x06member\x18\x01 \x01(\v2\x17.pgmesh.admin.v1.MemberR\x06member\"\x17\n" +
 	"\x15RestoreMemberResponse2\xe6\x03\n" +

@@ -44,7 +44,7 @@ type MemberServiceClient interface {
 	ListIssues(ctx context.Context, in *ListIssuesRequest, opts ...grpc.CallOption) (*ListIssuesResponse, error)
 	// ListRevocations tells who is revoked, and who was, the newest first.
 	ListRevocations(ctx context.Context, in *ListRevocationsRequest, opts ...grpc.CallOption) (*ListRevocationsResponse, error)
-	// RevokeMember ends what a member may do.
+	// RevokeMember ends what a member may do. It answers when that is in force, or else after some seconds with who does not go by it yet.
 	RevokeMember(ctx context.Context, in *RevokeMemberRequest, opts ...grpc.CallOption) (*RevokeMemberResponse, error)
 	// RestoreMember takes that back.
 	RestoreMember(ctx context.Context, in *RestoreMemberRequest, opts ...grpc.CallOption) (*RestoreMemberResponse, error)
@@ -124,7 +124,7 @@ type MemberServiceServer interface {
 	ListIssues(context.Context, *ListIssuesRequest) (*ListIssuesResponse, error)
 	// ListRevocations tells who is revoked, and who was, the newest first.
 	ListRevocations(context.Context, *ListRevocationsRequest) (*ListRevocationsResponse, error)
-	// RevokeMember ends what a member may do.
+	// RevokeMember ends what a member may do. It answers when that is in force, or else after some seconds with who does not go by it yet.
 	RevokeMember(context.Context, *RevokeMemberRequest) (*RevokeMemberResponse, error)
 	// RestoreMember takes that back.
 	RestoreMember(context.Context, *RestoreMemberRequest) (*RestoreMemberResponse, error)

@@ -1,0 +1,41 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// trustSilence is how long a server that reads the trust may say nothing until it counts as gone: a few times [TrustBeat].
+const trustSilence = 15 * time.Second
+
+// TrustBeat is how often a server says as of when it goes by what the mesh trusts, if there is nothing new.
+const TrustBeat = 4 * time.Second
+
+// NoteTrust notes as of when a server goes by what the mesh trusts. A zero time says that it goes.
+func (s *Store) NoteTrust(ctx context.Context, server, name string, readAt time.Time) error {
+	var at *time.Time
+	if !readAt.IsZero() {
+		at = &readAt
+	}
+	_, err := s.trust.Exec(ctx, "SELECT mesh.note_trust($1, $2, $3)", server, name, at)
+	return explain("noting what a server trusts", err)
+}
+
+// Now is the time by the clock of the database.
+func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
+	err = s.trust.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now)
+	return now, explain("asking the database for its time", err)
+}
+
+// TrustLags names the servers but one that are there and do not go yet by what was trusted at a time.
+func (s *Store) TrustLags(ctx context.Context, at time.Time, but string) ([]string, error) {
+	rows, err := s.trust.Query(ctx, `SELECT DISTINCT name FROM mesh.trust_readings
+		WHERE read_at < $1 AND noted_at > clock_timestamp() - $2::interval AND server <> $3 ORDER BY name`, at, trustSilence, but)
+	if err != nil {
+		return nil, explain("asking which servers know of it", err)
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	return names, explain("asking which servers know of it", err)
+}
