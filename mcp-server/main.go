@@ -25,7 +25,7 @@ func main() {
 		debug.SetGCPercent(garbagePercent)
 	}
 	root := program.New("mcp-server", "Serve a mesh's configuration from Postgres over MCP, Istio's Mesh Configuration Protocol")
-	root.AddCommand(runCommand(), migrateCommand(), tokenCommand(), secretsCommand(), authorityCommand(), blockersCommand())
+	root.AddCommand(runCommand(), migrateCommand(), tokenCommand(), secretsCommand(), authorityCommand(), blockersCommand(), checkDatabaseCommand())
 	os.Exit(program.Main(root))
 }
 

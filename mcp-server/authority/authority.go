@@ -52,7 +52,7 @@ type Authority struct {
 	streams *streams
 	life    string // of this server: names can be those of several
 
-	turn    sync.Mutex // of who reads
+	turn    chan struct{} // has room for the one who reads
 	mu      sync.Mutex // held while something is learnt
 	current atomic.Pointer[State]
 	kept    string // what the state folder has
@@ -67,7 +67,7 @@ type Authority struct {
 // New returns the authority, of which nothing is known before [Authority.Open] or [Authority.Recall].
 func New(cfg Config) (*Authority, error) {
 	a := &Authority{
-		cfg: cfg, metrics: newMetrics(cfg.Metrics), streams: newStreams(), life: rand.Text(), ready: make(chan struct{}), stopping: make(chan struct{}),
+		cfg: cfg, metrics: newMetrics(cfg.Metrics), streams: newStreams(), turn: make(chan struct{}, 1), life: rand.Text(), ready: make(chan struct{}), stopping: make(chan struct{}),
 	}
 	a.metrics.ages(a.Stale)
 	a.redeems = newRedeems(cfg.Store)
@@ -121,8 +121,12 @@ func (a *Authority) ensure(ctx context.Context) (*State, error) {
 
 // Read takes over what the database has now. What was known stays where it cannot be read.
 func (a *Authority) Read(ctx context.Context) {
-	a.turn.Lock() // what was read later is taken later
-	defer a.turn.Unlock()
+	select { // what was read later is taken later
+	case a.turn <- struct{}{}:
+		defer func() { <-a.turn }()
+	case <-ctx.Done():
+		return
+	}
 	known, err := a.read(ctx)
 	if err == nil {
 		err = a.take(ctx, known)

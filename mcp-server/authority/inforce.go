@@ -148,6 +148,8 @@ func (a *Authority) missing(ctx context.Context, at time.Time) (names []string, 
 	for _, name := range behind {
 		found[name] = true
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second) // who is late is named also where the time is over
+	defer cancel()
 	others, err := a.cfg.Store.TrustLags(ctx, at, a.life)
 	if err != nil {
 		found["the other servers, which cannot be asked"] = true
