@@ -46,7 +46,7 @@ func startDiscovery(f *files) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(program, "run", "--config-dir", config, "--listen", xds, "--http", web, "--log-level", "warn",
+	cmd := exec.Command(program, "run", "--config-dir", config, "--listen", xds, "--http", web, "--log-level", "warn", "--max-renew-rate", "0",
 		"--tls-cert", f.path("server.pem"), "--tls-key", f.path("server.key"), "--client-ca", f.path("roots.pem"),
 		"--ca-cert", f.path("ca.pem"), "--ca-key", f.path("ca.key"), "--ca-roots", f.path("roots.pem"))
 	cmd.Stderr = os.Stderr

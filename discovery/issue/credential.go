@@ -1,6 +1,7 @@
 package issue
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -64,6 +65,9 @@ func (s *Service) present(ctx context.Context, record *identityv1.Issue) (*crede
 		record.By = byCertificate
 		note(record, err)
 		return nil, refusalOf(err)
+	}
+	if tooOften := s.cfg.Renewals.Take(cmp.Or(m.Enrolment, m.ID.String())); tooOften != nil {
+		return nil, tooOften
 	}
 	record.By = byCertificate
 	return &credential{state, func(context.Context, [sha256.Size]byte) (bearer, error) {

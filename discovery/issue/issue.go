@@ -52,8 +52,10 @@ type Config struct {
 	Lifetime time.Duration
 	// Strangers are those that have no certificate yet.
 	Strangers *limits.Strangers
-	Log       *slog.Logger
-	Metrics   prometheus.Registerer
+	// Renewals are those of machines that have one.
+	Renewals *limits.Renewals
+	Log      *slog.Logger
+	Metrics  prometheus.Registerer
 }
 
 // Service gives certificates.

@@ -226,6 +226,9 @@ func TestAStrangerMayNotSendMuch(t *testing.T) {
 	large := &istio.IstioCertificateRequest{Csr: strings.Repeat("x", 8<<20)}
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer x")
 	_, err := istio.NewIstioCertificateServiceClient(f.machine().Dial()).CreateCertificate(ctx, large)
+	require.Equal(t, codes.ResourceExhausted, status.Code(err), "%v", err)
+	large.Csr = strings.Repeat("x", 3<<20)
+	_, err = istio.NewIstioCertificateServiceClient(f.machine().Dial()).CreateCertificate(ctx, large)
 	require.Equal(t, codes.Unavailable, status.Code(err), "the connection is cut: %v", err)
 	m := f.machine()
 	require.NoError(t, m.Join(t.Context(), f.Token(1, &identityv1.Grant{Namespace: "shop", ServiceAccount: "cart", Enrolment: "m1"})))
@@ -345,4 +348,21 @@ func TestAMachineIsToldForWhichGroupItsTokenWas(t *testing.T) {
 	}
 	require.Equal(t, []string{"api"}, ask(f.Token(1, &identityv1.Grant{Namespace: "shop", ServiceAccount: "cart", Enrolment: "m1", WorkloadGroup: "api"})))
 	require.Empty(t, ask(f.Token(1, &identityv1.Grant{Namespace: "shop", ServiceAccount: "cart", Enrolment: "m2"})))
+}
+
+// A machine renews as often as an honest one ever would, and no more: each renewal is signed, and recorded for months.
+func TestRenewalsAreHeldToALimit(t *testing.T) {
+	t.Parallel()
+	f := start(t, nil, func(o *serve.Options) { o.Identity.Renewals = limits.RenewalOptions{Rate: 0.001, Burst: 3} })
+	greedy, other := f.machine(), f.machine()
+	for i, m := range []*servetest.Machine{greedy, other} {
+		require.NoError(t, m.Join(t.Context(), f.Token(1, &identityv1.Grant{Namespace: "shop", ServiceAccount: "cart", Enrolment: fmt.Sprint("m", i)})))
+	}
+	for range 3 {
+		require.NoError(t, greedy.Join(t.Context(), ""))
+	}
+	err := greedy.Join(t.Context(), "")
+	require.Equal(t, codes.ResourceExhausted, status.Code(err), "%v", err)
+	require.ErrorContains(t, err, "renews its certificate too often")
+	require.NoError(t, other.Join(t.Context(), ""))
 }

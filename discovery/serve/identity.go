@@ -39,6 +39,7 @@ type Identity struct {
 	// Server has the certificate to serve with from files, and who vouches for machines.
 	Server    tlsfiles.Server
 	Strangers limits.StrangerOptions
+	Renewals  limits.RenewalOptions
 }
 
 // AuthorityFiles are those of an authority that the operator brings.
@@ -58,6 +59,7 @@ func (i *Identity) Flags(f *pflag.FlagSet) {
 	f.StringVar(&i.Authority.Roots, "ca-roots", "", "PEM file with the roots that --ca-cert leads to, unless it is one itself")
 	i.Server.Flags(f)
 	i.Strangers.Flags(f)
+	i.Renewals.Flags(f)
 }
 
 // errWho says how discovery can be somebody.

@@ -43,9 +43,10 @@ func newMembers(who *self, engine *push.Engine, keys *jwks.Keeper, log *slog.Log
 	if who.conn != nil {
 		server = identityv1.NewAuthorityServiceClient(who.conn)
 	}
+	renewals := limits.NewRenewals(who.options.Renewals, prometheus.WrapRegistererWithPrefix("pgmesh_discovery_", metrics))
 	m.issue = issue.New(issue.Config{
 		Trust: m.keeper.State, Authority: m.keeper.Authority, Server: server, Folder: who.options.StateDir, Keys: keys.Keys, Lifetime: who.options.Lifetime,
-		Strangers: limits.NewStrangers(who.options.Strangers, metrics), Log: log, Metrics: metrics,
+		Strangers: limits.NewStrangers(who.options.Strangers, metrics), Renewals: renewals, Log: log, Metrics: metrics,
 	})
 	return m
 }

@@ -5,12 +5,12 @@ import (
 	"crypto/tls"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -67,16 +67,22 @@ func TestStrangersTakeNoMemory(t *testing.T) {
 	b := newBystander(m)
 	check := keepsBelow(t, memory{m.MCPServer, 160}, memory{m.Discovery, 160})
 	b.undisturbed(func() func() {
-		var all sync.WaitGroup
+		var calls sync.WaitGroup
+		var answered atomic.Int64
 		for range 4 {
 			for _, address := range []string{m.MCP, m.XDS} {
 				conn := asStranger(t, address)
 				for _, call := range large(conn, 60<<20) {
-					all.Go(func() { assert.Error(t, call(t.Context())) })
+					calls.Go(func() {
+						if call(t.Context()) == nil {
+							answered.Add(1)
+						}
+					})
 				}
 			}
 		}
-		all.Wait() // what the attacker's own work takes of this machine is not what is timed
+		calls.Wait() // what the attacker's own work takes of this machine is not what is timed
+		require.Zero(t, answered.Load())
 		return func() {}
 	})
 	check()
@@ -104,6 +110,7 @@ func TestOneMachineTakesNoMemory(t *testing.T) {
 	b.undisturbed(func() func() {
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
+		var wrong atomic.Pointer[error]
 		for i := range 64 {
 			conn := dial(m, stolen)
 			all.Go(func() {
@@ -121,10 +128,15 @@ func TestOneMachineTakesNoMemory(t *testing.T) {
 					TypeUrl: "type.googleapis.com/envoy.config.cluster.v3.Cluster",
 				})
 				_, err = stream.Recv()
-				assert.Equal(t, codes.ResourceExhausted, status.Code(err), "%v", err)
+				if status.Code(err) != codes.ResourceExhausted {
+					wrong.Store(&err)
+				}
 			})
 		}
 		all.Wait()
+		if err := wrong.Load(); err != nil {
+			require.NoError(t, *err)
+		}
 		return cancel
 	})
 	check()

@@ -101,7 +101,7 @@ func (l *Limits) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerI
 
 // slow refuses a client that calls too fast.
 func (l *Limits) slow(address string) *status.Status {
-	wait := l.rates.take(address)
+	wait := l.rates.take(neighbourhood(address))
 	if wait <= 0 {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"net/netip"
 	"sync"
 	"time"
 
@@ -26,6 +27,19 @@ func newRates(limit float64, burst int) *rates {
 		return nil
 	}
 	return &rates{limit: rate.Limit(limit), burst: max(burst, 1), of: map[string]*rate.Limiter{}, sweep: fewest}
+}
+
+// neighbourhood is what counts as one address: of IPv6 what one customer is given, for each has more addresses than could be counted.
+func neighbourhood(address string) string {
+	ip, err := netip.ParseAddr(address)
+	if err != nil || ip.Unmap().Is4() {
+		return address
+	}
+	prefix, err := ip.WithZone("").Prefix(64)
+	if err != nil {
+		return address
+	}
+	return prefix.String()
 }
 
 // take counts a call, or tells how long to wait before the next.

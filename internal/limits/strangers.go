@@ -42,7 +42,7 @@ func NewStrangers(o StrangerOptions, metrics prometheus.Registerer) *Strangers {
 // Take counts a call, and refuses it if its address makes too many.
 func (s *Strangers) Take(ctx context.Context) error {
 	address := addressOf(ctx)
-	wait := s.limits.rates.take(address)
+	wait := s.limits.rates.take(neighbourhood(address))
 	if wait <= 0 {
 		return nil
 	}

@@ -53,7 +53,7 @@ type Authority struct {
 	life    string // of this server: names can be those of several
 
 	turn    chan struct{} // has room for the one who reads
-	mu      sync.Mutex // held while something is learnt
+	mu      sync.Mutex    // held while something is learnt
 	current atomic.Pointer[State]
 	kept    string // what the state folder has
 	alarm   string // that was told last
