@@ -60,7 +60,7 @@ func (s *Store) Blockers(ctx context.Context) ([]Blocker, error) {
 
 // blockersOf lists those that a session waits for.
 func (s *Store) blockersOf(ctx context.Context, pid uint32) ([]Blocker, error) {
-	return s.blockers(ctx, blockersQuery+" WHERE $1 = ANY (blocks)", int32(pid)) //nolint:gosec // as Postgres has it
+	return s.blockers(ctx, blockersQuery+" WHERE $1 = ANY (blocks)", int32(pid))
 }
 
 func (s *Store) blockers(ctx context.Context, query string, args ...any) ([]Blocker, error) {

@@ -54,8 +54,9 @@ func TestAChangeSaysWhoIsInItsWay(t *testing.T) {
 	s := impatient(t, y.url, store.Options{LockTimeout: 4 * time.Second, Blocked: func() { told <- struct{}{} }})
 	evil := y.holding(t)
 	failed := make(chan error, 1)
+	change := changeOfA(t, "other")
 	go func() {
-		_, err := s.Apply(context.WithoutCancel(t.Context()), changeOfA(t, "other"))
+		_, err := s.Apply(context.WithoutCancel(t.Context()), change)
 		failed <- err
 	}()
 	waits(t, told, failed)
@@ -84,8 +85,9 @@ func TestABlockerIsEnded(t *testing.T) {
 	pid := int32(evil.conn.PgConn().PID())
 	require.ErrorContains(t, s.EndBlocker(t.Context(), pid, ""), "nobody waits for the session")
 	done := make(chan error, 1)
+	change := changeOfA(t, "other")
 	go func() {
-		_, err := s.Apply(context.WithoutCancel(t.Context()), changeOfA(t, "other"))
+		_, err := s.Apply(context.WithoutCancel(t.Context()), change)
 		done <- err
 	}()
 	waits(t, told, done)
@@ -122,8 +124,9 @@ func TestAnOwnerIsToldWhatEndingTakes(t *testing.T) {
 	evil := y.holding(t)
 	done := make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
+	change := changeOfA(t, "other")
 	go func() {
-		_, err := s.Apply(ctx, changeOfA(t, "other"))
+		_, err := s.Apply(ctx, change)
 		done <- err
 	}()
 	require.Eventually(t, func() bool { return value[int64](y.owner, "SELECT count(*) FROM mesh.blockers") == 1 }, 5*time.Second, 10*time.Millisecond)
@@ -141,9 +144,10 @@ func TestWhatDecidesTrustDoesNotWaitBehindChanges(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	const many = 20 // more than there are connections
 	done := make(chan error, many)
+	change := changeOfA(t, "other")
 	for range many {
 		go func() {
-			_, err := s.Apply(ctx, changeOfA(t, "other"))
+			_, err := s.Apply(ctx, change)
 			done <- err
 		}()
 	}

@@ -66,6 +66,9 @@ func (s *Store) followSinks(ctx context.Context, each func([]Sink), healthy func
 		if err := session.wait(ctx, s.options.Poll); err != nil {
 			return err
 		}
+		if !wait.For(ctx, fruitlessPause) { // what anybody sends is looked at together
+			return ctx.Err()
+		}
 	}
 }
 

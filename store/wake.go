@@ -78,7 +78,7 @@ func tablesUntil(ctx context.Context, conn *pgx.Conn, until time.Time, enough in
 	within, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	named := map[string]bool{}
-	for read := 0; read < enough; read++ {
+	for range enough {
 		n, err := conn.WaitForNotification(within)
 		if err != nil {
 			if within.Err() != nil && ctx.Err() == nil {
