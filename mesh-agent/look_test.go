@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -223,4 +224,22 @@ func TestTheLastLinesArePrinted(t *testing.T) {
 	require.Error(t, follow.Wait())
 	require.Contains(t, rest[0], "ending Envoy")
 	require.Contains(t, rest[len(rest)-1], "the agent has ended")
+}
+
+func TestEnvoyLeavesNoCore(t *testing.T) {
+	t.Parallel()
+	for _, each := range []struct{ flag, limit string }{{"--allow-core-dumps=false", "0"}, {"--allow-core-dumps", "[^0]"}} {
+		a, state := running(t, each.flag)
+		content, err := os.ReadFile(filepath.Join(state, "envoy", "running.json"))
+		require.NoError(t, err)
+		var envoys []struct{ Pid int }
+		require.NoError(t, json.Unmarshal(content, &envoys))
+		require.Len(t, envoys, 1)
+		for _, pid := range []int{a.Process.Pid, envoys[0].Pid} {
+			limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", pid))
+			require.NoError(t, err)
+			require.Regexp(t, `(?m)^Max core file size +\S+ +`+each.limit, string(limits))
+		}
+		a.end(t)
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/pgmesh/pgmesh/internal/coredump"
 	"github.com/pgmesh/pgmesh/internal/manual"
 	"github.com/pgmesh/pgmesh/internal/version"
 )
@@ -25,13 +26,29 @@ func New(name, short string) *cobra.Command {
 		Use: name, Short: short, Version: Version(), SilenceUsage: true, SilenceErrors: true,
 		Long: short + ".\n\nEach flag can also be given as a variable: --some-flag as PGMESH_SOME_FLAG. A flag wins over a variable.",
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			forbidCores(cmd)
 			return FromEnvironment(cmd.Flags())
 		},
 	}
 	root.PersistentFlags().String("log-level", "info", "how much to log: debug, info, warn or error")
 	root.PersistentFlags().String("log-format", "text", "how to log: text or json")
+	coredump.Flag(root.PersistentFlags())
 	root.AddCommand(manual.Command(Version))
 	return root
+}
+
+// forbidCores has a command forbid them before all else that it does, but once its flags are known: a file that it reads for them may allow it.
+func forbidCores(cmd *cobra.Command) {
+	do := cmd.RunE
+	if do == nil {
+		return
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := coredump.ForbidUnlessAllowed(cmd.Flags()); err != nil {
+			return err
+		}
+		return do(cmd, args)
+	}
 }
 
 // Version is that of the running program.
