@@ -48,36 +48,6 @@ func encoded(secret string) (all []string) {
 	return all
 }
 
-// pattern is what a secret looks like, and what is written for it.
-type pattern struct {
-	looks *regexp.Regexp
-	with  string
-}
-
-const (
-	secretWords = `authorization|cookie|token|api[_-]?key|secret|passw(?:or)?d|passphrase|access[_-]?key|credential|private[_-]?key|signature`
-	headerKeys  = `"(?:key|name|header|header_name)"\s*:\s*"[^"]*(?:` + secretWords + `)[^"]*"`
-	headerValue = `"(?:value|raw_value|exact|exact_match|prefix_match|default_value)"\s*:\s*"`
-)
-
-var patterns = []pattern{
-	{regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)`), hidden},
-	// The same in base64, whose first letters are always these.
-	{regexp.MustCompile(`\bLS0tLS1CRUdJTi(?:BQUklWQVRF|BSU0EgUFJJVkFURS|BFQyBQUklWQVRF|BFTkNSWVBURUQgUFJJVkFURS)[A-Za-z0-9+/=_-]*`), hidden},
-	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*\.?[A-Za-z0-9_-]*`), hidden}, // a web token
-	{regexp.MustCompile(`\bpgmesh_[a-z]+_[A-Za-z0-9_.~+/=-]+`), hidden},
-	{regexp.MustCompile(`(?i)\b((?:bearer|basic|digest|negotiate) +)[A-Za-z0-9._~+/=-]{6,}`), "${1}" + hidden},
-	// Headers as Envoy has them in its configuration, wherever that is printed.
-	{regexp.MustCompile(`(?i)(` + headerKeys + `\s*,\s*` + headerValue + `)(?:[^"\\]|\\.)*`), "${1}" + hidden},
-	{regexp.MustCompile(`(?i)(` + headerValue + `)(?:[^"\\]|\\.)*("\s*,\s*` + headerKeys + `)`), "${1}" + hidden + "${2}"},
-	{regexp.MustCompile(`(?i)("private_key"\s*:\s*)\{[^{}]*\}`), `${1}"` + hidden + `"`},
-	// A header or a setting, and its value to the end of what can be one.
-	{regexp.MustCompile(`(?i)(authorization["']?\s*[:=]\s*["']?)[^\s,;"'\]}]+(?: [^\s,;"'\]}]+)?`), "${1}" + hidden},
-	{regexp.MustCompile(`(?i)(cookie["']?\s*[:=]\s*["']?)[^\n"'\]}]+`), "${1}" + hidden},
-	{regexp.MustCompile(`(?i)((?:` + secretWords + `)s?["']?\s*[:=]\s*["']?)[^\s,;&"'\]}]+`), "${1}" + hidden},
-	{regexp.MustCompile(`([a-z][a-z0-9+.-]*://[^\s/:@"']*:)[^\s/@"']+@`), "${1}" + hidden + "@"},
-}
-
 // Text is a text without secrets.
 func (r *Redactor) Text(text []byte) []byte {
 	for _, secret := range r.known {
