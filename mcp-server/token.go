@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pgmesh/pgmesh/internal/terminal"
 	"github.com/pgmesh/pgmesh/mcp-server/tokens"
 	"github.com/pgmesh/pgmesh/store"
 )
@@ -101,7 +102,7 @@ func listTokensCommand(database *string) *cobra.Command {
 				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 3, ' ', 0)
 				fmt.Fprintln(w, "NAME\tSCOPES\tCREATED\tBY\tEXPIRES\tREVOKED\tUSED")
 				for _, t := range list {
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", t.Name, strings.Join(t.Scopes, " "), when(t.Created), t.By, when(t.Expires), when(t.Revoked), when(t.Used))
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", terminal.Line(t.Name), strings.Join(t.Scopes, " "), when(t.Created), terminal.Line(t.By), when(t.Expires), when(t.Revoked), when(t.Used))
 				}
 				return w.Flush()
 			})

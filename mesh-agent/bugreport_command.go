@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pgmesh/pgmesh/internal/terminal"
 	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mesh-agent/bugreport"
 	"github.com/pgmesh/pgmesh/mesh-agent/inspect"
@@ -109,7 +110,7 @@ func (l *looking) secrets(o *bugreport.Options) error {
 
 func writeReport(cmd *cobra.Command, file string, o bugreport.Options) (err error) {
 	now := time.Now()
-	out := cmd.OutOrStdout()
+	out := terminal.Exact(cmd.OutOrStdout())
 	if file != "-" {
 		if file == "" {
 			host, _ := os.Hostname() // without it the name is shorter

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -231,7 +230,7 @@ func readyCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			said, err := l.envoy().Text(cmd.Context(), "/ready")
 			if refused, is := errors.AsType[*envoyadmin.RefusedError](err); is {
-				fmt.Fprintln(os.Stderr, refused.Said)
+				fmt.Fprintln(cmd.ErrOrStderr(), refused.Said)
 				return program.Exit(1)
 			}
 			if err == nil {

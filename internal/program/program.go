@@ -17,6 +17,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/coredump"
 	"github.com/pgmesh/pgmesh/internal/manual"
+	"github.com/pgmesh/pgmesh/internal/terminal"
 	"github.com/pgmesh/pgmesh/internal/version"
 )
 
@@ -30,6 +31,8 @@ func New(name, short string) *cobra.Command {
 			return FromEnvironment(cmd.Flags())
 		},
 	}
+	root.SetOut(terminal.NewWriter(os.Stdout, nil))
+	root.SetErr(terminal.NewWriter(os.Stderr, nil))
 	root.PersistentFlags().String("log-level", "info", "how much to log: debug, info, warn or error")
 	root.PersistentFlags().String("log-format", "text", "how to log: text or json")
 	coredump.Flag(root.PersistentFlags())
@@ -93,7 +96,7 @@ func LogTo(cmd *cobra.Command, out io.Writer) *slog.Logger {
 	}
 	opts := &slog.HandlerOptions{Level: level}
 	if format, _ := cmd.Flags().GetString("log-format"); format == "json" {
-		return slog.New(slog.NewJSONHandler(out, opts))
+		return slog.New(slog.NewJSONHandler(terminal.NewWriter(out, nil), opts)) // text of slog's own is visible already
 	}
 	return slog.New(slog.NewTextHandler(out, opts))
 }
@@ -114,7 +117,7 @@ func Main(root *cobra.Command) int {
 		return int(code)
 	}
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", root.Name(), err)
+		fmt.Fprintf(root.ErrOrStderr(), "%s: %v\n", root.Name(), err)
 		return 1
 	}
 	return 0

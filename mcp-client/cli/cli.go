@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pgmesh/pgmesh/internal/manual"
+	"github.com/pgmesh/pgmesh/internal/terminal"
 	"github.com/pgmesh/pgmesh/internal/version"
 )
 
@@ -34,6 +35,7 @@ type Program struct {
 
 // Run runs one command and returns its exit code. Everything that there is to say was written when it returns.
 func (p *Program) Run(ctx context.Context, args []string) int {
+	p.Out, p.Err = terminal.NewWriter(terminal.Exact(p.Out), p.colored), terminal.NewWriter(terminal.Exact(p.Err), nil)
 	root := p.root()
 	root.SetArgs(args)
 	root.SetIn(p.In)

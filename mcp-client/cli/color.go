@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/pgmesh/pgmesh/internal/terminal"
 )
 
 // colors is the flag --color.
@@ -31,19 +33,6 @@ func (c *colors) String() string { return string(*c) }
 // Type names the flag's values in the help.
 func (c *colors) Type() string { return "when" }
 
-// style is an attribute of text on terminals.
-type style string
-
-const (
-	plainStyle style = ""
-
-	bold   style = "1"
-	red    style = "31"
-	green  style = "32"
-	yellow style = "33"
-	cyan   style = "36"
-)
-
 // colored tells whether what is printed has colours: if somebody looks who wants them (https://no-color.org).
 func (p *Program) colored() bool {
 	switch p.colors {
@@ -53,13 +42,13 @@ func (p *Program) colored() bool {
 		return false
 	case colorAuto:
 	}
-	return p.Getenv("NO_COLOR") == "" && p.Getenv("TERM") != "dumb" && terminal(p.Out)
+	return p.Getenv("NO_COLOR") == "" && p.Getenv("TERM") != "dumb" && terminal.Is(p.Out)
 }
 
 // paint gives text a style if there are to be colours.
-func (p *Program) paint(s style, text string) string {
-	if text == "" || s == plainStyle || !p.colored() {
+func (p *Program) paint(s terminal.Style, text string) string {
+	if !p.colored() {
 		return text
 	}
-	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
+	return s.Paint(text)
 }

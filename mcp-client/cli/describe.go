@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pgmesh/pgmesh/internal/terminal"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/references"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
@@ -118,7 +119,7 @@ func (d *describing) describe(ctx context.Context, r *kinds.Resource) error {
 }
 
 func (d *describing) title(b *strings.Builder, text string) {
-	fmt.Fprintln(b, d.program.paint(bold, text+":"))
+	fmt.Fprintln(b, d.program.paint(terminal.Bold, text+":"))
 }
 
 func (d *describing) metadata(b *strings.Builder, r *kinds.Resource) {
@@ -166,7 +167,7 @@ func (d *describing) references(b *strings.Builder, k kinds.Key) {
 		d.title(b, "Refers to")
 		w := aligned(b)
 		for _, r := range from {
-			to := d.program.paint(yellow, "(not found)")
+			to := d.program.paint(terminal.Yellow, "(not found)")
 			if len(r.To) > 0 {
 				to = keyTitles(r.To)
 			}
@@ -192,7 +193,7 @@ func keyTitles(keys []kinds.Key) string {
 	return strings.Join(titles, ", ")
 }
 
-var severityStyles = map[string]style{"error": red, "warning": yellow}
+var severityStyles = map[string]terminal.Style{"error": terminal.Red, "warning": terminal.Yellow}
 
 func (d *describing) wrong(b *strings.Builder, r *kinds.Resource) {
 	first := true
@@ -211,7 +212,7 @@ func (d *describing) wrong(b *strings.Builder, r *kinds.Resource) {
 		if f.Hint != "" {
 			text += " (" + f.Hint + ")"
 		}
-		fmt.Fprintf(b, "  %s  %s  %s\n", d.program.paint(severityStyles[f.Severity], f.Severity), f.Code, text)
+		fmt.Fprintf(b, "  %s  %s  %s\n", d.program.paint(severityStyles[f.Severity], f.Severity), f.Code, terminal.Line(text))
 	}
 }
 

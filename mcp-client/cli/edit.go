@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pgmesh/pgmesh/internal/terminal"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/kinds/envoy"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
@@ -156,7 +157,7 @@ func (e *editing) open(ctx context.Context, text string) (string, error) {
 	}
 	// A shell takes an editor with arguments apart as everywhere else.
 	cmd := exec.CommandContext(ctx, "sh", "-c", editor+` "$@"`, editor, e.path)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.In, p.Out, p.Err
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.In, terminal.Exact(p.Out), terminal.Exact(p.Err)
 	if err := cmd.Run(); err != nil {
 		return text, fmt.Errorf("run the editor %s: %w (VISUAL or EDITOR names another)", editor, err)
 	}

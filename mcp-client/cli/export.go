@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pgmesh/pgmesh/internal/terminal"
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
@@ -39,7 +40,7 @@ What is written can be imported, and is then the same to the letter.`,
 				req.Namespaces = []string{p.namespace.name}
 			}
 			if len(args) == 0 {
-				return p.export(cmd.Context(), req, stream{p.Out})
+				return p.export(cmd.Context(), req, stream{terminal.Exactly(p.Out)})
 			}
 			return p.exportTo(cmd.Context(), req, args[0])
 		},

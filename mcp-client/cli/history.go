@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pgmesh/pgmesh/internal/terminal"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
@@ -170,7 +171,7 @@ func (p *Program) printHistory(found []pastRevision, h remembering) error {
 func (p *Program) printChanges(found []pastRevision) error {
 	var b strings.Builder
 	for _, r := range found {
-		fmt.Fprintf(&b, "%s  %s  %s\n", p.paint(bold, fmt.Sprintf("revision %d", r.Revision)), localTime(r.Time), madeBy(r.Author, r.Application))
+		fmt.Fprintf(&b, "%s  %s  %s\n", p.paint(terminal.Bold, fmt.Sprintf("revision %d", r.Revision)), localTime(r.Time), madeBy(r.Author, r.Application))
 		if r.Message != "" {
 			b.WriteString(indent(strings.TrimSuffix(r.Message, "\n")+"\n", "    "))
 		}
@@ -187,5 +188,5 @@ func (p *Program) printChanges(found []pastRevision) error {
 
 func firstLine(text string) string {
 	first, _, _ := strings.Cut(text, "\n")
-	return strings.ReplaceAll(first, "\t", " ")
+	return terminal.Line(strings.ReplaceAll(first, "\t", " "))
 }

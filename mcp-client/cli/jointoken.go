@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/pgmesh/pgmesh/internal/terminal"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
@@ -140,7 +141,7 @@ func (p *Program) createJoinToken(ctx context.Context, req *adminv1.CreateJoinTo
 	case made.Program != "":
 		err = p.write([]byte(made.Secret+"\n"), nil)
 		fmt.Fprintf(p.Err, "put it into a file on the machine of the server: discovery run --join-token-file FILE\n")
-	case terminal(p.Out):
+	case terminal.Is(p.Out):
 		err = p.write([]byte(made.Join+"\n"), nil)
 	default:
 		err = p.write([]byte(made.Secret+"\n"), nil)

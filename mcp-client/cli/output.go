@@ -87,7 +87,7 @@ func (p *Program) printTree(v any) error {
 	}
 	switch p.output.format {
 	case yamlFormat:
-		return p.write(asYAML(text))
+		return p.writeExactly(asYAML(text))
 	case jsonPath:
 		return p.printPath(text)
 	case customColumns:

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/pgmesh/pgmesh/internal/terminal"
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
@@ -103,7 +104,7 @@ func documentOf(sent *adminv1.Resource) (*kinds.Document, error) {
 
 // madeBy is who did something, and with what.
 func madeBy(author, application string) string {
-	return strings.TrimSpace(orDash(author) + " " + bracketed(application))
+	return terminal.Line(strings.TrimSpace(orDash(author) + " " + bracketed(application)))
 }
 
 func bracketed(text string) string {

@@ -3,10 +3,10 @@ package cli
 import (
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/pgmesh/pgmesh/internal/terminal"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -15,7 +15,7 @@ import (
 func (p *Program) print(resources []*kinds.Resource, named bool) error {
 	switch p.output.format {
 	case yamlFormat:
-		return p.write(kinds.MarshalYAML(resources...))
+		return p.writeExactly(kinds.MarshalYAML(resources...))
 	case jsonFormat, jsonPath, customColumns:
 		return p.printResourceTree(resources, named)
 	case nameFormat:
@@ -52,6 +52,15 @@ func (p *Program) write(text []byte, err error) error {
 		return err
 	}
 	_, err = p.Out.Write(text)
+	return err
+}
+
+// writeExactly is write for what is read again, unless somebody looks at it: YAML and what a template picks have no way to name a character.
+func (p *Program) writeExactly(text []byte, err error) error {
+	if err != nil {
+		return err
+	}
+	_, err = terminal.Exactly(p.Out).Write(text)
 	return err
 }
 
@@ -110,7 +119,15 @@ func printTable(out io.Writer, kind *kinds.Kind, resources []*kinds.Resource, qu
 func aligned(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 3, ' ', 0) }
 
 // writeRow leaves errors to Flush.
-func writeRow(w *tabwriter.Writer, cells []string) { fmt.Fprintln(w, strings.Join(cells, "\t")) }
+func writeRow(w *tabwriter.Writer, cells []string) {
+	for i, cell := range cells {
+		if i > 0 {
+			fmt.Fprint(w, "\t")
+		}
+		fmt.Fprint(w, terminal.Line(cell))
+	}
+	fmt.Fprintln(w)
+}
 
 // age is how long ago a resource was made, in the unit that says enough.
 func age(created time.Time) string {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/pgmesh/pgmesh/internal/terminal"
 )
 
 // progress is a bar on the terminal that tells how far an import is. Elsewhere it is silent.
@@ -29,20 +31,10 @@ const (
 
 func newProgress(out io.Writer, files []string) *progress {
 	p := &progress{began: time.Now()}
-	if terminal(out) {
-		p.out, p.total = out, size(files)
+	if terminal.Is(out) {
+		p.out, p.total = terminal.Exact(out), size(files)
 	}
 	return p
-}
-
-// terminal tells whether somebody looks at what is written.
-func terminal(out io.Writer) bool {
-	file, ok := out.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // size is that of all files together, 0 if one cannot tell.

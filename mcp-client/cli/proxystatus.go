@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/pgmesh/pgmesh/internal/terminal"
 )
 
 func (p *Program) proxyStatusCommand() *cobra.Command {
@@ -125,7 +127,7 @@ func (p *Program) statusOf(of connectedProxy, typ string) string {
 }
 
 func (p *Program) paintStatus(status string) string {
-	styles := map[string]style{"synced": green, "stale": yellow, nackedStatus: red}
+	styles := map[string]terminal.Style{"synced": terminal.Green, "stale": terminal.Yellow, nackedStatus: terminal.Red}
 	return p.paint(styles[status], strings.ToUpper(status))
 }
 

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/pgmesh/pgmesh/internal/terminal"
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
@@ -130,7 +131,7 @@ func (p *Program) printRevisionDiff(d *revisionDifference) error {
 	}
 	var b strings.Builder
 	if p.output.isTable() {
-		fmt.Fprintln(&b, p.paint(bold, fmt.Sprintf("revision %d to %d", d.From, d.To)))
+		fmt.Fprintln(&b, p.paint(terminal.Bold, fmt.Sprintf("revision %d to %d", d.From, d.To)))
 	}
 	for _, r := range d.Resources {
 		if p.output.format == nameFormat {
@@ -169,7 +170,7 @@ func referenceOf(group, kind, namespace, name string) string {
 func (p *Program) fieldLines(f fieldDiff) string {
 	before, after := inline(f.Before), inline(f.After)
 	if f.Path != "" && before != "" && after != "" {
-		return fmt.Sprintf("  %s: %s -> %s\n", f.Path, p.paint(red, before), p.paint(green, after))
+		return fmt.Sprintf("  %s: %s -> %s\n", f.Path, p.paint(terminal.Red, before), p.paint(terminal.Green, after))
 	}
 	var b strings.Builder
 	if f.Path != "" {
@@ -178,8 +179,8 @@ func (p *Program) fieldLines(f fieldDiff) string {
 	for _, side := range []struct {
 		sign  string
 		value json.RawMessage
-		style style
-	}{{"-", f.Before, red}, {"+", f.After, green}} {
+		style terminal.Style
+	}{{"-", f.Before, terminal.Red}, {"+", f.After, terminal.Green}} {
 		if side.value == nil {
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pgmesh/pgmesh/internal/selector"
+	"github.com/pgmesh/pgmesh/internal/terminal"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/snapshot"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
@@ -58,7 +59,7 @@ func (p *Program) saveSnapshot(ctx context.Context, path string, only scope) err
 		entries = append(entries, snapshot.Entry{Resource: r, Version: read.versions[r.Key()]})
 	}
 	if path == stdin { // "-", the other way round
-		return snapshot.Write(p.Out, h, entries)
+		return snapshot.Write(terminal.Exactly(p.Out), h, entries)
 	}
 	if err := snapshot.Save(path, h, entries); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/pgmesh/pgmesh/internal/terminal"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
@@ -81,16 +82,16 @@ func (p *Program) printStatus(s *adminv1.StatusResponse) error {
 // sourceText tells where the server has it from, and whether that is there.
 func (p *Program) sourceText(s *adminv1.StatusResponse) string {
 	source, now := s.GetSource(), s.GetServer().GetNow()
-	connected := p.paint(green, "connected")
+	connected := p.paint(terminal.Green, "connected")
 	if !source.GetConnected() {
-		connected = p.paint(red, "not connected")
+		connected = p.paint(terminal.Red, "not connected")
 	}
 	text := fmt.Sprintf("%s, %s for %s, lost %s", source.GetName(), connected, elapsed(source.GetSince(), now), counted(int(source.GetLosses()), "time", "times"))
 	switch {
 	case source.GetSaved():
-		text += "; " + p.paint(yellow, "what is served was saved "+elapsed(source.GetStaleSince(), now)+" ago")
+		text += "; " + p.paint(terminal.Yellow, "what is served was saved "+elapsed(source.GetStaleSince(), now)+" ago")
 	case source.GetStaleSince() != nil:
-		text += "; " + p.paint(yellow, "what is served was the newest "+elapsed(source.GetStaleSince(), now)+" ago")
+		text += "; " + p.paint(terminal.Yellow, "what is served was the newest "+elapsed(source.GetStaleSince(), now)+" ago")
 	}
 	return text
 }
@@ -99,7 +100,7 @@ func (p *Program) sourceText(s *adminv1.StatusResponse) string {
 func (p *Program) writeMesh(w *tabwriter.Writer, mesh *adminv1.MeshStatus) {
 	writeRow(w, []string{"mesh", fmt.Sprintf("revision %d at %s, history from revision %d", mesh.GetNewestRevision(), stampText(mesh.GetNewestTime()), mesh.GetOldestRevision())})
 	if n := mesh.GetWaitingConfirmations(); n > 0 {
-		writeRow(w, []string{"waiting", p.paint(yellow, counted(int(n), "change", "changes")+" to be confirmed") + " (see mcp-client confirm --list)"})
+		writeRow(w, []string{"waiting", p.paint(terminal.Yellow, counted(int(n), "change", "changes")+" to be confirmed") + " (see mcp-client confirm --list)"})
 	}
 	total := int64(0)
 	for _, k := range mesh.GetKinds() {

@@ -49,7 +49,7 @@ func (p *Program) printPath(text []byte) error {
 	if err != nil {
 		return err
 	}
-	return p.write(evaluate(p.output.path, tree))
+	return p.writeExactly(evaluate(p.output.path, tree))
 }
 
 // treeOf decodes JSON with whole numbers as such: a template prints 80, and compares it with 80.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/aymanbagabas/go-udiff"
 
+	"github.com/pgmesh/pgmesh/internal/terminal"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -40,18 +41,18 @@ func (p *Program) paintDiff(text string) string {
 	return b.String()
 }
 
-func styleOf(line string) style {
+func styleOf(line string) terminal.Style {
 	switch {
 	case strings.HasPrefix(line, "--- "), strings.HasPrefix(line, "+++ "):
-		return bold
+		return terminal.Bold
 	case strings.HasPrefix(line, "@@"):
-		return cyan
+		return terminal.Cyan
 	case strings.HasPrefix(line, "-"):
-		return red
+		return terminal.Red
 	case strings.HasPrefix(line, "+"):
-		return green
+		return terminal.Green
 	}
-	return plainStyle
+	return terminal.Plain
 }
 
 // indent moves lines to the right.

@@ -5,6 +5,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"github.com/pgmesh/pgmesh/internal/terminal"
 )
 
 // waiting tells somebody at a terminal what a command is doing, once that takes longer than a second. Elsewhere it is silent.
@@ -27,11 +29,11 @@ const (
 // wait begins to wait. Whoever does must end it.
 func (p *Program) wait(what string) *waiting {
 	w := &waiting{what: what, stop: make(chan struct{}), stopped: make(chan struct{})}
-	if !terminal(p.Err) {
+	if !terminal.Is(p.Err) {
 		close(w.stopped)
 		return w
 	}
-	w.out = p.Err
+	w.out = terminal.Exact(p.Err)
 	go w.show(time.Now())
 	return w
 }

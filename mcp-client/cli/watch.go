@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/status"
 
+	"github.com/pgmesh/pgmesh/internal/terminal"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
@@ -187,12 +188,12 @@ func title(revision int64, at time.Time) string {
 	return fmt.Sprintf("revision %d  %s", revision, stamp)
 }
 
-var actionStyles = map[string]style{"created": green, "changed": yellow, "deleted": red}
+var actionStyles = map[string]terminal.Style{"created": terminal.Green, "changed": terminal.Yellow, "deleted": terminal.Red}
 
 func (w *watching) printLines(revision int64, at time.Time, changes []change) error {
 	p := w.program
 	var b strings.Builder
-	fmt.Fprintln(&b, p.paint(bold, title(revision, at)))
+	fmt.Fprintln(&b, p.paint(terminal.Bold, title(revision, at)))
 	for _, c := range changes {
 		fmt.Fprintf(&b, "  %s  %s %s\n", p.paint(actionStyles[c.Action], fmt.Sprintf("%-7s", c.Action)), word(c.key.Kind), c.key.FullName())
 		if !w.diff || c.Action == "current" || c.Action != "changed" && p.output.format != wide {
@@ -239,7 +240,7 @@ func (w *watching) printYAML(revision int64, at time.Time, changes []change) err
 		first = false
 		fmt.Fprintf(&b, "# %s\n%s", c.Action, text)
 	}
-	return w.program.write([]byte(b.String()), nil)
+	return w.program.writeExactly([]byte(b.String()), nil)
 }
 
 // printJSON writes a batch on one line, or what a template makes of it.

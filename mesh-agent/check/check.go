@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"text/tabwriter"
+
+	"github.com/pgmesh/pgmesh/internal/terminal"
 )
 
 // State is how a part of the machine is.
@@ -65,7 +67,7 @@ func Failed(all []Finding) bool {
 func Write(out io.Writer, all []Finding) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, f := range all {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", f.State, f.Part, f.Says)
+		fmt.Fprintf(table, "%s\t%s\t%s\n", f.State, f.Part, terminal.Line(f.Says))
 		if f.Do != "" {
 			fmt.Fprintf(table, "\t\t→ %s\n", f.Do)
 		}

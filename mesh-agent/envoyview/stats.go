@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/pgmesh/pgmesh/internal/terminal"
 )
 
 // StatsPath is where the admin API has the statistics of a name, in a format: text, json or prometheus. All has those that were never
@@ -40,7 +42,7 @@ func WriteStats(out io.Writer, answer io.Reader) error {
 		name, value, isOne := strings.Cut(lines.Text(), ": ")
 		if isOne {
 			found = true
-			fmt.Fprintf(w, "%s\t%s\n", name, value)
+			fmt.Fprintf(w, "%s\t%s\n", terminal.Line(name), terminal.Line(value))
 		}
 	}
 	if err := lines.Err(); err != nil {

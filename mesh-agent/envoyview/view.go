@@ -2,6 +2,7 @@
 package envoyview
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/pgmesh/pgmesh/internal/terminal"
 )
 
 // View is one way to look at Envoy.
@@ -53,9 +56,7 @@ func (v View) Write(out io.Writer, answer io.Reader, wanted *regexp.Regexp) erro
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	for _, row := range append([][]string{v.Header}, rows...) {
 		for i, cell := range row {
-			if cell == "" {
-				row[i] = "-"
-			}
+			row[i] = cmp.Or(terminal.Line(cell), "-")
 		}
 		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/pgmesh/pgmesh/internal/terminal"
 	"github.com/pgmesh/pgmesh/internal/nearest"
 )
 
@@ -71,9 +73,7 @@ func aligned(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 
 
 func row(w io.Writer, cells ...string) {
 	for i, c := range cells {
-		if c == "" {
-			cells[i] = "-"
-		}
+		cells[i] = cmp.Or(terminal.Line(c), "-")
 	}
 	fmt.Fprintln(w, strings.Join(cells, "\t"))
 }

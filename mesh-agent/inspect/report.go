@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pgmesh/pgmesh/internal/terminal"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 )
 
@@ -38,8 +39,13 @@ func writeTroubles(out io.Writer, troubles []string) error {
 	if len(troubles) == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(out, "\nWhat is wrong:\n- %s\n", strings.Join(troubles, "\n- "))
-	return err
+	fmt.Fprintln(out, "\nWhat is wrong:")
+	for _, t := range troubles {
+		if _, err := fmt.Fprintln(out, "- "+terminal.Line(t)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func writeIdentity(w io.Writer, i *status.Identity, now time.Time) {
@@ -112,7 +118,7 @@ func writeServices(w io.Writer, r *status.Registration, now time.Time) {
 // line is a name and what there is to say about it.
 func line(w io.Writer, name string, facts ...string) {
 	facts = slices.DeleteFunc(facts, func(f string) bool { return f == "" })
-	fmt.Fprintf(w, "%s\t%s\n", name, strings.Join(facts, ", "))
+	fmt.Fprintf(w, "%s\t%s\n", name, terminal.Line(strings.Join(facts, ", ")))
 }
 
 func word(before, text string) string {
