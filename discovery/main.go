@@ -50,5 +50,7 @@ func runCommand() *cobra.Command {
 	o.Keys.Flags(f)
 	f.IntVar(&o.RoutesByHost, "routes-by-host", push.ScopedFrom,
 		"by how many VirtualServices with exact hosts a port's routes are sent to a gateway host by host, if its Envoy is 1.40 or later; 0 for never")
+	f.BoolVar(&o.OwnGateways, "scope-gateways-to-namespace", false,
+		"have gateways serve the Gateways of their own namespace alone: without it, whoever may write a Gateway in some namespace may open ports on all")
 	return cmd
 }

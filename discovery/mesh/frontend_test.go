@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
@@ -202,4 +203,18 @@ func TestServersDoNotListenAtOneAddressTwice(t *testing.T) {
 
 	p.Addresses = []string{"10.0.0.1"}
 	require.Empty(t, m.Frontend(p).Problems, "there is one family: the addresses differ")
+}
+
+// A router is its namespace's where discovery is told so: nobody else opens ports on it.
+func TestRoutersServeTheGatewaysOfTheirNamespaceAlone(t *testing.T) {
+	t.Parallel()
+	text := gateway("edge/own", fmt.Sprintf(http80, "a.com")) + gateway("evil/other", fmt.Sprintf(tcp, 9000)) +
+		bound("edge/a", "hosts: [a.com], gateways: [own], http: [{route: [{destination: {host: a}}]}]") + bound("evil/b", "hosts: [b.com], gateways: [other], "+anyTCP)
+	for own, ports := range map[bool]int{false: 2, true: 1} {
+		store := configstore.New()
+		m := mesh.Build(apply(t, store, text), mesh.First(own))
+		for _, next := range []*mesh.Mesh{m, m.WithTrust(mesh.Trust{Revoked: []string{"ns/x/sa/y"}}), mesh.Build(apply(t, store, text), m)} {
+			require.Len(t, next.Frontend(router(edge)).Sockets, ports)
+		}
+	}
 }

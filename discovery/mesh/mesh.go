@@ -37,6 +37,7 @@ type Mesh struct {
 
 	authorizers *Authorizers
 	trust       *Trust // nil where nobody has said
+	ownGateways bool   // routers serve the Gateways of their own namespace alone
 
 	selected     labelNames // those that tell sidecars apart
 	routerLabels labelNames // those that tell routers apart
@@ -64,11 +65,14 @@ func Build(snapshot *configstore.Snapshot, prev *Mesh) *Mesh {
 	return build(snapshot, prev, given{keys: prev.tokens.keys, trust: prev.trust})
 }
 
+// First is what the first mesh follows, and those after it, where routers serve the Gateways of their own namespace alone: others could open ports on them.
+func First(ownGateways bool) *Mesh { return &Mesh{memory: newMemory(), ownGateways: ownGateways} }
+
 func build(snapshot *configstore.Snapshot, prev *Mesh, beside given) *Mesh {
-	m := &Mesh{Revision: snapshot.Revision, from: snapshot, trust: beside.trust}
 	if prev == nil {
-		prev = &Mesh{memory: newMemory()}
+		prev = First(false)
 	}
+	m := &Mesh{Revision: snapshot.Revision, from: snapshot, trust: beside.trust, ownGateways: prev.ownGateways}
 	m.memory, m.build = prev.memory, prev.memory.next()
 	m.Config = buildConfig(snapshot, prev)
 	sameConfig := m.Config == prev.Config

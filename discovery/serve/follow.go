@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -22,6 +23,7 @@ type follower struct {
 	push     func(*mesh.Mesh, int64, []push.Change)
 	config   *configstore.Store
 	mesh     *mesh.Mesh
+	first    *mesh.Mesh // what it follows while there is none; nil for nothing in particular
 	revision prometheus.Gauge
 	// keys fetches those that tokens are checked with; nil where nothing is fetched.
 	keys *jwks.Keeper
@@ -107,7 +109,7 @@ func (f *follower) apply(ctx context.Context, b configstore.Batch) {
 		changes[i] = push.Change{Before: before.Get(c.Key), After: c.Resource}
 	}
 	b.Decode()
-	built := mesh.Build(f.config.Apply(b), f.mesh)
+	built := mesh.Build(f.config.Apply(b), cmp.Or(f.mesh, f.first))
 	if f.trust != nil {
 		f.trust.ConfigureDomain(built.Config.GetTrustDomain(), built.Config.GetTrustDomainAliases())
 	}

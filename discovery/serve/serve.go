@@ -15,6 +15,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/inspect"
 	"github.com/pgmesh/pgmesh/discovery/jwks"
+	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/internal/adsmetrics"
@@ -37,7 +38,9 @@ type Options struct {
 	Keys       jwks.Options // that tokens are checked with
 	// RoutesByHost is by how many rules with exact hosts the routes of a gateway's port are sent host by host; 0 is never.
 	RoutesByHost int
-	Log          *slog.Logger
+	// OwnGateways has routers serve the Gateways of their own namespace alone.
+	OwnGateways bool
+	Log         *slog.Logger
 }
 
 // DefaultRequestMiB is room for the names and versions of forty thousand resources.
@@ -75,7 +78,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	}
 	defer machines.close()
 	follower := newFollower(machines.following(engine.Update), metrics)
-	follower.keys = keys
+	follower.keys, follower.first = keys, mesh.First(o.OwnGateways)
 	follower.trust = members.trust()
 	streams := push.NewServer(engine, o.Limits, adsmetrics.New(metrics, "discovery", push.Label), o.Log)
 	pages = append(append(pages, o.pages(engine, streams, metrics)...), machines.Page())
