@@ -27,15 +27,15 @@ func TestMain(m *testing.M) {
 	coredump.Flag(flags)
 	_ = flags.Parse(os.Args[1:])
 	if err := coredump.ForbidUnlessAllowed(flags); err != nil {
-		fmt.Println("error", err)
+		fmt.Fprintln(os.Stdout, "error", err)
 		return
 	}
 	dumpable, _ := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
-	fmt.Println("dumpable", dumpable)
+	fmt.Fprintln(os.Stdout, "dumpable", dumpable)
 	child := exec.Command("cat", "/proc/self/limits", "/proc/self/coredump_filter")
 	child.Stdout = os.Stdout
 	_ = child.Run()
-	fmt.Println("end")
+	fmt.Fprintln(os.Stdout, "end")
 	_, _ = os.Stdin.Read(make([]byte, 1))
 }
 
