@@ -41,7 +41,7 @@ const (
 	codeHistory     = "MS004" // a revision or time of which the history does not tell
 	codeDangling    = "MS005" // a problem between resources: a warning, or a refusal whose DETAIL is like that of MS001
 	codeUnconfirmed = "MS006" // a confirmation that does not fit what there is
-	codeQuota       = "MS007" // a namespace would have more than it may
+	codeQuota       = "MS008" // a namespace would have more than it may
 )
 
 // NotFoundError says which resource there is not.

@@ -49,7 +49,7 @@ func TestNamespacesHaveQuotas(t *testing.T) {
 	limit(y, "a", "namespace_max_bytes", 100_000)
 	tenant.exec(entries("a", 1, 9, ""))
 	refused := tenant.refused(entries("a", 10, 10, ""))
-	require.Equal(t, "MS007", refused.Code)
+	require.Equal(t, "MS008", refused.Code)
 	require.Equal(t, `the namespace "a" would have 11 resources, and may have 10`, refused.Message)
 	require.Contains(t, refused.Hint, "namespace_max_resources")
 	y.owner.exec(entries("a", 10, 12, ""))
@@ -58,7 +58,7 @@ func TestNamespacesHaveQuotas(t *testing.T) {
 	y.owner.exec("DELETE FROM mesh.service_entries WHERE namespace = 'a'")
 
 	refused = tenant.refused(entries("a", 1, 3, strings.Repeat("x", 40_000)))
-	require.Equal(t, "MS007", refused.Code)
+	require.Equal(t, "MS008", refused.Code)
 	require.Contains(t, refused.Message, `the namespace "a" would have 118 KiB of resources, and may have 98 KiB`)
 	tenant.exec(entries("a", 1, 2, strings.Repeat("x", 40_000)))
 	require.Equal(t, "a 3 10", value[string](tenant, "SELECT concat_ws(' ', namespace, resources, max_resources) FROM mesh.quotas"))

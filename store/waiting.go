@@ -38,6 +38,9 @@ type BlockedError struct {
 
 func (e *BlockedError) Error() string { return e.Reason + " (" + e.Advice + ")" }
 
+// Is tells that it is an ErrConflict to those who try again by themselves some time.
+func (e *BlockedError) Is(target error) bool { return target == ErrConflict }
+
 // bounded has the connections of a pool wait for locks no longer than a time.
 func bounded(config *pgxpool.Config, settings string) {
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {

@@ -88,7 +88,7 @@ func (s *Store) RegisterWorkloads(ctx context.Context, by Keeper, session, numbe
 		switch pg.Code {
 		case codeSessionEnded:
 			return nil, 0, ErrSessionEnded
-		case "23505": // somebody has taken a name since it was looked
+		case "23505", codeNoLock: // somebody has taken a name since it was looked, or has it in hand
 			return nil, 0, ErrConflict
 		}
 	}

@@ -196,7 +196,8 @@ func (s *Service) untilDone(ctx context.Context, run func() (store.Applied, erro
 	var applied store.Applied
 	var err error
 	for range conflicts {
-		if applied, err = run(); !errors.Is(err, store.ErrConflict) {
+		applied, err = run()
+		if !errors.Is(err, store.ErrConflict) || errors.As(err, new(*store.BlockedError)) { // which has waited for long enough
 			break
 		}
 	}

@@ -69,6 +69,7 @@ func TestACollectionThatIsTooLargeIsToldOfAndNotSent(t *testing.T) {
 func TestTheLargestResponseIsReceived(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
+	m.sql("INSERT INTO mesh.settings (name, value) VALUES ('resource_max_bytes', '8000000')")
 	m.sql(`INSERT INTO mesh.resources (kind, name, spec) SELECT 'EnvoyFilter', 'x', jsonb_build_object('configPatches', jsonb_build_array(jsonb_build_object(
 		'applyTo', 'CLUSTER', 'patch', jsonb_build_object('operation', 'MERGE', 'value', jsonb_build_object('alt_stat_name', repeat('x', 4000000))))))`)
 	filters := "istio/networking/v1alpha3/envoyfilters"

@@ -74,7 +74,7 @@ DECLARE
   allowed bigint := mesh.setting(setting, namespace)::bigint;
 BEGIN
   IF grows AND used > allowed THEN
-    RAISE EXCEPTION USING ERRCODE = 'MS007',
+    RAISE EXCEPTION USING ERRCODE = 'MS008',
       MESSAGE = format('the namespace "%s" would have %s %s, and may have %s', namespace, CASE WHEN in_bytes THEN mesh.in_words(used) ELSE used::text END, what,
         CASE WHEN in_bytes THEN mesh.in_words(allowed) ELSE allowed::text END),
       HINT = format('delete some first, or have the owner of the mesh run: INSERT INTO mesh.settings (namespace, name, value) VALUES (%L, %L, …) ON CONFLICT (name, namespace) DO UPDATE SET value = EXCLUDED.value',
