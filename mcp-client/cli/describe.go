@@ -153,7 +153,7 @@ func (d *describing) spec(b *strings.Builder, r *kinds.Resource) error {
 	if err != nil {
 		return err
 	}
-	spec, err := asYAML(text)
+	spec, err := kinds.YAML(text)
 	if err != nil {
 		return err
 	}

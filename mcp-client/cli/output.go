@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"github.com/pgmesh/pgmesh/kinds"
 )
 
 // format is a way of printing.
@@ -87,7 +87,7 @@ func (p *Program) printTree(v any) error {
 	}
 	switch p.output.format {
 	case yamlFormat:
-		return p.writeExactly(asYAML(text))
+		return p.writeExactly(kinds.YAML(text))
 	case jsonPath:
 		return p.printPath(text)
 	case customColumns:
@@ -107,31 +107,4 @@ func encodeJSON(v any) ([]byte, error) {
 		return nil, fmt.Errorf("write JSON: %w", err)
 	}
 	return b.Bytes(), nil
-}
-
-// asYAML writes JSON as YAML, with its keys in the same order.
-func asYAML(text []byte) ([]byte, error) {
-	var root yaml.Node
-	if err := yaml.Unmarshal(text, &root); err != nil { // JSON is YAML
-		return nil, fmt.Errorf("write YAML: %w", err)
-	}
-	plain(&root)
-	var b bytes.Buffer
-	encoder := yaml.NewEncoder(&b)
-	encoder.SetIndent(2)
-	encoder.CompactSeqIndent()
-	if err := encoder.Encode(&root); err != nil {
-		return nil, fmt.Errorf("write YAML: %w", err)
-	}
-	return b.Bytes(), encoder.Close()
-}
-
-// plain takes the quotes and braces of JSON off a tree; what needs quotes gets them back when it is written.
-func plain(n *yaml.Node) {
-	if n.Kind == yaml.ScalarNode || len(n.Content) > 0 {
-		n.Style = 0
-	}
-	for _, child := range n.Content {
-		plain(child)
-	}
 }

@@ -184,7 +184,7 @@ func (p *Program) fieldLines(f fieldDiff) string {
 		if side.value == nil {
 			continue
 		}
-		text, err := asYAML(side.value)
+		text, err := kinds.YAML(side.value)
 		if err != nil {
 			text = []byte(string(side.value) + "\n")
 		}

@@ -3,10 +3,12 @@ package cli_test
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -59,5 +61,32 @@ func TestATerminalHasColours(t *testing.T) {
 		line, err := bufio.NewReader(screen).ReadString('\n')
 		require.NoError(t, err)
 		require.True(t, strings.HasPrefix(line, want), "%q", line)
+	}
+}
+
+// What is exact in files and pipes is not what a terminal gets.
+func TestATerminalIsNotDrivenByWhatOthersWrote(t *testing.T) {
+	t.Parallel()
+	m := bookinfo(t)
+	m.execute(`UPDATE mesh.virtual_services SET annotations = jsonb_build_object('text', U&'title \001b]0;owned\0007 \009b1A \202e') WHERE name = 'reviews'`)
+	m.await(2)
+	for command, there := range map[string]string{
+		"get vs/reviews -o yaml": `\u202e`, "get vs/reviews -o json": `\u009b1A \u202e`, "get vs/reviews -o jsonpath={.metadata.annotations.text}": `\u001b]0;owned`,
+		"export --kind vs": `\u202e`, "describe vs/reviews": `\u001b]0;owned\u0007 \u009b1A \u202e`, "watch vs/reviews --count 1 -o yaml": `\u202e`, "snapshot save -": `\u009b1A`,
+	} {
+		screen, terminal := openTerminal(t)
+		seen := make(chan string, 1)
+		go func() {
+			all, _ := io.ReadAll(screen) // it ends with an error when nobody has the terminal open any more
+			seen <- string(all)
+		}()
+		program := cli.Program{In: strings.NewReader(""), Out: terminal, Err: terminal, Getenv: func(string) string { return "" }}
+		require.Zero(t, program.Run(t.Context(), append(strings.Fields(command), "--color", "never", "--server", m.address, "--insecure")))
+		terminal.Close()
+		shown := <-seen
+		require.Contains(t, shown, there, command)
+		for _, r := range shown {
+			require.True(t, unicode.IsGraphic(r) || strings.ContainsRune("\t\r\n", r), "%s: %U in %q", command, r, shown)
+		}
 	}
 }

@@ -5,14 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/pgmesh/pgmesh/internal/terminal"
 	"github.com/pgmesh/pgmesh/internal/nearest"
+	"github.com/pgmesh/pgmesh/internal/terminal"
 )
 
 // Formats are how answers are printed.
@@ -48,7 +50,7 @@ func printYAML(out io.Writer, value any) error {
 		return err
 	}
 	document := &yaml.Node{}
-	if err := yaml.Unmarshal(text, document); err != nil {
+	if err := yaml.Unmarshal(refusedByYAML.ReplaceAllFunc(text, named), document); err != nil {
 		return err
 	}
 	unfold(document)
@@ -58,6 +60,14 @@ func printYAML(out io.Writer, value any) error {
 		return err
 	}
 	return e.Close()
+}
+
+// refusedByYAML are characters that may stand in JSON as they are, and in YAML by their names alone.
+var refusedByYAML = regexp.MustCompile(`[\x{7f}-\x{9f}\x{fffe}\x{ffff}]`)
+
+func named(character []byte) []byte {
+	r, _ := utf8.DecodeRune(character)
+	return fmt.Appendf(nil, `\u%04x`, r)
 }
 
 // unfold gives a document that was read from JSON the style that people write.
