@@ -394,7 +394,7 @@ func TestStrictReferencesHoldBetweenTransactions(t *testing.T) {
 	one.exec("BEGIN; DELETE FROM mesh.resources WHERE kind = 'ServiceEntry'; SET CONSTRAINTS ALL IMMEDIATE")
 	two.exec("BEGIN")
 	two.create("VirtualService", "default", "a", route("a.example.com", `{"host": "b.example.com"}`))
-	holder.exec("BEGIN; LOCK TABLE mesh.numbering IN EXCLUSIVE MODE")
+	holder.exec("BEGIN; LOCK TABLE mesh.numbering IN SHARE UPDATE EXCLUSIVE MODE")
 	done := make(chan error, 2)
 	for _, s := range []session{one, two} {
 		go func() {

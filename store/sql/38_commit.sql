@@ -2,11 +2,12 @@
 -- commit needs; so nothing of its author's may run from then until it has ended, and the lock is one that nobody else can take.
 
 -- lock_numbering waits for the transactions that are being given their revisions, and then has others wait until this one has ended. It has
--- the rights of who calls it: a tenant that does so by hand has none on the table.
+-- the rights of who calls it: a tenant that does so by hand has none on the table. Of the modes that exclude themselves this is the one for which
+-- Postgres need not look through the locks of all sessions.
 CREATE OR REPLACE FUNCTION mesh.lock_numbering() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  LOCK TABLE mesh.numbering IN EXCLUSIVE MODE;
+  LOCK TABLE mesh.numbering IN SHARE UPDATE EXCLUSIVE MODE;
 END $$;
 
 COMMENT ON FUNCTION mesh.lock_numbering IS 'Internal.';
@@ -35,10 +36,7 @@ END $$;
 
 -- notification_queue_usage is how full the queue is of what listeners have not read yet, from 0 to 1.
 CREATE OR REPLACE FUNCTION mesh.notification_queue_usage() RETURNS double precision
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-  RETURN pg_notification_queue_usage();
-END $$;
+LANGUAGE sql STABLE AS $$ SELECT pg_catalog.pg_notification_queue_usage() $$;
 
 COMMENT ON FUNCTION mesh.notification_queue_usage IS 'How full Postgres''s queue of notifications is, from 0 to 1. From 0.5 on none are sent, and servers find changes by asking.';
 

@@ -79,7 +79,9 @@ END $$;
 -- check_changes refuses resources that break the rules.
 CREATE OR REPLACE FUNCTION mesh.check_changes(written mesh.changes[]) RETURNS void LANGUAGE plpgsql STABLE AS $$
 BEGIN
-  PERFORM mesh.refuse_large(written);
+  IF pg_column_size(written) > 8192 THEN
+    PERFORM mesh.refuse_large(written);
+  END IF;
   IF NOT mesh.is_sound(written) THEN
     PERFORM mesh.refuse_unsound(written);
   END IF;
@@ -265,6 +267,7 @@ DECLARE
   t       mesh.transactions;
   own     record;
   goes_on boolean := false; -- the transaction, after this
+  limited boolean := coalesce(current_setting('mesh.limited', true), '') = 'on'; -- see mesh.is_limited
   done    text; -- A call that is assigned costs less than one that is performed, which is a query.
 BEGIN
   SELECT x AS transaction, c.size, c.repeated, c.of_mesh, c.of_groups, c.of_workloads INTO own
@@ -298,10 +301,13 @@ BEGIN
   IF pg_trigger_depth() > 1 OR left(current_query(), 1000) ~* 'constraints' THEN
     goes_on := mesh.postpone_number(t);
   END IF;
-  IF NOT (goes_on OR mesh.writes_all()) THEN
-    done := mesh.refuse_late_work();
+  IF NOT mesh.writes_all() THEN
+    limited := true;
+    IF NOT goes_on THEN
+      done := mesh.refuse_late_work();
+    END IF;
   END IF;
-  IF mesh.is_limited() THEN
+  IF limited THEN
     done := mesh.check_quotas(t.id);
     done := mesh.refuse_foreign(t.id);
   END IF;
@@ -313,7 +319,7 @@ BEGIN
     RETURN NULL;
   END IF;
   IF t.revision IS NULL THEN
-    done := mesh.lock_numbering();
+    LOCK TABLE mesh.numbering IN SHARE UPDATE EXCLUSIVE MODE; -- see mesh.lock_numbering
   END IF;
   IF own.of_mesh THEN
     done := mesh.settle_mesh_config(t.id);
@@ -326,7 +332,11 @@ BEGIN
   IF t.confirm_within IS NOT NULL THEN
     PERFORM mesh.await_confirmation(t);
   END IF;
-  done := mesh.notify('mesh', t.revision::text);
+  IF mesh.notification_queue_usage() < 0.5 THEN
+    done := pg_notify('mesh', t.revision::text);
+  ELSE
+    done := mesh.notify('mesh', t.revision::text);
+  END IF;
   IF own.of_mesh THEN -- which has the trust domain
     done := mesh.notify('mesh_servers', 'mesh_configs');
   END IF;
