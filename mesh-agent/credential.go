@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 
@@ -21,12 +23,14 @@ const joinTokenVariable = "PGMESH_JOIN_TOKEN" //nolint:gosec // the name of one
 type credentialFlags struct {
 	token, tokenFile, jwtFile, roots string
 
+	asked bool // for a token on standard input, where nothing else is given
+
 	group string // the WorkloadGroup that it was for, once the machine has joined
 }
 
 func (f *credentialFlags) declare(flags *pflag.FlagSet) {
-	flags.StringVar(&f.tokenFile, "token-file", "", "file with the join token that makes this machine a member; mcp-client token create makes one")
-	flags.StringVar(&f.token, "token", "", "the join token itself; others on this machine can see it: a file, or the variable "+joinTokenVariable+", is better")
+	flags.StringVar(&f.tokenFile, "token-file", "", "file with the join token that makes this machine a member, \"-\" for standard input; mcp-client token create makes one")
+	flags.StringVar(&f.token, "token", "", "the join token itself; others on this machine, and the history of the shell, see it: better is a file, the variable "+joinTokenVariable+", or \"-\" for standard input")
 	flags.StringVar(&f.jwtFile, "jwt-file", "", "file with a JSON web token, of somebody whom the mesh trusts, to join with in place of a join token")
 	flags.StringVar(&f.roots, "roots", "", "PEM file with the mesh's roots, with --jwt-file: they tell whether it is the mesh that the token is shown to")
 }
@@ -36,7 +40,7 @@ func (f *credentialFlags) given() bool {
 }
 
 // ask is how the first certificate is got from a discovery, at any of its addresses.
-func (f *credentialFlags) ask(servers []string) (membership.Ask, error) {
+func (f *credentialFlags) ask(ctx context.Context, servers []string, log *slog.Logger) (membership.Ask, error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
@@ -51,7 +55,7 @@ func (f *credentialFlags) ask(servers []string) (membership.Ask, error) {
 		}
 		return join.ByWebToken(servers, roots, f.webToken, f.joined), nil
 	}
-	text, err := f.joinToken()
+	text, err := f.joinToken(ctx, log)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +78,7 @@ func (f *credentialFlags) check() error {
 	switch {
 	case given > 1:
 		return errors.New("--token, --token-file and --jwt-file: give one of them")
-	case given == 0 && os.Getenv(joinTokenVariable) == "":
+	case given == 0 && os.Getenv(joinTokenVariable) == "" && !f.asked:
 		return errors.New("what is this machine to join with? Give --token-file, with what mcp-client token create has printed, or --jwt-file and --roots")
 	case f.jwtFile != "" && f.roots == "":
 		return errors.New("--jwt-file needs --roots, a file with the mesh's roots: whoever is shown the token could use it, and has to be of the mesh")
@@ -85,8 +89,10 @@ func (f *credentialFlags) check() error {
 }
 
 // joinToken is the text of the join token.
-func (f *credentialFlags) joinToken() (string, error) {
+func (f *credentialFlags) joinToken(ctx context.Context, log *slog.Logger) (string, error) {
 	switch {
+	case f.tokenFile == standardInput, f.token == standardInput:
+		return readToken(ctx, os.Stdin, os.Stderr)
 	case f.tokenFile != "":
 		content, err := os.ReadFile(f.tokenFile)
 		if err != nil {
@@ -94,9 +100,12 @@ func (f *credentialFlags) joinToken() (string, error) {
 		}
 		return string(content), nil
 	case f.token != "":
+		log.Warn("the join token was given as an argument, which others on this machine and the history of the shell see: leave --token out, and it is asked for, or give --token-file")
 		return f.token, nil
-	default:
+	case os.Getenv(joinTokenVariable) != "":
 		return os.Getenv(joinTokenVariable), nil
+	default:
+		return readToken(ctx, os.Stdin, os.Stderr)
 	}
 }
 

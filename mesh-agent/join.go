@@ -16,7 +16,8 @@ import (
 const joinHelp = `Make this machine a member of the mesh: get its first certificate from discovery, and keep it.
 
 A join token names the mesh's roots, so that it is told to nobody but the mesh. Its identity becomes the machine's: a namespace and a
-service account. The key of the certificate is made here and never leaves the machine.
+service account. The key of the certificate is made here and never leaves the machine. Without --token-file the token is read from standard
+input: at a terminal it is asked for, and does not show.
 
 After this, mesh-agent run needs to be told nothing: it knows who the machine is and where discovery is, and renews the certificate.`
 
@@ -32,12 +33,15 @@ type joining struct {
 }
 
 func joinCommand() *cobra.Command {
-	var j joining
+	j := joining{credential: credentialFlags{asked: true}}
 	cmd := &cobra.Command{
 		Use:   "join",
 		Short: "Make this machine a member of the mesh",
 		Long:  joinHelp,
-		Args:  cobra.NoArgs,
+		Example: `  mesh-agent join --server mesh.example:15012
+  mesh-agent join --server mesh.example:15012 --token-file cart.token
+  ssh mesh mcp-client token create --group shop/cart | mesh-agent join --server mesh.example:15012`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			state, err := j.run(cmd.Context(), cmd)
 			if err != nil {
@@ -59,12 +63,13 @@ func (j *joining) run(ctx context.Context, cmd *cobra.Command) (*membership.Stat
 	if err := j.servers.check(); err != nil {
 		return nil, err
 	}
-	ask, err := j.credential.ask(j.servers.addresses)
-	if err != nil {
+	log := program.Log(cmd)
+	o := j.state.membership(log, nil)
+	if err := j.checkNew(o); err != nil {
 		return nil, err
 	}
-	o := j.state.membership(program.Log(cmd), nil)
-	if err := j.checkNew(o); err != nil {
+	ask, err := j.credential.ask(ctx, j.servers.addresses, log)
+	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinWithin)

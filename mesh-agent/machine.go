@@ -113,11 +113,11 @@ func (m *member) enrolled(ctx context.Context, log *slog.Logger, metrics prometh
 			opened, err = m.joinFirst(ctx, servers, options, log)
 		}
 	case none:
-		err = errors.New("this machine is no member of a mesh yet: mesh-agent join --server HOST:15012 --token-file FILE makes it one " +
-			"(mcp-client token create makes the token); --insecure speaks plaintext with a discovery that does so, too")
+		err = errors.New("this machine is no member of a mesh yet: mesh-agent join --server HOST:15012 makes it one " +
+			"(it asks for the token that mcp-client token create makes); --insecure speaks plaintext with a discovery that does so, too")
 	case expired:
 		err = fmt.Errorf("%w; this machine was away for too long, or could not reach discovery: join again with a new token: "+
-			"mesh-agent join --server %s --token-file FILE", err, orWord(strings.Join(servers, ","), "HOST:15012"))
+			"mesh-agent join --server %s", err, orWord(strings.Join(servers, ","), "HOST:15012"))
 	}
 	if err != nil {
 		return nil, err
@@ -125,13 +125,13 @@ func (m *member) enrolled(ctx context.Context, log *slog.Logger, metrics prometh
 	state := opened.Current()
 	w, _ := identity.WorkloadOf(state.ID)
 	made := &machine{Workload: w, until: state.NotAfter(), member: opened, servers: servers}
-	made.renew = m.renewal(made)
+	made.renew = m.renewal(made, log)
 	return made, nil
 }
 
 // joinFirst goes on trying while discovery cannot be reached, or cannot do it: a machine may start before it.
 func (m *member) joinFirst(ctx context.Context, servers []string, o membership.Options, log *slog.Logger) (*membership.Membership, error) {
-	ask, err := m.credential.ask(servers)
+	ask, err := m.credential.ask(ctx, servers, log)
 	if err != nil {
 		return nil, err
 	}
@@ -153,13 +153,13 @@ func (m *member) joinFirst(ctx context.Context, servers []string, o membership.O
 }
 
 // renewal asks with the certificate that there is. One that has expired counts for nothing, and then the token does, if there is one.
-func (m *member) renewal(made *machine) func(*upstream.Upstream) membership.Ask {
+func (m *member) renewal(made *machine, log *slog.Logger) func(*upstream.Upstream) membership.Ask {
 	return func(u *upstream.Upstream) membership.Ask {
 		return func(ctx context.Context, csr []byte) (membership.Granted, error) {
 			if time.Now().Before(made.member.Current().NotAfter()) || !m.credential.given() {
 				return join.ByCertificate(u)(ctx, csr)
 			}
-			ask, err := m.credential.ask(made.servers)
+			ask, err := m.credential.ask(ctx, made.servers, log)
 			if err != nil {
 				return membership.Granted{}, err
 			}

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/deploy/packages"
+	"github.com/pgmesh/pgmesh/internal/jointoken"
 	"github.com/pgmesh/pgmesh/internal/envoytest"
 	"github.com/pgmesh/pgmesh/internal/machine"
 	"github.com/pgmesh/pgmesh/internal/netns"
@@ -56,8 +57,8 @@ type place struct {
 	machines map[string]*machine.Machine
 	password string
 	db       *pgx.Conn
-	// command is what the newest token was printed as.
-	command string
+	// command is what token create has said to run, with the newest token.
+	command, token string
 	// joined is when the newest machine was told to join.
 	joined time.Time
 }
@@ -121,10 +122,13 @@ func (p *place) database(network *netns.Switch) {
 	network.Forward(net.JoinHostPort(network.IPv4.String(), "5432"), u.Host)
 }
 
-// typed is a block as a person types it: with the password of the database, and the command that a token was printed as.
+// typed is a block as a person types it: with the password of the database, and the token when join asks for it.
 func (p *place) typed(lines string) string {
 	lines = strings.ReplaceAll(lines, "PASSWORD", p.password)
-	return regexp.MustCompile(`(?m)^mesh-agent join .*pgmesh_join_….*$`).ReplaceAllLiteralString(lines, p.command)
+	return regexp.MustCompile(`(?m)^mesh-agent join --server [^ ]+$`).ReplaceAllStringFunc(lines, func(command string) string {
+		require.Equal(p.t, p.command, command, "what token create says is to be run")
+		return command + " <<< " + p.token
+	})
 }
 
 // follow types a block on its machine, and returns what is printed.
@@ -137,7 +141,8 @@ func (p *place) follow(b block) string {
 	case strings.Contains(lines, "mcp-client token create"):
 		out := m.Type("script --quiet --return --command " + quoted(strings.TrimSpace(lines)) + " /dev/null")
 		p.command = regexp.MustCompile(`mesh-agent join [^\r\n]+`).FindString(out)
-		require.NotEmpty(p.t, p.command, "no command was printed: %s", out)
+		p.token = regexp.MustCompile(jointoken.Prefix + `[^\r\n]+`).FindString(out)
+		require.NotEmpty(p.t, p.token, "no token was printed: %s", out)
 		return out
 	case strings.Contains(lines, "mesh-agent join"):
 		before, rest, _ := strings.Cut(lines, "mesh-agent join")

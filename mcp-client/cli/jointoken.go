@@ -120,7 +120,7 @@ func (t joinToken) bearer() string {
 	return t.Namespace + "/" + t.ServiceAccount
 }
 
-// createJoinToken makes a join token. At a terminal it is printed as the line that is to be run on the machine; elsewhere alone, to be kept in a file.
+// createJoinToken makes a join token, and tells what is to be run where it belongs. The token itself is in no command, which others see.
 func (p *Program) createJoinToken(ctx context.Context, req *adminv1.CreateJoinTokenRequest, lifetime time.Duration) error {
 	req.ExpiresAt = timestamppb.New(time.Now().Add(lifetime))
 	resp, err := callMembers(ctx, p, adminv1.NewJoinTokenServiceClient, adminv1.JoinTokenServiceClient.CreateJoinToken, req)
@@ -130,22 +130,21 @@ func (p *Program) createJoinToken(ctx context.Context, req *adminv1.CreateJoinTo
 	made := joinTokenOf(resp.GetToken())
 	made.Secret = resp.GetSecret()
 	if made.Program == "" {
-		made.Join = p.joinLine("--token " + made.Secret)
+		made.Join = p.joinLine()
 	}
 	if p.output.isTree() {
 		return p.printTree(made)
 	}
 	fmt.Fprintf(p.Err, "made the join token %s: %s, valid until %s. It is a secret: whoever has it becomes that. It is not kept and cannot be shown again:\n",
 		made.Name, made.admits(), made.Expires.Format(time.RFC3339))
+	err = p.write([]byte(made.Secret+"\n"), nil)
 	switch {
 	case made.Program != "":
-		err = p.write([]byte(made.Secret+"\n"), nil)
 		fmt.Fprintf(p.Err, "put it into a file on the machine of the server: discovery run --join-token-file FILE\n")
 	case terminal.Is(p.Out):
-		err = p.write([]byte(made.Join+"\n"), nil)
+		fmt.Fprintf(p.Err, "run on the machine, and give it when asked:\n  %s\n", made.Join)
 	default:
-		err = p.write([]byte(made.Secret+"\n"), nil)
-		fmt.Fprintf(p.Err, "put it into a file on the machine, and run there:\n  %s\n", p.joinLine("--token-file FILE"))
+		fmt.Fprintf(p.Err, "put it into a file on the machine, and run there:\n  %s --token-file FILE\n", made.Join)
 	}
 	return err
 }
@@ -162,7 +161,7 @@ func (t joinToken) admits() string {
 }
 
 // joinLine is what is run on a machine that joins. Machines reach discovery elsewhere than people do who look at its pages, on the same host.
-func (p *Program) joinLine(token string) string {
+func (p *Program) joinLine() string {
 	host := "DISCOVERY"
 	if p.discovery != defaultDiscovery {
 		at := p.discovery
@@ -173,7 +172,7 @@ func (p *Program) joinLine(token string) string {
 			host = u.Hostname()
 		}
 	}
-	return "mesh-agent join --server " + net.JoinHostPort(host, joinPort) + " " + token
+	return "mesh-agent join --server " + net.JoinHostPort(host, joinPort)
 }
 
 // joinTokens lists the join tokens that the caller may see.

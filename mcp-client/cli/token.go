@@ -49,9 +49,9 @@ func (p *Program) createTokenCommand() *cobra.Command {
 With --scope it is a bearer token, valid for 90 days. Revisions name it as their author.
 
 With --identity, --group or --for it is a join token, which one machine may use within an hour, unless --uses and --expires-in say
-otherwise. It needs no NAME. At a terminal it is printed as the command that the machine is to run; elsewhere alone, to be put into a
-file. Whoever has it until then can become that machine: hand it on as you would a password. With it go the fingerprints of the mesh's
-roots, so a machine tells it to nobody but a discovery of this mesh.`,
+otherwise. It needs no NAME. Below it stands the command that the machine is to run, which asks for it. Whoever has it until then can
+become that machine: hand it on as you would a password. With it go the fingerprints of the mesh's roots, so a machine tells it to nobody
+but a discovery of this mesh.`,
 		Example: `  mcp-client token create ci --scope write:shop --scope read > ci.token
   mcp-client token create on-call --scope admin --expires-in 12h
   mcp-client token create --identity shop/cart --discovery eu.mesh.example > cart.token

@@ -71,7 +71,7 @@ func (p Peer) against(now time.Time, server string) (Finding, bool) {
 func Discovery(servers []string, connect func(ctx context.Context, server string) (name string, err error)) Check {
 	return func(ctx context.Context) (all []Finding) {
 		if len(servers) == 0 {
-			return []Finding{fail("discovery", "say where it is: --discovery HOST:15012, or join: mesh-agent join --server HOST:15012 --token-file FILE",
+			return []Finding{fail("discovery", "say where it is: --discovery HOST:15012, or join: mesh-agent join --server HOST:15012",
 				"nobody has said where discovery is")}
 		}
 		reached := 0

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// standardInput is what stands for it where a file is named.
+const standardInput = "-"
+
+// readToken reads the join token from standard input: its first line. At a terminal it asks, and what is typed does not show.
+func readToken(ctx context.Context, in io.Reader, out io.Writer) (string, error) {
+	if file, is := in.(*os.File); is && term.IsTerminal(int(file.Fd())) {
+		fmt.Fprint(out, "join token, of mcp-client token create: ")
+		text, err := withoutEcho(ctx, int(file.Fd()))
+		fmt.Fprintln(out)
+		return text, err
+	}
+	text, err := bufio.NewReader(in).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", fmt.Errorf("read the join token from standard input: %w", err)
+	}
+	if strings.TrimSpace(text) == "" {
+		return "", errors.New("what is this machine to join with? Give --token-file, or on standard input, what mcp-client token create has printed; or --jwt-file and --roots")
+	}
+	return text, nil
+}
+
+// withoutEcho leaves the terminal as it was if it is interrupted.
+func withoutEcho(ctx context.Context, terminal int) (string, error) {
+	was, err := term.GetState(terminal)
+	if err != nil {
+		return "", fmt.Errorf("ask for the join token: %w", err)
+	}
+	type answer struct {
+		text []byte
+		err  error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		text, err := term.ReadPassword(terminal)
+		answers <- answer{text, err}
+	}()
+	select {
+	case a := <-answers:
+		if a.err != nil {
+			return "", fmt.Errorf("ask for the join token: %w", a.err)
+		}
+		return string(a.text), nil
+	case <-ctx.Done(): // the program ends, and what reads with it
+		return "", errors.Join(fmt.Errorf("ask for the join token: %w", ctx.Err()), term.Restore(terminal, was))
+	}
+}
