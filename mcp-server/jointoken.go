@@ -111,16 +111,16 @@ func (r *rootsOf) inDatabase(cmd *cobra.Command, s *store.Store) ([]*x509.Certif
 	return authority.Ensure(cmd.Context(), authority.Config{Store: s, Keys: keys, Log: program.Log(cmd)})
 }
 
-const authorityHelp = `Show what the mesh trusts, from the database itself.
+const authorityHelp = `Show what the mesh trusts, from the database itself, and make an authority whose key is elsewhere.
 
 mcp-client authority shows more, and changes it: from a server, by whoever has a token with the scope admin.`
 
 func authorityCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "authority", Short: "Show what the mesh trusts", Long: authorityHelp}
+	cmd := &cobra.Command{Use: "authority", Short: "Show what the mesh trusts, or make an authority whose key is elsewhere", Long: authorityHelp}
 	var database string
 	roots := rootsCommand(&database)
 	needDatabase(roots, &database)
-	cmd.AddCommand(roots)
+	cmd.AddCommand(roots, createAuthorityCommand())
 	return cmd
 }
 

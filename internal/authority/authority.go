@@ -46,6 +46,14 @@ func NewRoot(trustDomain string, lifetime time.Duration) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
+	return NewRootOf(key, trustDomain, lifetime)
+}
+
+// NewRootOf is NewRoot with a key that somebody has, perhaps elsewhere.
+func NewRootOf(key crypto.Signer, trustDomain string, lifetime time.Duration) (*Authority, error) {
+	if err := checkKey(key.Public()); err != nil {
+		return nil, fmt.Errorf("make a root for %s: %w", trustDomain, err)
+	}
 	now := time.Now()
 	template := &x509.Certificate{
 		SerialNumber:          serial(),
@@ -71,11 +79,16 @@ func NewRoot(trustDomain string, lifetime time.Duration) (*Authority, error) {
 // Load reads an authority: its certificate and those between it and its root, its key, and the roots that are trusted with it, all PEM.
 // The roots may be left out for one that is a root itself. What it cannot sign with is refused, with the reason.
 func Load(chain, key, roots []byte) (*Authority, error) {
+	return LoadWith(chain, func(*x509.Certificate) (crypto.Signer, error) { return ParseKey(key) }, roots)
+}
+
+// LoadWith is Load with a key that is asked for by its certificate.
+func LoadWith(chain []byte, key func(*x509.Certificate) (crypto.Signer, error), roots []byte) (*Authority, error) {
 	certificates, err := ParseCertificates(chain)
 	if err != nil {
 		return nil, fmt.Errorf("the authority's certificate: %w", err)
 	}
-	signer, err := ParseKey(key)
+	signer, err := key(certificates[0])
 	if err != nil {
 		return nil, fmt.Errorf("the authority's key: %w", err)
 	}

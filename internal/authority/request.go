@@ -8,6 +8,7 @@ import (
 	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -35,8 +36,11 @@ func refused(format string, args ...any) error {
 }
 
 // NewRequest asks for a certificate for a key. It names nobody: who asks is known by other means.
-func NewRequest(key crypto.Signer) ([]byte, error) {
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+func NewRequest(key crypto.Signer) ([]byte, error) { return NewRequestFor(key, "") }
+
+// NewRequestFor is NewRequest for somebody whom people who sign know by a name.
+func NewRequestFor(key crypto.Signer, name string) ([]byte, error) {
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: name}}, key)
 	if err != nil {
 		return nil, fmt.Errorf("make a request for a certificate: %w", err)
 	}

@@ -2,6 +2,7 @@ package authority
 
 import (
 	"context"
+	"crypto"
 	"crypto/x509"
 	"errors"
 	"log/slog"
@@ -11,24 +12,33 @@ import (
 
 	signing "github.com/pgmesh/pgmesh/internal/authority"
 	"github.com/pgmesh/pgmesh/internal/reload"
+	"github.com/pgmesh/pgmesh/mcp-server/signer"
 )
 
 // Files are an authority that somebody else has made.
 type Files struct {
 	Cert, Key, Roots string
+
+	Command string // that signs in place of Key
 }
+
+func (f *Files) source() *signer.Source { return &signer.Source{Key: f.Key, Command: f.Command} }
 
 // Flags declares the flags of the files.
 func (f *Files) Flags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Cert, "authority-cert", "", "PEM file with the certificate of an authority, and those between it and its root, to sign with in place of the one that mcp-server makes; "+
 		"it has to be allowed to have authorities beneath it, and is read again when it changes")
-	flags.StringVar(&f.Key, "authority-key", "", "PEM file with the key of --authority-cert")
+	flags.StringVar(&f.Key, signer.KeyFlag, "", "PEM file with the key of --authority-cert; or a key that stays in its token: "+
+		"pkcs11:token=LABEL;object=LABEL?module-path=LIBRARY&pin-source=FILE")
+	flags.StringVar(&f.Command, signer.CommandFlag, "", signer.CommandHelp)
 	flags.StringVar(&f.Roots, "authority-roots", "", "PEM file with the roots that the mesh trusts, if --authority-cert is not the only one; "+
 		"alone, beside --tls-cert, those that join tokens name, of an authority that others sign with")
 }
 
 // Given tells whether there is to be an authority of files.
-func (f *Files) Given() bool { return f.Cert != "" || f.Key != "" || f.Roots != "" }
+func (f *Files) Given() bool { return f.Cert != "" || f.hasKey() || f.Roots != "" }
+
+func (f *Files) hasKey() bool { return f.Key != "" || f.Command != "" }
 
 // files are what is in them: an authority with its roots, or the roots alone of one that signs elsewhere.
 type files struct {
@@ -41,9 +51,14 @@ type fromFiles struct {
 }
 
 // OnlyRoots tells whether somebody else signs.
-func (f *Files) OnlyRoots() bool { return f.Cert == "" && f.Key == "" && f.Roots != "" }
+func (f *Files) OnlyRoots() bool { return f.Cert == "" && !f.hasKey() && f.Roots != "" }
 
 func (f *Files) load(log *slog.Logger, changed func()) (*files, error) {
+	if f.source().Elsewhere() {
+		if err := f.source().Check(); err != nil {
+			return nil, err
+		}
+	}
 	o := reload.Options{What: "authority", Log: log, Changed: changed}
 	if f.OnlyRoots() {
 		value, err := reload.Load(o, func(contents [][]byte) (fromFiles, error) {
@@ -52,28 +67,47 @@ func (f *Files) load(log *slog.Logger, changed func()) (*files, error) {
 		}, f.Roots)
 		return &files{value}, err
 	}
-	if f.Cert == "" || f.Key == "" {
+	if f.Cert == "" || !f.hasKey() {
 		return nil, errors.New("--authority-cert and --authority-key belong together: give both, and --authority-roots if the certificate is not a root itself")
 	}
-	paths := []string{f.Cert, f.Key}
-	if f.Roots != "" {
-		paths = append(paths, f.Roots)
+	paths := []string{f.Cert}
+	for _, path := range []string{f.keyFile(), f.Roots} {
+		if path != "" {
+			paths = append(paths, path)
+		}
 	}
-	value, err := reload.Load(o, func(contents [][]byte) (fromFiles, error) {
-		var roots []byte
-		if len(contents) > 2 {
-			roots = contents[2]
-		}
-		a, err := signing.Load(contents[0], contents[1], roots)
-		if err == nil {
-			err = a.MayDelegate()
-		}
-		if err != nil {
-			return fromFiles{}, err
-		}
-		return fromFiles{a, a.Roots()}, nil
-	}, paths...)
+	value, err := reload.Load(o, f.read, paths...)
 	return &files{value}, err
+}
+
+// keyFile is "" for a key that is elsewhere.
+func (f *Files) keyFile() string {
+	if f.source().Elsewhere() {
+		return ""
+	}
+	return f.Key
+}
+
+// read makes an authority of what the files have, in the order in which they were named.
+func (f *Files) read(contents [][]byte) (fromFiles, error) {
+	chain, contents := contents[0], contents[1:]
+	key := func(c *x509.Certificate) (crypto.Signer, error) { return f.source().Of(c) }
+	if f.keyFile() != "" {
+		text := contents[0]
+		key, contents = func(*x509.Certificate) (crypto.Signer, error) { return signing.ParseKey(text) }, contents[1:]
+	}
+	var roots []byte
+	if len(contents) > 0 {
+		roots = contents[0]
+	}
+	a, err := signing.LoadWith(chain, key, roots)
+	if err == nil {
+		err = a.MayDelegate()
+	}
+	if err != nil {
+		return fromFiles{}, err
+	}
+	return fromFiles{a, a.Roots()}, nil
 }
 
 // reread takes over files that have changed, with what is known of everything else.
