@@ -31,7 +31,10 @@ func createAuthorityCommand() *cobra.Command {
 	var n newAuthority
 	cmd := &cobra.Command{
 		Use: "create", Short: "Print the certificate of an authority whose key is in a token or with a KMS", Long: createAuthorityHelp, Args: cobra.NoArgs,
-		Example: `  mcp-server authority create --generate --authority-key 'pkcs11:token=mesh;object=root?module-path=/usr/lib/softhsm/libsofthsm2.so&pin-source=/etc/pgmesh/pin' > root.pem
+		Example: `  KEY='pkcs11:token=mesh;object=root'
+  KEY+='?module-path=/usr/lib/softhsm/libsofthsm2.so'
+  KEY+='&pin-source=/etc/pgmesh/pin'
+  mcp-server authority create --generate --authority-key "$KEY" > root.pem
   mcp-server authority create --authority-signer-command /etc/pgmesh/kms-sign --authority-public-key public.pem > root.pem`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			made, err := n.create(cmd.Context())
@@ -42,7 +45,7 @@ func createAuthorityCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&n.key.Key, signer.KeyFlag, "", "the key, in its token: pkcs11:token=LABEL;object=LABEL?module-path=LIBRARY&pin-source=FILE")
+	f.StringVar(&n.key.Key, signer.KeyFlag, "", "the key, in its token: pkcs11:token=LABEL;object=LABEL, then ?module-path=LIBRARY and &pin-source=FILE")
 	f.StringVar(&n.key.Command, signer.CommandFlag, "", signer.CommandHelp)
 	f.StringVar(&n.key.PublicKey, "authority-public-key", "", "with --authority-signer-command: file with the public key, PEM or DER")
 	f.StringVar(&n.trustDomain, "trust-domain", "cluster.local", "the mesh's, for the name of the root")

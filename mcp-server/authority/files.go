@@ -29,7 +29,7 @@ func (f *Files) Flags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Cert, "authority-cert", "", "PEM file with the certificate of an authority, and those between it and its root, to sign with in place of the one that mcp-server makes; "+
 		"it has to be allowed to have authorities beneath it, and is read again when it changes")
 	flags.StringVar(&f.Key, signer.KeyFlag, "", "PEM file with the key of --authority-cert; or a key that stays in its token: "+
-		"pkcs11:token=LABEL;object=LABEL?module-path=LIBRARY&pin-source=FILE")
+		"pkcs11:token=LABEL;object=LABEL, then ?module-path=LIBRARY and &pin-source=FILE")
 	flags.StringVar(&f.Command, signer.CommandFlag, "", signer.CommandHelp)
 	flags.StringVar(&f.Roots, "authority-roots", "", "PEM file with the roots that the mesh trusts, if --authority-cert is not the only one; "+
 		"alone, beside --tls-cert, those that join tokens name, of an authority that others sign with")
