@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/deploy/packages"
-	"github.com/pgmesh/pgmesh/internal/jointoken"
 	"github.com/pgmesh/pgmesh/internal/envoytest"
+	"github.com/pgmesh/pgmesh/internal/jointoken"
 	"github.com/pgmesh/pgmesh/internal/machine"
 	"github.com/pgmesh/pgmesh/internal/netns"
 	"github.com/pgmesh/pgmesh/store/embedded"

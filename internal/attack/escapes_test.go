@@ -27,7 +27,7 @@ func TestATenantDoesNotDriveTheTerminalsOfOthers(t *testing.T) {
 		return m.owner.QueryRow(ctx, "SELECT pid FROM mesh.blockers LIMIT 1").Scan(&pid)
 	})
 
-	tried := append(reading, pgmeshAlone...)
+	tried := slices.Concat(reading, pgmeshAlone)
 	for _, command := range tried {
 		said, _ := m.Client(t.Context(), "", strings.Fields(command)...) // the exit code of some tells of problems
 		if !slices.Contains(exact, command) {

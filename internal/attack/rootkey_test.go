@@ -36,7 +36,7 @@ func TestARootsKeyElsewhereIsNotInTheMemoryOfServers(t *testing.T) {
 	require.NoError(t, os.WriteFile(files.Key, text, 0o600))
 	kms := filepath.Join(dir, "kms-sign")
 	script := fmt.Sprintf("#!/bin/sh -eu\nexec openssl pkeyutl -sign -inkey %s -pkeyopt digest:$2\n", files.Key)
-	require.NoError(t, os.WriteFile(kms, []byte(script), 0o700)) //nolint:gosec // it is to be run
+	require.NoError(t, os.WriteFile(kms, []byte(script), 0o700))
 
 	fromFile := meshOf(t, files, func(*stack.Stack) {})
 	require.True(t, remembers(t, fromFile.MCPServer.Pid(), key.(*ecdsa.PrivateKey)), "this test finds no key where there is one")

@@ -48,7 +48,7 @@ func (s *Signer) check() error {
 	if err != nil {
 		return err
 	}
-	fits := false
+	var fits bool
 	switch public := s.public.(type) {
 	case *ecdsa.PublicKey:
 		fits = ecdsa.VerifyASN1(public, digest[:], signature)
