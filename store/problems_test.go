@@ -383,32 +383,55 @@ func TestStrictReferences(t *testing.T) {
 	}
 }
 
-// Two transactions, of which each alone would leave all well, meet.
+// Two transactions, of which each alone would leave all well, meet: whoever is first, also where one was examined before its end.
 func TestStrictReferencesHoldBetweenTransactions(t *testing.T) {
 	t.Parallel()
+	for _, examined := range []string{"nobody", "who deletes", "who names"} {
+		for _, deletesFirst := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s is examined before, deletes first %t", examined, deletesFirst), func(t *testing.T) {
+				t.Parallel()
+				testStrictReferencesBetween(t, examined, deletesFirst)
+			})
+		}
+	}
+}
+
+func testStrictReferencesBetween(t *testing.T, examined string, deletesFirst bool) {
+	t.Helper()
 	url := pgtest.New(t)
 	one, two, holder := connect(t, url), connect(t, url), connect(t, url)
 	one.create("ServiceEntry", "default", "b", `{"hosts": ["b.example.com"], "resolution": "DNS", "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}]}`)
 	one.exec("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'on')")
 
-	one.exec("BEGIN; DELETE FROM mesh.resources WHERE kind = 'ServiceEntry'; SET CONSTRAINTS ALL IMMEDIATE")
+	one.exec("BEGIN; DELETE FROM mesh.resources WHERE kind = 'ServiceEntry'")
 	two.exec("BEGIN")
 	two.create("VirtualService", "default", "a", route("a.example.com", `{"host": "b.example.com"}`))
+	switch examined {
+	case "who deletes":
+		one.exec("SET CONSTRAINTS ALL IMMEDIATE")
+	case "who names":
+		two.exec("SET CONSTRAINTS ALL IMMEDIATE")
+	}
+	order := []session{one, two}
+	if !deletesFirst {
+		order = []session{two, one}
+	}
 	holder.exec("BEGIN; LOCK TABLE mesh.numbering IN SHARE UPDATE EXCLUSIVE MODE")
-	done := make(chan error, 2)
-	for _, s := range []session{one, two} {
+	var done []chan error
+	for i, s := range order {
+		committed := make(chan error, 1)
+		done = append(done, committed)
 		go func() {
 			_, err := s.conn.Exec(t.Context(), "COMMIT")
-			done <- err
+			committed <- err
 		}()
+		require.Eventually(t, func() bool {
+			return value[int64](holder, "SELECT count(*) FROM pg_locks WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND relation = 'mesh.numbering'::regclass AND NOT granted") == int64(i)+1
+		}, 10*time.Second, 5*time.Millisecond)
 	}
-	require.Eventually(t, func() bool {
-		return value[int64](holder, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()") == 2
-	}, 10*time.Second, 5*time.Millisecond)
 	holder.exec("COMMIT")
-	first, second := <-done, <-done
-	require.NoError(t, first)
-	require.ErrorContains(t, second, "MS005")
+	require.NoError(t, <-done[0])
+	require.ErrorContains(t, <-done[1], "MS005")
 }
 
 func TestProblemsOfTheStore(t *testing.T) {

@@ -280,27 +280,44 @@ BEGIN
     HINT = coalesce(list #>> '{0,hint}', 'correct it in the same transaction') || ' (strict_references is on)';
 END $$;
 
+-- put_links_back undoes in mesh.links what the transaction has put there, for it to be examined once more.
+CREATE OR REPLACE FUNCTION mesh.put_links_back(of bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  DELETE FROM mesh.links l USING mesh.changes c
+    WHERE c.transaction_id = of AND l.name = c.name AND l.namespace = c.namespace AND l.kind = c.kind AND l.api_group = c.api_group;
+  INSERT INTO mesh.links
+    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.links_of(c.kind, c.api_group, c.namespace, c.name, c.before_spec) l
+    WHERE c.transaction_id = of AND c.before_spec IS NOT NULL;
+END $$;
+
 -- examine_references is called at commit, before the transaction takes its number. Where some namespace is strict, a change of
 -- links waits here for those that commit before it, so that no two can break together what each alone would leave whole: unless the
--- transaction goes on, for then others would wait until it ends.
+-- transaction goes on, for then others would wait until it ends. Such a one is examined again at its end, for others have committed since;
+-- its size tells.
 CREATE OR REPLACE FUNCTION mesh.examine_references(of bigint, goes_on boolean) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   changed  mesh.changes[] := ARRAY(SELECT c FROM mesh.running_transaction t, mesh.changed_links(t.id) c
     WHERE t.id = of LIMIT 101); -- the running transaction's, whatever is asked for
-  secrets  boolean := coalesce((SELECT t.secrets FROM mesh.running_transaction t WHERE t.id = of), false);
+  t        mesh.running_transaction := (SELECT t FROM mesh.running_transaction t WHERE t.id = of);
   problems mesh.link_problem[] := '{}';
 BEGIN
-  IF changed = '{}' AND NOT secrets THEN
+  IF changed = '{}' AND t.secrets IS NOT true THEN
     RETURN;
   END IF;
-  IF NOT goes_on AND EXISTS (SELECT FROM mesh.settings s WHERE s.name = 'strict_references' AND s.value = 'on') THEN
+  IF goes_on THEN
+    UPDATE mesh.transactions SET size = 1 WHERE id = t.id;
+  ELSIF EXISTS (SELECT FROM mesh.settings s WHERE s.name = 'strict_references' AND s.value = 'on') THEN
     PERFORM mesh.lock_numbering();
+    IF t.size > 0 THEN
+      PERFORM mesh.put_links_back(of);
+    END IF;
   END IF;
   IF changed <> '{}' THEN
     problems := coalesce(CASE WHEN cardinality(changed) > 100 THEN mesh.relink_many(of) ELSE mesh.relink_few(changed) END, '{}') || mesh.new_unsupported(of);
   END IF;
-  IF secrets THEN
+  IF t.secrets THEN
     problems := problems || mesh.new_problems(problems, mesh.credentials_broken(of));
   END IF;
   IF problems <> '{}' THEN
