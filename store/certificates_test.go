@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -109,6 +110,39 @@ func TestTheRecordIsKeptForATime(t *testing.T) {
 	require.Equal(t, []int64{1, 2, 0}, []int64{prune(1), prune(10), prune(10)})
 	require.Equal(t, []string{"1", "3"}, collect[string](db, "SELECT enrolment FROM mesh.certificates ORDER BY 1"), "what is in force stays, and what is young")
 	require.Equal(t, []string{"new"}, collect[string](db, "SELECT name FROM mesh.join_tokens"))
+}
+
+func TestTheRecordIsBounded(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db := connect(t, url)
+	var all []store.Issue
+	for i := range 8 {
+		one := issued("spiffe://mesh/ns/a/sa/x", fmt.Sprint(i))
+		one.At, one.Credential = time.Now().Add(time.Duration(i-10)*time.Hour), "certificate"
+		if i < 5 {
+			one.NotAfter = one.At.Add(time.Hour) // it has ended
+		}
+		if i < 2 {
+			one.Credential = "token"
+		}
+		all = append(all, one)
+	}
+	record(t, s, all...)
+	kept := func(most int) []string {
+		db.exec("INSERT INTO mesh.settings (name, value) VALUES ('certificates_max', $1) ON CONFLICT (name, namespace) DO UPDATE SET value = EXCLUDED.value", fmt.Sprint(most))
+		for {
+			pruned, err := s.PruneCertificates(t.Context(), 1)
+			require.NoError(t, err)
+			if pruned == 0 {
+				return collect[string](db, "SELECT enrolment FROM mesh.certificates ORDER BY at")
+			}
+		}
+	}
+	require.Equal(t, []string{"0", "1", "2", "3", "4", "5", "6", "7"}, kept(8))
+	require.Equal(t, []string{"0", "1", "4", "5", "6", "7"}, kept(6), "the oldest renewals go first")
+	require.Equal(t, []string{"1", "5", "6", "7"}, kept(4), "then others")
+	require.Equal(t, []string{"5", "6", "7"}, kept(1), "what is in force stays")
 }
 
 func TestWhoSeesTheRecord(t *testing.T) {

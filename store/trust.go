@@ -19,6 +19,8 @@ type Trust struct {
 	Federated   []Federated
 	Revoked     []Revocation // in the order in which they were made
 	Issuers     []JoinIssuer // in the order of their names
+	// Lifetimes are those that are set of machines' certificates, in seconds by namespace; that of the mesh by "".
+	Lifetimes map[string]int64
 }
 
 // Federated is another mesh.
@@ -46,7 +48,7 @@ type JoinIssuer struct {
 }
 
 // trustTables are the names by which Awaken tells of changes of the trust. The MeshConfig has the trust domain.
-var trustTables = []string{"", "authority_keys", "federated_trust", "join_issuers", "mesh_configs", "revocations"}
+var trustTables = []string{"", "authority_keys", "federated_trust", "join_issuers", "mesh_configs", "revocations", "trust_names"}
 
 // ConcernsTrust tells whether Trust may be another after Awaken has named a table.
 func ConcernsTrust(table string) bool { return slices.Contains(trustTables, table) }
@@ -69,7 +71,8 @@ func (s *Store) Trust(ctx context.Context) (Trust, error) {
 			'At', revoked_at, 'By', revoked_by) ORDER BY id), '[]') FROM mesh.revocations WHERE lifted_at IS NULL),
 		(SELECT coalesce(json_agg(json_build_object('Name', name, 'Issuer', issuer, 'Audiences', audiences, 'JWKS', coalesce(jwks::text, ''), 'JWKSURI', coalesce(jwks_uri, ''),
 			'Claims', claims, 'Namespace', namespace, 'ServiceAccount', service_account, 'WorkloadGroup', workload_group, 'Author', author, 'Updated', updated_at)
-			ORDER BY name COLLATE "C"), '[]') FROM mesh.join_issuers)`).Scan(&t.ReadAt, &domains, &roots, &federated, &revoked, &issuers)
+			ORDER BY name COLLATE "C"), '[]') FROM mesh.join_issuers),
+		(SELECT lifetimes FROM mesh.trust_names)`).Scan(&t.ReadAt, &domains, &roots, &federated, &revoked, &issuers, &t.Lifetimes)
 	if err != nil {
 		return t, explain("reading what the mesh trusts", err)
 	}

@@ -30,7 +30,7 @@ func TestTrustIsThatOfTheMeshConfigAndTheTables(t *testing.T) {
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now(), trust.ReadAt, time.Minute)
 	trust.ReadAt = time.Time{}
-	require.Equal(t, store.Trust{TrustDomain: "cluster.local", Aliases: []string{}, Roots: []store.Authority{}, Federated: []store.Federated{}, Revoked: []store.Revocation{}, Issuers: []store.JoinIssuer{}}, trust)
+	require.Equal(t, store.Trust{Lifetimes: map[string]int64{}, TrustDomain: "cluster.local", Aliases: []string{}, Roots: []store.Authority{}, Federated: []store.Federated{}, Revoked: []store.Revocation{}, Issuers: []store.JoinIssuer{}}, trust)
 
 	db.exec(`INSERT INTO mesh.mesh_configs (namespace, name, spec) VALUES ('istio-system', 'istio', '{"trustDomain": "mesh.example", "trustDomainAliases": ["old.example", "older.example"]}')`)
 	roots := certtest.NewAuthority(t).PEM

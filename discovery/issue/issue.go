@@ -147,7 +147,7 @@ func (s *Service) create(ctx context.Context, r *istio.IstioCertificateRequest, 
 		}
 		return nil, err
 	}
-	answer, err := s.sign(signer, c.state, who, csr, s.lifetime(r), record)
+	answer, err := s.sign(signer, c.state, who, csr, s.lifetime(r, c.state, who.Namespace), record)
 	if err == nil && who.group != "" {
 		if err := grpc.SetHeader(ctx, metadata.Pairs(GroupHeader, who.group)); err != nil {
 			s.cfg.Log.Warn("a machine was not told for which group it joins", "error", err)
@@ -183,11 +183,14 @@ func (s *Service) sign(
 	return &istio.IstioCertificateResponse{CertChain: chainOf(issued, state)}, nil
 }
 
-// lifetime is for how long a certificate is given.
-func (s *Service) lifetime(r *istio.IstioCertificateRequest) time.Duration {
-	wanted := r.GetValidityDuration()
-	if wanted <= 0 || wanted > int64(s.cfg.Lifetime/time.Second) {
-		return s.cfg.Lifetime
+// lifetime is for how long a certificate is given: what the machine asks for, what the mesh sets for its namespace, and this discovery's own, whichever
+// is least.
+func (s *Service) lifetime(r *istio.IstioCertificateRequest, state *trust.State, namespace string) time.Duration {
+	least := s.cfg.Lifetime
+	for _, seconds := range []int64{state.Lifetime(namespace), r.GetValidityDuration()} {
+		if seconds > 0 && seconds < int64(least/time.Second) {
+			least = time.Duration(seconds) * time.Second
+		}
 	}
-	return time.Duration(wanted) * time.Second
+	return least
 }

@@ -182,6 +182,29 @@ func TestCertificatesLiveAsLongAsIsAskedForAndAllowed(t *testing.T) {
 	}
 }
 
+func TestTheMeshSaysHowLongCertificatesLive(t *testing.T) {
+	t.Parallel()
+	f := start(t, nil, func(o *serve.Options) { o.Identity.Lifetime = time.Hour })
+	lives := func(namespace string, asked int64) time.Duration {
+		m := f.machine()
+		csr, err := authority.NewRequest(m.Key)
+		require.NoError(t, err)
+		token := f.Token(1, &identityv1.Grant{Namespace: namespace, ServiceAccount: "cart", Enrolment: "m1"})
+		require.NoError(t, m.Ask(t.Context(), token, &istio.IstioCertificateRequest{Csr: string(csr), ValidityDuration: asked}))
+		return time.Until(m.Certificate.Leaf.NotAfter).Round(30 * time.Second)
+	}
+	f.tell(func(told *identityv1.Trust) {
+		told.CertificateLifetimes = map[string]int64{"": 1800, "shop": 300, "lax": 86_400}
+	})
+	require.Equal(t, 5*time.Minute, lives("shop", 0))
+	require.Equal(t, 2*time.Minute, lives("shop", 120))
+	require.Equal(t, 5*time.Minute, lives("shop", 86_400))
+	require.Equal(t, 30*time.Minute, lives("other", 0))
+	require.Equal(t, time.Hour, lives("lax", 0), "a discovery gives no more than it is told to")
+	f.tell(func(told *identityv1.Trust) { told.CertificateLifetimes = nil })
+	require.Equal(t, time.Hour, lives("shop", 0))
+}
+
 func TestOnlyACertificateThatCountsIsRenewed(t *testing.T) {
 	t.Parallel()
 	f := start(t, nil)

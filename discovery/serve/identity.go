@@ -52,7 +52,7 @@ func (i *Identity) Flags(f *pflag.FlagSet) {
 	f.StringVar(&i.StateDir, "state-dir", program.StateDirectory(), "folder to keep discovery's certificate, its authority and what the mesh trusts in, over restarts; nobody else may read it")
 	f.StringVar(&i.Name, "name", "", "what this discovery is called, to tell it from others (default: the host's name)")
 	f.StringSliceVar(&i.Hosts, "host", nil, "names and addresses by which machines dial this discovery (default: the host's name, localhost, and the loopback addresses)")
-	f.DurationVar(&i.Lifetime, "cert-lifetime", issue.DefaultLifetime, "for how long machines are given certificates; one may ask for less")
+	f.DurationVar(&i.Lifetime, "cert-lifetime", issue.DefaultLifetime, "for how long machines are given certificates; one may ask for less, and the setting certificate_lifetime of the mesh say less")
 	f.StringVar(&i.Authority.Cert, "ca-cert", "",
 		"PEM file with the certificate of an authority of your own to sign machines' certificates with, and those between it and its root; read again when it changes")
 	f.StringVar(&i.Authority.Key, "ca-key", "", "PEM file with the key of --ca-cert")

@@ -111,6 +111,7 @@ func (k *Keeper) byFiles() *identityv1.Trust {
 	if k.told != nil {
 		t.TrustDomain, t.Aliases = k.told.GetTrustDomain(), k.told.GetAliases()
 		t.Federated, t.Revoked, t.Issuers = k.told.GetFederated(), k.told.GetRevoked(), k.told.GetIssuers()
+		t.CertificateLifetimes = k.told.GetCertificateLifetimes()
 	}
 	return t
 }

@@ -4,6 +4,7 @@ package trust
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -48,6 +49,12 @@ func stateOf(trust *membership.Trust) *State {
 		}
 	}
 	return s
+}
+
+// Lifetime is for how many seconds the mesh gives certificates in a namespace; 0 if it does not say.
+func (s *State) Lifetime(namespace string) int64 {
+	set := s.Message().GetCertificateLifetimes()
+	return cmp.Or(set[namespace], set[""])
 }
 
 // Member is somebody of this mesh, by a certificate that counts.

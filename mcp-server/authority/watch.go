@@ -69,6 +69,6 @@ func (s *State) toldTo(who *caller.Caller) *identityv1.Trust {
 		return s.trust
 	}
 	trust := proto.CloneOf(s.trust)
-	trust.Revoked, trust.Issuers = nil, nil
+	trust.Revoked, trust.Issuers, trust.CertificateLifetimes = nil, nil, nil
 	return trust
 }

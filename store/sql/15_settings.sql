@@ -16,6 +16,10 @@ CREATE OR REPLACE VIEW mesh.known_settings (name, type, default_value, per_names
       'How long a change may wait to be confirmed at most. The history is not pruned of what waits.', false),
     ('certificates_max_age', 'interval', '90 days', false,
       'How long it is kept who was given a certificate, and who was refused one. Those in force are kept in any case.', false),
+    ('certificates_max', 'count', '2000000', false,
+      'About how many rows are kept at most of who was given a certificate. Of more, the oldest go that have ended, renewals first.', false),
+    ('certificate_lifetime', 'interval', NULL, true,
+      'For how long machines are given certificates, from a minute on, where discovery run --cert-lifetime does not say less. Without a value, that decides.', true),
     ('registered_machines_max', 'count', NULL, true,
       'How many services of machines may be registered in a namespace at most. Without a value, as many as there are.', true),
     ('resource_max_bytes', 'count', '1048576', true,
@@ -87,6 +91,9 @@ BEGIN
   ELSIF NEW.namespace <> '' AND (char_length(NEW.namespace) > 63 OR NEW.namespace !~ '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$') THEN
     RAISE invalid_parameter_value USING MESSAGE = format('setting "%s": "%s" is not a valid namespace', NEW.name, NEW.namespace),
       HINT = 'at most 63 lower-case letters, digits and "-", the first and the last a letter or digit';
+  ELSIF NEW.name = 'certificate_lifetime' AND value::interval < interval '1 minute' THEN
+    RAISE invalid_parameter_value USING MESSAGE = format('setting "%s": "%s" is too short: machines renew at half of it, and go when a server is away for the rest', NEW.name, NEW.value),
+      HINT = 'write a minute or more; an hour lets discovery be away for half an hour';
   END IF;
   IF known.limits THEN
     PERFORM mesh.require_limits(NEW.name);
@@ -100,3 +107,18 @@ END $$;
 DROP TRIGGER IF EXISTS check_setting ON mesh.settings;
 CREATE TRIGGER check_setting BEFORE INSERT OR UPDATE ON mesh.settings
   FOR EACH ROW EXECUTE FUNCTION mesh.check_setting();
+
+-- keep_lifetimes keeps for servers what is set of certificate_lifetime: they read mesh.settings never, which tenants may lock.
+CREATE OR REPLACE FUNCTION mesh.keep_lifetimes() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  UPDATE mesh.trust_names n SET lifetimes = now_set.lifetimes
+    FROM (SELECT coalesce(jsonb_object_agg(s.namespace, ceil(extract(epoch FROM s.value::interval))), '{}') AS lifetimes
+      FROM mesh.settings s WHERE s.name = 'certificate_lifetime') now_set
+    WHERE n.lifetimes <> now_set.lifetimes;
+  RETURN NULL;
+END $$;
+
+DROP TRIGGER IF EXISTS keep_lifetimes ON mesh.settings;
+CREATE TRIGGER keep_lifetimes AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON mesh.settings
+  FOR EACH STATEMENT EXECUTE FUNCTION mesh.keep_lifetimes();

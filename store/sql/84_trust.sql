@@ -172,6 +172,10 @@ DROP TRIGGER IF EXISTS wake_servers ON mesh.federated_trust;
 CREATE TRIGGER wake_servers AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON mesh.federated_trust
   FOR EACH STATEMENT EXECUTE FUNCTION mesh.wake_servers();
 
+DROP TRIGGER IF EXISTS wake_servers ON mesh.trust_names;
+CREATE TRIGGER wake_servers AFTER UPDATE OF lifetimes ON mesh.trust_names
+  FOR EACH STATEMENT EXECUTE FUNCTION mesh.wake_servers();
+
 DROP TRIGGER IF EXISTS wake_servers ON mesh.join_issuers;
 CREATE TRIGGER wake_servers AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON mesh.join_issuers
   FOR EACH STATEMENT EXECUTE FUNCTION mesh.wake_servers();

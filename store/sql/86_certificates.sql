@@ -45,11 +45,24 @@ COMMENT ON COLUMN mesh.machines.issued_at IS 'When it was given the newest, and 
 COMMENT ON COLUMN mesh.machines.authority IS 'The fingerprint of the root in mesh.authorities that it leads to.';
 COMMENT ON COLUMN mesh.machines.peer IS 'Where it called from.';
 
+-- excess_certificates is how many rows there are beyond the setting. Their exact number costs a look at all, and is found where it may matter alone.
+CREATE OR REPLACE FUNCTION mesh.excess_certificates() RETURNS bigint
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  most bigint := mesh.setting('certificates_max')::bigint;
+BEGIN
+  IF (SELECT c.reltuples FROM pg_class c WHERE c.oid = 'mesh.certificates'::regclass) BETWEEN 0 AND 0.8 * most THEN
+    RETURN 0;
+  END IF;
+  RETURN greatest((SELECT count(*) FROM mesh.certificates) - most, 0);
+END $$;
+
 -- prune_certificates forgets a batch of what is too old, and of join tokens that have ended as long ago.
 CREATE OR REPLACE FUNCTION mesh.prune_certificates(at_most bigint DEFAULT 1000) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   before timestamptz := clock_timestamp() - mesh.setting('certificates_max_age')::interval;
+  excess bigint := mesh.excess_certificates();
   pruned bigint;
   tokens bigint;
 BEGIN
@@ -57,10 +70,20 @@ BEGIN
   DELETE FROM mesh.certificates c WHERE c.id IN (
     SELECT o.id FROM mesh.certificates o WHERE o.at < before AND (o.not_after < now()) IS NOT FALSE ORDER BY o.at LIMIT at_most);
   GET DIAGNOSTICS pruned = ROW_COUNT;
+  IF pruned = 0 AND excess > 0 THEN
+    DELETE FROM mesh.certificates c WHERE c.id IN (
+      SELECT o.id FROM mesh.certificates o WHERE o.not_after < now() AND o.credential = 'certificate' ORDER BY o.at LIMIT least(at_most, excess));
+    GET DIAGNOSTICS pruned = ROW_COUNT;
+  END IF;
+  IF pruned = 0 AND excess > 0 THEN
+    DELETE FROM mesh.certificates c WHERE c.id IN (
+      SELECT o.id FROM mesh.certificates o WHERE (o.not_after < now()) IS NOT FALSE ORDER BY o.at LIMIT least(at_most, excess));
+    GET DIAGNOSTICS pruned = ROW_COUNT;
+  END IF;
   DELETE FROM mesh.join_token_hashes t WHERE t.id IN (
     SELECT o.id FROM mesh.join_token_hashes o WHERE o.expires_at < before ORDER BY o.expires_at LIMIT greatest(at_most - pruned, 0));
   GET DIAGNOSTICS tokens = ROW_COUNT;
   RETURN pruned + tokens;
 END $$;
 
-COMMENT ON FUNCTION mesh.prune_certificates IS 'Forgets a batch of certificates that are older than the setting certificates_max_age and have ended, and of join tokens that ended as long ago. It returns how many went. Every mcp-server calls it now and then, until there is none.';
+COMMENT ON FUNCTION mesh.prune_certificates IS 'Forgets a batch of certificates that are older than the setting certificates_max_age and have ended, or more than certificates_max, and of join tokens that ended as long ago. It returns how many went. Every mcp-server calls it now and then, until there is none.';

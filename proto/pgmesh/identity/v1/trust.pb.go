@@ -121,9 +121,11 @@ type Trust struct {
 	Issuers []*Issuer `protobuf:"bytes,6,rep,name=issuers,proto3" json:"issuers,omitempty"`
 	// Which of the roots new certificates lead to: the SHA-256 of its public key, a SubjectPublicKeyInfo in DER. A member whose certificate
 	// leads to another has it renewed at once. Empty if that is not said.
-	ActiveRoot    []byte `protobuf:"bytes,7,opt,name=active_root,json=activeRoot,proto3" json:"active_root,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ActiveRoot []byte `protobuf:"bytes,7,opt,name=active_root,json=activeRoot,proto3" json:"active_root,omitempty"`
+	// For how many seconds machines are given certificates, by namespace; what is set for the mesh by an empty one. Told to servers alone.
+	CertificateLifetimes map[string]int64 `protobuf:"bytes,8,rep,name=certificate_lifetimes,json=certificateLifetimes,proto3" json:"certificate_lifetimes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *Trust) Reset() {
@@ -201,6 +203,13 @@ func (x *Trust) GetIssuers() []*Issuer {
 func (x *Trust) GetActiveRoot() []byte {
 	if x != nil {
 		return x.ActiveRoot
+	}
+	return nil
+}
+
+func (x *Trust) GetCertificateLifetimes() map[string]int64 {
+	if x != nil {
+		return x.CertificateLifetimes
 	}
 	return nil
 }
@@ -454,7 +463,7 @@ const file_pgmesh_identity_v1_trust_proto_rawDesc = "" +
 	"\x1epgmesh/identity/v1/trust.proto\x12\x12pgmesh.identity.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x13\n" +
 	"\x11WatchTrustRequest\"E\n" +
 	"\x12WatchTrustResponse\x12/\n" +
-	"\x05trust\x18\x01 \x01(\v2\x19.pgmesh.identity.v1.TrustR\x05trust\"\xa8\x02\n" +
+	"\x05trust\x18\x01 \x01(\v2\x19.pgmesh.identity.v1.TrustR\x05trust\"\xdb\x03\n" +
 	"\x05Trust\x12!\n" +
 	"\ftrust_domain\x18\x01 \x01(\tR\vtrustDomain\x12\x18\n" +
 	"\aaliases\x18\x02 \x03(\tR\aaliases\x12\x14\n" +
@@ -463,7 +472,11 @@ const file_pgmesh_identity_v1_trust_proto_rawDesc = "" +
 	"\arevoked\x18\x05 \x03(\v2\x1e.pgmesh.identity.v1.RevocationR\arevoked\x124\n" +
 	"\aissuers\x18\x06 \x03(\v2\x1a.pgmesh.identity.v1.IssuerR\aissuers\x12\x1f\n" +
 	"\vactive_root\x18\a \x01(\fR\n" +
-	"activeRoot\"D\n" +
+	"activeRoot\x12h\n" +
+	"\x15certificate_lifetimes\x18\b \x03(\v23.pgmesh.identity.v1.Trust.CertificateLifetimesEntryR\x14certificateLifetimes\x1aG\n" +
+	"\x19CertificateLifetimesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"D\n" +
 	"\tFederated\x12!\n" +
 	"\ftrust_domain\x18\x01 \x01(\tR\vtrustDomain\x12\x14\n" +
 	"\x05roots\x18\x02 \x01(\fR\x05roots\"\x8a\x01\n" +
@@ -502,7 +515,7 @@ func file_pgmesh_identity_v1_trust_proto_rawDescGZIP() []byte {
 	return file_pgmesh_identity_v1_trust_proto_rawDescData
 }
 
-var file_pgmesh_identity_v1_trust_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_pgmesh_identity_v1_trust_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_pgmesh_identity_v1_trust_proto_goTypes = []any{
 	(*WatchTrustRequest)(nil),     // 0: pgmesh.identity.v1.WatchTrustRequest
 	(*WatchTrustResponse)(nil),    // 1: pgmesh.identity.v1.WatchTrustResponse
@@ -510,23 +523,25 @@ var file_pgmesh_identity_v1_trust_proto_goTypes = []any{
 	(*Federated)(nil),             // 3: pgmesh.identity.v1.Federated
 	(*Revocation)(nil),            // 4: pgmesh.identity.v1.Revocation
 	(*Issuer)(nil),                // 5: pgmesh.identity.v1.Issuer
-	nil,                           // 6: pgmesh.identity.v1.Issuer.ClaimsEntry
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+	nil,                           // 6: pgmesh.identity.v1.Trust.CertificateLifetimesEntry
+	nil,                           // 7: pgmesh.identity.v1.Issuer.ClaimsEntry
+	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
 }
 var file_pgmesh_identity_v1_trust_proto_depIdxs = []int32{
 	2, // 0: pgmesh.identity.v1.WatchTrustResponse.trust:type_name -> pgmesh.identity.v1.Trust
 	3, // 1: pgmesh.identity.v1.Trust.federated:type_name -> pgmesh.identity.v1.Federated
 	4, // 2: pgmesh.identity.v1.Trust.revoked:type_name -> pgmesh.identity.v1.Revocation
 	5, // 3: pgmesh.identity.v1.Trust.issuers:type_name -> pgmesh.identity.v1.Issuer
-	7, // 4: pgmesh.identity.v1.Revocation.at:type_name -> google.protobuf.Timestamp
-	6, // 5: pgmesh.identity.v1.Issuer.claims:type_name -> pgmesh.identity.v1.Issuer.ClaimsEntry
-	0, // 6: pgmesh.identity.v1.TrustService.WatchTrust:input_type -> pgmesh.identity.v1.WatchTrustRequest
-	1, // 7: pgmesh.identity.v1.TrustService.WatchTrust:output_type -> pgmesh.identity.v1.WatchTrustResponse
-	7, // [7:8] is the sub-list for method output_type
-	6, // [6:7] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	6, // 4: pgmesh.identity.v1.Trust.certificate_lifetimes:type_name -> pgmesh.identity.v1.Trust.CertificateLifetimesEntry
+	8, // 5: pgmesh.identity.v1.Revocation.at:type_name -> google.protobuf.Timestamp
+	7, // 6: pgmesh.identity.v1.Issuer.claims:type_name -> pgmesh.identity.v1.Issuer.ClaimsEntry
+	0, // 7: pgmesh.identity.v1.TrustService.WatchTrust:input_type -> pgmesh.identity.v1.WatchTrustRequest
+	1, // 8: pgmesh.identity.v1.TrustService.WatchTrust:output_type -> pgmesh.identity.v1.WatchTrustResponse
+	8, // [8:9] is the sub-list for method output_type
+	7, // [7:8] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_pgmesh_identity_v1_trust_proto_init() }
@@ -540,7 +555,7 @@ func file_pgmesh_identity_v1_trust_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pgmesh_identity_v1_trust_proto_rawDesc), len(file_pgmesh_identity_v1_trust_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
