@@ -46,6 +46,10 @@ bench-certificates: compile ## Measure how many certificates a second one discov
 bench-fleet: compile ## Have 2,000 machines come and go while parts are killed, and compare what Postgres has (FLAGS=--help lists its flags)
 	go run ./bench/fleet $(FLAGS)
 
+.PHONY: bench-renewals
+bench-renewals: compile ## Have 2,000 machines renew certificates of a minute, and look whether any ends (FLAGS=--help lists its flags)
+	go run ./bench/renewals $(FLAGS)
+
 .PHONY: bench-join
 bench-join: compile ## Have 20 machines join one after the other, and measure how soon each is answered, and what its agent weighs (FLAGS=--help lists its flags)
 	go run ./bench/join $(FLAGS)
