@@ -49,6 +49,7 @@ func (m *mesh) fleet(ctx context.Context) (*fleet, error) {
 		return nil, err
 	}
 	f := &fleet{members: make([]*membership.Membership, m.options.machines)}
+	begun := time.Now()
 	joins, joinCtx := errgroup.WithContext(ctx)
 	joins.SetLimit(joining)
 	for i := range f.members {
@@ -61,7 +62,6 @@ func (m *mesh) fleet(ctx context.Context) (*fleet, error) {
 			return err
 		})
 	}
-	begun := time.Now()
 	if err := joins.Wait(); err != nil {
 		return nil, fmt.Errorf("a machine does not join: %w", err)
 	}
