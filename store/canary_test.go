@@ -36,6 +36,7 @@ func newAviary(t *testing.T) tenancy {
 		"endpoints": [{"address": "10.0.0.1", "labels": {"version": "canary"}}]}`)
 	put("Gateway", "hidden", `{"selector": {"app": "canary"},
 		"servers": [{"name": "canary", "port": {"number": 80, "name": "http-canary", "protocol": "HTTP"}, "hosts": ["canary.example.com"]}]}`)
+	put("PeerAuthentication", "canary", `{"mtls": {"mode": "PERMISSIVE"}}`)
 	put("Sidecar", "canary", `{"egress": [{"hosts": ["*/*"]}]}`)
 	y.owner.exec(`INSERT INTO mesh.settings (namespace, name, value) VALUES ('b', 'strict_references', 'off')`)
 	y.owner.exec(`INSERT INTO mesh.readers (identity) VALUES ('spiffe://mesh/canary');
@@ -68,7 +69,7 @@ func newAviary(t *testing.T) tenancy {
 var silent = map[string]bool{
 	"grants": true, "known_settings": true, "kinds": true, "schema_version": true, "schema_types": true, "schema_fields": true, "schema_parts": true,
 	"running_transaction": true, "formats": true, "rules": true, "unsupported": true, "authorities": true, "editable_views": true, "editable_columns": true,
-	"quotas": true, "blockers": true,
+	"quotas": true, "blockers": true, "default_deny": true,
 }
 
 // leak is a function that costs nothing, so the planner calls it first where it may, and that tells what it was given.

@@ -26,22 +26,34 @@ const restoreQuery = `SELECT operation, api_group, kind, namespace, name FROM me
 
 // Restore makes resources what they were, as a new revision, or does nothing.
 func (s *Store) Restore(ctx context.Context, r Restoring) (Restored, error) {
-	var done Restored
-	outcomes := []Outcome{}
 	query, to := fmt.Sprintf(restoreQuery, "$1::bigint"), any(r.To.Revision)
 	if r.To.Revision == nil {
 		query, to = fmt.Sprintf(restoreQuery, "$1::timestamptz"), r.To.time()
 	}
-	applied, err := s.transact(ctx, r.Apply, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, query, to, r.kindNames(), r.Namespaces, r.Names)
+	done, err := s.changeBy(ctx, r.Apply, func(k key) error {
+		if !r.isOf(k.group, k.kind) {
+			return callerError{namesake(k)}
+		}
+		return nil
+	}, query, to, r.kindNames(), r.Namespaces, r.Names)
+	return done, explain("restoring resources", err)
+}
+
+// changeBy makes a change by a function of the database that tells what it changed. It is given up if refuse refuses one of the resources.
+func (s *Store) changeBy(ctx context.Context, a Apply, refuse func(key) error, query string, args ...any) (done Restored, err error) {
+	outcomes := []Outcome{}
+	done.Applied, err = s.transact(ctx, a, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, query, args...)
 		if err != nil {
 			return err
 		}
 		var operation Operation
 		var k key
 		_, err = pgx.ForEachRow(rows, []any{&operation, &k.group, &k.kind, &k.namespace, &k.name}, func() error {
-			if !r.isOf(k.group, k.kind) {
-				return callerError{namesake(k)}
+			if refuse != nil {
+				if err := refuse(k); err != nil {
+					return err
+				}
 			}
 			if known, ok := s.resolve(k, 0); ok {
 				done.Keys, outcomes = append(done.Keys, known), append(outcomes, restoredAs[operation])
@@ -50,8 +62,8 @@ func (s *Store) Restore(ctx context.Context, r Restoring) (Restored, error) {
 		})
 		return err
 	})
-	done.Applied, done.Outcomes = applied, outcomes
-	return done, explain("restoring resources", err)
+	done.Outcomes = outcomes
+	return done, err
 }
 
 var restoredAs = map[Operation]Outcome{Create: Created, Update: Configured, Delete: Deleted}

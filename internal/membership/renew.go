@@ -12,7 +12,7 @@ import (
 
 const (
 	// jitter is how far from half of its life a certificate is renewed, as a part of the life: members that joined together come apart.
-	jitter = 0.05
+	jitter = 0.1
 
 	// spread is within what time members renew when the root changes, unless they say otherwise, or a twentieth of a certificate's life if that is less.
 	spread = 30 * time.Second

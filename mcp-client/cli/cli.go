@@ -86,7 +86,7 @@ func (p *Program) addCommands(root *cobra.Command) {
 	group("Ask a pgmesh server:", p.problemsCommand(), p.historyCommand(), p.blameCommand(), p.exportCommand(), p.blockersCommand())
 	group("Ask discovery:", p.proxyStatusCommand(), p.proxyConfigCommand())
 	group("Change a mesh:", p.applyCommand(), p.editCommand(), p.deleteCommand(), p.importCommand(), p.restoreCommand(), p.revertCommand(),
-		p.confirmCommand(), p.secretCommand())
+		p.confirmCommand(), p.secretCommand(), p.defaultDenyCommand())
 	group("Decide who belongs to a mesh:", p.tokenCommand(), p.identityCommand(), p.machinesCommand(), p.authorityCommand(), p.trustCommand(), p.issuerCommand())
 	const own = "This program:"
 	group(own, p.validateCommand(), p.contextCommand(), p.kindsCommand(), p.versionCommand())

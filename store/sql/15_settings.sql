@@ -108,7 +108,7 @@ DROP TRIGGER IF EXISTS check_setting ON mesh.settings;
 CREATE TRIGGER check_setting BEFORE INSERT OR UPDATE ON mesh.settings
   FOR EACH ROW EXECUTE FUNCTION mesh.check_setting();
 
--- keep_lifetimes keeps for servers what is set of certificate_lifetime: they read mesh.settings never, which tenants may lock.
+-- keep_lifetimes keeps for servers what is set of certificate_lifetime: they never read mesh.settings, which tenants may lock.
 CREATE OR REPLACE FUNCTION mesh.keep_lifetimes() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

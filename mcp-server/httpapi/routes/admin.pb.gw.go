@@ -1047,6 +1047,54 @@ func local_request_AdminService_Revert_0(ctx context.Context, marshaler runtime.
 	return msg, metadata, err
 }
 
+func request_AdminService_GetDefaultDeny_0(ctx context.Context, marshaler runtime.Marshaler, client extAdminv1.AdminServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extAdminv1.GetDefaultDenyRequest
+		metadata runtime.ServerMetadata
+	)
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.GetDefaultDeny(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_AdminService_GetDefaultDeny_0(ctx context.Context, marshaler runtime.Marshaler, server extAdminv1.AdminServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extAdminv1.GetDefaultDenyRequest
+		metadata runtime.ServerMetadata
+	)
+	msg, err := server.GetDefaultDeny(ctx, &protoReq)
+	return msg, metadata, err
+}
+
+func request_AdminService_SetDefaultDeny_0(ctx context.Context, marshaler runtime.Marshaler, client extAdminv1.AdminServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extAdminv1.SetDefaultDenyRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.SetDefaultDeny(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_AdminService_SetDefaultDeny_0(ctx context.Context, marshaler runtime.Marshaler, server extAdminv1.AdminServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extAdminv1.SetDefaultDenyRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.SetDefaultDeny(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 func request_AdminService_Confirm_0(ctx context.Context, marshaler runtime.Marshaler, client extAdminv1.AdminServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
 		protoReq extAdminv1.ConfirmRequest
@@ -1504,6 +1552,46 @@ func RegisterAdminServiceHandlerServer(ctx context.Context, mux *runtime.ServeMu
 		}
 		forward_AdminService_Revert_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_AdminService_GetDefaultDeny_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/pgmesh.admin.v1.AdminService/GetDefaultDeny", runtime.WithHTTPPathPattern("/v1/default-deny"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_AdminService_GetDefaultDeny_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_AdminService_GetDefaultDeny_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodPut, pattern_AdminService_SetDefaultDeny_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/pgmesh.admin.v1.AdminService/SetDefaultDeny", runtime.WithHTTPPathPattern("/v1/default-deny"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_AdminService_SetDefaultDeny_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_AdminService_SetDefaultDeny_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodPost, pattern_AdminService_Confirm_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -1947,6 +2035,40 @@ func RegisterAdminServiceHandlerClient(ctx context.Context, mux *runtime.ServeMu
 		}
 		forward_AdminService_Revert_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_AdminService_GetDefaultDeny_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/pgmesh.admin.v1.AdminService/GetDefaultDeny", runtime.WithHTTPPathPattern("/v1/default-deny"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_AdminService_GetDefaultDeny_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_AdminService_GetDefaultDeny_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodPut, pattern_AdminService_SetDefaultDeny_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/pgmesh.admin.v1.AdminService/SetDefaultDeny", runtime.WithHTTPPathPattern("/v1/default-deny"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_AdminService_SetDefaultDeny_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_AdminService_SetDefaultDeny_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodPost, pattern_AdminService_Confirm_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -2028,53 +2150,57 @@ func (m response_AdminService_Get_0) XXX_ResponseBody() interface{} {
 }
 
 var (
-	pattern_AdminService_Get_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 1, 0, 4, 1, 5, 3, 1, 0, 4, 1, 5, 4}, []string{"v1", "resources", "resource.kind", "resource.namespace", "resource.name"}, ""))
-	pattern_AdminService_List_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "resources"}, ""))
-	pattern_AdminService_List_1          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "resources", "kinds"}, ""))
-	pattern_AdminService_List_2          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 1, 0, 4, 1, 5, 3}, []string{"v1", "resources", "kinds", "namespaces"}, ""))
-	pattern_AdminService_Watch_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "watch"}, ""))
-	pattern_AdminService_Watch_1         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "watch", "kinds"}, ""))
-	pattern_AdminService_Watch_2         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 1, 0, 4, 1, 5, 3}, []string{"v1", "watch", "kinds", "namespaces"}, ""))
-	pattern_AdminService_Watch_3         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 1, 0, 4, 1, 5, 3, 1, 0, 4, 1, 5, 4}, []string{"v1", "watch", "kinds", "namespaces", "names"}, ""))
-	pattern_AdminService_Apply_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "resources"}, ""))
-	pattern_AdminService_Delete_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 1, 0, 4, 1, 5, 3, 1, 0, 4, 1, 5, 4}, []string{"v1", "resources", "resource.kind", "resource.namespace", "resource.name"}, ""))
-	pattern_AdminService_History_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "revisions"}, ""))
-	pattern_AdminService_History_1       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "revisions", "revision"}, ""))
-	pattern_AdminService_History_2       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "history", "kinds"}, ""))
-	pattern_AdminService_History_3       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 1, 0, 4, 1, 5, 3}, []string{"v1", "history", "kinds", "namespaces"}, ""))
-	pattern_AdminService_History_4       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 1, 0, 4, 1, 5, 3, 1, 0, 4, 1, 5, 4}, []string{"v1", "history", "kinds", "namespaces", "names"}, ""))
-	pattern_AdminService_Diff_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "diff"}, ""))
-	pattern_AdminService_Blame_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 1, 0, 4, 1, 5, 3, 1, 0, 4, 1, 5, 4}, []string{"v1", "blame", "resource.kind", "resource.namespace", "resource.name"}, ""))
-	pattern_AdminService_Restore_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "restore"}, ""))
-	pattern_AdminService_Revert_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "revisions", "revision", "revert"}, ""))
-	pattern_AdminService_Confirm_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "revisions", "revision", "confirm"}, ""))
-	pattern_AdminService_Confirmations_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "confirmations"}, ""))
-	pattern_AdminService_Problems_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "problems"}, ""))
-	pattern_AdminService_Status_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "status"}, ""))
+	pattern_AdminService_Get_0            = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 1, 0, 4, 1, 5, 3, 1, 0, 4, 1, 5, 4}, []string{"v1", "resources", "resource.kind", "resource.namespace", "resource.name"}, ""))
+	pattern_AdminService_List_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "resources"}, ""))
+	pattern_AdminService_List_1           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "resources", "kinds"}, ""))
+	pattern_AdminService_List_2           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 1, 0, 4, 1, 5, 3}, []string{"v1", "resources", "kinds", "namespaces"}, ""))
+	pattern_AdminService_Watch_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "watch"}, ""))
+	pattern_AdminService_Watch_1          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "watch", "kinds"}, ""))
+	pattern_AdminService_Watch_2          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 1, 0, 4, 1, 5, 3}, []string{"v1", "watch", "kinds", "namespaces"}, ""))
+	pattern_AdminService_Watch_3          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 1, 0, 4, 1, 5, 3, 1, 0, 4, 1, 5, 4}, []string{"v1", "watch", "kinds", "namespaces", "names"}, ""))
+	pattern_AdminService_Apply_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "resources"}, ""))
+	pattern_AdminService_Delete_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 1, 0, 4, 1, 5, 3, 1, 0, 4, 1, 5, 4}, []string{"v1", "resources", "resource.kind", "resource.namespace", "resource.name"}, ""))
+	pattern_AdminService_History_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "revisions"}, ""))
+	pattern_AdminService_History_1        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "revisions", "revision"}, ""))
+	pattern_AdminService_History_2        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "history", "kinds"}, ""))
+	pattern_AdminService_History_3        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 1, 0, 4, 1, 5, 3}, []string{"v1", "history", "kinds", "namespaces"}, ""))
+	pattern_AdminService_History_4        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 1, 0, 4, 1, 5, 3, 1, 0, 4, 1, 5, 4}, []string{"v1", "history", "kinds", "namespaces", "names"}, ""))
+	pattern_AdminService_Diff_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "diff"}, ""))
+	pattern_AdminService_Blame_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 1, 0, 4, 1, 5, 3, 1, 0, 4, 1, 5, 4}, []string{"v1", "blame", "resource.kind", "resource.namespace", "resource.name"}, ""))
+	pattern_AdminService_Restore_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "restore"}, ""))
+	pattern_AdminService_Revert_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "revisions", "revision", "revert"}, ""))
+	pattern_AdminService_GetDefaultDeny_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "default-deny"}, ""))
+	pattern_AdminService_SetDefaultDeny_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "default-deny"}, ""))
+	pattern_AdminService_Confirm_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "revisions", "revision", "confirm"}, ""))
+	pattern_AdminService_Confirmations_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "confirmations"}, ""))
+	pattern_AdminService_Problems_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "problems"}, ""))
+	pattern_AdminService_Status_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "status"}, ""))
 )
 
 var (
-	forward_AdminService_Get_0           = runtime.ForwardResponseMessage
-	forward_AdminService_List_0          = runtime.ForwardResponseMessage
-	forward_AdminService_List_1          = runtime.ForwardResponseMessage
-	forward_AdminService_List_2          = runtime.ForwardResponseMessage
-	forward_AdminService_Watch_0         = runtime.ForwardResponseStream
-	forward_AdminService_Watch_1         = runtime.ForwardResponseStream
-	forward_AdminService_Watch_2         = runtime.ForwardResponseStream
-	forward_AdminService_Watch_3         = runtime.ForwardResponseStream
-	forward_AdminService_Apply_0         = runtime.ForwardResponseMessage
-	forward_AdminService_Delete_0        = runtime.ForwardResponseMessage
-	forward_AdminService_History_0       = runtime.ForwardResponseMessage
-	forward_AdminService_History_1       = runtime.ForwardResponseMessage
-	forward_AdminService_History_2       = runtime.ForwardResponseMessage
-	forward_AdminService_History_3       = runtime.ForwardResponseMessage
-	forward_AdminService_History_4       = runtime.ForwardResponseMessage
-	forward_AdminService_Diff_0          = runtime.ForwardResponseStream
-	forward_AdminService_Blame_0         = runtime.ForwardResponseMessage
-	forward_AdminService_Restore_0       = runtime.ForwardResponseMessage
-	forward_AdminService_Revert_0        = runtime.ForwardResponseMessage
-	forward_AdminService_Confirm_0       = runtime.ForwardResponseMessage
-	forward_AdminService_Confirmations_0 = runtime.ForwardResponseMessage
-	forward_AdminService_Problems_0      = runtime.ForwardResponseMessage
-	forward_AdminService_Status_0        = runtime.ForwardResponseMessage
+	forward_AdminService_Get_0            = runtime.ForwardResponseMessage
+	forward_AdminService_List_0           = runtime.ForwardResponseMessage
+	forward_AdminService_List_1           = runtime.ForwardResponseMessage
+	forward_AdminService_List_2           = runtime.ForwardResponseMessage
+	forward_AdminService_Watch_0          = runtime.ForwardResponseStream
+	forward_AdminService_Watch_1          = runtime.ForwardResponseStream
+	forward_AdminService_Watch_2          = runtime.ForwardResponseStream
+	forward_AdminService_Watch_3          = runtime.ForwardResponseStream
+	forward_AdminService_Apply_0          = runtime.ForwardResponseMessage
+	forward_AdminService_Delete_0         = runtime.ForwardResponseMessage
+	forward_AdminService_History_0        = runtime.ForwardResponseMessage
+	forward_AdminService_History_1        = runtime.ForwardResponseMessage
+	forward_AdminService_History_2        = runtime.ForwardResponseMessage
+	forward_AdminService_History_3        = runtime.ForwardResponseMessage
+	forward_AdminService_History_4        = runtime.ForwardResponseMessage
+	forward_AdminService_Diff_0           = runtime.ForwardResponseStream
+	forward_AdminService_Blame_0          = runtime.ForwardResponseMessage
+	forward_AdminService_Restore_0        = runtime.ForwardResponseMessage
+	forward_AdminService_Revert_0         = runtime.ForwardResponseMessage
+	forward_AdminService_GetDefaultDeny_0 = runtime.ForwardResponseMessage
+	forward_AdminService_SetDefaultDeny_0 = runtime.ForwardResponseMessage
+	forward_AdminService_Confirm_0        = runtime.ForwardResponseMessage
+	forward_AdminService_Confirmations_0  = runtime.ForwardResponseMessage
+	forward_AdminService_Problems_0       = runtime.ForwardResponseMessage
+	forward_AdminService_Status_0         = runtime.ForwardResponseMessage
 )

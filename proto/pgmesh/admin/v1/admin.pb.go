@@ -26,7 +26,7 @@ var File_pgmesh_admin_v1_admin_proto protoreflect.FileDescriptor
 
 const file_pgmesh_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
-	"\x1bpgmesh/admin/v1/admin.proto\x12\x0fpgmesh.admin.v1\x1a\x1cpgmesh/admin/v1/change.proto\x1a\x1dpgmesh/admin/v1/confirm.proto\x1a\x1cpgmesh/admin/v1/export.proto\x1a\x1dpgmesh/admin/v1/history.proto\x1a\x1cpgmesh/admin/v1/import.proto\x1a\x1epgmesh/admin/v1/problems.proto\x1a\x1apgmesh/admin/v1/read.proto\x1a\x1dpgmesh/admin/v1/restore.proto\x1a\x1cpgmesh/admin/v1/status.proto\x1a\x1bpgmesh/admin/v1/watch.proto2\xce\t\n" +
+	"\x1bpgmesh/admin/v1/admin.proto\x12\x0fpgmesh.admin.v1\x1a\x1cpgmesh/admin/v1/change.proto\x1a\x1dpgmesh/admin/v1/confirm.proto\x1a!pgmesh/admin/v1/defaultdeny.proto\x1a\x1cpgmesh/admin/v1/export.proto\x1a\x1dpgmesh/admin/v1/history.proto\x1a\x1cpgmesh/admin/v1/import.proto\x1a\x1epgmesh/admin/v1/problems.proto\x1a\x1apgmesh/admin/v1/read.proto\x1a\x1dpgmesh/admin/v1/restore.proto\x1a\x1cpgmesh/admin/v1/status.proto\x1a\x1bpgmesh/admin/v1/watch.proto2\x94\v\n" +
 	"\fAdminService\x12@\n" +
 	"\x03Get\x12\x1b.pgmesh.admin.v1.GetRequest\x1a\x1c.pgmesh.admin.v1.GetResponse\x12C\n" +
 	"\x04List\x12\x1c.pgmesh.admin.v1.ListRequest\x1a\x1d.pgmesh.admin.v1.ListResponse\x12H\n" +
@@ -39,45 +39,51 @@ const file_pgmesh_admin_v1_admin_proto_rawDesc = "" +
 	"\x04Diff\x12\x1c.pgmesh.admin.v1.DiffRequest\x1a\x1d.pgmesh.admin.v1.DiffResponse0\x01\x12F\n" +
 	"\x05Blame\x12\x1d.pgmesh.admin.v1.BlameRequest\x1a\x1e.pgmesh.admin.v1.BlameResponse\x12L\n" +
 	"\aRestore\x12\x1f.pgmesh.admin.v1.RestoreRequest\x1a .pgmesh.admin.v1.RestoreResponse\x12I\n" +
-	"\x06Revert\x12\x1e.pgmesh.admin.v1.RevertRequest\x1a\x1f.pgmesh.admin.v1.RevertResponse\x12L\n" +
+	"\x06Revert\x12\x1e.pgmesh.admin.v1.RevertRequest\x1a\x1f.pgmesh.admin.v1.RevertResponse\x12a\n" +
+	"\x0eGetDefaultDeny\x12&.pgmesh.admin.v1.GetDefaultDenyRequest\x1a'.pgmesh.admin.v1.GetDefaultDenyResponse\x12a\n" +
+	"\x0eSetDefaultDeny\x12&.pgmesh.admin.v1.SetDefaultDenyRequest\x1a'.pgmesh.admin.v1.SetDefaultDenyResponse\x12L\n" +
 	"\aConfirm\x12\x1f.pgmesh.admin.v1.ConfirmRequest\x1a .pgmesh.admin.v1.ConfirmResponse\x12^\n" +
 	"\rConfirmations\x12%.pgmesh.admin.v1.ConfirmationsRequest\x1a&.pgmesh.admin.v1.ConfirmationsResponse\x12O\n" +
 	"\bProblems\x12 .pgmesh.admin.v1.ProblemsRequest\x1a!.pgmesh.admin.v1.ProblemsResponse\x12I\n" +
 	"\x06Status\x12\x1e.pgmesh.admin.v1.StatusRequest\x1a\x1f.pgmesh.admin.v1.StatusResponseB8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
 
 var file_pgmesh_admin_v1_admin_proto_goTypes = []any{
-	(*GetRequest)(nil),            // 0: pgmesh.admin.v1.GetRequest
-	(*ListRequest)(nil),           // 1: pgmesh.admin.v1.ListRequest
-	(*WatchRequest)(nil),          // 2: pgmesh.admin.v1.WatchRequest
-	(*ExportRequest)(nil),         // 3: pgmesh.admin.v1.ExportRequest
-	(*ApplyRequest)(nil),          // 4: pgmesh.admin.v1.ApplyRequest
-	(*DeleteRequest)(nil),         // 5: pgmesh.admin.v1.DeleteRequest
-	(*ImportRequest)(nil),         // 6: pgmesh.admin.v1.ImportRequest
-	(*HistoryRequest)(nil),        // 7: pgmesh.admin.v1.HistoryRequest
-	(*DiffRequest)(nil),           // 8: pgmesh.admin.v1.DiffRequest
-	(*BlameRequest)(nil),          // 9: pgmesh.admin.v1.BlameRequest
-	(*RestoreRequest)(nil),        // 10: pgmesh.admin.v1.RestoreRequest
-	(*RevertRequest)(nil),         // 11: pgmesh.admin.v1.RevertRequest
-	(*ConfirmRequest)(nil),        // 12: pgmesh.admin.v1.ConfirmRequest
-	(*ConfirmationsRequest)(nil),  // 13: pgmesh.admin.v1.ConfirmationsRequest
-	(*ProblemsRequest)(nil),       // 14: pgmesh.admin.v1.ProblemsRequest
-	(*StatusRequest)(nil),         // 15: pgmesh.admin.v1.StatusRequest
-	(*GetResponse)(nil),           // 16: pgmesh.admin.v1.GetResponse
-	(*ListResponse)(nil),          // 17: pgmesh.admin.v1.ListResponse
-	(*WatchResponse)(nil),         // 18: pgmesh.admin.v1.WatchResponse
-	(*ExportResponse)(nil),        // 19: pgmesh.admin.v1.ExportResponse
-	(*ApplyResponse)(nil),         // 20: pgmesh.admin.v1.ApplyResponse
-	(*DeleteResponse)(nil),        // 21: pgmesh.admin.v1.DeleteResponse
-	(*ImportResponse)(nil),        // 22: pgmesh.admin.v1.ImportResponse
-	(*HistoryResponse)(nil),       // 23: pgmesh.admin.v1.HistoryResponse
-	(*DiffResponse)(nil),          // 24: pgmesh.admin.v1.DiffResponse
-	(*BlameResponse)(nil),         // 25: pgmesh.admin.v1.BlameResponse
-	(*RestoreResponse)(nil),       // 26: pgmesh.admin.v1.RestoreResponse
-	(*RevertResponse)(nil),        // 27: pgmesh.admin.v1.RevertResponse
-	(*ConfirmResponse)(nil),       // 28: pgmesh.admin.v1.ConfirmResponse
-	(*ConfirmationsResponse)(nil), // 29: pgmesh.admin.v1.ConfirmationsResponse
-	(*ProblemsResponse)(nil),      // 30: pgmesh.admin.v1.ProblemsResponse
-	(*StatusResponse)(nil),        // 31: pgmesh.admin.v1.StatusResponse
+	(*GetRequest)(nil),             // 0: pgmesh.admin.v1.GetRequest
+	(*ListRequest)(nil),            // 1: pgmesh.admin.v1.ListRequest
+	(*WatchRequest)(nil),           // 2: pgmesh.admin.v1.WatchRequest
+	(*ExportRequest)(nil),          // 3: pgmesh.admin.v1.ExportRequest
+	(*ApplyRequest)(nil),           // 4: pgmesh.admin.v1.ApplyRequest
+	(*DeleteRequest)(nil),          // 5: pgmesh.admin.v1.DeleteRequest
+	(*ImportRequest)(nil),          // 6: pgmesh.admin.v1.ImportRequest
+	(*HistoryRequest)(nil),         // 7: pgmesh.admin.v1.HistoryRequest
+	(*DiffRequest)(nil),            // 8: pgmesh.admin.v1.DiffRequest
+	(*BlameRequest)(nil),           // 9: pgmesh.admin.v1.BlameRequest
+	(*RestoreRequest)(nil),         // 10: pgmesh.admin.v1.RestoreRequest
+	(*RevertRequest)(nil),          // 11: pgmesh.admin.v1.RevertRequest
+	(*GetDefaultDenyRequest)(nil),  // 12: pgmesh.admin.v1.GetDefaultDenyRequest
+	(*SetDefaultDenyRequest)(nil),  // 13: pgmesh.admin.v1.SetDefaultDenyRequest
+	(*ConfirmRequest)(nil),         // 14: pgmesh.admin.v1.ConfirmRequest
+	(*ConfirmationsRequest)(nil),   // 15: pgmesh.admin.v1.ConfirmationsRequest
+	(*ProblemsRequest)(nil),        // 16: pgmesh.admin.v1.ProblemsRequest
+	(*StatusRequest)(nil),          // 17: pgmesh.admin.v1.StatusRequest
+	(*GetResponse)(nil),            // 18: pgmesh.admin.v1.GetResponse
+	(*ListResponse)(nil),           // 19: pgmesh.admin.v1.ListResponse
+	(*WatchResponse)(nil),          // 20: pgmesh.admin.v1.WatchResponse
+	(*ExportResponse)(nil),         // 21: pgmesh.admin.v1.ExportResponse
+	(*ApplyResponse)(nil),          // 22: pgmesh.admin.v1.ApplyResponse
+	(*DeleteResponse)(nil),         // 23: pgmesh.admin.v1.DeleteResponse
+	(*ImportResponse)(nil),         // 24: pgmesh.admin.v1.ImportResponse
+	(*HistoryResponse)(nil),        // 25: pgmesh.admin.v1.HistoryResponse
+	(*DiffResponse)(nil),           // 26: pgmesh.admin.v1.DiffResponse
+	(*BlameResponse)(nil),          // 27: pgmesh.admin.v1.BlameResponse
+	(*RestoreResponse)(nil),        // 28: pgmesh.admin.v1.RestoreResponse
+	(*RevertResponse)(nil),         // 29: pgmesh.admin.v1.RevertResponse
+	(*GetDefaultDenyResponse)(nil), // 30: pgmesh.admin.v1.GetDefaultDenyResponse
+	(*SetDefaultDenyResponse)(nil), // 31: pgmesh.admin.v1.SetDefaultDenyResponse
+	(*ConfirmResponse)(nil),        // 32: pgmesh.admin.v1.ConfirmResponse
+	(*ConfirmationsResponse)(nil),  // 33: pgmesh.admin.v1.ConfirmationsResponse
+	(*ProblemsResponse)(nil),       // 34: pgmesh.admin.v1.ProblemsResponse
+	(*StatusResponse)(nil),         // 35: pgmesh.admin.v1.StatusResponse
 }
 var file_pgmesh_admin_v1_admin_proto_depIdxs = []int32{
 	0,  // 0: pgmesh.admin.v1.AdminService.Get:input_type -> pgmesh.admin.v1.GetRequest
@@ -92,28 +98,32 @@ var file_pgmesh_admin_v1_admin_proto_depIdxs = []int32{
 	9,  // 9: pgmesh.admin.v1.AdminService.Blame:input_type -> pgmesh.admin.v1.BlameRequest
 	10, // 10: pgmesh.admin.v1.AdminService.Restore:input_type -> pgmesh.admin.v1.RestoreRequest
 	11, // 11: pgmesh.admin.v1.AdminService.Revert:input_type -> pgmesh.admin.v1.RevertRequest
-	12, // 12: pgmesh.admin.v1.AdminService.Confirm:input_type -> pgmesh.admin.v1.ConfirmRequest
-	13, // 13: pgmesh.admin.v1.AdminService.Confirmations:input_type -> pgmesh.admin.v1.ConfirmationsRequest
-	14, // 14: pgmesh.admin.v1.AdminService.Problems:input_type -> pgmesh.admin.v1.ProblemsRequest
-	15, // 15: pgmesh.admin.v1.AdminService.Status:input_type -> pgmesh.admin.v1.StatusRequest
-	16, // 16: pgmesh.admin.v1.AdminService.Get:output_type -> pgmesh.admin.v1.GetResponse
-	17, // 17: pgmesh.admin.v1.AdminService.List:output_type -> pgmesh.admin.v1.ListResponse
-	18, // 18: pgmesh.admin.v1.AdminService.Watch:output_type -> pgmesh.admin.v1.WatchResponse
-	19, // 19: pgmesh.admin.v1.AdminService.Export:output_type -> pgmesh.admin.v1.ExportResponse
-	20, // 20: pgmesh.admin.v1.AdminService.Apply:output_type -> pgmesh.admin.v1.ApplyResponse
-	21, // 21: pgmesh.admin.v1.AdminService.Delete:output_type -> pgmesh.admin.v1.DeleteResponse
-	22, // 22: pgmesh.admin.v1.AdminService.Import:output_type -> pgmesh.admin.v1.ImportResponse
-	23, // 23: pgmesh.admin.v1.AdminService.History:output_type -> pgmesh.admin.v1.HistoryResponse
-	24, // 24: pgmesh.admin.v1.AdminService.Diff:output_type -> pgmesh.admin.v1.DiffResponse
-	25, // 25: pgmesh.admin.v1.AdminService.Blame:output_type -> pgmesh.admin.v1.BlameResponse
-	26, // 26: pgmesh.admin.v1.AdminService.Restore:output_type -> pgmesh.admin.v1.RestoreResponse
-	27, // 27: pgmesh.admin.v1.AdminService.Revert:output_type -> pgmesh.admin.v1.RevertResponse
-	28, // 28: pgmesh.admin.v1.AdminService.Confirm:output_type -> pgmesh.admin.v1.ConfirmResponse
-	29, // 29: pgmesh.admin.v1.AdminService.Confirmations:output_type -> pgmesh.admin.v1.ConfirmationsResponse
-	30, // 30: pgmesh.admin.v1.AdminService.Problems:output_type -> pgmesh.admin.v1.ProblemsResponse
-	31, // 31: pgmesh.admin.v1.AdminService.Status:output_type -> pgmesh.admin.v1.StatusResponse
-	16, // [16:32] is the sub-list for method output_type
-	0,  // [0:16] is the sub-list for method input_type
+	12, // 12: pgmesh.admin.v1.AdminService.GetDefaultDeny:input_type -> pgmesh.admin.v1.GetDefaultDenyRequest
+	13, // 13: pgmesh.admin.v1.AdminService.SetDefaultDeny:input_type -> pgmesh.admin.v1.SetDefaultDenyRequest
+	14, // 14: pgmesh.admin.v1.AdminService.Confirm:input_type -> pgmesh.admin.v1.ConfirmRequest
+	15, // 15: pgmesh.admin.v1.AdminService.Confirmations:input_type -> pgmesh.admin.v1.ConfirmationsRequest
+	16, // 16: pgmesh.admin.v1.AdminService.Problems:input_type -> pgmesh.admin.v1.ProblemsRequest
+	17, // 17: pgmesh.admin.v1.AdminService.Status:input_type -> pgmesh.admin.v1.StatusRequest
+	18, // 18: pgmesh.admin.v1.AdminService.Get:output_type -> pgmesh.admin.v1.GetResponse
+	19, // 19: pgmesh.admin.v1.AdminService.List:output_type -> pgmesh.admin.v1.ListResponse
+	20, // 20: pgmesh.admin.v1.AdminService.Watch:output_type -> pgmesh.admin.v1.WatchResponse
+	21, // 21: pgmesh.admin.v1.AdminService.Export:output_type -> pgmesh.admin.v1.ExportResponse
+	22, // 22: pgmesh.admin.v1.AdminService.Apply:output_type -> pgmesh.admin.v1.ApplyResponse
+	23, // 23: pgmesh.admin.v1.AdminService.Delete:output_type -> pgmesh.admin.v1.DeleteResponse
+	24, // 24: pgmesh.admin.v1.AdminService.Import:output_type -> pgmesh.admin.v1.ImportResponse
+	25, // 25: pgmesh.admin.v1.AdminService.History:output_type -> pgmesh.admin.v1.HistoryResponse
+	26, // 26: pgmesh.admin.v1.AdminService.Diff:output_type -> pgmesh.admin.v1.DiffResponse
+	27, // 27: pgmesh.admin.v1.AdminService.Blame:output_type -> pgmesh.admin.v1.BlameResponse
+	28, // 28: pgmesh.admin.v1.AdminService.Restore:output_type -> pgmesh.admin.v1.RestoreResponse
+	29, // 29: pgmesh.admin.v1.AdminService.Revert:output_type -> pgmesh.admin.v1.RevertResponse
+	30, // 30: pgmesh.admin.v1.AdminService.GetDefaultDeny:output_type -> pgmesh.admin.v1.GetDefaultDenyResponse
+	31, // 31: pgmesh.admin.v1.AdminService.SetDefaultDeny:output_type -> pgmesh.admin.v1.SetDefaultDenyResponse
+	32, // 32: pgmesh.admin.v1.AdminService.Confirm:output_type -> pgmesh.admin.v1.ConfirmResponse
+	33, // 33: pgmesh.admin.v1.AdminService.Confirmations:output_type -> pgmesh.admin.v1.ConfirmationsResponse
+	34, // 34: pgmesh.admin.v1.AdminService.Problems:output_type -> pgmesh.admin.v1.ProblemsResponse
+	35, // 35: pgmesh.admin.v1.AdminService.Status:output_type -> pgmesh.admin.v1.StatusResponse
+	18, // [18:36] is the sub-list for method output_type
+	0,  // [0:18] is the sub-list for method input_type
 	0,  // [0:0] is the sub-list for extension type_name
 	0,  // [0:0] is the sub-list for extension extendee
 	0,  // [0:0] is the sub-list for field type_name
@@ -126,6 +136,7 @@ func file_pgmesh_admin_v1_admin_proto_init() {
 	}
 	file_pgmesh_admin_v1_change_proto_init()
 	file_pgmesh_admin_v1_confirm_proto_init()
+	file_pgmesh_admin_v1_defaultdeny_proto_init()
 	file_pgmesh_admin_v1_export_proto_init()
 	file_pgmesh_admin_v1_history_proto_init()
 	file_pgmesh_admin_v1_import_proto_init()

@@ -21,22 +21,24 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	AdminService_Get_FullMethodName           = "/pgmesh.admin.v1.AdminService/Get"
-	AdminService_List_FullMethodName          = "/pgmesh.admin.v1.AdminService/List"
-	AdminService_Watch_FullMethodName         = "/pgmesh.admin.v1.AdminService/Watch"
-	AdminService_Export_FullMethodName        = "/pgmesh.admin.v1.AdminService/Export"
-	AdminService_Apply_FullMethodName         = "/pgmesh.admin.v1.AdminService/Apply"
-	AdminService_Delete_FullMethodName        = "/pgmesh.admin.v1.AdminService/Delete"
-	AdminService_Import_FullMethodName        = "/pgmesh.admin.v1.AdminService/Import"
-	AdminService_History_FullMethodName       = "/pgmesh.admin.v1.AdminService/History"
-	AdminService_Diff_FullMethodName          = "/pgmesh.admin.v1.AdminService/Diff"
-	AdminService_Blame_FullMethodName         = "/pgmesh.admin.v1.AdminService/Blame"
-	AdminService_Restore_FullMethodName       = "/pgmesh.admin.v1.AdminService/Restore"
-	AdminService_Revert_FullMethodName        = "/pgmesh.admin.v1.AdminService/Revert"
-	AdminService_Confirm_FullMethodName       = "/pgmesh.admin.v1.AdminService/Confirm"
-	AdminService_Confirmations_FullMethodName = "/pgmesh.admin.v1.AdminService/Confirmations"
-	AdminService_Problems_FullMethodName      = "/pgmesh.admin.v1.AdminService/Problems"
-	AdminService_Status_FullMethodName        = "/pgmesh.admin.v1.AdminService/Status"
+	AdminService_Get_FullMethodName            = "/pgmesh.admin.v1.AdminService/Get"
+	AdminService_List_FullMethodName           = "/pgmesh.admin.v1.AdminService/List"
+	AdminService_Watch_FullMethodName          = "/pgmesh.admin.v1.AdminService/Watch"
+	AdminService_Export_FullMethodName         = "/pgmesh.admin.v1.AdminService/Export"
+	AdminService_Apply_FullMethodName          = "/pgmesh.admin.v1.AdminService/Apply"
+	AdminService_Delete_FullMethodName         = "/pgmesh.admin.v1.AdminService/Delete"
+	AdminService_Import_FullMethodName         = "/pgmesh.admin.v1.AdminService/Import"
+	AdminService_History_FullMethodName        = "/pgmesh.admin.v1.AdminService/History"
+	AdminService_Diff_FullMethodName           = "/pgmesh.admin.v1.AdminService/Diff"
+	AdminService_Blame_FullMethodName          = "/pgmesh.admin.v1.AdminService/Blame"
+	AdminService_Restore_FullMethodName        = "/pgmesh.admin.v1.AdminService/Restore"
+	AdminService_Revert_FullMethodName         = "/pgmesh.admin.v1.AdminService/Revert"
+	AdminService_GetDefaultDeny_FullMethodName = "/pgmesh.admin.v1.AdminService/GetDefaultDeny"
+	AdminService_SetDefaultDeny_FullMethodName = "/pgmesh.admin.v1.AdminService/SetDefaultDeny"
+	AdminService_Confirm_FullMethodName        = "/pgmesh.admin.v1.AdminService/Confirm"
+	AdminService_Confirmations_FullMethodName  = "/pgmesh.admin.v1.AdminService/Confirmations"
+	AdminService_Problems_FullMethodName       = "/pgmesh.admin.v1.AdminService/Problems"
+	AdminService_Status_FullMethodName         = "/pgmesh.admin.v1.AdminService/Status"
 )
 
 // AdminServiceClient is the client API for AdminService service.
@@ -82,6 +84,10 @@ type AdminServiceClient interface {
 	Restore(ctx context.Context, in *RestoreRequest, opts ...grpc.CallOption) (*RestoreResponse, error)
 	// Revert takes one revision back, and leaves what was changed since.
 	Revert(ctx context.Context, in *RevertRequest, opts ...grpc.CallOption) (*RevertResponse, error)
+	// GetDefaultDeny tells whether nobody is let in but whom a policy allows, and who is let in all the same. It takes the right to read everything.
+	GetDefaultDeny(ctx context.Context, in *GetDefaultDenyRequest, opts ...grpc.CallOption) (*GetDefaultDenyResponse, error)
+	// SetDefaultDeny is the switch for that. It takes the right to write everything.
+	SetDefaultDeny(ctx context.Context, in *SetDefaultDenyRequest, opts ...grpc.CallOption) (*SetDefaultDenyResponse, error)
 	// Confirm makes a change stay that was to go away by itself. Confirming twice is fine.
 	Confirm(ctx context.Context, in *ConfirmRequest, opts ...grpc.CallOption) (*ConfirmResponse, error)
 	// Confirmations lists the changes that wait to be confirmed, and what became of others.
@@ -250,6 +256,26 @@ func (c *adminServiceClient) Revert(ctx context.Context, in *RevertRequest, opts
 	return out, nil
 }
 
+func (c *adminServiceClient) GetDefaultDeny(ctx context.Context, in *GetDefaultDenyRequest, opts ...grpc.CallOption) (*GetDefaultDenyResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetDefaultDenyResponse)
+	err := c.cc.Invoke(ctx, AdminService_GetDefaultDeny_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) SetDefaultDeny(ctx context.Context, in *SetDefaultDenyRequest, opts ...grpc.CallOption) (*SetDefaultDenyResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetDefaultDenyResponse)
+	err := c.cc.Invoke(ctx, AdminService_SetDefaultDeny_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *adminServiceClient) Confirm(ctx context.Context, in *ConfirmRequest, opts ...grpc.CallOption) (*ConfirmResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ConfirmResponse)
@@ -333,6 +359,10 @@ type AdminServiceServer interface {
 	Restore(context.Context, *RestoreRequest) (*RestoreResponse, error)
 	// Revert takes one revision back, and leaves what was changed since.
 	Revert(context.Context, *RevertRequest) (*RevertResponse, error)
+	// GetDefaultDeny tells whether nobody is let in but whom a policy allows, and who is let in all the same. It takes the right to read everything.
+	GetDefaultDeny(context.Context, *GetDefaultDenyRequest) (*GetDefaultDenyResponse, error)
+	// SetDefaultDeny is the switch for that. It takes the right to write everything.
+	SetDefaultDeny(context.Context, *SetDefaultDenyRequest) (*SetDefaultDenyResponse, error)
 	// Confirm makes a change stay that was to go away by itself. Confirming twice is fine.
 	Confirm(context.Context, *ConfirmRequest) (*ConfirmResponse, error)
 	// Confirmations lists the changes that wait to be confirmed, and what became of others.
@@ -386,6 +416,12 @@ func (UnimplementedAdminServiceServer) Restore(context.Context, *RestoreRequest)
 }
 func (UnimplementedAdminServiceServer) Revert(context.Context, *RevertRequest) (*RevertResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Revert not implemented")
+}
+func (UnimplementedAdminServiceServer) GetDefaultDeny(context.Context, *GetDefaultDenyRequest) (*GetDefaultDenyResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetDefaultDeny not implemented")
+}
+func (UnimplementedAdminServiceServer) SetDefaultDeny(context.Context, *SetDefaultDenyRequest) (*SetDefaultDenyResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetDefaultDeny not implemented")
 }
 func (UnimplementedAdminServiceServer) Confirm(context.Context, *ConfirmRequest) (*ConfirmResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Confirm not implemented")
@@ -604,6 +640,42 @@ func _AdminService_Revert_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AdminService_GetDefaultDeny_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetDefaultDenyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).GetDefaultDeny(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_GetDefaultDeny_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).GetDefaultDeny(ctx, req.(*GetDefaultDenyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_SetDefaultDeny_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetDefaultDenyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).SetDefaultDeny(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_SetDefaultDeny_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).SetDefaultDeny(ctx, req.(*SetDefaultDenyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _AdminService_Confirm_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ConfirmRequest)
 	if err := dec(in); err != nil {
@@ -714,6 +786,14 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Revert",
 			Handler:    _AdminService_Revert_Handler,
+		},
+		{
+			MethodName: "GetDefaultDeny",
+			Handler:    _AdminService_GetDefaultDeny_Handler,
+		},
+		{
+			MethodName: "SetDefaultDeny",
+			Handler:    _AdminService_SetDefaultDeny_Handler,
 		},
 		{
 			MethodName: "Confirm",

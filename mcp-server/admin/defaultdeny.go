@@ -1,0 +1,60 @@
+package admin
+
+import (
+	"context"
+
+	"github.com/pgmesh/pgmesh/internal/caller"
+	"github.com/pgmesh/pgmesh/internal/stamp"
+	"github.com/pgmesh/pgmesh/kinds"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// GetDefaultDeny tells whether nobody is let in but whom a policy allows.
+func (s *Service) GetDefaultDeny(ctx context.Context, _ *adminv1.GetDefaultDenyRequest) (*adminv1.GetDefaultDenyResponse, error) {
+	if err := requireUnlimited(ctx, caller.Read); err != nil {
+		return nil, err
+	}
+	d, err := s.store.DefaultDeny(ctx)
+	if err != nil {
+		return nil, s.fail(ctx, err)
+	}
+	resp := &adminv1.GetDefaultDenyResponse{Enabled: d.Enabled, Policy: refIf(d.Policy), MutualTls: d.MutualTLS, PeerAuthentication: refIf(d.PeerAuthentication)}
+	for _, e := range d.Exceptions {
+		resp.Exceptions = append(resp.Exceptions, &adminv1.DefaultDenyException{Resource: refTo(e.Key), Reason: e.Reason})
+	}
+	return resp, nil
+}
+
+func refIf(k *kinds.Key) *adminv1.ResourceRef {
+	if k == nil {
+		return nil
+	}
+	return refTo(*k)
+}
+
+// SetDefaultDeny is the switch for it.
+func (s *Service) SetDefaultDeny(ctx context.Context, req *adminv1.SetDefaultDenyRequest) (*adminv1.SetDefaultDenyResponse, error) {
+	var f fields
+	change := f.origin(ctx, req).change(req.GetDryRun())
+	change.Confirm = f.confirm(req.GetConfirmWithin())
+	if err := f.err(); err != nil {
+		return nil, err
+	}
+	if err := requireUnlimited(ctx, caller.Write); err != nil {
+		return nil, err
+	}
+	var done store.Restored
+	err := s.untilDone(ctx, func() (store.Applied, error) {
+		var err error
+		done, err = s.store.SetDefaultDeny(ctx, req.GetEnabled(), change)
+		return done.Applied, err
+	})
+	if err != nil {
+		return nil, s.fail(ctx, err)
+	}
+	return &adminv1.SetDefaultDenyResponse{
+		Revision: done.Revision, Outcomes: outcomes(done.Keys, done.Outcomes),
+		Warnings: problemsOf(done.Warnings), OmittedWarnings: int32(done.Omitted), ConfirmBy: stamp.Of(done.Deadline),
+	}, nil
+}
