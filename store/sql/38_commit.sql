@@ -34,9 +34,13 @@ BEGIN
   END IF;
 END $$;
 
--- notification_queue_usage is how full the queue is of what listeners have not read yet, from 0 to 1.
+-- notification_queue_usage is how full the queue is of what listeners have not read yet, from 0 to 1. Every commit asks: in the language sql it would
+-- be planned each time.
 CREATE OR REPLACE FUNCTION mesh.notification_queue_usage() RETURNS double precision
-LANGUAGE sql STABLE AS $$ SELECT pg_catalog.pg_notification_queue_usage() $$;
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN pg_catalog.pg_notification_queue_usage();
+END $$;
 
 COMMENT ON FUNCTION mesh.notification_queue_usage IS 'How full Postgres''s queue of notifications is, from 0 to 1. From 0.5 on none are sent, and servers find changes by asking.';
 
