@@ -51,6 +51,6 @@ func runCommand() *cobra.Command {
 	f.IntVar(&o.RoutesByHost, "routes-by-host", push.ScopedFrom,
 		"by how many VirtualServices with exact hosts a port's routes are sent to a gateway host by host, if its Envoy is 1.40 or later; 0 for never")
 	f.BoolVar(&o.OwnGateways, "scope-gateways-to-namespace", false,
-		"have gateways serve the Gateways of their own namespace alone: without it, whoever may write a Gateway in some namespace may open ports on all")
+		"have gateways serve the Gateways of their own namespace alone, also where the mesh does not: the setting own_gateways, which is on as soon as hosts have owners")
 	return cmd
 }

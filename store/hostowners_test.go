@@ -26,7 +26,7 @@ func TestHostsHaveOwners(t *testing.T) {
 	y := newTenancy(t)
 	evil := y.tenant("evil", [2]string{"evil", "write"})
 	evil.exec(entryFor("evil", "early.shop.example", ""))
-	require.Equal(t, []string{"1 resources claim hosts that other namespaces own"}, y.owner.warnings("SELECT mesh.grant_hosts('shop', '*.shop.example')"))
+	require.Equal(t, []string{"1 resources claim hosts or addresses that other namespaces own"}, y.owner.warnings("SELECT mesh.grant_hosts('shop', '*.shop.example')"))
 	require.Equal(t, "evil", value[string](y.owner, "SELECT namespace FROM mesh.problems WHERE code = 'foreign-host'"))
 	y.owner.exec("SELECT mesh.grant_hosts('bank', 'pay.shop.example'), mesh.grant_hosts('', 'discovery.example')")
 
@@ -55,8 +55,48 @@ func TestHostsHaveOwners(t *testing.T) {
 	require.Empty(t, collect[string](evil, "SELECT pattern FROM mesh.host_grants"))
 	require.Equal(t, "42501", evil.refused("SELECT mesh.grant_hosts('evil', '*')").Code)
 	require.Contains(t, y.owner.refused("SELECT mesh.grant_hosts('evil', 'a b')").Message, "no pattern of hosts")
+	require.Contains(t, y.owner.refused("SELECT mesh.grant_hosts('evil', '10.0.0.0/33')").Message, "no pattern of hosts")
 	require.True(t, value[bool](y.owner, "SELECT mesh.revoke_hosts('*.shop.example')"))
 	evil.exec(entryFor("evil", "www2.shop.example", ""))
+}
+
+// Addresses that services are reached at are owned as hosts are.
+func TestAddressesHaveOwners(t *testing.T) {
+	t.Parallel()
+	y := newTenancy(t)
+	evil := y.tenant("evil", [2]string{"evil", "write"})
+	entries := 0
+	at := func(namespace, addresses, protocol, more string) string {
+		entries++
+		return fmt.Sprintf(`INSERT INTO mesh.service_entries (namespace, name, spec) VALUES ('%s', 'e-%d', '{"hosts": ["e%[2]d.%[1]s.example"], "addresses": %[3]s, "resolution": "NONE",
+			"ports": [{"number": 3306, "name": "p", "protocol": "%[4]s"}]%[5]s}')`, namespace, entries, addresses, protocol, more)
+	}
+	evil.exec(at("evil", `["10.1.2.3"]`, "TCP", ""))
+	y.owner.exec("SELECT mesh.grant_hosts('shop', '10.1.7.9/16'), mesh.grant_hosts('bank', '10.1.3.0/24'), mesh.grant_hosts('', '2001:db8::/32')")
+	require.Equal(t, []string{"10.1.0.0/16", "10.1.3.0/24", "2001:db8::/32"}, collect[string](y.owner, "SELECT pattern FROM mesh.host_grants ORDER BY pattern"))
+	require.Equal(t, []string{`the address "10.1.2.3" is not the namespace's to claim for others`}, collect[string](y.owner, "SELECT message FROM mesh.problems WHERE code = 'foreign-host'"))
+	for address, owner := range map[string]string{"10.1.2.3": "shop", "10.1.3.3": "bank", "10.1.3.0/25": "bank", "2001:db8::1": ""} {
+		require.Equal(t, owner, value[string](y.owner, "SELECT mesh.owner_of_host($1)", address))
+	}
+	for what, sql := range map[string]string{
+		`"10.1.2.4"`:       at("evil", `["10.1.2.4"]`, "HTTP", ""),
+		`"10.1.3.1"`:       at("evil", `["192.0.2.1", "10.1.3.1"]`, "TCP", `, "exportTo": ["shop"]`),
+		`"10.0.0.0/8"`:     at("evil", `["10.0.0.0/8"]`, "TCP", ""),
+		`"10.1.2.0/24"`:    at("evil", `["10.1.2.0/24"]`, "TLS", ""),
+		`"2001:db8:1::1"`:  at("evil", `["2001:db8:1::1"]`, "TCP", `, "exportTo": ["."]`),
+		`"240.240.1.2"`:    at("evil", `["240.240.1.2"]`, "TCP", ""),
+		`"0.0.0.0/0"`:      at("evil", `[]`, "TCP", ""),
+		`"0.0.0.0/0" is n`: at("evil", `null`, "MYSQL", ""),
+	} {
+		refused := evil.refused(sql)
+		require.Equal(t, "MS001", refused.Code, sql)
+		require.Contains(t, refused.Message, "the address "+what)
+	}
+	evil.exec(at("evil", `["10.1.2.5"]`, "TCP", `, "exportTo": ["."]`))
+	evil.exec(at("evil", `["10.2.0.1"]`, "TCP", ""))
+	evil.exec(at("evil", `[]`, "HTTP", ""))
+	y.tenant("shop", [2]string{"shop", "write"}).exec(at("shop", `["10.1.2.3"]`, "TCP", ""))
+	require.True(t, value[bool](y.owner, "SELECT mesh.revoke_hosts('10.1.0.0/16')"))
 }
 
 // Where nobody owns hosts, who takes requests from another namespace's service is told, and so is everybody who looks.

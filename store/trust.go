@@ -21,6 +21,8 @@ type Trust struct {
 	Issuers     []JoinIssuer // in the order of their names
 	// Lifetimes are those that are set of machines' certificates, in seconds by namespace; that of the mesh by "".
 	Lifetimes map[string]int64
+	// OwnGateways tells whether gateways serve the Gateways of their own namespace alone.
+	OwnGateways bool
 }
 
 // Federated is another mesh.
@@ -72,7 +74,7 @@ func (s *Store) Trust(ctx context.Context) (Trust, error) {
 		(SELECT coalesce(json_agg(json_build_object('Name', name, 'Issuer', issuer, 'Audiences', audiences, 'JWKS', coalesce(jwks::text, ''), 'JWKSURI', coalesce(jwks_uri, ''),
 			'Claims', claims, 'Namespace', namespace, 'ServiceAccount', service_account, 'WorkloadGroup', workload_group, 'Author', author, 'Updated', updated_at)
 			ORDER BY name COLLATE "C"), '[]') FROM mesh.join_issuers),
-		(SELECT lifetimes FROM mesh.trust_names)`).Scan(&t.ReadAt, &domains, &roots, &federated, &revoked, &issuers, &t.Lifetimes)
+		n.lifetimes, n.own_gateways FROM mesh.trust_names n`).Scan(&t.ReadAt, &domains, &roots, &federated, &revoked, &issuers, &t.Lifetimes, &t.OwnGateways)
 	if err != nil {
 		return t, explain("reading what the mesh trusts", err)
 	}

@@ -74,8 +74,9 @@ func (m *Mesh) Frontend(p *Proxy) *Frontend {
 
 func (m *Mesh) exposedBy(p *Proxy, targets []Target) exposed {
 	out := exposed{proxy: p, targets: targets, rules: map[string][]*VirtualService{}}
+	everybodys := !m.ownGateways && !m.Trust().OwnGateways
 	for _, g := range m.gateways.all {
-		if g.selects(p.Labels, targets) && (!m.ownGateways || g.resource.Namespace == p.Namespace) {
+		if g.selects(p.Labels, targets) && (everybodys || g.resource.Namespace == p.Namespace) {
 			out.gateways = append(out.gateways, g)
 			out.rules[g.name] = m.VirtualServicesOf(g.name, p.Namespace)
 		}

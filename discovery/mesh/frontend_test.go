@@ -216,5 +216,8 @@ func TestRoutersServeTheGatewaysOfTheirNamespaceAlone(t *testing.T) {
 		for _, next := range []*mesh.Mesh{m, m.WithTrust(mesh.Trust{Revoked: []string{"ns/x/sa/y"}}), mesh.Build(apply(t, store, text), m)} {
 			require.Len(t, next.Frontend(router(edge)).Sockets, ports)
 		}
+		told := m.WithTrust(mesh.Trust{OwnGateways: true})
+		require.Len(t, told.Frontend(router(edge)).Sockets, 1, "the mesh says so, too")
+		require.Len(t, told.WithTrust(mesh.Trust{}).Frontend(router(edge)).Sockets, ports)
 	}
 }

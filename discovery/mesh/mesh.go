@@ -37,7 +37,7 @@ type Mesh struct {
 
 	authorizers *Authorizers
 	trust       *Trust // nil where nobody has said
-	ownGateways bool   // routers serve the Gateways of their own namespace alone
+	ownGateways bool   // routers serve the Gateways of their own namespace alone, whatever trust says
 
 	selected     labelNames // those that tell sidecars apart
 	routerLabels labelNames // those that tell routers apart

@@ -11,6 +11,7 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/kinds"
 )
 
 // NetworkGateway is where a network's endpoints are reached from other networks.
@@ -86,15 +87,16 @@ func (g NetworkGateway) Compare(other NetworkGateway) int {
 	return cmp.Or(cmp.Compare(g.Address, other.Address), cmp.Compare(g.Port, other.Port))
 }
 
-// gatewaysOfService are the endpoints of the oldest service with a name: by its port, or, where it has no such port, at that port.
+// gatewaysOfService are the endpoints of the service with a name: by its port, or, where it has no such port, at that port.
 func gatewaysOfService(services *serviceIndex, host string, number uint32) []NetworkGateway {
 	named := services.byHost.get(strings.ToLower(host))
 	if host == "" || len(named) == 0 {
 		return nil
 	}
 	var out []NetworkGateway
-	port := named[0].Port(number)
-	for _, e := range named[0].Endpoints {
+	service := gatewayService(named)
+	port := service.Port(number)
+	for _, e := range service.Endpoints {
 		switch {
 		case e.Unix || e.Address == "":
 		case port == nil:
@@ -104,6 +106,21 @@ func gatewaysOfService(services *serviceIndex, host string, number uint32) []Net
 		}
 	}
 	return out
+}
+
+// gatewayService is the one of several of a name that stands for a network's gateways: of the namespace that has the MeshNetworks, or else of the one
+// that the name tells, as in gateway.istio-system.svc.cluster.local. Were it the oldest of all, any namespace could have what goes to the network by being first.
+func gatewayService(named []*Service) *Service {
+	told := ""
+	if parts := strings.Split(named[0].Hostname, "."); len(parts) > 2 && parts[2] == "svc" {
+		told = parts[1]
+	}
+	for _, namespace := range []string{kinds.MeshNamespace, told} {
+		if i := slices.IndexFunc(named, func(s *Service) bool { return s.Namespace == namespace }); i >= 0 {
+			return named[i]
+		}
+	}
+	return named[0]
 }
 
 func leastCommonMultiple(a, b uint32) uint32 {

@@ -1,6 +1,7 @@
 package mesh_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -114,6 +115,27 @@ func TestRulesStayTheSameForAsLongAsWhatTheyAreMadeOf(t *testing.T) {
 	before, after = afterEdit(t, rules, rule("b", "default", "host: x, subsets: [{name: v3}]"))
 	require.NotSame(t, ruleFor(before), ruleFor(after))
 	require.Equal(t, "v3", ruleFor(after).Spec.GetSubsets()[1].GetName())
+}
+
+// Whoever is first to have a service of that name is not whom traffic to another network goes to.
+func TestGatewaysOfANetworkAreNotTheOldestService(t *testing.T) {
+	t.Parallel()
+	gateways := func(host string, entries ...string) []mesh.NetworkGateway {
+		return build(t, strings.Join(entries, "")+`---
+apiVersion: core/v1alpha1
+kind: MeshNetworks
+metadata: {name: networks, namespace: istio-system}
+spec: {networks: {one: {endpoints: [{fromCidr: 10.0.0.0/8}], gateways: [{registryServiceName: `+host+`, port: 80}]}}}
+`).NetworkGateways("one")
+	}
+	service := func(namespace, host, address string) string {
+		return entry("x", namespace, "hosts: ["+host+"], "+port80+", endpoints: [{address: "+address+"}]")
+	}
+	for host, first := range map[string]string{"gw.example.com": "istio-system", "gw.edge.svc.cluster.local": "edge"} {
+		require.Equal(t, []mesh.NetworkGateway{{Address: "10.0.0.1", Port: 80}},
+			gateways(host, service("a-evil", host, "10.6.6.6"), service(first, host, "10.0.0.1"), service("z-evil", host, "10.6.6.7")), host)
+	}
+	require.Equal(t, []mesh.NetworkGateway{{Address: "10.0.0.2", Port: 80}}, gateways("gw.example.com", service("edge", "gw.example.com", "10.0.0.2")))
 }
 
 func TestSurroundingsChangeWithWhatIsForTheWholeMeshAlone(t *testing.T) {

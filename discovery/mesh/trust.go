@@ -5,12 +5,15 @@ import (
 	"strings"
 )
 
-// Trust is what counts beside the configuration: what the authority says of those whom it has given certificates, and of other meshes.
+// Trust is what counts beside the configuration: what the authority says of those whom it has given certificates, of other meshes, and of who
+// may open ports on a router.
 type Trust struct {
 	// Revoked are identities that are nobody's any more, without their trust domain: ns/NAMESPACE/sa/SERVICE-ACCOUNT.
 	Revoked []string
 	// Federated are the trust domains of other meshes, whose members are let in by their own names.
 	Federated []string
+	// OwnGateways has routers serve the Gateways of their own namespace alone: others could open ports on them.
+	OwnGateways bool
 }
 
 // nobody is a name that no certificate bears. It stands where names have to be, and all of them were revoked: without a name, anybody would do.
@@ -18,7 +21,7 @@ const nobody = "spiffe://revoked.invalid/"
 
 // WithTrust is the same mesh with what is trusted now.
 func (m *Mesh) WithTrust(trust Trust) *Mesh {
-	now := &Trust{Revoked: sortedSet(trust.Revoked), Federated: sortedSet(trust.Federated)}
+	now := &Trust{Revoked: sortedSet(trust.Revoked), Federated: sortedSet(trust.Federated), OwnGateways: trust.OwnGateways}
 	if m.Trust().same(now) {
 		return m
 	}
@@ -38,7 +41,7 @@ func (m *Mesh) Trust() *Trust {
 var noTrust = &Trust{}
 
 func (t *Trust) same(other *Trust) bool {
-	return slices.Equal(t.Revoked, other.Revoked) && slices.Equal(t.Federated, other.Federated)
+	return slices.Equal(t.Revoked, other.Revoked) && slices.Equal(t.Federated, other.Federated) && t.OwnGateways == other.OwnGateways
 }
 
 // revokes tells whether a service account is nobody's any more.

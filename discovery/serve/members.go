@@ -3,6 +3,8 @@ package serve
 import (
 	"context"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -145,19 +147,22 @@ func (m *members) followTrust(ctx context.Context) error {
 	}
 }
 
-// ready adds to what there is to say whether discovery can sign.
+// ready adds to what there is to say whether discovery can sign, and fails where who was revoked is still trusted.
 func (m *members) ready(config monitor.Ready) monitor.Ready {
 	if m == nil {
 		return config
 	}
 	return func() (string, error) {
 		about, err := config()
-		if _, cannot := m.keeper.Authority(); err == nil && cannot != nil {
-			if about != "" {
-				about += "; "
-			}
-			about += "machines are given no certificates: " + cannot.Error()
+		if err != nil {
+			return about, err
 		}
-		return about, err
+		said := []string{about}
+		if _, cannot := m.keeper.Authority(); cannot != nil {
+			said = append(said, "machines are given no certificates: "+cannot.Error())
+		}
+		stale, err := m.keeper.Stale()
+		said = slices.DeleteFunc(append(said, stale), func(text string) bool { return text == "" })
+		return strings.Join(said, "; "), err
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/pgmesh/pgmesh/internal/wait"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
@@ -67,6 +68,7 @@ func (k *Keeper) follow(ctx context.Context) error {
 			k.metrics.connected.Set(1)
 		})
 		k.metrics.connected.Set(0)
+		k.stale.lost()
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -97,9 +99,25 @@ func (k *Keeper) watch(ctx context.Context, client identityv1.TrustServiceClient
 			return err
 		}
 		heard()
+		k.heardOf(answer.GetStaleSince())
 		if err := k.learn(answer.GetTrust()); err != nil {
 			k.log.Error("what mcp-server says that the mesh trusts cannot be used; what it told before stays in force", "error", err)
 		}
+	}
+}
+
+// heardOf takes in whether mcp-server itself knows who was revoked.
+func (k *Keeper) heardOf(stale *timestamppb.Timestamp) {
+	var since time.Time
+	if stale != nil {
+		since = stale.AsTime()
+	}
+	switch {
+	case !k.stale.told(since):
+	case stale != nil:
+		k.log.Error("mcp-server cannot read what the mesh trusts: who was revoked since is trusted here", "since", stampOf(since))
+	default:
+		k.log.Info("mcp-server can read what the mesh trusts again")
 	}
 }
 

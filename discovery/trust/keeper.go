@@ -32,6 +32,7 @@ type Keeper struct {
 	options Options
 	log     *slog.Logger
 	metrics *metrics
+	stale   staleness
 
 	mu       sync.Mutex
 	state    *State
@@ -111,7 +112,7 @@ func (k *Keeper) byFiles() *identityv1.Trust {
 	if k.told != nil {
 		t.TrustDomain, t.Aliases = k.told.GetTrustDomain(), k.told.GetAliases()
 		t.Federated, t.Revoked, t.Issuers = k.told.GetFederated(), k.told.GetRevoked(), k.told.GetIssuers()
-		t.CertificateLifetimes = k.told.GetCertificateLifetimes()
+		t.CertificateLifetimes, t.OwnGateways = k.told.GetCertificateLifetimes(), k.told.GetOwnGateways()
 	}
 	return t
 }

@@ -14,6 +14,8 @@ func newMetrics(r prometheus.Registerer, k *Keeper) *metrics {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 	}
 	r.MustRegister(m.connected,
+		gauge("pgmesh_discovery_trust_stale_seconds", "For how long discovery has not heard from a server that can read it who was revoked; 0 while it does.",
+			func() float64 { return k.stale.age().Seconds() }),
 		gauge("pgmesh_discovery_can_sign", "1 while discovery can give machines certificates.", func() float64 {
 			if _, err := k.Authority(); err != nil {
 				return 0

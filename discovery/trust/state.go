@@ -187,7 +187,7 @@ func (s *State) tellsMachines(other *State) bool {
 
 // ForProxies is what proxies have to know: of machines, for servers do not call each other through proxies.
 func (s *State) ForProxies() mesh.Trust {
-	var t mesh.Trust
+	t := mesh.Trust{OwnGateways: s.Message().GetOwnGateways()}
 	for _, r := range s.Message().GetRevoked() {
 		if strings.HasPrefix(r.GetIdentity(), "ns/") {
 			t.Revoked = append(t.Revoked, r.GetIdentity())

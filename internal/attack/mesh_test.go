@@ -2,8 +2,6 @@ package attack
 
 import (
 	"context"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -89,15 +87,7 @@ func (m *mesh) token(name string, scopes ...string) (file string) {
 }
 
 // readyz is what mcp-server says of itself.
-func (m *mesh) readyz() string {
-	m.t.Helper()
-	resp, err := http.Get("http://" + m.MCPServer.HTTP() + "/readyz")
-	require.NoError(m.t, err)
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	require.NoError(m.t, err)
-	return string(text)
-}
+func (m *mesh) readyz() string { return m.page(m.MCPServer.HTTP(), "/readyz") }
 
 // client runs mcp-client as the administrator.
 func (m *mesh) client(args ...string) string {

@@ -35,6 +35,9 @@ type Config struct {
 	StateDir string   // empty keeps nothing
 	Places   []string // where the database is, so that what was kept of another does not count
 
+	// StaleAfter is how long what the mesh trusts may not be readable before this server says so.
+	StaleAfter time.Duration
+
 	// Changed is called when something new is known. It must not block.
 	Changed func()
 

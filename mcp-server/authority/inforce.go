@@ -87,6 +87,16 @@ func (a *Authority) Stale() (time.Duration, error) {
 	return time.Since(a.fresh.heard), a.fresh.failure
 }
 
+// StaleSince is since when this server has not been able to read what the mesh trusts from a database that answers, once that is longer than it may be;
+// zero otherwise. While the database is away nobody can be revoked, and no server knows better.
+func (a *Authority) StaleSince() time.Time {
+	age, _ := a.Stale()
+	if age == 0 || age < a.cfg.StaleAfter || !a.cfg.Store.Status().Connected {
+		return time.Time{}
+	}
+	return time.Now().Add(-age)
+}
+
 // note tells other servers as of when this one goes by the database. Who waits for a revocation is told of this server's name without it.
 func (a *Authority) note(ctx context.Context, readAt time.Time) {
 	if err := a.cfg.Store.NoteTrust(ctx, a.life, a.cfg.Name, readAt); err != nil {

@@ -139,7 +139,7 @@ func (s *State) takeRows(rows []store.Authority, keys *seal.Keys, signs bool) er
 
 // trustOf is what the database says as it is told, but for the roots.
 func trustOf(t store.Trust) *identityv1.Trust {
-	told := &identityv1.Trust{TrustDomain: t.TrustDomain, Aliases: t.Aliases, CertificateLifetimes: t.Lifetimes}
+	told := &identityv1.Trust{TrustDomain: t.TrustDomain, Aliases: t.Aliases, CertificateLifetimes: t.Lifetimes, OwnGateways: t.OwnGateways}
 	for _, f := range t.Federated {
 		told.Federated = append(told.Federated, &identityv1.Federated{TrustDomain: f.TrustDomain, Roots: f.Roots})
 	}

@@ -11,10 +11,14 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/identity"
+	"github.com/pgmesh/pgmesh/internal/stamp"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// WatchTrust tells what the mesh trusts, now and whenever that changes.
+// staleLook is how often it is looked whether what is told has become stale.
+const staleLook = time.Second
+
+// WatchTrust tells what the mesh trusts, now and whenever that changes, and whether somebody else may know better.
 func (s *Service) WatchTrust(_ *identityv1.WatchTrustRequest, stream grpc.ServerStreamingServer[identityv1.WatchTrustResponse]) error {
 	who := caller.From(stream.Context())
 	var told *identityv1.Trust
@@ -27,6 +31,9 @@ func (s *Service) WatchTrust(_ *identityv1.WatchTrustRequest, stream grpc.Server
 	}
 	hears := &listener{who.Identity()}
 	defer s.streams.gone(hears)
+	look := time.NewTicker(staleLook)
+	defer look.Stop()
+	var stale time.Time
 	for {
 		known := s.Current()
 		if known == nil {
@@ -37,9 +44,10 @@ func (s *Service) WatchTrust(_ *identityv1.WatchTrustRequest, stream grpc.Server
 		if decides && told == nil {
 			s.streams.sent(hears, nil)
 		}
-		if told == nil || !proto.Equal(told, trust) {
-			told = trust
-			if err := stream.Send(&identityv1.WatchTrustResponse{Trust: trust}); err != nil {
+		now := s.StaleSince()
+		if told == nil || !proto.Equal(told, trust) || now.IsZero() != stale.IsZero() {
+			told, stale = trust, now
+			if err := stream.Send(&identityv1.WatchTrustResponse{Trust: trust, StaleSince: stamp.Of(stale)}); err != nil {
 				return err
 			}
 		}
@@ -48,6 +56,7 @@ func (s *Service) WatchTrust(_ *identityv1.WatchTrustRequest, stream grpc.Server
 		}
 		select {
 		case <-known.replaced:
+		case <-look.C:
 		case <-s.stopping:
 			return status.Error(codes.Unavailable, "the server is shutting down")
 		case <-stream.Context().Done():
@@ -69,6 +78,6 @@ func (s *State) toldTo(who *caller.Caller) *identityv1.Trust {
 		return s.trust
 	}
 	trust := proto.CloneOf(s.trust)
-	trust.Revoked, trust.Issuers, trust.CertificateLifetimes = nil, nil, nil
+	trust.Revoked, trust.Issuers, trust.CertificateLifetimes, trust.OwnGateways = nil, nil, nil, false
 	return trust
 }

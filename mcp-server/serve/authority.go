@@ -76,7 +76,7 @@ func (s *server) newAuthority(from *store.Store) (*authority.Authority, error) {
 	o := s.options
 	return authority.New(authority.Config{
 		Store: from, Keys: s.keys, Files: o.Authority, Signs: o.ownAuthority(), Name: o.Name, Hosts: o.Hosts, StateDir: o.StateDir, Places: from.Places(),
-		Changed: func() { s.door.guard.Recheck() },
+		StaleAfter: o.Patience.trustStaleAfter(), Changed: func() { s.door.guard.Recheck() },
 		Metrics: prometheus.WrapRegistererWithPrefix("pgmesh_mcp_server_", s.metrics), Log: o.Log,
 	})
 }

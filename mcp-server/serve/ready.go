@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -27,6 +28,8 @@ func (p *Patience) Flags(f *pflag.FlagSet) {
 	f.DurationVar(&p.Watchdog.EndAfter, "end-blockers", 0, "end sessions of the database that keep others in the mesh waiting for so long, such as 30s; 0: never. Those of servers and owners are never ended")
 }
 
+func (p *Patience) trustStaleAfter() time.Duration { return cmp.Or(p.TrustStaleAfter, trustStaleAfter) }
+
 // ready tells whether clients are answered, and what keeps the mesh from being changed.
 func (s *server) ready(from source) (about string, err error) {
 	if about, err = s.publisher.Ready(); err != nil {
@@ -51,13 +54,9 @@ func joined(texts ...string) string {
 // server knows better, and nobody can be revoked.
 func (d *database) standing() (about string, err error) {
 	age, why := d.authority.Stale()
-	limit := d.options.Patience.TrustStaleAfter
-	if limit == 0 {
-		limit = trustStaleAfter
-	}
-	if age >= limit {
+	if age >= d.options.Patience.trustStaleAfter() {
 		text := fmt.Sprintf("what the mesh trusts could not be read for %s, and who was revoked since is trusted here", age.Round(time.Second))
-		if d.store.Status().Connected {
+		if !d.authority.StaleSince().IsZero() {
 			return "", fmt.Errorf("%s: %w", text, why)
 		}
 		about = text

@@ -8,6 +8,8 @@ CREATE OR REPLACE VIEW mesh.known_settings (name, type, default_value, per_names
       'Refuse secrets whose private keys were not encrypted by mcp-server before they came to the database.', false),
     ('named_gateways', 'switch', 'off', true,
       'Refuse secrets with a private key that do not say which gateways they are for: their service accounts, or * for all of the namespace.', false),
+    ('own_gateways', 'switch', NULL, false,
+      'Have gateways serve the Gateways of their own namespace alone. Without a value it is so as soon as hosts have owners (mesh.grant_hosts).', true),
     ('history_max_age', 'interval', '90 days', false,
       'How long the history of a change is kept.', false),
     ('history_max_revisions', 'count', NULL, false,
@@ -108,17 +110,22 @@ DROP TRIGGER IF EXISTS check_setting ON mesh.settings;
 CREATE TRIGGER check_setting BEFORE INSERT OR UPDATE ON mesh.settings
   FOR EACH ROW EXECUTE FUNCTION mesh.check_setting();
 
--- keep_lifetimes keeps for servers what is set of certificate_lifetime: they never read mesh.settings, which tenants may lock.
-CREATE OR REPLACE FUNCTION mesh.keep_lifetimes() RETURNS trigger
+-- keep_told keeps for servers what they are told of the settings: they never read mesh.settings, which tenants may lock.
+CREATE OR REPLACE FUNCTION mesh.keep_told() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  UPDATE mesh.trust_names n SET lifetimes = now_set.lifetimes
-    FROM (SELECT coalesce(jsonb_object_agg(s.namespace, ceil(extract(epoch FROM s.value::interval))), '{}') AS lifetimes
-      FROM mesh.settings s WHERE s.name = 'certificate_lifetime') now_set
-    WHERE n.lifetimes <> now_set.lifetimes;
+  UPDATE mesh.trust_names n SET lifetimes = now_set.lifetimes, own_gateways = now_set.own_gateways
+    FROM (SELECT coalesce(jsonb_object_agg(s.namespace, ceil(extract(epoch FROM s.value::interval))) FILTER (WHERE s.name = 'certificate_lifetime'), '{}') AS lifetimes,
+        coalesce(bool_or(s.value = 'on') FILTER (WHERE s.name = 'own_gateways'), EXISTS (SELECT FROM mesh.host_owners)) AS own_gateways
+      FROM mesh.settings s WHERE s.name IN ('certificate_lifetime', 'own_gateways')) now_set
+    WHERE (n.lifetimes, n.own_gateways) <> (now_set.lifetimes, now_set.own_gateways);
   RETURN NULL;
 END $$;
 
-DROP TRIGGER IF EXISTS keep_lifetimes ON mesh.settings;
-CREATE TRIGGER keep_lifetimes AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON mesh.settings
-  FOR EACH STATEMENT EXECUTE FUNCTION mesh.keep_lifetimes();
+DROP TRIGGER IF EXISTS keep_told ON mesh.settings;
+CREATE TRIGGER keep_told AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON mesh.settings
+  FOR EACH STATEMENT EXECUTE FUNCTION mesh.keep_told();
+
+DROP TRIGGER IF EXISTS keep_told ON mesh.host_owners;
+CREATE TRIGGER keep_told AFTER INSERT OR DELETE OR TRUNCATE ON mesh.host_owners
+  FOR EACH STATEMENT EXECUTE FUNCTION mesh.keep_told();

@@ -1,22 +1,35 @@
--- Hosts have owners, as soon as the owner of the mesh says so: namespaces, which alone claim them for others. Of several patterns that fit a host the
+-- Hosts and addresses have owners, as soon as the owner of the mesh says so: namespaces, which alone claim them for others. Of several patterns that fit a host the
 -- narrowest counts. What stays within its namespace claims nothing from others, unless the host is reserved: that is nobody's.
+
+-- covers tells whether a host, or an address or range of them, is of a pattern.
+CREATE OR REPLACE FUNCTION mesh.covers(pattern text, host text) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF mesh.is_cidr(pattern) AND mesh.is_cidr(host) THEN
+    RETURN pattern::inet >>= split_part(host, '%', 1)::inet;
+  END IF;
+  RETURN pattern = host OR mesh.is_within(host, pattern);
+END $$;
 
 -- owner_of_host is the namespace that has a host; empty if nobody may have it, and NULL if everybody may.
 CREATE OR REPLACE FUNCTION mesh.owner_of_host(host text) RETURNS text
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  RETURN (SELECT o.namespace FROM mesh.host_owners o WHERE o.pattern = host OR mesh.is_within(host, o.pattern)
-    ORDER BY o.pattern = host DESC, length(o.pattern) DESC LIMIT 1);
+  RETURN (SELECT o.namespace FROM mesh.host_owners o WHERE mesh.covers(o.pattern, host)
+    ORDER BY o.pattern = host DESC, CASE WHEN mesh.is_cidr(o.pattern) THEN 1000 + masklen(o.pattern::inet) ELSE length(o.pattern) END DESC LIMIT 1);
 END $$;
 
-COMMENT ON FUNCTION mesh.owner_of_host IS 'The namespace that alone may claim a host for others; empty if nobody may, NULL if everybody may.';
+COMMENT ON FUNCTION mesh.owner_of_host IS 'The namespace that alone may claim a host, or an address, for others; empty if nobody may, NULL if everybody may.';
 
--- check_host_pattern refuses what no host is like.
+-- check_host_pattern refuses what no host is like, and no range of addresses.
 CREATE OR REPLACE FUNCTION mesh.check_host_pattern(pattern text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+  IF mesh.is_cidr(pattern) AND strpos(pattern, '%') = 0 THEN
+    RETURN network(pattern::inet)::text;
+  END IF;
   IF (pattern ~ '^(\*|(\*\.)?[a-zA-Z0-9_]([-a-zA-Z0-9_]*[a-zA-Z0-9_])?(\.[a-zA-Z0-9_]([-a-zA-Z0-9_]*[a-zA-Z0-9_])?)*)$' AND length(pattern) <= 253) IS NOT TRUE THEN
-    RAISE invalid_parameter_value USING MESSAGE = format('%L is no pattern of hosts', pattern), HINT = 'write a host such as pay.example, *.pay.example for all below it, or * for all';
+    RAISE invalid_parameter_value USING MESSAGE = format('%L is no pattern of hosts', pattern), HINT = 'write a host such as pay.example, *.pay.example for all below it, a range of addresses such as 10.1.0.0/16, or * for all';
   END IF;
   RETURN lower(pattern);
 END $$;
@@ -35,7 +48,7 @@ BEGIN
     ON CONFLICT ON CONSTRAINT host_owners_pkey DO UPDATE SET namespace = EXCLUDED.namespace, granted_by = EXCLUDED.granted_by, granted_at = now();
   SELECT count(DISTINCT (f.kind, f.namespace, f.name)) INTO broken FROM mesh.foreign_hosts f;
   IF broken > 0 THEN
-    RAISE WARNING USING MESSAGE = format('%s resources claim hosts that other namespaces own', broken), HINT = 'mesh.problems has them with the code foreign-host; they stay until they are deleted';
+    RAISE WARNING USING MESSAGE = format('%s resources claim hosts or addresses that other namespaces own', broken), HINT = 'mesh.problems has them with the code foreign-host; they stay until they are deleted';
   END IF;
 END $$;
 
@@ -46,7 +59,7 @@ CREATE OR REPLACE FUNCTION mesh.revoke_hosts(pattern text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM mesh.require_owner('revoke hosts');
-  DELETE FROM mesh.host_owners o WHERE o.pattern = lower(revoke_hosts.pattern);
+  DELETE FROM mesh.host_owners o WHERE o.pattern = mesh.check_host_pattern(revoke_hosts.pattern);
   RETURN FOUND;
 END $$;
 
@@ -63,20 +76,20 @@ CREATE OR REPLACE VIEW mesh.host_grants AS SELECT namespace, pattern, granted_by
 
 COMMENT ON VIEW mesh.host_grants IS 'Which namespaces own which hosts. Change it by mesh.grant_hosts and mesh.revoke_hosts. Others than the owner see those of their namespaces.';
 
--- is_foreign tells whether a namespace claims a host that is another's. A wildcard claims what is below it, too; a server of a gateway is asked for what
--- routes name, and claims nothing more.
+-- is_foreign tells whether a namespace claims a host that is another's. A wildcard claims what is below it, too, and a range the addresses in it; a
+-- server of a gateway is asked for what routes name, and claims nothing more. The addresses that are given out to services without one are nobody's.
 CREATE OR REPLACE FUNCTION mesh.is_foreign(namespace text, role text, host text, scope text[]) RETURNS boolean
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   owner text := mesh.owner_of_host(host);
 BEGIN
-  IF owner = '' THEN
+  IF owner = '' OR owner IS NULL AND role = 'address' AND (mesh.covers('240.240.0.0/16', host) OR mesh.covers('2001:2::/48', host)) THEN
     RETURN true;
   ELSIF role <> 'server' AND scope <@ ARRAY[namespace] THEN
     RETURN false;
   END IF;
-  RETURN owner <> namespace OR role <> 'server' AND host LIKE '*%'
-    AND EXISTS (SELECT FROM mesh.host_owners o WHERE o.namespace <> is_foreign.namespace AND mesh.is_within(o.pattern, host));
+  RETURN owner <> namespace OR role <> 'server' AND (host LIKE '*%' OR host LIKE '%/%')
+    AND EXISTS (SELECT FROM mesh.host_owners o WHERE o.namespace <> is_foreign.namespace AND mesh.covers(host, o.pattern));
 END $$;
 
 -- default_scope is whom a resource is for that does not say: of the MeshConfig, or everybody.
@@ -91,14 +104,21 @@ BEGIN
     ELSE mesh.field_of(config, '{defaultServiceExportTo}', 'default_service_export_to') END, namespace);
 END $$;
 
--- claims_of lists what a resource claims for others than its namespace.
+-- claims_of lists what a resource claims for others than its namespace. A port of which nothing tells the host is opened on the addresses of its service,
+-- and on all if that has none.
 CREATE OR REPLACE FUNCTION mesh.claims_of(kind text, api_group text, namespace text, name text, spec jsonb)
 RETURNS TABLE (role text, host text, scope text[], path text)
 LANGUAGE sql STABLE AS $$
   SELECT DISTINCT ON (l.role, l.target) l.role, l.target,
     CASE WHEN l.role = 'server' OR jsonb_typeof(spec -> 'exportTo') = 'array' AND spec -> 'exportTo' <> '[]' OR l.scope <> '{*}' THEN l.scope ELSE mesh.default_scope(kind, namespace) END, l.path
   FROM mesh.links_of(kind, api_group, namespace, name, spec) l
-  WHERE l.role IN ('claim', 'service', 'server') OR l.role = 'rule' AND l.part = ''
+  WHERE l.role IN ('claim', 'service', 'server', 'address') OR l.role = 'rule' AND l.part = ''
+  UNION ALL
+  SELECT 'address', everything, CASE WHEN jsonb_typeof(spec -> 'exportTo') = 'array' AND spec -> 'exportTo' <> '[]'
+      THEN mesh.exported(spec -> 'exportTo', namespace) ELSE mesh.default_scope(kind, namespace) END, 'spec.addresses'
+  FROM unnest('{0.0.0.0/0,::/0}'::text[]) everything
+  WHERE kind = 'ServiceEntry' AND coalesce(nullif(spec -> 'addresses', 'null'), '[]') = '[]'
+    AND EXISTS (SELECT FROM jsonb_path_query(spec -> 'ports', '$[*]') p WHERE coalesce(mesh.listener_class(p ->> 'protocol'), 'tcp') IN ('tcp', 'greeting'))
 $$;
 
 -- refuse_foreign refuses a transaction in which somebody who may not write everywhere claims a host that is another's.
@@ -111,7 +131,7 @@ BEGIN
   IF NOT EXISTS (SELECT FROM mesh.host_owners) THEN
     RETURN;
   END IF;
-  SELECT w.kind, w.namespace, w.name, h.host, h.path INTO c
+  SELECT w.kind, w.namespace, w.name, h.role, h.host, h.path INTO c
     FROM mesh.changes w, LATERAL mesh.claims_of(w.kind, w.api_group, w.namespace, w.name, w.after_spec) h
     WHERE w.transaction_id = of AND w.after_spec IS NOT NULL AND w.after_spec IS DISTINCT FROM w.before_spec
       AND w.kind IN ('VirtualService', 'DestinationRule', 'ServiceEntry', 'Gateway') AND mesh.is_foreign(w.namespace, h.role, h.host, h.scope)
@@ -119,16 +139,17 @@ BEGIN
   IF FOUND THEN
     owner := mesh.owner_of_host(c.host);
     PERFORM mesh.refuse('MS001', c.kind, c.namespace, c.name, c.path,
-      format('the host "%s" is not the namespace "%s"''s to claim for others%s', c.host, c.namespace,
+      format('the %s "%s" is not the namespace "%s"''s to claim for others%s', CASE c.role WHEN 'address' THEN 'address' ELSE 'host' END, c.host, c.namespace,
         CASE WHEN owner <> '' AND (mesh.sees_all() OR owner = ANY (mesh.readable_namespaces())) THEN format(': "%s" owns it', owner) ELSE '' END),
-      'claim a host of your own, or write exportTo: ["."] to have it for the namespace alone; the owner of the mesh grants hosts (mesh.grant_hosts)');
+      CASE WHEN c.path = 'spec.addresses' THEN 'give the service addresses of its own, for a port of TCP is opened on all addresses otherwise' ELSE 'claim one of your own' END
+        || ', or write exportTo: ["."] to have it for the namespace alone; the owner of the mesh grants hosts and addresses (mesh.grant_hosts)');
   END IF;
 END $$;
 
 -- What was there before its hosts had an owner, and what those wrote who may write everywhere.
 CREATE OR REPLACE VIEW mesh.foreign_hosts AS
   SELECT 'error' AS severity, 'foreign-host' AS code, r.kind, r.api_group, r.namespace, r.name, h.path,
-    format('the host "%s" is not the namespace''s to claim for others', h.host) AS message,
+    format('the %s "%s" is not the namespace''s to claim for others', CASE h.role WHEN 'address' THEN 'address' ELSE 'host' END, h.host) AS message,
     'claim another, write exportTo: ["."], or have the host granted (mesh.grant_hosts)' AS hint
   FROM mesh.resources r, LATERAL mesh.claims_of(r.kind, r.api_group, r.namespace, r.name, r.spec) h
   WHERE EXISTS (SELECT FROM mesh.host_owners) AND r.kind IN ('VirtualService', 'DestinationRule', 'ServiceEntry', 'Gateway')

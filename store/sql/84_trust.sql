@@ -173,7 +173,7 @@ CREATE TRIGGER wake_servers AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON mesh
   FOR EACH STATEMENT EXECUTE FUNCTION mesh.wake_servers();
 
 DROP TRIGGER IF EXISTS wake_servers ON mesh.trust_names;
-CREATE TRIGGER wake_servers AFTER UPDATE OF lifetimes ON mesh.trust_names
+CREATE TRIGGER wake_servers AFTER UPDATE OF lifetimes, own_gateways ON mesh.trust_names
   FOR EACH STATEMENT EXECUTE FUNCTION mesh.wake_servers();
 
 DROP TRIGGER IF EXISTS wake_servers ON mesh.join_issuers;

@@ -61,8 +61,10 @@ func (*WatchTrustRequest) Descriptor() ([]byte, []int) {
 }
 
 type WatchTrustResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Trust         *Trust                 `protobuf:"bytes,1,opt,name=trust,proto3" json:"trust,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Trust *Trust                 `protobuf:"bytes,1,opt,name=trust,proto3" json:"trust,omitempty"`
+	// Since when the server has not been able to read from a database that answers who was revoked; unset while it can. It is told again when that changes.
+	StaleSince    *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=stale_since,json=staleSince,proto3" json:"stale_since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -104,6 +106,13 @@ func (x *WatchTrustResponse) GetTrust() *Trust {
 	return nil
 }
 
+func (x *WatchTrustResponse) GetStaleSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StaleSince
+	}
+	return nil
+}
+
 // Trust is what a mesh trusts.
 type Trust struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -124,8 +133,10 @@ type Trust struct {
 	ActiveRoot []byte `protobuf:"bytes,7,opt,name=active_root,json=activeRoot,proto3" json:"active_root,omitempty"`
 	// For how many seconds machines are given certificates, by namespace; what is set for the mesh by an empty one. Told to servers alone.
 	CertificateLifetimes map[string]int64 `protobuf:"bytes,8,rep,name=certificate_lifetimes,json=certificateLifetimes,proto3" json:"certificate_lifetimes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// Whether gateways serve the Gateways of their own namespace alone. Told to servers alone.
+	OwnGateways   bool `protobuf:"varint,9,opt,name=own_gateways,json=ownGateways,proto3" json:"own_gateways,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Trust) Reset() {
@@ -212,6 +223,13 @@ func (x *Trust) GetCertificateLifetimes() map[string]int64 {
 		return x.CertificateLifetimes
 	}
 	return nil
+}
+
+func (x *Trust) GetOwnGateways() bool {
+	if x != nil {
+		return x.OwnGateways
+	}
+	return false
 }
 
 // Federated is another mesh, whose members are known here by their own trust domain.
@@ -461,9 +479,11 @@ var File_pgmesh_identity_v1_trust_proto protoreflect.FileDescriptor
 const file_pgmesh_identity_v1_trust_proto_rawDesc = "" +
 	"\n" +
 	"\x1epgmesh/identity/v1/trust.proto\x12\x12pgmesh.identity.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x13\n" +
-	"\x11WatchTrustRequest\"E\n" +
+	"\x11WatchTrustRequest\"\x82\x01\n" +
 	"\x12WatchTrustResponse\x12/\n" +
-	"\x05trust\x18\x01 \x01(\v2\x19.pgmesh.identity.v1.TrustR\x05trust\"\xdb\x03\n" +
+	"\x05trust\x18\x01 \x01(\v2\x19.pgmesh.identity.v1.TrustR\x05trust\x12;\n" +
+	"\vstale_since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"staleSince\"\xfe\x03\n" +
 	"\x05Trust\x12!\n" +
 	"\ftrust_domain\x18\x01 \x01(\tR\vtrustDomain\x12\x18\n" +
 	"\aaliases\x18\x02 \x03(\tR\aaliases\x12\x14\n" +
@@ -473,7 +493,8 @@ const file_pgmesh_identity_v1_trust_proto_rawDesc = "" +
 	"\aissuers\x18\x06 \x03(\v2\x1a.pgmesh.identity.v1.IssuerR\aissuers\x12\x1f\n" +
 	"\vactive_root\x18\a \x01(\fR\n" +
 	"activeRoot\x12h\n" +
-	"\x15certificate_lifetimes\x18\b \x03(\v23.pgmesh.identity.v1.Trust.CertificateLifetimesEntryR\x14certificateLifetimes\x1aG\n" +
+	"\x15certificate_lifetimes\x18\b \x03(\v23.pgmesh.identity.v1.Trust.CertificateLifetimesEntryR\x14certificateLifetimes\x12!\n" +
+	"\fown_gateways\x18\t \x01(\bR\vownGateways\x1aG\n" +
 	"\x19CertificateLifetimesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"D\n" +
@@ -529,19 +550,20 @@ var file_pgmesh_identity_v1_trust_proto_goTypes = []any{
 }
 var file_pgmesh_identity_v1_trust_proto_depIdxs = []int32{
 	2, // 0: pgmesh.identity.v1.WatchTrustResponse.trust:type_name -> pgmesh.identity.v1.Trust
-	3, // 1: pgmesh.identity.v1.Trust.federated:type_name -> pgmesh.identity.v1.Federated
-	4, // 2: pgmesh.identity.v1.Trust.revoked:type_name -> pgmesh.identity.v1.Revocation
-	5, // 3: pgmesh.identity.v1.Trust.issuers:type_name -> pgmesh.identity.v1.Issuer
-	6, // 4: pgmesh.identity.v1.Trust.certificate_lifetimes:type_name -> pgmesh.identity.v1.Trust.CertificateLifetimesEntry
-	8, // 5: pgmesh.identity.v1.Revocation.at:type_name -> google.protobuf.Timestamp
-	7, // 6: pgmesh.identity.v1.Issuer.claims:type_name -> pgmesh.identity.v1.Issuer.ClaimsEntry
-	0, // 7: pgmesh.identity.v1.TrustService.WatchTrust:input_type -> pgmesh.identity.v1.WatchTrustRequest
-	1, // 8: pgmesh.identity.v1.TrustService.WatchTrust:output_type -> pgmesh.identity.v1.WatchTrustResponse
-	8, // [8:9] is the sub-list for method output_type
-	7, // [7:8] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	8, // 1: pgmesh.identity.v1.WatchTrustResponse.stale_since:type_name -> google.protobuf.Timestamp
+	3, // 2: pgmesh.identity.v1.Trust.federated:type_name -> pgmesh.identity.v1.Federated
+	4, // 3: pgmesh.identity.v1.Trust.revoked:type_name -> pgmesh.identity.v1.Revocation
+	5, // 4: pgmesh.identity.v1.Trust.issuers:type_name -> pgmesh.identity.v1.Issuer
+	6, // 5: pgmesh.identity.v1.Trust.certificate_lifetimes:type_name -> pgmesh.identity.v1.Trust.CertificateLifetimesEntry
+	8, // 6: pgmesh.identity.v1.Revocation.at:type_name -> google.protobuf.Timestamp
+	7, // 7: pgmesh.identity.v1.Issuer.claims:type_name -> pgmesh.identity.v1.Issuer.ClaimsEntry
+	0, // 8: pgmesh.identity.v1.TrustService.WatchTrust:input_type -> pgmesh.identity.v1.WatchTrustRequest
+	1, // 9: pgmesh.identity.v1.TrustService.WatchTrust:output_type -> pgmesh.identity.v1.WatchTrustResponse
+	9, // [9:10] is the sub-list for method output_type
+	8, // [8:9] is the sub-list for method input_type
+	8, // [8:8] is the sub-list for extension type_name
+	8, // [8:8] is the sub-list for extension extendee
+	0, // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_pgmesh_identity_v1_trust_proto_init() }
