@@ -53,7 +53,7 @@ func (k *Keeper) Stale() (about string, err error) {
 	case !at.stale.IsZero():
 		return "", fmt.Errorf("mcp-server has not been able to read what the mesh trusts since %s, and who was revoked since is trusted here: its /readyz says why", stampOf(at.stale))
 	case !at.away.IsZero():
-		return fmt.Sprintf("no mcp-server has told what the mesh trusts since %s", stampOf(at.away)), nil
+		return "no mcp-server has told what the mesh trusts since " + stampOf(at.away), nil
 	}
 	return "", nil
 }
