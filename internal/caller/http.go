@@ -46,6 +46,7 @@ func writeStatus(w http.ResponseWriter, s *status.Status) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Connection", "close") // or else the rest of the request would be waited for before this is sent
 	switch s.Code() {
 	case codes.Unauthenticated:
 		w.Header().Set("WWW-Authenticate", "Bearer")

@@ -5,6 +5,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
@@ -33,6 +35,8 @@ type Options struct {
 	// LocalOnly refuses requests for hosts of a name. Who serves on loopback without knowing the callers needs that: a page of a site
 	// whose name leads to this machine would speak for whoever looks at it.
 	LocalOnly bool
+	// BodyWithin is how long the body of a request may take to come; a minute if it is 0.
+	BodyWithin time.Duration
 }
 
 // parseQueries sets how queries are read, which the gateway keeps for the whole program, whatever mux it is an option of: several servers in one
@@ -69,6 +73,7 @@ func New(calls grpc.ClientConnInterface, o Options) (http.Handler, error) {
 	var handler http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(withPeer(r))
 		r.Body = http.MaxBytesReader(w, r.Body, largest)
+		timely(w, r, cmp.Or(o.BodyWithin, bodyWithin))
 		r.Header.Set("Accept", formOf(r.Header.Get("Accept"), "application/json"))
 		r.Header.Set("Content-Type", formOf(r.Header.Get("Content-Type"), "application/json"))
 		mux.ServeHTTP(w, r)
