@@ -43,6 +43,7 @@ func runCommand() *cobra.Command {
 	o.Identity.Flags(f)
 	f.StringVar(&o.Listen, "listen", "", "address to serve xDS and machines' certificates on (default :15012, and with --insecure 127.0.0.1:15010)")
 	f.StringVar(&o.HTTP, "http", "127.0.0.1:15014", "address to serve /healthz, /readyz and /metrics on, and pages that /debug lists")
+	o.Access.Flags(f)
 	monitor.ProfilesFlag(f, &o.Profiles)
 	o.Plaintext.Flags(f)
 	o.Limits.Flags(f)

@@ -52,6 +52,7 @@ func runCommand() *cobra.Command {
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:15020", "address to serve MCP and the admin API on")
 	f.StringVar(&o.API, "api", "127.0.0.1:15022", "address to serve the admin API on as JSON over HTTP; empty: not at all")
 	f.StringVar(&o.HTTP, "http", "127.0.0.1:15021", "address to serve /healthz, /readyz and /metrics on, and pages that /debug lists")
+	o.Access.Flags(f)
 	monitor.ProfilesFlag(f, &o.Profiles)
 	f.StringVar(&o.Name, "name", "", "what this server is called in the mesh: its identity is spiffe://TRUST-DOMAIN/pgmesh/mcp-server/NAME (default: the name of the host)")
 	f.StringSliceVar(&o.Hosts, "host", nil, "name or address that clients dial, for the server's certificate; can be repeated (default: the name of the host, localhost and the addresses of loopback)")

@@ -28,9 +28,10 @@ import (
 // Options are what the program's flags set.
 type Options struct {
 	Sources    Sources
-	Listen     string // xDS, and certificates; "" is the port for that, of loopback alone without TLS
-	HTTP       string // health, metrics and pages for people
-	Profiles   bool   // profiles on HTTP too
+	Listen     string         // xDS, and certificates; "" is the port for that, of loopback alone without TLS
+	HTTP       string         // health, metrics and pages for people
+	Access     monitor.Access // who sees the pages
+	Profiles   bool           // profiles on HTTP too
 	Plaintext  listen.Plaintext
 	Identity   Identity // without --insecure
 	Limits     ads.Limits
@@ -51,6 +52,9 @@ type Addresses struct{ XDS, HTTP net.Addr }
 
 // Run serves until the context ends. Started is called once the sockets are open, if it is not nil.
 func Run(ctx context.Context, o Options, started func(Addresses)) error {
+	if err := o.Access.Check(); err != nil {
+		return err
+	}
 	metrics := monitor.NewRegistry()
 	who, err := o.identify(ctx, metrics)
 	if err != nil {
@@ -107,7 +111,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 		return rpc.Serve(ctx, server, xds, func() { shutdown(streams, members, machines) })
 	})
 	ready := members.ready(config.Ready)
-	g.Go(func() error { return monitor.Serve(ctx, web, metrics, ready, pages...) })
+	g.Go(func() error { return monitor.Serve(ctx, web, o.Access, metrics, ready, pages...) })
 	g.Go(func() error { return notify.Once(ctx, ready.Ask) })
 	defer members.flush()
 	return ended(g.Wait())

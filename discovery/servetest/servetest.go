@@ -2,6 +2,7 @@
 package servetest
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
@@ -35,10 +36,10 @@ func Member(t testing.TB, a *Authority, folder string) serve.Options {
 	}
 }
 
-// Run starts a discovery with some options on free ports of the loopback interface. It ends with the test, or when it is stopped.
+// Run starts a discovery with some options on free ports of the loopback interface, unless they say where its pages are. It ends with the test, or when it is stopped.
 func Run(t testing.TB, o serve.Options) (at serve.Addresses, stop func()) {
 	t.Helper()
-	o.Listen, o.HTTP = "127.0.0.1:0", "127.0.0.1:0"
+	o.Listen, o.HTTP = "127.0.0.1:0", cmp.Or(o.HTTP, "127.0.0.1:0")
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

@@ -39,8 +39,8 @@ func (r Ready) Ask() (said string, ready bool) {
 
 // Serve answers until the context ends. /healthz says 200 as long as the process can answer, /readyz once ready returns no error,
 // and otherwise 503 with what is missing. /debug lists these and the given pages.
-func Serve(ctx context.Context, l net.Listener, metrics prometheus.Gatherer, ready Ready, pages ...Page) error {
-	server := &http.Server{Handler: book(append(own(metrics, ready), pages...)), ReadHeaderTimeout: 5 * time.Second}
+func Serve(ctx context.Context, l net.Listener, access Access, metrics prometheus.Gatherer, ready Ready, pages ...Page) error {
+	server := &http.Server{Handler: access.guard(book(append(own(metrics, ready), pages...))), ReadHeaderTimeout: 5 * time.Second}
 	stopped := context.AfterFunc(ctx, func() { server.Close() })
 	defer stopped()
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {

@@ -25,7 +25,7 @@ func serve(t *testing.T, ready monitor.Ready, pages ...monitor.Page) func(path s
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- monitor.Serve(ctx, l, prometheus.NewRegistry(), ready, pages...) }()
+	go func() { ended <- monitor.Serve(ctx, l, monitor.Access{}, prometheus.NewRegistry(), ready, pages...) }()
 	t.Cleanup(func() {
 		cancel()
 		require.NoError(t, <-ended)

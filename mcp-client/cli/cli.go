@@ -27,10 +27,12 @@ type Program struct {
 	namespace namespace
 	output    output
 	colors    colors
-	discovery string          // where its pages are
-	context   string          // the name of one, "" for the current
-	given     map[string]bool // the flags of the command line
-	started   bool            // the arguments were understood
+	discovery string // where its pages are
+	// discoveryToken is a file with what lets in to them from another machine.
+	discoveryToken string
+	context        string          // the name of one, "" for the current
+	given          map[string]bool // the flags of the command line
+	started        bool            // the arguments were understood
 }
 
 // Run runs one command and returns its exit code. Everything that there is to say was written when it returns.

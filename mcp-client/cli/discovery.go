@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -86,6 +87,13 @@ func (p *Program) page(ctx context.Context, path string, query url.Values) ([]by
 	if err != nil {
 		return nil, &usageError{err: fmt.Errorf("--discovery %s: %w", p.discovery, err)}
 	}
+	if p.discoveryToken != "" {
+		token, err := os.ReadFile(p.discoveryToken)
+		if err != nil {
+			return nil, &usageError{err: fmt.Errorf("--discovery-token-file: %w", err)}
+		}
+		request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	}
 	response, err := (&http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}).Do(request)
 	if err != nil {
 		return nil, p.noDiscovery(err)
@@ -99,6 +107,8 @@ func (p *Program) page(ctx context.Context, path string, query url.Values) ([]by
 	switch {
 	case response.StatusCode == http.StatusServiceUnavailable:
 		return nil, &unreachableError{fmt.Sprintf("discovery at %s: %s", p.discovery, text)}
+	case response.StatusCode == http.StatusUnauthorized:
+		return nil, fmt.Errorf("discovery at %s: %s (mcp-client: --discovery-token-file)", p.discovery, text)
 	case response.StatusCode != http.StatusOK:
 		return nil, errors.New(text)
 	}

@@ -20,6 +20,7 @@ func (p *Program) declareFlags(f *pflag.FlagSet) {
 	p.server.protocol = mcp.Auto
 	f.Var(&p.server.protocol, "protocol", "how to read from the server: auto, xds (state of the world), delta, or legacy (Istio's first MCP)")
 	f.StringVar(&p.discovery, "discovery", defaultDiscovery, "URL of the --http of discovery, for proxy-status and proxy-config; token create names its host to machines that join")
+	f.StringVar(&p.discoveryToken, "discovery-token-file", "", "file with the token of discovery's --http-token-file, for a discovery on another machine")
 	f.StringVar(&p.context, "context", "", "the context to use (see mcp-client context), in place of the current one")
 	f.DurationVar(&p.server.timeout, "timeout", 10*time.Second, "how long to wait for the server")
 	f.StringVarP(&p.namespace.name, "namespace", "n", "default", "the namespace to work in")

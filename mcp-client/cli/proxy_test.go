@@ -3,6 +3,9 @@ package cli_test
 import (
 	"context"
 	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +24,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/source"
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/internal/certtest"
+	"github.com/pgmesh/pgmesh/internal/listen"
+	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/kinds"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
@@ -233,4 +238,38 @@ func TestADiscoveryThatIsNotThere(t *testing.T) {
 	r = d.run("proxy-config", "all", "vm-1")
 	require.Equal(t, 4, r.code)
 	require.Contains(t, r.err, "there is no configuration yet")
+}
+
+// Who asks a discovery on another machine shows its token.
+func TestTheProxiesOfADiscoveryElsewhereTakeItsToken(t *testing.T) {
+	t.Parallel()
+	token := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(token, []byte("0123456789abcdef\n"), 0o600))
+	at, _ := servetest.Run(t, serve.Options{
+		Sources: serve.Sources{Directory: t.TempDir()}, Plaintext: listen.Plaintext{Allowed: true},
+		HTTP: net.JoinHostPort(outside(t), "0"), Access: monitor.Access{TokenFile: token},
+	})
+	ask := func(more ...string) result {
+		return run(t.Context(), "", nil, append([]string{"proxy-status", "--discovery", at.HTTP.String()}, more...)...)
+	}
+	refused := ask()
+	require.NotZero(t, refused.code)
+	require.Contains(t, refused.err, "this page is for whoever shows the token of --http-token-file")
+	require.Contains(t, refused.err, "--discovery-token-file")
+	require.Contains(t, ask("--discovery-token-file", token).err, "no proxy is connected")
+	require.Contains(t, ask("--discovery-token-file", token+"s").err, "no such file")
+}
+
+// outside is an address of this machine that others may reach.
+func outside(t *testing.T) string {
+	t.Helper()
+	all, err := net.InterfaceAddrs()
+	require.NoError(t, err)
+	for _, a := range all {
+		if n, is := a.(*net.IPNet); is && !n.IP.IsLoopback() && n.IP.To4() != nil {
+			return n.IP.String()
+		}
+	}
+	t.Skip("this machine has no address but loopback")
+	return ""
 }

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"github.com/pgmesh/pgmesh/internal/localhost"
 	routes "github.com/pgmesh/pgmesh/mcp-server/httpapi/routes"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
@@ -112,12 +113,8 @@ func sameOrigin(next http.Handler) http.Handler {
 
 func localOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := r.Host
-		if h, _, err := net.SplitHostPort(host); err == nil {
-			host = h
-		}
-		if _, err := netip.ParseAddr(host); err != nil && host != "localhost" {
-			refuse("without TLS this is served to localhost and to addresses, and not to a host of the name "+host)(w, r)
+		if !localhost.Named(r) {
+			refuse("without TLS this is served to localhost, to addresses and to the machine's own name, and not to a host of the name "+r.Host)(w, r)
 			return
 		}
 		next.ServeHTTP(w, r)

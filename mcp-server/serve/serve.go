@@ -36,12 +36,13 @@ type Options struct {
 	Replica   string // connection URL of a hot standby to read revisions from; empty for Database
 	Migrate   bool   // bring the schema up to date first
 	Poll      time.Duration
-	Upstream  Upstream // in place of Database
-	StateDir  string   // folder to keep what is served in; empty keeps nothing
-	Listen    string   // MCP and the admin API
-	API       string   // the admin API as JSON over HTTP; empty: not at all
-	HTTP      string   // health, metrics and pages for people
-	Profiles  bool     // profiles on HTTP too
+	Upstream  Upstream       // in place of Database
+	StateDir  string         // folder to keep what is served in; empty keeps nothing
+	Listen    string         // MCP and the admin API
+	API       string         // the admin API as JSON over HTTP; empty: not at all
+	HTTP      string         // health, metrics and pages for people
+	Access    monitor.Access // who sees the pages
+	Profiles  bool           // profiles on HTTP too
 	Plaintext listen.Plaintext
 	Security  Security
 	Legacy    Legacy
@@ -73,7 +74,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	if err := o.checkAuthority(); err != nil {
 		return err
 	}
-	if err := o.Security.check(o.ownCertificate()); err != nil {
+	if err := errors.Join(o.Security.check(o.ownCertificate()), o.Access.Check()); err != nil {
 		return err
 	}
 	keys, err := o.Sealing.Load()
@@ -108,7 +109,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 
 	g, ctx := errgroup.WithContext(ctx)
 	ready := monitor.Ready(func() (string, error) { return s.ready(from) })
-	g.Go(func() error { return monitor.Serve(ctx, on.web, s.metrics, ready, s.pages()...) })
+	g.Go(func() error { return monitor.Serve(ctx, on.web, o.Access, s.metrics, ready, s.pages()...) })
 	g.Go(func() error { return notify.Once(ctx, ready.Ask) })
 	g.Go(func() error { return s.serve(ctx, from, on) })
 	g.Go(func() error { return s.follow(ctx, from) })

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/pgmesh/pgmesh/internal/localhost"
 )
 
 // ServePort answers what load balancers, Prometheus and scripts ask, until the context ends. Orders are taken from this machine alone.
@@ -24,7 +26,7 @@ func (s *Server) ServePort(ctx context.Context, port net.Listener) error {
 		fmt.Fprintln(w, "ready")
 	})
 	s.handleOrders(mux)
-	return serve(ctx, port, ordersFromHere(mux))
+	return serve(ctx, port, localhost.Handler(ordersFromHere(mux), "/healthz/"))
 }
 
 // ordersFromHere refuses everything but questions from other machines, and from pages that a browser on this one shows.

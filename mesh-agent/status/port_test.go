@@ -68,6 +68,9 @@ func (p *ported) ask(t *testing.T, method, path string, headers ...string) (int,
 	require.NoError(t, err)
 	for i := 0; i < len(headers); i += 2 {
 		request.Header.Set(headers[i], headers[i+1])
+		if headers[i] == "Host" {
+			request.Host = headers[i+1]
+		}
 	}
 	response, err := http.DefaultClient.Do(request)
 	require.NoError(t, err)
@@ -118,7 +121,15 @@ func TestOrdersAreTakenFromThisMachineAlone(t *testing.T) {
 		code, _ := p.ask(t, http.MethodPost, path, "Origin", "http://elsewhere.example", "Sec-Fetch-Site", "cross-site")
 		require.Equal(t, 403, code, "a page that a browser shows")
 	}
-	code, _ := p.ask(t, http.MethodGet, "/quitquitquit")
+	for _, path := range []string{"/drain", "/quitquitquit"} {
+		code, _ := p.ask(t, http.MethodPost, path, "Host", "evil.example:15020")
+		require.Equal(t, 403, code, "a page of a site whose name leads here")
+	}
+	code, _ := p.ask(t, http.MethodGet, "/metrics", "Host", "evil.example")
+	require.Equal(t, 403, code)
+	code, _ = p.ask(t, http.MethodGet, "/healthz/live", "Host", "machine.example")
+	require.Equal(t, 200, code)
+	code, _ = p.ask(t, http.MethodGet, "/quitquitquit")
 	require.Equal(t, 405, code)
 	require.Empty(t, p.did)
 

@@ -1,0 +1,91 @@
+package monitor
+
+import (
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/pgmesh/pgmesh/internal/localhost"
+)
+
+// Access says who may see the pages. On loopback it is this machine's people and programs; elsewhere everybody sees whether the program is well, and
+// its metrics, and the rest is for whoever shows the token.
+type Access struct{ TokenFile string }
+
+// Flags declares the flag.
+func (a *Access) Flags(f *pflag.FlagSet) {
+	f.StringVar(&a.TokenFile, "http-token-file", "",
+		"file with the token that lets in to the pages of --http from other machines; without it they are for this machine, but for /healthz, /readyz and /metrics")
+}
+
+// Check tells whether the file can be read.
+func (a Access) Check() error {
+	if a.TokenFile == "" {
+		return nil
+	}
+	_, err := a.token()
+	return err
+}
+
+// shortestToken is what cannot be guessed, if it is by chance.
+const shortestToken = 16
+
+func (a Access) token() (string, error) {
+	text, err := os.ReadFile(a.TokenFile)
+	if err != nil {
+		return "", fmt.Errorf("--http-token-file: %w", err)
+	}
+	token := strings.TrimSpace(string(text))
+	if len(token) < shortestToken {
+		return "", fmt.Errorf("--http-token-file %s: a token has %d characters at least: openssl rand -hex 32 makes one", a.TokenFile, shortestToken)
+	}
+	return token, nil
+}
+
+// open are the pages for everybody who can reach them.
+var open = []string{"/healthz", "/readyz", "/metrics"}
+
+// guard lets in who may see the pages. The token is read each time, so that another counts at once.
+func (a Access) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case localhost.Reached(r) && !localhost.Named(r) && r.URL.Path != "/healthz" && r.URL.Path != "/readyz":
+			http.Error(w, localhost.Refusal(r), http.StatusForbidden)
+		case localhost.Reached(r), slices.Contains(open, r.URL.Path):
+			next.ServeHTTP(w, r)
+		default:
+			if err := a.admit(r); err != nil {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+				http.Error(w, err.Error(), http.StatusUnauthorized)
+				return
+			}
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+var (
+	errNoToken    = errors.New("this page is for the machine that the program runs on: ask there, at 127.0.0.1, or start the program with --http-token-file")
+	errWrongToken = errors.New("this page is for whoever shows the token of --http-token-file: send it as Authorization: Bearer TOKEN")
+)
+
+func (a Access) admit(r *http.Request) error {
+	if a.TokenFile == "" {
+		return errNoToken
+	}
+	token, err := a.token()
+	if err != nil {
+		return errors.New("the token that lets in to this page cannot be read: the program's log says why")
+	}
+	shown, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !bearer || subtle.ConstantTimeCompare([]byte(shown), []byte(token)) != 1 {
+		return errWrongToken
+	}
+	return nil
+}
