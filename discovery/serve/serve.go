@@ -52,9 +52,6 @@ type Addresses struct{ XDS, HTTP net.Addr }
 
 // Run serves until the context ends. Started is called once the sockets are open, if it is not nil.
 func Run(ctx context.Context, o Options, started func(Addresses)) error {
-	if err := o.Access.Check(); err != nil {
-		return err
-	}
 	metrics := monitor.NewRegistry()
 	who, err := o.identify(ctx, metrics)
 	if err != nil {
@@ -119,6 +116,9 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 
 // listen opens the sockets.
 func (o *Options) listen(secure bool) (xds, web net.Listener, err error) {
+	if err := o.Access.Check(); err != nil {
+		return nil, nil, err
+	}
 	if xds, err = o.listenXDS(secure); err != nil {
 		return nil, nil, err
 	}
