@@ -27,7 +27,7 @@ func Migrate(ctx context.Context, url string) error {
 
 // MigrateTelling is Migrate that tells, a line at a time, what it does and whom it waits for.
 func MigrateTelling(ctx context.Context, url string, tell func(string)) error {
-	return migrating(ctx, url, func(ctx context.Context, conn *pgx.Conn, provider *goose.Provider) error {
+	return migrating(ctx, url, tell, func(ctx context.Context, conn *pgx.Conn, provider *goose.Provider) error {
 		if err := refuseNewer(ctx, provider); err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func installRegistry(ctx context.Context, conn *pgx.Conn, _ *goose.Provider, tel
 // MigrateDown brings the schema back to a version, for an older program. Nothing can be written then until that program has
 // migrated it. 0 removes the schema, with all that is in it. It tells, a line at a time, what it does and whom it waits for.
 func MigrateDown(ctx context.Context, url string, version int64, tell func(string)) error {
-	return migrating(ctx, url, func(ctx context.Context, conn *pgx.Conn, provider *goose.Provider) error {
+	return migrating(ctx, url, tell, func(ctx context.Context, conn *pgx.Conn, provider *goose.Provider) error {
 		have, newest, err := provider.GetVersions(ctx)
 		if err != nil {
 			return explain("reading the version of the schema", err)
@@ -117,13 +117,13 @@ func migrateDown(ctx context.Context, conn *pgx.Conn, provider *goose.Provider, 
 }
 
 // migrating runs do alone: other programs that migrate the same database wait.
-func migrating(ctx context.Context, url string, do func(context.Context, *pgx.Conn, *goose.Provider) error) error {
+func migrating(ctx context.Context, url string, tell func(string), do func(context.Context, *pgx.Conn, *goose.Provider) error) error {
 	conn, err := connectToMigrate(ctx, url)
 	if err != nil {
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	if err := lockSchema(ctx, conn); err != nil {
+	if err := lockSchema(ctx, conn, tell); err != nil {
 		return explain("preparing the schema mesh", err)
 	}
 	db := stdlib.OpenDB(*conn.Config(), stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
@@ -154,9 +154,8 @@ func connectToMigrate(ctx context.Context, url string) (*pgx.Conn, error) {
 
 // lockSchema takes a lock that ends with the connection. Postgres demands the right to create a schema also of those who
 // would find it there, so that is not left to IF NOT EXISTS.
-func lockSchema(ctx context.Context, conn *pgx.Conn) error {
-	// "mesh" in ASCII, and the second lock of ours; the first is taken at commit.
-	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock(1835365224, 2)"); err != nil {
+func lockSchema(ctx context.Context, conn *pgx.Conn, tell func(string)) error {
+	if err := takeTurn(ctx, conn, tell); err != nil {
 		return err
 	}
 	var exists bool

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -76,6 +78,64 @@ func TestMigratingAtOnce(t *testing.T) {
 	}
 	require.NoError(t, group.Wait())
 	connect(t, url).put("x", "a")
+}
+
+// Who could not migrate holds up nobody who does, at the first time or later; who could is waited for.
+func TestMigrationsWaitForNobodyWhoCouldNot(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Empty(t)
+	owner := connect(t, url)
+	y := tenancy{owner: owner, url: url}
+	stranger := y.as(y.role("stranger"))
+	stranger.exec("SELECT pg_advisory_lock(1835365224, n) FROM generate_series(0, 9) n")
+	var told lines
+	for range 2 {
+		var group errgroup.Group
+		for range 3 {
+			group.Go(func() error { return store.MigrateTelling(context.Background(), url, told.add) })
+		}
+		require.NoError(t, group.Wait())
+		require.Contains(t, told.String(), "could not: going on without it")
+		owner.exec("UPDATE mesh.installation SET code_digest = ''")
+	}
+	status, err := store.ReadSchemaStatus(t.Context(), url)
+	require.NoError(t, err)
+	var text strings.Builder
+	require.NoError(t, store.WriteMigrationScript(&text, status.Migrations[len(status.Migrations)-1].Version))
+	script := strings.ReplaceAll(text.String(), "\\set ON_ERROR_STOP on", "")
+	owner.exec(script)
+	stranger.exec("SELECT pg_advisory_unlock_all()")
+
+	owner.exec("SELECT pg_advisory_lock(1835365224, 2)")
+	require.Contains(t, connect(t, url).refused(script).Message, "a program migrates this database")
+	waiting, done := lines{heard: make(chan struct{})}, make(chan error, 1)
+	go func() { done <- store.MigrateTelling(context.Background(), url, waiting.add) }()
+	<-waiting.heard
+	require.Contains(t, waiting.String(), "which migrates")
+	owner.exec("SELECT pg_advisory_unlock_all()")
+	require.NoError(t, <-done)
+}
+
+// lines are what was told, by several at once.
+type lines struct {
+	mu    sync.Mutex
+	text  strings.Builder
+	heard chan struct{} // closed at the first, if there is one
+}
+
+func (l *lines) add(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.text.Len() == 0 && l.heard != nil {
+		close(l.heard)
+	}
+	l.text.WriteString(line + "\n")
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 func TestNewerSchemaIsLeftAlone(t *testing.T) {

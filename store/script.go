@@ -24,7 +24,7 @@ func WriteMigrationScript(out io.Writer, from int64) error {
 	}
 	s := &script{}
 	s.add("\\set ON_ERROR_STOP on\nBEGIN;\nSET LOCAL client_min_messages = warning;\nSET LOCAL check_function_bodies = off;\n")
-	s.add("SELECT pg_advisory_xact_lock(1835365224, 2); -- the lock that programs take that migrate\n")
+	s.add(scriptsTurn)
 	if from == 0 {
 		s.add(emptySchema)
 	}
@@ -43,6 +43,10 @@ func WriteMigrationScript(out io.Writer, from int64) error {
 	_, err = io.WriteString(out, s.text.String())
 	return err
 }
+
+// scriptsTurn gives the script up while a program migrates. Whoever else has the lock of those is not waited for.
+var scriptsTurn = "DO $$ BEGIN IF NOT pg_try_advisory_xact_lock(" + migrationLock + ") AND (SELECT h.could <> '' FROM (" + migrationHolders +
+	") AS h (could)) THEN\n  RAISE object_in_use USING MESSAGE = 'a program migrates this database', HINT = 'run the script when it is done'; END IF; END $$;\n"
 
 // emptySchema is what programs find before the first migration. The table is that of goose.
 const emptySchema = `CREATE SCHEMA mesh;
