@@ -263,7 +263,7 @@ var reviewed = map[string]string{
 	"rules_kept":     "reads what the caller gives it",
 	"root_namespace": "tells a name", "find_default_deny": "tells what holds for everybody, and names to those who may read the root namespace",
 	"owner_of_host": "tells a name to whoever knows the host", "is_foreign": "likewise", "default_scope": "tells names",
-	"grant_hosts": "asks require_owner", "revoke_hosts": "asks require_owner", "find_host_grants": "filters what it finds by the caller's grants",
+	"grant_hosts": "asks require_server", "revoke_hosts": "asks require_server", "find_host_grants": "filters what it finds by the caller's grants",
 	"find_quotas":     "filters what it finds by the caller's grants",
 	"blocking":        "lists nothing but to servers",
 	"is_server":       "tells of a role",

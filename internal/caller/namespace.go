@@ -32,3 +32,21 @@ func (c *Caller) RequireWithin(v Verb, namespace, what string) error {
 	}
 	return c.denied(fmt.Sprintf("%s of the namespace %q", what, namespace))
 }
+
+// Readable are the namespaces that a request is about: those that it names, or else all that the caller may read. Nil stands for all, and
+// for what belongs to none.
+func (c *Caller) Readable(named []string, what string) ([]string, error) {
+	for _, n := range named {
+		if err := c.RequireWithin(Read, n, what); err != nil {
+			return nil, err
+		}
+	}
+	if len(named) > 0 {
+		return named, nil
+	}
+	namespaces, all := c.Within(Read)
+	if !all && len(namespaces) == 0 {
+		return nil, c.RequireWithin(Read, "", what)
+	}
+	return namespaces, nil
+}

@@ -89,7 +89,8 @@ func (p *Program) addCommands(root *cobra.Command) {
 	group("Ask discovery:", p.proxyStatusCommand(), p.proxyConfigCommand())
 	group("Change a mesh:", p.applyCommand(), p.editCommand(), p.deleteCommand(), p.importCommand(), p.restoreCommand(), p.revertCommand(),
 		p.confirmCommand(), p.secretCommand(), p.defaultDenyCommand())
-	group("Decide who belongs to a mesh:", p.tokenCommand(), p.identityCommand(), p.machinesCommand(), p.authorityCommand(), p.trustCommand(), p.issuerCommand())
+	group("Decide who belongs to a mesh:", p.tokenCommand(), p.identityCommand(), p.machinesCommand(), p.authorityCommand(), p.trustCommand(), p.issuerCommand(),
+		p.hostsCommand(), p.quotaCommand())
 	const own = "This program:"
 	group(own, p.validateCommand(), p.contextCommand(), p.kindsCommand(), p.versionCommand())
 	root.AddCommand(p.referenceCommand(), manual.Command(version.Of))

@@ -125,6 +125,7 @@ func newShell(t *testing.T) *shell {
 		require.Zero(t, code, told)
 	}
 	m.register(m.enfranchise())
+	m.ok("hosts", "grant", "default", "*.reviews.example")
 	m.ok("snapshot", "save", filepath.Join(dir, "monday.snapshot.gz"))
 	return s
 }

@@ -63,7 +63,7 @@ func madeUp() string { return "join-" + strings.ToLower(rand.Text()[:8]) }
 
 // ListJoinTokens tells of the tokens that the caller may see.
 func (s *Service) ListJoinTokens(ctx context.Context, req *adminv1.ListJoinTokensRequest) (*adminv1.ListJoinTokensResponse, error) {
-	namespaces, err := visible(caller.From(ctx), req.GetNamespaces(), "see join tokens")
+	namespaces, err := caller.From(ctx).Readable(req.GetNamespaces(), "see join tokens")
 	if err != nil {
 		return nil, s.fail(err)
 	}

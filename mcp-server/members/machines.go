@@ -23,7 +23,7 @@ const (
 
 // ListMachines tells who has a certificate in force.
 func (s *Service) ListMachines(ctx context.Context, req *adminv1.ListMachinesRequest) (*adminv1.ListMachinesResponse, error) {
-	namespaces, err := visible(caller.From(ctx), req.GetNamespaces(), "see the machines")
+	namespaces, err := caller.From(ctx).Readable(req.GetNamespaces(), "see the machines")
 	if err != nil {
 		return nil, s.fail(err)
 	}
@@ -43,7 +43,7 @@ func (s *Service) ListMachines(ctx context.Context, req *adminv1.ListMachinesReq
 
 // ListIssues tells which certificates were given and refused.
 func (s *Service) ListIssues(ctx context.Context, req *adminv1.ListIssuesRequest) (*adminv1.ListIssuesResponse, error) {
-	namespaces, err := visible(caller.From(ctx), req.GetNamespaces(), "see who was given certificates")
+	namespaces, err := caller.From(ctx).Readable(req.GetNamespaces(), "see who was given certificates")
 	if err != nil {
 		return nil, s.fail(err)
 	}
@@ -75,7 +75,7 @@ func (s *Service) ListIssues(ctx context.Context, req *adminv1.ListIssuesRequest
 
 // ListRevocations tells who is revoked, and who was.
 func (s *Service) ListRevocations(ctx context.Context, req *adminv1.ListRevocationsRequest) (*adminv1.ListRevocationsResponse, error) {
-	namespaces, err := visible(caller.From(ctx), req.GetNamespaces(), "see who is revoked")
+	namespaces, err := caller.From(ctx).Readable(req.GetNamespaces(), "see who is revoked")
 	if err != nil {
 		return nil, s.fail(err)
 	}

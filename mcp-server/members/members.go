@@ -55,24 +55,6 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	adminv1.RegisterRegisteredMachineServiceServer(r, s)
 }
 
-// visible are the namespaces that a request is about: those that it names, or else all that the caller may read. Nil stands for all, and
-// for what belongs to none.
-func visible(who *caller.Caller, named []string, what string) ([]string, error) {
-	for _, n := range named {
-		if err := who.RequireWithin(caller.Read, n, what); err != nil {
-			return nil, err
-		}
-	}
-	if len(named) > 0 {
-		return named, nil
-	}
-	namespaces, all := who.Within(caller.Read)
-	if !all && len(namespaces) == 0 {
-		return nil, who.RequireWithin(caller.Read, "", what)
-	}
-	return namespaces, nil
-}
-
 // roots are those that the mesh trusts for its own, of the database, where this server may not have heard of the last yet, or else of its files.
 func (s *Service) roots(ctx context.Context) ([]*x509.Certificate, error) {
 	trust, err := s.store.Trust(ctx)

@@ -15,7 +15,7 @@ import (
 
 // ListRegisteredMachines tells which machines are there, with which services.
 func (s *Service) ListRegisteredMachines(ctx context.Context, req *adminv1.ListRegisteredMachinesRequest) (*adminv1.ListRegisteredMachinesResponse, error) {
-	namespaces, err := visible(caller.From(ctx), req.GetNamespaces(), "see the machines")
+	namespaces, err := caller.From(ctx).Readable(req.GetNamespaces(), "see the machines")
 	if err != nil {
 		return nil, s.fail(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/members"
 	"github.com/pgmesh/pgmesh/mcp-server/registry"
 	"github.com/pgmesh/pgmesh/mcp-server/secrets"
+	"github.com/pgmesh/pgmesh/mcp-server/tenancy"
 	"github.com/pgmesh/pgmesh/mcp-server/tokens"
 	"github.com/pgmesh/pgmesh/mcp-server/watchdog"
 	"github.com/pgmesh/pgmesh/store"
@@ -81,6 +82,7 @@ func (d *database) register(g grpc.ServiceRegistrar) {
 	secrets.NewService(d.store, d.options.Log).Register(g)
 	members.New(d.store, d.authority, d.options.Log).Register(g)
 	d.registry.Register(g)
+	tenancy.NewService(d.store, d.options.Log).Register(g)
 	watchdog.NewService(d.store, d.options.Log).Register(g)
 }
 

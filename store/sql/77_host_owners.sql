@@ -40,13 +40,13 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   broken bigint;
 BEGIN
-  PERFORM mesh.require_owner('grant hosts');
+  PERFORM mesh.require_server('grant hosts');
   IF namespace <> '' AND NOT mesh.is_namespace(namespace) THEN
     RAISE invalid_parameter_value USING MESSAGE = format('%L is not a valid namespace', namespace), HINT = 'name one, or write an empty string for nobody';
   END IF;
-  INSERT INTO mesh.host_owners AS o (pattern, namespace, granted_by) VALUES (mesh.check_host_pattern(pattern), namespace, mesh.acting_role())
+  INSERT INTO mesh.host_owners AS o (pattern, namespace, granted_by) VALUES (mesh.check_host_pattern(pattern), namespace, mesh.author())
     ON CONFLICT ON CONSTRAINT host_owners_pkey DO UPDATE SET namespace = EXCLUDED.namespace, granted_by = EXCLUDED.granted_by, granted_at = now();
-  SELECT count(DISTINCT (f.kind, f.namespace, f.name)) INTO broken FROM mesh.foreign_hosts f;
+  broken := mesh.foreign_claims();
   IF broken > 0 THEN
     RAISE WARNING USING MESSAGE = format('%s resources claim hosts or addresses that other namespaces own', broken), HINT = 'mesh.problems has them with the code foreign-host; they stay until they are deleted';
   END IF;
@@ -58,7 +58,7 @@ COMMENT ON FUNCTION mesh.grant_hosts IS 'Makes a namespace the owner of the host
 CREATE OR REPLACE FUNCTION mesh.revoke_hosts(pattern text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM mesh.require_owner('revoke hosts');
+  PERFORM mesh.require_server('revoke hosts');
   DELETE FROM mesh.host_owners o WHERE o.pattern = mesh.check_host_pattern(revoke_hosts.pattern);
   RETURN FOUND;
 END $$;
@@ -156,3 +156,12 @@ CREATE OR REPLACE VIEW mesh.foreign_hosts AS
     AND mesh.is_foreign(r.namespace, h.role, h.host, h.scope);
 
 COMMENT ON VIEW mesh.foreign_hosts IS 'Internal. Read mesh.problems.';
+
+-- foreign_claims is how many resources claim what others own.
+CREATE OR REPLACE FUNCTION mesh.foreign_claims() RETURNS bigint
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN (SELECT count(DISTINCT (f.kind, f.namespace, f.name)) FROM mesh.foreign_hosts f);
+END $$;
+
+COMMENT ON FUNCTION mesh.foreign_claims IS 'How many resources claim hosts or addresses that other namespaces own, of those that the acting role may read. mesh.problems has them.';

@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+)
+
+func (p *Program) quotaCommand() *cobra.Command {
+	return family(&cobra.Command{
+		Use:   "quota",
+		Short: "Show what namespaces have and may have, and set it",
+		Long: `Show what namespaces have and may have, and set it: how many resources, and how large they may be together and each. The number and the size
+of all hold for those who may not write to every namespace; the size of one holds for everybody.`,
+	}, p.listQuotasCommand(), p.setQuotaCommand(), p.resetQuotaCommand())
+}
+
+// quota is one as it is printed.
+type quota struct {
+	Namespace        string `json:"namespace"`
+	Resources        int64  `json:"resources"`
+	MaxResources     int64  `json:"maxResources"`
+	Bytes            int64  `json:"bytes"`
+	MaxBytes         int64  `json:"maxBytes"`
+	ResourceMaxBytes int64  `json:"resourceMaxBytes"`
+}
+
+func (p *Program) listQuotasCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list [NAMESPACE...]",
+		Short: "Show what namespaces have and may have",
+		Long:  `Show what namespaces have and may have: those that are named, or else all that you may read.`,
+		Example: `  mcp-client quota list
+  mcp-client quota list shop -o json`,
+		RunE: func(cmd *cobra.Command, args []string) error { return p.listQuotas(cmd.Context(), args) },
+	}
+}
+
+func (p *Program) listQuotas(ctx context.Context, namespaces []string) error {
+	resp, err := callMembers(ctx, p, adminv1.NewTenancyServiceClient, adminv1.TenancyServiceClient.ListQuotas, &adminv1.ListQuotasRequest{Namespaces: namespaces})
+	if err != nil {
+		return err
+	}
+	list := []quota{}
+	for _, q := range resp.GetQuotas() {
+		list = append(list, quota{q.GetNamespace(), q.GetResources(), q.GetMaxResources(), q.GetBytes(), q.GetMaxBytes(), q.GetResourceMaxBytes()})
+	}
+	out := listing{tree: list, columns: []string{"NAMESPACE", "RESOURCES", "OF", "USED", "SIZE", "OF", "USED", "ONE AT MOST"}}
+	for _, q := range list {
+		out.add(q.Namespace, q.Namespace, strconv.FormatInt(q.Resources, 10), strconv.FormatInt(q.MaxResources, 10), percent(q.Resources, q.MaxResources),
+			inBytes(q.Bytes), inBytes(q.MaxBytes), percent(q.Bytes, q.MaxBytes), inBytes(q.ResourceMaxBytes))
+	}
+	return p.printListing(out)
+}
+
+func (p *Program) setQuotaCommand() *cobra.Command {
+	var resources int64
+	var total, each string
+	cmd := &cobra.Command{
+		Use:   "set (NAMESPACE | --all-namespaces) [--resources N] [--size SIZE] [--resource-size SIZE]",
+		Short: "Set what a namespace may have",
+		Long: `Set what a namespace may have; with --all-namespaces, what all may have that have nothing of their own. What is not named stays as it is. What is there
+already stays: only what is written from then on is held to it. It takes the scope write for all namespaces.`,
+		Example: `  mcp-client quota set shop --resources 20000 --size 256MiB
+  mcp-client quota set --all-namespaces --resource-size 512KiB`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req, err := quotaOf(args, p.namespace.all)
+			if err != nil {
+				return &usageError{cmd, err}
+			}
+			if cmd.Flags().Changed("resources") {
+				req.MaxResources = &resources
+			}
+			if req.MaxResources != nil && resources <= 0 {
+				return &usageError{cmd, fmt.Errorf("--resources %d: one at least; quota reset goes back to the default", resources)}
+			}
+			var wrong, wrongToo error
+			req.MaxBytes, wrong = optionalBytes("--size", total)
+			req.ResourceMaxBytes, wrongToo = optionalBytes("--resource-size", each)
+			if err := errors.Join(wrong, wrongToo); err != nil {
+				return &usageError{cmd, err}
+			}
+			return p.setQuota(cmd.Context(), req)
+		},
+	}
+	cmd.Flags().Int64Var(&resources, "resources", 0, "how many resources it may have")
+	cmd.Flags().StringVar(&total, "size", "", "how large they may be together, as JSON: 64MiB")
+	cmd.Flags().StringVar(&each, "resource-size", "", "how large one may be, whoever writes it: 512KiB")
+	return cmd
+}
+
+func (p *Program) resetQuotaCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "reset (NAMESPACE | --all-namespaces)",
+		Short: "Have a namespace's quota be that of all again",
+		Long:  `Have a namespace's quota be that of all namespaces again; with --all-namespaces, have that be what it is by default.`,
+		Example: `  mcp-client quota reset shop
+  mcp-client quota reset --all-namespaces`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req, err := quotaOf(args, p.namespace.all)
+			if err != nil {
+				return &usageError{cmd, err}
+			}
+			usual := int64(0)
+			req.MaxResources, req.MaxBytes, req.ResourceMaxBytes = &usual, &usual, &usual
+			return p.setQuota(cmd.Context(), req)
+		},
+	}
+}
+
+// quotaOf names whose quota it is about.
+func quotaOf(args []string, everywhere bool) (*adminv1.SetQuotaRequest, error) {
+	if (len(args) == 1) == everywhere {
+		return nil, errors.New("name a namespace, or say --all-namespaces for what holds where one has nothing of its own")
+	}
+	if everywhere {
+		return &adminv1.SetQuotaRequest{}, nil
+	}
+	return &adminv1.SetQuotaRequest{Namespace: args[0]}, nil
+}
+
+func (p *Program) setQuota(ctx context.Context, req *adminv1.SetQuotaRequest) error {
+	if req.MaxResources == nil && req.MaxBytes == nil && req.ResourceMaxBytes == nil {
+		return &usageError{err: errors.New("say what to set: --resources, --size or --resource-size")}
+	}
+	if _, err := callMembers(ctx, p, adminv1.NewTenancyServiceClient, adminv1.TenancyServiceClient.SetQuota, req); err != nil {
+		return err
+	}
+	whose := "of all namespaces"
+	if req.GetNamespace() != "" {
+		whose = "of " + req.GetNamespace()
+	}
+	return p.write([]byte("set the quota "+whose+"\n"), nil)
+}
+
+// units are those that sizes are written in, the largest first.
+var units = []struct {
+	name  string
+	bytes int64
+}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
+
+// inBytes is a size for people.
+func inBytes(n int64) string {
+	for _, u := range units {
+		if n >= 10*u.bytes || n >= u.bytes && n%u.bytes == 0 {
+			return strconv.FormatInt((n+u.bytes/2)/u.bytes, 10) + u.name
+		}
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// optionalBytes reads a size that a flag may have, which is more than nothing.
+func optionalBytes(flag, text string) (*int64, error) {
+	if text == "" {
+		return nil, nil //nolint:nilnil // it was not given
+	}
+	number, unit := text, int64(1)
+	for _, u := range units {
+		if n, is := strings.CutSuffix(text, u.name); is {
+			number, unit = n, u.bytes
+			break
+		}
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n <= 0 || n > (1<<62)/unit {
+		return nil, fmt.Errorf("%s: %q is no size: write 512KiB, 64MiB, 1GiB, or a number of bytes", flag, text)
+	}
+	n *= unit
+	return &n, nil
+}
+
+func percent(n, of int64) string {
+	if of == 0 {
+		return "-"
+	}
+	return strconv.FormatInt(100*n/of, 10) + "%"
+}

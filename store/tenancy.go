@@ -1,0 +1,124 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Quota is what a namespace has, and what those may make of it who may not write to every namespace.
+type Quota struct {
+	Namespace        string
+	Resources        int64
+	MaxResources     int64
+	Bytes            int64
+	MaxBytes         int64
+	ResourceMaxBytes int64
+}
+
+// Quotas lists what namespaces have, and may have; of all if there are none.
+func (s *Store) Quotas(ctx context.Context, namespaces []string) ([]Quota, error) {
+	rows, err := s.pool.Query(ctx, `SELECT namespace, resources, max_resources, bytes, max_bytes, mesh.setting('resource_max_bytes', namespace)::bigint
+		FROM mesh.quotas WHERE $1::text[] IS NULL OR namespace = ANY ($1) ORDER BY namespace COLLATE "C"`, namespaces)
+	if err != nil {
+		return nil, explain("reading quotas", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Quota])
+	return list, explain("reading quotas", err)
+}
+
+// QuotaSettings are the settings of a namespace's quota, or of all namespaces'. What is nil stays, and 0 stands for the default.
+type QuotaSettings struct{ MaxResources, MaxBytes, ResourceMaxBytes *int64 }
+
+// SetQuota changes what a namespace may have; "" stands for what holds where a namespace has nothing of its own.
+func (s *Store) SetQuota(ctx context.Context, namespace string, q QuotaSettings, by string) error {
+	return explainInput("setting a quota", s.inTheNameOf(ctx, by, func(tx pgx.Tx) error {
+		for _, set := range []struct {
+			name  string
+			value *int64
+		}{{"namespace_max_resources", q.MaxResources}, {"namespace_max_bytes", q.MaxBytes}, {"resource_max_bytes", q.ResourceMaxBytes}} {
+			if set.value == nil {
+				continue
+			}
+			if err := putSetting(ctx, tx, namespace, set.name, *set.value); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+func putSetting(ctx context.Context, tx pgx.Tx, namespace, name string, value int64) error {
+	if value == 0 {
+		_, err := tx.Exec(ctx, "SELECT mesh.reset_setting($1, $2)", name, namespace)
+		return err
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO mesh.settings (namespace, name, value) VALUES ($1, $2, $3)
+		ON CONFLICT (name, namespace) DO UPDATE SET value = EXCLUDED.value`, namespace, name, strconv.FormatInt(value, 10))
+	return err
+}
+
+// HostGrant says whose hosts are of a pattern.
+type HostGrant struct {
+	Pattern   string
+	Namespace string // "" is nobody's
+	By        string
+	At        time.Time
+}
+
+// HostGrants lists the owners of hosts, of some namespaces; of all if there are none.
+func (s *Store) HostGrants(ctx context.Context, namespaces []string) ([]HostGrant, error) {
+	rows, err := s.pool.Query(ctx, `SELECT pattern, namespace, granted_by, granted_at FROM mesh.host_grants
+		WHERE $1::text[] IS NULL OR namespace = ANY ($1) ORDER BY pattern COLLATE "C"`, namespaces)
+	if err != nil {
+		return nil, explain("reading the owners of hosts", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[HostGrant])
+	return list, explain("reading the owners of hosts", err)
+}
+
+// GrantHosts makes a namespace the owner of hosts, in somebody's name. It returns how many resources claim what others own now.
+func (s *Store) GrantHosts(ctx context.Context, namespace string, patterns []string, by string) (foreign int64, err error) {
+	err = s.inTheNameOf(ctx, by, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SELECT mesh.grant_hosts($1, p) FROM unnest($2::text[]) p", namespace, patterns); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, "SELECT mesh.foreign_claims()").Scan(&foreign)
+	})
+	return foreign, explainInput("granting hosts", err)
+}
+
+// RevokeHosts takes that back. If one of the patterns was not granted it is returned, and none is revoked.
+func (s *Store) RevokeHosts(ctx context.Context, patterns []string, by string) (missing string, err error) {
+	err = s.inTheNameOf(ctx, by, func(tx pgx.Tx) error {
+		for _, pattern := range patterns {
+			var was bool
+			if err := tx.QueryRow(ctx, "SELECT mesh.revoke_hosts($1)", pattern).Scan(&was); err != nil {
+				return err
+			}
+			if !was {
+				missing = pattern
+				return errUngranted
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, errUngranted) {
+		return missing, nil
+	}
+	return "", explainInput("revoking hosts", err)
+}
+
+var errUngranted = errors.New("it was not granted") // ends the transaction
+
+// HostOwner is the namespace that alone may claim a host for others: "" if nobody may. It is not owned if everybody may.
+func (s *Store) HostOwner(ctx context.Context, host string) (namespace string, owned bool, err error) {
+	var owner *string
+	if err := s.pool.QueryRow(ctx, "SELECT mesh.owner_of_host(lower($1))", host).Scan(&owner); err != nil || owner == nil {
+		return "", false, explain("asking who owns a host", err)
+	}
+	return *owner, true, nil
+}
