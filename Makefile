@@ -47,7 +47,7 @@ bench-fleet: compile ## Have 2,000 machines come and go while parts are killed, 
 	go run ./bench/fleet $(FLAGS)
 
 .PHONY: bench-renewals
-bench-renewals: compile ## Have 2,000 machines renew certificates of a minute, and look whether any ends (FLAGS=--help lists its flags)
+bench-renewals: compile ## Have 2,000 machines renew certificates of ten minutes, and look whether any ends (FLAGS=--help lists its flags)
 	go run ./bench/renewals $(FLAGS)
 
 .PHONY: bench-join

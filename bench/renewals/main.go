@@ -4,7 +4,7 @@
 //
 // The programs are pgmesh's own, with a real Postgres. The machines are in this process, without Envoys.
 //
-//	make bench-renewals FLAGS='--machines 2000 --lifetime 1m --for 5m'
+//	make bench-renewals FLAGS='--machines 2000 --lifetime 10m --for 20m'
 package main
 
 import (
@@ -29,8 +29,8 @@ type options struct {
 func main() {
 	var o options
 	pflag.IntVar(&o.machines, "machines", 2000, "how many machines there are")
-	pflag.DurationVar(&o.lifetime, "lifetime", time.Minute, "how long their certificates live, from a minute on")
-	pflag.DurationVar(&o.lasting, "for", 5*time.Minute, "for how long they renew, once all have joined")
+	pflag.DurationVar(&o.lifetime, "lifetime", 10*time.Minute, "how long their certificates live, from a minute on")
+	pflag.DurationVar(&o.lasting, "for", 20*time.Minute, "for how long they renew, once all have joined")
 	pflag.StringVar(&o.bin, "bin", "", "folder with the programs (default: they are built)")
 	pflag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -95,7 +95,7 @@ BEGIN
       HINT = 'at most 63 lower-case letters, digits and "-", the first and the last a letter or digit';
   ELSIF NEW.name = 'certificate_lifetime' AND value::interval < interval '1 minute' THEN
     RAISE invalid_parameter_value USING MESSAGE = format('setting "%s": "%s" is too short: machines renew at half of it, and go when a server is away for the rest', NEW.name, NEW.value),
-      HINT = 'write a minute or more; an hour lets discovery be away for half an hour';
+      HINT = 'write a minute or more; an hour lets discovery be away for 24 minutes';
   END IF;
   IF known.limits THEN
     PERFORM mesh.require_limits(NEW.name);
