@@ -24,9 +24,13 @@ type Issue struct {
 	Peer       string
 	KeyHash    []byte
 	Took       time.Duration
+
+	// Of refusals that are counted as one, At is when the last was; set by Issues.
+	First time.Time // when the first was; zero if there was one alone
+	Times int64     // how many there were
 }
 
-// RecordIssues keeps what a server has given and refused, in one statement.
+// RecordIssues keeps what a server has given and refused, in one statement. Refusals that are alike are counted.
 func (s *Store) RecordIssues(ctx context.Context, server string, issues []Issue) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -71,14 +75,15 @@ func (s *Store) Issues(ctx context.Context, f IssueFilter) ([]Issue, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	rows, err := s.pool.Query(ctx, `SELECT id, at, server, coalesce(refusal, ''), detail, identity, enrolment, serial, coalesce(not_after, '0001-01-01Z'), authority, credential, peer,
-		key_hash, coalesce(took, '0') FROM mesh.certificates
+		key_hash, coalesce(took, '0'), coalesce(first_at, '0001-01-01Z'), times FROM mesh.certificates
 		WHERE ($1::text[] IS NULL OR namespace = ANY ($1)) AND ($2 = '' OR identity = $2) AND ($3 = '' OR enrolment = $3) AND (NOT $4 OR refusal IS NOT NULL) AND at > $5
 		ORDER BY at DESC LIMIT $6`, f.Namespaces, f.Identity, f.Enrolment, f.Refused, f.After, f.Limit)
 	if err != nil {
 		return nil, explain("reading the record of certificates", err)
 	}
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (i Issue, err error) {
-		err = row.Scan(&i.ID, &i.At, &i.Server, &i.Refusal, &i.Detail, &i.Identity, &i.Enrolment, &i.Serial, &i.NotAfter, &i.Authority, &i.Credential, &i.Peer, &i.KeyHash, &i.Took)
+		err = row.Scan(&i.ID, &i.At, &i.Server, &i.Refusal, &i.Detail, &i.Identity, &i.Enrolment, &i.Serial, &i.NotAfter, &i.Authority, &i.Credential, &i.Peer, &i.KeyHash, &i.Took,
+			&i.First, &i.Times)
 		return i, err
 	})
 	return list, explain("reading the record of certificates", err)

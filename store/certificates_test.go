@@ -22,11 +22,13 @@ func TestWhatIsRecordedTwiceCountsOnce(t *testing.T) {
 	list, err := s.Issues(t.Context(), store.IssueFilter{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, list, 2)
+	given.Times, refused.Times = 1, 1
 	given.Server = "spiffe://mesh/pgmesh/discovery/eu-1"
 	refused.Server, refused.Detail = given.Server, "used \uFFFD\uFFFD once"
 	for i, want := range []store.Issue{refused, given} {
 		require.True(t, want.At.Equal(list[i].At) && want.NotAfter.Equal(list[i].NotAfter))
-		list[i].At, list[i].NotAfter = want.At, want.NotAfter
+		require.True(t, list[i].First.IsZero())
+		list[i].At, list[i].NotAfter, list[i].First = want.At, want.NotAfter, want.First
 		require.Equal(t, want, list[i])
 	}
 	for n, f := range map[int]store.IssueFilter{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -174,6 +175,8 @@ type issueRecord struct {
 	Credential string     `json:"credential,omitempty"`
 	Peer       string     `json:"peer,omitempty"`
 	KeyHash    string     `json:"keyHash,omitempty"`
+	FirstAt    *time.Time `json:"firstAt,omitempty"`
+	Times      int64      `json:"times,omitempty"`
 }
 
 func (p *Program) identityLogCommand() *cobra.Command {
@@ -183,7 +186,7 @@ func (p *Program) identityLogCommand() *cobra.Command {
 		Use:   "log",
 		Short: "List which certificates were given, and which were refused and why",
 		Long: `List which certificates were given, and which were refused and why, the newest first. What names nobody, such as a token that there is not,
-is of no namespace: it is listed with -A.`,
+is of no namespace: it is listed with -A. Refusals of an hour that are alike, and come from one address, are one line with how many they were.`,
 		Example: `  mcp-client identity log -A --refused --since 24h
   mcp-client identity log -A --machine m-abcdefgh234567ab -o yaml`,
 		Args: cobra.NoArgs,
@@ -216,12 +219,12 @@ func (p *Program) identityLog(ctx context.Context, req *adminv1.ListIssuesReques
 	for _, i := range resp.GetIssues() {
 		list = append(list, issueRecord{
 			instant(i.GetAt()), i.GetServer(), i.GetRefusal(), i.GetDetail(), i.GetIdentity(), i.GetEnrolment(), i.GetSerial(), instant(i.GetNotAfter()), i.GetAuthority(),
-			i.GetCredential(), i.GetPeer(), i.GetKeyHash(),
+			i.GetCredential(), i.GetPeer(), i.GetKeyHash(), instant(i.GetFirstAt()), i.GetTimes(),
 		})
 	}
-	out := listing{tree: list, columns: []string{"TIME", "OUTCOME", "IDENTITY", "ENROLMENT", "SHOWN", "FROM", "DETAIL"}, wide: []string{"EXPIRES", "BY", "SERIAL", "AUTHORITY", "KEY"}}
+	out := listing{tree: list, columns: []string{"TIME", "TIMES", "OUTCOME", "IDENTITY", "ENROLMENT", "SHOWN", "FROM", "DETAIL"}, wide: []string{"EXPIRES", "BY", "SERIAL", "AUTHORITY", "KEY"}}
 	for _, i := range list {
-		out.add(orElse(i.Serial, i.Refusal), i.At.UTC().Format(time.RFC3339), orElse(i.Refusal, "given"), orDash(i.Identity), orDash(i.Enrolment), orDash(i.Credential), orDash(i.Peer), orDash(i.Detail),
+		out.add(orElse(i.Serial, i.Refusal), i.At.UTC().Format(time.RFC3339), strconv.FormatInt(max(i.Times, 1), 10), orElse(i.Refusal, "given"), orDash(i.Identity), orDash(i.Enrolment), orDash(i.Credential), orDash(i.Peer), orDash(i.Detail),
 			shortly(i.NotAfter), i.Server, orDash(i.Serial), orDash(shortHash(i.Authority)), orDash(shortHash(i.KeyHash)))
 	}
 	return p.printListing(out)

@@ -143,7 +143,7 @@ func TestMembersAreListedRevokedAndRestored(t *testing.T) {
 	require.Contains(t, m.ok("identity", "list", "-o", "wide"), "10.0.0.1:4711")
 
 	log := m.ok("identity", "log", "--refused", "--since", "1h")
-	require.Regexp(t, `^TIME +OUTCOME +IDENTITY +ENROLMENT +SHOWN +FROM +DETAIL\n\S+Z +token_used +- +- +token +10.0.0.9:1 +the join token was used once, as often as it may be\n$`, log)
+	require.Regexp(t, `^TIME +TIMES +OUTCOME +IDENTITY +ENROLMENT +SHOWN +FROM +DETAIL\n\S+Z +1 +token_used +- +- +token +10.0.0.9:1 +the join token was used once, as often as it may be\n$`, log)
 	require.Equal(t, 2, strings.Count(m.ok("identity", "log", "--machine", "m-abcdefgh234567ab"), "\n"))
 	require.Equal(t, 2, m.run("identity", "log", "--since", "yesterday").code)
 	var records []struct{ Identity, Enrolment, Server, Serial string }

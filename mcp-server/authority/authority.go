@@ -51,6 +51,7 @@ type Authority struct {
 	files   *files // nil for none
 	metrics *metrics
 	redeems *redeems
+	refused *refusals
 	fresh   freshness
 	streams *streams
 	life    string // of this server: names can be those of several
@@ -74,6 +75,9 @@ func New(cfg Config) (*Authority, error) {
 	}
 	a.metrics.ages(a.Stale)
 	a.redeems = newRedeems(cfg.Store)
+	a.refused = newRefusals(func(ctx context.Context, some []store.Issue) error {
+		return cfg.Store.RecordIssues(ctx, a.Identity(), some)
+	})
 	if cfg.Files.Given() {
 		var err error
 		if a.files, err = cfg.Files.load(cfg.Log, a.reread); err != nil {
@@ -202,6 +206,7 @@ func (a *Authority) Run(ctx context.Context) error {
 	}()
 	defer func() { <-ended }()
 	defer a.redeems.wait()
+	defer a.refused.wait()
 	defer a.leave(ctx)
 	if !a.cfg.Signs {
 		<-ctx.Done()

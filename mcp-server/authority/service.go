@@ -232,8 +232,10 @@ func (s *Service) settle(ctx context.Context, call string, who *asking, given si
 	}
 	if issue.ID != [16]byte{} {
 		issue.Identity, issue.Enrolment, issue.Peer, issue.KeyHash, issue.Took = who.identity, who.enrolment, who.peer, who.key, time.Since(who.began)
-		if failed := s.cfg.Store.RecordIssues(ctx, s.Identity(), []store.Issue{issue}); failed != nil && err == nil {
-			err = s.statusOf(failed)
+		if err != nil {
+			s.refused.add(ctx, issue)
+		} else {
+			err = s.statusOf(s.cfg.Store.RecordIssues(ctx, s.Identity(), []store.Issue{issue}))
 		}
 	}
 	s.metrics.called(call, err)

@@ -68,6 +68,7 @@ func (s *Service) ListIssues(ctx context.Context, req *adminv1.ListIssuesRequest
 		resp.Issues = append(resp.Issues, &adminv1.IssueRecord{
 			At: stamp.Of(i.At), Server: i.Server, Refusal: i.Refusal, Detail: i.Detail, Identity: i.Identity, Enrolment: i.Enrolment, Serial: i.Serial,
 			NotAfter: stamp.Of(i.NotAfter), Authority: i.Authority, Credential: i.Credential, Peer: i.Peer, KeyHash: hex.EncodeToString(i.KeyHash),
+			FirstAt: stamp.Of(i.First), Times: i.Times,
 		})
 	}
 	return resp, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -276,13 +277,46 @@ func TestWhoIsGivenNoCertificate(t *testing.T) {
 		Name: "machine", Hash: bytes.Repeat([]byte{1}, 32), Namespace: "shop", ServiceAccount: "cart", MaxUses: 1, Expires: time.Now().Add(time.Hour),
 	}))
 	require.Equal(t, []string{
-		"no_credential", "request", "request", "request", "token_unknown", "token_unknown", "token_used", "request", "token_expired", "token_revoked",
-	}, m.rows(`SELECT refusal FROM mesh.certificates WHERE refusal IS NOT NULL ORDER BY at`))
+		"no_credential 1", "request 4", "token_expired 1", "token_revoked 1", "token_unknown 2", "token_used 1",
+	}, m.rows(`SELECT refusal || ' ' || sum(times) FROM mesh.certificates WHERE refusal IS NOT NULL GROUP BY refusal ORDER BY refusal`))
 
 	_, err = identityv1.NewAuthorityServiceClient(conn).Redeem(t.Context(), &identityv1.RedeemRequest{TokenHash: bytes.Repeat([]byte{1}, 32), KeyHash: make([]byte, 32)})
 	require.Equal(t, codes.Unauthenticated, status.Code(err), "only Enroll is for everybody")
 	_, err = adminv1.NewAdminServiceClient(conn).History(t.Context(), &adminv1.HistoryRequest{})
 	require.Equal(t, codes.Unauthenticated, status.Code(err))
+}
+
+// Whoever reaches the server can guess as often as they like. What is kept of that does not grow with it.
+func TestGuessesTakeFewRows(t *testing.T) {
+	t.Parallel()
+	m := found(t, pgtest.New(t), nil)
+	good := m.token(identity.Discovery, "good")
+	conn, csr, roots := m.dial(membership.ByToken(good, identity.MCPServer)), request(t), m.join(identity.Discovery, "first").Current().Trust.Roots
+	var guessing errgroup.Group
+	for range 20 {
+		conn := m.dial(membership.ByToken(good, identity.MCPServer)) // from a stranger's no more than some kilobytes are read
+		guessing.Go(func() error {
+			for range 50 {
+				guess, err := jointoken.New(roots...)
+				if err != nil {
+					return err
+				}
+				_, err = identityv1.NewAuthorityServiceClient(conn).Enroll(context.Background(), &identityv1.EnrollRequest{Csr: csr, Token: guess.Text(), Name: "eu"})
+				if refusal.Of(err) != identityv1.Refusal_REFUSAL_TOKEN_UNKNOWN {
+					return fmt.Errorf("a guess was answered: %w", err)
+				}
+			}
+			return nil
+		})
+	}
+	require.NoError(t, guessing.Wait())
+	_, err := identityv1.NewAuthorityServiceClient(conn).Enroll(t.Context(), &identityv1.EnrollRequest{Csr: csr, Token: good.Text(), Name: "eu"})
+	require.NoError(t, err)
+	_, err = identityv1.NewAuthorityServiceClient(conn).Enroll(t.Context(), &identityv1.EnrollRequest{Csr: request(t), Token: good.Text(), Name: "eu"})
+	refused(t, identityv1.Refusal_REFUSAL_TOKEN_USED, err)
+	require.Equal(t, []string{"token_unknown 1000", "token_used 1"},
+		m.rows(`SELECT refusal || ' ' || sum(times) FROM mesh.certificates WHERE refusal IS NOT NULL GROUP BY refusal ORDER BY refusal`))
+	require.LessOrEqual(t, len(m.rows(`SELECT id::text FROM mesh.certificates WHERE refusal = 'token_unknown'`)), 2, "of the hour, and the next if that began")
 }
 
 // Whoever has the key of a discovery's authority can make up machines. It cannot make up servers.

@@ -22,6 +22,8 @@ CREATE OR REPLACE VIEW mesh.known_settings (name, type, default_value, per_names
       'About how many rows are kept at most of who was given a certificate. Of more, the oldest go that have ended, renewals first.', false),
     ('certificate_lifetime', 'interval', NULL, true,
       'For how long machines are given certificates, from a minute on, where discovery run --cert-lifetime does not say less. Without a value, that decides.', true),
+    ('refusals_max', 'count', '10000', false,
+      'How many rows of refused certificates are kept at most: of refusals that anybody can bring about, and as many of the others. Those of an hour that are alike are one row.', false),
     ('registered_machines_max', 'count', NULL, true,
       'How many services of machines may be registered in a namespace at most. Without a value, as many as there are.', true),
     ('resource_max_bytes', 'count', '1048576', true,

@@ -4,7 +4,29 @@ DROP POLICY IF EXISTS read_granted ON mesh.certificates;
 CREATE POLICY read_granted ON mesh.certificates FOR SELECT
   USING ((SELECT mesh.sees_all()) OR namespace <> '' AND namespace = ANY ((SELECT mesh.readable_namespaces())::text[]));
 
--- record_certificates keeps a batch. What is recorded again counts once. It returns how many rows are new.
+-- neighbourhood_of is what counts as one address of callers: without the port, and of IPv6 the network of 64 bits, which is one customer's.
+CREATE OR REPLACE FUNCTION mesh.neighbourhood_of(peer text) RETURNS text
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  host text := regexp_replace(peer, '^\[?([^]%]*?)(%[^]]*)?\]?(:[0-9]+)?$', '\1');
+BEGIN
+  RETURN CASE WHEN family(host::inet) = 4 OR host ILIKE '::ffff:%' THEN host ELSE network(set_masklen(host::inet, 64))::text END;
+EXCEPTION WHEN data_exception THEN
+  RETURN host;
+END $$;
+
+-- alike is what refusals have in common that are counted in one row. A server counts by itself, for what it tells again counts once.
+CREATE OR REPLACE FUNCTION mesh.alike(server text, refusal text, identity text, enrolment text, credential text, peer text, at timestamptz) RETURNS bytea
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT sha256(convert_to(jsonb_build_array(server, refusal, identity, enrolment, credential, mesh.neighbourhood_of(peer),
+    floor(extract(epoch FROM at) / 3600)::bigint)::text, 'UTF8'))
+$$;
+
+-- is_strangers_refusal tells whether anybody can bring it about. The others take a token or a certificate that the mesh has made.
+CREATE OR REPLACE FUNCTION mesh.is_strangers_refusal(refusal text) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$ SELECT refusal NOT IN ('token_expired', 'token_revoked', 'token_used', 'revoked') $$;
+
+-- record_certificates keeps a batch. What is recorded again counts once. It returns how many rows are new, or were counted on.
 CREATE OR REPLACE FUNCTION mesh.record_certificates(server text, ids uuid[], times timestamptz[], refusals text[], details text[], identities text[], enrolments text[],
   serials text[], ends timestamptz[], authorities text[], credentials text[], peers text[], key_hashes bytea[], took interval[]) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -12,17 +34,78 @@ DECLARE
   recorded bigint;
 BEGIN
   PERFORM mesh.require_server('record certificates');
-  INSERT INTO mesh.certificates (id, at, server, refusal, detail, identity, enrolment, serial, not_after, authority, credential, peer, key_hash, took)
-    SELECT u.id, u.at, record_certificates.server, u.refusal, left(u.detail, 1000), left(u.identity, 2048), left(u.enrolment, 200), left(u.serial, 200), u.not_after,
+  INSERT INTO mesh.certificates (id, at, server, detail, identity, enrolment, serial, not_after, authority, credential, peer, key_hash, took)
+    SELECT u.id, u.at, record_certificates.server, left(u.detail, 1000), left(u.identity, 2048), left(u.enrolment, 200), left(u.serial, 200), u.not_after,
       left(u.authority, 200), left(u.credential, 40), left(u.peer, 200), substring(u.key_hash FROM 1 FOR 64), u.took
     FROM unnest(ids, times, refusals, details, identities, enrolments, serials, ends, authorities, credentials, peers, key_hashes, record_certificates.took)
       AS u (id, at, refusal, detail, identity, enrolment, serial, not_after, authority, credential, peer, key_hash, took)
+    WHERE u.refusal IS NULL
     ON CONFLICT (id) DO NOTHING;
   GET DIAGNOSTICS recorded = ROW_COUNT;
+  IF num_nonnulls(VARIADIC refusals) > 0 THEN
+    recorded := recorded + mesh.record_refusals(server, ids, times, refusals, details, identities, enrolments, credentials, peers, key_hashes, took);
+  END IF;
   RETURN recorded;
 END $$;
 
 COMMENT ON FUNCTION mesh.record_certificates IS 'Internal. Servers record by it who was given a certificate, and who was refused one.';
+
+-- record_refusals counts the refusals of a batch, each on those that are alike: a row has the newest, and the details of all as far as there is
+-- room. A server tells in the order of time, so what is not newer than the row was counted already. Rows are written in one order, so that no two
+-- batches wait for each other.
+CREATE OR REPLACE FUNCTION mesh.record_refusals(server text, ids uuid[], times timestamptz[], refusals text[], details text[], identities text[], enrolments text[],
+  credentials text[], peers text[], key_hashes bytea[], took interval[]) RETURNS bigint
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  recorded bigint;
+  fresh    boolean[];
+  kind     boolean;
+BEGIN
+  WITH told AS (
+    SELECT u.*, mesh.alike(record_refusals.server, left(u.refusal, 40), left(u.identity, 2048), left(u.enrolment, 200), left(u.credential, 40), u.peer, u.at) AS alike
+    FROM unnest(ids, times, refusals, details, identities, enrolments, credentials, peers, key_hashes, record_refusals.took)
+      AS u (id, at, refusal, detail, identity, enrolment, credential, peer, key_hash, took)
+    WHERE u.refusal IS NOT NULL
+  ), news AS (
+    SELECT DISTINCT ON (t.alike) t.*, count(*) OVER (PARTITION BY t.alike) AS times, min(t.at) OVER (PARTITION BY t.alike) AS first_at,
+      array_agg(t.detail) OVER (PARTITION BY t.alike) AS all_details
+    FROM (SELECT DISTINCT ON (id) * FROM told) t LEFT JOIN mesh.certificates known ON known.alike = t.alike
+    WHERE known.at IS NULL OR t.at > known.at
+    ORDER BY t.alike, t.at DESC
+  ), written AS (
+    INSERT INTO mesh.certificates AS c (id, at, first_at, times, alike, strangers, server, refusal, detail, identity, enrolment, credential, peer, key_hash, took)
+      SELECT n.id, n.at, CASE WHEN n.times > 1 THEN n.first_at END, n.times, n.alike, mesh.is_strangers_refusal(n.refusal), record_refusals.server, left(n.refusal, 40),
+        left((SELECT string_agg(DISTINCT d, '; also: ') FROM unnest(n.all_details) d), 1000), left(n.identity, 2048), left(n.enrolment, 200), left(n.credential, 40), left(n.peer, 200), substring(n.key_hash FROM 1 FOR 64), n.took
+      FROM news n ORDER BY n.alike
+      ON CONFLICT (alike) WHERE alike IS NOT NULL DO UPDATE SET at = greatest(c.at, EXCLUDED.at), first_at = least(c.first_at, c.at, EXCLUDED.first_at, EXCLUDED.at),
+        times = c.times + EXCLUDED.times, peer = EXCLUDED.peer, key_hash = EXCLUDED.key_hash, took = EXCLUDED.took,
+        detail = CASE WHEN position(EXCLUDED.detail IN c.detail) > 0 THEN c.detail ELSE left(c.detail || '; also: ' || EXCLUDED.detail, 1000) END
+      RETURNING c.xmax = 0 AS fresh, c.strangers
+  )
+  SELECT count(*), array_agg(DISTINCT w.strangers) FILTER (WHERE w.fresh) INTO recorded, fresh FROM written w;
+  FOREACH kind IN ARRAY coalesce(fresh, '{}') LOOP
+    PERFORM mesh.forget_refusals(kind);
+  END LOOP;
+  RETURN recorded;
+END $$;
+
+COMMENT ON FUNCTION mesh.record_refusals IS 'Internal.';
+
+-- forget_refusals keeps the newest rows of those that strangers have brought about, or of the others. What somebody else forgets is not waited for.
+CREATE OR REPLACE FUNCTION mesh.forget_refusals(of_strangers boolean) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  oldest timestamptz;
+BEGIN
+  SELECT c.at INTO oldest FROM mesh.certificates c WHERE c.alike IS NOT NULL AND c.strangers = of_strangers
+    ORDER BY c.at DESC OFFSET mesh.setting('refusals_max')::bigint LIMIT 1;
+  IF FOUND THEN
+    DELETE FROM mesh.certificates c WHERE c.id IN (
+      SELECT o.id FROM mesh.certificates o WHERE o.alike IS NOT NULL AND o.strangers = of_strangers AND o.at <= oldest FOR UPDATE SKIP LOCKED);
+  END IF;
+END $$;
+
+COMMENT ON FUNCTION mesh.forget_refusals IS 'Internal.';
 
 -- last_certificates has the newest certificate of each member whose certificates are in force.
 CREATE OR REPLACE VIEW mesh.last_certificates AS

@@ -374,7 +374,8 @@ func (x *ListIssuesResponse) GetIssues() []*IssueRecord {
 // IssueRecord is a certificate that was given, or refused.
 type IssueRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	At    *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	// Of refusals that are counted as one, when the last was.
+	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
 	// Who gave or refused it.
 	Server string `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"`
 	// Why it was refused, such as token_used; empty if it was given.
@@ -389,7 +390,11 @@ type IssueRecord struct {
 	Credential string `protobuf:"bytes,10,opt,name=credential,proto3" json:"credential,omitempty"`
 	Peer       string `protobuf:"bytes,11,opt,name=peer,proto3" json:"peer,omitempty"`
 	// The SHA-256 of the public key, in hexadecimal.
-	KeyHash       string `protobuf:"bytes,12,opt,name=key_hash,json=keyHash,proto3" json:"key_hash,omitempty"`
+	KeyHash string `protobuf:"bytes,12,opt,name=key_hash,json=keyHash,proto3" json:"key_hash,omitempty"`
+	// Of refusals that are counted as one, for they are of the same reason, address and hour: when the first was, if there was more than one.
+	FirstAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=first_at,json=firstAt,proto3" json:"first_at,omitempty"`
+	// How many there were.
+	Times         int64 `protobuf:"varint,14,opt,name=times,proto3" json:"times,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -506,6 +511,20 @@ func (x *IssueRecord) GetKeyHash() string {
 		return x.KeyHash
 	}
 	return ""
+}
+
+func (x *IssueRecord) GetFirstAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FirstAt
+	}
+	return nil
+}
+
+func (x *IssueRecord) GetTimes() int64 {
+	if x != nil {
+		return x.Times
+	}
+	return 0
 }
 
 type ListRevocationsRequest struct {
@@ -981,7 +1000,7 @@ const file_pgmesh_admin_v1_members_proto_rawDesc = "" +
 	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
 	"\x05limit\x18\x06 \x01(\x05R\x05limit\"J\n" +
 	"\x12ListIssuesResponse\x124\n" +
-	"\x06issues\x18\x01 \x03(\v2\x1c.pgmesh.admin.v1.IssueRecordR\x06issues\"\xfb\x02\n" +
+	"\x06issues\x18\x01 \x03(\v2\x1c.pgmesh.admin.v1.IssueRecordR\x06issues\"\xc8\x03\n" +
 	"\vIssueRecord\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x16\n" +
 	"\x06server\x18\x02 \x01(\tR\x06server\x12\x18\n" +
@@ -997,7 +1016,9 @@ const file_pgmesh_admin_v1_members_proto_rawDesc = "" +
 	" \x01(\tR\n" +
 	"credential\x12\x12\n" +
 	"\x04peer\x18\v \x01(\tR\x04peer\x12\x19\n" +
-	"\bkey_hash\x18\f \x01(\tR\akeyHash\"8\n" +
+	"\bkey_hash\x18\f \x01(\tR\akeyHash\x125\n" +
+	"\bfirst_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\afirstAt\x12\x14\n" +
+	"\x05times\x18\x0e \x01(\x03R\x05times\"8\n" +
 	"\x16ListRevocationsRequest\x12\x1e\n" +
 	"\n" +
 	"namespaces\x18\x01 \x03(\tR\n" +
@@ -1074,27 +1095,28 @@ var file_pgmesh_admin_v1_members_proto_depIdxs = []int32{
 	5,  // 4: pgmesh.admin.v1.ListIssuesResponse.issues:type_name -> pgmesh.admin.v1.IssueRecord
 	14, // 5: pgmesh.admin.v1.IssueRecord.at:type_name -> google.protobuf.Timestamp
 	14, // 6: pgmesh.admin.v1.IssueRecord.not_after:type_name -> google.protobuf.Timestamp
-	8,  // 7: pgmesh.admin.v1.ListRevocationsResponse.revocations:type_name -> pgmesh.admin.v1.MemberRevocation
-	9,  // 8: pgmesh.admin.v1.MemberRevocation.member:type_name -> pgmesh.admin.v1.Member
-	14, // 9: pgmesh.admin.v1.MemberRevocation.revoked_at:type_name -> google.protobuf.Timestamp
-	14, // 10: pgmesh.admin.v1.MemberRevocation.lifted_at:type_name -> google.protobuf.Timestamp
-	9,  // 11: pgmesh.admin.v1.RevokeMemberRequest.member:type_name -> pgmesh.admin.v1.Member
-	9,  // 12: pgmesh.admin.v1.RestoreMemberRequest.member:type_name -> pgmesh.admin.v1.Member
-	0,  // 13: pgmesh.admin.v1.MemberService.ListMachines:input_type -> pgmesh.admin.v1.ListMachinesRequest
-	3,  // 14: pgmesh.admin.v1.MemberService.ListIssues:input_type -> pgmesh.admin.v1.ListIssuesRequest
-	6,  // 15: pgmesh.admin.v1.MemberService.ListRevocations:input_type -> pgmesh.admin.v1.ListRevocationsRequest
-	10, // 16: pgmesh.admin.v1.MemberService.RevokeMember:input_type -> pgmesh.admin.v1.RevokeMemberRequest
-	12, // 17: pgmesh.admin.v1.MemberService.RestoreMember:input_type -> pgmesh.admin.v1.RestoreMemberRequest
-	1,  // 18: pgmesh.admin.v1.MemberService.ListMachines:output_type -> pgmesh.admin.v1.ListMachinesResponse
-	4,  // 19: pgmesh.admin.v1.MemberService.ListIssues:output_type -> pgmesh.admin.v1.ListIssuesResponse
-	7,  // 20: pgmesh.admin.v1.MemberService.ListRevocations:output_type -> pgmesh.admin.v1.ListRevocationsResponse
-	11, // 21: pgmesh.admin.v1.MemberService.RevokeMember:output_type -> pgmesh.admin.v1.RevokeMemberResponse
-	13, // 22: pgmesh.admin.v1.MemberService.RestoreMember:output_type -> pgmesh.admin.v1.RestoreMemberResponse
-	18, // [18:23] is the sub-list for method output_type
-	13, // [13:18] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	14, // 7: pgmesh.admin.v1.IssueRecord.first_at:type_name -> google.protobuf.Timestamp
+	8,  // 8: pgmesh.admin.v1.ListRevocationsResponse.revocations:type_name -> pgmesh.admin.v1.MemberRevocation
+	9,  // 9: pgmesh.admin.v1.MemberRevocation.member:type_name -> pgmesh.admin.v1.Member
+	14, // 10: pgmesh.admin.v1.MemberRevocation.revoked_at:type_name -> google.protobuf.Timestamp
+	14, // 11: pgmesh.admin.v1.MemberRevocation.lifted_at:type_name -> google.protobuf.Timestamp
+	9,  // 12: pgmesh.admin.v1.RevokeMemberRequest.member:type_name -> pgmesh.admin.v1.Member
+	9,  // 13: pgmesh.admin.v1.RestoreMemberRequest.member:type_name -> pgmesh.admin.v1.Member
+	0,  // 14: pgmesh.admin.v1.MemberService.ListMachines:input_type -> pgmesh.admin.v1.ListMachinesRequest
+	3,  // 15: pgmesh.admin.v1.MemberService.ListIssues:input_type -> pgmesh.admin.v1.ListIssuesRequest
+	6,  // 16: pgmesh.admin.v1.MemberService.ListRevocations:input_type -> pgmesh.admin.v1.ListRevocationsRequest
+	10, // 17: pgmesh.admin.v1.MemberService.RevokeMember:input_type -> pgmesh.admin.v1.RevokeMemberRequest
+	12, // 18: pgmesh.admin.v1.MemberService.RestoreMember:input_type -> pgmesh.admin.v1.RestoreMemberRequest
+	1,  // 19: pgmesh.admin.v1.MemberService.ListMachines:output_type -> pgmesh.admin.v1.ListMachinesResponse
+	4,  // 20: pgmesh.admin.v1.MemberService.ListIssues:output_type -> pgmesh.admin.v1.ListIssuesResponse
+	7,  // 21: pgmesh.admin.v1.MemberService.ListRevocations:output_type -> pgmesh.admin.v1.ListRevocationsResponse
+	11, // 22: pgmesh.admin.v1.MemberService.RevokeMember:output_type -> pgmesh.admin.v1.RevokeMemberResponse
+	13, // 23: pgmesh.admin.v1.MemberService.RestoreMember:output_type -> pgmesh.admin.v1.RestoreMemberResponse
+	19, // [19:24] is the sub-list for method output_type
+	14, // [14:19] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_pgmesh_admin_v1_members_proto_init() }

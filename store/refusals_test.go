@@ -1,0 +1,101 @@
+package store_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// guess is a refusal of somebody who knows nothing, at a moment of an hour that is over.
+func guess(n int, peer string) store.Issue {
+	i := issued("", "")
+	i.Refusal, i.Detail, i.Peer, i.NotAfter, i.Serial = "token_unknown", "there is no such join token", peer, time.Time{}, ""
+	i.At = time.Now().Truncate(time.Hour).Add(-time.Hour + time.Duration(n)*time.Millisecond)
+	return i
+}
+
+func TestGuessesAreCounted(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	used := issued("spiffe://mesh/ns/shop/sa/cart", "")
+	used.Refusal, used.Detail, used.At = "token_used", "the join token was used once", guess(500, "").At
+	var batch []store.Issue
+	for n := range 1000 {
+		if batch = append(batch, guess(n, fmt.Sprintf("[2001:db8:0:%x::%x]:%d", n%2, n, 1000+n))); n == 500 {
+			batch = append(batch, used)
+		}
+		if len(batch) >= 300 || n == 999 {
+			record(t, s, batch...)
+			record(t, s, batch...) // for its answer may have been lost
+			batch = nil
+		}
+	}
+	list, err := s.Issues(t.Context(), store.IssueFilter{Limit: 100})
+	require.NoError(t, err)
+	require.Len(t, list, 3)
+	for i, last := range []int{999, 998} {
+		require.Equal(t, "token_unknown", list[i].Refusal)
+		require.EqualValues(t, 500, list[i].Times)
+		require.True(t, guess(last, "").At.Equal(list[i].At))
+		require.True(t, guess(1-i, "").At.Equal(list[i].First))
+		require.Equal(t, fmt.Sprintf("[2001:db8:0:%x::%x]:%d", last%2, last, 1000+last), list[i].Peer)
+	}
+	require.Equal(t, []any{"token_used", used.Identity, int64(1), true}, []any{list[2].Refusal, list[2].Identity, list[2].Times, list[2].First.IsZero()})
+}
+
+func TestWhatIsNotAlikeIsARowOfItsOwn(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	var all []store.Issue
+	for n, change := range []func(*store.Issue){
+		func(*store.Issue) {},
+		func(i *store.Issue) { i.Detail = "it is too short" },
+		func(i *store.Issue) { i.Peer = "10.0.0.1:9" },
+		func(i *store.Issue) { i.Peer = "10.0.0.2:1" },
+		func(i *store.Issue) { i.Peer = "[::ffff:10.0.0.2]:1" },
+		func(i *store.Issue) { i.Peer = "[fe80::1%eth0]:1" },
+		func(i *store.Issue) { i.Peer = "[fe80::2%eth1]:1" },
+		func(i *store.Issue) { i.Peer = "@" },
+		func(i *store.Issue) { i.Refusal = "no_credential" },
+		func(i *store.Issue) { i.Identity = "spiffe://mesh/ns/shop/sa/cart" },
+		func(i *store.Issue) { i.Enrolment = "m-1" },
+		func(i *store.Issue) { i.Credential = "jwt" },
+		func(i *store.Issue) { i.At = i.At.Add(-time.Hour) },
+	} {
+		i := guess(n, "10.0.0.1:1")
+		change(&i)
+		all = append(all, i)
+		record(t, s, i)
+	}
+	record(t, s, all...)
+	db := connect(t, url)
+	require.Equal(t, 10, value[int](db, "SELECT count(*) FROM mesh.certificates"))
+	require.Equal(t, len(all), value[int](db, "SELECT sum(times) FROM mesh.certificates"))
+	require.Equal(t, "there is no such join token; also: it is too short",
+		value[string](db, "SELECT detail FROM mesh.certificates WHERE times = 3"))
+}
+
+// Whoever has many addresses pushes out guesses, and nothing of members.
+func TestRefusalsAreBounded(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db := connect(t, url)
+	db.exec("INSERT INTO mesh.settings (name, value) VALUES ('refusals_max', '100')")
+	used := guess(0, "10.1.1.1:1")
+	used.Refusal, used.Identity = "token_used", "spiffe://mesh/ns/shop/sa/cart"
+	record(t, s, used, issued("spiffe://mesh/ns/shop/sa/cart", "m-1"))
+	for from := 0; from < 1000; from += 250 {
+		var batch []store.Issue
+		for n := from; n < from+250; n++ {
+			batch = append(batch, guess(n, fmt.Sprintf("10.0.%d.%d:1", n/250, n%250)))
+		}
+		record(t, s, batch...)
+		require.Equal(t, 100, value[int](db, "SELECT count(*) FROM mesh.certificates WHERE refusal = 'token_unknown'"))
+	}
+	require.Equal(t, "10.0.3.150:1", value[string](db, "SELECT peer FROM mesh.certificates WHERE refusal = 'token_unknown' ORDER BY at LIMIT 1"), "the newest are kept")
+	require.Equal(t, 2, value[int](db, "SELECT count(*) FROM mesh.certificates WHERE identity <> ''"))
+}
