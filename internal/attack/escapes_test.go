@@ -57,14 +57,14 @@ var reading = []string{
 	"history --diff", "history -o json", "blame vs/planted -n evil", "export", "blockers", "blockers end 1", "proxy-status", "proxy-config all none",
 	"proxy-config clusters none", "proxy-config endpoints none", "proxy-config listeners none", "proxy-config routes none", "proxy-config secrets none",
 	"restore 1 --dry-run", "revert 2 --dry-run", "confirm --list", "token list", "identity list", "identity log", "machines list", "machines show none",
-	"secret list -A", "issuer list", "trust list", "authority show", "apply --dry-run -f /dev/null", "validate -f /dev/null", "delete vs planted -n evil --dry-run",
+	"secret list -A", "issuer list", "trust list", "default-deny", "quota list", "quota list -o json", "hosts list", "hosts list -o json", "hosts owner a.evil.mesh", "authority show", "apply --dry-run -f /dev/null", "validate -f /dev/null", "delete vs planted -n evil --dry-run",
 }
 
 // pgmeshAlone print nothing that a tenant wrote, and are here so that a new command is missed.
 var pgmeshAlone = []string{
 	"authority activate 99", "authority retire 99", "authority roots", "authority rotate --help", "bench --help", "completion --help", "context list", "context show", "context set --help",
 	"context use none", "context delete none", "edit --help", "identity restore none", "identity revoke none", "import --dry-run /dev/null", "issuer create --help", "issuer delete none",
-	"kinds", "machines remove none", "secret create tls --help", "secret create ca --help", "token create --help", "token revoke none",
+	"default-deny off", "default-deny on --help", "hosts grant --help", "hosts reserve --help", "hosts revoke none.mesh", "kinds", "machines remove none", "quota reset none", "quota set --help", "secret create tls --help", "secret create ca --help", "token create --help", "token revoke none",
 	"trust add --help", "trust remove none", "version",
 }
 

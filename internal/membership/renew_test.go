@@ -46,8 +46,8 @@ func TestCertificatesAreRenewedAtHalfOfTheirLives(t *testing.T) {
 		}
 		apart := map[time.Duration]bool{}
 		for _, d := range after {
-			require.GreaterOrEqual(t, d, 4*time.Hour+20*time.Minute)
-			require.LessOrEqual(t, d, 5*time.Hour+30*time.Minute)
+			require.GreaterOrEqual(t, d, 3*time.Hour+50*time.Minute)
+			require.LessOrEqual(t, d, 6*time.Hour+10*time.Minute)
 			apart[d.Round(time.Minute)] = true
 		}
 		require.Greater(t, len(apart), 5, "members that joined at once come apart")

@@ -42,8 +42,9 @@ func chosen() redirect.Options {
 	o := everything()
 	o.OutboundPorts, o.OutboundExceptPorts = []string{"80", "443", "8000-8999"}, []string{"8443"}
 	o.OutboundCIDRs, o.OutboundExceptCIDRs = []string{"240.240.0.0/16", "2001:2::/48"}, []string{"240.240.9.0/24"}
-	o.Users, o.ExceptUsers = []string{"1001", "1002"}, []string{"0"}
-	o.Groups, o.ExceptGroups = []string{"2001"}, []string{"2002"}
+	// Nobody's, on any machine: a plan says the names of those who have one.
+	o.Users, o.ExceptUsers = []string{"3100001", "3100002"}, []string{"0"}
+	o.Groups, o.ExceptGroups = []string{"3200001"}, []string{"3200002"}
 	o.OutboundInterfaces, o.ExceptInterfaces = []string{"eth0", "bond*"}, []string{"docker*"}
 	o.InboundPorts, o.InboundExceptPorts = []string{"all"}, []string{"9100"}
 	o.InboundCIDRs, o.InboundExceptCIDRs = []string{"10.0.0.0/8", "fd00::/8"}, []string{"10.9.0.0/16"}

@@ -42,7 +42,7 @@ func TestASimulatedProxyAsksAsEnvoyDoes(t *testing.T) {
 			envoytest.Start(t, boot(t, envoy.address, form))
 			startProxy(t, simulated.address, boot(t, simulated.address, form).GetNode(), form)
 
-			both := func(what string, sent func([]message) bool) {
+			both := func(what string, sent condition) {
 				t.Helper()
 				envoy.until(what, sent)
 				simulated.until(what, sent)
@@ -53,7 +53,7 @@ func TestASimulatedProxyAsksAsEnvoyDoes(t *testing.T) {
 			mesh.Replace(parse(t, service("one", "one")+service("two", "changed")+service("three", "three"))...)
 			both("a changed route", has("RouteConfiguration", "VirtualHost", "mark-changed"))
 			mesh.Replace(parse(t, service("one", "one")+service("two", "changed"))...)
-			both("the end of three's cluster", gone("outbound|8080||three.shop.mesh.test"))
+			both("the end of three's cluster and endpoints", gone("outbound|8080||three.shop.mesh.test", form))
 
 			for _, kind := range []string{"Cluster", "ClusterLoadAssignment", "Listener", "RouteConfiguration", "VirtualHost"} {
 				require.Equal(t, envoy.of(kind), simulated.of(kind), kind)
@@ -140,24 +140,35 @@ func parse(t *testing.T, text string) (resources []*kinds.Resource) {
 }
 
 // has tells whether there was a response of one of two types with a text in it.
-func has(one, other, text string) func([]message) bool {
-	return func(answered []message) bool {
+func has(one, other, text string) condition {
+	return func(_, answered []message) bool {
 		return slices.ContainsFunc(answered, func(m message) bool {
 			return (m.kind == one || m.kind == other) && strings.Contains(m.text, text)
 		})
 	}
 }
 
-// gone tells whether the last that was said of a cluster is that there is none.
-func gone(name string) func([]message) bool {
-	return func(answered []message) bool {
-		for _, m := range slices.Backward(answered) {
-			if m.kind == "Cluster" {
-				return strings.Contains(m.text, "-"+name) || !strings.Contains(m.text, name)
-			}
+// gone tells whether a cluster has ended, and the client has dropped its endpoints. Incremental responses name what has ended, the others
+// are without it; only the incremental ones answer a client that drops endpoints.
+func gone(name string, form bootstrap.XDS) condition {
+	if form == bootstrap.Delta {
+		return func(_, answered []message) bool {
+			return strings.Contains(last(answered, "Cluster"), "-"+name) && strings.Contains(last(answered, "ClusterLoadAssignment"), "-"+name)
 		}
-		return false
 	}
+	return func(asked, answered []message) bool {
+		return !strings.Contains(last(answered, "Cluster"), name) && !strings.Contains(last(asked, "ClusterLoadAssignment"), name)
+	}
+}
+
+// last is the text of the last message about a type.
+func last(messages []message, kind string) (text string) {
+	for _, m := range messages {
+		if m.kind == kind {
+			text = m.text
+		}
+	}
+	return text
 }
 
 // firsts are the types in the order in which they were asked for.

@@ -185,13 +185,16 @@ func (r *relay) tell() {
 
 const limit = 30 * time.Second
 
-// until waits until something was sent and everything that was sent is answered.
-func (r *relay) until(what string, sent func(answered []message) bool) {
+// condition tells from the requests and the responses so far whether something has happened.
+type condition func(asked, answered []message) bool
+
+// until waits until something has happened and every response has been answered.
+func (r *relay) until(what string, happened condition) {
 	r.t.Helper()
 	late := time.After(limit)
 	for {
 		r.mu.Lock()
-		done := r.open == 0 && sent(r.answered)
+		done := r.open == 0 && happened(r.asked, r.answered)
 		r.mu.Unlock()
 		if done {
 			return
