@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,6 +31,8 @@ type TokenRule struct {
 	// KeySet is the keys that the tokens may be signed with, as a document that Envoy takes. Where none are to be had it is one key that nobody
 	// signs with: the tokens of this issuer are refused, and nothing else is.
 	KeySet string
+	// Expire refuses tokens that say nowhere until when they are valid.
+	Expire bool
 }
 
 // tokenPolicy is a RequestAuthentication that has rules.
@@ -81,14 +84,15 @@ func (x *tokenIndex) add(r *kinds.Resource, before *tokenPolicy) {
 }
 
 func (r *TokenRule) same(other *TokenRule) bool {
-	return r.JWTRule == other.JWTRule && r.KeySet == other.KeySet
+	return r.JWTRule == other.JWTRule && r.KeySet == other.KeySet && r.Expire == other.Expire
 }
 
 // read reads a policy, of which there may have been another version.
 func (x *tokenIndex) read(r *kinds.Resource, before *tokenPolicy) *tokenPolicy {
 	p := &tokenPolicy{resource: r, spec: specOf[*security.RequestAuthentication](r)}
+	expire := p.demandsExpiration()
 	for i, spec := range p.spec.GetJwtRules() {
-		rule := &TokenRule{JWTRule: spec}
+		rule := &TokenRule{JWTRule: spec, Expire: expire}
 		path := fmt.Sprintf("spec.jwtRules[%d]", i)
 		if spec.GetJwks() != "" {
 			p.writtenKeys(rule, path+".jwks", before)
@@ -98,6 +102,22 @@ func (x *tokenIndex) read(r *kinds.Resource, before *tokenPolicy) *tokenPolicy {
 		p.rules = append(p.rules, rule)
 	}
 	return p
+}
+
+// expirationAnnotation has a policy refuse tokens that never end, of which Istio's field says nothing.
+const expirationAnnotation = "mesh.pgmesh.io/require-expiration"
+
+func (p *tokenPolicy) demandsExpiration() bool {
+	text, said := p.resource.Annotations[expirationAnnotation]
+	if !said {
+		return false
+	}
+	demands, err := strconv.ParseBool(text)
+	if err != nil {
+		p.problem("metadata.annotations", fmt.Sprintf("%s: %q is neither true nor false, so tokens that never end are refused. Write \"true\", or remove the annotation", expirationAnnotation, text))
+		return true
+	}
+	return demands
 }
 
 // writtenKeys are those that stand in the rule.

@@ -50,6 +50,8 @@ func (v view) tokenProvider(rule *mesh.TokenRule) *jwtv3.JwtProvider {
 		FromParams:      rule.GetFromParams(),
 		FromCookies:     rule.GetFromCookies(),
 		ClearRouteCache: !v.sidecar(),
+
+		RequireExpiration: rule.Expire,
 	}
 	for _, from := range rule.GetFromHeaders() {
 		if name := headerOrNone(from.GetName()); name != "" && isHeaderValue(from.GetPrefix()) {

@@ -46,11 +46,12 @@ func (s *signer) keys() string {
 		base64.RawURLEncoding.EncodeToString(s.key.N.Bytes()), base64.RawURLEncoding.EncodeToString(big.NewInt(int64(s.key.E)).Bytes()))
 }
 
-// token has these claims, and those that every token has.
+// token has these claims, and those that every token has but for the ones that are nil here.
 func (s *signer) token(claims map[string]any) string {
 	s.t.Helper()
 	all := map[string]any{"iss": s.issuer, "sub": "ada", "exp": time.Now().Add(time.Hour).Unix()}
 	maps.Copy(all, claims)
+	maps.DeleteFunc(all, func(_ string, v any) bool { return v == nil })
 	part := func(v any) string {
 		text, err := json.Marshal(v)
 		require.NoError(s.t, err)
@@ -189,6 +190,21 @@ func TestTokensAreChecked(t *testing.T) {
 	require.NoError(t, m.must(request{header: bearer(good)}).from("app"))
 	require.Equal(t, http.StatusForbidden, m.must(request{header: bearer(one.token(aud))}).status, "it claims no city")
 	require.Equal(t, http.StatusUnauthorized, m.must(request{header: bearer(tampered(good))}).status)
+}
+
+func TestTokensWithoutAnEndAreRefusedOnRequest(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t)
+	issuer := newSigner(t, "https://one.example.com")
+	rules := fmt.Sprintf("- issuer: https://one.example.com\n  jwks: '%s'\n", issuer.keys())
+	m.guardedBackend(rules)
+	endless, ends := issuer.token(map[string]any{"exp": nil}), issuer.token(nil)
+	m.is(http.StatusUnauthorized, request{header: bearer(tampered(ends))})
+	require.NoError(t, m.must(request{header: bearer(endless)}).from("app"), "as with Istio")
+
+	m.commit(strings.Replace(tokenRules("web", rules), "{name: web}", `{name: web, annotations: {mesh.pgmesh.io/require-expiration: "true"}}`, 1))
+	m.is(http.StatusUnauthorized, request{header: bearer(endless)})
+	require.NoError(t, m.must(request{header: bearer(ends)}).from("app"))
 }
 
 // keyServer publishes keys, once it has some.
