@@ -48,6 +48,12 @@ func (s session) exec(sql string, args ...any) {
 	require.NoError(s.t, err, sql)
 }
 
+// tries tells whether the database takes it.
+func (s session) tries(sql string, args ...any) bool {
+	_, err := s.conn.Exec(context.Background(), sql, args...)
+	return err == nil
+}
+
 // value is the one value that a query returns.
 func value[T any](s session, sql string, args ...any) T {
 	s.t.Helper()

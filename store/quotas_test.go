@@ -46,7 +46,7 @@ func TestNamespacesHaveQuotas(t *testing.T) {
 	y := newTenancy(t)
 	tenant := y.tenant("tenant")
 	limit(y, "a", "namespace_max_resources", 10)
-	limit(y, "a", "namespace_max_bytes", 100_000)
+	limit(y, "a", "namespace_max_bytes", 300_000)
 	tenant.exec(entries("a", 1, 9, ""))
 	refused := tenant.refused(entries("a", 10, 10, ""))
 	require.Equal(t, "MS008", refused.Code)
@@ -57,10 +57,10 @@ func TestNamespacesHaveQuotas(t *testing.T) {
 	tenant.exec("DELETE FROM mesh.service_entries WHERE name = 'e12'")
 	y.owner.exec("DELETE FROM mesh.service_entries WHERE namespace = 'a'")
 
-	refused = tenant.refused(entries("a", 1, 3, strings.Repeat("x", 40_000)))
+	refused = tenant.refused(entries("a", 1, 3, strings.Repeat("x", 100_000)))
 	require.Equal(t, "MS008", refused.Code)
-	require.Contains(t, refused.Message, `the namespace "a" would have 118 KiB of resources, and may have 98 KiB`)
-	tenant.exec(entries("a", 1, 2, strings.Repeat("x", 40_000)))
+	require.Contains(t, refused.Message, `the namespace "a" would have 328 KiB of resources, as proxies have them, and may have 293 KiB`)
+	tenant.exec(entries("a", 1, 2, strings.Repeat("x", 100_000)))
 	require.Equal(t, "a 3 10", value[string](tenant, "SELECT concat_ws(' ', namespace, resources, max_resources) FROM mesh.quotas"))
 
 	for _, sql := range []string{
@@ -71,6 +71,84 @@ func TestNamespacesHaveQuotas(t *testing.T) {
 	}
 	tenant.exec("INSERT INTO mesh.settings (namespace, name, value) VALUES ('a', 'strict_references', 'on')")
 	require.True(t, value[bool](tenant, "SELECT mesh.reset_setting('strict_references', 'a')"))
+}
+
+// What a few bytes make proxies hold counts as what proxies hold, whichever way it is multiplied, and however little a change grows by.
+func TestQuotasCountWhatProxiesMakeOfResources(t *testing.T) {
+	t.Parallel()
+	y := newTenancy(t)
+	tenant := y.tenant("tenant")
+	limit(y, "a", "namespace_max_bytes", 1<<20)
+	entry := func(name string, hosts, ports int, more string) string {
+		return fmt.Sprintf(`INSERT INTO mesh.resources (kind, namespace, name, spec) SELECT 'ServiceEntry', 'a', '%s', jsonb_build_object('resolution', 'STATIC',
+			'hosts', (SELECT jsonb_agg('%[1]s-' || n || '.a') FROM generate_series(1, %[2]d) n),
+			'ports', (SELECT jsonb_agg(jsonb_build_object('number', n, 'name', 'http-' || n, 'protocol', 'HTTP')) FROM generate_series(1, %[3]d) n)) || '%[4]s'`, name, hosts, ports, more)
+	}
+	rule := func(name, host string, subsets int) string {
+		return fmt.Sprintf(`INSERT INTO mesh.resources (kind, namespace, name, spec) SELECT 'DestinationRule', 'a', '%s', jsonb_build_object('host', '%s',
+			'subsets', (SELECT jsonb_agg(jsonb_build_object('name', 's' || n)) FROM generate_series(1, %d) n))`, name, host, subsets)
+	}
+	multiplied := func(how, sql string) {
+		t.Helper()
+		require.Contains(t, tenant.refused(sql).Message, "of resources, as proxies have them, and may have 1024 KiB", how)
+	}
+	workloads := `INSERT INTO mesh.resources (kind, namespace, name, spec) SELECT 'WorkloadEntry', 'a', 'w' || n,
+		jsonb_build_object('address', '10.0.0.' || n, 'labels', '{"app": "w"}'::jsonb) FROM generate_series(1, 50) n`
+	selects := `{"workloadSelector": {"labels": {"app": "w"}}}`
+
+	multiplied("hosts with ports", entry("e", 20, 10, "{}"))
+	multiplied("endpoints of hosts", entry("e", 20, 2, `{"endpoints": [`+strings.Repeat(`{"address": "10.0.0.1"}, `, 1000)+`{"address": "10.0.0.2"}]}`))
+	multiplied("routes of hosts", fmt.Sprintf(`INSERT INTO mesh.resources (kind, namespace, name, spec) SELECT 'VirtualService', 'a', 'v', jsonb_build_object(
+		'hosts', (SELECT jsonb_agg('v' || n || '.a') FROM generate_series(1, 20) n),
+		'http', jsonb_build_array(jsonb_build_object('directResponse', jsonb_build_object('status', 200, 'body', jsonb_build_object('string', '%s')))))`, strings.Repeat("x", 60_000)))
+	tenant.exec(entry("e", 5, 10, "{}"))
+	multiplied("subsets of a host's ports", rule("d", "e-1.a", 20))
+	multiplied("subsets of all hosts", rule("d", "*.a", 5))
+	tenant.exec(rule("d", "other.a", 5))
+	multiplied("a rule that becomes one of all hosts", `UPDATE mesh.resources SET spec = spec || '{"host": "*.a"}' WHERE name = 'd'`)
+	tenant.exec("DELETE FROM mesh.destination_rules WHERE name = 'd'")
+	tenant.exec("DELETE FROM mesh.service_entries WHERE name = 'e'")
+	tenant.exec(workloads)
+	multiplied("endpoints that many services select", entry("e", 8, 8, selects))
+	tenant.exec(entry("e", 8, 8, `{"workloadSelector": {"labels": {"app": "none"}}}`))
+	multiplied("a service that comes to select", `UPDATE mesh.resources SET spec = spec || '`+selects+`' WHERE name = 'e'`)
+	multiplied("workloads that come to be selected", `UPDATE mesh.resources SET labels = '{"app": "none"}', spec = spec - 'labels' WHERE kind = 'WorkloadEntry'`)
+	tenant.exec("DELETE FROM mesh.service_entries WHERE name = 'e'")
+
+	tenant.exec(`INSERT INTO mesh.resources (kind, namespace, name, spec) SELECT 'EnvoyFilter', 'a', 'f' || n, '{}' FROM generate_series(1, 100) n`)
+	grow := 0
+	for grow < 200 && tenant.tries(fmt.Sprintf(`UPDATE mesh.resources SET annotations = jsonb_build_object('a', repeat('x', 30000)) WHERE name = 'f%d'`, grow%100+1)) {
+		grow++
+	}
+	require.Less(t, grow, 25, "it grows past the quota by changes that are small as Postgres stores them")
+}
+
+// The history keeps every change for months, so what tenants add to it in a day is limited.
+func TestWhatIsWrittenInADayIsLimited(t *testing.T) {
+	t.Parallel()
+	y := newTenancy(t)
+	tenant := y.tenant("tenant")
+	limit(y, "a", "namespace_max_daily_bytes", 200_000)
+	again := func(n int) string {
+		return fmt.Sprintf(`UPDATE mesh.virtual_services SET annotations = jsonb_build_object('n', '%d', 'text', repeat('x', 30000)) WHERE name = 'x'`, n)
+	}
+	n := 0
+	for n < 10 && tenant.tries(again(n)) {
+		n++
+	}
+	require.Equal(t, 3, n, "30 kB, and then 60 kB each: what was, and what is")
+	refused := tenant.refused(again(n))
+	require.Equal(t, "MS008", refused.Code)
+	require.Contains(t, refused.Message, `the changes of the namespace "a" would have added 208 KiB to the history today, and may add 195 KiB`)
+	require.Contains(t, refused.Hint, "namespace_max_daily_bytes")
+	require.Positive(t, value[int64](tenant, "SELECT written_today FROM mesh.quotas"))
+	y.owner.exec(again(n)) // others are not limited, and count for nobody
+	y.owner.exec("UPDATE mesh.written SET day = day - 1")
+	require.Zero(t, value[int64](tenant, "SELECT written_today FROM mesh.quotas"))
+	tenant.exec(again(n + 1))
+
+	tenant.exec("SET mesh.message = '" + strings.Repeat("x", 70_000) + "'")
+	require.Contains(t, tenant.refused(again(0)).Message, "the message of this change is 68 KiB large")
 }
 
 // Callers of the API that are limited to namespaces are as limited as tenants.

@@ -17,11 +17,13 @@ type Quota struct {
 	Bytes            int64
 	MaxBytes         int64
 	ResourceMaxBytes int64
+	WrittenToday     int64
+	MaxDailyBytes    int64
 }
 
 // Quotas lists what namespaces have, and may have; of all if there are none.
 func (s *Store) Quotas(ctx context.Context, namespaces []string) ([]Quota, error) {
-	rows, err := s.pool.Query(ctx, `SELECT namespace, resources, max_resources, bytes, max_bytes, mesh.setting('resource_max_bytes', namespace)::bigint
+	rows, err := s.pool.Query(ctx, `SELECT namespace, resources, max_resources, bytes, max_bytes, mesh.setting('resource_max_bytes', namespace)::bigint, written_today, max_written
 		FROM mesh.quotas WHERE $1::text[] IS NULL OR namespace = ANY ($1) ORDER BY namespace COLLATE "C"`, namespaces)
 	if err != nil {
 		return nil, explain("reading quotas", err)
@@ -31,7 +33,7 @@ func (s *Store) Quotas(ctx context.Context, namespaces []string) ([]Quota, error
 }
 
 // QuotaSettings are the settings of a namespace's quota, or of all namespaces'. What is nil stays, and 0 stands for the default.
-type QuotaSettings struct{ MaxResources, MaxBytes, ResourceMaxBytes *int64 }
+type QuotaSettings struct{ MaxResources, MaxBytes, ResourceMaxBytes, MaxDailyBytes *int64 }
 
 // SetQuota changes what a namespace may have; "" stands for what holds where a namespace has nothing of its own.
 func (s *Store) SetQuota(ctx context.Context, namespace string, q QuotaSettings, by string) error {
@@ -39,7 +41,12 @@ func (s *Store) SetQuota(ctx context.Context, namespace string, q QuotaSettings,
 		for _, set := range []struct {
 			name  string
 			value *int64
-		}{{"namespace_max_resources", q.MaxResources}, {"namespace_max_bytes", q.MaxBytes}, {"resource_max_bytes", q.ResourceMaxBytes}} {
+		}{
+			{"namespace_max_resources", q.MaxResources},
+			{"namespace_max_bytes", q.MaxBytes},
+			{"resource_max_bytes", q.ResourceMaxBytes},
+			{"namespace_max_daily_bytes", q.MaxDailyBytes},
+		} {
 			if set.value == nil {
 				continue
 			}

@@ -23,8 +23,13 @@ type Patcher struct {
 	mesh     *mesh.Mesh
 	proxy    *mesh.Proxy
 	patches  byObject
+	added    int // bytes, of what patches have made larger so far
 	failures []*Failure
 }
+
+// totalGrowth is by how many bytes one Patcher makes messages larger at most. A patch is applied to each resource that it matches, of which there may
+// be thousands: a small EnvoyFilter could have discovery hold gigabytes.
+const totalGrowth = 64 << 20
 
 // byObject has patches by what they are for.
 type byObject map[networking.EnvoyFilter_ApplyTo][]mesh.Patch
@@ -133,7 +138,7 @@ func settle[M proto.Message](p *Patcher, name string, context networking.EnvoyFi
 	}
 	before := envoyProblems(m)
 	if out, there, reason := attempt(context, all, m, apply, before); reason == "" {
-		return out, there
+		return grown(p, name, all, m, out, there)
 	}
 	var kept []mesh.Patch
 	best, there := m, true
@@ -146,7 +151,23 @@ func settle[M proto.Message](p *Patcher, name string, context networking.EnvoyFi
 		}
 		kept, best, there = with, out, still
 	}
-	return best, there
+	return grown(p, name, kept, m, best, there)
+}
+
+// grown leaves patches out that would make what the proxy is sent larger than they may.
+func grown[M proto.Message](p *Patcher, name string, patches []mesh.Patch, m, out M, there bool) (M, bool) {
+	if !there || proto.Message(out) == proto.Message(m) {
+		return out, there
+	}
+	by := proto.Size(out) - proto.Size(m)
+	if by <= 0 || p.added+by <= totalGrowth {
+		p.added += max(by, 0)
+		return out, there
+	}
+	for _, patch := range patches {
+		p.fail(patch, name, fmt.Sprintf("EnvoyFilters may make what a proxy is sent larger by %d MiB, and would by more: write less, or match fewer resources", totalGrowth>>20))
+	}
+	return m, true
 }
 
 // attempt applies patches and returns why that does not do.

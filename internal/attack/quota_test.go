@@ -23,7 +23,15 @@ func TestATenantStoresNoMoreThanItMay(t *testing.T) {
 			`the namespace "evil" would have 20000 resources, and may have 5000`)
 		require.Contains(t, refused(t, evil, `INSERT INTO mesh.service_entries (namespace, name, hosts, resolution, ports, annotations)
 			SELECT 'evil', 'e' || n, ARRAY['e' || n || '.evil'], 'DNS', '[{"number": 80, "name": "http", "protocol": "HTTP"}]', jsonb_build_object('note', repeat('x', 200000))
-			FROM generate_series(1, 1000) n`), "of resources, and may have 64 MiB")
+			FROM generate_series(1, 1000) n`), "of resources, as proxies have them, and may have 64 MiB")
+		require.Contains(t, refused(t, evil, `INSERT INTO mesh.service_entries (namespace, name, hosts, resolution, ports)
+			SELECT 'evil', 'multiplied', ARRAY(SELECT 'm' || n || '.evil' FROM generate_series(1, 200) n), 'DNS',
+			(SELECT jsonb_agg(jsonb_build_object('number', n, 'name', 'http-' || n, 'protocol', 'HTTP')) FROM generate_series(1, 200) n)`),
+			"would have 313 MiB of resources, as proxies have them")
+		require.Contains(t, refused(t, evil, `INSERT INTO mesh.virtual_services (namespace, name, hosts, http)
+			SELECT 'evil', 'multiplied', ARRAY(SELECT 'm' || n || '.evil' FROM generate_series(1, 10000) n),
+			jsonb_build_array(jsonb_build_object('directResponse', jsonb_build_object('status', 200, 'body', jsonb_build_object('string', repeat('x', 500000)))))`),
+			"of resources, as proxies have them, and may have 64 MiB")
 		for i := range 3 { // what is within the limits is as welcome as anybody's
 			_, err := evil.Exec(t.Context(), fmt.Sprintf("INSERT INTO mesh.service_entries (namespace, name, hosts, resolution, ports) VALUES ('evil', 'ok-%d', '{ok-%[1]d.evil}', 'DNS', '[{\"number\": 80, \"name\": \"http\", \"protocol\": \"HTTP\"}]')", i))
 			require.NoError(t, err)

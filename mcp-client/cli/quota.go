@@ -16,8 +16,10 @@ func (p *Program) quotaCommand() *cobra.Command {
 	return family(&cobra.Command{
 		Use:   "quota",
 		Short: "Show what namespaces have and may have, and set it",
-		Long: `Show what namespaces have and may have, and set it: how many resources, and how large they may be together and each. The number and the size
-of all hold for those who may not write to every namespace; the size of one holds for everybody.`,
+		Long: `Show what namespaces have and may have, and set it: how many resources, how large they may be together and each, and how much its
+changes may add to the history in a day. The size of one holds for everybody; the rest holds for those who may not write to every namespace. How
+large they are together is told as proxies have them: a VirtualService counts once for each of its hosts, and a ServiceEntry has 8 KiB for each port
+of each host.`,
 	}, p.listQuotasCommand(), p.setQuotaCommand(), p.resetQuotaCommand())
 }
 
@@ -29,6 +31,8 @@ type quota struct {
 	Bytes            int64  `json:"bytes"`
 	MaxBytes         int64  `json:"maxBytes"`
 	ResourceMaxBytes int64  `json:"resourceMaxBytes"`
+	WrittenToday     int64  `json:"writtenToday"`
+	MaxDailyBytes    int64  `json:"maxDailyBytes"`
 }
 
 func (p *Program) listQuotasCommand() *cobra.Command {
@@ -49,21 +53,24 @@ func (p *Program) listQuotas(ctx context.Context, namespaces []string) error {
 	}
 	list := []quota{}
 	for _, q := range resp.GetQuotas() {
-		list = append(list, quota{q.GetNamespace(), q.GetResources(), q.GetMaxResources(), q.GetBytes(), q.GetMaxBytes(), q.GetResourceMaxBytes()})
+		list = append(list, quota{
+			q.GetNamespace(), q.GetResources(), q.GetMaxResources(), q.GetBytes(), q.GetMaxBytes(), q.GetResourceMaxBytes(), q.GetWrittenToday(), q.GetMaxDailyBytes(),
+		})
 	}
-	out := listing{tree: list, columns: []string{"NAMESPACE", "RESOURCES", "OF", "USED", "SIZE", "OF", "USED", "ONE AT MOST"}}
+	out := listing{tree: list, columns: []string{"NAMESPACE", "RESOURCES", "OF", "USED", "SIZE", "OF", "USED", "ONE AT MOST", "WRITTEN TODAY", "OF", "USED"}}
 	for _, q := range list {
 		out.add(q.Namespace, q.Namespace, strconv.FormatInt(q.Resources, 10), strconv.FormatInt(q.MaxResources, 10), percent(q.Resources, q.MaxResources),
-			inBytes(q.Bytes), inBytes(q.MaxBytes), percent(q.Bytes, q.MaxBytes), inBytes(q.ResourceMaxBytes))
+			inBytes(q.Bytes), inBytes(q.MaxBytes), percent(q.Bytes, q.MaxBytes), inBytes(q.ResourceMaxBytes),
+			inBytes(q.WrittenToday), inBytes(q.MaxDailyBytes), percent(q.WrittenToday, q.MaxDailyBytes))
 	}
 	return p.printListing(out)
 }
 
 func (p *Program) setQuotaCommand() *cobra.Command {
 	var resources int64
-	var total, each string
+	var total, each, daily string
 	cmd := &cobra.Command{
-		Use:   "set (NAMESPACE | --all-namespaces) [--resources N] [--size SIZE] [--resource-size SIZE]",
+		Use:   "set (NAMESPACE | --all-namespaces) [--resources N] [--size SIZE] [--resource-size SIZE] [--daily SIZE]",
 		Short: "Set what a namespace may have",
 		Long: `Set what a namespace may have; with --all-namespaces, what all may have that have nothing of their own. What is not named stays as it is. What is there
 already stays: only what is written from then on is held to it. It takes the scope write for all namespaces.`,
@@ -81,18 +88,20 @@ already stays: only what is written from then on is held to it. It takes the sco
 			if req.MaxResources != nil && resources <= 0 {
 				return &usageError{cmd, fmt.Errorf("--resources %d: one at least; quota reset goes back to the default", resources)}
 			}
-			var wrong, wrongToo error
-			req.MaxBytes, wrong = optionalBytes("--size", total)
-			req.ResourceMaxBytes, wrongToo = optionalBytes("--resource-size", each)
-			if err := errors.Join(wrong, wrongToo); err != nil {
+			var wrong [3]error
+			req.MaxBytes, wrong[0] = optionalBytes("--size", total)
+			req.ResourceMaxBytes, wrong[1] = optionalBytes("--resource-size", each)
+			req.MaxDailyBytes, wrong[2] = optionalBytes("--daily", daily)
+			if err := errors.Join(wrong[:]...); err != nil {
 				return &usageError{cmd, err}
 			}
 			return p.setQuota(cmd.Context(), req)
 		},
 	}
 	cmd.Flags().Int64Var(&resources, "resources", 0, "how many resources it may have")
-	cmd.Flags().StringVar(&total, "size", "", "how large they may be together, as JSON: 64MiB")
+	cmd.Flags().StringVar(&total, "size", "", "how large they may be together, as proxies have them: 64MiB")
 	cmd.Flags().StringVar(&each, "resource-size", "", "how large one may be, whoever writes it: 512KiB")
+	cmd.Flags().StringVar(&daily, "daily", "", "how much its changes may add to the history in a day, of UTC: 1GiB")
 	return cmd
 }
 
@@ -110,7 +119,7 @@ func (p *Program) resetQuotaCommand() *cobra.Command {
 				return &usageError{cmd, err}
 			}
 			usual := int64(0)
-			req.MaxResources, req.MaxBytes, req.ResourceMaxBytes = &usual, &usual, &usual
+			req.MaxResources, req.MaxBytes, req.ResourceMaxBytes, req.MaxDailyBytes = &usual, &usual, &usual, &usual
 			return p.setQuota(cmd.Context(), req)
 		},
 	}
@@ -128,8 +137,8 @@ func quotaOf(args []string, everywhere bool) (*adminv1.SetQuotaRequest, error) {
 }
 
 func (p *Program) setQuota(ctx context.Context, req *adminv1.SetQuotaRequest) error {
-	if req.MaxResources == nil && req.MaxBytes == nil && req.ResourceMaxBytes == nil {
-		return &usageError{err: errors.New("say what to set: --resources, --size or --resource-size")}
+	if req.MaxResources == nil && req.MaxBytes == nil && req.ResourceMaxBytes == nil && req.MaxDailyBytes == nil {
+		return &usageError{err: errors.New("say what to set: --resources, --size, --resource-size or --daily")}
 	}
 	if _, err := callMembers(ctx, p, adminv1.NewTenancyServiceClient, adminv1.TenancyServiceClient.SetQuota, req); err != nil {
 		return err

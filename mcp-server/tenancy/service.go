@@ -44,6 +44,7 @@ func (s *Service) ListQuotas(ctx context.Context, req *adminv1.ListQuotasRequest
 	for _, q := range list {
 		resp.Quotas = append(resp.Quotas, &adminv1.Quota{
 			Namespace: q.Namespace, Resources: q.Resources, MaxResources: q.MaxResources, Bytes: q.Bytes, MaxBytes: q.MaxBytes, ResourceMaxBytes: q.ResourceMaxBytes,
+			WrittenToday: q.WrittenToday, MaxDailyBytes: q.MaxDailyBytes,
 		})
 	}
 	return resp, nil
@@ -55,14 +56,16 @@ func (s *Service) SetQuota(ctx context.Context, req *adminv1.SetQuotaRequest) (*
 	if err := who.RequireUnlimited(caller.Write); err != nil {
 		return nil, caller.StatusOf(err)
 	}
-	set := store.QuotaSettings{MaxResources: req.MaxResources, MaxBytes: req.MaxBytes, ResourceMaxBytes: req.ResourceMaxBytes}
-	for name, value := range map[string]*int64{"max_resources": set.MaxResources, "max_bytes": set.MaxBytes, "resource_max_bytes": set.ResourceMaxBytes} {
+	set := store.QuotaSettings{MaxResources: req.MaxResources, MaxBytes: req.MaxBytes, ResourceMaxBytes: req.ResourceMaxBytes, MaxDailyBytes: req.MaxDailyBytes}
+	for name, value := range map[string]*int64{
+		"max_resources": set.MaxResources, "max_bytes": set.MaxBytes, "resource_max_bytes": set.ResourceMaxBytes, "max_daily_bytes": set.MaxDailyBytes,
+	} {
 		if value != nil && *value < 0 {
 			return nil, status.Errorf(codes.InvalidArgument, "%s: %d is less than nothing; 0 is what holds by default", name, *value)
 		}
 	}
 	if set == (store.QuotaSettings{}) {
-		return nil, status.Error(codes.InvalidArgument, "say what to set: max_resources, max_bytes or resource_max_bytes")
+		return nil, status.Error(codes.InvalidArgument, "say what to set: max_resources, max_bytes, resource_max_bytes or max_daily_bytes")
 	}
 	if err := s.store.SetQuota(ctx, req.GetNamespace(), set, who.Author()); err != nil {
 		return nil, s.fail(err)

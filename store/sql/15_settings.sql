@@ -31,7 +31,9 @@ CREATE OR REPLACE VIEW mesh.known_settings (name, type, default_value, per_names
     ('namespace_max_resources', 'count', '5000', true,
       'How many resources a namespace may have at most. It holds for those who may not write to every namespace.', true),
     ('namespace_max_bytes', 'count', '67108864', true,
-      'How large the resources of a namespace may be together, as JSON. It holds for those who may not write to every namespace.', true);
+      'How large the resources of a namespace may be together, as proxies have them (mesh.written_out). It holds for those who may not write to every namespace.', true),
+    ('namespace_max_daily_bytes', 'count', '1073741824', true,
+      'How much the changes of a namespace may add to the history in a day, of UTC. It holds for those who may not write to every namespace.', true);
 
 COMMENT ON VIEW mesh.known_settings IS 'What can be set in mesh.settings, with the value that holds where nothing is set.';
 

@@ -310,6 +310,9 @@ BEGIN
   IF limited THEN
     done := mesh.check_quotas(t.id);
     done := mesh.refuse_foreign(t.id);
+    IF NOT goes_on THEN
+      done := mesh.count_written(t.id);
+    END IF;
   END IF;
   done := mesh.examine_references(t.id, goes_on);
   IF own.of_groups THEN

@@ -330,7 +330,7 @@ CREATE OR REPLACE FUNCTION mesh.examine_change(of bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF mesh.is_limited() THEN
-    PERFORM mesh.check_quotas(t.id), mesh.refuse_foreign(t.id) FROM mesh.running_transaction t WHERE t.id = of;
+    PERFORM mesh.check_quotas(t.id), mesh.refuse_foreign(t.id), mesh.count_written(t.id) FROM mesh.running_transaction t WHERE t.id = of;
   END IF;
   PERFORM mesh.examine_references(of, goes_on => true);
 END $$;

@@ -119,13 +119,16 @@ type Quota struct {
 	Namespace    string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	Resources    int64                  `protobuf:"varint,2,opt,name=resources,proto3" json:"resources,omitempty"`
 	MaxResources int64                  `protobuf:"varint,3,opt,name=max_resources,json=maxResources,proto3" json:"max_resources,omitempty"`
-	// As JSON.
+	// As proxies have them: a VirtualService once for each of its hosts, a ServiceEntry with 8 KiB for each port of each host.
 	Bytes    int64 `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	MaxBytes int64 `protobuf:"varint,5,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
 	// How large one resource may be, whoever writes it.
 	ResourceMaxBytes int64 `protobuf:"varint,6,opt,name=resource_max_bytes,json=resourceMaxBytes,proto3" json:"resource_max_bytes,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// What its changes have added to the history since midnight, UTC.
+	WrittenToday  int64 `protobuf:"varint,7,opt,name=written_today,json=writtenToday,proto3" json:"written_today,omitempty"`
+	MaxDailyBytes int64 `protobuf:"varint,8,opt,name=max_daily_bytes,json=maxDailyBytes,proto3" json:"max_daily_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Quota) Reset() {
@@ -200,6 +203,20 @@ func (x *Quota) GetResourceMaxBytes() int64 {
 	return 0
 }
 
+func (x *Quota) GetWrittenToday() int64 {
+	if x != nil {
+		return x.WrittenToday
+	}
+	return 0
+}
+
+func (x *Quota) GetMaxDailyBytes() int64 {
+	if x != nil {
+		return x.MaxDailyBytes
+	}
+	return 0
+}
+
 type SetQuotaRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty for what holds where a namespace has nothing of its own.
@@ -208,6 +225,7 @@ type SetQuotaRequest struct {
 	MaxResources     *int64 `protobuf:"varint,2,opt,name=max_resources,json=maxResources,proto3,oneof" json:"max_resources,omitempty"`
 	MaxBytes         *int64 `protobuf:"varint,3,opt,name=max_bytes,json=maxBytes,proto3,oneof" json:"max_bytes,omitempty"`
 	ResourceMaxBytes *int64 `protobuf:"varint,4,opt,name=resource_max_bytes,json=resourceMaxBytes,proto3,oneof" json:"resource_max_bytes,omitempty"`
+	MaxDailyBytes    *int64 `protobuf:"varint,5,opt,name=max_daily_bytes,json=maxDailyBytes,proto3,oneof" json:"max_daily_bytes,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -266,6 +284,13 @@ func (x *SetQuotaRequest) GetMaxBytes() int64 {
 func (x *SetQuotaRequest) GetResourceMaxBytes() int64 {
 	if x != nil && x.ResourceMaxBytes != nil {
 		return *x.ResourceMaxBytes
+	}
+	return 0
+}
+
+func (x *SetQuotaRequest) GetMaxDailyBytes() int64 {
+	if x != nil && x.MaxDailyBytes != nil {
+		return *x.MaxDailyBytes
 	}
 	return 0
 }
@@ -752,23 +777,27 @@ const file_pgmesh_admin_v1_tenancy_proto_rawDesc = "" +
 	"namespaces\x18\x01 \x03(\tR\n" +
 	"namespaces\"D\n" +
 	"\x12ListQuotasResponse\x12.\n" +
-	"\x06quotas\x18\x01 \x03(\v2\x16.pgmesh.admin.v1.QuotaR\x06quotas\"\xc9\x01\n" +
+	"\x06quotas\x18\x01 \x03(\v2\x16.pgmesh.admin.v1.QuotaR\x06quotas\"\x96\x02\n" +
 	"\x05Quota\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1c\n" +
 	"\tresources\x18\x02 \x01(\x03R\tresources\x12#\n" +
 	"\rmax_resources\x18\x03 \x01(\x03R\fmaxResources\x12\x14\n" +
 	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\x12\x1b\n" +
 	"\tmax_bytes\x18\x05 \x01(\x03R\bmaxBytes\x12,\n" +
-	"\x12resource_max_bytes\x18\x06 \x01(\x03R\x10resourceMaxBytes\"\xe5\x01\n" +
+	"\x12resource_max_bytes\x18\x06 \x01(\x03R\x10resourceMaxBytes\x12#\n" +
+	"\rwritten_today\x18\a \x01(\x03R\fwrittenToday\x12&\n" +
+	"\x0fmax_daily_bytes\x18\b \x01(\x03R\rmaxDailyBytes\"\xa6\x02\n" +
 	"\x0fSetQuotaRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12(\n" +
 	"\rmax_resources\x18\x02 \x01(\x03H\x00R\fmaxResources\x88\x01\x01\x12 \n" +
 	"\tmax_bytes\x18\x03 \x01(\x03H\x01R\bmaxBytes\x88\x01\x01\x121\n" +
-	"\x12resource_max_bytes\x18\x04 \x01(\x03H\x02R\x10resourceMaxBytes\x88\x01\x01B\x10\n" +
+	"\x12resource_max_bytes\x18\x04 \x01(\x03H\x02R\x10resourceMaxBytes\x88\x01\x01\x12+\n" +
+	"\x0fmax_daily_bytes\x18\x05 \x01(\x03H\x03R\rmaxDailyBytes\x88\x01\x01B\x10\n" +
 	"\x0e_max_resourcesB\f\n" +
 	"\n" +
 	"_max_bytesB\x15\n" +
-	"\x13_resource_max_bytes\"\x12\n" +
+	"\x13_resource_max_bytesB\x12\n" +
+	"\x10_max_daily_bytes\"\x12\n" +
 	"\x10SetQuotaResponse\"7\n" +
 	"\x15ListHostGrantsRequest\x12\x1e\n" +
 	"\n" +
