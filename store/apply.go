@@ -24,6 +24,7 @@ type Apply struct {
 	Application string     // with what program; empty means the Store's own
 	Message     string
 	Limited     bool          // whether the quotas of namespaces hold
+	Reading     *Reading      // of which namespaces it may be told, in warnings and refusals
 	DryRun      bool          // do it all, then take it back
 	Confirm     time.Duration // revert it unless it is confirmed within this time; 0: it stays
 }
@@ -104,7 +105,8 @@ func (s *Store) transact(ctx context.Context, a Apply, do func(pgx.Tx) error) (a
 	}
 	defer tx.Rollback(context.WithoutCancel(ctx))
 	_, err = tx.Exec(ctx, `SELECT set_config('mesh.author', $1, true), set_config('mesh.message', $2, true), set_config('mesh.limited', $4, true),
-		set_config('application_name', coalesce(nullif($3, ''), current_setting('application_name')), true)`, a.Author, a.Message, a.Application, onOff(a.Limited))
+		set_config('mesh.reading', $5, true), set_config('application_name', coalesce(nullif($3, ''), current_setting('application_name')), true)`,
+		a.Author, a.Message, a.Application, onOff(a.Limited), a.Reading.setting())
 	if err != nil {
 		return Applied{}, err
 	}

@@ -111,6 +111,40 @@ func TestCapturedHostsAreToldOf(t *testing.T) {
 	require.Equal(t, []string{"error evil/all"}, collect[string](y.owner, "SELECT severity || ' ' || namespace || '/' || name FROM mesh.problems WHERE code = 'captured-host'"))
 }
 
+// What a namespace shows to some others is not to be found by those who claim the same: they are told what they would be told if there were none. The
+// others are, for they see both.
+func TestClaimsDoNotFindHiddenHosts(t *testing.T) {
+	t.Parallel()
+	y := newTenancy(t)
+	evil := y.tenant("evil", [2]string{"evil", "write"})
+	shop := y.tenant("shop", [2]string{"shop", "write"})
+	y.owner.exec(`INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES
+		('ServiceEntry', 'shop', 'hidden', '{"hosts": ["hidden.example"], "exportTo": ["shop", "bank"], "resolution": "STATIC", "addresses": ["10.9.9.9"], "ports": [{"number": 80, "name": "tcp", "protocol": "TCP"}]}'),
+		('VirtualService', 'shop', 'hidden', '{"hosts": ["hidden.example"], "exportTo": ["shop", "bank"], "http": [{"route": [{"destination": {"host": "hidden.example"}}]}]}')`)
+	claim := func(host, address string) string {
+		return fmt.Sprintf(`INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES
+			('ServiceEntry', 'evil', 'x', '{"hosts": ["%s"], "resolution": "DNS", "addresses": ["%s"], "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}]}'),
+			('VirtualService', 'evil', 'x', '{"hosts": ["%[1]s"], "http": [{"directResponse": {"status": 200}}]}'),
+			('VirtualService', 'evil', 'y', '{"hosts": ["y.%[1]s"], "http": [{"route": [{"destination": {"host": "%[1]s", "subset": "v1"}}]}]}')`, host, address)
+	}
+	mine := "SELECT concat_ws(' ', severity, code, kind, name, path) FROM mesh.problems WHERE namespace = 'evil' ORDER BY 1"
+	told := func(host, address string) (warned, found []string) {
+		warned, found = evil.warnings(claim(host, address)), collect[string](evil, mine)
+		evil.exec("DELETE FROM mesh.service_entries WHERE name = 'x'")
+		evil.exec("DELETE FROM mesh.virtual_services WHERE namespace = 'evil'")
+		return warned, found
+	}
+	warned, found := told("nobody.example", "10.9.9.8")
+	hidden, foundHidden := told("hidden.example", "10.9.9.9")
+	require.Equal(t, strings.ReplaceAll(strings.Join(warned, "\n"), "nobody", "hidden"), strings.Join(hidden, "\n"))
+	require.Equal(t, found, foundHidden)
+
+	evil.exec(claim("hidden.example", "10.9.9.9"))
+	require.Subset(t, collect[string](y.owner, mine), []string{"error host-conflict VirtualService x spec.hosts[0]", "warning duplicate-service ServiceEntry x spec.hosts[0]"})
+	require.Contains(t, collect[string](shop, "SELECT concat_ws(' ', severity, code, kind, name, path) FROM mesh.problems WHERE namespace = 'shop'"),
+		"warning duplicate-service ServiceEntry hidden spec.hosts[0]")
+}
+
 // warnings runs a statement in a session of its own, and returns what it is warned of.
 func (s session) warnings(sql string) (said []string) {
 	s.t.Helper()

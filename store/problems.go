@@ -24,17 +24,39 @@ func (p Problem) String() string {
 
 func (p Problem) resource() string { return fmt.Sprintf("%s %s/%s", p.Kind, p.Namespace, p.Name) }
 
-// Problems lists what is wrong with the resources of some namespaces as they stand, of all if none is named: the worst first.
-func (s *Store) Problems(ctx context.Context, namespaces ...string) ([]Problem, error) {
-	rows, err := s.pool.Query(ctx, `
+// Reading is of which namespaces somebody may be told for whom a server asks. None of it is all that the server may read.
+type Reading struct{ Namespaces []string }
+
+// setting is the value of mesh.reading. No namespace has no name.
+func (r *Reading) setting() string {
+	if r == nil {
+		return ""
+	}
+	return strings.Join(append([]string{""}, r.Namespaces...), ",")
+}
+
+// Problems lists what is wrong with the resources of some namespaces as they stand, of all if none is named: the worst first. What is told of others is as
+// much as the reader may know.
+func (s *Store) Problems(ctx context.Context, reading *Reading, namespaces ...string) (list []Problem, err error) {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SELECT set_config('mesh.reading', $1, true)", reading.setting()); err != nil {
+			return err
+		}
+		list, err = problems(ctx, tx, namespaces)
+		return err
+	})
+	return list, explain("looking for problems", err)
+}
+
+func problems(ctx context.Context, tx pgx.Tx, namespaces []string) ([]Problem, error) {
+	rows, err := tx.Query(ctx, `
 		SELECT severity, code, api_group, kind, namespace, name, path, message, coalesce(hint, '') FROM mesh.problems
 		WHERE $1::text[] IS NULL OR namespace = ANY ($1)
 		ORDER BY array_position('{error,warning,info}', severity), namespace, kind, name, path`, namespaces)
 	if err != nil {
-		return nil, explain("looking for problems", err)
+		return nil, err
 	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Problem])
-	return list, explain("looking for problems", err)
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[Problem])
 }
 
 // warnings are the problems that a transaction is told of at its commit, in notices.

@@ -455,13 +455,13 @@ func TestProblemsOfTheStore(t *testing.T) {
 
 	db.create("ServiceEntry", "default", "reviews", reviews)
 	want[0].Hint = `did you mean "reviews.default.svc.cluster.local"?`
-	found, err := s.Problems(t.Context(), "default")
+	found, err := s.Problems(t.Context(), nil, "default")
 	require.NoError(t, err)
 	require.Equal(t, want, found)
-	all, err := s.Problems(t.Context())
+	all, err := s.Problems(t.Context(), nil)
 	require.NoError(t, err)
 	require.Equal(t, want, all)
-	none, err := s.Problems(t.Context(), "other")
+	none, err := s.Problems(t.Context(), nil, "other")
 	require.NoError(t, err)
 	require.Empty(t, none)
 }

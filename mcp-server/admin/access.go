@@ -137,6 +137,15 @@ func (s *Service) requireRevision(ctx context.Context, revision store.Revision) 
 	return nil
 }
 
+// readingOf is of which namespaces the caller may be told; nil is of all.
+func readingOf(ctx context.Context) *store.Reading {
+	namespaces, all := caller.From(ctx).Within(caller.Read)
+	if all {
+		return nil
+	}
+	return &store.Reading{Namespaces: namespaces}
+}
+
 // readable leaves the problems of those resources that the caller may read.
 func readable(ctx context.Context, found []*adminv1.Problem) []*adminv1.Problem {
 	who := caller.From(ctx)

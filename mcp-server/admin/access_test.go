@@ -164,6 +164,33 @@ func imported(ctx context.Context, t *testing.T, b *bundle, prune *adminv1.Prune
 	}
 }
 
+// A server may read everything, and tells a caller no more than the caller may know.
+func TestCallersAreNotToldOfWhatIsHiddenFromThem(t *testing.T) {
+	t.Parallel()
+	b := shops(t)
+	mine := b.bearing("mine", "write:mine")
+	claim := func(namespace, name, exportTo string) *adminv1.ApplyRequest {
+		return &adminv1.ApplyRequest{Documents: []*adminv1.Document{doc("", 0, 0, `{"apiVersion": "networking.istio.io/v1", "kind": "ServiceEntry", "metadata": {"namespace": "`+namespace+`", "name": "`+name+`"},
+			"spec": {"hosts": ["hidden.example.com"], "exportTo": [`+exportTo+`], "resolution": "DNS", "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}]}}`)}}
+	}
+	_, err := b.admin.Apply(t.Context(), claim("theirs", "canary", `"theirs", "others"`))
+	require.NoError(t, err)
+	applied, err := b.admin.Apply(mine, claim("mine", "one", `"*"`))
+	require.NoError(t, err)
+	require.Empty(t, applied.GetWarnings())
+	seen, err := b.admin.Problems(mine, &adminv1.ProblemsRequest{})
+	require.NoError(t, err)
+	require.NotContains(t, seen.String(), "canary")
+	require.NotContains(t, seen.String(), "duplicate-service")
+
+	seen, err = b.admin.Problems(t.Context(), &adminv1.ProblemsRequest{})
+	require.NoError(t, err)
+	require.Contains(t, seen.String(), "has another owner: ServiceEntry theirs/canary")
+	applied, err = b.admin.Apply(t.Context(), claim("more", "two", `"*"`))
+	require.NoError(t, err)
+	require.Contains(t, applied.String(), "has another owner")
+}
+
 func TestRequestsThatLeaveTheNamespaceOpenAreAboutTheCallersOwn(t *testing.T) {
 	t.Parallel()
 	b := shops(t)

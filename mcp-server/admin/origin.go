@@ -17,7 +17,8 @@ import (
 type origin struct {
 	author, application, message string
 
-	limited bool // whether the quotas of namespaces hold for the caller
+	limited bool           // whether the quotas of namespaces hold for the caller
+	reading *store.Reading // what the caller may be told of
 }
 
 const (
@@ -36,7 +37,7 @@ func (f *fields) origin(ctx context.Context, req interface {
 	if known := caller.From(ctx).Author(); known != "" {
 		named = known
 	}
-	o := origin{author: named, application: program(ctx), message: req.GetMessage(), limited: !caller.From(ctx).Unlimited(caller.Write)}
+	o := origin{author: named, application: program(ctx), message: req.GetMessage(), limited: !caller.From(ctx).Unlimited(caller.Write), reading: readingOf(ctx)}
 	if o.author == "" {
 		o.author = address(ctx)
 	}
@@ -46,7 +47,7 @@ func (f *fields) origin(ctx context.Context, req interface {
 }
 
 func (o origin) change(dryRun bool) store.Apply {
-	return store.Apply{Author: o.author, Application: o.application, Message: o.message, Limited: o.limited, DryRun: dryRun}
+	return store.Apply{Author: o.author, Application: o.application, Message: o.message, Limited: o.limited, Reading: o.reading, DryRun: dryRun}
 }
 
 // address is where the request came from.

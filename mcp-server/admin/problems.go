@@ -19,7 +19,7 @@ func (s *Service) Problems(ctx context.Context, req *adminv1.ProblemsRequest) (*
 	if err := narrow(ctx, caller.Read, &selection); err != nil {
 		return nil, err
 	}
-	found, err := s.store.Problems(ctx, selection.Namespaces...)
+	found, err := s.store.Problems(ctx, readingOf(ctx), selection.Namespaces...)
 	if err != nil {
 		return nil, s.fail(ctx, err)
 	}

@@ -56,6 +56,27 @@ BEGIN
   RETURN mesh.granted('{read,write}');
 END $$;
 
+-- shows_all and shown_namespaces are of which namespaces whoever a statement is done for may be told. That is less than the acting role may read where a
+-- server acts for a caller that may read some namespaces alone, which it says in mesh.reading, with commas between them.
+CREATE OR REPLACE FUNCTION mesh.shows_all() RETURNS boolean
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN coalesce(current_setting('mesh.reading', true), '') = '' AND mesh.sees_all();
+END $$;
+
+CREATE OR REPLACE FUNCTION mesh.shown_namespaces() RETURNS text[]
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  reading text := coalesce(current_setting('mesh.reading', true), '');
+BEGIN
+  IF reading = '' THEN
+    RETURN mesh.readable_namespaces();
+  ELSIF mesh.sees_all() THEN
+    RETURN string_to_array(reading, ',');
+  END IF;
+  RETURN ARRAY(SELECT unnest(string_to_array(reading, ',')) INTERSECT SELECT unnest(mesh.readable_namespaces()));
+END $$;
+
 CREATE OR REPLACE FUNCTION mesh.writes_all() RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

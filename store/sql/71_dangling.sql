@@ -4,7 +4,7 @@
 -- may_name says whether somebody may learn of a resource that a hint or a message would name: he may read it, or it is for all.
 CREATE OR REPLACE FUNCTION mesh.may_name(namespace text, scope text[]) RETURNS boolean
 LANGUAGE sql STABLE AS $$
-  SELECT '*' = ANY (scope) OR (SELECT mesh.sees_all()) OR namespace = ANY ((SELECT mesh.readable_namespaces())::text[])
+  SELECT '*' = ANY (scope) OR (SELECT mesh.shows_all()) OR namespace = ANY ((SELECT mesh.shown_namespaces())::text[])
 $$;
 
 -- known_host_like finds the host that was meant: one of the same first name elsewhere, or one nearly like it.

@@ -1,4 +1,5 @@
--- Where resources claim the same, found in mesh.links alone. Each of those that claim it has the problem.
+-- Where resources claim the same, found in mesh.links alone. Each of those that claim it has the problem, as far as whoever asks may know of the other:
+-- what is hidden from a tenant is not to be found by claiming it.
 
 -- other_owner names a resource that has the same target in the same role, as far as the reader may know of it: the first of its
 -- namespace, or else of all. Each search ends with the first row of the index that fits, for there may be thousands.
@@ -27,14 +28,16 @@ CREATE OR REPLACE VIEW mesh.conflicting_claims AS
   FROM mesh.links l
   WHERE l.role = 'claim' AND l.part = 'mesh'
     AND EXISTS (SELECT FROM mesh.links o
-      WHERE o.role = 'claim' AND o.part = 'mesh' AND o.target = l.target AND (o.namespace <> l.namespace OR o.name <> l.name) AND mesh.overlap(o.scope, l.scope))
+      WHERE o.role = 'claim' AND o.part = 'mesh' AND o.target = l.target AND (o.namespace <> l.namespace OR o.name <> l.name) AND mesh.overlap(o.scope, l.scope)
+        AND mesh.may_name(o.namespace, o.scope))
   UNION ALL
   SELECT 'error', 'captured-host', l.kind, l.api_group, l.namespace, l.name, l.path,
     format('the host "%s" is that of a ServiceEntry of another namespace, whose requests this takes from others', l.target),
     'write exportTo: ["."] to route those of your own namespace alone, or put the rule into the namespace of the ServiceEntry'
   FROM mesh.links l
   WHERE l.role = 'claim' AND l.part = 'mesh' AND NOT l.scope <@ ARRAY[l.namespace] AND l.namespace <> (SELECT mesh.root_namespace())
-    AND EXISTS (SELECT FROM mesh.links s WHERE s.role = 'service' AND s.target = l.target AND s.namespace <> l.namespace AND mesh.overlap(s.scope, l.scope))
+    AND EXISTS (SELECT FROM mesh.links s WHERE s.role = 'service' AND s.target = l.target AND s.namespace <> l.namespace AND mesh.overlap(s.scope, l.scope)
+      AND mesh.may_name(s.namespace, s.scope))
     AND NOT EXISTS (SELECT FROM mesh.links s WHERE s.role = 'service' AND s.target = l.target AND s.namespace = l.namespace)
   UNION ALL
   SELECT 'info', 'shared-host', l.kind, l.api_group, l.namespace, l.name, l.path,
@@ -43,7 +46,8 @@ CREATE OR REPLACE VIEW mesh.conflicting_claims AS
   FROM mesh.links l
   WHERE l.role = 'claim' AND l.part <> 'mesh'
     AND EXISTS (SELECT FROM mesh.links o
-      WHERE o.role = 'claim' AND o.part = l.part AND o.target = l.target AND (o.namespace <> l.namespace OR o.name <> l.name));
+      WHERE o.role = 'claim' AND o.part = l.part AND o.target = l.target AND (o.namespace <> l.namespace OR o.name <> l.name)
+        AND mesh.may_name(o.namespace, o.scope));
 
 CREATE OR REPLACE VIEW mesh.conflicting_services AS
   SELECT 'warning' AS severity, 'conflicting-protocols' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
@@ -53,7 +57,7 @@ CREATE OR REPLACE VIEW mesh.conflicting_services AS
   WHERE l.role = 'service'
     AND EXISTS (SELECT FROM mesh.links o
       WHERE o.role = 'service' AND o.target = l.target AND (o.namespace <> l.namespace OR o.name <> l.name) AND mesh.overlap(o.scope, l.scope)
-        AND EXISTS (SELECT FROM jsonb_each(l.detail -> 'ports') p WHERE o.detail -> 'ports' -> p.key <> p.value))
+        AND EXISTS (SELECT FROM jsonb_each(l.detail -> 'ports') p WHERE o.detail -> 'ports' -> p.key <> p.value) AND mesh.may_name(o.namespace, o.scope))
   UNION ALL
   SELECT 'warning', 'conflicting-services', l.kind, l.api_group, l.namespace, l.name, l.path,
     format('the host "%s" has another resolution or location in %s', l.target, mesh.other_owner(l)),
@@ -69,7 +73,8 @@ CREATE OR REPLACE VIEW mesh.conflicting_services AS
   FROM mesh.links l
   WHERE l.role = 'service'
     AND EXISTS (SELECT FROM mesh.links o
-      WHERE o.role = 'service' AND o.target = l.target AND o.namespace <> l.namespace AND mesh.overlap(o.scope, l.scope));
+      WHERE o.role = 'service' AND o.target = l.target AND o.namespace <> l.namespace AND mesh.overlap(o.scope, l.scope)
+        AND mesh.may_name(o.namespace, o.scope));
 
 -- rivals_of is with which parts, a port and a class each, one cannot share an address: proxies listen there for the one or the other.
 CREATE OR REPLACE FUNCTION mesh.rivals_of(part text) RETURNS text[]
@@ -89,7 +94,7 @@ CREATE OR REPLACE VIEW mesh.conflicting_addresses AS
   WHERE l.role = 'address'
     AND EXISTS (SELECT FROM mesh.links o
       WHERE o.role = 'address' AND o.target = l.target AND o.part = ANY (mesh.rivals_of(l.part)) AND (o.namespace <> l.namespace OR o.name <> l.name)
-        AND mesh.overlap(o.scope, l.scope) AND o.detail <> l.detail); -- those of the same hosts are one service
+        AND mesh.overlap(o.scope, l.scope) AND o.detail <> l.detail AND mesh.may_name(o.namespace, o.scope)); -- those of the same hosts are one service
 
 CREATE OR REPLACE VIEW mesh.conflicting_rules AS
   SELECT 'warning' AS severity, 'duplicate-subset' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
@@ -121,13 +126,13 @@ CREATE OR REPLACE VIEW mesh.conflicting_gateways AS
       WHERE o.role = 'server' AND o.target = l.target AND o.part = l.part AND (o.namespace <> l.namespace OR o.name <> l.name)
         AND o.detail -> 'bind' = l.detail -> 'bind' AND o.detail -> 'class' = l.detail -> 'class' AND l.detail ->> 'class' <> 'tcp'
         AND (mesh.overlap(o.scope, l.scope) OR l.detail ->> 'class' = 'tls' AND NOT (o.detail -> 'passes')::boolean AND NOT (l.detail -> 'passes')::boolean)
-        AND (o.detail -> 'selector' @> (l.detail -> 'selector') OR o.detail -> 'selector' <@ (l.detail -> 'selector')))
+        AND (o.detail -> 'selector' @> (l.detail -> 'selector') OR o.detail -> 'selector' <@ (l.detail -> 'selector')) AND mesh.may_name(o.namespace, o.scope))
   UNION ALL
   SELECT 'error', 'port-conflict', l.kind, l.api_group, l.namespace, l.name, l.path || '.protocol',
     format('port %s has a protocol that does not go together with that of another Gateway on the same proxies', l.target),
     'use another port, or give the two different selectors'
   FROM mesh.links l
-  WHERE l.role = 'port'
+  WHERE l.role = 'port' -- whoever reaches the gateway sees its ports, so that one is taken is told to all
     AND EXISTS (SELECT FROM mesh.links o
       WHERE o.role = 'port' AND o.target = l.target AND o.part = ANY (CASE l.part WHEN 'tcp' THEN '{http,tls,tcp}' ELSE array_remove('{http,tls,tcp}', l.part) END) AND (o.namespace <> l.namespace OR o.name <> l.name)
         AND o.detail -> 'bind' = l.detail -> 'bind'

@@ -231,7 +231,7 @@ DECLARE
     WHERE f.namespace IN (SELECT n FROM (SELECT DISTINCT namespace FROM unnest(problems)) AS names (n) WHERE mesh.setting('strict_references', n) = 'on')
     AND f.code NOT IN ('unsupported', 'put-back')); -- which are no references
   shown   mesh.link_problem[] := ARRAY(SELECT f FROM unnest(problems) f
-    WHERE (SELECT mesh.sees_all()) OR f.namespace = ANY ((SELECT mesh.readable_namespaces())::text[]) ORDER BY f.severity, f.kind, f.namespace, f.name, f.path);
+    WHERE (SELECT mesh.shows_all()) OR f.namespace = ANY ((SELECT mesh.shown_namespaces())::text[]) ORDER BY f.severity, f.kind, f.namespace, f.name, f.path);
 BEGIN
   IF refused <> '{}' THEN
     PERFORM mesh.refuse_problems(refused);
@@ -269,7 +269,7 @@ DECLARE
   first    text;
 BEGIN
   FOREACH p IN ARRAY refused[:20] LOOP
-    readable := mesh.sees_all() OR p.namespace = ANY (mesh.readable_namespaces());
+    readable := mesh.shows_all() OR p.namespace = ANY (mesh.shown_namespaces());
     p := CASE WHEN readable THEN mesh.with_hint(p) ELSE (NULL, NULL, NULL, NULL, NULL, NULL, '',
       'a resource of a namespace that you cannot read depends on what this changes', 'ask the owner of the mesh')::mesh.link_problem END;
     first := coalesce(first, concat_ws(': ', p.kind || ' ' || p.namespace || '/' || p.name, nullif(p.path, ''), p.message));

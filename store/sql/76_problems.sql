@@ -22,7 +22,7 @@ BEGIN
       UNION ALL SELECT 'warning', 'revert-conflict', c.kind, c.api_group, c.namespace, c.name, '',
         format('revision %s was not confirmed, and this could not be reverted: %s', c.revision, c.reason), 'put it as it should be'
         FROM mesh.conflicts c) p
-    WHERE (SELECT mesh.sees_all()) OR p.namespace = ANY ((SELECT mesh.readable_namespaces())::text[])$query$;
+    WHERE (SELECT mesh.shows_all()) OR p.namespace = ANY ((SELECT mesh.shown_namespaces())::text[])$query$;
 END $$;
 
 CREATE OR REPLACE VIEW mesh.problems WITH (security_barrier) AS

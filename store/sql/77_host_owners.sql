@@ -140,7 +140,7 @@ BEGIN
     owner := mesh.owner_of_host(c.host);
     PERFORM mesh.refuse('MS001', c.kind, c.namespace, c.name, c.path,
       format('the %s "%s" is not the namespace "%s"''s to claim for others%s', CASE c.role WHEN 'address' THEN 'address' ELSE 'host' END, c.host, c.namespace,
-        CASE WHEN owner <> '' AND (mesh.sees_all() OR owner = ANY (mesh.readable_namespaces())) THEN format(': "%s" owns it', owner) ELSE '' END),
+        CASE WHEN owner <> '' AND (mesh.shows_all() OR owner = ANY (mesh.shown_namespaces())) THEN format(': "%s" owns it', owner) ELSE '' END),
       CASE WHEN c.path = 'spec.addresses' THEN 'give the service addresses of its own, for a port of TCP is opened on all addresses otherwise' ELSE 'claim one of your own' END
         || ', or write exportTo: ["."] to have it for the namespace alone; the owner of the mesh grants hosts and addresses (mesh.grant_hosts)');
   END IF;
