@@ -8,7 +8,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/certtest"
 )
 
-// With the setting a private key goes to no gateway that nobody has named.
+// A private key goes to no gateway that nobody has named, unless the setting is off; then mesh.problems names the secret.
 func TestASecretHasToNameItsGatewaysWhereThatIsSet(t *testing.T) {
 	t.Parallel()
 	_, url := open(t)
@@ -18,8 +18,11 @@ func TestASecretHasToNameItsGatewaysWhereThatIsSet(t *testing.T) {
 			VALUES ('gateways', $1, 'kubernetes.io/tls', mesh.secret_data($2), $3::text::text[])`, name, data, accounts)
 		return err
 	}
+	require.ErrorContains(t, write("first", "{}"), "serviceAccounts: names no gateway that is given the private key")
+	db.exec("INSERT INTO mesh.settings (name, value) VALUES ('named_gateways', 'off')")
 	require.NoError(t, write("before", "{}"))
-	db.exec("INSERT INTO mesh.settings (name, value) VALUES ('named_gateways', 'on')")
+	require.Equal(t, "warning gateways/before", value[string](db, "SELECT severity || ' ' || namespace || '/' || name FROM mesh.problems WHERE code = 'key-for-all-gateways'"))
+	db.exec("UPDATE mesh.settings SET value = 'on' WHERE name = 'named_gateways'")
 	require.ErrorContains(t, write("after", "{}"), "serviceAccounts: names no gateway that is given the private key")
 	require.NoError(t, write("one", "{edge}"))
 	require.NoError(t, write("all", "{*}"))

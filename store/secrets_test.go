@@ -24,7 +24,7 @@ func (s session) putSecret(namespace, name, kind string, plain map[string]string
 	s.exec(putSecret, namespace, name, kind, plainJSON(s.t, plain))
 }
 
-const putSecret = `INSERT INTO mesh.secrets (namespace, name, type, data) VALUES ($1, $2, $3, mesh.secret_data($4))
+const putSecret = `INSERT INTO mesh.secrets (namespace, name, type, data, service_accounts) VALUES ($1, $2, $3, mesh.secret_data($4), '{*}')
 	ON CONFLICT (namespace, name) DO UPDATE SET type = EXCLUDED.type, data = EXCLUDED.data`
 
 func plainJSON(t testing.TB, plain map[string]string) string {
@@ -274,8 +274,8 @@ func TestKeysCanBeRequiredToBeEncrypted(t *testing.T) {
 	db, pair := connect(t, url), certtest.NewAuthority(t).Issue(nil)
 	db.exec("INSERT INTO mesh.settings (name, value) VALUES ('encrypted_secrets', 'on')")
 	require.Contains(t, db.refused(putSecret, "shop", "gate", credential.TLS, plainJSON(t, tlsData(pair))).Message, "is not encrypted")
-	db.exec(`INSERT INTO mesh.secrets (namespace, name, type, data)
-		VALUES ('shop', 'gate', 'kubernetes.io/tls', mesh.secret_data($1) || '{"tls.key": "pgmesh:v1:0123456789abcdef:AAAA"}')`,
+	db.exec(`INSERT INTO mesh.secrets (namespace, name, type, data, service_accounts)
+		VALUES ('shop', 'gate', 'kubernetes.io/tls', mesh.secret_data($1) || '{"tls.key": "pgmesh:v1:0123456789abcdef:AAAA"}', '{gate}')`,
 		plainJSON(t, map[string]string{"tls.crt": string(pair.Cert)}))
 }
 
@@ -284,7 +284,7 @@ func TestSecretsInAnApply(t *testing.T) {
 	s, url := open(t)
 	db, pair := connect(t, url), certtest.NewAuthority(t).Issue(nil)
 	spec := func(p certtest.Pair) json.RawMessage {
-		text, err := json.Marshal(map[string]any{"type": credential.TLS, "data": map[string][]byte{"tls.crt": p.Cert, "tls.key": p.Key}})
+		text, err := json.Marshal(map[string]any{"type": credential.TLS, "data": map[string][]byte{"tls.crt": p.Cert, "tls.key": p.Key}, "serviceAccounts": []string{"gate"}})
 		require.NoError(t, err)
 		return text
 	}
@@ -321,7 +321,7 @@ func TestASecretCanBeForSomeGateways(t *testing.T) {
 	s, url := open(t)
 	db, batches := connect(t, url), follow(t, s, 0)
 	db.putSecret("shop", "gate", credential.TLS, tlsData(certtest.NewAuthority(t).Issue(nil)))
-	require.Empty(t, (<-batches).Secrets[0].Now.ServiceAccounts)
+	require.Equal(t, []string{"*"}, (<-batches).Secrets[0].Now.ServiceAccounts)
 	db.exec("UPDATE mesh.secrets SET service_accounts = '{west,east,west}'")
 	changed := <-batches
 	require.Equal(t, []string{"east", "west"}, changed.Secrets[0].Now.ServiceAccounts)

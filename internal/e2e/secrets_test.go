@@ -41,7 +41,7 @@ func (m *mesh) secret(name string, data map[string]string) {
 	m.t.Helper()
 	text, err := json.Marshal(data)
 	require.NoError(m.t, err)
-	_, err = m.db.Exec(m.t.Context(), `INSERT INTO mesh.secrets (namespace, name, data) VALUES ($1, $2, mesh.secret_data($3))
+	_, err = m.db.Exec(m.t.Context(), `INSERT INTO mesh.secrets (namespace, name, data, service_accounts) VALUES ($1, $2, mesh.secret_data($3), '{*}')
 		ON CONFLICT (namespace, name) DO UPDATE SET data = EXCLUDED.data`, m.namespace, name, string(text))
 	require.NoError(m.t, err)
 }

@@ -49,8 +49,8 @@ func (p *Program) createTLSCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tls NAME",
 		Short: "Make a secret of a certificate and its key",
-		Example: `  mcp-client secret create tls shop-example -n gateways --cert shop.pem --key shop.key
-  mcp-client secret create tls shop-example -n gateways --cert shop.pem --key shop.key --service-account shop-gateway`,
+		Example: `  mcp-client secret create tls shop-example -n gateways --cert shop.pem --key shop.key --service-account shop-gateway
+  mcp-client secret create tls shop-example -n gateways --cert shop.pem --key shop.key --service-account '*'`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cert == "" || key == "" {
@@ -94,7 +94,7 @@ func (p *Program) createCACommand() *cobra.Command {
 }
 
 func declareAccounts(cmd *cobra.Command, accounts *[]string) {
-	cmd.Flags().StringSliceVar(accounts, "service-account", nil, "give it to the gateways of the namespace with this service account alone; may be given more than once")
+	cmd.Flags().StringSliceVar(accounts, "service-account", nil, "give it to the gateways of the namespace with this service account, which a private key needs; * for all of the namespace; may be given more than once")
 }
 
 // createSecret sends the contents of files as a secret.

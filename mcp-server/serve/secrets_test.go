@@ -26,6 +26,7 @@ func secretDocument(t *testing.T, namespace string, p certtest.Pair) *adminv1.Ap
 	content, err := json.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "metadata": map[string]string{"name": "gate", "namespace": namespace},
 		"data": map[string][]byte{"tls.crt": p.Cert}, "stringData": map[string]string{"tls.key": string(p.Key)},
+		"serviceAccounts": []string{"gate"},
 	})
 	require.NoError(t, err)
 	return &adminv1.ApplyRequest{Documents: []*adminv1.Document{{Content: content}}}
@@ -147,8 +148,10 @@ func TestASecretForSomeGateways(t *testing.T) {
 	}
 	require.Equal(t, [][]string{{"bank-gateway", "gateway"}}, given())
 	_, err = adminv1.NewAdminServiceClient(api).Apply(t.Context(), document())
+	require.ErrorContains(t, err, "names no gateway that is given the private key")
+	_, err = adminv1.NewAdminServiceClient(api).Apply(t.Context(), document("*"))
 	require.NoError(t, err)
-	require.Equal(t, [][]string{nil}, given(), "its version is another")
+	require.Equal(t, [][]string{{"*"}}, given(), "its version is another")
 }
 
 func passphraseFile(t *testing.T) string {
@@ -179,7 +182,7 @@ func TestSecretsWhileTheDatabaseIsAway(t *testing.T) {
 			pair := certtest.NewAuthority(t).Issue(nil)
 			content, err := json.Marshal(map[string]string{"tls.crt": string(pair.Cert), "tls.key": string(pair.Key)})
 			require.NoError(t, err)
-			execute(t, postgres.URL, `INSERT INTO mesh.secrets (namespace, name, type, data) VALUES ('shop', 'gate', 'kubernetes.io/tls', mesh.secret_data('`+string(content)+`'))`)
+			execute(t, postgres.URL, `INSERT INTO mesh.secrets (namespace, name, type, data, service_accounts) VALUES ('shop', 'gate', 'kubernetes.io/tls', mesh.secret_data('`+string(content)+`'), '{gate}')`)
 			first := launch(t, o)
 			c := connectWithSecrets(t, first.MCP.String(), nil, plaintext)
 			require.Len(t, c.secrets(), 1)

@@ -6,7 +6,7 @@ CREATE OR REPLACE VIEW mesh.known_settings (name, type, default_value, per_names
       'Refuse a transaction that leaves one of its resources with a new problem of severity error or warning, such as a route to a subset that no DestinationRule declares. Off, it is told as a warning.', false),
     ('encrypted_secrets', 'switch', 'off', false,
       'Refuse secrets whose private keys were not encrypted by mcp-server before they came to the database.', false),
-    ('named_gateways', 'switch', 'off', true,
+    ('named_gateways', 'switch', 'on', true,
       'Refuse secrets with a private key that do not say which gateways they are for: their service accounts, or * for all of the namespace.', false),
     ('own_gateways', 'switch', NULL, false,
       'Have gateways serve the Gateways of their own namespace alone. Without a value it is so as soon as hosts have owners (mesh.grant_hosts).', true),

@@ -123,8 +123,8 @@ DECLARE
     UNION ALL SELECT (format('serviceAccounts[%s]', i - 1), format('%s cannot be a service account', coalesce(quote_literal(a), 'NULL')),
         'at most 253 letters, digits, "-", "." and "_"; write * for all gateways of the namespace')::mesh.problem
       FROM unnest(NEW.service_accounts) WITH ORDINALITY s (a, i) WHERE (a ~ '^([-._A-Za-z0-9]{1,253}|\*)$') IS NOT TRUE
-    UNION ALL SELECT ('serviceAccounts', 'names no gateway that is given the private key, as the setting named_gateways demands',
-        'name the service accounts of the gateways, or write * for all gateways of the namespace')::mesh.problem
+    UNION ALL SELECT ('serviceAccounts', 'names no gateway that is given the private key',
+        'name the service accounts of the gateways (mcp-client secret create --service-account, or serviceAccounts: [NAME] beside data), or * for whatever machine of the namespace calls itself a gateway; the setting named_gateways demands it')::mesh.problem
       WHERE NEW.service_accounts = '{}' AND NEW.data ?| '{tls.key,key}' AND mesh.setting('named_gateways', NEW.namespace) = 'on');
 BEGIN
   IF problems <> '{}' THEN

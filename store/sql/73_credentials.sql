@@ -72,6 +72,11 @@ CREATE OR REPLACE VIEW mesh.ending_certificates AS
   SELECT 'warning', 'certificate-not-yet-valid', 'Secret', 'core', s.namespace, s.name, '',
     format('its certificate is valid only from %s on', to_char(s.not_before AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), 'wait, or put another in its place'
   FROM mesh.secrets s
-  WHERE s.not_before > now();
+  WHERE s.not_before > now()
+  UNION ALL
+  SELECT 'warning', 'key-for-all-gateways', 'Secret', 'core', s.namespace, s.name, 'serviceAccounts',
+    'its private key is given to every machine of the namespace that calls itself a gateway', 'name the service accounts of the gateways, or * if all of them are meant'
+  FROM mesh.secrets s
+  WHERE s.service_accounts = '{}' AND s.data ?| '{tls.key,key}';
 
 COMMENT ON VIEW mesh.ending_certificates IS 'Internal. Read mesh.problems.';

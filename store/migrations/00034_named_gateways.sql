@@ -1,0 +1,10 @@
+-- A private key goes to the gateways that its secret names. A mesh that has keys which name none keeps giving them to all, until its owner turns the
+-- setting on; mesh.problems names these secrets.
+
+-- +goose Up
+INSERT INTO mesh.settings (namespace, name, value)
+  SELECT '', 'named_gateways', 'off' WHERE EXISTS (SELECT FROM mesh.secrets s WHERE s.service_accounts = '{}' AND s.data ?| '{tls.key,key}')
+  ON CONFLICT DO NOTHING;
+
+-- +goose Down
+SELECT 1;
