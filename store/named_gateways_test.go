@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/certtest"
+	"github.com/pgmesh/pgmesh/store"
 )
 
 // A private key goes to no gateway that nobody has named, unless the setting is off; then mesh.problems names the secret.
@@ -27,4 +28,19 @@ func TestASecretHasToNameItsGatewaysWhereThatIsSet(t *testing.T) {
 	require.NoError(t, write("one", "{edge}"))
 	require.NoError(t, write("all", "{*}"))
 	require.Error(t, write("some", "{edge*}"))
+}
+
+// A mesh that has keys for nobody in particular goes on giving them away, and is told.
+func TestKeysOfBeforeAreStillGivenAway(t *testing.T) {
+	t.Parallel()
+	_, url := open(t)
+	db, data := connect(t, url), plainJSON(t, tlsData(certtest.NewAuthority(t).Issue(nil)))
+	require.Equal(t, "on", value[string](db, "SELECT mesh.setting('named_gateways')"))
+	require.NoError(t, store.MigrateDown(t.Context(), url, 33, quietly))
+	db.exec("ALTER TABLE mesh.secrets DISABLE TRIGGER USER")
+	db.exec("INSERT INTO mesh.secrets (namespace, name, type, data) VALUES ('gateways', 'old', 'kubernetes.io/tls', $1)", data)
+	db.exec("ALTER TABLE mesh.secrets ENABLE TRIGGER USER")
+	require.NoError(t, store.Migrate(t.Context(), url))
+	require.Equal(t, "off", value[string](db, "SELECT mesh.setting('named_gateways')"))
+	require.Equal(t, "gateways/old", value[string](db, "SELECT namespace || '/' || name FROM mesh.problems WHERE code = 'key-for-all-gateways'"))
 }
