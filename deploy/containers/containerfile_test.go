@@ -232,8 +232,11 @@ func TestBasesAreThoseOfTheModule(t *testing.T) {
 	fetch, err := os.ReadFile(filepath.Join(root, "tools/fetch-envoy"))
 	require.NoError(t, err)
 	require.Contains(t, string(fetch), "\nversion="+args["ENVOY"]+"\n", "the Containerfile has another Envoy than the tests")
-	require.Equal(t, "docker.io/envoyproxy/envoy:distroless-v${ENVOY}", stages["mesh-agent"].from)
-	require.Equal(t, "docker.io/library/golang:${GO}", stages["build"].from)
+	require.Equal(t, "docker.io/envoyproxy/envoy:distroless-v${ENVOY}", args["ENVOY_BASE"])
+	require.Equal(t, "docker.io/library/golang:${GO}", args["BUILD_BASE"])
+	for stage, base := range map[string]string{"build": "BUILD_BASE", "mesh-agent": "ENVOY_BASE", "setup": "SETUP_BASE"} {
+		require.Equal(t, "${"+base+"}", stages[stage].from, "a base cannot be named by digest")
+	}
 	for _, name := range []string{"mcp-server", "mcp-client", "discovery"} {
 		from := stages[name].from
 		if base := stages[from]; base != nil {

@@ -47,7 +47,7 @@ func download(ctx context.Context, major string, who account, log *slog.Logger) 
 	}
 	log.Info("downloading Postgres", "version", build, "from", "Maven Central", "to", root)
 	fetched := make(chan error, 1)
-	go func() { fetched <- fetch(home, root, build) }()
+	go func() { fetched <- fetch(repository, home, root, build) }()
 	return bin, awaitDownload(ctx, fetched, log)
 }
 
@@ -72,8 +72,12 @@ func awaitDownload(ctx context.Context, fetched <-chan error, log *slog.Logger) 
 
 // fetch unpacks the build below root. The library can only start a server, which for root it cannot; but before that
 // it downloads, checks and unpacks. So it is given a data directory that no server starts from, and judged by what it
-// has unpacked.
-func fetch(home, root string, build embeddedpostgres.PostgresVersion) error {
+// has unpacked. It downloads by way of us, for it takes what the repository says of its own files.
+func fetch(repository, home, root string, build embeddedpostgres.PostgresVersion) error {
+	published, err := servePinned(repository)
+	if err != nil {
+		return fmt.Errorf("downloading Postgres: %w", err)
+	}
 	work, err := os.MkdirTemp(home, "unpack-")
 	if err != nil {
 		return fmt.Errorf("downloading Postgres: %w", err)
@@ -87,11 +91,14 @@ func fetch(home, root string, build embeddedpostgres.PostgresVersion) error {
 	if err != nil {
 		return err
 	}
-	library := embeddedpostgres.NewDatabase(embeddedpostgres.DefaultConfig().
+	library := embeddedpostgres.NewDatabase(embeddedpostgres.DefaultConfig().BinaryRepositoryURL(published.url).
 		Version(build).Port(uint32(port)).Logger(io.Discard).
 		CachePath(work).RuntimePath(filepath.Join(work, "runtime")).DataPath(data).BinariesPath(unpacked))
 	startErr := library.Start()
 	http.DefaultClient.CloseIdleConnections()
+	if refused := published.end(); refused != nil {
+		startErr = refused
+	}
 	if !complete(filepath.Join(unpacked, "bin")) {
 		return fmt.Errorf("downloading Postgres: %w; install Postgres 13 or newer, or set %s to the directory of its binaries", startErr, BinDirVariable)
 	}
