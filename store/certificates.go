@@ -24,6 +24,7 @@ type Issue struct {
 	Peer       string
 	KeyHash    []byte
 	Took       time.Duration
+	Hosts      []string // that the certificate of a server is for, by name; not read by Issues
 
 	// Of refusals that are counted as one, At is when the last was; set by Issues.
 	First time.Time // when the first was; zero if there was one alone
@@ -52,7 +53,23 @@ func (s *Store) RecordIssues(ctx context.Context, server string, issues []Issue)
 	}
 	_, err := s.pool.Exec(ctx, "SELECT mesh.record_certificates($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
 		storable(server), ids, times, texts[0], texts[1], texts[2], texts[3], texts[4], ends, texts[5], texts[6], texts[7], keys, took)
+	if err == nil {
+		err = s.noteControlPlane(ctx, issues)
+	}
 	return explain("recording certificates", err)
+}
+
+// noteControlPlane keeps the names of servers, which are nobody's to claim.
+func (s *Store) noteControlPlane(ctx context.Context, issues []Issue) error {
+	for _, issue := range issues {
+		if len(issue.Hosts) == 0 {
+			continue
+		}
+		if _, err := s.pool.Exec(ctx, "SELECT mesh.note_control_plane($1, $2)", issue.Identity, issue.Hosts); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // storable makes of a text from elsewhere one that Postgres takes.

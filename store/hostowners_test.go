@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/store"
 )
 
 // entryFor is a ServiceEntry for a host; exportTo is JSON, or empty.
@@ -109,6 +112,30 @@ func TestCapturedHostsAreToldOf(t *testing.T) {
 	require.Contains(t, evil.warnings(fmt.Sprintf(captured, "all", "{*}"))[0], "whose requests this takes from others")
 	require.NotContains(t, strings.Join(evil.warnings(fmt.Sprintf(captured, "own", "{.}")), " "), "takes from others")
 	require.Equal(t, []string{"error evil/all"}, collect[string](y.owner, "SELECT severity || ' ' || namespace || '/' || name FROM mesh.problems WHERE code = 'captured-host'"))
+}
+
+// The names of servers are nobody's: before hosts have owners it is told who claims one, and then it is refused.
+func TestNamesOfTheControlPlaneAreNobodys(t *testing.T) {
+	t.Parallel()
+	y := newTenancy(t)
+	evil := y.tenant("evil", [2]string{"evil", "write"})
+	require.Equal(t, "42501", evil.refused("SELECT mesh.note_control_plane('evil', '{shop.example}')").Code)
+	record(t, openURL(t, y.owner.conn.Config().ConnString()), store.Issue{
+		ID: [16]byte{1}, At: time.Now(), Identity: "spiffe://mesh/pgmesh/discovery/one", NotAfter: time.Now().Add(time.Hour), Hosts: []string{"Discovery.corp.example", "localhost", "vm"},
+	})
+	require.Equal(t, []string{"discovery.corp.example"}, collect[string](y.owner, "SELECT host FROM mesh.control_plane_names"))
+	const found = "SELECT severity || ' ' || namespace || '/' || kind FROM mesh.problems WHERE code = 'control-plane-host' ORDER BY 1"
+	evil.exec(entryFor("evil", "discovery.corp.example", ""))
+	require.Equal(t, []string{"error evil/ServiceEntry"}, collect[string](y.owner, found))
+	require.Equal(t, []string{"error evil/ServiceEntry"}, collect[string](evil, found))
+	evil.exec("DELETE FROM mesh.service_entries WHERE namespace = 'evil'")
+
+	y.owner.exec("SELECT mesh.grant_hosts('evil', '*.corp.example')")
+	require.Empty(t, value[string](y.owner, "SELECT mesh.owner_of_host('discovery.corp.example')"))
+	require.Contains(t, evil.refused(entryFor("evil", "discovery.corp.example", "")).Message, `the host "discovery.corp.example" is not the namespace "evil"'s to claim`)
+	evil.exec(entryFor("evil", "other.corp.example", ""))
+	y.owner.exec("SELECT mesh.grant_hosts('evil', 'discovery.corp.example')")
+	evil.exec(entryFor("evil", "discovery.corp.example", ""))
 }
 
 // What a namespace shows to some others is not to be found by those who claim the same: they are told what they would be told if there were none. The

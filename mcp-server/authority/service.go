@@ -276,7 +276,7 @@ func issueOf(c *x509.Certificate, by *signing.Authority, credential string) stor
 	i := newIssue()
 	key := sha256.Sum256(c.RawSubjectPublicKeyInfo)
 	i.Serial, i.NotAfter, i.Authority, i.Credential, i.KeyHash = c.SerialNumber.Text(16), c.NotAfter, fingerprintOf(by.Root()), credential, key[:]
-	i.Enrolment = identity.EnrolmentOf(c)
+	i.Enrolment, i.Hosts = identity.EnrolmentOf(c), c.DNSNames
 	if len(c.URIs) == 1 {
 		i.Identity = c.URIs[0].String()
 	}

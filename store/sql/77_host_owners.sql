@@ -11,12 +11,33 @@ BEGIN
   RETURN pattern = host OR mesh.is_within(host, pattern);
 END $$;
 
--- owner_of_host is the namespace that has a host; empty if nobody may have it, and NULL if everybody may.
+-- note_control_plane keeps the names that the certificate of a server is for: whoever took them would be asked in its place. A name without a dot is that of
+-- the machine alone. What no certificate was given for in 45 days is forgotten.
+CREATE OR REPLACE FUNCTION mesh.note_control_plane(member text, hosts text[]) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM mesh.require_server('note the names of servers');
+  DELETE FROM mesh.control_plane_names n WHERE n.seen_at < now() - interval '45 days';
+  INSERT INTO mesh.control_plane_names AS n (host, member)
+    SELECT DISTINCT lower(h), left(note_control_plane.member, 2048) FROM unnest(hosts[:64]) h WHERE strpos(h, '.') > 0 AND length(h) <= 253 ORDER BY 1
+    ON CONFLICT (host) DO UPDATE SET member = EXCLUDED.member, seen_at = now();
+END $$;
+
+COMMENT ON FUNCTION mesh.note_control_plane IS 'Internal. Servers tell by it the names that they are dialled by.';
+
+-- owner_of_host is the namespace that has a host; empty if nobody may have it, and NULL if everybody may. A name of the control plane is nobody's, unless it
+-- was granted by itself.
 CREATE OR REPLACE FUNCTION mesh.owner_of_host(host text) RETURNS text
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  o mesh.host_owners;
 BEGIN
-  RETURN (SELECT o.namespace FROM mesh.host_owners o WHERE mesh.covers(o.pattern, host)
-    ORDER BY o.pattern = host DESC, CASE WHEN mesh.is_cidr(o.pattern) THEN 1000 + masklen(o.pattern::inet) ELSE length(o.pattern) END DESC LIMIT 1);
+  SELECT * INTO o FROM mesh.host_owners x WHERE mesh.covers(x.pattern, host)
+    ORDER BY x.pattern = host DESC, CASE WHEN mesh.is_cidr(x.pattern) THEN 1000 + masklen(x.pattern::inet) ELSE length(x.pattern) END DESC LIMIT 1;
+  IF o.pattern IS DISTINCT FROM host AND EXISTS (SELECT FROM mesh.control_plane_names n WHERE n.host = owner_of_host.host) AND EXISTS (SELECT FROM mesh.host_owners) THEN
+    RETURN '';
+  END IF;
+  RETURN o.namespace;
 END $$;
 
 COMMENT ON FUNCTION mesh.owner_of_host IS 'The namespace that alone may claim a host, or an address, for others; empty if nobody may, NULL if everybody may.';
@@ -156,6 +177,16 @@ CREATE OR REPLACE VIEW mesh.foreign_hosts AS
     AND mesh.is_foreign(r.namespace, h.role, h.host, h.scope);
 
 COMMENT ON VIEW mesh.foreign_hosts IS 'Internal. Read mesh.problems.';
+
+-- Before hosts have owners, who takes a name of the control plane is told, and so is everybody who looks.
+CREATE OR REPLACE VIEW mesh.control_plane_claims AS
+  SELECT 'error' AS severity, 'control-plane-host' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
+    format('the host "%s" is a name of the control plane: machines that believe this ask somebody else in its place', l.target) AS message,
+    'take another name; once hosts have owners, nobody can claim it (mesh.grant_hosts)' AS hint
+  FROM mesh.control_plane_names n JOIN mesh.links l ON l.target = n.host
+  WHERE l.role IN ('service', 'claim') AND l.namespace <> (SELECT mesh.root_namespace()) AND NOT EXISTS (SELECT FROM mesh.host_owners);
+
+COMMENT ON VIEW mesh.control_plane_claims IS 'Internal. Read mesh.problems.';
 
 -- foreign_claims is how many resources claim what others own.
 CREATE OR REPLACE FUNCTION mesh.foreign_claims() RETURNS bigint
