@@ -146,6 +146,16 @@ CREATE OR REPLACE VIEW mesh.conflicting_defaults AS
   WHERE l.role = 'default'
     AND EXISTS (SELECT FROM mesh.links o WHERE o.role = 'default' AND o.target = l.target AND o.kind = l.kind AND o.name <> l.name);
 
+-- Before hosts have owners, who takes a name of the control plane is told, and so is everybody who looks.
+CREATE OR REPLACE VIEW mesh.control_plane_claims AS
+  SELECT 'error' AS severity, 'control-plane-host' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
+    format('the host "%s" is a name of the control plane: machines that believe this ask somebody else in its place', l.target) AS message,
+    'take another name; once hosts have owners, nobody can claim it (mesh.grant_hosts)' AS hint
+  FROM mesh.control_plane_names n JOIN mesh.links l ON l.target = n.host
+  WHERE l.role IN ('service', 'claim') AND l.namespace <> (SELECT mesh.root_namespace()) AND NOT EXISTS (SELECT FROM mesh.host_owners);
+
+COMMENT ON VIEW mesh.control_plane_claims IS 'Internal. Read mesh.problems.';
+
 COMMENT ON VIEW mesh.conflicting_claims IS 'Internal. Read mesh.problems.';
 COMMENT ON VIEW mesh.conflicting_services IS 'Internal. Read mesh.problems.';
 COMMENT ON VIEW mesh.conflicting_addresses IS 'Internal. Read mesh.problems.';

@@ -14,7 +14,8 @@ CREATE OR REPLACE VIEW mesh.link_problems AS
   UNION ALL SELECT * FROM mesh.conflicting_addresses
   UNION ALL SELECT * FROM mesh.conflicting_rules
   UNION ALL SELECT * FROM mesh.conflicting_gateways
-  UNION ALL SELECT * FROM mesh.conflicting_defaults;
+  UNION ALL SELECT * FROM mesh.conflicting_defaults
+  UNION ALL SELECT * FROM mesh.control_plane_claims;
 
 COMMENT ON VIEW mesh.link_problems IS 'Internal. Read mesh.problems.';
 
@@ -32,7 +33,7 @@ BEGIN
     RETURN QUERY SELECT * FROM (SELECT * FROM mesh.dangling_hosts UNION ALL SELECT * FROM mesh.dangling_credentials UNION ALL SELECT * FROM mesh.conflicting_rules) p
       WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name;
   WHEN of_kind = 'ServiceEntry' THEN
-    RETURN QUERY SELECT * FROM (SELECT * FROM mesh.conflicting_services UNION ALL SELECT * FROM mesh.conflicting_addresses) p
+    RETURN QUERY SELECT * FROM (SELECT * FROM mesh.conflicting_services UNION ALL SELECT * FROM mesh.conflicting_addresses UNION ALL SELECT * FROM mesh.control_plane_claims) p
       WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name;
   WHEN of_kind = 'Gateway' THEN
     RETURN QUERY SELECT * FROM (SELECT * FROM mesh.conflicting_gateways UNION ALL SELECT * FROM mesh.dangling_credentials) p

@@ -14,7 +14,6 @@ BEGIN
       UNION ALL SELECT * FROM mesh.unsupported_uses
       UNION ALL SELECT * FROM mesh.misplaced_mesh_configs
       UNION ALL SELECT * FROM mesh.foreign_hosts
-      UNION ALL SELECT * FROM mesh.control_plane_claims
       UNION ALL SELECT * FROM mesh.ending_certificates
       UNION ALL SELECT * FROM mesh.current_findings
       UNION ALL SELECT * FROM mesh.identity_problems

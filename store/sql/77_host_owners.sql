@@ -178,16 +178,6 @@ CREATE OR REPLACE VIEW mesh.foreign_hosts AS
 
 COMMENT ON VIEW mesh.foreign_hosts IS 'Internal. Read mesh.problems.';
 
--- Before hosts have owners, who takes a name of the control plane is told, and so is everybody who looks.
-CREATE OR REPLACE VIEW mesh.control_plane_claims AS
-  SELECT 'error' AS severity, 'control-plane-host' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
-    format('the host "%s" is a name of the control plane: machines that believe this ask somebody else in its place', l.target) AS message,
-    'take another name; once hosts have owners, nobody can claim it (mesh.grant_hosts)' AS hint
-  FROM mesh.control_plane_names n JOIN mesh.links l ON l.target = n.host
-  WHERE l.role IN ('service', 'claim') AND l.namespace <> (SELECT mesh.root_namespace()) AND NOT EXISTS (SELECT FROM mesh.host_owners);
-
-COMMENT ON VIEW mesh.control_plane_claims IS 'Internal. Read mesh.problems.';
-
 -- foreign_claims is how many resources claim what others own.
 CREATE OR REPLACE FUNCTION mesh.foreign_claims() RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
