@@ -134,7 +134,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   most bigint := mesh.setting('certificates_max')::bigint;
 BEGIN
-  IF (SELECT c.reltuples FROM pg_class c WHERE c.oid = 'mesh.certificates'::regclass) BETWEEN 0 AND 0.8 * most THEN
+  IF (SELECT c.relpages > 0 AND c.reltuples BETWEEN 0 AND 0.8 * most FROM pg_class c WHERE c.oid = 'mesh.certificates'::regclass) THEN -- without pages nobody has looked yet
     RETURN 0;
   END IF;
   RETURN greatest((SELECT count(*) FROM mesh.certificates) - most, 0);
