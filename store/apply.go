@@ -24,7 +24,7 @@ type Apply struct {
 	Application string     // with what program; empty means the Store's own
 	Message     string
 	Limited     bool          // whether the quotas of namespaces hold
-	Reading     *Reading      // of which namespaces it may be told, in warnings and refusals
+	Reading     *Reading      // which namespaces warnings and refusals may name
 	DryRun      bool          // do it all, then take it back
 	Confirm     time.Duration // revert it unless it is confirmed within this time; 0: it stays
 }

@@ -24,7 +24,7 @@ type Issue struct {
 	Peer       string
 	KeyHash    []byte
 	Took       time.Duration
-	Hosts      []string // that the certificate of a server is for, by name; not read by Issues
+	Hosts      []string // DNS names in the certificate of a server; Issues does not read them
 
 	// Of refusals that are counted as one, At is when the last was; set by Issues.
 	First time.Time // when the first was; zero if there was one alone

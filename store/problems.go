@@ -24,7 +24,7 @@ func (p Problem) String() string {
 
 func (p Problem) resource() string { return fmt.Sprintf("%s %s/%s", p.Kind, p.Namespace, p.Name) }
 
-// Reading is of which namespaces somebody may be told for whom a server asks. None of it is all that the server may read.
+// Reading lists the namespaces that the caller of a server may be told of. A nil Reading stands for all that the server may read.
 type Reading struct{ Namespaces []string }
 
 // setting is the value of mesh.reading. No namespace has no name.

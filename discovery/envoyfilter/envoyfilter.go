@@ -23,12 +23,12 @@ type Patcher struct {
 	mesh     *mesh.Mesh
 	proxy    *mesh.Proxy
 	patches  byObject
-	added    int // bytes, of what patches have made larger so far
+	added    int // bytes that patches have added so far
 	failures []*Failure
 }
 
-// totalGrowth is by how many bytes one Patcher makes messages larger at most. A patch is applied to each resource that it matches, of which there may
-// be thousands: a small EnvoyFilter could have discovery hold gigabytes.
+// totalGrowth limits, in bytes, how much larger one Patcher makes messages. A patch applies to each resource that it matches. There may be thousands, so
+// without a limit a small EnvoyFilter makes discovery hold gigabytes.
 const totalGrowth = 64 << 20
 
 // byObject has patches by what they are for.
@@ -154,7 +154,7 @@ func settle[M proto.Message](p *Patcher, name string, context networking.EnvoyFi
 	return grown(p, name, kept, m, best, there)
 }
 
-// grown leaves patches out that would make what the proxy is sent larger than they may.
+// grown leaves out the patches of a resource if they exceed totalGrowth.
 func grown[M proto.Message](p *Patcher, name string, patches []mesh.Patch, m, out M, there bool) (M, bool) {
 	if !there || proto.Message(out) == proto.Message(m) {
 		return out, there

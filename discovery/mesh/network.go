@@ -108,8 +108,9 @@ func gatewaysOfService(services *serviceIndex, host string, number uint32) []Net
 	return out
 }
 
-// gatewayService is the one of several of a name that stands for a network's gateways: of the namespace that has the MeshNetworks, or else of the one
-// that the name tells, as in gateway.istio-system.svc.cluster.local. Were it the oldest of all, any namespace could have what goes to the network by being first.
+// gatewayService chooses, of several services with one name, the one that stands for a network's gateways. It prefers the namespace that has the MeshNetworks,
+// then the one in the name (gateway.istio-system.svc.cluster.local). It does not take the oldest: any namespace could be first, and receive what goes to
+// the network.
 func gatewayService(named []*Service) *Service {
 	told := ""
 	if parts := strings.Split(named[0].Hostname, "."); len(parts) > 2 && parts[2] == "svc" {

@@ -31,7 +31,7 @@ type TokenRule struct {
 	// KeySet is the keys that the tokens may be signed with, as a document that Envoy takes. Where none are to be had it is one key that nobody
 	// signs with: the tokens of this issuer are refused, and nothing else is.
 	KeySet string
-	// Expire refuses tokens that say nowhere until when they are valid.
+	// Expire refuses tokens without an expiration time.
 	Expire bool
 }
 
@@ -104,7 +104,7 @@ func (x *tokenIndex) read(r *kinds.Resource, before *tokenPolicy) *tokenPolicy {
 	return p
 }
 
-// expirationAnnotation has a policy refuse tokens that never end, of which Istio's field says nothing.
+// expirationAnnotation makes a policy refuse tokens without an expiration time. Istio's API has no field for it.
 const expirationAnnotation = "mesh.pgmesh.io/require-expiration"
 
 func (p *tokenPolicy) demandsExpiration() bool {

@@ -147,7 +147,7 @@ func (m *members) followTrust(ctx context.Context) error {
 	}
 }
 
-// ready adds to what there is to say whether discovery can sign, and fails where who was revoked is still trusted.
+// ready also tells whether discovery can sign, and fails if discovery may still trust somebody who was revoked.
 func (m *members) ready(config monitor.Ready) monitor.Ready {
 	if m == nil {
 		return config

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -31,19 +32,18 @@ func Reached(r *http.Request) bool {
 	return ok && at.IP.IsLoopback()
 }
 
-// Handler refuses requests that came by loopback and are for a host of another name, but for paths that begin so: whether a program is well may be
-// asked by whatever name.
-func Handler(next http.Handler, health string) http.Handler {
+// Handler refuses requests that came by loopback and are for a host of another name. Any name will do to ask for health: for these paths, and for all
+// below one that ends in a slash.
+func Handler(next http.Handler, health ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if Reached(r) && !Named(r) && !strings.HasPrefix(r.URL.Path, health) {
-			http.Error(w, Refusal(r), http.StatusForbidden)
+		asksForHealth := func(path string) bool {
+			return r.URL.Path == path || strings.HasSuffix(path, "/") && strings.HasPrefix(r.URL.Path, path)
+		}
+		if Reached(r) && !Named(r) && !slices.ContainsFunc(health, asksForHealth) {
+			refusal := fmt.Sprintf("on loopback this is served to localhost, to addresses and to the machine's own name, and not to a host of the name %q: a site could have its name lead here", r.Host)
+			http.Error(w, refusal, http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// Refusal says why a request is not answered, and how it would be.
-func Refusal(r *http.Request) string {
-	return fmt.Sprintf("on loopback this is served to localhost, to addresses and to the machine's own name, and not to a host of the name %q: a site could have its name lead here", r.Host)
 }

@@ -33,7 +33,7 @@ func (a Access) Check() error {
 	return err
 }
 
-// shortestToken is what cannot be guessed, if it is by chance.
+// shortestToken is the length from which on nobody guesses a random token.
 const shortestToken = 16
 
 func (a Access) token() (string, error) {
@@ -51,23 +51,19 @@ func (a Access) token() (string, error) {
 // open are the pages for everybody who can reach them.
 var open = []string{"/healthz", "/readyz", "/metrics"}
 
-// guard lets in who may see the pages. The token is read each time, so that another counts at once.
+// guard lets in who may see the pages. It reads the token each time, so that a new one counts at once.
 func (a Access) guard(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case localhost.Reached(r) && !localhost.Named(r) && r.URL.Path != "/healthz" && r.URL.Path != "/readyz":
-			http.Error(w, localhost.Refusal(r), http.StatusForbidden)
-		case localhost.Reached(r), slices.Contains(open, r.URL.Path):
-			next.ServeHTTP(w, r)
-		default:
+	fromElsewhere := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !localhost.Reached(r) && !slices.Contains(open, r.URL.Path) {
 			if err := a.admit(r); err != nil {
 				w.Header().Set("WWW-Authenticate", "Bearer")
 				http.Error(w, err.Error(), http.StatusUnauthorized)
 				return
 			}
-			next.ServeHTTP(w, r)
 		}
+		next.ServeHTTP(w, r)
 	})
+	return localhost.Handler(fromElsewhere, "/healthz", "/readyz")
 }
 
 var (

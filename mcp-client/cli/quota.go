@@ -83,10 +83,10 @@ already stays: only what is written from then on is held to it. It takes the sco
 				return &usageError{cmd, err}
 			}
 			if cmd.Flags().Changed("resources") {
+				if resources <= 0 {
+					return &usageError{cmd, fmt.Errorf("--resources %d: one at least; quota reset goes back to the default", resources)}
+				}
 				req.MaxResources = &resources
-			}
-			if req.MaxResources != nil && resources <= 0 {
-				return &usageError{cmd, fmt.Errorf("--resources %d: one at least; quota reset goes back to the default", resources)}
 			}
 			var wrong [3]error
 			req.MaxBytes, wrong[0] = optionalBytes("--size", total)

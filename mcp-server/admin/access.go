@@ -137,7 +137,7 @@ func (s *Service) requireRevision(ctx context.Context, revision store.Revision) 
 	return nil
 }
 
-// readingOf is of which namespaces the caller may be told; nil is of all.
+// readingOf lists the namespaces that the caller may be told of; nil stands for all.
 func readingOf(ctx context.Context) *store.Reading {
 	namespaces, all := caller.From(ctx).Within(caller.Read)
 	if all {

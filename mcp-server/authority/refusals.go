@@ -8,8 +8,8 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// refusals writes down who was refused. Anybody can be, as often as they like, and those that are alike are one row: so one at a time writes, what
-// has come meanwhile goes together, and all of them need one connection to the database.
+// refusals records who was refused. Anybody can cause as many refusals as they like, and similar ones share a row. So one goroutine writes at a time, with
+// one connection to the database, and what arrives meanwhile goes into the next batch.
 type refusals struct {
 	write func(context.Context, []store.Issue) error
 
@@ -26,7 +26,7 @@ func newRefusals(write func(context.Context, []store.Issue) error) *refusals {
 	return r
 }
 
-// add has a refusal written down, and waits for that for as long as the context lasts. Where too many wait it is forgotten.
+// add records a refusal, and waits until it is written or the context ends. If too many wait, it drops the refusal.
 func (r *refusals) add(ctx context.Context, issue store.Issue) {
 	if written := r.queue(issue); written != nil {
 		select {

@@ -16,6 +16,7 @@ import (
 
 	signing "github.com/pgmesh/pgmesh/internal/authority"
 	"github.com/pgmesh/pgmesh/internal/caller"
+	"github.com/pgmesh/pgmesh/mcp-server/failure"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
 )
@@ -105,9 +106,6 @@ func (s *Service) fail(err error) error {
 		return status.Error(codes.AlreadyExists, err.Error())
 	case errors.As(err, &blocked):
 		return status.Error(codes.Aborted, err.Error())
-	case store.Temporary(err), errors.Is(err, context.DeadlineExceeded):
-		return status.Error(codes.Unavailable, "the server cannot reach its database: run it again later")
 	}
-	s.log.Error("cannot work on who belongs to the mesh", "error", err)
-	return status.Error(codes.Internal, err.Error())
+	return failure.Status(s.log, "who belongs to the mesh", err)
 }

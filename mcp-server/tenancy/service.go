@@ -12,6 +12,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/stamp"
+	"github.com/pgmesh/pgmesh/mcp-server/failure"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
 )
@@ -148,13 +149,8 @@ func (s *Service) GetHostOwner(ctx context.Context, req *adminv1.GetHostOwnerReq
 }
 
 func (s *Service) fail(err error) error {
-	var invalid *store.InvalidError
-	switch {
-	case errors.As(err, &invalid):
+	if invalid, ok := errors.AsType[*store.InvalidError](err); ok {
 		return status.Error(codes.InvalidArgument, invalid.Error())
-	case store.Temporary(err), errors.Is(err, context.DeadlineExceeded):
-		return status.Error(codes.Unavailable, "the server cannot reach its database: run it again later")
 	}
-	s.log.Error("cannot work on quotas or owners of hosts", "error", err)
-	return status.Error(codes.Internal, err.Error())
+	return failure.Status(s.log, "quotas or owners of hosts", err)
 }

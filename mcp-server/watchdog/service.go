@@ -11,6 +11,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/stamp"
+	"github.com/pgmesh/pgmesh/mcp-server/failure"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
 )
@@ -73,9 +74,6 @@ func (s *Service) fail(err error) error {
 		return status.Error(codes.NotFound, invalid.Error())
 	case errors.As(err, &refused):
 		return status.Error(codes.FailedPrecondition, refused.Error())
-	case store.Temporary(err), errors.Is(err, context.DeadlineExceeded):
-		return status.Error(codes.Unavailable, "the server cannot reach its database: run it again later")
 	}
-	s.log.Error("cannot work on sessions that others wait for", "error", err)
-	return status.Error(codes.Internal, err.Error())
+	return failure.Status(s.log, "sessions that others wait for", err)
 }

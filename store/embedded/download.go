@@ -72,12 +72,8 @@ func awaitDownload(ctx context.Context, fetched <-chan error, log *slog.Logger) 
 
 // fetch unpacks the build below root. The library can only start a server, which for root it cannot; but before that
 // it downloads, checks and unpacks. So it is given a data directory that no server starts from, and judged by what it
-// has unpacked. It downloads by way of us, for it takes what the repository says of its own files.
+// has unpacked. It downloads through a server of ours, since by itself it believes the digests of the repository.
 func fetch(repository, home, root string, build embeddedpostgres.PostgresVersion) error {
-	published, err := servePinned(repository)
-	if err != nil {
-		return fmt.Errorf("downloading Postgres: %w", err)
-	}
 	work, err := os.MkdirTemp(home, "unpack-")
 	if err != nil {
 		return fmt.Errorf("downloading Postgres: %w", err)
@@ -90,6 +86,10 @@ func fetch(repository, home, root string, build embeddedpostgres.PostgresVersion
 	port, err := freeport.New()
 	if err != nil {
 		return err
+	}
+	published, err := servePinned(repository)
+	if err != nil {
+		return fmt.Errorf("downloading Postgres: %w", err)
 	}
 	library := embeddedpostgres.NewDatabase(embeddedpostgres.DefaultConfig().BinaryRepositoryURL(published.url).
 		Version(build).Port(uint32(port)).Logger(io.Discard).

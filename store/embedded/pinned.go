@@ -46,13 +46,12 @@ var digests = map[string]string{
 // largest is how large a build may be, in bytes.
 const largest = 256 << 20
 
-// pinned serves the builds of a repository to this program, on loopback: those alone whose digests are known. The library that unpacks them has no place
-// for a digest.
+// pinned serves builds of a repository to this program, on loopback, if it knows their digests. The library that unpacks them cannot be given a digest.
 type pinned struct {
 	repository string
 	server     *http.Server
 	url        string
-	refused    error // why the last request was, read after the server has ended
+	refused    error // why the last build was refused; read it after the server has ended
 }
 
 func servePinned(repository string) (*pinned, error) {
