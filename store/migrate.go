@@ -127,7 +127,7 @@ func migrating(ctx context.Context, url string, tell func(string), do func(conte
 		return explain("preparing the schema mesh", err)
 	}
 	db := stdlib.OpenDB(*conn.Config(), stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, "SET lock_timeout = "+milliseconds(longestWait))
+		_, err := conn.Exec(ctx, "SET lock_timeout = "+milliseconds(longestWait)+"; "+noCompiling)
 		return err
 	}))
 	defer db.Close()
@@ -149,6 +149,10 @@ func connectToMigrate(ctx context.Context, url string) (*pgx.Conn, error) {
 	}
 	config.RuntimeParams["application_name"] = "pgmesh migrate"
 	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, explain("connecting to the database", err)
+	}
+	_, err = conn.Exec(ctx, noCompiling)
 	return conn, explain("connecting to the database", err)
 }
 

@@ -127,7 +127,7 @@ func New(url string, o Options) (*Store, error) {
 	prepareConnection(feed, o.Application+" feed")
 	s := &Store{feed: feed, options: o, status: status{heard: o.Followed}}
 	config.ConnConfig.Tracer = &waits{s}
-	bounded(config, "SET lock_timeout = "+milliseconds(o.LockTimeout))
+	bounded(config, "SET lock_timeout = "+milliseconds(o.LockTimeout)+"; "+noCompiling)
 	if err := s.connectPools(config); err != nil {
 		return nil, explain("connecting to the database", err)
 	}
@@ -199,7 +199,11 @@ func (s *Store) connectFeed(ctx context.Context) (*pgx.Conn, error) {
 
 // feedSettings keep Postgres from planning the query for a page anew for every revision, which would cost more than the query.
 // They are set here and not as the connection starts, since a pooler may refuse a start with settings that it does not know.
-const feedSettings = "SET plan_cache_mode = force_generic_plan; SET jit = off"
+const feedSettings = "SET plan_cache_mode = force_generic_plan; " + noCompiling
+
+// noCompiling keeps Postgres from compiling queries, which takes a processor 50 ms and more: more than any query of the programs gains. The functions of the
+// schema say so by themselves, for the sessions of users.
+const noCompiling = "SET jit = off"
 
 // closeConn says goodbye, but not for long to a server that does not hear it.
 func closeConn(conn *pgx.Conn) {

@@ -28,7 +28,7 @@ const (
 	reserved = 4
 
 	// trustSettings keep a statement about trust from waiting long for anything. It is read again soon.
-	trustSettings = "SET lock_timeout = '3s'; SET statement_timeout = '10s'; SET jit = off"
+	trustSettings = "SET lock_timeout = '3s'; SET statement_timeout = '10s'; " + noCompiling
 )
 
 // BlockedError is that a lock was not to be had in time.

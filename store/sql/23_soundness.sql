@@ -95,7 +95,7 @@ END $$;
 -- are_sound_parts passes all that is below an object, in one query. Planned by its generous estimates that would be compiled, for a thousand
 -- times its cost.
 CREATE OR REPLACE FUNCTION mesh.are_sound_parts(of text, v jsonb) RETURNS boolean
-LANGUAGE plpgsql STABLE SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   RETURN NOT EXISTS (
     SELECT FROM (SELECT p.part, jsonb_path_query(v, p.path) AS value FROM mesh.schema_parts p WHERE p.type = of OFFSET 0) x,

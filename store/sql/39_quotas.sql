@@ -76,7 +76,7 @@ COMMENT ON FUNCTION mesh.written_out IS 'How large a resource is as proxies have
 
 -- namespace_usage is what a namespace has. How much Postgres takes to store it says nothing: it compresses.
 CREATE OR REPLACE FUNCTION mesh.namespace_usage(namespace text, OUT resources bigint, OUT bytes bigint)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET jit = off SET enable_hashjoin = on SET enable_seqscan = on AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_hashjoin = on SET enable_seqscan = on AS $$
 BEGIN
   SELECT count(*), coalesce(sum(mesh.written_out(r.kind, r.spec, r.labels, r.annotations)), 0) INTO resources, bytes
     FROM mesh.resources r WHERE r.namespace = namespace_usage.namespace;
@@ -85,7 +85,7 @@ END $$;
 
 -- subsets_written_out is the size of the clusters that proxies make of subsets: one for each port of each host that their DestinationRule is about.
 CREATE OR REPLACE FUNCTION mesh.subsets_written_out(namespace text) RETURNS bigint
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET jit = off SET enable_hashjoin = on SET enable_seqscan = on AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_hashjoin = on SET enable_seqscan = on AS $$
 BEGIN
   RETURN (
     WITH rules AS MATERIALIZED (
@@ -103,7 +103,7 @@ END $$;
 
 -- workloads_written_out is the size of the endpoints that proxies make of WorkloadEntries: one for each port of each host that selects them.
 CREATE OR REPLACE FUNCTION mesh.workloads_written_out(namespace text) RETURNS bigint
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET jit = off SET enable_hashjoin = on SET enable_seqscan = on AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_hashjoin = on SET enable_seqscan = on AS $$
 BEGIN
   RETURN (
     WITH workloads AS MATERIALIZED (
@@ -208,7 +208,7 @@ END $$;
 
 -- find_quotas lists what the namespaces have that the acting role may read, and what they may have.
 CREATE OR REPLACE FUNCTION mesh.find_quotas() RETURNS TABLE (namespace text, resources bigint, max_resources bigint, bytes bigint, max_bytes bigint, written_today bigint, max_written bigint)
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
   RETURN QUERY

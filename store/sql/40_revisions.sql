@@ -90,7 +90,7 @@ END $$;
 -- What a statement wrote is checked in portions, for it may be much.
 CREATE OR REPLACE FUNCTION mesh.record_insert() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
   portion mesh.changes[];
   done    text;
@@ -117,7 +117,7 @@ END $$;
 -- A row that was given another key is one resource less and one more.
 CREATE OR REPLACE FUNCTION mesh.record_update() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
   portion mesh.changes[];
   done    text;
@@ -154,7 +154,7 @@ END $$;
 
 CREATE OR REPLACE FUNCTION mesh.record_delete() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
   id   bigint;
   done text;
@@ -262,7 +262,7 @@ END $$;
 -- everything for the change of one row, and compile the query for it. So the plan goes from the changes to their resources.
 CREATE OR REPLACE FUNCTION mesh.number_transaction() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
   t       mesh.transactions;
   own     record;

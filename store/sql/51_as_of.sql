@@ -102,7 +102,7 @@ CREATE OR REPLACE FUNCTION mesh.changed_since(at bigint, kinds text[] DEFAULT NU
 RETURNS TABLE (
   api_group text, kind text, namespace text, name text, spec jsonb, labels jsonb, annotations jsonb,
   revision bigint, generation bigint, created_at timestamptz, updated_at timestamptz)
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan SET jit = off AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 DECLARE
   among text[] := mesh.readable_among(namespaces);
@@ -123,7 +123,7 @@ CREATE OR REPLACE FUNCTION mesh.as_of(at bigint, kinds text[] DEFAULT NULL, name
 RETURNS TABLE (
   api_group text, kind text, namespace text, name text, spec jsonb, labels jsonb, annotations jsonb,
   revision bigint, generation bigint, created_at timestamptz, updated_at timestamptz)
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan SET jit = off AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 DECLARE
   among text[] := mesh.readable_among(namespaces);

@@ -47,7 +47,7 @@ $$;
 CREATE OR REPLACE FUNCTION mesh.differing_resources(low bigint, high bigint, kinds text[], namespaces text[], names text[]) RETURNS TABLE (
   api_group text, kind text, namespace text, name text,
   before_spec jsonb, before_labels jsonb, before_annotations jsonb, after_spec jsonb, after_labels jsonb, after_annotations jsonb)
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan SET jit = off AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 DECLARE
   among text[] := mesh.readable_among(namespaces);
@@ -70,7 +70,7 @@ END $$;
 -- what it is stored as (#> '{}') before its members are looked up one by one.
 CREATE OR REPLACE FUNCTION mesh.diff(a bigint, b bigint DEFAULT NULL, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
 RETURNS TABLE (api_group text, kind text, namespace text, name text, operation text, path text, before jsonb, after jsonb)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
   low  bigint := mesh.known_revision(a);

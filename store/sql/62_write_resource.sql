@@ -139,7 +139,7 @@ END $$;
 
 -- write_resource writes a row of a view of whole resources. What it returns, and RETURNING shows, is read from the view again.
 CREATE OR REPLACE FUNCTION mesh.write_resource() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   r mesh.resources;
 BEGIN

@@ -245,7 +245,7 @@ END $$;
 
 -- write_parts carries out what was noted, in the order of the keys, so that two transactions do not wait for each other in a circle.
 CREATE OR REPLACE FUNCTION mesh.write_parts() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   edits   mesh.part_edits[] := mesh.noted_edits();
   edited  mesh.resources[]  := '{}';

@@ -189,7 +189,7 @@ $$;
 -- links_of is every row for one resource.
 CREATE OR REPLACE FUNCTION mesh.links_of(kind text, api_group text, namespace text, name text, spec jsonb)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   IF spec IS NULL THEN
     RETURN;

@@ -213,7 +213,7 @@ END $$;
 
 -- rebuild_links makes mesh.links anew from the resources, where it differs from what they say: a migration may read more in them.
 CREATE OR REPLACE FUNCTION mesh.rebuild_links() RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   WITH wanted AS MATERIALIZED (
     SELECT r.kind, r.api_group, r.namespace, r.name, l.* FROM mesh.resources r, mesh.links_of(r.kind, r.api_group, r.namespace, r.name, r.spec) l
@@ -297,7 +297,7 @@ END $$;
 -- transaction goes on, for then others would wait until it ends. Such a one is examined again at its end, for others have committed since;
 -- its size tells.
 CREATE OR REPLACE FUNCTION mesh.examine_references(of bigint, goes_on boolean) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   changed  mesh.changes[] := ARRAY(SELECT c FROM mesh.running_transaction t, mesh.changed_links(t.id) c
     WHERE t.id = of LIMIT 101); -- the running transaction's, whatever is asked for

@@ -81,7 +81,7 @@ $$;
 -- Of several machines with one address, which is what one name means, one that is there comes before one that is gone, and who has the entry
 -- already before who comes now. The groups are locked.
 CREATE OR REPLACE FUNCTION mesh.settle_workloads(namespaces text[], slots text[]) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
   wanted  record;
   refusal text;
@@ -149,7 +149,7 @@ END $$;
 
 -- write_workloads writes entries that have changed. One that breaks the rules is left out, and costs its machine alone.
 CREATE OR REPLACE FUNCTION mesh.write_workloads(due mesh.resources[]) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   one     mesh.resources;
   wrong   mesh.problem;
@@ -183,7 +183,7 @@ END $$;
 
 -- without_busy leaves out entries that somebody is changing: machines do not wait for people. They stay as they are until they are told of again.
 CREATE OR REPLACE FUNCTION mesh.without_busy(due mesh.resources[]) RETURNS mesh.resources[]
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
   free text[] := ARRAY(SELECT r.namespace || '/' || r.name FROM unnest(due) d
     JOIN mesh.resources r ON r.kind = 'WorkloadEntry' AND r.api_group = 'networking.istio.io' AND r.namespace = d.namespace AND r.name = d.name FOR UPDATE OF r SKIP LOCKED);
@@ -217,7 +217,7 @@ END $$;
 
 -- place_group gives the machines of a group the names that its template makes, and settles all that this touches. The group is locked.
 CREATE OR REPLACE FUNCTION mesh.place_group(namespace text, name text) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   spec    jsonb  := mesh.workload_group(namespace, name);
   touched text[] := ARRAY(SELECT DISTINCT i.slot FROM mesh.workload_instances i WHERE i.namespace = place_group.namespace AND i.workload_group = name AND i.slot IS NOT NULL);
@@ -232,7 +232,7 @@ END $$;
 -- follow_workloads is called at commit, before the transaction takes its number: the entries of machines follow their groups, and an entry that
 -- somebody has changed or deleted is put back. It tells whether it had anything to do.
 CREATE OR REPLACE FUNCTION mesh.follow_workloads(of bigint) RETURNS boolean
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
   namespaces  text[]; -- of the groups that were changed
   names       text[];
@@ -283,7 +283,7 @@ $$;
 
 -- Who is revoked is no endpoint any more, and who is restored is one again.
 CREATE OR REPLACE FUNCTION mesh.settle_revoked() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   concerned mesh.workload_instances[] := ARRAY(
     SELECT i FROM new_rows v JOIN mesh.workload_instances i ON i.namespace = v.namespace AND (v.enrolment = i.enrolment OR v.identity = format('ns/%s/sa/%s', i.namespace, i.service_account)));

@@ -13,7 +13,7 @@ DECLARE
 BEGIN
   PERFORM mesh.require_server('register machines');
   INSERT INTO mesh.workload_sessions (keeper, server, discovery, refreshed)
-    SELECT open_workload_session.keeper, left(open_workload_session.server, 253), left(open_workload_session.discovery, 253), c.uptime FROM mesh.workload_clock c
+    SELECT open_workload_session.keeper, left(open_workload_session.server, 253), left(open_workload_session.discovery, 253), c.uptime FROM mesh.workload_clock c WHERE c.one
     RETURNING id INTO opened;
   RETURN opened;
 END $$;
@@ -26,7 +26,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM mesh.require_server('register machines');
   UPDATE mesh.workload_sessions s SET ended = c.uptime, ended_at = now() FROM mesh.workload_clock c
-    WHERE s.id = ANY (sessions) AND s.keeper = end_workload_sessions.keeper AND s.ended IS NULL;
+    WHERE c.one AND s.id = ANY (sessions) AND s.keeper = end_workload_sessions.keeper AND s.ended IS NULL;
 END $$;
 
 COMMENT ON FUNCTION mesh.end_workload_sessions IS 'Internal. Servers register machines by it.';
@@ -35,11 +35,13 @@ COMMENT ON FUNCTION mesh.end_workload_sessions IS 'Internal. Servers register ma
 -- that was taken. A session with a message at work is not waited for: that says as much.
 CREATE OR REPLACE FUNCTION mesh.refresh_workload_sessions(keeper uuid, sessions bigint[]) RETURNS TABLE (session bigint, number bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  clock bigint := (SELECT c.uptime FROM mesh.workload_clock c WHERE c.one);
 BEGIN
   PERFORM mesh.require_server('register machines');
-  UPDATE mesh.workload_sessions s SET refreshed = c.uptime FROM mesh.workload_clock c
-    WHERE s.id IN (SELECT o.id FROM mesh.workload_sessions o
-      WHERE o.id = ANY (sessions) AND o.keeper = refresh_workload_sessions.keeper AND o.ended IS NULL AND o.refreshed < c.uptime FOR UPDATE OF o SKIP LOCKED);
+  UPDATE mesh.workload_sessions s SET refreshed = clock
+    WHERE s.id = ANY (ARRAY(SELECT o.id FROM mesh.workload_sessions o
+      WHERE o.id = ANY (sessions) AND o.keeper = refresh_workload_sessions.keeper AND o.ended IS NULL AND o.refreshed < clock FOR UPDATE OF o SKIP LOCKED));
   RETURN QUERY SELECT s.id, s.number FROM mesh.workload_sessions s
     WHERE s.id = ANY (sessions) AND s.keeper = refresh_workload_sessions.keeper AND s.ended IS NULL;
 END $$;
@@ -145,7 +147,7 @@ BEGIN
     was.since := w.since;
     was.session := w.session;
     was.has_left := coalesce(was.has_left, false) OR NOT known OR state = 'left';
-    was.gone := coalesce(was.gone, (SELECT c.uptime FROM mesh.workload_clock c));
+    was.gone := coalesce(was.gone, (SELECT c.uptime FROM mesh.workload_clock c WHERE c.one));
     was.gone_at := coalesce(was.gone_at, now());
     IF was.has_left THEN
       was.slot := NULL;
@@ -175,7 +177,7 @@ END $$;
 -- machines know of, and state, which is here, gone or left. It answers each in its place.
 CREATE OR REPLACE FUNCTION mesh.register_workloads(keeper uuid, session bigint, number bigint, changes jsonb)
 RETURNS TABLE (place bigint, entry text, refused text, superseded boolean)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   change     record;
   answer     record;
@@ -186,7 +188,7 @@ DECLARE
   late       bigint[] := '{}';
 BEGIN
   PERFORM mesh.require_server('register machines');
-  UPDATE mesh.workload_sessions s SET number = register_workloads.number, refreshed = (SELECT c.uptime FROM mesh.workload_clock c)
+  UPDATE mesh.workload_sessions s SET number = register_workloads.number, refreshed = (SELECT c.uptime FROM mesh.workload_clock c WHERE c.one)
     WHERE s.id = session AND s.keeper = register_workloads.keeper AND s.ended IS NULL AND s.number < register_workloads.number;
   IF NOT FOUND THEN
     RAISE EXCEPTION USING ERRCODE = 'MS007', MESSAGE = 'the session has ended', HINT = 'open another, and tell of all machines again';

@@ -11,11 +11,11 @@ BEGIN
   PERFORM mesh.require_server('watch machines');
   idle := NOT EXISTS (SELECT FROM mesh.workload_sessions);
   IF step > 0 AND NOT idle THEN
-    UPDATE mesh.workload_clock c SET uptime = c.uptime + step, beat = c.beat + 1 WHERE c.beat = seen RETURNING c.uptime, c.beat INTO new_uptime, beat;
+    UPDATE mesh.workload_clock c SET uptime = c.uptime + step, beat = c.beat + 1 WHERE c.one AND c.beat = seen RETURNING c.uptime, c.beat INTO new_uptime, beat;
   END IF;
   moved := beat IS NOT NULL;
   IF NOT moved THEN
-    beat := (SELECT c.beat FROM mesh.workload_clock c);
+    beat := (SELECT c.beat FROM mesh.workload_clock c WHERE c.one);
     RETURN;
   END IF;
   UPDATE mesh.workload_sessions s SET ended = new_uptime, ended_at = now()
@@ -28,15 +28,15 @@ COMMENT ON FUNCTION mesh.watch_workloads IS 'Internal. Servers watch over machin
 -- gone_workloads are the instances that were gone for the time of grace, or longer.
 CREATE OR REPLACE FUNCTION mesh.gone_workloads(grace bigint) RETURNS SETOF mesh.workload_instances
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT i.* FROM mesh.workload_instances i WHERE i.gone <= (SELECT c.uptime FROM mesh.workload_clock c) - grace
+  SELECT i.* FROM mesh.workload_instances i WHERE i.gone <= (SELECT c.uptime FROM mesh.workload_clock c WHERE c.one) - grace
   UNION ALL
   SELECT i.* FROM mesh.workload_sessions s JOIN mesh.workload_instances i ON i.session = s.id AND i.gone IS NULL
-    WHERE s.ended <= (SELECT c.uptime FROM mesh.workload_clock c) - grace
+    WHERE s.ended <= (SELECT c.uptime FROM mesh.workload_clock c WHERE c.one) - grace
 $$;
 
 -- remove_gone_workloads removes some of them, with their entries, and returns how many.
 CREATE OR REPLACE FUNCTION mesh.remove_gone_workloads(grace bigint, at_most int) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   due mesh.workload_instances[];
 BEGIN
@@ -56,7 +56,7 @@ COMMENT ON FUNCTION mesh.remove_gone_workloads IS 'Internal. Servers watch over 
 
 -- remove_workloads removes instances, and their entries. The groups are locked.
 CREATE OR REPLACE FUNCTION mesh.remove_workloads(due mesh.workload_instances[]) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM set_config('mesh.registering', (SELECT secret FROM mesh.installation)::text, true);
   DELETE FROM mesh.workload_instances i USING unnest(due) d WHERE (i.namespace, i.workload_group, i.machine) = (d.namespace, d.workload_group, d.machine);
@@ -65,7 +65,7 @@ END $$;
 
 -- remove_orphaned_workloads removes entries of machines that nobody knows of: they came around the triggers. It returns how many.
 CREATE OR REPLACE FUNCTION mesh.remove_orphaned_workloads() RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   namespaces text[];
   names      text[];

@@ -32,7 +32,7 @@ COMMENT ON VIEW mesh.machine_problems IS 'Internal. Read mesh.problems.';
 -- remove_machine takes out a machine at once that is gone, or one of its services, and with force one that is not, which comes back if it is told of
 -- again. It returns how many services went.
 CREATE OR REPLACE FUNCTION mesh.remove_machine(namespace text, machine text, workload_group text DEFAULT NULL, force boolean DEFAULT false) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   due   mesh.workload_instances[];
   alive text;
