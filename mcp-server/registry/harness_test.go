@@ -160,6 +160,7 @@ func (b *bundle) serveOn(o registry.Options, url string) *server {
 	b.t.Cleanup(func() {
 		s.stop()
 		require.NotContains(b.t, s.log.String(), "nobody knew of", "what is left over must not be what is relied upon")
+		require.NotContains(b.t, s.log.String(), "SQLSTATE 42", "a statement of ours that is wrong")
 	})
 	return s
 }

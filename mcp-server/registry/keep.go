@@ -4,6 +4,8 @@ import (
 	"context"
 	"maps"
 	"slices"
+
+	"github.com/pgmesh/pgmesh/store"
 )
 
 // keep says for all sessions in one statement that their streams are there, and tells of those that have ended.
@@ -11,7 +13,9 @@ func (r *Registry) keep(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, r.options.Lease)
 	defer cancel()
 	if err := r.refresh(ctx); err != nil {
-		r.log.Debug("cannot refresh the sessions of registrations now", "error", err)
+		if ctx.Err() == nil && !store.Temporary(err) {
+			r.log.Error("cannot refresh the sessions of registrations: they end after their lease; the server goes on trying", "lease", r.options.Lease, "error", err)
+		}
 		return
 	}
 	r.end(ctx)
@@ -21,7 +25,7 @@ func (r *Registry) keep(ctx context.Context) {
 // behind it.
 func (r *Registry) refresh(ctx context.Context) error {
 	r.mu.Lock()
-	open := maps.Clone(r.open)
+	open := maps.Clone(r.sessions)
 	r.mu.Unlock()
 	if len(open) == 0 {
 		return nil
@@ -51,10 +55,10 @@ func (r *Registry) refresh(ctx context.Context) error {
 func (r *Registry) lose(s *session) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.open[s.id] != s {
+	if r.sessions[s.id] != s {
 		return false
 	}
-	delete(r.open, s.id)
+	delete(r.sessions, s.id)
 	close(s.lost)
 	return true
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/mcp-server/registry"
@@ -186,12 +187,10 @@ func (f *fleet) flush(all bool) {
 // settles waits until a query returns something. A discovery whose session ends opens another.
 func (f *fleet) settles(want, sql string) {
 	f.b.t.Helper()
-	var last string
-	require.Eventually(f.b.t, func() bool {
+	require.EventuallyWithT(f.b.t, func(c *assert.CollectT) {
 		f.flush(true)
-		last = one[string](f.b, sql)
-		return last == want
-	}, limit, 20*time.Millisecond, "%s is not %s", last, want)
+		require.Equal(c, want, one[string](f.b, sql))
+	}, limit, 20*time.Millisecond)
 }
 
 // consistent is so at any moment: each machine's entry is there, no entry is anybody else's, and none has two.
@@ -237,8 +236,8 @@ func TestTheTableIsRightAtTheEnd(t *testing.T) {
 				SELECT concat_ws(' ', name, annotations ->> 'mesh.pgmesh.io/machine', labels ->> 'version', coalesce(annotations ->> 'mesh.pgmesh.io/health', '')) AS line
 				FROM mesh.resources WHERE kind = 'WorkloadEntry') r`)
 			f.consistent()
-			f.settles(fmt.Sprintf("%d %[1]d 3", len(f.machines)), `SELECT format('%s %s %s', (SELECT count(*) FROM mesh.workload_instances),
-				(SELECT count(*) FROM mesh.registered_machines WHERE state = 'here' AND refused IS NULL), (SELECT count(*) FROM mesh.workload_sessions))`)
+			f.settles(fmt.Sprintf("%d %[1]d t", len(f.machines)), `SELECT format('%s %s %s', (SELECT count(*) FROM mesh.workload_instances),
+				(SELECT count(*) FROM mesh.registered_machines WHERE state = 'here' AND refused IS NULL), (SELECT count(*) <= 3 AND count(ended) = 0 FROM mesh.workload_sessions))`)
 			ports := list[int](b, "SELECT DISTINCT (spec #>> '{ports,http}')::int FROM mesh.resources WHERE kind = 'WorkloadEntry'")
 			require.LessOrEqual(t, len(ports), 1, "all follow the group as it is")
 		})

@@ -52,10 +52,10 @@ type Registry struct {
 	done    chan struct{}
 	streams sync.WaitGroup
 
-	mu     sync.Mutex
-	closed bool
-	open   map[int64]*session
-	ending map[int64]struct{} // those that the database was not told of yet
+	mu       sync.Mutex
+	closed   bool
+	sessions map[int64]*session // those that the database knows
+	ending   map[int64]struct{} // those whose end the database does not know yet
 }
 
 // New returns a registry in a store.
@@ -71,7 +71,7 @@ func New(s *store.Store, log *slog.Logger, m prometheus.Registerer, o Options) *
 	}
 	r := &Registry{
 		store: s, options: o, metrics: newMetrics(m), log: log, turns: make(chan struct{}, atOnce), done: make(chan struct{}),
-		open: map[int64]*session{}, ending: map[int64]struct{}{},
+		sessions: map[int64]*session{}, ending: map[int64]struct{}{},
 	}
 	_, _ = rand.Read(r.keeper[:]) // which never fails
 	return r
@@ -127,7 +127,7 @@ func (r *Registry) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), endWithin)
 	defer cancel()
 	r.mu.Lock()
-	for id := range r.open {
+	for id := range r.sessions {
 		r.ending[id] = struct{}{}
 	}
 	r.mu.Unlock()

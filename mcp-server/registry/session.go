@@ -25,12 +25,13 @@ var (
 	errShutdown = status.Error(codes.Unavailable, "the server is shutting down: open another session, and tell of every machine")
 )
 
-// session is one stream of a discovery.
+// session is one stream of a discovery. The database hears of it with the first change: a discovery without machines costs it nothing.
 type session struct {
-	id     int64
-	number int64 // of the last transaction
-	author string
-	lost   chan struct{} // closed when the session counts no more
+	discovery string
+	id        int64 // in the database; 0 before the first change
+	number    int64 // of the last transaction
+	author    string
+	lost      chan struct{} // closed when the session counts no more
 
 	mu    sync.Mutex
 	taken int64 // number, as far as it was committed
@@ -51,11 +52,11 @@ func (r *Registry) Keep(stream grpc.BidiStreamingServer[machinev1.KeepRequest, m
 		select {
 		case m := <-messages:
 			if s == nil {
-				opened, err := r.opened(stream.Context(), m)
+				begun, err := r.introduced(stream.Context(), m)
 				if err != nil {
 					return err
 				}
-				s = opened
+				s = begun
 				defer r.close(s)
 			}
 			if err := r.answer(stream, s, m); err != nil {
@@ -74,7 +75,7 @@ func (r *Registry) Keep(stream grpc.BidiStreamingServer[machinev1.KeepRequest, m
 	}
 }
 
-// ended is closed when the session counts no more. One that was never opened does not end.
+// ended is closed when the session counts no more. A nil session, before the first message, does not end.
 func (s *session) ended() <-chan struct{} {
 	if s == nil {
 		return nil
@@ -112,34 +113,44 @@ func (r *Registry) begin() bool {
 	return true
 }
 
-// opened opens the session of a stream whose first message has come.
-func (r *Registry) opened(ctx context.Context, m *machinev1.KeepRequest) (*session, error) {
+// introduced is the session of a stream whose first message has come.
+func (r *Registry) introduced(ctx context.Context, m *machinev1.KeepRequest) (*session, error) {
 	if m.GetDiscovery() == "" {
 		return nil, status.Error(codes.InvalidArgument, "discovery: the first message has to say what the discovery is called")
 	}
 	who := caller.From(ctx)
-	s := &session{lost: make(chan struct{}), author: who.Author()}
+	s := &session{discovery: m.GetDiscovery(), lost: make(chan struct{}), author: who.Author()}
 	if s.author == "" {
-		s.author = "discovery " + m.GetDiscovery()
+		s.author = "discovery " + s.discovery
 	}
-	var err error
-	if s.id, err = r.store.OpenWorkloadSession(ctx, r.keeper, r.options.Name, m.GetDiscovery()); err != nil {
-		return nil, r.fail(ctx, err)
+	r.metrics.sessions.Inc()
+	r.log.Info("a discovery registers machines", "discovery", s.discovery, "caller", who.Identity())
+	return s, nil
+}
+
+// open begins the session in the database, before its first change.
+func (r *Registry) open(ctx context.Context, s *session) (err error) {
+	if s.id != 0 {
+		return nil
+	}
+	if s.id, err = r.store.OpenWorkloadSession(ctx, r.keeper, r.options.Name, s.discovery); err != nil {
+		return err
 	}
 	r.mu.Lock()
-	r.open[s.id] = s
-	r.metrics.sessions.Set(float64(len(r.open)))
-	r.mu.Unlock()
-	r.log.Info("a discovery registers machines", "discovery", m.GetDiscovery(), "caller", who.Identity(), "session", s.id)
-	return s, nil
+	defer r.mu.Unlock()
+	r.sessions[s.id] = s
+	return nil
 }
 
 // close ends the session of a stream that has ended.
 func (r *Registry) close(s *session) {
+	r.metrics.sessions.Dec()
+	if s.id == 0 {
+		return
+	}
 	r.mu.Lock()
-	delete(r.open, s.id)
+	delete(r.sessions, s.id)
 	r.ending[s.id] = struct{}{}
-	r.metrics.sessions.Set(float64(len(r.open)))
 	r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), endWithin)
 	defer cancel()
@@ -161,14 +172,18 @@ func (r *Registry) answer(stream grpc.BidiStreamingServer[machinev1.KeepRequest,
 	case <-ctx.Done():
 		return status.FromContextError(ctx.Err()).Err()
 	}
-	begun := time.Now()
-	outcomes, err := r.register(ctx, s, changesOf(m.GetChanges()))
+	start := time.Now()
+	var outcomes []store.WorkloadOutcome
+	err := r.open(ctx, s)
+	if err == nil {
+		outcomes, err = r.register(ctx, s, changesOf(m.GetChanges()))
+	}
 	if err != nil {
 		r.metrics.batches.WithLabelValues("failed").Inc()
 		return r.fail(ctx, err)
 	}
 	r.metrics.batches.WithLabelValues("done").Inc()
-	r.metrics.seconds.Observe(time.Since(begun).Seconds())
+	r.metrics.seconds.Observe(time.Since(start).Seconds())
 	return stream.Send(&machinev1.KeepResponse{Number: m.GetNumber(), Outcomes: r.told(outcomes)})
 }
 

@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -69,6 +70,17 @@ func TestTheLaterStreamCounts(t *testing.T) {
 	require.Equal(t, "web-10.0.0.2", three.told(renewed).GetEntry())
 	require.True(t, two.told(gone(renewed)).GetSuperseded(), "the session before it is late")
 	require.Equal(t, []string{"web-10.0.0.2", "web-10.0.0.3"}, b.entries())
+}
+
+// A discovery whose machines are none costs the database nothing.
+func TestADiscoveryWithoutMachinesHasNoSession(t *testing.T) {
+	t.Parallel()
+	b := begin(t)
+	s := b.serve(patient)
+	s.discovery("eu-1")
+	require.Eventually(t, func() bool { return strings.Contains(s.log.String(), "discovery=eu-1") }, limit, 10*time.Millisecond)
+	s.discovery("eu-2").told(here("m1", "10.0.0.1", 1))
+	require.Equal(t, []string{"eu-2"}, list[string](b, "SELECT discovery FROM mesh.workload_sessions"))
 }
 
 func TestWhoIsGoneIsRemovedAfterTheGracePeriod(t *testing.T) {

@@ -18,6 +18,9 @@ const (
 	// removeAtOnce is how many machines are removed in one transaction.
 	removeAtOnce = 500
 
+	// idleRounds is how many rounds a server rests that has found nobody to watch over, and has no session itself.
+	idleRounds = 15
+
 	// orphansEvery is how often somebody looks for entries that belong to nobody.
 	orphansEvery = 10 * time.Minute
 )
@@ -26,7 +29,7 @@ const (
 const sweeper = "pgmesh registry"
 
 // watch is what one server knows of the clock in the database: how it stood, and since when it has known that, by a clock that nobody sets. It
-// forgets that with each failure, so that no time passes in which the database is away.
+// forgets that with each failure, and while it rests: no time passes in which the database is away, or that nobody has watched.
 type watch struct {
 	*Registry
 
@@ -35,11 +38,17 @@ type watch struct {
 	moves   bool      // this server was the last to move it
 	moved   time.Duration
 	orphans time.Duration // of moved, when to look for them
+	rests   int           // rounds to sit out
 	said    bool          // that it does not work
 }
 
 // round does what is to be done every few seconds.
 func (w *watch) round(ctx context.Context) {
+	if w.rests > 0 && !w.busy() {
+		w.rests--
+		return
+	}
+	w.rests = 0
 	err := w.look(ctx)
 	if err == nil {
 		w.said = false
@@ -50,6 +59,13 @@ func (w *watch) round(ctx context.Context) {
 		w.said = true
 		w.log.Error("cannot watch over machines; the server goes on trying", "error", err)
 	}
+}
+
+// busy tells whether this server has sessions.
+func (w *watch) busy() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.sessions) > 0
 }
 
 // look moves the clock on, if nobody else does, and removes who is gone.
@@ -65,7 +81,9 @@ func (w *watch) look(ctx context.Context) error {
 	}
 	w.moves = clock.Moved
 	if !clock.Moved {
-		if clock.Idle || clock.Beat != w.beat || w.seen.IsZero() {
+		if clock.Idle {
+			w.rests, w.seen = idleRounds, time.Time{}
+		} else if clock.Beat != w.beat || w.seen.IsZero() {
 			w.beat, w.seen = clock.Beat, time.Now() // what another moved it by was over before this call was
 		}
 		return nil
