@@ -112,7 +112,7 @@ func run(ctx context.Context, o options) error {
 	if err := mesh.Start(ctx); err != nil {
 		return err
 	}
-	times, err := compare(ctx, o, mesh, postgres.URL(), dir)
+	times, err := compare(ctx, o, mesh, postgres, dir)
 	if err != nil {
 		return err
 	}
@@ -134,13 +134,13 @@ func built(ctx context.Context, programs ...string) (dir string, remove func(), 
 }
 
 // compare runs the changes of the product and of the floor in turns, so that whatever else the machine does meets both alike.
-func compare(ctx context.Context, o options, mesh *stack.Stack, database, dir string) (*times, error) {
-	floor, err := newFloor(ctx, database)
+func compare(ctx context.Context, o options, mesh *stack.Stack, postgres *embedded.Server, dir string) (*times, error) {
+	floor, err := newFloor(ctx, postgres.URL())
 	if err != nil {
 		return nil, err
 	}
 	defer floor.close()
-	product, err := newProduct(ctx, database)
+	product, err := newProduct(ctx, postgres.URL())
 	if err != nil {
 		return nil, err
 	}
@@ -175,5 +175,6 @@ func compare(ctx context.Context, o options, mesh *stack.Stack, database, dir st
 		}
 	}
 	t.Machine = machine.Now().Since(start).String()
-	return &t, nil
+	t.Database, err = costOf(ctx, postgres.PID(), product.change, floor.change)
+	return &t, err
 }

@@ -1,11 +1,8 @@
 package machine
 
 import (
-	"bytes"
 	"fmt"
-	"os"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -23,21 +20,17 @@ func OwnCPU() time.Duration {
 const tick = 10 * time.Millisecond
 
 // CPUOf is the time that a process has spent on all processors, to a hundredth of a second.
-func CPUOf(pid int) time.Duration { return cpuIn(fmt.Sprintf("/proc/%d/stat", pid)) }
+func CPUOf(pid int) time.Duration { return cpuIn(strconv.Itoa(pid)) }
 
 // MainThreadCPUOf is that of the thread with which a process began: of Envoy, the one that takes configuration and no requests.
 func MainThreadCPUOf(pid int) time.Duration {
-	return cpuIn(fmt.Sprintf("/proc/%[1]d/task/%[1]d/stat", pid))
+	return cpuIn(fmt.Sprintf("%[1]d/task/%[1]d", pid))
 }
 
-func cpuIn(file string) time.Duration {
-	text, err := os.ReadFile(file)
-	if err != nil {
+func cpuIn(task string) time.Duration {
+	fields := statOf(task)
+	if len(fields) < 13 {
 		return 0
 	}
-	// What comes after the name is fixed; the name itself may have blanks and parentheses.
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	user, _ := strconv.ParseInt(fields[11], 10, 64)
-	system, _ := strconv.ParseInt(fields[12], 10, 64)
-	return time.Duration(user+system) * tick
+	return ticks(fields[11], fields[12])
 }
