@@ -4,8 +4,8 @@
 -- readable_resources are those that the acting role may see.
 CREATE OR REPLACE VIEW mesh.readable_resources WITH (security_barrier) AS
   SELECT api_group, kind, namespace, name, spec, labels, annotations,
-    (SELECT t.revision FROM mesh.transactions t WHERE t.xid = r.xid AND t.begun_at = r.updated_at) AS revision, generation, created_at, updated_at
-  FROM mesh.resources r
+    t.revision, generation, created_at, updated_at
+  FROM mesh.resources r LEFT JOIN mesh.transactions t ON t.xid = r.xid AND t.begun_at = r.updated_at
   WHERE (SELECT mesh.sees_all()) OR namespace = ANY ((SELECT mesh.readable_namespaces())::text[]);
 
 -- visible_resources is the same for views that can be written to. LOCK TABLE goes through a view to all that its query reads, with the rights of
@@ -17,8 +17,8 @@ RETURNS TABLE (api_group text, kind text, namespace text, name text, spec jsonb,
   created_at timestamptz, updated_at timestamptz)
 LANGUAGE sql STABLE AS $$
   SELECT r.api_group, r.kind, r.namespace, r.name, r.spec, r.labels, r.annotations,
-    (SELECT t.revision FROM mesh.transactions t WHERE t.xid = r.xid AND t.begun_at = r.updated_at), r.generation, r.created_at, r.updated_at
-  FROM mesh.resources r
+    t.revision, r.generation, r.created_at, r.updated_at
+  FROM mesh.resources r LEFT JOIN mesh.transactions t ON t.xid = r.xid AND t.begun_at = r.updated_at
   WHERE (SELECT mesh.sees_all()) OR r.namespace = ANY ((SELECT mesh.readable_namespaces())::text[])
 $$;
 
