@@ -30,6 +30,10 @@ test-race: envoy machine ## Run every test under the race detector
 test-postgres: ## Run the store's tests on each Postgres from 13 to 18 (POSTGRES=13 narrows)
 	@for major in $(POSTGRES); do echo "Postgres $$major"; PGMESH_POSTGRES_BIN=download-$$major go test -count=1 ./store; done
 
+.PHONY: interop
+interop: compile istiod ## Run pgmesh beside a real istiod, which is built from Istio's modules (minutes the first time)
+	ISTIOD=$(CURDIR)/.tools/bin/istiod go test -count=1 ./internal/interop
+
 .PHONY: bench
 bench: compile ## Measure what is promised, each beside a floor (FLAGS='--only update,large' narrows)
 	go run ./bench $(FLAGS)
@@ -106,7 +110,7 @@ clean: ## Remove bin/ and the demo's data (.tools/ stays)
 	rm -rf bin dist .demo
 
 # The parts of the targets above.
-.PHONY: envoy machine nfpm compile lint-go lint-proto lint-generated lint-modules
+.PHONY: envoy machine nfpm istiod compile lint-go lint-proto lint-generated lint-modules
 
 envoy:
 	@tools/fetch-envoy
@@ -114,8 +118,8 @@ envoy:
 machine:
 	@tools/machine-packages
 
-nfpm:
-	@tools/build-tools nfpm
+nfpm istiod:
+	@tools/build-tools $@
 
 compile: envoy
 	@go build -v ./... 2>&1 | tools/show-compiling

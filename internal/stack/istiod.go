@@ -1,0 +1,32 @@
+package stack
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Istiod prepares an istiod whose configuration comes from the stack's mcp-server. It returns where it serves proxies, and whoever reads configuration from it.
+func (s *Stack) Istiod(binary string) (p *Program, address string, err error) {
+	ports, err := freeAddresses(2)
+	if err != nil {
+		return nil, "", err
+	}
+	meshConfig := filepath.Join(s.dir, "istiod-mesh.yaml")
+	if err := os.WriteFile(meshConfig, fmt.Appendf(nil, "configSources: [{address: 'xds://%s'}]\n", s.MCP), 0o644); err != nil {
+		return nil, "", err
+	}
+	p = s.program("istiod", ports[1], "--mesh-config", meshConfig, "--grpc", ports[0], "--http", ports[1])
+	p.path, p.readyPath = binary, "/ready"
+	p.Via("env", "ENABLE_XDS_API_GENERATOR_AUTH=false") // it knows callers by certificates, and this is plaintext
+	return p, ports[0], nil
+}
+
+// DiscoveryOf prepares a discovery whose configuration comes from another server than the stack's. It returns where it serves proxies.
+func (s *Stack) DiscoveryOf(server string) (p *Program, xds string, err error) {
+	ports, err := freeAddresses(2)
+	if err != nil {
+		return nil, "", err
+	}
+	return s.program("discovery", ports[1], "run", "--insecure", "--mcp", server, "--listen", ports[0], "--http", ports[1]), ports[0], nil
+}
