@@ -114,7 +114,7 @@ func (f *fleet) happen() {
 	case n < 14:
 		if r := f.holder(machine); there && r != nil {
 			c := as(f.machines[machine], machinev1.Change_STATE_HERE)
-			c.Service.Health = machinev1.Health(f.random.IntN(3))
+			c.Service.Health = machinev1.Health(1 + f.random.IntN(2))
 			f.machines[machine] = c
 			r.learn(c)
 		}
@@ -205,7 +205,7 @@ func (f *fleet) consistent() {
 func (f *fleet) want() string {
 	var lines []string
 	for machine, c := range f.machines {
-		health := map[machinev1.Health]string{machinev1.Health_HEALTH_UNHEALTHY: "unhealthy", machinev1.Health_HEALTH_UNSPECIFIED: "unknown"}[c.GetService().GetHealth()]
+		health := map[machinev1.Health]string{machinev1.Health_HEALTH_UNHEALTHY: "unhealthy"}[c.GetService().GetHealth()]
 		lines = append(lines, fmt.Sprintf("web-%s %s %s %s", c.GetAddress(), machine, c.GetLabels()["version"], health))
 	}
 	slices.Sort(lines)

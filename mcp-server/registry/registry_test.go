@@ -28,7 +28,7 @@ func TestAMachineHasAnEntryWhileItIsThere(t *testing.T) {
 	require.Equal(t, "unhealthy: GET /healthz: 503", one[string](b, health))
 	m.Service.Health, m.Service.Detail = machinev1.Health_HEALTH_UNSPECIFIED, ""
 	d.told(m)
-	require.Equal(t, "unknown", one[string](b, health))
+	require.Equal(t, "unhealthy: GET /healthz: 503", one[string](b, health), "as long as nobody knows otherwise")
 
 	before := b.newest()
 	require.Equal(t, "web-10.0.0.1-vpc", d.told(m).GetEntry())

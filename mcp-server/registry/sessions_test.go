@@ -45,6 +45,40 @@ func TestASessionIsHandedOver(t *testing.T) {
 	eventually(b, 1, "SELECT count(*)::int FROM mesh.workload_sessions") // nobody needs the first any more
 }
 
+// What is not known makes nothing worse that was known, whoever says so: it makes no revision. Of a machine that comes anew nothing was known.
+func TestWhoDoesNotKnowChangesNothing(t *testing.T) {
+	t.Parallel()
+	b := begin(t)
+	s := b.serve(patient)
+	first, second := s.discovery("eu-1"), s.discovery("eu-2")
+	is := func(health machinev1.Health, detail string) func(*machinev1.Change) {
+		return func(c *machinev1.Change) { c.Service.Health, c.Service.Detail = health, detail }
+	}
+	unknown := is(machinev1.Health_HEALTH_UNSPECIFIED, "")
+	const health = "SELECT health || detail FROM mesh.registered_machines"
+	first.told(here("m1", "10.0.0.1", 1, unknown))
+	require.Equal(t, "unknown", one[string](b, health), "nobody has known yet")
+	for i, c := range []struct {
+		known  func(*machinev1.Change)
+		stands string
+	}{
+		{is(machinev1.Health_HEALTH_HEALTHY, ""), "healthy"}, {is(machinev1.Health_HEALTH_UNHEALTHY, ": 500"), "unhealthy: 500"},
+	} {
+		since := int64(10 * (i + 1))
+		first.told(here("m1", "10.0.0.1", since, c.known))
+		before := b.newest()
+		first.told(here("m1", "10.0.0.1", since, unknown))
+		second.told(here("m1", "10.0.0.1", since+1, unknown))
+		second.told(gone(here("m1", "10.0.0.1", since+1)))
+		second.told(here("m1", "10.0.0.1", since+2, unknown))
+		require.Equal(t, c.stands, one[string](b, health))
+		require.Equal(t, before, b.newest())
+	}
+	second.told(left(here("m1", "10.0.0.1", 30)))
+	second.told(here("m1", "10.0.0.1", 31, unknown))
+	require.Equal(t, "unknown", one[string](b, health))
+}
+
 // Whoever tells first: the later stream of a machine counts, and what is said of one before it does not.
 func TestTheLaterStreamCounts(t *testing.T) {
 	t.Parallel()

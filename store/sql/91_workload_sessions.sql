@@ -131,6 +131,10 @@ BEGIN
     w.slot := mesh.slot_in(spec, w);
     w.refused := CASE WHEN spec IS NULL THEN mesh.no_group(w.namespace, w.workload_group) ELSE was.refused END;
     w.entry := CASE WHEN was.slot = w.slot THEN was.entry END;
+    IF w.health = 'unknown' AND was.service_account = w.service_account AND NOT was.has_left THEN -- who does not know changes nothing
+      w.health := was.health;
+      w.detail := was.detail;
+    END IF;
     w.has_left := false;
     w.registered_at := CASE WHEN was.has_left THEN now() ELSE coalesce(was.registered_at, now()) END;
     IF was IS DISTINCT FROM w THEN

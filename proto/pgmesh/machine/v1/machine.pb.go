@@ -27,7 +27,7 @@ const (
 type Health int32
 
 const (
-	// Not known yet: it is sent nothing until it is.
+	// Not known: it is what it was known to be before. A service of which nobody has known yet is sent nothing.
 	Health_HEALTH_UNSPECIFIED Health = 0
 	Health_HEALTH_HEALTHY     Health = 1
 	Health_HEALTH_UNHEALTHY   Health = 2
