@@ -12,7 +12,7 @@ import (
 
 // book has all instances, and which of them mcp-server is to be told of.
 type book struct {
-	// group is a WorkloadGroup as far as it is needed here; nil if there is none.
+	// group is a WorkloadGroup as far as it is needed here; nil if there is none, or none yet.
 	group func(namespace, name string) *group
 	wake  chan struct{} // receives when there is something to report
 
@@ -264,6 +264,15 @@ func (b *book) begin() {
 	}
 }
 
+// configured is for when there is a configuration: what is known here is on its way from then on.
+func (b *book) configured() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.away == unconfigured {
+		b.away = ""
+	}
+}
+
 // lost says why there is no session. Those who wait for an answer are told.
 func (b *book) lost(why string, passing bool) {
 	b.mu.Lock()
@@ -356,7 +365,8 @@ func (b *book) supersede(i *instance) {
 	}
 }
 
-// answer tells the machine how the service stands, if that is news.
+// answer tells the machine how the service stands, if that is news. That it is registered is told with the group's probe: without the group, which
+// mcp-server may have before it comes here, the machine would take it that nobody is to ask the service any more.
 func (b *book) answer(i *instance) {
 	s := i.stream
 	if s == nil || !i.here() {
@@ -367,12 +377,12 @@ func (b *book) answer(i *instance) {
 	case o.GetRefused() != "":
 		r = refused(i.key.group, o.GetRefused(), false)
 	case o != nil:
-		var probe *machinev1.Probe
-		if of := b.group(i.key.namespace, i.key.group); of != nil {
-			probe = of.probe
+		of := b.group(i.key.namespace, i.key.group)
+		if of == nil {
+			return
 		}
 		r = &machinev1.RegisterResponse{Message: &machinev1.RegisterResponse_Registered{Registered: &machinev1.Registered{
-			Group: i.key.group, Entry: o.GetEntry(), Probe: probe,
+			Group: i.key.group, Entry: o.GetEntry(), Probe: of.probe,
 		}}}
 	case b.away != "":
 		r = refused(i.key.group, b.away, b.passing)

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -190,7 +191,16 @@ func (d *discovery) named(ctx context.Context) (*register.Caller, error) {
 	}, nil
 }
 
+// start starts a discovery with the groups cart and ads, whose machines nobody asks how they are.
 func start(t *testing.T, secure bool) *discovery {
+	t.Helper()
+	d := startEmpty(t, secure)
+	d.apply(group + "---" + strings.ReplaceAll(group, "cart", "ads"))
+	return d
+}
+
+// startEmpty starts one that has no configuration yet.
+func startEmpty(t *testing.T, secure bool) *discovery {
 	t.Helper()
 	d := &discovery{registry: newRegistry(t), config: configstore.New(), now: time.Unix(1, 0)}
 	toRegistry, err := grpc.NewClient(d.address, grpc.WithTransportCredentials(insecure.NewCredentials()))

@@ -1,6 +1,7 @@
 package register
 
 import (
+	"cmp"
 	"maps"
 
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
@@ -32,6 +33,8 @@ type instance struct {
 	version, sent uint64
 	queued        bool
 	forgotten     bool // it is none any more
+	// account is the service account of the group's machines when the group was here last.
+	account string
 	// outcome is what the last report of it came to; nil before the first answer.
 	outcome *machinev1.Outcome
 }
@@ -50,10 +53,10 @@ func (i *instance) change(of *group) *machinev1.Change {
 	if of != nil && of.probe == nil && !s.GetProbed() && s.GetHealth() == machinev1.Health_HEALTH_UNSPECIFIED {
 		s.Health = machinev1.Health_HEALTH_HEALTHY // nobody will ever find out
 	}
-	account := i.key.serviceAccount
-	if account == "" && of != nil { // nobody proves anything here, nor says it
-		account = of.account
+	if of != nil {
+		i.account = of.account
 	}
+	account := cmp.Or(i.key.serviceAccount, i.account) // where nobody proves anything, nor says it
 	return &machinev1.Change{
 		Namespace: i.key.namespace, ServiceAccount: account, Enrolment: i.caller.Enrolment, Machine: i.key.id, Since: i.since,
 		Address: i.machine.GetAddress(), Network: i.machine.GetNetwork(), Locality: i.machine.GetLocality(), Labels: labels,

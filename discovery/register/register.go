@@ -45,22 +45,28 @@ type Service struct {
 
 	cfg     Config
 	mesh    atomic.Pointer[mesh.Mesh] // nil until there is a configuration
+	begun   chan struct{}             // closed when there is
 	book    *book
 	metrics *metrics
 	done    chan struct{}
 	inside  *crowd
 }
 
+// unconfigured is why there is no session before there is a configuration.
+const unconfigured = "discovery has no configuration yet: its /readyz says what it waits for"
+
 // New returns a service.
 func New(cfg Config) *Service {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{cfg: cfg, done: make(chan struct{}), inside: newCrowd()}
+	s := &Service{cfg: cfg, begun: make(chan struct{}), done: make(chan struct{}), inside: newCrowd()}
 	s.book = newBook(s.group)
 	s.metrics = newMetrics(cfg.Metrics, s.book)
 	if cfg.Server == nil {
 		s.book.lost("this discovery follows no mcp-server, which alone keeps WorkloadEntries: write one by hand, or register at another discovery", false)
+	} else {
+		s.book.lost(unconfigured, true)
 	}
 	return s
 }
@@ -112,7 +118,10 @@ const (
 
 // Follow takes in a new state of the mesh, to which some changes have led.
 func (s *Service) Follow(m *mesh.Mesh, changes []push.Change) {
-	s.mesh.Store(m)
+	if s.mesh.Swap(m) == nil {
+		s.book.configured()
+		close(s.begun)
+	}
 	for _, c := range changes {
 		r := c.After
 		if r == nil {
@@ -136,7 +145,7 @@ type group struct {
 	account string           // the service account of its machines
 }
 
-// group is the WorkloadGroup of a name; nil if there is none, or nobody knows yet.
+// group is the WorkloadGroup of a name; nil if there is none, or it has not come here yet.
 func (s *Service) group(namespace, name string) *group {
 	m := s.mesh.Load()
 	if m == nil {

@@ -219,7 +219,8 @@ spec:
 
 func TestWhatWasRefusedIsTriedAgainWhenTheGroupIsThere(t *testing.T) {
 	t.Parallel()
-	d := start(t, false)
+	d := startEmpty(t, false)
+	d.apply("")
 	d.decide(func(*machinev1.Change) *machinev1.Outcome {
 		return &machinev1.Outcome{Refused: "there is no WorkloadGroup cart"}
 	})
@@ -284,6 +285,42 @@ func TestTheProbeOfTheGroupIsToldAndToldAgainWhenItChanges(t *testing.T) {
 	d.apply(group)
 	require.Nil(t, m.told().GetRegistered().GetProbe())
 	require.Equal(t, healthy, d.one().GetService().GetHealth(), "who is probed by nobody is well")
+}
+
+// A discovery that has just started may have a machine, and its session with mcp-server, before it has any configuration.
+func TestWhoHasNoConfigurationYetReportsNothing(t *testing.T) {
+	t.Parallel()
+	d := startEmpty(t, false)
+	described := described("a", "cart")
+	described.Services[0].Health = unknown
+	m := d.connect("", described)
+	answer := m.told().GetRefused()
+	require.True(t, answer.GetPassing())
+	require.Contains(t, answer.GetReason(), "no configuration yet")
+	require.Empty(t, d.batches)
+	d.apply(group)
+	require.Equal(t, "cart-a", m.registered())
+	c := d.one()
+	require.Equal(t, "cart healthy", c.GetServiceAccount()+" "+map[machinev1.Health]string{healthy: "healthy"}[c.GetService().GetHealth()], "as the group says")
+}
+
+// mcp-server may have a group before it comes here, and make an entry by it.
+func TestTheProbeIsToldWhenTheGroupIsThere(t *testing.T) {
+	t.Parallel()
+	d := startEmpty(t, false)
+	d.apply("")
+	m := d.connect("", described("a", "cart"))
+	d.one()
+	require.Eventually(t, func() bool { return strings.Contains(d.shown(), `"state": "registered"`) }, limit, time.Millisecond)
+	d.apply(group + "  probe: {tcpSocket: {port: 1}}\n")
+	require.EqualValues(t, 1, m.told().GetRegistered().GetProbe().GetTcp().GetPort(), "and nothing was told before that would end the agent's own probe")
+	require.Equal(t, "cart", d.one().GetServiceAccount())
+
+	// Nor is it that when the group goes, and comes back.
+	d.apply("", kinds.Key{Kind: mesh.WorkloadGroup, Namespace: "shop", Name: "cart"})
+	require.Equal(t, "cart", d.one().GetServiceAccount(), "as it was")
+	d.apply(group + "  probe: {tcpSocket: {port: 2}}\n")
+	require.EqualValues(t, 2, m.told().GetRegistered().GetProbe().GetTcp().GetPort())
 }
 
 func TestWhoIsShutOutHasLeft(t *testing.T) {
@@ -372,7 +409,7 @@ func TestOneCertificateHasFewStreams(t *testing.T) {
 
 func TestSettingsAreThoseOfTheMeshTheNamespaceAndTheMachine(t *testing.T) {
 	t.Parallel()
-	d := start(t, true)
+	d := startEmpty(t, true)
 	client := machinev1.NewMachineServiceClient(d.conn)
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "account", "cart")
 	_, err := client.Settings(ctx, &machinev1.SettingsRequest{})

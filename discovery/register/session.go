@@ -75,6 +75,9 @@ func (s *Service) keep(ctx context.Context) (answered bool, err error) {
 	answers := make(chan *machinev1.KeepResponse)
 	ended := make(chan error, 1)
 	go func() { ended <- receive(ctx, stream, answers) }()
+	if err := s.configured(ended); err != nil {
+		return false, err
+	}
 	s.book.begin()
 	for number, next := uint64(1), time.Now(); ; number++ {
 		batch, err := s.nextBatch(next, ended)
@@ -88,6 +91,17 @@ func (s *Service) keep(ctx context.Context) (answered bool, err error) {
 		answered, next = true, begun.Add(batchEvery)
 		s.metrics.connected.Set(1)
 		s.metrics.reported(len(batch), time.Since(begun))
+	}
+}
+
+// configured waits until there is a configuration: how a service is follows from its group, too, and who knows no groups would report that nobody
+// knows.
+func (s *Service) configured(ended <-chan error) error {
+	select {
+	case <-s.begun:
+		return nil
+	case err := <-ended:
+		return err
 	}
 }
 
