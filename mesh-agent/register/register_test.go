@@ -271,15 +271,18 @@ func TestAServiceThatWasWellIsSoForTheNextAgent(t *testing.T) {
 	require.Eventually(t, func() bool { return !isKept() }, limit, time.Millisecond, "what is not well is not inherited")
 	require.NoError(t, second.end())
 
-	for name, content := range map[string]string{
-		"another life of the machine": `{"boot": "other", "at": "` + time.Now().Format(time.RFC3339) + `", "well": ["cart"]}`,
-		"too long ago":                `{"boot": "` + statedir.Boot() + `", "at": "` + time.Now().Add(-time.Hour).Format(time.RFC3339) + `", "well": ["cart"]}`,
-		"torn":                        `{"boot`,
+	for name, c := range map[string]struct {
+		content string
+		health  machinev1.Health
+	}{
+		"another life of the machine": {`{"boot": "other", "at": "` + time.Now().Format(time.RFC3339) + `", "well": ["cart"]}`, machinev1.Health_HEALTH_UNHEALTHY},
+		"too long ago":                {`{"boot": "` + statedir.Boot() + `", "at": "` + time.Now().Add(-time.Hour).Format(time.RFC3339) + `", "well": ["cart"]}`, machinev1.Health_HEALTH_UNSPECIFIED},
+		"torn":                        {`{"boot`, machinev1.Health_HEALTH_UNSPECIFIED},
 	} {
-		require.NoError(t, os.WriteFile(filepath.Join(folder, "well"), []byte(content), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(folder, "well"), []byte(c.content), 0o600))
 		third := d.agent(keep)
 		s = d.next()
-		require.Equal(t, machinev1.Health_HEALTH_UNSPECIFIED, s.machine().GetServices()[0].GetHealth(), name)
+		require.Equal(t, c.health, s.machine().GetServices()[0].GetHealth(), name)
 		require.NoError(t, third.end(), name)
 	}
 }

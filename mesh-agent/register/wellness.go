@@ -23,7 +23,8 @@ const (
 )
 
 // wellness is what an agent leaves to the next about its services: those that were well. They are so for the next agent, until its own probes say
-// otherwise, for nobody is to notice that an agent was started anew. What is older, or of before the machine was started, counts for nothing.
+// otherwise, for nobody is to notice that an agent was started anew. Where the machine was started anew they are not: their entries may still say so.
+// What is older counts for nothing.
 type wellness struct {
 	Boot string    `json:"boot"`
 	At   time.Time `json:"at"`
@@ -41,12 +42,18 @@ func (a *Agent) inherit() {
 	}
 	var left wellness
 	age := func() time.Duration { return time.Since(left.At).Abs() }
-	if json.Unmarshal(content, &left) != nil || left.Boot != statedir.Boot() || age() > wellFor {
+	if json.Unmarshal(content, &left) != nil {
+		return
+	}
+	health, detail := machinev1.Health_HEALTH_HEALTHY, ""
+	if left.Boot != statedir.Boot() {
+		health, detail = machinev1.Health_HEALTH_UNHEALTHY, "the machine was started, and the service was not asked since"
+	} else if age() > wellFor {
 		return
 	}
 	for _, group := range left.Well {
 		if s := a.services[group]; s != nil {
-			s.health, s.since, s.inherited = machinev1.Health_HEALTH_HEALTHY, time.Now(), true
+			s.health, s.detail, s.since, s.inherited = health, detail, time.Now(), true
 		}
 	}
 }
