@@ -66,6 +66,10 @@ conformance: compile ## Put discovery to the exam of a corpus (CORPUS=folder FLA
 soak: ## Try the feed with random transactions for SOAK=10m and watch the memory (PGMESH_SEED replays the dice)
 	SOAK=$${SOAK:-10m} go test ./store -run TestFeedUnderRandomTransactions -count=1 -timeout 0 -v
 
+.PHONY: deaths
+deaths: envoy ## Have each two parts of a mesh die and come back in every order, under requests: half an hour
+	DEATHS=1 go test ./internal/e2e -run TestEveryOrderOfDeaths -count=1 -timeout 0 -v
+
 .PHONY: storm
 storm: ## Put discovery's pushes under storms for STORM=30s: 5,000 changes a second, 500 proxies, half of them dead weight
 	STORM=$${STORM:-30s} go test ./discovery/push -run 'TestHealthyProxiesStayCurrentInAStorm|TestProxiesThatComeBackTogetherAreServed' -count=1 -timeout 0 -v

@@ -62,7 +62,7 @@ func (p *Program) Ready(ctx context.Context) error {
 	tick := time.NewTicker(2 * time.Millisecond) // there is no event to wait for from outside but the answer itself
 	defer tick.Stop()
 	for {
-		reason := p.ask(ctx)
+		reason := p.Ask(ctx)
 		if reason == nil {
 			return nil
 		}
@@ -76,7 +76,8 @@ func (p *Program) Ready(ctx context.Context) error {
 	}
 }
 
-func (p *Program) ask(ctx context.Context) error {
+// Ask is why the program is not ready; nil if it is.
+func (p *Program) Ask(ctx context.Context) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.http+p.readyPath, nil)
 	if err != nil {
 		return err

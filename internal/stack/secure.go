@@ -107,6 +107,16 @@ func (s *Stack) Replica(ctx context.Context, name string, flags ...string) (p *P
 	return s.program("discovery", ports[1], slices.Concat(args, []string{"--join-token-file", token, "--state-dir", s.State(name)}, flags)...), ports[0], nil
 }
 
+// AnotherServer prepares another mcp-server on the same database, and tells where it serves.
+func (s *Stack) AnotherServer(name string) (p *Program, mcp string, err error) {
+	ports, err := freeAddresses(2)
+	if err != nil {
+		return nil, "", err
+	}
+	args := slices.Concat(s.MCPServer.args, []string{"--listen", ports[0], "--http", ports[1], "--state-dir", filepath.Join(s.dir, name), "--name", name})
+	return s.program("mcp-server", ports[1], args...), ports[0], nil
+}
+
 // KeepRoots writes down the roots that the mesh trusts now, for mcp-client to know mcp-server by.
 func (s *Stack) KeepRoots(ctx context.Context) error {
 	return s.keep(ctx, s.secure.roots, "authority", "roots", "--database", s.secure.database, "--secrets-key-file", s.secure.key)
