@@ -120,6 +120,7 @@ func randomTransactions(t *testing.T, seed uint64, writers, transactions int) {
 	require.Equal(t, "idle", feed.batches[last-1].Message, "who commits last is last, and keeps nobody waiting")
 	require.Greater(t, last, store.Revision(writers*transactions/4))
 	require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.transactions WHERE revision IS NULL OR pending"))
+	require.Zero(t, db.adopt(), "none came around the triggers")
 	t.Logf("%d transactions, %d revisions, %d followers, %d snapshots", writers*transactions, last, feed.lives, len(watch.taken))
 }
 

@@ -41,7 +41,8 @@ func (s *Store) skip(skipped Skipped) {
 	}
 }
 
-// body is what a row says about a resource. All is NULL where a change has no resource before or after it.
+// body is what a row says about a resource. All is NULL where a change has no resource before or after it; and the revision, where none is
+// known: the row came around the triggers.
 type body struct {
 	spec, labels, annotations []byte
 	revision, generation      *int64
@@ -57,7 +58,7 @@ func (b *body) resource(k kinds.Key) (*Resource, error) {
 		return nil, nil
 	}
 	r := &Resource{
-		Key: k, Spec: b.spec, Revision: *b.revision, Generation: *b.generation, Created: *b.created, Updated: *b.updated,
+		Key: k, Spec: b.spec, Revision: orZero(b.revision), Generation: orZero(b.generation), Created: orZero(b.created), Updated: orZero(b.updated),
 	}
 	var err error
 	if r.Labels, err = stringMap(b.labels); err != nil {
@@ -67,6 +68,14 @@ func (b *body) resource(k kinds.Key) (*Resource, error) {
 		return nil, fmt.Errorf("reading the annotations of %s: %w", k, err)
 	}
 	return r, nil
+}
+
+// orZero is what a column says, or the zero value for NULL.
+func orZero[T any](column *T) (value T) {
+	if column != nil {
+		value = *column
+	}
+	return value
 }
 
 // stringMap reads a JSON object of strings; nil for an empty one.

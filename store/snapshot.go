@@ -86,7 +86,7 @@ func (s *Store) eachResource(rows pgx.Rows, each func(*Resource) error) error {
 		if err := rows.Scan(append([]any{&k.group, &k.kind, &k.namespace, &k.name}, b.targets()...)...); err != nil {
 			return err
 		}
-		known, ok := s.resolve(k, *b.revision)
+		known, ok := s.resolve(k, orZero(b.revision))
 		if !ok {
 			continue
 		}

@@ -1,5 +1,5 @@
-// Package housekeep does what a database cannot do by itself: it takes back changes that nobody confirmed in time, and forgets
-// history that is too old.
+// Package housekeep does what a database cannot do by itself: it takes back changes that nobody confirmed in time, adopts resources that came
+// around the triggers, and forgets history that is too old.
 //
 // Every server does so. The database sees to it that each revision is taken back once, whoever comes first, and that a server
 // which dies on the way has done nothing.
@@ -20,6 +20,7 @@ import (
 type Options struct {
 	Look  time.Duration // how long a change may go unnoticed of which there is no news; 30 s if 0
 	Prune time.Duration // how often the history is pruned; 1 min if 0
+	Adopt time.Duration // how often it is looked for resources that came around the triggers, while some have come; 30 s if 0
 }
 
 const (
@@ -41,12 +42,15 @@ type Keeper struct {
 	log     *slog.Logger
 	options Options
 	prune   time.Time // when to prune next
+	adopt   time.Time // when to look next for what came around the triggers
+	adopter store.Adopter
 
 	oldest    prometheus.Gauge
 	waiting   prometheus.Gauge
 	pruned    prometheus.Counter
 	forgotten prometheus.Counter
 	reverted  *prometheus.CounterVec
+	adopted   prometheus.Counter
 }
 
 // New returns a keeper that looks for work when there is news: when revisions were committed.
@@ -57,8 +61,11 @@ func New(s *store.Store, news <-chan struct{}, log *slog.Logger, metrics prometh
 	if o.Prune == 0 {
 		o.Prune = time.Minute
 	}
+	if o.Adopt == 0 {
+		o.Adopt = 30 * time.Second
+	}
 	k := &Keeper{
-		store: s, news: news, log: log, options: o,
+		store: s, news: news, log: log, options: o, adopter: store.Adopter{Store: s},
 		oldest:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgmesh_mcp_server_oldest_revision", Help: "The oldest revision that the history has."}),
 		waiting: prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgmesh_mcp_server_confirmations_waiting", Help: "Revisions that wait for a confirmation."}),
 		pruned:  prometheus.NewCounter(prometheus.CounterOpts{Name: "pgmesh_mcp_server_pruned_revisions_total", Help: "Revisions whose history this server has pruned."}),
@@ -69,8 +76,12 @@ func New(s *store.Store, news <-chan struct{}, log *slog.Logger, metrics prometh
 			Name: "pgmesh_mcp_server_unconfirmed_revisions_total",
 			Help: "Revisions that nobody confirmed in time and this server took back: whole (reverted), or not all of it (conflict).",
 		}, []string{"outcome"}),
+		adopted: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "pgmesh_mcp_server_adopted_resources_total",
+			Help: "Resources that came around the triggers of the database, as out of a dump of their table, and that this server has made a revision of.",
+		}),
 	}
-	metrics.MustRegister(k.oldest, k.waiting, k.pruned, k.forgotten, k.reverted)
+	metrics.MustRegister(k.oldest, k.waiting, k.pruned, k.forgotten, k.reverted, k.adopted)
 	return k
 }
 
@@ -80,6 +91,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 		next, err := k.round(ctx)
 		if err != nil && ctx.Err() == nil {
 			next = retry
+			k.adopter.Forget()
 			if !store.Temporary(err) { // the feed tells of a database that is away
 				k.log.Error("cannot keep house in the database; the server goes on trying", "error", err)
 				next = k.options.Look
@@ -126,6 +138,9 @@ func (k *Keeper) round(ctx context.Context) (time.Duration, error) {
 	if more, err := k.pruneSome(ctx); err != nil || more {
 		return 0, err
 	}
+	if err := k.adoptSome(ctx, chores); err != nil {
+		return 0, err
+	}
 	if chores.Waiting > 0 {
 		return min(k.options.Look, chores.Deadline, time.Until(k.prune)), nil
 	}
@@ -151,6 +166,27 @@ func (k *Keeper) revert(ctx context.Context) (some bool, err error) {
 		k.reverted.WithLabelValues("reverted").Inc()
 		k.log.Info("reverted a revision that was not confirmed in time", "revision", r.Revision, "reverted_by", r.By)
 	}
+}
+
+// adoptSome adopts what came around the triggers, if that may have happened and it is time to look.
+func (k *Keeper) adoptSome(ctx context.Context, chores store.Chores) error {
+	if !k.adopter.Missed(chores) || time.Now().Before(k.adopt) {
+		return nil
+	}
+	k.adopt = time.Now().Add(k.options.Adopt)
+	adopted, err := k.adopter.Adopt(ctx, chores)
+	if errors.Is(err, store.ErrConflict) { // met somebody who writes
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if adopted > 0 {
+		k.adopted.Add(float64(adopted))
+		k.log.Warn("adopted resources that came around the triggers of the database, as a revision of their own: mesh.history has them, mesh.unsound what is wrong with them",
+			"resources", adopted, "author", "mesh.adopt")
+	}
+	return nil
 }
 
 // pruneSome prunes if it is time to, and tells whether there may be more to prune.

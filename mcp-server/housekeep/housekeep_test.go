@@ -254,3 +254,28 @@ func gauge(t *testing.T, metrics *prometheus.Registry, name string) int {
 	t.Fatalf("no metric %s", name)
 	return 0
 }
+
+// Rows that come around the triggers, before the server starts and while it runs, become revisions of which everybody is told.
+func TestWhatCameAroundTheTriggersIsAdopted(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	stray := func(name string) {
+		b.sql("SET session_replication_role = replica")
+		b.sql(`INSERT INTO mesh.resources (api_group, kind, name, spec) VALUES ('networking.istio.io', 'ServiceEntry', $1, '{"hosts": ["a.example"], "resolution": "DNS"}')`, name)
+		b.sql("RESET session_replication_role")
+	}
+	stray("before")
+	metrics := prometheus.NewRegistry()
+	k := housekeep.New(b.open(), nil, slog.New(slog.DiscardHandler), metrics, housekeep.Options{Look: 50 * time.Millisecond, Adopt: 50 * time.Millisecond})
+	b.background(k.Run)
+	for revision, name := range []string{"before", "while"} {
+		adopted := b.next()
+		require.Equal(t, int64(revision+1), adopted.Revision)
+		require.Equal(t, "mesh.adopt", adopted.Author)
+		require.Equal(t, name, adopted.Changes[0].Key.Name)
+		require.Nil(t, adopted.Changes[0].Before)
+		if name == "before" {
+			stray("while")
+		}
+	}
+}

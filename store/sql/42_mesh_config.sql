@@ -37,7 +37,7 @@ BEGIN
   SELECT c.kind, c.namespace, c.name, o.name AS first INTO second
     FROM mesh.changes c JOIN mesh.resources o ON o.kind = c.kind AND o.api_group = 'core' AND o.namespace = c.namespace AND o.name <> c.name
     WHERE c.transaction_id = of AND c.api_group = 'core' AND c.before_spec IS NULL AND c.after_spec IS NOT NULL LIMIT 1;
-  IF FOUND THEN
+  IF FOUND AND NOT mesh.is_adopting() THEN
     PERFORM mesh.refuse('MS001', second.kind, second.namespace, second.name, 'metadata.name',
       format('the mesh has its %s, which is %s/%s', second.kind, second.namespace, second.first), 'change that one');
   END IF;

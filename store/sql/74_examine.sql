@@ -234,7 +234,7 @@ DECLARE
   shown   mesh.link_problem[] := ARRAY(SELECT f FROM unnest(problems) f
     WHERE (SELECT mesh.shows_all()) OR f.namespace = ANY ((SELECT mesh.shown_namespaces())::text[]) ORDER BY f.severity, f.kind, f.namespace, f.name, f.path);
 BEGIN
-  IF refused <> '{}' THEN
+  IF refused <> '{}' AND NOT mesh.is_adopting() THEN
     PERFORM mesh.refuse_problems(refused);
   END IF;
   FOREACH p IN ARRAY shown[:10] LOOP

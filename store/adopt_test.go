@@ -1,0 +1,278 @@
+package store_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pgmesh/pgmesh/internal/pgtest"
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// stray writes a virtual service around the triggers, as an import does that turns them off.
+func (s session) stray(name, host string) {
+	s.t.Helper()
+	s.exec("SET session_replication_role = replica")
+	s.exec(`INSERT INTO mesh.resources (api_group, kind, name, spec) VALUES ('networking.istio.io', 'VirtualService', $1, $2)`, name, virtualService(host))
+	s.exec("RESET session_replication_role")
+}
+
+func (s session) adopt() int64 {
+	s.t.Helper()
+	return value[int64](s, "SELECT adopted FROM mesh.adopt()")
+}
+
+// restoredAlone is a database into which nothing but the table of resources of another was restored, with its triggers off.
+func restoredAlone(t *testing.T, from session, url string) (session, string) {
+	t.Helper()
+	dump, psql := postgresProgram(t, from, "pg_dump"), postgresProgram(t, from, "psql")
+	dumped := runProgram(t, nil, dump, "-a", "-t", "mesh.resources", "--disable-triggers", "-d", url)
+	restored := pgtest.New(t)
+	runProgram(t, dumped, psql, "-qX", "-v", "ON_ERROR_STOP=1", "-d", restored)
+	return connect(t, restored), restored
+}
+
+// age is what sets a resource apart from one that was written just now.
+type age struct {
+	Generation int64
+	Created    time.Time
+}
+
+func (s session) ages() map[string]age {
+	s.t.Helper()
+	rows, err := s.conn.Query(s.t.Context(), "SELECT name, generation, created_at FROM mesh.resources")
+	require.NoError(s.t, err)
+	all := map[string]age{}
+	var name string
+	var a age
+	_, err = pgx.ForEachRow(rows, []any{&name, &a.Generation, &a.Created}, func() error {
+		all[name] = a
+		return nil
+	})
+	require.NoError(s.t, err)
+	return all
+}
+
+func TestATableThatWasRestoredAloneBecomesARevision(t *testing.T) {
+	t.Parallel()
+	_, url := open(t)
+	from := connect(t, url)
+	from.put("a", "x")
+	from.put("a", "y")
+	from.put("b", "x")
+	db, restored := restoredAlone(t, from, url)
+	s := openURL(t, restored)
+	followed := follow(t, s, 0)
+	require.Zero(t, db.newest())
+
+	require.Equal(t, int64(2), db.adopt())
+	batch := <-followed
+	require.Equal(t, []any{int64(1), "mesh.adopt", "adopted 2 resources that came around the triggers, as out of a dump of their table"},
+		[]any{batch.Revision, batch.Author, batch.Message})
+	require.Len(t, batch.Changes, 2)
+	require.Equal(t, from.ages(), db.ages(), "which of two is the older counts in many places")
+	known := state{}
+	known.apply(t, batch)
+	now, _ := tables(t, s)
+	require.Equal(t, now, known, "the feed tells what the table has")
+	require.Equal(t, []string{"create", "create"}, collect[string](db, "SELECT operation FROM mesh.history WHERE revision = 1"))
+	require.NotZero(t, value[int64](db, "SELECT count(*) FROM mesh.links"), "what they say of each other is known")
+	require.Zero(t, db.adopt())
+	require.Equal(t, int64(1), db.newest())
+}
+
+// Each of these ended the server before.
+func TestWhatCameAroundTheTriggersCanBeChanged(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db := connect(t, url)
+	for _, name := range []string{"changed", "applied", "deleted", "removed"} {
+		db.stray(name, "x")
+	}
+	followed := follow(t, s, 0)
+	db.put("first", "x")
+	<-followed
+
+	db.put("changed", "y")
+	require.Equal(t, vs(t, "changed"), (<-followed).Changes[0].Before.Key)
+	db.exec("DELETE FROM mesh.resources WHERE name = 'deleted'")
+	require.Nil(t, (<-followed).Changes[0].After)
+	_, err := s.Apply(t.Context(), store.Apply{
+		Upserts: []store.Upsert{{Key: vs(t, "applied"), Spec: virtualService("y")}}, Deletes: []kinds.Key{vs(t, "removed")},
+	})
+	require.NoError(t, err)
+	batch := <-followed
+	require.Len(t, batch.Changes, 2)
+	require.Zero(t, batch.Changes[0].Before.Revision)
+	require.Zero(t, db.adopt())
+	require.Equal(t, []string{"applied", "changed", "deleted", "removed"}, exported(t, s, 1), "what they were before stays known")
+}
+
+// exported is what the resources were called at a revision.
+func exported(t *testing.T, s *store.Store, at store.Revision) (names []string) {
+	t.Helper()
+	_, err := s.Export(t.Context(), store.Selection{}, store.When(at), func(r *store.Resource) error {
+		if r.Key.Name != "first" {
+			names = append(names, r.Key.Name)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	return names
+}
+
+func TestARowThatIsPutBackOverTheHistoryIsAdopted(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db := connect(t, url)
+	for _, name := range []string{"deleted", "changed", "kept"} {
+		db.put(name, "old")
+	}
+	db.exec("CREATE TABLE public.dump AS TABLE mesh.resources")
+	deleted := db.ages()["deleted"]
+	db.put("changed", "new")
+	db.exec("DELETE FROM mesh.resources WHERE name = 'deleted'")
+	before := db.newest()
+	known, _ := tables(t, s)
+	followed := follow(t, s, before)
+	db.exec(`SET session_replication_role = replica;
+		TRUNCATE mesh.resources; INSERT INTO mesh.resources SELECT * FROM public.dump;
+		RESET session_replication_role`)
+
+	require.Equal(t, int64(2), db.adopt())
+	known.apply(t, <-followed)
+	now, at := tables(t, s)
+	require.Equal(t, now, known)
+	require.Equal(t, before+1, at)
+	require.Equal(t, deleted, db.ages()["deleted"])
+	require.Equal(t, []string{"changed update", "deleted create"},
+		collect[string](db, "SELECT name || ' ' || operation FROM mesh.history WHERE revision = $1 ORDER BY 1", at))
+	db.exec("SELECT mesh.revert($1)", at)
+	known.apply(t, <-followed)
+	now, _ = tables(t, s)
+	require.Equal(t, now, known)
+	require.Equal(t, []string{"changed", "kept"}, collect[string](db, "SELECT name FROM mesh.resources ORDER BY 1"))
+	require.Zero(t, db.adopt())
+}
+
+func TestWhatSomebodyIsWritingIsNotAdopted(t *testing.T) {
+	t.Parallel()
+	_, url := open(t)
+	db, other := connect(t, url), connect(t, url)
+	db.stray("theirs", "x")
+	db.stray("nobodys", "x")
+	other.exec("BEGIN")
+	other.put("theirs", "y")
+
+	require.Equal(t, int64(1), db.adopt())
+	other.exec("COMMIT")
+	require.Zero(t, db.adopt())
+	require.Equal(t, []string{"nobodys 1", "theirs 2"}, collect[string](db, "SELECT name || ' ' || revision FROM mesh.history ORDER BY 1"))
+}
+
+// It was in force before anybody looked, and refusing it would change nothing but that nobody is told of it.
+func TestStraysAreAdoptedWhateverIsWrongWithThem(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db := connect(t, url)
+	db.exec("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'on')")
+	db.exec("INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('MeshConfig', 'istio-system', 'first', '{}')")
+	db.exec(`SET session_replication_role = replica;
+		INSERT INTO mesh.resources (api_group, kind, namespace, name, spec) VALUES
+			('core', 'MeshConfig', 'istio-system', 'second', '{}'),
+			('networking.istio.io', 'DestinationRule', 'default', 'wrong', '{"host": "a", "trafficPolicy": {}}'),
+			('networking.istio.io', 'VirtualService', 'default', 'hanging', '{"hosts": ["a"], "http": [{"route": [{"destination": {"host": "b", "subset": "nowhere"}}]}]}'),
+			('nobody.example', 'Strange', 'default', 'strange', '{}'),
+			('networking.istio.io', 'WorkloadEntry', 'default', 'entry', '{"address": "10.0.0.1"}');
+		RESET session_replication_role`)
+
+	require.Equal(t, int64(5), db.adopt())
+	require.Contains(t, db.unsound(), "wrong: spec.trafficPolicy: sets nothing")
+	require.Contains(t, db.unchecked(s), "wrong")
+	require.NotZero(t, value[int64](db, "SELECT count(*) FROM mesh.problems WHERE name = 'hanging'"))
+	db.exec("DELETE FROM mesh.resources WHERE name IN ('second', 'wrong')")
+	require.Equal(t, "MS001", db.refused("INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('MeshConfig', 'istio-system', 'third', '{}')").Code)
+}
+
+func TestOnlyOwnersAndServersAdopt(t *testing.T) {
+	t.Parallel()
+	y := newAviary(t)
+	require.Equal(t, "42501", y.tenant("nobody").refused("SELECT mesh.adopt()").Code)
+}
+
+// What was looked at is not looked at again, and nothing that comes later is missed.
+func TestAnAdopterGoesOnWhereItHasLooked(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db := connect(t, url)
+	db.put("a", "x")
+	adopter := store.Adopter{Store: s}
+	for _, name := range []string{"one", "two"} {
+		db.exec("CREATE TABLE public." + name + " AS TABLE mesh.resources")
+		require.True(t, adopter.Missed(store.Chores{}), "a database that counts nothing is looked at each time")
+		adopted, err := adopter.Adopt(t.Context(), store.Chores{Inserted: 7})
+		require.NoError(t, err)
+		require.Zero(t, adopted)
+		require.False(t, adopter.Missed(store.Chores{Inserted: 7}))
+		require.True(t, adopter.Missed(store.Chores{Inserted: 8}))
+
+		db.put("a", name)
+		db.exec("SET session_replication_role = replica; TRUNCATE mesh.resources; INSERT INTO mesh.resources SELECT * FROM public." + name + "; RESET session_replication_role")
+		adopted, err = adopter.Adopt(t.Context(), store.Chores{Inserted: 8})
+		require.NoError(t, err)
+		require.Equal(t, int64(1), adopted)
+	}
+}
+
+// Strays come and are adopted while others write the same resources: whoever follows ends with what the table has.
+func TestAdoptingWhileOthersWrite(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db := connect(t, url)
+	const rounds, names = 120, 6
+	seed := seedOf(t)
+	var group errgroup.Group
+	for i, do := range []func(by session, name, host string){
+		func(by session, name, host string) { by.put(name, host) },
+		func(by session, name, _ string) { by.exec("DELETE FROM mesh.resources WHERE name = $1", name) },
+		func(by session, name, host string) {
+			by.exec(`INSERT INTO mesh.resources (api_group, kind, name, spec) VALUES ('networking.istio.io', 'VirtualService', $1, $2) ON CONFLICT DO NOTHING`, name, virtualService(host))
+		},
+		func(by session, _, _ string) { by.adopt() },
+	} {
+		dice, by := rand.New(rand.NewPCG(seed, uint64(i))), connect(t, url)
+		if i == 2 {
+			by.exec("SET session_replication_role = replica")
+		}
+		group.Go(func() error {
+			for range rounds {
+				do(by, fmt.Sprint("v", dice.IntN(names)), fmt.Sprint("h", dice.IntN(3)))
+			}
+			return nil
+		})
+	}
+	require.NoError(t, group.Wait())
+	db.adopt()
+	require.Zero(t, db.adopt())
+
+	now, last := tables(t, s)
+	known := state{}
+	for followed := follow(t, s, 0); last > 0; {
+		batch := <-followed
+		for _, c := range batch.Changes {
+			if known[c.Key] = c.After; c.After == nil {
+				delete(known, c.Key)
+			}
+		}
+		if batch.Revision == last {
+			break
+		}
+	}
+	require.Equal(t, now, known)
+}
