@@ -36,9 +36,23 @@ func MigrateTelling(ctx context.Context, url string, tell func(string)) error {
 				return err
 			}
 		}
-		_, err := conn.Exec(ctx, "SELECT mesh.refresh_privileges()")
-		return explain("granting to roles what is new in the schema", err)
+		if _, err := conn.Exec(ctx, "SELECT mesh.refresh_privileges()"); err != nil {
+			return explain("granting to roles what is new in the schema", err)
+		}
+		return advanceSequences(ctx, conn, tell)
 	})
+}
+
+// advanceSequences is for a copy of a mesh: neither logical replication nor a dump of single tables brings sequences along.
+func advanceSequences(ctx context.Context, conn *pgx.Conn, tell func(string)) error {
+	var behind int
+	if err := conn.QueryRow(ctx, "SELECT mesh.advance_sequences()").Scan(&behind); err != nil {
+		return explain("looking whether sequences are behind their tables", err)
+	}
+	if behind > 0 {
+		tell(fmt.Sprintf("had %d sequences go on after what their tables have, as a copy needs it", behind))
+	}
+	return nil
 }
 
 func migrateUp(ctx context.Context, _ *pgx.Conn, provider *goose.Provider, tell func(string)) error {

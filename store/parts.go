@@ -11,6 +11,8 @@ type partRow struct {
 	Type string `json:"type"`
 	Path string `json:"path"`
 	Part string `json:"part"` // their type
+
+	Position int `json:"position,omitempty"` // from 1, among those of the type
 }
 
 // partsOf lists the places below an object of a type.
@@ -32,7 +34,7 @@ func partsOf(types map[string]*schema.Type, of *schema.Type) []partRow {
 			case f.Map:
 				path += ".*"
 			}
-			rows = append(rows, partRow{of.Name, path, f.TypeRef})
+			rows = append(rows, partRow{of.Name, path, f.TypeRef, len(rows) + 1})
 			add(path, types[f.TypeRef], append(within, t.Name))
 		}
 	}

@@ -234,10 +234,14 @@ func syncRegistry(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // mark gives the rules a number that tells them from others: it is noted with each resource that was found to keep them. 0 stays free, for
-// a resource that nobody checked. What is not acted on is no rule, and changes no verdict.
+// a resource that nobody checked. What is not acted on is no rule, and changes no verdict; nor does the order of parts.
 func (r registry) mark() error {
 	rules := r
 	rules.Unsupported = nil
+	rules.Parts = slices.Clone(r.Parts)
+	for i := range rules.Parts {
+		rules.Parts[i].Position = 0
+	}
 	digest, err := rules.digest()
 	if err != nil {
 		return err

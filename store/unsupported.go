@@ -16,6 +16,7 @@ type unsupportedRow struct {
 	Condition *string  `json:"condition"`
 	Reason    string   `json:"reason"`
 	Hint      *string  `json:"hint"`
+	Position  int      `json:"position"`
 }
 
 func unsupportedRows() []unsupportedRow {
@@ -24,7 +25,7 @@ func unsupportedRows() []unsupportedRow {
 		for _, kind := range u.Kinds {
 			out = append(out, unsupportedRow{
 				APIGroup: u.Group, Kind: kind, Steps: u.Steps(), Found: finding(u.Steps()), Condition: optional(u.When),
-				Reason: u.Reason, Hint: optional(u.Hint),
+				Reason: u.Reason, Hint: optional(u.Hint), Position: len(out) + 1,
 			})
 		}
 	}

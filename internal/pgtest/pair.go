@@ -23,7 +23,7 @@ type Pair struct {
 func Replicated(t testing.TB) *Pair {
 	t.Helper()
 	primary := Server(t)
-	standby := &OwnServer{t: t, dir: primary.dir + "-standby"}
+	standby := &OwnServer{t: t, dir: primary.dir + "-standby", settings: primary.settings}
 	t.Cleanup(func() {
 		standby.Stop()
 		os.RemoveAll(standby.dir)
@@ -118,12 +118,17 @@ func (s *OwnServer) Exec(sql string) {
 	}
 }
 
-// await asks a server until it says yes: there is no event to wait for.
 func (p *Pair) await(s *OwnServer, question string) {
+	s.t.Helper()
+	s.await(s.URL, question)
+}
+
+// await asks a database until it says yes: there is no event to wait for.
+func (s *OwnServer) await(at, question string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, s.URL)
+	conn, err := pgx.Connect(ctx, at)
 	if err != nil {
 		s.t.Fatal(err)
 	}

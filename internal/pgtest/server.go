@@ -1,6 +1,7 @@
 package pgtest
 
 import (
+	"maps"
 	"os"
 	"syscall"
 	"testing"
@@ -12,20 +13,28 @@ import (
 
 // OwnServer is a server for one test, which may stop, kill and start it again. It keeps its URL and its data.
 type OwnServer struct {
-	t       testing.TB
-	dir     string
-	running *embedded.Server
-	URL     string
+	t        testing.TB
+	dir      string
+	running  *embedded.Server
+	settings map[string]string
+	URL      string
 }
 
 // Server starts a server of the test's own, with its first database migrated.
 func Server(t testing.TB) *OwnServer {
 	t.Helper()
+	return ServerWith(t, nil)
+}
+
+// ServerWith is Server with further settings, as in postgresql.conf.
+func ServerWith(t testing.TB, settings map[string]string) *OwnServer {
+	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "pgmesh-test-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &OwnServer{t: t, dir: dir}
+	s := &OwnServer{t: t, dir: dir, settings: maps.Clone(killable)}
+	maps.Copy(s.settings, settings)
 	t.Cleanup(func() {
 		s.Stop()
 		os.RemoveAll(dir)
@@ -42,7 +51,7 @@ var killable = map[string]string{"autovacuum": "off"}
 
 func (s *OwnServer) start(port int) {
 	s.t.Helper()
-	running, err := embedded.Start(s.t.Context(), embedded.Options{DataDir: s.dir, Port: port, Fast: true, Settings: killable})
+	running, err := embedded.Start(s.t.Context(), embedded.Options{DataDir: s.dir, Port: port, Fast: true, Settings: s.settings})
 	if err != nil {
 		s.t.Fatalf("starting the test's own server: %v", err)
 	}

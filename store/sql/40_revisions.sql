@@ -9,7 +9,34 @@ CREATE OR REPLACE VIEW mesh.running_transaction AS
 
 COMMENT ON VIEW mesh.running_transaction IS 'Internal. Read mesh.revisions.';
 
--- current_transaction finds the row of the running transaction, or else takes the id for it.
+-- advance_sequences has the sequences of the schema go on after what is in their columns, and returns how many of them were behind. Neither logical
+-- replication nor a dump of single tables brings them along.
+CREATE OR REPLACE FUNCTION mesh.advance_sequences() RETURNS int
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  own    record;
+  behind int := 0;
+  newest bigint;
+  next   bigint;
+BEGIN
+  FOR own IN
+    SELECT a.attrelid::regclass AS relation, a.attname AS name, pg_get_serial_sequence(a.attrelid::regclass::text, a.attname) AS sequence
+    FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+    WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind = 'r' AND a.attidentity <> ''
+  LOOP
+    EXECUTE format('SELECT (SELECT max(%I) FROM %s), last_value + is_called::int FROM %s', own.name, own.relation, own.sequence) INTO newest, next;
+    IF newest >= next THEN
+      PERFORM setval(own.sequence, newest);
+      behind := behind + 1;
+    END IF;
+  END LOOP;
+  RETURN behind;
+END $$;
+
+COMMENT ON FUNCTION mesh.advance_sequences IS 'Has the sequences of the schema go on after what is in their columns, as after logical replication, and returns how many were behind. Every migration does so.';
+
+-- current_transaction finds the row of the running transaction, or else takes the id for it. An id that is taken shows a sequence that is behind: with it
+-- the transaction would be written into another.
 CREATE OR REPLACE FUNCTION mesh.current_transaction() RETURNS mesh.transactions LANGUAGE plpgsql AS $$
 DECLARE
   t mesh.transactions;
@@ -17,6 +44,10 @@ BEGIN
   SELECT * INTO t FROM mesh.running_transaction;
   IF NOT FOUND THEN
     t.id := nextval('mesh.transactions_id_seq');
+    IF EXISTS (SELECT FROM mesh.transactions x WHERE x.id = t.id) THEN
+      PERFORM mesh.advance_sequences();
+      t.id := nextval('mesh.transactions_id_seq');
+    END IF;
   END IF;
   RETURN t;
 END $$;

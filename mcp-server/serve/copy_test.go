@@ -1,0 +1,32 @@
+package serve_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/pgtest"
+	"github.com/pgmesh/pgmesh/mcp-server/serve"
+)
+
+// A database that was copied by logical replication and promoted is the same mesh: who comes from the old one is sent nothing again, and goes on.
+func TestAServerServesAPromotedCopy(t *testing.T) {
+	t.Parallel()
+	copied := pgtest.Copied(t)
+	write(t, copied.From, "a", "a.example")
+	write(t, copied.From, "b", "b.example")
+	before := launch(t, serve.Options{Database: copied.From})
+	c := connect(t, before.MCP.String(), nil)
+	require.ElementsMatch(t, []string{"a", "b"}, c.until(2))
+	c.stop()
+	before.end()
+	copied.CaughtUp()
+	copied.Promote()
+
+	after := launch(t, serve.Options{Database: copied.To})
+	again := connect(t, after.MCP.String(), c.held)
+	require.Empty(t, again.until(2))
+	write(t, copied.To, "b", "c.example")
+	require.Equal(t, []string{"b"}, again.until(3))
+	again.stop()
+}
