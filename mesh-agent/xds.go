@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/pgmesh/pgmesh/internal/listen"
+	"github.com/pgmesh/pgmesh/internal/panics"
 	"github.com/pgmesh/pgmesh/mesh-agent/lastgood"
 	"github.com/pgmesh/pgmesh/mesh-agent/relay"
 	"github.com/pgmesh/pgmesh/mesh-agent/sds"
@@ -88,7 +89,7 @@ func (m *member) serveEnvoy(ctx context.Context, who *machine, o relay.Options, 
 	if err != nil {
 		return nil, err
 	}
-	config, server := relay.New(o), grpc.NewServer(relay.ServerOption())
+	config, server := relay.New(o), grpc.NewServer(append(panics.ServerOptions(), relay.ServerOption())...)
 	config.Register(server)
 	secrets.Register(server)
 	about.XDS = xdsStatus(config, o.Kept)

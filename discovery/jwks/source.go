@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/internal/panics"
 	"github.com/pgmesh/pgmesh/internal/webkeys"
 )
 
@@ -58,7 +59,7 @@ func (k *Keeper) attempt(ctx context.Context, s *source) (ok bool) {
 	}
 	timeout := time.Duration(s.timeout.Load())
 	limited, cancel := context.WithTimeout(ctx, timeout)
-	set, err := k.fetch(limited, s.at)
+	set, err := panics.Receive(func() (*webkeys.Set, error) { return k.fetch(limited, s.at) })
 	cancel()
 	<-k.turns
 	if ctx.Err() != nil {

@@ -103,11 +103,19 @@ func (e *Engine) Open(ctx context.Context, node *corev3.Node, incremental bool) 
 	s = ads.NewSubscriber(func() { e.leave(s) })
 	m := &member{proxy: proxy, key: classKey{divided: divides(node, incremental)}}
 	e.members[s] = m
+	in := false
+	defer func() {
+		if !in { // the translation for it has panicked, and nothing is to be kept new for it
+			e.quit(m)
+			delete(e.members, s)
+		}
+	}()
 	if e.mesh != nil {
 		e.join(m)
 		m.offered = m.given()
 		s.Offer(at(e.revision, m.offered))
 	}
+	in = true
 	return s, nil
 }
 

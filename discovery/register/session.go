@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/pgmesh/pgmesh/internal/panics"
 	"github.com/pgmesh/pgmesh/internal/wait"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
@@ -108,7 +109,7 @@ func (s *Service) configured(ended <-chan error) error {
 // receive hands on what is answered until the stream ends, and returns why it has.
 func receive(ctx context.Context, stream machinev1.RegistryService_KeepClient, answers chan<- *machinev1.KeepResponse) error {
 	for {
-		answer, err := stream.Recv()
+		answer, err := panics.Receive(stream.Recv)
 		if err != nil {
 			return err
 		}

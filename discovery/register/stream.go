@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/pgmesh/pgmesh/internal/panics"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
@@ -129,7 +130,7 @@ func newStream(caller *Caller, m *machinev1.Machine) *stream {
 func read(stream machinev1.MachineService_RegisterServer, requests chan<- *machinev1.RegisterRequest) error {
 	ctx, pace := stream.Context(), rate.NewLimiter(messagesSecond, messagesBurst)
 	for {
-		request, err := stream.Recv()
+		request, err := panics.Receive(stream.Recv)
 		if err != nil {
 			return err
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/trust"
 	"github.com/pgmesh/pgmesh/internal/limits"
 	"github.com/pgmesh/pgmesh/internal/monitor"
+	"github.com/pgmesh/pgmesh/internal/panics"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
@@ -72,7 +73,7 @@ func (m *members) serverOptions() []grpc.ServerOption {
 		return nil
 	}
 	return []grpc.ServerOption{
-		grpc.Creds(m.door.Credentials(m.who.certificate())), grpc.ChainStreamInterceptor(m.door.Stream),
+		grpc.Creds(panics.Credentials(m.door.Credentials(m.who.certificate()))), grpc.ChainStreamInterceptor(m.door.Stream),
 		grpc.ConnectionTimeout(handshakeWithin), grpc.MaxConcurrentStreams(streamsPerConnection),
 	}
 }

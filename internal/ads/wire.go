@@ -7,6 +7,8 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/genproto/googleapis/rpc/status"
+
+	"github.com/pgmesh/pgmesh/internal/panics"
 )
 
 // request is what both forms of the protocol say, in one shape.
@@ -46,7 +48,7 @@ func receive(ctx context.Context, w wire, pace *pace) (<-chan *request, <-chan e
 	requests, failed := make(chan *request), make(chan error, 1)
 	go func() {
 		for {
-			r, err := w.recv()
+			r, err := panics.Receive(w.recv)
 			if errors.Is(err, io.EOF) {
 				err = nil
 			}

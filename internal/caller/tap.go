@@ -9,11 +9,13 @@ import (
 	"google.golang.org/grpc/tap"
 
 	"github.com/pgmesh/pgmesh/internal/limits"
+	"github.com/pgmesh/pgmesh/internal/panics"
 )
 
 // Tap turns calls away by their headers: gRPC would put the whole message together first. It asks nobody, for the connection waits meanwhile. So a
 // token that is not known yet passes, and who presents it stays a stranger until the call is looked at.
-func (g *Guard) Tap(ctx context.Context, info *tap.Info) (context.Context, error) {
+func (g *Guard) Tap(ctx context.Context, info *tap.Info) (_ context.Context, err error) {
+	defer panics.Catch("call", &err)
 	c, err := presentedIn(ctx, info.Header)
 	if err != nil {
 		return nil, err
@@ -21,7 +23,7 @@ func (g *Guard) Tap(ctx context.Context, info *tap.Info) (context.Context, error
 	c.public = g.cfg.Public != nil && g.cfg.Public(info.FullMethodName)
 	if c.bearer {
 		if _, err := g.cfg.Tokens.Held(c.token); err != nil {
-			return ctx, nil //nolint:nilerr // it is looked for when the call begins
+			return ctx, nil // it is looked for when the call begins
 		}
 	}
 	who, err := g.identify(ctx, c, func(_ context.Context, hash TokenHash) (Token, error) { return g.cfg.Tokens.Held(hash) })

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/pgmesh/pgmesh/internal/panics"
 )
 
 // open starts the handler of a stream. It runs until it returns, which it should when the context ends.
@@ -21,6 +23,7 @@ func (s *Server) open(ctx context.Context, of *service, desc *grpc.StreamDesc, f
 	st.headers.method = fullMethod
 	s.running.Go(func() {
 		defer close(st.ended)
+		defer panics.Catch("stream", &st.err)
 		if s.stream == nil {
 			st.err = desc.Handler(of.impl, server)
 			return

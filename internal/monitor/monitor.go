@@ -12,12 +12,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/pgmesh/pgmesh/internal/panics"
 )
 
-// NewRegistry returns a metrics registry that has the Go runtime's and the process's own already.
+// NewRegistry returns a metrics registry that has the Go runtime's and the process's own already, and the panics that were caught.
 func NewRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
-	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), panics.Collector())
 	return r
 }
 
@@ -40,7 +42,7 @@ func (r Ready) Ask() (said string, ready bool) {
 // Serve answers until the context ends. /healthz says 200 as long as the process can answer, /readyz once ready returns no error,
 // and otherwise 503 with what is missing. /debug lists these and the given pages.
 func Serve(ctx context.Context, l net.Listener, access Access, metrics prometheus.Gatherer, ready Ready, pages ...Page) error {
-	server := &http.Server{Handler: access.guard(book(append(own(metrics, ready), pages...))), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Handler: panics.Handler(access.guard(book(append(own(metrics, ready), pages...)))), ReadHeaderTimeout: 5 * time.Second}
 	stopped := context.AfterFunc(ctx, func() { server.Close() })
 	defer stopped()
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/coredump"
 	"github.com/pgmesh/pgmesh/internal/manual"
+	"github.com/pgmesh/pgmesh/internal/panics"
 	"github.com/pgmesh/pgmesh/internal/terminal"
 	"github.com/pgmesh/pgmesh/internal/version"
 )
@@ -83,7 +84,7 @@ func FromEnvironment(flags *pflag.FlagSet) (err error) {
 	return err
 }
 
-// Log returns the logger that the flags ask for. It writes to standard error.
+// Log returns the logger that the flags ask for, which panics go to as well. It writes to standard error.
 func Log(cmd *cobra.Command) *slog.Logger { return LogTo(cmd, os.Stderr) }
 
 // LogTo is Log for another writer.
@@ -95,10 +96,12 @@ func LogTo(cmd *cobra.Command, out io.Writer) *slog.Logger {
 		}
 	}
 	opts := &slog.HandlerOptions{Level: level}
+	log := slog.New(slog.NewTextHandler(out, opts))
 	if format, _ := cmd.Flags().GetString("log-format"); format == "json" {
-		return slog.New(slog.NewJSONHandler(terminal.NewWriter(out, nil), opts)) // text of slog's own is visible already
+		log = slog.New(slog.NewJSONHandler(terminal.NewWriter(out, nil), opts)) // text of slog's own is visible already
 	}
-	return slog.New(slog.NewTextHandler(out, opts))
+	panics.LogTo(log)
+	return log
 }
 
 // Exit is the error of a command that has said all there is to say, and ends with an exit code of its own.

@@ -5,6 +5,8 @@ import (
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
 	protobuf "google.golang.org/protobuf/proto"
+
+	"github.com/pgmesh/pgmesh/internal/panics"
 )
 
 // Encoded is a message that is encoded already: what many streams are sent need not be encoded for each of them. It is a message like
@@ -27,8 +29,9 @@ type Decoder interface {
 	Decode(data []byte) error
 }
 
-// Unmarshal lets messages decode themselves that can.
-func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+// Unmarshal lets messages decode themselves that can. Of a call with one request gRPC decodes that before any interceptor sees it.
+func (c codec) Unmarshal(data mem.BufferSlice, v any) (err error) {
+	defer panics.Catch("message", &err)
 	m, ok := v.(Decoder)
 	if !ok {
 		return c.CodecV2.Unmarshal(data, v)
@@ -39,7 +42,8 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 }
 
 // Marshal passes the pieces on: gRPC copies them to the socket's buffer, and nothing before that.
-func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+func (c codec) Marshal(v any) (out mem.BufferSlice, err error) {
+	defer panics.Catch("message", &err)
 	if m, ok := v.(Encoded); ok {
 		return m.Encoded(), nil
 	}

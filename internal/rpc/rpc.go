@@ -4,10 +4,13 @@ package rpc
 import (
 	"context"
 	"net"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
+
+	"github.com/pgmesh/pgmesh/internal/panics"
 )
 
 const (
@@ -22,15 +25,15 @@ const (
 	stopWithin = 5 * time.Second
 )
 
-// NewServer returns a server without services.
+// NewServer returns a server without services. It outlives handlers that panic.
 func NewServer(opts ...grpc.ServerOption) *grpc.Server {
-	return grpc.NewServer(append([]grpc.ServerOption{
+	return grpc.NewServer(slices.Concat(panics.ServerOptions(), []grpc.ServerOption{
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: clientsMayPingEvery, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.ReadBufferSize(readBuffer),
 		grpc.MaxRecvMsgSize(64 << 20), // an apply of a whole mesh, and the versions that a reconnecting client names
-	}, opts...)...)
+	}, opts)...)
 }
 
 // renewWithin is how long a connection is used for new calls whose client shows a certificate that it renews.

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/pgmesh/pgmesh/internal/panics"
 	"github.com/pgmesh/pgmesh/kinds"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
@@ -107,7 +108,7 @@ func (s *session) follow(ctx context.Context, responses <-chan *response, failed
 func (s *session) receiveAll(ctx context.Context, responses chan<- *response, failed chan<- error) {
 	defer close(responses)
 	for {
-		r, err := s.wire.recv()
+		r, err := panics.Receive(s.wire.recv)
 		if errors.Is(err, io.EOF) {
 			err = errors.New("the server ended the stream")
 		}

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/internal/caller"
+	"github.com/pgmesh/pgmesh/internal/panics"
 	"github.com/pgmesh/pgmesh/internal/stamp"
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
@@ -95,7 +96,7 @@ func (in *incoming) read(ctx context.Context, portions chan<- readPortion) {
 			return
 		}
 		if p.err = err; err == nil {
-			p.documents, p.err = readAs(resources, req.GetPortion().GetDocuments())
+			p.documents, p.err = panics.Receive(func() ([]*kinds.Document, error) { return readAs(resources, req.GetPortion().GetDocuments()) })
 		}
 		select {
 		case portions <- p:

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/internal/caller"
+	"github.com/pgmesh/pgmesh/internal/panics"
 	"github.com/pgmesh/pgmesh/internal/refusal"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 	"github.com/pgmesh/pgmesh/store"
@@ -145,7 +146,9 @@ func (r *redeems) redeem(batch []*redemption) {
 	for i, each := range batch {
 		joining[i] = each.joining
 	}
-	answers, err := r.store.RedeemMachines(context.Background(), batch[0].server, joining) // bounded by the store's own patience
+	answers, err := panics.Receive(func() ([]store.Joined, error) {
+		return r.store.RedeemMachines(context.Background(), batch[0].server, joining) // bounded by the store's own patience
+	})
 	if err == nil && len(answers) != len(batch) {
 		err = fmt.Errorf("redeeming join tokens: %d answers came for %d", len(answers), len(batch))
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pgmesh/pgmesh/internal/panics"
 	"github.com/pgmesh/pgmesh/store"
 )
 
@@ -59,7 +60,7 @@ func (r *refusals) work() {
 		if len(some) == 0 {
 			return
 		}
-		_ = r.write(context.Background(), some) // bounded by the store's own patience
+		_ = panics.Try("record", func() error { return r.write(context.Background(), some) }) // bounded by the store's own patience
 		close(written)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/pgmesh/pgmesh/internal/panics"
 	"github.com/pgmesh/pgmesh/internal/re2"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/kinds/envoy"
@@ -102,7 +103,10 @@ func (e *Examiner) take() []*store.Resource {
 func (e *Examiner) report(ctx context.Context, seen []*store.Resource) error {
 	examined := make([]store.Examined, 0, len(seen))
 	for _, r := range seen {
-		found := findings(r)
+		found, err := panics.Receive(func() ([]store.Finding, error) { return findings(r), nil })
+		if err != nil { // which is in the log, and nothing is said of the resource
+			continue
+		}
 		if len(found) == 0 && r.Key.Kind.Name == "VirtualService" {
 			continue // what was found of an earlier revision counts no more
 		}

@@ -2,6 +2,7 @@ package feed
 
 import (
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/panics"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/store"
 )
@@ -28,7 +29,7 @@ func Encode(r *store.Resource) (*ads.Resource, error) {
 
 // encode returns a resource as clients are sent it, or nil if it cannot be decoded: then clients keep the last one that could.
 func (f *Feed) encode(r *store.Resource) *ads.Resource {
-	encoded, err := Encode(r)
+	encoded, err := panics.Receive(func() (*ads.Resource, error) { return Encode(r) }) // whatever one row has, the others flow on
 	if err != nil {
 		f.undecodable.Inc()
 		f.log.Error("a stored resource cannot be decoded; clients keep the last good state of it. Correct or delete the row",
@@ -44,14 +45,17 @@ func (f *Feed) keeps(r *store.Resource) bool {
 	if !r.Unchecked {
 		return false
 	}
-	violations := r.Key.Kind.Check(r.Spec, kinds.Meta{
-		Name: r.Key.Name, Namespace: r.Key.Namespace, Labels: r.Labels, Annotations: r.Annotations,
+	err := panics.Try("check", func() error {
+		if wrong := r.Key.Kind.Check(r.Spec, kinds.Meta{Name: r.Key.Name, Namespace: r.Key.Namespace, Labels: r.Labels, Annotations: r.Annotations}); len(wrong) > 0 {
+			return kinds.Errors(wrong)
+		}
+		return nil
 	})
-	if len(violations) == 0 {
+	if err == nil {
 		return false
 	}
 	kept := f.publisher.Last(r.Key.Kind, r.Key.FullName()) != nil
 	f.log.Error("a stored resource breaks rules and was checked by nobody: see mesh.unsound. Correct or delete it",
-		"resource", r.Key.String(), "revision", r.Revision, "error", kinds.Errors(violations), "kept", kept)
+		"resource", r.Key.String(), "revision", r.Revision, "error", err, "kept", kept)
 	return kept
 }

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/pgmesh/pgmesh/internal/panics"
 )
 
 const (
@@ -17,7 +19,7 @@ const (
 
 // Serve answers until the context ends, and lets requests finish that are under way.
 func Serve(ctx context.Context, l net.Listener, handler http.Handler) error {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: readHeaderWithin, IdleTimeout: idleFor}
+	server := &http.Server{Handler: panics.Handler(handler), ReadHeaderTimeout: readHeaderWithin, IdleTimeout: idleFor}
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)

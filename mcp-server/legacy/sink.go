@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/pgmesh/pgmesh/internal/panics"
 	"github.com/pgmesh/pgmesh/internal/program"
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
 )
@@ -54,9 +55,11 @@ func (c *caller) run(ctx context.Context) {
 	connected.Set(0)
 	for said := ""; ; {
 		began := time.Now()
-		err := c.call(ctx, func() {
-			connected.Set(1)
-			c.report.connected()
+		err := panics.Try("sink", func() error {
+			return c.call(ctx, func() {
+				connected.Set(1)
+				c.report.connected()
+			})
 		})
 		connected.Set(0)
 		if ctx.Err() != nil {

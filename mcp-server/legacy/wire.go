@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/pgmesh/pgmesh/internal/panics"
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
 )
 
@@ -101,7 +102,7 @@ func receive(ctx context.Context, w wire) (<-chan *request, <-chan error) {
 	go func() {
 		defer close(failed)
 		for {
-			r, err := w.recv()
+			r, err := panics.Receive(w.recv)
 			if err != nil {
 				if errors.Is(err, io.EOF) {
 					err = nil

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/internal/caller"
+	"github.com/pgmesh/pgmesh/internal/panics"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 	"github.com/pgmesh/pgmesh/store"
 )
@@ -88,7 +89,7 @@ func receive(stream grpc.BidiStreamingServer[machinev1.KeepRequest, machinev1.Ke
 	messages, failed := make(chan *machinev1.KeepRequest), make(chan error, 1)
 	go func() {
 		for {
-			m, err := stream.Recv()
+			m, err := panics.Receive(stream.Recv)
 			if err != nil {
 				failed <- err
 				return

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/internal/inprocess"
+	"github.com/pgmesh/pgmesh/internal/panics"
 )
 
 // ours begins the methods of the APIs that need the database, or are only at the server that has it.
@@ -26,7 +27,7 @@ type calls struct {
 	unknown func(ctx context.Context, method string) error
 }
 
-// newCalls counts calls, and keeps them from APIs that cannot answer now, and says why.
+// newCalls counts calls, also those whose handlers panic, and keeps them from APIs that cannot answer now, and says why.
 func newCalls(measured *grpcprom.ServerMetrics, why func(context.Context) error) calls {
 	closed := func(ctx context.Context, method string) error {
 		if !strings.HasPrefix(method, ours) || strings.HasPrefix(method, fromMemory) {
@@ -35,14 +36,14 @@ func newCalls(measured *grpcprom.ServerMetrics, why func(context.Context) error)
 		return why(ctx)
 	}
 	return calls{
-		unary: inprocess.ChainUnary(measured.UnaryServerInterceptor(),
+		unary: inprocess.ChainUnary(measured.UnaryServerInterceptor(), panics.Unary,
 			func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 				if err := closed(ctx, info.FullMethod); err != nil {
 					return nil, err
 				}
 				return next(ctx, req)
 			}),
-		stream: inprocess.ChainStream(measured.StreamServerInterceptor(),
+		stream: inprocess.ChainStream(measured.StreamServerInterceptor(), panics.Stream,
 			func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 				if err := closed(stream.Context(), info.FullMethod); err != nil {
 					return err

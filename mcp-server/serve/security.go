@@ -16,6 +16,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/limits"
+	"github.com/pgmesh/pgmesh/internal/panics"
 	"github.com/pgmesh/pgmesh/internal/reload"
 	"github.com/pgmesh/pgmesh/internal/rpc"
 	"github.com/pgmesh/pgmesh/internal/tlsfiles"
@@ -123,9 +124,9 @@ func (d *door) options() []grpc.ServerOption {
 	options := append(d.limits.ServerOptions(), grpc.ChainUnaryInterceptor(d.guard.Unary), grpc.ChainStreamInterceptor(d.guard.Stream))
 	switch {
 	case d.files != nil:
-		options = append(options, grpc.Creds(limits.BoundStrangers(credentials.NewTLS(d.files.Config("h2")))), grpc.InTapHandle(d.guard.Tap))
+		options = append(options, grpc.Creds(panics.Credentials(limits.BoundStrangers(credentials.NewTLS(d.files.Config("h2"))))), grpc.InTapHandle(d.guard.Tap))
 	case d.own:
-		options = append(options, grpc.Creds(limits.BoundStrangers(credentials.NewTLS(d.mesh.TLS("h2")))), grpc.InTapHandle(d.guard.Tap), rpc.Renewing())
+		options = append(options, grpc.Creds(panics.Credentials(limits.BoundStrangers(credentials.NewTLS(d.mesh.TLS("h2"))))), grpc.InTapHandle(d.guard.Tap), rpc.Renewing())
 	}
 	return options
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/pgmesh/pgmesh/internal/panics"
 	"github.com/pgmesh/pgmesh/mesh-agent/dns/forward"
 )
 
@@ -111,7 +112,11 @@ const (
 
 // servers answer on it. The machine's own proxy is told nothing of the mesh.
 func (s socket) servers(by *Server, proxy bool) []*dns.Server {
-	handler := dns.HandlerFunc(func(w dns.ResponseWriter, m *dns.Msg) { by.handle(w, m, asker{s.address, proxy}) })
+	handler := dns.HandlerFunc(func(w dns.ResponseWriter, m *dns.Msg) {
+		if err := panics.Try("question", func() error { by.handle(w, m, asker{s.address, proxy}); return nil }); err != nil {
+			dns.HandleFailed(w, m)
+		}
+	})
 	return []*dns.Server{
 		{PacketConn: s.udp, Handler: handler, UDPSize: forward.UDPSize, MsgAcceptFunc: accept},
 		{Listener: newLimited(s.tcp, connections), Handler: handler, IdleTimeout: func() time.Duration { return silence }, MsgAcceptFunc: accept},

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/pgmesh/pgmesh/internal/panics"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
@@ -165,7 +166,7 @@ func (a *Agent) open(ctx context.Context) (machinev1.MachineService_RegisterClie
 
 func receive(ctx context.Context, stream machinev1.MachineService_RegisterClient, answers chan<- *machinev1.RegisterResponse) error {
 	for {
-		answer, err := stream.Recv()
+		answer, err := panics.Receive(stream.Recv)
 		if err != nil {
 			return err
 		}

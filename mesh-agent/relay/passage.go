@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"google.golang.org/grpc"
+
+	"github.com/pgmesh/pgmesh/internal/panics"
 )
 
 // passage is one stream to a discovery, for one of Envoy's.
@@ -33,8 +35,12 @@ func (st *stream) begin(ctx context.Context) *passage {
 			return
 		}
 		close(p.opened)
-		p.ended.Go(func() { st.speak(ctx, p, up) })
-		p.failed <- p.listen(ctx, up)
+		p.ended.Go(func() {
+			if err := panics.Try("stream", func() error { st.speak(ctx, p, up); return nil }); err != nil {
+				p.end() // and with it the stream, which Envoy opens again
+			}
+		})
+		p.failed <- panics.Try("stream", func() error { return p.listen(ctx, up) })
 	})
 	return p
 }

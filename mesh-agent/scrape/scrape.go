@@ -21,6 +21,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
+
+	"github.com/pgmesh/pgmesh/internal/panics"
 )
 
 const (
@@ -150,7 +152,7 @@ func (p *Page) pass(ctx context.Context, s *sink, t Target, format Format, withi
 	defer cancel()
 	reading, patient := newPatience(reading, within)
 	part := &portion{sink: s}
-	err := p.read(reading, patient, part, t, format, query)
+	err := panics.Try("scrape", func() error { return p.read(reading, patient, part, t, format, query) })
 	if ctx.Err() != nil {
 		return // it is whoever asked who has gone
 	}

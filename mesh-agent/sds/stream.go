@@ -9,6 +9,8 @@ import (
 	secretv3 "github.com/envoyproxy/go-control-plane/envoy/service/secret/v3"
 	"google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/pgmesh/pgmesh/internal/panics"
 )
 
 const typeURL = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
@@ -62,7 +64,7 @@ func receive[T any](ctx context.Context, recv func() (T, error)) (requests chan 
 	requests, ended = make(chan T), make(chan struct{})
 	go func() {
 		for {
-			r, err := recv()
+			r, err := panics.Receive(recv)
 			if err != nil {
 				close(ended)
 				return

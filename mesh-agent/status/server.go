@@ -19,6 +19,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/internal/nearest"
+	"github.com/pgmesh/pgmesh/internal/panics"
 	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mesh-agent/envoyadmin"
 	"github.com/pgmesh/pgmesh/mesh-agent/settings"
@@ -143,7 +144,7 @@ func (s *Server) Serve(ctx context.Context, socket net.Listener) error {
 // serve ends what goes on when the context ends: somebody may be following lines.
 func serve(ctx context.Context, l net.Listener, handler http.Handler) error {
 	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: 5 * time.Second,
+		Handler: panics.Handler(handler), ReadHeaderTimeout: 5 * time.Second,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	defer context.AfterFunc(ctx, func() { server.Close() })()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/pgmesh/pgmesh/internal/panics"
 	"github.com/pgmesh/pgmesh/mesh-agent/ownmark"
 )
 
@@ -112,7 +113,7 @@ func (f *Forwarder) exchange(ctx context.Context, q Question) (*dns.Msg, netip.A
 			u := order[started]
 			under, started = under+1, started+1
 			f.running.Go(func() {
-				m, err := f.try(ctx, u, q)
+				m, err := panics.Receive(func() (*dns.Msg, error) { return f.try(ctx, u, q) })
 				results <- landed{m, u, err}
 			})
 		}

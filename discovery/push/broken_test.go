@@ -1,0 +1,38 @@
+package push
+
+import (
+	"log/slog"
+	"testing"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/internal/panics"
+)
+
+// A proxy for which the translation panics is refused, and nothing stays of it on which the next update would stumble.
+func TestAProxyThatCannotBeTranslatedForIsForgotten(t *testing.T) {
+	t.Parallel()
+	e := New(slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	e.Update(mesh.Build(configstore.New().Apply(configstore.Batch{}), nil), 1, nil)
+	node := &corev3.Node{Id: "sidecar~10.0.0.1~a.default~default.svc.cluster.local"}
+	whole := e.pieces.in
+	e.pieces.in = nil // with which no piece can be made
+	err := panics.Try("test", func() error {
+		_, err := e.Open(t.Context(), node, true)
+		return err
+	})
+	require.ErrorAs(t, err, new(*panics.Error))
+	require.Empty(t, e.members)
+	require.Empty(t, e.classes)
+
+	e.pieces.in = whole
+	e.Update(e.mesh, 2, nil)
+	s, err := e.Open(t.Context(), node, true)
+	require.NoError(t, err)
+	require.NotNil(t, s.Snapshot())
+	s.Close()
+}
