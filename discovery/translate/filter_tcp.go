@@ -22,10 +22,11 @@ func tcpWeighted(statPrefix string, v view, routes []*networking.RouteDestinatio
 	if len(routes) == 0 {
 		return tcpTo(BlackHoleCluster)
 	}
+	divided := divide(routes)
 	clusters := make([]*tcpproxyv3.TcpProxy_WeightedCluster_ClusterWeight, len(routes))
 	for i, r := range routes {
 		clusters[i] = &tcpproxyv3.TcpProxy_WeightedCluster_ClusterWeight{
-			Name: v.destinationCluster(r.GetDestination(), port), Weight: uint32(r.GetWeight()),
+			Name: v.destinationCluster(r.GetDestination(), port), Weight: divided.share(r.GetWeight()),
 		}
 	}
 	return &tcpproxyv3.TcpProxy{

@@ -69,12 +69,12 @@ func (c routeContext) destination(out *routev3.Route, action *routev3.RouteActio
 
 // split divides requests by weight. Destinations of weight zero are left out.
 func (c routeContext) split(action *routev3.RouteAction, destinations []*networking.HTTPRouteDestination) {
-	weighted := &routev3.WeightedCluster{}
+	weighted, divided := &routev3.WeightedCluster{}, divide(destinations)
 	for _, to := range destinations {
 		if to.GetWeight() <= 0 {
 			continue
 		}
-		weighted.Clusters = append(weighted.Clusters, c.weighted(to))
+		weighted.Clusters = append(weighted.Clusters, c.weighted(to, divided))
 		if policy := hashPolicy(c.destinationHash(to.GetDestination())); policy != nil {
 			action.HashPolicy = append(action.HashPolicy, policy)
 		}
@@ -87,11 +87,11 @@ func (c routeContext) split(action *routev3.RouteAction, destinations []*network
 	action.ClusterSpecifier = &routev3.RouteAction_WeightedClusters{WeightedClusters: weighted}
 }
 
-func (c routeContext) weighted(to *networking.HTTPRouteDestination) *routev3.WeightedCluster_ClusterWeight {
+func (c routeContext) weighted(to *networking.HTTPRouteDestination, among division) *routev3.WeightedCluster_ClusterWeight {
 	headers := headerOperations(to.GetHeaders())
 	out := &routev3.WeightedCluster_ClusterWeight{
 		Name:                    c.destinationCluster(to.GetDestination(), c.port),
-		Weight:                  u32(uint32(to.GetWeight())),
+		Weight:                  u32(among.share(to.GetWeight())),
 		RequestHeadersToAdd:     headers.requestAdd,
 		RequestHeadersToRemove:  headers.requestRemove,
 		ResponseHeadersToAdd:    headers.responseAdd,

@@ -54,8 +54,9 @@ func (v view) tokenProvider(rule *mesh.TokenRule) *jwtv3.JwtProvider {
 		RequireExpiration: rule.Expire,
 	}
 	for _, from := range rule.GetFromHeaders() {
-		if name := headerOrNone(from.GetName()); name != "" && isHeaderValue(from.GetPrefix()) {
-			p.FromHeaders = append(p.FromHeaders, &jwtv3.JwtHeader{Name: name, ValuePrefix: from.GetPrefix()})
+		// A name that no header has is looked for in vain. Without any name Envoy would look into its own places.
+		if from.GetName() != "" && isHeaderValue(from.GetName()) && isHeaderValue(from.GetPrefix()) {
+			p.FromHeaders = append(p.FromHeaders, &jwtv3.JwtHeader{Name: from.GetName(), ValuePrefix: from.GetPrefix()})
 		}
 	}
 	for _, to := range rule.GetOutputClaimToHeaders() {
