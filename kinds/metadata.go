@@ -10,7 +10,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// The syntax of names and labels is Kubernetes's, whose users' files we take: RFC 1123.
+// The syntax of namespaces and labels is Kubernetes's, whose users' files we take: RFC 1123. A namespace is part of host names, in which
+// letter case says nothing. Names have upper-case letters and underscores, too, where they come from files and other servers than Kubernetes'.
 var (
 	dnsLabel     = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 	dnsSubdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
@@ -18,7 +19,7 @@ var (
 )
 
 const (
-	nameHint       = `at most 253 lower-case letters, digits, "-" and ".", the first and the last a letter or digit`
+	nameHint       = `at most 253 letters, digits, "-", "_" and ".", the first and the last a letter or digit`
 	namespaceHint  = `at most 63 lower-case letters, digits and "-", the first and the last a letter or digit`
 	labelKeyHint   = `write it as "name" or "example.com/name"; the name has at most 63 letters, digits, "-", "_" and ".", the first and the last a letter or digit`
 	labelValueHint = `at most 63 letters, digits, "-", "_" and ".", the first and the last a letter or digit`
@@ -28,6 +29,8 @@ const (
 
 // ValidNamespace tells whether there may be a namespace of that name.
 func ValidNamespace(name string) bool { return len(name) <= 63 && dnsLabel.MatchString(name) }
+
+func validName(name string) bool { return len(name) <= 253 && qualified.MatchString(name) }
 
 // CheckMetadata returns what is wrong with the namespace, name, labels and annotations of a resource, whose spec it does
 // not look at.
@@ -63,7 +66,7 @@ func (m *metadataCheck) names() {
 	switch r := m.r; {
 	case r.Name == "":
 		m.add("metadata.name", "must not be empty", "")
-	case len(r.Name) > 253 || !dnsSubdomain.MatchString(r.Name):
+	case !validName(r.Name):
 		m.add("metadata.name", `"`+r.Name+`" is not a valid name`, nameHint)
 	}
 	switch r := m.r; {

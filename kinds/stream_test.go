@@ -46,8 +46,8 @@ func TestStreamTellsWhatIsWrongAndGoesOn(t *testing.T) {
 		read, want []string
 	}{
 		{"", nil, nil},
-		{entry("a") + "---\n" + entry("A") + "---\n" + entry("a") + "---\n" + entry("b") + "---\nx: [\n", []string{"a", "b"}, []string{
-			`f: document 2, line 3: WorkloadEntry default/A: metadata.name: "A" is not a valid name`,
+		{entry("a") + "---\n" + entry("A_") + "---\n" + entry("a") + "---\n" + entry("b") + "---\nx: [\n", []string{"a", "b"}, []string{
+			`f: document 2, line 3: WorkloadEntry default/A_: metadata.name: "A_" is not a valid name`,
 			`f: document 3, line 5: WorkloadEntry default/a: metadata.name: duplicate of document 1, line 1`,
 			`not valid YAML`,
 		}},

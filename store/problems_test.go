@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -231,6 +232,23 @@ func TestProblems(t *testing.T) {
 			[]resource{{"Sidecar", "default", "a", `{"egress": [{"hosts": ["./*"]}]}`}, {"Sidecar", "default", "b", `{"egress": [{"hosts": ["./*"]}]}`}, {"Sidecar", "other", "c", `{"egress": [{"hosts": ["./*"]}]}`}},
 			[]string{"error duplicate-default Sidecar default/a metadata.name", "error duplicate-default Sidecar default/b metadata.name"},
 		},
+		"weights that look like a slip": {
+			[]resource{
+				{"VirtualService", "default", "a", `{"hosts": ["a"], "http": [{"route": [{"destination": {"host": "reviews"}, "weight": 90}, {"destination": {"host": "reviews"}, "weight": 10}]},
+					{"route": [{"destination": {"host": "reviews"}, "weight": 900}, {"destination": {"host": "reviews"}, "weight": 10}]}]}`},
+				{"VirtualService", "default", "b", `{"hosts": ["b"], "http": [{"route": [{"destination": {"host": "reviews"}, "weight": 900}, {"destination": {"host": "reviews"}, "weight": 100}]},
+					{"route": [{"destination": {"host": "reviews"}, "weight": 1}, {"destination": {"host": "reviews"}, "weight": 2}]}, {"route": [{"destination": {"host": "reviews"}, "weight": 500}]}]}`},
+			},
+			[]string{"info uneven-weights VirtualService default/a spec.http[1].route"},
+		},
+		"names in upper case": {
+			[]resource{
+				{"Gateway", "default", "Public", gateway("HTTP", "reviews.default.svc.cluster.local")},
+				{"VirtualService", "default", "Reviews_v1.DEFAULT-GROUP", `{"hosts": ["reviews"], "gateways": ["Public", "default/public"], "http": [{"delegate": {"name": "Routes"}}]}`},
+				{"VirtualService", "default", "Routes", `{"hosts": [], "http": [{"route": [{"destination": {"host": "reviews"}}]}]}`},
+			},
+			[]string{"error unknown-gateway VirtualService default/Reviews_v1.DEFAULT-GROUP spec.gateways[1]", "info selects-nothing Gateway default/Public spec.selector"},
+		},
 		"a selector": {
 			[]resource{
 				{"WorkloadEntry", "default", "w", `{"address": "10.0.0.2", "labels": {"app": "w"}}`},
@@ -338,7 +356,7 @@ func TestATransactionIsToldWhatItLeavesHanging(t *testing.T) {
 	require.Equal(t, "and 290 more problems", told()[10])
 }
 
-// What no proxy acts on is told when it is written, stands in mesh.problems as long as it is there, and is not refused: others may read it.
+// What discovery does not act on is told when it is written, stands in mesh.problems as long as it is there, and is not refused: others may read it.
 func TestWhatIsNotSupportedIsTold(t *testing.T) {
 	t.Parallel()
 	db, warnings := warned(t, pgtest.New(t))
@@ -346,12 +364,57 @@ func TestWhatIsNotSupportedIsTold(t *testing.T) {
 	db.create("Telemetry", "default", "t", `{"accessLogging": [{"disabled": true}]}`)
 	told := warnings()
 	require.Len(t, told, 1)
-	require.Equal(t, "Telemetry default/t: is not supported: metrics, traces and access logs follow the MeshConfig alone", told[0].Message)
+	require.Equal(t, "Telemetry default/t: pgmesh's discovery does not act on it: metrics, traces and access logs follow the MeshConfig alone", told[0].Message)
 	require.Equal(t, []string{"warning unsupported Telemetry default/t "}, db.found(""))
 	db.exec(`UPDATE mesh.resources SET spec = '{"accessLogging": [{"disabled": false}]}'`)
 	require.Empty(t, warnings(), "it was so before")
 	db.exec("DELETE FROM mesh.resources")
 	require.Empty(t, db.found(""))
+}
+
+// What is accepted as by Istio, and does not do what it seems to, is told: by the programs and the database alike.
+func TestWhatDoesNotDoWhatItSeemsToIsTold(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	for _, c := range []struct {
+		kind, spec string
+		want       []string // the paths
+	}{
+		{"AuthorizationPolicy", `{"rules": [{"from": [], "to": [{"operation": {"methods": ["GET"]}}]}, {"to": []}]}`, []string{"spec.rules[0].from", "spec.rules[1].to"}},
+		{"AuthorizationPolicy", `{"rules": [{"from": [{"source": {"namespaces": ["a"]}}]}, {}]}`, nil},
+		{"RequestAuthentication", `{"jwtRules": [{"issuer": "a", "fromHeaders": [{"name": "x-a"}, {"name": "x-a: b"}]}]}`, []string{"spec.jwtRules[0].fromHeaders[1].name"}},
+		{"WorkloadGroup", `{"template": {"address": "10.0.0.1"}}`, []string{"spec.template.address"}},
+		{"WorkloadGroup", `{"template": {"address": ""}}`, nil},
+		{
+			"MeshConfig", `{"tlsDefaults": {"cipherSuites": ["ALL", "TLS_AES_128_GCM_SHA256"], "ecdhCurves": ["P-256", "P-224"]}, "meshMTLS": {"cipherSuites": ["[AES128-SHA|NOPE]"]}}`,
+			[]string{"spec.meshMTLS.cipherSuites", "spec.tlsDefaults.cipherSuites", "spec.tlsDefaults.ecdhCurves"},
+		},
+		{"MeshConfig", `{"tlsDefaults": {"cipherSuites": ["-AES128-SHA", "[ECDHE-RSA-AES128-GCM-SHA256|ECDHE-RSA-CHACHA20-POLY1305]"], "ecdhCurves": ["X25519MLKEM768"]}}`, nil},
+	} {
+		kind, err := kinds.ByName(c.kind)
+		require.NoError(t, err)
+		db.create(c.kind, "istio-system", "a", c.spec)
+		inSQL := problemsByPath(db)
+		found, err := kind.Unsupported([]byte(c.spec))
+		require.NoError(t, err)
+		inGo := map[string]string{}
+		for _, f := range found {
+			inGo[f.Path] = f.Reason
+		}
+		require.Equal(t, inGo, inSQL, c.spec)
+		require.Equal(t, c.want, slices.Sorted(maps.Keys(inSQL)), c.spec)
+		db.exec("DELETE FROM mesh.resources")
+	}
+}
+
+func problemsByPath(s session) map[string]string {
+	s.t.Helper()
+	rows, err := s.conn.Query(s.t.Context(), "SELECT path, message FROM mesh.problems WHERE code = 'unsupported'")
+	require.NoError(s.t, err)
+	messages, path, message := map[string]string{}, "", ""
+	_, err = pgx.ForEachRow(rows, []any{&path, &message}, func() error { messages[path] = message; return nil })
+	require.NoError(s.t, err)
+	return messages
 }
 
 func TestStrictReferences(t *testing.T) {
@@ -450,7 +513,7 @@ func TestProblemsOfTheStore(t *testing.T) {
 	require.True(t, ok)
 	whole, err := s.Apply(t.Context(), store.Apply{Upserts: []store.Upsert{{Key: kinds.Key{Kind: telemetry, Namespace: "other", Name: "t"}, Spec: []byte(`{"accessLogging": [{"disabled": true}]}`)}}})
 	require.NoError(t, err)
-	require.Equal(t, []string{"", "is not supported: metrics, traces and access logs follow the MeshConfig alone"}, []string{whole.Warnings[0].Path, whole.Warnings[0].Message})
+	require.Equal(t, []string{"", "pgmesh's discovery does not act on it: metrics, traces and access logs follow the MeshConfig alone"}, []string{whole.Warnings[0].Path, whole.Warnings[0].Message})
 	db.exec("DELETE FROM mesh.resources WHERE kind = 'Telemetry'")
 
 	db.create("ServiceEntry", "default", "reviews", reviews)

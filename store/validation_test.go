@@ -31,9 +31,9 @@ func TestRefusalsInSQL(t *testing.T) {
 			"Gateway default/x: api_group: Gateway is a kind of more than one group", "set api_group to gateway.networking.k8s.io or networking.istio.io",
 		},
 		{
-			"name", `('VirtualService', NULL, 'default', 'X_y', '{"hosts": ["a"]}')`, "MS001",
-			`VirtualService default/X_y: metadata.name: "X_y" is not a valid name`,
-			`at most 253 lower-case letters, digits, "-" and ".", the first and the last a letter or digit`,
+			"name", `('VirtualService', NULL, 'default', 'X/y', '{"hosts": ["a"]}')`, "MS001",
+			`VirtualService default/X/y: metadata.name: "X/y" is not a valid name`,
+			`at most 253 letters, digits, "-", "_" and ".", the first and the last a letter or digit`,
 		},
 		{
 			"unknown field", `('VirtualService', NULL, 'default', 'reviews', '{"hosts": ["a"], "http": [{"route": [{"destination": {"host": "a"}, "wieght": 5}]}]}')`, "MS001",
@@ -62,7 +62,7 @@ var badSpecs = map[string][]string{
 		`{"hosts": ["a"], "http": [{"timeout": 5}]}`, `{"hosts": ["a"], "http": [{"timeout": 1.5}]}`, `{"hosts": ["a"], "http": [{"timeout": "1h30m"}]}`,
 		`{"hosts": ["a"], "http": [{"timeout": "300y"}]}`, `{"hosts": ["a"], "http": [{"timeout": "99999999999s"}]}`, `{"hosts": ["a"], "http": [{"timeout": {}}]}`,
 		`{"hosts": ["a"], "http": [{"timeout": "5"}]}`, `{"hosts": ["a"], "http": [{"timeout": ".5s"}]}`, `{"hosts": ["a"], "http": [{"timeout": ""}]}`,
-		`{"hosts": ["a"], "http": [{"route": [{"destination": {"host": "a"}, "weight": 150}]}]}`,
+		`{"hosts": ["a"], "http": [{"route": [{"destination": {"host": "a"}, "weight": 2147483648}]}]}`,
 		`{"hosts": ["a"], "http": [{"route": [{"destination": {"host": "a"}, "weight": -1}]}]}`,
 		`{"hosts": ["a"], "http": [{"route": [{"destination": {"host": "a"}, "weight": "50"}]}]}`,
 		`{"hosts": ["a"], "http": [{"route": [{"destination": {"host": "a"}, "weight": "x"}]}]}`,

@@ -352,7 +352,7 @@ func TestWhatCannotBeTakenIsRefusedAndCostsNobodyElseAnything(t *testing.T) {
 		"another namespace":  {func(m *machinev1.Machine) { m.Namespace = "bank" }, codes.PermissionDenied, "the certificate is for"},
 		"another account":    {func(m *machinev1.Machine) { m.ServiceAccount = "bank" }, codes.PermissionDenied, "the certificate is for"},
 		"a label":            {func(m *machinev1.Machine) { m.Labels = map[string]string{"app": "a b"} }, codes.InvalidArgument, `metadata.labels.app: "a b" is not a valid label value`},
-		"a group":            {func(m *machinev1.Machine) { m.Services[0].Group = "A" }, codes.InvalidArgument, "not a valid name"},
+		"a group":            {func(m *machinev1.Machine) { m.Services[0].Group = "A_" }, codes.InvalidArgument, "not a valid name"},
 		"a group twice":      {func(m *machinev1.Machine) { m.Services = append(m.Services, m.Services[0]) }, codes.InvalidArgument, "twice"},
 		"a port":             {func(m *machinev1.Machine) { m.Services[0].Ports = map[string]uint32{"http": 70000} }, codes.InvalidArgument, "ports"},
 		"a locality":         {func(m *machinev1.Machine) { m.Locality = "a b/c/d/e" }, codes.InvalidArgument, "locality"},

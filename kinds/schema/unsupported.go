@@ -55,6 +55,10 @@ func (u *Unsupported) Steps() []string {
 	return strings.Split(u.Path, ".")
 }
 
+// notActedOn begins what is told of these. It says who does not act on them: others may read them as well, such as an istiod, and act.
+// The database has the same words.
+const notActedOn = "pgmesh's discovery does not act on it: "
+
 // FindUnsupported returns what a spec, as a JSON tree in its normal form, says that is not acted on.
 func FindUnsupported(group, kind string, spec any) []Problem {
 	var out []Problem
@@ -67,7 +71,7 @@ func FindUnsupported(group, kind string, spec any) []Problem {
 				if u.Path == "" {
 					at = "" // the resource as a whole
 				}
-				out = append(out, Problem{Path: at, Reason: "is not supported: " + u.Reason, Hint: u.Hint})
+				out = append(out, Problem{Path: at, Reason: notActedOn + u.Reason, Hint: u.Hint})
 			}
 		})
 	}

@@ -125,7 +125,7 @@ type reading struct {
 	wrong   kinds.Errors
 	dropped int
 
-	unsupported kinds.Errors // what is right, and no proxy acts on
+	unsupported kinds.Errors // what is right, and discovery does not act on
 }
 
 // shownMistakes bounds what is told: who has more has one mistake, many times.

@@ -31,13 +31,13 @@ var mistakes = map[string]struct{ document, told string }{
 		service("  http:\n  - route:\n    - weight: 5\n"),
 		`VirtualService default/x: spec.http[0].route[0].destination: required field is missing`,
 	},
-	"a weight over 100": {
-		service("  http:\n  - route:\n    - destination: {host: a}\n      weight: 150\n"),
-		`line 25: VirtualService default/x: spec.http[0].route[0].weight: must be between 0 and 100, got 150`,
+	"a weight below 0": {
+		service("  http:\n  - route:\n    - destination: {host: a}\n      weight: -5\n"),
+		`line 25: VirtualService default/x: spec.http[0].route[0].weight: must be between 0 and 2147483647, got -5`,
 	},
 	"an empty host list": {
-		"apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: x}\nspec:\n  hosts: []\n",
-		`line 21: VirtualService default/x: spec.hosts: must have at least 1 item, has 0`,
+		"apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: x}\nspec:\n  hosts: []\n",
+		`line 21: ServiceEntry default/x: spec.hosts: must have at least 1 item, has 0`,
 	},
 	"the same resource again": {
 		virtualService("default", "first", "b"),

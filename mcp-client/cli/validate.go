@@ -19,7 +19,7 @@ func (p *Program) validateCommand() *cobra.Command {
 
 A PATH is a file, a folder with its folders, or - for standard input. All mistakes are told, each with its file, line and field.
 What only goes wrong between resources, such as a route to a host that there is not, the server knows: see apply --dry-run.
-What is right and yet no proxy acts on is warned of.
+What is right and yet pgmesh's discovery does not act on is warned of.
 
 Documents of kinds that have nothing to do with a mesh are counted and left out; with --strict they are mistakes.`,
 		Example: `  mcp-client validate mesh/
@@ -71,7 +71,7 @@ func (r *reading) refuseDuplicate(seen map[kinds.Key]*kinds.Document, d *kinds.D
 	})
 }
 
-// noteUnsupported keeps what a resource says that no proxy will act on, which is no mistake.
+// noteUnsupported keeps what a resource says that discovery does not act on, which is no mistake.
 func (r *reading) noteUnsupported(d *kinds.Document) error {
 	found, err := d.Resource.Kind.Unsupported(d.Spec)
 	if err != nil {

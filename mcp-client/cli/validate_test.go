@@ -30,7 +30,7 @@ func TestValidateWarnsOfWhatNoProxyActsOn(t *testing.T) {
 	t.Parallel()
 	const telemetry = "apiVersion: telemetry.istio.io/v1\nkind: Telemetry\nmetadata: {name: t}\nspec: {accessLogging: [{disabled: true}]}\n"
 	r := run(t.Context(), telemetry, nil, "validate", "-")
-	require.Equal(t, result{0, "1 resource is valid\n", "warning: standard input: document 1, line 1: Telemetry default/t: is not supported: metrics, traces and access logs follow the MeshConfig alone\n"}, r)
+	require.Equal(t, result{0, "1 resource is valid\n", "warning: standard input: document 1, line 1: Telemetry default/t: pgmesh's discovery does not act on it: metrics, traces and access logs follow the MeshConfig alone\n"}, r)
 	r = run(t.Context(), telemetry, nil, "validate", "-", "-o", "json")
 	require.Contains(t, r.out, `"warnings": [`)
 	require.Empty(t, r.err)

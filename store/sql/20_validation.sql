@@ -24,6 +24,15 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
   SELECT mesh.refuse(code, kind, namespace, name, ARRAY[(path, reason, hint)::mesh.problem])
 $$;
 
+-- is_name tells whether a resource may be called so. Kubernetes takes lower-case names alone, files and other servers any.
+CREATE OR REPLACE FUNCTION mesh.is_name(name text) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT char_length(name) <= 253 AND name ~ '^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$'
+$$;
+
+CREATE OR REPLACE FUNCTION mesh.name_hint() RETURNS text
+LANGUAGE sql IMMUTABLE AS $$ SELECT 'at most 253 letters, digits, "-", "_" and ".", the first and the last a letter or digit' $$;
+
 CREATE OR REPLACE FUNCTION mesh.member_path(path text, name text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN name !~ '^[A-Za-z_][A-Za-z0-9_-]*$' THEN path || '["' || name || '"]' WHEN path = '' THEN name ELSE path || '.' || name END

@@ -41,9 +41,7 @@ BEGIN
   END IF;
   problems := ARRAY(SELECT (path, reason, hint)::mesh.problem FROM (VALUES
     (NEW.name = '', 'metadata.name', 'must not be empty', NULL),
-    (NEW.name <> '' AND (char_length(NEW.name) > 253 OR NEW.name !~ '^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$'),
-      'metadata.name', format('"%s" is not a valid name', NEW.name),
-      'at most 253 lower-case letters, digits, "-" and ".", the first and the last a letter or digit'),
+    (NEW.name <> '' AND NOT mesh.is_name(NEW.name), 'metadata.name', format('"%s" is not a valid name', NEW.name), mesh.name_hint()),
     (known.namespaced AND NEW.namespace = '', 'metadata.namespace', 'must not be empty', NULL),
     (known.api_group = 'core' AND NEW.namespace <> mesh.mesh_namespace(), 'metadata.namespace',
       format('a %s configures the whole mesh, and counts in the namespace "%s" alone', known.kind, mesh.mesh_namespace()), 'write ' || mesh.mesh_namespace()),

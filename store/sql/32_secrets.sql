@@ -95,9 +95,8 @@ END $$;
 CREATE OR REPLACE FUNCTION mesh.name_problems(namespace text, name text) RETURNS SETOF mesh.problem
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF (char_length(name) <= 253 AND name ~ '^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$') IS NOT TRUE THEN
-    RETURN NEXT ('metadata.name', format('"%s" is not a valid name', name),
-      'at most 253 lower-case letters, digits, "-" and ".", the first and the last a letter or digit')::mesh.problem;
+  IF mesh.is_name(name) IS NOT TRUE THEN
+    RETURN NEXT ('metadata.name', format('"%s" is not a valid name', name), mesh.name_hint())::mesh.problem;
   END IF;
   IF (char_length(namespace) <= 63 AND namespace ~ '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$') IS NOT TRUE THEN
     RETURN NEXT ('metadata.namespace', format('"%s" is not a valid namespace', namespace),

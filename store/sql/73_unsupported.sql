@@ -14,9 +14,16 @@ BEGIN
   END IF;
 END $$;
 
+-- unsupported_message says who does not act on something: others may read it as well, such as an istiod, and act. Programs have the same words.
+CREATE OR REPLACE FUNCTION mesh.unsupported_message(reason text) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$ SELECT 'pgmesh''s discovery does not act on it: ' || reason $$;
+
+CREATE OR REPLACE FUNCTION mesh.unsupported_hint(hint text) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$ SELECT coalesce(hint, 'leave it out, unless it is for another reader, such as an istiod') $$;
+
 CREATE OR REPLACE VIEW mesh.unsupported_uses AS
   SELECT 'warning' AS severity, 'unsupported' AS code, r.kind, r.api_group, r.namespace, r.name, CASE WHEN u.steps = '{}' THEN '' ELSE p.place END AS path,
-    'is not supported: ' || u.reason AS message, coalesce(u.hint, 'nothing comes of it in any proxy') AS hint
+    mesh.unsupported_message(u.reason) AS message, mesh.unsupported_hint(u.hint) AS hint
   FROM mesh.unsupported u
   JOIN mesh.resources r USING (kind, api_group), mesh.places(r.spec, u.steps, 'spec') p
   WHERE r.spec @? u.found AND (u.condition IS NULL OR p.found @@ u.condition);
@@ -27,8 +34,8 @@ COMMENT ON VIEW mesh.unsupported_uses IS 'Internal. Read mesh.problems.';
 CREATE OR REPLACE FUNCTION mesh.new_unsupported(of bigint) RETURNS mesh.link_problem[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  RETURN ARRAY(SELECT ('warning', 'unsupported', c.kind, c.api_group, c.namespace, c.name, CASE WHEN u.steps = '{}' THEN '' ELSE p.place END, 'is not supported: ' || u.reason,
-      coalesce(u.hint, 'nothing comes of it in any proxy'))::mesh.link_problem
+  RETURN ARRAY(SELECT ('warning', 'unsupported', c.kind, c.api_group, c.namespace, c.name, CASE WHEN u.steps = '{}' THEN '' ELSE p.place END, mesh.unsupported_message(u.reason),
+      mesh.unsupported_hint(u.hint))::mesh.link_problem
     FROM mesh.changes c JOIN mesh.unsupported u USING (kind, api_group), mesh.places(c.after_spec, u.steps, 'spec') p
     WHERE c.transaction_id = of AND c.after_spec @? u.found AND (u.condition IS NULL OR p.found @@ u.condition)
       AND NOT EXISTS (SELECT FROM mesh.places(c.before_spec, u.steps, 'spec') was WHERE was.found IS NOT NULL AND (u.condition IS NULL OR was.found @@ u.condition))

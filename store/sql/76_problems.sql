@@ -12,6 +12,7 @@ BEGIN
       UNION ALL SELECT * FROM mesh.selects_nothing
       UNION ALL SELECT * FROM mesh.empty_subsets
       UNION ALL SELECT * FROM mesh.unsupported_uses
+      UNION ALL SELECT * FROM mesh.uneven_weights
       UNION ALL SELECT * FROM mesh.misplaced_mesh_configs
       UNION ALL SELECT * FROM mesh.foreign_hosts
       UNION ALL SELECT * FROM mesh.ending_certificates

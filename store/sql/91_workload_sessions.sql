@@ -56,7 +56,7 @@ DECLARE
 BEGIN
   IF (w.namespace ~ '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$' AND char_length(w.namespace) <= 63) IS NOT TRUE THEN
     RETURN format('"%s" is not a valid namespace: at most 63 lower-case letters, digits and "-"', left(w.namespace, 100));
-  ELSIF (w.workload_group ~ '^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$' AND char_length(w.workload_group) <= 253) IS NOT TRUE THEN
+  ELSIF mesh.is_name(w.workload_group) IS NOT TRUE THEN
     RETURN format('"%s" is not the name of a WorkloadGroup: name one of the machine''s namespace', left(w.workload_group, 300));
   ELSIF (w.machine !~ '[[:space:][:cntrl:]]' AND octet_length(w.machine) BETWEEN 1 AND 253) IS NOT TRUE THEN
     RETURN format('"%s" is not the id of a machine: at most 253 bytes without spaces', left(w.machine, 300));

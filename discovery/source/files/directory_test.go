@@ -101,6 +101,14 @@ func write(t *testing.T, path, text string) {
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
+// Not all files are made for Kubernetes, which takes lower-case names alone.
+func TestNamesMayBeInUpperCase(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	write(t, filepath.Join(folder, "a.yaml"), service("shop.DEFAULT-GROUP.public")+service("Shop_v1"))
+	require.ElementsMatch(t, []string{"shop.DEFAULT-GROUP.public", "Shop_v1"}, watch(t, folder).next())
+}
+
 func TestASaveIsABatch(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

@@ -83,7 +83,7 @@ func parse(path string, content []byte, log *slog.Logger) ([]*kinds.Document, er
 	return documents, warn(path, documents, log)
 }
 
-// warn tells of what no proxy will act on.
+// warn tells of what discovery does not act on.
 func warn(path string, documents []*kinds.Document, log *slog.Logger) error {
 	for _, d := range documents {
 		found, err := d.Resource.Kind.Unsupported(d.Spec)
@@ -91,7 +91,7 @@ func warn(path string, documents []*kinds.Document, log *slog.Logger) error {
 			return err
 		}
 		for _, v := range found {
-			log.Warn("something in a file of configuration is not supported", "file", path, "resource", d.Resource.Key().String(), "path", v.Path, "reason", v.Reason)
+			log.Warn("something in a file of configuration is not acted on", "file", path, "resource", d.Resource.Key().String(), "path", v.Path, "reason", v.Reason)
 		}
 	}
 	return nil

@@ -10,30 +10,27 @@ import (
 // rule is a constraint that neither the descriptors nor the CRDs state.
 type rule struct {
 	message, field string
-	tighten        func(*schema.Field)
+	change         func(*schema.Field)
 }
 
-func between(low, high float64) func(*schema.Field) {
-	return func(f *schema.Field) { f.Min, f.Max = &low, &high }
-}
+func notNegative(f *schema.Field) { f.Min = number(0.0) }
+func notEmpty(f *schema.Field)    { f.MinLength = number(1) }
+func someItems(f *schema.Field)   { f.MinItems = number(1) }
+func required(f *schema.Field)    { f.Required = true }
+func optional(f *schema.Field)    { f.Required = false }
 
-func notEmpty(f *schema.Field)  { f.MinLength = number(1) }
-func someItems(f *schema.Field) { f.MinItems = number(1) }
-func required(f *schema.Field)  { f.Required = true }
+const (
+	network = "istio.networking.v1alpha3."
+	mesh    = "istio.mesh.v1alpha1."
+)
 
-const network = "istio.networking.v1alpha3."
-
-// rules is where every rule of our own stands.
+// rules is where every rule of our own stands. They are those of Istio's validation that are about a single field, and none beyond it.
 //
-// Weights are stricter here than in Istio, which adds up whatever numbers it is given: a weight is a share of 100,
-// because a slip of the finger in one (900 for 90) silently starves all the others.
-//
-// A list of hosts may be absent where Istio gives that a meaning (a delegate VirtualService has none), but a list that
-// is there and empty is always a mistake.
+// What Istio calls required of networks, its validation does not ask for: endpoints may be in a network by their own word, and a
+// network that nobody reaches from outside has no gateways.
 var rules = []rule{
-	{network + "HTTPRouteDestination", "weight", between(0, 100)},
-	{network + "RouteDestination", "weight", between(0, 100)},
-	{network + "VirtualService", "hosts", someItems},
+	{network + "HTTPRouteDestination", "weight", notNegative},
+	{network + "RouteDestination", "weight", notNegative},
 	{network + "VirtualService", "hosts", notEmpty},
 	{network + "ServiceEntry", "hosts", someItems},
 	{network + "ServiceEntry", "hosts", notEmpty},
@@ -46,7 +43,14 @@ var rules = []rule{
 	{network + "IstioEgressListener", "hosts", someItems},
 	{network + "IstioEgressListener", "hosts", notEmpty},
 	{network + "Subset", "name", notEmpty},
+	{network + "WorkloadGroup", "template", func(f *schema.Field) { f.TypeRef = template }},
+	{mesh + "MeshNetworks", "networks", optional},
+	{mesh + "Network", "endpoints", optional},
+	{mesh + "Network", "gateways", optional},
 }
+
+// template is the type of a WorkloadGroup's template, which has the fields of a WorkloadEntry, and rules of its own.
+const template = network + "WorkloadGroup.Template"
 
 func override(types map[string]*schema.Type) error {
 	for _, r := range rules {
@@ -58,7 +62,9 @@ func override(types map[string]*schema.Type) error {
 		if i < 0 {
 			return fmt.Errorf("a rule names the field %s of %s, which has none such", r.field, r.message)
 		}
-		r.tighten(&t.Fields[i])
+		r.change(&t.Fields[i])
 	}
+	entry := types[network+"WorkloadEntry"]
+	types[template] = &schema.Type{Fields: slices.Clone(entry.Fields), Oneofs: entry.Oneofs}
 	return nil
 }
