@@ -29,11 +29,11 @@ func (r routes) forgetful() routes {
 }
 
 // route makes the routes. What the sight sees may have changed, and what a router exposes; nothing else, if it is alike.
-func (x *sight) route(e *Engine, s translate.Sight, before *sight, alike bool) {
-	if x.routes.hosts.made != nil && x.looks.shapes == before.looks.shapes {
+func (x *sight) route(e *Engine, s translate.Sight, before *sight, alike bool, changed map[string]bool) {
+	if x.routes.hosts.made != nil && alike && x.looks.listened == before.looks.listened {
 		begun := time.Now()
-		if hosts, ok := s.Rerouted(x.routes.memory, before.scope); ok {
-			e.translated(VirtualHostType, begun, x.routes.reroute(e, hosts))
+		if news, ok := s.Rerouted(x.routes.memory, before.scope, changed); ok {
+			e.translated(VirtualHostType, begun, x.routes.hosts.change(news.Hosts, news.Gone, e.encodeHost))
 			return
 		}
 	}
@@ -47,7 +47,7 @@ func (x *sight) route(e *Engine, s translate.Sight, before *sight, alike bool) {
 	if x.routes.memory == nil {
 		x.routes.memory = translate.NewMemory(x.shelf.routes)
 	}
-	s = s.Recall(x.routes.memory, x.changedHosts(before.backends))
+	s = s.Recall(x.routes.memory, func(host string) bool { return changed[host] })
 	patches := envoyfilter.For(e.mesh, x.proxy())
 	switch patched := patches.Patches(envoyfilter.InRoutes...); {
 	case x.key.divided && patched:
@@ -93,31 +93,20 @@ func (r *routes) update(e *Engine, divisions []translate.Division) {
 	for _, d := range divisions {
 		configurations, hosts, scopes = append(configurations, d.Configuration), append(hosts, d.Hosts...), append(scopes, d.Scopes...)
 	}
-	e.translated(VirtualHostType, begun, r.hosts.update(hosts, func(h translate.Host) made { return encodeHosts(e, h.Make()) }))
+	e.translated(VirtualHostType, begun, r.hosts.update(hosts, e.encodeHost))
 	begun = time.Now()
 	e.translated(ScopedRouteType, begun, r.scopes.update(scopes, func(s translate.Scoped) made { return encodeScopes(e, s.Make()) }))
 	r.replace(e, configurations)
-}
-
-// reroute makes those hosts anew that have other routes.
-func (r *routes) reroute(e *Engine, hosts []translate.Host) (news made) {
-	for _, h := range hosts {
-		at := slices.IndexFunc(r.hosts.made, func(other *madePart[translate.Host]) bool { return other.of.Name() == h.Name() })
-		if !r.hosts.made[at].of.Same(h) {
-			r.hosts.made[at] = &madePart[translate.Host]{h, encodeHosts(e, h.Make())}
-			news.add(r.hosts.made[at].made)
-		}
-	}
-	r.hosts.set = r.hosts.set.With(news.resources, nil)
-	return news
 }
 
 // rerouteByHost makes those hosts anew that have other routes, in both forms.
 func (r *routes) rerouteByHost(e *Engine, begun time.Time, changed translate.ByHost) {
 	e.translated(ScopedRouteType, begun, r.scopes.change(changed.Scopes, changed.Gone, func(s translate.Scoped) made { return encodeScopes(e, s.Make()) }))
 	begun = time.Now()
-	e.translated(VirtualHostType, begun, r.hosts.change(changed.Hosts, changed.Gone, func(h translate.Host) made { return encodeHosts(e, h.Make()) }))
+	e.translated(VirtualHostType, begun, r.hosts.change(changed.Hosts, changed.Gone, e.encodeHost))
 }
+
+func (e *Engine) encodeHost(h translate.Host) made { return encodeHosts(e, h.Make()) }
 
 func encodeHosts(e *Engine, hosts ...*routev3.VirtualHost) made {
 	return encode(&e.once, hosts, (*routev3.VirtualHost).GetName, nil)

@@ -97,12 +97,13 @@ func (x *sight) update(e *Engine) {
 		x.routes = x.routes.forgetful()
 	}
 	x.compose(e, s, &before)
-	x.look(&before, s, same)
+	changed := x.changedHosts(before.backends)
+	x.look(&before, s, same, changed)
 	if x.looks.shapes != before.looks.shapes {
 		x.name(e, s)
 	}
 	if !same || x.looks.routed(&before, x) {
-		x.route(e, s, &before, alike)
+		x.route(e, s, &before, alike, changed)
 	}
 }
 
@@ -114,9 +115,7 @@ func (x *sight) compose(e *Engine, s translate.Sight, before *sight) {
 	}
 	x.pieces = make([]*piece, len(x.backends))
 	for i, b := range x.backends {
-		if x.shelf == before.shelf && i < len(before.backends) && b == before.backends[i] {
-			x.pieces[i] = before.pieces[i]
-		} else {
+		if x.pieces[i] = x.pieceBefore(before, i); x.pieces[i] == nil {
 			x.pieces[i] = e.make(x.shelf, s, b)
 		}
 	}
@@ -125,13 +124,26 @@ func (x *sight) compose(e *Engine, s translate.Sight, before *sight) {
 	x.endpoints = exchanged(x.endpoints, went, came, func(p *piece) *made { return &p.endpoints })
 }
 
+// pieceBefore is that of a backend, if it was in the same place before, or in the same place from the end; otherwise nil.
+func (x *sight) pieceBefore(before *sight, i int) *piece {
+	if x.shelf != before.shelf {
+		return nil
+	}
+	for _, at := range [...]int{i, i + len(before.backends) - len(x.backends)} {
+		if 0 <= at && at < len(before.backends) && before.backends[at] == x.backends[i] {
+			return before.pieces[at]
+		}
+	}
+	return nil
+}
+
 // sameBackends tells whether two lists are one.
 func sameBackends(a, b []translate.Backend) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
 // look compares with what was seen before.
-func (x *sight) look(before *sight, s translate.Sight, same bool) {
+func (x *sight) look(before *sight, s translate.Sight, same bool, changed map[string]bool) {
 	if !same {
 		x.looks.conditions = new(mark)
 	}
@@ -145,7 +157,7 @@ func (x *sight) look(before *sight, s translate.Sight, same bool) {
 	if !sameShapes {
 		x.looks.shapes = new(mark)
 	}
-	if sameShapes && !x.connectsAnew(before) {
+	if sameShapes && !x.connectsAnew(before) || same && s.ListensAlike(before.scope, x.listened, changed) {
 		return
 	}
 	x.listened = s.Listened()
@@ -158,31 +170,39 @@ func (x *sight) look(before *sight, s translate.Sight, same bool) {
 func (x *sight) connectsAnew(before *sight) bool {
 	return !slices.EqualFunc(x.scope.Egress, before.scope.Egress, func(a, b *mesh.Egress) bool {
 		return slices.EqualFunc(a.VirtualServices, b.VirtualServices, func(v, w *mesh.VirtualService) bool {
-			return v == w || !forConnections(v) && !forConnections(w)
+			return v == w || !translate.ForConnections(v) && !translate.ForConnections(w)
 		})
 	})
 }
 
-func forConnections(vs *mesh.VirtualService) bool {
-	return len(vs.Spec.GetTcp())+len(vs.Spec.GetTls()) > 0
-}
-
-// changedHosts tells which hosts have other services than before, or other rules for them.
-func (x *sight) changedHosts(before []translate.Backend) func(host string) bool {
+// changedHosts are the hosts that have other services than before, or other rules for them.
+func (x *sight) changedHosts(before []translate.Backend) map[string]bool {
 	now := x.backends
+	if sameBackends(before, now) {
+		return nil
+	}
 	for len(before) > 0 && len(now) > 0 && sameShape(before[0], now[0]) {
 		before, now = before[1:], now[1:]
 	}
 	for len(before) > 0 && len(now) > 0 && sameShape(before[len(before)-1], now[len(now)-1]) {
 		before, now = before[:len(before)-1], now[:len(now)-1]
 	}
-	hosts := make(map[string]bool, len(before)+len(now))
-	for _, list := range [][]translate.Backend{before, now} {
-		for _, b := range list {
-			hosts[b.Service.Hostname] = true
-		}
+	was := make(map[string]translate.Backend, len(before))
+	for _, b := range before {
+		was[b.Service.Hostname] = b
 	}
-	return func(host string) bool { return hosts[host] }
+	hosts := map[string]bool{}
+	for _, b := range now {
+		host := b.Service.Hostname
+		if old, there := was[host]; !there || !sameShape(old, b) {
+			hosts[host] = true
+		}
+		delete(was, host)
+	}
+	for host := range was {
+		hosts[host] = true
+	}
+	return hosts
 }
 
 func sameShape(a, b translate.Backend) bool {

@@ -58,7 +58,7 @@ func (l *listened) add(egress *mesh.Egress) {
 		}
 	}
 	for _, vs := range egress.VirtualServices {
-		if len(vs.Spec.GetTcp())+len(vs.Spec.GetTls()) > 0 {
+		if ForConnections(vs) {
 			l.all, l.connected = append(l.all, vs), true
 		}
 	}

@@ -23,12 +23,13 @@ type portHosts struct {
 	hosts    []virtualHost
 	domains  map[string]bool // of all of them, in lower case; nil before they were made
 	rivalled bool            // a claim was turned down
+	unlisted bool            // hosts, rules and services were edited since the groups were listed
 }
 
 // update brings the hosts to what an egress listener has now.
 func (p *portHosts) update(v view, egress *mesh.Egress) {
 	changed := v.memory.changed
-	if p.services.egress == nil || !slices.Equal(p.services.egress.Services, egress.Services) {
+	if p.services.egress == nil || p.unlisted || !slices.Equal(p.services.egress.Services, egress.Services) {
 		before := p.services
 		p.services = servicesOnPort(egress, p.port)
 		changed = func(host string) bool {
@@ -37,10 +38,10 @@ func (p *portHosts) update(v view, egress *mesh.Egress) {
 	}
 	p.services.egress = egress
 	groups := p.routeGroups(v, changed)
-	if p.domains == nil || p.rivalled || !p.patch(v, groups) {
+	if p.domains == nil || p.rivalled || p.unlisted || !p.patch(v, groups) {
 		p.rebuild(v, groups)
 	}
-	p.groups, p.spare = groups, p.groups
+	p.groups, p.spare, p.unlisted = groups, p.groups, false
 }
 
 func (p *portHosts) rebuild(v view, groups []routeGroup) {
@@ -78,11 +79,9 @@ func (p *portHosts) patch(v view, groups []routeGroup) bool {
 	for i := range before {
 		p.release(&before[i])
 	}
-	c := claims{portHosts: p, known: servicesOf(now), put: p.insert, taken: func(name string) bool { _, found := p.find(name); return found }}
-	for host := range c.known {
-		if p.domains[strings.ToLower(asHost(host))] {
-			return false
-		}
+	c := p.latecomers(now)
+	if c.comeTooLate() {
+		return false
 	}
 	for i := range now {
 		c.claim(v, &now[i])
@@ -97,6 +96,22 @@ type claims struct {
 	known map[string]bool        // the services that claim: no short form may claim their full names
 	taken func(name string) bool // tells of a name, and takes it
 	put   func(virtualHost)
+}
+
+// latecomers claim what nobody has yet.
+func (p *portHosts) latecomers(groups []routeGroup) claims {
+	taken := func(name string) bool { _, found := p.find(name); return found }
+	return claims{portHosts: p, known: servicesOf(groups), put: p.insert, taken: taken}
+}
+
+// comeTooLate tells whether the full name of a service has been claimed as a short form already.
+func (c claims) comeTooLate() bool {
+	for host := range c.known {
+		if c.domains[strings.ToLower(asHost(host))] {
+			return true
+		}
+	}
+	return false
 }
 
 func servicesOf(groups []routeGroup) map[string]bool {

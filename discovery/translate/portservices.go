@@ -13,6 +13,7 @@ type portServices struct {
 	byHost    map[string]*mesh.Service
 	hosts     []string // in the order of the services
 	wildcards []string // those of hosts that are wildcards
+	several   bool     // there are several for a host
 }
 
 // servicesOnPort finds the services with a port; of several for a host the last counts.
@@ -27,8 +28,46 @@ func servicesOnPort(egress *mesh.Egress, port uint32) portServices {
 			if mesh.IsWildcard(s.Hostname) {
 				out.wildcards = append(out.wildcards, s.Hostname)
 			}
+		} else {
+			out.several = true
 		}
 		out.byHost[s.Hostname] = s
+	}
+	return out
+}
+
+// exchange lets services go and takes in others, in no order, and returns what there was for their hosts. It reports false where the order counts,
+// or more hosts than theirs depend on them.
+func (p *portServices) exchange(gone, come []*mesh.Service) (was map[string]*mesh.Service, ok bool) {
+	was = make(map[string]*mesh.Service, len(gone)+len(come))
+	for _, s := range gone {
+		if p.several || mesh.IsWildcard(s.Hostname) {
+			return nil, false
+		}
+		was[s.Hostname] = s
+		delete(p.byHost, s.Hostname)
+	}
+	for _, s := range come {
+		if p.byHost[s.Hostname] != nil || mesh.IsWildcard(s.Hostname) {
+			return nil, false
+		}
+		if was[s.Hostname] == nil {
+			was[s.Hostname], p.hosts = nil, append(p.hosts, s.Hostname)
+		}
+		p.byHost[s.Hostname] = s
+	}
+	if len(gone) > 0 {
+		p.hosts = slices.DeleteFunc(p.hosts, func(host string) bool { return p.byHost[host] == nil })
+	}
+	return was, true
+}
+
+// onPort are those of some services that have a port.
+func onPort(services []*mesh.Service, port uint32) (out []*mesh.Service) {
+	for _, s := range services {
+		if s.Port(port) != nil {
+			out = append(out, s)
+		}
 	}
 	return out
 }

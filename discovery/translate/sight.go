@@ -49,10 +49,14 @@ func (s Sight) BackendsAfter(before []Backend, scope *mesh.Scope) []Backend {
 		return before
 	}
 	out := make([]Backend, len(s.scope.Services))
+	later := len(before) - len(out)
 	for i, service := range s.scope.Services {
-		if i < len(before) && before[i].Service == service {
+		switch {
+		case i < len(before) && before[i].Service == service:
 			out[i] = before[i]
-		} else {
+		case 0 <= i+later && i+later < len(before) && before[i+later].Service == service: // behind what has come, or gone
+			out[i] = before[i+later]
+		default:
 			out[i] = s.backend(service)
 		}
 	}

@@ -1,0 +1,265 @@
+package translate
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+)
+
+// portEdit is what becomes of the virtual hosts of one port.
+type portEdit struct {
+	*portHosts
+
+	*egressEdit
+	was     map[string]*mesh.Service // of hosts that have another service on the port; nil for none
+	touched map[string]bool          // hosts whose routes have to be looked at
+	groups  []groupEdit
+	names   map[string]bool // of virtual hosts that have changed, and false for those that have gone
+}
+
+// groupEdit is what becomes of the group of a rule, or of a service; nil for none.
+type groupEdit struct{ was, is *routeGroup }
+
+// edit brings the hosts to what an egress listener has now, and tells what that comes to. It reports false where the order of claims matters, or
+// too much has changed; then nothing of what it did is of use.
+func (p *portHosts) edit(e *egressEdit, out *Rerouting) bool {
+	if p.rivalled || p.domains == nil {
+		return false
+	}
+	p.services.egress, p.unlisted = e.egress, true
+	edit := portEdit{portHosts: p, egressEdit: e, touched: map[string]bool{}, names: map[string]bool{}}
+	if !edit.exchangeServices() || !edit.exchangeRules() || !edit.touchRules() {
+		return false
+	}
+	edit.touchServices()
+	if !edit.apply() {
+		return false
+	}
+	return edit.tell(out)
+}
+
+// exchangeServices brings the services with the port up to date.
+func (p *portEdit) exchangeServices() bool {
+	gone, come := onPort(p.egressEdit.services.gone, p.port), onPort(p.egressEdit.services.come, p.port)
+	if len(gone)+len(come)+len(p.changed) > mostPatched {
+		return false
+	}
+	services := &p.portHosts.services
+	var ok bool
+	if p.was, ok = services.exchange(gone, come); !ok {
+		return false
+	}
+	maps.Copy(p.touched, p.changed)
+	for host, was := range p.was {
+		if shapeOf(was) != shapeOf(services.byHost[host]) {
+			p.touched[host] = true
+		}
+	}
+	return true
+}
+
+// exchangeRules makes the groups of rules that have come, each in the place of one that has gone where there is one.
+func (p *portEdit) exchangeRules() bool {
+	gone, come := p.rules.gone, p.rules.come
+	for i := range max(len(gone), len(come)) {
+		var edit groupEdit
+		if i < len(gone) {
+			known, ok := p.forgetRule(gone[i])
+			if !ok {
+				return false
+			}
+			edit.was = known.group()
+		}
+		if i < len(come) {
+			edit.is = p.rule(come[i]).group()
+		}
+		p.groups = append(p.groups, edit)
+	}
+	return true
+}
+
+func (p *portEdit) forgetRule(vs *mesh.VirtualService) (*ruledGroup, bool) {
+	known := p.ruled[vs]
+	if known == nil || known.seen != p.goes {
+		return nil, false
+	}
+	delete(p.ruled, vs)
+	delete(p.memory.now.ruled, routeContext{view: p.view, vs: vs, port: p.port, gateways: onSidecars}.key())
+	return known, true
+}
+
+// rule makes the group of a rule.
+func (p *portEdit) rule(vs *mesh.VirtualService) *ruledGroup {
+	group := p.ruledGroup(vs, p.portHosts.services)
+	group.seen, p.ruled[vs] = p.goes, group
+	return group
+}
+
+// group is the group that a rule makes, if it does.
+func (g *ruledGroup) group() *routeGroup {
+	if !g.there {
+		return nil
+	}
+	return &g.routeGroup
+}
+
+// touchRules makes the groups of those rules anew that are for hosts that have changed, and of those that are for more hosts than can be listed.
+func (p *portEdit) touchRules() bool {
+	if len(p.touched) == 0 && !slices.ContainsFunc(p.groups, groupEdit.moves) {
+		return true
+	}
+	come := make(map[*mesh.VirtualService]bool, len(p.rules.come))
+	for _, vs := range p.rules.come {
+		come[vs] = true
+	}
+	for vs, known := range p.ruled {
+		if known.seen != p.goes || come[vs] || known.hosts != nil && !slices.ContainsFunc(known.hosts, p.isTouched) {
+			continue
+		}
+		if p.groups = append(p.groups, groupEdit{known.group(), p.rule(vs).group()}); len(p.groups) > mostPatched {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *portEdit) isTouched(host string) bool { return p.touched[host] }
+
+// moves tells whether hosts come to a group, or leave it.
+func (g groupEdit) moves() bool {
+	return (g.was == nil) != (g.is == nil) || g.was != nil && !g.was.alike(g.is)
+}
+
+// touchServices makes the groups of those services that no rule routes: of hosts that have changed, or that rules have come to or gone from.
+func (p *portEdit) touchServices() {
+	was, is := p.routedBy(func(g groupEdit) *routeGroup { return g.was }), p.routedBy(func(g groupEdit) *routeGroup { return g.is })
+	hosts := maps.Clone(p.touched)
+	maps.Copy(hosts, was)
+	maps.Copy(hosts, is)
+	direct := make(map[string]*routeGroup, len(hosts))
+	for host := range hosts {
+		direct[host] = p.directBefore(host)
+	}
+	for host := range was {
+		delete(p.routed, host)
+	}
+	maps.Copy(p.routed, is)
+	for host := range hosts {
+		p.groups = append(p.groups, groupEdit{direct[host], p.direct(host)})
+	}
+}
+
+// routedBy are the hosts of the services that the groups of rules are for.
+func (p *portEdit) routedBy(side func(groupEdit) *routeGroup) map[string]bool {
+	hosts := map[string]bool{}
+	for _, g := range p.groups {
+		if group := side(g); group != nil {
+			for _, s := range group.services {
+				hosts[s.Hostname] = true
+			}
+		}
+	}
+	return hosts
+}
+
+// directBefore is the group of a service that no rule routed, without its routes, which are forgotten.
+func (p *portEdit) directBefore(host string) *routeGroup {
+	now := p.portHosts.services.byHost[host]
+	was, other := p.was[host]
+	if !other {
+		was = now
+	}
+	if was == nil {
+		return nil
+	}
+	delete(p.memory.now.direct, directKey{was.Shape, p.port, p.before.DestinationRule(p.proxy, host)})
+	if was.Shape != shapeOf(now) {
+		delete(p.memory.now.domains, was.Shape)
+	}
+	if p.routed[host] || !was.Port(p.port).Protocol.HasRoutes() {
+		return nil
+	}
+	return &routeGroup{services: []*mesh.Service{was}}
+}
+
+// direct is the group of a service that no rule routes.
+func (p *portEdit) direct(host string) *routeGroup {
+	s := p.portHosts.services.byHost[host]
+	if s == nil || p.routed[host] || !s.Port(p.port).Protocol.HasRoutes() {
+		return nil
+	}
+	return &routeGroup{services: []*mesh.Service{s}, routes: p.memory.direct(p.view, s, p.port)}
+}
+
+// apply gives hosts that stay their routes, lets go of those that go, and has those claimed that come.
+func (p *portEdit) apply() bool {
+	var come []routeGroup
+	for _, g := range p.groups {
+		switch {
+		case !g.moves():
+			p.rerouteNamed(g)
+			continue
+		case g.is != nil:
+			come = append(come, *g.is)
+		}
+		if g.was != nil && !p.releaseNamed(g.was) {
+			return false
+		}
+	}
+	c := p.latecomers(come)
+	if c.comeTooLate() {
+		return false
+	}
+	for i := range come {
+		c.claim(p.view, &come[i])
+		for name := range come[i].names(p.port) {
+			p.names[name] = true
+		}
+	}
+	return !p.rivalled
+}
+
+func (p *portEdit) rerouteNamed(g groupEdit) {
+	if g.is == nil || g.was.routes == g.is.routes {
+		return
+	}
+	p.reroute(g.was, g.is)
+	for name := range g.is.names(p.port) {
+		p.names[name] = true
+	}
+}
+
+// releaseNamed reports false if one of the hosts takes all requests: where none does, another is made that does.
+func (p *portEdit) releaseNamed(g *routeGroup) bool {
+	for name := range g.names(p.port) {
+		if at, found := p.find(name); found && p.hosts[at].takesAll() {
+			return false
+		}
+		p.names[name] = false
+	}
+	p.release(g)
+	return true
+}
+
+// tell tells what has become of the virtual hosts. It reports false if one takes all requests now.
+func (p *portEdit) tell(out *Rerouting) bool {
+	configuration := number(p.port)
+	for name, stays := range p.names {
+		if !stays {
+			out.Gone = append(out.Gone, HostName(configuration, name))
+			continue
+		}
+		at, found := p.find(name)
+		if !found {
+			return false
+		}
+		h := p.hosts[at]
+		if h.takesAll() {
+			return false
+		}
+		h.name = HostName(configuration, h.name)
+		out.Hosts = append(out.Hosts, Host{h, p.countsAttempts()})
+	}
+	return true
+}
