@@ -21,6 +21,10 @@ const (
 	pingTimeout = 10 * time.Second
 	// readBuffer is small: clients mostly acknowledge, and over TLS each connection has a buffer of its own for as long as it lives.
 	readBuffer = 4 << 10
+	// What a client may send before it is read. Windows that gRPC adapts cost a ping, to be written and answered, for nearly every message that
+	// comes alone, as all acknowledgements do.
+	streamWindow     = 256 << 10
+	connectionWindow = 1 << 20
 	// stopWithin bounds a graceful stop. Streams have been told to end by then; what remains are calls that hang.
 	stopWithin = 5 * time.Second
 )
@@ -32,6 +36,7 @@ func NewServer(opts ...grpc.ServerOption) *grpc.Server {
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.ReadBufferSize(readBuffer),
+		grpc.StaticStreamWindowSize(streamWindow), grpc.StaticConnWindowSize(connectionWindow),
 		grpc.MaxRecvMsgSize(64 << 20), // an apply of a whole mesh, and the versions that a reconnecting client names
 	}, opts)...)
 }
