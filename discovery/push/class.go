@@ -166,7 +166,7 @@ func (c *class) patchClusters(e *Engine, same bool) bool {
 // withOwn is the set of clusters after the sight's and the class's own have changed.
 func (c *class) withOwn(own made) *ads.Set {
 	if c.clusters == nil && c.sets[ClusterType] == nil {
-		return c.sight.clusters.Branch().With(own.resources, nil)
+		return c.sight.clusters.Branch().WithAsIn(c.sight.clusters, own.resources, nil)
 	}
 	upserts, keep := slices.Clone(own.resources), map[string]bool{}
 	for name := range own.names() {
@@ -181,7 +181,7 @@ func (c *class) withOwn(own made) *ads.Set {
 		}
 	}
 	gone = slices.DeleteFunc(gone, func(name string) bool { return keep[name] })
-	return c.sets[ClusterType].With(upserts, gone)
+	return c.sets[ClusterType].WithAsIn(c.sight.clusters, upserts, gone)
 }
 
 // failures are the patches that were not applied for the class, of each type.

@@ -161,7 +161,7 @@ func (s *Server) StreamAggregatedResources(g discoveryv3.AggregatedDiscoveryServ
 
 // DeltaAggregatedResources serves an incremental client.
 func (s *Server) DeltaAggregatedResources(g discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
-	return s.serve(g.Context(), &delta{stream: g, identifier: s.cfg.Identifier})
+	return s.serve(g.Context(), newDelta(g, s.cfg.Identifier))
 }
 
 func (s *Server) serve(ctx context.Context, w wire) error {

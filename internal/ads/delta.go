@@ -6,15 +6,21 @@ import discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discove
 type delta struct {
 	stream     discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer
 	identifier string
+	heard      leanDelta // the memory for what is received
+}
+
+func newDelta(g discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer, identifier string) *delta {
+	return &delta{stream: g, identifier: identifier, heard: leanDelta{&discoveryv3.DeltaDiscoveryRequest{}}}
 }
 
 func (d *delta) incremental() bool { return true }
 
 func (d *delta) recv() (*request, error) {
-	m := leanDelta{&discoveryv3.DeltaDiscoveryRequest{}}
+	m := d.heard
 	if err := d.stream.RecvMsg(m); err != nil {
 		return nil, err
 	}
+	defer m.Reset()
 	return &request{
 		node: m.GetNode(), typeURL: m.GetTypeUrl(), nonce: m.GetResponseNonce(), failure: m.GetErrorDetail(),
 		subscribe: m.GetResourceNamesSubscribe(), unsubscribe: m.GetResourceNamesUnsubscribe(),

@@ -122,7 +122,7 @@ func (l *limits) pace(slowed func()) *pace {
 
 // keep waits until a request may be taken in.
 func (p *pace) keep(ctx context.Context) {
-	if p.limiter == nil {
+	if p.limiter == nil || p.limiter.Allow() {
 		return
 	}
 	wait := p.limiter.Reserve().Delay()

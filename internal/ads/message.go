@@ -77,12 +77,12 @@ func (r *response) begin(kind func() proto.Message, controlField protowire.Numbe
 	return m
 }
 
-func newDelta() proto.Message { return &discoveryv3.DeltaDiscoveryResponse{} }
-func newSotW() proto.Message  { return &discoveryv3.DiscoveryResponse{} }
+func deltaResponse() proto.Message { return &discoveryv3.DeltaDiscoveryResponse{} }
+func sotwResponse() proto.Message  { return &discoveryv3.DiscoveryResponse{} }
 
 // delta is the response in the incremental form.
 func (r *response) delta(identifier string) *message {
-	m := r.begin(newDelta, deltaControlField, identifier, r.removed)
+	m := r.begin(deltaResponse, deltaControlField, identifier, r.removed)
 	for _, res := range r.resources {
 		m.addResource(res, 0)
 	}
@@ -91,7 +91,7 @@ func (r *response) delta(identifier string) *message {
 
 // sotw is the response as a state of the world, which has no place for the names that are removed.
 func (r *response) sotw(identifier string) *message {
-	m := r.begin(newSotW, sotwControlField, identifier, nil)
+	m := r.begin(sotwResponse, sotwControlField, identifier, nil)
 	for _, res := range r.resources {
 		m.addResource(res, res.encoding().sotw)
 	}

@@ -49,8 +49,9 @@ func (p pages) index(name string) (int, bool) {
 	return before + i, found
 }
 
-// with makes the edits, which are in the order of names, and of which there is one at most to a name.
-func (p pages) with(edits []edit) pages {
+// with makes the edits, which are in the order of names, and of which there is one at most to a name. Where that comes to a page that others have
+// already, it is theirs.
+func (p pages) with(edits []edit, others pages) pages {
 	next := make(pages, 0, len(p)+1+2*len(edits)/largestPage)
 	for len(edits) > 0 {
 		var page []*Resource
@@ -62,9 +63,57 @@ func (p pages) with(edits []edit) pages {
 		if len(p) > 0 {
 			here = sort.Search(len(edits), func(i int) bool { return edits[i].name >= p[0][0].Name })
 		}
-		next, edits = next.add(merged(page, edits[:here])), edits[here:]
+		switch shared := others.pageLike(page, edits[:here]); {
+		case shared != nil && len(page) > largestPage/4:
+			next = append(next, shared)
+		case others.have(page) && edits[here-1].name < page[0].Name:
+			next = append(next.add(merged(nil, edits[:here])), page)
+		default:
+			next = next.add(merged(page, edits[:here]))
+		}
+		edits = edits[here:]
 	}
 	return append(next, p...)
+}
+
+// have tells whether a page is one of these, and large enough to be kept for that.
+func (p pages) have(page []*Resource) bool {
+	if len(p) == 0 || len(page) <= largestPage/4 {
+		return false
+	}
+	own := p[p.of(page[0].Name)]
+	return len(own) == len(page) && &own[0] == &page[0]
+}
+
+// pageLike is the page that has just what a page has once edits are made; nil if there is none.
+func (p pages) pageLike(page []*Resource, edits []edit) []*Resource {
+	if len(p) == 0 || len(page) == 0 {
+		return nil
+	}
+	found := p[p.of(page[len(page)/2].Name)]
+	rest := found
+	next := func(r *Resource) bool {
+		same := len(rest) > 0 && rest[0] == r
+		rest = rest[min(1, len(rest)):]
+		return same
+	}
+	for _, e := range edits {
+		for ; len(page) > 0 && page[0].Name < e.name; page = page[1:] {
+			if !next(page[0]) {
+				return nil
+			}
+		}
+		if len(page) > 0 && page[0].Name == e.name {
+			page = page[1:]
+		}
+		if e.to != nil && !next(e.to) {
+			return nil
+		}
+	}
+	if !slices.Equal(rest, page) {
+		return nil
+	}
+	return found
 }
 
 // merged returns a page with edits made.

@@ -88,3 +88,41 @@ func BenchmarkOneChangeOf100000(b *testing.B) {
 		s = s.With([]*Resource{{Name: all[i*7919%len(all)].Name, Version: fmt.Sprint(i)}}, nil)
 	}
 }
+
+// Sets that are branched from one, and have a few resources of their own, share the pages that they have in common with it, whatever becomes of it.
+func TestBranchesShareThePagesOfWhatTheyFollow(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		name := func() string { return fmt.Sprintf("n%05d", rng.IntN(20_000)) }
+		var all []*Resource
+		for range 1 + rng.IntN(3000) {
+			all = append(all, &Resource{Name: name(), Version: "1"})
+		}
+		trunk := NewSet(all...)
+		own := []*Resource{{Name: "a", Version: "1"}, {Name: "b", Version: "1"}}
+		branch := trunk.Branch().WithAsIn(trunk, own, nil)
+		for i := range 100 {
+			upserts, gone := []*Resource{{Name: name(), Version: fmt.Sprint(i)}}, []string{name()}
+			trunk = trunk.With(upserts, gone)
+			branch = branch.WithAsIn(trunk, upserts, gone)
+			want := versions(trunk)
+			want["a"], want["b"] = "1", "1"
+			require.Equal(t, want, versions(branch), "seed %d", seed)
+			require.Equal(t, len(want), branch.Len())
+			require.True(t, slices.IsSorted(namesOf(branch)))
+		}
+		if trunk.Len() > 2*largestPage {
+			require.GreaterOrEqual(t, sharedPages(branch, trunk), len(trunk.pages)-2, "seed %d", seed)
+		}
+	}
+}
+
+func sharedPages(a, b *Set) (shared int) {
+	for _, page := range a.pages {
+		if slices.ContainsFunc(b.pages, func(other []*Resource) bool { return &other[0] == &page[0] }) {
+			shared++
+		}
+	}
+	return shared
+}

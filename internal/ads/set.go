@@ -57,6 +57,11 @@ func NewSet(resources ...*Resource) *Set {
 // With returns the set with some resources added or replaced and others removed by name. What is already there at the
 // same version is left alone; when nothing changes the set itself is returned.
 func (s *Set) With(upserts []*Resource, removed []string) *Set {
+	return s.WithAsIn(nil, upserts, removed)
+}
+
+// WithAsIn does the same to a set that was branched from an earlier state of another, and shares with that what they still have in common.
+func (s *Set) WithAsIn(other *Set, upserts []*Resource, removed []string) *Set {
 	if s == nil {
 		s = NewSet()
 	}
@@ -64,7 +69,11 @@ func (s *Set) With(upserts []*Resource, removed []string) *Set {
 	if len(edits) == 0 {
 		return s
 	}
-	next := &Set{pages: s.pages.with(edits), size: s.size + grows}
+	var others pages
+	if other != nil {
+		others = other.pages
+	}
+	next := &Set{pages: s.pages.with(edits, others), size: s.size + grows}
 	if s.log != nil {
 		touched := make([]string, len(edits))
 		for i, e := range edits {

@@ -2,6 +2,7 @@ package ads
 
 import (
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
 )
@@ -282,6 +283,11 @@ func (s *subscription) advance(e extent) step {
 		s.reached(goal, e, st)
 		return st
 	}
+	if s.beginsByName(goal) {
+		s.name(&st, goal, e, isDue)
+		s.reached(goal, e, st)
+		return st
+	}
 	for _, name := range s.candidates(goal) {
 		if !isDue(name) {
 			st.partly = true
@@ -293,6 +299,44 @@ func (s *subscription) advance(e extent) step {
 	}
 	s.reached(goal, e, st)
 	return st
+}
+
+// beginsByName tells whether a client that has nothing yet asks by name for a good part of what there is: to go through all of it is less than to
+// look for each name.
+func (s *subscription) beginsByName(goal *Set) bool {
+	return !s.wildcard && s.have.Len() == 0 && s.isolation == nil && s.kept == nil && len(s.repeated) == 0 && !s.belongs.reviews() &&
+		len(s.asked) == len(s.more) && len(s.asked) > goal.Len()/8
+}
+
+// name adds what is to be sent about the names that a client asks for that has nothing yet.
+func (s *subscription) name(st *step, goal *Set, e extent, isDue func(name string) bool) {
+	missing := len(s.asked)
+	st.changed = make([]*Resource, 0, min(missing, goal.Len()))
+	for r := range goal.All() {
+		if !s.asked[r.Name] {
+			continue
+		}
+		missing--
+		if !isDue(r.Name) {
+			st.partly = true
+			continue
+		}
+		st.changed, st.fresh = append(st.changed, r), append(st.fresh, r.Refs...)
+		st.grows++
+		st.held = st.held || e != everything && r.Empty
+	}
+	if missing == 0 {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.asked)) {
+		switch {
+		case goal.Get(name) != nil:
+		case isDue(name):
+			st.absent, st.removed = append(st.absent, name), append(st.removed, name)
+		default:
+			st.partly = true
+		}
+	}
 }
 
 // compare adds what is to be sent about a name.
