@@ -12,8 +12,8 @@ import (
 )
 
 // Drain reads as many bytes as it asks the server for.
-func Drain(ctx context.Context, address string, bytes int64) (int64, error) {
-	conn, err := frames.Dial(address)
+func Drain(ctx context.Context, address string, bytes int64, opts ...grpc.DialOption) (int64, error) {
+	conn, err := frames.Dial(address, opts...)
 	if err != nil {
 		return 0, err
 	}

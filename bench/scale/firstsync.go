@@ -29,6 +29,9 @@ type arrival struct {
 	Load   float64          `json:"proxies_cpu_s"`
 	Before float64          `json:"server_mb_before"` // with the mesh and no proxy
 	Peak   float64          `json:"server_peak_mb"`
+	// Floor and FloorCPU are what a bare server takes, that sends as many bytes to as many clients.
+	Floor    float64 `json:"floor_last_ms,omitempty"`
+	FloorCPU float64 `json:"floor_cpu_s,omitempty"`
 }
 
 // share is the part of one type in what was sent.
@@ -76,9 +79,17 @@ func (r *run) syncOnce(ctx context.Context, found *firstSync) ([]time.Duration, 
 	r.crowd = crowd
 	t, peak := crowd.totals(), machine.MemoryOf(pid).Peak
 	found.Peak = max(found.Peak, megabytes(peak))
-	found.Times = append(found.Times, arrival{
+	sync := arrival{
 		Last: millis(timing.Percentile(took, 100)), Median: millis(timing.Percentile(took, 50)), Messages: t.messages, MB: megabytes(t.bytes),
 		ByType: t.byType(), CPU: (machine.CPUOf(pid) - cpu).Seconds(), Load: (machine.OwnCPU() - load).Seconds(), Before: megabytes(before.Now), Peak: megabytes(peak),
-	})
+	}
+	if r.Floor {
+		last, cpu, err := syncFloor(ctx, r.Proxies, t.bytes/int64(r.Proxies))
+		if err != nil {
+			return nil, err
+		}
+		sync.Floor, sync.FloorCPU = millis(last), cpu.Seconds()
+	}
+	found.Times = append(found.Times, sync)
 	return took, nil
 }

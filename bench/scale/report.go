@@ -39,9 +39,10 @@ func (r *result) reportFirstSync(out io.Writer) {
 	if r.FirstSync == nil {
 		return
 	}
-	t := newTable(out, "All proxies connect together to a server that has just started", "\tlast proxy\tmedian proxy\tmessages\tsent\tserver CPU\tproxies' CPU\tbefore\tat most\t")
+	t := newTable(out, "All proxies connect together to a server that has just started", "\tlast proxy\tmedian proxy\tmessages\tsent\tserver CPU\tproxies' CPU\tbefore\tat most\tfloor, last\tfloor's CPU\t")
 	for i, s := range r.FirstSync.Times {
-		fmt.Fprintf(t, "%d\t%.0f ms\t%.0f ms\t%d\t%.1f MB\t%.2f s\t%.2f s\t%.0f MB\t%.0f MB\t\n", i+1, s.Last, s.Median, s.Messages, s.MB, s.CPU, s.Load, s.Before, s.Peak)
+		fmt.Fprintf(t, "%d\t%.0f ms\t%.0f ms\t%d\t%.1f MB\t%.2f s\t%.2f s\t%.0f MB\t%.0f MB\t%.0f ms\t%.2f s\t\n",
+			i+1, s.Last, s.Median, s.Messages, s.MB, s.CPU, s.Load, s.Before, s.Peak, s.Floor, s.FloorCPU)
 	}
 	t.Flush()
 	first := r.FirstSync.Times[0].ByType
@@ -66,6 +67,32 @@ func (r *result) reportChanges(out io.Writer) {
 		}
 	}
 	t.Flush()
+	r.reportAim(out)
+}
+
+// mostOfService is how many times as long as a change of a route a new service with its route may take.
+const mostOfService = 2.5
+
+// reportAim compares a new service with a change of a route.
+func (r *result) reportAim(out io.Writer) {
+	ratio, ok := r.serviceToRoute()
+	if !ok {
+		return
+	}
+	verdict := "met"
+	if ratio > mostOfService {
+		verdict = "missed"
+	}
+	fmt.Fprintf(out, "A new service takes %.1f times as long as a route at the last proxy, half of the times; the aim, %.1f times at most, is %s\n", ratio, mostOfService, verdict)
+}
+
+// serviceToRoute is how many times as long a new service took as a route, if both were measured.
+func (r *result) serviceToRoute() (float64, bool) {
+	p50 := map[string]float64{}
+	for _, c := range r.Changes {
+		p50[c.Scenario] = c.Last.P50
+	}
+	return p50["service"] / p50["route"], p50["service"] > 0 && p50["route"] > 0
 }
 
 // sent is an amount of bytes as people read it.

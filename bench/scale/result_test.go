@@ -60,3 +60,16 @@ func TestADrawingSaysWhatWasFound(t *testing.T) {
 	require.NotContains(t, drawn, "NaN")
 	require.NotContains(t, drawn, "Inf")
 }
+
+func TestANewServiceIsComparedWithARoute(t *testing.T) {
+	t.Parallel()
+	for service, said := range map[float64]string{40: "2.0 times as long as a route at the last proxy, half of the times; the aim, 2.5 times at most, is met", 98: "is missed"} {
+		r := &result{Parameters: &options{}, Changes: []changes{{Scenario: "route", Last: spread{P50: 20}}, {Scenario: "service", Last: spread{P50: service}}}}
+		var out strings.Builder
+		r.reportChanges(&out)
+		require.Contains(t, out.String(), said)
+	}
+	var out strings.Builder
+	(&result{Parameters: &options{}, Changes: []changes{{Scenario: "route", Last: spread{P50: 20}}}}).reportChanges(&out)
+	require.NotContains(t, out.String(), "the aim")
+}

@@ -21,7 +21,7 @@ type parts[P part[P]] struct {
 	at map[string]int
 }
 
-// madePart is a part with what it was made from.
+// madePart is a part with what it was made from. Sights share it.
 type madePart[P part[P]] struct {
 	of P
 	made
@@ -34,7 +34,7 @@ func (p *parts[P]) replace(all made) made {
 }
 
 // update makes those that are not the same as before.
-func (p *parts[P]) update(all []P, encode func(P) made) (news made) {
+func (p *parts[P]) update(all []P, translate func(P) *madePart[P]) (news made) {
 	before, now := p.made, make([]*madePart[P], len(all))
 	first, last := 0, 0 // how many are the same from the beginning on, and from the end
 	for first < min(len(before), len(all)) && before[first].of.Same(all[first]) {
@@ -45,14 +45,11 @@ func (p *parts[P]) update(all []P, encode func(P) made) (news made) {
 		last++
 		now[len(now)-last] = before[len(before)-last]
 	}
-	old := make(map[string]*madePart[P], len(before)-first-last)
-	for _, one := range before[first : len(before)-last] {
-		old[one.of.Name()] = one
-	}
+	old := byName(before[first : len(before)-last])
 	for i := first; i < len(all)-last; i++ {
 		one := all[i]
 		if now[i] = old[one.Name()]; now[i] == nil || !now[i].of.Same(one) {
-			now[i] = &madePart[P]{one, encode(one)}
+			now[i] = translate(one)
 			news.add(now[i].made)
 		}
 		delete(old, one.Name())
@@ -67,19 +64,14 @@ func (p *parts[P]) update(all []P, encode func(P) made) (news made) {
 }
 
 // change makes some anew, and lets others go.
-func (p *parts[P]) change(changed []P, gone []string, encode func(P) made) (news made) {
-	if p.at == nil {
-		p.at = make(map[string]int, len(p.made))
-		for i, one := range p.made {
-			p.at[one.of.Name()] = i
-		}
-	}
+func (p *parts[P]) change(changed []P, gone []string, translate func(P) *madePart[P]) (news made) {
+	p.find()
 	for _, one := range changed {
 		i, there := p.at[one.Name()]
 		if there && p.made[i].of.Same(one) {
 			continue
 		}
-		now := &madePart[P]{one, encode(one)}
+		now := translate(one)
 		news.add(now.made)
 		if there {
 			p.made[i] = now
@@ -92,6 +84,25 @@ func (p *parts[P]) change(changed []P, gone []string, encode func(P) made) (news
 	}
 	p.set = p.set.With(news.resources, gone)
 	return news
+}
+
+// find notes the places of all.
+func (p *parts[P]) find() {
+	if p.at != nil {
+		return
+	}
+	p.at = make(map[string]int, len(p.made))
+	for i, one := range p.made {
+		p.at[one.of.Name()] = i
+	}
+}
+
+func byName[P part[P]](list []*madePart[P]) map[string]*madePart[P] {
+	out := make(map[string]*madePart[P], len(list))
+	for _, one := range list {
+		out[one.of.Name()] = one
+	}
+	return out
 }
 
 // drop puts the last in the place of another.

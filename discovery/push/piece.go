@@ -18,10 +18,11 @@ type conditions struct {
 	passesTLS    bool
 }
 
-// shelf has the pieces that were made in the same conditions, and the lists of routes.
+// shelf has the pieces that were made in the same conditions, the lists of routes, and the virtual hosts.
 type shelf struct {
 	pieces map[translate.Backend]*piece
 	routes *translate.RouteLists
+	hosts  hosts
 	sweep  int
 }
 

@@ -33,14 +33,14 @@ func (x *sight) route(e *Engine, s translate.Sight, before *sight, alike bool, c
 	if x.routes.hosts.made != nil && alike && x.looks.listened == before.looks.listened {
 		begun := time.Now()
 		if news, ok := s.Rerouted(x.routes.memory, before.scope, changed); ok {
-			e.translated(VirtualHostType, begun, x.routes.hosts.change(news.Hosts, news.Gone, e.encodeHost))
+			e.translated(VirtualHostType, begun, x.routes.hosts.change(news.Hosts, news.Gone, x.host(e)))
 			return
 		}
 	}
 	if x.routes.scopes.made != nil && alike && slices.EqualFunc(x.backends, before.backends, sameShape) {
 		begun := time.Now()
 		if changed, ok := s.ReroutedByHost(x.routes.memory); ok {
-			x.routes.rerouteByHost(e, begun, changed)
+			x.routes.rerouteByHost(e, begun, changed, x.host(e))
 			return
 		}
 	}
@@ -53,7 +53,7 @@ func (x *sight) route(e *Engine, s translate.Sight, before *sight, alike bool, c
 	case x.key.divided && patched:
 		x.routes.replaceParts(e, s, patches.Routes(s.Routes()))
 	case x.key.divided:
-		x.routes.update(e, s.Divisions())
+		x.routes.update(e, s.Divisions(), x.host(e))
 	default:
 		x.routes.replace(e, patches.Routes(s.Routes()))
 	}
@@ -85,7 +85,7 @@ func (r *routes) replaceParts(e *Engine, s translate.Sight, whole []*routev3.Rou
 }
 
 // update makes those parts that are not the same as before.
-func (r *routes) update(e *Engine, divisions []translate.Division) {
+func (r *routes) update(e *Engine, divisions []translate.Division, host func(translate.Host) *madePart[translate.Host]) {
 	begun := time.Now()
 	var configurations []*routev3.RouteConfiguration
 	var hosts []translate.Host
@@ -93,20 +93,27 @@ func (r *routes) update(e *Engine, divisions []translate.Division) {
 	for _, d := range divisions {
 		configurations, hosts, scopes = append(configurations, d.Configuration), append(hosts, d.Hosts...), append(scopes, d.Scopes...)
 	}
-	e.translated(VirtualHostType, begun, r.hosts.update(hosts, e.encodeHost))
+	e.translated(VirtualHostType, begun, r.hosts.update(hosts, host))
 	begun = time.Now()
-	e.translated(ScopedRouteType, begun, r.scopes.update(scopes, func(s translate.Scoped) made { return encodeScopes(e, s.Make()) }))
+	e.translated(ScopedRouteType, begun, r.scopes.update(scopes, e.scope))
 	r.replace(e, configurations)
 }
 
 // rerouteByHost makes those hosts anew that have other routes, in both forms.
-func (r *routes) rerouteByHost(e *Engine, begun time.Time, changed translate.ByHost) {
-	e.translated(ScopedRouteType, begun, r.scopes.change(changed.Scopes, changed.Gone, func(s translate.Scoped) made { return encodeScopes(e, s.Make()) }))
+func (r *routes) rerouteByHost(e *Engine, begun time.Time, changed translate.ByHost, host func(translate.Host) *madePart[translate.Host]) {
+	e.translated(ScopedRouteType, begun, r.scopes.change(changed.Scopes, changed.Gone, e.scope))
 	begun = time.Now()
-	e.translated(VirtualHostType, begun, r.hosts.change(changed.Hosts, changed.Gone, e.encodeHost))
+	e.translated(VirtualHostType, begun, r.hosts.change(changed.Hosts, changed.Gone, host))
 }
 
-func (e *Engine) encodeHost(h translate.Host) made { return encodeHosts(e, h.Make()) }
+// host makes virtual hosts as the sight sees them.
+func (x *sight) host(e *Engine) func(translate.Host) *madePart[translate.Host] {
+	return func(h translate.Host) *madePart[translate.Host] { return x.shelf.hosts.make(e, h) }
+}
+
+func (e *Engine) scope(s translate.Scoped) *madePart[translate.Scoped] {
+	return &madePart[translate.Scoped]{s, encodeScopes(e, s.Make())}
+}
 
 func encodeHosts(e *Engine, hosts ...*routev3.VirtualHost) made {
 	return encode(&e.once, hosts, (*routev3.VirtualHost).GetName, nil)

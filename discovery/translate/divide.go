@@ -49,7 +49,9 @@ type Host struct {
 func (h Host) Name() string { return h.name }
 
 // Same tells whether two hosts come to the same, for proxies of the same traits in the same surroundings. It may say false of such.
-func (h Host) Same(other Host) bool { return h.same(other.virtualHost) }
+func (h Host) Same(other Host) bool {
+	return h.same(other.virtualHost) && h.countsAttempts == other.countsAttempts
+}
 
 // Make makes the host.
 func (h Host) Make() *routev3.VirtualHost { return h.message(h.countsAttempts) }

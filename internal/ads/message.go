@@ -14,7 +14,7 @@ import (
 // client is slow holds no copy of them. A codec that does not know of Encoded finds a message like any other.
 type message struct {
 	pieces mem.BufferSlice
-	boxes  []mem.SliceBuffer // what the pieces point to
+	boxes  []mem.SliceBuffer // what those pieces point to that are not the resources' own
 
 	decode  sync.Once
 	kind    func() proto.Message
@@ -42,24 +42,35 @@ func (m *message) add(piece []byte) {
 	}
 }
 
-// addResource adds an element of a delta response, or its end.
-func (m *message) addResource(r *Resource, from int) {
+// addResource adds an element of a delta response, by pointing to what the resource has.
+func (m *message) addResource(r *Resource) {
 	e := r.encoding()
-	m.add(e.delta[from:])
-	if !e.whole {
-		m.add(r.Body.GetValue())
+	m.pieces = append(m.pieces, (*mem.SliceBuffer)(&e.delta))
+	m.addBody(r, e)
+}
+
+// addEnd adds the end of such an element.
+func (m *message) addEnd(r *Resource) {
+	e := r.encoding()
+	m.add(e.delta[e.sotw:])
+	m.addBody(r, e)
+}
+
+func (m *message) addBody(r *Resource, e *encoded) {
+	if !e.whole && len(r.Body.GetValue()) > 0 {
+		m.pieces = append(m.pieces, (*mem.SliceBuffer)(&r.Body.Value))
 	}
 }
 
-// begin makes a message of which all but the resources is there.
-func (r *response) begin(kind func() proto.Message, controlField protowire.Number, identifier string, removed []string) *message {
+// begin makes a message of which all but the resources is there, and for which so many boxes are needed.
+func (r *response) begin(kind func() proto.Message, controlField protowire.Number, identifier string, removed []string, boxes int) *message {
 	pieces := 1
 	for _, res := range r.resources {
 		if pieces++; !res.encoding().whole {
 			pieces++
 		}
 	}
-	m := &message{kind: kind, boxes: make([]mem.SliceBuffer, 0, pieces), pieces: make(mem.BufferSlice, 0, pieces)}
+	m := &message{kind: kind, boxes: make([]mem.SliceBuffer, 0, boxes), pieces: make(mem.BufferSlice, 0, pieces)}
 	control := sizeOf(identifierField, len(identifier))
 	size := sizeOf(versionField, len(r.revision)) + sizeOf(typeURLField, len(r.typeURL)) + sizeOf(nonceField, len(r.nonce)) + sizeOf(controlField, control)
 	for _, name := range removed {
@@ -82,18 +93,18 @@ func sotwResponse() proto.Message  { return &discoveryv3.DiscoveryResponse{} }
 
 // delta is the response in the incremental form.
 func (r *response) delta(identifier string) *message {
-	m := r.begin(deltaResponse, deltaControlField, identifier, r.removed)
+	m := r.begin(deltaResponse, deltaControlField, identifier, r.removed, 1)
 	for _, res := range r.resources {
-		m.addResource(res, 0)
+		m.addResource(res)
 	}
 	return m
 }
 
 // sotw is the response as a state of the world, which has no place for the names that are removed.
 func (r *response) sotw(identifier string) *message {
-	m := r.begin(sotwResponse, sotwControlField, identifier, nil)
+	m := r.begin(sotwResponse, sotwControlField, identifier, nil, 1+len(r.resources))
 	for _, res := range r.resources {
-		m.addResource(res, res.encoding().sotw)
+		m.addEnd(res)
 	}
 	return m
 }

@@ -98,8 +98,13 @@ func Run(ctx context.Context, o Options) error {
 	return fmt.Errorf("proxy %s: %w", o.Node.GetId(), err)
 }
 
+// Windows are how much may be on its way to a proxy.
+func Windows() []grpc.DialOption {
+	return []grpc.DialOption{grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(connectionWindow)}
+}
+
 func open(ctx context.Context, o Options) (*Proxy, error) {
-	conn, err := frames.Dial(o.Address, grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(connectionWindow))
+	conn, err := frames.Dial(o.Address, Windows()...)
 	if err != nil {
 		return nil, err
 	}

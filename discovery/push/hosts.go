@@ -1,0 +1,56 @@
+package push
+
+import (
+	"slices"
+	"weak"
+
+	"github.com/pgmesh/pgmesh/discovery/translate"
+)
+
+// hosts are the virtual hosts that were made in the same conditions, by their names, and that somebody still has: of a host that a hundred sights see
+// alike there is one, made once.
+type hosts struct {
+	made  map[string][]weak.Pointer[madePart[translate.Host]]
+	sweep int // how many names there may be before those are forgotten that nobody has any more
+}
+
+// mostAlike is how many virtual hosts of one name are looked through, which differ in who sees them.
+const mostAlike = 16
+
+// make translates a virtual host, unless that has been done.
+func (h *hosts) make(e *Engine, of translate.Host) *madePart[translate.Host] {
+	alike := h.made[of.Name()]
+	for _, p := range alike {
+		if known := p.Value(); known != nil && known.of.Same(of) {
+			return known
+		}
+	}
+	now := &madePart[translate.Host]{of, encodeHosts(e, of.Make())}
+	h.forget()
+	alike = slices.DeleteFunc(alike, isGone)
+	if len(alike) == mostAlike {
+		alike = alike[1:]
+	}
+	h.made[of.Name()] = append(alike, weak.Make(now))
+	return now
+}
+
+func isGone(p weak.Pointer[madePart[translate.Host]]) bool { return p.Value() == nil }
+
+// forget drops the hosts that nobody has any more, once there are twice as many names as after the last time.
+func (h *hosts) forget() {
+	if h.made == nil {
+		h.made = map[string][]weak.Pointer[madePart[translate.Host]]{}
+	}
+	if len(h.made) < max(h.sweep, leastSwept) {
+		return
+	}
+	for name, alike := range h.made {
+		if alike = slices.DeleteFunc(alike, isGone); len(alike) == 0 {
+			delete(h.made, name)
+		} else {
+			h.made[name] = alike
+		}
+	}
+	h.sweep = 2 * len(h.made)
+}
