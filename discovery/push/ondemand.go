@@ -20,7 +20,7 @@ func (e *Engine) asked(s *ads.Stream, typeURL string, names []string, held map[s
 	}
 	m.wants().Hear(typeURL, names, held)
 	if m.class != nil {
-		m.offer(s.Subscriber(), nil)
+		m.offer(nil)
 	}
 }
 

@@ -49,8 +49,9 @@ type Engine struct {
 
 // member is one connected proxy.
 type member struct {
-	proxy *mesh.Proxy // as it introduced itself
-	class *class      // nil while there is no mesh yet
+	subscriber *ads.Subscriber
+	proxy      *mesh.Proxy // as it introduced itself
+	class      *class      // nil while there is no mesh yet
 	// configured is the proxy with what the mesh says of it, and key tells of which class that is.
 	configured *mesh.Proxy
 	key        classKey
@@ -101,7 +102,7 @@ func (e *Engine) Open(ctx context.Context, node *corev3.Node, incremental bool) 
 	defer e.mu.Unlock()
 	var s *ads.Subscriber
 	s = ads.NewSubscriber(func() { e.leave(s) })
-	m := &member{proxy: proxy, key: classKey{divided: divides(node, incremental)}}
+	m := &member{subscriber: s, proxy: proxy, key: classKey{divided: divides(node, incremental)}}
 	e.members[s] = m
 	in := false
 	defer func() {
@@ -142,31 +143,38 @@ func (e *Engine) update(m *mesh.Mesh, revision string, changes []Change) {
 	if before == nil || !e.sortsLike(before) {
 		e.regroup()
 	}
-	for _, x := range e.sights {
-		x.update(e)
-	}
-	for _, c := range e.classes {
-		c.update(e)
-	}
 	offered := 0
-	for s, member := range e.members {
-		if member.offer(s, news) {
-			offered++
-		}
+	for _, x := range e.sights {
+		offered += x.push(e, news)
 	}
 	e.journal.end(offered)
 	e.pieces.forget(e.sights)
 	e.tellOfClasses()
 }
 
+// push brings the sight and its classes to a new state, and offers it to their proxies at once: while these are sent what is new to them, others
+// are seen to. It returns to how many it is new.
+func (x *sight) push(e *Engine, news *ads.News) (offered int) {
+	x.update(e)
+	for c := range x.classes {
+		c.update(e)
+		for m := range c.members {
+			if m.offer(news) {
+				offered++
+			}
+		}
+	}
+	return offered
+}
+
 // offer gives the proxy what its class has for it, because of some news, and tells whether that is new to it.
-func (m *member) offer(s *ads.Subscriber, news *ads.News) bool {
+func (m *member) offer(news *ads.News) bool {
 	given := m.given()
 	if given == m.offered {
 		return false
 	}
 	m.offered = given
-	s.OfferNews(given, news)
+	m.subscriber.OfferNews(given, news)
 	return true
 }
 

@@ -15,7 +15,7 @@ import (
 type portHosts struct {
 	port     uint32
 	services portServices
-	ruled    map[*mesh.VirtualService]*ruledGroup
+	ruled    map[*mesh.VirtualService]knownGroup
 	routed   map[string]bool // services that rules route to
 	goes     int             // how often the groups were listed
 	groups   []routeGroup

@@ -80,7 +80,7 @@ func (p *portEdit) exchangeRules() bool {
 }
 
 func (p *portEdit) forgetRule(vs *mesh.VirtualService) (*ruledGroup, bool) {
-	known := p.ruled[vs]
+	known := p.ruled[vs].ruledGroup
 	if known == nil || known.seen != p.goes {
 		return nil, false
 	}
@@ -92,7 +92,7 @@ func (p *portEdit) forgetRule(vs *mesh.VirtualService) (*ruledGroup, bool) {
 // rule makes the group of a rule.
 func (p *portEdit) rule(vs *mesh.VirtualService) *ruledGroup {
 	group := p.ruledGroup(vs, p.portHosts.services)
-	group.seen, p.ruled[vs] = p.goes, group
+	group.seen, p.ruled[vs] = p.goes, group.known()
 	return group
 }
 
@@ -113,7 +113,14 @@ func (p *portEdit) touchRules() bool {
 	for _, vs := range p.rules.come {
 		come[vs] = true
 	}
+	var marks hostMarks
+	for host := range p.touched {
+		marks |= markOf(host)
+	}
 	for vs, known := range p.ruled {
+		if known.marks != allMarks && known.marks&marks == 0 {
+			continue
+		}
 		if known.seen != p.goes || come[vs] || known.hosts != nil && !slices.ContainsFunc(known.hosts, p.isTouched) {
 			continue
 		}

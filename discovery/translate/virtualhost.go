@@ -78,16 +78,23 @@ type ruledGroup struct {
 	seen  int      // in which go it was of use
 }
 
+// knownGroup is a group of a rule, with marks of the hosts that it depends on: where none of a host's is among them it does not depend on that.
+type knownGroup struct {
+	*ruledGroup
+
+	marks hostMarks
+}
+
 // routeGroups lists the groups on a port: those of the VirtualServices in their order, then one for each service that no
 // VirtualService routes.
 func (p *portHosts) routeGroups(v view, changed func(host string) bool) []routeGroup {
 	out := slices.Grow(p.spare[:0], len(p.services.hosts))
 	p.forget()
 	for _, vs := range p.services.egress.VirtualServices {
-		group := p.ruled[vs]
+		group := p.ruled[vs].ruledGroup
 		if group == nil || group.seen != p.goes-1 || group.hosts == nil || slices.ContainsFunc(group.hosts, changed) {
 			group = v.ruledGroup(vs, p.services)
-			p.ruled[vs] = group
+			p.ruled[vs] = group.known()
 		}
 		if group.seen = p.goes; !group.there {
 			continue
@@ -109,7 +116,7 @@ func (p *portHosts) routeGroups(v view, changed func(host string) bool) []routeG
 // forget drops what was noted of the last groups, and rules that are there no more once they are as many as the others.
 func (p *portHosts) forget() {
 	if p.ruled == nil {
-		p.ruled, p.routed = map[*mesh.VirtualService]*ruledGroup{}, map[string]bool{}
+		p.ruled, p.routed = map[*mesh.VirtualService]knownGroup{}, map[string]bool{}
 	}
 	clear(p.routed)
 	p.goes++
@@ -117,9 +124,9 @@ func (p *portHosts) forget() {
 	if len(p.ruled) <= 2*len(all) {
 		return
 	}
-	kept := make(map[*mesh.VirtualService]*ruledGroup, len(all))
+	kept := make(map[*mesh.VirtualService]knownGroup, len(all))
 	for _, vs := range all {
-		if group := p.ruled[vs]; group != nil {
+		if group := p.ruled[vs]; group.ruledGroup != nil {
 			kept[vs] = group
 		}
 	}
