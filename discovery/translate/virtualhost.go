@@ -162,9 +162,8 @@ func (v view) virtualServiceGroup(vs *mesh.VirtualService, services portServices
 			group.hosts = append(group.hosts, host)
 		}
 	}
-	some := len(group.services) > 0
 	group.services = slices.DeleteFunc(group.services, func(s *mesh.Service) bool {
 		return !s.Port(services.port).Protocol.HasRoutes()
 	})
-	return group, len(group.services) > 0 || services.port == defaultHTTPPort && !some
+	return group, len(group.services) > 0 || services.port == defaultHTTPPort
 }
