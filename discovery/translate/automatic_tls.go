@@ -101,7 +101,7 @@ func (u upstream) asksForPassthrough() bool {
 	if u.subset != nil {
 		policy = u.subset.GetTrafficPolicy()
 	}
-	return policy.GetLoadBalancer().GetSimple() == networking.LoadBalancerSettings_PASSTHROUGH
+	return isPassthrough(policy)
 }
 
 func everyEndpointTakesTLS(endpoints []*mesh.Endpoint) bool {

@@ -103,6 +103,12 @@ func (u upstream) endpoints() []*mesh.Endpoint {
 	return out
 }
 
+// ofAll is the upstream of which this is a subset, or it is itself.
+func (u upstream) ofAll() upstream {
+	u.subset = nil
+	return u
+}
+
 // draft is a cluster with what is packed into it last.
 type draft struct {
 	*clusterv3.Cluster
@@ -160,6 +166,9 @@ func (v view) discover(d *draft, u upstream) bool {
 	case clusterv3.Cluster_STRICT_DNS, clusterv3.Cluster_LOGICAL_DNS:
 		return v.discoverByDNS(d, u)
 	case clusterv3.Cluster_ORIGINAL_DST:
+		if u.service.ResolvedByDNS() && len(u.ofAll().endpoints()) == 0 {
+			return false // as in Istio: there is a service only where there are names
+		}
 		if u.service.Resolution == mesh.ResolutionNone && u.port.Target > 0 {
 			d.LbConfig = &clusterv3.Cluster_OriginalDstLbConfig_{
 				OriginalDstLbConfig: &clusterv3.Cluster_OriginalDstLbConfig{UpstreamPortOverride: u32(u.port.Target)},
@@ -197,7 +206,7 @@ func count(localities []*endpointv3.LocalityLbEndpoints) (n int) {
 }
 
 func (v view) discoveryType(u upstream) clusterv3.Cluster_DiscoveryType {
-	if u.policy.GetLoadBalancer().GetSimple() == networking.LoadBalancerSettings_PASSTHROUGH {
+	if u.passesThrough() {
 		return clusterv3.Cluster_ORIGINAL_DST
 	}
 	switch u.service.Resolution {
@@ -216,6 +225,17 @@ func (v view) discoveryType(u upstream) clusterv3.Cluster_DiscoveryType {
 	default:
 		return clusterv3.Cluster_EDS
 	}
+}
+
+// passesThrough reports whether connections go where the client sent them since a rule says so. What is said for the whole port holds for
+// its subsets too, whatever they say of load balancing; what a subset says for all of its ports, for each.
+func (u upstream) passesThrough() bool {
+	port := portPolicy(specOf(u.rule).GetTrafficPolicy(), u.port)
+	return isPassthrough(port) || isPassthrough(u.subset.GetTrafficPolicy()) || isPassthrough(u.policy)
+}
+
+func isPassthrough(policy *networking.TrafficPolicy) bool {
+	return policy.GetLoadBalancer().GetSimple() == networking.LoadBalancerSettings_PASSTHROUGH
 }
 
 // clusterMetadata tells telemetry which service, subset and rule a cluster stands for.
