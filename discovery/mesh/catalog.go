@@ -61,7 +61,7 @@ func (c *catalog) servicesOf(host string, e *Egress) []*Service {
 		}
 	}
 	slices.SortStableFunc(out, compareShown)
-	return oneNamespaceAHost(out, e.namespace)
+	return e.oneNamespaceAHost(out)
 }
 
 // compareShown is the order of servicesFor.
@@ -87,16 +87,19 @@ func (c *catalog) virtualServicesFor(e *Egress) []*VirtualService {
 }
 
 // destination finds the service for a host that a rule of a namespace sends traffic to: the namespace's own, else the oldest that
-// it may see.
+// it may see. Of several in one namespace the oldest stands for all, as in Istio: if that is hidden, so are they.
 func (c *catalog) destination(namespace, host string) *Service {
 	var oldest *Service
-	for _, s := range c.services.byHost.get(host) {
+	services := c.services.byHost.get(host)
+	for i, s := range services {
 		if s.Namespace == namespace {
 			return s
 		}
-		if oldest == nil && s.visibility.includes(namespace) {
+		if oldest == nil && s.visibility.includes(namespace) && !slices.ContainsFunc(services[:i], s.sharesNamespace) {
 			oldest = s
 		}
 	}
 	return oldest
 }
+
+func (s *Service) sharesNamespace(other *Service) bool { return s.Namespace == other.Namespace }

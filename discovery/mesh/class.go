@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -120,7 +121,7 @@ func (m *Mesh) ingressAddresses(p *Proxy) string {
 // own is the address of a proxy that is one of a service's by which clients connect to it: it does not listen for itself.
 func (m *Mesh) own(p *Proxy) string {
 	for _, t := range m.services.byAddress.get(p.Addresses[0]) {
-		if t.Service.ByWorkload() {
+		if slices.ContainsFunc(m.services.hosts.get(t.Service.key()).all, (*Service).passedOn) {
 			return p.Addresses[0]
 		}
 	}

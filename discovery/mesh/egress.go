@@ -20,6 +20,7 @@ type Egress struct {
 	VirtualServices []*VirtualService
 
 	namespace string // of the proxies
+	router    bool   // nothing comes in of applications: the services are those that routes may lead to
 	wanted    imports
 	byName    hostIndex[*VirtualService] // the first rule for each host
 }
@@ -28,7 +29,7 @@ type Egress struct {
 func (c *catalog) egress(s *Scope) []*Egress {
 	wanted := s.SidecarSpec.GetEgress()
 	if len(wanted) == 0 {
-		return []*Egress{c.egressFor(&Egress{namespace: s.Namespace, wanted: everything(s.Namespace)})}
+		return []*Egress{c.egressFor(&Egress{namespace: s.Namespace, router: s.router, wanted: everything(s.Namespace)})}
 	}
 	out := make([]*Egress, len(wanted))
 	for i, listener := range wanted {
@@ -56,7 +57,7 @@ func (c *catalog) egressFor(e *Egress) *Egress {
 	if e.ownPort() {
 		services = onPort(services, e.Port.Number)
 	}
-	e.Services = oneNamespaceAHost(services, e.namespace)
+	e.Services = e.oneNamespaceAHost(services)
 	e.byName = firstByHost(e.VirtualServices)
 	return e
 }
@@ -92,7 +93,11 @@ func onPort(services []*Service, number uint32) []*Service {
 
 // destinationsOf lists the services that the rules of a listener send traffic to: they need clusters, whether or not the listener's
 // hosts name them. A service is limited to the ports that are sent to, unless a destination leaves its port open.
+// Gateways have what they are shown alone.
 func (c *catalog) destinationsOf(e *Egress) []*Service {
+	if e.router {
+		return nil
+	}
 	var out []*Service
 	for _, vs := range e.VirtualServices {
 		for _, d := range vs.destinationsFor(e.namespace) {
@@ -167,11 +172,12 @@ func foreign(matches []*networking.HTTPMatchRequest, namespace string) bool {
 	return named
 }
 
-// oneNamespaceAHost keeps, for each host, the services of a single namespace: the client's own, else that of the first.
-func oneNamespaceAHost(services []*Service, own string) []*Service {
+// oneNamespaceAHost keeps, for each host, the services of a single namespace: the client's own, else that of the first. A gateway's own
+// namespace comes before no other.
+func (e *Egress) oneNamespaceAHost(services []*Service) []*Service {
 	chosen := map[string]string{}
 	for _, s := range services {
-		if _, known := chosen[s.Hostname]; !known || s.Namespace == own {
+		if _, known := chosen[s.Hostname]; !known || s.Namespace == e.namespace && !e.router {
 			chosen[s.Hostname] = s.Namespace
 		}
 	}

@@ -56,6 +56,9 @@ type Endpoint struct {
 // Named reports whether the address is a name, which only a proxy can resolve.
 func (e *Endpoint) Named() bool { return !e.Unix && !IsAddress(e.Address) }
 
+// serving reports whether a proxy that resolves names may send something there.
+func (e *Endpoint) serving() bool { return !e.Revoked && !e.Unhealthy && !e.Unix }
+
 // workload is a WorkloadEntry, whether it stands alone or inside a ServiceEntry.
 type workload struct {
 	name, namespace string

@@ -9,10 +9,10 @@ import (
 const spiffeScheme = "spiffe://"
 
 // Identities are the names that certificates of a service's workloads bear: those of their service accounts, under each name of the
-// trust domain, and what its ServiceEntry lists, without those that were revoked. None: anyone may serve it.
+// trust domain, and what its ServiceEntries list, without those that were revoked. None: anyone may serve it.
 func (m *Mesh) Identities(s *Service) []string {
 	names := map[string]bool{}
-	for _, name := range s.SubjectAltNames {
+	for _, name := range s.names {
 		names[name] = true
 	}
 	for _, e := range s.Endpoints {

@@ -34,7 +34,7 @@ type networkRange struct {
 
 // buildNetworks keeps the index of prev for as long as nothing in it changes: the gateways may be services, of which others do.
 func buildNetworks(snapshot *configstore.Snapshot, prev *Mesh, services *serviceIndex, sameConfig bool) *networkIndex {
-	if prev.networks != nil && sameConfig && prev.unchanged(snapshot, kindServiceEntry, kindWorkloadEntry, kindMeshNetworks) {
+	if prev.networks != nil && sameConfig && prev.services == services && prev.unchanged(snapshot, kindMeshNetworks) {
 		return prev.networks
 	}
 	index := readNetworks(snapshot, services)

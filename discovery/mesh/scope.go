@@ -9,7 +9,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Scope is what a proxy may see of a mesh. Proxies of one namespace that obey the same Sidecar share one.
+// Scope is what a proxy may see of a mesh. Sidecars of one namespace that obey the same Sidecar share one, and so do its gateways.
 type Scope struct {
 	Namespace string
 	// Sidecar is what limits the scope, and SidecarSpec what it says; both are nil where nothing does.
@@ -26,6 +26,7 @@ type Scope struct {
 	Unknown *networking.OutboundTrafficPolicy
 
 	config *meshconfig.MeshConfig
+	router bool // it is what gateways see
 	byHost table[string, *Service]
 	rules  table[string, []*DestinationRule] // by host
 	// listed is how many of Services a listener has; the others are there since rules send traffic to them. With several listeners
@@ -36,12 +37,13 @@ type Scope struct {
 // scopeKey is what scopes are shared by.
 type scopeKey struct {
 	namespace string
+	router    bool
 	sidecar   *kinds.Resource
 }
 
 // buildScope makes a scope of everything that it shows.
 func (c *catalog) buildScope(key scopeKey) *Scope {
-	s := &Scope{Namespace: key.namespace, Sidecar: key.sidecar, config: c.config}
+	s := &Scope{Namespace: key.namespace, Sidecar: key.sidecar, config: c.config, router: key.router}
 	if key.sidecar != nil {
 		s.SidecarSpec = specOf[*networking.Sidecar](key.sidecar)
 	}
@@ -128,7 +130,7 @@ func (s *Scope) AllowsAny() bool {
 
 // Scope returns what a proxy sees. It is the one that an earlier mesh had, if nothing that it is made of has changed.
 func (m *Mesh) Scope(p *Proxy) *Scope {
-	key := scopeKey{p.Namespace, m.sidecars.sidecarOf(p)}
+	key := scopeKey{p.Namespace, p.Type == Router, m.sidecars.sidecarOf(p)}
 	return m.scopes.get(key, func() *Scope { return m.scopeOf(key) })
 }
 

@@ -149,9 +149,11 @@ func (e *Egress) adopt(orphans map[hostAt]*VirtualService, edit hostEdit[*Virtua
 // replaceHost brings the services for a host to what they are now. It fails if rules lead to others than the listener has.
 func (p *scopePatch) replaceHost(host string) bool {
 	was, is := p.before.of.servicesOf(host, &p.egress), p.servicesOf(host, &p.egress)
-	sentTo := p.destination(p.egress.namespace, host)
-	if sentTo != nil && !slices.Contains(is, sentTo) && (len(is) == 0 || is[0].Namespace == sentTo.Namespace) {
-		return false
+	if !p.egress.router {
+		sentTo := p.destination(p.egress.namespace, host)
+		if sentTo != nil && !slices.Contains(is, sentTo) && (len(is) == 0 || is[0].Namespace == sentTo.Namespace) {
+			return false
+		}
 	}
 	p.listed.gone, p.listed.come = append(p.listed.gone, without(was, is)...), append(p.listed.come, without(is, was)...)
 	p.differ = p.differ || !slices.Equal(was, is)

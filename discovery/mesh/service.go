@@ -1,9 +1,12 @@
 package mesh
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/kinds"
 )
@@ -36,8 +39,8 @@ type Service struct {
 	Addresses       []string
 	Ports           []*Port
 	Resolution      Resolution
-	External        bool // outside the mesh
-	SubjectAltNames []string
+	External        bool     // outside the mesh
+	SubjectAltNames []string // as its own ServiceEntry lists them
 
 	// Allocated are an IPv4 and an IPv6 address of the mesh's own for a service that has none, or nothing.
 	Allocated []string
@@ -47,6 +50,7 @@ type Service struct {
 	// Local tells that there are endpoints that not every proxy is led to.
 	Local bool
 
+	names      []string // the SubjectAltNames of every ServiceEntry of its namespace that names it
 	visibility visibility
 	slot       uint32 // that the allocated addresses come from
 	variants   *variants
@@ -72,11 +76,15 @@ func (s *Service) Port(number uint32) *Port {
 	return nil
 }
 
-// ByWorkload reports whether clients connect to the workloads of the service themselves: nothing but their addresses tells
+// ByWorkload reports whether clients connect on a port to the workloads of the service themselves: nothing but their addresses tells
 // what they want.
-func (s *Service) ByWorkload() bool {
-	return s.Resolution == ResolutionNone && s.Addresses[0] == Unspecified &&
-		(len(s.Endpoints) > 0 || s.selects())
+func (s *Service) ByWorkload(port *Port) bool {
+	return s.passedOn() && (len(s.selector()) > 0 || slices.ContainsFunc(s.Endpoints, func(e *Endpoint) bool { return e.PortNumber == port.Number }))
+}
+
+// passedOn reports whether connections go where the client sent them, at no address of the service's own.
+func (s *Service) passedOn() bool {
+	return s.Resolution == ResolutionNone && s.Addresses[0] == Unspecified
 }
 
 // ResolvedByDNS reports whether proxies resolve the endpoints' names.
@@ -94,6 +102,17 @@ func (s *Service) Of(port *Port, subset map[string]string) []*Endpoint {
 			same = e.PortNumber == port.Number
 		}
 		if same && LabelsWithin(subset, e.Labels) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// OnPort returns the endpoints that some ServiceEntry of the host has for a number, whatever it calls the port.
+func (s *Service) OnPort(number uint32) []*Endpoint {
+	var out []*Endpoint
+	for _, e := range s.Endpoints {
+		if e.PortNumber == number {
 			out = append(out, e)
 		}
 	}
@@ -127,7 +146,14 @@ func (s *Service) addsTo(other *Service) bool {
 	return slices.ContainsFunc(s.Ports, func(p *Port) bool { return other.Port(p.Number) == nil })
 }
 
-// mergeable reports whether two entries for one host in one namespace describe the same kind of service.
+// mergeable reports whether two entries for one host in one namespace describe the same kind of service. As in Istio exportTo has to be
+// written alike; where the service is said to be does not count.
 func (s *Service) mergeable(other *Service) bool {
-	return s.Namespace == other.Namespace && s.Resolution == other.Resolution && s.External == other.External
+	return s.Namespace == other.Namespace && s.Resolution == other.Resolution && maps.Equal(s.Entry.Labels, other.Entry.Labels) &&
+		maps.Equal(s.selector(), other.selector()) && sameMembers(s.spec().GetExportTo(), other.spec().GetExportTo())
 }
+
+func (s *Service) spec() *networking.ServiceEntry { return specOf[*networking.ServiceEntry](s.Entry) }
+
+// selector has the labels that the workloads of the service are found by, if they are.
+func (s *Service) selector() map[string]string { return s.spec().GetWorkloadSelector().GetLabels() }

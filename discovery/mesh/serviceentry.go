@@ -26,6 +26,7 @@ func (u *serviceUpdate) convertEntry(r *kinds.Resource, selected []*workload, be
 		Namespace: r.Namespace, Entry: r, Created: r.CreateTime,
 		Addresses: addresses(spec.GetAddresses()), Ports: convertPorts(spec.GetPorts()), Resolution: resolutions[spec.GetResolution()],
 		External: spec.GetLocation() == networking.ServiceEntry_MESH_EXTERNAL, SubjectAltNames: spec.GetSubjectAltNames(),
+		names:      spec.GetSubjectAltNames(),
 		visibility: exported(spec.GetExportTo(), u.exportDefault, r.Namespace),
 	}
 	if len(template.Addresses) == 0 {
@@ -39,10 +40,11 @@ func (u *serviceUpdate) convertEntry(r *kinds.Resource, selected []*workload, be
 		s.Hostname = strings.ToLower(host)
 		s.follow(serviceOf(s.Hostname, before))
 		s.Endpoints = s.endpoints(workloads, spec)
-		s.Local = s.local()
 		for _, e := range s.Endpoints {
 			e.Revoked = u.trust.revokes(e.Namespace, e.ServiceAccount)
 		}
+		s.Endpoints = s.additional(nil)
+		s.Local = s.local()
 		services = append(services, &s)
 	}
 	return services

@@ -281,16 +281,18 @@ func (h hostServices) addressing(s *Service, allocation *allocation) *Service {
 	return s.at(slot, alike)
 }
 
-// sharingEndpoints are copies of the services for a host, each with the endpoints of all.
+// sharingEndpoints are copies of the services for a host, each with the endpoints of all and the names that those may have.
 func sharingEndpoints(services []*Service) []*Service {
 	var endpoints []*Endpoint
+	var names []string
 	for _, s := range services {
 		endpoints = append(endpoints, s.additional(endpoints)...)
+		names = append(names, s.SubjectAltNames...)
 	}
 	out := make([]*Service, len(services))
 	for i, s := range services {
 		out[i] = s.copied()
-		out[i].Endpoints = endpoints
+		out[i].Endpoints, out[i].names = endpoints, names
 		out[i].Local = out[i].local()
 		if s.Resolution == ResolutionNone {
 			out[i].Shape = &Shape{}
@@ -299,14 +301,19 @@ func sharingEndpoints(services []*Service) []*Service {
 	return out
 }
 
-// additional leaves out, for DNS_ROUND_ROBIN, ports that already have endpoints: Envoy resolves a single name there.
+// additional leaves out, for DNS_ROUND_ROBIN, what serves a port that is served already: Envoy resolves a single name there.
 func (s *Service) additional(have []*Endpoint) []*Endpoint {
 	if s.Resolution != ResolutionDNSRR {
 		return s.Endpoints
 	}
-	return slices.DeleteFunc(slices.Clone(s.Endpoints), func(e *Endpoint) bool {
-		return slices.ContainsFunc(have, func(h *Endpoint) bool { return h.PortNumber == e.PortNumber })
-	})
+	var out []*Endpoint
+	for _, e := range s.Endpoints {
+		serves := func(h *Endpoint) bool { return h.PortNumber == e.PortNumber && h.serving() }
+		if !slices.ContainsFunc(have, serves) && !slices.ContainsFunc(out, serves) {
+			out = append(out, e)
+		}
+	}
+	return out
 }
 
 // Services iterates over every service of the mesh, whoever may see it, the oldest first. The slice must not be changed.

@@ -27,6 +27,12 @@ func exported(exportTo, fallback []string, namespace string) visibility {
 	return slices.Compact(out)
 }
 
+// sameMembers compares two lists without regard to order.
+func sameMembers(a, b []string) bool {
+	within := func(list []string) func(string) bool { return func(s string) bool { return !slices.Contains(list, s) } }
+	return !slices.ContainsFunc(a, within(b)) && !slices.ContainsFunc(b, within(a))
+}
+
 func (v visibility) public() bool { return slices.Contains(v, exportPublic) }
 
 // includes reports whether a proxy in namespace may see the resource.

@@ -75,7 +75,7 @@ func (v view) takesMutualTLS(u upstream) bool {
 		return false
 	}
 	if u.service.Resolution == mesh.ResolutionNone || u.asksForPassthrough() {
-		if !everyEndpointTakesTLS(u.service.Of(u.port, nil)) {
+		if !everyEndpointTakesTLS(u.service.OnPort(u.port.Number)) {
 			return false
 		}
 	}

@@ -93,11 +93,11 @@ func (u upstream) serverName() string {
 	return ServerName(u.port.Number, u.subset.GetName(), u.service.Hostname)
 }
 
-// endpoints are those that Envoy can take. Where it resolves a single name it refuses more: the first counts.
+// endpoints are those that Envoy can take. Where it tries all addresses of a single name it refuses more names: the first counts.
 func (u upstream) endpoints() []*mesh.Endpoint {
 	unusable := func(e *mesh.Endpoint) bool { return e.Revoked || !usable(u.service, e) || u.reach.Excludes(e) }
 	out := slices.DeleteFunc(u.service.Of(u.port, u.subset.GetLabels()), unusable)
-	if (u.service.Resolution == mesh.ResolutionDNSRR || u.service.RacesConnections()) && len(out) > 1 {
+	if u.service.RacesConnections() && len(out) > 1 {
 		return out[:1]
 	}
 	return out
@@ -188,7 +188,7 @@ func (v view) discoverByDNS(d *draft, u upstream) bool {
 	}
 	d.LoadAssignment = &endpointv3.ClusterLoadAssignment{ClusterName: d.Name, Endpoints: localities}
 	if d.GetType() == clusterv3.Cluster_LOGICAL_DNS && count(localities) != 1 {
-		// Envoy refuses it: gateways to other networks may stand for the one name, or none may be known.
+		// Envoy refuses it: other ServiceEntries may add to the one name, gateways to other networks may stand for it, or none may be known.
 		d.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STRICT_DNS}
 	}
 	v.resolve(d.Cluster)

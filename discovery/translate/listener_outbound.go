@@ -105,7 +105,7 @@ func (v view) addressesOf(o outboundPort) []tcpAddress {
 	if len(o.binds) > 0 {
 		return []tcpAddress{{binds: o.binds, shared: true}}
 	}
-	if o.service.ByWorkload() {
+	if o.service.ByWorkload(o.port) {
 		return v.workloadAddresses(o)
 	}
 	addresses := o.service.AddressesFor(v.proxy)

@@ -36,7 +36,7 @@ func (v view) tcpAddress(address string) tcpAddress {
 // addresses before it looks at protocols.
 func (v view) workloadAddresses(o outboundPort) []tcpAddress {
 	var out []tcpAddress
-	for _, e := range o.service.Of(o.port, nil) {
+	for _, e := range o.service.OnPort(o.port.Number) {
 		switch {
 		case !mesh.IsAddress(e.Address) || e.Address == v.proxy.Addresses[0]:
 		case o.port.Protocol.IsSniffed():

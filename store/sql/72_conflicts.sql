@@ -61,7 +61,7 @@ CREATE OR REPLACE VIEW mesh.conflicting_services AS
   UNION ALL
   SELECT 'warning', 'conflicting-services', l.kind, l.api_group, l.namespace, l.name, l.path,
     format('the host "%s" has another resolution or location in %s', l.target, mesh.other_owner(l)),
-    'give both the same, or the later of the two does not count'
+    'give both the same: the location is that of the older, and the ports of one that resolves otherwise have no clusters'
   FROM mesh.links l
   WHERE l.role = 'service'
     AND EXISTS (SELECT FROM mesh.links o
@@ -69,7 +69,7 @@ CREATE OR REPLACE VIEW mesh.conflicting_services AS
   UNION ALL
   SELECT 'warning', 'duplicate-service', l.kind, l.api_group, l.namespace, l.name, l.path,
     format('the host "%s" has another owner: %s', l.target, mesh.other_owner(l)),
-    'clients use the one of their own namespace, else the older: keep one, or let exportTo keep them apart'
+    'sidecars use the one of their own namespace, else the older, and gateways the older: keep one, or let exportTo keep them apart'
   FROM mesh.links l
   WHERE l.role = 'service'
     AND EXISTS (SELECT FROM mesh.links o
