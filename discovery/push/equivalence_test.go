@@ -37,7 +37,7 @@ func TestIncrementalPushesEqualATranslationFromScratch(t *testing.T) {
 		variety randommesh.Variety
 		nodes   []*corev3.Node
 	}{
-		"stock": {stock, slices.Concat(stock.Nodes, town.Nodes(t))}, "town": {town, town.Nodes(t)},
+		"stock": {stock, slices.Concat(stock.Nodes, town.Nodes(t))}, "town": {town, town.Nodes(t)}, "rivals": {randommesh.NewRivals(), town.Nodes(t)},
 	} {
 		for shard := range shards {
 			t.Run(fmt.Sprintf("%s/%d", name, shard), func(t *testing.T) {

@@ -2,7 +2,8 @@
 //
 // There are two varieties. A [Stock] breeds resources from those of golden inputs, which say everything that can be said of each kind: it
 // finds what nobody thought of. A [Town] is a mesh that was written by hand, in which hosts, subsets, ports and selectors meet and miss
-// one another all the time: it finds what a change of one resource means for what was made of another.
+// one another all the time: it finds what a change of one resource means for what was made of another. There is a second one, whose services
+// are rivals: their ServiceEntries all claim the same few hosts.
 //
 // All resources are valid by the rules of their kinds. Everything follows from the dice, so that a seed replays it.
 package randommesh

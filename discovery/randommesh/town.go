@@ -22,6 +22,9 @@ import (
 //go:embed town.yaml
 var townText string
 
+//go:embed rivals.yaml
+var rivalsText string
+
 // Town is a mesh of about ten services, written by hand with alternatives in many places.
 type Town struct{ forms []*form }
 
@@ -38,6 +41,13 @@ func NewTown(t testing.TB) *Town {
 	t.Helper()
 	authority := certtest.NewAuthority(t)
 	text := strings.NewReplacer("$ONE", pair(authority), "$TWO", pair(authority)).Replace(townText)
+	return readTown(text)
+}
+
+// NewRivals reads a town of ServiceEntries that claim the same hosts.
+func NewRivals() *Town { return readTown(rivalsText) }
+
+func readTown(text string) *Town {
 	town := &Town{}
 	for document := range strings.SplitSeq(text, "\n---\n") {
 		town.forms = append(town.forms, readForm(document))

@@ -1,6 +1,7 @@
 package randommesh
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,7 +10,7 @@ import (
 // Each alternative can stand in its place while the others are the first of theirs.
 func TestTheTownIsValidWithEachAlternative(t *testing.T) {
 	t.Parallel()
-	for _, f := range NewTown(t).forms {
+	for _, f := range slices.Concat(NewTown(t).forms, NewRivals().forms) {
 		_, err := f.draft(make([]int, len(f.places)))
 		require.NoError(t, err)
 		for i, alternatives := range f.places {
