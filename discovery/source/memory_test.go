@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -127,6 +128,47 @@ func TestMergedSources(t *testing.T) {
 	second.Apply(configstore.Change{Key: ours.Key()})
 	f.next()
 	require.Equal(t, map[kinds.Key]*kinds.Resource{more.Key(): more}, f.state)
+}
+
+// scripted hands on what it is given, as it is given: a source that tells when a batch was committed.
+type scripted chan configstore.Batch
+
+func (scripted) Name() string           { return "scripted" }
+func (scripted) Ready() (string, error) { return "", nil }
+
+func (s scripted) Run(ctx context.Context, apply func(configstore.Batch) error) error {
+	for {
+		select {
+		case b := <-s:
+			if err := apply(b); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func TestMergedSourcesKeepTheTimeOfCommit(t *testing.T) {
+	t.Parallel()
+	first, second, third := make(scripted), make(scripted), make(scripted)
+	f := follow(t, source.Merge(slog.New(slog.DiscardHandler), prometheus.NewRegistry(), first, second, third))
+	at := func(second int64) time.Time { return time.Unix(second, 0) }
+
+	second <- configstore.Batch{Committed: at(20), Changes: []configstore.Change{change(entry(t, "b", "b.example"))}}
+	second <- configstore.Batch{Committed: at(30)}
+	first <- configstore.Batch{Revision: 7, Committed: at(40)}
+	third <- configstore.Batch{} // files do not tell
+	require.Equal(t, at(20), f.next().Committed, "the oldest of what has waited")
+
+	second <- configstore.Batch{Committed: at(50), Changes: []configstore.Change{change(entry(t, "c", "c.example"))}}
+	b := f.next()
+	require.Equal(t, at(50), b.Committed, "whichever source it is of")
+	require.Equal(t, int64(7), b.Revision)
+	first <- configstore.Batch{Revision: 8, Committed: at(60)}
+	require.Equal(t, at(60), f.next().Committed)
+	third <- configstore.Batch{}
+	require.Zero(t, f.next().Committed, "where the source does not tell there is none")
 }
 
 func gauge(t *testing.T, from prometheus.Gatherer, name string) int {

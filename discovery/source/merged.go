@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
@@ -21,11 +22,12 @@ type Merged struct {
 	sources []Source
 	log     *slog.Logger
 
-	mu       sync.Mutex
-	held     []map[kinds.Key]*kinds.Resource // by source, nil until its first batch
-	revision int64
-	begun    bool
-	shadowed map[kinds.Key]int // how many sources have it beside the one whose counts
+	mu        sync.Mutex
+	held      []map[kinds.Key]*kinds.Resource // by source, nil until its first batch
+	revision  int64
+	committed time.Time // the oldest commit among what waits for the other sources; zero if none is known
+	begun     bool
+	shadowed  map[kinds.Key]int // how many sources have it beside the one whose counts
 
 	shadowedCount prometheus.GaugeFunc
 }
@@ -98,13 +100,22 @@ func (m *Merged) take(from int, b configstore.Batch, apply func(configstore.Batc
 	}
 	switch {
 	case m.begun:
-		return apply(configstore.Batch{Revision: m.revision, Mark: b.Mark, Changes: changed})
+		return apply(configstore.Batch{Revision: m.revision, Mark: b.Mark, Committed: b.Committed, Changes: changed})
 	case m.complete():
 		m.begun = true
-		return apply(configstore.Batch{Revision: m.revision, Mark: b.Mark, Changes: m.everything()})
+		return apply(configstore.Batch{Revision: m.revision, Mark: b.Mark, Committed: earlier(m.committed, b.Committed), Changes: m.everything()})
 	default:
+		m.committed = earlier(m.committed, b.Committed)
 		return nil
 	}
+}
+
+// earlier is the first of two times, of which either may not be known.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func (m *Merged) complete() bool {
