@@ -11,6 +11,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/kinds/reference"
 )
 
 // isDelegate tells a VirtualService that is nobody's by itself: it has routes for others to delegate to, and no hosts.
@@ -19,11 +20,9 @@ func isDelegate(spec *networking.VirtualService) bool { return len(spec.GetHosts
 // delegateKeys are those that a VirtualService names, each once.
 func delegateKeys(r *kinds.Resource) []kinds.Key {
 	var out []kinds.Key
-	for _, route := range specOf[*networking.VirtualService](r).GetHttp() {
-		if route.GetDelegate() != nil {
-			if key := delegateKey(route.GetDelegate(), r.Namespace); !slices.Contains(out, key) {
-				out = append(out, key)
-			}
+	for _, d := range namedDelegates(r) {
+		if key := delegateKey(d, r.Namespace); !slices.Contains(out, key) {
+			out = append(out, key)
 		}
 	}
 	return out
@@ -32,12 +31,14 @@ func delegateKeys(r *kinds.Resource) []kinds.Key {
 // delegatesOf lists the delegates that a VirtualService names, in the order of its routes; nil where there is none.
 func delegatesOf(snapshot *configstore.Snapshot, r *kinds.Resource) []*kinds.Resource {
 	var out []*kinds.Resource
-	for _, route := range specOf[*networking.VirtualService](r).GetHttp() {
-		if route.GetDelegate() != nil {
-			out = append(out, snapshot.Get(delegateKey(route.GetDelegate(), r.Namespace)))
-		}
+	for _, d := range namedDelegates(r) {
+		out = append(out, snapshot.Get(delegateKey(d, r.Namespace)))
 	}
 	return out
+}
+
+func namedDelegates(r *kinds.Resource) []*networking.Delegate {
+	return reference.Messages[*networking.Delegate](kindVirtualService, specOf[*networking.VirtualService](r))
 }
 
 func delegateKey(d *networking.Delegate, namespace string) kinds.Key {

@@ -3,13 +3,13 @@ package mesh
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"google.golang.org/protobuf/proto"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/kinds/reference"
 )
 
 // DestinationRule is one, or several for one host merged: subsets add up, the first traffic policy counts.
@@ -168,7 +168,7 @@ func readRule(r *kinds.Resource, exportDefault []string) *DestinationRule {
 	return &DestinationRule{
 		Resource: r, Spec: spec, From: []kinds.Key{r.Key()}, visibility: exported(exportTo, exportDefault, r.Namespace),
 		exportTo: slices.Compact(slices.Sorted(slices.Values(exportTo))),
-		at:       placeOf(r.Namespace, strings.ToLower(resolveHost(spec.GetHost(), r.Namespace))),
+		at:       placeOf(r.Namespace, reference.FullHost(spec.GetHost(), r.Namespace)),
 		choosing: choosingLabels(spec),
 	}
 }

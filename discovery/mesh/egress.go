@@ -129,7 +129,7 @@ func destinationPorts(spec *networking.VirtualService) []destinationHost {
 	var out []destinationHost
 	at := map[string]int{}
 	anyPort := map[string]bool{}
-	for _, d := range destinations(spec) {
+	for _, d := range Destinations(spec) {
 		i, known := at[d.GetHost()]
 		if !known {
 			i = len(out)

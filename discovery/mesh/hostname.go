@@ -5,10 +5,6 @@ import (
 	"strings"
 )
 
-// clusterDomain completes short host names: "reviews" in namespace default is reviews.default.svc.cluster.local. Istio
-// does so for every VirtualService and DestinationRule that it reads.
-const clusterDomain = "svc.cluster.local"
-
 // IsWildcard reports whether a host stands for many: "*" or "*.example.com".
 func IsWildcard(host string) bool { return strings.HasPrefix(host, "*") }
 
@@ -35,17 +31,6 @@ func HostWithin(host, outer string) bool {
 		return strings.HasSuffix(host[1:], outer[1:])
 	}
 	return strings.HasSuffix(host, outer[1:])
-}
-
-// resolveHost makes a short name, one without dots, the full name that it has for a resource in namespace.
-func resolveHost(host, namespace string) string {
-	if host == "" || host == "*" || strings.Contains(host, ".") || IsAddress(host) {
-		return host
-	}
-	if namespace == "" {
-		return host
-	}
-	return host + "." + namespace + "." + clusterDomain
 }
 
 // IsAddress reports whether s is an IP address.

@@ -44,15 +44,6 @@ func TestTheMostSpecificHostIsFound(t *testing.T) {
 	}
 }
 
-func TestShortNamesAreCompleted(t *testing.T) {
-	t.Parallel()
-	for host, want := range map[string]string{
-		"reviews": "reviews.default.svc.cluster.local", "reviews.other": "reviews.other", "*": "*", "": "", "10.0.0.1": "10.0.0.1", "fd00::1": "fd00::1",
-	} {
-		require.Equal(t, want, resolveHost(host, "default"))
-	}
-}
-
 func TestVisibility(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

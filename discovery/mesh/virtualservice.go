@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 
 	"google.golang.org/protobuf/proto"
 	meshconfig "istio.io/api/mesh/v1alpha1"
@@ -12,10 +11,11 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/kinds/reference"
 )
 
 // MeshGateway is the name by which a VirtualService addresses the sidecars.
-const MeshGateway = "mesh"
+const MeshGateway = reference.Mesh
 
 // VirtualService is one with every short host name in it resolved.
 type VirtualService struct {
@@ -243,88 +243,13 @@ func (k labelKeys) addSources(vs *VirtualService) {
 // resolveVirtualService completes short names in a copy: resources are shared and never changed.
 func resolveVirtualService(r *kinds.Resource, exportDefault []string) *VirtualService {
 	spec := proto.CloneOf(specOf[*networking.VirtualService](r))
-	for i, host := range spec.GetHosts() {
-		spec.Hosts[i] = strings.ToLower(resolveHost(host, r.Namespace))
-	}
-	for _, d := range destinations(spec) {
-		d.Host = resolveHost(d.GetHost(), r.Namespace)
-	}
-	for _, names := range gatewayLists(spec) {
-		for i, name := range names {
-			names[i] = resolveGateway(name, r.Namespace)
-		}
-	}
+	reference.Complete(kindVirtualService, spec, r.Namespace)
 	return &VirtualService{Resource: r, Spec: spec, visibility: exported(spec.GetExportTo(), exportDefault, r.Namespace)}
 }
 
-// destinations lists every place that a VirtualService can send traffic to.
-func destinations(spec *networking.VirtualService) []*networking.Destination {
-	var out []*networking.Destination
-	add := func(d *networking.Destination) {
-		if d != nil {
-			out = append(out, d)
-		}
-	}
-	for _, route := range spec.GetHttp() {
-		for _, to := range route.GetRoute() {
-			add(to.GetDestination())
-		}
-		add(route.GetMirror())
-		for _, m := range route.GetMirrors() {
-			add(m.GetDestination())
-		}
-	}
-	for _, route := range spec.GetTcp() {
-		for _, to := range route.GetRoute() {
-			add(to.GetDestination())
-		}
-	}
-	for _, route := range spec.GetTls() {
-		for _, to := range route.GetRoute() {
-			add(to.GetDestination())
-		}
-	}
-	return out
-}
-
-// gatewayLists are the lists of gateways in a VirtualService, its own and those of its matches.
-func gatewayLists(spec *networking.VirtualService) [][]string {
-	out := [][]string{spec.GetGateways()}
-	for _, route := range spec.GetHttp() {
-		for _, m := range route.GetMatch() {
-			out = append(out, m.GetGateways())
-		}
-	}
-	for _, route := range spec.GetTcp() {
-		for _, m := range route.GetMatch() {
-			out = append(out, m.GetGateways())
-		}
-	}
-	for _, route := range spec.GetTls() {
-		for _, m := range route.GetMatch() {
-			out = append(out, m.GetGateways())
-		}
-	}
-	return out
-}
-
-// resolveGateway makes the name of a gateway namespace/name. People also write the bare name, ./name, and, as was once
-// the rule, name.namespace or name.namespace.svc.cluster.local.
-func resolveGateway(name, namespace string) string {
-	if name == MeshGateway {
-		return name
-	}
-	if in, bare, found := strings.Cut(name, "/"); found {
-		if in == "." {
-			in = namespace
-		}
-		return in + "/" + bare
-	}
-	if bare, rest, dotted := strings.Cut(name, "."); dotted {
-		in, _, _ := strings.Cut(rest, ".")
-		return in + "/" + bare
-	}
-	return namespace + "/" + name
+// Destinations lists every place that a VirtualService can send traffic to.
+func Destinations(spec *networking.VirtualService) []*networking.Destination {
+	return reference.Messages[*networking.Destination](kindVirtualService, spec)
 }
 
 // Serves reports whether one of the hosts of the VirtualService overlaps with host.

@@ -3,6 +3,7 @@ package translate
 import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	"strings"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
@@ -122,7 +123,7 @@ func (v view) unknownCluster() string {
 	case !v.scope.AllowsAny():
 		return BlackHoleCluster
 	case proxy != nil:
-		return ClusterName(proxy.GetPort().GetNumber(), proxy.GetSubset(), proxy.GetHost())
+		return ClusterName(proxy.GetPort().GetNumber(), proxy.GetSubset(), strings.ToLower(proxy.GetHost()))
 	default:
 		return PassthroughCluster
 	}

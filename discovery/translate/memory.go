@@ -92,18 +92,9 @@ func shapeOf(s *mesh.Service) *mesh.Shape {
 
 // httpDestinations are the hosts that a rule sends requests to, or copies of them.
 func httpDestinations(spec *networking.VirtualService) (hosts []string) {
-	add := func(d *networking.Destination) {
-		if d != nil && !slices.Contains(hosts, d.GetHost()) {
+	for _, d := range mesh.Destinations(&networking.VirtualService{Http: spec.GetHttp()}) {
+		if !slices.Contains(hosts, d.GetHost()) {
 			hosts = append(hosts, d.GetHost())
-		}
-	}
-	for _, route := range spec.GetHttp() {
-		for _, to := range route.GetRoute() {
-			add(to.GetDestination())
-		}
-		add(route.GetMirror())
-		for _, mirror := range route.GetMirrors() {
-			add(mirror.GetDestination())
 		}
 	}
 	return hosts

@@ -59,6 +59,7 @@ func (ix *Index) list(numbers []int) []Reference {
 type name struct {
 	kind  *kinds.Kind // nil for hosts and subsets
 	value string
+	wide  bool // a wildcard that has the host will do
 }
 
 type mention struct {
@@ -84,11 +85,8 @@ func (b *builder) read(r *kinds.Resource) error {
 		return err
 	}
 	key := r.Key()
-	b.own(key, name{r.Kind, key.FullName()})
-	reader := &reader{b, key}
-	if read, found := readers[r.Kind.Name]; found {
-		read(reader, spec)
-	}
+	b.own(key, name{kind: r.Kind, value: key.FullName()})
+	(&reader{b, key}).read(spec)
 	return nil
 }
 
@@ -115,10 +113,10 @@ func (b *builder) index() *Index {
 	return ix
 }
 
-// meant are the owners of a name: of exactly this one, or else of the longest wildcard that it is within.
+// meant are the owners of a name: of exactly this one, or else, where that will do, of the longest wildcard that it is within.
 func (b *builder) meant(m mention) []kinds.Key {
-	owners := b.owners[m.name]
-	if len(owners) == 0 && m.name.kind == nil {
+	owners := b.owners[name{kind: m.name.kind, value: m.name.value}]
+	if len(owners) == 0 && m.name.wide {
 		var best name
 		for _, w := range b.wildcards {
 			if strings.HasSuffix(m.name.value, w.value[1:]) {

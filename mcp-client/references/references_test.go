@@ -91,17 +91,56 @@ func TestWhatAResourceRefersTo(t *testing.T) {
 		"VirtualService shop/reviews spec.http[0].delegate shop/old [VirtualService shop/old]",
 		"VirtualService shop/reviews spec.http[1].route[0].destination.host reviews.shop.svc.cluster.local [ServiceEntry shop/reviews]",
 		"VirtualService shop/reviews spec.http[1].route[0].destination.subset reviews.shop.svc.cluster.local/v2 [DestinationRule shop/reviews]",
-		"VirtualService shop/reviews spec.http[1].route[1].destination.host other.example.com [ServiceEntry shop/wild]",
+		"VirtualService shop/reviews spec.http[1].route[1].destination.host other.example.com []",
 		"VirtualService shop/reviews spec.http[1].route[1].destination.subset other.example.com/v9 []",
 		"VirtualService shop/reviews spec.http[1].mirrors[0].destination.host nowhere.org []",
 	}, told(ix.From(key(istio, "VirtualService", "shop", "reviews"))))
 	require.Equal(t, []string{
 		"HTTPRoute shop/reviews spec.parentRefs[0] ingress/edge [Gateway ingress/edge]",
 		"HTTPRoute shop/reviews spec.rules[0].backendRefs[0] reviews.shop.svc.cluster.local [ServiceEntry shop/reviews]",
-		"HTTPRoute shop/reviews spec.rules[0].backendRefs[1] a.example.com [ServiceEntry shop/wild]",
+		"HTTPRoute shop/reviews spec.rules[0].backendRefs[1] a.example.com []",
 		"HTTPRoute shop/reviews spec.rules[0].filters[0].requestMirror.backendRef reviews.other.svc.cluster.local []",
 	}, told(ix.From(key(gateway, "HTTPRoute", "shop", "reviews"))))
 	require.Empty(t, ix.From(key(istio, "ServiceEntry", "shop", "reviews")))
+}
+
+// What a name means is what discovery takes it for.
+func TestNamesAreReadAsTheMeshReadsThem(t *testing.T) {
+	t.Parallel()
+	documents, err := kinds.Parse("mesh.yaml", []byte(mesh+`
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: all, namespace: shop}
+spec:
+  hosts: [a.example.com]
+  gateways: [edge.ingress.svc.cluster.local]
+  http: [{match: [{gateways: [edge.ingress]}], route: [{destination: {host: Reviews.Example.com}}]}]
+---
+{apiVersion: networking.istio.io/v1, kind: Sidecar, metadata: {name: all, namespace: shop}, spec: {outboundTrafficPolicy: {mode: ALLOW_ANY, egressProxy: {host: reviews.example.com, port: {number: 80}}}}}
+---
+{apiVersion: networking.istio.io/v1alpha3, kind: EnvoyFilter, metadata: {name: all, namespace: ingress}, spec: {targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: edge}]}}
+`))
+	require.NoError(t, err)
+	var resources []*kinds.Resource
+	for _, d := range documents {
+		resources = append(resources, d.Resource)
+	}
+	ix, err := references.Of(resources)
+	require.NoError(t, err)
+	from := func(kind, namespace string) []string {
+		k, known := kinds.Lookup(istio, kind)
+		require.True(t, known)
+		return told(ix.From(kinds.Key{Kind: k, Namespace: namespace, Name: "all"}))
+	}
+	require.Equal(t, []string{
+		"VirtualService shop/all spec.hosts[0] a.example.com [ServiceEntry shop/wild]",
+		"VirtualService shop/all spec.gateways[0] ingress/edge [Gateway ingress/edge]",
+		"VirtualService shop/all spec.http[0].match[0].gateways[0] ingress/edge [Gateway ingress/edge]",
+		"VirtualService shop/all spec.http[0].route[0].destination.host reviews.example.com [ServiceEntry shop/reviews]",
+	}, from("VirtualService", "shop"))
+	require.Equal(t, []string{"Sidecar shop/all spec.outboundTrafficPolicy.egressProxy.host reviews.example.com [ServiceEntry shop/reviews]"}, from("Sidecar", "shop"))
+	require.Equal(t, []string{"EnvoyFilter ingress/all spec.targetRefs[0] ingress/edge [Gateway ingress/edge]"}, from("EnvoyFilter", "ingress"))
 }
 
 func TestWhatRefersToAResource(t *testing.T) {
