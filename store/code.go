@@ -16,6 +16,7 @@ import (
 // grants and what depends on it, so a view may get new columns at its end only, and a function that goes, or takes other
 // arguments, must be dropped by a migration.
 //
+//go:generate go run ./internal/linkgen -o sql/69_references.sql
 //go:embed sql/*.sql
 var codeFiles embed.FS
 

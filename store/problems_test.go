@@ -16,10 +16,10 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// create writes a resource, "Kind namespace/name".
+// create writes a resource, "Kind namespace/name". Of two kinds of one name it is Istio's, unless the group is given: "Gateway.gateway.networking.k8s.io".
 func (s session) create(kind, namespace, name, spec string) {
 	s.t.Helper()
-	s.exec(`INSERT INTO mesh.resources (api_group, kind, namespace, name, spec) SELECT api_group, kind, $2, $3, $4 FROM mesh.kinds WHERE kind = $1
+	s.exec(`INSERT INTO mesh.resources (api_group, kind, namespace, name, spec) SELECT api_group, kind, $2, $3, $4 FROM mesh.kinds WHERE $1 IN (kind, kind || '.' || api_group)
 		ORDER BY api_group <> 'networking.istio.io' LIMIT 1`, kind, namespace, name, spec)
 }
 
@@ -88,10 +88,14 @@ func TestProblems(t *testing.T) {
 				"error unknown-host VirtualService other/a spec.http[0].route[0].destination.host",
 			},
 		},
-		"a wildcard has the host": {[]resource{
-			{"ServiceEntry", "default", "b", `{"hosts": ["*.example.com"], "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}]}`},
-			{"VirtualService", "default", "a", route("a.example.com", `{"host": "x.y.example.com"}`)},
-		}, nil},
+		"a wildcard alone has the host": {
+			[]resource{
+				{"ServiceEntry", "default", "b", `{"hosts": ["*.example.com"], "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}]}`},
+				{"VirtualService", "default", "a", route("a.example.com", `{"host": "x.y.example.com"}`)},
+				{"VirtualService", "default", "b", route("b.example.com", `{"host": "*.example.com"}`)},
+			},
+			[]string{"error unknown-host VirtualService default/a spec.http[0].route[0].destination.host"},
+		},
 		"unknown port, mirrored": {
 			[]resource{{"VirtualService", "default", "a", `{"hosts": ["reviews"], "http": [{"route": [{"destination": {"host": "reviews"}}], "mirror": {"host": "reviews", "port": {"number": 81}}}]}`}},
 			[]string{"error unknown-port VirtualService default/a spec.http[0].mirror.port.number"},
@@ -248,6 +252,53 @@ func TestProblems(t *testing.T) {
 				{"VirtualService", "default", "Routes", `{"hosts": [], "http": [{"route": [{"destination": {"host": "reviews"}}]}]}`},
 			},
 			[]string{"error unknown-gateway VirtualService default/Reviews_v1.DEFAULT-GROUP spec.gateways[1]", "info selects-nothing Gateway default/Public spec.selector"},
+		},
+		"gateways by every name": {
+			[]resource{
+				{"Gateway", "ingress", "edge", gateway("HTTP", "*")}, {"Gateway", "default", "edge", gateway("HTTP", "a.example.com")},
+				{"WorkloadEntry", "default", "w", `{"address": "10.0.0.2", "labels": {"app": "gw"}}`},
+				{"VirtualService", "default", "a", `{"hosts": ["a.example.com"], "gateways": ["edge.ingress.svc.cluster.local", "edge.ingress", "ingress/edge", "edge", "mesh"],
+					"http": [{"route": [{"destination": {"host": "reviews"}}]}]}`},
+				{"VirtualService", "default", "b", `{"hosts": ["b.example.com"], "gateways": ["edge.gone.svc.cluster.local", "default/gone"],
+					"http": [{"match": [{"gateways": ["mesh", "gone"]}], "route": [{"destination": {"host": "reviews"}}]}]}`},
+			},
+			[]string{
+				"error unknown-gateway VirtualService default/b spec.gateways[0]", "error unknown-gateway VirtualService default/b spec.gateways[1]",
+				"error unknown-gateway VirtualService default/b spec.http[0].match[0].gateways[1]",
+			},
+		},
+		"a gateway of the Gateway API is none of a VirtualService, nor the other way about": {
+			[]resource{
+				{"Gateway", "default", "istio", gateway("HTTP", "*")},
+				{"WorkloadEntry", "default", "w", `{"address": "10.0.0.2", "labels": {"app": "gw"}}`},
+				{"Gateway.gateway.networking.k8s.io", "default", "api", `{"gatewayClassName": "c", "listeners": [{"name": "http", "port": 80, "protocol": "HTTP"}]}`},
+				{"VirtualService", "default", "a", `{"hosts": ["a.example.com"], "gateways": ["istio", "api"], "http": [{"route": [{"destination": {"host": "reviews"}}]}]}`},
+				{"EnvoyFilter", "default", "a", `{"targetRefs": [{"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "api"}, {"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "istio"}]}`},
+			},
+			[]string{"error unknown-gateway VirtualService default/a spec.gateways[1]", "warning unknown-target EnvoyFilter default/a spec.targetRefs[1].name"},
+		},
+		"a delegate that is not exported": {
+			[]resource{
+				{"VirtualService", "other", "d", `{"exportTo": ["third"], "http": [{"route": [{"destination": {"host": "reviews.default.svc.cluster.local"}}]}]}`},
+				{"VirtualService", "default", "a", `{"hosts": ["a.example.com"], "http": [{"delegate": {"name": "d", "namespace": "other"}}]}`},
+				{"VirtualService", "third", "a", `{"hosts": ["b.example.com"], "http": [{"delegate": {"name": "d", "namespace": "other"}}]}`},
+			},
+			[]string{"error unknown-delegate VirtualService default/a spec.http[0].delegate"},
+		},
+		"the proxy that a Sidecar sends the unknown to": {
+			[]resource{
+				{"Sidecar", "default", "a", `{"outboundTrafficPolicy": {"mode": "ALLOW_ANY", "egressProxy": {"host": "gone.default.svc.cluster.local", "port": {"number": 80}}}}`},
+				{"Sidecar", "other", "a", `{"outboundTrafficPolicy": {"mode": "ALLOW_ANY", "egressProxy": {"host": "reviews.default.svc.cluster.local", "subset": "v9", "port": {"number": 80}}}}`},
+			},
+			[]string{
+				"error unknown-host Sidecar default/a spec.outboundTrafficPolicy.egressProxy.host",
+				"error unknown-port Sidecar other/a spec.outboundTrafficPolicy.egressProxy.port.number", "error unknown-subset Sidecar other/a spec.outboundTrafficPolicy.egressProxy.subset",
+			},
+		},
+		"secrets of subsets' ports": {
+			[]resource{{"DestinationRule", "default", "b", `{"host": "*.default.svc.cluster.local", "subsets": [{"name": "v1", "trafficPolicy":
+				{"portLevelSettings": [{"port": {"number": 80}, "tls": {"mode": "MUTUAL", "credentialName": "gone"}}]}}]}`}},
+			[]string{"error unknown-credential DestinationRule default/b spec.subsets[0].trafficPolicy.portLevelSettings[0].tls.credentialName"},
 		},
 		"a selector": {
 			[]resource{

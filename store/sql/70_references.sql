@@ -1,16 +1,5 @@
--- What resources say of each other, as rows. The functions read the specs; mesh.links keeps what they found.
-
--- full_host completes a short name, one without dots, as every reader of routes and rules does.
-CREATE OR REPLACE FUNCTION mesh.full_host(host text, namespace text) RETURNS text
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT lower(CASE WHEN host ~ '[.:*]' OR host = '' THEN host ELSE host || '.' || namespace || '.svc.cluster.local' END)
-$$;
-
--- full_name is namespace/name of what a reference names, which may leave the namespace out.
-CREATE OR REPLACE FUNCTION mesh.full_name(name text, namespace text) RETURNS text
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT CASE WHEN strpos(name, '/') > 0 THEN name ELSE namespace || '/' || name END
-$$;
+-- What resources say of each other, as rows. The functions read the specs; mesh.links keeps what they found. What resources name is read by
+-- 69_references.sql; here is what they make, for others to name, and what they claim.
 
 -- exported is the list of namespaces that may see a resource, everybody where it does not say.
 CREATE OR REPLACE FUNCTION mesh.exported(export_to jsonb, namespace text) RETURNS text[]
@@ -35,27 +24,9 @@ $$;
 CREATE OR REPLACE FUNCTION mesh.links_of_virtual_service(namespace text, spec jsonb)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT l.role, l.target, l.part, l.port, CASE l.role WHEN 'claim' THEN e.scope WHEN 'route' THEN ARRAY['*', namespace] || array_remove(e.scope, '*') END, NULL::jsonb, l.path
-  FROM (SELECT mesh.exported(spec -> 'exportTo', namespace) OFFSET 0) AS e (scope), LATERAL (
-    SELECT 'claim' AS role, mesh.full_host(h #>> '{}', namespace) AS target,
-      CASE g WHEN '"mesh"' THEN 'mesh' ELSE mesh.full_name(g #>> '{}', namespace) END AS part, NULL::int AS port, 'spec.hosts[' || i - 1 || ']' AS path
-    FROM jsonb_path_query(spec -> 'hosts', '$[*]') WITH ORDINALITY AS hosts (h, i),
-      jsonb_path_query(coalesce(nullif(nullif(spec -> 'gateways', 'null'), '[]'), '["mesh"]'), '$[*]') AS gateways (g)
-    UNION ALL
-    SELECT 'gateway', mesh.full_name(g #>> '{}', namespace), '', NULL, 'spec.gateways[' || i - 1 || ']'
-    FROM jsonb_path_query(nullif(spec -> 'gateways', 'null'), '$[*]') WITH ORDINALITY AS gateways (g, i) WHERE g <> '"mesh"'
-    UNION ALL
-    SELECT 'route', mesh.full_host(d.v ->> 'host', namespace), coalesce(d.v ->> 'subset', ''), (d.v #>> '{port,number}')::int,
-      'spec.' || p || '[' || r.i - 1 || '].' || d.at
-    FROM unnest('{http,tcp,tls}'::text[]) p, jsonb_path_query(spec -> p, '$[*]') WITH ORDINALITY AS r (v, i), LATERAL (
-        SELECT t.v -> 'destination', 'route[' || t.i - 1 || '].destination' FROM jsonb_path_query(r.v -> 'route', '$[*]') WITH ORDINALITY AS t (v, i)
-        UNION ALL SELECT t.v -> 'destination', 'mirrors[' || t.i - 1 || '].destination' FROM jsonb_path_query(r.v -> 'mirrors', '$[*]') WITH ORDINALITY AS t (v, i)
-        UNION ALL SELECT r.v -> 'mirror', 'mirror') AS d (v, at)
-    WHERE d.v ->> 'host' <> ''
-    UNION ALL
-    SELECT 'delegate', coalesce(nullif(r.v #>> '{delegate,namespace}', ''), namespace) || '/' || (r.v #>> '{delegate,name}'), '', NULL,
-      'spec.http[' || r.i - 1 || '].delegate'
-    FROM jsonb_path_query(spec -> 'http', '$[*]') WITH ORDINALITY AS r (v, i) WHERE r.v #>> '{delegate,name}' <> '') l
+  SELECT 'claim', mesh.full_host(h #>> '{}', namespace), mesh.full_gateway(g #>> '{}', namespace), NULL::int, e.scope, NULL::jsonb, 'spec.hosts[' || i - 1 || ']'
+  FROM (SELECT mesh.exported(spec -> 'exportTo', namespace) OFFSET 0) AS e (scope), jsonb_path_query(spec -> 'hosts', '$[*]') WITH ORDINALITY AS hosts (h, i),
+    jsonb_path_query(coalesce(nullif(nullif(spec -> 'gateways', 'null'), '[]'), '["mesh"]'), '$[*]') AS gateways (g)
 $$;
 
 -- A rule makes its subsets, and rules over its host: the row without a part.
@@ -127,36 +98,6 @@ LANGUAGE sql IMMUTABLE AS $$
   WHERE coalesce(spec #> '{selector,matchLabels}', spec #> '{workloadSelector,labels}', '{}') = '{}' AND NOT spec ?| '{targetRef,targetRefs}'
 $$;
 
--- What a policy is attached to, or a route.
-CREATE OR REPLACE FUNCTION mesh.links_of_attachments(namespace text, role text, refs jsonb, at text)
-RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT role, t.namespace || '/' || (r.v ->> 'name'), coalesce(r.v ->> 'kind', 'Gateway'), (r.v ->> 'port')::int, NULL::text[],
-    jsonb_strip_nulls(jsonb_build_object('section', nullif(r.v ->> 'sectionName', ''))), at || CASE WHEN jsonb_typeof(refs) = 'array' THEN '[' || r.i - 1 || ']' ELSE '' END
-  FROM jsonb_path_query(refs, '$[*]') WITH ORDINALITY AS r (v, i),
-    LATERAL (SELECT coalesce(nullif(r.v ->> 'namespace', ''), namespace)) AS t (namespace)
-  WHERE r.v ->> 'name' <> ''
-$$;
-
--- A route of the Gateway API. A Service is its host.
-CREATE OR REPLACE FUNCTION mesh.links_of_route(namespace text, spec jsonb)
-RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT * FROM mesh.links_of_attachments(namespace, 'parent', spec -> 'parentRefs', 'spec.parentRefs')
-  UNION ALL
-  SELECT 'backend', CASE k.kind WHEN 'Service' THEN lower((b.v ->> 'name') || '.' || k.namespace || '.svc.cluster.local')
-      WHEN 'Hostname' THEN lower(b.v ->> 'name') ELSE k.namespace || '/' || (b.v ->> 'name') END,
-    k.kind, (b.v ->> 'port')::int, ARRAY['*', namespace],
-    jsonb_build_object('group', coalesce(b.v ->> 'group', ''), 'namespace', k.namespace, 'name', b.v ->> 'name'), 'spec.rules[' || r.i - 1 || '].' || b.at
-  FROM jsonb_path_query(spec -> 'rules', '$[*]') WITH ORDINALITY AS r (v, i), LATERAL (
-      SELECT t.v, 'backendRefs[' || t.i - 1 || ']' FROM jsonb_path_query(r.v -> 'backendRefs', '$[*]') WITH ORDINALITY AS t (v, i)
-      UNION ALL
-      SELECT t.v #> '{requestMirror,backendRef}', 'filters[' || t.i - 1 || '].requestMirror.backendRef'
-      FROM jsonb_path_query(r.v -> 'filters', '$[*]') WITH ORDINALITY AS t (v, i)) AS b (v, at),
-    LATERAL (SELECT coalesce(b.v ->> 'kind', 'Service'), coalesce(nullif(b.v ->> 'namespace', ''), namespace)) AS k (kind, namespace)
-  WHERE b.v ->> 'name' <> ''
-$$;
-
 -- The listeners of a gateway of the Gateway API, and from where routes may attach to each. What a selector of namespaces selects
 -- cannot be told here.
 CREATE OR REPLACE FUNCTION mesh.links_of_listeners(namespace text, name text, spec jsonb)
@@ -177,11 +118,11 @@ LANGUAGE sql IMMUTABLE AS $$
   FROM jsonb_path_query(spec -> 'from', '$[*]') AS f (v), jsonb_path_query(spec -> 'to', '$[*]') WITH ORDINALITY AS t (v, i)
 $$;
 
--- What others name by its key has a row for itself.
+-- What others name by its key has a row for itself. Delegates are for those that they are exported to.
 CREATE OR REPLACE FUNCTION mesh.links_of_key(kind text, namespace text, name text, spec jsonb)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT 'is', namespace || '/' || name, kind, NULL::int, NULL::text[], NULL::jsonb, 'metadata.name'
+  SELECT 'is', namespace || '/' || name, kind, NULL::int, CASE kind WHEN 'VirtualService' THEN mesh.exported(spec -> 'exportTo', namespace) END, NULL::jsonb, 'metadata.name'
   WHERE kind IN ('Gateway', 'ListenerSet', 'GatewayClass', 'ServiceEntry', 'InferencePool', 'XBackend')
     OR kind = 'VirtualService' AND coalesce(spec -> 'hosts', '[]') = '[]'
 $$;
@@ -195,25 +136,15 @@ BEGIN
     RETURN;
   END IF;
   RETURN QUERY SELECT * FROM mesh.links_of_key(kind, namespace, name, spec);
+  RETURN QUERY SELECT * FROM mesh.names_in(kind, api_group, namespace, spec);
   CASE
   WHEN kind = 'VirtualService' THEN RETURN QUERY SELECT * FROM mesh.links_of_virtual_service(namespace, spec);
-  WHEN kind = 'DestinationRule' THEN
-    RETURN QUERY SELECT * FROM mesh.links_of_destination_rule(namespace, spec) UNION ALL SELECT * FROM mesh.links_of_credentials(kind, spec);
+  WHEN kind = 'DestinationRule' THEN RETURN QUERY SELECT * FROM mesh.links_of_destination_rule(namespace, spec);
   WHEN kind = 'ServiceEntry' THEN RETURN QUERY SELECT * FROM mesh.links_of_service_entry(namespace, spec);
-  WHEN kind = 'Gateway' AND api_group = 'networking.istio.io' THEN
-    RETURN QUERY SELECT * FROM mesh.links_of_istio_gateway(namespace, spec) UNION ALL SELECT * FROM mesh.links_of_credentials(kind, spec);
-  WHEN kind IN ('Gateway', 'ListenerSet') THEN
-    RETURN QUERY SELECT * FROM mesh.links_of_listeners(namespace, name, spec) UNION ALL SELECT * FROM mesh.links_of_certificate_refs(namespace, spec);
-  WHEN kind IN ('HTTPRoute', 'GRPCRoute', 'TCPRoute', 'TLSRoute', 'UDPRoute') THEN RETURN QUERY SELECT * FROM mesh.links_of_route(namespace, spec);
+  WHEN kind = 'Gateway' AND api_group = 'networking.istio.io' THEN RETURN QUERY SELECT * FROM mesh.links_of_istio_gateway(namespace, spec);
+  WHEN kind IN ('Gateway', 'ListenerSet') THEN RETURN QUERY SELECT * FROM mesh.links_of_listeners(namespace, name, spec);
   WHEN kind = 'ReferenceGrant' THEN RETURN QUERY SELECT * FROM mesh.links_of_reference_grant(namespace, spec);
-  WHEN kind IN ('Sidecar', 'PeerAuthentication') THEN RETURN QUERY SELECT * FROM mesh.links_of_default(namespace, spec);
-  WHEN kind = 'Telemetry' THEN
-    RETURN QUERY SELECT * FROM mesh.links_of_default(namespace, spec)
-      UNION ALL SELECT * FROM mesh.links_of_attachments(namespace, 'attachment', spec -> 'targetRef', 'spec.targetRef')
-      UNION ALL SELECT * FROM mesh.links_of_attachments(namespace, 'attachment', spec -> 'targetRefs', 'spec.targetRefs');
-  WHEN spec ?| '{targetRef,targetRefs}' THEN
-    RETURN QUERY SELECT * FROM mesh.links_of_attachments(namespace, 'attachment', spec -> 'targetRef', 'spec.targetRef')
-      UNION ALL SELECT * FROM mesh.links_of_attachments(namespace, 'attachment', spec -> 'targetRefs', 'spec.targetRefs');
+  WHEN kind IN ('Sidecar', 'PeerAuthentication', 'Telemetry') THEN RETURN QUERY SELECT * FROM mesh.links_of_default(namespace, spec);
   ELSE
   END CASE;
 END $$;

@@ -37,6 +37,11 @@ BEGIN
   IF FOUND THEN
     RETURN format('add "%s" to exportTo of ServiceEntry %s/%s, which has it', host_hint.namespace, hidden.namespace, hidden.name);
   END IF;
+  SELECT l.target INTO near FROM mesh.links l
+    WHERE l.role = 'service' AND l.target LIKE '*%' AND mesh.is_within(host, l.target) AND mesh.may_name(l.namespace, l.scope) ORDER BY length(l.target) DESC LIMIT 1;
+  IF FOUND THEN
+    RETURN format('"%s" lets applications ask for it, but a route needs a ServiceEntry with this host: create one', near);
+  END IF;
   near := mesh.known_host_like(host);
   RETURN CASE WHEN near IS NOT NULL THEN format('did you mean "%s"?', near) ELSE 'create a ServiceEntry with this host' END;
 END $$;
@@ -73,6 +78,8 @@ BEGIN
   RETURN CASE WHEN near IS NOT NULL THEN format('did you mean "%s"?', near) ELSE otherwise END;
 END $$;
 
+-- Proxies know no cluster for a host that only a wildcard has: requests that are sent to it fail. A namespace may name its own services, whomever they are
+-- exported to.
 CREATE OR REPLACE VIEW mesh.dangling_hosts AS
   SELECT CASE l.role WHEN 'rule' THEN 'warning' ELSE 'error' END AS severity, 'unknown-host' AS code, l.kind, l.api_group, l.namespace, l.name,
     l.path || CASE l.role WHEN 'route' THEN '.host' WHEN 'backend' THEN '.name' ELSE '' END AS path,
@@ -81,9 +88,7 @@ CREATE OR REPLACE VIEW mesh.dangling_hosts AS
   FROM mesh.links l
   WHERE (l.role = 'route' OR l.role = 'backend' AND l.part IN ('Service', 'Hostname') OR l.role = 'rule' AND l.part = '' AND l.target NOT LIKE '*%')
     AND NOT EXISTS (SELECT FROM mesh.links s
-      WHERE s.role = 'service' AND s.target = l.target AND s.scope && (l.scope || ARRAY['*', l.namespace]))
-    AND NOT EXISTS (SELECT FROM mesh.links s
-      WHERE s.role = 'service' AND s.target LIKE '*%' AND mesh.is_within(l.target, s.target) AND s.scope && (l.scope || ARRAY['*', l.namespace]));
+      WHERE s.role = 'service' AND s.target = l.target AND (s.namespace = l.namespace OR s.scope && (l.scope || ARRAY['*', l.namespace])));
 
 -- Where several entries make one host, each may have some of its ports.
 CREATE OR REPLACE VIEW mesh.dangling_ports AS
@@ -128,7 +133,8 @@ CREATE OR REPLACE VIEW mesh.dangling_gateways AS
     format('there is no Gateway %s', l.target) AS message,
     mesh.key_hint('Gateway', l.target, 'create it, or correct the name; "mesh" stands for all sidecars') AS hint
   FROM mesh.links l
-  WHERE l.role = 'gateway' AND NOT EXISTS (SELECT FROM mesh.links g WHERE g.role = 'is' AND g.target = l.target AND g.part = 'Gateway')
+  WHERE l.role IN ('gateway', 'match')
+    AND NOT EXISTS (SELECT FROM mesh.links g WHERE g.role = 'is' AND g.target = l.target AND g.part = 'Gateway' AND g.api_group = 'networking.istio.io')
   UNION ALL
   SELECT 'warning', 'host-not-in-gateway', l.kind, l.api_group, l.namespace, l.name, l.path,
     format('Gateway %s serves none of the hosts', l.target), 'add one of the hosts to a server of the Gateway'
@@ -142,9 +148,10 @@ CREATE OR REPLACE VIEW mesh.dangling_gateways AS
     AND EXISTS (SELECT FROM mesh.links c WHERE c.kind = l.kind AND c.namespace = l.namespace AND c.name = l.name AND c.role = 'claim')
   UNION ALL
   SELECT 'error', 'unknown-delegate', l.kind, l.api_group, l.namespace, l.name, l.path,
-    format('there is no VirtualService %s without hosts', l.target), mesh.key_hint('VirtualService', l.target, 'create it, or correct the name')
+    format('there is no VirtualService %s without hosts that namespace "%s" can see', l.target, l.namespace), mesh.key_hint('VirtualService', l.target, 'create it, or correct the name')
   FROM mesh.links l
-  WHERE l.role = 'delegate' AND NOT EXISTS (SELECT FROM mesh.links d WHERE d.role = 'is' AND d.target = l.target AND d.part = 'VirtualService');
+  WHERE l.role = 'delegate'
+    AND NOT EXISTS (SELECT FROM mesh.links d WHERE d.role = 'is' AND d.target = l.target AND d.part = 'VirtualService' AND d.scope && ARRAY['*', l.namespace]);
 
 COMMENT ON VIEW mesh.dangling_hosts IS 'Internal. Read mesh.problems.';
 COMMENT ON VIEW mesh.dangling_ports IS 'Internal. Read mesh.problems.';

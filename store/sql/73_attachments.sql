@@ -6,7 +6,7 @@ CREATE OR REPLACE VIEW mesh.dangling_attachments AS
     format('there is no %s %s', l.part, l.target) AS message, mesh.key_hint(l.part, l.target, 'create it, or correct the name') AS hint
   FROM mesh.links l
   WHERE l.role IN ('parent', 'attachment') AND l.part IN ('Gateway', 'ListenerSet', 'ServiceEntry', 'InferencePool')
-    AND NOT EXISTS (SELECT FROM mesh.links i WHERE i.role = 'is' AND i.target = l.target AND i.part = l.part)
+    AND NOT EXISTS (SELECT FROM mesh.links i WHERE i.role = 'is' AND i.target = l.target AND i.part = l.part AND i.api_group = l.detail ->> 'group')
   UNION ALL
   SELECT CASE l.role WHEN 'parent' THEN 'error' ELSE 'warning' END, CASE l.role WHEN 'parent' THEN 'unknown-parent' ELSE 'unknown-target' END,
     l.kind, l.api_group, l.namespace, l.name, l.path || '.name',

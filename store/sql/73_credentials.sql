@@ -1,44 +1,6 @@
 -- Gateways and rules name secrets, which are to be there and whose certificates are to be valid. Proxies look for them in their own namespace,
 -- which is not known here: so a secret of that name will do, wherever it is, unless the reference names a namespace.
 
--- credential_link is what a reference names: a secret and, if it says so, its namespace. What is no secret gives no row.
-CREATE OR REPLACE FUNCTION mesh.credential_link(reference text, path text)
-RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT 'credential', coalesce(m[3], m[4]), coalesce(m[2], ''), NULL::int, NULL::text[], NULL::jsonb, path
-  FROM regexp_matches(reference, '^(?:(?:kubernetes|kubernetes-gateway)://)?(([^/:]+)/([^/:]+)|([^/:]+))$') m
-$$;
-
--- links_of_credentials has a row for each place of an Istio resource that names a secret.
-CREATE OR REPLACE FUNCTION mesh.links_of_credentials(kind text, spec jsonb)
-RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT l.* FROM (
-    SELECT s.v -> 'tls', 'spec.servers[' || s.i - 1 || '].tls' FROM jsonb_path_query(spec -> 'servers', '$[*]') WITH ORDINALITY AS s (v, i) WHERE kind = 'Gateway'
-    UNION ALL
-    SELECT p.v -> 'tls', p.at || '.tls' FROM (
-        SELECT spec -> 'trafficPolicy', 'spec.trafficPolicy'
-        UNION ALL SELECT s.v -> 'trafficPolicy', 'spec.subsets[' || s.i - 1 || '].trafficPolicy' FROM jsonb_path_query(spec -> 'subsets', '$[*]') WITH ORDINALITY AS s (v, i)
-        UNION ALL SELECT s.v, 'spec.trafficPolicy.portLevelSettings[' || s.i - 1 || ']'
-          FROM jsonb_path_query(spec #> '{trafficPolicy,portLevelSettings}', '$[*]') WITH ORDINALITY AS s (v, i)) AS p (v, at)
-      WHERE kind = 'DestinationRule') AS t (tls, at), LATERAL (
-    SELECT t.tls ->> 'credentialName', t.at || '.credentialName'
-    UNION ALL SELECT t.tls ->> 'caCertCredentialName', t.at || '.caCertCredentialName'
-    UNION ALL SELECT n.v #>> '{}', t.at || '.credentialNames[' || n.i - 1 || ']' FROM jsonb_path_query(t.tls -> 'credentialNames', '$[*]') WITH ORDINALITY AS n (v, i)
-    ) AS r (reference, at), mesh.credential_link(r.reference, r.at) l
-$$;
-
--- Those of a Gateway of the Gateway API name the namespace, or mean their own.
-CREATE OR REPLACE FUNCTION mesh.links_of_certificate_refs(namespace text, spec jsonb)
-RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT 'credential', r.v ->> 'name', coalesce(nullif(r.v ->> 'namespace', ''), namespace), NULL::int, NULL::text[], NULL::jsonb,
-    'spec.listeners[' || l.i - 1 || '].tls.certificateRefs[' || r.i - 1 || ']'
-  FROM jsonb_path_query(spec -> 'listeners', '$[*]') WITH ORDINALITY AS l (v, i),
-    jsonb_path_query(l.v #> '{tls,certificateRefs}', '$[*]') WITH ORDINALITY AS r (v, i)
-  WHERE coalesce(r.v ->> 'kind', 'Secret') = 'Secret' AND r.v ->> 'name' <> ''
-$$;
-
 CREATE OR REPLACE VIEW mesh.dangling_credentials AS
   SELECT 'error' AS severity, 'unknown-credential' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
     format('there is no secret %s', concat_ws('/', nullif(l.part, ''), l.target)) AS message,

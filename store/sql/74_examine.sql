@@ -40,7 +40,7 @@ BEGIN
       WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name AND p.severity <> 'info';
   ELSE
     RETURN QUERY SELECT * FROM (
-        SELECT * FROM mesh.dangling_hosts UNION ALL SELECT * FROM mesh.dangling_ports
+        SELECT * FROM mesh.dangling_hosts UNION ALL SELECT * FROM mesh.dangling_ports UNION ALL SELECT * FROM mesh.dangling_subsets
         UNION ALL SELECT * FROM mesh.dangling_attachments UNION ALL SELECT * FROM mesh.dangling_backends UNION ALL SELECT * FROM mesh.dangling_credentials
         UNION ALL SELECT * FROM mesh.conflicting_defaults) p
       WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name;
@@ -71,12 +71,7 @@ BEGIN
     before := was -> i;
     after := became -> i;
     CONTINUE WHEN before IS NOT DISTINCT FROM after;
-    IF before IS NULL OR after IS NULL
-      OR before -> 'mirror' IS DISTINCT FROM after -> 'mirror' OR before -> 'mirrors' IS DISTINCT FROM after -> 'mirrors'
-      OR before -> 'delegate' IS DISTINCT FROM after -> 'delegate'
-      OR jsonb_path_query_array(before, '$.route.size()') <> jsonb_path_query_array(after, '$.route.size()')
-      OR jsonb_path_query_array(before, '$.route[*].destination') <> jsonb_path_query_array(after, '$.route[*].destination')
-    THEN
+    IF before IS NULL OR after IS NULL OR mesh.names_others(before, after) THEN
       RETURN true;
     END IF;
   END LOOP;
@@ -89,16 +84,15 @@ LANGUAGE plpgsql STABLE AS $$
 BEGIN
   RETURN QUERY SELECT l.* FROM unnest(made) m JOIN mesh.links l ON l.target = m.target AND l.role = ANY (CASE m.role
       WHEN 'service' THEN '{route,backend,rule}'::text[] WHEN 'rule' THEN '{route}' WHEN 'listener' THEN '{parent}'
-      WHEN 'is' THEN '{gateway,delegate,parent,attachment,backend}' END)
+      WHEN 'is' THEN '{gateway,match,delegate,parent,attachment,backend}' END)
     WHERE m.role <> 'rule' OR l.part = m.part;
   IF EXISTS (SELECT FROM unnest(made) m WHERE m.role = 'server') THEN
     RETURN QUERY SELECT l.* FROM (SELECT DISTINCT m.namespace || '/' || m.name AS key FROM unnest(made) m WHERE m.role = 'server') g
       JOIN mesh.links l ON l.target = g.key AND l.role = 'gateway';
   END IF;
-  IF EXISTS (SELECT FROM unnest(made) m WHERE m.role = 'grant' OR m.role IN ('service', 'rule') AND m.target LIKE '*%') THEN
+  IF EXISTS (SELECT FROM unnest(made) m WHERE m.role = 'grant' OR m.role = 'rule' AND m.target LIKE '*%') THEN
     RETURN QUERY SELECT l.* FROM unnest(made) m JOIN mesh.links l ON
       m.role = 'grant' AND l.role = 'backend' AND l.detail ->> 'namespace' = m.namespace
-      OR m.role = 'service' AND l.role IN ('route', 'backend', 'rule') AND mesh.is_within(l.target, m.target)
       OR m.role = 'rule' AND l.role = 'route' AND l.part = m.part AND mesh.is_within(l.target, m.target);
   END IF;
 END $$;
@@ -194,10 +188,13 @@ BEGIN
     SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.links_of_virtual_service(c.namespace, c.after_spec) l
       WHERE c.transaction_id = of AND c.after_spec IS NOT NULL AND c.kind = 'VirtualService'
     UNION ALL
+    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.names_in_virtual_service(c.namespace, c.after_spec) l
+      WHERE c.transaction_id = of AND c.after_spec IS NOT NULL AND c.kind = 'VirtualService'
+    UNION ALL
     SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.links_of_destination_rule(c.namespace, c.after_spec) l
       WHERE c.transaction_id = of AND c.after_spec IS NOT NULL AND c.kind = 'DestinationRule'
     UNION ALL
-    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.links_of_credentials(c.kind, c.after_spec) l
+    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.names_in_destination_rule(c.namespace, c.after_spec) l
       WHERE c.transaction_id = of AND c.after_spec IS NOT NULL AND c.kind = 'DestinationRule'
     UNION ALL
     SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.links_of_service_entry(c.namespace, c.after_spec) l

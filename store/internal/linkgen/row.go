@@ -1,0 +1,26 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/pgmesh/pgmesh/kinds/reference"
+)
+
+// readers are the functions of 68_names.sql that read what stands at one place, by its form.
+var readers = map[reference.Form]string{
+	reference.GatewayForm: "gateway_named", reference.DestinationForm: "destination_named", reference.FullHostForm: "full_host_named",
+	reference.Delegate: "delegate_named", reference.Credential: "credential_named", reference.Secret: "secret_named",
+	reference.Attachment: "attachment_named", reference.Backend: "backend_named",
+}
+
+func row(n *reference.Named, value string, at path) query {
+	reader, known := readers[n.Form]
+	if !known {
+		panic("the database does not read names of the form " + n.Form)
+	}
+	sight := ""
+	if n.Form == reference.DestinationForm || n.Form == reference.FullHostForm {
+		sight = ", sight.scope"
+	}
+	return query{"n.*", []string{fmt.Sprintf("mesh.%s('%s', namespace, %s%s, %s) n", reader, n.Role, value, sight, at)}}
+}
