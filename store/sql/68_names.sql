@@ -17,13 +17,19 @@ LANGUAGE sql IMMUTABLE AS $$
     ELSE namespace || '/' || name END
 $$;
 
+-- sight is for whom services must be there that a resource names: for the namespaces that obey it. Of one for everybody only its own is known, and
+-- what is public (*) is there for all.
+CREATE OR REPLACE FUNCTION mesh.sight(exported text[], namespace text) RETURNS text[]
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN '*' = ANY (exported) THEN ARRAY['*', namespace] || array_remove(exported, '*') ELSE ARRAY['*'] || exported END
+$$;
+
 CREATE OR REPLACE FUNCTION mesh.gateway_named(role text, namespace text, value jsonb, at text)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
   SELECT role, mesh.full_gateway(value #>> '{}', namespace), '', NULL::int, NULL::text[], NULL::jsonb, at WHERE value <> '"mesh"'
 $$;
 
--- Whoever obeys the resource looks for the host: sight is the namespaces that do.
 CREATE OR REPLACE FUNCTION mesh.destination_named(role text, namespace text, value jsonb, sight text[], at text)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$

@@ -45,7 +45,7 @@ $$;
 CREATE OR REPLACE FUNCTION mesh.names_in_sidecar(namespace text, spec jsonb)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT x.* FROM (SELECT ARRAY['*', namespace] || array_remove(mesh.exported(spec -> 'exportTo', namespace), '*') OFFSET 0) AS sight (scope), LATERAL (
+  SELECT x.* FROM (SELECT mesh.sight(mesh.exported(spec -> 'exportTo', namespace), namespace) OFFSET 0) AS sight (scope), LATERAL (
     SELECT n.* FROM mesh.full_host_named('route', namespace, spec -> 'outboundTrafficPolicy' -> 'egressProxy', sight.scope, 'spec.outboundTrafficPolicy.egressProxy') n
   ) AS x
 $$;
@@ -66,7 +66,7 @@ $$;
 CREATE OR REPLACE FUNCTION mesh.names_in_virtual_service(namespace text, spec jsonb)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT x.* FROM (SELECT ARRAY['*', namespace] || array_remove(mesh.exported(spec -> 'exportTo', namespace), '*') OFFSET 0) AS sight (scope), LATERAL (
+  SELECT x.* FROM (SELECT mesh.sight(mesh.exported(spec -> 'exportTo', namespace), namespace) OFFSET 0) AS sight (scope), LATERAL (
     SELECT n.* FROM jsonb_path_query(spec -> 'gateways', '$[*]') WITH ORDINALITY AS l1 (v, i), mesh.gateway_named('gateway', namespace, l1.v, 'spec.gateways[' || l1.i - 1 || ']') n
     UNION ALL SELECT x1.* FROM jsonb_path_query(spec -> 'http', '$[*]') WITH ORDINALITY AS l1 (v, i), LATERAL (
       SELECT n.* FROM jsonb_path_query(l1.v -> 'match', '$[*]') WITH ORDINALITY AS l2 (v, i), jsonb_path_query(l2.v -> 'gateways', '$[*]') WITH ORDINALITY AS l3 (v, i), mesh.gateway_named('match', namespace, l3.v, 'spec.http[' || l1.i - 1 || '].match[' || l2.i - 1 || '].gateways[' || l3.i - 1 || ']') n

@@ -88,7 +88,8 @@ CREATE OR REPLACE VIEW mesh.dangling_hosts AS
   FROM mesh.links l
   WHERE (l.role = 'route' OR l.role = 'backend' AND l.part IN ('Service', 'Hostname') OR l.role = 'rule' AND l.part = '' AND l.target NOT LIKE '*%')
     AND NOT EXISTS (SELECT FROM mesh.links s
-      WHERE s.role = 'service' AND s.target = l.target AND (s.namespace = l.namespace OR s.scope && (l.scope || ARRAY['*', l.namespace])));
+      WHERE s.role = 'service' AND s.target = l.target
+        AND (s.namespace = ANY (l.scope) OR s.scope && CASE l.role WHEN 'rule' THEN l.scope || ARRAY['*', l.namespace] ELSE l.scope END));
 
 -- Where several entries make one host, each may have some of its ports.
 CREATE OR REPLACE VIEW mesh.dangling_ports AS
@@ -99,9 +100,9 @@ CREATE OR REPLACE VIEW mesh.dangling_ports AS
   FROM mesh.links l
   WHERE (l.role = 'route' OR l.role = 'backend' AND l.part IN ('Service', 'Hostname')) AND l.port IS NOT NULL
     AND EXISTS (SELECT FROM mesh.links s
-      WHERE s.role = 'service' AND s.target = l.target AND s.scope && l.scope AND s.detail -> 'ports' <> '{}')
+      WHERE s.role = 'service' AND s.target = l.target AND (s.scope && l.scope OR s.namespace = ANY (l.scope)) AND s.detail -> 'ports' <> '{}')
     AND NOT EXISTS (SELECT FROM mesh.links s
-      WHERE s.role = 'service' AND s.target = l.target AND s.scope && l.scope AND (s.detail -> 'ports' = '{}' OR s.detail -> 'ports' ? l.port::text))
+      WHERE s.role = 'service' AND s.target = l.target AND (s.scope && l.scope OR s.namespace = ANY (l.scope)) AND (s.detail -> 'ports' = '{}' OR s.detail -> 'ports' ? l.port::text))
   UNION ALL
   SELECT 'error', 'ambiguous-port', l.kind, l.api_group, l.namespace, l.name, l.path,
     format('the host "%s" has several ports, and the destination names none', l.target),
@@ -109,7 +110,7 @@ CREATE OR REPLACE VIEW mesh.dangling_ports AS
   FROM mesh.links l
   WHERE l.role = 'route' AND l.port IS NULL
     AND EXISTS (SELECT FROM mesh.links s
-      WHERE s.role = 'service' AND s.target = l.target AND s.scope && l.scope AND (SELECT count(*) FROM jsonb_object_keys(s.detail -> 'ports')) > 1);
+      WHERE s.role = 'service' AND s.target = l.target AND (s.scope && l.scope OR s.namespace = ANY (l.scope)) AND (SELECT count(*) FROM jsonb_object_keys(s.detail -> 'ports')) > 1);
 
 -- Clients obey the rules of their own namespace, of the service's and of the root namespace.
 CREATE OR REPLACE VIEW mesh.dangling_subsets AS
@@ -121,11 +122,11 @@ CREATE OR REPLACE VIEW mesh.dangling_subsets AS
   WHERE l.role = 'route' AND l.part <> ''
     AND NOT EXISTS (SELECT FROM mesh.links d
       WHERE d.role = 'rule' AND d.target = l.target AND d.part = l.part AND d.scope && l.scope
-        AND (d.namespace = l.namespace OR d.namespace = (SELECT mesh.root_namespace())
+        AND (d.namespace = ANY (l.scope) OR d.namespace = (SELECT mesh.root_namespace())
           OR EXISTS (SELECT FROM mesh.links s WHERE s.role = 'service' AND s.target = l.target AND s.namespace = d.namespace)))
     AND NOT EXISTS (SELECT FROM mesh.links d
       WHERE d.role = 'rule' AND d.target LIKE '*%' AND mesh.is_within(l.target, d.target) AND d.part = l.part AND d.scope && l.scope
-        AND (d.namespace = l.namespace OR d.namespace = (SELECT mesh.root_namespace())
+        AND (d.namespace = ANY (l.scope) OR d.namespace = (SELECT mesh.root_namespace())
           OR EXISTS (SELECT FROM mesh.links s WHERE s.role = 'service' AND s.target = l.target AND s.namespace = d.namespace)));
 
 CREATE OR REPLACE VIEW mesh.dangling_gateways AS

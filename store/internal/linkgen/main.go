@@ -49,8 +49,7 @@ func script() string {
 func function(k *kinds.Kind, selects []query) string {
 	body := union(selects, "  ")
 	if strings.Contains(body, "sight.scope") {
-		// Who obeys the resource looks for the hosts: its own namespace, and those that it is exported to.
-		body = "  SELECT x.* FROM (SELECT ARRAY['*', namespace] || array_remove(mesh.exported(spec -> 'exportTo', namespace), '*') OFFSET 0) AS sight (scope), LATERAL (\n" +
+		body = "  SELECT x.* FROM (SELECT mesh.sight(mesh.exported(spec -> 'exportTo', namespace), namespace) OFFSET 0) AS sight (scope), LATERAL (\n" +
 			union(selects, "    ") + "  ) AS x\n"
 	}
 	return "CREATE OR REPLACE FUNCTION mesh." + nameOf(k) + "(namespace text, spec jsonb)\nRETURNS TABLE (" + columns + ")\nLANGUAGE sql IMMUTABLE AS $$\n" + body + "$$;\n\n"
