@@ -64,6 +64,23 @@ func TestTheDatabaseFindsWhatTheTableSays(t *testing.T) {
 	}
 }
 
+// A transaction that changes much is read by other queries than one that changes little.
+func TestManyChangesLeaveTheLinksOfEach(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	text, err := os.ReadFile("testdata/names.yaml")
+	require.NoError(t, err)
+	db.exec("BEGIN")
+	db.exec(`INSERT INTO mesh.resources (kind, namespace, name, spec) SELECT 'WorkloadEntry', 'shop', 'w' || n, '{"address": "10.0.0.1"}' FROM generate_series(1, 101) n`)
+	for _, d := range eachDocument(t, "names.yaml", string(text)) {
+		db.exec("INSERT INTO mesh.resources (api_group, kind, namespace, name, spec) VALUES ($1, $2, $3, $4, $5)", d.Resource.Kind.Group, d.Resource.Kind.Name, d.Resource.Namespace, d.Resource.Name, d.Spec)
+	}
+	db.exec("COMMIT")
+	db.exec("CREATE TABLE kept AS SELECT * FROM mesh.links; DELETE FROM mesh.links; SELECT mesh.rebuild_links()")
+	require.Positive(t, value[int](db, "SELECT count(*) FROM kept"))
+	require.Zero(t, value[int](db, "SELECT count(*) FROM ((TABLE kept EXCEPT ALL TABLE mesh.links) UNION ALL (TABLE mesh.links EXCEPT ALL TABLE kept)) d"))
+}
+
 // eachDocument reads the documents of a file each by itself, for several have one name.
 func eachDocument(t *testing.T, file, text string) (all []*kinds.Document) {
 	t.Helper()

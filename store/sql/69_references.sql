@@ -45,7 +45,8 @@ $$;
 CREATE OR REPLACE FUNCTION mesh.names_in_sidecar(namespace text, spec jsonb)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT x.* FROM (SELECT mesh.sight(mesh.exported(spec -> 'exportTo', namespace), namespace) OFFSET 0) AS sight (scope), LATERAL (
+  SELECT x.* FROM (SELECT mesh.exported(spec -> 'exportTo', namespace) OFFSET 0) AS e (scope),
+    LATERAL (SELECT mesh.sight(e.scope, namespace) OFFSET 0) AS sight (scope), LATERAL (
     SELECT n.* FROM mesh.full_host_named('route', namespace, spec -> 'outboundTrafficPolicy' -> 'egressProxy', sight.scope, 'spec.outboundTrafficPolicy.egressProxy') n
   ) AS x
 $$;
@@ -66,22 +67,14 @@ $$;
 CREATE OR REPLACE FUNCTION mesh.names_in_virtual_service(namespace text, spec jsonb)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT x.* FROM (SELECT mesh.sight(mesh.exported(spec -> 'exportTo', namespace), namespace) OFFSET 0) AS sight (scope), LATERAL (
+  SELECT x.* FROM (SELECT mesh.exported(spec -> 'exportTo', namespace) OFFSET 0) AS e (scope),
+    LATERAL (SELECT mesh.sight(e.scope, namespace) OFFSET 0) AS sight (scope), LATERAL (
     SELECT n.* FROM jsonb_path_query(spec -> 'gateways', '$[*]') WITH ORDINALITY AS l1 (v, i), mesh.gateway_named('gateway', namespace, l1.v, 'spec.gateways[' || l1.i - 1 || ']') n
-    UNION ALL SELECT x1.* FROM jsonb_path_query(spec -> 'http', '$[*]') WITH ORDINALITY AS l1 (v, i), LATERAL (
-      SELECT n.* FROM jsonb_path_query(l1.v -> 'match', '$[*]') WITH ORDINALITY AS l2 (v, i), jsonb_path_query(l2.v -> 'gateways', '$[*]') WITH ORDINALITY AS l3 (v, i), mesh.gateway_named('match', namespace, l3.v, 'spec.http[' || l1.i - 1 || '].match[' || l2.i - 1 || '].gateways[' || l3.i - 1 || ']') n
-      UNION ALL SELECT n.* FROM jsonb_path_query(l1.v -> 'route', '$[*]') WITH ORDINALITY AS l2 (v, i), mesh.destination_named('route', namespace, l2.v -> 'destination', sight.scope, 'spec.http[' || l1.i - 1 || '].route[' || l2.i - 1 || '].destination') n
-      UNION ALL SELECT n.* FROM mesh.destination_named('route', namespace, l1.v -> 'mirror', sight.scope, 'spec.http[' || l1.i - 1 || '].mirror') n
-      UNION ALL SELECT n.* FROM jsonb_path_query(l1.v -> 'mirrors', '$[*]') WITH ORDINALITY AS l2 (v, i), mesh.destination_named('route', namespace, l2.v -> 'destination', sight.scope, 'spec.http[' || l1.i - 1 || '].mirrors[' || l2.i - 1 || '].destination') n
-      UNION ALL SELECT n.* FROM mesh.delegate_named('delegate', namespace, l1.v -> 'delegate', 'spec.http[' || l1.i - 1 || '].delegate') n
-    ) AS x1
-    UNION ALL SELECT x1.* FROM jsonb_path_query(spec -> 'tls', '$[*]') WITH ORDINALITY AS l1 (v, i), LATERAL (
-      SELECT n.* FROM jsonb_path_query(l1.v -> 'match', '$[*]') WITH ORDINALITY AS l2 (v, i), jsonb_path_query(l2.v -> 'gateways', '$[*]') WITH ORDINALITY AS l3 (v, i), mesh.gateway_named('match', namespace, l3.v, 'spec.tls[' || l1.i - 1 || '].match[' || l2.i - 1 || '].gateways[' || l3.i - 1 || ']') n
-      UNION ALL SELECT n.* FROM jsonb_path_query(l1.v -> 'route', '$[*]') WITH ORDINALITY AS l2 (v, i), mesh.destination_named('route', namespace, l2.v -> 'destination', sight.scope, 'spec.tls[' || l1.i - 1 || '].route[' || l2.i - 1 || '].destination') n
-    ) AS x1
-    UNION ALL SELECT x1.* FROM jsonb_path_query(spec -> 'tcp', '$[*]') WITH ORDINALITY AS l1 (v, i), LATERAL (
-      SELECT n.* FROM jsonb_path_query(l1.v -> 'match', '$[*]') WITH ORDINALITY AS l2 (v, i), jsonb_path_query(l2.v -> 'gateways', '$[*]') WITH ORDINALITY AS l3 (v, i), mesh.gateway_named('match', namespace, l3.v, 'spec.tcp[' || l1.i - 1 || '].match[' || l2.i - 1 || '].gateways[' || l3.i - 1 || ']') n
-      UNION ALL SELECT n.* FROM jsonb_path_query(l1.v -> 'route', '$[*]') WITH ORDINALITY AS l2 (v, i), mesh.destination_named('route', namespace, l2.v -> 'destination', sight.scope, 'spec.tcp[' || l1.i - 1 || '].route[' || l2.i - 1 || '].destination') n
+    UNION ALL SELECT x1.* FROM unnest('{http,tls,tcp}'::text[]) AS f1, jsonb_path_query(spec -> f1, '$[*]') WITH ORDINALITY AS l1 (v, i), LATERAL (
+      SELECT n.* FROM jsonb_path_query(l1.v -> 'match', '$[*]') WITH ORDINALITY AS l2 (v, i), jsonb_path_query(l2.v -> 'gateways', '$[*]') WITH ORDINALITY AS l3 (v, i), mesh.gateway_named('match', namespace, l3.v, 'spec.' || f1 || '[' || l1.i - 1 || '].match[' || l2.i - 1 || '].gateways[' || l3.i - 1 || ']') n
+      UNION ALL SELECT n.* FROM unnest('{route,mirrors}'::text[]) AS f2, jsonb_path_query(l1.v -> f2, '$[*]') WITH ORDINALITY AS l2 (v, i), mesh.destination_named('route', namespace, l2.v -> 'destination', sight.scope, 'spec.' || f1 || '[' || l1.i - 1 || '].' || f2 || '[' || l2.i - 1 || '].destination') n
+      UNION ALL SELECT n.* FROM mesh.destination_named('route', namespace, l1.v -> 'mirror', sight.scope, 'spec.' || f1 || '[' || l1.i - 1 || '].mirror') n
+      UNION ALL SELECT n.* FROM mesh.delegate_named('delegate', namespace, l1.v -> 'delegate', 'spec.' || f1 || '[' || l1.i - 1 || '].delegate') n
     ) AS x1
   ) AS x
 $$;

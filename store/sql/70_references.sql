@@ -1,12 +1,16 @@
 -- What resources say of each other, as rows. The functions read the specs; mesh.links keeps what they found. What resources name is read by
 -- 69_references.sql; here is what they make, for others to name, and what they claim.
 
--- exported is the list of namespaces that may see a resource, everybody where it does not say.
+-- exported is the list of namespaces that may see a resource, everybody where it does not say. It becomes part of the query that calls it, so
+-- that most resources, which do not say, cost no call.
 CREATE OR REPLACE FUNCTION mesh.exported(export_to jsonb, namespace text) RETURNS text[]
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT CASE WHEN jsonb_typeof(export_to) = 'array' AND export_to <> '[]'
-    THEN ARRAY(SELECT CASE item WHEN '.' THEN namespace ELSE item END FROM jsonb_array_elements_text(export_to) item)
-    ELSE '{*}' END
+  SELECT CASE WHEN jsonb_typeof(export_to) = 'array' AND export_to <> '[]' THEN mesh.export_list(export_to, namespace) ELSE '{*}' END
+$$;
+
+CREATE OR REPLACE FUNCTION mesh.export_list(export_to jsonb, namespace text) RETURNS text[]
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT ARRAY(SELECT CASE item WHEN '.' THEN namespace ELSE item END FROM jsonb_array_elements_text(export_to) item)
 $$;
 
 -- is_within reports whether every name that a host stands for is one of a wildcard.

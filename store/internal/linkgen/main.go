@@ -49,7 +49,8 @@ func script() string {
 func function(k *kinds.Kind, selects []query) string {
 	body := union(selects, "  ")
 	if strings.Contains(body, "sight.scope") {
-		body = "  SELECT x.* FROM (SELECT mesh.sight(mesh.exported(spec -> 'exportTo', namespace), namespace) OFFSET 0) AS sight (scope), LATERAL (\n" +
+		body = "  SELECT x.* FROM (SELECT mesh.exported(spec -> 'exportTo', namespace) OFFSET 0) AS e (scope),\n" +
+			"    LATERAL (SELECT mesh.sight(e.scope, namespace) OFFSET 0) AS sight (scope), LATERAL (\n" +
 			union(selects, "    ") + "  ) AS x\n"
 	}
 	return "CREATE OR REPLACE FUNCTION mesh." + nameOf(k) + "(namespace text, spec jsonb)\nRETURNS TABLE (" + columns + ")\nLANGUAGE sql IMMUTABLE AS $$\n" + body + "$$;\n\n"

@@ -41,14 +41,18 @@ func (p path) then(text string) path {
 	return out
 }
 
-func (p path) item(list string) path {
-	return append(p.then("["), list+".i - 1", "]")
-}
+// expression adds one, and after it an empty text.
+func (p path) expression(sql string) path { return append(append(path{}, p...), sql, "") }
 
 func (p path) String() string {
-	parts := append([]string{}, p...)
-	for i := 0; i < len(parts); i += 2 {
-		parts[i] = "'" + parts[i] + "'"
+	var parts []string
+	for i, part := range p {
+		switch {
+		case i%2 == 1:
+			parts = append(parts, part)
+		case part != "":
+			parts = append(parts, "'"+part+"'")
+		}
 	}
 	return strings.Join(parts, " || ")
 }
@@ -56,21 +60,13 @@ func (p path) String() string {
 // below are the queries for what is named below an object. Each list is gone through once.
 func below(places []*reference.Place, object string, at path, depth int) []query {
 	var all []query
-	for _, p := range places {
-		value, here, list := object+" -> '"+p.Field+"'", at.then("."+p.Field), ""
-		if p.Map {
-			panic("names in maps are not read by the database: " + p.Field)
-		}
-		if p.Repeated {
-			alias := fmt.Sprintf("l%d", depth)
-			list = fmt.Sprintf("jsonb_path_query(%s, '$[*]') WITH ORDINALITY AS %s (v, i)", value, alias)
-			value, here = alias+".v", here.item(alias)
-		}
+	for _, f := range alike(places) {
+		value, here, list := f.read(object, at, depth)
 		var found []query
-		if p.Named != nil && p.Named.Role != "" {
-			found = append(found, row(p.Named, value, here))
+		if n := f.place.Named; n != nil && n.Role != "" {
+			found = append(found, row(n, value, here))
 		}
-		found = append(found, below(p.Below, value, here, depth+1)...)
+		found = append(found, below(f.place.Below, value, here, depth+1)...)
 		all = append(all, within(list, found, depth)...)
 	}
 	return all
