@@ -170,7 +170,7 @@ func TestViewsRefuseWhatTheTableRefuses(t *testing.T) {
 	for _, c := range []struct{ sql, code, says string }{
 		{"UPDATE mesh.destination_rules SET host = NULL", "MS001", "spec.host: required field is missing"},
 		{`UPDATE mesh.destination_rules SET subsets = '[{"nam": "v1"}]'`, "MS001", "spec.subsets[0].nam"},
-		{"UPDATE mesh.destination_rules SET name = 'X'", "MS001", "metadata.name"},
+		{"UPDATE mesh.destination_rules SET name = 'X_'", "MS001", "metadata.name"},
 		{"UPDATE mesh.destination_rules SET revision = 7", "MS003", "set by themselves"},
 		{"INSERT INTO mesh.destination_rules (host) VALUES ('a')", "23502", "name"},
 		{"INSERT INTO mesh.destination_rules (name, host) VALUES ('x', 'b')", "23505", "resources_pkey"},

@@ -105,8 +105,8 @@ func write(t *testing.T, path, text string) {
 func TestNamesMayBeInUpperCase(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	write(t, filepath.Join(folder, "a.yaml"), service("shop.DEFAULT-GROUP.public")+service("Shop_v1"))
-	require.ElementsMatch(t, []string{"shop.DEFAULT-GROUP.public", "Shop_v1"}, watch(t, folder).next())
+	write(t, filepath.Join(folder, "a.yaml"), service("shop.DEFAULT-GROUP.public")+service("Shop-V1"))
+	require.ElementsMatch(t, []string{"shop.DEFAULT-GROUP.public", "Shop-V1"}, watch(t, folder).next())
 }
 
 func TestASaveIsABatch(t *testing.T) {
