@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -14,11 +15,13 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"google.golang.org/grpc/grpclog"
 
 	"github.com/pgmesh/pgmesh/internal/coredump"
 	"github.com/pgmesh/pgmesh/internal/manual"
 	"github.com/pgmesh/pgmesh/internal/panics"
 	"github.com/pgmesh/pgmesh/internal/terminal"
+	"github.com/pgmesh/pgmesh/internal/terse"
 	"github.com/pgmesh/pgmesh/internal/version"
 )
 
@@ -84,10 +87,18 @@ func FromEnvironment(flags *pflag.FlagSet) (err error) {
 	return err
 }
 
-// Log returns the logger that the flags ask for, which panics go to as well. It writes to standard error.
-func Log(cmd *cobra.Command) *slog.Logger { return LogTo(cmd, os.Stderr) }
+// Log returns the logger that the flags ask for, which panics go to as well, and from then on what libraries log. It writes to standard error.
+func Log(cmd *cobra.Command) *slog.Logger {
+	to := LogTo(cmd, os.Stderr)
+	log.SetFlags(0)
+	log.SetOutput(terse.Writer{Log: to})
+	if os.Getenv("GRPC_GO_LOG_SEVERITY_LEVEL") == "" { // nobody wants to see all
+		grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, terse.Writer{Log: to}))
+	}
+	return to
+}
 
-// LogTo is Log for another writer.
+// LogTo returns a logger that writes to another writer. What others can have it write is bounded, in length and in how often.
 func LogTo(cmd *cobra.Command, out io.Writer) *slog.Logger {
 	level := slog.LevelInfo
 	if name, _ := cmd.Flags().GetString("log-level"); name != "" {
@@ -96,12 +107,13 @@ func LogTo(cmd *cobra.Command, out io.Writer) *slog.Logger {
 		}
 	}
 	opts := &slog.HandlerOptions{Level: level}
-	log := slog.New(slog.NewTextHandler(out, opts))
+	var lines slog.Handler = slog.NewTextHandler(out, opts)
 	if format, _ := cmd.Flags().GetString("log-format"); format == "json" {
-		log = slog.New(slog.NewJSONHandler(terminal.NewWriter(out, nil), opts)) // text of slog's own is visible already
+		lines = slog.NewJSONHandler(terminal.NewWriter(out, nil), opts) // text of slog's own is visible already
 	}
-	panics.LogTo(log)
-	return log
+	to := slog.New(terse.NewHandler(lines))
+	panics.LogTo(to)
+	return to
 }
 
 // Exit is the error of a command that has said all there is to say, and ends with an exit code of its own.
