@@ -1,6 +1,6 @@
 package ads
 
-import "strings"
+import "github.com/pgmesh/pgmesh/internal/terse"
 
 // answered takes in what a client says to the last part of a response, by which it has answered all of it.
 func (s *Stream) answered(sub *subscription, r *request) {
@@ -32,7 +32,7 @@ func (s *Stream) judge(sub *subscription, d *delivery, reason string) {
 		sub.removeAgain(d.remaining, s.whole(sub))
 		if sub.isolate(accused, d, reason, s.whole(sub)) {
 			s.cfg.Log.Warn("a client refuses a resource and keeps what it had of it; everything else goes on. Correct the resource",
-				"node", s.node.GetId(), "type", sub.typeURL, "resource", accused[0].Name, "version", accused[0].Version, "reason", reason)
+				"node", s.node.GetId(), "type", sub.typeURL, "resource", accused[0].Name, "version", accused[0].Version, "reason", longest(reason))
 		}
 	}
 	sub.reprieve()
@@ -42,12 +42,12 @@ func (s *Stream) judge(sub *subscription, d *delivery, reason string) {
 // longestReason is how much of a refusal is remembered: a client may say what it likes.
 const longestReason = 1024
 
-func longest(reason string) string { return strings.Clone(reason[:min(len(reason), longestReason)]) }
+func longest(reason string) string { return terse.Kept(reason, longestReason) }
 
 func (s *Stream) refused(sub *subscription, r *request) {
 	s.progress.refused(sub)
-	reason := r.failure.GetMessage()
-	after := s.account.answered(sub, longest(reason), true)
+	reason := longest(r.failure.GetMessage())
+	after := s.account.answered(sub, reason, true)
 	s.cfg.Observer.Nacked(s, Verdict{TypeURL: sub.typeURL, Revision: sub.revision, Reason: reason, After: after, News: sub.news})
 	s.cfg.Log.Warn("a client refused a response and keeps what it had",
 		"node", s.node.GetId(), "type", sub.typeURL, "revision", sub.revision, "reason", reason)

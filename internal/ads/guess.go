@@ -5,10 +5,14 @@ import "strings"
 // mostGuessed bounds how many names are taken from one refusal.
 const mostGuessed = 100
 
+// mostSearched bounds how much of a refusal is searched for names: each name in a response is looked for.
+const mostSearched = 64 << 10
+
 // divided divides the names in a refused response into groups that are to be tried one after the other: in halves, unless the reason names
 // some of them. Then it is probably those, and each is tried alone, after all others have been sent together.
 func divided(names []string, reason string) [][]string {
 	var guessed, others []string
+	reason = reason[:min(len(reason), mostSearched)]
 	for _, name := range names {
 		if len(guessed) <= mostGuessed && mentions(reason, name) {
 			guessed = append(guessed, name)

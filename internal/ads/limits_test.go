@@ -2,10 +2,12 @@ package ads_test
 
 import (
 	"fmt"
+	"log/slog"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -13,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/journal"
 )
 
 func limited(l ads.Limits) func(*ads.Config) { return func(cfg *ads.Config) { cfg.Limits = l } }
@@ -87,6 +90,33 @@ func TestAStreamMayAskForSoManyNames(t *testing.T) {
 		require.Equal(t, codes.ResourceExhausted, status.Code(err))
 		require.ErrorContains(t, err, "--max-proxy-names")
 		require.Contains(t, s.heard.all(), "turned away by "+ads.NameLimit)
+	})
+}
+
+// Whatever a client gives as its reason, little of it is kept, and told to others.
+func TestARefusalIsKeptShort(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, connect func(*server) *client) {
+		var log journal.Journal
+		s := serve(t, func(cfg *ads.Config) { cfg.Log, cfg.Isolate = slog.New(slog.NewTextHandler(&log, nil)), true })
+		s.publish("r1", sets{clusters: set("a=1", "b=1")})
+		c := connect(s)
+		c.ask(clusters)
+		c.send(ask{typeURL: clusters, nonce: c.next().nonce, refusal: "x" + strings.Repeat("ä", 3<<20)})
+		c.next() // it is found out which
+		told := strings.Join(s.heard.all(), "\n")
+		require.Contains(t, told, "bytes more)")
+		require.Less(t, len(told), 8<<10)
+		require.True(t, utf8.ValidString(told))
+		require.Less(t, len(log.String()), 8<<10)
+
+		c.send(ask{typeURL: strings.Repeat("t", 2<<20)})
+		for {
+			if _, err := c.form.recv(); err != nil {
+				require.Equal(t, codes.InvalidArgument, status.Code(err))
+				return
+			}
+		}
 	})
 }
 

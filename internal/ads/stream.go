@@ -107,8 +107,14 @@ func (s *Stream) hurry() {
 // for as long as it likes.
 const maxTypes = 1000
 
+// longestType is far more than the URL of any type has, which is kept for as long as the stream lasts.
+const longestType = 1 << 10
+
 // handle takes in one request. What it calls for is sent by advance.
 func (s *Stream) handle(r *request) error {
+	if len(r.typeURL) > longestType {
+		return status.Errorf(codes.InvalidArgument, "a type has %d characters, and may have %d", len(r.typeURL), longestType)
+	}
 	sub := s.subscription(r.typeURL)
 	if most := s.cfg.Limits.Names; most > 0 && s.namesAfter(sub, r) > most {
 		s.cfg.Observer.Limited(NameLimit, 0, true)

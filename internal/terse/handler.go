@@ -25,7 +25,9 @@ type Handler struct {
 func NewHandler(next slog.Handler) *Handler { return &Handler{next: next, repeats: newRepeats(next)} }
 
 // Enabled is what the other says.
-func (h *Handler) Enabled(ctx context.Context, level slog.Level) bool { return h.next.Enabled(ctx, level) }
+func (h *Handler) Enabled(ctx context.Context, level slog.Level) bool {
+	return h.next.Enabled(ctx, level)
+}
 
 // Handle passes a record on.
 func (h *Handler) Handle(ctx context.Context, r slog.Record) error {

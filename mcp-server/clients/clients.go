@@ -5,13 +5,13 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/terse"
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
@@ -51,12 +51,15 @@ type refusal struct {
 // usualTypes are what a client of ours asks for: every kind by one name, the server's standing, and the ends of batches.
 var usualTypes = len(kinds.All()) + 2
 
-// longestReason is how much of a refusal is kept.
-const longestReason = 512
+// How much is kept of what a client says.
+const (
+	longestReason = 512
+	longestNode   = 256
+)
 
 // Join puts a client on the roll, until it leaves.
 func (r *Roll) Join(node, protocol string) *Client {
-	c := &Client{roll: r, node: node, protocol: protocol, since: time.Now()}
+	c := &Client{roll: r, node: terse.Kept(node, longestNode), protocol: protocol, since: time.Now()}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.clients[c] = struct{}{}
@@ -83,7 +86,7 @@ func (c *Client) Accepted(typeURL, revision string) {
 // Refused notes that the client has kept what it had before a response, and why.
 func (c *Client) Refused(typeURL, revision, reason string) {
 	c.note(typeURL, func(s *subscription) {
-		s.refusal = &refusal{number(revision), strings.Clone(reason[:min(len(reason), longestReason)])}
+		s.refusal = &refusal{number(revision), terse.Kept(reason, longestReason)}
 	})
 }
 

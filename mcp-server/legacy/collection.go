@@ -1,6 +1,7 @@
 package legacy
 
 import (
+	"regexp"
 	"strings"
 	"sync"
 
@@ -63,6 +64,23 @@ var collections = sync.OnceValue(func() map[string]*collection {
 	}
 	return index
 })
+
+// named is the collection of a name. There is nothing in one of Kubernetes, or of another Istio, that nobody here knows: it is answered so, as Galley
+// answers for all that it has ever heard of. Who is told nothing about one of sixty would get none of the others either.
+func named(name string) (c *collection, known, exists bool) {
+	if c, known = collections()[name]; known {
+		return c, true, true
+	}
+	if len(name) > longestName || !namesCollection.MatchString(name) {
+		return nil, false, false
+	}
+	return &collection{name: name}, false, true
+}
+
+var namesCollection = regexp.MustCompile(`^(istio|k8s)(/[-.a-zA-Z0-9_]+){2,8}$`)
+
+// longestName is far more than the name of any collection has.
+const longestName = 256
 
 // spelledOut lists the names of a table that is written folder {names}.
 func spelledOut(table, separator string) (names []string) {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/pgmesh/pgmesh/internal/terse"
 )
 
 // Stream is what an operator may want to know of a stream.
@@ -33,11 +35,17 @@ type report struct {
 	collections map[string]*Collection
 }
 
+// How much is kept of what a sink says.
+const (
+	longestSink   = 256
+	longestReason = 1024
+)
+
 // introduced notes what a sink calls itself, which it need not in every request, and returns what to call it.
 func (r *report) introduced(sink string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.stream.Sink = cmp.Or(sink, r.stream.Sink)
+	r.stream.Sink = cmp.Or(terse.Kept(sink, longestSink), r.stream.Sink)
 	return cmp.Or(r.stream.Sink, r.stream.Peer)
 }
 
@@ -63,7 +71,7 @@ func (r *report) acked(w *watch, version string) {
 }
 
 func (r *report) refused(w *watch, reason string) {
-	r.on(w, func(c *Collection) { c.Refusal = reason })
+	r.on(w, func(c *Collection) { c.Refusal = terse.Kept(reason, longestReason) })
 }
 
 func (r *report) withheld(w *watch, size int) {

@@ -1,6 +1,7 @@
 package legacy_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -272,13 +273,56 @@ func TestAFirstRequestIsOneWhateverItsNonce(t *testing.T) {
 func TestAnUnknownCollectionEndsTheStream(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
-	for _, name := range []string{"istio/networking/v1alpha3/virtualservice", "", "$triggerCollection", "k8s/networking.istio.io/v1alpha3/gateways"} {
+	for _, name := range []string{"virtualservices", "", "$triggerCollection", "other/networking.istio.io/v1alpha3/gateways", "k8s/a b/c"} {
 		s := m.connect()
 		s.ask(name)
 		err := s.ended()
 		require.Equal(t, codes.InvalidArgument, status.Code(err))
 		require.ErrorContains(t, err, `unsupported collection "`+name+`"`)
 	}
+}
+
+// The tool mcpc asks for all that its Istio has heard of, on one stream.
+func TestACollectionOfKubernetesOrAnotherIstioIsEmpty(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t)
+	m.write("a=a")
+	s := m.connect()
+	for _, name := range []string{"k8s/apps/v1/deployments", "k8s/networking.istio.io/v1alpha3/gateways", "k8s/core/v1/configmaps", "istio/future/v1/kinds"} {
+		s.ask(name)
+		empty := s.recv()
+		require.Equal(t, name, empty.GetCollection())
+		require.Empty(t, empty.GetResources())
+		s.ack(empty)
+	}
+	s.ask(virtualServices)
+	require.Equal(t, []string{"default/a"}, names(s.recv()))
+	require.Contains(t, m.log.String(), "k8s/apps/v1/deployments")
+}
+
+// Whatever a sink says of itself and of what it refuses, little of it is kept.
+func TestWhatASinkSaysIsKeptShort(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t)
+	m.write("a=a")
+	s, long := m.connect(), strings.Repeat("ä", 5<<20)
+	s.send(&legacyv1.RequestResources{SinkNode: &legacyv1.SinkNode{Id: "x" + long}, Collection: virtualServices})
+	r := s.recv()
+	s.send(&legacyv1.RequestResources{Collection: r.GetCollection(), ResponseNonce: r.GetNonce(), ErrorDetail: &rpcstatus.Status{Code: 3, Message: "x" + long}})
+	s.silent(gateways)
+	told, err := json.Marshal(m.source.Streams())
+	require.NoError(t, err)
+	require.Less(t, len(told), 4<<10)
+	require.Contains(t, string(told), "bytes more)")
+	roll := m.clients.List()
+	require.Len(t, roll, 1)
+	encoded, err := proto.Marshal(roll[0])
+	require.NoError(t, err, "what was cut off ends between characters")
+	require.Less(t, len(encoded), 4<<10)
+	require.Less(t, len(m.log.String()), 8<<10)
+
+	s.send(&legacyv1.RequestResources{Collection: "x" + long})
+	require.Less(t, len(s.ended().Error()), 1<<10)
 }
 
 func TestAVersionIsTheSameOnEveryServer(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/terse"
 	"github.com/pgmesh/pgmesh/mcp-server/clients"
 )
 
@@ -81,21 +82,38 @@ func (s *stream) handle(ctx context.Context, r *request) error {
 		return status.FromContextError(ctx.Err()).Err()
 	}
 	if known && r.nonce != "" {
-		s.log.Debug("a sink answers what is not waiting for an answer", "collection", r.collection, "nonce", r.nonce)
+		s.log.Debug("a sink answers what is not waiting for an answer", "collection", w.name, "nonce", terse.Text(r.nonce, longestSink))
 		return nil
 	}
 	if !known {
-		c, exists := collections()[r.collection]
-		if !exists {
-			return status.Errorf(codes.InvalidArgument, "unsupported collection %q", r.collection)
+		var err error
+		if w, err = s.watch(r.collection); err != nil {
+			return err
 		}
-		w = &watch{collection: c, name: r.collection}
-		s.byName[r.collection] = w
-		s.watches = append(s.watches, w)
 	}
 	w.ask(r)
 	w.take(r.incremental)
 	return nil
+}
+
+// mostWatches is far more than there are collections.
+const mostWatches = 500
+
+// watch begins to watch a collection that the sink has not asked for before.
+func (s *stream) watch(name string) (*watch, error) {
+	c, known, exists := named(name)
+	switch {
+	case !exists:
+		return nil, status.Errorf(codes.InvalidArgument, "unsupported collection %q", terse.Text(name, longestName))
+	case len(s.watches) == mostWatches:
+		return nil, status.Errorf(codes.ResourceExhausted, "a stream may ask for %d collections, and this one asks for more: open another", mostWatches)
+	case !known:
+		s.log.Warn("a sink asks for a collection that nobody here knows, and is told that there is nothing in it", "collection", name)
+	}
+	w := &watch{collection: c, name: name}
+	s.byName[name] = w
+	s.watches = append(s.watches, w)
+	return w, nil
 }
 
 func (s *stream) answered(w *watch, r *request) {
@@ -112,7 +130,7 @@ func (s *stream) answered(w *watch, r *request) {
 	s.client.Refused(w.name, revision, r.failure.GetMessage())
 	s.source.metrics.answers.WithLabelValues(label(w.name), "nack").Inc()
 	s.log.Warn("a sink refused a collection and keeps what it had", "collection", w.name, "version", version,
-		"code", codes.Code(r.failure.GetCode()).String(), "reason", r.failure.GetMessage())
+		"code", codes.Code(r.failure.GetCode()).String(), "reason", terse.Text(r.failure.GetMessage(), longestReason))
 }
 
 // leave takes the sink off the list of those who are connected.
