@@ -64,6 +64,7 @@ func runCommand() *cobra.Command {
 	o.Upstream.Flags(f)
 	o.Security.Flags(f)
 	o.Legacy.Flags(f)
+	o.Readers.ReaderFlags(f)
 	return cmd
 }
 

@@ -100,6 +100,8 @@ func (i *Inspector) limits() (all []shownLimit) {
 		{ads.ArrivalLimit, i.Limits.Arrivals},
 		{ads.RequestLimit, i.Limits.Requests},
 		{ads.NameLimit, float64(i.Limits.Names)},
+		{ads.MemoryLimit, float64(i.Limits.Memory)},
+		{ads.RepeatLimit, i.Limits.Again},
 	} {
 		r := i.Engine.Reached(l.name)
 		all = append(all, shownLimit{l.name, l.value, r.Times, r.Waited.Seconds(), r.TurnedAway})

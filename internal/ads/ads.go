@@ -18,6 +18,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/pgmesh/pgmesh/internal/limits"
 )
 
 // Config says what a Server serves and how.
@@ -25,6 +27,9 @@ type Config struct {
 	// Open is called with the node of a stream's first request, and whether the client speaks the delta form, and returns where its
 	// snapshots come from. Its error ends the stream and should carry a gRPC status.
 	Open func(ctx context.Context, node *corev3.Node, incremental bool) (*Subscriber, error)
+
+	// Reader names whose a stream is, to whom its requests are counted. Nil is where it comes from.
+	Reader func(context.Context) string
 
 	// Canonical maps a requested type URL to the one that snapshots use. Responses always carry the requested one.
 	// Nil means that there are no aliases.
@@ -73,6 +78,8 @@ type Config struct {
 	Patience time.Duration
 
 	Limits Limits
+	// Budgets are those of the limits, unless others share them. Nil is those of this server alone.
+	Budgets *Budgets
 
 	Observer Observer
 	Log      *slog.Logger
@@ -116,7 +123,7 @@ type Server struct {
 	cfg    Config
 	lanes  lanes
 	roster roster
-	limits *limits
+	limits *bounds
 	done   chan struct{}
 }
 
@@ -126,6 +133,9 @@ const defaultPatience = 3 * time.Second
 func NewServer(cfg Config) *Server {
 	if cfg.Canonical == nil {
 		cfg.Canonical = func(typeURL string) string { return typeURL }
+	}
+	if cfg.Reader == nil {
+		cfg.Reader = limits.Origin
 	}
 	if cfg.Named == nil {
 		cfg.Named = func(string) bool { return false }
@@ -139,10 +149,13 @@ func NewServer(cfg Config) *Server {
 	if cfg.Observer == nil {
 		cfg.Observer = silent{}
 	}
+	if cfg.Budgets == nil {
+		cfg.Budgets = cfg.Limits.Budgets(cfg.Observer)
+	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Server{cfg: cfg, lanes: newLanes(&cfg.Plan), limits: newLimits(cfg.Limits, cfg.Observer), done: make(chan struct{})}
+	return &Server{cfg: cfg, lanes: newLanes(&cfg.Plan), limits: newBounds(cfg.Limits, cfg.Observer), done: make(chan struct{})}
 }
 
 // Register adds the service to a gRPC server.
@@ -156,12 +169,16 @@ func (s *Server) Shutdown() { close(s.done) }
 
 // StreamAggregatedResources serves a state-of-the-world client.
 func (s *Server) StreamAggregatedResources(g discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer) error {
-	return s.serve(g.Context(), &sotw{stream: g, identifier: s.cfg.Identifier})
+	return s.serve(g.Context(), &sotw{stream: g, identifier: s.cfg.Identifier, reader: s.reader(g.Context())})
 }
 
 // DeltaAggregatedResources serves an incremental client.
 func (s *Server) DeltaAggregatedResources(g discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
-	return s.serve(g.Context(), newDelta(g, s.cfg.Identifier))
+	return s.serve(g.Context(), newDelta(g, s.cfg.Identifier, s.reader(g.Context())))
+}
+
+func (s *Server) reader(ctx context.Context) *limits.Reader {
+	return &limits.Reader{Context: ctx, Memory: s.cfg.Budgets.Memory, Holder: s.cfg.Reader(ctx)}
 }
 
 func (s *Server) serve(ctx context.Context, w wire) error {
@@ -174,6 +191,9 @@ func (s *Server) serve(ctx context.Context, w wire) error {
 	if first == nil {
 		return err
 	}
+	if first.release != nil {
+		defer first.release()
+	}
 	if size := proto.Size(first.node); size > mostOfNode {
 		return status.Errorf(codes.ResourceExhausted, "the node has %d bytes, and may have %d: take metadata away", size, mostOfNode)
 	}
@@ -183,6 +203,7 @@ func (s *Server) serve(ctx context.Context, w wire) error {
 	}
 	defer view.Close()
 	st := newStream(ctx, s, w, view, first.node)
+	defer st.letGo(true)
 	s.cfg.Observer.Opened(st)
 	defer s.cfg.Observer.Closed(st)
 	s.roster.enter(st)

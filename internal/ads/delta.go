@@ -1,30 +1,36 @@
 package ads
 
-import discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+import (
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+
+	"github.com/pgmesh/pgmesh/internal/limits"
+)
 
 // delta is the incremental form of the protocol.
 type delta struct {
 	stream     discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer
 	identifier string
-	heard      leanDelta // the memory for what is received
+	reader     *limits.Reader
+	heard      *discoveryv3.DeltaDiscoveryRequest // the memory for what is received
 }
 
-func newDelta(g discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer, identifier string) *delta {
-	return &delta{stream: g, identifier: identifier, heard: leanDelta{&discoveryv3.DeltaDiscoveryRequest{}}}
+func newDelta(g discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer, identifier string, reader *limits.Reader) *delta {
+	return &delta{stream: g, identifier: identifier, reader: reader, heard: &discoveryv3.DeltaDiscoveryRequest{}}
 }
 
 func (d *delta) incremental() bool { return true }
 
 func (d *delta) recv() (*request, error) {
-	m := d.heard
-	if err := d.stream.RecvMsg(m); err != nil {
+	m := leanDelta{d.heard, d.reader.Admit()}
+	release, err := m.Result(d.stream.RecvMsg(m))
+	if err != nil {
 		return nil, err
 	}
 	defer m.Reset()
 	return &request{
 		node: m.GetNode(), typeURL: m.GetTypeUrl(), nonce: m.GetResponseNonce(), failure: m.GetErrorDetail(),
 		subscribe: m.GetResourceNamesSubscribe(), unsubscribe: m.GetResourceNamesUnsubscribe(),
-		held: m.GetInitialResourceVersions(),
+		held: m.GetInitialResourceVersions(), release: release,
 	}, nil
 }
 

@@ -4,6 +4,8 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/pgmesh/pgmesh/internal/limits"
 )
 
 // Of its sixty kilobytes about itself an Envoy has all but two on what it is made of, of which nobody here makes any use. When hundreds come
@@ -19,19 +21,23 @@ const (
 // leanDelta is a request whose node comes without its extensions.
 type leanDelta struct {
 	*discoveryv3.DeltaDiscoveryRequest
+	*limits.Admission
 }
 
 // Decode is called by the servers of package rpc.
 func (l leanDelta) Decode(data []byte) error {
-	return proto.Unmarshal(withoutExtensions(data, deltaNode), l.DeltaDiscoveryRequest)
+	return l.Decoded(data, func() error { return proto.Unmarshal(withoutExtensions(data, deltaNode), l.DeltaDiscoveryRequest) })
 }
 
 // leanSotW is the same of the other form.
-type leanSotW struct{ *discoveryv3.DiscoveryRequest }
+type leanSotW struct {
+	*discoveryv3.DiscoveryRequest
+	*limits.Admission
+}
 
 // Decode is called by the servers of package rpc.
 func (l leanSotW) Decode(data []byte) error {
-	return proto.Unmarshal(withoutExtensions(data, sotwNode), l.DiscoveryRequest)
+	return l.Decoded(data, func() error { return proto.Unmarshal(withoutExtensions(data, sotwNode), l.DiscoveryRequest) })
 }
 
 // withoutExtensions is a request without the extensions of its node.

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/pgmesh/pgmesh/internal/limits"
 )
 
 // anEnvoy is a node with extensions before and after what else it says, as no encoder has to keep an order.
@@ -29,13 +31,13 @@ func TestRequestsAreReadWithoutExtensions(t *testing.T) {
 	incremental := &discoveryv3.DeltaDiscoveryRequest{
 		Node: anEnvoy(), TypeUrl: "a type", ResourceNamesSubscribe: []string{"one", "two"}, InitialResourceVersions: map[string]string{"one": "1"},
 	}
-	want, got := proto.CloneOf(incremental), leanDelta{&discoveryv3.DeltaDiscoveryRequest{}}
+	want, got := proto.CloneOf(incremental), leanDelta{&discoveryv3.DeltaDiscoveryRequest{}, (&limits.Reader{}).Admit()}
 	want.Node = lean
 	require.NoError(t, got.Decode(written(t, incremental)))
 	require.Empty(t, cmp.Diff(want, got.DeltaDiscoveryRequest, protocmp.Transform()))
 
 	whole := &discoveryv3.DiscoveryRequest{VersionInfo: "7", Node: anEnvoy(), ResourceNames: []string{"one"}, TypeUrl: "a type", ResponseNonce: "3"}
-	wantWhole, gotWhole := proto.CloneOf(whole), leanSotW{&discoveryv3.DiscoveryRequest{}}
+	wantWhole, gotWhole := proto.CloneOf(whole), leanSotW{&discoveryv3.DiscoveryRequest{}, (&limits.Reader{}).Admit()}
 	wantWhole.Node = lean
 	require.NoError(t, gotWhole.Decode(written(t, whole)))
 	require.Empty(t, cmp.Diff(wantWhole, gotWhole.DiscoveryRequest, protocmp.Transform()))
@@ -56,7 +58,7 @@ func FuzzLeanRequests(f *testing.F) {
 	f.Add(seed[:len(seed)-3])
 	f.Add(append(seed, seed...)) // a node in two parts
 	f.Fuzz(func(t *testing.T, data []byte) {
-		want, got := &discoveryv3.DeltaDiscoveryRequest{}, leanDelta{&discoveryv3.DeltaDiscoveryRequest{}}
+		want, got := &discoveryv3.DeltaDiscoveryRequest{}, leanDelta{&discoveryv3.DeltaDiscoveryRequest{}, (&limits.Reader{}).Admit()}
 		if proto.Unmarshal(data, want) != nil {
 			return // it may be wrong in an extension alone, which nobody reads
 		}

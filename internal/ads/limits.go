@@ -24,10 +24,59 @@ type Limits struct {
 	Requests     float64 // requests a second of a stream, on average
 	RequestBurst int
 	Names        int // names that a stream may ask for
+
+	Memory     int     // MiB that all requests take that are being read, with what is made of them
+	Again      float64 // whole states a second, on average, that all clients are sent only because they ask for them once more
+	AgainBurst int
+	NamesAgain int // so many names count as a whole state, when an incremental client asks for them once more; 0 counts none
+
+	of clientFlags
 }
 
-// Flags declares the flags.
+// clientFlags are what the flags call the clients.
+type clientFlags struct{ rate, waiting, names string }
+
+var (
+	proxyFlags  = clientFlags{"max-proxy-rate", "max-waiting-proxies", "max-proxy-names"}
+	readerFlags = clientFlags{"max-reader-rate", "max-waiting-readers", "max-reader-names"}
+)
+
+// named are the flags that messages name.
+func (l *Limits) named() clientFlags {
+	if l.of == (clientFlags{}) {
+		return proxyFlags
+	}
+	return l.of
+}
+
+// ReaderFlags declares the flags of a server whose clients are readers.
+func (l *Limits) ReaderFlags(f *pflag.FlagSet) {
+	l.of = readerFlags
+	f.Float64Var(&l.Arrivals, readerFlags.rate, 400, "how many readers of MCP may connect a second, on average; further ones wait for their turn; 0 for any number")
+	f.IntVar(&l.ArrivalBurst, "max-reader-burst", 2000, "how many readers may connect at once")
+	f.IntVar(&l.Waiting, readerFlags.waiting, 4000, "how many readers may wait for their turn to connect; further ones are told to come back; 0 for any number")
+	f.Float64Var(&l.Requests, "max-request-rate", 500, "how many requests a reader may make a second, on average; a faster one is slowed down; 0 for any number")
+	f.IntVar(&l.RequestBurst, "max-request-burst", 2000, "how many requests a reader may make at once")
+	f.IntVar(&l.Names, readerFlags.names, 2_000_000, "how many resources a reader may name, be it that it asks for them or that it has them; 0 for any number")
+	l.budgetFlags(f, "readers", 256)
+	l.NamesAgain = namesOfState
+}
+
+// namesOfState is how many names count as a state: an answer about so many costs about as much as one of a whole small kind.
+const namesOfState = 1000
+
+func (l *Limits) budgetFlags(f *pflag.FlagSet, clients string, memory int) {
+	f.IntVar(&l.Memory, "max-request-memory-mib", memory, "how much memory the large requests of all "+clients+" together may take while they are read and answered, in MiB, and one of them half of it; "+
+		"further ones wait, and are told to come back; 0 for any")
+	f.Float64Var(&l.Again, "max-repeat-rate", 100, "how many whole states a second, on average, all "+clients+" together are sent only because they ask without a nonce for what they have been sent, "+
+		"and one of them a quarter of it; further ones wait, and are told to come back; 0 for any number")
+	f.IntVar(&l.AgainBurst, "max-repeat-burst", 2000, "how many of these at once")
+}
+
+// Flags declares the flags of a server whose clients are proxies.
 func (l *Limits) Flags(f *pflag.FlagSet) {
+	l.of = proxyFlags
+	l.budgetFlags(f, "proxies", 128)
 	f.IntVar(&l.Pushes, "max-concurrent-pushes", 100, "how many proxies are sent something at the same time; 0 for any number")
 	f.Float64Var(&l.Arrivals, "max-proxy-rate", 400, "how many proxies may connect a second, on average; further ones wait for their turn; 0 for any number")
 	f.IntVar(&l.ArrivalBurst, "max-proxy-burst", 200, "how many proxies may connect at once")
@@ -43,10 +92,12 @@ const (
 	ArrivalLimit = "arrivals"
 	RequestLimit = "requests"
 	NameLimit    = "names"
+	MemoryLimit  = "memory"
+	RepeatLimit  = "repeats"
 )
 
-// limits hold the streams of a server to its limits.
-type limits struct {
+// bounds hold the streams of a server to its limits.
+type bounds struct {
 	Limits
 
 	observer Observer
@@ -55,8 +106,8 @@ type limits struct {
 	pushes   chan struct{} // a place in it is a push; nil for no limit
 }
 
-func newLimits(l Limits, o Observer) *limits {
-	of := &limits{Limits: l, observer: o, arrivals: limiter(l.Arrivals, l.ArrivalBurst)}
+func newBounds(l Limits, o Observer) *bounds {
+	of := &bounds{Limits: l, observer: o, arrivals: limiter(l.Arrivals, l.ArrivalBurst)}
 	if l.Pushes > 0 {
 		of.pushes = make(chan struct{}, l.Pushes)
 	}
@@ -71,7 +122,7 @@ func limiter(perSecond float64, burst int) *rate.Limiter {
 }
 
 // arrive waits for a new stream's turn, in the order in which they come.
-func (l *limits) arrive(ctx context.Context, done <-chan struct{}) error {
+func (l *bounds) arrive(ctx context.Context, done <-chan struct{}) error {
 	if l.arrivals == nil {
 		return nil
 	}
@@ -84,7 +135,7 @@ func (l *limits) arrive(ctx context.Context, done <-chan struct{}) error {
 	if waiting := l.waiting.Add(1); l.Waiting > 0 && waiting > int64(l.Waiting) {
 		turn.Cancel()
 		l.observer.Limited(ArrivalLimit, 0, true)
-		return comeBack(wait, "as many clients wait for their turn to connect as may, %d: come back later, or raise --max-waiting-proxies and --max-proxy-rate", l.Waiting)
+		return comeBack(wait, "as many clients wait for their turn to connect as may, %d: come back later, or raise --%s and --%s", l.Waiting, l.named().waiting, l.named().rate)
 	}
 	l.observer.Limited(ArrivalLimit, wait, false)
 	timer := time.NewTimer(wait)
@@ -111,12 +162,12 @@ func comeBack(after time.Duration, format string, args ...any) error {
 
 // pace slows a client down that makes requests too fast. It is used where requests are received: what the stream is sent is not held up.
 type pace struct {
-	limits  *limits
+	limits  *bounds
 	limiter *rate.Limiter
 	slowed  func() // is called the first time
 }
 
-func (l *limits) pace(slowed func()) *pace {
+func (l *bounds) pace(slowed func()) *pace {
 	return &pace{limits: l, limiter: limiter(l.Requests, l.RequestBurst), slowed: slowed}
 }
 

@@ -28,6 +28,7 @@ func (s *Stream) sendParts(sub *subscription, resources []*Resource, removed []s
 	}
 	sub.revision, sub.oldest, sub.partRefused, sub.largest = s.target.Revision, s.nonce+1, false, 0
 	sub.news = s.news
+	sub.letGo()
 	s.moved()
 	first := true
 	for p := range parts(resources, removed, most) {

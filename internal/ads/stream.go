@@ -13,13 +13,14 @@ import (
 
 // Stream is one client's stream. Only its own goroutine touches it, but for the exported methods.
 type Stream struct {
-	cfg   *Config
-	lanes *lanes
-	wire  wire
-	view  *Subscriber
-	node  *corev3.Node
-	peer  string
-	since time.Time
+	cfg    *Config
+	lanes  *lanes
+	wire   wire
+	view   *Subscriber
+	node   *corev3.Node
+	peer   string
+	reader string // to whom its requests are counted
+	since  time.Time
 
 	ctx     context.Context //nolint:containedctx // it is the stream's own
 	turn    turn
@@ -42,7 +43,7 @@ type Stream struct {
 }
 
 func newStream(ctx context.Context, on *Server, w wire, view *Subscriber, node *corev3.Node) *Stream {
-	s := &Stream{cfg: &on.cfg, lanes: &on.lanes, wire: w, view: view, node: node, since: time.Now(), peer: peerOf(ctx), ctx: ctx}
+	s := &Stream{cfg: &on.cfg, lanes: &on.lanes, wire: w, view: view, node: node, since: time.Now(), peer: peerOf(ctx), reader: on.cfg.Reader(ctx), ctx: ctx}
 	s.turn.limits = on.limits
 	return s
 }
@@ -77,6 +78,7 @@ func (s *Stream) run(ctx context.Context, first *request, requests <-chan *reque
 		if err := s.advance(); err != nil {
 			return err
 		}
+		s.letGo(false)
 		select {
 		case r := <-requests:
 			if err := s.handle(r); err != nil {
@@ -112,14 +114,23 @@ const longestType = 1 << 10
 
 // handle takes in one request. What it calls for is sent by advance.
 func (s *Stream) handle(r *request) error {
+	err := s.understand(r)
+	s.hold(r)
+	return err
+}
+
+func (s *Stream) understand(r *request) error {
 	if len(r.typeURL) > longestType {
 		return status.Errorf(codes.InvalidArgument, "a type has %d characters, and may have %d", len(r.typeURL), longestType)
 	}
 	sub := s.subscription(r.typeURL)
+	if err := s.repeats(sub, r); err != nil {
+		return err
+	}
 	if most := s.cfg.Limits.Names; most > 0 && s.namesAfter(sub, r) > most {
 		s.cfg.Observer.Limited(NameLimit, 0, true)
 		return status.Errorf(codes.ResourceExhausted, "a stream may ask for %d resources by name, and this one asks for more: "+
-			"ask for fewer, or for all with *, or raise --max-proxy-names", most)
+			"ask for fewer, or for all with *, or raise --%s", most, s.cfg.Limits.named().names)
 	}
 	switch {
 	case sub != nil:

@@ -35,6 +35,8 @@ type subscription struct {
 	belongs *belonging // nil if the resources of the type belong to no others
 	owns    *holding   // nil if no others belong to them
 
+	taken func() // gives the memory of requests back; nil if there are none that take any
+
 	record record // what others are told, under a lock of the stream's
 
 	isolation *isolation // nil while the client refuses nothing

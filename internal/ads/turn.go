@@ -8,7 +8,7 @@ import (
 
 // turn is a stream's place among those that push. Who sends to a client that does not read may be held up for ever, and has to give way.
 type turn struct {
-	limits *limits
+	limits *bounds
 	has    atomic.Bool
 	giving *time.Timer // gives the place back while the stream is held up
 }

@@ -24,6 +24,16 @@ type request struct {
 	names []string
 	// held has the versions that a client has from an earlier stream (delta).
 	held map[string]string
+
+	// release gives the memory back that the request and what is made of it take. Nil is nothing.
+	release func()
+}
+
+// done is called when nothing of the request is needed any more.
+func (r *request) done() {
+	if r.release != nil {
+		r.release()
+	}
 }
 
 // response is one message to a client about one type.
@@ -60,6 +70,7 @@ func receive(ctx context.Context, w wire, pace *pace) (<-chan *request, <-chan e
 			select {
 			case requests <- r:
 			case <-ctx.Done():
+				r.done()
 				return
 			}
 		}

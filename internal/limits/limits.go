@@ -140,6 +140,9 @@ func (l *Limits) Handler(next http.Handler) http.Handler {
 	})
 }
 
+// Origin is where a call comes from, as far as clients are told apart by that.
+func Origin(ctx context.Context) string { return neighbourhood(addressOf(ctx)) }
+
 func addressOf(ctx context.Context) string {
 	p, ok := peer.FromContext(ctx)
 	if !ok {

@@ -49,17 +49,30 @@ func (r *rates) take(address string) time.Duration {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	l := r.limiter(address)
+	if l.Allow() {
+		return 0
+	}
+	missing := 1 - l.Tokens()
+	return max(time.Millisecond, time.Duration(missing/float64(r.limit)*float64(time.Second)))
+}
+
+// limiter is that of an address. It must be called under the lock.
+func (r *rates) limiter(address string) *rate.Limiter {
 	l := r.of[address]
 	if l == nil {
 		r.forgetIdle()
 		l = rate.NewLimiter(r.limit, r.burst)
 		r.of[address] = l
 	}
-	if l.Allow() {
-		return 0
-	}
-	missing := 1 - l.Tokens()
-	return max(time.Millisecond, time.Duration(missing/float64(r.limit)*float64(time.Second)))
+	return l
+}
+
+// limiterOf is that of an address, or of whatever else tells clients apart.
+func (r *rates) limiterOf(address string) *rate.Limiter {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.limiter(address)
 }
 
 // forgetIdle forgets those whose limiters are full again, which are as good as new.

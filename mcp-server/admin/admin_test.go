@@ -65,7 +65,7 @@ func start(t *testing.T, database string) *bundle {
 	guard := caller.NewGuard(caller.Config{Insecure: true, Tokens: tokens.New(s, log)})
 	server := rpc.NewServer(grpc.UnaryInterceptor(guard.Unary), grpc.StreamInterceptor(guard.Stream))
 	open := func(context.Context) (*ads.Subscriber, error) { return p.Subscribe(), nil }
-	publish.NewServer(open, roll, log).Register(server)
+	publish.NewServer(open, publish.Within{}, roll, log).Register(server)
 	api.Register(server)
 	go func() { ended <- server.Serve(l) }()
 	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent("test/1"))

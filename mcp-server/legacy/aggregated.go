@@ -5,25 +5,28 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/pgmesh/pgmesh/internal/limits"
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
 )
 
 // aggregated is a stream of Istio 1.0 and 1.1, of whole collections.
 type aggregated struct {
 	stream grpc.BidiStreamingServer[legacyv1.MeshConfigRequest, legacyv1.MeshConfigResponse]
+	reader *limits.Reader
 }
 
 func (aggregated) field() protowire.Number { return 2 }
 func (aggregated) wholes() bool            { return true }
 
 func (a aggregated) recv() (*request, error) {
-	m, err := a.stream.Recv()
+	m := &legacyv1.MeshConfigRequest{}
+	release, err := receiveInto(m, a.stream, a.reader)
 	if err != nil {
 		return nil, err
 	}
 	return &request{
 		sink: m.GetSinkNode().GetId(), collection: m.GetTypeUrl(), nonce: m.GetResponseNonce(), failure: m.GetErrorDetail(),
-		version: m.GetVersionInfo(),
+		version: m.GetVersionInfo(), release: release,
 	}, nil
 }
 
@@ -38,19 +41,21 @@ func (a aggregated) send(m proto.Message) error {
 // increments is a stream of the aggregated service, of what changes. Nothing marks a response as a whole: none is.
 type increments struct {
 	stream grpc.BidiStreamingServer[legacyv1.IncrementalMeshConfigRequest, legacyv1.IncrementalMeshConfigResponse]
+	reader *limits.Reader
 }
 
 func (increments) field() protowire.Number { return 2 }
 func (increments) wholes() bool            { return false }
 
 func (i increments) recv() (*request, error) {
-	m, err := i.stream.Recv()
+	m := &legacyv1.IncrementalMeshConfigRequest{}
+	release, err := receiveInto(m, i.stream, i.reader)
 	if err != nil {
 		return nil, err
 	}
 	return &request{
 		sink: m.GetSinkNode().GetId(), collection: m.GetTypeUrl(), nonce: m.GetResponseNonce(), failure: m.GetErrorDetail(),
-		incremental: true, held: m.GetInitialResourceVersions(),
+		incremental: true, held: m.GetInitialResourceVersions(), release: release,
 	}, nil
 }
 

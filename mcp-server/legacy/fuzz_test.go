@@ -17,6 +17,7 @@ import (
 	mcp "istio.io/api/mcp/v1alpha1"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/limits"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/clients"
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
@@ -73,7 +74,7 @@ func (p *play) reconnect() {
 		p.stream.leave()
 	}
 	p.wire, p.unsaid = &script{t: p.t}, nil
-	p.stream = newStream(source, p.wire, p.view, source.cfg.Log, &report{})
+	p.stream = newStream(source, p.wire, p.view, source.cfg.Log, &report{}, "somebody")
 	p.stream.asks = rate.NewLimiter(rate.Inf, 1)
 }
 
@@ -216,7 +217,7 @@ func FuzzRequest(f *testing.F) {
 		if proto.Unmarshal(message, &m) != nil {
 			t.Skip("gRPC refuses it")
 		}
-		w := exchange{stream: &once{message: &m}}
+		w := exchange{stream: &once{message: &m}, reader: &limits.Reader{}}
 		for range 2 {
 			r, err := w.recv()
 			if errors.Is(err, errOver) {
@@ -228,7 +229,7 @@ func FuzzRequest(f *testing.F) {
 				return
 			}
 			require.NoError(t, p.stream.advance())
-			w = exchange{stream: &once{message: &m}}
+			w = exchange{stream: &once{message: &m}, reader: &limits.Reader{}}
 		}
 		require.NotEmpty(t, p.wire.sent, "who asks for a collection is answered")
 		require.Equal(t, m.GetCollection(), p.wire.sent[0].GetCollection())
@@ -242,10 +243,11 @@ type once struct{ message *legacyv1.RequestResources }
 
 func (o *once) Send(*legacyv1.Resources) error { return nil }
 
-func (o *once) Recv() (*legacyv1.RequestResources, error) {
+func (o *once) RecvMsg(into any) error {
 	m := o.message
 	if o.message = nil; m == nil {
-		return nil, errOver
+		return errOver
 	}
-	return m, nil
+	proto.Merge(into.(admitted).Message, m)
+	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/limits"
 	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mcp-server/clients"
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
@@ -35,6 +36,10 @@ type Config struct {
 	Everything func() *ads.Subscriber
 	// Credentials returns what a sink is dialled with.
 	Credentials func(Sink) (credentials.TransportCredentials, error)
+	// Budgets are what sinks may take, with all other readers. Nil is as much as they like.
+	Budgets *ads.Budgets
+	// Reader names whose a stream is, to whom its requests are counted. Nil is where it comes from.
+	Reader func(context.Context) string
 	// MaxMessage is the size of the largest message, in bytes; 0 means what Pilots receive.
 	MaxMessage int
 	// Clients lists who is connected.
@@ -67,6 +72,12 @@ func NewSource(cfg Config) *Source {
 	if cfg.MaxMessage == 0 {
 		cfg.MaxMessage = MaxMessage
 	}
+	if cfg.Budgets == nil {
+		cfg.Budgets = &ads.Budgets{}
+	}
+	if cfg.Reader == nil {
+		cfg.Reader = limits.Origin
+	}
 	s := &Source{cfg: cfg, arrivals: rate.NewLimiter(arrivalsPerSecond, arrivalsAtOnce), done: make(chan struct{})}
 	s.metrics = newMetrics(cfg.Metrics, &s.reports)
 	return s
@@ -87,19 +98,23 @@ func (s *Source) Streams() []Stream { return s.reports.read() }
 
 // EstablishResourceStream serves a sink that has dialled.
 func (s *Source) EstablishResourceStream(g grpc.BidiStreamingServer[legacyv1.RequestResources, legacyv1.Resources]) error {
-	return s.serve(g, "ResourceSource", exchange{stream: g})
+	return s.serve(g, "ResourceSource", exchange{stream: g, reader: s.reader(g.Context())})
 }
 
 // StreamAggregatedResources serves a sink of Istio 1.0 or 1.1.
 func (s *Source) StreamAggregatedResources(g grpc.BidiStreamingServer[legacyv1.MeshConfigRequest, legacyv1.MeshConfigResponse]) error {
-	return s.serve(g, "AggregatedMeshConfigService", aggregated{g})
+	return s.serve(g, "AggregatedMeshConfigService", aggregated{g, s.reader(g.Context())})
 }
 
 // IncrementalAggregatedResources serves a sink of the aggregated service that takes what changes.
 func (s *Source) IncrementalAggregatedResources(
 	g grpc.BidiStreamingServer[legacyv1.IncrementalMeshConfigRequest, legacyv1.IncrementalMeshConfigResponse],
 ) error {
-	return s.serve(g, "AggregatedMeshConfigService", increments{g})
+	return s.serve(g, "AggregatedMeshConfigService", increments{g, s.reader(g.Context())})
+}
+
+func (s *Source) reader(ctx context.Context) *limits.Reader {
+	return &limits.Reader{Context: ctx, Memory: s.cfg.Budgets.Memory, Holder: s.cfg.Reader(ctx)}
 }
 
 var errShutdown = status.Error(codes.Unavailable, "the server is shutting down")
@@ -133,7 +148,7 @@ func (s *Source) stream(ctx context.Context, service, peer string, w wire, view 
 	defer open.Dec()
 	r := s.reports.begin(service, peer)
 	defer s.reports.end(r)
-	one := newStream(s, w, view, s.cfg.Log.With("sink", peer), r)
+	one := newStream(s, w, view, s.cfg.Log.With("sink", peer), r, s.cfg.Reader(ctx))
 	defer one.leave()
 	return one.run(ctx, requests, failed)
 }

@@ -109,7 +109,7 @@ func (c *caller) call(ctx context.Context, heard func()) error {
 	}
 	view := c.source.cfg.Everything()
 	defer view.Close()
-	w := exchange{stream, heard}
+	w := exchange{stream, c.source.reader(ctx), heard}
 	requests, failed := receive(ctx, w)
 	err = c.source.stream(ctx, "ResourceSink", c.sink.Address, w, view, requests, failed)
 	hangUp()

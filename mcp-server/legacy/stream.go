@@ -35,20 +35,26 @@ type stream struct {
 	nonce   uint64
 	asks    *rate.Limiter
 	report  *report
+	reader  string          // to whom its requests are counted
+	taken   []func()        // give the memory back of requests, once there is an answer to them
 	client  *clients.Client // nil before the first request
 }
 
-func newStream(s *Source, w wire, view *ads.Subscriber, log *slog.Logger, r *report) *stream {
+func newStream(s *Source, w wire, view *ads.Subscriber, log *slog.Logger, r *report, reader string) *stream {
 	return &stream{
-		source: s, wire: w, view: view, log: log, byName: map[string]*watch{}, asks: rate.NewLimiter(asksPerSecond, asksAtOnce), report: r,
+		source: s, wire: w, view: view, log: log, byName: map[string]*watch{}, asks: rate.NewLimiter(asksPerSecond, asksAtOnce), report: r, reader: reader,
 	}
 }
 
 // run exchanges until the stream ends.
 func (s *stream) run(ctx context.Context, requests <-chan *request, failed <-chan error) error {
+	defer s.letGo()
 	for {
 		if err := s.advance(); err != nil {
 			return err
+		}
+		if s.view.Snapshot() != nil { // what was asked for is answered
+			s.letGo()
 		}
 		select {
 		case r := <-requests:
@@ -68,6 +74,9 @@ func (s *stream) run(ctx context.Context, requests <-chan *request, failed <-cha
 
 // handle takes in one request. What it calls for is sent by advance.
 func (s *stream) handle(ctx context.Context, r *request) error {
+	if r.release != nil {
+		s.taken = append(s.taken, r.release)
+	}
 	name := s.report.introduced(r.sink)
 	if s.client == nil {
 		s.client = s.source.cfg.Clients.Join(name, "legacy")
@@ -91,9 +100,22 @@ func (s *stream) handle(ctx context.Context, r *request) error {
 			return err
 		}
 	}
+	if known {
+		if err := s.source.cfg.Budgets.Again.Take(ctx, s.reader, 1); err != nil {
+			return err
+		}
+	}
 	w.ask(r)
 	w.take(r.incremental)
 	return nil
+}
+
+// letGo gives the memory of requests back.
+func (s *stream) letGo() {
+	for _, release := range s.taken {
+		release()
+	}
+	s.taken = nil
 }
 
 // mostWatches is far more than there are collections.

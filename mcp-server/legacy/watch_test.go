@@ -12,7 +12,7 @@ import (
 
 func TestAStreamHasOnlySoManyCollections(t *testing.T) {
 	t.Parallel()
-	s := newStream(source, nil, nil, slog.New(slog.DiscardHandler), &report{})
+	s := newStream(source, nil, nil, slog.New(slog.DiscardHandler), &report{}, "somebody")
 	for i := range mostWatches {
 		_, err := s.watch(fmt.Sprint("k8s/made/up", i))
 		require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/pgmesh/pgmesh/internal/limits"
 	"github.com/pgmesh/pgmesh/internal/panics"
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
 )
@@ -23,6 +24,31 @@ type request struct {
 	incremental bool              // the next response may hold what changed only
 	held        map[string]string // the names and versions that the sink has from an earlier stream
 	version     string            // the version of the collection that it has, where the form tells
+	release     func()            // gives the memory back that the request takes; nil is nothing
+}
+
+// done is called when nothing of the request is needed any more.
+func (r *request) done() {
+	if r.release != nil {
+		r.release()
+	}
+}
+
+// admitted is a request that is decoded once there is memory for it.
+type admitted struct {
+	proto.Message
+	*limits.Admission
+}
+
+// Decode is called by the servers of package rpc.
+func (a admitted) Decode(data []byte) error {
+	return a.Decoded(data, func() error { return proto.Unmarshal(data, a.Message) })
+}
+
+// receiveInto receives a request, and returns what gives its memory back.
+func receiveInto(m proto.Message, stream interface{ RecvMsg(m any) error }, reader *limits.Reader) (release func(), err error) {
+	a := admitted{m, reader.Admit()}
+	return a.Result(stream.RecvMsg(a))
 }
 
 // response is one message about a collection.
@@ -49,9 +75,10 @@ type wire interface {
 type exchange struct {
 	stream interface {
 		Send(*legacyv1.Resources) error
-		Recv() (*legacyv1.RequestResources, error)
+		RecvMsg(m any) error
 	}
-	heard func() // is called when the sink says something, if it is not nil
+	reader *limits.Reader
+	heard  func() // is called when the sink says something, if it is not nil
 }
 
 func (exchange) field() protowire.Number { return 3 }
@@ -59,7 +86,8 @@ func (exchange) wholes() bool            { return true }
 
 func (e exchange) recv() (*request, error) {
 	for {
-		m, err := e.stream.Recv()
+		m := &legacyv1.RequestResources{}
+		release, err := receiveInto(m, e.stream, e.reader)
 		if err != nil {
 			return nil, err
 		}
@@ -69,8 +97,11 @@ func (e exchange) recv() (*request, error) {
 		if !refusesTrigger(m) {
 			return &request{
 				sink: m.GetSinkNode().GetId(), collection: m.GetCollection(), nonce: m.GetResponseNonce(), failure: m.GetErrorDetail(),
-				incremental: m.GetIncremental(), held: m.GetInitialResourceVersions(),
+				incremental: m.GetIncremental(), held: m.GetInitialResourceVersions(), release: release,
 			}, nil
+		}
+		if release != nil {
+			release()
 		}
 	}
 }
@@ -113,6 +144,7 @@ func receive(ctx context.Context, w wire) (<-chan *request, <-chan error) {
 			select {
 			case requests <- r:
 			case <-ctx.Done():
+				r.done()
 				return
 			}
 		}

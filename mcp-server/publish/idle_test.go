@@ -30,7 +30,7 @@ func idle(t *testing.T, g *grpc.Server, silence time.Duration) (adsStream, *publ
 	t.Helper()
 	p := publish.New(prometheus.NewRegistry())
 	open := func(context.Context) (*ads.Subscriber, error) { return p.Subscribe(), nil }
-	publish.NewServer(open, ads.Observers{}, nil).Register(g)
+	publish.NewServer(open, publish.Within{}, ads.Observers{}, nil).Register(g)
 	l := bufconn.Listen(1 << 16)
 	served := make(chan error, 1)
 	go func() { served <- g.Serve(l) }()

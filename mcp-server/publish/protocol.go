@@ -47,8 +47,9 @@ func Label(typeURL string) string {
 }
 
 // NewServer serves as MCP over xDS the snapshots that open returns for the caller of a context.
-func NewServer(open func(context.Context) (*ads.Subscriber, error), observer ads.Observer, log *slog.Logger) *ads.Server {
+func NewServer(open func(context.Context) (*ads.Subscriber, error), within Within, observer ads.Observer, log *slog.Logger) *ads.Server {
 	return ads.NewServer(ads.Config{
+		Limits: within.Limits, Budgets: within.Budgets, Reader: within.Reader,
 		Open:       func(ctx context.Context, _ *corev3.Node, _ bool) (*ads.Subscriber, error) { return open(ctx) },
 		Canonical:  Canonical,
 		Plan:       batches,
@@ -57,6 +58,13 @@ func NewServer(open func(context.Context) (*ads.Subscriber, error), observer ads
 		Observer:   observer,
 		Log:        log,
 	})
+}
+
+// Within is what readers may take.
+type Within struct {
+	Limits  ads.Limits
+	Budgets *ads.Budgets                 // nil is those of the limits
+	Reader  func(context.Context) string // names whose a stream is; nil is where it comes from
 }
 
 // mostBytes bounds the messages to incremental clients: a client decodes one while the next is on its way, and neither end needs memory

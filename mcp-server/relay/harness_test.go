@@ -77,7 +77,7 @@ func (n *node) renew() {
 func (n *node) start() {
 	p := n.publisher
 	open := func(context.Context) (*ads.Subscriber, error) { return p.Subscribe(), nil }
-	n.startWith(publish.NewServer(open, nil, discard).Register)
+	n.startWith(publish.NewServer(open, publish.Within{}, nil, discard).Register)
 }
 
 func (n *node) startWith(register func(grpc.ServiceRegistrar)) {

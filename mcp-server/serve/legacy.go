@@ -136,6 +136,8 @@ func (s *server) newLegacy() *legacy.Source {
 		Open:        s.views.Subscribe,
 		Everything:  s.publisher.Subscribe,
 		Credentials: s.options.Legacy.credentials,
+		Budgets:     s.budgets,
+		Reader:      readerOf,
 		MaxMessage:  s.options.Legacy.MaxMessage, Clients: s.clients, Metrics: s.metrics, Log: s.options.Log,
 	})
 }

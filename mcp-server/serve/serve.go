@@ -17,6 +17,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/internal/adsmetrics"
 	"github.com/pgmesh/pgmesh/internal/caller"
+	"github.com/pgmesh/pgmesh/internal/limits"
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/notify"
@@ -46,6 +47,7 @@ type Options struct {
 	Plaintext listen.Plaintext
 	Security  Security
 	Legacy    Legacy
+	Readers   ads.Limits      // of those that read by MCP
 	Name      string          // of this server in the mesh; the host's if empty
 	Hosts     []string        // names and addresses by which it is dialed; the host's and those of loopback if there are none
 	Authority authority.Files // in place of the authority in the database
@@ -86,6 +88,8 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 		return err
 	}
 	s := &server{options: o, metrics: monitor.NewRegistry(), clients: clients.NewRoll(), keys: keys}
+	s.observers = ads.Observers{adsmetrics.New(s.metrics, "mcp_server", publish.Label), s.clients}
+	s.budgets = o.Readers.Budgets(s.observers)
 	s.recallKeys(ctx)
 	s.publisher = publish.New(s.metrics)
 	s.views = readers.New(s.publisher.SubscribeWithSecrets, s.publisher.Subscribe, o.Log, prometheus.WrapRegistererWithPrefix("pgmesh_mcp_server_", s.metrics))
@@ -131,6 +135,14 @@ func (s *server) pages() []monitor.Page {
 	return pages
 }
 
+// readerOf names whose a stream is: who has shown it, or else where it comes from.
+func readerOf(ctx context.Context) string {
+	if who := caller.From(ctx); who != nil && who.Identity() != caller.Local {
+		return who.Identity()
+	}
+	return limits.Origin(ctx)
+}
+
 // server is what the parts of the program share.
 type server struct {
 	options   Options
@@ -142,6 +154,8 @@ type server struct {
 	views     *readers.Views
 	door      *door
 	keys      *seal.Keys // nil for none
+	observers ads.Observers
+	budgets   *ads.Budgets // of readers of both generations
 }
 
 // source is where the mesh comes from, with the APIs that it makes possible.
@@ -183,8 +197,8 @@ func (s *server) follow(ctx context.Context, from source) error {
 
 // serve answers MCP, and the APIs of the source, over gRPC and over HTTP.
 func (s *server) serve(ctx context.Context, from source, on sockets) error {
-	observers := ads.Observers{adsmetrics.New(s.metrics, "mcp_server", publish.Label), s.clients}
-	streams := publish.NewServer(s.views.Subscribe, observers, s.options.Log)
+	within := publish.Within{Limits: s.options.Readers, Budgets: s.budgets, Reader: readerOf}
+	streams := publish.NewServer(s.views.Subscribe, within, s.observers, s.options.Log)
 	through := newCalls(newMeasured(s.metrics), from.closed)
 	stopping, stop := context.WithCancel(context.Background())
 	defer stop()

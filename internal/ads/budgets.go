@@ -1,0 +1,36 @@
+package ads
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pgmesh/pgmesh/internal/limits"
+)
+
+// Budgets are what all clients together may take.
+type Budgets struct {
+	Memory *limits.Memory // of their large requests
+	Again  *limits.Shares // of whole states that they are sent once more
+}
+
+// Budgets returns those of the limits. An observer hears when they are used up.
+func (l Limits) Budgets(o Observer) *Budgets {
+	memory := limits.NewMemory(l.Memory<<20, func(holder string, used, total int) string {
+		return fmt.Sprintf("large requests take as much memory as they may, %s, and %s of it those of %s: ask for fewer names, name fewer versions, "+
+			"or come back later; --max-request-memory-mib allows more", limits.MiB(total), limits.MiB(used), holder)
+	})
+	memory.Waited, memory.Refused = hears(o, MemoryLimit)
+	again := limits.NewShares(l.Again, l.AgainBurst, func() string {
+		return fmt.Sprintf("what clients were sent already is asked for again too often, more than %g times a second: answer a response with its nonce, "+
+			"and what is new comes by itself; --max-repeat-rate allows more", l.Again)
+	})
+	if again != nil {
+		again.Waited, again.Refused = hears(o, RepeatLimit)
+	}
+	return &Budgets{memory, again}
+}
+
+// hears has an observer hear of a limit.
+func hears(o Observer, limit string) (waited func(time.Duration), refused func()) {
+	return func(d time.Duration) { o.Limited(limit, d, false) }, func() { o.Limited(limit, 0, true) }
+}

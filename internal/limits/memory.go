@@ -1,0 +1,167 @@
+package limits
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// Memory is how much all clients of a server together may have it keep of something at one time. Nobody has more than half of it while
+// others want some.
+type Memory struct {
+	total int
+	full  func(holder string, used, total int) string // what to say when there is none left
+
+	// Waited hears for how long somebody had to wait, and Refused that somebody was turned away. They may be nil.
+	Waited  func(time.Duration)
+	Refused func()
+
+	mu      sync.Mutex
+	used    int
+	holders map[string]int
+	waiting []*waiter // in the order in which they came
+}
+
+// waiter waits for memory.
+type waiter struct {
+	holder string
+	size   int
+	got    chan struct{}
+}
+
+const (
+	// memoryFree is what nobody has to ask for: a request of a proxy that comes back in a mesh of a thousand services.
+	memoryFree = 512 << 10
+	// memoryWithin is how long memory is waited for.
+	memoryWithin = 5 * time.Second
+)
+
+// NewMemory returns a budget of so many bytes; 0 is no limit. The function says what to do about it when there is none left.
+func NewMemory(total int, full func(holder string, used, total int) string) *Memory {
+	return &Memory{total: total, full: full, holders: map[string]int{}}
+}
+
+// Take takes memory for a holder, and returns what gives it back. It waits for a while, and then fails with a status.
+func (m *Memory) Take(ctx context.Context, holder string, size int) (release func(), err error) {
+	if m == nil || m.total <= 0 || size <= memoryFree {
+		return func() {}, nil
+	}
+	size = min(size, m.total) // what is larger than all is taken alone
+	if w := m.enter(holder, size); w != nil {
+		if err := m.await(ctx, w); err != nil {
+			return nil, err
+		}
+	}
+	return sync.OnceFunc(func() { m.give(holder, size) }), nil
+}
+
+// enter takes memory, or a place among those that wait for it.
+func (m *Memory) enter(holder string, size int) *waiter {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fits(holder, size) && len(m.waiting) == 0 {
+		m.hold(holder, size)
+		return nil
+	}
+	w := &waiter{holder, size, make(chan struct{})}
+	m.waiting = append(m.waiting, w)
+	m.serve() // who waits may wait for its own share alone
+	return w
+}
+
+func (m *Memory) await(ctx context.Context, w *waiter) error {
+	began, timer := time.Now(), time.NewTimer(memoryWithin)
+	defer timer.Stop()
+	select {
+	case <-w.got:
+		if m.Waited != nil {
+			m.Waited(time.Since(began))
+		}
+		return nil
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	m.mu.Lock()
+	i := slices.Index(m.waiting, w)
+	if i >= 0 {
+		m.waiting = slices.Delete(m.waiting, i, i+1)
+		m.serve()
+	}
+	used := m.holders[w.holder]
+	m.mu.Unlock()
+	switch {
+	case i < 0: // it came at the last moment
+		return nil
+	case ctx.Err() != nil:
+		return status.FromContextError(ctx.Err()).Err()
+	}
+	if m.Refused != nil {
+		m.Refused()
+	}
+	return exhausted(memoryWithin, m.full(w.holder, used, m.total))
+}
+
+// fits tells whether a holder may have more. Half of all is everybody's share; who has nothing may have it all.
+func (m *Memory) fits(holder string, size int) bool {
+	mine := m.holders[holder]
+	return m.used+size <= m.total && (mine == 0 || mine+size <= m.total/2)
+}
+
+func (m *Memory) hold(holder string, size int) {
+	m.used += size
+	m.holders[holder] += size
+}
+
+func (m *Memory) give(holder string, size int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.used -= size
+	if m.holders[holder] -= size; m.holders[holder] == 0 {
+		delete(m.holders, holder)
+	}
+	m.serve()
+}
+
+// serve gives those that wait what there is, in their order. Who waits for more than there is at all keeps those behind waiting, and who waits for its own
+// share keeps nobody.
+func (m *Memory) serve() {
+	for i := 0; i < len(m.waiting); {
+		w := m.waiting[i]
+		if m.fits(w.holder, w.size) {
+			m.hold(w.holder, w.size)
+			close(w.got)
+			m.waiting = slices.Delete(m.waiting, i, i+1)
+			continue
+		}
+		if m.holders[w.holder] == 0 {
+			return
+		}
+		i++
+	}
+}
+
+// Used is how much is taken.
+func (m *Memory) Used() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.used
+}
+
+// exhausted refuses somebody for now.
+func exhausted(retry time.Duration, message string) error {
+	s := status.New(codes.ResourceExhausted, message)
+	if detailed, err := s.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(retry)}); err == nil {
+		s = detailed
+	}
+	return s.Err()
+}
+
+// MiB is a number of bytes as people read it.
+func MiB(bytes int) string { return fmt.Sprintf("%d MiB", bytes>>20) }
