@@ -30,7 +30,8 @@ With --changes, also how long a change takes to reach them: for each, a ServiceE
 of -n, as a revision of its own, and removed at the end. That is for pgmesh's servers, and for those that may be written to.
 
 The clients run in this one program, and take their share of its machine: measure from another than the server's if the numbers are
-to be the server's own. With -o json the times are seconds.`,
+to be the server's own. A server that lets in only so many a second is waited for as it says; then the times tell of its limits: raise its
+--max-call-rate and --max-call-burst, or those for readers, for the time of the measurement. With -o json the times are seconds.`,
 		Example: `  mcp-client bench --clients 10
   mcp-client bench --clients 20 --kind vs --changes 5`,
 		Args: cobra.NoArgs,

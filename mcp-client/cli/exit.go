@@ -102,6 +102,17 @@ type notOfferedError struct{ text string }
 
 func (e *notOfferedError) Error() string { return e.text }
 
+// relayError is what a relay does not do, which has no database.
+type relayError struct{ text string }
+
+func (e *relayError) Error() string { return e.text }
+
+// isRelay tells whether a server of an older release refuses something because it is a relay: today's tell how they fare.
+func isRelay(err error) bool {
+	_, is := errors.AsType[*relayError](err)
+	return is
+}
+
 // failuresError is several failures of one command.
 type failuresError []error
 

@@ -55,6 +55,7 @@ func (f *fleet) connect(ctx context.Context, heard func(int)) error {
 	for i, c := range f.clients {
 		f.running.Go(func() {
 			told := &link{
+				patient: true,
 				message: func(bytes int) { c.bytes.Add(int64(bytes)); heard(bytes) },
 				down:    func(err error) { f.fail(f.program.server.explain(err)) },
 			}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -27,7 +28,17 @@ type state struct {
 func (p *Program) read(ctx context.Context, ks []*kinds.Kind) (*state, error) {
 	waiting := p.wait("reading from " + p.server.address)
 	defer waiting.end()
-	return p.server.state(ctx, ks, &link{message: waiting.count})
+	return p.server.state(ctx, ks, &link{message: waiting.count, unheard: func(left []*kinds.Kind) {
+		waiting.end()
+		p.warnUnheard(left)
+	}})
+}
+
+// warnUnheard says what is missing from what was read.
+func (p *Program) warnUnheard(left []*kinds.Kind) {
+	for _, k := range left {
+		fmt.Fprintf(p.Err, "warning: the server at %s does not say whether it has a %s: what was read is without it\n", p.server.address, k.Name)
+	}
 }
 
 func (s *server) state(ctx context.Context, ks []*kinds.Kind, told *link) (*state, error) {
@@ -70,12 +81,70 @@ var rank = func() map[*kinds.Kind]int {
 	return ranks
 }()
 
+// lingerFor is how long a reader waits for what a server may leave unanswered.
+const lingerFor = 2 * time.Second
+
 // link is told how the streams to the server fare, which the client library mends by itself. What is nil is told nothing.
 type link struct {
 	status  func(mcp.Status) // of each stream, once it has answered
 	up      func()           // again
 	down    func(error)
-	message func(bytes int) // has come
+	unheard func([]*kinds.Kind) // of what the server does not answer
+	message func(bytes int)     // has come
+	// patient has a server waited for that is busy for as long as it says when to come back: it may be busy with others of this program.
+	patient bool
+}
+
+// beginning is a client that has not been given the state yet.
+type beginning struct {
+	server   *server
+	fail     context.CancelCauseFunc
+	patient  bool
+	deadline *time.Timer
+
+	synced atomic.Bool
+	busy   atomic.Pointer[error] // why the server has not taken it in
+}
+
+// begin gives a server so long to say something.
+func (s *server) begin(fail context.CancelCauseFunc, patient bool) *beginning {
+	b := &beginning{server: s, fail: fail, patient: patient}
+	b.deadline = time.AfterFunc(s.timeout, func() {
+		switch busy := b.busy.Load(); {
+		case b.synced.Load():
+		case busy != nil:
+			fail(s.explain(*busy))
+		default:
+			fail(s.silent())
+		}
+	})
+	return b
+}
+
+// heard gives it more time.
+func (b *beginning) heard() {
+	if !b.synced.Load() {
+		b.deadline.Reset(b.server.timeout)
+	}
+}
+
+// end says that the state is there.
+func (b *beginning) end() {
+	b.synced.Store(true)
+	b.deadline.Stop()
+}
+
+// lost says that a stream has ended before the state was there.
+func (b *beginning) lost(err error) {
+	again := mcp.ComeBack(err)
+	if again == 0 || again >= b.server.timeout {
+		b.fail(b.server.explain(err))
+		return
+	}
+	b.busy.Store(&err)
+	if b.patient {
+		b.deadline.Reset(again + b.server.timeout)
+	}
 }
 
 // follow hands the state of some kinds, and then each change, to apply, until that returns an error or the context ends. A
@@ -88,42 +157,35 @@ func (s *server) follow(ctx context.Context, ks []*kinds.Kind, later *link, appl
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	var synced atomic.Bool
-	deadline := time.AfterFunc(s.timeout, func() {
-		if !synced.Load() {
-			fail(s.silent())
-		}
-	})
-	defer deadline.Stop()
+	begun := s.begin(fail, later.patient)
+	defer begun.deadline.Stop()
 	heard := hearing(func(bytes int) {
-		if !synced.Load() {
-			deadline.Reset(s.timeout)
-		}
+		begun.heard()
 		if later.message != nil {
 			later.message(bytes)
 		}
 	})
 	client := mcp.New(mcp.Config{
 		Targets: []string{s.address}, Protocol: s.protocol, Kinds: ks, Name: "mcp-client", DialOptions: append(credentials, heard),
+		Linger: lingerFor, Unheard: later.unheard,
 		Up: func(s mcp.Status) {
 			if later.status != nil {
 				later.status(s)
 			}
-			if synced.Load() && later.up != nil {
+			if begun.synced.Load() && later.up != nil {
 				later.up()
 			}
 		},
 		Down: func(err error) {
-			if !synced.Load() {
-				fail(s.explain(err))
+			if !begun.synced.Load() {
+				begun.lost(err)
 			} else if later.down != nil {
 				later.down(err)
 			}
 		},
 	})
 	err = client.Run(ctx, func(b mcp.Batch) error {
-		synced.Store(true)
-		deadline.Stop()
+		begun.end()
 		return apply(b)
 	})
 	if ctx.Err() != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -61,6 +62,10 @@ func (s *server) explain(err error) error {
 			return &refusedError{violationsOf(d)}
 		case *adminv1.Conflicts:
 			return conflictOf(d)
+		case *errdetails.ErrorInfo:
+			if d.GetReason() == "RELAY" {
+				return &relayError{fmt.Sprintf("the server at %s: %s (%s)", s.address, st.Message(), st.Code())}
+			}
 		}
 	}
 	switch st.Code() {

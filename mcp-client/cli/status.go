@@ -24,7 +24,7 @@ func (p *Program) statusCommand() *cobra.Command {
 		Long: `Tell how the server fares, what it has, and who follows it: its revision and that of the mesh, its connection to the database, how many
 resources of each kind there are, and which revision each client has acknowledged. -o wide lists what each client asks for.
 
-Of a server that is not pgmesh's it is what a reader can tell: which protocol it speaks, what it calls itself, and what it has.
+Of a relay it is what that knows itself, and while the database is away what is known without it. Of a server that is not pgmesh's it is what a reader can tell: which protocol it speaks, what it calls itself, and what it has.
 
 The exit code is 1 if the server has nothing to serve, or has lost its source.`,
 		Example: `  mcp-client status
@@ -42,7 +42,7 @@ var (
 
 func (p *Program) status(ctx context.Context) error {
 	resp, err := ask(ctx, p, adminv1.AdminServiceClient.Status, &adminv1.StatusRequest{})
-	if _, others := errors.AsType[*notOfferedError](err); others {
+	if _, others := errors.AsType[*notOfferedError](err); others || isRelay(err) {
 		return p.statusOfOthers(ctx)
 	}
 	if err != nil {
@@ -186,7 +186,7 @@ type othersStatus struct {
 func (p *Program) statusOfOthers(ctx context.Context) error {
 	var told mcp.Status
 	waiting := p.wait("reading from " + p.server.address)
-	read, err := p.server.state(ctx, kinds.All(), &link{status: func(s mcp.Status) { told = s }, message: waiting.count})
+	read, err := p.server.state(ctx, kinds.All(), &link{status: func(s mcp.Status) { told = s }, message: waiting.count, unheard: p.warnUnheard})
 	waiting.end()
 	if err != nil {
 		return err

@@ -78,6 +78,11 @@ type Config struct {
 	HoldEmpty time.Duration
 	// Patience is how long a silent server is waited for before something else is tried, or somebody is told; 0 is five seconds.
 	Patience time.Duration
+	// Linger is for how long the first batch waits for what nobody has to answer, such as the MeshConfig, once all else is there. It is for those who
+	// read once: who goes on following is told when it comes. 0 is not at all.
+	Linger time.Duration
+	// Unheard hears of kinds that were waited for in vain so. It may be nil.
+	Unheard func([]*kinds.Kind)
 	// Up is called, if it is not nil, when a server has answered on a new stream, and Down when a stream is lost, or could not be
 	// opened. Going on with another form of the protocol is neither. They are called one at a time, and not while a batch is applied.
 	Up   func(Status)
@@ -148,7 +153,11 @@ func (c *Client) Run(ctx context.Context, apply func(Batch) error) error {
 		if c.cfg.Once {
 			return err
 		}
-		if !wait(ctx, servers.pause(delivered && time.Since(began) >= steady)) {
+		pause := servers.pause(delivered && time.Since(began) >= steady)
+		if len(c.cfg.Targets) == 1 { // of several, the next is asked
+			pause = max(pause, ComeBack(err))
+		}
+		if !wait(ctx, pause) {
 			return ctx.Err()
 		}
 	}

@@ -3,13 +3,16 @@ package mcp_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
 	mcpapi "istio.io/api/mcp/v1alpha1"
 	meshv1 "istio.io/api/mesh/v1alpha1"
 
@@ -151,6 +154,54 @@ func TestGalleyIsASourceOfTheFirstGeneration(t *testing.T) {
 	g.say(entries, false, legacyResources(t, "v2", entry("a", "2")), "default/unheard-of")
 	f.expect(0, "ServiceEntry default/a=2", "ServiceEntry default/b gone")
 	g.acked()
+}
+
+// Galley answers in any order. Who reads once wants the MeshConfig too, and is told if there is none to be had.
+func TestWhoReadsOnceWaitsForTheMeshConfig(t *testing.T) {
+	t.Parallel()
+	meshConfig := kind("MeshConfig")
+	s := newGalley(t, serviceEntry, meshConfig)
+	f := follow(t, s.addr, only(meshConfig, serviceEntry), func(cfg *mcp.Config) { cfg.Linger = limit })
+	g := s.accept(meshConfig.Collection, entries)
+	g.say(entries, false, legacyResources(t, "v1", entry("a", "1")))
+	g.acked()
+	body, err := anypb.New(&meshv1.MeshConfig{RootNamespace: "root"})
+	require.NoError(t, err)
+	g.say(meshConfig.Collection, false, []*mcpapi.Resource{{Metadata: &mcpapi.Metadata{Name: "istio-system/meshconfig"}, Body: body}})
+	select {
+	case b := <-f.batches:
+		require.Len(t, b.Changes, 2)
+	case <-time.After(limit):
+		require.FailNow(t, "no batch came")
+	}
+}
+
+func TestWhoReadsOnceIsToldOfWhatIsNotAnswered(t *testing.T) {
+	t.Parallel()
+	meshConfig := kind("MeshConfig")
+	s := newGalley(t, serviceEntry, meshConfig)
+	unheard := make(chan []*kinds.Kind, 1)
+	f := follow(t, s.addr, only(meshConfig, serviceEntry), func(cfg *mcp.Config) {
+		cfg.Linger, cfg.Unheard = 50*time.Millisecond, func(left []*kinds.Kind) { unheard <- left }
+	})
+	g := s.accept(meshConfig.Collection, entries)
+	g.say(entries, false, legacyResources(t, "v1", entry("a", "1")))
+	f.expect(0, "ServiceEntry default/a=1")
+	require.Equal(t, []*kinds.Kind{meshConfig}, <-unheard)
+}
+
+// A server that has too much to do is left alone for as long as it asks.
+func TestAClientComesBackWhenItIsTold(t *testing.T) {
+	t.Parallel()
+	s := newForeign(t)
+	f := follow(t, s.addr, func(cfg *mcp.Config) { cfg.Protocol = mcp.XDS })
+	busy, err := status.New(codes.ResourceExhausted, "too many").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(700 * time.Millisecond)})
+	require.NoError(t, err)
+	(<-s.streams).end <- busy.Err()
+	told := time.Now()
+	<-s.streams
+	require.GreaterOrEqual(t, time.Since(told), 600*time.Millisecond)
+	require.Equal(t, 1, f.client.Status().Reconnects)
 }
 
 func TestGalleySendsWhatChanges(t *testing.T) {

@@ -67,7 +67,7 @@ func (s *session) take(kind *kinds.Kind, l *list, k *look) error {
 // deliverUnmarked delivers what a server sent that does not say where batches end: all of it once everything was answered,
 // and then each response by itself.
 func (s *session) deliverUnmarked() error {
-	if s.batching || s.silent > 0 {
+	if s.batching || s.silent > 0 || s.lingers() {
 		return nil
 	}
 	return s.deliver(mark{}, time.Time{})

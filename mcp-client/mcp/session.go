@@ -30,9 +30,11 @@ type session struct {
 	batching  bool // the server says where batches end
 
 	asked    map[string]*question
-	silent   int               // questions that are waited for
-	patience *time.Timer       // with the server's answers
-	release  *time.Timer       // of what is held
+	silent   int         // questions that are waited for
+	patience *time.Timer // with the server's answers
+	release  *time.Timer // of what is held
+	linger   *time.Timer // with what need not be answered; nil until all else is there
+	lingered bool
 	accepted map[string]string // the version of the last response that was accepted, by type URL
 	turn     uint64            // the nonce of the last response of a pgmesh server that was taken in
 	early    map[uint64]*response
@@ -94,6 +96,8 @@ func (s *session) follow(ctx context.Context, responses <-chan *response, failed
 			}
 		case <-s.patience.C:
 			err = s.impatient()
+		case <-s.lingering():
+			err = s.goWithout()
 		case <-s.release.C:
 			err = s.deliver(s.client.last, time.Time{})
 		case <-ctx.Done():

@@ -27,7 +27,12 @@ import (
 
 // Config is what the API needs of the server that it is part of.
 type Config struct {
+	// Store is nil for a server without a database, of which nothing but the status can be asked.
 	Store *store.Store
+	// Opened tells whether the database was found fit to be used. Nil is always.
+	Opened func() bool
+	// Link tells how the connection to the source fares.
+	Link func() Link
 	// News returns the snapshots that this server serves.
 	News func() *ads.Subscriber
 	// Served waits until readers of this server are served a revision: a change is answered then, so that whoever reads after it finds it.
@@ -56,6 +61,8 @@ type Service struct {
 	clients func() []*adminv1.ClientStatus
 	keys    *seal.Keys
 	version string
+	opened  func() bool
+	link    func() Link
 	started time.Time
 	log     *slog.Logger
 	done    chan struct{}
@@ -65,12 +72,37 @@ type Service struct {
 func New(c Config) *Service {
 	return &Service{
 		store: c.Store, news: c.News, served: c.Served, ready: c.Ready, source: c.Source, clients: c.Clients,
-		keys: c.Keys, version: c.Version, started: time.Now(), log: c.Log, done: make(chan struct{}),
+		keys: c.Keys, version: c.Version, opened: c.Opened, link: c.Link, started: time.Now(), log: c.Log, done: make(chan struct{}),
 	}
 }
 
 // Shutdown ends every watch, so that a graceful stop need not wait for watchers that never leave. It must be called once.
 func (s *Service) Shutdown() { close(s.done) }
+
+// Link is how the connection of a server to its source fares.
+type Link struct {
+	Connected bool
+	Since     time.Time // since when that is so
+	Losses    int64
+	Standby   bool // it is a hot standby
+}
+
+// statusOnly is the API of a server without a database.
+type statusOnly struct {
+	adminv1.UnimplementedAdminServiceServer
+
+	of *Service
+}
+
+// Status is that of the whole API.
+func (s statusOnly) Status(ctx context.Context, req *adminv1.StatusRequest) (*adminv1.StatusResponse, error) {
+	return s.of.Status(ctx, req)
+}
+
+// RegisterStatus adds the status alone to a server.
+func (s *Service) RegisterStatus(r grpc.ServiceRegistrar) {
+	adminv1.RegisterAdminServiceServer(r, statusOnly{of: s})
+}
 
 // Register adds the API to a server.
 func (s *Service) Register(r grpc.ServiceRegistrar) { adminv1.RegisterAdminServiceServer(r, s) }

@@ -48,14 +48,25 @@ func (s *Service) serverStatus() *adminv1.ServerStatus {
 }
 
 func (s *Service) sourceStatus() *adminv1.SourceStatus {
-	from, now := s.source(), s.store.Status()
+	from, now := s.source(), s.linked()
 	return &adminv1.SourceStatus{
 		Name: from.Name, StaleSince: stamp.Of(from.Stale), Saved: from.Saved,
 		Connected: now.Connected, Since: stamp.Of(now.Since), Losses: now.Losses, Standby: now.Standby,
 	}
 }
 
+func (s *Service) linked() Link {
+	if s.link != nil {
+		return s.link()
+	}
+	now := s.store.Status()
+	return Link{Connected: now.Connected, Since: now.Since, Losses: now.Losses, Standby: now.Standby}
+}
+
 func (s *Service) mesh(ctx context.Context) (*adminv1.MeshStatus, error) {
+	if s.store == nil || s.opened != nil && !s.opened() {
+		return nil, nil
+	}
 	o, err := s.store.Overview(ctx)
 	if err != nil {
 		return nil, err

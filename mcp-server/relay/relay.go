@@ -57,6 +57,8 @@ type Relay struct {
 	stale     bool              // the upstream that was heard last has lost its own source
 	said      map[string]string // the last failure by upstream: the same one over and over is said once
 
+	link link
+
 	mu        sync.Mutex
 	following string
 }
@@ -71,7 +73,7 @@ func New(p *publish.Publisher, log *slog.Logger, registry prometheus.Registerer,
 	}
 	return &Relay{
 		options: o, publisher: p, log: log, metrics: newMetrics(registry, o.Upstreams),
-		strangers: map[string]string{}, said: map[string]string{}, following: o.Upstreams[0],
+		strangers: map[string]string{}, said: map[string]string{}, following: o.Upstreams[0], link: link{now: Link{Since: time.Now()}},
 	}
 }
 
@@ -121,6 +123,7 @@ func (r *Relay) failed(upstream string, err error) {
 	}
 	r.publisher.Lost(fmt.Errorf("upstream %s: %w", upstream, err))
 	r.metrics.failures.WithLabelValues(upstream).Inc()
+	r.link.lost()
 	if r.said[upstream] != err.Error() {
 		r.said[upstream] = err.Error()
 		r.log.Warn("cannot follow the upstream; clients keep what they have, and the server goes on trying", "upstream", upstream, "error", err)

@@ -52,6 +52,7 @@ func (r *Relay) follow(ctx context.Context, upstream string) (delivered bool, er
 	err = s.client.Run(ctx, s.apply)
 	s.settle(time.Time{})
 	r.metrics.connected.WithLabelValues(upstream).Set(0)
+	r.link.set(false)
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
@@ -146,6 +147,7 @@ func (s *session) apply(b mcp.Batch) error {
 		s.delivered = true
 		s.follows(s.upstream)
 		s.metrics.connected.WithLabelValues(s.upstream).Set(1)
+		s.link.set(true)
 	}
 	s.metrics.batches.Inc()
 	return nil

@@ -67,10 +67,19 @@ func (s *server) database() (source, error) {
 	s.metrics.MustRegister(connectedTo(d.store))
 	d.admin = admin.New(admin.Config{
 		Store: d.store, News: s.publisher.Subscribe, Served: s.publisher.Served, Ready: func() (string, error) { return s.ready(d) }, Source: s.publisher.Source,
-		Clients: s.clients.List, Keys: s.keys, Version: program.Version(), Log: o.Log,
+		Opened: d.isOpen, Clients: s.clients.List, Keys: s.keys, Version: program.Version(), Log: o.Log,
 	})
 	d.registry = registry.New(d.store, o.Log, s.metrics, registry.Options{Name: o.Name, Grace: o.WorkloadGrace})
 	return d, nil
+}
+
+func (d *database) isOpen() bool {
+	select {
+	case <-d.opened:
+		return true
+	default:
+		return false
+	}
 }
 
 func (d *database) places() []string { return d.store.Places() }

@@ -12,13 +12,17 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/inprocess"
 	"github.com/pgmesh/pgmesh/internal/panics"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
 // ours begins the methods of the APIs that need the database, or are only at the server that has it.
 const ours = "/pgmesh."
 
-// fromMemory begins the methods that are answered while the database is away too.
-const fromMemory = "/pgmesh.identity.v1.TrustService/"
+// fromMemory says which methods are answered without the database too, be it away or none at all: what the mesh trusts, and how the server
+// fares, which is asked most when something is wrong.
+func fromMemory(method string) bool {
+	return strings.HasPrefix(method, "/pgmesh.identity.v1.TrustService/") || method == adminv1.AdminService_Status_FullMethodName
+}
 
 // calls are what every call of an API goes through, over whichever socket it came. Who calls is found out before, at the socket.
 type calls struct {
@@ -30,7 +34,7 @@ type calls struct {
 // newCalls counts calls, also those whose handlers panic, and keeps them from APIs that cannot answer now, and says why.
 func newCalls(measured *grpcprom.ServerMetrics, why func(context.Context) error) calls {
 	closed := func(ctx context.Context, method string) error {
-		if !strings.HasPrefix(method, ours) || strings.HasPrefix(method, fromMemory) {
+		if !strings.HasPrefix(method, ours) || fromMemory(method) {
 			return nil
 		}
 		return why(ctx)

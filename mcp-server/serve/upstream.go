@@ -23,6 +23,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/jointoken"
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/internal/membership"
+	"github.com/pgmesh/pgmesh/internal/program"
+	"github.com/pgmesh/pgmesh/mcp-server/admin"
 	"github.com/pgmesh/pgmesh/mcp-server/authority"
 	"github.com/pgmesh/pgmesh/mcp-server/relay"
 )
@@ -71,7 +73,7 @@ func (o *Options) checkSource() error {
 	return nil
 }
 
-// upstream is the source of a relay. It has no API but MCP.
+// upstream is the source of a relay. It has no API but MCP, and its status.
 type upstream struct {
 	*server
 	relay  *relay.Relay
@@ -157,7 +159,17 @@ func (u *upstream) mesh() mesh {
 	return u.joined
 }
 
-func (u *upstream) register(grpc.ServiceRegistrar) {}
+// register offers how the relay fares. All else is its upstream's.
+func (u *upstream) register(g grpc.ServiceRegistrar) {
+	admin.New(admin.Config{
+		News: u.publisher.Subscribe, Ready: func() (string, error) { return u.ready(u) }, Source: u.publisher.Source, Clients: u.clients.List,
+		Link: func() admin.Link {
+			now := u.relay.Link()
+			return admin.Link{Connected: now.Connected, Since: now.Since, Losses: now.Losses}
+		},
+		Version: program.Version(), Log: u.options.Log,
+	}).RegisterStatus(g)
+}
 
 func (u *upstream) drain() {}
 

@@ -1,0 +1,40 @@
+package relay
+
+import (
+	"sync"
+	"time"
+)
+
+// Link is how the connection to the upstreams fares.
+type Link struct {
+	Connected bool
+	Since     time.Time // since when that is so
+	Losses    int64     // how often an upstream was lost, or could not be followed
+}
+
+// link is a Link that is being written.
+type link struct {
+	mu  sync.Mutex
+	now Link
+}
+
+func (l *link) set(connected bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.now.Connected != connected {
+		l.now.Connected, l.now.Since = connected, time.Now()
+	}
+}
+
+func (l *link) lost() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.now.Losses++
+}
+
+// Link tells how the connection to the upstreams fares.
+func (r *Relay) Link() Link {
+	r.link.mu.Lock()
+	defer r.link.mu.Unlock()
+	return r.link.now
+}
