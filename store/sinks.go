@@ -1,7 +1,9 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -20,13 +22,49 @@ type Sink struct {
 	ServerID   string            // its SPIFFE id
 }
 
-// FollowSinks calls each with the sinks that this program is to dial, whenever they have changed. A sink is given to one program at a time:
-// to another when that has lost the database. While the database is away a program keeps those that it has. It returns when ctx ends.
-func (s *Store) FollowSinks(ctx context.Context, each func([]Sink)) error {
+// SinkState is what has come of dialling a sink.
+type SinkState struct {
+	Connected bool
+	Since     time.Time // since when that is so
+	Error     string    // why it is not connected
+}
+
+// SinkStatus is what has come of dialling a sink at one of the servers. Server is "" for a sink that none has dialled.
+type SinkStatus struct {
+	Address   string     `json:"address"`
+	Server    string     `json:"server,omitempty"`
+	Dials     bool       `json:"dials"` // it is this server that has the sink now
+	Connected bool       `json:"connected"`
+	Since     *time.Time `json:"since,omitempty"`
+	Error     string     `json:"error,omitempty"`
+	LetGoAt   *time.Time `json:"let_go_at,omitempty"` // when the server left it to others
+}
+
+// Sinks says how a program dials sinks.
+type Sinks struct {
+	// Server is what others call this program.
+	Server string
+	// Dial is called with the sinks that this program is to dial, whenever they have changed.
+	Dial func([]Sink)
+	// States has what came of dialling, by address. Nil is nothing: then no sink is let go.
+	States func() map[string]SinkState
+	// Seen is called, if it is not nil, with what came of all sinks at all servers.
+	Seen func([]SinkStatus)
+	// LetGo is how long a sink may not be reached before it is left to others; 30 s if 0. When nobody has taken it in a while, it is dialled again.
+	LetGo time.Duration
+	// Rest is how long it is left to others; 10 s if 0.
+	Rest time.Duration
+}
+
+// FollowSinks has a program dial the sinks that it is to dial, whenever they have changed. A sink is given to one program at a time: to another when
+// that has lost the database, or cannot reach the sink. While the database is away a program keeps those that it has. It returns when ctx ends.
+func (s *Store) FollowSinks(ctx context.Context, how Sinks) error {
+	how.LetGo, how.Rest = cmp.Or(how.LetGo, 30*time.Second), cmp.Or(how.Rest, 10*time.Second)
 	retry := backoff.NewExponentialBackOff()
 	retry.InitialInterval, retry.MaxInterval = 20*time.Millisecond, 5*time.Second
+	resting := map[string]*rest{}
 	for said := ""; ; {
-		err := s.followSinks(ctx, each, retry.Reset)
+		err := s.followSinks(ctx, how, resting, retry.Reset)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -43,11 +81,16 @@ func (s *Store) FollowSinks(ctx context.Context, each func([]Sink)) error {
 
 // sinkSession is a connection by which the database knows which sinks this program dials, for as long as it lasts.
 type sinkSession struct {
-	conn *pgx.Conn
-	held map[string]bool
+	Sinks
+
+	conn    *pgx.Conn
+	log     *slog.Logger
+	held    map[string]bool
+	resting map[string]*rest     // the sinks that this program has let go
+	told    map[string]SinkState // what others were told last
 }
 
-func (s *Store) followSinks(ctx context.Context, each func([]Sink), healthy func()) error {
+func (s *Store) followSinks(ctx context.Context, how Sinks, resting map[string]*rest, healthy func()) error {
 	config := s.pool.Config().ConnConfig.Copy()
 	config.RuntimeParams["application_name"] = s.options.Application + " sinks"
 	conn, err := pgx.ConnectConfig(ctx, config)
@@ -55,14 +98,14 @@ func (s *Store) followSinks(ctx context.Context, each func([]Sink), healthy func
 		return err
 	}
 	defer closeConn(conn)
-	session := &sinkSession{conn, map[string]bool{}}
+	session := &sinkSession{how, conn, s.options.Log, map[string]bool{}, resting, map[string]SinkState{}}
 	for {
 		list, err := session.read(ctx)
 		if err != nil {
 			return err
 		}
 		healthy()
-		each(list)
+		how.Dial(list)
 		if err := session.wait(ctx, s.options.Poll); err != nil {
 			return err
 		}
@@ -91,6 +134,9 @@ func (s *sinkSession) read(ctx context.Context) ([]Sink, error) {
 	if err := s.release(ctx, all); err != nil {
 		return nil, err
 	}
+	if err := s.tell(ctx); err != nil {
+		return nil, err
+	}
 	var mine []Sink
 	for _, sink := range all {
 		if err := s.take(ctx, sink.Address); err != nil {
@@ -100,16 +146,16 @@ func (s *sinkSession) read(ctx context.Context) ([]Sink, error) {
 			mine = append(mine, sink)
 		}
 	}
-	return mine, nil
+	return mine, s.look(ctx, len(all))
 }
 
 // take gets hold of a sink, if no other program has it.
 func (s *sinkSession) take(ctx context.Context, address string) error {
-	if s.held[address] {
+	if s.held[address] || s.resting[address].rests() {
 		return nil
 	}
 	var got bool
-	err := s.conn.QueryRow(ctx, "SELECT mesh.take_sink($1)", address).Scan(&got)
+	err := s.conn.QueryRow(ctx, "SELECT mesh.take_sink($1, $2)", address, s.Server).Scan(&got)
 	s.held[address] = got
 	return err
 }
@@ -126,6 +172,8 @@ func (s *sinkSession) release(ctx context.Context, keep []Sink) error {
 			}
 		}
 		delete(s.held, address)
+		delete(s.resting, address)
+		delete(s.told, address)
 	}
 	return nil
 }

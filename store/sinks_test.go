@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,7 +20,7 @@ type sinkFollower struct {
 	stop  func()
 }
 
-func followSinks(t *testing.T, url string, poll time.Duration) *sinkFollower {
+func followSinks(t *testing.T, url string, poll time.Duration, change ...func(*store.Sinks)) *sinkFollower {
 	t.Helper()
 	s, err := store.Open(t.Context(), url, store.Options{Poll: poll})
 	require.NoError(t, err)
@@ -27,12 +28,16 @@ func followSinks(t *testing.T, url string, poll time.Duration) *sinkFollower {
 	f := &sinkFollower{t: t, lists: make(chan []store.Sink)}
 	ended := make(chan error, 1)
 	go func() {
-		ended <- s.FollowSinks(ctx, func(list []store.Sink) {
+		how := store.Sinks{Server: "a server", Dial: func(list []store.Sink) {
 			select {
 			case f.lists <- list:
 			case <-ctx.Done():
 			}
-		})
+		}}
+		for _, c := range change {
+			c(&how)
+		}
+		ended <- s.FollowSinks(ctx, how)
 	}()
 	f.stop = func() {
 		if cancel != nil {
@@ -113,6 +118,52 @@ func TestASinkIsDialledByOneProgram(t *testing.T) {
 	second.until("a:1")
 }
 
+// A program that cannot reach a sink leaves it to one that can, and everybody sees which. Without another it goes on trying.
+func TestASinkIsLeftToAProgramThatCanReachIt(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	db := connect(t, url)
+	db.exec("INSERT INTO mesh.sinks (address) VALUES ('a:1')")
+	began := time.Now()
+	dialling := func(name string, state store.SinkState, seen chan<- []store.SinkStatus) *sinkFollower {
+		return followSinks(t, url, 20*time.Millisecond, func(how *store.Sinks) {
+			how.Server, how.LetGo, how.Rest = name, 50*time.Millisecond, 300*time.Millisecond
+			how.States = func() map[string]store.SinkState { return map[string]store.SinkState{"a:1": state} }
+			how.Seen = func(all []store.SinkStatus) {
+				select {
+				case seen <- all:
+				default:
+				}
+			}
+		})
+	}
+	cut := dialling("cut off", store.SinkState{Since: began, Error: strings.Repeat("no route to host ", 1000)}, nil)
+	cut.until("a:1")
+	cut.until() // it lets go
+	cut.until("a:1")
+	seen := make(chan []store.SinkStatus)
+	able := dialling("able", store.SinkState{Connected: true, Since: began}, seen)
+	go func() { // whoever is asked goes on
+		for range cut.lists {
+		}
+	}()
+	t.Cleanup(func() { cut.stop(); close(cut.lists) })
+	able.until("a:1")
+	go func() {
+		for range able.lists {
+		}
+	}()
+	t.Cleanup(func() { able.stop(); close(able.lists) })
+	require.Eventually(t, func() bool {
+		all := <-seen
+		return len(all) == 2 && all[0].Server == "able" && all[0].Dials && all[0].Connected && all[0].Error == "" &&
+			all[1].Server == "cut off" && !all[1].Dials && !all[1].Connected && all[1].LetGoAt != nil && strings.HasPrefix(all[1].Error, "no route to host")
+	}, 20*time.Second, time.Millisecond)
+	require.LessOrEqual(t, value[int](db, "SELECT max(length(error)) FROM mesh.sink_status"), 1000)
+	db.exec("DELETE FROM mesh.sinks")
+	require.Zero(t, value[int64](db, "SELECT count(*) FROM mesh.sink_status"))
+}
+
 // The lock goes with the connection, and so does the sink, unless nobody else has taken it.
 func TestSinksOutliveALostConnection(t *testing.T) {
 	t.Parallel()
@@ -157,6 +208,7 @@ func TestSinksAreForOwnersAndServers(t *testing.T) {
 	y := newTenancy(t)
 	y.owner.exec(`INSERT INTO mesh.sinks (address, metadata) VALUES ('a:1', '{"authorization": "secret"}')`)
 	tenant := y.tenant("tenant", [2]string{"*", "write"})
+	require.Zero(t, value[int64](tenant, "SELECT count(*) FROM mesh.sink_status"), "nor anything of them")
 	for _, sql := range []string{"SELECT * FROM mesh.sinks", "DELETE FROM mesh.sinks", "INSERT INTO mesh.sinks (address) VALUES ('b:1')"} {
 		require.Equal(t, "42501", tenant.refused(sql).Code, sql)
 	}
@@ -164,5 +216,6 @@ func TestSinksAreForOwnersAndServers(t *testing.T) {
 	y.owner.exec("SELECT mesh.grant_server('" + role + "')")
 	server := y.as(role)
 	require.Equal(t, "a:1", value[string](server, "SELECT address FROM mesh.sinks"))
+	require.Equal(t, "a:1", value[string](server, "SELECT address FROM mesh.sink_status"))
 	require.Equal(t, "42501", server.refused("UPDATE mesh.sinks SET enabled = false").Code)
 }

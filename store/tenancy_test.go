@@ -272,6 +272,7 @@ var reviewed = map[string]string{
 	"end_blocker":     "asks require_server",
 	"take_sink":       "asks require_server",
 	"release_sink":    "asks require_server",
+	"tell_sink":       "asks require_server",
 	"restore":         "what it writes is checked as what the caller writes",
 	"reset_setting":   "asks require_write",
 	"delete_secret":   "asks require_secrets",

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/pgmesh/pgmesh/internal/terse"
 )
 
 // Sinks keeps a stream to each of the sinks that it is given, from several places.
@@ -145,7 +147,7 @@ func (r *sinkReport) failed(err error) {
 	if r.state.Connected {
 		r.state.Connected, r.state.Since = false, time.Now()
 	}
-	r.state.Error = err.Error()
+	r.state.Error = terse.Kept(err.Error(), longestReason)
 }
 
 func (r *sinkReport) read() SinkState {

@@ -128,7 +128,7 @@ func (d *database) openAndFollow(ctx context.Context) error {
 	g.Go(func() error { return keeper.Run(ctx) })
 	g.Go(func() error { return d.watchdog.Run(ctx) })
 	g.Go(func() error { return d.examiner.Run(ctx) })
-	g.Go(func() error { return d.store.FollowSinks(ctx, d.toDial) })
+	g.Go(func() error { return d.store.FollowSinks(ctx, d.sinksOfTable()) })
 	g.Go(func() error { return d.book.Run(ctx) })
 	g.Go(func() error { return d.followCallers(ctx) })
 	g.Go(func() error { return d.registry.Run(ctx) })

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc/credentials"
@@ -27,6 +30,7 @@ type Legacy struct {
 	SinkMeta   []string // name=value
 	SinkTLS    tlsfiles.Client
 	Plaintext  listen.Plaintext // whether sinks may be spoken to without TLS, and where
+	LetGo      time.Duration    // how long a sink of the table may not be reached before it is left to others; 30 s if 0
 }
 
 // Flags declares the flags of the first generation.
@@ -36,6 +40,8 @@ func (l *Legacy) Flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&l.Sinks, "sink", nil,
 		"host:port of a server to dial that takes configuration by Istio's old ResourceSink; can be repeated. The table mesh.sinks names more")
 	f.StringArrayVar(&l.SinkMeta, "sink-meta", nil, "name=value of a header to send to the servers of --sink; can be repeated")
+	f.DurationVar(&l.LetGo, "sink-let-go", 30*time.Second,
+		"how long this server tries to reach a sink of mesh.sinks before it leaves it to another server; where there is none it goes on trying, and leaves it ever less often")
 	l.SinkTLS.Flags(f, "sink-")
 	f.BoolVar(&l.Plaintext.Allowed, "sink-insecure", false, "speak to sinks without TLS, on loopback only, unless mesh.sinks says otherwise of one")
 	f.BoolVar(&l.Plaintext.AnyAddress, "sink-insecure-any-address", false,
@@ -121,6 +127,50 @@ func (s *server) dialSinks(ctx context.Context) error {
 	return s.sinks.Run(ctx)
 }
 
+// sinksOfTable says how the sinks of the table are shared with other servers.
+func (s *server) sinksOfTable() store.Sinks {
+	return store.Sinks{Server: s.name() + " " + s.publisher.ID()[:4], Dial: s.toDial, States: s.sinkStates, Seen: s.everySink.seen, LetGo: s.options.Legacy.LetGo}
+}
+
+// name is what this server is called in the mesh.
+func (s *server) name() string {
+	if s.options.Name != "" {
+		return s.options.Name
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return "mcp-server"
+	}
+	return host
+}
+
+// sinkStates has what came of dialling, by address.
+func (s *server) sinkStates() map[string]store.SinkState {
+	states := map[string]store.SinkState{}
+	for _, one := range s.sinks.States() {
+		states[one.Address] = store.SinkState{Connected: one.Connected, Since: one.Since, Error: one.Error}
+	}
+	return states
+}
+
+// everySink is what all servers have told of the sinks of the table, when the database was read last.
+type everySink struct {
+	mu  sync.Mutex
+	all []store.SinkStatus
+}
+
+func (e *everySink) seen(all []store.SinkStatus) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = all
+}
+
+func (e *everySink) list() []store.SinkStatus {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append([]store.SinkStatus{}, e.all...)
+}
+
 // toDial takes over the sinks of the table.
 func (s *server) toDial(list []store.Sink) {
 	var sinks []legacy.Sink
@@ -144,10 +194,11 @@ func (s *server) newLegacy() *legacy.Source {
 
 // sinksPage tells of the sinks that are dialled, and of all streams to sinks.
 func (s *server) sinksPage() monitor.Page {
-	return monitor.Page{Path: "/sinks", About: "Lists the sinks that are dialled, and all streams to sinks.", Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	return monitor.Page{Path: "/sinks", About: "Lists the sinks that this server dials, those of mesh.sinks at all servers, and all streams to sinks.", Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		monitor.WriteJSON(w, struct {
 			Dialled []legacy.SinkState `json:"dialled"`
+			Table   []store.SinkStatus `json:"table"`
 			Streams []legacy.Stream    `json:"streams"`
-		}{s.sinks.States(), s.legacy.Streams()})
+		}{s.sinks.States(), s.everySink.list(), s.legacy.Streams()})
 	})}
 }

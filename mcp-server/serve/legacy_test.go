@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/legacy"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
+	"github.com/pgmesh/pgmesh/store"
 )
 
 // sink is a server that wants to be dialled: it asks for virtual services, and accepts what it gets.
@@ -127,6 +129,34 @@ func TestSinksOfFlagsAndTableAreDialled(t *testing.T) {
 	require.Len(t, states, 4)
 	require.Equal(t, "true", states[ofTable.address])
 	require.Contains(t, states["sink.example:9901"], "false--sink-insecure alone is for sinks on loopback")
+}
+
+// A server that cannot reach a sink leaves it to one that can, and each shows what came of it at all.
+func TestASinkIsDialledByTheServerThatReachesIt(t *testing.T) {
+	t.Parallel()
+	database, plain := pgtest.New(t), startSink(t)
+	execute(t, database, "INSERT INTO mesh.sinks (address, tls) VALUES ('"+plain.address+"', false)")
+	cut := launch(t, serve.Options{Database: database, Name: "cut-off", Poll: 50 * time.Millisecond, Legacy: serve.Legacy{LetGo: 100 * time.Millisecond}})
+	type page struct{ Table []store.SinkStatus }
+	shown := func(server *running) (p page) {
+		_, text := server.get("/sinks")
+		require.NoError(t, json.Unmarshal([]byte(text), &p))
+		return p
+	}
+	require.Eventually(t, func() bool {
+		p := shown(cut)
+		return len(p.Table) == 1 && p.Table[0].LetGoAt != nil && strings.Contains(p.Table[0].Error, "--sink-insecure has to allow")
+	}, time.Minute, 20*time.Millisecond)
+
+	able := launch(t, serve.Options{Database: database, Name: "able", Poll: 50 * time.Millisecond, Legacy: serve.Legacy{Plaintext: listen.Plaintext{Allowed: true}}})
+	plain.next(t)
+	for _, server := range []*running{cut, able} {
+		require.Eventually(t, func() bool {
+			all := shown(server).Table
+			return len(all) == 2 && strings.HasPrefix(all[0].Server, "able ") && all[0].Dials && all[0].Connected &&
+				strings.HasPrefix(all[1].Server, "cut-off ") && !all[1].Dials && all[1].Error != ""
+		}, time.Minute, 20*time.Millisecond)
+	}
 }
 
 func TestFlagsOfSinksThatCannotWorkAreRefused(t *testing.T) {

@@ -150,6 +150,7 @@ type server struct {
 	publisher *publish.Publisher
 	legacy    *legacy.Source
 	sinks     *legacy.Sinks
+	everySink everySink
 	clients   *clients.Roll
 	views     *readers.Views
 	door      *door

@@ -38,26 +38,61 @@ CREATE TRIGGER wake_servers AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON mesh
   FOR EACH STATEMENT EXECUTE FUNCTION mesh.wake_servers();
 
 -- take_sink says whether this session dials a sink from now on, or does already: nobody else does whose session goes on.
-CREATE OR REPLACE FUNCTION mesh.take_sink(address text) RETURNS boolean
+DROP FUNCTION IF EXISTS mesh.take_sink(text);
+CREATE OR REPLACE FUNCTION mesh.take_sink(address text, server text DEFAULT '') RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   own timestamptz := (SELECT a.backend_start FROM pg_stat_get_activity(pg_backend_pid()) a);
 BEGIN
   PERFORM mesh.require_server('dial sinks');
-  INSERT INTO mesh.sink_holders AS h (address, pid, session) VALUES (address, pg_backend_pid(), coalesce(own, 'infinity'))
-    ON CONFLICT ON CONSTRAINT sink_holders_pkey DO UPDATE SET pid = EXCLUDED.pid, session = EXCLUDED.session, taken_at = now()
+  INSERT INTO mesh.sink_holders AS h (address, pid, session, server) VALUES (address, pg_backend_pid(), coalesce(own, 'infinity'), server)
+    ON CONFLICT ON CONSTRAINT sink_holders_pkey DO UPDATE SET pid = EXCLUDED.pid, session = EXCLUDED.session, server = EXCLUDED.server, taken_at = now()
     WHERE NOT EXISTS (SELECT FROM pg_stat_activity a WHERE a.pid = h.pid AND coalesce(a.backend_start, h.session) = h.session AND a.pid <> pg_backend_pid());
   RETURN FOUND;
 END $$;
 
 COMMENT ON FUNCTION mesh.take_sink IS 'Internal. A server asks by it whether it is the one to dial a sink.';
 
--- release_sink lets another server have it.
+-- release_sink lets another server have it, and tells them.
 CREATE OR REPLACE FUNCTION mesh.release_sink(address text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM mesh.require_server('dial sinks');
   DELETE FROM mesh.sink_holders h WHERE h.address = release_sink.address AND h.pid = pg_backend_pid();
+  PERFORM mesh.notify('mesh_servers', 'sinks');
 END $$;
 
 COMMENT ON FUNCTION mesh.release_sink IS 'Internal.';
+
+-- tell_sink notes what came of dialling a sink at a server, and forgets what is told of no more.
+CREATE OR REPLACE FUNCTION mesh.tell_sink(address text, server text, connected boolean, since timestamptz, error text, let_go boolean) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM mesh.require_server('dial sinks');
+  INSERT INTO mesh.sink_attempts AS a (address, server, connected, since, error, let_go_at)
+  VALUES (address, server, connected, since, left(error, 1000), CASE WHEN let_go THEN now() END)
+    ON CONFLICT ON CONSTRAINT sink_attempts_pkey DO UPDATE
+    SET connected = EXCLUDED.connected, since = EXCLUDED.since, error = EXCLUDED.error, let_go_at = EXCLUDED.let_go_at, told_at = now();
+  DELETE FROM mesh.sink_attempts a
+    WHERE NOT EXISTS (SELECT FROM mesh.sinks s WHERE s.address = a.address) OR a.let_go_at IS NOT NULL AND a.told_at < now() - interval '1 day';
+END $$;
+
+COMMENT ON FUNCTION mesh.tell_sink IS 'Internal.';
+
+CREATE OR REPLACE VIEW mesh.sink_status WITH (security_barrier) AS
+  SELECT s.address, s.enabled, a.server, coalesce(h.server = a.server, false) AS dials, coalesce(a.connected AND h.server = a.server, false) AS connected,
+    a.since, nullif(a.error, '') AS error, a.let_go_at
+  FROM mesh.sinks s
+    LEFT JOIN mesh.sink_attempts a ON a.address = s.address
+    LEFT JOIN mesh.sink_holders h ON h.address = s.address
+      AND EXISTS (SELECT FROM pg_stat_activity p WHERE p.pid = h.pid AND coalesce(p.backend_start, h.session) = h.session)
+  WHERE (SELECT mesh.speaks_for_others());
+
+COMMENT ON VIEW mesh.sink_status IS 'What came of dialling the sinks: a row for each sink and server that has tried, and one without a server for a sink that none has. It is for owners and servers.';
+
+COMMENT ON COLUMN mesh.sink_status.server IS 'The name of a server that dials the sink, or has tried.';
+COMMENT ON COLUMN mesh.sink_status.dials IS 'Whether it is this server that dials the sink now.';
+COMMENT ON COLUMN mesh.sink_status.connected IS 'Whether it has a stream to the sink.';
+COMMENT ON COLUMN mesh.sink_status.since IS 'Since when the server is connected, or is not.';
+COMMENT ON COLUMN mesh.sink_status.error IS 'Why it could not be reached last.';
+COMMENT ON COLUMN mesh.sink_status.let_go_at IS 'When this server let go of the sink, so that another might reach it; NULL unless it has.';

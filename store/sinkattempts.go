@@ -1,0 +1,95 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// rest is how long a sink is left to others that this program could not reach.
+type rest struct {
+	until time.Time
+	times uint // that it was let go, in a row
+}
+
+func (r *rest) rests() bool { return r != nil && time.Now().Before(r.until) }
+
+// mostPatience is how many times as long a sink is tried at the most that nobody else has taken either.
+const mostPatience = 16
+
+// patience is how long a sink is tried before it is let go. Where nobody else takes it, that becomes longer: the sink is away, and not the way to it.
+func (s *sinkSession) patience(address string) time.Duration {
+	times := uint(0)
+	if r := s.resting[address]; r != nil {
+		times = r.times
+	}
+	return s.LetGo * time.Duration(min(mostPatience, 1<<min(times, 10)))
+}
+
+// tell tells others what has come of dialling, and lets go of what cannot be reached from here.
+func (s *sinkSession) tell(ctx context.Context) error {
+	if s.States == nil {
+		return nil
+	}
+	for address, now := range s.States() {
+		if !s.held[address] { // a flag names it
+			continue
+		}
+		if now.Connected {
+			delete(s.resting, address)
+		}
+		letGo := !now.Connected && now.Error != "" && time.Since(now.Since) >= s.patience(address)
+		if now == s.told[address] && !letGo {
+			continue
+		}
+		if _, err := s.conn.Exec(ctx, "SELECT mesh.tell_sink($1, $2, $3, $4, $5, $6)", address, s.Server, now.Connected, now.Since, now.Error, letGo); err != nil {
+			return err
+		}
+		s.told[address] = now
+		if letGo {
+			if err := s.letGo(ctx, address, now); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// letGo leaves a sink to others for a while.
+func (s *sinkSession) letGo(ctx context.Context, address string, now SinkState) error {
+	if _, err := s.conn.Exec(ctx, "SELECT mesh.release_sink($1)", address); err != nil {
+		return err
+	}
+	r := s.resting[address]
+	if r == nil {
+		r = &rest{}
+		s.resting[address] = r
+		s.log.Warn("cannot reach a sink, and leaves it to another server that can; it is tried again if there is none", "sink", address, "since", now.Since, "error", now.Error)
+	}
+	r.until, r.times = time.Now().Add(s.Rest), r.times+1
+	s.held[address] = false
+	delete(s.told, address)
+	return nil
+}
+
+// look reads what has come of all sinks at all servers.
+func (s *sinkSession) look(ctx context.Context, sinks int) error {
+	switch {
+	case s.Seen == nil:
+		return nil
+	case sinks == 0:
+		s.Seen(nil)
+		return nil
+	}
+	rows, err := s.conn.Query(ctx, `SELECT address, coalesce(server, ''), dials, connected, since, coalesce(error, ''), let_go_at
+		FROM mesh.sink_status WHERE enabled ORDER BY address, server`)
+	if err != nil {
+		return err
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[SinkStatus])
+	if err == nil {
+		s.Seen(all)
+	}
+	return err
+}
