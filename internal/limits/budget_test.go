@@ -68,6 +68,29 @@ func TestMemoryIsGivenInTheOrderInWhichItIsAskedFor(t *testing.T) {
 	})
 }
 
+func TestNoMoreWaitsForMemoryThanThereIs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(100)
+		release := take(t, m, "first", 100)
+		waits := make(chan error, 10)
+		for _, who := range []string{"greedy", "other", "third"} {
+			go func() { _, err := m.Take(context.Background(), who, 60<<20); waits <- err }()
+			synctest.Wait()
+		}
+		began := time.Now()
+		for _, who := range []string{"greedy", "fourth"} {
+			_, err := m.Take(t.Context(), who, 60<<20)
+			refused(t, err, who+" comes back later")
+		}
+		require.Zero(t, time.Since(began), "what waits is in memory, too")
+		release()
+		require.NoError(t, <-waits)
+		require.Error(t, <-waits, "which waits for the first")
+		require.Error(t, <-waits)
+	})
+}
+
 func TestWhatIsLargerThanAllIsTakenAlone(t *testing.T) {
 	t.Parallel()
 	m := newMemory(10)

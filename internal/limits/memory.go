@@ -54,7 +54,11 @@ func (m *Memory) Take(ctx context.Context, holder string, size int) (release fun
 		return func() {}, nil
 	}
 	size = min(size, m.total) // what is larger than all is taken alone
-	if w := m.enter(holder, size); w != nil {
+	w, crowded := m.enter(holder, size)
+	switch {
+	case crowded:
+		return nil, m.refuse(holder)
+	case w != nil:
 		if err := m.await(ctx, w); err != nil {
 			return nil, err
 		}
@@ -62,18 +66,38 @@ func (m *Memory) Take(ctx context.Context, holder string, size int) (release fun
 	return sync.OnceFunc(func() { m.give(holder, size) }), nil
 }
 
-// enter takes memory, or a place among those that wait for it.
-func (m *Memory) enter(holder string, size int) *waiter {
+// enter takes memory, or a place among those that wait for it. What waits is in memory, too, if not as much as it will be: so no more waits than
+// would fill it twice, and of one holder once.
+func (m *Memory) enter(holder string, size int) (w *waiter, crowded bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.fits(holder, size) && len(m.waiting) == 0 {
 		m.hold(holder, size)
-		return nil
+		return nil, false
 	}
-	w := &waiter{holder, size, make(chan struct{})}
+	all, mine := size, 0
+	for _, other := range m.waiting {
+		if all += other.size; other.holder == holder {
+			mine += other.size
+		}
+	}
+	if all > 2*m.total || mine+size > m.total {
+		return nil, true
+	}
+	w = &waiter{holder, size, make(chan struct{})}
 	m.waiting = append(m.waiting, w)
 	m.serve() // who waits may wait for its own share alone
-	return w
+	return w, false
+}
+
+// refuse turns somebody away.
+func (m *Memory) refuse(holder string) error {
+	if m.Refused != nil {
+		m.Refused()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return exhausted(memoryWithin, m.full(holder, m.holders[holder], m.total))
 }
 
 func (m *Memory) await(ctx context.Context, w *waiter) error {
@@ -94,7 +118,6 @@ func (m *Memory) await(ctx context.Context, w *waiter) error {
 		m.waiting = slices.Delete(m.waiting, i, i+1)
 		m.serve()
 	}
-	used := m.holders[w.holder]
 	m.mu.Unlock()
 	switch {
 	case i < 0: // it came at the last moment
@@ -102,10 +125,7 @@ func (m *Memory) await(ctx context.Context, w *waiter) error {
 	case ctx.Err() != nil:
 		return status.FromContextError(ctx.Err()).Err()
 	}
-	if m.Refused != nil {
-		m.Refused()
-	}
-	return exhausted(memoryWithin, m.full(w.holder, used, m.total))
+	return m.refuse(w.holder)
 }
 
 // fits tells whether a holder may have more. Half of all is everybody's share; who has nothing may have it all.
