@@ -54,6 +54,9 @@ type link struct {
 	once   sync.Once
 }
 
+// window is how much may be on its way before it is read. One that gRPC adapts would cost discovery the answer to a ping for every change.
+const window = 1 << 20
+
 // open connects to a replica. The error says in plain words why that could not be.
 func open(ctx context.Context, at target, c *Credentials) (*link, error) {
 	watched, forget := context.WithCancel(context.Background())
@@ -67,6 +70,7 @@ func open(ctx context.Context, at target, c *Credentials) (*link, error) {
 		grpc.WithIdleTimeout(0),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: askAfter, Timeout: answerWithin, PermitWithoutStream: true}),
+		grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window),
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: attemptWithin}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(most), grpc.MaxCallSendMsgSize(most)),
 	)
