@@ -10,9 +10,12 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
-func tcpTo(cluster string) *tcpproxyv3.TcpProxy {
+func tcpTo(cluster string) *tcpproxyv3.TcpProxy { return tcpCalled(cluster, cluster) }
+
+// tcpCalled is for a proxy that statistics have under another name than its cluster's.
+func tcpCalled(stat, cluster string) *tcpproxyv3.TcpProxy {
 	return &tcpproxyv3.TcpProxy{
-		StatPrefix:       cluster,
+		StatPrefix:       stat,
 		ClusterSpecifier: &tcpproxyv3.TcpProxy_Cluster{Cluster: cluster},
 	}
 }

@@ -21,7 +21,7 @@ func (v view) autoPassthroughChains(e *mesh.Entrance) []chain {
 			continue
 		}
 		for _, u := range v.passingUpstreams(b) {
-			proxy := tcpTo(u.name())
+			proxy := tcpCalled(v.outboundStat(u), u.name())
 			v.applyRule(proxy, u.rule, u.subset.GetName())
 			proxy.TunnelingConfig = nil // the client has made its tunnel
 			out = append(out, chain{names: []string{u.name()}, protocols: meshProtocols, filters: []*listenerv3.Filter{tcpFilter(proxy)}})

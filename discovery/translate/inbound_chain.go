@@ -137,7 +137,7 @@ func (in inboundPort) chain(m inboundMatch) *listenerv3.FilterChain {
 }
 
 func (in inboundPort) tcp() *listenerv3.Filter {
-	proxy := tcpTo(in.cluster)
+	proxy := tcpCalled(in.tcpStat(), in.cluster)
 	proxy.AccessLog = in.logs
 	proxy.IdleTimeout = in.idleTimeout()
 	return tcpFilter(proxy)

@@ -18,6 +18,7 @@ type inboundPort struct {
 	port     uint32 // that connections come to
 	service  string // the host of the oldest service on the port
 	number   uint32 // that service's port
+	portName string // and what it is called
 	protocol mesh.Protocol
 	cluster  string
 	unnamed  bool // by any service or Sidecar
@@ -43,7 +44,7 @@ func (v view) inboundPorts() []inboundPort {
 		}
 		out = append(out, inboundPort{
 			view: v, binding: binding{binds: v.wildcards()}, port: first.Number, service: first.Service.Hostname,
-			number: first.Port.Number, protocol: first.Port.Protocol, cluster: InboundClusterName(first.Number),
+			number: first.Port.Number, portName: first.Port.Name, protocol: first.Port.Protocol, cluster: InboundClusterName(first.Number),
 		})
 	}
 	return out
@@ -55,7 +56,7 @@ func (v view) ingressPorts(ingress []*networking.IstioIngressListener) []inbound
 	for _, spec := range ingress {
 		in := inboundPort{
 			view: v, binding: v.ingressBinding(spec), port: spec.GetPort().GetNumber(), number: spec.GetPort().GetNumber(),
-			service:  v.sidecarName(),
+			service: v.sidecarName(), portName: spec.GetPort().GetName(),
 			protocol: mesh.ParseProtocol(spec.GetPort().GetProtocol()), from: v.scope.Sidecar, tls: spec.GetTls(),
 		}
 		if in.tls != nil && in.mutualTLS() == mesh.PlaintextOnly {

@@ -169,7 +169,8 @@ func (t outboundTCP) direct() []*listenerv3.Filter {
 	if len(t.service.Ports) == 1 {
 		port = t.service.Ports[0].Number
 	}
-	proxy := tcpTo(ClusterName(port, "", t.service.Hostname))
+	cluster := ClusterName(port, "", t.service.Hostname)
+	proxy := tcpCalled(t.destinationStat(cluster, t.service.Hostname, "", t.port), cluster)
 	t.applyRule(proxy, t.scope.DestinationRule(t.proxy, t.service.Hostname), "")
 	if isDynamic(t.service) && t.port.Protocol.IsTLS() {
 		return []*listenerv3.Filter{t.resolveConnections(t.service, t.port.Number), tcpFilter(proxy)}
@@ -182,7 +183,12 @@ func (v view) routed(routes []*networking.RouteDestination, vs *mesh.VirtualServ
 	first := routes[0].GetDestination()
 	rule := v.scope.DestinationRule(v.proxy, first.GetHost())
 	if len(routes) == 1 {
-		proxy := tcpTo(v.destinationCluster(first, port.Number))
+		cluster := v.destinationCluster(first, port.Number)
+		stat := cluster
+		if v.scope.Service(first.GetHost()) != nil {
+			stat = v.destinationStat(cluster, first.GetHost(), first.GetSubset(), port)
+		}
+		proxy := tcpCalled(stat, cluster)
 		v.applyRule(proxy, rule, first.GetSubset())
 		return []*listenerv3.Filter{tcpFilter(proxy)}
 	}

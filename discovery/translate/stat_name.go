@@ -6,13 +6,18 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
-// outboundStat is what a cluster is called in statistics: its name, unless the mesh has a pattern for it.
+// outboundStat is what a cluster, and the TCP proxy that leads to it, is called in statistics: its name, unless the mesh has a pattern for it.
 func (v view) outboundStat(u upstream) string {
+	return v.destinationStat(u.name(), u.service.Hostname, u.subset.GetName(), u.port)
+}
+
+// destinationStat is the same for a cluster by its name, and what it is made for. The port is the one that clients connect to.
+func (v view) destinationStat(cluster, host, subset string, port *mesh.Port) string {
 	pattern := v.config.GetOutboundClusterStatName()
 	if pattern == "" {
-		return u.name()
+		return cluster
 	}
-	return fillStat(pattern, u.service.Hostname, u.subset.GetName(), u.port, 0)
+	return fillStat(pattern, host, subset, port, 0)
 }
 
 // inboundStat is the same for a port of the proxy's own workload.
@@ -22,6 +27,15 @@ func (v view) inboundStat(local localCluster) string {
 		return InboundClusterName(local.port)
 	}
 	return fillStat(pattern, v.hostOf(local), "", local.declared, local.port)
+}
+
+// tcpStat is what the TCP proxy of a port is called: by the pattern, also where nobody names the port.
+func (in inboundPort) tcpStat() string {
+	pattern := in.config.GetInboundClusterStatName()
+	if pattern == "" {
+		return in.cluster
+	}
+	return fillStat(pattern, in.service, "", &mesh.Port{Name: in.portName, Number: in.number}, in.port)
 }
 
 // fillStat puts what a pattern of the mesh configuration asks for into it.
