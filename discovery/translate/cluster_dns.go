@@ -48,10 +48,14 @@ func (v view) resolve(c *clusterv3.Cluster) {
 	c.RespectDnsTtl = true                          //nolint:staticcheck // as above
 }
 
-// lookupFamily is IPv4 also for machines with both, as in Istio unless its experimental dual stack is switched on.
+// lookupFamily asks for the addresses that the machine has a family for. With both, Envoy tries them in turn (happy eyeballs).
 func (v view) lookupFamily() clusterv3.Cluster_DnsLookupFamily {
-	if v.proxy.HasIPv6() && !v.proxy.HasIPv4() {
+	switch {
+	case v.ipv4 && v.ipv6:
+		return clusterv3.Cluster_ALL
+	case v.ipv6:
 		return clusterv3.Cluster_V6_ONLY
+	default:
+		return clusterv3.Cluster_V4_ONLY
 	}
-	return clusterv3.Cluster_V4_ONLY
 }
