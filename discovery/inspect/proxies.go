@@ -23,6 +23,8 @@ type shownProxy struct {
 	Class     string    `json:"class,omitempty"`
 	OnDemand  bool      `json:"on_demand,omitempty"` // it is given what it has asked for
 
+	// Warnings tell what was left out of what it says of itself.
+	Warnings []string `json:"warnings,omitempty"`
 	// Current says that it has accepted the newest of everything that concerns it.
 	Current bool `json:"current"`
 	// Revision is what it is being brought to, or was last, and Newest what comes after that.
@@ -105,7 +107,7 @@ func (c client) show() shownProxy {
 	course := c.stream.Course()
 	p := shownProxy{
 		Proxy: c.id(), Node: c.stream.Node().GetId(), Role: string(c.Proxy.Type), Namespace: c.Proxy.Namespace, Address: c.stream.Peer(),
-		Form: formOf(c.stream), Envoy: versionOf(c.stream.Node()), Connected: c.stream.Since(), Class: c.Class, OnDemand: c.OnDemand,
+		Form: formOf(c.stream), Envoy: versionOf(c.stream.Node()), Connected: c.stream.Since(), Class: c.Class, OnDemand: c.OnDemand, Warnings: c.Proxy.Warnings,
 		Current: c.snapshot != nil, Revision: course.Revision, Newest: course.Newest, Types: []shownType{},
 	}
 	if course.Stage > 0 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/pgmesh/pgmesh/discovery/push"
 )
@@ -15,6 +16,7 @@ type proxies []struct {
 	Proxy, Node, Role, Namespace, Address, Form, Envoy, Class string
 
 	Connected        time.Time
+	Warnings         []string
 	Current          bool
 	OnDemand         bool `json:"on_demand"`
 	Revision, Newest string
@@ -95,6 +97,17 @@ func TestAChangeThatDoesNotConcernAProxyLeavesItCurrent(t *testing.T) {
 	page := shown[proxies](b, "/debug/proxies")
 	require.True(t, page[0].Current)
 	require.Equal(t, "1", page[0].Types[0].Acked.Revision)
+}
+
+func TestAProxyIsServedWithoutMetadataThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.apply(web)
+	n := node("sidecar", "10.0.0.1", "vm-1")
+	n.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{"IDLE_TIMEOUT": structpb.NewStringValue("soon")}}
+	b.connect(n, push.ClusterType).accept(1)
+	page := eventually(b, "/debug/proxies", func(all proxies) bool { return len(all) == 1 && all[0].Current })
+	require.Equal(t, []string{`IDLE_TIMEOUT: "soon" is not a duration, and is left out: write it as 5s or 1h`}, page[0].Warnings)
 }
 
 func TestProxiesThatAlikeAreOneClass(t *testing.T) {

@@ -84,6 +84,9 @@ type Proxy struct {
 	// ExactBalance spreads connections evenly over Envoy's threads.
 	InboundExactBalance, OutboundExactBalance bool
 
+	// Warnings tell what was left out of what the proxy says of itself, and what to do about it.
+	Warnings []string
+
 	// Texts are all strings in what the proxy says of itself: patches may be for proxies that say something.
 	Texts map[string]string
 }
@@ -196,12 +199,29 @@ func (p *Proxy) setMetadata(meta metadata) (err error) {
 	if p.Config, err = parseProxyConfig(meta.fields["PROXY_CONFIG"]); err != nil {
 		return err
 	}
-	if timeout := meta.text("IDLE_TIMEOUT"); timeout != "" {
-		if p.IdleTimeout, err = time.ParseDuration(timeout); err != nil {
-			return fmt.Errorf("IDLE_TIMEOUT: %q is not a duration: write it as 5s or 1h", timeout)
-		}
-	}
+	p.setIdleTimeout(meta.text("IDLE_TIMEOUT"))
 	return nil
+}
+
+// setIdleTimeout leaves the timeout out where it cannot be read, as Istio does: a proxy is not turned away for it.
+func (p *Proxy) setIdleTimeout(text string) {
+	if text == "" {
+		return
+	}
+	timeout, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		p.warn("IDLE_TIMEOUT: %.64q is not a duration, and is left out: write it as 5s or 1h", text)
+	case timeout < 0:
+		p.warn("IDLE_TIMEOUT: %.64q is less than nothing, and is left out", text)
+	default:
+		p.IdleTimeout = timeout
+	}
+}
+
+// warn notes what is left out of what the proxy says of itself.
+func (p *Proxy) warn(format string, about ...any) {
+	p.Warnings = append(p.Warnings, fmt.Sprintf(format, about...))
 }
 
 // parseInterception takes a mode that it does not know for REDIRECT, as Istio does: the proxies of newer agents stay served.

@@ -2,6 +2,7 @@ package mesh_test
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,10 +53,28 @@ func TestParseProxyExplainsWhatIsWrong(t *testing.T) {
 		{"ztunnel~10.0.0.1~a~b", nil, `unknown proxy type "ztunnel": want sidecar or router`},
 		{"sidecar~ten~a~b", nil, `"ten" is not an IP address`},
 		{"sidecar~~a~b", nil, "no IP address, neither in the id nor in the metadata INSTANCE_IPS"},
-		{"sidecar~10.0.0.1~a~b", map[string]any{"IDLE_TIMEOUT": "soon"}, `IDLE_TIMEOUT: "soon" is not a duration`},
 	} {
 		_, err := mesh.ParseProxy(node(t, c.id, c.metadata))
 		require.ErrorContains(t, err, c.want)
+	}
+}
+
+func TestAProxyIsServedWithoutWhatCannotBeReadOfIt(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		"5s":                      nil,
+		"":                        nil,
+		"soon":                    {`IDLE_TIMEOUT: "soon" is not a duration, and is left out: write it as 5s or 1h`},
+		"-1s":                     {`IDLE_TIMEOUT: "-1s" is less than nothing, and is left out`},
+		strings.Repeat("x", 1000): {`IDLE_TIMEOUT: "` + strings.Repeat("x", 64) + `" is not a duration, and is left out: write it as 5s or 1h`},
+	} {
+		p, err := mesh.ParseProxy(node(t, "sidecar~10.0.0.1~a~b", map[string]any{"IDLE_TIMEOUT": text, "HTTP10": "1"}))
+		require.NoError(t, err)
+		require.Equal(t, want, p.Warnings)
+		require.True(t, p.HTTP10, "everything else counts")
+		if want != nil {
+			require.Zero(t, p.IdleTimeout)
+		}
 	}
 }
 

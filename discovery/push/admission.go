@@ -70,14 +70,22 @@ func (e *Engine) introduced(ctx context.Context, node *corev3.Node) (*mesh.Proxy
 	if err != nil {
 		return nil, nil, e.Refuse(ctx, node.GetId(), &RefusalError{malformed, codes.InvalidArgument, err.Error()})
 	}
+	e.refusals.warn(proxy, node.GetId())
 	return proxy, node, nil
+}
+
+// warn tells what is left out of what a proxy says of itself. It is served all the same.
+func (r *refusals) warn(p *mesh.Proxy, node string) {
+	if len(p.Warnings) > 0 {
+		r.tellWarnings.Do(func() { r.log.Warn("left out metadata of a proxy", "node", node, "warnings", p.Warnings) })
+	}
 }
 
 // refusals tells of proxies that are not let in, which try again and again.
 type refusals struct {
-	count *prometheus.CounterVec
-	tell  rate.Sometimes
-	log   *slog.Logger
+	count              *prometheus.CounterVec
+	tell, tellWarnings rate.Sometimes
+	log                *slog.Logger
 }
 
 func newRefusals(log *slog.Logger, metrics prometheus.Registerer) *refusals {
@@ -86,7 +94,7 @@ func newRefusals(log *slog.Logger, metrics prometheus.Registerer) *refusals {
 			Name: "pgmesh_discovery_proxies_refused_total",
 			Help: "Streams of proxies that were refused or ended, by why: what is wrong with the certificate, or with who the node says that it is.",
 		}, []string{"reason"}),
-		tell: rate.Sometimes{First: 20, Interval: time.Second}, log: log,
+		tell: rate.Sometimes{First: 20, Interval: time.Second}, tellWarnings: rate.Sometimes{First: 20, Interval: time.Second}, log: log,
 	}
 	metrics.MustRegister(r.count)
 	return r
