@@ -101,7 +101,7 @@ func (v view) mixesPorts(name routeName) bool {
 }
 
 // nobody is the host of a configuration that has none: a listener waits until the first comes.
-var nobody = virtualHost{name: "none", domains: []string{"*"}}
+var nobody = virtualHost{name: "none", domains: []string{"*"}, refuses: true}
 
 // holdsHosts tells whether a configuration has its hosts in itself. That follows from its name alone: Envoy would be without those of one
 // that comes to ask for them, until they arrive, and keeps those of one that no longer does.

@@ -84,7 +84,7 @@ func (v view) onServer(s *mesh.Server, vs *mesh.VirtualService) routeContext {
 // list has the hosts in the order of their names. Where there are none, everything is answered by 404.
 func (h *gatewayHosts) list(first *mesh.Server) []virtualHost {
 	if len(h.byName) == 0 {
-		return []virtualHost{{name: hostPort("blackhole", first.Spec.GetPort().GetNumber()), domains: []string{"*"}}}
+		return []virtualHost{{name: hostPort("blackhole", first.Spec.GetPort().GetNumber()), domains: []string{"*"}, refuses: true}}
 	}
 	var out []virtualHost
 	places := map[alike][]int{}

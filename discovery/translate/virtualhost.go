@@ -16,17 +16,18 @@ type virtualHost struct {
 	domains   []string
 	routes    []*routeList // one after the other
 	onlyByTLS bool
+	refuses   bool // it stands where no rule says anything: every request is answered by 404
 }
 
 func (h virtualHost) compare(other virtualHost) int { return cmp.Compare(h.name, other.name) }
 
 // same tells whether two virtual hosts come to the same, for proxies of the same traits in the same surroundings.
 func (h virtualHost) same(other virtualHost) bool {
-	return h.name == other.name && h.onlyByTLS == other.onlyByTLS && slices.Equal(h.routes, other.routes) && slices.Equal(h.domains, other.domains)
+	return h.name == other.name && h.onlyByTLS == other.onlyByTLS && h.refuses == other.refuses && slices.Equal(h.routes, other.routes) && slices.Equal(h.domains, other.domains)
 }
 
 func (h virtualHost) message(countsAttempts bool) *routev3.VirtualHost {
-	out := &routev3.VirtualHost{Name: h.name, Domains: h.domains, IncludeRequestAttemptCount: countsAttempts}
+	out := &routev3.VirtualHost{Name: h.name, Domains: h.domains, IncludeRequestAttemptCount: countsAttempts && !h.refuses}
 	if h.onlyByTLS {
 		out.RequireTls = routev3.VirtualHost_ALL
 	}
