@@ -36,7 +36,7 @@ require (
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20261005182115-fad411399dd8
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
-	istio.io/api v1.31.1
+	istio.io/api v1.31.0-alpha.1.0.20260819121012-5803fb6accf7 // of its main branch: releases of 1.31 lack fields that Istio has by now
 	k8s.io/client-go v0.37.2
 )
 

@@ -1,6 +1,7 @@
 package envoyfilter
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -167,6 +168,11 @@ func matchesListener(patch mesh.Patch, l *listenerv3.Listener) bool {
 	return match.GetPortNumber() == 0 || socket != nil && socket.GetPortValue() == match.GetPortNumber()
 }
 
+// transportSocket names what the bytes of a chain's connections go through: Envoy passes them on where nothing is said.
+func transportSocket(chain *listenerv3.FilterChain) string {
+	return cmp.Or(chain.GetTransportSocket().GetName(), "envoy.transport_sockets.raw_buffer")
+}
+
 // matchesChain tells whether a patch is for a chain of a listener that it is for.
 func matchesChain(patch mesh.Patch, l *listenerv3.Listener, chain *listenerv3.FilterChain) bool {
 	match, of := patch.Match.GetListener(), chain.GetFilterChainMatch()
@@ -183,6 +189,7 @@ func matchesChain(patch mesh.Patch, l *listenerv3.Listener, chain *listenerv3.Fi
 	case wanted.GetName() != "" && wanted.GetName() != chain.GetName(),
 		wanted.GetSni() != "" && !slices.Contains(of.GetServerNames(), wanted.GetSni()),
 		wanted.GetTransportProtocol() != "" && wanted.GetTransportProtocol() != of.GetTransportProtocol(),
+		wanted.GetTransportSocket() != "" && wanted.GetTransportSocket() != transportSocket(chain),
 		wanted.GetDestinationPort() > 0 && wanted.GetDestinationPort() != of.GetDestinationPort().GetValue():
 		return false
 	}

@@ -10,6 +10,7 @@ import (
 	jwtv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/jwt_authn/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	"google.golang.org/protobuf/types/known/emptypb"
+	security "istio.io/api/security/v1beta1"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
@@ -24,7 +25,7 @@ func (v view) checkingTokens() []*hcmv3.HttpFilter {
 		Providers: map[string]*jwtv3.JwtProvider{}, BypassCorsPreflight: true,
 		Rules: []*jwtv3.RequirementRule{{
 			Match:           anyRequest(),
-			RequirementType: &jwtv3.RequirementRule_Requires{Requires: validOrMissing(len(rules.Rules))},
+			RequirementType: &jwtv3.RequirementRule_Requires{Requires: demandedTokens(rules.Rules)},
 		}},
 	}
 	for i, rule := range rules.Rules {
@@ -80,21 +81,43 @@ func spaceDelimited(more []string) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// validOrMissing lets a request in that has no token, or of each token that it has a good one. Two issuers may have their tokens in the same
-// place, where a token of one is a bad one of the other: so a good token of any is enough.
-func validOrMissing(issuers int) *jwtv3.JwtRequirement {
-	each := make([]*jwtv3.JwtRequirement, issuers)
-	anyOne := make([]*jwtv3.JwtRequirement, issuers, issuers+1)
-	for i := range issuers {
-		anyOne[i] = &jwtv3.JwtRequirement{RequiresType: &jwtv3.JwtRequirement_ProviderName{ProviderName: providerName(i)}}
-		each[i] = anyToken(anyOne[i], &jwtv3.JwtRequirement{RequiresType: &jwtv3.JwtRequirement_AllowMissing{AllowMissing: &emptypb.Empty{}}})
+// demandedTokens are those that a request must have, and of the others what it has must be good. Two issuers may have their tokens in the
+// same place, where a token of one is a bad one of the other: so a good token of any is enough for all that need not be there.
+func demandedTokens(rules []*mesh.TokenRule) *jwtv3.JwtRequirement {
+	var must, may []*jwtv3.JwtRequirement
+	for i, rule := range rules {
+		one := &jwtv3.JwtRequirement{RequiresType: &jwtv3.JwtRequirement_ProviderName{ProviderName: providerName(i)}}
+		if rule.GetPresence() == security.JWTRule_REQUIRED {
+			must = append(must, one)
+		} else {
+			may = append(may, one)
+		}
 	}
-	if issuers == 1 {
+	if len(may) == 0 {
+		return allTokens(must)
+	}
+	return allTokens(append(slices.Clone(must), validOrMissing(may, must)))
+}
+
+// validOrMissing lets a request in that has no token, or of each token that it has a good one, or a good one of any of these issuers, or of
+// others.
+func validOrMissing(issuers, others []*jwtv3.JwtRequirement) *jwtv3.JwtRequirement {
+	each := make([]*jwtv3.JwtRequirement, len(issuers))
+	for i, issuer := range issuers {
+		each[i] = anyToken(issuer, &jwtv3.JwtRequirement{RequiresType: &jwtv3.JwtRequirement_AllowMissing{AllowMissing: &emptypb.Empty{}}})
+	}
+	if len(issuers)+len(others) == 1 {
 		return each[0]
 	}
-	return anyToken(append(anyOne, &jwtv3.JwtRequirement{
-		RequiresType: &jwtv3.JwtRequirement_RequiresAll{RequiresAll: &jwtv3.JwtRequirementAndList{Requirements: each}},
-	})...)
+	return anyToken(slices.Concat(issuers, []*jwtv3.JwtRequirement{allTokens(each)}, others)...)
+}
+
+// allTokens asks for each.
+func allTokens(of []*jwtv3.JwtRequirement) *jwtv3.JwtRequirement {
+	if len(of) == 1 {
+		return of[0]
+	}
+	return &jwtv3.JwtRequirement{RequiresType: &jwtv3.JwtRequirement_RequiresAll{RequiresAll: &jwtv3.JwtRequirementAndList{Requirements: of}}}
 }
 
 func anyToken(of ...*jwtv3.JwtRequirement) *jwtv3.JwtRequirement {

@@ -64,8 +64,19 @@ func retries(in *networking.HTTPRetry, hashed bool) *routev3.RetryPolicy {
 	return out
 }
 
-// inboundRetries are those between the sidecar and its own application.
-var inboundRetries = &routev3.RetryPolicy{NumRetries: u32(defaultAttempts), RetryOn: "reset-before-request"}
+// inboundRetries are those between the sidecar and its own application, of which there is one: there is nobody else to try. nil asks for the
+// default ones, no attempts for none.
+func inboundRetries(in *networking.HTTPRetry) *routev3.RetryPolicy {
+	out := &routev3.RetryPolicy{NumRetries: u32(defaultAttempts), RetryOn: "reset-before-request"}
+	if in == nil {
+		return out
+	}
+	if in.GetAttempts() <= 0 {
+		return nil
+	}
+	setRetryConditions(out, in)
+	return out
+}
 
 func setRetryConditions(out *routev3.RetryPolicy, in *networking.HTTPRetry) {
 	out.NumRetries = u32(uint32(in.GetAttempts()))

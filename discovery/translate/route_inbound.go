@@ -28,7 +28,7 @@ func (in inboundPort) route() *routev3.Route {
 		},
 	}
 	if in.protocol != mesh.ProtocolGRPC && in.protocol != mesh.ProtocolGRPCWeb {
-		action.RetryPolicy = inboundRetries
+		action.RetryPolicy = inboundRetries(in.config.GetDefaultInboundHttpRetryPolicy())
 	}
 	return &routev3.Route{
 		Name:      defaultRoute,

@@ -331,3 +331,29 @@ func TestAGatewayRoutesByWhatTokensClaim(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized,
 		m.must(request{host: host, header: bearer(tampered(s.token(map[string]any{"groups": "staff"})))}).status)
 }
+
+func TestTokensThatMustBeThere(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t)
+	device, user := newSigner(t, "https://device.example.com"), newSigner(t, "https://user.example.com")
+	rules := `
+- {issuer: "https://device.example.com", presence: REQUIRED, forwardOriginalToken: %t, outputClaimToHeaders: [{header: x-device, claim: sub}], jwks: '%s'}
+- {issuer: "https://user.example.com", fromHeaders: [{name: authorization, prefix: "Bearer "}, {name: x-user-token}], outputClaimToHeaders: [{header: x-user, claim: sub}], jwks: '%s'}
+`
+	of := func(s *signer, name string) string { return s.token(map[string]any{"sub": name}) }
+	beside := func(user string) http.Header {
+		h := bearer(of(device, "phone"))
+		h.Set("X-User-Token", user)
+		return h
+	}
+	for _, forward := range []bool{false, true} {
+		m.guardedBackend(fmt.Sprintf(rules, forward, device.keys(), user.keys()))
+		m.is(http.StatusUnauthorized, request{}) // so that what follows is what the rules make of it
+		m.is(http.StatusUnauthorized, request{header: bearer(of(user, "ada"))})
+		m.is(http.StatusUnauthorized, request{header: bearer(tampered(device.token(nil)))})
+		alone := m.is(http.StatusOK, request{header: bearer(of(device, "phone"))})
+		require.Equal(t, "phone", alone.seen.Header.Get("X-Device"), "a token that need not be there may be missing")
+		both := m.is(http.StatusOK, request{header: beside(of(user, "ada"))})
+		require.Equal(t, []string{"phone", "ada"}, []string{both.seen.Header.Get("X-Device"), both.seen.Header.Get("X-User")}, "both are read")
+	}
+}
