@@ -153,7 +153,7 @@ func encodePolicies(policies []*AuthorizationPolicy) string {
 
 // authorizationProblems tells of policies that do not mean what they say, and of the providers that they cannot ask.
 func (m *Mesh) authorizationProblems() []Problem {
-	out := m.authorizers.problems(m)
+	out := append(m.authorizers.problems(m), m.secretServerProblems()...)
 	for _, a := range m.policies.doubtful {
 		if a.odd != "" {
 			out = append(out, Problem{Of: a.Resource.Key(), Path: "metadata.annotations", Reason: a.odd})

@@ -36,6 +36,8 @@ type Mesh struct {
 	defaults proxyDefaults
 
 	authorizers *Authorizers
+	// secretServer is asked for the credentials whose names begin with sds://.
+	secretServer SecretServer
 	trust       *Trust // nil where nobody has said
 	ownGateways bool   // routers serve the Gateways of their own namespace alone, whatever trust says
 
@@ -86,6 +88,7 @@ func build(snapshot *configstore.Snapshot, prev *Mesh, beside given) *Mesh {
 	m.peers = buildPeerAuthentications(snapshot, prev, m.Config.GetRootNamespace())
 	m.policies = buildAuthorization(snapshot, prev, m.Config.GetRootNamespace())
 	m.authorizers = buildAuthorizers(prev, m.Config, m.services)
+	m.secretServer = buildSecretServer(m.Config, m.services)
 	m.tokens = buildTokens(snapshot, prev, m.Config.GetRootNamespace(), beside.keys)
 	m.gateways = buildGateways(snapshot, prev)
 	m.sidecars = buildSidecars(snapshot, prev, m.Config.GetRootNamespace(), sameConfig)

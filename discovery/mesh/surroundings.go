@@ -11,9 +11,11 @@ type Surroundings struct {
 	networks *networkIndex
 	// peers tell which workloads take mutual TLS, also those of services that are sent to.
 	peers *peerAuthenticationIndex
+	// secrets is where gateways fetch credentials from that are not the mesh's.
+	secrets SecretServer
 }
 
 // Surroundings of this mesh, to compare with those of another.
 func (m *Mesh) Surroundings() Surroundings {
-	return Surroundings{config: m.Config, networks: m.networks, peers: m.peers}
+	return Surroundings{config: m.Config, networks: m.networks, peers: m.peers, secrets: m.secretServer}
 }

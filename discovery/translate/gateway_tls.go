@@ -28,8 +28,8 @@ func (v view) serverTLS(settings *networking.ServerTLSSettings) *corev3.Transpor
 	if requiresClient(settings) {
 		context.RequireClientCertificate = yes
 	}
-	showCertificates(context.GetCommonTlsContext(), settings)
-	checkClients(context.GetCommonTlsContext(), settings)
+	v.showCertificates(context.GetCommonTlsContext(), settings)
+	v.checkClients(context.GetCommonTlsContext(), settings)
 	if settings.GetMode() != networking.ServerTLSSettings_ISTIO_MUTUAL {
 		context.CommonTlsContext.TlsParams = v.serverParameters(settings)
 	}
@@ -46,10 +46,10 @@ func checksClients(settings *networking.ServerTLSSettings) bool {
 }
 
 // showCertificates names the router's certificates: credentials of the mesh, files of the machine, or the router's own.
-func showCertificates(context *tlsv3.CommonTlsContext, settings *networking.ServerTLSSettings) {
+func (v view) showCertificates(context *tlsv3.CommonTlsContext, settings *networking.ServerTLSSettings) {
 	var out []*tlsv3.SdsSecretConfig
 	for _, name := range credentialNames(settings) {
-		out = append(out, credential(name))
+		out = append(out, v.serverCredential(name))
 	}
 	if len(out) == 0 {
 		for _, pair := range certificateFiles(settings) {
@@ -94,11 +94,11 @@ func certificateFiles(settings *networking.ServerTLSSettings) []*certificatePair
 
 // checkClients says by what certificates of clients are checked, where they may show one. Elsewhere nobody is asked for one, and
 // Envoy refuses names to check without authorities.
-func checkClients(context *tlsv3.CommonTlsContext, settings *networking.ServerTLSSettings) {
+func (v view) checkClients(context *tlsv3.CommonTlsContext, settings *networking.ServerTLSSettings) {
 	if !checksClients(settings) {
 		return
 	}
-	context.ValidationContextType = combined(clientRoots(settings), clientChecks(settings))
+	context.ValidationContextType = combined(v.clientRoots(settings), clientChecks(settings))
 }
 
 func clientChecks(settings *networking.ServerTLSSettings) *tlsv3.CertificateValidationContext {
@@ -121,13 +121,13 @@ func clientChecks(settings *networking.ServerTLSSettings) *tlsv3.CertificateVali
 }
 
 // clientRoots are the certificates that vouch for clients: one set, also where the server has several certificates.
-func clientRoots(settings *networking.ServerTLSSettings) *tlsv3.SdsSecretConfig {
+func (v view) clientRoots(settings *networking.ServerTLSSettings) *tlsv3.SdsSecretConfig {
 	names := credentialNames(settings)
 	switch {
 	case len(names) > 0 && settings.GetCaCertCredentialName() != "":
-		return credential(settings.GetCaCertCredentialName())
+		return v.serverCredential(settings.GetCaCertCredentialName())
 	case len(names) > 0:
-		return credentialRoots(names[0])
+		return v.serverCredential(names[0] + rootsSuffix)
 	case settings.GetCaCertificates() != "" && settings.GetMode() != networking.ServerTLSSettings_ISTIO_MUTUAL:
 		return fileSecret(rootsName(settings.GetCaCertificates()))
 	default:
@@ -146,6 +146,9 @@ func (v view) serverParameters(settings *networking.ServerTLSSettings) *tlsv3.Tl
 	}
 	if out.GetTlsMinimumProtocolVersion() == tlsv3.TlsParameters_TLS_AUTO {
 		out.TlsMinimumProtocolVersion = meshMinimum[defaults.GetMinProtocolVersion()]
+	}
+	if curves := knownCurves(settings.GetEcdhCurves()); len(curves) > 0 {
+		out.EcdhCurves = curves
 	}
 	if ciphers := knownCiphers(settings.GetCipherSuites()); len(ciphers) > 0 {
 		out.CipherSuites = ciphers

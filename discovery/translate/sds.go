@@ -14,6 +14,7 @@ const (
 	credentialPrefix = "kubernetes://" //nolint:gosec // a name holds no secret
 	rootsPrefix      = "configmap://"
 	rootsSuffix      = "-cacert"
+	externalPrefix   = "sds://"
 )
 
 // agentSecret is a secret that the agent beside the proxy serves: the proxy's certificate and the mesh's roots, for which connections wait as
@@ -23,6 +24,25 @@ func agentSecret(name string) *tlsv3.SdsSecretConfig {
 		return agentsecret.Awaited(name)
 	}
 	return agentsecret.Named(name)
+}
+
+// serverCredential is what a server of a Gateway or a Sidecar shows, or checks clients by. What begins with sds:// comes from the service
+// that the mesh names for that, under the rest of its name; where it names none, it is a secret of the mesh.
+func (v view) serverCredential(name string) *tlsv3.SdsSecretConfig {
+	rest, external := strings.CutPrefix(name, externalPrefix)
+	server := v.mesh.SecretServer()
+	if !external || server.Host == "" {
+		return credential(name)
+	}
+	return &tlsv3.SdsSecretConfig{Name: rest, SdsConfig: &corev3.ConfigSource{
+		ConfigSourceSpecifier: &corev3.ConfigSource_ApiConfigSource{ApiConfigSource: &corev3.ApiConfigSource{
+			ApiType: corev3.ApiConfigSource_GRPC, TransportApiVersion: corev3.ApiVersion_V3, SetNodeOnFirstMessageOnly: true,
+			GrpcServices: []*corev3.GrpcService{{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{
+				ClusterName: ClusterName(server.Port, "", server.Host), Authority: server.Host,
+			}}}},
+		}},
+		ResourceApiVersion: corev3.ApiVersion_V3,
+	}}
 }
 
 // credential is a secret of the mesh, by the credentialName that a resource gives. It comes on the stream that everything else
@@ -39,6 +59,7 @@ func credentialRoots(name string) *tlsv3.SdsSecretConfig { return credential(nam
 
 // credentialResource names a credential as proxies ask for it: kubernetes://NAME, unless it says of which sort it is.
 func credentialResource(name string) string {
+	name = strings.TrimPrefix(name, externalPrefix)
 	for _, prefix := range []string{credentialPrefix, ofGatewayAPI, rootsPrefix} {
 		if strings.HasPrefix(name, prefix) {
 			return name
