@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/pgtest"
@@ -59,7 +58,7 @@ func TestTheDatabaseFindsWhatTheTableSays(t *testing.T) {
 	}
 	for _, k := range kinds.All() {
 		for _, n := range named.Of(k) {
-			assert.True(t, n.Role == "" || seen[k.Group+"/"+k.Name+" "+n.Path], "no example names something in %s of %s: add one to testdata/names.yaml", n.Path, k)
+			require.True(t, n.Role == "" || seen[k.Group+"/"+k.Name+" "+n.Path], "no example names something in %s of %s: add one to testdata/names.yaml", n.Path, k)
 		}
 	}
 }
@@ -100,10 +99,10 @@ func namesSomething(form named.Form, value any) bool {
 		return value != named.Mesh
 	case named.DestinationForm, named.FullHostForm:
 		return object["host"] != nil
-	case named.Credential:
+	case named.CredentialForm:
 		text, _ := value.(string)
 		return text != "" && text[:min(9, len(text))] != "configmap"
-	case named.Secret:
+	case named.SecretForm:
 		return object["name"] != nil && (object["kind"] == nil || object["kind"] == "Secret")
 	default:
 		return object["name"] != nil

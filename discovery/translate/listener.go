@@ -1,9 +1,10 @@
 package translate
 
 import (
+	"strings"
+
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
-	"strings"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )

@@ -9,8 +9,10 @@ import (
 var (
 	namespaces = []string{"shop", "other", "istio-system"}
 	services   = []string{"a.shop.svc.cluster.local", "b.other.svc.cluster.local", "C.example.com", "*.example.com", "*.example.org"}
-	hosts      = []string{"a", "A", "b", "a.shop.svc.cluster.local", "b.other.svc.cluster.local", "c.example.com", "C.Example.com", "x.example.com", "*.example.com", "*.example.org",
-		"a.shop", "gone.example.net"}
+	hosts      = []string{
+		"a", "A", "b", "a.shop.svc.cluster.local", "b.other.svc.cluster.local", "c.example.com", "C.Example.com", "x.example.com", "*.example.com", "*.example.org",
+		"a.shop", "gone.example.net",
+	}
 	gateways = []string{"edge", "api", "shop/edge", "other/edge", "istio-system/api", "edge.shop", "edge.other.svc.cluster.local", "api.istio-system.svc.cluster.local", "gone", "Edge"}
 )
 

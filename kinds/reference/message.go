@@ -24,7 +24,7 @@ func Messages[M proto.Message](k *kinds.Kind, spec proto.Message) []M {
 func Complete(k *kinds.Kind, spec proto.Message, namespace string) {
 	eachValue(Places(k), spec.ProtoReflect(), func(n *Named, v value) {
 		switch n.Form {
-		case Host:
+		case HostForm:
 			v.set(FullHost(v.get().String(), namespace))
 		case GatewayForm:
 			v.set(FullGateway(v.get().String(), namespace))

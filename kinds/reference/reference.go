@@ -5,7 +5,6 @@ package reference
 
 import (
 	_ "embed"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -20,16 +19,16 @@ type Form string
 
 // The forms; references.yaml says what each is like.
 const (
-	Host            Form = "host"
+	HostForm        Form = "host"
 	DestinationForm Form = "destination"
 	FullHostForm    Form = "full-host"
 	GatewayForm     Form = "gateway"
-	Delegate        Form = "delegate"
-	Credential      Form = "credential"
-	Secret          Form = "secret"
-	Attachment      Form = "attachment"
-	Backend         Form = "backend"
-	Class           Form = "class"
+	DelegateForm    Form = "delegate"
+	CredentialForm  Form = "credential"
+	SecretForm      Form = "secret"
+	AttachmentForm  Form = "attachment"
+	BackendForm     Form = "backend"
+	ClassForm       Form = "class"
 )
 
 // Named is a field that names something.
@@ -52,7 +51,7 @@ type entry struct {
 	Told  string // who tells of names that stand for nothing, where mesh.problems does not
 }
 
-// other is one of those that look like names and are none.
+// other is one of those that look like names and are none. A test asks for each such field.
 type other struct {
 	Group  string
 	Kinds  []string
@@ -85,46 +84,6 @@ func Of(k *kinds.Kind) []*Named {
 		}
 		for _, path := range e.Paths {
 			all = append(all, &Named{e.Form, e.Role, path})
-		}
-	}
-	return all
-}
-
-// Dismissed is the reason why a field that looks like a name is none, "" if the table does not know the field.
-func Dismissed(k *kinds.Kind, path string) string {
-	for _, o := range table().Others {
-		if o.of(k) && slices.ContainsFunc(o.Paths, func(pattern string) bool { return fits(pattern, path) }) {
-			return o.Reason
-		}
-	}
-	return ""
-}
-
-func (o other) of(k *kinds.Kind) bool {
-	return len(o.Kinds) == 0 || o.Group == k.Group && slices.Contains(o.Kinds, k.Name)
-}
-
-// fits tells whether a path is of a pattern, in which a * at the beginning and one at the end stand for anything.
-func fits(pattern, path string) bool {
-	end, anyStart := strings.CutPrefix(pattern, "*")
-	start, anyEnd := strings.CutSuffix(end, "*")
-	switch {
-	case anyStart && anyEnd:
-		return strings.Contains(path, start)
-	case anyStart:
-		return strings.HasSuffix(path, end)
-	case anyEnd:
-		return strings.HasPrefix(path, start)
-	}
-	return path == pattern
-}
-
-// patterns lists what Dismissed knows, for the test that none has outlived its field.
-func patterns() []string {
-	var all []string
-	for _, o := range table().Others {
-		for _, p := range o.Paths {
-			all = append(all, fmt.Sprint(o.Group, " ", o.Kinds, " ", p))
 		}
 	}
 	return all

@@ -75,7 +75,7 @@ func items(list any) []any {
 func (r *reader) reference(path string, n *reference.Named, value any) {
 	short, _ := value.(string)
 	switch n.Form {
-	case reference.Host:
+	case reference.HostForm:
 		r.mention(path, name{value: r.host(short), wide: r.key.Kind == virtualService}) // which may be for some hosts of a wildcard
 	case reference.DestinationForm:
 		r.destination(path, value, r.host(text(value, "host")))
@@ -85,17 +85,17 @@ func (r *reader) reference(path string, n *reference.Named, value any) {
 		if short != "" && short != reference.Mesh {
 			r.mention(path, name{kind: istioGateway, value: reference.FullGateway(short, r.key.Namespace)})
 		}
-	case reference.Delegate:
+	case reference.DelegateForm:
 		if called := text(value, "name"); called != "" {
 			r.mention(path, name{kind: virtualService, value: r.named(text(value, "namespace"), called)})
 		}
-	case reference.Class:
+	case reference.ClassForm:
 		r.mention(path, name{kind: gatewayClass, value: short})
-	case reference.Attachment:
+	case reference.AttachmentForm:
 		r.refer(path, value, "gateway.networking.k8s.io", "Gateway")
-	case reference.Backend:
+	case reference.BackendForm:
 		r.refer(path, value, "", "Service")
-	case reference.Credential, reference.Secret: // secrets are not among the resources that can be read
+	case reference.CredentialForm, reference.SecretForm: // secrets are not among the resources that can be read
 	}
 }
 

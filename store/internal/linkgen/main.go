@@ -3,7 +3,7 @@ package main
 
 import (
 	"flag"
-	"log"
+	"fmt"
 	"os"
 	"strings"
 
@@ -14,8 +14,9 @@ import (
 func main() {
 	out := flag.String("o", "", "the file to write")
 	flag.Parse()
-	if err := os.WriteFile(*out, []byte(script()), 0o644); err != nil { //nolint:gosec // a source file
-		log.Fatal(err)
+	if err := os.WriteFile(*out, []byte(script()), 0o644); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 }
 
