@@ -28,7 +28,15 @@ func (a *Admission) Decoded(message []byte, decode func() error) error {
 	if a.release, a.err = a.of.Memory.Take(a.of.Context, a.of.Holder, decodedCosts*len(message)); a.err != nil {
 		return nil //nolint:nilerr // Result has it
 	}
-	return decode()
+	done := false
+	defer func() {
+		if !done { // it panics, and nobody asks for the result
+			a.release()
+		}
+	}()
+	err := decode()
+	done = true
+	return err
 }
 
 // Result returns what gives the memory back, once the message was received, or why there was none. It is given the error of that.

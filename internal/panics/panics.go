@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/pgmesh/pgmesh/internal/terse"
 )
 
 // Error is a panic that was caught, as whoever asked is told of it: without what it says, which may be about others.
@@ -81,14 +83,7 @@ func caught(doing string, v any) *Error {
 			log = slog.Default()
 		}
 		log.Error("caught a panic, which is a defect of this program; what was asked for has failed and everything else goes on. Report it with its stack",
-			"doing", doing, "panic", id, "message", cut(fmt.Sprint(v), longestMessage), "stack", cut(string(debug.Stack()), longestStack))
+			"doing", doing, "panic", id, "message", terse.Text(fmt.Sprint(v), longestMessage), "stack", terse.Text(string(debug.Stack()), longestStack))
 	}
 	return &Error{id}
-}
-
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return text[:most] + fmt.Sprintf("… (%d bytes more)", len(text)-most)
 }
