@@ -255,7 +255,8 @@ func TestProblems(t *testing.T) {
 		},
 		"gateways by every name": {
 			[]resource{
-				{"Gateway", "ingress", "edge", gateway("HTTP", "*")}, {"Gateway", "default", "edge", gateway("HTTP", "a.example.com")},
+				{"Gateway", "ingress", "edge", gateway("HTTP", "*")},
+				{"Gateway", "default", "edge", gateway("HTTP", "a.example.com")},
 				{"WorkloadEntry", "default", "w", `{"address": "10.0.0.2", "labels": {"app": "gw"}}`},
 				{"VirtualService", "default", "a", `{"hosts": ["a.example.com"], "gateways": ["edge.ingress.svc.cluster.local", "edge.ingress", "ingress/edge", "edge", "mesh"],
 					"http": [{"route": [{"destination": {"host": "reviews"}}]}]}`},

@@ -38,8 +38,8 @@ type Mesh struct {
 	authorizers *Authorizers
 	// secretServer is asked for the credentials whose names begin with sds://.
 	secretServer SecretServer
-	trust       *Trust // nil where nobody has said
-	ownGateways bool   // routers serve the Gateways of their own namespace alone, whatever trust says
+	trust        *Trust // nil where nobody has said
+	ownGateways  bool   // routers serve the Gateways of their own namespace alone, whatever trust says
 
 	selected     labelNames // those that tell sidecars apart
 	routerLabels labelNames // those that tell routers apart
