@@ -22,8 +22,9 @@ const (
 	// readBuffer is small: clients mostly acknowledge, and over TLS each connection has a buffer of its own for as long as it lives.
 	readBuffer = 4 << 10
 	// What a client may send before it is read. Windows that gRPC adapts cost a ping, to be written and answered, for nearly every message that
-	// comes alone, as all acknowledgements do.
-	streamWindow     = 256 << 10
+	// comes alone, as all acknowledgements do. A stream's is less than a stranger may send in all (internal/limits): a message that is too large is
+	// refused with a reason, before the connection is cut.
+	streamWindow     = 128 << 10
 	connectionWindow = 1 << 20
 	// stopWithin bounds a graceful stop. Streams have been told to end by then; what remains are calls that hang.
 	stopWithin = 5 * time.Second
