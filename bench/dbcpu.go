@@ -29,7 +29,7 @@ func costOf(ctx context.Context, pid int, product, floor func(context.Context, i
 	case <-ctx.Done():
 		return c, ctx.Err()
 	}
-	c.IdleSecond = (machine.TreeCPUOf(pid) - before) / time.Duration(idleFor/time.Second)
+	c.IdleSecond = (machine.TreeCPUOf(pid) - before) / (idleFor / time.Second)
 	if c.Change, err = c.ofEach(ctx, pid, product); err != nil {
 		return c, err
 	}

@@ -83,7 +83,7 @@ func TestManyChangesLeaveTheLinksOfEach(t *testing.T) {
 // eachDocument reads the documents of a file each by itself, for several have one name.
 func eachDocument(t *testing.T, file, text string) (all []*kinds.Document) {
 	t.Helper()
-	for _, part := range strings.Split(text, "\n---\n") {
+	for part := range strings.SplitSeq(text, "\n---\n") {
 		documents, err := kinds.Parse(file, []byte(part))
 		require.NoError(t, err)
 		all = append(all, documents...)

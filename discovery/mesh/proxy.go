@@ -211,16 +211,16 @@ func (p *Proxy) setIdleTimeout(text string) {
 	timeout, err := time.ParseDuration(text)
 	switch {
 	case err != nil:
-		p.warn("IDLE_TIMEOUT: %.64q is not a duration, and is left out: write it as 5s or 1h", text)
+		p.warnf("IDLE_TIMEOUT: %.64q is not a duration, and is left out: write it as 5s or 1h", text)
 	case timeout < 0:
-		p.warn("IDLE_TIMEOUT: %.64q is less than nothing, and is left out", text)
+		p.warnf("IDLE_TIMEOUT: %.64q is less than nothing, and is left out", text)
 	default:
 		p.IdleTimeout = timeout
 	}
 }
 
-// warn notes what is left out of what the proxy says of itself.
-func (p *Proxy) warn(format string, about ...any) {
+// warnf notes what is left out of what the proxy says of itself.
+func (p *Proxy) warnf(format string, about ...any) {
 	p.Warnings = append(p.Warnings, fmt.Sprintf(format, about...))
 }
 

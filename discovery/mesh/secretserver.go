@@ -39,8 +39,7 @@ func (m *Mesh) secretServerProblems() []Problem {
 		return nil
 	}
 	for r := range m.from.Of(kindMeshConfig) {
-		return []Problem{{Of: r.Key(), Path: fmt.Sprintf("spec.extensionProviders[%d]", m.secretServer.at), Reason: fmt.Sprintf(
-			"the provider cannot be asked for secrets: %s", m.secretServer.wrong)}}
+		return []Problem{{Of: r.Key(), Path: fmt.Sprintf("spec.extensionProviders[%d]", m.secretServer.at), Reason: "the provider cannot be asked for secrets: " + m.secretServer.wrong}}
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -64,8 +63,8 @@ func (m *mortal) goes(o order) {
 			m.t.Errorf("%s: %s: %s", o.name, name, failure)
 		}
 	}
-	assert.Empty(m.t, m.became(before), "changes of WorkloadEntries: %s", o.name)
-	assert.Equal(m.t, entries, m.standing(), o.name)
+	require.Empty(m.t, m.became(before), "changes of WorkloadEntries: %s", o.name)
+	require.Equal(m.t, entries, m.standing(), o.name)
 }
 
 // tellingOrders are those that every run of the tests goes through.

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/pgtest"
@@ -76,10 +76,10 @@ func (p *pair) exec(sql string, args ...any) {
 // equal waits until mcp-server and istiod have the same resources. It asks both as any reader does. The MeshConfig of an istiod is its own, with its defaults.
 func (p *pair) equal() {
 	p.t.Helper()
-	require.EventuallyWithT(p.t, func(c *assert.CollectT) {
-		out, err := p.Client(p.t.Context(), "", "compare", p.MCP, p.served, "--kind", "ServiceEntry,VirtualService,DestinationRule")
-		require.NoError(c, err, out)
-	}, patience, often)
+	require.Eventually(p.t, func() bool {
+		_, err := p.Client(p.t.Context(), "", "compare", p.MCP, p.served, "--kind", "ServiceEntry,VirtualService,DestinationRule")
+		return err == nil
+	}, patience, often, "mcp-client compare finds differences")
 }
 
 // counts is how many VirtualServices a server has.
@@ -168,10 +168,8 @@ func TestDiscoveryReadsFromIstiod(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	require.NoError(t, reader.Ready(ctx))
-	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		ours := outbound(c, p.XDS)
-		require.Len(c, ours, 11, "ten services, one of them with a subset")
-		require.Equal(c, ours, outbound(c, xds))
-		require.Equal(c, ours, outbound(c, p.served))
+	require.Eventually(t, func() bool {
+		ours := outbound(t, p.XDS) // of ten services, one with a subset
+		return len(ours) == 11 && slices.Equal(ours, outbound(t, xds)) && slices.Equal(ours, outbound(t, p.served))
 	}, patience, often)
 }

@@ -26,7 +26,7 @@ type Admission struct {
 // Decoded takes the memory for a message, and decodes it if there is some.
 func (a *Admission) Decoded(message []byte, decode func() error) error {
 	if a.release, a.err = a.of.Memory.Take(a.of.Context, a.of.Holder, decodedCosts*len(message)); a.err != nil {
-		return nil //nolint:nilerr // Result has it
+		return nil // Result has it
 	}
 	done := false
 	defer func() {

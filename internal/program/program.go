@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
+	"log" //nolint:depguard // what libraries log by it goes to ours
 	"log/slog"
 	"os"
 	"os/signal"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 )
 
 const (
@@ -114,11 +115,7 @@ func isLong(a slog.Attr) bool {
 	case slog.KindAny:
 		return len(textOf(v)) > mostOf(a.Key)
 	case slog.KindGroup:
-		for _, in := range v.Group() {
-			if isLong(in) {
-				return true
-			}
-		}
+		return slices.ContainsFunc(v.Group(), isLong)
 	}
 	return false
 }

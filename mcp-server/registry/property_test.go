@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/mcp-server/registry"
@@ -187,10 +186,10 @@ func (f *fleet) flush(all bool) {
 // settles waits until a query returns something. A discovery whose session ends opens another.
 func (f *fleet) settles(want, sql string) {
 	f.b.t.Helper()
-	require.EventuallyWithT(f.b.t, func(c *assert.CollectT) {
+	require.Eventually(f.b.t, func() bool {
 		f.flush(true)
-		require.Equal(c, want, one[string](f.b, sql))
-	}, limit, 20*time.Millisecond)
+		return one[string](f.b, sql) == want
+	}, limit, 20*time.Millisecond, "it does not come to %s", want)
 }
 
 // consistent is so at any moment: each machine's entry is there, no entry is anybody else's, and none has two.
