@@ -40,7 +40,8 @@ func TestReadersTakeNoMemory(t *testing.T) {
 	for i := range 600_000 {
 		held[fmt.Sprintf("a-namespace/a-resource-%07d", i)] = "0123456789abcdef"
 	}
-	check := keepsBelow(t, memory{m.MCPServer, 900})
+	// What they send, 30 MB each, is in memory before it is weighed, and Go's collector lets twice of what is held come together on a busy machine.
+	check := keepsBelow(t, memory{m.MCPServer, 1400})
 	var all sync.WaitGroup
 	var refused, answered atomic.Int64
 	for range 12 {
