@@ -96,7 +96,7 @@ func TestWhoWouldChangeARelayIsSentToItsUpstream(t *testing.T) {
 	require.Equal(t, codes.FailedPrecondition, refused.Code())
 	require.Contains(t, refused.Message(), "this server is a relay: it has no database to read from or to change. Ask its upstream, "+origin.MCP.String())
 
-	answer, err := http.Get("http://" + relay.API.String() + "/v1/status")
+	answer, err := http.Get("http://" + relay.API.String() + "/v1/revisions")
 	require.NoError(t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
