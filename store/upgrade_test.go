@@ -30,6 +30,7 @@ func TestMigratingBesideAMeshInUse(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	traffic, ctx := errgroup.WithContext(ctx)
 	var commits atomic.Int64
+	var last store.Revision // that has come
 	for i := range 2 {
 		traffic.Go(func() error { return use(ctx, url, i, &commits) })
 	}
@@ -39,18 +40,18 @@ func TestMigratingBesideAMeshInUse(t *testing.T) {
 		before := commits.Load()
 		for commits.Load() < before+3 && ctx.Err() == nil { // they go on
 			select {
-			case <-followed:
+			case b := <-followed:
+				last = b.Revision
 			case <-ctx.Done():
 			}
 		}
 	}
 	cancel()
 	require.NoError(t, traffic.Wait())
-	newest := db.newest()
-	for b := range followed {
-		if b.Revision == newest {
-			break
-		}
+	for newest := db.newest(); last < newest; { // the newest may have come already
+		b, open := <-followed
+		require.True(t, open)
+		last = b.Revision
 	}
 }
 
