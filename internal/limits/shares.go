@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/pgmesh/pgmesh/internal/wait"
 )
 
 // Shares is how often all clients of a server together may have it do something. Of that each has a quarter at most, so that one that
@@ -54,24 +56,20 @@ func (s *Shares) Take(ctx context.Context, who string, weight int) error {
 
 func (s *Shares) await(ctx context.Context, l *rate.Limiter, weight int) error {
 	turn := l.ReserveN(time.Now(), weight)
-	wait := turn.Delay()
-	if wait == 0 {
+	delay := turn.Delay()
+	if delay == 0 {
 		return nil
 	}
-	if wait > shareWithin {
+	if delay > shareWithin {
 		turn.Cancel()
 		if s.Refused != nil {
 			s.Refused()
 		}
-		return exhausted(wait, s.message())
+		return exhausted(delay, s.message())
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	if !wait.For(ctx, delay) {
 		turn.Cancel()
 		return ctx.Err()
 	}
+	return nil
 }

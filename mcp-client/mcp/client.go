@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/pgmesh/pgmesh/internal/wait"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -157,7 +158,7 @@ func (c *Client) Run(ctx context.Context, apply func(Batch) error) error {
 		if len(c.cfg.Targets) == 1 { // of several, the next is asked
 			pause = max(pause, ComeBack(err))
 		}
-		if !wait(ctx, pause) {
+		if !wait.For(ctx, pause) {
 			return ctx.Err()
 		}
 	}
@@ -180,14 +181,3 @@ func (c *Client) stream(ctx context.Context, at *server, apply func(Batch) error
 type applyError struct{ err error }
 
 func (e *applyError) Error() string { return e.err.Error() }
-
-func wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
