@@ -16,7 +16,7 @@ type Adopter struct {
 	through  *string // a transaction of Postgres
 }
 
-// Missed tells whether there may be some that nobody has looked at.
+// Missed reports whether there may be some that nobody has looked at.
 func (a *Adopter) Missed(c Chores) bool {
 	return !a.looked || c.Inserted == 0 || c.Inserted != a.inserted
 }

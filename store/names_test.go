@@ -91,7 +91,7 @@ func eachDocument(t *testing.T, file, text string) (all []*kinds.Document) {
 	return all
 }
 
-// namesSomething tells whether a value of a form names something that the database looks for.
+// namesSomething reports whether a value of a form names something that the database looks for.
 func namesSomething(form named.Form, value any) bool {
 	object, _ := value.(map[string]any)
 	switch form {

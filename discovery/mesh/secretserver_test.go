@@ -39,7 +39,7 @@ func TestTheFirstProviderOfSecretsIsAsked(t *testing.T) {
 		{Key: kinds.Key{Kind: entry, Namespace: "shop", Name: "vault"}},
 	}}), m)
 	require.Empty(t, m.SecretServer().Host)
-	require.NotEqual(t, before, m.Surroundings(), "listeners are made anew")
+	require.NotEqual(t, before, m.Surroundings(), "listeners are remade")
 	problems := map[string]string{}
 	for _, p := range m.Problems() {
 		problems[p.Path] = p.Reason

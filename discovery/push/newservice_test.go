@@ -11,7 +11,7 @@ import (
 )
 
 // Whoever sees them, a service that comes with its route costs its clusters, its endpoints and its virtual host: no listener and no route
-// configuration is made anew, and nothing of another service.
+// configuration is remade, and nothing of another service.
 func TestANewServiceIsAllThatIsTranslated(t *testing.T) {
 	t.Parallel()
 	const services, proxies = 30, 6

@@ -6,7 +6,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
-// ListensAlike tells whether a proxy listens as it did when it saw the scope before, and this was what it listened for. It does if services have
+// ListensAlike reports whether a proxy listens as it did when it saw the scope before, and this was what it listened for. It does if services have
 // come whose requests are taken by listeners that were there. Changed are the hosts that have another service, or another policy. It may say false
 // though the proxy listens alike.
 func (s Sight) ListensAlike(before *mesh.Scope, listened []any, changed map[string]bool) bool {
@@ -52,7 +52,7 @@ func reshaped(services exchange[*mesh.Service]) (come []*mesh.Service, ok bool) 
 	return come, true
 }
 
-// among tells whether hosts are those of some services, all of them.
+// among reports whether all hosts are hosts of some services.
 func among(services []*mesh.Service, hosts map[string]bool) bool {
 	found := 0
 	for _, s := range services {
@@ -63,7 +63,7 @@ func among(services []*mesh.Service, hosts map[string]bool) bool {
 	return found == len(hosts)
 }
 
-// sharesListener tells whether the requests of a service are taken by a listener for requests that is there, and that nothing else may be in the
+// sharesListener reports whether an existing listener for requests takes those of a service, and that nothing else may be in the
 // way of.
 func (v view) sharesListener(o outboundPort, listened []any) bool {
 	if !o.port.Protocol.IsHTTP() && o.port.Protocol != mesh.ProtocolHTTPProxy {
@@ -86,7 +86,7 @@ func (v view) sharesListener(o outboundPort, listened []any) bool {
 	return there
 }
 
-// ForConnections tells whether a rule is for connections.
+// ForConnections reports whether a rule routes connections, by TCP or TLS.
 func ForConnections(vs *mesh.VirtualService) bool {
 	return len(vs.Spec.GetTcp())+len(vs.Spec.GetTls()) > 0
 }

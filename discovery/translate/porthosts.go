@@ -104,7 +104,7 @@ func (p *portHosts) latecomers(groups []routeGroup) claims {
 	return claims{portHosts: p, known: servicesOf(groups), put: p.insert, taken: taken}
 }
 
-// comeTooLate tells whether the full name of a service has been claimed as a short form already.
+// comeTooLate reports whether a short form of another service has claimed the full name of this one.
 func (c claims) comeTooLate() bool {
 	for host := range c.known {
 		if c.domains[strings.ToLower(asHost(host))] {

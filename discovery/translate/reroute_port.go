@@ -104,7 +104,7 @@ func (g *ruledGroup) group() *routeGroup {
 	return &g.routeGroup
 }
 
-// touchRules makes the groups of those rules anew that are for hosts that have changed, and of those that are for more hosts than can be listed.
+// touchRules remakes the groups of the rules that are for hosts that have changed, and of those that are for more hosts than can be listed.
 func (p *portEdit) touchRules() bool {
 	if len(p.touched) == 0 && !slices.ContainsFunc(p.groups, groupEdit.moves) {
 		return true
@@ -133,7 +133,7 @@ func (p *portEdit) touchRules() bool {
 
 func (p *portEdit) isTouched(host string) bool { return p.touched[host] }
 
-// moves tells whether hosts come to a group, or leave it.
+// moves reports whether hosts come to a group or leave it.
 func (g groupEdit) moves() bool {
 	return (g.was == nil) != (g.is == nil) || g.was != nil && !g.was.alike(g.is)
 }

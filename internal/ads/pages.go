@@ -76,7 +76,7 @@ func (p pages) with(edits []edit, others pages) pages {
 	return append(next, p...)
 }
 
-// have tells whether a page is one of these, and large enough to be kept for that.
+// have reports whether a page is one of these, and large enough to be worth sharing.
 func (p pages) have(page []*Resource) bool {
 	if len(p) == 0 || len(page) <= largestPage/4 {
 		return false

@@ -303,7 +303,7 @@ func (s *subscription) advance(e extent) step {
 	return st
 }
 
-// beginsByName tells whether a client that has nothing yet asks by name for a good part of what there is: to go through all of it is less than to
+// beginsByName reports whether a client that has nothing yet asks by name for a good part of what there is: to go through all of it is less than to
 // look for each name.
 func (s *subscription) beginsByName(goal *Set) bool {
 	return !s.wildcard && s.have.Len() == 0 && s.isolation == nil && s.kept == nil && len(s.repeated) == 0 && !s.belongs.reviews() &&

@@ -132,7 +132,7 @@ func seenByDiscovery(all []*kinds.Resource) *verdicts {
 	return v
 }
 
-// bound tells whether there is a Gateway that a rule, which names one, is for.
+// bound reports whether a Gateway exists that a rule names.
 func bound(m *mesh.Mesh, all []*kinds.Resource, rule *kinds.Resource) bool {
 	for _, r := range all {
 		if r.Kind.Name != "Gateway" {

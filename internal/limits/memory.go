@@ -128,7 +128,7 @@ func (m *Memory) await(ctx context.Context, w *waiter) error {
 	return m.refuse(w.holder)
 }
 
-// fits tells whether a holder may have more. Half of all is everybody's share; who has nothing may have it all.
+// fits reports whether a holder may have more. Each holder may have half of all, and a holder that has nothing yet may take all of it.
 func (m *Memory) fits(holder string, size int) bool {
 	mine := m.holders[holder]
 	return m.used+size <= m.total && (mine == 0 || mine+size <= m.total/2)

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// peerKeys are the attributes that name who has caused a line. Who it is may be what it says of itself.
+// peerKeys are the attributes that name the peer that caused a line. The peer may have chosen that name itself.
 var peerKeys = map[string]bool{"node": true, "client": true, "sink": true, "peer": true, "caller": true, "address": true, "identity": true}
 
 func peerIn(a slog.Attr) string {
@@ -135,7 +135,7 @@ func (l *line) count(peer string) {
 	}
 }
 
-// tell logs how many lines were left out, and who has caused the most.
+// tell logs how many lines were left out, and which peer caused most of them.
 func (r *repeats) tell(message string, level slog.Level) {
 	r.mu.Lock()
 	l := r.lines[message]

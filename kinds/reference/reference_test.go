@@ -88,7 +88,7 @@ func (o other) of(k *kinds.Kind) bool {
 	return len(o.Kinds) == 0 || o.Group == k.Group && slices.Contains(o.Kinds, k.Name)
 }
 
-// fits tells whether a path is of a pattern, in which a * at the beginning and one at the end stand for anything.
+// fits reports whether a path matches a pattern. A * at its beginning or end stands for anything.
 func fits(pattern, path string) bool {
 	end, anyStart := strings.CutPrefix(pattern, "*")
 	start, anyEnd := strings.CutSuffix(end, "*")

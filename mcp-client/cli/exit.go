@@ -107,7 +107,7 @@ type relayError struct{ text string }
 
 func (e *relayError) Error() string { return e.text }
 
-// isRelay tells whether a server of an older release refuses something because it is a relay: today's tell how they fare.
+// isRelay reports whether a server refuses something because it is a relay of an older release. Relays of this release report their status.
 func isRelay(err error) bool {
 	_, is := errors.AsType[*relayError](err)
 	return is

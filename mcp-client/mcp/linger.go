@@ -16,7 +16,7 @@ func (s *session) unheard() (left []*kinds.Kind) {
 	return left
 }
 
-// lingers tells whether the first batch is to wait for more.
+// lingers reports whether the first batch waits for more.
 func (s *session) lingers() bool {
 	if s.delivered || s.lingered || s.client.cfg.Linger == 0 || len(s.unheard()) == 0 {
 		return false

@@ -29,7 +29,7 @@ import (
 type Config struct {
 	// Store is nil for a server without a database, of which nothing but the status can be asked.
 	Store *store.Store
-	// Opened tells whether the database was found fit to be used. Nil is always.
+	// Opened reports whether the database was found fit to use. Nil means that it always is.
 	Opened func() bool
 	// Link tells how the connection to the source fares.
 	Link func() Link

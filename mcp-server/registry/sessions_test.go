@@ -45,7 +45,7 @@ func TestASessionIsHandedOver(t *testing.T) {
 	eventually(b, 1, "SELECT count(*)::int FROM mesh.workload_sessions") // nobody needs the first any more
 }
 
-// What is not known makes nothing worse that was known, whoever says so: it makes no revision. Of a machine that comes anew nothing was known.
+// Unknown health does not replace known health, whoever reports it, and makes no revision. Of a new machine nothing was known.
 func TestWhoDoesNotKnowChangesNothing(t *testing.T) {
 	t.Parallel()
 	b := begin(t)

@@ -61,7 +61,7 @@ func (w *watch) round(ctx context.Context) {
 	}
 }
 
-// busy tells whether this server has sessions.
+// busy reports whether this server has sessions.
 func (w *watch) busy() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

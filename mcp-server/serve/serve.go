@@ -135,7 +135,7 @@ func (s *server) pages() []monitor.Page {
 	return pages
 }
 
-// readerOf names whose a stream is: who has shown it, or else where it comes from.
+// readerOf names the owner of a stream: its identity if it has shown one, else its address.
 func readerOf(ctx context.Context) string {
 	if who := caller.From(ctx); who != nil && who.Identity() != caller.Local {
 		return who.Identity()

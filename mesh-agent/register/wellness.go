@@ -23,7 +23,7 @@ const (
 )
 
 // wellness is what an agent leaves to the next about its services: those that were well. They are so for the next agent, until its own probes say
-// otherwise, for nobody is to notice that an agent was started anew. Where the machine was started anew they are not: their entries may still say so.
+// otherwise: a restarted agent must not be noticed. After a restart of the machine they are not well, although their entries may still say so.
 // What is older counts for nothing.
 type wellness struct {
 	Boot string    `json:"boot"`
