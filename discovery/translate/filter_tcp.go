@@ -2,6 +2,7 @@ package translate
 
 import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	mongoproxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/mongo_proxy/v3"
 	tcpproxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -38,6 +39,18 @@ func tcpWeighted(statPrefix string, v view, routes []*networking.RouteDestinatio
 			WeightedClusters: &tcpproxyv3.TcpProxy_WeightedCluster{Clusters: clusters},
 		},
 	}
+}
+
+// tcpFilters carries the connections of a protocol. What is MongoDB's passes a filter that counts its operations and changes none.
+func tcpFilters(protocol mesh.Protocol, proxy *tcpproxyv3.TcpProxy) []*listenerv3.Filter {
+	if protocol != mesh.ProtocolMongo {
+		return []*listenerv3.Filter{tcpFilter(proxy)}
+	}
+	counting := &listenerv3.Filter{
+		Name:       "envoy.filters.network.mongo_proxy",
+		ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: pack(&mongoproxyv3.MongoProxy{StatPrefix: proxy.GetStatPrefix()})},
+	}
+	return []*listenerv3.Filter{counting, tcpFilter(proxy)}
 }
 
 func tcpFilter(proxy *tcpproxyv3.TcpProxy) *listenerv3.Filter {

@@ -131,16 +131,16 @@ func (in inboundPort) chain(m inboundMatch) *listenerv3.FilterChain {
 	if m.http {
 		c.Name, c.Filters = in.httpName(), []*listenerv3.Filter{in.inboundHTTP(in.statPrefix(), in.protocol, in.routes())}
 	} else {
-		c.Name, c.Filters = in.tcpName(), in.guardTCP(in.tcp())
+		c.Name, c.Filters = in.tcpName(), in.guardTCP(in.tcp()...)
 	}
 	return c
 }
 
-func (in inboundPort) tcp() *listenerv3.Filter {
+func (in inboundPort) tcp() []*listenerv3.Filter {
 	proxy := tcpCalled(in.tcpStat(), in.cluster)
 	proxy.AccessLog = in.logs
 	proxy.IdleTimeout = in.idleTimeout()
-	return tcpFilter(proxy)
+	return tcpFilters(in.protocol, proxy)
 }
 
 // refusal takes what would otherwise find the chains of all ports.

@@ -170,12 +170,13 @@ func (t outboundTCP) direct() []*listenerv3.Filter {
 		port = t.service.Ports[0].Number
 	}
 	cluster := ClusterName(port, "", t.service.Hostname)
-	proxy := tcpCalled(t.destinationStat(cluster, t.service.Hostname, "", t.port), cluster)
+	named := &mesh.Port{Number: t.port.Number} // Istio leaves the port's name out of these statistics, and dashboards have them so
+	proxy := tcpCalled(t.destinationStat(cluster, t.service.Hostname, "", named), cluster)
 	t.applyRule(proxy, t.scope.DestinationRule(t.proxy, t.service.Hostname), "")
 	if isDynamic(t.service) && t.port.Protocol.IsTLS() {
 		return []*listenerv3.Filter{t.resolveConnections(t.service, t.port.Number), tcpFilter(proxy)}
 	}
-	return []*listenerv3.Filter{tcpFilter(proxy)}
+	return tcpFilters(t.port.Protocol, proxy)
 }
 
 // routed sends connections where a rule says, the first destination's own rule setting the timeouts.
@@ -190,10 +191,10 @@ func (v view) routed(routes []*networking.RouteDestination, vs *mesh.VirtualServ
 		}
 		proxy := tcpCalled(stat, cluster)
 		v.applyRule(proxy, rule, first.GetSubset())
-		return []*listenerv3.Filter{tcpFilter(proxy)}
+		return tcpFilters(port.Protocol, proxy)
 	}
 	weighted := slices.DeleteFunc(slices.Clone(routes), func(r *networking.RouteDestination) bool { return r.GetWeight() <= 0 })
 	proxy := tcpWeighted(vs.Resource.Name+"."+vs.Resource.Namespace, v, weighted, port.Number)
 	v.applyRule(proxy, rule, "")
-	return []*listenerv3.Filter{tcpFilter(proxy)}
+	return tcpFilters(port.Protocol, proxy)
 }
