@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 )
+
+// allTiers are those that concern what discovery acts on: the Gateway API's are not among them.
+const allTiers = "behaviour,behaviour-translated,behaviour-featureflag,golden,golden-translated,golden-featureflag,oracle"
 
 type options struct {
 	corpus string
@@ -40,10 +44,10 @@ func command() *cobra.Command {
 	}
 	f := root.Flags()
 	f.StringVar(&o.corpus, "corpus", "", "folder with cases/ and simulate/")
-	f.StringVar(&o.tiers, "tier", "behaviour,behaviour-translated,behaviour-featureflag,golden,golden-translated,golden-featureflag,oracle", "the tiers to run")
+	f.StringVar(&o.tiers, "tier", allTiers, "the tiers to run")
 	f.StringVar(&o.run, "run", "", "only cases whose id, test or tier matches this regular expression")
 	f.BoolVar(&o.delta, "delta", false, "speak incremental xDS")
-	f.BoolVar(&o.diff, "diff", false, "compare with what was recorded, and show each difference")
+	f.BoolVar(&o.diff, "diff", false, "compare with what istiod was recorded to send, explain each difference, and fail for one that nothing explains")
 	f.StringVar(&o.report, "report", "", "write what came of each case to this file, as JSON")
 	_ = root.MarkFlagRequired("corpus") // the flag exists
 	root.AddCommand(applyCommand())
@@ -69,26 +73,25 @@ func examine(ctx context.Context, o options) error {
 	if o.report == "" {
 		o.report = filepath.Join(work, "report.json")
 	}
+	served := filepath.Join(work, "served")
+	if err := os.Mkdir(served, 0o755); err != nil {
+		return err
+	}
 	args := []string{
 		"-cases", filepath.Join(o.corpus, "cases"), "-addr", d.xds, "-apply", d.apply, "-work", filepath.Join(work, "case"),
-		"-tier", o.tiers, "-run", o.run, "-report", o.report, "-settle", "60ms",
+		"-tier", o.tiers, "-run", o.run, "-report", o.report, "-settle", "60ms", "-record", served,
 	}
 	if o.delta {
 		args = append(args, "-delta")
 	}
-	if o.diff {
-		args = append(args, "-diff")
-	}
 	cmd := exec.CommandContext(ctx, runner, args...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	failed := cmd.Run()
-	if err := summarize(o.report, o.diff); err != nil {
-		return err
+	outcomes, err := readOutcomes(o.report)
+	if err != nil {
+		return errors.Join(err, failed)
 	}
-	if failed != nil {
-		return fmt.Errorf("not every case passed: %w", failed)
-	}
-	return nil
+	return o.judge(outcomes, served)
 }
 
 // build compiles the runner where nothing of it stays.

@@ -1,59 +1,42 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
-	"os"
 	"slices"
 	"text/tabwriter"
+
+	"github.com/pgmesh/pgmesh/conformance/explain"
 )
 
-// outcome is what came of one case.
-type outcome struct {
-	ID    string   `json:"id"`
-	Tier  string   `json:"tier"`
-	Pass  int      `json:"pass"`
-	Fail  []string `json:"fail"`
-	Error string   `json:"error"`
-	Diff  []string `json:"diffVsGolden"`
-}
-
 // tally counts the cases of a tier.
-type tally struct{ cases, passed, failed, broken, same int }
+type tally struct{ cases, passed, explained, failed, same int }
 
-// summarize prints a line for each tier, and each difference if that is wanted.
-func summarize(report string, diff bool) error {
-	text, err := os.ReadFile(report)
-	if err != nil {
-		return fmt.Errorf("the runner left no report: %w", err)
-	}
-	var outcomes []outcome
-	if err := json.Unmarshal(text, &outcomes); err != nil {
-		return fmt.Errorf("read %s: %w", report, err)
-	}
+// summarize prints what nothing explains, and a line for each tier.
+func summarize(to io.Writer, outcomes []*outcome, diff bool) error {
 	tiers := map[string]*tally{}
-	for _, o := range outcomes {
-		if tiers[o.Tier] == nil {
-			tiers[o.Tier] = &tally{}
+	for _, one := range outcomes {
+		if tiers[one.Tier] == nil {
+			tiers[one.Tier] = &tally{}
 		}
-		tiers[o.Tier].add(o)
-		if diff && len(o.Diff) > 0 {
-			fmt.Fprintln(os.Stdout, o.ID)
-			for _, d := range o.Diff {
-				fmt.Fprintln(os.Stdout, "   ", d)
-			}
+		tiers[one.Tier].add(one)
+		if len(one.unexplained) > 0 {
+			fmt.Fprintln(to, one.ID)
+		}
+		for _, d := range one.unexplained {
+			fmt.Fprintln(to, "   ", d)
 		}
 	}
-	out := tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', 0)
-	fmt.Fprint(out, "tier\tcases\tpassed\tfailed\tnot run")
+	out := tabwriter.NewWriter(to, 0, 0, 3, ' ', 0)
+	fmt.Fprint(out, "tier\tcases\tpassed\texplained\tfailed")
 	if diff {
 		fmt.Fprint(out, "\tlike the recording")
 	}
 	fmt.Fprintln(out)
 	for _, name := range slices.Sorted(maps.Keys(tiers)) {
 		t := tiers[name]
-		fmt.Fprintf(out, "%s\t%d\t%d\t%d\t%d", name, t.cases, t.passed, t.failed, t.broken)
+		fmt.Fprintf(out, "%s\t%d\t%d\t%d\t%d", name, t.cases, t.passed, t.explained, t.failed)
 		if diff {
 			fmt.Fprintf(out, "\t%d", t.same)
 		}
@@ -62,17 +45,28 @@ func summarize(report string, diff bool) error {
 	return out.Flush()
 }
 
-func (t *tally) add(o outcome) {
+// listReasons prints how often each explanation was needed.
+func listReasons(to io.Writer, explanations explain.Explanations) {
+	fmt.Fprintln(to, "\nDifferences from istiod that are explained:")
+	for _, e := range explanations {
+		if e.Uses() > 0 {
+			fmt.Fprintf(to, "%6d  %s\n", e.Uses(), e.Why)
+		}
+	}
+}
+
+// add counts a case as passed if it is met, and, where recordings are compared, if nothing had to be explained.
+func (t *tally) add(one *outcome) {
 	t.cases++
 	switch {
-	case o.Error != "":
-		t.broken++
-	case len(o.Fail) > 0:
+	case len(one.unexplained) > 0:
 		t.failed++
+	case len(one.failures()) > 0:
+		t.explained++
 	default:
 		t.passed++
 	}
-	if o.Error == "" && len(o.Diff) == 0 {
+	if one.same {
 		t.same++
 	}
 }
