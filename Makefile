@@ -70,6 +70,10 @@ soak: ## Try the feed with random transactions for SOAK=10m and watch the memory
 deaths: envoy ## Have each two parts of a mesh die and come back in every order, under requests: half an hour
 	DEATHS=1 go test ./internal/e2e -run TestEveryOrderOfDeaths -count=1 -timeout 0 -v
 
+.PHONY: count
+count: ## Count how the code is written, folder by folder (TREE=folder counts another tree, to hold beside it)
+	@go run -C tools ./count $(abspath $(or $(TREE),.))
+
 .PHONY: storm
 storm: ## Put discovery's pushes under storms for STORM=30s: 5,000 changes a second, 500 proxies, half of them dead weight
 	STORM=$${STORM:-30s} go test ./discovery/push -run 'TestHealthyProxiesStayCurrentInAStorm|TestProxiesThatComeBackTogetherAreServed' -count=1 -timeout 0 -v
