@@ -115,6 +115,27 @@ func TestMigrationWaitsAndLetsOthersPass(t *testing.T) {
 	quick.put("y", "a")
 }
 
+// What an older program read in specs, a newer one reads again: here the older took a Gateway's full host for a name of the rule's own namespace, and knew
+// nothing of what Gateways make.
+func TestAnUpgradeReadsAgainWhatResourcesSayOfEachOther(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	db := connect(t, url)
+	db.create("Gateway", "ingress", "edge", `{"selector": {"app": "gw"}, "servers": [{"port": {"number": 80, "name": "http", "protocol": "HTTP"}, "hosts": ["*"]}]}`)
+	db.create("VirtualService", "default", "a", `{"hosts": ["a.example.com"], "gateways": ["edge.ingress.svc.cluster.local", "gone.ingress.svc.cluster.local"],
+		"http": [{"redirect": {"uri": "/b"}}]}`)
+	db.exec("UPDATE mesh.links SET target = 'default/edge.ingress.svc.cluster.local' WHERE role = 'gateway' AND target = 'ingress/edge'")
+	db.exec("UPDATE mesh.links SET part = 'default/edge.ingress.svc.cluster.local' WHERE role = 'claim' AND part = 'ingress/edge'")
+	db.exec("DELETE FROM mesh.links WHERE role = 'server'")
+	wrong, right := "error unknown-gateway VirtualService default/a spec.gateways[0]", "error unknown-gateway VirtualService default/a spec.gateways[1]"
+	ofRules := "WHERE kind = 'VirtualService'"
+	require.Equal(t, []string{wrong, right}, db.found(ofRules))
+
+	db.exec(differ)
+	require.NoError(t, store.Migrate(t.Context(), url))
+	require.Equal(t, []string{right}, db.found(ofRules))
+}
+
 func TestSchemaStatus(t *testing.T) {
 	t.Parallel()
 	empty, err := store.ReadSchemaStatus(t.Context(), pgtest.Empty(t))
