@@ -43,6 +43,11 @@ func overTLS(protocol, mode, host string) string {
 		protocol, host, mode, credential)
 }
 
+// more is a ServiceEntry for the host of reviews, with another port.
+func more(rest string) string {
+	return `{"hosts": ["reviews.default.svc.cluster.local"], "resolution": "STATIC", "location": "MESH_INTERNAL", "ports": [{"number": 9090, "name": "more", "protocol": "HTTP"}], ` + rest + `}`
+}
+
 func at(address, protocol, host string) string {
 	return fmt.Sprintf(`{"hosts": ["%s"], "addresses": ["%s"], "resolution": "DNS", "ports": [{"number": 80, "name": "p", "protocol": "%s"}]}`, host, address, protocol)
 }
@@ -226,6 +231,19 @@ func TestProblems(t *testing.T) {
 				"warning conflicting-services ServiceEntry default/b spec.hosts[0]", "warning conflicting-services ServiceEntry default/reviews spec.hosts[0]",
 				"warning duplicate-service ServiceEntry default/b spec.hosts[0]", "warning duplicate-service ServiceEntry default/reviews spec.hosts[0]",
 				"warning duplicate-service ServiceEntry other/c spec.hosts[0]",
+			},
+		},
+		"entries of a host that proxies do not merge": {
+			[]resource{
+				{"ServiceEntry", "default", "b", more(`"workloadSelector": {"labels": {"app": "reviews"}}`)},
+				{"ServiceEntry", "other", "a", more(`"exportTo": ["*"]`)},
+				{"ServiceEntry", "other", "b", more(`"exportTo": ["."]`)}, // that no port is added by
+			},
+			[]string{
+				"info selects-nothing ServiceEntry default/b spec.workloadSelector.labels",
+				"warning conflicting-services ServiceEntry default/b spec.hosts[0]", "warning conflicting-services ServiceEntry default/reviews spec.hosts[0]",
+				"warning duplicate-service ServiceEntry default/b spec.hosts[0]", "warning duplicate-service ServiceEntry default/reviews spec.hosts[0]",
+				"warning duplicate-service ServiceEntry other/a spec.hosts[0]", "warning duplicate-service ServiceEntry other/b spec.hosts[0]",
 			},
 		},
 		"two rules over a host": {

@@ -279,7 +279,7 @@ var reviewed = map[string]string{
 	"known_host_like": "asks may_name", "host_hint": "asks may_name", "subset_hint": "asks may_name", "key_hint": "asks may_name",
 	"as_of": "asks readable_among", "changed_since": "asks readable_among", "differing_resources": "asks readable_among",
 	"find_problems": "filters what it finds by the caller's grants",
-	"other_owner":   "asks may_name", "examine_change": "looks at the running transaction alone", "prune": "asks for the owner or a server", "adopt": "likewise",
+	"other_owner":   "asks may_name", "other_description": "asks may_name", "examine_change": "looks at the running transaction alone", "prune": "asks for the owner or a server", "adopt": "likewise",
 	"holds_secrets": "tells of the caller's own grants", "granted_secrets": "likewise", "grant_secrets": "asks require_owner", "revoke_secrets": "asks require_owner",
 	"report_findings": "asks require_server",
 	"trust_domains":   "tells names", "trust_federated": "asks require_server", "distrust_federated": "asks require_server",

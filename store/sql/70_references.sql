@@ -54,13 +54,17 @@ LANGUAGE sql IMMUTABLE AS $$
     WHEN upper(protocol) IN ('TCP', 'REDIS') THEN 'tcp' WHEN upper(protocol) IN ('MONGO', 'MYSQL') THEN 'greeting' END
 $$;
 
-CREATE OR REPLACE FUNCTION mesh.links_of_service_entry(namespace text, spec jsonb)
+-- The details are what proxies go by where entries share a host: empty labels and lists count as none, and exportTo as it is written, in any order.
+DROP FUNCTION IF EXISTS mesh.links_of_service_entry(text, jsonb);
+CREATE OR REPLACE FUNCTION mesh.links_of_service_entry(namespace text, spec jsonb, labels jsonb)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
   SELECT 'service', lower(h #>> '{}'), '', NULL::int, mesh.exported(spec -> 'exportTo', namespace), d.detail, 'spec.hosts[' || i - 1 || ']'
-  FROM (SELECT jsonb_build_object(
+  FROM (SELECT jsonb_strip_nulls(jsonb_build_object(
       'ports', coalesce((SELECT jsonb_object_agg(p ->> 'number', upper(coalesce(p ->> 'protocol', ''))) FROM jsonb_path_query(spec -> 'ports', '$[*]') p WHERE p ->> 'number' IS NOT NULL), '{}'),
-      'resolution', coalesce(spec ->> 'resolution', 'NONE'), 'location', coalesce(spec ->> 'location', 'MESH_EXTERNAL')) OFFSET 0) AS d (detail),
+      'resolution', coalesce(spec ->> 'resolution', 'NONE'), 'location', coalesce(spec ->> 'location', 'MESH_EXTERNAL'),
+      'metadata.labels', nullif(labels, '{}'), 'workloadSelector', nullif(spec #> '{workloadSelector,labels}', '{}'),
+      'exportTo', CASE jsonb_typeof(spec -> 'exportTo') WHEN 'array' THEN (SELECT jsonb_agg(DISTINCT e) FROM jsonb_array_elements(spec -> 'exportTo') e) END)) OFFSET 0) AS d (detail),
     jsonb_path_query(spec -> 'hosts', '$[*]') WITH ORDINALITY AS hosts (h, i)
   UNION ALL
   SELECT 'address', a #>> '{}', (p ->> 'number') || ' ' || mesh.listener_class(p ->> 'protocol'), NULL, mesh.exported(spec -> 'exportTo', namespace),
@@ -132,7 +136,8 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- links_of is every row for one resource.
-CREATE OR REPLACE FUNCTION mesh.links_of(kind text, api_group text, namespace text, name text, spec jsonb)
+DROP FUNCTION IF EXISTS mesh.links_of(text, text, text, text, jsonb);
+CREATE OR REPLACE FUNCTION mesh.links_of(kind text, api_group text, namespace text, name text, spec jsonb, labels jsonb)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
@@ -144,7 +149,7 @@ BEGIN
   CASE
   WHEN kind = 'VirtualService' THEN RETURN QUERY SELECT * FROM mesh.links_of_virtual_service(namespace, spec);
   WHEN kind = 'DestinationRule' THEN RETURN QUERY SELECT * FROM mesh.links_of_destination_rule(namespace, spec);
-  WHEN kind = 'ServiceEntry' THEN RETURN QUERY SELECT * FROM mesh.links_of_service_entry(namespace, spec);
+  WHEN kind = 'ServiceEntry' THEN RETURN QUERY SELECT * FROM mesh.links_of_service_entry(namespace, spec, labels);
   WHEN kind = 'Gateway' AND api_group = 'networking.istio.io' THEN RETURN QUERY SELECT * FROM mesh.links_of_istio_gateway(namespace, spec);
   WHEN kind IN ('Gateway', 'ListenerSet') THEN RETURN QUERY SELECT * FROM mesh.links_of_listeners(namespace, name, spec);
   WHEN kind = 'ReferenceGrant' THEN RETURN QUERY SELECT * FROM mesh.links_of_reference_grant(namespace, spec);

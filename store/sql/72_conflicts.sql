@@ -49,6 +49,34 @@ CREATE OR REPLACE VIEW mesh.conflicting_claims AS
       WHERE o.role = 'claim' AND o.part = l.part AND o.target = l.target AND (o.namespace <> l.namespace OR o.name <> l.name)
         AND mesh.may_name(o.namespace, o.scope));
 
+-- may_add_ports reports whether a service has ports that another of its host lacks, and a proxy may come to it after that: those that are exported to a
+-- namespace by name come first, and then the older. It and the next become part of a query, for it may be asked of very many pairs.
+CREATE OR REPLACE FUNCTION mesh.may_add_ports(a mesh.links, b mesh.links) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT ('*' = ANY (a.scope) OR '*' <> ALL (b.scope))
+    AND NOT jsonb_path_query_array(a.detail -> 'ports', '$.keyvalue().key') <@ jsonb_path_query_array(b.detail -> 'ports', '$.keyvalue().key')
+$$;
+
+-- described_otherwise reports whether two ServiceEntries of a namespace describe a host of both otherwise, as far as that costs something. Resolution and
+-- location of one count for nothing. On the rest it depends whether a proxy that sees both gives the host the ports that one adds to the other's.
+CREATE OR REPLACE FUNCTION mesh.described_otherwise(l mesh.links, o mesh.links) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT o.detail - 'ports' <> l.detail - 'ports'
+    AND (o.detail -> 'resolution' <> l.detail -> 'resolution' OR o.detail -> 'location' <> l.detail -> 'location'
+      OR mesh.overlap(o.scope, l.scope) AND (mesh.may_add_ports(l, o) OR mesh.may_add_ports(o, l)))
+$$;
+
+-- other_description names the first ServiceEntry that describes a host otherwise, and the fields, to those who may read both.
+CREATE OR REPLACE FUNCTION mesh.other_description(l mesh.links) RETURNS text
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off AS $$
+  SELECT format('%s %s/%s: %s', o.kind, o.namespace, o.name, (SELECT string_agg(field, ', ')
+    FROM unnest('{resolution,location,metadata.labels,workloadSelector,exportTo}'::text[]) AS field WHERE o.detail -> field IS DISTINCT FROM l.detail -> field))
+  FROM mesh.links o
+  WHERE o.role = l.role AND o.target = l.target AND o.part = l.part AND o.namespace = l.namespace AND o.name <> l.name
+    AND mesh.described_otherwise(l, o) AND mesh.may_name(o.namespace, '{}')
+  ORDER BY o.name LIMIT 1
+$$;
+
 CREATE OR REPLACE VIEW mesh.conflicting_services AS
   SELECT 'warning' AS severity, 'conflicting-protocols' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
     format('the host "%s" has a port of another protocol in %s', l.target, mesh.other_owner(l)) AS message,
@@ -60,12 +88,12 @@ CREATE OR REPLACE VIEW mesh.conflicting_services AS
         AND EXISTS (SELECT FROM jsonb_each(l.detail -> 'ports') p WHERE o.detail -> 'ports' -> p.key <> p.value) AND mesh.may_name(o.namespace, o.scope))
   UNION ALL
   SELECT 'warning', 'conflicting-services', l.kind, l.api_group, l.namespace, l.name, l.path,
-    format('the host "%s" has another resolution or location in %s', l.target, mesh.other_owner(l)),
-    'give both the same: the location is that of the older, and the ports of one that resolves otherwise have no clusters'
+    format('the host "%s" is described otherwise in %s', l.target, mesh.other_description(l)),
+    'give both the same: the location is that of the older, and ports that the later adds have no clusters where anything else differs'
   FROM mesh.links l
   WHERE l.role = 'service'
     AND EXISTS (SELECT FROM mesh.links o
-      WHERE o.role = 'service' AND o.target = l.target AND o.namespace = l.namespace AND o.name <> l.name AND o.detail - 'ports' <> l.detail - 'ports')
+      WHERE o.role = 'service' AND o.target = l.target AND o.namespace = l.namespace AND o.name <> l.name AND mesh.described_otherwise(l, o))
   UNION ALL
   SELECT 'warning', 'duplicate-service', l.kind, l.api_group, l.namespace, l.name, l.path,
     format('the host "%s" has another owner: %s', l.target, mesh.other_owner(l)),

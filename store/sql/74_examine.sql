@@ -57,6 +57,7 @@ LANGUAGE sql STABLE AS $$
     AND (CASE
         WHEN c.kind <> 'VirtualService' OR c.before_spec IS NULL OR c.after_spec IS NULL THEN spec.after IS DISTINCT FROM spec.before
         ELSE spec.before - 'http' <> spec.after - 'http' OR mesh.leads_elsewhere(spec.before -> 'http', spec.after -> 'http') END
+      OR c.kind = 'ServiceEntry' AND c.after_labels IS DISTINCT FROM c.before_labels -- as entries of one host are told apart by them
       OR (SELECT t.revision FROM mesh.transactions t WHERE t.id = of) > 0) -- EXISTS would be planned as a hash of all transactions
 $$;
 
@@ -153,7 +154,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
   stored   mesh.links[] := ARRAY(SELECT l FROM unnest(changed) c JOIN mesh.links l USING (name, namespace, kind, api_group));
   fresh    mesh.links[] := ARRAY(SELECT (c.kind, c.api_group, c.namespace, c.name, l.role, l.target, l.part, l.port, l.scope, l.detail, l.path)::mesh.links
-    FROM unnest(changed) c, mesh.links_of(c.kind, c.api_group, c.namespace, c.name, c.after_spec) l WHERE l.target IS NOT NULL); -- null names nothing
+    FROM unnest(changed) c, mesh.links_of(c.kind, c.api_group, c.namespace, c.name, c.after_spec, c.after_labels) l WHERE l.target IS NOT NULL); -- null names nothing
   gone     mesh.links[] := ARRAY(SELECT s FROM unnest(stored) s EXCEPT SELECT f FROM unnest(fresh) f);
   come     mesh.links[] := ARRAY(SELECT f FROM unnest(fresh) f EXCEPT SELECT s FROM unnest(stored) s);
   suspects mesh.links[];
@@ -197,13 +198,13 @@ BEGIN
     SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.names_in_destination_rule(c.namespace, c.after_spec) l
       WHERE c.transaction_id = of AND c.after_spec IS NOT NULL AND c.kind = 'DestinationRule'
     UNION ALL
-    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.links_of_service_entry(c.namespace, c.after_spec) l
+    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.links_of_service_entry(c.namespace, c.after_spec, c.after_labels) l
       WHERE c.transaction_id = of AND c.after_spec IS NOT NULL AND c.kind = 'ServiceEntry'
     UNION ALL
     SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.links_of_key(c.kind, c.namespace, c.name, c.after_spec) l
       WHERE c.transaction_id = of AND c.after_spec IS NOT NULL AND c.kind IN ('VirtualService', 'ServiceEntry')
     UNION ALL
-    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.links_of(c.kind, c.api_group, c.namespace, c.name, c.after_spec) l
+    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.links_of(c.kind, c.api_group, c.namespace, c.name, c.after_spec, c.after_labels) l
       WHERE c.transaction_id = of AND c.kind NOT IN ('VirtualService', 'DestinationRule', 'ServiceEntry', 'WorkloadEntry')) AS named WHERE target IS NOT NULL;
   RETURN mesh.new_problems(before, mesh.all_problems());
 END $$;
@@ -213,7 +214,7 @@ CREATE OR REPLACE FUNCTION mesh.rebuild_links() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   WITH wanted AS MATERIALIZED (
-    SELECT r.kind, r.api_group, r.namespace, r.name, l.* FROM mesh.resources r, mesh.links_of(r.kind, r.api_group, r.namespace, r.name, r.spec) l WHERE l.target IS NOT NULL
+    SELECT r.kind, r.api_group, r.namespace, r.name, l.* FROM mesh.resources r, mesh.links_of(r.kind, r.api_group, r.namespace, r.name, r.spec, r.labels) l WHERE l.target IS NOT NULL
   ), gone AS (
     DELETE FROM mesh.links l USING (SELECT * FROM mesh.links EXCEPT SELECT * FROM wanted) g WHERE l IS NOT DISTINCT FROM g::mesh.links
   )
@@ -285,7 +286,7 @@ BEGIN
   DELETE FROM mesh.links l USING mesh.changes c
     WHERE c.transaction_id = of AND l.name = c.name AND l.namespace = c.namespace AND l.kind = c.kind AND l.api_group = c.api_group;
   INSERT INTO mesh.links
-    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.links_of(c.kind, c.api_group, c.namespace, c.name, c.before_spec) l
+    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.links_of(c.kind, c.api_group, c.namespace, c.name, c.before_spec, c.before_labels) l
     WHERE c.transaction_id = of AND c.before_spec IS NOT NULL;
 END $$;
 

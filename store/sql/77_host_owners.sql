@@ -132,7 +132,7 @@ RETURNS TABLE (role text, host text, scope text[], path text)
 LANGUAGE sql STABLE AS $$
   SELECT DISTINCT ON (l.role, l.target) l.role, l.target,
     CASE WHEN l.role = 'server' OR jsonb_typeof(spec -> 'exportTo') = 'array' AND spec -> 'exportTo' <> '[]' OR l.scope <> '{*}' THEN l.scope ELSE mesh.default_scope(kind, namespace) END, l.path
-  FROM mesh.links_of(kind, api_group, namespace, name, spec) l
+  FROM mesh.links_of(kind, api_group, namespace, name, spec, NULL) l
   WHERE l.role IN ('claim', 'service', 'server', 'address') OR l.role = 'rule' AND l.part = ''
   UNION ALL
   SELECT 'address', everything, CASE WHEN jsonb_typeof(spec -> 'exportTo') = 'array' AND spec -> 'exportTo' <> '[]'
