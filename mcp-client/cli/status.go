@@ -22,7 +22,8 @@ func (p *Program) statusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Tell how the server fares, what it has, and who follows it",
 		Long: `Tell how the server fares, what it has, and who follows it: its revision and that of the mesh, its connection to the database, how many
-resources of each kind there are, and which revision each client has acknowledged. -o wide lists what each client asks for.
+resources of each kind there are, which revision each client has acknowledged, and what came of dialling the sinks of mesh.sinks and of its flags. -o wide lists
+what each client asks for.
 
 Of a relay it is what that knows itself, and while the database is away what is known without it. Of a server that is not pgmesh's it is what a reader can tell: which protocol it speaks, what it calls itself, and what it has.
 
@@ -73,10 +74,63 @@ func (p *Program) printStatus(s *adminv1.StatusResponse) error {
 		p.writeMesh(w, s.GetMesh())
 	}
 	writeRow(w, []string{"clients", fmt.Sprint(len(s.GetClients()))})
+	if len(s.GetSinks()) > 0 {
+		writeRow(w, []string{"sinks", p.sinksText(s.GetSinks())})
+	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	return p.printClients(s)
+	if err := p.printClients(s); err != nil {
+		return err
+	}
+	return p.printSinks(s)
+}
+
+// sinksText counts sinks, of which several servers may tell.
+func (p *Program) sinksText(all []*adminv1.SinkStatus) string {
+	reached := map[string]bool{}
+	for _, one := range all {
+		reached[one.GetAddress()] = reached[one.GetAddress()] || one.GetConnected()
+	}
+	connected := 0
+	for _, is := range reached {
+		if is {
+			connected++
+		}
+	}
+	text := fmt.Sprintf("%d, %d connected", len(reached), connected)
+	if connected < len(reached) {
+		return p.paint(terminal.Yellow, text)
+	}
+	return text
+}
+
+func (p *Program) printSinks(s *adminv1.StatusResponse) error {
+	if len(s.GetSinks()) == 0 {
+		return nil
+	}
+	fmt.Fprintln(p.Out)
+	w := aligned(p.Out)
+	writeRow(w, []string{"SINK", "SERVER", "STATE", "SINCE", "ERROR"})
+	for _, one := range s.GetSinks() {
+		state, since := sinkState(one)
+		writeRow(w, []string{one.GetAddress(), orDash(one.GetServer()), state, elapsed(since, s.GetServer().GetNow()), orDash(firstLine(one.GetError()))})
+	}
+	return w.Flush()
+}
+
+// sinkState is how a sink fares at a server, in words, and since when.
+func sinkState(s *adminv1.SinkStatus) (string, *timestamppb.Timestamp) {
+	switch {
+	case s.GetConnected():
+		return "connected", s.GetSince()
+	case s.GetDials():
+		return "not connected", s.GetSince()
+	case s.GetLetGoAt() != nil:
+		return "left to others", s.GetLetGoAt()
+	default:
+		return "not dialled", nil
+	}
 }
 
 // sourceText tells where the server has it from, and whether that is there.

@@ -3,16 +3,20 @@ package cli_test
 import (
 	"context"
 	"log/slog"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
 
 	"github.com/pgmesh/pgmesh/internal/limits"
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/internal/pgtest"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
+	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
 )
 
 // launched starts a server of any sort, and returns where it answers, and what ends it.
@@ -82,6 +86,49 @@ func TestTheStatusOfAServerThatServesItsFile(t *testing.T) {
 	require.Regexp(t, `source +file, not connected .*; what is served was saved .* ago`, r.out)
 	require.Contains(t, r.err, "has lost its source")
 	require.NotContains(t, r.out, "\nmesh ")
+}
+
+// Of sinks is told what came of them, at all servers that have tried.
+func TestTheStatusOfSinks(t *testing.T) {
+	t.Parallel()
+	database := pgtest.New(t)
+	pilot := serveGRPC(t, func(s *grpc.Server) { legacyv1.RegisterResourceSinkServer(s, taking{}) })
+	const gone = "127.0.0.1:1"
+	conn, err := pgx.Connect(t.Context(), database)
+	require.NoError(t, err)
+	defer conn.Close(t.Context())
+	_, err = conn.Exec(t.Context(), "INSERT INTO mesh.sinks (address, tls) VALUES ($1, false)", pilot)
+	require.NoError(t, err)
+	server, _ := launched(t, serve.Options{Database: database, Name: "one", Poll: 50 * time.Millisecond, Legacy: serve.Legacy{
+		Sinks: []string{gone}, Plaintext: listen.Plaintext{Allowed: true},
+	}})
+	var r result
+	require.Eventually(t, func() bool {
+		r = at(t, server, "status")
+		return strings.Contains(r.out, "refused") && regexp.MustCompile(`(?m)^sinks +2, 1 connected$`).MatchString(r.out)
+	}, time.Minute, 20*time.Millisecond, "%v", &r)
+	require.Zero(t, r.code, r.err)
+	require.Regexp(t, `(?m)^SINK +SERVER +STATE +SINCE +ERROR$`, r.out)
+	require.Regexp(t, `(?m)^`+pilot+` +one \S{4} +connected +\d+s +-$`, r.out)
+	require.Regexp(t, `(?m)^`+gone+` +one \S{4} +not connected +\d+s +.*refused`, r.out)
+	require.Equal(t, pilot+" true false\n"+gone+" false true\n",
+		at(t, server, "status", "-o", `jsonpath={range .sinks[*]}{.address} {.connected} {.ofFlags}{"\n"}{end}`).out)
+}
+
+// taking is a sink that asks for one collection, and takes what it is sent without a word.
+type taking struct {
+	legacyv1.UnimplementedResourceSinkServer
+}
+
+func (taking) EstablishResourceStream(g grpc.BidiStreamingServer[legacyv1.Resources, legacyv1.RequestResources]) error {
+	if _, err := g.Recv(); err != nil { // the trigger
+		return err
+	}
+	if err := g.Send(&legacyv1.RequestResources{Collection: "istio/networking/v1alpha3/virtualservices"}); err != nil {
+		return err
+	}
+	<-g.Context().Done()
+	return nil
 }
 
 // Clients that a server lets in one after the other wait as it says.

@@ -42,6 +42,8 @@ type Config struct {
 	Source func() publish.Source
 	// Clients lists who is connected over MCP; nil where nobody is.
 	Clients func() []*adminv1.ClientStatus
+	// Sinks tells what has come of dialling sinks; nil where none can be.
+	Sinks func() []*adminv1.SinkStatus
 	// Keys encrypt secrets before they come to the database; nil leaves them as they are.
 	Keys *seal.Keys
 	// Version is that of the program.
@@ -59,6 +61,7 @@ type Service struct {
 	ready   func() (about string, err error)
 	source  func() publish.Source
 	clients func() []*adminv1.ClientStatus
+	sinks   func() []*adminv1.SinkStatus
 	keys    *seal.Keys
 	version string
 	opened  func() bool
@@ -72,7 +75,7 @@ type Service struct {
 func New(c Config) *Service {
 	return &Service{
 		store: c.Store, news: c.News, served: c.Served, ready: c.Ready, source: c.Source, clients: c.Clients,
-		keys: c.Keys, version: c.Version, opened: c.Opened, link: c.Link, started: time.Now(), log: c.Log, done: make(chan struct{}),
+		sinks: c.Sinks, keys: c.Keys, version: c.Version, opened: c.Opened, link: c.Link, started: time.Now(), log: c.Log, done: make(chan struct{}),
 	}
 }
 

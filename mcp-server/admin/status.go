@@ -18,8 +18,8 @@ func (s *Service) Status(ctx context.Context, _ *adminv1.StatusRequest) (*adminv
 	if caller.From(ctx) == nil {
 		return nil, requireUnlimited(ctx, caller.Read)
 	}
-	if s.clients != nil && caller.From(ctx).Unlimited(caller.Read) {
-		answer.Clients = s.clients()
+	if caller.From(ctx).Unlimited(caller.Read) {
+		s.addOthers(answer)
 	}
 	ctx, cancel := context.WithTimeout(ctx, overviewWithin)
 	defer cancel()
@@ -29,6 +29,16 @@ func (s *Service) Status(ctx context.Context, _ *adminv1.StatusRequest) (*adminv
 	}
 	answer.Mesh = mesh
 	return answer, nil
+}
+
+// addOthers tells of whom the server serves. What is known here is told, for the database may be away.
+func (s *Service) addOthers(answer *adminv1.StatusResponse) {
+	if s.clients != nil {
+		answer.Clients = s.clients()
+	}
+	if s.sinks != nil {
+		answer.Sinks = s.sinks()
+	}
 }
 
 // overviewWithin is how long the database may take to count: who asks for the status may do so because it is slow.

@@ -67,7 +67,7 @@ func (s *server) database() (source, error) {
 	s.metrics.MustRegister(connectedTo(d.store))
 	d.admin = admin.New(admin.Config{
 		Store: d.store, News: s.publisher.Subscribe, Served: s.publisher.Served, Ready: func() (string, error) { return s.ready(d) }, Source: s.publisher.Source,
-		Opened: d.isOpen, Clients: s.clients.List, Keys: s.keys, Version: program.Version(), Log: o.Log,
+		Opened: d.isOpen, Clients: s.clients.List, Sinks: s.sinksTold, Keys: s.keys, Version: program.Version(), Log: o.Log,
 	})
 	d.registry = registry.New(d.store, o.Log, s.metrics, registry.Options{Name: o.Name, Grace: o.WorkloadGrace})
 	return d, nil

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,8 +19,10 @@ import (
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/reload"
+	"github.com/pgmesh/pgmesh/internal/stamp"
 	"github.com/pgmesh/pgmesh/internal/tlsfiles"
 	"github.com/pgmesh/pgmesh/mcp-server/legacy"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
 )
 
@@ -129,7 +132,7 @@ func (s *server) dialSinks(ctx context.Context) error {
 
 // sinksOfTable says how the sinks of the table are shared with other servers.
 func (s *server) sinksOfTable() store.Sinks {
-	return store.Sinks{Server: s.name() + " " + s.publisher.ID()[:4], Dial: s.toDial, States: s.sinkStates, Seen: s.everySink.seen, LetGo: s.options.Legacy.LetGo}
+	return store.Sinks{Server: s.nameAmongServers(), Dial: s.toDial, States: s.sinkStates, Seen: s.everySink.seen, LetGo: s.options.Legacy.LetGo}
 }
 
 // name is what this server is called in the mesh.
@@ -143,6 +146,9 @@ func (s *server) name() string {
 	}
 	return host
 }
+
+// nameAmongServers tells this server from others of its name.
+func (s *server) nameAmongServers() string { return s.name() + " " + s.publisher.ID()[:4] }
 
 // sinkStates has what came of dialling, by address.
 func (s *server) sinkStates() map[string]store.SinkState {
@@ -169,6 +175,28 @@ func (e *everySink) list() []store.SinkStatus {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return append([]store.SinkStatus{}, e.all...)
+}
+
+// sinksTold is what callers are told of sinks: those of the table at all servers, and those of this server's flags.
+func (s *server) sinksTold() (told []*adminv1.SinkStatus) {
+	for _, one := range s.everySink.list() {
+		status := &adminv1.SinkStatus{Address: one.Address, Server: one.Server, Dials: one.Dials, Connected: one.Connected, Error: one.Error}
+		if one.Since != nil {
+			status.Since = stamp.Of(*one.Since)
+		}
+		if one.LetGoAt != nil {
+			status.LetGoAt = stamp.Of(*one.LetGoAt)
+		}
+		told = append(told, status)
+	}
+	for _, one := range s.sinks.States() {
+		if slices.Contains(s.options.Legacy.Sinks, one.Address) { // also if the table names it: the flag counts
+			told = append(told, &adminv1.SinkStatus{
+				Address: one.Address, Server: s.nameAmongServers(), OfFlags: true, Dials: true, Connected: one.Connected, Since: stamp.Of(one.Since), Error: one.Error,
+			})
+		}
+	}
+	return told
 }
 
 // toDial takes over the sinks of the table.

@@ -163,6 +163,7 @@ func (u *upstream) mesh() mesh {
 func (u *upstream) register(g grpc.ServiceRegistrar) {
 	admin.New(admin.Config{
 		News: u.publisher.Subscribe, Ready: func() (string, error) { return u.ready(u) }, Source: u.publisher.Source, Clients: u.clients.List,
+		Sinks: u.sinksTold,
 		Link: func() admin.Link {
 			now := u.relay.Link()
 			return admin.Link{Connected: now.Connected, Since: now.Since, Losses: now.Losses}

@@ -66,7 +66,10 @@ type StatusResponse struct {
 	Source *SourceStatus          `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
 	Mesh   *MeshStatus            `protobuf:"bytes,3,opt,name=mesh,proto3" json:"mesh,omitempty"`
 	// Who is connected to this server over MCP.
-	Clients       []*ClientStatus `protobuf:"bytes,4,rep,name=clients,proto3" json:"clients,omitempty"`
+	Clients []*ClientStatus `protobuf:"bytes,4,rep,name=clients,proto3" json:"clients,omitempty"`
+	// What has come of dialling sinks of the first generation of MCP: those of mesh.sinks at all servers, as this one read it last, and those
+	// that the flags of this server name. Those who may not read everything are told of none, as of clients.
+	Sinks         []*SinkStatus `protobuf:"bytes,5,rep,name=sinks,proto3" json:"sinks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -125,6 +128,13 @@ func (x *StatusResponse) GetMesh() *MeshStatus {
 func (x *StatusResponse) GetClients() []*ClientStatus {
 	if x != nil {
 		return x.Clients
+	}
+	return nil
+}
+
+func (x *StatusResponse) GetSinks() []*SinkStatus {
+	if x != nil {
+		return x.Sinks
 	}
 	return nil
 }
@@ -617,17 +627,126 @@ func (x *Subscription) GetReason() string {
 	return ""
 }
 
+// SinkStatus is what has come of dialling a sink at one server.
+type SinkStatus struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Address string                 `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
+	// The server that dials the sink, or has tried; empty for a sink of the table that none has dialled.
+	Server string `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"`
+	// Whether a flag of this server names the sink (--sink), and not the table mesh.sinks.
+	OfFlags bool `protobuf:"varint,3,opt,name=of_flags,json=ofFlags,proto3" json:"of_flags,omitempty"`
+	// Whether the server dials the sink now.
+	Dials bool `protobuf:"varint,4,opt,name=dials,proto3" json:"dials,omitempty"`
+	// Whether it has a stream to the sink.
+	Connected bool `protobuf:"varint,5,opt,name=connected,proto3" json:"connected,omitempty"`
+	// Since when it is connected, or is not.
+	Since *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=since,proto3" json:"since,omitempty"`
+	// Why the sink could not be reached last.
+	Error string `protobuf:"bytes,7,opt,name=error,proto3" json:"error,omitempty"`
+	// When the server let go of the sink, so that another might reach it; not set unless it has.
+	LetGoAt       *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=let_go_at,json=letGoAt,proto3" json:"let_go_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SinkStatus) Reset() {
+	*x = SinkStatus{}
+	mi := &file_pgmesh_admin_v1_status_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SinkStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SinkStatus) ProtoMessage() {}
+
+func (x *SinkStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_status_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SinkStatus.ProtoReflect.Descriptor instead.
+func (*SinkStatus) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_status_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *SinkStatus) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *SinkStatus) GetServer() string {
+	if x != nil {
+		return x.Server
+	}
+	return ""
+}
+
+func (x *SinkStatus) GetOfFlags() bool {
+	if x != nil {
+		return x.OfFlags
+	}
+	return false
+}
+
+func (x *SinkStatus) GetDials() bool {
+	if x != nil {
+		return x.Dials
+	}
+	return false
+}
+
+func (x *SinkStatus) GetConnected() bool {
+	if x != nil {
+		return x.Connected
+	}
+	return false
+}
+
+func (x *SinkStatus) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *SinkStatus) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *SinkStatus) GetLetGoAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LetGoAt
+	}
+	return nil
+}
+
 var File_pgmesh_admin_v1_status_proto protoreflect.FileDescriptor
 
 const file_pgmesh_admin_v1_status_proto_rawDesc = "" +
 	"\n" +
 	"\x1cpgmesh/admin/v1/status.proto\x12\x0fpgmesh.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x0f\n" +
-	"\rStatusRequest\"\xe8\x01\n" +
+	"\rStatusRequest\"\x9b\x02\n" +
 	"\x0eStatusResponse\x125\n" +
 	"\x06server\x18\x01 \x01(\v2\x1d.pgmesh.admin.v1.ServerStatusR\x06server\x125\n" +
 	"\x06source\x18\x02 \x01(\v2\x1d.pgmesh.admin.v1.SourceStatusR\x06source\x12/\n" +
 	"\x04mesh\x18\x03 \x01(\v2\x1b.pgmesh.admin.v1.MeshStatusR\x04mesh\x127\n" +
-	"\aclients\x18\x04 \x03(\v2\x1d.pgmesh.admin.v1.ClientStatusR\aclients\"\xd8\x01\n" +
+	"\aclients\x18\x04 \x03(\v2\x1d.pgmesh.admin.v1.ClientStatusR\aclients\x121\n" +
+	"\x05sinks\x18\x05 \x03(\v2\x1b.pgmesh.admin.v1.SinkStatusR\x05sinks\"\xd8\x01\n" +
 	"\fServerStatus\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x124\n" +
 	"\astarted\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x12,\n" +
@@ -667,7 +786,17 @@ const file_pgmesh_admin_v1_status_proto_rawDesc = "" +
 	"\x04sent\x18\x02 \x01(\x03R\x04sent\x12\x1a\n" +
 	"\baccepted\x18\x03 \x01(\x03R\baccepted\x12\x18\n" +
 	"\arefused\x18\x04 \x01(\x03R\arefused\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reasonB8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\x8d\x02\n" +
+	"\n" +
+	"SinkStatus\x12\x18\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x16\n" +
+	"\x06server\x18\x02 \x01(\tR\x06server\x12\x19\n" +
+	"\bof_flags\x18\x03 \x01(\bR\aofFlags\x12\x14\n" +
+	"\x05dials\x18\x04 \x01(\bR\x05dials\x12\x1c\n" +
+	"\tconnected\x18\x05 \x01(\bR\tconnected\x120\n" +
+	"\x05since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
+	"\x05error\x18\a \x01(\tR\x05error\x126\n" +
+	"\tlet_go_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\aletGoAtB8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
 
 var (
 	file_pgmesh_admin_v1_status_proto_rawDescOnce sync.Once
@@ -681,7 +810,7 @@ func file_pgmesh_admin_v1_status_proto_rawDescGZIP() []byte {
 	return file_pgmesh_admin_v1_status_proto_rawDescData
 }
 
-var file_pgmesh_admin_v1_status_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_pgmesh_admin_v1_status_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_pgmesh_admin_v1_status_proto_goTypes = []any{
 	(*StatusRequest)(nil),         // 0: pgmesh.admin.v1.StatusRequest
 	(*StatusResponse)(nil),        // 1: pgmesh.admin.v1.StatusResponse
@@ -691,26 +820,30 @@ var file_pgmesh_admin_v1_status_proto_goTypes = []any{
 	(*KindCount)(nil),             // 5: pgmesh.admin.v1.KindCount
 	(*ClientStatus)(nil),          // 6: pgmesh.admin.v1.ClientStatus
 	(*Subscription)(nil),          // 7: pgmesh.admin.v1.Subscription
-	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(*SinkStatus)(nil),            // 8: pgmesh.admin.v1.SinkStatus
+	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
 }
 var file_pgmesh_admin_v1_status_proto_depIdxs = []int32{
 	2,  // 0: pgmesh.admin.v1.StatusResponse.server:type_name -> pgmesh.admin.v1.ServerStatus
 	3,  // 1: pgmesh.admin.v1.StatusResponse.source:type_name -> pgmesh.admin.v1.SourceStatus
 	4,  // 2: pgmesh.admin.v1.StatusResponse.mesh:type_name -> pgmesh.admin.v1.MeshStatus
 	6,  // 3: pgmesh.admin.v1.StatusResponse.clients:type_name -> pgmesh.admin.v1.ClientStatus
-	8,  // 4: pgmesh.admin.v1.ServerStatus.started:type_name -> google.protobuf.Timestamp
-	8,  // 5: pgmesh.admin.v1.ServerStatus.now:type_name -> google.protobuf.Timestamp
-	8,  // 6: pgmesh.admin.v1.SourceStatus.since:type_name -> google.protobuf.Timestamp
-	8,  // 7: pgmesh.admin.v1.SourceStatus.stale_since:type_name -> google.protobuf.Timestamp
-	8,  // 8: pgmesh.admin.v1.MeshStatus.newest_time:type_name -> google.protobuf.Timestamp
-	5,  // 9: pgmesh.admin.v1.MeshStatus.kinds:type_name -> pgmesh.admin.v1.KindCount
-	8,  // 10: pgmesh.admin.v1.ClientStatus.since:type_name -> google.protobuf.Timestamp
-	7,  // 11: pgmesh.admin.v1.ClientStatus.subscriptions:type_name -> pgmesh.admin.v1.Subscription
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	8,  // 4: pgmesh.admin.v1.StatusResponse.sinks:type_name -> pgmesh.admin.v1.SinkStatus
+	9,  // 5: pgmesh.admin.v1.ServerStatus.started:type_name -> google.protobuf.Timestamp
+	9,  // 6: pgmesh.admin.v1.ServerStatus.now:type_name -> google.protobuf.Timestamp
+	9,  // 7: pgmesh.admin.v1.SourceStatus.since:type_name -> google.protobuf.Timestamp
+	9,  // 8: pgmesh.admin.v1.SourceStatus.stale_since:type_name -> google.protobuf.Timestamp
+	9,  // 9: pgmesh.admin.v1.MeshStatus.newest_time:type_name -> google.protobuf.Timestamp
+	5,  // 10: pgmesh.admin.v1.MeshStatus.kinds:type_name -> pgmesh.admin.v1.KindCount
+	9,  // 11: pgmesh.admin.v1.ClientStatus.since:type_name -> google.protobuf.Timestamp
+	7,  // 12: pgmesh.admin.v1.ClientStatus.subscriptions:type_name -> pgmesh.admin.v1.Subscription
+	9,  // 13: pgmesh.admin.v1.SinkStatus.since:type_name -> google.protobuf.Timestamp
+	9,  // 14: pgmesh.admin.v1.SinkStatus.let_go_at:type_name -> google.protobuf.Timestamp
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_pgmesh_admin_v1_status_proto_init() }
@@ -724,7 +857,7 @@ func file_pgmesh_admin_v1_status_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pgmesh_admin_v1_status_proto_rawDesc), len(file_pgmesh_admin_v1_status_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
