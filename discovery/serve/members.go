@@ -10,6 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/pgmesh/pgmesh/discovery/admit"
 	"github.com/pgmesh/pgmesh/discovery/issue"
@@ -68,14 +70,24 @@ const (
 	streamsPerConnection = 1024
 )
 
-func (m *members) serverOptions() []grpc.ServerOption {
+// serverOptions are those of discovery's server, also without members. What clients have begun to send takes memory of a budget.
+func (m *members) serverOptions(unfinished *limits.Memory) []grpc.ServerOption {
+	bounded := grpc.Creds(panics.Credentials(limits.BoundUnfinished(m.credentials(), unfinished)))
 	if m == nil {
-		return nil
+		return []grpc.ServerOption{bounded}
 	}
 	return []grpc.ServerOption{
-		grpc.Creds(panics.Credentials(m.door.Credentials(m.who.certificate()))), grpc.ChainStreamInterceptor(m.door.Stream),
+		bounded, grpc.ChainStreamInterceptor(m.door.Stream),
 		grpc.ConnectionTimeout(handshakeWithin), grpc.MaxConcurrentStreams(streamsPerConnection),
 	}
+}
+
+// credentials are what discovery shows to who connects.
+func (m *members) credentials() credentials.TransportCredentials {
+	if m == nil {
+		return insecure.NewCredentials()
+	}
+	return m.door.Credentials(m.who.certificate())
 }
 
 func (m *members) register(server *grpc.Server) {

@@ -81,11 +81,8 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	follower := newFollower(machines.following(engine.Update), metrics)
 	follower.keys, follower.first = keys, mesh.First(o.OwnGateways)
 	follower.trust = members.trust()
-	streams := push.NewServer(engine, o.Limits, adsmetrics.New(metrics, "discovery", push.Label), o.Log)
+	streams, server := o.server(engine, members, metrics)
 	pages = append(append(pages, o.pages(engine, streams, metrics)...), machines.Page())
-	server := rpc.NewServer(append(members.serverOptions(), grpc.MaxRecvMsgSize(cmp.Or(o.RequestMiB, DefaultRequestMiB)<<20))...)
-	streams.Register(server)
-	members.register(server)
 	machines.AddTo(server)
 
 	if started != nil {
@@ -112,6 +109,17 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	g.Go(func() error { return notify.Once(ctx, ready.Ask) })
 	defer members.flush()
 	return ended(g.Wait())
+}
+
+// server is that of xDS, and of what members of the mesh ask.
+func (o *Options) server(engine *push.Engine, members *members, metrics prometheus.Registerer) (*ads.Server, *grpc.Server) {
+	observer := adsmetrics.New(metrics, "discovery", push.Label)
+	largest := grpc.MaxRecvMsgSize(cmp.Or(o.RequestMiB, DefaultRequestMiB) << 20)
+	server := rpc.NewServer(append(members.serverOptions(o.Limits.Unfinished(observer)), largest)...)
+	streams := push.NewServer(engine, o.Limits, observer, o.Log)
+	streams.Register(server)
+	members.register(server)
+	return streams, server
 }
 
 // listen opens the sockets.

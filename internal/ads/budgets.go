@@ -30,6 +30,13 @@ func (l Limits) Budgets(o Observer) *Budgets {
 	return &Budgets{memory, again}
 }
 
+// Unfinished is the budget for requests that have begun to come: as much as for those that have come.
+func (l Limits) Unfinished(o Observer) *limits.Memory {
+	memory := limits.NewUnfinished(l.Memory << 20)
+	memory.Waited, memory.Refused = hears(o, UnfinishedLimit)
+	return memory
+}
+
 // hears has an observer hear of a limit.
 func hears(o Observer, limit string) (waited func(time.Duration), refused func()) {
 	return func(d time.Duration) { o.Limited(limit, d, false) }, func() { o.Limited(limit, 0, true) }

@@ -88,12 +88,13 @@ func (l *Limits) Flags(f *pflag.FlagSet) {
 
 // The limits, as observers are told of them.
 const (
-	PushLimit    = "pushes"
-	ArrivalLimit = "arrivals"
-	RequestLimit = "requests"
-	NameLimit    = "names"
-	MemoryLimit  = "memory"
-	RepeatLimit  = "repeats"
+	PushLimit       = "pushes"
+	ArrivalLimit    = "arrivals"
+	RequestLimit    = "requests"
+	NameLimit       = "names"
+	MemoryLimit     = "memory"
+	UnfinishedLimit = "unfinished"
+	RepeatLimit     = "repeats"
 )
 
 // bounds hold the streams of a server to its limits.

@@ -44,18 +44,18 @@ func New(r prometheus.Registerer, program string, label func(typeURL string) str
 			.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30), []string{"type"}),
 		refused: prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("refused_resources",
 			"Resources that clients refuse at the moment, each counted for every client that does, by type.")), []string{"type"}),
-		held: prometheus.NewHistogramVec(histogram(opts("limit_wait_seconds", "Time that clients had to wait because of a limit: pushes, arrivals, requests, memory (of large requests) or repeats (of whole states)."),
+		held: prometheus.NewHistogramVec(histogram(opts("limit_wait_seconds", "Time that clients had to wait because of a limit: pushes, arrivals, requests, memory (of large requests), unfinished (large requests that are on their way) or repeats (of whole states)."),
 			.001, .01, .1, .5, 1, 5, 10, 30), []string{"limit"}),
 		turned: prometheus.NewCounterVec(prometheus.CounterOpts(opts("limit_refusals_total",
-			"Clients that were turned away because of a limit: arrivals, names, memory (of large requests) or repeats (of whole states).")), []string{"limit"}),
+			"Clients that were turned away because of a limit: arrivals, names, memory (of large requests), unfinished (large requests that are on their way) or repeats (of whole states).")), []string{"limit"}),
 		unheard: prometheus.NewCounterVec(prometheus.CounterOpts(opts("unreceived_total",
 			"Clients that left without an answer to a response that is larger than gRPC receives by default, by type.")), []string{"type"}),
 	}
 	r.MustRegister(m.streams, m.responses, m.resources, m.bytes, m.answers, m.waits, m.refused, m.held, m.turned, m.unheard)
-	for _, limit := range []string{ads.PushLimit, ads.ArrivalLimit, ads.RequestLimit, ads.MemoryLimit, ads.RepeatLimit} { // which show before they are reached
+	for _, limit := range []string{ads.PushLimit, ads.ArrivalLimit, ads.RequestLimit, ads.MemoryLimit, ads.UnfinishedLimit, ads.RepeatLimit} { // which show before they are reached
 		m.held.WithLabelValues(limit)
 	}
-	for _, limit := range []string{ads.ArrivalLimit, ads.NameLimit, ads.MemoryLimit, ads.RepeatLimit} {
+	for _, limit := range []string{ads.ArrivalLimit, ads.NameLimit, ads.MemoryLimit, ads.UnfinishedLimit, ads.RepeatLimit} {
 		m.turned.WithLabelValues(limit)
 	}
 	return m

@@ -94,6 +94,12 @@ func Vouch(a net.Addr) {
 	}
 }
 
+// isStranger reports whether nobody has vouched for the client at an address, where somebody could have.
+func isStranger(a net.Addr) bool {
+	b, is := a.(addressOfBounded)
+	return is && !b.of.vouched.Load()
+}
+
 // Credentials are those of a server to whose connections clients are strangers at first.
 type Credentials struct {
 	credentials.TransportCredentials

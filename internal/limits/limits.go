@@ -148,9 +148,13 @@ func addressOf(ctx context.Context) string {
 	if !ok {
 		return ""
 	}
-	host, _, err := net.SplitHostPort(p.Addr.String())
+	return hostOf(p.Addr)
+}
+
+func hostOf(a net.Addr) string {
+	host, _, err := net.SplitHostPort(a.String())
 	if err != nil {
-		return p.Addr.String()
+		return a.String()
 	}
 	return host
 }

@@ -16,8 +16,12 @@ import (
 // Memory is how much all clients of a server together may have it keep of something at one time. Nobody has more than half of it while
 // others want some.
 type Memory struct {
-	total int
-	full  func(holder string, used, total int) string // what to say when there is none left
+	total   int
+	free    int           // what nobody has to ask for
+	within  time.Duration // how long memory is waited for
+	outside bool          // what waits takes none
+
+	full func(holder string, used, total int) string // what to say when there is none left
 
 	// Waited hears for how long somebody had to wait, and Refused that somebody was turned away. They may be nil.
 	Waited  func(time.Duration)
@@ -45,12 +49,12 @@ const (
 
 // NewMemory returns a budget of so many bytes; 0 is no limit. The function says what to do about it when there is none left.
 func NewMemory(total int, full func(holder string, used, total int) string) *Memory {
-	return &Memory{total: total, full: full, holders: map[string]int{}}
+	return &Memory{total: total, free: memoryFree, within: memoryWithin, full: full, holders: map[string]int{}}
 }
 
 // Take takes memory for a holder, and returns what gives it back. It waits for a while, and then fails with a status.
 func (m *Memory) Take(ctx context.Context, holder string, size int) (release func(), err error) {
-	if m == nil || m.total <= 0 || size <= memoryFree {
+	if m == nil || m.total <= 0 || size <= m.free {
 		return func() {}, nil
 	}
 	size = min(size, m.total) // what is larger than all is taken alone
@@ -81,7 +85,7 @@ func (m *Memory) enter(holder string, size int) (w *waiter, crowded bool) {
 			mine += other.size
 		}
 	}
-	if all > 2*m.total || mine+size > m.total {
+	if !m.outside && (all > 2*m.total || mine+size > m.total) {
 		return nil, true
 	}
 	w = &waiter{holder, size, make(chan struct{})}
@@ -97,11 +101,11 @@ func (m *Memory) refuse(holder string) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return exhausted(memoryWithin, m.full(holder, m.holders[holder], m.total))
+	return exhausted(m.within, m.full(holder, m.holders[holder], m.total))
 }
 
 func (m *Memory) await(ctx context.Context, w *waiter) error {
-	began, timer := time.Now(), time.NewTimer(memoryWithin)
+	began, timer := time.Now(), time.NewTimer(m.within)
 	defer timer.Stop()
 	select {
 	case <-w.got:

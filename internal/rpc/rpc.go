@@ -23,7 +23,7 @@ const (
 	readBuffer = 4 << 10
 	// What a client may send before it is read. Windows that gRPC adapts cost a ping, to be written and answered, for nearly every message that
 	// comes alone, as all acknowledgements do. A stream's is less than a stranger may send in all (internal/limits): a message that is too large is
-	// refused with a reason, before the connection is cut.
+	// refused with a reason, before the connection is cut. More comes only to who reads a message, for which a place is sought then (limits.BoundUnfinished).
 	streamWindow     = 128 << 10
 	connectionWindow = 1 << 20
 	// stopWithin bounds a graceful stop. Streams have been told to end by then; what remains are calls that hang.

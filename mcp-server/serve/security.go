@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/limits"
@@ -119,16 +120,19 @@ func (d *door) run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// options put a gRPC server behind the door.
-func (d *door) options() []grpc.ServerOption {
+// options put a gRPC server behind the door. What clients have begun to send takes memory of a budget.
+func (d *door) options(unfinished *limits.Memory) []grpc.ServerOption {
 	options := append(d.limits.ServerOptions(), grpc.ChainUnaryInterceptor(d.guard.Unary), grpc.ChainStreamInterceptor(d.guard.Stream))
+	shown := insecure.NewCredentials()
 	switch {
 	case d.files != nil:
-		options = append(options, grpc.Creds(panics.Credentials(limits.BoundStrangers(credentials.NewTLS(d.files.Config("h2"))))), grpc.InTapHandle(d.guard.Tap))
+		shown = limits.BoundStrangers(credentials.NewTLS(d.files.Config("h2")))
+		options = append(options, grpc.InTapHandle(d.guard.Tap))
 	case d.own:
-		options = append(options, grpc.Creds(panics.Credentials(limits.BoundStrangers(credentials.NewTLS(d.mesh.TLS("h2"))))), grpc.InTapHandle(d.guard.Tap), rpc.Renewing())
+		shown = limits.BoundStrangers(credentials.NewTLS(d.mesh.TLS("h2")))
+		options = append(options, grpc.InTapHandle(d.guard.Tap), rpc.Renewing())
 	}
-	return options
+	return append(options, grpc.Creds(panics.Credentials(limits.BoundUnfinished(shown, unfinished))))
 }
 
 // web puts a socket and a handler of HTTP behind the door.

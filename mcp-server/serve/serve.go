@@ -203,7 +203,7 @@ func (s *server) serve(ctx context.Context, from source, on sockets) error {
 	through := newCalls(newMeasured(s.metrics), from.closed)
 	stopping, stop := context.WithCancel(context.Background())
 	defer stop()
-	grpcServer := rpc.NewServer(slices.Concat(s.door.options(), through.options(), []grpc.ServerOption{grpc.ChainStreamInterceptor(s.hold(stopping))})...)
+	grpcServer := rpc.NewServer(slices.Concat(s.door.options(s.options.Readers.Unfinished(s.observers)), through.options(), []grpc.ServerOption{grpc.ChainStreamInterceptor(s.hold(stopping))})...)
 	streams.Register(grpcServer)
 	s.legacy.Register(grpcServer)
 	from.register(grpcServer)

@@ -1,0 +1,185 @@
+package limits
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// What is read here of HTTP/2 (RFC 9113, sections 3.4, 4.1 and 6).
+const (
+	prefaceLength = 24 // what a client says first
+	frameHeader   = 9
+
+	dataFrame, headersFrame, resetFrame = 0x0, 0x1, 0x3
+	endStream, padded                   = 0x1, 0x8
+)
+
+// messagePrefix is what gRPC puts before each message: whether it is compressed, and its length.
+const messagePrefix = 5
+
+const (
+	// mostUnfinished is how many streams of a connection may be within a message. Streams that the server has ended count until the client ends them.
+	mostUnfinished = 4096
+	// A message may take several times its size in gRPC's buffers, for each frame has one or more of its own. What comes in crumbs would take hundreds of times.
+	buffersOf   = 4
+	buffersFree = 64 << 10
+)
+
+var (
+	errCrumbs   = errors.New("a client sends a message in pieces that are so small that they take much more memory than it has bytes")
+	errUnended  = errors.New("a client has begun messages on too many streams of a connection")
+	errNoStream = errors.New("a message belongs to no stream")
+)
+
+// frames follows what a client sends over HTTP/2, as far as it tells where gRPC's messages begin and end. It judges nothing that gRPC itself refuses.
+type frames struct {
+	// large is called when more has come of a message than gRPC lets a client send that nobody reads, before more is, and again unless it is done with that.
+	large func(stream uint32, size int) (done bool, err error)
+	// ends is called when no more comes of what was begun on a stream, also if nothing was.
+	ends func(stream uint32)
+
+	preface int // bytes of it that are to come
+	header  [frameHeader]byte
+	have    int  // bytes of the header that have come
+	left    int  // bytes of the frame that are to come
+	padding int  // how many of its last bytes are padding
+	padded  bool // its next byte says that
+
+	now        unfinished            // of the frame's stream
+	unfinished map[uint32]unfinished // by stream; those between messages are not here
+}
+
+// unfinished is a message of which something has come.
+type unfinished struct {
+	prefix [messagePrefix]byte
+	have   int // bytes of the prefix
+	left   int // bytes of the message that are to come
+	got    int
+	weight int  // what gRPC keeps for what has come
+	told   bool // of its size
+}
+
+func newFrames(large func(uint32, int) (bool, error), ends func(uint32)) *frames {
+	return &frames{large: large, ends: ends, preface: prefaceLength, unfinished: map[uint32]unfinished{}}
+}
+
+// follow is given what comes, in pieces of any size.
+func (f *frames) follow(b []byte) error {
+	n := min(len(b), f.preface)
+	f.preface -= n
+	for b = b[n:]; len(b) > 0; {
+		var err error
+		if f.have < frameHeader {
+			n = copy(f.header[f.have:], b)
+			if f.have += n; f.have == frameHeader {
+				err = f.begin()
+			}
+		} else {
+			n = min(len(b), f.left)
+			err = f.payload(b[:n])
+		}
+		if err == nil && f.have == frameHeader && f.left == 0 {
+			err = f.end()
+		}
+		if err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+func (f *frames) kind() byte           { return f.header[3] }
+func (f *frames) flagged(is byte) bool { return f.header[4]&is != 0 }
+func (f *frames) stream() uint32       { return binary.BigEndian.Uint32(f.header[5:]) & (1<<31 - 1) }
+
+// begin reads the header of a frame.
+func (f *frames) begin() error {
+	f.left = int(f.header[0])<<16 | int(f.header[1])<<8 | int(f.header[2])
+	if f.padding = 0; f.kind() != dataFrame {
+		return nil
+	}
+	if f.stream() == 0 {
+		return errNoStream
+	}
+	f.padded, f.now = f.flagged(padded), f.unfinished[f.stream()]
+	f.now.weight += bufferOf(f.left)
+	if f.now.weight > buffersOf*f.now.got+buffersFree {
+		return errCrumbs
+	}
+	return nil
+}
+
+// bufferOf is what gRPC keeps for a frame: small ones as they are, with what leads to them, and others in buffers of two sizes.
+func bufferOf(length int) int {
+	switch {
+	case length <= 1<<10:
+		return length + 64
+	case length <= 4<<10:
+		return 4 << 10
+	default:
+		return max(length, 16<<10)
+	}
+}
+
+// payload reads some of a frame.
+func (f *frames) payload(b []byte) error {
+	f.left -= len(b)
+	if f.kind() != dataFrame {
+		return nil
+	}
+	if f.padded {
+		f.padded, f.padding, b = false, int(b[0]), b[1:]
+	}
+	return f.messages(b[:len(b)-min(len(b), max(0, f.padding-f.left))])
+}
+
+// messages reads some of the messages of a stream.
+func (f *frames) messages(b []byte) error {
+	m := &f.now
+	for len(b) > 0 {
+		var n int
+		if m.have < messagePrefix {
+			n = copy(m.prefix[m.have:], b)
+			if m.have += n; m.have == messagePrefix {
+				m.left = int(binary.BigEndian.Uint32(m.prefix[1:]))
+			}
+		} else {
+			n = min(len(b), m.left)
+			m.left -= n
+		}
+		if m.got, b = m.got+n, b[n:]; m.got > unfinishedFree && !m.told {
+			var err error
+			if m.told, err = f.large(f.stream(), m.got+m.left); err != nil {
+				return err
+			}
+		}
+		if m.have == messagePrefix && m.left == 0 {
+			*m = unfinished{}
+			f.ends(f.stream())
+		}
+	}
+	return nil
+}
+
+// end is after the last byte of a frame.
+func (f *frames) end() error {
+	f.have = 0
+	kind := f.kind()
+	if kind == resetFrame || (kind == dataFrame || kind == headersFrame) && f.flagged(endStream) {
+		delete(f.unfinished, f.stream())
+		f.ends(f.stream())
+		return nil
+	}
+	switch {
+	case kind != dataFrame:
+	case f.now.have == 0:
+		delete(f.unfinished, f.stream())
+	default:
+		f.unfinished[f.stream()] = f.now
+	}
+	if len(f.unfinished) > mostUnfinished {
+		return errUnended
+	}
+	return nil
+}
