@@ -2,6 +2,7 @@ package limits_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -104,14 +105,14 @@ func TestWhoWantsTooMuchWaitsForItself(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := limits.NewShares(40, 80, func() string { return "answer with nonces" })
-		var waited time.Duration
-		s.Waited = func(d time.Duration) { waited += d }
+		var waited atomic.Int64 // several wait at once below
+		s.Waited = func(d time.Duration) { waited.Add(int64(d)) }
 		began := time.Now()
 		for range 120 {
 			require.NoError(t, s.Take(t.Context(), "greedy", 1))
 		}
 		require.InDelta(t, 10, time.Since(began).Seconds(), 0.1, "20 at once and then ten a second, a quarter of all")
-		require.InDelta(t, 10, waited.Seconds(), 0.1)
+		require.InDelta(t, 10, time.Duration(waited.Load()).Seconds(), 0.1)
 		began = time.Now()
 		for range 20 {
 			require.NoError(t, s.Take(t.Context(), "other", 1))
