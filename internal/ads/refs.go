@@ -1,17 +1,37 @@
 package ads
 
-import "slices"
+import (
+	"iter"
+	"slices"
+)
 
 // refer has a step's references looked after: those that the client will ask for are waited for before a plan goes on, those
 // that it has already are sent once more.
 func (s *Stream) refer(from *subscription, st step) {
 	if s.progress != nil {
-		for _, ref := range st.fresh {
+		for ref := range st.toAskFor() {
 			s.progress.expected = append(s.progress.expected, expectation{ref, from})
 		}
 	}
 	for _, ref := range st.again {
 		s.renew(ref)
+	}
+}
+
+// toAskFor goes through what the client will ask for because of what changed.
+func (st *step) toAskFor() iter.Seq[Ref] {
+	return func(yield func(Ref) bool) {
+		if !st.begins {
+			slices.Values(st.fresh)(yield)
+			return
+		}
+		for _, r := range st.changed {
+			for _, ref := range r.Refs {
+				if !yield(ref) {
+					return
+				}
+			}
+		}
 	}
 }
 

@@ -249,6 +249,9 @@ type step struct {
 	removed []string
 	// fresh are what the client will ask for because of what changed, again what it waits to be sent once more.
 	fresh, again []Ref
+	// begins says that the client had nothing of what changed: then all that this refers to is fresh, and is not listed. Most clients come when no
+	// plan is under way, for which nobody asks.
+	begins bool
 	// absent are names that were asked for and that there is nothing of.
 	absent []string
 	// held says that something would be sent if more were allowed.
@@ -272,13 +275,13 @@ func (s *subscription) advance(e extent) step {
 		s.isolation.tried = false
 	}
 	if s.wildcard && s.have.Len() == 0 && len(s.asked) == 0 && s.isolation == nil { // there is nothing to compare with
-		st.changed = make([]*Resource, 0, goal.Len())
+		st.changed, st.begins = make([]*Resource, 0, goal.Len()), true
 		for r := range goal.All() {
 			if !isDue(r.Name) {
 				st.partly = true
 				continue
 			}
-			st.changed, st.fresh = append(st.changed, r), append(st.fresh, r.Refs...)
+			st.changed = append(st.changed, r)
 			st.grows++
 			st.held = st.held || e != everything && r.Empty
 		}
@@ -313,7 +316,7 @@ func (s *subscription) beginsByName(goal *Set) bool {
 // name adds what is to be sent about the names that a client asks for that has nothing yet.
 func (s *subscription) name(st *step, goal *Set, e extent, isDue func(name string) bool) {
 	missing := len(s.asked)
-	st.changed = make([]*Resource, 0, min(missing, goal.Len()))
+	st.changed, st.begins = make([]*Resource, 0, min(missing, goal.Len())), true
 	for r := range goal.All() {
 		if !s.asked[r.Name] {
 			continue
@@ -323,7 +326,7 @@ func (s *subscription) name(st *step, goal *Set, e extent, isDue func(name strin
 			st.partly = true
 			continue
 		}
-		st.changed, st.fresh = append(st.changed, r), append(st.fresh, r.Refs...)
+		st.changed = append(st.changed, r)
 		st.grows++
 		st.held = st.held || e != everything && r.Empty
 	}
