@@ -27,6 +27,7 @@ type VirtualService struct {
 	problems   []Problem
 	sources    []string // the labels by which its matches choose proxies
 	sendsTo    []destinationHost
+	requestsTo []string
 	// choosy tells that some matches are for the clients of one namespace, so that not all send everywhere.
 	choosy bool
 }
@@ -165,9 +166,22 @@ func (vs *VirtualService) complete() {
 	names.addSources(vs)
 	vs.sources = slices.Collect(maps.Keys(names))
 	vs.sendsTo = destinationPorts(vs.Spec)
+	vs.requestsTo = hostsOf(&networking.VirtualService{Http: vs.Spec.GetHttp()})
 	vs.choosy = slices.ContainsFunc(vs.Spec.GetHttp(), func(route *networking.HTTPRoute) bool {
 		return slices.ContainsFunc(route.GetMatch(), func(m *networking.HTTPMatchRequest) bool { return m.GetSourceNamespace() != "" })
 	})
+}
+
+// RequestsTo are the hosts that HTTP requests are sent to, or copies of them. They are found once, and not for everybody who sees the rule.
+func (vs *VirtualService) RequestsTo() []string { return vs.requestsTo }
+
+func hostsOf(spec *networking.VirtualService) (hosts []string) {
+	for _, d := range Destinations(spec) {
+		if !slices.Contains(hosts, d.GetHost()) {
+			hosts = append(hosts, d.GetHost())
+		}
+	}
+	return hosts
 }
 
 // destinationsFor lists the hosts that clients in a namespace are sent to.

@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
@@ -53,22 +52,30 @@ func clusterForms(host, proxyDomain string) []string {
 
 // sharedForms shorten a name by the labels at its end that it shares with the proxy's domain.
 func sharedForms(host, proxyDomain string) []string {
-	unique, shared := splitShared(strings.Split(host, "."), strings.Split(proxyDomain, "."))
-	if len(shared) == 0 {
+	shared, found := sharedEnd(host, proxyDomain)
+	if !found || shared == 0 {
 		return nil
 	}
-	name := strings.Join(unique, ".")
-	out := []string{name}
-	if len(unique) == 2 {
-		out = append(out, name+"."+shared[0])
+	unique := host[:shared-1]
+	switch {
+	case unique == "":
+		return nil
+	case strings.Count(unique, ".") == 1:
+		first, _, _ := strings.Cut(host[shared:], ".")
+		return []string{unique, host[:shared+len(first)]}
 	}
-	return slices.DeleteFunc(out, func(s string) bool { return s == "" })
+	return []string{unique}
 }
 
-func splitShared(host, domain []string) (unique, shared []string) {
-	n := 0
-	for n < len(host) && n < len(domain) && host[len(host)-1-n] == domain[len(domain)-1-n] {
-		n++
+// sharedEnd finds where the labels begin at the end of a host that are also those at the end of a domain.
+func sharedEnd(host, domain string) (at int, found bool) {
+	i, j := len(host), len(domain)
+	for i > 0 && j > 0 && host[i-1] == domain[j-1] {
+		i, j = i-1, j-1
 	}
-	return host[:len(host)-n], host[len(host)-n:]
+	if (i == 0 || host[i-1] == '.') && (j == 0 || domain[j-1] == '.') {
+		return i, true
+	}
+	dot := strings.IndexByte(host[i:], '.') // before that is only the end of a label
+	return i + dot + 1, dot >= 0
 }

@@ -3,8 +3,6 @@ package translate
 import (
 	"slices"
 
-	networking "istio.io/api/networking/v1alpha3"
-
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
@@ -40,6 +38,7 @@ func newRecollection() recollection {
 func (s Sight) Recall(m *Memory, changed func(host string) bool) Sight {
 	m.changed = changed
 	m.before, m.now, m.bound, m.mixed = m.now, newRecollection(), map[string]*boundRules{}, false
+	m.now.domains = make(map[*mesh.Shape]domains, len(s.scope.Services))
 	s.memory = m
 	return s
 }
@@ -66,7 +65,7 @@ func (m *Memory) ruled(c routeContext) *routeList {
 		known = m.before.ruled[key]
 	}
 	if known == nil {
-		hosts := httpDestinations(c.vs.Spec)
+		hosts := c.vs.RequestsTo()
 		known = m.lists.ofRule(c, key, hosts, c.destinations(hosts))
 	} else if from := c.destinations(known.hosts); !slices.Equal(from, known.from) {
 		known = m.lists.ofRule(c, key, known.hosts, from)
@@ -88,16 +87,6 @@ func shapeOf(s *mesh.Service) *mesh.Shape {
 		return nil
 	}
 	return s.Shape
-}
-
-// httpDestinations are the hosts that a rule sends requests to, or copies of them.
-func httpDestinations(spec *networking.VirtualService) (hosts []string) {
-	for _, d := range mesh.Destinations(&networking.VirtualService{Http: spec.GetHttp()}) {
-		if !slices.Contains(hosts, d.GetHost()) {
-			hosts = append(hosts, d.GetHost())
-		}
-	}
-	return hosts
 }
 
 func (m *Memory) direct(v view, s *mesh.Service, port uint32) *routeList {

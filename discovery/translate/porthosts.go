@@ -45,8 +45,9 @@ func (p *portHosts) update(v view, egress *mesh.Egress) {
 }
 
 func (p *portHosts) rebuild(v view, groups []routeGroup) {
-	names := map[string]bool{}
-	p.domains, p.rivalled, p.hosts = map[string]bool{}, false, make([]virtualHost, 0, len(groups))
+	// Maps that grow leave as much behind as they become, and all sights are made at once when proxies come back.
+	names := make(map[string]bool, len(groups))
+	p.domains, p.rivalled, p.hosts = make(map[string]bool, usualDomains*len(groups)), false, make([]virtualHost, 0, len(groups))
 	c := claims{
 		portHosts: p, known: servicesOf(groups),
 		taken: func(name string) bool { was := names[name]; names[name] = true; return was },
@@ -57,6 +58,9 @@ func (p *portHosts) rebuild(v view, groups []routeGroup) {
 	}
 	slices.SortStableFunc(p.hosts, virtualHost.compare)
 }
+
+// usualDomains is how many domains a host has mostly: its name, with a dot and shorter, and an address.
+const usualDomains = 4
 
 // mostPatched is how many groups may come and go before it is as well to make all anew.
 const mostPatched = 64
@@ -115,7 +119,7 @@ func (c claims) comeTooLate() bool {
 }
 
 func servicesOf(groups []routeGroup) map[string]bool {
-	hosts := map[string]bool{}
+	hosts := make(map[string]bool, len(groups))
 	for _, g := range groups {
 		for _, s := range g.services {
 			hosts[s.Hostname] = true

@@ -18,7 +18,7 @@ type portServices struct {
 
 // servicesOnPort finds the services with a port; of several for a host the last counts.
 func servicesOnPort(egress *mesh.Egress, port uint32) portServices {
-	out := portServices{egress: egress, port: port, byHost: map[string]*mesh.Service{}}
+	out := portServices{egress: egress, port: port, byHost: make(map[string]*mesh.Service, len(egress.Services))}
 	for _, s := range egress.Services {
 		if s.Port(port) == nil {
 			continue

@@ -117,7 +117,8 @@ func (p *portHosts) routeGroups(v view, changed func(host string) bool) []routeG
 // forget drops what was noted of the last groups, and rules that are there no more once they are as many as the others.
 func (p *portHosts) forget() {
 	if p.ruled == nil {
-		p.ruled, p.routed = map[*mesh.VirtualService]knownGroup{}, map[string]bool{}
+		rules := len(p.services.egress.VirtualServices)
+		p.ruled, p.routed = make(map[*mesh.VirtualService]knownGroup, rules), make(map[string]bool, rules)
 	}
 	clear(p.routed)
 	p.goes++
@@ -138,7 +139,7 @@ func (v view) ruledGroup(vs *mesh.VirtualService, services portServices) *ruledG
 	out := &ruledGroup{}
 	hosts := vs.Spec.GetHosts()
 	if !slices.ContainsFunc(hosts, mesh.IsWildcard) {
-		out.hosts = slices.Concat(hosts, httpDestinations(vs.Spec))
+		out.hosts = slices.Concat(hosts, vs.RequestsTo())
 	}
 	if services.port == defaultHTTPPort || slices.ContainsFunc(hosts, services.includes) {
 		out.routeGroup, out.there = v.virtualServiceGroup(vs, services)
