@@ -46,19 +46,19 @@ type Whole struct {
 	sets  map[string]*ads.Set
 	hosts *Hosts
 	// shape is another one when parts may have changed in more than what is the same for all.
-	shape, hostsShape *mark
+	shape, hostsShape *generation
 	news              news // what made the shape another one
 
 	named map[string]*named // clusters by what names them, of each type that does
 	fixed map[string]bool   // clusters that are not lazy
 }
 
-// mark is there to be told from another.
-type mark struct{ _ byte }
+// generation is one state of an input. Only its address counts: two states have two addresses.
+type generation struct{ _ byte }
 
 // news are what an update has changed.
 type news struct {
-	since *mark // the shape before it
+	since *generation // the shape before it
 	// few tells that these virtual hosts and clusters are all: they have other contents, and are chosen as before.
 	few             bool
 	hosts, clusters []string
@@ -83,7 +83,7 @@ func (w *Whole) Update(sets map[string]*ads.Set, hosts *Hosts) {
 	}
 	w.news = hosts.newsSince(w.hostsShape)
 	w.news.since = w.shape
-	w.shape, w.hostsShape = new(mark), hosts.shape
+	w.shape, w.hostsShape = new(generation), hosts.shape
 	w.updateClusters(before[clusterType])
 	for typeURL, named := range w.named {
 		for _, name := range sets[typeURL].Changed(before[typeURL]) {
@@ -119,7 +119,7 @@ type Asked struct {
 	held []string
 	part map[string]*ads.Set
 	// shape is that of the whole that the part was found in; nil when more was asked for since.
-	shape *mark
+	shape *generation
 }
 
 // NewAsked returns that of a proxy that has asked for nothing.

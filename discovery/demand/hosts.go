@@ -11,7 +11,7 @@ import (
 // Hosts are the virtual hosts that some classes see, by what proxies ask for. There may be thousands, and as many classes.
 type Hosts struct {
 	configurations, set *ads.Set
-	shape               *mark
+	shape               *generation
 	news                news
 
 	routes map[string]*domains     // by route configuration
@@ -30,7 +30,7 @@ func (h *Hosts) update(configurations, set *ads.Set) {
 	}
 	before, configured := h.set, h.configurations
 	h.news = news{since: h.shape, few: configurations == h.configurations}
-	h.configurations, h.set, h.shape = configurations, set, new(mark)
+	h.configurations, h.set, h.shape = configurations, set, new(generation)
 	for _, name := range configurations.Changed(configured) {
 		r := configurations.Get(name)
 		h.named.update(configured.Get(name), r)
@@ -44,7 +44,7 @@ func (h *Hosts) update(configurations, set *ads.Set) {
 }
 
 // newsSince is what has changed since the hosts had another shape.
-func (h *Hosts) newsSince(shape *mark) news {
+func (h *Hosts) newsSince(shape *generation) news {
 	switch shape {
 	case h.shape:
 		return news{few: true}

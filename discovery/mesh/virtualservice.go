@@ -28,8 +28,8 @@ type VirtualService struct {
 	sources    []string // the labels by which its matches choose proxies
 	sendsTo    []destinationHost
 	requestsTo []string
-	// choosy tells that some matches are for the clients of one namespace, so that not all send everywhere.
-	choosy bool
+	// matchesNamespace reports that some matches are for the clients of one namespace only.
+	matchesNamespace bool
 }
 
 // virtualServiceIndex is every VirtualService. It never changes: that of the next mesh is made of it and of what differs between two
@@ -167,7 +167,7 @@ func (vs *VirtualService) complete() {
 	vs.sources = slices.Collect(maps.Keys(names))
 	vs.sendsTo = destinationPorts(vs.Spec)
 	vs.requestsTo = hostsOf(&networking.VirtualService{Http: vs.Spec.GetHttp()})
-	vs.choosy = slices.ContainsFunc(vs.Spec.GetHttp(), func(route *networking.HTTPRoute) bool {
+	vs.matchesNamespace = slices.ContainsFunc(vs.Spec.GetHttp(), func(route *networking.HTTPRoute) bool {
 		return slices.ContainsFunc(route.GetMatch(), func(m *networking.HTTPMatchRequest) bool { return m.GetSourceNamespace() != "" })
 	})
 }
@@ -186,7 +186,7 @@ func hostsOf(spec *networking.VirtualService) (hosts []string) {
 
 // destinationsFor lists the hosts that clients in a namespace are sent to.
 func (vs *VirtualService) destinationsFor(namespace string) []destinationHost {
-	if !vs.choosy {
+	if !vs.matchesNamespace {
 		return vs.sendsTo
 	}
 	return destinationPorts(withoutForeignRoutes(vs.Spec, namespace))

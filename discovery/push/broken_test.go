@@ -19,8 +19,8 @@ func TestAProxyThatCannotBeTranslatedForIsForgotten(t *testing.T) {
 	e := New(slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	e.Update(mesh.Build(configstore.New().Apply(configstore.Batch{}), nil), 1, nil)
 	node := &corev3.Node{Id: "sidecar~10.0.0.1~a.default~default.svc.cluster.local"}
-	whole := e.pieces.in
-	e.pieces.in = nil // with which no piece can be made
+	whole := e.caches.in
+	e.caches.in = nil // without a cache nothing can be made
 	err := panics.Try("test", func() error {
 		_, err := e.Open(t.Context(), node, true)
 		return err
@@ -29,7 +29,7 @@ func TestAProxyThatCannotBeTranslatedForIsForgotten(t *testing.T) {
 	require.Empty(t, e.members)
 	require.Empty(t, e.classes)
 
-	e.pieces.in = whole
+	e.caches.in = whole
 	e.Update(e.mesh, 2, nil)
 	s, err := e.Open(t.Context(), node, true)
 	require.NoError(t, err)

@@ -16,14 +16,14 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads"
 )
 
-// class is a set of proxies that get the same: what their sight has, and what is their own.
+// class is a set of proxies that get the same: what their shared view has, and what is their own.
 type class struct {
-	members map[*member]bool
-	of      *member // any of them: translation cannot tell them apart
-	sight   *sight
+	members    map[*member]bool
+	of         *member // any of them: translation cannot tell them apart
+	sharedView *sharedView
 
 	from     ingredients
-	clusters *ads.Set // those of the sight that the class has; nil where patches make them the class's own
+	clusters *ads.Set // those of the shared view that the class has; nil where patches make them the class's own
 	own      made     // clusters beside those
 	sets     map[string]*ads.Set
 	// unpatched has, by type, the patches that were not applied to a resource.
@@ -45,11 +45,11 @@ func newClass(old *class) *class {
 
 // ingredients are what a class's own parts are made from.
 type ingredients struct {
-	sight   *sight
-	looks   looks
-	targets []mesh.Target
-	rules   []*mesh.DestinationRule // for what the workloads serve
-	secrets []*mesh.Secret
+	sharedView  *sharedView
+	generations generations
+	targets     []mesh.Target
+	rules       []*mesh.DestinationRule // for what the workloads serve
+	secrets     []*mesh.Secret
 	// policies are those that what comes in has to pass, and authorizers who they may have asked.
 	policies    []*mesh.AuthorizationPolicy
 	authorizers *mesh.Authorizers
@@ -59,12 +59,12 @@ type ingredients struct {
 
 func (c *class) ingredients(m *mesh.Mesh) ingredients {
 	now := ingredients{
-		sight: c.sight, looks: c.sight.looks, targets: m.Targets(c.of.configured), secrets: m.SecretsFor(c.of.configured),
+		sharedView: c.sharedView, generations: c.sharedView.generations, targets: m.Targets(c.of.configured), secrets: m.SecretsFor(c.of.configured),
 		policies: m.AuthorizationPolicies(c.of.configured), authorizers: m.Authorizers(),
 		tokens: m.TokenRules(c.of.configured), trust: m.Trust(),
 	}
 	for _, t := range now.targets {
-		now.rules = append(now.rules, c.sight.scope.InboundDestinationRule(t.Service.Hostname))
+		now.rules = append(now.rules, c.sharedView.scope.InboundDestinationRule(t.Service.Hostname))
 	}
 	return now
 }
@@ -82,13 +82,13 @@ func (i *ingredients) guards(before *ingredients) bool {
 	return i.trust == before.trust && slices.Equal(i.policies, before.policies) && (i.authorizers == before.authorizers || !slices.ContainsFunc(i.policies, asks))
 }
 
-// update brings the class to the state of the mesh that its sight has been brought to. Where that changes nothing of what its proxies get,
+// update brings the class to the state of the mesh that its shared view has been brought to. Where that changes nothing of what its proxies get,
 // its snapshot stays the same one. There may be as many classes as proxies: one that has nothing of its own to make costs a few comparisons.
 func (c *class) update(e *Engine) {
 	now := c.ingredients(e.mesh)
 	for i := range ownParts {
 		p := &ownParts[i]
-		if now.sight == c.from.sight && p.same(&now, &c.from) {
+		if now.sharedView == c.from.sharedView && p.same(&now, &c.from) {
 			continue
 		}
 		begun, patches := time.Now(), envoyfilter.For(e.mesh, c.of.configured)
@@ -98,11 +98,11 @@ func (c *class) update(e *Engine) {
 		c.fail(p.typeURL, patches.Failures())
 	}
 	c.updateClusters(e, &now)
-	c.put(EndpointType, c.sight.endpoints)
-	c.put(NameTableType, c.sight.names)
-	c.put(RouteType, c.sight.routes.configurations)
-	c.put(VirtualHostType, c.sight.routes.hosts.set)
-	c.put(ScopedRouteType, c.sight.routes.scopes.set)
+	c.put(EndpointType, c.sharedView.endpoints)
+	c.put(NameTableType, c.sharedView.names)
+	c.put(RouteType, c.sharedView.routes.configurations)
+	c.put(VirtualHostType, c.sharedView.routes.hosts.set)
+	c.put(ScopedRouteType, c.sharedView.routes.scopes.set)
 	c.from = now
 	if c.current == nil {
 		c.current = &ads.Snapshot{Revision: e.revision, Sets: maps.Clone(c.sets)}
@@ -111,8 +111,8 @@ func (c *class) update(e *Engine) {
 }
 
 // translation is what the class's proxies see, to be translated.
-func (c *class) translation(e *Engine) translate.Sight {
-	return translate.SightOf(e.mesh, c.of.configured)
+func (c *class) translation(e *Engine) translate.View {
+	return translate.ViewOf(e.mesh, c.of.configured)
 }
 
 // put makes a set what the class's proxies get of a type.
@@ -128,10 +128,10 @@ func (c *class) fail(typeURL string, failures []*envoyfilter.Failure) {
 	}
 }
 
-// updateClusters puts the clusters of the sight and the class's own together.
+// updateClusters puts the clusters of the shared view and the class's own together.
 func (c *class) updateClusters(e *Engine, now *ingredients) {
-	sameOwn := now.sight == c.from.sight && now.looks.conditions == c.from.looks.conditions && now.serves(&c.from)
-	if c.of.key.Patches != "" && c.patchClusters(e, sameOwn && now.looks.backends == c.from.looks.backends) {
+	sameOwn := now.sharedView == c.from.sharedView && now.generations.conditions == c.from.generations.conditions && now.serves(&c.from)
+	if c.of.key.Patches != "" && c.patchClusters(e, sameOwn && now.generations.backends == c.from.generations.backends) {
 		return
 	}
 	own := c.own
@@ -141,9 +141,9 @@ func (c *class) updateClusters(e *Engine, now *ingredients) {
 		e.translated(ClusterType, begun, own)
 		c.fail(ClusterType, nil)
 	}
-	if c.clusters != c.sight.clusters || !sameOwn {
+	if c.clusters != c.sharedView.clusters || !sameOwn {
 		c.put(ClusterType, c.withOwn(own))
-		c.clusters, c.own = c.sight.clusters, own
+		c.clusters, c.own = c.sharedView.clusters, own
 	}
 }
 
@@ -163,31 +163,31 @@ func (c *class) patchClusters(e *Engine, same bool) bool {
 	return true
 }
 
-// withOwn is the set of clusters after the sight's and the class's own have changed.
+// withOwn is the set of clusters after the shared view's and the class's own have changed.
 func (c *class) withOwn(own made) *ads.Set {
 	if c.clusters == nil && c.sets[ClusterType] == nil {
-		return c.sight.clusters.Branch().WithAsIn(c.sight.clusters, own.resources, nil)
+		return c.sharedView.clusters.Branch().WithAsIn(c.sharedView.clusters, own.resources, nil)
 	}
 	upserts, keep := slices.Clone(own.resources), map[string]bool{}
 	for name := range own.names() {
 		keep[name] = true
 	}
 	gone := slices.Collect(c.own.names())
-	for _, name := range c.sight.clusters.Changed(c.clusters) {
-		if r := c.sight.clusters.Get(name); r != nil {
+	for _, name := range c.sharedView.clusters.Changed(c.clusters) {
+		if r := c.sharedView.clusters.Get(name); r != nil {
 			upserts, keep[name] = append(upserts, r), true
 		} else {
 			gone = append(gone, name)
 		}
 	}
 	gone = slices.DeleteFunc(gone, func(name string) bool { return keep[name] })
-	return c.sets[ClusterType].WithAsIn(c.sight.clusters, upserts, gone)
+	return c.sets[ClusterType].WithAsIn(c.sharedView.clusters, upserts, gone)
 }
 
 // failures are the patches that were not applied for the class, of each type.
 func (c *class) failures() iter.Seq[[]*envoyfilter.Failure] {
 	return func(yield func([]*envoyfilter.Failure) bool) {
-		if !yield(c.sight.routes.unpatched) {
+		if !yield(c.sharedView.routes.unpatched) {
 			return
 		}
 		for _, failures := range c.unpatched {

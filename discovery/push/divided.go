@@ -21,7 +21,7 @@ type parts[P part[P]] struct {
 	at map[string]int
 }
 
-// madePart is a part with what it was made from. Sights share it.
+// madePart is a part with what it was made from. Shared views share it.
 type madePart[P part[P]] struct {
 	of P
 	made

@@ -8,13 +8,13 @@ func (e *Engine) join(m *member) {
 	c := e.classes[m.key]
 	if c == nil {
 		c = newClass(nil)
-		c.sight = e.sightOf(m, e.sights, nil)
-		c.sight.classes[c] = true
+		c.sharedView = e.sharedViewOf(m, e.sharedViews, nil)
+		c.sharedView.classes[c] = true
 		e.classes[m.key] = c
 	}
 	c.enter(m)
 	if c.current == nil {
-		c.sight.update(e)
+		c.sharedView.update(e)
 		c.update(e)
 		e.journal.joined()
 		e.tellOfClasses()
@@ -35,7 +35,7 @@ func (c *class) enter(m *member) {
 	}
 }
 
-// quit takes a proxy out of its class, which ends with the last, as does the sight with the last class.
+// quit takes a proxy out of its class, which ends with the last, as does the shared view with the last class.
 func (e *Engine) quit(m *member) {
 	c := m.class
 	if c == nil {
@@ -48,10 +48,10 @@ func (e *Engine) quit(m *member) {
 		return
 	}
 	delete(e.classes, m.key)
-	if delete(c.sight.classes, c); len(c.sight.classes) == 0 {
-		delete(e.sights, c.sight.key)
+	if delete(c.sharedView.classes, c); len(c.sharedView.classes) == 0 {
+		delete(e.sharedViews, c.sharedView.key)
 	}
-	if m.key.Type == mesh.Router || len(c.unpatched)+len(c.sight.routes.unpatched) > 0 { // its problems may have ended with it
+	if m.key.Type == mesh.Router || len(c.unpatched)+len(c.sharedView.routes.unpatched) > 0 { // its problems may have ended with it
 		e.tellOfClasses()
 	}
 }
@@ -63,12 +63,12 @@ func anyOf[T comparable](set map[T]bool) (one T) {
 	return one
 }
 
-// sightOf finds the sight of a new class, among these. If there is none yet, it begins with what an old one has.
-func (e *Engine) sightOf(m *member, among map[sightKey]*sight, old *sight) *sight {
-	k := sightKeyOf(m.key)
+// sharedViewOf finds the shared view of a new class, among these. If there is none yet, it begins with what an old one has.
+func (e *Engine) sharedViewOf(m *member, among map[sharedViewKey]*sharedView, old *sharedView) *sharedView {
+	k := sharedViewKeyOf(m.key)
 	x := among[k]
 	if x == nil {
-		if x = e.sights[k]; x == nil {
+		if x = e.sharedViews[k]; x == nil {
 			x = old.clone()
 		}
 		x.key, x.classes = k, map[*class]bool{}
@@ -93,7 +93,7 @@ func (e *Engine) sortsLike(before *mesh.Mesh) bool {
 // regroup sorts the proxies into classes by the new mesh. A class that still has members goes on with what it has, and a new one with what
 // a member of it had before.
 func (e *Engine) regroup() {
-	classes, sights := make(map[classKey]*class, len(e.classes)), make(map[sightKey]*sight, len(e.sights))
+	classes, sharedViews := make(map[classKey]*class, len(e.classes)), make(map[sharedViewKey]*sharedView, len(e.sharedViews))
 	for _, m := range e.members {
 		e.configure(m)
 		c := classes[m.key]
@@ -101,11 +101,11 @@ func (e *Engine) regroup() {
 			if c = e.classes[m.key]; c == nil {
 				c = newClass(m.class)
 			}
-			c.of, c.members, c.sight = nil, map[*member]bool{}, e.sightOf(m, sights, c.sight)
-			c.sight.classes[c] = true
+			c.of, c.members, c.sharedView = nil, map[*member]bool{}, e.sharedViewOf(m, sharedViews, c.sharedView)
+			c.sharedView.classes[c] = true
 			classes[m.key] = c
 		}
 		c.enter(m)
 	}
-	e.classes, e.sights = classes, sights
+	e.classes, e.sharedViews = classes, sharedViews
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate"
 )
 
-// hosts are the virtual hosts that were made in the same conditions, by their names, and that somebody still has: of a host that a hundred sights see
+// hosts are the virtual hosts that were made in the same conditions, by their names, and that somebody still has: of a host that a hundred shared views see
 // alike there is one, made once.
 type hosts struct {
 	made  map[string][]weak.Pointer[madePart[translate.Host]]

@@ -72,8 +72,8 @@ func (c *class) narrow() {
 	if c.whole == nil {
 		c.whole = demand.NewWhole()
 	}
-	if c.sight.asked == nil {
-		c.sight.asked = demand.NewHosts()
+	if c.sharedView.asked == nil {
+		c.sharedView.asked = demand.NewHosts()
 	}
-	c.whole.Update(c.sets, c.sight.asked)
+	c.whole.Update(c.sets, c.sharedView.asked)
 }

@@ -19,21 +19,21 @@ import (
 // ownPart is a type of which each class has its own.
 type ownPart struct {
 	typeURL string
-	// same tells whether the part is made from the same as before, by a class whose sight is the same one.
+	// same tells whether the part is made from the same as before, by a class whose shared view is the same one.
 	same func(now, before *ingredients) bool
-	make func(*Engine, *class, translate.Sight, *envoyfilter.Patcher) made
+	make func(*Engine, *class, translate.View, *envoyfilter.Patcher) made
 }
 
 var ownParts = []ownPart{
-	{ExtensionType, sameConditions, func(e *Engine, _ *class, _ translate.Sight, patches *envoyfilter.Patcher) made {
+	{ExtensionType, sameConditions, func(e *Engine, _ *class, _ translate.View, patches *envoyfilter.Patcher) made {
 		return encode(&e.once, patches.Extensions(), (*corev3.TypedExtensionConfig).GetName, nil)
 	}},
 	{ListenerType, func(now, before *ingredients) bool {
-		return now.looks.listened == before.looks.listened && now.serves(before) && now.guards(before) && now.tokens == before.tokens
+		return now.generations.listened == before.generations.listened && now.serves(before) && now.guards(before) && now.tokens == before.tokens
 	}, (*Engine).listeners},
 	{SecretType, func(now, before *ingredients) bool {
 		return sameConditions(now, before) && slices.Equal(now.secrets, before.secrets)
-	}, func(e *Engine, _ *class, s translate.Sight, _ *envoyfilter.Patcher) made {
+	}, func(e *Engine, _ *class, s translate.View, _ *envoyfilter.Patcher) made {
 		return encode(&e.once, s.Secrets(), (*tlsv3.Secret).GetName, nil)
 	}},
 }
@@ -46,7 +46,7 @@ type listens struct {
 }
 
 // listeners are the class's own, and those of all who see the same and listen alike. Those of routers are for what comes in.
-func (e *Engine) listeners(c *class, s translate.Sight, patches *envoyfilter.Patcher) made {
+func (e *Engine) listeners(c *class, s translate.View, patches *envoyfilter.Patcher) made {
 	if patches.Patches(envoyfilter.InListeners...) {
 		return encodeListeners(e, patches.Listeners(append(s.OutboundListeners(), s.InboundListeners()...)))
 	}
@@ -54,10 +54,10 @@ func (e *Engine) listeners(c *class, s translate.Sight, patches *envoyfilter.Pat
 		return encodeListeners(e, s.OutboundListeners())
 	}
 	alike := listens{c.of.key.Tags, c.of.key.OnDemand}
-	shared, known := c.sight.outbound[alike]
+	shared, known := c.sharedView.outbound[alike]
 	if !known {
 		shared = encodeListeners(e, s.OutboundListeners())
-		c.sight.outbound[alike] = shared
+		c.sharedView.outbound[alike] = shared
 	}
 	own := encodeListeners(e, s.InboundListeners())
 	own.add(shared)
@@ -69,7 +69,7 @@ func encodeListeners(e *Engine, listeners []*listenerv3.Listener) made {
 }
 
 func sameConditions(now, before *ingredients) bool {
-	return now.looks.conditions == before.looks.conditions
+	return now.generations.conditions == before.generations.conditions
 }
 
 func encodeClusters(once *onlyOnce, clusters []*clusterv3.Cluster) made {

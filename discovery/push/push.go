@@ -1,7 +1,7 @@
 // Package push decides who needs what when the mesh changes.
 //
-// Proxies whose inputs are the same form a class, and are sent the same. Classes that see the same of the mesh share a sight: the clusters
-// and endpoints of the services in it, and the routes to them. What a service comes to is a piece, which all sights have that see it in the
+// Proxies whose inputs are the same form a class, and are sent the same. Classes that see the same of the mesh share a shared view: the clusters
+// and endpoints of the services in it, and the routes to them. What a service comes to is a configuration, which all shared views have that see it in the
 // same conditions. Each knows what it was made from, so that a change remakes what it touches and nothing else; and a resource's version
 // is the hash of its bytes, so that only what differs goes out, also to a proxy that comes back, and to another replica.
 package push
@@ -25,16 +25,16 @@ import (
 type Engine struct {
 	log *slog.Logger
 
-	mu       sync.Mutex
-	mesh     *mesh.Mesh // nil until the first state has come: proxies wait
-	revision string
-	sights   map[sightKey]*sight
-	classes  map[classKey]*class
-	members  map[*ads.Subscriber]*member
-	pieces   pieces
-	once     onlyOnce
-	journal  *journal
-	answers  *answers
+	mu          sync.Mutex
+	mesh        *mesh.Mesh // nil until the first state has come: proxies wait
+	revision    string
+	sharedViews map[sharedViewKey]*sharedView
+	classes     map[classKey]*class
+	members     map[*ads.Subscriber]*member
+	caches      configCaches
+	once        onlyOnce
+	journal     *journal
+	answers     *answers
 	// scopedFrom is by how many rules routes are sent host by host.
 	scopedFrom int
 
@@ -68,8 +68,8 @@ type member struct {
 // New returns an engine that has no mesh yet.
 func New(log *slog.Logger, metrics prometheus.Registerer) *Engine {
 	e := &Engine{
-		log: log, sights: map[sightKey]*sight{}, classes: map[classKey]*class{}, members: map[*ads.Subscriber]*member{},
-		pieces: pieces{in: map[conditions]*shelf{}}, scopedFrom: ScopedFrom,
+		log: log, sharedViews: map[sharedViewKey]*sharedView{}, classes: map[classKey]*class{}, members: map[*ads.Subscriber]*member{},
+		caches: configCaches{in: map[conditions]*configCache{}}, scopedFrom: ScopedFrom,
 		journal: newJournal(metrics), denials: newDenials(metrics), refusals: newRefusals(log, metrics), tellers: newTellers(log, metrics),
 	}
 	e.answers = newAnswers(e.journal, metrics)
@@ -144,17 +144,17 @@ func (e *Engine) update(m *mesh.Mesh, revision string, changes []Change) {
 		e.regroup()
 	}
 	offered := 0
-	for _, x := range e.sights {
+	for _, x := range e.sharedViews {
 		offered += x.push(e, news)
 	}
 	e.journal.end(offered)
-	e.pieces.forget(e.sights)
+	e.caches.forget(e.sharedViews)
 	e.tellOfClasses()
 }
 
-// push brings the sight and its classes to a new state, and offers it to their proxies at once: while these are sent what is new to them, others
+// push brings the shared view and its classes to a new state, and offers it to their proxies at once: while these are sent what is new to them, others
 // are seen to. It returns to how many it is new.
-func (x *sight) push(e *Engine, news *ads.News) (offered int) {
+func (x *sharedView) push(e *Engine, news *ads.News) (offered int) {
 	x.update(e)
 	for c := range x.classes {
 		c.update(e)

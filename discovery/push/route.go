@@ -11,13 +11,13 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads"
 )
 
-// routes are those of a sight, in the form that its proxies take.
+// routes are those of a shared view, in the form that its proxies take.
 type routes struct {
 	configurations *ads.Set
 	hosts          parts[translate.Host]   // of proxies that take them by themselves
 	scopes         parts[translate.Scoped] // of routers
 
-	memory *translate.Memory // of what was made so far in the conditions that the sight has
+	memory *translate.Memory // of what was made so far in the conditions that the shared view has
 	// unpatched are the patches that were not applied to a resource.
 	unpatched []*envoyfilter.Failure
 }
@@ -28,9 +28,9 @@ func (r routes) forgetful() routes {
 	return r
 }
 
-// route makes the routes. What the sight sees may have changed, and what a router exposes; nothing else, if it is alike.
-func (x *sight) route(e *Engine, s translate.Sight, before *sight, alike bool, changed map[string]bool) {
-	if x.routes.hosts.made != nil && alike && x.looks.listened == before.looks.listened {
+// route makes the routes. What the shared view sees may have changed, and what a router exposes; nothing else, if it is alike.
+func (x *sharedView) route(e *Engine, s translate.View, before *sharedView, alike bool, changed map[string]bool) {
+	if x.routes.hosts.made != nil && alike && x.generations.listened == before.generations.listened {
 		begun := time.Now()
 		if news, ok := s.Rerouted(x.routes.memory, before.scope, changed); ok {
 			e.translated(VirtualHostType, begun, x.routes.hosts.change(news.Hosts, news.Gone, x.host(e)))
@@ -45,7 +45,7 @@ func (x *sight) route(e *Engine, s translate.Sight, before *sight, alike bool, c
 		}
 	}
 	if x.routes.memory == nil {
-		x.routes.memory = translate.NewMemory(x.shelf.routes)
+		x.routes.memory = translate.NewMemory(x.configCache.routes)
 	}
 	s = s.Recall(x.routes.memory, func(host string) bool { return changed[host] })
 	patches := envoyfilter.For(e.mesh, x.proxy())
@@ -69,7 +69,7 @@ func (r *routes) replace(e *Engine, configurations []*routev3.RouteConfiguration
 }
 
 // replaceParts divides whole configurations, as patches want them.
-func (r *routes) replaceParts(e *Engine, s translate.Sight, whole []*routev3.RouteConfiguration) {
+func (r *routes) replaceParts(e *Engine, s translate.View, whole []*routev3.RouteConfiguration) {
 	begun := time.Now()
 	var configurations []*routev3.RouteConfiguration
 	var hosts []*routev3.VirtualHost
@@ -106,9 +106,9 @@ func (r *routes) rerouteByHost(e *Engine, begun time.Time, changed translate.ByH
 	e.translated(VirtualHostType, begun, r.hosts.change(changed.Hosts, changed.Gone, host))
 }
 
-// host makes virtual hosts as the sight sees them.
-func (x *sight) host(e *Engine) func(translate.Host) *madePart[translate.Host] {
-	return func(h translate.Host) *madePart[translate.Host] { return x.shelf.hosts.make(e, h) }
+// host makes virtual hosts as the shared view sees them.
+func (x *sharedView) host(e *Engine) func(translate.Host) *madePart[translate.Host] {
+	return func(h translate.Host) *madePart[translate.Host] { return x.configCache.hosts.make(e, h) }
 }
 
 func (e *Engine) scope(s translate.Scoped) *madePart[translate.Scoped] {

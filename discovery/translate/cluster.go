@@ -18,7 +18,7 @@ import (
 // Clusters returns every cluster of a proxy: one for each port of each service and subset that it may see, the fixed
 // ones, and those of the ports that its own workload serves.
 func Clusters(m *mesh.Mesh, p *mesh.Proxy) []*clusterv3.Cluster {
-	s := SightOf(m, p)
+	s := ViewOf(m, p)
 	var out []*clusterv3.Cluster
 	for _, b := range s.Backends() {
 		out = append(out, s.Clusters(b)...)

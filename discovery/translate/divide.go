@@ -57,7 +57,7 @@ func (h Host) Same(other Host) bool {
 func (h Host) Make() *routev3.VirtualHost { return h.message(h.countsAttempts) }
 
 // Divisions are the routes of Routes, divided.
-func (s Sight) Divisions() []Division {
+func (s View) Divisions() []Division {
 	v := s.remembering()
 	names := v.routeNames()
 	out := make([]Division, len(names))
@@ -110,7 +110,7 @@ func holdsHosts(configuration string) bool { return parseRouteName(configuration
 func askForHosts(r *routev3.RouteConfiguration) { r.Vhds = &routev3.Vhds{ConfigSource: overADS()} }
 
 // Divide divides a route configuration of the proxy's that was made whole, as patches want it.
-func (s Sight) Divide(whole *routev3.RouteConfiguration) Divided {
+func (s View) Divide(whole *routev3.RouteConfiguration) Divided {
 	d := Divide(whole)
 	if s.offersScopes(whole.GetName()) {
 		d.Scopes = divideByHosts(whole)

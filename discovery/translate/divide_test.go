@@ -32,7 +32,7 @@ func TestDividedRoutesSayWhatWholeOnesSay(t *testing.T) {
 			taken.ScopedFrom = 0
 			p := &taken
 			whole := translate.Routes(m, p)
-			for i, division := range translate.SightOf(m, p).Divisions() {
+			for i, division := range translate.ViewOf(m, p).Divisions() {
 				d := division.Make()
 				requireSame(t, whole[i], d)
 				require.Empty(t, cmp.Diff(d, translate.Divide(whole[i]), protocmp.Transform()))

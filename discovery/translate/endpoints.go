@@ -14,7 +14,7 @@ import (
 
 // Endpoints returns the load assignment of every cluster that asks for one, also where it is empty: Envoy waits for it.
 func Endpoints(m *mesh.Mesh, p *mesh.Proxy) []*endpointv3.ClusterLoadAssignment {
-	s := SightOf(m, p)
+	s := ViewOf(m, p)
 	var out []*endpointv3.ClusterLoadAssignment
 	for _, b := range s.Backends() {
 		out = append(out, s.Endpoints(b)...)

@@ -147,7 +147,7 @@ func translated(m *mesh.Mesh, p *mesh.Proxy) output {
 		extensions: patches.Extensions(),
 	}
 	for _, whole := range out.routes {
-		out.scopes = append(out.scopes, translate.SightOf(m, p).Divide(whole).Scopes...)
+		out.scopes = append(out.scopes, translate.ViewOf(m, p).Divide(whole).Scopes...)
 	}
 	for _, f := range patches.Failures() {
 		out.unpatched = append(out.unpatched, fmt.Sprintf("%s/%s: %s: %s: %s", f.Patch.From.Namespace, f.Patch.From.Name, f.Path(), f.Resource, f.Reason))

@@ -5,7 +5,7 @@ import "github.com/pgmesh/pgmesh/discovery/mesh"
 // Listened is what outbound listeners are made from beside traits and surroundings, to be compared: the same makes the same listeners.
 // Of services that share a listener by their routes it has the listener alone, so that one more of them changes nothing. What routers
 // listen for is in their Frontend.
-func (s Sight) Listened() []any {
+func (s View) Listened() []any {
 	l := listened{view: s.view}
 	for _, egress := range s.scope.Egress {
 		l.add(egress)

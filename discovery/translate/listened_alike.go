@@ -9,7 +9,7 @@ import (
 // ListensAlike reports whether a proxy listens as it did when it saw the scope before, and this was what it listened for. It does if services have
 // come whose requests are taken by listeners that were there. Changed are the hosts that have another service, or another policy. It may say false
 // though the proxy listens alike.
-func (s Sight) ListensAlike(before *mesh.Scope, listened []any, changed map[string]bool) bool {
+func (s View) ListensAlike(before *mesh.Scope, listened []any, changed map[string]bool) bool {
 	if !s.sidecar() || len(s.scope.Egress) != 1 || len(before.Egress) != 1 {
 		return false
 	}

@@ -13,12 +13,12 @@ import (
 // its application may connect to, the catch-all for the rest, and the one for what comes in. Where nothing redirects traffic, the outbound
 // ones bind to loopback for the application to connect to, and there are no others.
 func Listeners(m *mesh.Mesh, p *mesh.Proxy) []*listenerv3.Listener {
-	s := SightOf(m, p)
+	s := ViewOf(m, p)
 	return append(s.OutboundListeners(), s.InboundListeners()...)
 }
 
 // OutboundListeners are those for what proxies see. A router's are all of this sort.
-func (s Sight) OutboundListeners() []*listenerv3.Listener {
+func (s View) OutboundListeners() []*listenerv3.Listener {
 	v := s.observed()
 	if !s.sidecar() {
 		return v.logged(v.guarded().gatewayListeners())
@@ -34,7 +34,7 @@ func (s Sight) OutboundListeners() []*listenerv3.Listener {
 }
 
 // InboundListeners are those for what the workload serves.
-func (s Sight) InboundListeners() []*listenerv3.Listener {
+func (s View) InboundListeners() []*listenerv3.Listener {
 	if !s.sidecar() {
 		return nil
 	}

@@ -35,7 +35,7 @@ func newRecollection() recollection {
 
 // Recall begins another go through all routes of a proxy. Changed tells of hosts whose service, or the rule for it, is not known to be what it
 // was in the last go.
-func (s Sight) Recall(m *Memory, changed func(host string) bool) Sight {
+func (s View) Recall(m *Memory, changed func(host string) bool) View {
 	m.changed = changed
 	m.before, m.now, m.bound, m.mixed = m.now, newRecollection(), map[string]*boundRules{}, false
 	m.now.domains = make(map[*mesh.Shape]domains, len(s.scope.Services))
@@ -43,8 +43,8 @@ func (s Sight) Recall(m *Memory, changed func(host string) bool) Sight {
 	return s
 }
 
-// remembering is the sight with a memory, which shares at least what this one go makes.
-func (s Sight) remembering() Sight {
+// remembering is the view with a memory, which shares at least what this one go makes.
+func (s View) remembering() View {
 	if s.memory == nil {
 		return s.Recall(NewMemory(NewRouteLists()), func(string) bool { return true })
 	}

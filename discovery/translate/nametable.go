@@ -11,10 +11,10 @@ import (
 
 // NameTable has the names that the resolver beside a sidecar answers for: the hosts that its scope has, with their addresses. A service
 // that is listened for at every address has none to resolve to; where connections are passed on as they are, its endpoints' own do.
-func NameTable(m *mesh.Mesh, p *mesh.Proxy) *ndsv1.NameTable { return SightOf(m, p).NameTable() }
+func NameTable(m *mesh.Mesh, p *mesh.Proxy) *ndsv1.NameTable { return ViewOf(m, p).NameTable() }
 
 // NameTable is nil for a router, which has no resolver beside it.
-func (s Sight) NameTable() *ndsv1.NameTable {
+func (s View) NameTable() *ndsv1.NameTable {
 	if !s.sidecar() {
 		return nil
 	}

@@ -45,7 +45,7 @@ func (p *portHosts) update(v view, egress *mesh.Egress) {
 }
 
 func (p *portHosts) rebuild(v view, groups []routeGroup) {
-	// Maps that grow leave as much behind as they become, and all sights are made at once when proxies come back.
+	// Maps that grow leave as much behind as they become, and all views are made at once when proxies come back.
 	names := make(map[string]bool, len(groups))
 	p.domains, p.rivalled, p.hosts = make(map[string]bool, usualDomains*len(groups)), false, make([]virtualHost, 0, len(groups))
 	c := claims{

@@ -13,7 +13,7 @@ type Rerouting struct {
 // Rerouted are the virtual hosts that differ, for a proxy whose divisions were made with the memory when it saw the scope before, and which listens
 // as it did: so the most frequent changes, of a rule and of a service, cost what they change. Changed are the hosts that have another service,
 // or another policy. It reports false where more may have changed; then all divisions have to be made.
-func (s Sight) Rerouted(m *Memory, before *mesh.Scope, changed map[string]bool) (out Rerouting, ok bool) {
+func (s View) Rerouted(m *Memory, before *mesh.Scope, changed map[string]bool) (out Rerouting, ok bool) {
 	if m.mixed || !s.sidecar() || len(before.Egress) != len(s.scope.Egress) {
 		return out, false
 	}

@@ -64,7 +64,7 @@ type ByHost struct {
 // ReroutedByHost are the routes of hosts that have others now, and the names of those that are gone, for a router whose divisions were made with the
 // memory when it had the same services and policies: the most frequent change of a gateway, that of rules for exact hosts, costs what it changes.
 // It reports false where more may have changed; then all divisions have to be made.
-func (s Sight) ReroutedByHost(m *Memory) (changed ByHost, ok bool) {
+func (s View) ReroutedByHost(m *Memory) (changed ByHost, ok bool) {
 	s.memory = m
 	names := s.routeNames()
 	if s.sidecar() || len(names) != len(m.bound) {

@@ -15,10 +15,10 @@ import (
 var maxDirectResponse = u32(1 << 20)
 
 // Routes returns every route configuration that the listeners of a proxy ask for.
-func Routes(m *mesh.Mesh, p *mesh.Proxy) []*routev3.RouteConfiguration { return SightOf(m, p).Routes() }
+func Routes(m *mesh.Mesh, p *mesh.Proxy) []*routev3.RouteConfiguration { return ViewOf(m, p).Routes() }
 
 // Routes are those of Routes.
-func (s Sight) Routes() []*routev3.RouteConfiguration {
+func (s View) Routes() []*routev3.RouteConfiguration {
 	v := s.remembering()
 	names := v.routeNames()
 	out := make([]*routev3.RouteConfiguration, len(names))

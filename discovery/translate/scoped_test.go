@@ -32,16 +32,16 @@ func TestRoutesByHostSayWhatWholeOnesSay(t *testing.T) {
 		p := *m.Configured(in.proxy(t))
 		p.ScopedFrom = 1
 		whole := translate.Routes(m, &p)
-		for i, division := range translate.SightOf(m, &p).Divisions() {
+		for i, division := range translate.ViewOf(m, &p).Divisions() {
 			d := division.Make()
 			if len(d.Scopes) > 0 {
 				divided++
 				requireSameDomains(t, whole[i], d)
-				requireSameDomains(t, whole[i], translate.SightOf(m, &p).Divide(whole[i]))
+				requireSameDomains(t, whole[i], translate.ViewOf(m, &p).Divide(whole[i]))
 			}
 		}
 		for _, patched := range envoyfilter.For(m, &p).Routes(whole) {
-			if d := translate.SightOf(m, &p).Divide(patched); len(d.Scopes) > 0 {
+			if d := translate.ViewOf(m, &p).Divide(patched); len(d.Scopes) > 0 {
 				requireSameDomains(t, patched, d)
 			}
 		}

@@ -11,10 +11,10 @@ import (
 )
 
 // Secrets are those that a proxy may ask for: those of the mesh that it may see, and those that name files of its machine.
-func Secrets(m *mesh.Mesh, p *mesh.Proxy) []*tlsv3.Secret { return SightOf(m, p).Secrets() }
+func Secrets(m *mesh.Mesh, p *mesh.Proxy) []*tlsv3.Secret { return ViewOf(m, p).Secrets() }
 
 // Secrets are in the order of their names. Those of the mesh have what they stand for in them, those of files have paths alone.
-func (s Sight) Secrets() []*tlsv3.Secret {
+func (s View) Secrets() []*tlsv3.Secret {
 	out := append(meshSecrets(s.mesh, s.proxy), s.fileSecrets()...)
 	slices.SortFunc(out, func(a, b *tlsv3.Secret) int { return strings.Compare(a.GetName(), b.GetName()) })
 	return out

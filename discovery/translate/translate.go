@@ -16,7 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
-// view is one proxy's sight of one mesh: the input of every translation.
+// view is one proxy's view of one mesh: the input of every translation.
 type view struct {
 	mesh   *mesh.Mesh
 	config *meshconfig.MeshConfig

@@ -7,14 +7,14 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
-// Sight is what one proxy sees of a mesh, for those who have it translated piece by piece and know which pieces they have already.
-type Sight struct{ view }
+// View is one proxy's view of a mesh, for callers that translate it part by part and cache the parts.
+type View struct{ view }
 
-// SightOf is the sight of a proxy.
-func SightOf(m *mesh.Mesh, p *mesh.Proxy) Sight { return Sight{newView(m, p)} }
+// ViewOf is the view of a proxy.
+func ViewOf(m *mesh.Mesh, p *mesh.Proxy) View { return View{newView(m, p)} }
 
 // Scope is what the proxy may see.
-func (s Sight) Scope() *mesh.Scope { return s.scope }
+func (s View) Scope() *mesh.Scope { return s.scope }
 
 // Backend is a service with the rule that a proxy obeys for it, nil if there is none. Its clusters and endpoints are made from those two,
 // the traits of the proxy, and the surroundings: where these are the same, the clusters and endpoints are.
@@ -26,7 +26,7 @@ type Backend struct {
 }
 
 // Backends lists the services that the proxy has clusters for.
-func (s Sight) Backends() []Backend { return s.backends() }
+func (s View) Backends() []Backend { return s.backends() }
 
 func (v view) backends() []Backend {
 	out := make([]Backend, len(v.scope.Services))
@@ -41,7 +41,7 @@ func (v view) backend(s *mesh.Service) Backend {
 }
 
 // BackendsAfter are those of Backends, of which some may be those that there were in another scope of the same proxies.
-func (s Sight) BackendsAfter(before []Backend, scope *mesh.Scope) []Backend {
+func (s View) BackendsAfter(before []Backend, scope *mesh.Scope) []Backend {
 	if scope == nil || !s.scope.SameRules(scope) {
 		return s.Backends()
 	}
@@ -64,10 +64,10 @@ func (s Sight) BackendsAfter(before []Backend, scope *mesh.Scope) []Backend {
 }
 
 // PassesTLS reports whether the proxy has clusters for mutual TLS that it passes on as it came, too.
-func (s Sight) PassesTLS() bool { return s.passesTLS() }
+func (s View) PassesTLS() bool { return s.passesTLS() }
 
 // Clusters are those of one backend.
-func (s Sight) Clusters(b Backend) []*clusterv3.Cluster {
+func (s View) Clusters(b Backend) []*clusterv3.Cluster {
 	out := s.clustersOf(s.upstreams(b))
 	if s.passesTLS() {
 		out = append(out, s.clustersOf(s.passingUpstreams(b))...)
@@ -76,7 +76,7 @@ func (s Sight) Clusters(b Backend) []*clusterv3.Cluster {
 }
 
 // Endpoints are the load assignments of those clusters of a backend that ask for one, also where it is empty: Envoy waits for it.
-func (s Sight) Endpoints(b Backend) []*endpointv3.ClusterLoadAssignment {
+func (s View) Endpoints(b Backend) []*endpointv3.ClusterLoadAssignment {
 	if isDynamic(b.Service) {
 		return nil
 	}
@@ -94,7 +94,7 @@ func (s Sight) Endpoints(b Backend) []*endpointv3.ClusterLoadAssignment {
 }
 
 // OwnClusters are those that are not of services that the proxy sees: the fixed ones, and those of the ports that its workload serves.
-func (s Sight) OwnClusters() []*clusterv3.Cluster {
+func (s View) OwnClusters() []*clusterv3.Cluster {
 	out := []*clusterv3.Cluster{s.blackHole()}
 	if s.sidecar() {
 		out = append(out, s.passthrough())

@@ -1,0 +1,127 @@
+package push
+
+import (
+	"time"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate"
+	"github.com/pgmesh/pgmesh/internal/ads"
+)
+
+// backendConfig is what is made of one backend: its clusters and their endpoints. All who see the backend under the same conditions share it.
+type backendConfig struct{ clusters, endpoints made }
+
+// conditions are what a backendConfig depends on besides its backend.
+type conditions struct {
+	traits       mesh.Traits
+	surroundings mesh.Surroundings
+	passesTLS    bool
+}
+
+// configCache caches what was made under the same conditions: backend configurations, lists of routes, and virtual hosts.
+type configCache struct {
+	backendConfigs map[translate.Backend]*backendConfig
+	routes         *translate.RouteLists
+	hosts          hosts
+	sweep          int
+}
+
+// configCaches has a cache for each set of conditions that is in use.
+type configCaches struct{ in map[conditions]*configCache }
+
+func (all *configCaches) of(c conditions) *configCache {
+	cache := all.in[c]
+	if cache == nil {
+		cache = &configCache{backendConfigs: map[translate.Backend]*backendConfig{}, routes: translate.NewRouteLists()}
+		all.in[c] = cache
+	}
+	return cache
+}
+
+// forget drops the backend configurations that no shared view uses. To keep that cheap, it looks only when there are twice as many as after the last time.
+func (all *configCaches) forget(sharedViews map[sharedViewKey]*sharedView) {
+	used := map[*configCache][]*sharedView{}
+	for _, x := range sharedViews {
+		used[x.configCache] = append(used[x.configCache], x)
+	}
+	for c, cache := range all.in {
+		if used[cache] == nil {
+			delete(all.in, c)
+		} else if len(cache.backendConfigs) >= max(cache.sweep, leastSwept) {
+			cache.forget(used[cache])
+		}
+	}
+}
+
+func (c *configCache) forget(used []*sharedView) {
+	live := make(map[translate.Backend]*backendConfig, len(c.backendConfigs))
+	for _, x := range used {
+		for i, b := range x.backends {
+			live[b] = x.backendConfigs[i]
+		}
+	}
+	c.backendConfigs, c.sweep = live, 2*len(live)
+}
+
+// make translates a backend, unless that has been done.
+func (e *Engine) make(s *configCache, view translate.View, b translate.Backend) *backendConfig {
+	if p := s.backendConfigs[b]; p != nil {
+		return p
+	}
+	p, begun := &backendConfig{}, time.Now()
+	p.clusters = encodeClusters(&e.once, view.Clusters(b))
+	e.translated(ClusterType, begun, p.clusters)
+	begun = time.Now()
+	p.endpoints = encodeEndpoints(&e.once, view.Endpoints(b))
+	e.translated(EndpointType, begun, p.endpoints)
+	s.backendConfigs[b] = p
+	return p
+}
+
+// exchanged brings a set to what the configurations are now, by what went and what came.
+func exchanged(set *ads.Set, went, came []*backendConfig, of func(*backendConfig) *made) *ads.Set {
+	if len(went)+len(came) == 0 && set != nil {
+		return set
+	}
+	var upserts []*ads.Resource
+	keep := map[string]bool{}
+	for _, p := range came {
+		upserts = append(upserts, of(p).resources...)
+		for name := range of(p).names() {
+			keep[name] = true
+		}
+	}
+	var gone []string
+	for _, p := range went {
+		for name := range of(p).names() {
+			if !keep[name] {
+				gone = append(gone, name)
+			}
+		}
+	}
+	return set.With(upserts, gone)
+}
+
+// difference is what only one of two lists has. What both begin and end with is passed over quickly.
+func difference(before, now []*backendConfig) (went, came []*backendConfig) {
+	for len(before) > 0 && len(now) > 0 && before[0] == now[0] {
+		before, now = before[1:], now[1:]
+	}
+	for len(before) > 0 && len(now) > 0 && before[len(before)-1] == now[len(now)-1] {
+		before, now = before[:len(before)-1], now[:len(now)-1]
+	}
+	return without(before, now), without(now, before)
+}
+
+func without(list, other []*backendConfig) (out []*backendConfig) {
+	there := make(map[*backendConfig]bool, len(other))
+	for _, p := range other {
+		there[p] = true
+	}
+	for _, p := range list {
+		if !there[p] {
+			out = append(out, p)
+		}
+	}
+	return out
+}
