@@ -10,11 +10,11 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// draft is one resource while it is read.
+// draft is one resource while it is being read.
 type draft struct {
 	node                      *yaml.Node
 	defaultNamespace          string
-	secrets                   bool // may come
+	secrets                   bool // whether documents of the kind Secret are allowed
 	examine                   func(*Resource) []schema.Problem
 	kindName, namespace, name string
 	resourceVersion           string
@@ -25,7 +25,7 @@ func (d *draft) add(path, reason, hint string) {
 	d.violations = append(d.violations, Violation{Path: path, Reason: reason, Hint: hint})
 }
 
-// check checks a part of the document against a type and says whether it is as it should be.
+// check checks a part of the document against a type and reports whether it passed.
 func (d *draft) check(t *schema.Type, path string, tree any) bool {
 	_, problems := schema.Check(t, path, tree)
 	for _, p := range problems {
@@ -34,29 +34,30 @@ func (d *draft) check(t *schema.Type, path string, tree any) bool {
 	return len(problems) == 0
 }
 
-var one = 1
+var minOne = 1
 
-// envelope is the type of a whole document, status aside.
+// envelope is the type of a whole document without its status.
 var envelope = &schema.Type{Fields: []schema.Field{
-	{Name: "apiVersion", Type: schema.String, Required: true, MinLength: &one},
-	{Name: "kind", Type: schema.String, Required: true, MinLength: &one},
+	{Name: "apiVersion", Type: schema.String, Required: true, MinLength: &minOne},
+	{Name: "kind", Type: schema.String, Required: true, MinLength: &minOne},
 	{Name: "metadata", Type: schema.Struct},
 	{Name: "spec", Type: schema.Struct},
 }}
 
-// read reads the document as far as it can be read, nil if that is not as far as its name. It is sound if there are no violations.
+// read reads as much of the document as it can, and returns nil if it found no kind or no name. The document
+// is valid if d has no violations.
 func (d *draft) read() *Document {
 	tree, violations := treeOf(d.node)
 	d.violations = violations
 	parts, isObject := tree.(map[string]any)
 	if isObject {
-		delete(parts, "status") // is for reading, and belongs to those who act on the resource
+		delete(parts, "status") // belongs to those who act on the resource, and is not stored
 	}
 	kind, unknown := d.readKind(parts)
 	switch {
 	case kind == Secret:
 		d.check(secretEnvelope, "", tree)
-	case !unknown: // who knows what a document of an unknown kind should look like
+	case !unknown: // nobody knows what a document of an unknown kind should look like
 		d.check(envelope, "", tree)
 	}
 	if !isObject {
@@ -73,12 +74,12 @@ func (d *draft) read() *Document {
 	return &Document{Resource: r, Spec: spec, ResourceVersion: d.resourceVersion}
 }
 
-// readKind finds the kind, nil if it is not named or unknown.
+// readKind finds the kind. It is nil if the document does not name one, or names an unknown one.
 func (d *draft) readKind(parts map[string]any) (kind *Kind, unknown bool) {
 	apiVersion, _ := parts["apiVersion"].(string)
 	d.kindName, _ = parts["kind"].(string)
 	if d.kindName == "" || apiVersion == "" {
-		return nil, false // is told by the check of the envelope
+		return nil, false // the check of the envelope reports it
 	}
 	if d.secrets && apiVersion == secretVersion && d.kindName == Secret.Name {
 		return Secret, false
@@ -96,12 +97,12 @@ func (d *draft) readKind(parts map[string]any) (kind *Kind, unknown bool) {
 	return nil, !known
 }
 
-// readSpec puts the spec into the resource and returns its normal form.
+// readSpec sets the spec of the resource and returns its normal form.
 func (d *draft) readSpec(r *Resource, tree any) []byte {
 	if _, isObject := tree.(map[string]any); r.Kind == nil || tree != nil && !isObject {
-		return nil // told before
+		return nil // already reported
 	}
-	normal, problems := d.judge(r, tree)
+	normal, problems := d.validate(r, tree)
 	d.violations = append(d.violations, violations(r.Kind, problems)...)
 	if len(problems) > 0 {
 		return nil
@@ -124,38 +125,39 @@ func (d *draft) readSpec(r *Resource, tree any) []byte {
 	return spec
 }
 
-// judge checks the spec. It asks for rules only if nothing was found wrong around it: who mistyped "spec" need not be told that routes are missing.
-func (d *draft) judge(r *Resource, tree any) (normal any, problems []schema.Problem) {
+// validate checks the structure of the spec. It also checks the rules, unless something around the spec is
+// wrong: whoever mistyped "spec" need not be told that routes are missing.
+func (d *draft) validate(r *Resource, tree any) (normal any, problems []schema.Problem) {
 	root, tree := rootOf(r.Kind, tree)
 	if len(d.violations) > 0 {
 		return schema.Check(root, "spec", tree)
 	}
-	return schema.Judge(root, "spec", tree, &Meta{Name: r.Name, Namespace: r.Namespace, Labels: r.Labels, Annotations: r.Annotations})
+	return schema.Validate(root, "spec", tree, &Meta{Name: r.Name, Namespace: r.Namespace, Labels: r.Labels, Annotations: r.Annotations})
 }
 
-// metadata is the type of what is kept of the metadata.
+// metadata is the type of the metadata that is kept.
 var metadata = &schema.Type{Fields: []schema.Field{
-	{Name: "name", Type: schema.String, Required: true, MinLength: &one},
+	{Name: "name", Type: schema.String, Required: true, MinLength: &minOne},
 	{Name: "namespace", Type: schema.String},
 	{Name: "labels", Type: schema.String, Map: true},
 	{Name: "annotations", Type: schema.String, Map: true},
 	{Name: "creationTimestamp", Type: schema.String},
 }}
 
-// ignoredMetadata is what Kubernetes writes beside that, or the admin API, and means nothing here.
+// ignoredMetadata lists further fields that Kubernetes or the admin API writes. They mean nothing here.
 var ignoredMetadata = []string{
 	"clusterName", "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers", "generateName", "generation",
 	"managedFields", "ownerReferences", "resourceVersion", "selfLink", "uid", "updateTimestamp",
 }
 
-// ignoredAnnotation is a copy of the whole document, by kubectl.
+// ignoredAnnotation holds kubectl's copy of the whole document.
 const ignoredAnnotation = "kubectl.kubernetes.io/last-applied-configuration"
 
 func (d *draft) readMetadata(kind *Kind, tree any) *Resource {
 	r := &Resource{Kind: kind}
 	parts, isObject := tree.(map[string]any)
 	if tree != nil && !isObject {
-		return r // is told by the check of the envelope
+		return r // the check of the envelope reports it
 	}
 	if parts == nil {
 		parts = map[string]any{}

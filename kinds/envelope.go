@@ -12,7 +12,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/wellformed"
 )
 
-// Envelope is a resource as it came over MCP, with its body still to be decoded. What travels without an envelope is one with a body alone.
+// Envelope is a resource received over MCP whose body has not been decoded yet. A resource that travels
+// without an envelope has only a body.
 type Envelope struct {
 	Name, Version       string
 	Labels, Annotations map[string]string
@@ -21,24 +22,24 @@ type Envelope struct {
 	created timestamp
 }
 
-// Body is a google.protobuf.Any whose parts are those of the bytes that it was read from.
+// Body is a google.protobuf.Any. TypeURL and Value alias the bytes that it was read from.
 type Body struct {
 	TypeURL, Value []byte
-	Given          bool // there is one, if only an empty one
+	Present        bool // whether the body was present, even if empty
 }
 
 // timestamp is a google.protobuf.Timestamp.
 type timestamp struct {
 	seconds int64
 	nanos   int32
-	given   bool
+	present bool
 }
 
 const envelopeName = "istio.mcp.v1alpha1.Resource"
 
 var envelopeShape = sync.OnceValue(func() *wellformed.Shape { return wellformed.Of((&mcp.Resource{}).ProtoReflect().Descriptor()) })
 
-// Open takes what a response carries for a resource out of its envelope, if it is in one.
+// Open unwraps what a response carries for a resource. Without an envelope, the result has only a body.
 func Open(body Body) (Envelope, error) {
 	if !isOf(body.TypeURL, envelopeName) {
 		return Envelope{Body: body}, nil
@@ -46,7 +47,8 @@ func Open(body Body) (Envelope, error) {
 	return OpenEnvelope(body.Value)
 }
 
-// OpenEnvelope reads an encoded mcp.Resource. Its body is a part of these bytes; everything else is a copy, in one piece of memory.
+// OpenEnvelope reads an encoded mcp.Resource. The body aliases these bytes. Everything else is copied, in one
+// allocation.
 func OpenEnvelope(encoded []byte) (e Envelope, err error) {
 	if !envelopeShape().Takes(encoded) {
 		m := &mcp.Resource{}
@@ -66,7 +68,7 @@ func OpenEnvelope(encoded []byte) (e Envelope, err error) {
 	return e, nil
 }
 
-// envelopeOf has what a message has.
+// envelopeOf converts a decoded message.
 func envelopeOf(m *mcp.Resource) Envelope {
 	metadata := m.GetMetadata()
 	e := Envelope{Name: metadata.GetName(), Version: metadata.GetVersion(), Labels: metadata.GetLabels(), Annotations: metadata.GetAnnotations()}
@@ -79,17 +81,17 @@ func envelopeOf(m *mcp.Resource) Envelope {
 	return e
 }
 
-// Metadata is what the envelope says of the resource.
+// Metadata returns the metadata as MCP's message.
 func (e *Envelope) Metadata() *mcp.Metadata {
 	m := &mcp.Metadata{Name: e.Name, Version: e.Version, Labels: e.Labels, Annotations: e.Annotations}
-	if e.created.given {
+	if e.created.present {
 		m.CreateTime = e.created.message()
 	}
 	return m
 }
 
-// Each of these reads what may come more than once, of which the last counts and what is inside adds up, as protobuf has it. A field
-// whose type is another than it should be is one that nobody knows.
+// The functions below follow protobuf's rules for a field that comes more than once: the last scalar wins,
+// and messages merge. A field of an unexpected wire type counts as an unknown field.
 
 func (e *Envelope) readMetadata(encoded string) {
 	for f := range wellformed.Fields(encoded) {
@@ -128,9 +130,9 @@ func withEntry(m map[string]string, encoded string) map[string]string {
 	return m
 }
 
-// Read takes in an encoded google.protobuf.Any, which must be well formed.
+// Read merges an encoded google.protobuf.Any, which must be well formed, into b.
 func (b *Body) Read(encoded []byte) {
-	b.Given = true
+	b.Present = true
 	for f := range wellformed.Fields(encoded) {
 		switch {
 		case f.IsBytes() && f.Number == 1:
@@ -142,7 +144,7 @@ func (b *Body) Read(encoded []byte) {
 }
 
 func (t *timestamp) read(encoded string) {
-	t.given = true
+	t.present = true
 	for f := range wellformed.Fields(encoded) {
 		switch {
 		case f.IsVarint() && f.Number == 1:
@@ -157,9 +159,9 @@ func (t *timestamp) message() *timestamppb.Timestamp {
 	return &timestamppb.Timestamp{Seconds: t.seconds, Nanos: t.nanos}
 }
 
-// time returns the zero time if none was given.
+// time returns the zero time if the envelope has none.
 func (t *timestamp) time() (time.Time, error) {
-	if !t.given {
+	if !t.present {
 		return time.Time{}, nil
 	}
 	usual := t.seconds >= 0 && t.seconds < 1<<33 && t.nanos >= 0 && t.nanos < 1e9 // from 1970 to 2242

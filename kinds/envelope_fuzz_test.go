@@ -12,7 +12,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// envelopes are encoded ones, and pieces of them: what is put together of them says things twice.
+// envelopes returns encoded envelopes and fragments of them. Concatenated, they set fields twice.
 func envelopes(t testing.TB) (all [][]byte) {
 	t.Helper()
 	for _, m := range []*mcp.Resource{
@@ -34,7 +34,7 @@ func envelopes(t testing.TB) (all [][]byte) {
 		[]byte{0x0a, 4, 0x22, 2, 0x08, 1}, []byte{0x0a, 6, 0x12, 4, 0x0a, 0, 0x10, 7}, []byte{0x12, 2, 0x08, 1}, []byte{0x0a, 5, 0x0a, 3, 'a'})
 }
 
-// sameEnvelope fails unless bytes are read as the decoder reads them.
+// sameEnvelope fails unless OpenEnvelope reads the bytes like the decoder.
 func sameEnvelope(t *testing.T, b []byte) {
 	t.Helper()
 	want := &mcp.Resource{}
@@ -52,12 +52,12 @@ func sameEnvelope(t *testing.T, b []byte) {
 		known.CreateTime = &timestamppb.Timestamp{Seconds: at.GetSeconds(), Nanos: at.GetNanos()}
 	}
 	require.True(t, proto.Equal(known, got.Metadata()), "%x: %v, and the decoder says %v", b, got.Metadata(), known)
-	require.Equal(t, want.GetBody() != nil, got.Body.Given)
+	require.Equal(t, want.GetBody() != nil, got.Body.Present)
 	require.Equal(t, want.GetBody().GetTypeUrl(), string(got.Body.TypeURL))
 	require.Equal(t, string(want.GetBody().GetValue()), string(got.Body.Value))
 }
 
-func TestAnEnvelopeIsReadAsTheDecoderReadsIt(t *testing.T) {
+func TestOpenEnvelopeMatchesDecoder(t *testing.T) {
 	t.Parallel()
 	all := envelopes(t)
 	for _, a := range all {

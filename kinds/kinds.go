@@ -1,7 +1,8 @@
 // Package kinds is the registry of resource kinds: what pgmesh calls a VirtualService or an HTTPRoute, which API
 // versions name it, which message carries it on the wire, and how it is read, checked and written.
 //
-// One row of the table in registry.go describes one kind. Every other stage asks the registry and holds no list of its own.
+// Each row of the table in registry.go describes one kind. Other packages ask the registry and keep no list
+// of their own.
 package kinds
 
 import (
@@ -21,17 +22,17 @@ type Kind struct {
 	Namespaced bool
 	Collection string // the legacy MCP collection, "" where there is none
 
-	// Message is the full protobuf name of the spec, "" for kinds that exist only as Go structs elsewhere; those
-	// travel as google.protobuf.Struct.
+	// Message is the full protobuf name of the spec. It is "" for kinds that have no protobuf message; their
+	// specs travel as google.protobuf.Struct.
 	Message protoreflect.FullName
 
-	// Bare kinds (MeshConfig, MeshNetworks) configure the mesh as a whole, and count in MeshNamespace alone. They travel over MCP without the
-	// Resource envelope.
+	// Bare kinds (MeshConfig, MeshNetworks) configure the mesh as a whole, and count only in MeshNamespace.
+	// They travel over MCP without the Resource envelope.
 	Bare bool
 }
 
-// MeshNamespace is where the MeshConfig and the MeshNetworks are, whatever root namespace they name: who decides about the whole mesh is not to
-// be found out by looking through namespaces that others write to.
+// MeshNamespace is the namespace of the MeshConfig and the MeshNetworks, whatever root namespace they name. A
+// fixed one keeps the mesh's configuration out of namespaces that others may write to.
 const MeshNamespace = "istio-system"
 
 // Key names one resource.
@@ -53,10 +54,11 @@ type Resource struct {
 // Key returns the name of the resource.
 func (r *Resource) Key() Key { return Key{r.Kind, r.Namespace, r.Name} }
 
-// String renders the key as people read it: "VirtualService default/reviews".
+// String returns the key as people read it: "VirtualService default/reviews".
 func (k Key) String() string { return k.Kind.Name + " " + k.FullName() }
 
-// FullName is the name a resource has over MCP: "namespace/name", or the bare name of a resource without a namespace.
+// FullName is the resource's name over MCP: "namespace/name", or just the name of a resource without a
+// namespace.
 func (k Key) FullName() string {
 	if k.Namespace == "" {
 		return k.Name
@@ -70,7 +72,7 @@ func (k *Kind) APIVersion() string { return k.Group + "/" + k.Versions[0] }
 // TypeURL is the kind's preferred MCP-over-xDS type URL: "networking.istio.io/v1/VirtualService".
 func (k *Kind) TypeURL() string { return k.APIVersion() + "/" + k.Name }
 
-// TypeURLs lists every alias of TypeURL, the preferred one first.
+// TypeURLs lists the type URL of every version, the preferred one first.
 func (k *Kind) TypeURLs() []string {
 	urls := make([]string, len(k.Versions))
 	for i, v := range k.Versions {

@@ -10,23 +10,25 @@ import (
 	"github.com/pgmesh/pgmesh/internal/wellformed"
 )
 
-// Spec is what a resource says. One that was received is kept as it came, and becomes a message when somebody asks for it first: nearly
-// all that receiving a large mesh costs is making messages, and who lists names needs none.
+// Spec is the spec of a resource. A received one keeps its encoded form until Message is first called:
+// decoding is nearly all the cost of receiving a large mesh, and a caller that only lists names needs no
+// message.
 //
-// It is shared between stages and safe for concurrent use.
+// Specs are shared between packages and safe for concurrent use.
 type Spec struct {
 	once    sync.Once
 	message proto.Message
 
-	// What the message is made of: kind is nil if there never was anything but the message.
+	// What the message is decoded from. Kind is nil if the Spec was made from a message.
 	kind    *Kind
 	encoded []byte
 }
 
-// SpecOf holds a message: the kind's own, or *structpb.Struct for a kind without one.
+// SpecOf wraps a message: the kind's own, or *structpb.Struct for a kind without one.
 func SpecOf(message proto.Message) *Spec { return &Spec{message: message} }
 
-// Message is the kind's own message, or *structpb.Struct for a kind without one; nil if there is no spec. It must not be changed.
+// Message returns the kind's own message, or *structpb.Struct for a kind without one; nil if there is no
+// spec. It must not be changed.
 func (s *Spec) Message() proto.Message {
 	if s == nil {
 		return nil
@@ -45,20 +47,20 @@ func (s *Spec) decode() {
 	s.message, s.encoded = message, nil
 }
 
-// Equal tells whether two specs say the same.
+// Equal reports whether the two specs have equal messages.
 func (s *Spec) Equal(other *Spec) bool { return proto.Equal(s.Message(), other.Message()) }
 
-// receive takes in a spec as it travels, or says why it cannot be decoded. It keeps a copy of the bytes.
-func (s *Spec) receive(kind *Kind, encoded []byte) error {
+// setEncoded keeps a copy of an encoded spec for later decoding, or returns why it cannot be decoded.
+func (s *Spec) setEncoded(kind *Kind, encoded []byte) error {
 	if shapes()[kind].Takes(encoded) {
 		s.kind, s.encoded = kind, bytes.Clone(encoded)
 		return nil
 	}
 	s.message = kind.NewSpec()
-	return proto.Unmarshal(encoded, s.message) // which knows the reason
+	return proto.Unmarshal(encoded, s.message) // fails, and names the reason
 }
 
-// shapes has the shape of the message of each kind.
+// shapes has the shape of each kind's message.
 var shapes = sync.OnceValue(func() map[*Kind]*wellformed.Shape {
 	all := make(map[*Kind]*wellformed.Shape, len(registry))
 	for _, k := range WithSecrets() {

@@ -13,7 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-func TestAReceivedSpecBecomesOneMessageWhoeverAsks(t *testing.T) {
+func TestReceivedSpecIsDecodedOnce(t *testing.T) {
 	t.Parallel()
 	sent := &networking.VirtualService{Hosts: []string{"a"}, Http: []*networking.HTTPRoute{{Name: "r"}}}
 	body, err := anypb.New(sent)
@@ -35,7 +35,7 @@ func TestAReceivedSpecBecomesOneMessageWhoeverAsks(t *testing.T) {
 	require.False(t, kinds.SpecOf(&networking.VirtualService{}).Equal(r.Spec))
 }
 
-func TestASpecThatCannotBeDecodedIsRefusedWhenItComes(t *testing.T) {
+func TestBrokenSpecIsRefusedOnReceipt(t *testing.T) {
 	t.Parallel()
 	cut, err := proto.Marshal(&networking.VirtualService{Hosts: []string{"a", "b"}})
 	require.NoError(t, err)
@@ -47,7 +47,7 @@ func TestASpecThatCannotBeDecodedIsRefusedWhenItComes(t *testing.T) {
 	}
 }
 
-func TestAResourceWithoutASpecHasNoMessage(t *testing.T) {
+func TestNilSpecHasNoMessage(t *testing.T) {
 	t.Parallel()
 	require.Nil(t, (&kinds.Resource{}).Spec.Message())
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// lines is the line of each path of a document.
+// lines maps each path of a document to its line.
 type lines map[string]int
 
-// linesOf does not follow aliases: what is wrong behind one is told at the alias, since the same node may be right
-// elsewhere.
+// linesOf does not follow aliases: a mistake behind one is reported at the alias, since the same node may be
+// right elsewhere.
 func linesOf(node *yaml.Node) lines {
 	l := lines{}
 	l.visit("", node)
@@ -28,7 +28,7 @@ func (l lines) visit(path string, node *yaml.Node) {
 		for i := 0; i+1 < len(node.Content); i += 2 {
 			at := schema.Member(path, node.Content[i].Value)
 			if _, known := l[at]; !known {
-				l[at] = node.Content[i].Line // of the key: the value may start below it
+				l[at] = node.Content[i].Line // the line of the key: the value may start below it
 			}
 			l.visit(at, node.Content[i+1])
 		}
@@ -39,7 +39,7 @@ func (l lines) visit(path string, node *yaml.Node) {
 	}
 }
 
-// nearest is the line of the path, or of the nearest thing around it.
+// nearest returns the line of the path, or of its closest ancestor that has one.
 func (l lines) nearest(path string) int {
 	for {
 		if line, ok := l[path]; ok || path == "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/nearest"
 )
 
-// The registry never changes, so its indexes are made once, when first asked for.
+// The registry never changes, so its indexes are built once, on first use.
 var (
 	byGroupName = sync.OnceValue(func() map[[2]string]*Kind {
 		index := map[[2]string]*Kind{}
@@ -27,10 +27,10 @@ var (
 		}
 		return index
 	})
-	byWord = sync.OnceValue(func() map[string]*Kind {
+	byAlias = sync.OnceValue(func() map[string]*Kind {
 		index := map[string]*Kind{}
 		for _, k := range registry {
-			for _, word := range k.words() {
+			for _, word := range k.aliases() {
 				if _, taken := index[word]; !taken {
 					index[word] = k
 				}
@@ -52,19 +52,19 @@ func ByTypeURL(url string) (*Kind, bool) {
 	return k, ok
 }
 
-// ByName finds the kind that somebody means who types "vs", "virtualservices", "VirtualService" or
-// "gateways.gateway.networking.k8s.io". Where two groups share a word the registry's order decides, so "gateway"
-// alone means Istio's.
+// ByName finds the kind for what a user types: "vs", "virtualservices", "VirtualService" or
+// "gateways.gateway.networking.k8s.io". Where two groups share a name, the earlier in the registry wins, so
+// "gateway" alone means Istio's.
 func ByName(word string) (*Kind, error) {
 	lower := strings.ToLower(word)
-	if k, ok := byWord()[lower]; ok {
+	if k, ok := byAlias()[lower]; ok {
 		return k, nil
 	}
 	return nil, fmt.Errorf("unknown kind %q (%s)", word, nearest.Hint(lower, kindNames(), "known kinds: "))
 }
 
-// ByAPIVersion finds the kind that a document names by its apiVersion and kind. The error says which half is wrong and
-// what would be right.
+// ByAPIVersion finds the kind for a document's apiVersion and kind. The error says which of the two is wrong
+// and suggests a right one.
 func ByAPIVersion(apiVersion, kind string) (*Kind, error) {
 	if k, ok := byTypeURL()[apiVersion+"/"+kind]; ok {
 		return k, nil
@@ -73,7 +73,8 @@ func ByAPIVersion(apiVersion, kind string) (*Kind, error) {
 	return nil, fmt.Errorf("%s (%s)", reason, hint)
 }
 
-// explainUnknown says why apiVersion and kind name nothing together, what would, and whether there is a kind of this name.
+// explainUnknown says why this apiVersion and kind match no kind, suggests one that does, and reports whether
+// any kind has this name.
 func explainUnknown(apiVersion, kind string) (reason, hint string, known bool) {
 	var same []string
 	group, version, _ := strings.Cut(apiVersion, "/")
@@ -82,7 +83,7 @@ func explainUnknown(apiVersion, kind string) (reason, hint string, known bool) {
 			continue
 		}
 		if k.Group == group {
-			return fmt.Sprintf("unknown version %q of %s", version, k.fullWord()), "one of " + strings.Join(k.Versions, ", "), true
+			return fmt.Sprintf("unknown version %q of %s", version, k.qualifiedName()), "one of " + strings.Join(k.Versions, ", "), true
 		}
 		same = append(same, k.APIVersion())
 	}
@@ -92,16 +93,16 @@ func explainUnknown(apiVersion, kind string) (reason, hint string, known bool) {
 	return fmt.Sprintf("unknown kind %q", kind), nearest.Hint(kind, kindNames(), "known kinds: "), false
 }
 
-// words lists what people type for a kind, in lower case.
-func (k *Kind) words() []string {
+// aliases lists what users type for a kind, in lower case.
+func (k *Kind) aliases() []string {
 	name := strings.ToLower(k.Name)
 	words := []string{name, k.Plural, name + "." + k.Group, k.Plural + "." + k.Group}
 	return append(words, k.ShortNames...)
 }
 
-func (k *Kind) fullWord() string { return k.Name + "." + k.Group }
+func (k *Kind) qualifiedName() string { return k.Name + "." + k.Group }
 
-// kindNames lists the names of all kinds, each once.
+// kindNames lists the names of all kinds, sorted and without duplicates.
 func kindNames() []string {
 	var names []string
 	for _, k := range registry {

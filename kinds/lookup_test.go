@@ -76,7 +76,7 @@ func TestByAPIVersionExplains(t *testing.T) {
 	}
 }
 
-func TestEveryWordNamesOneKindOfAGroup(t *testing.T) {
+func TestQualifiedPluralNamesOneKind(t *testing.T) {
 	t.Parallel()
 	for _, k := range kinds.All() {
 		found, err := kinds.ByName(k.Plural + "." + k.Group)

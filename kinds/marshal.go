@@ -11,10 +11,10 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// MarshalYAML writes the resources as people write them, a document each. The result parses back to the same resources.
+// MarshalYAML writes each resource as a YAML document. The result parses back to the same resources.
 func MarshalYAML(resources ...*Resource) ([]byte, error) {
 	if len(resources) == 0 {
-		return nil, nil // the encoder cannot write no document
+		return nil, nil // the encoder always writes at least one document
 	}
 	nodes := make([]*yaml.Node, len(resources))
 	for i, r := range resources {
@@ -45,7 +45,7 @@ func encodeYAML(nodes ...*yaml.Node) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// MarshalJSON writes one resource as an object, and any other number as a List, as kubectl does.
+// MarshalJSON writes one resource as an object and any other number as a List, like kubectl.
 func MarshalJSON(resources ...*Resource) ([]byte, error) {
 	if len(resources) != 1 {
 		return MarshalList(resources...)
@@ -57,7 +57,7 @@ func MarshalJSON(resources ...*Resource) ([]byte, error) {
 	return indented(one)
 }
 
-// MarshalList writes any number of resources as a List, for programs that would rather not ask how many there are.
+// MarshalList writes any number of resources as a List, for programs that want one shape whatever the number.
 func MarshalList(resources ...*Resource) ([]byte, error) {
 	documents := make([]document, len(resources))
 	for i, r := range resources {
@@ -73,20 +73,20 @@ func MarshalList(resources ...*Resource) ([]byte, error) {
 	}{"v1", "List", documents})
 }
 
-// SpecJSON returns the spec as compact JSON. Its bytes are a function of the spec.
+// SpecJSON returns the spec as compact JSON. Equal specs give equal bytes.
 func (r *Resource) SpecJSON() (json.RawMessage, error) {
 	spaced, err := protojson.Marshal(r.Spec.Message())
 	if err != nil {
 		return nil, fmt.Errorf("write the spec of %s as JSON: %w", r.Key(), err)
 	}
-	var spec bytes.Buffer // protojson puts in spaces at random
+	var spec bytes.Buffer // protojson inserts spaces at random
 	if err := json.Compact(&spec, spaced); err != nil {
 		return nil, fmt.Errorf("write the spec of %s as JSON: %w", r.Key(), err)
 	}
 	return spec.Bytes(), nil
 }
 
-// document has the parts of a resource in the order in which people write them.
+// document has the fields of a resource in their usual order.
 type document struct {
 	APIVersion string           `json:"apiVersion"`
 	Kind       string           `json:"kind"`
@@ -116,7 +116,7 @@ func (r *Resource) document() (document, error) {
 	return d, nil
 }
 
-// compacted is JSON without spaces, and with the keys of maps sorted.
+// compacted encodes a value as JSON without spaces, the keys of maps sorted.
 func compacted(v any) ([]byte, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
@@ -140,7 +140,7 @@ func indented(v any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// yamlNode makes a node that is written in block style, its keys in the order of the JSON.
+// yamlNode returns a node in block style, its keys in the order of the JSON.
 func yamlNode(d document) (*yaml.Node, error) {
 	data, err := compacted(d)
 	if err != nil {
@@ -149,7 +149,7 @@ func yamlNode(d document) (*yaml.Node, error) {
 	return blockNode(data)
 }
 
-// YAML writes a JSON value in block style, its keys in their order.
+// YAML writes a JSON value as YAML in block style and keeps the order of its keys.
 func YAML(data []byte) ([]byte, error) {
 	node, err := blockNode(data)
 	if err != nil {
@@ -169,14 +169,14 @@ func blockNode(data []byte) (*yaml.Node, error) {
 	return node, nil
 }
 
-// ambiguous is what older readers of YAML, kubectl's among them, take for a boolean or a number in base 60 although it
-// is meant as a string.
+// ambiguous matches strings that older YAML readers, kubectl's among them, take for booleans or base-60
+// numbers.
 var ambiguous = regexp.MustCompile(`^(?i:y|n|yes|no|on|off|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?)$`)
 
 func style(node *yaml.Node) {
 	switch {
 	case node.Kind == yaml.ScalarNode && node.Tag == "!!float":
-		node.Tag = "" // as it is written, without a tag
+		node.Tag = "" // written without a tag
 	case node.Kind == yaml.ScalarNode && node.Tag == "!!str" && ambiguous.MatchString(node.Value):
 		node.Style = yaml.DoubleQuotedStyle
 	case node.Kind != yaml.ScalarNode && len(node.Content) == 0:

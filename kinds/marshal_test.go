@@ -12,7 +12,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-func TestYAMLIsWrittenAsPeopleWriteIt(t *testing.T) {
+func TestMarshalYAMLReproducesFile(t *testing.T) {
 	t.Parallel()
 	data := everyKind(t)
 	documents, err := kinds.Parse("every-kind.yaml", data)
@@ -99,7 +99,7 @@ func TestContentVersion(t *testing.T) {
 	require.EqualError(t, err, "hash a spec: unexpected EOF")
 }
 
-func TestAnyJSONCanBeYAML(t *testing.T) {
+func TestYAMLFromJSON(t *testing.T) {
 	t.Parallel()
 	text, err := kinds.YAML([]byte(`{"b": [{"x": 1}, "yes"], "a": {}, "n": "12", "f": 1.50}`))
 	require.NoError(t, err)

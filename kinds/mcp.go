@@ -18,11 +18,11 @@ const (
 	structName = protoreflect.FullName("google.protobuf.Struct")
 )
 
-// MCP wraps the resource in the envelope of the Mesh Configuration Protocol. The bytes of the body are a function of
-// the spec, so that equal resources are equal on the wire. The version should change exactly when the content does:
-// istiod ignores an update whose version it already holds.
+// MCP wraps the resource in the envelope of the Mesh Configuration Protocol. The body is encoded
+// deterministically, so equal resources have equal bytes. The version should change exactly when the content
+// does: istiod ignores an update whose version it already holds.
 func (r *Resource) MCP(version string) (*mcp.Resource, error) {
-	body, err := packed(r.Spec.Message())
+	body, err := packAny(r.Spec.Message())
 	if err != nil {
 		return nil, fmt.Errorf("encode %s for MCP: %w", r.Key(), err)
 	}
@@ -32,15 +32,15 @@ func (r *Resource) MCP(version string) (*mcp.Resource, error) {
 		Labels:      r.Labels,
 		Annotations: r.Annotations,
 	}
-	// Without a time istiod would take the resource to be made in 1970.
+	// istiod takes a missing time for one in 1970.
 	if !r.CreateTime.IsZero() {
 		metadata.CreateTime = timestamppb.New(r.CreateTime)
 	}
 	return &mcp.Resource{Metadata: metadata, Body: body}, nil
 }
 
-// Any is what a DiscoveryResponse carries for the resource: the wrapped envelope, or the spec alone for a Bare kind,
-// whose name, labels and version do not travel.
+// Any returns what a DiscoveryResponse carries for the resource: the packed envelope, or for a Bare kind the
+// spec alone, without name, labels and version.
 func (r *Resource) Any(version string) (*anypb.Any, error) {
 	message := r.Spec.Message()
 	if !r.Kind.Bare {
@@ -50,24 +50,25 @@ func (r *Resource) Any(version string) (*anypb.Any, error) {
 		}
 		message = envelope
 	}
-	wrapped, err := packed(message)
+	wrapped, err := packAny(message)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s for MCP: %w", r.Key(), err)
 	}
 	return wrapped, nil
 }
 
-// FromMCP unwraps a resource that came over MCP. The name, "namespace/name", "/name" or "name", is the envelope's own
-// unless that is empty; then it is the one given, which delta responses carry beside the envelope. What other servers
-// are known to leave out or add is tolerated: create time, labels, unknown fields, and a Struct of JSON in place of the message.
+// FromMCP unwraps a resource received over MCP. The envelope's own name wins over the given one, which delta
+// responses carry beside the envelope. It has the form "namespace/name", "/name" or "name". FromMCP tolerates
+// what other servers are known to leave out or add: create time, labels, unknown fields, and a Struct of JSON
+// in place of the message.
 func FromMCP(kind *Kind, name string, m *mcp.Resource) (*Resource, error) {
 	e := envelopeOf(m)
 	return e.Resource(kind, name)
 }
 
-// FromAny undoes Resource.Any. A Bare kind that comes without a name gets the one that istiod knows it by,
-// "istio-system/meshconfig". A Bare kind in an envelope, and another kind's resource without one, are understood too,
-// the latter if a name is given.
+// FromAny reverses Resource.Any. A Bare kind without a name gets the one that istiod uses for it,
+// "istio-system/meshconfig". FromAny also takes a Bare kind in an envelope, and another kind without one if a
+// name is given.
 func FromAny(kind *Kind, name string, a *anypb.Any) (*Resource, error) {
 	if kind.Bare && name == "" {
 		name = MeshNamespace + "/" + strings.ToLower(kind.Name)
@@ -79,7 +80,7 @@ func FromAny(kind *Kind, name string, a *anypb.Any) (*Resource, error) {
 	return e.Resource(kind, name)
 }
 
-// Resource makes the resource, under the name given if the envelope has none. It keeps a copy of the body.
+// Resource decodes the resource, under the given name if the envelope has none. It copies the body.
 func (e *Envelope) Resource(kind *Kind, name string) (*Resource, error) {
 	if e.Name != "" {
 		name = e.Name
@@ -95,13 +96,13 @@ func (e *Envelope) Resource(kind *Kind, name string) (*Resource, error) {
 	return r, nil
 }
 
-// fromBody decodes a spec and the name it goes by.
+// fromBody decodes a spec and splits the name.
 func fromBody(kind *Kind, name string, body *Body) (*Resource, error) {
 	namespace, short, err := splitName(kind, name)
 	if err != nil {
 		return nil, err
 	}
-	// One piece of memory, for there may be a million of them.
+	// One allocation for both: there may be a million of them.
 	r := &struct {
 		Resource
 
@@ -109,11 +110,11 @@ func fromBody(kind *Kind, name string, body *Body) (*Resource, error) {
 	}{Resource: Resource{Kind: kind, Namespace: namespace, Name: short}}
 	r.Spec = &r.spec
 	switch {
-	case !body.Given:
+	case !body.Present:
 		err = errNoBody
 	case isOf(body.TypeURL, kind.message()):
-		err = r.spec.receive(kind, body.Value)
-	case isOf(body.TypeURL, structName): // the JSON of what others have as a message
+		err = r.spec.setEncoded(kind, body.Value)
+	case isOf(body.TypeURL, structName): // JSON, from a server that does not send the message itself
 		r.spec.message, err = fromStruct(kind, body.Value)
 	default:
 		err = fmt.Errorf("its body is a %q, expected a %q", body.TypeURL, anyPrefix+kind.message())
@@ -126,7 +127,7 @@ func fromBody(kind *Kind, name string, body *Body) (*Resource, error) {
 
 var errNoBody = errors.New("it has no body")
 
-// isOf tells whether a type URL is one of a message.
+// isOf reports whether a type URL names a message.
 func isOf(typeURL []byte, message protoreflect.FullName) bool {
 	begin := len(typeURL) - len(message)
 	return begin >= 0 && string(typeURL[begin:]) == string(message) && (begin == 0 || typeURL[begin-1] == '/')
@@ -144,7 +145,7 @@ func fromStruct(kind *Kind, encoded []byte) (proto.Message, error) {
 	return kind.Decode(spec)
 }
 
-// splitName takes "namespace/name", "/name" or "name" apart.
+// splitName splits "namespace/name", "/name" or "name".
 func splitName(kind *Kind, full string) (namespace, name string, err error) {
 	namespace, name, found := strings.Cut(full, "/")
 	if !found {
@@ -156,8 +157,8 @@ func splitName(kind *Kind, full string) (namespace, name string, err error) {
 	return namespace, name, nil
 }
 
-// packed is anypb.New, made deterministic.
-func packed(m proto.Message) (*anypb.Any, error) {
+// packAny is anypb.New with deterministic encoding.
+func packAny(m proto.Message) (*anypb.Any, error) {
 	a := &anypb.Any{}
 	return a, anypb.MarshalFrom(a, m, proto.MarshalOptions{Deterministic: true})
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// kind finds a kind that the test knows to exist.
+// kind finds a kind that must exist.
 func kind(t testing.TB, word string) *kinds.Kind {
 	t.Helper()
 	k, err := kinds.ByName(word)
@@ -74,7 +74,7 @@ func TestBareKindsTravelWithoutEnvelope(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestFromMCPTakesEveryFormOfAName(t *testing.T) {
+func TestFromMCPTakesEveryNameForm(t *testing.T) {
 	t.Parallel()
 	k := kind(t, "gatewayclass")
 	body, err := anypb.New(&structpb.Struct{})
@@ -106,7 +106,7 @@ func TestFromMCPToleratesUnknownFields(t *testing.T) {
 	require.Equal(t, []string{"a"}, r.Spec.Message().(*networking.VirtualService).Hosts)
 }
 
-func TestFromMCPNamesWhatItCannotDecode(t *testing.T) {
+func TestFromMCPErrorsNameTheResource(t *testing.T) {
 	t.Parallel()
 	k := kind(t, "vs")
 	other, err := anypb.New(&networking.Gateway{})

@@ -10,8 +10,9 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// The syntax of namespaces and labels is Kubernetes's, whose users' files we take: RFC 1123. A namespace is part of host names, in which
-// letter case says nothing. Names have upper-case letters and underscores, too, where they come from files and other servers than Kubernetes'.
+// The syntax of namespaces and labels is that of Kubernetes, whose users' files we read: RFC 1123. Namespaces
+// are lower case because they are part of host names. Names may have upper-case letters and underscores:
+// files and servers other than Kubernetes' use them.
 var (
 	dnsLabel     = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 	dnsSubdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
@@ -24,16 +25,16 @@ const (
 	labelKeyHint   = `write it as "name" or "example.com/name"; the name has at most 63 letters, digits, "-", "_" and ".", the first and the last a letter or digit`
 	labelValueHint = `at most 63 letters, digits, "-", "_" and ".", the first and the last a letter or digit`
 
-	maxAnnotations = 256 << 10 // bytes of keys and values together, as in Kubernetes
+	maxAnnotations = 256 << 10 // bytes of keys and values together, the limit of Kubernetes
 )
 
-// ValidNamespace tells whether there may be a namespace of that name.
+// ValidNamespace reports whether a namespace can have this name.
 func ValidNamespace(name string) bool { return len(name) <= 63 && dnsLabel.MatchString(name) }
 
 func validName(name string) bool { return len(name) <= 253 && qualified.MatchString(name) }
 
-// CheckMetadata returns what is wrong with the namespace, name, labels and annotations of a resource, whose spec it does
-// not look at.
+// CheckMetadata returns what is wrong with the namespace, name, labels and annotations of a resource. It
+// ignores the spec.
 func CheckMetadata(r *Resource) []Violation {
 	m := metadataCheck{r: r}
 	m.names()

@@ -12,13 +12,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// syntaxError says where the text stops being YAML.
+// syntaxError says at which line and why the text is not YAML.
 type syntaxError struct {
 	line   int
 	reason string
 }
 
-// readNodes reads every document of a text, up to where its syntax breaks.
+// readNodes reads the documents of a text, up to its first syntax error.
 func readNodes(data []byte) ([]*yaml.Node, *syntaxError) {
 	if nodes, ok := readJSON(data); ok {
 		return nodes, nil
@@ -41,15 +41,15 @@ func readNodes(data []byte) ([]*yaml.Node, *syntaxError) {
 var (
 	yamlError = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
-	// parserError is what the library's parser says, not its scanner.
+	// parserError matches the errors of the library's parser, as opposed to those of its scanner.
 	parserError = regexp.MustCompile(`^did not find expected (<|node content|key|'-' indicator|',' or)|^found (undefined|duplicate|incompatible)`)
 
-	// encodingError is found before lines are counted.
+	// encodingError matches errors that the library finds before it counts lines.
 	encodingError = regexp.MustCompile(`UTF-|surrogate|Unicode|control characters`)
 )
 
-// explainSyntax takes the library's message apart. The library counts lines from 0 in what its parser says, from 1 in
-// what its scanner says, and names no line where it counts 0.
+// explainSyntax parses the library's message. The library counts lines from 0 in errors of its parser and
+// from 1 in those of its scanner, and leaves out line 0.
 func explainSyntax(err error) *syntaxError {
 	text := err.Error()
 	found := yamlError.FindStringSubmatch(text)
@@ -64,8 +64,8 @@ func explainSyntax(err error) *syntaxError {
 	return &syntaxError{line, reason}
 }
 
-// readJSON reads a text that is JSON values and nothing else. YAML includes nearly all of JSON, but not tabs between the
-// tokens and not the escapes of characters beyond 16 bits.
+// readJSON reads a text of nothing but JSON values. YAML includes nearly all of JSON, but neither tabs
+// between tokens nor escaped surrogate pairs.
 func readJSON(data []byte) ([]*yaml.Node, bool) {
 	if trimmed := bytes.TrimLeft(data, " \t\r\n"); !bytes.HasPrefix(trimmed, []byte("{")) {
 		return nil, false
@@ -85,11 +85,11 @@ func readJSON(data []byte) ([]*yaml.Node, bool) {
 	}
 }
 
-// jsonReader makes YAML nodes of JSON, so that both are read alike and both know their lines.
+// jsonReader makes YAML nodes from JSON, so that one code path reads both and both have line numbers.
 type jsonReader struct {
 	data    []byte
 	decoder *json.Decoder
-	line    int // of offset
+	line    int // at offset
 	offset  int
 }
 
@@ -102,7 +102,7 @@ func (r *jsonReader) value(depth int) (*yaml.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	node := &yaml.Node{Kind: yaml.ScalarNode, Line: r.here()}
+	node := &yaml.Node{Kind: yaml.ScalarNode, Line: r.currentLine()}
 	switch token := token.(type) {
 	case json.Delim:
 		node.Kind, node.Tag = yaml.SequenceNode, "!!seq"
@@ -122,7 +122,7 @@ func (r *jsonReader) value(depth int) (*yaml.Node, error) {
 	return node, nil
 }
 
-// content reads the keys and values of an object or the items of a list, and the bracket that ends them.
+// content reads the keys and values of an object or the items of a list, and the closing bracket.
 func (r *jsonReader) content(node *yaml.Node, depth int) error {
 	if depth > maxJSONDepth {
 		return errTooDeep
@@ -138,8 +138,8 @@ func (r *jsonReader) content(node *yaml.Node, depth int) error {
 	return err
 }
 
-// here is the line of the token that was just read.
-func (r *jsonReader) here() int {
+// currentLine returns the line of the token just read.
+func (r *jsonReader) currentLine() int {
 	end := int(r.decoder.InputOffset())
 	r.line += bytes.Count(r.data[r.offset:end], []byte("\n"))
 	r.offset = end

@@ -10,15 +10,15 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// Document is one resource as it stands in a file.
+// Document is one resource as written in a file.
 type Document struct {
 	Resource *Resource
 
-	// Spec is the spec in its normal form, as it is stored: JSON names, durations in seconds, keys sorted. Unlike the
-	// message in Resource it keeps zero values that were written out, such as "weight": 0.
+	// Spec is the spec in the normal form in which it is stored: JSON names, durations in seconds, keys
+	// sorted. Unlike the message in Resource it keeps explicit zero values, such as "weight": 0.
 	Spec json.RawMessage
 
-	// ResourceVersion is that of the metadata as it stands there, whatever it means where the document comes from. Nothing else looks at it.
+	// ResourceVersion is the metadata's resourceVersion as written. Only the caller interprets it.
 	ResourceVersion string
 
 	File        string
@@ -27,15 +27,17 @@ type Document struct {
 
 // Parser reads documents.
 type Parser struct {
-	DefaultNamespace string // of a resource that names none, if its kind has namespaces
+	DefaultNamespace string // for a resource without one, if its kind has namespaces
 
-	// Foreign hears of documents of kinds that have nothing to do with a mesh, which are then left out. Nil: they are violations.
+	// Foreign is called for documents of kinds that do not belong to a mesh, which are then skipped. If nil,
+	// they are violations.
 	Foreign func(apiVersion, kind string)
 
-	// Secrets says that there may be documents of the kind Secret, which are violations otherwise.
+	// Secrets allows documents of the kind Secret, which are violations otherwise.
 	Secrets bool
 
-	// Examine finds what is wrong with a resource that breaks no rule of its kind. Nil: nothing more is asked.
+	// Examine returns further problems of a resource that breaks no rule of its kind. If nil, no more is
+	// checked.
 	Examine func(*Resource) []schema.Problem
 }
 
@@ -44,11 +46,11 @@ func Parse(file string, data []byte) ([]*Document, error) {
 	return Parser{DefaultNamespace: "default"}.Parse(file, data)
 }
 
-// maxViolations bounds what is told at once: who has more than this in one file has one mistake, many times.
+// maxViolations bounds the report for one file: more than this is usually one mistake repeated.
 const maxViolations = 100
 
-// Parse reads YAML or JSON, one document or several, resources or Lists of them. It returns all that is wrong with any
-// of them as one Errors, and then no documents. The file is only named in those.
+// Parse reads YAML or JSON: one document or several, resources or Lists of them. If anything is wrong with
+// any of them it returns no documents, and all violations as one Errors. The file name is used only in those.
 func (p Parser) Parse(file string, data []byte) ([]*Document, error) {
 	f := &parsing{Parser: p, file: file, seen: map[Key]*Document{}}
 	nodes, broken := readNodes(data)
@@ -88,7 +90,7 @@ func (f *parsing) add(v Violation) {
 func (f *parsing) document(index int, node *yaml.Node) {
 	node = resolve(node)
 	if isNull(node) {
-		return // nothing but comments
+		return // only comments
 	}
 	items, isList := listItems(node)
 	if !isList {
@@ -122,13 +124,13 @@ func (f *parsing) resource(index int, node *yaml.Node) {
 		document.File, document.Index, document.Line = f.file, index, node.Line
 		f.keep(d, document)
 	}
-	for _, v := range d.finished() {
+	for _, v := range d.sortedViolations() {
 		v.File, v.Document = f.file, index
 		f.add(v)
 	}
 }
 
-// keep adds the document, unless it has violations or the file already has one of the same name.
+// keep adds the document, unless it has violations or the file already has a resource of the same key.
 func (f *parsing) keep(d *draft, document *Document) {
 	key := document.Resource.Key()
 	if first, dup := f.seen[key]; dup {
@@ -141,8 +143,9 @@ func (f *parsing) keep(d *draft, document *Document) {
 	}
 }
 
-// finished returns the violations in the order of their lines, with the name of the resource as far as it is known.
-func (d *draft) finished() []Violation {
+// sortedViolations returns the violations in the order of their lines, with what is known of the resource's
+// name.
+func (d *draft) sortedViolations() []Violation {
 	if len(d.violations) == 0 {
 		return nil
 	}

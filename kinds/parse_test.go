@@ -15,7 +15,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// everyKind is one document of each kind, written exactly as MarshalYAML writes it.
+// everyKind has one document of each kind, exactly as MarshalYAML writes it.
 func everyKind(t testing.TB) []byte {
 	t.Helper()
 	data, err := os.ReadFile("testdata/every-kind.yaml")
@@ -249,7 +249,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// What was read from the admin API can be sent back as it is, and says what it was.
+// A document read from the admin API can be sent back unchanged, with its resource version.
 func TestResourceVersionsAreKept(t *testing.T) {
 	t.Parallel()
 	for written, want := range map[string]string{`"12"`: "12", "12": "12", "null": "", `"a1b2"`: "a1b2"} {

@@ -14,13 +14,13 @@ const (
 	gatewayAPI  = "gateway.networking.k8s.io"
 	gatewayAPIX = "gateway.networking.x-k8s.io"
 	inference   = "inference.networking.k8s.io"
-	core        = "core" // how MCP writes the empty group
+	core        = "core" // MCP's spelling of the empty group
 )
 
 func versions(v ...string) []string { return v }
 func short(n ...string) []string    { return n }
 
-// istio is a namespaced kind of Istio's, with its legacy MCP collection.
+// istio describes a namespaced kind of Istio, with its legacy MCP collection.
 func istio(name, plural string, shortNames []string, group string, vs []string, message protoreflect.FullName, collection string) *Kind {
 	return &Kind{
 		Name: name, Plural: plural, ShortNames: shortNames, Group: group, Versions: vs,
@@ -28,13 +28,13 @@ func istio(name, plural string, shortNames []string, group string, vs []string, 
 	}
 }
 
-// k8s is a namespaced kind that has no protobuf message of its own.
+// k8s describes a namespaced kind that has no protobuf message.
 func k8s(name, plural, group string, vs []string, shortNames ...string) *Kind {
 	return &Kind{Name: name, Plural: plural, ShortNames: shortNames, Group: group, Versions: vs, Namespaced: true}
 }
 
-// registry has one row a kind. The first version is the one that istiod asks for since 1.24, the second what it asked
-// for before, then what else its CRDs accept.
+// registry has one row per kind. The first version is the one that istiod asks for since 1.24, the second the
+// one it asked for before; the others are what its CRDs accept besides.
 var registry = []*Kind{
 	istio("AuthorizationPolicy", "authorizationpolicies", short("ap"), security, versions("v1", "v1beta1"), "istio.security.v1beta1.AuthorizationPolicy", "istio/security/v1beta1/authorizationpolicies"),
 	istio("DestinationRule", "destinationrules", short("dr"), networking, versions("v1", "v1alpha3", "v1beta1"), "istio.networking.v1alpha3.DestinationRule", "istio/networking/v1alpha3/destinationrules"),

@@ -13,25 +13,25 @@ import (
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
-// Secret is the kind of certificates and keys. It is not in the registry, so that nothing that goes through all kinds comes by a key: who
-// handles secrets names this kind.
+// Secret is the kind of certificates and keys. It is not in the registry, so code that loops over all kinds
+// never touches a key: code that handles secrets names this kind.
 var Secret = &Kind{
 	Name: "Secret", Plural: "secrets", Group: core, Versions: versions("v1"), Namespaced: true, Message: "pgmesh.mcp.v1.Secret",
 }
 
-// WithSecrets is every kind, and Secret.
+// WithSecrets returns every kind, and Secret.
 func WithSecrets() []*Kind { return append(All(), Secret) }
 
-// IsSecretWord tells whether somebody means Secret who types this for a kind.
-func IsSecretWord(word string) bool { return word == "secret" || word == "secrets" || word == "Secret" }
+// IsSecretName reports whether a user who types this for a kind means Secret.
+func IsSecretName(word string) bool { return word == "secret" || word == "secrets" || word == "Secret" }
 
-// secretVersion is what documents name in apiVersion.
+// secretVersion is the apiVersion of a Secret's document.
 const secretVersion = "v1"
 
-// secretEnvelope is the type of a whole document of a Secret.
+// secretEnvelope is the type of a whole Secret document.
 var secretEnvelope = &schema.Type{Fields: []schema.Field{
-	{Name: "apiVersion", Type: schema.String, Required: true, MinLength: &one},
-	{Name: "kind", Type: schema.String, Required: true, MinLength: &one},
+	{Name: "apiVersion", Type: schema.String, Required: true, MinLength: &minOne},
+	{Name: "kind", Type: schema.String, Required: true, MinLength: &minOne},
 	{Name: "metadata", Type: schema.Struct},
 	{Name: "type", Type: schema.String},
 	{Name: "data", Type: schema.String, Map: true},
@@ -43,7 +43,7 @@ func (p Parser) isSecret(apiVersion, kind string) bool {
 	return p.Secrets && apiVersion == secretVersion && kind == Secret.Name
 }
 
-// readSecret reads what a Secret has in the place of a spec. What stringData says counts more than data.
+// readSecret reads the fields that a Secret has in place of a spec. stringData overrides data.
 func (d *draft) readSecret(r *Resource, parts map[string]any) *Document {
 	secret := &mcpv1.Secret{Type: credential.Opaque, Data: map[string][]byte{}}
 	if written, _ := parts["type"].(string); written != "" {
@@ -76,7 +76,7 @@ func (d *draft) readSecret(r *Resource, parts map[string]any) *Document {
 	return &Document{Resource: r, Spec: SecretJSON(secret), ResourceVersion: d.resourceVersion}
 }
 
-// CheckSecret finds what is wrong with a secret, and repeats nothing of its values.
+// CheckSecret returns what is wrong with a secret. Violations never repeat its values.
 func CheckSecret(s *mcpv1.Secret) (wrong []Violation) {
 	for _, p := range credential.Check(s.GetType(), s.GetData()) {
 		path := "type"
@@ -98,7 +98,7 @@ func CheckSecret(s *mcpv1.Secret) (wrong []Violation) {
 
 var serviceAccount = regexp.MustCompile(`^([-._A-Za-z0-9]{1,253}|\*)$`)
 
-// SecretJSON writes a secret as documents do, from type on.
+// SecretJSON writes a secret as its document has it, from type on.
 func SecretJSON(s *mcpv1.Secret) json.RawMessage {
 	text, err := json.Marshal(struct {
 		Type            string            `json:"type"`

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/known/structpb"
-	// The messages that the registry names.
+	// The messages named by the registry.
 	_ "istio.io/api/extensions/v1alpha1"
 	_ "istio.io/api/mesh/v1alpha1"
 	_ "istio.io/api/networking/v1alpha3"
@@ -30,7 +30,7 @@ func (k *Kind) NewSpec() proto.Message {
 	return t.New().Interface()
 }
 
-// message names what the spec is on the wire.
+// message returns the name of the spec's message on the wire.
 func (k *Kind) message() protoreflect.FullName {
 	if k.Message == "" {
 		return structName
@@ -38,11 +38,12 @@ func (k *Kind) message() protoreflect.FullName {
 	return k.Message
 }
 
-// Decode reads a spec, as JSON, into the kind's message. It takes whatever Parse takes, not only the normal form: somebody
-// may have written "1m" for a duration with SQL. If the spec breaks the rules of its structure the error is an Errors.
+// Decode reads a spec from JSON into the kind's message. Like Parse it takes more than the normal form: a row
+// written with SQL may have "1m" for a duration. If the spec breaks its structure the error is an Errors.
 func (k *Kind) Decode(spec []byte) (proto.Message, error) {
 	message := k.NewSpec()
-	// The normal form is valid JSON of the message, which saves the walk below; a Struct takes anything, so there it must be walked.
+	// Specs in normal form decode directly and skip the walk below. A Struct takes anything, so it must be
+	// walked.
 	if k.Message != "" && protojson.Unmarshal(spec, message) == nil {
 		return message, nil
 	}
@@ -61,7 +62,7 @@ func (k *Kind) Decode(spec []byte) (proto.Message, error) {
 	return k.decodeNormal(spec)
 }
 
-// decodeNormal turns a spec in normal form into the kind's message.
+// decodeNormal decodes a spec in normal form.
 func (k *Kind) decodeNormal(spec []byte) (proto.Message, error) {
 	message := k.NewSpec()
 	if err := protojson.Unmarshal(spec, message); err != nil {

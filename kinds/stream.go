@@ -15,9 +15,9 @@ import (
 	"github.com/pgmesh/pgmesh/internal/nearest"
 )
 
-// Stream reads documents as Parse does, and hands on each as soon as it is read, or what is wrong with it, so that a file may be
-// larger than the memory. It goes on after what is wrong, as far as the syntax allows. It ends with the first error of each, and
-// with those of reading.
+// Stream reads documents like Parse, but calls each for every document, or for its violations, as soon as it
+// is read. So a file may be larger than memory. Stream continues after violations, as far as the syntax
+// allows, and returns the first error of each or of reading.
 func (p Parser) Stream(file string, in io.Reader, each func(*Document, Errors) error) error {
 	f := &parsing{Parser: p, file: file, seen: map[Key]*Document{}}
 	buffered := bufio.NewReaderSize(in, 64<<10)
@@ -35,13 +35,13 @@ func (p Parser) Stream(file string, in io.Reader, each func(*Document, Errors) e
 			return each(nil, Errors{{File: file, Document: index, Line: broken.line, Reason: "not valid YAML: " + broken.reason}})
 		}
 		f.document(index, node)
-		if err := f.handOn(each); err != nil {
+		if err := f.flush(each); err != nil {
 			return err
 		}
 	}
 }
 
-// startsJSON looks ahead for the first character that is no space.
+// startsJSON reports whether the first character that is no space is "{".
 func startsJSON(in *bufio.Reader) bool {
 	for n := 1; ; n *= 2 {
 		ahead, err := in.Peek(n)
@@ -51,7 +51,8 @@ func startsJSON(in *bufio.Reader) bool {
 	}
 }
 
-// streamJSON reads the whole file at once: in JSON a set is one List, and so one value. YAML too can begin like JSON.
+// streamJSON reads the whole file at once: in JSON a set is a single List, and so one value. YAML can begin
+// like JSON, too.
 func (f *parsing) streamJSON(in io.Reader, each func(*Document, Errors) error) error {
 	data, err := io.ReadAll(in)
 	if err != nil {
@@ -60,7 +61,7 @@ func (f *parsing) streamJSON(in io.Reader, each func(*Document, Errors) error) e
 	nodes, broken := readNodes(data)
 	for i, node := range nodes {
 		f.document(i+1, node)
-		if err := f.handOn(each); err != nil {
+		if err := f.flush(each); err != nil {
 			return err
 		}
 	}
@@ -70,8 +71,9 @@ func (f *parsing) streamJSON(in io.Reader, each func(*Document, Errors) error) e
 	return each(nil, Errors{{File: f.file, Document: len(nodes) + 1, Line: broken.line, Reason: "not valid YAML: " + broken.reason}})
 }
 
-// handOn hands on what was read since the last time, and of that keeps the places alone.
-func (f *parsing) handOn(each func(*Document, Errors) error) error {
+// flush passes on what was read since the last call. Of those documents it keeps only their places, to report
+// duplicates.
+func (f *parsing) flush(each func(*Document, Errors) error) error {
 	documents, violations := f.documents, f.violations
 	f.documents, f.violations = nil, nil
 	for _, d := range documents {
@@ -86,7 +88,8 @@ func (f *parsing) handOn(each func(*Document, Errors) error) error {
 	return nil
 }
 
-// isForeign tells whether a document is of a kind that has nothing to do with us. A word that is nearly one of ours is a mistake.
+// isForeign reports whether a document's kind does not belong to a mesh. A near miss of one of our kinds is a
+// mistake, and not foreign.
 func isForeign(node *yaml.Node) (apiVersion, kind string, foreign bool) {
 	version, name := member(node, "apiVersion"), member(node, "kind")
 	if version == nil || name == nil || version.Value == "" || name.Value == "" {
@@ -102,7 +105,7 @@ func isForeign(node *yaml.Node) (apiVersion, kind string, foreign bool) {
 	return version.Value, name.Value, nearest.Word(name.Value, kindNames()) == ""
 }
 
-// YAML writes the document as people write it, with the spec as it is stored and its keys sorted.
+// YAML writes the document in the usual order, with the spec as stored and its keys sorted.
 func (d *Document) YAML() ([]byte, error) {
 	r := d.Resource
 	decoder := json.NewDecoder(bytes.NewReader(d.Spec))

@@ -10,7 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// A file that is read as it comes, byte by byte, says what it says when it is there at once.
+// FuzzStream compares Stream, fed byte by byte, with Parse.
 func FuzzStream(f *testing.F) {
 	f.Add([]byte("apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: a}\nspec: {host: a}\n---\n---\nkind: 1\n"))
 	f.Add([]byte("apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: a}\nspec: {host: a}\n"))

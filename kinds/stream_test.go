@@ -36,7 +36,7 @@ func TestStreamReadsWhatParseReads(t *testing.T) {
 	}
 }
 
-func TestStreamTellsWhatIsWrongAndGoesOn(t *testing.T) {
+func TestStreamContinuesAfterViolations(t *testing.T) {
 	t.Parallel()
 	entry := func(name string) string {
 		return "{apiVersion: networking.istio.io/v1, kind: WorkloadEntry, metadata: {name: " + name + ", annotations: {kubectl.kubernetes.io/last-applied-configuration: '{}'}}, spec: {address: 1.2.3.4}}\n"

@@ -12,8 +12,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// treeOf turns nodes into a JSON tree whose numbers are json.Number. Scalars mean what they mean in YAML 1.2, so "yes"
-// and "on" are strings.
+// treeOf turns nodes into a JSON tree whose numbers are json.Number. Scalars follow YAML 1.2, so "yes" and
+// "on" are strings.
 func treeOf(node *yaml.Node) (any, []Violation) {
 	t := &treeReader{following: map[*yaml.Node]bool{}}
 	return t.value("", node), t.violations
@@ -21,11 +21,11 @@ func treeOf(node *yaml.Node) (any, []Violation) {
 
 type treeReader struct {
 	violations []Violation
-	following  map[*yaml.Node]bool // what the aliases that are being followed stand for
-	repeated   int                 // nodes seen behind aliases
+	following  map[*yaml.Node]bool // the targets of the aliases being followed, to detect cycles
+	repeated   int                 // how many nodes were visited behind aliases
 }
 
-// maxRepeated bounds what aliases may unfold to: a few lines of them can mean billions of nodes.
+// maxRepeated bounds the expansion of aliases: a few lines of them can stand for billions of nodes.
 const maxRepeated = 100_000
 
 func (t *treeReader) add(path string, line int, reason, hint string) {
@@ -95,8 +95,8 @@ func (t *treeReader) object(path string, node *yaml.Node) any {
 	return members
 }
 
-// merge adds what stands under "<<": an object, or a list of them of which the first goes first. What the object has
-// itself goes before all.
+// merge adds the values of "<<": an object, or a list of objects of which the earlier win. Members that the
+// object sets itself win over all of them.
 func merge(members map[string]any, sources []any) {
 	for _, source := range sources {
 		switch source := source.(type) {
@@ -112,8 +112,8 @@ func merge(members map[string]any, sources []any) {
 	}
 }
 
-// key reads the name of a member. Numbers and booleans stand for their text, as they do for kubectl: ports are keys in
-// some maps.
+// key reads the name of a member. Numbers and booleans are taken as their text, as kubectl does: some maps
+// have ports as keys.
 func (t *treeReader) key(path string, node *yaml.Node) (string, bool) {
 	node = resolve(node)
 	switch node.ShortTag() {
@@ -154,7 +154,7 @@ func (t *treeReader) scalar(path string, node *yaml.Node) any {
 	return nil
 }
 
-// jsonNumber is the number as it is written if JSON can write it so too, else in plain digits.
+// jsonNumber returns the number as written if that is valid JSON, otherwise in decimal digits.
 func jsonNumber(node *yaml.Node) (json.Number, bool) {
 	if json.Valid([]byte(node.Value)) {
 		return json.Number(node.Value), true
@@ -170,7 +170,7 @@ func jsonNumber(node *yaml.Node) (json.Number, bool) {
 	return json.Number(strconv.FormatFloat(f, 'f', -1, 64)), true
 }
 
-// resolve steps over the frame of a document and over aliases to what they mean.
+// resolve follows document nodes and aliases to the node they stand for.
 func resolve(node *yaml.Node) *yaml.Node {
 	switch {
 	case node.Kind == yaml.DocumentNode && len(node.Content) > 0:

@@ -8,15 +8,15 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// Validate returns what is wrong with a spec, a JSON tree whose numbers are json.Number, of a resource with this metadata, nil if that is
-// not known. The paths start at "spec"; which resource it is of, the caller knows.
+// Validate returns what is wrong with a spec, a JSON tree whose numbers are json.Number. Meta is the metadata
+// of its resource, nil if unknown. The paths start at "spec" and do not name the resource.
 func Validate(kind *Kind, spec any, meta *Meta) []Violation {
 	root, spec := rootOf(kind, spec)
-	_, problems := schema.Judge(root, "spec", spec, meta)
+	_, problems := schema.Validate(root, "spec", spec, meta)
 	return violations(kind, problems)
 }
 
-// Check returns what is wrong with a resource as it is stored, its key aside: with its labels and annotations, and its spec.
+// Check returns what is wrong with a stored resource: with its name, namespace, labels, annotations and spec.
 func (k *Kind) Check(spec []byte, meta Meta) []Violation {
 	found := CheckMetadata(&Resource{Kind: k, Namespace: meta.Namespace, Name: meta.Name, Labels: meta.Labels, Annotations: meta.Annotations})
 	tree, err := readTree(spec)
@@ -26,10 +26,10 @@ func (k *Kind) Check(spec []byte, meta Meta) []Violation {
 	return append(found, Validate(k, tree, &meta)...)
 }
 
-// Meta is what the rules of a kind may know of a resource beside its spec.
+// Meta is the metadata that the rules of a kind can refer to.
 type Meta = schema.Meta
 
-// normalise checks the structure of a spec and writes it in the one form that means the same everywhere. A nil spec is an empty one.
+// normalise checks the structure of a spec and returns its normal form. A nil spec counts as an empty one.
 func normalise(kind *Kind, spec any) (any, []Violation) {
 	root, spec := rootOf(kind, spec)
 	normal, problems := schema.Check(root, "spec", spec)
@@ -39,7 +39,7 @@ func normalise(kind *Kind, spec any) (any, []Violation) {
 func rootOf(kind *Kind, spec any) (*schema.Type, any) {
 	root, ok := schema.Root(kind.Group, kind.Name)
 	if !ok {
-		panic(fmt.Sprintf("the schema has no root for %s, generate it anew", kind.fullWord()))
+		panic(fmt.Sprintf("the schema has no root for %s, generate it anew", kind.qualifiedName()))
 	}
 	if spec == nil {
 		spec = map[string]any{}
@@ -65,7 +65,8 @@ func readTree(data []byte) (tree any, err error) {
 	return tree, nil
 }
 
-// Unsupported returns what a spec, as it is stored, says that discovery does not act on. It is no mistake: others may read it.
+// Unsupported returns the fields of a stored spec that discovery does not act on. They are no mistakes: other
+// readers of the resource may act on them.
 func (k *Kind) Unsupported(spec []byte) ([]Violation, error) {
 	tree, err := readTree(spec)
 	if err != nil {

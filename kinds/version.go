@@ -9,10 +9,10 @@ import (
 )
 
 // ContentVersion is a version of a resource that changes exactly when its content does, as MCP demands of
-// metadata.version: 128 bits of a hash, in hex. Neither the order of keys nor the spaces in the spec matter.
+// metadata.version: 128 bits of a hash, in hex. The order of keys and the spaces in the spec do not matter.
 //
-// The create time counts too, because it is part of what is sent: a resource that is deleted and made anew between two
-// looks has changed, if only its age. It counts in whole seconds, since some stores and senders keep no more.
+// The create time counts because it is part of what is sent: a resource that is deleted and created again has
+// another age. It counts in whole seconds, since some stores and senders keep no more.
 func ContentVersion(labels, annotations map[string]string, spec json.RawMessage, createTime time.Time) (string, error) {
 	tree, err := readTree(spec)
 	if err != nil {
@@ -30,7 +30,7 @@ func ContentVersion(labels, annotations map[string]string, spec json.RawMessage,
 	return hex.EncodeToString(sum[:16]), nil
 }
 
-// nonNil makes no difference between no map and an empty one.
+// nonNil makes a nil map and an empty one hash alike.
 func nonNil(m map[string]string) map[string]string {
 	if m == nil {
 		return map[string]string{}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Violation is one thing that is wrong with one document, said so that its author can find and mend it. What is not
-// known is left zero: a violation that the database found has neither File nor Line.
+// Violation is one thing that is wrong with one document, told so that its author can find and fix it. Fields
+// that are not known are zero: a violation found by the database has neither File nor Line.
 type Violation struct {
 	File      string `json:"file,omitempty"`
 	Document  int    `json:"document,omitempty"` // counted from 1
@@ -56,10 +56,10 @@ func (v Violation) resource() string {
 	return strings.TrimSpace(v.Kind + " " + name)
 }
 
-// Errors are all the violations that were found, in the order of the documents. It is never empty when it is an error.
+// Errors are all violations found, in the order of the documents. As an error it is never empty.
 type Errors []Violation
 
-// Error renders one violation a line.
+// Error renders one violation per line.
 func (e Errors) Error() string {
 	lines := make([]string, len(e))
 	for i, v := range e {

@@ -11,7 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// document is a VirtualService, or what comes of it when some text in it is replaced.
+// document is a VirtualService with some of its text replaced.
 func document(oldnew ...string) string {
 	return strings.NewReplacer(oldnew...).Replace(`apiVersion: networking.istio.io/v1
 kind: VirtualService
@@ -146,7 +146,7 @@ func TestDuplicateNamesInOneFile(t *testing.T) {
 	require.EqualError(t, err, `f: document 3, line 36: VirtualService shop/reviews: metadata.name: duplicate of document 1, line 1`)
 }
 
-func TestADuplicateIsToldEvenIfBothAreWrongOtherwise(t *testing.T) {
+func TestDuplicateIsReportedDespiteOtherMistakes(t *testing.T) {
 	t.Parallel()
 	wrong := document("weight: 100", "wieght: 100")
 	_, err := kinds.Parse("f", []byte(wrong+"---\n"+wrong))
@@ -155,7 +155,7 @@ func TestADuplicateIsToldEvenIfBothAreWrongOtherwise(t *testing.T) {
 	require.ErrorContains(t, err, `f: document 2`)
 }
 
-func TestAllViolationsOfAllDocumentsAreTold(t *testing.T) {
+func TestAllViolationsOfAllDocumentsAreReported(t *testing.T) {
 	t.Parallel()
 	_, err := kinds.Parse("f.yaml", []byte(document("weight: 100", "weight: -5", "hosts", "hots")+"---\n"+
 		document("timeout", "limit", "name: reviews", "name: '-'")+"---\n}"))
@@ -191,7 +191,7 @@ func TestAliasesAreBounded(t *testing.T) {
 	require.ErrorContains(t, err, "f: document 1, line 1: a[0][0]: the alias *a refers to itself")
 }
 
-// tree is a JSON text as Validate takes it.
+// tree decodes JSON into the form that Validate takes.
 func tree(t testing.TB, text string) any {
 	t.Helper()
 	decoder := json.NewDecoder(strings.NewReader(text))

@@ -12,9 +12,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// cluster tells of parts of a cluster that do not go together. Patches that are for all clusters, and meant for those with endpoints,
-// make such of the ones without.
-func (c *checking) cluster(p place, m *clusterv3.Cluster) {
+// cluster checks that the parts of a cluster go together. Patches meant for clusters with endpoints often
+// break this when they also match clusters without.
+func (c *checker) cluster(p place, m *clusterv3.Cluster) {
 	if p.partial {
 		return
 	}
@@ -25,12 +25,12 @@ func (c *checking) cluster(p place, m *clusterv3.Cluster) {
 	c.ejection(p, m.GetOutlierDetection())
 }
 
-// ejection tells of endpoints that would have to come back before they may.
-func (c *checking) ejection(p place, d *clusterv3.OutlierDetection) {
+// ejection checks that the longest ejection is not shorter than the shortest.
+func (c *checker) ejection(p place, d *clusterv3.OutlierDetection) {
 	if d.GetMaxEjectionTime() == nil {
 		return
 	}
-	base := 30 * time.Second // Envoy's own
+	base := 30 * time.Second // Envoy's default
 	if d.GetBaseEjectionTime() != nil {
 		base = d.GetBaseEjectionTime().AsDuration()
 	}
@@ -39,18 +39,18 @@ func (c *checking) ejection(p place, d *clusterv3.OutlierDetection) {
 	}
 }
 
-func (c *checking) at(p place, field string) string {
+func (c *checker) at(p place, field string) string {
 	return p.below(p.message.Descriptor().Fields().ByTextName(field), "").path
 }
 
-// clusterBalanced are the clusters that choose their endpoints themselves.
+// clusterBalanced lists the cluster types that choose their endpoints themselves.
 var clusterBalanced = []protoreflect.FullName{
 	"envoy.extensions.clusters.aggregate.v3.ClusterConfig",
 	"envoy.extensions.clusters.dynamic_forward_proxy.v3.ClusterConfig",
 	"envoy.extensions.clusters.original_dst.v3.OriginalDstCluster",
 }
 
-// eitherBalanced may or may not.
+// eitherBalanced reports whether a cluster's extension may or may not choose its endpoints itself.
 func eitherBalanced(m *clusterv3.Cluster) bool {
 	return m.GetClusterType() != nil && !slices.Contains(clusterBalanced, clusterConfig(m)) && clusterConfig(m) != "envoy.extensions.clusters.dns.v3.DnsCluster"
 }
@@ -59,8 +59,8 @@ func clusterConfig(m *clusterv3.Cluster) protoreflect.FullName {
 	return typeOf(m.GetClusterType().GetTypedConfig())
 }
 
-// balancing tells of a policy that is not for clusters of this type.
-func (c *checking) balancing(p place, m *clusterv3.Cluster) {
+// balancing checks that the load balancing policy fits the type of the cluster.
+func (c *checker) balancing(p place, m *clusterv3.Cluster) {
 	original := m.GetClusterType() == nil && m.GetType() == clusterv3.Cluster_ORIGINAL_DST
 	policy, at := m.GetLbPolicy(), c.at(p, "lb_policy")
 	provided := policy == clusterv3.Cluster_CLUSTER_PROVIDED
@@ -80,8 +80,8 @@ func (c *checking) balancing(p place, m *clusterv3.Cluster) {
 	}
 }
 
-// endpoints tells of a cluster that cannot have its endpoints from where they are said to be.
-func (c *checking) endpoints(p place, m *clusterv3.Cluster) {
+// endpoints checks that the source of the endpoints fits the type of the cluster.
+func (c *checker) endpoints(p place, m *clusterv3.Cluster) {
 	eds := m.GetClusterType() == nil && m.GetType() == clusterv3.Cluster_EDS
 	switch {
 	case eds && m.GetEdsClusterConfig().GetEdsConfig() == nil:
@@ -107,10 +107,10 @@ func (c *checking) endpoints(p place, m *clusterv3.Cluster) {
 	}
 }
 
-// balancerSettings tells of what the settings of a policy may not be.
-func (c *checking) balancerSettings(p place, m *clusterv3.Cluster) {
+// balancerSettings checks the settings of the load balancing policy.
+func (c *checker) balancerSettings(p place, m *clusterv3.Cluster) {
 	if m.GetLoadBalancingPolicy() != nil {
-		return // they do not count
+		return // the policy's settings are not used
 	}
 	ring, table := m.GetRingHashLbConfig(), m.GetMaglevLbConfig().GetTableSize()
 	const largestRing = 8 << 20
@@ -129,8 +129,8 @@ func (c *checking) balancerSettings(p place, m *clusterv3.Cluster) {
 	}
 }
 
-// sockets tells of transport sockets that clusters cannot have.
-func (c *checking) sockets(p place, m *clusterv3.Cluster) {
+// sockets checks the transport sockets of a cluster.
+func (c *checker) sockets(p place, m *clusterv3.Cluster) {
 	if m.GetTransportSocket() != nil {
 		c.socket(c.at(p, "transport_socket"), m.GetTransportSocket())
 	}
@@ -140,7 +140,7 @@ func (c *checking) sockets(p place, m *clusterv3.Cluster) {
 	}
 }
 
-func (c *checking) socket(path string, m *corev3.TransportSocket) {
+func (c *checker) socket(path string, m *corev3.TransportSocket) {
 	switch packed := m.GetTypedConfig(); {
 	case packed == nil:
 		c.invalid(path, "the transport socket has no typed_config", "Envoy knows them by the type of their configuration alone")

@@ -27,8 +27,8 @@ const (
 	serving  = `"typed_config": {"@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext"}`
 )
 
-// TestOfClustersIsToldWhatEnvoyRefuses asks the real Envoy about each of them, too.
-func TestOfClustersIsToldWhatEnvoyRefuses(t *testing.T) {
+// TestClusterChecksMatchEnvoy verifies each case against the real Envoy.
+func TestClusterChecksMatchEnvoy(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ cluster, at, reason string }{
 		"original destinations":                     {`"type": "ORIGINAL_DST", "lb_policy": "CLUSTER_PROVIDED"`, "", ""},
@@ -89,7 +89,7 @@ func TestOfClustersIsToldWhatEnvoyRefuses(t *testing.T) {
 	}
 }
 
-// bootstrapWith has a cluster, and a server from which it could learn its endpoints.
+// bootstrapWith returns a bootstrap with a cluster and a server for its endpoints.
 func bootstrapWith(t *testing.T, cluster string) *bootstrapv3.Bootstrap {
 	t.Helper()
 	out := &bootstrapv3.Bootstrap{}

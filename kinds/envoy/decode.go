@@ -17,22 +17,22 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// decode reads a JSON object into a message and tells what is wrong with the names and values in it. Fields and
-// names of values that there are not are told and left out; anything else that is wrong leaves the message unread.
-func (c *checking) decode(path string, tree map[string]any, into proto.Message) (sound bool) {
+// decode reads a JSON object into a message and reports whether it could. It reports unknown fields and enum
+// names but skips them. Anything else that is wrong leaves the message unread.
+func (c *checker) decode(path string, tree map[string]any, into proto.Message) (sound bool) {
 	before := c.fatal
 	c.object(path, tree, into.ProtoReflect().Descriptor())
 	if c.fatal > before {
 		return false
 	}
 	if err := unmarshal(tree, into); err != nil {
-		c.invalid(path, plain(err), "")
+		c.invalid(path, protojsonReason(err), "")
 		return false
 	}
 	return true
 }
 
-// unmarshal leaves out what the message does not have.
+// unmarshal ignores fields that the message does not have.
 func unmarshal(tree any, into proto.Message) error {
 	text, err := json.Marshal(tree)
 	if err != nil {
@@ -41,8 +41,8 @@ func unmarshal(tree any, into proto.Message) error {
 	return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(text, into)
 }
 
-// plain is an error of protojson without what is not about the value.
-func plain(err error) string {
+// protojsonReason strips from an error of protojson what is not about the value.
+func protojsonReason(err error) string {
 	text := strings.ReplaceAll(err.Error(), "\u00a0", " ")
 	text = strings.TrimPrefix(text, "proto: ")
 	if strings.HasPrefix(text, "(line ") {
@@ -51,7 +51,7 @@ func plain(err error) string {
 	return text
 }
 
-func (c *checking) object(path string, tree map[string]any, d protoreflect.MessageDescriptor) {
+func (c *checker) object(path string, tree map[string]any, d protoreflect.MessageDescriptor) {
 	set := map[protoreflect.FieldDescriptor]string{}
 	for _, key := range slices.Sorted(maps.Keys(tree)) {
 		at, value := schema.Member(path, key), tree[key]
@@ -70,7 +70,7 @@ func (c *checking) object(path string, tree map[string]any, d protoreflect.Messa
 	c.oneofs(path, d, set)
 }
 
-// fieldOf finds a field by either of its names in JSON.
+// fieldOf finds a field by its JSON name or its proto name.
 func fieldOf(d protoreflect.MessageDescriptor, key string) protoreflect.FieldDescriptor {
 	if f := d.Fields().ByJSONName(key); f != nil {
 		return f
@@ -78,7 +78,7 @@ func fieldOf(d protoreflect.MessageDescriptor, key string) protoreflect.FieldDes
 	return d.Fields().ByTextName(key)
 }
 
-func (c *checking) unknownField(path, key string, d protoreflect.MessageDescriptor) {
+func (c *checker) unknownField(path, key string, d protoreflect.MessageDescriptor) {
 	var known []string
 	for i := range d.Fields().Len() {
 		known = append(known, d.Fields().Get(i).TextName())
@@ -90,7 +90,7 @@ func (c *checking) unknownField(path, key string, d protoreflect.MessageDescript
 	c.unknown(path, `unknown field "`+key+`"`, hint)
 }
 
-func (c *checking) oneofs(path string, d protoreflect.MessageDescriptor, set map[protoreflect.FieldDescriptor]string) {
+func (c *checker) oneofs(path string, d protoreflect.MessageDescriptor, set map[protoreflect.FieldDescriptor]string) {
 	for i := range d.Oneofs().Len() {
 		var both []string
 		fields := d.Oneofs().Get(i).Fields()
@@ -105,7 +105,7 @@ func (c *checking) oneofs(path string, d protoreflect.MessageDescriptor, set map
 	}
 }
 
-func (c *checking) field(path string, value any, f protoreflect.FieldDescriptor) {
+func (c *checker) field(path string, value any, f protoreflect.FieldDescriptor) {
 	switch {
 	case f.IsMap():
 		members, ok := value.(map[string]any)
@@ -130,12 +130,12 @@ func (c *checking) field(path string, value any, f protoreflect.FieldDescriptor)
 	}
 }
 
-// single checks one value of a field. Put around makes of it what the whole field can be.
-func (c *checking) single(path string, value any, f protoreflect.FieldDescriptor, around func(any) any, whole protoreflect.FieldDescriptor) {
+// single checks one value of a field. Around builds a value of the whole field from it.
+func (c *checker) single(path string, value any, f protoreflect.FieldDescriptor, around func(any) any, whole protoreflect.FieldDescriptor) {
 	message := f.Message()
 	switch {
 	case message != nil && message.FullName() == "google.protobuf.Any":
-		c.anything(path, value)
+		c.packedAny(path, value)
 	case message != nil && message.ParentFile().Package() != "google.protobuf":
 		members, ok := value.(map[string]any)
 		if !ok {
@@ -148,8 +148,8 @@ func (c *checking) single(path string, value any, f protoreflect.FieldDescriptor
 	}
 }
 
-// leaf has protobuf judge a value that is not divided further.
-func (c *checking) leaf(path string, value any, f protoreflect.FieldDescriptor, around func(any) any, whole protoreflect.FieldDescriptor) {
+// leaf lets protobuf check a value that has no parts.
+func (c *checker) leaf(path string, value any, f protoreflect.FieldDescriptor, around func(any) any, whole protoreflect.FieldDescriptor) {
 	text, err := json.Marshal(map[string]any{whole.TextName(): around(value)})
 	if err == nil {
 		err = protojson.Unmarshal(text, dynamicpb.NewMessage(whole.ContainingMessage()))
@@ -158,7 +158,7 @@ func (c *checking) leaf(path string, value any, f protoreflect.FieldDescriptor, 
 		return
 	}
 	if f.Kind() != protoreflect.EnumKind {
-		c.invalid(path, plain(err), "")
+		c.invalid(path, protojsonReason(err), "")
 		return
 	}
 	var known []string
@@ -166,14 +166,14 @@ func (c *checking) leaf(path string, value any, f protoreflect.FieldDescriptor, 
 		known = append(known, string(f.Enum().Values().Get(i).Name()))
 	}
 	if _, isName := value.(string); !isName {
-		c.invalid(path, plain(err), "")
+		c.invalid(path, protojsonReason(err), "")
 		return
 	}
 	c.unknown(path, fmt.Sprintf("%v is none of the values", value), nearest.Hint(fmt.Sprint(value), known, "one of "))
 }
 
-// anything checks a message that names its type.
-func (c *checking) anything(path string, value any) {
+// packedAny checks the JSON of an Any, which names its type.
+func (c *checker) packedAny(path string, value any) {
 	members, ok := value.(map[string]any)
 	if !ok {
 		c.invalid(path, "expected an object", "")
@@ -195,15 +195,15 @@ func (c *checking) anything(path string, value any) {
 		c.typedStruct(path, rest, d)
 	case d.ParentFile().Package() == "google.protobuf":
 		if err := unmarshal(rest["value"], found.New().Interface()); err != nil && d.FullName() != "google.protobuf.Empty" {
-			c.invalid(schema.Member(path, "value"), plain(err), "")
+			c.invalid(schema.Member(path, "value"), protojsonReason(err), "")
 		}
 	default:
 		c.object(path, rest, d)
 	}
 }
 
-// typedStruct checks a struct by the type that it names.
-func (c *checking) typedStruct(path string, members map[string]any, d protoreflect.MessageDescriptor) {
+// typedStruct checks a struct as a message of the type that it names.
+func (c *checker) typedStruct(path string, members map[string]any, d protoreflect.MessageDescriptor) {
 	c.object(path, members, d)
 	key := "type_url"
 	url, ok := members[key].(string)
@@ -221,8 +221,8 @@ func isTypedStruct(d protoreflect.MessageDescriptor) bool {
 	return d.FullName() == "udpa.type.v1.TypedStruct" || d.FullName() == "xds.type.v3.TypedStruct"
 }
 
-// resolve finds a type, and tells why there is none that can be used.
-func (c *checking) resolve(path, url string) protoreflect.MessageType {
+// resolve finds a message type, and reports why a type cannot be used.
+func (c *checker) resolve(path, url string) protoreflect.MessageType {
 	name := url[strings.LastIndexByte(url, '/')+1:]
 	found, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(name))
 	switch {
@@ -238,7 +238,8 @@ func (c *checking) resolve(path, url string) protoreflect.MessageType {
 	return nil
 }
 
-// stockTypes are the names to look for what was meant; where none is near the few that are most in use are told.
+// stockTypes lists the types to suggest from. If none is near, the hint shows the first few, so these are in
+// the order of stock.txt.
 func stockTypes() []string {
 	var names []string
 	for line := range strings.Lines(stockList) {

@@ -1,8 +1,9 @@
-// Package envoy knows Envoy's own messages: those that an EnvoyFilter changes, and what may be in them.
+// Package envoy reads the parts of Envoy's configuration that EnvoyFilters contain, and checks them.
 //
-// An EnvoyFilter carries pieces of Envoy's configuration as free-form JSON, which no schema of ours describes. This package
-// reads them as the messages that they are to become, with the paths of what is wrong, so that a mistake is told where it is
-// written and not by the first Envoy that is given it. What an Envoy can be given is in stock.txt, taken from one.
+// An EnvoyFilter carries fragments of Envoy's configuration as free-form JSON, which our schema does not
+// describe. This package decodes them into Envoy's messages and reports mistakes with their paths, so that
+// the author sees them and not the first Envoy that receives them. stock.txt lists the extensions of a stock
+// Envoy, taken from one.
 package envoy
 
 import (
@@ -16,13 +17,13 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// The filters in which others are.
+// Filters that contain other filters.
 const (
 	ConnectionManager    = "envoy.filters.network.http_connection_manager"
 	oldConnectionManager = "envoy.http_connection_manager"
 )
 
-// objects has an empty one of what each applyTo changes.
+// objects has an empty message of the type that each applyTo changes.
 var objects = map[networking.EnvoyFilter_ApplyTo]proto.Message{
 	networking.EnvoyFilter_LISTENER:            &listenerv3.Listener{},
 	networking.EnvoyFilter_FILTER_CHAIN:        &listenerv3.FilterChain{},
@@ -37,7 +38,7 @@ var objects = map[networking.EnvoyFilter_ApplyTo]proto.Message{
 	networking.EnvoyFilter_BOOTSTRAP:           &bootstrapv3.Bootstrap{},
 }
 
-// oldNames are those that filters had once, and that Envoy's configuration of today no longer has. Patches find a filter by either.
+// oldNames maps former names of filters to the present ones. Patches find a filter by either.
 var oldNames = map[string]string{
 	"envoy.buffer":                  "envoy.filters.http.buffer",
 	"envoy.cors":                    "envoy.filters.http.cors",
@@ -63,7 +64,7 @@ var oldNames = map[string]string{
 	"envoy.tcp_proxy":               "envoy.filters.network.tcp_proxy",
 }
 
-// SameFilter tells whether a name that a patch looks for is that of a filter, or one that it had once.
+// SameFilter reports whether a patch that looks for wanted finds the filter of this name.
 func SameFilter(wanted, name string) bool {
 	return wanted == name || oldNames[wanted] == name && name != ""
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// Examine finds for a kinds.Parser what an EnvoyFilter is refused for when somebody writes it: what Envoy would not take, or
-// does not have.
+// Examine is for kinds.Parser: it returns the problems for which a new EnvoyFilter is refused. These are what
+// Envoy would refuse or does not have.
 func Examine(r *kinds.Resource) (wrong []schema.Problem) {
 	spec, isFilter := r.Spec.Message().(*networking.EnvoyFilter)
 	if !isFilter {

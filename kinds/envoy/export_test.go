@@ -2,9 +2,9 @@ package envoy
 
 import "google.golang.org/protobuf/proto"
 
-// Demands tells what the rules of its API find wrong with a message.
-func Demands(m proto.Message) []Problem {
-	c := &checking{}
-	c.demands(place{message: m.ProtoReflect()})
+// FieldRules returns what fieldRules finds wrong with a message.
+func FieldRules(m proto.Message) []Problem {
+	c := &checker{}
+	c.fieldRules(place{message: m.ProtoReflect()})
 	return c.problems
 }

@@ -14,7 +14,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// scalar is what rules find wrong with a value. Of the rules that there may be in an API this knows those that are in Envoy's.
+// scalar returns the rules that a value breaks. It knows the rules that Envoy's API uses, which are not all
+// there can be.
 func scalar(rules *validate.FieldRules, f protoreflect.FieldDescriptor, value protoreflect.Value) []string {
 	switch of := rules.GetType().(type) {
 	case *validate.FieldRules_String_:
@@ -90,7 +91,7 @@ func text(rules *validate.StringRules, s string) []string {
 	return wrong
 }
 
-// What a header may be named, and be; and what is enough where the API is not strict.
+// The patterns of header names and values, and the looser one of rules that are not strict.
 const (
 	headerName  = "^:?[0-9a-zA-Z!#$%&'*+-.^_|~\x60]+$"
 	headerValue = "^[^\u0000-\u0008\u000A-\u001F\u007F]*$"
@@ -110,7 +111,7 @@ func patternOf(rules *validate.StringRules) string {
 	}
 }
 
-var patterns sync.Map // a *regexp.Regexp for each that was needed: the API has a dozen
+var patterns sync.Map // a *regexp.Regexp for each pattern used so far; the API has a dozen
 
 func compiled(pattern string) *regexp.Regexp {
 	if known, ok := patterns.Load(pattern); ok {
@@ -120,7 +121,7 @@ func compiled(pattern string) *regexp.Regexp {
 	return known.(*regexp.Regexp)
 }
 
-// size is what is wrong with how long something is.
+// size explains why a length is out of bounds.
 func size(n int, unit string, least, most *uint64) string {
 	length := uint64(n)
 	tooShort, tooLong := least != nil && length < *least, most != nil && length > *most
@@ -137,7 +138,7 @@ func size(n int, unit string, least, most *uint64) string {
 	return fmt.Sprintf("value length must be between %d and %d %s, inclusive", *least, *most, unit)
 }
 
-// number is what is wrong with how many there are of something. No limit is 0.
+// number explains why a count is out of bounds. A limit of 0 is no limit.
 func number(n int, of string, least, most uint64) string {
 	count := uint64(n)
 	switch {

@@ -13,7 +13,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// Patch is one change that an EnvoyFilter makes to Envoy's configuration. Nobody may write to it or to its value.
+// Patch is one change that an EnvoyFilter makes to Envoy's configuration. It is read-only, and so is its
+// value.
 type Patch struct {
 	Index     int // in the EnvoyFilter, from 0
 	ApplyTo   networking.EnvoyFilter_ApplyTo
@@ -21,16 +22,16 @@ type Patch struct {
 	Class     networking.EnvoyFilter_Patch_FilterClass
 	Context   networking.EnvoyFilter_PatchContext
 	Match     *networking.EnvoyFilter_EnvoyConfigObjectMatch
-	// Value is what is put in or merged; nil for what removes.
+	// Value is the message to insert or merge; nil for REMOVE.
 	Value proto.Message
 
-	version *regexp.Regexp // nil: any
+	version *regexp.Regexp // nil matches any version
 }
 
-// Read reads the patches of an EnvoyFilter and tells what is wrong with them. A patch that is invalid is not among the patches,
-// nor is one that does nothing to proxies.
+// Read returns the patches of an EnvoyFilter and what is wrong with them. It leaves out patches that are
+// invalid or have no effect.
 func Read(spec *networking.EnvoyFilter) (patches []*Patch, problems []Problem) {
-	c := &checking{}
+	c := &checker{}
 	if len(spec.GetTargetRefs()) > 0 {
 		c.idle("spec.targetRefs", "the filter is for what a Gateway or Service of Kubernetes is in front of, which nothing is here", "select proxies by workloadSelector")
 		return nil, c.problems
@@ -44,7 +45,7 @@ func Read(spec *networking.EnvoyFilter) (patches []*Patch, problems []Problem) {
 	return patches, c.problems
 }
 
-func (c *checking) patch(path string, written *networking.EnvoyFilter_EnvoyConfigObjectPatch) *Patch {
+func (c *checker) patch(path string, written *networking.EnvoyFilter_EnvoyConfigObjectPatch) *Patch {
 	p := &Patch{
 		ApplyTo: written.GetApplyTo(), Operation: written.GetPatch().GetOperation(), Class: written.GetPatch().GetFilterClass(),
 		Context: written.GetMatch().GetContext(), Match: written.GetMatch(),
@@ -59,18 +60,19 @@ func (c *checking) patch(path string, written *networking.EnvoyFilter_EnvoyConfi
 	return p
 }
 
-// longestVersion is that of an expression; a longer one matches no proxy, as in Istio, for it would take long to compile.
-const longestVersion = 1024
+// maxVersionExpression is the longest proxyVersion. As in Istio, a longer one matches no proxy: it could take
+// long to compile.
+const maxVersionExpression = 1024
 
-// proxies reads which proxies the patch is for.
-func (c *checking) proxies(path string, p *Patch) bool {
+// proxies reads which proxies the patch applies to.
+func (c *checker) proxies(path string, p *Patch) bool {
 	expression := p.Match.GetProxy().GetProxyVersion()
 	path += ".match.proxy.proxyVersion"
 	switch {
 	case expression == "":
 		return true
-	case len(expression) > longestVersion:
-		c.idle(path, fmt.Sprintf("an expression of more than %d characters matches no proxy", longestVersion), `write it as ^1\.31.*`)
+	case len(expression) > maxVersionExpression:
+		c.idle(path, fmt.Sprintf("an expression of more than %d characters matches no proxy", maxVersionExpression), `write it as ^1\.31.*`)
 		return false
 	}
 	version, err := regexp.Compile(expression)
@@ -82,8 +84,8 @@ func (c *checking) proxies(path string, p *Patch) bool {
 	return true
 }
 
-// value reads what the patch puts in.
-func (c *checking) value(path string, p *Patch, written *structpb.Struct) bool {
+// value decodes the message to insert or merge.
+func (c *checker) value(path string, p *Patch, written *structpb.Struct) bool {
 	if p.Operation == networking.EnvoyFilter_Patch_REMOVE {
 		return true
 	}
@@ -104,17 +106,17 @@ func (c *checking) value(path string, p *Patch, written *structpb.Struct) bool {
 	return true
 }
 
-// Merges tells whether the value is merged into what is there.
+// Merges reports whether the value is merged into existing configuration.
 func (p *Patch) Merges() bool {
 	return p.Operation == networking.EnvoyFilter_Patch_MERGE || p.ReplacesLists()
 }
 
-// ReplacesLists tells whether the lists in the value take the place of those there.
+// ReplacesLists reports whether lists in the value replace existing ones instead of extending them.
 func (p *Patch) ReplacesLists() bool {
 	return p.Operation == networking.EnvoyFilter_Patch_MERGE_AND_REPLACE_LIST
 }
 
-// For tells whether the patch is for proxies of a version with these texts in their metadata.
+// For reports whether the patch applies to proxies of this version and metadata.
 func (p *Patch) For(version string, metadata map[string]string) bool {
 	if p.version != nil && (version == "" || !p.version.MatchString(version)) {
 		return false
@@ -127,7 +129,7 @@ func (p *Patch) For(version string, metadata map[string]string) bool {
 	return true
 }
 
-// In tells whether the patch is for resources of a context.
+// In reports whether the patch applies to resources of this context.
 func (p *Patch) In(context networking.EnvoyFilter_PatchContext) bool {
 	return p.Context == networking.EnvoyFilter_ANY || p.Context == context
 }
@@ -144,7 +146,8 @@ var (
 	filters = append(slices.Clone(inOrder), networking.EnvoyFilter_Patch_REPLACE)
 )
 
-// operations has those that do something to each object. What is not in a list of its own is inserted by adding it.
+// operations lists the operations that have an effect on each object. Inserting an object that is in no
+// ordered list adds it.
 var operations = map[networking.EnvoyFilter_ApplyTo][]networking.EnvoyFilter_Patch_Operation{
 	networking.EnvoyFilter_LISTENER:            wholes,
 	networking.EnvoyFilter_FILTER_CHAIN:        wholes,
@@ -158,8 +161,9 @@ var operations = map[networking.EnvoyFilter_ApplyTo][]networking.EnvoyFilter_Pat
 	networking.EnvoyFilter_EXTENSION_CONFIG:    {networking.EnvoyFilter_Patch_ADD},
 }
 
-// effect tells of a patch that can do nothing, and reads the operation as what it does.
-func (c *checking) effect(path string, p *Patch) {
+// effect reports a patch that has no effect, and turns insert operations into ADD where the order does not
+// matter.
+func (c *checker) effect(path string, p *Patch) {
 	switch {
 	case p.Context == networking.EnvoyFilter_WAYPOINT:
 		c.idle(path+".match.context", "there are no waypoints", "the contexts are SIDECAR_INBOUND, SIDECAR_OUTBOUND and GATEWAY")
@@ -171,41 +175,41 @@ func (c *checking) effect(path string, p *Patch) {
 		c.invalid(path+".applyTo", "required field is missing", "")
 		return
 	}
-	able := operations[p.ApplyTo]
-	if slices.Contains(inserts, p.Operation) && !slices.Contains(able, p.Operation) {
+	supported := operations[p.ApplyTo]
+	if slices.Contains(inserts, p.Operation) && !slices.Contains(supported, p.Operation) {
 		p.Operation = networking.EnvoyFilter_Patch_ADD
 	}
-	if !slices.Contains(able, p.Operation) {
-		c.idle(path+".patch.operation", fmt.Sprintf("%s does nothing to a %s", p.Operation, p.ApplyTo), "operations that do: "+names(able))
+	if !slices.Contains(supported, p.Operation) {
+		c.idle(path+".patch.operation", fmt.Sprintf("%s does nothing to a %s", p.Operation, p.ApplyTo), "operations that do: "+names(supported))
 		return
 	}
 	c.named(path+".match", p)
 }
 
-// named tells of a patch that has to name a filter, and does not.
-func (c *checking) named(path string, p *Patch) {
+// named reports a patch that must name a filter and does not.
+func (c *checker) named(path string, p *Patch) {
 	filter := p.Match.GetListener().GetFilterChain().GetFilter()
 	switch p.ApplyTo {
 	case networking.EnvoyFilter_LISTENER_FILTER:
-		if p.picks() && p.Match.GetListener().GetListenerFilter() == "" {
+		if p.changesExisting() && p.Match.GetListener().GetListenerFilter() == "" {
 			c.idle(path+".listener.listenerFilter", "without the name of a filter nothing is changed", "name the filter")
 		}
 	case networking.EnvoyFilter_NETWORK_FILTER:
-		if p.picks() && filter == nil && !p.Merges() {
+		if p.changesExisting() && filter == nil && !p.Merges() {
 			c.idle(path+".listener.filterChain.filter.name", "without the name of a filter nothing is changed", "name the filter")
 		}
 	case networking.EnvoyFilter_HTTP_FILTER:
 		switch {
 		case filter != nil && !SameFilter(filter.GetName(), ConnectionManager):
 			c.idle(path+".listener.filterChain.filter.name", "no filter but "+ConnectionManager+" has HTTP filters in it", "name that one, or none")
-		case p.picks() && filter.GetSubFilter() == nil && !p.Merges():
+		case p.changesExisting() && filter.GetSubFilter() == nil && !p.Merges():
 			c.idle(path+".listener.filterChain.filter.subFilter.name", "without the name of a filter nothing is changed", "name the filter")
 		}
 	}
 }
 
-// picks tells whether the patch changes filters that are there.
-func (p *Patch) picks() bool {
+// changesExisting reports whether the patch changes filters that exist already.
+func (p *Patch) changesExisting() bool {
 	return p.Merges() || p.Operation == networking.EnvoyFilter_Patch_REMOVE || p.Operation == networking.EnvoyFilter_Patch_REPLACE
 }
 

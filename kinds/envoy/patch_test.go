@@ -12,7 +12,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/envoy"
 )
 
-// spec is that of an EnvoyFilter with these patches.
+// spec returns an EnvoyFilter's spec with these patches.
 func spec(t *testing.T, patches string) *networking.EnvoyFilter {
 	t.Helper()
 	documents, err := kinds.Parse("test.yaml", []byte(`
@@ -26,7 +26,7 @@ spec:
 	return documents[0].Resource.Spec.Message().(*networking.EnvoyFilter)
 }
 
-func TestWhatIsWrongWithAValueIsToldWhereItIsWritten(t *testing.T) {
+func TestMistakesAreReportedAtTheirPath(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		patch        string
@@ -139,7 +139,7 @@ func TestWhatIsWrongWithAValueIsToldWhereItIsWritten(t *testing.T) {
 	}
 }
 
-func TestWhatIsToBeMergedNeedNotBeWhole(t *testing.T) {
+func TestMergedValueMayLackRequiredFields(t *testing.T) {
 	t.Parallel()
 	patches, problems := envoy.Read(spec(t, `
   - {applyTo: CLUSTER, patch: {operation: MERGE, value: {connect_timeout: 3s}}}
@@ -154,7 +154,7 @@ func TestWhatIsToBeMergedNeedNotBeWhole(t *testing.T) {
 	require.Len(t, patches, 3)
 }
 
-func TestAnInvalidPatchLeavesTheOthers(t *testing.T) {
+func TestInvalidPatchKeepsTheOthers(t *testing.T) {
 	t.Parallel()
 	patches, problems := envoy.Read(spec(t, `
   - {applyTo: CLUSTER, patch: {operation: MERGE, value: {connect_timeout: soon}}}
@@ -165,7 +165,7 @@ func TestAnInvalidPatchLeavesTheOthers(t *testing.T) {
 	require.Equal(t, 1, patches[0].Index)
 }
 
-func TestAFieldThatEnvoyLacksIsLeftOut(t *testing.T) {
+func TestUnknownFieldIsSkipped(t *testing.T) {
 	t.Parallel()
 	patches, problems := envoy.Read(spec(t, `
   - {applyTo: CLUSTER, patch: {operation: MERGE, value: {connect_timeout: 3s, of_tomorrow: 1}}}
@@ -190,7 +190,7 @@ func TestPatchesForProxies(t *testing.T) {
 	require.False(t, patches[0].For("1.31.2", nil))
 }
 
-func TestFiltersAreFoundByTheNamesThatTheyHadOnce(t *testing.T) {
+func TestFiltersAreFoundByOldNames(t *testing.T) {
 	t.Parallel()
 	require.True(t, envoy.SameFilter("envoy.filters.http.router", "envoy.filters.http.router"))
 	require.True(t, envoy.SameFilter("envoy.router", "envoy.filters.http.router"))
@@ -198,8 +198,8 @@ func TestFiltersAreFoundByTheNamesThatTheyHadOnce(t *testing.T) {
 	require.False(t, envoy.SameFilter("envoy.anything", ""))
 }
 
-// What the documentation shows can be written as it stands there.
-func TestTheDocumentedExamplesAreSound(t *testing.T) {
+// The examples in the documentation must be valid as they stand.
+func TestDocumentedExamplesAreValid(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/envoyfilter.md")
 	require.NoError(t, err)
@@ -213,7 +213,7 @@ func TestTheDocumentedExamplesAreSound(t *testing.T) {
 	}
 }
 
-func TestAnInvalidPatchIsAViolationAtItsLine(t *testing.T) {
+func TestInvalidPatchIsReportedAtItsLine(t *testing.T) {
 	t.Parallel()
 	_, err := kinds.Parser{DefaultNamespace: "shop", Examine: envoy.Examine}.Parse("test.yaml", []byte(`apiVersion: networking.istio.io/v1alpha3
 kind: EnvoyFilter

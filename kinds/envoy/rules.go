@@ -13,22 +13,22 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// Check tells what Envoy would not take of a message that is made for it, including what is packed into it.
+// Check returns why Envoy would refuse a message. It looks into packed messages, too.
 func Check(m proto.Message) []Problem {
-	c := &checking{}
+	c := &checker{}
 	c.rules(place{message: m.ProtoReflect()})
 	return c.problems
 }
 
-// place is a message within what is checked.
+// place is a message within the checked one.
 type place struct {
 	path    string
-	tree    any // what was written for it, if that is known: it has the spelling of the names
+	tree    any // the JSON that it was read from, if known, for the spelling of names
 	message protoreflect.Message
-	partial bool // to be merged into another: what is absent may be there
+	partial bool // it will be merged into another, so required fields may be absent
 }
 
-// whole is the place of a field, with all of its items, but for its message.
+// whole returns the place of a field with all of its items. It sets no message.
 func (p place) whole(f protoreflect.FieldDescriptor) place {
 	name, tree := f.TextName(), any(nil)
 	if members, ok := p.tree.(map[string]any); ok {
@@ -41,7 +41,7 @@ func (p place) whole(f protoreflect.FieldDescriptor) place {
 	return place{path: schema.Member(p.path, name), tree: tree, partial: p.partial}
 }
 
-// below is the place of a field, or of one item of it if there are several: of the key, or the index, that item is.
+// below returns the place of a field, or of one of its items. Item is its key or index.
 func (p place) below(f protoreflect.FieldDescriptor, item string) place {
 	sub := p.whole(f)
 	sub.partial = p.partial && item == ""
@@ -67,17 +67,18 @@ func (p place) below(f protoreflect.FieldDescriptor, item string) place {
 	return sub
 }
 
-// rules checks a message by the rules of its API, which end at what is packed, and goes on there.
-func (c *checking) rules(p place) {
-	c.demands(p)
+// rules checks a message by the field rules of its API and by the cross-checks. The field rules stop at
+// packed messages, which descend checks in turn.
+func (c *checker) rules(p place) {
+	c.fieldRules(p)
 	c.within(p)
 }
 
-// within looks at each message in a message.
-func (c *checking) within(p place) {
-	c.sense(p)
+// within checks each message in a message.
+func (c *checker) within(p place) {
+	c.crossChecks(p)
 	fields := p.message.Descriptor().Fields()
-	for i := range fields.Len() { // in the order of the API, so that problems always come in one order
+	for i := range fields.Len() { // in the order of the API, for a stable order of problems
 		f := fields.Get(i)
 		if !p.message.Has(f) || f.Message() == nil {
 			continue
@@ -100,8 +101,8 @@ func (c *checking) within(p place) {
 	}
 }
 
-// descend goes on with a message, or with the one that is packed into it.
-func (c *checking) descend(p place) {
+// descend checks a message, or the one packed into it.
+func (c *checker) descend(p place) {
 	packed, ok := p.message.Interface().(*anypb.Any)
 	if !ok {
 		c.within(p)
@@ -120,7 +121,7 @@ func (c *checking) descend(p place) {
 	c.rules(p)
 }
 
-// Unpack returns what is packed; of a struct that names its type, the message of that type.
+// Unpack returns the packed message. For a struct that names its type, it returns the message of that type.
 func Unpack(packed *anypb.Any) (proto.Message, error) {
 	inner, err := packed.UnmarshalNew()
 	if err != nil {
@@ -142,7 +143,7 @@ func Unpack(packed *anypb.Any) (proto.Message, error) {
 	return message, protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(text, message)
 }
 
-// typedStruct is a struct that names its type: there are two such messages.
+// typedStruct is implemented by the two messages of structs that name their type.
 type typedStruct interface {
 	GetTypeUrl() string
 	GetValue() *structpb.Struct

@@ -8,13 +8,13 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// stockList is what a stock Envoy says that it has: a line for each type of an extension's configuration, behind the category
-// of the extension.
+// stockList has a line for each extension's configuration type in a stock Envoy: the category of the
+// extension and the type.
 //
 //go:embed stock.txt
 var stockList string
 
-// known is what a stock Envoy has: the types of each category, and the packages that they are from.
+// known is what a stock Envoy has: the types of each category, and the packages of all types.
 type known struct {
 	categories map[string]map[string]bool
 	packages   map[string]bool
@@ -33,7 +33,7 @@ var stock = sync.OnceValue(func() known {
 	return k
 })
 
-// packageOf cuts the message off a type's name. Packages end in their version.
+// packageOf removes the message from a type's name. A package ends in its version.
 func packageOf(name string) string {
 	for i := strings.Index(name, ".v"); i >= 0; {
 		version := i + 2
@@ -49,13 +49,14 @@ func packageOf(name string) string {
 	return name[:max(0, strings.LastIndexByte(name, '.'))]
 }
 
-// isStock tells whether a stock Envoy has what a type belongs to. Only extensions can be missing.
+// isStock reports whether a stock Envoy has the extension that a type belongs to. Types of other packages are
+// always there.
 func isStock(d protoreflect.MessageDescriptor) bool {
 	of := string(d.ParentFile().Package())
 	return !strings.HasPrefix(of, "envoy.extensions.") || stock().packages[of]
 }
 
-// The categories of filters and sockets, whose configuration must be of one of the same category.
+// Categories of filters and sockets. The configuration of a filter must be of the category of its place.
 const (
 	httpFilters     = "envoy.filters.http"
 	networkFilters  = "envoy.filters.network"

@@ -24,10 +24,10 @@ import (
 
 var update = flag.Bool("update", false, "write stock.txt and extensions.go by what the real Envoy has")
 
-// absent are types that the Envoy has and the Go packages of its API do not: nobody can configure them here.
+// absent lists types that Envoy has but the Go packages of its API do not, so nobody can configure them here.
 var absent = []string{}
 
-func TestStockIsWhatTheRealEnvoyHas(t *testing.T) {
+func TestStockListMatchesEnvoy(t *testing.T) {
 	t.Parallel()
 	e := envoytest.Start(t, &bootstrapv3.Bootstrap{})
 	var info struct {
@@ -57,7 +57,7 @@ func TestStockIsWhatTheRealEnvoyHas(t *testing.T) {
 	require.Equal(t, strings.Join(lines, ""), string(written), "run the test with -update: this is another Envoy")
 }
 
-// Whatever the Envoy has can be read.
+// Every type that Envoy has must be decodable.
 func TestEveryStockTypeIsLinked(t *testing.T) {
 	t.Parallel()
 	written, err := os.ReadFile("stock.txt")
@@ -100,7 +100,7 @@ func imports(t *testing.T, lines []string) []byte {
 	return b.Bytes()
 }
 
-// text writes a message the same way each time, which prototext does not.
+// text formats a message the same way each time, unlike prototext.
 func text(m proto.Message) string {
 	return strings.ReplaceAll(prototext.MarshalOptions{}.Format(m), "  ", " ")
 }

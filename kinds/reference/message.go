@@ -7,7 +7,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Messages lists the messages of one type in a spec that name something, in the order of its lists: the destinations of a VirtualService.
+// Messages returns the messages of type M in a spec that name something, in document order: the destinations
+// of a VirtualService, for example.
 func Messages[M proto.Message](k *kinds.Kind, spec proto.Message) []M {
 	var all []M
 	eachValue(Places(k), spec.ProtoReflect(), func(_ *Named, v value) {
@@ -20,7 +21,8 @@ func Messages[M proto.Message](k *kinds.Kind, spec proto.Message) []M {
 	return all
 }
 
-// Complete writes the names of hosts and gateways in a spec in full, as they are meant in a namespace.
+// Complete replaces the short names of hosts and gateways in a spec by their full names, as resolved in a
+// namespace.
 func Complete(k *kinds.Kind, spec proto.Message, namespace string) {
 	eachValue(Places(k), spec.ProtoReflect(), func(n *Named, v value) {
 		switch n.Form {
@@ -32,12 +34,12 @@ func Complete(k *kinds.Kind, spec proto.Message, namespace string) {
 			m := v.get().Message()
 			host := value{of: m, field: m.Descriptor().Fields().ByName("host")}
 			host.set(FullHost(host.get().String(), namespace))
-		default: // is complete, or read where it is looked up
+		default: // is complete, or resolved where it is looked up
 		}
 	})
 }
 
-// value is a field of a message, or an item of one that is a list.
+// value is a field of a message, or one item of a list field.
 type value struct {
 	of    protoreflect.Message
 	field protoreflect.FieldDescriptor
@@ -51,7 +53,7 @@ func (v value) get() protoreflect.Value {
 	return v.of.Get(v.field)
 }
 
-// set changes nothing where the value is that already: what is shared must not be written to.
+// set writes nothing if the value has this text already: shared messages must not be written to.
 func (v value) set(text string) {
 	switch {
 	case v.get().String() == text:
@@ -62,7 +64,8 @@ func (v value) set(text string) {
 	}
 }
 
-// eachValue visits what names something. Of the kinds that have messages none has it in a map.
+// eachValue visits the fields that name something. It ignores maps: in no kind with a message does a map name
+// anything.
 func eachValue(places []*Place, m protoreflect.Message, visit func(n *Named, v value)) {
 	for _, p := range places {
 		f := m.Descriptor().Fields().ByJSONName(p.Field)

@@ -2,14 +2,15 @@ package reference
 
 import "strings"
 
-// Mesh is what stands for all sidecars where gateways are named.
+// Mesh is the gateway name that stands for all sidecars.
 const Mesh = "mesh"
 
-// ClusterDomain completes short names: reviews in namespace default is reviews.default.svc.cluster.local. Istio does so for every
-// VirtualService and DestinationRule that it reads.
+// ClusterDomain completes short names: reviews in namespace default is reviews.default.svc.cluster.local.
+// Istio does the same for every VirtualService and DestinationRule.
 const ClusterDomain = "svc.cluster.local"
 
-// FullHost completes a short name of a host, one without dots, as it is meant in a namespace. Addresses are complete. mesh.full_host does the same.
+// FullHost completes a short host name, one without dots, with its namespace. Addresses are already complete.
+// mesh.full_host does the same in SQL.
 func FullHost(host, namespace string) string {
 	if host != "" && host != "*" && namespace != "" && !strings.ContainsAny(host, ".:") {
 		host += "." + namespace + "." + ClusterDomain
@@ -17,8 +18,8 @@ func FullHost(host, namespace string) string {
 	return strings.ToLower(host)
 }
 
-// FullGateway makes the name of a gateway namespace/name. People also write the bare name, ./name, and, as was once the rule, name.namespace or
-// name.namespace.svc.cluster.local. mesh.full_gateway does the same.
+// FullGateway returns the name of a gateway as namespace/name. Users also write the bare name, ./name, and
+// the older name.namespace or name.namespace.svc.cluster.local. mesh.full_gateway does the same in SQL.
 func FullGateway(name, namespace string) string {
 	if name == Mesh {
 		return name

@@ -8,13 +8,13 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// Place is a field on the way to names, or one that has them. Places that begin alike are one, so that what walks a spec goes through each of
-// its lists once, and finds the names of an item together.
+// Place is a field on the path to names, or a field that is one. Paths with a common beginning share it, so a
+// walk of a spec visits each list once and finds all names of an item together.
 type Place struct {
 	Field    string
 	Repeated bool   // a list
-	Map      bool   // whose values have the places below
-	Named    *Named // nil if this is only on the way
+	Map      bool   // the values have the places below
+	Named    *Named // nil if the field only leads to names
 	Below    []*Place
 }
 
@@ -32,7 +32,7 @@ var places = sync.OnceValue(func() map[*kinds.Kind][]*Place {
 	return all
 })
 
-// Places are those of a kind.
+// Places returns the places of a kind.
 func Places(k *kinds.Kind) []*Place { return places()[k] }
 
 func (p *Place) add(of *schema.Type, n *Named, steps []string) {

@@ -1,6 +1,7 @@
-// Package reference is the one table of which fields of which kinds name something else, and of how a name that is written there is read:
-// short names, hosts, names with namespaces. It is data (references.yaml). The queries by which the database finds what resources say of each
-// other are generated out of it, discovery completes names by it, and the command line lists by it what belongs together.
+// Package reference is the table of the fields that name another resource, host or secret, and of how each
+// name is resolved: short names, hosts, names with namespaces. The table is data (references.yaml). The
+// database's queries for links between resources are generated from it, discovery completes names by it, and
+// the command line uses it to list related resources.
 package reference
 
 import (
@@ -14,10 +15,10 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Form is what stands where something is named.
+// Form is the notation of a reference.
 type Form string
 
-// The forms; references.yaml says what each is like.
+// The forms, which references.yaml describes.
 const (
 	HostForm        Form = "host"
 	DestinationForm Form = "destination"
@@ -34,24 +35,24 @@ const (
 // Named is a field that names something.
 type Named struct {
 	Form Form
-	Role string // in mesh.links; "" if that has it otherwise, or not
+	Role string // the role in mesh.links; "" if that table has none for it, or derives it otherwise
 	Path string // from the spec on: "http.route.destination"
 }
 
-// Steps are the fields on the way.
+// Steps are the fields on the path.
 func (n *Named) Steps() []string { return strings.Split(n.Path, ".") }
 
-// entry is one of the table: fields of some kinds that are alike.
+// entry is one entry of the table: similar fields of some kinds.
 type entry struct {
 	Group string
 	Kinds []string
 	Form  Form
 	Role  string
 	Paths []string
-	Told  string // who tells of names that stand for nothing, where mesh.problems does not
+	Told  string // who reports dangling references, if mesh.problems does not
 }
 
-// other is one of those that look like names and are none. A test asks for each such field.
+// other lists fields that look like references and are none. A test demands a reason for each such field.
 type other struct {
 	Group  string
 	Kinds  []string

@@ -13,7 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// eachText visits the texts of a kind's spec by their paths, without the marks of lists.
+// eachText visits the string fields of a kind's spec by their paths, without list indexes.
 func eachText(k *kinds.Kind, visit func(path string)) {
 	var walk func(at string, t *schema.Type)
 	walk = func(at string, t *schema.Type) {
@@ -32,14 +32,15 @@ func eachText(k *kinds.Kind, visit func(path string)) {
 	}
 }
 
-// What a name looks like: the word for a thing that can be named, or a name in an object that is called a reference.
+// Paths that look like references: words for things that can be named, or the name in an object called a
+// reference.
 var (
 	likeAName    = regexp.MustCompile(`(?i)(host|hosts|hostname|hostnames|gateway|gateways|refs?|delegate|service|subset|credential(name|names)?|secret(name)?|backend|parent|provider|namespaces?|exportTo|egressProxy|className|accounts?|principals?)$`)
 	ofAReference = regexp.MustCompile(`(?i)(refs?|delegate|destination|providers?|backend|target|secret|mirrors?|header|environment)\.name$`)
 )
 
-// A field that Istio adds must not be forgotten: it is named in the table, or dismissed there.
-func TestEveryFieldThatLooksLikeANameIsInTheTable(t *testing.T) {
+// A field that Istio adds must be listed in the table, either as a reference or as none.
+func TestEveryLikelyReferenceIsListed(t *testing.T) {
 	t.Parallel()
 	used := map[string]bool{}
 	for _, k := range kinds.All() {
@@ -74,7 +75,7 @@ func TestEveryFieldThatLooksLikeANameIsInTheTable(t *testing.T) {
 
 func (o other) String() string { return fmt.Sprint(o.Group, o.Kinds) }
 
-// dismissed is the reason why a field that looks like a name is none, "" if the table does not know the field.
+// dismissed returns why a field that looks like a reference is none, "" if the table does not list it.
 func dismissed(k *kinds.Kind, path string) string {
 	for _, o := range table().Others {
 		if o.of(k) && slices.ContainsFunc(o.Paths, func(pattern string) bool { return fits(pattern, path) }) {

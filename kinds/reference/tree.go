@@ -8,7 +8,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// Each visits what stands in the fields of a spec, as a JSON tree, that name something, in the order of its lists.
+// Each visits the fields of a spec, as a JSON tree, that name something, in document order.
 func Each(k *kinds.Kind, spec any, visit func(path string, n *Named, value any)) {
 	below(Places(k), "spec", spec, visit)
 }

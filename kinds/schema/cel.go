@@ -2,7 +2,7 @@ package schema
 
 import "regexp"
 
-// replacement is a step in the reading of an expression. The database takes the same steps.
+// replacement is one step in parsing an expression. The database takes the same steps.
 type replacement struct {
 	pattern *regexp.Regexp
 	by      string
@@ -10,7 +10,7 @@ type replacement struct {
 
 func replace(pattern, by string) replacement { return replacement{regexp.MustCompile(pattern), by} }
 
-// celTokens leave of an expression its form alone: x is a value, o an operator between two.
+// celTokens reduce an expression to its form: x is a value, o an operator between two.
 var celTokens = []replacement{
 	replace(`"""("?"?[^"])*"""|'''('?'?[^'])*'''|[rR]("[^"]*"|'[^']*')|"(\\[^\n]|[^"\\\n])*"|'(\\[^\n]|[^'\\\n])*'`, `x`),
 	replace(`//[^\n]*`, ``),
@@ -20,7 +20,7 @@ var celTokens = []replacement{
 	replace(`==|!=|<=|>=|&&|\|\||[+*/%<>]`, `o`),
 }
 
-// celValues are the forms of values; each makes one of its parts.
+// celValues are the forms that make one value of several.
 var celValues = []replacement{
 	replace(`x\((x(,x)*)?\)`, `x`),                 // a call
 	replace(`x\[x\]`, `x`),                         // an item
@@ -34,7 +34,7 @@ var celValues = []replacement{
 	replace(`x\?x:x`, `x`),                         // if, else
 }
 
-// isCEL says whether a string has the form of an expression in CEL. Whether its names mean something is not told.
+// isCEL reports whether a string has the form of a CEL expression. It does not check what the names mean.
 func isCEL(s string) bool {
 	for _, step := range celTokens {
 		s = step.pattern.ReplaceAllString(s, step.by)

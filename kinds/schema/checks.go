@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// checks are the rules that no jsonpath can express: they return what is wrong with an object in its normal form, with paths from the object
-// on. The database has the same in SQL.
+// checks are the rules that no jsonpath can express. Each returns what is wrong with an object in its normal
+// form, with paths relative to the object. The database has the same checks in SQL.
 var checks = map[string]func(object, meta map[string]any) []Problem{
 	"budget-interval":     budgetInterval,
 	"condition-addresses": conditionAddresses,
@@ -21,7 +21,7 @@ var checks = map[string]func(object, meta map[string]any) []Problem{
 	"timeouts":            timeouts,
 }
 
-// overlappingHosts finds the hosts of a virtual service that another before them covers, or is covered by.
+// overlappingHosts reports the hosts of a virtual service that cover an earlier one, or are covered by it.
 func overlappingHosts(object, _ map[string]any) (problems []Problem) {
 	hosts := stringList(object["hosts"])
 	for i, host := range hosts {
@@ -37,7 +37,7 @@ func overlappingHosts(object, _ map[string]any) (problems []Problem) {
 	return problems
 }
 
-// sniHosts finds the names by which connections are told apart that are none of the hosts of the virtual service.
+// sniHosts reports SNI hosts that none of the virtual service's hosts covers.
 func sniHosts(object, _ map[string]any) (problems []Problem) {
 	hosts := stringList(object["hosts"])
 	for _, p := range places([]Step{{"tls", "list"}, {"match", "list"}, {"sniHosts", "list"}}, "", object) {
@@ -60,7 +60,7 @@ func coveredBy(hosts []string, name string) bool {
 	return false
 }
 
-// covers says whether a host, which may have a wildcard in front, means all that another means.
+// covers reports whether a host, which may begin with a wildcard, includes all that another host means.
 func covers(wide, narrow string) bool {
 	suffix, wildcard := strings.CutPrefix(wide, "*")
 	if !wildcard {
@@ -69,7 +69,7 @@ func covers(wide, narrow string) bool {
 	return strings.HasSuffix(narrow, suffix) && (len(narrow) >= len(wide) || !strings.HasPrefix(narrow, "*"))
 }
 
-// clientTLS are the ways from a destination rule to what says how to connect with TLS.
+// clientTLS lists the paths in a destination rule to its TLS settings.
 var clientTLS = [][]Step{
 	{{"trafficPolicy", "single"}, {"tls", "single"}},
 	{{"trafficPolicy", "single"}, {"portLevelSettings", "list"}, {"tls", "single"}},
@@ -77,7 +77,7 @@ var clientTLS = [][]Step{
 	{{"subsets", "list"}, {"trafficPolicy", "single"}, {"portLevelSettings", "list"}, {"tls", "single"}},
 }
 
-// ownConfigMaps finds certificates that a destination rule takes from a ConfigMap of another namespace.
+// ownConfigMaps reports certificates that a destination rule takes from a ConfigMap of another namespace.
 func ownConfigMaps(object, meta map[string]any) (problems []Problem) {
 	namespace, known := meta["namespace"].(string)
 	for _, steps := range clientTLS {
@@ -94,12 +94,12 @@ func ownConfigMaps(object, meta map[string]any) (problems []Problem) {
 	return problems
 }
 
-// primeTableSize is as Envoy sees it, to which 1 is a prime number.
+// primeTableSize uses Envoy's definition of a prime number, which includes 1.
 func primeTableSize(object, _ map[string]any) []Problem {
 	written, _ := scalarText(object["tableSize"])
 	size, err := strconv.Atoi(written)
 	if err != nil {
-		return nil // is none that is in range, which is told elsewhere
+		return nil // not a number in range, which is reported elsewhere
 	}
 	for factor := 2; factor*factor <= size; factor++ {
 		if size%factor == 0 {

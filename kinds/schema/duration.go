@@ -16,7 +16,7 @@ var (
 
 const durationHint = `write it as "5s", "100ms" or "1h30m"; a plain integer is taken as seconds`
 
-// duration reads what people write for a time span and writes what protobuf's JSON takes.
+// duration reads the notations that users write and returns the one that protobuf's JSON takes.
 func duration(f *Field, v any) (normal any, reason, hint string) {
 	var text string
 	switch v := v.(type) {
@@ -35,11 +35,11 @@ func duration(f *Field, v any) (normal any, reason, hint string) {
 	if !ok {
 		return nil, fmt.Sprintf(`"%s" is not a duration`, text), durationHint
 	}
-	return protoDuration(d), spanReason(f, d, text), ""
+	return protoDuration(d), durationReason(f, d, text), ""
 }
 
-// spanReason says that a duration is too short or too long.
-func spanReason(f *Field, d time.Duration, got string) string {
+// durationReason explains why a duration is too short, too long or not a multiple of the precision.
+func durationReason(f *Field, d time.Duration, got string) string {
 	low, _ := parseDuration(f.MinDuration)
 	high, _ := parseDuration(f.MaxDuration)
 	unit, _ := parseDuration(f.Precision)
@@ -65,13 +65,14 @@ func parseDuration(text string) (time.Duration, bool) {
 	return d, err == nil
 }
 
-// protoDuration writes seconds with no, three, six or nine digits of fraction, as protobuf's JSON does: "90s", "0.100s".
+// protoDuration formats seconds with no, three, six or nine digits of fraction, as protobuf's JSON does:
+// "90s", "0.100s".
 func protoDuration(d time.Duration) string {
 	sign := ""
 	if d < 0 {
 		sign = "-"
 	}
-	// The smallest Duration has no negative, so its parts are made positive, not itself.
+	// The smallest Duration has no negative, so take the absolute values of its parts.
 	seconds, nanos := int64(d/time.Second), int64(d%time.Second)
 	seconds, nanos = max(seconds, -seconds), max(nanos, -nanos)
 	fraction := fmt.Sprintf(".%09d", nanos)

@@ -5,7 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// formatFunctions tell whether a string has a syntax that no pattern can express. The database has the same in SQL.
+// formatFunctions report whether a string has a syntax that no pattern can express. The database has the same
+// functions in SQL.
 var formatFunctions = map[string]func(string) bool{
 	"address": isAddress,
 	"cel":     isCEL,
@@ -15,7 +16,7 @@ var formatFunctions = map[string]func(string) bool{
 	"re2":     isRE2,
 }
 
-// reason says that a string is not of the format.
+// reason explains why a string is not of the format.
 func (f *Format) reason(s string) (reason, hint string) {
 	if f == nil || f.fits(s) {
 		return "", ""

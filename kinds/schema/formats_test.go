@@ -19,7 +19,7 @@ func TestFormats(t *testing.T) {
 	for name, e := range examples {
 		format := schema.Formats()[name]
 		require.NotNil(t, format, name)
-		// An item of a list, because an empty string that is no item is absent.
+		// As a list item: an empty string that is the value of a field counts as absent.
 		list := &schema.Type{Fields: []schema.Field{{Name: "list", Type: schema.String, Repeated: true, Format: format}}}
 		wrong := func(s string) []schema.Problem {
 			_, problems := schema.Check(list, "", map[string]any{"list": []any{s}})

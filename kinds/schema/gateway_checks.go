@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// span reads a duration of the Gateway API, such as "1m30s".
-func span(object map[string]any, name string) (time.Duration, string, bool) {
+// durationMember parses a member that is a duration of the Gateway API, such as "1m30s".
+func durationMember(object map[string]any, name string) (time.Duration, string, bool) {
 	text, _ := object[name].(string)
 	d, err := time.ParseDuration(text)
 	return d, text, err == nil
 }
 
-// timeouts: a try cannot take longer than the request that it is a try of.
+// timeouts demands that one try takes no longer than the whole request.
 func timeouts(object, _ map[string]any) []Problem {
-	request, most, limited := span(object, "request")
-	try, got, ok := span(object, "backendRequest")
+	request, most, limited := durationMember(object, "request")
+	try, got, ok := durationMember(object, "backendRequest")
 	if !limited || !ok || request == 0 || try <= request {
 		return nil
 	}
 	return []Problem{{"backendRequest", "must be at most " + most + ", as the whole request, got " + got, ""}}
 }
 
-// mostMatches is how many matches a route can have, however they are spread over its rules.
-const mostMatches = 128
+// maxMatches bounds the matches of a route, over all of its rules.
+const maxMatches = 128
 
-// matchCount: a rule of an HTTPRoute without matches has one, of every path.
+// matchCount reports a route with more than maxMatches matches. Rules without matches count as none.
 func matchCount(object, _ map[string]any) []Problem {
 	n := 0
 	rules, _ := object["rules"].([]any)
@@ -34,13 +34,13 @@ func matchCount(object, _ map[string]any) []Problem {
 		matches, _ := rule["matches"].([]any)
 		n += len(matches)
 	}
-	if n <= mostMatches {
+	if n <= maxMatches {
 		return nil
 	}
-	return []Problem{{"rules", fmt.Sprintf("must have at most %d matches in all, has %d", mostMatches, n), ""}}
+	return []Problem{{"rules", fmt.Sprintf("must have at most %d matches in all, has %d", maxMatches, n), ""}}
 }
 
-// budgetInterval and rateInterval keep the spans that retries are counted in.
+// budgetInterval bounds the interval of a retry budget, and rateInterval that of a minimum retry rate.
 func budgetInterval(object, _ map[string]any) []Problem {
 	return intervalWithin(object, time.Second, "must be between 1s and 1h, got ")
 }
@@ -50,7 +50,7 @@ func rateInterval(object, _ map[string]any) []Problem {
 }
 
 func intervalWithin(object map[string]any, least time.Duration, reason string) []Problem {
-	d, got, ok := span(object, "interval")
+	d, got, ok := durationMember(object, "interval")
 	if !ok || d >= least && d <= time.Hour {
 		return nil
 	}

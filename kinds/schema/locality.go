@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// localities finds what is wrong with how a load balancer shall distribute requests: places that are none or overlap, and shares that are
-// more or less than the whole.
+// localities checks the locality distribution of a load balancer: each name must be a locality, localities
+// must not overlap, and the weights of each source must add up to 100.
 func localities(object, _ map[string]any) []Problem {
 	var found localityCheck
 	items, _ := object["distribute"].([]any)
@@ -20,31 +20,31 @@ func localities(object, _ map[string]any) []Problem {
 		origin, _ := members["from"].(string)
 		from, paths = append(from, origin), append(paths, at+".from")
 		to, _ := members["to"].(map[string]any)
-		found.shares(at+".to", to)
+		found.weights(at+".to", to)
 	}
-	found.apart(from, paths)
+	found.disjoint(from, paths)
 	return found
 }
 
 type localityCheck []Problem
 
-func (c *localityCheck) shares(path string, to map[string]any) {
+func (c *localityCheck) weights(path string, to map[string]any) {
 	var names, paths []string
 	total := int64(0)
 	for _, name := range slices.Sorted(maps.Keys(to)) {
 		names, paths = append(names, name), append(paths, Member(path, name))
 		weight, _ := to[name].(json.Number)
-		share, _ := weight.Int64() // is in range, or would have been told
+		share, _ := weight.Int64() // the range was checked with the structure
 		total += share
 	}
 	if total != 100 {
 		*c = append(*c, Problem{Path: path, Reason: fmt.Sprintf("the weights add up to %d, not to 100", total)})
 	}
-	c.apart(names, paths)
+	c.disjoint(names, paths)
 }
 
-// apart demands that none of the localities is part of one before it.
-func (c *localityCheck) apart(names, paths []string) {
+// disjoint demands that no locality is covered by one before it.
+func (c *localityCheck) disjoint(names, paths []string) {
 	var before []string
 	for i, name := range names {
 		if !isLocality(name) {
@@ -65,7 +65,7 @@ func isLocality(name string) bool {
 	return !slices.Contains(strings.SplitN(name, "/", 3), "") && (stars == 0 || stars == 1 && strings.HasSuffix(name, "*"))
 }
 
-// localityCovers says whether a locality that is listed leaves no room for another after it.
+// localityCovers reports whether a listed locality covers the next one.
 func localityCovers(listed, next string) bool {
 	a, b := strings.SplitN(listed, "/", 3), strings.SplitN(next, "/", 3)
 	depth := len(b)

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// isIP says whether a string is an IP address, of either version.
+// isIP reports whether a string is an IP address, of either version.
 func isIP(s string) bool {
 	_, err := netip.ParseAddr(s)
 	return err == nil
 }
 
-// isCIDR says whether a string is an IP address, or a range of them.
+// isCIDR reports whether a string is an IP address or a range of them.
 func isCIDR(s string) bool {
 	if !strings.Contains(s, "/") {
 		return isIP(s)
@@ -22,7 +22,7 @@ func isCIDR(s string) bool {
 	return err == nil
 }
 
-// conditionAddresses: what a condition about addresses compares with are addresses.
+// conditionAddresses demands that a condition on addresses compares with addresses or ranges.
 func conditionAddresses(object, _ map[string]any) (problems []Problem) {
 	for _, name := range []string{"values", "notValues"} {
 		for i, value := range stringList(object[name]) {
@@ -36,22 +36,22 @@ func conditionAddresses(object, _ map[string]any) (problems []Problem) {
 
 var (
 	hostName = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*\.?$`)
-	noHost   = regexp.MustCompile(`[^.]{64}|(^|\.)[0-9]+$`)
+	notHost  = regexp.MustCompile(`[^.]{64}|(^|\.)[0-9]+$`)
 )
 
-// isAddress says whether a string says where a workload listens: an IP address, a host name, or the path of a socket, where "@"
-// begins the name of an abstract one.
+// isAddress reports whether a string is an address of a workload: an IP address, a host name, or the path of
+// a Unix socket, where "@" begins the name of an abstract one.
 func isAddress(s string) bool {
 	if path, ok := strings.CutPrefix(s, "unix://"); ok {
 		return (strings.HasPrefix(path, "/") || strings.HasPrefix(path, "@")) && !strings.HasSuffix(path, "/")
 	}
-	return isIP(s) || len(s) <= 255 && hostName.MatchString(s) && !noHost.MatchString(s)
+	return isIP(s) || len(s) <= 255 && hostName.MatchString(s) && !notHost.MatchString(s)
 }
 
-// keyMembers are the members that a JSON Web Key needs beside its type.
-var keyMembers = map[string][]string{"RSA": {"n", "e"}, "EC": {"crv", "x", "y"}, "OKP": {"crv", "x"}, "oct": {"k"}}
+// jwkMembers are the members that a JSON Web Key needs beside its type.
+var jwkMembers = map[string][]string{"RSA": {"n", "e"}, "EC": {"crv", "x", "y"}, "OKP": {"crv", "x"}, "oct": {"k"}}
 
-// isJWKS says whether a string is a JSON Web Key Set, or a single key.
+// isJWKS reports whether a string is a JSON Web Key Set or a single key.
 func isJWKS(s string) bool {
 	var set map[string]json.RawMessage
 	if strings.Contains(s, `\u0000`) || json.Unmarshal([]byte(s), &set) != nil {
@@ -79,7 +79,7 @@ func isJWK(text []byte) bool {
 		return false
 	}
 	kind, _ := key["kty"].(string)
-	members, known := keyMembers[kind]
+	members, known := jwkMembers[kind]
 	for _, member := range members {
 		if value, _ := key[member].(string); value == "" {
 			return false

@@ -2,8 +2,8 @@ package schema
 
 import "regexp/syntax"
 
-// isRE2 tells whether a text is a regular expression that Envoy can compile. Go's parser is a twin of RE2's, but for groups of
-// the same name, which RE2 refuses.
+// isRE2 reports whether Envoy can compile a regular expression. Go's parser accepts the same syntax as RE2,
+// except that RE2 refuses two groups of one name.
 func isRE2(text string) bool {
 	parsed, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Rule is what must not be the case in an object of a type.
+// Rule is something that must not hold of an object of a type.
 type Rule struct {
-	Each   string  `yaml:"each"`   // the rule is about each item of this list, or of these lists in lists
-	When   string  `yaml:"when"`   // the rule is about objects alone of which this jsonpath predicate holds
-	Wrong  string  `yaml:"wrong"`  // a jsonpath predicate that holds where the rule is broken
-	Unique *string `yaml:"unique"` // the member that must differ from item to item, or "" for the items themselves
+	Each   string  `yaml:"each"`   // check each item of this list, or of these nested lists
+	When   string  `yaml:"when"`   // a jsonpath predicate: the rule applies only to objects for which it holds
+	Wrong  string  `yaml:"wrong"`  // a jsonpath predicate that holds if the rule is broken
+	Unique *string `yaml:"unique"` // the member that must be unique among the items, or "" for the items themselves
 	Check  string  `yaml:"check"`  // the name of a check that no jsonpath can express
-	At     string  `yaml:"at"`     // the path that is reported, from the object or the item on
+	At     string  `yaml:"at"`     // the path to report, relative to the object or the item
 	Reason string  `yaml:"reason"`
 	Hint   string  `yaml:"hint"`
 
@@ -29,21 +29,21 @@ type Rule struct {
 	when, wrong *path.Path // When and Wrong, parsed
 }
 
-// Step is one part of the way to the items that a rule is about.
+// Step is one field on the path to the items that a rule applies to.
 type Step struct {
 	Field string `json:"field"`
 	Shape string `json:"shape"` // "single", "list" or "map"
 }
 
-// Format is a syntax that strings must have.
+// Format is a syntax of strings.
 type Format struct {
 	Name     string `yaml:"-"`
 	Pattern  string `yaml:"pattern"`
 	Unlike   string `yaml:"unlike"`   // a pattern that must not match
-	Long     string `yaml:"long"`     // a pattern that must not match either, and cannot match fewer than 64 characters
+	Long     string `yaml:"long"`     // a pattern that must not match either; asked only of strings of 64 characters or more
 	Max      *int   `yaml:"max"`      // characters
 	Function string `yaml:"function"` // the name of a test that no pattern can express
-	Or       string `yaml:"or"`       // another format, which will also do
+	Or       string `yaml:"or"`       // another format that also qualifies
 	Reason   string `yaml:"reason"`
 	Hint     string `yaml:"hint"`
 
@@ -53,20 +53,20 @@ type Format struct {
 //go:embed rules/*.yaml
 var ruleFiles embed.FS
 
-// ruleFile is the content of one of them.
+// ruleFile is the content of one rule file.
 type ruleFile struct {
-	Formats map[string]*Format       `yaml:"formats"`
-	Types   map[string]*typeDocument `yaml:"types"`
+	Formats map[string]*Format    `yaml:"formats"`
+	Types   map[string]*typeRules `yaml:"types"`
 }
 
-type typeDocument struct {
-	Fields  map[string]fieldDocument `yaml:"fields"`
-	Formats map[string]string        `yaml:"formats"`
-	Rules   []*Rule                  `yaml:"rules"`
+type typeRules struct {
+	Fields  map[string]fieldConstraints `yaml:"fields"`
+	Formats map[string]string           `yaml:"formats"`
+	Rules   []*Rule                     `yaml:"rules"`
 }
 
-// fieldDocument is what a field must be beyond what the descriptors say.
-type fieldDocument struct {
+// fieldConstraints are the constraints of a field that its descriptor does not have.
+type fieldConstraints struct {
 	Required    *bool    `yaml:"required"`
 	Min         *float64 `yaml:"min"`
 	Max         *float64 `yaml:"max"`
@@ -82,7 +82,7 @@ type fieldDocument struct {
 	Keys        string   `yaml:"keys"`
 }
 
-// addRules reads the files and puts what they say into the table.
+// addRules reads the rule files and adds their content to the table.
 func (t *Table) addRules() error {
 	t.Formats = map[string]*Format{}
 	names, err := fs.Glob(ruleFiles, "rules/*.yaml") // sorted
@@ -109,7 +109,7 @@ func (t *Table) addRules() error {
 	return nil
 }
 
-// checkFormats finds what formats name.
+// checkFormats names the formats and resolves their functions and alternatives.
 func (t *Table) checkFormats() error {
 	for name, f := range t.Formats {
 		f.Name = name
@@ -137,7 +137,7 @@ func readRuleFile(name string) (*ruleFile, error) {
 	return file, decoder.Decode(file)
 }
 
-func (t *Table) addDocument(name string, d *typeDocument) error {
+func (t *Table) addDocument(name string, d *typeRules) error {
 	of := t.Types[name]
 	if of == nil {
 		return errors.New("no kind has this type")
@@ -148,9 +148,9 @@ func (t *Table) addDocument(name string, d *typeDocument) error {
 		}
 	}
 	for field, format := range d.Formats {
-		constraints := fieldDocument{Format: format}
+		constraints := fieldConstraints{Format: format}
 		if plain, ok := strings.CutSuffix(field, ".keys"); ok {
-			field, constraints = plain, fieldDocument{Keys: format}
+			field, constraints = plain, fieldConstraints{Keys: format}
 		}
 		if err := t.constrain(of, field, constraints); err != nil {
 			return fmt.Errorf("%s: %w", field, err)
@@ -165,7 +165,7 @@ func (t *Table) addDocument(name string, d *typeDocument) error {
 	return nil
 }
 
-func (t *Table) constrain(of *Type, name string, d fieldDocument) error {
+func (t *Table) constrain(of *Type, name string, d fieldConstraints) error {
 	f := of.field(name)
 	if f == nil {
 		return errors.New("the type has no such field")
@@ -196,7 +196,7 @@ func (t *Table) constrain(of *Type, name string, d fieldDocument) error {
 	return t.setFormats(f, d)
 }
 
-func (t *Table) setFormats(f *Field, d fieldDocument) error {
+func (t *Table) setFormats(f *Field, d fieldConstraints) error {
 	for name, to := range map[string]**Format{d.Format: &f.Format, d.Keys: &f.KeyFormat} {
 		if name == "" {
 			continue
@@ -222,7 +222,7 @@ func overridePointer[V any](to **V, from *V) {
 	}
 }
 
-// resolve finds what a rule names.
+// resolve checks a rule and parses its predicates and its path.
 func (t *Table) resolve(of *Type, r *Rule) error {
 	forms := 0
 	for _, set := range []bool{r.Wrong != "", r.Unique != nil, r.Check != ""} {
@@ -282,7 +282,7 @@ func (t *Type) field(name string) *Field {
 	return nil
 }
 
-// Shape says how many values a field has: "single", "list" or "map".
+// Shape returns how many values a field has: "single", "list" or "map".
 func (f *Field) Shape() string {
 	switch {
 	case f.Repeated:

@@ -21,7 +21,7 @@ var (
 	numberText = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
 )
 
-// scalar checks one value that is no message: its normal form, or what is wrong with it.
+// scalar checks a value that is no message. It returns its normal form, or what is wrong with it.
 func scalar(f *Field, v any) (normal any, reason, hint string) {
 	switch f.Type {
 	case Struct:
@@ -54,7 +54,7 @@ func scalar(f *Field, v any) (normal any, reason, hint string) {
 		return s, reason, ""
 	}
 	if s == "" && !f.Repeated && !f.Map {
-		return s, "", "" // is what a field is that was not set
+		return s, "", "" // an empty string means that the field is not set
 	}
 	reason, hint = f.Format.reason(s)
 	return s, reason, hint
@@ -84,7 +84,7 @@ func compiled(pattern string) *regexp.Regexp {
 	return p.(*regexp.Regexp)
 }
 
-// binary reads base64 as protobuf's JSON does, and writes it in the standard alphabet with padding.
+// binary reads base64 as protobuf's JSON does and returns it in the standard alphabet with padding.
 func binary(s string) (normal any, reason, hint string) {
 	alphabet := base64.RawStdEncoding
 	if strings.ContainsAny(s, "-_") {
@@ -119,7 +119,7 @@ func integer(f *Field, v any) (normal any, reason, hint string) {
 	return json.Number(whole), rangeReason(f, value, text), ""
 }
 
-// quotedNumber is the text of a number, or of a string that has the form of one.
+// quotedNumber returns the text of a number, or of a string in the form of one.
 func quotedNumber(v any, form *regexp.Regexp) (string, bool) {
 	switch v := v.(type) {
 	case json.Number:
@@ -130,8 +130,7 @@ func quotedNumber(v any, form *regexp.Regexp) (string, bool) {
 	return "", false
 }
 
-// wholeNumber writes a number without fraction and exponent, if it is whole. Beyond 2^53 only what is written in plain
-// digits is.
+// wholeNumber formats a whole number without fraction and exponent. Beyond 2^53 it takes only plain digits.
 func wholeNumber(text string) (string, bool) {
 	if wholeText.MatchString(text) {
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
@@ -184,7 +183,7 @@ func rangeReason(f *Field, value float64, got string) string {
 
 func plain(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
-// sizeReason says that a list has too few items or a string too many characters.
+// sizeReason reports that a list has too few or too many items, or a string too few or too many characters.
 func sizeReason(least, most *int, n int, of string) string {
 	switch {
 	case least != nil && n < *least:
@@ -204,7 +203,7 @@ func plural(n int, of string) string {
 
 func wrongType(expected string, got any) string { return "expected " + expected + ", got " + noun(got) }
 
-// noun says what a JSON value is.
+// noun names the type of a JSON value.
 func noun(v any) string {
 	switch v.(type) {
 	case map[string]any:

@@ -1,6 +1,7 @@
-// Package schema is the one table of the types and fields that specs are made of, and of the rules that hold beyond that. It checks
-// specs against it in two walks, of the structure and of the rules. The table is data (schema.json, generated out of the protobuf
-// descriptors and the CRDs, and rules/*.yaml, written by hand), so that specs can be judged elsewhere: the database does so in SQL.
+// Package schema is the table of the types and fields of all specs, and of the rules beyond them. It
+// validates specs in two walks, of the structure and of the rules. The table is data (schema.json, generated
+// from the protobuf descriptors and the CRDs, and rules/*.yaml, written by hand), so that other programs can
+// use it: the database validates in SQL.
 //
 // # The walk of the structure, which both must keep to the letter
 //
@@ -104,7 +105,7 @@ import (
 type Type struct {
 	Name   string     `json:"-"`
 	Fields []Field    `json:"fields"`
-	Oneofs [][]string `json:"oneofs,omitempty"` // sets of names of fields that exclude each other
+	Oneofs [][]string `json:"oneofs,omitempty"` // sets of field names that exclude each other
 	Rules  []*Rule    `json:"-"`
 }
 
@@ -113,27 +114,27 @@ type Type struct {
 type Field struct {
 	Name     string   `json:"name"`              // in JSON: "retryOn"
 	Aliases  []string `json:"aliases,omitempty"` // other names that are accepted: "retry_on"
-	Type     string   `json:"type"`              // one of the constants below
+	Type     string   `json:"type"`              // a constant below
 	TypeRef  string   `json:"ref,omitempty"`     // the message's or the protobuf enum's name
 	Repeated bool     `json:"repeated,omitempty"`
 	Map      bool     `json:"map,omitempty"`
-	KeyType  string   `json:"keyType,omitempty"` // of a map, if not string
+	KeyType  string   `json:"keyType,omitempty"` // of a map, if its keys are not strings
 	Required bool     `json:"required,omitempty"`
 
 	MinItems *int `json:"minItems,omitempty"`
 	MaxItems *int `json:"maxItems,omitempty"`
 
 	Enum      []string `json:"enum,omitempty"`
-	Numbers   []int    `json:"numbers,omitempty"` // of a protobuf enum, beside Enum
+	Numbers   []int    `json:"numbers,omitempty"` // the numbers of a protobuf enum, parallel to Enum
 	Min       *float64 `json:"min,omitempty"`
 	Max       *float64 `json:"max,omitempty"`
 	MinLength *int     `json:"minLength,omitempty"`
 	MaxLength *int     `json:"maxLength,omitempty"`
 	Pattern   string   `json:"pattern,omitempty"`
 
-	// What the rules add.
+	// Set by the rules.
 	MinDuration, MaxDuration string  `json:"-"`
-	Precision                string  `json:"-"` // of a duration: it is a multiple of this
+	Precision                string  `json:"-"` // a duration must be a multiple of it
 	Format                   *Format `json:"-"`
 	KeyFormat                *Format `json:"-"` // of the keys of a map
 }
@@ -154,7 +155,7 @@ const (
 	Bytes    = "bytes"
 )
 
-// Table is the content of schema.json, and what the rules add to it.
+// Table is the content of schema.json with the rules.
 type Table struct {
 	Roots   map[string]string  `json:"roots"` // "group/Kind" to the name of the spec's type
 	Types   map[string]*Type   `json:"types"`

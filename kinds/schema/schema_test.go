@@ -70,10 +70,10 @@ func tree(t testing.TB, text string) any {
 	return v
 }
 
-// ptr is a pointer to a constant.
+// ptr returns a pointer to a constant.
 func ptr[T any](v T) *T { return &v }
 
-// one is a type with one field, "v".
+// one returns a type with one field, "v".
 func one(f schema.Field) *schema.Type {
 	f.Name = "v"
 	return &schema.Type{Fields: []schema.Field{f}}
@@ -160,7 +160,7 @@ func TestDurations(t *testing.T) {
 	}
 }
 
-// shape has a field of each manner.
+// shape has a field of each form.
 var shape = &schema.Type{
 	Fields: []schema.Field{
 		{Name: "name", Type: schema.String, Required: true},

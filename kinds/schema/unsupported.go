@@ -14,11 +14,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Unsupported is something that resources of some kinds may say and that discovery does not act on.
+// Unsupported is a field, or a whole resource, of some kinds that discovery does not act on.
 type Unsupported struct {
 	Group  string   `yaml:"group"`
 	Kinds  []string `yaml:"kinds"`
-	Path   string   `yaml:"path"` // from the spec on, "" for all of it
+	Path   string   `yaml:"path"` // from the spec on, "" for the whole spec
 	When   string   `yaml:"when"`
 	Reason string   `yaml:"reason"`
 	Hint   string   `yaml:"hint"`
@@ -29,7 +29,7 @@ type Unsupported struct {
 //go:embed unsupported.yaml
 var unsupportedFile []byte
 
-// AllUnsupported is the list.
+// AllUnsupported lists all of them.
 var AllUnsupported = sync.OnceValue(func() []*Unsupported {
 	var all []*Unsupported
 	if err := yaml.Unmarshal(unsupportedFile, &all); err != nil {
@@ -47,7 +47,7 @@ var AllUnsupported = sync.OnceValue(func() []*Unsupported {
 	return all
 })
 
-// Steps are the fields on the way to what is unsupported.
+// Steps are the fields on the path to the unsupported one.
 func (u *Unsupported) Steps() []string {
 	if u.Path == "" {
 		return []string{}
@@ -55,11 +55,11 @@ func (u *Unsupported) Steps() []string {
 	return strings.Split(u.Path, ".")
 }
 
-// notActedOn begins what is told of these. It says who does not act on them: others may read them as well, such as an istiod, and act.
-// The database has the same words.
+// notActedOn begins each reason. It names discovery because other readers, such as an istiod, may act on the
+// field. The database uses the same words.
 const notActedOn = "pgmesh's discovery does not act on it: "
 
-// FindUnsupported returns what a spec, as a JSON tree in its normal form, says that is not acted on.
+// FindUnsupported returns what a spec, as a JSON tree in its normal form, has that discovery does not act on.
 func FindUnsupported(group, kind string, spec any) []Problem {
 	var out []Problem
 	for _, u := range AllUnsupported() {
@@ -83,7 +83,7 @@ func match(predicate *path.Path, value any) bool {
 	return err == nil && yes
 }
 
-// follow visits each value that the steps lead to.
+// follow calls visit for each value that the steps lead to.
 func follow(at string, value any, steps []string, visit func(at string, value any)) {
 	if len(steps) == 0 {
 		visit(at, value)

@@ -12,7 +12,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// Each entry is about a field that there is.
+// Each entry must name an existing field.
 func TestUnsupportedFieldsExist(t *testing.T) {
 	t.Parallel()
 	for _, u := range schema.AllUnsupported() {
@@ -34,7 +34,7 @@ func TestUnsupportedFieldsExist(t *testing.T) {
 	}
 }
 
-// The page for people has what the list has.
+// The documentation must list every entry.
 func TestUnsupportedFieldsAreDocumented(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/support.md")

@@ -29,7 +29,7 @@ Of secrets it prints what is known of them, and never a value: see mcp-client se
   mcp-client get all -A -o yaml > mesh.yaml`,
 		ValidArgsFunction: p.completeResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 && kinds.IsSecretWord(args[0]) {
+			if len(args) > 0 && kinds.IsSecretName(args[0]) {
 				return p.listSecrets(cmd.Context(), args[1:])
 			}
 			query, err := parseWanted(args)

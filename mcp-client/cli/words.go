@@ -34,7 +34,7 @@ func parseWanted(args []string) ([]wanted, error) { return parseWantedOf(args, k
 
 // resourceOrSecret finds the kind that somebody means who may mean secrets too.
 func resourceOrSecret(word string) (*kinds.Kind, error) {
-	if kinds.IsSecretWord(word) {
+	if kinds.IsSecretName(word) {
 		return kinds.Secret, nil
 	}
 	return kinds.ByName(word)

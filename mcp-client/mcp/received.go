@@ -168,7 +168,7 @@ func readLegacy(b []byte) (r *response, incremental bool) {
 		case f.Number == 2:
 			r.typeURL = string(f.Bytes)
 		case f.Number == 3:
-			r.resources = append(r.resources, item{envelope: true, body: kinds.Body{Value: f.Bytes, Given: true}})
+			r.resources = append(r.resources, item{envelope: true, body: kinds.Body{Value: f.Bytes, Present: true}})
 		case f.Number == 4:
 			r.removed = append(r.removed, string(f.Bytes))
 		case f.Number == 5:

@@ -34,7 +34,7 @@ func resolve(refs []*adminv1.ResourceRef) ([]kinds.Key, error) {
 
 // keyToChange is keyOf where a secret may be named too.
 func keyToChange(ref *adminv1.ResourceRef) (key kinds.Key, reason string) {
-	if kinds.IsSecretWord(ref.GetKind()) && (ref.GetGroup() == "" || ref.GetGroup() == kinds.Secret.Group) {
+	if kinds.IsSecretName(ref.GetKind()) && (ref.GetGroup() == "" || ref.GetGroup() == kinds.Secret.Group) {
 		key = kinds.Key{Kind: kinds.Secret, Namespace: ref.GetNamespace(), Name: ref.GetName()}
 		return key, wrong(key)
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// apply gives the field the constraints that the schema of its value states.
+// apply copies the constraints of a value's schema to the field.
 func apply(f *schema.Field, s *openAPI) {
 	switch {
 	case f.Repeated:
@@ -28,7 +28,7 @@ func apply(f *schema.Field, s *openAPI) {
 	}
 }
 
-// Two of the rules that CRDs state as expressions have one form everywhere, and can be told by the table.
+// Two of the rules that CRDs express in CEL always have the same form, so the table can state them.
 const portRule = "0 < self && self <= 65535"
 
 var (
@@ -36,7 +36,7 @@ var (
 	exclusiveName = regexp.MustCompile(`has\(self\.(\w+)\)`)
 )
 
-// exclusives returns the sets of properties of which the schema says that at most one may be there.
+// exclusives returns the sets of mutually exclusive properties in the schema.
 func exclusives(s *openAPI) [][]string {
 	var sets [][]string
 	for _, v := range s.Validations {
@@ -52,7 +52,7 @@ func exclusives(s *openAPI) [][]string {
 	return sets
 }
 
-// loosen makes a hold for what either a or b allows.
+// loosen relaxes a to what either a or b allows.
 func loosen(a *schema.Field, b schema.Field) {
 	a.Required = a.Required && b.Required
 	a.MinItems, a.MaxItems = looser(a.MinItems, b.MinItems, true), looser(a.MaxItems, b.MaxItems, false)

@@ -53,13 +53,13 @@ x-kubernetes-validations:
 	}, types)
 }
 
-func TestConvertRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestConvertRefusesUnknownTypes(t *testing.T) {
 	t.Parallel()
 	err := convert(map[string]*schema.Type{}, "g/K", openAPIOf(t, `{type: object, properties: {a: {type: "null"}}}`))
 	require.EqualError(t, err, `a: a value of the type "null" is not supported`)
 }
 
-func TestPlacesOfOneMessageAreMergedByTheLooserRule(t *testing.T) {
+func TestLooserConstraintWins(t *testing.T) {
 	t.Parallel()
 	a := schema.Field{Required: true, Min: number(1.0), Max: number(5.0), MinItems: number(2), MaxLength: number(9), Pattern: "^a"}
 	loosen(&a, schema.Field{Required: true, Min: number(0.0), Max: number(9.0), MinItems: number(1), Pattern: "^a"})
@@ -68,7 +68,7 @@ func TestPlacesOfOneMessageAreMergedByTheLooserRule(t *testing.T) {
 	require.Equal(t, schema.Field{}, a)
 }
 
-func TestARuleMustNameAField(t *testing.T) {
+func TestRuleMustNameAField(t *testing.T) {
 	t.Parallel()
 	require.ErrorContains(t, override(map[string]*schema.Type{}), "a rule names the message istio.networking.v1alpha3.HTTPRouteDestination, which no kind has")
 }

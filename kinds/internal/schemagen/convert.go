@@ -9,8 +9,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// convert turns the schema of an object into a type of this name, and those below it into types named by their path:
-// "gateway.networking.k8s.io/HTTPRoute.rules.matches".
+// convert turns an object's schema into a type of this name, and nested objects into types named by their
+// path: "gateway.networking.k8s.io/HTTPRoute.rules.matches".
 func convert(types map[string]*schema.Type, name string, s *openAPI) error {
 	t := &schema.Type{Fields: []schema.Field{}, Oneofs: exclusives(s)}
 	types[name] = t
@@ -56,7 +56,7 @@ func setType(f *schema.Field, s *openAPI) error {
 	case s.Type == "boolean":
 		f.Type = schema.Bool
 	case s.Type == "integer":
-		// Without a format an integer has 64 bits, but none of the kinds means more than 32 by one.
+		// An integer without a format has 64 bits, but no kind uses more than 32.
 		f.Type, f.Min, f.Max = schema.Int32, number[float64](math.MinInt32), number[float64](math.MaxInt32)
 	default:
 		return fmt.Errorf("a value of the type %q is not supported", s.Type)

@@ -16,7 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// crd is what is read of a CustomResourceDefinition.
+// crd has the fields that are read of a CustomResourceDefinition.
 type crd struct {
 	Kind string
 	Spec struct {
@@ -31,7 +31,7 @@ type crd struct {
 	}
 }
 
-// openAPI is what is read of the schema of a value.
+// openAPI has the fields that are read of a value's schema.
 type openAPI struct {
 	Type                 string
 	Properties           map[string]*openAPI
@@ -113,8 +113,7 @@ func readFile(file string) ([]crd, error) {
 	}
 }
 
-// findSpec returns the schema of a kind's spec, in the version of the kind that comes first in the registry; nil if no
-// definition has one.
+// findSpec returns the schema of a kind's spec in its first version, nil if no definition has that.
 func findSpec(crds []crd, k *kinds.Kind) *openAPI {
 	for _, c := range crds {
 		if c.Spec.Group != k.Group || c.Spec.Names.Kind != k.Name {

@@ -1,9 +1,9 @@
 // Command schemagen writes the table of types and fields that specs are checked against (kinds/schema/schema.json).
 //
-// What a spec of Istio's may hold is told by the protobuf descriptors, which are linked in; the CRDs that Istio
-// publishes add what a descriptor cannot say: ranges, sizes, patterns. The kinds that exist only as CRDs are converted
-// from those. The CRDs are read from the modules that publish them, at the versions below, which are downloaded if need be
-// and are no dependencies of this module.
+// The fields of Istio's specs come from the protobuf descriptors, which are linked in. Istio's CRDs add what
+// a descriptor cannot express: ranges, sizes, patterns. Kinds without protobuf messages are converted from
+// their CRDs. The CRDs are read from the modules that publish them, at the versions below. These are
+// downloaded if necessary, and are no dependencies of this module.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	istioModule     = "istio.io/api" // at the version in go.mod, which the linked descriptors are of
+	istioModule     = "istio.io/api" // at the version in go.mod, like the linked descriptors
 	gatewayModule   = "sigs.k8s.io/gateway-api@v1.6.1"
 	inferenceModule = "sigs.k8s.io/gateway-api-inference-extension@v1.2.0"
 )
@@ -47,7 +47,7 @@ func generate() (*schema.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The experimental channel holds everything that the standard one does.
+	// The experimental channel includes the standard one.
 	gateway, err := readCRDs(gatewayModule, "config/crd/experimental/*.networking*k8s.io_*.yaml")
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func generate() (*schema.Table, error) {
 	return table, override(table.Types)
 }
 
-// render writes one root and one type a line, so that a change of the table reads well as a diff.
+// render writes one root or type per line, so that a change of the table gives a readable diff.
 func render(t *schema.Table) []byte {
 	var b bytes.Buffer
 	b.WriteString("{\n\"roots\": {\n")

@@ -13,19 +13,20 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// messages turns protobuf messages into types. A message may occur at several places in the CRDs, with different
-// constraints there; the table has one type for all, so it gets what holds at each.
+// messages turns protobuf messages into types. The CRDs may use a message in several places with different
+// constraints. The table has one type for all, with the constraints that hold in each place.
 type messages struct {
 	types    map[string]*schema.Type
 	observed map[string]map[string]*schema.Field // by message and field
-	oneofs   map[string][][]string               // by message, what all the places agree on
+	oneofs   map[string][][]string               // by message, the oneofs that all places agree on
 }
 
 func newMessages(types map[string]*schema.Type) *messages {
 	return &messages{types, map[string]map[string]*schema.Field{}, map[string][][]string{}}
 }
 
-// add adds the message and all that it refers to, and observes the constraints of the CRD, if there is one.
+// add adds the message and all messages that it refers to, and observes the constraints of the CRD, if there
+// is one.
 func (m *messages) add(name protoreflect.FullName, s *openAPI) error {
 	descriptor, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// observe walks a message and its schema in a CRD together, and keeps what the schema demands of each field.
+// observe walks a message and its CRD schema together and records the schema's constraints of each field.
 func (m *messages) observe(message protoreflect.MessageDescriptor, s *openAPI) {
 	name := string(message.FullName())
 	m.observeOneofs(message, s)
@@ -18,7 +18,7 @@ func (m *messages) observe(message protoreflect.MessageDescriptor, s *openAPI) {
 	for _, f := range m.types[name].Fields {
 		property, ok := s.Properties[f.Name]
 		if !ok {
-			continue // hidden in the CRD, so it says nothing
+			continue // the CRD hides the field, so it has no constraints
 		}
 		f.Required = slices.Contains(s.Required, f.Name)
 		apply(&f, property)
@@ -45,12 +45,12 @@ func (m *messages) observeBelow(d protoreflect.FieldDescriptor, f schema.Field, 
 	}
 }
 
-// observeOneofs keeps the sets of exclusive fields that every place of the message states.
+// observeOneofs keeps the sets of exclusive fields that every place of the message has.
 func (m *messages) observeOneofs(message protoreflect.MessageDescriptor, s *openAPI) {
 	name := string(message.FullName())
 	var sets [][]string
 	for _, set := range exclusives(s) {
-		// A property that is another spelling of a field already in the set is no rival of it.
+		// Another spelling of a field in the set does not exclude it.
 		sets = append(sets, slices.DeleteFunc(set, func(n string) bool { return message.Fields().ByJSONName(n) == nil }))
 	}
 	if before, seen := m.oneofs[name]; seen {
@@ -61,7 +61,7 @@ func (m *messages) observeOneofs(message protoreflect.MessageDescriptor, s *open
 	m.oneofs[name] = sets
 }
 
-// constrain puts what was observed into the types.
+// constrain adds the observed constraints to the types.
 func (m *messages) constrain() {
 	for name, fields := range m.observed {
 		t := m.types[name]

@@ -24,10 +24,11 @@ const (
 	mesh    = "istio.mesh.v1alpha1."
 )
 
-// rules is where every rule of our own stands. They are those of Istio's validation that are about a single field, and none beyond it.
+// rules lists every rule of our own. They are the rules of Istio's validation about single fields, and no
+// others.
 //
-// What Istio calls required of networks, its validation does not ask for: endpoints may be in a network by their own word, and a
-// network that nobody reaches from outside has no gateways.
+// Istio documents some fields of networks as required that its validation does not demand: endpoints may name
+// their network themselves, and a network that is not reachable from outside has no gateways.
 var rules = []rule{
 	{network + "HTTPRouteDestination", "weight", notNegative},
 	{network + "RouteDestination", "weight", notNegative},
@@ -49,7 +50,7 @@ var rules = []rule{
 	{mesh + "Network", "gateways", optional},
 }
 
-// template is the type of a WorkloadGroup's template, which has the fields of a WorkloadEntry, and rules of its own.
+// template is the type of a WorkloadGroup's template: the fields of a WorkloadEntry, with rules of its own.
 const template = network + "WorkloadGroup.Template"
 
 func override(types map[string]*schema.Type) error {

@@ -13,13 +13,13 @@ import (
 	"github.com/theory/sqljson/path/exec"
 )
 
-// Meta is what rules may know of a resource beside its spec.
+// Meta is the metadata that rules can refer to.
 type Meta struct {
 	Name, Namespace     string
 	Labels, Annotations map[string]string
 }
 
-// variable is the metadata as rules see it.
+// variable returns the metadata as the variable $meta.
 func (m *Meta) variable() map[string]any {
 	if m == nil {
 		return map[string]any{}
@@ -37,24 +37,25 @@ func object(m map[string]string) map[string]any {
 	return members
 }
 
-// Judge does what Check does, and if it finds nothing wrong it goes on to the rules of the types. Nil stands for metadata that is not known.
-func Judge(root *Type, path string, tree any, meta *Meta) (normal any, problems []Problem) {
+// Validate does what Check does and, if that finds nothing wrong, evaluates the rules of the types. Meta is
+// nil if unknown.
+func Validate(root *Type, path string, tree any, meta *Meta) (normal any, problems []Problem) {
 	normal, problems = Check(root, path, tree)
 	if len(problems) > 0 {
 		return normal, problems
 	}
-	j := &judgement{}
+	j := &ruleWalk{}
 	j.object(root, path, normal, meta.variable())
 	return normal, j.problems
 }
 
-// judgement is a walk of the rules.
-type judgement struct{ walk }
+// ruleWalk is the walk of the rules.
+type ruleWalk struct{ walk }
 
-// noMeta is what the rules of types below the root know of the metadata, for their objects may be in resources of several kinds.
-var noMeta = map[string]any{}
+// emptyMeta is $meta for types below the root, whose objects may be in resources of several kinds.
+var emptyMeta = map[string]any{}
 
-func (j *judgement) object(t *Type, path string, v any, meta map[string]any) {
+func (j *ruleWalk) object(t *Type, path string, v any, meta map[string]any) {
 	members, _ := v.(map[string]any)
 	for _, r := range t.Rules {
 		if r.when == nil || holds(r.when, members, exec.Vars{"meta": meta}) {
@@ -69,59 +70,60 @@ func (j *judgement) object(t *Type, path string, v any, meta map[string]any) {
 	}
 }
 
-func (j *judgement) field(f *Field, path string, v any) {
+func (j *ruleWalk) field(f *Field, path string, v any) {
 	t := Types()[f.TypeRef]
 	switch v := v.(type) {
 	case []any:
 		for i, item := range v {
-			j.object(t, Item(path, i), item, noMeta)
+			j.object(t, Item(path, i), item, emptyMeta)
 		}
 	case map[string]any:
 		if !f.Map {
-			j.object(t, path, v, noMeta)
+			j.object(t, path, v, emptyMeta)
 			return
 		}
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			j.object(t, Member(path, key), v[key], noMeta)
+			j.object(t, Member(path, key), v[key], emptyMeta)
 		}
 	}
 }
 
-func (j *judgement) rule(r *Rule, path string, object, meta map[string]any) {
+func (j *ruleWalk) rule(r *Rule, path string, object, meta map[string]any) {
 	switch {
 	case r.Check != "":
 		for _, p := range checks[r.Check](object, meta) {
 			j.report(join(path, p.Path), p.Reason, p.Hint)
 		}
 	case r.Each == "":
-		j.wrong(r, place{path: path}, object, meta)
+		j.item(r, place{path: path}, object, meta)
 	case r.Unique != nil:
-		j.repeated(r, path, object, meta)
+		j.duplicates(r, path, object, meta)
 	default:
 		for _, p := range places(r.Steps, path, object) {
-			j.wrong(r, p, object, meta)
+			j.item(r, p, object, meta)
 		}
 	}
 }
 
-func (j *judgement) wrong(r *Rule, p place, object, meta map[string]any) {
+func (j *ruleWalk) item(r *Rule, p place, object, meta map[string]any) {
 	if variables := p.variables(meta); holds(r.wrong, object, variables) {
-		j.tell(r, p.path, object, variables)
+		j.reportRule(r, p.path, object, variables)
 	}
 }
 
-// holds evaluates a predicate. What cannot be told, as a comparison of a string with a number, does not hold: so it is in Postgres, too.
+// holds evaluates a predicate. One that cannot be evaluated, such as a comparison of a string with a number,
+// does not hold. Postgres does the same.
 func holds(predicate *path.Path, object map[string]any, variables exec.Vars) bool {
 	yes, err := predicate.Match(context.Background(), object, exec.WithSilent(), exec.WithVars(variables))
 	return err == nil && yes
 }
 
-func (j *judgement) tell(r *Rule, path string, object map[string]any, variables exec.Vars) {
+func (j *ruleWalk) reportRule(r *Rule, path string, object map[string]any, variables exec.Vars) {
 	j.report(join(path, fill(r.At, object, variables)), fill(r.Reason, object, variables), fill(r.Hint, object, variables))
 }
 
-// repeated reports the items that are as one before them, in the list that holds them.
-func (j *judgement) repeated(r *Rule, path string, object, meta map[string]any) {
+// duplicates reports the items that equal an earlier one in their list.
+func (j *ruleWalk) duplicates(r *Rule, path string, object, meta map[string]any) {
 	seen := map[string]bool{}
 	for _, p := range places(r.Steps, path, object) {
 		if p.i == 0 {
@@ -137,13 +139,13 @@ func (j *judgement) repeated(r *Rule, path string, object, meta map[string]any) 
 			continue
 		}
 		if seen[text] {
-			j.tell(r, p.path, object, p.variables(meta))
+			j.reportRule(r, p.path, object, p.variables(meta))
 		}
 		seen[text] = true
 	}
 }
 
-// place is an item that a rule is about.
+// place is an item that a rule applies to.
 type place struct {
 	path   string
 	item   any
@@ -160,7 +162,7 @@ func (p *place) variables(meta map[string]any) exec.Vars {
 	return vars
 }
 
-// places finds the items that the steps lead to, in the order of the walk.
+// places returns the items that the steps lead to, in the order of the walk.
 func places(steps []Step, path string, object map[string]any) []place {
 	found := []place{{path: path, item: object}}
 	for _, step := range steps {
@@ -205,7 +207,8 @@ func (p *place) members(path string, parent map[string]any, value any) (found []
 	return found
 }
 
-// join puts a path and one below it together. One that begins with a slash is from the resource on.
+// join appends a relative path to a path. A relative path that begins with a slash starts at the resource
+// instead.
 func join(path, below string) string {
 	switch {
 	case strings.HasPrefix(below, "/"):
@@ -220,7 +223,7 @@ func join(path, below string) string {
 
 var template = regexp.MustCompile(`\{[A-Za-z][A-Za-z0-9]*(\.[A-Za-z0-9]+)*\}`)
 
-// fill puts values into a text: {x} is a member of the object, {item.x} one of a variable.
+// fill replaces placeholders in a text: {x} is a member of the object, {item.x} one of a variable.
 func fill(text string, object map[string]any, variables exec.Vars) string {
 	return template.ReplaceAllStringFunc(text, func(match string) string {
 		names := strings.Split(strings.Trim(match, "{}"), ".")
@@ -237,7 +240,7 @@ func fill(text string, object map[string]any, variables exec.Vars) string {
 	})
 }
 
-// scalarText writes a string, number or boolean.
+// scalarText formats a string, number or boolean.
 func scalarText(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:

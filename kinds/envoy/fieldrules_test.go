@@ -20,8 +20,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/envoy"
 )
 
-// The methods that were generated from the same rules are right; whatever message there is, both find the same.
-func TestTheRulesOfTheAPIAreThoseOfItsGeneratedMethods(t *testing.T) {
+// The generated methods are the reference: on random messages both must find the same.
+func TestFieldRulesMatchGeneratedMethods(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	found := map[string]int{}
@@ -40,7 +40,7 @@ func TestTheRulesOfTheAPIAreThoseOfItsGeneratedMethods(t *testing.T) {
 	require.Greater(t, len(found), 100, "the messages break few of the rules: %v", found)
 }
 
-// withRules are the messages of Envoy's API, in one order.
+// withRules lists the messages of Envoy's API that have rules, sorted by name.
 func withRules() []protoreflect.MessageType {
 	var all []protoreflect.MessageType
 	protoregistry.GlobalTypes.RangeMessages(func(of protoreflect.MessageType) bool {
@@ -55,10 +55,10 @@ func withRules() []protoreflect.MessageType {
 	return all
 }
 
-// read is what is found by reading the rules.
+// read returns what fieldRules finds.
 func read(m proto.Message) []string {
 	found := []string{}
-	for _, p := range envoy.Demands(m) {
+	for _, p := range envoy.FieldRules(m) {
 		path := regexp.MustCompile(`\["([^"]*)"\]`).ReplaceAllString(p.Path, "[$1]")
 		found = append(found, strings.ToLower(strings.ReplaceAll(path, "_", ""))+": "+p.Reason)
 	}
@@ -66,7 +66,7 @@ func read(m proto.Message) []string {
 	return found
 }
 
-// generated is what the generated methods find.
+// generated returns what the generated methods find.
 func generated(m proto.Message) []string {
 	found := []string{}
 	if v, ok := m.(interface{ ValidateAll() error }); ok {
@@ -108,7 +108,7 @@ func flat(path string, d protoreflect.MessageDescriptor, err error) []string {
 	return flat(at, field.Message(), one.Cause())
 }
 
-// member finds what a name in Go means: a field, or the fields of a oneof.
+// member finds the field, or the fields of the oneof, with this name in Go.
 func member(d protoreflect.MessageDescriptor, inGo string) (field protoreflect.FieldDescriptor, choices string) {
 	same := func(name protoreflect.Name) bool {
 		return strings.EqualFold(strings.ReplaceAll(string(name), "_", ""), strings.ReplaceAll(inGo, "_", ""))
@@ -130,7 +130,7 @@ func member(d protoreflect.MessageDescriptor, inGo string) (field protoreflect.F
 	return field, choices
 }
 
-// fill sets about half of the fields to what may be around the limits, to a depth.
+// fill sets about half of the fields, down to a depth, to values around the limits.
 func fill(r *rand.Rand, m protoreflect.Message, depth int) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
@@ -198,7 +198,7 @@ func some(r *rand.Rand, f protoreflect.FieldDescriptor, empty func() protoreflec
 	}
 }
 
-// known are the rules that are read. Another one would be of a newer API, and let pass what Envoy refuses.
+// known lists the kinds of rules that fieldRules knows. A rule of a newer API would go unchecked.
 var known = regexp.MustCompile(`^((repeated\.items|map\.keys)\.)?(bool\.const|bytes\.m(ax|in)_len|enum\.(defined_only|not_in)` +
 	`|(double|float|int32|uint32|uint64|duration)\.[gl]te?|uint32\.ignore_empty` +
 	`|string\.(ignore_empty|in|m(ax|in)_(bytes|len)|pattern|prefix|suffix|strict|well_known_regex))$` +
@@ -225,7 +225,7 @@ func TestEveryRuleOfTheAPIIsKnown(t *testing.T) {
 	require.Greater(t, n, 1000)
 }
 
-// named are the rules that there are in a message of them.
+// named lists the kinds of rules in a message of rules.
 func named(path string, rules protoreflect.Message) []string {
 	var all []string
 	rules.Range(func(f protoreflect.FieldDescriptor, value protoreflect.Value) bool {

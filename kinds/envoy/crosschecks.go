@@ -20,9 +20,9 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// sense tells what Envoy demands beyond the rules of single fields: it refuses a message for these, too, and they are what patches
-// easily do.
-func (c *checking) sense(p place) {
+// crossChecks checks what Envoy demands beyond the rules of single fields. It refuses a message for these,
+// too, and patches break them easily.
+func (c *checker) crossChecks(p place) {
 	switch m := p.message.Interface().(type) {
 	case *listenerv3.Listener:
 		c.listener(p, m)
@@ -50,14 +50,14 @@ func (c *checking) sense(p place) {
 	}
 }
 
-// configured is a filter.
+// configured is a filter with a configuration.
 type configured interface {
 	proto.Message
 	GetTypedConfig() *anypb.Any
 }
 
-// filter tells of a filter that has no configuration, or that of something else.
-func (c *checking) filter(p place, m configured, discovered *corev3.ExtensionConfigSource, categories ...string) {
+// filter checks that a filter has a configuration of its category.
+func (c *checker) filter(p place, m configured, discovered *corev3.ExtensionConfigSource, categories ...string) {
 	packed := m.GetTypedConfig()
 	if packed == nil {
 		if discovered == nil && !p.partial {
@@ -71,7 +71,7 @@ func (c *checking) filter(p place, m configured, discovered *corev3.ExtensionCon
 	}
 }
 
-// typeOf is the type of what is packed; of a struct that names a type, that one.
+// typeOf returns the type of the packed message, or the type that a packed struct names.
 func typeOf(packed *anypb.Any) protoreflect.FullName {
 	if s, ok := structOf(packed); ok {
 		url := s.GetTypeUrl()
@@ -80,7 +80,7 @@ func typeOf(packed *anypb.Any) protoreflect.FullName {
 	return packed.MessageName()
 }
 
-// The filters that end their chain: they answer, or pass on.
+// Filters that end their chain, by answering or by forwarding.
 var (
 	terminalHTTP    = []protoreflect.FullName{"envoy.extensions.filters.http.router.v3.Router"}
 	terminalNetwork = []protoreflect.FullName{
@@ -97,20 +97,21 @@ var (
 	}
 )
 
-// Terminal tells whether a filter ends its chain.
+// Terminal reports whether a filter ends its chain.
 func Terminal(f interface{ GetTypedConfig() *anypb.Any }) bool {
 	name := typeOf(f.GetTypedConfig())
 	return slices.Contains(terminalHTTP, name) || slices.Contains(terminalNetwork, name)
 }
 
-// discoveredFilter may be anything.
+// opaque reports whether a filter may be of any kind: its configuration is discovered later, or a dynamic
+// module.
 func opaque(f interface{ GetTypedConfig() *anypb.Any }) bool {
 	name := f.GetTypedConfig().MessageName()
 	return name == "" || name == "envoy.extensions.filters.network.dynamic_modules.v3.DynamicModuleNetworkFilter" ||
 		name == "envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilter"
 }
 
-func (c *checking) httpFilters(p place, filters []*hcmv3.HttpFilter) {
+func (c *checker) httpFilters(p place, filters []*hcmv3.HttpFilter) {
 	if len(filters) == 0 {
 		if !p.partial {
 			c.invalid(p.path, "there is no HTTP filter", "the last one must be envoy.filters.http.router")
@@ -120,7 +121,7 @@ func (c *checking) httpFilters(p place, filters []*hcmv3.HttpFilter) {
 	c.order(p, "http_filters", len(filters), func(i int) named { return filters[i] })
 }
 
-func (c *checking) chain(p place, field string, filters []*listenerv3.Filter) {
+func (c *checker) chain(p place, field string, filters []*listenerv3.Filter) {
 	c.order(p, field, len(filters), func(i int) named { return filters[i] })
 }
 
@@ -129,8 +130,8 @@ type named interface {
 	GetTypedConfig() *anypb.Any
 }
 
-// order tells of a chain of filters that does not end where it has to.
-func (c *checking) order(p place, field string, n int, filter func(int) named) {
+// order checks that a chain of filters ends with a terminal filter, and has no other.
+func (c *checker) order(p place, field string, n int, filter func(int) named) {
 	list := p.message.Descriptor().Fields().ByTextName(field)
 	for i := range n {
 		f, last := filter(i), i == n-1
@@ -144,8 +145,9 @@ func (c *checking) order(p place, field string, n int, filter func(int) named) {
 	}
 }
 
-// listener tells of chains that cannot be told apart, and of a listener that does nothing.
-func (c *checking) listener(p place, l *listenerv3.Listener) {
+// listener checks that a listener has an address and filter chains, and that the chains match different
+// connections.
+func (c *checker) listener(p place, l *listenerv3.Listener) {
 	if p.partial || l.GetUdpListenerConfig() != nil || l.GetApiListener() != nil || l.GetInternalListener() != nil {
 		return
 	}
@@ -167,8 +169,8 @@ func (c *checking) listener(p place, l *listenerv3.Listener) {
 	}
 }
 
-// domains tells of hosts that two virtual hosts claim, and of names that two have.
-func (c *checking) domains(p place, r *routev3.RouteConfiguration) {
+// domains checks that virtual hosts share neither domains nor names.
+func (c *checker) domains(p place, r *routev3.RouteConfiguration) {
 	domains, names := map[string]string{}, map[string]bool{}
 	list := p.message.Descriptor().Fields().ByTextName("virtual_hosts")
 	for i, host := range r.GetVirtualHosts() {
@@ -187,15 +189,15 @@ func (c *checking) domains(p place, r *routev3.RouteConfiguration) {
 	}
 }
 
-// mostBody is how long the body of an answer may be where a route configuration does not say: Envoy's own.
-const mostBody = 4096
+// defaultMaxBody is Envoy's default limit for the body of a direct response, in bytes.
+const defaultMaxBody = 4096
 
-// bodies tells of answers that are longer than the configuration lets them be.
-func (c *checking) bodies(p place, r *routev3.RouteConfiguration) {
+// bodies checks that no direct response is longer than its route configuration allows.
+func (c *checker) bodies(p place, r *routev3.RouteConfiguration) {
 	if p.partial {
 		return
 	}
-	most := uint32(mostBody)
+	most := uint32(defaultMaxBody)
 	if r.GetMaxDirectResponseBodySizeBytes() != nil {
 		most = r.GetMaxDirectResponseBodySizeBytes().GetValue()
 	}
