@@ -13,9 +13,11 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// Whoever may not do something to all resources is held to its scopes here: to a key, or to a selection, all of which has to be within
-// them. Where a request leaves open which namespaces or kinds it is about, it is about those of the scopes.
+// A caller without unlimited rights is checked against its scopes here: for one key, or for every
+// namespace and kind of a
+// selection. A selection that names no namespaces or no kinds is narrowed to those of the scopes.
 
+// require checks that the caller may do v to each key.
 func require(ctx context.Context, v caller.Verb, keys ...kinds.Key) error {
 	who := caller.From(ctx)
 	for _, k := range keys {
@@ -34,10 +36,11 @@ func requireUnlimited(ctx context.Context, v caller.Verb) error {
 	return caller.StatusOf(caller.From(ctx).RequireUnlimited(v))
 }
 
-// anywhere is a namespace that no scope names.
-const anywhere = "*"
+// anyNamespace matches only scopes for all namespaces: no namespace can be called so.
+const anyNamespace = "*"
 
-// narrow holds a selection to what the caller may do.
+// narrow fills in the namespaces and kinds that a selection leaves open from the caller's scopes, and
+// then checks it.
 func narrow(ctx context.Context, v caller.Verb, s *store.Selection) error {
 	who := caller.From(ctx)
 	if who.Unlimited(v) {
@@ -56,7 +59,7 @@ func narrow(ctx context.Context, v caller.Verb, s *store.Selection) error {
 	return within(ctx, v, *s)
 }
 
-// namespacesOf are those of some scopes together: none if one of them is for all.
+// namespacesOf returns the union of the scopes' namespaces; nil if one scope is for all namespaces.
 func namespacesOf(scopes []caller.Scope, v caller.Verb) (all []string) {
 	for _, c := range scopes {
 		if c.Namespaces == nil {
@@ -71,7 +74,7 @@ func namespacesOf(scopes []caller.Scope, v caller.Verb) (all []string) {
 	return slices.Compact(all)
 }
 
-// kindsIn are those of some scopes together: none if one of them is for all.
+// kindsIn returns the union of the scopes' kinds; nil if one scope is for all kinds.
 func kindsIn(scopes []caller.Scope, v caller.Verb) (all []*kinds.Kind) {
 	for _, c := range scopes {
 		of := c.Kinds
@@ -79,7 +82,7 @@ func kindsIn(scopes []caller.Scope, v caller.Verb) (all []*kinds.Kind) {
 		case of == nil && (v == caller.Read || c.Namespaces == nil):
 			return nil
 		case of == nil:
-			of = slices.DeleteFunc(kinds.All(), func(k *kinds.Kind) bool { return k.Bare }) // the whole mesh's, and no namespace's
+			of = slices.DeleteFunc(kinds.All(), func(k *kinds.Kind) bool { return k.Bare }) // bare kinds belong to the whole mesh
 		}
 		for _, k := range of {
 			if !slices.Contains(all, k) {
@@ -90,19 +93,19 @@ func kindsIn(scopes []caller.Scope, v caller.Verb) (all []*kinds.Kind) {
 	return all
 }
 
-// within refuses a selection that goes beyond what the caller may do.
+// within returns an error if a selection goes beyond what the caller may do.
 func within(ctx context.Context, v caller.Verb, s store.Selection) error {
 	namespaces, of := s.Namespaces, s.Kinds
 	if len(namespaces) == 0 {
-		namespaces = []string{anywhere}
+		namespaces = []string{anyNamespace}
 	}
 	if len(of) == 0 {
 		of = kinds.All()
 	}
 	for _, namespace := range namespaces {
 		for _, k := range of {
-			if namespace != anywhere && k.Namespaced == (namespace == "") {
-				continue // there is nothing to be found
+			if namespace != anyNamespace && k.Namespaced == (namespace == "") {
+				continue // no resource of this kind can be there
 			}
 			if err := require(ctx, v, kinds.Key{Kind: k, Namespace: namespace}); err != nil {
 				return err
@@ -112,7 +115,7 @@ func within(ctx context.Context, v caller.Verb, s store.Selection) error {
 	return nil
 }
 
-// requireRevision refuses who may not write all that a revision has changed.
+// requireRevision checks that the caller may write everything that a revision changed.
 func (s *Service) requireRevision(ctx context.Context, revision store.Revision) error {
 	if caller.From(ctx).Unlimited(caller.Write) {
 		return nil
@@ -120,7 +123,7 @@ func (s *Service) requireRevision(ctx context.Context, revision store.Revision) 
 	if revision == 0 {
 		return status.Error(codes.InvalidArgument, "revision: name it, for you may not confirm any other")
 	}
-	found, _, err := s.store.History(ctx, store.HistoryQuery{Only: revision, AtMost: 1, Changes: manyChanges, MaxSize: largeAnswer})
+	found, _, err := s.store.History(ctx, store.HistoryQuery{Only: revision, AtMost: 1, Changes: maxChangesOfOne, MaxSize: maxAnswerBytes})
 	if err != nil {
 		return s.fail(ctx, err)
 	}
@@ -137,7 +140,7 @@ func (s *Service) requireRevision(ctx context.Context, revision store.Revision) 
 	return nil
 }
 
-// readingOf lists the namespaces that the caller may be told of; nil stands for all.
+// readingOf returns the namespaces that the caller may read; nil stands for all.
 func readingOf(ctx context.Context) *store.Reading {
 	namespaces, all := caller.From(ctx).Within(caller.Read)
 	if all {
@@ -146,7 +149,7 @@ func readingOf(ctx context.Context) *store.Reading {
 	return &store.Reading{Namespaces: namespaces}
 }
 
-// readable leaves the problems of those resources that the caller may read.
+// readable keeps the problems of resources that the caller may read.
 func readable(ctx context.Context, found []*adminv1.Problem) []*adminv1.Problem {
 	who := caller.From(ctx)
 	return slices.DeleteFunc(found, func(p *adminv1.Problem) bool {
@@ -159,5 +162,6 @@ func readable(ctx context.Context, found []*adminv1.Problem) []*adminv1.Problem 
 	})
 }
 
-// identityGroup is that of what is no resource, and belongs to who is a member of the mesh: join tokens, authorities.
+// identityGroup is the group of what belongs to membership and is no resource: join tokens and
+// authorities.
 const identityGroup = "identity.pgmesh.io"

@@ -19,8 +19,8 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// bearing is the context of calls with a token of some scopes.
-func (b *bundle) bearing(name string, scopes ...string) context.Context {
+// withToken returns a context for calls that carry a new token with these scopes.
+func (b *bundle) withToken(name string, scopes ...string) context.Context {
 	b.t.Helper()
 	secret, _, err := tokens.Create(b.t.Context(), b.store, name, scopes, time.Time{}, "")
 	require.NoError(b.t, err)
@@ -35,10 +35,10 @@ func named(namespace, name string) *adminv1.ResourceRef {
 	return &adminv1.ResourceRef{Group: "networking.istio.io", Kind: "VirtualService", Namespace: namespace, Name: name}
 }
 
-// shops has a resource in each of two namespaces, and revisions of both.
-func shops(t *testing.T) *bundle {
+// startWithShops starts an API whose mesh has resources in two namespaces, and revisions of both.
+func startWithShops(t *testing.T) *bundle {
 	t.Helper()
-	b := start(t, pgtest.New(t))
+	b := startAPI(t, pgtest.New(t))
 	for _, namespace := range []string{"mine", "theirs"} {
 		_, err := b.admin.Apply(t.Context(), &adminv1.ApplyRequest{Documents: []*adminv1.Document{in(namespace, "a")}, Message: "made " + namespace, Author: "ada"})
 		require.NoError(t, err)
@@ -46,11 +46,11 @@ func shops(t *testing.T) *bundle {
 	return b
 }
 
-func TestEachCallIsHeldToTheScopesOfItsCaller(t *testing.T) {
+func TestEveryCallChecksTheCallersScopes(t *testing.T) {
 	t.Parallel()
-	b := shops(t)
-	mine := b.bearing("mine", "write:mine:vs")
-	reader := b.bearing("reader", "read")
+	b := startWithShops(t)
+	mine := b.withToken("mine", "write:mine:vs")
+	reader := b.withToken("reader", "read")
 	list := func(ctx context.Context, namespaces ...string) error {
 		_, err := b.admin.List(ctx, &adminv1.ListRequest{Namespaces: namespaces})
 		return err
@@ -116,13 +116,13 @@ func TestEachCallIsHeldToTheScopesOfItsCaller(t *testing.T) {
 			return stream(b.admin.Delete(ctx, &adminv1.DeleteRequest{Resources: []*adminv1.ResourceRef{named("theirs", "a")}}))
 		}},
 		"import": {codes.PermissionDenied, codes.PermissionDenied, func(ctx context.Context) error {
-			return imported(ctx, t, b, nil, in("theirs", "x"))
+			return importDocuments(ctx, t, b, nil, in("theirs", "x"))
 		}},
 		"prune": {codes.PermissionDenied, codes.PermissionDenied, func(ctx context.Context) error {
-			return imported(ctx, t, b, &adminv1.Prune{Namespaces: []string{"theirs"}})
+			return importDocuments(ctx, t, b, &adminv1.Prune{Namespaces: []string{"theirs"}})
 		}},
 		"prune other kinds": {codes.PermissionDenied, codes.PermissionDenied, func(ctx context.Context) error {
-			return imported(ctx, t, b, &adminv1.Prune{Namespaces: []string{"mine"}})
+			return importDocuments(ctx, t, b, &adminv1.Prune{Namespaces: []string{"mine"}})
 		}},
 		"restore": {codes.PermissionDenied, codes.PermissionDenied, func(ctx context.Context) error {
 			return stream(b.admin.Restore(ctx, &adminv1.RestoreRequest{Namespaces: []string{"theirs"}, To: &adminv1.RestoreRequest_Revision{Revision: 1}}))
@@ -144,8 +144,8 @@ func TestEachCallIsHeldToTheScopesOfItsCaller(t *testing.T) {
 	require.EqualValues(t, 2, newest.Revision)
 }
 
-// imported sends documents, and returns the first error.
-func imported(ctx context.Context, t *testing.T, b *bundle, prune *adminv1.Prune, documents ...*adminv1.Document) error {
+// importDocuments sends documents, and returns the first error.
+func importDocuments(ctx context.Context, t *testing.T, b *bundle, prune *adminv1.Prune, documents ...*adminv1.Document) error {
 	t.Helper()
 	s, err := b.admin.Import(ctx)
 	require.NoError(t, err)
@@ -164,11 +164,11 @@ func imported(ctx context.Context, t *testing.T, b *bundle, prune *adminv1.Prune
 	}
 }
 
-// A server may read everything, and tells a caller no more than the caller may know.
+// A server may read everything, but shows a caller only what that caller may read.
 func TestCallersAreNotToldOfWhatIsHiddenFromThem(t *testing.T) {
 	t.Parallel()
-	b := shops(t)
-	mine := b.bearing("mine", "write:mine")
+	b := startWithShops(t)
+	mine := b.withToken("mine", "write:mine")
 	claim := func(namespace, name, exportTo string) *adminv1.ApplyRequest {
 		return &adminv1.ApplyRequest{Documents: []*adminv1.Document{doc("", 0, 0, `{"apiVersion": "networking.istio.io/v1", "kind": "ServiceEntry", "metadata": {"namespace": "`+namespace+`", "name": "`+name+`"},
 			"spec": {"hosts": ["hidden.example.com"], "exportTo": [`+exportTo+`], "resolution": "DNS", "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}]}}`)}}
@@ -191,10 +191,10 @@ func TestCallersAreNotToldOfWhatIsHiddenFromThem(t *testing.T) {
 	require.Contains(t, applied.String(), "has another owner")
 }
 
-func TestRequestsThatLeaveTheNamespaceOpenAreAboutTheCallersOwn(t *testing.T) {
+func TestSelectionsAreNarrowedToTheCallersNamespaces(t *testing.T) {
 	t.Parallel()
-	b := shops(t)
-	mine := b.bearing("mine", "write:mine")
+	b := startWithShops(t)
+	mine := b.withToken("mine", "write:mine")
 	listed, err := b.admin.List(mine, &adminv1.ListRequest{})
 	require.NoError(t, err)
 	require.Len(t, listed.GetResources(), 1)
@@ -218,10 +218,10 @@ func TestRequestsThatLeaveTheNamespaceOpenAreAboutTheCallersOwn(t *testing.T) {
 	require.Empty(t, answer.GetClients())
 }
 
-func TestRevisionsNameWhoIsKnownToHaveMadeThem(t *testing.T) {
+func TestRevisionsNameTheProvenAuthor(t *testing.T) {
 	t.Parallel()
-	b := shops(t)
-	_, err := b.admin.Apply(b.bearing("ci", "write:mine"), &adminv1.ApplyRequest{Documents: []*adminv1.Document{in("mine", "x")}, Author: "root"})
+	b := startWithShops(t)
+	_, err := b.admin.Apply(b.withToken("ci", "write:mine"), &adminv1.ApplyRequest{Documents: []*adminv1.Document{in("mine", "x")}, Author: "root"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"ada", "ada", "ci"}, authors(b.batches(3)))
 }

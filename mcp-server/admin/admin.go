@@ -1,8 +1,10 @@
-// Package admin lets clients read and change the mesh over gRPC. A request that changes something is one transaction of the store, all of
-// it or nothing.
+// Package admin lets clients read and change the mesh over gRPC. A request that changes something is one
+// transaction of the
+// store: all of it is done, or nothing.
 //
-// What is wrong with the resources of a request is told in full and at once, with the place that each was written at, in a
-// form that the caller's program can rebuild.
+// A refusal lists everything that is wrong with the resources of a request, each with the place where it
+// was written, as
+// typed details that a program can read.
 package admin
 
 import (
@@ -25,28 +27,31 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// Config is what the API needs of the server that it is part of.
+// Config is what the API needs from its server.
 type Config struct {
-	// Store is nil for a server without a database, of which nothing but the status can be asked.
+	// Store is nil for a server without a database, which answers Status alone.
 	Store *store.Store
-	// Opened reports whether the database was found fit to use. Nil means that it always is.
+	// Opened reports whether the database was found fit to use. Nil means always.
 	Opened func() bool
-	// Link tells how the connection to the source fares.
+	// Link returns the state of the connection to the source.
 	Link func() Link
-	// News returns the snapshots that this server serves.
+	// News subscribes to the snapshots that this server serves.
 	News func() *ads.Subscriber
-	// Served waits until readers of this server are served a revision: a change is answered then, so that whoever reads after it finds it.
+	// Served waits until readers of this server are served a revision. Calls that change something wait
+	// for it before they
+	// answer, so that whoever reads after the answer finds the change.
 	Served func(context.Context, store.Revision) error
-	// Ready tells what is missing before clients can be served, and Source where what they are served is from.
+	// Ready returns what is missing before clients can be served, and Source where their configuration
+	// comes from.
 	Ready  func() (about string, err error)
 	Source func() publish.Source
-	// Clients lists who is connected over MCP; nil where nobody is.
+	// Clients lists the clients connected over MCP; nil for a server that has none.
 	Clients func() []*adminv1.ClientStatus
-	// Sinks tells what has come of dialling sinks; nil where none can be.
+	// Sinks returns the state of each sink that is dialled; nil for a server that dials none.
 	Sinks func() []*adminv1.SinkStatus
-	// Keys encrypt secrets before they come to the database; nil leaves them as they are.
+	// Keys encrypt secrets before they are stored; nil stores them in plain text.
 	Keys *seal.Keys
-	// Version is that of the program.
+	// Version is the program's.
 	Version string
 	Log     *slog.Logger
 }
@@ -68,7 +73,7 @@ type Service struct {
 	link    func() Link
 	started time.Time
 	log     *slog.Logger
-	done    chan struct{}
+	done    chan struct{} // closed by Shutdown
 }
 
 // New returns the API.
@@ -79,35 +84,35 @@ func New(c Config) *Service {
 	}
 }
 
-// Shutdown ends every watch, so that a graceful stop need not wait for watchers that never leave. It must be called once.
+// Shutdown ends every watch, so that a graceful stop does not wait for them. Call it once.
 func (s *Service) Shutdown() { close(s.done) }
 
-// Link is how the connection of a server to its source fares.
+// Link is the state of a server's connection to its source.
 type Link struct {
 	Connected bool
-	Since     time.Time // since when that is so
+	Since     time.Time // when Connected last changed
 	Losses    int64
-	Standby   bool // it is a hot standby
+	Standby   bool // the database is a hot standby
 }
 
-// statusOnly is the API of a server without a database.
+// statusOnly answers Status and no other call, for a server without a database.
 type statusOnly struct {
 	adminv1.UnimplementedAdminServiceServer
 
-	of *Service
+	service *Service
 }
 
-// Status is that of the whole API.
+// Status answers as the whole API does.
 func (s statusOnly) Status(ctx context.Context, req *adminv1.StatusRequest) (*adminv1.StatusResponse, error) {
-	return s.of.Status(ctx, req)
+	return s.service.Status(ctx, req)
 }
 
-// RegisterStatus adds the status alone to a server.
+// RegisterStatus registers the Status call alone.
 func (s *Service) RegisterStatus(r grpc.ServiceRegistrar) {
-	adminv1.RegisterAdminServiceServer(r, statusOnly{of: s})
+	adminv1.RegisterAdminServiceServer(r, statusOnly{service: s})
 }
 
-// Register adds the API to a server.
+// Register registers the whole API.
 func (s *Service) Register(r grpc.ServiceRegistrar) { adminv1.RegisterAdminServiceServer(r, s) }
 
 // Apply creates or replaces the resources of the request.
@@ -132,7 +137,7 @@ func (s *Service) Apply(ctx context.Context, req *adminv1.ApplyRequest) (*adminv
 	change.Upserts = upserts
 	applied, err := s.change(ctx, change)
 	if err != nil {
-		return nil, s.fail(ctx, placed(err, documents))
+		return nil, s.fail(ctx, addPlaces(err, documents))
 	}
 	return &adminv1.ApplyResponse{
 		Revision: applied.Revision, Outcomes: outcomes(keys, applied.Outcomes),
@@ -140,7 +145,8 @@ func (s *Service) Apply(ctx context.Context, req *adminv1.ApplyRequest) (*adminv
 	}, nil
 }
 
-// upsertsOf is what is to be stored of documents, with the private values of secrets encrypted if there is a key.
+// upsertsOf returns what to store of documents. It encrypts the private values of secrets if there is a
+// key.
 func (s *Service) upsertsOf(documents []*kinds.Document) (upserts []store.Upsert, keys []kinds.Key) {
 	upserts, keys = upsertsOf(documents)
 	for i, d := range documents {
@@ -159,7 +165,7 @@ func upsertsOf(documents []*kinds.Document) (upserts []store.Upsert, keys []kind
 	return upserts, keys
 }
 
-// storedSecret is a secret as it comes to the database.
+// storedSecret encodes a secret as it is stored.
 func (s *Service) storedSecret(k kinds.Key, secret *mcpv1.Secret) json.RawMessage {
 	spec, err := json.Marshal(map[string]any{
 		"type": secret.GetType(), "data": s.keys.Store(k.Namespace, k.Name, secret.GetData()), "serviceAccounts": secret.GetServiceAccounts(),
@@ -198,27 +204,27 @@ func (s *Service) Delete(ctx context.Context, req *adminv1.DeleteRequest) (*admi
 				Warnings: problemsOf(applied.Warnings), OmittedWarnings: int32(applied.Omitted), ConfirmBy: stamp.Of(applied.Deadline),
 			}, nil
 		}
-		absent := missing(err)
+		absent := missingKeys(err)
 		switch {
 		case len(absent) == 0:
 			return nil, s.fail(ctx, err)
 		case !req.GetAllowMissing():
 			return nil, s.notFound(ctx, absent, "; nothing was deleted")
 		}
-		// Nothing was deleted. Each round leaves out at least one, so there is an end to them.
+		// Nothing was deleted. Each round drops at least one key, so the loop ends.
 		keys = without(keys, absent)
 	}
 }
 
 const (
-	// conflicts is how often a change that another transaction stood in the way of is tried.
-	conflicts = 5
-	// serveWithin bounds how long the answer to a change that is committed waits for readers to be served it.
-	serveWithin = time.Second
+	// maxAttempts is how often a change is tried that conflicts with other transactions.
+	maxAttempts = 5
+	// servedTimeout bounds how long the answer to a committed change waits until readers are served it.
+	servedTimeout = time.Second
 )
 
 func (s *Service) change(ctx context.Context, a store.Apply) (applied store.Applied, err error) {
-	err = s.untilDone(ctx, func() (store.Applied, error) {
+	err = s.retryConflicts(ctx, func() (store.Applied, error) {
 		var err error
 		applied, err = s.store.Apply(ctx, a)
 		return applied, err
@@ -226,13 +232,14 @@ func (s *Service) change(ctx context.Context, a store.Apply) (applied store.Appl
 	return applied, err
 }
 
-// untilDone runs a transaction again that met another one, and waits until what it changed is served.
-func (s *Service) untilDone(ctx context.Context, run func() (store.Applied, error)) error {
+// retryConflicts runs a transaction, again if it conflicts with another one, and waits until its change
+// is served.
+func (s *Service) retryConflicts(ctx context.Context, run func() (store.Applied, error)) error {
 	var applied store.Applied
 	var err error
-	for range conflicts {
+	for range maxAttempts {
 		applied, err = run()
-		if !errors.Is(err, store.ErrConflict) || errors.As(err, new(*store.BlockedError)) { // which has waited for long enough
+		if !errors.Is(err, store.ErrConflict) || errors.As(err, new(*store.BlockedError)) { // a blocked change has waited long enough already
 			break
 		}
 	}
@@ -243,7 +250,7 @@ func (s *Service) untilDone(ctx context.Context, run func() (store.Applied, erro
 }
 
 func (s *Service) awaitServed(ctx context.Context, r store.Revision) {
-	ctx, cancel := context.WithTimeout(ctx, serveWithin)
+	ctx, cancel := context.WithTimeout(ctx, servedTimeout)
 	defer cancel()
 	if err := s.served(ctx, r); err != nil {
 		s.log.WarnContext(ctx, "a change is committed and not served yet", "revision", r, "error", err)

@@ -35,7 +35,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pgtest.VerifyMain(m)) }
 
-// bundle is the API over a real connection, beside MCP as in the program, and the store behind it.
+// bundle is the API over a real connection, beside MCP as in the program, and the store beneath it.
 type bundle struct {
 	t      *testing.T
 	admin  adminv1.AdminServiceClient
@@ -46,7 +46,7 @@ type bundle struct {
 	database string
 }
 
-func start(t *testing.T, database string) *bundle {
+func startAPI(t *testing.T, database string) *bundle {
 	t.Helper()
 	s, err := store.Open(t.Context(), database, store.Options{})
 	require.NoError(t, err)
@@ -120,12 +120,12 @@ func outcome(name string, action adminv1.Outcome_Action) *adminv1.Outcome {
 	return &adminv1.Outcome{Resource: ref(name), Action: action}
 }
 
-// The routes of these tests lead nowhere. What is said of that is tested by itself.
+// The routes of these tests lead nowhere. Another test covers the warnings about that.
 var unwarned = protocmp.IgnoreFields(&adminv1.ApplyResponse{}, "warnings", "omitted_warnings")
 
 func TestApplyIsOneRevisionWithItsOrigin(t *testing.T) {
 	t.Parallel()
-	b := start(t, pgtest.New(t))
+	b := startAPI(t, pgtest.New(t))
 
 	got, err := b.admin.Apply(t.Context(), &adminv1.ApplyRequest{
 		Documents: []*adminv1.Document{doc("", 0, 0, virtualService("reviews", "a")), doc("", 0, 0, virtualService("ratings", "b"))},
@@ -144,9 +144,9 @@ func TestApplyIsOneRevisionWithItsOrigin(t *testing.T) {
 	require.JSONEq(t, `{"hosts": ["a"], "http": [{"timeout": "60s", "route": [{"destination": {"host": "a"}, "weight": 0}]}]}`, string(stored.Spec))
 }
 
-func TestApplyTellsWhatItDidToEach(t *testing.T) {
+func TestApplyReturnsAnOutcomeForEachResource(t *testing.T) {
 	t.Parallel()
-	b := start(t, pgtest.New(t))
+	b := startAPI(t, pgtest.New(t))
 	apply := func(dryRun bool, documents ...*adminv1.Document) *adminv1.ApplyResponse {
 		got, err := b.admin.Apply(t.Context(), &adminv1.ApplyRequest{Documents: documents, DryRun: dryRun})
 		require.NoError(t, err)
@@ -183,9 +183,9 @@ func refusal(t *testing.T, err error) (*adminv1.Refusal, *errdetails.BadRequest)
 	return ours, everyones
 }
 
-func TestEverythingWrongIsToldAtOnceWithItsPlace(t *testing.T) {
+func TestAllViolationsAreReportedWithTheirPlaces(t *testing.T) {
 	t.Parallel()
-	b := start(t, pgtest.New(t))
+	b := startAPI(t, pgtest.New(t))
 
 	_, err := b.admin.Apply(t.Context(), &adminv1.ApplyRequest{Documents: []*adminv1.Document{
 		doc("a.yaml", 1, 1, virtualService("reviews", "a")),
@@ -210,9 +210,9 @@ func TestEverythingWrongIsToldAtOnceWithItsPlace(t *testing.T) {
 	b.batches(0)
 }
 
-func TestARefusalStaysDeliverable(t *testing.T) {
+func TestALargeRefusalFitsIntoHeaders(t *testing.T) {
 	t.Parallel()
-	b := start(t, pgtest.New(t))
+	b := startAPI(t, pgtest.New(t))
 	documents := make([]*adminv1.Document, 1000)
 	for i := range documents {
 		documents[i] = doc(strings.Repeat("long/", 50)+"mesh.yaml", int32(i), 1, virtualService(fmt.Sprintf("vs-%d", i), ""))
@@ -226,10 +226,10 @@ func TestARefusalStaysDeliverable(t *testing.T) {
 	require.Regexp(t, `and \d+ more$`, status.Convert(err).Message())
 }
 
-func TestWhatTheDatabaseAloneRefusesKeepsItsPlace(t *testing.T) {
+func TestViolationsFoundByTheDatabaseHaveTheirPlaces(t *testing.T) {
 	t.Parallel()
 	database := pgtest.New(t)
-	b := start(t, database)
+	b := startAPI(t, database)
 	execute(t, database, `
 		CREATE FUNCTION refuse_all() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN
@@ -249,7 +249,7 @@ func TestWhatTheDatabaseAloneRefusesKeepsItsPlace(t *testing.T) {
 
 func TestDeleteIsAllOrNothing(t *testing.T) {
 	t.Parallel()
-	b := start(t, pgtest.New(t))
+	b := startAPI(t, pgtest.New(t))
 	_, err := b.admin.Apply(t.Context(), &adminv1.ApplyRequest{Documents: []*adminv1.Document{doc("", 0, 0, virtualService("a", "x")), doc("", 0, 0, virtualService("b", "x"))}})
 	require.NoError(t, err)
 
@@ -272,9 +272,9 @@ func TestDeleteIsAllOrNothing(t *testing.T) {
 	require.Len(t, left, 1)
 }
 
-func TestWhatCannotBeMeantIsRefused(t *testing.T) {
+func TestInvalidRequestsAreRefused(t *testing.T) {
 	t.Parallel()
-	b := start(t, pgtest.New(t))
+	b := startAPI(t, pgtest.New(t))
 	for name, tt := range map[string]struct {
 		refs   []*adminv1.ResourceRef
 		reason string
@@ -301,10 +301,10 @@ func TestWhatCannotBeMeantIsRefused(t *testing.T) {
 	}
 }
 
-func TestADatabaseThatIsAwayIsToldApartFromAnswers(t *testing.T) {
+func TestAnUnreachableDatabaseIsUnavailable(t *testing.T) {
 	t.Parallel()
 	postgres := pgtest.Server(t)
-	b := start(t, postgres.URL)
+	b := startAPI(t, postgres.URL)
 	req := &adminv1.ApplyRequest{Documents: []*adminv1.Document{doc("", 0, 0, virtualService("a", "x"))}}
 	_, err := b.admin.Apply(t.Context(), req)
 	require.NoError(t, err)

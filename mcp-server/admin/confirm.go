@@ -15,10 +15,10 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// Confirm makes a change stay.
+// Confirm keeps a change that would be reverted otherwise.
 func (s *Service) Confirm(ctx context.Context, req *adminv1.ConfirmRequest) (*adminv1.ConfirmResponse, error) {
 	var f fields
-	who := f.origin(ctx, unnamed{req})
+	who := f.origin(ctx, withoutMessage{req})
 	if req.GetRevision() < 0 {
 		f.addf("revision", "must not be negative")
 	}
@@ -35,13 +35,13 @@ func (s *Service) Confirm(ctx context.Context, req *adminv1.ConfirmRequest) (*ad
 	return &adminv1.ConfirmResponse{Revision: confirmed}, nil
 }
 
-// unnamed is a request of which nobody says what for.
-type unnamed struct{ req *adminv1.ConfirmRequest }
+// withoutMessage gives a ConfirmRequest the message that origin asks for: an empty one.
+type withoutMessage struct{ req *adminv1.ConfirmRequest }
 
-func (u unnamed) GetAuthor() string { return u.req.GetAuthor() }
-func (unnamed) GetMessage() string  { return "" }
+func (u withoutMessage) GetAuthor() string { return u.req.GetAuthor() }
+func (withoutMessage) GetMessage() string  { return "" }
 
-const listedConfirmations = 1000
+const maxConfirmations = 1000
 
 var confirmationStates = []string{"waiting", "confirmed", "reverted", "conflict"}
 
@@ -59,7 +59,7 @@ func (s *Service) Confirmations(ctx context.Context, req *adminv1.ConfirmationsR
 	if err := requireUnlimited(ctx, caller.Read); err != nil {
 		return nil, err
 	}
-	found, err := s.store.Confirmations(ctx, req.GetStates(), listedConfirmations)
+	found, err := s.store.Confirmations(ctx, req.GetStates(), maxConfirmations)
 	if err != nil {
 		return nil, s.fail(ctx, err)
 	}
@@ -71,20 +71,20 @@ func (s *Service) Confirmations(ctx context.Context, req *adminv1.ConfirmationsR
 }
 
 func confirmationOf(c *store.Confirmation) *adminv1.Confirmation {
-	told := &adminv1.Confirmation{
+	confirmation := &adminv1.Confirmation{
 		Revision: c.Revision, Author: c.Author, Message: c.Message, State: c.State, Deadline: stamp.Of(c.Deadline), Within: durationpb.New(c.Within),
 		EndedAt: stamp.Of(c.EndedAt), EndedBy: c.EndedBy, RevertedBy: c.RevertedBy,
 	}
 	for _, u := range c.Conflicts {
-		told.Conflicts = append(told.Conflicts, &adminv1.Unreverted{
+		confirmation.Conflicts = append(confirmation.Conflicts, &adminv1.Unreverted{
 			Resource:  &adminv1.ResourceRef{Group: groupOf(u.Kind), Kind: u.Kind, Namespace: u.Namespace, Name: u.Name},
 			ChangedBy: u.ChangedBy, Reason: u.Reason,
 		})
 	}
-	return told
+	return confirmation
 }
 
-// groupOf is the group of a kind, as far as its name says that.
+// groupOf returns the group of the kind with this name; "" if no kind or several have it.
 func groupOf(kind string) string {
 	group := ""
 	for _, k := range kinds.All() {

@@ -10,7 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// GetDefaultDeny tells whether nobody is let in but whom a policy allows.
+// GetDefaultDeny reports whether requests are denied unless a policy allows them.
 func (s *Service) GetDefaultDeny(ctx context.Context, _ *adminv1.GetDefaultDenyRequest) (*adminv1.GetDefaultDenyResponse, error) {
 	if err := requireUnlimited(ctx, caller.Read); err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func refIf(k *kinds.Key) *adminv1.ResourceRef {
 	return refTo(*k)
 }
 
-// SetDefaultDeny is the switch for it.
+// SetDefaultDeny turns default deny on or off.
 func (s *Service) SetDefaultDeny(ctx context.Context, req *adminv1.SetDefaultDenyRequest) (*adminv1.SetDefaultDenyResponse, error) {
 	var f fields
 	change := f.origin(ctx, req).change(req.GetDryRun())
@@ -45,7 +45,7 @@ func (s *Service) SetDefaultDeny(ctx context.Context, req *adminv1.SetDefaultDen
 		return nil, err
 	}
 	var done store.Restored
-	err := s.untilDone(ctx, func() (store.Applied, error) {
+	err := s.retryConflicts(ctx, func() (store.Applied, error) {
 		var err error
 		done, err = s.store.SetDefaultDeny(ctx, req.GetEnabled(), change)
 		return done.Applied, err

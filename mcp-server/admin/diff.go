@@ -50,11 +50,11 @@ func (f *fields) to(req *adminv1.DiffRequest) store.Moment {
 	return f.moment("to_", nil, req.GetToTime())
 }
 
-// differences sends what differs in portions.
+// differences sends a diff in portions.
 type differences struct {
 	send     func(*adminv1.DiffResponse) error
 	from, to store.Revision
-	gathered []*adminv1.ResourceDiff
+	pending  []*adminv1.ResourceDiff
 	size     int
 }
 
@@ -64,7 +64,7 @@ func (d *differences) begin(from, to store.Revision) error {
 }
 
 func (d *differences) add(r *store.ResourceDiff) error {
-	told := &adminv1.ResourceDiff{Resource: refTo(r.Key), Operation: string(r.Operation)}
+	diff := &adminv1.ResourceDiff{Resource: refTo(r.Key), Operation: string(r.Operation)}
 	for _, field := range r.Fields {
 		before, err := valueOf(field.Before)
 		if err != nil {
@@ -74,26 +74,26 @@ func (d *differences) add(r *store.ResourceDiff) error {
 		if err != nil {
 			return err
 		}
-		told.Fields = append(told.Fields, &adminv1.FieldDiff{Path: field.Path, Before: before, After: after})
+		diff.Fields = append(diff.Fields, &adminv1.FieldDiff{Path: field.Path, Before: before, After: after})
 		d.size += len(field.Path) + len(field.Before) + len(field.After)
 	}
-	d.gathered = append(d.gathered, told)
-	if len(d.gathered) < portion && d.size < largePortion {
+	d.pending = append(d.pending, diff)
+	if len(d.pending) < maxPortionSize && d.size < maxPortionBytes {
 		return nil
 	}
 	return d.flush()
 }
 
 func (d *differences) flush() error {
-	if len(d.gathered) == 0 {
+	if len(d.pending) == 0 {
 		return nil
 	}
-	gathered := d.gathered
-	d.gathered, d.size = nil, 0
-	return d.send(&adminv1.DiffResponse{From: d.from, To: d.to, Resources: gathered})
+	pending := d.pending
+	d.pending, d.size = nil, 0
+	return d.send(&adminv1.DiffResponse{From: d.from, To: d.to, Resources: pending})
 }
 
-// Blame tells who set the fields of a resource.
+// Blame returns who set each field of a resource.
 func (s *Service) Blame(ctx context.Context, req *adminv1.BlameRequest) (*adminv1.BlameResponse, error) {
 	var f fields
 	key := f.resource(req.GetResource())

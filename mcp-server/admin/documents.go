@@ -12,13 +12,13 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// resources is how documents are read that are resources all of them, and withSecrets where there may be secrets too.
+// resources parses documents that may not be secrets; withSecrets takes secrets too.
 var (
 	resources   = kinds.Parser{DefaultNamespace: "default", Examine: envoy.Examine}
 	withSecrets = kinds.Parser{DefaultNamespace: "default", Secrets: true, Examine: envoy.Examine}
 )
 
-// readAs parses the documents of a request as a parser does that is given. Its error has everything that is wrong with any of them.
+// readAs parses the documents of a request. Its error lists everything that is wrong with any of them.
 func readAs(as kinds.Parser, sent []*adminv1.Document) ([]*kinds.Document, error) {
 	if len(sent) == 0 {
 		return nil, kinds.Errors{{Reason: "there is no document in the request"}}
@@ -47,7 +47,7 @@ func readAs(as kinds.Parser, sent []*adminv1.Document) ([]*kinds.Document, error
 	return documents, nil
 }
 
-// readOne reads what was sent as one document. One that has no number in its file may be several resources.
+// readOne parses one document as sent. It may hold several resources unless it has an index in its file.
 func readOne(as kinds.Parser, sent *adminv1.Document) ([]*kinds.Document, kinds.Errors) {
 	parsed, err := as.Parse(sent.GetFile(), sent.GetContent())
 	var violations kinds.Errors
@@ -71,7 +71,7 @@ func readOne(as kinds.Parser, sent *adminv1.Document) ([]*kinds.Document, kinds.
 	return nil, violations
 }
 
-// shift turns a place in the content of a document into one in the file that it was cut out of.
+// shift turns a place within the document's content into the place within the file that it was cut from.
 func shift(index, line *int, sent *adminv1.Document) {
 	if sent.GetIndex() > 0 || sent.GetLine() == 0 {
 		*index = int(sent.GetIndex())
@@ -86,7 +86,7 @@ func shift(index, line *int, sent *adminv1.Document) {
 	}
 }
 
-// expectVersions has a change expect the revisions that documents name as their versions.
+// expectVersions makes a change expect the revisions that documents give as their resourceVersion.
 func expectVersions(change *store.Apply, documents []*kinds.Document) error {
 	var wrong kinds.Errors
 	for _, d := range documents {
@@ -94,14 +94,14 @@ func expectVersions(change *store.Apply, documents []*kinds.Document) error {
 			continue
 		}
 		if d.Resource.Kind == kinds.Secret {
-			wrong = append(wrong, at(d, kinds.Violation{
+			wrong = append(wrong, withPlace(d, kinds.Violation{
 				Path: "metadata.resourceVersion", Reason: "cannot be asked for: what secrets were is not kept", Hint: "leave it out",
 			}))
 			continue
 		}
 		revision, err := strconv.ParseInt(d.ResourceVersion, 10, 64)
 		if err != nil || revision < 0 {
-			wrong = append(wrong, at(d, kinds.Violation{
+			wrong = append(wrong, withPlace(d, kinds.Violation{
 				Path: "metadata.resourceVersion", Reason: fmt.Sprintf("%q is not a revision", d.ResourceVersion), Hint: "read the resource from here, or leave it out",
 			}))
 			continue
@@ -115,8 +115,8 @@ func expectVersions(change *store.Apply, documents []*kinds.Document) error {
 	return nil
 }
 
-// at fills in which resource a violation is of, and where that was written.
-func at(d *kinds.Document, v kinds.Violation) kinds.Violation {
+// withPlace fills in which resource a violation is about, and where that was written.
+func withPlace(d *kinds.Document, v kinds.Violation) kinds.Violation {
 	v.File, v.Document, v.Line = d.File, d.Index, d.Line
 	v.Kind, v.Namespace, v.Name = d.Resource.Kind.Name, d.Resource.Namespace, d.Resource.Name
 	return v
@@ -142,11 +142,12 @@ func (p place) String() string {
 }
 
 func duplicate(d *kinds.Document, first place) kinds.Violation {
-	return at(d, kinds.Violation{Path: "metadata.name", Reason: "duplicate of " + first.String(), Hint: "name each resource once"})
+	return withPlace(d, kinds.Violation{Path: "metadata.name", Reason: "duplicate of " + first.String(), Hint: "name each resource once"})
 }
 
-// placed adds to what the store finds wrong where that was written, which the store does not know.
-func placed(err error, documents []*kinds.Document) error {
+// addPlaces adds to the store's violations where each resource was written, which the store does not
+// know.
+func addPlaces(err error, documents []*kinds.Document) error {
 	var violations kinds.Errors
 	if !errors.As(err, &violations) {
 		return err
@@ -158,7 +159,7 @@ func placed(err error, documents []*kinds.Document) error {
 	}
 	for i, v := range violations {
 		if d, ok := written[name{v.Kind, v.Namespace, v.Name}]; ok {
-			violations[i] = at(d, v)
+			violations[i] = withPlace(d, v)
 		}
 	}
 	return violations

@@ -11,10 +11,10 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// portion is how many resources travel in one message of an export.
-const portion = 200
+// maxPortionSize is the most resources, changes or diffs in one message of a stream.
+const maxPortionSize = 200
 
-// Export sends resources as they are stored.
+// Export streams resources as they are stored.
 func (s *Service) Export(req *adminv1.ExportRequest, stream grpc.ServerStreamingServer[adminv1.ExportResponse]) error {
 	ctx := stream.Context()
 	of, err := kindsOf(req.GetKinds())
@@ -30,7 +30,7 @@ func (s *Service) Export(req *adminv1.ExportRequest, stream grpc.ServerStreaming
 		return err
 	}
 	revision, err := s.store.Export(ctx, selection, at, func(r *store.Resource) error {
-		if answer.Resources = append(answer.Resources, exported(r)); len(answer.Resources) < portion {
+		if answer.Resources = append(answer.Resources, exported(r)); len(answer.Resources) < maxPortionSize {
 			return nil
 		}
 		err := stream.Send(answer)

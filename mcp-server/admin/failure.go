@@ -18,12 +18,13 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// fail turns an error into the status that the caller gets. What is the operator's business and not the caller's is logged.
+// fail turns an error into the status that the caller gets, and logs what concerns the operator rather
+// than the caller.
 func (s *Service) fail(ctx context.Context, err error) error {
 	var violations kinds.Errors
 	var refused *store.RefusedError
 	var blocked *store.BlockedError
-	switch absent, changed := missing(err), every[*store.ChangedError](err); {
+	switch absent, changed := missingKeys(err), errorsOfType[*store.ChangedError](err); {
 	case errors.As(err, &violations):
 		return refusal(violations)
 	case len(absent) > 0:
@@ -41,7 +42,7 @@ func (s *Service) fail(ctx context.Context, err error) error {
 		s.log.Warn("a change waited too long for a lock", "error", err)
 		return status.Error(codes.Aborted, err.Error())
 	case errors.Is(err, store.ErrConflict):
-		return status.Errorf(codes.Aborted, "%v, %d times; run it again", err, conflicts)
+		return status.Errorf(codes.Aborted, "%v, %d times; run it again", err, maxAttempts)
 	case ctx.Err() != nil:
 		return status.FromContextError(ctx.Err()).Err()
 	case away(err):
@@ -52,12 +53,14 @@ func (s *Service) fail(ctx context.Context, err error) error {
 	return status.Error(codes.Internal, err.Error())
 }
 
-// told bounds the violations of one answer, which travels in headers. Further ones are counted.
-const told = 100
+// maxDetails bounds the list in the details of a status, because these travel in headers. Of violations,
+// the rest are
+// counted.
+const maxDetails = 100
 
-// refusal tells what is wrong with a request's resources.
+// refusal returns the status that lists violations, both as our message and as Google's BadRequest.
 func refusal(violations kinds.Errors) error {
-	listed := violations[:min(len(violations), told)]
+	listed := violations[:min(len(violations), maxDetails)]
 	ours := &adminv1.Refusal{Omitted: int32(len(violations) - len(listed))}
 	everyones := &errdetails.BadRequest{}
 	for _, v := range listed {
@@ -70,41 +73,41 @@ func refusal(violations kinds.Errors) error {
 	return withDetails(codes.InvalidArgument, summary(violations), ours, everyones)
 }
 
-// fieldViolation names as the field the resource and the path in it, with the place where it was written.
+// fieldViolation describes a violation: its field is the place, the resource and the path.
 func fieldViolation(v kinds.Violation) *errdetails.BadRequest_FieldViolation {
 	field, description := v, kinds.Violation{Reason: v.Reason, Hint: v.Hint}
 	field.Reason, field.Hint = "", ""
 	return &errdetails.BadRequest_FieldViolation{Field: field.Error(), Description: description.Error()}
 }
 
-// summarised is how many violations the message repeats, for those who see the message alone.
-const summarised = 5
+// maxSummarised is how many violations the message repeats, for clients that show the message alone.
+const maxSummarised = 5
 
 func summary(violations kinds.Errors) string {
-	text := violations[:min(len(violations), summarised)].Error()
-	if more := len(violations) - summarised; more > 0 {
+	text := violations[:min(len(violations), maxSummarised)].Error()
+	if more := len(violations) - maxSummarised; more > 0 {
 		text += fmt.Sprintf("\nand %d more", more)
 	}
 	return text
 }
 
-// hinted is how many missing resources a near one is looked for of.
-const hinted = 3
+// maxHints is how many missing resources get a hint at a similar name, for each hint is a query.
+const maxHints = 3
 
-// notFound says which resources there are not, what that means for the request, and what may have been meant.
+// notFound lists the missing resources, the consequence for the request, and what may have been meant.
 func (s *Service) notFound(ctx context.Context, keys []kinds.Key, consequence string) error {
 	names, hints := make([]string, len(keys)), []string{}
 	var details []protoadapt.MessageV1
 	for i, k := range keys {
 		names[i] = k.String()
 		info := &errdetails.ResourceInfo{ResourceType: k.Kind.TypeURL(), ResourceName: k.FullName(), Description: "not found"}
-		if i < hinted {
-			if near, err := s.store.Near(ctx, k); err == nil && near != "" { // without it the answer is right as well
+		if i < maxHints {
+			if near, err := s.store.Near(ctx, k); err == nil && near != "" { // a hint is optional
 				hints = append(hints, near)
 				info.Description += "; " + near
 			}
 		}
-		if i < told {
+		if i < maxDetails {
 			details = append(details, info)
 		}
 	}
@@ -115,10 +118,10 @@ func (s *Service) notFound(ctx context.Context, keys []kinds.Key, consequence st
 	return withDetails(codes.NotFound, message, details...)
 }
 
-// conflict says which resources are not as they were expected, and who has changed them.
+// conflict lists the resources that are not at the expected revision, and who changed them.
 func conflict(err error, changed []*store.ChangedError) error {
 	detail := &adminv1.Conflicts{}
-	for _, c := range changed[:min(len(changed), told)] {
+	for _, c := range changed[:min(len(changed), maxDetails)] {
 		detail.Conflicts = append(detail.Conflicts, &adminv1.RevisionConflict{
 			Resource: refTo(c.Expected.Key), Expected: c.Expected.Revision, Revision: c.Revision, Absent: c.Absent,
 			Author: c.Author, Application: c.Application, Message: c.Message, Time: stamp.Of(c.Time),
@@ -127,7 +130,7 @@ func conflict(err error, changed []*store.ChangedError) error {
 	return withDetails(codes.Aborted, err.Error()+"\nnothing was changed; look at it again", detail)
 }
 
-// unavailable says nothing of the error, which may name hosts and users.
+// unavailable leaves out the error, which may name hosts and users.
 func unavailable() error {
 	return withDetails(codes.Unavailable,
 		"the server cannot reach its database just now, so nothing can be changed; what is configured stays in force. "+
@@ -143,7 +146,7 @@ func withDetails(code codes.Code, message string, details ...protoadapt.MessageV
 	return st.Err()
 }
 
-// away tells whether the database could not be asked, as opposed to having answered that something is wrong.
+// away reports whether the database could not be asked, as opposed to having answered with an error.
 func away(err error) bool {
 	if _, answered := errors.AsType[*pgconn.PgError](err); answered {
 		return store.Temporary(err)

@@ -17,38 +17,39 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// fields reads what a request says, and gathers everything that is wrong with it: so that a caller is told of all of it at once.
+// fields reads the fields of a request and gathers everything that is wrong with them, to report it all
+// at once.
 type fields struct {
-	wrong []*errdetails.BadRequest_FieldViolation
+	violations []*errdetails.BadRequest_FieldViolation
 }
 
 func (f *fields) addf(field, format string, args ...any) {
-	f.wrong = append(f.wrong, &errdetails.BadRequest_FieldViolation{Field: field, Description: fmt.Sprintf(format, args...)})
+	f.violations = append(f.violations, &errdetails.BadRequest_FieldViolation{Field: field, Description: fmt.Sprintf(format, args...)})
 }
 
-// err is the status of a request that cannot be meant, nil if nothing is wrong.
+// err returns the status that lists what is wrong; nil if nothing is.
 func (f *fields) err() error {
-	if len(f.wrong) == 0 {
+	if len(f.violations) == 0 {
 		return nil
 	}
 	var lines []string
-	for _, v := range f.wrong[:min(len(f.wrong), summarised)] {
+	for _, v := range f.violations[:min(len(f.violations), maxSummarised)] {
 		lines = append(lines, v.GetField()+": "+v.GetDescription())
 	}
-	if more := len(f.wrong) - len(lines); more > 0 {
+	if more := len(f.violations) - len(lines); more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
-	return withDetails(codes.InvalidArgument, strings.Join(lines, "\n"), &errdetails.BadRequest{FieldViolations: f.wrong[:min(len(f.wrong), told)]})
+	return withDetails(codes.InvalidArgument, strings.Join(lines, "\n"), &errdetails.BadRequest{FieldViolations: f.violations[:min(len(f.violations), maxDetails)]})
 }
 
-// choice is what requests have in common that choose resources.
-type choice interface {
+// selectionRequest is a request that selects resources.
+type selectionRequest interface {
 	GetKinds() []string
 	GetNamespaces() []string
 	GetNames() []string
 }
 
-func (f *fields) selection(c choice) store.Selection {
+func (f *fields) selection(c selectionRequest) store.Selection {
 	return store.Selection{
 		Kinds: f.kinds(c.GetKinds()), Namespaces: f.namespaces(c.GetNamespaces()), Names: f.texts("names", c.GetNames()),
 	}
@@ -67,7 +68,7 @@ func (f *fields) kinds(words []string) []*kinds.Kind {
 	return of
 }
 
-// noNamespace stands for the namespace of what has none, in a URL, where nothing cannot be written.
+// noNamespace stands for the empty namespace in a URL, whose path cannot have an empty part.
 const noNamespace = "-"
 
 func (f *fields) namespaces(named []string) []string {
@@ -82,23 +83,23 @@ func (f *fields) namespaces(named []string) []string {
 }
 
 const (
-	longestList   = 1000
-	longestName   = 512
-	longestFilter = 8 << 10
+	maxListLength  = 1000
+	maxNameBytes   = 512
+	maxFilterBytes = 8 << 10
 )
 
 func (f *fields) texts(field string, list []string) []string {
-	if len(list) > longestList {
-		f.addf(field, "must be at most %d, are %d", longestList, len(list))
+	if len(list) > maxListLength {
+		f.addf(field, "must be at most %d, are %d", maxListLength, len(list))
 		return nil
 	}
 	for i, text := range list {
-		f.text(fmt.Sprintf("%s[%d]", field, i), text, longestName)
+		f.text(fmt.Sprintf("%s[%d]", field, i), text, maxNameBytes)
 	}
 	return list
 }
 
-// text checks what Postgres could not keep, or nobody would read.
+// text refuses NUL, which Postgres cannot store, and text that is too long.
 func (f *fields) text(field, value string, longest int) string {
 	switch {
 	case strings.ContainsRune(value, 0):
@@ -110,7 +111,7 @@ func (f *fields) text(field, value string, longest int) string {
 }
 
 func (f *fields) labels(text string) selector.Selector {
-	s, err := selector.Parse(f.text("label_selector", text, longestFilter))
+	s, err := selector.Parse(f.text("label_selector", text, maxFilterBytes))
 	if err != nil {
 		f.addf("label_selector", "%v", err)
 	}
@@ -118,7 +119,7 @@ func (f *fields) labels(text string) selector.Selector {
 }
 
 func (f *fields) where(text string) string {
-	if f.text("where", text, longestFilter) == "" {
+	if f.text("where", text, maxFilterBytes) == "" {
 		return ""
 	}
 	parsed, err := path.Parse(text)
@@ -131,7 +132,7 @@ func (f *fields) where(text string) string {
 	return text
 }
 
-// moment reads a revision or a time. Revision is nil where the time is meant.
+// moment reads a revision or, where that is nil, a time.
 func (f *fields) moment(field string, revision *int64, at *timestamppb.Timestamp) store.Moment {
 	if revision != nil {
 		if *revision < 0 {
@@ -152,7 +153,7 @@ func (f *fields) time(field string, at *timestamppb.Timestamp) time.Time {
 	return at.AsTime()
 }
 
-const longestConfirm = 30 * 24 * time.Hour
+const maxConfirmWithin = 30 * 24 * time.Hour
 
 func (f *fields) confirm(within *durationpb.Duration) time.Duration {
 	if within == nil {
@@ -161,13 +162,13 @@ func (f *fields) confirm(within *durationpb.Duration) time.Duration {
 	d := within.AsDuration()
 	if err := within.CheckValid(); err != nil {
 		f.addf("confirm_within", "%v", err)
-	} else if d < time.Millisecond || d > longestConfirm {
+	} else if d < time.Millisecond || d > maxConfirmWithin {
 		f.addf("confirm_within", "must be between a millisecond and 30 days, is %s", d)
 	}
 	return d
 }
 
-// size reads how many are wanted on a page.
+// size reads a page size: 0 means the default, and more than the maximum means the maximum.
 func (f *fields) size(asked int32, usual, most int) int {
 	switch {
 	case asked < 0:
@@ -178,7 +179,7 @@ func (f *fields) size(asked int32, usual, most int) int {
 	return min(int(asked), most)
 }
 
-// revision reads a number that has to be given.
+// revision reads a required revision.
 func (f *fields) revision(r int64) store.Revision {
 	if r <= 0 {
 		f.addf("revision", "name a revision; they count from 1")
@@ -186,7 +187,7 @@ func (f *fields) revision(r int64) store.Revision {
 	return r
 }
 
-// resource reads the name of a resource that has to be given.
+// resource reads a required reference to a resource.
 func (f *fields) resource(ref *adminv1.ResourceRef) kinds.Key {
 	if ref == nil {
 		f.addf("resource", "is missing")

@@ -9,7 +9,7 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// Documents of a request are resources, each named once, or there is a list of what is wrong with them and where.
+// readAs returns resources, each named once, or a list of violations.
 func FuzzDocuments(f *testing.F) {
 	const rule = "apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: a}\nspec: {host: a}\n"
 	f.Add([]byte(rule), []byte(rule), int32(1), int32(1))
@@ -32,12 +32,12 @@ func FuzzDocuments(f *testing.F) {
 	})
 }
 
-// A token of a page is one that was given for the same question, or it is refused.
+// A page token is accepted only for the request that it was given for.
 func FuzzPageToken(f *testing.F) {
 	asks := &adminv1.ListRequest{Kinds: []string{"vs"}}
-	given := (&token{asked(asks), 7, "networking.istio.io", "VirtualService", "shop", "a"}).String()
+	given := (&token{requestDigest(asks), 7, "networking.istio.io", "VirtualService", "shop", "a"}).String()
 	f.Add(given)
-	f.Add((&token{Asked: asked(&adminv1.ListRequest{}), Revision: 7}).String())
+	f.Add((&token{Asked: requestDigest(&adminv1.ListRequest{}), Revision: 7}).String())
 	f.Add("e30")
 	f.Fuzz(func(t *testing.T, text string) {
 		var wrong fields
@@ -48,7 +48,7 @@ func FuzzPageToken(f *testing.F) {
 		}
 		check.NoError(t, wrong.err())
 		check.NotNil(t, read.after().Kind)
-		check.Equal(t, asked(asks), read.Asked)
+		check.Equal(t, requestDigest(asks), read.Asked)
 		again := wrong.listToken(&adminv1.ListRequest{Kinds: asks.GetKinds(), PageToken: read.String()})
 		check.Equal(t, read, again)
 	})

@@ -10,26 +10,28 @@ import (
 )
 
 const (
-	usualHistory = 50
-	largeHistory = 1000
-	// fewChanges and manyChanges bound the changes of each revision: on a page, and where one revision alone is asked for.
-	fewChanges  = 100
-	manyChanges = 2000
+	defaultHistoryPage = 50
+	maxHistoryPage     = 1000
+	// maxChangesOfEach bounds the changes listed of each revision on a page; maxChangesOfOne those of a
+	// revision asked for
+	// by number.
+	maxChangesOfEach = 100
+	maxChangesOfOne  = 2000
 )
 
 // History lists revisions.
 func (s *Service) History(ctx context.Context, req *adminv1.HistoryRequest) (*adminv1.HistoryResponse, error) {
 	var f fields
 	q := store.HistoryQuery{
-		Selection: f.selection(req), Author: f.text("author", req.GetAuthor(), longestAuthor), Message: f.text("message", req.GetMessage(), longestFilter),
+		Selection: f.selection(req), Author: f.text("author", req.GetAuthor(), maxAuthorBytes), Message: f.text("message", req.GetMessage(), maxFilterBytes),
 		Since: f.time("since", req.GetSince()), Until: f.time("until", req.GetUntil()), Only: req.GetRevision(),
-		AtMost: f.size(req.GetPageSize(), usualHistory, largeHistory), Changes: fewChanges, Documents: req.GetDocuments(), MaxSize: largeAnswer / 2,
+		AtMost: f.size(req.GetPageSize(), defaultHistoryPage, maxHistoryPage), Changes: maxChangesOfEach, Documents: req.GetDocuments(), MaxSize: maxAnswerBytes / 2,
 	}
 	if q.Only < 0 {
 		f.addf("revision", "must not be negative")
 	}
 	if q.Only > 0 {
-		q.Changes = manyChanges
+		q.Changes = maxChangesOfOne
 	}
 	if token := f.token(req); token != nil {
 		q.Before = token.Revision
@@ -53,13 +55,13 @@ func (s *Service) History(ctx context.Context, req *adminv1.HistoryRequest) (*ad
 		answer.Revisions = append(answer.Revisions, r)
 	}
 	if next > 0 {
-		answer.NextPageToken = (&token{Asked: asked(req), Revision: next}).String()
+		answer.NextPageToken = (&token{Asked: requestDigest(req), Revision: next}).String()
 	}
 	return answer, nil
 }
 
 func pastRevision(r *store.PastRevision) (*adminv1.Revision, error) {
-	told := &adminv1.Revision{
+	revision := &adminv1.Revision{
 		Revision: r.Revision, Author: r.Author, Application: r.Application, Message: r.Message, Time: stamp.Of(r.Time),
 		Size: int32(r.Size), OmittedChanges: int32(r.Omitted),
 	}
@@ -68,9 +70,9 @@ func pastRevision(r *store.PastRevision) (*adminv1.Revision, error) {
 		if err != nil {
 			return nil, err
 		}
-		told.Changes = append(told.Changes, change)
+		revision.Changes = append(revision.Changes, change)
 	}
-	return told, nil
+	return revision, nil
 }
 
 func changeOf(operation store.Operation, c *store.Change) (*adminv1.Change, error) {

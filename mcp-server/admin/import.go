@@ -17,7 +17,7 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// Import creates or replaces the resources that a client sends in portions, all in one transaction.
+// Import creates or replaces the resources that a client sends in portions, in one transaction.
 func (s *Service) Import(stream grpc.BidiStreamingServer[adminv1.ImportRequest, adminv1.ImportResponse]) error {
 	ctx := stream.Context()
 	first, err := stream.Recv()
@@ -34,7 +34,7 @@ func (s *Service) Import(stream grpc.BidiStreamingServer[adminv1.ImportRequest, 
 	if err := f.err(); err != nil {
 		return err
 	}
-	in := &incoming{stream: stream, first: map[kinds.Key]place{}}
+	in := &importStream{stream: stream, first: map[kinds.Key]place{}}
 	prune, err := pruneOf(start.GetPrune())
 	if err != nil {
 		return s.failStream(ctx, err)
@@ -62,9 +62,9 @@ func (s *Service) Import(stream grpc.BidiStreamingServer[adminv1.ImportRequest, 
 	}})
 }
 
-// failStream passes on what is a status already.
+// failStream is fail for a stream: it returns an error that is a status already as it is.
 func (s *Service) failStream(ctx context.Context, err error) error {
-	if _, told := status.FromError(err); told {
+	if _, isStatus := status.FromError(err); isStatus {
 		return err
 	}
 	if errors.Is(err, store.ErrConflict) {
@@ -73,21 +73,23 @@ func (s *Service) failStream(ctx context.Context, err error) error {
 	return s.fail(ctx, err)
 }
 
-// incoming is an import as it comes in.
-type incoming struct {
+// importStream is an import under way.
+type importStream struct {
 	stream grpc.BidiStreamingServer[adminv1.ImportRequest, adminv1.ImportResponse]
 	first  map[kinds.Key]place // where each resource was written
 	wrong  kinds.Errors
 }
 
-// readPortion is a part of an import, as it was sent.
+// readPortion is one portion of an import, parsed.
 type readPortion struct {
 	documents []*kinds.Document
-	err       error // of reading it
+	err       error // of receiving or parsing it
 }
 
-// read hands over what comes until there is no more, a portion ahead of what is done with it. It ends with the call, if not before.
-func (in *incoming) read(ctx context.Context, portions chan<- readPortion) {
+// read receives and parses portions until the client is done, and closes the channel. It works one
+// portion ahead of the
+// store, and ends with ctx at the latest.
+func (in *importStream) read(ctx context.Context, portions chan<- readPortion) {
 	defer close(portions)
 	for {
 		var p readPortion
@@ -109,9 +111,10 @@ func (in *incoming) read(ctx context.Context, portions chan<- readPortion) {
 	}
 }
 
-// portions stores portion after portion. Once something is wrong it reads on, to tell all that is, and stores no more. What comes is
-// read while the portion before it is stored, for either takes its time.
-func (in *incoming) portions(ctx context.Context, i *store.Importing) error {
+// portions stores portion after portion. After a violation it stores no more but reads on, to report them
+// all. The next
+// portion is read while one is stored, because both take time.
+func (in *importStream) portions(ctx context.Context, i *store.Importing) error {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	portions := make(chan readPortion)
@@ -127,7 +130,7 @@ func (in *incoming) portions(ctx context.Context, i *store.Importing) error {
 	return nil
 }
 
-func (in *incoming) portion(ctx context.Context, i *store.Importing, p readPortion) error {
+func (in *importStream) portion(ctx context.Context, i *store.Importing, p readPortion) error {
 	wrong, refused := errors.AsType[kinds.Errors](p.err)
 	if p.err != nil && !refused {
 		return p.err
@@ -135,7 +138,7 @@ func (in *incoming) portion(ctx context.Context, i *store.Importing, p readPorti
 	in.wrong = append(in.wrong, wrong...)
 	documents := p.documents
 	for _, d := range documents {
-		in.note(d)
+		in.recordPlace(d)
 	}
 	answer := &adminv1.ImportResponse{}
 	if len(in.wrong) == 0 {
@@ -145,15 +148,15 @@ func (in *incoming) portion(ctx context.Context, i *store.Importing, p readPorti
 		}
 		done, err := i.Put(ctx, upserts)
 		if err != nil {
-			return placed(err, documents)
+			return addPlaces(err, documents)
 		}
 		answer.Outcomes = outcomes(keys, done)
 	}
 	return in.stream.Send(answer)
 }
 
-// note refuses what an earlier portion has had.
-func (in *incoming) note(d *kinds.Document) {
+// recordPlace records where a resource was written, or a violation if an earlier portion has it too.
+func (in *importStream) recordPlace(d *kinds.Document) {
 	key := d.Resource.Key()
 	if earlier, dup := in.first[key]; dup {
 		in.wrong = append(in.wrong, duplicate(d, earlier))
@@ -162,7 +165,7 @@ func (in *incoming) note(d *kinds.Document) {
 	in.first[key] = placeOf(d)
 }
 
-func (in *incoming) prune(ctx context.Context, i *store.Importing, p store.Prune) error {
+func (in *importStream) prune(ctx context.Context, i *store.Importing, p store.Prune) error {
 	for key := range in.first {
 		p.Kept = append(p.Kept, key)
 	}
@@ -177,7 +180,7 @@ func (in *incoming) prune(ctx context.Context, i *store.Importing, p store.Prune
 	return in.stream.Send(answer)
 }
 
-// pruneOf reads what is to be pruned, nil if nothing is.
+// pruneOf reads what to prune; nil if nothing.
 func pruneOf(p *adminv1.Prune) (*store.Prune, error) {
 	if p == nil {
 		return nil, nil

@@ -12,19 +12,20 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// origin is who changes the mesh, with what program, and why: the author is who the caller is
-// known to be, and where nobody vouches for it, who it says.
+// origin is who changes the mesh, with what program, and why. The author is the caller's proven name; an
+// unproven caller
+// is whoever it says it is.
 type origin struct {
 	author, application, message string
 
 	limited bool           // whether the quotas of namespaces hold for the caller
-	reading *store.Reading // what the caller may be told of
+	reading *store.Reading // what the caller may read
 }
 
 const (
-	longestAuthor      = 256
-	longestMessage     = 8 << 10
-	longestApplication = 63 // Postgres keeps no more of application_name
+	maxAuthorBytes      = 256
+	maxMessageBytes     = 8 << 10
+	maxApplicationBytes = 63 // Postgres keeps no more of application_name
 )
 
 // origin reads who makes a change, and why.
@@ -41,8 +42,8 @@ func (f *fields) origin(ctx context.Context, req interface {
 	if o.author == "" {
 		o.author = address(ctx)
 	}
-	f.text("author", o.author, longestAuthor)
-	f.text("message", o.message, longestMessage)
+	f.text("author", o.author, maxAuthorBytes)
+	f.text("message", o.message, maxMessageBytes)
 	return o
 }
 
@@ -50,7 +51,7 @@ func (o origin) change(dryRun bool) store.Apply {
 	return store.Apply{Author: o.author, Application: o.application, Message: o.message, Limited: o.limited, Reading: o.reading, DryRun: dryRun}
 }
 
-// address is where the request came from.
+// address returns the address that the request came from, as an author's name.
 func address(ctx context.Context) string {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
@@ -63,7 +64,8 @@ func address(ctx context.Context) string {
 	return "somebody at " + host
 }
 
-// program is the first word of the caller's user agent: "mcp-client/1.0", or else the name of its gRPC library.
+// program returns the first word of the user agent: "mcp-client/1.0", or else the name of the caller's
+// gRPC library.
 func program(ctx context.Context) string {
 	m, _ := metadata.FromIncomingContext(ctx)
 	agents := m.Get("user-agent")
@@ -71,5 +73,5 @@ func program(ctx context.Context) string {
 		return ""
 	}
 	first, _, _ := strings.Cut(agents[0], " ")
-	return first[:min(len(first), longestApplication)]
+	return first[:min(len(first), maxApplicationBytes)]
 }

@@ -13,11 +13,13 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// token says where the next page begins. It knows what was asked for, for another question has other pages.
+// token is a cursor: it says where the next page begins. It holds a digest of the request, because
+// another request has
+// other pages.
 type token struct {
 	Asked    string         `json:"q"`
 	Revision store.Revision `json:"r"`
-	Group    string         `json:"g,omitempty"` // of the last resource, as the three after it
+	Group    string         `json:"g,omitempty"` // this and the next three are the last resource's
 	Kind     string         `json:"k,omitempty"`
 	In       string         `json:"s,omitempty"`
 	Name     string         `json:"n,omitempty"`
@@ -31,7 +33,7 @@ func (t *token) String() string {
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-// after is the resource that the page before ended with.
+// after returns the last resource of the page before.
 func (t *token) after() *kinds.Key {
 	kind, _ := kinds.Lookup(t.Group, t.Kind)
 	return &kinds.Key{Kind: kind, Namespace: t.In, Name: t.Name}
@@ -39,11 +41,11 @@ func (t *token) after() *kinds.Key {
 
 func listTokenAfter(page store.Page, req *adminv1.ListRequest) *token {
 	last := page.Resources[len(page.Resources)-1].Key
-	return &token{asked(req), page.Revision, last.Kind.Group, last.Kind.Name, last.Namespace, last.Name}
+	return &token{requestDigest(req), page.Revision, last.Kind.Group, last.Kind.Name, last.Namespace, last.Name}
 }
 
-// asked is a digest of a request, but for what may differ from page to page.
-func asked(req proto.Message) string {
+// requestDigest returns a digest of everything in a request that must not change from page to page.
+func requestDigest(req proto.Message) string {
 	switch r := proto.Clone(req).(type) {
 	case *adminv1.ListRequest:
 		r.PageToken, r.PageSize = "", 0
@@ -60,29 +62,29 @@ func asked(req proto.Message) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:8])
 }
 
-const longestToken = 4 << 10
+const maxTokenBytes = 4 << 10
 
-// paged is a request for a page.
-type paged interface {
+// pagedRequest is a request for a page.
+type pagedRequest interface {
 	proto.Message
 	GetPageToken() string
 }
 
-// token reads the token of a request, nil if it has none, or one that is not for it.
-func (f *fields) token(req paged) *token {
+// token reads the page token of a request; nil if there is none, or none that fits the request.
+func (f *fields) token(req pagedRequest) *token {
 	text := req.GetPageToken()
 	if text == "" {
 		return nil
 	}
 	t := &token{}
 	decoded, err := base64.RawURLEncoding.DecodeString(text)
-	if err == nil && len(text) <= longestToken {
+	if err == nil && len(text) <= maxTokenBytes {
 		err = json.Unmarshal(decoded, t)
 	}
 	switch {
-	case err != nil || len(text) > longestToken || t.Revision < 0:
+	case err != nil || len(text) > maxTokenBytes || t.Revision < 0:
 		f.addf("page_token", "is not one that was given; begin without one")
-	case t.Asked != asked(req):
+	case t.Asked != requestDigest(req):
 		f.addf("page_token", "is of another request: everything but page_size has to be as it was for the page before")
 	default:
 		return t
@@ -90,7 +92,7 @@ func (f *fields) token(req paged) *token {
 	return nil
 }
 
-// listToken is a token that names a resource.
+// listToken is token for a list, whose token must name a resource.
 func (f *fields) listToken(req *adminv1.ListRequest) *token {
 	t := f.token(req)
 	if t != nil && t.after().Kind == nil {

@@ -21,7 +21,7 @@ import (
 
 func TestHistory(t *testing.T) {
 	t.Parallel()
-	b := start(t, pgtest.New(t))
+	b := startAPI(t, pgtest.New(t))
 	b.apply(map[string]string{"s1/a": "x"})
 	b.apply(map[string]string{"s2/a": "x"})
 	b.apply(map[string]string{"s1/a": "y", "s2/a": "y"})
@@ -88,7 +88,7 @@ func (b *bundle) diff(req *adminv1.DiffRequest) (lines []string, err error) {
 
 func TestDiffOverTheWire(t *testing.T) {
 	t.Parallel()
-	b := start(t, pgtest.New(t))
+	b := startAPI(t, pgtest.New(t))
 	b.apply(map[string]string{"s1/a": "x", "s2/a": "x"})
 	b.apply(map[string]string{"s1/a": "y", "s2/a": "y"})
 
@@ -108,7 +108,7 @@ func TestDiffOverTheWire(t *testing.T) {
 func TestALargeDiffComesInPortions(t *testing.T) {
 	t.Parallel()
 	database := pgtest.New(t)
-	b := start(t, database)
+	b := startAPI(t, database)
 	execute(t, database, `INSERT INTO mesh.destination_rules (name, host) SELECT 'dr-' || i, 'h' FROM generate_series(1, 1000) i`)
 	stream, err := b.admin.Diff(t.Context(), &adminv1.DiffRequest{From: &adminv1.DiffRequest_FromRevision{}})
 	require.NoError(t, err)
@@ -127,7 +127,7 @@ func TestALargeDiffComesInPortions(t *testing.T) {
 
 func TestBlameOverTheWire(t *testing.T) {
 	t.Parallel()
-	b := start(t, pgtest.New(t))
+	b := startAPI(t, pgtest.New(t))
 	b.apply(map[string]string{"s1/a": "x"})
 	execute(t, b.database, `UPDATE mesh.virtual_services SET hosts = '{y}' WHERE namespace = 's1'`)
 
@@ -145,7 +145,7 @@ func TestBlameOverTheWire(t *testing.T) {
 
 func TestRestoreOverTheWire(t *testing.T) {
 	t.Parallel()
-	b := start(t, pgtest.New(t))
+	b := startAPI(t, pgtest.New(t))
 	b.apply(map[string]string{"s1/a": "x", "s2/a": "x"})
 	b.apply(map[string]string{"s1/a": "y", "s2/a": "y", "s2/b": "y"})
 	to := &adminv1.RestoreRequest_Revision{Revision: 1}
@@ -168,7 +168,7 @@ func TestRestoreOverTheWire(t *testing.T) {
 
 func TestRevertOverTheWire(t *testing.T) {
 	t.Parallel()
-	b := start(t, pgtest.New(t))
+	b := startAPI(t, pgtest.New(t))
 	b.apply(map[string]string{"s1/a": "x", "s2/a": "x"})
 	b.apply(map[string]string{"s1/a": "y", "s2/a": "y"})
 	b.apply(map[string]string{"s2/a": "z"})

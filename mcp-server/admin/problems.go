@@ -8,7 +8,7 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// Problems lists what is wrong between the resources as they stand.
+// Problems lists what is wrong between committed resources.
 func (s *Service) Problems(ctx context.Context, req *adminv1.ProblemsRequest) (*adminv1.ProblemsResponse, error) {
 	var f fields
 	namespaces := f.namespaces(req.GetNamespaces())

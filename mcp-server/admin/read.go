@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	usualPage = 500
-	largePage = 2000
-	// largeAnswer is less than the 4 MiB that gRPC's clients take by default.
-	largeAnswer = 3 << 20
+	defaultPageSize = 500
+	maxPageSize     = 2000
+	// maxAnswerBytes stays below the 4 MiB that gRPC clients accept by default.
+	maxAnswerBytes = 3 << 20
 )
 
 // Get reads one resource.
@@ -36,7 +36,7 @@ func (s *Service) Get(ctx context.Context, req *adminv1.GetRequest) (*adminv1.Ge
 	return &adminv1.GetResponse{Resource: r}, nil
 }
 
-// asOf reads as of when a request wants something: the zero moment if it does not say.
+// asOf reads the moment that a request wants to read at; the zero moment if it names none.
 func (f *fields) asOf(req any) store.Moment {
 	switch r := req.(type) {
 	case *adminv1.GetRequest:
@@ -56,7 +56,7 @@ func (f *fields) asOf(req any) store.Moment {
 // List reads a page of resources.
 func (s *Service) List(ctx context.Context, req *adminv1.ListRequest) (*adminv1.ListResponse, error) {
 	var f fields
-	q := store.Query{Selection: f.selection(req), At: f.asOf(req), AtMost: f.size(req.GetPageSize(), usualPage, largePage), MaxSize: largeAnswer}
+	q := store.Query{Selection: f.selection(req), At: f.asOf(req), AtMost: f.size(req.GetPageSize(), defaultPageSize, maxPageSize), MaxSize: maxAnswerBytes}
 	q.Labels, q.Where = f.labels(req.GetLabelSelector()), f.where(req.GetWhere())
 	token := f.listToken(req)
 	if token != nil {

@@ -60,9 +60,9 @@ func badFields(t *testing.T, err error) []string {
 	return fields
 }
 
-func TestGetIsWhatPeopleWrite(t *testing.T) {
+func TestGetReturnsAResourceAsPeopleWriteIt(t *testing.T) {
 	t.Parallel()
-	b := start(t, pgtest.New(t))
+	b := startAPI(t, pgtest.New(t))
 	b.apply(map[string]string{"reviews": "a"})
 	b.apply(map[string]string{"reviews": "b"})
 
@@ -84,9 +84,9 @@ func TestGetIsWhatPeopleWrite(t *testing.T) {
 	require.Equal(t, int64(1), then.GetResource().GetMetadata().GetResourceVersion())
 }
 
-func TestGetSaysWhatIsWrong(t *testing.T) {
+func TestGetRefusesInvalidRequests(t *testing.T) {
 	t.Parallel()
-	b := start(t, pgtest.New(t))
+	b := startAPI(t, pgtest.New(t))
 	b.apply(map[string]string{"reviews": "a", "s1/cart": "c"})
 	get := func(r *adminv1.ResourceRef) error {
 		_, err := b.admin.Get(t.Context(), &adminv1.GetRequest{Resource: r})
@@ -124,9 +124,9 @@ func (b *bundle) listAll(req *adminv1.ListRequest, between func()) (names []stri
 	}
 }
 
-func TestListIsOfOneRevision(t *testing.T) {
+func TestAllPagesAreOfOneRevision(t *testing.T) {
 	t.Parallel()
-	b := start(t, pgtest.New(t))
+	b := startAPI(t, pgtest.New(t))
 	b.apply(map[string]string{"s1/a": "x", "s1/b": "x", "s1/c": "x", "s2/a": "y", "s2/d": "y"})
 	n := 0
 	names, revision := b.listAll(&adminv1.ListRequest{PageSize: 2}, func() {
@@ -155,9 +155,9 @@ func TestListIsOfOneRevision(t *testing.T) {
 	}
 }
 
-func TestListSaysAllThatIsWrong(t *testing.T) {
+func TestListReportsAllInvalidFields(t *testing.T) {
 	t.Parallel()
-	b := start(t, pgtest.New(t))
+	b := startAPI(t, pgtest.New(t))
 	b.apply(map[string]string{"a": "x", "b": "x"})
 	list := func(req *adminv1.ListRequest) error {
 		_, err := b.admin.List(t.Context(), req)
@@ -179,7 +179,7 @@ func TestListSaysAllThatIsWrong(t *testing.T) {
 
 func TestExpectedRevisions(t *testing.T) {
 	t.Parallel()
-	b := start(t, pgtest.New(t))
+	b := startAPI(t, pgtest.New(t))
 	b.apply(map[string]string{"reviews": "a"})
 	b.apply(map[string]string{"reviews": "b"})
 	req := &adminv1.ApplyRequest{
@@ -212,9 +212,9 @@ func TestExpectedRevisions(t *testing.T) {
 	require.Equal(t, []string{"expected[0].resource", "expected[1].revision", "expected[3].resource"}, badFields(t, err))
 }
 
-func TestWhatWasReadCanBeSentBackUnlessSomebodyWasFaster(t *testing.T) {
+func TestApplyOfAStaleResourceVersionConflicts(t *testing.T) {
 	t.Parallel()
-	b := start(t, pgtest.New(t))
+	b := startAPI(t, pgtest.New(t))
 	b.apply(map[string]string{"reviews": "a"})
 	read, err := b.admin.Get(t.Context(), &adminv1.GetRequest{Resource: ref("reviews")})
 	require.NoError(t, err)
@@ -237,9 +237,9 @@ func TestWhatWasReadCanBeSentBackUnlessSomebodyWasFaster(t *testing.T) {
 	require.Equal(t, "metadata.resourceVersion", ours.GetViolations()[0].GetPath())
 }
 
-func TestADocumentWithoutANumberMayBeMany(t *testing.T) {
+func TestADocumentWithoutAnIndexMayHoldSeveralResources(t *testing.T) {
 	t.Parallel()
-	b := start(t, pgtest.New(t))
+	b := startAPI(t, pgtest.New(t))
 	manifest := func(host string) []*adminv1.Document {
 		return []*adminv1.Document{{Line: 1, Content: []byte("apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: x}\nspec: {host: x}\n" +
 			"---\napiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: y}\nspec: {" + host + ": y}\n")}}
@@ -257,7 +257,7 @@ func TestADocumentWithoutANumberMayBeMany(t *testing.T) {
 
 func TestConfirmedChanges(t *testing.T) {
 	t.Parallel()
-	b := start(t, pgtest.New(t))
+	b := startAPI(t, pgtest.New(t))
 	apply := func(name string, within time.Duration) (*adminv1.ApplyResponse, error) {
 		return b.admin.Apply(t.Context(), &adminv1.ApplyRequest{
 			Documents: []*adminv1.Document{doc("", 0, 0, virtualService(name, "a"))}, Author: "ada", Message: "careful", ConfirmWithin: durationpb.New(within),

@@ -10,7 +10,8 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// resolve finds the kinds of the resources that a request names. Its error has all that is wrong with any of them.
+// resolve turns the references of a request into keys. Its error lists everything that is wrong with any
+// of them.
 func resolve(refs []*adminv1.ResourceRef) ([]kinds.Key, error) {
 	if len(refs) == 0 {
 		return nil, kinds.Errors{{Reason: "there is no resource named in the request"}}
@@ -32,16 +33,16 @@ func resolve(refs []*adminv1.ResourceRef) ([]kinds.Key, error) {
 	return keys, nil
 }
 
-// keyToChange is keyOf where a secret may be named too.
+// keyToChange is keyOf where secrets are allowed too.
 func keyToChange(ref *adminv1.ResourceRef) (key kinds.Key, reason string) {
 	if kinds.IsSecretName(ref.GetKind()) && (ref.GetGroup() == "" || ref.GetGroup() == kinds.Secret.Group) {
 		key = kinds.Key{Kind: kinds.Secret, Namespace: ref.GetNamespace(), Name: ref.GetName()}
-		return key, wrong(key)
+		return key, nameProblem(key)
 	}
 	return keyOf(ref)
 }
 
-// keyOf finds the resource that a reference names, or says why it names none.
+// keyOf returns the key that a reference names, or the reason why it names none.
 func keyOf(ref *adminv1.ResourceRef) (key kinds.Key, reason string) {
 	kind, err := kindOf(ref)
 	if err != nil {
@@ -51,7 +52,7 @@ func keyOf(ref *adminv1.ResourceRef) (key kinds.Key, reason string) {
 	if key.Namespace == noNamespace {
 		key.Namespace = ""
 	}
-	return key, wrong(key)
+	return key, nameProblem(key)
 }
 
 func kindOf(ref *adminv1.ResourceRef) (*kinds.Kind, error) {
@@ -65,12 +66,13 @@ func kindOf(ref *adminv1.ResourceRef) (*kinds.Kind, error) {
 	return kind, nil
 }
 
-func wrong(key kinds.Key) string {
+// nameProblem says what is wrong with a key's name or namespace; "" if nothing is.
+func nameProblem(key kinds.Key) string {
 	var f fields
-	f.text("name", key.Name+key.Namespace, longestName)
+	f.text("name", key.Name+key.Namespace, maxNameBytes)
 	switch {
-	case len(f.wrong) > 0:
-		return "its name " + f.wrong[0].GetDescription()
+	case len(f.violations) > 0:
+		return "its name " + f.violations[0].GetDescription()
 	case key.Name == "":
 		return "its name is missing"
 	case key.Kind.Namespaced && key.Namespace == "":
@@ -81,13 +83,13 @@ func wrong(key kinds.Key) string {
 	return ""
 }
 
-// outcomes pairs the resources of a change with what happened to them.
+// outcomes pairs the keys of a change with what happened to them.
 func outcomes(keys []kinds.Key, of []store.Outcome) []*adminv1.Outcome {
-	told := make([]*adminv1.Outcome, len(of))
+	list := make([]*adminv1.Outcome, len(of))
 	for i, o := range of {
-		told[i] = &adminv1.Outcome{Resource: refTo(keys[i]), Action: actions[o]}
+		list[i] = &adminv1.Outcome{Resource: refTo(keys[i]), Action: actions[o]}
 	}
-	return told
+	return list
 }
 
 var actions = map[store.Outcome]adminv1.Outcome_Action{
@@ -101,12 +103,12 @@ func refTo(k kinds.Key) *adminv1.ResourceRef {
 	return &adminv1.ResourceRef{Group: k.Kind.Group, Kind: k.Kind.Name, Namespace: k.Namespace, Name: k.Name}
 }
 
-// every lists all errors of a type that an error is made of: errors.As would find the first alone.
-func every[E error](err error) []E {
+// errorsOfType lists all errors of a type among joined errors, where errors.As would find only the first.
+func errorsOfType[E error](err error) []E {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var found []E
 		for _, e := range joined.Unwrap() {
-			found = append(found, every[E](e)...)
+			found = append(found, errorsOfType[E](e)...)
 		}
 		return found
 	}
@@ -116,10 +118,10 @@ func every[E error](err error) []E {
 	return nil
 }
 
-// missing lists the resources that an error says are not there; none if it says something else.
-func missing(err error) []kinds.Key {
+// missingKeys lists the resources that an error says do not exist; none for any other error.
+func missingKeys(err error) []kinds.Key {
 	var keys []kinds.Key
-	for _, absent := range every[*store.NotFoundError](err) {
+	for _, absent := range errorsOfType[*store.NotFoundError](err) {
 		keys = append(keys, absent.Key)
 	}
 	return keys

@@ -11,7 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// resourceOf is a resource as people write it; nil for none.
+// resourceOf converts a stored resource to the form that people write; nil stays nil.
 func resourceOf(r *store.Resource) (*adminv1.Resource, error) {
 	if r == nil {
 		return nil, nil
@@ -30,7 +30,7 @@ func resourceOf(r *store.Resource) (*adminv1.Resource, error) {
 	}, nil
 }
 
-// valueOf is a JSON value; nil for none.
+// valueOf parses a stored JSON value; nil stays nil.
 func valueOf(text json.RawMessage) (*structpb.Value, error) {
 	if text == nil {
 		return nil, nil

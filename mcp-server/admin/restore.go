@@ -9,7 +9,7 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// Restore makes resources what they were.
+// Restore sets resources back to an earlier state.
 func (s *Service) Restore(ctx context.Context, req *adminv1.RestoreRequest) (*adminv1.RestoreResponse, error) {
 	var f fields
 	change := f.origin(ctx, req).change(req.GetDryRun())
@@ -25,7 +25,7 @@ func (s *Service) Restore(ctx context.Context, req *adminv1.RestoreRequest) (*ad
 		return nil, err
 	}
 	var done store.Restored
-	err := s.untilDone(ctx, func() (store.Applied, error) {
+	err := s.retryConflicts(ctx, func() (store.Applied, error) {
 		var err error
 		done, err = s.store.Restore(ctx, restoring)
 		return done.Applied, err
@@ -46,7 +46,7 @@ func (f *fields) target(req *adminv1.RestoreRequest) store.Moment {
 	return f.moment("", nil, req.GetTime())
 }
 
-// Revert takes one revision back.
+// Revert takes back the changes of one revision.
 func (s *Service) Revert(ctx context.Context, req *adminv1.RevertRequest) (*adminv1.RevertResponse, error) {
 	var f fields
 	change, revision := f.origin(ctx, req).change(req.GetDryRun()), f.revision(req.GetRevision())
@@ -58,7 +58,7 @@ func (s *Service) Revert(ctx context.Context, req *adminv1.RevertRequest) (*admi
 	}
 	var applied store.Applied
 	var became []store.RevertOutcome
-	err := s.untilDone(ctx, func() (store.Applied, error) {
+	err := s.retryConflicts(ctx, func() (store.Applied, error) {
 		var err error
 		applied, became, err = s.store.Revert(ctx, revision, change)
 		return applied, err

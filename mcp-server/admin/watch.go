@@ -18,12 +18,13 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// Watch tells of changes as they are committed. It asks the store whenever this server publishes something new, and so has no
-// connection to the database while it waits.
+// Watch streams changes as they are committed. It reads the store whenever this server publishes a new
+// snapshot, so a
+// waiting watch holds no connection to the database.
 func (s *Service) Watch(req *adminv1.WatchRequest, stream grpc.ServerStreamingServer[adminv1.WatchResponse]) error {
 	ctx := stream.Context()
 	var f fields
-	w := &watcher{send: stream.Send, selection: f.selection(req), labels: f.labels(req.GetLabelSelector()), told: time.Now()}
+	w := &watcher{send: stream.Send, selection: f.selection(req), labels: f.labels(req.GetLabelSelector()), lastSent: time.Now()}
 	if req.GetAfter() < 0 {
 		f.addf("after", "must not be negative")
 	}
@@ -40,7 +41,7 @@ func (s *Service) Watch(req *adminv1.WatchRequest, stream grpc.ServerStreamingSe
 		return s.failStream(ctx, err)
 	}
 	for {
-		if err := s.tell(ctx, w); err != nil {
+		if err := s.sendNew(ctx, w); err != nil {
 			return s.failStream(ctx, err)
 		}
 		select {
@@ -55,7 +56,8 @@ func (s *Service) Watch(req *adminv1.WatchRequest, stream grpc.ServerStreamingSe
 
 var errShutdown = status.Error(codes.Unavailable, "the server is shutting down: watch again, after the last revision")
 
-// begin finds out whether the watcher can be told of everything, and says after which revision it is.
+// begin finds the position where the watch starts, fails if history no longer reaches back there, and
+// sends the revision.
 func (s *Service) begin(ctx context.Context, w *watcher, after *int64) (err error) {
 	if after == nil {
 		w.at, err = s.store.Newest(ctx)
@@ -69,8 +71,8 @@ func (s *Service) begin(ctx context.Context, w *watcher, after *int64) (err erro
 	return w.send(&adminv1.WatchResponse{Revision: &adminv1.Revision{Revision: w.at.Revision}})
 }
 
-// tell tells of everything that is committed.
-func (s *Service) tell(ctx context.Context, w *watcher) error {
+// sendNew sends everything committed since the watcher's position.
+func (s *Service) sendNew(ctx context.Context, w *watcher) error {
 	for more := true; more; {
 		var batches []store.Batch
 		var err error
@@ -78,7 +80,7 @@ func (s *Service) tell(ctx context.Context, w *watcher) error {
 			return err
 		}
 		for i := range batches {
-			if err := w.tell(&batches[i]); err != nil {
+			if err := w.sendBatch(&batches[i]); err != nil {
 				return err
 			}
 			w.at, batches[i] = batches[i].Position(), store.Batch{}
@@ -87,24 +89,27 @@ func (s *Service) tell(ctx context.Context, w *watcher) error {
 	return nil
 }
 
-// watcher is who is told of some of the changes.
+// watcher is one watch, with its selection and its position.
 type watcher struct {
 	send      func(*adminv1.WatchResponse) error
 	selection store.Selection
 	labels    selector.Selector
 	at        store.Position
-	limited   bool      // it may not hear of everything
-	told      time.Time // when it was sent something last
+	limited   bool      // the caller may not read everything
+	lastSent  time.Time // when a message was sent last
 }
 
 const (
-	// largePortion bounds a message of a stream, but for a resource that is larger by itself.
-	largePortion = 1 << 20
-	// silence is how long a watcher may hear nothing while revisions pass that do not concern it.
-	silence = 30 * time.Second
+	// maxPortionBytes bounds a message of a stream, unless a single resource is larger.
+	maxPortionBytes = 1 << 20
+	// heartbeatInterval is how long a watcher may go without a message while revisions pass that do not
+	// concern it.
+	heartbeatInterval = 30 * time.Second
 )
 
-func (w *watcher) tell(b *store.Batch) error {
+// sendBatch sends the changes of a batch that concern the watcher, in portions, or a heartbeat when one
+// is due.
+func (w *watcher) sendBatch(b *store.Batch) error {
 	revision := &adminv1.Revision{
 		Revision: b.Revision, Author: b.Author, Application: b.Application, Message: b.Message, Time: stamp.Of(b.Time), Size: int32(len(b.Changes)),
 	}
@@ -114,7 +119,7 @@ func (w *watcher) tell(b *store.Batch) error {
 		if !w.concerns(c) {
 			continue
 		}
-		if concerned && (len(revision.Changes) == portion || size > largePortion) {
+		if concerned && (len(revision.Changes) == maxPortionSize || size > maxPortionBytes) {
 			if err := w.send(&adminv1.WatchResponse{Revision: revision, Partial: true}); err != nil {
 				return err
 			}
@@ -127,13 +132,13 @@ func (w *watcher) tell(b *store.Batch) error {
 		revision.Changes, concerned = append(revision.Changes, change), true
 		size += sizeOf(c.Before) + sizeOf(c.After)
 	}
-	if !concerned && time.Since(w.told) < silence {
+	if !concerned && time.Since(w.lastSent) < heartbeatInterval {
 		return nil
 	}
 	if !concerned && w.limited {
 		revision = &adminv1.Revision{Revision: b.Revision, Time: stamp.Of(b.Time)}
 	}
-	w.told = time.Now()
+	w.lastSent = time.Now()
 	return w.send(&adminv1.WatchResponse{Revision: revision})
 }
 
@@ -162,5 +167,5 @@ func sizeOf(r *store.Resource) int {
 	return len(r.Spec)
 }
 
-// tooOld tells whether what was to be watched is gone.
+// tooOld reports whether history no longer reaches back to where the watch was to start.
 func tooOld(err error) bool { return errors.Is(err, store.ErrTooOld) }

@@ -35,9 +35,9 @@ func (b *bundle) next(stream grpc.ServerStreamingClient[adminv1.WatchResponse]) 
 	return got
 }
 
-func TestWatchTellsOfWhatWasAskedFor(t *testing.T) {
+func TestWatchSendsTheSelectedChanges(t *testing.T) {
 	t.Parallel()
-	b := start(t, pgtest.New(t))
+	b := startAPI(t, pgtest.New(t))
 	b.apply(map[string]string{"s1/a": "x"})
 	all, one := b.watch(&adminv1.WatchRequest{}), b.watch(&adminv1.WatchRequest{Namespaces: []string{"s2"}})
 	for _, stream := range []grpc.ServerStreamingClient[adminv1.WatchResponse]{all, one} {
@@ -69,7 +69,7 @@ func TestWatchTellsOfWhatWasAskedFor(t *testing.T) {
 func TestWatchFromARevision(t *testing.T) {
 	t.Parallel()
 	database := pgtest.New(t)
-	b := start(t, database)
+	b := startAPI(t, database)
 	for _, host := range []string{"x", "y", "z"} {
 		b.apply(map[string]string{"a": host})
 	}
@@ -91,9 +91,9 @@ func TestWatchFromARevision(t *testing.T) {
 	require.Equal(t, []string{"kinds[0]", "after"}, badFields(t, err))
 }
 
-func TestWatchChoosesByTheLabelsBeforeAndAfter(t *testing.T) {
+func TestWatchMatchesLabelsBeforeAndAfterAChange(t *testing.T) {
 	t.Parallel()
-	b := start(t, pgtest.New(t))
+	b := startAPI(t, pgtest.New(t))
 	stream := b.watch(&adminv1.WatchRequest{LabelSelector: "app=a"})
 	b.next(stream)
 	b.apply(map[string]string{"a": "x", "b": "x"})
@@ -106,7 +106,7 @@ func TestWatchChoosesByTheLabelsBeforeAndAfter(t *testing.T) {
 
 func TestALargeRevisionComesInPortions(t *testing.T) {
 	t.Parallel()
-	b := start(t, pgtest.New(t))
+	b := startAPI(t, pgtest.New(t))
 	stream := b.watch(&adminv1.WatchRequest{})
 	b.next(stream)
 	execute(t, b.database, `INSERT INTO mesh.destination_rules (name, host) SELECT 'dr-' || i, 'h' FROM generate_series(1, 1000) i`)
@@ -120,9 +120,9 @@ func TestALargeRevisionComesInPortions(t *testing.T) {
 	require.Equal(t, []int{5, 1000}, []int{portions, changes})
 }
 
-func TestWatchersAreLetGoAtShutdown(t *testing.T) {
+func TestShutdownEndsWatches(t *testing.T) {
 	t.Parallel()
-	b := start(t, pgtest.New(t))
+	b := startAPI(t, pgtest.New(t))
 	stream := b.watch(&adminv1.WatchRequest{})
 	b.next(stream)
 	b.server.Shutdown()
@@ -131,9 +131,9 @@ func TestWatchersAreLetGoAtShutdown(t *testing.T) {
 	require.ErrorContains(t, err, "watch again")
 }
 
-func TestStatusTellsOfServerMeshAndClients(t *testing.T) {
+func TestStatusCoversServerMeshAndClients(t *testing.T) {
 	t.Parallel()
-	b := start(t, pgtest.New(t))
+	b := startAPI(t, pgtest.New(t))
 	b.apply(map[string]string{"a": "x", "b": "x"})
 	require.Eventually(t, func() bool { // a server serves what it has loaded before it follows
 		told, err := b.admin.Status(t.Context(), &adminv1.StatusRequest{})
@@ -184,7 +184,7 @@ func TestStatusTellsOfServerMeshAndClients(t *testing.T) {
 func TestStatusAnswersWithoutADatabase(t *testing.T) {
 	t.Parallel()
 	postgres := pgtest.Server(t)
-	b := start(t, postgres.URL)
+	b := startAPI(t, postgres.URL)
 	b.apply(map[string]string{"a": "x"})
 	postgres.Stop()
 
