@@ -14,8 +14,8 @@ import (
 )
 
 // A caller without unlimited rights is checked against its scopes here: for one key, or for every
-// namespace and kind of a
-// selection. A selection that names no namespaces or no kinds is narrowed to those of the scopes.
+// namespace and kind of a selection. A selection that names no namespaces or no kinds is narrowed to
+// those of the scopes.
 
 // require checks that the caller may do v to each key.
 func require(ctx context.Context, v caller.Verb, keys ...kinds.Key) error {

@@ -1,10 +1,8 @@
 // Package admin lets clients read and change the mesh over gRPC. A request that changes something is one
-// transaction of the
-// store: all of it is done, or nothing.
+// transaction of the store: all of it is done, or nothing.
 //
 // A refusal lists everything that is wrong with the resources of a request, each with the place where it
-// was written, as
-// typed details that a program can read.
+// was written, as typed details that a program can read.
 package admin
 
 import (
@@ -38,8 +36,7 @@ type Config struct {
 	// News subscribes to the snapshots that this server serves.
 	News func() *ads.Subscriber
 	// Served waits until readers of this server are served a revision. Calls that change something wait
-	// for it before they
-	// answer, so that whoever reads after the answer finds the change.
+	// for it before they answer, so that whoever reads after the answer finds the change.
 	Served func(context.Context, store.Revision) error
 	// Ready returns what is missing before clients can be served, and Source where their configuration
 	// comes from.

@@ -54,8 +54,7 @@ func (s *Service) fail(ctx context.Context, err error) error {
 }
 
 // maxDetails bounds the list in the details of a status, because these travel in headers. Of violations,
-// the rest are
-// counted.
+// the rest are counted.
 const maxDetails = 100
 
 // refusal returns the status that lists violations, both as our message and as Google's BadRequest.

@@ -87,8 +87,7 @@ type readPortion struct {
 }
 
 // read receives and parses portions until the client is done, and closes the channel. It works one
-// portion ahead of the
-// store, and ends with ctx at the latest.
+// portion ahead of the store, and ends with ctx at the latest.
 func (in *importStream) read(ctx context.Context, portions chan<- readPortion) {
 	defer close(portions)
 	for {
@@ -112,8 +111,7 @@ func (in *importStream) read(ctx context.Context, portions chan<- readPortion) {
 }
 
 // portions stores portion after portion. After a violation it stores no more but reads on, to report them
-// all. The next
-// portion is read while one is stored, because both take time.
+// all. The next portion is read while one is stored, because both take time.
 func (in *importStream) portions(ctx context.Context, i *store.Importing) error {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()

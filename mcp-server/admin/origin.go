@@ -13,8 +13,7 @@ import (
 )
 
 // origin is who changes the mesh, with what program, and why. The author is the caller's proven name; an
-// unproven caller
-// is whoever it says it is.
+// unproven caller is whoever it says it is.
 type origin struct {
 	author, application, message string
 

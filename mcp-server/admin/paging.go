@@ -14,8 +14,7 @@ import (
 )
 
 // token is a cursor: it says where the next page begins. It holds a digest of the request, because
-// another request has
-// other pages.
+// another request has other pages.
 type token struct {
 	Asked    string         `json:"q"`
 	Revision store.Revision `json:"r"`

@@ -19,8 +19,7 @@ import (
 )
 
 // Watch streams changes as they are committed. It reads the store whenever this server publishes a new
-// snapshot, so a
-// waiting watch holds no connection to the database.
+// snapshot, so a waiting watch holds no connection to the database.
 func (s *Service) Watch(req *adminv1.WatchRequest, stream grpc.ServerStreamingServer[adminv1.WatchResponse]) error {
 	ctx := stream.Context()
 	var f fields

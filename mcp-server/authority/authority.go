@@ -1,9 +1,11 @@
-// Package authority is the mesh's certificate authority, as mcp-server has it: made at the first start and kept in the database, encrypted,
-// or read from files. It gives servers their certificates, discoveries authorities of their own beneath it for those of machines, and tells
-// all of them what the mesh trusts.
+// Package authority is mcp-server's certificate authority of the mesh. It is made at the first start and
+// kept in the database, encrypted, or read from files. It gives servers their certificates, gives each
+// discovery an authority beneath it to sign machines' certificates with, and tells all of them what the
+// mesh trusts.
 //
-// What is known is a [State], which never changes: another takes its place when the database tells of something new. It is also kept in the
-// state folder, sealed, for a server that starts while the database is away.
+// A [State] is everything known at one moment. It never changes: the next state replaces it when the
+// database has news. The state folder keeps a sealed copy for a server that starts while the database is
+// away.
 package authority
 
 import (
@@ -21,24 +23,25 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// Config says what the authority is made of.
+// Config is what an authority needs.
 type Config struct {
 	Store *store.Store
-	Keys  *seal.Keys // that its keys are encrypted with; without any there is no authority in the database
-	Files Files      // in place of the database's
-	// Signs is false for a server that speaks without TLS, or with certificates of files: then nothing is signed.
+	Keys  *seal.Keys // encrypt the authority's keys; nil where the database holds no authority
+	Files Files      // an authority in files, in place of the database's
+	// Signs is false for a server that runs without TLS, or with certificates from files: it signs
+	// nothing.
 	Signs bool
 
 	Name  string   // of this server
-	Hosts []string // by which it is dialed
+	Hosts []string // names and addresses that clients dial
 
-	StateDir string   // empty keeps nothing
-	Places   []string // where the database is, so that what was kept of another does not count
+	StateDir string   // empty saves nothing
+	Places   []string // of the database; a state saved from another one is not used
 
-	// StaleAfter is how long what the mesh trusts may not be readable before this server says so.
+	// StaleAfter is how long the mesh's trust may be unreadable before StaleSince reports it.
 	StaleAfter time.Duration
 
-	// Changed is called when something new is known. It must not block.
+	// Changed is called after each new state. It must not block.
 	Changed func()
 
 	Metrics prometheus.Registerer
@@ -47,35 +50,35 @@ type Config struct {
 
 // Authority is the authority of a mesh.
 type Authority struct {
-	cfg     Config
-	files   *files // nil for none
-	metrics *metrics
-	redeems *redeems
-	refused *refusals
-	fresh   freshness
-	streams *streams
-	life    string // of this server: names can be those of several
+	cfg         Config
+	files       *files // nil for none
+	metrics     *metrics
+	redemptions *redemptionQueue
+	refusals    *refusalQueue
+	freshness   freshness
+	streams     *streams
+	instanceID  string // unique to this process, because several may have one name
 
-	turn    chan struct{} // has room for the one who reads
-	mu      sync.Mutex    // held while something is learnt
-	current atomic.Pointer[State]
-	kept    string // what the state folder has
-	alarm   string // that was told last
+	readSlot  chan struct{} // a semaphore: one goroutine reads at a time
+	mu        sync.Mutex    // held while the state or this server's certificate is replaced
+	current   atomic.Pointer[State]
+	savedText string // what the state folder holds
+	lastAlarm string // the error that was logged last
 
 	own      atomic.Pointer[own]
-	ready    chan struct{} // closed once something is known, and with it there is a certificate
-	stopping chan struct{} // closed when streams are to end
+	ready    chan struct{} // closed with the first state; this server has a certificate by then
+	stopping chan struct{} // closed by Shutdown
 	stop     sync.Once
 }
 
-// New returns the authority, of which nothing is known before [Authority.Open] or [Authority.Recall].
+// New returns an authority that has no state before [Authority.Open] or [Authority.Recall].
 func New(cfg Config) (*Authority, error) {
 	a := &Authority{
-		cfg: cfg, metrics: newMetrics(cfg.Metrics), streams: newStreams(), turn: make(chan struct{}, 1), life: rand.Text(), ready: make(chan struct{}), stopping: make(chan struct{}),
+		cfg: cfg, metrics: newMetrics(cfg.Metrics), streams: newStreams(), readSlot: make(chan struct{}, 1), instanceID: rand.Text(), ready: make(chan struct{}), stopping: make(chan struct{}),
 	}
 	a.metrics.ages(a.Stale)
-	a.redeems = newRedeems(cfg.Store)
-	a.refused = newRefusals(func(ctx context.Context, some []store.Issue) error {
+	a.redemptions = newRedemptionQueue(cfg.Store)
+	a.refusals = newRefusalQueue(func(ctx context.Context, some []store.Issue) error {
 		return cfg.Store.RecordIssues(ctx, a.Identity(), some)
 	})
 	if cfg.Files.Given() {
@@ -92,99 +95,99 @@ func New(cfg Config) (*Authority, error) {
 // ErrNone says that this server has no authority.
 var ErrNone = errors.New("this server has no authority to sign with: it runs with --insecure, or with certificates of files")
 
-// Open takes over what the database has, and makes the authority of a mesh that has none yet.
+// Open reads the state from the database, and creates the authority of a mesh that has none yet.
 func (a *Authority) Open(ctx context.Context) error {
-	known, err := a.ensure(ctx)
+	state, err := a.ensure(ctx)
 	if err != nil {
 		return err
 	}
-	return a.take(ctx, known)
+	return a.apply(ctx, state)
 }
 
-// take makes what was read what counts, and says so.
-func (a *Authority) take(ctx context.Context, known *State) error {
+// apply makes a state that was read the current one, and publishes as of when this server knows it.
+func (a *Authority) apply(ctx context.Context, state *State) error {
 	before := a.Current()
-	if err := a.learn(ctx, known); err != nil {
+	if err := a.setState(ctx, state); err != nil {
 		return err
 	}
-	if a.fresh.heardFrom(known.readAt, a.Current() != before, nil) {
-		a.note(ctx, known.readAt)
+	if a.freshness.record(state.readAt, a.Current() != before, nil) {
+		a.publishReadAt(ctx, state.readAt)
 	}
 	return nil
 }
 
-// ensure reads what the database has, until there is somebody to sign if somebody has to be.
+// ensure reads the state, and creates the authority if this server has to sign and there is none.
 func (a *Authority) ensure(ctx context.Context) (*State, error) {
 	for {
-		known, err := a.read(ctx)
-		if err != nil || !a.cfg.Signs || known.signer != nil {
-			return known, err
+		state, err := a.read(ctx)
+		if err != nil || !a.cfg.Signs || state.signer != nil {
+			return state, err
 		}
-		if err := a.makeFirst(ctx, known.trust.GetTrustDomain()); err != nil {
+		if err := a.makeFirst(ctx, state.trust.GetTrustDomain()); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// Read takes over what the database has now. What was known stays where it cannot be read.
+// Read reads the state again. If that fails, the current state stays.
 func (a *Authority) Read(ctx context.Context) {
-	select { // what was read later is taken later
-	case a.turn <- struct{}{}:
-		defer func() { <-a.turn }()
+	select { // so that an earlier state never replaces a later one
+	case a.readSlot <- struct{}{}:
+		defer func() { <-a.readSlot }()
 	case <-ctx.Done():
 		return
 	}
-	known, err := a.read(ctx)
+	state, err := a.read(ctx)
 	if err == nil {
-		err = a.take(ctx, known)
+		err = a.apply(ctx, state)
 	}
 	if err != nil && ctx.Err() == nil {
-		a.fresh.heardFrom(time.Time{}, false, err)
+		a.freshness.record(time.Time{}, false, err)
 	}
 	switch {
 	case err == nil:
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.alarm = ""
+		a.lastAlarm = ""
 	case store.Temporary(err) || ctx.Err() != nil:
 	default:
-		a.complain(err)
+		a.logOnce(err)
 	}
 }
 
-// complain says once what is wrong with what the database has.
-func (a *Authority) complain(err error) {
+// logOnce logs an error unless it is the one logged last.
+func (a *Authority) logOnce(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.alarm == err.Error() {
+	if a.lastAlarm == err.Error() {
 		return
 	}
-	a.alarm = err.Error()
+	a.lastAlarm = err.Error()
 	a.cfg.Log.Error("cannot take over what the mesh trusts; what there was before stays in force", "error", err)
 }
 
-// Current is what is known now, nil if nothing is.
+// Current returns the current state; nil before there is one.
 func (a *Authority) Current() *State { return a.current.Load() }
 
-// learn makes a state the one that counts.
-func (a *Authority) learn(ctx context.Context, known *State) error {
+// setState makes a state the current one, unless it says the same.
+func (a *Authority) setState(ctx context.Context, state *State) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	before := a.current.Load()
-	if before != nil && before.says(known) {
+	if before != nil && before.equal(state) {
 		return nil
 	}
-	if err := a.identify(ctx, known); err != nil {
+	if err := a.identify(ctx, state); err != nil {
 		return err
 	}
-	a.current.Store(known)
+	a.current.Store(state)
 	if before == nil {
 		close(a.ready)
 	}
-	a.metrics.learnt(known)
-	a.keep(known)
+	a.metrics.observe(state)
+	a.save(state)
 	if a.cfg.Changed != nil {
-		a.cfg.Changed() // first: who was revoked is told nothing more
+		a.cfg.Changed() // before the streams wake, so that a revoked server is sent nothing more
 	}
 	if before != nil {
 		close(before.replaced)
@@ -192,10 +195,10 @@ func (a *Authority) learn(ctx context.Context, known *State) error {
 	return nil
 }
 
-// Shutdown ends the streams of those who are told what is trusted.
+// Shutdown ends all WatchTrust streams.
 func (a *Authority) Shutdown() { a.stop.Do(func() { close(a.stopping) }) }
 
-// Run keeps this server's own certificate new, and the files, until the context ends.
+// Run renews this server's own certificate, and watches the files, until the context ends.
 func (a *Authority) Run(ctx context.Context) error {
 	ended := make(chan struct{})
 	go func() {
@@ -205,9 +208,9 @@ func (a *Authority) Run(ctx context.Context) error {
 		}
 	}()
 	defer func() { <-ended }()
-	defer a.redeems.wait()
-	defer a.refused.wait()
-	defer a.leave(ctx)
+	defer a.redemptions.wait()
+	defer a.refusals.wait()
+	defer a.deregister(ctx)
 	if !a.cfg.Signs {
 		<-ctx.Done()
 		return ctx.Err()

@@ -15,11 +15,11 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/signer"
 )
 
-// Files are an authority that somebody else has made.
+// Files name an authority that somebody else created.
 type Files struct {
 	Cert, Key, Roots string
 
-	Command string // that signs in place of Key
+	Command string // a command that signs, in place of Key
 }
 
 func (f *Files) source() *signer.Source { return &signer.Source{Key: f.Key, Command: f.Command} }
@@ -35,12 +35,13 @@ func (f *Files) Flags(flags *pflag.FlagSet) {
 		"alone, beside --tls-cert, those that join tokens name, of an authority that others sign with")
 }
 
-// Given tells whether there is to be an authority of files.
+// Given reports whether any file or command is set.
 func (f *Files) Given() bool { return f.Cert != "" || f.hasKey() || f.Roots != "" }
 
 func (f *Files) hasKey() bool { return f.Key != "" || f.Command != "" }
 
-// files are what is in them: an authority with its roots, or the roots alone of one that signs elsewhere.
+// files hold the loaded content: an authority with its roots, or only the roots of one that signs
+// elsewhere.
 type files struct {
 	value *reload.Value[fromFiles]
 }
@@ -50,7 +51,7 @@ type fromFiles struct {
 	roots  []*x509.Certificate
 }
 
-// OnlyRoots tells whether somebody else signs.
+// OnlyRoots reports whether only roots are given, because somebody else signs.
 func (f *Files) OnlyRoots() bool { return f.Cert == "" && !f.hasKey() && f.Roots != "" }
 
 func (f *Files) load(log *slog.Logger, changed func()) (*files, error) {
@@ -80,7 +81,7 @@ func (f *Files) load(log *slog.Logger, changed func()) (*files, error) {
 	return &files{value}, err
 }
 
-// keyFile is "" for a key that is elsewhere.
+// keyFile returns the file of the key; "" for a key in a token or with a KMS.
 func (f *Files) keyFile() string {
 	if f.source().Elsewhere() {
 		return ""
@@ -88,7 +89,7 @@ func (f *Files) keyFile() string {
 	return f.Key
 }
 
-// read makes an authority of what the files have, in the order in which they were named.
+// read builds an authority from the contents of the files, in the order in which load names them.
 func (f *Files) read(contents [][]byte) (fromFiles, error) {
 	chain, contents := contents[0], contents[1:]
 	key := func(c *x509.Certificate) (crypto.Signer, error) { return f.source().Of(c) }
@@ -110,18 +111,18 @@ func (f *Files) read(contents [][]byte) (fromFiles, error) {
 	return fromFiles{a, a.Roots()}, nil
 }
 
-// reread takes over files that have changed, with what is known of everything else.
+// reread makes a new state from changed files and the rest of the current state.
 func (a *Authority) reread() {
 	s := a.Current()
 	if s == nil {
-		return // what is read first has them
+		return // the first state will have them
 	}
 	ctx := context.Background()
-	known, err := a.stateOf(proto.CloneOf(s.trust), nil)
+	state, err := a.stateOf(proto.CloneOf(s.trust), nil)
 	if err == nil {
-		err = a.learn(ctx, known)
+		err = a.setState(ctx, state)
 	}
 	if err != nil {
-		a.complain(err)
+		a.logOnce(err)
 	}
 }

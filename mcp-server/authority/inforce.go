@@ -10,85 +10,90 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// freshness is as of when this server goes by what the database says.
+// freshness is how recent this server's view of the database is.
 type freshness struct {
-	mu      sync.Mutex
-	readAt  time.Time // by the clock of the database
-	heard   time.Time // by ours
-	failure error     // of the last reading; nil if it succeeded
-	noted   time.Time // when others were told, by our clock
+	mu        sync.Mutex
+	readAt    time.Time // the last read that succeeded, by the database's clock
+	readLocal time.Time // the same, by our clock
+	failure   error     // of the last read; nil if it succeeded
+	notedAt   time.Time // when readAt was published last, by our clock
 }
 
-// streams are the servers that are told what is trusted.
+// streams are the WatchTrust streams of servers.
 type streams struct {
-	mu   sync.Mutex
-	told map[*listener]*State // what each was sent last
-	news chan struct{}        // closed, and made anew, when one was sent something or has gone
+	mu       sync.Mutex
+	lastSent map[*watchStream]*State // nil before the first
+	changed  chan struct{}           // closed and replaced when a stream was sent a state or ended
 }
 
-// listener is one stream.
-type listener struct{ identity string }
+// watchStream is one WatchTrust stream.
+type watchStream struct{ identity string }
 
 func newStreams() *streams {
-	return &streams{told: map[*listener]*State{}, news: make(chan struct{})}
+	return &streams{lastSent: map[*watchStream]*State{}, changed: make(chan struct{})}
 }
 
-// sent notes what a stream has handed on; nil stands for a stream that has begun.
-func (s *streams) sent(l *listener, state *State) {
+// sent records the state that a stream was sent; nil for a stream that has just begun.
+func (s *streams) sent(l *watchStream, state *State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.told[l] = state
-	close(s.news)
-	s.news = make(chan struct{})
+	s.lastSent[l] = state
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
-func (s *streams) gone(l *listener) {
+// gone forgets a stream that has ended.
+func (s *streams) gone(l *watchStream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.told, l)
-	close(s.news)
-	s.news = make(chan struct{})
+	delete(s.lastSent, l)
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
-// behind names those that were not sent a state, and returns what is closed when that may have changed.
+// behind lists the servers that were not sent the current state yet, and returns a channel that is closed
+// when that may have changed.
 func (s *streams) behind(current *State) (names []string, news <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for l, told := range s.told {
+	for l, told := range s.lastSent {
 		if told != current {
 			names = append(names, l.identity)
 		}
 	}
-	return names, s.news
+	return names, s.changed
 }
 
-// heardFrom takes in how a reading went, and tells whether others are to be told as of when this server goes by the database.
-func (f *freshness) heardFrom(readAt time.Time, changed bool, err error) (tell bool) {
+// record records the outcome of a read, and reports whether to publish it to the other servers: after a
+// change, and once in every store.TrustBeat.
+func (f *freshness) record(readAt time.Time, changed bool, err error) (tell bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.failure = err
 	if err != nil {
 		return false
 	}
-	f.readAt, f.heard = readAt, time.Now()
-	if tell = changed || time.Since(f.noted) >= store.TrustBeat; tell {
-		f.noted = f.heard
+	f.readAt, f.readLocal = readAt, time.Now()
+	if tell = changed || time.Since(f.notedAt) >= store.TrustBeat; tell {
+		f.notedAt = f.readLocal
 	}
 	return tell
 }
 
-// Stale tells for how long this server has not been able to read what the mesh trusts, and why. It is 0 while it can.
+// Stale returns for how long the mesh's trust could not be read, and why; 0 if the last read succeeded.
 func (a *Authority) Stale() (time.Duration, error) {
-	a.fresh.mu.Lock()
-	defer a.fresh.mu.Unlock()
-	if a.fresh.failure == nil || a.fresh.heard.IsZero() {
+	a.freshness.mu.Lock()
+	defer a.freshness.mu.Unlock()
+	if a.freshness.failure == nil || a.freshness.readLocal.IsZero() {
 		return 0, nil
 	}
-	return time.Since(a.fresh.heard), a.fresh.failure
+	return time.Since(a.freshness.readLocal), a.freshness.failure
 }
 
-// StaleSince is since when this server has not been able to read what the mesh trusts from a database that answers, once that is longer than it may be;
-// zero otherwise. While the database is away nobody can be revoked, and no server knows better.
+// StaleSince returns since when the trust could not be read from a database that is connected, once that
+// is longer than
+// StaleAfter; zero otherwise. A database that is away does not count: nobody can be revoked then, and no
+// server knows better.
 func (a *Authority) StaleSince() time.Time {
 	age, _ := a.Stale()
 	if age == 0 || age < a.cfg.StaleAfter || !a.cfg.Store.Status().Connected {
@@ -97,44 +102,46 @@ func (a *Authority) StaleSince() time.Time {
 	return time.Now().Add(-age)
 }
 
-// note tells other servers as of when this one goes by the database. Who waits for a revocation is told of this server's name without it.
-func (a *Authority) note(ctx context.Context, readAt time.Time) {
-	if err := a.cfg.Store.NoteTrust(ctx, a.life, a.cfg.Name, readAt); err != nil {
+// publishReadAt tells other servers as of when this one knows the trust. If that fails, a caller that
+// waits for a revocation is given this server's name as pending.
+func (a *Authority) publishReadAt(ctx context.Context, readAt time.Time) {
+	if err := a.cfg.Store.NoteTrust(ctx, a.instanceID, a.cfg.Name, readAt); err != nil {
 		a.cfg.Log.Debug("cannot note as of when this server goes by what the mesh trusts", "error", err)
 	}
 }
 
-// leave tells others that this server goes.
-func (a *Authority) leave(ctx context.Context) {
+// deregister tells other servers that this one stops.
+func (a *Authority) deregister(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	if a.Current() != nil {
-		a.note(ctx, time.Time{})
+		a.publishReadAt(ctx, time.Time{})
 	}
 }
 
-// lookAgain is how often other servers of the mesh are looked after, which tell the database alone.
-const lookAgain = 50 * time.Millisecond
+// pollInterval is how often InForce polls the database for the other servers, which publish their state
+// only there.
+const pollInterval = 50 * time.Millisecond
 
-// InForce returns when all servers that are known go by what was committed before the call, and at the latest when the context ends: then with
-// the names of those that do not.
+// InForce waits until all known servers know what was committed before the call, or until the context
+// ends. It returns the names of those that do not.
 func (a *Authority) InForce(ctx context.Context) (pending []string) {
 	at, err := a.cfg.Store.Now(ctx)
 	if err != nil {
 		return []string{a.Identity()}
 	}
 	for {
-		a.fresh.mu.Lock()
-		own := !a.fresh.readAt.Before(at)
-		a.fresh.mu.Unlock()
+		a.freshness.mu.Lock()
+		own := !a.freshness.readAt.Before(at)
+		a.freshness.mu.Unlock()
 		if !own {
 			a.Read(ctx)
 		}
-		missing, news := a.missing(ctx, at)
+		missing, news := a.pendingServers(ctx, at)
 		if len(missing) == 0 {
 			return nil
 		}
-		again := time.NewTimer(lookAgain)
+		again := time.NewTimer(pollInterval)
 		select {
 		case <-news:
 			again.Stop()
@@ -146,21 +153,21 @@ func (a *Authority) InForce(ctx context.Context) (pending []string) {
 	}
 }
 
-// missing names who does not go yet by what was committed at a time.
-func (a *Authority) missing(ctx context.Context, at time.Time) (names []string, news <-chan struct{}) {
+// pendingServers lists the servers that do not know yet what was committed before a time.
+func (a *Authority) pendingServers(ctx context.Context, at time.Time) (names []string, news <-chan struct{}) {
 	found := map[string]bool{}
-	a.fresh.mu.Lock()
-	if a.fresh.readAt.Before(at) {
+	a.freshness.mu.Lock()
+	if a.freshness.readAt.Before(at) {
 		found[a.Identity()] = true
 	}
-	a.fresh.mu.Unlock()
+	a.freshness.mu.Unlock()
 	behind, news := a.streams.behind(a.Current())
 	for _, name := range behind {
 		found[name] = true
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second) // who is late is named also where the time is over
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second) // also answer when the caller's time is over
 	defer cancel()
-	others, err := a.cfg.Store.TrustLags(ctx, at, a.life)
+	others, err := a.cfg.Store.TrustLags(ctx, at, a.instanceID)
 	if err != nil {
 		found["the other servers, which cannot be asked"] = true
 	}

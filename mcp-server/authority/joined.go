@@ -26,35 +26,37 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// Joining says how a server becomes a member of a mesh whose authority is another server: a relay of its upstream.
+// Joining says how a server joins a mesh whose authority is another server's: how a relay joins through
+// its upstream.
 type Joining struct {
-	Token  func() (jointoken.Token, error) // asked the first time alone
-	Folder string                          // what it is kept in
+	Token  func() (jointoken.Token, error) // called only for the first certificate
+	Folder string                          // where the membership is kept
 	Name   string
 	Hosts  []string
 	// Dial connects to the servers that have the authority.
 	Dial    func(credentials.TransportCredentials) (*grpc.ClientConn, error)
-	Changed func() // something else is trusted, or somebody revoked
+	Changed func() // called after each change of the trust
 	Metrics prometheus.Registerer
 	Log     *slog.Logger
 }
 
-// Joined is such a member.
+// Joined is the membership of a server that joined.
 type Joined struct {
 	*membership.Membership
 
 	joining Joining
 	conn    *grpc.ClientConn
-	known   atomic.Pointer[heard]
+	cached  atomic.Pointer[cachedState]
 }
 
-// heard is what was made of a membership's state.
-type heard struct {
+// cachedState is the State made from a membership's state.
+type cachedState struct {
 	from *membership.State
 	made *State
 }
 
-// Join makes a server the member that it was, or by its token one for the first time. It waits for a server that is away.
+// Join restores the membership in the folder, or joins with the token. It waits for an upstream that is
+// away.
 func Join(ctx context.Context, how Joining) (*Joined, error) {
 	o := membership.Options{Folder: how.Folder, Is: isServer, Spread: time.Second, Log: how.Log, Metrics: how.Metrics}
 	m, err := membership.Open(o)
@@ -80,7 +82,7 @@ func isServer(id spiffeid.ID) error {
 	return nil
 }
 
-// first asks for the first certificate until there is an answer.
+// first asks for the first certificate until the upstream answers.
 func (how Joining) first(ctx context.Context, o membership.Options) (*membership.Membership, error) {
 	token, err := how.Token()
 	if err != nil {
@@ -93,7 +95,7 @@ func (how Joining) first(ctx context.Context, o membership.Options) (*membership
 	defer conn.Close()
 	pause := newPause()
 	for {
-		m, err := membership.Join(ctx, o, how.enroll(conn, token.Text()))
+		m, err := membership.Join(ctx, o, how.askWith(conn, token.Text()))
 		if err == nil {
 			how.Log.Info("joined the mesh", "identity", m.Current().ID, "until", m.Current().NotAfter().UTC().Format(time.RFC3339))
 			return m, nil
@@ -108,34 +110,35 @@ func (how Joining) first(ctx context.Context, o membership.Options) (*membership
 	}
 }
 
-// enroll asks for a certificate; with a token for the first, and without for those after it.
-func (how Joining) enroll(conn grpc.ClientConnInterface, token string) membership.Ask {
+// askWith returns a function that asks for a certificate: with a token for the first, and with "" to
+// renew.
+func (how Joining) askWith(conn grpc.ClientConnInterface, token string) membership.Ask {
 	return func(ctx context.Context, csr []byte) (membership.Granted, error) {
-		ctx, cancel := context.WithTimeout(ctx, patience)
+		ctx, cancel := context.WithTimeout(ctx, certificateTimeout)
 		defer cancel()
 		answer, err := identityv1.NewAuthorityServiceClient(conn).Enroll(ctx, &identityv1.EnrollRequest{Csr: csr, Token: token, Name: how.Name, Hosts: how.Hosts})
 		return membership.Granted{Chain: answer.GetChain(), Trust: answer.GetTrust()}, err
 	}
 }
 
-// Run keeps the certificate and the trust new until the context ends.
+// Run renews the certificate and follows the trust until the context ends.
 func (j *Joined) Run(ctx context.Context) error {
 	defer j.conn.Close()
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return j.Membership.Run(ctx, j.joining.enroll(j.conn, "")) })
-	g.Go(func() error { return j.follow(ctx) })
+	g.Go(func() error { return j.Membership.Run(ctx, j.joining.askWith(j.conn, "")) })
+	g.Go(func() error { return j.followTrust(ctx) })
 	return g.Wait()
 }
 
-// follow takes in what the upstream tells of the trust. While it is away, what it told last stays in force.
-func (j *Joined) follow(ctx context.Context) error {
+// followTrust watches the upstream's trust. While the upstream is away, what it sent last stays in force.
+func (j *Joined) followTrust(ctx context.Context) error {
 	pause, said := newPause(), ""
 	for {
 		err := j.watch(ctx, func() { pause.Reset(); said = "" })
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if text := status.Convert(err).Message(); text != said { // once for each reason
+		if text := status.Convert(err).Message(); text != said { // log each reason once
 			j.joining.Log.Warn("the upstream does not tell what the mesh trusts; what it told last stays in force", "error", text)
 			said = text
 		}
@@ -164,30 +167,30 @@ func (j *Joined) watch(ctx context.Context, heard func()) error {
 	}
 }
 
-// TLS is the configuration of a listener.
+// TLS returns the configuration of a listener.
 func (j *Joined) TLS(protocols ...string) *tls.Config {
 	return j.Membership.Server(tls.VerifyClientCertIfGiven, protocols...)
 }
 
-// Member says what the bearer of a certificate may do: see [Authority.Member].
+// Member returns what the bearer of a certificate may do: see [Authority.Member].
 func (j *Joined) Member(id spiffeid.ID, chains [][]*x509.Certificate) ([]caller.Scope, error) {
 	return j.state().member(id, chains)
 }
 
-// Server tells whether a server of the mesh calls: see [Authority.Server].
+// Server reports whether the caller is a server of the mesh: see [Authority.Server].
 func (j *Joined) Server(ctx context.Context) bool { return isMember(ctx, j.Member) }
 
 func (j *Joined) state() *State {
 	now := j.Current()
-	if h := j.known.Load(); h != nil && h.from == now {
+	if h := j.cached.Load(); h != nil && h.from == now {
 		return h.made
 	}
 	made := &State{trust: now.Trust.Message(), roots: now.Trust.Roots, revoked: revokedIn(now.Trust.Message())}
-	j.known.Store(&heard{now, made})
+	j.cached.Store(&cachedState{now, made})
 	return made
 }
 
-// pause is between attempts that fail.
+// pause is the backoff between failed attempts.
 type pause struct{ *backoff.ExponentialBackOff }
 
 func newPause() pause {
@@ -196,7 +199,7 @@ func newPause() pause {
 	return pause{b}
 }
 
-// wait waits, unless the context ends first.
+// wait waits for the backoff, and reports false if the context ends first.
 func (p pause) wait(ctx context.Context) bool {
 	select {
 	case <-time.After(p.NextBackOff()):

@@ -19,18 +19,19 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// File is what the state folder has of the authority. It is sealed as a whole, and the key of the authority in it once more. A server
-// without keys has its authority in files, and nothing in here that others must not read.
+// File is the name of the saved state in the state folder. The whole file is sealed, and the authority's
+// key within it once more. A server without keys has its authority in files, and saves nothing that
+// others must not read.
 const File = "mcp-server.authority"
 
-// kept is the content of the file.
-type kept struct {
-	Places      []string        `json:"places"`
-	Trust       json.RawMessage `json:"trust"`
-	Authorities []keptAuthority `json:"authorities"`
+// savedFile is the content of the file.
+type savedFile struct {
+	Places      []string         `json:"places"`
+	Trust       json.RawMessage  `json:"trust"`
+	Authorities []savedAuthority `json:"authorities"`
 }
 
-type keptAuthority struct {
+type savedAuthority struct {
 	ID          int64                `json:"id"`
 	State       store.AuthorityState `json:"state"`
 	Fingerprint string               `json:"fingerprint"`
@@ -38,27 +39,27 @@ type keptAuthority struct {
 	SealedKey   string               `json:"sealedKey"`
 }
 
-// keptPlace binds the file to what it is.
-var keptPlace = seal.Place{Namespace: ":authority", Name: "state", Value: "saved"}
+// filePlace binds the sealed content to this file.
+var filePlace = seal.Place{Namespace: ":authority", Name: "state", Value: "saved"}
 
-// keep writes the file, if it would say something else than it does.
-func (a *Authority) keep(s *State) {
+// save writes the file if the state differs from what it holds.
+func (a *Authority) save(s *State) {
 	if a.cfg.StateDir == "" {
 		return
 	}
 	text, err := a.encode(s)
-	if err != nil || text == a.kept {
+	if err != nil || text == a.savedText {
 		return
 	}
 	content := text
 	if a.cfg.Keys.Can() {
-		content = a.cfg.Keys.Seal(keptPlace, []byte(text))
+		content = a.cfg.Keys.Seal(filePlace, []byte(text))
 	}
 	if err := replace.File(filepath.Join(a.cfg.StateDir, File), []byte(content+"\n")); err != nil {
 		a.cfg.Log.Error("cannot save what is known of the authority: a server that starts while the database is away will let nobody in", "error", err)
 		return
 	}
-	a.kept = text
+	a.savedText = text
 }
 
 func (a *Authority) encode(s *State) (string, error) {
@@ -66,15 +67,15 @@ func (a *Authority) encode(s *State) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	k := kept{Places: a.cfg.Places, Trust: trust}
+	k := savedFile{Places: a.cfg.Places, Trust: trust}
 	for _, row := range s.rows {
-		k.Authorities = append(k.Authorities, keptAuthority{row.ID, row.State, row.Fingerprint, string(row.Chain), row.SealedKey})
+		k.Authorities = append(k.Authorities, savedAuthority{row.ID, row.State, row.Fingerprint, string(row.Chain), row.SealedKey})
 	}
 	text, err := json.Marshal(k)
 	return string(text), err
 }
 
-// Recall takes over what was saved, for a database that does not answer, and tells whether there was something.
+// Recall restores the saved state while the database does not answer, and reports whether there was one.
 func (a *Authority) Recall(ctx context.Context) (bool, error) {
 	if a.cfg.StateDir == "" || a.Current() != nil {
 		return false, nil
@@ -88,25 +89,25 @@ func (a *Authority) Recall(ctx context.Context) (bool, error) {
 	}
 	text := bytes.TrimSpace(content)
 	if a.cfg.Keys != nil {
-		if text, err = a.cfg.Keys.Open(keptPlace, string(text)); err != nil {
+		if text, err = a.cfg.Keys.Open(filePlace, string(text)); err != nil {
 			return false, err
 		}
 	}
-	var k kept
+	var k savedFile
 	if err := json.Unmarshal(text, &k); err != nil {
 		return false, err
 	}
 	if !slices.ContainsFunc(k.Places, func(p string) bool { return slices.Contains(a.cfg.Places, p) }) {
 		return false, fmt.Errorf("it is from %v, and this server reads from %v", k.Places, a.cfg.Places)
 	}
-	known, err := a.decode(k)
+	state, err := a.decode(k)
 	if err == nil {
-		err = a.learn(ctx, known)
+		err = a.setState(ctx, state)
 	}
 	return err == nil, err
 }
 
-func (a *Authority) decode(k kept) (*State, error) {
+func (a *Authority) decode(k savedFile) (*State, error) {
 	trust := &identityv1.Trust{}
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(k.Trust, trust); err != nil {
 		return nil, err

@@ -19,24 +19,25 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// scopes are what the programs of a mesh may do here.
+// scopes are what each program of the mesh may do here.
 var scopes = map[identity.Program][]caller.Scope{
 	identity.Discovery: {{Verb: caller.Read}, {Verb: caller.Secrets}, {Verb: caller.Sign}, {Verb: caller.Register}},
-	identity.MCPServer: {{Verb: caller.Read}}, // a relay
+	identity.MCPServer: {{Verb: caller.Read}}, // as a relay
 }
 
-// Member says what the bearer of a certificate may do by being a server of the mesh, or why nothing: it was revoked, or a server's
-// certificate comes from somebody who may vouch for machines alone. It is a [caller.Config]'s.
+// Member returns what the bearer of a certificate may do as a server of the mesh; none for others. It
+// returns an error if the bearer was revoked, or if a server's certificate was signed by an authority
+// that may only sign for machines. It is for [caller.Config].
 func (a *Authority) Member(id spiffeid.ID, chains [][]*x509.Certificate) ([]caller.Scope, error) {
 	s := a.Current()
 	switch {
 	case s != nil:
-	case !a.cfg.Signs: // others vouch for its callers, and have not said otherwise
+	case !a.cfg.Signs: // the certificates come from files, and no revocations are known yet
 		return nil, nil
 	default:
 		return nil, status.Error(codes.Unavailable, "this server does not know yet whom the mesh trusts: come again")
 	}
-	if !a.cfg.Signs { // with certificates of files, the lists of those say who may do what
+	if !a.cfg.Signs { // with certificates from files, their own lists say who may do what
 		if r := s.revocationOf(id, chains[0][0]); r != nil {
 			return nil, refuseRevoked(r)
 		}
@@ -53,30 +54,30 @@ func (s *State) member(id spiffeid.ID, chains [][]*x509.Certificate) ([]caller.S
 	if !is {
 		return nil, nil
 	}
-	if err := s.vouched(id, chains); err != nil {
+	if err := s.checkServerChain(id, chains); err != nil {
 		return nil, err
 	}
 	return scopes[server.Program], nil
 }
 
-// vouched tells what is wrong with the certificate of a server.
-func (s *State) vouched(id spiffeid.ID, chains [][]*x509.Certificate) error {
+// checkServerChain says what is wrong with the certificate of a server.
+func (s *State) checkServerChain(id spiffeid.ID, chains [][]*x509.Certificate) error {
 	if !s.ours(id) {
 		return refusal.New(identityv1.Refusal_REFUSAL_CERTIFICATE, "%s is of another trust domain than this mesh's, %s", id, s.trust.GetTrustDomain())
 	}
 	if end := chains[0][0].NotAfter; time.Now().After(end) {
 		return refusal.New(identityv1.Refusal_REFUSAL_CERTIFICATE, "the certificate of %s has ended at %s: connect again with its new one", id, end.UTC().Format(time.RFC3339))
 	}
-	if !slices.ContainsFunc(chains, s.signed) {
+	if !slices.ContainsFunc(chains, s.signedByMesh) {
 		return refusal.New(identityv1.Refusal_REFUSAL_CERTIFICATE, "the certificate of %s does not come from the authority of this mesh itself, "+
 			"or from one that is not trusted any more: enrol again with a join token", id)
 	}
 	return nil
 }
 
-// signed tells whether one of the mesh's own authorities has signed the first certificate of a chain. One of files that was issued anew is
-// known by its name, for which the roots vouch.
-func (s *State) signed(chain []*x509.Certificate) bool {
+// signedByMesh reports whether one of the mesh's own authorities signed the first certificate of a chain.
+// An authority from files that was issued again is recognised by its name, for which the roots vouch.
+func (s *State) signedByMesh(chain []*x509.Certificate) bool {
 	if len(chain) < 2 || !slices.ContainsFunc(s.roots, chain[len(chain)-1].Equal) {
 		return false
 	}
@@ -89,7 +90,8 @@ func (s *State) signed(chain []*x509.Certificate) bool {
 	})
 }
 
-// revocationOf is why somebody does not count any more, nil if that is not so.
+// revocationOf returns the revocation of an identity, or of the enrolment in a certificate; nil if
+// neither is revoked.
 func (s *State) revocationOf(id spiffeid.ID, c *x509.Certificate) *identityv1.Revocation {
 	if len(id.Path()) > 0 {
 		if r := s.revoked[id.Path()[1:]]; r != nil && s.ours(id) {
@@ -102,6 +104,7 @@ func (s *State) revocationOf(id spiffeid.ID, c *x509.Certificate) *identityv1.Re
 	return nil
 }
 
+// ours reports whether an identity is of this mesh's trust domain, or of an alias of it.
 func (s *State) ours(id spiffeid.ID) bool {
 	return id.TrustDomain().Name() == s.trust.GetTrustDomain() || slices.Contains(s.trust.GetAliases(), id.TrustDomain().Name())
 }
@@ -117,10 +120,10 @@ func refuseRevoked(r *identityv1.Revocation) error {
 	return refusal.New(identityv1.Refusal_REFUSAL_REVOKED, "%s was revoked at %s%s", who, r.GetAt().AsTime().UTC().Format(time.RFC3339), why)
 }
 
-// Public tells which methods are for those who have nothing to show yet. It is a [caller.Config]'s.
+// Public reports whether a method is open to callers without credentials. It is for [caller.Config].
 func Public(method string) bool { return method == identityv1.AuthorityService_Enroll_FullMethodName }
 
-// Server tells whether a server of the mesh calls. It is for those who hold others to limits.
+// Server reports whether the caller is a server of the mesh, for limits that servers are exempt from.
 func (a *Authority) Server(ctx context.Context) bool { return isMember(ctx, a.Member) }
 
 func isMember(ctx context.Context, member func(spiffeid.ID, [][]*x509.Certificate) ([]caller.Scope, error)) bool {

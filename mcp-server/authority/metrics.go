@@ -34,7 +34,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-// ages tells how long it is that what the mesh trusts could be read.
+// ages registers the gauge of how long the trust has been unreadable.
 func (m *metrics) ages(stale func() (time.Duration, error)) {
 	if m.registry == nil {
 		return
@@ -47,7 +47,7 @@ func (m *metrics) ages(stale func() (time.Duration, error)) {
 	}))
 }
 
-func (m *metrics) learnt(s *State) {
+func (m *metrics) observe(s *State) {
 	m.revoked.Set(float64(len(s.revoked)))
 	if s.signer != nil {
 		m.notAfter.WithLabelValues("authority").Set(float64(s.signer.NotAfter().Unix()))

@@ -19,15 +19,16 @@ import (
 
 const (
 	hashSize = 32
-	// maxBatch is how many tokens are redeemed in one transaction.
+	// maxBatch is the most tokens that are redeemed in one transaction.
 	maxBatch = 256
-	// maxWaiting bounds those that wait for their turn: at 500 a second, which is what the database does easily, a few seconds.
+	// maxWaiting bounds the queue: at 500 a second, which the database does easily, it is a few seconds
+	// long.
 	maxWaiting = 4096
-	// maxIssues is how many rows a call may record.
+	// maxIssues is the most rows that one call may record.
 	maxIssues = 2000
 )
 
-// Redeem uses up a join token of a machine.
+// Redeem uses up a machine's join token.
 func (s *Service) Redeem(ctx context.Context, req *identityv1.RedeemRequest) (*identityv1.RedeemResponse, error) {
 	who := caller.From(ctx)
 	if err := who.RequireUnlimited(caller.Sign); err != nil {
@@ -46,7 +47,7 @@ func (s *Service) redeem(ctx context.Context, server string, req *identityv1.Red
 	if len(req.GetTokenHash()) != hashSize || len(req.GetKeyHash()) != hashSize {
 		return nil, refusal.New(identityv1.Refusal_REFUSAL_REQUEST, "a token and a key are named by their SHA-256, which has %d bytes", hashSize)
 	}
-	joined, err := s.redeems.one(ctx, server, store.Joining{TokenHash: req.GetTokenHash(), KeyHash: req.GetKeyHash(), Peer: req.GetPeer()})
+	joined, err := s.redemptions.redeemOne(ctx, server, store.Joining{TokenHash: req.GetTokenHash(), KeyHash: req.GetKeyHash(), Peer: req.GetPeer()})
 	if err != nil {
 		return nil, err
 	}
@@ -58,15 +59,15 @@ func (s *Service) redeem(ctx context.Context, server string, req *identityv1.Red
 	}, nil
 }
 
-// redeems gathers those who come while a transaction is under way into the next one: however many they are, the database commits as fast as
-// it can and no faster.
-type redeems struct {
+// redemptionQueue gathers redemptions that arrive while a transaction is under way into the next one. So
+// however many arrive, there is one transaction at a time.
+type redemptionQueue struct {
 	store *store.Store
 
 	mu      sync.Mutex
 	waiting []*redemption
 	busy    bool
-	idle    *sync.Cond // busy has ended
+	idle    *sync.Cond // signalled when busy becomes false
 }
 
 type redemption struct {
@@ -77,14 +78,14 @@ type redemption struct {
 	done    chan struct{}
 }
 
-func newRedeems(s *store.Store) *redeems {
-	r := &redeems{store: s}
+func newRedemptionQueue(s *store.Store) *redemptionQueue {
+	r := &redemptionQueue{store: s}
 	r.idle = sync.NewCond(&r.mu)
 	return r
 }
 
-// one redeems a token, among others.
-func (r *redeems) one(ctx context.Context, server string, j store.Joining) (store.Joined, error) {
+// redeemOne queues one token and waits for the answer.
+func (r *redemptionQueue) redeemOne(ctx context.Context, server string, j store.Joining) (store.Joined, error) {
 	own := &redemption{server: server, joining: j, done: make(chan struct{})}
 	if err := r.add(own); err != nil {
 		return store.Joined{}, err
@@ -93,11 +94,11 @@ func (r *redeems) one(ctx context.Context, server string, j store.Joining) (stor
 	case <-own.done:
 		return own.answer, own.err
 	case <-ctx.Done():
-		return store.Joined{}, ctx.Err() // the same key may come again
+		return store.Joined{}, ctx.Err() // the same key may redeem it again
 	}
 }
 
-func (r *redeems) add(own *redemption) error {
+func (r *redemptionQueue) add(own *redemption) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.waiting) >= maxWaiting {
@@ -111,8 +112,8 @@ func (r *redeems) add(own *redemption) error {
 	return nil
 }
 
-// work redeems until nobody waits.
-func (r *redeems) work() {
+// work redeems batches until the queue is empty.
+func (r *redemptionQueue) work() {
 	for {
 		batch := r.next()
 		if len(batch) == 0 {
@@ -122,8 +123,8 @@ func (r *redeems) work() {
 	}
 }
 
-// next takes out the first that wait, who came over one server.
-func (r *redeems) next() (batch []*redemption) {
+// next takes the first batch out of the queue. All of a batch came through one server.
+func (r *redemptionQueue) next() (batch []*redemption) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	rest := r.waiting[:0:0]
@@ -141,13 +142,13 @@ func (r *redeems) next() (batch []*redemption) {
 	return batch
 }
 
-func (r *redeems) redeem(batch []*redemption) {
+func (r *redemptionQueue) redeem(batch []*redemption) {
 	joining := make([]store.Joining, len(batch))
 	for i, each := range batch {
 		joining[i] = each.joining
 	}
 	answers, err := panics.Receive(func() ([]store.Joined, error) {
-		return r.store.RedeemMachines(context.Background(), batch[0].server, joining) // bounded by the store's own patience
+		return r.store.RedeemMachines(context.Background(), batch[0].server, joining) // bounded by the store's own timeouts
 	})
 	if err == nil && len(answers) != len(batch) {
 		err = fmt.Errorf("redeeming join tokens: %d answers came for %d", len(answers), len(batch))
@@ -160,8 +161,8 @@ func (r *redeems) redeem(batch []*redemption) {
 	}
 }
 
-// wait returns when nobody is worked for any more.
-func (r *redeems) wait() {
+// wait waits until the queue is idle.
+func (r *redemptionQueue) wait() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for r.busy {
@@ -169,7 +170,7 @@ func (r *redeems) wait() {
 	}
 }
 
-// Record keeps who was given a certificate by a discovery, and who was refused one.
+// Record records the certificates that a discovery signed, and the requests that it refused.
 func (s *Service) Record(ctx context.Context, req *identityv1.RecordRequest) (*identityv1.RecordResponse, error) {
 	who := caller.From(ctx)
 	if err := who.RequireUnlimited(caller.Sign); err != nil {
@@ -186,12 +187,12 @@ func (s *Service) Record(ctx context.Context, req *identityv1.RecordRequest) (*i
 	return &identityv1.RecordResponse{}, nil
 }
 
-func issuesOf(told []*identityv1.Issue) ([]store.Issue, error) {
-	if len(told) > maxIssues {
-		return nil, status.Errorf(codes.InvalidArgument, "there are %d issues, and %d may be recorded at once", len(told), maxIssues)
+func issuesOf(sent []*identityv1.Issue) ([]store.Issue, error) {
+	if len(sent) > maxIssues {
+		return nil, status.Errorf(codes.InvalidArgument, "there are %d issues, and %d may be recorded at once", len(sent), maxIssues)
 	}
-	issues := make([]store.Issue, len(told))
-	for i, t := range told {
+	issues := make([]store.Issue, len(sent))
+	for i, t := range sent {
 		if err := checkIssue(t); err != nil {
 			return nil, status.Errorf(codes.InvalidArgument, "issue %d: %v", i, err)
 		}

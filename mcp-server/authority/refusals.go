@@ -9,26 +9,28 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// refusals records who was refused. Anybody can cause as many refusals as they like, and similar ones share a row. So one goroutine writes at a time, with
-// one connection to the database, and what arrives meanwhile goes into the next batch.
-type refusals struct {
+// refusalQueue records refused requests. Anybody can cause any number of refusals, and similar ones share
+// a row. So one goroutine writes at a time, with one connection to the database, and what arrives
+// meanwhile goes into the next batch.
+type refusalQueue struct {
 	write func(context.Context, []store.Issue) error
 
 	mu      sync.Mutex
 	waiting []store.Issue
-	written chan struct{} // closed when those that wait have been
+	written chan struct{} // closed when those waiting have been written
 	busy    bool
-	idle    *sync.Cond // busy has ended
+	idle    *sync.Cond // signalled when busy becomes false
 }
 
-func newRefusals(write func(context.Context, []store.Issue) error) *refusals {
-	r := &refusals{write: write, written: make(chan struct{})}
+func newRefusalQueue(write func(context.Context, []store.Issue) error) *refusalQueue {
+	r := &refusalQueue{write: write, written: make(chan struct{})}
 	r.idle = sync.NewCond(&r.mu)
 	return r
 }
 
-// add records a refusal, and waits until it is written or the context ends. If too many wait, it drops the refusal.
-func (r *refusals) add(ctx context.Context, issue store.Issue) {
+// add records a refusal, and waits until it is written or the context ends. If too many wait, it drops
+// the refusal.
+func (r *refusalQueue) add(ctx context.Context, issue store.Issue) {
 	if written := r.queue(issue); written != nil {
 		select {
 		case <-written:
@@ -37,14 +39,14 @@ func (r *refusals) add(ctx context.Context, issue store.Issue) {
 	}
 }
 
-// queue returns what is closed when the refusal was written; nil if it is forgotten.
-func (r *refusals) queue(issue store.Issue) <-chan struct{} {
+// queue adds a refusal and returns a channel that is closed when it was written; nil if it was dropped.
+func (r *refusalQueue) queue(issue store.Issue) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.waiting) >= maxIssues {
 		return nil
 	}
-	issue.At = time.Now() // in the order in which they are told
+	issue.At = time.Now() // so that the times are in the order of the queue
 	r.waiting = append(r.waiting, issue)
 	if !r.busy {
 		r.busy = true
@@ -53,19 +55,20 @@ func (r *refusals) queue(issue store.Issue) <-chan struct{} {
 	return r.written
 }
 
-// work writes until nothing waits. What the database does not take is lost: it is in the log.
-func (r *refusals) work() {
+// work writes batches until nothing waits. What the database refuses is dropped from the record; the log
+// has it.
+func (r *refusalQueue) work() {
 	for {
 		some, written := r.next()
 		if len(some) == 0 {
 			return
 		}
-		_ = panics.Try("record", func() error { return r.write(context.Background(), some) }) // bounded by the store's own patience
+		_ = panics.Try("record", func() error { return r.write(context.Background(), some) }) // bounded by the store's own timeouts
 		close(written)
 	}
 }
 
-func (r *refusals) next() ([]store.Issue, chan struct{}) {
+func (r *refusalQueue) next() ([]store.Issue, chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	some, written := r.waiting, r.written
@@ -78,8 +81,8 @@ func (r *refusals) next() ([]store.Issue, chan struct{}) {
 	return some, written
 }
 
-// wait returns when nothing is written any more.
-func (r *refusals) wait() {
+// wait waits until the queue is idle.
+func (r *refusalQueue) wait() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for r.busy {

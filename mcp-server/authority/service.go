@@ -25,19 +25,20 @@ import (
 )
 
 const (
-	// serverLifetime is that of a server's certificate. It renews it at half of that, and so can live through two weeks without this server.
+	// serverLifetime is the lifetime of a server's certificate. The server renews at half of it, so it
+	// survives two weeks without this server.
 	serverLifetime = 30 * 24 * time.Hour
-	// delegatedLifetime is that of a discovery's own authority.
+	// delegatedLifetime is the lifetime of a discovery's own authority.
 	delegatedLifetime = 30 * 24 * time.Hour
 )
 
-// What somebody showed for a certificate, as the record has it.
+// The credential that a certificate was given for, as it is recorded.
 const (
 	byToken       = "token"
 	byCertificate = "certificate"
 )
 
-// Service answers servers.
+// Service serves the APIs that servers of the mesh call.
 type Service struct {
 	identityv1.UnimplementedAuthorityServiceServer
 	identityv1.UnimplementedTrustServiceServer
@@ -51,8 +52,8 @@ func (a *Authority) Register(r grpc.ServiceRegistrar) {
 	identityv1.RegisterTrustServiceServer(r, &Service{Authority: a})
 }
 
-// asking is what is known of who asks for a certificate, as the record has it.
-type asking struct {
+// applicant is what is known of who asks for a certificate, for the record.
+type applicant struct {
 	began      time.Time
 	credential string
 	identity   string
@@ -63,60 +64,60 @@ type asking struct {
 
 // Enroll gives a server its certificate.
 func (s *Service) Enroll(ctx context.Context, req *identityv1.EnrollRequest) (*identityv1.EnrollResponse, error) {
-	who := &asking{began: time.Now(), credential: byCertificate, peer: peerOf(ctx)}
+	who := &applicant{began: time.Now(), credential: byCertificate, peer: peerOf(ctx)}
 	if req.GetToken() != "" {
 		who.credential = byToken
 	}
-	known, given, err := s.enroll(ctx, req, who)
-	if err = s.settle(ctx, "enroll", who, given, known, "", err); err != nil {
+	state, given, err := s.enroll(ctx, req, who)
+	if err = s.recordOutcome(ctx, "enroll", who, given, state, "", err); err != nil {
 		return nil, err
 	}
-	return &identityv1.EnrollResponse{Chain: given.ChainPEM, Trust: known.trust}, nil
+	return &identityv1.EnrollResponse{Chain: given.ChainPEM, Trust: state.trust}, nil
 }
 
-func (s *Service) enroll(ctx context.Context, req *identityv1.EnrollRequest, who *asking) (known *State, given signing.Issued, err error) {
-	if known, err = s.signing(); err != nil {
-		return known, given, err
+func (s *Service) enroll(ctx context.Context, req *identityv1.EnrollRequest, who *applicant) (state *State, given signing.Issued, err error) {
+	if state, err = s.signing(); err != nil {
+		return state, given, err
 	}
 	csr, err := parse(req.GetCsr(), who)
 	if err != nil {
-		return known, given, err
+		return state, given, err
 	}
 	var server identity.Server
 	if who.credential == byToken {
-		server, err = s.byToken(ctx, req, known, who)
+		server, err = s.byToken(ctx, req, state, who)
 	} else {
 		server, err = s.byCertificate(ctx, req, who)
 	}
 	if err != nil {
-		return known, given, err
+		return state, given, err
 	}
-	server.TrustDomain = known.trust.GetTrustDomain()
+	server.TrustDomain = state.trust.GetTrustDomain()
 	id, err := server.ID()
 	if err != nil {
-		return known, given, refusal.New(identityv1.Refusal_REFUSAL_REQUEST, "the name of the server: %v", err)
+		return state, given, refusal.New(identityv1.Refusal_REFUSAL_REQUEST, "the name of the server: %v", err)
 	}
 	who.identity = id.String()
-	if r := known.revocationOf(id, &x509.Certificate{}); r != nil {
-		return known, given, refuseRevoked(r)
+	if r := state.revocationOf(id, &x509.Certificate{}); r != nil {
+		return state, given, refuseRevoked(r)
 	}
-	given, err = known.signer.Sign(signing.Request{CSR: csr, ID: id, Enrolment: who.enrolment, Hosts: req.GetHosts(), Lifetime: serverLifetime})
-	return known, given, err
+	given, err = state.signer.Sign(signing.Request{CSR: csr, ID: id, Enrolment: who.enrolment, Hosts: req.GetHosts(), Lifetime: serverLifetime})
+	return state, given, err
 }
 
-// signing is the state to sign by.
+// signing returns the state to sign with.
 func (s *Service) signing() (*State, error) {
-	known := s.Current()
+	state := s.Current()
 	switch {
 	case !s.cfg.Signs:
 		return nil, refusal.New(identityv1.Refusal_REFUSAL_UNAVAILABLE, "%v", ErrNone)
-	case known == nil || known.signer == nil:
+	case state == nil || state.signer == nil:
 		return nil, refusal.New(identityv1.Refusal_REFUSAL_UNAVAILABLE, "the authority is not known here yet: come again")
 	}
-	return known, nil
+	return state, nil
 }
 
-func parse(text []byte, who *asking) (*signing.CSR, error) {
+func parse(text []byte, who *applicant) (*signing.CSR, error) {
 	csr, err := signing.ParseRequest(text)
 	if err != nil {
 		return nil, refusal.New(identityv1.Refusal_REFUSAL_REQUEST, "%v", err)
@@ -127,13 +128,13 @@ func parse(text []byte, who *asking) (*signing.CSR, error) {
 }
 
 // byToken uses up a join token of a server.
-func (s *Service) byToken(ctx context.Context, req *identityv1.EnrollRequest, known *State, who *asking) (server identity.Server, err error) {
+func (s *Service) byToken(ctx context.Context, req *identityv1.EnrollRequest, state *State, who *applicant) (server identity.Server, err error) {
 	token, err := jointoken.Parse(req.GetToken())
 	if err != nil {
 		return server, refusal.New(identityv1.Refusal_REFUSAL_TOKEN_UNKNOWN, "%v", err)
 	}
 	for _, program := range identity.Programs { // before the token is used up
-		named := identity.Server{TrustDomain: known.trust.GetTrustDomain(), Program: program, Name: req.GetName()}
+		named := identity.Server{TrustDomain: state.trust.GetTrustDomain(), Program: program, Name: req.GetName()}
 		if _, err := named.ID(); err != nil {
 			return server, refusal.New(identityv1.Refusal_REFUSAL_REQUEST, "the name of the server: %v", err)
 		}
@@ -150,8 +151,8 @@ func (s *Service) byToken(ctx context.Context, req *identityv1.EnrollRequest, kn
 	return identity.Server{Program: identity.Program(joined.Program), Name: req.GetName()}, nil
 }
 
-// byCertificate knows a server by the certificate that it has. The guard has looked at that already.
-func (s *Service) byCertificate(ctx context.Context, req *identityv1.EnrollRequest, who *asking) (server identity.Server, err error) {
+// byCertificate identifies a server by its current certificate, which the guard has verified already.
+func (s *Service) byCertificate(ctx context.Context, req *identityv1.EnrollRequest, who *applicant) (server identity.Server, err error) {
 	server, leaf, err := serverIn(ctx)
 	if err != nil {
 		return server, err
@@ -163,7 +164,7 @@ func (s *Service) byCertificate(ctx context.Context, req *identityv1.EnrollReque
 	return server, nil
 }
 
-// serverIn is which server of the mesh calls, by its certificate.
+// serverIn identifies the calling server by its certificate.
 func serverIn(ctx context.Context) (server identity.Server, leaf *x509.Certificate, err error) {
 	if p, ok := peer.FromContext(ctx); ok {
 		if t, ok := p.AuthInfo.(credentials.TLSInfo); ok && len(t.State.VerifiedChains) > 0 {
@@ -189,42 +190,43 @@ func (s *Service) Delegate(ctx context.Context, req *identityv1.DelegateRequest)
 	if err := caller.From(ctx).RequireUnlimited(caller.Sign); err != nil {
 		return nil, caller.StatusOf(err)
 	}
-	who := &asking{began: time.Now(), credential: byCertificate, peer: peerOf(ctx)}
-	known, given, err := s.delegate(ctx, req, who)
-	if err = s.settle(ctx, "delegate", who, given, known, "an authority beneath the mesh's, for machines", err); err != nil {
+	who := &applicant{began: time.Now(), credential: byCertificate, peer: peerOf(ctx)}
+	state, given, err := s.delegate(ctx, req, who)
+	if err = s.recordOutcome(ctx, "delegate", who, given, state, "an authority beneath the mesh's, for machines", err); err != nil {
 		return nil, err
 	}
 	return &identityv1.DelegateResponse{Chain: given.ChainPEM}, nil
 }
 
-func (s *Service) delegate(ctx context.Context, req *identityv1.DelegateRequest, who *asking) (known *State, given signing.Issued, err error) {
-	if known, err = s.signing(); err != nil {
-		return known, given, err
+func (s *Service) delegate(ctx context.Context, req *identityv1.DelegateRequest, who *applicant) (state *State, given signing.Issued, err error) {
+	if state, err = s.signing(); err != nil {
+		return state, given, err
 	}
 	server, leaf, err := serverIn(ctx)
 	if err != nil {
-		return known, given, err
+		return state, given, err
 	}
 	who.identity, who.enrolment = server.String(), identity.EnrolmentOf(leaf)
 	if server.Program != identity.Discovery {
-		return known, given, refusal.New(identityv1.Refusal_REFUSAL_CERTIFICATE, "%s is no discovery: those alone give machines certificates", server)
+		return state, given, refusal.New(identityv1.Refusal_REFUSAL_CERTIFICATE, "%s is no discovery: those alone give machines certificates", server)
 	}
 	csr, err := parse(req.GetCsr(), who)
 	if err != nil {
-		return known, given, err
+		return state, given, err
 	}
-	given, err = known.signer.Delegate(csr, "discovery "+server.Name+" of "+known.trust.GetTrustDomain(), delegatedLifetime)
-	return known, given, err
+	given, err = state.signer.Delegate(csr, "discovery "+server.Name+" of "+state.trust.GetTrustDomain(), delegatedLifetime)
+	return state, given, err
 }
 
-// settle records what has become of a call, and returns what is told of it. What cannot be recorded is not given.
-func (s *Service) settle(ctx context.Context, call string, who *asking, given signing.Issued, known *State, detail string, err error) error {
+// recordOutcome records and logs the outcome of a call, and returns its error. A certificate that cannot
+// be recorded is not given out.
+func (s *Service) recordOutcome(ctx context.Context, call string, who *applicant, given signing.Issued, state *State, detail string, err error) error {
 	err = s.statusOf(err)
 	reason := refusal.Of(err)
 	var issue store.Issue
 	switch {
 	case err == nil:
-		issue = issueOf(given.Certificate, known.signer, who.credential)
+		issue = issueOf(given.Certificate, state.signer, who.credential)
 		issue.Detail = detail
 	case reason != identityv1.Refusal_REFUSAL_UNSPECIFIED && reason != identityv1.Refusal_REFUSAL_UNAVAILABLE:
 		issue = newIssue()
@@ -233,7 +235,7 @@ func (s *Service) settle(ctx context.Context, call string, who *asking, given si
 	if issue.ID != [16]byte{} {
 		issue.Identity, issue.Enrolment, issue.Peer, issue.KeyHash, issue.Took = who.identity, who.enrolment, who.peer, who.key, time.Since(who.began)
 		if err != nil {
-			s.refused.add(ctx, issue)
+			s.refusals.add(ctx, issue)
 		} else {
 			err = s.statusOf(s.cfg.Store.RecordIssues(ctx, s.Identity(), []store.Issue{issue}))
 		}
@@ -247,7 +249,7 @@ func (s *Service) settle(ctx context.Context, call string, who *asking, given si
 	return err
 }
 
-// statusOf gives an error the status that callers see.
+// statusOf turns an error into the status that the caller gets.
 func (s *Service) statusOf(err error) error {
 	switch {
 	case err == nil || refusal.Of(err) != identityv1.Refusal_REFUSAL_UNSPECIFIED:
@@ -264,14 +266,14 @@ func (s *Service) statusOf(err error) error {
 	return status.Error(codes.Internal, "the authority cannot answer: see the log of the server")
 }
 
-// newIssue is a row of the record that nobody else writes.
+// newIssue returns a row for the record, with a random id.
 func newIssue() store.Issue {
 	i := store.Issue{At: time.Now()}
 	_, _ = rand.Read(i.ID[:]) // which never fails
 	return i
 }
 
-// issueOf is the row of a certificate that was given.
+// issueOf returns the row of a certificate that was given.
 func issueOf(c *x509.Certificate, by *signing.Authority, credential string) store.Issue {
 	i := newIssue()
 	key := sha256.Sum256(c.RawSubjectPublicKeyInfo)

@@ -21,37 +21,37 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// State is what is known of the authority and of what the mesh trusts, at one moment.
+// State is what is known of the authority and of the mesh's trust at one moment.
 type State struct {
-	trust   *identityv1.Trust  // as servers are told
+	trust   *identityv1.Trust  // as servers are sent it
 	signer  *signing.Authority // nil while there is none
 	roots   []*x509.Certificate
-	signers []*x509.Certificate // the authorities whose signature makes servers, their own certificates; nil where they are not known
+	signers []*x509.Certificate // the certificates of the authorities that sign for servers; nil for a relay, which does not know them
 	revoked map[string]*identityv1.Revocation
 
-	readAt   time.Time         // by the clock of the database
-	rows     []store.Authority // with their sealed keys, to be kept
-	replaced chan struct{}
+	readAt   time.Time         // when it was read, by the database's clock
+	rows     []store.Authority // with their sealed keys, to be saved
+	replaced chan struct{}     // closed when the next state replaces this one
 }
 
-// says tells whether two states are the same.
-func (s *State) says(other *State) bool {
+// equal reports whether two states are the same but for when they were read.
+func (s *State) equal(other *State) bool {
 	return proto.Equal(s.trust, other.trust) && slices.EqualFunc(s.signers, other.signers, (*x509.Certificate).Equal) &&
 		(s.signer == nil) == (other.signer == nil) && (s.signer == nil || s.signer.Certificate().Equal(other.signer.Certificate()))
 }
 
-// place binds the sealed key of an authority to its certificate. No secret has a colon in its namespace.
+// place binds the sealed key of an authority to its certificate. No secret's namespace has a colon.
 func place(fingerprint string) seal.Place {
 	return seal.Place{Namespace: ":authority", Name: fingerprint, Value: "key"}
 }
 
-// fingerprintOf is by what the database knows an authority.
+// fingerprintOf returns the SHA-256 by which the database knows an authority.
 func fingerprintOf(c *x509.Certificate) string {
 	sum := sha256.Sum256(c.Raw)
 	return hex.EncodeToString(sum[:])
 }
 
-// read makes a state of what the database has.
+// read builds a state from the database.
 func (a *Authority) read(ctx context.Context) (*State, error) {
 	trust, err := a.cfg.Store.Trust(ctx)
 	if err != nil {
@@ -70,7 +70,7 @@ func (a *Authority) read(ctx context.Context) (*State, error) {
 	return s, err
 }
 
-// stateOf puts together what is trusted and who signs.
+// stateOf builds a state from the trust and the authorities.
 func (a *Authority) stateOf(trust *identityv1.Trust, rows []store.Authority) (*State, error) {
 	s := &State{trust: trust, revoked: revokedIn(trust), rows: rows, replaced: make(chan struct{})}
 	var err error
@@ -90,7 +90,8 @@ func (a *Authority) stateOf(trust *identityv1.Trust, rows []store.Authority) (*S
 	return s, nil
 }
 
-// revokedIn are those that were revoked, by identity or enrolment. The two have nothing in common: an enrolment has no slash.
+// revokedIn indexes the revocations by identity or enrolment. The two cannot clash: an enrolment has no
+// slash.
 func revokedIn(trust *identityv1.Trust) map[string]*identityv1.Revocation {
 	revoked := map[string]*identityv1.Revocation{}
 	for _, r := range trust.GetRevoked() {
@@ -106,7 +107,7 @@ func (s *State) takeFiles(f fromFiles) {
 	}
 }
 
-// takeRows takes the authorities of the database: those that are trusted, and the key of the one that signs.
+// takeRows takes the trusted authorities of the database, and the key of the active one.
 func (s *State) takeRows(rows []store.Authority, keys *seal.Keys, signs bool) error {
 	for _, row := range rows {
 		if row.State == store.RetiredAuthority {
@@ -137,25 +138,26 @@ func (s *State) takeRows(rows []store.Authority, keys *seal.Keys, signs bool) er
 	return nil
 }
 
-// trustOf is what the database says as it is told, but for the roots.
+// trustOf converts the database's trust into the message, without the roots.
 func trustOf(t store.Trust) *identityv1.Trust {
-	told := &identityv1.Trust{TrustDomain: t.TrustDomain, Aliases: t.Aliases, CertificateLifetimes: t.Lifetimes, OwnGateways: t.OwnGateways}
+	trust := &identityv1.Trust{TrustDomain: t.TrustDomain, Aliases: t.Aliases, CertificateLifetimes: t.Lifetimes, OwnGateways: t.OwnGateways}
 	for _, f := range t.Federated {
-		told.Federated = append(told.Federated, &identityv1.Federated{TrustDomain: f.TrustDomain, Roots: f.Roots})
+		trust.Federated = append(trust.Federated, &identityv1.Federated{TrustDomain: f.TrustDomain, Roots: f.Roots})
 	}
 	for _, r := range t.Revoked {
-		told.Revoked = append(told.Revoked, &identityv1.Revocation{Identity: r.Identity, Enrolment: r.Enrolment, Reason: r.Reason, At: timestamppb.New(r.At)})
+		trust.Revoked = append(trust.Revoked, &identityv1.Revocation{Identity: r.Identity, Enrolment: r.Enrolment, Reason: r.Reason, At: timestamppb.New(r.At)})
 	}
 	for _, i := range t.Issuers {
-		told.Issuers = append(told.Issuers, &identityv1.Issuer{
+		trust.Issuers = append(trust.Issuers, &identityv1.Issuer{
 			Name: i.Name, Issuer: i.Issuer, Audiences: i.Audiences, Jwks: i.JWKS, JwksUri: i.JWKSURI, Claims: i.Claims,
 			Namespace: i.Namespace, ServiceAccount: i.ServiceAccount, WorkloadGroup: i.WorkloadGroup,
 		})
 	}
-	return told
+	return trust
 }
 
-// makeFirst makes the authority of a mesh that has none. Of servers that do so together one wins, and the others read what it has made.
+// makeFirst creates the authority of a mesh that has none. If several servers try at once, one wins and
+// the others read its authority.
 func (a *Authority) makeFirst(ctx context.Context, trustDomain string) error {
 	if a.files != nil {
 		return ErrNone
@@ -172,7 +174,7 @@ func (a *Authority) makeFirst(ctx context.Context, trustDomain string) error {
 	return err
 }
 
-// newRoot makes a root, and seals its key.
+// newRoot creates a root and seals its key.
 func (a *Authority) newRoot(trustDomain string) (root *signing.Authority, sealed string, err error) {
 	if !a.cfg.Keys.Can() {
 		return nil, "", seal.ErrNone
@@ -187,7 +189,7 @@ func (a *Authority) newRoot(trustDomain string) (root *signing.Authority, sealed
 	return root, a.cfg.Keys.Seal(place(fingerprintOf(root.Certificate())), bytes.TrimSpace(key)), nil
 }
 
-// Roots are those that the mesh trusts for its own, the one that signs first; none while nothing is known of them.
+// Roots returns the mesh's own roots, the active one first; none before the first state.
 func (a *Authority) Roots() []*x509.Certificate {
 	if s := a.Current(); s != nil {
 		return s.roots
@@ -195,8 +197,8 @@ func (a *Authority) Roots() []*x509.Certificate {
 	return nil
 }
 
-// Rotate makes the authority that is to sign next, in somebody's name, and returns its id. It is trusted at once, and signs when it is
-// activated.
+// Rotate creates the authority that is to sign next, in the name of by, and returns its id. It is trusted
+// at once, and signs once it is activated.
 func (a *Authority) Rotate(ctx context.Context, by string) (int64, error) {
 	s := a.Current()
 	switch {

@@ -14,21 +14,22 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// Ensure returns the roots of a mesh, the one that signs first, and makes its authority if there is none yet.
+// Ensure returns the mesh's roots, the active one first, and creates the authority if there is none yet.
 func Ensure(ctx context.Context, cfg Config) ([]*x509.Certificate, error) {
 	cfg.Signs = true
 	a, err := New(cfg)
 	if err != nil {
 		return nil, err
 	}
-	known, err := a.ensure(ctx)
+	state, err := a.ensure(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return known.roots, nil
+	return state.roots, nil
 }
 
-// Reseal encrypts with the key that seals what an older one has encrypted of the authorities, and returns how many there are and were.
+// Reseal encrypts the authorities' keys that an older key sealed with the current one. It returns how
+// many it encrypted, and how many there are.
 func Reseal(ctx context.Context, s *store.Store, keys *seal.Keys) (done, all int, err error) {
 	rows, err := s.AuthoritiesWithKeys(ctx)
 	if err != nil {
@@ -54,7 +55,7 @@ func Reseal(ctx context.Context, s *store.Store, keys *seal.Keys) (done, all int
 	return done, all, nil
 }
 
-// TokenForServer makes a join token for a server of a program, in somebody's name, which counts once.
+// TokenForServer creates a join token for one server, in the name of by.
 func TokenForServer(ctx context.Context, s *store.Store, roots []*x509.Certificate, program identity.Program, name string, lifetime time.Duration, by string) (jointoken.Token, error) {
 	if !slices.Contains(identity.Programs, program) {
 		return jointoken.Token{}, fmt.Errorf("%q is no server that joins a mesh: write one of %v", program, identity.Programs)

@@ -15,32 +15,32 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// staleLook is how often it is looked whether what is told has become stale.
-const staleLook = time.Second
+// staleCheckInterval is how often a stream checks whether its trust has become stale.
+const staleCheckInterval = time.Second
 
-// WatchTrust tells what the mesh trusts, now and whenever that changes, and whether somebody else may know better.
+// WatchTrust streams the mesh's trust, now and after each change, and since when it is stale.
 func (s *Service) WatchTrust(_ *identityv1.WatchTrustRequest, stream grpc.ServerStreamingServer[identityv1.WatchTrustResponse]) error {
 	who := caller.From(stream.Context())
 	var told *identityv1.Trust
 	select {
 	case <-s.ready:
-	case <-time.After(patience):
+	case <-time.After(certificateTimeout):
 		return status.Error(codes.Unavailable, "this server does not know yet what the mesh trusts: come again")
 	case <-s.stopping:
 	case <-stream.Context().Done():
 	}
-	hears := &listener{who.Identity()}
+	hears := &watchStream{who.Identity()}
 	defer s.streams.gone(hears)
-	look := time.NewTicker(staleLook)
+	look := time.NewTicker(staleCheckInterval)
 	defer look.Stop()
 	var stale time.Time
 	for {
-		known := s.Current()
-		if known == nil {
+		state := s.Current()
+		if state == nil {
 			return status.Error(codes.Unavailable, "the server is shutting down")
 		}
-		trust := known.toldTo(who)
-		decides := trust == known.trust // by who is revoked
+		trust := state.trustFor(who)
+		decides := trust == state.trust // it gets the whole trust, and enforces revocations
 		if decides && told == nil {
 			s.streams.sent(hears, nil)
 		}
@@ -52,10 +52,10 @@ func (s *Service) WatchTrust(_ *identityv1.WatchTrustRequest, stream grpc.Server
 			}
 		}
 		if decides {
-			s.streams.sent(hears, known)
+			s.streams.sent(hears, state)
 		}
 		select {
-		case <-known.replaced:
+		case <-state.replaced:
 		case <-look.C:
 		case <-s.stopping:
 			return status.Error(codes.Unavailable, "the server is shutting down")
@@ -65,12 +65,13 @@ func (s *Service) WatchTrust(_ *identityv1.WatchTrustRequest, stream grpc.Server
 	}
 }
 
-// toldTo is what somebody is told: whom the mesh does not trust any more, and whose tokens it takes, is the affair of servers.
-func (s *State) toldTo(who *caller.Caller) *identityv1.Trust {
+// trustFor returns the trust that a caller is sent: revocations and the issuers of tokens are only for
+// servers.
+func (s *State) trustFor(who *caller.Caller) *identityv1.Trust {
 	id, err := spiffeid.FromString(who.Identity())
 	if err == nil {
-		_, is := identity.ServerOf(id)
-		if is && s.ours(id) { // the guard has seen who vouches for it
+		_, isServer := identity.ServerOf(id)
+		if isServer && s.ours(id) { // the guard has verified its certificate
 			return s.trust
 		}
 	}

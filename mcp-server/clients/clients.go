@@ -34,10 +34,10 @@ type Client struct {
 	roll           *Roll
 	node, protocol string
 	since          time.Time
-	types          []subscription // few enough to be gone through, where a map would be twice the memory
+	types          []typeState // few enough to be gone through, where a map would be twice the memory
 }
 
-type subscription struct {
+type typeState struct {
 	typeURL        string
 	sent, accepted int64
 	refusal        *refusal // the last, unless something was accepted since
@@ -49,17 +49,17 @@ type refusal struct {
 }
 
 // usualTypes are what a client of ours asks for: every kind by one name, the server's standing, and the ends of batches.
-var usualTypes = len(kinds.All()) + 2
+var typicalTypes = len(kinds.All()) + 2
 
 // How much is kept of what a client says.
 const (
-	longestReason = 512
-	longestNode   = 256
+	maxReasonBytes = 512
+	maxNodeBytes   = 256
 )
 
 // Join puts a client on the roll, until it leaves.
 func (r *Roll) Join(node, protocol string) *Client {
-	c := &Client{roll: r, node: terse.Kept(node, longestNode), protocol: protocol, since: time.Now()}
+	c := &Client{roll: r, node: terse.Kept(node, maxNodeBytes), protocol: protocol, since: time.Now()}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.clients[c] = struct{}{}
@@ -75,37 +75,37 @@ func (c *Client) Leave() {
 
 // Sent notes a response of a type.
 func (c *Client) Sent(typeURL, revision string) {
-	c.note(typeURL, func(s *subscription) { s.sent = number(revision) })
+	c.update(typeURL, func(s *typeState) { s.sent = number(revision) })
 }
 
 // Accepted notes that the client has what a response had.
 func (c *Client) Accepted(typeURL, revision string) {
-	c.note(typeURL, func(s *subscription) { s.accepted, s.refusal = number(revision), nil })
+	c.update(typeURL, func(s *typeState) { s.accepted, s.refusal = number(revision), nil })
 }
 
 // Refused notes that the client has kept what it had before a response, and why.
 func (c *Client) Refused(typeURL, revision, reason string) {
-	c.note(typeURL, func(s *subscription) {
-		s.refusal = &refusal{number(revision), terse.Kept(reason, longestReason)}
+	c.update(typeURL, func(s *typeState) {
+		s.refusal = &refusal{number(revision), terse.Kept(reason, maxReasonBytes)}
 	})
 }
 
-func (c *Client) note(typeURL string, what func(*subscription)) {
+func (c *Client) update(typeURL string, what func(*typeState)) {
 	c.roll.mu.Lock()
 	defer c.roll.mu.Unlock()
-	if s := c.of(typeURL); s != nil {
+	if s := c.subscription(typeURL); s != nil {
 		what(s)
 		return
 	}
 	if c.types == nil {
-		c.types = make([]subscription, 0, usualTypes)
+		c.types = make([]typeState, 0, typicalTypes)
 	}
-	c.types = append(c.types, subscription{typeURL: typeURL})
+	c.types = append(c.types, typeState{typeURL: typeURL})
 	what(&c.types[len(c.types)-1])
 }
 
 // of returns what is noted of a type, nil if nothing is.
-func (c *Client) of(typeURL string) *subscription {
+func (c *Client) subscription(typeURL string) *typeState {
 	for i := range c.types {
 		if c.types[i].typeURL == typeURL {
 			return &c.types[i]
@@ -125,8 +125,8 @@ func number(revision string) int64 {
 
 // whole is the newest revision that the client is known to have whole: that of the mark, if it asks for the ends of batches; else what
 // it has accepted last, or, while it has not answered to some types, the least that it has of those.
-func (c *Client) whole() int64 {
-	if mark := c.of(mcpv1.BatchTypeURL); mark != nil {
+func (c *Client) completeRevision() int64 {
+	if mark := c.subscription(mcpv1.BatchTypeURL); mark != nil {
 		return mark.accepted
 	}
 	var newest int64
@@ -157,14 +157,14 @@ func (r *Roll) List() []*adminv1.ClientStatus {
 }
 
 func (c *Client) status() *adminv1.ClientStatus {
-	told := &adminv1.ClientStatus{Node: c.node, Protocol: c.protocol, Since: timestamppb.New(c.since), Revision: c.whole()}
+	answer := &adminv1.ClientStatus{Node: c.node, Protocol: c.protocol, Since: timestamppb.New(c.since), Revision: c.completeRevision()}
 	for _, s := range c.types {
 		one := &adminv1.Subscription{Type: s.typeURL, Sent: s.sent, Accepted: s.accepted}
 		if s.refusal != nil {
 			one.Refused, one.Reason = s.refusal.revision, s.refusal.reason
 		}
-		told.Subscriptions = append(told.Subscriptions, one)
+		answer.Subscriptions = append(answer.Subscriptions, one)
 	}
-	slices.SortFunc(told.GetSubscriptions(), func(a, b *adminv1.Subscription) int { return cmp.Compare(a.GetType(), b.GetType()) })
-	return told
+	slices.SortFunc(answer.GetSubscriptions(), func(a, b *adminv1.Subscription) int { return cmp.Compare(a.GetType(), b.GetType()) })
+	return answer
 }

@@ -32,12 +32,12 @@ type Examiner struct {
 
 	mu      sync.Mutex
 	waiting map[kinds.Key]*store.Resource
-	some    chan struct{}
+	wake    chan struct{}
 }
 
 // New returns an examiner that has seen nothing yet.
 func New(s *store.Store, log *slog.Logger) *Examiner {
-	return &Examiner{store: s, log: log, waiting: map[kinds.Key]*store.Resource{}, some: make(chan struct{}, 1)}
+	return &Examiner{store: s, log: log, waiting: map[kinds.Key]*store.Resource{}, wake: make(chan struct{}, 1)}
 }
 
 // See takes note of a resource as it stands now. It does not wait.
@@ -49,7 +49,7 @@ func (e *Examiner) See(r *store.Resource) {
 	defer e.mu.Unlock()
 	e.waiting[r.Key] = r
 	select {
-	case e.some <- struct{}{}:
+	case e.wake <- struct{}{}:
 	default: // the last news is still waiting
 	}
 }
@@ -67,16 +67,16 @@ func (e *Examiner) Run(ctx context.Context) error {
 	retry := &backoff.ExponentialBackOff{
 		InitialInterval: 100 * time.Millisecond, MaxInterval: 30 * time.Second, Multiplier: 2, RandomizationFactor: 0.5,
 	}
-	for said := ""; ; {
+	for lastError := ""; ; {
 		select {
-		case <-e.some:
+		case <-e.wake:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 		seen := e.take()
 		for err := e.report(ctx, seen); err != nil; err = e.report(ctx, seen) {
-			if ctx.Err() == nil && !store.Temporary(err) && err.Error() != said { // the feed tells of a database that is away
-				said = err.Error()
+			if ctx.Err() == nil && !store.Temporary(err) && err.Error() != lastError { // the feed tells of a database that is away
+				lastError = err.Error()
 				e.log.Error("cannot report what is wrong with resources; the server goes on trying", "error", err)
 			}
 			select {
@@ -126,22 +126,22 @@ func findings(r *store.Resource) []store.Finding {
 	}
 	switch spec := message.(type) {
 	case *networking.EnvoyFilter:
-		return ofPatches(spec)
+		return patchFindings(spec)
 	case *networking.VirtualService:
-		return ofExpressions(spec)
+		return expressionFindings(spec)
 	default:
 		return nil
 	}
 }
 
 // mostFindings bounds what one resource comes to in the database.
-const mostFindings = 20
+const maxFindings = 20
 
 // ofExpressions are the regular expressions that Envoy refuses, and discovery therefore leaves out.
-func ofExpressions(spec *networking.VirtualService) (list []store.Finding) {
+func expressionFindings(spec *networking.VirtualService) (list []store.Finding) {
 	for i, route := range spec.GetHttp() {
 		for _, p := range re2.InRoute(route) {
-			if len(list) == mostFindings {
+			if len(list) == maxFindings {
 				return list
 			}
 			list = append(list, store.Finding{
@@ -154,7 +154,7 @@ func ofExpressions(spec *networking.VirtualService) (list []store.Finding) {
 }
 
 // ofPatches are what is wrong with the patches of an EnvoyFilter.
-func ofPatches(spec *networking.EnvoyFilter) (list []store.Finding) {
+func patchFindings(spec *networking.EnvoyFilter) (list []store.Finding) {
 	_, problems := envoy.Read(spec)
 	for _, p := range problems {
 		f := store.Finding{Path: p.Path, Message: p.Reason, Hint: p.Hint}

@@ -41,7 +41,7 @@ func (f *Feed) encode(r *store.Resource) *ads.Resource {
 
 // keeps tells whether clients keep the version of a resource that they have: the stored one was checked by nobody, and breaks rules. If they
 // have none, what can be decoded is better than nothing: it may be older than the rules, and was in force until this server started.
-func (f *Feed) keeps(r *store.Resource) bool {
+func (f *Feed) keepLast(r *store.Resource) bool {
 	if !r.Unchecked {
 		return false
 	}

@@ -31,7 +31,7 @@ type Feed struct {
 	keys      *seal.Keys // nil for none
 	// held is what was read and is not published yet, and through the revision with which it is whole: of secrets only the newest values
 	// are kept, and those are not shown before the rest of their revision.
-	held    publish.Changes
+	pending    publish.Changes
 	through store.Revision
 
 	batches      prometheus.Counter
@@ -109,7 +109,7 @@ func (f *Feed) load(ctx context.Context) error {
 		f.publisher.Sign()
 		f.See(r)
 		k := r.Key.Kind
-		if encoded := f.encode(r); encoded != nil && !f.keeps(r) {
+		if encoded := f.encode(r); encoded != nil && !f.keepLast(r) {
 			all.Resources[k] = append(all.Resources[k], encoded)
 		} else {
 			all.Kept[k] = append(all.Kept[k], r.Key.FullName())
@@ -126,7 +126,7 @@ func (f *Feed) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.at, f.held, f.through = at, publish.Changes{}, 0
+	f.at, f.pending, f.through = at, publish.Changes{}, 0
 	f.publisher.Replace(all, publish.Position(at))
 	debug.FreeOSMemory() // a load takes several times of what stays
 	f.log.Info("loaded the store", "revision", at.Revision, "resources", resources)
@@ -150,13 +150,13 @@ func (f *Feed) apply(b store.Batch) error {
 		f.addSecret(&c, change)
 		f.through = max(f.through, change.Through)
 	}
-	f.held.Add(c)
+	f.pending.Add(c)
 	f.batches.Inc()
 	if f.at = b.Position(); b.Revision < f.through { // which was committed already, and so is about to come
 		return nil
 	}
-	f.publisher.Apply(f.held, publish.Position(f.at))
-	f.held = publish.Changes{}
+	f.publisher.Apply(f.pending, publish.Position(f.at))
+	f.pending = publish.Changes{}
 	f.publishDelay.Observe(max(0, time.Since(b.Time).Seconds())) // the clock of the database may be ahead
 	return nil
 }

@@ -18,21 +18,21 @@ import (
 
 // Options of a Keeper. The zero value is right for production.
 type Options struct {
-	Look  time.Duration // how long a change may go unnoticed of which there is no news; 30 s if 0
-	Prune time.Duration // how often the history is pruned; 1 min if 0
-	Adopt time.Duration // how often it is looked for resources that came around the triggers, while some have come; 30 s if 0
+	PollInterval  time.Duration // how long a change may go unnoticed of which there is no news; 30 s if 0
+	PruneInterval time.Duration // how often the history is pruned; 1 min if 0
+	AdoptInterval time.Duration // how often it is looked for resources that came around the triggers, while some have come; 30 s if 0
 }
 
 const (
 	// pace keeps news from making work of every revision.
-	pace = 200 * time.Millisecond
+	minPause = 200 * time.Millisecond
 
 	// retry is how soon something is tried again that others had locked.
-	retry = time.Second
+	retryInterval = time.Second
 
 	// A batch of pruning is some ten milliseconds of work; so many of them may keep a deadline waiting.
-	pruneChanges = 1000
-	pruneBatches = 20
+	pruneBatchSize = 1000
+	maxPruneBatches = 20
 )
 
 // Keeper keeps the house of one store.
@@ -41,8 +41,8 @@ type Keeper struct {
 	news    <-chan struct{}
 	log     *slog.Logger
 	options Options
-	prune   time.Time // when to prune next
-	adopt   time.Time // when to look next for what came around the triggers
+	nextPrune   time.Time // when to prune next
+	nextAdopt   time.Time // when to look next for what came around the triggers
 	adopter store.Adopter
 
 	oldest    prometheus.Gauge
@@ -55,14 +55,14 @@ type Keeper struct {
 
 // New returns a keeper that looks for work when there is news: when revisions were committed.
 func New(s *store.Store, news <-chan struct{}, log *slog.Logger, metrics prometheus.Registerer, o Options) *Keeper {
-	if o.Look == 0 {
-		o.Look = 30 * time.Second
+	if o.PollInterval == 0 {
+		o.PollInterval = 30 * time.Second
 	}
-	if o.Prune == 0 {
-		o.Prune = time.Minute
+	if o.PruneInterval == 0 {
+		o.PruneInterval = time.Minute
 	}
-	if o.Adopt == 0 {
-		o.Adopt = 30 * time.Second
+	if o.AdoptInterval == 0 {
+		o.AdoptInterval = 30 * time.Second
 	}
 	k := &Keeper{
 		store: s, news: news, log: log, options: o, adopter: store.Adopter{Store: s},
@@ -88,13 +88,13 @@ func New(s *store.Store, news <-chan struct{}, log *slog.Logger, metrics prometh
 // Run works until the context ends. While the database is away it goes on trying.
 func (k *Keeper) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		next, err := k.round(ctx)
+		next, err := k.runOnce(ctx)
 		if err != nil && ctx.Err() == nil {
-			next = retry
+			next = retryInterval
 			k.adopter.Forget()
 			if !store.Temporary(err) { // the feed tells of a database that is away
 				k.log.Error("cannot keep house in the database; the server goes on trying", "error", err)
-				next = k.options.Look
+				next = k.options.PollInterval
 			}
 		}
 		k.pause(ctx, next)
@@ -104,7 +104,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 
 // pause waits for so long, or for news, though for a little time even then.
 func (k *Keeper) pause(ctx context.Context, d time.Duration) {
-	least := min(pace, d)
+	least := min(minPause, d)
 	select {
 	case <-time.After(least):
 	case <-ctx.Done():
@@ -118,7 +118,7 @@ func (k *Keeper) pause(ctx context.Context, d time.Duration) {
 }
 
 // round does what is to be done now and returns when there may be more.
-func (k *Keeper) round(ctx context.Context) (time.Duration, error) {
+func (k *Keeper) runOnce(ctx context.Context) (time.Duration, error) {
 	chores, err := k.store.Chores(ctx)
 	if err != nil {
 		return 0, err
@@ -126,14 +126,14 @@ func (k *Keeper) round(ctx context.Context) (time.Duration, error) {
 	k.oldest.Set(float64(chores.Oldest))
 	k.waiting.Set(float64(chores.Waiting))
 	if chores.Standby {
-		return k.options.Look, nil
+		return k.options.PollInterval, nil
 	}
 	if chores.Waiting > 0 && chores.Deadline <= 0 {
 		reverted, err := k.revert(ctx)
 		if err != nil || reverted {
 			return 0, err
 		}
-		chores.Deadline = retry // somebody is confirming it, or another server is at work
+		chores.Deadline = retryInterval // somebody is confirming it, or another server is at work
 	}
 	if more, err := k.pruneSome(ctx); err != nil || more {
 		return 0, err
@@ -142,9 +142,9 @@ func (k *Keeper) round(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	if chores.Waiting > 0 {
-		return min(k.options.Look, chores.Deadline, time.Until(k.prune)), nil
+		return min(k.options.PollInterval, chores.Deadline, time.Until(k.nextPrune)), nil
 	}
-	return min(k.options.Look, time.Until(k.prune)), nil
+	return min(k.options.PollInterval, time.Until(k.nextPrune)), nil
 }
 
 // revert takes back what is overdue, and tells whether there was something.
@@ -170,10 +170,10 @@ func (k *Keeper) revert(ctx context.Context) (some bool, err error) {
 
 // adoptSome adopts what came around the triggers, if that may have happened and it is time to look.
 func (k *Keeper) adoptSome(ctx context.Context, chores store.Chores) error {
-	if !k.adopter.Missed(chores) || time.Now().Before(k.adopt) {
+	if !k.adopter.Missed(chores) || time.Now().Before(k.nextAdopt) {
 		return nil
 	}
-	k.adopt = time.Now().Add(k.options.Adopt)
+	k.nextAdopt = time.Now().Add(k.options.AdoptInterval)
 	adopted, err := k.adopter.Adopt(ctx, chores)
 	if errors.Is(err, store.ErrConflict) { // met somebody who writes
 		return nil
@@ -191,7 +191,7 @@ func (k *Keeper) adoptSome(ctx context.Context, chores store.Chores) error {
 
 // pruneSome prunes if it is time to, and tells whether there may be more to prune.
 func (k *Keeper) pruneSome(ctx context.Context) (more bool, err error) {
-	if time.Now().Before(k.prune) {
+	if time.Now().Before(k.nextPrune) {
 		return false, nil
 	}
 	for _, p := range []struct {
@@ -202,14 +202,14 @@ func (k *Keeper) pruneSome(ctx context.Context) (more bool, err error) {
 			return more, err
 		}
 	}
-	k.prune = time.Now().Add(k.options.Prune)
+	k.nextPrune = time.Now().Add(k.options.PruneInterval)
 	return false, nil
 }
 
 // pruneBatch prunes some batches, and tells whether there may be more.
 func pruneBatch(ctx context.Context, batch func(context.Context, int) (int64, error), pruned prometheus.Counter) (more bool, err error) {
-	for range pruneBatches {
-		n, err := batch(ctx, pruneChanges)
+	for range maxPruneBatches {
+		n, err := batch(ctx, pruneBatchSize)
 		if err != nil || n == 0 {
 			return false, err
 		}

@@ -74,7 +74,7 @@ func (b *bundle) background(run func(context.Context) error) (stop func()) {
 func (b *bundle) keeper(look time.Duration) (stop func(), metrics *prometheus.Registry) {
 	b.t.Helper()
 	metrics = prometheus.NewRegistry()
-	k := housekeep.New(b.open(), nil, slog.New(slog.DiscardHandler), metrics, housekeep.Options{Look: look, Prune: look})
+	k := housekeep.New(b.open(), nil, slog.New(slog.DiscardHandler), metrics, housekeep.Options{PollInterval: look, PruneInterval: look})
 	return b.background(k.Run), metrics
 }
 
@@ -146,7 +146,7 @@ func TestNewsOfADeadlineIsEnough(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	news := make(chan struct{}, 1)
-	k := housekeep.New(b.open(), news, slog.New(slog.DiscardHandler), prometheus.NewRegistry(), housekeep.Options{Look: time.Hour, Prune: time.Hour})
+	k := housekeep.New(b.open(), news, slog.New(slog.DiscardHandler), prometheus.NewRegistry(), housekeep.Options{PollInterval: time.Hour, PruneInterval: time.Hour})
 	b.background(k.Run)
 	for i := range int64(3) {
 		b.put(fmt.Sprintf("x-%d", i), "bad.example", "1 millisecond")
@@ -266,7 +266,7 @@ func TestWhatCameAroundTheTriggersIsAdopted(t *testing.T) {
 	}
 	stray("before")
 	metrics := prometheus.NewRegistry()
-	k := housekeep.New(b.open(), nil, slog.New(slog.DiscardHandler), metrics, housekeep.Options{Look: 50 * time.Millisecond, Adopt: 50 * time.Millisecond})
+	k := housekeep.New(b.open(), nil, slog.New(slog.DiscardHandler), metrics, housekeep.Options{PollInterval: 50 * time.Millisecond, AdoptInterval: 50 * time.Millisecond})
 	b.background(k.Run)
 	for revision, name := range []string{"before", "while"} {
 		adopted := b.next()
