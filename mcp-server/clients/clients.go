@@ -1,4 +1,5 @@
-// Package clients knows who is connected to a server, and what each has been sent, has accepted and has refused.
+// Package clients tracks who is connected to a server, and what each client was sent, accepted and
+// refused.
 package clients
 
 import (
@@ -17,30 +18,32 @@ import (
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
-// Roll lists the clients of a server. It is an [ads.Observer]; what else serves clients calls Join.
+// Roll tracks the clients of a server. It is an [ads.Observer]; servers of other protocols call Join.
 type Roll struct {
 	mu      sync.Mutex
 	clients map[*Client]struct{}
 	streams map[*ads.Stream]*Client
 }
 
-// NewRoll returns a roll with nobody on it.
+// NewRoll returns an empty roll.
 func NewRoll() *Roll {
 	return &Roll{clients: map[*Client]struct{}{}, streams: map[*ads.Stream]*Client{}}
 }
 
-// Client is one stream of a client. It keeps numbers alone, for there may be a thousand clients of thirty types each.
+// Client is one stream of a client. It keeps only numbers, because there may be a thousand clients of
+// thirty types each.
 type Client struct {
 	roll           *Roll
 	node, protocol string
 	since          time.Time
-	types          []typeState // few enough to be gone through, where a map would be twice the memory
+	types          []typeState // a short slice: a map would take twice the memory
 }
 
+// typeState is how far a client has come with one type.
 type typeState struct {
 	typeURL        string
 	sent, accepted int64
-	refusal        *refusal // the last, unless something was accepted since
+	refusal        *refusal // nil once something newer was accepted
 }
 
 type refusal struct {
@@ -48,16 +51,17 @@ type refusal struct {
 	reason   string
 }
 
-// usualTypes are what a client of ours asks for: every kind by one name, the server's standing, and the ends of batches.
+// typicalTypes is the number of types that our own client asks for: every kind under one name, the
+// server's state, and the ends of batches.
 var typicalTypes = len(kinds.All()) + 2
 
-// How much is kept of what a client says.
+// Bounds on what is kept of a client's own words.
 const (
 	maxReasonBytes = 512
 	maxNodeBytes   = 256
 )
 
-// Join puts a client on the roll, until it leaves.
+// Join adds a client, until it calls Leave.
 func (r *Roll) Join(node, protocol string) *Client {
 	c := &Client{roll: r, node: terse.Kept(node, maxNodeBytes), protocol: protocol, since: time.Now()}
 	r.mu.Lock()
@@ -66,24 +70,24 @@ func (r *Roll) Join(node, protocol string) *Client {
 	return c
 }
 
-// Leave takes the client off the roll.
+// Leave removes the client.
 func (c *Client) Leave() {
 	c.roll.mu.Lock()
 	defer c.roll.mu.Unlock()
 	delete(c.roll.clients, c)
 }
 
-// Sent notes a response of a type.
+// Sent records a response of a type.
 func (c *Client) Sent(typeURL, revision string) {
 	c.update(typeURL, func(s *typeState) { s.sent = number(revision) })
 }
 
-// Accepted notes that the client has what a response had.
+// Accepted records that the client accepted a response.
 func (c *Client) Accepted(typeURL, revision string) {
 	c.update(typeURL, func(s *typeState) { s.accepted, s.refusal = number(revision), nil })
 }
 
-// Refused notes that the client has kept what it had before a response, and why.
+// Refused records that the client refused a response and kept what it had, and why.
 func (c *Client) Refused(typeURL, revision, reason string) {
 	c.update(typeURL, func(s *typeState) {
 		s.refusal = &refusal{number(revision), terse.Kept(reason, maxReasonBytes)}
@@ -104,7 +108,7 @@ func (c *Client) update(typeURL string, what func(*typeState)) {
 	what(&c.types[len(c.types)-1])
 }
 
-// of returns what is noted of a type, nil if nothing is.
+// subscription returns what is tracked of a type; nil if nothing is.
 func (c *Client) subscription(typeURL string) *typeState {
 	for i := range c.types {
 		if c.types[i].typeURL == typeURL {
@@ -114,7 +118,8 @@ func (c *Client) subscription(typeURL string) *typeState {
 	return nil
 }
 
-// number is 0 for a revision that is none: it may be from another server, by way of a relay.
+// number parses a revision; 0 if it is no number, as one may be that another server gave and a relay
+// passed on.
 func number(revision string) int64 {
 	n, err := strconv.ParseInt(revision, 10, 64)
 	if err != nil {
@@ -123,8 +128,9 @@ func number(revision string) int64 {
 	return n
 }
 
-// whole is the newest revision that the client is known to have whole: that of the mark, if it asks for the ends of batches; else what
-// it has accepted last, or, while it has not answered to some types, the least that it has of those.
+// completeRevision returns the newest revision that the client is known to have completely. A client that
+// subscribes to the ends of batches has that of its last accepted mark. Otherwise it is the revision
+// accepted last or, while responses of some types are unanswered, the lowest accepted of those types.
 func (c *Client) completeRevision() int64 {
 	if mark := c.subscription(mcpv1.BatchTypeURL); mark != nil {
 		return mark.accepted
@@ -142,7 +148,7 @@ func (c *Client) completeRevision() int64 {
 	return newest
 }
 
-// List tells of the clients, in the order of their nodes.
+// List returns the clients, sorted by node.
 func (r *Roll) List() []*adminv1.ClientStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()

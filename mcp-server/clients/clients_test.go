@@ -11,7 +11,7 @@ import (
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
-func TestWhatAClientIsKnownToHaveWhole(t *testing.T) {
+func TestCompleteRevision(t *testing.T) {
 	t.Parallel()
 	type step func(c *clients.Client)
 	sent := func(typeURL, revision string) step { return func(c *clients.Client) { c.Sent(typeURL, revision) } }
@@ -23,13 +23,13 @@ func TestWhatAClientIsKnownToHaveWhole(t *testing.T) {
 		steps []step
 		want  int64
 	}{
-		"nothing sent":            {nil, 0},
-		"not answered yet":        {[]step{sent("a", "3")}, 0},
-		"all accepted":            {[]step{sent("a", "3"), has("a", "3"), sent("b", "5"), has("b", "5")}, 5},
-		"one on its way":          {[]step{sent("a", "3"), has("a", "3"), sent("a", "6"), sent("b", "5"), has("b", "5")}, 3},
-		"one refused":             {[]step{sent("a", "3"), has("a", "3"), sent("a", "6"), refused("a", "6")}, 3},
-		"the mark says so":        {[]step{sent("a", "6"), sent(mcpv1.BatchTypeURL, "5"), has(mcpv1.BatchTypeURL, "5")}, 5},
-		"revisions of a stranger": {[]step{sent("a", "2026-05-01"), has("a", "2026-05-01")}, 0},
+		"nothing sent":                  {nil, 0},
+		"not answered yet":              {[]step{sent("a", "3")}, 0},
+		"all accepted":                  {[]step{sent("a", "3"), has("a", "3"), sent("b", "5"), has("b", "5")}, 5},
+		"one on its way":                {[]step{sent("a", "3"), has("a", "3"), sent("a", "6"), sent("b", "5"), has("b", "5")}, 3},
+		"one refused":                   {[]step{sent("a", "3"), has("a", "3"), sent("a", "6"), refused("a", "6")}, 3},
+		"the mark says so":              {[]step{sent("a", "6"), sent(mcpv1.BatchTypeURL, "5"), has(mcpv1.BatchTypeURL, "5")}, 5},
+		"revisions that are no numbers": {[]step{sent("a", "2026-05-01"), has("a", "2026-05-01")}, 0},
 	} {
 		roll := clients.NewRoll()
 		c := roll.Join("n", "delta")
@@ -40,7 +40,7 @@ func TestWhatAClientIsKnownToHaveWhole(t *testing.T) {
 	}
 }
 
-func TestTheRollIsInOrderAndForgetsWhoLeaves(t *testing.T) {
+func TestListIsSortedAndLeavesOutWhoLeft(t *testing.T) {
 	t.Parallel()
 	roll := clients.NewRoll()
 	b, a := roll.Join("b", "sotw"), roll.Join("a", "legacy")

@@ -6,7 +6,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads"
 )
 
-// Opened puts a stream on the roll.
+// Opened adds a stream.
 func (r *Roll) Opened(s *ads.Stream) {
 	protocol := "sotw"
 	if s.Incremental() {
@@ -18,7 +18,7 @@ func (r *Roll) Opened(s *ads.Stream) {
 	r.streams[s] = c
 }
 
-// Closed takes a stream off the roll.
+// Closed removes a stream.
 func (r *Roll) Closed(s *ads.Stream) {
 	r.of(s).Leave()
 	r.mu.Lock()
@@ -26,26 +26,26 @@ func (r *Roll) Closed(s *ads.Stream) {
 	delete(r.streams, s)
 }
 
-// Sent notes a response.
+// Sent records a response.
 func (r *Roll) Sent(s *ads.Stream, m ads.Message) {
 	r.of(s).Sent(m.TypeURL, m.Revision)
 }
 
-// Acked notes an acceptance.
+// Acked records an acceptance.
 func (r *Roll) Acked(s *ads.Stream, v ads.Verdict) { r.of(s).Accepted(v.TypeURL, v.Revision) }
 
-// Nacked notes a refusal.
+// Nacked records a refusal.
 func (r *Roll) Nacked(s *ads.Stream, v ads.Verdict) {
 	r.of(s).Refused(v.TypeURL, v.Revision, v.Reason)
 }
 
-// Refusing is nothing that a roll has: clients of MCP take what they can of a response, and name the rest.
+// Refusing does nothing: MCP clients apply what they can of a response, and name the rest.
 func (r *Roll) Refusing(*ads.Stream, string, int) {}
 
-// Limited is nothing that a roll has.
+// Limited does nothing: the roll does not track limits.
 func (r *Roll) Limited(string, time.Duration, bool) {}
 
-// Unreceived is nothing that a roll has.
+// Unreceived does nothing: the roll does not track it.
 func (r *Roll) Unreceived(*ads.Stream, string, int) {}
 
 func (r *Roll) of(s *ads.Stream) *Client {

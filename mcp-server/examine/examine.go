@@ -1,7 +1,8 @@
-// Package examine looks at resources that were committed for what only a program can tell, and reports it to the database, where it is in
-// mesh.problems. What comes through the admin API was examined before; what is written with SQL was not.
+// Package examine checks committed resources for mistakes that only a program can find, and reports them
+// to the database, which lists them in mesh.problems. The admin API runs the same checks before it
+// writes; SQL does not.
 //
-// Every server examines everything. They find the same, and the database keeps it once.
+// Every server examines everything. All find the same, and the database keeps each finding once.
 package examine
 
 import (
@@ -22,25 +23,25 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// source names what is examined here in the database.
+// source identifies these findings in the database.
 const source = "envoy-filters"
 
-// Examiner examines the EnvoyFilters of a store, and the VirtualServices that have regular expressions.
+// Examiner examines the EnvoyFilters of a store, and those VirtualServices that have regular expressions.
 type Examiner struct {
 	store *store.Store
 	log   *slog.Logger
 
 	mu      sync.Mutex
 	waiting map[kinds.Key]*store.Resource
-	wake    chan struct{}
+	wake    chan struct{} // wakes Run; has room for one signal
 }
 
-// New returns an examiner that has seen nothing yet.
+// New returns an examiner that has nothing to examine yet.
 func New(s *store.Store, log *slog.Logger) *Examiner {
 	return &Examiner{store: s, log: log, waiting: map[kinds.Key]*store.Resource{}, wake: make(chan struct{}, 1)}
 }
 
-// See takes note of a resource as it stands now. It does not wait.
+// See queues a resource for examination, in place of an earlier version of it. It does not block.
 func (e *Examiner) See(r *store.Resource) {
 	if !examinable(r) {
 		return
@@ -50,11 +51,12 @@ func (e *Examiner) See(r *store.Resource) {
 	e.waiting[r.Key] = r
 	select {
 	case e.wake <- struct{}{}:
-	default: // the last news is still waiting
+	default: // a signal is waiting already
 	}
 }
 
-// examinable tells whether there is something to examine in a resource. Of the many VirtualServices few compare with regular expressions.
+// examinable reports whether a resource needs examination. Few of the many VirtualServices have regular
+// expressions.
 func examinable(r *store.Resource) bool {
 	if r.Key.Kind.Group != "networking.istio.io" {
 		return false
@@ -62,7 +64,8 @@ func examinable(r *store.Resource) bool {
 	return r.Key.Kind.Name == "EnvoyFilter" || r.Key.Kind.Name == "VirtualService" && (bytes.Contains(r.Spec, []byte(`"regex"`)) || bytes.Contains(r.Spec, []byte(`"uriRegexRewrite"`)))
 }
 
-// Run examines what was seen until the context ends. What cannot be reported, since the database is away, is reported later.
+// Run examines queued resources until the context ends. Findings that cannot be reported are reported
+// once the database is back.
 func (e *Examiner) Run(ctx context.Context) error {
 	retry := &backoff.ExponentialBackOff{
 		InitialInterval: 100 * time.Millisecond, MaxInterval: 30 * time.Second, Multiplier: 2, RandomizationFactor: 0.5,
@@ -75,7 +78,7 @@ func (e *Examiner) Run(ctx context.Context) error {
 		}
 		seen := e.take()
 		for err := e.report(ctx, seen); err != nil; err = e.report(ctx, seen) {
-			if ctx.Err() == nil && !store.Temporary(err) && err.Error() != lastError { // the feed tells of a database that is away
+			if ctx.Err() == nil && !store.Temporary(err) && err.Error() != lastError { // the feed logs that the database is away
 				lastError = err.Error()
 				e.log.Error("cannot report what is wrong with resources; the server goes on trying", "error", err)
 			}
@@ -104,11 +107,11 @@ func (e *Examiner) report(ctx context.Context, seen []*store.Resource) error {
 	examined := make([]store.Examined, 0, len(seen))
 	for _, r := range seen {
 		found, err := panics.Receive(func() ([]store.Finding, error) { return findings(r), nil })
-		if err != nil { // which is in the log, and nothing is said of the resource
+		if err != nil { // a panic, which is logged; nothing is reported of this resource
 			continue
 		}
 		if len(found) == 0 && r.Key.Kind.Name == "VirtualService" {
-			continue // what was found of an earlier revision counts no more
+			continue // findings about an earlier revision do not count any more
 		}
 		examined = append(examined, store.Examined{Key: r.Key, Revision: r.Revision, Findings: found})
 	}
@@ -118,7 +121,7 @@ func (e *Examiner) report(ctx context.Context, seen []*store.Resource) error {
 	return e.store.ReportFindings(ctx, source, examined)
 }
 
-// findings are what is wrong with a resource. One that cannot be decoded is told of elsewhere.
+// findings returns what is wrong with a resource. The feed reports one that cannot be decoded.
 func findings(r *store.Resource) []store.Finding {
 	message, err := r.Key.Kind.Decode(r.Spec)
 	if err != nil {
@@ -134,10 +137,10 @@ func findings(r *store.Resource) []store.Finding {
 	}
 }
 
-// mostFindings bounds what one resource comes to in the database.
+// maxFindings bounds the findings about the regular expressions of one resource.
 const maxFindings = 20
 
-// ofExpressions are the regular expressions that Envoy refuses, and discovery therefore leaves out.
+// expressionFindings returns the regular expressions that Envoy would refuse. Discovery leaves them out.
 func expressionFindings(spec *networking.VirtualService) (list []store.Finding) {
 	for i, route := range spec.GetHttp() {
 		for _, p := range re2.InRoute(route) {
@@ -153,7 +156,7 @@ func expressionFindings(spec *networking.VirtualService) (list []store.Finding) 
 	return list
 }
 
-// ofPatches are what is wrong with the patches of an EnvoyFilter.
+// patchFindings returns what is wrong with the patches of an EnvoyFilter.
 func patchFindings(spec *networking.EnvoyFilter) (list []store.Finding) {
 	_, problems := envoy.Read(spec)
 	for _, p := range problems {

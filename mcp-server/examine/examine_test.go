@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pgtest.VerifyMain(m)) }
 
-// start has so many servers examine one database.
+// start runs a number of servers that examine one database.
 func start(t *testing.T, servers int) *pgx.Conn {
 	t.Helper()
 	database := pgtest.New(t)
@@ -71,7 +71,7 @@ const broken = `{"configPatches": [
 	{"applyTo": "CLUSTER", "patch": {"operation": "MERGE", "value": {"conect_timeout": "1s"}}},
 	{"applyTo": "ROUTE_CONFIGURATION", "patch": {"operation": "REMOVE"}}]}`
 
-func TestWhatIsWrongWithCommittedPatchesIsAProblem(t *testing.T) {
+func TestInvalidPatchesAreProblems(t *testing.T) {
 	t.Parallel()
 	conn := start(t, 2)
 
@@ -87,8 +87,8 @@ func TestWhatIsWrongWithCommittedPatchesIsAProblem(t *testing.T) {
 	require.Empty(t, problems(t, conn), "what was found of a revision before counts no more, whoever has looked")
 }
 
-// A namespace sees its own.
-func TestFindingsAreForThoseWhoMayReadTheResource(t *testing.T) {
+// A role that may read one namespace sees only that namespace's findings.
+func TestFindingsAreOnlyForReadersOfTheResource(t *testing.T) {
 	t.Parallel()
 	conn := start(t, 1)
 	write(t, conn, broken)
@@ -108,7 +108,7 @@ func TestFindingsAreForThoseWhoMayReadTheResource(t *testing.T) {
 	require.Zero(t, count("elsewhere"))
 }
 
-// The database takes expressions that Envoy's RE2 does not.
+// The database accepts expressions that Envoy's RE2 does not.
 func TestAnExpressionThatEnvoyRefusesIsAProblem(t *testing.T) {
 	t.Parallel()
 	conn := start(t, 2)

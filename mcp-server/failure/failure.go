@@ -1,4 +1,4 @@
-// Package failure answers calls that failed through no fault of their callers.
+// Package failure turns errors that are not the caller's fault into gRPC statuses.
 package failure
 
 import (
@@ -12,7 +12,8 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// Status says that the database is away, or else that the server is at fault; then its log says with what it was at work.
+// Status returns Unavailable if the database cannot be reached. Otherwise the server is at fault: Status
+// logs the error, with the work that failed, and returns Internal.
 func Status(log *slog.Logger, work string, err error) error {
 	if store.Temporary(err) || errors.Is(err, context.DeadlineExceeded) {
 		return status.Error(codes.Unavailable, "the server cannot reach its database: run it again later")

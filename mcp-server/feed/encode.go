@@ -7,7 +7,7 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// Encode turns a stored resource into the one that travels.
+// Encode converts a stored resource into the form that is sent to clients.
 func Encode(r *store.Resource) (*ads.Resource, error) {
 	spec, err := r.Key.Kind.Decode(r.Spec)
 	if err != nil {
@@ -27,9 +27,10 @@ func Encode(r *store.Resource) (*ads.Resource, error) {
 	return ads.NewResource(r.Key.FullName(), version, body), nil
 }
 
-// encode returns a resource as clients are sent it, or nil if it cannot be decoded: then clients keep the last one that could.
+// encode returns a resource as it is sent; nil if it cannot be decoded, so that clients keep the last
+// good version.
 func (f *Feed) encode(r *store.Resource) *ads.Resource {
-	encoded, err := panics.Receive(func() (*ads.Resource, error) { return Encode(r) }) // whatever one row has, the others flow on
+	encoded, err := panics.Receive(func() (*ads.Resource, error) { return Encode(r) }) // one bad row must not stop the others
 	if err != nil {
 		f.undecodable.Inc()
 		f.log.Error("a stored resource cannot be decoded; clients keep the last good state of it. Correct or delete the row",
@@ -39,8 +40,9 @@ func (f *Feed) encode(r *store.Resource) *ads.Resource {
 	return encoded
 }
 
-// keeps tells whether clients keep the version of a resource that they have: the stored one was checked by nobody, and breaks rules. If they
-// have none, what can be decoded is better than nothing: it may be older than the rules, and was in force until this server started.
+// keepLast reports whether clients should keep the version of a resource that they have, because the
+// stored one came around validation and breaks rules. If they have none, the stored one is served: it may
+// be older than the rules, and have been in force until this server started.
 func (f *Feed) keepLast(r *store.Resource) bool {
 	if !r.Unchecked {
 		return false

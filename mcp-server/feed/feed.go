@@ -1,4 +1,4 @@
-// Package feed is the source that reads a store: its resources first, and then every batch that is committed.
+// Package feed is the source that reads a store: a snapshot first, and then each committed batch.
 package feed
 
 import (
@@ -18,9 +18,9 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// Feed brings a publisher to the newest revision of a store.
+// Feed keeps a publisher at the newest revision of a store.
 type Feed struct {
-	// See is shown each resource as it comes by, and must not keep it waiting. It may be set before Run.
+	// See is called with each resource that is read. It must not block, and may be set before Run.
 	See func(*store.Resource)
 
 	store     *store.Store
@@ -29,9 +29,9 @@ type Feed struct {
 	source    publish.Source
 	at        store.Position
 	keys      *seal.Keys // nil for none
-	// held is what was read and is not published yet, and through the revision with which it is whole: of secrets only the newest values
-	// are kept, and those are not shown before the rest of their revision.
-	pending    publish.Changes
+	// pending is what was read and not published yet. It is complete at the revision through: of a secret
+	// only the newest value is stored, which must not be published before the rest of its revision.
+	pending publish.Changes
 	through store.Revision
 
 	batches      prometheus.Counter
@@ -39,7 +39,7 @@ type Feed struct {
 	publishDelay prometheus.Histogram
 }
 
-// New returns the feed of a store into a publisher, with the keys that open what is sealed in it, if there are any.
+// New returns a feed from a store to a publisher. The keys open sealed secrets; nil if there are none.
 func New(s *store.Store, p *publish.Publisher, keys *seal.Keys, log *slog.Logger, metrics prometheus.Registerer) *Feed {
 	f := &Feed{
 		See: func(*store.Resource) {}, store: s, publisher: p, keys: keys, log: log,
@@ -58,7 +58,8 @@ func New(s *store.Store, p *publish.Publisher, keys *seal.Keys, log *slog.Logger
 	return f
 }
 
-// Run follows the store until the context ends. While the database is away clients keep what they have, and it goes on trying.
+// Run follows the store until the context ends. While the database is away it retries, and clients keep
+// what they have.
 func (f *Feed) Run(ctx context.Context) error {
 	retry := &backoff.ExponentialBackOff{
 		InitialInterval: 50 * time.Millisecond, MaxInterval: 5 * time.Second, Multiplier: 1.6, RandomizationFactor: 0.5,
@@ -72,7 +73,7 @@ func (f *Feed) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			break
 		}
-		if !errors.Is(err, store.ErrTooOld) { // which the next snapshot mends
+		if !errors.Is(err, store.ErrTooOld) { // the next snapshot mends that
 			f.publisher.Lost(err)
 		}
 		f.log.Error("cannot read the store; clients keep what they have, and the server goes on trying", "error", err)
@@ -84,7 +85,8 @@ func (f *Feed) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Followed hears from the store whether it is connected: a store that is not is not the newest any more.
+// Followed is called by the store when its connection is lost, with an error, or is back, with nil. A
+// source without a connection is stale.
 func (f *Feed) Followed(err error) {
 	if err != nil {
 		f.publisher.Lost(err)
@@ -93,7 +95,7 @@ func (f *Feed) Followed(err error) {
 	f.publisher.Stand(f.source)
 }
 
-// load publishes a whole snapshot of the store.
+// load publishes a complete snapshot of the store.
 func (f *Feed) load(ctx context.Context) error {
 	mesh, err := f.store.Installation(ctx)
 	if err != nil {
@@ -128,11 +130,12 @@ func (f *Feed) load(ctx context.Context) error {
 	}
 	f.at, f.pending, f.through = at, publish.Changes{}, 0
 	f.publisher.Replace(all, publish.Position(at))
-	debug.FreeOSMemory() // a load takes several times of what stays
+	debug.FreeOSMemory() // loading takes several times the memory that stays in use
 	f.log.Info("loaded the store", "revision", at.Revision, "resources", resources)
 	return nil
 }
 
+// apply publishes a batch, or keeps it pending until the revision of its newest secrets has come.
 func (f *Feed) apply(b store.Batch) error {
 	c := publish.Changes{Upserts: map[*kinds.Kind][]*ads.Resource{}, Removed: map[*kinds.Kind][]string{}, Committed: b.Time}
 	for _, change := range b.Changes {
@@ -152,11 +155,11 @@ func (f *Feed) apply(b store.Batch) error {
 	}
 	f.pending.Add(c)
 	f.batches.Inc()
-	if f.at = b.Position(); b.Revision < f.through { // which was committed already, and so is about to come
+	if f.at = b.Position(); b.Revision < f.through { // that revision is committed already, so it will come soon
 		return nil
 	}
 	f.publisher.Apply(f.pending, publish.Position(f.at))
 	f.pending = publish.Changes{}
-	f.publishDelay.Observe(max(0, time.Since(b.Time).Seconds())) // the clock of the database may be ahead
+	f.publishDelay.Observe(max(0, time.Since(b.Time).Seconds())) // the database's clock may be ahead
 	return nil
 }

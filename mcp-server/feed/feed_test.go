@@ -27,7 +27,7 @@ const (
 	gateways        = "networking.istio.io/v1/Gateway"
 )
 
-// bundle is a publisher that follows a database of its own, and psql on that database.
+// bundle is a publisher that follows its own database, and psql on that database.
 type bundle struct {
 	t         *testing.T
 	publisher *publish.Publisher
@@ -116,8 +116,8 @@ func TestAVersionChangesExactlyWithTheContent(t *testing.T) {
 	require.Equal(t, first.Version, third.Version)
 }
 
-// A row that no validation ever saw, as after the restore of an old dump.
-func TestWhatCannotBeDecodedStopsNothing(t *testing.T) {
+// The row was never validated, as after a restore of an old dump.
+func TestUndecodableRowsDoNotStopTheFeed(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	b.write("a", "a.example")
@@ -133,8 +133,9 @@ func TestWhatCannotBeDecodedStopsNothing(t *testing.T) {
 	require.Contains(t, string(b.at(4).Sets[virtualServices].Get("default/b").Body.GetValue()), "c.example")
 }
 
-// A row that came around the triggers, and breaks rules although it can be decoded. It is read when the server reads everything anew.
-func TestWhatBreaksRulesReplacesNothing(t *testing.T) {
+// The row came around the triggers, decodes, and breaks rules. The feed sees it when it loads the store
+// again.
+func TestRowsThatBreakRulesDoNotReplaceGoodOnes(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	b.write("a", "a.example")

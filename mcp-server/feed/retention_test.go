@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A server that was away for longer than the history reaches starts from a new snapshot, and its clients get what differs.
+// A server that was away for longer than history reaches starts from a new snapshot, and sends its
+// clients the difference.
 func TestAServerThatFellBehindTheHistoryCatchesUp(t *testing.T) {
 	t.Parallel()
 	b := start(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// EncodeSecret turns a stored secret into the one that travels. Its version is made of the digests that the database has of the values,
-// and so tells nothing of those.
+// EncodeSecret converts a stored secret into the form that is sent to clients. Its version is a hash of
+// the database's digests of the values, so it reveals nothing about the values.
 func EncodeSecret(s *store.Secret, keys *seal.Keys) (*ads.Resource, error) {
 	data, err := keys.Read(s.Namespace, s.Name, s.Data)
 	if err != nil {
@@ -41,7 +41,8 @@ func EncodeSecret(s *store.Secret, keys *seal.Keys) (*ads.Resource, error) {
 	return &ads.Resource{Name: s.Key().FullName(), Version: version, Body: body}, nil
 }
 
-// encodeSecret returns a secret as clients are sent it, or nil if it cannot be read: then clients keep the last one that could.
+// encodeSecret returns a secret as it is sent; nil if it cannot be read, so that clients keep the last
+// good version.
 func (f *Feed) encodeSecret(s *store.Secret) *ads.Resource {
 	encoded, err := EncodeSecret(s, f.keys)
 	if err != nil {
@@ -52,7 +53,7 @@ func (f *Feed) encodeSecret(s *store.Secret) *ads.Resource {
 	return encoded
 }
 
-// addSecret notes what has become of a secret.
+// addSecret adds the change of a secret to c.
 func (f *Feed) addSecret(c *publish.Changes, change store.SecretChange) {
 	if change.Now == nil {
 		c.Removed[kinds.Secret] = append(c.Removed[kinds.Secret], change.Key.FullName())
