@@ -1,8 +1,8 @@
-// Package housekeep does what a database cannot do by itself: it takes back changes that nobody confirmed in time, adopts resources that came
-// around the triggers, and forgets history that is too old.
+// Package housekeep does what a database cannot do by itself: it reverts changes that nobody confirmed in
+// time, adopts resources that came around the triggers, and prunes old history.
 //
-// Every server does so. The database sees to it that each revision is taken back once, whoever comes first, and that a server
-// which dies on the way has done nothing.
+// Every server does so. The database ensures that each revision is reverted once, whichever server comes
+// first, and that a server which dies half-way has changed nothing.
 package housekeep
 
 import (
@@ -16,34 +16,35 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// Options of a Keeper. The zero value is right for production.
+// Options are a Keeper's intervals. The zero value is right for production.
 type Options struct {
-	PollInterval  time.Duration // how long a change may go unnoticed of which there is no news; 30 s if 0
-	PruneInterval time.Duration // how often the history is pruned; 1 min if 0
-	AdoptInterval time.Duration // how often it is looked for resources that came around the triggers, while some have come; 30 s if 0
+	PollInterval  time.Duration // how often to look for work without news; 30 s if 0
+	PruneInterval time.Duration // how often to prune history; 1 min if 0
+	AdoptInterval time.Duration // how often to look for resources that came around the triggers, while there may be some; 30 s if 0
 }
 
 const (
-	// pace keeps news from making work of every revision.
+	// minPause keeps frequent revisions from causing a round of work each.
 	minPause = 200 * time.Millisecond
 
-	// retry is how soon something is tried again that others had locked.
+	// retryInterval is how soon to try again what failed or was locked by others.
 	retryInterval = time.Second
 
-	// A batch of pruning is some ten milliseconds of work; so many of them may keep a deadline waiting.
-	pruneBatchSize = 1000
+	// Pruning a batch takes some ten milliseconds. A round prunes no more batches than this, so as not to
+	// delay a deadline.
+	pruneBatchSize  = 1000
 	maxPruneBatches = 20
 )
 
-// Keeper keeps the house of one store.
+// Keeper does the housekeeping of one store.
 type Keeper struct {
-	store   *store.Store
-	news    <-chan struct{}
-	log     *slog.Logger
-	options Options
-	nextPrune   time.Time // when to prune next
-	nextAdopt   time.Time // when to look next for what came around the triggers
-	adopter store.Adopter
+	store     *store.Store
+	news      <-chan struct{}
+	log       *slog.Logger
+	options   Options
+	nextPrune time.Time // when to prune again
+	nextAdopt time.Time // when to look again for resources that came around the triggers
+	adopter   store.Adopter
 
 	oldest    prometheus.Gauge
 	waiting   prometheus.Gauge
@@ -53,7 +54,7 @@ type Keeper struct {
 	adopted   prometheus.Counter
 }
 
-// New returns a keeper that looks for work when there is news: when revisions were committed.
+// New returns a keeper that also looks for work when news has an element: when revisions were committed.
 func New(s *store.Store, news <-chan struct{}, log *slog.Logger, metrics prometheus.Registerer, o Options) *Keeper {
 	if o.PollInterval == 0 {
 		o.PollInterval = 30 * time.Second
@@ -85,14 +86,14 @@ func New(s *store.Store, news <-chan struct{}, log *slog.Logger, metrics prometh
 	return k
 }
 
-// Run works until the context ends. While the database is away it goes on trying.
+// Run works until the context ends, and retries while the database is away.
 func (k *Keeper) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		next, err := k.runOnce(ctx)
 		if err != nil && ctx.Err() == nil {
 			next = retryInterval
 			k.adopter.Forget()
-			if !store.Temporary(err) { // the feed tells of a database that is away
+			if !store.Temporary(err) { // the feed logs that the database is away
 				k.log.Error("cannot keep house in the database; the server goes on trying", "error", err)
 				next = k.options.PollInterval
 			}
@@ -102,7 +103,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// pause waits for so long, or for news, though for a little time even then.
+// pause waits for d, or for minPause and then for news.
 func (k *Keeper) pause(ctx context.Context, d time.Duration) {
 	least := min(minPause, d)
 	select {
@@ -117,7 +118,7 @@ func (k *Keeper) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// round does what is to be done now and returns when there may be more.
+// runOnce does what is due now, and returns how long to wait for more.
 func (k *Keeper) runOnce(ctx context.Context) (time.Duration, error) {
 	chores, err := k.store.Chores(ctx)
 	if err != nil {
@@ -133,7 +134,7 @@ func (k *Keeper) runOnce(ctx context.Context) (time.Duration, error) {
 		if err != nil || reverted {
 			return 0, err
 		}
-		chores.Deadline = retryInterval // somebody is confirming it, or another server is at work
+		chores.Deadline = retryInterval // it is being confirmed, or another server reverts it
 	}
 	if more, err := k.pruneSome(ctx); err != nil || more {
 		return 0, err
@@ -147,11 +148,11 @@ func (k *Keeper) runOnce(ctx context.Context) (time.Duration, error) {
 	return min(k.options.PollInterval, time.Until(k.nextPrune)), nil
 }
 
-// revert takes back what is overdue, and tells whether there was something.
+// revert reverts overdue revisions, and reports whether there were any.
 func (k *Keeper) revert(ctx context.Context) (some bool, err error) {
 	for {
 		r, err := k.store.RevertOverdue(ctx)
-		if errors.Is(err, store.ErrConflict) { // met somebody who writes the same resources
+		if errors.Is(err, store.ErrConflict) { // somebody writes the same resources
 			return some, nil
 		}
 		if err != nil || r == nil {
@@ -168,14 +169,15 @@ func (k *Keeper) revert(ctx context.Context) (some bool, err error) {
 	}
 }
 
-// adoptSome adopts what came around the triggers, if that may have happened and it is time to look.
+// adoptSome adopts resources that came around the triggers, if there may be some and the interval has
+// passed.
 func (k *Keeper) adoptSome(ctx context.Context, chores store.Chores) error {
 	if !k.adopter.Missed(chores) || time.Now().Before(k.nextAdopt) {
 		return nil
 	}
 	k.nextAdopt = time.Now().Add(k.options.AdoptInterval)
 	adopted, err := k.adopter.Adopt(ctx, chores)
-	if errors.Is(err, store.ErrConflict) { // met somebody who writes
+	if errors.Is(err, store.ErrConflict) { // somebody is writing
 		return nil
 	}
 	if err != nil {
@@ -189,7 +191,7 @@ func (k *Keeper) adoptSome(ctx context.Context, chores store.Chores) error {
 	return nil
 }
 
-// pruneSome prunes if it is time to, and tells whether there may be more to prune.
+// pruneSome prunes if it is time, and reports whether there may be more to prune.
 func (k *Keeper) pruneSome(ctx context.Context) (more bool, err error) {
 	if time.Now().Before(k.nextPrune) {
 		return false, nil
@@ -206,7 +208,7 @@ func (k *Keeper) pruneSome(ctx context.Context) (more bool, err error) {
 	return false, nil
 }
 
-// pruneBatch prunes some batches, and tells whether there may be more.
+// pruneBatch prunes up to maxPruneBatches batches, and reports whether there may be more.
 func pruneBatch(ctx context.Context, batch func(context.Context, int) (int64, error), pruned prometheus.Counter) (more bool, err error) {
 	for range maxPruneBatches {
 		n, err := batch(ctx, pruneBatchSize)

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pgtest.VerifyMain(m)) }
 
-// bundle is a database, psql on it, and the revisions that are committed to it.
+// bundle is a database, psql on it, and the revisions committed to it.
 type bundle struct {
 	t       *testing.T
 	url     string
@@ -53,7 +53,7 @@ func (b *bundle) open() *store.Store {
 	return s
 }
 
-// background runs something until the test ends, or the function that it returns is called.
+// background runs a function until the test ends or stop is called.
 func (b *bundle) background(run func(context.Context) error) (stop func()) {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -70,7 +70,7 @@ func (b *bundle) background(run func(context.Context) error) (stop func()) {
 	return stop
 }
 
-// keeper runs a keeper, as a server of its own would. Nobody wakes it: it looks again after the time given.
+// keeper runs a keeper, like another server. It gets no news, and polls at the given interval.
 func (b *bundle) keeper(look time.Duration) (stop func(), metrics *prometheus.Registry) {
 	b.t.Helper()
 	metrics = prometheus.NewRegistry()
@@ -93,7 +93,7 @@ func value[T any](b *bundle, sql string, args ...any) T {
 	return v
 }
 
-// put commits a change of one resource that wants to be confirmed, unless within is empty.
+// put commits a change of one resource, to be confirmed unless within is empty.
 func (b *bundle) put(name, host, within string) {
 	b.t.Helper()
 	b.sql("BEGIN")
@@ -106,7 +106,7 @@ func (b *bundle) put(name, host, within string) {
 	b.sql("COMMIT")
 }
 
-// next is the next revision that was committed.
+// next waits for the next committed revision.
 func (b *bundle) next() store.Batch {
 	b.t.Helper()
 	select {
@@ -123,7 +123,7 @@ func (b *bundle) state(revision int64) string {
 	return value[string](b, "SELECT state FROM mesh.confirmations WHERE revision = $1", revision)
 }
 
-func TestWhatNobodyConfirmsIsReverted(t *testing.T) {
+func TestUnconfirmedRevisionsAreReverted(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	b.put("x", "good.example", "")
@@ -142,7 +142,7 @@ func TestWhatNobodyConfirmsIsReverted(t *testing.T) {
 	require.Equal(t, 1, gauge(t, metrics, "pgmesh_mcp_server_unconfirmed_revisions_total"))
 }
 
-func TestNewsOfADeadlineIsEnough(t *testing.T) {
+func TestNewsWakesTheKeeper(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	news := make(chan struct{}, 1)
@@ -199,8 +199,8 @@ func TestServersTakeTurns(t *testing.T) {
 	require.Equal(t, int64(2*changes), value[int64](b, "SELECT max(revision) FROM mesh.revisions"))
 }
 
-// Whoever confirms holds the row; a server that looks meanwhile comes back.
-func TestALateConfirmationThatIsTakenBack(t *testing.T) {
+// Whoever confirms locks the row. A server that polls meanwhile tries again later.
+func TestALateConfirmationThatIsRolledBack(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	b.put("x", "bad.example", "300 milliseconds")
@@ -241,7 +241,7 @@ func TestTheRecordOfCertificatesIsPruned(t *testing.T) {
 	require.Eventually(t, func() bool { return gauge(t, metrics, "pgmesh_mcp_server_pruned_certificates_total") == 10 }, 10*time.Second, 10*time.Millisecond)
 }
 
-// gauge is the value of a metric that has one.
+// gauge returns the value of a gauge.
 func gauge(t *testing.T, metrics *prometheus.Registry, name string) int {
 	t.Helper()
 	families, err := metrics.Gather()
@@ -255,8 +255,9 @@ func gauge(t *testing.T, metrics *prometheus.Registry, name string) int {
 	return 0
 }
 
-// Rows that come around the triggers, before the server starts and while it runs, become revisions of which everybody is told.
-func TestWhatCameAroundTheTriggersIsAdopted(t *testing.T) {
+// Rows that come around the triggers, before or while the server runs, become revisions that all clients
+// are sent.
+func TestRowsThatCameAroundTheTriggersAreAdopted(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	stray := func(name string) {
