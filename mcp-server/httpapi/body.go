@@ -10,35 +10,37 @@ import (
 	"time"
 )
 
-// bodyWithin is how long the body of a request may take to come, if nothing else is said: a call waits for all of it.
-const bodyWithin = time.Minute
+// defaultBodyTimeout is the default for how long a body may take to arrive: a call starts once all of it
+// is read.
+const defaultBodyTimeout = time.Minute
 
-// timely has the body of a request come in time. A call that has been read may take as long as it likes.
-func timely(w http.ResponseWriter, r *http.Request, within time.Duration) {
+// limitBodyTime bounds how long the body may take to arrive. The call itself may take as long as it
+// likes.
+func limitBodyTime(w http.ResponseWriter, r *http.Request, within time.Duration) {
 	if r.ContentLength == 0 {
 		return
 	}
 	connection := http.NewResponseController(w)
 	if err := connection.SetReadDeadline(time.Now().Add(within)); err != nil {
-		return // it is no connection: a test's
+		return // not a connection, as in some tests
 	}
-	r.Body = &timedBody{ReadCloser: r.Body, within: within, read: sync.OnceFunc(func() { _ = connection.SetReadDeadline(time.Time{}) })}
+	r.Body = &timedBody{ReadCloser: r.Body, timeout: within, done: sync.OnceFunc(func() { _ = connection.SetReadDeadline(time.Time{}) })}
 }
 
 type timedBody struct {
 	io.ReadCloser
 
-	within time.Duration
-	read   func() // is called when all is there
+	timeout time.Duration
+	done    func() // lifts the deadline once the body is read
 }
 
 func (b *timedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return n, fmt.Errorf("the body has not come within %s: import it by mcp-client, which sends it in portions", b.within)
+		return n, fmt.Errorf("the body has not come within %s: import it by mcp-client, which sends it in portions", b.timeout)
 	}
 	if err != nil {
-		b.read()
+		b.done()
 	}
 	return n, err
 }

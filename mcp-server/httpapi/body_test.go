@@ -15,7 +15,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/httpapi"
 )
 
-// A body that never ends is not waited for, whoever sends it.
+// A body that never ends times out, whoever sends it.
 func TestABodyHasToComeInTime(t *testing.T) {
 	t.Parallel()
 	handler, err := httpapi.New(inprocess.New(nil, nil), httpapi.Options{BodyWithin: 100 * time.Millisecond})

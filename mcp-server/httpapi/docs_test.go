@@ -25,7 +25,8 @@ var example = regexp.MustCompile("(?ms)^```sh\n(.*?)^```\n(?:\n```(?:json|yaml|t
 // times are different each time.
 var times = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 
-// The examples of the page do what it says. They run one after the other, as a person would type them, on a server of their own.
+// The examples in the docs do what the docs say. They run in order, on their own server, as a reader
+// would type them.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"bash", "curl", "jq"} {
@@ -69,7 +70,7 @@ func (a *api) ratify() {
 	require.NoError(a.t, err)
 }
 
-// run runs commands as a shell does, and returns what they write, with the times of the page.
+// run runs commands in a shell and returns their output, with the times of the documented page.
 func (a *api) run(folder, commands string) string {
 	a.t.Helper()
 	commands = regexp.MustCompile(`/tmp/`).ReplaceAllLiteralString(commands, folder+"/")

@@ -18,19 +18,19 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// jsonForm writes answers as JSON, and reads bodies as JSON.
+// jsonForm reads and writes JSON.
 type jsonForm struct{}
 
-// ContentType is that of an answer.
+// ContentType is the type of a single answer.
 func (jsonForm) ContentType(any) string { return "application/json" }
 
-// StreamContentType is that of a stream: a line a message.
+// StreamContentType is the type of a stream, which has one line for each message.
 func (jsonForm) StreamContentType(any) string { return "application/x-ndjson" }
 
 // Delimiter ends a message of a stream.
 func (jsonForm) Delimiter() []byte { return []byte("\n") }
 
-// Marshal writes an answer for people, and a message of a stream on one line.
+// Marshal indents a single answer, and writes a message of a stream on one line.
 func (jsonForm) Marshal(v any) ([]byte, error) {
 	switch v := v.(type) {
 	case proto.Message:
@@ -44,7 +44,7 @@ func (jsonForm) Marshal(v any) ([]byte, error) {
 		}
 		b.WriteByte('\n')
 		return b.Bytes(), nil
-	case map[string]any: // a message of a stream; its one member says nothing
+	case map[string]any: // a message of a stream; its only member, result, is left out
 		return compact(v["result"].(proto.Message))
 	case map[string]proto.Message: // the error that ends a stream
 		line, err := compact(v["error"])
@@ -56,8 +56,8 @@ func (jsonForm) Marshal(v any) ([]byte, error) {
 	return nil, fmt.Errorf("%T cannot be answered", v)
 }
 
-// compact writes a message as JSON without spaces: the library puts some in at random. Lists of the message itself are there also
-// when they are empty, so that a program may go through them without asking.
+// compact writes a message as JSON without spaces, which the library puts in at random. It writes the message's
+// own empty lists too, so that programs need not check for them.
 func compact(m proto.Message) ([]byte, error) {
 	text, err := protojson.Marshal(m)
 	if err != nil {
@@ -81,12 +81,12 @@ func compact(m proto.Message) ([]byte, error) {
 	return append(line, '}'), nil
 }
 
-// ours is the package of the answers. The messages of errors are everyone's.
-var ours = adminv1.File_pgmesh_admin_v1_admin_proto.Package()
+// adminPackage is the package of our answers. Messages of errors are from other packages.
+var adminPackage = adminv1.File_pgmesh_admin_v1_admin_proto.Package()
 
 func emptyLists(m protoreflect.Message) []string {
 	var names []string
-	if m.Descriptor().ParentFile().Package() != ours {
+	if m.Descriptor().ParentFile().Package() != adminPackage {
 		return nil
 	}
 	fields := m.Descriptor().Fields()
@@ -104,7 +104,7 @@ func (jsonForm) Unmarshal(data []byte, v any) error {
 		*documents = manifest(data)
 		return nil
 	}
-	if issuer, is := v.(**adminv1.JoinIssuer); is { // a field of a request, which is made by whoever reads it
+	if issuer, is := v.(**adminv1.JoinIssuer); is { // a field of a request, still nil
 		*issuer = &adminv1.JoinIssuer{}
 		v = *issuer
 	}
@@ -121,7 +121,7 @@ func (f jsonForm) NewDecoder(r io.Reader) runtime.Decoder { return decoder(r, f.
 // NewEncoder writes answers.
 func (f jsonForm) NewEncoder(w io.Writer) runtime.Encoder { return encoder(w, f.Marshal) }
 
-// manifest is a body with resources in it, in whatever form.
+// manifest wraps a body that holds resources, in JSON or YAML, as one document.
 func manifest(data []byte) []*adminv1.Document {
 	return []*adminv1.Document{{Content: data, Line: 1}}
 }
@@ -153,13 +153,13 @@ func encoder(w io.Writer, marshal func(any) ([]byte, error)) runtime.Encoder {
 	})
 }
 
-// yamlForm writes answers as YAML, and reads bodies as YAML.
+// yamlForm reads and writes YAML.
 type yamlForm struct{ jsonForm }
 
-// ContentType is that of an answer.
+// ContentType is the type of a single answer.
 func (yamlForm) ContentType(any) string { return "application/yaml" }
 
-// StreamContentType is that of a stream: a document a message.
+// StreamContentType is the type of a stream, which has one document for each message.
 func (yamlForm) StreamContentType(any) string { return "application/yaml" }
 
 // Delimiter ends a message of a stream.

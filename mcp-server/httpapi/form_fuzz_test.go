@@ -13,7 +13,7 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// Whatever a body has in it, it is read or refused; what was read can be written in both forms, and the YAML of it says the same.
+// Any body is parsed or refused. A parsed one can be written in both forms, and they mean the same.
 func FuzzBody(f *testing.F) {
 	for _, seed := range []string{
 		`{"revision": "12", "kinds": ["vs"], "dryRun": true, "confirmWithin": "300s"}`, "time: 2026-05-01T12:00:00Z\nnames: [a, 'yes', \"1\"]\n",
@@ -44,7 +44,7 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// A query is read or refused, and one that names a parameter that there is not is refused.
+// Any query is parsed or refused, and one with an unknown parameter is refused.
 func FuzzQuery(f *testing.F) {
 	for _, seed := range []string{"kinds=vs,dr&namespaces=a", "revision=1&time=2026-05-01T12:00:00Z", "pageSize=-1", "page_size=1&pageSize=2", "as_of=1", "kinds[a]=b", "where=%00", "resource.kind=x"} {
 		f.Add(seed)
@@ -56,7 +56,7 @@ func FuzzQuery(f *testing.F) {
 			return
 		}
 		req := &adminv1.ListRequest{}
-		if err := (query{}).Parse(req, values, none); err == nil {
+		if err := (strictQuery{}).Parse(req, values, none); err == nil {
 			for name := range values {
 				_, known := fieldOf(req.ProtoReflect().Descriptor(), name)
 				require.True(t, known, name)
@@ -65,7 +65,7 @@ func FuzzQuery(f *testing.F) {
 	})
 }
 
-// Whatever is answered has the form that people write.
+// Answers have the form that people write.
 func TestNumbersAndWordsSurviveYAML(t *testing.T) {
 	t.Parallel()
 	text, err := yamlForm{}.Marshal(&adminv1.ResourceRef{Name: "1e3", Namespace: "null", Kind: "on"})

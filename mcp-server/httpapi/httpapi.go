@@ -1,7 +1,9 @@
-// Package httpapi serves the admin API as JSON over HTTP, for curl and for what speaks no gRPC.
+// Package httpapi serves the admin API as JSON over HTTP, for curl and for programs that do not speak
+// gRPC.
 //
-// The paths are generated from proto/pgmesh/admin/v1/http.yaml. Here is what is particular: resources travel as people write them, in
-// JSON or YAML; a stream is a line a message; what is not understood is refused and not passed over.
+// The paths are generated from proto/pgmesh/admin/v1/http.yaml. This package adds what is particular to
+// us: resources in the form that people write, JSON or YAML; streams of one message a line; and errors
+// for unknown parameters.
 package httpapi
 
 import (
@@ -28,23 +30,24 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// largest is the size of a request's body: that of a message over gRPC.
-const largest = 64 << 20
+// maxBodyBytes bounds the body of a request, as a message over gRPC is bounded.
+const maxBodyBytes = 64 << 20
 
-// Options say how the API is reached.
+// Options configure the handler.
 type Options struct {
-	// LocalOnly refuses requests for hosts of a name. Who serves on loopback without knowing the callers needs that: a page of a site
-	// whose name leads to this machine would speak for whoever looks at it.
+	// LocalOnly refuses requests whose Host is a foreign name. A server on loopback that does not
+	// authenticate callers needs it: a web page whose host name leads to this machine could otherwise act
+	// with the rights of whoever views it.
 	LocalOnly bool
-	// BodyWithin is how long the body of a request may take to come; a minute if it is 0.
+	// BodyWithin is how long a body may take to arrive; a minute if 0.
 	BodyWithin time.Duration
 }
 
-// parseQueries sets how queries are read, which the gateway keeps for the whole program, whatever mux it is an option of: several servers in one
-// process would write it while others read it.
-var parseQueries = sync.OnceFunc(func() { runtime.NewServeMux(runtime.SetQueryParameterParser(query{})) })
+// parseQueries sets the gateway's query parser, once: it is a global of the gateway although it looks
+// like an option of a mux, and several servers in one process would race on it.
+var parseQueries = sync.OnceFunc(func() { runtime.NewServeMux(runtime.SetQueryParameterParser(strictQuery{})) })
 
-// New returns a handler that makes calls of the requests, in the requests' contexts.
+// New returns a handler that turns requests into calls, in the requests' contexts.
 func New(calls grpc.ClientConnInterface, o Options) (http.Handler, error) {
 	parseQueries()
 	mux := runtime.NewServeMux(
@@ -74,10 +77,10 @@ func New(calls grpc.ClientConnInterface, o Options) (http.Handler, error) {
 	}
 	var handler http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(withPeer(r))
-		r.Body = http.MaxBytesReader(w, r.Body, largest)
-		timely(w, r, cmp.Or(o.BodyWithin, bodyWithin))
-		r.Header.Set("Accept", formOf(r.Header.Get("Accept"), "application/json"))
-		r.Header.Set("Content-Type", formOf(r.Header.Get("Content-Type"), "application/json"))
+		r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)
+		limitBodyTime(w, r, cmp.Or(o.BodyWithin, defaultBodyTimeout))
+		r.Header.Set("Accept", mediaType(r.Header.Get("Accept"), "application/json"))
+		r.Header.Set("Content-Type", mediaType(r.Header.Get("Content-Type"), "application/json"))
 		mux.ServeHTTP(w, r)
 	})
 	if o.LocalOnly {
@@ -88,15 +91,15 @@ func New(calls grpc.ClientConnInterface, o Options) (http.Handler, error) {
 
 const yamlType = "application/yaml"
 
-// formOf is YAML if a header says so in any of its names, and else what is usual.
-func formOf(header, usual string) string {
+// mediaType returns YAML if a header mentions it under any of its names, and else the default.
+func mediaType(header, usual string) string {
 	if strings.Contains(strings.ToLower(header), "yaml") {
 		return yamlType
 	}
 	return usual
 }
 
-// withPeer tells the service where a request came from.
+// withPeer puts the address of the client into the context, where the service looks for it.
 func withPeer(r *http.Request) context.Context {
 	address, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -105,7 +108,8 @@ func withPeer(r *http.Request) context.Context {
 	return peer.NewContext(r.Context(), &peer.Peer{Addr: net.TCPAddrFromAddrPort(address)})
 }
 
-// sameOrigin refuses what a browser sends for a page of another site: it would be sent with the rights of whoever looks at that.
+// sameOrigin refuses cross-origin requests of browsers, which would act with the rights of whoever views
+// the page.
 func sameOrigin(next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(refuse("requests of pages of other sites are not taken"))
@@ -135,7 +139,7 @@ func refuse(reason string) http.HandlerFunc {
 	}
 }
 
-// noRoute answers a request that is for nothing there is.
+// noRoute answers a request for an unknown path or method.
 func noRoute(ctx context.Context, mux *runtime.ServeMux, form runtime.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
 	answer := &runtime.HTTPStatusError{HTTPStatus: code, Err: status.Error(codes.InvalidArgument, http.StatusText(code))}
 	switch code {

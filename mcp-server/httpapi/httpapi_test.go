@@ -107,7 +107,7 @@ func TestFailuresAreStatusesWithDetails(t *testing.T) {
 	require.Contains(t, message, "larger than")
 }
 
-func TestAWatchIsALineARevision(t *testing.T) {
+func TestAWatchHasALineForEachRevision(t *testing.T) {
 	t.Parallel()
 	a := start(t)
 	require.Equal(t, http.StatusOK, a.do(http.MethodPost, "/v1/resources", rule).code)
@@ -154,8 +154,8 @@ func TestGoingBackOverHTTP(t *testing.T) {
 	require.NotNil(t, a.get("/v1/problems").tree(t)["problems"])
 }
 
-// What a page of another site makes a browser send is sent with the rights of who looks at it.
-func TestPagesOfOtherSitesAreRefused(t *testing.T) {
+// A browser sends requests of a foreign page with the rights of whoever views it.
+func TestCrossOriginRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	a := start(t)
 	for name, headers := range map[string][]string{
@@ -189,7 +189,7 @@ func TestCallsAreCounted(t *testing.T) {
 	require.True(t, counted)
 }
 
-// A rule about an issuer is the body, in either form, and its name is in the path.
+// The rule about an issuer is the body, in either form; its name is in the path.
 func TestAnIssuerIsTheBody(t *testing.T) {
 	t.Parallel()
 	a := start(t)

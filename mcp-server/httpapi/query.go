@@ -14,14 +14,14 @@ import (
 	"github.com/pgmesh/pgmesh/internal/nearest"
 )
 
-// query reads the parameters of a URL. The library passes over those that it does not know: then a filter that is mistyped would
-// choose everything.
-type query struct {
+// strictQuery parses the parameters of a URL, and refuses unknown ones. The library ignores these, so
+// that a mistyped filter would select everything.
+type strictQuery struct {
 	runtime.DefaultQueryParser
 }
 
-// Parse reads parameters into a request, but for what the path or the body has said.
-func (q query) Parse(request proto.Message, values url.Values, said *utilities.DoubleArray) error {
+// Parse reads parameters into a request, except fields that the path or body has set.
+func (q strictQuery) Parse(request proto.Message, values url.Values, said *utilities.DoubleArray) error {
 	read := url.Values{}
 	for name, given := range values {
 		field, known := fieldOf(request.ProtoReflect().Descriptor(), name)
@@ -57,7 +57,7 @@ func fieldOf(m protoreflect.MessageDescriptor, name string) (protoreflect.FieldD
 	return fieldOf(field.Message(), rest)
 }
 
-// parameters are those that a request takes, as they are written in JSON.
+// parameters lists the parameters that a request takes, by their JSON names.
 func parameters(m protoreflect.MessageDescriptor, said *utilities.DoubleArray) []string {
 	var names []string
 	for i := range m.Fields().Len() {

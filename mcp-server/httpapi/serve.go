@@ -11,26 +11,26 @@ import (
 )
 
 const (
-	readHeaderWithin = 5 * time.Second
-	idleFor          = 2 * time.Minute
-	// stopWithin bounds a graceful stop. Watches have been told to end by then; what remains are calls that hang.
-	stopWithin = 5 * time.Second
+	readHeaderTimeout = 5 * time.Second
+	idleTimeout       = 2 * time.Minute
+	// shutdownTimeout bounds a graceful stop. Watches have ended by then, so only calls that hang remain.
+	shutdownTimeout = 5 * time.Second
 )
 
-// Serve answers until the context ends, and lets requests finish that are under way.
+// Serve serves until the context ends, and then lets requests under way finish.
 func Serve(ctx context.Context, l net.Listener, handler http.Handler) error {
-	server := &http.Server{Handler: panics.Handler(handler), ReadHeaderTimeout: readHeaderWithin, IdleTimeout: idleFor}
+	server := &http.Server{Handler: panics.Handler(handler), ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout}
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)
-		within, cancel := context.WithTimeout(context.Background(), stopWithin)
+		within, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 		defer cancel()
 		if err := server.Shutdown(within); err != nil {
 			_ = server.Close()
 		}
 	})
 	err := server.Serve(l)
-	if stop() { // it failed by itself
+	if stop() { // the server failed by itself
 		return errors.Join(err, server.Close())
 	}
 	<-stopped

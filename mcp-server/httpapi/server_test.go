@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// api is the admin API of a whole server, with a database of its own.
+// api is the admin API of a complete server with its own database.
 type api struct {
 	t        *testing.T
 	database string
@@ -58,7 +58,7 @@ func start(t *testing.T) *api {
 	}
 }
 
-// answer is what came back.
+// answer is the response to a request.
 type answer struct {
 	code   int
 	header http.Header
@@ -88,7 +88,7 @@ func (a *api) get(path string) answer {
 	return a.do(http.MethodGet, path, "")
 }
 
-// tree is the answer as JSON.
+// tree parses the answer as JSON.
 func (w answer) tree(t *testing.T) map[string]any {
 	t.Helper()
 	var tree map[string]any
@@ -96,7 +96,7 @@ func (w answer) tree(t *testing.T) map[string]any {
 	return tree
 }
 
-// failure is the answer as an error: its HTTP status, its code of gRPC, and its message.
+// failure parses the answer as an error: its HTTP status, gRPC code and message.
 func (w answer) failure(t *testing.T) (status, code int, message string) {
 	t.Helper()
 	tree := w.tree(t)

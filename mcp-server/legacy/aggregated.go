@@ -9,14 +9,14 @@ import (
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
 )
 
-// aggregated is a stream of Istio 1.0 and 1.1, of whole collections.
+// aggregated is a stream of Istio 1.0 and 1.1 that sends whole collections.
 type aggregated struct {
 	stream grpc.BidiStreamingServer[legacyv1.MeshConfigRequest, legacyv1.MeshConfigResponse]
 	reader *limits.Reader
 }
 
 func (aggregated) field() protowire.Number { return 2 }
-func (aggregated) wholes() bool            { return true }
+func (aggregated) sendsWholes() bool       { return true }
 
 func (a aggregated) recv() (*request, error) {
 	m := &legacyv1.MeshConfigRequest{}
@@ -38,16 +38,17 @@ func (a aggregated) send(m proto.Message) error {
 	return a.stream.Send(m.(*legacyv1.MeshConfigResponse))
 }
 
-// increments is a stream of the aggregated service, of what changes. Nothing marks a response as a whole: none is.
-type increments struct {
+// incrementalAggregated is a stream of the aggregated service that sends changes. Its form cannot mark a
+// response as a whole collection, so none is.
+type incrementalAggregated struct {
 	stream grpc.BidiStreamingServer[legacyv1.IncrementalMeshConfigRequest, legacyv1.IncrementalMeshConfigResponse]
 	reader *limits.Reader
 }
 
-func (increments) field() protowire.Number { return 2 }
-func (increments) wholes() bool            { return false }
+func (incrementalAggregated) field() protowire.Number { return 2 }
+func (incrementalAggregated) sendsWholes() bool       { return false }
 
-func (i increments) recv() (*request, error) {
+func (i incrementalAggregated) recv() (*request, error) {
 	m := &legacyv1.IncrementalMeshConfigRequest{}
 	release, err := receiveInto(m, i.stream, i.reader)
 	if err != nil {
@@ -59,12 +60,12 @@ func (i increments) recv() (*request, error) {
 	}, nil
 }
 
-func (increments) message(r *response) proto.Message {
+func (incrementalAggregated) message(r *response) proto.Message {
 	return withResources(&legacyv1.IncrementalMeshConfigResponse{
 		SystemVersionInfo: r.version, Nonce: r.nonce, RemovedResources: r.removed,
 	}, r.resources)
 }
 
-func (i increments) send(m proto.Message) error {
+func (i incrementalAggregated) send(m proto.Message) error {
 	return i.stream.Send(m.(*legacyv1.IncrementalMeshConfigResponse))
 }

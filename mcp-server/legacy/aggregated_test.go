@@ -15,7 +15,7 @@ import (
 
 const virtualServiceMessage = "type.googleapis.com/istio.networking.v1alpha3.VirtualService"
 
-// aggregated is a stream of the aggregated service as its client has it: req and resp are its messages.
+// aggregated is the client's end of a stream of the aggregated service. Req and Resp are its messages.
 type aggregated[Req, Resp any] struct {
 	t      *testing.T
 	stream interface {
@@ -85,7 +85,8 @@ func TestThePilotOfIstio11AsksByCollection(t *testing.T) {
 	require.Equal(t, virtualServices, r.GetTypeUrl())
 	require.Equal(t, []string{"default/a"}, nameList(r.GetResources()))
 
-	// A refusal names the version that the sink still has, none here: that must not call for the same again.
+	// A refusal names the version that the sink still has, here none. That must not cause the same
+	// response again.
 	refusal := &legacyv1.MeshConfigRequest{TypeUrl: virtualServices, ResponseNonce: r.GetNonce(), ErrorDetail: &rpcstatus.Status{Code: 3}}
 	require.NoError(t, s.stream.Send(refusal))
 	require.Equal(t, gateways, s.exchange(&legacyv1.MeshConfigRequest{TypeUrl: gateways}).GetTypeUrl())

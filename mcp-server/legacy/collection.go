@@ -8,13 +8,13 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// collection is what the first generation of MCP calls a kind.
+// collection is a kind as the first generation of MCP names it.
 type collection struct {
 	name string
-	kind *kinds.Kind // nil: nothing is in it any more, and sinks still wait for an answer
+	kind *kinds.Kind // nil for a collection that is always empty; sinks still wait for an answer
 }
 
-// typeURL is what snapshots call it.
+// typeURL returns the type URL of the collection in snapshots.
 func (c *collection) typeURL() string {
 	if c.kind == nil {
 		return ""
@@ -22,9 +22,10 @@ func (c *collection) typeURL() string {
 	return c.kind.TypeURL()
 }
 
-// dead are the collections of kinds that Istio has given up, or that are made from Kubernetes. A Pilot or Mixer that asks for one is
-// not ready before it is answered. They are written folder {names}.
-const dead = `
+// obsoleteCollections are the collections of kinds that Istio has dropped, or makes from Kubernetes. A
+// Pilot or Mixer that asks for one is not ready until it is answered. The table is written folder
+// {names}.
+const obsoleteCollections = `
 istio/networking/v1alpha3/synthetic {serviceentries}
 istio/authentication/v1alpha1 {policies meshpolicies}
 istio/rbac/v1alpha1 {serviceroles servicerolebindings rbacconfigs clusterrbacconfigs authorizationpolicies}
@@ -37,8 +38,8 @@ istio/config/v1alpha2/legacy {apikeys authorizations bypasses checknothings circ
 k8s/core/v1 {nodes pods services endpoints namespaces}
 k8s/extensions/v1beta1 {ingresses}`
 
-// deadMessages are the type URLs by which Istio 1.0 asks for what has no kind any more.
-const deadMessages = `
+// obsoleteMessages are the type URLs by which Istio 1.0 asks for obsolete collections.
+const obsoleteMessages = `
 istio.authentication.v1alpha1 {Policy}
 istio.rbac.v1alpha1 {ServiceRole ServiceRoleBinding RbacConfig}
 istio.mixer.v1.config.client {HTTPAPISpec HTTPAPISpecBinding QuotaSpec QuotaSpecBinding}
@@ -46,7 +47,8 @@ istio.policy.v1beta1 {AttributeManifest Instance Handler Rule}`
 
 const messagePrefix = "type.googleapis.com/"
 
-// collections has every collection by its name, and by the type URL of its resources, which Istio 1.0 asks by.
+// collections indexes all collections by name, and by the type URL of their resources, which Istio 1.0
+// asks by.
 var collections = sync.OnceValue(func() map[string]*collection {
 	index := map[string]*collection{}
 	for _, k := range kinds.All() {
@@ -56,22 +58,22 @@ var collections = sync.OnceValue(func() map[string]*collection {
 		c := &collection{name: k.Collection, kind: k}
 		index[c.name], index[messagePrefix+string(k.Message)] = c, c
 	}
-	for _, name := range spelledOut(dead, "/") {
+	for _, name := range expand(obsoleteCollections, "/") {
 		index[name] = &collection{name: name}
 	}
-	for _, name := range spelledOut(deadMessages, ".") {
+	for _, name := range expand(obsoleteMessages, ".") {
 		index[messagePrefix+name] = &collection{name: messagePrefix + name}
 	}
 	return index
 })
 
-// named is the collection of a name. There is nothing in one of Kubernetes, or of another Istio, that nobody here knows: it is answered so, as Galley
-// answers for all that it has ever heard of. Who is told nothing about one of sixty would get none of the others either.
-func named(name string) (c *collection, known, exists bool) {
+// lookup returns the collection with a name. An unknown name that looks like a collection is an empty
+// collection, as it is for Galley: an error would end the sink's stream with all its other collections.
+func lookup(name string) (c *collection, known, exists bool) {
 	if c, known = collections()[name]; known {
 		return c, true, true
 	}
-	if len(name) > longestName || !namesCollection.MatchString(name) {
+	if len(name) > maxNameBytes || !namesCollection.MatchString(name) {
 		return nil, false, false
 	}
 	return &collection{name: name}, false, true
@@ -79,11 +81,11 @@ func named(name string) (c *collection, known, exists bool) {
 
 var namesCollection = regexp.MustCompile(`^(istio|k8s)(/[-.a-zA-Z0-9_]+){2,8}$`)
 
-// longestName is far more than the name of any collection has.
-const longestName = 256
+// maxNameBytes is far more than the name of any collection has.
+const maxNameBytes = 256
 
-// spelledOut lists the names of a table that is written folder {names}.
-func spelledOut(table, separator string) (names []string) {
+// expand lists the names in a table that is written folder {names}.
+func expand(table, separator string) (names []string) {
 	for row := range strings.SplitSeq(table, "}") {
 		folder, list, _ := strings.Cut(row, "{")
 		for name := range strings.FieldsSeq(list) {
@@ -93,15 +95,15 @@ func spelledOut(table, separator string) (names []string) {
 	return names
 }
 
-// lone is the name that the one resource of a kind has for sinks that is otherwise sent without a name: what Galley calls it.
-func (c *collection) lone() string {
+// bareName returns the name under which Galley sends the one resource of a bare kind; "" for other kinds.
+func (c *collection) bareName() string {
 	if c.kind == nil || !c.kind.Bare {
 		return ""
 	}
 	return "istio-system/" + strings.ToLower(c.kind.Name)
 }
 
-// label names a collection in metrics.
+// label returns the name of a collection in metrics.
 func label(name string) string {
 	if c, ok := collections()[name]; ok {
 		return c.name

@@ -15,29 +15,30 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads"
 )
 
-// content is what is in a collection: envelopes, by the names that sinks know them by.
+// content is the content of a collection: envelopes, by the names that sinks use.
 type content struct {
 	set *ads.Set
-	// version changes exactly when what is in the set does. It is the same on every server and after every restart.
+	// version changes exactly when the set does. It is the same on every server and after a restart.
 	version string
-	// revision is that of the snapshot.
+	// revision is the snapshot's.
 	revision string
 }
 
-// contents knows the content of sets of a snapshot, for as long as somebody holds the set. Many streams are sent the same one.
-type contents struct {
-	mu    sync.Mutex
-	known map[weak.Pointer[ads.Set]]derived
+// contentCache caches what is derived from sets of a snapshot for as long as somebody holds the set,
+// because many streams are sent the same set.
+type contentCache struct {
+	mu     sync.Mutex
+	cached map[weak.Pointer[ads.Set]]derived
 }
 
-// derived is what a set does not say by itself. It must not hold the set.
+// derived is what is computed from a set. It must not hold the set, or that would never be freed.
 type derived struct {
-	digest string
-	lone   *ads.Set
+	digest  string
+	wrapped *ads.Set
 }
 
 // of returns the content of a collection in a snapshot.
-func (c *contents) of(in *collection, snap *ads.Snapshot) (content, error) {
+func (c *contentCache) of(in *collection, snap *ads.Snapshot) (content, error) {
 	set := snap.Sets[in.typeURL()]
 	if set.Len() == 0 {
 		return content{nil, in.name + "/0", snap.Revision}, nil
@@ -46,39 +47,39 @@ func (c *contents) of(in *collection, snap *ads.Snapshot) (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	if d.lone != nil {
-		set = d.lone
+	if d.wrapped != nil {
+		set = d.wrapped
 	}
 	return content{set, in.name + "/" + d.digest, snap.Revision}, nil
 }
 
-func (c *contents) derive(in *collection, set *ads.Set) (derived, error) {
+func (c *contentCache) derive(in *collection, set *ads.Set) (derived, error) {
 	key := weak.Make(set)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if d, ok := c.known[key]; ok {
+	if d, ok := c.cached[key]; ok {
 		return d, nil
 	}
 	d := derived{digest: digest(set)}
-	if name := in.lone(); name != "" {
-		envelope, err := alone(set, name)
+	if name := in.bareName(); name != "" {
+		envelope, err := wrapBare(set, name)
 		if err != nil {
 			return derived{}, err
 		}
 		d = derived{digest(envelope), envelope}
 	}
-	if c.known == nil {
-		c.known = map[weak.Pointer[ads.Set]]derived{}
+	if c.cached == nil {
+		c.cached = map[weak.Pointer[ads.Set]]derived{}
 	}
-	c.known[key] = d
+	c.cached[key] = d
 	runtime.AddCleanup(set, c.forget, key)
 	return d, nil
 }
 
-func (c *contents) forget(key weak.Pointer[ads.Set]) {
+func (c *contentCache) forget(key weak.Pointer[ads.Set]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.known, key)
+	delete(c.cached, key)
 }
 
 func digest(set *ads.Set) string {
@@ -89,8 +90,9 @@ func digest(set *ads.Set) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// alone puts the first of a set of resources without envelope into one, under the name that sinks know it by. A mesh has no second.
-func alone(set *ads.Set, name string) (*ads.Set, error) {
+// wrapBare wraps the first resource of a bare kind into an envelope, with the name that sinks use. A mesh
+// has at most one.
+func wrapBare(set *ads.Set, name string) (*ads.Set, error) {
 	for r := range set.All() {
 		envelope := &mcp.Resource{Metadata: &mcp.Metadata{Name: name, Version: r.Version}, Body: r.Body}
 		body := &anypb.Any{}

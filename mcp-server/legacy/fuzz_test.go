@@ -23,7 +23,7 @@ import (
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
 )
 
-// script is a stream whose two ends take turns: each message goes through its bytes.
+// script is a stream whose two ends take turns. Each message is encoded and decoded.
 type script struct {
 	exchange
 
@@ -74,15 +74,15 @@ func (p *play) reconnect() {
 		p.stream.leave()
 	}
 	p.wire, p.unsaid = &script{t: p.t}, nil
-	p.stream = newStream(source, p.wire, p.view, source.cfg.Log, &report{}, "somebody")
-	p.stream.asks = rate.NewLimiter(rate.Inf, 1)
+	p.stream = newStream(source, p.wire, p.view, source.cfg.Log, &streamReport{}, "somebody")
+	p.stream.requestLimiter = rate.NewLimiter(rate.Inf, 1)
 }
 
 func (p *play) publish() {
 	p.topic.Publish(&ads.Snapshot{Sets: map[string]*ads.Set{played.TypeURL(): p.set}})
 }
 
-// resource is one whose size depends on its version: some fit into no message.
+// resource returns a resource whose size depends on its version. Some fit into no message.
 func resource(name string, version byte) *ads.Resource {
 	r := &ads.Resource{Name: "default/" + name, Version: fmt.Sprint(version)}
 	envelope := &mcp.Resource{Metadata: &mcp.Metadata{Name: r.Name, Version: r.Version, Labels: map[string]string{
@@ -106,7 +106,7 @@ func (p *play) ask(incremental bool) {
 	p.say(&legacyv1.RequestResources{Incremental: incremental, InitialResourceVersions: maps.Clone(p.has)})
 }
 
-// read takes the next message. One that the sink refuses changes nothing.
+// read applies the next message. A refused one changes nothing.
 func (p *play) read(accept bool) {
 	p.unsaid = p.wire.sent[0]
 	p.wire.sent = p.wire.sent[1:]
@@ -133,7 +133,7 @@ func (p *play) answer(incremental, accept bool) {
 	p.say(r)
 }
 
-// step does what a byte says.
+// step performs the action for a byte.
 func (p *play) step(b byte) {
 	argument := b >> 4
 	switch b & 7 {
@@ -160,7 +160,7 @@ func (p *play) step(b byte) {
 	require.NoError(p.t, p.stream.advance())
 }
 
-// accept accepts all that comes.
+// accept accepts everything pending.
 func (p *play) accept() {
 	for n := 0; len(p.wire.sent) > 0; n++ {
 		require.Less(p.t, n, 300, "it never ends")
@@ -169,8 +169,8 @@ func (p *play) accept() {
 	}
 }
 
-// Whatever happens between them, a sink that takes changes and then accepts all of them has in the end what there is, but for what is
-// too large for any message: of that it has what it had.
+// Whatever happens before, a sink that finally accepts all changes has the current content, except for
+// resources that are too large for any message: of these it has an older version.
 func FuzzExchange(f *testing.F) {
 	f.Add([]byte{0x13, 0x00, 0x10, 0x26, 0x32, 0x36})
 	f.Add([]byte{0x03, 0x20, 0x31, 0x46, 0x04, 0x02, 0x16, 0x06, 0x15})
@@ -198,7 +198,7 @@ func FuzzExchange(f *testing.F) {
 	})
 }
 
-// What a sink may send is anything that is a message.
+// A sink may send anything that decodes.
 func FuzzRequest(f *testing.F) {
 	for _, r := range []*legacyv1.RequestResources{
 		{Collection: played.Collection, Incremental: true, InitialResourceVersions: map[string]string{"a": "b", "": ""}},

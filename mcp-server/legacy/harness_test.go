@@ -33,7 +33,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pgtest.VerifyMain(m)) }
 
-// limit is how long a test waits for what must come. Nothing that must not come is ever waited for.
+// limit bounds how long a test waits for what must come. No test waits for what must not come.
 const limit = time.Minute
 
 const (
@@ -43,7 +43,7 @@ const (
 	serviceRoles    = "istio/rbac/v1alpha1/serviceroles"
 )
 
-// mesh is a database and the server of it that the tests are about.
+// mesh is a database and the server under test.
 type mesh struct {
 	t        *testing.T
 	database string
@@ -73,7 +73,7 @@ func serve(t *testing.T, database string, configure ...func(*legacy.Config)) *me
 	return m
 }
 
-// prepare starts a server that has read nothing yet.
+// prepare starts a server that has not loaded its database.
 func prepare(t *testing.T, database string, configure ...func(*legacy.Config)) *mesh {
 	t.Helper()
 	m := &mesh{t: t, database: database, clients: clients.NewRoll(), metrics: prometheus.NewRegistry(), log: &journal.Journal{}}
@@ -97,7 +97,7 @@ func prepare(t *testing.T, database string, configure ...func(*legacy.Config)) *
 	return m
 }
 
-// load begins to read the database.
+// load starts loading the database.
 func (m *mesh) load() {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -134,7 +134,7 @@ func dial(t *testing.T, address string) *grpc.ClientConn {
 	return conn
 }
 
-// sql changes the mesh by one transaction, and returns when that is served.
+// sql changes the mesh in one transaction, and waits until that is served.
 func (m *mesh) sql(statement string, args ...any) {
 	m.t.Helper()
 	_, err := m.conn.Exec(m.t.Context(), statement, args...)
@@ -145,7 +145,7 @@ func (m *mesh) sql(statement string, args ...any) {
 	require.NoError(m.t, m.publisher.Served(ctx, m.revision))
 }
 
-// write makes VirtualServices that are written "name=host".
+// write creates VirtualServices, each given as "name=host".
 func (m *mesh) write(resources ...string) {
 	m.t.Helper()
 	var values []string
@@ -189,7 +189,7 @@ type exchange interface {
 	Recv() (*legacyv1.Resources, error)
 }
 
-// sink is one end of a stream that says what a test tells it to.
+// sink is the sink's end of a stream, driven by a test.
 type sink struct {
 	t      *testing.T
 	stream exchange
@@ -238,7 +238,7 @@ func (s *sink) ack(r *legacyv1.Resources) {
 	s.send(&legacyv1.RequestResources{Collection: r.GetCollection(), ResponseNonce: r.GetNonce(), Incremental: r.GetIncremental()})
 }
 
-// nack refuses as the stock sink does: by a request that is not incremental.
+// nack refuses as the stock sink does: with a request that is not incremental.
 func (s *sink) nack(r *legacyv1.Resources) {
 	s.t.Helper()
 	s.send(&legacyv1.RequestResources{
@@ -247,8 +247,8 @@ func (s *sink) nack(r *legacyv1.Resources) {
 	})
 }
 
-// silent makes sure that all that was sent before this has been handled and called for no answer: what is answered next is a
-// collection that nobody has asked for yet.
+// silent checks that everything sent so far caused no response. It asks for a collection that was not
+// asked for before, and expects that to be answered next.
 func (s *sink) silent(probe string) {
 	s.t.Helper()
 	s.ask(probe)

@@ -13,7 +13,7 @@ import (
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
 )
 
-// askIncremental sends a first request that takes what changes only, and tells what the sink has.
+// askIncremental sends a first request that accepts changes, and says what the sink has.
 func (s *sink) askIncremental(collection string, held map[string]string) {
 	s.t.Helper()
 	s.send(&legacyv1.RequestResources{Collection: collection, Incremental: true, InitialResourceVersions: held})
@@ -60,7 +60,7 @@ func TestASinkThatTakesChangesIsSentWhatChanged(t *testing.T) {
 	s.silent(gateways)
 }
 
-func TestWhatASinkHasFromAnEarlierStreamIsHonoured(t *testing.T) {
+func TestASinkMayKeepWhatItHasFromAnEarlierStream(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
 	m.write("a=a", "b=b", "c=c")
@@ -87,7 +87,7 @@ func TestWhatASinkHasFromAnEarlierStreamIsHonoured(t *testing.T) {
 	require.Equal(t, []string{"default/elsewhere"}, r.GetRemovedResources())
 }
 
-func TestASinkThatHasEverythingIsAnsweredNevertheless(t *testing.T) {
+func TestASinkThatHasEverythingIsAnswered(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
 	m.write("a=a")
@@ -119,7 +119,7 @@ func TestARefusalThatIsNotIncrementalIsFollowedByTheWhole(t *testing.T) {
 	require.Empty(t, r.GetRemovedResources())
 }
 
-func TestWhatWasRefusedIsSentAgainWithWhatIsNew(t *testing.T) {
+func TestRefusedChangesAreSentAgainWithNewOnes(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
 	m.write("a=a", "b=b")
@@ -137,7 +137,7 @@ func TestWhatWasRefusedIsSentAgainWithWhatIsNew(t *testing.T) {
 	s.silent(serviceRoles)
 }
 
-func TestAChangeThatWentAwayWhileOneWasRefusedIsNotSent(t *testing.T) {
+func TestAChangeThatWasUndoneAfterARefusalIsNotSent(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
 	m.write("a=a")
@@ -153,8 +153,8 @@ func TestAChangeThatWentAwayWhileOneWasRefusedIsNotSent(t *testing.T) {
 	require.Equal(t, []string{"default/b"}, names(s.recv()))
 }
 
-// The sink names its versions before it has read what was on its way to it.
-func TestWhatWasOnItsWayWhenASinkAskedAnewIsCounted(t *testing.T) {
+// The sink says what it has before it has read a response on its way.
+func TestAResponseOnItsWayCountsWhenASinkAsksAgain(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
 	m.write("a=a")
@@ -174,7 +174,7 @@ func TestWhatWasOnItsWayWhenASinkAskedAnewIsCounted(t *testing.T) {
 	require.Equal(t, []string{"default/a"}, names(s.recv()), "it is what the sink named, and not what it has")
 }
 
-func TestASinkMayTurnFromChangesToWholesAndBack(t *testing.T) {
+func TestASinkMaySwitchBetweenChangesAndWholes(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
 	m.write("a=a", "b=b")
@@ -205,7 +205,7 @@ func TestTheMeshConfigIsIncrementalToo(t *testing.T) {
 	require.Equal(t, []string{"istio-system/meshconfig"}, s.recv().GetRemovedResources())
 }
 
-// model is a sink that applies what it is sent as the stock one does.
+// model applies responses as the stock sink does.
 type model struct {
 	t    *testing.T
 	has  map[string]string
@@ -225,7 +225,7 @@ func (m *model) apply(r *legacyv1.Resources) {
 	}
 }
 
-// Whatever a sink accepts, refuses and forgets, in the end it has what the mesh has.
+// Whatever a sink accepts, refuses and forgets, it ends with what the mesh has.
 func TestASinkEndsWithWhatTheMeshHas(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
@@ -264,7 +264,7 @@ func TestASinkEndsWithWhatTheMeshHas(t *testing.T) {
 	}
 }
 
-// answer takes what has come and says something to it.
+// answer applies everything that has come, and answers some of it.
 func answer(s *sink, sink *model, dice *rand.Rand, probes *int) {
 	// The answer to a probe tells that all that is to come has come. Each collection can be a probe once a stream.
 	probe := append(slices.Clone(pilots[1:]), others...)[*probes]
@@ -285,7 +285,7 @@ func answer(s *sink, sink *model, dice *rand.Rand, probes *int) {
 	}
 }
 
-// drain asks anew and takes what comes, until it has the last.
+// drain asks again and applies responses until it has the last resource.
 func drain(s *sink, sink *model, last string) {
 	s.send(&legacyv1.RequestResources{Collection: virtualServices, Incremental: true, InitialResourceVersions: maps.Clone(sink.has)})
 	for sink.has[last] == "" {

@@ -1,8 +1,10 @@
-// Package legacy serves the first generation of MCP, Istio's Mesh Configuration Protocol, as Istio 1.0 to 1.8 speak it: to sinks that
-// dial (ResourceSource, and the aggregated service before it), and to sinks that want to be dialled (ResourceSink).
+// Package legacy serves the first generation of MCP, Istio's Mesh Configuration Protocol, as Istio 1.0 to
+// 1.8 speak it: to sinks that dial (ResourceSource, and the aggregated service before it), and to sinks
+// that are dialled (ResourceSink).
 //
-// All forms are one exchange. A sink asks for collections, and each is answered, even if there is nothing in it. At most one response a
-// collection is unanswered at any time; what changes meanwhile is sent as one, when the answer is there.
+// All forms carry one exchange. A sink asks for collections, and each is answered, even if it is empty. A
+// stream has at most one unanswered response for each collection; later changes are merged and sent after
+// the answer.
 package legacy
 
 import (
@@ -25,46 +27,46 @@ import (
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
 )
 
-// MaxMessage is the size of the largest message that a Pilot receives unless it is told otherwise.
+// MaxMessage is the largest message, in bytes, that a Pilot receives by default.
 const MaxMessage = 4 << 20
 
-// Config says what a Source serves and how.
+// Config configures a Source.
 type Config struct {
-	// Open returns where the snapshots for a stream come from. Its error ends the stream and should carry a gRPC status.
+	// Open returns the snapshots for a stream. Its error ends the stream and should carry a gRPC status.
 	Open func(context.Context) (*ads.Subscriber, error)
-	// Everything returns where the snapshots for sinks come from that are dialled.
+	// Everything returns the snapshots for sinks that are dialled.
 	Everything func() *ads.Subscriber
-	// Credentials returns what a sink is dialled with.
+	// Credentials returns the credentials to dial a sink with.
 	Credentials func(Sink) (credentials.TransportCredentials, error)
-	// Budgets are what sinks may take, with all other readers. Nil is as much as they like.
+	// Budgets are shared with all other readers. Nil means no budgets.
 	Budgets *ads.Budgets
-	// Reader names whose a stream is, to whom its requests are counted. Nil is where it comes from.
+	// Reader names the reader whose budget a stream uses. Nil means the address of the peer.
 	Reader func(context.Context) string
-	// MaxMessage is the size of the largest message, in bytes; 0 means what Pilots receive.
+	// MaxMessage is the largest message in bytes; 0 means what Pilots receive by default.
 	MaxMessage int
-	// Clients lists who is connected.
+	// Clients tracks who is connected.
 	Clients *clients.Roll
 	Metrics prometheus.Registerer
 	Log     *slog.Logger
 }
 
-// Source is the one that has the resources.
+// Source serves resources to sinks.
 type Source struct {
 	legacyv1.UnimplementedResourceSourceServer
 	legacyv1.UnimplementedAggregatedMeshConfigServiceServer
 
 	cfg      Config
 	metrics  *metrics
-	contents contents
-	reports  reports
+	contents contentCache
+	reports  openStreams
 	arrivals *rate.Limiter
 	done     chan struct{}
 }
 
-// Sinks whose server has died come back all at once. They are let in at this pace, and wait until then.
+// Sinks whose server has died reconnect all at once. Streams beyond this rate wait.
 const (
 	arrivalsPerSecond = 20
-	arrivalsAtOnce    = 100
+	arrivalsBurst     = 100
 )
 
 // NewSource returns a source that is ready to be registered.
@@ -78,7 +80,7 @@ func NewSource(cfg Config) *Source {
 	if cfg.Reader == nil {
 		cfg.Reader = limits.Origin
 	}
-	s := &Source{cfg: cfg, arrivals: rate.NewLimiter(arrivalsPerSecond, arrivalsAtOnce), done: make(chan struct{})}
+	s := &Source{cfg: cfg, arrivals: rate.NewLimiter(arrivalsPerSecond, arrivalsBurst), done: make(chan struct{})}
 	s.metrics = newMetrics(cfg.Metrics, &s.reports)
 	return s
 }
@@ -89,14 +91,14 @@ func (s *Source) Register(r grpc.ServiceRegistrar) {
 	legacyv1.RegisterAggregatedMeshConfigServiceServer(r, s)
 }
 
-// Shutdown ends every stream, so that a graceful stop of the gRPC server need not wait for sinks that never leave. It must be
-// called once.
+// Shutdown ends every stream, so that a graceful stop of the gRPC server does not wait for sinks. Call it
+// once.
 func (s *Source) Shutdown() { close(s.done) }
 
-// Streams tells of the streams that are open.
+// Streams lists the open streams.
 func (s *Source) Streams() []Stream { return s.reports.read() }
 
-// EstablishResourceStream serves a sink that has dialled.
+// EstablishResourceStream serves a sink that dialled.
 func (s *Source) EstablishResourceStream(g grpc.BidiStreamingServer[legacyv1.RequestResources, legacyv1.Resources]) error {
 	return s.serve(g, "ResourceSource", exchange{stream: g, reader: s.reader(g.Context())})
 }
@@ -106,11 +108,11 @@ func (s *Source) StreamAggregatedResources(g grpc.BidiStreamingServer[legacyv1.M
 	return s.serve(g, "AggregatedMeshConfigService", aggregated{g, s.reader(g.Context())})
 }
 
-// IncrementalAggregatedResources serves a sink of the aggregated service that takes what changes.
+// IncrementalAggregatedResources serves a sink of the aggregated service that takes changes.
 func (s *Source) IncrementalAggregatedResources(
 	g grpc.BidiStreamingServer[legacyv1.IncrementalMeshConfigRequest, legacyv1.IncrementalMeshConfigResponse],
 ) error {
-	return s.serve(g, "AggregatedMeshConfigService", increments{g, s.reader(g.Context())})
+	return s.serve(g, "AggregatedMeshConfigService", incrementalAggregated{g, s.reader(g.Context())})
 }
 
 func (s *Source) reader(ctx context.Context) *limits.Reader {
@@ -136,12 +138,12 @@ func (s *Source) serve(g grpc.ServerStream, service string, w wire) error {
 	if p, ok := peer.FromContext(ctx); ok {
 		from = p.Addr.String()
 	}
-	// The receiver does not outlive the stream's handler, which gRPC guarantees: it cannot receive once the handler has returned.
+	// The receiver ends with the handler: gRPC ends its Recv when the handler returns.
 	requests, failed := receive(ctx, w)
 	return s.stream(ctx, service, from, w, view, requests, failed)
 }
 
-// stream exchanges with one sink until its stream ends.
+// stream serves one sink until its stream ends.
 func (s *Source) stream(ctx context.Context, service, peer string, w wire, view *ads.Subscriber, requests <-chan *request, failed <-chan error) error {
 	open := s.metrics.streams.WithLabelValues(service)
 	open.Inc()

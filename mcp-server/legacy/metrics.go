@@ -12,7 +12,7 @@ type metrics struct {
 	failures  *prometheus.CounterVec
 }
 
-func newMetrics(r prometheus.Registerer, open *reports) *metrics {
+func newMetrics(r prometheus.Registerer, open *openStreams) *metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pgmesh_mcp_server_" + name, Help: help}, labels)
 	}
@@ -40,14 +40,14 @@ func (m *metrics) sent(collection string, resources, removed int) {
 	m.resources.WithLabelValues(collection, "removed").Add(float64(removed))
 }
 
-// forget drops what was counted of a sink that is no longer dialled.
+// forget drops the metrics of a sink that is no longer dialled.
 func (m *metrics) forget(sink string) {
 	m.connected.DeleteLabelValues(sink)
 	m.failures.DeleteLabelValues(sink)
 }
 
-// withheld tells how large the collections are that streams which are open could not be sent.
-type withheld struct{ open *reports }
+// withheld collects the sizes of collections that open streams could not be sent.
+type withheld struct{ open *openStreams }
 
 var withheldBytes = prometheus.NewDesc("pgmesh_mcp_server_legacy_withheld_bytes",
 	"The size of what some sink that is connected was not sent of a collection because it is too large; 0 if everything fits.", []string{"collection"}, nil)

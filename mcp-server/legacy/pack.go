@@ -6,13 +6,13 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads"
 )
 
-// item is a resource that a sink is to be given, or the name of one that it is to forget.
+// item is a resource to send, or the name of one to remove.
 type item struct {
 	resource *ads.Resource
 	removed  string
 }
 
-// removedField is the number of the removed names in a message, of one digit as all are: what counts is how long they get.
+// removedField is the field number of removed names, for sizes: in every form its tag takes one byte.
 const removedField = 4
 
 func (i item) size(field protowire.Number) int {
@@ -22,7 +22,7 @@ func (i item) size(field protowire.Number) int {
 	return protowire.SizeTag(field) + protowire.SizeBytes(len(i.resource.Body.GetValue()))
 }
 
-// pack puts items into a response until the next would make it larger than there is room for, and returns how many it took.
+// pack fills a response with items up to room bytes, and returns how many it took.
 func (r *response) pack(items []item, field protowire.Number, room int) int {
 	taken, size := 0, 0
 	for taken < len(items) && size+items[taken].size(field) <= room {
@@ -41,7 +41,7 @@ func (r *response) pack(items []item, field protowire.Number, room int) int {
 	return taken
 }
 
-// sizeOf is how much items take in a message.
+// sizeOf returns the encoded size of items.
 func sizeOf(items []item, field protowire.Number) (size int) {
 	for _, i := range items {
 		size += i.size(field)
@@ -49,8 +49,8 @@ func sizeOf(items []item, field protowire.Number) (size int) {
 	return size
 }
 
-// whole are the items of a set.
-func whole(set *ads.Set) []item {
+// allItems returns all resources of a set as items.
+func allItems(set *ads.Set) []item {
 	items := make([]item, 0, set.Len())
 	for r := range set.All() {
 		items = append(items, item{resource: r})
@@ -58,8 +58,9 @@ func whole(set *ads.Set) []item {
 	return items
 }
 
-// steps bring a sink to a set that has each resource as one of the bases has it. What is to go goes last.
-func steps(bases []*ads.Set, to *ads.Set) []item {
+// changesTo returns the items that bring a sink to a set, if it has each resource as one of the bases has
+// it. Removals come last.
+func changesTo(bases []*ads.Set, to *ads.Set) []item {
 	var add, remove []item
 	for _, name := range candidates(bases, to) {
 		now := to.Get(name)
@@ -78,11 +79,11 @@ func candidates(bases []*ads.Set, to *ads.Set) []string {
 	if len(bases) == 1 {
 		return to.Changed(bases[0])
 	}
-	// What is in none of the bases is found by comparing with nothing at all.
+	// The union differs from each base, so names in none of them are found too.
 	return to.Changed(union(bases))
 }
 
-// union has the names of all sets.
+// union returns a set with the names of all sets.
 func union(sets []*ads.Set) *ads.Set {
 	var all []*ads.Resource
 	for _, set := range sets {
@@ -93,7 +94,7 @@ func union(sets []*ads.Set) *ads.Set {
 	return ads.NewSet(all...)
 }
 
-// compare tells whether any of the bases has a name, and whether each has it as it is now.
+// compare reports whether any base has a name, and whether each has it in its current version.
 func compare(bases []*ads.Set, name string, now *ads.Resource) (known, same bool) {
 	same = true
 	for _, base := range bases {
@@ -104,9 +105,9 @@ func compare(bases []*ads.Set, name string, now *ads.Resource) (known, same bool
 	return known, same
 }
 
-// without is a set that has some names as they were in the bases: what a sink has that they could not be sent to. Where the bases
-// disagree it has none of them.
-func without(set *ads.Set, names []string, bases []*ads.Set) *ads.Set {
+// withOld returns a set with some names in the version of the base: what a sink has that could not be
+// sent these. With several bases, which may disagree, the names are left out.
+func withOld(set *ads.Set, names []string, bases []*ads.Set) *ads.Set {
 	kept := map[string]*ads.Resource{}
 	for _, name := range names {
 		kept[name] = nil

@@ -10,16 +10,16 @@ import (
 	"github.com/pgmesh/pgmesh/internal/terse"
 )
 
-// Stream is what an operator may want to know of a stream.
+// Stream is the state of one stream, for operators.
 type Stream struct {
 	Service     string       `json:"service"`
 	Peer        string       `json:"peer"`
-	Sink        string       `json:"sink"` // what the sink calls itself
+	Sink        string       `json:"sink"` // the name that the sink gave itself
 	Since       time.Time    `json:"since"`
 	Collections []Collection `json:"collections"`
 }
 
-// Collection is how far a stream has come with a collection.
+// Collection is the state of one collection on a stream.
 type Collection struct {
 	Name          string `json:"name"`
 	Sent          string `json:"sent,omitempty"`           // the version that was sent last
@@ -28,29 +28,30 @@ type Collection struct {
 	WithheldBytes int    `json:"withheld_bytes,omitempty"` // the size of what it could not be sent
 }
 
-// report is a Stream that is being written.
-type report struct {
+// streamReport is a Stream under construction.
+type streamReport struct {
 	mu          sync.Mutex
 	stream      Stream
 	collections map[string]*Collection
 }
 
-// How much is kept of what a sink says.
+// Bounds on what is kept of a sink's own words.
 const (
-	longestSink   = 256
-	longestReason = 1024
+	maxSinkBytes   = 256
+	maxReasonBytes = 1024
 )
 
-// introduced notes what a sink calls itself, which it need not in every request, and returns what to call it.
-func (r *report) introduced(sink string) string {
+// setSink records the sink's name for itself, if this request has it, and returns the name to use: that,
+// or the peer.
+func (r *streamReport) setSink(sink string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.stream.Sink = cmp.Or(terse.Kept(sink, longestSink), r.stream.Sink)
+	r.stream.Sink = cmp.Or(terse.Kept(sink, maxSinkBytes), r.stream.Sink)
 	return cmp.Or(r.stream.Sink, r.stream.Peer)
 }
 
-// on changes what is known of a collection.
-func (r *report) on(w *watch, change func(*Collection)) {
+// update changes the state of a collection.
+func (r *streamReport) update(w *watch, change func(*Collection)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.collections == nil {
@@ -62,23 +63,23 @@ func (r *report) on(w *watch, change func(*Collection)) {
 	change(r.collections[w.name])
 }
 
-func (r *report) sent(w *watch, version string) {
-	r.on(w, func(c *Collection) { c.Sent = version })
+func (r *streamReport) sent(w *watch, version string) {
+	r.update(w, func(c *Collection) { c.Sent = version })
 }
 
-func (r *report) acked(w *watch, version string) {
-	r.on(w, func(c *Collection) { c.Acked, c.Refusal = version, "" })
+func (r *streamReport) acked(w *watch, version string) {
+	r.update(w, func(c *Collection) { c.Acked, c.Refusal = version, "" })
 }
 
-func (r *report) refused(w *watch, reason string) {
-	r.on(w, func(c *Collection) { c.Refusal = terse.Kept(reason, longestReason) })
+func (r *streamReport) refused(w *watch, reason string) {
+	r.update(w, func(c *Collection) { c.Refusal = terse.Kept(reason, maxReasonBytes) })
 }
 
-func (r *report) withheld(w *watch, size int) {
-	r.on(w, func(c *Collection) { c.WithheldBytes = size })
+func (r *streamReport) withheld(w *watch, size int) {
+	r.update(w, func(c *Collection) { c.WithheldBytes = size })
 }
 
-func (r *report) read() Stream {
+func (r *streamReport) read() Stream {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.stream
@@ -88,35 +89,35 @@ func (r *report) read() Stream {
 	return s
 }
 
-// reports are those of all streams that are open.
-type reports struct {
-	mu   sync.Mutex
-	open map[*report]struct{}
+// openStreams are the reports of all open streams.
+type openStreams struct {
+	mu      sync.Mutex
+	reports map[*streamReport]struct{}
 }
 
-func (r *reports) begin(service, peer string) *report {
-	one := &report{stream: Stream{Service: service, Peer: peer, Since: time.Now()}}
+func (r *openStreams) begin(service, peer string) *streamReport {
+	one := &streamReport{stream: Stream{Service: service, Peer: peer, Since: time.Now()}}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.open == nil {
-		r.open = map[*report]struct{}{}
+	if r.reports == nil {
+		r.reports = map[*streamReport]struct{}{}
 	}
-	r.open[one] = struct{}{}
+	r.reports[one] = struct{}{}
 	return one
 }
 
-func (r *reports) end(one *report) {
+func (r *openStreams) end(one *streamReport) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.open, one)
+	delete(r.reports, one)
 }
 
-// read lists the streams by the time at which they were opened.
-func (r *reports) read() []Stream {
+// read lists the streams, sorted by when they were opened.
+func (r *openStreams) read() []Stream {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	streams := []Stream{}
-	for one := range r.open {
+	for one := range r.reports {
 		streams = append(streams, one.read())
 	}
 	slices.SortFunc(streams, func(a, b Stream) int { return a.Since.Compare(b.Since) })

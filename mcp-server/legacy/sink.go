@@ -17,12 +17,12 @@ import (
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
 )
 
-// Sink is a server that wants to be dialled.
+// Sink is a sink that is dialled.
 type Sink struct {
 	Address    string
 	Metadata   map[string]string // headers
-	TLS        *bool             // nil: as the flags say
-	ServerName string            // in its certificate, if it is not that of the address
+	TLS        *bool             // nil means what the flags say
+	ServerName string            // the name in its certificate, if not the address's
 	ServerID   string            // its SPIFFE id
 }
 
@@ -32,15 +32,16 @@ func (s Sink) equal(o Sink) bool {
 }
 
 const (
-	// Galley tries again after a second, and so on. A sink that is away for long is tried less often.
-	redialFirst = 500 * time.Millisecond
-	redialMost  = 30 * time.Second
-	// A stream that has lasted so long was one, and what ends it is news.
-	lasting = 10 * time.Second
+	// Galley redials after a second each time. This server backs off from a sink that is away for long.
+	minRedialInterval = 500 * time.Millisecond
+	maxRedialInterval = 30 * time.Second
+	// A stream that lasted this long was a success: the backoff starts anew, and its error is logged even
+	// if it is the same.
+	stableAfter = 10 * time.Second
 )
 
-// caller keeps a stream to one sink.
-type caller struct {
+// dialer keeps a stream to one sink.
+type dialer struct {
 	source *Source
 	sink   Sink
 	log    *slog.Logger
@@ -48,12 +49,12 @@ type caller struct {
 }
 
 // run dials until the context ends.
-func (c *caller) run(ctx context.Context) {
-	retry := &backoff.ExponentialBackOff{InitialInterval: redialFirst, MaxInterval: redialMost, Multiplier: 1.6, RandomizationFactor: 0.5}
+func (c *dialer) run(ctx context.Context) {
+	retry := &backoff.ExponentialBackOff{InitialInterval: minRedialInterval, MaxInterval: maxRedialInterval, Multiplier: 1.6, RandomizationFactor: 0.5}
 	connected := c.source.metrics.connected.WithLabelValues(c.sink.Address)
 	failures := c.source.metrics.failures.WithLabelValues(c.sink.Address)
 	connected.Set(0)
-	for said := ""; ; {
+	for lastError := ""; ; {
 		began := time.Now()
 		err := panics.Try("sink", func() error {
 			return c.call(ctx, func() {
@@ -65,14 +66,14 @@ func (c *caller) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if time.Since(began) > lasting {
+		if time.Since(began) > stableAfter {
 			retry.Reset()
-			said = ""
+			lastError = ""
 		}
 		failures.Inc()
 		c.report.failed(err)
-		if err.Error() != said { // the same failure over and over is said once
-			said = err.Error()
+		if err.Error() != lastError { // log a repeated error once
+			lastError = err.Error()
 			c.log.Warn("cannot serve a sink; it keeps what it has, and the server goes on trying", "error", err)
 		}
 		select {
@@ -83,10 +84,10 @@ func (c *caller) run(ctx context.Context) {
 	}
 }
 
-var errHungUp = errors.New("the sink has ended the stream")
+var errStreamEnded = errors.New("the sink has ended the stream")
 
-// call serves the sink over one stream. Heard is called when the sink says something.
-func (c *caller) call(ctx context.Context, heard func()) error {
+// call serves the sink over one stream. It calls heard for each message of the sink.
+func (c *dialer) call(ctx context.Context, heard func()) error {
 	credentials, err := c.source.cfg.Credentials(c.sink)
 	if err != nil {
 		return err
@@ -103,7 +104,7 @@ func (c *caller) call(ctx context.Context, heard func()) error {
 	if err != nil {
 		return err
 	}
-	// A server may not see the stream before something is said on it.
+	// A server may not see the stream before the first message on it.
 	if err := stream.Send(&legacyv1.Resources{Collection: legacyv1.TriggerCollection}); err != nil {
 		return err
 	}
@@ -113,10 +114,10 @@ func (c *caller) call(ctx context.Context, heard func()) error {
 	requests, failed := receive(ctx, w)
 	err = c.source.stream(ctx, "ResourceSink", c.sink.Address, w, view, requests, failed)
 	hangUp()
-	for range failed { // until the receiver has ended
+	for range failed { // wait until the receiver has ended
 	}
 	if err == nil {
-		return errHungUp
+		return errStreamEnded
 	}
 	return err
 }

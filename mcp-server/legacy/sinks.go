@@ -10,39 +10,39 @@ import (
 	"github.com/pgmesh/pgmesh/internal/terse"
 )
 
-// Sinks keeps a stream to each of the sinks that it is given, from several places.
+// Sinks keeps a stream to each of its sinks, which come from several origins.
 type Sinks struct {
 	source *Source
 
-	mu      sync.Mutex
-	given   map[string][]Sink // by the place that they come from
-	changed chan struct{}
-	reports map[string]*sinkReport // by address
+	mu       sync.Mutex
+	byOrigin map[string][]Sink // by origin, such as the flags or the table
+	changed  chan struct{}
+	reports  map[string]*sinkReport // by address
 }
 
 // NewSinks returns one without sinks.
 func NewSinks(s *Source) *Sinks {
-	return &Sinks{source: s, given: map[string][]Sink{}, changed: make(chan struct{}, 1), reports: map[string]*sinkReport{}}
+	return &Sinks{source: s, byOrigin: map[string][]Sink{}, changed: make(chan struct{}, 1), reports: map[string]*sinkReport{}}
 }
 
-// Set replaces the sinks that come from a place. Of two with one address that of the place counts whose name comes first.
+// Set replaces the sinks of an origin. If two have one address, the one whose origin sorts first counts.
 func (s *Sinks) Set(place string, sinks []Sink) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.given[place] = sinks
+	s.byOrigin[place] = sinks
 	select {
 	case s.changed <- struct{}{}:
-	default: // a wake-up is already waiting, and will find these
+	default: // a signal is waiting already
 	}
 }
 
-// wanted has the sinks by address.
-func (s *Sinks) wanted() map[string]Sink {
+// merged returns the sinks of all origins, by address.
+func (s *Sinks) merged() map[string]Sink {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := map[string]Sink{}
-	for _, place := range slices.Sorted(maps.Keys(s.given)) {
-		for _, sink := range s.given[place] {
+	for _, place := range slices.Sorted(maps.Keys(s.byOrigin)) {
+		for _, sink := range s.byOrigin[place] {
 			if _, there := all[sink.Address]; !there {
 				all[sink.Address] = sink
 			}
@@ -51,10 +51,10 @@ func (s *Sinks) wanted() map[string]Sink {
 	return all
 }
 
-// call is a caller that runs.
+// call is a running dialer.
 type call struct {
 	sink Sink
-	stop func() // returns when it has ended
+	stop func() // stops the dialer and waits for it
 }
 
 // Run dials until the context ends.
@@ -66,7 +66,7 @@ func (s *Sinks) Run(ctx context.Context) error {
 		}
 	}()
 	for {
-		wanted := s.wanted()
+		wanted := s.merged()
 		for address, c := range calls {
 			if sink, there := wanted[address]; !there || !sink.equal(c.sink) {
 				s.end(calls, address)
@@ -94,7 +94,7 @@ func (s *Sinks) begin(ctx context.Context, sink Sink) call {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		(&caller{s.source, sink, s.source.cfg.Log.With("sink", sink.Address), report}).run(ctx)
+		(&dialer{s.source, sink, s.source.cfg.Log.With("sink", sink.Address), report}).run(ctx)
 	}()
 	return call{sink, func() { cancel(); <-ended }}
 }
@@ -108,15 +108,15 @@ func (s *Sinks) end(calls map[string]call, address string) {
 	delete(s.reports, address)
 }
 
-// SinkState tells how a sink is served that this server dials.
+// SinkState is the state of a sink that this server dials.
 type SinkState struct {
 	Address   string    `json:"address"`
 	Connected bool      `json:"connected"`
-	Since     time.Time `json:"since"`           // when that became so
+	Since     time.Time `json:"since"`           // when Connected last changed
 	Error     string    `json:"error,omitempty"` // why it is not connected
 }
 
-// States tells of all sinks, by address.
+// States lists the states of all sinks, by address.
 func (s *Sinks) States() []SinkState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +127,7 @@ func (s *Sinks) States() []SinkState {
 	return states
 }
 
-// sinkReport is a SinkState that is being written.
+// sinkReport is a SinkState under construction.
 type sinkReport struct {
 	mu    sync.Mutex
 	state SinkState
@@ -147,7 +147,7 @@ func (r *sinkReport) failed(err error) {
 	if r.state.Connected {
 		r.state.Connected, r.state.Since = false, time.Now()
 	}
-	r.state.Error = terse.Kept(err.Error(), longestReason)
+	r.state.Error = terse.Kept(err.Error(), maxReasonBytes)
 }
 
 func (r *sinkReport) read() SinkState {

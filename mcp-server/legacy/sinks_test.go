@@ -20,7 +20,7 @@ import (
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
 )
 
-// dialled is a server that wants to be dialled. Each stream is a sink that says what the test tells it to, until the test lets go.
+// dialled is a sink that is dialled. A test drives each of its streams.
 type dialled struct {
 	legacyv1.UnimplementedResourceSinkServer
 
@@ -60,7 +60,7 @@ func (d *dialled) EstablishResourceStream(g grpc.BidiStreamingServer[legacyv1.Re
 	}
 }
 
-// next waits for a stream, and for the trigger on it.
+// next waits for a stream and the trigger on it.
 func (d *dialled) next() *incoming {
 	d.t.Helper()
 	select {
@@ -75,7 +75,7 @@ func (d *dialled) next() *incoming {
 	}
 }
 
-// refuseTrigger says what the stock sink says to the trigger, after its first requests.
+// refuseTrigger refuses the trigger as the stock sink does, after its first requests.
 func (in *incoming) refuseTrigger(collection string) {
 	in.t.Helper()
 	in.send(&legacyv1.RequestResources{
@@ -83,7 +83,7 @@ func (in *incoming) refuseTrigger(collection string) {
 	})
 }
 
-// dialling is a mesh whose server dials.
+// dialling returns a mesh whose server dials sinks.
 func dialling(t *testing.T) (*mesh, *legacy.Sinks) {
 	t.Helper()
 	var m *mesh
@@ -135,7 +135,7 @@ func TestASinkIsDialledAndServedLikeOneThatDials(t *testing.T) {
 	require.Equal(t, d.address, m.source.Streams()[0].Peer)
 }
 
-func TestTheRefusalOfTheTriggerIsSwallowedInEachForm(t *testing.T) {
+func TestRefusalsOfTheTriggerAreIgnored(t *testing.T) {
 	t.Parallel()
 	_, sinks := dialling(t)
 	d := wantsToBeDialled(t)
@@ -172,7 +172,7 @@ func TestASinkIsDialledAgain(t *testing.T) {
 	require.Equal(t, "the sink has ended the stream", sinks.States()[0].Error)
 }
 
-func TestASinkThatAsksForNonsenseIsHungUpOn(t *testing.T) {
+func TestAnInvalidRequestEndsTheStreamToASink(t *testing.T) {
 	t.Parallel()
 	_, sinks := dialling(t)
 	d := wantsToBeDialled(t)
@@ -211,7 +211,7 @@ func TestSinksComeAndGo(t *testing.T) {
 	require.Zero(t, m.metric("sink_connected", one.address))
 }
 
-func TestASinkThatCannotBeDialledIsToldOf(t *testing.T) {
+func TestStatesReportASinkThatCannotBeDialled(t *testing.T) {
 	t.Parallel()
 	m, sinks := dialling(t)
 	sinks.Set("flags", []legacy.Sink{{Address: "127.0.0.1:1"}, {Address: "x:1", ServerName: "forbidden"}})

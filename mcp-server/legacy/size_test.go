@@ -16,7 +16,7 @@ import (
 
 func small(cfg *legacy.Config) { cfg.MaxMessage = 4000 }
 
-// large are VirtualServices of some 500 bytes each.
+// large writes VirtualServices of some 500 bytes each.
 func (m *mesh) large(names ...string) {
 	m.t.Helper()
 	for i, n := range names {
@@ -32,7 +32,7 @@ func numbered(prefix string, n int) (names []string) {
 	return names
 }
 
-func TestACollectionThatIsTooLargeIsToldOfAndNotSent(t *testing.T) {
+func TestACollectionThatIsTooLargeIsReportedAndNotSent(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t, small)
 	m.large("a")
@@ -65,7 +65,7 @@ func TestACollectionThatIsTooLargeIsToldOfAndNotSent(t *testing.T) {
 	require.Zero(t, m.source.Streams()[0].Collections[1].WithheldBytes)
 }
 
-// The limit of a Pilot is met to the byte, by what a Pilot of that limit really receives.
+// A response may use a Pilot's limit to the byte, and a Pilot with that limit receives it.
 func TestTheLargestResponseIsReceived(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
@@ -149,7 +149,7 @@ func TestASinkThatRefusesAPartEndsWithTheRightResources(t *testing.T) {
 	require.Len(t, sink.has, 29)
 }
 
-func TestASinkThatNoLongerTakesChangesIsToldOfWhatIsTooLarge(t *testing.T) {
+func TestACollectionIsTooLargeOnceASinkStopsTakingChanges(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t, small)
 	m.large(numbered("n", 30)...)

@@ -30,7 +30,7 @@ var pilots = strings.Fields(`
 	istio/rbac/v1alpha1/clusterrbacconfigs istio/config/v1alpha2/httpapispecs istio/config/v1alpha2/httpapispecbindings
 	istio/mixer/v1/config/client/quotaspecs istio/mixer/v1/config/client/quotaspecbindings`)
 
-// others are asked for by Mixer, or by nobody but people.
+// others are collections that only Mixer, or people, ask for.
 var others = strings.Fields(`
 	istio/policy/v1beta1/attributemanifests istio/policy/v1beta1/instances istio/policy/v1beta1/handlers istio/policy/v1beta1/rules
 	istio/config/v1alpha2/adapters istio/config/v1alpha2/templates istio/config/v1alpha2/legacy/deniers istio/config/v1alpha2/legacy/zipkins
@@ -123,7 +123,7 @@ func TestTheMeshConfigHasTheNameThatGalleyGivesIt(t *testing.T) {
 	require.Equal(t, "other", spec.GetTrustDomain())
 }
 
-func TestTheHeaderTellsWhoTheSourceIs(t *testing.T) {
+func TestTheHeaderNamesTheSource(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
 	stream, err := legacyv1.NewResourceSourceClient(m.client).EstablishResourceStream(t.Context())
@@ -185,7 +185,7 @@ func TestNothingIsSentWhileAResponseIsUnanswered(t *testing.T) {
 	s.silent(serviceRoles)
 }
 
-func TestACollectionThatIsAsItWasIsNotSentAgain(t *testing.T) {
+func TestAnUnchangedCollectionIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
 	m.write("a=a")
@@ -217,7 +217,7 @@ func TestARefusedCollectionWaitsForNewContent(t *testing.T) {
 	require.InDelta(t, 1, m.metric("legacy_answers_total", "ack", virtualServices), 0)
 }
 
-func TestAnswersThatNothingWaitsForAreIgnored(t *testing.T) {
+func TestStaleAnswersAreIgnored(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
 	m.write("a=a")
@@ -239,7 +239,7 @@ func TestAnswersThatNothingWaitsForAreIgnored(t *testing.T) {
 	s.silent(meshConfigs)
 }
 
-func TestARequestWithoutANonceIsAnsweredAnew(t *testing.T) {
+func TestARequestWithoutANonceIsAnsweredAgain(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
 	m.write("a=a")
@@ -257,7 +257,7 @@ func TestARequestWithoutANonceIsAnsweredAnew(t *testing.T) {
 	third := s.recv()
 	require.Len(t, third.GetResources(), 2)
 	s.ack(third)
-	// An error in a request that answers nothing is none.
+	// An error in a request that answers nothing is ignored.
 	s.send(&legacyv1.RequestResources{Collection: virtualServices, ErrorDetail: &rpcstatus.Status{Code: 3, Message: "what?"}})
 	require.Len(t, s.recv().GetResources(), 2)
 	require.Zero(t, m.metric("legacy_answers_total", "nack", virtualServices))
@@ -282,7 +282,7 @@ func TestAnUnknownCollectionEndsTheStream(t *testing.T) {
 	}
 }
 
-// The tool mcpc asks for all that its Istio has heard of, on one stream.
+// The tool mcpc asks on one stream for every collection that its Istio knows.
 func TestACollectionOfKubernetesOrAnotherIstioIsEmpty(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
@@ -300,8 +300,8 @@ func TestACollectionOfKubernetesOrAnotherIstioIsEmpty(t *testing.T) {
 	require.Contains(t, m.log.String(), "k8s/apps/v1/deployments")
 }
 
-// Whatever a sink says of itself and of what it refuses, little of it is kept.
-func TestWhatASinkSaysIsKeptShort(t *testing.T) {
+// Little is kept of what a sink says, however long it is.
+func TestTextsOfSinksAreTruncated(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
 	m.write("a=a")
@@ -347,7 +347,7 @@ func TestAVersionIsTheSameOnEveryServer(t *testing.T) {
 	require.Equal(t, first.GetSystemVersionInfo(), s.recv().GetSystemVersionInfo(), "the same content")
 }
 
-// Nothing at all would mean to a sink that all it has is gone.
+// An empty response would tell a sink that everything is gone.
 func TestAnswersAreHeldUntilTheDatabaseIsRead(t *testing.T) {
 	t.Parallel()
 	database := pgtest.New(t)
@@ -364,7 +364,7 @@ func TestAnswersAreHeldUntilTheDatabaseIsRead(t *testing.T) {
 	require.Equal(t, []string{"default/a"}, names(s.recv()))
 }
 
-func TestAServerThatStopsSaysSo(t *testing.T) {
+func TestShutdownEndsStreamsWithAnError(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
 	s := m.connect()
@@ -374,7 +374,7 @@ func TestAServerThatStopsSaysSo(t *testing.T) {
 	require.Equal(t, codes.Unavailable, status.Code(s.ended()))
 }
 
-func TestStreamsAreTold(t *testing.T) {
+func TestStreamsAreListed(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
 	m.write("a=a")
@@ -403,7 +403,7 @@ func TestStreamsAreTold(t *testing.T) {
 	require.InDelta(t, 1, m.metric("legacy_resources_total", "sent", virtualServices), 0)
 }
 
-// A sink that asks without end waits. Its stream is not ended, and others go on.
+// A sink that asks without end is slowed down. Its stream does not end, and others are not affected.
 func TestASinkThatAsksWithoutEndIsSlowedDown(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)

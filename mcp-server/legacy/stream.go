@@ -17,44 +17,44 @@ import (
 )
 
 const (
-	// A sink that asks without having been answered anything may do so as often as Galley let it. Answers are not counted: there
-	// are no more of them than responses.
-	asksPerSecond = 1
-	asksAtOnce    = 100
+	// Requests that do not answer a response are limited to Galley's rate. Answers are not limited: there
+	// is at most one for each response.
+	requestsPerSecond = 1
+	requestBurst      = 100
 )
 
-// stream is one sink's stream. Only its own goroutine touches it, but for what it reports.
+// stream serves one sink. Only its own goroutine touches it, except for the report.
 type stream struct {
 	source *Source
 	wire   wire
 	view   *ads.Subscriber
 	log    *slog.Logger
 
-	watches []*watch // in the order in which the sink first asked
-	byName  map[string]*watch
-	nonce   uint64
-	asks    *rate.Limiter
-	report  *report
-	reader  string          // to whom its requests are counted
-	taken   []func()        // give the memory back of requests, once there is an answer to them
-	client  *clients.Client // nil before the first request
+	watches        []*watch // in the order in which the sink first asked
+	byName         map[string]*watch
+	nonce          uint64
+	requestLimiter *rate.Limiter
+	report         *streamReport
+	reader         string          // whose budget its requests use
+	releases       []func()        // release the memory of requests once they are answered
+	client         *clients.Client // nil before the first request
 }
 
-func newStream(s *Source, w wire, view *ads.Subscriber, log *slog.Logger, r *report, reader string) *stream {
+func newStream(s *Source, w wire, view *ads.Subscriber, log *slog.Logger, r *streamReport, reader string) *stream {
 	return &stream{
-		source: s, wire: w, view: view, log: log, byName: map[string]*watch{}, asks: rate.NewLimiter(asksPerSecond, asksAtOnce), report: r, reader: reader,
+		source: s, wire: w, view: view, log: log, byName: map[string]*watch{}, requestLimiter: rate.NewLimiter(requestsPerSecond, requestBurst), report: r, reader: reader,
 	}
 }
 
-// run exchanges until the stream ends.
+// run serves the sink until the stream ends.
 func (s *stream) run(ctx context.Context, requests <-chan *request, failed <-chan error) error {
-	defer s.letGo()
+	defer s.releaseRequests()
 	for {
 		if err := s.advance(); err != nil {
 			return err
 		}
-		if s.view.Snapshot() != nil { // what was asked for is answered
-			s.letGo()
+		if s.view.Snapshot() != nil { // all requests so far are answered
+			s.releaseRequests()
 		}
 		select {
 		case r := <-requests:
@@ -72,26 +72,26 @@ func (s *stream) run(ctx context.Context, requests <-chan *request, failed <-cha
 	}
 }
 
-// handle takes in one request. What it calls for is sent by advance.
+// handle processes one request. The response to it, if any, is sent by advance.
 func (s *stream) handle(ctx context.Context, r *request) error {
 	if r.release != nil {
-		s.taken = append(s.taken, r.release)
+		s.releases = append(s.releases, r.release)
 	}
-	name := s.report.introduced(r.sink)
+	name := s.report.setSink(r.sink)
 	if s.client == nil {
 		s.client = s.source.cfg.Clients.Join(name, "legacy")
 	}
 	w, known := s.byName[r.collection]
 	if known && w.pending != nil && r.nonce == w.pending.nonce {
 		s.answered(w, r)
-		w.take(r.incremental)
+		w.setIncremental(r.incremental)
 		return nil
 	}
-	if err := s.asks.Wait(ctx); err != nil {
+	if err := s.requestLimiter.Wait(ctx); err != nil {
 		return status.FromContextError(ctx.Err()).Err()
 	}
 	if known && r.nonce != "" {
-		s.log.Debug("a sink answers what is not waiting for an answer", "collection", w.name, "nonce", terse.Text(r.nonce, longestSink))
+		s.log.Debug("a sink answers what is not waiting for an answer", "collection", w.name, "nonce", terse.Text(r.nonce, maxSinkBytes))
 		return nil
 	}
 	if !known {
@@ -105,30 +105,30 @@ func (s *stream) handle(ctx context.Context, r *request) error {
 			return err
 		}
 	}
-	w.ask(r)
-	w.take(r.incremental)
+	w.handleRequest(r)
+	w.setIncremental(r.incremental)
 	return nil
 }
 
-// letGo gives the memory of requests back.
-func (s *stream) letGo() {
-	for _, release := range s.taken {
+// releaseRequests releases the memory of answered requests.
+func (s *stream) releaseRequests() {
+	for _, release := range s.releases {
 		release()
 	}
-	s.taken = nil
+	s.releases = nil
 }
 
-// mostWatches is far more than there are collections.
-const mostWatches = 500
+// maxWatches is far more than there are collections.
+const maxWatches = 500
 
-// watch begins to watch a collection that the sink has not asked for before.
+// watch starts watching a collection that the sink had not asked for before.
 func (s *stream) watch(name string) (*watch, error) {
-	c, known, exists := named(name)
+	c, known, exists := lookup(name)
 	switch {
 	case !exists:
-		return nil, status.Errorf(codes.InvalidArgument, "unsupported collection %q", terse.Text(name, longestName))
-	case len(s.watches) == mostWatches:
-		return nil, status.Errorf(codes.ResourceExhausted, "a stream may ask for %d collections, and this one asks for more: open another", mostWatches)
+		return nil, status.Errorf(codes.InvalidArgument, "unsupported collection %q", terse.Text(name, maxNameBytes))
+	case len(s.watches) == maxWatches:
+		return nil, status.Errorf(codes.ResourceExhausted, "a stream may ask for %d collections, and this one asks for more: open another", maxWatches)
 	case !known:
 		s.log.Warn("a sink asks for a collection that nobody here knows, and is told that there is nothing in it", "collection", name)
 	}
@@ -152,107 +152,107 @@ func (s *stream) answered(w *watch, r *request) {
 	s.client.Refused(w.name, revision, r.failure.GetMessage())
 	s.source.metrics.answers.WithLabelValues(label(w.name), "nack").Inc()
 	s.log.Warn("a sink refused a collection and keeps what it had", "collection", w.name, "version", version,
-		"code", codes.Code(r.failure.GetCode()).String(), "reason", terse.Text(r.failure.GetMessage(), longestReason))
+		"code", codes.Code(r.failure.GetCode()).String(), "reason", terse.Text(r.failure.GetMessage(), maxReasonBytes))
 }
 
-// leave takes the sink off the list of those who are connected.
+// leave removes the sink from the roll of clients.
 func (s *stream) leave() {
 	if s.client != nil {
 		s.client.Leave()
 	}
 }
 
-// advance sends what may be sent now: one unanswered response a collection.
+// advance sends what may be sent now: one unanswered response for each collection.
 func (s *stream) advance() error {
 	snap := s.view.Snapshot()
 	if snap == nil {
-		return nil // requests are held until there is something to answer them from
+		return nil // requests wait for the first snapshot
 	}
 	for _, w := range s.watches {
 		if w.pending != nil {
 			continue
 		}
-		if err := s.bring(w, snap); err != nil {
+		if err := s.sync(w, snap); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// bring tells a sink what there is to say of a collection.
-func (s *stream) bring(w *watch, snap *ads.Snapshot) error {
-	if w.journey != nil {
-		return s.proceed(w)
+// sync sends what the sink lacks of a collection.
+func (s *stream) sync(w *watch, snap *ads.Snapshot) error {
+	if w.transfer != nil {
+		return s.continueTransfer(w)
 	}
 	c, err := s.source.contents.of(w.collection, snap)
 	if err != nil {
 		return fmt.Errorf("%s: %w", w.name, err)
 	}
-	if !w.due && w.settled == c.version {
+	if !w.due && w.doneVersion == c.version {
 		return nil
 	}
-	j := w.plan(c, s.wire.wholes())
+	j := w.plan(c, s.wire.sendsWholes())
 	if j == nil {
-		return s.sendWhole(w, c)
+		return s.sendAll(w, c)
 	}
-	return s.depart(w, j)
+	return s.startTransfer(w, j)
 }
 
-// sendWhole sends the whole of a collection, if one message can hold it.
-func (s *stream) sendWhole(w *watch, c content) error {
+// sendAll sends a whole collection, if it fits into one message.
+func (s *stream) sendAll(w *watch, c content) error {
 	r := s.response(w, c)
-	items := whole(c.set)
-	room := s.room(r)
+	items := allItems(c.set)
+	room := s.capacity(r)
 	if r.pack(items, s.wire.field(), room) == len(items) {
-		w.settle(c)
+		w.markDone(c)
 		w.pending = &pending{nonce: r.nonce, content: c, whole: true}
 		s.report.withheld(w, 0)
 		return s.send(w, r, len(items))
 	}
-	if w.incremental { // it takes parts, so the whole may come in some
-		return s.depart(w, &journey{from: []*ads.Set{nil}, to: c, items: items})
+	if w.incremental { // it takes changes, so the whole may come in parts
+		return s.startTransfer(w, &transfer{from: []*ads.Set{nil}, to: c, items: items})
 	}
-	w.settle(c)
+	w.markDone(c)
 	s.withhold(w, sizeOf(items, s.wire.field()), "")
 	return nil
 }
 
-// depart begins to bring a sink to a content by steps.
-func (s *stream) depart(w *watch, j *journey) error {
-	room := s.room(s.response(w, j.to))
+// startTransfer starts to send changes that bring a sink to a content.
+func (s *stream) startTransfer(w *watch, j *transfer) error {
+	room := s.capacity(s.response(w, j.to))
 	if largest := j.dropLarge(s.wire.field(), room); largest > 0 {
-		s.withhold(w, largest, j.stuck[0])
+		s.withhold(w, largest, j.tooLarge[0])
 	} else {
 		s.report.withheld(w, 0)
 	}
 	if len(j.items) == 0 && !w.due {
-		w.settle(j.to)
-		w.bases = []*ads.Set{without(j.to.set, j.stuck, j.from)}
+		w.markDone(j.to)
+		w.bases = []*ads.Set{withOld(j.to.set, j.tooLarge, j.from)}
 		return nil
 	}
-	w.settle(j.to)
-	w.embark(j, sizeOf(j.items, s.wire.field()) > room)
-	return s.proceed(w)
+	w.markDone(j.to)
+	w.beginTransfer(j, sizeOf(j.items, s.wire.field()) > room)
+	return s.continueTransfer(w)
 }
 
-// proceed sends the next part of a journey.
-func (s *stream) proceed(w *watch) error {
-	j := w.journey
+// continueTransfer sends the next part of a transfer.
+func (s *stream) continueTransfer(w *watch) error {
+	j := w.transfer
 	r := s.response(w, j.to)
 	r.incremental = true
-	n := r.pack(j.items, s.wire.field(), s.room(r))
+	n := r.pack(j.items, s.wire.field(), s.capacity(r))
 	j.items = j.items[n:]
 	w.pending = &pending{nonce: r.nonce, content: j.to}
 	return s.send(w, r, n)
 }
 
-// response is the next response about a collection, with nothing in it.
+// response returns the next, still empty, response for a collection.
 func (s *stream) response(w *watch, c content) *response {
 	return &response{collection: w.name, version: c.version, nonce: strconv.FormatUint(s.nonce+1, 10)}
 }
 
-// room is how much the resources and removed names of a response may take.
-func (s *stream) room(r *response) int {
+// capacity returns how many bytes the resources and removed names of a response may take.
+func (s *stream) capacity(r *response) int {
 	full := *r
 	full.incremental = true
 	return s.source.cfg.MaxMessage - proto.Size(s.wire.message(&full))
@@ -267,7 +267,7 @@ func (s *stream) send(w *watch, r *response, items int) error {
 	return s.wire.send(m)
 }
 
-// withhold tells everybody who should know that a sink keeps what it has, for it could not take what there is.
+// withhold reports that a sink keeps what it has because the new content is too large for a message.
 func (s *stream) withhold(w *watch, size int, resource string) {
 	s.report.withheld(w, size)
 	s.source.metrics.withheld.WithLabelValues(label(w.name)).Inc()

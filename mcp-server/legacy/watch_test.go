@@ -10,10 +10,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-func TestAStreamHasOnlySoManyCollections(t *testing.T) {
+func TestTheCollectionsOfAStreamAreLimited(t *testing.T) {
 	t.Parallel()
-	s := newStream(source, nil, nil, slog.New(slog.DiscardHandler), &report{}, "somebody")
-	for i := range mostWatches {
+	s := newStream(source, nil, nil, slog.New(slog.DiscardHandler), &streamReport{}, "somebody")
+	for i := range maxWatches {
 		_, err := s.watch(fmt.Sprint("k8s/made/up", i))
 		require.NoError(t, err)
 	}

@@ -15,37 +15,37 @@ import (
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
 )
 
-// request is what all forms of the protocol say, in one shape.
+// request is a request of any form of the protocol.
 type request struct {
-	sink        string // what the sink calls itself
+	sink        string // the sink's name for itself
 	collection  string // its name, or in Istio 1.0 a type URL
 	nonce       string
 	failure     *status.Status    // set in a NACK
-	incremental bool              // the next response may hold what changed only
+	incremental bool              // the next response may hold only changes
 	held        map[string]string // the names and versions that the sink has from an earlier stream
-	version     string            // the version of the collection that it has, where the form tells
-	release     func()            // gives the memory back that the request takes; nil is nothing
+	version     string            // the version that the sink has, in forms that say so
+	release     func()            // releases the memory of the request; may be nil
 }
 
-// done is called when nothing of the request is needed any more.
-func (r *request) done() {
+// free releases the memory of the request.
+func (r *request) free() {
 	if r.release != nil {
 		r.release()
 	}
 }
 
-// admitted is a request that is decoded once there is memory for it.
+// admitted is a message that is decoded once there is memory for it.
 type admitted struct {
 	proto.Message
 	*limits.Admission
 }
 
-// Decode is called by the servers of package rpc.
+// Decode is called by the codec of package rpc.
 func (a admitted) Decode(data []byte) error {
 	return a.Decoded(data, func() error { return proto.Unmarshal(data, a.Message) })
 }
 
-// receiveInto receives a request, and returns what gives its memory back.
+// receiveInto receives a request, and returns the function that releases its memory.
 func receiveInto(m proto.Message, stream interface{ RecvMsg(m any) error }, reader *limits.Reader) (release func(), err error) {
 	a := admitted{m, reader.Admit()}
 	return a.Result(stream.RecvMsg(a))
@@ -55,34 +55,35 @@ func receiveInto(m proto.Message, stream interface{ RecvMsg(m any) error }, read
 type response struct {
 	collection, version, nonce string
 	incremental                bool
-	resources                  []byte // as fields of the message, see field
+	resources                  []byte // encoded as fields of the message: see wire.field
 	removed                    []string
 }
 
-// wire is one of the forms of the protocol, over one stream.
+// wire is one form of the protocol on one stream.
 type wire interface {
 	recv() (*request, error)
-	// message is a response as it is sent.
+	// message returns the message for a response.
 	message(*response) proto.Message
 	send(proto.Message) error
-	// field is the number of the resources in a message.
+	// field is the field number of the resources in a message.
 	field() protowire.Number
-	// wholes tells whether a response can be the whole of a collection, which replaces what the sink has.
-	wholes() bool
+	// sendsWholes reports whether a response can replace everything that the sink has of a collection.
+	sendsWholes() bool
 }
 
-// exchange is a stream of the newer form. The source is its server (ResourceSource), or its client (ResourceSink).
+// exchange is a stream of the newer form. The source is its server (ResourceSource) or its client
+// (ResourceSink).
 type exchange struct {
 	stream interface {
 		Send(*legacyv1.Resources) error
 		RecvMsg(m any) error
 	}
 	reader *limits.Reader
-	heard  func() // is called when the sink says something, if it is not nil
+	heard  func() // called for each message of the sink; may be nil
 }
 
 func (exchange) field() protowire.Number { return 3 }
-func (exchange) wholes() bool            { return true }
+func (exchange) sendsWholes() bool       { return true }
 
 func (e exchange) recv() (*request, error) {
 	for {
@@ -106,7 +107,8 @@ func (e exchange) recv() (*request, error) {
 	}
 }
 
-// refusesTrigger tells whether a sink answers what only was to make it ask. The first releases named no collection there.
+// refusesTrigger reports whether a sink refuses the trigger, which is sent only to make it ask. The first
+// releases named no collection there.
 func refusesTrigger(m *legacyv1.RequestResources) bool {
 	return (m.GetCollection() == legacyv1.TriggerCollection || m.GetCollection() == "") &&
 		codes.Code(m.GetErrorDetail().GetCode()) == codes.Unimplemented
@@ -120,14 +122,15 @@ func (exchange) message(r *response) proto.Message {
 
 func (e exchange) send(m proto.Message) error { return e.stream.Send(m.(*legacyv1.Resources)) }
 
-// withResources adds resources that are encoded already, which spares decoding thousands for each sink.
+// withResources adds resources that are encoded already, so that thousands need not be encoded again for
+// each sink.
 func withResources(m proto.Message, fields []byte) proto.Message {
 	m.ProtoReflect().SetUnknown(fields)
 	return m
 }
 
-// receive reads requests until the stream ends, and closes the second channel then. The first is not buffered: a sink that asks faster
-// than it is answered is slowed down by gRPC's own flow control.
+// receive reads requests until the stream ends, and then closes the second channel. The first is
+// unbuffered, so that gRPC's flow control slows down a sink that asks too fast.
 func receive(ctx context.Context, w wire) (<-chan *request, <-chan error) {
 	requests, failed := make(chan *request), make(chan error, 1)
 	go func() {
@@ -144,7 +147,7 @@ func receive(ctx context.Context, w wire) (<-chan *request, <-chan error) {
 			select {
 			case requests <- r:
 			case <-ctx.Done():
-				r.done()
+				r.free()
 				return
 			}
 		}
