@@ -1,4 +1,4 @@
-// Package envoyadmin asks the admin API of the Envoy of this machine.
+// Package envoyadmin is a client of Envoy's admin API.
 package envoyadmin
 
 import (
@@ -16,19 +16,22 @@ import (
 	"time"
 )
 
-// headersWithin is how long Envoy may take to begin an answer: it makes one between two pieces of work, and a large configuration takes a while.
-const headersWithin = 10 * time.Second
+// headerTimeout is how long Envoy may take to begin an answer. Its main thread answers between other work,
+// and a large configuration keeps it busy for a while.
+const headerTimeout = 10 * time.Second
 
-// client keeps no idle connection: the admin API is asked rarely, and by then another Envoy may be there.
-var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: headersWithin}}
+// client keeps no idle connections: requests are rare, and by the next one another Envoy may have the
+// address.
+var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: headerTimeout}}
 
-// Admin is the admin API of an Envoy that may be replaced by another, which then has the address.
+// Admin calls the admin API of the current Envoy, looking up its address for each request.
 type Admin struct{ address func() (string, error) }
 
-// At is an Envoy at an address that is asked for each time.
+// At returns an Admin that calls address before each request.
 func At(address func() (string, error)) *Admin { return &Admin{address} }
 
-// OfStateDir is the Envoy of the agent with a state folder, which need not run itself.
+// OfStateDir returns the Admin for the Envoy of the agent that uses this state folder. It reads the address
+// from a file in it, so it works from another process.
 func OfStateDir(folder string) *Admin {
 	path := filepath.Join(folder, "envoy", "run", "admin")
 	return At(func() (string, error) {
@@ -43,7 +46,7 @@ func OfStateDir(folder string) *Admin {
 			return "", fmt.Errorf("find Envoy: %w", err)
 		}
 		address := strings.TrimSpace(string(content))
-		// Envoy's account has written this, which is not trusted to send others elsewhere.
+		// Envoy's account can write this file; do not let it send the caller to another host.
 		if at, err := netip.ParseAddrPort(address); err != nil || !at.Addr().IsLoopback() {
 			return "", fmt.Errorf("%s says that Envoy's admin API is at %q, which is no address of loopback: start the agent again", path, address)
 		}
@@ -51,25 +54,25 @@ func OfStateDir(folder string) *Admin {
 	})
 }
 
-// ErrNotRunning is that of an Envoy that is not there.
+// ErrNotRunning means that no Envoy answers.
 var ErrNotRunning = errors.New("no Envoy runs")
 
-// Get begins to read an answer. Its end is the caller's.
+// Get returns the body of an answer, which the caller closes.
 func (a *Admin) Get(ctx context.Context, path string) (io.ReadCloser, error) {
 	return a.do(ctx, http.MethodGet, path)
 }
 
-// Text is a whole answer.
+// Text returns the whole answer.
 func (a *Admin) Text(ctx context.Context, path string) (string, error) {
 	return text(a.do(ctx, http.MethodGet, path))
 }
 
-// Post gives an order and returns what Envoy says to it.
+// Post sends an order and returns Envoy's answer.
 func (a *Admin) Post(ctx context.Context, path string) (string, error) {
 	return text(a.do(ctx, http.MethodPost, path))
 }
 
-// JSON decodes an answer.
+// JSON decodes an answer into a value.
 func (a *Admin) JSON(ctx context.Context, path string, into any) error {
 	body, err := a.Get(ctx, path)
 	if err != nil {
@@ -94,7 +97,7 @@ func text(body io.ReadCloser, err error) (string, error) {
 	return string(content), nil
 }
 
-// RefusedError is an answer that is not what was asked for.
+// RefusedError is an answer with a status other than 200.
 type RefusedError struct {
 	Path string
 	Code int
@@ -124,7 +127,7 @@ func (a *Admin) do(ctx context.Context, method, path string) (io.ReadCloser, err
 	return response.Body, nil
 }
 
-// Version is that of Envoy.
+// Version returns Envoy's version, as in 1.40.0.
 func (a *Admin) Version(ctx context.Context) (string, error) {
 	var info struct {
 		Version string `json:"version"` // COMMIT/1.40.0/Clean/RELEASE/BoringSSL

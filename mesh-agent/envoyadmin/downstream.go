@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Downstream is what clients have open.
+// Downstream counts what clients have open at Envoy.
 type Downstream struct {
 	Connections int
-	HTTP        int // connections that speak it
+	HTTP        int // connections that speak HTTP
 	Requests    int
 }
 
-// downstream are counts of listeners and of filters that speak HTTP.
+// downstream matches the gauges of listeners and of HTTP connection managers.
 var downstream = regexp.MustCompile(`(?m)^(listener|http)\.(.*)\.downstream_(cx|rq)_active: (\d+)$`)
 
-// Downstream counts what clients have open. Those of the admin API are not meant.
+// Downstream counts what clients have open, leaving out the admin API's own connections.
 func (a *Admin) Downstream(ctx context.Context) (d Downstream, err error) {
 	stats, err := a.Text(ctx, `/stats?usedonly&filter=^(listener|http)\..*\.downstream_(cx|rq)_active$`)
 	for _, found := range downstream.FindAllStringSubmatch(stats, -1) {

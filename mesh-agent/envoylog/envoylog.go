@@ -1,9 +1,10 @@
-// Package envoylog passes on what an Envoy writes, whichever agent has started that Envoy.
+// Package envoylog passes on what Envoy writes, also when another agent started that Envoy.
 //
-// Envoy outlives its agent, so it writes to two files of the state folder, which the next agent goes on reading. They are no pipes, for the
-// reader of a pipe may be away: a full pipe stops the threads that write to it, and where it is told not to, Envoy gives its log up for ever at the
-// first line that finds no room (1.40: the stream behind it goes bad). What was read is cut out of a file as a hole, so it takes no room, and
-// the first byte that is not zero is where the next agent begins.
+// Envoy outlives its agent, so it writes to two files in the state folder, which the next agent continues
+// to read. A pipe would not do, because its reader may be away. A full pipe blocks Envoy's threads; if it
+// is set not to block, Envoy stops logging for good at the first line that does not fit (1.40: its stream
+// goes bad). A punched hole frees the room of what was read, and the first byte that is not zero is where
+// the next agent begins.
 package envoylog
 
 import (
@@ -20,17 +21,17 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// lookEvery is how often files are looked at where the kernel does not tell of changes.
-const lookEvery = 200 * time.Millisecond
+// pollInterval is how often the files are read where the kernel does not report changes.
+const pollInterval = 200 * time.Millisecond
 
-// Log is what the Envoys of an agent write.
+// Log is the output of an agent's Envoys.
 type Log struct {
 	log   *slog.Logger
-	pass  sync.Mutex // held while lines are passed on, which keeps their order
+	pass  sync.Mutex // held while lines are passed on, to keep their order
 	files [2]*file
 }
 
-// Open opens the log in a folder. Lines are passed on to the two writers, of which stdout may be nil.
+// Open opens the log in a folder. Lines go to the two writers; a nil writer discards them.
 func Open(folder string, stdout, stderr io.Writer, log *slog.Logger) (*Log, error) {
 	l := &Log{log: log}
 	for i, each := range []struct {
@@ -49,7 +50,7 @@ func Open(folder string, stdout, stderr io.Writer, log *slog.Logger) (*Log, erro
 	return l, nil
 }
 
-// Close closes the files. Those whom Files were given to go on writing.
+// Close closes the agent's files. Processes that inherited them from Files keep writing.
 func (l *Log) Close() error {
 	var failed error
 	for _, f := range l.files {
@@ -60,10 +61,10 @@ func (l *Log) Close() error {
 	return failed
 }
 
-// Files are for Envoy to write to.
+// Files returns the files for Envoy to write to.
 func (l *Log) Files() (stdout, stderr *os.File) { return l.files[0].File, l.files[1].File }
 
-// Own makes the files those of another account, who may open them again by the names /dev/stdout and /dev/stderr.
+// Own gives the files to another account, which may then reopen them as /dev/stdout and /dev/stderr.
 func (l *Log) Own(uid, gid int) error {
 	return errors.Join(l.files[0].Chown(uid, gid), l.files[1].Chown(uid, gid))
 }
@@ -72,9 +73,9 @@ func (l *Log) Own(uid, gid int) error {
 func (l *Log) Run(ctx context.Context) error {
 	events, stop := l.watch()
 	defer stop()
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
-	ticks := look.C
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	ticks := ticker.C
 	if events != nil {
 		ticks = nil
 	}
@@ -89,7 +90,8 @@ func (l *Log) Run(ctx context.Context) error {
 	}
 }
 
-// watch has the kernel tell of writes. Where it does not, because too many are told already, there is nothing to receive from.
+// watch reports writes on a channel. The channel is nil if the kernel refuses another watch; then Run
+// polls.
 func (l *Log) watch() (<-chan fsnotify.Event, func()) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -104,7 +106,7 @@ func (l *Log) watch() (<-chan fsnotify.Event, func()) {
 	return watcher.Events, func() { watcher.Close() }
 }
 
-// CatchUp passes on all whole lines that were written before.
+// CatchUp passes on every complete line that has been written so far.
 func (l *Log) CatchUp() {
 	l.pass.Lock()
 	defer l.pass.Unlock()
@@ -115,7 +117,7 @@ func (l *Log) CatchUp() {
 	}
 }
 
-// Clear passes on the rest and empties the files. Nobody may be writing to them.
+// Clear passes on the rest and empties the files. No process may be writing to them.
 func (l *Log) Clear() {
 	l.CatchUp()
 	l.pass.Lock()

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// writer is who writes as Envoy does: through a file that it has been given.
+// writer opens the file again and appends, as Envoy does.
 func writer(t *testing.T, l *envoylog.Log) *os.File {
 	t.Helper()
 	_, stderr := l.Files()
@@ -40,7 +40,7 @@ func open(t *testing.T, folder string, to *journal.Journal, log *bytes.Buffer) *
 	return l
 }
 
-// room is what a file takes of the disk.
+// room is the file's size on disk.
 func room(t *testing.T, path string) int64 {
 	t.Helper()
 	info, err := os.Stat(path)
@@ -48,7 +48,7 @@ func room(t *testing.T, path string) int64 {
 	return info.Sys().(*syscall.Stat_t).Blocks * 512
 }
 
-func TestLinesArePassedOnAsTheyComeAndTakeNoRoom(t *testing.T) {
+func TestReadLinesTakeNoRoom(t *testing.T) {
 	t.Parallel()
 	folder, heard := t.TempDir(), &journal.Journal{}
 	l := open(t, folder, heard, &bytes.Buffer{})
@@ -67,7 +67,7 @@ func TestLinesArePassedOnAsTheyComeAndTakeNoRoom(t *testing.T) {
 	require.LessOrEqual(t, room(t, filepath.Join(folder, "stderr")), int64(128<<10))
 }
 
-func TestTheNextReaderGoesOnWhereTheLastHasStopped(t *testing.T) {
+func TestNextReaderResumes(t *testing.T) {
 	t.Parallel()
 	folder, first, second := t.TempDir(), &journal.Journal{}, &journal.Journal{}
 	l := open(t, folder, first, &bytes.Buffer{})
@@ -99,7 +99,7 @@ func TestTheNextReaderGoesOnWhereTheLastHasStopped(t *testing.T) {
 	require.True(t, strings.HasSuffix(second.String(), "the last word\nanew\n"))
 }
 
-func TestOfMuchThatNobodyHasReadTheEndIsPassedOn(t *testing.T) {
+func TestBacklogIsBounded(t *testing.T) {
 	t.Parallel()
 	folder, heard, log := t.TempDir(), &journal.Journal{}, &bytes.Buffer{}
 	path := filepath.Join(folder, "stderr")

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// chunk is how much is read at once. A line that is longer comes in pieces.
+	// chunk is the size of one read. A longer line is passed on in several writes.
 	chunk = 64 << 10
 
-	// atMost is how much of what nobody has read an agent begins with.
-	atMost = 8 << 20
+	// maxBacklog bounds how much unread output an agent starts with.
+	maxBacklog = 8 << 20
 )
 
 // file is one that Envoy appends to.
@@ -20,7 +20,7 @@ type file struct {
 	*os.File
 
 	to      io.Writer
-	at      int64 // all before was passed on
+	at      int64 // everything before this offset was passed on
 	skipped int64
 	buffer  []byte
 }
@@ -37,7 +37,7 @@ func openFile(path string, to io.Writer) (*file, error) {
 	return f, nil
 }
 
-// find goes to the first byte that nobody has read.
+// find moves to the first unread byte and skips what exceeds maxBacklog.
 func (f *file) find() error {
 	size, err := f.size()
 	if err != nil {
@@ -54,8 +54,8 @@ func (f *file) find() error {
 			return err
 		}
 	}
-	if size-f.at > atMost {
-		f.skipped = size - f.at - atMost
+	if size-f.at > maxBacklog {
+		f.skipped = size - f.at - maxBacklog
 		f.forget(f.at + f.skipped)
 	}
 	return nil
@@ -69,14 +69,14 @@ func (f *file) size() (int64, error) {
 	return info.Size(), nil
 }
 
-// take passes on each whole line.
+// take passes on complete lines; a line longer than the buffer goes in parts.
 func (f *file) take() error {
 	for {
 		size, err := f.size()
 		if err != nil {
 			return err
 		}
-		if size < f.at { // somebody has emptied it
+		if size < f.at { // the file was truncated
 			f.at = 0
 		}
 		n, err := f.ReadAt(f.buffer, f.at)
@@ -97,11 +97,11 @@ func (f *file) take() error {
 
 func (f *file) passOn(text []byte) {
 	if f.to != nil {
-		_, _ = f.to.Write(text) // who reads the agent's output may be gone
+		_, _ = f.to.Write(text) // the reader of the agent's output may be gone
 	}
 }
 
-// empty passes on what is left, a line without an end included, and begins anew.
+// empty passes on what is left, an unfinished line included, and truncates the file.
 func (f *file) empty() error {
 	n, err := f.ReadAt(f.buffer, f.at)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -114,15 +114,16 @@ func (f *file) empty() error {
 	return f.Truncate(0)
 }
 
-// forget gives back the room of all before a place.
+// forget advances to an offset and frees the room before it.
 func (f *file) forget(before int64) {
 	from := f.at
 	f.at = before
 	if punch(f.File, from, before) {
 		return
 	}
-	// Without holes it is emptied now and then, at a moment when everything was read; a line that comes just then is lost.
-	if size, err := f.size(); err == nil && size == f.at && size > atMost {
+	// Without holes, truncate the file once it is large and fully read. A line that Envoy writes between
+	// the check and the truncation is lost.
+	if size, err := f.size(); err == nil && size == f.at && size > maxBacklog {
 		f.at = 0
 		_ = f.Truncate(0)
 	}

@@ -14,14 +14,14 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// RefusedError is what discovery says to who is given no certificate.
+// RefusedError is discovery's refusal of a call.
 type RefusedError struct {
 	Reason       identityv1.Refusal
 	Server       string
 	undone, said string
 }
 
-// advice is what somebody on the machine may do about a refusal.
+// advice says what to do on this machine about a refusal.
 var advice = map[identityv1.Refusal]string{
 	identityv1.Refusal_REFUSAL_NO_CREDENTIAL: "the certificate of this machine did not reach it: is there something between that ends TLS?",
 	identityv1.Refusal_REFUSAL_TOKEN_UNKNOWN: "have another made with mcp-client token create",
@@ -46,23 +46,24 @@ func (e *RefusedError) Error() string {
 	return text
 }
 
-// ErrUnreachable is of a discovery that nobody answers at.
+// ErrUnreachable means that nobody answers at discovery's address.
 var ErrUnreachable = upstream.ErrUnreachable
 
-// Passing tells of an error whether the same may succeed later, with nothing changed here: discovery is away, or who checks join tokens for it, or
-// it has nothing to sign with yet.
+// Passing reports whether the same call may succeed later without a change on this machine: discovery is
+// away, cannot check join tokens, or has nothing to sign with yet.
 func Passing(err error) bool {
 	refused, _ := errors.AsType[*RefusedError](err)
 	return errors.Is(err, ErrUnreachable) || refused != nil && refused.Reason == identityv1.Refusal_REFUSAL_UNAVAILABLE
 }
 
-// What a server does not do when a call fails.
+// What the server fails to do, for error messages.
 const (
 	givesNoCertificate = "gives no certificate"
 	tellsNoTrust       = "does not tell what the mesh trusts"
 )
 
-// explain says why a call failed, by what the server does not do because of that, and what to do about it.
+// explain turns a failed call into an error that names the server, what it did not do, and what to do about
+// it.
 func explain(err error, u *upstream.Upstream, undone string) error {
 	if none, ok := errors.AsType[*upstream.UnavailableError](err); ok {
 		return none.Reason

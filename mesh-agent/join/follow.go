@@ -13,28 +13,29 @@ import (
 )
 
 const (
-	// The pauses before what the mesh trusts is asked for again, of a discovery that is away.
-	followFirst = 500 * time.Millisecond
-	followLast  = 30 * time.Second
+	// Backoff between attempts to reach discovery.
+	minRetryInterval = 500 * time.Millisecond
+	maxRetryInterval = 30 * time.Second
 )
 
-// Follow takes over what a mesh trusts, as its discovery tells it, until the context ends.
+// Follow watches the mesh's trust and applies each change to m, until the context ends. It logs an error
+// once, until the next message arrives or the error changes.
 func Follow(ctx context.Context, u *upstream.Upstream, m *membership.Membership, log *slog.Logger) error {
 	pauses := backoff.NewExponentialBackOff()
-	pauses.InitialInterval, pauses.MaxInterval = followFirst, followLast
-	said := ""
+	pauses.InitialInterval, pauses.MaxInterval = minRetryInterval, maxRetryInterval
+	logged := ""
 	for {
-		heard, err := follow(ctx, u, m, log)
-		if heard {
+		received, err := follow(ctx, u, m, log)
+		if received {
 			pauses.Reset()
-			said = ""
+			logged = ""
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if text := err.Error(); text != said && !heard { // a stream that ends begins again
+		if text := err.Error(); text != logged && !received { // the end of a working stream is normal
 			log.Warn("changes of what the mesh trusts do not get here", "error", err)
-			said = text
+			logged = text
 		}
 		select {
 		case <-time.After(pauses.NextBackOff()):
@@ -44,18 +45,18 @@ func Follow(ctx context.Context, u *upstream.Upstream, m *membership.Membership,
 	}
 }
 
-// follow goes on as long as one stream does.
-func follow(ctx context.Context, u *upstream.Upstream, m *membership.Membership, log *slog.Logger) (heard bool, err error) {
+// follow applies the messages of one stream; received reports whether there was any.
+func follow(ctx context.Context, u *upstream.Upstream, m *membership.Membership, log *slog.Logger) (received bool, err error) {
 	stream, err := identityv1.NewTrustServiceClient(u).WatchTrust(ctx, &identityv1.WatchTrustRequest{})
 	for err == nil {
-		var told *identityv1.WatchTrustResponse
-		if told, err = stream.Recv(); err != nil {
+		var message *identityv1.WatchTrustResponse
+		if message, err = stream.Recv(); err != nil {
 			break
 		}
-		heard = true
-		if wrong := m.Learn(told.GetTrust()); wrong != nil {
+		received = true
+		if wrong := m.Learn(message.GetTrust()); wrong != nil {
 			log.Error("what discovery says of the mesh's trust cannot be used, and what was trusted before stays", "error", wrong)
 		}
 	}
-	return heard, explain(err, u, tellsNoTrust)
+	return received, explain(err, u, tellsNoTrust)
 }

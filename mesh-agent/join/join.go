@@ -1,7 +1,9 @@
-// Package join gets a machine its certificates from discovery, by Istio's istio.v1.auth.IstioCertificateService: the first with a join token,
-// or with a JSON web token of somebody whom the mesh trusts, and each after it with the one before. And it follows what the mesh trusts.
+// Package join obtains a machine's certificates from discovery, by Istio's
+// istio.v1.auth.IstioCertificateService: the first with a join token or a JSON web token from an issuer
+// that the mesh trusts, each later one with the certificate before it. It also watches the mesh's trust.
 //
-// Nobody is told a token who has not proved to be a discovery of the mesh: by a root that the token names, or that the machine was given.
+// A token is sent only to a server that has proved to be a discovery of the mesh, by a root that the token
+// names or that the machine was given.
 package join
 
 import (
@@ -25,21 +27,22 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// groupHeader is the header of an answer that has the WorkloadGroup that a certificate was given for.
+// groupHeader names the WorkloadGroup that a certificate was issued for.
 const groupHeader = "pgmesh-workload-group"
 
-// ByToken asks a discovery, at any of its addresses, for the first certificate. Who wants to know is told for which WorkloadGroup
-// that was given, "" for none.
+// ByToken asks for the first certificate with a join token, at any of the servers' addresses. Each group is
+// called with the WorkloadGroup that the certificate was issued for, "" for none.
 func ByToken(servers []string, token jointoken.Token, group ...func(string)) membership.Ask {
 	return first(servers, membership.ByToken(token, identity.Discovery), func() (string, error) { return token.Text(), nil }, group...)
 }
 
-// ByWebToken asks a discovery whose certificate leads to one of the roots for the first certificate. The token is read for each attempt.
+// ByWebToken asks for the first certificate with a JSON web token, which it reads for each attempt.
+// Discovery's certificate has to lead to one of the roots.
 func ByWebToken(servers []string, roots []*x509.Certificate, token func() (string, error), group ...func(string)) membership.Ask {
 	return first(servers, membership.ByRoots(roots, identity.Discovery), token, group...)
 }
 
-// first believes what discovery says of the mesh's roots, which has proved who it is by then.
+// first takes the mesh's roots from the answer: TLS has proved by then that it comes from a discovery.
 func first(servers []string, config *tls.Config, bearer func() (string, error), group ...func(string)) membership.Ask {
 	return func(ctx context.Context, csr []byte) (membership.Granted, error) {
 		token, err := bearer()
@@ -57,8 +60,8 @@ func first(servers []string, config *tls.Config, bearer func() (string, error), 
 		if err != nil {
 			return membership.Granted{}, err
 		}
-		for _, told := range group {
-			told(strings.Join(header.Get(groupHeader), ""))
+		for _, f := range group {
+			f(strings.Join(header.Get(groupHeader), ""))
 		}
 		id, err := bearerOf(chain)
 		if err != nil {
@@ -68,7 +71,7 @@ func first(servers []string, config *tls.Config, bearer func() (string, error), 
 	}
 }
 
-// ByCertificate asks for the next certificate, over a connection that shows the one that there is.
+// ByCertificate asks for the next certificate over a connection that shows the present one.
 func ByCertificate(u *upstream.Upstream) membership.Ask {
 	return func(ctx context.Context, csr []byte) (membership.Granted, error) {
 		chain, _, err := create(ctx, u, csr)
@@ -76,7 +79,8 @@ func ByCertificate(u *upstream.Upstream) membership.Ask {
 	}
 }
 
-// create asks. A discovery that goes away meanwhile may have answered: what it gave is given again, for the key is the same.
+// create may ask twice, when a discovery goes away before its answer arrives. Both answers are usable,
+// because the key is the same.
 func create(ctx context.Context, u *upstream.Upstream, csr []byte, options ...grpc.CallOption) (chain, roots []byte, err error) {
 	answer, err := rpc.Again(func() (*istio.IstioCertificateResponse, error) {
 		return istio.NewIstioCertificateServiceClient(u).CreateCertificate(ctx, &istio.IstioCertificateRequest{Csr: string(csr)}, options...)
@@ -92,6 +96,7 @@ func create(ctx context.Context, u *upstream.Upstream, csr []byte, options ...gr
 	return []byte(strings.Join(parts[:last], "\n")), []byte(parts[last]), nil
 }
 
+// bearerOf returns the identity in a chain's first certificate.
 func bearerOf(chain []byte) (spiffeid.ID, error) {
 	certificates, err := authority.ParseCertificates(chain)
 	if err != nil {
@@ -100,7 +105,7 @@ func bearerOf(chain []byte) (spiffeid.ID, error) {
 	return identity.Of(certificates[0])
 }
 
-// IsMachine takes the identities of machines.
+// IsMachine returns an error unless id is a machine's identity.
 func IsMachine(id spiffeid.ID) error {
 	if _, ok := identity.WorkloadOf(id); ok {
 		return nil

@@ -94,7 +94,7 @@ func TestAMachineJoinsByAWebToken(t *testing.T) {
 	require.ErrorContains(t, err, "it is of another mesh, or the mesh's roots have changed")
 }
 
-func TestARefusalSaysWhatToDo(t *testing.T) {
+func TestRefusalSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	d := start(t)
 	used := d.Token("shop", "cart", 1, 0)
@@ -116,7 +116,7 @@ func TestARefusalSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// eavesdropper is a server of somebody else, who would like to know tokens.
+// eavesdropper is a stranger's server; told is set when it receives a call, and with it a token.
 type eavesdropper struct {
 	mu   sync.Mutex
 	told bool
@@ -141,7 +141,7 @@ func (e *eavesdropper) serve(t *testing.T, config *tls.Config) string {
 	return listener.Addr().String()
 }
 
-func TestATokenIsToldToNobodyElse(t *testing.T) {
+func TestTokenIsSentToNobodyElse(t *testing.T) {
 	t.Parallel()
 	d, other := start(t), certtest.NewAuthority(t)
 	token := d.Token("shop", "cart", 1, 0)
@@ -179,7 +179,7 @@ func shows(t *testing.T, pair certtest.Pair) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{pair.Certificate(t)}}
 }
 
-func TestAServerThatIsNoneIsNamed(t *testing.T) {
+func TestErrorNamesAServerThatIsNoDiscovery(t *testing.T) {
 	t.Parallel()
 	d, other := start(t), certtest.NewAuthority(t)
 	roots, err := authority.ParseCertificates(other.PEM)
@@ -202,7 +202,7 @@ func TestAServerThatIsNoneIsNamed(t *testing.T) {
 	require.ErrorContains(t, err, "gives no certificate: is it a discovery")
 }
 
-// lines hands on each line of a log.
+// lines sends each line of a log on a channel.
 type lines chan string
 
 func (l lines) Write(line []byte) (int, error) {
@@ -210,7 +210,7 @@ func (l lines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-func TestAServerThatTellsNothingIsNamed(t *testing.T) {
+func TestFollowLogsWhyTrustDoesNotArrive(t *testing.T) {
 	t.Parallel()
 	d := start(t)
 	m, err := membership.Join(t.Context(), options(t), join.ByToken([]string{d.Address}, d.Token("shop", "cart", 1, 0)))
@@ -227,7 +227,7 @@ func TestAServerThatTellsNothingIsNamed(t *testing.T) {
 	require.Contains(t, line, "it is of another mesh, or the mesh's roots have changed while this machine was away")
 }
 
-func TestWhatTheMeshTrustsIsFollowed(t *testing.T) {
+func TestFollowAppliesTrust(t *testing.T) {
 	t.Parallel()
 	d := start(t)
 	m, err := membership.Join(t.Context(), options(t), join.ByToken([]string{d.Address}, d.Token("shop", "cart", 1, 0)))
@@ -263,7 +263,7 @@ func await(t *testing.T, m *membership.Membership, is func(*membership.State) bo
 	}
 }
 
-func TestServersAreNoMachines(t *testing.T) {
+func TestIsMachineRefusesServers(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, join.IsMachine(spiffeid.RequireFromString(cart)))
 	require.ErrorContains(t, join.IsMachine(spiffeid.RequireFromString("spiffe://mesh.example/pgmesh/discovery/a")), "is no machine's identity")

@@ -1,4 +1,4 @@
-// Package jointest is a discovery as far as joining goes, for tests: it gives real certificates over real TLS.
+// Package jointest is a discovery for tests of joining: it issues real certificates over real TLS.
 package jointest
 
 import (
@@ -28,10 +28,10 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// WebToken is the JSON web token that the discovery takes.
+// WebToken is the only JSON web token that the discovery accepts.
 const WebToken = "eyJhbGciOiJub25lIn0.e30.c2lnbmVk" //nolint:gosec // of nobody
 
-// Discovery gives certificates to machines.
+// Discovery issues certificates to machines and publishes the mesh's trust.
 type Discovery struct {
 	istio.UnimplementedIstioCertificateServiceServer
 	identityv1.UnimplementedTrustServiceServer
@@ -44,13 +44,13 @@ type Discovery struct {
 	lifetime time.Duration
 
 	mu      sync.Mutex
-	signer  *authority.Authority // beneath the active root
+	signer  *authority.Authority // an intermediate under the active root
 	roots   []*x509.Certificate
 	others  []*identityv1.Federated
 	aliases []string
 	tokens  map[jointoken.Hash]*grant
 	created int
-	changed chan struct{} // closed when the trust is another
+	changed chan struct{} // closed and replaced when the trust changes
 }
 
 type grant struct {
@@ -60,7 +60,8 @@ type grant struct {
 	refusal identityv1.Refusal
 }
 
-// New starts a discovery whose machines' certificates live for so long. More services may be registered before it serves.
+// New starts a discovery that issues certificates with the given lifetime. The register functions add more
+// services before it serves.
 func New(t testing.TB, domain string, lifetime time.Duration, register ...func(grpc.ServiceRegistrar)) *Discovery {
 	t.Helper()
 	d := &Discovery{Domain: domain, t: t, lifetime: lifetime, tokens: map[jointoken.Hash]*grant{}, changed: make(chan struct{})}
@@ -79,7 +80,7 @@ func New(t testing.TB, domain string, lifetime time.Duration, register ...func(g
 	return d
 }
 
-// Rotate makes another root the one that signs. Those before it are trusted on.
+// Rotate makes a new root the active one. Earlier roots stay trusted.
 func (d *Discovery) Rotate() {
 	root, err := authority.NewRoot(d.Domain, 24*time.Hour)
 	require.NoError(d.t, err)
@@ -106,53 +107,54 @@ func (d *Discovery) Rotate() {
 		d.server, err = membership.Join(context.Background(), membership.Options{}, give)
 		require.NoError(d.t, err)
 	}
-	d.tell()
+	d.publish()
 }
 
-// Federate has another mesh trusted.
+// Federate makes the mesh trust another mesh.
 func (d *Discovery) Federate(domain string, roots []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.others = append(d.others, &identityv1.Federated{TrustDomain: domain, Roots: roots})
-	d.tell()
+	d.publish()
 }
 
-// Alias has another trust domain stand for the mesh.
+// Alias adds a trust domain that stands for the mesh's own.
 func (d *Discovery) Alias(domain string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.aliases = append(d.aliases, domain)
-	d.tell()
+	d.publish()
 }
 
-func (d *Discovery) tell() {
+// publish applies the present trust and wakes the streams. The caller holds d.mu.
+func (d *Discovery) publish() {
 	require.NoError(d.t, d.server.Learn(d.trust()))
 	close(d.changed)
 	d.changed = make(chan struct{})
 }
 
-// Roots are what the mesh trusts of its own, PEM.
+// Roots returns the mesh's own roots as PEM.
 func (d *Discovery) Roots() []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return authority.EncodeCertificates(d.roots...)
 }
 
-// Signer is the authority that machines' certificates are signed with.
+// Signer returns the authority that signs machines' certificates.
 func (d *Discovery) Signer() *authority.Authority {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.signer
 }
 
-// Created is how many certificates were given.
+// Created returns how many certificates were issued.
 func (d *Discovery) Created() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.created
 }
 
-// Token makes a join token that may be used so often. With a refusal it never counts.
+// Token makes a join token with a number of uses. If refusal is set, the token is always refused with it.
 func (d *Discovery) Token(namespace, account string, uses int, refusal identityv1.Refusal) jointoken.Token {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -169,7 +171,8 @@ func (d *Discovery) trust() *identityv1.Trust {
 	}
 }
 
-// CreateCertificate gives a certificate as Istio's authorities do: the last of the chain are the roots.
+// CreateCertificate issues a certificate as Istio's authorities do: the last element of the chain has the
+// roots.
 func (d *Discovery) CreateCertificate(ctx context.Context, r *istio.IstioCertificateRequest) (*istio.IstioCertificateResponse, error) {
 	csr, err := authority.ParseRequest([]byte(r.GetCsr()))
 	if err != nil {
@@ -230,7 +233,7 @@ func (d *Discovery) redeem(text string) (w identity.Workload, err error) {
 	return g.Workload, nil
 }
 
-// WatchTrust tells a member what is trusted, whenever that changes.
+// WatchTrust sends the trust at once and after each change.
 func (d *Discovery) WatchTrust(_ *identityv1.WatchTrustRequest, stream identityv1.TrustService_WatchTrustServer) error {
 	for {
 		d.mu.Lock()

@@ -1,5 +1,5 @@
-// Package locality finds out where a machine is from what its cloud says of it, in files: those that the metadata services of AWS, GCP and Azure
-// answer with, and what cloud-init keeps of them.
+// Package locality derives a machine's locality from instance metadata in files: the answers of the
+// metadata services of AWS, GCP and Azure, or what cloud-init stores.
 package locality
 
 import (
@@ -12,10 +12,11 @@ import (
 	"strings"
 )
 
-// CloudInit is where cloud-init keeps what it knows of a machine.
+// CloudInit is where cloud-init stores its instance metadata.
 const CloudInit = "/run/cloud-init/instance-data.json"
 
-// Of is the locality in a file, as region/zone. Without a path it is what cloud-init knows, and nothing if that is nothing.
+// Of returns the locality in a file as region/zone. With an empty path it reads CloudInit, and returns ""
+// if that does not exist, may not be read, or names no region.
 func Of(file string) (string, error) {
 	asked := file != ""
 	if !asked {
@@ -35,7 +36,7 @@ func Of(file string) (string, error) {
 	return found, nil
 }
 
-// document has what any of the clouds says.
+// document has the fields of all supported clouds; each metadata file fills only its own.
 type document struct {
 	// AWS, in the instance identity document.
 	Region           string `json:"region"`
@@ -81,13 +82,13 @@ func read(content []byte) (string, error) {
 	}
 }
 
-// google reads projects/123/zones/europe-west1-b.
+// google takes a zone's full name, as in projects/123/zones/europe-west1-b.
 func google(zone string) string {
 	zone = path.Base(zone)
 	return joined(regionOf("", zone), zone)
 }
 
-// regionOf is the region of a zone that is called after it.
+// regionOf returns region or, if that is empty, the part of zone before its last dash.
 func regionOf(region, zone string) string {
 	if i := strings.LastIndex(zone, "-"); region == "" && i > 0 {
 		return zone[:i]
@@ -95,7 +96,7 @@ func regionOf(region, zone string) string {
 	return region
 }
 
-// joined leaves out what comes after something that is not known.
+// joined stops at the first empty part: a zone means nothing without its region.
 func joined(parts ...string) string {
 	for i, p := range parts {
 		if p == "" {

@@ -1,7 +1,7 @@
 //go:build !linux
 
-// Package ownmark marks the agent's own connections, so that redirection can tell them from those of the machine's programs, which only Linux
-// has.
+// Package ownmark sets a firewall mark on the agent's own connections, so that redirection recognizes them.
+// Only Linux has such marks.
 package ownmark
 
 import "syscall"
@@ -9,5 +9,5 @@ import "syscall"
 // Mark is the firewall mark of the agent's own packets on Linux.
 const Mark = 1339
 
-// Control does nothing.
+// Control does nothing, as there is no firewall mark to set.
 func Control(_, _ string, _ syscall.RawConn) error { return nil }

@@ -1,4 +1,5 @@
-// Package proxyconfig is what the mesh says of how proxies are to be started, in its MeshConfig and ProxyConfigs, as settings of the agent.
+// Package proxyconfig turns what MeshConfig and ProxyConfigs say of starting proxies into settings of the
+// agent.
 package proxyconfig
 
 import (
@@ -22,16 +23,16 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// patience is how long a discovery may take to answer, for a machine that starts while there is none waits for that long.
-const patience = time.Second
+// askTimeout bounds the wait for discovery, which delays the start of a machine while none answers.
+const askTimeout = time.Second
 
-// Ask asks discovery, and keeps its answer in a file; what is in it counts while discovery cannot be asked, and is nil if nothing was ever said.
-// An error comes with the last answer.
+// Ask asks discovery for settings and saves the answer in a file. While discovery cannot be asked it
+// returns the saved answer together with the error; the answer is nil if none was ever saved.
 func Ask(ctx context.Context, discovery grpc.ClientConnInterface, request *machinev1.SettingsRequest, file string) (*machinev1.SettingsResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	answer, err := machinev1.NewMachineServiceClient(discovery).Settings(ctx, request)
-	if status.Code(err) == codes.Unimplemented { // it is older than these settings
+	if status.Code(err) == codes.Unimplemented { // this discovery predates the call
 		return &machinev1.SettingsResponse{}, nil
 	}
 	if err == nil {
@@ -46,17 +47,19 @@ func Ask(ctx context.Context, discovery grpc.ClientConnInterface, request *machi
 	return answer, errors.Join(err, unread, protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(kept, answer))
 }
 
-// Setting is a flag of mesh-agent run, with a value that counts if nobody on the machine has given another.
+// Setting is a flag of mesh-agent run with the mesh's value, which applies unless the machine sets its own.
 type Setting struct {
-	Field string // of the ProxyConfig
+	Field string // the field of ProxyConfig it comes from
 	Flag  string
 	Value string
 }
 
-// byDiscovery are fields that discovery heeds in what it sends.
+// byDiscovery lists the fields that discovery applies in what it sends, so that they are not reported as
+// ignored.
 var byDiscovery = []string{"tracing", "gatewayTopology", "proxyHeaders"}
 
-// Read reads a ProxyConfig as JSON. What it says that means nothing to an agent is named.
+// Read parses a ProxyConfig in JSON. It returns the names of the fields that neither the agent nor
+// discovery uses; a field that cannot be read is an error and leaves the others in force.
 func Read(text string) (settings []Setting, ignored []string, err error) {
 	if text == "" {
 		return nil, nil, nil
@@ -86,7 +89,7 @@ func Read(text string) (settings []Setting, ignored []string, err error) {
 	return settings, ignored, err
 }
 
-// reader makes settings of the value of a field.
+// reader turns the value of a field into settings.
 type reader func(json.RawMessage) ([]Setting, error)
 
 var readers = map[string]reader{
@@ -123,7 +126,7 @@ func number(flag string) reader {
 	}
 }
 
-// port is one of the loopback interface.
+// port completes a port number with the loopback address.
 func port(flag string) reader {
 	return func(raw json.RawMessage) ([]Setting, error) {
 		some, err := number(flag)(raw)
@@ -166,7 +169,8 @@ func statsMatcher(raw json.RawMessage) (some []Setting, err error) {
 	return some, nil
 }
 
-// connectionLimit is the one of them that is for a whole proxy: discovery heeds the others.
+// connectionLimit reads the only connection setting that applies to a whole proxy; discovery applies the
+// others.
 func connectionLimit(raw json.RawMessage) ([]Setting, error) {
 	var m struct {
 		Limit json.RawMessage `json:"globalDownstreamConnectionLimit"`
@@ -177,7 +181,7 @@ func connectionLimit(raw json.RawMessage) ([]Setting, error) {
 	return number("max-connections")(m.Limit)
 }
 
-// row is a list as a flag takes it, which is a line of comma-separated values.
+// row joins values to the comma-separated list that a flag takes, quoted as CSV.
 func row(values []string) string {
 	quoted := make([]string, len(values))
 	for i, v := range values {

@@ -8,7 +8,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/proxyconfig"
 )
 
-func TestEachFieldIsAFlag(t *testing.T) {
+func TestFieldsBecomeFlags(t *testing.T) {
 	t.Parallel()
 	settings, ignored, err := proxyconfig.Read(`{
 		"concurrency": 0, "drainDuration": "7s", "terminationDrainDuration": "1.5s", "binaryPath": "/usr/bin/envoy", "serviceCluster": "c",
@@ -31,7 +31,7 @@ func TestEachFieldIsAFlag(t *testing.T) {
 	}, values)
 }
 
-func TestWhatCannotBeReadCostsNothingElse(t *testing.T) {
+func TestUnreadableFieldKeepsTheOthers(t *testing.T) {
 	t.Parallel()
 	settings, _, err := proxyconfig.Read(`{"concurrency": "many", "drainDuration": "7s"}`)
 	require.ErrorContains(t, err, "concurrency: ")

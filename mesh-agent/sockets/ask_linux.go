@@ -9,26 +9,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the kernel calls the states of a socket.
+// The kernel's numbers of TCP states.
 const (
 	established = 1
 	listening   = 10
 )
 
-// The kernel's struct inet_diag_req_v2 and struct inet_diag_msg, of which x/sys has none.
+// The message type and the sizes of struct inet_diag_req_v2 and struct inet_diag_msg, which x/sys does not
+// define.
 const (
 	byFamily    = 20
 	requestSize = 56
 	answerSize  = 72
 )
 
-// TCP are the sockets of this thread's network that listen or are connected. The kernel is asked for these alone: its table in /proc has also those
-// that wait after their end, of which a busy machine has tens of thousands, and takes a second to write them. That is read where the kernel cannot
-// be asked, having been built without inet_diag.
+// TCP lists the listening and connected sockets of this thread's network namespace. It asks the kernel by
+// netlink for these states alone: the table in /proc includes sockets in TIME_WAIT, tens of thousands on a
+// busy machine, and takes a second to write. The table is the fallback for kernels built without inet_diag.
 func TCP() ([]Socket, error) {
-	asked, err := ask()
+	found, err := ask()
 	if err == nil {
-		return asked, nil
+		return found, nil
 	}
 	written, err2 := readTables()
 	if err2 != nil {

@@ -4,5 +4,5 @@ package sockets
 
 import "errors"
 
-// TCP is not known here.
+// TCP fails: only Linux is supported.
 func TCP() ([]Socket, error) { return nil, errors.New("TCP sockets are known on Linux alone") }

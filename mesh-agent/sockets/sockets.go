@@ -1,4 +1,4 @@
-// Package sockets tells which TCP sockets a machine has and whose they are, as ss does.
+// Package sockets lists a machine's TCP sockets and their owners, as ss does.
 package sockets
 
 import (
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Socket listens, or is one end of a connection.
+// Socket is a listener or one end of a connection.
 type Socket struct {
 	Local, Remote netip.AddrPort
 	Listening     bool
@@ -17,10 +17,10 @@ type Socket struct {
 	Inode         Inode
 }
 
-// Inode tells sockets apart. One that no process has open any more has none.
+// Inode identifies a socket. It is 0 for one that no process has open any more.
 type Inode uint32
 
-// Of are the sockets that a process has open, none of one that is gone or that this one may not look into.
+// Of returns the sockets that a process has open: none if the process is gone or may not be inspected.
 func Of(pid int) map[Inode]bool {
 	inodes := map[Inode]bool{}
 	folder := fmt.Sprintf("/proc/%d/fd", pid)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheKernelsTableOfSocketsIsRead(t *testing.T) {
+func TestReadTable(t *testing.T) {
 	t.Parallel()
 	text := `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12345 1 0 100 0 0 10 0
@@ -25,7 +25,7 @@ nonsense
 	}, readTable(text))
 }
 
-// Both ways to know them tell the same of a connection's ends, and of who listens.
+// Netlink and the tables agree on listeners and on both ends of connections.
 func TestSocketsOfThisProcess(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
@@ -49,10 +49,10 @@ func TestSocketsOfThisProcess(t *testing.T) {
 			{Local: at(server.LocalAddr()), Remote: at(server.RemoteAddr()), UID: uid}: true,
 			{Local: at(client.LocalAddr()), Remote: at(client.RemoteAddr()), UID: uid}: true,
 		}
-		for name, tell := range map[string]func() ([]Socket, error){"TCP": TCP, "asked": ask, "the tables": readTables} {
-			// What comes and goes meanwhile may have the kernel leave one out.
+		for name, list := range map[string]func() ([]Socket, error){"TCP": TCP, "netlink": ask, "the tables": readTables} {
+			// The kernel may leave one out while others come and go.
 			require.Eventually(t, func() bool {
-				all, err := tell()
+				all, err := list()
 				require.NoError(t, err)
 				own := Of(os.Getpid())
 				found := map[Socket]bool{}

@@ -11,10 +11,11 @@ import (
 	"strings"
 )
 
+// readTables reads the tables in /proc.
 func readTables() (all []Socket, err error) {
 	for _, file := range []string{"/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"} {
 		text, err := os.ReadFile(file)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // without IPv6 there is no second
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // tcp6 is missing without IPv6
 			return nil, err
 		}
 		all = append(all, readTable(string(text))...)
@@ -22,7 +23,8 @@ func readTables() (all []Socket, err error) {
 	return all, nil
 }
 
-// readTable reads the kernel's table of TCP sockets: number, local address, remote address, state, …; the eighth is the user, the tenth the inode.
+// readTable parses the kernel's table of TCP sockets. Its columns are number, local address, remote
+// address, state, …; the eighth is the user, the tenth the inode.
 func readTable(text string) (all []Socket) {
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
@@ -41,7 +43,8 @@ func readTable(text string) (all []Socket) {
 	return all
 }
 
-// readAddress reads 0100007F:1F90, whose address is in words of the machine's byte order; all that run this are little-endian.
+// readAddress parses an address such as 0100007F:1F90. The address is in words of the machine's byte order,
+// and all supported machines are little-endian.
 func readAddress(word string) (at netip.AddrPort, ok bool) {
 	address, port, found := strings.Cut(word, ":")
 	raw, err := hex.DecodeString(address)

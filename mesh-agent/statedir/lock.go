@@ -1,4 +1,4 @@
-// Package statedir is about the folder in which an agent keeps what has to outlive it.
+// Package statedir looks after the state folder, which keeps what has to outlive an agent.
 package statedir
 
 import (
@@ -13,10 +13,11 @@ import (
 	"time"
 )
 
-// Lock is held by the one agent of a folder. The kernel takes it back when the agent ends, in whatever way.
+// Lock ensures that one agent at a time uses a folder. It is an flock, so the kernel releases it however
+// the agent ends.
 type Lock struct{ file *os.File }
 
-// Take takes the folder, and makes it if there is none.
+// Take creates the folder if necessary and locks it.
 func Take(folder string) (*Lock, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("--state-dir: %w; name a folder that this account may write to", err)
@@ -38,21 +39,22 @@ func Take(folder string) (*Lock, error) {
 	return &Lock{file}, nil
 }
 
-// Release lets another agent have the folder.
+// Release unlocks the folder.
 func (l *Lock) Release() error { return l.file.Close() }
 
-// patience is for an agent that was killed a moment ago: what it holds it holds until the kernel has cleared it away.
-const patience = time.Second
+// lockTimeout covers an agent that was killed a moment ago: its lock stays until the kernel has cleaned up.
+const lockTimeout = time.Second
 
 func lock(file *os.File) error {
-	for began := time.Now(); ; time.Sleep(patience / 100) {
+	for began := time.Now(); ; time.Sleep(lockTimeout / 100) {
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Since(began) > patience {
+		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Since(began) > lockTimeout {
 			return err
 		}
 	}
 }
 
+// holder names the process that wrote its ID into the lock file, for an error message.
 func holder(file *os.File) string {
 	content, _ := io.ReadAll(file)
 	if pid := strings.TrimSpace(string(content)); pid != "" {

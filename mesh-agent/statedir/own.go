@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Own gives what is in a folder to the folder's owner, if it is root who asks: a package has made the folder for the account that the agent runs
-// as, and root has joined the mesh in it.
+// Own gives the content of a folder to the folder's owner; it does something only for root. A package
+// creates the folder for the agent's account, and then root joins the mesh and writes into it.
 func Own(folder string) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -25,7 +25,7 @@ func Own(folder string) error {
 	if !ok || owner.Uid == 0 {
 		return nil
 	}
-	root, err := os.OpenRoot(folder) // the account may not lead root out of it
+	root, err := os.OpenRoot(folder) // so that the account cannot lead root elsewhere by a symbolic link
 	if err != nil {
 		return fmt.Errorf("give the agent's state to its account: %w", err)
 	}
@@ -34,7 +34,7 @@ func Own(folder string) error {
 		if err == nil {
 			err = root.Lchown(path, int(owner.Uid), int(owner.Gid))
 		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // an agent that runs there may have ended with a file
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a running agent may have removed the file meanwhile
 			return fmt.Errorf("give the agent's state to its account: %w", err)
 		}
 		return nil

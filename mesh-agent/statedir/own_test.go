@@ -11,7 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/statedir"
 )
 
-func TestWhatRootHasWrittenBelongsToTheAgent(t *testing.T) {
+func TestOwnGivesRootsFilesToTheAgent(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root writes for others")
@@ -31,7 +31,7 @@ func TestWhatRootHasWrittenBelongsToTheAgent(t *testing.T) {
 	}
 	info, err := os.Stat(elsewhere)
 	require.NoError(t, err)
-	require.Zero(t, info.Sys().(*syscall.Stat_t).Uid, "a link leads nowhere")
+	require.Zero(t, info.Sys().(*syscall.Stat_t).Uid, "the target of a link keeps its owner")
 
 	require.NoError(t, statedir.Own(filepath.Join(folder, "none")))
 }

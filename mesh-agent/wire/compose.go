@@ -2,7 +2,7 @@ package wire
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// Encode makes the message that a response is.
+// Encode returns the encoded response.
 func (r *Response) Encode(form Form) []byte {
 	size := 0
 	for _, one := range r.Resources {
@@ -48,7 +48,8 @@ func (r *Resource) size() int {
 	return size
 }
 
-// Encode makes the message that a request is. It has no node, and what it has from an earlier stream is the version of one name each.
+// Encode returns the encoded request, without a node. In the delta form, held becomes
+// initial_resource_versions.
 func (r *Request) Encode(form Form, held map[string]string) []byte {
 	is := requestFields[form]
 	var out []byte
@@ -75,7 +76,7 @@ func (r *Request) Encode(form Form, held map[string]string) []byte {
 	return out
 }
 
-// appendText appends a field, unless it is empty.
+// appendText appends a string field, unless it is empty.
 func appendText(out []byte, n protowire.Number, text string) []byte {
 	if text == "" {
 		return out

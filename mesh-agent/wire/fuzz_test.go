@@ -30,7 +30,7 @@ func route(t testing.TB, name string) *anypb.Any {
 	return body
 }
 
-func TestRequestsAreReadAsTheyAre(t *testing.T) {
+func TestParseRequest(t *testing.T) {
 	t.Parallel()
 	r, err := wire.ParseRequest(wire.Delta, encode(t, &discoveryv3.DeltaDiscoveryRequest{
 		Node: &corev3.Node{Id: "a"}, TypeUrl: "t", ResourceNamesSubscribe: []string{"a", "b"}, ResourceNamesUnsubscribe: []string{"c"},
@@ -55,8 +55,8 @@ func TestRequestsAreReadAsTheyAre(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, r.Names)
 }
 
-// What is made of a response is a response that says the same.
-func TestResponsesAreReadAndMade(t *testing.T) {
+// Encoding a parsed response gives an equal response.
+func TestParseAndEncodeResponse(t *testing.T) {
 	t.Parallel()
 	delta := &discoveryv3.DeltaDiscoveryResponse{
 		SystemVersionInfo: "7", TypeUrl: "t", Nonce: "n", RemovedResources: []string{"x"},
@@ -85,7 +85,8 @@ func TestResponsesAreReadAndMade(t *testing.T) {
 	}, asked, protocmp.Transform()))
 }
 
-// What protobuf reads is read, and the same is read; what it does not read is an error at most.
+// FuzzMessages holds that whatever protobuf can decode is parsed to the same values, and anything else is
+// at most an error.
 func FuzzMessages(f *testing.F) {
 	f.Add(encode(f, &discoveryv3.DeltaDiscoveryRequest{TypeUrl: "t", ResourceNamesSubscribe: []string{"a"}, InitialResourceVersions: map[string]string{"d": "1"}}))
 	f.Add(encode(f, &discoveryv3.DiscoveryRequest{TypeUrl: "t", ResourceNames: []string{"a"}, ErrorDetail: &statuspb.Status{Message: "no"}}))

@@ -2,14 +2,15 @@ package wire
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// WithVersions is the request (Delta) with other versions of what Envoy has from an earlier stream. All else stays as it is.
+// WithVersions returns the delta request with each initial resource version replaced by what version
+// returns. Everything else stays byte for byte.
 func (r *Request) WithVersions(version func(name, version string) string) []byte {
 	message := r.held
 	out := make([]byte, 0, len(message))
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeField(message)
 		if n < 0 {
-			return append(out, message...) // it was read before
+			return append(out, message...) // cannot happen: ParseRequest accepted it
 		}
 		field := message[:n]
 		message = message[n:]

@@ -1,5 +1,6 @@
-// Package wire reads what Envoy and discovery say to each other, as far as somebody between them has to know it: who asks for what, what is
-// answered, and whether it was accepted. What resources say is not decoded; they stay the bytes that they came as.
+// Package wire reads the xDS messages between Envoy and discovery as far as the agent between them needs:
+// subscriptions, responses, and whether they were accepted. It does not decode resources; they stay the
+// bytes they arrived as.
 package wire
 
 import (
@@ -8,10 +9,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Form is one of the two forms of the protocol.
+// Form is one of the two forms of xDS.
 type Form bool
 
-// Delta sends what changed; SotW, the state of the world, repeats everything of a type.
+// Delta sends changes; SotW, the state of the world, repeats every resource of a type.
 const (
 	SotW  Form = false
 	Delta Form = true
@@ -24,23 +25,23 @@ func (f Form) String() string {
 	return "sotw"
 }
 
-// Request is what Envoy says.
+// Request is a message from Envoy.
 type Request struct {
 	TypeURL string
-	Nonce   string // of the response that it answers; empty if it answers none
-	Refused bool   // that response
+	Nonce   string // of the response it acknowledges or refuses; empty for neither
+	Refused bool   // reports a NACK of that response
 	Reason  string
-	Version string // of what Envoy has of the type (SotW); empty if it has nothing
+	Version string // what Envoy has of the type (SotW); empty for nothing
 
-	Names                  []string // all that it wants (SotW)
-	Subscribe, Unsubscribe []string // what it wants more, and no more (Delta)
-	Held                   int      // of how many resources it has versions from an earlier stream (Delta)
+	Names                  []string // all subscribed names (SotW)
+	Subscribe, Unsubscribe []string // changes of the subscription (Delta)
+	Held                   int      // number of initial resource versions (Delta)
 	HasNode                bool
 
-	held []byte // the message; those versions are read out of it when somebody wants them
+	held []byte // the whole message, from which Versions reads on demand
 }
 
-// Response is what discovery answers.
+// Response is a message from discovery.
 type Response struct {
 	TypeURL   string
 	Nonce     string
@@ -49,14 +50,15 @@ type Response struct {
 	Removed   []string // names (Delta)
 }
 
-// Resource is one in a response. Body is the encoded google.protobuf.Any, a part of the response.
+// Resource is one resource of a response. Body is the encoded google.protobuf.Any and shares the response's
+// memory.
 type Resource struct {
 	Name, Version string
 	Aliases       []string
 	Body          []byte
 }
 
-// The numbers of the fields, by form.
+// Field numbers, by form.
 var (
 	requestFields = map[Form]struct{ version, node, names, typeURL, subscribe, unsubscribe, held, nonce, failure protowire.Number }{
 		SotW:  {version: 1, node: 2, names: 3, typeURL: 4, nonce: 5, failure: 6},
@@ -65,7 +67,7 @@ var (
 	responseRemoved = protowire.Number(6) // Delta
 )
 
-// ParseRequest reads a request.
+// ParseRequest parses a request.
 func ParseRequest(form Form, message []byte) (*Request, error) {
 	r, is := &Request{held: message}, requestFields[form]
 	err := fields(message, func(n protowire.Number, value []byte) error {
@@ -103,12 +105,12 @@ func ParseRequest(form Form, message []byte) (*Request, error) {
 	return r, nil
 }
 
-// Versions calls f with each resource that Envoy has from an earlier stream, and its version.
+// Versions calls f with each initial resource version: what Envoy has from an earlier stream.
 func (r *Request) Versions(f func(name, version string)) {
 	if r.Held == 0 {
 		return
 	}
-	_ = fields(r.held, func(n protowire.Number, value []byte) error { // it was read before
+	_ = fields(r.held, func(n protowire.Number, value []byte) error { // cannot fail: ParseRequest accepted it
 		if n == requestFields[Delta].held {
 			name, version := entry(value)
 			f(name, version)
@@ -117,9 +119,9 @@ func (r *Request) Versions(f func(name, version string)) {
 	})
 }
 
-// entry is one of a map of strings.
+// entry parses an entry of a map from string to string.
 func entry(message []byte) (key, value string) {
-	_ = fields(message, func(n protowire.Number, content []byte) error { // what cannot be read is empty
+	_ = fields(message, func(n protowire.Number, content []byte) error { // an unreadable part stays empty
 		switch n {
 		case 1:
 			key = string(content)
@@ -131,7 +133,7 @@ func entry(message []byte) (key, value string) {
 	return key, value
 }
 
-// ParseResponse reads a response.
+// ParseResponse parses a response.
 func ParseResponse(form Form, message []byte) (*Response, error) {
 	r := &Response{}
 	err := fields(message, func(n protowire.Number, value []byte) error {
@@ -183,10 +185,11 @@ func parseResource(form Form, message []byte) (r Resource, err error) {
 	return r, err
 }
 
-// NameTable is a type of which there is one resource, without a name. Envoy does not know it.
+// NameTable is the type of the mesh's DNS names. There is one resource of it, without a name, and Envoy
+// does not know the type.
 const NameTable = "type.googleapis.com/istio.networking.nds.v1.NameTable"
 
-// nameOf is the name of a resource, by what it says itself: the first field of every type of resource that Envoy has.
+// nameOf returns the name within a resource. In every resource type of Envoy it is the first field.
 func nameOf(packed []byte) (name string, err error) {
 	typeURL := ""
 	err = fields(packed, func(n protowire.Number, value []byte) error {
@@ -206,7 +209,7 @@ func nameOf(packed []byte) (name string, err error) {
 	return name, err
 }
 
-// fields calls f with each field of a message that has a length: texts, bytes and messages.
+// fields calls f with each length-delimited field of a message: strings, bytes and messages.
 func fields(message []byte, f func(n protowire.Number, value []byte) error) error {
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)

@@ -1,5 +1,4 @@
-// Package names finds what a DNS name means in the mesh. An index is made of a table of names and never changes after that, so
-// whoever looks something up needs no lock.
+// Package names resolves DNS names to hosts of the mesh. An Index is immutable, so lookups need no lock.
 package names
 
 import (
@@ -12,55 +11,59 @@ import (
 	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
 )
 
-// Options say from where names are asked.
+// Options describe the machine that asks.
 type Options struct {
-	// Domain completes short names: with shop.svc.cluster.local, reviews is reviews.shop.svc.cluster.local, and so is reviews.shop.
+	// Domain completes short names: with shop.svc.cluster.local, both reviews and reviews.shop mean
+	// reviews.shop.svc.cluster.local.
 	Domain string
-	// Search are the domains that resolvers on this machine try short names with: the search line of its resolv.conf.
+	// Search is the search line of the machine's resolv.conf: the domains that resolvers append to short
+	// names.
 	Search []string
-	// Except are names that are never the mesh's.
+	// Except lists names that the mesh never answers for.
 	Except []string
 }
 
-// Index has the names of the mesh. All names in it are in lower case, without a dot at the end.
+// Index holds the names of the mesh, in lower case without a final dot.
 type Index struct {
 	hosts     map[string]*Host
-	wildcards map[string]*Host // by what follows the asterisk and its dot
+	wildcards map[string]*Host // keyed by what follows "*."
 	reverse   map[netip.Addr]string
 	except    map[string]bool
-	short     []string // domains that complete short names
-	search    []string // domains that resolvers add to any name
+	short     []string // suffixes that complete short names
+	search    []string // domains that resolvers append, the longest first
 
 	leftOut []string
 }
 
-// Host is what the mesh has for a name.
+// Host is an entry of the name table.
 type Host struct {
 	Name       string // may begin with an asterisk
 	IPv4, IPv6 []netip.Addr
 	Ports      []Port
 }
 
-// Port is one that a host serves.
+// Port is a port that a host serves.
 type Port struct {
 	Number uint16
 	Name   string
 	UDP    bool
 }
 
-// Found is what a name means.
+// Found is the result of a lookup.
 type Found struct {
 	*Host
-	// Target is the name of the mesh that was meant, when the one asked for is that with a search domain at its end.
+	// Target is the mesh's own name for the host where the name asked for has a search domain appended;
+	// otherwise it is empty.
 	Target string
-	// Why says it in words.
+	// Why explains the match in words.
 	Why string
 }
 
-// The ranges of addresses that the mesh allocates itself: nobody else can say whose they are.
+// The ranges from which the mesh allocates addresses; no other DNS server knows their names.
 var allocated = []netip.Prefix{netip.MustParsePrefix("240.240.0.0/16"), netip.MustParsePrefix("2001:2::/48")}
 
-// New makes an index of a table, which may be nil. Hosts that are no names, or have no address, are left out.
+// New builds an index from a table, which may be nil. It leaves out hosts with an invalid name or without
+// an address.
 func New(table *ndsv1.NameTable, o Options) *Index {
 	x := &Index{hosts: map[string]*Host{}, wildcards: map[string]*Host{}, reverse: map[netip.Addr]string{}, short: completions(clean(o.Domain))}
 	for _, domain := range append(slices.Clone(x.short), o.Search...) {
@@ -82,8 +85,8 @@ func New(table *ndsv1.NameTable, o Options) *Index {
 
 func clean(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
 
-// completions are the domains that a short name may lack: for NAMESPACE.svc.DOMAIN, as Kubernetes writes it, each part of it from
-// the right place on.
+// completions returns the suffixes that a short name may lack. NAMESPACE.svc.DOMAIN, Kubernetes' form, has
+// three: the whole, svc.DOMAIN and DOMAIN.
 func completions(domain string) []string {
 	if domain == "" {
 		return nil
@@ -133,21 +136,21 @@ func (x *Index) addReverse(host *Host) {
 	}
 }
 
-// Allocated tells whether the mesh allocated an address.
+// Allocated reports whether the mesh allocated an address.
 func Allocated(ip netip.Addr) bool {
 	return slices.ContainsFunc(allocated, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
-// Len is the number of names.
+// Len returns the number of names.
 func (x *Index) Len() int { return len(x.hosts) + len(x.wildcards) }
 
-// LeftOut are the hosts of the table that cannot be answered for.
+// LeftOut returns the hosts of the table that New left out.
 func (x *Index) LeftOut() []string { return x.leftOut }
 
-// Domains are the short names' completions, the longest first.
+// Domains returns the suffixes that complete short names, the longest first.
 func (x *Index) Domains() []string { return x.short }
 
-// Hosts are the names that there are, sorted; wildcards begin with an asterisk.
+// Hosts returns all names, sorted, wildcards included.
 func (x *Index) Hosts() []string {
 	out := make([]string, 0, x.Len())
 	for name := range x.hosts {
@@ -160,8 +163,8 @@ func (x *Index) Hosts() []string {
 	return out
 }
 
-// Find tells what a name means, however it is written. A name that somebody wrote in full goes before one that was completed, and
-// that before a wildcard.
+// Find looks a name up in any spelling. An exact match wins over a completed name, that over a name with a
+// search domain appended, and that over a wildcard.
 func (x *Index) Find(name string) (Found, bool) {
 	name = clean(name)
 	if x.except[name] {
@@ -184,7 +187,7 @@ func (x *Index) Find(name string) (Found, bool) {
 	return Found{}, false
 }
 
-// searched finds what somebody means whose resolver adds a search domain to names with dots. A name without one is
+// searched finds a name to which a resolver has appended a search domain. A single label is left out: it is
 // more likely a machine in that domain than a host of the mesh.
 func (x *Index) searched(name string) (Found, bool) {
 	for _, domain := range x.search {
@@ -203,7 +206,7 @@ func (x *Index) searched(name string) (Found, bool) {
 	return Found{}, false
 }
 
-// wildcard is the host with the longest match.
+// wildcard returns the host with the longest match.
 func (x *Index) wildcard(name string) *Host {
 	for len(x.wildcards) > 0 {
 		_, rest, ok := strings.Cut(name, ".")
@@ -218,13 +221,13 @@ func (x *Index) wildcard(name string) *Host {
 	return nil
 }
 
-// Reverse is the host that was given an address.
+// Reverse returns the host that an allocated address belongs to.
 func (x *Index) Reverse(ip netip.Addr) (string, bool) {
 	name, ok := x.reverse[ip]
 	return name, ok
 }
 
-// Service takes apart a name that SRV records are asked by: _NAME._tcp.HOST.
+// Service splits the name of an SRV query: _NAME._tcp.HOST.
 func Service(name string) (port, transport, host string, ok bool) {
 	parts := strings.SplitN(clean(name), ".", 3)
 	if len(parts) < 3 || !strings.HasPrefix(parts[0], "_") || (parts[1] != "_tcp" && parts[1] != "_udp") {
@@ -233,7 +236,7 @@ func Service(name string) (port, transport, host string, ok bool) {
 	return parts[0][1:], parts[1][1:], parts[2], true
 }
 
-// Served are the ports of a host that SRV records of such a name are about.
+// Served returns the ports that match an SRV query.
 func (h *Host) Served(port, transport string) []Port {
 	var out []Port
 	for _, p := range h.Ports {
@@ -244,7 +247,7 @@ func (h *Host) Served(port, transport string) []Port {
 	return out
 }
 
-// Address reads the name that PTR records of an address are asked by.
+// Address parses the name of a PTR query.
 func Address(name string) (ip netip.Addr, ok bool) {
 	name = clean(name)
 	if rest, is := strings.CutSuffix(name, ".in-addr.arpa"); is {

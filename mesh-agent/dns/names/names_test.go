@@ -18,7 +18,7 @@ func table(hosts map[string]string) *ndsv1.NameTable {
 	return t
 }
 
-func TestWhatANameMeans(t *testing.T) {
+func TestFind(t *testing.T) {
 	t.Parallel()
 	x := names.New(table(map[string]string{
 		"reviews.shop.svc.cluster.local": "10.0.0.1",
@@ -67,7 +67,7 @@ func TestWhatANameMeans(t *testing.T) {
 	require.Equal(t, 7, x.Len())
 }
 
-func TestADomainThatIsNotWrittenAsKubernetesDoes(t *testing.T) {
+func TestFindInADomainOfAnotherForm(t *testing.T) {
 	t.Parallel()
 	x := names.New(table(map[string]string{"reviews.mesh": "10.0.0.1", "x.y.mesh": "10.0.0.2"}), names.Options{Domain: "mesh"})
 	found, ok := x.Find("reviews")
@@ -77,7 +77,7 @@ func TestADomainThatIsNotWrittenAsKubernetesDoes(t *testing.T) {
 	require.True(t, ok)
 }
 
-func TestWhatCannotBeAnsweredForIsLeftOut(t *testing.T) {
+func TestInvalidHostsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	x := names.New(table(map[string]string{
 		"good.example": "::ffff:10.0.0.1", "bad.example": "10.0.0.0/8", "a..b": "10.0.0.1", "*": "10.0.0.1", "a.*.b": "10.0.0.1", "two words.example": "10.0.0.1",
@@ -88,7 +88,7 @@ func TestWhatCannotBeAnsweredForIsLeftOut(t *testing.T) {
 	require.Equal(t, []netip.Addr{netip.MustParseAddr("10.0.0.1")}, found.IPv4, "an IPv4 address, however it is written")
 }
 
-func TestSomeNamesAreNeverTheMeshs(t *testing.T) {
+func TestExceptedNamesAreNotFound(t *testing.T) {
 	t.Parallel()
 	x := names.New(table(map[string]string{"*.example.com": "10.0.0.1", "discovery.example.com": "10.0.0.2"}), names.Options{Except: []string{"Discovery.example.com"}})
 	_, ok := x.Find("discovery.example.com")
@@ -97,13 +97,13 @@ func TestSomeNamesAreNeverTheMeshs(t *testing.T) {
 	require.True(t, ok)
 }
 
-func TestAnEmptyIndexKnowsNothing(t *testing.T) {
+func TestEmptyIndex(t *testing.T) {
 	t.Parallel()
 	_, ok := names.New(nil, names.Options{Domain: "shop.svc.cluster.local"}).Find("reviews")
 	require.False(t, ok)
 }
 
-func TestAddressesBackToNames(t *testing.T) {
+func TestReverse(t *testing.T) {
 	t.Parallel()
 	x := names.New(table(map[string]string{"b.example": "240.240.0.9", "a.example": "240.240.0.9", "six.example": "2001:2::f0f0:9", "real.example": "192.0.2.1"}), names.Options{})
 	for asked, want := range map[string]string{
@@ -125,7 +125,7 @@ func TestAddressesBackToNames(t *testing.T) {
 	require.False(t, ok, "too many nibbles")
 }
 
-func TestNamesOfServices(t *testing.T) {
+func TestServiceNames(t *testing.T) {
 	t.Parallel()
 	port, transport, host, ok := names.Service("_HTTP._tcp.reviews.shop.")
 	require.True(t, ok)

@@ -1,4 +1,4 @@
-// Package resolvconf reads the file that says whom a machine asks for names.
+// Package resolvconf reads resolv.conf, the file that names a machine's DNS servers.
 package resolvconf
 
 import (
@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// Path is where every program looks.
+// Path is the file that every resolver reads.
 const Path = "/etc/resolv.conf"
 
-// StubPath is where systemd-resolved tells whom it asks itself, when Path leads to its stub.
+// StubPath is where systemd-resolved lists its upstream servers when Path names only its stub.
 const StubPath = "/run/systemd/resolve/resolv.conf"
 
-// Config is what such a file says. Lines that cannot be understood are passed over, as every resolver does.
+// Config is the content of such a file. Lines that make no sense are skipped, as every resolver does.
 type Config struct {
 	Servers []netip.Addr
 	Search  []string
 	Options []string
 }
 
-// Parse reads a file.
+// Parse parses the content of a resolv.conf.
 func Parse(content []byte) Config {
 	var c Config
 	for line := range strings.Lines(string(content)) {
@@ -34,7 +34,7 @@ func Parse(content []byte) Config {
 				c.Servers = append(c.Servers, ip)
 			}
 		case "search":
-			c.Search = fields[1:] // the last one counts
+			c.Search = fields[1:] // the last search or domain line wins
 		case "domain":
 			c.Search = fields[1:2]
 		case "options":
@@ -44,7 +44,7 @@ func Parse(content []byte) Config {
 	return c
 }
 
-// Fields are the words of a line, without its comment.
+// Fields returns the words of a line without its comment.
 func Fields(line string) []string {
 	if i := strings.IndexAny(line, "#;"); i >= 0 {
 		line = line[:i]
@@ -52,7 +52,7 @@ func Fields(line string) []string {
 	return strings.Fields(line)
 }
 
-// Stub tells whether an address is one of those that systemd-resolved listens on.
+// Stub reports whether systemd-resolved's stub listens on ip.
 func Stub(ip netip.Addr) bool {
 	return ip == netip.AddrFrom4([4]byte{127, 0, 0, 53}) || ip == netip.AddrFrom4([4]byte{127, 0, 0, 54})
 }
