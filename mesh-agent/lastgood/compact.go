@@ -7,38 +7,39 @@ import (
 )
 
 const (
-	// What is of no use is left behind when it is this much, and as much as what is of use.
-	leastWaste = 1 << 20
-	// movedAtOnce is how many resources are written to another file before somebody else may do something.
-	movedAtOnce = 32
+	// The files are compacted when they have this much waste, and at least as much waste as live data.
+	minWaste = 1 << 20
+	// copyBatchSize is how many resources are copied while the lock is held.
+	copyBatchSize = 32
 )
 
-// written sees to what was written. The lock is held.
-func (s *Store) written() {
-	if s.sync == nil {
-		s.sync = time.AfterFunc(syncAfter, s.settle)
+// afterWrite schedules a sync, removes foreign files, and starts compaction if it is due. The caller holds
+// s.mu.
+func (s *Store) afterWrite() {
+	if s.syncTimer == nil {
+		s.syncTimer = time.AfterFunc(syncAfter, s.syncCurrent)
 	}
-	s.leave(s.strangers)
-	s.strangers = nil
+	s.removeFiles(s.foreign)
+	s.foreign = nil
 	size := int64(0)
 	for _, f := range s.files {
 		size += f.size
 	}
-	if waste := size - s.live; s.moving || waste < leastWaste || waste < s.live {
+	if waste := size - s.live; s.compacting || waste < minWaste || waste < s.live {
 		return
 	}
-	if err := s.begin(s.current().number); err != nil {
+	if err := s.startFile(s.current().number); err != nil {
 		s.fail(err)
 		return
 	}
-	s.moving = true
-	s.work.Go(s.move)
+	s.compacting = true
+	s.work.Go(s.compact)
 }
 
-// settle has the disk take what the kernel has.
-func (s *Store) settle() {
+// syncCurrent syncs the current file to disk.
+func (s *Store) syncCurrent() {
 	s.mu.Lock()
-	s.sync = nil
+	s.syncTimer = nil
 	if s.closed || s.failed != nil {
 		s.mu.Unlock()
 		return
@@ -49,61 +50,61 @@ func (s *Store) settle() {
 	s.mu.Unlock()
 	defer s.work.Done()
 	if err == nil {
-		err = f.Sync() // nobody waits for the disk
+		err = f.Sync() // without the lock, so that nobody waits for the disk
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case err == nil:
-		f.safe = size
-	case !errors.Is(err, os.ErrClosed): // it was left behind meanwhile
+		f.synced = size
+	case !errors.Is(err, os.ErrClosed): // it was compacted away meanwhile
 		s.fail(err)
 	}
 }
 
-// move writes what is of use in older files to the newest, and leaves them behind.
-func (s *Store) move() {
-	for s.moveSome() {
+// compact copies live records from older files to the newest and removes the older ones.
+func (s *Store) compact() {
+	for s.copyBatch() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.moving = false
+	s.compacting = false
 	if s.failed != nil || s.closed {
 		return
 	}
-	err := s.moveOffers()
+	err := s.copyOffers()
 	if err == nil {
-		err = s.current().settle()
+		err = s.current().flushAndSync()
 	}
 	if err != nil {
 		s.fail(err)
 		return
 	}
 	last := len(s.files) - 1
-	s.leave(s.files[:last])
+	s.removeFiles(s.files[:last])
 	s.files = s.files[last:]
 }
 
-// leave removes files in which nothing is of use.
-func (s *Store) leave(files []*file) {
+// removeFiles removes files without live records.
+func (s *Store) removeFiles(files []*file) {
 	for _, f := range files {
-		_ = f.Close() // it was read alone
+		_ = f.Close() // it was only read
 		if err := os.Remove(f.Name()); err != nil {
 			s.log.Warn("a file of the last good configuration is of no use any more, and cannot be removed", "error", err)
 		}
 	}
 }
 
-// moveSome tells whether there may be more.
-func (s *Store) moveSome() bool {
+// copyBatch copies some records and reports whether there may be more.
+func (s *Store) copyBatch() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failed != nil || s.closed {
 		return false
 	}
 	for typeURL, k := range s.types {
-		var moved []*entry
-		var to []*entry
+		var old []*entry
+		var copied []*entry
 		s.number++
 		for name, e := range k.entries {
 			if e.file == s.current() {
@@ -111,7 +112,7 @@ func (s *Store) moveSome() bool {
 			}
 			r, err := e.read()
 			if err != nil {
-				s.log.Warn("some of the last good configuration has become unreadable, and is left out", "type", called(typeURL), "name", name, "error", err)
+				s.log.Warn("some of the last good configuration has become unreadable, and is left out", "type", typeName(typeURL), "name", name, "error", err)
 				s.remove(k, []string{name})
 				continue
 			}
@@ -121,24 +122,24 @@ func (s *Store) moveSome() bool {
 				s.fail(err)
 				return false
 			}
-			moved, to = append(moved, e), append(to, &entry{at, e.version})
-			if len(moved) == movedAtOnce {
+			old, copied = append(old, e), append(copied, &entry{at, e.version})
+			if len(old) == copyBatchSize {
 				break
 			}
 		}
-		if len(moved) == 0 {
+		if len(old) == 0 {
 			continue
 		}
 		if _, err := s.current().append(s.accepted(typeURL, k)); err != nil {
 			s.fail(err)
 			return false
 		}
-		for i, e := range moved {
-			*e = *to[i]
+		for i, e := range old {
+			*e = *copied[i]
 		}
 		return true
 	}
-	for typeURL, k := range s.types { // also of what there is nothing
+	for typeURL, k := range s.types { // including types without resources, for their versions
 		s.number++
 		if _, err := s.current().append(s.accepted(typeURL, k)); err != nil {
 			s.fail(err)
@@ -147,14 +148,14 @@ func (s *Store) moveSome() bool {
 	return false
 }
 
-func (s *Store) accepted(typeURL string, k *kind) *record {
-	return &record{what: isAccept, number: s.number, typeURL: typeURL, version: k.version, at: uint64(s.at.Unix())}
+func (s *Store) accepted(typeURL string, k *typeState) *record {
+	return &record{what: isAccept, number: s.number, typeURL: typeURL, version: k.version, at: uint64(s.acceptedAt.Unix())}
 }
 
-// moveOffers writes what Envoy has not answered.
-func (s *Store) moveOffers() error {
+// copyOffers copies the responses that Envoy has not answered.
+func (s *Store) copyOffers() error {
 	for o := range s.offers {
-		for _, e := range o.places {
+		for _, e := range o.written {
 			if e.file == s.current() {
 				continue
 			}
@@ -162,7 +163,7 @@ func (s *Store) moveOffers() error {
 			if err != nil {
 				return err
 			}
-			if e.place, err = s.current().append(r); err != nil {
+			if e.location, err = s.current().append(r); err != nil {
 				return err
 			}
 		}

@@ -14,13 +14,13 @@ import (
 	"strings"
 )
 
-// file is one of those that records are appended to. A new one is begun to leave behind what is of no use any more.
+// file is an append-only file of records. Compaction starts a new one.
 type file struct {
 	*os.File
 
 	number int
-	size   int64 // with what is still to be flushed
-	safe   int64 // what the disk has
+	size   int64 // including what is still buffered
+	synced int64 // what is known to be on disk
 	out    *bufio.Writer
 }
 
@@ -54,41 +54,41 @@ func openFile(folder string, number int) (*file, error) {
 	return &file{File: f, number: number, out: bufio.NewWriterSize(f, 16<<10)}, nil
 }
 
-// append writes a record behind the others, and returns where it is.
-func (f *file) append(r *record) (at place, err error) {
+// append writes a record and returns its location.
+func (f *file) append(r *record) (at location, err error) {
 	n, err := r.write(f.out)
-	at = place{f, f.size, n}
+	at = location{f, f.size, n}
 	f.size += int64(n)
 	return at, err
 }
 
-// settle has the disk take everything.
-func (f *file) settle() error {
-	if f.safe == f.size {
+// flushAndSync writes everything to disk.
+func (f *file) flushAndSync() error {
+	if f.synced == f.size {
 		return nil
 	}
 	size := f.size
 	if err := errors.Join(f.out.Flush(), f.Sync()); err != nil {
 		return err
 	}
-	f.safe = size
+	f.synced = size
 	return nil
 }
 
-// place is where a record is.
-type place struct {
-	file *file
-	at   int64
-	size int
+// location is where a record is.
+type location struct {
+	file   *file
+	offset int64
+	size   int
 }
 
-// read reads the record again, and checks it again.
-func (p place) read() (*record, error) {
+// read reads the record and verifies its checksum.
+func (p location) read() (*record, error) {
 	if err := p.file.out.Flush(); err != nil {
 		return nil, err
 	}
 	content := make([]byte, p.size)
-	if _, err := p.file.ReadAt(content, p.at); err != nil {
+	if _, err := p.file.ReadAt(content, p.offset); err != nil {
 		return nil, err
 	}
 	size, sum, err := readHead(content)
@@ -98,15 +98,15 @@ func (p place) read() (*record, error) {
 	return parse(content[headSize:])
 }
 
-// damage is what could not be read of a file.
+// damage describes what could not be read of a file.
 type damage struct {
-	records int   // at least
-	bytes   int64 // of which nobody knows what they were
-	torn    bool  // the end is missing, as after a crash
+	records int   // a lower bound
+	bytes   int64 // between intact records
+	torn    bool  // the end of the file is incomplete, as after a crash
 }
 
-// load calls take with each record that is whole, in order, and is ready to append after the last.
-func (f *file) load(take func(*record, place)) (lost damage, err error) {
+// load calls take with each intact record in order, and truncates the file after the last, ready to append.
+func (f *file) load(take func(*record, location)) (lost damage, err error) {
 	info, err := f.Stat()
 	if err != nil {
 		return lost, err
@@ -119,7 +119,7 @@ func (f *file) load(take func(*record, place)) (lost damage, err error) {
 		}
 		length, sum, broken := readHead(head)
 		if broken != nil || at+headSize+int64(length) > size {
-			next, err := f.find(at+1, size)
+			next, err := f.nextHead(at+1, size)
 			if err != nil {
 				return lost, err
 			}
@@ -135,7 +135,7 @@ func (f *file) load(take func(*record, place)) (lost damage, err error) {
 		if _, err := f.ReadAt(payload, at+headSize); err != nil {
 			return lost, err
 		}
-		where := place{f, at, headSize + int(length)}
+		where := location{f, at, headSize + int(length)}
 		at += int64(where.size)
 		if crc32.Checksum(payload, checksum) != sum {
 			lost.records++
@@ -151,7 +151,7 @@ func (f *file) load(take func(*record, place)) (lost damage, err error) {
 		take(r, where)
 	}
 	lost.torn = end < size
-	f.size, f.safe = end, end
+	f.size, f.synced = end, end
 	if err := f.Truncate(end); err != nil {
 		return lost, err
 	}
@@ -159,8 +159,8 @@ func (f *file) load(take func(*record, place)) (lost damage, err error) {
 	return lost, err
 }
 
-// find is where the next head is that is whole, -1 if there is none.
-func (f *file) find(from, size int64) (int64, error) {
+// nextHead returns the offset of the next intact head, or -1.
+func (f *file) nextHead(from, size int64) (int64, error) {
 	const window = 64 << 10
 	buffer := make([]byte, window)
 	for from+headSize <= size {

@@ -1,8 +1,9 @@
-// Package lastgood keeps on disk what an Envoy has accepted, so that one that starts while no discovery answers has something to start with.
+// Package lastgood stores on disk the configuration that Envoy has accepted, for an Envoy that starts while
+// no discovery answers.
 //
-// Each change is appended: the resources as they are sent, and that they were accepted when Envoy says so. So what is written is as much as
-// what changed. Every record has a checksum, and what cannot be read is left out. When most of what is there is of no use any more, the rest
-// is written to another file.
+// The files are a log. A response is appended as it is sent to Envoy, and counts once Envoy's ACK is
+// appended too, so the store writes no more than what changed. Each record has a checksum, and unreadable
+// ones are left out. When most of the log is waste, the rest is copied to a new file.
 package lastgood
 
 import (
@@ -16,61 +17,62 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/wire"
 )
 
-// SecretType is what is kept only if that is asked for.
+// SecretType is stored only on request.
 const SecretType = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
 
-// Options say what is kept, and whose it is.
+// Options say what to store, and for which proxy.
 type Options struct {
 	Folder string
-	// Owner is whose configuration it is. That of another is not used.
+	// Owner identifies the proxy. A configuration stored for another is not used.
 	Owner string
-	// Secrets are kept, too: certificates of gateways, and their keys.
+	// Secrets stores secrets too: gateways' certificates and private keys.
 	Secrets bool
 	Log     *slog.Logger
 }
 
-// Store has what Envoy has accepted.
+// Store holds what Envoy has accepted.
 type Store struct {
 	options Options
 	log     *slog.Logger
 
-	mu        sync.Mutex
-	types     map[string]*kind
-	files     []*file // in which something may be; the last is appended to
-	strangers []*file // which go when there is something better
-	live      int64   // bytes of records that are of use
-	number    uint64  // of the last response
-	offers    map[*offer]struct{}
-	at        time.Time // when something was accepted last
-	failed    error     // why nothing is kept any more
-	moving    bool      // what is of use is being written to another file
-	sync      *time.Timer
-	work      sync.WaitGroup
-	closed    bool
+	mu         sync.Mutex
+	types      map[string]*typeState
+	files      []*file // with live records; the last is appended to
+	foreign    []*file // of another owner; removed at the next write
+	live       int64   // bytes of live records
+	number     uint64  // number of the last response
+	offers     map[*offer]struct{}
+	acceptedAt time.Time // time of the last ACK
+	failed     error     // why nothing is stored any more
+	compacting bool      // compaction is under way
+	syncTimer  *time.Timer
+	work       sync.WaitGroup
+	closed     bool
 }
 
-// kind is what there is of a type.
-type kind struct {
+// typeState holds the resources of a type.
+type typeState struct {
 	version string
 	entries map[string]*entry
 }
 
-// entry is a resource that Envoy has accepted.
+// entry is an accepted resource.
 type entry struct {
-	place
+	location
 
 	version string
 }
 
-// syncAfter is how long what was accepted may be in the kernel's hands alone.
+// syncAfter bounds how long accepted data may be in the page cache alone.
 const syncAfter = time.Second
 
-// Open reads what there is. The error is one of the folder; what is wrong with what was kept is logged, and left out.
+// Open reads the store. It returns an error only for the folder: damaged files are logged, and their
+// unreadable records left out.
 func Open(o Options) (*Store, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{options: o, log: o.Log, types: map[string]*kind{}, offers: map[*offer]struct{}{}}
+	s := &Store{options: o, log: o.Log, types: map[string]*typeState{}, offers: map[*offer]struct{}{}}
 	if err := os.MkdirAll(o.Folder, 0o700); err != nil {
 		return nil, fmt.Errorf("keep the last good configuration: %w", err)
 	}
@@ -87,15 +89,15 @@ func (s *Store) load() error {
 	if err != nil {
 		return err
 	}
-	l := loading{store: s, pending: map[uint64][]offered{}}
+	l := loader{store: s, pending: map[uint64][]pendingEntry{}}
 	for _, n := range known {
 		f, err := openFile(s.options.Folder, n)
 		if err != nil {
 			return err
 		}
 		s.files = append(s.files, f)
-		l.owner, l.begun = "nobody knows whose", false
-		lost, err := f.load(l.take)
+		l.owner, l.headerRead = "nobody knows whose", false
+		lost, err := f.load(l.apply)
 		if err != nil {
 			return err
 		}
@@ -104,7 +106,7 @@ func (s *Store) load() error {
 		}
 		if l.owner != s.options.Owner {
 			s.log.Warn("a last good configuration is not this proxy's, and is not used", "file", f.Name(), "its", l.owner, "this", s.options.Owner)
-			s.strangers, s.files = append(s.strangers, f), s.files[:len(s.files)-1]
+			s.foreign, s.files = append(s.foreign, f), s.files[:len(s.files)-1]
 		}
 	}
 	if len(s.files) > 0 {
@@ -114,28 +116,28 @@ func (s *Store) load() error {
 	if len(known) > 0 {
 		last = known[len(known)-1]
 	}
-	return s.begin(last)
+	return s.startFile(last)
 }
 
-// loading is what is made of the records of the files.
-type loading struct {
-	store   *Store
-	owner   string // of the file
-	begun   bool   // its first record was read
-	pending map[uint64][]offered
+// loader replays the records of the files.
+type loader struct {
+	store      *Store
+	owner      string // of the file being read
+	headerRead bool   // the file's first record was read
+	pending    map[uint64][]pendingEntry
 }
 
-// offered is a resource of a response that is not known to be accepted.
-type offered struct {
+// pendingEntry is a resource of a response without an ACK yet.
+type pendingEntry struct {
 	typeURL, name string
 	entry         *entry
 }
 
-// take takes a record in. What is in the file of another is left out, and so is all of a file that does not begin with whose it is.
-func (l *loading) take(r *record, at place) {
+// apply applies a record. It skips the files of another owner, and files that do not begin with a header.
+func (l *loader) apply(r *record, at location) {
 	s := l.store
-	if !l.begun {
-		l.begun = true
+	if !l.headerRead {
+		l.headerRead = true
 		switch {
 		case r.what == isHeader && r.format > format:
 			l.owner = fmt.Sprintf("written by a later version (format %d)", r.format)
@@ -150,9 +152,9 @@ func (l *loading) take(r *record, at place) {
 	s.number = max(s.number, r.number)
 	switch r.what {
 	case isOffer:
-		l.pending[r.number] = append(l.pending[r.number], offered{r.typeURL, r.name, &entry{at, r.version}})
+		l.pending[r.number] = append(l.pending[r.number], pendingEntry{r.typeURL, r.name, &entry{at, r.version}})
 	case isAccept:
-		k := s.kind(r.typeURL)
+		k := s.typeState(r.typeURL)
 		k.version = r.version
 		for _, o := range l.pending[r.number] {
 			if o.typeURL == r.typeURL {
@@ -161,22 +163,22 @@ func (l *loading) take(r *record, at place) {
 		}
 		delete(l.pending, r.number)
 		s.remove(k, r.names)
-		s.at = time.Unix(int64(r.at), 0)
+		s.acceptedAt = time.Unix(int64(r.at), 0)
 	case isForget:
-		s.remove(s.kind(r.typeURL), r.names)
+		s.remove(s.typeState(r.typeURL), r.names)
 	}
 }
 
-func (s *Store) kind(typeURL string) *kind {
+func (s *Store) typeState(typeURL string) *typeState {
 	k := s.types[typeURL]
 	if k == nil {
-		k = &kind{entries: map[string]*entry{}}
+		k = &typeState{entries: map[string]*entry{}}
 		s.types[typeURL] = k
 	}
 	return k
 }
 
-func (s *Store) put(k *kind, name string, e *entry) {
+func (s *Store) put(k *typeState, name string, e *entry) {
 	if before := k.entries[name]; before != nil {
 		s.live -= int64(before.size)
 	}
@@ -184,7 +186,7 @@ func (s *Store) put(k *kind, name string, e *entry) {
 	s.live += int64(e.size)
 }
 
-func (s *Store) remove(k *kind, names []string) {
+func (s *Store) remove(k *typeState, names []string) {
 	for _, name := range names {
 		if before := k.entries[name]; before != nil {
 			s.live -= int64(before.size)
@@ -193,8 +195,8 @@ func (s *Store) remove(k *kind, names []string) {
 	}
 }
 
-// begin begins another file, after so many.
-func (s *Store) begin(after int) error {
+// startFile starts the file with the number after+1.
+func (s *Store) startFile(after int) error {
 	f, err := openFile(s.options.Folder, after+1)
 	if err != nil {
 		return err
@@ -204,66 +206,66 @@ func (s *Store) begin(after int) error {
 	return err
 }
 
-// current is the file that is appended to.
+// current returns the file that is appended to.
 func (s *Store) current() *file { return s.files[len(s.files)-1] }
 
-// fail ends keeping: what was kept stays, as good as it was.
+// fail stops storing; what was stored stays. The caller holds s.mu.
 func (s *Store) fail(err error) {
 	s.failed = err
 	s.log.Error("what Envoy accepts cannot be kept any more; if it starts while no discovery answers, it has what was kept until now", "error", err)
 }
 
-// Close writes everything out.
+// Close flushes and closes the files.
 func (s *Store) Close() {
 	s.mu.Lock()
 	s.closed = true
-	if s.sync != nil {
-		s.sync.Stop()
+	if s.syncTimer != nil {
+		s.syncTimer.Stop()
 	}
 	s.mu.Unlock()
 	s.work.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, f := range append(s.files, s.strangers...) {
-		_ = f.settle() // nothing is left to do about it
+	for _, f := range append(s.files, s.foreign...) {
+		_ = f.flushAndSync() // no way to recover from an error here
 		_ = f.Close()
 	}
-	s.files, s.strangers = nil, nil
+	s.files, s.foreign = nil, nil
 }
 
-// Summary tells what is kept.
+// Summary describes what is stored.
 type Summary struct {
-	Resources map[string]int // by type
+	Resources map[string]int // by type name, as in "clusters"
 	Bytes     int64
-	At        time.Time // when something was accepted last
-	Failed    error     // why nothing is kept any more
+	At        time.Time // time of the last ACK
+	Failed    error     // why nothing is stored any more
 }
 
-// Summary tells what is kept now. Types are called as people call them: clusters, endpoints.
+// Summary returns a summary. It has plain names for types, such as clusters and endpoints.
 func (s *Store) Summary() Summary {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := Summary{Resources: map[string]int{}, Bytes: s.live, At: s.at, Failed: s.failed}
+	out := Summary{Resources: map[string]int{}, Bytes: s.live, At: s.acceptedAt, Failed: s.failed}
 	for typeURL, k := range s.types {
-		out.Resources[called(typeURL)] += len(k.entries)
+		out.Resources[typeName(typeURL)] += len(k.entries)
 	}
 	return out
 }
 
-var names = map[string]string{
+var typeNames = map[string]string{
 	"Cluster": "clusters", "ClusterLoadAssignment": "endpoints", "Listener": "listeners", "RouteConfiguration": "routes", "VirtualHost": "virtual hosts",
 	"ScopedRouteConfiguration": "scoped routes", "TypedExtensionConfig": "extensions", "Secret": "secrets", "NameTable": "name tables",
 }
 
-func called(typeURL string) string {
+func typeName(typeURL string) string {
 	last := typeURL[strings.LastIndexByte(typeURL, '.')+1:]
-	if name := names[last]; name != "" {
+	if name := typeNames[last]; name != "" {
 		return name
 	}
 	return last
 }
 
-// Has tells whether there is something of a type, of one of some names if there are any.
+// Has reports whether the type is stored; with names, whether any of them is.
 func (s *Store) Has(typeURL string, names ...string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -279,7 +281,7 @@ func (s *Store) Has(typeURL string, names ...string) bool {
 	return false
 }
 
-// Versions are those of what there is of a type.
+// Versions returns the version of each resource of a type.
 func (s *Store) Versions(typeURL string) map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -292,12 +294,12 @@ func (s *Store) Versions(typeURL string) map[string]string {
 	return out
 }
 
-// All is all of a type, and the version of the state of the world that it is.
+// All returns all resources of a type, and their SotW version.
 func (s *Store) All(typeURL string) (all []wire.Resource, version string) {
 	return s.Some(typeURL, func(string) bool { return true })
 }
 
-// Some are those of a type whose names are wanted. What has become unreadable is left out.
+// Some returns the resources of a type whose names are wanted, leaving out unreadable ones.
 func (s *Store) Some(typeURL string, wanted func(name string) bool) (some []wire.Resource, version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -311,7 +313,7 @@ func (s *Store) Some(typeURL string, wanted func(name string) bool) (some []wire
 		}
 		r, err := e.read()
 		if err != nil {
-			s.log.Warn("some of the last good configuration has become unreadable, and is left out", "type", called(typeURL), "name", name, "error", err)
+			s.log.Warn("some of the last good configuration has become unreadable, and is left out", "type", typeName(typeURL), "name", name, "error", err)
 			continue
 		}
 		some = append(some, wire.Resource{Name: r.name, Version: r.version, Aliases: r.aliases, Body: r.body})

@@ -42,7 +42,7 @@ func open(t testing.TB, folder string, change ...func(*lastgood.Options)) *lastg
 	return s
 }
 
-// resource is one whose content says its name and version.
+// resource makes a resource that contains its own name and version.
 func resource(t testing.TB, name, version string) wire.Resource {
 	t.Helper()
 	packed, err := anypb.New(&clusterv3.Cluster{Name: name, AltStatName: version})
@@ -52,7 +52,7 @@ func resource(t testing.TB, name, version string) wire.Resource {
 	return wire.Resource{Name: name, Version: version, Body: body}
 }
 
-// talk is a stream of an Envoy that accepts, or does not.
+// talk is the stream of an Envoy.
 type talk struct {
 	*lastgood.Stream
 
@@ -66,10 +66,10 @@ func begin(t testing.TB, s *lastgood.Store, form wire.Form) *talk { //nolint:the
 
 func (k *talk) ask(typeURL string, r wire.Request) {
 	r.TypeURL = typeURL
-	k.Said(&r)
+	k.OnRequest(&r)
 }
 
-// offer sends resources that are written "name=version", and "-name" for what is gone.
+// offer sends resources written as "name=version", and removals as "-name".
 func (k *talk) offer(typeURL string, texts ...string) (nonce string) {
 	k.t.Helper()
 	k.nonce++
@@ -82,7 +82,7 @@ func (k *talk) offer(typeURL string, texts ...string) (nonce string) {
 		name, version, _ := strings.Cut(text, "=")
 		r.Resources = append(r.Resources, resource(k.t, name, version))
 	}
-	k.Offered(r)
+	k.OnResponse(r)
 	return r.Nonce
 }
 
@@ -92,7 +92,7 @@ func (k *talk) refuse(typeURL, nonce string) {
 	k.ask(typeURL, wire.Request{Nonce: nonce, Refused: true, Reason: "no"})
 }
 
-// holds are all resources of a type, as "name=version", by what is in them.
+// holds returns all resources of a type as "name=version", read from their content.
 func holds(t testing.TB, s *lastgood.Store, typeURL string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -107,7 +107,7 @@ func holds(t testing.TB, s *lastgood.Store, typeURL string) map[string]string {
 	return out
 }
 
-func TestWhatWasAcceptedIsThereAfterwards(t *testing.T) {
+func TestAcceptedResourcesPersist(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	s := open(t, folder)
@@ -134,16 +134,16 @@ func TestWhatWasAcceptedIsThereAfterwards(t *testing.T) {
 	require.Equal(t, "v4", version)
 	require.False(t, s.Summary().At.IsZero())
 
-	// An Envoy that has just started has what it is sent, and nothing of what another had.
+	// A fresh Envoy replaces what an earlier one had.
 	k = begin(t, s, wire.Delta)
 	k.ask(clusters, wire.Request{})
 	k.accept(clusters, k.offer(clusters, "b=2", "e=1"))
 	require.Equal(t, map[string]string{"b": "2", "e": "1"}, holds(t, s, clusters))
 
-	// One that comes back says what it has.
+	// A returning Envoy says what it has.
 	k = begin(t, s, wire.Delta)
-	k.Said(parsed(t, clusters, nil, map[string]string{"b": "2"}))
-	k.Said(parsed(t, endpoints, []string{"x"}, map[string]string{"x": "1"}))
+	k.OnRequest(parsed(t, clusters, nil, map[string]string{"b": "2"}))
+	k.OnRequest(parsed(t, endpoints, []string{"x"}, map[string]string{"x": "1"}))
 	require.Equal(t, map[string]string{"b": "2"}, holds(t, s, clusters))
 	require.Empty(t, holds(t, s, endpoints))
 }
@@ -155,7 +155,7 @@ func parsed(t *testing.T, typeURL string, subscribe []string, held map[string]st
 	return r
 }
 
-func TestAStateOfTheWorldIsKeptByWhatChanges(t *testing.T) {
+func TestSotWWritesOnlyChanges(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	s := open(t, folder)
@@ -176,7 +176,7 @@ func TestAStateOfTheWorldIsKeptByWhatChanges(t *testing.T) {
 
 	k.ask(endpoints, wire.Request{Names: []string{"c0", "c1"}})
 	k.accept(endpoints, k.offerUnversioned(endpoints, "c0=1", "c1=1"))
-	k.accept(endpoints, k.offerUnversioned(endpoints, "c0=2")) // the others are as they were
+	k.accept(endpoints, k.offerUnversioned(endpoints, "c0=2")) // the others are unchanged
 	require.Equal(t, map[string]string{"c0": "2", "c1": "1"}, holds(t, s, endpoints))
 	k.ask(endpoints, wire.Request{Names: []string{"c1"}})
 	require.Equal(t, map[string]string{"c1": "1"}, holds(t, s, endpoints))
@@ -184,7 +184,7 @@ func TestAStateOfTheWorldIsKeptByWhatChanges(t *testing.T) {
 	require.Len(t, holds(t, open(t, folder), clusters), 199)
 }
 
-// offerUnversioned is offer for the form in which resources have no versions of their own.
+// offerUnversioned is offer for SotW, whose resources have no versions.
 func (k *talk) offerUnversioned(typeURL string, texts ...string) (nonce string) {
 	k.t.Helper()
 	k.nonce++
@@ -195,7 +195,7 @@ func (k *talk) offerUnversioned(typeURL string, texts ...string) (nonce string) 
 		one.Version = ""
 		r.Resources = append(r.Resources, one)
 	}
-	k.Offered(r)
+	k.OnResponse(r)
 	return r.Nonce
 }
 
@@ -205,7 +205,7 @@ func size(t testing.TB, folder string) (sum int64) {
 	require.NoError(t, err)
 	for _, e := range entries {
 		info, err := e.Info()
-		if errors.Is(err, fs.ErrNotExist) { // it has just been left behind
+		if errors.Is(err, fs.ErrNotExist) { // just compacted away
 			continue
 		}
 		require.NoError(t, err)
@@ -215,13 +215,13 @@ func size(t testing.TB, folder string) (sum int64) {
 	return sum
 }
 
-// crashed is a copy of a folder as a crash leaves it.
+// crashed copies a folder, as a crash would leave it.
 func crashed(t *testing.T, folder string) string {
 	t.Helper()
 	for {
 		copied := t.TempDir()
 		err := os.CopyFS(copied, os.DirFS(folder))
-		if errors.Is(err, fs.ErrNotExist) { // a file was left behind meanwhile, for another that has all of it
+		if errors.Is(err, fs.ErrNotExist) { // compacted away meanwhile; a later file has all of it
 			continue
 		}
 		require.NoError(t, err)
@@ -229,7 +229,7 @@ func crashed(t *testing.T, folder string) string {
 	}
 }
 
-func TestSecretsAreKeptOnlyIfThatIsAskedFor(t *testing.T) {
+func TestSecretsAreStoredOnlyOnRequest(t *testing.T) {
 	t.Parallel()
 	for _, wanted := range []bool{false, true} {
 		folder := t.TempDir()
@@ -243,7 +243,7 @@ func TestSecretsAreKeptOnlyIfThatIsAskedFor(t *testing.T) {
 	}
 }
 
-// read is all that is in the files.
+// read returns the content of all files.
 func read(t testing.TB, folder string) (all []byte) {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
@@ -256,7 +256,7 @@ func read(t testing.TB, folder string) (all []byte) {
 	return all
 }
 
-func TestNobodyUsesWhatIsAnothers(t *testing.T) {
+func TestConfigurationOfAnotherProxyIsNotUsed(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	s := open(t, folder)
@@ -283,7 +283,7 @@ func TestNobodyUsesWhatIsAnothers(t *testing.T) {
 	require.False(t, open(t, folder).Has(clusters))
 }
 
-// history is what is accepted one after the other, and the file after each.
+// history is a series of accepted states, and the file's size after each.
 func history(t *testing.T, steps int) (states []map[string]string, ends []int64, file []byte) {
 	t.Helper()
 	folder := t.TempDir()
@@ -299,8 +299,8 @@ func history(t *testing.T, steps int) (states []map[string]string, ends []int64,
 	return states, ends, read(t, folder)
 }
 
-// Wherever a file ends, it has what was accepted until then.
-func TestATornFileHasWhatWasAcceptedBefore(t *testing.T) {
+// A file that ends anywhere has everything that was accepted before that point.
+func TestTornFileKeepsEarlierRecords(t *testing.T) {
 	t.Parallel()
 	states, ends, file := history(t, 6)
 	for cut := range file {
@@ -318,21 +318,21 @@ func TestATornFileHasWhatWasAcceptedBefore(t *testing.T) {
 		if cut%16 != 0 {
 			continue
 		}
-		// And it goes on from there.
+		// The store remains usable.
 		k := begin(t, s, wire.Delta)
-		k.Said(parsed(t, clusters, nil, map[string]string{"a0": "x"}))
+		k.OnRequest(parsed(t, clusters, nil, map[string]string{"a0": "x"}))
 		k.accept(clusters, k.offer(clusters, "new=1"))
 		s.Close()
 		require.Equal(t, "1", holds(t, open(t, folder), clusters)["new"])
 	}
 }
 
-// A bit that is another costs the record that it is in.
-func TestAFlippedBitCostsOneRecord(t *testing.T) {
+// A flipped bit costs only its own record.
+func TestFlippedBitCostsOneRecord(t *testing.T) {
 	t.Parallel()
 	states, _, file := history(t, 6)
 	whole := states[len(states)-1]
-	for at := 60; at < len(file); at += 3 { // not whose it is
+	for at := 60; at < len(file); at += 3 { // skip the header
 		broken := bytes.Clone(file)
 		broken[at] ^= 1 << rand.N(8)
 		folder := t.TempDir()
@@ -347,13 +347,14 @@ func TestAFlippedBitCostsOneRecord(t *testing.T) {
 				different++
 			}
 		}
-		require.LessOrEqual(t, different, 2, "at %d", at) // what one response said, at most
+		require.LessOrEqual(t, different, 2, "at %d", at) // at most the content of one response
 		s.Close()
 	}
 }
 
-// However much changes, what is on disk is not much more than what is of use; and a crash at any moment costs nothing that was accepted.
-func TestFilesStaySmallWhateverChanges(t *testing.T) {
+// The files stay proportional to the live data under any number of changes, and a crash at any moment loses
+// nothing that was accepted.
+func TestCompactionBoundsTheFiles(t *testing.T) {
 	t.Parallel()
 	for _, form := range []wire.Form{wire.Delta, wire.SotW} {
 		t.Run(form.String(), func(t *testing.T) {
@@ -394,7 +395,7 @@ func TestFilesStaySmallWhateverChanges(t *testing.T) {
 	}
 }
 
-func TestVirtualHostsAreNotForgottenByTheNamesOfTheirRoutes(t *testing.T) {
+func TestVirtualHostsSurviveRouteSubscriptions(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir())
 	k := begin(t, s, wire.Delta)
@@ -402,11 +403,11 @@ func TestVirtualHostsAreNotForgottenByTheNamesOfTheirRoutes(t *testing.T) {
 	k.accept(hosts, k.offer(hosts, "80/a=1", "80/b=1"))
 	k.Close()
 	k = begin(t, s, wire.Delta)
-	k.Said(parsed(t, hosts, []string{"80"}, map[string]string{"80/a": "1", "80/b": "1"}))
+	k.OnRequest(parsed(t, hosts, []string{"80"}, map[string]string{"80/a": "1", "80/b": "1"}))
 	require.Len(t, holds(t, s, hosts), 2)
 }
 
-func TestAFolderThatCannotBeUsedIsAnError(t *testing.T) {
+func TestUnusableFolder(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
@@ -414,7 +415,7 @@ func TestAFolderThatCannotBeUsedIsAnError(t *testing.T) {
 	require.ErrorContains(t, err, "keep the last good configuration")
 }
 
-// Whatever is in a file, it is opened, and can be appended to.
+// A file with any content can be opened and appended to.
 func FuzzFile(f *testing.F) {
 	folder := f.TempDir()
 	s := open(f, folder)

@@ -10,10 +10,11 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// A record is a head, by which it is found again after others that are broken, and a payload with a checksum of its own.
+// A record is a fixed-size head and a payload, each with its own checksum. By the head's magic, intact
+// records are found again after broken ones.
 const (
-	headSize = 16
-	mostSize = 1 << 30
+	headSize   = 16
+	maxPayload = 1 << 30
 )
 
 var (
@@ -21,33 +22,33 @@ var (
 	checksum = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// format is of the payloads. A file of another is left alone, by those who do not know it.
+// format is the version of the payloads. A file with a later one is left alone.
 const format = 1
 
-// What a record says.
+// The types of records.
 const (
-	isHeader = iota + 1 // whose the file is
-	isOffer             // a resource was sent to Envoy
-	isAccept            // Envoy has accepted what was sent with a number
-	isForget            // Envoy has no use for some names any more
+	isHeader = iota + 1 // the owner of the file
+	isOffer             // a resource sent to Envoy
+	isAccept            // Envoy's ACK of the response with a number
+	isForget            // names that Envoy unsubscribed from
 )
 
-// record is one of the things that are written down.
+// record is the union of all record types.
 type record struct {
 	what    uint64
-	number  uint64 // of the response, for offers and what accepts them
+	number  uint64 // of the response, for offers and accepts
 	typeURL string
 	name    string
 	version string
 	aliases []string
-	names   []string // that are gone
+	names   []string // removed names
 	owner   string
 	format  uint64
 	at      uint64 // Unix time
 	body    []byte
 }
 
-// The numbers of the fields.
+// Field numbers.
 const (
 	whatField = iota + 1
 	numberField
@@ -59,11 +60,11 @@ const (
 	ownerField
 	formatField
 	atField
-	bodyField // the last in the payload
+	bodyField // must come last
 )
 
-// head is all of the payload but for the body.
-func (r *record) head() []byte {
+// fields returns the payload without the body.
+func (r *record) fields() []byte {
 	var out []byte
 	number := func(n protowire.Number, v uint64) {
 		if v != 0 {
@@ -94,16 +95,16 @@ func (r *record) head() []byte {
 	return out
 }
 
-// write writes the record, and returns how long it is.
+// write writes the record and returns its size.
 func (r *record) write(w io.Writer) (int, error) {
-	start := r.head()
-	size := len(start) + len(r.body)
-	head := make([]byte, headSize, headSize+len(start))
+	fields := r.fields()
+	size := len(fields) + len(r.body)
+	head := make([]byte, headSize, headSize+len(fields))
 	copy(head, magic)
 	binary.LittleEndian.PutUint32(head[4:], uint32(size))
-	binary.LittleEndian.PutUint32(head[8:], crc32.Update(crc32.Checksum(start, checksum), checksum, r.body))
+	binary.LittleEndian.PutUint32(head[8:], crc32.Update(crc32.Checksum(fields, checksum), checksum, r.body))
 	binary.LittleEndian.PutUint32(head[12:], crc32.Checksum(head[:12], checksum))
-	_, err := w.Write(append(head, start...))
+	_, err := w.Write(append(head, fields...))
 	if err == nil {
 		_, err = w.Write(r.body)
 	}
@@ -112,20 +113,20 @@ func (r *record) write(w io.Writer) (int, error) {
 
 var errBroken = errors.New("a record is broken")
 
-// readHead returns the size and the checksum of a payload.
+// readHead verifies a head and returns the payload's size and checksum.
 func readHead(head []byte) (size, sum uint32, err error) {
 	if len(head) < headSize || !bytes.Equal(head[:4], magic) ||
 		binary.LittleEndian.Uint32(head[12:]) != crc32.Checksum(head[:12], checksum) {
 		return 0, 0, errBroken
 	}
 	size, sum = binary.LittleEndian.Uint32(head[4:]), binary.LittleEndian.Uint32(head[8:])
-	if size > mostSize {
+	if size > maxPayload {
 		return 0, 0, errBroken
 	}
 	return size, sum, nil
 }
 
-// parse reads a record whose checksum is right. Its body is a part of the payload.
+// parse decodes a payload. The body shares its memory.
 func parse(payload []byte) (*record, error) {
 	r := &record{}
 	for len(payload) > 0 {

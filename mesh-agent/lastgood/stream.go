@@ -8,41 +8,42 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/wire"
 )
 
-// Stream hears what passes on one of Envoy's streams.
+// Stream follows one of Envoy's xDS streams, and stores what Envoy accepts on it. A nil Stream does
+// nothing.
 type Stream struct {
 	store  *Store
 	form   wire.Form
-	types  map[string]*conversation
+	types  map[string]*subscription
 	closed bool
 }
 
-// conversation is about one type.
-type conversation struct {
-	known  bool // Envoy has said something of it
-	all    bool // Envoy wants everything of it
-	fresh  bool // Envoy had nothing of it, and has accepted nothing yet
+// subscription is the state of one type on the stream.
+type subscription struct {
+	seen   bool // the first request has arrived
+	all    bool // wildcard subscription
+	fresh  bool // Envoy began without resources and has accepted none yet
 	offers map[string]*offer
-	order  []string // nonces, the oldest first
+	order  []string // nonces of offers, the oldest first
 }
 
 // offer is a response that Envoy has not answered.
 type offer struct {
-	number  uint64
-	version string
-	places  map[string]*entry // what was written of it
-	same    []string          // names of what is there as it was sent
-	removed []string
+	number    uint64
+	version   string
+	written   map[string]*entry // resources appended to the log
+	unchanged []string          // names of stored resources that are equal
+	removed   []string
 }
 
-// mostOffers is how many unanswered responses of a type are remembered. Envoy answers the last, or all in turn.
-const mostOffers = 16
+// maxOffers bounds the unanswered responses of a type. Envoy answers the last, or all in turn.
+const maxOffers = 16
 
-// Stream begins one.
+// Stream returns a Stream for a new xDS stream.
 func (s *Store) Stream(form wire.Form) *Stream {
-	return &Stream{store: s, form: form, types: map[string]*conversation{}}
+	return &Stream{store: s, form: form, types: map[string]*subscription{}}
 }
 
-// Close ends it. What Envoy did not answer counts for nothing.
+// Close ends the stream. Unanswered responses are dropped.
 func (st *Stream) Close() {
 	if st == nil {
 		return
@@ -57,34 +58,34 @@ func (st *Stream) Close() {
 	}
 }
 
-func (st *Stream) of(typeURL string) *conversation {
+func (st *Stream) subscription(typeURL string) *subscription {
 	c := st.types[typeURL]
 	if c == nil {
-		c = &conversation{offers: map[string]*offer{}}
+		c = &subscription{offers: map[string]*offer{}}
 		st.types[typeURL] = c
 	}
 	return c
 }
 
-// keeps tells whether something of a type is to be kept.
-func (st *Stream) keeps(typeURL string) bool {
+// stores reports whether resources of a type are stored.
+func (st *Stream) stores(typeURL string) bool {
 	s := st.store
 	return s.failed == nil && !s.closed && !st.closed && (typeURL != SecretType || s.options.Secrets)
 }
 
-// Offered hears a response, before Envoy does.
-func (st *Stream) Offered(r *wire.Response) {
+// OnResponse records a response before Envoy gets it.
+func (st *Stream) OnResponse(r *wire.Response) {
 	if st == nil {
 		return
 	}
 	s := st.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !st.keeps(r.TypeURL) {
+	if !st.stores(r.TypeURL) {
 		return
 	}
 	s.number++
-	o := &offer{number: s.number, version: r.Version, places: make(map[string]*entry, len(r.Resources)), removed: r.Removed}
+	o := &offer{number: s.number, version: r.Version, written: make(map[string]*entry, len(r.Resources)), removed: r.Removed}
 	k := s.types[r.TypeURL]
 	for _, one := range r.Resources {
 		version := one.Version
@@ -94,7 +95,7 @@ func (st *Stream) Offered(r *wire.Response) {
 		}
 		if k != nil {
 			if have := k.entries[one.Name]; have != nil && have.version == version {
-				o.same = append(o.same, one.Name)
+				o.unchanged = append(o.unchanged, one.Name)
 				continue
 			}
 		}
@@ -105,19 +106,19 @@ func (st *Stream) Offered(r *wire.Response) {
 			s.fail(err)
 			return
 		}
-		o.places[one.Name] = &entry{at, version}
+		o.written[one.Name] = &entry{at, version}
 	}
-	c := st.of(r.TypeURL)
+	c := st.subscription(r.TypeURL)
 	c.offers[r.Nonce] = o
 	c.order = append(c.order, r.Nonce)
 	s.offers[o] = struct{}{}
-	if len(c.order) > mostOffers {
+	if len(c.order) > maxOffers {
 		st.drop(c, c.order[0])
 	}
 }
 
-// drop forgets a response, which is the oldest for the most part.
-func (st *Stream) drop(c *conversation, nonce string) {
+// drop forgets a response, which usually is the oldest.
+func (st *Stream) drop(c *subscription, nonce string) {
 	delete(st.store.offers, c.offers[nonce])
 	delete(c.offers, nonce)
 	for i, n := range c.order {
@@ -128,15 +129,14 @@ func (st *Stream) drop(c *conversation, nonce string) {
 	}
 }
 
-// Missing tells of which resources that Envoy has, from an earlier stream, there are not the same here: they were lost, or never
-// kept.
+// Missing returns the names that Envoy has from an earlier stream, with a version that is not stored here.
 func (st *Stream) Missing(r *wire.Request) map[string]bool {
 	if st == nil || r.Held == 0 {
 		return nil
 	}
 	st.store.mu.Lock()
 	defer st.store.mu.Unlock()
-	if !st.keeps(r.TypeURL) {
+	if !st.stores(r.TypeURL) {
 		return nil
 	}
 	missing, k := map[string]bool{}, st.store.types[r.TypeURL]
@@ -148,21 +148,21 @@ func (st *Stream) Missing(r *wire.Request) map[string]bool {
 	return missing
 }
 
-// Said hears what Envoy says.
-func (st *Stream) Said(r *wire.Request) {
+// OnRequest applies a request: subscription changes, and the ACK or NACK of a response.
+func (st *Stream) OnRequest(r *wire.Request) {
 	if st == nil {
 		return
 	}
 	s := st.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !st.keeps(r.TypeURL) {
+	if !st.stores(r.TypeURL) {
 		return
 	}
-	c := st.of(r.TypeURL)
+	c := st.subscription(r.TypeURL)
 	switch {
-	case !c.known:
-		st.first(c, r)
+	case !c.seen:
+		st.firstRequest(c, r)
 	case st.form == wire.Delta:
 		st.forget(r.TypeURL, r.Unsubscribe)
 	case len(r.Names) > 0:
@@ -178,9 +178,10 @@ func (st *Stream) Said(r *wire.Request) {
 	}
 }
 
-// first is what Envoy says of a type before anything else.
-func (st *Stream) first(c *conversation, r *wire.Request) {
-	c.known = true
+// firstRequest handles the first request for a type. What Envoy does not have or want any more is
+// forgotten.
+func (st *Stream) firstRequest(c *subscription, r *wire.Request) {
+	c.seen = true
 	asked := r.Subscribe
 	if st.form == wire.SotW {
 		asked = r.Names
@@ -189,19 +190,20 @@ func (st *Stream) first(c *conversation, r *wire.Request) {
 	c.fresh = r.Held == 0 && r.Version == ""
 	switch k := st.store.types[r.TypeURL]; {
 	case k == nil || c.fresh:
-	case c.all && st.form == wire.Delta: // it says what it has
+	case c.all && st.form == wire.Delta: // the request lists everything Envoy has
 		held := map[string]bool{}
 		r.Versions(func(name, _ string) { held[name] = true })
 		st.forget(r.TypeURL, k.without(held))
-	case !c.all && r.TypeURL != virtualHosts: // it says all that it wants
+	case !c.all && r.TypeURL != virtualHosts: // the request lists everything Envoy wants
 		st.retain(r.TypeURL, asked)
 	}
 }
 
-// virtualHosts are asked for by the names of the route configurations that they are of.
+// virtualHosts are subscribed to by the names of their route configurations, so those names say nothing
+// about stored ones.
 const virtualHosts = "type.googleapis.com/envoy.config.route.v3.VirtualHost"
 
-func (k *kind) without(names map[string]bool) (gone []string) {
+func (k *typeState) without(names map[string]bool) (gone []string) {
 	for name := range k.entries {
 		if !names[name] {
 			gone = append(gone, name)
@@ -210,7 +212,7 @@ func (k *kind) without(names map[string]bool) (gone []string) {
 	return gone
 }
 
-// retain forgets all but some names.
+// retain forgets all names but these.
 func (st *Stream) retain(typeURL string, names []string) {
 	k := st.store.types[typeURL]
 	if k == nil {
@@ -226,7 +228,7 @@ func (st *Stream) retain(typeURL string, names []string) {
 	st.forget(typeURL, k.without(wanted))
 }
 
-// forget is for what Envoy has no use for any more.
+// forget removes resources that Envoy does not use any more.
 func (st *Stream) forget(typeURL string, names []string) {
 	s := st.store
 	k := s.types[typeURL]
@@ -247,28 +249,28 @@ func (st *Stream) forget(typeURL string, names []string) {
 		return
 	}
 	s.remove(k, gone)
-	s.written()
+	s.afterWrite()
 }
 
-// whole tells whether a state of the world has all that there is of a type: what is not in it is gone.
-func whole(typeURL string) bool {
-	switch called(typeURL) {
+// listsAll reports whether a SotW response lists every resource of the type, so that a missing one is gone.
+func listsAll(typeURL string) bool {
+	switch typeName(typeURL) {
 	case "clusters", "listeners", "scoped routes", "name tables":
 		return true
 	}
 	return false
 }
 
-// accept makes what was sent what is kept.
-func (st *Stream) accept(typeURL string, c *conversation, o *offer) {
+// accept stores an acknowledged response.
+func (st *Stream) accept(typeURL string, c *subscription, o *offer) {
 	s := st.store
 	removed := o.removed
-	if k := s.types[typeURL]; k != nil && (c.fresh && c.all || st.form == wire.SotW && whole(typeURL)) {
+	if k := s.types[typeURL]; k != nil && (c.fresh && c.all || st.form == wire.SotW && listsAll(typeURL)) {
 		sent := map[string]bool{}
-		for name := range o.places {
+		for name := range o.written {
 			sent[name] = true
 		}
-		for _, name := range o.same {
+		for _, name := range o.unchanged {
 			sent[name] = true
 		}
 		removed = k.without(sent)
@@ -277,17 +279,17 @@ func (st *Stream) accept(typeURL string, c *conversation, o *offer) {
 	now := time.Now()
 	_, err := s.current().append(&record{what: isAccept, number: o.number, typeURL: typeURL, version: o.version, names: removed, at: uint64(now.Unix())})
 	if err == nil {
-		err = s.current().out.Flush() // a crash of the agent loses nothing from here on
+		err = s.current().out.Flush() // from here on a crash of the agent loses nothing
 	}
 	if err != nil {
 		s.fail(err)
 		return
 	}
-	k := s.kind(typeURL)
-	k.version, s.at = o.version, now
-	for name, e := range o.places {
+	k := s.typeState(typeURL)
+	k.version, s.acceptedAt = o.version, now
+	for name, e := range o.written {
 		s.put(k, name, e)
 	}
 	s.remove(k, removed)
-	s.written()
+	s.afterWrite()
 }

@@ -52,12 +52,13 @@ const (
 	nds = "type.googleapis.com/istio.networking.nds.v1.NameTable"
 )
 
-// world is what a discovery says: clusters that are called c0, c1, … with one backend, of which a route chooses one.
+// world is a discovery's configuration: clusters c0, c1, … with one backend each, and a route to one of
+// them.
 type world struct {
 	clusters int
 	port     int
 	route    string
-	wrong    bool // a cluster is one that Envoy refuses
+	wrong    bool // one cluster is invalid for Envoy
 }
 
 const overADS = `{"ads": {}, "resource_api_version": "V3", "initial_fetch_timeout": "0s"}`
@@ -97,7 +98,7 @@ func (w world) sets(t testing.TB) map[string]*ads.Set {
 	return out
 }
 
-// replica is one of the discoveries of a mesh.
+// replica is one discovery of a mesh.
 type replica struct {
 	ads.Observers
 
@@ -127,7 +128,7 @@ func (r *replica) Opened(s *ads.Stream) {
 	r.note(func() { r.nodes = append(r.nodes, s.Node().GetId()) })
 }
 
-// await waits until something is so.
+// await waits for a condition.
 func (r *replica) await(t testing.TB, so func() bool) {
 	t.Helper()
 	timeout := time.After(limit)
@@ -146,7 +147,7 @@ func (r *replica) await(t testing.TB, so func() bool) {
 	}
 }
 
-// start starts a discovery of a mesh, at an address if there is one.
+// start starts a discovery, at a given address if there is one.
 func start(t testing.TB, mesh *ads.Topic, at string) *replica {
 	t.Helper()
 	if at == "" {
@@ -170,7 +171,7 @@ func start(t testing.TB, mesh *ads.Topic, at string) *replica {
 	return r
 }
 
-// publish makes a world the newest.
+// publish replaces the world.
 func publish(t testing.TB, mesh *ads.Topic, w world, more ...*ads.Resource) {
 	t.Helper()
 	sets := w.sets(t)
@@ -180,7 +181,7 @@ func publish(t testing.TB, mesh *ads.Topic, w world, more ...*ads.Resource) {
 	mesh.Publish(&ads.Snapshot{Revision: w.route, Sets: sets})
 }
 
-// agent is as much of an agent as an Envoy needs for its configuration.
+// agent is the part of the agent that Envoy's configuration passes through.
 type agent struct {
 	*relay.Server
 
@@ -209,7 +210,7 @@ func (l *lines) String() string {
 	return l.Buffer.String()
 }
 
-// run runs an agent on a folder, which may be that of one before it.
+// run runs an agent on a folder, which an earlier agent may have used.
 func run(t testing.TB, folder string, o relay.Options, discoveries ...string) *agent {
 	t.Helper()
 	if folder == "" {
@@ -277,7 +278,7 @@ func backend(t testing.TB) int {
 	return server.Listener.Addr().(*net.TCPAddr).Port
 }
 
-// ask returns the route that answers.
+// ask returns the name of the route that answers.
 func ask(t testing.TB, e *envoytest.Envoy) (string, error) {
 	t.Helper()
 	return askAt("http://" + e.ListenerAddress(t, "in").String())
@@ -298,7 +299,7 @@ func askAt(url string) (string, error) {
 	return answer.Header.Get("Route"), nil
 }
 
-// answers waits until a route answers.
+// answers waits until a given route answers.
 func answers(t testing.TB, e *envoytest.Envoy, route string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -307,7 +308,7 @@ func answers(t testing.TB, e *envoytest.Envoy, route string) {
 	}, limit, 5*time.Millisecond)
 }
 
-// traffic asks again and again until it is ended, and returns the first failure.
+// traffic sends requests until it is stopped, and returns the first failure.
 func traffic(t testing.TB, e *envoytest.Envoy) (end func() (int, error)) {
 	t.Helper()
 	url, stop, failed, sent := "http://"+e.ListenerAddress(t, "in").String(), make(chan struct{}), make(chan error, 1), 0

@@ -11,52 +11,53 @@ import (
 	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
 )
 
-// nameTable is the type of what the resolver of this machine answers from. Envoy knows nothing of it: the agent asks for it on Envoy's
-// stream, so that it is that of this very proxy, and keeps what is answered.
+// nameTable is the type with the mesh's DNS names, which the machine's resolver answers from. Envoy does
+// not know it: the agent subscribes on Envoy's stream, so that discovery sends the table of this very
+// proxy, and keeps the responses to itself.
 const nameTable = wire.NameTable
 
-// names is the subscription to it.
-type names struct {
+// nameSubscription is the agent's subscription to nameTable on one stream.
+type nameSubscription struct {
 	server *Server
 	kept   *lastgood.Stream
 }
 
-func (n *names) wanted() bool { return n.server.Names != nil }
+func (n *nameSubscription) wanted() bool { return n.server.Names != nil }
 
-// subscription is what discovery is asked for it with; nil if nobody wants it.
-func (n *names) subscription(form wire.Form) *message {
+// request returns the request that subscribes, or nil if Options.Names is not set.
+func (n *nameSubscription) request(form wire.Form) *message {
 	if !n.wanted() {
 		return nil
 	}
 	var held map[string]string
 	if form == wire.Delta {
 		n.server.mu.Lock()
-		held = maps.Clone(n.server.held)
+		held = maps.Clone(n.server.nameVersions)
 		n.server.mu.Unlock()
 	}
 	m := &message{(&wire.Request{TypeURL: nameTable}).Encode(form, held)}
 	if r, err := wire.ParseRequest(form, m.bytes); err == nil {
-		n.kept.Said(r)
+		n.kept.OnRequest(r)
 	}
 	return m
 }
 
-// take hands the table on, and returns what is answered to it.
-func (n *names) take(form wire.Form, r *wire.Response) *message {
+// accept delivers the table and returns the ACK or NACK.
+func (n *nameSubscription) accept(form wire.Form, r *wire.Response) *message {
 	answer := &wire.Request{TypeURL: nameTable, Nonce: r.Nonce, Version: r.Version}
 	for _, one := range r.Resources {
-		if err := n.server.tellNames(one); err != nil {
+		if err := n.server.deliverNames(one); err != nil {
 			n.server.Log.Error("discovery sends names that cannot be read, and those before them stay", "error", err)
 			answer.Refused, answer.Reason = true, err.Error()
 			break
 		}
 	}
-	n.kept.Said(answer)
+	n.kept.OnRequest(answer)
 	return &message{answer.Encode(form, nil)}
 }
 
-// tellNames hands a table on.
-func (s *Server) tellNames(one wire.Resource) error {
+// deliverNames passes a table to Options.Names.
+func (s *Server) deliverNames(one wire.Resource) error {
 	table, err := readTable(one.Body)
 	if err != nil {
 		return err
@@ -64,18 +65,18 @@ func (s *Server) tellNames(one wire.Resource) error {
 	s.Names(table)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held = map[string]string{one.Name: one.Version}
+	s.nameVersions = map[string]string{one.Name: one.Version}
 	return nil
 }
 
-// recallNames hands on the table that was kept, so that names are known before there is a discovery.
-func (s *Server) recallNames() {
+// restoreNames delivers the stored table, so that names resolve before discovery answers.
+func (s *Server) restoreNames() {
 	if s.Names == nil || s.Kept == nil {
 		return
 	}
 	kept, _ := s.Kept.All(nameTable)
 	for _, one := range kept {
-		if err := s.tellNames(one); err != nil {
+		if err := s.deliverNames(one); err != nil {
 			s.Log.Warn("the names that were kept cannot be read", "error", err)
 		}
 	}

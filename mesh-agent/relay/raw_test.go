@@ -20,7 +20,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/relay"
 )
 
-// scripted is a discovery that does with a stream what it is told to.
+// scripted is a discovery whose behavior each test supplies.
 type scripted struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 
@@ -47,7 +47,7 @@ func (s *scripted) serve(t *testing.T) string {
 
 type deltaStream = discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesClient
 
-// open opens a stream as an Envoy does, with a word about who it is.
+// open opens a stream and identifies itself, as Envoy does.
 func open(t *testing.T, a *agent) deltaStream {
 	t.Helper()
 	conn, err := grpc.NewClient("unix:"+a.socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -59,8 +59,8 @@ func open(t *testing.T, a *agent) deltaStream {
 	return stream
 }
 
-// Somebody who does not read slows discovery down, and costs the agent a message or two.
-func TestASlowEnvoySlowsDiscoveryDown(t *testing.T) {
+// A client that does not read blocks discovery; the agent buffers a message or two.
+func TestSlowEnvoyBlocksDiscovery(t *testing.T) {
 	t.Parallel()
 	var sent atomic.Int64
 	stuck := make(chan struct{})
@@ -96,8 +96,9 @@ func TestASlowEnvoySlowsDiscoveryDown(t *testing.T) {
 	}
 }
 
-// A discovery that refuses is asked with growing pauses, whatever Envoy does; why it refuses reaches Envoy, where it is of Envoy's concern.
-func TestADiscoveryThatRefusesIsNotFlooded(t *testing.T) {
+// The agent backs off from a discovery that refuses, however often Envoy reconnects, and passes the reason
+// on if it concerns Envoy.
+func TestBackoffFromARefusingDiscovery(t *testing.T) {
 	t.Parallel()
 	came := make(chan time.Time, 100)
 	d := &scripted{do: func(discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
@@ -132,8 +133,9 @@ func TestADiscoveryThatRefusesIsNotFlooded(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 }
 
-// What Envoy has said before it was answered is said again to a discovery that does better, in order, and what it says afterwards after that.
-func TestWhatWasSaidBeforeAnAnswerIsSaidAgain(t *testing.T) {
+// Requests from before the first response are replayed in order to the next discovery, before any later
+// ones.
+func TestRequestsAreReplayed(t *testing.T) {
 	t.Parallel()
 	heard := make(chan []string, 10)
 	var attempt atomic.Int64
@@ -173,8 +175,8 @@ func TestWhatWasSaidBeforeAnAnswerIsSaidAgain(t *testing.T) {
 	require.Equal(t, []string{"1"}, <-heard)
 }
 
-// An Envoy that goes away takes its stream to discovery with it.
-func TestAnEnvoyThatGoesIsGone(t *testing.T) {
+// Discovery's stream ends when Envoy's does.
+func TestStreamEndsWithEnvoy(t *testing.T) {
 	t.Parallel()
 	began, gone := make(chan struct{}), make(chan struct{})
 	d := &scripted{do: func(stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {

@@ -1,8 +1,9 @@
-// Package relay is Envoy's discovery on the machine itself: it passes each of Envoy's streams on to a discovery, message by message and as it
-// came, and back. So Envoy needs to know of one socket, and the agent has one connection, shows its certificate, and finds another replica
-// when one is gone.
+// Package relay is Envoy's xDS server on the machine. It passes Envoy's streams on to discovery and back,
+// message by message and unchanged. So Envoy needs only a local socket, while the agent owns the
+// connection: it shows the certificate and fails over to another replica.
 //
-// What Envoy has accepted is kept (package lastgood). An Envoy that starts while no discovery answers is served that.
+// The configuration that Envoy accepts is stored (package lastgood), and served to an Envoy that starts
+// while no discovery answers.
 package relay
 
 import (
@@ -19,51 +20,54 @@ import (
 	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
 )
 
-// Options say between whom messages are passed on.
+// Options configure a Server.
 type Options struct {
 	Discovery *upstream.Upstream
-	// Names is told each table of names that discovery sends. Without it there is no subscription to one.
+	// Names receives each name table that discovery sends. If it is nil, the agent does not subscribe to
+	// them.
 	Names func(*ndsv1.NameTable)
-	// Kept has what Envoy has accepted. Without it nothing is kept.
+	// Kept stores what Envoy accepts. If it is nil, nothing is stored.
 	Kept *lastgood.Store
-	// Patience is how long an Envoy that has nothing waits for a discovery before it is served what was kept, 1.5 s if it is 0.
-	Patience time.Duration
-	Log      *slog.Logger
-	// Metrics are registered here, unless it is nil.
+	// FallbackAfter is how long an Envoy without configuration waits for discovery before it is served the
+	// last good one; 0 means 1.5 s.
+	FallbackAfter time.Duration
+	Log           *slog.Logger
+	// Metrics registers the metrics, unless it is nil.
 	Metrics prometheus.Registerer
 }
 
-// Server serves Envoy.
+// Server answers Envoy's xDS streams.
 type Server struct {
 	Options
 
 	metrics *metrics
 
-	mu     sync.Mutex
-	status Status
-	held   map[string]string // the versions of the names that Options.Names was told
+	mu           sync.Mutex
+	status       Status
+	nameVersions map[string]string // versions of the table that Options.Names received last
 }
 
 const (
-	defaultPatience = 1500 * time.Millisecond
-	// silence is how long a discovery that is connected to may take for its first answer: it may have many to answer.
-	silence = 5 * time.Second
+	defaultFallbackAfter = 1500 * time.Millisecond
+	// firstAnswerTimeout is how long a connected discovery may take for its first response: it may have
+	// many proxies to answer.
+	firstAnswerTimeout = 5 * time.Second
 )
 
-// New makes a server.
+// New returns a server, and restores the stored name table.
 func New(o Options) *Server {
-	if o.Patience == 0 {
-		o.Patience = defaultPatience
+	if o.FallbackAfter == 0 {
+		o.FallbackAfter = defaultFallbackAfter
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{Options: o, metrics: newMetrics(o.Metrics), status: Status{State: Waiting, Since: time.Now()}}
-	s.recallNames()
+	s.restoreNames()
 	return s
 }
 
-// The calls of an aggregated discovery service.
+// The methods of the aggregated discovery service.
 const (
 	service   = "envoy.service.discovery.v3.AggregatedDiscoveryService"
 	deltaCall = "DeltaAggregatedResources"
@@ -72,7 +76,7 @@ const (
 
 var methods = map[wire.Form]string{wire.Delta: "/" + service + "/" + deltaCall, wire.SotW: "/" + service + "/" + sotwCall}
 
-// Register has Envoy served on a gRPC server, which has to have been made with ServerOption.
+// Register registers the service on a gRPC server made with ServerOption.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
 	r.RegisterService(&grpc.ServiceDesc{
 		ServiceName: service, HandlerType: (*any)(nil),

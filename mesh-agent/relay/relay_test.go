@@ -21,8 +21,8 @@ import (
 	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
 )
 
-// What Envoy accepted it starts with when nobody is there; and when somebody is again, nothing travels that has not changed.
-func TestAnEnvoyStartsWhileNoDiscoveryAnswers(t *testing.T) {
+// Envoy starts with what it accepted last; when discovery is back, only changes travel.
+func TestEnvoyStartsWhileDiscoveryIsAway(t *testing.T) {
 	t.Parallel()
 	for _, form := range forms {
 		t.Run(string(form), func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestAnEnvoyStartsWhileNoDiscoveryAnswers(t *testing.T) {
 	}
 }
 
-// once runs an Envoy for a while. It is gone when do returns.
+// once runs an Envoy while do runs, and waits for its end.
 func once(t *testing.T, b *bootstrapv3.Bootstrap, do func(t *testing.T, e *envoytest.Envoy)) {
 	t.Helper()
 	require.True(t, t.Run("before", func(t *testing.T) { do(t, envoytest.Start(t, b)) }))
@@ -105,8 +105,8 @@ func gather(t *testing.T, r *prometheus.Registry) string {
 	return text.String()
 }
 
-// What Envoy refuses reaches discovery, and is not what it starts with.
-func TestARefusalPassesAndIsNotKept(t *testing.T) {
+// A refused response reaches discovery and is not stored.
+func TestRefusedResponseIsNotStored(t *testing.T) {
 	t.Parallel()
 	for _, form := range forms {
 		t.Run(string(form), func(t *testing.T) {
@@ -175,8 +175,8 @@ func TestAnotherReplicaTakesOverAndNoRequestFails(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with the file, Envoy starts: what is missing is nothing.
-func TestAnEnvoyStartsWithWhatIsLeftOfABrokenFile(t *testing.T) {
+// However damaged the file is, Envoy starts with what is left of it.
+func TestEnvoyStartsFromADamagedFile(t *testing.T) {
 	t.Parallel()
 	for _, form := range forms {
 		t.Run(string(form), func(t *testing.T) {
@@ -211,7 +211,7 @@ func TestAnEnvoyStartsWithWhatIsLeftOfABrokenFile(t *testing.T) {
 	}
 }
 
-// indexOfEndpoints is where the endpoints of a cluster are, in the middle of their record.
+// indexOfEndpoints returns an offset within the record of a cluster's endpoints.
 func indexOfEndpoints(t *testing.T, content []byte, cluster string) int {
 	t.Helper()
 	for i := range content {
@@ -226,8 +226,9 @@ func indexOfEndpoints(t *testing.T, content []byte, cluster string) int {
 	return 0
 }
 
-// An agent whose folder was lost has Envoy's configuration again from discovery, although Envoy has it and goes on.
-func TestWhatWasNotKeptIsAskedForAgain(t *testing.T) {
+// An agent that lost its folder gets the configuration again from discovery, while Envoy keeps running with
+// it.
+func TestMissingResourcesAreRequestedAgain(t *testing.T) {
 	t.Parallel()
 	mesh, w := &ads.Topic{}, world{clusters: 20, port: backend(t), route: "c0"}
 	publish(t, mesh, w)
@@ -248,7 +249,7 @@ func TestWhatWasNotKeptIsAskedForAgain(t *testing.T) {
 	require.NoError(t, failure, "after %d requests", sent)
 	again.stop()
 
-	// With the folder nothing travels.
+	// With the folder, nothing travels.
 	third := start(t, mesh, "")
 	last := run(t, before.folder, relay.Options{}, third.address)
 	third.await(t, func() bool { return len(third.nodes) > 0 })
@@ -259,8 +260,8 @@ func TestWhatWasNotKeptIsAskedForAgain(t *testing.T) {
 	require.NotContains(t, last.log.String(), "was not kept here")
 }
 
-// A discovery may be there and have nothing to say, because everything behind it is away.
-func TestAnEnvoyStartsWhileDiscoveryIsSilent(t *testing.T) { //nolint:tparallel // its subtest is what comes first
+// A discovery may be connected but unable to answer, because what it depends on is away.
+func TestEnvoyStartsWhileDiscoveryIsSilent(t *testing.T) { //nolint:tparallel // its subtest is what comes first
 	t.Parallel()
 	mesh, w := &ads.Topic{}, world{clusters: 3, port: backend(t), route: "c0"}
 	publish(t, mesh, w)
@@ -289,7 +290,7 @@ func TestAnEnvoyStartsWhileDiscoveryIsSilent(t *testing.T) { //nolint:tparallel 
 	require.Equal(t, map[string]int{rds: 1}, nonzero(silent.sent))
 }
 
-// The table of names is the agent's own affair: Envoy never sees it.
+// The name table is for the agent alone; Envoy never sees it.
 func TestNamesComeOnEnvoysStream(t *testing.T) {
 	t.Parallel()
 	for _, form := range forms {

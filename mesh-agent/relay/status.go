@@ -8,41 +8,42 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/wire"
 )
 
-// State is where Envoy's configuration is from.
+// State says where Envoy's configuration comes from.
 type State string
 
-// The states: Envoy has nothing yet; it has what discovery says; it has what was kept, for no discovery answers.
+// Waiting: Envoy has nothing yet. Synced: discovery answers. LastGood: no discovery answers, and Envoy is
+// served what was stored.
 const (
 	Waiting  State = "waiting"
 	Synced   State = "synced"
 	LastGood State = "last-good"
 )
 
-// Status is how it stands.
+// Status describes the configuration that Envoy is served.
 type Status struct {
 	State State
 	Since time.Time
-	// Refusal is what Envoy refused last, and why; empty if it has refused nothing.
+	// Refusal is what Envoy refused last and why, or empty.
 	Refusal string
 }
 
-// Status is how it stands now.
+// Status returns the present status.
 func (s *Server) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.status
 }
 
-// answered notes that discovery answers Envoy.
-func (s *Server) answered() {
-	if s.become(Synced) == LastGood {
+// markSynced records that discovery answers Envoy.
+func (s *Server) markSynced() {
+	if s.setState(Synced) == LastGood {
 		s.Log.Info("discovery answers again: Envoy has its configuration from there")
 	}
 }
 
-// served notes that Envoy is answered from what was kept.
-func (s *Server) served() {
-	if s.become(LastGood) == LastGood {
+// markLastGood records that Envoy is served the last good configuration.
+func (s *Server) markLastGood() {
+	if s.setState(LastGood) == LastGood {
 		return
 	}
 	kept := s.Kept.Summary()
@@ -54,7 +55,7 @@ func (s *Server) served() {
 		"reason", reason, "accepted", kept.At.UTC().Format(time.RFC3339), "resources", kept.Resources)
 }
 
-func (s *Server) become(now State) (before State) {
+func (s *Server) setState(now State) (before State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if before = s.status.State; before != now {
@@ -64,7 +65,7 @@ func (s *Server) become(now State) (before State) {
 	return before
 }
 
-// refused notes what Envoy does not take. Discovery is told the same, and what to do about it is told there.
+// refused records a NACK. Discovery receives it too, and says there what to do about it.
 func (s *Server) refused(r *wire.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +73,7 @@ func (s *Server) refused(r *wire.Request) {
 	s.metrics.refused()
 }
 
-// metrics are nil if nobody wants them.
+// metrics may be nil, which records nothing.
 type metrics struct {
 	lastGood prometheus.Gauge
 	refusals prometheus.Counter

@@ -15,133 +15,134 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/wire"
 )
 
-// stream is one of Envoy's. It waits for a discovery that answers, and then passes on what both say; or, where none does, is answered from what
-// was kept.
+// stream is one of Envoy's. It waits for a discovery that answers and then relays both ways, or serves the
+// last good configuration.
 type stream struct {
-	server *Server
-	form   wire.Form
-	down   grpc.ServerStream
-	said   chan *message // what Envoy says
-	early  *early
-	names  *names
-	kept   *lastgood.Stream // nil if nothing is kept
+	server   *Server
+	form     wire.Form
+	down     grpc.ServerStream
+	requests chan *message // from Envoy
+	replay   *replayBuffer
+	names    *nameSubscription
+	kept     *lastgood.Stream // nil if nothing is stored
 }
 
 func newStream(s *Server, form wire.Form, down grpc.ServerStream) *stream {
-	st := &stream{server: s, form: form, down: down, said: make(chan *message), early: newEarly()}
+	st := &stream{server: s, form: form, down: down, requests: make(chan *message), replay: newReplayBuffer()}
 	if s.Kept != nil {
 		st.kept = s.Kept.Stream(form)
 	}
-	st.names = &names{s, st.kept}
+	st.names = &nameSubscription{s, st.kept}
 	return st
 }
 
 func (st *stream) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	over := make(chan struct{})
-	go st.listen(ctx, over) // ends with the stream, as gRPC sees to
+	envoyGone := make(chan struct{})
+	go st.receive(ctx, envoyGone) // ends with the stream: gRPC fails RecvMsg then
 	select {
-	case m := <-st.said:
-		st.early.add(st.whole(m), false)
-	case <-over:
+	case m := <-st.requests:
+		st.replay.add(st.requestMissing(m), false)
+	case <-envoyGone:
 		return nil
 	}
-	p, first, err := st.await(ctx, over)
+	p, first, err := st.awaitDiscovery(ctx, envoyGone)
 	switch {
-	case errors.Is(err, errAway):
-		return st.keep(ctx, over)
+	case errors.Is(err, errUseLastGood):
+		return st.serveLastGood(ctx, envoyGone)
 	case p == nil:
 		return err
 	}
 	defer p.close()
-	for _, m := range st.early.after(0) {
-		st.note(m)
+	for _, m := range st.replay.from(0) {
+		st.observe(m)
 	}
-	close(st.early.over)
-	return st.pass(ctx, p, first, over)
+	close(st.replay.answered)
+	return st.pass(ctx, p, first, envoyGone)
 }
 
-// listen reads what Envoy says no faster than somebody takes it.
-func (st *stream) listen(ctx context.Context, over chan struct{}) {
-	defer close(over)
+// receive reads Envoy's requests, unbuffered for backpressure, and closes envoyGone at the end.
+func (st *stream) receive(ctx context.Context, envoyGone chan struct{}) {
+	defer close(envoyGone)
 	for {
-		m, err := received(st.down)
+		m, err := receive(st.down)
 		if err != nil {
 			return
 		}
 		select {
-		case st.said <- m:
+		case st.requests <- m:
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// errAway is of a stream that is to be answered from what was kept.
-var errAway = errors.New("no discovery answers")
+// errUseLastGood ends the wait for discovery in favor of the last good configuration.
+var errUseLastGood = errors.New("no discovery answers")
 
-// await waits for a discovery that answers, and returns the way to it and its first answer. Without one the stream is over, or the error is errAway.
-func (st *stream) await(ctx context.Context, over chan struct{}) (*passage, *message, error) {
-	pause, patience := firstPause, newPatience(st)
-	defer patience.timer.Stop()
+// awaitDiscovery waits for a discovery that answers, and returns the stream to it with the first response.
+// Without one, Envoy has gone, or the error says how to end the stream.
+func (st *stream) awaitDiscovery(ctx context.Context, envoyGone chan struct{}) (*discoveryStream, *message, error) {
+	pause, fallback := minRetryInterval, newFallbackTimer(st)
+	defer fallback.timer.Stop()
 	for {
-		p := st.begin(ctx)
-		first, err := st.firstAnswer(ctx, p, patience, over)
+		p := st.openDiscovery(ctx)
+		first, err := st.firstAnswer(ctx, p, fallback, envoyGone)
 		if first != nil {
 			return p, first, nil
 		}
 		p.close()
-		if errors.Is(err, errAway) {
+		if errors.Is(err, errUseLastGood) {
 			return nil, nil, err
 		}
-		if err == nil || !passes(err) || !st.early.whole() {
-			return nil, nil, ending(err)
+		if err == nil || !retryable(err) || !st.replay.complete() {
+			return nil, nil, streamStatus(err)
 		}
-		again := time.After(max(pause, retryAfter(err))) // somebody else may do better
+		again := time.After(max(pause, retryAfter(err))) // another replica may do better
 		for again != nil {
 			select {
 			case <-again:
 				again = nil
-			case <-patience.timer.C:
-				if patience.over() {
-					return nil, nil, errAway
+			case <-fallback.timer.C:
+				if fallback.expired() {
+					return nil, nil, errUseLastGood
 				}
-			case <-over:
+			case <-envoyGone:
 				return nil, nil, nil
 			}
 		}
-		pause = min(2*pause, lastPause)
+		pause = min(2*pause, maxRetryInterval)
 	}
 }
 
-// The pauses between attempts to be answered by a discovery that does not want to.
+// Backoff between attempts while discovery refuses the stream.
 const (
-	firstPause = 100 * time.Millisecond
-	lastPause  = 5 * time.Second
+	minRetryInterval = 100 * time.Millisecond
+	maxRetryInterval = 5 * time.Second
 )
 
-// firstAnswer takes in what Envoy says until it is answered. With neither an answer nor an error the stream is over: Envoy has gone, or has to
-// begin anew because it has said more than was kept.
-func (st *stream) firstAnswer(ctx context.Context, p *passage, patience *patience, over chan struct{}) (*message, error) {
+// firstAnswer buffers Envoy's requests until the first response. If it returns neither a response nor an
+// error, the stream is over: Envoy has gone, or has to reconnect because the replay buffer overflowed.
+func (st *stream) firstAnswer(ctx context.Context, p *discoveryStream, fallback *fallbackTimer, envoyGone chan struct{}) (*message, error) {
 	opened, connected := p.opened, false
 	for {
 		select {
-		case m := <-st.said:
-			st.early.add(st.whole(m), connected)
-		case m := <-p.heard:
+		case m := <-st.requests:
+			st.replay.add(st.requestMissing(m), connected)
+		case m := <-p.responses:
 			return m, nil
 		case err := <-p.failed:
 			return nil, err
 		case <-opened:
-			if opened, connected = nil, true; !st.early.whole() {
+			if opened, connected = nil, true; !st.replay.complete() {
 				return nil, nil
 			}
-		case <-patience.timer.C:
-			if patience.over() {
-				return nil, errAway
+		case <-fallback.timer.C:
+			if fallback.expired() {
+				return nil, errUseLastGood
 			}
-		case <-over:
+		case <-envoyGone:
 			return nil, nil
 		case <-ctx.Done():
 			return nil, nil
@@ -149,75 +150,76 @@ func (st *stream) firstAnswer(ctx context.Context, p *passage, patience *patienc
 	}
 }
 
-// patience is how long a stream waits for a discovery before it is answered from what was kept.
-type patience struct {
+// fallbackTimer decides when a stream stops waiting for discovery.
+type fallbackTimer struct {
 	stream *stream
 	began  time.Time
 	timer  *time.Timer
 }
 
-func newPatience(st *stream) *patience {
-	p := &patience{stream: st, began: time.Now()}
+func newFallbackTimer(st *stream) *fallbackTimer {
+	p := &fallbackTimer{stream: st, began: time.Now()}
 	p.timer = time.NewTimer(p.left())
 	return p
 }
 
-// left is for how long to wait on. A discovery that has been away for long is not waited for anew.
-func (p *patience) left() time.Duration {
+// left returns how much longer to wait. The time that discovery was away before the stream began counts
+// too.
+func (p *fallbackTimer) left() time.Duration {
 	s := p.stream.server
 	status, _ := s.Discovery.Status()
 	if status.Connected {
-		return time.Until(p.began.Add(silence))
+		return time.Until(p.began.Add(firstAnswerTimeout))
 	}
 	since := p.began
 	if status.Since.Before(since) {
 		since = status.Since
 	}
-	return time.Until(since.Add(s.Patience))
+	return time.Until(since.Add(s.FallbackAfter))
 }
 
-// over tells whether that is enough. If it is not, the timer says when to look again.
-func (p *patience) over() bool {
+// expired reports whether to serve the last good configuration. Otherwise it resets the timer.
+func (p *fallbackTimer) expired() bool {
 	s := p.stream.server
 	left := p.left()
-	if left <= 0 && s.Kept != nil && p.stream.early.whole() && newKeeper(p.stream.form, s.Kept).lacks(p.stream.early.after(0)) {
+	if left <= 0 && s.Kept != nil && p.stream.replay.complete() && newFallback(p.stream.form, s.Kept).lacks(p.stream.replay.from(0)) {
 		return true
 	}
-	p.timer.Reset(max(left, lookAgain))
+	p.timer.Reset(max(left, pollInterval))
 	return false
 }
 
-// lookAgain is how often what an Envoy asks for that waits is looked at.
-const lookAgain = 250 * time.Millisecond
+// pollInterval is how often expired looks at what a waiting Envoy asks for.
+const pollInterval = 250 * time.Millisecond
 
-// pass passes on what discovery answers.
-func (st *stream) pass(ctx context.Context, p *passage, m *message, over chan struct{}) error {
+// pass relays discovery's responses.
+func (st *stream) pass(ctx context.Context, p *discoveryStream, m *message, envoyGone chan struct{}) error {
 	for {
-		if err := st.answer(ctx, p, m); err != nil {
+		if err := st.deliver(ctx, p, m); err != nil {
 			return err
 		}
 		select {
-		case m = <-p.heard:
+		case m = <-p.responses:
 		case err := <-p.failed:
-			return ending(err)
-		case <-over:
+			return streamStatus(err)
+		case <-envoyGone:
 			return nil
 		}
 	}
 }
 
-// answer passes an answer on, unless it is for the agent itself.
-func (st *stream) answer(ctx context.Context, p *passage, m *message) error {
+// deliver sends a response to Envoy, unless it answers the agent's own subscription.
+func (st *stream) deliver(ctx context.Context, p *discoveryStream, m *message) error {
 	r, err := wire.ParseResponse(st.form, m.bytes)
 	if err != nil {
 		st.server.Log.Error("discovery says what cannot be read; it is passed on to Envoy", "error", err)
 		return st.down.SendMsg(m)
 	}
-	st.server.answered()
-	st.kept.Offered(r)
+	st.server.markSynced()
+	st.kept.OnResponse(r)
 	if st.names.wanted() && r.TypeURL == nameTable {
 		select {
-		case p.own <- st.names.take(st.form, r):
+		case p.agentRequests <- st.names.accept(st.form, r):
 		case <-ctx.Done():
 		}
 		return nil
@@ -225,10 +227,11 @@ func (st *stream) answer(ctx context.Context, p *passage, m *message) error {
 	return st.down.SendMsg(m)
 }
 
-// whole has an Envoy that comes back be sent again what it has and what was not kept: a last good configuration with holes would be none. It
-// is the only thing that is changed of what Envoy says.
-func (st *stream) whole(m *message) *message {
-	if st.form == wire.SotW || st.kept == nil { // of a state of the world all comes again anyway
+// requestMissing makes discovery resend what Envoy has and the store lacks, as a last good configuration
+// with holes would be useless. It clears the versions of those resources, and is the only change to Envoy's
+// requests.
+func (st *stream) requestMissing(m *message) *message {
+	if st.form == wire.SotW || st.kept == nil { // SotW sends everything again anyway
 		return m
 	}
 	r, err := wire.ParseRequest(st.form, m.bytes)
@@ -248,8 +251,8 @@ func (st *stream) whole(m *message) *message {
 	})}
 }
 
-// note hears what Envoy says to what it was answered, before discovery does.
-func (st *stream) note(m *message) {
+// observe looks at a request before discovery gets it.
+func (st *stream) observe(m *message) {
 	r, err := wire.ParseRequest(st.form, m.bytes)
 	if err != nil {
 		st.server.Log.Error("Envoy says what cannot be read; it is passed on to discovery", "error", err)
@@ -258,29 +261,30 @@ func (st *stream) note(m *message) {
 	if r.Refused {
 		st.server.refused(r)
 	}
-	st.kept.Said(r)
+	st.kept.OnRequest(r)
 }
 
-// passes tells of the end of a stream whether another attempt may do better, with this discovery or another.
-func passes(err error) bool {
+// retryable reports whether another attempt may succeed after this end of a stream.
+func retryable(err error) bool {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.ResourceExhausted:
 		return true
-	case codes.Canceled: // the connection is closed, for there is a newer one
+	case codes.Canceled: // the connection was replaced by a newer one
 		return true
 	}
 	return false
 }
 
-// ending is what Envoy is told. It comes back by itself, after a pause that grows while it is not answered; what may be wrong with it, it logs.
-func ending(err error) error {
-	if err == nil || errors.Is(err, io.EOF) || passes(err) {
+// streamStatus returns how Envoy's stream ends. Envoy reconnects by itself with growing backoff, and logs
+// an error.
+func streamStatus(err error) error {
+	if err == nil || errors.Is(err, io.EOF) || retryable(err) {
 		return nil
 	}
 	return err
 }
 
-// retryAfter is for how long a discovery wants to be left alone.
+// retryAfter returns the delay that discovery asks for, at most a minute.
 func retryAfter(err error) time.Duration {
 	for _, detail := range status.Convert(err).Details() {
 		if info, ok := detail.(*errdetails.RetryInfo); ok {

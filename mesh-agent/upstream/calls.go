@@ -11,42 +11,44 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Invoke makes a call on the connection that there is.
+// Invoke makes a call on the current connection. It repeats the call on the next one if the connection took
+// no new calls any more.
 func (u *Upstream) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
 	for {
-		l, err := u.link(ctx, waits(options))
+		l, err := u.link(ctx, waitsForReady(options))
 		if err != nil {
 			return err
 		}
-		if err := l.conn.Invoke(ctx, method, args, reply, here(options)...); !gone(err) {
+		if err := l.conn.Invoke(ctx, method, args, reply, failFast(options)...); !notSent(err) {
 			return err
 		}
 	}
 }
 
-// NewStream begins a stream on the connection that there is. It ends with the connection, which may be while discovery is well: when this
-// machine's certificate is renewed.
+// NewStream opens a stream on the current connection and ends with it. A connection may end while discovery
+// is well, for example when the machine's certificate is renewed.
 func (u *Upstream) NewStream(ctx context.Context, d *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	for {
-		l, err := u.link(ctx, waits(options))
+		l, err := u.link(ctx, waitsForReady(options))
 		if err != nil {
 			return nil, err
 		}
-		s, err := l.conn.NewStream(ctx, d, method, here(options)...)
+		s, err := l.conn.NewStream(ctx, d, method, failFast(options)...)
 		switch {
 		case err == nil:
 			return &stream{s}, nil
-		case !gone(err):
+		case !notSent(err):
 			return nil, err
 		}
 	}
 }
 
-// link is the connection that there is, or will be.
+// link returns the current connection, or waits for one. Unless wait is set, it fails as soon as every
+// replica was tried in vain.
 func (u *Upstream) link(ctx context.Context, wait bool) (*link, error) {
 	for {
 		u.mu.Lock()
-		l, failed, changed := u.current, u.failed, u.changed
+		l, failed, changed := u.current, u.connectErr, u.changed
 		u.mu.Unlock()
 		switch {
 		case l != nil:
@@ -69,8 +71,8 @@ func (u *Upstream) link(ctx context.Context, wait bool) (*link, error) {
 	}
 }
 
-// waits tells whether a call is to wait for a connection.
-func waits(options []grpc.CallOption) (wait bool) {
+// waitsForReady reports whether a call is to wait for a connection (grpc.WaitForReady).
+func waitsForReady(options []grpc.CallOption) (wait bool) {
 	for _, o := range options {
 		if f, ok := o.(grpc.FailFastCallOption); ok {
 			wait = !f.FailFast
@@ -79,40 +81,41 @@ func waits(options []grpc.CallOption) (wait bool) {
 	return wait
 }
 
-// here has a call not wait for a connection that does not come again.
-func here(options []grpc.CallOption) []grpc.CallOption {
+// failFast stops a call from waiting for a connection that is never made again.
+func failFast(options []grpc.CallOption) []grpc.CallOption {
 	return append(slices.Clip(options), grpc.WaitForReady(false))
 }
 
-// stream is one that ends with its connection. When that is lost, gRPC may say that somebody has canceled the stream, which nobody has.
+// stream translates the error of a lost connection: gRPC may report it as Canceled, although nobody
+// canceled the stream.
 type stream struct{ grpc.ClientStream }
 
-// RecvMsg says what has ended the stream.
+// RecvMsg returns Unavailable when the connection has ended.
 func (s *stream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
-	if s := status.Convert(err); s.Code() == codes.Canceled && s.Message() == closing {
+	if s := status.Convert(err); s.Code() == codes.Canceled && s.Message() == closingText {
 		return status.Error(codes.Unavailable, "the connection to discovery has ended")
 	}
 	return err
 }
 
-// gone tells whether a call was not sent, because its connection had taken its last.
-func gone(err error) bool {
+// notSent reports whether a call was not sent because its connection took no new calls.
+func notSent(err error) bool {
 	s := status.Convert(err)
 	return s.Code() == codes.Unavailable && strings.Contains(s.Message(), errGone.Error()) ||
-		s.Code() == codes.Canceled && s.Message() == closing
+		s.Code() == codes.Canceled && s.Message() == closingText
 }
 
-// closing is what gRPC says of a call that begins on a connection which has been closed.
-var closing = status.Convert(grpc.ErrClientConnClosing).Message() //nolint:staticcheck // there is no other name for it
+// closingText is gRPC's message for a call on a closed connection.
+var closingText = status.Convert(grpc.ErrClientConnClosing).Message() //nolint:staticcheck // there is no other name for it
 
-// UnavailableError is of a call for which there is no connection, in words that stand for themselves.
+// UnavailableError means that there is no connection for a call. Its reason needs no further context.
 type UnavailableError struct{ Reason error }
 
 func (e *UnavailableError) Error() string { return e.Reason.Error() }
 func (e *UnavailableError) Unwrap() error { return e.Reason }
 
-// GRPCStatus is what gRPC makes of it.
+// GRPCStatus makes status.Convert return Unavailable.
 func (e *UnavailableError) GRPCStatus() *status.Status {
 	return status.New(codes.Unavailable, e.Reason.Error())
 }

@@ -16,37 +16,40 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// Credentials are how a machine proves who it is, and knows a discovery.
+// Credentials authenticate this machine to discovery, and discovery to this machine.
 type Credentials struct {
-	// TLS shows what is newest to each connection, and has to have VerifyConnection.
+	// TLS shows the newest certificate on each connection, and must have VerifyConnection.
 	TLS *tls.Config
-	// Outdated returns when something newer would be shown than at the moment of the call, or when the context ends. It may be nil: never.
+	// Outdated notes the present certificate. The function it returns blocks until a newer one would be
+	// shown or the context ends. A nil Outdated means that certificates never change.
 	Outdated func(ctx context.Context) (wait func())
 }
 
-// dated is closed when what a connection shows that is made now is not the newest any more.
-func (c *Credentials) dated(ctx context.Context) <-chan struct{} {
+// outdated returns a channel that is closed when a connection made now shows an old certificate. It is nil
+// if that never happens.
+func (c *Credentials) outdated(ctx context.Context) <-chan struct{} {
 	if c == nil || c.Outdated == nil {
 		return nil
 	}
-	dated, wait := make(chan struct{}), c.Outdated(ctx)
+	outdated, wait := make(chan struct{}), c.Outdated(ctx)
 	go func() {
 		if wait(); ctx.Err() == nil {
-			close(dated)
+			close(outdated)
 		}
 	}()
-	return dated
+	return outdated
 }
 
-func judged(verify func(tls.ConnectionState) error, judge func(error)) func(tls.ConnectionState) error {
+// reportVerify passes the result of each verification to report.
+func reportVerify(verify func(tls.ConnectionState) error, report func(error)) func(tls.ConnectionState) error {
 	return func(s tls.ConnectionState) error {
 		err := verify(s)
-		judge(err)
+		report(err)
 		return err
 	}
 }
 
-// Member is a machine with a certificate of the mesh.
+// Member returns the credentials of a machine with a certificate of the mesh.
 func Member(m *membership.Membership) *Credentials {
 	return &Credentials{
 		TLS: m.Client(membership.IsProgram(identity.Discovery)),
@@ -67,8 +70,8 @@ func Member(m *membership.Membership) *Credentials {
 	}
 }
 
-// Files is a machine whose certificate somebody else gives out, in files that are read again when they change. Its trust domain is that of
-// the certificate.
+// Files returns credentials from files, which are read again when they change, for a machine whose
+// certificate comes from another issuer. The certificate decides the trust domain.
 func Files(cert, key, roots string, log *slog.Logger) (*Credentials, error) {
 	type pair struct {
 		certificate tls.Certificate
@@ -95,7 +98,7 @@ func Files(cert, key, roots string, log *slog.Logger) (*Credentials, error) {
 	return &Credentials{
 		TLS: &tls.Config{
 			MinVersion:         tls.VersionTLS12,
-			InsecureSkipVerify: true, //nolint:gosec // of names alone: VerifyConnection does the rest
+			InsecureSkipVerify: true, //nolint:gosec // skips only the check of names: VerifyConnection does the rest
 			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 				shown := files.Fresh().certificate
 				return &shown, nil
@@ -110,16 +113,16 @@ func Files(cert, key, roots string, log *slog.Logger) (*Credentials, error) {
 		},
 		Outdated: func(ctx context.Context) func() {
 			shown := files.Fresh().certificate.Leaf.Raw
-			return func() { eachSecond(ctx, func() bool { return bytes.Equal(files.Fresh().certificate.Leaf.Raw, shown) }) }
+			return func() { pollWhile(ctx, func() bool { return bytes.Equal(files.Fresh().certificate.Leaf.Raw, shown) }) }
 		},
 	}, nil
 }
 
-// eachSecond returns when something is not so any more.
-func eachSecond(ctx context.Context, so func() bool) {
+// pollWhile checks each second and returns when unchanged is false or the context ends.
+func pollWhile(ctx context.Context, unchanged func() bool) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	for so() {
+	for unchanged() {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

@@ -18,64 +18,66 @@ import (
 )
 
 const (
-	// A replica that vanished without a word is noticed by what is asked of it after so long a silence, and not answered in time. Discovery
-	// allows to be asked every 10 s, and counts what comes a little earlier.
-	askAfter     = 12 * time.Second
-	answerWithin = 5 * time.Second
+	// Keepalive notices a replica that vanished without closing the connection. Discovery accepts a ping
+	// every 10 s and counts those that come a little earlier, so 12 s is safe.
+	keepaliveInterval = 12 * time.Second
+	keepaliveTimeout  = 5 * time.Second
 
-	// most is what one message may have: lists of all clusters of a large mesh.
-	most = 1 << 30
+	// maxMessageSize fits a list of all clusters of a large mesh.
+	maxMessageSize = 1 << 30
 )
 
-// errGone is of a connection that takes no call any more. The call was not sent.
+// errGone refuses to dial again. The call was not sent.
 var errGone = errors.New("this connection to discovery takes no new calls")
 
-// link is one connection to one replica, which is made once: gRPC would make it again by itself, and to none other.
+// link is one connection to one replica. It is dialed once, because gRPC would only ever redial the same
+// replica.
 type link struct {
 	target target
-	name   string // what the discovery is called by its certificate
+	name   string // the discovery's name in its certificate
 
-	conn   *grpc.ClientConn
-	lost   chan struct{} // closed when it takes no new calls
-	closed chan struct{} // closed when nothing goes over it any more
-	dated  <-chan struct{}
-	forget context.CancelFunc // ends what dated comes from
+	conn         *grpc.ClientConn
+	lost         chan struct{} // closed when it takes no new calls
+	closed       chan struct{} // closed when the socket is closed
+	outdated     <-chan struct{}
+	stopWatching context.CancelFunc // ends the wait behind outdated
 
-	old     bool // its certificate is not the newest; the upstream's lock guards it
-	retired bool // to end soon; as well
+	stale   bool // it shows an old certificate; guarded by Upstream.mu
+	retired bool // it closes after drainTime; guarded by Upstream.mu
 
-	mu     sync.Mutex
-	dialed bool
-	dial   error     // why there was nobody
-	secure bool      // there was a handshake of TLS
-	verify error     // why whoever was there is not spoken to
-	broke  error     // what ended it
-	heard  time.Time // when something came last
-	once   sync.Once
+	mu        sync.Mutex
+	dialed    bool
+	dialErr   error     // why the dial failed
+	isTLS     bool      // the TLS handshake succeeded
+	verifyErr error     // why the server is not trusted
+	endErr    error     // what ended the connection
+	lastRead  time.Time // when the last data arrived
+	once      sync.Once
 }
 
-// window is how much may be on its way before it is read. One that gRPC adapts would cost discovery the answer to a ping for every change.
-const window = 1 << 20
+// flowControlWindow bounds the data sent ahead of the reader. A window that gRPC adapts would cost
+// discovery a ping answer for each change.
+const flowControlWindow = 1 << 20
 
-// open connects to a replica. The error says in plain words why that could not be.
-func open(ctx context.Context, at target, c *Credentials) (*link, error) {
-	watched, forget := context.WithCancel(context.Background())
-	l := &link{target: at, lost: make(chan struct{}), closed: make(chan struct{}), forget: forget, dated: c.dated(watched)}
+// open connects to a replica. The error says in plain words why that failed.
+func open(ctx context.Context, to target, c *Credentials) (*link, error) {
+	watched, stop := context.WithCancel(context.Background())
+	l := &link{target: to, lost: make(chan struct{}), closed: make(chan struct{}), stopWatching: stop, outdated: c.outdated(watched)}
 	var err error
-	l.conn, err = grpc.NewClient("passthrough:///"+at.address,
-		grpc.WithTransportCredentials(&handshake{c.transport(l.judge), l}),
+	l.conn, err = grpc.NewClient("passthrough:///"+to.address,
+		grpc.WithTransportCredentials(&handshake{c.transport(l.recordVerifyErr), l}),
 		grpc.WithContextDialer(l.dialOnce),
-		grpc.WithAuthority(at.said),
+		grpc.WithAuthority(to.configured),
 		grpc.WithNoProxy(),
 		grpc.WithIdleTimeout(0),
 		grpc.WithDisableServiceConfig(),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: askAfter, Timeout: answerWithin, PermitWithoutStream: true}),
-		grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window),
-		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: attemptWithin}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(most), grpc.MaxCallSendMsgSize(most)),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveInterval, Timeout: keepaliveTimeout, PermitWithoutStream: true}),
+		grpc.WithStaticStreamWindowSize(flowControlWindow), grpc.WithStaticConnWindowSize(flowControlWindow),
+		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: connectTimeout}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageSize), grpc.MaxCallSendMsgSize(maxMessageSize)),
 	)
 	if err != nil {
-		forget()
+		stop()
 		return nil, err
 	}
 	l.conn.Connect()
@@ -89,7 +91,8 @@ func open(ctx context.Context, at target, c *Credentials) (*link, error) {
 	return l, nil
 }
 
-// watch waits for the end.
+// watch closes lost when the connection takes no new calls, and closes the connection when its socket is
+// gone.
 func (l *link) watch() {
 	l.conn.WaitForStateChange(context.Background(), connectivity.Ready)
 	close(l.lost)
@@ -97,9 +100,9 @@ func (l *link) watch() {
 	l.close()
 }
 
-// close ends what goes over it. It may be called more than once.
+// close ends the connection and all calls on it. It may be called more than once.
 func (l *link) close() {
-	l.forget()
+	l.stopWatching()
 	_ = l.conn.Close()
 }
 
@@ -112,19 +115,20 @@ func (l *link) isLost() bool {
 	}
 }
 
-// retire ends it after a while. The lock of the upstream is held.
+// retire closes the link after a while. The caller holds Upstream.mu.
 func (l *link) retire(after time.Duration) {
 	l.retired = true
 	time.AfterFunc(after, l.close)
 }
 
-// judge takes down what is wrong with who was found.
-func (l *link) judge(err error) {
+// recordVerifyErr records the result of verifying the server.
+func (l *link) recordVerifyErr(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.verify = err
+	l.verifyErr = err
 }
 
+// dialOnce dials the first time and refuses after that.
 func (l *link) dialOnce(ctx context.Context, address string) (net.Conn, error) {
 	l.mu.Lock()
 	again := l.dialed
@@ -137,25 +141,25 @@ func (l *link) dialOnce(ctx context.Context, address string) (net.Conn, error) {
 	if err != nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.dial = err
+		l.dialErr = err
 	}
 	return conn, err
 }
 
-// handshake takes down who was found, and sees when the connection ends.
+// handshake records the server's name and errors of the handshake, and wraps the connection.
 type handshake struct {
 	credentials.TransportCredentials
 
 	link *link
 }
 
-// ClientHandshake makes the connection secure, if it is to be.
+// ClientHandshake runs the TLS handshake, or none for plaintext.
 func (h *handshake) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := h.TransportCredentials.ClientHandshake(ctx, authority, raw)
 	if err != nil {
 		h.link.mu.Lock()
 		defer h.link.mu.Unlock()
-		h.link.broke = err
+		h.link.endErr = err
 		return nil, nil, err
 	}
 	if shown, ok := info.(credentials.TLSInfo); ok && len(shown.State.PeerCertificates) > 0 {
@@ -166,47 +170,47 @@ func (h *handshake) ClientHandshake(ctx context.Context, authority string, raw n
 	}
 	h.link.mu.Lock()
 	defer h.link.mu.Unlock()
-	_, h.link.secure = info.(credentials.TLSInfo)
-	return &observed{conn, h.link}, info, nil
+	_, h.link.isTLS = info.(credentials.TLSInfo)
+	return &observedConn{conn, h.link}, info, nil
 }
 
-// Clone returns the same: a link is connected once.
+// Clone returns the same credentials, as a link connects once.
 func (h *handshake) Clone() credentials.TransportCredentials { return h }
 
-// observed is the connection as gRPC reads it.
-type observed struct {
+// observedConn records what gRPC reads from the connection.
+type observedConn struct {
 	net.Conn
 
 	link *link
 }
 
-// Read takes down why nothing comes any more.
-func (o *observed) Read(p []byte) (int, error) {
+// Read records when data arrived, and the first error other than our own close.
+func (o *observedConn) Read(p []byte) (int, error) {
 	n, err := o.Conn.Read(p)
 	o.link.mu.Lock()
 	defer o.link.mu.Unlock()
 	switch {
 	case err == nil:
-		o.link.heard = time.Now()
-	case o.link.broke == nil && !errors.Is(err, net.ErrClosed):
-		o.link.broke = err
+		o.link.lastRead = time.Now()
+	case o.link.endErr == nil && !errors.Is(err, net.ErrClosed):
+		o.link.endErr = err
 	}
 	return n, err
 }
 
-// Close is the end.
-func (o *observed) Close() error {
+// Close closes link.closed.
+func (o *observedConn) Close() error {
 	o.link.once.Do(func() { close(o.link.closed) })
 	return o.Conn.Close()
 }
 
-// transport is how connections are made with credentials.
+// transport returns gRPC credentials that report each verification.
 func (c *Credentials) transport(judge func(error)) credentials.TransportCredentials {
 	if c == nil {
 		return insecure.NewCredentials()
 	}
 	config := c.TLS.Clone()
 	verify := config.VerifyConnection
-	config.VerifyConnection = judged(verify, judge)
+	config.VerifyConnection = reportVerify(verify, judge)
 	return credentials.NewTLS(config)
 }

@@ -14,44 +14,45 @@ import (
 )
 
 const (
-	// attemptWithin is how long one replica may take to answer at all.
-	attemptWithin = 5 * time.Second
-	// overtakeAfter is how long it may take before another is tried beside it.
-	overtakeAfter = 300 * time.Millisecond
-	// resolveWithin is how long a name server may take; what it said last is used then.
-	resolveWithin = 2 * time.Second
+	// connectTimeout bounds the attempt to connect to one replica.
+	connectTimeout = 5 * time.Second
+	// attemptDelay is how long an attempt may take before another replica is tried beside it.
+	attemptDelay = 300 * time.Millisecond
+	// resolveTimeout bounds a DNS lookup; after it the last answer is used.
+	resolveTimeout = 2 * time.Second
 )
 
-// target is one replica.
+// target is the address of one replica.
 type target struct {
-	said    string // as it was given: a name, and a port
-	address string // an IP address, and the port
+	configured string // host:port as configured
+	address    string // IP:port
 }
 
 func (t target) String() string {
-	if t.said == t.address {
-		return t.said
+	if t.configured == t.address {
+		return t.configured
 	}
-	return t.said + " (" + t.address + ")"
+	return t.configured + " (" + t.address + ")"
 }
 
-// replicas are those of discovery that there are to try.
+// replicas lists the replicas to try. Only the goroutine that connects uses it.
 type replicas struct {
-	addresses []string
-	known     map[string][]target // what names stood for last
-	worst     target              // the one that failed last
+	addresses  []string
+	resolved   map[string][]target // the last answer for each name
+	lastFailed target              // the replica that failed last
 }
 
 func newReplicas(addresses []string) *replicas {
-	return &replicas{addresses: addresses, known: map[string][]target{}}
+	return &replicas{addresses: addresses, resolved: map[string][]target{}}
 }
 
-// fell has a replica be tried after the others.
-func (r *replicas) fell(t target) { r.worst = t }
+// failed puts a replica behind the others.
+func (r *replicas) failed(t target) { r.lastFailed = t }
 
-// order is in which the replicas are to be tried. The errors are of names that stand for none.
+// order returns the replicas in the order to try, shuffled but for the one that failed last. The errors are
+// of names with no address, now or before.
 func (r *replicas) order(ctx context.Context) ([]target, []error) {
-	ctx, cancel := context.WithTimeout(ctx, resolveWithin)
+	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
 	found, failed := make([][]target, len(r.addresses)), make([]error, len(r.addresses))
 	var all sync.WaitGroup
@@ -63,11 +64,11 @@ func (r *replicas) order(ctx context.Context) ([]target, []error) {
 	var errs []error
 	for i, address := range r.addresses {
 		if failed[i] == nil {
-			r.known[address] = found[i]
-		} else if len(r.known[address]) == 0 {
+			r.resolved[address] = found[i]
+		} else if len(r.resolved[address]) == 0 {
 			errs = append(errs, failed[i])
 		}
-		out = append(out, r.known[address]...)
+		out = append(out, r.resolved[address]...)
 	}
 	rand.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
 	slices.SortStableFunc(out, func(a, b target) int { return r.rank(a) - r.rank(b) })
@@ -75,7 +76,7 @@ func (r *replicas) order(ctx context.Context) ([]target, []error) {
 }
 
 func (r *replicas) rank(t target) int {
-	if t == r.worst {
+	if t == r.lastFailed {
 		return 1
 	}
 	return 0
@@ -91,7 +92,7 @@ func resolve(ctx context.Context, address string) ([]target, error) {
 	}
 	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
-		return nil, fmt.Errorf("%w at %s: %s", ErrUnreachable, address, unresolved(err))
+		return nil, fmt.Errorf("%w at %s: %s", ErrUnreachable, address, explainLookup(err))
 	}
 	var out []target
 	for _, ip := range ips {
@@ -100,17 +101,18 @@ func resolve(ctx context.Context, address string) ([]target, error) {
 	return out, nil
 }
 
-func unresolved(err error) string {
+func explainLookup(err error) string {
 	if notFound, ok := errors.AsType[*net.DNSError](err); ok && notFound.IsNotFound {
 		return "nobody knows the name; is it written right, and does this machine ask the right name servers?"
 	}
 	return "the name could not be looked up: " + err.Error()
 }
 
-// connect tries every replica. One that is slow is overtaken by the next, and the first that answers is taken.
+// connect tries all replicas. It starts the next attempt when one is slow or fails, and returns the first
+// that succeeds.
 func (u *Upstream) connect(ctx context.Context) (*link, error) {
 	order, failed := u.replicas.order(ctx)
-	ctx, cancel := context.WithTimeout(ctx, attemptWithin+time.Duration(len(order))*overtakeAfter)
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout+time.Duration(len(order))*attemptDelay)
 	defer cancel()
 	type outcome struct {
 		*link
@@ -130,7 +132,7 @@ func (u *Upstream) connect(ctx context.Context) (*link, error) {
 			at := order[0]
 			order = order[1:]
 			running++
-			next.Reset(overtakeAfter)
+			next.Reset(attemptDelay)
 			go func() {
 				l, err := open(ctx, at, u.options.Credentials)
 				outcomes <- outcome{l, err}
@@ -143,7 +145,7 @@ func (u *Upstream) connect(ctx context.Context) (*link, error) {
 				next.Reset(0)
 			case won == nil:
 				won = o.link
-				cancel() // the others
+				cancel() // give up the other attempts
 			default:
 				o.close()
 			}
@@ -152,23 +154,23 @@ func (u *Upstream) connect(ctx context.Context) (*link, error) {
 	if won != nil {
 		return won, nil
 	}
-	return nil, together(failed)
+	return nil, joinErrors(failed)
 }
 
-// together is one error of several, in an order that does not change from one attempt to the next.
-func together(failed []error) error {
+// joinErrors joins errors in an order that stays the same from one attempt to the next.
+func joinErrors(failed []error) error {
 	slices.SortFunc(failed, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	failed = slices.CompactFunc(failed, func(a, b error) bool { return a.Error() == b.Error() })
 	if len(failed) == 1 {
 		return failed[0]
 	}
-	return several(failed)
+	return multiError(failed)
 }
 
-// several are why several replicas could not be connected to.
-type several []error
+// multiError is why several replicas could not be connected to.
+type multiError []error
 
-func (s several) Error() string {
+func (s multiError) Error() string {
 	texts := make([]string, len(s))
 	for i, err := range s {
 		texts[i] = err.Error()
@@ -176,4 +178,4 @@ func (s several) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-func (s several) Unwrap() []error { return s }
+func (s multiError) Unwrap() []error { return s }

@@ -6,16 +6,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Status is how it stands with the connection.
+// Status describes the connection.
 type Status struct {
-	// Connected tells whether there is one. Then Address is the replica's, and Discovery what it is called by its certificate.
+	// Connected reports whether there is a connection. Address is then the replica's, and Discovery its
+	// name in its certificate.
 	Connected          bool
 	Address, Discovery string
-	// Since is when that began to be so.
+	// Since is when Connected last changed.
 	Since time.Time
-	// First is when the first connection was made, of this start of the agent.
+	// First is when this agent made its first connection.
 	First time.Time
-	// Error is what went wrong last, if anything did, and ErrorAt when.
+	// Error is the last error, if any, and ErrorAt when it occurred.
 	Error   error
 	ErrorAt time.Time
 }
@@ -28,22 +29,22 @@ func (s *Status) connected(l *link) {
 	s.Connected, s.Address, s.Discovery, s.Since = true, l.target.String(), l.name, now
 }
 
-func (s *Status) away(reason error) {
+func (s *Status) disconnected(reason error) {
 	now := time.Now()
 	s.Connected, s.Since, s.Error, s.ErrorAt = false, now, reason, now
 }
 
-// Status is how it stands with the connection now, and what is closed when that is not so any more.
+// Status returns the present status, and a channel that is closed when it changes.
 func (u *Upstream) Status() (Status, <-chan struct{}) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.status, u.changed
 }
 
-// Addresses are where discovery was said to be.
+// Addresses returns the configured addresses of discovery.
 func (u *Upstream) Addresses() []string { return u.options.Addresses }
 
-// metrics are nil if nobody wants them.
+// metrics may be nil, which records nothing.
 type metrics struct {
 	up         prometheus.Gauge
 	reconnects prometheus.Counter
@@ -79,13 +80,13 @@ func (m *metrics) connected(again bool) {
 	}
 }
 
-func (m *metrics) away() {
+func (m *metrics) disconnected() {
 	if m != nil {
 		m.up.Set(0)
 	}
 }
 
-func (m *metrics) missed() {
+func (m *metrics) connectFailed() {
 	if m != nil {
 		m.failures.Inc()
 	}

@@ -1,8 +1,9 @@
-// Package upstream is the one connection that an agent has to a discovery, whichever of several answers. Everything that asks discovery
-// something asks over it: the proxy's configuration, certificates, what the mesh trusts.
+// Package upstream keeps the agent's one connection to discovery, at whichever replica answers. All calls
+// share it: the proxy's configuration, certificates, and the mesh's trust.
 //
-// The replicas are tried in a random order. When a connection breaks, another is made at once; while none can be, with growing pauses. A
-// newer certificate is shown by another connection, which is there before the one with the old certificate ends.
+// Replicas are tried in random order. A broken connection is replaced at once; while no replica answers,
+// attempts back off. When the certificate is renewed, a connection that shows the new one is made before
+// the old connection ends.
 package upstream
 
 import (
@@ -20,30 +21,31 @@ import (
 )
 
 const (
-	// The pauses before the replicas are tried again of which none has answered. Each proxy of a mesh comes back within the last.
-	firstPause = 100 * time.Millisecond
-	lastPause  = 5 * time.Second
+	// Backoff between rounds in which no replica answered. The longest bounds how late the mesh's proxies
+	// come back.
+	minRetryInterval = 100 * time.Millisecond
+	maxRetryInterval = 5 * time.Second
 
-	// settled is how long a connection lasts after which the next one that breaks is another matter.
-	settled = 5 * time.Second
+	// stableAfter is how long a connection has to last for the backoff to start over.
+	stableAfter = 5 * time.Second
 
-	// linger is how long calls may take to finish on a connection whose certificate is not the newest any more.
-	linger = 5 * time.Second
+	// drainTime is how long calls may take to finish on a connection with an old certificate.
+	drainTime = 5 * time.Second
 )
 
-// Options say where discovery is, and how it is spoken to.
+// Options say where discovery is and how to connect to it.
 type Options struct {
-	// Addresses are those of discovery's replicas, host:port. A name may stand for several.
+	// Addresses are those of discovery's replicas, as host:port. A name may resolve to several.
 	Addresses []string
-	// Credentials are nil for plaintext.
+	// Credentials may be nil, for plaintext.
 	Credentials *Credentials
 	Log         *slog.Logger
-	// Metrics are registered here, unless it is nil.
+	// Metrics registers the metrics, unless it is nil.
 	Metrics prometheus.Registerer
 }
 
-// Upstream is the connection. Calls that find none fail once every replica was tried, unless they wait (grpc.WaitForReady): those wait for
-// as long as their contexts last.
+// Upstream is the connection. Without one, calls fail once every replica was tried, unless they use
+// grpc.WaitForReady: those wait until their contexts end.
 type Upstream struct {
 	options  Options
 	log      *slog.Logger
@@ -52,18 +54,18 @@ type Upstream struct {
 	end      context.CancelFunc
 	ended    sync.WaitGroup
 
-	mu      sync.Mutex
-	current *link              // what calls begin on; nil while there is none
-	links   map[*link]struct{} // it, and those that take no new calls and on which some go on
-	status  Status
-	failed  error         // why no replica could be connected to, since that is so
-	changed chan struct{} // closed when any of these is another
-	wanted  chan struct{} // has one element when somebody waits for a connection
+	mu         sync.Mutex
+	current    *link              // carries new calls; nil while there is none
+	links      map[*link]struct{} // current, and those on which only old calls continue
+	status     Status
+	connectErr error         // why the last round failed; nil once connected
+	changed    chan struct{} // closed and replaced when any of the fields above changes
+	wanted     chan struct{} // has an element when a call waits for a connection
 }
 
 var _ grpc.ClientConnInterface = (*Upstream)(nil)
 
-// Dial begins to connect. The error is one of an address that is none.
+// Dial starts to connect in the background. It returns an error only for an invalid address.
 func Dial(o Options) (*Upstream, error) {
 	if err := CheckAddresses(o.Addresses); err != nil {
 		return nil, err
@@ -80,7 +82,7 @@ func Dial(o Options) (*Upstream, error) {
 	return u, nil
 }
 
-// CheckAddresses says what is wrong with addresses of discovery.
+// CheckAddresses returns an error unless every address is host:port.
 func CheckAddresses(addresses []string) error {
 	if len(addresses) == 0 {
 		return errors.New("no address of discovery is given")
@@ -93,30 +95,30 @@ func CheckAddresses(addresses []string) error {
 	return nil
 }
 
-// Close ends the connection, and with it all calls.
+// Close closes the connection, ends all calls, and waits for the goroutines.
 func (u *Upstream) Close() {
 	u.end()
 	u.ended.Wait()
 }
 
-// run has a connection whenever there can be one.
+// run keeps a connection until the context ends.
 func (u *Upstream) run(ctx context.Context) {
 	pauses := backoff.NewExponentialBackOff()
-	pauses.InitialInterval, pauses.MaxInterval, pauses.Multiplier = firstPause, lastPause, 2
+	pauses.InitialInterval, pauses.MaxInterval, pauses.Multiplier = minRetryInterval, maxRetryInterval, 2
 	for {
 		l, err := u.connect(ctx)
 		switch {
 		case err == nil:
 			u.use(l)
 			began := time.Now()
-			u.keep(ctx, l)
-			if time.Since(began) < settled {
+			u.awaitReplacement(ctx, l)
+			if time.Since(began) < stableAfter {
 				break
 			}
 			pauses.Reset()
 			continue
 		case ctx.Err() == nil:
-			u.missed(err)
+			u.connectFailed(err)
 		}
 		select {
 		case <-time.After(pauses.NextBackOff()):
@@ -127,21 +129,21 @@ func (u *Upstream) run(ctx context.Context) {
 	}
 }
 
-// keep returns when another connection is needed in the place of one.
-func (u *Upstream) keep(ctx context.Context, l *link) {
+// awaitReplacement returns when a link needs a replacement.
+func (u *Upstream) awaitReplacement(ctx context.Context, l *link) {
 	select {
-	case <-l.dated:
+	case <-l.outdated:
 		u.replace(l)
 	case <-l.lost:
-		u.replicas.fell(l.target)
-		u.await(ctx)
+		u.replicas.failed(l.target)
+		u.awaitNeed(ctx)
 	case <-ctx.Done():
 	}
 }
 
-// await waits until there is use for another connection. A discovery that wants its clients to connect anew now and then lets go on what has
-// begun, and as long as that is all there is no need for another.
-func (u *Upstream) await(ctx context.Context) {
+// awaitNeed waits until another connection is needed. A discovery that asks its clients to reconnect from
+// time to time lets open streams continue; while only those exist, nothing needs a new connection.
+func (u *Upstream) awaitNeed(ctx context.Context) {
 	for {
 		u.mu.Lock()
 		serving, changed := u.serving(), u.changed
@@ -159,79 +161,79 @@ func (u *Upstream) await(ctx context.Context) {
 	}
 }
 
-// use has calls begin on a connection from now on. Those that have begun on the one before may take a moment to finish.
+// use directs new calls to a link, and retires those with an old certificate.
 func (u *Upstream) use(l *link) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for before := range u.links {
-		if before.old && !before.retired {
-			before.retire(linger)
+		if before.stale && !before.retired {
+			before.retire(drainTime)
 		}
 	}
 	u.metrics.connected(!u.status.First.IsZero())
 	level := slog.LevelInfo
 	if u.status.Connected && u.status.Address == l.target.String() {
-		level = slog.LevelDebug // to the same again, as discoveries ask for now and then
+		level = slog.LevelDebug // a reconnect to the same replica, which discovery asks for from time to time
 	}
 	select {
-	case <-u.wanted: // whoever it was has it
+	case <-u.wanted: // whoever waited now has one
 	default:
 	}
-	u.current, u.failed, u.links[l] = l, nil, struct{}{}
+	u.current, u.connectErr, u.links[l] = l, nil, struct{}{}
 	u.status.connected(l)
-	u.tell()
+	u.notify()
 	u.log.Log(context.Background(), level, "connected to discovery", "address", l.target.String(), "discovery", l.name)
 	u.ended.Go(l.watch)
 	u.ended.Go(func() {
 		<-l.lost
-		u.leave(l)
+		u.stopUsing(l)
 		<-l.closed
-		u.drop(l)
+		u.remove(l)
 	})
 }
 
-// replace has calls wait for the connection that takes the place of one, so that they show the newest certificate.
+// replace makes new calls wait for the next connection, so that they show the newest certificate.
 func (u *Upstream) replace(l *link) {
 	u.mu.Lock()
-	l.old = true
+	l.stale = true
 	u.mu.Unlock()
-	u.leave(l)
+	u.stopUsing(l)
 }
 
-// resume has calls begin on a connection again in whose place there is none.
+// resume directs new calls to a stale link again when it could not be replaced. The caller holds u.mu.
 func (u *Upstream) resume() {
 	for l := range u.links {
-		if l.old && !l.retired && !l.isLost() {
+		if l.stale && !l.retired && !l.isLost() {
 			u.current = l
 		}
 	}
 }
 
-// leave has calls begin on a connection no more.
-func (u *Upstream) leave(l *link) {
+// stopUsing directs new calls away from a link.
+func (u *Upstream) stopUsing(l *link) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.current == l {
 		u.current = nil
-		u.tell()
+		u.notify()
 	}
 }
 
-// drop forgets a connection that is no more.
-func (u *Upstream) drop(l *link) {
+// remove forgets a closed link, and reports the loss if it was the last in use.
+func (u *Upstream) remove(l *link) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.links, l)
 	if l.retired || !u.status.Connected || u.serving() {
 		return
 	}
-	u.status.away(l.reason())
-	u.metrics.away()
-	u.tell()
+	u.status.disconnected(l.reason())
+	u.metrics.disconnected()
+	u.notify()
 	u.log.Warn("the connection to discovery has ended; another is made", "error", u.status.Error)
 }
 
-// serving tells whether anything goes over a connection that is not to end anyway.
+// serving reports whether any link is in use that is not about to close. The caller holds u.mu.
 func (u *Upstream) serving() bool {
 	for l := range u.links {
 		if !l.retired {
@@ -245,28 +247,28 @@ func (u *Upstream) closeAll() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for l := range u.links {
-		l.retired = true // in good order
+		l.retired = true // so that remove reports no loss
 		l.close()
 	}
 }
 
-// missed takes down why no replica could be connected to.
-func (u *Upstream) missed(err error) {
+// connectFailed records why a round failed, and logs the error if it is not the same as before.
+func (u *Upstream) connectFailed(err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	before := u.failed
-	u.failed = err
+	before := u.connectErr
+	u.connectErr = err
 	u.resume()
 	u.status.Error, u.status.ErrorAt = err, time.Now()
-	u.metrics.missed()
-	u.tell()
+	u.metrics.connectFailed()
+	u.notify()
 	if before == nil || before.Error() != err.Error() {
 		u.log.Warn("no connection to discovery; it is tried again and again", "error", err)
 	}
 }
 
-// tell wakes who waits. The lock is held.
-func (u *Upstream) tell() {
+// notify wakes those who wait for a change. The caller holds u.mu.
+func (u *Upstream) notify() {
 	close(u.changed)
 	u.changed = make(chan struct{})
 }

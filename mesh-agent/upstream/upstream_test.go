@@ -36,7 +36,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// replica answers, and tells who came.
+// replica is a discovery that records its callers.
 type replica struct {
 	*health.Server
 
@@ -75,7 +75,7 @@ func dial(t *testing.T, o upstream.Options) *upstream.Upstream {
 	return u
 }
 
-// watch begins a stream, which waits for a connection.
+// watch opens a stream, which waits for a connection.
 func watch(t *testing.T, u *upstream.Upstream) healthv1.Health_WatchClient {
 	t.Helper()
 	stream, err := healthv1.NewHealthClient(u).Watch(t.Context(), &healthv1.HealthCheckRequest{}, grpc.WaitForReady(true))
@@ -144,7 +144,7 @@ discovery_reconnects_total 1
 `), "discovery_connected", "discovery_reconnects_total"))
 }
 
-func TestCallsFailWhenAllWereTriedUnlessTheyWait(t *testing.T) {
+func TestCallsFailFastUnlessTheyWait(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -179,8 +179,8 @@ func TestCallsFailWhenAllWereTriedUnlessTheyWait(t *testing.T) {
 	served.Wait()
 }
 
-// A discovery that ends in good order, or wants its clients to connect anew, lets go on what has begun.
-func TestWhatHasBegunGoesOnWhereDiscoveryAllowsIt(t *testing.T) {
+// A discovery that shuts down gracefully, or asks its clients to reconnect, lets open streams continue.
+func TestGracefulShutdownKeepsStreams(t *testing.T) {
 	t.Parallel()
 	aging := keepalive.ServerParameters{MaxConnectionAge: 300 * time.Millisecond}
 	r := serve(t, grpc.KeepaliveParams(aging))
@@ -195,7 +195,7 @@ func TestWhatHasBegunGoesOnWhereDiscoveryAllowsIt(t *testing.T) {
 	s := awaitStatus(t, u, connected)
 	require.True(t, s.Since.After(first.Since), "there was another connection meanwhile")
 	require.NoError(t, s.Error, "and never none")
-	for s = awaitStatus(t, u, connected); ; { // as long as nobody calls there is no need for another, however old they become
+	for s = awaitStatus(t, u, connected); ; { // without new calls no other connection is needed, however old the streams become
 		now, changed := u.Status()
 		select {
 		case <-changed:
@@ -211,7 +211,7 @@ func TestWhatHasBegunGoesOnWhereDiscoveryAllowsIt(t *testing.T) {
 	require.Equal(t, healthv1.HealthCheckResponse_NOT_SERVING, answer.GetStatus())
 }
 
-// pipe passes bytes on to a replica until it is stopped, when it keeps silent.
+// pipe forwards bytes to a replica until it is told to fall silent.
 type pipe struct {
 	net.Listener
 
@@ -261,7 +261,7 @@ func pass(from, to net.Conn) {
 			return
 		}
 		if err != nil {
-			return // silence
+			return // fall silent
 		}
 		_, _ = to.Write(buffer[:n])
 	}
@@ -280,13 +280,13 @@ func (p *pipe) hush() {
 	}
 }
 
-func TestAReplicaThatVanishesWithoutAWordIsNoticed(t *testing.T) {
+func TestKeepaliveNoticesAVanishedReplica(t *testing.T) {
 	t.Parallel()
 	p := silent(t, serve(t).address)
 	log := &lockedBuffer{}
 	u := dial(t, upstream.Options{Addresses: []string{p.Addr().String()}, Log: slog.New(slog.NewTextHandler(log, nil))})
 	stream := watch(t, u)
-	p.Close() // whoever comes anew is refused
+	p.Close() // new connections are refused
 	p.hush()
 	began := time.Now()
 	_, err := stream.Recv()
@@ -304,8 +304,8 @@ func member(t *testing.T, d *jointest.Discovery) *membership.Membership {
 	return m
 }
 
-// A stream on the connection with the old certificate ends, and there is no moment without a connection.
-func TestANewCertificateIsShownByAnotherConnection(t *testing.T) {
+// A stream ends with the connection that shows the old certificate, but there is always a connection.
+func TestNewCertificateNeedsANewConnection(t *testing.T) {
 	t.Parallel()
 	r := &replica{Server: health.NewServer(), came: make(chan *x509.Certificate, 100)}
 	d := jointest.New(t, "mesh.example", time.Hour, func(s grpc.ServiceRegistrar) { healthv1.RegisterHealthServer(s, r) })
@@ -323,7 +323,7 @@ func TestANewCertificateIsShownByAnotherConnection(t *testing.T) {
 	run.Go(func() { _ = m.Run(ctx, join.ByCertificate(u)) })
 	defer func() { cancel(); run.Wait() }()
 	run.Go(func() { _ = join.Follow(ctx, u, m, slog.New(slog.DiscardHandler)) })
-	d.Rotate() // has it renewed
+	d.Rotate() // makes the machine renew its certificate
 	s := awaitStatus(t, u, func(s upstream.Status) bool { return s.Since.After(before.Since) })
 	require.True(t, s.Connected)
 	require.NoError(t, s.Error, "there was never none")
@@ -334,8 +334,8 @@ func TestANewCertificateIsShownByAnotherConnection(t *testing.T) {
 	require.NotContains(t, log.String(), "WARN")
 }
 
-// Where nobody takes a new connection, the one with the old certificate serves on.
-func TestAnOldCertificateIsBetterThanNone(t *testing.T) {
+// If no replica accepts a new connection, the one with the old certificate stays in use.
+func TestOldConnectionStaysUntilReplaced(t *testing.T) {
 	t.Parallel()
 	pki := certtest.NewAuthority(t)
 	r := serve(t, grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pki.Issue(nil, "spiffe://mesh.example/pgmesh/discovery/a").Certificate(t)}})))
@@ -380,7 +380,7 @@ func (b *lockedBuffer) String() string {
 	return b.Buffer.String()
 }
 
-func TestAMachineWithFilesOfItsOwn(t *testing.T) {
+func TestCredentialsFromFiles(t *testing.T) {
 	t.Parallel()
 	pki, folder := certtest.NewAuthority(t), t.TempDir()
 	cert, key := pki.Issue(nil, "spiffe://mesh.example/ns/shop/sa/cart").Write(t, folder)
@@ -420,7 +420,7 @@ func TestAMachineWithFilesOfItsOwn(t *testing.T) {
 	require.ErrorContains(t, s.Error, "do both speak TLS, or both --insecure?")
 }
 
-func TestAddressesThatAreNone(t *testing.T) {
+func TestInvalidAddresses(t *testing.T) {
 	t.Parallel()
 	for _, wrong := range [][]string{nil, {"discovery"}, {"a:1", ":15012"}, {"a:"}} {
 		_, err := upstream.Dial(upstream.Options{Addresses: wrong})

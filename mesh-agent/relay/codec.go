@@ -7,18 +7,19 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// message is one that is passed on as it came.
+// message is an undecoded message.
 type message struct{ bytes []byte }
 
-// codec is gRPC's own, but for messages that are passed on.
+// codec is gRPC's protobuf codec, extended by messages that are passed on undecoded.
 type codec struct{ encoding.CodecV2 }
 
 func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
 
-// ServerOption is for the gRPC server that a relay is registered on, which may have other services beside it.
+// ServerOption sets the codec of the gRPC server that the relay is registered on. Other services may share
+// that server.
 func ServerOption() grpc.ServerOption { return grpc.ForceServerCodecV2(newCodec()) }
 
-// Unmarshal takes a message as it is.
+// Unmarshal copies the bytes of a message.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if m, ok := v.(*message); ok {
 		m.bytes = data.Materialize()
@@ -27,7 +28,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return c.CodecV2.Unmarshal(data, v)
 }
 
-// Marshal gives a message as it is.
+// Marshal returns the bytes of a message.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if m, ok := v.(*message); ok {
 		return mem.BufferSlice{mem.SliceBuffer(m.bytes)}, nil
@@ -35,8 +36,8 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	return c.CodecV2.Marshal(v)
 }
 
-// received is the next message of a stream.
-func received(stream interface{ RecvMsg(m any) error }) (*message, error) {
+// receive reads the next message of a stream.
+func receive(stream interface{ RecvMsg(m any) error }) (*message, error) {
 	m := &message{}
 	return m, stream.RecvMsg(m)
 }

@@ -15,34 +15,35 @@ import (
 
 const typePrefix = "type.googleapis.com/"
 
-// Types of which Envoy waits for what it has asked for by name, before it goes on with anything.
+// Types for which Envoy waits until it has every name it asked for.
 const (
 	endpoints    = typePrefix + "envoy.config.endpoint.v3.ClusterLoadAssignment"
 	routes       = typePrefix + "envoy.config.route.v3.RouteConfiguration"
 	virtualHosts = typePrefix + "envoy.config.route.v3.VirtualHost"
 )
 
-// keeper answers an Envoy from what was kept. It gives what Envoy lacks, and changes nothing that Envoy has.
-type keeper struct {
+// fallback answers Envoy from the last good configuration. It sends what Envoy lacks and never changes what
+// Envoy has.
+type fallback struct {
 	form  wire.Form
 	kept  *lastgood.Store
-	types map[string]*asked
+	types map[string]*subscription
 	nonce int
 }
 
-// asked is what Envoy has asked for of a type.
-type asked struct {
-	names []string // of a state of the world
-	nonce string   // of what it was answered last
+// subscription is what Envoy has asked for of a type.
+type subscription struct {
+	names []string // SotW only
+	nonce string   // of the last response
 }
 
-func newKeeper(form wire.Form, kept *lastgood.Store) *keeper {
-	return &keeper{form: form, kept: kept, types: map[string]*asked{}}
+func newFallback(form wire.Form, kept *lastgood.Store) *fallback {
+	return &fallback{form: form, kept: kept, types: map[string]*subscription{}}
 }
 
-// lacks tells whether Envoy wants something that it has not, and that was kept.
-func (k *keeper) lacks(said []*message) bool {
-	for _, m := range said {
+// lacks reports whether Envoy asks for something that it lacks and the store has.
+func (k *fallback) lacks(requests []*message) bool {
+	for _, m := range requests {
 		r, err := wire.ParseRequest(k.form, m.bytes)
 		if err != nil {
 			continue
@@ -59,7 +60,7 @@ func (k *keeper) lacks(said []*message) bool {
 	return false
 }
 
-// wanted is what a request adds to what Envoy wants, but for what it has: all of the type, or some names.
+// wanted returns what a request adds to the subscription, without what Envoy has: the whole type, or names.
 func wanted(form wire.Form, r *wire.Request) (names []string, all bool) {
 	names = r.Names
 	if form == wire.Delta {
@@ -76,15 +77,16 @@ func wanted(form wire.Form, r *wire.Request) (names []string, all bool) {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return held[name] }), false
 }
 
-// answer is what Envoy is told; nil for nothing. Refused is why Envoy does not take what it was given.
-func (k *keeper) answer(m *message) (out *message, refused string) {
+// answer returns the response to a request, nil for none. If Envoy has refused the last response, refused
+// is its reason.
+func (k *fallback) answer(m *message) (out *message, refused string) {
 	r, err := wire.ParseRequest(k.form, m.bytes)
 	if err != nil {
 		return nil, ""
 	}
 	before := k.types[r.TypeURL]
 	if before == nil {
-		before = &asked{}
+		before = &subscription{}
 		k.types[r.TypeURL] = before
 	}
 	if r.Refused {
@@ -93,7 +95,7 @@ func (k *keeper) answer(m *message) (out *message, refused string) {
 	names, all := wanted(k.form, r)
 	if k.form == wire.SotW {
 		if r.Version != "" && before.nonce == "" {
-			return nil, refused // it has something, from before
+			return nil, refused // Envoy has the type from an earlier stream
 		}
 		if before.nonce != "" && (r.Nonce != before.nonce || slices.Equal(before.names, r.Names)) {
 			return nil, refused
@@ -111,7 +113,7 @@ func (k *keeper) answer(m *message) (out *message, refused string) {
 	return &message{response.Encode(k.form)}, refused
 }
 
-func (k *keeper) response(typeURL string, names []string, all bool) *wire.Response {
+func (k *fallback) response(typeURL string, names []string, all bool) *wire.Response {
 	k.nonce++
 	out := &wire.Response{TypeURL: typeURL, Nonce: "kept-" + strconv.Itoa(k.nonce)}
 	if all {
@@ -126,7 +128,7 @@ func (k *keeper) response(typeURL string, names []string, all bool) *wire.Respon
 		if asked[name] {
 			return true
 		}
-		// Virtual hosts are asked for by the route configuration that they are of.
+		// Virtual hosts are asked for by the name of their route configuration.
 		slash := strings.LastIndexByte(name, '/')
 		return typeURL == virtualHosts && slash >= 0 && asked[name[:slash]]
 	})
@@ -141,7 +143,8 @@ func (k *keeper) response(typeURL string, names []string, all bool) *wire.Respon
 	return out
 }
 
-// empty stands for what could not be read any more: nothing, where Envoy would wait for ever. No discovery gives it its version.
+// empty replaces a resource that could not be read, as Envoy would wait for it forever. Discovery uses no
+// such version, so it will send the resource again.
 func empty(typeURL, name string) wire.Resource {
 	body := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), name)
 	packed := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), typeURL)
@@ -149,37 +152,38 @@ func empty(typeURL, name string) wire.Resource {
 	return wire.Resource{Name: name, Version: "lost", Body: packed}
 }
 
-// keep answers Envoy from what was kept until a discovery is there again, and then ends the stream: Envoy comes back with what it has.
-func (st *stream) keep(ctx context.Context, over chan struct{}) error {
+// serveLastGood answers Envoy from the store until a discovery answers. Then it ends the stream, and Envoy
+// reconnects with what it has.
+func (st *stream) serveLastGood(ctx context.Context, envoyGone chan struct{}) error {
 	s := st.server
 	status, changed := s.Discovery.Status()
-	silent := status.Connected // it is there, and says nothing
-	k := newKeeper(st.form, s.Kept)
-	for _, m := range st.early.after(0) {
-		if err := st.keepAnswer(k, m); err != nil {
+	unresponsive := status.Connected // connected, but it does not answer
+	k := newFallback(st.form, s.Kept)
+	for _, m := range st.replay.from(0) {
+		if err := st.answerLastGood(k, m); err != nil {
 			return err
 		}
 	}
-	quiet := time.NewTimer(tryAgain)
+	quiet := time.NewTimer(quietPeriod)
 	defer quiet.Stop()
 	for {
-		if status.Connected && !silent {
+		if status.Connected && !unresponsive {
 			return nil
 		}
-		silent = silent && status.Connected
+		unresponsive = unresponsive && status.Connected
 		select {
-		case m := <-st.said:
-			quiet.Reset(tryAgain)
-			if err := st.keepAnswer(k, m); err != nil {
+		case m := <-st.requests:
+			quiet.Reset(quietPeriod)
+			if err := st.answerLastGood(k, m); err != nil {
 				return err
 			}
 		case <-changed:
 			status, changed = s.Discovery.Status()
 		case <-quiet.C:
-			if silent {
-				return nil // with what it has it can wait for an answer
+			if unresponsive {
+				return nil // Envoy now has enough to wait for an answer
 			}
-		case <-over:
+		case <-envoyGone:
 			return nil
 		case <-ctx.Done():
 			return nil
@@ -187,10 +191,11 @@ func (st *stream) keep(ctx context.Context, over chan struct{}) error {
 	}
 }
 
-// tryAgain is when an Envoy that was given what was kept waits for a discovery again that is there and does not answer.
-const tryAgain = 3 * time.Second
+// quietPeriod is how long Envoy has to be quiet before it is handed back to a discovery that is connected
+// but did not answer.
+const quietPeriod = 3 * time.Second
 
-func (st *stream) keepAnswer(k *keeper, m *message) error {
+func (st *stream) answerLastGood(k *fallback, m *message) error {
 	answer, refused := k.answer(m)
 	if refused != "" {
 		st.server.Log.Warn("Envoy refuses something of the last good configuration", "reason", refused)
@@ -198,6 +203,6 @@ func (st *stream) keepAnswer(k *keeper, m *message) error {
 	if answer == nil {
 		return nil
 	}
-	st.server.served()
+	st.server.markLastGood()
 	return st.down.SendMsg(answer)
 }
