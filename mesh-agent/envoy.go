@@ -61,12 +61,12 @@ func (f *envoyFlags) supervisor(m *member, data []byte, again func() error, abou
 		DrainMin:       f.drainMin,
 		ParentShutdown: f.parentShutdown,
 		Transparent:    m.mode() == bootstrap.TProxy,
-		Again:          again,
-		Ending: func() {
+		Reexec:         again,
+		BeforeDrain: func() {
 			signal.Notify(hurry, os.Interrupt, syscall.SIGTERM)
 			_ = notify.Patience("draining Envoy", max(f.drain, f.drainMin)+time.Minute)
 		},
-		Hurry:  hurry,
+		EndNow: hurry,
 		Output: io.MultiWriter(os.Stderr, about.Lines.Writer(status.FromEnvoy)),
 		Stdout: io.MultiWriter(os.Stdout, about.Lines.Writer(status.FromAccess)),
 		Log:    log,
@@ -80,7 +80,7 @@ func (f *envoyFlags) endLeft(asked context.Context, m *member, about *status.Ser
 	}
 	s, err := f.supervisor(m, nil, nil, about, log)
 	if err == nil {
-		err = s.EndLeft()
+		err = s.EndInherited()
 	}
 	if err != nil {
 		log.Error("the Envoy of an earlier agent may run still", "error", err)

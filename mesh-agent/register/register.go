@@ -1,7 +1,8 @@
-// Package register has discovery register the services of a machine, and tells it how they are.
+// Package register keeps a machine's services registered with discovery, and reports their health.
 //
-// A stream to discovery is what makes the machine a part of the mesh: while it lives, the machine is there. It is opened again whenever it ends,
-// with all there is to tell. Each is later than those before it, also those of earlier lives of the agent, so that it counts wherever it comes to.
+// The stream to discovery is the registration: while it lives, the machine is in the mesh. Whenever it
+// ends, another is opened with a full description. Each stream has a later time than all before it, those
+// of earlier agents too, so discovery replicas agree on which one counts.
 package register
 
 import (
@@ -20,16 +21,18 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// Options say what is registered.
+// Options say what to register.
 type Options struct {
-	// Discovery is the connection to it.
+	// Discovery is the connection to discovery.
 	Discovery grpc.ClientConnInterface
-	// Folder is where it is kept over restarts when the last stream was begun, and which services are well; "" is nowhere.
+	// Folder keeps, over restarts, when the last stream began and which services are healthy; "" keeps
+	// nothing.
 	Folder string
-	// Machine describes the machine, but for since when, and its services.
+	// Machine describes the machine, without Since and Services.
 	Machine  *machinev1.Machine
 	Services []Service
-	// AllowExec lets commands run that a WorkloadGroup asks for: whoever writes that runs them on this machine.
+	// AllowExec permits exec probes from WorkloadGroups: whoever writes a group then runs commands on this
+	// machine.
 	AllowExec bool
 	Log       *slog.Logger
 	Metrics   prometheus.Registerer
@@ -40,45 +43,45 @@ type Service struct {
 	Group  string // the WorkloadGroup that describes it
 	Ports  map[string]uint32
 	Labels map[string]string
-	Weight uint32 // 0: that of the group
-	// Readiness is how it is asked whether it is well; nil as its group says.
+	Weight uint32 // 0 for the group's
+	// Readiness is its health probe; nil for the group's.
 	Readiness *machinev1.Probe
-	// Liveness is how it is asked whether it lives, and Action what is done if it does not; nil for not at all.
+	// Liveness is its liveness probe, and Action the command to run when that fails; nil for none.
 	Liveness *machinev1.Probe
 	Action   []string
 }
 
 // Agent registers a machine.
 type Agent struct {
-	o       Options
-	since   since
-	changed chan struct{} // receives when a service is otherwise than it was
-	better  chan struct{} // receives then, too, for what the next agent is to know
-	leaving chan chan error
-	done    chan struct{} // closed when it registers no more
+	o         Options
+	since     sinceClock
+	reportDue chan struct{} // has an element when the health of a service changed, for the stream
+	saveDue   chan struct{} // likewise, for the health file
+	leaving   chan chan error
+	done      chan struct{} // closed when Run returns
 
-	mu       sync.Mutex
-	services map[string]*service // by group
-	away     string              // why the machine is not registered at all; "" if it may be
+	mu           sync.Mutex
+	services     map[string]*service // by group; each service's changing fields are guarded by mu
+	disconnected string              // why there is no stream; "" if there is one
 }
 
-// New returns an agent.
+// New returns an agent, with the health that the last one saved.
 func New(o Options) *Agent {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &Agent{o: o, since: since{folder: o.Folder}, changed: make(chan struct{}, 1), better: make(chan struct{}, 1), leaving: make(chan chan error), done: make(chan struct{}), services: map[string]*service{}, away: "not connected yet"}
+	a := &Agent{o: o, since: sinceClock{folder: o.Folder}, reportDue: make(chan struct{}, 1), saveDue: make(chan struct{}, 1), leaving: make(chan chan error), done: make(chan struct{}), services: map[string]*service{}, disconnected: "not connected yet"}
 	for _, s := range o.Services {
 		a.services[s.Group] = &service{Service: s}
 	}
-	a.inherit()
+	a.restoreHealth()
 	if o.Metrics != nil {
 		o.Metrics.MustRegister(collector{a})
 	}
 	return a
 }
 
-// Run keeps the machine registered until the context ends, or it has left.
+// Run keeps the machine registered until the context ends or the machine has left.
 func (a *Agent) Run(ctx context.Context) error {
 	defer close(a.done)
 	ctx, cancel := context.WithCancel(ctx)
@@ -92,27 +95,28 @@ func (a *Agent) Run(ctx context.Context) error {
 		}
 		probes.Go(func() { a.watch(ctx, s) })
 	}
-	probes.Go(func() { a.bequeath(ctx) })
+	probes.Go(func() { a.saveHealth(ctx) })
 	err := a.streams(ctx)
 	if err != nil {
 		return err
 	}
 	cancel()
 	probes.Wait()
-	return a.forgetWell() // the machine has left
+	return a.removeHealthFile() // the machine has left
 }
 
-// keepAlive takes the action of a service that has stopped to live.
+// keepAlive runs the liveness probe of a service, and its action when that fails.
 func (a *Agent) keepAlive(ctx context.Context, s *service) {
 	probe.Liveness{Service: s.Group, Probe: s.Liveness, Action: s.Action, Log: a.o.Log, Acted: func(why, _ error) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		s.restarts++
-		s.died = why.Error()
+		s.livenessFailure = why.Error()
 	}}.Run(ctx)
 }
 
-// Leave has the machine's entries go at once, and waits until they have. Run ends then. Who has left has nothing to do.
+// Leave removes the machine's entries at once, waits until they are gone, and ends Run. It does nothing for
+// a machine that has left.
 func (a *Agent) Leave(ctx context.Context) error {
 	left := make(chan error, 1)
 	select {
@@ -130,7 +134,7 @@ func (a *Agent) Leave(ctx context.Context) error {
 	}
 }
 
-// description is the machine as it is now.
+// description describes the machine as it is now.
 func (a *Agent) description(begun time.Time) *machinev1.Machine {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const limit = 20 * time.Second
 
-// discovery is one as far as machines are registered there: each stream is handed to the test.
+// discovery is a discovery that hands each registration stream to the test.
 type discovery struct {
 	machinev1.UnimplementedMachineServiceServer
 
@@ -42,7 +42,7 @@ type discovery struct {
 	at      string
 }
 
-// stream is a machine that is connected.
+// stream is a connected machine.
 type stream struct {
 	machinev1.MachineService_RegisterServer
 
@@ -79,7 +79,7 @@ func start(t *testing.T) *discovery {
 	return d
 }
 
-// next is the next stream of a machine.
+// next returns the next stream of a machine.
 func (d *discovery) next() *stream {
 	d.t.Helper()
 	select {
@@ -121,7 +121,7 @@ func (s *stream) refused(group, reason string, passing bool) {
 	}}))
 }
 
-// agent runs until the test ends.
+// agent runs an agent until the test ends.
 type agent struct {
 	*register.Agent
 
@@ -168,7 +168,7 @@ func (a *agent) says(t *testing.T, text string) {
 	require.Eventually(t, func() bool { return strings.Contains(a.log.String(), text) }, limit, time.Millisecond, text)
 }
 
-func TestAnAgentDescribesItsMachineAgainOverEachStreamAndEachIsLater(t *testing.T) {
+func TestEachStreamIsLater(t *testing.T) {
 	t.Parallel()
 	d, folder := start(t), t.TempDir()
 	with := func(o *register.Options) { o.Folder = folder }
@@ -183,17 +183,17 @@ func TestAnAgentDescribesItsMachineAgainOverEachStreamAndEachIsLater(t *testing.
 	require.Greater(t, again.GetSince(), m.GetSince())
 	require.NoError(t, a.end())
 
-	// Somebody sets the clock back while no agent runs.
+	// The clock is set back while no agent runs.
 	ahead := time.Now().Add(time.Hour).UnixNano()
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "registered"), []byte(strconv.FormatInt(ahead, 10)), 0o600))
 	d.agent(with)
 	require.Equal(t, ahead+1, d.next().machine().GetSince())
 }
 
-// app is a service that says how it is.
+// app is a service whose health the test sets.
 type app struct{ ill atomic.Bool }
 
-// application is a service that is well, and how it is asked.
+// application starts a healthy service, and returns its probe.
 func application(t *testing.T) (*app, *machinev1.Probe) {
 	t.Helper()
 	a := &app{}
@@ -213,7 +213,7 @@ func application(t *testing.T) (*app, *machinev1.Probe) {
 	}
 }
 
-func TestAServiceIsProbedAsItsGroupSays(t *testing.T) {
+func TestGroupProbe(t *testing.T) {
 	t.Parallel()
 	app, probe := application(t)
 	d := start(t)
@@ -231,20 +231,20 @@ func TestAServiceIsProbedAsItsGroupSays(t *testing.T) {
 	a.says(t, "a service is not well")
 	require.Contains(t, a.Status().Services[0].Trouble, "500")
 
-	// Another discovery is told at once how it is.
+	// Another discovery receives the health at once.
 	s.end <- status.Error(codes.Unavailable, "discovery ends")
 	s = d.next()
 	service = s.machine().GetServices()[0]
 	require.Equal(t, machinev1.Health_HEALTH_UNHEALTHY, service.GetHealth())
 	require.Equal(t, r.GetDetail(), service.GetDetail())
 
-	// A group that probes no more leaves the word to discovery.
+	// A group without a probe leaves the health to discovery.
 	s.registered("cart", nil)
 	require.Equal(t, machinev1.Health_HEALTH_UNSPECIFIED, s.health().GetHealth())
 }
 
-// An agent that is started anew, by itself or by somebody else, has no service sent nothing until it has been asked again.
-func TestAServiceThatWasWellIsSoForTheNextAgent(t *testing.T) {
+// A restarted agent keeps a healthy service in use until it has probed it.
+func TestNextAgentRestoresHealth(t *testing.T) {
 	t.Parallel()
 	service, probe := application(t)
 	d, folder := start(t), t.TempDir()
@@ -287,7 +287,7 @@ func TestAServiceThatWasWellIsSoForTheNextAgent(t *testing.T) {
 	}
 }
 
-func TestCommandsOfAGroupRunOnlyWhereThatIsAllowed(t *testing.T) {
+func TestExecProbesNeedPermission(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "ran")
 	command := &machinev1.Probe{How: &machinev1.Probe_Exec{Exec: &machinev1.ExecProbe{Command: []string{"touch", file}}}, Period: durationpb.New(time.Millisecond)}
@@ -312,7 +312,7 @@ func TestCommandsOfAGroupRunOnlyWhereThatIsAllowed(t *testing.T) {
 	s = d.next()
 	described := s.machine().GetServices()[0]
 	require.True(t, described.GetProbed())
-	if described.GetHealth() != machinev1.Health_HEALTH_HEALTHY { // it was asked already
+	if described.GetHealth() != machinev1.Health_HEALTH_HEALTHY { // unless it was probed already
 		require.Equal(t, machinev1.Health_HEALTH_HEALTHY, s.health().GetHealth(), "those of the machine's own file run always")
 	}
 	s.registered("cart", &machinev1.Probe{How: &machinev1.Probe_Tcp{Tcp: &machinev1.TCPProbe{Port: 1}}})
@@ -320,7 +320,7 @@ func TestCommandsOfAGroupRunOnlyWhereThatIsAllowed(t *testing.T) {
 	require.Equal(t, machinev1.Health_HEALTH_HEALTHY, d.next().machine().GetServices()[0].GetHealth(), "and before the group's")
 }
 
-func TestWhatAMachineIsRefusedIsSaidOnce(t *testing.T) {
+func TestRefusalIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	d := start(t)
 	a := d.agent(nil)
@@ -362,7 +362,7 @@ func TestLeaving(t *testing.T) {
 	require.NoError(t, <-left)
 	require.NoError(t, a.end(), "it registers no more")
 
-	// Discovery goes before it has answered.
+	// Discovery goes away before it has answered.
 	b := d.agent(nil)
 	s = d.next()
 	s.machine()

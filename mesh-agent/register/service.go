@@ -10,43 +10,44 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// service is a service as it stands. The lock of its agent is that of all that changes.
+// service is a service and its state. Agent.mu guards everything that changes.
 type service struct {
 	Service
 
 	entry   string
 	refused string
-	passing bool
-	said    string // what was logged of it last
+	waiting bool
+	logged  string // what was last logged about it
 
-	told   *machinev1.Probe // of its group
-	learnt chan struct{}    // closed when the group's probe is another
+	groupProbe   *machinev1.Probe // the group's probe
+	probeChanged chan struct{}    // closed and cleared when the active probe changes
 
 	health machinev1.Health
 	detail string
-	since  time.Time // of the health
-	// inherited tells that the health is from the agent before, and the service's group is not heard of yet.
-	inherited bool
-	restarts  int
-	died      string
+	since  time.Time // time of the last change of health
+	// inherited reports whether the health comes from the agent before, and the service's group is not
+	// known yet.
+	inherited       bool
+	restarts        int
+	livenessFailure string
 }
 
-// probed is how the service is asked, and nil for not at all.
-func (s *service) probed() *machinev1.Probe {
+// activeProbe returns the probe in use, nil for none.
+func (s *service) activeProbe() *machinev1.Probe {
 	if s.Readiness != nil {
 		return s.Readiness
 	}
-	return s.told
+	return s.groupProbe
 }
 
-// description is the service as discovery is told of it.
+// description describes the service for discovery.
 func (s *service) description() *machinev1.Service {
 	return &machinev1.Service{
 		Group: s.Group, Ports: s.Ports, Labels: s.Labels, Weight: s.Weight, Health: s.health, Detail: s.detail, Probed: s.Readiness != nil,
 	}
 }
 
-// report is how the service is.
+// report is the health of the service for discovery.
 func (s *service) report() *machinev1.HealthReport {
 	return &machinev1.HealthReport{Group: s.Group, Health: s.health, Detail: s.detail}
 }
@@ -54,18 +55,18 @@ func (s *service) report() *machinev1.HealthReport {
 const noExec = "its WorkloadGroup has it asked by a command, and this machine runs those of its own file alone: " +
 	"allow it (--allow-exec-probes), or give the service a readiness probe in the agent's file"
 
-// watch asks a service how it is, by whatever probe it has at a time, until the context ends.
+// watch runs the active probe of a service until the context ends, and restarts it when the probe changes.
 func (a *Agent) watch(ctx context.Context, s *service) {
 	for ctx.Err() == nil {
-		how, learnt := a.probeOf(s)
+		p, changed := a.probeOf(s)
 		now, stop := context.WithCancel(ctx)
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			a.ask(now, s, how)
+			a.runProbe(now, s, p)
 		}()
 		select {
-		case <-learnt:
+		case <-changed:
 		case <-ctx.Done():
 		}
 		stop()
@@ -73,56 +74,56 @@ func (a *Agent) watch(ctx context.Context, s *service) {
 	}
 }
 
-func (a *Agent) ask(ctx context.Context, s *service, how *machinev1.Probe) {
+func (a *Agent) runProbe(ctx context.Context, s *service, p *machinev1.Probe) {
 	switch {
-	case how == nil && a.inherits(s): // who knows how it is asked
-	case how == nil:
-		a.found(s, machinev1.Health_HEALTH_UNSPECIFIED, "") // nobody asks, and discovery knows that
-	case how.GetExec() != nil && s.Readiness == nil && !a.o.AllowExec:
-		a.found(s, machinev1.Health_HEALTH_UNHEALTHY, noExec)
+	case p == nil && a.isInherited(s): // keep the saved health until the group's probe is known
+	case p == nil:
+		a.setHealth(s, machinev1.Health_HEALTH_UNSPECIFIED, "") // without a probe, discovery decides
+	case p.GetExec() != nil && s.Readiness == nil && !a.o.AllowExec:
+		a.setHealth(s, machinev1.Health_HEALTH_UNHEALTHY, noExec)
 	default:
-		probe.Watch(ctx, how, func(wrong error) {
+		probe.Watch(ctx, p, func(wrong error) {
 			if wrong != nil {
-				a.found(s, machinev1.Health_HEALTH_UNHEALTHY, wrong.Error())
+				a.setHealth(s, machinev1.Health_HEALTH_UNHEALTHY, wrong.Error())
 				return
 			}
-			a.found(s, machinev1.Health_HEALTH_HEALTHY, "")
+			a.setHealth(s, machinev1.Health_HEALTH_HEALTHY, "")
 		})
 	}
 }
 
-// probeOf is the probe of a service, and what is closed when it has another.
+// probeOf returns the active probe, and a channel that is closed when it changes.
 func (a *Agent) probeOf(s *service) (*machinev1.Probe, <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if s.learnt == nil {
-		s.learnt = make(chan struct{})
+	if s.probeChanged == nil {
+		s.probeChanged = make(chan struct{})
 	}
-	return s.probed(), s.learnt
+	return s.activeProbe(), s.probeChanged
 }
 
-func (a *Agent) inherits(s *service) bool {
+func (a *Agent) isInherited(s *service) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return s.inherited
 }
 
-// learn takes in the probe of a service's group.
-func (s *service) learn(p *machinev1.Probe) {
+// setGroupProbe sets the probe of the service's group. The caller holds Agent.mu.
+func (s *service) setGroupProbe(p *machinev1.Probe) {
 	inherited := s.inherited
 	s.inherited = false
-	if proto.Equal(s.told, p) && !inherited {
+	if proto.Equal(s.groupProbe, p) && !inherited {
 		return
 	}
-	s.told = p
-	if s.Readiness == nil && s.learnt != nil {
-		close(s.learnt)
-		s.learnt = nil
+	s.groupProbe = p
+	if s.Readiness == nil && s.probeChanged != nil {
+		close(s.probeChanged)
+		s.probeChanged = nil
 	}
 }
 
-// found takes in how a service is.
-func (a *Agent) found(s *service, health machinev1.Health, detail string) {
+// setHealth records the health of a service, and wakes the stream and the saver if it changed.
+func (a *Agent) setHealth(s *service, health machinev1.Health, detail string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if s.health == health && s.detail == detail {
@@ -138,10 +139,10 @@ func (a *Agent) found(s *service, health machinev1.Health, detail string) {
 	case machinev1.Health_HEALTH_HEALTHY:
 		a.o.Log.Info("a service is well", "service", s.Group)
 	}
-	for _, wake := range []chan struct{}{a.changed, a.better} {
+	for _, wake := range []chan struct{}{a.reportDue, a.saveDue} {
 		select {
 		case wake <- struct{}{}:
-		default: // who is woken looks at all
+		default: // the receiver looks at all services anyway
 		}
 	}
 }

@@ -11,18 +11,18 @@ import (
 	"github.com/pgmesh/pgmesh/internal/replace"
 )
 
-// since knows when the last stream was begun, in this life of the agent or another.
-type since struct {
+// sinceClock gives each stream a later time than the last, also across restarts of the agent.
+type sinceClock struct {
 	folder string
 	last   int64
 }
 
-// file is the name of the file in the state folder.
-const file = "registered"
+// sinceFile is the name of the file in the state folder.
+const sinceFile = "registered"
 
-// next is now, or later if a stream was begun after that: somebody has set the clock back.
-func (s *since) next() (time.Time, error) {
-	s.last = max(time.Now().UnixNano(), max(s.last, s.kept())+1)
+// next returns the present time, or one just after the last stream's if the clock was set back.
+func (s *sinceClock) next() (time.Time, error) {
+	s.last = max(time.Now().UnixNano(), max(s.last, s.saved())+1)
 	if s.folder != "" {
 		if err := replace.File(s.path(), []byte(strconv.FormatInt(s.last, 10)+"\n")); err != nil {
 			return time.Unix(0, s.last), fmt.Errorf("keep when this machine was registered last: %w", err)
@@ -31,10 +31,10 @@ func (s *since) next() (time.Time, error) {
 	return time.Unix(0, s.last), nil
 }
 
-func (s *since) path() string { return filepath.Join(s.folder, file) }
+func (s *sinceClock) path() string { return filepath.Join(s.folder, sinceFile) }
 
-// kept is what is in the file. What nobody can read says as little as no file.
-func (s *since) kept() int64 {
+// saved returns the time in the file, or 0 if it cannot be read.
+func (s *sinceClock) saved() int64 {
 	if s.folder == "" {
 		return 0
 	}

@@ -17,67 +17,67 @@ func (a *Agent) reports() []*machinev1.HealthReport {
 	return all
 }
 
-func (a *Agent) connected() { a.lost("") }
+func (a *Agent) connected() { a.setDisconnected("") }
 
-func (a *Agent) lost(why string) {
+func (a *Agent) setDisconnected(why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.away = why
+	a.disconnected = why
 }
 
-// heard takes in what discovery says of a service.
-func (a *Agent) heard(answer *machinev1.RegisterResponse) {
+// handle applies discovery's answer about a service.
+func (a *Agent) handle(answer *machinev1.RegisterResponse) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch message := answer.GetMessage().(type) {
 	case *machinev1.RegisterResponse_Registered:
 		r := message.Registered
 		if s := a.services[r.GetGroup()]; s != nil {
-			s.entry, s.refused, s.passing = r.GetEntry(), "", false
-			s.learn(r.GetProbe())
-			a.say(s, "registered "+s.entry, func() { a.o.Log.Info("a service of this machine is registered", "service", s.Group, "entry", s.entry) })
+			s.entry, s.refused, s.waiting = r.GetEntry(), "", false
+			s.setGroupProbe(r.GetProbe())
+			a.logOnce(s, "registered "+s.entry, func() { a.o.Log.Info("a service of this machine is registered", "service", s.Group, "entry", s.entry) })
 		}
 	case *machinev1.RegisterResponse_Refused:
 		r := message.Refused
 		if s := a.services[r.GetGroup()]; s != nil {
-			s.entry, s.refused, s.passing = "", r.GetReason(), r.GetPassing()
-			a.say(s, s.refused, func() { a.tellRefused(s) })
+			s.entry, s.refused, s.waiting = "", r.GetReason(), r.GetPassing()
+			a.logOnce(s, s.refused, func() { a.logRefusal(s) })
 		}
 	}
 }
 
-// say logs what stands with a service, once.
-func (a *Agent) say(s *service, what string, log func()) {
-	if s.said != what {
-		s.said = what
+// logOnce logs the state of a service, unless that was logged last.
+func (a *Agent) logOnce(s *service, what string, log func()) {
+	if s.logged != what {
+		s.logged = what
 		log()
 	}
 }
 
-func (a *Agent) tellRefused(s *service) {
-	if s.passing {
+func (a *Agent) logRefusal(s *service) {
+	if s.waiting {
 		a.o.Log.Info("a service of this machine waits to be registered", "service", s.Group, "because", s.refused)
 		return
 	}
 	a.o.Log.Error("a service of this machine is not registered; it is tried again", "service", s.Group, "because", s.refused)
 }
 
-// words are what health is called.
-var words = map[machinev1.Health]string{
+// healthNames are the names of health states in output.
+var healthNames = map[machinev1.Health]string{
 	machinev1.Health_HEALTH_UNSPECIFIED: "unknown", machinev1.Health_HEALTH_HEALTHY: "healthy", machinev1.Health_HEALTH_UNHEALTHY: "unhealthy",
 }
 
-// Status tells how the services are registered.
+// Status describes the registration of the services.
 func (a *Agent) Status() status.Registration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	out := status.Registration{Services: []status.Service{}}
-	if a.away != "" {
-		out.Trouble = "the machine is not connected to be registered: " + a.away
+	if a.disconnected != "" {
+		out.Trouble = "the machine is not connected to be registered: " + a.disconnected
 	}
 	for _, each := range a.o.Services {
 		s := a.services[each.Group]
-		shown := status.Service{Group: s.Group, Entry: s.entry, Refused: s.refused, Health: s.word(), Detail: s.detail, Since: s.since, Liveness: s.died, Restarts: s.restarts}
+		shown := status.Service{Group: s.Group, Entry: s.entry, Refused: s.refused, Health: s.healthName(), Detail: s.detail, Since: s.since, Liveness: s.livenessFailure, Restarts: s.restarts}
 		switch {
 		case s.refused != "":
 			shown.Trouble = "it is not registered: " + s.refused
@@ -89,7 +89,7 @@ func (a *Agent) Status() status.Registration {
 	return out
 }
 
-// Registered tells whether any service has an entry, as far as is known.
+// Registered reports whether any service has an entry, as far as the agent knows.
 func (a *Agent) Registered() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -101,12 +101,12 @@ func (a *Agent) Registered() bool {
 	return false
 }
 
-// word is how the service is. One that nobody asks is well.
-func (s *service) word() string {
-	if s.probed() == nil && s.entry != "" {
-		return words[machinev1.Health_HEALTH_HEALTHY]
+// healthName names the health of the service. A registered one without a probe counts as healthy.
+func (s *service) healthName() string {
+	if s.activeProbe() == nil && s.entry != "" {
+		return healthNames[machinev1.Health_HEALTH_HEALTHY]
 	}
-	return words[s.health]
+	return healthNames[s.health]
 }
 
 var (
@@ -115,7 +115,7 @@ var (
 	actionsDesc    = prometheus.NewDesc("liveness_actions_total", "How often the action of a service was taken that had stopped to live.", []string{"service"}, nil)
 )
 
-// collector makes metrics of how the services are.
+// collector exports the status of services as metrics.
 type collector struct{ of *Agent }
 
 // Describe lists the metrics.
@@ -125,7 +125,7 @@ func (collector) Describe(to chan<- *prometheus.Desc) {
 	to <- actionsDesc
 }
 
-// Collect reads them off the status.
+// Collect reads the metrics from the status.
 func (c collector) Collect(to chan<- prometheus.Metric) {
 	one := func(yes bool) float64 {
 		if yes {

@@ -17,14 +17,15 @@ import (
 )
 
 const (
-	// The pauses before the next stream. Another discovery should have the machine long before the grace period is over.
-	pauseFirst = 200 * time.Millisecond
-	pauseLast  = 10 * time.Second
-	// Where somebody has to do something first.
-	refusedFirst = 15 * time.Second
-	refusedLast  = 5 * time.Minute
-	// settledAfter is how long a stream has to live for the pauses to begin anew.
-	settledAfter = 10 * time.Second
+	// Backoff between streams. Another discovery has to take over well within the grace period, after which
+	// entries are removed.
+	minRetryInterval = 200 * time.Millisecond
+	maxRetryInterval = 10 * time.Second
+	// Backoff while an operator has to act first.
+	minRefusedInterval = 15 * time.Second
+	maxRefusedInterval = 5 * time.Minute
+	// stableAfter is how long a stream has to last for the backoff to start over.
+	stableAfter = 10 * time.Second
 )
 
 var (
@@ -32,17 +33,17 @@ var (
 	errLeft         = errors.New("the machine has left")
 )
 
-func pauses(first, last time.Duration) *backoff.ExponentialBackOff {
+func newBackoff(first, last time.Duration) *backoff.ExponentialBackOff {
 	b := backoff.NewExponentialBackOff()
 	b.InitialInterval, b.MaxInterval, b.RandomizationFactor = first, last, 0.3
 	b.Reset()
 	return b
 }
 
-// streams opens one stream after the other.
+// streams opens one stream after the other, until the context ends or the machine has left.
 func (a *Agent) streams(ctx context.Context) error {
-	soon, late := pauses(pauseFirst, pauseLast), pauses(refusedFirst, refusedLast)
-	said := ""
+	quick, slow := newBackoff(minRetryInterval, maxRetryInterval), newBackoff(minRefusedInterval, maxRefusedInterval)
+	logged := ""
 	for {
 		begun := time.Now()
 		err := a.stream(ctx)
@@ -52,19 +53,19 @@ func (a *Agent) streams(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		}
-		if time.Since(begun) > settledAfter {
-			soon.Reset()
-			late.Reset()
+		if time.Since(begun) > stableAfter {
+			quick.Reset()
+			slow.Reset()
 		}
-		why, lasting := explain(err)
-		a.lost(why)
-		pause := soon.NextBackOff()
-		if lasting {
-			pause = late.NextBackOff()
+		why, needsAction := explain(err)
+		a.setDisconnected(why)
+		pause := quick.NextBackOff()
+		if needsAction {
+			pause = slow.NextBackOff()
 		}
-		if why != said {
-			said = why
-			a.tellLost(why, lasting, pause)
+		if why != logged {
+			logged = why
+			a.logDisconnect(why, needsAction, pause)
 		}
 		if err := a.pause(ctx, pause); err != nil {
 			return err
@@ -72,15 +73,15 @@ func (a *Agent) streams(ctx context.Context) error {
 	}
 }
 
-func (a *Agent) tellLost(why string, lasting bool, pause time.Duration) {
-	if lasting {
+func (a *Agent) logDisconnect(why string, needsAction bool, pause time.Duration) {
+	if needsAction {
 		a.o.Log.Error("this machine is not registered", "error", why, "again_in", pause.Round(time.Millisecond))
 		return
 	}
 	a.o.Log.Info("this machine connects to discovery anew, to stay registered", "because", why)
 }
 
-// pause waits, unless the machine is to leave: there is nobody to tell that to then.
+// pause waits, but not for a machine that is to leave: without a stream, it fails to.
 func (a *Agent) pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -95,7 +96,7 @@ func (a *Agent) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// explain says why a stream has ended, and whether it will end so again as long as nobody does something.
+// explain says why a stream ended, and whether an operator has to act before the next can succeed.
 func explain(err error) (why string, lasting bool) {
 	s := status.Convert(err)
 	switch s.Code() {
@@ -110,7 +111,7 @@ func explain(err error) (why string, lasting bool) {
 	}
 }
 
-// stream is one of them.
+// stream runs one stream to its end.
 func (a *Agent) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -130,14 +131,14 @@ func (a *Agent) stream(ctx context.Context) error {
 	answers, ended := make(chan *machinev1.RegisterResponse), make(chan error, 1)
 	go func() { ended <- receive(ctx, stream, answers) }()
 	a.connected()
-	t := talk{a: a, stream: stream, told: map[string]*machinev1.HealthReport{}}
+	t := session{a: a, stream: stream, reported: map[string]*machinev1.HealthReport{}}
 	for _, s := range m.GetServices() {
-		t.told[s.GetGroup()] = &machinev1.HealthReport{Group: s.GetGroup(), Health: s.GetHealth(), Detail: s.GetDetail()}
+		t.reported[s.GetGroup()] = &machinev1.HealthReport{Group: s.GetGroup(), Health: s.GetHealth(), Detail: s.GetDetail()}
 	}
 	return t.run(ctx, answers, ended)
 }
 
-// open opens a stream, as soon as there is a discovery; a machine that leaves meanwhile was never there.
+// open opens a stream, waiting for discovery. A machine that leaves meanwhile was never registered.
 func (a *Agent) open(ctx context.Context) (machinev1.MachineService_RegisterClient, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	opened, done := make(chan struct{}), make(chan struct{})
@@ -178,15 +179,15 @@ func receive(ctx context.Context, stream machinev1.MachineService_RegisterClient
 	}
 }
 
-// talk is what is said over a stream.
-type talk struct {
-	a      *Agent
-	stream machinev1.MachineService_RegisterClient
-	told   map[string]*machinev1.HealthReport // how discovery knows that each service is
-	left   chan<- error                       // who waits for the machine to have left; nil as long as it stays
+// session is the state of one stream.
+type session struct {
+	a        *Agent
+	stream   machinev1.MachineService_RegisterClient
+	reported map[string]*machinev1.HealthReport // the health last sent, by group
+	left     chan<- error                       // where Leave waits for the result; nil unless leaving
 }
 
-func (t *talk) run(ctx context.Context, answers <-chan *machinev1.RegisterResponse, ended <-chan error) error {
+func (t *session) run(ctx context.Context, answers <-chan *machinev1.RegisterResponse, ended <-chan error) error {
 	for {
 		var err error
 		leaving := t.a.leaving
@@ -199,8 +200,8 @@ func (t *talk) run(ctx context.Context, answers <-chan *machinev1.RegisterRespon
 				t.left <- nil
 				return errLeft
 			}
-			t.a.heard(answer)
-		case <-t.a.changed:
+			t.a.handle(answer)
+		case <-t.a.reportDue:
 			err = t.report()
 		case t.left = <-leaving:
 			err = t.stream.Send(&machinev1.RegisterRequest{Message: &machinev1.RegisterRequest_Leaving{Leaving: &machinev1.Leaving{}}})
@@ -209,14 +210,14 @@ func (t *talk) run(ctx context.Context, answers <-chan *machinev1.RegisterRespon
 		case <-ctx.Done():
 			return t.ended(ctx.Err())
 		}
-		if err != nil { // it has ended, and receiving tells why
+		if err != nil { // the stream has ended, and receiving says why
 			return t.ended(<-ended)
 		}
 	}
 }
 
-// ended tells who waits for the machine to have left that nobody knows.
-func (t *talk) ended(err error) error {
+// ended fails a pending Leave.
+func (t *session) ended(err error) error {
 	if t.left == nil {
 		return err
 	}
@@ -224,16 +225,16 @@ func (t *talk) ended(err error) error {
 	return errLeft
 }
 
-// report tells of each service that is otherwise than discovery knows.
-func (t *talk) report() error {
+// report sends the health of each service whose last report differs.
+func (t *session) report() error {
 	for _, r := range t.a.reports() {
-		if proto.Equal(t.told[r.GetGroup()], r) {
+		if proto.Equal(t.reported[r.GetGroup()], r) {
 			continue
 		}
 		if err := t.stream.Send(&machinev1.RegisterRequest{Message: &machinev1.RegisterRequest_Health{Health: r}}); err != nil {
 			return err
 		}
-		t.told[r.GetGroup()] = r
+		t.reported[r.GetGroup()] = r
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// Account is one that Envoy runs under.
+// Account is an operating system account that Envoy runs under.
 type Account struct {
 	Name     string
 	UID, GID uint32
@@ -20,17 +20,18 @@ func (a *Account) name() string {
 	return a.Name
 }
 
-// take has a child run under the account, with the rights that a proxy needs.
-func (a *Account) take(attributes *syscall.SysProcAttr, transparent bool) {
+// apply makes a child run under the account, with the capabilities that a proxy needs.
+func (a *Account) apply(attributes *syscall.SysProcAttr, transparent bool) {
 	if a == nil {
 		return
 	}
 	attributes.Credential = &syscall.Credential{Uid: a.UID, Gid: a.GID}
-	keepRights(attributes, transparent)
+	grantCapabilities(attributes, transparent)
 }
 
-// own lets the account use what Envoy needs of the folder, and nothing else in it: the folders above can be passed through, and not be read.
-func (s *Supervisor) own(bootstrap string) error {
+// chownFiles gives the account the files that Envoy needs, and no others: it can pass through the folders
+// above, but not read them.
+func (s *Supervisor) chownFiles(bootstrap string) error {
 	if err := os.MkdirAll(s.ownFolder(), 0o700); err != nil || s.Account == nil {
 		return err
 	}
@@ -41,5 +42,5 @@ func (s *Supervisor) own(bootstrap string) error {
 	)
 }
 
-// ownFolder is the one that Envoy itself writes to.
+// ownFolder is the folder that Envoy itself writes to.
 func (s *Supervisor) ownFolder() string { return filepath.Join(s.Folder, "run") }

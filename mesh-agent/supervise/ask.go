@@ -2,7 +2,7 @@ package supervise
 
 import "context"
 
-// Ask asks Envoy's admin API. While an Envoy gets ready to take the place of another, that one answers.
+// Ask calls Envoy's admin API. While an Envoy starts to replace another, the old one answers.
 func (s *Supervisor) Ask(ctx context.Context, path string) (string, error) {
 	l := s.newest()
 	if l == nil {

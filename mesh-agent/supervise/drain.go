@@ -13,22 +13,24 @@ import (
 )
 
 const (
-	// lookEvery is how often a draining Envoy is asked whether connections are left, if that is quickly done.
-	lookEvery = 100 * time.Millisecond
+	// pollInterval is how often a draining Envoy is polled, if polling is quick.
+	pollInterval = 100 * time.Millisecond
 
-	// idleFor is for how long no request was made on any of the connections that are left, if they end before their time. Whoever was sent an answer
-	// while Envoy drained was told to go, so these are kept by clients that had nothing to ask; they open another when they do.
-	idleFor = time.Second
+	// idleTimeout ends a drain early: for so long there was no request on any remaining connection. Each
+	// client that got an answer during the drain was told to close, so these connections belong to clients
+	// with nothing to ask; they reconnect when they need to.
+	idleTimeout = time.Second
 )
 
-// Drain tells clients to go elsewhere, without ending Envoy, which still accepts connections. There is no way back but another Envoy.
+// Drain tells clients to leave, but does not end Envoy, which still accepts connections. Only a new Envoy
+// undoes it.
 func (s *Supervisor) Drain(ctx context.Context) error {
 	l := s.newest()
 	if l == nil {
 		return errNotStarted
 	}
-	// A failed health check makes Envoy ask every client to leave with its next answer. By itself it would ask them one after the
-	// other, over the time that it takes for replaced listeners.
+	// A failed health check makes Envoy ask every client to leave with its next answer. Draining alone
+	// would spread that over the drain time of replaced listeners.
 	for _, order := range []string{"/healthcheck/fail", "/drain_listeners?graceful"} {
 		if err := l.admin.post(ctx, order); err != nil {
 			return err
@@ -37,9 +39,9 @@ func (s *Supervisor) Drain(ctx context.Context) error {
 	return nil
 }
 
-// drain returns when no connection is left, at the latest after the drain time. Envoy still
-// accepts connections meanwhile: applications on this machine may be ending too, and still need their network.
-func (s *Supervisor) drain(l *life) {
+// drain waits until no connection is left, at most for the drain time. Envoy accepts connections meanwhile:
+// applications on this machine may be ending too, and still need their network.
+func (s *Supervisor) drain(l *instance) {
 	ports := s.portsOf(l)
 	if err := s.Drain(context.Background()); err != nil {
 		s.Log.Warn("Envoy cannot be drained, its connections will be cut", "error", err)
@@ -47,52 +49,53 @@ func (s *Supervisor) drain(l *life) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), max(s.DrainTime, s.DrainMin))
 	defer cancel()
-	enough := time.Now().Add(s.DrainMin)
-	var quiet quiet
-	look := time.NewTimer(lookEvery)
-	defer look.Stop()
+	earliest := time.Now().Add(s.DrainMin)
+	var idle idleTimer
+	poll := time.NewTimer(pollInterval)
+	defer poll.Stop()
 	for {
 		began := time.Now()
-		open := s.openOf(ctx, l, ports)
-		look.Reset(nextLook(began))
-		if time.Now().After(enough) && quiet.over(open) {
+		open := s.remainingOf(ctx, l, ports)
+		poll.Reset(nextPoll(began))
+		if time.Now().After(earliest) && idle.drained(open) {
 			return
 		}
 		select {
-		case <-look.C:
+		case <-poll.C:
 		case <-l.Done():
 			return
-		case <-s.Hurry:
+		case <-s.EndNow:
 			s.Log.Warn("asked to end at once: connections are cut", "number", open.Connections)
 			return
 		case <-ctx.Done():
 			if open.Connections > 0 || open.unknown {
 				s.Log.Warn("connections are still open at the end of the drain time, they will be cut", "drain", s.DrainTime,
-					"number", open.Connections, "connections", listed(connectionsTo(l.Pid, ports)))
+					"number", open.Connections, "connections", firstOf(connectionsTo(l.Pid, ports)))
 			}
 			return
 		}
 	}
 }
 
-// nextLook leaves time to others, however long the look took that has begun then: with ten thousand connections that is a tenth of a second. It is
-// never far off, or else the end of what is waited for would be seen late.
-func nextLook(begun time.Time) time.Duration {
-	return min(max(lookEvery, 4*time.Since(begun)), time.Second)
+// nextPoll returns the pause until the next poll: at least four times as long as the last poll took,
+// because one takes a tenth of a second with ten thousand connections; at most a second, so that the end is
+// noticed soon.
+func nextPoll(started time.Time) time.Duration {
+	return min(max(pollInterval, 4*time.Since(started)), time.Second)
 }
 
-// open is what is left of a draining Envoy.
-type open struct {
+// remaining is what is left of a draining Envoy.
+type remaining struct {
 	envoyadmin.Downstream
 
-	unknown bool // Envoy does not say
+	unknown bool // Envoy did not answer
 }
 
-// quiet is since when there were no requests.
-type quiet struct{ since time.Time }
+// idleTimer measures how long there were no requests.
+type idleTimer struct{ since time.Time }
 
-// over tells whether nobody needs Envoy any more.
-func (q *quiet) over(o open) bool {
+// drained reports whether Envoy can end: without connections, or with only idle HTTP ones.
+func (q *idleTimer) drained(o remaining) bool {
 	if o.unknown || o.Requests > 0 || o.HTTP < o.Connections {
 		q.since = time.Time{}
 		return false
@@ -100,18 +103,20 @@ func (q *quiet) over(o open) bool {
 	if q.since.IsZero() {
 		q.since = time.Now()
 	}
-	return o.Connections == 0 || time.Since(q.since) >= idleFor
+	return o.Connections == 0 || time.Since(q.since) >= idleTimeout
 }
 
-// openOf is what Envoy counts, or the kernel, who sees what Envoy may have been told not to count.
-func (s *Supervisor) openOf(ctx context.Context, l *life, ports map[uint16]bool) open {
+// remainingOf combines Envoy's counts with the kernel's. Envoy's statistics may be configured to leave
+// connections out; the kernel sees all.
+func (s *Supervisor) remainingOf(ctx context.Context, l *instance, ports map[uint16]bool) remaining {
 	counted, err := l.admin.downstream(ctx)
 	counted.Connections = max(counted.Connections, len(connectionsTo(l.Pid, ports)))
-	return open{counted, err != nil}
+	return remaining{counted, err != nil}
 }
 
-// portsOf are those that clients connect to.
-func (s *Supervisor) portsOf(l *life) map[uint16]bool {
+// portsOf returns the ports that clients connect to. With transparent redirection it returns none, as
+// clients then connect to other addresses.
+func (s *Supervisor) portsOf(l *instance) map[uint16]bool {
 	if s.Transparent {
 		return nil
 	}
@@ -119,31 +124,31 @@ func (s *Supervisor) portsOf(l *life) map[uint16]bool {
 	return portsOf(l.Pid, api)
 }
 
-// end drains and ends all Envoys.
-func (s *Supervisor) end() error {
-	if s.Ending != nil {
-		s.Ending()
+// shutdown drains and ends all Envoys.
+func (s *Supervisor) shutdown() error {
+	if s.BeforeDrain != nil {
+		s.BeforeDrain()
 	}
-	lives := s.living()
-	if len(lives) == 0 {
-		return s.forgetAll()
+	instances := s.running()
+	if len(instances) == 0 {
+		return s.clearState()
 	}
 	s.Log.Info("ending Envoy", "drain", s.DrainTime)
 	if s.DrainTime > 0 || s.DrainMin > 0 {
-		s.drain(lives[len(lives)-1])
+		s.drain(instances[len(instances)-1])
 	}
 	var failed error
-	for _, l := range slices.Backward(lives) { // an Envoy needs the one that it has replaced
+	for _, l := range slices.Backward(instances) { // a parent must not end before its child
 		failed = errors.Join(failed, l.terminate())
 	}
-	return errors.Join(failed, s.forgetAll())
+	return errors.Join(failed, s.clearState())
 }
 
-// forgetAll leaves nothing for the next agent to find, when no Envoy is left.
-func (s *Supervisor) forgetAll() error {
-	s.living()
+// clearState removes what the next agent would look for, once no Envoy is left.
+func (s *Supervisor) clearState() error {
+	s.running()
 	s.output.Clear()
-	s.forgetBootstraps(nil)
+	s.removeBootstraps(nil)
 	return errors.Join(remove(filepath.Join(s.Folder, recordFile)), remove(filepath.Join(s.ownFolder(), adminFile)))
 }
 
@@ -154,8 +159,8 @@ func remove(path string) error {
 	return nil
 }
 
-// listed are the first of many.
-func listed(all []string) string {
+// firstOf lists at most 20 elements.
+func firstOf(all []string) string {
 	const some = 20
 	words := strings.Join(all[:min(some, len(all))], ", ")
 	if len(all) > some {

@@ -16,7 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/supervise"
 )
 
-// browse opens a connection, and has one request answered over it.
+// browse opens a connection and has one request answered on it.
 func browse(t *testing.T, port uint32) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
@@ -27,7 +27,7 @@ func browse(t *testing.T, port uint32) (net.Conn, *bufio.Reader) {
 	return conn, reader
 }
 
-// ask sends a request, and tells whether the client was told to go.
+// ask sends a request, and reports whether the client was told to close.
 func ask(t *testing.T, conn net.Conn, reader *bufio.Reader) (goes bool) {
 	t.Helper()
 	write(t, conn, "GET / HTTP/1.1\r\nhost: a\r\n\r\n")
@@ -43,7 +43,7 @@ func write(t *testing.T, conn net.Conn, words string) {
 	require.NoError(t, err)
 }
 
-// surfed is a supervised Envoy that answers requests.
+// surfed returns a supervised Envoy that answers requests.
 func surfed(t *testing.T, change func(*supervise.Options)) (*supervised, uint32) {
 	t.Helper()
 	m := newMachine(t)
@@ -55,7 +55,7 @@ func surfed(t *testing.T, change func(*supervise.Options)) (*supervised, uint32)
 	return s, m.port
 }
 
-func TestClientsAreToldToGoAndIdleOnesDoNotHoldUpTheEnd(t *testing.T) {
+func TestIdleClientsDoNotHoldUpTheDrain(t *testing.T) {
 	t.Parallel()
 	s, port := surfed(t, func(o *supervise.Options) { o.DrainTime = time.Minute })
 	busy, reader := browse(t, port)
@@ -72,7 +72,7 @@ func TestClientsAreToldToGoAndIdleOnesDoNotHoldUpTheEnd(t *testing.T) {
 	require.NoError(t, idle.Close())
 }
 
-func TestADrainLastsAtLeastAsLongAsItHasTo(t *testing.T) {
+func TestDrainLastsDrainMin(t *testing.T) {
 	t.Parallel()
 	s, port := surfed(t, func(o *supervise.Options) { o.DrainTime, o.DrainMin = time.Minute, 1500*time.Millisecond })
 	began := time.Now()
@@ -88,13 +88,13 @@ func TestADrainLastsAtLeastAsLongAsItHasTo(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(began), 1500*time.Millisecond)
 }
 
-func TestADrainEndsWhenAskedTwice(t *testing.T) {
+func TestSecondSignalEndsTheDrain(t *testing.T) {
 	t.Parallel()
 	hurry := make(chan os.Signal, 1)
 	port := envoytest.Port(t)
 	s := start(t, func(o *supervise.Options) {
 		o.Bootstrap = fmt.Appendf(nil, echo, port)
-		o.DrainTime, o.Hurry = time.Hour, hurry
+		o.DrainTime, o.EndNow = time.Hour, hurry
 	})
 	s.awaitReady(t)
 	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
@@ -108,7 +108,7 @@ func TestADrainEndsWhenAskedTwice(t *testing.T) {
 	require.NoError(t, <-s.result)
 }
 
-func TestADrainWithoutAnEnd(t *testing.T) {
+func TestDrainWithoutEndingEnvoy(t *testing.T) {
 	t.Parallel()
 	s, port := surfed(t, unchanged)
 	conn, reader := browse(t, port)

@@ -14,24 +14,26 @@ import (
 	"time"
 )
 
-// Envoy's hot restart: a new Envoy, of the next epoch, takes the open ports over from its parent, which goes on with the connections that it has. The
-// two find each other by a base id, which stands in the names of abstract sockets and of a piece of shared memory.
+// Envoy's hot restart: a new Envoy, of the next epoch, takes over the open ports from its parent, which
+// keeps its connections. The two find each other by a base ID, which is part of the names of abstract
+// sockets and of a shared memory segment.
 
 const (
 	sharedMemory = "/dev/shm"
 
-	// baseIDs is how many there are; Envoy multiplies one by ten, to tell the sockets of different epochs from each other.
+	// baseIDs bounds base IDs. Envoy multiplies one by ten to distinguish the sockets of different epochs.
 	baseIDs = 1 << 28
 
-	// sharedSize and sharedVersion are at the beginning of the shared memory, and the flags at its end: Envoy's SharedMemory, of 1.12 to 1.40.
+	// sharedSize and sharedVersion are the first fields of Envoy's struct SharedMemory, and sharedFlags is
+	// the offset of its flags. The values hold for Envoy 1.12 to 1.40.
 	sharedSize, sharedVersion, sharedFlags = 104, 11, 96
 
-	// versionWithin is how long a program may take to say what it is compatible with.
-	versionWithin = 10 * time.Second
+	// versionTimeout bounds a run of envoy --hot-restart-version.
+	versionTimeout = 10 * time.Second
 )
 
-// cannotHotRestart says why Envoys cannot replace each other here without a pause, and is nil if they can.
-func cannotHotRestart() error {
+// checkHotRestart returns an error if hot restart cannot work on this machine.
+func checkHotRestart() error {
 	if runtime.GOOS != "linux" {
 		return errors.New("it needs Linux")
 	}
@@ -46,7 +48,7 @@ func sharedFile(baseID uint32) string {
 	return fmt.Sprintf("%s/envoy_shared_memory_%d", sharedMemory, uint64(baseID)*10)
 }
 
-// freeBaseID is one that no Envoy has, nor had and left behind.
+// freeBaseID returns a base ID without shared memory of a running or a dead Envoy.
 func freeBaseID() uint32 {
 	for {
 		id := 1 + rand.Uint32N(baseIDs)
@@ -56,16 +58,17 @@ func freeBaseID() uint32 {
 	}
 }
 
-// forgetBaseID gives back what Envoys leave behind, also those that end in good order.
-func forgetBaseID(id uint32) {
+// removeSharedMemory removes the segment that Envoy leaves behind even when it ends normally.
+func removeSharedMemory(id uint32) {
 	if id != 0 {
 		_ = os.Remove(sharedFile(id))
 	}
 }
 
-// allowAnother lets an Envoy start beside its parent whose last child died while it started: the child's mark that it is starting, which only it
-// would have taken away, is in the shared memory, and whoever comes after it ends at once.
-func allowAnother(baseID uint32) error {
+// clearStartingFlag lets an Envoy start beside its parent after the last child died while starting. Only
+// that child would have cleared its flag in the shared memory, and while the flag is set any further child
+// exits at once.
+func clearStartingFlag(baseID uint32) error {
 	file, err := os.OpenFile(sharedFile(baseID), os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -80,9 +83,9 @@ func allowAnother(baseID uint32) error {
 	return err
 }
 
-// compatibility is what a program says that it can restart hot with.
-func compatibility(ctx context.Context, program string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, versionWithin)
+// hotRestartVersion returns what a program says that it can hot restart with.
+func hotRestartVersion(ctx context.Context, program string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
 	output, err := exec.CommandContext(ctx, program, "--hot-restart-version").Output()
 	if err != nil {
@@ -91,15 +94,16 @@ func compatibility(ctx context.Context, program string) (string, error) {
 	return strings.TrimSpace(string(output)), nil
 }
 
-// hotArgs are the arguments that make an Envoy of an epoch.
-func hotArgs(r record, parentShutdown time.Duration) []string {
+// hotRestartArgs returns the arguments for an Envoy of an epoch.
+func hotRestartArgs(r record, parentShutdown time.Duration) []string {
 	if !r.Hot {
 		return []string{"--disable-hot-restart"}
 	}
 	return []string{
 		"--base-id", strconv.FormatUint(uint64(r.BaseID), 10), "--restart-epoch", strconv.Itoa(r.Epoch),
 		"--parent-shutdown-time-s", strconv.Itoa(int(parentShutdown.Seconds())),
-		// They would be added to the child's, also numbers of what is open, of which the agent would wait for the end.
+		// The parent's statistics would be added to the child's, gauges of open connections too, and a
+		// drain would wait for those to close.
 		"--skip-hot-restart-parent-stats",
 	}
 }

@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// canAdopt tells whether processes that this one has not started can be watched.
+// canAdopt reports whether an agent can watch processes that it did not start.
 const canAdopt = true
 
-// handle is a hold on a process, which stays that of this process when the kernel gives its number to another.
+// handle is a pidfd, which identifies its process even after the kernel reuses the process ID.
 type handle struct {
 	pid  int
 	file *os.File
 }
 
-func hold(pid int) (*handle, error) {
+func openHandle(pid int) (*handle, error) {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
 		return nil, os.NewSyscallError("pidfd_open", err)
@@ -29,7 +29,7 @@ func hold(pid int) (*handle, error) {
 	return &handle{pid, os.NewFile(uintptr(fd), "pidfd")}, nil
 }
 
-// wait returns when the process has ended, and tells how, or when the handle is closed.
+// wait returns how the process ended, or an error when the handle is closed.
 func (h *handle) wait() (how string, err error) {
 	raw, err := h.file.SyscallConn()
 	if err != nil {
@@ -40,7 +40,7 @@ func (h *handle) wait() (how string, err error) {
 	}
 	var status unix.WaitStatus
 	if pid, err := unix.Wait4(h.pid, &status, unix.WNOHANG, nil); err != nil || pid != h.pid {
-		return unknownEnd, nil //nolint:nilerr // it was no child of this process: somebody else was told
+		return unknownExit, nil //nolint:nilerr // it was no child of this process: somebody else was told
 	}
 	if status.Signaled() {
 		return "signal: " + status.Signal().String(), nil
@@ -53,7 +53,7 @@ func hasEnded(fd uintptr) bool {
 	return n > 0 && err == nil
 }
 
-// hasEnded is also true of one that waits for its parent to ask how.
+// hasEnded also reports true for a zombie.
 func (h *handle) hasEnded() (ended bool) {
 	raw, err := h.file.SyscallConn()
 	return err == nil && raw.Control(func(fd uintptr) { ended = hasEnded(fd) }) == nil && ended
@@ -69,13 +69,13 @@ func (h *handle) signal(signal syscall.Signal) error {
 
 func (h *handle) close() { h.file.Close() }
 
-// startOf is when a process was started, in ticks since the machine was.
+// startOf returns when a process was started, in ticks since boot.
 func startOf(pid int) (uint64, error) {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
-	// The name before it may have spaces and brackets.
+	// The program's name before it may contain spaces and parentheses.
 	fields := strings.Fields(string(content[bytes.LastIndexByte(content, ')')+1:]))
 	if len(fields) < 20 {
 		return 0, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
@@ -83,19 +83,20 @@ func startOf(pid int) (uint64, error) {
 	return strconv.ParseUint(fields[19], 10, 64)
 }
 
-// imageOf is the program that a process runs, as it was when the process was started.
+// imageOf returns a path to the program of a process, as it was when the process started.
 func imageOf(pid int) string { return fmt.Sprintf("/proc/%d/exe", pid) }
 
-// lasting has a child go on without its parent.
-func lasting() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+// detached is for a child that outlives its parent.
+func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// tied has the kernel end a child with the thread that started it.
+// tied makes the kernel kill the child when the thread that started it ends.
 func tied() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// keepRights leaves an account that is not root the right to listen on all ports, and to use addresses that are not the machine's where it has to.
-func keepRights(attributes *syscall.SysProcAttr, transparent bool) {
+// grantCapabilities lets an account other than root listen on all ports and, if transparent is set, use
+// foreign addresses.
+func grantCapabilities(attributes *syscall.SysProcAttr, transparent bool) {
 	attributes.AmbientCaps = []uintptr{unix.CAP_NET_BIND_SERVICE}
 	if transparent {
 		attributes.AmbientCaps = append(attributes.AmbientCaps, unix.CAP_NET_ADMIN)

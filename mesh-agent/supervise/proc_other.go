@@ -9,14 +9,15 @@ import (
 	"syscall"
 )
 
-// Other kernels do not tell of the end of a process that somebody else has started: there each agent has an Envoy of its own.
+// Other kernels do not report the end of a process that another process started, so each agent has its own
+// Envoy.
 const canAdopt = false
 
 type handle struct {
 	process *os.Process
 }
 
-func hold(pid int) (*handle, error) {
+func openHandle(pid int) (*handle, error) {
 	process, err := os.FindProcess(pid)
 	return &handle{process}, err
 }
@@ -39,12 +40,12 @@ func startOf(int) (uint64, error) { return 0, errors.ErrUnsupported }
 
 func imageOf(int) string { return "" }
 
-func lasting() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 func tied() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-func startLasting(cmd *exec.Cmd) error { return cmd.Start() }
+func startDetached(cmd *exec.Cmd) error { return cmd.Start() }
 
-func canLast(string) error { return errors.New("it needs Linux") }
+func checkDetachable(string) error { return errors.New("it needs Linux") }
 
-func keepRights(*syscall.SysProcAttr, bool) {}
+func grantCapabilities(*syscall.SysProcAttr, bool) {}

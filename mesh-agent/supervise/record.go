@@ -11,22 +11,24 @@ import (
 	"github.com/pgmesh/pgmesh/internal/replace"
 )
 
-// recordFile has the Envoys that run, the newest last.
+// recordFile lists the running Envoys, the newest last.
 const recordFile = "running.json"
 
-// note writes down which Envoys run. Without that the next agent would start another beside them, so it is an error.
-func (s *Supervisor) note(records ...record) error {
+// writeRecords records which Envoys run. Failing is an error, because the next agent would start another
+// Envoy beside them.
+func (s *Supervisor) writeRecords(records ...record) error {
 	content, err := json.MarshalIndent(records, "", "  ")
 	if err != nil {
 		return err
 	}
-	s.forgetBootstraps(records)
+	s.removeBootstraps(records)
 	return replace.File(filepath.Join(s.Folder, recordFile), append(content, '\n'))
 }
 
-// forgetBootstraps removes those that no Envoy was started with which may have to be started again.
-func (s *Supervisor) forgetBootstraps(except []record) {
-	files, _ := filepath.Glob(s.bootstrapFile(record{Wanted: "????????????"})) // the pattern is a good one
+// removeBootstraps removes the bootstrap files of all but these records, whose Envoys may have to be
+// started again.
+func (s *Supervisor) removeBootstraps(except []record) {
+	files, _ := filepath.Glob(s.bootstrapFile(record{ConfigHash: "????????????"})) // the pattern is valid
 	for _, file := range files {
 		if !slices.ContainsFunc(except, func(r record) bool { return s.bootstrapFile(r) == file }) {
 			_ = os.Remove(file)
@@ -34,16 +36,16 @@ func (s *Supervisor) forgetBootstraps(except []record) {
 	}
 }
 
-func recordsOf(lives []*life) []record {
-	records := make([]record, len(lives))
-	for i, l := range lives {
+func recordsOf(instances []*instance) []record {
+	records := make([]record, len(instances))
+	for i, l := range instances {
 		records[i] = l.record
 	}
 	return records
 }
 
-// recall finds the Envoys of an agent before this one that live still.
-func (s *Supervisor) recall() (lives []*life) {
+// reattachAll returns the running Envoys of an earlier agent.
+func (s *Supervisor) reattachAll() (instances []*instance) {
 	content, err := os.ReadFile(filepath.Join(s.Folder, recordFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -56,25 +58,25 @@ func (s *Supervisor) recall() (lives []*life) {
 		s.Log.Error("it cannot be told whether an Envoy of an earlier agent runs still", "error", err)
 		return nil
 	}
-	var over []record
+	var ended []record
 	for _, r := range records {
-		l, err := again(r, admin(filepath.Join(s.ownFolder(), adminFile)))
+		l, err := reattach(r, admin(filepath.Join(s.ownFolder(), adminFile)))
 		if err != nil {
 			s.Log.Info("the Envoy of an earlier agent has ended", "pid", r.Pid, "known", err)
-			over = append(over, r)
+			ended = append(ended, r)
 			continue
 		}
-		lives = append(lives, l)
+		instances = append(instances, l)
 	}
-	for _, r := range over {
-		forgetUnless(r.BaseID, lives)
+	for _, r := range ended {
+		releaseBaseID(r.BaseID, instances)
 	}
-	return lives
+	return instances
 }
 
-// forgetUnless gives a base id back that no life has.
-func forgetUnless(id uint32, lives []*life) {
-	if !slices.ContainsFunc(lives, func(l *life) bool { return l.BaseID == id }) {
-		forgetBaseID(id)
+// releaseBaseID removes the shared memory of a base ID that no instance uses.
+func releaseBaseID(id uint32, instances []*instance) {
+	if !slices.ContainsFunc(instances, func(l *instance) bool { return l.BaseID == id }) {
+		removeSharedMemory(id)
 	}
 }

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// predecessor is the Envoy that serves while another gets ready to take its place, nil if there is none.
-func (s *Supervisor) predecessor(l *life) *life {
-	if l.served.Load() || !l.Hot || l.Epoch == 0 {
+// predecessor returns the Envoy that serves until l is ready to replace it, or nil.
+func (s *Supervisor) predecessor(l *instance) *instance {
+	if l.wasReady.Load() || !l.Hot || l.Epoch == 0 {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, other := range s.lives {
+	for _, other := range s.instances {
 		if other.BaseID == l.BaseID && other.Epoch == l.Epoch-1 && !other.hasEnded() {
 			return other
 		}
@@ -23,7 +23,7 @@ func (s *Supervisor) predecessor(l *life) *life {
 	return nil
 }
 
-// replace has an Envoy as it is wanted take the place of the one that runs: without a pause, if that can be.
+// replace starts the desired Envoy in place of the running one, without a pause if possible.
 func (s *Supervisor) replace(ctx context.Context, want record) error {
 	newest := s.newest()
 	if err := errors.Join(s.writeBootstrap(want), s.validate(ctx, want)); err != nil {
@@ -31,7 +31,7 @@ func (s *Supervisor) replace(ctx context.Context, want record) error {
 	}
 	parent := newest
 	if err := newest.ready(ctx); err != nil {
-		// It serves nobody: the one before it does, if there is one.
+		// It serves nobody; its predecessor does, if there is one.
 		parent = s.predecessor(newest)
 		s.Log.Info("an Envoy that was not ready yet makes way for another", "pid", newest.Pid)
 		newest.kill()
@@ -39,7 +39,7 @@ func (s *Supervisor) replace(ctx context.Context, want record) error {
 	if parent == nil {
 		return s.startCold(want)
 	}
-	if err := s.canFollow(ctx, parent, want); err != nil {
+	if err := s.checkHandover(ctx, parent, want); err != nil {
 		s.Log.Warn("another Envoy is wanted, and takes the place of the one that runs with a pause", "pid", parent.Pid, "error", err)
 		s.drain(parent)
 		if err := parent.terminate(); err != nil {
@@ -51,25 +51,25 @@ func (s *Supervisor) replace(ctx context.Context, want record) error {
 	return s.startHot(ctx, want, parent)
 }
 
-// canFollow says why an Envoy cannot take the place of another without a pause.
-func (s *Supervisor) canFollow(ctx context.Context, parent *life, want record) error {
+// checkHandover returns an error if an Envoy cannot replace another without a pause.
+func (s *Supervisor) checkHandover(ctx context.Context, parent *instance, want record) error {
 	if !parent.Hot || s.Tied {
 		return errors.New("hot restart is off for it")
 	}
 	if parent.Account != want.Account {
 		return errors.New("it runs under another account")
 	}
-	if err := cannotHotRestart(); err != nil {
+	if err := checkHotRestart(); err != nil {
 		return err
 	}
 	if parent.Image == want.Image && parent.Program == want.Program {
 		return nil
 	}
-	old, err := compatibility(ctx, imageOf(parent.Pid))
+	old, err := hotRestartVersion(ctx, imageOf(parent.Pid))
 	if err != nil {
 		return err
 	}
-	fresh, err := compatibility(ctx, want.Program)
+	fresh, err := hotRestartVersion(ctx, want.Program)
 	if err != nil {
 		return err
 	}
@@ -79,21 +79,22 @@ func (s *Supervisor) canFollow(ctx context.Context, parent *life, want record) e
 	return nil
 }
 
-// maxEpochs is how many Envoys of one base id can live at the same time: each has the remainder of its epoch in the names of its sockets.
+// maxEpochs is how many Envoys of one base ID can live at the same time: the names of their sockets contain
+// the epoch modulo 3.
 const maxEpochs = 3
 
-// startHot starts the Envoy that takes the place of another.
-func (s *Supervisor) startHot(ctx context.Context, r record, parent *life) error {
+// startHot starts the Envoy that replaces another by hot restart.
+func (s *Supervisor) startHot(ctx context.Context, r record, parent *instance) error {
 	for s.epochsOf(parent.BaseID) >= maxEpochs {
-		if !s.rest(ctx, lookEvery) {
+		if !s.sleep(ctx, pollInterval) {
 			return nil
 		}
 	}
-	if err := allowAnother(parent.BaseID); err != nil {
+	if err := clearStartingFlag(parent.BaseID); err != nil {
 		s.Log.Warn("Envoy may refuse to start beside another", "error", err)
 	}
 	r.Hot, r.BaseID, r.Epoch = true, parent.BaseID, parent.Epoch+1
-	l, err := s.launch(r, s.living())
+	l, err := s.launch(r, s.running())
 	if err != nil {
 		return err
 	}
@@ -102,11 +103,11 @@ func (s *Supervisor) startHot(ctx context.Context, r record, parent *life) error
 	return nil
 }
 
-// retireAll ends Envoys that were replaced, each when it has no connection left.
+// retireAll starts a goroutine for each replaced Envoy that waits for its end.
 func (s *Supervisor) retireAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, l := range s.lives[:max(0, len(s.lives)-1)] {
+	for _, l := range s.instances[:max(0, len(s.instances)-1)] {
 		if !l.retiring {
 			l.retiring = true
 			s.retiring.Go(func() { s.retire(l) })
@@ -114,28 +115,28 @@ func (s *Supervisor) retireAll() {
 	}
 }
 
-// retire waits for the end of an Envoy whose place another takes, and says which connections have ended with it. It is the other that ends it:
-// it speaks with its parent until then, and one that finds its parent gone before that crashes (1.40).
-func (s *Supervisor) retire(old *life) {
-	look := time.NewTimer(lookEvery)
-	defer look.Stop()
-	ports := s.portsOf(old) // unless it has handed them over already
-	var open sighting
-	var late <-chan time.Time // once it is replaced
+// retire waits for the end of a replaced Envoy, and logs the connections that ended with it. Its successor
+// ends it: the two communicate until then, and a successor whose parent is gone too early crashes (1.40).
+func (s *Supervisor) retire(old *instance) {
+	poll := time.NewTimer(pollInterval)
+	defer poll.Stop()
+	ports := s.portsOf(old) // empty if they were handed over already
+	var open lastConnections
+	var overdue <-chan time.Time // set once it is replaced
 	for !old.hasEnded() {
 		select {
-		case <-look.C:
+		case <-poll.C:
 			began := time.Now()
 			open.add(connectionsTo(old.Pid, ports))
-			look.Reset(nextLook(began))
-			if late != nil {
+			poll.Reset(nextPoll(began))
+			if overdue != nil {
 				break
 			}
 			if successor := s.successor(old); successor != nil {
-				late = time.After(s.parentShutdown() + 2*terminateWithin)
+				overdue = time.After(s.parentShutdown() + 2*terminateTimeout)
 				maps.Copy(ports, s.portsOf(successor))
 			}
-		case <-late:
+		case <-overdue:
 			s.Log.Warn("an Envoy that was replaced has not ended, and is ended", "pid", old.Pid)
 			if err := old.terminate(); err != nil {
 				s.Log.Warn(err.Error())
@@ -145,40 +146,40 @@ func (s *Supervisor) retire(old *life) {
 			return
 		}
 	}
-	if late == nil && s.successor(old) == nil {
-		return // it died before
+	if overdue == nil && s.successor(old) == nil {
+		return // it died before it was replaced
 	}
-	if cut := open.lately(); len(cut) > 0 {
-		s.Log.Warn("connections were cut that went over an Envoy which was replaced", "pid", old.Pid, "number", len(cut), "connections", listed(cut))
+	if cut := open.recent(); len(cut) > 0 {
+		s.Log.Warn("connections were cut that went over an Envoy which was replaced", "pid", old.Pid, "number", len(cut), "connections", firstOf(cut))
 	}
 	s.Log.Info("an Envoy that was replaced has ended", "pid", old.Pid)
-	s.living()
+	s.running()
 }
 
-// sighting is what connections there were when some were there for the last time. An Envoy that ends closes them first, and may be seen once more
-// without any.
-type sighting struct {
+// lastConnections are the connections at the last poll that found any. An Envoy that ends closes them
+// first, so one more poll may find none.
+type lastConnections struct {
 	connections []string
 	at          time.Time
 }
 
-func (s *sighting) add(connections []string) {
+func (s *lastConnections) add(connections []string) {
 	if len(connections) > 0 {
 		s.connections, s.at = connections, time.Now()
 	}
 }
 
-// lately are those that an Envoy which has just ended has cut.
-func (s *sighting) lately() []string {
-	if time.Since(s.at) > terminateWithin {
+// recent returns the connections that an Envoy which just ended has cut.
+func (s *lastConnections) recent() []string {
+	if time.Since(s.at) > terminateTimeout {
 		return nil
 	}
 	return s.connections
 }
 
-// successor is the Envoy that has taken the place of another, nil while there is none. A question that still went to the other is never answered, once
-// that has given up its admin API.
-func (s *Supervisor) successor(old *life) *life {
+// successor returns the Envoy that has replaced another, or nil. The timeout matters: once the old Envoy
+// gives up its admin API, a request that still reached it is never answered.
+func (s *Supervisor) successor(old *instance) *instance {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if newest := s.newest(); newest != old && newest.ready(ctx) == nil {
@@ -194,9 +195,9 @@ func (s *Supervisor) parentShutdown() time.Duration {
 	return s.ParentShutdown
 }
 
-// epochsOf is how many Envoys of a base id live.
+// epochsOf counts the running Envoys of a base ID.
 func (s *Supervisor) epochsOf(baseID uint32) (n int) {
-	for _, l := range s.living() {
+	for _, l := range s.running() {
 		if l.BaseID == baseID {
 			n++
 		}

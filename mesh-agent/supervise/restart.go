@@ -7,38 +7,38 @@ import (
 )
 
 const (
-	// firstPause is short: applications on the machine are without their network until Envoy is back.
-	firstPause = 100 * time.Millisecond
-	lastPause  = 30 * time.Second
+	// minRestartDelay is short: applications on the machine have no network until Envoy is back.
+	minRestartDelay = 100 * time.Millisecond
+	maxRestartDelay = 30 * time.Second
 
-	// healthyAfter is how long Envoy must have lived for its death to count as a new misfortune.
+	// healthyAfter is how long Envoy must have run for the backoff to start over.
 	healthyAfter = time.Minute
 )
 
-// restartPause says how long to wait before the next start: longer after every death, with jitter, and short again
-// after a healthy life.
-type restartPause struct {
-	growing *backoff.ExponentialBackOff
+// restartBackoff computes the wait before a restart: longer after every death, with jitter, and short again
+// after a healthy run.
+type restartBackoff struct {
+	backoff *backoff.ExponentialBackOff
 	used    bool
 }
 
-func newRestartPause() *restartPause {
-	p := &restartPause{growing: &backoff.ExponentialBackOff{
-		InitialInterval:     firstPause,
-		MaxInterval:         lastPause,
+func newRestartBackoff() *restartBackoff {
+	p := &restartBackoff{backoff: &backoff.ExponentialBackOff{
+		InitialInterval:     minRestartDelay,
+		MaxInterval:         maxRestartDelay,
 		Multiplier:          2,
 		RandomizationFactor: 0.5,
 	}}
-	p.growing.Reset()
+	p.backoff.Reset()
 	return p
 }
 
-func (p *restartPause) next(lived time.Duration) time.Duration {
+func (p *restartBackoff) next(lived time.Duration) time.Duration {
 	p.used = true
 	if lived >= healthyAfter {
-		p.growing.Reset()
+		p.backoff.Reset()
 	}
-	return p.growing.NextBackOff()
+	return p.backoff.NextBackOff()
 }
 
-func (p *restartPause) isFirst() bool { return !p.used }
+func (p *restartBackoff) isFirst() bool { return !p.used }

@@ -7,23 +7,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestThePauseGrowsWhileEnvoyKeepsDying(t *testing.T) {
+func TestDelayGrowsWhileEnvoyKeepsDying(t *testing.T) {
 	t.Parallel()
-	p := newRestartPause()
+	p := newRestartBackoff()
 	require.True(t, p.isFirst())
-	require.LessOrEqual(t, p.next(time.Second), 2*firstPause, "the first restart is quick")
+	require.LessOrEqual(t, p.next(time.Second), 2*minRestartDelay, "the first restart is quick")
 	require.False(t, p.isFirst())
 	for range 20 {
-		require.LessOrEqual(t, p.next(time.Second), lastPause*3/2)
+		require.LessOrEqual(t, p.next(time.Second), maxRestartDelay*3/2)
 	}
-	require.GreaterOrEqual(t, p.next(time.Second), lastPause/2)
+	require.GreaterOrEqual(t, p.next(time.Second), maxRestartDelay/2)
 }
 
-func TestThePauseIsShortAgainAfterAHealthyLife(t *testing.T) {
+func TestDelayIsShortAgainAfterAHealthyRun(t *testing.T) {
 	t.Parallel()
-	p := newRestartPause()
+	p := newRestartBackoff()
 	for range 20 {
 		p.next(time.Second)
 	}
-	require.LessOrEqual(t, p.next(healthyAfter), 2*firstPause)
+	require.LessOrEqual(t, p.next(healthyAfter), 2*minRestartDelay)
 }

@@ -1,5 +1,6 @@
-// Package supervise keeps one Envoy running, which outlives it: it starts it, or takes it over from an agent before, starts it again when it
-// dies, has another take its place without a pause when another is wanted, and ends it gently when asked.
+// Package supervise keeps an Envoy running. It starts Envoy or adopts one from an earlier agent, restarts
+// it when it dies, replaces it without a pause when another is desired, and drains it at the end. Envoy
+// outlives its supervisor, if that is killed.
 package supervise
 
 import (
@@ -19,60 +20,60 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 )
 
-// defaultParentShutdown is Istio's, too.
+// defaultParentShutdown is Istio's default, too.
 const defaultParentShutdown = time.Minute
 
 // Options says which Envoy to run and how.
 type Options struct {
-	Envoy     string   // the program: a path, or a name to find in PATH
-	Bootstrap []byte   // the contents of its configuration file; must have an admin address
+	Envoy     string   // a path, or a name to look up in PATH
+	Bootstrap []byte   // content of the configuration file; must have an admin address
 	Args      []string // further arguments
 
-	Environment []string // beside this process's own
-	Account     *Account // whom Envoy runs as; nil for whom this process does
+	Environment []string // added to this process's environment
+	Account     *Account // whom Envoy runs as; nil for this process's account
 
-	// Folder keeps what the next agent has to know. No other agent may use it meanwhile.
+	// Folder keeps state for the next agent. One agent at a time may use it.
 	Folder string
-	// Tied has Envoy die with its agent, in whatever way that goes.
+	// Tied makes Envoy die with its agent, however that ends.
 	Tied bool
 
-	// DrainTime is how long open connections may take to finish when the supervisor is asked to end, and DrainMin how long it lasts even
-	// if there are none, for those who need time to hear of it.
+	// DrainTime is how long open connections may take to finish at the end. DrainMin is how long a drain
+	// lasts even without connections, so that load balancers notice.
 	DrainTime, DrainMin time.Duration
-	// ParentShutdown is how long connections may go on over an Envoy that another has replaced; 0 stands for a minute.
+	// ParentShutdown is how long connections may continue on a replaced Envoy; 0 means a minute.
 	ParentShutdown time.Duration
-	// Transparent says that connections come to Envoy under addresses that are not its own.
+	// Transparent means that connections reach Envoy under addresses that are not its own.
 	Transparent bool
 
-	// Again replaces the running program by itself, as it is on disk now. It returns only if that cannot be done.
-	Again func() error
-	// Ending, if it is not nil, is called before Envoy is drained for the last time. A signal from Hurry ends that.
-	Ending func()
-	Hurry  <-chan os.Signal
+	// Reexec replaces this process by the program as it is on disk now. It returns only if that fails.
+	Reexec func() error
+	// BeforeDrain, if not nil, is called before the last drain. A signal from EndNow ends that drain.
+	BeforeDrain func()
+	EndNow      <-chan os.Signal
 
 	Output io.Writer // receives Envoy's log
-	// Stdout receives what Envoy writes to its standard output, which is access logs that go to /dev/stdout. Nil throws it away.
+	// Stdout receives Envoy's standard output: access logs that go to /dev/stdout. Nil discards it.
 	Stdout io.Writer
 	Log    *slog.Logger
 }
 
-// Supervisor runs one Envoy at a time, and those that it has replaced until they have no connections.
+// Supervisor runs one Envoy, and those that it has replaced until their connections end.
 type Supervisor struct {
 	Options
 
-	thread *thread
-	output *envoylog.Log
-	words  *process.Tail
-	reload chan struct{}
-	pings  chan chan struct{}
+	thread        *thread
+	output        *envoylog.Log
+	logTailBuffer *process.Tail
+	reload        chan struct{}
+	pings         chan chan struct{}
 
 	retiring sync.WaitGroup
 	ended    chan struct{}
 
-	mu       sync.Mutex
-	lives    []*life // the newest last
-	restarts int
-	lastEnd  string
+	mu        sync.Mutex
+	instances []*instance // the newest last
+	restarts  int
+	lastEnd   string
 }
 
 // New prepares a supervisor; Run starts it.
@@ -80,18 +81,19 @@ func New(o Options) (*Supervisor, error) {
 	if err := os.MkdirAll(o.Folder, 0o700); err != nil {
 		return nil, err
 	}
-	words := process.NewTail(manyWords)
+	words := process.NewTail(logTailLines)
 	output, err := envoylog.Open(o.Folder, o.Stdout, io.MultiWriter(o.Output, words), o.Log)
 	if err != nil {
 		return nil, err
 	}
 	return &Supervisor{
-		Options: o, output: output, words: words, reload: make(chan struct{}, 1), pings: make(chan chan struct{}), ended: make(chan struct{}),
+		Options: o, output: output, logTailBuffer: words, reload: make(chan struct{}, 1), pings: make(chan chan struct{}), ended: make(chan struct{}),
 	}, nil
 }
 
-// Run keeps Envoy running until ctx ends, then drains and ends it. It returns early only when the first start fails:
-// then the options are wrong, and trying again would not help. A later death is answered with a restart.
+// Run keeps Envoy running until ctx ends, then drains and ends it. It returns early only when the first
+// start fails: then the options are wrong, and trying again would not help. A later death is answered with
+// a restart.
 func (s *Supervisor) Run(ctx context.Context) error {
 	s.thread = newThread()
 	defer s.thread.end()
@@ -107,56 +109,57 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	return errors.Join(err, s.output.Close())
 }
 
-// EndLeft ends what an earlier agent has left, in place of Run, for an agent that is asked to end before it could take that over.
-func (s *Supervisor) EndLeft() error {
-	s.lives = s.recall()
-	return errors.Join(s.end(), s.output.Close())
+// EndInherited ends what an earlier agent left running. Call it in place of Run, in an agent that is asked
+// to end before it started.
+func (s *Supervisor) EndInherited() error {
+	s.instances = s.reattachAll()
+	return errors.Join(s.shutdown(), s.output.Close())
 }
 
 func (s *Supervisor) run(ctx context.Context) error {
-	if err := s.begin(ctx); err != nil {
+	if err := s.startOrAdopt(ctx); err != nil {
 		if ctx.Err() != nil {
-			return s.end() // what was begun was given up, and what an earlier agent left is not wanted any more either
+			return s.shutdown() // the start was abandoned, and an inherited Envoy is unwanted too
 		}
 		return err
 	}
-	pause := newRestartPause()
+	pause := newRestartBackoff()
 	for {
 		newest := s.newest()
 		select {
 		case <-ctx.Done():
-			return s.end()
+			return s.shutdown()
 		case answer := <-s.pings:
 			close(answer)
 		case <-s.reload:
-			s.replaceProgram()
+			s.reexec()
 		case <-newest.Done():
-			if pause.isFirst() && !newest.cameUp() && s.predecessor(newest) == nil {
+			if pause.isFirst() && !newest.readConfiguration() && s.predecessor(newest) == nil {
 				return s.explain(newest)
 			}
 			if !s.restart(ctx, newest, pause) {
-				return s.end()
+				return s.shutdown()
 			}
 		}
 	}
 }
 
-// begin has an Envoy run as the options ask for it: one that does, or one that takes the place of one that does not, or a new one.
-func (s *Supervisor) begin(ctx context.Context) error {
-	want, err := s.wanted()
+// startOrAdopt adopts a running Envoy that is as desired, replaces one that is not, or starts a new one.
+func (s *Supervisor) startOrAdopt(ctx context.Context) error {
+	want, err := s.desired()
 	if err != nil {
 		return err
 	}
-	s.lives = s.recall()
+	s.instances = s.reattachAll()
 	newest := s.newest()
 	if newest == nil {
 		s.output.Clear()
 	}
-	if newest != nil && newest.Wanted == want.Wanted {
-		_ = newest.ready(ctx) // to know whether it was
-		s.Log.Info("Envoy goes on as an earlier agent has started it", "pid", newest.Pid, "since", newest.Born.Round(time.Second))
+	if newest != nil && newest.ConfigHash == want.ConfigHash {
+		_ = newest.ready(ctx) // sets wasReady
+		s.Log.Info("Envoy goes on as an earlier agent has started it", "pid", newest.Pid, "since", newest.Started.Round(time.Second))
 		s.retireAll()
-		return s.note(recordsOf(s.lives)...)
+		return s.writeRecords(recordsOf(s.instances)...)
 	}
 	if newest != nil {
 		return s.replace(ctx, want)
@@ -164,47 +167,47 @@ func (s *Supervisor) begin(ctx context.Context) error {
 	return s.startCold(want)
 }
 
-func (s *Supervisor) newest() *life {
+func (s *Supervisor) newest() *instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.lives) == 0 {
+	if len(s.instances) == 0 {
 		return nil
 	}
-	return s.lives[len(s.lives)-1]
+	return s.instances[len(s.instances)-1]
 }
 
-// living forgets who has ended and returns the others.
-func (s *Supervisor) living() []*life {
+// running returns the running instances, and forgets the others.
+func (s *Supervisor) running() []*instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var living []*life
-	for _, l := range s.lives {
+	var running []*instance
+	for _, l := range s.instances {
 		if !l.hasEnded() {
-			living = append(living, l)
+			running = append(running, l)
 		}
 	}
-	for _, l := range s.lives {
+	for _, l := range s.instances {
 		if l.hasEnded() {
-			forgetUnless(l.BaseID, living)
+			releaseBaseID(l.BaseID, running)
 		}
 	}
-	s.lives = living
-	return append([]*life(nil), living...)
+	s.instances = running
+	return append([]*instance(nil), running...)
 }
 
-func (s *Supervisor) started(l *life) {
+func (s *Supervisor) started(l *instance) {
 	s.mu.Lock()
-	s.lives = append(s.lives, l)
+	s.instances = append(s.instances, l)
 	s.mu.Unlock()
 	s.Log.Info("Envoy started", "pid", l.Pid)
 }
 
-// startCold starts an Envoy that takes nothing over.
+// startCold starts an Envoy without a predecessor.
 func (s *Supervisor) startCold(r record) error {
-	beside := s.living()
+	beside := s.running()
 	r.Hot, r.BaseID, r.Epoch = false, 0, 0
 	if !s.Tied {
-		if err := errors.Join(cannotHotRestart(), canLast(r.Program)); err != nil {
+		if err := errors.Join(checkHotRestart(), checkDetachable(r.Program)); err != nil {
 			s.Log.Warn("Envoy could not be replaced without a pause on this machine, should another be wanted", "error", err)
 		} else {
 			r.Hot, r.BaseID = true, freeBaseID()
@@ -212,30 +215,30 @@ func (s *Supervisor) startCold(r record) error {
 	}
 	l, err := s.launch(r, beside)
 	if err != nil {
-		forgetUnless(r.BaseID, beside)
+		releaseBaseID(r.BaseID, beside)
 		return err
 	}
 	s.started(l)
 	return nil
 }
 
-// restart brings Envoy back after a pause, however often that takes. It is false when ctx ends first.
-func (s *Supervisor) restart(ctx context.Context, dead *life, pause *restartPause) bool {
-	lived := time.Since(dead.Born)
-	s.Log.Error("Envoy died", "how", dead.how, "lived", lived.Round(time.Millisecond), "last words", s.lastWords())
+// restart starts Envoy again after a delay, as often as it takes. It returns false when ctx ends first.
+func (s *Supervisor) restart(ctx context.Context, dead *instance, pause *restartBackoff) bool {
+	lived := time.Since(dead.Started)
+	s.Log.Error("Envoy died", "how", dead.exit, "lived", lived.Round(time.Millisecond), "last words", s.logTail())
 	for {
 		wait := pause.next(lived)
 		if wait > 0 {
 			s.Log.Info("starting Envoy again", "in", wait.Round(time.Millisecond))
 		}
-		if !s.rest(ctx, wait) {
+		if !s.sleep(ctx, wait) {
 			return false
 		}
 		err := s.startAgain(ctx, dead)
 		if err == nil {
 			s.mu.Lock()
 			s.restarts++
-			s.lastEnd = dead.how
+			s.lastEnd = dead.exit
 			s.mu.Unlock()
 			return true
 		}
@@ -244,8 +247,8 @@ func (s *Supervisor) restart(ctx context.Context, dead *life, pause *restartPaus
 	}
 }
 
-// rest waits and answers meanwhile. It is false when ctx ends first.
-func (s *Supervisor) rest(ctx context.Context, d time.Duration) bool {
+// sleep waits while serving pings and reloads. It returns false when ctx ends first.
+func (s *Supervisor) sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	for {
@@ -257,15 +260,15 @@ func (s *Supervisor) rest(ctx context.Context, d time.Duration) bool {
 		case answer := <-s.pings:
 			close(answer)
 		case <-s.reload:
-			s.replaceProgram()
+			s.reexec()
 		}
 	}
 }
 
-// startAgain starts an Envoy in place of one that died: as the child of the same parent if it died before it took that one's place, or
-// else for itself.
-func (s *Supervisor) startAgain(ctx context.Context, dead *life) error {
-	want, err := s.wanted()
+// startAgain replaces an Envoy that died. If it died before it replaced its parent, the new one is a child
+// of the same parent.
+func (s *Supervisor) startAgain(ctx context.Context, dead *instance) error {
+	want, err := s.desired()
 	if err != nil {
 		return err
 	}
@@ -275,29 +278,29 @@ func (s *Supervisor) startAgain(ctx context.Context, dead *life) error {
 	return s.startCold(want)
 }
 
-func (s *Supervisor) replaceProgram() {
-	if s.Again == nil || s.Tied {
-		// To the kernel its parent would have ended.
+func (s *Supervisor) reexec() {
+	if s.Reexec == nil || s.Tied {
+		// Exec ends the thread that Envoy is tied to, so the kernel would kill it.
 		s.Log.Warn("this agent does not start anew, for Envoy is tied to it: end it and start it again")
 		return
 	}
 	s.output.CatchUp()
 	s.Log.Info("this agent starts anew, as it is on disk; Envoy goes on")
-	if err := s.Again(); err != nil {
+	if err := s.Reexec(); err != nil {
 		s.Log.Error("this agent could not start anew, and goes on as it is", "error", err)
 	}
 }
 
-// Reload has the agent's program start anew within its process. Envoy goes on.
+// Reload makes the agent reexec itself. Envoy continues.
 func (s *Supervisor) Reload() {
 	select {
 	case s.reload <- struct{}{}:
-	default: // it is about to
+	default: // a reload is pending already
 	}
 }
 
-// Ready is nil when Envoy has its first configuration and accepts traffic; otherwise it says what is missing. While an Envoy gets ready to take
-// the place of another, it is the other that counts.
+// Ready returns nil when Envoy has its first configuration and accepts traffic, and otherwise says what is
+// missing. While an Envoy starts to replace another, the old one counts.
 func (s *Supervisor) Ready(ctx context.Context) error {
 	l := s.newest()
 	if l == nil {
@@ -310,7 +313,7 @@ func (s *Supervisor) Ready(ctx context.Context) error {
 	return err
 }
 
-// Alive is nil while the supervisor does its work.
+// Alive returns nil if the supervisor's loop responds.
 func (s *Supervisor) Alive(ctx context.Context) error {
 	answer := make(chan struct{})
 	select {
@@ -321,27 +324,27 @@ func (s *Supervisor) Alive(ctx context.Context) error {
 	}
 }
 
-// longStart is how long Envoy may wait for its first configuration before something is wrong.
-const longStart = 10 * time.Second
+// slowStartAfter is how long Envoy may wait for its first configuration before Status reports trouble.
+const slowStartAfter = 10 * time.Second
 
-// Status tells what runs.
+// Status describes the running Envoy.
 func (s *Supervisor) Status() status.Envoy {
 	ready := s.readyNow()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := status.Envoy{Restarts: s.restarts, LastEnd: s.lastEnd, Ready: ready == nil}
-	if len(s.lives) > 0 {
-		l := s.lives[len(s.lives)-1]
-		if ready != nil && time.Since(l.Born) > longStart {
+	if len(s.instances) > 0 {
+		l := s.instances[len(s.instances)-1]
+		if ready != nil && time.Since(l.Started) > slowStartAfter {
 			e.Trouble = "it takes no traffic: " + ready.Error() + "; see what it waits for with mesh-agent logs"
 		}
-		e.PID, e.Since, e.Epoch, e.Adopted = l.Pid, l.Born, l.Epoch, l.adopted
+		e.PID, e.Since, e.Epoch, e.Adopted = l.Pid, l.Started, l.Epoch, l.adopted
 		e.Admin, _ = l.admin.address()
 	}
 	return e
 }
 
-// readyNow is Ready for somebody who does not wait.
+// readyNow is Ready with a short timeout.
 func (s *Supervisor) readyNow() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

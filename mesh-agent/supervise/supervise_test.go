@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// echo is a bootstrap with an Envoy that answers each connection to port with what it received.
+// echo is a bootstrap for an Envoy that echoes what it receives on a port.
 const echo = `{
   "admin": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": 0}}},
   "static_resources": {"listeners": [{
@@ -39,7 +39,7 @@ const echo = `{
     "filter_chains": [{"filters": [{"name": "echo", "typed_config": {
       "@type": "type.googleapis.com/envoy.extensions.filters.network.echo.v3.Echo"}}]}]}]}}`
 
-// supervised is a supervisor that runs, and the events it logs.
+// supervised is a running supervisor and the events it logs.
 type supervised struct {
 	*supervise.Supervisor
 	end    context.CancelFunc
@@ -125,14 +125,15 @@ func (s *supervised) await(t *testing.T, message string) event {
 	}
 }
 
-// awaitReady returns when Envoy accepts connections: it says so a moment before, and answers its admin API only after.
+// awaitReady waits until Envoy accepts connections: it logs that a moment before, and answers its admin API
+// only after.
 func (s *supervised) awaitReady(t *testing.T) {
 	t.Helper()
 	<-s.envoy.ready
 	require.NoError(t, s.Ready(t.Context()))
 }
 
-// isGone is true of a process that waits for its parent to ask how it ended, too: whose child an Envoy is in the end is not up to us.
+// isGone reports true for a zombie, too: which process has to wait for Envoy is not up to the test.
 func isGone(pid int) bool {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err != nil || strings.Contains(string(content), ") Z ")
@@ -152,7 +153,7 @@ func TestEnvoyRunsUntilAskedToEnd(t *testing.T) {
 	require.True(t, isGone(pid))
 }
 
-func TestAKilledEnvoyComesBack(t *testing.T) {
+func TestKilledEnvoyIsRestarted(t *testing.T) {
 	t.Parallel()
 	s := start(t, unchanged)
 	first := s.await(t, "Envoy started").Pid
@@ -170,7 +171,7 @@ func TestAKilledEnvoyComesBack(t *testing.T) {
 	require.True(t, isGone(second))
 }
 
-func TestAnOpenConnectionMayFinishBeforeEnvoyEnds(t *testing.T) {
+func TestOpenConnectionMayFinish(t *testing.T) {
 	t.Parallel()
 	port := envoytest.Port(t)
 	s := start(t, func(o *supervise.Options) {
@@ -190,7 +191,7 @@ func TestAnOpenConnectionMayFinishBeforeEnvoyEnds(t *testing.T) {
 	require.NoError(t, <-s.result, "the end does not wait for the drain time once nobody is connected")
 }
 
-func TestTheDrainTimeIsAnUpperBound(t *testing.T) {
+func TestDrainTimeIsAnUpperBound(t *testing.T) {
 	t.Parallel()
 	port := envoytest.Port(t)
 	s := start(t, func(o *supervise.Options) {
@@ -209,7 +210,7 @@ func TestTheDrainTimeIsAnUpperBound(t *testing.T) {
 	require.NoError(t, <-s.result)
 }
 
-func TestAnEnvoyThatDoesNotEndIsKilled(t *testing.T) {
+func TestHangingEnvoyIsKilled(t *testing.T) {
 	t.Parallel()
 	s := start(t, unchanged)
 	pid := s.await(t, "Envoy started").Pid
@@ -222,7 +223,7 @@ func TestAnEnvoyThatDoesNotEndIsKilled(t *testing.T) {
 	require.True(t, isGone(pid))
 }
 
-func TestAFirstStartThatFailsIsExplained(t *testing.T) {
+func TestFailedFirstStartIsExplained(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

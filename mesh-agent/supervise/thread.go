@@ -2,8 +2,8 @@ package supervise
 
 import "runtime"
 
-// thread is one that Envoys which die with the agent are started on, and that lives as long as it: to the kernel the end of a child's parent is the
-// end of the thread that has started it.
+// thread is an OS thread that lives as long as the supervisor. Tied Envoys are started on it, because the
+// kernel sends the parent-death signal when the thread that started a child ends.
 type thread struct{ work chan func() }
 
 func newThread() *thread {
@@ -18,7 +18,7 @@ func newThread() *thread {
 	return t
 }
 
-// do returns when the thread has done it.
+// do runs work on the thread and returns its error.
 func (t *thread) do(work func() error) error {
 	result := make(chan error, 1)
 	t.work <- func() { result <- work() }

@@ -29,7 +29,8 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/supervise"
 )
 
-// beAgent makes this test binary a program that supervises an Envoy by the options in that variable, and can be killed.
+// beAgent is the environment variable that makes this test binary an agent, with the options in it, which
+// can be killed.
 const beAgent = "SUPERVISE_TEST_BE_AGENT"
 
 func agentMain() {
@@ -37,7 +38,7 @@ func agentMain() {
 	if err := json.Unmarshal([]byte(os.Getenv(beAgent)), &o); err != nil {
 		panic(err)
 	}
-	o.Again = func() error { return syscall.Exec(os.Args[0], os.Args, os.Environ()) }
+	o.Reexec = func() error { return syscall.Exec(os.Args[0], os.Args, os.Environ()) }
 	s, err := supervise.New(o)
 	if err != nil {
 		panic(err)
@@ -57,8 +58,8 @@ func agentMain() {
 	}
 }
 
-// web is a bootstrap with an Envoy that answers requests to a port with some words, writes each down on its standard output, and
-// answers what connects to another with what it was sent.
+// web is a bootstrap for an Envoy that answers HTTP requests on one port with a fixed text and logs each on
+// its standard output, and that echoes TCP on another port.
 const web = `{
   "admin": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": %d}}},
   "static_resources": {"listeners": [{
@@ -79,7 +80,7 @@ const web = `{
     "filter_chains": [{"filters": [{"name": "echo", "typed_config": {
       "@type": "type.googleapis.com/envoy.extensions.filters.network.echo.v3.Echo"}}]}]}]}}`
 
-// machine is one whose agents come and go.
+// machine is a machine on which agents come and go.
 type machine struct {
 	options           supervise.Options
 	admin, port, echo uint32
@@ -106,7 +107,7 @@ func newMachine(t *testing.T) *machine {
 	return m
 }
 
-// freePort is for what does not share its port, as Envoy's admin API does not.
+// freePort finds a port for what does not share its port, as Envoy's admin API does not.
 func freePort(t *testing.T) uint32 {
 	t.Helper()
 	port, err := freeport.New()
@@ -119,7 +120,7 @@ func (m *machine) says(t *testing.T, words string) {
 	m.options.Bootstrap = fmt.Appendf(nil, web, m.admin, m.port, words, m.echo)
 }
 
-// noted is an Envoy as it is written down.
+// noted is an Envoy as the records describe it.
 type noted struct {
 	Pid, Epoch int
 	BaseID     uint32
@@ -140,11 +141,11 @@ func (m *machine) lives(t *testing.T) (lives []noted) {
 	return lives
 }
 
-// agent is a process that supervises.
+// agent is a process that runs a supervisor.
 type agent struct {
 	*exec.Cmd
 	log   *bufio.Scanner
-	envoy *bytes.Buffer // what it has passed on
+	envoy *bytes.Buffer // what it passed on
 	mu    sync.Mutex
 }
 
@@ -187,13 +188,13 @@ func (m *machine) start(t *testing.T) *agent {
 	return a
 }
 
-// patience is how long an agent may take to say something.
-const patience = 30 * time.Second
+// logTimeout bounds the wait for a message in an agent's log.
+const logTimeout = 30 * time.Second
 
-// await reads the log on to a message.
+// await reads the log up to a message.
 func (a *agent) await(t *testing.T, message string) map[string]any {
 	t.Helper()
-	late := time.AfterFunc(patience, func() { _ = a.Process.Kill() })
+	late := time.AfterFunc(logTimeout, func() { _ = a.Process.Kill() })
 	defer late.Stop()
 	for a.log.Scan() {
 		var record map[string]any
@@ -203,7 +204,7 @@ func (a *agent) await(t *testing.T, message string) map[string]any {
 		}
 		t.Log(a.log.Text())
 	}
-	t.Fatalf("the agent ended, or was ended after %s, without saying %q", patience, message)
+	t.Fatalf("the agent ended, or was ended after %s, without saying %q", logTimeout, message)
 	return nil
 }
 
@@ -222,7 +223,7 @@ func (a *agent) stop(t *testing.T) {
 	require.NoError(t, a.Wait())
 }
 
-// awaitAnswer returns when Envoy answers with some words.
+// awaitAnswer waits until Envoy answers with a text.
 func (m *machine) awaitAnswer(t *testing.T, words string) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -237,7 +238,7 @@ func (m *machine) awaitAnswer(t *testing.T, words string) {
 	}, 20*time.Second, 5*time.Millisecond)
 }
 
-// clients send requests all the time, over connections that they keep, and over one each.
+// clients send requests all the time, over kept connections and over new ones.
 type clients struct {
 	sent, failed atomic.Int64
 	last         atomic.Value
@@ -266,7 +267,7 @@ func (m *machine) clients(t *testing.T) *clients {
 	return c
 }
 
-// send posts, for a client of Go sends a GET again by itself when its connection was closed.
+// send uses POST, because Go's client repeats a GET by itself when its connection was closed.
 func (c *clients) send(client *http.Client, port uint32) error {
 	response, err := client.Post(fmt.Sprintf("http://127.0.0.1:%d/", port), "text/plain", io.NopCloser(strings.NewReader("hello")))
 	if err != nil {
@@ -303,7 +304,7 @@ func isLeft(t *testing.T, n noted) bool {
 	return err == nil
 }
 
-func TestAKilledAgentLeavesItsEnvoyToTheNext(t *testing.T) {
+func TestNextAgentAdoptsEnvoy(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	first := m.start(t)
@@ -319,7 +320,7 @@ func TestAKilledAgentLeavesItsEnvoyToTheNext(t *testing.T) {
 	clients.more(t, 500)
 	clients.end(t)
 
-	// What Envoy has become is known though this agent has not started it.
+	// The agent learns how Envoy ended, although it did not start it.
 	require.NoError(t, syscall.Kill(m.lives(t)[0].Pid, syscall.SIGKILL))
 	second.await(t, "Envoy died")
 	second.await(t, "Envoy started")
@@ -331,7 +332,7 @@ func TestAKilledAgentLeavesItsEnvoyToTheNext(t *testing.T) {
 	require.Empty(t, m.lives(t))
 }
 
-func TestAnEnvoyThatIsWantedTakesThePlaceOfAnotherAndNoRequestFails(t *testing.T) {
+func TestHotRestartFailsNoRequest(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	first := m.start(t)
@@ -383,7 +384,7 @@ func TestSIGHUPKeepsTheProcessAndItsEnvoy(t *testing.T) {
 	require.True(t, isGone(life.Pid))
 }
 
-func TestATiedEnvoyEndsWithItsAgent(t *testing.T) {
+func TestTiedEnvoyEndsWithItsAgent(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.options.Tied = true
@@ -398,7 +399,7 @@ func TestATiedEnvoyEndsWithItsAgent(t *testing.T) {
 	require.Eventually(t, func() bool { return isGone(life.Pid) }, 10*time.Second, time.Millisecond)
 }
 
-func TestAnUpgradeOfEnvoyIsTakenUpAtTheSIGHUP(t *testing.T) {
+func TestSIGHUPUpgradesEnvoy(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	own := filepath.Join(t.TempDir(), "envoy")
@@ -422,7 +423,7 @@ func TestAnUpgradeOfEnvoyIsTakenUpAtTheSIGHUP(t *testing.T) {
 	a.stop(t)
 }
 
-func TestABootstrapThatEnvoyRefusesReplacesNothing(t *testing.T) {
+func TestInvalidBootstrapReplacesNothing(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	first := m.start(t)
@@ -445,7 +446,7 @@ func TestABootstrapThatEnvoyRefusesReplacesNothing(t *testing.T) {
 	third.stop(t)
 }
 
-func TestWhatEnvoyWritesWithoutAnAgentIsPassedOnByTheNext(t *testing.T) {
+func TestNextAgentPassesOnEnvoysLog(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	first := m.start(t)
@@ -453,7 +454,7 @@ func TestWhatEnvoyWritesWithoutAnAgentIsPassedOnByTheNext(t *testing.T) {
 	m.awaitAnswer(t, "one")
 	first.kill(t)
 
-	// Far more than any pipe holds.
+	// Far more than fits into a pipe.
 	const requests = 2000
 	mark := strings.Repeat("m", 1000)
 	client := &http.Client{Timeout: 10 * time.Second}
@@ -481,7 +482,7 @@ func TestWhatEnvoyWritesWithoutAnAgentIsPassedOnByTheNext(t *testing.T) {
 	require.NotContains(t, third.heard(), mark)
 }
 
-func TestLeftoversOfKilledEnvoysAreGivenBack(t *testing.T) {
+func TestSharedMemoryOfKilledEnvoysIsRemoved(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	first := m.start(t)
@@ -501,7 +502,7 @@ func TestLeftoversOfKilledEnvoysAreGivenBack(t *testing.T) {
 	second.stop(t)
 }
 
-func TestAKilledChildLetsItsParentServeOn(t *testing.T) {
+func TestParentServesAfterItsChildIsKilled(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	first := m.start(t)
@@ -510,7 +511,7 @@ func TestAKilledChildLetsItsParentServeOn(t *testing.T) {
 	first.kill(t)
 	clients := m.clients(t)
 
-	// An Envoy that waits for ever for a discovery takes nobody's place.
+	// An Envoy that waits forever for discovery replaces nobody.
 	m.options.Bootstrap = []byte(strings.Replace(string(m.options.Bootstrap), `"static_resources": {`, `"node": {"id": "n", "cluster": "c"},
   "dynamic_resources": {
     "ads_config": {"api_type": "GRPC", "grpc_services": [{"envoy_grpc": {"cluster_name": "xds"}}]},
@@ -527,7 +528,7 @@ func TestAKilledChildLetsItsParentServeOn(t *testing.T) {
 	require.NotEqual(t, waiting.Pid, m.lives(t)[1].Pid)
 	second.kill(t)
 
-	// Whoever comes with what can work replaces both.
+	// An Envoy with a working configuration replaces both.
 	m.says(t, "three")
 	third := m.start(t)
 	third.await(t, "an Envoy that was not ready yet makes way for another")

@@ -10,14 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startLasting starts a child that goes on without its parent. An Envoy that can be restarted hot asks the kernel to be ended with its parent
-// (1.40: prctl(PR_SET_PDEATHSIG) in its HotRestartImpl). So it is started on a thread where that is answered with a yes, and nothing is done; such a
-// filter is inherited, and cannot be taken away, so the thread is not used again.
-func startLasting(cmd *exec.Cmd) error {
+// startDetached starts a child that outlives its parent. An Envoy with hot restart asks the kernel to kill
+// it with its parent (1.40: prctl(PR_SET_PDEATHSIG) in HotRestartImpl). So it is started on a thread with a
+// seccomp filter that answers this call with success and does nothing. A filter is inherited and cannot be
+// removed, so the thread is not reused.
+func startDetached(cmd *exec.Cmd) error {
 	result := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends here
-		if err := ignoreDeathOfParent(); err != nil {
+		runtime.LockOSThread() // never unlocked, so the thread ends with the goroutine
+		if err := ignoreParentDeathSignal(); err != nil {
 			result <- err
 			return
 		}
@@ -26,22 +27,22 @@ func startLasting(cmd *exec.Cmd) error {
 	return <-result
 }
 
-// ignoreDeathOfParent has this thread and its children ask in vain to be sent a signal when their parent ends.
-func ignoreDeathOfParent() error {
+// ignoreParentDeathSignal makes PR_SET_PDEATHSIG a no-op for this thread and its children.
+func ignoreParentDeathSignal() error {
 	const (
-		number   = 0  // where a filter finds the number of a system call,
-		argument = 16 // and the lower half of its first argument where the small end comes first
+		number   = 0  // offset of the system call's number in struct seccomp_data
+		argument = 16 // offset of the low half of the first argument on little-endian machines
 	)
 	filter := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: number},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_PRCTL, Jf: 3},
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: argument},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.PR_SET_PDEATHSIG, Jf: 1},
-		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO}, // with the error 0
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO}, // errno 0: success
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
 	}
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	// Root may do this as it is. Others have to promise first that no program they run gets more rights than they have.
+	// Root may install a filter as it is. Others must first give up that programs they run gain privileges.
 	err := setFilter(&program)
 	if err != nil {
 		if err = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err == nil {
@@ -63,8 +64,9 @@ func setFilter(program *unix.SockFprog) error {
 	return nil
 }
 
-// canLast says why a program could not do without its parent, or not without rights that it would lose with that.
-func canLast(program string) error {
+// checkDetachable returns an error if program cannot be detached, or would lose its file capabilities by
+// that.
+func checkDetachable(program string) error {
 	if os.Geteuid() == 0 {
 		return nil
 	}
