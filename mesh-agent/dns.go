@@ -106,13 +106,13 @@ func (m *member) resolver(who *machine, log *slog.Logger, metrics prometheus.Reg
 		return nil, fmt.Errorf("--dns-ttl %s: expected a time of up to a day", m.dns.ttl)
 	}
 	server, err := dns.Open(dns.Options{
-		Listen: m.dns.listen, Proxy: m.dns.proxy, Except: m.discoveryHosts(), Plain: mode == claim.ResolvConf, Domain: o.Domain, TTL: m.dns.ttl, Upstreams: m.dns.upstreams,
-		ResolvConf: m.dns.resolvConf, AroundStub: func() bool { return mode == claim.Resolved || on.Routes() }, Kept: filepath.Join(m.state.folder, "names"), Log: log, Metrics: metrics,
+		Listen: m.dns.listen, Proxy: m.dns.proxy, Except: m.discoveryHosts(), Port53: mode == claim.ResolvConf, Domain: o.Domain, TTL: m.dns.ttl, Upstreams: m.dns.upstreams,
+		ResolvConf: m.dns.resolvConf, BypassStub: func() bool { return mode == claim.Resolved || on.Routes() }, NamesFile: filepath.Join(m.state.folder, "names"), Log: log, Metrics: metrics,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &resolver{Server: server, machine: on, claim: m.dns.claim(mode, server.Addresses(), server.Plain()), domains: m.dns.domains}, nil
+	return &resolver{Server: server, machine: on, claim: m.dns.claim(mode, server.Addresses(), server.Port53Address()), domains: m.dns.domains}, nil
 }
 
 // discoveryHosts are the names by which discovery is found, which must not depend on what it says.
@@ -187,7 +187,7 @@ func (r *resolver) keep(ctx context.Context) error {
 	soon := time.NewTimer(withinReach)
 	defer soon.Stop()
 	select {
-	case <-r.First():
+	case <-r.FirstTable():
 	case <-soon.C:
 	case <-ctx.Done():
 	}

@@ -109,7 +109,7 @@ func (f *dnsFlags) running(ctx context.Context, mode claim.Mode) (netip.AddrPort
 	var failed error
 	candidates := f.listen
 	if mode == claim.ResolvConf {
-		candidates = append(slices.Clone(f.listen), dns.PlainAddresses()...)
+		candidates = append(slices.Clone(f.listen), dns.Port53Addresses()...)
 	}
 	for _, text := range candidates {
 		at, err := netip.ParseAddrPort(text)

@@ -174,7 +174,7 @@ func (m *machine) keep(ctx context.Context, secrets *sds.Server, u *upstream.Ups
 		return func() error { return nil }, nil
 	}
 	if m.own.given() {
-		if err := secrets.Own(m.own.cert, m.own.key, m.own.roots); err != nil {
+		if err := secrets.ServeFiles(m.own.cert, m.own.key, m.own.roots); err != nil {
 			return nil, err
 		}
 	}

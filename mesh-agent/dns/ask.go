@@ -12,14 +12,14 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Explain asks a resolver that runs somewhere on this machine what it would answer for a name, and why.
+// Explain asks a resolver on this machine what it would answer for a name, and why.
 func Explain(ctx context.Context, at, name string) ([]string, error) {
 	if _, ok := dns.IsDomainName(name); !ok {
 		return nil, fmt.Errorf("%q is no name of DNS", name)
 	}
 	m := new(dns.Msg).SetQuestion(dns.Fqdn(name), dns.TypeTXT)
 	m.Question[0].Qclass = dns.ClassCHAOS
-	client := dns.Client{Net: "tcp", Timeout: 12 * time.Second} // it asks others, twice
+	client := dns.Client{Net: "tcp", Timeout: 12 * time.Second} // it may ask upstreams twice
 	answer, _, err := client.ExchangeContext(ctx, m, at)
 	var op *net.OpError
 	switch {

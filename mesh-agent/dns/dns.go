@@ -1,7 +1,9 @@
-// Package dns is the resolver beside a proxy: it answers for the names of the mesh, and asks others for everything else.
+// Package dns is the resolver beside a proxy. It answers for the names of the mesh and forwards everything
+// else.
 //
-// A host of the mesh has the addresses that discovery gave it, and nothing else: what it lacks is answered by "there is none", never
-// asked elsewhere, for a public record of another type would lead around the mesh.
+// A host of the mesh has the addresses that discovery gave it and no others. Queries for what it lacks get
+// an empty answer and are not forwarded, because a public record of another type would lead around the
+// mesh.
 package dns
 
 import (
@@ -22,76 +24,80 @@ import (
 	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
 )
 
-// Options say how names are resolved.
+// Options configure a Server.
 type Options struct {
-	// Listen has addresses with ports, of this machine.
+	// Listen lists addresses of this machine, with ports.
 	Listen []string
-	// Proxy is where the machine's own proxy asks. It is told nothing of the mesh: it looks for what is behind a service, and would find itself.
+	// Proxy is the address that the machine's own proxy asks. There, names of the mesh are not answered:
+	// the proxy looks for what is behind a service, and would find itself.
 	Proxy string
-	// Except are names that are never the mesh's, such as that of discovery: who resolves names has to be found without them.
+	// Except lists names that are never the mesh's, such as discovery's: it must be found before it can
+	// send any names.
 	Except []string
-	// Plain has it listen on port 53 of a loopback address, too: resolv.conf has no ports.
-	Plain bool
+	// Port53 also listens on port 53 of a loopback address, because resolv.conf has no ports.
+	Port53 bool
 	// Domain completes short names.
 	Domain string
-	// TTL is how long clients may remember a name of the mesh.
+	// TTL is how long clients may cache a name of the mesh.
 	TTL time.Duration
-	// Upstreams are asked for what the mesh does not know. Without any, those of ResolvConf are.
+	// Upstreams answer for other names. If empty, those of ResolvConf do.
 	Upstreams []string
-	// ResolvConf is the file with the machine's resolvers and search domains; it is read again when it changes.
+	// ResolvConf is the file with the machine's resolvers and search domains; it is reread when it changes.
 	ResolvConf string
-	// AroundStub tells whether systemd-resolved asks us: then its own upstreams are asked, and not its stub. It may be nil.
-	AroundStub func() bool
-	// Kept is a file for the names, so that they are known at the next start before discovery answers. It may be empty.
-	Kept string
+	// BypassStub reports whether systemd-resolved asks this resolver; then its upstreams are asked instead
+	// of its stub. It may be nil.
+	BypassStub func() bool
+	// NamesFile stores the names, so that the next start knows them before discovery answers. It may be
+	// empty.
+	NamesFile string
 
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 }
 
-// Table takes the names of the mesh over. Server is one; who receives the names needs to know no more.
+// Table receives the mesh's names. Server implements it; who has the names needs to know no more of it.
 type Table interface {
 	Names(table *ndsv1.NameTable)
 }
 
 var _ Table = (*Server)(nil)
 
-// Server answers.
+// Server answers DNS queries.
 type Server struct {
 	Options
 
-	forward *forward.Forwarder
-	metrics *metrics
-	sockets []socket
-	proxy   socket // for the machine's own proxy, if there is one
-	places  chan struct{}
-	turn    atomic.Uint32 // so that addresses take turns in being the first
+	forward  *forward.Forwarder
+	metrics  *metrics
+	sockets  []socket
+	proxy    socket // for the machine's own proxy; zero if there is none
+	slots    chan struct{}
+	rotation atomic.Uint32 // rotates the addresses of answers
 
-	current   atomic.Pointer[state]
-	table     chan *ndsv1.NameTable // the newest that is not taken over yet
-	upstreams []netip.AddrPort      // that were said by flag
-	first     chan struct{}         // closed when discovery has said what names there are
-	written   *ndsv1.NameTable      // to Kept
+	current    atomic.Pointer[state]
+	table      chan *ndsv1.NameTable // the newest table that follow has not applied yet
+	upstreams  []netip.AddrPort      // from Options.Upstreams
+	firstTable chan struct{}         // closed by the first table
+	savedTable *ndsv1.NameTable      // the table last saved to NamesFile
 }
 
-// state is what answers follow from. It never changes.
+// state is everything that answers depend on. It is immutable.
 type state struct {
-	names *names.Index
-	table *ndsv1.NameTable
-	known bool // discovery has said something
-	from  source
+	names   *names.Index
+	table   *ndsv1.NameTable
+	known   bool // a table has arrived from discovery
+	machine machineConfig
 }
 
-// The number of questions that are worked on at once, and how much is remembered of others' answers.
+// maxQueries bounds concurrent queries; the others bound the cache of upstreams' answers.
 const (
-	parallel     = 1024
+	maxQueries   = 1024
 	cacheEntries = 10_000
 	cacheBytes   = 8 << 20
 )
 
-// Open opens the sockets; Run serves on them.
+// Open opens the sockets and loads saved names; Run serves.
 func Open(o Options) (*Server, error) {
-	s := &Server{Options: o, places: make(chan struct{}, parallel), table: make(chan *ndsv1.NameTable, 1), first: make(chan struct{})}
+	s := &Server{Options: o, slots: make(chan struct{}, maxQueries), table: make(chan *ndsv1.NameTable, 1), firstTable: make(chan struct{})}
 	var err error
 	if s.upstreams, err = parseUpstreams(o.Upstreams); err != nil {
 		return nil, err
@@ -107,8 +113,8 @@ func Open(o Options) (*Server, error) {
 		}
 		s.proxy = opened[0]
 	}
-	if o.Plain && !s.Plain().IsValid() {
-		socket, err := openPlain()
+	if o.Port53 && !s.Port53Address().IsValid() {
+		socket, err := openPort53()
 		if err != nil {
 			s.Close()
 			return nil, err
@@ -118,8 +124,8 @@ func Open(o Options) (*Server, error) {
 	s.metrics = newMetrics(o.Metrics, s)
 	s.forward = forward.New(forward.Options{Log: o.Log, Metrics: o.Metrics, Entries: cacheEntries, Bytes: cacheBytes})
 	s.current.Store(&state{names: names.New(nil, names.Options{Domain: o.Domain, Except: o.Except})})
-	s.followMachine(true)
-	s.loadKept()
+	s.refreshMachine(true)
+	s.loadNames()
 	return s, nil
 }
 
@@ -138,7 +144,7 @@ func parseUpstreams(texts []string) (out []netip.AddrPort, err error) {
 	return out, nil
 }
 
-// Addresses are where it listens.
+// Addresses returns the addresses it listens on.
 func (s *Server) Addresses() []netip.AddrPort {
 	out := make([]netip.AddrPort, len(s.sockets))
 	for i, socket := range s.sockets {
@@ -147,8 +153,8 @@ func (s *Server) Addresses() []netip.AddrPort {
 	return out
 }
 
-// Plain is an address of loopback where it listens on port 53, if there is one.
-func (s *Server) Plain() netip.AddrPort {
+// Port53Address returns a loopback address on which it listens on port 53, or the zero value.
+func (s *Server) Port53Address() netip.AddrPort {
 	for _, socket := range s.sockets {
 		if socket.address.Port() == 53 && socket.address.Addr().IsLoopback() {
 			return socket.address
@@ -157,7 +163,7 @@ func (s *Server) Plain() netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// Names takes a new table over. It returns at once; of several that come quickly the last counts.
+// Names applies a new table in the background. If several come quickly, the last one counts.
 func (s *Server) Names(table *ndsv1.NameTable) {
 	for {
 		select {
@@ -166,35 +172,35 @@ func (s *Server) Names(table *ndsv1.NameTable) {
 		default:
 		}
 		select {
-		case <-s.table: // nobody has taken the one before
+		case <-s.table: // drop the one that was not applied yet
 		default:
 		}
 	}
 }
 
-// Known tells whether discovery has said what names there are, and how many.
+// Known returns the number of names, and whether discovery has sent them.
 func (s *Server) Known() (n int, known bool) {
 	now := s.current.Load()
 	return now.names.Len(), now.known
 }
 
-// First is closed when discovery has said what names there are.
-func (s *Server) First() <-chan struct{} { return s.first }
+// FirstTable is closed when discovery has sent the first table.
+func (s *Server) FirstTable() <-chan struct{} { return s.firstTable }
 
-// Upstreams are who is asked for what the mesh does not know.
+// Upstreams returns the resolvers that answer for other names.
 func (s *Server) Upstreams() []netip.AddrPort { return s.forward.Upstreams() }
 
-// Completions are the domains that short names of the mesh lack.
+// Completions returns the domains that complete short names.
 func (s *Server) Completions() []string { return s.current.Load().names.Domains() }
 
-// Hosts are the names of the mesh.
+// Hosts returns the names of the mesh.
 func (s *Server) Hosts() []string { return s.current.Load().names.Hosts() }
 
-// Run answers until the context ends.
+// Run serves until the context ends.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.forward.Wait()
 	group, ctx := errgroup.WithContext(ctx)
-	for _, socket := range s.all() {
+	for _, socket := range s.allSockets() {
 		for _, server := range socket.servers(s, socket == s.proxy) {
 			group.Go(func() error {
 				if err := serve(ctx, server); err != nil {
@@ -210,50 +216,51 @@ func (s *Server) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// all are the sockets, that of the proxy too.
-func (s *Server) all() []socket {
+// allSockets returns all sockets, the proxy's included.
+func (s *Server) allSockets() []socket {
 	if s.proxy.udp == nil {
 		return s.sockets
 	}
 	return append(slices.Clone(s.sockets), s.proxy)
 }
 
-// ProxyAddress is where the machine's own proxy asks, if it does.
+// ProxyAddress is the address for the machine's own proxy, or the zero value.
 func (s *Server) ProxyAddress() netip.AddrPort { return s.proxy.address }
 
-// Close closes what Open opened, when there is no Run.
+// Close closes the sockets of a Server that Run was not called on.
 func (s *Server) Close() {
-	for _, socket := range s.all() {
+	for _, socket := range s.allSockets() {
 		socket.close()
 	}
 }
 
-// follow takes over tables of names, and what changes on the machine.
+// follow applies name tables and changes of the machine's configuration.
 func (s *Server) follow(ctx context.Context, changed chan<- struct{}) error {
-	tick := time.NewTicker(machineEvery)
+	tick := time.NewTicker(machineInterval)
 	defer tick.Stop()
 	for {
 		select {
 		case table := <-s.table:
-			s.take(table)
+			s.setTable(table)
 		case <-tick.C:
-			s.keep()
-			if s.followMachine(false) {
+			s.saveNames()
+			if s.refreshMachine(false) {
 				select {
 				case changed <- struct{}{}:
-				default: // it will look at these
+				default: // a check is due already
 				}
 			}
 		case <-ctx.Done():
-			s.keep()
+			s.saveNames()
 			return nil
 		}
 	}
 }
 
-// findLoops looks for resolvers that ask us in turn, for anybody may have them do so at any time.
+// findLoops looks for upstreams that ask this resolver in turn. It repeats that, because their
+// configuration may change at any time.
 func (s *Server) findLoops(ctx context.Context, changed <-chan struct{}) error {
-	tick := time.NewTicker(loopsEvery)
+	tick := time.NewTicker(loopCheckInterval)
 	defer tick.Stop()
 	for {
 		s.forward.FindLoops(ctx)
@@ -266,24 +273,25 @@ func (s *Server) findLoops(ctx context.Context, changed <-chan struct{}) error {
 	}
 }
 
-// take makes an index of a table of names.
-func (s *Server) take(table *ndsv1.NameTable) {
+// setTable applies a name table.
+func (s *Server) setTable(table *ndsv1.NameTable) {
 	before := s.current.Load()
 	next := *before
 	next.table, next.known = table, true
-	next.names = names.New(table, s.asked(before.from))
+	next.names = names.New(table, s.nameOptions(before.machine))
 	s.current.Store(&next)
 	if out := next.names.LeftOut(); len(out) > 0 && !slices.Equal(out, before.names.LeftOut()) {
 		s.Log.Warn("the mesh has hosts that are no names of DNS, or have no address: nobody can ask for them", "hosts", out[:min(len(out), 10)], "count", len(out))
 	}
 	if !before.known {
 		s.Log.Info("answering for the names of the mesh", "names", next.names.Len())
-		close(s.first)
+		close(s.firstTable)
 	}
 }
 
-// mayAsk lets this machine ask, and neighbours of an address that was chosen; else it would serve the whole world.
-func mayAsk(from net.Addr, at netip.AddrPort) bool {
+// isAllowed reports whether a client may ask: from this machine, or from a private network. Otherwise the
+// agent could be an open resolver.
+func isAllowed(from net.Addr, at netip.AddrPort) bool {
 	var ip netip.Addr
 	switch a := from.(type) {
 	case *net.UDPAddr:
@@ -292,8 +300,8 @@ func mayAsk(from net.Addr, at netip.AddrPort) bool {
 		ip = a.AddrPort().Addr()
 	}
 	ip = ip.Unmap().WithZone("")
-	return ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() || ip == at.Addr() || shared.Contains(ip)
+	return ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() || ip == at.Addr() || sharedRange.Contains(ip)
 }
 
-// shared is RFC 6598's range, which clouds use as they use private ones.
-var shared = netip.MustParsePrefix("100.64.0.0/10")
+// sharedRange is RFC 6598's range, which clouds use like private ones.
+var sharedRange = netip.MustParsePrefix("100.64.0.0/10")

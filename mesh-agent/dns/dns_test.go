@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const limit = 10 * time.Second
 
-// elsewhere is a resolver for everything that the mesh does not know.
+// elsewhere is an upstream that knows names outside the mesh.
 type elsewhere struct {
 	at    netip.AddrPort
 	asked atomic.Int32
@@ -61,7 +61,7 @@ func newElsewhere(t *testing.T, ip string) *elsewhere {
 	return e
 }
 
-// asker is a client of a resolver that runs.
+// asker is a client of a running resolver.
 type asker struct {
 	*meshdns.Server
 
@@ -151,7 +151,7 @@ func (a *asker) exchange(t *testing.T, network string, m *dns.Msg) *dns.Msg {
 	return answer
 }
 
-// records are answers without their times.
+// records formats answers without their TTLs.
 func records(rrs []dns.RR) (out []string) {
 	for _, rr := range rrs {
 		out = append(out, strings.Join(append(strings.Fields(rr.String())[:1], strings.Fields(rr.String())[3:]...), " "))
@@ -201,7 +201,7 @@ func TestNamesOfTheMesh(t *testing.T) {
 		records(a.ask(t, "_http._tcp.reviews.shop", dns.TypeSRV).Extra), "who asks for ports will ask for addresses")
 }
 
-func TestWhatANameOfTheMeshLacksIsNotAskedElsewhere(t *testing.T) {
+func TestMissingTypesAreNotForwarded(t *testing.T) {
 	t.Parallel()
 	a, e := mesh(t, nil)
 	for name, kinds := range map[string][]uint16{
@@ -228,7 +228,7 @@ func TestWhatANameOfTheMeshLacksIsNotAskedElsewhere(t *testing.T) {
 	require.Zero(t, e.asked.Load())
 }
 
-func TestMailAndWordsAreNotTheMeshs(t *testing.T) {
+func TestMXAndTXTAreForwarded(t *testing.T) {
 	t.Parallel()
 	a, e := mesh(t, nil)
 	answer := a.ask(t, "api.example.com", dns.TypeMX)
@@ -238,7 +238,7 @@ func TestMailAndWordsAreNotTheMeshs(t *testing.T) {
 	require.Len(t, answer.Ns, 1)
 }
 
-func TestEverythingElseIsAskedElsewhere(t *testing.T) {
+func TestOtherNamesAreForwarded(t *testing.T) {
 	t.Parallel()
 	a, e := mesh(t, nil)
 	answer := a.ask(t, "wWw.Test", dns.TypeA)
@@ -256,7 +256,7 @@ func TestEverythingElseIsAskedElsewhere(t *testing.T) {
 	}
 }
 
-func TestBeforeDiscoveryHasSpokenNothingIsMissingForLong(t *testing.T) {
+func TestShortNegativeTTLBeforeTheFirstTable(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t, "192.0.2.80")
 	a := start(t, func(o *meshdns.Options) { o.Upstreams = []string{e.at.String()} })
@@ -270,7 +270,7 @@ func TestBeforeDiscoveryHasSpokenNothingIsMissingForLong(t *testing.T) {
 	require.Equal(t, dns.RcodeNameError, a.ask(t, "reviews.shop.svc.cluster.local", dns.TypeA).Rcode, "what left the mesh is gone")
 }
 
-func TestAddressesTakeTurns(t *testing.T) {
+func TestAddressesRotate(t *testing.T) {
 	t.Parallel()
 	a, _ := mesh(t, nil)
 	first := map[string]int{}
@@ -307,7 +307,7 @@ func TestAnswersFit(t *testing.T) {
 	require.Len(t, whole.Answer, 200)
 }
 
-func TestWhatIsNotForAResolver(t *testing.T) {
+func TestUnsupportedQueries(t *testing.T) {
 	t.Parallel()
 	a, e := mesh(t, nil)
 	ask := func(change func(m *dns.Msg)) int {
@@ -350,7 +350,7 @@ func TestWhatIsNotForAResolver(t *testing.T) {
 	}
 }
 
-func TestNobodyToAskIsSaid(t *testing.T) {
+func TestNoUpstreamIsReported(t *testing.T) {
 	t.Parallel()
 	a := start(t, nil)
 	m := new(dns.Msg).SetQuestion("www.test.", dns.TypeA)
@@ -360,7 +360,7 @@ func TestNobodyToAskIsSaid(t *testing.T) {
 	require.Contains(t, answer.IsEdns0().String(), "--dns-upstream")
 }
 
-func TestAPersonIsToldWhy(t *testing.T) {
+func TestCHAOSExplains(t *testing.T) {
 	t.Parallel()
 	a, _ := mesh(t, nil)
 	explained := func(name string) string {
@@ -384,7 +384,7 @@ func TestAPersonIsToldWhy(t *testing.T) {
 	require.Contains(t, explained("gone.example"), "gone.example. A: NXDOMAIN")
 }
 
-func TestWhatTheMachineAsksIsFollowed(t *testing.T) {
+func TestResolvConfIsFollowed(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "resolv.conf")
 	write := func(name, content string) {
@@ -393,7 +393,7 @@ func TestWhatTheMachineAsksIsFollowed(t *testing.T) {
 	write(path, "nameserver 127.0.0.53\nnameserver 192.0.2.7\n")
 	write(path+".upstream", "nameserver 192.0.2.8\nnameserver 127.0.0.53\n")
 	for around, want := range map[bool]string{false: "[127.0.0.53:53 192.0.2.7:53]", true: "[192.0.2.8:53]"} {
-		a := start(t, func(o *meshdns.Options) { o.ResolvConf, o.AroundStub = path, func() bool { return around } })
+		a := start(t, func(o *meshdns.Options) { o.ResolvConf, o.BypassStub = path, func() bool { return around } })
 		require.Contains(t, a.upstreams(t), "other resolvers: "+want)
 	}
 	write(path, "")
@@ -413,7 +413,7 @@ func (a *asker) upstreams(t *testing.T) string {
 	return strings.Join(answer[len(answer)-1].(*dns.TXT).Txt, "")
 }
 
-func TestASilentCrowdKeepsNobodyOut(t *testing.T) {
+func TestIdleTCPConnectionsKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	a, _ := mesh(t, nil)
 	for range 128 {
@@ -431,14 +431,14 @@ func TestASilentCrowdKeepsNobodyOut(t *testing.T) {
 	require.Len(t, a.ask(t, "api.example.com", dns.TypeA).Answer, 1, "by UDP there are no places")
 }
 
-func TestItIsMeasured(t *testing.T) {
+func TestMetrics(t *testing.T) {
 	t.Parallel()
 	a, _ := mesh(t, nil)
 	a.ask(t, "api.example.com", dns.TypeA)
 	a.ask(t, "www.test", dns.TypeA)
 	a.ask(t, "www.test", dns.TypeA)
 	a.ask(t, "api.example.com", 65280)
-	require.Eventually(t, func() bool { // it counts after it answered
+	require.Eventually(t, func() bool { // it counts after it answers
 		families, err := a.metrics.Gather()
 		require.NoError(t, err)
 		got := map[string]float64{}
@@ -457,7 +457,7 @@ func TestItIsMeasured(t *testing.T) {
 	}, limit, 10*time.Millisecond)
 }
 
-func TestWrongAddressesAreExplained(t *testing.T) {
+func TestInvalidAddressesAreExplained(t *testing.T) {
 	t.Parallel()
 	taken, err := net.ListenPacket("udp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -475,7 +475,7 @@ func TestWrongAddressesAreExplained(t *testing.T) {
 	}
 }
 
-func TestTheMachinesProxyIsToldNothingOfTheMesh(t *testing.T) {
+func TestProxyGetsNoNamesOfTheMesh(t *testing.T) {
 	t.Parallel()
 	a, _ := mesh(t, func(o *meshdns.Options) { o.Proxy = "127.0.0.1:0" })
 	require.Len(t, a.Addresses(), 1)

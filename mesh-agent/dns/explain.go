@@ -9,15 +9,15 @@ import (
 	"github.com/miekg/dns"
 )
 
-// explain answers a question of class CHAOS, which nobody asks by accident, with words: what the name would be answered with, and why.
-// So a person needs nothing but dig: dig CH TXT api.example.com.
+// explain answers a query of class CHAOS, which nobody sends by accident, with text: what the answer for
+// the name would be, and why. So dig is all that a person needs: dig CH TXT api.example.com.
 func (s *Server) explain(ctx context.Context, r *reply, q dns.Question) {
-	r.kind, r.Authoritative = fromMachine, true
+	r.origin, r.Authoritative = fromMachine, true
 	say := func(format string, args ...any) {
 		text := fmt.Sprintf(format, args...)
 		r.Answer = append(r.Answer, &dns.TXT{
 			Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeTXT, Class: dns.ClassCHAOS},
-			Txt: pieces(text),
+			Txt: chunks(text),
 		})
 	}
 	now := s.current.Load()
@@ -26,8 +26,8 @@ func (s *Server) explain(ctx context.Context, r *reply, q dns.Question) {
 		known, remembered := s.forward.Known(question(asked))
 		answer := s.respond(ctx, asked, false)
 		say("%s %s: %s", q.Name, dns.TypeToString[t], summary(answer))
-		say("from %s: %s", answer.kind, answer.why)
-		if remembered && answer.kind != fromMesh {
+		say("from %s: %s", answer.origin, answer.why)
+		if remembered && answer.origin != fromMesh {
 			say("remembered for %s, from %s", known.Age.Round(time.Second), known.Upstream)
 		}
 	}
@@ -41,7 +41,7 @@ func (s *Server) explain(ctx context.Context, r *reply, q dns.Question) {
 	} else {
 		say("the mesh has %d names", now.names.Len())
 	}
-	say("other resolvers: %v, search domains: %v", s.forward.Upstreams(), now.from.search)
+	say("other resolvers: %v, search domains: %v", s.forward.Upstreams(), now.machine.search)
 }
 
 func summary(r reply) string {
@@ -71,8 +71,8 @@ func value(rr dns.RR) string {
 	}
 }
 
-// pieces of a text, as long as TXT records may have them.
-func pieces(text string) (out []string) {
+// chunks splits a text to fit into TXT records.
+func chunks(text string) (out []string) {
 	for len(text) > 255 {
 		out, text = append(out, text[:255]), text[255:]
 	}

@@ -12,7 +12,7 @@ import (
 	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
 )
 
-// writer is where an answer would go.
+// writer records an answer.
 type writer struct {
 	dns.ResponseWriter
 
@@ -21,7 +21,8 @@ type writer struct {
 
 func (w writer) RemoteAddr() net.Addr { return w.from }
 
-// FuzzMessages has a resolver that can ask nobody answer anything: each answer can be packed, fits, is for the question, and says so.
+// FuzzMessages holds that a resolver without upstreams answers anything: each answer can be packed, fits,
+// and is for the question.
 func FuzzMessages(f *testing.F) {
 	s, err := Open(Options{ResolvConf: f.TempDir() + "/none", Domain: "shop.svc.cluster.local", TTL: time.Second, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -51,7 +52,7 @@ func FuzzMessages(f *testing.F) {
 		if m.Unpack(data) != nil || len(m.Question) != 1 {
 			return
 		}
-		answer, kind := s.complete(from, m, asker{proxy: m.Id%2 == 1})
+		answer, kind := s.complete(from, m, endpoint{proxy: m.Id%2 == 1})
 		packed, err := answer.Pack()
 		if err != nil {
 			t.Fatalf("%v: %v", err, answer)

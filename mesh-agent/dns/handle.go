@@ -11,37 +11,38 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/dns/forward"
 )
 
-// asker is who asks, by where.
-type asker struct {
+// endpoint is where a query came in.
+type endpoint struct {
 	at    netip.AddrPort
-	proxy bool // it is the machine's own proxy
+	proxy bool // for the machine's own proxy
 }
 
-// handle answers one message, unless there are too many already: then silence is what makes resolvers slow down or go elsewhere.
-func (s *Server) handle(w dns.ResponseWriter, m *dns.Msg, by asker) {
+// handle answers one query. Beyond maxQueries it drops it: silence makes resolvers slow down or ask
+// elsewhere.
+func (s *Server) handle(w dns.ResponseWriter, m *dns.Msg, by endpoint) {
 	select {
-	case s.places <- struct{}{}:
-		defer func() { <-s.places }()
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
 	default:
 		s.metrics.dropped.Inc()
 		return
 	}
 	begun := time.Now()
 	answer, kind := s.complete(w, m, by)
-	_ = w.WriteMsg(answer) // who is gone needs none
+	_ = w.WriteMsg(answer) // the client may be gone
 	s.metrics.count(m.Question[0].Qtype, kind, answer.Rcode, time.Since(begun))
 }
 
-// complete is the whole answer, as long as it may be.
-func (s *Server) complete(w dns.ResponseWriter, m *dns.Msg, by asker) (*dns.Msg, kind) {
+// complete returns the answer, limited to what the client accepts.
+func (s *Server) complete(w dns.ResponseWriter, m *dns.Msg, by endpoint) (*dns.Msg, origin) {
 	var r reply
 	asked := m.IsEdns0()
 	switch {
-	case !mayAsk(w.RemoteAddr(), by.at):
-		r = reply{Msg: new(dns.Msg).SetRcode(m, dns.RcodeRefused), kind: refused}
+	case !isAllowed(w.RemoteAddr(), by.at):
+		r = reply{Msg: new(dns.Msg).SetRcode(m, dns.RcodeRefused), origin: refused}
 		r.warning = &dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeProhibited, ExtraText: "this resolver is for its machine and private networks"}
 	case asked != nil && asked.Version() != 0:
-		r = reply{Msg: new(dns.Msg).SetRcode(m, dns.RcodeBadVers), kind: refused}
+		r = reply{Msg: new(dns.Msg).SetRcode(m, dns.RcodeBadVers), origin: refused}
 	default:
 		r = s.respond(context.Background(), m, by.proxy)
 	}
@@ -61,7 +62,7 @@ func (s *Server) complete(w dns.ResponseWriter, m *dns.Msg, by asker) (*dns.Msg,
 	}
 	r.Truncate(size)
 	r.Compress = true
-	return r.Msg, r.kind
+	return r.Msg, r.origin
 }
 
 func withoutOPT(extra []dns.RR) (out []dns.RR) {

@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	// machineEvery is how long a change of the machine's resolvers may go unnoticed.
-	machineEvery = 2 * time.Second
-	loopsEvery   = time.Minute
+	// machineInterval is how often the machine's configuration is checked.
+	machineInterval   = 2 * time.Second
+	loopCheckInterval = time.Minute
 )
 
-// source is what the machine says about names.
-type source struct {
+// machineConfig is the part of resolv.conf that matters here.
+type machineConfig struct {
 	upstreams []netip.AddrPort
 	search    []string
 }
 
-// asked is from where names are asked.
-func (s *Server) asked(from source) names.Options {
+// nameOptions returns the options for an index of names.
+func (s *Server) nameOptions(from machineConfig) names.Options {
 	return names.Options{Domain: s.Domain, Search: from.search, Except: s.Except}
 }
 
-// followMachine takes over whom the machine asks, and tells whether that is news.
-func (s *Server) followMachine(first bool) bool {
+// refreshMachine applies the machine's configuration and reports whether it changed.
+func (s *Server) refreshMachine(first bool) bool {
 	now, err := s.readMachine()
 	if err != nil {
 		if first {
@@ -37,34 +37,34 @@ func (s *Server) followMachine(first bool) bool {
 		return false
 	}
 	before := s.current.Load()
-	if !first && slices.Equal(before.from.upstreams, now.upstreams) && slices.Equal(before.from.search, now.search) {
+	if !first && slices.Equal(before.machine.upstreams, now.upstreams) && slices.Equal(before.machine.search, now.search) {
 		return false
 	}
 	next := *before
-	next.from = now
-	next.names = names.New(before.table, s.asked(now))
+	next.machine = now
+	next.names = names.New(before.table, s.nameOptions(now))
 	s.current.Store(&next)
 	s.forward.Use(now.upstreams)
 	s.Log.Info("asking other resolvers for what the mesh does not know", "upstreams", now.upstreams, "search", now.search)
 	return true
 }
 
-// readMachine finds out whom to ask. It never names ourselves.
-func (s *Server) readMachine() (source, error) {
+// readMachine reads the configuration. Its upstreams never include this resolver.
+func (s *Server) readMachine() (machineConfig, error) {
 	content, err := os.ReadFile(s.ResolvConf)
 	if err != nil && len(s.upstreams) == 0 {
-		return source{}, err
+		return machineConfig{}, err
 	}
 	config := resolvconf.Parse(content)
-	out := source{search: config.Search, upstreams: s.upstreams}
+	out := machineConfig{search: config.Search, upstreams: s.upstreams}
 	if len(s.upstreams) > 0 {
 		return out, nil
 	}
 	servers := config.Servers
-	around := s.AroundStub != nil && s.AroundStub()
+	around := s.BypassStub != nil && s.BypassStub()
 	if around && slices.ContainsFunc(servers, resolvconf.Stub) {
 		if content, err = os.ReadFile(stubPath(s.ResolvConf)); err != nil {
-			return source{}, err
+			return machineConfig{}, err
 		}
 		servers = resolvconf.Parse(content).Servers
 	}
@@ -77,7 +77,8 @@ func (s *Server) readMachine() (source, error) {
 	return out, nil
 }
 
-// stubPath is where systemd-resolved writes its own upstreams; a test with a file of its own has that beside it.
+// stubPath returns the file with systemd-resolved's own upstreams. For tests, it lies beside their
+// resolv.conf.
 func stubPath(path string) string {
 	if path == resolvconf.Path {
 		return resolvconf.StubPath

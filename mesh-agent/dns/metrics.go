@@ -34,8 +34,8 @@ func newMetrics(r prometheus.Registerer, s *Server) *metrics {
 	return m
 }
 
-// count keeps to types that are usual, for there are 65,536, and clients choose.
-func (m *metrics) count(asked uint16, from kind, code int, took time.Duration) {
+// count counts a query. Only common types get a label of their own: there are 65,536, and clients choose.
+func (m *metrics) count(asked uint16, from origin, code int, took time.Duration) {
 	name := "other"
 	switch asked {
 	case dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypePTR, dns.TypeTXT, dns.TypeMX, dns.TypeHTTPS, dns.TypeSVCB, dns.TypeCNAME, dns.TypeANY, dns.TypeNS, dns.TypeSOA:

@@ -18,7 +18,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/dns/forward"
 )
 
-// socket is one address, by UDP and TCP.
+// socket is one address, over UDP and TCP.
 type socket struct {
 	address netip.AddrPort
 	udp     net.PacketConn
@@ -39,7 +39,7 @@ func openSockets(flag string, addresses []string) (out []socket, err error) {
 	return out, nil
 }
 
-// openSocket takes the same port for both.
+// openSocket listens on the same port over UDP and TCP.
 func openSocket(address string) (s socket, err error) {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -48,7 +48,7 @@ func openSocket(address string) (s socket, err error) {
 	if at.Addr().IsUnspecified() {
 		return s, errors.New("a resolver on every address serves the whole world: name the addresses it is for, as 127.0.0.1:15053 and that of a bridge of containers")
 	}
-	for range 10 { // port 0 is any that both have free
+	for range 10 { // for port 0, retry until a port is free for both
 		if s, err = openBoth(at); err == nil || at.Port() != 0 {
 			break
 		}
@@ -67,20 +67,20 @@ func openBoth(at netip.AddrPort) (s socket, err error) {
 	return s, err
 }
 
-// plain are addresses that a resolver on port 53 may have: a machine may have another one on the first.
-var plain = []string{"127.0.0.1:53", "127.0.0.55:53", "127.53.53.53:53"}
+// port53 lists the addresses to try for port 53: another resolver may have the first.
+var port53 = []string{"127.0.0.1:53", "127.0.0.55:53", "127.53.53.53:53"}
 
-// PlainAddresses are where a resolver may be that has to be on port 53, with ports.
-func PlainAddresses() []string { return slices.Clone(plain) }
+// Port53Addresses returns the addresses that a resolver on port 53 may have.
+func Port53Addresses() []string { return slices.Clone(port53) }
 
-func openPlain() (s socket, err error) {
-	for _, address := range plain {
+func openPort53() (s socket, err error) {
+	for _, address := range port53 {
 		if s, err = openSocket(address); err == nil || !errors.Is(err, syscall.EADDRINUSE) {
 			break
 		}
 	}
 	if err != nil {
-		return s, fmt.Errorf("programs look for resolvers on port 53, and it cannot be had on %s: %w", strings.Join(plain, ", "), err)
+		return s, fmt.Errorf("programs look for resolvers on port 53, and it cannot be had on %s: %w", strings.Join(port53, ", "), err)
 	}
 	return s, nil
 }
@@ -105,25 +105,26 @@ func (s socket) close() {
 }
 
 const (
-	// connections over TCP that one address may have, and how long one may be silent.
-	connections = 128
-	silence     = 8 * time.Second
+	// limits for TCP: connections per address, and how long one may be idle
+	maxTCPConnections = 128
+	idleTimeout       = 8 * time.Second
 )
 
-// servers answer on it. The machine's own proxy is told nothing of the mesh.
+// servers returns the DNS servers of a socket. With proxy set, they answer for no names of the mesh.
 func (s socket) servers(by *Server, proxy bool) []*dns.Server {
 	handler := dns.HandlerFunc(func(w dns.ResponseWriter, m *dns.Msg) {
-		if err := panics.Try("question", func() error { by.handle(w, m, asker{s.address, proxy}); return nil }); err != nil {
+		if err := panics.Try("question", func() error { by.handle(w, m, endpoint{s.address, proxy}); return nil }); err != nil {
 			dns.HandleFailed(w, m)
 		}
 	})
 	return []*dns.Server{
 		{PacketConn: s.udp, Handler: handler, UDPSize: forward.UDPSize, MsgAcceptFunc: accept},
-		{Listener: newLimited(s.tcp, connections), Handler: handler, IdleTimeout: func() time.Duration { return silence }, MsgAcceptFunc: accept},
+		{Listener: newLimitListener(s.tcp, maxTCPConnections), Handler: handler, IdleTimeout: func() time.Duration { return idleTimeout }, MsgAcceptFunc: accept},
 	}
 }
 
-// accept looks at the head of a message. What is itself an answer is dropped, or two resolvers might talk to each other for ever.
+// accept checks a message's header. Responses are dropped, or two resolvers could talk to each other
+// forever.
 func accept(h dns.Header) dns.MsgAcceptAction {
 	const response = 1 << 15
 	switch {
@@ -154,47 +155,50 @@ func serve(ctx context.Context, server *dns.Server) error {
 		return err
 	case <-ctx.Done():
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second) // for answers that are under way
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second) // for answers under way
 	defer cancel()
 	_ = server.ShutdownContext(ctx)
 	return <-ended
 }
 
-// limited accepts so many connections and no more.
-type limited struct {
+// limitListener bounds the number of open connections.
+type limitListener struct {
 	net.Listener
 
-	places chan struct{}
+	slots chan struct{}
 }
 
-func newLimited(l net.Listener, n int) net.Listener { return limited{l, make(chan struct{}, n)} }
+func newLimitListener(l net.Listener, n int) net.Listener {
+	return limitListener{l, make(chan struct{}, n)}
+}
 
-// Accept closes connections that there is no place for: who waits unheard would wait for its timeout.
-func (l limited) Accept() (net.Conn, error) {
+// Accept closes connections over the limit at once: left unaccepted, their clients would wait for a
+// timeout.
+func (l limitListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
 		select {
-		case l.places <- struct{}{}:
-			return &placed{Conn: conn, leave: func() { <-l.places }}, nil
+		case l.slots <- struct{}{}:
+			return &limitedConn{Conn: conn, release: func() { <-l.slots }}, nil
 		default:
 			conn.Close()
 		}
 	}
 }
 
-// placed is a connection that gives its place back.
-type placed struct {
+// limitedConn releases its slot when it is closed.
+type limitedConn struct {
 	net.Conn
 
-	once  sync.Once
-	leave func()
+	once    sync.Once
+	release func()
 }
 
 // Close may be called more than once.
-func (p *placed) Close() error {
-	p.once.Do(p.leave)
+func (p *limitedConn) Close() error {
+	p.once.Do(p.release)
 	return p.Conn.Close()
 }

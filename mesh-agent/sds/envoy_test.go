@@ -36,7 +36,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/upstream"
 )
 
-// shortFolder is one whose socket has a path that is short enough.
+// shortFolder returns a folder with a path short enough for a socket.
 func shortFolder(t *testing.T) string {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "sds")
@@ -64,7 +64,7 @@ func serve(t *testing.T, s *sds.Server, m *membership.Membership) string {
 	return path
 }
 
-// member is a machine of a mesh, which renews when it is told to.
+// member is a machine of a mesh that renews its certificate on demand.
 func member(t *testing.T, d *jointest.Discovery) *membership.Membership {
 	t.Helper()
 	o := membership.Options{Folder: filepath.Join(t.TempDir(), "state")}
@@ -73,7 +73,8 @@ func member(t *testing.T, d *jointest.Discovery) *membership.Membership {
 	return m
 }
 
-// envoy has a port of mutual TLS as discovery configures it: by SDS names, and with the names that are let in.
+// envoy listens with mutual TLS as discovery configures it: with SDS names, and the identities that may
+// connect.
 const envoy = `{
   "node": {"id": "a", "cluster": "a"},
   "static_resources": {
@@ -123,7 +124,7 @@ func bootstrap(t *testing.T, socket, version, form, cert, roots string) *bootstr
 	return b
 }
 
-// client makes requests of its own connections, and remembers the certificate of who answered last.
+// client makes requests over connections of its own, and keeps the last server certificate.
 type client struct {
 	shows  *tls.Certificate
 	server *x509.Certificate
@@ -151,7 +152,7 @@ func (c *client) request(address string) error {
 	return response.Body.Close()
 }
 
-// signed is a certificate for an identity, signed by an authority, whatever that is for.
+// signed returns a certificate for an identity from an authority, whether or not that should sign it.
 func signed(t *testing.T, a *authority.Authority, id string) *tls.Certificate {
 	t.Helper()
 	key, csr := certtest.Request(t)
@@ -164,7 +165,7 @@ func signed(t *testing.T, a *authority.Authority, id string) *tls.Certificate {
 	return &pair
 }
 
-func TestEnvoyTakesMembersOfTheMeshAlone(t *testing.T) {
+func TestEnvoyAcceptsOnlyMembers(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"TLSv1_2", "TLSv1_3"} {
 		for _, form := range []string{"GRPC", "DELTA_GRPC"} {
@@ -204,7 +205,7 @@ func TestEnvoyTakesMembersOfTheMeshAlone(t *testing.T) {
 	}
 }
 
-// learn tells a member what a discovery says now.
+// learn gives a member the trust that a discovery has now.
 func learn(t *testing.T, d *jointest.Discovery, m *membership.Membership) {
 	t.Helper()
 	s := m.Current()
@@ -219,7 +220,7 @@ func learn(t *testing.T, d *jointest.Discovery, m *membership.Membership) {
 	wait.Wait()
 }
 
-func TestFilesAreServedAndReadAgain(t *testing.T) {
+func TestFilesAreReloaded(t *testing.T) {
 	t.Parallel()
 	ours, theirs := certtest.NewAuthority(t), certtest.NewAuthority(t)
 	folder := shortFolder(t)
@@ -228,7 +229,7 @@ func TestFilesAreServedAndReadAgain(t *testing.T) {
 	s := sds.New(slog.New(slog.DiscardHandler))
 	socket := serve(t, s, nil)
 
-	// The roots are not there yet: Envoy waits for them, and nobody gets in.
+	// The roots do not exist yet: Envoy waits for them, and nobody gets in.
 	e := envoytest.Launch(t, bootstrap(t, socket, "TLSv1_3", "GRPC", "file-cert:"+cert+"~"+key, "file-root:"+roots))
 	certtest.WriteFile(t, roots, ours.PEM)
 	e.WaitReady(t)

@@ -22,19 +22,19 @@ const (
 	certificatePrefix = "file-cert:"
 	rootsPrefix       = "file-root:"
 
-	// lookEvery is how long a change of a file may go unnoticed. Files are read and compared, for times of change have their own resolution,
-	// and folders of links are swapped under them.
-	lookEvery = time.Second
+	// pollInterval is how often files are checked. Their content is compared, because modification times
+	// are coarse and files may be replaced by swapping a symbolic link to their folder.
+	pollInterval = time.Second
 
-	// mostFiles bounds what is looked at: names are made up elsewhere.
-	mostFiles = 1000
+	// maxFiles bounds the watched files, as their names come from outside.
+	maxFiles = 1000
 )
 
-// file is a certificate and its key, or roots, which have none.
+// file is a certificate with its key, or roots without one.
 type file struct{ path, key string }
 
-// named reads the name of a secret that is files.
-func named(name string) (file, bool) {
+// parseName parses the name of a secret in files.
+func parseName(name string) (file, bool) {
 	if rest, ok := strings.CutPrefix(name, certificatePrefix); ok {
 		cert, key, both := strings.Cut(rest, "~")
 		return file{path: cert, key: key}, both && cert != "" && key != ""
@@ -43,94 +43,95 @@ func named(name string) (file, bool) {
 	return file{path: path}, ok && path != ""
 }
 
-// files are those that somebody has asked for. One that is missing or broken is looked at on: Envoy goes on with what there was.
+// files watches the files that were asked for. One that is missing or broken stays watched: Envoy keeps the
+// previous content.
 type files struct {
 	put func(...*tlsv3.Secret)
 	log *slog.Logger
 
-	mu     sync.Mutex
-	wanted map[string]*looked
+	mu      sync.Mutex
+	watched map[string]*watchedFile
 }
 
-// looked is what came of looking at a file.
-type looked struct {
+// watchedFile is a file and what was last read from it.
+type watchedFile struct {
 	file
 
-	seen [sha256.Size]byte
-	said string // what is wrong, so that it is said once
+	digest    [sha256.Size]byte
+	lastError string // last logged error, so that it is logged once
 }
 
 func newFiles(put func(...*tlsv3.Secret), log *slog.Logger) *files {
-	return &files{put: put, log: log, wanted: map[string]*looked{}}
+	return &files{put: put, log: log, watched: map[string]*watchedFile{}}
 }
 
-// want has a name looked at from now on.
-func (f *files) want(name string) {
-	at, isFile := named(name)
+// add starts to watch the file with a name, if it is one.
+func (f *files) add(name string) {
+	at, isFile := parseName(name)
 	if !isFile {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.wanted[name] != nil || len(f.wanted) >= mostFiles {
+	if f.watched[name] != nil || len(f.watched) >= maxFiles {
 		return
 	}
-	f.wanted[name] = &looked{file: at}
-	f.look(name)
+	f.watched[name] = &watchedFile{file: at}
+	f.reload(name)
 }
 
-// own serves files under other names than theirs.
-func (f *files) own(all map[string]file) error {
+// serveAs serves files under given names. All must be usable.
+func (f *files) serveAs(all map[string]file) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for name, at := range all {
 		if _, _, err := at.read(name); err != nil {
 			return err
 		}
-		f.wanted[name] = &looked{file: at}
-		f.look(name)
+		f.watched[name] = &watchedFile{file: at}
+		f.reload(name)
 	}
 	return nil
 }
 
-func (f *files) watch(ctx context.Context) error {
-	tick := time.NewTicker(lookEvery)
+func (f *files) poll(ctx context.Context) error {
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			f.lookAll()
+			f.reloadAll()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-func (f *files) lookAll() {
+func (f *files) reloadAll() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for name := range maps.Keys(f.wanted) {
-		f.look(name)
+	for name := range maps.Keys(f.watched) {
+		f.reload(name)
 	}
 }
 
-func (f *files) look(name string) {
-	l := f.wanted[name]
+func (f *files) reload(name string) {
+	l := f.watched[name]
 	made, stamp, err := l.read(name)
 	if err != nil {
-		if text := err.Error(); text != l.said {
+		if text := err.Error(); text != l.lastError {
 			f.log.Error("a file that Envoy needs cannot be used; what there was before stays in force", "secret", name, "error", err)
-			l.said = text
+			l.lastError = text
 		}
 		return
 	}
-	if l.said = ""; stamp != l.seen {
-		l.seen = stamp
+	if l.lastError = ""; stamp != l.digest {
+		l.digest = stamp
 		f.put(made)
 	}
 }
 
-// read makes a secret of the files, if it is one that Envoy can use.
+// read returns the secret in the files, if Envoy can use it, and a digest of their content.
 func (f file) read(name string) (made *tlsv3.Secret, stamp [sha256.Size]byte, err error) {
 	content, err := os.ReadFile(f.path)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package sds serves Envoy the secrets of its machine: the certificate that says who it is, whom the mesh trusts, and
-// certificates in files. So keys stay on the machine, and what is new is in force at once, without a restart.
+// Package sds serves secrets to Envoy: the machine's certificate, the mesh's trust bundle, and certificates
+// in files. So keys never leave the machine, and a renewed secret takes effect without a restart.
 //
-// The names are Istio's: "default" is the machine's certificate with its key, "ROOTCA" whom the mesh trusts; file-cert:CERTIFICATE~KEY and
-// file-root:ROOTS are files.
+// The names are Istio's: "default" is the machine's certificate with its key and "ROOTCA" the trust bundle;
+// file-cert:CERTIFICATE~KEY and file-root:ROOTS are files.
 package sds
 
 import (
@@ -22,46 +22,46 @@ import (
 	"github.com/pgmesh/pgmesh/internal/membership"
 )
 
-// Names of what the mesh itself gives.
+// The names of the mesh's own secrets.
 const (
 	Certificate = agentsecret.Certificate
 	Roots       = agentsecret.Roots
 )
 
-// Server has the secrets, and serves them.
+// Server holds the secrets and serves them.
 type Server struct {
 	secretv3.UnimplementedSecretDiscoveryServiceServer
 
-	log   *slog.Logger
-	files *files
-	start string // tells the versions of one start from those of another
+	log           *slog.Logger
+	files         *files
+	versionPrefix string // makes versions unique across restarts
 
-	mu      sync.Mutex
-	secrets map[string]secret
-	count   int
-	changed chan struct{} // closed when a secret is new
+	mu          sync.Mutex
+	secrets     map[string]secret
+	lastVersion int
+	changed     chan struct{} // closed and replaced when a secret changes
 }
 
-// secret is one in the form that it travels in.
+// secret is an encoded secret.
 type secret struct {
 	body    *anypb.Any
 	version string
 }
 
-// New returns a server that has no secrets yet.
+// New returns a server without secrets.
 func New(log *slog.Logger) *Server {
 	var start [6]byte
 	_, _ = rand.Read(start[:]) // never fails
-	s := &Server{log: log, start: fmt.Sprintf("%x-", start), secrets: map[string]secret{}, changed: make(chan struct{})}
+	s := &Server{log: log, versionPrefix: fmt.Sprintf("%x-", start), secrets: map[string]secret{}, changed: make(chan struct{})}
 	s.files = newFiles(s.put, log)
 	return s
 }
 
-// Member serves what a membership says, until the context ends.
+// Member serves the secrets of a membership until the context ends.
 func (s *Server) Member(ctx context.Context, m *membership.Membership) error {
 	for {
 		state := m.Current()
-		if err := s.take(state); err != nil {
+		if err := s.setMember(state); err != nil {
 			return err
 		}
 		select {
@@ -72,25 +72,25 @@ func (s *Server) Member(ctx context.Context, m *membership.Membership) error {
 	}
 }
 
-func (s *Server) take(state *membership.State) error {
+func (s *Server) setMember(state *membership.State) error {
 	key, err := state.KeyPEM()
 	if err != nil {
 		return err
 	}
-	s.put(certificate(Certificate, state.ChainPEM(), key), trusted(Roots, state.Trust))
+	s.put(certificate(Certificate, state.ChainPEM(), key), trustBundle(Roots, state.Trust))
 	return nil
 }
 
-// Own serves files of the machine as its certificate and as whom the mesh trusts. All must be usable.
-func (s *Server) Own(cert, key, roots string) error {
-	return s.files.own(map[string]file{Certificate: {path: cert, key: key}, Roots: {path: roots}})
+// ServeFiles serves files as the machine's certificate and the trust bundle. All must be usable.
+func (s *Server) ServeFiles(cert, key, roots string) error {
+	return s.files.serveAs(map[string]file{Certificate: {path: cert, key: key}, Roots: {path: roots}})
 }
 
-// put makes secrets the ones of their names, all at once, and tells the streams.
+// put sets secrets, all at once, and wakes the streams.
 func (s *Server) put(made ...*tlsv3.Secret) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.count
+	before := s.lastVersion
 	for _, m := range made {
 		body, err := anypb.New(m)
 		if err != nil {
@@ -100,16 +100,16 @@ func (s *Server) put(made ...*tlsv3.Secret) {
 		if had, known := s.secrets[m.GetName()]; known && string(had.body.GetValue()) == string(body.GetValue()) {
 			continue
 		}
-		s.count++
-		s.secrets[m.GetName()] = secret{body, s.start + strconv.Itoa(s.count)}
+		s.lastVersion++
+		s.secrets[m.GetName()] = secret{body, s.versionPrefix + strconv.Itoa(s.lastVersion)}
 	}
-	if s.count > before {
+	if s.lastVersion > before {
 		close(s.changed)
 		s.changed = make(chan struct{})
 	}
 }
 
-// get returns those of the named secrets that there are, and what is closed when that is not true any more.
+// get returns those of the named secrets that exist, and a channel that is closed when any secret changes.
 func (s *Server) get(names map[string]bool) (map[string]secret, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,10 +122,10 @@ func (s *Server) get(names map[string]bool) (map[string]secret, <-chan struct{})
 	return found, s.changed
 }
 
-// Register has Envoy served on a gRPC server.
+// Register registers the service on a gRPC server.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
 	secretv3.RegisterSecretDiscoveryServiceServer(r, s)
 }
 
-// Run keeps what files say new until the context ends.
-func (s *Server) Run(ctx context.Context) error { return s.files.watch(ctx) }
+// Run watches files until the context ends.
+func (s *Server) Run(ctx context.Context) error { return s.files.poll(ctx) }

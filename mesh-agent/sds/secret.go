@@ -30,28 +30,28 @@ func inline(content []byte) *corev3.DataSource {
 	return &corev3.DataSource{Specifier: &corev3.DataSource_InlineBytes{InlineBytes: content}}
 }
 
-// trusted is whom the mesh trusts. With other meshes beside it Envoy has to ask whose certificate it is before it looks for who vouches for it:
-// else each mesh would vouch for the members of all others.
-func trusted(name string, t *membership.Trust) *tlsv3.Secret {
+// trustBundle returns whom the mesh trusts. With federated meshes Envoy has to choose the roots by the
+// trust domain of the peer's identity; otherwise each mesh could vouch for the members of all others.
+func trustBundle(name string, t *membership.Trust) *tlsv3.Secret {
 	own := authority.EncodeCertificates(t.Roots...)
 	if len(t.Federated) == 0 {
 		return roots(name, own)
 	}
 	config := &tlsv3.SPIFFECertValidatorConfig{}
-	vouch := func(domain string, pem []byte) {
+	addDomain := func(domain string, pem []byte) {
 		config.TrustDomains = append(config.TrustDomains, &tlsv3.SPIFFECertValidatorConfig_TrustDomain{Name: domain, TrustBundle: inline(pem)})
 	}
 	domains := append([]string{t.Domain}, t.Aliases...)
 	slices.Sort(domains)
-	for _, domain := range slices.Compact(domains) { // Envoy refuses one that is there twice
-		vouch(domain, own)
+	for _, domain := range slices.Compact(domains) { // Envoy rejects duplicates
+		addDomain(domain, own)
 	}
 	for _, domain := range slices.Sorted(maps.Keys(t.Federated)) {
-		vouch(domain, authority.EncodeCertificates(t.Federated[domain]...))
+		addDomain(domain, authority.EncodeCertificates(t.Federated[domain]...))
 	}
 	packed, err := anypb.New(config)
 	if err != nil {
-		panic(err) // trust domains are ASCII
+		panic(err) // cannot fail: trust domains are ASCII
 	}
 	return validation(name, &tlsv3.CertificateValidationContext{
 		CustomValidatorConfig: &corev3.TypedExtensionConfig{Name: "envoy.tls.cert_validator.spiffe", TypedConfig: packed},

@@ -15,7 +15,7 @@ import (
 
 const typeURL = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
 
-// stream is what an Envoy asks for, and what it was sent.
+// stream is what an Envoy subscribes to, and what it was sent.
 type stream struct {
 	server *Server
 	names  map[string]bool
@@ -32,19 +32,19 @@ func (st *stream) nextNonce() string {
 	return strconv.Itoa(st.nonce)
 }
 
-func (st *stream) ask(name string) {
+func (st *stream) subscribe(name string) {
 	st.names[name] = true
-	st.server.files.want(name)
+	st.server.files.add(name)
 }
 
-// forget makes it as if a secret had never been sent: who asks for it again is sent it again.
-func (st *stream) forget(name string) {
+// unsubscribe forgets that a secret was sent, so that it is sent again on the next subscription.
+func (st *stream) unsubscribe(name string) {
 	delete(st.names, name)
 	delete(st.sent, name)
 }
 
-// refused says what Envoy could not use. It is not sent again before it is another.
-func (st *stream) refused(detail *status.Status) {
+// logRefusal logs a NACK. The secret is not resent until it changes.
+func (st *stream) logRefusal(detail *status.Status) {
 	if detail != nil {
 		st.server.log.Error("Envoy cannot use a secret of this machine", "secrets", sorted(st.names), "reason", detail.GetMessage())
 	}
@@ -59,7 +59,8 @@ func sorted(names map[string]bool) []string {
 	return out
 }
 
-// receive hands on what comes, until nothing comes any more.
+// receive sends requests on a channel until the stream ends. It closes ended then, unless the context ends
+// first.
 func receive[T any](ctx context.Context, recv func() (T, error)) (requests chan T, ended chan struct{}) {
 	requests, ended = make(chan T), make(chan struct{})
 	go func() {
@@ -79,7 +80,7 @@ func receive[T any](ctx context.Context, recv func() (T, error)) (requests chan 
 	return requests, ended
 }
 
-// serve answers requests, and changes of the secrets, until the stream ends.
+// serve sends subscribed secrets that changed, and applies requests, until the stream ends.
 func serve[T any](ctx context.Context, st *stream, recv func() (T, error), take func(T), send func(map[string]secret) error) error {
 	requests, ended := receive(ctx, recv)
 	for {
@@ -109,21 +110,21 @@ func serve[T any](ctx context.Context, st *stream, recv func() (T, error), take 
 	}
 }
 
-// StreamSecrets speaks the state of the world: each answer has all secrets that are asked for.
+// StreamSecrets serves the SotW form: each response has all subscribed secrets.
 func (s *Server) StreamSecrets(rpc secretv3.SecretDiscoveryService_StreamSecretsServer) error {
 	st := s.stream()
 	take := func(r *discoveryv3.DiscoveryRequest) {
-		st.refused(r.GetErrorDetail())
+		st.logRefusal(r.GetErrorDetail())
 		if nonce := r.GetResponseNonce(); nonce != "" && nonce != strconv.Itoa(st.nonce) {
-			return // it is about an answer before the last: another request follows
+			return // about an earlier response: another request follows
 		}
 		for name := range st.names {
 			if !slices.Contains(r.GetResourceNames(), name) {
-				st.forget(name)
+				st.unsubscribe(name)
 			}
 		}
 		for _, name := range r.GetResourceNames() {
-			st.ask(name)
+			st.subscribe(name)
 		}
 	}
 	send := func(map[string]secret) error {
@@ -140,7 +141,7 @@ func (s *Server) StreamSecrets(rpc secretv3.SecretDiscoveryService_StreamSecrets
 	return serve(rpc.Context(), st, rpc.Recv, take, send)
 }
 
-// newest is the later of two versions of one start.
+// newest returns the later of two versions with the same prefix.
 func newest(a, b string) string {
 	if len(a) > len(b) || (len(a) == len(b) && a > b) {
 		return a
@@ -148,17 +149,17 @@ func newest(a, b string) string {
 	return b
 }
 
-// DeltaSecrets sends each secret by itself.
+// DeltaSecrets serves the delta form: each response has the secrets that changed.
 func (s *Server) DeltaSecrets(rpc secretv3.SecretDiscoveryService_DeltaSecretsServer) error {
 	st := s.stream()
 	take := func(r *discoveryv3.DeltaDiscoveryRequest) {
-		st.refused(r.GetErrorDetail())
+		st.logRefusal(r.GetErrorDetail())
 		for _, name := range r.GetResourceNamesUnsubscribe() {
-			st.forget(name)
+			st.unsubscribe(name)
 		}
 		for _, name := range r.GetResourceNamesSubscribe() {
-			st.forget(name)
-			st.ask(name)
+			st.unsubscribe(name)
+			st.subscribe(name)
 			if held := r.GetInitialResourceVersions()[name]; held != "" {
 				st.sent[name] = held
 			}
@@ -174,11 +175,11 @@ func (s *Server) DeltaSecrets(rpc secretv3.SecretDiscoveryService_DeltaSecretsSe
 	return serve(rpc.Context(), st, rpc.Recv, take, send)
 }
 
-// FetchSecrets answers once.
+// FetchSecrets answers a single request.
 func (s *Server) FetchSecrets(_ context.Context, r *discoveryv3.DiscoveryRequest) (*discoveryv3.DiscoveryResponse, error) {
 	st := s.stream()
 	for _, name := range r.GetResourceNames() {
-		st.ask(name)
+		st.subscribe(name)
 	}
 	found, _ := s.get(st.names)
 	answer := &discoveryv3.DiscoveryResponse{TypeUrl: typeURL, Resources: []*anypb.Any{}}

@@ -45,7 +45,7 @@ func names(t *testing.T, bodies ...*anypb.Any) (out []string) {
 	return out
 }
 
-func TestTheStateOfTheWorldIsSentWhenItIsNew(t *testing.T) {
+func TestSotWSendsChanges(t *testing.T) {
 	t.Parallel()
 	d, m, client := served(t)
 	stream, err := client.StreamSecrets(t.Context())
@@ -56,7 +56,7 @@ func TestTheStateOfTheWorldIsSentWhenItIsNew(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{sds.Roots, sds.Certificate}, names(t, first.GetResources()...))
 
-	// What is refused is not sent again before something is new.
+	// A refused secret is not resent until something changes.
 	ask.ResponseNonce, ask.ErrorDetail = first.GetNonce(), &statuspb.Status{Message: "no"}
 	require.NoError(t, stream.Send(ask))
 	d.Federate("other.example", jointest.New(t, "other.example", time.Hour).Roots())
@@ -67,7 +67,7 @@ func TestTheStateOfTheWorldIsSentWhenItIsNew(t *testing.T) {
 	require.NotEqual(t, first.GetNonce(), second.GetNonce())
 	require.Len(t, second.GetResources(), 2)
 
-	// An answer to an answer before the last says nothing of what is asked for now.
+	// A request about an earlier response does not change the subscription.
 	require.NoError(t, stream.Send(&discoveryv3.DiscoveryRequest{ResponseNonce: first.GetNonce()}))
 	require.NoError(t, stream.Send(&discoveryv3.DiscoveryRequest{ResourceNames: []string{sds.Roots}, ResponseNonce: second.GetNonce()}))
 	require.NoError(t, stream.Send(&discoveryv3.DiscoveryRequest{ResourceNames: []string{sds.Roots, sds.Certificate}, ResponseNonce: second.GetNonce()}))
@@ -76,7 +76,7 @@ func TestTheStateOfTheWorldIsSentWhenItIsNew(t *testing.T) {
 	require.Len(t, third.GetResources(), 2, "who asks again is sent it again")
 }
 
-func TestTheDeltaFormSendsWhatIsNewAlone(t *testing.T) {
+func TestDeltaSendsOnlyChanges(t *testing.T) {
 	t.Parallel()
 	d, m, client := served(t)
 	stream, err := client.DeltaSecrets(t.Context())
@@ -97,7 +97,7 @@ func TestTheDeltaFormSendsWhatIsNewAlone(t *testing.T) {
 	require.Len(t, second.GetResources(), 1)
 	require.Equal(t, sds.Roots, second.GetResources()[0].GetName())
 
-	// Who comes back is sent what it has not.
+	// A returning Envoy is sent what it lacks.
 	again, err := client.DeltaSecrets(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, again.Send(&discoveryv3.DeltaDiscoveryRequest{
@@ -109,7 +109,7 @@ func TestTheDeltaFormSendsWhatIsNewAlone(t *testing.T) {
 	require.Equal(t, sds.Roots, third.GetResources()[0].GetName())
 }
 
-func TestSecretsAreFetchedToo(t *testing.T) {
+func TestFetchSecrets(t *testing.T) {
 	t.Parallel()
 	_, _, client := served(t)
 	require.Eventually(t, func() bool {

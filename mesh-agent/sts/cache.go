@@ -7,28 +7,29 @@ import (
 )
 
 const (
-	// A token that is told has this part of its life left, or so long: who gets one has to get somewhere with it.
-	restPart = 5
-	restMost = time.Minute
+	// A cached token is served while this fraction (1/5) of its lifetime remains, or a minute: its
+	// recipient needs time to use it.
+	marginFraction = 5
+	maxMargin      = time.Minute
 )
 
-// cache remembers tokens, those that were used last.
+// cache is an LRU cache of tokens.
 type cache struct {
 	size int
 
 	mu    sync.Mutex
-	used  *list.List // of *kept
+	lru   *list.List // of *cacheItem, the most recently used first
 	byKey map[string]*list.Element
 }
 
-type kept struct {
+type cacheItem struct {
 	key    string
 	answer *answer
 	until  time.Time
 }
 
 func newCache(size int) *cache {
-	return &cache{size: size, used: list.New(), byKey: map[string]*list.Element{}}
+	return &cache{size: size, lru: list.New(), byKey: map[string]*list.Element{}}
 }
 
 func (c *cache) get(key string, now time.Time) *answer {
@@ -38,16 +39,17 @@ func (c *cache) get(key string, now time.Time) *answer {
 	if at == nil {
 		return nil
 	}
-	k := at.Value.(*kept)
+	k := at.Value.(*cacheItem)
 	if !now.Before(k.until) {
 		c.remove(at)
 		return nil
 	}
-	c.used.MoveToFront(at)
+	c.lru.MoveToFront(at)
 	return k.answer
 }
 
-// put remembers a token that says how long it counts. One that can be renewed is its owner's alone.
+// put caches a token with a known lifetime. One with a refresh token belongs to its requester alone, and is
+// not cached.
 func (c *cache) put(key string, a *answer, now time.Time) {
 	left := a.expires.Sub(now)
 	if _, renewable := a.fields["refresh_token"]; renewable || a.expires.IsZero() || left <= 0 {
@@ -58,18 +60,18 @@ func (c *cache) put(key string, a *answer, now time.Time) {
 	if at := c.byKey[key]; at != nil {
 		c.remove(at)
 	}
-	c.byKey[key] = c.used.PushFront(&kept{key, a, a.expires.Add(-min(left/restPart, restMost))})
-	for c.used.Len() > c.size {
-		c.remove(c.used.Back())
+	c.byKey[key] = c.lru.PushFront(&cacheItem{key, a, a.expires.Add(-min(left/marginFraction, maxMargin))})
+	for c.lru.Len() > c.size {
+		c.remove(c.lru.Back())
 	}
 }
 
 func (c *cache) remove(at *list.Element) {
-	delete(c.byKey, c.used.Remove(at).(*kept).key)
+	delete(c.byKey, c.lru.Remove(at).(*cacheItem).key)
 }
 
 func (c *cache) len() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.used.Len()
+	return c.lru.Len()
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestATokenIsToldWhileItGetsSomebodySomewhere(t *testing.T) {
+func TestCachedTokenKeepsAMargin(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	for life, want := range map[time.Duration]time.Duration{time.Hour: 59 * time.Minute, time.Minute: 48 * time.Second, 10 * time.Second: 8 * time.Second} {
@@ -17,7 +17,7 @@ func TestATokenIsToldWhileItGetsSomebodySomewhere(t *testing.T) {
 		a := &answer{expires: noon.Add(life), fields: map[string]json.RawMessage{"expires_in": json.RawMessage("1")}}
 		c.put("k", a, noon)
 		require.NotNil(t, c.get("k", noon.Add(want-time.Second)))
-		require.Equal(t, fmt.Sprint(int64((life-want+time.Second)/time.Second)), string(a.tell(noon.Add(want - time.Second))["expires_in"]))
+		require.Equal(t, fmt.Sprint(int64((life-want+time.Second)/time.Second)), string(a.fieldsAt(noon.Add(want - time.Second))["expires_in"]))
 		require.Nil(t, c.get("k", noon.Add(want)))
 		require.Zero(t, c.len())
 	}

@@ -18,7 +18,7 @@ const (
 	typeJWT    = typePrefix + "jwt"
 )
 
-// types of tokens that RFC 8693 has.
+// types lists RFC 8693's token types.
 var types = []string{"access_token", "refresh_token", "id_token", "saml1", "saml2", "jwt"}
 
 func knownType(t string) bool {
@@ -26,7 +26,7 @@ func knownType(t string) bool {
 	return ok && slices.Contains(types, name)
 }
 
-// The codes of errors, of RFC 6749 (5.2) and RFC 8693 (2.2.2).
+// Error codes of RFC 6749 (5.2) and RFC 8693 (2.2.2).
 const (
 	invalidRequest = "invalid_request"
 	unsupported    = "unsupported_grant_type"
@@ -34,7 +34,7 @@ const (
 	unavailable    = "temporarily_unavailable"
 )
 
-// refusal is an error that the caller is told, in the form of RFC 6749.
+// refusal is an error for the caller, in the form of RFC 6749.
 type refusal struct {
 	status      int
 	Code        string `json:"error"`
@@ -48,33 +48,34 @@ func invalid(format string, args ...any) error {
 	return &refusal{status: http.StatusBadRequest, Code: invalidRequest, Description: fmt.Sprintf(format, args...)}
 }
 
-// Parameters that are passed on; of these some may be given several times.
+// The parameters that are forwarded, and those that may be repeated.
 var (
-	passed  = []string{"resource", "audience", "scope", "requested_token_type", "subject_token", "subject_token_type", "actor_token", "actor_token_type"}
-	several = []string{"resource", "audience"}
+	forwarded  = []string{"resource", "audience", "scope", "requested_token_type", "subject_token", "subject_token_type", "actor_token", "actor_token_type"}
+	repeatable = []string{"resource", "audience"}
 )
 
-// exchange is what is asked of the server of tokens.
+// exchange is a request for the token endpoint.
 type exchange struct{ form url.Values }
 
-// read checks a form as a server of tokens would, so that what is wrong is said here, where it can be found.
-func (s *Server) read(form url.Values) (*exchange, error) {
+// parseForm validates a form as a token endpoint would, so that errors are reported here, where they are
+// easy to find.
+func (s *Server) parseForm(form url.Values) (*exchange, error) {
 	if grant := form["grant_type"]; len(grant) != 1 {
 		return nil, invalid("grant_type is missing, or given more than once: it has to be %s", grantType)
 	} else if grant[0] != grantType {
 		return nil, &refusal{status: http.StatusBadRequest, Code: unsupported, Description: "grant_type has to be " + grantType}
 	}
 	e := &exchange{form: url.Values{"grant_type": {grantType}}}
-	for _, name := range passed {
-		values := slices.DeleteFunc(slices.Clone(form[name]), func(v string) bool { return v == "" }) // as if it were not there (RFC 6749, 3.2)
-		if len(values) > 1 && !slices.Contains(several, name) {
+	for _, name := range forwarded {
+		values := slices.DeleteFunc(slices.Clone(form[name]), func(v string) bool { return v == "" }) // empty counts as absent (RFC 6749, 3.2)
+		if len(values) > 1 && !slices.Contains(repeatable, name) {
 			return nil, invalid("%s is given more than once", name)
 		}
 		if len(values) > 0 {
 			e.form[name] = values
 		}
 	}
-	if err := s.subject(e.form); err != nil {
+	if err := s.addSubject(e.form); err != nil {
 		return nil, err
 	}
 	if err := checkTypes(e.form); err != nil {
@@ -86,8 +87,8 @@ func (s *Server) read(form url.Values) (*exchange, error) {
 	return e, nil
 }
 
-// subject has the machine's token exchanged for who has none.
-func (s *Server) subject(form url.Values) error {
+// addSubject uses the machine's token if the form has none.
+func (s *Server) addSubject(form url.Values) error {
 	if form.Has("subject_token") {
 		return nil
 	}
@@ -113,7 +114,7 @@ func (s *Server) subject(form url.Values) error {
 
 func checkTypes(form url.Values) error {
 	for _, each := range []string{"subject_token_type", "actor_token_type", "requested_token_type"} {
-		if t := form.Get(each); t != "" && !strings.Contains(t, ":") { // others may be defined, as URIs
+		if t := form.Get(each); t != "" && !strings.Contains(t, ":") { // extensions may define others, as URIs
 			return invalid("%s is no URI: expected one as %s", each, typeJWT)
 		}
 	}
@@ -131,7 +132,8 @@ func checkTypes(form url.Values) error {
 	return nil
 }
 
-// key is the same for exchanges that have the same answer: the same form, shown the same certificate, for a token may be bound to that.
+// key identifies exchanges with the same answer: the same form and client certificate, because a token may
+// be bound to that.
 func (e *exchange) key(certificate [][]byte) string {
 	h := sha256.New()
 	h.Write([]byte(e.form.Encode()))
@@ -141,8 +143,9 @@ func (e *exchange) key(certificate [][]byte) string {
 	return string(h.Sum(nil))
 }
 
-// clean takes the tokens of the request out of a text that somebody else wrote, and what cannot be in a description (RFC 6749, 5.2).
-func (e *exchange) clean(text string) string {
+// sanitize removes the request's tokens from a server's text, and characters that a description must not
+// have (RFC 6749, 5.2).
+func (e *exchange) sanitize(text string) string {
 	for _, name := range []string{"subject_token", "actor_token"} {
 		if token := e.form.Get(name); token != "" {
 			text = strings.ReplaceAll(text, token, "(token)")

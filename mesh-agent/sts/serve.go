@@ -12,8 +12,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/listen"
 )
 
-// longest is how long a form may be: tokens are a few kilobytes.
-const longest = 256 << 10
+// maxForm bounds a form; tokens have a few kilobytes.
+const maxForm = 256 << 10
 
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
@@ -33,12 +33,12 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, err)
 		return
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, longest)
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
-		s.refuse(w, invalid("the form cannot be read, or is longer than %d kB", longest>>10))
+		s.refuse(w, invalid("the form cannot be read, or is longer than %d kB", maxForm>>10))
 		return
 	}
-	e, err := s.read(r.PostForm)
+	e, err := s.parseForm(r.PostForm)
 	if err != nil {
 		s.refuse(w, err)
 		return
@@ -49,11 +49,12 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.metrics.requests.WithLabelValues(outcome).Inc()
-	respond(w, http.StatusOK, a.tell(time.Now()))
+	respond(w, http.StatusOK, a.fieldsAt(time.Now()))
 }
 
-// fromProgram keeps pages in a browser from using the machine's identity: a form may be sent from anywhere to anywhere, but then it says from
-// where, and a name that leads to loopback by a trick is not one of loopback.
+// fromProgram rejects requests from browsers, so that web pages cannot use the machine's identity. A page
+// can send a form to any address, but the browser adds its origin, and the host is checked against DNS
+// rebinding.
 func fromProgram(r *http.Request) error {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch {
@@ -76,7 +77,7 @@ func withPort(host string) string {
 	return net.JoinHostPort(host, "80")
 }
 
-// exchange finds the token, or asks for it: once, for all who want the same at the same time.
+// exchange returns a cached token, or requests one, once for all equal concurrent requests.
 func (s *Server) exchange(ctx context.Context, e *exchange) (a *answer, outcome string, err error) {
 	key := e.key(s.certificate().Certificate)
 	if a := s.cache.get(key, time.Now()); a != nil {
@@ -84,12 +85,12 @@ func (s *Server) exchange(ctx context.Context, e *exchange) (a *answer, outcome 
 	}
 	flight := s.flights.DoChan(key, func() (any, error) {
 		select {
-		case s.places <- struct{}{}:
-			defer func() { <-s.places }()
+		case s.slots <- struct{}{}:
+			defer func() { <-s.slots }()
 		default:
 			return nil, &refusal{status: http.StatusServiceUnavailable, Code: unavailable, Description: "too many exchanges at once"}
 		}
-		a, err := s.ask(context.WithoutCancel(ctx), e) // who gives up is not the only one, perhaps
+		a, err := s.requestToken(context.WithoutCancel(ctx), e) // others may wait for the same
 		if err != nil {
 			return nil, err
 		}

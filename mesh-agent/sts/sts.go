@@ -1,7 +1,8 @@
-// Package sts exchanges tokens for applications and proxies of the machine (RFC 8693). They send a form to a port of loopback; the agent sends it on to a
-// server of tokens, to which it shows the machine's certificate (RFC 8705), and remembers the answer for as long as it counts.
+// Package sts exchanges tokens for the machine's applications and proxies (RFC 8693). They post a form to a
+// loopback port; the agent forwards it to a token endpoint, authenticated by the machine's certificate (RFC
+// 8705), and caches the answer while it is valid.
 //
-// A token is for who asked and nobody else: none is in a log, an error or a metric, and none is on disk.
+// Tokens are secret: they appear in no log, error or metric, and are never written to disk.
 package sts
 
 import (
@@ -24,17 +25,18 @@ import (
 	"github.com/pgmesh/pgmesh/internal/panics"
 )
 
-// Options say who exchanges tokens, and as whom.
+// Options configure a Server.
 type Options struct {
 	Listen   string // host:port on loopback
-	Upstream string // the token endpoint: a URL of https
-	// SubjectTokenFile has the token to exchange for those who have none themselves. It is read each time. SubjectTokenType says what it is.
+	Upstream string // URL of the token endpoint, https
+	// SubjectTokenFile has the token for requests without one, and SubjectTokenType its type. The file is
+	// read each time.
 	SubjectTokenFile, SubjectTokenType string
-	// ClientID is who this machine is to the server, if it wants to be told beside the certificate.
+	// ClientID identifies this machine to the endpoint, if it needs that beside the certificate.
 	ClientID string
-	// Certificate is the machine's, as it is now; nil if it has none.
+	// Certificate returns the machine's present certificate, or nil.
 	Certificate func() *tls.Certificate
-	// Roots vouch for the server; nil are those of this machine.
+	// Roots verify the endpoint; nil means the system's.
 	Roots *x509.CertPool
 
 	Log     *slog.Logger
@@ -49,20 +51,20 @@ type Server struct {
 	client   *http.Client
 	cache    *cache
 	flights  singleflight.Group
-	places   chan struct{}
+	slots    chan struct{}
 	metrics  *metrics
 }
 
 const (
-	// within is how long an exchange may take.
-	within = 15 * time.Second
-	// parallel bounds exchanges at the same time.
-	parallel = 64
-	// remembered bounds tokens in memory.
-	remembered = 1000
+	// exchangeTimeout bounds an exchange.
+	exchangeTimeout = 15 * time.Second
+	// maxExchanges bounds concurrent exchanges.
+	maxExchanges = 64
+	// cacheSize bounds the cached tokens.
+	cacheSize = 1000
 )
 
-// Path is where tokens are exchanged.
+// Path is the path of the service.
 const Path = "/token"
 
 // Open checks the options and listens. Run serves.
@@ -74,7 +76,7 @@ func Open(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Options: o, listener: l, cache: newCache(remembered), places: make(chan struct{}, parallel)}
+	s := &Server{Options: o, listener: l, cache: newCache(cacheSize), slots: make(chan struct{}, maxExchanges)}
 	s.metrics = newMetrics(o.Metrics, s.cache)
 	s.client = &http.Client{
 		Transport: &http.Transport{
@@ -82,9 +84,9 @@ func Open(o Options) (*Server, error) {
 				MinVersion: tls.VersionTLS12, RootCAs: o.Roots,
 				GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return s.certificate(), nil },
 			},
-			DisableKeepAlives: true, // each exchange shows the certificate that there is, to which its token may be bound
+			DisableKeepAlives: true, // each exchange has to show the present certificate, as its token may be bound to it
 		},
-		// Who is sent elsewhere would tell the token there.
+		// A redirect would send the token elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return s, nil
@@ -109,7 +111,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// certificate has something for who asks, for to have none is an empty one.
+// certificate returns an empty certificate if there is none, as crypto/tls wants.
 func (s *Server) certificate() *tls.Certificate {
 	if s.Certificate != nil {
 		if c := s.Certificate(); c != nil {
@@ -119,7 +121,7 @@ func (s *Server) certificate() *tls.Certificate {
 	return &tls.Certificate{}
 }
 
-// Address is where it listens.
+// Address is the address it listens on.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
 // Run serves until the context ends.
@@ -131,7 +133,7 @@ func (s *Server) Run(ctx context.Context) error {
 	ended := make(chan struct{})
 	stopped := context.AfterFunc(ctx, func() {
 		defer close(ended)
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second) // for who is nearly done
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second) // for requests under way
 		defer cancel()
 		if server.Shutdown(ctx) != nil {
 			server.Close()

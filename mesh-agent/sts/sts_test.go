@@ -37,7 +37,7 @@ const (
 	cart   = "spiffe://mesh.example/ns/shop/sa/cart"
 )
 
-// issuer is a server of tokens, which knows its clients by their certificates.
+// issuer is a token endpoint that authenticates clients by certificate.
 type issuer struct {
 	*httptest.Server
 
@@ -74,7 +74,7 @@ func newIssuer(t *testing.T, roots *x509.CertPool, own tls.Certificate) *issuer 
 
 func (i *issuer) set(do http.HandlerFunc) { i.do.Store(&do) }
 
-// grant gives each time another token.
+// grant issues a new token each time.
 func (i *issuer) grant(more string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -90,7 +90,7 @@ func says(status int, body string) http.HandlerFunc {
 	}
 }
 
-// agent is an exchange that runs.
+// agent is a running exchange.
 type agent struct {
 	*issuer
 
@@ -150,14 +150,14 @@ func start(t *testing.T, change func(*sts.Options)) *agent {
 	return a
 }
 
-// noSecrets holds everything to the promise that tokens are told to nobody.
+// noSecrets checks that no output contains a token.
 func (a *agent) noSecrets(text string) {
 	a.t.Helper()
 	require.NotContains(a.t, text, secret)
 	require.NotContains(a.t, text, "granted-")
 }
 
-// form is a good request, with changes: pairs of names and values.
+// form is a valid request with changes: pairs of names and values.
 func form(changes ...string) url.Values {
 	f := url.Values{
 		"grant_type":    {"urn:ietf:params:oauth:grant-type:token-exchange"},
@@ -211,7 +211,7 @@ func (a *agent) send(request *http.Request) (int, said) {
 	return response.StatusCode, s
 }
 
-func TestATokenIsExchangedWithTheMachinesCertificate(t *testing.T) {
+func TestExchangeShowsTheMachinesCertificate(t *testing.T) {
 	t.Parallel()
 	a := start(t, nil)
 	f := form("scope", "read write", "client_id", "somebody-else", "client_secret", "x", "unknown", "y")
@@ -228,7 +228,7 @@ func TestATokenIsExchangedWithTheMachinesCertificate(t *testing.T) {
 	}, *a.last.Load(), "what it has no use for is not passed on")
 }
 
-func TestTokensAreRememberedForWhoAsksTheSame(t *testing.T) {
+func TestTokensAreCached(t *testing.T) {
 	t.Parallel()
 	a := start(t, nil)
 	for want, f := range []url.Values{form(), form("audience", "other"), form("subject_token", "another's"), form("scope", "read")} {
@@ -283,7 +283,7 @@ func TestEqualExchangesAreMadeOnce(t *testing.T) {
 	require.EqualValues(t, 1, a.asked.Load())
 }
 
-func TestTheMachinesOwnTokenIsExchangedForWhoHasNone(t *testing.T) {
+func TestSubjectTokenFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(file, []byte(secret+"-own\n"), 0o600))
@@ -308,7 +308,7 @@ func TestTheMachinesOwnTokenIsExchangedForWhoHasNone(t *testing.T) {
 	require.Contains(t, a.log.String(), "it is empty")
 }
 
-func TestWrongRequestsAreExplainedAndGoNoFurther(t *testing.T) {
+func TestInvalidRequestsAreNotForwarded(t *testing.T) {
 	t.Parallel()
 	a := start(t, nil)
 	twice := form()
@@ -350,7 +350,7 @@ func TestWrongRequestsAreExplainedAndGoNoFurther(t *testing.T) {
 	require.Zero(t, a.asked.Load())
 }
 
-func TestWhatTheServerOfTokensSaysIsPassedOn(t *testing.T) {
+func TestEndpointErrorsArePassedOn(t *testing.T) {
 	t.Parallel()
 	a := start(t, nil)
 	for _, c := range []struct {
@@ -385,7 +385,7 @@ func TestWhatTheServerOfTokensSaysIsPassedOn(t *testing.T) {
 	require.Equal(t, http.StatusOK, status, "a refusal is not remembered")
 }
 
-func TestAServerOfTokensThatNobodyVouchesForIsToldNothing(t *testing.T) {
+func TestUntrustedEndpointGetsNothing(t *testing.T) {
 	t.Parallel()
 	a := start(t, func(o *sts.Options) { o.Roots = nil })
 	status, got := a.post(form())
@@ -395,7 +395,7 @@ func TestAServerOfTokensThatNobodyVouchesForIsToldNothing(t *testing.T) {
 	require.Zero(t, a.asked.Load())
 }
 
-func TestAMachineWithoutAnIdentityShowsNone(t *testing.T) {
+func TestMachineWithoutACertificate(t *testing.T) {
 	t.Parallel()
 	a := start(t, func(o *sts.Options) { o.Certificate, o.ClientID = nil, "" })
 	status, _ := a.post(form())
@@ -404,7 +404,7 @@ func TestAMachineWithoutAnIdentityShowsNone(t *testing.T) {
 	require.False(t, a.last.Load().Has("client_id"))
 }
 
-func TestItIsCounted(t *testing.T) {
+func TestMetrics(t *testing.T) {
 	t.Parallel()
 	a := start(t, nil)
 	a.post(form())
@@ -430,7 +430,7 @@ func TestItIsCounted(t *testing.T) {
 	}, got)
 }
 
-func TestWrongOptionsAreExplained(t *testing.T) {
+func TestInvalidOptionsAreExplained(t *testing.T) {
 	t.Parallel()
 	good := sts.Options{Listen: "127.0.0.1:0", Upstream: "https://tokens.example/token", SubjectTokenType: jwt, Log: slog.New(slog.DiscardHandler)}
 	for want, change := range map[string]func(*sts.Options){

@@ -14,18 +14,18 @@ import (
 	"time"
 )
 
-// answer is what the server of tokens gave.
+// answer is the answer of the token endpoint.
 type answer struct {
 	fields  map[string]json.RawMessage
-	expires time.Time // zero if that is not known
+	expires time.Time // zero if unknown
 }
 
-// most is how long an answer may be.
-const most = 1 << 20
+// maxAnswer bounds an answer.
+const maxAnswer = 1 << 20
 
-// ask sends an exchange to the server of tokens.
-func (s *Server) ask(ctx context.Context, e *exchange) (*answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, within)
+// requestToken sends an exchange to the token endpoint.
+func (s *Server) requestToken(ctx context.Context, e *exchange) (*answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.Upstream, strings.NewReader(e.form.Encode()))
 	if err != nil {
@@ -39,16 +39,16 @@ func (s *Server) ask(ctx context.Context, e *exchange) (*answer, error) {
 		return nil, s.unreachable(err)
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, most))
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
 		return nil, s.unreachable(err)
 	}
 	s.metrics.took.Observe(time.Since(begun).Seconds())
 	if response.StatusCode != http.StatusOK {
-		return nil, s.refused(e, response, body)
+		return nil, s.explainRefusal(e, response, body)
 	}
-	a, err := read(body, begun)
-	if err != nil { // the body has a token, perhaps: nothing of it is told
+	a, err := parseAnswer(body, begun)
+	if err != nil { // the body may have a token, so the error quotes nothing of it
 		return nil, s.unusable(err)
 	}
 	return a, nil
@@ -67,16 +67,17 @@ func (s *Server) unusable(err error) error {
 	return &refusal{status: http.StatusBadGateway, Code: serverError, Description: "the server of tokens answered with what is no token: " + err.Error()}
 }
 
-// code is what a code of RFC 6749 may look like.
-var code = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,60}$`)
+// errorCode matches the codes that RFC 6749 allows.
+var errorCode = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,60}$`)
 
-// refused tells the caller what the server of tokens has against the request. What it has against the machine is not the caller's fault.
-func (s *Server) refused(e *exchange, response *http.Response, body []byte) error {
+// explainRefusal passes on the endpoint's error if it concerns the request. If it concerns the machine, the
+// caller is not at fault.
+func (s *Server) explainRefusal(e *exchange, response *http.Response, body []byte) error {
 	r := &refusal{status: http.StatusBadGateway, Code: serverError, Description: fmt.Sprintf("the server of tokens answered %d", response.StatusCode)}
 	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	var said refusal
-	if kind == "application/json" && json.Unmarshal(body, &said) == nil && code.MatchString(said.Code) {
-		r.Code, r.Description, r.URI = said.Code, e.clean(said.Description), e.clean(said.URI)
+	if kind == "application/json" && json.Unmarshal(body, &said) == nil && errorCode.MatchString(said.Code) {
+		r.Code, r.Description, r.URI = said.Code, e.sanitize(said.Description), e.sanitize(said.URI)
 		if response.StatusCode == http.StatusBadRequest {
 			r.status = http.StatusBadRequest
 		}
@@ -94,8 +95,8 @@ func (s *Server) refused(e *exchange, response *http.Response, body []byte) erro
 	return r
 }
 
-// read takes an answer as RFC 8693 (2.2.1) has it.
-func read(body []byte, asked time.Time) (*answer, error) {
+// parseAnswer parses an answer as RFC 8693 (2.2.1) defines it.
+func parseAnswer(body []byte, asked time.Time) (*answer, error) {
 	a := &answer{}
 	if json.Unmarshal(body, &a.fields) != nil {
 		return nil, errors.New("it is no JSON object")
@@ -116,8 +117,8 @@ func read(body []byte, asked time.Time) (*answer, error) {
 	return a, nil
 }
 
-// tell is the answer as it is now: with the time that is left.
-func (a *answer) tell(now time.Time) map[string]json.RawMessage {
+// fieldsAt returns the answer with the remaining lifetime.
+func (a *answer) fieldsAt(now time.Time) map[string]json.RawMessage {
 	out := make(map[string]json.RawMessage, len(a.fields))
 	maps.Copy(out, a.fields)
 	if !a.expires.IsZero() {

@@ -41,9 +41,9 @@ type instance struct {
 
 	handle   *handle
 	admin    admin
-	wasReady atomic.Bool // it has been ready
-	done     chan struct{}
-	exit     string
+	wasReady atomic.Bool   // it has been ready
+	done     chan struct{} // closed when the process has ended
+	exit     string        // how it ended; set before done is closed
 
 	adopted  bool // an earlier agent started it
 	retiring bool // a goroutine waits for its connections to end

@@ -40,7 +40,7 @@ func (h *handle) wait() (how string, err error) {
 	}
 	var status unix.WaitStatus
 	if pid, err := unix.Wait4(h.pid, &status, unix.WNOHANG, nil); err != nil || pid != h.pid {
-		return unknownExit, nil //nolint:nilerr // it was no child of this process: somebody else was told
+		return unknownExit, nil //nolint:nilerr // it is not a child: its exit status went to another process
 	}
 	if status.Signaled() {
 		return "signal: " + status.Signal().String(), nil

@@ -38,7 +38,7 @@ type Options struct {
 	Tied bool
 
 	// DrainTime is how long open connections may take to finish at the end. DrainMin is how long a drain
-	// lasts even without connections, so that load balancers notice.
+	// lasts even without connections, for those who need time to notice it.
 	DrainTime, DrainMin time.Duration
 	// ParentShutdown is how long connections may continue on a replaced Envoy; 0 means a minute.
 	ParentShutdown time.Duration

@@ -1,8 +1,9 @@
-// Package claim has the machine ask the agent's resolver for names, and gives back what it changed for that: at the agent's end, at
-// its next start after a crash, or when a person asks for it.
+// Package claim makes the machine use the agent's resolver, and reverts that at the agent's end, at its
+// next start after a crash, or on request.
 //
-// It never stands in the machine's way: whom the machine asked before stays behind the agent's resolver, and is asked when that is gone. A file that somebody
-// else has changed meanwhile is theirs; only our line is taken out of it.
+// It must never break name resolution: the previous resolvers stay configured behind the agent's, and take
+// over when that is gone. If someone else changes the file meanwhile, their version stays; only our lines
+// are removed.
 package claim
 
 import (
@@ -23,19 +24,19 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/dns/resolvconf"
 )
 
-// Mode is how the machine comes to ask.
+// Mode is how the machine is configured to use the resolver.
 type Mode string
 
-// The modes. Auto is one of the others, depending on the machine.
+// The modes. Auto stands for one of the others, depending on the machine.
 const (
 	Off        Mode = "off"
-	Serve      Mode = "serve" // answer who asks; nobody is told to
+	Serve      Mode = "serve" // answer queries, but configure nothing
 	Resolved   Mode = "resolved"
 	ResolvConf Mode = "resolv.conf"
 	Auto       Mode = "auto"
 )
 
-// ParseMode reads what a person wrote.
+// ParseMode parses the value of --dns.
 func ParseMode(text string) (Mode, error) {
 	modes := []string{string(Off), string(Serve), string(Resolved), string(ResolvConf), string(Auto)}
 	for _, m := range modes {
@@ -46,31 +47,31 @@ func ParseMode(text string) (Mode, error) {
 	return "", fmt.Errorf("--dns %s: %s", text, nearest.Hint(text, modes, "expected one of "))
 }
 
-// Machine is one whose settings may be changed.
+// Machine is a machine whose configuration may be changed.
 type Machine struct {
 	// ResolvConf is the file that programs read.
 	ResolvConf string
-	// Run is the folder of systemd's settings that last until the next boot: /run/systemd.
+	// Run is the folder of systemd's runtime configuration, /run/systemd.
 	Run string
-	// Record is the file in which is kept what was changed.
+	// Record is the file that records what was changed.
 	Record string
 	Log    *slog.Logger
 }
 
-// On is the machine that this program runs on, with a folder for the agent's own files.
+// On returns the machine that this program runs on. The record lies in the state folder.
 func On(state string, log *slog.Logger) *Machine {
 	return &Machine{ResolvConf: resolvconf.Path, Run: "/run/systemd", Record: filepath.Join(state, "dns.json"), Log: log}
 }
 
-// Claim is what the machine is told.
+// Claim is the configuration to apply.
 type Claim struct {
 	Mode    Mode
 	Server  netip.AddrPort
-	Domains []string // with Resolved, what to ask us for; "~." is everything
+	Domains []string // with Resolved: the domains to route to Server; "~." is everything
 	Others  []netip.Addr
 }
 
-// record is what has to be known to take a claim back.
+// record is what Restore needs to know.
 type record struct {
 	Mode     Mode   `json:"mode"`
 	Path     string `json:"path"`
@@ -78,7 +79,7 @@ type record struct {
 	Original string `json:"original,omitempty"`
 }
 
-func (m *Machine) recall() (*record, error) {
+func (m *Machine) loadRecord() (*record, error) {
 	content, err := os.ReadFile(m.Record)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -93,7 +94,7 @@ func (m *Machine) recall() (*record, error) {
 	return &r, nil
 }
 
-func (m *Machine) remember(r record) error {
+func (m *Machine) saveRecord(r record) error {
 	content, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
@@ -101,14 +102,14 @@ func (m *Machine) remember(r record) error {
 	return replace.File(m.Record, content)
 }
 
-func (m *Machine) forget() error {
+func (m *Machine) removeRecord() error {
 	if err := os.Remove(m.Record); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
-// Choose finds out what Auto means on this machine, and whether another mode can be.
+// Choose resolves Auto for this machine, and checks that any other mode is possible.
 func (m *Machine) Choose(mode Mode) (Mode, error) {
 	resolved := m.hasResolved()
 	switch mode {
@@ -134,9 +135,9 @@ func (m *Machine) Choose(mode Mode) (Mode, error) {
 	return mode, nil
 }
 
-// Apply tells the machine. It may be repeated, and tells whether it changed anything.
+// Apply configures the machine, and reports whether that changed anything. It may be repeated.
 func (m *Machine) Apply(c Claim) (changed bool, err error) {
-	before, err := m.recall()
+	before, err := m.loadRecord()
 	if err != nil {
 		return false, err
 	}
@@ -152,9 +153,9 @@ func (m *Machine) Apply(c Claim) (changed bool, err error) {
 	return m.applyFile(c, before)
 }
 
-// Restore takes back what Apply did, and says in words what that was: nothing, if it is empty.
+// Restore reverts Apply, and describes what it did; "" for nothing.
 func (m *Machine) Restore() (did string, err error) {
-	before, err := m.recall()
+	before, err := m.loadRecord()
 	if err != nil {
 		return "", err
 	}
@@ -169,22 +170,23 @@ func (m *Machine) Restore() (did string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("take back what was changed for the mesh's names: %w", err)
 	}
-	return did, m.forget()
+	return did, m.removeRecord()
 }
 
-// restoreUnknown looks for what was left behind by somebody whose record is lost.
+// restoreUnknown reverts what was applied if its record is lost.
 func (m *Machine) restoreUnknown() (string, error) {
 	if _, err := os.Stat(m.dropIn()); err == nil {
 		return m.restoreResolved(m.dropIn())
 	}
 	content, err := os.ReadFile(m.ResolvConf)
 	if err != nil || !strings.Contains(string(content), marker) {
-		return "", nil //nolint:nilerr // a file that is not there has nothing to take back
+		return "", nil //nolint:nilerr // a missing file needs no restoring
 	}
 	return m.restoreFile(&record{Path: m.ResolvConf})
 }
 
-// Permitted reports whether this process may tell the machine. If not, root has to: mesh-agent dns apply.
+// Permitted reports whether this process may configure the machine. If not, root has to: mesh-agent dns
+// apply.
 func (m *Machine) Permitted(mode Mode) bool {
 	path := m.ResolvConf
 	if mode == Resolved {
@@ -195,20 +197,20 @@ func (m *Machine) Permitted(mode Mode) bool {
 	return unix.Access(path, unix.W_OK) == nil
 }
 
-// Routes reports whether systemd-resolved is told to ask us, by whomever.
+// Routes reports whether systemd-resolved is configured to ask this resolver, by any process.
 func (m *Machine) Routes() bool {
 	_, err := os.Stat(m.dropIn())
 	return err == nil
 }
 
-// Upstreams are whom systemd-resolved asks itself.
+// Upstreams returns systemd-resolved's own upstreams.
 func (m *Machine) Upstreams() []netip.Addr {
-	content, _ := os.ReadFile(filepath.Join(m.Run, "resolve", "resolv.conf")) // without it there are none
+	content, _ := os.ReadFile(filepath.Join(m.Run, "resolve", "resolv.conf")) // a missing file has none
 	return resolvconf.Parse(content).Servers
 }
 
-// In reports whether something is applied.
-func (m *Machine) In() bool {
-	r, err := m.recall()
+// Applied reports whether a claim is applied.
+func (m *Machine) Applied() bool {
+	r, err := m.loadRecord()
 	return r != nil || err != nil
 }

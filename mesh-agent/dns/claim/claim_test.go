@@ -22,7 +22,7 @@ var (
 	routed = claim.Claim{Mode: claim.Resolved, Server: netip.MustParseAddrPort("127.0.0.1:15053"), Domains: []string{"shop.svc.cluster.local", "~api.example.com"}}
 )
 
-// machine is one in a folder of a test.
+// machine is a machine in a temporary folder.
 type machine struct {
 	*claim.Machine
 
@@ -69,13 +69,13 @@ func (m *machine) restore() string {
 	return did
 }
 
-func TestResolvConfNamesUsFirstAndIsGivenBack(t *testing.T) {
+func TestApplyAndRestoreResolvConf(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	require.Empty(t, m.restore(), "there is nothing to take back")
-	require.False(t, m.In())
+	require.False(t, m.Applied())
 	require.True(t, m.apply(plain))
-	require.True(t, m.In())
+	require.True(t, m.Applied())
 	ours := m.read()
 	require.Equal(t, "# mesh-agent: the line below asks for the names of the mesh; it is taken out by `mesh-agent dns restore`.\nnameserver 127.0.0.1\n"+
 		"# made by hand\nnameserver 192.0.2.1\nnameserver 192.0.2.2\nsearch a.example\noptions ndots:2\n", ours, "who takes turns would miss the mesh every other time")
@@ -97,7 +97,7 @@ func TestResolvConfNamesUsFirstAndIsGivenBack(t *testing.T) {
 	require.Empty(t, m.log)
 }
 
-func TestAnotherAgentTakesOverWhatOneLeftBehind(t *testing.T) {
+func TestNextAgentTakesOver(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.apply(plain)
@@ -110,7 +110,7 @@ func TestAnotherAgentTakesOverWhatOneLeftBehind(t *testing.T) {
 	require.Equal(t, original, m.read())
 }
 
-func TestWhatOthersWriteIsTheirs(t *testing.T) {
+func TestChangesByOthersAreKept(t *testing.T) {
 	t.Parallel()
 	const theirs = "nameserver 198.51.100.1\n"
 	t.Run("anew, and the agent goes on", func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestWhatOthersWriteIsTheirs(t *testing.T) {
 		m.write(theirs)
 		require.Contains(t, m.restore(), "was written anew by somebody else, and is left as it is")
 		require.Equal(t, theirs, m.read())
-		require.False(t, m.In())
+		require.False(t, m.Applied())
 	})
 	t.Run("in part, and the agent ends", func(t *testing.T) {
 		t.Parallel()
@@ -150,7 +150,7 @@ func TestWhatOthersWriteIsTheirs(t *testing.T) {
 	})
 }
 
-func TestAMachineWithoutTheFileOrARecord(t *testing.T) {
+func TestMissingFileOrRecord(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.apply(plain)
@@ -173,7 +173,7 @@ func TestAMachineWithoutTheFileOrARecord(t *testing.T) {
 	require.Equal(t, original, m.read())
 }
 
-func TestLinksAreSomebodyElses(t *testing.T) {
+func TestLinksAreNotChanged(t *testing.T) {
 	t.Parallel()
 	for target, advice := range map[string]string{
 		"../run/NetworkManager/resolv.conf":       "which NetworkManager writes: let NetworkManager leave it alone (dns=none",
@@ -207,7 +207,7 @@ func TestResolvConfTakesNoPorts(t *testing.T) {
 	require.Equal(t, original, m.read())
 }
 
-// systemctl has a program of this name in the path that notes how it is called: systemd is the one part of a machine that no test can start.
+// systemctl puts a fake systemctl in the path that records its calls: no test can start systemd.
 func (m *machine) systemctl(version string) (calls func() string) {
 	m.t.Helper()
 	bin, noted := filepath.Join(m.folder, "bin"), filepath.Join(m.folder, "calls")
@@ -222,7 +222,7 @@ func (m *machine) systemctl(version string) (calls func() string) {
 	}
 }
 
-// resolved makes the machine one with systemd-resolved.
+// resolved gives the machine systemd-resolved.
 func (m *machine) resolved() {
 	m.t.Helper()
 	folder := filepath.Join(m.Run, "resolve")
@@ -232,7 +232,7 @@ func (m *machine) resolved() {
 	require.NoError(m.t, os.Symlink(filepath.Join(folder, "stub-resolv.conf"), m.ResolvConf))
 }
 
-func TestResolvedIsToldWhatToAskUsFor(t *testing.T) {
+func TestApplyAndRestoreResolved(t *testing.T) {
 	m := newMachine(t)
 	calls := m.systemctl("252 (252.38)")
 	m.resolved()
@@ -263,7 +263,7 @@ func TestResolvedIsToldWhatToAskUsFor(t *testing.T) {
 	require.Equal(t, "reload-or-restart systemd-resolved.service\n", calls())
 	_, err = os.Stat(dropIn)
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	require.False(t, m.In())
+	require.False(t, m.Applied())
 
 	m.apply(routed)
 	require.NoError(t, os.Remove(m.Record))
@@ -272,7 +272,7 @@ func TestResolvedIsToldWhatToAskUsFor(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist, "though the record is lost")
 }
 
-func TestAnotherModeTakesTheFirstBack(t *testing.T) {
+func TestChangeOfModeRestores(t *testing.T) {
 	m := newMachine(t)
 	calls := m.systemctl("252")
 	m.apply(plain)
@@ -284,7 +284,7 @@ func TestAnotherModeTakesTheFirstBack(t *testing.T) {
 	require.Contains(t, m.read(), "nameserver 127.0.0.1\n")
 }
 
-func TestAnOldResolvedTakesNoPorts(t *testing.T) {
+func TestOldResolvedTakesNoPorts(t *testing.T) {
 	m := newMachine(t)
 	calls := m.systemctl("245 (245.4-4ubuntu3)")
 	_, err := m.Apply(routed)

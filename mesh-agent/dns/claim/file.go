@@ -14,13 +14,14 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/dns/resolvconf"
 )
 
-// marker begins what we write.
+// marker begins the comment before our line.
 const marker = "# mesh-agent:"
 
 const markerLine = marker + " the line below asks for the names of the mesh; it is taken out by `mesh-agent dns restore`."
 
-// managers are who may keep resolv.conf as a link, by a part of where that leads, and what they can be told.
-var managers = []struct{ path, name, advice string }{
+// linkOwners are the programs that may keep resolv.conf as a link, with a part of its target and advice for
+// the user.
+var linkOwners = []struct{ path, name, advice string }{
 	{"systemd/resolve", "systemd-resolved", "--dns resolved is for that"},
 	{"NetworkManager", "NetworkManager", "let NetworkManager leave it alone (dns=none in its configuration) and make it a file, or have it use systemd-resolved " +
 		"(dns=systemd-resolved) and say --dns resolved"},
@@ -29,7 +30,7 @@ var managers = []struct{ path, name, advice string }{
 	{"connman", "connman", "start connmand with --nodnsproxy and make resolv.conf a file"},
 }
 
-// writable reports why resolv.conf is not ours to change: it is a link into somebody else's folder.
+// writable returns an error if resolv.conf is a link into another program's folder.
 func (m *Machine) writable() error {
 	info, err := os.Lstat(m.ResolvConf)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -42,7 +43,7 @@ func (m *Machine) writable() error {
 	if err != nil {
 		return err
 	}
-	for _, who := range managers {
+	for _, who := range linkOwners {
 		if strings.Contains(to, who.path) {
 			return fmt.Errorf("%s is a link to %s, which %s writes: %s; or serve only (--dns serve)", m.ResolvConf, to, who.name, who.advice)
 		}
@@ -50,7 +51,7 @@ func (m *Machine) writable() error {
 	return fmt.Errorf("%s is a link to %s, which somebody else writes: have them name the resolver, or make it a file; or serve only (--dns serve)", m.ResolvConf, to)
 }
 
-// applyFile names our server before all others.
+// applyFile puts our server first in resolv.conf.
 func (m *Machine) applyFile(c Claim, before *record) (bool, error) {
 	if c.Server.Port() != 53 {
 		return false, fmt.Errorf("%s cannot name a port: the resolver has to listen on port 53 of a loopback address, and is on %s", m.ResolvConf, c.Server)
@@ -63,24 +64,24 @@ func (m *Machine) applyFile(c Claim, before *record) (bool, error) {
 		return false, err
 	}
 	original := m.original(string(current), before)
-	next := with(original, c)
+	next := addServer(original, c)
 	if next == string(current) && before != nil && before.Wrote == next {
 		return false, nil
 	}
-	// What is to be taken back is on disk before there is anything to take back.
-	if err := m.remember(record{Mode: ResolvConf, Path: m.ResolvConf, Wrote: next, Original: original}); err != nil {
+	// Write the record first, so that a crash at any moment can be reverted.
+	if err := m.saveRecord(record{Mode: ResolvConf, Path: m.ResolvConf, Wrote: next, Original: original}); err != nil {
 		return false, err
 	}
-	if err := replace.File(m.kept(), []byte(original)); err != nil {
+	if err := replace.File(m.backupPath(), []byte(original)); err != nil {
 		return false, err
 	}
 	return true, write(m.ResolvConf, next)
 }
 
-// kept is where the original lies beside the file, for people.
-func (m *Machine) kept() string { return m.ResolvConf + ".before-mesh-agent" }
+// backupPath is where people find the original.
+func (m *Machine) backupPath() string { return m.ResolvConf + ".before-mesh-agent" }
 
-// original is the file without us: as we found it, or as somebody has made it since.
+// original returns the file without our lines: as we found it, or as others changed it since.
 func (m *Machine) original(current string, before *record) string {
 	if before != nil && before.Wrote == current {
 		return before.Original
@@ -88,11 +89,12 @@ func (m *Machine) original(current string, before *record) string {
 	if before != nil {
 		m.Log.Warn("somebody else has changed the file that names this machine's resolvers; what it says now is kept, behind the mesh's resolver", "file", m.ResolvConf)
 	}
-	return without(current)
+	return removeServer(current)
 }
 
-// with puts our server before the others. Options to ask them in turn go, for the others do not know the names of the mesh.
-func with(original string, c Claim) string {
+// addServer puts our server before the others. It removes the option to rotate servers, as the others do
+// not know the mesh's names.
+func addServer(original string, c Claim) string {
 	var out strings.Builder
 	out.WriteString(markerLine + "\nnameserver " + c.Server.Addr().String() + "\n")
 	for line := range strings.Lines(original) {
@@ -107,8 +109,8 @@ func with(original string, c Claim) string {
 	return out.String()
 }
 
-// without takes our lines out.
-func without(content string) string {
+// removeServer removes our lines.
+func removeServer(content string) string {
 	var out strings.Builder
 	ours := false
 	for line := range strings.Lines(content) {
@@ -126,8 +128,8 @@ func without(content string) string {
 	return out.String()
 }
 
-// write replaces a file that others read, and keeps its mode and owner. Where it cannot be replaced, since it is mounted by itself as in containers, it
-// is written in place.
+// write replaces a file, keeping its mode and owner. A file that is a mount point, as in containers, cannot
+// be replaced; that is written in place.
 func write(path, content string) error {
 	next := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".mesh-agent")
 	mode := fs.FileMode(0o644)
@@ -140,7 +142,7 @@ func write(path, content string) error {
 		err = os.Chmod(next, mode)
 	}
 	if stat, ok := owner(info); err == nil && ok {
-		_ = os.Lchown(next, int(stat.Uid), int(stat.Gid)) // who may not give files away owns what it writes
+		_ = os.Lchown(next, int(stat.Uid), int(stat.Gid)) // without permission to change the owner, the file stays ours
 	}
 	if err == nil {
 		err = os.Rename(next, path)
@@ -174,27 +176,27 @@ func explain(path string, err error) error {
 	}
 }
 
-// restoreFile writes what was there, or takes our line out of what somebody has made of it.
+// restoreFile restores the original, or removes our lines from what others made of it.
 func (m *Machine) restoreFile(before *record) (did string, err error) {
 	content, err := os.ReadFile(before.Path)
 	current := string(content)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		did = before.Path + " is gone; its original is in " + m.kept()
+		did = before.Path + " is gone; its original is in " + m.backupPath()
 		return did, nil
 	case err != nil:
 		return "", err
 	case current == before.Wrote:
 		did, err = before.Path+" is as it was", write(before.Path, before.Original)
 	case strings.Contains(current, marker):
-		did, err = before.Path+" was changed by somebody else; our line is out of it, and the rest is as they left it", write(before.Path, without(current))
+		did, err = before.Path+" was changed by somebody else; our line is out of it, and the rest is as they left it", write(before.Path, removeServer(current))
 	default:
 		did = before.Path + " was written anew by somebody else, and is left as it is"
 	}
 	if err != nil {
 		return "", err
 	}
-	if err := os.Remove(m.kept()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(m.backupPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
 	return did, nil

@@ -26,7 +26,8 @@ import (
 	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
 )
 
-// beResolver makes this test binary a resolver that claims the machine which it runs on. Its value is the folder for its record.
+// beResolver is the environment variable that makes this test binary a resolver which claims its machine.
+// Its value is the folder for the record.
 const beResolver = "CLAIM_TEST_BE_RESOLVER"
 
 func TestMain(m *testing.M) {
@@ -44,7 +45,7 @@ func resolve(state string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	server, err := dns.Open(dns.Options{Plain: true, Domain: "shop.svc.cluster.local", TTL: time.Second, ResolvConf: "/etc/resolv.conf", Log: log})
+	server, err := dns.Open(dns.Options{Port53: true, Domain: "shop.svc.cluster.local", TTL: time.Second, ResolvConf: "/etc/resolv.conf", Log: log})
 	if err != nil {
 		return err
 	}
@@ -55,14 +56,14 @@ func resolve(state string) error {
 	ended := make(chan error, 1)
 	go func() { ended <- server.Run(ctx) }()
 	m := claim.On(state, log)
-	c := claim.Claim{Mode: claim.ResolvConf, Server: server.Plain()}
+	c := claim.Claim{Mode: claim.ResolvConf, Server: server.Port53Address()}
 	if err := m.Keep(ctx, c, nil); err != nil {
 		return err
 	}
 	return <-ended
 }
 
-// box is a machine with a network and an /etc of its own, as long as its holder lives.
+// box is a machine with its own network and /etc, which lives as long as its holder.
 type box struct {
 	t      *testing.T
 	etc    string
@@ -104,7 +105,7 @@ func (b *box) resolvConf() string {
 	return string(content)
 }
 
-// answerFor has a machine answer every question about .test with an address, and others with nothing.
+// answerFor answers every question about .test with an address, and others with nothing.
 func answerFor(t *testing.T, n *netns.Namespace, ip string) {
 	t.Helper()
 	server := &miekg.Server{PacketConn: n.ListenPacket("udp", n.IPv4.String()+":53"), Handler: miekg.HandlerFunc(func(w miekg.ResponseWriter, m *miekg.Msg) {
@@ -128,10 +129,10 @@ func (b *box) command(words ...string) *exec.Cmd {
 	return exec.Command("nsenter", append([]string{"-t", strconv.Itoa(b.holder), "-m", "-n"}, words...)...)
 }
 
-// getent asks as programs do: through the C library.
+// getent resolves through the C library, as programs do.
 func (b *box) getent(name string) string {
 	b.t.Helper()
-	out, _ := b.command("getent", "ahosts", name).Output() // it fails for names that it does not find
+	out, _ := b.command("getent", "ahosts", name).Output() // it fails for unknown names
 	var ips []string
 	for line := range strings.Lines(string(out)) {
 		if fields := strings.Fields(line); len(fields) > 1 && fields[1] == "STREAM" {
@@ -141,7 +142,7 @@ func (b *box) getent(name string) string {
 	return strings.Join(ips, " ")
 }
 
-// resolver is one that runs in a box.
+// resolver is a resolver in a box.
 type resolver struct {
 	*exec.Cmd
 
@@ -182,7 +183,7 @@ func (r *resolver) end(t *testing.T, by syscall.Signal) {
 	}
 }
 
-func TestAMachineAsksForTheMeshAndGoesOnWithoutIt(t *testing.T) {
+func TestMachineResolvesWithAndWithoutTheAgent(t *testing.T) {
 	t.Parallel()
 	b := newBox(t, "search lan.test\nnameserver OFFICE\noptions timeout:1 attempts:2 rotate\n")
 	before := b.resolvConf()
@@ -214,7 +215,7 @@ func TestAMachineAsksForTheMeshAndGoesOnWithoutIt(t *testing.T) {
 	require.Equal(t, "192.0.2.80", b.getent("www.test"))
 }
 
-func TestWhoeverFollowsTheNetworkMayGoOn(t *testing.T) {
+func TestNetworkManagerMayRewriteTheFile(t *testing.T) {
 	t.Parallel()
 	b := newBox(t, "nameserver OFFICE\n")
 	r := b.resolver()

@@ -20,16 +20,16 @@ import (
 // unit is systemd-resolved's.
 const unit = "systemd-resolved.service"
 
-// portsSince is the version of systemd-resolved that takes servers with ports.
-const portsSince = 246
+// minPortVersion is the first version of systemd-resolved that accepts ports.
+const minPortVersion = 246
 
 // Everything routes all names to a server.
 const Everything = "~."
 
-// mostDomains is how many names are routed one by one; systemd-resolved takes 256.
-const mostDomains = 200
+// maxDomains bounds the names that are routed one by one; systemd-resolved accepts 256.
+const maxDomains = 200
 
-// dropIn is in /run, so that nothing of it outlives a boot.
+// dropIn returns the path of our configuration, which is in /run so that it does not survive a reboot.
 func (m *Machine) dropIn() string {
 	return filepath.Join(m.Run, "resolved.conf.d", "90-mesh-agent.conf")
 }
@@ -46,8 +46,8 @@ func (m *Machine) hasResolved() bool {
 	return err == nil && slices.ContainsFunc(resolvconf.Parse(content).Servers, resolvconf.Stub)
 }
 
-// Domains are what systemd-resolved is to ask us for: domains that complete short names, and hosts of the mesh. It is everything where
-// there are too many hosts.
+// Domains returns the domains to route to this resolver: those that complete short names, and hosts of the
+// mesh. With too many hosts it routes everything.
 func Domains(completions, hosts []string) []string {
 	out := slices.Clone(completions)
 	known := map[string]bool{}
@@ -58,7 +58,7 @@ func Domains(completions, hosts []string) []string {
 	for _, h := range hosts {
 		names = append(names, strings.TrimPrefix(h, "*."))
 	}
-	slices.SortFunc(names, func(a, b string) int { // the shorter first, for they may cover others
+	slices.SortFunc(names, func(a, b string) int { // shorter ones first, as they may cover others
 		if n := strings.Count(a, ".") - strings.Count(b, "."); n != 0 {
 			return n
 		}
@@ -70,7 +70,7 @@ func Domains(completions, hosts []string) []string {
 			out = append(out, "~"+name)
 		}
 	}
-	if len(out) > mostDomains {
+	if len(out) > maxDomains {
 		return append(slices.Clone(completions), Everything)
 	}
 	return out
@@ -85,8 +85,8 @@ func covered(known map[string]bool, name string) bool {
 	return false
 }
 
-// render is the drop-in. The servers that people have named are named again behind ours, for the first is asked, and the next
-// when it does not answer.
+// render returns the drop-in. It repeats the servers that the administrator configured after ours:
+// systemd-resolved asks the first, and the next when that does not answer.
 func render(c Claim, configured []string) string {
 	servers := []string{c.Server.String()}
 	if c.Server.Port() == 53 {
@@ -101,11 +101,12 @@ func render(c Claim, configured []string) string {
 		}
 	}
 	return "# Written by mesh-agent, so that the names of the mesh are asked of it; `mesh-agent dns restore` takes it back.\n[Resolve]\n" +
-		"DNS=\n" + // forgets who was named before, to name them again in another order
+		"DNS=\n" + // an empty value clears the list, to set it in another order
 		"DNS=" + strings.Join(servers, " ") + "\nDomains=" + strings.Join(c.Domains, " ") + "\n"
 }
 
-// configured are the servers that people have named for all links. Drop-ins are read in the order of their names, whatever the folder.
+// configured returns the servers that the administrator configured globally. Drop-ins are read in the order
+// of their file names, whatever their folder.
 func (m *Machine) configured() (out []string) {
 	files := []string{filepath.Join(m.etc(), "resolved.conf")}
 	var dropIns []string
@@ -118,7 +119,7 @@ func (m *Machine) configured() (out []string) {
 		if path == m.dropIn() {
 			continue
 		}
-		content, _ := os.ReadFile(path) // one that is not there names nobody
+		content, _ := os.ReadFile(path) // a missing file has none
 		for line := range strings.Lines(string(content)) {
 			if value, ok := strings.CutPrefix(strings.TrimSpace(line), "DNS="); ok {
 				if out = append(out, strings.Fields(value)...); strings.TrimSpace(value) == "" {
@@ -130,12 +131,12 @@ func (m *Machine) configured() (out []string) {
 	return out
 }
 
-// etc is the folder of systemd's settings that people write, beside resolv.conf.
+// etc is the folder of the administrator's configuration of systemd, beside resolv.conf.
 func (m *Machine) etc() string { return filepath.Join(filepath.Dir(m.ResolvConf), "systemd") }
 
 func (m *Machine) applyResolved(c Claim, before *record) (bool, error) {
 	if c.Server.Port() != 53 {
-		if v := systemdVersion(); v != 0 && v < portsSince {
+		if v := systemdVersion(); v != 0 && v < minPortVersion {
 			return false, fmt.Errorf("systemd-resolved %d takes no ports: have the resolver listen on port 53, as with --dns-listen 127.0.0.54:53", v)
 		}
 	}
@@ -150,7 +151,7 @@ func (m *Machine) applyResolved(c Claim, before *record) (bool, error) {
 	if before != nil && before.Wrote != string(current) {
 		m.Log.Warn("somebody else has changed or removed what tells systemd-resolved of the mesh; it is written anew", "file", path)
 	}
-	if err := m.remember(record{Mode: Resolved, Path: path, Wrote: next}); err != nil {
+	if err := m.saveRecord(record{Mode: Resolved, Path: path, Wrote: next}); err != nil {
 		return false, err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -159,7 +160,8 @@ func (m *Machine) applyResolved(c Claim, before *record) (bool, error) {
 	if err := write(path, next); err != nil {
 		return false, err
 	}
-	// A start anew has it ask the first server again, which it may have turned away from. A change of domains needs no more than that it reads them.
+	// A restart makes it ask the first server again, which it may have given up on. For a change of domains
+	// a reload is enough.
 	if before == nil {
 		return true, systemctl("restart")
 	}
@@ -185,7 +187,7 @@ func systemctl(verb string) error {
 	return nil
 }
 
-// systemdVersion is 0 where it does not say.
+// systemdVersion returns systemd's version, or 0 if it cannot be found.
 func systemdVersion() int {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -202,7 +204,7 @@ func systemdVersion() int {
 	return version
 }
 
-// IPs are addresses without their ports.
+// IPs returns the addresses of servers on port 53, without ports.
 func IPs(servers []netip.AddrPort) (out []netip.Addr) {
 	for _, s := range servers {
 		if s.Port() == 53 {

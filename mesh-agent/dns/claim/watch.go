@@ -8,25 +8,26 @@ import (
 )
 
 const (
-	// lookEvery is how long a change may go unnoticed.
-	lookEvery = 2 * time.Second
-	// settleFor is how long domains differ before systemd-resolved is told, for it forgets what it knows when it is.
-	settleFor = 10 * time.Second
-	// A file that somebody else writes more often than this is theirs.
-	quarrels       = 5
-	quarrelsWithin = 10 * time.Minute
+	// pollInterval is how often the configuration is checked.
+	pollInterval = 2 * time.Second
+	// domainsDelay is how long domains have to differ before systemd-resolved is told, because it drops its
+	// cache then.
+	domainsDelay = 10 * time.Second
+	// A file that another program rewrites more often than this is left to it.
+	maxConflicts   = 5
+	conflictWindow = 10 * time.Minute
 )
 
-// Keep applies a claim until the context ends, and then takes it back. Domains, which may be nil, tells what to ask us for as the mesh
-// changes. Who else writes the same file, as somebody does who follows the network, is not hindered: what they wrote is put behind us. But there is no end
-// to it if they do the same, so then it is given up.
+// Keep applies a claim until the context ends, and then reverts it. Domains, which may be nil, returns the
+// domains to route as the mesh changes. If another program rewrites the file, such as one that follows the
+// network, our server is put before its content again; if that keeps happening, Keep gives up.
 func (m *Machine) Keep(ctx context.Context, c Claim, domains func() []string) error {
 	k := keeper{Machine: m, claim: c, domains: domains}
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
+	poll := time.NewTicker(pollInterval)
+	defer poll.Stop()
 	for k.apply() {
 		select {
-		case <-look.C:
+		case <-poll.C:
 			continue
 		case <-ctx.Done():
 		}
@@ -40,72 +41,73 @@ func (m *Machine) Keep(ctx context.Context, c Claim, domains func() []string) er
 	return err
 }
 
-// keeper is what Keep remembers.
+// keeper is the state of Keep.
 type keeper struct {
 	*Machine
 
 	claim   Claim
 	domains func() []string
 
-	claimed   bool
-	differing time.Time // since when the domains are others
-	quarrels  []time.Time
-	failure   string
+	claimed      bool
+	differsSince time.Time // since when the domains differ from the claim's
+	conflicts    []time.Time
+	lastError    string
 }
 
-// apply makes it so, and reports whether there is a point in going on.
+// apply applies the claim, and reports whether to continue.
 func (k *keeper) apply() bool {
 	if k.claim.Mode == ResolvConf && justWritten(k.ResolvConf) {
 		return true
 	}
-	moved := k.follow()
+	updated := k.updateDomains()
 	changed, err := k.Apply(k.claim)
 	switch {
 	case err != nil:
-		if err.Error() != k.failure {
+		if err.Error() != k.lastError {
 			k.Log.Error("this machine cannot be told to ask for the mesh's names; it is tried again", "error", err)
 		}
-		k.failure = err.Error()
+		k.lastError = err.Error()
 		return true
 	case !k.claimed:
 		k.claimed = true
 		k.Log.Info("this machine asks the mesh's resolver for names", "by", k.claim.Mode, "resolver", k.claim.Server)
-	case changed && !moved:
-		return k.quarrel(time.Now())
+	case changed && !updated:
+		return k.conflict(time.Now())
 	}
-	k.failure = ""
+	k.lastError = ""
 	return true
 }
 
-// justWritten reports whether somebody may not be done with writing a file: who takes half of it for the whole loses the rest.
+// justWritten reports whether a file changed within the last second. Its writer may not be done, and
+// reading half of it would lose the rest.
 func justWritten(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && time.Since(info.ModTime()).Abs() < time.Second
 }
 
-// follow takes domains over that have differed for a while, or that are the first.
-func (k *keeper) follow() (moved bool) {
+// updateDomains applies domains that have differed for a while, and the first ones at once.
+func (k *keeper) updateDomains() (updated bool) {
 	if k.domains == nil {
 		return false
 	}
 	now := k.domains()
 	switch {
 	case slices.Equal(k.claim.Domains, now):
-		k.differing = time.Time{}
+		k.differsSince = time.Time{}
 		return false
-	case k.claimed && k.differing.IsZero():
-		k.differing = time.Now()
+	case k.claimed && k.differsSince.IsZero():
+		k.differsSince = time.Now()
 		return false
-	case k.claimed && time.Since(k.differing) < settleFor:
+	case k.claimed && time.Since(k.differsSince) < domainsDelay:
 		return false
 	}
-	k.claim.Domains, k.differing = now, time.Time{}
+	k.claim.Domains, k.differsSince = now, time.Time{}
 	return true
 }
 
-func (k *keeper) quarrel(now time.Time) bool {
-	k.quarrels = append(slices.DeleteFunc(k.quarrels, func(t time.Time) bool { return now.Sub(t) > quarrelsWithin }), now)
-	if len(k.quarrels) < quarrels {
+func (k *keeper) conflict(now time.Time) bool {
+	k.conflicts = append(slices.DeleteFunc(k.conflicts, func(t time.Time) bool { return now.Sub(t) > conflictWindow }), now)
+	if len(k.conflicts) < maxConflicts {
 		return true
 	}
 	k.Log.Error("somebody else writes the machine's resolvers again and again: they are left to them, and names of the mesh are not asked of us any more; "+

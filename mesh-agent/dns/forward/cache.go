@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	longest         = 24 * time.Hour
-	longestNegative = 5 * time.Minute // RFC 2308 allows more; a name that somebody just made should be found
-	failure         = time.Second     // for what upstreams could not find out (RFC 9520)
-	keepStale       = 24 * time.Hour  // RFC 8767 suggests one to three days
-	staleTTL        = 30              // seconds, likewise
+	maxTTL         = 24 * time.Hour
+	maxNegativeTTL = 5 * time.Minute // RFC 2308 allows more; a new name should be found soon
+	failureTTL     = time.Second     // for server failures (RFC 9520)
+	maxStale       = 24 * time.Hour  // RFC 8767 suggests one to three days
+	staleTTL       = 30              // seconds, from RFC 8767
 )
 
-// entry is an answer as it is remembered: packed, for that is a fraction of the memory.
+// entry is a cached answer, packed to take a fraction of the memory.
 type entry struct {
 	wire    []byte
 	from    netip.AddrPort
@@ -34,7 +34,7 @@ func newEntry(m *dns.Msg, from netip.AddrPort, now time.Time) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &entry{wire: wire, from: from, stored: now, expires: now.Add(lifetime(m)), failure: !decided(m)}, nil
+	return &entry{wire: wire, from: from, stored: now, expires: now.Add(lifetime(m)), failure: !conclusive(m)}, nil
 }
 
 func withoutOPT(extra []dns.RR) (out []dns.RR) {
@@ -46,22 +46,23 @@ func withoutOPT(extra []dns.RR) (out []dns.RR) {
 	return out
 }
 
-// lifetime is how long an answer counts: as long as its shortest record; that nothing is there, as long as the zone says.
+// lifetime returns how long to cache an answer: as long as its shortest record lives, or as the zone says
+// for a negative one.
 func lifetime(m *dns.Msg) time.Duration {
 	switch {
 	case m.Truncated:
 		return 0
-	case !decided(m):
-		return failure
+	case !conclusive(m):
+		return failureTTL
 	case m.Rcode == dns.RcodeNameError || len(m.Answer) == 0:
 		for _, rr := range m.Ns {
 			if soa, ok := rr.(*dns.SOA); ok {
-				return min(time.Duration(min(soa.Hdr.Ttl, soa.Minttl))*time.Second, longestNegative)
+				return min(time.Duration(min(soa.Hdr.Ttl, soa.Minttl))*time.Second, maxNegativeTTL)
 			}
 		}
-		return 0 // RFC 2308, 5: without a SOA it is not to be remembered
+		return 0 // RFC 2308, 5: without a SOA it must not be cached
 	}
-	shortest := longest
+	shortest := maxTTL
 	for _, rr := range m.Answer {
 		shortest = min(shortest, time.Duration(rr.Header().Ttl)*time.Second)
 	}
@@ -70,7 +71,7 @@ func lifetime(m *dns.Msg) time.Duration {
 
 func (e *entry) fresh(now time.Time) bool { return now.Before(e.expires) }
 
-// answer is the entry as it is told at a time.
+// answer unpacks the entry, with TTLs as of now.
 func (e *entry) answer(source Source, now time.Time) (Answer, error) {
 	m := new(dns.Msg)
 	if err := m.Unpack(e.wire); err != nil {
@@ -85,7 +86,7 @@ func (e *entry) answer(source Source, now time.Time) (Answer, error) {
 	return a, nil
 }
 
-// ttl is what is left of that of a record.
+// ttl returns the remaining TTL of a record.
 func (a Answer) ttl(was uint32) uint32 {
 	if a.Source == Stale {
 		return staleTTL
@@ -93,31 +94,31 @@ func (a Answer) ttl(was uint32) uint32 {
 	return was - min(was, uint32(a.Age/time.Second))
 }
 
-// cache remembers answers, those that were used last, up to a number and a size.
+// cache is an LRU cache, bounded by count and size.
 type cache struct {
 	entries, bytes int
 
 	mu     sync.Mutex
-	used   *list.List // of *kept, the latest first
+	lru    *list.List // of *cacheItem, the most recently used first
 	byKey  map[string]*list.Element
 	weight int
 }
 
-type kept struct {
+type cacheItem struct {
 	key string
 	*entry
 }
 
-// overhead is about what an entry needs beside its key and its message.
+// overhead is about what an entry takes beside its key and message.
 const overhead = 250
 
-func (k *kept) weight() int { return len(k.key) + len(k.wire) + overhead }
+func (k *cacheItem) weight() int { return len(k.key) + len(k.wire) + overhead }
 
 func newCache(entries, bytes int) *cache {
-	return &cache{entries: entries, bytes: bytes, used: list.New(), byKey: map[string]*list.Element{}}
+	return &cache{entries: entries, bytes: bytes, lru: list.New(), byKey: map[string]*list.Element{}}
 }
 
-// get is what is remembered, though it may be stale.
+// get returns a cached answer, which may be stale.
 func (c *cache) get(q Question, now time.Time) *entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,16 +126,16 @@ func (c *cache) get(q Question, now time.Time) *entry {
 	if at == nil {
 		return nil
 	}
-	k := at.Value.(*kept)
-	if now.After(k.expires.Add(keepStale)) || k.failure && !k.fresh(now) {
+	k := at.Value.(*cacheItem)
+	if now.After(k.expires.Add(maxStale)) || k.failure && !k.fresh(now) {
 		c.remove(at)
 		return nil
 	}
-	c.used.MoveToFront(at)
+	c.lru.MoveToFront(at)
 	return k.entry
 }
 
-// put remembers an answer. A failure does not take the place of what was known.
+// put caches an answer. A failure does not replace a good answer.
 func (c *cache) put(q Question, e *entry) {
 	if !e.expires.After(e.stored) {
 		return
@@ -142,21 +143,21 @@ func (c *cache) put(q Question, e *entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if at := c.byKey[q.key()]; at != nil {
-		if e.failure && !at.Value.(*kept).failure {
+		if e.failure && !at.Value.(*cacheItem).failure {
 			return
 		}
 		c.remove(at)
 	}
-	k := &kept{q.key(), e}
-	c.byKey[k.key] = c.used.PushFront(k)
+	k := &cacheItem{q.key(), e}
+	c.byKey[k.key] = c.lru.PushFront(k)
 	c.weight += k.weight()
-	for c.used.Len() > c.entries || c.weight > c.bytes {
-		c.remove(c.used.Back())
+	for c.lru.Len() > c.entries || c.weight > c.bytes {
+		c.remove(c.lru.Back())
 	}
 }
 
 func (c *cache) remove(at *list.Element) {
-	k := c.used.Remove(at).(*kept)
+	k := c.lru.Remove(at).(*cacheItem)
 	delete(c.byKey, k.key)
 	c.weight -= k.weight()
 }
@@ -164,5 +165,5 @@ func (c *cache) remove(at *list.Element) {
 func (c *cache) size() (entries, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.used.Len(), c.weight
+	return c.lru.Len(), c.weight
 }

@@ -33,7 +33,7 @@ func said(t *testing.T, code int, records ...string) *dns.Msg {
 
 const soa = "example. %d IN SOA ns.example. you.example. 1 2 3 4 %d"
 
-func TestHowLongAnAnswerCounts(t *testing.T) {
+func TestLifetime(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		message *dns.Msg
@@ -56,7 +56,7 @@ func TestHowLongAnAnswerCounts(t *testing.T) {
 	require.Zero(t, lifetime(cut), "half an answer")
 }
 
-func TestTimeToLiveRunsDown(t *testing.T) {
+func TestTTLRunsDown(t *testing.T) {
 	t.Parallel()
 	e, err := newEntry(said(t, 0, "a.example. 300 IN A 192.0.2.1"), someone, noon)
 	require.NoError(t, err)
@@ -72,7 +72,7 @@ func TestTimeToLiveRunsDown(t *testing.T) {
 	require.Zero(t, a.Msg.Answer[0].Header().Ttl)
 }
 
-func TestMemoryIsBounded(t *testing.T) {
+func TestCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	e, err := newEntry(said(t, 0, "a.example. 300 IN A 192.0.2.1"), someone, noon)
 	require.NoError(t, err)
@@ -81,7 +81,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	for n := range 100 {
 		byCount.put(q(n), e)
 		bySize.put(q(n), e)
-		byCount.get(q(0), noon) // is used again and again
+		byCount.get(q(0), noon) // keeps it recently used
 	}
 	entries, _ := byCount.size()
 	require.Equal(t, 3, entries)
@@ -95,7 +95,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	require.Nil(t, byCount.get(Question{Name: "0.example.", Type: dns.TypeAAAA}, noon))
 }
 
-func TestWhatIsTooOldIsForgotten(t *testing.T) {
+func TestOldEntriesAreDropped(t *testing.T) {
 	t.Parallel()
 	c, q := newCache(3, 1<<20), Question{Name: "a.example.", Type: dns.TypeA}
 	e, err := newEntry(said(t, 0, "a.example. 300 IN A 192.0.2.1"), someone, noon)

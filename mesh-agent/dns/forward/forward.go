@@ -1,8 +1,8 @@
-// Package forward asks other resolvers, for what the mesh does not know, and remembers what they said.
+// Package forward asks upstream resolvers and caches their answers.
 //
-// Of several upstreams the first that is well is asked; the next joins in when it takes long or fails, and the first answer counts. Who did not
-// answer is asked again after a while, beside one that is well, so that nobody waits for it. While none answers, what was
-// known lately is told on (RFC 8767). Equal questions at the same time are asked once.
+// The first healthy upstream is asked. When it is slow or fails the next joins in, and the first answer
+// counts. A failed upstream is retried beside a healthy one, so that nobody waits for it. While no upstream
+// answers, stale answers are served (RFC 8767). Equal concurrent questions are asked once.
 package forward
 
 import (
@@ -20,42 +20,42 @@ import (
 )
 
 const (
-	// within is how long a question may take altogether: resolvers on machines give up after five seconds.
-	within = 4500 * time.Millisecond
-	// patience is how long one upstream has before the next is asked, too.
-	patience = 700 * time.Millisecond
-	// staleAfter is how long somebody waits for what is known from before (RFC 8767, 1.8 s).
+	// totalTimeout bounds a question: machines' resolver libraries give up after five seconds.
+	totalTimeout = 4500 * time.Millisecond
+	// nextAttemptDelay is how long one upstream has before the next is asked too.
+	nextAttemptDelay = 700 * time.Millisecond
+	// staleAfter is how long a client waits if a stale answer is available (RFC 8767, 1.8 s).
 	staleAfter = 1800 * time.Millisecond
-	// parallel bounds the questions that wait for upstreams.
-	parallel = 256
+	// maxQueries bounds the questions that wait for upstreams.
+	maxQueries = 256
 )
 
 var (
-	// ErrNone says that nobody can be asked.
+	// ErrNone means that there is no upstream.
 	ErrNone = errors.New("there is no other resolver to ask: name one with --dns-upstream, or in the machine's resolv.conf")
-	// ErrBusy says that too many questions wait for answers.
+	// ErrBusy means that too many questions wait for upstreams.
 	ErrBusy = errors.New("too many questions wait for other resolvers")
 )
 
-// Question is one for an upstream.
+// Question is a question for upstreams.
 type Question struct {
-	Name string // in lower case, with its last dot
+	Name string // in lower case, with the final dot
 	Type uint16
-	// DNSSEC asks for signatures, and NoCheck for what is signed wrongly.
+	// DNSSEC asks for signatures, and NoCheck for answers with wrong ones too.
 	DNSSEC, NoCheck bool
 }
 
-// Answer is what was found out.
+// Answer is an answer and where it came from.
 type Answer struct {
 	*dns.Msg
 	Source Source
-	// Upstream is who said it, now or when it was remembered.
+	// Upstream is the resolver that gave it.
 	Upstream netip.AddrPort
 	// Age is how long ago that was.
 	Age time.Duration
 }
 
-// Source is where an answer comes from.
+// Source says how an answer was obtained.
 type Source string
 
 // The sources of answers.
@@ -67,34 +67,34 @@ const (
 
 // Forwarder asks upstreams.
 type Forwarder struct {
-	log      *slog.Logger
-	metrics  *metrics
-	cache    *cache
-	flights  singleflight.Group
-	places   chan struct{}
-	running  sync.WaitGroup
-	expected sync.Map // *upstream by the name that it was asked for to see whether it asks us
+	log        *slog.Logger
+	metrics    *metrics
+	cache      *cache
+	flights    singleflight.Group
+	slots      chan struct{}
+	running    sync.WaitGroup
+	loopProbes sync.Map // an *upstream for each name of a loop check
 
 	mu        sync.Mutex
 	upstreams []*upstream
 }
 
-// Options say how to forward.
+// Options configure a Forwarder.
 type Options struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
-	// Entries and Bytes bound what is remembered.
+	// Entries and Bytes bound the cache.
 	Entries, Bytes int
 }
 
-// New makes a forwarder without upstreams.
+// New returns a Forwarder without upstreams.
 func New(o Options) *Forwarder {
-	f := &Forwarder{log: o.Log, cache: newCache(o.Entries, o.Bytes), places: make(chan struct{}, parallel)}
+	f := &Forwarder{log: o.Log, cache: newCache(o.Entries, o.Bytes), slots: make(chan struct{}, maxQueries)}
 	f.metrics = newMetrics(o.Metrics, f)
 	return f
 }
 
-// Use takes over upstreams, in the order in which they are to be asked. What is known of the health of those that stay is kept.
+// Use sets the upstreams, in order of preference. Those that stay keep their health.
 func (f *Forwarder) Use(addresses []netip.AddrPort) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -116,7 +116,7 @@ func (f *Forwarder) Use(addresses []netip.AddrPort) {
 	}
 }
 
-// Upstreams are who is asked.
+// Upstreams returns the upstreams.
 func (f *Forwarder) Upstreams() []netip.AddrPort {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -127,10 +127,10 @@ func (f *Forwarder) Upstreams() []netip.AddrPort {
 	return out
 }
 
-// Wait returns when no question is under way.
+// Wait waits until no question is under way.
 func (f *Forwarder) Wait() { f.running.Wait() }
 
-// Known is what is remembered of a question, if there is anything; it asks nobody.
+// Known returns the cached answer, if any, and asks nobody.
 func (f *Forwarder) Known(q Question) (Answer, bool) {
 	now := time.Now()
 	e := f.cache.get(q, now)
@@ -145,19 +145,19 @@ func (f *Forwarder) Known(q Question) (Answer, bool) {
 	return answer, err == nil
 }
 
-// Ask answers a question from memory, or asks.
+// Ask answers from the cache, or asks upstreams.
 func (f *Forwarder) Ask(ctx context.Context, q Question) (Answer, error) {
 	now := time.Now()
 	known := f.cache.get(q, now)
 	if known != nil && known.fresh(now) {
 		return known.answer(Cache, now)
 	}
-	ctx, cancel := context.WithTimeout(ctx, within)
+	ctx, cancel := context.WithTimeout(ctx, totalTimeout)
 	defer cancel()
-	news, err := f.await(ctx, q, known)
+	fresh, err := f.wait(ctx, q, known)
 	switch {
-	case err == nil && (known == nil || !news.failure):
-		return news.answer(Upstream, time.Now())
+	case err == nil && (known == nil || !fresh.failure):
+		return fresh.answer(Upstream, time.Now())
 	case known == nil:
 		return Answer{}, err
 	default:
@@ -165,12 +165,12 @@ func (f *Forwarder) Ask(ctx context.Context, q Question) (Answer, error) {
 	}
 }
 
-// errSlow says that it takes too long for who has an answer from before.
+// errSlow ends the wait of a client that can have a stale answer.
 var errSlow = errors.New("other resolvers take long")
 
-// await waits for who asks already, or asks.
-func (f *Forwarder) await(ctx context.Context, q Question, known *entry) (*entry, error) {
-	flight := f.flights.DoChan(q.key(), func() (any, error) { return f.fly(q) })
+// wait waits for a query under way, or starts one.
+func (f *Forwarder) wait(ctx context.Context, q Question, known *entry) (*entry, error) {
+	flight := f.flights.DoChan(q.key(), func() (any, error) { return f.query(q) })
 	stale := f.staleTimer(known)
 	defer stale.Stop()
 	select {
@@ -179,36 +179,36 @@ func (f *Forwarder) await(ctx context.Context, q Question, known *entry) (*entry
 			return nil, landed.Err
 		}
 		return landed.Val.(*entry), nil
-	case <-stale.C: // the flight goes on, for who asks next
+	case <-stale.C: // the query continues, for whoever asks next
 		return nil, errSlow
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// staleTimer ends when what is known from before has to do: at once while nobody can be reached.
+// staleTimer fires when a stale answer is to be used: at once while no upstream is healthy.
 func (f *Forwarder) staleTimer(known *entry) *time.Timer {
 	switch {
 	case known == nil:
-		return time.NewTimer(2 * within)
-	case f.anyWell():
+		return time.NewTimer(2 * totalTimeout)
+	case f.anyHealthy():
 		return time.NewTimer(staleAfter)
 	default:
 		return time.NewTimer(0)
 	}
 }
 
-// fly asks upstreams on behalf of everybody who waits, whoever of them gives up.
-func (f *Forwarder) fly(q Question) (*entry, error) {
+// query asks upstreams on behalf of all who wait; it continues when some of them give up.
+func (f *Forwarder) query(q Question) (*entry, error) {
 	f.running.Add(1)
 	defer f.running.Done()
 	select {
-	case f.places <- struct{}{}:
-		defer func() { <-f.places }()
+	case f.slots <- struct{}{}:
+		defer func() { <-f.slots }()
 	default:
 		return nil, ErrBusy
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), within)
+	ctx, cancel := context.WithTimeout(context.Background(), totalTimeout)
 	defer cancel()
 	message, from, err := f.exchange(ctx, q)
 	if err != nil {
@@ -233,7 +233,7 @@ func (q Question) key() string {
 	return string(key) + q.Name
 }
 
-// message is the question as it is sent.
+// message is the query to send.
 func (q Question) message() *dns.Msg {
 	m := new(dns.Msg)
 	m.SetQuestion(q.Name, q.Type)
@@ -242,7 +242,7 @@ func (q Question) message() *dns.Msg {
 	return m
 }
 
-// answers reports whether a message is one to the question: a forged one is more likely to be wrong in this.
+// answers reports whether a message answers the question. A forged one may fail here.
 func (q Question) answers(m *dns.Msg) bool {
 	return m.Response && len(m.Question) == 1 && m.Question[0].Qtype == q.Type && strings.EqualFold(m.Question[0].Name, q.Name)
 }

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// resolver is one to forward to, that does what a test says.
+// resolver is an upstream whose behavior a test supplies.
 type resolver struct {
 	at    netip.AddrPort
 	asked atomic.Int32
@@ -52,7 +52,7 @@ func newResolver(t *testing.T, do dns.HandlerFunc) *resolver {
 	return r
 }
 
-// sockets have a port of both.
+// sockets listens on one port over UDP and TCP.
 func sockets(t *testing.T) (net.PacketConn, net.Listener) {
 	t.Helper()
 	for range 100 {
@@ -69,7 +69,7 @@ func sockets(t *testing.T) (net.PacketConn, net.Listener) {
 
 func (r *resolver) set(do dns.HandlerFunc) { r.do.Store(&do) }
 
-// says answers every question for an address with it.
+// says answers every question with an address.
 func says(ip string, ttl int) dns.HandlerFunc {
 	return func(w dns.ResponseWriter, m *dns.Msg) {
 		answer := new(dns.Msg).SetReply(m)
@@ -88,7 +88,7 @@ func code(rcode int) dns.HandlerFunc {
 
 func silent(dns.ResponseWriter, *dns.Msg) {}
 
-// nobody is an address that refuses.
+// nobody returns an address that refuses connections.
 func nobody(t *testing.T) netip.AddrPort {
 	t.Helper()
 	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -108,7 +108,7 @@ func newForwarder(t *testing.T, upstreams ...netip.AddrPort) (*forward.Forwarder
 
 func about(name string) forward.Question { return forward.Question{Name: name, Type: dns.TypeA} }
 
-// ask returns the address that came.
+// ask returns the address in the answer.
 func ask(t *testing.T, f *forward.Forwarder, name string) (string, forward.Answer) {
 	t.Helper()
 	a, err := f.Ask(t.Context(), about(name))
@@ -117,7 +117,7 @@ func ask(t *testing.T, f *forward.Forwarder, name string) (string, forward.Answe
 	return a.Msg.Answer[0].(*dns.A).A.String(), a
 }
 
-func TestAnswersAreRemembered(t *testing.T) {
+func TestAnswersAreCached(t *testing.T) {
 	t.Parallel()
 	r := newResolver(t, says("192.0.2.1", 300))
 	f, registry := newForwarder(t, r.at)
@@ -141,7 +141,7 @@ func TestAnswersAreRemembered(t *testing.T) {
 	require.Zero(t, n, "who is not asked any more is not counted")
 }
 
-func TestTheNextIsAskedWhenOneRefuses(t *testing.T) {
+func TestNextUpstreamAfterARefusal(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]dns.HandlerFunc{"fails": code(dns.RcodeServerFailure), "refuses": code(dns.RcodeRefused), "is silent": silent} {
 		t.Run(name, func(t *testing.T) {
@@ -155,12 +155,12 @@ func TestTheNextIsAskedWhenOneRefuses(t *testing.T) {
 	}
 }
 
-func TestAResolverThatIsAwayIsAskedBesideOneThatIsWell(t *testing.T) {
+func TestFailedUpstreamIsRetriedBesideAHealthyOne(t *testing.T) {
 	t.Parallel()
 	good := newResolver(t, says("192.0.2.2", 300))
 	away := nobody(t)
 	f, registry := newForwarder(t, away, good.at)
-	for n := range 3 { // the first learns that it is away
+	for n := range 3 { // the first finds out that it is down
 		ip, _ := ask(t, f, fmt.Sprintf("%d.example.", n))
 		require.Equal(t, "192.0.2.2", ip)
 	}
@@ -184,7 +184,7 @@ func TestAResolverThatIsAwayIsAskedBesideOneThatIsWell(t *testing.T) {
 	}, 10*time.Second, 50*time.Millisecond, "and then it is tried again")
 }
 
-func TestTooLongForADatagramComesByTCP(t *testing.T) {
+func TestTruncatedAnswerIsRetriedByTCP(t *testing.T) {
 	t.Parallel()
 	r := newResolver(t, func(w dns.ResponseWriter, m *dns.Msg) {
 		if _, udp := w.RemoteAddr().(*net.UDPAddr); udp {
@@ -201,7 +201,7 @@ func TestTooLongForADatagramComesByTCP(t *testing.T) {
 	require.False(t, a.Msg.Truncated)
 }
 
-func TestAResolverThatKnowsNoEDNS(t *testing.T) {
+func TestUpstreamWithoutEDNS(t *testing.T) {
 	t.Parallel()
 	r := newResolver(t, func(w dns.ResponseWriter, m *dns.Msg) {
 		if m.IsEdns0() != nil {
@@ -217,7 +217,7 @@ func TestAResolverThatKnowsNoEDNS(t *testing.T) {
 	require.Equal(t, "192.0.2.3", ip)
 }
 
-func TestAnAnswerToAnotherQuestionIsNone(t *testing.T) {
+func TestAnswerToAnotherQuestionIsRejected(t *testing.T) {
 	t.Parallel()
 	liar := newResolver(t, func(w dns.ResponseWriter, m *dns.Msg) {
 		m.Question[0].Name = "victim.example."
@@ -237,7 +237,7 @@ func TestEqualQuestionsAreAskedOnce(t *testing.T) {
 	r := newResolver(t, nil)
 	r.set(func(w dns.ResponseWriter, m *dns.Msg) {
 		<-release
-		says("192.0.2.1", 0)(w, m) // not to be remembered
+		says("192.0.2.1", 0)(w, m) // not cacheable
 	})
 	f, _ := newForwarder(t, r.at)
 	var arriving, done sync.WaitGroup
@@ -258,7 +258,7 @@ func TestEqualQuestionsAreAskedOnce(t *testing.T) {
 	require.LessOrEqual(t, r.asked.Load(), int32(clients/2), "they were under way together, whoever came first")
 }
 
-func TestWhoGivesUpDoesNotEndItForOthers(t *testing.T) {
+func TestCancellingOneClientKeepsTheQuery(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	r := newResolver(t, nil)
@@ -276,7 +276,7 @@ func TestWhoGivesUpDoesNotEndItForOthers(t *testing.T) {
 	require.EqualValues(t, 1, r.asked.Load())
 }
 
-func TestWhoseResolverAsksUsIsNotAsked(t *testing.T) {
+func TestLoopingUpstreamIsNotUsed(t *testing.T) {
 	t.Parallel()
 	f, _ := newForwarder(t)
 	circle := newResolver(t, func(w dns.ResponseWriter, m *dns.Msg) {

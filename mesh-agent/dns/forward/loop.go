@@ -11,41 +11,42 @@ import (
 	"github.com/miekg/dns"
 )
 
-// loopDomain is one that nobody has. A name beneath it that comes back to us went round in a circle.
+// loopDomain does not exist. A query for a name below it can only be one of our own that came back.
 const loopDomain = ".loop-check.mesh-agent."
 
-// FindLoops asks those upstreams that are on this machine for names that nobody else knows, and leaves out those that ask us for it in turn.
-// Only such can: from elsewhere nobody reaches a resolver on loopback.
+// FindLoops asks the upstreams on this machine for unique names, and stops using those that ask us in turn.
+// Others need no check: a resolver on loopback can only be reached from its machine.
 func (f *Forwarder) FindLoops(ctx context.Context) {
 	f.mu.Lock()
 	upstreams := append([]*upstream(nil), f.upstreams...)
 	f.mu.Unlock()
 	for _, u := range upstreams {
-		if u.loops || !onThisMachine(u.address.Addr()) {
+		if u.looping || !onThisMachine(u.address.Addr()) {
 			continue
 		}
 		name := strings.ToLower(rand.Text()) + loopDomain
-		f.expected.Store(name, u)
+		f.loopProbes.Store(name, u)
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		q := Question{Name: name, Type: dns.TypeTXT}
-		_, _ = exchangeBy(ctx, "udp", u.address, q, q.message()) // what it says is of no interest
+		_, _ = exchangeBy(ctx, "udp", u.address, q, q.message()) // only whether it asks us matters
 		cancel()
-		f.expected.Delete(name)
+		f.loopProbes.Delete(name)
 	}
 }
 
-// Looped is told each name that somebody asks for, and says whether it went round in a circle.
+// Looped reports whether a query is one of our own that came back, and marks the upstream that sent it. It
+// is called for every query.
 func (f *Forwarder) Looped(name string) bool {
 	if !strings.HasSuffix(name, loopDomain) {
 		return false
 	}
-	at, ours := f.expected.Load(name)
+	at, ours := f.loopProbes.Load(name)
 	if !ours {
-		return true // of another agent on this machine, or late: nobody has it
+		return true // another agent's, or late: the name does not exist
 	}
 	u := at.(*upstream)
 	f.mu.Lock()
-	u.loops = true
+	u.looping = true
 	f.mu.Unlock()
 	f.log.Error("a resolver on this machine asks this one for what it does not know, and is not asked any more; "+
 		"have it ask another, or name others with --dns-upstream", "upstream", u.address)

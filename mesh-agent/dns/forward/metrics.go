@@ -26,7 +26,7 @@ func newMetrics(r prometheus.Registerer, f *Forwarder) *metrics {
 	}
 	r.MustRegister(m.failures, m.took,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dns_upstreams_well", Help: "Other resolvers that answered when they were asked last."},
-			func() float64 { return float64(f.countWell()) }),
+			func() float64 { return float64(f.countHealthy()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dns_cache_entries", Help: "Answers of other resolvers that are remembered."},
 			func() float64 { entries, _ := f.cache.size(); return float64(entries) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dns_cache_bytes", Help: "Memory that remembered answers take, about."},
@@ -47,11 +47,11 @@ func (m *metrics) forget(u netip.AddrPort) {
 	m.took.DeletePartialMatch(prometheus.Labels{"upstream": u.String()})
 }
 
-func (f *Forwarder) countWell() (n int) {
+func (f *Forwarder) countHealthy() (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, u := range f.upstreams {
-		if u.well() {
+		if u.healthy() {
 			n++
 		}
 	}

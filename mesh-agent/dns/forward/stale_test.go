@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// remembering is a forwarder that was told something an hour ago, and whose upstream says nothing now.
+// remembering returns a forwarder with an answer from an hour ago, whose upstream is silent now.
 func remembering(t *testing.T) (*Forwarder, Question) {
 	t.Helper()
 	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -27,7 +27,7 @@ func remembering(t *testing.T) (*Forwarder, Question) {
 	return f, q
 }
 
-func TestWhatWasKnownIsToldWhileNobodyAnswers(t *testing.T) {
+func TestStaleAnswersWhileNoUpstreamAnswers(t *testing.T) {
 	t.Parallel()
 	f, q := remembering(t)
 	begun := time.Now()
@@ -36,7 +36,7 @@ func TestWhatWasKnownIsToldWhileNobodyAnswers(t *testing.T) {
 	require.Equal(t, Stale, a.Source)
 	require.EqualValues(t, staleTTL, a.Msg.Answer[0].Header().Ttl)
 	require.Less(t, time.Since(begun), staleAfter+time.Second)
-	f.Wait() // now it is known that nobody answers
+	f.Wait() // now the upstream is known to be down
 	begun = time.Now()
 	a, err = f.Ask(t.Context(), q)
 	require.NoError(t, err)
@@ -47,11 +47,11 @@ func TestWhatWasKnownIsToldWhileNobodyAnswers(t *testing.T) {
 	require.Equal(t, Stale, known.Source)
 }
 
-func TestThereIsAPlaceForSoManyQuestionsAndNoMore(t *testing.T) {
+func TestQueriesAreBounded(t *testing.T) {
 	t.Parallel()
 	f, q := remembering(t)
-	for range parallel {
-		f.places <- struct{}{}
+	for range maxQueries {
+		f.slots <- struct{}{}
 	}
 	_, err := f.Ask(t.Context(), Question{Name: "b.example.", Type: dns.TypeA})
 	require.ErrorIs(t, err, ErrBusy)

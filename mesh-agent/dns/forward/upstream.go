@@ -16,55 +16,57 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/ownmark"
 )
 
-// UDPSize is what is sent and received in one datagram; more would be fragmented somewhere (DNS flag day 2020).
+// UDPSize bounds datagrams in both directions; larger ones get fragmented on some paths (DNS flag day
+// 2020).
 const UDPSize = 1232
 
 const (
-	// attempt is how long one upstream may take for an answer.
-	attempt    = 2500 * time.Millisecond
-	firstRest  = time.Second
-	longestOff = 30 * time.Second
+	// attemptTimeout bounds the wait for one upstream.
+	attemptTimeout   = 2500 * time.Millisecond
+	minRetryInterval = time.Second
+	maxRetryInterval = 30 * time.Second
 )
 
-// upstream is a resolver that is asked, and what is known of its health. Forwarder's lock guards it.
+// upstream is a resolver and its health. Forwarder.mu guards it.
 type upstream struct {
 	address  netip.AddrPort
-	failures int       // since it last answered
-	until    time.Time // when it is tried again
-	loops    bool      // it asks us
+	failures int       // since its last answer
+	retryAt  time.Time // when to retry it
+	looping  bool      // it forwards to us
 }
 
-func (u *upstream) well() bool { return u.failures == 0 && !u.loops }
+func (u *upstream) healthy() bool { return u.failures == 0 && !u.looping }
 
-// choose puts those that are well first, and tells how many are to be asked at once: one, and who is tried again beside it.
-func (f *Forwarder) choose(now time.Time) (order []*upstream, atOnce int) {
+// order sorts upstreams by health, and returns how many to ask at once: one, plus one that is due for a
+// retry.
+func (f *Forwarder) order(now time.Time) (order []*upstream, atOnce int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var again, ill []*upstream
+	var retry, unhealthy []*upstream
 	for _, u := range f.upstreams {
 		switch {
-		case u.loops:
-		case u.well():
+		case u.looping:
+		case u.healthy():
 			order = append(order, u)
-		case now.After(u.until) && len(again) == 0:
-			u.until = now.Add(attempt) // one question at a time tries it
-			again = append(again, u)
+		case now.After(u.retryAt) && len(retry) == 0:
+			u.retryAt = now.Add(attemptTimeout) // only one query at a time retries it
+			retry = append(retry, u)
 		default:
-			ill = append(ill, u)
+			unhealthy = append(unhealthy, u)
 		}
 	}
 	if len(order) == 0 {
-		order = slices.Concat(again, ill)
-		return order, min(len(order), 2) // all are away: whoever comes back first is as good as any
+		order = slices.Concat(retry, unhealthy)
+		return order, min(len(order), 2) // all are down, so try two at once
 	}
-	return slices.Concat(order[:1], again, order[1:], ill), 1 + len(again)
+	return slices.Concat(order[:1], retry, order[1:], unhealthy), 1 + len(retry)
 }
 
-func (f *Forwarder) anyWell() bool {
+func (f *Forwarder) anyHealthy() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, u := range f.upstreams {
-		if u.well() {
+		if u.healthy() {
 			return true
 		}
 	}
@@ -74,7 +76,7 @@ func (f *Forwarder) anyWell() bool {
 func (f *Forwarder) answered(u *upstream) {
 	f.mu.Lock()
 	was := u.failures
-	u.failures, u.until = 0, time.Time{}
+	u.failures, u.retryAt = 0, time.Time{}
 	f.mu.Unlock()
 	if was > 0 {
 		f.log.Info("a resolver answers again", "upstream", u.address)
@@ -85,7 +87,7 @@ func (f *Forwarder) failed(u *upstream, err error) {
 	f.metrics.failed(u.address, err)
 	f.mu.Lock()
 	u.failures++
-	u.until = time.Now().Add(min(firstRest<<min(u.failures-1, 10), longestOff))
+	u.retryAt = time.Now().Add(min(minRetryInterval<<min(u.failures-1, 10), maxRetryInterval))
 	first := u.failures == 1
 	f.mu.Unlock()
 	if first {
@@ -93,70 +95,70 @@ func (f *Forwarder) failed(u *upstream, err error) {
 	}
 }
 
-// landed is how one attempt ended.
-type landed struct {
+// attemptResult is how one attempt ended.
+type attemptResult struct {
 	message *dns.Msg
 	from    *upstream
 	err     error
 }
 
-// exchange asks one upstream after the other, until one has an answer. If all refuse, it is the last refusal.
+// exchange asks one upstream after the other until one has an answer. If all refuse, it returns a refusal.
 func (f *Forwarder) exchange(ctx context.Context, q Question) (*dns.Msg, netip.AddrPort, error) {
-	order, atOnce := f.choose(time.Now())
+	order, atOnce := f.order(time.Now())
 	if len(order) == 0 {
 		return nil, netip.AddrPort{}, ErrNone
 	}
-	results := make(chan landed, len(order))
-	under, started := 0, 0
+	results := make(chan attemptResult, len(order))
+	pending, started := 0, 0
 	start := func() {
 		if started < len(order) {
 			u := order[started]
-			under, started = under+1, started+1
+			pending, started = pending+1, started+1
 			f.running.Go(func() {
 				m, err := panics.Receive(func() (*dns.Msg, error) { return f.try(ctx, u, q) })
-				results <- landed{m, u, err}
+				results <- attemptResult{m, u, err}
 			})
 		}
 	}
 	for range atOnce {
 		start()
 	}
-	impatient := time.NewTicker(patience)
-	defer impatient.Stop()
-	var worst landed
-	for under > 0 {
+	next := time.NewTicker(nextAttemptDelay)
+	defer next.Stop()
+	var failure attemptResult
+	for pending > 0 {
 		select {
 		case r := <-results:
-			under--
-			if r.err == nil && decided(r.message) {
+			pending--
+			if r.err == nil && conclusive(r.message) {
 				return r.message, r.from.address, nil
 			}
-			if worst.message == nil {
-				worst = r
+			if failure.message == nil {
+				failure = r
 			}
 			start()
-		case <-impatient.C:
+		case <-next.C:
 			start()
 		}
 	}
-	if worst.message != nil {
-		return worst.message, worst.from.address, nil
+	if failure.message != nil {
+		return failure.message, failure.from.address, nil
 	}
-	return nil, netip.AddrPort{}, fmt.Errorf("no resolver answers (%d asked): %w", started, worst.err)
+	return nil, netip.AddrPort{}, fmt.Errorf("no resolver answers (%d asked): %w", started, failure.err)
 }
 
-// decided reports whether there is no point in asking another.
-func decided(m *dns.Msg) bool {
+// conclusive reports whether asking another upstream is pointless.
+func conclusive(m *dns.Msg) bool {
 	return m.Rcode == dns.RcodeSuccess || m.Rcode == dns.RcodeNameError
 }
 
-// try asks one upstream, by TCP what is too long for UDP.
+// try asks one upstream, by TCP if the answer does not fit into a datagram.
 func (f *Forwarder) try(ctx context.Context, u *upstream, q Question) (*dns.Msg, error) {
 	begun := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, attempt)
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	m, err := send(ctx, u.address, q, q.message())
-	if err == nil && m.Rcode == dns.RcodeFormatError { // it may not know EDNS
+	if err == nil && m.Rcode == dns.RcodeFormatError { // it may not support EDNS
 		plain := q.message()
 		plain.Extra = nil
 		m, err = send(ctx, u.address, q, plain)
@@ -184,20 +186,20 @@ var errForged = errors.New("it answered another question")
 
 func exchangeBy(ctx context.Context, network string, to netip.AddrPort, q Question, m *dns.Msg) (*dns.Msg, error) {
 	client := dns.Client{
-		Net: network, UDPSize: UDPSize, Timeout: attempt,
-		Dialer: &net.Dialer{Timeout: attempt, Control: ownmark.Control}, // or redirection would send the question back here
+		Net: network, UDPSize: UDPSize, Timeout: attemptTimeout,
+		Dialer: &net.Dialer{Timeout: attemptTimeout, Control: ownmark.Control}, // marked, or redirection would send the query back to us
 	}
 	answer, _, err := client.ExchangeContext(ctx, m, to.String())
 	switch {
 	case err != nil:
 		return nil, err
-	case answer.Rcode != dns.RcodeFormatError && !q.answers(answer): // who cannot read a question cannot repeat it
+	case answer.Rcode != dns.RcodeFormatError && !q.answers(answer): // a server that cannot parse the question cannot repeat it
 		return nil, errForged
 	}
 	return answer, nil
 }
 
-// reason is the word that metrics have for an error.
+// reason is the metric label for an error.
 func reason(err error) string {
 	var op *net.OpError
 	switch {

@@ -11,14 +11,14 @@ import (
 	meshdns "github.com/pgmesh/pgmesh/mesh-agent/dns"
 )
 
-func TestNamesAreKnownBeforeDiscoveryAnswers(t *testing.T) {
+func TestSavedNamesAreUsedAtStart(t *testing.T) {
 	kept := filepath.Join(t.TempDir(), "names")
 	t.Run("the first agent", func(t *testing.T) {
-		a, _ := mesh(t, func(o *meshdns.Options) { o.Kept = kept })
+		a, _ := mesh(t, func(o *meshdns.Options) { o.NamesFile = kept })
 		_, known := a.Known()
 		require.True(t, known)
 	})
-	a := start(t, func(o *meshdns.Options) { o.Kept = kept })
+	a := start(t, func(o *meshdns.Options) { o.NamesFile = kept })
 	n, known := a.Known()
 	require.Equal(t, 7, n)
 	require.False(t, known, "they are those of yesterday")
@@ -28,12 +28,12 @@ func TestNamesAreKnownBeforeDiscoveryAnswers(t *testing.T) {
 	require.NoError(t, err)
 	content[len(content)-1]++
 	require.NoError(t, os.WriteFile(kept, content, 0o600))
-	a = start(t, func(o *meshdns.Options) { o.Kept = kept })
+	a = start(t, func(o *meshdns.Options) { o.NamesFile = kept })
 	n, _ = a.Known()
 	require.Zero(t, n, "what is damaged is nothing")
 }
 
-func TestExplainTellsWhoIsNotThere(t *testing.T) {
+func TestExplainWithoutAResolver(t *testing.T) {
 	t.Parallel()
 	a, _ := mesh(t, nil)
 	lines, err := meshdns.Explain(t.Context(), a.at, "reviews.shop")
