@@ -26,7 +26,7 @@ var mayUse = map[string][]string{
 
 func TestStagesDependInOneDirection(t *testing.T) {
 	t.Parallel()
-	for folder, dependencies := range dependencies(t) {
+	for folder, dependencies := range list(t, "Deps") {
 		stage := stageOf(folder)
 		allowed, isStage := mayUse[stage]
 		if !isStage {
@@ -41,10 +41,10 @@ func TestStagesDependInOneDirection(t *testing.T) {
 	}
 }
 
-// dependencies lists for each package what it is built from in this module, tests left out.
-func dependencies(t *testing.T) map[string][]string {
+// list lists for each package of this module what it imports ("Imports") or is built from ("Deps") in it, tests left out.
+func list(t *testing.T, what string) map[string][]string {
 	t.Helper()
-	output, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Deps " "}}`, module+"...").Output()
+	output, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .`+what+` " "}}`, module+"...").Output()
 	require.NoError(t, err, "list the packages of the module")
 	of := map[string][]string{}
 	for line := range strings.Lines(string(output)) {
