@@ -1,13 +1,17 @@
 package mesh_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/kinds"
 )
 
 const delegating = `
@@ -144,4 +148,59 @@ spec: {exportTo: [` + exportTo + `], http: [{route: [{destination: {host: short}
 		require.Len(t, routes, 1, c.part)
 		require.Equal(t, "short.other.svc.cluster.local", routes[0].GetRoute()[0].GetDestination().GetHost(), "short names are the delegate's")
 	}
+}
+
+// What a route that delegates says counts for the delegate's, field by field: none that Istio adds is to be forgotten. The other fields are each one's own,
+// or none of a route that delegates, or have to be alike in both.
+func TestADelegateInheritsWhatItLeavesOut(t *testing.T) {
+	t.Parallel()
+	route := func(r *networking.HTTPRoute) proto.Message { return r }
+	match := func(r *networking.HTTPRoute) proto.Message { return r.GetMatch()[0] }
+	for _, part := range []struct {
+		of     func(*networking.HTTPRoute) proto.Message
+		others []string
+	}{
+		{route, []string{"name", "match", "route", "redirect", "delegate"}}, {match, []string{"ignore_uri_case", "source_namespace"}},
+	} {
+		fields := part.of(&networking.HTTPRoute{Match: []*networking.HTTPMatchRequest{{}}}).ProtoReflect().Descriptor().Fields()
+		for i := range fields.Len() {
+			f := fields.Get(i)
+			if slices.Contains(part.others, string(f.Name())) {
+				continue
+			}
+			root := &networking.HTTPRoute{Delegate: &networking.Delegate{Name: "part"}, Match: []*networking.HTTPMatchRequest{{}}}
+			fill(part.of(root).ProtoReflect(), f)
+			delegate := &networking.HTTPRoute{Match: []*networking.HTTPMatchRequest{{}}}
+			m := mesh.Build(configstore.New().Apply(configstore.Batch{Revision: 1, Changes: []configstore.Change{
+				put(virtualService(t, "root", &networking.VirtualService{Hosts: []string{"x.example.com"}, Http: []*networking.HTTPRoute{root}})),
+				put(virtualService(t, "part", &networking.VirtualService{Http: []*networking.HTTPRoute{delegate}})),
+			}}), nil)
+			merged := onlyRule(t, m).GetHttp()
+			require.Len(t, merged, 1, "%s: %v", f.FullName(), m.Problems())
+			require.True(t, part.of(merged[0]).ProtoReflect().Has(f), "a delegate loses %s: inherit it in delegate.go", f.FullName())
+		}
+	}
+}
+
+// fill gives a field a value that is not its default.
+func fill(m protoreflect.Message, f protoreflect.FieldDescriptor) {
+	switch {
+	case f.IsMap():
+		m.Mutable(f).Map().Set(protoreflect.ValueOfString("a").MapKey(), m.Mutable(f).Map().NewValue())
+	case f.IsList():
+		m.Mutable(f).List().Append(m.Mutable(f).List().NewElement())
+	case f.Message() != nil:
+		m.Mutable(f)
+	case f.Kind() == protoreflect.StringKind:
+		m.Set(f, protoreflect.ValueOfString("a"))
+	default:
+		m.Set(f, protoreflect.ValueOfUint32(1))
+	}
+}
+
+func virtualService(t *testing.T, name string, spec *networking.VirtualService) *kinds.Resource {
+	t.Helper()
+	kind, ok := kinds.Lookup("networking.istio.io", "VirtualService")
+	require.True(t, ok)
+	return &kinds.Resource{Kind: kind, Namespace: "default", Name: name, Spec: kinds.SpecOf(spec)}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/discovery/randommesh"
+	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
@@ -38,6 +39,29 @@ func TestEveryFieldIsShown(t *testing.T) {
 	}
 	t.Logf("%d fields of %d types", c.fields, len(c.seen))
 	require.Greater(t, c.fields, 300, "the walk ended early")
+}
+
+// TestEveryKindIsTranslatedOrUnsupported wants each kind among those whose fields are to be shown, or in the list of what is unsupported: so a kind that
+// leaves the list has its fields shown.
+func TestEveryKindIsTranslatedOrUnsupported(t *testing.T) {
+	t.Parallel()
+	known := map[string]bool{}
+	for group, names := range translatedKinds() {
+		for _, kind := range names {
+			known[group+"/"+kind] = true
+		}
+	}
+	for _, u := range schema.AllUnsupported() {
+		for _, kind := range u.Kinds {
+			if u.Path == "" && u.When == "" {
+				known[u.Group+"/"+kind] = true
+			}
+		}
+	}
+	for _, k := range kinds.All() {
+		require.True(t, known[k.Group+"/"+k.Name] || k == kinds.Secret,
+			"%s/%s: add it to translatedKinds, or to kinds/schema/unsupported.yaml with the reason", k.Group, k.Name)
+	}
 }
 
 // field is one of a message type.
