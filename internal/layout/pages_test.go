@@ -71,6 +71,20 @@ func TestPicturesAreOfTheImports(t *testing.T) {
 	}
 }
 
+// The map in CONTRIBUTING.md has a row for each package, and no other.
+func TestEveryPackageIsOnTheMap(t *testing.T) {
+	t.Parallel()
+	mapped := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^[|] `([^` ]+)` [|] .*[|] .*[|]$").FindAllStringSubmatch(read(t, "../../CONTRIBUTING.md"), -1) {
+		mapped[row[1]] = true
+	}
+	for folder := range list(t, "Imports") {
+		require.True(t, mapped[folder], "%s is not on the map of CONTRIBUTING.md: add what it is, and where to look first", folder)
+		delete(mapped, folder)
+	}
+	require.Empty(t, mapped, "the map of CONTRIBUTING.md has packages that are gone")
+}
+
 // nodeOf is the package or folder of a picture that a package is shown as.
 func nodeOf(folder string, shown map[string]bool) string {
 	for ; folder != "."; folder = filepath.Dir(folder) {
