@@ -136,7 +136,7 @@ func (b *beginning) end() {
 
 // lost says that a stream has ended before the state was there.
 func (b *beginning) lost(err error) {
-	again := mcp.ComeBack(err)
+	again := mcp.RetryDelay(err)
 	if again == 0 || again >= b.server.timeout {
 		b.fail(b.server.explain(err))
 		return
@@ -167,7 +167,7 @@ func (s *server) follow(ctx context.Context, ks []*kinds.Kind, later *link, appl
 	})
 	client := mcp.New(mcp.Config{
 		Targets: []string{s.address}, Protocol: s.protocol, Kinds: ks, Name: "mcp-client", DialOptions: append(credentials, heard),
-		Linger: lingerFor, Unheard: later.unheard,
+		OptionalTimeout: lingerFor, OnUnanswered: later.unheard,
 		Up: func(s mcp.Status) {
 			if later.status != nil {
 				later.status(s)

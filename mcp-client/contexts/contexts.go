@@ -1,7 +1,7 @@
-// Package contexts keeps, in a file, what the command line needs to know of each server that somebody works with.
+// Package contexts stores, in a file, the settings that the command line needs for each server.
 //
-// A context is a set of settings by the names of the flags that they stand for, so that every flag can be kept without this package
-// knowing of it:
+// A context is a set of settings named after flags, so any flag can be stored without this package knowing
+// it:
 //
 //	current: prod
 //	contexts:
@@ -26,20 +26,20 @@ import (
 	"github.com/pgmesh/pgmesh/internal/replace"
 )
 
-// Context is settings by name.
+// Context has settings by name.
 type Context map[string]string
 
-// File is what one file holds.
+// File is the content of one file.
 type File struct {
-	// Current is the context that is meant where none is named, "" if there is none.
+	// Current is the context to use when none is named, "" if there is none.
 	Current  string             `yaml:"current,omitempty"`
 	Contexts map[string]Context `yaml:"contexts"`
 }
 
-// Names lists the contexts in order.
+// Names lists the names of the contexts, sorted.
 func (f *File) Names() []string { return slices.Sorted(maps.Keys(f.Contexts)) }
 
-// Path is where the file is, from the variables of the environment: "" if that cannot be told.
+// Path returns the path of the file from the environment, or "" if the environment does not give one.
 func Path(getenv func(string) string) string {
 	if path := getenv("PGMESH_CONFIG"); path != "" {
 		return path
@@ -55,11 +55,11 @@ func Path(getenv func(string) string) string {
 	return filepath.Join(home, "pgmesh", "config.yaml")
 }
 
-// othersMayRead has the bits of a mode that let others than the owner in.
+// othersMayRead has the permission bits of group and others.
 const othersMayRead fs.FileMode = 0o077
 
-// Load reads a file. One that does not exist is an empty one. It is an error if there is a secret in it, a setting of one of these
-// names, and others may read or write it.
+// Load reads a file. A missing file counts as empty. It is an error if the file has a secret, which is a
+// setting of one of the given names, and others than its owner have access.
 func Load(path string, secrets []string) (*File, error) {
 	f := &File{Contexts: map[string]Context{}}
 	if path == "" {
@@ -98,7 +98,7 @@ func (f *File) checkMode(path string, secrets []string) error {
 	return nil
 }
 
-// secret finds a context with a secret in it.
+// secret returns a context that has a secret.
 func (f *File) secret(secrets []string) (name string, found bool) {
 	for _, name := range f.Names() {
 		for _, s := range secrets {
@@ -110,7 +110,7 @@ func (f *File) secret(secrets []string) (name string, found bool) {
 	return "", false
 }
 
-// Save writes the file for its owner alone, whole or not at all. A link stays a link.
+// Save replaces the file atomically, readable by its owner only. It follows symbolic links.
 func (f *File) Save(path string) error {
 	if path == "" {
 		return errors.New("there is no place for the contexts: set HOME, or name a file with PGMESH_CONFIG")

@@ -10,7 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/contexts"
 )
 
-func TestTheFileIsWhereProgramsKeepSuchThings(t *testing.T) {
+func TestPath(t *testing.T) {
 	t.Parallel()
 	for want, env := range map[string]map[string]string{
 		"/x/c.yaml":                          {"PGMESH_CONFIG": "/x/c.yaml", "HOME": "/home/a"},
@@ -22,7 +22,7 @@ func TestTheFileIsWhereProgramsKeepSuchThings(t *testing.T) {
 	}
 }
 
-func TestWhatIsSavedIsLoaded(t *testing.T) {
+func TestSaveAndLoad(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "deep", "config.yaml")
 	none, err := contexts.Load(path, nil)
@@ -45,7 +45,7 @@ func TestWhatIsSavedIsLoaded(t *testing.T) {
 	require.Len(t, left, 1, "no half-written file is left behind")
 }
 
-func TestALinkStaysALink(t *testing.T) {
+func TestSaveFollowsLinks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	target, link := filepath.Join(dir, "dotfiles.yaml"), filepath.Join(dir, "config.yaml")
@@ -57,7 +57,7 @@ func TestALinkStaysALink(t *testing.T) {
 	require.Equal(t, "a", f.Current)
 }
 
-func TestSecretsAreNotReadFromWhatOthersCanRead(t *testing.T) {
+func TestSecretsInReadableFileAreRefused(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	require.NoError(t, os.WriteFile(path, []byte("contexts: {prod: {token: t}, test: {insecure: true}}\n"), 0o644))
@@ -71,7 +71,7 @@ func TestSecretsAreNotReadFromWhatOthersCanRead(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestADamagedFileIsNamed(t *testing.T) {
+func TestErrorsNameTheFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	for _, text := range []string{"contexts: [", "presently: a", "contexts: {a: [b]}", "just text"} {

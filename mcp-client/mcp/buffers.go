@@ -2,16 +2,18 @@ package mcp
 
 import "sync"
 
-// buffers is a pool of what messages are put together in that come in pieces. gRPC's own gives such a message a megabyte, and clears that
-// each time, which took a tenth of what taking in a large mesh takes.
+// buffers is a pool of the buffers in which messages are assembled that arrive in parts. gRPC's own pool uses
+// a buffer of a megabyte for each such message and clears it every time, which took a tenth of the time to
+// receive a large mesh.
 type buffers struct{ pool sync.Pool }
 
-// keptBuffer is the largest that is kept: pgmesh servers send parts of a quarter of that.
-const keptBuffer = 1 << 20
+// maxPooledBuffer is the size of the largest buffer to keep. Messages of pgmesh servers are a quarter of
+// that.
+const maxPooledBuffer = 1 << 20
 
 var messages = &buffers{}
 
-// Get returns a buffer of this length, with anything in it.
+// Get returns a buffer of this length with arbitrary content.
 func (b *buffers) Get(length int) *[]byte {
 	if kept, ok := b.pool.Get().(*[]byte); ok && cap(*kept) >= length {
 		*kept = (*kept)[:length]
@@ -21,9 +23,9 @@ func (b *buffers) Get(length int) *[]byte {
 	return &made
 }
 
-// Put takes a buffer back.
+// Put returns a buffer to the pool.
 func (b *buffers) Put(buffer *[]byte) {
-	if cap(*buffer) <= keptBuffer {
+	if cap(*buffer) <= maxPooledBuffer {
 		b.pool.Put(buffer)
 	}
 }

@@ -1,12 +1,12 @@
-// Package mcp is a client of MCP, Istio's Mesh Configuration Protocol, in each of its forms.
+// Package mcp is a client of MCP, Istio's Mesh Configuration Protocol, in all of its forms.
 //
-// A [Client] follows a server for as long as it is told to: it reconnects when a stream breaks, names the versions that
-// it has so that only what differs is sent again, and hands what changed to its user in batches. A batch from a pgmesh
-// server is one transaction or several, never part of one. The first batch is the whole state.
+// A [Client] follows a server until its context ends. It reconnects when a stream breaks, names the versions
+// that it has so that the server sends only the difference, and delivers changes in batches. A batch from a
+// pgmesh server is one transaction or several, never part of one. The first batch is the whole state.
 //
-// Servers that know nothing of batches are understood too, and so are those that only speak the state of the world, or
-// only the first generation of the protocol: what they send is compared with what the client has, so that the user sees
-// the same thing from all of them.
+// The client also follows servers that know no batches, and those that only speak the state of the world or
+// the first generation of the protocol. It compares what they send with what it has, so its user sees the
+// same changes whatever the server.
 package mcp
 
 import (
@@ -24,92 +24,101 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Change is one resource that is new, different, or gone.
+// Change is one resource that is new, changed, or gone.
 type Change struct {
 	Key kinds.Key
-	// Resource is what it is now, nil when it is gone.
+	// Resource is the new state, nil if the resource is gone.
 	Resource *kinds.Resource
-	// Version is what the server calls it, or a hash of its content where the server gives none.
+	// Version is the server's version of the resource, or a hash of its content if the server gives none.
 	Version string
-	// Body is what the server sent, if the client's user wants that kept.
+	// Body is what the server sent, if Config.Bodies asks for it.
 	Body *anypb.Any
 }
 
-// Batch is a set of changes that belong together, on top of everything that was delivered before.
+// Batch is a set of changes that belong together. It applies on top of all batches before it.
 type Batch struct {
-	// Revision is the server's number for the state that the batch leads to, 0 from a server that has none.
+	// Revision is the server's number of the state after the batch, 0 if the server has none.
 	Revision int64
-	// Mark is the version of the mark that ended the batch, "" from a server that sends none.
+	// Mark is the version of the mark that ended the batch, "" if the server sends no marks.
 	Mark string
-	// Committed is when that state was, by the clock of the server's database; the zero time if the server does not tell.
+	// Committed is the time of that state by the clock of the server's database, zero if the server does not
+	// send it.
 	Committed time.Time
 	Changes   []Change
 }
 
-// Decode makes messages of all specs, on all processors, for those who will ask for most of them.
+// Decode decodes all specs on all processors, for users that need most of them.
 func (b Batch) Decode() {
-	shared(len(b.Changes), func(i int) {
+	parallel(len(b.Changes), func(i int) {
 		if r := b.Changes[i].Resource; r != nil {
 			r.Spec.Message()
 		}
 	})
 }
 
-// Config says what a Client follows, and how.
+// Config says which server a Client follows, and how.
 type Config struct {
-	// Targets are the addresses of servers, as grpc.NewClient takes them. One is followed; when it is lost, the next is tried.
+	// Targets are the addresses of servers, in the form that grpc.NewClient takes. The client follows one of
+	// them. If it loses that one, it tries the next.
 	Targets []string
-	// Protocol is the form to speak; empty is Auto.
+	// Protocol is the form of the protocol to speak; empty means Auto.
 	Protocol Protocol
-	// Kinds to follow; nil for every kind there is.
+	// Kinds are the kinds to follow; nil means all of the registry.
 	Kinds []*kinds.Kind
-	// Name of the program, which the server sees.
+	// Name is the name of the program, as the server sees it.
 	Name string
-	// Namespace is where the program says that it runs. An istiod compares it with the identity that it is shown.
+	// Namespace is the namespace in which the program claims to run. Istiod compares it with the caller's
+	// identity.
 	Namespace string
-	// DialOptions must hold the transport credentials, and those of each stream if there are any. They are made by internal/dial.
+	// DialOptions must have the transport credentials, and those for each call if there are any. Package
+	// internal/dial makes them.
 	DialOptions []grpc.DialOption
-	// Once ends Run when a stream breaks, or cannot be opened, with the reason.
+	// Once makes Run return the reason when a stream breaks or cannot be opened.
 	Once bool
-	// Held has the versions of what the client's user has from before. Batches then begin with what differs.
+	// Held has the versions of resources that the user has from an earlier run. Batches then begin with the
+	// difference.
 	Held map[kinds.Key]string
-	// Bodies keeps with each change what the server sent, byte for byte.
+	// Bodies keeps with each change the bytes that the server sent.
 	Bodies bool
-	// HoldEmpty is for how long an empty kind has to stay so before it is believed of a server that had some of it. 0 believes at once.
+	// HoldEmpty is how long a kind must stay empty before the client believes it of a server that had
+	// resources of that kind. 0 believes at once.
 	HoldEmpty time.Duration
-	// Patience is how long a silent server is waited for before something else is tried, or somebody is told; 0 is five seconds.
-	Patience time.Duration
-	// Linger is for how long the first batch waits for what nobody has to answer, such as the MeshConfig, once all else is there. It is for those who
-	// read once: who goes on following is told when it comes. 0 is not at all.
-	Linger time.Duration
-	// Unheard hears of kinds that were waited for in vain so. It may be nil.
-	Unheard func([]*kinds.Kind)
-	// Up is called, if it is not nil, when a server has answered on a new stream, and Down when a stream is lost, or could not be
-	// opened. Going on with another form of the protocol is neither. They are called one at a time, and not while a batch is applied.
+	// AnswerTimeout is how long the client waits for a silent server before it tries something else or logs a
+	// warning; 0 means five seconds.
+	AnswerTimeout time.Duration
+	// OptionalTimeout is how long the first batch waits for kinds that a server may leave unanswered, such as
+	// the MeshConfig, once all others are there. It is for programs that read once: others get such a kind in
+	// a later batch. 0 does not wait.
+	OptionalTimeout time.Duration
+	// OnUnanswered is called with the kinds for which OptionalTimeout was too short. It may be nil.
+	OnUnanswered func([]*kinds.Kind)
+	// Up is called when a server has answered on a new stream, and Down when a stream is lost or could not be
+	// opened, but neither when the client changes to another form of the protocol. Either may be nil. They
+	// are called one at a time, and not while a batch is being applied.
 	Up   func(Status)
 	Down func(error)
-	// Standing hears how what the server serves stands to its mesh, before the first batch and whenever that changes, if the server
-	// tells. An error ends Run.
+	// Standing is called with the server's standing before the first batch and whenever it changes, if the
+	// server sends it. An error ends Run.
 	Standing func(Standing) error
 	Log      *slog.Logger
 }
 
-const defaultPatience = 5 * time.Second
+const defaultAnswerTimeout = 5 * time.Second
 
 // Client follows one server at a time.
 type Client struct {
-	cfg   Config
-	node  *corev3.Node
-	state *state
-	holds *holds
-	last  mark   // of what was delivered last
-	mesh  string // that it is of, "" if nobody said
+	cfg     Config
+	node    *corev3.Node
+	state   *state
+	holds   *holds
+	lastEnd batchEnd // the end of the last batch
+	mesh    string   // the mesh that batch is of, "" if unknown
 
 	mu     sync.Mutex
 	status Status
 }
 
-// New returns a client that is not connected yet.
+// New returns a client that is not yet connected.
 func New(cfg Config) *Client {
 	if cfg.Kinds == nil {
 		cfg.Kinds = kinds.All()
@@ -120,14 +129,14 @@ func New(cfg Config) *Client {
 	if cfg.Protocol == "" {
 		cfg.Protocol = Auto
 	}
-	if cfg.Patience == 0 {
-		cfg.Patience = defaultPatience
+	if cfg.AnswerTimeout == 0 {
+		cfg.AnswerTimeout = defaultAnswerTimeout
 	}
 	return &Client{cfg: cfg, node: newNode(cfg.Name, cfg.Namespace), state: newState(cfg.Held), holds: newHolds(cfg.HoldEmpty)}
 }
 
-// Run follows a server until the context ends or apply fails, and returns the reason. Apply is called with one batch at a
-// time; the server is told to go on when it returns.
+// Run follows a server until the context ends or apply fails, and returns the reason. It calls apply with one
+// batch at a time, and acknowledges the batch when apply returns.
 func (c *Client) Run(ctx context.Context, apply func(Batch) error) error {
 	servers, err := newServers(c.cfg)
 	if err != nil {
@@ -145,7 +154,7 @@ func (c *Client) Run(ctx context.Context, apply func(Batch) error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if at.goesOn(err) {
+		if at.retryNow(err) {
 			c.cfg.Log.Info("going on with another form of the protocol", "server", at.target, "protocol", at.choice.next, "because", err)
 			continue
 		}
@@ -154,9 +163,9 @@ func (c *Client) Run(ctx context.Context, apply func(Batch) error) error {
 		if c.cfg.Once {
 			return err
 		}
-		pause := servers.pause(delivered && time.Since(began) >= steady)
-		if len(c.cfg.Targets) == 1 { // of several, the next is asked
-			pause = max(pause, ComeBack(err))
+		pause := servers.pause(delivered && time.Since(began) >= stableAfter)
+		if len(c.cfg.Targets) == 1 { // with several servers, try the next one without waiting
+			pause = max(pause, RetryDelay(err))
 		}
 		if !wait.For(ctx, pause) {
 			return ctx.Err()
@@ -164,7 +173,7 @@ func (c *Client) Run(ctx context.Context, apply func(Batch) error) error {
 	}
 }
 
-// stream follows a server over one stream, and tells whether anything was delivered.
+// stream follows a server over one stream, and reports whether any batch was delivered.
 func (c *Client) stream(ctx context.Context, at *server, apply func(Batch) error) (bool, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -177,7 +186,7 @@ func (c *Client) stream(ctx context.Context, at *server, apply func(Batch) error
 	return s.delivered, err
 }
 
-// applyError is the user's own refusal of a batch or a server, which ends the client.
+// applyError is an error of the user's callbacks, which ends the client.
 type applyError struct{ err error }
 
 func (e *applyError) Error() string { return e.err.Error() }

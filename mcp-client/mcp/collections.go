@@ -14,11 +14,11 @@ import (
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
 )
 
-// errUnknownCollection is why a legacy stream ended that asked for something that is younger than the source.
+// errUnknownCollection ends a legacy stream that asked for a collection the source is too old to know.
 var errUnknownCollection = errors.New("the source does not know a collection")
 
-// unknownCollections are those that a legacy source ended a stream for, as Galley does for each that it does not serve. They
-// are not asked for again until the source is another version of itself.
+// unknownCollections are the collections for which a legacy source has ended a stream: Galley does that for
+// each one it does not serve. The client does not ask for them again until the version of the source changes.
 type unknownCollections struct {
 	version string
 	names   map[string]bool
@@ -26,14 +26,14 @@ type unknownCollections struct {
 
 func (u *unknownCollections) has(collection string) bool { return u.names[collection] }
 
-// from takes in which version of the source is answering.
+// from notes the version of the source, and forgets everything if it changed.
 func (u *unknownCollections) from(version string) {
 	if version != u.version {
 		u.version, u.names = version, nil
 	}
 }
 
-// notice finds in the end of a stream the collection that was the reason, if one was.
+// notice extracts from the end of a stream the unknown collection that was the reason, if one was.
 func (u *unknownCollections) notice(stream grpc.ClientStream, err error) error {
 	if status.Code(err) != codes.InvalidArgument {
 		return err
@@ -51,12 +51,12 @@ func (u *unknownCollections) notice(stream grpc.ClientStream, err error) error {
 	if u.names == nil {
 		u.names = map[string]bool{}
 	}
-	// One name may begin another: the longest is the one that is meant.
+	// A name may be the beginning of another, so the longest is the one meant.
 	u.names[slices.MaxFunc(named, func(a, b string) int { return len(a) - len(b) })] = true
 	return fmt.Errorf("%w: %w", errUnknownCollection, err)
 }
 
-// versionOf is the version of itself that a source tells in the header of a stream, of which something was received.
+// versionOf returns the source's version from the header of a stream on which something was received.
 func versionOf(stream grpc.ClientStream) string {
 	header, err := stream.Header()
 	if err != nil {

@@ -9,14 +9,14 @@ import (
 	"google.golang.org/grpc/keepalive"
 )
 
-// dialDefaults reconnects fast after a restart of the server and notices a dead one within a minute.
+// dialDefaults reconnects quickly after a restart of the server, and detects a dead one within a minute.
 func dialDefaults() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(newCodec()), grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(math.MaxInt32)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           grpcbackoff.Config{BaseDelay: firstRetry, Multiplier: 1.6, Jitter: 0.5, MaxDelay: longestRetry},
-			MinConnectTimeout: longestRetry,
+			Backoff:           grpcbackoff.Config{BaseDelay: minRetryInterval, Multiplier: 1.6, Jitter: 0.5, MaxDelay: maxRetryInterval},
+			MinConnectTimeout: maxRetryInterval,
 		}),
 	}
 }

@@ -13,34 +13,34 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// opened is a resource out of its envelope, with its body still to be decoded.
-type opened struct {
+// unwrapped is a resource without its envelope, whose body is not decoded yet.
+type unwrapped struct {
 	kind     *kinds.Kind
-	name     string // as the client knows it; empty if it cannot be told
-	named    string // the server's own version of it, if it gives one
+	name     string // without a leading slash; empty if unknown
+	server   string // the server's version, if it sends one
 	envelope kinds.Envelope
 	item     item
 }
 
-// open takes a resource out of its envelope, if it is in one.
-func open(kind *kinds.Kind, it item) (o opened, err error) {
-	o = opened{kind: kind, item: it}
+// unwrap removes the envelope of a resource, if it has one.
+func unwrap(kind *kinds.Kind, it item) (o unwrapped, err error) {
+	o = unwrapped{kind: kind, item: it}
 	if it.envelope {
 		o.envelope, err = kinds.OpenEnvelope(it.body.Value)
 	} else {
 		o.envelope, err = kinds.Open(it.body)
 	}
-	outside, inside := plain(it.name), plain(o.envelope.Name)
+	outside, inside := trimSlash(it.name), trimSlash(o.envelope.Name)
 	switch {
 	case inside != "" && (len(outside) == 0 || string(outside) == inside):
-		o.name = inside // which is in memory that is kept
+		o.name = inside // this string does not alias the received buffer
 	case kind.Bare && len(outside) == 0:
-		o.name = kinds.MeshNamespace + "/" + strings.ToLower(kind.Name) // as istiod calls it
+		o.name = kinds.MeshNamespace + "/" + strings.ToLower(kind.Name) // the name that istiod uses
 	default:
 		o.name = string(outside)
 	}
-	if o.named = o.envelope.Version; len(it.version) > 0 && string(it.version) != o.named {
-		o.named = string(it.version)
+	if o.server = o.envelope.Version; len(it.version) > 0 && string(it.version) != o.server {
+		o.server = string(it.version)
 	}
 	if err != nil {
 		return o, fmt.Errorf("decode %s %s from MCP: the envelope: %w", kind, o.name, err)
@@ -51,19 +51,19 @@ func open(kind *kinds.Kind, it item) (o opened, err error) {
 	return o, nil
 }
 
-// plain is the one form of the names "/name" and "name".
-func plain[T ~string | ~[]byte](name T) T {
+// trimSlash returns "/name" as "name".
+func trimSlash[T ~string | ~[]byte](name T) T {
 	if len(name) > 0 && name[0] == '/' {
 		return name[1:]
 	}
 	return name
 }
 
-// decode makes the resource.
-func (o *opened) decode() (*kinds.Resource, error) { return o.envelope.Resource(o.kind, o.name) }
+// decode decodes the resource.
+func (o *unwrapped) decode() (*kinds.Resource, error) { return o.envelope.Resource(o.kind, o.name) }
 
-// sent is what a DiscoveryResponse carries for the resource: what the server sent, byte for byte.
-func (o *opened) sent() *anypb.Any {
+// sent returns what a DiscoveryResponse carries for the resource, byte for byte.
+func (o *unwrapped) sent() *anypb.Any {
 	body := o.item.any()
 	if o.item.envelope {
 		body.TypeUrl = envelopeType
@@ -73,15 +73,15 @@ func (o *opened) sent() *anypb.Any {
 
 const envelopeType = "type.googleapis.com/istio.mcp.v1alpha1.Resource"
 
-// digest is a hash of everything about a resource but its name and version.
+// digest is a hash of everything in a resource except its name and version.
 type digest [16]byte
 
-// digest tells whether a resource is the same as before, whatever version it has: there are servers that give none, that
-// count the same numbers anew after a restart, and that change what is inside without counting on.
-func (o *opened) digest() digest {
+// digest tells content apart for servers whose versions do not: some send none, some count from the same
+// number after a restart, and some change the content without changing the version.
+func (o *unwrapped) digest() digest {
 	m := o.envelope.Metadata()
 	m.Name, m.Version = "", ""
-	// The order of labels on the wire is anybody's.
+	// Labels have no fixed order on the wire.
 	metadata, _ := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	hash := sha256.New()
 	hash.Write(binary.AppendUvarint(nil, uint64(len(metadata))))
@@ -92,10 +92,10 @@ func (o *opened) digest() digest {
 	return digest(hash.Sum(nil)[:16])
 }
 
-// String is the version as the user of the client sees it.
+// String returns the version as Change has it.
 func (v *version) String() string {
-	if v.named == "" {
+	if v.server == "" {
 		return hex.EncodeToString(v.content[:])
 	}
-	return v.named
+	return v.server
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
-func TestTheNextServerIsFollowedWhenOneIsLost(t *testing.T) {
+func TestFailoverToNextServer(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, form func(*mcp.Config)) {
 		a, b := newSource(t), newSource(t)
@@ -36,8 +36,8 @@ func TestTheNextServerIsFollowedWhenOneIsLost(t *testing.T) {
 	})
 }
 
-// One of several may be of another make. Each is asked in its own way.
-func TestServersOfDifferentMakes(t *testing.T) {
+// The servers may be of different kinds. Each is spoken to in its own protocol.
+func TestServersWithDifferentProtocols(t *testing.T) {
 	t.Parallel()
 	a, b := newSource(t), newPeer(t, likeHigress())
 	a.commit(1, resources{entry("a", "1")})
@@ -54,7 +54,7 @@ func TestServersOfDifferentMakes(t *testing.T) {
 	require.Equal(t, mcp.Delta, f.client.Status().Protocol)
 }
 
-func TestAllServersAreAway(t *testing.T) {
+func TestAllServersAreDown(t *testing.T) {
 	t.Parallel()
 	a, b := newSource(t), newSource(t)
 	b.commit(1, resources{entry("b", "1")})
@@ -71,13 +71,13 @@ func TestAllServersAreAway(t *testing.T) {
 	f.expect(1, "ServiceEntry default/b=1")
 }
 
-func TestAClientNeedsAnAddress(t *testing.T) {
+func TestTargetsAreRequired(t *testing.T) {
 	t.Parallel()
 	require.ErrorContains(t, mcp.New(mcp.Config{}).Run(t.Context(), nil), "no address")
 }
 
-// A server that was of another make is replaced by one of pgmesh at its address.
-func TestAnUpgradeToPgmesh(t *testing.T) {
+// A foreign server is replaced by a pgmesh server at its address.
+func TestUpgradeToPgmesh(t *testing.T) {
 	t.Parallel()
 	p := newPeer(t, likeIstiod())
 	p.serve(serviceEntry.TypeURLs()[1], bodies(t, entry("a", "1"), entry("b", "1"))...)

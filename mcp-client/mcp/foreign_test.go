@@ -20,7 +20,7 @@ import (
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
-// foreign is a server that only speaks the state of the world, and whose part the test plays.
+// foreign is a server, played by the test, that only speaks the state of the world.
 type foreign struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 	*endpoint
@@ -45,7 +45,7 @@ func (f *foreign) StreamAggregatedResources(g discoveryv3.AggregatedDiscoverySer
 	return handOver(g.Context(), f.streams, s, s.end)
 }
 
-// accept takes the next stream, and the requests for these kinds and for what pgmesh servers tell besides.
+// accept takes the next stream, and its requests for these kinds and for the types of pgmesh.
 func (f *foreign) accept(ks ...*kinds.Kind) *foreignStream {
 	f.t.Helper()
 	s := <-f.streams
@@ -67,7 +67,7 @@ func (s *foreignStream) request() *discoveryv3.DiscoveryRequest {
 	return r
 }
 
-// say sends the whole of a type under a version.
+// say sends the whole of a type with a version.
 func (s *foreignStream) say(typeURL, version string, bodies ...*anypb.Any) {
 	s.t.Helper()
 	s.nonces++
@@ -77,7 +77,7 @@ func (s *foreignStream) say(typeURL, version string, bodies ...*anypb.Any) {
 	}))
 }
 
-// acked takes the answer to the last response, which must accept it.
+// acked takes the answer to the last response, which must be an ACK.
 func (s *foreignStream) acked(version string) {
 	s.t.Helper()
 	r := s.request()
@@ -97,7 +97,7 @@ func (s *foreignStream) asked(typeURLs ...string) {
 	}
 }
 
-// answered takes the answers to the last few responses, which must accept them.
+// answered takes the answers to the last few responses, which must be ACKs.
 func (s *foreignStream) answered(n int) {
 	s.t.Helper()
 	for i := range n {
@@ -115,7 +115,8 @@ func (s *foreignStream) refused() *discoveryv3.DiscoveryRequest {
 	return r
 }
 
-// envelope is a resource as MCP carries it. The test's entries have no create time, nor a version unless they are given one.
+// envelope wraps a resource for MCP. The test's entries have no create time, and a version only if they are
+// given one.
 func envelope(t *testing.T, r *kinds.Resource, version string) *anypb.Any {
 	t.Helper()
 	body, err := r.Any(version)
@@ -123,7 +124,7 @@ func envelope(t *testing.T, r *kinds.Resource, version string) *anypb.Any {
 	return body
 }
 
-// broken is a resource whose body is of another type than it should be.
+// broken is a resource whose body has the wrong type.
 func broken(t *testing.T, name string) *anypb.Any {
 	t.Helper()
 	body, err := anypb.New(&mcpapi.Resource{
@@ -134,7 +135,7 @@ func broken(t *testing.T, name string) *anypb.Any {
 	return body
 }
 
-func TestAServerThatOnlySpeaksTheStateOfTheWorld(t *testing.T) {
+func TestStateOfTheWorldServer(t *testing.T) {
 	t.Parallel()
 	s := newForeign(t)
 	f := follow(t, s.addr)
@@ -153,7 +154,7 @@ func TestAServerThatOnlySpeaksTheStateOfTheWorld(t *testing.T) {
 	require.True(t, first.Changes[0].Resource.CreateTime.IsZero())
 	g.answered(2)
 
-	// A push of everything delivers what differs, and what is absent is gone.
+	// A full push delivers the difference, and removes what is absent.
 	g.say(virtualService.TypeURL(), "push-2")
 	g.acked("push-2")
 	g.say(serviceEntry.TypeURL(), "push-2", envelope(t, entry("a", "2"), ""), envelope(t, entry("c", "1"), ""))
@@ -162,7 +163,7 @@ func TestAServerThatOnlySpeaksTheStateOfTheWorld(t *testing.T) {
 	g.say(serviceEntry.TypeURL(), "push-3", envelope(t, entry("a", "2"), ""), envelope(t, entry("c", "1"), ""))
 	g.acked("push-3")
 
-	// The stream breaks: nothing is wiped, and what changed meanwhile comes when all of it was heard.
+	// When the stream breaks nothing is removed. Changes are delivered once the new stream is complete.
 	g.end <- status.Error(codes.Unavailable, "gone for lunch")
 	g = s.accept(both...)
 	g.say(serviceEntry.TypeURL(), "push-9", envelope(t, entry("a", "2"), ""))
@@ -173,7 +174,7 @@ func TestAServerThatOnlySpeaksTheStateOfTheWorld(t *testing.T) {
 	require.Equal(t, 1, f.client.Status().Reconnects)
 }
 
-func TestWhatCannotBeDecodedIsRefusedByName(t *testing.T) {
+func TestUndecodableResourceIsRefusedByName(t *testing.T) {
 	t.Parallel()
 	s := newForeign(t)
 	f := follow(t, s.addr, only(serviceEntry))
@@ -188,7 +189,7 @@ func TestWhatCannotBeDecodedIsRefusedByName(t *testing.T) {
 	require.NotContains(t, nack.GetErrorDetail().GetMessage(), "default/c")
 	require.Equal(t, "1", nack.GetVersionInfo(), "a refusal names the version that is in force")
 
-	// One whose name cannot be read could be any: nothing is taken to be gone.
+	// A resource whose name cannot be read could be any, so nothing is removed.
 	junk := &anypb.Any{TypeUrl: "type.googleapis.com/istio.mcp.v1alpha1.Resource", Value: []byte{0xff}}
 	g.say(serviceEntry.TypeURL(), "3", junk, envelope(t, entry("d", "1"), ""))
 	f.expect(0, "ServiceEntry default/d=1")
@@ -198,7 +199,7 @@ func TestWhatCannotBeDecodedIsRefusedByName(t *testing.T) {
 	g.acked("4")
 }
 
-func TestABareMeshConfig(t *testing.T) {
+func TestBareMeshConfig(t *testing.T) {
 	t.Parallel()
 	s := newForeign(t)
 	f := follow(t, s.addr, only(meshConfig, serviceEntry))
@@ -220,7 +221,7 @@ func TestABareMeshConfig(t *testing.T) {
 	f.expect(0, "ServiceEntry default/a=1", "ServiceEntry default/b gone")
 }
 
-func TestTypesThatNobodyAskedFor(t *testing.T) {
+func TestUnrequestedTypes(t *testing.T) {
 	t.Parallel()
 	s := newForeign(t)
 	f := follow(t, s.addr, only(serviceEntry))
@@ -233,8 +234,8 @@ func TestTypesThatNobodyAskedFor(t *testing.T) {
 	f.expect(0, "ServiceEntry default/a=1")
 }
 
-// A server may call itself what only those do that end their batches, and know nothing of them.
-func TestAnIdentifierThatPromisesTooMuch(t *testing.T) {
+// A foreign server may have pgmesh's identifier and know no batches.
+func TestMisleadingIdentifier(t *testing.T) {
 	t.Parallel()
 	s := newForeign(t)
 	f := follow(t, s.addr, only(serviceEntry))
@@ -250,7 +251,7 @@ func TestAnIdentifierThatPromisesTooMuch(t *testing.T) {
 	f.expect(0, "ServiceEntry default/a=1")
 }
 
-func TestMoreResponsesThanAServerMaySend(t *testing.T) {
+func TestTooManyReorderedResponses(t *testing.T) {
 	t.Parallel()
 	s := newForeign(t)
 	f := follow(t, s.addr, only(serviceEntry))
@@ -265,8 +266,8 @@ func TestMoreResponsesThanAServerMaySend(t *testing.T) {
 	f.expect(0, "ServiceEntry default/a=2")
 }
 
-// The retries begin at 50 ms and grow by 1.6, each half as long or half as long again.
-func TestAServerThatEndsStreamsIsNotHammered(t *testing.T) {
+// Retries begin at 50 ms and grow by 1.6, each randomized by half.
+func TestBackoffWhenServerEndsStreams(t *testing.T) {
 	t.Parallel()
 	ways := map[string]func(*foreignStream){
 		"at once":         func(*foreignStream) {},
@@ -296,7 +297,7 @@ func TestAServerThatEndsStreamsIsNotHammered(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsNotThereYet(t *testing.T) {
+func TestServerStartsLater(t *testing.T) {
 	t.Parallel()
 	s := newForeign(t)
 	s.kill()

@@ -21,8 +21,8 @@ import (
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
 )
 
-// galley is a source of the first generation, whose part the test plays. It knows these collections, and ends the stream of who
-// asks for another, as Galley does.
+// galley is a source of the first generation, played by the test. Like Galley, it ends a stream that asks for
+// a collection it does not know.
 type galley struct {
 	legacyv1.UnimplementedResourceSourceServer
 	*endpoint
@@ -56,7 +56,7 @@ func (s *galley) EstablishResourceStream(g legacyv1.ResourceSource_EstablishReso
 	return handOver(g.Context(), s.streams, one, one.end)
 }
 
-// accept takes the next stream whose requests are all for collections that it knows, and the requests.
+// accept takes the next stream whose requests are all for known collections, and those requests.
 func (s *galley) accept(collections ...string) *galleyStream {
 	s.t.Helper()
 	for {
@@ -96,7 +96,7 @@ func (g *galleyStream) request() *legacyv1.RequestResources {
 	return r
 }
 
-// say sends a collection: everything, or what changed.
+// say sends a collection in full, or only its changes.
 func (g *galleyStream) say(collection string, incremental bool, rs []*mcpapi.Resource, removed ...string) {
 	g.t.Helper()
 	g.nonces++
@@ -106,7 +106,7 @@ func (g *galleyStream) say(collection string, incremental bool, rs []*mcpapi.Res
 	}))
 }
 
-// acked takes the answer to the last response, which accepts it and asks for what changes.
+// acked takes the answer to the last response, which must accept it and ask for increments.
 func (g *galleyStream) acked() {
 	g.t.Helper()
 	r := g.request()
@@ -124,7 +124,7 @@ func (g *galleyStream) refused(code codes.Code) string {
 	return r.GetErrorDetail().GetMessage()
 }
 
-// legacyResources are what travels, with versions as Galley's file source counts them.
+// legacyResources has resources as sent, with versions counted like those of Galley's file source.
 func legacyResources(t *testing.T, version string, rs ...*kinds.Resource) []*mcpapi.Resource {
 	t.Helper()
 	made := make([]*mcpapi.Resource, len(rs))
@@ -138,7 +138,7 @@ func legacyResources(t *testing.T, version string, rs ...*kinds.Resource) []*mcp
 
 var entries, routes = serviceEntry.Collection, virtualService.Collection
 
-func TestGalleyIsASourceOfTheFirstGeneration(t *testing.T) {
+func TestGalley(t *testing.T) {
 	t.Parallel()
 	s := newGalley(t, both...)
 	f := follow(t, s.addr)
@@ -150,18 +150,19 @@ func TestGalleyIsASourceOfTheFirstGeneration(t *testing.T) {
 	g.acked()
 	require.Equal(t, mcp.Legacy, f.client.Status().Protocol)
 
-	// One who does not do increments sends everything each time.
+	// A source without increments sends everything each time.
 	g.say(entries, false, legacyResources(t, "v2", entry("a", "2")), "default/unheard-of")
 	f.expect(0, "ServiceEntry default/a=2", "ServiceEntry default/b gone")
 	g.acked()
 }
 
-// Galley answers in any order. Who reads once wants the MeshConfig too, and is told if there is none to be had.
-func TestWhoReadsOnceWaitsForTheMeshConfig(t *testing.T) {
+// Galley answers in any order. A client that reads once wants the MeshConfig too, and learns if there is
+// none.
+func TestOptionalTimeoutWaitsForMeshConfig(t *testing.T) {
 	t.Parallel()
 	meshConfig := kind("MeshConfig")
 	s := newGalley(t, serviceEntry, meshConfig)
-	f := follow(t, s.addr, only(meshConfig, serviceEntry), func(cfg *mcp.Config) { cfg.Linger = limit })
+	f := follow(t, s.addr, only(meshConfig, serviceEntry), func(cfg *mcp.Config) { cfg.OptionalTimeout = limit })
 	g := s.accept(meshConfig.Collection, entries)
 	g.say(entries, false, legacyResources(t, "v1", entry("a", "1")))
 	g.acked()
@@ -176,13 +177,13 @@ func TestWhoReadsOnceWaitsForTheMeshConfig(t *testing.T) {
 	}
 }
 
-func TestWhoReadsOnceIsToldOfWhatIsNotAnswered(t *testing.T) {
+func TestOnUnansweredReportsKinds(t *testing.T) {
 	t.Parallel()
 	meshConfig := kind("MeshConfig")
 	s := newGalley(t, serviceEntry, meshConfig)
 	unheard := make(chan []*kinds.Kind, 1)
 	f := follow(t, s.addr, only(meshConfig, serviceEntry), func(cfg *mcp.Config) {
-		cfg.Linger, cfg.Unheard = 50*time.Millisecond, func(left []*kinds.Kind) { unheard <- left }
+		cfg.OptionalTimeout, cfg.OnUnanswered = 50*time.Millisecond, func(left []*kinds.Kind) { unheard <- left }
 	})
 	g := s.accept(meshConfig.Collection, entries)
 	g.say(entries, false, legacyResources(t, "v1", entry("a", "1")))
@@ -190,8 +191,8 @@ func TestWhoReadsOnceIsToldOfWhatIsNotAnswered(t *testing.T) {
 	require.Equal(t, []*kinds.Kind{meshConfig}, <-unheard)
 }
 
-// A server that has too much to do is left alone for as long as it asks.
-func TestAClientComesBackWhenItIsTold(t *testing.T) {
+// An overloaded server gets the delay that it asks for.
+func TestRetryDelay(t *testing.T) {
 	t.Parallel()
 	s := newForeign(t)
 	f := follow(t, s.addr, func(cfg *mcp.Config) { cfg.Protocol = mcp.XDS })
@@ -204,7 +205,7 @@ func TestAClientComesBackWhenItIsTold(t *testing.T) {
 	require.Equal(t, 1, f.client.Status().Reconnects)
 }
 
-func TestGalleySendsWhatChanges(t *testing.T) {
+func TestGalleyIncrements(t *testing.T) {
 	t.Parallel()
 	s := newGalley(t, both...)
 	f := follow(t, s.addr)
@@ -222,8 +223,8 @@ func TestGalleySendsWhatChanges(t *testing.T) {
 	g.acked()
 }
 
-// Galley 1.4 ignores what a sink says that it has, repeats everything at first, and may call that what changed.
-func TestTheFirstAnswerOnAStreamIsEverythingWhateverItIsCalled(t *testing.T) {
+// Galley 1.4 ignores the versions of the sink and sends everything first, perhaps marked as incremental.
+func TestFirstLegacyAnswerIsComplete(t *testing.T) {
 	t.Parallel()
 	s := newGalley(t, both...)
 	f := follow(t, s.addr)
@@ -238,7 +239,7 @@ func TestTheFirstAnswerOnAStreamIsEverythingWhateverItIsCalled(t *testing.T) {
 	f.expect(0, "ServiceEntry default/a gone", "ServiceEntry default/c=1")
 }
 
-func TestGalleyEndsTheStreamForACollectionThatItDoesNotKnow(t *testing.T) {
+func TestUnknownCollectionEndsStream(t *testing.T) {
 	t.Parallel()
 	workloadEntry, gateway := kind("WorkloadEntry"), kind("Gateway")
 	s := newGalley(t, serviceEntry, gateway)
@@ -250,13 +251,13 @@ func TestGalleyEndsTheStreamForACollectionThatItDoesNotKnow(t *testing.T) {
 	f.expect(0, "ServiceEntry default/a=1")
 	require.Zero(t, f.client.Status().Reconnects, "that was no failure")
 
-	// The same version of it is not asked again.
+	// The client does not ask the same version again.
 	g.end <- status.Error(codes.Unavailable, "gone")
 	g = s.accept(entries, gateway.Collection)
 	g.say(entries, false, legacyResources(t, "v1", entry("a", "1")))
 	g.say(gateway.Collection, false, nil)
 
-	// Another version is, once it has shown that it is another.
+	// It asks another version, once that has shown to be another.
 	s.version, s.knows[routes] = "1.5.0", true
 	g.end <- status.Error(codes.Unavailable, "upgraded")
 	g = s.accept(entries, gateway.Collection)
@@ -270,7 +271,7 @@ func TestGalleyEndsTheStreamForACollectionThatItDoesNotKnow(t *testing.T) {
 	f.expect(0, "VirtualService default/r=1")
 }
 
-func TestASourceThatDoesNotSayWhatItDoesNotKnow(t *testing.T) {
+func TestUnknownCollectionIsNotNamed(t *testing.T) {
 	t.Parallel()
 	s := newGalley(t, serviceEntry)
 	s.silent = true
@@ -282,7 +283,7 @@ func TestASourceThatDoesNotSayWhatItDoesNotKnow(t *testing.T) {
 	require.Equal(t, codes.InvalidArgument, status.Code(<-lost))
 }
 
-func TestALegacySourceIsToldWhatCannotBeTaken(t *testing.T) {
+func TestLegacyRefusal(t *testing.T) {
 	t.Parallel()
 	s := newGalley(t, serviceEntry)
 	f := follow(t, s.addr, only(serviceEntry))
@@ -304,7 +305,7 @@ func TestALegacySourceIsToldWhatCannotBeTaken(t *testing.T) {
 	require.Contains(t, g.refused(codes.Unimplemented), "$triggerCollection")
 }
 
-func TestTheMeshConfigOfGalleyIsAResource(t *testing.T) {
+func TestGalleyMeshConfig(t *testing.T) {
 	t.Parallel()
 	s := newGalley(t, meshConfig, serviceEntry)
 	f := follow(t, s.addr, only(meshConfig, serviceEntry))
@@ -315,7 +316,7 @@ func TestTheMeshConfigOfGalleyIsAResource(t *testing.T) {
 	f.expect(0, "MeshConfig istio-system/meshconfig="+host(mesh))
 }
 
-func TestALegacySourceCannotBeAskedForKindsThatAreYounger(t *testing.T) {
+func TestLegacySourceLacksNewerKinds(t *testing.T) {
 	t.Parallel()
 	s := newGalley(t, serviceEntry)
 	f := follow(t, s.addr, only(kind("HTTPRoute"), serviceEntry))
@@ -328,8 +329,8 @@ func TestALegacySourceCannotBeAskedForKindsThatAreYounger(t *testing.T) {
 	require.ErrorContains(t, <-lost, "carries none of the kinds")
 }
 
-// Who restarts a server of the first generation may have replaced it.
-func TestALegacyServerIsReplacedByOneOfPgmesh(t *testing.T) {
+// A server of the first generation may be replaced by another when it restarts.
+func TestLegacyServerIsReplacedByPgmesh(t *testing.T) {
 	t.Parallel()
 	s := newGalley(t, both...)
 	f := follow(t, s.addr)

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// limit is how long a test waits for what must come.
+// limit is how long a test waits for an event.
 const limit = 20 * time.Second
 
 func kind(name string) *kinds.Kind {
@@ -39,21 +39,21 @@ var (
 	both           = []*kinds.Kind{serviceEntry, virtualService}
 )
 
-// entry is a ServiceEntry whose content is one host.
+// entry is a ServiceEntry with one host.
 func entry(name, host string) *kinds.Resource {
 	return &kinds.Resource{
 		Kind: serviceEntry, Namespace: "default", Name: name, Spec: kinds.SpecOf(&networking.ServiceEntry{Hosts: []string{host}}),
 	}
 }
 
-// route is a VirtualService whose content is one host.
+// route is a VirtualService with one host.
 func route(name, host string) *kinds.Resource {
 	return &kinds.Resource{
 		Kind: virtualService, Namespace: "default", Name: name, Spec: kinds.SpecOf(&networking.VirtualService{Hosts: []string{host}}),
 	}
 }
 
-// host is the content of an entry or a route.
+// host returns the host of an entry or a route.
 func host(r *kinds.Resource) string {
 	switch spec := r.Spec.Message().(type) {
 	case *networking.ServiceEntry:
@@ -64,7 +64,8 @@ func host(r *kinds.Resource) string {
 	return fmt.Sprint(r.Spec.Message())
 }
 
-// endpoint is where a gRPC server of a test listens. The server may be killed and started again on the same port.
+// endpoint is the address of a test's gRPC server. The server can be stopped, and started again on the same
+// port.
 type endpoint struct {
 	t        *testing.T
 	register func(*grpc.Server)
@@ -100,7 +101,7 @@ func (e *endpoint) kill() {
 	<-e.served
 }
 
-// cut closes every TCP connection. The server goes on listening.
+// cut closes all TCP connections. The server keeps listening.
 func (e *endpoint) cut() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -110,7 +111,7 @@ func (e *endpoint) cut() {
 	e.conns = nil
 }
 
-// counted remembers the connections of a listener.
+// counted keeps a listener's connections.
 type counted struct {
 	net.Listener
 	e *endpoint
@@ -126,7 +127,7 @@ func (l *counted) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// handOver gives the test a stream that came to its server, and returns what the test ends it with.
+// handOver passes a server's stream to the test, and returns the error with which the test ends it.
 func handOver[S any](ctx context.Context, streams chan<- S, stream S, end <-chan error) error {
 	select {
 	case streams <- stream:
@@ -141,7 +142,7 @@ func handOver[S any](ctx context.Context, streams chan<- S, stream S, end <-chan
 	}
 }
 
-// follower is a running client, whose batches the test takes one by one.
+// follower is a running client whose batches the test takes one by one.
 type follower struct {
 	t       *testing.T
 	client  *mcp.Client

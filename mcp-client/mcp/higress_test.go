@@ -12,14 +12,15 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
-// likeHigress is istiod's own server without the incremental form.
+// likeHigress behaves like istiod's server without the incremental form.
 func likeHigress() manners {
 	m := likeIstiod()
 	m.delta, m.identifier = nil, `{"Component":"higress"}`
 	return m
 }
 
-// extended is a resource as Higress sends it: a name, a time, no version, and a field of its own with the number 100.
+// extended is a resource as Higress sends it: with a name, a time, no version, and an extra field with number
+// 100.
 func extended(t *testing.T, name, host, extra string) *anypb.Any {
 	t.Helper()
 	spec, err := anypb.New(entry("", host).Spec.Message())
@@ -48,9 +49,9 @@ func TestHigress(t *testing.T) {
 	require.Equal(t, 1, delta, "what is not there is not asked for at every reconnect")
 }
 
-// Slime's private form, in which a response has what changed and a deletion is a resource without a body, has to be switched on
-// at both ends. Here it is not: such a resource is refused, and the last good state of it stays.
-func TestTheIncrementalPushesOfSlimeAreRefused(t *testing.T) {
+// Slime's private form sends only changes, and a deletion as a resource without a body. Both ends must enable
+// it. Here they do not: the client refuses such a resource and keeps its last good state.
+func TestSlimeIncrementsAreRefused(t *testing.T) {
 	t.Parallel()
 	p := newPeer(t, likeHigress())
 	p.serve(serviceEntry.TypeURL(), bodies(t, entry("a", "1"))...)

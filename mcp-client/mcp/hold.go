@@ -10,9 +10,9 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// holds keeps kinds in force of which a server has suddenly nothing any more: a server that lost its own source answers like
-// one that was emptied. It believes the server when it has still nothing after a while, on whatever stream it says so then.
-// A holds is never changed.
+// holds keeps the resources of kinds that a server suddenly has none of: a server that lost its own source
+// answers like one that was emptied. After a while the client believes the server if it still has none, on
+// whichever stream. A holds is immutable.
 type holds struct {
 	after time.Duration // 0: nothing is held
 	kinds map[*kinds.Kind]hold
@@ -25,8 +25,8 @@ type hold struct {
 
 func newHolds(after time.Duration) *holds { return &holds{after: after} }
 
-// judge takes out of a batch what is to be held, and adds what is to be held no longer.
-func (h *holds) judge(b Batch, s *state, unexpected bool, confirmed func(*kinds.Kind) bool) (Batch, *holds) {
+// filter removes from a batch the deletions to hold, and adds the deletions to release.
+func (h *holds) filter(b Batch, s *state, unexpected bool, confirmed func(*kinds.Kind) bool) (Batch, *holds) {
 	if h.after == 0 {
 		return b, h
 	}
@@ -34,7 +34,7 @@ func (h *holds) judge(b Batch, s *state, unexpected bool, confirmed func(*kinds.
 	for k, held := range h.kinds {
 		keys := maps.Clone(held.keys)
 		for _, c := range b.Changes {
-			delete(keys, c.Key) // there is news of it
+			delete(keys, c.Key) // it changed
 		}
 		_, size := s.size(k)
 		if size == 0 && (time.Since(held.since) < h.after || !confirmed(k)) {
@@ -51,7 +51,7 @@ func (h *holds) judge(b Batch, s *state, unexpected bool, confirmed func(*kinds.
 	return b, next
 }
 
-// hold takes a resource that is gone, if it goes with all others of its kind.
+// hold adds a deleted resource if all others of its kind are deleted with it.
 func (h *holds) hold(key kinds.Key, s *state) bool {
 	if now, next := s.size(key.Kind); now == 0 || next > 0 {
 		return false
@@ -65,8 +65,9 @@ func (h *holds) hold(key kinds.Key, s *state) bool {
 	return true
 }
 
-// left tells how long the first of the kinds that the server has spoken of is to be held yet.
-func (h *holds) left(confirmed func(*kinds.Kind) bool) (left time.Duration, some bool) {
+// nextRelease returns how long until the first kind can be released, of those for which the server has
+// answered.
+func (h *holds) nextRelease(confirmed func(*kinds.Kind) bool) (left time.Duration, some bool) {
 	for k, held := range h.kinds {
 		if d := h.after - time.Since(held.since); confirmed(k) && (!some || d < left) {
 			left, some = d, true
@@ -84,7 +85,7 @@ func (h *holds) list() []Held {
 	return list
 }
 
-// report logs what is held now and was not before, and the other way round.
+// report logs the kinds that are newly held, and those that are released.
 func (h *holds) report(log *slog.Logger, before *holds) {
 	for k, held := range h.kinds {
 		if _, old := before.kinds[k]; !old {

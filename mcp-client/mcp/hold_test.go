@@ -11,7 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
-// forLong holds for longer than a test lasts, briefly for no longer than one can wait.
+// forLong outlasts a test, briefly is short enough to wait for.
 func forLong(cfg *mcp.Config) { cfg.HoldEmpty = time.Hour }
 func briefly(cfg *mcp.Config) { cfg.HoldEmpty = 300 * time.Millisecond }
 
@@ -23,13 +23,14 @@ func held(f *follower) map[string]int {
 	return counts
 }
 
-// holds waits until the client tells that it holds so many of each kind. It tells after a batch was applied.
+// holds waits until the client holds these numbers of resources by kind. It reports that after a batch was
+// applied.
 func (f *follower) holds(want map[string]int) {
 	f.t.Helper()
 	require.Eventually(f.t, func() bool { return maps.Equal(want, held(f)) }, limit, time.Millisecond)
 }
 
-func TestASuddenlyEmptyKindIsHeld(t *testing.T) {
+func TestSuddenlyEmptyKindIsHeld(t *testing.T) {
 	t.Parallel()
 	p := newPeer(t, likeHigress())
 	p.lists[serviceEntry.TypeURL()] = bodies(t, entry("a", "1"), entry("b", "1"))
@@ -47,18 +48,18 @@ func TestASuddenlyEmptyKindIsHeld(t *testing.T) {
 	f.holds(map[string]int{"ServiceEntry": 2})
 	require.WithinDuration(t, time.Now().Add(time.Hour), f.client.Status().Held[0].Until, time.Minute)
 
-	// It says so again on another stream: still not long enough.
+	// Still empty on another stream, but not for long enough.
 	p.replace(map[string][]*anypb.Any{virtualService.TypeURL(): bodies(t, route("r", "3"))})
 	f.expect(0, "VirtualService default/r=3")
 	f.holds(map[string]int{"ServiceEntry": 2})
 
-	// It has some again: what it has counts, and what it has not is gone.
+	// It has resources again: these count, and the others are removed.
 	p.serve(serviceEntry.TypeURL(), bodies(t, entry("b", "1"), entry("c", "1"))...)
 	f.expect(0, "ServiceEntry default/a gone", "ServiceEntry default/b=1", "ServiceEntry default/c=1")
 	f.holds(nil)
 }
 
-func TestWhatStaysEmptyIsBelieved(t *testing.T) {
+func TestKindThatStaysEmptyIsReleased(t *testing.T) {
 	t.Parallel()
 	p := newPeer(t, likeHigress())
 	p.serve(serviceEntry.TypeURL(), bodies(t, entry("a", "1"))...)
@@ -71,8 +72,8 @@ func TestWhatStaysEmptyIsBelieved(t *testing.T) {
 	f.holds(nil)
 }
 
-// While nobody says anything nothing is confirmed.
-func TestWhatIsHeldOutlastsALostServer(t *testing.T) {
+// Without a connected server, an empty kind is not confirmed.
+func TestHoldOutlastsLostServer(t *testing.T) {
 	t.Parallel()
 	p := newPeer(t, likeHigress())
 	p.serve(serviceEntry.TypeURL(), bodies(t, entry("a", "1"))...)
@@ -88,8 +89,9 @@ func TestWhatIsHeldOutlastsALostServer(t *testing.T) {
 	f.expect(0, "ServiceEntry default/a gone", "ServiceEntry default/b=1")
 }
 
-// A transaction of a pgmesh server that empties a kind is somebody's doing. Another state after a reconnect need not be.
-func TestARevisionThatEmptiesAKindIsBelieved(t *testing.T) {
+// A transaction of a pgmesh server that empties a kind is deliberate. A different state after a reconnect
+// need not be.
+func TestRevisionThatEmptiesKindIsBelieved(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, form func(*mcp.Config)) {
 		s := newSource(t)
@@ -108,7 +110,7 @@ func TestARevisionThatEmptiesAKindIsBelieved(t *testing.T) {
 	})
 }
 
-func TestWhatIsBelievedAfterAReconnectToPgmesh(t *testing.T) {
+func TestHoldAfterReconnectToPgmesh(t *testing.T) {
 	t.Parallel()
 	s := newSource(t)
 	s.commit(1, resources{entry("a", "1")})

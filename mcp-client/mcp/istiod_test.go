@@ -28,7 +28,8 @@ import (
 
 const istiodCallsItself = `{"Component":"istiod","ID":"istiod-6b7f","Info":{"version":"1.31.0"}}`
 
-// likeIstiod numbers whole pushes, and makes nonces of that and a UUID. It speaks the incremental form too, without versions.
+// likeIstiod numbers its pushes and appends a UUID for nonces. It speaks the incremental form too, without
+// versions.
 func likeIstiod() manners {
 	return manners{
 		identifier: istiodCallsItself, admit: istiodNode, delta: istiodDelta,
@@ -39,7 +40,7 @@ func likeIstiod() manners {
 	}
 }
 
-// istiodNode is how istiod reads a node: type~address~id~domain.
+// istiodNode matches a node as istiod parses it: type~address~id~domain.
 func istiodNode(_ context.Context, node *corev3.Node) error {
 	parts := strings.Split(node.GetId(), "~")
 	if len(parts) != 4 || parts[0] != "sidecar" {
@@ -79,7 +80,7 @@ func istiodDelta(p *peer, g discoveryv3.AggregatedDiscoveryService_DeltaAggregat
 	}
 }
 
-func TestIstiodIsSpokenToInTheFormThatItsOwnClientsUse(t *testing.T) {
+func TestIstiodGetsStateOfTheWorld(t *testing.T) {
 	t.Parallel()
 	p := newPeer(t, likeIstiod())
 	p.serve(serviceEntry.TypeURL(), bodies(t, entry("a", "1"))...)
@@ -90,7 +91,7 @@ func TestIstiodIsSpokenToInTheFormThatItsOwnClientsUse(t *testing.T) {
 	require.JSONEq(t, istiodCallsItself, st.Server)
 	require.Equal(t, p.addr, st.Target)
 
-	// It ends each stream after half an hour. That is no reason to ask it for the other form again.
+	// It ends each stream after half an hour. The client does not try the other form again for that.
 	for range 3 {
 		p.replace(map[string][]*anypb.Any{serviceEntry.TypeURL(): bodies(t, entry("a", "1"), entry("again", "1"))})
 		f.expect(0, "ServiceEntry default/again=1")
@@ -102,7 +103,7 @@ func TestIstiodIsSpokenToInTheFormThatItsOwnClientsUse(t *testing.T) {
 	require.Equal(t, 7, sotw)
 }
 
-func TestIstiodInTheIncrementalFormIfThatIsAskedFor(t *testing.T) {
+func TestIstiodWithExplicitDelta(t *testing.T) {
 	t.Parallel()
 	p := newPeer(t, likeIstiod())
 	p.serve(serviceEntry.TypeURL(), bodies(t, entry("a", "1"), entry("b", "1"))...)
@@ -111,7 +112,7 @@ func TestIstiodInTheIncrementalFormIfThatIsAskedFor(t *testing.T) {
 	require.Equal(t, mcp.Delta, f.client.Status().Protocol)
 }
 
-func TestEveryPushOfIstiodRepeatsEverything(t *testing.T) {
+func TestIstiodRepeatsEverything(t *testing.T) {
 	t.Parallel()
 	p := newPeer(t, likeIstiod())
 	p.serve(serviceEntry.TypeURL(), envelope(t, entry("a", "1"), "41"), envelope(t, entry("file", "1"), ""))
@@ -123,8 +124,8 @@ func TestEveryPushOfIstiodRepeatsEverything(t *testing.T) {
 	f.expect(0, "ServiceEntry default/file=2")
 }
 
-// Up to 1.23 istiod knows the older version of each type only, and answers for the newer with nothing.
-func TestAnIstiodThatOnlyKnowsTheOldVersions(t *testing.T) {
+// Istiod up to 1.23 knows only the older version of each type, and sends nothing for the newer.
+func TestOldIstiodVersions(t *testing.T) {
 	t.Parallel()
 	const old = "networking.istio.io/v1alpha3/"
 	p := newPeer(t, likeIstiod())
@@ -135,7 +136,7 @@ func TestAnIstiodThatOnlyKnowsTheOldVersions(t *testing.T) {
 	p.serve(old+"ServiceEntry", bodies(t, entry("a", "2"))...)
 	f.expect(0, "ServiceEntry default/a=2")
 
-	// After an upgrade the same is there by its new name, and only there: nothing has happened.
+	// After an upgrade the same resources come under the new name only: no change.
 	p.replace(map[string][]*anypb.Any{
 		serviceEntry.TypeURL(): bodies(t, entry("a", "2"), entry("new", "1")), virtualService.TypeURL(): bodies(t, route("r", "1")),
 	})
@@ -143,13 +144,13 @@ func TestAnIstiodThatOnlyKnowsTheOldVersions(t *testing.T) {
 	p.serve(serviceEntry.TypeURL(), bodies(t, entry("new", "1"))...)
 	f.expect(0, "ServiceEntry default/a gone")
 
-	// And back.
+	// And after a downgrade.
 	p.replace(map[string][]*anypb.Any{old + "ServiceEntry": bodies(t, entry("new", "1")), old + "VirtualService": bodies(t, route("r", "2"))})
 	f.expect(0, "VirtualService default/r=2")
 }
 
-// A server may have the same by two names, once it has anything at all.
-func TestWhatComesByTwoNamesIsCountedOnce(t *testing.T) {
+// A server may send the same resource under two names.
+func TestResourceUnderTwoNamesCountsOnce(t *testing.T) {
 	t.Parallel()
 	const old = "networking.istio.io/v1alpha3/ServiceEntry"
 	p := newPeer(t, likeIstiod())
@@ -166,7 +167,7 @@ func TestWhatComesByTwoNamesIsCountedOnce(t *testing.T) {
 	p.serve(serviceEntry.TypeURL(), bodies(t, entry("b", "1"))...)
 	f.expect(0, "ServiceEntry default/a gone")
 
-	// What goes by the name that counts, and stays by the other, stays.
+	// A resource that is removed under the name that counts but not under the other stays.
 	p.serve(old, bodies(t, entry("b", "1"))...)
 	p.serve(serviceEntry.TypeURL())
 	p.serve(virtualService.TypeURL(), bodies(t, route("r", "2"))...)
@@ -177,7 +178,7 @@ func TestWhatComesByTwoNamesIsCountedOnce(t *testing.T) {
 	f.expect(0, "ServiceEntry default/b gone")
 }
 
-func TestIstiodIsNotReadyYet(t *testing.T) {
+func TestIstiodIsNotReady(t *testing.T) {
 	t.Parallel()
 	m, tries := likeIstiod(), 0
 	m.delta = nil
@@ -194,8 +195,8 @@ func TestIstiodIsNotReadyYet(t *testing.T) {
 	require.Equal(t, 3, f.client.Status().Reconnects)
 }
 
-// identity is how istiod decides since 2026: the caller's namespace, which its token proves, has to be the root namespace of the
-// mesh, and the one that the node names.
+// identity checks callers like istiod since 2026: the namespace in the caller's token must be the root
+// namespace of the mesh, and the one in the node.
 func identity(root string) func(context.Context, *corev3.Node) error {
 	return func(ctx context.Context, node *corev3.Node) error {
 		md, _ := metadata.FromIncomingContext(ctx)
@@ -212,7 +213,7 @@ func identity(root string) func(context.Context, *corev3.Node) error {
 	}
 }
 
-func TestIstiodAsksWhoIsCalling(t *testing.T) {
+func TestIstiodChecksIdentity(t *testing.T) {
 	t.Parallel()
 	m := likeIstiod()
 	m.delta, m.admit = nil, identity("istio-system")
@@ -250,7 +251,7 @@ func TestIstiodAsksWhoIsCalling(t *testing.T) {
 	}
 }
 
-func TestARefusalIsNotAnsweredByIstiod(t *testing.T) {
+func TestIstiodIgnoresRefusals(t *testing.T) {
 	t.Parallel()
 	p := newPeer(t, likeIstiod())
 	p.serve(serviceEntry.TypeURL(), bodies(t, entry("a", "1"))...)
@@ -265,8 +266,8 @@ func TestARefusalIsNotAnsweredByIstiod(t *testing.T) {
 	f.expect(0, "ServiceEntry default/a=2", "ServiceEntry default/b gone")
 }
 
-// The kinds of the Gateway API have no messages: they come as a Struct.
-func TestIstiodSendsTheGatewayAPIAsStructs(t *testing.T) {
+// The kinds of the Gateway API have no messages, so they arrive as a Struct.
+func TestGatewayAPIArrivesAsStruct(t *testing.T) {
 	t.Parallel()
 	httpRoute := kind("HTTPRoute")
 	spec, err := structpb.NewStruct(map[string]any{"hostnames": []any{"shop.example"}})
@@ -279,8 +280,8 @@ func TestIstiodSendsTheGatewayAPIAsStructs(t *testing.T) {
 	require.True(t, r.CreateTime.Equal(got.CreateTime))
 }
 
-// One that made its Any of the JSON of what has a message is understood too.
-func TestAStructInPlaceOfAMessage(t *testing.T) {
+// A Struct is accepted in place of a kind's message.
+func TestStructInPlaceOfMessage(t *testing.T) {
 	t.Parallel()
 	spec, err := structpb.NewStruct(map[string]any{"hosts": []any{"shop.example"}})
 	require.NoError(t, err)
@@ -292,7 +293,7 @@ func TestAStructInPlaceOfAMessage(t *testing.T) {
 	f.expect(0, "ServiceEntry shop/s=shop.example")
 }
 
-func TestNamesInEveryForm(t *testing.T) {
+func TestEveryNameForm(t *testing.T) {
 	t.Parallel()
 	p := newPeer(t, likeIstiod())
 	named := func(name, host string) *anypb.Any {
@@ -305,7 +306,7 @@ func TestNamesInEveryForm(t *testing.T) {
 	f.expect(0, "ServiceEntry slash=2", "ServiceEntry ns/name gone")
 }
 
-func TestTheMeshConfigOfIstiodComesUnwrapped(t *testing.T) {
+func TestIstiodMeshConfigHasNoEnvelope(t *testing.T) {
 	t.Parallel()
 	mesh := &meshv1.MeshConfig{RootNamespace: "istio-system"}
 	bare, err := anypb.New(mesh)

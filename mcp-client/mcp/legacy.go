@@ -7,14 +7,14 @@ import (
 
 // legacy is the first generation of the protocol, with the client as the sink of a ResourceSource.
 //
-// The first request of a stream for a collection asks for all of it, whose answer replaces what is held; only the answers
-// ask for what changes. A source may or may not honour the versions that a sink could name in its first request (Galley does
-// not), and its answer does not tell which.
+// The first request for a collection on a stream asks for all of it, and the answer replaces what the client
+// has. Only acknowledgements ask for increments. A source may or may not honour versions in the first request
+// (Galley does not), and its answer does not tell which.
 type legacy struct {
 	stream  legacyv1.ResourceSource_EstablishResourceStreamClient
 	sink    *legacyv1.SinkNode
 	unknown *unknownCollections
-	heard   map[string]bool // collections that were answered on this stream
+	heard   map[string]bool // the collections answered on this stream
 }
 
 func newLegacy(stream legacyv1.ResourceSource_EstablishResourceStreamClient, id string, unknown *unknownCollections) *legacy {
@@ -33,7 +33,7 @@ func (l *legacy) names(k *kinds.Kind) []string {
 func (l *legacy) send(r *request) error {
 	return l.stream.Send(&legacyv1.RequestResources{
 		SinkNode: l.sink, Collection: r.typeURL, ResponseNonce: r.nonce, ErrorDetail: r.failure,
-		// A refused response leaves it open what the sink has: the next is to be everything.
+		// After a refusal the source does not know what the sink has, so ask for everything.
 		Incremental: r.answers() && r.failure == nil,
 	})
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
-// nacosEntries is the only type that Nacos has anything of.
+// nacosEntries is the only type of which Nacos has resources.
 const nacosEntries = "networking.istio.io/v1alpha3/ServiceEntry"
 
-// likeNacos makes nonces of 32 hex digits, never answers for the mesh configuration, and accepts the incremental form without
-// saying anything in it.
+// likeNacos makes nonces of 32 hex digits, never answers for the mesh configuration, and accepts incremental
+// streams without sending anything on them.
 func likeNacos() manners {
 	return manners{
 		ignores: []string{meshConfig.TypeURL()},
@@ -33,7 +33,7 @@ func likeNacos() manners {
 	}
 }
 
-// service is how Nacos describes one.
+// service is a service as Nacos describes it.
 func service(t *testing.T, name, host string, counter int) *anypb.Any {
 	t.Helper()
 	spec, err := anypb.New(entry("", host).Spec.Message())
@@ -49,11 +49,11 @@ func service(t *testing.T, name, host string, counter int) *anypb.Any {
 	return body
 }
 
-func brief(cfg *mcp.Config) { cfg.Patience = 300 * time.Millisecond }
+func brief(cfg *mcp.Config) { cfg.AnswerTimeout = 300 * time.Millisecond }
 
 func sotw(cfg *mcp.Config) { cfg.Protocol = mcp.XDS }
 
-func TestNacosAcceptsTheIncrementalFormAndSaysNothing(t *testing.T) {
+func TestNacosIsSilentOnDelta(t *testing.T) {
 	t.Parallel()
 	p := newPeer(t, likeNacos())
 	p.serve(nacosEntries, service(t, "shop", "1", 1))
@@ -64,15 +64,15 @@ func TestNacosAcceptsTheIncrementalFormAndSaysNothing(t *testing.T) {
 	require.Equal(t, map[string]string{"registryType": "nacos"}, b.Changes[0].Resource.Labels)
 	require.Empty(t, f.client.Status().Unanswered, "nobody waits for the mesh configuration")
 
-	// It is asked for the incremental form once more after it was lost for good, and no more than that.
+	// After it was down, the client tries the incremental form once more, but only once.
 	p.replace(map[string][]*anypb.Any{nacosEntries: {service(t, "shop", "2", 2)}})
 	f.expect(0, "ServiceEntry public/shop=2")
 	_, delta := p.forms()
 	require.Equal(t, 1, delta)
 }
 
-// What it sends to a client that it takes for one is of no use: resources have no names and no envelopes.
-func TestTheIncrementalFormOfNacosIsLeft(t *testing.T) {
+// Its incremental responses are useless: their resources have neither names nor envelopes.
+func TestNacosDeltaIsAbandoned(t *testing.T) {
 	t.Parallel()
 	m := likeNacos()
 	m.delta = func(_ *peer, g discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
@@ -95,8 +95,8 @@ func TestTheIncrementalFormOfNacosIsLeft(t *testing.T) {
 	require.Equal(t, mcp.XDS, f.client.Status().Protocol)
 }
 
-// Nacos counts versions for a service as a whole, and changes weights and labels without counting (nacos#8742).
-func TestNacosChangesContentUnderAVersion(t *testing.T) {
+// Nacos has one version per service, which changes of weights and labels do not change (nacos#8742).
+func TestContentChangesWithoutVersion(t *testing.T) {
 	t.Parallel()
 	p := newPeer(t, likeNacos())
 	p.serve(nacosEntries, service(t, "shop", "1", 7))
@@ -109,7 +109,7 @@ func TestNacosChangesContentUnderAVersion(t *testing.T) {
 	f.expect(0, "ServiceEntry public/shop=3")
 }
 
-func TestNacosDoesNotRepeatWhatWasRefused(t *testing.T) {
+func TestNacosDoesNotRepeatRefusedResponse(t *testing.T) {
 	t.Parallel()
 	p := newPeer(t, likeNacos())
 	p.serve(nacosEntries, service(t, "shop", "1", 1))
@@ -122,8 +122,8 @@ func TestNacosDoesNotRepeatWhatWasRefused(t *testing.T) {
 	f.expect(0, "ServiceEntry public/shop=2")
 }
 
-// A server may leave the other names of a kind unanswered. They were worth a try, and no more.
-func TestOtherNamesThatAreNeverAnswered(t *testing.T) {
+// A server may leave the other names of a kind unanswered. They are given up.
+func TestUnansweredOtherNames(t *testing.T) {
 	t.Parallel()
 	m := likeNacos()
 	m.delta, m.ignores = nil, serviceEntry.TypeURLs()[1:]
@@ -134,8 +134,8 @@ func TestOtherNamesThatAreNeverAnswered(t *testing.T) {
 	f.expect(0, "ServiceEntry public/shop=1")
 }
 
-// A kind that is never answered by any name holds the rest back, and somebody is told.
-func TestAKindThatIsNeverAnswered(t *testing.T) {
+// A kind that is never answered under any name holds back the rest, which is reported.
+func TestUnansweredKind(t *testing.T) {
 	t.Parallel()
 	m := likeNacos()
 	m.delta, m.ignores = nil, virtualService.TypeURLs()

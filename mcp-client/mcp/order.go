@@ -5,37 +5,38 @@ import (
 	"strconv"
 )
 
-// mostEarly bounds what is kept until its turn comes. A server has one unanswered response of a type at most.
-const mostEarly = 512
+// maxReordered bounds the responses that are kept for later. A server has at most one unanswered response of
+// each type.
+const maxReordered = 512
 
 var (
 	errOutOfTurn = errors.New("the responses of the server come in too much of a disorder")
 	errMissing   = errors.New("a response of the server is missing, and others that came after it wait for it")
 )
 
-// inOrder takes in what a pgmesh server sends in the order in which it was sent. Its nonces count, over all types of a stream:
-// so whatever carries its messages may say one twice, or swap two, and a batch is whole all the same.
+// handleInOrder processes the responses of a pgmesh server in the order in which it sent them. Its nonces
+// count over all types of a stream, so a proxy that repeats or swaps messages cannot break a batch.
 //
-// Of other servers each response is the whole state of something, which may come any number of times.
-func (s *session) inOrder(r *response) error {
+// Each response of another server is a whole state, and may come any number of times.
+func (s *session) handleInOrder(r *response) error {
 	nonce, err := strconv.ParseUint(r.nonce, 10, 64)
 	if err != nil {
-		return s.understand(r)
+		return s.process(r)
 	}
-	if nonce <= s.turn {
-		return nil // it came before, and was answered
+	if nonce <= s.lastNonce {
+		return nil // a repetition, already answered
 	}
-	if len(s.early) == mostEarly {
+	if len(s.reordered) == maxReordered {
 		return errOutOfTurn
 	}
-	s.early[nonce] = r
-	for next := s.early[s.turn+1]; next != nil; next = s.early[s.turn+1] {
-		s.turn++
-		delete(s.early, s.turn)
-		if err := s.understand(next); err != nil {
+	s.reordered[nonce] = r
+	for next := s.reordered[s.lastNonce+1]; next != nil; next = s.reordered[s.lastNonce+1] {
+		s.lastNonce++
+		delete(s.reordered, s.lastNonce)
+		if err := s.process(next); err != nil {
 			return err
 		}
-		s.patience.Reset(s.client.cfg.Patience) // what is missing is missed from here on
+		s.answerTimer.Reset(s.client.cfg.AnswerTimeout) // the next missing response gets the full timeout
 	}
 	return nil
 }

@@ -6,13 +6,13 @@ import (
 	"sync"
 )
 
-// mostUnsent bounds what waits to be sent: a request and an answer for each name of each kind are fewer.
-const mostUnsent = 512
+// maxUnsent bounds the queue. A request and an answer for each name of each kind are fewer.
+const maxUnsent = 512
 
 var errTooManyUnsent = errors.New("the server goes on sending, of more types than there are, and does not read the answers")
 
-// outbox has what is to be sent. Putting something there never blocks, since a server may not read on before it was read from:
-// an answer that is not sent yet gives way to the next for the same type.
+// outbox is the queue of requests to send. put never blocks, because a server may not read before the client
+// has read from it. A new acknowledgement replaces an unsent one of the same type.
 type outbox struct {
 	mu     sync.Mutex
 	unsent []*request
@@ -27,18 +27,18 @@ func (o *outbox) put(r *request) error {
 	if r.answers() {
 		o.unsent = slices.DeleteFunc(o.unsent, func(u *request) bool { return u.answers() && u.typeURL == r.typeURL })
 	}
-	if len(o.unsent) == mostUnsent {
+	if len(o.unsent) == maxUnsent {
 		return errTooManyUnsent
 	}
 	o.unsent = append(o.unsent, r)
 	select {
 	case o.ready <- struct{}{}:
-	default: // it is known that there is something
+	default: // already signalled
 	}
 	return nil
 }
 
-// take empties the outbox.
+// take returns the queue and empties it.
 func (o *outbox) take() []*request {
 	o.mu.Lock()
 	defer o.mu.Unlock()

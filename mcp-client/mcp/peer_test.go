@@ -16,21 +16,21 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// manners are what ADS servers of different makes do differently.
+// manners are the differences between ADS servers.
 type manners struct {
 	identifier string
-	// stamp makes the version and the nonce of the n-th response, which is part of the push-th push.
+	// stamp makes the version and the nonce of the n-th response, which belongs to the given push.
 	stamp func(push, n int) (version, nonce string)
-	// admit looks at a stream's first request.
+	// admit checks a stream's first request.
 	admit func(ctx context.Context, node *corev3.Node) error
-	// ignores are types that are never answered.
+	// ignores lists types that are never answered.
 	ignores []string
-	// delta serves the incremental form, which is otherwise not there.
+	// delta serves the incremental form, if set.
 	delta func(*peer, discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error
 }
 
-// peer is an ADS server of another make. It knows types by their exact names, answers all others with nothing, and sends all of
-// every type that a client has asked for whenever anything changes.
+// peer is a foreign ADS server. It knows types by their exact names, answers all others with nothing, and on
+// any change sends all of every type that a client has asked for.
 type peer struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 	*endpoint
@@ -140,7 +140,7 @@ func (p *peer) send(s *peerStream, typeURL string) error {
 	})
 }
 
-// serve has the server have this of a type, and push everything.
+// serve sets the resources of a type and pushes everything.
 func (p *peer) serve(typeURL string, bodies ...*anypb.Any) {
 	p.t.Helper()
 	p.mu.Lock()
@@ -159,7 +159,7 @@ func (p *peer) push() {
 	}
 }
 
-// replace has the server end its streams and begin anew with other content, as after an upgrade.
+// replace ends all streams and starts with other content, as after an upgrade.
 func (p *peer) replace(lists map[string][]*anypb.Any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,7 +172,7 @@ func (p *peer) replace(lists map[string][]*anypb.Any) {
 	}
 }
 
-// forms tells how often a client has opened a stream of each form.
+// forms counts the streams of each form.
 func (p *peer) forms() (sotw, delta int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
-// source is a server that ends its batches.
+// source is a server that marks the ends of batches.
 type source struct {
 	*endpoint
 	topic     ads.Topic
@@ -71,7 +71,7 @@ func (s *source) commit(revision int64, put []*kinds.Resource, removed ...kinds.
 
 type resources = []*kinds.Resource
 
-func TestBatchesArriveWhole(t *testing.T) {
+func TestBatchesAreAtomic(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, form func(*mcp.Config)) {
 		s := newSource(t)
@@ -87,7 +87,7 @@ func TestBatchesArriveWhole(t *testing.T) {
 	})
 }
 
-func TestABatchTellsWhenItWasCommitted(t *testing.T) {
+func TestBatchCommitted(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, form func(*mcp.Config)) {
 		s := newSource(t)
@@ -104,7 +104,7 @@ func TestABatchTellsWhenItWasCommitted(t *testing.T) {
 	})
 }
 
-func TestTheFirstBatchOfAnEmptyServer(t *testing.T) {
+func TestFirstBatchOfEmptyServer(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, form func(*mcp.Config)) {
 		s := newSource(t)
@@ -117,7 +117,7 @@ func TestTheFirstBatchOfAnEmptyServer(t *testing.T) {
 	})
 }
 
-func TestWhileABatchIsAppliedLaterOnesMerge(t *testing.T) {
+func TestBatchesMergeDuringApply(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, form func(*mcp.Config)) {
 		s := newSource(t)
@@ -139,7 +139,7 @@ func TestWhileABatchIsAppliedLaterOnesMerge(t *testing.T) {
 	})
 }
 
-func TestAReconnectDeliversWhatChangedMeanwhileOnce(t *testing.T) {
+func TestReconnectDeliversMissedChangesOnce(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, form func(*mcp.Config)) {
 		s := newSource(t)
@@ -165,7 +165,7 @@ func TestAReconnectDeliversWhatChangedMeanwhileOnce(t *testing.T) {
 	})
 }
 
-func TestAReplicaThatStartsEmptyHandedIsDifferentFromAnEmptyOne(t *testing.T) {
+func TestStartingReplicaIsNotEmpty(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, form func(*mcp.Config)) {
 		s := newSource(t)
@@ -184,7 +184,7 @@ func TestAReplicaThatStartsEmptyHandedIsDifferentFromAnEmptyOne(t *testing.T) {
 	})
 }
 
-func TestAnErrorOfApplyEndsTheClient(t *testing.T) {
+func TestApplyErrorEndsRun(t *testing.T) {
 	t.Parallel()
 	s := newSource(t)
 	s.commit(1, resources{entry("a", "1")})

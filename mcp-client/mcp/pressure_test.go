@@ -15,9 +15,9 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
-// A response is acknowledged when it has been applied. A server that waits for that, as the protocol demands, never has more than
-// one of a type on its way.
-func TestWhatIsNotAppliedIsNotAcknowledged(t *testing.T) {
+// A response is acknowledged only after it was applied. So a server that waits for the acknowledgement, as
+// the protocol demands, never has more than one response of a type in flight.
+func TestAcknowledgedAfterApply(t *testing.T) {
 	t.Parallel()
 	s := newForeign(t)
 	var applied atomic.Int64
@@ -49,8 +49,8 @@ func TestWhatIsNotAppliedIsNotAcknowledged(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
-// A server that sends without end, of types that nobody asked for, and reads nothing, costs a client no more than its patience.
-func TestAServerThatOnlyTalks(t *testing.T) {
+// A server that sends unrequested types without end and reads nothing must not use up the client's memory.
+func TestServerThatNeverReads(t *testing.T) {
 	t.Parallel()
 	s := newForeign(t)
 	lost := make(chan error, 100)
@@ -58,7 +58,7 @@ func TestAServerThatOnlyTalks(t *testing.T) {
 		cfg.Protocol, cfg.Down = mcp.XDS, func(err error) { lost <- err }
 	})
 	g := <-s.streams
-	// Acknowledging a type takes as many bytes as naming it: the answers to these soon fill what gRPC lets a client send ahead.
+	// Acknowledging a type takes as many bytes as its name, so the answers soon fill gRPC's send window.
 	for n := 0; ; n++ {
 		if err := g.Send(&discoveryv3.DiscoveryResponse{TypeUrl: fmt.Sprint(n, strings.Repeat("x", 16<<10)), Nonce: "1"}); err != nil {
 			break
@@ -67,8 +67,8 @@ func TestAServerThatOnlyTalks(t *testing.T) {
 	require.ErrorContains(t, <-lost, "does not read the answers")
 }
 
-// What is undecodable is named, but not without end.
-func TestALongRefusal(t *testing.T) {
+// A refusal names undecodable resources, up to a limit.
+func TestRefusalIsBounded(t *testing.T) {
 	t.Parallel()
 	s := newForeign(t)
 	follow(t, s.addr, only(serviceEntry), func(cfg *mcp.Config) { cfg.Protocol = mcp.XDS })
@@ -85,8 +85,8 @@ func TestALongRefusal(t *testing.T) {
 	require.Contains(t, message, "and 980 more")
 }
 
-// A response without a nonce cannot be answered: what would come of it is a request.
-func TestAResponseWithoutANonce(t *testing.T) {
+// A response without a nonce is not answered: the answer would be a new request.
+func TestResponseWithoutNonce(t *testing.T) {
 	t.Parallel()
 	s := newForeign(t)
 	f := follow(t, s.addr, only(serviceEntry))

@@ -14,20 +14,21 @@ import (
 type Protocol string
 
 const (
-	// Auto speaks the best form that the server knows: Delta with a pgmesh server, else XDS, else Legacy.
+	// Auto speaks the best form that the server knows: Delta with a pgmesh server, otherwise XDS, otherwise
+	// Legacy.
 	Auto Protocol = "auto"
-	// Delta is the incremental form over xDS. Of the servers that are known, only pgmesh speaks it well enough.
+	// Delta is the incremental form over xDS. Of the known servers, only pgmesh speaks it well enough.
 	Delta Protocol = "delta"
-	// XDS is the state of the world over xDS, as istiod, Nacos and Higress speak it.
+	// XDS is the state of the world over xDS, spoken by istiod, Nacos and Higress.
 	XDS Protocol = "xds"
 	// Legacy is the first generation, of Istio 1.1 to 1.8, in which the client is the sink of a ResourceSource.
 	Legacy Protocol = "legacy"
 )
 
-// Protocols lists all of them, in the order in which help texts do.
+// Protocols lists all protocols, in the order of the help texts.
 func Protocols() []Protocol { return []Protocol{Auto, XDS, Delta, Legacy} }
 
-// Set, String and Type make a protocol a flag.
+// Set, String and Type implement the interface of a flag.
 func (p *Protocol) Set(text string) error {
 	if !slices.Contains(Protocols(), Protocol(text)) {
 		names := make([]string, len(Protocols()))
@@ -42,31 +43,31 @@ func (p *Protocol) Set(text string) error {
 
 func (p *Protocol) String() string { return string(*p) }
 
-// Type names the flag's values in the help.
+// Type is the flag's type in the help.
 func (p *Protocol) Type() string { return "protocol" }
 
-// Reasons to leave a stream for another form of the protocol. Nothing was taken in from that stream.
+// Reasons to leave a stream for another form of the protocol. Nothing from that stream was used.
 var (
 	errForeign = errors.New("the server speaks the incremental protocol, but is not one of pgmesh")
 	errSilent  = errors.New("the server accepts the incremental protocol and says nothing")
 	errBetter  = errors.New("the server is one of pgmesh, and so should speak the incremental protocol")
 )
 
-// choice decides which form to speak with one server. It goes down from the best to the first that works, and stays there:
-// over a reconnect too, so that a server is not asked again and again for what it does not have. It goes up when there is a
-// reason to: a state of the world that comes from a pgmesh server, or the loss of a legacy stream, since who restarts a
-// server of the first generation may have replaced it.
+// choice is the form of the protocol to speak with one server. It steps down from the best form to the first
+// that works, and keeps that over reconnects, so as not to probe the server again and again. It steps up for
+// two reasons: a state of the world from a pgmesh server, and the loss of a legacy stream, since the server
+// may have been replaced.
 type choice struct {
 	wanted Protocol
 	next   Protocol
-	// refused: the server said that it does not speak delta, or left it unanswered twice, and has not been lost since.
+	// refused: since it was last lost, the server has declined delta, or left it unanswered twice.
 	refused bool
-	// silent: it left delta unanswered once. It may have been loading what it serves.
+	// silent: it left delta unanswered once. It may have been starting.
 	silent bool
-	// foreign: it speaks delta and is not pgmesh. That is used only if there is nothing else.
+	// foreign: it speaks delta but is not pgmesh. That is used only if nothing else works.
 	foreign bool
-	// settled: there is nothing else.
-	settled bool
+	// final: nothing else works.
+	final bool
 }
 
 func newChoice(wanted Protocol) choice {
@@ -77,11 +78,12 @@ func newChoice(wanted Protocol) choice {
 	return c
 }
 
-// probing tells whether the server is still to show that the form of this stream is the right one.
-func (c *choice) probing() bool { return c.wanted == Auto && !c.settled }
+// probing reports whether the form of the current stream is still to be confirmed.
+func (c *choice) probing() bool { return c.wanted == Auto && !c.final }
 
-// judge looks at the first response of a stream, and returns the reason to leave the stream if another form is better.
-func (c *choice) judge(pgmesh bool) error {
+// checkServer is called with the first response of a stream. It returns the reason to leave the stream if
+// another form is better.
+func (c *choice) checkServer(pgmesh bool) error {
 	switch {
 	case !c.probing():
 		return nil
@@ -93,8 +95,9 @@ func (c *choice) judge(pgmesh bool) error {
 	return nil
 }
 
-// goesOn takes in why a stream ended, and tells whether the server is to be asked at once in another form.
-func (c *choice) goesOn(err error) bool {
+// retryNow updates the choice after a stream ended with err, and reports whether to retry at once in another
+// form.
+func (c *choice) retryNow(err error) bool {
 	if c.wanted != Auto {
 		return false
 	}
@@ -114,13 +117,13 @@ func (c *choice) goesOn(err error) bool {
 	return true
 }
 
-// unimplemented goes one form down. Below the last begins the first, after a pause.
+// unimplemented steps one form down. After the last form it starts over, with a pause.
 func (c *choice) unimplemented() bool {
 	switch {
-	case c.next == Delta && !c.settled:
+	case c.next == Delta && !c.final:
 		c.next, c.refused = XDS, true
 	case c.next == XDS && c.foreign:
-		c.next, c.settled = Delta, true
+		c.next, c.final = Delta, true
 	case c.next == XDS:
 		c.next = Legacy
 	default:
@@ -130,10 +133,10 @@ func (c *choice) unimplemented() bool {
 	return true
 }
 
-// lost prepares for the server that will answer next at this address, which may be another.
+// lost resets what the next server at this address may do differently.
 func (c *choice) lost() {
 	c.refused, c.silent = false, false
-	if c.next == Legacy || c.settled {
+	if c.next == Legacy || c.final {
 		*c = newChoice(c.wanted)
 	}
 }

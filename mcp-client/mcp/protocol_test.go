@@ -15,8 +15,8 @@ var (
 	errOther      = errors.New("something else")
 )
 
-// Each step is how a stream ended, and what is tried next; with a pause if what is next begins with one.
-func TestWhatIsTriedNext(t *testing.T) {
+// Each step is how a stream ended and what is tried next, after a pause if that begins with one.
+func TestProtocolAfterStreamEnd(t *testing.T) {
 	t.Parallel()
 	type step struct {
 		end  error
@@ -38,41 +38,42 @@ func TestWhatIsTriedNext(t *testing.T) {
 		c := newChoice(Auto)
 		require.Equal(t, Delta, c.next)
 		for i, s := range steps {
-			require.Equal(t, s.once, c.goesOn(s.end), "%s: step %d", name, i)
+			require.Equal(t, s.once, c.retryNow(s.end), "%s: step %d", name, i)
 			require.Equal(t, s.next, c.next, "%s: step %d", name, i)
 		}
 	}
 }
 
-// A server that answers Unimplemented for delta and says that it is pgmesh, as behind a proxy, must not be asked in turns.
-func TestNoTurnsAreTaken(t *testing.T) {
+// A server with pgmesh's identifier that answers Unimplemented for delta, as behind a proxy, must not make
+// the client alternate.
+func TestProtocolDoesNotAlternate(t *testing.T) {
 	t.Parallel()
 	c := newChoice(Auto)
-	require.True(t, c.goesOn(unimplemented))
-	require.NoError(t, c.judge(true), "it was refused on this very server")
-	require.False(t, c.goesOn(lost))
-	require.ErrorIs(t, c.judge(true), errBetter, "what answers after a loss may be another")
-	require.True(t, c.goesOn(errBetter))
-	require.True(t, c.goesOn(unimplemented))
-	require.NoError(t, c.judge(true))
+	require.True(t, c.retryNow(unimplemented))
+	require.NoError(t, c.checkServer(true), "it was refused on this very server")
+	require.False(t, c.retryNow(lost))
+	require.ErrorIs(t, c.checkServer(true), errBetter, "what answers after a loss may be another")
+	require.True(t, c.retryNow(errBetter))
+	require.True(t, c.retryNow(unimplemented))
+	require.NoError(t, c.checkServer(true))
 
 	c = newChoice(Auto)
-	require.True(t, c.goesOn(errSilent))
-	require.True(t, c.goesOn(errBetter))
-	require.True(t, c.goesOn(errSilent))
-	require.NoError(t, c.judge(true), "it stayed silent twice")
+	require.True(t, c.retryNow(errSilent))
+	require.True(t, c.retryNow(errBetter))
+	require.True(t, c.retryNow(errSilent))
+	require.NoError(t, c.checkServer(true), "it stayed silent twice")
 }
 
-func TestAProtocolThatIsAskedForIsKept(t *testing.T) {
+func TestExplicitProtocolIsKept(t *testing.T) {
 	t.Parallel()
 	for _, wanted := range []Protocol{Delta, XDS, Legacy} {
 		c := newChoice(wanted)
 		for _, end := range []error{unimplemented, lost, errOther} {
-			require.False(t, c.goesOn(end))
+			require.False(t, c.retryNow(end))
 			require.Equal(t, wanted, c.next)
 		}
-		require.NoError(t, c.judge(true))
-		require.NoError(t, c.judge(false))
+		require.NoError(t, c.checkServer(true))
+		require.NoError(t, c.checkServer(false))
 	}
 }
 
@@ -89,7 +90,7 @@ func TestProtocolIsAFlag(t *testing.T) {
 	require.Equal(t, "protocol", p.Type())
 }
 
-func TestWhoSpeaksNothingIsExplained(t *testing.T) {
+func TestUnimplementedIsExplained(t *testing.T) {
 	t.Parallel()
 	s := &server{choice: newChoice(Auto)}
 	require.EqualError(t, s.explain(unimplemented), "the server speaks no form of MCP: "+unimplemented.Error())

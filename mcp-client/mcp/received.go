@@ -17,14 +17,15 @@ import (
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
 )
 
-// received is a message as it came. What is read of it are parts of its bytes, which go back to gRPC's pool when it is freed: most of
-// a message is copied only where it is kept, and what the client has already not at all.
+// received is a message as it arrived. What is read from it aliases its buffer, which returns to the pool on
+// release: most of a message is copied only if it is kept, and what the client already has is not copied at
+// all.
 type received struct {
 	form *form
 	data mem.Buffer
 }
 
-// form is one of the messages that a server sends.
+// form is a type of message that a server sends.
 type form struct {
 	empty proto.Message
 	shape func() *wellformed.Shape
@@ -40,7 +41,7 @@ var (
 	legacyForm = newForm(&legacyv1.Resources{})
 )
 
-// check tells why bytes are none of these messages, if they are not.
+// check returns why bytes are not a valid message of this form.
 func (f *form) check(b []byte) error {
 	if f.shape().Takes(b) {
 		return nil
@@ -48,7 +49,7 @@ func (f *form) check(b []byte) error {
 	return proto.Unmarshal(b, f.empty.ProtoReflect().New().Interface())
 }
 
-// receive reads the next message of a stream, which the caller frees.
+// receive reads the next message of a stream. The caller frees it.
 func (f *form) receive(stream grpc.ClientStream) (*received, error) {
 	m := &received{form: f}
 	if err := stream.RecvMsg(m); err != nil {
@@ -57,12 +58,12 @@ func (f *form) receive(stream grpc.ClientStream) (*received, error) {
 	return m, nil
 }
 
-// codec is gRPC's own, but for what is received.
+// codec is gRPC's protobuf codec, except that it decodes received messages itself.
 type codec struct{ encoding.CodecV2 }
 
 func newCodec() encoding.CodecV2 { return codec{encoding.GetCodecV2(grpcproto.Name)} }
 
-// Name is empty for the sake of what is said to the server, which is what it is without a codec of our own.
+// An empty name keeps the default content type.
 func (codec) Name() string { return "" }
 
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
@@ -96,9 +97,9 @@ func (m *received) legacy() (r *response, incremental bool) {
 	return r, incremental
 }
 
-// The numbers of fields are those of the protocol.
+// The field numbers below are those of the protocol.
 
-// readResponse reads a response of either protocol of today, which have most of their fields in common.
+// readResponse reads a response of either xDS form, which have most fields in common.
 func readResponse(b []byte, full bool) *response {
 	r := &response{full: full, resources: make([]item, 0, count(b, 2))}
 	for f := range wellformed.Fields(b) {
@@ -127,7 +128,7 @@ func readResponse(b []byte, full bool) *response {
 	return r
 }
 
-// readResource reads a resource of an incremental response.
+// readResource reads one resource of an incremental response.
 func readResource(b []byte) (it item) {
 	for f := range wellformed.Fields(b) {
 		if !f.IsBytes() {
@@ -145,7 +146,7 @@ func readResource(b []byte) (it item) {
 	return it
 }
 
-// identifier reads how a server calls itself in its control plane, if it says so there.
+// identifier reads the server's identifier from its control plane field.
 func identifier(before string, b []byte) string {
 	for f := range wellformed.Fields(b) {
 		if f.IsBytes() && f.Number == 1 {
@@ -155,7 +156,7 @@ func identifier(before string, b []byte) string {
 	return before
 }
 
-// readLegacy reads a response of the first generation, which says whether it is incremental.
+// readLegacy reads a response of the first generation, and whether it is incremental.
 func readLegacy(b []byte) (r *response, incremental bool) {
 	r = &response{resources: make([]item, 0, count(b, 3))}
 	for f := range wellformed.Fields(b) {
@@ -178,7 +179,7 @@ func readLegacy(b []byte) (r *response, incremental bool) {
 	return r, incremental
 }
 
-// count tells how often a message has a field: a list that grows is copied several times.
+// count returns how often a message has a field, to allocate a list of the right size.
 func count(b []byte, number protowire.Number) (n int) {
 	for f := range wellformed.Fields(b) {
 		if f.Number == number {
@@ -188,7 +189,7 @@ func count(b []byte, number protowire.Number) (n int) {
 	return n
 }
 
-// any returns a copy of the body.
+// any copies the body into an Any.
 func (it *item) any() *anypb.Any {
 	return &anypb.Any{TypeUrl: string(it.body.TypeURL), Value: append([]byte(nil), it.body.Value...)}
 }

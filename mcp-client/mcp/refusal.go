@@ -8,10 +8,10 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// mostNamed bounds how many resources a refusal names: it travels, and is logged.
-const mostNamed = 20
+// maxNamed bounds how many resources a refusal names, since it is sent and logged.
+const maxNamed = 20
 
-// refusal is what is wrong with a response.
+// refusal says why a response is refused.
 type refusal struct {
 	code   codes.Code
 	named  []error
@@ -19,7 +19,7 @@ type refusal struct {
 }
 
 func (r *refusal) add(err error) {
-	if len(r.named) == mostNamed {
+	if len(r.named) == maxNamed {
 		r.others++
 		return
 	}
@@ -38,5 +38,5 @@ func (r *refusal) status() *status.Status {
 	return &status.Status{Code: int32(r.code), Message: r.Error()}
 }
 
-// refuse is for what is wrong with a response as a whole.
+// refuse refuses a response as a whole.
 func refuse(code codes.Code, err error) *refusal { return &refusal{code: code, named: []error{err}} }

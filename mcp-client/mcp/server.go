@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	firstRetry   = 50 * time.Millisecond
-	longestRetry = 5 * time.Second
-	// steady is how long a stream has to last for its loss to be a new misfortune and not the old one: a server may send
+	minRetryInterval = 50 * time.Millisecond
+	maxRetryInterval = 5 * time.Second
+	// stableAfter is how long a stream must last before its loss resets the backoff: a server may send
 	// everything and fail, again and again.
-	steady = longestRetry
+	stableAfter = maxRetryInterval
 )
 
-// server is one address, and what has been learnt about who answers there.
+// server is one address and what the client knows of the server there.
 type server struct {
 	target  string
 	conn    *grpc.ClientConn
@@ -32,11 +32,11 @@ type server struct {
 	unknown unknownCollections
 }
 
-// servers are the addresses to follow, one at a time, in turn.
+// servers are the addresses to follow in turn, one at a time.
 type servers struct {
 	all   []*server
 	at    int
-	tried int // in this round, without success
+	tried int // consecutive failures in this round
 	retry *backoff.ExponentialBackOff
 }
 
@@ -45,7 +45,7 @@ func newServers(cfg Config) (*servers, error) {
 		return nil, errors.New("follow a configuration server: no address is given")
 	}
 	s := &servers{retry: &backoff.ExponentialBackOff{
-		InitialInterval: firstRetry, MaxInterval: longestRetry, Multiplier: 1.6, RandomizationFactor: 0.5,
+		InitialInterval: minRetryInterval, MaxInterval: maxRetryInterval, Multiplier: 1.6, RandomizationFactor: 0.5,
 	}}
 	for _, target := range cfg.Targets {
 		conn, err := grpc.NewClient(target, append(append(dialDefaults(), grpc.WithDisableServiceConfig()), cfg.DialOptions...)...)
@@ -60,8 +60,9 @@ func newServers(cfg Config) (*servers, error) {
 
 func (s *servers) current() *server { return s.all[s.at] }
 
-// pause turns to the next server and returns how long to wait before. The waits grow from round to round, unless a stream was
-// good for a while. Within a round each is short: only its randomness keeps many clients from moving at once.
+// pause moves on to the next server and returns how long to wait first. The pauses grow from round to round,
+// unless a stream was stable. Within a round they are short, and random so that many clients do not move at
+// once.
 func (s *servers) pause(good bool) time.Duration {
 	if good {
 		s.retry.Reset()
@@ -70,7 +71,7 @@ func (s *servers) pause(good bool) time.Duration {
 	s.at = (s.at + 1) % len(s.all)
 	s.tried++
 	if s.tried%len(s.all) != 0 {
-		return rand.N(firstRetry)
+		return rand.N(minRetryInterval)
 	}
 	return s.retry.NextBackOff()
 }
@@ -81,15 +82,15 @@ func (s *servers) close() {
 	}
 }
 
-// goesOn takes in why a stream ended, and tells whether the server is to be asked again at once, in another way.
-func (s *server) goesOn(err error) bool {
+// retryNow handles the end of a stream, and reports whether to retry the same server at once in another way.
+func (s *server) retryNow(err error) bool {
 	if s.choice.next == Legacy && errors.Is(err, errUnknownCollection) {
 		return true
 	}
-	return s.choice.goesOn(err)
+	return s.choice.retryNow(err)
 }
 
-// explain makes something of the bare failure of the last form that was tried.
+// explain adds context to an Unimplemented error of the last form that was tried.
 func (s *server) explain(err error) error {
 	switch {
 	case status.Code(err) != codes.Unimplemented:
@@ -100,7 +101,7 @@ func (s *server) explain(err error) error {
 	return fmt.Errorf("the server does not speak MCP in the form %q, there are others: %w", s.choice.wanted, err)
 }
 
-// open opens a stream in the form that is chosen.
+// open opens a stream in the chosen form.
 func (c *Client) open(ctx context.Context, at *server) (wire, error) {
 	switch at.choice.next {
 	case Legacy:

@@ -15,7 +15,7 @@ import (
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
-// session is one stream: what is asked for, what has been answered, and what is gathered until a batch is whole.
+// session is one stream: its subscriptions, their answers, and the responses of an unfinished batch.
 type session struct {
 	client *Client
 	at     *server
@@ -24,41 +24,41 @@ type session struct {
 	apply  func(Batch) error
 	outbox *outbox
 
-	heard     bool // anything at all
+	responded bool // the server has sent something
 	delivered bool
-	pgmesh    bool // the server is one of ours: its versions are hashes of content, its nonces count
-	batching  bool // the server says where batches end
+	pgmesh    bool // a pgmesh server: its versions are hashes of content, its nonces count up
+	batching  bool // the server marks the ends of batches
 
-	asked    map[string]*question
-	silent   int         // questions that are waited for
-	patience *time.Timer // with the server's answers
-	release  *time.Timer // of what is held
-	linger   *time.Timer // with what need not be answered; nil until all else is there
-	lingered bool
-	accepted map[string]string // the version of the last response that was accepted, by type URL
-	turn     uint64            // the nonce of the last response of a pgmesh server that was taken in
-	early    map[uint64]*response
-	looks    []look // at the resources that are being taken in, whose memory is used again
+	subscriptions    map[string]*subscription
+	unanswered       int         // required subscriptions without an answer
+	answerTimer      *time.Timer // fires when the server does not answer
+	holdTimer        *time.Timer // fires when held kinds can be released
+	optionalTimer    *time.Timer // for kinds that may stay unanswered; nil until all others are answered
+	optionalTimedOut bool
+	accepted         map[string]string // the version of the last accepted response, by type URL
+	lastNonce        uint64            // of the last processed response of a pgmesh server
+	reordered        map[uint64]*response
+	decoded          []decoded // buffer of decodeAll, reused
 }
 
-// question is one name that a kind was asked for by on this stream.
-type question struct {
+// subscription is one name by which a kind is subscribed to on this stream.
+type subscription struct {
 	kind     *kinds.Kind
-	awaited  bool // nothing is delivered until it is answered
+	required bool // nothing is delivered until it is answered
 	answered bool
-	optional bool // it is given up if it is not answered in time
+	optional bool // given up if it is not answered in time
 }
 
 func newSession(c *Client, at *server, w wire, apply func(Batch) error) *session {
-	c.state.discard() // what the stream before did not bring to an end
+	c.state.discard() // the unfinished batch of the previous stream
 	return &session{
 		client: c, at: at, wire: w, state: c.state, apply: apply, outbox: newOutbox(),
-		asked: map[string]*question{}, accepted: map[string]string{}, early: map[uint64]*response{},
+		subscriptions: map[string]*subscription{}, accepted: map[string]string{}, reordered: map[uint64]*response{},
 	}
 }
 
-// run receives and sends from goroutines of their own. One response waits at most while another is taken in: what a server
-// sends beyond that stays where gRPC holds it back.
+// run sends and receives in goroutines of their own and waits for both. At most one response waits while
+// another is processed; gRPC's flow control holds back the rest.
 func (s *session) run(ctx context.Context, cancel context.CancelFunc) error {
 	responses, failed, sent := make(chan *response), make(chan error, 1), make(chan struct{})
 	go func() {
@@ -69,15 +69,15 @@ func (s *session) run(ctx context.Context, cancel context.CancelFunc) error {
 	defer func() {
 		cancel()
 		<-sent
-		for range responses { // until the receiver ends
+		for range responses { // until the receiver closes the channel
 		}
 	}()
 	if err := s.subscribe(); err != nil {
 		return err
 	}
-	s.patience, s.release = time.NewTimer(s.client.cfg.Patience), time.NewTimer(0)
-	defer s.patience.Stop()
-	defer s.release.Stop()
+	s.answerTimer, s.holdTimer = time.NewTimer(s.client.cfg.AnswerTimeout), time.NewTimer(0)
+	defer s.answerTimer.Stop()
+	defer s.holdTimer.Stop()
 	s.awaitRelease()
 	return s.follow(ctx, responses, failed)
 }
@@ -91,15 +91,15 @@ func (s *session) follow(ctx context.Context, responses <-chan *response, failed
 				return <-failed
 			}
 			err = s.handle(r)
-			if s.silent > 0 && len(s.early) == 0 { // it is not silent, but has much to say
-				s.patience.Reset(s.client.cfg.Patience)
+			if s.unanswered > 0 && len(s.reordered) == 0 { // it is busy sending, so it is not silent
+				s.answerTimer.Reset(s.client.cfg.AnswerTimeout)
 			}
-		case <-s.patience.C:
-			err = s.impatient()
-		case <-s.lingering():
-			err = s.goWithout()
-		case <-s.release.C:
-			err = s.deliver(s.client.last, time.Time{})
+		case <-s.answerTimer.C:
+			err = s.answerTimeout()
+		case <-s.optionalDeadline():
+			err = s.deliverWithoutOptional()
+		case <-s.holdTimer.C:
+			err = s.deliver(s.client.lastEnd, time.Time{})
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
@@ -129,7 +129,8 @@ func (s *session) receiveAll(ctx context.Context, responses chan<- *response, fa
 	}
 }
 
-// sendAll goes on emptying the outbox when the stream is broken: the reason comes out of recv, after what was received before it.
+// sendAll keeps emptying the outbox when the stream is broken: recv returns the reason, after all that was
+// received before it.
 func (s *session) sendAll(ctx context.Context) {
 	broken := false
 	for {
@@ -144,24 +145,24 @@ func (s *session) sendAll(ctx context.Context) {
 	}
 }
 
-// handle takes in one response, and what has waited for it.
+// handle processes one response, and later ones that waited for it.
 func (s *session) handle(r *response) error {
-	if !s.heard {
-		s.heard, s.pgmesh = true, strings.HasPrefix(r.server, mcpv1.Identifier) && s.wire.protocol() != Legacy
-		if err := s.at.choice.judge(s.pgmesh); err != nil {
+	if !s.responded {
+		s.responded, s.pgmesh = true, strings.HasPrefix(r.server, mcpv1.Identifier) && s.wire.protocol() != Legacy
+		if err := s.at.choice.checkServer(s.pgmesh); err != nil {
 			return err
 		}
 		s.batching = s.pgmesh
 		s.client.connected(s.at, s.wire.protocol(), r.server)
 	}
-	if !s.pgmesh && len(s.early) == 0 {
-		return s.understand(r)
+	if !s.pgmesh && len(s.reordered) == 0 {
+		return s.process(r)
 	}
-	return s.inOrder(r)
+	return s.handleInOrder(r)
 }
 
-// understand takes in one response in its turn, and answers it.
-func (s *session) understand(r *response) error {
+// process processes one response in its turn, and answers it.
+func (s *session) process(r *response) error {
 	defer r.release()
 	switch r.typeURL {
 	case mcpv1.BatchTypeURL:
@@ -169,12 +170,12 @@ func (s *session) understand(r *response) error {
 	case mcpv1.StandingTypeURL:
 		return s.standing(r)
 	}
-	q := s.asked[r.typeURL]
+	q := s.subscriptions[r.typeURL]
 	if q == nil {
-		return s.answer(r, s.unasked(r))
+		return s.answer(r, s.unrequested(r))
 	}
-	undecodable := s.gather(q.kind, r)
-	if err := s.heardOf(q); err != nil {
+	undecodable := s.merge(q.kind, r)
+	if err := s.markAnswered(q); err != nil {
 		return err
 	}
 	if err := s.deliverUnmarked(); err != nil {
@@ -183,16 +184,16 @@ func (s *session) understand(r *response) error {
 	return s.answer(r, undecodable)
 }
 
-// unasked is what to say to what nobody asked for. Over xDS it is no reason to hold the server up. A legacy source expects to be
-// told.
-func (s *session) unasked(r *response) *refusal {
+// unrequested returns how to answer a response that nobody asked for. Over xDS it is acknowledged, so as not
+// to hold up the server. A legacy source expects a refusal.
+func (s *session) unrequested(r *response) *refusal {
 	if s.wire.protocol() == Legacy {
 		return refuse(codes.Unimplemented, errors.New("unsupported collection "+strconv.Quote(r.typeURL)))
 	}
 	return nil
 }
 
-// answer acknowledges a response, or refuses it.
+// answer acknowledges or refuses a response.
 func (s *session) answer(r *response, refused *refusal) error {
 	req := &request{node: s.client.node, typeURL: r.typeURL, nonce: r.nonce}
 	if refused != nil {
@@ -204,7 +205,7 @@ func (s *session) answer(r *response, refused *refusal) error {
 	}
 	req.version = s.accepted[r.typeURL]
 	if !req.answers() {
-		return nil // without a nonce it would be a request for everything once more
+		return nil // without a nonce it would count as a new request for everything
 	}
 	return s.outbox.put(req)
 }

@@ -10,23 +10,23 @@ import (
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
-// Standing tells how what a server serves stands to its mesh.
+// Standing says how current a server is, and of which mesh.
 type Standing struct {
-	// Mesh is the same for all servers of one database and those that relay them, "" where nobody knows.
+	// Mesh is the same for all servers of one database and for their relays, "" if unknown.
 	Mesh string
-	// Stale is zero while the server is served itself. Else it has lost its database, or the server that it relays, and serves
-	// what was the newest at this time.
+	// Stale is zero while the server has its source. Otherwise it has lost its database, or the server that
+	// it relays, and serves the state of this time.
 	Stale time.Time
-	// Saved says that it serves what it had in a file when it started.
+	// Saved is set if it serves what it saved to a file before it was restarted.
 	Saved bool
-	// Path has an id of each server between the client and the database, the client's own first.
+	// Path has an id for each server between the client and the database, nearest first.
 	Path []string
 }
 
-// standing takes in what the server tells of itself.
+// standing processes the server's standing.
 func (s *session) standing(r *response) error {
-	if len(r.resources) == 0 { // a server that does not tell
-		s.client.told(s.at, nil)
+	if len(r.resources) == 0 { // the server does not send its standing
+		s.client.setStanding(s.at, nil)
 		return s.answer(r, nil)
 	}
 	m := &mcpv1.Standing{}
@@ -37,7 +37,7 @@ func (s *session) standing(r *response) error {
 	if m.GetStaleSince() != nil {
 		told.Stale = m.GetStaleSince().AsTime()
 	}
-	s.client.told(s.at, &told)
+	s.client.setStanding(s.at, &told)
 	if hear := s.client.cfg.Standing; hear != nil {
 		if err := hear(told); err != nil {
 			return &applyError{err}
@@ -46,34 +46,36 @@ func (s *session) standing(r *response) error {
 	return s.answer(r, nil)
 }
 
-// errBehind is for a server that would take back what another has delivered, or itself before it was started again.
+// errBehind means that the server would take back what another server, or itself before a restart, has
+// delivered.
 var errBehind = errors.New("the server has lost what it serves, and is behind what was delivered already")
 
-// behind tells whether a batch comes from a server that has lost its own source, and knows less of the mesh than was delivered. What has its
-// source may go back: its database was restored, or failed over.
-func (s *session) behind(end mark) error {
-	standing, last := s.client.Status().Standing, s.client.last
+// checkBehind returns an error if a batch comes from a server that has lost its source and has an older
+// revision than was delivered. A server with its source may go back: its database was restored, or failed
+// over.
+func (s *session) checkBehind(end batchEnd) error {
+	standing, last := s.client.Status().Standing, s.client.lastEnd
 	if standing == nil || standing.Stale.IsZero() || standing.Mesh == "" || standing.Mesh != s.client.mesh || end.revision >= last.revision {
 		return nil
 	}
 	return fmt.Errorf("%w (revision %d after %d)", errBehind, end.revision, last.revision)
 }
 
-// from notes of which mesh is what was delivered.
-func (s *session) from() {
+// recordMesh notes the mesh of the delivered batch.
+func (s *session) recordMesh() {
 	if standing := s.client.Status().Standing; standing != nil {
 		s.client.mesh = standing.Mesh
 	}
 }
 
-func (c *Client) told(at *server, now *Standing) {
+func (c *Client) setStanding(at *server, now *Standing) {
 	c.mu.Lock()
 	before := c.status.Standing
 	c.status.Standing = now
 	c.mu.Unlock()
 	wasStale, isStale := before != nil && !before.Stale.IsZero(), now != nil && !now.Stale.IsZero()
 	switch {
-	case c.cfg.Standing != nil: // it is told
+	case c.cfg.Standing != nil: // the callback has been told
 	case isStale && !wasStale:
 		c.cfg.Log.Warn("the configuration server has lost what it serves, and serves what was the newest then",
 			"server", at.target, "since", now.Stale, "saved", now.Saved)

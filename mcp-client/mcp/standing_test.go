@@ -19,7 +19,7 @@ import (
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
-// stand has the source tell of itself from its next revision on.
+// stand sets the standing that the source sends from its next revision on.
 func (s *source) stand(version string, m *mcpv1.Standing) {
 	body, err := anypb.New(m)
 	require.NoError(s.t, err)
@@ -27,7 +27,7 @@ func (s *source) stand(version string, m *mcpv1.Standing) {
 	s.sets[mcpv1.StandingTypeURL] = ads.NewSet(&ads.Resource{Name: mcpv1.StandingName, Version: version, Body: body})
 }
 
-func TestAServerTellsOfItselfBeforeTheFirstBatch(t *testing.T) {
+func TestStandingArrivesBeforeFirstBatch(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, form func(*mcp.Config)) {
 		s := newSource(t)
@@ -62,7 +62,7 @@ func run(t *testing.T, s *source, change func(*mcp.Config)) error {
 	return mcp.New(cfg).Run(ctx, func(mcp.Batch) error { t.Error("a batch was delivered"); return nil })
 }
 
-func TestAServerThatIsNotWantedIsLeftBeforeItsFirstBatch(t *testing.T) {
+func TestStandingErrorEndsRun(t *testing.T) {
 	t.Parallel()
 	s := newSource(t)
 	s.stand("1", &mcpv1.Standing{Mesh: "other"})
@@ -78,7 +78,7 @@ func TestOnceEndsWithTheStream(t *testing.T) {
 	require.ErrorContains(t, run(t, s, func(cfg *mcp.Config) { cfg.Once = true }), "connection refused")
 }
 
-func TestBatchesBeginWithWhatDiffersFromWhatIsHeld(t *testing.T) {
+func TestFirstBatchIsDifferenceFromHeld(t *testing.T) {
 	t.Parallel()
 	s := newSource(t)
 	s.commit(4, resources{entry("same", "1"), entry("other", "2")})
@@ -92,7 +92,7 @@ func TestBatchesBeginWithWhatDiffersFromWhatIsHeld(t *testing.T) {
 	require.Nil(t, b.Changes[0].Body, "nobody asked for it")
 }
 
-func TestBodiesAreKeptByteForByte(t *testing.T) {
+func TestBodiesAreExact(t *testing.T) {
 	t.Parallel()
 	s := newSource(t)
 	s.commit(1, resources{entry("a", "1")})
@@ -103,8 +103,9 @@ func TestBodiesAreKeptByteForByte(t *testing.T) {
 	require.Equal(t, sent.GetValue(), got.GetValue())
 }
 
-// A server that was started again without its database may serve less than it did before. What has its database counts.
-func TestNothingIsTakenBackByAServerThatIsBehindAndStale(t *testing.T) {
+// A server restarted without its database may have an older state. Only a server with its database may go
+// back.
+func TestStaleServerCannotGoBack(t *testing.T) {
 	t.Parallel()
 	s := newSource(t)
 	stale := timestamppb.New(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))

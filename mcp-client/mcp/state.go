@@ -9,68 +9,68 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// state is what a server was heard to have, as far as it was delivered, and on top of that what was received since and is not
-// delivered yet. It holds no resource that was delivered, only what tells whether the next mention of it says something new.
-// It outlives streams.
+// state is what the server has, as far as the client knows: what was delivered, and on top of that what is
+// pending. It does not keep delivered resources, only their versions, to recognize changes. It outlives
+// streams.
 type state struct {
-	kinds map[*kinds.Kind]*holdings
-	// touched is what was heard about since the last delivery, in order and once each: what is pending in any list.
-	touched []mention
+	kinds map[*kinds.Kind]*kindState
+	// touched lists the resources pending in any list, once each and in order of arrival.
+	touched []resourceID
 }
 
-// mention names a resource that something was heard about.
-type mention struct {
+// resourceID identifies a resource that was mentioned by the server.
+type resourceID struct {
 	kind *kinds.Kind
 	name string
 }
 
-// holdings are the lists that there are of one kind: a server may be asked for a kind by more than one name.
-type holdings struct {
-	lists []*list // the one that counts most first
+// kindState has the lists of one kind, since a server may be asked for a kind by more than one name.
+type kindState struct {
+	lists []*list // in order of precedence
 	size  int     // how many resources were delivered
-	next  int     // how many there will be with what is pending; made by batch
+	next  int     // how many there will be with what is pending; computed by batch
 }
 
-// list is what a server has under one name of a kind.
+// list is what a server has of a kind under one name.
 type list struct {
 	name      string // a type URL or a collection
 	delivered map[string]*version
-	pending   map[string]*version // nil for what is gone
+	pending   map[string]*version // nil if gone
 }
 
-// version is how one resource stands.
+// version is one version of a resource.
 type version struct {
-	// named is what the server calls it; content is a hash, of a server whose names are not to be relied on.
-	named   string
+	// server is the server's version. content is a hash, used if those versions are not reliable.
+	server  string
 	content digest
-	// resource is nil once it was delivered, and so is the body, which is kept for those who want it.
+	// resource is nil after delivery, and so is body.
 	resource *kinds.Resource
 	body     *anypb.Any
 }
 
-// same tells whether two mentions of a resource say the same.
+// same reports whether two versions have the same content.
 func (v *version) same(other *version) bool {
 	if v.content != (digest{}) || other.content != (digest{}) {
 		return v.content == other.content
 	}
-	return v.named == other.named
+	return v.server == other.server
 }
 
-// newState has what the client's user has from before.
+// newState starts with the versions that the user already has.
 func newState(held map[kinds.Key]string) *state {
-	s := &state{kinds: map[*kinds.Kind]*holdings{}}
+	s := &state{kinds: map[*kinds.Kind]*kindState{}}
 	for key, value := range held {
-		s.list(key.Kind, key.Kind.TypeURL()).delivered[key.FullName()] = &version{named: value}
+		s.list(key.Kind, key.Kind.TypeURL()).delivered[key.FullName()] = &version{server: value}
 		s.kinds[key.Kind].size++
 	}
 	return s
 }
 
-// list returns what there is under a name, which counts for less than the names that it was asked for before.
+// list returns the list of a name. A new one has the lowest precedence.
 func (s *state) list(kind *kinds.Kind, name string) *list {
 	h := s.kinds[kind]
 	if h == nil {
-		h = &holdings{}
+		h = &kindState{}
 		s.kinds[kind] = h
 	}
 	for _, l := range h.lists {
@@ -83,7 +83,7 @@ func (s *state) list(kind *kinds.Kind, name string) *list {
 	return l
 }
 
-// rank puts the lists of a kind in the order of these names. Others count least.
+// rank sorts the lists of a kind in the order of these names, the others last.
 func (s *state) rank(kind *kinds.Kind, order []string) {
 	h := s.kinds[kind]
 	if h == nil {
@@ -98,17 +98,17 @@ func (s *state) rank(kind *kinds.Kind, order []string) {
 	slices.SortStableFunc(h.lists, func(a, b *list) int { return place(a) - place(b) })
 }
 
-// held lists the versions of what was delivered under a name, as a first request names them.
-func (s *state) held(kind *kinds.Kind, name string) map[string]string {
+// versions returns the delivered versions under a name, for the first request.
+func (s *state) versions(kind *kinds.Kind, name string) map[string]string {
 	delivered := s.list(kind, name).delivered
 	held := make(map[string]string, len(delivered))
 	for n, v := range delivered {
-		held[n] = v.named
+		held[n] = v.server
 	}
 	return held
 }
 
-// find returns what is known of a resource under this name, nil if there is none.
+// find returns the current version of a resource, nil if there is none.
 func (l *list) find(name string) *version {
 	if v, pending := l.pending[name]; pending {
 		return v
@@ -116,7 +116,7 @@ func (l *list) find(name string) *version {
 	return l.delivered[name]
 }
 
-// all lists the names of what there is.
+// all returns the names of all resources.
 func (l *list) all() map[string]bool {
 	all := make(map[string]bool, len(l.delivered)+len(l.pending))
 	for n := range l.delivered {
@@ -132,7 +132,7 @@ func (l *list) all() map[string]bool {
 	return all
 }
 
-// empty tells whether there is nothing.
+// empty reports whether the list has no resources.
 func (l *list) empty() bool {
 	gone := 0
 	for name, v := range l.pending {
@@ -155,7 +155,7 @@ func (s *state) remove(kind *kinds.Kind, l *list, name string) {
 	s.set(kind, l, name, nil)
 }
 
-// set makes something pending, and notes that it is if it was not before, in this list or another.
+// set makes a version pending, and adds the resource to touched unless it is already pending in some list.
 func (s *state) set(kind *kinds.Kind, l *list, name string, v *version) {
 	before := len(l.pending)
 	l.pending[name] = v
@@ -167,11 +167,11 @@ func (s *state) set(kind *kinds.Kind, l *list, name string, v *version) {
 			return
 		}
 	}
-	s.touched = append(s.touched, mention{kind, name})
+	s.touched = append(s.touched, resourceID{kind, name})
 }
 
-// key is what a resource is known by to the user of the client.
-func (m mention) key() kinds.Key {
+// key returns the key of the resource.
+func (m resourceID) key() kinds.Key {
 	namespace, name, found := strings.Cut(m.name, "/")
 	if !found {
 		namespace, name = "", m.name

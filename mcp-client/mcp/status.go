@@ -6,41 +6,41 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Status is how a client stands.
+// Status is the state of a client.
 type Status struct {
 	Connected bool
-	// Synced is set once the whole state was delivered, and stays.
+	// Synced is set once the whole state was delivered, and stays set.
 	Synced   bool
 	Revision int64
 	// Reconnects counts the streams that broke.
 	Reconnects int
-	// LastError is why the last stream broke.
+	// LastError is the reason why the last stream broke.
 	LastError error
 
-	// Target is the address that is followed, or was last.
+	// Target is the current or last address.
 	Target string
-	// Protocol is the form that is spoken with it, or was last.
+	// Protocol is the current or last form of the protocol.
 	Protocol Protocol
-	// Server is what it calls itself: "pgmesh/mcp-server", or istiod's JSON. Not every server says.
+	// Server is the server's identifier: "pgmesh/mcp-server", or istiod's JSON. Not every server sends one.
 	Server string
-	// Standing is what it told of itself last, nil if it is not one that tells.
+	// Standing is the server's last standing, nil if it does not send any.
 	Standing *Standing
-	// Unanswered are the types, or collections, that the server has left unanswered for longer than Config.Patience. Nothing is
-	// delivered from a stream until all are answered.
+	// Unanswered are the types, or collections, that the server has not answered for within
+	// Config.AnswerTimeout. Nothing is delivered from a stream until all are answered.
 	Unanswered []string
-	// Held are the kinds of which the server says that there is nothing any more, and is not believed yet.
+	// Held are the kinds that the server has emptied and for which it is not yet believed.
 	Held []Held
 }
 
-// Held is a kind whose resources stay in force although the server has none.
+// Held is a kind whose resources are kept although the server has none.
 type Held struct {
 	Kind      *kinds.Kind
 	Resources int
-	// Until is when the server will be believed, if it is connected then and still says so.
+	// Until is when the client will believe the server, if it is connected and the kind is still empty.
 	Until time.Time
 }
 
-// Status tells how the client stands.
+// Status returns the current state.
 func (c *Client) Status() Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +59,7 @@ func (c *Client) broken(target string, err error) {
 	c.status.Connected, c.status.LastError, c.status.Unanswered, c.status.Target = false, err, nil, target
 	c.status.Reconnects++
 	c.mu.Unlock()
-	if first && !c.cfg.Once { // the same failure over and over is said once, and what Run returns is not said
+	if first && !c.cfg.Once { // log the same failure only once, and not what Run returns
 		c.cfg.Log.Warn("lost the configuration server; what it sent stays in force, and the client goes on trying",
 			"server", target, "error", err)
 	}
@@ -85,6 +85,6 @@ func (c *Client) connected(at *server, protocol Protocol, name string) {
 
 func (c *Client) delivered() {
 	c.change(func(s *Status) {
-		s.Synced, s.Revision, s.Held, s.Unanswered = true, c.last.revision, c.holds.list(), nil
+		s.Synced, s.Revision, s.Held, s.Unanswered = true, c.lastEnd.revision, c.holds.list(), nil
 	})
 }

@@ -8,39 +8,39 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// request is what a client says, in the terms of no form of the protocol.
+// request is a client's message in a form that all protocols share.
 type request struct {
 	node *corev3.Node
-	// typeURL is what is asked for, or answered: a type URL, or in the legacy form a collection.
+	// typeURL is what is subscribed to or answered: a type URL, or a collection in the legacy form.
 	typeURL, nonce string
-	version        string            // of the response that is answered (state of the world)
-	held           map[string]string // versions by name, with the first request (delta)
+	version        string            // of the answered response (state of the world)
+	versions       map[string]string // versions by name, in the first request (delta)
 	failure        *status.Status
 }
 
-// answers tells whether this is an answer to a response, and not a first request.
+// answers reports whether this answers a response, as opposed to a first request.
 func (r *request) answers() bool { return r.nonce != "" }
 
-// response is what a server says.
+// response is a server's message in a form that all protocols share.
 type response struct {
 	typeURL, nonce, version, server string
-	// full responses name everything there is of the type.
+	// full responses list all resources of the type.
 	full      bool
 	resources []item
 	removed   []string
 
-	free func() // what the resources are parts of; nil if that belongs to nobody
+	free func() // releases the buffer that the resources alias; nil if it needs no release
 }
 
-// item is one resource as it came, in bytes that are there until the response is released: its name and version may only be inside the
-// envelope.
+// item is one resource of a response. It aliases the response's buffer, so it is valid until the response is
+// released. Its name and version may only be in the envelope.
 type item struct {
 	name, version []byte
 	body          kinds.Body
-	envelope      bool // the body's value is the envelope, as it is where that travels by itself, and not in an Any
+	envelope      bool // the body's value is the envelope itself, not an Any
 }
 
-// release gives back what the response was read from.
+// release frees the buffer of the response.
 func (r *response) release() {
 	r.resources = nil
 	if r.free != nil {
@@ -49,16 +49,16 @@ func (r *response) release() {
 	}
 }
 
-// wire is one of the forms of the protocol.
+// wire is a stream in one of the forms of the protocol.
 type wire interface {
 	send(*request) error
 	recv() (*response, error)
-	// names lists what a kind can be asked for by, the preferred name first; none if this form has no name for it.
+	// names lists the names of a kind, the preferred one first; none if this form has no name for it.
 	names(*kinds.Kind) []string
 	protocol() Protocol
 }
 
-// xds is what both forms over xDS have in common.
+// xds is common to both forms over xDS.
 type xds struct{}
 
 func (xds) names(k *kinds.Kind) []string { return k.TypeURLs() }
@@ -73,7 +73,7 @@ func (*delta) protocol() Protocol { return Delta }
 
 func (d *delta) send(r *request) error {
 	return d.stream.Send(&discoveryv3.DeltaDiscoveryRequest{
-		Node: r.node, TypeUrl: r.typeURL, ResponseNonce: r.nonce, InitialResourceVersions: r.held, ErrorDetail: r.failure,
+		Node: r.node, TypeUrl: r.typeURL, ResponseNonce: r.nonce, InitialResourceVersions: r.versions, ErrorDetail: r.failure,
 	})
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/reference"
 )
 
-// reader reads the spec of one resource.
+// reader collects the references in the spec of one resource.
 type reader struct {
 	*builder
 	key kinds.Key
@@ -38,7 +38,7 @@ func text(tree any, field string) string {
 
 func (r *reader) host(short string) string { return reference.FullHost(short, r.key.Namespace) }
 
-func (r *reader) named(namespace, short string) string {
+func (r *reader) qualify(namespace, short string) string {
 	if namespace == "" {
 		namespace = r.key.Namespace
 	}
@@ -51,7 +51,7 @@ func (r *reader) mention(path string, n name) {
 	}
 }
 
-// read notes what the spec names and what it makes.
+// read collects the names that the spec refers to, and those that it defines.
 func (r *reader) read(spec map[string]any) {
 	reference.Each(r.key.Kind, spec, r.reference)
 	switch r.key.Kind {
@@ -71,12 +71,12 @@ func items(list any) []any {
 	return all
 }
 
-// reference notes what is named in one place, by its form.
+// reference adds the reference in one field, by its form.
 func (r *reader) reference(path string, n *reference.Named, value any) {
 	short, _ := value.(string)
 	switch n.Form {
 	case reference.HostForm:
-		r.mention(path, name{value: r.host(short), wide: r.key.Kind == virtualService}) // which may be for some hosts of a wildcard
+		r.mention(path, name{value: r.host(short), wide: r.key.Kind == virtualService}) // a virtual service may be for single hosts of a wildcard
 	case reference.DestinationForm:
 		r.destination(path, value, r.host(text(value, "host")))
 	case reference.FullHostForm:
@@ -87,7 +87,7 @@ func (r *reader) reference(path string, n *reference.Named, value any) {
 		}
 	case reference.DelegateForm:
 		if called := text(value, "name"); called != "" {
-			r.mention(path, name{kind: virtualService, value: r.named(text(value, "namespace"), called)})
+			r.mention(path, name{kind: virtualService, value: r.qualify(text(value, "namespace"), called)})
 		}
 	case reference.ClassForm:
 		r.mention(path, name{kind: gatewayClass, value: short})
@@ -95,11 +95,11 @@ func (r *reader) reference(path string, n *reference.Named, value any) {
 		r.refer(path, value, "gateway.networking.k8s.io", "Gateway")
 	case reference.BackendForm:
 		r.refer(path, value, "", "Service")
-	case reference.CredentialForm, reference.SecretForm: // secrets are not among the resources that can be read
+	case reference.CredentialForm, reference.SecretForm: // no client can read secrets
 	}
 }
 
-// destination is a host and, where it is named, a subset of it.
+// destination adds a reference to a host and, if there is one, to its subset.
 func (r *reader) destination(path string, d any, host string) {
 	r.mention(path+".host", name{value: host})
 	if subset := text(d, "subset"); subset != "" && host != "" {
@@ -107,7 +107,7 @@ func (r *reader) destination(path string, d any, host string) {
 	}
 }
 
-// refer is a reference by group, kind, namespace and name, of which the name alone must be written.
+// refer adds a reference by group, kind, namespace and name. Only the name is required.
 func (r *reader) refer(path string, ref any, group, kindName string) {
 	if object, _ := ref.(map[string]any); object["group"] != nil {
 		group = text(ref, "group")
@@ -119,9 +119,9 @@ func (r *reader) refer(path string, ref any, group, kindName string) {
 	if short == "" {
 		return
 	}
-	full := r.named(text(ref, "namespace"), short)
+	full := r.qualify(text(ref, "namespace"), short)
 	switch kindName {
-	case "Service": // is its host
+	case "Service": // its host
 		namespace, _, _ := strings.Cut(full, "/")
 		r.mention(path, name{value: strings.ToLower(short + "." + namespace + "." + reference.ClusterDomain)})
 		return

@@ -1,7 +1,8 @@
-// Package references finds what resources say of each other: which routes lead to a service, which gateways a route is on.
+// Package references finds the references between resources: which routes lead to a service, which gateways a
+// route is on.
 //
-// It reads the resources alone, so that it can be asked about any server. Who may see what, it does not consider; a pgmesh server
-// knows, and its problems tell.
+// It needs nothing but the resources, so it works for any server. It ignores permissions; those of a pgmesh
+// server show in its list of problems.
 package references
 
 import (
@@ -13,24 +14,24 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Reference is one place where a resource names another, or a host.
+// Reference is a field of a resource that names another resource or a host.
 type Reference struct {
 	From kinds.Key
 	// Path is the field: "spec.http[0].route[0].destination.host".
 	Path string
-	// Name is what is named, in full: a host, a host and its subset, or "namespace/name".
+	// Name is the full name: a host, a host and its subset, or "namespace/name".
 	Name string
-	// To are the resources that are meant: one, none, or several that make one host.
+	// To lists the resources with that name: none, one, or several that define one host.
 	To []kinds.Key
 }
 
-// Index has the references among some resources.
+// Index has the references between some resources.
 type Index struct {
 	references []Reference
 	from, to   map[kinds.Key][]int
 }
 
-// Of reads all resources.
+// Of indexes the references between the resources.
 func Of(resources []*kinds.Resource) (*Index, error) {
 	b := &builder{owners: map[name][]kinds.Key{}}
 	for _, r := range resources {
@@ -41,10 +42,10 @@ func Of(resources []*kinds.Resource) (*Index, error) {
 	return b.index(), nil
 }
 
-// From lists what a resource refers to, in the order in which it does.
+// From lists the references of a resource, in document order.
 func (ix *Index) From(k kinds.Key) []Reference { return ix.list(ix.from[k]) }
 
-// To lists where others refer to a resource.
+// To lists the references to a resource.
 func (ix *Index) To(k kinds.Key) []Reference { return ix.list(ix.to[k]) }
 
 func (ix *Index) list(numbers []int) []Reference {
@@ -55,11 +56,11 @@ func (ix *Index) list(numbers []int) []Reference {
 	return list
 }
 
-// name is something that can be named: a host, a subset of one ("host/subset"), or a resource of a kind ("namespace/name").
+// name names a host, a subset of one ("host/subset"), or a resource of a kind ("namespace/name").
 type name struct {
 	kind  *kinds.Kind // nil for hosts and subsets
 	value string
-	wide  bool // a wildcard that has the host will do
+	wide  bool // a wildcard that covers the host also matches
 }
 
 type mention struct {
@@ -68,10 +69,10 @@ type mention struct {
 	name name
 }
 
-// builder gathers who is named how, and who names whom.
+// builder collects which resources own which names, and all mentions of names.
 type builder struct {
 	owners    map[name][]kinds.Key
-	wildcards []name // hosts that stand for others
+	wildcards []name // wildcard hosts
 	mentions  []mention
 }
 
@@ -102,7 +103,7 @@ func (b *builder) own(k kinds.Key, n name) {
 func (b *builder) index() *Index {
 	ix := &Index{from: map[kinds.Key][]int{}, to: map[kinds.Key][]int{}}
 	for _, m := range b.mentions {
-		r := Reference{From: m.from, Path: m.path, Name: m.name.value, To: b.meant(m)}
+		r := Reference{From: m.from, Path: m.path, Name: m.name.value, To: b.resolve(m)}
 		number := len(ix.references)
 		ix.references = append(ix.references, r)
 		ix.from[m.from] = append(ix.from[m.from], number)
@@ -113,8 +114,9 @@ func (b *builder) index() *Index {
 	return ix
 }
 
-// meant are the owners of a name: of exactly this one, or else, where that will do, of the longest wildcard that it is within.
-func (b *builder) meant(m mention) []kinds.Key {
+// resolve returns the owners of the mentioned name. If it has none and a wildcard may match, it returns the
+// owners of the longest wildcard that covers it.
+func (b *builder) resolve(m mention) []kinds.Key {
 	owners := b.owners[name{kind: m.name.kind, value: m.name.value}]
 	if len(owners) == 0 && m.name.wide {
 		var best name

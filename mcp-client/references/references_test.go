@@ -68,7 +68,7 @@ func index(t *testing.T) (*references.Index, func(group, kind, namespace, name s
 	}
 }
 
-func told(list []references.Reference) []string {
+func describe(list []references.Reference) []string {
 	var lines []string
 	for _, r := range list {
 		lines = append(lines, fmt.Sprint(r.From, " ", r.Path, " ", r.Name, " ", r.To))
@@ -81,7 +81,7 @@ const (
 	gateway = "gateway.networking.k8s.io"
 )
 
-func TestWhatAResourceRefersTo(t *testing.T) {
+func TestReferencesFrom(t *testing.T) {
 	t.Parallel()
 	ix, key := index(t)
 	require.Equal(t, []string{
@@ -94,18 +94,18 @@ func TestWhatAResourceRefersTo(t *testing.T) {
 		"VirtualService shop/reviews spec.http[1].route[1].destination.host other.example.com []",
 		"VirtualService shop/reviews spec.http[1].route[1].destination.subset other.example.com/v9 []",
 		"VirtualService shop/reviews spec.http[1].mirrors[0].destination.host nowhere.org []",
-	}, told(ix.From(key(istio, "VirtualService", "shop", "reviews"))))
+	}, describe(ix.From(key(istio, "VirtualService", "shop", "reviews"))))
 	require.Equal(t, []string{
 		"HTTPRoute shop/reviews spec.parentRefs[0] ingress/edge [Gateway ingress/edge]",
 		"HTTPRoute shop/reviews spec.rules[0].backendRefs[0] reviews.shop.svc.cluster.local [ServiceEntry shop/reviews]",
 		"HTTPRoute shop/reviews spec.rules[0].backendRefs[1] a.example.com []",
 		"HTTPRoute shop/reviews spec.rules[0].filters[0].requestMirror.backendRef reviews.other.svc.cluster.local []",
-	}, told(ix.From(key(gateway, "HTTPRoute", "shop", "reviews"))))
+	}, describe(ix.From(key(gateway, "HTTPRoute", "shop", "reviews"))))
 	require.Empty(t, ix.From(key(istio, "ServiceEntry", "shop", "reviews")))
 }
 
-// What a name means is what discovery takes it for.
-func TestNamesAreReadAsTheMeshReadsThem(t *testing.T) {
+// Names must resolve as discovery resolves them.
+func TestNamesResolveAsInDiscovery(t *testing.T) {
 	t.Parallel()
 	documents, err := kinds.Parse("mesh.yaml", []byte(mesh+`
 ---
@@ -131,7 +131,7 @@ spec:
 	from := func(kind, namespace string) []string {
 		k, known := kinds.Lookup(istio, kind)
 		require.True(t, known)
-		return told(ix.From(kinds.Key{Kind: k, Namespace: namespace, Name: "all"}))
+		return describe(ix.From(kinds.Key{Kind: k, Namespace: namespace, Name: "all"}))
 	}
 	require.Equal(t, []string{
 		"VirtualService shop/all spec.hosts[0] a.example.com [ServiceEntry shop/wild]",
@@ -143,7 +143,7 @@ spec:
 	require.Equal(t, []string{"EnvoyFilter ingress/all spec.targetRefs[0] ingress/edge [Gateway ingress/edge]"}, from("EnvoyFilter", "ingress"))
 }
 
-func TestWhatRefersToAResource(t *testing.T) {
+func TestReferencesTo(t *testing.T) {
 	t.Parallel()
 	ix, key := index(t)
 	require.Equal(t, []string{
@@ -152,7 +152,7 @@ func TestWhatRefersToAResource(t *testing.T) {
 		"VirtualService shop/reviews spec.http[1].route[0].destination.host reviews.shop.svc.cluster.local [ServiceEntry shop/reviews]",
 		"VirtualService shop/old spec.http[0].route[0].destination.host reviews.example.com [ServiceEntry shop/reviews]",
 		"HTTPRoute shop/reviews spec.rules[0].backendRefs[0] reviews.shop.svc.cluster.local [ServiceEntry shop/reviews]",
-	}, told(ix.To(key(istio, "ServiceEntry", "shop", "reviews"))), "the exact host is meant before the wildcard")
+	}, describe(ix.To(key(istio, "ServiceEntry", "shop", "reviews"))), "the exact host is meant before the wildcard")
 	require.Len(t, ix.To(key(istio, "Gateway", "ingress", "edge")), 1, "the two kinds called Gateway are apart")
 	require.Len(t, ix.To(key(gateway, "Gateway", "ingress", "edge")), 2)
 	require.Len(t, ix.To(key(gateway, "GatewayClass", "", "pgmesh")), 2)

@@ -13,8 +13,8 @@ import (
 	"os"
 )
 
-// longestLine is more than any resource has, and bounds what a damaged file can take.
-const longestLine = 64 << 20
+// maxLine is longer than any resource, and bounds the memory that a damaged file can take.
+const maxLine = 64 << 20
 
 // Open reads the snapshot in a file.
 func Open(path string) (Header, []Entry, error) {
@@ -30,7 +30,7 @@ func Open(path string) (Header, []Entry, error) {
 	return h, entries, nil
 }
 
-// Is tells whether a file begins as a snapshot does.
+// Is reports whether a file begins like a snapshot.
 func Is(path string) bool {
 	file, err := os.Open(path)
 	if err != nil {
@@ -46,10 +46,10 @@ func Is(path string) bool {
 	return err == nil && string(start) == beginning
 }
 
-// beginning is that of every format.
+// beginning is how snapshots of every version begin.
 const beginning = `{"format":"pgmesh.io/snapshot/`
 
-// Read reads a snapshot, compressed or not. What is not a whole one is ErrDamaged.
+// Read reads a snapshot, compressed or not. It returns ErrDamaged if the snapshot is incomplete or changed.
 func Read(in io.Reader) (Header, []Entry, error) {
 	plain, err := decompressed(in)
 	if err != nil {
@@ -86,7 +86,7 @@ func decompressed(in io.Reader) (io.Reader, error) {
 	return gzip.NewReader(buffered)
 }
 
-// reader reads line by line, and hashes what it has read.
+// reader reads line by line.
 type reader struct {
 	in     *bufio.Reader
 	number int
@@ -124,7 +124,7 @@ func (r *reader) entries() ([]Entry, error) {
 	}
 }
 
-// checkEnd holds the end against what was read before it.
+// checkEnd compares the trailer with the lines before it.
 func (r *reader) checkEnd(end trailer, resources int, sum string) error {
 	switch _, err := r.next(); {
 	case !errors.Is(err, io.EOF):
@@ -137,7 +137,7 @@ func (r *reader) checkEnd(end trailer, resources int, sum string) error {
 	return nil
 }
 
-// next reads the next line with its end. It is valid until the next.
+// next returns the next line with its newline. It is valid until the next call.
 func (r *reader) next() ([]byte, error) {
 	r.number++
 	r.text = r.text[:0]
@@ -151,8 +151,8 @@ func (r *reader) next() ([]byte, error) {
 			return nil, io.ErrUnexpectedEOF
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return nil, err
-		case len(r.text) > longestLine:
-			return nil, fmt.Errorf("the line is longer than %d bytes", longestLine)
+		case len(r.text) > maxLine:
+			return nil, fmt.Errorf("the line is longer than %d bytes", maxLine)
 		}
 	}
 }

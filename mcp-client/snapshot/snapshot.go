@@ -1,13 +1,13 @@
-// Package snapshot keeps the whole state of a server in a file: of any server that speaks MCP, for a look at it later, for comparing
-// it with another, or to put it back.
+// Package snapshot stores the whole state of a server in a file, to inspect it later, compare it with
+// another, or restore it. The server can be any that speaks MCP.
 //
-// The file is text, a JSON value a line, compressed if its name ends in .gz:
+// The file is text, one JSON value per line, compressed if its name ends in .gz:
 //
 //	{"format":"pgmesh.io/snapshot/v1","server":"127.0.0.1:15020","revision":12,"taken":"2030-01-02T03:04:05Z"}
 //	{"version":"c1…","resource":{"apiVersion":"networking.istio.io/v1","kind":"VirtualService","metadata":{…},"spec":{…}}}
 //	{"resources":1,"sha256":"…"}
 //
-// The last line has the hash of all bytes before it, so that a file that was cut off or damaged is not taken for a state.
+// The last line has the hash of all bytes before it, so that a truncated or damaged file is recognized.
 package snapshot
 
 import (
@@ -19,29 +19,29 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Format is what the first line of a file calls it.
+// Format is the format in the first line of a file.
 const Format = "pgmesh.io/snapshot/v1"
 
-// Header says what a file is a snapshot of.
+// Header describes a snapshot.
 type Header struct {
 	Format string `json:"format"`
-	// Server is the address that it was taken from.
+	// Server is the address of the server.
 	Server string `json:"server"`
-	// Revision is the server's, 0 from one that has none.
+	// Revision is the server's revision, 0 if it has none.
 	Revision int64     `json:"revision"`
 	Taken    time.Time `json:"taken"`
 }
 
-// Entry is a resource and what the server calls its version.
+// Entry is a resource and its version on the server.
 type Entry struct {
 	Resource *kinds.Resource
 	Version  string
 }
 
-// ErrDamaged is the error of a file that is not a snapshot, or not all of one.
+// ErrDamaged is the error of a file that is not a complete snapshot.
 var ErrDamaged = errors.New("not a whole snapshot")
 
-// line is an entry as it is written, trailer the end of the file.
+// line is an entry as written, trailer the last line of the file.
 type (
 	line struct {
 		Version  string          `json:"version,omitempty"`
@@ -55,7 +55,7 @@ type (
 		APIVersion string   `json:"apiVersion"`
 		Kind       string   `json:"kind"`
 		Metadata   metadata `json:"metadata"`
-		// Spec is what protojson makes of the message.
+		// Spec is the message as protojson.
 		Spec json.RawMessage `json:"spec"`
 	}
 	metadata struct {

@@ -18,7 +18,7 @@ import (
 
 var header = snapshot.Header{Server: "127.0.0.1:1", Revision: 12, Taken: time.Date(2030, 1, 2, 3, 4, 5, 6, time.UTC)}
 
-// everyKind is a resource of each kind.
+// everyKind returns a resource of each kind.
 func everyKind(t testing.TB) []snapshot.Entry {
 	t.Helper()
 	text, err := os.ReadFile("../../kinds/testdata/every-kind.yaml")
@@ -59,7 +59,7 @@ func requireSame(t testing.TB, want, got []snapshot.Entry) {
 	}
 }
 
-func TestWhatIsSavedIsRead(t *testing.T) {
+func TestSaveAndOpen(t *testing.T) {
 	t.Parallel()
 	entries := everyKind(t)
 	var sizes []int64
@@ -87,8 +87,8 @@ func TestWhatIsSavedIsRead(t *testing.T) {
 	require.Empty(t, read)
 }
 
-// Wherever a file is cut off or has a wrong byte, it is told and not read.
-func TestADamagedFileIsNoState(t *testing.T) {
+// A file that is truncated or has a changed byte must be refused.
+func TestDamagedFileIsRefused(t *testing.T) {
 	t.Parallel()
 	whole := written(t, everyKind(t)[:3])
 	for cut := range whole {
@@ -111,7 +111,7 @@ func TestADamagedFileIsNoState(t *testing.T) {
 	require.NotErrorIs(t, err, snapshot.ErrDamaged)
 }
 
-func TestFilesThatCannotBeWritten(t *testing.T) {
+func TestUnusableFiles(t *testing.T) {
 	t.Parallel()
 	require.ErrorIs(t, snapshot.Save(filepath.Join(t.TempDir(), "gone", "a"), header, nil), os.ErrNotExist)
 	dir := t.TempDir()
@@ -123,8 +123,8 @@ func TestFilesThatCannotBeWritten(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// FuzzRead: whatever a file has, it is refused or, written again, reads as the same. Each input is tried as it is, and with the end
-// that it should have, which chance would never find.
+// FuzzRead holds that a file that can be read is the same when written and read again. Each input is tried as
+// is, and with a correct trailer, which chance would never find.
 func FuzzRead(f *testing.F) {
 	whole := written(f, everyKind(f)[:2])
 	f.Add(whole)

@@ -47,7 +47,7 @@ func Write(out io.Writer, h Header, entries []Entry) error {
 	return nil
 }
 
-// Save writes a snapshot to a file, whole or not at all: one that is there already is replaced at the end.
+// Save writes a snapshot to a file and replaces an existing one atomically.
 func Save(path string, h Header, entries []Entry) error {
 	temporary, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {

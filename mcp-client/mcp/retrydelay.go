@@ -8,18 +8,18 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// longestComeBack is how long a server may keep a client away by a word.
-const longestComeBack = time.Minute
+// maxRetryDelay bounds the delay that a server can ask for.
+const maxRetryDelay = time.Minute
 
-// ComeBack is how long a server that has too much to do asks a client to stay away; 0 if it does not.
-func ComeBack(err error) time.Duration {
+// RetryDelay returns how long an overloaded server asks the client to wait; 0 if it does not.
+func RetryDelay(err error) time.Duration {
 	s := status.Convert(err)
 	if s.Code() != codes.ResourceExhausted {
 		return 0
 	}
 	for _, d := range s.Details() {
 		if retry, is := d.(*errdetails.RetryInfo); is {
-			return min(max(0, retry.GetRetryDelay().AsDuration()), longestComeBack)
+			return min(max(0, retry.GetRetryDelay().AsDuration()), maxRetryDelay)
 		}
 	}
 	return 0

@@ -18,8 +18,8 @@ import (
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
-// Whatever a server sends, and in whatever order: the client does not fall over, and what its user was given is what it takes
-// the server to have.
+// FuzzResponses sends arbitrary responses in arbitrary order. The client must not panic, and the batches must
+// add up to the client's state.
 func FuzzResponses(f *testing.F) {
 	for _, seed := range conversations(f) {
 		f.Add(seed)
@@ -41,14 +41,14 @@ func FuzzResponses(f *testing.F) {
 			}
 			return nil
 		})
-		s.patience, s.release = time.NewTimer(time.Hour), time.NewTimer(time.Hour)
+		s.answerTimer, s.holdTimer = time.NewTimer(time.Hour), time.NewTimer(time.Hour)
 		require.NoError(t, s.subscribe())
 		for _, r := range parse(conversation) {
 			if s.handle(r) != nil {
 				break
 			}
-			require.LessOrEqual(t, len(s.outbox.unsent), mostUnsent)
-			require.LessOrEqual(t, len(s.early), mostEarly)
+			require.LessOrEqual(t, len(s.outbox.unsent), maxUnsent)
+			require.LessOrEqual(t, len(s.reordered), maxReordered)
 		}
 		s.state.discard()
 		require.Equal(t, known(s.state, kind), keysOf(given))
@@ -57,12 +57,12 @@ func FuzzResponses(f *testing.F) {
 	})
 }
 
-// known are the keys of what the state takes the server to have.
+// known lists the keys that the state has.
 func known(s *state, kind *kinds.Kind) map[kinds.Key]bool {
 	keys := map[kinds.Key]bool{}
 	for _, l := range s.kinds[kind].lists {
 		for name := range l.delivered {
-			keys[mention{kind, name}.key()] = true
+			keys[resourceID{kind, name}.key()] = true
 		}
 	}
 	return keys
@@ -76,7 +76,7 @@ func keysOf(given map[kinds.Key]*kinds.Resource) map[kinds.Key]bool {
 	return keys
 }
 
-// parse takes bytes for responses of both forms: the first byte of each says which, and the next two how long it is.
+// parse splits bytes into responses: the first byte of each is its form, the next two its length.
 func parse(conversation []byte) (responses []*response) {
 	for len(conversation) > 3 {
 		full, n := conversation[0]%2 == 1, int(conversation[1])<<8+int(conversation[2])
@@ -103,7 +103,7 @@ func parseOne(full bool, message []byte) *response {
 	return readResponse(message, false)
 }
 
-// conversations are what servers of several makes might say.
+// conversations are responses that various servers could send.
 func conversations(f *testing.F) (seeds [][]byte) {
 	f.Helper()
 	const typeURL, old = "networking.istio.io/v1/ServiceEntry", "networking.istio.io/v1alpha3/ServiceEntry"

@@ -10,8 +10,9 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
-// A large response is decoded by several goroutines, and is taken in as if by one: in order, and with those refused that cannot be.
-func TestALargeResponse(t *testing.T) {
+// A large response is decoded concurrently, with the same result: in order, and the undecodable resources
+// refused.
+func TestLargeResponse(t *testing.T) {
 	t.Parallel()
 	const many = 3000 // more than are looked at at once
 	s := newForeign(t)
@@ -36,8 +37,8 @@ func TestALargeResponse(t *testing.T) {
 	require.Contains(t, g.refused().GetErrorDetail().GetMessage(), "ServiceEntry default/n1500")
 }
 
-// Of a resource that a response has more than once the last counts, though what is news is found out before the first is taken in.
-func TestAResponseThatHasAResourceTwice(t *testing.T) {
+// If a response has a resource twice, the last one counts, although both are compared with the state before.
+func TestResourceTwiceInResponse(t *testing.T) {
 	t.Parallel()
 	s := newForeign(t)
 	f := follow(t, s.addr, only(serviceEntry), func(cfg *mcp.Config) { cfg.Protocol = mcp.XDS })
