@@ -59,7 +59,7 @@ func drainCommand() *cobra.Command {
 	return cmd
 }
 
-func connections(d status.Drainage) string {
+func connections(d status.DrainStatus) string {
 	if d.Trouble != "" {
 		return "unknown: " + d.Trouble
 	}
@@ -67,7 +67,7 @@ func connections(d status.Drainage) string {
 }
 
 // drained returns when no connection is left, or the time is over.
-func drained(ctx context.Context, agent *inspect.Agent, within time.Duration) (status.Drainage, error) {
+func drained(ctx context.Context, agent *inspect.Agent, within time.Duration) (status.DrainStatus, error) {
 	over := time.After(within)
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()

@@ -44,7 +44,7 @@ func (f *scrapeFlags) open(about *status.Server, folder string, s *supervise.Sup
 		p.Targets = append(p.Targets, t)
 	}
 	p.Register(metrics)
-	about.Scraped = p
+	about.StatsPage = p
 	return nil
 }
 

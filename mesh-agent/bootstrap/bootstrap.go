@@ -14,7 +14,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/agentsecret"
 )
 
-// New makes the bootstrap, or says everything that is wrong with the options.
+// New returns the bootstrap, or all problems of the options.
 func New(o Options) (*bootstrapv3.Bootstrap, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func New(o Options) (*bootstrapv3.Bootstrap, error) {
 	return b, nil
 }
 
-// clusters both lead to the agent: Envoy has its configuration and the secrets of its machine by the same socket.
+// clusters returns the clusters for configuration and secrets. Both lead to the agent's socket.
 func clusters(o Options) []*clusterv3.Cluster {
 	out := []*clusterv3.Cluster{agentCluster(discoveryName, o.Socket)}
 	if o.Identity {
@@ -51,13 +51,13 @@ func clusters(o Options) []*clusterv3.Cluster {
 	return out
 }
 
-// JSON is the bootstrap as Envoy reads it from a file.
+// JSON encodes a bootstrap as Envoy reads it from a file.
 func JSON(b *bootstrapv3.Bootstrap) ([]byte, error) {
 	return protojson.MarshalOptions{Multiline: true, UseProtoNames: true}.Marshal(b)
 }
 
-// overADS waits for the first answer for ever: an Envoy that gave up waiting would open its port with half a
-// configuration.
+// overADS waits for the first response without limit: an Envoy that stopped waiting would listen with half
+// a configuration.
 func overADS() *corev3.ConfigSource {
 	return &corev3.ConfigSource{
 		ResourceApiVersion:    corev3.ApiVersion_V3,

@@ -37,7 +37,7 @@ func build(t *testing.T, o bootstrap.Options) *bootstrapv3.Bootstrap {
 	return b
 }
 
-func TestTheNodeTellsWhoTheProxyIs(t *testing.T) {
+func TestNodeIdentity(t *testing.T) {
 	t.Parallel()
 	n := build(t, options()).GetNode()
 
@@ -53,7 +53,7 @@ func TestTheNodeTellsWhoTheProxyIs(t *testing.T) {
 	}, n.GetMetadata().AsMap())
 }
 
-func TestTheNodeTellsWhereTheProxyIs(t *testing.T) {
+func TestNodeLocality(t *testing.T) {
 	t.Parallel()
 	o := options()
 	o.Locality, o.Network = "eu-west-1/eu-west-1a", "blue"
@@ -78,7 +78,7 @@ func TestAGatewayIsARouter(t *testing.T) {
 	require.ErrorContains(t, err, `interception mode "REDIRECT": a gateway opens its ports itself`)
 }
 
-func TestTheXDSVariantIsChosen(t *testing.T) {
+func TestXDSVariant(t *testing.T) {
 	t.Parallel()
 	for variant, want := range map[bootstrap.XDS]corev3.ApiConfigSource_ApiType{
 		bootstrap.Delta: corev3.ApiConfigSource_DELTA_GRPC,
@@ -146,8 +146,8 @@ func TestAddressesAreChecked(t *testing.T) {
 	}
 }
 
-// Everything comes from the agent, by one socket.
-func TestEnvoyKnowsItsAgentAlone(t *testing.T) {
+// Everything comes from the agent's socket.
+func TestEveryClusterIsTheAgent(t *testing.T) {
 	t.Parallel()
 	o := options()
 	pipes := func(b *bootstrapv3.Bootstrap) map[string]string {

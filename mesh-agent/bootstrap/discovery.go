@@ -12,17 +12,19 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// discoveryName is the cluster that configuration comes by. It leads to the agent, which has it from discovery. It is the cluster's name in Istio's bootstraps too; EnvoyFilters and dashboards know it.
+// discoveryName is the cluster of the agent's xDS server. Istio's bootstraps use the same name, which
+// EnvoyFilters and dashboards rely on.
 const discoveryName = "xds-grpc"
 
-// httpOptions is the key under which Envoy looks for a cluster's HTTP options.
+// httpOptions is the key of a cluster's HTTP options.
 const httpOptions = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 
-// A lost stream is tried again within reconnectFirst at the latest, then less and less often, up to reconnectLast, with
-// full jitter. Envoy's own defaults (0.5 s and 30 s) leave a restarted discovery without its proxies for too long.
+// Envoy reconnects a lost stream with full jitter: within the minimum at first, then with backoff up to the
+// maximum. Its defaults (0.5 s and 30 s) would leave a restarted discovery without its proxies for too
+// long.
 const (
-	reconnectFirst = 200 * time.Millisecond
-	reconnectLast  = 5 * time.Second
+	minReconnectInterval = 200 * time.Millisecond
+	maxReconnectInterval = 5 * time.Second
 )
 
 func adsConfig(variant XDS) *corev3.ApiConfigSource {
@@ -38,8 +40,8 @@ func adsConfig(variant XDS) *corev3.ApiConfigSource {
 			TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{
 				ClusterName: discoveryName,
 				RetryPolicy: &corev3.RetryPolicy{RetryBackOff: &corev3.BackoffStrategy{
-					BaseInterval: durationpb.New(reconnectFirst),
-					MaxInterval:  durationpb.New(reconnectLast),
+					BaseInterval: durationpb.New(minReconnectInterval),
+					MaxInterval:  durationpb.New(maxReconnectInterval),
 				}},
 			}},
 		}},
@@ -81,7 +83,7 @@ func http2Options() *anypb.Any {
 func pack(m proto.Message) *anypb.Any {
 	packed, err := anypb.New(m)
 	if err != nil {
-		panic(err) // only a message with invalid UTF-8 fails, and what is packed here was checked
+		panic(err) // only invalid UTF-8 fails, and the options were checked
 	}
 	return packed
 }

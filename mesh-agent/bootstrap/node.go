@@ -8,10 +8,10 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// identityKey tells discovery that the agent serves the machine's certificate and whom the mesh trusts.
+// identityKey tells discovery that the agent serves the machine's certificate and the trust bundle.
 const identityKey = "PGMESH_IDENTITY"
 
-// node is the identity that every xDS stream begins with, in the shape that Istio's proxies have.
+// node returns the node of Envoy's xDS streams, in the shape of Istio's proxies.
 func node(o Options) (*corev3.Node, error) {
 	fields := map[string]any{
 		"NAME":              o.ID,
@@ -42,7 +42,7 @@ func node(o Options) (*corev3.Node, error) {
 	}, nil
 }
 
-// locality reads region/zone/subzone; nil for nothing.
+// locality parses region/zone/subzone; "" gives nil.
 func locality(text string) *corev3.Locality {
 	if text == "" {
 		return nil
@@ -59,7 +59,7 @@ func values(labels map[string]string) map[string]any {
 	return m
 }
 
-// serviceCluster groups proxies of the same application in statistics and traces.
+// serviceCluster groups the proxies of an application in statistics and traces.
 func serviceCluster(o Options) string {
 	if o.Tuning.ServiceCluster != "" {
 		return o.Tuning.ServiceCluster

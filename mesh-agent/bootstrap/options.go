@@ -1,5 +1,5 @@
-// Package bootstrap makes the configuration that Envoy starts with: who the proxy is and where its discovery is.
-// Everything else comes over xDS. It is pure: options in, message out.
+// Package bootstrap makes the configuration that Envoy starts with: who the proxy is and where its agent
+// is. Everything else comes over xDS. It is pure: options in, message out.
 package bootstrap
 
 import (
@@ -13,36 +13,37 @@ import (
 	"strings"
 )
 
-// Options says who the proxy is and where its agent is.
+// Options says who the proxy is and where its agent is. Templates use its fields by name (Complete).
 type Options struct {
-	Socket string // of the agent, by which everything comes
+	Socket string // the agent's, for configuration and secrets
 	XDS    XDS
 
 	Role           Role
-	IP             string   // the address other members reach this machine by
-	OtherIPs       []string // of the machine, of other families
-	ID             string   // unique in the mesh; by habit "machine.namespace"
+	IP             string   // the address at which others reach this machine
+	OtherIPs       []string // the machine's, of other families
+	ID             string   // unique in the mesh; by convention "machine.namespace"
 	Namespace      string
-	Domain         string // the DNS domain that short host names are completed with
+	Domain         string // completes short host names
 	ServiceAccount string // may be empty
 	Labels         map[string]string
 	Locality       string // region/zone/subzone
 	Network        string
 	Interception   Interception
-	Resolver       string // where Envoy asks for names, host:port, if applications ask the agent: services without an address may then be given one
+	Resolver       string // host:port of the agent's resolver, if applications use it; then services without an address may get one
 
-	Admin string // host:port on the loopback interface; port 0 lets Envoy choose
+	Admin string // host:port on loopback; port 0 lets Envoy choose
 
-	// Identity tells that the agent serves the machine's certificate, and whom the mesh trusts. Without it proxies speak plaintext.
+	// Identity means that the agent serves the machine's certificate and the trust bundle. Without it,
+	// proxies speak plaintext.
 	Identity bool
 
 	Tuning Tuning
 }
 
-// XDS is the variant of the protocol that Envoy speaks to discovery.
+// XDS is the form of xDS that Envoy uses.
 type XDS string
 
-// Delta sends what changed; SotW, state of the world, repeats everything of a type.
+// Delta sends changes; SotW, the state of the world, repeats everything of a type.
 const (
 	Delta XDS = "delta"
 	SotW  XDS = "sotw"
@@ -51,14 +52,14 @@ const (
 // Role is what the proxy does for the mesh.
 type Role string
 
-// A sidecar serves the applications on its machine; a gateway serves those who are not in the mesh, on the ports of the
-// Gateways that select it.
+// A sidecar serves the applications on its machine. A gateway serves clients outside the mesh, on the ports
+// of the Gateways that select it.
 const (
 	Sidecar Role = "sidecar"
 	Gateway Role = "gateway"
 )
 
-// nodeType is what Istio calls the role in the id of a node.
+// nodeType is Istio's name for the role in a node ID.
 func (r Role) nodeType() string {
 	if r == Gateway {
 		return "router"
@@ -66,17 +67,18 @@ func (r Role) nodeType() string {
 	return string(r)
 }
 
-// Interception is how traffic comes to Envoy.
+// Interception is how traffic reaches Envoy.
 type Interception string
 
-// With None applications name Envoy's ports themselves; the others are the machine's firewall sending traffic there.
+// With None, applications connect to Envoy's ports; with the others, the machine's firewall redirects
+// traffic.
 const (
 	None     Interception = "NONE"
 	Redirect Interception = "REDIRECT"
 	TProxy   Interception = "TPROXY"
 )
 
-// check reports everything that is wrong, not only the first.
+// check reports all problems.
 func (o Options) check() error {
 	return errors.Join(
 		checkSocket(o.Socket),
@@ -101,7 +103,7 @@ func checkSocket(path string) error {
 	return nil
 }
 
-// checkRole refuses to have a gateway take traffic that was not meant for it.
+// checkRole refuses redirection for a gateway.
 func checkRole(role Role, mode Interception) error {
 	if role == Gateway && mode != None {
 		return fmt.Errorf("interception mode %q: a gateway opens its ports itself, nothing is redirected to it: leave the mode %s", mode, None)
@@ -109,7 +111,7 @@ func checkRole(role Role, mode Interception) error {
 	return nil
 }
 
-// checkLocality takes a region, with a zone and a part of that after it.
+// checkLocality accepts REGION, REGION/ZONE and REGION/ZONE/SUBZONE.
 func checkLocality(locality string) error {
 	parts := strings.Split(locality, "/")
 	if locality != "" && (len(parts) > 3 || slices.Contains(parts, "")) {
@@ -125,7 +127,7 @@ func checkIP(ip string) error {
 	return nil
 }
 
-// checkNodePart guards the node id, whose parts a tilde separates.
+// checkNodePart checks a part of the node ID, whose separator is a tilde.
 func checkNodePart(what, value string) error {
 	if value == "" {
 		return fmt.Errorf("%s: must not be empty", what)
@@ -136,7 +138,7 @@ func checkNodePart(what, value string) error {
 	return nil
 }
 
-// checkAdmin keeps the admin API on the machine: whoever reaches it can stop the proxy and read its keys.
+// checkAdmin requires loopback for the admin API: whoever reaches it can stop the proxy and read its keys.
 func checkAdmin(address string) error {
 	if err := checkAddress("admin", address); err != nil {
 		return err

@@ -13,9 +13,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Complete merges a file of somebody's own over a bootstrap. The file is YAML or JSON of Envoy's Bootstrap, and a template (text/template) whose fields are
-// those of the options, with the function env for variables. Objects are merged field by field, lists are appended to, but for elements with a name
-// that is there already, which are merged, and everything else is replaced.
+// Complete merges a user's file over a bootstrap. The file is Envoy's Bootstrap in YAML or JSON, and a Go
+// template over the fields of Options, with the function env for environment variables. Objects are merged
+// field by field. List elements are merged with an existing one of the same name, and otherwise appended.
+// Everything else is replaced.
 func Complete(data []byte, path string, o Options) ([]byte, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -49,7 +50,7 @@ func Complete(data []byte, path string, o Options) ([]byte, error) {
 	return json.MarshalIndent(merged, "", "  ")
 }
 
-// merge puts one value over another at a place.
+// merge merges over into under; place is the path for errors.
 func merge(under, over any, place string) (any, error) {
 	switch over := over.(type) {
 	case map[string]any:
@@ -91,7 +92,7 @@ func mergeObjects(under, over map[string]any, place string) (any, error) {
 	var wrong []error
 	for key, value := range over {
 		if snake := snakeCase(key); under[key] == nil && under[snake] != nil {
-			key = snake // Envoy takes both, but not both at once
+			key = snake // Envoy accepts either spelling, but not both
 		}
 		merged, err := merge(under[key], value, place+"."+key)
 		if err != nil {
@@ -105,7 +106,7 @@ func mergeObjects(under, over map[string]any, place string) (any, error) {
 
 func mergeLists(under, over []any, place string) (any, error) {
 	for _, each := range over {
-		i := named(under, each)
+		i := indexOfSameName(under, each)
 		if i < 0 {
 			under = append(under, each)
 			continue
@@ -119,8 +120,8 @@ func mergeLists(under, over []any, place string) (any, error) {
 	return under, nil
 }
 
-// named is where in a list there is an element of the same name, -1 for nowhere.
-func named(list []any, element any) int {
+// indexOfSameName returns the index of the element with the same name, or -1.
+func indexOfSameName(list []any, element any) int {
 	object, _ := element.(map[string]any)
 	if object["name"] == nil {
 		return -1

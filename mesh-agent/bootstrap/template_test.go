@@ -25,7 +25,7 @@ func complete(t *testing.T, text string) (string, error) {
 	return string(merged), err
 }
 
-func TestAFileIsMergedOverTheBootstrap(t *testing.T) {
+func TestTemplateIsMerged(t *testing.T) {
 	t.Parallel()
 	merged, err := complete(t, `
 node:
@@ -60,7 +60,7 @@ stats_flush_interval: 30s
 	require.JSONEq(t, again, twice, "JSON is as good")
 }
 
-func TestAFileThatCannotBeMergedIsExplained(t *testing.T) {
+func TestTemplateErrorsAreExplained(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"":                                  "there is nothing in it: write fields of Envoy's bootstrap",
@@ -78,7 +78,7 @@ func TestAFileThatCannotBeMergedIsExplained(t *testing.T) {
 	}
 }
 
-func TestTuningIsWhatEnvoyTakes(t *testing.T) {
+func TestEnvoyAcceptsTuning(t *testing.T) {
 	t.Parallel()
 	o := options()
 	o.Tuning = bootstrap.Tuning{
@@ -95,7 +95,7 @@ func TestTuningIsWhatEnvoyTakes(t *testing.T) {
 	require.ErrorContains(t, err, `statsd address "collector.example:8125": expected IP:port`)
 }
 
-func TestWhatIsMeasuredByDefault(t *testing.T) {
+func TestDefaultStatistics(t *testing.T) {
 	t.Parallel()
 	var patterns []*regexp.Regexp
 	list := build(t, options()).GetStatsConfig().GetStatsMatcher().GetInclusionList().GetPatterns()

@@ -19,17 +19,17 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// Tuning is how Envoy does its work, beside what the mesh says. The zero value is good for most.
+// Tuning has Envoy's settings other than the mesh's. The zero value suits most machines.
 type Tuning struct {
-	ServiceCluster string // names the application in statistics and traces; empty for one made of the app label
+	ServiceCluster string // the application's name in statistics and traces; by default derived from the app label
 
-	// What is measured beside what is always: see statsMatcher.
+	// Statistics beyond the default ones; see statsMatcher.
 	StatsPrefixes, StatsSuffixes, StatsRegexps []string
-	Statsd                                     string // IP:port that statistics are sent to over UDP; empty for nobody
+	Statsd                                     string // IP:port to send statistics to over UDP; empty for none
 
-	OutlierLog     string // file that ejections of endpoints are written to; empty for none
-	MaxConnections uint64 // how many connections clients may have open at once; 0 for any number
-	MaxHeap        uint64 // bytes that Envoy may use before it turns requests away; 0 for any number
+	OutlierLog     string // log file for ejections of endpoints; empty for none
+	MaxConnections uint64 // bound on connections from clients; 0 for none
+	MaxHeap        uint64 // bytes of heap before Envoy rejects requests; 0 for no bound
 	Runtime        map[string]string
 }
 
@@ -52,10 +52,11 @@ func (t Tuning) check() error {
 	return errors.Join(wrong...)
 }
 
-// apply adds it to a bootstrap.
+// apply adds the settings to a bootstrap.
 func (t Tuning) apply(b *bootstrapv3.Bootstrap) {
 	b.StatsConfig = &metricsv3.StatsConfig{StatsMatcher: t.statsMatcher()}
-	// Those of a cluster come to be with its first request: most clusters of a large mesh never get one from this machine.
+	// Create a cluster's statistics at its first request: in a large mesh, most clusters never get one from
+	// this machine.
 	b.DeferredStatOptions = &bootstrapv3.Bootstrap_DeferredStatOptions{EnableDeferredCreationStats: true}
 	if t.Statsd != "" {
 		b.StatsSinks = []*metricsv3.StatsSink{{
@@ -73,23 +74,24 @@ func (t Tuning) apply(b *bootstrapv3.Bootstrap) {
 }
 
 var (
-	// whole is all that there is a bounded number of: everything but clusters, of which there are as many as subsets of services in the mesh.
-	whole = `^(?:[^c]|c(?:$|[^l])|cl(?:$|[^u])|clu(?:$|[^s])|clus(?:$|[^t])|clust(?:$|[^e])|cluste(?:$|[^r])|cluster(?:$|[^.])).*$`
+	// nonClusterStats matches everything but cluster statistics. RE2 has no negative lookahead, so the
+	// prefix is excluded letter by letter.
+	nonClusterStats = `^(?:[^c]|c(?:$|[^l])|cl(?:$|[^u])|clu(?:$|[^s])|clus(?:$|[^t])|clust(?:$|[^e])|cluste(?:$|[^r])|cluster(?:$|[^.])).*$`
 
-	// ofClusters is what tells how a service is: what it is asked and how it answers, and what is in the way.
-	ofClusters = `^cluster\..*\.(?:upstream_rq_(?:total|active|time|timeout|retry|[1-5]xx|pending_active|pending_overflow|rx_reset|tx_reset)|` +
+	// clusterStats matches the cluster statistics that show a service's traffic, errors and health.
+	clusterStats = `^cluster\..*\.(?:upstream_rq_(?:total|active|time|timeout|retry|[1-5]xx|pending_active|pending_overflow|rx_reset|tx_reset)|` +
 		`upstream_cx_(?:total|active|connect_fail|connect_timeout|overflow|rx_bytes_total|tx_bytes_total)|` +
 		`membership_(?:healthy|total)|update_(?:rejected|failure)|outlier_detection\.ejections_(?:active|enforced_total)|ssl\.(?:handshake|connection_error|fail_verify_\w+))$`
 )
 
-// agentClusters are those by which Envoy hears of everything.
-const agentClusters = "cluster." + discoveryName + "."
+// discoveryStats is the prefix of the statistics of Envoy's connection to the agent.
+const discoveryStats = "cluster." + discoveryName + "."
 
-// statsMatcher has Envoy measure what somebody looks at. In a mesh of 4,000 services, with all that there is, statistics are 428,000, 140 MB and a second
-// of each start.
+// statsMatcher limits Envoy to statistics that people look at. In a mesh of 4,000 services, all of them are
+// 428,000: 140 MB, and a second of each start.
 func (t Tuning) statsMatcher() *metricsv3.StatsMatcher {
 	list := &matcherv3.ListStringMatcher{Patterns: []*matcherv3.StringMatcher{
-		expression(whole), expression(ofClusters), {MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: agentClusters}},
+		expression(nonClusterStats), expression(clusterStats), {MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: discoveryStats}},
 	}}
 	for _, p := range t.StatsPrefixes {
 		list.Patterns = append(list.Patterns, &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: p}})
@@ -107,10 +109,10 @@ func expression(text string) *matcherv3.StringMatcher {
 	return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: text}}}
 }
 
-// shares of the heap at which Envoy gives back what it can, and at which it turns requests away.
+// Shares of the heap bound at which Envoy frees memory, and at which it rejects requests.
 const shrinkAt, refuseAt = 0.95, 0.98
 
-// overloadManager keeps Envoy within its bounds: nil if there are none.
+// overloadManager enforces the bounds; nil if there are none.
 func (t Tuning) overloadManager() *overloadv3.OverloadManager {
 	if t.MaxConnections == 0 && t.MaxHeap == 0 {
 		return nil
@@ -141,16 +143,17 @@ func action(name, resource string, at float64) *overloadv3.OverloadAction {
 	}}}
 }
 
-// Envoy refuses regular expressions that come to more instructions than this, of which its own default is 100: a path of fifty letters is
-// too much. Discovery sends no larger ones (package re2), and Istio's agents say the same.
+// Envoy rejects regular expressions with more instructions than this. Its default is 100, which a path of
+// fifty letters exceeds. Discovery sends none above our limit (package re2), and Istio's agents set the
+// same.
 const (
-	expressionLimit   = "re2.max_program_size.error_level"
-	largestExpression = 32768
+	programSizeKey = "re2.max_program_size.error_level"
+	maxProgramSize = 32768
 )
 
-// runtime leaves Envoy's admin API the last word, as it has without.
+// runtime returns the runtime layers. The admin layer comes last and so wins, as it does by default.
 func (t Tuning) runtime() *bootstrapv3.LayeredRuntime {
-	fields := map[string]*structpb.Value{expressionLimit: structpb.NewNumberValue(largestExpression)}
+	fields := map[string]*structpb.Value{programSizeKey: structpb.NewNumberValue(maxProgramSize)}
 	for name, value := range t.Runtime {
 		fields[name] = structpb.NewStringValue(value)
 	}

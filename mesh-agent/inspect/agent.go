@@ -1,4 +1,5 @@
-// Package inspect is how people look at an agent that runs: it asks over the socket in the state folder, and prints what there is to know.
+// Package inspect is a client of a running agent: it calls the socket in the state folder and prints the
+// answers.
 package inspect
 
 import (
@@ -20,16 +21,16 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 )
 
-// within is how long an agent may take to begin to answer. Leaving the mesh is the longest.
-const within = time.Minute
+// answerTimeout bounds the wait for an answer to begin. Leaving the mesh takes longest.
+const answerTimeout = time.Minute
 
-// Agent is one that runs.
+// Agent is a running agent.
 type Agent struct {
 	stateDir string
 	client   *http.Client
 }
 
-// Find finds the agent of a state folder.
+// Find connects to the agent of a state folder.
 func Find(stateDir string) (*Agent, error) {
 	path, err := listen.UnixPath("state-dir", stateDir, status.SocketName)
 	if err != nil {
@@ -44,11 +45,11 @@ func Find(stateDir string) (*Agent, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
 	}
 	return &Agent{stateDir, &http.Client{Transport: &http.Transport{
-		DialContext: dial, DisableKeepAlives: true, ResponseHeaderTimeout: within,
+		DialContext: dial, DisableKeepAlives: true, ResponseHeaderTimeout: answerTimeout,
 	}}}, nil
 }
 
-// ErrNotRunning is that of a folder without an agent.
+// ErrNotRunning means that no agent uses the folder.
 var ErrNotRunning = errors.New("no mesh-agent runs")
 
 func explain(stateDir, path string, err error) error {
@@ -67,19 +68,19 @@ func explain(stateDir, path string, err error) error {
 	}
 }
 
-// Report is how the agent is.
+// Report returns the agent's status.
 func (a *Agent) Report(ctx context.Context) (*status.Report, error) {
 	report := &status.Report{}
 	return report, a.get(ctx, "/status", report)
 }
 
-// Settings are those that count for the agent.
+// Settings returns the agent's settings in force.
 func (a *Agent) Settings(ctx context.Context) (all []settings.Setting, err error) {
 	err = a.get(ctx, "/settings", &all)
 	return all, err
 }
 
-// Raw is an answer as it is.
+// Raw returns an answer undecoded.
 func (a *Agent) Raw(ctx context.Context, path string) ([]byte, error) {
 	body, err := a.ask(ctx, http.MethodGet, path)
 	if err != nil {
@@ -89,19 +90,20 @@ func (a *Agent) Raw(ctx context.Context, path string) ([]byte, error) {
 	return io.ReadAll(body)
 }
 
-// Drain has the agent leave the mesh and Envoy send its clients away, and tells how it stands; look only tells.
-func (a *Agent) Drain(ctx context.Context, look bool) (d status.Drainage, err error) {
+// Drain makes the agent leave the mesh and drain Envoy, and returns the progress; with statusOnly, it only
+// returns the progress.
+func (a *Agent) Drain(ctx context.Context, statusOnly bool) (d status.DrainStatus, err error) {
 	method := http.MethodPost
-	if look {
+	if statusOnly {
 		method = http.MethodGet
 	}
 	err = a.decode(ctx, method, "/drain", &d)
 	return d, err
 }
 
-// Stop ends the agent, and returns when it has ended or the context has.
+// Stop ends the agent, and returns when that or the context has ended.
 func (a *Agent) Stop(ctx context.Context) error {
-	// Lines that are followed end when the agent does, and not before.
+	// A log being followed ends exactly when the agent does.
 	lines, err := a.ask(ctx, http.MethodGet, "/logs?n=0&follow=1")
 	if err != nil {
 		return err
@@ -112,7 +114,7 @@ func (a *Agent) Stop(ctx context.Context) error {
 		return err
 	}
 	asked.Close()
-	_, _ = io.Copy(io.Discard, lines) // however it ends, it has ended
+	_, _ = io.Copy(io.Discard, lines) // any end of the stream means that the agent has ended
 	return ctx.Err()
 }
 
@@ -132,7 +134,7 @@ func (a *Agent) decode(ctx context.Context, method, path string, into any) error
 	return nil
 }
 
-// ask returns the body of an answer that is a good one.
+// ask sends a request and returns the body of a successful answer.
 func (a *Agent) ask(ctx context.Context, method, path string) (io.ReadCloser, error) {
 	request, err := http.NewRequestWithContext(ctx, method, "http://agent"+path, nil)
 	if err != nil {

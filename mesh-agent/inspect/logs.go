@@ -13,7 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 )
 
-// LogOptions say which lines are wanted.
+// LogOptions select lines.
 type LogOptions struct {
 	Lines                  int
 	Follow                 bool
@@ -29,7 +29,7 @@ func (o LogOptions) query() string {
 	return q.Encode()
 }
 
-// Logs prints lines. Those that are followed end with the context, or with the agent, which is an error.
+// Logs prints lines. Following ends with the context, or with an error when the agent ends.
 func (a *Agent) Logs(ctx context.Context, out io.Writer, o LogOptions) error {
 	if o.Lines < 0 {
 		return fmt.Errorf("-n %d: how many lines are to be printed? Say 0 or more", o.Lines)
@@ -48,14 +48,14 @@ func (a *Agent) Logs(ctx context.Context, out io.Writer, o LogOptions) error {
 	}
 	switch {
 	case ctx.Err() != nil:
-		return nil // Ctrl-C is how one ends it
+		return nil // ended by Ctrl-C
 	case o.Follow:
 		return fmt.Errorf("the agent has ended (it was that of %s)", a.stateDir)
 	}
 	return lines.Err()
 }
 
-// writeLine prints a line as it was written: it has its time and level already.
+// writeLine prints a line's text, which contains its time and level.
 func writeLine(out io.Writer, text []byte, asJSON bool) error {
 	if asJSON {
 		_, err := fmt.Fprintf(out, "%s\n", text)

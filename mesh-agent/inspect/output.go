@@ -17,10 +17,10 @@ import (
 	"github.com/pgmesh/pgmesh/internal/terminal"
 )
 
-// Formats are how answers are printed.
+// Formats are the output formats.
 var Formats = []string{"table", "json", "yaml"}
 
-// CheckFormat refuses what is none of them.
+// CheckFormat returns an error for an unknown format.
 func CheckFormat(format string, known []string) error {
 	if slices.Contains(known, format) {
 		return nil
@@ -28,7 +28,7 @@ func CheckFormat(format string, known []string) error {
 	return fmt.Errorf("-o %s: %s", format, nearest.Hint(format, known, "choose one of "))
 }
 
-// Print prints a value in a format, of which the table is left to the caller.
+// Print prints a value in a format; the caller prints the table.
 func Print(out io.Writer, format string, value any, table func(io.Writer) error) error {
 	switch format {
 	case "json":
@@ -43,14 +43,14 @@ func Print(out io.Writer, format string, value any, table func(io.Writer) error)
 	}
 }
 
-// printYAML has the names and the order that JSON has.
+// printYAML prints names and order as JSON has them.
 func printYAML(out io.Writer, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
 		return err
 	}
 	document := &yaml.Node{}
-	if err := yaml.Unmarshal(refusedByYAML.ReplaceAllFunc(text, named), document); err != nil {
+	if err := yaml.Unmarshal(refusedByYAML.ReplaceAllFunc(text, escape), document); err != nil {
 		return err
 	}
 	unfold(document)
@@ -62,15 +62,15 @@ func printYAML(out io.Writer, value any) error {
 	return e.Close()
 }
 
-// refusedByYAML are characters that may stand in JSON as they are, and in YAML by their names alone.
+// refusedByYAML matches characters that JSON may contain as they are but YAML must escape.
 var refusedByYAML = regexp.MustCompile(`[\x{7f}-\x{9f}\x{fffe}\x{ffff}]`)
 
-func named(character []byte) []byte {
+func escape(character []byte) []byte {
 	r, _ := utf8.DecodeRune(character)
 	return fmt.Appendf(nil, `\u%04x`, r)
 }
 
-// unfold gives a document that was read from JSON the style that people write.
+// unfold removes the JSON style from a document.
 func unfold(n *yaml.Node) {
 	n.Style = 0
 	for _, c := range n.Content {
@@ -78,8 +78,8 @@ func unfold(n *yaml.Node) {
 	}
 }
 
-// aligned writes columns. It is flushed by its owner.
-func aligned(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 3, ' ', 0) }
+// newTable returns a writer of aligned columns, which the caller flushes.
+func newTable(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 3, ' ', 0) }
 
 func row(w io.Writer, cells ...string) {
 	for i, c := range cells {

@@ -10,7 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/inspect"
 )
 
-// Envoy's errors have in them what others wrote.
+// Envoy's errors contain text from others.
 func TestYAMLTakesEveryCharacter(t *testing.T) {
 	t.Parallel()
 	said := "\x00\x1b\x7f\u0085\u009b\u202e\ufffe\U000e0041 \n\t."

@@ -13,9 +13,9 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 )
 
-// WriteReport is how an agent is, for people: a line a part, then what is wrong.
+// WriteReport prints a status for people: a line for each part, then what is wrong.
 func WriteReport(out io.Writer, r *status.Report, now time.Time) error {
-	w := aligned(out)
+	w := newTable(out)
 	a := r.Agent
 	line(w, "agent", a.State, since(a.Since, now), fmt.Sprintf("process %d", a.PID), a.Version)
 	writeIdentity(w, r.Identity, now)
@@ -115,7 +115,7 @@ func writeServices(w io.Writer, r *status.Registration, now time.Time) {
 	}
 }
 
-// line is a name and what there is to say about it.
+// line prints a part's name and the facts that are not empty.
 func line(w io.Writer, name string, facts ...string) {
 	facts = slices.DeleteFunc(facts, func(f string) bool { return f == "" })
 	fmt.Fprintf(w, "%s\t%s\n", name, terminal.Line(strings.Join(facts, ", ")))
@@ -137,7 +137,7 @@ func count(n int, what string) string {
 
 func since(t, now time.Time) string { return word("since ", ago(t, now)) }
 
-// ago is how long ago a time is, which is easier to judge than when it was.
+// ago formats how long ago a time is.
 func ago(t, now time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -145,7 +145,7 @@ func ago(t, now time.Time) string {
 	return span(now.Sub(t))
 }
 
-// when is a time and how far it is away.
+// when formats a time and its distance.
 func when(before string, t, now time.Time) string {
 	switch {
 	case t.IsZero():
@@ -157,7 +157,7 @@ func when(before string, t, now time.Time) string {
 	}
 }
 
-// span is rounded to what matters of it.
+// span formats a duration in its largest units.
 func span(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {

@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	// mostOutput is how much of what a command writes is kept, for people to read.
-	mostOutput = 4 << 10
-	// killWithin is how long a command's children may hold its output open when it has ended.
-	killWithin = 500 * time.Millisecond
+	// maxOutput is how much of a command's output is kept for the error.
+	maxOutput = 4 << 10
+	// waitDelay is how long children may hold the output open after the command ended.
+	waitDelay = 500 * time.Millisecond
 )
 
-// execute runs a command, and ends it with all that it has started if it takes too long.
+// execute runs a command, and kills it with all its children when the context ends.
 func execute(ctx context.Context, command []string) error {
 	if len(command) == 0 {
 		return errors.New("the command is empty")
 	}
 	var said tail
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &said, &said, killWithin
-	alone(cmd)
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &said, &said, waitDelay
+	inOwnGroup(cmd)
 	err := cmd.Run()
-	if err == nil || errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil { // a child of it lives on with the output
+	if err == nil || errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil { // a child lives on and holds the output
 		return nil
 	}
 	text := fmt.Sprintf("%s: %v", command[0], err)
@@ -43,7 +43,7 @@ type tail struct{ kept bytes.Buffer }
 // Write never fails.
 func (t *tail) Write(p []byte) (int, error) {
 	t.kept.Write(p)
-	if over := t.kept.Len() - mostOutput; over > 0 {
+	if over := t.kept.Len() - maxOutput; over > 0 {
 		t.kept.Next(over)
 	}
 	return len(p), nil

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Hurried is a liveness whose first pause is short.
+// Hurried returns a Liveness with a short first interval.
 func Hurried(l Liveness, first time.Duration) Liveness {
-	l.first, l.Log = first, slog.New(slog.DiscardHandler)
+	l.minInterval, l.Log = first, slog.New(slog.DiscardHandler)
 	return l
 }

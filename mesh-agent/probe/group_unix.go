@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// alone has a command be the first of a group, which is ended with it.
-func alone(cmd *exec.Cmd) {
+// inOwnGroup starts a command in its own process group, and kills the whole group on cancellation.
+func inOwnGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error {
 		err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)

@@ -13,7 +13,7 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// askGRPC asks gRPC's health service.
+// askGRPC calls gRPC's health service.
 func askGRPC(ctx context.Context, p *machinev1.GRPCProbe) error {
 	to := at("", p.GetPort())
 	what := What(&machinev1.Probe{How: &machinev1.Probe_Grpc{Grpc: p}})

@@ -16,20 +16,20 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// itself is where a service is asked unless its probe says otherwise.
-const itself = "localhost"
+// defaultHost is the host of a probe that names none.
+const defaultHost = "localhost"
 
 const (
-	mostRedirects = 10
-	// mostBody is how much of an answer is read, for its connection to end in good order.
-	mostBody = 10 << 10
+	maxRedirects = 10
+	// maxBody is how much of an answer is read, so that its connection closes cleanly.
+	maxBody = 10 << 10
 )
 
 func at(host string, port uint32) string {
-	return net.JoinHostPort(cmp.Or(host, itself), strconv.FormatUint(uint64(port), 10))
+	return net.JoinHostPort(cmp.Or(host, defaultHost), strconv.FormatUint(uint64(port), 10))
 }
 
-// What tells what a probe asks.
+// What describes a probe.
 func What(p *machinev1.Probe) string {
 	switch how := p.GetHow().(type) {
 	case *machinev1.Probe_Http:
@@ -53,7 +53,8 @@ func target(p *machinev1.HTTPProbe) *url.URL {
 	return &url.URL{Scheme: strings.ToLower(cmp.Or(p.GetScheme(), "http")), Host: at(p.GetHost(), p.GetPort()), Path: path, RawQuery: query}
 }
 
-// askHTTP takes every answer below 400 for a good one. Certificates are not looked at: it is this machine that is asked, and nothing is told to it.
+// askHTTP accepts every status below 400. Certificates are not verified: the target is this machine, and it
+// is sent no secrets.
 func askHTTP(ctx context.Context, p *machinev1.HTTPProbe) error {
 	to := target(p)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, to.String(), http.NoBody)
@@ -80,35 +81,35 @@ func askHTTP(ctx context.Context, p *machinev1.HTTPProbe) error {
 		return fmt.Errorf("GET %s: %w", to, withoutURL(err))
 	}
 	defer answer.Body.Close()
-	_, _ = io.CopyN(io.Discard, answer.Body, mostBody)
+	_, _ = io.CopyN(io.Discard, answer.Body, maxBody)
 	if answer.StatusCode < http.StatusOK || answer.StatusCode >= http.StatusBadRequest {
 		return fmt.Errorf("GET %s: %s", to, answer.Status)
 	}
 	return nil
 }
 
-// onTheSameHost follows redirects on this machine. One to somewhere else is an answer, and a good one.
+// onTheSameHost follows redirects on this machine. One to another host counts as success.
 func onTheSameHost(next *http.Request, before []*http.Request) error {
 	switch {
 	case next.URL.Hostname() != before[0].URL.Hostname():
 		return http.ErrUseLastResponse
-	case len(before) >= mostRedirects:
-		return fmt.Errorf("it redirects more than %d times", mostRedirects)
+	case len(before) >= maxRedirects:
+		return fmt.Errorf("it redirects more than %d times", maxRedirects)
 	default:
 		return nil
 	}
 }
 
-// withoutURL is an error without what was asked for, which is said already.
+// withoutURL removes the URL from an error, as the message has it already.
 func withoutURL(err error) error {
 	if inner, ok := errors.AsType[*url.Error](err); ok {
 		err = inner.Err
 	}
-	return briefly(err)
+	return withoutAddresses(err)
 }
 
-// briefly is the error of a connection that could not be made, without the addresses.
-func briefly(err error) error {
+// withoutAddresses removes the addresses from a dial error.
+func withoutAddresses(err error) error {
 	if inner, ok := errors.AsType[*net.OpError](err); ok && inner.Op == "dial" {
 		return inner.Err
 	}
@@ -119,7 +120,7 @@ func connect(ctx context.Context, p *machinev1.TCPProbe) error {
 	to := at(p.GetHost(), p.GetPort())
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", to)
 	if err != nil {
-		return fmt.Errorf("%s: %w", to, briefly(err))
+		return fmt.Errorf("%s: %w", to, withoutAddresses(err))
 	}
 	return conn.Close()
 }

@@ -13,41 +13,41 @@ import (
 )
 
 const (
-	// actWithin bounds an action, which may restart something that takes its time.
-	actWithin = 2 * time.Minute
-	// The pauses after actions that did not help grow from the first to the last, as those of containers that crash do.
-	actFirst = 10 * time.Second
-	actLast  = 5 * time.Minute
-	// wellFor is how long a service has to live before the pauses begin anew.
-	wellFor = 10 * time.Minute
+	// actionTimeout bounds an action; a restart may take a while.
+	actionTimeout = 2 * time.Minute
+	// Backoff between actions that do not help, like that of crashing containers.
+	minActionInterval = 10 * time.Second
+	maxActionInterval = 5 * time.Minute
+	// stableAfter is how long a service has to live for the backoff to start over.
+	stableAfter = 10 * time.Minute
 )
 
-// Liveness is what is done about a service that has stopped to live.
+// Liveness runs an action when a service's liveness probe fails.
 type Liveness struct {
 	Service string
 	Probe   *machinev1.Probe
 	Action  []string
 	Log     *slog.Logger
-	// Acted is told of each action, and what has come of it.
-	Acted func(why, failed error)
+	// OnAction is called after each action, with the reason for it and its error. It may be nil.
+	OnAction func(why, failed error)
 
-	first time.Duration // pause; tests are in a hurry
+	minInterval time.Duration // replaced by tests
 }
 
-// Run looks after the service until the context ends.
+// Run watches the service until the context ends.
 func (l Liveness) Run(ctx context.Context) {
-	if l.first == 0 {
-		l.first = actFirst
+	if l.minInterval == 0 {
+		l.minInterval = minActionInterval
 	}
 	pauses := backoff.NewExponentialBackOff()
-	pauses.InitialInterval, pauses.Multiplier, pauses.RandomizationFactor, pauses.MaxInterval = l.first, 2, 0.1, max(l.first, actLast)
+	pauses.InitialInterval, pauses.Multiplier, pauses.RandomizationFactor, pauses.MaxInterval = l.minInterval, 2, 0.1, max(l.minInterval, maxActionInterval)
 	for {
 		begun := time.Now()
-		why := l.dies(ctx)
+		why := l.awaitFailure(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		if time.Since(begun) > wellFor {
+		if time.Since(begun) > stableAfter {
 			pauses.Reset()
 		}
 		l.act(ctx, why)
@@ -57,8 +57,8 @@ func (l Liveness) Run(ctx context.Context) {
 	}
 }
 
-// dies waits until the service lives no more, and returns why.
-func (l Liveness) dies(ctx context.Context) (why error) {
+// awaitFailure waits until the probe fails, and returns why.
+func (l Liveness) awaitFailure(ctx context.Context) (why error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	Watch(ctx, l.Probe, func(wrong error) {
@@ -71,14 +71,14 @@ func (l Liveness) dies(ctx context.Context) (why error) {
 }
 
 func (l Liveness) act(ctx context.Context, why error) {
-	ctx, cancel := context.WithTimeout(ctx, actWithin)
+	ctx, cancel := context.WithTimeout(ctx, actionTimeout)
 	defer cancel()
 	l.Log.Warn("a service has stopped to live", "service", l.Service, "because", why, "action", strings.Join(l.Action, " "))
 	failed := execute(ctx, l.Action)
 	if failed != nil {
 		l.Log.Error("the action for a service that has stopped to live failed; it is taken again if the service does not come back", "service", l.Service, "error", failed)
 	}
-	if l.Acted != nil {
-		l.Acted(why, failed)
+	if l.OnAction != nil {
+		l.OnAction(why, failed)
 	}
 }

@@ -1,5 +1,5 @@
-// Package probe asks services of this machine how they are, as Kubernetes' probes do: over HTTP, by a connection, by gRPC's health service, or
-// with a command.
+// Package probe runs health probes of this machine's services like Kubernetes': over HTTP, TCP, gRPC's
+// health service, or with a command.
 package probe
 
 import (
@@ -13,7 +13,7 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// What a probe leaves open is as in Kubernetes.
+// Kubernetes' defaults.
 const (
 	defaultTimeout = time.Second
 	defaultPeriod  = 10 * time.Second
@@ -21,13 +21,13 @@ const (
 	defaultFailure = 3
 )
 
-// Timing is when a service is asked, and how often in a row it has to answer alike before that counts.
+// Timing says when a probe runs, and how many equal results in a row count.
 type Timing struct {
 	Delay, Timeout, Period time.Duration
 	Success, Failure       uint32
 }
 
-// TimingOf is that of a probe, with the defaults for what it leaves open.
+// TimingOf returns a probe's timing, with defaults.
 func TimingOf(p *machinev1.Probe) Timing {
 	return Timing{
 		Delay: p.GetInitialDelay().AsDuration(), Timeout: orElse(p.GetTimeout(), defaultTimeout), Period: orElse(p.GetPeriod(), defaultPeriod),
@@ -49,7 +49,7 @@ func atLeast(n, other uint32) uint32 {
 	return n
 }
 
-// Once asks a service once. The error says in a few words what is wrong with it.
+// Once runs a probe once. The error says briefly what is wrong with the service.
 func Once(ctx context.Context, p *machinev1.Probe) error {
 	timeout := TimingOf(p).Timeout
 	ctx, cancel := context.WithTimeout(ctx, timeout)

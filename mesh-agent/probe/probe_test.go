@@ -37,7 +37,7 @@ func portOf(t *testing.T, address string) uint32 {
 	return uint32(port)
 }
 
-// loopback has a server where probes look for it without being told a host.
+// loopback starts a server where a probe without a host looks.
 const loopback = "127.0.0.1"
 
 func get(port uint32, path string, headers ...*machinev1.Header) *machinev1.Probe {
@@ -128,7 +128,7 @@ func TestExec(t *testing.T) {
 	require.ErrorContains(t, probe.Once(t.Context(), &machinev1.Probe{}), "does not say how")
 }
 
-func TestWatchTellsWhenEnoughAnswersSaySo(t *testing.T) {
+func TestWatchReportsAtTheThreshold(t *testing.T) {
 	t.Parallel()
 	answers := make(chan bool)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -190,7 +190,7 @@ type act struct {
 	why, failed error
 }
 
-func TestWhatDiesIsActedUponWithGrowingPauses(t *testing.T) {
+func TestLivenessActionsBackOff(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "restarted")
 	p := run("sh", "-c", fmt.Sprintf("test $(cat %s | wc -l) -ge 3", file))
@@ -201,7 +201,7 @@ func TestWhatDiesIsActedUponWithGrowingPauses(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		probe.Hurried(probe.Liveness{Service: "cart", Probe: p, Action: []string{"sh", "-c", "echo x >> " + file}, Acted: func(why, failed error) {
+		probe.Hurried(probe.Liveness{Service: "cart", Probe: p, Action: []string{"sh", "-c", "echo x >> " + file}, OnAction: func(why, failed error) {
 			acted <- act{time.Now(), why, failed}
 		}}, 100*time.Millisecond).Run(ctx)
 	}()

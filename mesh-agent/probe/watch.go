@@ -8,8 +8,8 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// Watch asks a service again and again until the context ends, and tells whether it is well once enough answers in a row say so, and each time that
-// changes: nil, or what was wrong last.
+// Watch runs a probe until the context ends. It calls tell when enough results in a row agree, and again
+// each time that changes: with nil, or the last error.
 func Watch(ctx context.Context, p *machinev1.Probe, tell func(wrong error)) {
 	t := TimingOf(p)
 	if !wait.For(ctx, t.Delay) {
@@ -17,13 +17,13 @@ func Watch(ctx context.Context, p *machinev1.Probe, tell func(wrong error)) {
 	}
 	tick := time.NewTicker(t.Period)
 	defer tick.Stop()
-	var c count
+	var c streak
 	for {
 		err := Once(ctx, p)
 		if ctx.Err() != nil {
 			return
 		}
-		if c.take(err == nil, t) {
+		if c.add(err == nil, t) {
 			tell(err)
 		}
 		select {
@@ -34,26 +34,26 @@ func Watch(ctx context.Context, p *machinev1.Probe, tell func(wrong error)) {
 	}
 }
 
-// count is how many answers in a row were alike.
-type count struct {
-	known, well bool // whether anything was told, and what
-	same        bool // what the last answers said
-	row         uint32
+// streak counts equal results in a row.
+type streak struct {
+	reported, healthy bool // whether a state was reported, and which
+	last              bool // the last result
+	length            uint32
 }
 
-// take counts an answer, and tells whether it is news by now.
-func (c *count) take(well bool, t Timing) (news bool) {
-	if c.row == 0 || c.same != well {
-		c.same, c.row = well, 0
+// add counts a result, and reports whether the state changed with it.
+func (c *streak) add(well bool, t Timing) (news bool) {
+	if c.length == 0 || c.last != well {
+		c.last, c.length = well, 0
 	}
-	c.row++
+	c.length++
 	needed := t.Failure
 	if well {
 		needed = t.Success
 	}
-	if c.row < needed || c.known && c.well == well {
+	if c.length < needed || c.reported && c.healthy == well {
 		return false
 	}
-	c.known, c.well = true, well
+	c.reported, c.healthy = true, well
 	return true
 }

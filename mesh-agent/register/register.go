@@ -107,7 +107,7 @@ func (a *Agent) Run(ctx context.Context) error {
 
 // keepAlive runs the liveness probe of a service, and its action when that fails.
 func (a *Agent) keepAlive(ctx context.Context, s *service) {
-	probe.Liveness{Service: s.Group, Probe: s.Liveness, Action: s.Action, Log: a.o.Log, Acted: func(why, _ error) {
+	probe.Liveness{Service: s.Group, Probe: s.Liveness, Action: s.Action, Log: a.o.Log, OnAction: func(why, _ error) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		s.restarts++

@@ -6,40 +6,41 @@ import (
 	"strings"
 )
 
-// family is a metric with all its samples, as it is written.
+// family is a metric family in the output format.
 type family struct {
 	name, kind string
-	head       []byte // the lines that say what it is
+	head       []byte // its HELP, TYPE and UNIT lines
 }
 
-// converter writes the lines of one target in another format, family by family. It drops what the other format cannot say.
+// converter converts the lines of one target to the output format, family by family. It drops what that
+// format cannot express.
 type converter struct {
 	from, to Format
-	label    string // a further label of every sample, if it is not ""
+	label    string // a label to add to every sample, unless ""
 	value    string
 
-	source  string // what the target calls the family that the lines are of
-	kind    string // and says that it is
+	source  string // the target's name for the current family
+	kind    string // and its type
 	help    []byte
 	hasHelp bool
 	unit    []byte
-	begun   bool // the family was begun for a sample
+	begun   bool // a sample of it was seen
 }
 
-// labelName is that of the label which tells targets apart.
+// labelName is the label that names the target.
 const labelName = "target"
 
-// take returns a family that begins with a line, if one does, and a sample to be written.
-func (c *converter) take(l line) (begins *family, sample []byte) {
+// convert returns the family that starts with a line, if any, and the sample to write, if any.
+func (c *converter) convert(l line) (begins *family, sample []byte) {
 	switch l.word {
 	case "HELP":
-		c.about(l.name)
+		c.startFamily(l.name)
 		c.help, c.hasHelp = bytes.Clone(l.rest), true
 	case "TYPE":
-		c.about(l.name)
+		c.startFamily(l.name)
 		c.kind = string(l.rest)
 	case "UNIT":
-		c.about(l.name)
+		c.startFamily(l.name)
 		c.unit = bytes.Clone(l.rest)
 	case "":
 		if l.name != "" {
@@ -49,14 +50,14 @@ func (c *converter) take(l line) (begins *family, sample []byte) {
 	return nil, nil
 }
 
-// about begins to collect what is said of a family.
-func (c *converter) about(name string) {
+// startFamily starts to collect the metadata of a family, unless it is the current one.
+func (c *converter) startFamily(name string) {
 	if name != c.source {
 		*c = converter{from: c.from, to: c.to, label: c.label, value: c.value, source: name}
 	}
 }
 
-// suffixes are those of the samples of a family, in the format that it is read in.
+// suffixes returns the suffixes of the family's samples in the input format.
 func (c *converter) suffixes() []string {
 	switch c.kind {
 	case "histogram":
@@ -78,17 +79,17 @@ func (c *converter) suffixes() []string {
 func (c *converter) sample(l line) (begins *family, sample []byte) {
 	suffix, of := c.suffixOf(l.name)
 	if !of {
-		c.about(l.name)
+		c.startFamily(l.name)
 		c.source, c.kind, suffix = l.name, "", ""
 	}
 	if c.from == OpenMetrics && c.to == Text && suffix == "_created" {
-		return nil, nil // it would be a metric of its own, in between
+		return nil, nil // Text has no such samples, and a family of its own would come in between
 	}
 	if !c.begun {
 		c.begun = true
 		begins = c.begin()
 	}
-	rest := labelled(l.rest, c.label, c.value)
+	rest := withLabel(l.rest, c.label, c.value)
 	if c.from != c.to {
 		rest = c.rewrite(rest)
 	}
@@ -108,7 +109,7 @@ func (c *converter) suffixOf(name string) (string, bool) {
 	return "", false
 }
 
-// begin is the family in the format that is written.
+// begin returns the family in the output format.
 func (c *converter) begin() *family {
 	f := &family{name: c.source, kind: c.kind}
 	help := c.help
@@ -134,7 +135,8 @@ func (c *converter) begin() *family {
 	return f
 }
 
-// toOpenMetrics names a counter without the end that its samples have there. One whose samples have none is no counter there.
+// toOpenMetrics removes the suffix _total from a counter's name. A counter without it is none in
+// OpenMetrics.
 func (f *family) toOpenMetrics() {
 	switch f.kind {
 	case "untyped", "":
@@ -148,7 +150,7 @@ func (f *family) toOpenMetrics() {
 	}
 }
 
-// toText names a family as its samples are named, for there they are.
+// toText names a family like its samples.
 func (f *family) toText() {
 	switch f.kind {
 	case "counter":
@@ -164,8 +166,8 @@ func (f *family) toText() {
 	}
 }
 
-// rewrite is what comes after the name of a sample in the other format: times are in seconds in OpenMetrics and in milliseconds in the other,
-// and there are no exemplars there.
+// rewrite converts a sample's labels, value and timestamp. OpenMetrics has timestamps in seconds and Text
+// in milliseconds; Text has no exemplars.
 func (c *converter) rewrite(rest []byte) []byte {
 	inside, _ := labelsLength(rest)
 	fields := strings.Fields(string(rest[inside:]))

@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// Format is how metrics are written.
+// Format is an exposition format.
 type Format int
 
-// The two formats that are read and written.
+// The two supported formats.
 const (
 	Text        Format = iota // Prometheus' own, version 0.0.4
 	OpenMetrics               // version 1.0.0
 )
 
-// ContentType is what an answer in the format says of itself.
+// ContentType returns the format's Content-Type.
 func (f Format) ContentType() string {
 	if f == OpenMetrics {
 		return "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -26,7 +26,7 @@ func (f Format) ContentType() string {
 	return "text/plain; version=0.0.4; charset=utf-8"
 }
 
-// accept has targets answer in this format if they can, and else in the other.
+// accept returns an Accept header that prefers this format and allows the other.
 func (f Format) accept() string {
 	if f == OpenMetrics {
 		return "application/openmetrics-text;version=1.0.0;q=0.9,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
@@ -34,7 +34,8 @@ func (f Format) accept() string {
 	return "text/plain;version=0.0.4;q=0.9,application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.1"
 }
 
-// Negotiate is the format that an Accept header asks for: OpenMetrics where it is named and nothing is liked better.
+// Negotiate returns the format that an Accept header prefers: OpenMetrics if it is named and nothing else
+// ranks higher.
 func Negotiate(accept string) Format {
 	best, format := 0.0, Text
 	for each := range strings.SplitSeq(accept, ",") {
@@ -62,14 +63,14 @@ func Negotiate(accept string) Format {
 	return format
 }
 
-// formatOf is what a target's Content-Type says that its answer is.
+// formatOf returns the format that a target's Content-Type states.
 func formatOf(contentType string) (Format, error) {
 	kind, _, err := mime.ParseMediaType(contentType)
 	switch {
 	case kind == "application/openmetrics-text":
 		return OpenMetrics, nil
 	case contentType == "", kind == "text/plain", kind == "application/octet-stream":
-		return Text, nil // what says nothing is read as if it said text
+		return Text, nil // Text is the default
 	case err != nil:
 		return Text, fmt.Errorf("its Content-Type %q is none", contentType)
 	default:
@@ -77,17 +78,17 @@ func formatOf(contentType string) (Format, error) {
 	}
 }
 
-// line is one line of a page of metrics.
+// line is a parsed line of metrics.
 type line struct {
-	// word is HELP, TYPE, UNIT or EOF, and name whose; or it is "", and name that of a sample.
+	// word is HELP, TYPE, UNIT or EOF, and name its family. For a sample, word is "" and name the sample's.
 	word, name string
-	// rest is what comes after the name.
+	// rest is what follows the name.
 	rest []byte
 }
 
 var errNoMetric = errors.New("is no line of a page of metrics")
 
-// parse tells what a line is. One that says nothing, such as a comment, has no name and no word.
+// parse parses a line. A blank line or a comment has neither name nor word.
 func (f Format) parse(text []byte) (line, error) {
 	text = bytes.TrimRight(text, "\r\n \t")
 	if len(text) == 0 {
@@ -110,14 +111,14 @@ func (f Format) parse(text []byte) (line, error) {
 	if len(fields) == 4 {
 		l.rest = fields[3]
 	}
-	if nameLength([]byte(l.name)) != len(l.name) || l.word == "TYPE" && !kinds[string(l.rest)] {
+	if nameLength([]byte(l.name)) != len(l.name) || l.word == "TYPE" && !metricTypes[string(l.rest)] {
 		return line{}, errNoMetric
 	}
 	return l, nil
 }
 
-// kinds are the types of metrics, of both formats.
-var kinds = map[string]bool{
+// metricTypes are the types of both formats.
+var metricTypes = map[string]bool{
 	"counter": true, "gauge": true, "histogram": true, "summary": true, "untyped": true,
 	"unknown": true, "info": true, "stateset": true, "gaugehistogram": true,
 }
@@ -131,7 +132,8 @@ func (f Format) parseSample(text []byte) (line, error) {
 	return line{name: string(text[:n]), rest: text[n:]}, nil
 }
 
-// isValue tells whether what comes after the labels is a value, and perhaps its time, and in OpenMetrics an exemplar.
+// isValue reports whether text is a value, with an optional timestamp, and in OpenMetrics an optional
+// exemplar.
 func (f Format) isValue(text []byte) bool {
 	if f == OpenMetrics {
 		text, _, _ = bytes.Cut(text, []byte(" # "))
@@ -152,7 +154,7 @@ func (f Format) isValue(text []byte) bool {
 	return err == nil
 }
 
-// word is the first word and what comes after it.
+// word splits off the first word.
 func word(text []byte) (first, rest []byte) {
 	text = bytes.TrimLeft(text, " \t")
 	end := bytes.IndexAny(text, " \t")
@@ -162,7 +164,7 @@ func word(text []byte) (first, rest []byte) {
 	return text[:end], text[end:]
 }
 
-// nameLength is how much at the beginning is a name.
+// nameLength returns the length of the name at the beginning.
 func nameLength(text []byte) int {
 	for i, c := range text {
 		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' || c == ':'
@@ -173,7 +175,7 @@ func nameLength(text []byte) int {
 	return len(text)
 }
 
-// labelsLength is how much at the beginning is labels in braces.
+// labelsLength returns the length of the labels in braces at the beginning.
 func labelsLength(text []byte) (length int, ok bool) {
 	if len(text) == 0 || text[0] != '{' {
 		return 0, true
@@ -198,7 +200,8 @@ func labelsLength(text []byte) (length int, ok bool) {
 	}
 }
 
-// label is the name of the label at the beginning, and how long it is with its value: 0 if there is none.
+// label returns the name of the label at the beginning, and the length of name and value: 0 if there is
+// none.
 func label(text []byte) (name string, length int) {
 	n := nameLength(text)
 	at := n + spaces(text[n:])
@@ -223,8 +226,8 @@ func label(text []byte) (name string, length int) {
 
 func spaces(text []byte) int { return len(text) - len(bytes.TrimLeft(text, " \t")) }
 
-// labelled is what comes after a name, with one more label, unless there is one of that name.
-func labelled(rest []byte, name, value string) []byte {
+// withLabel adds a label to what follows a sample's name, unless it has one of that name.
+func withLabel(rest []byte, name, value string) []byte {
 	if name == "" {
 		return rest
 	}
@@ -242,7 +245,7 @@ func labelled(rest []byte, name, value string) []byte {
 	}
 }
 
-// hasLabel tells whether one of the labels, which are well formed, has a name.
+// hasLabel reports whether well-formed labels have one with a name.
 func hasLabel(labels []byte, wanted string) bool {
 	for {
 		labels = bytes.TrimLeft(labels, " \t,")

@@ -1,7 +1,7 @@
-// Package scrape makes one page of metrics of several: those of Envoy, of the agent, and of the applications on the machine.
+// Package scrape merges the metrics of Envoy, the agent, and the machine's applications into one page.
 //
-// Pages may be large, so they are passed on as they come, line by line, and are never held as a whole. A target that fails, is slow, or answers
-// with something else costs only what it would have had to say.
+// Pages may be large, so they are converted line by line and never held as a whole. A target that fails, is
+// slow, or answers with something else costs only its own metrics.
 package scrape
 
 import (
@@ -26,24 +26,24 @@ import (
 )
 
 const (
-	longestLine = 1 << 20
-	// mostBytes ends a target that never ends.
-	mostBytes = 512 << 20
+	maxLine = 1 << 20
+	// maxBytes bounds a target's page, for one that never ends.
+	maxBytes = 512 << 20
 )
 
-// Target is somebody who has metrics.
+// Target is a source of metrics.
 type Target struct {
-	Name string // as it is told apart from others
-	// Label has each of its samples say so, too, with the label "target".
+	Name string // unique among targets
+	// Label adds the label "target" to each of its samples.
 	Label bool
-	// Open begins to read its metrics, in the format that is liked if it can. The query is that of whoever asks.
+	// Open opens its metrics, in the preferred format if it can. The query is the client's.
 	Open func(ctx context.Context, like Format, query url.Values) (io.ReadCloser, Format, error)
 }
 
-// client keeps no idle connection: who is asked every half minute may have been started anew.
+// client keeps no idle connections: by the next scrape, half a minute later, the target may have restarted.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}}
 
-// Application is a target from a setting, URL or NAME=URL, of which the latter marks its samples with the name.
+// Application returns a target for a setting, URL or NAME=URL; with a name, samples are labelled.
 func Application(setting string) (Target, error) {
 	name, address, named := strings.Cut(setting, "=")
 	if !named || strings.Contains(name, "://") {
@@ -82,12 +82,12 @@ func open(ctx context.Context, address string, like Format) (io.ReadCloser, Form
 	return response.Body, format, nil
 }
 
-// Page answers with the metrics of all targets.
+// Page serves the metrics of all targets.
 type Page struct {
 	Targets []Target
-	// Own are the agent's, which come last: how the targets did is among them.
+	// Own are the agent's metrics. They come last, because they include the results of this scrape.
 	Own prometheus.Gatherer
-	// Within is how long a target may keep us waiting, in all.
+	// Within is how long a target may keep the page waiting in total.
 	Within time.Duration
 	Log    *slog.Logger
 
@@ -97,10 +97,10 @@ type Page struct {
 	conflicts *prometheus.GaugeVec
 
 	mu     sync.Mutex
-	failed map[string]string // what was last said of a target
+	failed map[string]string // the last logged error of each target, "" for none
 }
 
-// Register makes the page tell how its targets do.
+// Register registers metrics about the targets.
 func (p *Page) Register(r prometheus.Registerer) {
 	labels := []string{labelName}
 	p.up = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "scrape_up", Help: "1 if the metrics of a target could be read to their end the last time, else 0."}, labels)
@@ -116,7 +116,7 @@ func (p *Page) Register(r prometheus.Registerer) {
 	p.failed = map[string]string{}
 }
 
-// timeoutHeader is how Prometheus says for how long it waits.
+// timeoutHeader is how Prometheus states its timeout.
 const timeoutHeader = "X-Prometheus-Scrape-Timeout-Seconds"
 
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -125,7 +125,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out := io.Writer(w)
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		w.Header().Set("Content-Encoding", "gzip")
-		packed, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // the level is one
+		packed, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // the level is valid
 		defer packed.Close()
 		out = packed
 	}
@@ -139,33 +139,33 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		all.Go(func() { p.pass(r.Context(), s, t, format, within, r.URL.Query()) })
 	}
 	all.Wait()
-	p.own(s, format)
+	p.writeOwn(s, format)
 	if format == OpenMetrics && s.err == nil {
-		_, _ = io.WriteString(out, "# EOF\n") // whoever asked may be gone
+		_, _ = io.WriteString(out, "# EOF\n") // the client may be gone
 	}
 }
 
-// pass passes on what a target has, and keeps how that went.
+// pass writes a target's metrics and records the result.
 func (p *Page) pass(ctx context.Context, s *sink, t Target, format Format, within time.Duration, query url.Values) {
 	began := time.Now()
 	reading, cancel := context.WithCancel(ctx)
 	defer cancel()
-	reading, patient := newPatience(reading, within)
-	part := &portion{sink: s}
-	err := panics.Try("scrape", func() error { return p.read(reading, patient, part, t, format, query) })
+	reading, timer := newTargetTimer(reading, within)
+	part := &familyWriter{sink: s}
+	err := panics.Try("scrape", func() error { return p.read(reading, timer, part, t, format, query) })
 	if ctx.Err() != nil {
-		return // it is whoever asked who has gone
+		return // it is the client that has gone
 	}
-	err = patient.explain(err)
+	err = timer.explain(err)
 	p.seconds.WithLabelValues(t.Name).Set(time.Since(began).Seconds())
 	p.conflicts.WithLabelValues(t.Name).Set(float64(part.conflicts))
-	p.tell(t.Name, err)
+	p.setResult(t.Name, err)
 }
 
-func (p *Page) read(ctx context.Context, patient *patience, part *portion, t Target, format Format, query url.Values) (err error) {
+func (p *Page) read(ctx context.Context, patient *targetTimer, part *familyWriter, t Target, format Format, query url.Values) (err error) {
 	var body io.ReadCloser
 	c := converter{to: format}
-	if err := patient.during(func() (err error) {
+	if err := patient.measure(func() (err error) {
 		body, c.from, err = t.Open(ctx, format, query)
 		return err
 	}); err != nil {
@@ -178,16 +178,16 @@ func (p *Page) read(ctx context.Context, patient *patience, part *portion, t Tar
 	return c.pass(patient.reader(body), part)
 }
 
-// pass passes on whole lines, as far as they are lines of metrics.
-func (c *converter) pass(body io.Reader, part *portion) (err error) {
+// pass converts whole lines, as long as they are valid.
+func (c *converter) pass(body io.Reader, part *familyWriter) (err error) {
 	defer func() { err = errors.Join(err, part.end()) }()
-	limited := &io.LimitedReader{R: body, N: mostBytes}
+	limited := &io.LimitedReader{R: body, N: maxBytes}
 	lines := bufio.NewReaderSize(limited, 64<<10)
 	for number := 1; ; number++ {
 		text, err := readLine(lines)
 		if errors.Is(err, io.EOF) {
 			if limited.N == 0 {
-				return fmt.Errorf("it has more than %d bytes", mostBytes)
+				return fmt.Errorf("it has more than %d bytes", maxBytes)
 			}
 			return nil
 		}
@@ -198,7 +198,7 @@ func (c *converter) pass(body io.Reader, part *portion) (err error) {
 		if err != nil {
 			return fmt.Errorf("line %d: %w", number, err)
 		}
-		begins, sample := c.take(l)
+		begins, sample := c.convert(l)
 		if begins != nil {
 			if err := part.begin(begins); err != nil {
 				return err
@@ -212,7 +212,7 @@ func (c *converter) pass(body io.Reader, part *portion) (err error) {
 	}
 }
 
-// readLine returns a line, until the next is read. The last one need not end.
+// readLine returns a line, valid until the next call. The last line may lack its end.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	text, err := r.ReadSlice('\n')
 	if err == nil {
@@ -220,7 +220,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 	var long []byte
 	for errors.Is(err, bufio.ErrBufferFull) {
-		if long = append(long, text...); len(long) > longestLine {
+		if long = append(long, text...); len(long) > maxLine {
 			return nil, errors.New("it is too long for a line of metrics")
 		}
 		text, err = r.ReadSlice('\n')
@@ -232,10 +232,10 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	return long, err
 }
 
-// ownPrefixes are of the agent as a program of Go, which applications may be, too: /metrics has them.
+// ownPrefixes are metrics of any Go program, which applications may have too. /metrics has the agent's.
 var ownPrefixes = []string{"go_", "process_", "promhttp_"}
 
-func (p *Page) own(s *sink, format Format) {
+func (p *Page) writeOwn(s *sink, format Format) {
 	families, err := p.Own.Gather()
 	if err != nil {
 		p.Log.Warn("metrics of the agent itself cannot be gathered", "error", err)
@@ -256,12 +256,12 @@ func (p *Page) own(s *sink, format Format) {
 		writer.CloseWithError(err)
 	}()
 	c := converter{to: format}
-	err = c.pass(reader, &portion{sink: s})
-	reader.CloseWithError(err) // so that nobody goes on writing
+	err = c.pass(reader, &familyWriter{sink: s})
+	reader.CloseWithError(err) // unblocks the encoder
 }
 
-// tell says once what is wrong with a target, and once that it is well again.
-func (p *Page) tell(name string, err error) {
+// setResult records the result for a target, and logs when it starts to fail or recovers.
+func (p *Page) setResult(name string, err error) {
 	up, said := 1.0, ""
 	if err != nil {
 		up, said = 0, err.Error()

@@ -23,7 +23,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/scrape"
 )
 
-// application serves one page of metrics, as of a type.
+// application serves a page of metrics with a Content-Type.
 func application(t *testing.T, contentType, page string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -39,7 +39,7 @@ const (
 	open = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 )
 
-// page is one of these applications.
+// page returns a Page with such applications as targets.
 func page(t *testing.T, settings ...string) *scrape.Page {
 	t.Helper()
 	p := &scrape.Page{Within: 10 * time.Second, Log: slog.New(slog.DiscardHandler)}
@@ -64,7 +64,7 @@ func ask(t *testing.T, p *scrape.Page, accept string) string {
 	return w.Body.String()
 }
 
-// parsed is a page as a strict parser reads it.
+// parsed parses a page with a strict parser.
 func parsed(t *testing.T, page string) int {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.LegacyValidation)
@@ -73,7 +73,7 @@ func parsed(t *testing.T, page string) int {
 	return len(families)
 }
 
-// theirs is a page without the agent's own metrics.
+// theirs removes the agent's own metrics from a page.
 func theirs(page string) string {
 	var kept strings.Builder
 	for line := range strings.Lines(page) {
@@ -103,7 +103,7 @@ took_count 2
 bare NaN
 `
 
-func TestWhatHasTheRightFormatIsPassedOn(t *testing.T) {
+func TestSameFormatIsPassedOn(t *testing.T) {
 	t.Parallel()
 	got := ask(t, page(t, application(t, text, textPage)), text)
 	parsed(t, got)
@@ -177,13 +177,13 @@ odd 1
 `, theirs(got))
 }
 
-func TestOpenMetricsStaysWhatItIs(t *testing.T) {
+func TestOpenMetricsIsPassedOn(t *testing.T) {
 	t.Parallel()
 	got := ask(t, page(t, application(t, open, openPage)), open)
 	require.Equal(t, openPage, theirs(got))
 }
 
-func TestMetricsThatSeveralHaveAreDescribedOnce(t *testing.T) {
+func TestSharedFamiliesAreDescribedOnce(t *testing.T) {
 	t.Parallel()
 	const one, two = "# HELP up_to A.\n# TYPE up_to gauge\nup_to 1\n", "# HELP up_to B.\n# TYPE up_to gauge\nup_to{a=\"b\"} 2\n"
 	described := []string{"one=" + application(t, text, one), "two=" + application(t, text, two)}
@@ -199,7 +199,7 @@ func TestMetricsThatSeveralHaveAreDescribedOnce(t *testing.T) {
 	require.Contains(t, got, "up_to{target=\"mine\"} 3\n")
 }
 
-func TestALabelIsAddedOnce(t *testing.T) {
+func TestLabelIsAddedOnce(t *testing.T) {
 	t.Parallel()
 	p := page(t, "cart="+application(t, text, `a 1
 b{} 1
@@ -219,9 +219,9 @@ f{target="cart", x="y" , } 1
 `, theirs(got))
 }
 
-func TestAMetricOfAnotherTypeIsLeftOut(t *testing.T) {
+func TestConflictingTypeIsLeftOut(t *testing.T) {
 	t.Parallel()
-	// The second waits for the first, so that it is the second.
+	// Make the second write after the first.
 	first := make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		<-first
@@ -237,7 +237,7 @@ func TestAMetricOfAnotherTypeIsLeftOut(t *testing.T) {
 	require.Contains(t, got, `agent_scrape_up{target="two"} 1`)
 }
 
-// after closes a channel when the target was read to its end, and written.
+// after returns a channel that is closed when a target was read to its end and written.
 func after(t scrape.Target, done chan struct{}) scrape.Target {
 	opened := t.Open
 	t.Open = func(ctx context.Context, like scrape.Format, q url.Values) (io.ReadCloser, scrape.Format, error) {
@@ -258,7 +258,7 @@ func (c closing) Close() error {
 	return c.ReadCloser.Close()
 }
 
-func TestATargetThatFailsCostsOnlyItself(t *testing.T) {
+func TestFailedTargetCostsOnlyItself(t *testing.T) {
 	t.Parallel()
 	closed := httptest.NewServer(nil)
 	closed.Close()
@@ -287,7 +287,7 @@ func TestATargetThatFailsCostsOnlyItself(t *testing.T) {
 	}
 }
 
-func TestATargetThatDoesNotAnswerIsGivenUp(t *testing.T) {
+func TestSlowTargetTimesOut(t *testing.T) {
 	t.Parallel()
 	forEver := make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -313,7 +313,7 @@ func TestATargetThatDoesNotAnswerIsGivenUp(t *testing.T) {
 	require.Equal(t, 1, strings.Count(said.String(), "target=slow"), "it is said once")
 }
 
-func TestALargePageIsNotHeld(t *testing.T) { // alone, for it looks at the memory of the process
+func TestLargePageIsStreamed(t *testing.T) { // not parallel: it measures the process' memory
 	const lines = 600_000
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, "# TYPE envoy_cluster_upstream_rq_total counter")
@@ -358,7 +358,7 @@ func TestALargePageIsNotHeld(t *testing.T) { // alone, for it looks at the memor
 	require.Less(t, int64(peak)-int64(before.HeapAlloc), int64(size/4), "a page of %d MB", size>>20)
 }
 
-func TestWhatIsAskedForIsAnswered(t *testing.T) {
+func TestNegotiation(t *testing.T) {
 	t.Parallel()
 	for accept, want := range map[string]scrape.Format{
 		"":    scrape.Text,
@@ -374,7 +374,7 @@ func TestWhatIsAskedForIsAnswered(t *testing.T) {
 	}
 }
 
-func TestSettingsThatAreNoTargets(t *testing.T) {
+func TestInvalidTargets(t *testing.T) {
 	t.Parallel()
 	for _, setting := range []string{"", "cart", "127.0.0.1:9090/metrics", "=http://127.0.0.1:9090", "cart=127.0.0.1:9090", "file:///etc/passwd"} {
 		_, err := scrape.Application(setting)

@@ -5,44 +5,44 @@ import (
 	"sync"
 )
 
-// sink is where all targets write. Each writes whole families, so that those of several do not mix.
+// sink is the output of all targets. Each target writes whole families, so that they do not mix.
 type sink struct {
 	mu    sync.Mutex
 	out   io.Writer
-	kinds map[string]string // of the families that were written
-	err   error             // nobody reads any more
+	kinds map[string]string // types of the families written
+	err   error             // from the client; nothing is written after it
 }
 
-// holdBytes is how much of a family is held before it is written. A larger one keeps the others waiting until it ends.
-const holdBytes = 64 << 10
+// bufferSize is how much of a family is buffered. A larger one keeps the sink locked until it ends.
+const bufferSize = 64 << 10
 
-// portion writes the families of one target.
-type portion struct {
+// familyWriter writes the families of one target.
+type familyWriter struct {
 	sink *sink
 
-	family    *family // nil before the first
-	held      []byte
-	locked    bool // the family is being written
-	skipped   bool // it is another than the one of that name that was written
+	family    *family // nil between families
+	buffer    []byte
+	locked    bool // it holds sink.mu, until the family ends
+	skipped   bool // a family of that name but another type was written
 	conflicts int
 }
 
-// begin ends the family before.
-func (p *portion) begin(f *family) error {
+// begin ends the family before and starts the next.
+func (p *familyWriter) begin(f *family) error {
 	err := p.end()
 	p.family = f
 	return err
 }
 
-func (p *portion) add(sample []byte) error {
-	if p.held = append(p.held, sample...); len(p.held) < holdBytes {
+func (p *familyWriter) add(sample []byte) error {
+	if p.buffer = append(p.buffer, sample...); len(p.buffer) < bufferSize {
 		return nil
 	}
 	return p.write()
 }
 
-// end writes the rest of the family.
-func (p *portion) end() error {
+// end writes the rest of the family and unlocks the sink.
+func (p *familyWriter) end() error {
 	if p.family == nil {
 		return nil
 	}
@@ -52,23 +52,23 @@ func (p *portion) end() error {
 	return err
 }
 
-// write has what is held written, and keeps others from writing until the family ends.
-func (p *portion) write() error {
+// write writes the buffer, and locks the sink until the family ends.
+func (p *familyWriter) write() error {
 	s := p.sink
 	if !p.locked {
 		s.mu.Lock()
 		p.locked = true
-		p.introduce()
+		p.writeHead()
 	}
 	if !p.skipped && s.err == nil {
-		_, s.err = s.out.Write(p.held)
+		_, s.err = s.out.Write(p.buffer)
 	}
-	p.held = p.held[:0]
+	p.buffer = p.buffer[:0]
 	return s.err
 }
 
-// introduce writes what the family is, once for all targets that have it.
-func (p *portion) introduce() {
+// writeHead writes the family's metadata, once for all targets that have it.
+func (p *familyWriter) writeHead() {
 	kind, there := p.sink.kinds[p.family.name]
 	switch {
 	case !there:

@@ -16,9 +16,10 @@ import (
 // Flag is the flag that names the file.
 const Flag = "config"
 
-// set gives a flag the value of a key: a list or a map if it takes one, or what one would write on the command line.
+// set sets a flag to the value of a key: a list or a map if the flag takes one, or a text as on the command
+// line.
 func set(flags *pflag.FlagSet, flag *pflag.Flag, n *yaml.Node) error {
-	n = resolved(n)
+	n = dealias(n)
 	slice, isSlice := flag.Value.(pflag.SliceValue)
 	isMap := strings.HasPrefix(flag.Value.Type(), "stringTo")
 	switch {
@@ -51,7 +52,7 @@ func expected(isSlice, isMap bool) string {
 
 func scalars(nodes []*yaml.Node) (all []string, err error) {
 	for _, n := range nodes {
-		n = resolved(n)
+		n = dealias(n)
 		if n.Kind != yaml.ScalarNode || isNull(n) {
 			return nil, fmt.Errorf("expected one value in line %d, not %s", n.Line, kindOf(n))
 		}
@@ -60,7 +61,7 @@ func scalars(nodes []*yaml.Node) (all []string, err error) {
 	return all, nil
 }
 
-// setMap writes a map as it stands on a command line, which is a line of CSV.
+// setMap converts a map to a line of CSV, as on the command line.
 func setMap(flags *pflag.FlagSet, flag *pflag.Flag, n *yaml.Node) error {
 	all, err := scalars(n.Content)
 	if err != nil {
@@ -90,7 +91,7 @@ func setMap(flags *pflag.FlagSet, flag *pflag.Flag, n *yaml.Node) error {
 	return explain(flag, text, flags.Set(flag.Name, text))
 }
 
-// explain says what a flag takes, in place of what a parser says.
+// explain replaces a parser's error by what the flag expects.
 func explain(flag *pflag.Flag, value string, err error) error {
 	if err == nil {
 		return nil
@@ -109,7 +110,7 @@ func explain(flag *pflag.Flag, value string, err error) error {
 	return err
 }
 
-// Origin is where the value of a flag is from: flag, default, a variable, or a line of the file.
+// Origin returns where a flag's value comes from: "flag", "default", a variable, or a line of the file.
 func Origin(flag *pflag.Flag) string {
 	from := flag.Annotations[program.From]
 	switch {

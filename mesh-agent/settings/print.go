@@ -17,14 +17,14 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// Setting is a flag as it counts.
+// Setting is the value of a flag in force.
 type Setting struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 	From  string `json:"from"`
 }
 
-// List tells what flags have come to, without what is a secret.
+// List returns the settings in force, with secrets masked.
 func List(flags *pflag.FlagSet, without ...string) (all []Setting) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Name == "help" || slices.Contains(without, f.Name) {
@@ -39,7 +39,7 @@ func List(flags *pflag.FlagSet, without ...string) (all []Setting) {
 	return all
 }
 
-// WriteTable is for people.
+// WriteTable prints settings and services for people.
 func (f *File) WriteTable(out io.Writer, list []Setting) error {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "SETTING\tVALUE\tFROM")
@@ -51,12 +51,12 @@ func (f *File) WriteTable(out io.Writer, list []Setting) error {
 	}
 	fmt.Fprintln(w, "\nSERVICE\tPORTS\tREADY\tALIVE")
 	for _, s := range f.Services {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.Group, s.portList(), how(s.Readiness), s.Liveness.how())
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.Group, s.portList(), describe(s.Readiness), s.Liveness.describe())
 	}
 	return w.Flush()
 }
 
-// WriteJSON is for programs.
+// WriteJSON prints them for programs.
 func (f *File) WriteJSON(out io.Writer, list []Setting) error {
 	e := json.NewEncoder(out)
 	e.SetIndent("", "  ")
@@ -75,8 +75,8 @@ func (s Service) portList() string {
 	return strings.Join(all, ",")
 }
 
-// how is what asks a service, as a URL or a command.
-func how(p *machinev1.Probe) string {
+// describe formats a probe as a URL or a command.
+func describe(p *machinev1.Probe) string {
 	switch {
 	case p.GetHttp() != nil:
 		h := p.GetHttp()
@@ -95,11 +95,11 @@ func hostPort(host string, port uint32) string {
 	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
-func (l *Liveness) how() string {
+func (l *Liveness) describe() string {
 	if l == nil {
 		return "-"
 	}
-	return how(l.Probe) + ", else " + strings.Join(l.Action, " ")
+	return describe(l.Probe) + ", else " + strings.Join(l.Action, " ")
 }
 
 func orElse(text, other string) string {
@@ -109,7 +109,7 @@ func orElse(text, other string) string {
 	return text
 }
 
-// MarshalJSON has probes as protobuf's JSON has them.
+// MarshalJSON encodes probes as protobuf's JSON does.
 func (s Service) MarshalJSON() ([]byte, error) {
 	type liveness struct {
 		Probe  json.RawMessage `json:"probe"`
@@ -133,6 +133,6 @@ func probeJSON(p *machinev1.Probe) json.RawMessage {
 	if p == nil {
 		return nil
 	}
-	text, _ := protojson.Marshal(p) // what was read is text
+	text, _ := protojson.Marshal(p) // cannot fail: its strings were valid UTF-8 when read
 	return text
 }

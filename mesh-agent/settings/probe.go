@@ -13,10 +13,11 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// hows are the ways to ask a service, of which a probe has one.
-var hows = []string{"httpGet", "tcpSocket", "exec", "grpc"}
+// handlers are the kinds of probe, of which each probe has one.
+var handlers = []string{"httpGet", "tcpSocket", "exec", "grpc"}
 
-// probe reads one that is written as in a WorkloadGroup, with further fields. What is left out stays 0: who runs it knows the defaults.
+// probe reads a probe as a WorkloadGroup has it, plus further fields. Absent fields stay 0; package probe
+// has the defaults.
 func (r *reader) probe(n *yaml.Node, further map[string]func(key, value *yaml.Node)) *machinev1.Probe {
 	p := &machinev1.Probe{}
 	fields := map[string]func(key, value *yaml.Node){
@@ -33,26 +34,26 @@ func (r *reader) probe(n *yaml.Node, further map[string]func(key, value *yaml.No
 	maps.Copy(fields, further)
 	r.object(n, "field of a probe", fields)
 	if n.Kind == yaml.MappingNode {
-		r.oneHow(n)
+		r.oneHandler(n)
 	}
 	return p
 }
 
-func (r *reader) oneHow(n *yaml.Node) {
-	found := slices.DeleteFunc(slices.Clone(hows), func(how string) bool { return !has(n, how) })
+func (r *reader) oneHandler(n *yaml.Node) {
+	found := slices.DeleteFunc(slices.Clone(handlers), func(how string) bool { return !has(n, how) })
 	switch {
 	case len(found) == 0:
-		r.wrongf(n, "how is the service to be asked? A probe has one of %s", strings.Join(hows, ", "))
+		r.problemf(n, "how is the service to be asked? A probe has one of %s", strings.Join(handlers, ", "))
 	case len(found) > 1:
-		r.wrongf(n, "a probe asks in one way, and this has %s: choose one", strings.Join(found, " and "))
+		r.problemf(n, "a probe asks in one way, and this has %s: choose one", strings.Join(found, " and "))
 	}
 }
 
-// mostSeconds is a day, more than anybody waits for a service.
-const mostSeconds = 24 * 60 * 60
+// maxSeconds is a day, longer than any sensible probe setting.
+const maxSeconds = 24 * 60 * 60
 
 func (r *reader) seconds(name string, n *yaml.Node, least uint32) *durationpb.Duration {
-	return durationpb.New(time.Duration(r.number(name, n, least, mostSeconds)) * time.Second)
+	return durationpb.New(time.Duration(r.number(name, n, least, maxSeconds)) * time.Second)
 }
 
 func (r *reader) httpGet(n *yaml.Node) *machinev1.HTTPProbe {
@@ -71,7 +72,7 @@ func (r *reader) httpGet(n *yaml.Node) *machinev1.HTTPProbe {
 func (r *reader) scheme(n *yaml.Node) string {
 	scheme := strings.ToUpper(r.text("scheme", n))
 	if scheme != "HTTP" && scheme != "HTTPS" {
-		r.wrongf(n, "scheme: expected HTTP or HTTPS, not %s", kindOf(n))
+		r.problemf(n, "scheme: expected HTTP or HTTPS, not %s", kindOf(n))
 	}
 	return scheme
 }
@@ -84,7 +85,7 @@ func (r *reader) headers(n *yaml.Node) (all []*machinev1.Header) {
 			"value": func(key, value *yaml.Node) { h.Value = r.text(key.Value, value) },
 		})
 		if item.Kind == yaml.MappingNode && h.Name == "" {
-			r.wrongf(item, "a header needs a name")
+			r.problemf(item, "a header needs a name")
 		}
 		all = append(all, h)
 	})
@@ -107,7 +108,7 @@ func (r *reader) exec(n *yaml.Node) *machinev1.ExecProbe {
 		"command": func(key, value *yaml.Node) { p.Command = r.command(key.Value, value) },
 	})
 	if n.Kind == yaml.MappingNode && !has(n, "command") {
-		r.wrongf(n, "exec needs a command: [PROGRAM, ARGUMENT]")
+		r.problemf(n, "exec needs a command: [PROGRAM, ARGUMENT]")
 	}
 	return p
 }
@@ -124,6 +125,6 @@ func (r *reader) grpc(n *yaml.Node) *machinev1.GRPCProbe {
 
 func (r *reader) needsPort(n *yaml.Node, how string) {
 	if n.Kind == yaml.MappingNode && !has(n, "port") {
-		r.wrongf(n, "%s needs a port", how)
+		r.problemf(n, "%s needs a port", how)
 	}
 }

@@ -13,24 +13,24 @@ import (
 	"github.com/pgmesh/pgmesh/internal/nearest"
 )
 
-// reader goes through a document and keeps all that is wrong with it, so that people need not correct it one mistake at a time.
+// reader reads a document and collects all problems, so that people need not fix them one by one.
 type reader struct {
 	path     string
 	problems []problem
 }
 
 type problem struct {
-	line int // 0: the file as a whole
+	line int // 0 for the whole file
 	text string
 }
 
-func (r *reader) wrongf(at *yaml.Node, format string, args ...any) {
+func (r *reader) problemf(at *yaml.Node, format string, args ...any) {
 	r.problems = append(r.problems, problem{at.Line, fmt.Sprintf(format, args...)})
 }
 
-func (r *reader) wholef(format string, args ...any) { r.wrongf(&yaml.Node{}, format, args...) }
+func (r *reader) fileProblemf(format string, args ...any) { r.problemf(&yaml.Node{}, format, args...) }
 
-// err has one line a problem.
+// err returns all problems, one a line, sorted by line.
 func (r *reader) err() error {
 	slices.SortStableFunc(r.problems, func(a, b problem) int { return cmp.Compare(a.line, b.line) })
 	var all []error
@@ -44,34 +44,34 @@ func (r *reader) err() error {
 	return errors.Join(all...)
 }
 
-// object goes through the keys of a map, each of which has to be one of the fields.
+// object reads a map whose keys have to be known fields.
 func (r *reader) object(n *yaml.Node, what string, fields map[string]func(key, value *yaml.Node)) {
 	r.pairs(n, "a map", func(key, value *yaml.Node) {
 		read, known := fields[key.Value]
 		if !known {
-			r.wrongf(key, "%q is no %s: %s", key.Value, what, nearest.Hint(key.Value, slices.Sorted(maps.Keys(fields)), "there are "))
+			r.problemf(key, "%q is no %s: %s", key.Value, what, nearest.Hint(key.Value, slices.Sorted(maps.Keys(fields)), "there are "))
 			return
 		}
 		read(key, value)
 	})
 }
 
-// pairs goes through a map, whose keys are texts that come once.
+// pairs reads a map whose keys are unique names.
 func (r *reader) pairs(n *yaml.Node, wanted string, each func(key, value *yaml.Node)) {
-	n = resolved(n)
+	n = dealias(n)
 	if n.Kind != yaml.MappingNode {
-		r.wrongf(n, "expected %s, not %s", wanted, kindOf(n))
+		r.problemf(n, "expected %s, not %s", wanted, kindOf(n))
 		return
 	}
 	first := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := resolved(n.Content[i]), resolved(n.Content[i+1])
+		key, value := dealias(n.Content[i]), dealias(n.Content[i+1])
 		if key.Kind != yaml.ScalarNode {
-			r.wrongf(key, "expected a name, not %s", kindOf(key))
+			r.problemf(key, "expected a name, not %s", kindOf(key))
 			continue
 		}
 		if line := first[key.Value]; line > 0 {
-			r.wrongf(key, "%q is there twice: it was in line %d already", key.Value, line)
+			r.problemf(key, "%q is there twice: it was in line %d already", key.Value, line)
 			continue
 		}
 		first[key.Value] = key.Line
@@ -79,21 +79,21 @@ func (r *reader) pairs(n *yaml.Node, wanted string, each func(key, value *yaml.N
 	}
 }
 
-// list goes through a list.
+// list reads a list.
 func (r *reader) list(n *yaml.Node, wanted string, each func(*yaml.Node)) {
 	if n.Kind != yaml.SequenceNode {
-		r.wrongf(n, "expected %s, not %s", wanted, kindOf(n))
+		r.problemf(n, "expected %s, not %s", wanted, kindOf(n))
 		return
 	}
 	for _, item := range n.Content {
-		each(resolved(item))
+		each(dealias(item))
 	}
 }
 
-// text is a value as it is written: a label that looks like a number is one nevertheless.
+// text reads a scalar as written: a label that looks like a number is a text too.
 func (r *reader) text(name string, n *yaml.Node) string {
 	if n.Kind != yaml.ScalarNode || isNull(n) {
-		r.wrongf(n, "%s: expected a text, not %s", name, kindOf(n))
+		r.problemf(n, "%s: expected a text, not %s", name, kindOf(n))
 		return ""
 	}
 	return n.Value
@@ -113,13 +113,13 @@ func (r *reader) textMap(name string, n *yaml.Node) map[string]string {
 func (r *reader) number(name string, n *yaml.Node, least, most uint32) uint32 {
 	value, err := strconv.ParseUint(n.Value, 10, 32)
 	if n.Kind != yaml.ScalarNode || err != nil || uint32(value) < least || uint32(value) > most {
-		r.wrongf(n, "%s: expected a number from %d to %d, not %s", name, least, most, kindOf(n))
+		r.problemf(n, "%s: expected a number from %d to %d, not %s", name, least, most, kindOf(n))
 		return least
 	}
 	return uint32(value)
 }
 
-// port is 1 if it is wrong, so that nothing else is said about it.
+// port reads a port. It returns 1 for an invalid one, so that nothing else complains about it.
 func (r *reader) port(name string, n *yaml.Node) uint32 { return r.number(name, n, 1, 65535) }
 
 func kindOf(n *yaml.Node) string {
@@ -146,8 +146,8 @@ func has(n *yaml.Node, name string) bool {
 	return false
 }
 
-// resolved is what an alias stands for.
-func resolved(n *yaml.Node) *yaml.Node {
+// dealias returns the node that an alias stands for.
+func dealias(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias
 	}

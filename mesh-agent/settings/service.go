@@ -14,13 +14,13 @@ type Service struct {
 	Group  string // the WorkloadGroup that describes it
 	Ports  map[string]uint32
 	Labels map[string]string
-	Weight uint32 // 0: that of the group
+	Weight uint32 // 0 for the group's
 
-	Readiness *machinev1.Probe // nil: that of the group
-	Liveness  *Liveness        // nil: nobody looks
+	Readiness *machinev1.Probe // nil for the group's
+	Liveness  *Liveness        // nil for none
 }
 
-// Liveness is what is done about a service that has stopped to live.
+// Liveness is a liveness probe and the action when it fails.
 type Liveness struct {
 	Probe  *machinev1.Probe
 	Action []string // a program and its arguments
@@ -31,7 +31,7 @@ func (r *reader) services(n *yaml.Node) (all []Service) {
 	r.list(n, "services as a list, each with its group", func(item *yaml.Node) {
 		s, whole := r.service(item)
 		if line := lines[s.Group]; line > 0 {
-			r.wrongf(item, "the group %s has a service already, in line %d: a machine is in a group once", s.Group, line)
+			r.problemf(item, "the group %s has a service already, in line %d: a machine is in a group once", s.Group, line)
 			return
 		}
 		if whole {
@@ -42,7 +42,7 @@ func (r *reader) services(n *yaml.Node) (all []Service) {
 	return all
 }
 
-// service tells whether it has a group, without which nothing can be said of it.
+// service also reports whether the service has a group, which it needs to be named in errors.
 func (r *reader) service(n *yaml.Node) (s Service, whole bool) {
 	r.object(n, "field of a service", map[string]func(key, value *yaml.Node){
 		"group":     func(key, value *yaml.Node) { s.Group = r.group(key, value) },
@@ -53,7 +53,7 @@ func (r *reader) service(n *yaml.Node) (s Service, whole bool) {
 		"liveness":  func(_, value *yaml.Node) { s.Liveness = r.liveness(value) },
 	})
 	if n.Kind == yaml.MappingNode && !has(n, "group") {
-		r.wrongf(n, "which service is this? Name its WorkloadGroup: group: NAME")
+		r.problemf(n, "which service is this? Name its WorkloadGroup: group: NAME")
 	}
 	return s, s.Group != ""
 }
@@ -62,9 +62,9 @@ func (r *reader) group(key, value *yaml.Node) string {
 	name := r.text(key.Value, value)
 	switch namespace, bare, both := strings.Cut(name, "/"); {
 	case both:
-		r.wrongf(value, "group: write %s without %s/: its namespace is that of the machine", bare, namespace)
+		r.problemf(value, "group: write %s without %s/: its namespace is that of the machine", bare, namespace)
 	case name == "" && !isNull(value) && value.Kind == yaml.ScalarNode:
-		r.wrongf(value, "group: expected the name of a WorkloadGroup, not \"\"")
+		r.problemf(value, "group: expected the name of a WorkloadGroup, not \"\"")
 	}
 	return name
 }
@@ -83,7 +83,7 @@ func (r *reader) liveness(n *yaml.Node) *Liveness {
 		"action": func(key, value *yaml.Node) { l.Action = r.command(key.Value, value) },
 	})
 	if n.Kind == yaml.MappingNode && !has(n, "action") {
-		r.wrongf(n, "what is to be done when the service does not live? Say it: action: [systemctl, restart, cart]")
+		r.problemf(n, "what is to be done when the service does not live? Say it: action: [systemctl, restart, cart]")
 	}
 	return l
 }
@@ -91,7 +91,7 @@ func (r *reader) liveness(n *yaml.Node) *Liveness {
 func (r *reader) command(name string, n *yaml.Node) []string {
 	words := r.texts(name, n)
 	if n.Kind == yaml.SequenceNode && (len(words) == 0 || words[0] == "") {
-		r.wrongf(n, "%s: expected a program and its arguments", name)
+		r.problemf(n, "%s: expected a program and its arguments", name)
 	}
 	return words
 }

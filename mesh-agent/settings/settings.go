@@ -29,16 +29,16 @@ import (
 	"github.com/pgmesh/pgmesh/internal/program"
 )
 
-// DefaultPath is where the file is unless told otherwise. It need not be there.
+// DefaultPath is the default path of the file. It need not exist.
 const DefaultPath = "/etc/mesh-agent/mesh-agent.yaml"
 
-// mostBytes is more than any file that people write.
-const mostBytes = 1 << 20
+// maxBytes is more than people write.
+const maxBytes = 1 << 20
 
-// servicesKey is the one key that is no flag.
+// servicesKey is the only key that is not a flag.
 const servicesKey = "services"
 
-// File is what one file says. The zero value says nothing.
+// File is the content of a file. The zero value is empty.
 type File struct {
 	Path     string // "" if there is no file
 	Services []Service
@@ -46,14 +46,14 @@ type File struct {
 	settings []setting
 }
 
-// setting is the value of a flag, as it stands in the file.
+// setting is a flag's value in the file.
 type setting struct {
 	name  string
 	value *yaml.Node
 }
 
-// Read reads a file. That it is missing is an error if it is required. The flags are those that it may set: every value is tried on them,
-// and so they are to be ones that nobody uses.
+// Read reads a file. A missing file is an error only if it is required. It tries every value on the trial
+// flags, which must not be used for anything else.
 func Read(path string, required bool, trial *pflag.FlagSet) (*File, error) {
 	text, err := load(path)
 	if errors.Is(err, fs.ErrNotExist) && !required {
@@ -77,17 +77,17 @@ func load(path string) ([]byte, error) {
 		return nil, fmt.Errorf("read the configuration file: %w", err)
 	}
 	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, mostBytes+1))
+	text, err := io.ReadAll(io.LimitReader(file, maxBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration file: %w", err)
 	}
-	if len(text) > mostBytes {
-		return nil, fmt.Errorf("the configuration file %s has more than %d bytes: it is no file of settings", path, mostBytes)
+	if len(text) > maxBytes {
+		return nil, fmt.Errorf("the configuration file %s has more than %d bytes: it is no file of settings", path, maxBytes)
 	}
 	return text, nil
 }
 
-// Apply sets those of the flags that the file knows of, unless the command line or a variable has set them.
+// Apply sets the flags that the file has, unless the command line or a variable has set them.
 func (f *File) Apply(flags *pflag.FlagSet) error {
 	for _, s := range f.settings {
 		flag := flags.Lookup(s.name)
@@ -97,12 +97,12 @@ func (f *File) Apply(flags *pflag.FlagSet) error {
 		if err := set(flags, flag, s.value); err != nil {
 			return fmt.Errorf("%s:%d: %s: %w", f.Path, s.value.Line, s.name, err)
 		}
-		_ = flags.SetAnnotation(s.name, program.From, []string{f.Path + ":" + strconv.Itoa(s.value.Line)}) // it is there
+		_ = flags.SetAnnotation(s.name, program.From, []string{f.Path + ":" + strconv.Itoa(s.value.Line)}) // the flag exists
 	}
 	return nil
 }
 
-// Offer sets a flag of which nobody on this machine has said anything, from somewhere else.
+// Offer sets a flag that nothing on this machine has set, to a value from elsewhere.
 func Offer(flags *pflag.FlagSet, name, value, from string) error {
 	flag := flags.Lookup(name)
 	if flag == nil || flag.Changed {
@@ -114,7 +114,7 @@ func Offer(flags *pflag.FlagSet, name, value, from string) error {
 	return flags.SetAnnotation(name, program.From, []string{from})
 }
 
-// syntaxError is how the YAML library says where a mistake is.
+// syntaxError matches the position in the YAML library's errors.
 var syntaxError = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
 func (r *reader) file(text []byte, trial *pflag.FlagSet) *File {
@@ -130,11 +130,11 @@ func (r *reader) file(text []byte, trial *pflag.FlagSet) *File {
 		return f
 	}
 	if err := decoder.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
-		r.wrongf(document, "there is a second document in this file, which nobody would read: put all into one")
+		r.problemf(document, "there is a second document in this file, which nobody would read: put all into one")
 	}
 	root := document.Content[0]
 	if isNull(root) {
-		return f // nothing but comments
+		return f // only comments
 	}
 	fields := map[string]func(key, value *yaml.Node){
 		servicesKey: func(_, value *yaml.Node) { f.Services = r.services(value) },
@@ -142,7 +142,7 @@ func (r *reader) file(text []byte, trial *pflag.FlagSet) *File {
 	trial.VisitAll(func(flag *pflag.Flag) {
 		fields[flag.Name] = func(_, value *yaml.Node) {
 			if err := set(trial, flag, value); err != nil {
-				r.wrongf(value, "%s: %v", flag.Name, err)
+				r.problemf(value, "%s: %v", flag.Name, err)
 				return
 			}
 			f.settings = append(f.settings, setting{flag.Name, value})
@@ -152,7 +152,7 @@ func (r *reader) file(text []byte, trial *pflag.FlagSet) *File {
 		delete(fields, no)
 	}
 	if has(root, "contexts") {
-		r.wrongf(root, "these are contexts of mcp-client, whose file PGMESH_CONFIG names, too: name that of the agent with --config")
+		r.problemf(root, "these are contexts of mcp-client, whose file PGMESH_CONFIG names, too: name that of the agent with --config")
 		return f
 	}
 	r.object(root, "setting", fields)
@@ -164,32 +164,32 @@ func (r *reader) syntax(err error) {
 	if found := syntaxError.FindStringSubmatch(err.Error()); found != nil && found[1] != "" {
 		at.Line, _ = strconv.Atoi(found[1])
 	}
-	r.wrongf(at, "this is no YAML: %s", syntaxError.ReplaceAllString(err.Error(), ""))
+	r.problemf(at, "this is no YAML: %s", syntaxError.ReplaceAllString(err.Error(), ""))
 }
 
-// secrets are flags whose values are for nobody else.
+// secrets are flags whose values are secret.
 var secrets = []string{"token"}
 
-// permissions refuses a file that lets others become root or learn a secret.
+// permissions refuses a file that lets other users run commands as the agent or read a secret.
 func (r *reader) permissions(f *File) {
 	info, err := os.Stat(r.path)
 	if err != nil || !info.Mode().IsRegular() {
-		return // it was read a moment ago; and a pipe is its writer's
+		return // it was readable a moment ago; and a pipe belongs to its writer
 	}
 	mode := info.Mode().Perm()
 	if mode&0o002 != 0 {
-		r.wholef("everybody on this machine can write it, and with it choose what the agent runs: chmod o-w %s", r.path)
+		r.fileProblemf("everybody on this machine can write it, and with it choose what the agent runs: chmod o-w %s", r.path)
 	}
 	for _, s := range f.settings {
 		for _, secret := range secrets {
 			if s.name == secret && mode&0o007 != 0 {
-				r.wrongf(s.value, "%s is a secret, and everybody on this machine can read it here: chmod o= %s", s.name, r.path)
+				r.problemf(s.value, "%s is a secret, and everybody on this machine can read it here: chmod o= %s", s.name, r.path)
 			}
 		}
 	}
 }
 
-// Secret tells whether the value of a flag is for nobody else.
+// Secret reports whether a flag's value is secret.
 func Secret(name string) bool {
 	return strings.Contains(" "+strings.Join(secrets, " ")+" ", " "+name+" ")
 }

@@ -18,7 +18,7 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// values are what flags of each kind have come to.
+// values returns the flags' values.
 type values struct {
 	discovery, token string
 	concurrency      int
@@ -85,7 +85,7 @@ services:
   readiness: {grpc: {port: 9091, service: stock.v1}}
 `
 
-func TestAFileSaysWhatFlagsSay(t *testing.T) {
+func TestFileSetsFlags(t *testing.T) {
 	t.Parallel()
 	f, err := read(t, write(t, whole))
 	require.NoError(t, err)
@@ -97,7 +97,7 @@ func TestAFileSaysWhatFlagsSay(t *testing.T) {
 	}, v)
 }
 
-func TestAFileDescribesServices(t *testing.T) {
+func TestFileDescribesServices(t *testing.T) {
 	t.Parallel()
 	f, err := read(t, write(t, whole))
 	require.NoError(t, err)
@@ -129,7 +129,7 @@ func TestJSONIsReadToo(t *testing.T) {
 	require.Equal(t, []settings.Service{{Group: "cart"}}, f.Services)
 }
 
-func TestWhoWins(t *testing.T) {
+func TestPrecedence(t *testing.T) {
 	t.Parallel()
 	path := write(t, "discovery: file\nconcurrency: 4\n")
 	f, err := read(t, path)
@@ -154,7 +154,7 @@ func TestWhoWins(t *testing.T) {
 	}, settings.List(set, "upstreams"))
 }
 
-func TestAMissingFileIsAnErrorOnlyIfItWasNamed(t *testing.T) {
+func TestMissingFileIsAnErrorOnlyIfRequired(t *testing.T) {
 	t.Parallel()
 	trial, _ := flags()
 	nowhere := filepath.Join(t.TempDir(), "none.yaml")
@@ -165,7 +165,7 @@ func TestAMissingFileIsAnErrorOnlyIfItWasNamed(t *testing.T) {
 	require.ErrorContains(t, err, "read the configuration file: open "+nowhere)
 }
 
-func TestAnEmptyFileSaysNothing(t *testing.T) {
+func TestEmptyFile(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "# nothing\n", "---\n"} {
 		f, err := read(t, write(t, text))
@@ -174,7 +174,7 @@ func TestAnEmptyFileSaysNothing(t *testing.T) {
 	}
 }
 
-func TestEveryMistakeIsNamedWithItsLine(t *testing.T) {
+func TestMistakesAreReportedWithTheirLines(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"concurency: 4":                   `:1: "concurency" is no setting: did you mean "concurrency"?`,
@@ -232,7 +232,7 @@ func TestEveryMistakeIsNamedWithItsLine(t *testing.T) {
 
 func ready(probe string) string { return "services: [{group: cart, readiness: " + probe + "}]" }
 
-func TestAllMistakesAreToldInTheirOrder(t *testing.T) {
+func TestMistakesAreReportedInOrder(t *testing.T) {
 	t.Parallel()
 	path := write(t, "services: [{}]\nx-y-z: 1\ndrain-time: 1\n")
 	_, err := read(t, path)
@@ -244,7 +244,7 @@ func TestAllMistakesAreToldInTheirOrder(t *testing.T) {
 	}
 }
 
-func TestWhoMayWriteOrReadTheFile(t *testing.T) {
+func TestPermissions(t *testing.T) {
 	t.Parallel()
 	path := write(t, "token: secret\n")
 	require.NoError(t, os.Chmod(path, 0o640))

@@ -7,15 +7,16 @@ import (
 	"slices"
 )
 
-// inboundListener is by which everything comes in that is redirected to the workload: with it come mutual TLS and the policies of the mesh.
+// inboundListener receives all traffic that is redirected to the workload. It applies mutual TLS and the
+// mesh's policies.
 const inboundListener = "virtualInbound"
 
-// errNoInbound is of an Envoy that says that it is ready, and has refused that listener or was never given one.
+// errNoInbound means that Envoy says it is ready, but refused that listener or never got it.
 var errNoInbound = errors.New("Envoy has no listener " + inboundListener + ", by which what is redirected to this machine comes in: nothing comes in, or what does is not checked. " +
 	"mesh-agent status has what Envoy refused last, and discovery's /problems which listener and why")
 
-// inbound is nil while Envoy has the listener, where it needs one.
-func (s *Server) inbound(ctx context.Context) error {
+// checkInbound returns an error if Envoy needs the listener and lacks it.
+func (s *Server) checkInbound(ctx context.Context) error {
 	if !s.Redirected {
 		return nil
 	}

@@ -12,35 +12,35 @@ import (
 	"time"
 )
 
-// Line is one line of what an agent and its Envoy have said.
+// Line is a line that an agent or its Envoy has logged.
 type Line struct {
 	At        time.Time `json:"at"`
 	From      string    `json:"from"`
 	Level     string    `json:"level,omitempty"`
-	Component string    `json:"component,omitempty"` // of Envoy
+	Component string    `json:"component,omitempty"` // Envoy's logger
 	Text      string    `json:"text"`
 }
 
-// Who writes lines.
+// The values of Line.From.
 const (
 	FromAgent  = "agent"
 	FromEnvoy  = "envoy"
 	FromAccess = "access" // Envoy's standard output, where access logs go
 )
 
-// Levels are those of lines, from the least important on. They are Envoy's, and the agent's are among them.
+// Levels are the log levels in ascending order: Envoy's, which include the agent's.
 var Levels = []string{"trace", "debug", "info", "warning", "error", "critical"}
 
 const (
-	// keepBytes bounds what is remembered of each writer, so that one that says much leaves the others theirs.
-	keepBytes = 256 << 10
-	// keepLine is how much of one line is remembered.
-	keepLine = 4 << 10
-	// lineCost is about what a line takes beside its text.
-	lineCost = 128
+	// maxWriterBytes bounds what is kept of each writer, so that a noisy one does not displace the others.
+	maxWriterBytes = 256 << 10
+	// maxLineBytes is how much of a line is kept.
+	maxLineBytes = 4 << 10
+	// lineOverhead is about what a line takes beside its text.
+	lineOverhead = 128
 )
 
-// Lines remembers the last lines. Its zero value is ready, and is safe for concurrent use.
+// Lines keeps the last lines in memory. The zero value is ready to use, and safe for concurrent use.
 type Lines struct {
 	mu      sync.Mutex
 	writers map[string]*writer
@@ -48,7 +48,7 @@ type Lines struct {
 	changed chan struct{} // closed when there is another line; nil if nobody waits
 }
 
-// Writer is where somebody's lines are written to.
+// Writer returns the writer for lines from a source.
 func (l *Lines) Writer(from string) io.Writer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,14 +61,14 @@ func (l *Lines) Writer(from string) io.Writer {
 	return l.writers[from]
 }
 
-// writer is the end of what one has written.
+// writer keeps the last lines of one source.
 type writer struct {
 	lines   *Lines
 	from    string
 	kept    []numbered
 	bytes   int
 	partial []byte
-	last    Line // which gives its level to lines that have none, such as those of a stack
+	last    Line // lines without a level, as of a stack trace, take its level
 }
 
 type numbered struct {
@@ -82,7 +82,7 @@ func (w *writer) Write(p []byte) (int, error) {
 	defer w.lines.mu.Unlock()
 	for rest := p; ; {
 		line, after, found := bytes.Cut(rest, []byte("\n"))
-		w.partial = append(w.partial, line[:min(len(line), max(0, keepLine-len(w.partial)))]...)
+		w.partial = append(w.partial, line[:min(len(line), max(0, maxLineBytes-len(w.partial)))]...)
 		if !found {
 			return len(p), nil
 		}
@@ -100,8 +100,8 @@ func (w *writer) add(text string) {
 	w.last = line
 	w.kept = append(w.kept, numbered{line, w.lines.next})
 	w.lines.next++
-	for w.bytes += lineCost + len(text); w.bytes > keepBytes; w.kept = w.kept[1:] {
-		w.bytes -= lineCost + len(w.kept[0].Text)
+	for w.bytes += lineOverhead + len(text); w.bytes > maxWriterBytes; w.kept = w.kept[1:] {
+		w.bytes -= lineOverhead + len(w.kept[0].Text)
 	}
 	if w.lines.changed != nil {
 		close(w.lines.changed)
@@ -110,7 +110,7 @@ func (w *writer) add(text string) {
 }
 
 var (
-	// envoyLine is [time][thread][level][component] and, as a rule, [file:line].
+	// envoyLine matches [time][thread][level][component], usually followed by [file:line].
 	envoyLine = regexp.MustCompile(`^\[[^\]]*\]\[\d+\]\[(\w+)\]\[(\w+)\]`)
 	agentLine = regexp.MustCompile(`\blevel"?[=:]"?(\w+)`)
 )
@@ -133,7 +133,7 @@ func parse(from, text string) Line {
 	return line
 }
 
-// level is the name that Envoy has for one: the agent says warn.
+// level returns Envoy's name for a level: the agent's warn is its warning.
 func level(name string) string {
 	if name == "warn" {
 		return "warning"
@@ -141,10 +141,10 @@ func level(name string) string {
 	return name
 }
 
-// Filter chooses lines. The zero value chooses all.
+// Filter selects lines. The zero value selects all.
 type Filter struct {
 	From      string
-	Level     string // the least important one that is wanted
+	Level     string // the lowest level that is wanted
 	Component string
 }
 
@@ -153,7 +153,7 @@ func (f Filter) wants(l Line) bool {
 		(f.Level == "" || slices.Index(Levels, l.Level) >= slices.Index(Levels, f.Level))
 }
 
-// Last are the last n lines that a filter chooses, or as many as are remembered.
+// Last returns the last n lines that match, as far as they are kept.
 func (l *Lines) Last(n int, f Filter) (all []Line) {
 	lines, _, _ := l.from(0, f)
 	for _, line := range lines[max(0, len(lines)-n):] {
@@ -162,7 +162,8 @@ func (l *Lines) Last(n int, f Filter) (all []Line) {
 	return all
 }
 
-// Follow is the last n, and then each that comes, until the context ends. Whoever is too slow misses some.
+// Follow yields the last n lines and then each new one, until the context ends. A slow consumer misses
+// some.
 func (l *Lines) Follow(ctx context.Context, n int, f Filter) iter.Seq[Line] {
 	return func(yield func(Line) bool) {
 		lines, next, changed := l.from(0, f)
@@ -183,7 +184,8 @@ func (l *Lines) Follow(ctx context.Context, n int, f Filter) iter.Seq[Line] {
 	}
 }
 
-// from are the lines from a number on, the number after them, and what is closed when there are more.
+// from returns the lines from a number on, the next number, and a channel that is closed when there are
+// more.
 func (l *Lines) from(number uint64, f Filter) (all []numbered, next uint64, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -18,7 +18,7 @@ func texts(lines []status.Line) (all []string) {
 	return all
 }
 
-func TestLinesAreRememberedInTheOrderOfAllWriters(t *testing.T) {
+func TestLinesKeepTheOrderOfAllWriters(t *testing.T) {
 	t.Parallel()
 	l := &status.Lines{}
 	envoy, agent := l.Writer(status.FromEnvoy), l.Writer(status.FromAgent)
@@ -39,7 +39,7 @@ func TestLinesAreRememberedInTheOrderOfAllWriters(t *testing.T) {
 	require.Len(t, l.Last(2, status.Filter{}), 2)
 }
 
-func TestWhatIsRememberedIsBounded(t *testing.T) {
+func TestLinesAreBounded(t *testing.T) {
 	t.Parallel()
 	l := &status.Lines{}
 	fmt.Fprintln(l.Writer(status.FromAgent), "level=INFO msg=quiet")
@@ -63,7 +63,7 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	require.Len(t, long.Last(1, status.Filter{})[0].Text, 4<<10)
 }
 
-func TestWhoFollowsHearsWhatComes(t *testing.T) {
+func TestFollow(t *testing.T) {
 	t.Parallel()
 	l := &status.Lines{}
 	w := l.Writer(status.FromAgent)
@@ -85,7 +85,7 @@ func TestWhoFollowsHearsWhatComes(t *testing.T) {
 	<-done
 }
 
-func TestAPartThatIsNotThereIsLeftOut(t *testing.T) {
+func TestUnusedPartsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	parts := status.Parts{
 		Envoy: func() status.Envoy { return status.Envoy{Trouble: "it died"} },

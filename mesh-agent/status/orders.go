@@ -9,28 +9,28 @@ import (
 	"time"
 )
 
-// Drainage is how far an agent has come that drains.
-type Drainage struct {
+// DrainStatus is the progress of a drain.
+type DrainStatus struct {
 	State       string `json:"state"`
-	Connections int    `json:"connections"` // that clients have open
+	Connections int    `json:"connections"` // open connections from clients
 	Trouble     string `json:"trouble,omitempty"`
 }
 
-// drainWithin is how long it may take to leave the mesh and to tell Envoy.
-const drainWithin = 30 * time.Second
+// drainTimeout bounds leaving the mesh and telling Envoy.
+const drainTimeout = 30 * time.Second
 
-// handleOrders has the agent do what people and machines may tell it.
+// handleOrders registers the endpoints that tell the agent to do something.
 func (s *Server) handleOrders(mux *http.ServeMux) {
-	mux.HandleFunc("GET /drain", s.serveDrainage)
+	mux.HandleFunc("GET /drain", s.serveDrainStatus)
 	mux.HandleFunc("POST /drain", func(w http.ResponseWriter, r *http.Request) {
-		// Who asked may go away; what has begun is done nevertheless.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), drainWithin)
+		// Finish even if the caller goes away.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), drainTimeout)
 		defer cancel()
 		if err := s.drain(ctx); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		s.serveDrainage(w, r)
+		s.serveDrainStatus(w, r)
 	})
 	mux.HandleFunc("POST /quitquitquit", func(w http.ResponseWriter, _ *http.Request) {
 		s.Log.Info("asked to end over HTTP")
@@ -40,7 +40,8 @@ func (s *Server) handleOrders(mux *http.ServeMux) {
 	})
 }
 
-// drain has the mesh leave this machine alone, and then clients that are connected. It may be asked for again if it failed.
+// drain removes this machine from the mesh first, and then sends connected clients away. It may be repeated
+// if it failed.
 func (s *Server) drain(ctx context.Context) error {
 	s.draining.Lock()
 	defer s.draining.Unlock()
@@ -60,8 +61,8 @@ func (s *Server) drain(ctx context.Context) error {
 	return nil
 }
 
-func (s *Server) serveDrainage(w http.ResponseWriter, r *http.Request) {
-	d := Drainage{State: s.state.Load().(string)}
+func (s *Server) serveDrainStatus(w http.ResponseWriter, r *http.Request) {
+	d := DrainStatus{State: s.state.Load().(string)}
 	open, err := s.Envoy.Downstream(r.Context())
 	if d.Connections = open.Connections; err != nil {
 		d.Trouble = err.Error()
@@ -69,7 +70,7 @@ func (s *Server) serveDrainage(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, d)
 }
 
-// ready tells whether this machine is to be sent anything.
+// ready returns an error unless this machine should get traffic.
 func (s *Server) ready(ctx context.Context) error {
 	if state := s.state.Load().(string); state != Running {
 		return errors.New(state)
@@ -77,7 +78,7 @@ func (s *Server) ready(ctx context.Context) error {
 	if err := s.Ready(ctx); err != nil {
 		return err
 	}
-	return s.inbound(ctx)
+	return s.checkInbound(ctx)
 }
 
 func writeJSON(w http.ResponseWriter, answer any) {
@@ -87,5 +88,5 @@ func writeJSON(w http.ResponseWriter, answer any) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(append(text, '\n')) // whoever asked may be gone
+	_, _ = w.Write(append(text, '\n')) // the client may be gone
 }

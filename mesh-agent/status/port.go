@@ -12,11 +12,12 @@ import (
 	"github.com/pgmesh/pgmesh/internal/localhost"
 )
 
-// ServePort answers what load balancers, Prometheus and scripts ask, until the context ends. Orders are taken from this machine alone.
+// ServePort serves load balancers, Prometheus and scripts until the context ends. Only this machine may
+// give orders.
 func (s *Server) ServePort(ctx context.Context, port net.Listener) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.Metrics, promhttp.HandlerOpts{}))
-	mux.Handle("GET /stats/prometheus", s.Scraped)
+	mux.Handle("GET /stats/prometheus", s.StatsPage)
 	mux.HandleFunc("GET /healthz/live", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "live") })
 	mux.HandleFunc("GET /healthz/ready", func(w http.ResponseWriter, r *http.Request) {
 		if err := s.ready(r.Context()); err != nil {
@@ -26,11 +27,12 @@ func (s *Server) ServePort(ctx context.Context, port net.Listener) error {
 		fmt.Fprintln(w, "ready")
 	})
 	s.handleOrders(mux)
-	return serve(ctx, port, localhost.Handler(ordersFromHere(mux), "/healthz/"))
+	return serve(ctx, port, localhost.Handler(localOrdersOnly(mux), "/healthz/"))
 }
 
-// ordersFromHere refuses everything but questions from other machines, and from pages that a browser on this one shows.
-func ordersFromHere(next http.Handler) http.Handler {
+// localOrdersOnly allows other machines only GET and HEAD, and rejects cross-origin requests from a
+// browser.
+func localOrdersOnly(next http.Handler) http.Handler {
 	next = http.NewCrossOriginProtection().Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asks := r.Method == http.MethodGet || r.Method == http.MethodHead

@@ -19,7 +19,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 )
 
-// ported is a status port, and what it was told to do.
+// ported is a status port, and the orders it received.
 type ported struct {
 	*status.Server
 
@@ -50,7 +50,7 @@ func port(t *testing.T, address string) *ported {
 	p.Leave, p.Server.Drain = do("leave"), do("drain")
 	p.Stop = func() { p.did = append(p.did, "stop") }
 	p.Envoy = envoyadmin.At(func() (string, error) { return strings.TrimPrefix(admin.URL, "http://"), nil })
-	p.Metrics, p.Scraped = prometheus.NewRegistry(), http.NotFoundHandler()
+	p.Metrics, p.StatsPage = prometheus.NewRegistry(), http.NotFoundHandler()
 
 	l, err := net.Listen("tcp", address)
 	require.NoError(t, err)
@@ -98,9 +98,9 @@ func TestDrainingLeavesTheMeshFirst(t *testing.T) {
 	for range 2 {
 		code, body = p.ask(t, http.MethodPost, "/drain")
 		require.Equal(t, 200, code)
-		var d status.Drainage
+		var d status.DrainStatus
 		require.NoError(t, json.Unmarshal([]byte(body), &d))
-		require.Equal(t, status.Drainage{State: status.Draining, Connections: 3}, d)
+		require.Equal(t, status.DrainStatus{State: status.Draining, Connections: 3}, d)
 	}
 	require.Equal(t, []string{"leave", "drain"}, p.did, "once")
 	code, body = p.ask(t, http.MethodGet, "/healthz/ready")
@@ -114,7 +114,7 @@ func TestDrainingLeavesTheMeshFirst(t *testing.T) {
 	require.Equal(t, []string{"leave", "drain", "stop"}, p.did)
 }
 
-func TestOrdersAreTakenFromThisMachineAlone(t *testing.T) {
+func TestOrdersAreLocalOnly(t *testing.T) {
 	t.Parallel()
 	p := port(t, "127.0.0.1:0")
 	for _, path := range []string{"/drain", "/quitquitquit"} {
@@ -133,7 +133,7 @@ func TestOrdersAreTakenFromThisMachineAlone(t *testing.T) {
 	require.Equal(t, 405, code)
 	require.Empty(t, p.did)
 
-	// As another machine would come: by an address of this one that is not loopback.
+	// As from another machine: by an address of this one that is not loopback.
 	other := port(t, net.JoinHostPort(outside(t), "0"))
 	for _, path := range []string{"/drain", "/quitquitquit"} {
 		code, body := other.ask(t, http.MethodPost, path)
@@ -145,7 +145,7 @@ func TestOrdersAreTakenFromThisMachineAlone(t *testing.T) {
 	require.Equal(t, 200, code)
 }
 
-// outside is an address of this machine that others may reach.
+// outside returns an address of this machine that others may reach.
 func outside(t *testing.T) string {
 	t.Helper()
 	all, err := net.InterfaceAddrs()

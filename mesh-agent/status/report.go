@@ -1,13 +1,13 @@
-// Package status tells how an agent is: to people by mesh-agent status and what is beside it, over a socket in the state folder, and to
-// machines over the status port.
+// Package status reports the state of an agent: to people over a socket in the state folder (mesh-agent
+// status), and to other programs over the status port.
 //
-// The parts of the agent know; this package asks each of them when somebody asks. What a part finds wrong it says in its Trouble, in a
-// sentence that ends with what to do about it. A part that has nothing to do on this machine is not there.
+// The parts of the agent hold their state; this package asks them on demand. What a part finds wrong is its
+// Trouble, a sentence that ends with what to do about it. A part that this machine does not use is nil.
 package status
 
 import "time"
 
-// Report is how an agent is.
+// Report is the state of an agent.
 type Report struct {
 	Agent        Agent         `json:"agent"`
 	Identity     *Identity     `json:"identity,omitempty"`
@@ -29,90 +29,92 @@ type Agent struct {
 	Trouble  string    `json:"trouble,omitempty"`
 }
 
-// Identity is who the machine is.
+// Identity is the machine's identity.
 type Identity struct {
-	ID string `json:"id,omitempty"` // empty: plaintext, for a demo
-	// Source is mesh, for a certificate that discovery gives; files, for one of somebody else; none.
+	ID string `json:"id,omitempty"` // empty for plaintext, as in a demo
+	// Source is "mesh" for a certificate from discovery, "files" for one from another issuer, or "none".
 	Source  string    `json:"source"`
 	Until   time.Time `json:"until,omitzero"`
 	Trouble string    `json:"trouble,omitempty"`
 }
 
-// Discovery is whom the agent speaks with.
+// Discovery is the connection to discovery.
 type Discovery struct {
-	Addresses []string  `json:"addresses"`           // all that were given
-	Replica   string    `json:"replica,omitempty"`   // the one that it is connected to
-	Name      string    `json:"name,omitempty"`      // what that is called by its certificate
-	Since     time.Time `json:"since,omitzero"`      // when it became connected, or ceased to be
-	LastError string    `json:"lastError,omitempty"` // why the last connection ended or could not be made
+	Addresses []string  `json:"addresses"`           // all configured addresses
+	Replica   string    `json:"replica,omitempty"`   // the connected one
+	Name      string    `json:"name,omitempty"`      // its name in its certificate
+	Since     time.Time `json:"since,omitzero"`      // of the last change between connected and not
+	LastError string    `json:"lastError,omitempty"` // of the last connection or attempt
 	LastFail  time.Time `json:"lastFail,omitzero"`
 	Trouble   string    `json:"trouble,omitempty"`
 }
 
-// XDS is where Envoy's configuration is from.
+// XDS says where Envoy's configuration comes from.
 type XDS struct {
-	// State is synced, last-good (discovery is away, and Envoy runs with what was kept) or waiting (Envoy has nothing yet).
+	// State is "synced", "last-good" (discovery is away, and Envoy runs with the stored configuration) or
+	// "waiting" (Envoy has none yet).
 	State string    `json:"state"`
 	Since time.Time `json:"since,omitzero"`
 	// Resources counts what Envoy has accepted, by type: clusters, endpoints, listeners, routes, …
 	Resources map[string]int `json:"resources,omitempty"`
-	Kept      time.Time      `json:"kept,omitzero"`         // of when the last good configuration is
+	Kept      time.Time      `json:"kept,omitzero"`         // time of the last good configuration
 	LastNACK  string         `json:"lastRefusal,omitempty"` // what Envoy refused last, and why
 	Trouble   string         `json:"trouble,omitempty"`
 }
 
-// Envoy is the proxy that the agent keeps running.
+// Envoy is the proxy that the agent runs.
 type Envoy struct {
 	PID      int       `json:"pid,omitempty"`
 	Version  string    `json:"version,omitempty"`
 	Since    time.Time `json:"since,omitzero"`
-	Restarts int       `json:"restarts"` // those that it died for, since the agent began
-	Epoch    int       `json:"epoch"`    // how many hot restarts there were before it
-	Adopted  bool      `json:"adopted"`  // an earlier agent has started it
+	Restarts int       `json:"restarts"` // after deaths, since the agent started
+	Epoch    int       `json:"epoch"`    // hot restarts before it
+	Adopted  bool      `json:"adopted"`  // an earlier agent started it
 	Admin    string    `json:"admin,omitempty"`
 	Ready    bool      `json:"ready"`
-	LastEnd  string    `json:"lastEnd,omitempty"` // how the one before it ended
+	LastEnd  string    `json:"lastEnd,omitempty"` // how its predecessor ended
 	Trouble  string    `json:"trouble,omitempty"`
 }
 
-// Registration is what this machine is to others.
+// Registration is the registration of this machine's services.
 type Registration struct {
 	Services []Service `json:"services"`
 	Trouble  string    `json:"trouble,omitempty"`
 }
 
-// Service is one of the services on this machine.
+// Service is a service on this machine.
 type Service struct {
 	Group    string    `json:"group"`
-	Entry    string    `json:"entry,omitempty"`   // its WorkloadEntry, once it is registered
-	Refused  string    `json:"refused,omitempty"` // why it has none
+	Entry    string    `json:"entry,omitempty"`   // its WorkloadEntry, once registered
+	Refused  string    `json:"refused,omitempty"` // why there is none
 	Health   string    `json:"health"`            // healthy, unhealthy or unknown
-	Detail   string    `json:"detail,omitempty"`  // what is wrong with it
+	Detail   string    `json:"detail,omitempty"`  // what is wrong
 	Since    time.Time `json:"since,omitzero"`    // of its health
 	Liveness string    `json:"liveness,omitempty"`
-	Restarts int       `json:"restarts,omitempty"` // how often the action of its liveness was taken
+	Restarts int       `json:"restarts,omitempty"` // how often its liveness action was taken
 	Trouble  string    `json:"trouble,omitempty"`
 }
 
 // DNS is the resolver of this machine.
 type DNS struct {
 	Listen   string   `json:"listen"`
-	Names    int      `json:"names"`             // of the mesh, that it knows
-	Forwards []string `json:"forwards"`          // who is asked for other names
-	Managed  string   `json:"managed,omitempty"` // what of the machine's settings leads to it
+	Names    int      `json:"names"`             // names of the mesh that it knows
+	Forwards []string `json:"forwards"`          // resolvers for other names
+	Managed  string   `json:"managed,omitempty"` // which configuration of the machine leads to it
 	Trouble  string   `json:"trouble,omitempty"`
 }
 
-// Redirection is what of the machine's traffic goes through Envoy by itself.
+// Redirection is the redirection of the machine's traffic to Envoy.
 type Redirection struct {
 	By        string    `json:"by"` // nftables or iptables
 	Rules     string    `json:"rules"`
-	Confirmed time.Time `json:"confirmed,omitzero"` // when the rules were last told to stay
-	Until     time.Time `json:"until,omitzero"`     // when they vanish if they are not told so again
+	Confirmed time.Time `json:"confirmed,omitzero"` // when the rules were last confirmed
+	Until     time.Time `json:"until,omitzero"`     // when they expire if not confirmed again
 	Trouble   string    `json:"trouble,omitempty"`
 }
 
-// Parts are how to ask the parts of an agent how they are, at any time and from any goroutine, without waiting for more than a moment. One that is nil is not there.
+// Parts are functions that report each part's state. They are called at any time from any goroutine, and
+// must return within a moment. A nil function means that the part is not used.
 type Parts struct {
 	Identity     func() Identity
 	Discovery    func() Discovery
@@ -123,7 +125,7 @@ type Parts struct {
 	Redirection  func() Redirection
 }
 
-// Ask asks all of them.
+// Ask asks all parts.
 func (p *Parts) Ask(agent Agent) Report {
 	return Report{
 		Agent:        agent,
@@ -145,7 +147,7 @@ func ask[T any](part func() T) *T {
 	return &answer
 }
 
-// Troubles are what the parts find wrong, each after its name.
+// Troubles lists what the parts find wrong, each after the part's name.
 func (r *Report) Troubles() (all []string) {
 	add := func(part, trouble string) {
 		if trouble != "" {

@@ -25,99 +25,100 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/settings"
 )
 
-// SocketName is that of the socket in the state folder.
+// SocketName is the name of the socket in the state folder.
 const SocketName = "agent.sock"
 
-// Server answers about one agent, and passes on what it is told to do.
+// Server serves the status of one agent, and takes orders for it.
 type Server struct {
 	Parts    Parts
 	Lines    *Lines
 	StateDir string
 	Log      *slog.Logger
 
-	// Ready is nil while the agent's Envoy takes connections.
+	// Ready returns nil while Envoy accepts connections.
 	Ready func(context.Context) error
-	// Redirected tells that what comes to this machine is redirected to Envoy, which then has to have a listener for it.
+	// Redirected means that traffic to this machine is redirected to Envoy, which then needs a listener for
+	// it.
 	Redirected bool
-	// Leave has others send nothing to this machine any more. It is nil if they never do.
+	// Leave removes this machine from the mesh. It is nil for a machine that is not registered.
 	Leave func(context.Context) error
-	// Drain has Envoy tell its clients to go elsewhere, without ending.
+	// Drain makes Envoy send its clients away, without ending it.
 	Drain func(context.Context) error
 	// Stop ends the agent, as SIGTERM does.
 	Stop func()
-	// Envoy is asked how many connections are open, and for its metrics.
+	// Envoy is asked for its version, its open connections and its listeners.
 	Envoy *envoyadmin.Admin
-	// Settings are those that count.
+	// Settings returns the settings in force.
 	Settings func() []settings.Setting
-	// Metrics are the agent's.
+	// Metrics are the agent's own metrics.
 	Metrics prometheus.Gatherer
-	// Scraped has them, those of Envoy, and those of applications.
-	Scraped http.Handler
+	// StatsPage serves them with those of Envoy and of applications.
+	StatsPage http.Handler
 
 	since    time.Time
 	state    atomic.Value // a string
-	draining sync.Mutex   // held by who has the agent drain
+	draining sync.Mutex   // serializes drains
 
-	asking  sync.Mutex
-	asked   int // the process that the version is of
-	version string
+	versionMu  sync.Mutex
+	versionPID int // the process that version belongs to
+	version    string
 }
 
 // States of an agent.
 const (
 	Running  = "running"
-	Draining = "draining" // it has left the mesh, and its Envoy goes on with what it has
+	Draining = "draining" // it has left the mesh, but Envoy still serves
 	Ending   = "ending"
 )
 
-// State says what the agent does from now on.
+// State sets the agent's state.
 func (s *Server) State(now string) { s.state.Store(now) }
 
-// New returns the server of an agent that begins now.
+// New returns the server of an agent that starts now.
 func New() *Server {
 	s := &Server{Lines: &Lines{}, since: time.Now()}
 	s.State(Running)
 	return s
 }
 
-// Report asks everybody.
+// Report asks all parts.
 func (s *Server) Report(ctx context.Context) Report {
 	state := s.state.Load().(string)
 	r := s.Parts.Ask(Agent{PID: os.Getpid(), Version: program.Version(), Since: s.since, StateDir: s.StateDir, State: state})
 	if r.Envoy != nil {
 		r.Envoy.Version = s.versionOf(ctx, r.Envoy.PID)
-		s.lookForInbound(ctx, r.Envoy)
+		s.checkReady(ctx, r.Envoy)
 	}
 	if state == Draining {
 		r.Agent.Trouble = "it was drained: others send nothing here until it is started again (systemctl restart mesh-agent)"
 		if r.Envoy != nil {
-			r.Envoy.Trouble = "" // that it takes no traffic is what was asked for
+			r.Envoy.Trouble = "" // not ready is what was asked for
 		}
 	}
 	return r
 }
 
-// lookForInbound finds out whether an Envoy that says that it is ready takes what is redirected to it.
-func (s *Server) lookForInbound(ctx context.Context, e *Envoy) {
+// checkReady marks Envoy as not ready if it lacks the inbound listener.
+func (s *Server) checkReady(ctx context.Context, e *Envoy) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	if !e.Ready {
 		return
 	}
-	if err := s.inbound(ctx); errors.Is(err, errNoInbound) {
+	if err := s.checkInbound(ctx); errors.Is(err, errNoInbound) {
 		e.Ready, e.Trouble = false, err.Error()
 	}
 }
 
-// versionOf asks each Envoy once.
+// versionOf asks each Envoy process once.
 func (s *Server) versionOf(ctx context.Context, pid int) string {
-	s.asking.Lock()
-	defer s.asking.Unlock()
-	if s.asked != pid || s.version == "" {
+	s.versionMu.Lock()
+	defer s.versionMu.Unlock()
+	if s.versionPID != pid || s.version == "" {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		s.version, _ = s.Envoy.Version(ctx) // one that does not tell is asked again
-		s.asked = pid
+		s.version, _ = s.Envoy.Version(ctx) // retried while it is empty
+		s.versionPID = pid
 	}
 	return s.version
 }
@@ -131,7 +132,7 @@ func (s *Server) Open() (net.Listener, error) {
 	return listen.Unix(path)
 }
 
-// Serve answers on the socket until the context ends. Who may connect to it may know and do everything here.
+// Serve serves the socket until the context ends. Whoever may connect to it may use everything here.
 func (s *Server) Serve(ctx context.Context, socket net.Listener) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) { writeJSON(w, s.Report(r.Context())) })
@@ -141,7 +142,7 @@ func (s *Server) Serve(ctx context.Context, socket net.Listener) error {
 	return serve(ctx, socket, mux)
 }
 
-// serve ends what goes on when the context ends: somebody may be following lines.
+// serve also ends requests under way with the context: a client may be following lines.
 func serve(ctx context.Context, l net.Listener, handler http.Handler) error {
 	server := &http.Server{
 		Handler: panics.Handler(handler), ReadHeaderTimeout: 5 * time.Second,
@@ -154,7 +155,7 @@ func serve(ctx context.Context, l net.Listener, handler http.Handler) error {
 	return nil
 }
 
-// serveLines writes the last lines, a JSON object each, and with follow those that come.
+// serveLines writes the last lines as JSON objects, and with follow each new one.
 func (s *Server) serveLines(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	f := Filter{From: query.Get("from"), Level: level(query.Get("level")), Component: query.Get("component")}
@@ -174,7 +175,7 @@ func (s *Server) serveLines(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	flusher := http.NewResponseController(w)
-	_ = flusher.Flush() // so that the follower knows that it is heard
+	_ = flusher.Flush() // so that the client knows that it is connected
 	for line := range s.Lines.Follow(r.Context(), int(n), f) {
 		if err := errors.Join(out.Encode(line), flusher.Flush()); err != nil {
 			return
