@@ -56,7 +56,7 @@ func createAuthorityCommand() *cobra.Command {
 }
 
 func (n *newAuthority) create(ctx context.Context) ([]byte, error) {
-	if !n.key.Elsewhere() {
+	if !n.key.External() {
 		return nil, errors.New("where is the key? Give --authority-key pkcs11:…, or --authority-signer-command; mcp-server run makes an authority of its own where neither is wanted")
 	}
 	if err := n.key.Check(); err != nil {

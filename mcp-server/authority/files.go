@@ -55,7 +55,7 @@ type fromFiles struct {
 func (f *Files) OnlyRoots() bool { return f.Cert == "" && !f.hasKey() && f.Roots != "" }
 
 func (f *Files) load(log *slog.Logger, changed func()) (*files, error) {
-	if f.source().Elsewhere() {
+	if f.source().External() {
 		if err := f.source().Check(); err != nil {
 			return nil, err
 		}
@@ -83,7 +83,7 @@ func (f *Files) load(log *slog.Logger, changed func()) (*files, error) {
 
 // keyFile returns the file of the key; "" for a key in a token or with a KMS.
 func (f *Files) keyFile() string {
-	if f.source().Elsewhere() {
+	if f.source().External() {
 		return ""
 	}
 	return f.Key

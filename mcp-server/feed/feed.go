@@ -101,14 +101,14 @@ func (f *Feed) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.publisher.Sign()
+	f.publisher.Alive()
 	f.source = publish.Source{Name: publish.Database, Mesh: mesh}
 	f.publisher.Begin(f.source)
 	all := publish.Content{Resources: map[*kinds.Kind][]*ads.Resource{}, Kept: map[*kinds.Kind][]string{}, Secrets: true}
 	resources := 0
 	at, err := f.store.SnapshotWithSecrets(ctx, func(r *store.Resource) error {
 		resources++
-		f.publisher.Sign()
+		f.publisher.Alive()
 		f.See(r)
 		k := r.Key.Kind
 		if encoded := f.encode(r); encoded != nil && !f.keepLast(r) {

@@ -17,10 +17,11 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// usualLifetime is how long a join token counts if nobody says otherwise: it is made when a machine is about to join.
-const usualLifetime = time.Hour
+// defaultTokenLifetime is the default lifetime of a join token, which is made when a machine is about to
+// join.
+const defaultTokenLifetime = time.Hour
 
-// CreateJoinToken makes a token.
+// CreateJoinToken creates a join token and returns its secret, once.
 func (s *Service) CreateJoinToken(ctx context.Context, req *adminv1.CreateJoinTokenRequest) (*adminv1.CreateJoinTokenResponse, error) {
 	who := caller.From(ctx)
 	if err := mayMake(who, req.GetProgram(), req.GetNamespace()); err != nil {
@@ -36,8 +37,8 @@ func (s *Service) CreateJoinToken(ctx context.Context, req *adminv1.CreateJoinTo
 	}
 	hash := token.Hash()
 	made := store.JoinToken{
-		Name: cmp.Or(req.GetName(), madeUp()), Hash: hash[:], Namespace: req.GetNamespace(), ServiceAccount: req.GetServiceAccount(), WorkloadGroup: req.GetWorkloadGroup(),
-		Program: req.GetProgram(), MaxUses: int(cmp.Or(req.GetMaxUses(), 1)), Created: time.Now(), By: who.Author(), Expires: time.Now().Add(usualLifetime), State: "valid",
+		Name: cmp.Or(req.GetName(), randomName()), Hash: hash[:], Namespace: req.GetNamespace(), ServiceAccount: req.GetServiceAccount(), WorkloadGroup: req.GetWorkloadGroup(),
+		Program: req.GetProgram(), MaxUses: int(cmp.Or(req.GetMaxUses(), 1)), Created: time.Now(), By: who.Author(), Expires: time.Now().Add(defaultTokenLifetime), State: "valid",
 	}
 	if t := req.GetExpiresAt(); t != nil {
 		made.Expires = t.AsTime()
@@ -47,10 +48,10 @@ func (s *Service) CreateJoinToken(ctx context.Context, req *adminv1.CreateJoinTo
 	}
 	s.log.Info("made a join token", "token", made.Name, "namespace", made.Namespace, "service_account", made.ServiceAccount,
 		"workload_group", made.WorkloadGroup, "program", made.Program, "uses", made.MaxUses, "expires", made.Expires, "by", who.Identity())
-	return &adminv1.CreateJoinTokenResponse{Secret: token.Text(), Token: toldToken(made)}, nil
+	return &adminv1.CreateJoinTokenResponse{Secret: token.Text(), Token: tokenMessage(made)}, nil
 }
 
-// mayMake tells whether somebody may make and revoke tokens of a namespace, or of servers.
+// mayMake returns an error unless the caller may create and revoke tokens of a namespace, or of servers.
 func mayMake(who *caller.Caller, program, namespace string) error {
 	if program != "" {
 		return who.RequireUnlimited(caller.Admin)
@@ -58,10 +59,10 @@ func mayMake(who *caller.Caller, program, namespace string) error {
 	return who.RequireWithin(caller.Write, namespace, "make or revoke join tokens")
 }
 
-// madeUp is a name for a token that nobody has named.
-func madeUp() string { return "join-" + strings.ToLower(rand.Text()[:8]) }
+// randomName returns a name for a token without one.
+func randomName() string { return "join-" + strings.ToLower(rand.Text()[:8]) }
 
-// ListJoinTokens tells of the tokens that the caller may see.
+// ListJoinTokens lists the tokens that the caller may see.
 func (s *Service) ListJoinTokens(ctx context.Context, req *adminv1.ListJoinTokensRequest) (*adminv1.ListJoinTokensResponse, error) {
 	namespaces, err := caller.From(ctx).Readable(req.GetNamespaces(), "see join tokens")
 	if err != nil {
@@ -73,12 +74,12 @@ func (s *Service) ListJoinTokens(ctx context.Context, req *adminv1.ListJoinToken
 	}
 	resp := &adminv1.ListJoinTokensResponse{}
 	for _, row := range rows {
-		resp.Tokens = append(resp.Tokens, toldToken(row))
+		resp.Tokens = append(resp.Tokens, tokenMessage(row))
 	}
 	return resp, nil
 }
 
-// RevokeJoinToken takes a token back.
+// RevokeJoinToken revokes a token.
 func (s *Service) RevokeJoinToken(ctx context.Context, req *adminv1.RevokeJoinTokenRequest) (*adminv1.RevokeJoinTokenResponse, error) {
 	who := caller.From(ctx)
 	namespaces, all := who.Within(caller.Write)
@@ -99,7 +100,7 @@ func (s *Service) RevokeJoinToken(ctx context.Context, req *adminv1.RevokeJoinTo
 	return &adminv1.RevokeJoinTokenResponse{}, nil
 }
 
-func toldToken(t store.JoinToken) *adminv1.JoinToken {
+func tokenMessage(t store.JoinToken) *adminv1.JoinToken {
 	return &adminv1.JoinToken{
 		Name: t.Name, Namespace: t.Namespace, ServiceAccount: t.ServiceAccount, WorkloadGroup: t.WorkloadGroup, Program: t.Program,
 		Uses: int32(t.Uses), MaxUses: int32(t.MaxUses), State: t.State, CreatedAt: stamp.Of(t.Created), CreatedBy: t.By, ExpiresAt: stamp.Of(t.Expires),

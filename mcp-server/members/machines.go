@@ -15,13 +15,13 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// How many records are listed: if nobody says how many, and at most.
+// The number of records that are listed by default, and at most.
 const (
-	usualIssues = 100
-	mostIssues  = 10_000
+	defaultIssues = 100
+	maxIssues     = 10_000
 )
 
-// ListMachines tells who has a certificate in force.
+// ListMachines lists the machines with a certificate in force.
 func (s *Service) ListMachines(ctx context.Context, req *adminv1.ListMachinesRequest) (*adminv1.ListMachinesResponse, error) {
 	namespaces, err := caller.From(ctx).Readable(req.GetNamespaces(), "see the machines")
 	if err != nil {
@@ -41,20 +41,20 @@ func (s *Service) ListMachines(ctx context.Context, req *adminv1.ListMachinesReq
 	return resp, nil
 }
 
-// ListIssues tells which certificates were given and refused.
+// ListIssues lists certificates that were given, and requests that were refused.
 func (s *Service) ListIssues(ctx context.Context, req *adminv1.ListIssuesRequest) (*adminv1.ListIssuesResponse, error) {
 	namespaces, err := caller.From(ctx).Readable(req.GetNamespaces(), "see who was given certificates")
 	if err != nil {
 		return nil, s.fail(err)
 	}
-	if req.GetLimit() < 0 || req.GetLimit() > mostIssues {
-		return nil, status.Errorf(codes.InvalidArgument, "limit: %d is not between 1 and %d", req.GetLimit(), mostIssues)
+	if req.GetLimit() < 0 || req.GetLimit() > maxIssues {
+		return nil, status.Errorf(codes.InvalidArgument, "limit: %d is not between 1 and %d", req.GetLimit(), maxIssues)
 	}
 	filter := store.IssueFilter{
 		Namespaces: namespaces, Identity: req.GetIdentity(), Enrolment: req.GetEnrolment(), Refused: req.GetRefused(), Limit: int(req.GetLimit()),
 	}
 	if filter.Limit == 0 {
-		filter.Limit = usualIssues
+		filter.Limit = defaultIssues
 	}
 	if t := req.GetSince(); t != nil {
 		filter.After = t.AsTime()
@@ -74,7 +74,7 @@ func (s *Service) ListIssues(ctx context.Context, req *adminv1.ListIssuesRequest
 	return resp, nil
 }
 
-// ListRevocations tells who is revoked, and who was.
+// ListRevocations lists revocations, lifted ones too.
 func (s *Service) ListRevocations(ctx context.Context, req *adminv1.ListRevocationsRequest) (*adminv1.ListRevocationsResponse, error) {
 	namespaces, err := caller.From(ctx).Readable(req.GetNamespaces(), "see who is revoked")
 	if err != nil {
@@ -93,7 +93,8 @@ func (s *Service) ListRevocations(ctx context.Context, req *adminv1.ListRevocati
 	return resp, nil
 }
 
-// memberOf reads whom a revocation is about. Identities are ns/NAMESPACE/sa/SERVICE-ACCOUNT or pgmesh/PROGRAM/NAME.
+// memberOf returns the member that a revocation is about. Identities are ns/NAMESPACE/sa/SERVICE-ACCOUNT
+// or pgmesh/PROGRAM/NAME.
 func memberOf(r store.Revocation) *adminv1.Member {
 	parts := strings.Split(r.Identity, "/")
 	switch {
@@ -107,7 +108,7 @@ func memberOf(r store.Revocation) *adminv1.Member {
 	return &adminv1.Member{}
 }
 
-// RevokeMember ends what a member may do.
+// RevokeMember revokes a membership.
 func (s *Service) RevokeMember(ctx context.Context, req *adminv1.RevokeMemberRequest) (*adminv1.RevokeMemberResponse, error) {
 	who, m := caller.From(ctx), req.GetMember()
 	if err := s.mayRevoke(ctx, who, m); err != nil {
@@ -131,20 +132,21 @@ func (s *Service) RevokeMember(ctx context.Context, req *adminv1.RevokeMemberReq
 	return resp, nil
 }
 
-// forceWithin is how long a revocation is waited for, which is less than mcp-client waits for an answer.
-const forceWithin = 5 * time.Second
+// inForceTimeout bounds the wait for a revocation to be in force. It is shorter than mcp-client's
+// timeout.
+const inForceTimeout = 5 * time.Second
 
-// inForce waits until servers go by what was just revoked, and names those that do not in time.
+// inForce waits until all servers enforce the revocation, and returns those that do not in time.
 func (s *Service) inForce(ctx context.Context) []string {
 	if s.authority == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, forceWithin)
+	ctx, cancel := context.WithTimeout(ctx, inForceTimeout)
 	defer cancel()
 	return s.authority.InForce(ctx)
 }
 
-// RestoreMember takes that back.
+// RestoreMember lifts a revocation.
 func (s *Service) RestoreMember(ctx context.Context, req *adminv1.RestoreMemberRequest) (*adminv1.RestoreMemberResponse, error) {
 	who, m := caller.From(ctx), req.GetMember()
 	if err := s.mayRevoke(ctx, who, m); err != nil {
@@ -170,8 +172,8 @@ func (s *Service) RestoreMember(ctx context.Context, req *adminv1.RestoreMemberR
 	return &adminv1.RestoreMemberResponse{}, nil
 }
 
-// mayRevoke finds out whom a request is about, and whether the caller may decide about that one. Who may not see a machine is told what
-// everybody is told of one that never joined.
+// mayRevoke returns an error unless the caller may decide about a member. About a machine that it may not
+// see, it gets the same error as about one that never joined.
 func (s *Service) mayRevoke(ctx context.Context, who *caller.Caller, m *adminv1.Member) error {
 	const what = "revoke or restore machines"
 	enrolment, server, account := m.GetEnrolment() != "", m.GetProgram() != "" || m.GetName() != "", m.GetServiceAccount() != ""

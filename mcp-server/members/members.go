@@ -1,5 +1,6 @@
-// Package members is the API by which people decide who belongs to the mesh: join tokens, machines, their certificates and services,
-// revocations, and what the mesh trusts. It changes what is in the database; mcp-server/authority and the discoveries act on that.
+// Package members is the API that administers membership of the mesh: join tokens, machines, their
+// certificates and services, revocations, and trust. It changes the database; mcp-server/authority and
+// the discoveries act on that.
 package members
 
 import (
@@ -21,13 +22,14 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// Authority is what signs for the mesh, as far as this API needs it.
+// Authority is what this API needs of the mesh's certificate authority.
 type Authority interface {
-	// Roots are those that the mesh trusts for its own; none while nothing is known of them.
+	// Roots returns the mesh's own roots; none while they are unknown.
 	Roots() []*x509.Certificate
-	// Rotate makes the authority that is to sign next, in somebody's name, and returns its id.
+	// Rotate creates the authority that is to sign next, in the name of by, and returns its id.
 	Rotate(ctx context.Context, by string) (int64, error)
-	// InForce returns when servers go by what was committed before, or names those that do not when the context ends.
+	// InForce waits until all servers know what was committed before the call. It returns those that do
+	// not when the context ends.
 	InForce(ctx context.Context) (pending []string)
 }
 
@@ -43,7 +45,7 @@ type Service struct {
 	log       *slog.Logger
 }
 
-// New returns the API of a store. Without an authority there is no other than those in the database, and none can be made.
+// New returns the API. Without an authority it uses only those in the database, and cannot create one.
 func New(s *store.Store, a Authority, log *slog.Logger) *Service {
 	return &Service{store: s, authority: a, log: log}
 }
@@ -56,31 +58,32 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	adminv1.RegisterRegisteredMachineServiceServer(r, s)
 }
 
-// roots are those that the mesh trusts for its own, of the database, where this server may not have heard of the last yet, or else of its files.
+// roots returns the mesh's own roots. It reads the database, because this server may not know the newest
+// yet, and falls back to the roots in this server's files.
 func (s *Service) roots(ctx context.Context) ([]*x509.Certificate, error) {
 	trust, err := s.store.Trust(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var kept, told []*x509.Certificate
+	var stored, own []*x509.Certificate
 	for _, a := range trust.Roots {
 		chain, err := signing.ParseCertificates(a.Chain)
 		if err != nil {
 			return nil, fmt.Errorf("authority %d: %w", a.ID, err)
 		}
-		kept = append(kept, chain[0])
+		stored = append(stored, chain[0])
 	}
 	if s.authority != nil {
-		told = s.authority.Roots()
+		own = s.authority.Roots()
 	}
-	ofDatabase := func(root *x509.Certificate) bool { return slices.ContainsFunc(kept, root.Equal) }
+	ofDatabase := func(root *x509.Certificate) bool { return slices.ContainsFunc(stored, root.Equal) }
 	switch {
-	case len(told) > 0 && !slices.ContainsFunc(told, ofDatabase):
-		return told, nil
-	case len(kept) == 0:
+	case len(own) > 0 && !slices.ContainsFunc(own, ofDatabase):
+		return own, nil
+	case len(stored) == 0:
 		return nil, errNoAuthority
 	}
-	return kept, nil
+	return stored, nil
 }
 
 var errNoAuthority = status.Error(codes.FailedPrecondition,

@@ -13,7 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// ListRegisteredMachines tells which machines are there, with which services.
+// ListRegisteredMachines lists registered machines and their services.
 func (s *Service) ListRegisteredMachines(ctx context.Context, req *adminv1.ListRegisteredMachinesRequest) (*adminv1.ListRegisteredMachinesResponse, error) {
 	namespaces, err := caller.From(ctx).Readable(req.GetNamespaces(), "see the machines")
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *Service) ListRegisteredMachines(ctx context.Context, req *adminv1.ListR
 	return resp, nil
 }
 
-// RemoveRegisteredMachine takes a machine out.
+// RemoveRegisteredMachine removes a machine's registrations.
 func (s *Service) RemoveRegisteredMachine(ctx context.Context, req *adminv1.RemoveRegisteredMachineRequest) (*adminv1.RemoveRegisteredMachineResponse, error) {
 	who := caller.From(ctx)
 	if err := who.RequireWithin(caller.Write, req.GetNamespace(), "take out machines"); err != nil {

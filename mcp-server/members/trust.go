@@ -14,8 +14,8 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// readAnything lets those in who may read something: what others see of the mesh anyway is told to them.
-func readAnything(ctx context.Context) error {
+// requireSomeRead admits callers who may read anything, for what all members of the mesh can see anyway.
+func requireSomeRead(ctx context.Context) error {
 	who := caller.From(ctx)
 	if namespaces, all := who.Within(caller.Read); all || len(namespaces) > 0 {
 		return nil
@@ -23,9 +23,9 @@ func readAnything(ctx context.Context) error {
 	return who.RequireWithin(caller.Read, "", "see what the mesh trusts")
 }
 
-// ListAuthorities tells of the authorities of the mesh.
+// ListAuthorities lists the authorities of the mesh.
 func (s *Service) ListAuthorities(ctx context.Context, _ *adminv1.ListAuthoritiesRequest) (*adminv1.ListAuthoritiesResponse, error) {
-	if err := readAnything(ctx); err != nil {
+	if err := requireSomeRead(ctx); err != nil {
 		return nil, s.fail(err)
 	}
 	trust, err := s.store.Trust(ctx)
@@ -51,8 +51,8 @@ func (s *Service) ListAuthorities(ctx context.Context, _ *adminv1.ListAuthoritie
 	return resp, nil
 }
 
-// administers runs a change that only administrators make, and notes it in the log.
-func (s *Service) administers(ctx context.Context, change func(by string) error, done string, about ...any) error {
+// asAdmin runs a change for an administrator, and logs it.
+func (s *Service) asAdmin(ctx context.Context, change func(by string) error, done string, about ...any) error {
 	who := caller.From(ctx)
 	if err := who.RequireUnlimited(caller.Admin); err != nil {
 		return s.fail(err)
@@ -64,10 +64,10 @@ func (s *Service) administers(ctx context.Context, change func(by string) error,
 	return nil
 }
 
-// RotateAuthority makes an authority that is to sign next.
+// RotateAuthority creates the authority that is to sign next.
 func (s *Service) RotateAuthority(ctx context.Context, _ *adminv1.RotateAuthorityRequest) (*adminv1.RotateAuthorityResponse, error) {
 	resp := &adminv1.RotateAuthorityResponse{}
-	err := s.administers(ctx, func(by string) (err error) {
+	err := s.asAdmin(ctx, func(by string) (err error) {
 		if s.authority == nil {
 			return errNoAuthority
 		}
@@ -80,23 +80,23 @@ func (s *Service) RotateAuthority(ctx context.Context, _ *adminv1.RotateAuthorit
 	return resp, nil
 }
 
-// ActivateAuthority has the next authority sign.
+// ActivateAuthority makes an authority the one that signs.
 func (s *Service) ActivateAuthority(ctx context.Context, req *adminv1.ActivateAuthorityRequest) (*adminv1.ActivateAuthorityResponse, error) {
-	return &adminv1.ActivateAuthorityResponse{}, s.administers(ctx, func(by string) error {
+	return &adminv1.ActivateAuthorityResponse{}, s.asAdmin(ctx, func(by string) error {
 		return s.store.ActivateAuthority(ctx, req.GetId(), req.GetForce(), by)
 	}, "another authority signs for the mesh", "authority", req.GetId(), "forced", req.GetForce())
 }
 
 // RetireAuthority ends the trust in an authority.
 func (s *Service) RetireAuthority(ctx context.Context, req *adminv1.RetireAuthorityRequest) (*adminv1.RetireAuthorityResponse, error) {
-	return &adminv1.RetireAuthorityResponse{}, s.administers(ctx, func(by string) error {
+	return &adminv1.RetireAuthorityResponse{}, s.asAdmin(ctx, func(by string) error {
 		return s.store.RetireAuthority(ctx, req.GetId(), req.GetForce(), by)
 	}, "an authority is trusted no more", "authority", req.GetId(), "forced", req.GetForce())
 }
 
-// ListFederatedTrust tells which other meshes are trusted.
+// ListFederatedTrust lists the other meshes that are trusted.
 func (s *Service) ListFederatedTrust(ctx context.Context, _ *adminv1.ListFederatedTrustRequest) (*adminv1.ListFederatedTrustResponse, error) {
-	if err := readAnything(ctx); err != nil {
+	if err := requireSomeRead(ctx); err != nil {
 		return nil, s.fail(err)
 	}
 	trust, err := s.store.Trust(ctx)
@@ -112,16 +112,16 @@ func (s *Service) ListFederatedTrust(ctx context.Context, _ *adminv1.ListFederat
 	return resp, nil
 }
 
-// PutFederatedTrust trusts another mesh.
+// PutFederatedTrust adds or replaces the trust in another mesh.
 func (s *Service) PutFederatedTrust(ctx context.Context, req *adminv1.PutFederatedTrustRequest) (*adminv1.PutFederatedTrustResponse, error) {
-	return &adminv1.PutFederatedTrustResponse{}, s.administers(ctx, func(by string) error {
+	return &adminv1.PutFederatedTrustResponse{}, s.asAdmin(ctx, func(by string) error {
 		return s.store.TrustFederated(ctx, req.GetTrustDomain(), []byte(req.GetRoots()), by)
 	}, "trusts another mesh", "trust_domain", req.GetTrustDomain())
 }
 
-// RemoveFederatedTrust ends that.
+// RemoveFederatedTrust removes the trust in another mesh.
 func (s *Service) RemoveFederatedTrust(ctx context.Context, req *adminv1.RemoveFederatedTrustRequest) (*adminv1.RemoveFederatedTrustResponse, error) {
-	return &adminv1.RemoveFederatedTrustResponse{}, s.administers(ctx, func(by string) error {
+	return &adminv1.RemoveFederatedTrustResponse{}, s.asAdmin(ctx, func(by string) error {
 		was, err := s.store.DistrustFederated(ctx, req.GetTrustDomain(), by)
 		if err == nil && !was {
 			err = status.Errorf(codes.NotFound, "there is no other mesh %q that is trusted: list them", req.GetTrustDomain())
@@ -130,7 +130,7 @@ func (s *Service) RemoveFederatedTrust(ctx context.Context, req *adminv1.RemoveF
 	}, "trusts another mesh no more", "trust_domain", req.GetTrustDomain())
 }
 
-// ListIssuers tells by whose tokens machines may join.
+// ListIssuers lists the issuers by whose tokens machines may join.
 func (s *Service) ListIssuers(ctx context.Context, _ *adminv1.ListIssuersRequest) (*adminv1.ListIssuersResponse, error) {
 	if err := caller.From(ctx).RequireUnlimited(caller.Admin); err != nil {
 		return nil, s.fail(err)
@@ -149,10 +149,10 @@ func (s *Service) ListIssuers(ctx context.Context, _ *adminv1.ListIssuersRequest
 	return resp, nil
 }
 
-// PutIssuer writes a rule.
+// PutIssuer adds or replaces the rule for an issuer.
 func (s *Service) PutIssuer(ctx context.Context, req *adminv1.PutIssuerRequest) (*adminv1.PutIssuerResponse, error) {
 	i := req.GetIssuer()
-	return &adminv1.PutIssuerResponse{}, s.administers(ctx, func(by string) error {
+	return &adminv1.PutIssuerResponse{}, s.asAdmin(ctx, func(by string) error {
 		return s.store.PutJoinIssuer(ctx, store.JoinIssuer{
 			Name: i.GetName(), Issuer: i.GetIssuer(), Audiences: i.GetAudiences(), JWKS: i.GetJwks(), JWKSURI: i.GetJwksUri(), Claims: i.GetClaims(),
 			Namespace: i.GetNamespace(), ServiceAccount: i.GetServiceAccount(), WorkloadGroup: i.GetWorkloadGroup(),
@@ -160,9 +160,9 @@ func (s *Service) PutIssuer(ctx context.Context, req *adminv1.PutIssuerRequest) 
 	}, "machines may join by an issuer's tokens", "issuer", i.GetName())
 }
 
-// RemoveIssuer removes one.
+// RemoveIssuer removes the rule for an issuer.
 func (s *Service) RemoveIssuer(ctx context.Context, req *adminv1.RemoveIssuerRequest) (*adminv1.RemoveIssuerResponse, error) {
-	return &adminv1.RemoveIssuerResponse{}, s.administers(ctx, func(by string) error {
+	return &adminv1.RemoveIssuerResponse{}, s.asAdmin(ctx, func(by string) error {
 		was, err := s.store.RemoveJoinIssuer(ctx, req.GetName(), by)
 		if err == nil && !was {
 			err = status.Errorf(codes.NotFound, "there is no issuer %q: list them", req.GetName())

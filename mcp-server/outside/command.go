@@ -1,5 +1,6 @@
-// Package outside runs programs of others that have a key and use it for mcp-server: the command of a KMS, the tool of a token. They read what
-// they are given from their standard input, and answer on their standard output.
+// Package outside runs external programs that hold a key and use it for mcp-server: the command of a KMS,
+// or the tool of a PKCS #11 token. They read their input from standard input, and write their answer to
+// standard output.
 package outside
 
 import (
@@ -19,23 +20,24 @@ import (
 )
 
 const (
-	// Patience is how long a command may take.
-	Patience = 30 * time.Second
-	// MaxOutput bounds what it writes: KMSs encrypt a key to a few hundred bytes, and signatures are as short.
+	// Timeout bounds a command.
+	Timeout = 30 * time.Second
+	// MaxOutput bounds a command's answer: an encrypted key or a signature has a few hundred bytes.
 	MaxOutput = 64 << 10
-	// maxComplaint bounds what is repeated of what it says of itself.
+	// maxComplaint bounds what an error quotes from standard error.
 	maxComplaint = 500
-	// maxHeard is more than that, so that what is left out of it is never cut in two before.
-	maxHeard = 64 << 10
+	// maxStderr bounds what is read from standard error. It is more than maxComplaint, so that a secret
+	// is removed before the text is cut, and none is cut in two.
+	maxStderr = 64 << 10
 )
 
-// ErrSilent is the error of a command that has succeeded without an answer.
-var ErrSilent = errors.New("it wrote nothing")
+// ErrNoOutput is the error of a command that succeeded without an answer.
+var ErrNoOutput = errors.New("it wrote nothing")
 
 // Command is a program and its first arguments.
 type Command struct{ words []string }
 
-// Parse reads a command of words with spaces between.
+// Parse reads a command whose words are separated by spaces.
 func Parse(text string) (*Command, error) {
 	words := strings.Fields(text)
 	if len(words) == 0 {
@@ -50,55 +52,56 @@ func Parse(text string) (*Command, error) {
 	return &Command{words}, nil
 }
 
-// Of is a program without arguments.
+// Of returns the command that is a program without arguments.
 func Of(program string) *Command { return &Command{[]string{program}} }
 
-// String is the program: what comes after it may be nobody's business.
+// String returns the program alone, because its arguments may be private.
 func (c *Command) String() string { return c.words[0] }
 
-// Call is what a command is run for.
+// Call is one run of a command.
 type Call struct {
-	What  string   // for errors
+	What  string   // what the run does, for errors
 	Args  []string // after those of the command
-	Env   []string // beside the server's own, without what is PGMESH_
+	Env   []string // added to the server's environment without its PGMESH_ variables
 	Input []byte
 }
 
-// Run asks a command. An error has what it said on standard error, and never what it was given and gave.
+// Run runs a command and returns its answer. The error quotes standard error, but never the input or the
+// answer.
 func (c *Command) Run(ctx context.Context, call Call) ([]byte, error) {
 	cmd := exec.Command(c.words[0], slices.Concat(c.words[1:], call.Args)...)
-	output, complaint := &limited{left: MaxOutput + 1}, &limited{left: maxHeard}
+	output, complaint := &limited{left: MaxOutput + 1}, &limited{left: maxStderr}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(call.Input), output, complaint
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "PGMESH_") }), call.Env...)
-	cmd.WaitDelay = time.Second // for those that it started and left behind with its output
+	cmd.WaitDelay = time.Second // for children that keep its output open
 	p, err := process.Start(cmd)
 	if err != nil {
 		return nil, err
 	}
-	late := time.NewTimer(Patience)
+	late := time.NewTimer(Timeout)
 	defer late.Stop()
 	select {
 	case <-p.Done():
 	case <-late.C:
 		p.Kill()
-		return nil, fmt.Errorf("%s %s: it was not done within %s%s", c, call.What, Patience, said(complaint, call.Input, output.Bytes()))
+		return nil, fmt.Errorf("%s %s: it was not done within %s%s", c, call.What, Timeout, complaintOf(complaint, call.Input, output.Bytes()))
 	case <-ctx.Done():
 		p.Kill()
 		return nil, ctx.Err()
 	}
 	switch {
 	case p.Err() != nil:
-		return nil, fmt.Errorf("%s %s: %w%s", c, call.What, p.Err(), said(complaint, call.Input, output.Bytes()))
+		return nil, fmt.Errorf("%s %s: %w%s", c, call.What, p.Err(), complaintOf(complaint, call.Input, output.Bytes()))
 	case output.Len() == 0:
-		return nil, fmt.Errorf("%s %s: %w%s", c, call.What, ErrSilent, said(complaint, call.Input, output.Bytes()))
+		return nil, fmt.Errorf("%s %s: %w%s", c, call.What, ErrNoOutput, complaintOf(complaint, call.Input, output.Bytes()))
 	case output.Len() > MaxOutput:
 		return nil, fmt.Errorf("%s %s: it wrote more than %d bytes", c, call.What, MaxOutput)
 	}
 	return output.Bytes(), nil
 }
 
-// said is what a command complained of, without what must not be repeated.
-func said(complaint *limited, secrets ...[]byte) string {
+// complaintOf returns what a command wrote to standard error, without secrets.
+func complaintOf(complaint *limited, secrets ...[]byte) string {
 	text := strings.TrimSpace(complaint.String())
 	for _, secret := range secrets {
 		if secret = bytes.TrimSpace(secret); len(secret) > 0 {
@@ -112,7 +115,7 @@ func said(complaint *limited, secrets ...[]byte) string {
 	return ": " + strings.ToValidUTF8(text[:min(len(text), maxComplaint)], "?")
 }
 
-// limited keeps the beginning of what is written.
+// limited keeps the beginning of what is written to it, and drops the rest.
 type limited struct {
 	bytes.Buffer
 

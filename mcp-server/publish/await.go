@@ -7,23 +7,24 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// ErrNothing is what clients are told who come while there is nothing to serve, and nothing may come soon. Why that is, is for the
-// operator: it names hosts and users.
+// ErrNothing is the error for clients while there is nothing to serve and perhaps nothing soon. The
+// reason is for the operator only: it may name hosts and users.
 var ErrNothing = status.Error(codes.Unavailable, "this server cannot read what it is to serve, and has nothing saved: go to another one, or come again")
 
-// Await returns when there is something to serve. An empty answer would tell a client that all it has is gone, so it has to wait while
-// the source is being read; but once the source was found to be away it does better elsewhere, and that is the error.
+// Await waits until there is something to serve: an empty answer would tell a client that everything is
+// gone. Once the source turns out to be away, with nothing saved, it returns ErrNothing so that the
+// client tries another server.
 func (p *Publisher) Await(ctx context.Context) error {
 	news := p.topic.Subscribe()
 	defer news.Close()
-	heard := p.Heard()
+	heard := p.FirstResult()
 	for {
-		if has, err := p.hasSomething(); has || err != nil {
+		if has, err := p.loadedOrLost(); has || err != nil {
 			return err
 		}
 		select {
 		case <-heard:
-			heard = nil // it was lost, and what was saved is about to be served
+			heard = nil // the source is lost; the saved state is about to be served
 		case <-news.Changed():
 		case <-ctx.Done():
 			return status.FromContextError(ctx.Err()).Err()
@@ -31,7 +32,8 @@ func (p *Publisher) Await(ctx context.Context) error {
 	}
 }
 
-func (p *Publisher) hasSomething() (bool, error) {
+// loadedOrLost reports whether something is served, and returns ErrNothing if nothing is about to be.
+func (p *Publisher) loadedOrLost() (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.loaded && p.lost != nil && p.primed == nil {

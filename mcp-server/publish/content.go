@@ -8,12 +8,13 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Content is everything that a source has at one position.
+// Content is the complete content of a source at one position.
 type Content struct {
 	Resources map[*kinds.Kind][]*ads.Resource
-	// Kept are the full names of resources that the source has in no state that may be served: clients keep the last good one.
+	// Kept are the full names of resources that the source has in no state fit to serve. Clients keep the
+	// last good one.
 	Kept map[*kinds.Kind][]string
-	// Secrets says that the source tells of secrets: if there are none here it has none.
+	// Secrets says that the source knows the secrets, so that a secret missing here is gone.
 	Secrets bool
 }
 
@@ -21,12 +22,12 @@ type Content struct {
 type Changes struct {
 	Upserts map[*kinds.Kind][]*ads.Resource
 	Removed map[*kinds.Kind][]string // full names
-	// Committed is when the last of them was, the zero time if nobody knows.
+	// Committed is when the last of them was committed; zero if unknown.
 	Committed time.Time
 }
 
-// missing lists the names of a set that a source does not have any more.
-func (c *Content) missing(set *ads.Set, kind *kinds.Kind) []string {
+// removedFrom lists the names in a set that the source does not have any more.
+func (c *Content) removedFrom(set *ads.Set, kind *kinds.Kind) []string {
 	there := make(map[string]bool, len(c.Resources[kind]))
 	for _, r := range c.Resources[kind] {
 		there[r.Name] = true
@@ -43,7 +44,7 @@ func (c *Content) missing(set *ads.Set, kind *kinds.Kind) []string {
 	return names
 }
 
-// Add takes in changes that come after these, as if both were of one revision.
+// Add merges later changes into these, as if both were of one revision.
 func (c *Changes) Add(later Changes) {
 	if c.Upserts == nil {
 		*c = later

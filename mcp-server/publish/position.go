@@ -11,15 +11,16 @@ import (
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
-// Position says which state is published: the revision, and a mark that tells it from every other that has its number, as a database
-// gives again that was restored or failed over.
+// Position identifies a published state: its revision, and a mark that tells it from other states with
+// the same revision, which exist after a database was restored or failed over.
 type Position struct {
 	Revision int64
 	Mark     string
 }
 
-// end is the resource that ends the position's batch, with the time at which that was committed, if it is known. Its version tells the revision from one of the same number: a client that
-// has that one still waits for the mark of this one.
+// end returns the resource that ends the position's batch, with the commit time if that is known. Its
+// version includes the mark, so a client that has the same revision of another history still waits for
+// this one.
 func (at Position) end(committed time.Time) *ads.Set {
 	body, err := anypb.New(&mcpv1.Batch{Revision: at.Revision, Committed: stamp.Of(committed)})
 	if err != nil {
@@ -28,5 +29,5 @@ func (at Position) end(committed time.Time) *ads.Set {
 	return ads.NewSet(&ads.Resource{Name: mcpv1.BatchName, Version: at.String(), Body: body})
 }
 
-// String is the version of the mark that ends the position's batch.
+// String returns the version of the resource that ends the batch.
 func (at Position) String() string { return strconv.FormatInt(at.Revision, 10) + "." + at.Mark }

@@ -12,10 +12,11 @@ import (
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
-// unknown is the one name under which all types that nobody registered are counted.
+// unknown is the metric label of all types that are not registered.
 const unknown = "unknown"
 
-// Canonical maps every alias of a kind to the type URL that snapshots use. Other types have nothing in them, and are answered so.
+// Canonical maps every alias of a kind to the type URL in snapshots. Other types are unchanged, and
+// served empty.
 func Canonical(typeURL string) string {
 	if known, ok := canonical()[typeURL]; ok {
 		return known
@@ -23,7 +24,7 @@ func Canonical(typeURL string) string {
 	return typeURL
 }
 
-// canonical has one copy of each type URL for all streams.
+// canonical indexes the type URLs, once for all streams.
 var canonical = sync.OnceValue(func() map[string]string {
 	all := map[string]string{}
 	for _, k := range kinds.WithSecrets() {
@@ -38,7 +39,7 @@ var canonical = sync.OnceValue(func() map[string]string {
 	return all
 })
 
-// Label names a type in metrics.
+// Label returns the name of a type in metrics.
 func Label(typeURL string) string {
 	if known, ok := canonical()[typeURL]; ok {
 		return known
@@ -46,34 +47,36 @@ func Label(typeURL string) string {
 	return unknown
 }
 
-// NewServer serves as MCP over xDS the snapshots that open returns for the caller of a context.
+// NewServer returns a server that serves MCP over xDS, from the snapshots that open returns for the
+// caller.
 func NewServer(open func(context.Context) (*ads.Subscriber, error), within Within, observer ads.Observer, log *slog.Logger) *ads.Server {
 	return ads.NewServer(ads.Config{
 		Limits: within.Limits, Budgets: within.Budgets, Reader: within.Reader,
 		Open:       func(ctx context.Context, _ *corev3.Node, _ bool) (*ads.Subscriber, error) { return open(ctx) },
 		Canonical:  Canonical,
-		Plan:       batches,
+		Plan:       batchPlan,
 		Identifier: mcpv1.Identifier + "/mcp-server",
-		MostBytes:  mostBytes,
+		MostBytes:  maxMessageBytes,
 		Observer:   observer,
 		Log:        log,
 	})
 }
 
-// Within is what readers may take.
+// Within limits what readers may take.
 type Within struct {
 	Limits  ads.Limits
-	Budgets *ads.Budgets                 // nil is those of the limits
-	Reader  func(context.Context) string // names whose a stream is; nil is where it comes from
+	Budgets *ads.Budgets                 // nil means those of Limits
+	Reader  func(context.Context) string // names a stream's reader; nil means the peer's address
 }
 
-// mostBytes bounds the messages to incremental clients: a client decodes one while the next is on its way, and neither end needs memory
-// for all at once.
-const mostBytes = 256 << 10
+// maxMessageBytes bounds messages to incremental clients. A client decodes one message while the next is
+// on its way, and neither end holds everything in memory at once.
+const maxMessageBytes = 256 << 10
 
-// batches is followed by clients that ask for the ends of batches: everything that a revision changed, in any order, and then
-// its end. The next batch begins when the client has applied this one. Other clients get each type as soon as they can take it.
-var batches = ads.Plan{
+// batchPlan applies to clients that subscribe to the ends of batches. They get everything that a revision
+// changed, in any order, and then its end; the next batch starts once the client has applied this one.
+// Other clients get each type as soon as they can take it.
+var batchPlan = ads.Plan{
 	When: mcpv1.BatchTypeURL,
 	Stages: []ads.Stage{
 		{Part: ads.Whole, Overlap: true},

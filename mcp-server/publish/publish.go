@@ -1,8 +1,8 @@
 // Package publish makes the snapshots that MCP clients are served from.
 //
-// A source gives a [Publisher] everything that it has, and then what changes. Each change becomes one snapshot, which ends with the
-// mark of its revision, so that a client that asks for the mark never sees half a transaction. What a change does not touch is shared
-// with the snapshot before.
+// A source gives a [Publisher] its complete content and then its changes. Each change becomes one
+// snapshot that ends with the mark of its revision, so a client that subscribes to marks never sees half
+// a transaction. A snapshot shares with the one before it whatever did not change.
 package publish
 
 import (
@@ -22,44 +22,44 @@ import (
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
-// Publisher keeps a topic at the newest position that its source told of. Its methods may be called concurrently.
+// Publisher keeps a topic at its source's newest position. Its methods may be called concurrently.
 type Publisher struct {
-	topic ads.Topic
-	whole ads.Topic // with secrets
+	topic       ads.Topic
+	withSecrets ads.Topic // the same with secrets
 
 	id string
 
-	mu     sync.Mutex
-	sets   map[*kinds.Kind]*ads.Set
-	at     Position
-	source Source   // what clients are told
-	next   Source   // what the source itself says
-	primed *State   // what was served last, until something is served
-	told   *ads.Set // of the source
-	loaded bool
-	lost   error
+	mu          sync.Mutex
+	sets        map[*kinds.Kind]*ads.Set
+	at          Position
+	source      Source   // the source as clients are told
+	next        Source   // the source of the content to come
+	primed      *State   // the saved state, until something is served
+	standingSet *ads.Set // the standing resource as published last
+	loaded      bool
+	lost        error
 
-	made      time.Time
-	sign      atomic.Int64
-	first     chan struct{}
-	firstOnce sync.Once
+	started         time.Time
+	lastSign        atomic.Int64
+	firstResult     chan struct{}
+	firstResultOnce sync.Once
 }
 
-// New returns a publisher that has nothing yet.
+// New returns a publisher without content.
 func New(metrics prometheus.Registerer) *Publisher {
-	p := &Publisher{id: newID(), made: time.Now(), sets: map[*kinds.Kind]*ads.Set{}, first: make(chan struct{})}
+	p := &Publisher{id: newID(), started: time.Now(), sets: map[*kinds.Kind]*ads.Set{}, firstResult: make(chan struct{})}
 	p.register(metrics)
 	return p
 }
 
-// Subscribe returns the snapshots for one client. There is no secret in them.
+// Subscribe returns the snapshots for one client, without secrets.
 func (p *Publisher) Subscribe() *ads.Subscriber { return p.topic.Subscribe() }
 
-// SubscribeWithSecrets returns the snapshots with all secrets, for those who see to it that each is shown to whom it may be shown. Those
-// without are in them.
-func (p *Publisher) SubscribeWithSecrets() *ads.Subscriber { return p.whole.Subscribe() }
+// SubscribeWithSecrets returns the snapshots with all secrets, for callers that filter them for each
+// reader. The snapshots without secrets are in them.
+func (p *Publisher) SubscribeWithSecrets() *ads.Subscriber { return p.withSecrets.Subscribe() }
 
-// Served returns when clients are served a revision, or a later one.
+// Served waits until clients are served a revision or a later one.
 func (p *Publisher) Served(ctx context.Context, revision int64) error {
 	news := p.topic.Subscribe()
 	defer news.Close()
@@ -77,7 +77,8 @@ func (p *Publisher) Served(ctx context.Context, revision int64) error {
 	}
 }
 
-// Ready tells what is missing before clients can be answered, and when they can, what there is to say about the answers.
+// Ready returns an error while clients cannot be answered, and otherwise what an operator should know
+// about the answers.
 func (p *Publisher) Ready() (about string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,29 +91,29 @@ func (p *Publisher) Ready() (about string, err error) {
 	return "", errors.New("the first snapshot is not loaded yet")
 }
 
-// Last returns the last state of a resource that could be served, or nil.
+// Last returns the last good state of a resource; nil if there is none.
 func (p *Publisher) Last(kind *kinds.Kind, fullName string) *ads.Resource {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.sets[kind].Get(fullName)
 }
 
-// Replace publishes everything that a source has. What is the same as before stays the same, so that clients are only sent what
-// differs.
+// Replace publishes the complete content of a source. Unchanged resources are kept, so that clients are
+// sent only the difference.
 func (p *Publisher) Replace(all Content, at Position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, k := range kinds.All() {
-		p.sets[k] = p.sets[k].With(all.Resources[k], all.missing(p.sets[k], k))
+		p.sets[k] = p.sets[k].With(all.Resources[k], all.removedFrom(p.sets[k], k))
 	}
 	if all.Secrets {
-		p.sets[kinds.Secret] = p.sets[kinds.Secret].With(all.Resources[kinds.Secret], all.missing(p.sets[kinds.Secret], kinds.Secret))
+		p.sets[kinds.Secret] = p.sets[kinds.Secret].With(all.Resources[kinds.Secret], all.removedFrom(p.sets[kinds.Secret], kinds.Secret))
 	}
 	p.source = p.next
 	p.publish(p.sets, at, time.Time{})
 }
 
-// Apply publishes what a source has changed.
+// Apply publishes changes of a source.
 func (p *Publisher) Apply(c Changes, at Position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,31 +141,33 @@ func (p *Publisher) publish(sets map[*kinds.Kind]*ads.Set, at Position, committe
 	snap.Sets[mcpv1.BatchTypeURL] = at.end(committed)
 	snap.Sets[mcpv1.StandingTypeURL] = p.standing()
 	p.at, p.loaded, p.primed, p.lost = at, true, nil, p.source.Err
-	p.heard()
-	p.offer(snap, sets[kinds.Secret])
+	p.gotResult()
+	p.publishBoth(snap, sets[kinds.Secret])
 }
 
-// offer publishes a snapshot, without secrets and with them. Where nothing is known of those, clients are told nothing of them.
-func (p *Publisher) offer(snap *ads.Snapshot, secrets *ads.Set) {
+// publishBoth publishes a snapshot without secrets and with them. If the source does not know the
+// secrets, their type is withheld.
+func (p *Publisher) publishBoth(snap *ads.Snapshot, secrets *ads.Set) {
 	whole := &ads.Snapshot{Revision: snap.Revision, Sets: maps.Clone(snap.Sets), Without: snap}
 	if whole.Sets[kinds.Secret.TypeURL()] = secrets; secrets == nil {
 		whole.Withheld = map[string]bool{kinds.Secret.TypeURL(): true}
 	}
 	p.topic.Publish(snap)
-	p.whole.Publish(whole)
+	p.withSecrets.Publish(whole)
 }
 
-// tell publishes what is served already, with the news of where it is from.
-func (p *Publisher) tell(s Source) {
+// updateSource publishes the current content again if clients are to learn something new about the
+// source.
+func (p *Publisher) updateSource(s Source) {
 	before, current := p.source, p.topic.Current()
 	if !p.loaded {
 		return
 	}
 	p.source = s
-	if s.same(before) {
+	if s.equal(before) {
 		return
 	}
 	snap := &ads.Snapshot{Revision: current.Revision, Sets: maps.Clone(current.Sets)}
 	snap.Sets[mcpv1.StandingTypeURL] = p.standing()
-	p.offer(snap, p.whole.Current().Sets[kinds.Secret.TypeURL()])
+	p.publishBoth(snap, p.withSecrets.Current().Sets[kinds.Secret.TypeURL()])
 }

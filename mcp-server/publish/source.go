@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Source is where what is served comes from, and how that stands to its mesh.
+// Source is where the content comes from, and how current it is.
 type Source struct {
 	Name string // Database, Upstream or File
-	// Mesh is the same for all sources of one mesh, "" where nobody knows.
+	// Mesh is the same for all sources of one mesh; "" if unknown.
 	Mesh string
 	// Path has the ids of the servers between this one and the database.
 	Path []string
-	// Stale is zero while the source has the newest state of its mesh, and else the time when it had it last.
+	// Stale is zero while the source has the newest state, and else the time when it had it last.
 	Stale time.Time
-	// Saved says that the state is from a file that this server or one in the path has kept.
+	// Saved says that the state is from a file that a server in the path, or this one, saved.
 	Saved bool
-	// Err is why it is stale, if this server found out itself.
+	// Err is why the source is stale, if this server knows.
 	Err error
 }
 
@@ -27,13 +27,14 @@ const (
 	File     = "file"
 )
 
-// same tells whether clients would be told the same of two sources.
-func (s Source) same(other Source) bool {
+// equal reports whether clients would be told the same of both.
+func (s Source) equal(other Source) bool {
 	return s.Name == other.Name && s.Mesh == other.Mesh && s.Stale.Equal(other.Stale) && s.Saved == other.Saved && slices.Equal(s.Path, other.Path)
 }
 
-// Begin says which source the next content is from. Until that comes, clients are told of the one before. What another mesh left is
-// nothing to a source: clients that have it are sent what differs, but it stands in for nothing that the source cannot show.
+// Begin sets the source of the next content. Until that comes, clients are told of the current source. If
+// the mesh is another, the last good states are forgotten: clients are sent the difference, but no state
+// of another mesh replaces one that the source cannot show.
 func (p *Publisher) Begin(s Source) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -43,16 +44,16 @@ func (p *Publisher) Begin(s Source) {
 	p.next = s
 }
 
-// Stand says how the source stands now, which clients are told at once.
+// Stand updates the source, and tells clients at once.
 func (p *Publisher) Stand(s Source) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.next = s
-	p.tell(s)
-	p.heard()
+	p.updateSource(s)
+	p.gotResult()
 }
 
-// Lost says that the source cannot be read, and why. What it gave stays in force, and is stale from now on.
+// Lost records that the source cannot be read. Its content stays in force, and is stale from now on.
 func (p *Publisher) Lost(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,25 +63,25 @@ func (p *Publisher) Lost(err error) {
 	if now.Stale.IsZero() {
 		now.Stale = time.Now()
 	}
-	p.tell(now)
-	p.heard()
+	p.updateSource(now)
+	p.gotResult()
 }
 
-// Source tells where what is served comes from. It has no name before anything is served.
+// Source returns the source of what is served. Its name is empty before anything is served.
 func (p *Publisher) Source() Source {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.source
 }
 
-// Sign notes that the source shows signs of life, and will tell more. It counts from when the publisher was made, by a clock that does
-// not jump.
-func (p *Publisher) Sign() { p.sign.Store(int64(time.Since(p.made))) }
+// Alive records that the source is making progress. The time counts from when the publisher was made, by
+// the monotonic clock.
+func (p *Publisher) Alive() { p.lastSign.Store(int64(time.Since(p.started))) }
 
-// LastSign is when the source has shown the last sign of life, or when the publisher was made.
-func (p *Publisher) LastSign() time.Time { return p.made.Add(time.Duration(p.sign.Load())) }
+// LastAlive returns when Alive was called last, or when the publisher was made.
+func (p *Publisher) LastAlive() time.Time { return p.started.Add(time.Duration(p.lastSign.Load())) }
 
-// Heard is closed when the source has given something for the first time, or was found to be lost.
-func (p *Publisher) Heard() <-chan struct{} { return p.first }
+// FirstResult returns a channel that is closed when the source first delivers something or is lost.
+func (p *Publisher) FirstResult() <-chan struct{} { return p.firstResult }
 
-func (p *Publisher) heard() { p.firstOnce.Do(func() { close(p.first) }) }
+func (p *Publisher) gotResult() { p.firstResultOnce.Do(func() { close(p.firstResult) }) }

@@ -15,10 +15,10 @@ import (
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
-// newID makes the id that a server has until it ends.
+// newID returns this server's id, which is new for each start.
 func newID() string { return rand.Text()[:16] }
 
-// standing is the resource by which clients are told of the source. It stays the same while there is no news.
+// standing returns the resource that tells clients about the source. It stays the same while that does.
 func (p *Publisher) standing() *ads.Set {
 	m := &mcpv1.Standing{
 		Mesh: p.source.Mesh, StaleSince: stamp.Of(p.source.Stale), Saved: p.source.Saved, Path: append([]string{p.id}, p.source.Path...),
@@ -28,17 +28,17 @@ func (p *Publisher) standing() *ads.Set {
 		panic(fmt.Sprintf("a message of strings and times always encodes: %v", err))
 	}
 	sum := sha256.Sum256(value)
-	p.told = p.told.With([]*ads.Resource{{
+	p.standingSet = p.standingSet.With([]*ads.Resource{{
 		Name: mcpv1.StandingName, Version: hex.EncodeToString(sum[:8]),
 		Body: &anypb.Any{TypeUrl: "type.googleapis.com/" + string(m.ProtoReflect().Descriptor().FullName()), Value: value},
 	}}, nil)
-	return p.told
+	return p.standingSet
 }
 
-// ID is this server's in the path of those that follow it.
+// ID returns this server's id in the paths of its followers.
 func (p *Publisher) ID() string { return p.id }
 
-// describe says for people what is served, if it may not be the newest.
+// describe says for people how old the served state is; "" if it is the newest.
 func (p *Publisher) describe() string {
 	if p.source.Stale.IsZero() {
 		return ""

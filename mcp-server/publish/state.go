@@ -9,16 +9,16 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// State is all that a publisher has at a moment. It is immutable.
+// State is the complete content of a publisher at one moment. It is immutable.
 type State struct {
 	Mesh string
 	At   Position
-	// AsOf is when this was known to be the newest state of the mesh.
+	// AsOf is when this was last known to be the newest state of the mesh.
 	AsOf time.Time
 	Sets map[*kinds.Kind]*ads.Set
 }
 
-// Len is the number of resources.
+// Len returns the number of resources.
 func (s *State) Len() (n int) {
 	for _, set := range s.Sets {
 		n += set.Len()
@@ -26,7 +26,7 @@ func (s *State) Len() (n int) {
 	return n
 }
 
-// State returns what is served, nil if nothing is.
+// State returns what is served; nil if nothing is.
 func (p *Publisher) State() *State {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -34,9 +34,9 @@ func (p *Publisher) State() *State {
 		return nil
 	}
 	s := &State{Mesh: p.source.Mesh, At: p.at, AsOf: p.source.Stale, Sets: map[*kinds.Kind]*ads.Set{}}
-	served := p.whole.Current()
+	served := p.withSecrets.Current()
 	for _, k := range kinds.WithSecrets() {
-		if set := served.Sets[k.TypeURL()]; set != nil || k != kinds.Secret { // of which nothing may be known
+		if set := served.Sets[k.TypeURL()]; set != nil || k != kinds.Secret { // secrets may be unknown
 			s.Sets[k] = set
 		}
 	}
@@ -46,8 +46,8 @@ func (p *Publisher) State() *State {
 	return s
 }
 
-// Prime gives a publisher that serves nothing yet what was served last. Clients are not served it before Resume; till then it is what a
-// source of the same mesh is compared with.
+// Prime gives the saved state to a publisher that serves nothing yet. Resume serves it; until then a
+// source of the same mesh is compared with it.
 func (p *Publisher) Prime(s *State) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,7 +55,7 @@ func (p *Publisher) Prime(s *State) {
 	p.next = Source{Name: File, Mesh: s.Mesh, Stale: s.AsOf, Saved: true}
 }
 
-// Resume serves what the publisher was primed with, if it serves nothing yet, and tells whether it did.
+// Resume serves the primed state if nothing is served yet, and reports whether it did.
 func (p *Publisher) Resume() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,27 +68,27 @@ func (p *Publisher) Resume() bool {
 	return true
 }
 
-// Primed tells whether there is anything to Resume from, or to compare a source with.
+// Primed reports whether there is a state to resume from or to compare a source with.
 func (p *Publisher) Primed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.loaded || p.primed != nil
 }
 
-// At is the position of what a source is compared with.
+// At returns the position that a source is compared with.
 func (p *Publisher) At() Position {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.at
 }
 
-// Held returns the versions of what a source is compared with, and the mesh that they are of.
-func (p *Publisher) Held() (mesh string, versions map[kinds.Key]string) {
+// Versions returns the versions of the resources that a source is compared with, and their mesh.
+func (p *Publisher) Versions() (mesh string, versions map[kinds.Key]string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	versions = map[kinds.Key]string{}
 	for kind, set := range p.sets {
-		if kind == kinds.Secret { // sources that are compared tell of none
+		if kind == kinds.Secret { // a source that uses this has no secrets
 			continue
 		}
 		for r := range set.All() {

@@ -16,12 +16,12 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// row is a row of mesh.readers, read.
+// row is a parsed row of mesh.readers.
 type row struct {
 	identity caller.Pattern
 	scope    caller.Scope
 	labels   selector.Selector
-	text     string // the same for rows that show the same
+	text     string // equal for rows that show the same
 }
 
 func parse(r store.Reader) (row, error) {
@@ -43,52 +43,52 @@ func parse(r store.Reader) (row, error) {
 	return parsed, nil
 }
 
-// filter is what somebody is shown: what the scopes let it read and, of that, what the rows show together. Without restriction by
-// rows it is all that may be read.
+// filter is what a reader is shown: what its scopes let it read and, if restricted, only what the rows
+// show.
 type filter struct {
 	scopes     []caller.Scope
-	secrets    []caller.Scope // of whose namespaces secrets are shown
+	secrets    []caller.Scope // secrets of their namespaces are shown
 	rows       []row
 	restricted bool
 }
 
-// everything tells whether nothing is kept back.
-func (f *filter) everything() bool {
-	return slices.ContainsFunc(f.scopes, wholly) && (len(f.secrets) == 0 || slices.ContainsFunc(f.secrets, wholly)) &&
-		(!f.restricted || slices.ContainsFunc(f.rows, func(r row) bool { return wholly(r.scope) && r.labels == nil }))
+// showsEverything reports whether the filter hides nothing.
+func (f *filter) showsEverything() bool {
+	return slices.ContainsFunc(f.scopes, unlimited) && (len(f.secrets) == 0 || slices.ContainsFunc(f.secrets, unlimited)) &&
+		(!f.restricted || slices.ContainsFunc(f.rows, func(r row) bool { return unlimited(r.scope) && r.labels == nil }))
 }
 
-func wholly(s caller.Scope) bool { return s.Namespaces == nil && s.Kinds == nil }
+func unlimited(s caller.Scope) bool { return s.Namespaces == nil && s.Kinds == nil }
 
-// key is the same for filters that show the same.
+// key is equal for filters that show the same.
 func (f *filter) key() string {
-	texts := slices.Concat([]string{"may"}, uniquely(caller.Texts(f.scopes)))
+	texts := slices.Concat([]string{"may"}, sortedUnique(caller.Texts(f.scopes)))
 	if len(f.secrets) > 0 {
-		texts = slices.Concat(texts, []string{"secrets of"}, uniquely(caller.Texts(f.secrets)))
+		texts = slices.Concat(texts, []string{"secrets of"}, sortedUnique(caller.Texts(f.secrets)))
 	}
 	if f.restricted {
 		var rows []string
 		for _, r := range f.rows {
 			rows = append(rows, r.text)
 		}
-		texts = slices.Concat(texts, []string{"shown"}, uniquely(rows))
+		texts = slices.Concat(texts, []string{"shown"}, sortedUnique(rows))
 	}
 	return strings.Join(texts, "\n")
 }
 
-func uniquely(texts []string) []string {
+func sortedUnique(texts []string) []string {
 	slices.Sort(texts)
 	return slices.Compact(texts)
 }
 
-// digest tells filters apart in few letters, the same on every server.
+// digest is a short hash of the key, the same on every server.
 func (f *filter) digest() string {
 	sum := sha256.Sum256([]byte(f.key()))
 	return hex.EncodeToString(sum[:4])
 }
 
-// whole tells whether all resources of a kind are shown, or none.
-func (f *filter) whole(k *kinds.Kind) (all, none bool) {
+// showsKind reports whether all resources of a kind are shown, or none.
+func (f *filter) showsKind(k *kinds.Kind) (all, none bool) {
 	about := func(s caller.Scope) bool { return s.Kinds == nil || slices.Contains(s.Kinds, k) }
 	may := slices.DeleteFunc(slices.Clone(f.scopes), func(s caller.Scope) bool { return !about(s) })
 	all = slices.ContainsFunc(may, func(s caller.Scope) bool { return s.Namespaces == nil })
@@ -100,8 +100,9 @@ func (f *filter) whole(k *kinds.Kind) (all, none bool) {
 	return all, len(may) == 0 || len(rows) == 0
 }
 
-// keeps tells whether a resource of a kind is shown. What belongs to no namespace needs no label: it concerns all.
-func (f *filter) keeps(k *kinds.Kind, r *ads.Resource) bool {
+// shows reports whether a resource is shown. Resources without a namespace need not match labels, because
+// they concern everybody.
+func (f *filter) shows(k *kinds.Kind, r *ads.Resource) bool {
 	namespace, _, found := strings.Cut(r.Name, "/")
 	if !found {
 		namespace = ""
@@ -128,8 +129,8 @@ func (f *filter) keeps(k *kinds.Kind, r *ads.Resource) bool {
 	})
 }
 
-// keepsSecret tells whether a secret is shown. Rows that are for some kinds alone show none.
-func (f *filter) keepsSecret(r *ads.Resource) bool {
+// showsSecret reports whether a secret is shown. Rows that name kinds show no secrets.
+func (f *filter) showsSecret(r *ads.Resource) bool {
 	namespace, _, _ := strings.Cut(r.Name, "/")
 	if !slices.ContainsFunc(f.secrets, func(s caller.Scope) bool { return s.Namespaces == nil || slices.Contains(s.Namespaces, namespace) }) {
 		return false
@@ -140,7 +141,7 @@ func (f *filter) keepsSecret(r *ads.Resource) bool {
 	})
 }
 
-// labelsOf reads the labels in the envelope of a resource, and nothing else of it.
+// labelsOf reads the labels in a resource's envelope, without decoding its body.
 func labelsOf(r *ads.Resource) map[string]string {
 	envelope := &mcp.Resource{}
 	if err := proto.Unmarshal(r.Body.GetValue(), envelope); err != nil {

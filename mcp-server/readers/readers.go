@@ -1,8 +1,8 @@
-// Package readers shows each client of mcp-server its part of the mesh: what its scopes let it read and, of that, what the rows of
-// mesh.readers for its identity show.
+// Package readers filters snapshots for each client of mcp-server: it shows what the client's scopes let
+// it read and, of that, what the rows of mesh.readers for its identity show.
 //
-// Those who are shown the same share one view, which is brought from one snapshot to the next by what has changed between them. When
-// the rows change, streams that are open are moved to other views, and are sent the difference.
+// Clients that are shown the same share one view, which is updated by what changed between snapshots.
+// When the rows change, open streams move to other views, and are sent the difference.
 package readers
 
 import (
@@ -22,8 +22,9 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// logEvery bounds how often those are named who are turned away, who may try again and again.
-const logEvery = time.Second
+// warnInterval limits the warnings about clients that are turned away, because these may retry without
+// end.
+const warnInterval = time.Second
 
 // Views are all views of a source.
 type Views struct {
@@ -31,35 +32,35 @@ type Views struct {
 	plain  func() *ads.Subscriber // without
 	log    *slog.Logger
 
-	mu      sync.Mutex
-	known   bool // whether the rows were read: until then nobody is shown anything
-	rows    []row
-	any     bool // whether there are rows, be they such as this program understands or not
-	newest  *ads.Snapshot
-	views   map[string]*view
-	members map[*member]struct{}
+	mu       sync.Mutex
+	rowsRead bool // whether the rows were read; nobody is shown anything before
+	rows     []row
+	hasRows  bool // whether there are rows, even if none could be parsed
+	newest   *ads.Snapshot
+	views    map[string]*view
+	members  map[*member]struct{}
 
-	denied prometheus.Counter
-	open   prometheus.Gauge
-	tell   rate.Sometimes
+	denied        prometheus.Counter
+	open          prometheus.Gauge
+	warnSometimes rate.Sometimes
 }
 
-// member is a client that a view is for.
+// member is a client that uses a view.
 type member struct {
 	who  *caller.Caller
 	news *ads.Subscriber
-	view *view // nil until the rows are known
+	view *view // nil until the rows are read
 }
 
-// New returns the views of what a source offers with secrets, and without.
+// New returns the views of a source, which offers snapshots with secrets and without.
 func New(source, plain func() *ads.Subscriber, log *slog.Logger, metrics prometheus.Registerer) *Views {
 	v := &Views{
 		source: source, plain: plain, log: log, views: map[string]*view{}, members: map[*member]struct{}{},
 		denied: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "readers_denied_total", Help: "Clients that were turned away because no row of mesh.readers is for them.",
 		}),
-		open: prometheus.NewGauge(prometheus.GaugeOpts{Name: "reader_views", Help: "Different parts of the mesh that clients are shown."}),
-		tell: rate.Sometimes{First: 20, Interval: logEvery},
+		open:          prometheus.NewGauge(prometheus.GaugeOpts{Name: "reader_views", Help: "Different parts of the mesh that clients are shown."}),
+		warnSometimes: rate.Sometimes{First: 20, Interval: warnInterval},
 	}
 	metrics.MustRegister(v.denied, v.open)
 	return v
@@ -84,7 +85,7 @@ func (v *Views) advance(newest *ads.Snapshot) {
 	defer v.mu.Unlock()
 	v.newest = newest
 	for _, w := range v.views {
-		if len(w.members) == 0 { // it catches up when somebody comes
+		if len(w.members) == 0 { // join updates it when somebody comes
 			continue
 		}
 		shown := w.snapshot(newest)
@@ -94,10 +95,10 @@ func (v *Views) advance(newest *ads.Snapshot) {
 	}
 }
 
-// Subscribe returns the snapshots for the caller of a context. Its error carries a gRPC status.
+// Subscribe returns the snapshots for the caller. Its error carries a gRPC status.
 func (v *Views) Subscribe(ctx context.Context) (*ads.Subscriber, error) {
 	who := caller.From(ctx)
-	if f := (filter{scopes: readScopes(who), secrets: who.SecretScopes()}); !v.rowsAreFor(who) && f.everything() {
+	if f := (filter{scopes: readScopes(who), secrets: who.SecretScopes()}); !v.usesRows(who) && f.showsEverything() {
 		if len(f.secrets) > 0 {
 			return v.source(), nil
 		}
@@ -107,7 +108,7 @@ func (v *Views) Subscribe(ctx context.Context) (*ads.Subscriber, error) {
 	defer v.mu.Unlock()
 	m := &member{who: who}
 	m.news = ads.NewSubscriber(func() { v.leave(m) })
-	if v.known || !v.rowsAreFor(who) {
+	if v.rowsRead || !v.usesRows(who) {
 		f, err := v.filterFor(who)
 		if err != nil {
 			return nil, err
@@ -118,15 +119,15 @@ func (v *Views) Subscribe(ctx context.Context) (*ads.Subscriber, error) {
 	return m.news, nil
 }
 
-// rowsAreFor tells whether the rows decide what somebody is shown. The scopes of a token say that by themselves, and who may do
-// everything without TLS is shown everything.
-func (v *Views) rowsAreFor(who *caller.Caller) bool {
+// usesRows reports whether the rows restrict a caller. They do not restrict tokens, whose scopes say what
+// they show, nor the local caller without TLS, who may do everything.
+func (v *Views) usesRows(who *caller.Caller) bool {
 	return !who.Bearer() && who.Identity() != caller.Local
 }
 
-// filterFor is what somebody is shown.
+// filterFor returns the filter for a caller.
 func (v *Views) filterFor(who *caller.Caller) (filter, error) {
-	f := filter{scopes: readScopes(who), secrets: who.SecretScopes(), restricted: v.any && v.rowsAreFor(who)}
+	f := filter{scopes: readScopes(who), secrets: who.SecretScopes(), restricted: v.hasRows && v.usesRows(who)}
 	if len(f.scopes) == 0 {
 		return f, status.Error(codes.PermissionDenied, (&caller.DeniedError{Identity: who.Identity(), What: "read"}).Error())
 	}
@@ -142,16 +143,16 @@ func (v *Views) filterFor(who *caller.Caller) (filter, error) {
 		return f, nil
 	}
 	v.denied.Inc()
-	v.tell.Do(func() { v.log.Warn("turned a client away: no row of mesh.readers is for it", "caller", who.Identity()) })
+	v.warnSometimes.Do(func() { v.log.Warn("turned a client away: no row of mesh.readers is for it", "caller", who.Identity()) })
 	return f, status.Errorf(codes.PermissionDenied, "%s is shown nothing here: no row of mesh.readers is for it", who.Identity())
 }
 
-// readScopes are those of somebody's scopes that are about resources.
+// readScopes returns the caller's scopes for resources.
 func readScopes(who *caller.Caller) []caller.Scope {
 	return slices.DeleteFunc(who.Scopes(), func(s caller.Scope) bool { return s.Verb == caller.Secrets })
 }
 
-// join puts a member into the view of a filter.
+// join adds a member to the view of a filter.
 func (v *Views) join(m *member, f filter) {
 	key := f.key()
 	w := v.views[key]
@@ -176,14 +177,14 @@ func (v *Views) leave(m *member) {
 	}
 }
 
-// Show makes the rows those that decide from now on, for streams that are open too.
+// Show sets the rows, for open streams too.
 func (v *Views) Show(rows []store.Reader) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.known, v.any, v.rows = true, len(rows) > 0, nil
+	v.rowsRead, v.hasRows, v.rows = true, len(rows) > 0, nil
 	for _, r := range rows {
 		parsed, err := parse(r)
-		if err != nil { // it would show less than was meant, and nothing to others
+		if err != nil { // without the row, its reader sees less
 			v.log.Error("left out a row of mesh.readers", "identity", r.Identity, "error", err)
 			continue
 		}
@@ -200,9 +201,9 @@ func (v *Views) Show(rows []store.Reader) {
 	v.open.Set(float64(len(v.views)))
 }
 
-// move puts a member into the view that it is to have now.
+// move moves a member to the view that it is to have now.
 func (v *Views) move(m *member) {
-	if m.view != nil && !v.rowsAreFor(m.who) {
+	if m.view != nil && !v.usesRows(m.who) {
 		return
 	}
 	f, err := v.filterFor(m.who)

@@ -322,7 +322,7 @@ func TestViewsUnderRandomChanges(t *testing.T) {
 			for _, k := range ks {
 				var want []string
 				for r := range m.sets[k.TypeURL()].All() {
-					if f.keeps(k, r) {
+					if f.shows(k, r) {
 						want = append(want, r.Name+"="+r.Version)
 					}
 				}

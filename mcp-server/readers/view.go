@@ -6,13 +6,13 @@ import (
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
-// view is what all those are shown who have the same filter. It is made once for all of them, out of what changed.
+// view is a filtered snapshot, shared by all clients with the same filter.
 type view struct {
 	filter  filter
 	digest  string
 	members map[*member]struct{}
 
-	source *ads.Snapshot // that the current one was made of
+	source *ads.Snapshot // that shown was made from
 	shown  *ads.Snapshot
 }
 
@@ -20,7 +20,7 @@ func newView(f filter) *view {
 	return &view{filter: f, digest: f.digest(), members: map[*member]struct{}{}}
 }
 
-// snapshot is what the view shows of a snapshot.
+// snapshot filters a snapshot.
 func (v *view) snapshot(source *ads.Snapshot) *ads.Snapshot {
 	if len(v.filter.secrets) == 0 && source.Without != nil {
 		source = source.Without
@@ -29,7 +29,7 @@ func (v *view) snapshot(source *ads.Snapshot) *ads.Snapshot {
 		return v.shown
 	}
 	older, shown := v.source, v.shown
-	if v.source, v.shown = source, source; v.filter.everything() {
+	if v.source, v.shown = source, source; v.filter.showsEverything() {
 		return source
 	}
 	if older == nil {
@@ -37,35 +37,35 @@ func (v *view) snapshot(source *ads.Snapshot) *ads.Snapshot {
 	}
 	v.shown = &ads.Snapshot{Revision: source.Revision, Sets: make(map[string]*ads.Set, len(source.Sets)), Withheld: source.Withheld}
 	for typeURL, newer := range source.Sets {
-		v.shown.Sets[typeURL] = v.part(typeURL, shown.Sets[typeURL], older.Sets[typeURL], newer)
+		v.shown.Sets[typeURL] = v.filterType(typeURL, shown.Sets[typeURL], older.Sets[typeURL], newer)
 	}
 	return v.shown
 }
 
-// part is what the view shows of a type. What is no kind tells of the server, and is for all.
-func (v *view) part(typeURL string, shown, older, newer *ads.Set) *ads.Set {
+// filterType filters one type. A type that is no kind describes the server, and is shown to everybody.
+func (v *view) filterType(typeURL string, shown, older, newer *ads.Set) *ads.Set {
 	if typeURL == mcpv1.BatchTypeURL {
-		return v.marked(shown, older, newer)
+		return v.ownMarks(shown, older, newer)
 	}
 	if typeURL == kinds.Secret.TypeURL() {
-		return ads.Filter(shown, older, newer, v.filter.keepsSecret)
+		return ads.Filter(shown, older, newer, v.filter.showsSecret)
 	}
 	k, isKind := kinds.ByTypeURL(typeURL)
 	if !isKind {
 		return newer
 	}
-	switch all, none := v.filter.whole(k); {
+	switch all, none := v.filter.showsKind(k); {
 	case all:
 		return newer
 	case none:
 		return nil
 	}
-	return ads.Filter(shown, older, newer, func(r *ads.Resource) bool { return v.filter.keeps(k, r) })
+	return ads.Filter(shown, older, newer, func(r *ads.Resource) bool { return v.filter.shows(k, r) })
 }
 
-// marked makes the marks that end batches those of this view: who is moved to another view while the revision stays waits for the
-// end of what that changes.
-func (v *view) marked(shown, older, newer *ads.Set) *ads.Set {
+// ownMarks gives the marks that end batches a version of this view. So a client that moves to another
+// view within one revision waits for the end of that move.
+func (v *view) ownMarks(shown, older, newer *ads.Set) *ads.Set {
 	if shown != nil && older == newer {
 		return shown
 	}

@@ -15,12 +15,13 @@ import (
 )
 
 const (
-	// A batch that meets another transaction is tried again so often, each time after a little longer.
-	attempts  = 3
-	longPause = 50 * time.Millisecond
+	// A batch that conflicts with another transaction is tried this often, with longer pauses each time.
+	maxAttempts = 3
+	retryPause  = 50 * time.Millisecond
 
-	// longestDetail is as much as people read of what a probe has to say. More would make a revision of each word that differs.
-	longestDetail = 200
+	// maxDetailLength is the most characters kept of a probe's message: as much as people read. A longer
+	// text would make more revisions, since each difference is one.
+	maxDetailLength = 200
 )
 
 var (
@@ -41,29 +42,29 @@ func changesOf(list []*machinev1.Change) []store.WorkloadChange {
 		changes[i] = store.WorkloadChange{
 			Namespace: c.GetNamespace(), Group: s.GetGroup(), Machine: c.GetMachine(), ServiceAccount: c.GetServiceAccount(), Enrolment: c.GetEnrolment(),
 			Since: c.GetSince(), Address: c.GetAddress(), Network: c.GetNetwork(), Locality: c.GetLocality(), Labels: c.GetLabels(),
-			Ports: s.GetPorts(), ServiceLabels: s.GetLabels(), Weight: s.GetWeight(), Health: health, Detail: shortened(s.GetDetail()), State: states[c.GetState()],
+			Ports: s.GetPorts(), ServiceLabels: s.GetLabels(), Weight: s.GetWeight(), Health: health, Detail: truncate(s.GetDetail()), State: states[c.GetState()],
 		}
 	}
 	return changes
 }
 
-// shortened is a text in one line, of so many characters.
-func shortened(text string) string {
+// truncate returns a text on one line, of at most maxDetailLength characters.
+func truncate(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
-	if letters := []rune(text); len(letters) > longestDetail {
-		return string(letters[:longestDetail-1]) + "…"
+	if letters := []rune(text); len(letters) > maxDetailLength {
+		return string(letters[:maxDetailLength-1]) + "…"
 	}
 	return text
 }
 
-// register takes in changes, in one transaction. If the database does not take one, it takes the others in transactions of their own: no machine
-// is to answer for another.
+// register registers changes in one transaction. If the database refuses it, register splits the changes
+// and tries each half: one machine's mistake must not affect the others.
 func (r *Registry) register(ctx context.Context, s *session, changes []store.WorkloadChange) ([]store.WorkloadOutcome, error) {
-	outcomes, err := r.patiently(ctx, s, changes)
+	outcomes, err := r.registerWithRetry(ctx, s, changes)
 	switch {
 	case err == nil:
 		return outcomes, nil
-	case !ofChange(err):
+	case !causedByChange(err):
 		return nil, err
 	case len(changes) == 1:
 		r.log.Warn("the database does not take what a machine is registered with", "namespace", changes[0].Namespace, "group", changes[0].Group, "machine", changes[0].Machine, "error", err)
@@ -78,28 +79,29 @@ func (r *Registry) register(ctx context.Context, s *session, changes []store.Wor
 	return append(first, second...), err
 }
 
-// patiently tries again what met another transaction.
-func (r *Registry) patiently(ctx context.Context, s *session, changes []store.WorkloadChange) (outcomes []store.WorkloadOutcome, err error) {
-	for i := range attempts {
+// registerWithRetry registers changes, again if they conflict with another transaction.
+func (r *Registry) registerWithRetry(ctx context.Context, s *session, changes []store.WorkloadChange) (outcomes []store.WorkloadOutcome, err error) {
+	for i := range maxAttempts {
 		s.number++
 		var rows int64
 		outcomes, rows, err = r.store.RegisterWorkloads(ctx, r.keeper, s.id, s.number, changes, s.author)
 		if err == nil {
 			s.mu.Lock()
-			s.taken = s.number
+			s.committed = s.number
 			s.mu.Unlock()
 			r.metrics.rows.Add(float64(rows))
 			return outcomes, nil
 		}
-		if !errors.Is(err, store.ErrConflict) || !wait.For(ctx, time.Duration(i+1)*rand.N(longPause)) {
+		if !errors.Is(err, store.ErrConflict) || !wait.For(ctx, time.Duration(i+1)*rand.N(retryPause)) {
 			return nil, err
 		}
 	}
 	return nil, err
 }
 
-// ofChange tells whether it may be for one of the changes that the database took none.
-func ofChange(err error) bool {
+// causedByChange reports whether the database may have refused a transaction because of one of its
+// changes.
+func causedByChange(err error) bool {
 	if errors.Is(err, store.ErrConflict) {
 		return true
 	}
@@ -121,8 +123,8 @@ func refusalFor(err error) string {
 	return "the database does not take it: " + err.Error()
 }
 
-// told is what a discovery is told of outcomes.
-func (r *Registry) told(outcomes []store.WorkloadOutcome) []*machinev1.Outcome {
+// outcomesOf converts outcomes into the message, and counts them.
+func (r *Registry) outcomesOf(outcomes []store.WorkloadOutcome) []*machinev1.Outcome {
 	list := make([]*machinev1.Outcome, len(outcomes))
 	for i, o := range outcomes {
 		list[i] = &machinev1.Outcome{Entry: o.Entry, Refused: o.Refused, Superseded: o.Superseded}

@@ -113,10 +113,10 @@ type server struct {
 }
 
 // quick has a grace period of a second or two.
-var quick = registry.Options{Name: "quick", Grace: time.Second, Every: 20 * time.Millisecond, Lease: 2 * time.Second}
+var quick = registry.Options{Name: "quick", Grace: time.Second, RefreshInterval: 20 * time.Millisecond, Lease: 2 * time.Second}
 
 // patient has one that does not end within a test.
-var patient = registry.Options{Name: "patient", Grace: time.Hour, Every: 20 * time.Millisecond, Lease: time.Minute}
+var patient = registry.Options{Name: "patient", Grace: time.Hour, RefreshInterval: 20 * time.Millisecond, Lease: time.Minute}
 
 func (b *bundle) serve(o registry.Options) *server {
 	b.t.Helper()

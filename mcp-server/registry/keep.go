@@ -8,8 +8,8 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// keep says for all sessions in one statement that their streams are there, and tells of those that have ended.
-func (r *Registry) keep(ctx context.Context) {
+// keepSessions refreshes all sessions in one statement, and ends those that are over.
+func (r *Registry) keepSessions(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, r.options.Lease)
 	defer cancel()
 	if err := r.refresh(ctx); err != nil {
@@ -18,11 +18,11 @@ func (r *Registry) keep(ctx context.Context) {
 		}
 		return
 	}
-	r.end(ctx)
+	r.endSessions(ctx)
 }
 
-// refresh ends the sessions that count no more, and those of which the database has forgotten what it had taken: another has taken its place that was
-// behind it.
+// refresh refreshes the sessions, and drops those that do not count any more. It also drops sessions
+// whose last transaction the database does not have: it was replaced by a database that was behind.
 func (r *Registry) refresh(ctx context.Context) error {
 	r.mu.Lock()
 	open := maps.Clone(r.sessions)
@@ -33,7 +33,7 @@ func (r *Registry) refresh(ctx context.Context) error {
 	taken := map[int64]int64{}
 	for id, s := range open {
 		s.mu.Lock()
-		taken[id] = s.taken
+		taken[id] = s.committed
 		s.mu.Unlock()
 	}
 	found, err := r.store.RefreshWorkloadSessions(ctx, r.keeper, slices.Collect(maps.Keys(open)))
@@ -44,15 +44,15 @@ func (r *Registry) refresh(ctx context.Context) error {
 		if number, counts := found[id]; counts && number >= taken[id] {
 			continue
 		}
-		if r.lose(s) {
+		if r.dropSession(s) {
 			r.log.Warn("a session of registrations counts no more: the database, or this server, was away", "session", id)
 		}
 	}
 	return nil
 }
 
-// lose ends the stream of a session, unless it has ended.
-func (r *Registry) lose(s *session) bool {
+// dropSession ends the stream of a session, unless that has ended, and reports whether it did.
+func (r *Registry) dropSession(s *session) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.sessions[s.id] != s {

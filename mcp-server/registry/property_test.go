@@ -47,7 +47,7 @@ func newFleet(b *bundle, seed uint64) *fleet {
 }
 
 // fleeting has a grace period that is long beside a round, and short beside a test.
-var fleeting = registry.Options{Name: "fleeting", Grace: 2e9, Every: 30e6, Lease: 1e9}
+var fleeting = registry.Options{Name: "fleeting", Grace: 2e9, RefreshInterval: 30e6, Lease: 1e9}
 
 func (f *fleet) any() *replica { return f.discoveries[f.random.IntN(len(f.discoveries))] }
 

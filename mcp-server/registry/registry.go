@@ -1,9 +1,12 @@
-// Package registry keeps which services of which machines are there, for the discoveries that the machines are connected to.
+// Package registry records which machines serve what, for the discoveries that the machines are connected
+// to.
 //
-// The database decides everything: each message of a discovery is a transaction, which says of each change what became of it. Here is what a
-// database cannot do by itself. A session lasts as long as its stream, so the server that has the stream says every few seconds that it does; and one
-// server at a time moves on the clock by which those are measured who are gone, and removes them. When the database is away nothing of that happens,
-// and nothing is lost: streams with nothing to tell stay, and one with something ends with UNAVAILABLE, to be opened anew where there is a database.
+// The database decides everything: each message of a discovery is a transaction, which returns the
+// outcome of each change. This package does what a database cannot. A session lasts as long as its
+// stream, so the server with the stream refreshes it every few seconds. One server at a time advances the
+// clock by which the absence of machines is measured, and removes those that are gone for too long. While
+// the database is away none of this happens and nothing is lost: quiet streams stay, and a stream with a
+// change ends with UNAVAILABLE, so that the discovery opens another to a server with a database.
 package registry
 
 import (
@@ -20,26 +23,27 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// DefaultGrace is how long the entry of a machine stays that is gone.
+// DefaultGrace is how long the entry of a machine stays after the machine is gone.
 const DefaultGrace = time.Minute
 
-// Options of a Registry. The zero value is right for production, but for the name.
+// Options of a Registry. The zero value is right for production, except for the name.
 type Options struct {
-	Name  string        // of the server
-	Grace time.Duration // how long the entry of a machine stays that is gone without a word; DefaultGrace if 0
-	Every time.Duration // how often sessions are refreshed, and the clock is moved; 2 s if 0
-	Lease time.Duration // how long a session counts that is not; seven times that if 0
+	Name            string        // the server's
+	Grace           time.Duration // how long the entry of a lost machine stays; DefaultGrace if 0
+	RefreshInterval time.Duration // how often sessions are refreshed and the clock advances; 2 s if 0
+	Lease           time.Duration // how long a session lasts without a refresh; seven intervals if 0
 }
 
 const (
-	// atOnce is how many batches go to the database at once: the others wait, and leave connections to those who ask for something else.
-	atOnce = 2
+	// maxConcurrentBatches is how many batches use the database at once. Others wait, so that connections
+	// are left for other calls.
+	maxConcurrentBatches = 2
 
-	// endWithin bounds how long ending a session may take. A session that is not ended runs out.
-	endWithin = 3 * time.Second
+	// endTimeout bounds the ending of sessions. A session that is not ended expires with its lease.
+	endTimeout = 3 * time.Second
 )
 
-// Registry is the service.
+// Registry is the gRPC service.
 type Registry struct {
 	machinev1.UnimplementedRegistryServiceServer
 
@@ -48,29 +52,29 @@ type Registry struct {
 	options Options
 	metrics *metrics
 	log     *slog.Logger
-	turns   chan struct{}
-	done    chan struct{}
+	slots   chan struct{} // a semaphore of maxConcurrentBatches
+	done    chan struct{} // closed by Shutdown
 	streams sync.WaitGroup
 
 	mu       sync.Mutex
 	closed   bool
-	sessions map[int64]*session // those that the database knows
-	ending   map[int64]struct{} // those whose end the database does not know yet
+	sessions map[int64]*session // open sessions in the database, by id
+	ending   map[int64]struct{} // ended sessions that the database still has open
 }
 
-// New returns a registry in a store.
+// New returns a registry of a store.
 func New(s *store.Store, log *slog.Logger, m prometheus.Registerer, o Options) *Registry {
 	if o.Grace == 0 {
 		o.Grace = DefaultGrace
 	}
-	if o.Every == 0 {
-		o.Every = 2 * time.Second
+	if o.RefreshInterval == 0 {
+		o.RefreshInterval = 2 * time.Second
 	}
 	if o.Lease == 0 {
-		o.Lease = 7 * o.Every
+		o.Lease = 7 * o.RefreshInterval
 	}
 	r := &Registry{
-		store: s, options: o, metrics: newMetrics(m), log: log, turns: make(chan struct{}, atOnce), done: make(chan struct{}),
+		store: s, options: o, metrics: newMetrics(m), log: log, slots: make(chan struct{}, maxConcurrentBatches), done: make(chan struct{}),
 		sessions: map[int64]*session{}, ending: map[int64]struct{}{},
 	}
 	_, _ = rand.Read(r.keeper[:]) // which never fails
@@ -80,7 +84,7 @@ func New(s *store.Store, log *slog.Logger, m prometheus.Registerer, o Options) *
 // Register adds the service to a server.
 func (r *Registry) Register(g grpc.ServiceRegistrar) { machinev1.RegisterRegistryServiceServer(g, r) }
 
-// Shutdown ends the streams. It must be called once.
+// Shutdown ends the streams. Call it once.
 func (r *Registry) Shutdown() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,21 +92,22 @@ func (r *Registry) Shutdown() {
 	close(r.done)
 }
 
-// Run keeps the sessions, and watches over machines, until the context ends. Then it waits for the streams, which [Registry.Shutdown] ends, and says
-// good-bye for those that are left. The two do not wait for each other: to remove many machines may take longer than a lease.
+// Run refreshes the sessions and watches the machines until the context ends. Then it waits for the
+// streams, which [Registry.Shutdown] ends, and ends the sessions that are left. The two loops are
+// independent, because removing many machines may take longer than a lease.
 func (r *Registry) Run(ctx context.Context) error {
 	var watching sync.WaitGroup
-	w := watch{Registry: r}
-	watching.Go(func() { r.every(ctx, w.round) })
-	r.every(ctx, r.keep)
+	w := clockWatch{Registry: r}
+	watching.Go(func() { r.runEvery(ctx, w.runRound) })
+	r.runEvery(ctx, r.keepSessions)
 	watching.Wait()
-	r.leave()
+	r.drain()
 	return ctx.Err()
 }
 
-// every does something at once, and again and again until the context ends.
-func (r *Registry) every(ctx context.Context, do func(context.Context)) {
-	tick := time.NewTicker(r.options.Every)
+// runEvery calls a function now and at each interval, until the context ends.
+func (r *Registry) runEvery(ctx context.Context, do func(context.Context)) {
+	tick := time.NewTicker(r.options.RefreshInterval)
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		do(ctx)
@@ -113,8 +118,8 @@ func (r *Registry) every(ctx context.Context, do func(context.Context)) {
 	}
 }
 
-// leave ends what is left of the sessions.
-func (r *Registry) leave() {
+// drain waits for the streams and ends the remaining sessions.
+func (r *Registry) drain() {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
@@ -122,20 +127,20 @@ func (r *Registry) leave() {
 	}()
 	select {
 	case <-over:
-	case <-time.After(endWithin):
+	case <-time.After(endTimeout):
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), endWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
 	r.mu.Lock()
 	for id := range r.sessions {
 		r.ending[id] = struct{}{}
 	}
 	r.mu.Unlock()
-	r.end(ctx)
+	r.endSessions(ctx)
 }
 
-// end tells the database which sessions have ended.
-func (r *Registry) end(ctx context.Context) {
+// endSessions ends sessions in the database.
+func (r *Registry) endSessions(ctx context.Context) {
 	r.mu.Lock()
 	ids := make([]int64, 0, len(r.ending))
 	for id := range r.ending {

@@ -17,33 +17,35 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// mostChanges is how many changes a message may have: a transaction of some hundred milliseconds.
-const mostChanges = 1000
+// maxChanges is the most changes in a message: they make a transaction of some hundred milliseconds.
+const maxChanges = 1000
 
 var (
-	errAway     = status.Error(codes.Unavailable, "the server cannot reach its database: nothing can be registered now. What is registered stays; open another session later, and tell of every machine")
-	errEnded    = status.Error(codes.Unavailable, "the session counts no more: the database, or this server, was away for too long. Open another, and tell of every machine")
-	errShutdown = status.Error(codes.Unavailable, "the server is shutting down: open another session, and tell of every machine")
+	errUnavailable = status.Error(codes.Unavailable, "the server cannot reach its database: nothing can be registered now. What is registered stays; open another session later, and tell of every machine")
+	errEnded       = status.Error(codes.Unavailable, "the session counts no more: the database, or this server, was away for too long. Open another, and tell of every machine")
+	errShutdown    = status.Error(codes.Unavailable, "the server is shutting down: open another session, and tell of every machine")
 )
 
-// session is one stream of a discovery. The database hears of it with the first change: a discovery without machines costs it nothing.
+// session is one stream of a discovery. It begins in the database with its first change, so a discovery
+// without machines costs the database nothing.
 type session struct {
 	discovery string
 	id        int64 // in the database; 0 before the first change
-	number    int64 // of the last transaction
+	number    int64 // the number of its last transaction
 	author    string
-	lost      chan struct{} // closed when the session counts no more
+	lost      chan struct{} // closed when the session does not count any more
 
-	mu    sync.Mutex
-	taken int64 // number, as far as it was committed
+	mu        sync.Mutex
+	committed int64 // the number of the last committed transaction
 }
 
-// Keep takes in what a discovery tells of its machines. Messages are taken one at a time: who is faster waits.
+// Keep receives the changes of a discovery's machines. It handles one message at a time, and so slows
+// down a fast sender.
 func (r *Registry) Keep(stream grpc.BidiStreamingServer[machinev1.KeepRequest, machinev1.KeepResponse]) error {
 	if err := caller.From(stream.Context()).RequireUnlimited(caller.Register); err != nil {
 		return caller.StatusOf(err)
 	}
-	if !r.begin() {
+	if !r.addStream() {
 		return errShutdown
 	}
 	defer r.streams.Done()
@@ -53,7 +55,7 @@ func (r *Registry) Keep(stream grpc.BidiStreamingServer[machinev1.KeepRequest, m
 		select {
 		case m := <-messages:
 			if s == nil {
-				begun, err := r.introduced(stream.Context(), m)
+				begun, err := r.newSession(stream.Context(), m)
 				if err != nil {
 					return err
 				}
@@ -76,7 +78,8 @@ func (r *Registry) Keep(stream grpc.BidiStreamingServer[machinev1.KeepRequest, m
 	}
 }
 
-// ended is closed when the session counts no more. A nil session, before the first message, does not end.
+// ended returns a channel that is closed when the session does not count any more; nil for a nil session,
+// before the first message.
 func (s *session) ended() <-chan struct{} {
 	if s == nil {
 		return nil
@@ -84,7 +87,7 @@ func (s *session) ended() <-chan struct{} {
 	return s.lost
 }
 
-// receive reads until the stream ends.
+// receive reads messages until the stream ends.
 func receive(stream grpc.BidiStreamingServer[machinev1.KeepRequest, machinev1.KeepResponse]) (<-chan *machinev1.KeepRequest, <-chan error) {
 	messages, failed := make(chan *machinev1.KeepRequest), make(chan error, 1)
 	go func() {
@@ -104,7 +107,8 @@ func receive(stream grpc.BidiStreamingServer[machinev1.KeepRequest, machinev1.Ke
 	return messages, failed
 }
 
-func (r *Registry) begin() bool {
+// addStream counts a stream that Run will wait for. It reports false after Shutdown.
+func (r *Registry) addStream() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -114,8 +118,8 @@ func (r *Registry) begin() bool {
 	return true
 }
 
-// introduced is the session of a stream whose first message has come.
-func (r *Registry) introduced(ctx context.Context, m *machinev1.KeepRequest) (*session, error) {
+// newSession returns the session that a stream's first message begins.
+func (r *Registry) newSession(ctx context.Context, m *machinev1.KeepRequest) (*session, error) {
 	if m.GetDiscovery() == "" {
 		return nil, status.Error(codes.InvalidArgument, "discovery: the first message has to say what the discovery is called")
 	}
@@ -129,7 +133,7 @@ func (r *Registry) introduced(ctx context.Context, m *machinev1.KeepRequest) (*s
 	return s, nil
 }
 
-// open begins the session in the database, before its first change.
+// open opens the session in the database, before its first change.
 func (r *Registry) open(ctx context.Context, s *session) (err error) {
 	if s.id != 0 {
 		return nil
@@ -153,23 +157,23 @@ func (r *Registry) close(s *session) {
 	delete(r.sessions, s.id)
 	r.ending[s.id] = struct{}{}
 	r.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), endWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
-	r.end(ctx)
+	r.endSessions(ctx)
 }
 
-// answer takes in one message, and answers it.
+// answer handles one message and sends its outcomes.
 func (r *Registry) answer(stream grpc.BidiStreamingServer[machinev1.KeepRequest, machinev1.KeepResponse], s *session, m *machinev1.KeepRequest) error {
 	if len(m.GetChanges()) == 0 {
 		return nil
 	}
-	if len(m.GetChanges()) > mostChanges {
-		return status.Errorf(codes.InvalidArgument, "changes: there are %d, of at most %d: send several messages", len(m.GetChanges()), mostChanges)
+	if len(m.GetChanges()) > maxChanges {
+		return status.Errorf(codes.InvalidArgument, "changes: there are %d, of at most %d: send several messages", len(m.GetChanges()), maxChanges)
 	}
 	ctx := stream.Context()
 	select {
-	case r.turns <- struct{}{}:
-		defer func() { <-r.turns }()
+	case r.slots <- struct{}{}:
+		defer func() { <-r.slots }()
 	case <-ctx.Done():
 		return status.FromContextError(ctx.Err()).Err()
 	}
@@ -185,10 +189,10 @@ func (r *Registry) answer(stream grpc.BidiStreamingServer[machinev1.KeepRequest,
 	}
 	r.metrics.batches.WithLabelValues("done").Inc()
 	r.metrics.seconds.Observe(time.Since(start).Seconds())
-	return stream.Send(&machinev1.KeepResponse{Number: m.GetNumber(), Outcomes: r.told(outcomes)})
+	return stream.Send(&machinev1.KeepResponse{Number: m.GetNumber(), Outcomes: r.outcomesOf(outcomes)})
 }
 
-// fail is what a discovery is told of an error.
+// fail turns an error into the status that the discovery gets.
 func (r *Registry) fail(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -197,7 +201,7 @@ func (r *Registry) fail(ctx context.Context, err error) error {
 		return errEnded
 	case store.Temporary(err), errors.Is(err, context.DeadlineExceeded):
 		r.log.Debug("cannot register machines now", "error", err)
-		return errAway
+		return errUnavailable
 	}
 	r.log.Error("cannot register machines", "error", err)
 	return status.Error(codes.Unavailable, "the server cannot register machines: its log says why")

@@ -128,7 +128,7 @@ func TestWhoIsGoneIsRemovedAfterTheGracePeriod(t *testing.T) {
 	require.Equal(t, "web-10.0.0.1", d.told(gone(here("m1", "10.0.0.1", 1))).GetEntry(), "it may come back")
 	d.told(left(here("m2", "10.0.0.2", 1)))
 	eventually(b, 1, present)
-	require.Greater(t, time.Since(begun), quick.Grace-3*quick.Every, "but for rounds of a server that was held up")
+	require.Greater(t, time.Since(begun), quick.Grace-3*quick.RefreshInterval, "but for rounds of a server that was held up")
 	eventually(b, 1, services)
 	require.Equal(t, []string{"web-10.0.0.3"}, b.entries())
 	require.Equal(t, "pgmesh registry", one[string](b, "SELECT author FROM mesh.revisions ORDER BY revision DESC LIMIT 1"))
@@ -172,7 +172,7 @@ func TestTheClockRunsNoFasterThanTime(t *testing.T) {
 	t.Parallel()
 	b := begin(t)
 	o := patient
-	o.Every = 10 * time.Millisecond
+	o.RefreshInterval = 10 * time.Millisecond
 	begun := time.Now()
 	servers := []*server{b.serve(o), b.serve(o), b.serve(o)}
 	servers[0].discovery("eu").told(here("m1", "10.0.0.1", 1))

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Link is how the connection to the upstreams fares.
+// Link is the state of the connection to the upstreams.
 type Link struct {
 	Connected bool
-	Since     time.Time // since when that is so
-	Losses    int64     // how often an upstream was lost, or could not be followed
+	Since     time.Time // when Connected last changed
+	Losses    int64     // how often an upstream was lost or could not be followed
 }
 
-// link is a Link that is being written.
+// link is a Link under construction.
 type link struct {
 	mu  sync.Mutex
 	now Link
@@ -32,7 +32,7 @@ func (l *link) lost() {
 	l.now.Losses++
 }
 
-// Link tells how the connection to the upstreams fares.
+// Link returns the state of the connection to the upstreams.
 func (r *Relay) Link() Link {
 	r.link.mu.Lock()
 	defer r.link.mu.Unlock()

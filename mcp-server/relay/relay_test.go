@@ -112,7 +112,7 @@ func TestAnUpstreamThatSaysNothingIsLeft(t *testing.T) {
 	t.Parallel()
 	mute, other := listen(t), listen(t)
 	other.load("m", 7, "a")
-	second := follow(t, func(o *relay.Options) { o.Silence = 50 * time.Millisecond }, mute, other)
+	second := follow(t, func(o *relay.Options) { o.SilenceTimeout = 50 * time.Millisecond }, mute, other)
 	second.at(7, true)
 	require.Positive(t, second.failures(mute))
 }
@@ -122,7 +122,7 @@ func TestAnUpstreamThatStaysStaleIsLeftForOneThatIsNot(t *testing.T) {
 	first, other := listen(t), listen(t)
 	first.load("m", 7, "a")
 	other.load("m", 7, "a")
-	second := follow(t, func(o *relay.Options) { o.Stale = 50 * time.Millisecond }, first, other)
+	second := follow(t, func(o *relay.Options) { o.StaleTimeout = 50 * time.Millisecond }, first, other)
 	second.at(7, true)
 	first.publisher.Lost(errGone)
 	second.await("the other upstream", func(s *ads.Snapshot) bool {

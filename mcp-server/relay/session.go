@@ -18,75 +18,75 @@ import (
 type session struct {
 	*Relay
 	upstream string
-	leave    context.CancelCauseFunc
+	cancel   context.CancelCauseFunc
 	client   *mcp.Client
 
-	mesh string // of what is served
-	held bool   // batches lead on from what is served, and do not begin with everything
+	mesh    string // the mesh that is served
+	resumed bool   // batches continue from what is served, instead of starting with everything
 
-	source    publish.Source
-	heard     bool        // what the upstream says of itself
-	delivered bool        // its first batch
-	wait      *time.Timer // for an upstream that has lost its own source
+	source       publish.Source
+	standingSeen bool        // the upstream has sent its standing
+	gotBatch     bool        // the first batch has come
+	staleTimer   *time.Timer // runs while the upstream has lost its own source
 }
 
-// errAnew asks for the same upstream once more, with nothing held.
-var errAnew = errors.New("follow it anew")
+// errRestart asks Run to follow the same upstream again, from an empty state.
+var errRestart = errors.New("follow it anew")
 
-// follow follows an upstream until it is lost or not to be followed, and tells whether it gave anything.
+// follow follows an upstream until it is lost or must be left, and reports whether it delivered anything.
 func (r *Relay) follow(ctx context.Context, upstream string) (delivered bool, err error) {
 	ctx, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
-	s := &session{Relay: r, upstream: upstream, leave: leave}
-	mesh, held := r.publisher.Held()
+	s := &session{Relay: r, upstream: upstream, cancel: leave}
+	mesh, held := r.publisher.Versions()
 	if s.mesh = mesh; mesh == "" {
-		held = nil // it is not known whether the upstream's versions are those
+		held = nil // the versions may be of another mesh
 	}
-	s.held = held != nil
+	s.resumed = held != nil
 	s.client = mcp.New(mcp.Config{
 		Targets: []string{upstream}, Name: "mcp-server", DialOptions: r.options.DialOptions, Log: r.log,
-		Once: true, Held: held, Bodies: true, Standing: s.stand,
+		Once: true, Held: held, Bodies: true, Standing: s.handleStanding,
 	})
-	silence := time.AfterFunc(r.options.Silence, s.silent)
+	silence := time.AfterFunc(r.options.SilenceTimeout, s.checkSilence)
 	defer silence.Stop()
 	err = s.client.Run(ctx, s.apply)
-	s.settle(time.Time{})
+	s.watchStale(time.Time{})
 	r.metrics.connected.WithLabelValues(upstream).Set(0)
 	r.link.set(false)
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	return s.delivered, err
+	return s.gotBatch, err
 }
 
-// silent leaves an upstream that has not said anything.
-func (s *session) silent() {
+// checkSilence leaves an upstream that has not sent anything.
+func (s *session) checkSilence() {
 	if !s.client.Status().Connected {
-		s.leave(errSilence)
+		s.cancel(errSilence)
 	}
 }
 
-// stand takes in what the upstream says of itself, which comes before its first batch.
-func (s *session) stand(told mcp.Standing) error {
-	s.publisher.Sign()
+// handleStanding processes what the upstream says of itself, which comes before its first batch.
+func (s *session) handleStanding(told mcp.Standing) error {
+	s.publisher.Alive()
 	if s.loops(told.Path) {
 		return errLoop
 	}
 	if err := s.accept(told.Mesh); err != nil {
 		return err
 	}
-	s.heard = true
+	s.standingSeen = true
 	s.source = publish.Source{Name: publish.Upstream, Mesh: told.Mesh, Path: told.Path, Stale: told.Stale, Saved: told.Saved}
-	s.settle(told.Stale)
-	s.tell(told)
-	if s.delivered {
+	s.watchStale(told.Stale)
+	s.logStale(told)
+	if s.gotBatch {
 		s.publisher.Stand(s.source)
 	}
 	return nil
 }
 
-// tell logs that an upstream has lost its own source, or has it again.
-func (s *session) tell(told mcp.Standing) {
+// logStale logs when an upstream loses its own source, and when it has it again.
+func (s *session) logStale(told mcp.Standing) {
 	switch stale := !told.Stale.IsZero(); {
 	case stale && !s.stale:
 		s.log.Warn("the upstream has lost its own source: what it serves may not be the newest", "upstream", s.upstream, "since", told.Stale, "saved", told.Saved)
@@ -100,32 +100,32 @@ func (s *session) tell(told mcp.Standing) {
 func (s *session) accept(mesh string) error {
 	if mesh == s.mesh || !s.publisher.Primed() {
 		s.mesh = mesh
-		delete(s.strangers, s.upstream)
+		delete(s.otherMeshes, s.upstream)
 		return nil
 	}
-	if s.strangers[s.upstream] = mesh; !s.agreed(mesh) {
+	if s.otherMeshes[s.upstream] = mesh; !s.allServe(mesh) {
 		return fmt.Errorf("%w (%q, and %q is served)", errMesh, mesh, s.mesh)
 	}
 	s.log.Warn("every upstream serves another mesh than this server did until now: following that", "mesh", mesh, "before", s.mesh)
 	s.publisher.Begin(publish.Source{Name: publish.Upstream, Mesh: mesh})
-	return errAnew
+	return errRestart
 }
 
-// settle has an upstream left that does not recover, if there is another.
-func (s *session) settle(stale time.Time) {
-	if s.wait != nil {
-		s.wait.Stop()
-		s.wait = nil
+// watchStale starts or stops the timer that leaves a stale upstream, if there is another.
+func (s *session) watchStale(stale time.Time) {
+	if s.staleTimer != nil {
+		s.staleTimer.Stop()
+		s.staleTimer = nil
 	}
 	if !stale.IsZero() && len(s.options.Upstreams) > 1 {
-		s.wait = time.AfterFunc(s.options.Stale, func() { s.leave(errStale) })
+		s.staleTimer = time.AfterFunc(s.options.StaleTimeout, func() { s.cancel(errStale) })
 	}
 }
 
 // apply publishes one batch.
 func (s *session) apply(b mcp.Batch) error {
-	if !s.heard { // it is not one that tells
-		if err := s.stand(mcp.Standing{}); err != nil {
+	if !s.standingSeen { // an upstream that sends no standing
+		if err := s.handleStanding(mcp.Standing{}); err != nil {
 			return err
 		}
 	}
@@ -138,13 +138,13 @@ func (s *session) apply(b mcp.Batch) error {
 		return err
 	}
 	s.publisher.Begin(s.source)
-	if s.held || s.delivered {
+	if s.resumed || s.gotBatch {
 		s.publisher.Apply(c, at)
 	} else {
 		s.publisher.Replace(publish.Content{Resources: c.Upserts}, at)
 	}
-	if !s.delivered {
-		s.delivered = true
+	if !s.gotBatch {
+		s.gotBatch = true
 		s.follows(s.upstream)
 		s.metrics.connected.WithLabelValues(s.upstream).Set(1)
 		s.link.set(true)
@@ -153,7 +153,7 @@ func (s *session) apply(b mcp.Batch) error {
 	return nil
 }
 
-// position is that of a batch: the upstream's own, if it has any.
+// position returns the position of a batch: the upstream's own, if it has one.
 func (s *session) position(b mcp.Batch) (publish.Position, error) {
 	before := s.publisher.At()
 	if b.Mark == "" {
@@ -167,7 +167,7 @@ func (s *session) position(b mcp.Batch) (publish.Position, error) {
 	return at, nil
 }
 
-// changes are those of a batch, in the form in which they are served.
+// changes converts a batch into changes to publish.
 func changes(b mcp.Batch) (publish.Changes, error) {
 	c := publish.Changes{Upserts: map[*kinds.Kind][]*ads.Resource{}, Removed: map[*kinds.Kind][]string{}, Committed: b.Committed}
 	for _, change := range b.Changes {

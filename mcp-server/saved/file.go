@@ -13,13 +13,14 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/seal"
 )
 
-// fileName is the file in a server's folder, and unfinished matches what a server leaves that dies while it writes one.
+// fileName is the file in a server's folder. tempPattern matches temporary files, which a server leaves
+// behind if it dies while writing.
 const (
-	fileName   = "mcp-server.snapshot"
-	unfinished = ".mcp-server.snapshot-*"
+	fileName    = "mcp-server.snapshot"
+	tempPattern = ".mcp-server.snapshot-*"
 )
 
-// folder is where a server keeps its file. Only the server's own user may look into it.
+// folder is where a server keeps its file. Only the server's own user may read it.
 type folder struct {
 	path   string
 	places []string
@@ -28,8 +29,8 @@ type folder struct {
 
 func (f folder) file() string { return filepath.Join(f.path, fileName) }
 
-// load reads the file, if there is one that was read from a place that this server reads from. A damaged file is set aside: the
-// error says where.
+// load reads the file; nil if there is none. It refuses a file that was read from another place than this
+// server's. It renames a damaged file, and its error says to what.
 func (f folder) load() (*publish.State, error) {
 	in, err := os.Open(f.file())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -53,10 +54,10 @@ func (f folder) load() (*publish.State, error) {
 	if !slices.ContainsFunc(places, func(p string) bool { return slices.Contains(f.places, p) }) {
 		return nil, fmt.Errorf("%w: %s is from %v, this server reads from %v", ErrElsewhere, f.file(), places, f.places)
 	}
-	return f.fromFile(s), nil
+	return f.openSecrets(s), nil
 }
 
-// setAside keeps a file for people to look at. It is out of the way of the next one, and never read again.
+// setAside renames a damaged file for people to inspect. It is never read again.
 func (f folder) setAside(why error) error {
 	aside := f.file() + ".damaged-" + time.Now().UTC().Format("20060102T150405.000Z")
 	if err := os.Rename(f.file(), aside); err != nil {
@@ -65,12 +66,12 @@ func (f folder) setAside(why error) error {
 	return fmt.Errorf("%s: %w; it was set aside as %s", f.file(), why, filepath.Base(aside))
 }
 
-// save replaces the file. Whatever happens meanwhile, there is the old one or the new one, whole.
+// save replaces the file. After a crash there is either the old file or the new one, complete.
 func (f folder) save(s *publish.State) (err error) {
 	if err := os.MkdirAll(f.path, 0o700); err != nil {
 		return err
 	}
-	out, err := os.CreateTemp(f.path, unfinished)
+	out, err := os.CreateTemp(f.path, tempPattern)
 	if err != nil {
 		return err
 	}
@@ -79,7 +80,7 @@ func (f folder) save(s *publish.State) (err error) {
 			err = errors.Join(err, os.Remove(out.Name()))
 		}
 	}()
-	if err := Write(out, f.forFile(s), f.places); err != nil {
+	if err := Write(out, f.sealSecrets(s), f.places); err != nil {
 		return errors.Join(err, out.Close())
 	}
 	if err := errors.Join(out.Sync(), out.Close()); err != nil {
@@ -92,7 +93,7 @@ func (f folder) save(s *publish.State) (err error) {
 	return nil
 }
 
-// sync has the folder's new entry on disk. Where folders cannot be synced, the old file may come back after a loss of power.
+// sync syncs the folder. Where that is not possible, the old file may come back after a power loss.
 func (f folder) sync() {
 	if dir, err := os.Open(f.path); err == nil {
 		_ = dir.Sync()
@@ -100,14 +101,14 @@ func (f folder) sync() {
 	}
 }
 
-// abandoned is how old a file must be for it to be clear that nobody is still writing it.
-const abandoned = time.Hour
+// tempMaxAge is the age at which a temporary file is certainly not being written any more.
+const tempMaxAge = time.Hour
 
-// clean removes what was left unfinished.
+// clean removes abandoned temporary files.
 func (f folder) clean() {
-	left, _ := filepath.Glob(filepath.Join(f.path, unfinished)) // fails for bad patterns alone
+	left, _ := filepath.Glob(filepath.Join(f.path, tempPattern)) // fails only for bad patterns
 	for _, path := range left {
-		if about, err := os.Stat(path); err == nil && time.Since(about.ModTime()) > abandoned {
+		if about, err := os.Stat(path); err == nil && time.Since(about.ModTime()) > tempMaxAge {
 			_ = os.Remove(path)
 		}
 	}

@@ -1,8 +1,7 @@
-// Package saved keeps what a server serves in a file, so that a server that starts while its source is away has something to
-// serve.
+// Package saved saves what a server serves to a file, for a server that starts while its source is away.
 //
-// The file is written anew as a whole, beside the old one, and takes its place when it is on disk. Its last bytes are a checksum of
-// all the others: a file that is damaged or cut off anywhere is not served.
+// The whole file is written next to the old one, and replaces it once it is on disk. Its last bytes are a
+// checksum of all others, so a file that is damaged or cut off is not served.
 package saved
 
 import (
@@ -11,12 +10,12 @@ import (
 )
 
 const (
-	// title begins the first line, and the version of the format ends it.
+	// title begins the first line, and version ends it.
 	title   = "pgmesh snapshot "
 	version = "1"
 )
 
-// DamagedError says that a file cannot be what was written, or not by this version of the program.
+// DamagedError says that a file is damaged, or was written by another version of the format.
 type DamagedError struct{ Reason string }
 
 func (e *DamagedError) Error() string { return e.Reason }
@@ -25,5 +24,5 @@ func damaged(format string, args ...any) error {
 	return &DamagedError{fmt.Sprintf(format, args...)}
 }
 
-// ErrElsewhere says that what was saved is from other places than those that the server reads from.
+// ErrElsewhere says that the file was saved from a place that this server does not read from.
 var ErrElsewhere = errors.New("what was saved was read from another place")

@@ -57,7 +57,7 @@ func stateOf(tb testing.TB, revision int64, entries ...string) *publish.State {
 	return s
 }
 
-func written(tb testing.TB, s *publish.State) []byte {
+func fileState(tb testing.TB, s *publish.State) []byte {
 	tb.Helper()
 	var file bytes.Buffer
 	require.NoError(tb, saved.Write(&file, s, places))
@@ -71,7 +71,7 @@ func read(file []byte) (*publish.State, []string, error) {
 func TestWhatIsWrittenIsReadByteForByte(t *testing.T) {
 	t.Parallel()
 	want := stateOf(t, 7, "a", "b")
-	got, from, err := read(written(t, want))
+	got, from, err := read(fileState(t, want))
 	require.NoError(t, err)
 	require.Equal(t, places, from)
 	require.Equal(t, want.Mesh, got.Mesh)
@@ -88,7 +88,7 @@ func TestWhatIsWrittenIsReadByteForByte(t *testing.T) {
 
 func TestAFileThatIsDamagedAnywhereIsNotRead(t *testing.T) {
 	t.Parallel()
-	whole := written(t, stateOf(t, 7, "a", "b"))
+	whole := fileState(t, stateOf(t, 7, "a", "b"))
 	for i := range whole {
 		for _, bit := range []byte{1, 0x80} {
 			file := bytes.Clone(whole)
@@ -107,7 +107,7 @@ func TestAFileThatIsDamagedAnywhereIsNotRead(t *testing.T) {
 
 func TestAFileOfANewerFormatIsNotRead(t *testing.T) {
 	t.Parallel()
-	file := bytes.Replace(written(t, stateOf(t, 7)), []byte("snapshot 1\n"), []byte("snapshot 2\n"), 1)
+	file := bytes.Replace(fileState(t, stateOf(t, 7)), []byte("snapshot 1\n"), []byte("snapshot 2\n"), 1)
 	_, _, err := read(file)
 	require.EqualError(t, err, `it has version "2" of the format, and this program reads version 1`)
 	_, _, err = read([]byte(strings.Repeat("x", 100)))
@@ -117,7 +117,7 @@ func TestAFileOfANewerFormatIsNotRead(t *testing.T) {
 // A disk that cannot be read has not damaged the file.
 func TestAFailureToReadIsNotDamage(t *testing.T) {
 	t.Parallel()
-	whole := written(t, stateOf(t, 7, "a"))
+	whole := fileState(t, stateOf(t, 7, "a"))
 	why := errors.New("the disk is on fire")
 	for _, after := range []int{0, 5, 30, len(whole) - 40, len(whole) - 5} {
 		_, _, err := saved.Read(io.MultiReader(bytes.NewReader(whole[:after]), iotest.ErrReader(why)), int64(len(whole)))
@@ -177,7 +177,7 @@ func sealed(tb testing.TB, records ...*savedv1.Record) []byte {
 
 // FuzzRead takes any bytes for the inside of a file, with the right checksum, which is all that keeps damage out.
 func FuzzRead(f *testing.F) {
-	whole := written(f, stateOf(f, 7, "a", "b"))
+	whole := fileState(f, stateOf(f, 7, "a", "b"))
 	f.Add(whole[len("pgmesh snapshot 1\n"):len(whole)-32], true)
 	f.Add(whole[len("pgmesh snapshot 1\n"):], false)
 	f.Add([]byte("\xff\xff\xff\xff\x7f"), true)

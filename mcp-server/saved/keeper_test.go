@@ -41,7 +41,7 @@ func start(t *testing.T, dir string, change ...func(*saved.Options)) *server {
 	s := &server{t: t, metrics: prometheus.NewRegistry(), ended: make(chan error, 1)}
 	s.publisher = publish.New(s.metrics)
 	s.news = s.publisher.Subscribe()
-	o := saved.Options{Folder: dir, Places: places[:1], Silence: time.Hour, Settle: time.Millisecond, Pause: time.Millisecond}
+	o := saved.Options{Folder: dir, Places: places[:1], SilenceTimeout: time.Hour, WriteDelay: time.Millisecond, MinInterval: time.Millisecond}
 	for _, c := range change {
 		c(&o)
 	}
@@ -135,7 +135,7 @@ func TestASourceThatIsSilentIsNotWaitedForLong(t *testing.T) {
 	first := start(t, dir)
 	first.publish(3, "a")
 	first.end()
-	second := start(t, dir, func(o *saved.Options) { o.Silence = 20 * time.Millisecond })
+	second := start(t, dir, func(o *saved.Options) { o.SilenceTimeout = 20 * time.Millisecond })
 	require.Equal(t, []string{"a"}, second.serves(3))
 }
 
@@ -168,7 +168,7 @@ func TestAServerThatDiesHasSavedWhatItServed(t *testing.T) {
 
 func TestChangesThatComeFastAreWrittenTogether(t *testing.T) {
 	t.Parallel()
-	s := start(t, t.TempDir(), func(o *saved.Options) { o.Pause = time.Hour })
+	s := start(t, t.TempDir(), func(o *saved.Options) { o.MinInterval = time.Hour })
 	s.publish(1, "a")
 	require.Eventually(t, func() bool { return s.value("pgmesh_mcp_server_saved_revision") == 1 }, 10*time.Second, time.Millisecond)
 	for revision := int64(2); revision <= 1000; revision++ {

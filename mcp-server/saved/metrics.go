@@ -39,8 +39,8 @@ func (m *metrics) saved(s *publish.State) {
 	m.time.Set(float64(s.AsOf.UnixMilli()) / 1000)
 }
 
-// refused tells why nothing of a file is served.
-func (k *Keeper) refused(err error) {
+// logUnusable logs why the file is not served.
+func (k *Keeper) logUnusable(err error) {
 	const nothing = "there is nothing to serve while the source is away"
 	if _, broken := errors.AsType[*DamagedError](err); broken {
 		k.metrics.damaged.Inc()

@@ -18,8 +18,8 @@ import (
 	savedv1 "github.com/pgmesh/pgmesh/proto/pgmesh/saved/v1"
 )
 
-// Read decodes what Write has written, of a size in bytes, and the places that it was read from. Its error is a DamagedError unless
-// reading failed. Kinds that this program does not know are left out.
+// Read decodes what Write wrote, of the given size in bytes, and returns the places it was saved from.
+// Its error is a DamagedError unless reading failed. It skips kinds that this program does not know.
 func Read(from io.Reader, size int64) (*publish.State, []string, error) {
 	r := &reader{in: bufio.NewReaderSize(from, 1<<16), sum: sha256.New(), left: size, resources: map[*kinds.Kind][]*ads.Resource{}}
 	err := r.read()
@@ -34,24 +34,24 @@ func Read(from io.Reader, size int64) (*publish.State, []string, error) {
 	return r.state(), r.header.GetPlaces(), nil
 }
 
-// reader sums up what it reads.
+// reader computes the checksum of what it reads.
 type reader struct {
 	in     *bufio.Reader
 	sum    hash.Hash
 	left   int64
-	failed error // of reading
+	failed error // an error of reading, not of the content
 
 	header    *savedv1.Header
 	resources map[*kinds.Kind][]*ads.Resource
 	count     int64
 }
 
-// Read and ReadByte are what protodelim reads by.
+// Read and ReadByte are for protodelim.
 func (r *reader) Read(b []byte) (int, error) {
 	n, err := r.in.Read(b)
 	r.sum.Write(b[:n])
 	r.left -= int64(n)
-	return n, r.note(err)
+	return n, r.recordError(err)
 }
 
 func (r *reader) ReadByte() (byte, error) {
@@ -60,10 +60,10 @@ func (r *reader) ReadByte() (byte, error) {
 		r.sum.Write([]byte{b})
 		r.left--
 	}
-	return b, r.note(err)
+	return b, r.recordError(err)
 }
 
-func (r *reader) note(err error) error {
+func (r *reader) recordError(err error) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		r.failed = err
 	}
@@ -76,12 +76,12 @@ func (r *reader) read() error {
 	}
 	for end := false; !end; {
 		record := &savedv1.Record{}
-		// No record is longer than the rest of the file: a damaged length must not cost memory.
+		// No record is longer than the rest of the file: a damaged length must not allocate more.
 		if err := (protodelim.UnmarshalOptions{MaxSize: max(r.left, 1)}).UnmarshalFrom(r, record); err != nil {
 			return notARecord(err)
 		}
 		var err error
-		if end, err = r.take(record); err != nil {
+		if end, err = r.takeRecord(record); err != nil {
 			return err
 		}
 	}
@@ -117,8 +117,8 @@ func (r *reader) readTitle() error {
 	return nil
 }
 
-// take takes in one record, and tells whether it is the last.
-func (r *reader) take(record *savedv1.Record) (end bool, err error) {
+// takeRecord processes a record, and reports whether it is the last.
+func (r *reader) takeRecord(record *savedv1.Record) (end bool, err error) {
 	if h := record.GetHeader(); h != nil {
 		if r.header != nil {
 			return false, damaged("it has two headers")
@@ -151,7 +151,7 @@ func (r *reader) takeResource(saved *savedv1.Resource) {
 	if saved.GetTypeUrl() == kinds.Secret.TypeURL() {
 		kind, known = kinds.Secret, true
 	}
-	if !known { // a newer program wrote it, or an older one
+	if !known { // written by a newer or older program
 		return
 	}
 	r.resources[kind] = append(r.resources[kind], ads.NewResource(saved.GetName(), saved.GetVersion(),

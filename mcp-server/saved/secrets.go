@@ -11,17 +11,17 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/seal"
 )
 
-// Secrets are in the file sealed by the keys of the server, or not at all: then a server that starts from it says nothing of secrets, and
-// clients keep those that they have.
+// Secrets are saved sealed by the server's keys, or not at all. Without them, a server that starts from
+// the file withholds secrets, and clients keep those that they have.
 
-// sealedType stands in the file for the type of a body that is sealed.
+// sealedType is the type URL of a sealed body in the file.
 const sealedType = "pgmesh.io/sealed"
 
-// place binds what is sealed to the file, and to the name of the secret.
+// place binds a sealed body to the file and to the secret's name.
 func place(name string) seal.Place { return seal.Place{Name: name, Value: "saved"} }
 
-// forFile is a state as a file may have it.
-func (f folder) forFile(s *publish.State) *publish.State {
+// sealSecrets returns a state with its secrets sealed, or without them if there are no keys.
+func (f folder) sealSecrets(s *publish.State) *publish.State {
 	kept := *s
 	kept.Sets = maps.Clone(s.Sets)
 	secrets, known := kept.Sets[kinds.Secret]
@@ -40,8 +40,8 @@ func (f folder) forFile(s *publish.State) *publish.State {
 	return &kept
 }
 
-// fromFile undoes forFile. If there is a secret that cannot be opened nothing is known of any.
-func (f folder) fromFile(s *publish.State) *publish.State {
+// openSecrets undoes sealSecrets. If one secret cannot be opened, all are left out.
+func (f folder) openSecrets(s *publish.State) *publish.State {
 	secrets := s.Sets[kinds.Secret]
 	delete(s.Sets, kinds.Secret)
 	var open []*ads.Resource
@@ -58,5 +58,5 @@ func (f folder) fromFile(s *publish.State) *publish.State {
 	return s
 }
 
-// envelopeType is that of the body of every secret.
+// envelopeType is the type URL of every secret's body.
 const envelopeType = "type.googleapis.com/istio.mcp.v1alpha1.Resource"

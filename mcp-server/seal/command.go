@@ -12,22 +12,23 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/outside"
 )
 
-// command is that of a KMS. It is asked once for each key that is kept, when a server starts, and once more to make one.
-type command struct{ *outside.Command }
+// kms is the command of a KMS. It runs once for each stored key when a server starts, and to create a
+// key.
+type kms struct{ *outside.Command }
 
-// commandPrefix is what is kept of a key that a KMS has encrypted begins with.
+// commandPrefix begins the stored form of a key that a KMS encrypted.
 const commandPrefix = "kms:"
 
-func newCommand(text string) (*command, error) {
+func newCommand(text string) (*kms, error) {
 	c, err := outside.Parse(text)
-	return &command{c}, err
+	return &kms{c}, err
 }
 
-func (c *command) sealing(keys []*key) bool { return len(keys) > 0 }
+func (c *kms) canSeal(keys []*key) bool { return len(keys) > 0 }
 
-// unlock leaves out what cannot be decrypted, unless that is everything: a key that the KMS has lost takes along what it has sealed, and
-// nothing else.
-func (c *command) unlock(ctx context.Context, kept []Wrapped) (found []*key, err error) {
+// unlock skips keys that cannot be decrypted, unless none can. A key that the KMS has lost takes with it
+// only what it sealed.
+func (c *kms) unlock(ctx context.Context, kept []Wrapped) (found []*key, err error) {
 	var failures []error
 	for _, w := range slices.Backward(kept) {
 		text, own := strings.CutPrefix(w.Text, commandPrefix)
@@ -47,7 +48,7 @@ func (c *command) unlock(ctx context.Context, kept []Wrapped) (found []*key, err
 	return found, nil
 }
 
-func (c *command) open(ctx context.Context, w Wrapped, text string) (*key, error) {
+func (c *kms) open(ctx context.Context, w Wrapped, text string) (*key, error) {
 	wrapped, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
 		return nil, errWrapped
@@ -60,15 +61,16 @@ func (c *command) open(ctx context.Context, w Wrapped, text string) (*key, error
 	if err != nil || len(secret) != KeySize {
 		return nil, fmt.Errorf("%s decrypt: what it wrote is not what its encrypt was given, which was a line of base64", c)
 	}
-	k, err := checked(w, secret)
+	k, err := checkedKey(w, secret)
 	if err != nil {
 		return nil, fmt.Errorf("%s decrypt: %w", c, err)
 	}
 	return k, nil
 }
 
-// wrap also decrypts what was encrypted: what is sealed by a key that never comes back is lost.
-func (c *command) wrap(ctx context.Context) (Wrapped, error) {
+// wrap creates a key and decrypts it again, because whatever is sealed by a key that cannot be recovered
+// is lost.
+func (c *kms) wrap(ctx context.Context) (Wrapped, error) {
 	secret := newSecret()
 	k, err := newKey(secret)
 	if err != nil {
@@ -86,7 +88,7 @@ func (c *command) wrap(ctx context.Context) (Wrapped, error) {
 	return w, err
 }
 
-// run has the KMS encrypt or decrypt.
-func (c *command) run(ctx context.Context, what string, input []byte) ([]byte, error) {
+// run runs the KMS command to encrypt or decrypt.
+func (c *kms) run(ctx context.Context, what string, input []byte) ([]byte, error) {
 	return c.Run(ctx, outside.Call{What: what, Args: []string{what}, Input: input})
 }

@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// Load reads a file of keys, each a line of base64. The first seals, and the others still open what they have sealed: to change the key, put
-// a new line before the old one on every server, seal everything anew, and take the old one out. The file must be its owner's alone.
+// Load reads a file of keys, one in base64 on each line. The first key seals; the others open what they
+// sealed. To change the key, add a line before the old one on every server, seal everything again, and
+// remove the old line. Only the file's owner may have access to it.
 func Load(path string) (*Keys, error) {
 	content, err := readOwn(path)
 	if err != nil {
@@ -25,7 +26,7 @@ func Load(path string) (*Keys, error) {
 	return keys, nil
 }
 
-// readOwn reads a file that must be its owner's alone.
+// readOwn reads a file that only its owner may access.
 func readOwn(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -37,8 +38,8 @@ func readOwn(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// linesOf are the lines of a file that count, by their numbers: neither empty nor a comment.
-func linesOf(content string) iter.Seq2[int, string] {
+// keyLines yields the lines of a file, with their numbers, without empty lines and comments.
+func keyLines(content string) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
 		number := 0
 		for line := range strings.Lines(content) {
@@ -53,7 +54,7 @@ func linesOf(content string) iter.Seq2[int, string] {
 
 func parse(content string) (*Keys, error) {
 	var secrets [][]byte
-	for number, line := range linesOf(content) {
+	for number, line := range keyLines(content) {
 		secret, err := base64.StdEncoding.DecodeString(line)
 		if err != nil || len(secret) != KeySize {
 			return nil, fmt.Errorf("line %d is not base64 of %d bytes: make one with mcp-server secrets key, or openssl rand -base64 %[2]d", number, KeySize)
@@ -66,7 +67,7 @@ func parse(content string) (*Keys, error) {
 	return New(secrets...)
 }
 
-// NewLine makes a line for a file of keys.
+// NewLine returns a new key as a line for a file of keys.
 func NewLine() string {
 	secret := make([]byte, KeySize)
 	_, _ = rand.Read(secret) // which never fails

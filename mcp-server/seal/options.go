@@ -7,12 +7,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Options say where the keys come from: a file, a passphrase or a KMS.
+// Options name the source of the keys: a file, a passphrase or a KMS.
 type Options struct {
 	KeyFile        string
 	PassphraseFile string
-	Command        string // of a KMS
-	OldKeyFile     string // keys that only open, on the way from a file to one of the others
+	Command        string // the command of a KMS
+	OldKeyFile     string // keys that only open, while changing from a file to another source
 }
 
 // Flags declares the flags.
@@ -25,17 +25,17 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 	f.StringVar(&o.OldKeyFile, "old-secrets-key-file", "", "with --secrets-passphrase-file or --secrets-kms-command: file with the keys that were used before; they only decrypt")
 }
 
-// Given tells whether there are to be keys.
+// Given reports whether there is a source of keys.
 func (o *Options) Given() bool { return o.KeyFile != "" || o.PassphraseFile != "" || o.Command != "" }
 
-// Unlocked tells whether the keys are kept somewhere, to be unlocked.
+// Unlocked reports whether the keys are stored in the database, and have to be unlocked.
 func (o *Options) Unlocked() bool { return o.PassphraseFile != "" || o.Command != "" }
 
 // ErrNone says that keys are needed and there are none.
 var ErrNone = errors.New("there is no key to encrypt with: make one, " +
 	"(umask 077; mcp-server secrets key > secrets.key), and give --secrets-key-file secrets.key to all servers of the mesh; or give --secrets-passphrase-file or --secrets-kms-command")
 
-// Load reads what the options name; nil if they name nothing. Keys of a passphrase or a KMS have to be unlocked then.
+// Load reads the keys; nil if the options name no source. Keys of a passphrase or a KMS then need Unlock.
 func (o *Options) Load() (*Keys, error) {
 	if err := o.check(); err != nil {
 		return nil, err

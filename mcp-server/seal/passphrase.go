@@ -11,10 +11,12 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// passphrases are the lines of a file. The first makes the key that seals, and the others those that still open.
+// passphrases are the lines of a file. The first makes the key that seals; the others make keys that only
+// open.
 type passphrases []string
 
-// minPassphrase is how many characters a passphrase must have. Whoever steals the database can try passphrases at leisure.
+// minPassphrase is the least length in characters, because whoever steals the database can try
+// passphrases offline.
 const minPassphrase = 16
 
 func loadPassphrases(path string) (passphrases, error) {
@@ -23,7 +25,7 @@ func loadPassphrases(path string) (passphrases, error) {
 		return nil, err
 	}
 	var found passphrases
-	for number, line := range linesOf(string(content)) {
+	for number, line := range keyLines(string(content)) {
 		if len([]rune(line)) < minPassphrase {
 			return nil, fmt.Errorf("%s: the passphrase in line %d is shorter than %d characters: choose five words or more, or make one with openssl rand -base64 24", path, number, minPassphrase)
 		}
@@ -35,8 +37,8 @@ func loadPassphrases(path string) (passphrases, error) {
 	return found, nil
 }
 
-// How a key comes of a passphrase: Argon2id, with the second choice of RFC 9106, section 4. What is kept names the numbers, and so they may
-// change for new keys.
+// The parameters of Argon2id, which derives keys from passphrases: the second recommended option of RFC
+// 9106, section 4. The stored form has them, so they may change for new keys.
 const (
 	argonTime    = 3
 	argonMemory  = 64 << 10 // KiB
@@ -44,7 +46,7 @@ const (
 	saltSize     = 16
 )
 
-// argonPrefix is what is kept of a key that comes of a passphrase begins with.
+// argonPrefix begins the stored form of a key that is derived from a passphrase.
 const argonPrefix = "argon2id:"
 
 type argon struct {
@@ -57,7 +59,8 @@ func (a argon) String() string {
 	return fmt.Sprintf("%st=%d,m=%d,p=%d:%s", argonPrefix, a.time, a.memory, a.threads, base64.StdEncoding.EncodeToString(a.salt))
 }
 
-// parseArgon reads what is kept. Numbers beyond reason, which somebody may have written to the table, are refused.
+// parseArgon parses the stored form. It refuses unreasonable parameters, which anybody with access to the
+// table may have written.
 func parseArgon(text string) (a argon, err error) {
 	numbers, salt, _ := strings.Cut(strings.TrimPrefix(text, argonPrefix), ":")
 	if _, err := fmt.Sscanf(numbers, "t=%d,m=%d,p=%d", &a.time, &a.memory, &a.threads); err != nil {
@@ -77,7 +80,7 @@ func (a argon) key(passphrase string) []byte {
 
 func (p passphrases) unlock(_ context.Context, kept []Wrapped) (found []*key, err error) {
 	for i, passphrase := range p {
-		for _, w := range slices.Backward(kept) { // of several keys the newest seals
+		for _, w := range slices.Backward(kept) { // newest first, so that the newest seals
 			if !strings.HasPrefix(w.Text, argonPrefix) {
 				continue
 			}
@@ -85,7 +88,7 @@ func (p passphrases) unlock(_ context.Context, kept []Wrapped) (found []*key, er
 			if err != nil {
 				return nil, err
 			}
-			if k, err := checked(w, how.key(passphrase)); err == nil {
+			if k, err := checkedKey(w, how.key(passphrase)); err == nil {
 				k.first = i == 0
 				found = append(found, k)
 			}
@@ -94,7 +97,7 @@ func (p passphrases) unlock(_ context.Context, kept []Wrapped) (found []*key, er
 	return found, nil
 }
 
-func (p passphrases) sealing(keys []*key) bool { return len(keys) > 0 && keys[0].first }
+func (p passphrases) canSeal(keys []*key) bool { return len(keys) > 0 && keys[0].first }
 
 func (p passphrases) wrap(context.Context) (Wrapped, error) {
 	how := argon{argonTime, argonMemory, argonThreads, make([]byte, saltSize)}

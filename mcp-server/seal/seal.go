@@ -1,9 +1,11 @@
-// Package seal encrypts the private values of secrets before they come to the database, and decrypts them for those who may have them.
+// Package seal encrypts the private values of secrets before they are stored in the database, and
+// decrypts them for those who may see them.
 //
-// It is AES-256 in GCM, under keys that the database never sees: they are in a file, come of a passphrase, or are kept as a KMS has
-// encrypted them. A sealed value names its key, and is bound to its place: moved to
-// another secret, or to another of its values, it does not open. The nonce is a keyed hash of the place and the value, so that the
-// same value in the same place is sealed the same, and who applies what is there already changes nothing; nothing else is told by that.
+// It uses AES-256-GCM with keys that the database never sees: they are in a file, derived from a
+// passphrase, or encrypted by a KMS. A sealed value names its key and is bound to its place: in another
+// secret, or as another value of its secret, it does not open. The nonce is a keyed hash of the place and
+// the value, so the same value in the same place seals to the same text, and applying it again changes
+// nothing. It reveals nothing else.
 package seal
 
 import (
@@ -21,25 +23,25 @@ import (
 	"sync/atomic"
 )
 
-// prefix is what sealed values begin with, in this form of them: prefix, key, ":", base64 of nonce and ciphertext.
+// prefix begins sealed values of this version: prefix, key id, ":", base64 of nonce and ciphertext.
 const prefix = "pgmesh:v1:"
 
-// Keys seal with the first of them, and open with any. Nil Keys have none. They may be used concurrently.
+// Keys seal with their first key, and open with any. Nil Keys have none. They may be used concurrently.
 type Keys struct {
-	keys   atomic.Pointer[[]*key] // replaced whole
-	source source                 // of those that have to be unlocked, nil for none
-	old    []*key                 // which only open
+	keys   atomic.Pointer[[]*key] // replaced as a whole
+	source source                 // of keys that have to be unlocked; nil for none
+	old    []*key                 // these only open
 }
 
-// key is one key, divided for its two uses.
+// key is one key, split for its two uses.
 type key struct {
 	id     string
 	aead   cipher.AEAD
 	nonces []byte
-	first  bool // it comes of the passphrase that is to seal
+	first  bool // derived from the passphrase that is to seal
 }
 
-// KeySize is that of a key, in bytes.
+// KeySize is the size of a key in bytes.
 const KeySize = 32
 
 // New returns keys, of which the first seals.
@@ -64,7 +66,7 @@ func keysOf(all []*key) *Keys {
 	return k
 }
 
-// all are the keys there are, of which the first seals.
+// all returns the current keys, the one that seals first.
 func (k *Keys) all() []*key {
 	if k == nil {
 		return nil
@@ -97,12 +99,12 @@ func newKey(secret []byte) (*key, error) {
 	return &key{id: hex.EncodeToString(derived["name"][:8]), aead: aead, nonces: derived["nonce"]}, nil
 }
 
-// Place is where a value is: which value of which secret.
+// Place is the place of a value: which value of which secret.
 type Place struct{ Namespace, Name, Value string }
 
-func (p Place) bytes() []byte { return []byte(p.Namespace + "/" + p.Name + "/" + p.Value) } // none of which has a slash
+func (p Place) bytes() []byte { return []byte(p.Namespace + "/" + p.Name + "/" + p.Value) } // no part contains a slash
 
-// Can tells whether there is a key to seal with. Keys that have to be unlocked first cannot before that.
+// Can reports whether there is a key to seal with. Keys that have to be unlocked cannot seal before that.
 func (k *Keys) Can() bool { return len(k.all()) > 0 }
 
 // Seal encrypts a value.
@@ -119,22 +121,22 @@ func (k *key) seal(at Place, value []byte) string {
 	return prefix + k.id + ":" + base64.StdEncoding.EncodeToString(k.aead.Seal(nonce, nonce, value, at.bytes()))
 }
 
-// IsSealed tells whether a value as it is stored is sealed. What is not is base64, which has no colon.
+// IsSealed reports whether a stored value is sealed. Others are base64, which has no colon.
 func IsSealed(stored string) bool { return strings.HasPrefix(stored, "pgmesh:") }
 
-// Current tells whether a value is sealed with the key that seals.
+// Current reports whether a value is sealed with the key that seals now.
 func (k *Keys) Current(stored string) bool {
 	return k.Can() && strings.HasPrefix(stored, prefix+k.all()[0].id+":")
 }
 
-// Open decrypts a value. Its error repeats nothing of it.
+// Open decrypts a value. Its error quotes nothing of it.
 func (k *Keys) Open(at Place, stored string) ([]byte, error) {
 	rest, ok := strings.CutPrefix(stored, prefix)
 	id, text, found := strings.Cut(rest, ":")
 	if !ok || !found {
 		return nil, errors.New("it is sealed in a form that this program does not know: upgrade it")
 	}
-	with := k.named(id)
+	with := k.byID(id)
 	if with == nil {
 		return nil, fmt.Errorf("it is sealed with the key %.16s, which this server does not have: give it --secrets-key-file, --secrets-passphrase-file or "+
 			"--secrets-kms-command as it was when this was sealed, or --old-secrets-key-file beside what seals now", id)
@@ -150,7 +152,7 @@ func (k *Keys) Open(at Place, stored string) ([]byte, error) {
 	return value, nil
 }
 
-func (k *Keys) named(id string) *key {
+func (k *Keys) byID(id string) *key {
 	if k == nil {
 		return nil
 	}

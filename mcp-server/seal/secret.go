@@ -9,8 +9,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/credential"
 )
 
-// Store makes of the values of a secret what is stored of them. Certificates are public, and their end is watched in the database; all other
-// values are sealed, if there is a key.
+// Store returns the stored form of a secret's values. Certificates stay readable, because they are public
+// and the database watches their expiry. All other values are sealed, if there is a key.
 func (k *Keys) Store(namespace, name string, data map[string][]byte) map[string]string {
 	stored := make(map[string]string, len(data))
 	for value, plain := range data {
@@ -31,7 +31,7 @@ func (k *Keys) Read(namespace, name string, stored map[string]string) (map[strin
 		if IsSealed(text) {
 			data[value], err = k.Open(Place{namespace, name, value}, text)
 		} else if data[value], err = base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), "")); err != nil {
-			err = errors.New("it is not base64") // whose own error repeats a part
+			err = errors.New("it is not base64") // the decoder's error would quote a part of it
 		}
 		if err != nil {
 			return nil, fmt.Errorf("the value %s: %w", value, err)
@@ -40,7 +40,7 @@ func (k *Keys) Read(namespace, name string, stored map[string]string) (map[strin
 	return data, nil
 }
 
-// Stale tells whether there is something in a secret that would be stored in another way now.
+// Stale reports whether a secret has a value that Store would store differently now.
 func (k *Keys) Stale(stored map[string]string) bool {
 	for value, text := range stored {
 		if !credential.IsPublic(value) && !k.Current(text) {

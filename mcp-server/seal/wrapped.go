@@ -7,34 +7,35 @@ import (
 	"fmt"
 )
 
-// Wrapped is what is kept of a key that is in no file: how it comes of a passphrase, or itself as a KMS has encrypted it. It is no
-// secret.
+// Wrapped is the stored form of a key: how to derive it from a passphrase, or the key as a KMS encrypted
+// it. It is not secret.
 type Wrapped struct {
 	ID   string // of the key
 	Text string
 }
 
-// source is where keys come from that are unlocked.
+// source unlocks and creates keys.
 type source interface {
-	// unlock returns those keys that it can, the one that is to seal first, and why it could not unlock what is its own.
+	// unlock returns the keys that it can unlock, the one that is to seal first, or an error if it should
+	// have unlocked one.
 	unlock(ctx context.Context, kept []Wrapped) ([]*key, error)
-	// sealing tells whether the first of the keys is to seal, or one has to be made for that.
-	sealing(keys []*key) bool
-	// wrap makes a key.
+	// canSeal reports whether the first of the keys is to seal. If not, a key has to be created.
+	canSeal(keys []*key) bool
+	// wrap creates a key.
 	wrap(ctx context.Context) (Wrapped, error)
 }
 
-// Keep is where wrapped keys are kept.
-type Keep interface {
-	// Keys are those that are kept, the oldest first.
+// KeyStore stores wrapped keys.
+type KeyStore interface {
+	// Keys returns the stored keys, the oldest first.
 	Keys(ctx context.Context) ([]Wrapped, error)
-	// Add keeps another, if there still are as many as were known, and tells whether it did.
+	// Add stores a key if there are still as many as known, and reports whether it did.
 	Add(ctx context.Context, w Wrapped, known int) (bool, error)
 }
 
-// Unlock takes over the keys that are kept, and has one made if there is none to seal with. Servers that do so together end with one.
-// Keys of a file are there already.
-func (k *Keys) Unlock(ctx context.Context, in Keep) error {
+// Unlock unlocks the stored keys, and creates one if none can seal. Servers that do so at the same time
+// end with one key. It does nothing for keys from a file.
+func (k *Keys) Unlock(ctx context.Context, in KeyStore) error {
 	if k == nil || k.source == nil {
 		return nil
 	}
@@ -43,7 +44,7 @@ func (k *Keys) Unlock(ctx context.Context, in Keep) error {
 		if err != nil {
 			return err
 		}
-		if err := k.Take(ctx, kept); err != nil || k.source.sealing(k.all()) {
+		if err := k.Take(ctx, kept); err != nil || k.source.canSeal(k.all()) {
 			return err
 		}
 		wrapped, err := k.source.wrap(ctx)
@@ -56,9 +57,9 @@ func (k *Keys) Unlock(ctx context.Context, in Keep) error {
 	}
 }
 
-// Take takes over keys as they are kept, the oldest first.
+// Take unlocks stored keys, given the oldest first.
 func (k *Keys) Take(ctx context.Context, kept []Wrapped) error {
-	if k == nil || k.source == nil || k.has(kept) {
+	if k == nil || k.source == nil || k.unlockedAll(kept) {
 		return nil
 	}
 	found, err := k.source.unlock(ctx, kept)
@@ -71,10 +72,10 @@ func (k *Keys) Take(ctx context.Context, kept []Wrapped) error {
 	return nil
 }
 
-// has tells whether all of them were unlocked already.
-func (k *Keys) has(kept []Wrapped) bool {
+// unlockedAll reports whether all these keys are unlocked already.
+func (k *Keys) unlockedAll(kept []Wrapped) bool {
 	for _, w := range kept {
-		if k.named(w.ID) == nil {
+		if k.byID(w.ID) == nil {
 			return false
 		}
 	}
@@ -89,7 +90,7 @@ func newSecret() []byte {
 	return secret
 }
 
-func checked(w Wrapped, secret []byte) (*key, error) {
+func checkedKey(w Wrapped, secret []byte) (*key, error) {
 	k, err := newKey(secret)
 	if err == nil && k.id != w.ID {
 		err = fmt.Errorf("it is another key than %.16s, which is kept", w.ID)

@@ -53,7 +53,7 @@ func load(t *testing.T, o seal.Options) *seal.Keys {
 	return k
 }
 
-func unlock(t *testing.T, o seal.Options, in seal.Keep) *seal.Keys {
+func unlock(t *testing.T, o seal.Options, in seal.KeyStore) *seal.Keys {
 	t.Helper()
 	k := load(t, o)
 	require.False(t, k.Can())

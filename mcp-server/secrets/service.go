@@ -1,4 +1,4 @@
-// Package secrets tells callers of the admin API of secrets, of everything but their values.
+// Package secrets is the API that lists secrets: everything about them except private values.
 package secrets
 
 import (
@@ -34,7 +34,7 @@ func NewService(s *store.Store, log *slog.Logger) *Service { return &Service{sto
 // Register adds the API to a server.
 func (s *Service) Register(r grpc.ServiceRegistrar) { adminv1.RegisterSecretServiceServer(r, s) }
 
-// ListSecrets tells of the secrets of some namespaces.
+// ListSecrets lists the secrets of some namespaces.
 func (s *Service) ListSecrets(ctx context.Context, req *adminv1.ListSecretsRequest) (*adminv1.ListSecretsResponse, error) {
 	namespaces, err := visible(caller.From(ctx), req.GetNamespaces())
 	if err != nil {
@@ -46,12 +46,13 @@ func (s *Service) ListSecrets(ctx context.Context, req *adminv1.ListSecretsReque
 	}
 	resp := &adminv1.ListSecretsResponse{}
 	for _, secret := range list {
-		resp.Secrets = append(resp.Secrets, told(secret))
+		resp.Secrets = append(resp.Secrets, infoOf(secret))
 	}
 	return resp, nil
 }
 
-// visible are the namespaces that a request is about: those that it names, or else those of the caller's scopes. Nil is all.
+// visible returns the namespaces that a request is about: those that it names, or else those of the
+// caller's scopes. Nil means all.
 func visible(who *caller.Caller, named []string) ([]string, error) {
 	if len(named) == 0 {
 		var all []string
@@ -82,7 +83,8 @@ func (s *Service) fail(err error) error {
 	return status.Error(codes.Internal, "cannot list secrets: see the server's log")
 }
 
-func told(s *store.Secret) *adminv1.SecretInfo {
+// infoOf describes a secret, with the host names of its certificate.
+func infoOf(s *store.Secret) *adminv1.SecretInfo {
 	info := &adminv1.SecretInfo{
 		Namespace: s.Namespace, Name: s.Name, Type: s.Type, Labels: s.Labels, Author: s.Author,
 		Keys: slices.Sorted(maps.Keys(s.Data)), CreatedAt: stamp.Of(s.Created), UpdatedAt: stamp.Of(s.Updated),

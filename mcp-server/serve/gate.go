@@ -88,7 +88,7 @@ func newMeasured(metrics prometheus.Registerer) *grpcprom.ServerMetrics {
 func (d *database) closed(ctx context.Context) error {
 	select {
 	case <-d.opened:
-	case <-d.publisher.Heard():
+	case <-d.publisher.FirstResult():
 	case <-ctx.Done():
 	}
 	select {

@@ -1,7 +1,8 @@
 package sharing
 
-// preface names what the checks are about: the owner of the mesh, and the roles that log in with grants on some namespaces alone.
-const preface = `
+// commonTables are the common table expressions of all checks: the owner of the mesh, and tenants, the
+// roles that may log in and have grants on namespaces only.
+const commonTables = `
 WITH lord AS (SELECT o.oid, o.rolname FROM pg_namespace n JOIN pg_roles o ON o.oid = n.nspowner WHERE n.nspname = 'mesh'),
 granted AS (
   SELECT to_regrole(quote_ident(g.role))::oid AS role, bool_or(g.privilege = 'server') AS server
@@ -16,7 +17,7 @@ configured AS (
   FROM pg_db_role_setting s, unnest(s.setconfig) c)
 `
 
-// checks are what is looked for, the worst first.
+// checks are all checks, the most severe first.
 var checks = []check{
 	{Error, "Whoever is a superuser, passes row-level security or is a member of the owner may do everything with the mesh, whatever it was granted.", `
 SELECT format('the tenant %I %s', t.rolname, CASE WHEN t.rolsuper THEN 'is a superuser' WHEN t.rolbypassrls THEN 'passes row-level security' ELSE 'is a member of the owner' END),

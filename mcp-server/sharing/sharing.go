@@ -1,5 +1,6 @@
-// Package sharing looks whether a database is set up to be shared with tenants: roles that the mesh's owner does not trust with more than their
-// namespaces. Postgres lets whoever may connect do much that is none of the schema's business to forbid.
+// Package sharing checks whether a database is set up to be shared with tenants: roles that the owner of
+// the mesh trusts only with their namespaces. Postgres lets whoever may connect do much that a schema
+// cannot forbid.
 package sharing
 
 import (
@@ -9,17 +10,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Severity is how bad a finding is.
+// Severity is the severity of a finding.
 type Severity string
 
-// The severities. An error gives somebody the mesh; a warning lets somebody hold it up; a note is worth knowing.
+// An error gives somebody the mesh who was not granted it; a warning lets somebody hold it up; a note is
+// worth knowing.
 const (
 	Error   Severity = "error"
 	Warning Severity = "warning"
 	Note    Severity = "note"
 )
 
-// Finding is something to be changed.
+// Finding is something to change.
 type Finding struct {
 	Severity Severity `json:"severity"`
 	What     string   `json:"what"`
@@ -27,14 +29,14 @@ type Finding struct {
 	Fix      string   `json:"fix"` // a statement to run, or a setting to change
 }
 
-// check finds one sort of thing. Its query returns what there is, and how to change it.
+// check finds problems of one type. Its query returns each problem and its fix.
 type check struct {
 	severity Severity
 	why      string
 	query    string
 }
 
-// Check returns what should be changed, the worst first. It changes nothing.
+// Check returns what to change, the most severe first. It changes nothing.
 func Check(ctx context.Context, url string) ([]Finding, error) {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
@@ -60,7 +62,7 @@ func Check(ctx context.Context, url string) ([]Finding, error) {
 }
 
 func (c *check) run(ctx context.Context, conn *pgx.Conn) ([]Finding, error) {
-	rows, err := conn.Query(ctx, preface+c.query)
+	rows, err := conn.Query(ctx, commonTables+c.query)
 	if err != nil {
 		return nil, fmt.Errorf("checking the database: %w", err)
 	}

@@ -1,4 +1,5 @@
-// Package signer signs with keys that are elsewhere, and never come to the memory of mcp-server: in a token of PKCS #11, or with a KMS, by a command.
+// Package signer signs with external keys, which never enter mcp-server's memory: in a PKCS #11 token, or
+// with a KMS through a command.
 package signer
 
 import (
@@ -12,24 +13,24 @@ import (
 	"io"
 )
 
-// keyHolder is where a key is.
+// keyHolder holds a key.
 type keyHolder interface {
-	// sign signs a digest: for keys of ECDSA in the form of ASN.1, for RSA as PKCS #1 v1.5 says.
+	// sign signs a digest. Signatures are ASN.1 for ECDSA, and PKCS #1 v1.5 for RSA.
 	sign(ctx context.Context, public crypto.PublicKey, digest []byte, hash crypto.Hash) ([]byte, error)
-	// public is the key's other half.
+	// public returns the public key.
 	public(ctx context.Context) (crypto.PublicKey, error)
 }
 
-// Signer is a key that is elsewhere.
+// Signer signs with an external key.
 type Signer struct {
 	holder keyHolder
 	public crypto.PublicKey
 }
 
-// Public is the other half of the key.
+// Public returns the public key.
 func (s *Signer) Public() crypto.PublicKey { return s.public }
 
-// Sign has a digest signed. Certificates are signed so: a digest of SHA-2, and for RSA keys PKCS #1 v1.5.
+// Sign signs a digest. Certificates need SHA-2 and, for RSA, PKCS #1 v1.5; nothing else is supported.
 func (s *Signer) Sign(_ io.Reader, digest []byte, o crypto.SignerOpts) ([]byte, error) {
 	if _, pss := o.(*rsa.PSSOptions); pss || o.HashFunc() == 0 {
 		return nil, errors.New("sign with a key elsewhere: it signs digests, of ECDSA and of RSA with PKCS #1 v1.5")
@@ -41,7 +42,7 @@ func (s *Signer) Sign(_ io.Reader, digest []byte, o crypto.SignerOpts) ([]byte, 
 	return signature, nil
 }
 
-// check has something signed, to learn now whether the key is there, and that of the certificate.
+// check signs something, to find out now whether the key works and fits the certificate.
 func (s *Signer) check() error {
 	digest := sha256.Sum256([]byte("is this the key?"))
 	signature, err := s.Sign(nil, digest[:], crypto.SHA256)

@@ -114,7 +114,7 @@ func TestWhereAKeyIsHasToBeSaidWhole(t *testing.T) {
 		require.ErrorContains(t, (&signer.Source{Key: uri}).Check(), want)
 	}
 	require.ErrorContains(t, (&signer.Source{Key: "pkcs11:", Command: "cat"}).Check(), "exclude each other")
-	require.False(t, (&signer.Source{Key: "root.key"}).Elsewhere())
+	require.False(t, (&signer.Source{Key: "root.key"}).External())
 }
 
 func FuzzURI(f *testing.F) {

@@ -11,27 +11,27 @@ import (
 	"strings"
 )
 
-// Source says where a key is that is elsewhere.
+// Source names an external key.
 type Source struct {
-	Key       string // a URI of PKCS #11, or what is none of this package's: a file
+	Key       string // a PKCS #11 URI; a file's path is not for this package
 	Command   string
-	PublicKey string // a file, beside Command, where there is no certificate yet
+	PublicKey string // with Command: a file, needed while there is no certificate
 }
 
-// KeyFlag is the flag of the key, which may name a file, too.
+// KeyFlag is the flag of the key, which may also name a file.
 const KeyFlag = "authority-key"
 
-// CommandFlag is the flag of a command that signs in place of it, and CommandHelp its help.
+// CommandFlag is the flag of a command that signs instead, and CommandHelp its help text.
 const (
 	CommandFlag = "authority-signer-command"
 	CommandHelp = "in place of --authority-key: command that signs with the key of --authority-cert, which a KMS has. It is run without a shell, with sign and the name of " +
 		"the hash (sha256, sha384, sha512) as its last arguments, reads the digest from its input, and writes the signature to its output; words are separated by spaces"
 )
 
-// Elsewhere tells whether the key is.
-func (s *Source) Elsewhere() bool { return s.Command != "" || strings.HasPrefix(s.Key, scheme) }
+// External reports whether the key is in a token or with a KMS.
+func (s *Source) External() bool { return s.Command != "" || strings.HasPrefix(s.Key, scheme) }
 
-// Check refuses what cannot be meant.
+// Check reports contradictory or invalid settings.
 func (s *Source) Check() error {
 	if s.Command != "" && s.Key != "" {
 		return fmt.Errorf("--%s and --%s exclude each other: there is one key that signs", KeyFlag, CommandFlag)
@@ -55,7 +55,7 @@ func (s *Source) open() (keyHolder, error) {
 	return t, nil
 }
 
-// Of returns the signer of a certificate's key, which has signed something to prove it.
+// Of returns the signer for a certificate, after a test signature.
 func (s *Source) Of(c *x509.Certificate) (*Signer, error) {
 	holder, err := s.open()
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *Source) Of(c *x509.Certificate) (*Signer, error) {
 	return made, made.check()
 }
 
-// New returns the signer of a key that has no certificate yet.
+// New returns the signer for a key without a certificate, after a test signature.
 func (s *Source) New(ctx context.Context) (*Signer, error) {
 	holder, err := s.open()
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *Source) New(ctx context.Context) (*Signer, error) {
 	return made, made.check()
 }
 
-// Generate makes the key in its token, from which it cannot be taken.
+// Generate creates the key in its token, from which it cannot be exported.
 func (s *Source) Generate(ctx context.Context) error {
 	holder, err := s.open()
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *Source) Generate(ctx context.Context) error {
 	return t.generate(ctx)
 }
 
-// publicIn reads a public key as KMSs give it: PEM, or the DER in it.
+// publicIn reads a public key file as KMSs give it: PEM or DER.
 func publicIn(file string) (crypto.PublicKey, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {

@@ -18,18 +18,18 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/outside"
 )
 
-// tool is OpenSC's.
-const tool = "pkcs11-tool"
+// pkcs11Tool is a program of OpenSC.
+const pkcs11Tool = "pkcs11-tool"
 
-// pinVariable hands the PIN on where no list of processes shows it.
+// pinVariable passes the PIN in the environment, because arguments show in the list of processes.
 const pinVariable = "TOKEN_PIN"
 
-// idDigits is the length of the ids of keys that are made, in hexadecimal.
+// idDigits is the length of generated key ids, in hexadecimal digits.
 const idDigits = 16
 
-// run has pkcs11-tool do something with the token, logged in unless it is nothing secret.
+// run runs pkcs11-tool on the token, logged in if login is set.
 func (t *token) run(ctx context.Context, what string, input []byte, login bool, args ...string) ([]byte, error) {
-	if _, err := exec.LookPath(tool); err != nil {
+	if _, err := exec.LookPath(pkcs11Tool); err != nil {
 		return nil, fmt.Errorf("%w: install OpenSC (Debian: apt-get install opensc)", err)
 	}
 	call := outside.Call{What: what, Args: append([]string{"--module", t.module, "--token-label", t.label}, args...), Input: input}
@@ -41,14 +41,14 @@ func (t *token) run(ctx context.Context, what string, input []byte, login bool, 
 		call.Args = append(call.Args, "--login", "--pin", "env:"+pinVariable)
 		call.Env = []string{pinVariable + "=" + strings.TrimSpace(string(pin))}
 	}
-	answer, err := outside.Of(tool).Run(ctx, call)
+	answer, err := outside.Of(pkcs11Tool).Run(ctx, call)
 	if err != nil {
 		return nil, fmt.Errorf("the token %s: %w", t.label, err)
 	}
 	return answer, nil
 }
 
-// generate makes a key of ECDSA P-256, which the token does not let out.
+// generate creates an ECDSA P-256 key that cannot leave the token.
 func (t *token) generate(ctx context.Context) error {
 	if t.object == "" {
 		return errors.New("object= is missing: the label that the key is to have")
@@ -84,7 +84,7 @@ func (t *token) public(ctx context.Context) (crypto.PublicKey, error) {
 	return public, nil
 }
 
-// find returns the id of the key: pkcs11-tool signs by it, and not by its label.
+// find returns the id of the key, because pkcs11-tool selects a key to sign with by id and not by label.
 func (t *token) find(ctx context.Context) (string, error) {
 	if t.id != "" {
 		return t.id, nil
@@ -101,10 +101,10 @@ func (t *token) find(ctx context.Context) (string, error) {
 	return keys[0], nil
 }
 
-// keys are the ids of the private keys that are labelled so.
+// keys returns the ids of the private keys with the label.
 func (t *token) keys(ctx context.Context) (ids []string, err error) {
 	list, err := t.run(ctx, "list the keys", nil, true, "--list-objects", "--type", "privkey")
-	if errors.Is(err, outside.ErrSilent) { // a token without keys
+	if errors.Is(err, outside.ErrNoOutput) { // a token without keys
 		return nil, nil
 	}
 	if err != nil {
@@ -144,12 +144,12 @@ func (t *token) sign(ctx context.Context, public crypto.PublicKey, digest []byte
 	return t.run(ctx, "sign", digest, true, append([]string{"--sign", "--id", id}, how...)...)
 }
 
-// digestAlgorithms are the names of hashes in PKCS #1.
+// digestAlgorithms maps hashes to their identifiers in PKCS #1.
 var digestAlgorithms = map[crypto.Hash]asn1.ObjectIdentifier{
 	crypto.SHA256: {2, 16, 840, 1, 101, 3, 4, 2, 1}, crypto.SHA384: {2, 16, 840, 1, 101, 3, 4, 2, 2}, crypto.SHA512: {2, 16, 840, 1, 101, 3, 4, 2, 3},
 }
 
-// digestInfo is what RSA signs of a digest.
+// digestInfo returns the DigestInfo that RSA signs.
 func digestInfo(digest []byte, hash crypto.Hash) ([]byte, error) {
 	algorithm, known := digestAlgorithms[hash]
 	if !known {

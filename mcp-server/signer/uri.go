@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// scheme is that of RFC 7512.
+// scheme is the URI scheme of RFC 7512.
 const scheme = "pkcs11:"
 
-// token is a key in a token of PKCS #11, which pkcs11-tool of OpenSC uses: a module is a library of C, and in a process of its own it
-// cannot take mcp-server along, and never sees what that has in memory.
+// token is a key in a PKCS #11 token, used through OpenSC's pkcs11-tool. The token's module is a C
+// library: in a process of its own it cannot crash mcp-server or read its memory.
 type token struct {
-	module  string // a file
-	label   string // of the token
-	object  string // the label of the key
-	id      string // of the key, in hexadecimal
+	module  string // path of the library
+	label   string // the token's
+	object  string // the key's label
+	id      string // the key's id, in hexadecimal
 	pinFile string
 }
 

@@ -1,4 +1,5 @@
-// Package tenancy is the API for what keeps namespaces that share a mesh from each other: quotas, and the owners of hosts.
+// Package tenancy is the API that separates namespaces in a shared mesh: their quotas, and the owners of
+// hosts.
 package tenancy
 
 import (
@@ -31,7 +32,7 @@ func NewService(s *store.Store, log *slog.Logger) *Service { return &Service{sto
 // Register adds the API to a server.
 func (s *Service) Register(r grpc.ServiceRegistrar) { adminv1.RegisterTenancyServiceServer(r, s) }
 
-// ListQuotas tells what namespaces have, and may have.
+// ListQuotas lists quotas and their use.
 func (s *Service) ListQuotas(ctx context.Context, req *adminv1.ListQuotasRequest) (*adminv1.ListQuotasResponse, error) {
 	namespaces, err := caller.From(ctx).Readable(req.GetNamespaces(), "see the quotas")
 	if err != nil {
@@ -51,7 +52,7 @@ func (s *Service) ListQuotas(ctx context.Context, req *adminv1.ListQuotasRequest
 	return resp, nil
 }
 
-// SetQuota changes what a namespace may have, or all may.
+// SetQuota sets the quota of a namespace, or the default for all.
 func (s *Service) SetQuota(ctx context.Context, req *adminv1.SetQuotaRequest) (*adminv1.SetQuotaResponse, error) {
 	who := caller.From(ctx)
 	if err := who.RequireUnlimited(caller.Write); err != nil {
@@ -75,7 +76,7 @@ func (s *Service) SetQuota(ctx context.Context, req *adminv1.SetQuotaRequest) (*
 	return &adminv1.SetQuotaResponse{}, nil
 }
 
-// ListHostGrants tells which namespaces own which hosts and addresses.
+// ListHostGrants lists which namespaces own which hosts and addresses.
 func (s *Service) ListHostGrants(ctx context.Context, req *adminv1.ListHostGrantsRequest) (*adminv1.ListHostGrantsResponse, error) {
 	namespaces, err := caller.From(ctx).Readable(req.GetNamespaces(), "see the hosts")
 	if err != nil {
@@ -106,7 +107,7 @@ func (s *Service) GrantHosts(ctx context.Context, req *adminv1.GrantHostsRequest
 	return &adminv1.GrantHostsResponse{Foreign: foreign}, nil
 }
 
-// RevokeHosts takes that back.
+// RevokeHosts revokes grants of hosts.
 func (s *Service) RevokeHosts(ctx context.Context, req *adminv1.RevokeHostsRequest) (*adminv1.RevokeHostsResponse, error) {
 	who := caller.From(ctx)
 	if err := requirePatterns(who, req.GetPatterns()); err != nil {
@@ -133,7 +134,7 @@ func requirePatterns(who *caller.Caller, patterns []string) error {
 	return nil
 }
 
-// GetHostOwner tells who may claim a host for others.
+// GetHostOwner returns the namespace that owns a host.
 func (s *Service) GetHostOwner(ctx context.Context, req *adminv1.GetHostOwnerRequest) (*adminv1.GetHostOwnerResponse, error) {
 	if _, err := caller.From(ctx).Readable(nil, "see the hosts"); err != nil {
 		return nil, caller.StatusOf(err)

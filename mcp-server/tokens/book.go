@@ -1,5 +1,5 @@
-// Package tokens knows the bearer tokens of a mesh: it keeps those of the database in memory, so that callers are known also while
-// the database is away, and lets administrators make and revoke them.
+// Package tokens caches the bearer tokens of a mesh, so that callers are known while the database is
+// away, and lets administrators create and revoke them.
 package tokens
 
 import (
@@ -13,26 +13,27 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// Source is where tokens are kept.
+// Source is where tokens are stored.
 type Source interface {
 	Tokens(ctx context.Context) ([]store.Token, error)
 	NoteTokenUses(ctx context.Context, uses map[int64]time.Time) error
 }
 
-// Book has the tokens of a database.
+// Book caches the tokens of a database.
 type Book struct {
 	source Source
 	log    *slog.Logger
 
 	mu      sync.Mutex
-	tokens  map[caller.TokenHash]entry // nil until they were read once
-	failure error                      // why they could not be read last
-	used    map[int64]time.Time        // since that was noted last
+	tokens  map[caller.TokenHash]entry // nil until the first read
+	failure error                      // the error of the last read, if it failed
+	used    map[int64]time.Time        // the uses since the last note
 
-	upcoming *reading // the one that has not begun
-	// turn is held by a reading for somebody who is not known, and while it waits for next, when that may be.
-	turn sync.Mutex
-	next time.Time
+	nextRead *pendingRead // the scheduled read; nil for none
+	// readMu is held during a read for unknown tokens, and while it waits for earliestRead. It guards
+	// earliestRead.
+	readMu       sync.Mutex
+	earliestRead time.Time
 }
 
 type entry struct {
@@ -40,24 +41,24 @@ type entry struct {
 	token caller.Token
 }
 
-// reading is one look into the database, for whom it may be.
-type reading struct{ done chan struct{} }
+// pendingRead is a scheduled read, shared by all callers that wait for it.
+type pendingRead struct{ done chan struct{} } // closed after the read
 
 var _ caller.Tokens = (*Book)(nil)
 
-// New returns a book that has nothing in it yet.
+// New returns an empty book.
 func New(s Source, log *slog.Logger) *Book {
 	return &Book{source: s, log: log, used: map[int64]time.Time{}}
 }
 
-// Held returns the token with a hash, as it was read last.
+// Held returns the token with a hash, as of the last read.
 func (b *Book) Held(hash caller.TokenHash) (caller.Token, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.held(hash)
+	return b.lookup(hash)
 }
 
-func (b *Book) held(hash caller.TokenHash) (caller.Token, error) {
+func (b *Book) lookup(hash caller.TokenHash) (caller.Token, error) {
 	if b.tokens == nil {
 		if b.failure != nil {
 			return caller.Token{}, b.failure
@@ -71,14 +72,14 @@ func (b *Book) held(hash caller.TokenHash) (caller.Token, error) {
 	return found.token, nil
 }
 
-// pace bounds how often those who present tokens that nobody knows make the book be read.
-const pace = 100 * time.Millisecond
+// minReadInterval bounds how often unknown tokens cause a read.
+const minReadInterval = 100 * time.Millisecond
 
-// Find returns the token with a hash. One that is not known may have been made a moment ago: it is looked for in the database, by a
-// reading that begins after this call.
+// Find returns the token with a hash. An unknown token may be new, so Find waits for a read of the
+// database that begins after this call.
 func (b *Book) Find(ctx context.Context, hash caller.TokenHash) (caller.Token, error) {
 	b.mu.Lock()
-	token, err := b.held(hash)
+	token, err := b.lookup(hash)
 	if err == nil {
 		b.mu.Unlock()
 		return token, nil
@@ -93,29 +94,29 @@ func (b *Book) Find(ctx context.Context, hash caller.TokenHash) (caller.Token, e
 	}
 }
 
-// schedule has the book read as soon as that may be again, once for all who ask until it begins. What is read then ends by itself, however
-// long its callers wait.
-func (b *Book) schedule() *reading {
-	if b.upcoming != nil {
-		return b.upcoming
+// schedule schedules a read as soon as one is allowed, shared by all callers until it begins. The read
+// does not end with its callers' contexts.
+func (b *Book) schedule() *pendingRead {
+	if b.nextRead != nil {
+		return b.nextRead
 	}
-	r := &reading{make(chan struct{})}
-	b.upcoming = r
+	r := &pendingRead{make(chan struct{})}
+	b.nextRead = r
 	go func() {
-		b.turn.Lock()
-		defer b.turn.Unlock()
-		<-time.After(time.Until(b.next))
+		b.readMu.Lock()
+		defer b.readMu.Unlock()
+		<-time.After(time.Until(b.earliestRead))
 		b.mu.Lock()
-		b.upcoming = nil
+		b.nextRead = nil
 		b.mu.Unlock()
-		b.Read(context.Background()) // bounded by the store's own patience
-		b.next = time.Now().Add(pace)
+		b.Read(context.Background()) // bounded by the store's own timeouts
+		b.earliestRead = time.Now().Add(minReadInterval)
 		close(r.done)
 	}()
 	return r
 }
 
-// Read takes over what the database has. If it cannot be asked, what was known stays.
+// Read reads all tokens. If that fails, the tokens known so far stay.
 func (b *Book) Read(ctx context.Context) {
 	rows, err := b.source.Tokens(ctx)
 	if err == nil {
@@ -127,7 +128,7 @@ func (b *Book) Read(ctx context.Context) {
 	b.failure = err
 }
 
-// Take makes the tokens those that are known.
+// Take replaces the cached tokens.
 func (b *Book) Take(rows []store.Token) {
 	tokens := make(map[caller.TokenHash]entry, len(rows))
 	for _, row := range rows {
@@ -141,7 +142,7 @@ func (b *Book) Take(rows []store.Token) {
 	b.tokens, b.failure = tokens, nil
 }
 
-// tokenOf leaves out scopes that this program does not know, which a newer one may have given.
+// tokenOf converts a row. It skips unknown scopes, which a newer program may have written.
 func (b *Book) tokenOf(row store.Token) caller.Token {
 	t := caller.Token{Name: row.Name, Expires: row.Expires, Revoked: row.Revoked}
 	for _, text := range row.Scopes {
@@ -155,7 +156,7 @@ func (b *Book) tokenOf(row store.Token) caller.Token {
 	return t
 }
 
-// Used notes that a token was presented.
+// Used records that a token was used.
 func (b *Book) Used(hash caller.TokenHash) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -164,12 +165,12 @@ func (b *Book) Used(hash caller.TokenHash) {
 	}
 }
 
-// noteEvery is how often the database learns which tokens were used. It keeps the minute.
-const noteEvery = 30 * time.Second
+// noteInterval is how often uses are written to the database, which stores them to the minute.
+const noteInterval = 30 * time.Second
 
-// Run notes in the database which tokens were used, until the context ends.
+// Run writes the uses of tokens to the database until the context ends.
 func (b *Book) Run(ctx context.Context) error {
-	tick := time.NewTicker(noteEvery)
+	tick := time.NewTicker(noteInterval)
 	defer tick.Stop()
 	for {
 		select {

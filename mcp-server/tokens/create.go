@@ -10,10 +10,11 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// errScopes says that scopes were not understood.
+// errScopes says that scopes could not be parsed.
 var errScopes = errors.New("the scopes of the token")
 
-// Create makes a token in somebody's name and returns it: nobody can tell it later. An empty name is that of the database role.
+// Create creates a token in the name of by, and returns its secret, which is not stored. An empty name
+// means the database role.
 func Create(ctx context.Context, s *store.Store, name string, scopes []string, expires time.Time, by string) (secret string, made store.Token, err error) {
 	parsed, err := caller.ParseScopes(scopes)
 	if err != nil {

@@ -21,19 +21,19 @@ type Service struct {
 	adminv1.UnimplementedTokenServiceServer
 
 	store *store.Store
-	book  *Book
+	cache *Book
 	log   *slog.Logger
 }
 
 // NewService returns the API of a store.
 func NewService(s *store.Store, b *Book, log *slog.Logger) *Service {
-	return &Service{store: s, book: b, log: log}
+	return &Service{store: s, cache: b, log: log}
 }
 
 // Register adds the API to a server.
 func (s *Service) Register(r grpc.ServiceRegistrar) { adminv1.RegisterTokenServiceServer(r, s) }
 
-// CreateToken makes a token.
+// CreateToken creates a token.
 func (s *Service) CreateToken(ctx context.Context, req *adminv1.CreateTokenRequest) (*adminv1.CreateTokenResponse, error) {
 	who := caller.From(ctx)
 	if err := who.RequireUnlimited(caller.Admin); err != nil {
@@ -47,12 +47,12 @@ func (s *Service) CreateToken(ctx context.Context, req *adminv1.CreateTokenReque
 	if err != nil {
 		return nil, s.fail(err)
 	}
-	s.book.Read(ctx) // whoever calls next may bear it already
+	s.cache.Read(ctx) // so that the token works at once
 	s.log.Info("made a token", "token", made.Name, "scopes", made.Scopes, "by", who.Identity())
-	return &adminv1.CreateTokenResponse{Secret: secret, Token: told(made)}, nil
+	return &adminv1.CreateTokenResponse{Secret: secret, Token: tokenMessage(made)}, nil
 }
 
-// ListTokens tells of all tokens.
+// ListTokens lists all tokens.
 func (s *Service) ListTokens(ctx context.Context, _ *adminv1.ListTokensRequest) (*adminv1.ListTokensResponse, error) {
 	if err := caller.From(ctx).RequireUnlimited(caller.Admin); err != nil {
 		return nil, caller.StatusOf(err)
@@ -63,12 +63,12 @@ func (s *Service) ListTokens(ctx context.Context, _ *adminv1.ListTokensRequest) 
 	}
 	resp := &adminv1.ListTokensResponse{}
 	for _, row := range rows {
-		resp.Tokens = append(resp.Tokens, told(row))
+		resp.Tokens = append(resp.Tokens, tokenMessage(row))
 	}
 	return resp, nil
 }
 
-// RevokeToken takes a token back.
+// RevokeToken revokes a token.
 func (s *Service) RevokeToken(ctx context.Context, req *adminv1.RevokeTokenRequest) (*adminv1.RevokeTokenResponse, error) {
 	who := caller.From(ctx)
 	if err := who.RequireUnlimited(caller.Admin); err != nil {
@@ -81,7 +81,7 @@ func (s *Service) RevokeToken(ctx context.Context, req *adminv1.RevokeTokenReque
 	if !revoked {
 		return nil, status.Errorf(codes.NotFound, "there is no token %q in force: list them", req.GetName())
 	}
-	s.book.Read(ctx)
+	s.cache.Read(ctx)
 	s.log.Info("revoked a token", "token", req.GetName(), "by", who.Identity())
 	return &adminv1.RevokeTokenResponse{}, nil
 }
@@ -105,7 +105,7 @@ func (s *Service) fail(err error) error {
 	return status.Error(codes.Internal, err.Error())
 }
 
-func told(t store.Token) *adminv1.Token {
+func tokenMessage(t store.Token) *adminv1.Token {
 	return &adminv1.Token{
 		Name: t.Name, Scopes: t.Scopes, CreatedAt: stamp.Of(t.Created), CreatedBy: t.By, ExpiresAt: stamp.Of(t.Expires),
 		RevokedAt: stamp.Of(t.Revoked), RevokedBy: t.Revoker, UsedAt: stamp.Of(t.Used),

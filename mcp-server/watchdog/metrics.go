@@ -26,8 +26,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-// take shows who is there.
-func (m *metrics) take(there []*seen) {
+// show sets the gauges.
+func (m *metrics) show(there []*sighting) {
 	count := map[string]int{"lock": 0, "queue": 0, idle: 0}
 	blocked, longest := map[int32]bool{}, 0.0
 	for _, s := range there {

@@ -30,7 +30,7 @@ func NewService(s Source, log *slog.Logger) *Service { return &Service{source: s
 // Register adds the API to a server.
 func (s *Service) Register(r grpc.ServiceRegistrar) { adminv1.RegisterBlockerServiceServer(r, s) }
 
-// ListBlockers tells who keeps others waiting.
+// ListBlockers lists the sessions that keep others waiting.
 func (s *Service) ListBlockers(ctx context.Context, _ *adminv1.ListBlockersRequest) (*adminv1.ListBlockersResponse, error) {
 	if err := caller.From(ctx).RequireUnlimited(caller.Admin); err != nil {
 		return nil, caller.StatusOf(err)
@@ -53,7 +53,7 @@ func (s *Service) ListBlockers(ctx context.Context, _ *adminv1.ListBlockersReque
 	return resp, nil
 }
 
-// EndBlocker ends one.
+// EndBlocker ends a session.
 func (s *Service) EndBlocker(ctx context.Context, req *adminv1.EndBlockerRequest) (*adminv1.EndBlockerResponse, error) {
 	who := caller.From(ctx)
 	if err := who.RequireUnlimited(caller.Admin); err != nil {

@@ -1,7 +1,9 @@
-// Package watchdog looks for sessions of the database that keep the mesh waiting: by a lock, or by a transaction behind which notifications pile
-// up. It names them in the log, in metrics and on /readyz, and ends them if it is told to.
+// Package watchdog looks for database sessions that block the mesh: by a lock, or by a transaction that
+// keeps the notification queue from emptying. It reports them in the log, in metrics and on /readyz, and
+// can end them.
 //
-// In a quiet mesh it looks every few seconds. It looks at once, and every second, from when a statement of the server waits.
+// In a quiet mesh it polls every few seconds. Once a statement of the server waits, it polls at once and
+// then every second.
 package watchdog
 
 import (
@@ -18,7 +20,7 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// Source is where sessions are looked for.
+// Source lists and ends sessions.
 type Source interface {
 	Blockers(ctx context.Context) ([]store.Blocker, error)
 	EndBlocker(ctx context.Context, pid int32, transaction string) error
@@ -27,67 +29,69 @@ type Source interface {
 
 // Options of a watchdog. The zero value is right for production.
 type Options struct {
-	// EndAfter is how long a session may keep others waiting before it is ended; 0: for ever. Sessions of roles that may act as servers are
-	// never ended.
+	// EndAfter is how long a session may block others before it is ended; 0 means for ever. Sessions of
+	// roles that may act as servers are never ended.
 	EndAfter time.Duration
-	// Slow is how often it looks while nobody waits, and Fast while somebody does; 10 s and 1 s if 0.
-	Slow, Fast time.Duration
-	// Patience is how long somebody waits before it is told: transactions that meet wait for a moment on every busy day; 2 s if 0.
-	Patience time.Duration
+	// SlowInterval is the polling interval while nobody waits, and FastInterval while somebody does; 10 s
+	// and 1 s if 0.
+	SlowInterval, FastInterval time.Duration
+	// ReportAfter is how long a session must block others before it is reported; 2 s if 0. Short waits
+	// are normal.
+	ReportAfter time.Duration
 }
 
-// Watchdog looks for sessions that keep others waiting.
+// Watchdog looks for sessions that block others.
 type Watchdog struct {
 	source  Source
 	options Options
 	log     *slog.Logger
 	metrics *metrics
-	woken   chan struct{}
+	wake    chan struct{}
 
-	mu    sync.Mutex
-	known map[key]*seen
+	mu        sync.Mutex
+	sightings map[key]*sighting
 }
 
-// key is a transaction of a session, and what is wrong with it.
+// key identifies a transaction and why it blocks.
 type key struct {
 	pid                 int32
 	transaction, reason string
 }
 
-// seen is one that was there at the last look.
-type seen struct {
+// sighting is a blocking session, as of the last poll.
+type sighting struct {
 	store.Blocker
 
-	first time.Time
-	told  bool
-	ended bool
+	first    time.Time
+	reported bool
+	ended    bool
 }
 
-// New returns a watchdog, which looks while Run runs.
+// New returns a watchdog; Run starts it.
 func New(s Source, o Options, log *slog.Logger, r prometheus.Registerer) *Watchdog {
-	o.Slow, o.Fast, o.Patience = cmp.Or(o.Slow, 10*time.Second), cmp.Or(o.Fast, time.Second), cmp.Or(o.Patience, 2*time.Second)
-	return &Watchdog{source: s, options: o, log: log, metrics: newMetrics(r), woken: make(chan struct{}, 1), known: map[key]*seen{}}
+	o.SlowInterval, o.FastInterval, o.ReportAfter = cmp.Or(o.SlowInterval, 10*time.Second), cmp.Or(o.FastInterval, time.Second), cmp.Or(o.ReportAfter, 2*time.Second)
+	return &Watchdog{source: s, options: o, log: log, metrics: newMetrics(r), wake: make(chan struct{}, 1), sightings: map[key]*sighting{}}
 }
 
-// Wake has it look now. It does not block.
+// Wake makes it poll now. It does not block.
 func (w *Watchdog) Wake() {
 	select {
-	case w.woken <- struct{}{}:
+	case w.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Run looks until the context ends.
+// Run polls until the context ends.
 func (w *Watchdog) Run(ctx context.Context) error {
 	for {
-		pause := w.options.Slow
-		if w.look(ctx) {
-			pause = w.options.Fast
+		pause := w.options.SlowInterval
+		if w.check(ctx) {
+			pause = w.options.FastInterval
 		}
 		timer := time.NewTimer(pause)
-		woken := w.woken
-		if pause == w.options.Fast {
-			woken = nil // it looks often enough
+		woken := w.wake
+		if pause == w.options.FastInterval {
+			woken = nil // it polls often enough
 		}
 		select {
 		case <-timer.C:
@@ -100,8 +104,8 @@ func (w *Watchdog) Run(ctx context.Context) error {
 	}
 }
 
-// look takes in who keeps others waiting, and tells whether there is somebody who has to be watched.
-func (w *Watchdog) look(ctx context.Context) (watch bool) {
+// check polls once, and reports whether a session needs watching closely.
+func (w *Watchdog) check(ctx context.Context) (watch bool) {
 	list, err := w.source.Blockers(ctx)
 	if err == nil {
 		var usage float64
@@ -113,8 +117,8 @@ func (w *Watchdog) look(ctx context.Context) (watch bool) {
 		w.log.Debug("cannot look for sessions that others wait for", "error", err)
 		return false
 	}
-	for _, s := range w.take(list) {
-		w.tell(s)
+	for _, s := range w.update(list) {
+		w.report(s)
 		if w.overdue(s) {
 			w.end(ctx, s)
 		}
@@ -122,55 +126,55 @@ func (w *Watchdog) look(ctx context.Context) (watch bool) {
 	return slices.ContainsFunc(list, func(b store.Blocker) bool { return b.Reason != idle })
 }
 
-// The reason that is nobody's hurry.
+// idle is a reason that does not need watching closely.
 const idle = "idle"
 
-// take makes a list what is known, tells of those that are gone, and returns those that are there.
-func (w *Watchdog) take(list []store.Blocker) []*seen {
+// update replaces the known sessions, logs those that are gone, and returns the current ones.
+func (w *Watchdog) update(list []store.Blocker) []*sighting {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := map[key]*seen{}
-	var there []*seen
+	now := map[key]*sighting{}
+	var there []*sighting
 	for _, b := range list {
 		k := key{b.PID, b.Transaction, b.Reason}
-		s := &seen{Blocker: b, first: time.Now()}
-		if before := w.known[k]; before != nil {
-			s.first, s.told, s.ended = before.first, before.told, before.ended
+		s := &sighting{Blocker: b, first: time.Now()}
+		if before := w.sightings[k]; before != nil {
+			s.first, s.reported, s.ended = before.first, before.reported, before.ended
 		}
 		now[k] = s
 		there = append(there, s)
 	}
-	for k, s := range w.known {
-		if now[k] == nil && s.told {
+	for k, s := range w.sightings {
+		if now[k] == nil && s.reported {
 			w.log.Info("a session of the database holds up others no more", "pid", s.PID, "role", s.Role, "reason", s.Reason, "after", time.Since(s.first).Round(time.Second))
 		}
 	}
-	w.known = now
-	w.metrics.take(there)
+	w.sightings = now
+	w.metrics.show(there)
 	return there
 }
 
-// tell says once of a session that it keeps others waiting.
-func (w *Watchdog) tell(s *seen) {
+// report logs once that a session blocks others.
+func (w *Watchdog) report(s *sighting) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if s.told || s.waited() < w.options.Patience {
+	if s.reported || s.waited() < w.options.ReportAfter {
 		return
 	}
-	s.told = true
+	s.reported = true
 	w.log.Warn("a session of the database holds up others: have it commit, or end it (mcp-client blockers end PID)", "reason", s.Reason, "pid", s.PID, "role", s.Role,
 		"database", s.Database, "application", s.Application, "client", s.Client, "state", s.State, "since", s.Since, "waiting", len(s.Blocks), "query", s.Query)
 }
 
-// waited is for how long it has been known to keep others waiting.
-func (s *seen) waited() time.Duration { return time.Since(s.first) }
+// waited returns for how long the session is known to block others.
+func (s *sighting) waited() time.Duration { return time.Since(s.first) }
 
-func (w *Watchdog) overdue(s *seen) bool {
+func (w *Watchdog) overdue(s *sighting) bool {
 	return w.options.EndAfter > 0 && s.waited() >= w.options.EndAfter && s.Reason != idle && !s.Server && !s.ended
 }
 
-// end ends a session, and does not try twice: the reason why that failed stays.
-func (w *Watchdog) end(ctx context.Context, s *seen) {
+// end ends a session. It tries once, because the reason for a failure would stay.
+func (w *Watchdog) end(ctx context.Context, s *sighting) {
 	err := w.source.EndBlocker(ctx, s.PID, s.Transaction)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -183,13 +187,13 @@ func (w *Watchdog) end(ctx context.Context, s *seen) {
 	w.log.Warn("ended a session that kept the mesh waiting", "pid", s.PID, "role", s.Role, "after", s.waited().Round(time.Second))
 }
 
-// About says who keeps the mesh waiting, "" if nobody does.
+// About describes a session that blocks the mesh; "" if there is none.
 func (w *Watchdog) About() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, reason := range []string{"lock", "queue"} {
-		for _, s := range w.known {
-			if !s.told || s.Reason != reason {
+		for _, s := range w.sightings {
+			if !s.reported || s.Reason != reason {
 				continue
 			}
 			if reason == "lock" {

@@ -120,7 +120,7 @@ func (s *scene) gauge(name string) float64 {
 }
 
 // often looks as often as a test needs.
-var often = watchdog.Options{Slow: 20 * time.Millisecond, Fast: 20 * time.Millisecond, Patience: 100 * time.Millisecond}
+var often = watchdog.Options{SlowInterval: 20 * time.Millisecond, FastInterval: 20 * time.Millisecond, ReportAfter: 100 * time.Millisecond}
 
 func TestWhoIsInTheWayIsToldOnce(t *testing.T) {
 	t.Parallel()
