@@ -64,7 +64,7 @@ func (f *envoyFlags) supervisor(m *member, data []byte, again func() error, abou
 		Reexec:         again,
 		BeforeDrain: func() {
 			signal.Notify(hurry, os.Interrupt, syscall.SIGTERM)
-			_ = notify.Patience("draining Envoy", max(f.drain, f.drainMin)+time.Minute)
+			_ = notify.ExtendTimeout("draining Envoy", max(f.drain, f.drainMin)+time.Minute)
 		},
 		EndNow: hurry,
 		Output: io.MultiWriter(os.Stderr, about.Lines.Writer(status.FromEnvoy)),
@@ -145,7 +145,7 @@ func tellServiceManager(ctx context.Context, s *supervise.Supervisor) error {
 			break
 		}
 		if n%50 == 0 && s.Alive(ctx) == nil {
-			_ = notify.Patience("waiting for Envoy: "+err.Error(), time.Minute)
+			_ = notify.ExtendTimeout("waiting for Envoy: "+err.Error(), time.Minute)
 		}
 		select {
 		case <-look.C:

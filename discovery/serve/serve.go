@@ -106,7 +106,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	})
 	ready := members.ready(config.Ready)
 	g.Go(func() error { return monitor.Serve(ctx, web, o.Access, metrics, ready, pages...) })
-	g.Go(func() error { return notify.Once(ctx, ready.Ask) })
+	g.Go(func() error { return notify.RunWhenReady(ctx, ready.Ask) })
 	defer members.flush()
 	return ended(g.Wait())
 }

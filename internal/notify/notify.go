@@ -1,7 +1,8 @@
-// Package notify tells the service manager, which is systemd where a unit says Type=notify, how a program is: that it serves, that it reloads,
-// that it ends, and again and again that it is alive. Where nobody asked to be told it does nothing.
+// Package notify reports a program's state to the service manager: ready, reloading, stopping, and alive at
+// the watchdog interval. The service manager is systemd when the unit has Type=notify. Without NOTIFY_SOCKET
+// in the environment every function does nothing.
 //
-// The protocol is datagrams of lines NAME=VALUE to the socket that NOTIFY_SOCKET names: sd_notify(3).
+// Each message is one datagram of NAME=VALUE lines to the socket that NOTIFY_SOCKET names; see sd_notify(3).
 package notify
 
 import (
@@ -18,114 +19,117 @@ import (
 	"github.com/pgmesh/pgmesh/internal/wait"
 )
 
-// Status is a sentence for `systemctl status`.
+// Status sets the sentence that `systemctl status` shows.
 func Status(sentence string) error {
-	return tell("STATUS=" + oneLine(sentence))
+	return send("STATUS=" + oneLine(sentence))
 }
 
-// Ready says that the program serves, for the first time or again after Reloading.
-func Ready() error { return tell("READY=1") }
+// Ready reports that the program serves, for the first time or again after Reloading.
+func Ready() error { return send("READY=1") }
 
-// Patience says what the program waits for, as it starts or ends, and that it may take that much longer.
-func Patience(sentence string, longer time.Duration) error {
-	return tell("STATUS="+oneLine(sentence), fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", longer.Microseconds()))
+// ExtendTimeout reports what the program waits for while it starts or stops, and asks for that much more
+// time.
+func ExtendTimeout(sentence string, longer time.Duration) error {
+	return send("STATUS="+oneLine(sentence), fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", longer.Microseconds()))
 }
 
-// Reloading says that the program starts anew within its process, and is Ready when it has. Who is told needs the time to know which of two
-// came first.
+// Reloading reports that the program restarts within its process; Ready reports that it is done. systemd
+// needs the time to match the two messages.
 func Reloading() error {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
 		return fmt.Errorf("read the clock: %w", err)
 	}
-	return tell("RELOADING=1", fmt.Sprintf("MONOTONIC_USEC=%d", now.Nano()/int64(time.Microsecond)))
+	return send("RELOADING=1", fmt.Sprintf("MONOTONIC_USEC=%d", now.Nano()/int64(time.Microsecond)))
 }
 
-// Stopping says that the program has begun to end.
-func Stopping() error { return tell("STOPPING=1") }
+// Stopping reports that the program has begun to stop.
+func Stopping() error { return send("STOPPING=1") }
 
-// patience is how long a service manager that reads nothing may hold up who tells it something.
-const patience = time.Second
+// writeTimeout bounds a write to a service manager that does not read its socket.
+const writeTimeout = time.Second
 
-// tell sends lines to the service manager if there is one that wants to know.
-func tell(lines ...string) error {
+// send sends lines to the service manager, if there is one.
+func send(lines ...string) error {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
 		return nil
 	}
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
-		return fmt.Errorf("tell the service manager: %w", err)
+		return fmt.Errorf("send the service manager: %w", err)
 	}
 	defer conn.Close()
-	if err := conn.SetWriteDeadline(time.Now().Add(patience)); err != nil {
-		return fmt.Errorf("tell the service manager: %w", err)
+	if err := conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return fmt.Errorf("send the service manager: %w", err)
 	}
 	if _, err := conn.Write([]byte(strings.Join(lines, "\n") + "\n")); err != nil {
-		return fmt.Errorf("tell the service manager: %w", err)
+		return fmt.Errorf("send the service manager: %w", err)
 	}
 	return nil
 }
 
-// often is how often the status is told where there is no watchdog, and seldom enough to cost nothing.
-const often = 10 * time.Second
+// statusInterval is how often Run updates the status where there is no watchdog.
+const statusInterval = 10 * time.Second
 
-// Run says that the program is ready, then that it is alive until the context ends, and then that it is ending. Look tells how the program is,
-// which becomes its status. It goes through the locks that the program's work goes through: while it does not return the program does not count as
-// alive. What it says does not matter for that, for a program whose database is away is not helped by a new start.
+// Run reports that the program is ready, then that it is alive until ctx ends, then that it is stopping.
+// status returns the sentence for `systemctl status`. It should take the same locks as the program's work:
+// while it blocks, Run sends no keep-alive, and the watchdog restarts the program. The sentence itself does
+// not matter to the watchdog, because a restart does not help a program whose database is away.
 //
-// A service manager that cannot be told ends nobody: what there is to serve matters more.
-func Run(ctx context.Context, look func() string) error {
+// Run ignores errors from the service manager: serving matters more.
+func Run(ctx context.Context, status func() string) error {
 	if os.Getenv("NOTIFY_SOCKET") == "" {
 		return nil
 	}
-	last := look()
-	_ = tell("READY=1", "STATUS="+oneLine(last))
-	watched := watchdog(os.Getenv)
-	every := often
-	if watched > 0 {
-		every = watched / 3 // two may be late
+	last := status()
+	_ = send("READY=1", "STATUS="+oneLine(last))
+	timeout := watchdogTimeout(os.Getenv)
+	interval := statusInterval
+	if timeout > 0 {
+		interval = timeout / 3 // so two keep-alives in a row may be late
 	}
-	ticks := time.NewTicker(every)
+	ticks := time.NewTicker(interval)
 	defer ticks.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			_ = tell("STOPPING=1", "STATUS=ending")
+			_ = send("STOPPING=1", "STATUS=ending")
 			return nil
 		case <-ticks.C:
 			var lines []string
-			if now := look(); now != last {
+			if now := status(); now != last {
 				last, lines = now, append(lines, "STATUS="+oneLine(now))
 			}
-			if watched > 0 {
+			if timeout > 0 {
 				lines = append(lines, "WATCHDOG=1")
 			}
 			if len(lines) > 0 {
-				_ = tell(lines...)
+				_ = send(lines...)
 			}
 		}
 	}
 }
 
-// soon is how often a program is asked whether it is ready for the first time.
-const soon = 50 * time.Millisecond
+// readyInterval is how often RunWhenReady checks whether the program is ready.
+const readyInterval = 50 * time.Millisecond
 
-// Once is Run for a program that is not ready from the start: what it waits for is its status until then.
-func Once(ctx context.Context, look func() (about string, ready bool)) error {
+// RunWhenReady is Run for a program that is not ready from the start. Until it is, its status is what it
+// waits for.
+func RunWhenReady(ctx context.Context, status func() (about string, ready bool)) error {
 	if os.Getenv("NOTIFY_SOCKET") == "" {
 		return nil
 	}
 	last := ""
 	for {
-		now, ready := look()
+		now, ready := status()
 		if ready {
-			return Run(ctx, func() string { about, _ := look(); return about })
+			return Run(ctx, func() string { about, _ := status(); return about })
 		}
 		if now != last {
 			_, last = Status(now), now
 		}
-		if !wait.For(ctx, soon) {
+		if !wait.For(ctx, readyInterval) {
 			return Stopping()
 		}
 	}
@@ -133,10 +137,11 @@ func Once(ctx context.Context, look func() (about string, ready bool)) error {
 
 func oneLine(sentence string) string { return strings.ReplaceAll(sentence, "\n", " ") }
 
-// watchdog is how long the service manager waits for a sign of life of this process, 0 if it does not.
-func watchdog(getenv func(string) string) time.Duration {
+// watchdogTimeout returns how long the service manager waits for a keep-alive from this process, or 0 if it
+// does not.
+func watchdogTimeout(getenv func(string) string) time.Duration {
 	if pid := getenv("WATCHDOG_PID"); pid != "" && pid != strconv.Itoa(os.Getpid()) {
-		return 0 // it is another process that is watched
+		return 0 // the watchdog watches another process
 	}
 	microseconds, err := strconv.ParseInt(getenv("WATCHDOG_USEC"), 10, 64)
 	if err != nil || microseconds <= 0 {

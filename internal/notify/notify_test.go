@@ -16,7 +16,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/notify"
 )
 
-// manager is a socket as systemd has it, with what it was told. Tests that use it change the environment, and so run one after the other.
+// manager listens on a socket as systemd does and returns a function that reads the next message. It changes
+// the environment, so its tests cannot run in parallel.
 func manager(t *testing.T, watchdog time.Duration) func() string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "notify")
@@ -36,8 +37,8 @@ func manager(t *testing.T, watchdog time.Duration) func() string {
 	}
 }
 
-// told skips signs of life until something else is told.
-func told(next func() string) string {
+// skipKeepAlives returns the next message that is not a keep-alive.
+func skipKeepAlives(next func() string) string {
 	for {
 		if text := next(); text != "WATCHDOG=1\n" {
 			return text
@@ -45,7 +46,7 @@ func told(next func() string) string {
 	}
 }
 
-func TestSaysThatItServesAndIsAliveAndEnds(t *testing.T) {
+func TestRunReportsReadyAliveAndStopping(t *testing.T) {
 	next := manager(t, 60*time.Millisecond)
 	var state atomic.Value
 	state.Store("waits\nfor its database")
@@ -59,13 +60,13 @@ func TestSaysThatItServesAndIsAliveAndEnds(t *testing.T) {
 		require.Equal(t, "WATCHDOG=1\n", next())
 	}
 	state.Store("serves")
-	require.Equal(t, "STATUS=serves\nWATCHDOG=1\n", told(next))
+	require.Equal(t, "STATUS=serves\nWATCHDOG=1\n", skipKeepAlives(next))
 	cancel()
-	require.Equal(t, "STOPPING=1\nSTATUS=ending\n", told(next))
+	require.Equal(t, "STOPPING=1\nSTATUS=ending\n", skipKeepAlives(next))
 	require.NoError(t, <-done)
 }
 
-func TestIsReadyOnceItSaysSo(t *testing.T) {
+func TestRunWhenReadyWaitsUntilReady(t *testing.T) {
 	next := manager(t, 0)
 	type answer struct {
 		about string
@@ -77,7 +78,7 @@ func TestIsReadyOnceItSaysSo(t *testing.T) {
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
-		done <- notify.Once(ctx, func() (string, bool) { a := now.Load().(answer); return a.about, a.ready })
+		done <- notify.RunWhenReady(ctx, func() (string, bool) { a := now.Load().(answer); return a.about, a.ready })
 	}()
 	require.Equal(t, "STATUS=waits for its database\n", next())
 	now.Store(answer{"waits for a migration", false})
@@ -90,8 +91,8 @@ func TestIsReadyOnceItSaysSo(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// A program that is stuck does not say that it is alive: of what it told before the last sign is the last.
-func TestIsSilentWhileStuck(t *testing.T) {
+// A program that is stuck sends no keep-alive.
+func TestNoKeepAliveWhileStuck(t *testing.T) {
 	next := manager(t, 30*time.Millisecond)
 	stuck, free := make(chan struct{}), make(chan struct{})
 	looks := 0
@@ -119,7 +120,7 @@ func TestIsSilentWhileStuck(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-func TestReloads(t *testing.T) {
+func TestReloading(t *testing.T) {
 	next := manager(t, 0)
 	require.NoError(t, notify.Reloading())
 	first, second, _ := strings.Cut(next(), "\n")
@@ -144,10 +145,10 @@ func TestAbstractSocket(t *testing.T) {
 	require.Equal(t, "READY=1\n", string(datagram[:n]))
 }
 
-func TestNobodyToTell(t *testing.T) {
+func TestWithoutServiceManager(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "")
 	require.NoError(t, notify.Ready())
-	require.NoError(t, notify.Run(t.Context(), func() string { panic("nobody wants to know") }))
+	require.NoError(t, notify.Run(t.Context(), func() string { panic("must not be called") }))
 
 	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "gone"))
 	require.ErrorContains(t, notify.Ready(), "tell the service manager")

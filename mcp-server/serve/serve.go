@@ -114,7 +114,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	g, ctx := errgroup.WithContext(ctx)
 	ready := monitor.Ready(func() (string, error) { return s.ready(from) })
 	g.Go(func() error { return monitor.Serve(ctx, on.web, o.Access, s.metrics, ready, s.pages()...) })
-	g.Go(func() error { return notify.Once(ctx, ready.Ask) })
+	g.Go(func() error { return notify.RunWhenReady(ctx, ready.Ask) })
 	g.Go(func() error { return s.serve(ctx, from, on) })
 	g.Go(func() error { return s.follow(ctx, from) })
 	g.Go(func() error { return s.dialSinks(ctx) })
