@@ -9,24 +9,25 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// ServerOptions keep a gRPC server whose handlers panic. They come first, so that they are around all other interceptors.
+// ServerOptions returns the interceptors that recover panics of gRPC handlers. They come first, so that they
+// wrap all other interceptors.
 func ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(Unary), grpc.ChainStreamInterceptor(Stream)}
 }
 
-// Unary is the interceptor of calls with one answer.
+// Unary recovers panics of unary calls.
 func Unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any, err error) {
 	defer Catch("call", &err)
 	return handle(ctx, req)
 }
 
-// Stream is the interceptor of streams.
+// Stream recovers panics of streams.
 func Stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
 	defer Catch("stream", &err)
 	return handle(srv, stream)
 }
 
-// Credentials refuse a connection whose handshake panics.
+// Credentials refuses a connection whose handshake panics.
 func Credentials(c credentials.TransportCredentials) credentials.TransportCredentials {
 	return &handshakes{c}
 }
@@ -35,61 +36,62 @@ type handshakes struct {
 	credentials.TransportCredentials
 }
 
-// ServerHandshake does it.
+// ServerHandshake turns a panic of the handshake into its error.
 func (h *handshakes) ServerHandshake(raw net.Conn) (conn net.Conn, info credentials.AuthInfo, err error) {
 	defer Catch("handshake", &err)
 	return h.TransportCredentials.ServerHandshake(raw)
 }
 
-// Clone is for gRPC.
+// Clone implements credentials.TransportCredentials.
 func (h *handshakes) Clone() credentials.TransportCredentials {
 	return &handshakes{h.TransportCredentials.Clone()}
 }
 
-// Handler answers 500 where a handler panics. What has begun its answer is cut off, as whoever asked can see.
+// Handler answers 500 if next panics. If the response has begun, Handler aborts it, so that the client sees
+// it is incomplete.
 func Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answer := &answer{ResponseWriter: w}
+		response := &response{ResponseWriter: w}
 		defer func() {
 			v := recover()
 			if v == nil {
 				return
 			}
-			if v == http.ErrAbortHandler { //nolint:errorlint // http compares it so
+			if v == http.ErrAbortHandler { //nolint:errorlint // net/http compares it this way
 				panic(v)
 			}
 			err := caught("page", v)
-			if answer.begun {
+			if response.begun {
 				panic(http.ErrAbortHandler)
 			}
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		}()
-		next.ServeHTTP(answer, r)
+		next.ServeHTTP(response, r)
 	})
 }
 
-// answer remembers whether it has begun.
-type answer struct {
+// response records whether it has begun.
+type response struct {
 	http.ResponseWriter
 
 	begun bool
 }
 
-func (a *answer) WriteHeader(code int) {
-	a.begun = true
-	a.ResponseWriter.WriteHeader(code)
+func (r *response) WriteHeader(code int) {
+	r.begun = true
+	r.ResponseWriter.WriteHeader(code)
 }
 
-func (a *answer) Write(p []byte) (int, error) {
-	a.begun = true
-	return a.ResponseWriter.Write(p)
+func (r *response) Write(p []byte) (int, error) {
+	r.begun = true
+	return r.ResponseWriter.Write(p)
 }
 
-// Flush is for those who ask for it by type, as grpc-gateway does.
-func (a *answer) Flush() {
-	a.begun = true
-	_ = http.NewResponseController(a.ResponseWriter).Flush() // one that cannot does not
+// Flush implements http.Flusher, which grpc-gateway asserts.
+func (r *response) Flush() {
+	r.begun = true
+	_ = http.NewResponseController(r.ResponseWriter).Flush() // a writer that cannot flush does not
 }
 
 // Unwrap is for http.ResponseController.
-func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }

@@ -1,7 +1,8 @@
-// Package panics keeps a panic from ending the process where nothing is left half done by it: in what answers one call, one page or one
-// message of a peer. Whoever asked is told that it failed, the log says where and a metric counts.
+// Package panics recovers panics where they leave nothing half done: while the program answers one call, one
+// page or one message of a peer. The caller gets an error, the log has the place and the stack, and a metric
+// counts it.
 //
-// A panic while shared state is changed is not for this package: then the process has to end, and be started again.
+// Do not use it where shared state changes: after a panic there, the process must end and start again.
 package panics
 
 import (
@@ -17,16 +18,17 @@ import (
 	"github.com/pgmesh/pgmesh/internal/terse"
 )
 
-// Error is a panic that was caught, as whoever asked is told of it: without what it says, which may be about others.
+// Error is a recovered panic as its caller sees it. It leaves out the panic's message, which may be about
+// other callers.
 type Error struct {
-	ID string // of the place in the program, by which the log has it
+	ID string // identifies the place in the program; the log has the same id
 }
 
 func (e *Error) Error() string {
 	return "the program has a defect, and could not do this: its log says where, as panic " + e.ID + ". Report it with that"
 }
 
-// GRPCStatus is what a caller of gRPC is told.
+// GRPCStatus returns the status that a gRPC caller gets.
 func (e *Error) GRPCStatus() *status.Status { return status.New(codes.Internal, e.Error()) }
 
 var (
@@ -37,47 +39,49 @@ var (
 	logger atomic.Pointer[slog.Logger]
 )
 
-// Collector counts the panics of this process.
+// Collector returns the metric that counts the panics of this process.
 func Collector() prometheus.Collector { return total }
 
-// LogTo says where panics are logged. Without it that is slog's own logger.
+// LogTo sets the logger for panics. The default is slog.Default().
 func LogTo(log *slog.Logger) { logger.Store(log) }
 
-// Catch is to be deferred, by the function whose panic it turns into an error. Doing is one of few words, for the metric.
+// Catch must be deferred. It turns a panic of the deferring function into its error. doing is a label of the
+// metric, so it must be one of few words.
 func Catch(doing string, err *error) {
 	if v := recover(); v != nil {
 		*err = caught(doing, v)
 	}
 }
 
-// Try calls a function, whose panic becomes its error.
+// Try calls a function and turns its panic into an error.
 func Try(doing string, do func() error) (err error) {
 	defer Catch(doing, &err)
 	return do()
 }
 
-// Receive is Try for what reads from a peer.
+// Receive is Try for functions that read from a peer.
 func Receive[T any](receive func() (T, error)) (message T, err error) {
 	defer Catch("message", &err)
 	return receive()
 }
 
-// Run calls a function, and returns early where it panics.
+// Run calls a function and swallows its panic, after counting and logging it.
 func Run(doing string, do func()) {
 	_ = Try(doing, func() error { do(); return nil })
 }
 
-// What is logged of a panic at the most: its message may have been chosen by a peer.
+// These bound what one panic adds to the log: a peer may have chosen its message.
 const (
 	longestMessage = 1 << 10
 	longestStack   = 8 << 10
 )
 
-// caught counts a panic and logs it. It is called by what a deferred function calls, while the stack is still that of the panic.
+// caught counts and logs a panic. It must run inside a deferred call, while the stack is still that of the
+// panic.
 func caught(doing string, v any) *Error {
 	total.WithLabelValues(doing).Inc()
 	id := place()
-	if tell(id) {
+	if shouldLog(id) {
 		log := logger.Load()
 		if log == nil {
 			log = slog.Default()

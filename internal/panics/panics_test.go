@@ -30,7 +30,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/rpc"
 )
 
-// lines are what was logged.
+// lines records the log.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -63,7 +63,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// broken panics in every way that a peer may come upon.
+// broken panics in different ways.
 type broken struct {
 	grpc_health_v1.UnimplementedHealthServer
 }
@@ -82,15 +82,15 @@ func (broken) Watch(*grpc_health_v1.HealthCheckRequest, grpc.ServerStreamingServ
 
 var idOf = regexp.MustCompile(`panic ([0-9a-f]{8})\b`)
 
-// idIn is the id that somebody was told.
-func idIn(t *testing.T, told string) string {
+// idIn returns the panic's id from an error text.
+func idIn(t *testing.T, text string) string {
 	t.Helper()
-	found := idOf.FindStringSubmatch(told)
-	require.NotNil(t, found, told)
+	found := idOf.FindStringSubmatch(text)
+	require.NotNil(t, found, text)
 	return found[1]
 }
 
-func TestAServerOutlivesItsHandlers(t *testing.T) {
+func TestServerSurvivesPanickingHandlers(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -109,12 +109,12 @@ func TestAServerOutlivesItsHandlers(t *testing.T) {
 	for range 3 {
 		_, err = client.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: secret})
 		require.Equal(t, codes.Internal, status.Code(err))
-		require.NotContains(t, err.Error(), "xxx", "what a panic says may be about others")
+		require.NotContains(t, err.Error(), "xxx", "the message of a panic may be about other callers")
 		ids = append(ids, idIn(t, err.Error()))
 	}
-	require.Equal(t, []string{ids[0], ids[0], ids[0]}, ids, "it is one defect")
+	require.Equal(t, []string{ids[0], ids[0], ids[0]}, ids, "the same defect has the same id")
 	lines := logged.of(ids[0])
-	require.Len(t, lines, 1, "whoever finds a defect does not fill the log by it")
+	require.Len(t, lines, 1, "a peer that found a defect must not fill the log")
 	require.Contains(t, lines[0], "broken.Check(")
 	require.Less(t, len(lines[0]), 16<<10)
 
@@ -125,7 +125,7 @@ func TestAServerOutlivesItsHandlers(t *testing.T) {
 	require.Contains(t, logged.of(idIn(t, err.Error()))[0], "index out of range")
 
 	_, err = client.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
-	require.NoError(t, err, "the others are served")
+	require.NoError(t, err, "other calls are served")
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(panics.Collector())
 	count, err := testutil.GatherAndCount(metrics, "pgmesh_panics_total")
@@ -133,7 +133,7 @@ func TestAServerOutlivesItsHandlers(t *testing.T) {
 	require.GreaterOrEqual(t, count, 2)
 }
 
-func TestPagesThatPanicAnswer(t *testing.T) {
+func TestPanickingPagesAnswer500(t *testing.T) {
 	t.Parallel()
 	mux := http.NewServeMux()
 	mux.HandleFunc("/broken", func(http.ResponseWriter, *http.Request) { panic(errors.New("no page")) })
@@ -161,7 +161,7 @@ func TestPagesThatPanicAnswer(t *testing.T) {
 	require.Equal(t, http.StatusInternalServerError, code)
 	require.Contains(t, logged.of(idIn(t, body))[0], "no page")
 	_, body, err = get("/begun")
-	require.Error(t, err, "who asked can see that it is not all")
+	require.Error(t, err, "the client must see that the response is incomplete")
 	require.Equal(t, "half of it", body)
 	_, _, err = get("/aborted")
 	require.Error(t, err)
@@ -171,17 +171,17 @@ func TestPagesThatPanicAnswer(t *testing.T) {
 	require.Equal(t, "whole", body)
 }
 
-// handshake is one that panics.
+// handshake is credentials whose handshake panics.
 type handshake struct {
 	credentials.TransportCredentials
 }
 
 func (handshake) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) { panic("no hand") }
 
-func TestFunctionsThatPanicFail(t *testing.T) {
+func TestPanicsBecomeErrors(t *testing.T) {
 	t.Parallel()
 	_, _, err := panics.Credentials(handshake{insecure.NewCredentials()}).Clone().ServerHandshake(nil)
-	require.NoError(t, err, "a clone is one of what it is around")
+	require.NoError(t, err, "Clone clones the wrapped credentials, whose Clone does not panic")
 	_, _, err = panics.Credentials(handshake{insecure.NewCredentials()}).ServerHandshake(nil)
 	require.Equal(t, codes.Internal, status.Code(err))
 

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// deepest is how many calls tell a place from others.
-const deepest = 64
+// maxFrames is how many frames of the stack identify a place.
+const maxFrames = 64
 
-// place names the place of the panic that is being caught: the same defect has the same name, however often it shows.
+// place hashes the stack of the panic being recovered: the same defect always gets the same id.
 func place() string {
-	callers := make([]uintptr, deepest)
+	callers := make([]uintptr, maxFrames)
 	frames := runtime.CallersFrames(callers[:runtime.Callers(0, callers)])
 	sum := fnv.New32a()
 	for more := true; more; {
@@ -25,36 +25,36 @@ func place() string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// told is when each place was logged last. A peer that found a defect may have it happen all day.
-var told = struct {
+// lastLogged has the time each place was last logged, so that a peer that found a defect cannot fill the log.
+var lastLogged = struct {
 	sync.Mutex
 
-	last map[string]time.Time
-}{last: map[string]time.Time{}}
+	at map[string]time.Time
+}{at: map[string]time.Time{}}
 
 const (
-	tellEvery  = time.Minute
-	mostPlaces = 256 // that are remembered
+	logInterval = time.Minute
+	maxPlaces   = 256 // in lastLogged
 )
 
-// tell says whether a place is to be logged now.
-func tell(id string) bool {
-	told.Lock()
-	defer told.Unlock()
+// shouldLog reports whether to log a panic at this place now, and records that it was.
+func shouldLog(id string) bool {
+	lastLogged.Lock()
+	defer lastLogged.Unlock()
 	now := time.Now()
-	if last, known := told.last[id]; known && now.Sub(last) < tellEvery {
+	if last, known := lastLogged.at[id]; known && now.Sub(last) < logInterval {
 		return false
 	}
-	if len(told.last) >= mostPlaces {
-		for id, last := range told.last {
-			if now.Sub(last) >= tellEvery {
-				delete(told.last, id)
+	if len(lastLogged.at) >= maxPlaces {
+		for id, last := range lastLogged.at {
+			if now.Sub(last) >= logInterval {
+				delete(lastLogged.at, id)
 			}
 		}
 	}
-	if len(told.last) >= mostPlaces {
-		return false // the metric counts it
+	if len(lastLogged.at) >= maxPlaces {
+		return false // the metric still counts it
 	}
-	told.last[id] = now
+	lastLogged.at[id] = now
 	return true
 }
