@@ -1,4 +1,4 @@
-// Package replace writes files whole: whoever reads one sees what was before, or what is new, and after a crash too.
+// Package replace writes files atomically: a reader sees the old content or the new, also after a crash.
 package replace
 
 import (
@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// File replaces a file, or makes it, with its folder, for its owner alone to read.
+// File writes a file, and creates its folder if needed, readable by its owner alone.
 func File(path string, content []byte) error {
 	folder := filepath.Dir(path)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -24,12 +24,13 @@ func File(path string, content []byte) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(next.Name()))
 	}
-	settle(folder)
+	syncFolder(folder)
 	return nil
 }
 
-// settle has the folder's new entry on disk. Where folders cannot be synced, the old file may come back after a loss of power.
-func settle(folder string) {
+// syncFolder syncs the folder's new entry to disk. Where folders cannot be synced, a power loss may bring the
+// old file back.
+func syncFolder(folder string) {
 	if opened, err := os.Open(folder); err == nil {
 		_ = errors.Join(opened.Sync(), opened.Close())
 	}
