@@ -1,4 +1,4 @@
-// Package stamp writes times as messages have them.
+// Package stamp converts times to protobuf timestamps.
 package stamp
 
 import (
@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// Of is nil for no time, as a message has what is not known.
+// Of returns t as a timestamp, or nil for the zero time: in messages, nil means unknown.
 func Of(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil
