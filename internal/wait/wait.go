@@ -1,4 +1,4 @@
-// Package wait is for what goes on after a while, unless it is to end.
+// Package wait sleeps until a time has passed or a context ends.
 package wait
 
 import (
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// For waits, and tells whether it has: it has not if the context has ended first.
+// For waits for d and reports whether it did; it returns false if ctx ends first.
 func For(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
