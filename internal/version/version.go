@@ -1,13 +1,14 @@
-// Package version tells which version of pgmesh a program is.
+// Package version returns the version of the running program.
 package version
 
 import "runtime/debug"
 
-// packaged is the version of the package that the program is from. Who makes the package sets it: -ldflags -X.
+// packaged is the version of the package the program was installed from. The package build sets it with
+// -ldflags -X.
 var packaged string
 
-// Of is that of the running program, and of the Go that compiled it: the version of its package, or what the Go toolchain recorded, which is the
-// version of the module or the commit.
+// Of returns the program's version and the version of Go that compiled it. Without a package version it
+// returns what the Go toolchain recorded: the module's version or the commit.
 func Of() string {
 	build, ok := debug.ReadBuildInfo()
 	switch {
