@@ -1,4 +1,4 @@
-// Package journal gives a test a log that it can read while programs write it.
+// Package journal is a log that tests can read while programs write to it.
 package journal
 
 import (
@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Journal is such a log. Its zero value is an empty one.
+// Journal collects what is written to it. Its zero value is empty and ready to use.
 type Journal struct {
 	mu   sync.Mutex
 	text strings.Builder
