@@ -1,7 +1,8 @@
-// Package jointoken writes and reads the tokens that machines and servers join a mesh with.
+// Package jointoken encodes and parses the tokens with which machines and servers join a mesh.
 //
-// A token has a secret, of which the database keeps the hash, and the fingerprints of the mesh's roots. So who joins knows whom to tell the
-// secret before it has any other reason to trust anybody: a server whose certificate leads to one of those roots.
+// A token holds a secret and the fingerprints (pins) of the mesh's roots; the database keeps the secret's
+// hash. The pins tell the joiner whom to trust with the secret before it trusts anyone else: a server whose
+// certificate leads to one of those roots.
 package jointoken
 
 import (
@@ -17,7 +18,7 @@ import (
 	"strings"
 )
 
-// Prefix is what every token begins with, so that scanners find those that lie about.
+// Prefix begins every token, so that secret scanners find leaked ones.
 const Prefix = "pgmesh_join_"
 
 const (
@@ -32,10 +33,10 @@ type Token struct {
 	pins   [][pinSize]byte
 }
 
-// Hash is what the database keeps of a token's secret.
+// Hash is the SHA-256 of a token's secret, which the database keeps.
 type Hash [sha256.Size]byte
 
-// New makes a token for a mesh with these roots.
+// New creates a token for a mesh with these roots.
 func New(roots ...*x509.Certificate) (Token, error) {
 	if len(roots) == 0 || len(roots) > maxPins {
 		return Token{}, fmt.Errorf("a join token names one to %d roots, and there are %d", maxPins, len(roots))
@@ -52,7 +53,7 @@ func pinOf(root *x509.Certificate) [pinSize]byte { return sha256.Sum256(root.Raw
 
 var errShape = errors.New("this is not a whole join token: it begins with " + Prefix + " and is one line; mcp-client token create makes one")
 
-// Parse reads a token. Its error says nothing of the text.
+// Parse reads a token. Its error does not quote the text, which may be a secret.
 func Parse(text string) (Token, error) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(text), Prefix)
 	if !ok {
@@ -70,7 +71,7 @@ func Parse(text string) (Token, error) {
 	return t, nil
 }
 
-// Text is the token as it is handed on.
+// Text encodes the token, secret included.
 func (t Token) Text() string {
 	all := slices.Clone(t.secret[:])
 	for _, pin := range t.pins {
@@ -79,19 +80,19 @@ func (t Token) Text() string {
 	return Prefix + base64.RawURLEncoding.EncodeToString(all)
 }
 
-// Hash is what the database keeps.
+// Hash returns the hash of the token's secret.
 func (t Token) Hash() Hash { return sha256.Sum256(t.secret[:]) }
 
-// String says that there is a token, and never which: it is for logs.
+// String hides the secret, so that a token can be logged.
 func (t Token) String() string { return Prefix + "…" }
 
-// GoString is String.
+// GoString hides the secret, too.
 func (t Token) GoString() string { return t.String() }
 
-// LogValue is String.
+// LogValue hides the secret, too.
 func (t Token) LogValue() slog.Value { return slog.StringValue(t.String()) }
 
-// Trusts tells whether a certificate is one of the roots that the token names.
+// Trusts reports whether root is one of the token's pinned roots.
 func (t Token) Trusts(root *x509.Certificate) bool {
 	pin := pinOf(root)
 	return slices.ContainsFunc(t.pins, func(p [pinSize]byte) bool { return bytes.Equal(p[:], pin[:]) })

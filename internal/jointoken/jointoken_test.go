@@ -16,7 +16,7 @@ func root(key string) *x509.Certificate {
 	return &x509.Certificate{RawSubjectPublicKeyInfo: []byte(key)}
 }
 
-func TestATokenIsReadAsItWasMade(t *testing.T) {
+func TestParseReadsWhatTextWrites(t *testing.T) {
 	t.Parallel()
 	made, err := jointoken.New(root("old"), root("new"))
 	require.NoError(t, err)
@@ -32,7 +32,7 @@ func TestATokenIsReadAsItWasMade(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestATokenIsNotPrinted(t *testing.T) {
+func TestTokensAreNotPrinted(t *testing.T) {
 	t.Parallel()
 	made, err := jointoken.New(root("old"))
 	require.NoError(t, err)
