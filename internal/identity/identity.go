@@ -1,5 +1,6 @@
-// Package identity knows by which names the members of a mesh go: SPIFFE ids, which certificates bear as their only URI. A machine's is
-// Istio's, spiffe://TRUST-DOMAIN/ns/NAMESPACE/sa/SERVICE-ACCOUNT; a server's is spiffe://TRUST-DOMAIN/pgmesh/PROGRAM/NAME.
+// Package identity parses and formats the SPIFFE ids of a mesh's members. A certificate has its id as its
+// only URI. Machines use Istio's form, spiffe://TRUST-DOMAIN/ns/NAMESPACE/sa/SERVICE-ACCOUNT; servers use
+// spiffe://TRUST-DOMAIN/pgmesh/PROGRAM/NAME.
 package identity
 
 import (
@@ -11,44 +12,44 @@ import (
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 )
 
-// Workload is the identity of the machines that serve something together.
+// Workload is the identity of all machines with one service account.
 type Workload struct {
 	TrustDomain    string
 	Namespace      string
 	ServiceAccount string
 }
 
-// Server is the identity of a program of pgmesh.
+// Server is the identity of a pgmesh server.
 type Server struct {
 	TrustDomain string
 	Program     Program
 	Name        string
 }
 
-// Program is one that has certificates of its own.
+// Program is a pgmesh program that has an identity of its own.
 type Program string
 
-// The programs that are servers.
+// The programs that have one.
 const (
 	MCPServer Program = "mcp-server"
 	Discovery Program = "discovery"
 )
 
-// Programs are all of them.
+// Programs lists every Program.
 var Programs = []Program{MCPServer, Discovery}
 
-// ID is the workload's SPIFFE id, or why it cannot have one.
+// ID returns the workload's SPIFFE id, or an error if its parts do not make a valid one.
 func (w Workload) ID() (spiffeid.ID, error) {
 	return idOf(w.TrustDomain, "ns", w.Namespace, "sa", w.ServiceAccount)
 }
 
-// String is the workload's SPIFFE id as text.
+// String returns the workload's SPIFFE id as text. It does not check its parts.
 func (w Workload) String() string { return "spiffe://" + w.TrustDomain + "/" + w.Path() }
 
-// Path is the identity without its trust domain: ns/NAMESPACE/sa/SERVICE-ACCOUNT.
+// Path returns the identity without its trust domain: ns/NAMESPACE/sa/SERVICE-ACCOUNT.
 func (w Workload) Path() string { return "ns/" + w.Namespace + "/sa/" + w.ServiceAccount }
 
-// ID is the server's SPIFFE id, or why it cannot have one.
+// ID returns the server's SPIFFE id, or an error if its parts do not make a valid one.
 func (s Server) ID() (spiffeid.ID, error) {
 	if !slices.Contains(Programs, s.Program) {
 		return spiffeid.ID{}, fmt.Errorf("%q is no program that has an identity: it is one of %v", s.Program, Programs)
@@ -56,7 +57,7 @@ func (s Server) ID() (spiffeid.ID, error) {
 	return idOf(s.TrustDomain, "pgmesh", string(s.Program), s.Name)
 }
 
-// String is the server's SPIFFE id as text.
+// String returns the server's SPIFFE id as text. It does not check its parts.
 func (s Server) String() string {
 	return "spiffe://" + s.TrustDomain + "/pgmesh/" + string(s.Program) + "/" + s.Name
 }
@@ -69,7 +70,7 @@ func idOf(domain string, path ...string) (spiffeid.ID, error) {
 	return spiffeid.FromSegments(td, path...)
 }
 
-// WorkloadOf reads the identity of a machine.
+// WorkloadOf parses the SPIFFE id of a machine.
 func WorkloadOf(id spiffeid.ID) (Workload, bool) {
 	parts := strings.Split(id.Path(), "/") // the first is empty
 	if len(parts) != 5 || parts[1] != "ns" || parts[3] != "sa" {
@@ -78,7 +79,7 @@ func WorkloadOf(id spiffeid.ID) (Workload, bool) {
 	return Workload{TrustDomain: id.TrustDomain().Name(), Namespace: parts[2], ServiceAccount: parts[4]}, true
 }
 
-// ServerOf reads the identity of a server.
+// ServerOf parses the SPIFFE id of a server.
 func ServerOf(id spiffeid.ID) (Server, bool) {
 	parts := strings.Split(id.Path(), "/")
 	if len(parts) != 4 || parts[1] != "pgmesh" || !slices.Contains(Programs, Program(parts[2])) {
@@ -87,7 +88,7 @@ func ServerOf(id spiffeid.ID) (Server, bool) {
 	return Server{TrustDomain: id.TrustDomain().Name(), Program: Program(parts[2]), Name: parts[3]}, true
 }
 
-// Of is the SPIFFE id that a certificate bears.
+// Of returns the SPIFFE id of a certificate.
 func Of(c *x509.Certificate) (spiffeid.ID, error) {
 	if len(c.URIs) != 1 {
 		return spiffeid.ID{}, fmt.Errorf("the certificate has %d URIs, where the one SPIFFE id has to be", len(c.URIs))
@@ -95,5 +96,6 @@ func Of(c *x509.Certificate) (spiffeid.ID, error) {
 	return spiffeid.FromURI(c.URIs[0])
 }
 
-// EnrolmentOf names the machine that a certificate was given to: the serial number of its subject. It is empty where somebody else signed.
+// EnrolmentOf returns the id of the machine that a certificate was issued to: the serial number of its
+// subject. It is empty in certificates that another authority signed.
 func EnrolmentOf(c *x509.Certificate) string { return c.Subject.SerialNumber }

@@ -9,7 +9,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/identity"
 )
 
-func TestNamesAreReadAsTheyAreWritten(t *testing.T) {
+func TestIDsRoundTrip(t *testing.T) {
 	t.Parallel()
 	w := identity.Workload{TrustDomain: "mesh.example", Namespace: "shop", ServiceAccount: "cart"}
 	id, err := w.ID()
@@ -32,7 +32,7 @@ func TestNamesAreReadAsTheyAreWritten(t *testing.T) {
 	require.False(t, ok)
 }
 
-func TestOtherNamesAreNobodys(t *testing.T) {
+func TestInvalidIDsAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"spiffe://a", "spiffe://a/ns/x", "spiffe://a/ns/x/sa/y/z", "spiffe://a/x/ns/y/sa", "spiffe://a/pgmesh/mesh-agent/x", "spiffe://a/pgmesh/discovery",
