@@ -1,5 +1,6 @@
-// Package localhost tells requests of this machine's people and programs from those that a page in a browser makes: a site can have its name lead to
-// 127.0.0.1 once the page is there, and the page may then ask, and read, what is served on loopback (DNS rebinding). Its requests name the site.
+// Package localhost protects servers on loopback from DNS rebinding: a web site can point its own name to
+// 127.0.0.1, and a page of it in a browser can then call, and read, what is served there. Such requests have
+// the site's name in their Host header, so requests with foreign names are refused.
 package localhost
 
 import (
@@ -12,7 +13,8 @@ import (
 	"strings"
 )
 
-// Named tells whether a request is for an address, for localhost, or for this machine by its name: no site can be called so.
+// Named reports whether a request's Host is an address, localhost or this machine's name. A web site cannot
+// have any of these as its name.
 func Named(r *http.Request) bool {
 	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -26,14 +28,14 @@ func Named(r *http.Request) bool {
 	return err == nil && strings.EqualFold(host, own)
 }
 
-// Reached tells whether a request came by loopback.
+// Reached reports whether a request arrived on a loopback address.
 func Reached(r *http.Request) bool {
 	at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	return ok && at.IP.IsLoopback()
 }
 
-// Handler refuses requests that came by loopback and are for a host of another name. Any name will do to ask for health: for these paths, and for all
-// below one that ends in a slash.
+// Handler refuses requests that arrive on loopback with a foreign Host. Requests for the health paths may
+// have any Host; a health path that ends in a slash covers all paths below it.
 func Handler(next http.Handler, health ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asksForHealth := func(path string) bool {
