@@ -1,4 +1,4 @@
-// Package freeport finds TCP ports on loopback for programs that have to be told theirs.
+// Package freeport finds free TCP ports on loopback for programs that must be given a fixed one.
 package freeport
 
 import (
@@ -11,36 +11,38 @@ import (
 	"sync"
 )
 
-// Ports are from below those that Linux gives to whoever connects, or listens at port 0: one of these that is free stays so until its program listens,
-// however long that takes. They are above the usual ones of pgmesh's programs.
+// The range is below Linux's ephemeral ports, so no other program gets one of these by chance between New and
+// the caller's listen. It is above the usual ports of pgmesh's programs.
 const (
 	first = 20000
 	last  = 32767
 	tries = 1000
 )
 
-// kept has what keeps ports from other processes, until this one ends.
-var kept struct {
+// reserved holds the locks that keep ports from other processes until this one ends.
+var reserved struct {
 	sync.Mutex
-	marks []io.Closer
+	locks []io.Closer
 }
 
-// New is a port on 127.0.0.1 that is free, and that nobody else who asks here is given while this process lives.
+// New returns a free port on 127.0.0.1. No caller of New, in this or another process, gets the same port
+// while this process lives.
 func New() (int, error) {
-	kept.Lock()
-	defer kept.Unlock()
+	reserved.Lock()
+	defer reserved.Unlock()
 	for range tries {
 		port := first + rand.IntN(last-first+1)
-		// A name of the kernel's, which has no file and goes with the process.
-		mark, err := net.Listen("unix", fmt.Sprintf("@pgmesh-port-%d", port))
+		// An abstract Unix socket serves as the lock: it has no file, and the kernel drops it when the
+		// process ends.
+		lock, err := net.Listen("unix", fmt.Sprintf("@pgmesh-port-%d", port))
 		if err != nil {
 			continue
 		}
 		if free(port) {
-			kept.marks = append(kept.marks, mark)
+			reserved.locks = append(reserved.locks, lock)
 			return port, nil
 		}
-		mark.Close()
+		lock.Close()
 	}
 	return 0, errors.New("no free TCP port was found on 127.0.0.1")
 }
@@ -53,7 +55,7 @@ func free(port int) bool {
 	return listener.Close() == nil
 }
 
-// Address is one on 127.0.0.1 with a port of [New].
+// Address returns 127.0.0.1 with a port from [New].
 func Address() (string, error) {
 	port, err := New()
 	return address(port), err

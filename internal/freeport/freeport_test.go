@@ -12,10 +12,11 @@ import (
 	"github.com/pgmesh/pgmesh/internal/freeport"
 )
 
-// beAnother makes this test binary another process that asks, and holds its ports until its standard input ends.
+// beAnother makes this test binary a second process that takes ports and holds them until its standard input
+// ends.
 const beAnother = "FREEPORT_TEST_BE_ANOTHER"
 
-const many = 300 // of 12,768: if they were not kept, two would be the same in all but one of a million runs
+const many = 300 // of 12,768: without reservations, all but one of a million runs would give some port twice
 
 func TestMain(m *testing.M) {
 	if os.Getenv(beAnother) == "" {
