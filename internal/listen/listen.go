@@ -1,4 +1,4 @@
-// Package listen opens the sockets that programs serve on, and keeps plaintext where it was asked for.
+// Package listen opens the sockets that programs serve on, and allows plaintext only where flags ask for it.
 package listen
 
 import (
@@ -11,30 +11,30 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Plaintext says whether a program may speak without TLS, and where.
+// Plaintext says whether, and on which addresses, a program may speak without TLS.
 type Plaintext struct {
 	Allowed    bool
 	AnyAddress bool
 }
 
-// Flags declares the two flags that allow a server plaintext.
+// Flags declares the flags that allow a server to speak plaintext.
 func (p *Plaintext) Flags(f *pflag.FlagSet) {
 	f.BoolVar(&p.Allowed, "insecure", false, "serve without TLS, on loopback only")
 	f.BoolVar(&p.AnyAddress, "insecure-any-address", false,
 		"with --insecure: serve without TLS on other addresses too; everyone who reaches them can read and change the mesh")
 }
 
-// ClientFlags declares them for a program that only connects.
+// ClientFlags declares the same flags for a program that only connects.
 func (p *Plaintext) ClientFlags(f *pflag.FlagSet) {
 	f.BoolVar(&p.Allowed, "insecure", false, "speak to the server without TLS, on loopback only")
 	f.BoolVar(&p.AnyAddress, "insecure-any-address", false,
 		"with --insecure: speak without TLS to other addresses too; everyone on the way can read and change what is sent")
 }
 
-// ErrSecure says that two flags contradict each other.
+// ErrSecure is returned when flags for plaintext and for TLS are both set.
 var ErrSecure = errors.New("--insecure and the flags for TLS exclude each other: choose one way to speak")
 
-// TCP listens on an address that the given flag names. Plaintext has to be allowed for it.
+// TCP listens without TLS on the address of a flag, if plaintext is allowed there.
 func (p Plaintext) TCP(flag, address string) (net.Listener, error) {
 	if !p.Allowed {
 		return nil, fmt.Errorf("--%s %s: serving without TLS has to be asked for with --insecure", flag, address)
@@ -46,7 +46,7 @@ func (p Plaintext) TCP(flag, address string) (net.Listener, error) {
 	return TCP(flag, address)
 }
 
-// Server is TCP for a server that may have TLS, which then has to be all that it speaks.
+// Server listens for a server that may have TLS (secure); with TLS, --insecure is refused.
 func (p Plaintext) Server(flag, address string, secure bool) (net.Listener, error) {
 	switch {
 	case secure && p.Allowed:
@@ -59,7 +59,8 @@ func (p Plaintext) Server(flag, address string, secure bool) (net.Listener, erro
 	return p.TCP(flag, address)
 }
 
-// CheckPeer refuses to connect to an address without TLS, unless that is allowed for it. Secure says that there are flags for TLS.
+// CheckPeer refuses to connect to an address in plaintext unless that is allowed there. secure says that TLS
+// flags are set; the combination with --insecure is refused.
 func (p Plaintext) CheckPeer(address string, secure bool) error {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		return fmt.Errorf("%w; write it as host:port", err)
@@ -74,7 +75,7 @@ func (p Plaintext) CheckPeer(address string, secure bool) error {
 	return nil
 }
 
-// TCP listens on an address, and explains a failure by the flag that changes the address.
+// TCP listens on an address. Its error names the flag that changes the address.
 func TCP(flag, address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -86,7 +87,7 @@ func TCP(flag, address string) (net.Listener, error) {
 	return l, nil
 }
 
-// Loopback tells whether an address, host:port, is one of this machine that others cannot reach.
+// Loopback reports whether an address, host:port, is on loopback.
 func Loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

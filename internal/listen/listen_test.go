@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestPlaintextHasToBeAskedFor(t *testing.T) {
+func TestPlaintextNeedsAFlag(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		plaintext Plaintext
@@ -35,7 +35,7 @@ func TestPlaintextHasToBeAskedFor(t *testing.T) {
 	}
 }
 
-func TestAPortInUseIsNamedWithItsFlag(t *testing.T) {
+func TestPortInUseErrorNamesTheFlag(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -47,7 +47,7 @@ func TestAPortInUseIsNamedWithItsFlag(t *testing.T) {
 	require.ErrorContains(t, err, "choose another address with --http")
 }
 
-func TestAServerSpeaksTLSOrSaysThatItDoesNot(t *testing.T) {
+func TestServerNeedsTLSOrInsecure(t *testing.T) {
 	t.Parallel()
 	_, err := Plaintext{}.Server("listen", "127.0.0.1:0", false)
 	require.ErrorContains(t, err, "--listen 127.0.0.1:0: give --tls-cert and --tls-key; or add --insecure")
@@ -65,7 +65,7 @@ func TestAServerSpeaksTLSOrSaysThatItDoesNot(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-func TestPlaintextToAServer(t *testing.T) {
+func TestCheckPeer(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		plaintext Plaintext

@@ -10,29 +10,30 @@ import (
 	"syscall"
 )
 
-// longest is what the path of a unix socket may have, of which Linux takes the most: 107 bytes.
-const longest = 103 // and macOS 103
+// maxUnixPath is the maxUnixPath socket path that both macOS (103 bytes) and Linux (107) accept.
+const maxUnixPath = 103
 
-// UnixPath is the absolute path of a socket in a folder, if the machine takes one as long. The flag names the folder.
+// UnixPath returns the absolute path of a socket in a folder, or an error if it is too long for a socket.
+// flag names the folder's flag.
 func UnixPath(flag, folder, name string) (string, error) {
 	path, err := filepath.Abs(filepath.Join(folder, name))
 	if err != nil {
 		return "", err
 	}
-	if len(path) > longest {
+	if len(path) > maxUnixPath {
 		return "", fmt.Errorf("the path %s has %d characters, and that of a unix socket may have %d: choose a folder with a shorter one with --%s",
-			path, len(path), longest, flag)
+			path, len(path), maxUnixPath, flag)
 	}
 	return path, nil
 }
 
-// Unix listens on a socket that nobody but this account, and root, may connect to. It takes the place of one that a program which was
-// killed has left.
+// Unix listens on a socket that only this account and root can connect to. It replaces a socket that a killed
+// program left behind.
 func Unix(path string) (net.Listener, error) {
 	if err := removeDead(path); err != nil {
 		return nil, err
 	}
-	// The socket is made with the rights that the mask leaves: after that would be too late.
+	// The umask sets the rights at creation: a chmod afterwards would leave others a moment to connect.
 	before := syscall.Umask(0o077)
 	listener, err := net.Listen("unix", path)
 	syscall.Umask(before)
@@ -45,7 +46,7 @@ func Unix(path string) (net.Listener, error) {
 	return listener, nil
 }
 
-// removeDead removes a socket that nobody serves.
+// removeDead removes a socket that nobody serves, and refuses to touch anything else at the path.
 func removeDead(path string) error {
 	info, err := os.Lstat(path)
 	switch {

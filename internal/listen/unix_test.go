@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestASocketIsForItsAccountAlone(t *testing.T) {
+func TestUnixSocketIsPrivate(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := Unix(path)
@@ -22,7 +22,7 @@ func TestASocketIsForItsAccountAlone(t *testing.T) {
 	_, err = Unix(path)
 	require.ErrorContains(t, err, "another program serves "+path)
 
-	// One whose program was killed stays, and is replaced.
+	// A socket whose program was killed stays, and the next program replaces it.
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
 	require.NoError(t, l.Close())
 	require.FileExists(t, path)
@@ -32,7 +32,7 @@ func TestASocketIsForItsAccountAlone(t *testing.T) {
 	require.NoFileExists(t, path)
 }
 
-func TestAFileThatIsNoSocketStays(t *testing.T) {
+func TestUnixKeepsOtherFiles(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s")
 	require.NoError(t, os.WriteFile(path, []byte("mine"), 0o600))
@@ -41,7 +41,7 @@ func TestAFileThatIsNoSocketStays(t *testing.T) {
 	require.FileExists(t, path)
 }
 
-func TestThePathOfASocketHasALimit(t *testing.T) {
+func TestUnixPathHasALimit(t *testing.T) {
 	t.Parallel()
 	path, err := UnixPath("state-dir", "/var/lib/mesh-agent", "agent.sock")
 	require.NoError(t, err)
