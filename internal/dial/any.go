@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/resolver/manual"
 )
 
-// Any connects to the first of several servers that answers.
+// Any connects to the first of several addresses that answers.
 func Any(addresses []string, options ...grpc.DialOption) (*grpc.ClientConn, error) {
 	list := manual.NewBuilderWithScheme("pgmesh")
 	state := resolver.State{}

@@ -1,5 +1,5 @@
-// Package dial makes connections to servers, as flags say: over TLS, with a certificate or a token, or without TLS where that is
-// asked for.
+// Package dial connects to servers as flags say: over TLS, with a certificate or a token, or in plaintext
+// where that is allowed.
 package dial
 
 import (
@@ -19,31 +19,33 @@ import (
 	"github.com/pgmesh/pgmesh/internal/tlsfiles"
 )
 
-// Options say how a server is spoken to.
+// Options are the settings of a connection to a server.
 type Options struct {
 	TLS       tlsfiles.Client
 	Token     string
 	TokenFile string
-	Plaintext listen.Plaintext // whether it may be spoken to without TLS, and where
-	// Member is how a member of the mesh speaks to the server, unless there are flags for TLS; nil if it is none.
+	Plaintext listen.Plaintext // where plaintext is allowed
+	// Member has the credentials of a member of the mesh, used unless TLS flags are set. Nil for a program
+	// that is no member.
 	Member credentials.TransportCredentials
 }
 
-// Flags declares the flags, whose names begin with a prefix, but for those of Plaintext, which programs that listen have already.
+// Flags declares the flags with a prefix. It leaves out the flags of Plaintext, which programs that listen
+// declare anyway.
 func (o *Options) Flags(f *pflag.FlagSet, prefix string) {
 	o.TLS.Flags(f, prefix)
 	f.StringVar(&o.TokenFile, prefix+"token-file", "", "file with the bearer token to show to the server; it is read again when it changes")
 	f.StringVar(&o.Token, prefix+"token", "", "the bearer token itself; others on this machine can see it: a file or the variable are better")
 }
 
-// Connection is what connections to a server are made with.
+// Connection has the credentials for connections to a server.
 type Connection struct {
 	options []grpc.DialOption
 	secure  bool
 	bearer  *bearer
 }
 
-// To returns how to connect to addresses, host:port each. An error says which flag to change.
+// To returns the credentials for addresses, each host:port. Its errors name the flag to change.
 func (o *Options) To(log *slog.Logger, addresses ...string) (*Connection, error) {
 	if err := o.check(addresses); err != nil {
 		return nil, err
@@ -75,7 +77,7 @@ func (o *Options) To(log *slog.Logger, addresses ...string) (*Connection, error)
 	return c, nil
 }
 
-// DialOptions are the credentials, as gRPC takes them.
+// DialOptions returns the credentials as gRPC options.
 func (c *Connection) DialOptions() []grpc.DialOption { return c.options }
 
 func (o *Options) check(addresses []string) error {
@@ -107,7 +109,7 @@ func (o *Options) token(log *slog.Logger) (func() string, error) {
 	return file.Fresh, nil
 }
 
-// bearer shows a token with each call.
+// bearer sends a token with each call.
 type bearer struct {
 	token  func() string
 	secure bool
@@ -115,10 +117,11 @@ type bearer struct {
 
 var _ credentials.PerRPCCredentials = (*bearer)(nil)
 
-// GetRequestMetadata returns the header.
+// GetRequestMetadata returns the authorization header.
 func (b *bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
 	return map[string]string{"authorization": "Bearer " + b.token()}, nil
 }
 
-// RequireTransportSecurity keeps a token from going over the wire in the clear, unless that was asked for.
+// RequireTransportSecurity keeps gRPC from sending the token in plaintext, unless the connection may be
+// plaintext.
 func (b *bearer) RequireTransportSecurity() bool { return b.secure }

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// echo returns the header authorization of each call.
+// echo records the authorization header of each call.
 type echo struct {
 	healthv1.UnimplementedHealthServer
 
@@ -63,7 +63,7 @@ func call(t *testing.T, o dial.Options, address string) error {
 	return err
 }
 
-func TestTokensGoWithEachCall(t *testing.T) {
+func TestTokenIsSentWithEachCall(t *testing.T) {
 	t.Parallel()
 	a := certtest.NewAuthority(t)
 	address, headers := serve(t, grpc.Creds(credentials.NewServerTLSFromCert(ref(a.Issue(nil).Certificate(t)))))
@@ -80,7 +80,7 @@ func TestTokensGoWithEachCall(t *testing.T) {
 
 func ref(c tls.Certificate) *tls.Certificate { return &c }
 
-func TestTokenFilesAreReadAgain(t *testing.T) {
+func TestTokenFileIsReloaded(t *testing.T) {
 	t.Parallel()
 	address, headers := serve(t)
 	file := filepath.Join(t.TempDir(), "token")
@@ -100,7 +100,7 @@ func TestTokenFilesAreReadAgain(t *testing.T) {
 	require.Eventually(t, func() bool { return ask() == "Bearer second" }, 20*time.Second, 50*time.Millisecond)
 }
 
-func TestFlagsThatContradictEachOtherAreRefused(t *testing.T) {
+func TestConflictingFlagsAreRefused(t *testing.T) {
 	t.Parallel()
 	empty := filepath.Join(t.TempDir(), "empty")
 	certtest.WriteFile(t, empty, []byte("\n"))
