@@ -16,7 +16,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/coredump"
 )
 
-// beProgram makes this test binary a program that does what its flags say, tells how it is, and runs until its input ends.
+// beProgram makes this test binary a program that applies its flags, prints its state and runs until its
+// input ends.
 const beProgram = "COREDUMP_TEST_BE_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -39,7 +40,7 @@ func TestMain(m *testing.M) {
 	_, _ = os.Stdin.Read(make([]byte, 1))
 }
 
-// program runs one as nobody, and returns its process and what it told.
+// program runs the test binary as nobody, and returns its process id and what it printed.
 func program(t *testing.T, flags ...string) (pid int, said string) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -58,11 +59,11 @@ func program(t *testing.T, flags ...string) (pid int, said string) {
 		in.Close()
 		_ = cmd.Wait()
 	})
-	var told strings.Builder
+	var printed strings.Builder
 	for lines := bufio.NewScanner(out); lines.Scan() && lines.Text() != "end"; {
-		told.WriteString(strings.Join(strings.Fields(lines.Text()), " ") + "\n")
+		printed.WriteString(strings.Join(strings.Fields(lines.Text()), " ") + "\n")
 	}
-	return cmd.Process.Pid, told.String()
+	return cmd.Process.Pid, printed.String()
 }
 
 const nobody = 65534
@@ -75,7 +76,7 @@ func readAsNobody(t *testing.T, pid int) error {
 	return cmd.Run()
 }
 
-func TestAProgramAndItsChildrenLeaveNoCore(t *testing.T) {
+func TestProgramAndChildrenDumpNoCore(t *testing.T) {
 	t.Parallel()
 	pid, said := program(t)
 	require.Contains(t, said, "dumpable 0\n")
@@ -84,7 +85,7 @@ func TestAProgramAndItsChildrenLeaveNoCore(t *testing.T) {
 	require.Error(t, readAsNobody(t, pid), "its account reads its memory")
 }
 
-func TestCoresCanBeAllowed(t *testing.T) {
+func TestCoreDumpsCanBeAllowed(t *testing.T) {
 	t.Parallel()
 	pid, said := program(t, "--"+coredump.AllowFlag)
 	require.Contains(t, said, "dumpable 1\n")

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// Forbid ends core dumps of this process and of those that it starts.
+// Forbid disables core dumps of this process and its children.
 func Forbid() error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{}); err != nil {
 		return fmt.Errorf("forbid core dumps (RLIMIT_CORE): %w; --%s goes without", err, AllowFlag)
