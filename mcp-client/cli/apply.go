@@ -14,7 +14,7 @@ import (
 
 func (p *Program) applyCommand() *cobra.Command {
 	var from sources
-	var w why
+	var w changeOptions
 	cmd := &cobra.Command{
 		Use:   "apply -f (FILE | FOLDER | -)",
 		Short: "Create or replace resources, all of them or none",
@@ -39,7 +39,7 @@ goes to that of --namespace.`,
 	return cmd
 }
 
-func (p *Program) apply(ctx context.Context, from sources, w why) error {
+func (p *Program) apply(ctx context.Context, from sources, w changeOptions) error {
 	documents, err := from.readWithSecrets(p.In, p.namespace.name)
 	if err != nil {
 		return err
@@ -47,8 +47,9 @@ func (p *Program) apply(ctx context.Context, from sources, w why) error {
 	return p.applyDocuments(ctx, documents, w)
 }
 
-// applyDocuments sends documents as one revision. Those resources that a revision is expected of must still be of it.
-func (p *Program) applyDocuments(ctx context.Context, documents []*kinds.Document, w why, expected ...*adminv1.ExpectedRevision) error {
+// applyDocuments applies documents as one revision. It fails if a resource in expected has another revision
+// by now.
+func (p *Program) applyDocuments(ctx context.Context, documents []*kinds.Document, w changeOptions, expected ...*adminv1.ExpectedRevision) error {
 	req := &adminv1.ApplyRequest{Message: w.message, DryRun: w.dryRun, Author: author(), Expected: expected, ConfirmWithin: w.confirmation()}
 	for _, d := range documents {
 		sent, err := sentDocument(d)
@@ -71,8 +72,8 @@ type metadata struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// sentDocument writes the document anew, on one line, from what was read: so the server sees the namespace that was filled in, and
-// places what it finds wrong at the document's first line.
+// sentDocument encodes the parsed document on one line. So the server sees the default namespace, and reports
+// problems at the document's first line.
 func sentDocument(d *kinds.Document) (*adminv1.Document, error) {
 	r := d.Resource
 	if r.Kind == kinds.Secret {
@@ -91,7 +92,7 @@ func sentDocument(d *kinds.Document) (*adminv1.Document, error) {
 	return &adminv1.Document{Content: content, File: d.File, Index: int32(d.Index), Line: int32(d.Line)}, nil
 }
 
-// sentSecret is sentDocument for a secret, which has a type and data in the place of a spec.
+// sentSecret is sentDocument for a secret, which has a type and data in place of a spec.
 func sentSecret(d *kinds.Document, m metadata) (*adminv1.Document, error) {
 	var spec map[string]any
 	if err := json.Unmarshal(d.Spec, &spec); err != nil {

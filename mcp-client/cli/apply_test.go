@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestApplyTellsWhatItDidAndTheRevision(t *testing.T) {
+func TestApplyPrintsOutcomesAndRevision(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	dir := folder(t, map[string]string{
@@ -32,7 +32,7 @@ func TestApplyTellsWhatItDidAndTheRevision(t *testing.T) {
 	require.Regexp(t, "^"+me.Username+", mcp-client.*, the first$", origin)
 }
 
-func TestApplyTakesFilesFoldersAndStandardInput(t *testing.T) {
+func TestApplyReadsFilesFoldersAndStdin(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	dir := folder(t, map[string]string{

@@ -11,8 +11,9 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// learnTime is how long the members of a mesh are given to hear of an authority before it signs. The database keeps to it.
-const learnTime = 5 * time.Minute
+// propagationTime is how long the members of a mesh have to learn of an authority before it can sign. The
+// database enforces it.
+const propagationTime = 5 * time.Minute
 
 func (p *Program) authorityCommand() *cobra.Command {
 	return family(&cobra.Command{
@@ -33,7 +34,7 @@ authority show says which step may follow. All but show and roots take the scope
 	}, p.showAuthorityCommand(), p.authorityRootsCommand(), p.rotateAuthorityCommand(), p.activateAuthorityCommand(), p.retireAuthorityCommand())
 }
 
-// meshAuthority is an authority, as it is printed.
+// meshAuthority is the printed form of an authority.
 type meshAuthority struct {
 	ID          int64      `json:"id"`
 	State       string     `json:"state"`
@@ -70,8 +71,8 @@ func (p *Program) showAuthorities(ctx context.Context) error {
 	list := []meshAuthority{}
 	for _, a := range resp.GetAuthorities() {
 		list = append(list, meshAuthority{
-			a.GetId(), a.GetState(), a.GetFingerprint(), instant(a.GetNotBefore()), instant(a.GetNotAfter()), a.GetCertificate(), instant(a.GetCreatedAt()), a.GetCreatedBy(),
-			instant(a.GetActivatedAt()), a.GetActivatedBy(), instant(a.GetReplacedAt()), instant(a.GetRetiredAt()), a.GetRetiredBy(),
+			a.GetId(), a.GetState(), a.GetFingerprint(), timeOf(a.GetNotBefore()), timeOf(a.GetNotAfter()), a.GetCertificate(), timeOf(a.GetCreatedAt()), a.GetCreatedBy(),
+			timeOf(a.GetActivatedAt()), a.GetActivatedBy(), timeOf(a.GetReplacedAt()), timeOf(a.GetRetiredAt()), a.GetRetiredBy(),
 		})
 	}
 	out := listing{tree: map[string]any{"trustDomain": resp.GetTrustDomain(), "aliases": resp.GetAliases(), "authorities": list}}
@@ -83,12 +84,12 @@ func (p *Program) showAuthorities(ctx context.Context) error {
 	if err := p.printListing(out); err != nil || p.output.isTree() || p.output.format == nameFormat {
 		return err
 	}
-	p.tellNextSteps(resp.GetTrustDomain(), list)
+	p.printNextSteps(resp.GetTrustDomain(), list)
 	return nil
 }
 
-// tellNextSteps says which steps may follow.
-func (p *Program) tellNextSteps(domain string, list []meshAuthority) {
+// printNextSteps says what can be done next.
+func (p *Program) printNextSteps(domain string, list []meshAuthority) {
 	if len(list) == 0 {
 		fmt.Fprintln(p.Err, noAuthority(domain)+", or its authority is in files")
 	}
@@ -106,9 +107,9 @@ func noAuthority(domain string) string {
 	return fmt.Sprintf("the mesh %s has no authority: run mcp-server with --secrets-key-file and without --insecure", domain)
 }
 
-// activation says when an authority may be activated, and how.
+// activation says when and how an authority can be activated.
 func activation(id int64, created time.Time) string {
-	ready := created.Add(learnTime)
+	ready := created.Add(propagationTime)
 	if time.Now().Before(ready) {
 		return fmt.Sprintf("It may sign from %s on: mcp-client authority activate %d", ready.UTC().Format(time.RFC3339), id)
 	}
@@ -136,7 +137,7 @@ Where mcp-server is run with --authority-cert, the authority is replaced in thos
 				return err
 			}
 			fmt.Fprintf(p.Err, "It is trusted, and signs nothing yet. %s\n", activation(resp.GetId(), time.Now()))
-			return p.tellOfFiles(cmd.Context(), resp.GetId())
+			return p.printFilesToUpdate(cmd.Context(), resp.GetId())
 		},
 	}
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// benching is what a benchmark was asked to do.
-type benching struct {
+// benchOptions are the options of a benchmark.
+type benchOptions struct {
 	scope
 
 	clients, changes int
 }
 
 func (p *Program) benchCommand() *cobra.Command {
-	b := benching{}
+	b := benchOptions{}
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure how fast a server serves many clients",
@@ -48,7 +48,7 @@ to be the server's own. A server that lets in only so many a second is waited fo
 	return cmd
 }
 
-func (p *Program) bench(ctx context.Context, b benching) error {
+func (p *Program) bench(ctx context.Context, b benchOptions) error {
 	ks, err := b.kinds()
 	if err != nil {
 		return err
@@ -76,13 +76,13 @@ func (p *Program) bench(ctx context.Context, b benching) error {
 	return p.printMeasured(measured)
 }
 
-// measured is what came of a benchmark, as it is printed.
+// measured is the printed form of a benchmark's result.
 type measured struct {
 	Clients   int         `json:"clients"`
-	Resources int         `json:"resources"` // of each client
-	Bytes     int64       `json:"bytes"`     // of each client, on the wire
+	Resources int         `json:"resources"` // per client
+	Bytes     int64       `json:"bytes"`     // per client, on the wire
 	State     percentiles `json:"state"`
-	Seconds   float64     `json:"seconds"` // until all had it
+	Seconds   float64     `json:"seconds"` // until all clients had it
 	Changes   *changed    `json:"changes,omitempty"`
 }
 
@@ -133,7 +133,7 @@ type percentiles struct {
 	Max float64 `json:"max"`
 }
 
-// percentilesOf takes sorted times.
+// percentilesOf returns percentiles of sorted times.
 func percentilesOf(sorted []time.Duration) percentiles {
 	at := func(share float64) float64 { return sorted[int(share*float64(len(sorted)-1))].Seconds() }
 	return percentiles{at(0.5), at(0.9), at(0.99), at(1)}

@@ -32,7 +32,7 @@ What was set before the history that is kept has no revision.`,
 	}
 }
 
-// oneKey is the one resource that arguments name.
+// oneKey returns the key of the single resource that the arguments name.
 func (p *Program) oneKey(args []string) (kinds.Key, error) {
 	query, err := parseWanted(args)
 	if err != nil {
@@ -48,7 +48,7 @@ func refOf(k kinds.Key) *adminv1.ResourceRef {
 	return &adminv1.ResourceRef{Group: k.Kind.Group, Kind: k.Kind.Name, Namespace: k.Namespace, Name: k.Name}
 }
 
-// blamed is a field as it is printed.
+// blamed is the printed form of a field.
 type blamed struct {
 	Path        string          `json:"path"`
 	Value       json.RawMessage `json:"value"`
@@ -67,7 +67,7 @@ func (p *Program) blame(ctx context.Context, key kinds.Key) error {
 	fields := []blamed{}
 	for _, f := range resp.GetFields() {
 		fields = append(fields, blamed{
-			f.GetPath(), valueJSON(f.GetValue()), f.GetRevision(), instant(f.GetTime()), f.GetAuthor(), f.GetApplication(), f.GetMessage(),
+			f.GetPath(), valueJSON(f.GetValue()), f.GetRevision(), timeOf(f.GetTime()), f.GetAuthor(), f.GetApplication(), f.GetMessage(),
 		})
 	}
 	if p.output.isTree() {
@@ -93,7 +93,7 @@ func (p *Program) blame(ctx context.Context, key kinds.Key) error {
 	return w.Flush()
 }
 
-// valueText is a value as people write it.
+// valueText returns a value as text: a string without quotes, anything else as JSON.
 func valueText(value json.RawMessage) string {
 	var text string
 	if json.Unmarshal(value, &text) == nil && text != "" {

@@ -71,7 +71,7 @@ func (p *Program) endBlockers(ctx context.Context, pids []int32) error {
 	return nil
 }
 
-// blocker is a session as it is printed.
+// blocker is the printed form of a session.
 type blocker struct {
 	PID         int32      `json:"pid"`
 	Reason      string     `json:"reason"`
@@ -95,7 +95,7 @@ func (p *Program) listBlockers(ctx context.Context) error {
 	list := []blocker{}
 	for _, b := range resp.GetBlockers() {
 		list = append(list, blocker{
-			b.GetPid(), b.GetReason(), b.GetRole(), b.GetDatabase(), b.GetApplication(), b.GetClient(), b.GetState(), instant(b.GetSince()), instant(b.GetWaitingSince()),
+			b.GetPid(), b.GetReason(), b.GetRole(), b.GetDatabase(), b.GetApplication(), b.GetClient(), b.GetState(), timeOf(b.GetSince()), timeOf(b.GetWaitingSince()),
 			b.GetBlocks(), b.GetQuery(), b.GetServer(),
 		})
 	}
@@ -108,7 +108,7 @@ func (p *Program) listBlockers(ctx context.Context) error {
 	return p.printListing(out)
 }
 
-// quoted is a text that somebody else has chosen, without what a terminal would obey.
+// quoted escapes control characters in text from elsewhere, so that it cannot control the terminal.
 func quoted(text string) string {
 	q := strconv.Quote(text)
 	return q[1 : len(q)-1]

@@ -15,13 +15,13 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// method is a call as the generated client of an API has it: adminv1.AdminServiceClient.Apply.
+// method is a method of a generated API client, such as adminv1.AdminServiceClient.Apply.
 type method[Client, Req, Resp any] = func(Client, context.Context, *Req, ...grpc.CallOption) (*Resp, error)
 
-// streamed is a method that is answered part by part.
+// streamed is a method with a stream of answers.
 type streamed[Req, Resp any] = func(adminv1.AdminServiceClient, context.Context, *Req, ...grpc.CallOption) (grpc.ServerStreamingClient[Resp], error)
 
-// call makes one call, on a connection of its own. What people read of its failure comes from explain.
+// call makes one call on its own connection. explain turns its error into one for the user.
 func call[Client, Req, Resp any](
 	ctx context.Context, s *server, api func(grpc.ClientConnInterface) Client, m method[Client, Req, Resp], req *Req, explain func(error) error,
 ) (*Resp, error) {
@@ -39,7 +39,7 @@ func call[Client, Req, Resp any](
 	return answer, nil
 }
 
-// ask makes a call of the admin API that changes nothing.
+// ask makes a read-only call of the admin API.
 func ask[Req, Resp any](ctx context.Context, p *Program, m method[adminv1.AdminServiceClient, Req, Resp], req *Req) (*Resp, error) {
 	waiting := p.wait("asking " + p.server.address)
 	defer waiting.end()
@@ -56,7 +56,7 @@ func makeChange[Req, Resp any](ctx context.Context, p *Program, m method[adminv1
 	})
 }
 
-// callTokens makes a call of the API of tokens.
+// callTokens makes a call of the token API.
 func callTokens[Req, Resp any](ctx context.Context, p *Program, m method[adminv1.TokenServiceClient, Req, Resp], req *Req) (*Resp, error) {
 	return call(ctx, &p.server, adminv1.NewTokenServiceClient, m, req, func(err error) error {
 		if status.Code(err) == codes.AlreadyExists {
@@ -66,8 +66,8 @@ func callTokens[Req, Resp any](ctx context.Context, p *Program, m method[adminv1
 	})
 }
 
-// each makes a call of the admin API that is answered part by part, and hands on the parts. The first must come in time, and the
-// others whenever they come.
+// each makes a streaming call of the admin API and passes each part to take. The timeout applies to the first
+// part only.
 func each[Req, Resp any](ctx context.Context, s *server, m streamed[Req, Resp], req *Req, take func(*Resp) error) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -79,7 +79,7 @@ func each[Req, Resp any](ctx context.Context, s *server, m streamed[Req, Resp], 
 			return s.explain(err)
 		}
 		return receive(answers, take, s.explain)
-	}, hearing(func(int) { deadline.Stop() }))
+	}, onMessage(func(int) { deadline.Stop() }))
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -13,19 +13,19 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// why is what goes with a change.
-type why struct {
+// changeOptions are the flags of a command that changes resources.
+type changeOptions struct {
 	message       string
 	dryRun        bool
-	confirmWithin time.Duration // 0: the change stays
+	confirmWithin time.Duration // 0 keeps the change without confirmation
 }
 
-func (w *why) declareFlags(cmd *cobra.Command) {
+func (w *changeOptions) declareFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&w.message, "message", "m", "", "why, to be kept with the revision")
 	cmd.Flags().BoolVar(&w.dryRun, "dry-run", false, "let the server check everything, and change nothing")
 }
 
-// author is what the server records as who made a change where it does not know the caller: the user's name on this machine.
+// author is who made the change, for a server that does not know the caller: the user's name on this machine.
 func author() string {
 	u, err := user.Current()
 	if err != nil {
@@ -34,16 +34,16 @@ func author() string {
 	return u.Username
 }
 
-// written is a time as programs read it, "" for none.
-func written(at *timestamppb.Timestamp) string {
+// timeText formats a time for programs, "" for none.
+func timeText(at *timestamppb.Timestamp) string {
 	if at == nil {
 		return ""
 	}
 	return at.AsTime().Format(time.RFC3339)
 }
 
-// instant is a time as it is kept to be printed, nil for none.
-func instant(t *timestamppb.Timestamp) *time.Time {
+// timeOf converts a time to be printed, nil for none.
+func timeOf(t *timestamppb.Timestamp) *time.Time {
 	if t == nil {
 		return nil
 	}
@@ -51,7 +51,7 @@ func instant(t *timestamppb.Timestamp) *time.Time {
 	return &m
 }
 
-// violationsOf rebuilds what the server found wrong.
+// violationsOf converts the violations in a refusal.
 func violationsOf(r *adminv1.Refusal) kinds.Errors {
 	violations := make(kinds.Errors, 0, len(r.GetViolations())+1)
 	for _, v := range r.GetViolations() {
@@ -74,7 +74,7 @@ var actions = map[adminv1.Outcome_Action]string{
 	adminv1.Outcome_ACTION_DELETED:    "deleted",
 }
 
-// outcome is what happened to one resource, as it is printed.
+// outcome is the printed form of what happened to one resource.
 type outcome struct {
 	Action string `json:"action"`
 	Group  string `json:"group"`
@@ -96,13 +96,13 @@ func outcomesOf(sent []*adminv1.Outcome) []outcome {
 	return read
 }
 
-// key is the resource's, if this program knows its kind.
+// key returns the key of the resource, and whether this program knows its kind.
 func (o outcome) key() (kinds.Key, bool) {
 	kind, known := kinds.Lookup(o.Group, o.Kind)
 	return kinds.Key{Kind: kind, Namespace: o.Space, Name: o.Name}, known
 }
 
-// changeAnswer is what every change is answered with.
+// changeAnswer is implemented by the answers to every change.
 type changeAnswer interface {
 	warningAnswer
 	GetRevision() int64
@@ -110,7 +110,7 @@ type changeAnswer interface {
 	GetConfirmBy() *timestamppb.Timestamp
 }
 
-// printOutcomes tells what a change did.
+// printOutcomes prints what a change did.
 func (p *Program) printOutcomes(answer changeAnswer, dryRun bool) error {
 	revision, outcomes, warnings := answer.GetRevision(), outcomesOf(answer.GetOutcomes()), warningsOf(answer)
 	p.printWarnings(warnings)
@@ -121,7 +121,7 @@ func (p *Program) printOutcomes(answer changeAnswer, dryRun bool) error {
 			Outcomes []outcome `json:"outcomes"`
 			Warnings []problem `json:"warnings,omitempty"`
 			Confirm  string    `json:"confirmBy,omitempty"`
-		}{revision, dryRun, outcomes, warnings.problems, written(answer.GetConfirmBy())})
+		}{revision, dryRun, outcomes, warnings.problems, timeText(answer.GetConfirmBy())})
 	}
 	var b strings.Builder
 	for _, o := range outcomes {
@@ -137,7 +137,7 @@ func (p *Program) printOutcomes(answer changeAnswer, dryRun bool) error {
 	}
 	if p.output.format != nameFormat {
 		fmt.Fprintln(&b, conclusion(revision, dryRun))
-		b.WriteString(confirmTold(answer.GetConfirmBy(), revision))
+		b.WriteString(confirmHint(answer.GetConfirmBy(), revision))
 	}
 	return p.write([]byte(b.String()), nil)
 }

@@ -1,7 +1,6 @@
 // Package cli is the command line of mcp-client: it reads, watches and changes the configuration of a mesh.
 //
-// Reading goes over MCP, so it works against any server that speaks MCP over xDS. Changing goes through the admin API,
-// which mcp-server alone has.
+// Reading uses MCP, so it works with any server that speaks it. Changing uses the admin API of mcp-server.
 package cli
 
 import (
@@ -17,7 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/version"
 )
 
-// Program is one run of the command line, with everything that it takes from its surroundings.
+// Program is one run of the command line, with everything it needs from its environment.
 type Program struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -27,15 +26,15 @@ type Program struct {
 	namespace namespace
 	output    output
 	colors    colors
-	discovery string // where its pages are
-	// discoveryToken is a file with what lets in to them from another machine.
+	discovery string // the address of its debug pages
+	// discoveryToken is a file with the token for these pages, which other machines require.
 	discoveryToken string
-	context        string          // the name of one, "" for the current
-	given          map[string]bool // the flags of the command line
-	started        bool            // the arguments were understood
+	context        string          // the name of the context to use, "" for the current one
+	given          map[string]bool // the flags given on the command line
+	started        bool            // the arguments have been parsed
 }
 
-// Run runs one command and returns its exit code. Everything that there is to say was written when it returns.
+// Run runs one command and returns its exit code. All output was written when it returns.
 func (p *Program) Run(ctx context.Context, args []string) int {
 	p.Out, p.Err = terminal.NewWriter(terminal.Exact(p.Out), p.colored), terminal.NewWriter(terminal.Exact(p.Err), nil)
 	root := p.root()
@@ -65,7 +64,7 @@ one. Asking about the past and changing needs pgmesh's own mcp-server.
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			p.given = map[string]bool{}
 			cmd.Flags().Visit(func(f *pflag.Flag) { p.given[f.Name] = true })
-			return p.settle(cmd)
+			return p.applySettings(cmd)
 		},
 	}
 	p.declareFlags(root.PersistentFlags())
@@ -74,7 +73,7 @@ one. Asking about the past and changing needs pgmesh's own mcp-server.
 	return root
 }
 
-// addCommands groups the commands by what they need.
+// addCommands adds the commands, in groups by what they need.
 func (p *Program) addCommands(root *cobra.Command) {
 	group := func(title string, commands ...*cobra.Command) {
 		root.AddGroup(&cobra.Group{ID: title, Title: title})
@@ -98,7 +97,8 @@ func (p *Program) addCommands(root *cobra.Command) {
 	root.SetCompletionCommandGroupID(own)
 }
 
-// family makes a command of commands, which does nothing itself: alone it prints its help, and what it does not know is a mistake.
+// family makes a command with subcommands. Without arguments it prints its help; an unknown subcommand is an
+// error.
 func family(cmd *cobra.Command, members ...*cobra.Command) *cobra.Command {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {

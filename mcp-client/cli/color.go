@@ -8,7 +8,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/terminal"
 )
 
-// colors is the flag --color.
+// colors is the value of the flag --color.
 type colors string
 
 const (
@@ -19,7 +19,7 @@ const (
 
 var colorChoices = []string{string(colorAuto), string(colorAlways), string(colorNever)}
 
-// Set, String and Type make it a flag.
+// Set, String and Type implement the interface of a flag.
 func (c *colors) Set(text string) error {
 	if !slices.Contains(colorChoices, text) {
 		return fmt.Errorf("expected one of %s", strings.Join(colorChoices, ", "))
@@ -30,10 +30,11 @@ func (c *colors) Set(text string) error {
 
 func (c *colors) String() string { return string(*c) }
 
-// Type names the flag's values in the help.
+// Type is the flag's type in the help.
 func (c *colors) Type() string { return "when" }
 
-// colored tells whether what is printed has colours: if somebody looks who wants them (https://no-color.org).
+// colored reports whether to print colours: when writing to a terminal, unless the user does not want them
+// (https://no-color.org).
 func (p *Program) colored() bool {
 	switch p.colors {
 	case colorAlways:
@@ -45,7 +46,7 @@ func (p *Program) colored() bool {
 	return p.Getenv("NO_COLOR") == "" && p.Getenv("TERM") != "dumb" && terminal.Is(p.Out)
 }
 
-// paint gives text a style if there are to be colours.
+// paint styles text if output is coloured.
 func (p *Program) paint(s terminal.Style, text string) string {
 	if !p.colored() {
 		return text

@@ -10,14 +10,15 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// column shows one part of a kind's spec in tables: the values at a path of JSON names, through all items of lists.
+// column shows part of a kind's spec in tables: the values at a path of JSON names. A list stands for all its
+// items.
 type column struct {
 	title, path string
-	otherwise   string // what is meant where nothing is written
+	otherwise   string // shown if the field is not set
 	wide        bool   // only with -o wide
 }
 
-// columns has what is of general interest about each kind. Kinds that are not here have a name and an age.
+// columns has the most interesting fields of each kind. Other kinds have only a name and an age.
 var columns = map[string][]column{
 	"VirtualService":        {{title: "GATEWAYS", path: "gateways", otherwise: "mesh"}, {title: "HOSTS", path: "hosts"}, {title: "DESTINATIONS", path: "http.route.destination.host", wide: true}},
 	"DestinationRule":       {{title: "HOST", path: "host"}, {title: "SUBSETS", path: "subsets.name"}},
@@ -45,7 +46,7 @@ var columns = map[string][]column{
 	"InferencePool":         {{title: "SELECTOR", path: "selector.matchLabels"}, {title: "PORTS", path: "targetPorts.number"}},
 }
 
-// gatewayColumns are those of the Gateway API's Gateway, which shares its name with Istio's.
+// gatewayColumns are the columns of the Gateway API's Gateway, which has the same name as Istio's.
 var gatewayColumns = []column{{title: "CLASS", path: "gatewayClassName"}, {title: "PORTS", path: "listeners.port"}, {title: "HOSTNAMES", path: "listeners.hostname", wide: true}}
 
 var istioGateway, _ = kinds.Lookup("networking.istio.io", "Gateway")
@@ -74,8 +75,8 @@ func cellsOf(r *kinds.Resource, shown []column, wide bool) ([]string, error) {
 	return cells, nil
 }
 
-// manyValues is how many values a cell shows where space is dear.
-const manyValues = 3
+// maxValues bounds the values in a cell of a narrow table.
+const maxValues = 3
 
 func (c column) cell(spec any, wide bool) string {
 	values := valuesAt(spec, strings.Split(c.path, "."))
@@ -86,13 +87,13 @@ func (c column) cell(spec any, wide bool) string {
 		}
 		return "-"
 	}
-	if more := len(values) - manyValues; more > 0 && !wide {
-		return fmt.Sprintf("%s +%d", strings.Join(values[:manyValues], ","), more)
+	if more := len(values) - maxValues; more > 0 && !wide {
+		return fmt.Sprintf("%s +%d", strings.Join(values[:maxValues], ","), more)
 	}
 	return strings.Join(values, ",")
 }
 
-// distinct keeps the first of equals.
+// distinct removes duplicates and keeps the order.
 func distinct[T comparable](values []T) []T {
 	var kept []T
 	for _, v := range values {
@@ -103,7 +104,7 @@ func distinct[T comparable](values []T) []T {
 	return kept
 }
 
-// valuesAt collects the values at a path, in the order in which they are written.
+// valuesAt returns the values at a path, in document order.
 func valuesAt(tree any, path []string) []string {
 	switch tree := tree.(type) {
 	case []any:

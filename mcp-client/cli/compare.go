@@ -16,15 +16,15 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/snapshot"
 )
 
-// comparing is what a comparison was asked to do.
-type comparing struct {
+// compareOptions are the options of a comparison.
+type compareOptions struct {
 	scope
 
 	versions, diff bool
 }
 
 func (p *Program) compareCommand() *cobra.Command {
-	var c comparing
+	var c compareOptions
 	cmd := &cobra.Command{
 		Use:   "compare A [B]",
 		Short: "Compare what two servers have, or files",
@@ -52,7 +52,7 @@ The exit code is 0 if nothing differs, 1 if something does, and more if it could
 	return cmd
 }
 
-// completeSides completes contexts, and otherwise files.
+// completeSides completes names of contexts, and otherwise files.
 func (p *Program) completeSides(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	file, err := p.contexts(nil)
 	if err != nil {
@@ -61,15 +61,15 @@ func (p *Program) completeSides(*cobra.Command, []string, string) ([]cobra.Compl
 	return file.Names(), cobra.ShellCompDirectiveDefault
 }
 
-// side is one of two states that are compared.
+// side is one of the two compared states.
 type side struct {
 	*state
 
 	name     string
-	versions bool // there are
+	versions bool // whether it has versions
 }
 
-func (p *Program) compareSides(cmd *cobra.Command, args []string, c comparing) error {
+func (p *Program) compareSides(cmd *cobra.Command, args []string, c compareOptions) error {
 	ks, err := c.kinds()
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func (p *Program) compareSides(cmd *cobra.Command, args []string, c comparing) e
 	return p.printComparison(sides[0], sides[1], c)
 }
 
-// side reads what a word names.
+// side reads the state that an argument names.
 func (p *Program) side(cmd *cobra.Command, word string, ks []*kinds.Kind) (side, error) {
 	switch _, err := os.Stat(word); {
 	case err == nil && snapshot.Is(word):
@@ -119,8 +119,8 @@ func (p *Program) sideOfFiles(path string) (side, error) {
 	return side{read, path, false}, err
 }
 
-// other is the program as it would run with another server: that of a context, whose settings alone hold, or one that is reached as
-// the command's own.
+// other returns a Program for another server: a context, with only that context's settings, or an address,
+// with the settings of this command.
 func (p *Program) other(cmd *cobra.Command, word string) (*Program, error) {
 	path := contexts.Path(p.Getenv)
 	file, err := contexts.Load(path, secretSettings)
@@ -145,7 +145,7 @@ func (p *Program) other(cmd *cobra.Command, word string) (*Program, error) {
 	return &other, err
 }
 
-// comparison is what came of it, as it is printed.
+// comparison is the printed form of a comparison.
 type comparison struct {
 	A           sideSummary  `json:"a"`
 	B           sideSummary  `json:"b"`
@@ -192,7 +192,7 @@ func compareStates(a, b side, versions bool) (comparison, error) {
 
 var comparisonWords = map[string]string{"created": "only in B", "deleted": "only in A", "changed": "differs", "version": "version"}
 
-func (p *Program) printComparison(a, b side, c comparing) error {
+func (p *Program) printComparison(a, b side, c compareOptions) error {
 	result, err := compareStates(a, b, c.versions)
 	if err != nil {
 		return err
@@ -228,7 +228,7 @@ func (p *Program) printComparisonTable(c comparison) error {
 	return err
 }
 
-// String describes a side in a line.
+// String describes a side in one line.
 func (s sideSummary) String() string {
 	text := s.Name + ": " + counted(s.Resources, "resource", "resources")
 	if s.Revision > 0 {

@@ -93,7 +93,7 @@ func TestCompareFilesSnapshotsAndContexts(t *testing.T) {
 	require.Contains(t, c.run("__complete", "compare", "").out, "book\n")
 }
 
-// Servers of others call the same content by other versions.
+// Other servers give other versions to the same content.
 func TestCompareVersions(t *testing.T) {
 	t.Parallel()
 	m := start(t)

@@ -10,10 +10,10 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// completeWithin bounds how long a completion may keep somebody waiting who types.
-const completeWithin = time.Second
+// completionTimeout bounds how long a completion may keep the user waiting.
+const completionTimeout = time.Second
 
-// completeKinds completes the names of kinds.
+// completeKinds completes names of kinds.
 func (p *Program) completeKinds(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var names []cobra.Completion
 	for _, k := range kinds.All() {
@@ -28,7 +28,7 @@ func (p *Program) completeKinds(_ *cobra.Command, _ []string, typed string) ([]c
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeResources completes a kind and then, as the server has them now, the names of its resources.
+// completeResources completes a kind, and then the names of its resources on the server.
 func (p *Program) completeResources(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	word, _, slash := strings.Cut(typed, "/")
 	prefix := word + "/"
@@ -39,19 +39,19 @@ func (p *Program) completeResources(cmd *cobra.Command, args []string, typed str
 		return p.completeKinds(cmd, args, typed)
 	}
 	kind, err := kinds.ByName(word)
-	if err != nil || p.settle(cmd) != nil {
+	if err != nil || p.applySettings(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	return p.liveNames(cmd.Context(), kind, prefix)
 }
 
-// completeReferences completes kinds, and after KIND/ names, each time anew.
+// completeReferences completes kinds, and names after KIND/, for any number of arguments.
 func (p *Program) completeReferences(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return p.completeResources(cmd, nil, typed)
 }
 
 func (p *Program) liveNames(ctx context.Context, kind *kinds.Kind, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	p.server.timeout = min(p.server.timeout, completeWithin)
+	p.server.timeout = min(p.server.timeout, completionTimeout)
 	live, err := p.server.state(ctx, []*kinds.Kind{kind}, &link{})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestCompletionKnowsKindsAndLiveNames(t *testing.T) {
+func TestCompletesKindsAndLiveNames(t *testing.T) {
 	t.Parallel()
 	m := bookinfo(t)
 	env := map[string]string{"PGMESH_SERVER": m.address, "PGMESH_INSECURE": "true"}
@@ -28,7 +28,7 @@ func TestCompletionKnowsKindsAndLiveNames(t *testing.T) {
 	}
 }
 
-func TestTheProgramDescribesItself(t *testing.T) {
+func TestKindsAndVersion(t *testing.T) {
 	t.Parallel()
 	require.Contains(t, run(t.Context(), "", nil, "kinds").out, "virtualservices                      vs                networking.istio.io/v1")
 	require.Contains(t, run(t.Context(), "", nil, "kinds", "-o", "wide").out, "networking.istio.io/v1,v1alpha3,v1beta1")

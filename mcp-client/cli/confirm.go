@@ -52,7 +52,7 @@ func (p *Program) confirm(ctx context.Context, req *adminv1.ConfirmRequest) erro
 	return err
 }
 
-// confirmation is a change that waits or waited, as it is printed.
+// confirmation is the printed form of a change that waits, or waited, to be confirmed.
 type confirmation struct {
 	Revision   int64      `json:"revision"`
 	State      string     `json:"state"`
@@ -72,7 +72,7 @@ func (p *Program) confirmations(ctx context.Context) error {
 	list := []confirmation{}
 	for _, c := range resp.GetConfirmations() {
 		list = append(list, confirmation{
-			c.GetRevision(), c.GetState(), c.GetAuthor(), c.GetMessage(), c.GetDeadline().AsTime(), instant(c.GetEndedAt()), c.GetEndedBy(), c.GetRevertedBy(),
+			c.GetRevision(), c.GetState(), c.GetAuthor(), c.GetMessage(), c.GetDeadline().AsTime(), timeOf(c.GetEndedAt()), c.GetEndedBy(), c.GetRevertedBy(),
 		})
 	}
 	switch {

@@ -7,7 +7,7 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// conflictError is a change of what was changed by somebody else since it was looked at.
+// conflictError reports that resources were changed by somebody else since they were read.
 type conflictError struct{ text string }
 
 func (e *conflictError) Error() string { return e.text }

@@ -31,7 +31,7 @@ The contexts are in ~/.config/pgmesh/config.yaml, or where PGMESH_CONFIG says. A
 	return family(cmd, p.contextListCommand(), p.contextUseCommand(), p.contextSetCommand(), p.contextDeleteCommand(), p.contextShowCommand())
 }
 
-// contexts reads the file of contexts and, if change is not nil and changes it, writes it.
+// contexts reads the file of contexts. If change is not nil it applies the change and saves the file.
 func (p *Program) contexts(change func(*contexts.File) error) (*contexts.File, error) {
 	path := contexts.Path(p.Getenv)
 	file, err := contexts.Load(path, secretSettings)
@@ -68,7 +68,7 @@ func (p *Program) contextListCommand() *cobra.Command {
 	}
 }
 
-// contextRow is a context as it is printed.
+// contextRow is the printed form of a context.
 type contextRow struct {
 	Name     string            `json:"name"`
 	Current  bool              `json:"current"`
@@ -79,7 +79,7 @@ func rowOf(file *contexts.File, name string, reveal bool) contextRow {
 	settings := maps.Clone(map[string]string(file.Contexts[name]))
 	for key, value := range settings {
 		if !reveal {
-			settings[key] = shown(key, value)
+			settings[key] = displayValue(key, value)
 		}
 	}
 	return contextRow{name, name == file.Current, settings}
@@ -180,9 +180,9 @@ current one.`,
 	return cmd
 }
 
-// setGiven takes over the flags of the command line.
+// setGiven stores the flags of the command line in a context.
 func (p *Program) setGiven(cmd *cobra.Command, into contexts.Context, unset []string) error {
-	known := keepable(cmd.Flags())
+	known := contextSettings(cmd.Flags())
 	for _, key := range unset {
 		if !slices.Contains(known, key) {
 			return &usageError{cmd, fmt.Errorf("--unset: a context keeps no flag %q", key)}
@@ -194,7 +194,7 @@ func (p *Program) setGiven(cmd *cobra.Command, into contexts.Context, unset []st
 		if !slices.Contains(known, f.Name) || !p.given[f.Name] {
 			return
 		}
-		value, err := kept(f.Name, f.Value.String())
+		value, err := storedValue(f.Name, f.Value.String())
 		into[f.Name] = value
 		wrong = append(wrong, err)
 	})

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// configured runs commands with a file of contexts of their own.
+// configured runs commands with their own file of contexts.
 type configured struct {
 	t   *testing.T
 	env map[string]string
@@ -40,7 +40,7 @@ func (c *configured) write(text string, mode os.FileMode) {
 	require.NoError(c.t, os.Chmod(path, mode))
 }
 
-func TestContextsReachTheirServers(t *testing.T) {
+func TestContextSelectsServer(t *testing.T) {
 	t.Parallel()
 	m, other, c := bookinfo(t), start(t), newConfigured(t)
 
@@ -68,7 +68,7 @@ func TestContextsReachTheirServers(t *testing.T) {
 	require.Equal(t, "nothing found in namespace default\n", c.run("get", "vs").err)
 }
 
-func TestContextsAreListedShownAndDeleted(t *testing.T) {
+func TestContextCommands(t *testing.T) {
 	t.Parallel()
 	c := newConfigured(t)
 	require.Equal(t, "there is no context: make one with mcp-client context set\n", c.run("context", "list").err)
@@ -104,7 +104,7 @@ func TestContextsAreListedShownAndDeleted(t *testing.T) {
 	}
 }
 
-func TestADamagedFileOfContextsIsNamed(t *testing.T) {
+func TestDamagedContextFileIsNamed(t *testing.T) {
 	t.Parallel()
 	c := newConfigured(t)
 	path := c.env["PGMESH_CONFIG"]

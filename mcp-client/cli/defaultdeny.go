@@ -41,7 +41,7 @@ func (p *Program) setDefaultDenyCommand(enabled bool, short, long string) *cobra
 	if enabled {
 		name = "on"
 	}
-	var w why
+	var w changeOptions
 	cmd := &cobra.Command{
 		Use:     name,
 		Short:   short,
@@ -63,7 +63,7 @@ func (p *Program) setDefaultDenyCommand(enabled bool, short, long string) *cobra
 	return cmd
 }
 
-// defaultDeny is what is printed of it.
+// defaultDeny is the printed form of the default deny setting.
 type defaultDeny struct {
 	Enabled            bool                   `json:"enabled"`
 	Policy             string                 `json:"policy,omitempty"`

@@ -12,7 +12,7 @@ import (
 
 func (p *Program) deleteCommand() *cobra.Command {
 	var from sources
-	var w why
+	var w changeOptions
 	var ignoreMissing bool
 	cmd := &cobra.Command{
 		Use:   "delete (KIND NAME... | KIND/NAME... | -f FILE)",
@@ -39,7 +39,7 @@ What to delete is named, or stands in files: then only the kinds and names in th
 	return cmd
 }
 
-// toDelete lists what the arguments or the files name, each resource once.
+// toDelete lists the resources named by the arguments or the files, each once.
 func (p *Program) toDelete(args []string, from sources) ([]kinds.Key, error) {
 	if (len(args) == 0) == (len(from.paths) == 0) {
 		return nil, &usageError{err: errors.New("name what to delete, or the files that it stands in with -f, and not both")}
@@ -66,7 +66,7 @@ func (p *Program) toDelete(args []string, from sources) ([]kinds.Key, error) {
 	return distinct(keys), nil
 }
 
-func (p *Program) delete(ctx context.Context, keys []kinds.Key, w why, allowMissing bool) error {
+func (p *Program) delete(ctx context.Context, keys []kinds.Key, w changeOptions, allowMissing bool) error {
 	req := &adminv1.DeleteRequest{Message: w.message, DryRun: w.dryRun, Author: author(), AllowMissing: allowMissing, ConfirmWithin: w.confirmation()}
 	for _, k := range keys {
 		req.Resources = append(req.Resources, refOf(k))

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestDeleteIsOneRevisionOrNothing(t *testing.T) {
+func TestDeleteIsAtomic(t *testing.T) {
 	t.Parallel()
 	m := bookinfo(t)
 
@@ -27,7 +27,7 @@ func TestDeleteIsOneRevisionOrNothing(t *testing.T) {
 	require.Equal(t, "gone", message)
 }
 
-func TestDeleteTakesFiles(t *testing.T) {
+func TestDeleteReadsFiles(t *testing.T) {
 	t.Parallel()
 	m := bookinfo(t)
 	dir := folder(t, map[string]string{"a.yaml": virtualService("prod", "reviews", "x") + both + virtualService("default", "other", "x")})

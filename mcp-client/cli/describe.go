@@ -42,15 +42,15 @@ What refers to what is found by reading everything that the server has; who may 
 	}
 }
 
-// describing is what is known about everything.
-type describing struct {
+// describer has the data that descriptions are made from.
+type describer struct {
 	program  *Program
 	links    *references.Index
-	admin    bool // the server tells more than what it serves
+	admin    bool // the server has the admin API
 	problems []problem
 }
 
-// describedRevisions is how much of the history is told.
+// describedRevisions is how many revisions of the history to show.
 const describedRevisions = 5
 
 func (p *Program) describe(ctx context.Context, query []wanted) error {
@@ -63,7 +63,7 @@ func (p *Program) describe(ctx context.Context, query []wanted) error {
 		fmt.Fprintf(p.Err, "nothing found in %s\n", p.namespace)
 		return nil
 	}
-	d := &describing{program: p}
+	d := &describer{program: p}
 	if d.links, err = references.Of(read.resources); err != nil {
 		return err
 	}
@@ -84,8 +84,8 @@ func (p *Program) describe(ctx context.Context, query []wanted) error {
 	return nil
 }
 
-// readProblems asks for what is wrong, which a server of others cannot tell.
-func (d *describing) readProblems(ctx context.Context, about []*kinds.Resource) error {
+// readProblems asks for the problems of these resources. Servers other than pgmesh have none.
+func (d *describer) readProblems(ctx context.Context, about []*kinds.Resource) error {
 	req := &adminv1.ProblemsRequest{}
 	for _, r := range about {
 		if !slices.Contains(req.GetNamespaces(), r.Namespace) {
@@ -102,7 +102,7 @@ func (d *describing) readProblems(ctx context.Context, about []*kinds.Resource) 
 	return err
 }
 
-func (d *describing) describe(ctx context.Context, r *kinds.Resource) error {
+func (d *describer) describe(ctx context.Context, r *kinds.Resource) error {
 	var b strings.Builder
 	d.metadata(&b, r)
 	if err := d.spec(&b, r); err != nil {
@@ -118,11 +118,11 @@ func (d *describing) describe(ctx context.Context, r *kinds.Resource) error {
 	return d.program.write([]byte(b.String()), nil)
 }
 
-func (d *describing) title(b *strings.Builder, text string) {
+func (d *describer) title(b *strings.Builder, text string) {
 	fmt.Fprintln(b, d.program.paint(terminal.Bold, text+":"))
 }
 
-func (d *describing) metadata(b *strings.Builder, r *kinds.Resource) {
+func (d *describer) metadata(b *strings.Builder, r *kinds.Resource) {
 	w := aligned(b)
 	writeRow(w, []string{"Name:", r.Name})
 	if r.Kind.Namespaced {
@@ -134,10 +134,10 @@ func (d *describing) metadata(b *strings.Builder, r *kinds.Resource) {
 	if !r.CreateTime.IsZero() {
 		writeRow(w, []string{"Created:", localTime(r.CreateTime) + ", " + age(r.CreateTime) + " ago"})
 	}
-	w.Flush() // to a string, which takes everything
+	w.Flush() // writing to a strings.Builder cannot fail
 }
 
-// writePairs writes a map, a line each.
+// writePairs writes one line per entry of a map.
 func writePairs(w *tabwriter.Writer, title string, pairs map[string]string) {
 	if len(pairs) == 0 {
 		writeRow(w, []string{title, "-"})
@@ -148,7 +148,7 @@ func writePairs(w *tabwriter.Writer, title string, pairs map[string]string) {
 	}
 }
 
-func (d *describing) spec(b *strings.Builder, r *kinds.Resource) error {
+func (d *describer) spec(b *strings.Builder, r *kinds.Resource) error {
 	text, err := r.SpecJSON()
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func (d *describing) spec(b *strings.Builder, r *kinds.Resource) error {
 	return nil
 }
 
-func (d *describing) references(b *strings.Builder, k kinds.Key) {
+func (d *describer) references(b *strings.Builder, k kinds.Key) {
 	if from := d.links.From(k); len(from) > 0 {
 		d.title(b, "Refers to")
 		w := aligned(b)
@@ -195,7 +195,7 @@ func keyTitles(keys []kinds.Key) string {
 
 var severityStyles = map[string]terminal.Style{"error": terminal.Red, "warning": terminal.Yellow}
 
-func (d *describing) wrong(b *strings.Builder, r *kinds.Resource) {
+func (d *describer) wrong(b *strings.Builder, r *kinds.Resource) {
 	first := true
 	for _, f := range d.problems {
 		if f.Group != r.Kind.Group || f.Kind != r.Kind.Name || f.Space != r.Namespace || f.Name != r.Name {
@@ -216,13 +216,13 @@ func (d *describing) wrong(b *strings.Builder, r *kinds.Resource) {
 	}
 }
 
-func (d *describing) history(ctx context.Context, b *strings.Builder, k kinds.Key) error {
+func (d *describer) history(ctx context.Context, b *strings.Builder, k kinds.Key) error {
 	p := d.program
 	one := scoped{
 		query: []wanted{{k.Kind, k.Namespace, k.Name}}, kinds: kindWords([]*kinds.Kind{k.Kind}),
 		namespaces: []string{requestedNamespace(k.Namespace)}, names: []string{k.Name},
 	}
-	found, err := p.revisions(ctx, one, remembering{limit: describedRevisions})
+	found, err := p.revisions(ctx, one, historyOptions{limit: describedRevisions})
 	if err != nil || len(found) == 0 {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-func TestDescribeTellsEverythingAboutAResource(t *testing.T) {
+func TestDescribe(t *testing.T) {
 	t.Parallel()
 	m := eventful(t)
 	m.apply(`apiVersion: networking.istio.io/v1
@@ -52,7 +52,7 @@ $`, out)
 	require.Contains(t, m.ok("describe", "vs/ratings", "--color", "always"), "\x1b[31merror\x1b[0m")
 }
 
-func TestDescribeOfWhatIsNotThere(t *testing.T) {
+func TestDescribeMissingResource(t *testing.T) {
 	t.Parallel()
 	m := bookinfo(t)
 	r := m.run("describe", "vs", "reviews", "gone")
@@ -66,7 +66,7 @@ func TestDescribeOfWhatIsNotThere(t *testing.T) {
 	require.Contains(t, m.ok("describe", "gc/pgmesh"), "Referred to by:\n  gateway.gateway.networking.k8s.io default/edge   spec.gatewayClassName\n")
 }
 
-func TestDescribeWorksAgainstServersOfOthers(t *testing.T) {
+func TestDescribeOnForeignServer(t *testing.T) {
 	t.Parallel()
 	address := serveGRPC(t, func(s *grpc.Server) { discoveryv3.RegisterAggregatedDiscoveryServiceServer(s, stock{}) })
 	r := run(t.Context(), "", nil, "describe", "vs", "--server", address, "--insecure")
@@ -107,7 +107,7 @@ func TestStatus(t *testing.T) {
 	require.Contains(t, m.ok("status"), "1 change to be confirmed")
 }
 
-func TestStatusOfAServerOfOthers(t *testing.T) {
+func TestStatusOfForeignServer(t *testing.T) {
 	t.Parallel()
 	address := serveGRPC(t, func(s *grpc.Server) { discoveryv3.RegisterAggregatedDiscoveryServiceServer(s, stock{}) })
 	status := func(args ...string) result {

@@ -47,9 +47,9 @@ The exit code is 0 if nothing differs, 1 if something does, and more if it could
 	return cmd
 }
 
-// difference is one resource that is not the same on both sides, as it is printed.
+// difference is the printed form of a resource that differs between two sides.
 type difference struct {
-	Action string `json:"action"` // created, changed or deleted, on the way from the first side to the second
+	Action string `json:"action"` // created, changed or deleted, going from the first side to the second
 	Group  string `json:"group"`
 	Kind   string `json:"kind"`
 	Space  string `json:"namespace,omitempty"`
@@ -59,7 +59,7 @@ type difference struct {
 	key kinds.Key
 }
 
-// differ tells how a resource differs on two sides; false if it does not.
+// differ returns how a resource differs between two sides, and whether it does.
 func differ(from, to string, before, after *kinds.Resource) (difference, bool, error) {
 	var d difference
 	if same(before, after) {
@@ -86,7 +86,7 @@ func differ(from, to string, before, after *kinds.Resource) (difference, bool, e
 	return d, true, nil
 }
 
-// same spares most resources of two large meshes their writing.
+// same compares resources without formatting them, which saves most of the work for two large meshes.
 func same(a, b *kinds.Resource) bool {
 	return a != nil && b != nil && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) && a.Spec.Equal(b.Spec)
 }
@@ -133,7 +133,7 @@ func (s *state) byKey() map[kinds.Key]*kinds.Resource {
 	return byKey
 }
 
-// printDifferences prints what differs, and returns the error that says that something does.
+// printDifferences prints the differences. If there are any it returns differentError.
 func (p *Program) printDifferences(found []difference) error {
 	if err := p.writeDifferences(found); err != nil {
 		return err

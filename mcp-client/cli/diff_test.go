@@ -39,7 +39,7 @@ func TestDiffShowsWhatApplyWouldChange(t *testing.T) {
 	require.Contains(t, m.pipe(changed, "diff", "-f", "-", "--color", "always").out, "\n\x1b[32m+        host: reviews-v2\x1b[0m\n")
 }
 
-func TestDiffOfWhatIsTheSameIsNothing(t *testing.T) {
+func TestDiffWithoutDifferences(t *testing.T) {
 	t.Parallel()
 	m := bookinfo(t)
 	all := m.ok("get", "all", "-A", "-o", "yaml")
@@ -47,8 +47,8 @@ func TestDiffOfWhatIsTheSameIsNothing(t *testing.T) {
 	require.Equal(t, result{out: "[]\n"}, m.pipe(all, "diff", "-f", "-", "-o", "json"))
 }
 
-// That a comparison failed is told from that it found something.
-func TestDiffThatFails(t *testing.T) {
+// The exit code tells a failed comparison from one that found differences.
+func TestFailedDiff(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	for _, c := range []struct {

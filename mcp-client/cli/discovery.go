@@ -18,7 +18,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// What proxies have only the discovery knows that serves them. It tells on pages of JSON, which docs/debugging.md describes.
+// Only discovery knows what its proxies have. It serves that as JSON pages, which docs/debugging.md
+// describes.
 
 // connectedProxy is an entry of /debug/proxies.
 type connectedProxy struct {
@@ -36,7 +37,7 @@ type connectedProxy struct {
 	Types     []proxyType `json:"types"`
 }
 
-// proxyType is how one type stands with a proxy.
+// proxyType is the state of one type in a proxy.
 type proxyType struct {
 	Type      string        `json:"type"`
 	Status    string        `json:"status"`
@@ -51,7 +52,7 @@ type proxyType struct {
 	} `json:"refused"`
 }
 
-// proxyMessage is a response to a proxy, or an answer of its.
+// proxyMessage is a response to a proxy, or a proxy's answer.
 type proxyMessage struct {
 	Revision string    `json:"revision"`
 	At       time.Time `json:"at"`
@@ -73,7 +74,7 @@ type proxyEndpoint struct {
 	Weight   int    `json:"weight"`
 }
 
-// page asks discovery for a page.
+// page gets a page from discovery.
 func (p *Program) page(ctx context.Context, path string, query url.Values) ([]byte, error) {
 	at := p.discovery
 	if !strings.Contains(at, "://") {
@@ -123,7 +124,7 @@ func (p *Program) noDiscovery(err error) error {
 		"unless told otherwise: run this there, or name another with --discovery or PGMESH_DISCOVERY", p.discovery, err)}
 }
 
-// readPage asks for a page and reads it.
+// readPage gets a page and decodes it.
 func (p *Program) readPage(ctx context.Context, into any, path string, query url.Values) error {
 	body, err := p.page(ctx, path, query)
 	if err == nil {
@@ -132,7 +133,7 @@ func (p *Program) readPage(ctx context.Context, into any, path string, query url
 	return err
 }
 
-// dump asks for what discovery has for a proxy, of one type.
+// dump gets a proxy's configuration dump of one type.
 func (p *Program) dump(ctx context.Context, query url.Values, into ...proto.Message) error {
 	body, err := p.page(ctx, "/debug/config_dump", query)
 	if err != nil {
@@ -155,12 +156,12 @@ func (p *Program) dump(ctx context.Context, query url.Values, into ...proto.Mess
 	return nil
 }
 
-// completeProxies completes the names of those that are connected.
+// completeProxies completes the names of connected proxies.
 func (p *Program) completeProxies(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 || p.settle(cmd) != nil {
+	if len(args) > 0 || p.applySettings(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	p.server.timeout = min(p.server.timeout, completeWithin)
+	p.server.timeout = min(p.server.timeout, completionTimeout)
 	var all []connectedProxy
 	if p.readPage(cmd.Context(), &all, "/debug/proxies", nil) != nil {
 		return nil, cobra.ShellCompDirectiveError

@@ -18,7 +18,7 @@ import (
 )
 
 func (p *Program) editCommand() *cobra.Command {
-	var w why
+	var w changeOptions
 	cmd := &cobra.Command{
 		Use:   "edit (KIND NAME... | KIND/NAME...)",
 		Short: "Change resources in an editor",
@@ -35,7 +35,7 @@ then kept, and the program says where.`,
 			if err != nil {
 				return &usageError{cmd, err}
 			}
-			e := &editing{program: p, why: w}
+			e := &editor{program: p, why: w}
 			for _, q := range query {
 				if q.name == "" || p.namespace.all && q.namespace == "" {
 					return &usageError{cmd, errors.New("edit takes the names of resources")}
@@ -50,17 +50,17 @@ then kept, and the program says where.`,
 	return cmd
 }
 
-// editing is one edit: what is edited, which revision of it was read, and the file that it is in.
-type editing struct {
+// editor is one run of edit: the resources, the revisions at which they were read, and the file.
+type editor struct {
 	program *Program
-	why     why
+	why     changeOptions
 	keys    []kinds.Key
 
 	expected []*adminv1.ExpectedRevision
 	path     string
 }
 
-func (e *editing) run(ctx context.Context) error {
+func (e *editor) run(ctx context.Context) error {
 	original, err := e.read(ctx)
 	if err != nil {
 		return err
@@ -78,27 +78,27 @@ func (e *editing) run(ctx context.Context) error {
 		edited, err := e.open(ctx, withReason(reason, text))
 		switch {
 		case err != nil:
-			return e.kept(err, edited, original)
+			return e.keepFile(err, edited, original)
 		case edited == original, strings.TrimSpace(edited) == "":
 			if reason == "" {
 				_, err = fmt.Fprintln(e.program.Err, "nothing was edited")
 				return errors.Join(err, os.Remove(e.path))
 			}
-			return e.kept(errors.New("given up"), text, original)
+			return e.keepFile(errors.New("given up"), text, original)
 		case reason != "" && edited == text:
-			return e.kept(errors.New("what was refused was saved again as it was"), text, original)
+			return e.keepFile(errors.New("what was refused was saved again as it was"), text, original)
 		}
 		err = e.apply(ctx, edited)
 		mistakes := mistakesOf(err)
 		if len(mistakes) == 0 {
-			return e.kept(err, edited, original)
+			return e.keepFile(err, edited, original)
 		}
 		text, reason = edited, mistakes.Error()
 	}
 }
 
-// read asks for the resources as they are stored, and remembers which revision of each it was.
-func (e *editing) read(ctx context.Context) (string, error) {
+// read gets the resources as stored, and notes their revisions.
+func (e *editor) read(ctx context.Context) (string, error) {
 	var parts []string
 	for _, key := range e.keys {
 		resp, err := ask(ctx, e.program, adminv1.AdminServiceClient.Get, &adminv1.GetRequest{Resource: refOf(key)})
@@ -117,17 +117,17 @@ func (e *editing) read(ctx context.Context) (string, error) {
 	return strings.Join(parts, "---\n"), nil
 }
 
-// reasonMark begins the lines that are not part of what is edited.
-const reasonMark = "#! "
+// reasonPrefix begins the comment lines that say why an edit was refused. They are removed before parsing.
+const reasonPrefix = "#! "
 
 func withReason(reason, text string) string {
 	if reason == "" {
 		return text
 	}
 	var b strings.Builder
-	b.WriteString(reasonMark + "This was refused. Mend it and save, or save nothing to give up.\n")
+	b.WriteString(reasonPrefix + "This was refused. Mend it and save, or save nothing to give up.\n")
 	for line := range strings.Lines(reason) {
-		b.WriteString(reasonMark + strings.TrimSuffix(line, "\n") + "\n")
+		b.WriteString(reasonPrefix + strings.TrimSuffix(line, "\n") + "\n")
 	}
 	return b.String() + text
 }
@@ -135,15 +135,15 @@ func withReason(reason, text string) string {
 func withoutReason(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
-		if !strings.HasPrefix(line, reasonMark) {
+		if !strings.HasPrefix(line, reasonPrefix) {
 			b.WriteString(line)
 		}
 	}
 	return b.String()
 }
 
-// open lets a person edit the text, and returns what came of it.
-func (e *editing) open(ctx context.Context, text string) (string, error) {
+// open runs the user's editor on the text and returns the result.
+func (e *editor) open(ctx context.Context, text string) (string, error) {
 	if err := os.WriteFile(e.path, []byte(text), 0o600); err != nil {
 		return text, err
 	}
@@ -155,7 +155,7 @@ func (e *editing) open(ctx context.Context, text string) (string, error) {
 	if editor == "" {
 		editor = "vi"
 	}
-	// A shell takes an editor with arguments apart as everywhere else.
+	// The shell splits an editor with arguments, as other programs do.
 	cmd := exec.CommandContext(ctx, "sh", "-c", editor+` "$@"`, editor, e.path)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.In, terminal.Exact(p.Out), terminal.Exact(p.Err)
 	if err := cmd.Run(); err != nil {
@@ -165,8 +165,8 @@ func (e *editing) open(ctx context.Context, text string) (string, error) {
 	return withoutReason(string(bytes.TrimLeft(edited, "\ufeff"))), err
 }
 
-// apply sends what was edited.
-func (e *editing) apply(ctx context.Context, text string) error {
+// apply sends the edited text.
+func (e *editor) apply(ctx context.Context, text string) error {
 	p := e.program
 	parser := kinds.Parser{DefaultNamespace: p.namespace.name, Examine: envoy.Examine}
 	documents, err := parser.Parse("", []byte(text))
@@ -184,8 +184,8 @@ func (e *editing) apply(ctx context.Context, text string) error {
 	return p.applyDocuments(ctx, documents, e.why, e.expected...)
 }
 
-// foreign finds a resource that was not opened: one that was given another name would leave the old one behind.
-func (e *editing) foreign(d *kinds.Document) (kinds.Violation, bool) {
+// foreign reports a resource that was not opened. Renaming a resource would leave the old one behind.
+func (e *editor) foreign(d *kinds.Document) (kinds.Violation, bool) {
 	for _, k := range e.keys {
 		if d.Resource.Key() == k {
 			return kinds.Violation{}, false
@@ -198,8 +198,8 @@ func (e *editing) foreign(d *kinds.Document) (kinds.Violation, bool) {
 	}, true
 }
 
-// kept removes the file, unless there is something in it that went nowhere: then the error says where it is.
-func (e *editing) kept(err error, text, original string) error {
+// keepFile removes the file, unless it has changes that were not applied. Then the error names the file.
+func (e *editor) keepFile(err error, text, original string) error {
 	if err == nil || text == original {
 		return errors.Join(err, os.Remove(e.path))
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// editor is a shell script that edits the file $1; the times that it ran are in the file $n.
+// editor is a shell script that edits the file $1. The file $n counts its runs.
 func (m *mesh) edit(script string, args ...string) result {
 	m.t.Helper()
 	file := filepath.Join(m.t.TempDir(), "editor")
@@ -22,8 +22,8 @@ func (m *mesh) edit(script string, args ...string) result {
 
 var keptIn = regexp.MustCompile(`What was edited is in (\S+)\n`)
 
-// kept is what an edit that failed has left, which is removed.
-func kept(t *testing.T, r result) string {
+// kept returns the file that a failed edit left, and removes it.
+func storedValue(t *testing.T, r result) string {
 	t.Helper()
 	found := keptIn.FindStringSubmatch(r.err)
 	require.NotNil(t, found, r.err)
@@ -33,7 +33,7 @@ func kept(t *testing.T, r result) string {
 	return string(text)
 }
 
-func TestEditAppliesWhatIsSaved(t *testing.T) {
+func TestEditAppliesSavedFile(t *testing.T) {
 	t.Parallel()
 	m := bookinfo(t)
 	r := m.edit(`sed -i s/-v1/-v5/ "$1"`, "vs", "reviews", "ratings", "-m", "five")
@@ -44,7 +44,7 @@ func TestEditAppliesWhatIsSaved(t *testing.T) {
 	require.Equal(t, result{err: "nothing was edited\n"}, m.edit(`: > "$1"`, "vs/reviews"))
 }
 
-// route is where a VirtualService leads to, as it is stored.
+// route returns the destination of a stored VirtualService.
 func (m *mesh) route(name string) (host string) {
 	m.t.Helper()
 	m.query("SELECT spec #>> '{http,0,route,0,destination,host}' FROM mesh.resources WHERE kind = 'VirtualService' AND namespace = 'default' AND name = '"+name+"'", &host)
@@ -61,7 +61,7 @@ func withoutWarnings(text string) string {
 	return b.String()
 }
 
-func TestEditOpensWhatIsRefusedAgainWithTheReason(t *testing.T) {
+func TestEditReopensRefusedFileWithReason(t *testing.T) {
 	t.Parallel()
 	m := bookinfo(t)
 	r := m.edit(`
@@ -79,21 +79,21 @@ grep -q '^#! .*no ServiceEntry' "$1" || exit 7
 : > "$1"`, "vs/reviews")
 	require.Equal(t, 1, r.code, r.err)
 	require.Contains(t, r.err, "error: given up")
-	require.Contains(t, kept(t, r), "host: reviews-v7")
+	require.Contains(t, storedValue(t, r), "host: reviews-v7")
 	require.Equal(t, "reviews-v6", m.route("reviews"))
 }
 
-func TestEditKeepsWhatWentNowhere(t *testing.T) {
+func TestEditKeepsUnappliedFile(t *testing.T) {
 	t.Parallel()
 	m := bookinfo(t)
 	r := m.edit(`sed -i s/weight/wieght/ "$1"`, "vs/reviews")
 	require.Equal(t, 1, r.code)
 	require.Contains(t, r.err, "what was refused was saved again as it was")
-	require.Contains(t, kept(t, r), "wieght: 100")
+	require.Contains(t, storedValue(t, r), "wieght: 100")
 
 	r = m.edit(`sed -i 's/name: reviews/name: other/' "$1"`, "vs/reviews")
 	require.Equal(t, 1, r.code)
-	require.Contains(t, kept(t, r), "name: other")
+	require.Contains(t, storedValue(t, r), "name: other")
 
 	r = m.edit(`exit 3`, "vs/reviews")
 	require.Equal(t, 1, r.code)
@@ -105,7 +105,7 @@ func TestEditKeepsWhatWentNowhere(t *testing.T) {
 	}
 }
 
-func TestEditDoesNotOverwriteWhatOthersDid(t *testing.T) {
+func TestEditDetectsConflicts(t *testing.T) {
 	t.Parallel()
 	m := bookinfo(t)
 	opened, goOn := fifo(t), fifo(t)
@@ -119,11 +119,11 @@ func TestEditDoesNotOverwriteWhatOthersDid(t *testing.T) {
 	require.Zero(t, (<-theirs).code)
 	require.Equal(t, 3, r.code, r.err)
 	require.Regexp(t, `error: virtualservice default/reviews was changed in revision 2 by \S+ \(mcp-client.*\) at .*: "faster"; nothing was changed`, r.err)
-	require.Contains(t, kept(t, r), "host: mine")
+	require.Contains(t, storedValue(t, r), "host: mine")
 	require.Equal(t, "theirs", m.route("reviews"))
 }
 
-// fifo is a pipe with a name: who opens one end waits for the other.
+// fifo is a named pipe: opening one end waits for the other.
 func fifo(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "fifo")

@@ -16,15 +16,15 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
-// The page is the help texts; go generate ./mcp-client writes it anew.
-func TestReferenceIsFresh(t *testing.T) {
+// The page has the help texts; go generate ./mcp-client rewrites it.
+func TestReferenceIsCurrent(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/cli.md")
 	require.NoError(t, err)
 	require.Equal(t, string(page), run(t.Context(), "", nil, "reference").out, "run go generate ./mcp-client")
 }
 
-// examples of the page, each with the title that it stands under.
+// examples returns the examples of the page with their titles.
 func examples(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
@@ -45,10 +45,10 @@ func examples(t *testing.T) map[string][]string {
 	return all
 }
 
-// finds are the commands whose exit code 1 says that there is something.
+// finds lists commands whose exit code 1 is a result.
 var finds = map[string]bool{"diff": true, "compare": true, "problems": true}
 
-// elsewhere needs what a test does not have.
+// elsewhere lists examples that need something the test lacks.
 var elsewhere = []string{
 	"kubectl ",    // a cluster
 	"2030-01-31T", // the time to come
@@ -80,8 +80,8 @@ func TestExamplesWork(t *testing.T) {
 	}
 }
 
-// shell runs lines as people type them: in a folder with files to try things with, and with contexts for a server that has a mesh
-// with a past.
+// shell runs lines as a user would type them: in a folder with example files, and with contexts for a server
+// whose mesh has a history.
 type shell struct {
 	t    *testing.T
 	mesh *mesh
@@ -130,7 +130,7 @@ func newShell(t *testing.T) *shell {
 	return s
 }
 
-// discover has a discovery serve the mesh to a proxy.
+// discover starts a discovery that serves the mesh to a proxy.
 func (s *shell) discover() {
 	s.t.Helper()
 	d := discover(s.t, serve.Sources{MCP: serve.MCP{Addresses: []string{s.mesh.address}, Protocol: mcp.Auto}})

@@ -19,8 +19,8 @@ const (
 	exitUnreachable = 4
 	exitDenied      = 5
 	exitNotCompared = 6
-	exitInterrupted = 130 // what a shell reports of a program that SIGINT ended
-	exitUnread      = 141 // the same of SIGPIPE
+	exitInterrupted = 130 // the shells' code for a program ended by SIGINT
+	exitUnread      = 141 // the same for SIGPIPE
 )
 
 const exitCodesHelp = `Exit codes:
@@ -34,7 +34,7 @@ const exitCodesHelp = `Exit codes:
   130  interrupted
   141  whoever read the output went away`
 
-// usageError is a command line that was not understood. The command is nil where its help would not help.
+// usageError is a mistake in the command line. The command is nil if its help would be of no use.
 type usageError struct {
 	command *cobra.Command
 	err     error
@@ -49,7 +49,7 @@ func (e *usageError) Error() string {
 
 func (e *usageError) Unwrap() error { return e.err }
 
-// refusedError is what is wrong with the resources of a command, which therefore did nothing.
+// refusedError has the violations because of which a command changed nothing.
 type refusedError struct{ violations kinds.Errors }
 
 func (e *refusedError) Error() string {
@@ -59,27 +59,27 @@ func (e *refusedError) Error() string {
 	return fmt.Sprintf("nothing was changed, because of the %d mistakes above", len(e.violations))
 }
 
-// invalidError is what is wrong with files that were only looked at.
+// invalidError has the violations found by a command that only checks files.
 type invalidError struct {
 	violations kinds.Errors
-	printed    bool // already, on standard output
+	printed    bool // on standard output
 }
 
 func (e *invalidError) Error() string { return counted(len(e.violations), "mistake", "mistakes") }
 
-// differentError says that the two sides of a comparison differ, which was printed.
+// differentError means that the two sides of a comparison differ, which has been printed.
 type differentError struct{}
 
 func (differentError) Error() string { return "they differ" }
 
-// comparisonError is a comparison that could not be made.
+// comparisonError means that a comparison failed.
 type comparisonError struct{ err error }
 
 func (e *comparisonError) Error() string { return e.err.Error() }
 
 func (e *comparisonError) Unwrap() error { return e.err }
 
-// compared tells the failure of a comparison from its answer.
+// compared wraps the error of a failed comparison, and passes on the result of one.
 func compared(err error) error {
 	if err == nil || errors.Is(err, differentError{}) {
 		return err
@@ -87,38 +87,39 @@ func compared(err error) error {
 	return &comparisonError{err}
 }
 
-// unreachableError is a server that gave no answer.
+// unreachableError means that the server did not answer.
 type unreachableError struct{ text string }
 
 func (e *unreachableError) Error() string { return e.text }
 
-// deniedError is what somebody may not do.
+// deniedError means that the caller lacks permission.
 type deniedError struct{ text string }
 
 func (e *deniedError) Error() string { return e.text }
 
-// notOfferedError is what a server of others, or an older one, does not have.
+// notOfferedError means that the server, an older one or not pgmesh's, lacks a feature.
 type notOfferedError struct{ text string }
 
 func (e *notOfferedError) Error() string { return e.text }
 
-// relayError is what a relay does not do, which has no database.
+// relayError means that a relay lacks a feature, since it has no database.
 type relayError struct{ text string }
 
 func (e *relayError) Error() string { return e.text }
 
-// isRelay reports whether a server refuses something because it is a relay of an older release. Relays of this release report their status.
+// isRelay reports whether an error comes from a relay of an older release. Relays of this release report
+// their status.
 func isRelay(err error) bool {
 	_, is := errors.AsType[*relayError](err)
 	return is
 }
 
-// failuresError is several failures of one command.
+// failuresError has several failures of one command.
 type failuresError []error
 
 func (e failuresError) Error() string { return errors.Join(e...).Error() }
 
-// report writes the error, once, and returns the exit code that goes with it.
+// report prints an error once and returns its exit code.
 func (p *Program) report(ctx context.Context, err error) int {
 	if err == nil {
 		return exitOK
@@ -127,7 +128,7 @@ func (p *Program) report(ctx context.Context, err error) int {
 		return exitInterrupted
 	}
 	if errors.Is(err, syscall.EPIPE) {
-		return exitUnread // as where the signal ends the program
+		return exitUnread // as if SIGPIPE had ended the program
 	}
 	if errors.Is(err, differentError{}) {
 		return exitError
@@ -145,7 +146,7 @@ func (p *Program) report(ctx context.Context, err error) int {
 	return exitCode(err)
 }
 
-// mistakesOf lists what is still to be told.
+// mistakesOf returns the violations of an error that have not been printed yet.
 func mistakesOf(err error) kinds.Errors {
 	if refused, ok := errors.AsType[*refusedError](err); ok {
 		return refused.violations

@@ -50,7 +50,7 @@ What is written can be imported, and is then the same to the letter.`,
 	return cmd
 }
 
-// target is where an export goes.
+// target is the destination of an export.
 type target interface {
 	put(*kinds.Document, []byte) error
 }
@@ -106,14 +106,14 @@ func (s stream) put(_ *kinds.Document, text []byte) error {
 	return err
 }
 
-// folderTarget writes a file a resource.
+// folderTarget writes one file per resource.
 type folderTarget struct {
 	dir   string
-	made  string // the folder that was made last: what is in one comes together
+	made  string // the last folder created; resources of one folder arrive together
 	count int
 }
 
-// noNamespace is no name that a namespace could have.
+// noNamespace is the folder of resources without a namespace. No namespace can have this name.
 const noNamespace = "_mesh"
 
 func (f *folderTarget) put(d *kinds.Document, text []byte) error {

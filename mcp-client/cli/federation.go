@@ -52,7 +52,7 @@ replaces its authority, the old and the new.`,
 	return cmd
 }
 
-// federated is another mesh, as it is printed.
+// federated is the printed form of another mesh.
 type federated struct {
 	TrustDomain string     `json:"trustDomain"`
 	NotAfter    *time.Time `json:"notAfter,omitempty"`
@@ -88,7 +88,7 @@ func (p *Program) federatedMeshes(ctx context.Context) ([]federated, error) {
 	}
 	list := []federated{}
 	for _, f := range resp.GetFederated() {
-		list = append(list, federated{f.GetTrustDomain(), instant(f.GetNotAfter()), f.GetAuthor(), instant(f.GetUpdatedAt()), f.GetRoots()})
+		list = append(list, federated{f.GetTrustDomain(), timeOf(f.GetNotAfter()), f.GetAuthor(), timeOf(f.GetUpdatedAt()), f.GetRoots()})
 	}
 	return list, nil
 }
@@ -111,7 +111,7 @@ func (p *Program) removeTrustCommand() *cobra.Command {
 	})
 }
 
-// removal makes a command that removes what has the names that it is given, says so of each, and completes those that there are.
+// removal makes a command that removes the named things, prints said for each, and completes their names.
 func (p *Program) removal(cmd *cobra.Command, said string, remove func(ctx context.Context, name string) error, list func(context.Context) ([]string, error)) *cobra.Command {
 	cmd.Args = cobra.MinimumNArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -132,12 +132,12 @@ func (p *Program) removal(cmd *cobra.Command, said string, remove func(ctx conte
 	return cmd
 }
 
-// completeNames offers what a server lists.
+// completeNames completes names that the server lists.
 func (p *Program) completeNames(cmd *cobra.Command, list func(context.Context) ([]string, error)) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if p.settle(cmd) != nil {
+	if p.applySettings(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
 	}
-	p.server.timeout = min(p.server.timeout, completeWithin)
+	p.server.timeout = min(p.server.timeout, completionTimeout)
 	names, err := list(cmd.Context())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError

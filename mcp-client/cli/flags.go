@@ -10,7 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
-// defaultDiscovery is that of a discovery on the same machine.
+// defaultDiscovery is the address of a discovery on this machine.
 const defaultDiscovery = "http://127.0.0.1:15014"
 
 func (p *Program) declareFlags(f *pflag.FlagSet) {
@@ -31,11 +31,11 @@ func (p *Program) declareFlags(f *pflag.FlagSet) {
 	f.Var(&p.colors, "color", "when to use colours: "+strings.Join(colorChoices, ", ")+" (auto: on a terminal, unless NO_COLOR is set)")
 }
 
-// namespace is the part of the mesh that a command is about.
+// namespace is the namespace that a command applies to.
 type namespace struct {
 	name   string
 	all    bool
-	chosen bool // by a flag or the environment, and not by default
+	chosen bool // set by a flag or the environment
 }
 
 func (n namespace) String() string {
@@ -53,7 +53,7 @@ func (p *Program) completeFlags(root *cobra.Command) {
 		"color":    cobra.FixedCompletions(colorChoices, cobra.ShellCompDirectiveNoFileComp),
 	} {
 		if err := root.RegisterFlagCompletionFunc(flag, complete); err != nil {
-			panic(err) // the flags were declared a line ago
+			panic(err) // all of these flags exist
 		}
 	}
 }
@@ -66,7 +66,7 @@ func completeProtocols(*cobra.Command, []string, string) ([]cobra.Completion, co
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeFormats leaves the cursor behind the "=" of those that need a template.
+// completeFormats adds no space after formats that end in "=" and take a template.
 func completeFormats(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var names []cobra.Completion
 	for _, f := range formats {

@@ -14,7 +14,7 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// fleet is many clients of one server.
+// fleet is a number of clients of one server.
 type fleet struct {
 	program *Program
 	kinds   []*kinds.Kind
@@ -25,15 +25,15 @@ type fleet struct {
 	arrived chan arrival
 }
 
-// benchClient is one of them.
+// benchClient is one client of a fleet.
 type benchClient struct {
 	bytes     atomic.Int64
 	resources int
-	stateAt   time.Duration // after the start
+	stateAt   time.Duration // since the start
 	stateSize int64
 }
 
-// arrival tells that a client has a revision.
+// arrival says that a client has received a revision.
 type arrival struct {
 	client   int
 	revision int64
@@ -48,7 +48,7 @@ func newFleet(p *Program, ks []*kinds.Kind, size int) *fleet {
 	return f
 }
 
-// connect starts all clients and returns when each has the whole state, or with the first failure of one.
+// connect starts all clients, and returns when each has the whole state or when one fails.
 func (f *fleet) connect(ctx context.Context, heard func(int)) error {
 	ctx, f.fail = context.WithCancelCause(ctx)
 	began := time.Now()
@@ -115,7 +115,7 @@ func (f *fleet) measured() measured {
 
 const benchName = "mcp-client-bench"
 
-// change makes changes one after the other, each when the one before has reached everybody.
+// change makes changes one after the other, each after the previous one has reached all clients.
 func (f *fleet) change(ctx context.Context, count int) (_ *changed, err error) {
 	var commits, each, all []time.Duration
 	defer func() {
@@ -165,7 +165,7 @@ func (f *fleet) apply(ctx context.Context, number int) (revision int64, err erro
 	return resp.GetRevision(), err
 }
 
-// reach waits until every client has the revision, or a later one, and returns when each had it.
+// reach waits until every client has the revision or a later one, and returns when each had it.
 func (f *fleet) reach(ctx context.Context, revision int64) ([]time.Time, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, f.program.server.timeout, fmt.Errorf("the revision %d did not reach all clients within %s", revision, f.program.server.timeout))
 	defer cancel()
@@ -186,7 +186,7 @@ func (f *fleet) reach(ctx context.Context, revision int64) ([]time.Time, error) 
 	return times, nil
 }
 
-// cleanUp removes what was applied.
+// cleanUp deletes the resource of the benchmark.
 func (f *fleet) cleanUp(ctx context.Context) error {
 	p := f.program
 	key := kinds.Key{Kind: benchKind, Namespace: p.namespace.name, Name: benchName}

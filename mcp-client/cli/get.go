@@ -55,7 +55,7 @@ func (p *Program) get(ctx context.Context, query []wanted, labels selector.Selec
 	return p.printWanted(query, labels, all.resources)
 }
 
-// printWanted prints what is wanted of all resources of its kinds, and fails for what is not there.
+// printWanted prints the matching resources, and returns an error for those that do not exist.
 func (p *Program) printWanted(query []wanted, labels selector.Selector, all []*kinds.Resource) (err error) {
 	found, missing := p.namespace.find(query, all)
 	found = slices.DeleteFunc(found, func(r *kinds.Resource) bool { return !labels.Matches(r.Labels) })
@@ -83,7 +83,7 @@ func kindsOf(query []wanted) []*kinds.Kind {
 	return ks
 }
 
-// find picks what is wanted out of all resources of its kinds, and says what is wanted and not there.
+// find picks the wanted resources, and returns an error for each that does not exist.
 func (n namespace) find(query []wanted, all []*kinds.Resource) (found []*kinds.Resource, missing []error) {
 	taken := map[kinds.Key]bool{}
 	for _, w := range query {
@@ -101,7 +101,7 @@ func (n namespace) find(query []wanted, all []*kinds.Resource) (found []*kinds.R
 	return found, missing
 }
 
-// holds tells whether a resource is one that is wanted in this namespace.
+// holds reports whether a resource matches a wanted one in this namespace.
 func (n namespace) holds(w wanted, k kinds.Key) bool {
 	if w.kind != k.Kind || w.name != "" && w.name != k.Name {
 		return false
@@ -112,7 +112,7 @@ func (n namespace) holds(w wanted, k kinds.Key) bool {
 	return n.all || !k.Kind.Namespaced || k.Namespace == n.name
 }
 
-// notFound says that there is no such resource, and which one may have been meant.
+// notFound says that a resource does not exist, and suggests similar ones.
 func (n namespace) notFound(w wanted, all []*kinds.Resource) error {
 	key := w.in(n)
 	if n.all && w.namespace == "" {

@@ -87,7 +87,7 @@ default     ratings   mesh       ratings.example.com   <age>
 	}
 }
 
-func TestGetPrintsWhatApplyTakes(t *testing.T) {
+func TestGetOutputCanBeApplied(t *testing.T) {
 	t.Parallel()
 	m := bookinfo(t)
 	require.Equal(t, virtualService("prod", "reviews", "reviews-v2"), withoutTimes(m.ok("get", "vs", "reviews", "-n", "prod", "-o", "yaml")))
@@ -109,7 +109,7 @@ var times = regexp.MustCompile(`(?m)^\s*"?creationTimestamp.*\n|,\s*"creationTim
 
 func withoutTimes(text string) string { return times.ReplaceAllString(text, "") }
 
-func TestGetOfWhatIsNotThere(t *testing.T) {
+func TestGetMissingResource(t *testing.T) {
 	t.Parallel()
 	m := bookinfo(t)
 	for args, want := range map[[3]string]result{

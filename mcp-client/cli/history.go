@@ -12,8 +12,8 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// remembering is what a history was asked for.
-type remembering struct {
+// historyOptions are the options of a history.
+type historyOptions struct {
 	scope
 
 	author, message string
@@ -23,7 +23,7 @@ type remembering struct {
 }
 
 func (p *Program) historyCommand() *cobra.Command {
-	var h remembering
+	var h historyOptions
 	cmd := &cobra.Command{
 		Use:   "history [KIND [NAME...] | KIND/NAME...]",
 		Short: "List revisions: who changed what, when and why",
@@ -51,19 +51,19 @@ All namespaces are meant unless -n is given, or a resource is named. --changes l
 	return cmd
 }
 
-// pastRevision is a revision as it is printed.
+// pastRevision is the printed form of a revision.
 type pastRevision struct {
 	Revision    int64        `json:"revision"`
 	Time        time.Time    `json:"time"`
 	Author      string       `json:"author,omitempty"`
 	Application string       `json:"application,omitempty"`
 	Message     string       `json:"message,omitempty"`
-	Size        int32        `json:"size"` // how many resources it changed
+	Size        int32        `json:"size"` // the number of resources it changed
 	Changes     []difference `json:"changes"`
 	Omitted     int32        `json:"omittedChanges,omitempty"`
 }
 
-func (p *Program) history(cmd *cobra.Command, args []string, h remembering) error {
+func (p *Program) history(cmd *cobra.Command, args []string, h historyOptions) error {
 	s, err := p.scoped(args, h.scope)
 	if err != nil {
 		return err
@@ -75,8 +75,8 @@ func (p *Program) history(cmd *cobra.Command, args []string, h remembering) erro
 	return p.printHistory(found, h)
 }
 
-// revisions asks page by page.
-func (p *Program) revisions(ctx context.Context, s scoped, h remembering) ([]pastRevision, error) {
+// revisions gets the revisions page by page.
+func (p *Program) revisions(ctx context.Context, s scoped, h historyOptions) ([]pastRevision, error) {
 	req := &adminv1.HistoryRequest{
 		Kinds: s.kinds, Namespaces: s.namespaces, Names: s.names, Author: h.author, Message: h.message,
 		Since: h.since.stamp(), Until: h.until.stamp(), Documents: h.diff, PageSize: int32(min(h.limit, 1000)),
@@ -93,7 +93,7 @@ func (p *Program) revisions(ctx context.Context, s scoped, h remembering) ([]pas
 				return nil, err
 			}
 			if len(s.query) > 0 && len(r.Changes) == 0 {
-				continue // the sets of the request brought it
+				continue // the request names sets, which may match more than the query
 			}
 			if found = append(found, r); len(found) == h.limit {
 				return found, nil
@@ -136,7 +136,7 @@ func pastChange(c *adminv1.Change) (difference, error) {
 	return d, err
 }
 
-func (p *Program) printHistory(found []pastRevision, h remembering) error {
+func (p *Program) printHistory(found []pastRevision, h historyOptions) error {
 	switch {
 	case p.output.isTree():
 		return p.printTree(found)
@@ -167,7 +167,7 @@ func (p *Program) printHistory(found []pastRevision, h remembering) error {
 	return w.Flush()
 }
 
-// printChanges prints a paragraph a revision.
+// printChanges prints one paragraph per revision.
 func (p *Program) printChanges(found []pastRevision) error {
 	var b strings.Builder
 	for _, r := range found {

@@ -21,10 +21,10 @@ the Gateways of their own namespace alone.`,
 	}, p.listHostsCommand(), p.grantHostsCommand(), p.reserveHostsCommand(), p.revokeHostsCommand(), p.hostOwnerCommand())
 }
 
-// hostGrant is one as it is printed.
+// hostGrant is the printed form of the owner of some hosts.
 type hostGrant struct {
 	Pattern   string     `json:"pattern"`
-	Namespace string     `json:"namespace"` // empty for nobody's
+	Namespace string     `json:"namespace"` // empty if reserved for nobody
 	By        string     `json:"grantedBy"`
 	At        *time.Time `json:"grantedAt"`
 }
@@ -47,7 +47,7 @@ func (p *Program) listHosts(ctx context.Context, namespaces []string) error {
 	}
 	list := []hostGrant{}
 	for _, g := range resp.GetGrants() {
-		list = append(list, hostGrant{g.GetPattern(), g.GetNamespace(), g.GetGrantedBy(), instant(g.GetGrantedAt())})
+		list = append(list, hostGrant{g.GetPattern(), g.GetNamespace(), g.GetGrantedBy(), timeOf(g.GetGrantedAt())})
 	}
 	out := listing{tree: list, columns: []string{"HOSTS", "NAMESPACE"}, wide: []string{"GRANTED BY", "GRANTED"}}
 	for _, g := range list {

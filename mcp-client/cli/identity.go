@@ -14,7 +14,7 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// memberForms are how people name members of the mesh.
+// memberForms are the ways to name members of the mesh.
 const memberForms = "NAMESPACE/SERVICE-ACCOUNT, an enrolment such as m-abcdefgh234567ab, or pgmesh/discovery/NAME for a server"
 
 func (p *Program) identityCommand() *cobra.Command {
@@ -31,7 +31,7 @@ It takes the scope read of the namespace, and write to revoke; servers are an ad
 	}, p.listIdentitiesCommand(), p.identityLogCommand(), p.revokeIdentityCommand(), p.restoreIdentityCommand())
 }
 
-// machine is who has a certificate, as it is printed.
+// machine is the printed form of a machine with a certificate.
 type machine struct {
 	Namespace string     `json:"namespace,omitempty"`
 	Identity  string     `json:"identity"`
@@ -76,7 +76,7 @@ func (p *Program) listMachines(ctx context.Context) error {
 	list := []machine{}
 	for _, m := range resp.GetMachines() {
 		list = append(list, machine{
-			m.GetNamespace(), m.GetIdentity(), m.GetEnrolment(), instant(m.GetIssuedAt()), instant(m.GetNotAfter()), m.GetSerial(), m.GetAuthority(), m.GetServer(), m.GetPeer(), m.GetRevoked(),
+			m.GetNamespace(), m.GetIdentity(), m.GetEnrolment(), timeOf(m.GetIssuedAt()), timeOf(m.GetNotAfter()), m.GetSerial(), m.GetAuthority(), m.GetServer(), m.GetPeer(), m.GetRevoked(),
 		})
 	}
 	out := listing{tree: list, columns: []string{"IDENTITY", "ENROLMENT", "STATE", "ISSUED", "EXPIRES"}, wide: []string{"FROM", "BY", "SERIAL", "AUTHORITY"}}
@@ -98,10 +98,10 @@ func orElse(text, otherwise string) string {
 	return text
 }
 
-// shortHash is enough of a fingerprint to tell it from others.
+// shortHash returns enough of a fingerprint to recognize it.
 func shortHash(text string) string { return text[:min(len(text), 16)] }
 
-// revocation is who is revoked, or was, as it is printed.
+// revocation is the printed form of a present or past revocation.
 type revocation struct {
 	Member  string     `json:"member"`
 	Reason  string     `json:"reason,omitempty"`
@@ -118,7 +118,7 @@ func (p *Program) listRevocations(ctx context.Context) error {
 	}
 	list := []revocation{}
 	for _, r := range resp.GetRevocations() {
-		list = append(list, revocation{memberName(r.GetMember()), r.GetReason(), instant(r.GetRevokedAt()), r.GetRevokedBy(), instant(r.GetLiftedAt()), r.GetLiftedBy()})
+		list = append(list, revocation{memberName(r.GetMember()), r.GetReason(), timeOf(r.GetRevokedAt()), r.GetRevokedBy(), timeOf(r.GetLiftedAt()), r.GetLiftedBy()})
 	}
 	out := listing{tree: list, columns: []string{"MEMBER", "STATE", "SINCE", "BY", "REASON"}, wide: []string{"LIFTED", "LIFTED BY"}}
 	for _, r := range list {
@@ -131,7 +131,7 @@ func (p *Program) listRevocations(ctx context.Context) error {
 	return p.printListing(out)
 }
 
-// memberName is a member as people name it.
+// memberName returns the name of a member, in one of memberForms.
 func memberName(m *adminv1.Member) string {
 	switch {
 	case m.GetEnrolment() != "":
@@ -142,7 +142,7 @@ func memberName(m *adminv1.Member) string {
 	return m.GetNamespace() + "/" + m.GetServiceAccount()
 }
 
-// memberOf reads a member as people name it, a SPIFFE id among that.
+// memberOf parses the name of a member. It may also be a SPIFFE ID.
 func memberOf(text string) (*adminv1.Member, error) {
 	path := text
 	if rest, isID := strings.CutPrefix(text, "spiffe://"); isID {
@@ -161,7 +161,7 @@ func memberOf(text string) (*adminv1.Member, error) {
 	return nil, fmt.Errorf("%q names nobody: write %s", text, memberForms)
 }
 
-// issueRecord is a certificate that was given or refused, as it is printed.
+// issueRecord is the printed form of a certificate that was issued or refused.
 type issueRecord struct {
 	At         *time.Time `json:"at,omitempty"`
 	Server     string     `json:"server"`
@@ -218,8 +218,8 @@ func (p *Program) identityLog(ctx context.Context, req *adminv1.ListIssuesReques
 	list := []issueRecord{}
 	for _, i := range resp.GetIssues() {
 		list = append(list, issueRecord{
-			instant(i.GetAt()), i.GetServer(), i.GetRefusal(), i.GetDetail(), i.GetIdentity(), i.GetEnrolment(), i.GetSerial(), instant(i.GetNotAfter()), i.GetAuthority(),
-			i.GetCredential(), i.GetPeer(), i.GetKeyHash(), instant(i.GetFirstAt()), i.GetTimes(),
+			timeOf(i.GetAt()), i.GetServer(), i.GetRefusal(), i.GetDetail(), i.GetIdentity(), i.GetEnrolment(), i.GetSerial(), timeOf(i.GetNotAfter()), i.GetAuthority(),
+			i.GetCredential(), i.GetPeer(), i.GetKeyHash(), timeOf(i.GetFirstAt()), i.GetTimes(),
 		})
 	}
 	out := listing{tree: list, columns: []string{"TIME", "TIMES", "OUTCOME", "IDENTITY", "ENROLMENT", "SHOWN", "FROM", "DETAIL"}, wide: []string{"EXPIRES", "BY", "SERIAL", "AUTHORITY", "KEY"}}
@@ -283,7 +283,7 @@ A machine whose certificate has ended meanwhile joins anew, with a join token.`,
 	}
 }
 
-// eachMember does something to each member that is named, after all names were understood.
+// eachMember parses all names, and then calls do for each member.
 func (p *Program) eachMember(cmd *cobra.Command, names []string, do func(*adminv1.Member) (done string, err error)) error {
 	members := make([]*adminv1.Member, len(names))
 	for i, name := range names {
@@ -308,12 +308,12 @@ func (p *Program) eachMember(cmd *cobra.Command, names []string, do func(*adminv
 	return errors.Join(failed...)
 }
 
-// completeMachines offers the machines that have certificates.
+// completeMachines completes machines that have certificates.
 func (p *Program) completeMachines(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if p.settle(cmd) != nil {
+	if p.applySettings(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
 	}
-	p.server.timeout = min(p.server.timeout, completeWithin)
+	p.server.timeout = min(p.server.timeout, completionTimeout)
 	resp, err := callMembers(cmd.Context(), p, adminv1.NewMemberServiceClient, adminv1.MemberServiceClient.ListMachines, &adminv1.ListMachinesRequest{Namespaces: p.namespaces()})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError

@@ -13,9 +13,9 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// importing is what an import was asked to do.
-type importing struct {
-	why
+// importOptions are the options of an import.
+type importOptions struct {
+	changeOptions
 
 	strict          bool
 	prune, yes      bool
@@ -25,7 +25,7 @@ type importing struct {
 
 func (p *Program) importCommand() *cobra.Command {
 	var from sources
-	var i importing
+	var i importOptions
 	cmd := &cobra.Command{
 		Use:   "import PATH...",
 		Short: "Create or replace any number of resources, all of them or none",
@@ -60,8 +60,8 @@ With --prune, what is not among the resources is deleted, in the namespaces of -
 	return cmd
 }
 
-// start is the first message of the import.
-func (i *importing) start(cmd *cobra.Command) (*adminv1.ImportStart, error) {
+// start returns the first message of an import.
+func (i *importOptions) start(cmd *cobra.Command) (*adminv1.ImportStart, error) {
 	start := &adminv1.ImportStart{Message: i.message, DryRun: i.dryRun, Author: author(), ConfirmWithin: i.confirmation()}
 	switch {
 	case !i.prune && len(i.pruneNamespaces)+len(i.pruneKinds) > 0:
@@ -91,15 +91,15 @@ func kindRefs(words []string) ([]*adminv1.KindRef, error) {
 	return refs, nil
 }
 
-// importAll reads the files while it sends what it has read.
-func (p *Program) importAll(ctx context.Context, from sources, i importing, start *adminv1.ImportStart) error {
+// importAll reads the files and sends the documents as it reads them.
+func (p *Program) importAll(ctx context.Context, from sources, i importOptions, start *adminv1.ImportStart) error {
 	files, err := from.files()
 	if err != nil {
 		return err
 	}
 	shown := newProgress(p.Err, files)
 	defer shown.clear()
-	reading := &reading{program: p, skipped: skipped{}, strict: i.strict, shown: shown}
+	reading := &fileReader{program: p, skipped: skipped{}, strict: i.strict, shown: shown}
 	done, err := p.server.importStream(ctx, start, shown, func(send func(*kinds.Document) error) error {
 		for _, file := range files {
 			if err := reading.file(file, send); err != nil {
@@ -115,8 +115,8 @@ func (p *Program) importAll(ctx context.Context, from sources, i importing, star
 	return p.printImported(done, reading.skipped, i.dryRun)
 }
 
-// reading reads files document by document, and gathers what is wrong with them.
-type reading struct {
+// fileReader reads files document by document and collects what is wrong with them.
+type fileReader struct {
 	program *Program
 	strict  bool
 	skipped skipped
@@ -125,13 +125,13 @@ type reading struct {
 	wrong   kinds.Errors
 	dropped int
 
-	unsupported kinds.Errors // what is right, and discovery does not act on
+	unsupported kinds.Errors // valid fields that discovery does not act on
 }
 
-// shownMistakes bounds what is told: who has more has one mistake, many times.
-const shownMistakes = 1000
+// maxMistakes bounds the printed violations: more than this is usually one mistake repeated.
+const maxMistakes = 1000
 
-func (r *reading) file(file string, send func(*kinds.Document) error) error {
+func (r *fileReader) file(file string, send func(*kinds.Document) error) error {
 	in := r.program.In
 	if file == stdin {
 		file = "standard input"
@@ -149,13 +149,13 @@ func (r *reading) file(file string, send func(*kinds.Document) error) error {
 	}
 	return parser.Stream(file, r.shown.counting(in), func(d *kinds.Document, wrong kinds.Errors) error {
 		for _, v := range wrong {
-			if len(r.wrong) == shownMistakes {
+			if len(r.wrong) == maxMistakes {
 				r.dropped++
 				continue
 			}
 			r.wrong = append(r.wrong, v)
 		}
-		if d == nil || len(r.wrong) > 0 { // once there is a mistake, others are looked for and nothing is sent
+		if d == nil || len(r.wrong) > 0 { // after a mistake, look for more but send nothing
 			return nil
 		}
 		r.read++
@@ -163,8 +163,8 @@ func (r *reading) file(file string, send func(*kinds.Document) error) error {
 	})
 }
 
-// conclusion is the error of having read the files, if there is one.
-func (r *reading) conclusion(files []string) error {
+// conclusion returns the error of reading the files, if there is one.
+func (r *fileReader) conclusion(files []string) error {
 	switch {
 	case r.dropped > 0:
 		r.wrong = append(r.wrong, kinds.Violation{Reason: fmt.Sprintf("%d more violations are not shown", r.dropped)})

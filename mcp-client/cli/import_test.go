@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// dump is what kubectl writes of a cluster.
+// dump is the output of kubectl for a cluster.
 const dump = `apiVersion: v1
 kind: List
 metadata: {resourceVersion: ""}
@@ -37,7 +37,7 @@ items:
 - {apiVersion: apps/v1, kind: Deployment, metadata: {name: reviews}, spec: {replicas: 1}}
 `
 
-func TestImportTakesADumpOfACluster(t *testing.T) {
+func TestImportClusterDump(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	r := m.pipe(dump, "import", "-", "-m", "from the cluster")
@@ -69,7 +69,7 @@ func TestImportTakesADumpOfACluster(t *testing.T) {
 	require.Contains(t, strict.err, `unknown kind "Deployment"`)
 }
 
-func TestImportTellsAllMistakesAndChangesNothing(t *testing.T) {
+func TestImportReportsAllMistakesAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	wrong := strings.Replace(virtualService("shop", "b", "b"), "route:", "rout:", 1)
@@ -105,8 +105,8 @@ func TestImportTellsAllMistakesAndChangesNothing(t *testing.T) {
 	require.Contains(t, nothing.err, "there is no resource of a mesh in -; left out")
 }
 
-// Many resources are more than one message could hold, and still one revision.
-func TestImportOfManyIsOneRevision(t *testing.T) {
+// An import larger than one message is still one revision.
+func TestLargeImportIsOneRevision(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	var text strings.Builder
@@ -127,7 +127,7 @@ func TestImportOfManyIsOneRevision(t *testing.T) {
 	require.Contains(t, r.err, "warning: and 1191 more problems")
 }
 
-func TestImportPrunesWhereItIsTold(t *testing.T) {
+func TestImportPrunes(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	entry := "apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\nmetadata: {name: w, namespace: shop}\nspec: {address: 10.0.0.1}\n"
@@ -147,7 +147,7 @@ func TestImportPrunesWhereItIsTold(t *testing.T) {
 	require.Contains(t, m.ok("export"), "name: there")
 }
 
-// everything is what is stored, numbers and times aside.
+// everything returns the stored resources without revision numbers and times.
 func (m *mesh) everything() (text string) {
 	m.t.Helper()
 	m.query(`SELECT coalesce(string_agg((to_jsonb(r) - '{xid,generation,created_at,updated_at,rules}'::text[])::text, E'\n' ORDER BY kind, api_group, namespace, name), '')
@@ -155,7 +155,7 @@ func (m *mesh) everything() (text string) {
 	return text
 }
 
-func TestWhatIsExportedCanBeImported(t *testing.T) {
+func TestExportCanBeImported(t *testing.T) {
 	t.Parallel()
 	all, err := os.ReadFile("../../kinds/testdata/every-kind.yaml")
 	require.NoError(t, err)
@@ -181,7 +181,7 @@ func TestWhatIsExportedCanBeImported(t *testing.T) {
 	require.Contains(t, full.err, "is not empty")
 }
 
-func TestExportOfAPart(t *testing.T) {
+func TestPartialExport(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	m.apply(virtualService("shop", "x", "before") + both + virtualService("other", "why", "b"))

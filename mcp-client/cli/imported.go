@@ -10,7 +10,7 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// skipped counts documents that have nothing to do with a mesh, by apiVersion and kind.
+// skipped counts documents that do not belong to a mesh, by apiVersion and kind.
 type skipped map[kindName]int
 
 func (s skipped) add(apiVersion, kind string) { s[kindName{apiVersion, kind}]++ }
@@ -25,7 +25,7 @@ func (s skipped) sorted() []kindName {
 	})
 }
 
-// inWords tells what was skipped, and what to do where that is needed.
+// inWords says what was skipped, and what to do about it if necessary.
 func (s skipped) inWords() string {
 	if len(s) == 0 {
 		return ""
@@ -44,7 +44,7 @@ func (s skipped) inWords() string {
 	return b.String()
 }
 
-// importedKind is what was done to the resources of one kind, as it is printed.
+// importedKind is the printed form of what an import did to the resources of one kind.
 type importedKind struct {
 	Group      string `json:"group"`
 	Kind       string `json:"kind"`
@@ -70,7 +70,7 @@ func (i *imported) kinds() []importedKind {
 	return of
 }
 
-// printImported tells what an import did.
+// printImported prints what an import did.
 func (p *Program) printImported(done *imported, left skipped, dryRun bool) error {
 	if text := left.inWords(); text != "" {
 		fmt.Fprintln(p.Err, strings.TrimPrefix(text, "; "))
@@ -93,7 +93,7 @@ func (p *Program) printImported(done *imported, left skipped, dryRun bool) error
 			fmt.Fprintf(p.Out, "%s %s %s\n", word(key.Kind), key.FullName(), o.Action)
 		}
 	}
-	_, err := fmt.Fprintf(p.Out, "%s\n%s", conclusion(done.revision, dryRun), confirmTold(done.confirmBy, done.revision))
+	_, err := fmt.Fprintf(p.Out, "%s\n%s", conclusion(done.revision, dryRun), confirmHint(done.confirmBy, done.revision))
 	return err
 }
 
@@ -115,5 +115,5 @@ func (p *Program) printImportedTree(done *imported, left skipped, dryRun bool) e
 		Skipped  []skippedKind  `json:"skipped,omitempty"`
 		Warnings []problem      `json:"warnings,omitempty"`
 		Confirm  string         `json:"confirmBy,omitempty"`
-	}{done.revision, dryRun, done.kinds(), done.outcomes, skipped, done.warnings.problems, written(done.confirmBy)})
+	}{done.revision, dryRun, done.kinds(), done.outcomes, skipped, done.warnings.problems, timeText(done.confirmBy)})
 }

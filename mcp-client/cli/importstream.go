@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	// A portion of an import ends with the document that brings it to one of these.
+	// A portion of an import is sent when it reaches one of these sizes.
 	portionDocuments = 500
 	portionBytes     = 1 << 20
 
-	// pingEvery finds out that the server is gone while it is busy with a portion.
-	pingEvery = 15 * time.Second
+	// keepaliveInterval detects a lost server while it is busy with a portion.
+	keepaliveInterval = 15 * time.Second
 )
 
-// stream opens the admin API for a call that takes as long as it takes.
+// stream opens the admin API for a call without a time limit.
 func (s *server) stream(ctx context.Context, call func(context.Context, adminv1.AdminServiceClient) error, more ...grpc.DialOption) error {
-	conn, err := s.connect(largestAnswer, append(more, grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: s.timeout}))...)
+	conn, err := s.connect(maxAnswerSize, append(more, grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveInterval, Timeout: s.timeout}))...)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (s *server) stream(ctx context.Context, call func(context.Context, adminv1.
 	return call(ctx, adminv1.NewAdminServiceClient(conn))
 }
 
-// await waits until the server has taken the connection, or has refused it: then the call has the reason.
+// await waits until the connection succeeds or fails. The reason of a failure comes from the call.
 func (s *server) await(ctx context.Context, conn *grpc.ClientConn) error {
 	within, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -56,9 +56,10 @@ func (s *server) await(ctx context.Context, conn *grpc.ClientConn) error {
 	return nil
 }
 
-const largestAnswer = 64 << 20
+const maxAnswerSize = 64 << 20
 
-// importStream sends what read reads, and returns what came of it. Nothing is changed if read fails.
+// importStream sends the documents that read produces, and returns what the import did. If read fails,
+// nothing is changed.
 func (s *server) importStream(ctx context.Context, start *adminv1.ImportStart, shown *progress, read func(send func(*kinds.Document) error) error) (*imported, error) {
 	done := &imported{}
 	err := s.stream(ctx, func(ctx context.Context, admin adminv1.AdminServiceClient) error {
@@ -68,7 +69,7 @@ func (s *server) importStream(ctx context.Context, start *adminv1.ImportStart, s
 		}
 		answers := make(chan error, 1)
 		go func() { answers <- done.receive(stream, shown) }()
-		sending := &sending{stream: stream}
+		sending := &importSender{stream: stream}
 		err = sending.message(&adminv1.ImportRequest{Step: &adminv1.ImportRequest_Start{Start: start}})
 		if err == nil {
 			err = read(sending.document)
@@ -77,7 +78,7 @@ func (s *server) importStream(ctx context.Context, start *adminv1.ImportStart, s
 			err = sending.end()
 		}
 		if err != nil && !errors.Is(err, errStreamEnded) {
-			return err // and the context takes back what was sent
+			return err // the end of the context rolls the import back
 		}
 		shown.committing()
 		return s.explainImport(<-answers)
@@ -95,17 +96,17 @@ func (s *server) explainImport(err error) error {
 	return s.explain(err)
 }
 
-// errStreamEnded says that the server has ended the stream: its answers say why.
+// errStreamEnded means that the server ended the stream. Its answer has the reason.
 var errStreamEnded = errors.New("the server has ended the stream")
 
-// sending gathers documents into portions.
-type sending struct {
+// importSender collects documents into portions and sends them.
+type importSender struct {
 	stream  grpc.BidiStreamingClient[adminv1.ImportRequest, adminv1.ImportResponse]
 	portion []*adminv1.Document
 	bytes   int
 }
 
-func (s *sending) document(d *kinds.Document) error {
+func (s *importSender) document(d *kinds.Document) error {
 	sent, err := sentDocument(d)
 	if err != nil {
 		return err
@@ -118,7 +119,7 @@ func (s *sending) document(d *kinds.Document) error {
 	return s.flush()
 }
 
-func (s *sending) flush() error {
+func (s *importSender) flush() error {
 	if len(s.portion) == 0 {
 		return nil
 	}
@@ -127,7 +128,7 @@ func (s *sending) flush() error {
 	return s.message(&adminv1.ImportRequest{Step: &adminv1.ImportRequest_Portion{Portion: portion}})
 }
 
-func (s *sending) message(m *adminv1.ImportRequest) error {
+func (s *importSender) message(m *adminv1.ImportRequest) error {
 	if err := s.stream.Send(m); errors.Is(err, io.EOF) {
 		return errStreamEnded
 	} else if err != nil {
@@ -136,16 +137,16 @@ func (s *sending) message(m *adminv1.ImportRequest) error {
 	return nil
 }
 
-func (s *sending) end() error {
+func (s *importSender) end() error {
 	if err := s.flush(); err != nil {
 		return err
 	}
 	return s.stream.CloseSend()
 }
 
-// imported is what came of an import: of each kind, how many resources it was done to.
+// imported is the result of an import: for each kind, how many resources had which outcome.
 type imported struct {
-	warnings  warned
+	warnings  warnings
 	revision  int64
 	confirmBy *timestamppb.Timestamp
 	of        map[kindName]map[string]int
@@ -154,7 +155,7 @@ type imported struct {
 
 type kindName struct{ group, kind string }
 
-// receive reads the answers until the last.
+// receive reads the answers up to the last.
 func (i *imported) receive(stream grpc.BidiStreamingClient[adminv1.ImportRequest, adminv1.ImportResponse], shown *progress) error {
 	i.of = map[kindName]map[string]int{}
 	for {
@@ -173,7 +174,7 @@ func (i *imported) receive(stream grpc.BidiStreamingClient[adminv1.ImportRequest
 	}
 }
 
-// add counts. What was deleted is kept by name: nobody has it in a file.
+// add counts an outcome. Deleted resources are also listed by name, since no file has them.
 func (i *imported) add(o outcome) {
 	k := kindName{o.Group, o.Kind}
 	if i.of[k] == nil {

@@ -26,7 +26,7 @@ They take the scope admin: who writes a rule decides who can be anybody in the n
 	}, p.createIssuerCommand(), p.listIssuersCommand(), p.deleteIssuerCommand())
 }
 
-// joinIssuer is a rule, as it is printed.
+// joinIssuer is the printed form of a rule.
 type joinIssuer struct {
 	Name           string            `json:"name"`
 	Issuer         string            `json:"issuer"`
@@ -106,7 +106,7 @@ func (p *Program) listIssuersCommand() *cobra.Command {
 	}
 }
 
-// keys is where the issuer's are.
+// keys says where the issuer's keys are.
 func (i joinIssuer) keys() string {
 	switch {
 	case i.JWKS != "":
@@ -134,7 +134,7 @@ func (p *Program) joinIssuers(ctx context.Context) ([]joinIssuer, error) {
 	for _, i := range resp.GetIssuers() {
 		list = append(list, joinIssuer{
 			i.GetName(), i.GetIssuer(), i.GetAudiences(), i.GetJwks(), i.GetJwksUri(), i.GetClaims(), i.GetNamespace(), i.GetServiceAccount(), i.GetWorkloadGroup(),
-			i.GetAuthor(), instant(i.GetUpdatedAt()),
+			i.GetAuthor(), timeOf(i.GetUpdatedAt()),
 		})
 	}
 	return list, nil

@@ -19,13 +19,13 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// joinLifetime is how long a join token counts if nobody says otherwise.
+// joinLifetime is the default lifetime of a join token.
 const joinLifetime = time.Hour
 
-// joinPort is where discovery lets machines join, unless it is told to listen elsewhere.
+// joinPort is the default port on which discovery lets machines join.
 const joinPort = "15012"
 
-// callMembers makes a call of one of the APIs about who belongs to the mesh.
+// callMembers makes a call of one of the membership APIs.
 func callMembers[Client, Req, Resp any](ctx context.Context, p *Program, api func(grpc.ClientConnInterface) Client, m method[Client, Req, Resp], req *Req) (*Resp, error) {
 	return call(ctx, &p.server, api, m, req, func(err error) error {
 		if code := status.Code(err); code == codes.AlreadyExists || code == codes.FailedPrecondition {
@@ -35,7 +35,7 @@ func callMembers[Client, Req, Resp any](ctx context.Context, p *Program, api fun
 	})
 }
 
-// joiner is whom a join token is for, as flags say it.
+// joiner has the flags that say whom a join token is for.
 type joiner struct {
 	identity, group, program string
 	uses                     int32
@@ -48,7 +48,7 @@ func (j *joiner) declareFlags(cmd *cobra.Command) {
 	cmd.Flags().Int32Var(&j.uses, "uses", 1, "how many machines may join with it")
 }
 
-// wanted tells whether it is a join token that is to be made.
+// wanted reports whether the flags ask for a join token.
 func (j *joiner) wanted() bool { return j.identity != "" || j.group != "" || j.program != "" }
 
 func (j *joiner) request() (*adminv1.CreateJoinTokenRequest, error) {
@@ -81,11 +81,11 @@ func pairOf(flag, text, form string) (namespace, name string, err error) {
 	return namespace, name, nil
 }
 
-// joinToken is what is known of one, as it is printed.
+// joinToken is the printed form of a join token.
 type joinToken struct {
 	Name           string     `json:"name"`
 	Secret         string     `json:"secret,omitempty"`
-	Join           string     `json:"join,omitempty"` // what to run on the machine
+	Join           string     `json:"join,omitempty"` // the command to run on the machine
 	Namespace      string     `json:"namespace,omitempty"`
 	ServiceAccount string     `json:"serviceAccount,omitempty"`
 	WorkloadGroup  string     `json:"workloadGroup,omitempty"`
@@ -104,12 +104,12 @@ type joinToken struct {
 func joinTokenOf(t *adminv1.JoinToken) joinToken {
 	return joinToken{
 		Name: t.GetName(), Namespace: t.GetNamespace(), ServiceAccount: t.GetServiceAccount(), WorkloadGroup: t.GetWorkloadGroup(), Program: t.GetProgram(),
-		State: t.GetState(), Uses: t.GetUses(), MaxUses: t.GetMaxUses(), Created: instant(t.GetCreatedAt()), By: t.GetCreatedBy(), Expires: instant(t.GetExpiresAt()),
-		Revoked: instant(t.GetRevokedAt()), Revoker: t.GetRevokedBy(), Used: instant(t.GetUsedAt()),
+		State: t.GetState(), Uses: t.GetUses(), MaxUses: t.GetMaxUses(), Created: timeOf(t.GetCreatedAt()), By: t.GetCreatedBy(), Expires: timeOf(t.GetExpiresAt()),
+		Revoked: timeOf(t.GetRevokedAt()), Revoker: t.GetRevokedBy(), Used: timeOf(t.GetUsedAt()),
 	}
 }
 
-// bearer is who comes with the token.
+// bearer says who may use the token.
 func (t joinToken) bearer() string {
 	switch {
 	case t.Program != "":
@@ -120,7 +120,8 @@ func (t joinToken) bearer() string {
 	return t.Namespace + "/" + t.ServiceAccount
 }
 
-// createJoinToken makes a join token, and tells what is to be run where it belongs. The token itself is in no command, which others see.
+// createJoinToken makes a join token, and prints the command for the machine. The command does not contain
+// the token, since other users could see it.
 func (p *Program) createJoinToken(ctx context.Context, req *adminv1.CreateJoinTokenRequest, lifetime time.Duration) error {
 	req.ExpiresAt = timestamppb.New(time.Now().Add(lifetime))
 	resp, err := callMembers(ctx, p, adminv1.NewJoinTokenServiceClient, adminv1.JoinTokenServiceClient.CreateJoinToken, req)
@@ -149,7 +150,7 @@ func (p *Program) createJoinToken(ctx context.Context, req *adminv1.CreateJoinTo
 	return err
 }
 
-// admits says how many may come as whom.
+// admits says how many may join with the token, and as what.
 func (t joinToken) admits() string {
 	switch {
 	case t.Program != "":
@@ -160,7 +161,8 @@ func (t joinToken) admits() string {
 	return fmt.Sprintf("for %d machines of %s", t.MaxUses, t.bearer())
 }
 
-// joinLine is what is run on a machine that joins. Machines reach discovery elsewhere than people do who look at its pages, on the same host.
+// joinLine returns the command for a machine that joins. Machines use another port of discovery than its
+// debug pages, on the same host.
 func (p *Program) joinLine() string {
 	host := "DISCOVERY"
 	if p.discovery != defaultDiscovery {

@@ -2,15 +2,15 @@ package cli
 
 import "slices"
 
-// listing is a list of what has one shape, in all the forms that it can be printed in.
+// listing is a uniform list with all its printed forms.
 type listing struct {
-	tree          any // as YAML, JSON and templates have it
+	tree          any // for YAML, JSON and templates
 	names         []byte
-	columns, wide []string // wide ones come after the others, and only where they are asked for
+	columns, wide []string // columns for -o wide only; they follow the others
 	rows          [][]string
 }
 
-// add takes what stands under each of the columns.
+// add adds a row with one cell per column.
 func (l *listing) add(name string, cells ...string) {
 	l.names = append(append(l.names, name...), '\n')
 	l.rows = append(l.rows, cells)

@@ -30,7 +30,7 @@ It takes the scope read of the namespace, and write to take out.`,
 	}, p.listMachinesCommand(), p.showMachineCommand(), p.removeMachineCommand())
 }
 
-// registered is one service of one machine, as it is printed.
+// registered is the printed form of one service of a machine.
 type registered struct {
 	Namespace      string            `json:"namespace"`
 	Machine        string            `json:"machine"`
@@ -66,7 +66,7 @@ func (p *Program) registered(ctx context.Context, machine, group string) ([]regi
 		list = append(list, registered{
 			m.GetNamespace(), m.GetMachine(), m.GetGroup(), m.GetState(), m.GetEntry(), m.GetRefused(), m.GetAddress(), m.GetNetwork(), m.GetLocality(), m.GetHealth(), m.GetDetail(),
 			m.GetServiceAccount(), m.GetEnrolment(), m.GetLabels(), m.GetPorts(), m.GetWeight(), m.GetDiscovery(), m.GetServer(),
-			instant(m.GetSince()), instant(m.GetRegisteredAt()), instant(m.GetGoneAt()),
+			timeOf(m.GetSince()), timeOf(m.GetRegisteredAt()), timeOf(m.GetGoneAt()),
 		})
 	}
 	return list, nil
@@ -139,7 +139,7 @@ func (p *Program) showMachineCommand() *cobra.Command {
 	}
 }
 
-// inNamespaces says where was looked, if not everywhere.
+// inNamespaces says which namespaces were searched, if not all.
 func (p *Program) inNamespaces() string {
 	if list := p.namespaces(); len(list) > 0 {
 		return " in " + strings.Join(list, ", ")
@@ -170,8 +170,8 @@ func (p *Program) showMachine(m registered, another bool) error {
 	line("Address", m.Address)
 	line("Network", m.Network)
 	line("Locality", m.Locality)
-	line("Labels", joined(m.Labels))
-	line("Ports", joined(m.Ports))
+	line("Labels", joinMap(m.Labels))
+	line("Ports", joinMap(m.Ports))
 	if m.Weight > 0 {
 		line("Weight", fmt.Sprint(m.Weight))
 	}
@@ -223,12 +223,12 @@ One that is connected is refused: stop its agent, or revoke it. With --force it 
 	return cmd
 }
 
-// completeRegistered offers the machines that have registered.
+// completeRegistered completes the names of registered machines.
 func (p *Program) completeRegistered(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if p.settle(cmd) != nil {
+	if p.applySettings(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
 	}
-	p.server.timeout = min(p.server.timeout, completeWithin)
+	p.server.timeout = min(p.server.timeout, completionTimeout)
 	list, err := p.registered(cmd.Context(), "", "")
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
@@ -240,8 +240,8 @@ func (p *Program) completeRegistered(cmd *cobra.Command, _ []string, _ string) (
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// joined is a map in one line, in the order of its keys.
-func joined[V any](m map[string]V) string {
+// joinMap formats a map on one line, sorted by key.
+func joinMap[V any](m map[string]V) string {
 	parts := make([]string, 0, len(m))
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		parts = append(parts, fmt.Sprintf("%s=%v", key, m[key]))

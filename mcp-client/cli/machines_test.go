@@ -9,7 +9,8 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// register has the machine cart-1 of the group shop/cart, which is gone, and cart-2, which is connected, and which is refused for another group.
+// register registers the machine cart-1 of the group shop/cart, which is gone, and cart-2, which is connected
+// and refused for another group.
 func (m *mesh) register(s *store.Store) {
 	m.t.Helper()
 	keeper := store.Keeper{1}
@@ -31,7 +32,7 @@ func (m *mesh) register(s *store.Store) {
 	}
 }
 
-func TestMachinesAreListedShownAndTakenOut(t *testing.T) {
+func TestMachines(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	m.execute(`INSERT INTO mesh.workload_groups (namespace, name, spec) VALUES ('shop', 'cart', '{"template": {}}')`)

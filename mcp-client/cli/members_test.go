@@ -23,7 +23,8 @@ func (m *mesh) store() *store.Store {
 	return s
 }
 
-// enfranchise gives a mesh an authority, another that may sign by now, and a machine, whose enrolment is that of the examples.
+// enfranchise gives a mesh an authority, another that may sign by now, and a machine with the enrolment of
+// the examples.
 func (m *mesh) enfranchise() *store.Store {
 	m.t.Helper()
 	s := m.store()
@@ -36,7 +37,7 @@ func (m *mesh) enfranchise() *store.Store {
 	return s
 }
 
-// issue records a certificate as discovery does.
+// issue records a certificate like discovery does.
 func (m *mesh) issue(s *store.Store, i store.Issue) {
 	m.t.Helper()
 	_, _ = rand.Read(i.ID[:])
@@ -46,7 +47,7 @@ func (m *mesh) issue(s *store.Store, i store.Issue) {
 	require.NoError(m.t, s.RecordIssues(m.t.Context(), "spiffe://cluster.local/pgmesh/discovery/eu-1", []store.Issue{i}))
 }
 
-func TestJoinTokensAreMadeListedAndTakenBack(t *testing.T) {
+func TestJoinTokens(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	none := m.run("token", "create", "--identity", "shop/cart")
@@ -105,7 +106,7 @@ func TestJoinTokensAreMadeListedAndTakenBack(t *testing.T) {
 	require.Contains(t, again.err, `there is no join token "ci" in force that you may revoke`)
 }
 
-func TestJoinTokensThatCannotBeAreRefused(t *testing.T) {
+func TestInvalidJoinTokensAreRefused(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	m.enfranchise()
@@ -130,7 +131,7 @@ func TestJoinTokensThatCannotBeAreRefused(t *testing.T) {
 	}
 }
 
-func TestMembersAreListedRevokedAndRestored(t *testing.T) {
+func TestMembers(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	s := m.enfranchise()
@@ -173,7 +174,7 @@ func TestMembersAreListedRevokedAndRestored(t *testing.T) {
 	}
 }
 
-func TestAuthoritiesAreShownWithWhatMayFollow(t *testing.T) {
+func TestAuthorityShowsNextSteps(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	require.Contains(t, m.run("authority", "show").err, "the mesh cluster.local has no authority: run mcp-server with --secrets-key-file")
@@ -204,7 +205,7 @@ func TestAuthoritiesAreShownWithWhatMayFollow(t *testing.T) {
 	require.Equal(t, []string{"cluster.local", string(list[1].Chain), "active"}, []string{tree.TrustDomain, tree.Authorities[1].Certificate, tree.Authorities[1].State})
 }
 
-func TestOtherMeshesAndIssuersAreTrusted(t *testing.T) {
+func TestTrustedMeshesAndIssuers(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	leaf := certtest.NewAuthority(t).Issue(nil)

@@ -23,7 +23,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 )
 
-// actAsProgram is the variable that makes the program of the tests be mcp-client, so that a shell can run it.
+// actAsProgram is the variable that makes the test binary act as mcp-client, so that a shell can run it.
 const actAsProgram = "PGMESH_TEST_ACT_AS_MCP_CLIENT"
 
 func TestMain(m *testing.M) {
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(pgtest.VerifyMain(m))
 }
 
-// mesh is a running mcp-server on a database of its own.
+// mesh is a running mcp-server on its own database.
 type mesh struct {
 	t        *testing.T
 	database string
@@ -49,7 +49,7 @@ func start(t *testing.T) *mesh {
 	return m
 }
 
-// serve starts the server, at the address that it had before.
+// serve starts the server, at its previous address if it had one.
 func (m *mesh) serve() {
 	m.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -74,7 +74,7 @@ func (m *mesh) serve() {
 	}
 }
 
-// result is what came of a command.
+// result is the result of a command.
 type result struct {
 	code     int
 	out, err string
@@ -86,13 +86,13 @@ func (m *mesh) run(args ...string) result {
 	return m.pipe("", args...)
 }
 
-// pipe runs a command with something on standard input.
+// pipe runs a command with standard input.
 func (m *mesh) pipe(in string, args ...string) result {
 	m.t.Helper()
 	return run(m.t.Context(), in, nil, append(args, "--server", m.address, "--insecure")...)
 }
 
-// ok runs a command that must succeed and returns what it printed.
+// ok runs a command that must succeed and returns its output.
 func (m *mesh) ok(args ...string) string {
 	m.t.Helper()
 	r := m.run(args...)
@@ -107,14 +107,14 @@ func run(ctx context.Context, in string, env map[string]string, args ...string) 
 	return result{code, out.String(), err.String()}
 }
 
-// runTo runs a command that prints elsewhere.
+// runTo runs a command with another output.
 func runTo(ctx context.Context, out io.Writer, args ...string) result {
 	var err bytes.Buffer
 	program := cli.Program{In: strings.NewReader(""), Out: out, Err: &err, Getenv: func(string) string { return "" }}
 	return result{code: program.Run(ctx, args), err: err.String()}
 }
 
-// apply applies documents and waits until readers are served them, or fails the test.
+// apply applies documents, which must succeed, and waits until the server serves them.
 func (m *mesh) apply(documents string) {
 	m.t.Helper()
 	r := m.pipe(documents, "apply", "-f", "-")
@@ -125,7 +125,7 @@ func (m *mesh) apply(documents string) {
 	m.await(revision)
 }
 
-// await returns when readers are served a revision.
+// await waits until the server serves a revision.
 func (m *mesh) await(revision int64) {
 	m.t.Helper()
 	ctx, reached := context.WithCancel(m.t.Context())
@@ -142,7 +142,7 @@ func (m *mesh) await(revision int64) {
 	require.ErrorIs(m.t, err, context.Canceled)
 }
 
-// execute runs SQL as psql would.
+// execute runs SQL like psql.
 func (m *mesh) execute(sql string) {
 	m.t.Helper()
 	conn, err := pgx.Connect(m.t.Context(), m.database)
@@ -167,7 +167,7 @@ func (m *mesh) stored() (n int) {
 	return n
 }
 
-// folder writes files and returns where.
+// folder writes files to a new folder.
 func folder(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -178,7 +178,7 @@ func folder(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// virtualService is one that routes a host to another.
+// virtualService is a VirtualService that routes one host to another.
 func virtualService(namespace, name, to string) string {
 	return fmt.Sprintf(`apiVersion: networking.istio.io/v1
 kind: VirtualService

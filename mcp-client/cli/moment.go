@@ -10,13 +10,13 @@ import (
 	"github.com/pgmesh/pgmesh/internal/stamp"
 )
 
-// moment is a point in the past of a mesh, as people name it: a revision or a time.
+// moment is a point in the history of a mesh: a revision or a time.
 type moment struct {
 	revision int64
-	time     time.Time // zero where the revision counts
+	time     time.Time // zero if the revision is set
 }
 
-// timeLayouts are those that people may write; without a zone it is this machine's.
+// timeLayouts are the accepted formats. A time without a zone is local.
 var timeLayouts = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly}
 
 const momentHelp = "a revision, a time such as 2030-01-31T15:04:05Z or 2030-01-31, or how long ago, such as 90m"
@@ -44,10 +44,10 @@ func parseTime(text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is not a time such as 2030-01-31T15:04:05Z or 2030-01-31, or how long ago, such as 90m", text)
 }
 
-// timeFlag is a flag that takes a time.
+// timeFlag is a flag for a time.
 type timeFlag struct{ time.Time }
 
-// Set, String and Type make it a flag.
+// Set, String and Type implement the interface of a flag.
 func (f *timeFlag) Set(text string) (err error) {
 	f.Time, err = parseTime(text)
 	return err
@@ -60,11 +60,11 @@ func (f *timeFlag) String() string {
 	return f.Format(time.RFC3339)
 }
 
-// Type names the flag's values in the help.
+// Type is the flag's type in the help.
 func (f *timeFlag) Type() string { return "time" }
 
-// stamp is the time as a request has it, nil if none was given.
+// stamp returns the time for a request, nil if the flag was not set.
 func (f *timeFlag) stamp() *timestamppb.Timestamp { return stamp.Of(f.Time) }
 
-// localTime is for people, who live by the clock on their wall.
+// localTime formats a time for people, in local time.
 func localTime(at time.Time) string { return at.Local().Format(time.DateTime) } //nolint:gosmopolitan // so it is meant

@@ -2,8 +2,8 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// nearest is the known name that somebody may have meant who mistyped one, "" if none is near. It is measured as cobra does
-// for the names of commands, so that both are suggested alike.
+// nearest returns the known name closest to a mistyped one, "" if none is close. It uses cobra's distance for
+// names of commands, so all suggestions work alike.
 func nearest(name string, known []string) string {
 	names := &cobra.Command{SuggestionsMinimumDistance: 2}
 	for _, k := range known {

@@ -10,7 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// format is a way of printing.
+// format is an output format.
 type format string
 
 const (
@@ -25,22 +25,22 @@ const (
 
 var (
 	formats = []format{table, wide, yamlFormat, jsonFormat, nameFormat}
-	// templated formats are told by a template what to print.
+	// templated formats take a template.
 	templated = []format{jsonPath, customColumns}
 )
 
 const formatHelp = `how to print: table, wide, yaml, json, name, jsonpath=TEMPLATE or custom-columns=TITLE:PATH,...`
 
-// output is the flag -o: a format, and its template if it has one.
+// output is the flag -o: a format and its template, if any.
 type output struct {
-	text   string // as it was given
+	text   string // as given
 	format format
-	// path is the template of jsonpath, columns are those of custom-columns.
+	// path is the template of jsonpath, columns that of custom-columns.
 	path    string
 	columns []customColumn
 }
 
-// Set, String and Type make it a flag.
+// Set, String and Type implement the interface of a flag.
 func (o *output) Set(text string) error {
 	name, template, given := strings.Cut(text, "=")
 	f := format(name)
@@ -70,16 +70,16 @@ func formatNames() string {
 
 func (o *output) String() string { return o.text }
 
-// Type names the flag's values in the help.
+// Type is the flag's type in the help.
 func (o *output) Type() string { return "format" }
 
-// isTable tells whether people are to read it.
+// isTable reports whether the format is for people.
 func (o *output) isTable() bool { return o.format == table || o.format == wide }
 
-// isTree tells whether the whole of an answer is printed, or a template picks from it.
+// isTree reports whether to print the whole answer, or pick from it with a template.
 func (o *output) isTree() bool { return !o.isTable() && o.format != nameFormat }
 
-// printTree writes a value that has a JSON form, in the format that was asked for.
+// printTree prints a value in one of the tree formats.
 func (p *Program) printTree(v any) error {
 	text, err := encodeJSON(v)
 	if err != nil {
@@ -97,7 +97,7 @@ func (p *Program) printTree(v any) error {
 	return p.write(text, nil)
 }
 
-// encodeJSON indents, and leaves <, > and & as they are written.
+// encodeJSON indents, and does not escape <, > and &.
 func encodeJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)

@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-func TestTemplatesAreThoseOfKubectl(t *testing.T) {
+func TestJSONPathMatchesKubectl(t *testing.T) {
 	t.Parallel()
 	m := bookinfo(t)
 	for template, want := range map[string]string{
@@ -31,7 +31,7 @@ func TestTemplatesAreThoseOfKubectl(t *testing.T) {
 	require.JSONEq(t, `{"apiVersion": "v1", "kind": "List", "items": []}`, m.ok("get", "wasmplugins", "-o", "json"))
 }
 
-func TestColumnsOfOnesOwn(t *testing.T) {
+func TestCustomColumns(t *testing.T) {
 	t.Parallel()
 	m := bookinfo(t)
 	require.Equal(t, "NAME      TO           TIMEOUT\nratings   ratings-v1   <none>\nreviews   reviews-v1   <none>\n",
@@ -41,7 +41,7 @@ func TestColumnsOfOnesOwn(t *testing.T) {
 	require.Contains(t, run(t.Context(), "", nil, "kinds", "-o", "custom-columns=K:.kind,S:.shortNames").out, `VirtualService          ["vs"]`)
 }
 
-func TestTreesOfAnswersInEachFormat(t *testing.T) {
+func TestAnswersInEachFormat(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	require.Equal(t, "1", m.pipe(virtualService("default", "a", "b"), "apply", "-f", "-", "-o", "jsonpath={.revision}").out)
@@ -54,7 +54,7 @@ func TestTreesOfAnswersInEachFormat(t *testing.T) {
 	require.Equal(t, "unknown-host", m.run("problems", "-o", "jsonpath={[*].code}").out)
 }
 
-func TestAWrongFormatIsToldAtOnce(t *testing.T) {
+func TestInvalidFormatIsRefused(t *testing.T) {
 	t.Parallel()
 	for format, told := range map[string]string{
 		"xml":                  `unknown format "xml", expected one of table, wide, yaml, json, name, jsonpath=TEMPLATE, custom-columns=TITLE:PATH,...`,
@@ -70,7 +70,7 @@ func TestAWrongFormatIsToldAtOnce(t *testing.T) {
 	}
 }
 
-func TestColoursAreForThoseWhoLook(t *testing.T) {
+func TestColours(t *testing.T) {
 	t.Parallel()
 	m := bookinfo(t)
 	colored := func(env map[string]string, args ...string) bool {
@@ -85,8 +85,8 @@ func TestColoursAreForThoseWhoLook(t *testing.T) {
 	require.Equal(t, 2, run(t.Context(), "", nil, "watch", "--color=blue").code)
 }
 
-// A reader that goes away, such as head, is no reason to complain.
-func TestABrokenPipeIsQuiet(t *testing.T) {
+// A reader that closes the pipe, such as head, is no error.
+func TestBrokenPipeIsSilent(t *testing.T) {
 	t.Parallel()
 	m := bookinfo(t)
 	read, write, err := os.Pipe()

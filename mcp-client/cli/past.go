@@ -13,8 +13,8 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// scoped is what arguments, --kind and -n narrow a command about the past to, as its requests have it: kinds, namespaces and names,
-// of which there may be none.
+// scoped is what arguments, --kind and -n restrict a command about the past to. Requests have it as sets of
+// kinds, namespaces and names, each of which may be empty.
 type scoped struct {
 	query      []wanted
 	kinds      []string
@@ -22,7 +22,7 @@ type scoped struct {
 	names      []string
 }
 
-// scoped reads arguments as get takes them. Without any, all kinds are meant, in all namespaces unless -n says otherwise.
+// scoped parses arguments like get. Without any it covers all kinds, in all namespaces unless -n names one.
 func (p *Program) scoped(args []string, only scope) (scoped, error) {
 	s := scoped{namespaces: p.namespaces()}
 	ks, err := only.kinds()
@@ -52,7 +52,7 @@ func (p *Program) scoped(args []string, only scope) (scoped, error) {
 	return s, nil
 }
 
-// requestedNamespace is how requests write that of kinds that have none.
+// requestedNamespace returns how requests write the namespace of resources that have none.
 func requestedNamespace(namespace string) string {
 	if namespace == "" {
 		return "-"
@@ -60,7 +60,7 @@ func requestedNamespace(namespace string) string {
 	return namespace
 }
 
-// holds tells whether a resource is meant. Requests name sets, and so may bring more.
+// holds reports whether a resource matches. Requests name sets, so the answer may have more than the query.
 func (s scoped) holds(p *Program, r *adminv1.ResourceRef) bool {
 	if len(s.query) == 0 {
 		return true
@@ -70,7 +70,7 @@ func (s scoped) holds(p *Program, r *adminv1.ResourceRef) bool {
 	return known && slices.ContainsFunc(s.query, func(w wanted) bool { return p.namespace.holds(w, key) })
 }
 
-// documentText is a resource of the past as people write it, "" for none.
+// documentText formats a past resource, "" for none.
 func documentText(sent *adminv1.Resource) (string, error) {
 	if sent == nil {
 		return "", nil
@@ -83,8 +83,8 @@ func documentText(sent *adminv1.Resource) (string, error) {
 	return string(text), err
 }
 
-// documentOf is a resource as the server has it stored, zero values included. Its message is left empty: what the past has need not
-// be valid today.
+// documentOf returns a resource as the server stored it, including zero values. It does not decode the spec's
+// message: an old resource may be invalid today.
 func documentOf(sent *adminv1.Resource) (*kinds.Document, error) {
 	m := sent.GetMetadata()
 	kind, err := kinds.ByAPIVersion(sent.GetApiVersion(), sent.GetKind())
@@ -102,7 +102,7 @@ func documentOf(sent *adminv1.Resource) (*kinds.Document, error) {
 	return &kinds.Document{Resource: r, Spec: json.RawMessage(spec)}, nil
 }
 
-// madeBy is who did something, and with what.
+// madeBy says who did something, and with which application.
 func madeBy(author, application string) string {
 	return terminal.Line(strings.TrimSpace(orDash(author) + " " + bracketed(application)))
 }

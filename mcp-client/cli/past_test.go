@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// eventful is a mesh with a past: the revisions 1 to 4.
+// eventful is a mesh with the revisions 1 to 4.
 func eventful(t *testing.T) *mesh {
 	t.Helper()
 	m := start(t)
@@ -31,7 +31,7 @@ var clock = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`)
 
 func withoutClocks(text string) string { return clock.ReplaceAllString(text, "<time>") }
 
-func TestHistoryTellsWhoChangedWhatWhenAndWhy(t *testing.T) {
+func TestHistory(t *testing.T) {
 	t.Parallel()
 	m := eventful(t)
 	lines := strings.Split(withoutClocks(m.ok("history")), "\n")
@@ -117,7 +117,7 @@ virtualservice default/reviews changed
 	require.Equal(t, 1, m.run("diff", "0s", "1").code, "a time is a moment too")
 }
 
-func TestBlameTellsWhoSetEachField(t *testing.T) {
+func TestBlame(t *testing.T) {
 	t.Parallel()
 	m := eventful(t)
 	out := withoutClocks(m.ok("blame", "vs/reviews", "-o", "wide"))
@@ -131,7 +131,7 @@ func TestBlameTellsWhoSetEachField(t *testing.T) {
 	}
 }
 
-func TestRestoreGoesBack(t *testing.T) {
+func TestRestore(t *testing.T) {
 	t.Parallel()
 	m := eventful(t)
 	dry := m.ok("restore", "--to", "1", "--dry-run")
@@ -160,7 +160,7 @@ func TestRestoreGoesBack(t *testing.T) {
 	require.Equal(t, 1, m.run("restore", "--to", "99", "--yes").code)
 }
 
-func TestRevertTakesOneRevisionBack(t *testing.T) {
+func TestRevert(t *testing.T) {
 	t.Parallel()
 	m := eventful(t)
 	require.Equal(t, "virtualservice default/reviews reverted\ndry run: nothing was changed\n", m.ok("revert", "2", "--dry-run"))
@@ -174,7 +174,7 @@ func TestRevertTakesOneRevisionBack(t *testing.T) {
 	require.Equal(t, 1, m.run("revert", "99").code)
 }
 
-func TestChangesThatHaveToBeConfirmed(t *testing.T) {
+func TestConfirm(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	require.Equal(t, result{err: "no change waits to be confirmed\n"}, m.run("confirm", "--list"))

@@ -10,8 +10,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// print writes resources in the format that was asked for. One that was asked for by its name is itself in JSON and for
-// templates; what was asked for otherwise is a List, be it of one.
+// print prints resources in the chosen format. In JSON and for templates, a resource requested by name is an
+// object; otherwise the result is a List, even of one.
 func (p *Program) print(resources []*kinds.Resource, named bool) error {
 	switch p.output.format {
 	case yamlFormat:
@@ -55,7 +55,8 @@ func (p *Program) write(text []byte, err error) error {
 	return err
 }
 
-// writeExactly is write for what is read again, unless somebody looks at it: YAML and what a template picks have no way to name a character.
+// writeExactly is write for output that programs parse, such as YAML, which must not be escaped: control characters are
+// escaped only on a terminal.
 func (p *Program) writeExactly(text []byte, err error) error {
 	if err != nil {
 		return err
@@ -64,8 +65,8 @@ func (p *Program) writeExactly(text []byte, err error) error {
 	return err
 }
 
-// printTables writes a table a kind, in the order in which the kinds come first. Where there is more than one, names have their
-// kind with them.
+// printTables prints one table per kind, in order of first occurrence. If there are several, names include
+// the kind.
 func (p *Program) printTables(resources []*kinds.Resource) error {
 	ofKind := map[*kinds.Kind][]*kinds.Resource{}
 	var order []*kinds.Kind
@@ -115,10 +116,10 @@ func printTable(out io.Writer, kind *kinds.Kind, resources []*kinds.Resource, qu
 	return w.Flush()
 }
 
-// aligned writes rows in columns that are as wide as what stands in them, when it is flushed.
+// aligned returns a writer that aligns columns when flushed.
 func aligned(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 3, ' ', 0) }
 
-// writeRow leaves errors to Flush.
+// writeRow writes a row. Flush returns any error.
 func writeRow(w *tabwriter.Writer, cells []string) {
 	for i, cell := range cells {
 		if i > 0 {
@@ -129,7 +130,7 @@ func writeRow(w *tabwriter.Writer, cells []string) {
 	fmt.Fprintln(w)
 }
 
-// age is how long ago a resource was made, in the unit that says enough.
+// age formats the age of a resource, in a suitable unit.
 func age(created time.Time) string {
 	if created.IsZero() {
 		return "-"
@@ -137,7 +138,7 @@ func age(created time.Time) string {
 	return span(time.Since(created))
 }
 
-// span is a length of time in the unit that says enough.
+// span formats a duration in a suitable unit.
 func span(d time.Duration) string {
 	switch d = max(d, 0); {
 	case d < 2*time.Minute:

@@ -10,7 +10,7 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// problem is something that is wrong between resources, as it is printed.
+// problem is the printed form of a problem between resources.
 type problem struct {
 	Severity string `json:"severity"`
 	Code     string `json:"code"`
@@ -23,7 +23,7 @@ type problem struct {
 	Hint     string `json:"hint,omitempty"`
 }
 
-// String is a problem as a warning says it.
+// String formats a problem for a warning.
 func (p problem) String() string {
 	text := fmt.Sprintf("%s %s/%s: ", p.Kind, p.Space, p.Name)
 	if p.Path != "" {
@@ -48,8 +48,8 @@ func problemsOf(sent []*adminv1.Problem) []problem {
 	return read
 }
 
-// warned is what a change was told of.
-type warned struct {
+// warnings are the problems that a change causes.
+type warnings struct {
 	problems []problem
 	omitted  int32
 }
@@ -59,11 +59,11 @@ type warningAnswer interface {
 	GetOmittedWarnings() int32
 }
 
-func warningsOf(answer warningAnswer) warned {
-	return warned{problemsOf(answer.GetWarnings()), answer.GetOmittedWarnings()}
+func warningsOf(answer warningAnswer) warnings {
+	return warnings{problemsOf(answer.GetWarnings()), answer.GetOmittedWarnings()}
 }
 
-func (p *Program) printWarnings(w warned) {
+func (p *Program) printWarnings(w warnings) {
 	for _, problem := range w.problems {
 		fmt.Fprintln(p.Err, "warning:", problem)
 	}
@@ -72,7 +72,7 @@ func (p *Program) printWarnings(w warned) {
 	}
 }
 
-// errProblems is the end of a command that has listed errors.
+// errProblems ends a command that has listed errors.
 var errProblems = errors.New("there are problems of severity error")
 
 func (p *Program) problemsCommand() *cobra.Command {

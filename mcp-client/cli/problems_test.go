@@ -12,7 +12,7 @@ const (
 	goneEntry   = `{apiVersion: networking.istio.io/v1, kind: ServiceEntry, metadata: {name: gone}, spec: {hosts: [gone.example.com], resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}]}}`
 )
 
-func TestChangesAreWarnedOfWhatHangsInTheAir(t *testing.T) {
+func TestChangesWarnOfDanglingReferences(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 
@@ -24,7 +24,7 @@ func TestChangesAreWarnedOfWhatHangsInTheAir(t *testing.T) {
 	require.Equal(t, dry.err, m.run("delete", "serviceentry", "gone").err)
 }
 
-func TestAStrictNamespaceRefuses(t *testing.T) {
+func TestStrictNamespaceRefuses(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	m.execute(`INSERT INTO mesh.settings (name, value, namespace) VALUES ('strict_references', 'on', 'default')`)
@@ -41,7 +41,7 @@ func TestAStrictNamespaceRefuses(t *testing.T) {
 	require.Equal(t, 2, m.stored())
 }
 
-func TestProblemsAreListed(t *testing.T) {
+func TestProblems(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	require.Equal(t, result{err: "no problem found in any namespace\n"}, m.run("problems", "-A"))

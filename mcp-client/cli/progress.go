@@ -11,10 +11,10 @@ import (
 	"github.com/pgmesh/pgmesh/internal/terminal"
 )
 
-// progress is a bar on the terminal that tells how far an import is. Elsewhere it is silent.
+// progress is a progress bar for an import. Without a terminal it prints nothing.
 type progress struct {
-	out   io.Writer // nil: nobody looks
-	total int64     // bytes to read, 0 if that is not known
+	out   io.Writer // nil without a terminal
+	total int64     // the bytes to read, 0 if unknown
 
 	mu      sync.Mutex
 	read    int64
@@ -37,7 +37,7 @@ func newProgress(out io.Writer, files []string) *progress {
 	return p
 }
 
-// size is that of all files together, 0 if one cannot tell.
+// size returns the total size of the files, 0 if unknown.
 func size(files []string) (total int64) {
 	for _, f := range files {
 		info, err := os.Stat(f)
@@ -60,10 +60,10 @@ func (r *countingReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// counting counts what is read.
+// counting counts the bytes that are read.
 func (p *progress) counting(in io.Reader) io.Reader { return &countingReader{in, p} }
 
-// stored counts resources that the server has.
+// stored counts resources that the server has stored.
 func (p *progress) stored(n int) { p.add(0, n) }
 
 func (p *progress) add(read int64, count int) {
@@ -77,7 +77,7 @@ func (p *progress) add(read int64, count int) {
 	}
 }
 
-// committing tells what the last wait is for.
+// committing shows that the server is committing.
 func (p *progress) committing() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever form of the protocol is spoken, the same is read.
-func TestEachProtocolReadsTheSame(t *testing.T) {
+// Every form of the protocol must read the same.
+func TestProtocolsReadTheSame(t *testing.T) {
 	t.Parallel()
 	m := bookinfo(t)
 	want := m.ok("get", "vs,dr", "-A", "-o", "json")

@@ -30,7 +30,7 @@ import (
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
-// discovery is a running one, whose pages are asked for.
+// discovery is a running discovery with its debug pages.
 type discovery struct {
 	t  *testing.T
 	at serve.Addresses
@@ -41,7 +41,7 @@ func discover(t *testing.T, sources serve.Sources) *discovery {
 	return &discovery{t, servetest.Start(t, sources, ads.Limits{})}
 }
 
-// proxy connects a proxy that accepts all but what is of one type, if that is not empty.
+// proxy connects a proxy that accepts everything, or all but one type.
 func (d *discovery) proxy(id, refuses string, types ...string) {
 	d.t.Helper()
 	connection, err := grpc.NewClient(d.at.XDS.String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -86,7 +86,7 @@ func (d *discovery) run(args ...string) result {
 	return run(d.t.Context(), "", map[string]string{"PGMESH_DISCOVERY": d.at.HTTP.String()}, args...)
 }
 
-// until runs a command until its output is as wanted.
+// until repeats a command until its output is as wanted.
 func (d *discovery) until(is func(result) bool, args ...string) result {
 	d.t.Helper()
 	var r result
@@ -203,7 +203,7 @@ func TestProxyConfig(t *testing.T) {
 	require.Contains(t, r.err, "not a regular expression")
 }
 
-func TestRoutesOfAProxy(t *testing.T) {
+func TestProxyRoutes(t *testing.T) {
 	t.Parallel()
 	d := shop(t)
 	d.proxy(vm1, "", push.ClusterType)
@@ -213,7 +213,7 @@ func TestRoutesOfAProxy(t *testing.T) {
 	require.Regexp(t, `(?m)^80 +web.shop:80 +\S+( \+\d)? +/\* +outbound\|80\|\|web.shop$`, r.out)
 }
 
-func TestRoutesByHostOfAProxy(t *testing.T) {
+func TestScopedProxyRoutes(t *testing.T) {
 	t.Parallel()
 	d := shop(t)
 	d.proxy(gate, "", push.ScopedRouteType)
@@ -225,7 +225,7 @@ func TestRoutesByHostOfAProxy(t *testing.T) {
 	require.Regexp(t, `scopes +SYNCED +2 `, d.run("proxy-status", "gate").out)
 }
 
-func TestADiscoveryThatIsNotThere(t *testing.T) {
+func TestDiscoveryIsDown(t *testing.T) {
 	t.Parallel()
 	r := run(t.Context(), "", nil, "proxy-status", "--discovery", "http://127.0.0.1:1")
 	require.Equal(t, 4, r.code)
@@ -240,8 +240,8 @@ func TestADiscoveryThatIsNotThere(t *testing.T) {
 	require.Contains(t, r.err, "there is no configuration yet")
 }
 
-// Who asks a discovery on another machine shows its token.
-func TestTheProxiesOfADiscoveryElsewhereTakeItsToken(t *testing.T) {
+// A discovery on another machine requires its token.
+func TestRemoteDiscoveryNeedsToken(t *testing.T) {
 	t.Parallel()
 	token := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(token, []byte("0123456789abcdef\n"), 0o600))
@@ -260,7 +260,7 @@ func TestTheProxiesOfADiscoveryElsewhereTakeItsToken(t *testing.T) {
 	require.Contains(t, ask("--discovery-token-file", token+"s").err, "no such file")
 }
 
-// outside is an address of this machine that others may reach.
+// outside is an address of this machine that others can reach.
 func outside(t *testing.T) string {
 	t.Helper()
 	all, err := net.InterfaceAddrs()

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// proxyTable is one type of what a proxy has, as people read it.
+// proxyTable is the table of one type of a proxy's configuration.
 type proxyTable struct {
 	typ, short string
 	header     []string
@@ -133,8 +133,8 @@ func clusterRows(ctx context.Context, p *Program, query url.Values) (rows [][]st
 	return rows, nil
 }
 
-// partsOf are the host, the port, the subset and the direction that a cluster's name says: outbound|80|v1|reviews.example.com. Some names
-// say nothing.
+// partsOf splits the name of a cluster into host, port, subset and direction:
+// outbound|80|v1|reviews.example.com. Some clusters have other names.
 func partsOf(name string) []string {
 	if parts := strings.Split(name, "|"); len(parts) == 4 {
 		return []string{orDash(parts[3]), orDash(parts[1]), orDash(parts[2]), parts[0]}

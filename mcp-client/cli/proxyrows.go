@@ -36,7 +36,7 @@ func listenerRows(ctx context.Context, p *Program, query url.Values) (rows [][]s
 	return rows, nil
 }
 
-// routeRows lists the routes of whole configurations, and of those that a gateway with many hosts has for each.
+// routeRows lists the routes of route configurations, including the scoped ones of a gateway with many hosts.
 func routeRows(ctx context.Context, p *Program, query url.Values) (rows [][]string, err error) {
 	query.Set("type", "routes")
 	all, scopes := &adminv3.RoutesConfigDump{}, &adminv3.ScopedRoutesConfigDump{}
@@ -65,21 +65,21 @@ func routeRows(ctx context.Context, p *Program, query url.Values) (rows [][]stri
 func rowsOf(c *routev3.RouteConfiguration) (rows [][]string) {
 	for _, host := range c.GetVirtualHosts() {
 		for _, r := range host.GetRoutes() {
-			rows = append(rows, []string{c.GetName(), host.GetName(), few(host.GetDomains()), matchText(r.GetMatch()), targetText(r)})
+			rows = append(rows, []string{c.GetName(), host.GetName(), shortList(host.GetDomains()), matchText(r.GetMatch()), targetText(r)})
 		}
 	}
 	return rows
 }
 
-// few lists values as far as there is space.
-func few(values []string) string {
-	if more := len(values) - manyValues; more > 0 {
-		return fmt.Sprintf("%s +%d", strings.Join(values[:manyValues], ","), more)
+// shortList lists the first values and counts the others.
+func shortList(values []string) string {
+	if more := len(values) - maxValues; more > 0 {
+		return fmt.Sprintf("%s +%d", strings.Join(values[:maxValues], ","), more)
 	}
 	return orDash(strings.Join(values, ","))
 }
 
-// matchText tells which requests a route is for: by their path, and by the headers and parameters that are looked at.
+// matchText says which requests a route matches: by path, headers and parameters.
 func matchText(m *routev3.RouteMatch) string {
 	var parts []string
 	switch path := m.GetPathSpecifier().(type) {
@@ -140,7 +140,7 @@ func secretRows(ctx context.Context, p *Program, query url.Values) (rows [][]str
 	return rows, nil
 }
 
-// certificateText tells of the first certificate of several for whom it is, and how long.
+// certificateText returns the names and the expiry of the first certificate in a chain.
 func certificateText(text []byte) (names, until string) {
 	block, _ := pem.Decode(text)
 	if block == nil {
@@ -157,5 +157,5 @@ func certificateText(text []byte) (names, until string) {
 	if len(all) == 0 {
 		all = []string{c.Subject.CommonName}
 	}
-	return few(all), localTime(c.NotAfter)
+	return shortList(all), localTime(c.NotAfter)
 }

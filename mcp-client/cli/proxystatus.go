@@ -45,7 +45,7 @@ The exit code is 1 if a proxy refuses something.`,
 	}
 }
 
-// errRefusing is the end of a command that has listed refusals.
+// errRefusing ends a command that has listed refusals.
 var errRefusing = errors.New("there are proxies that refuse what they were sent")
 
 const nackedStatus = "nacked"
@@ -86,7 +86,7 @@ func (p *Program) proxyStatus(ctx context.Context, query url.Values) error {
 	return nil
 }
 
-// proxyColumns are the types that have a column in the table of proxies.
+// proxyColumns are the types with a column in the table of proxies.
 var proxyColumns = []string{"clusters", "listeners", "endpoints", "routes", "hosts", "scopes", "extensions", "secrets"}
 
 func (p *Program) printProxies(all []connectedProxy) error {
@@ -116,7 +116,7 @@ func (p *Program) printProxies(all []connectedProxy) error {
 	return w.Flush()
 }
 
-// statusOf is how a type stands with a proxy, "-" if the proxy does not ask for it.
+// statusOf returns the status of a type in a proxy, "-" if the proxy does not subscribe to it.
 func (p *Program) statusOf(of connectedProxy, typ string) string {
 	for _, t := range of.Types {
 		if t.Type == typ {
@@ -156,7 +156,7 @@ func (p *Program) printProxy(one connectedProxy) error {
 	return nil
 }
 
-// text says of which revision a message was, and how long ago.
+// text says which revision a message had, and how long ago.
 func (m *proxyMessage) text() string {
 	if m == nil {
 		return "-"

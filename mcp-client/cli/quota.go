@@ -23,7 +23,7 @@ of each host.`,
 	}, p.listQuotasCommand(), p.setQuotaCommand(), p.resetQuotaCommand())
 }
 
-// quota is one as it is printed.
+// quota is the printed form of a quota.
 type quota struct {
 	Namespace        string `json:"namespace"`
 	Resources        int64  `json:"resources"`
@@ -125,7 +125,7 @@ func (p *Program) resetQuotaCommand() *cobra.Command {
 	}
 }
 
-// quotaOf names whose quota it is about.
+// quotaOf returns a request for the quota of a namespace, or for the default.
 func quotaOf(args []string, everywhere bool) (*adminv1.SetQuotaRequest, error) {
 	if (len(args) == 1) == everywhere {
 		return nil, errors.New("name a namespace, or say --all-namespaces for what holds where one has nothing of its own")
@@ -150,13 +150,13 @@ func (p *Program) setQuota(ctx context.Context, req *adminv1.SetQuotaRequest) er
 	return p.write([]byte("set the quota "+whose+"\n"), nil)
 }
 
-// units are those that sizes are written in, the largest first.
+// units are the units of sizes, the largest first.
 var units = []struct {
 	name  string
 	bytes int64
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
 
-// inBytes is a size for people.
+// inBytes formats a size for people.
 func inBytes(n int64) string {
 	for _, u := range units {
 		if n >= 10*u.bytes || n >= u.bytes && n%u.bytes == 0 {
@@ -166,7 +166,7 @@ func inBytes(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// optionalBytes reads a size that a flag may have, which is more than nothing.
+// optionalBytes parses the size of a flag, nil if it was not given. It must be more than zero.
 func optionalBytes(flag, text string) (*int64, error) {
 	if text == "" {
 		return nil, nil //nolint:nilnil // it was not given

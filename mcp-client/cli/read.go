@@ -14,17 +14,17 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
-// errEnough ends a client that has delivered what was wanted.
+// errEnough ends a client once it has delivered what was wanted.
 var errEnough = errors.New("enough")
 
-// state is what a server had at one moment, or what a file has.
+// state is the content of a server at one moment, or of a file.
 type state struct {
-	revision  int64             // 0 where there are none
-	resources []*kinds.Resource // sorted as they are printed
+	revision  int64             // 0 without revisions
+	resources []*kinds.Resource // sorted in print order
 	versions  map[kinds.Key]string
 }
 
-// read reads all resources of some kinds as they stand, and tells people who wait that it does.
+// read reads the current resources of some kinds, and shows progress to the user.
 func (p *Program) read(ctx context.Context, ks []*kinds.Kind) (*state, error) {
 	waiting := p.wait("reading from " + p.server.address)
 	defer waiting.end()
@@ -34,16 +34,16 @@ func (p *Program) read(ctx context.Context, ks []*kinds.Kind) (*state, error) {
 	}})
 }
 
-// warnUnheard says what is missing from what was read.
+// warnUnheard says which kinds are missing from what was read.
 func (p *Program) warnUnheard(left []*kinds.Kind) {
 	for _, k := range left {
 		fmt.Fprintf(p.Err, "warning: the server at %s does not say whether it has a %s: what was read is without it\n", p.server.address, k.Name)
 	}
 }
 
-func (s *server) state(ctx context.Context, ks []*kinds.Kind, told *link) (*state, error) {
+func (s *server) state(ctx context.Context, ks []*kinds.Kind, events *link) (*state, error) {
 	read := &state{versions: map[kinds.Key]string{}}
-	err := s.follow(ctx, ks, told, func(b mcp.Batch) error {
+	err := s.follow(ctx, ks, events, func(b mcp.Batch) error {
 		read.revision = b.Revision
 		for _, c := range b.Changes {
 			if c.Resource != nil {
@@ -64,7 +64,7 @@ func (s *state) sort() {
 	slices.SortFunc(s.resources, func(a, b *kinds.Resource) int { return compare(a.Key(), b.Key()) })
 }
 
-// compare orders by the registry's kinds, then by namespace and name.
+// compare orders by kind, as in the registry, then by namespace and name.
 func compare(a, b kinds.Key) int {
 	return cmp.Or(
 		cmp.Compare(rank[a.Kind], rank[b.Kind]),
@@ -81,34 +81,36 @@ var rank = func() map[*kinds.Kind]int {
 	return ranks
 }()
 
-// lingerFor is how long a reader waits for what a server may leave unanswered.
-const lingerFor = 2 * time.Second
+// optionalTimeout is how long a reader waits for kinds that a server may leave unanswered.
+const optionalTimeout = 2 * time.Second
 
-// link is told how the streams to the server fare, which the client library mends by itself. What is nil is told nothing.
+// link has callbacks for the state of the connection, which the client library repairs by itself. Each may be
+// nil.
 type link struct {
-	status  func(mcp.Status) // of each stream, once it has answered
-	up      func()           // again
+	status  func(mcp.Status) // a stream has its first answer
+	up      func()           // the client has reconnected, after it had the state
 	down    func(error)
-	unheard func([]*kinds.Kind) // of what the server does not answer
-	message func(bytes int)     // has come
-	// patient has a server waited for that is busy for as long as it says when to come back: it may be busy with others of this program.
+	unheard func([]*kinds.Kind) // kinds that the server does not answer for
+	message func(bytes int)     // a message was received
+	// patient waits for an overloaded server for as long as it asks: other clients of this program may be
+	// what it is busy with.
 	patient bool
 }
 
-// beginning is a client that has not been given the state yet.
-type beginning struct {
+// firstSync watches a client until it has the whole state.
+type firstSync struct {
 	server   *server
 	fail     context.CancelCauseFunc
 	patient  bool
 	deadline *time.Timer
 
 	synced atomic.Bool
-	busy   atomic.Pointer[error] // why the server has not taken it in
+	busy   atomic.Pointer[error] // why the server does not accept the client yet
 }
 
-// begin gives a server so long to say something.
-func (s *server) begin(fail context.CancelCauseFunc, patient bool) *beginning {
-	b := &beginning{server: s, fail: fail, patient: patient}
+// newFirstSync starts the timeout within which the server must send something.
+func (s *server) newFirstSync(fail context.CancelCauseFunc, patient bool) *firstSync {
+	b := &firstSync{server: s, fail: fail, patient: patient}
 	b.deadline = time.AfterFunc(s.timeout, func() {
 		switch busy := b.busy.Load(); {
 		case b.synced.Load():
@@ -121,21 +123,21 @@ func (s *server) begin(fail context.CancelCauseFunc, patient bool) *beginning {
 	return b
 }
 
-// heard gives it more time.
-func (b *beginning) heard() {
+// received restarts the timeout.
+func (b *firstSync) received() {
 	if !b.synced.Load() {
 		b.deadline.Reset(b.server.timeout)
 	}
 }
 
-// end says that the state is there.
-func (b *beginning) end() {
+// done says that the client has the state.
+func (b *firstSync) done() {
 	b.synced.Store(true)
 	b.deadline.Stop()
 }
 
-// lost says that a stream has ended before the state was there.
-func (b *beginning) lost(err error) {
+// lost handles the end of a stream before the client has the state.
+func (b *firstSync) lost(err error) {
 	again := mcp.RetryDelay(err)
 	if again == 0 || again >= b.server.timeout {
 		b.fail(b.server.explain(err))
@@ -147,9 +149,9 @@ func (b *beginning) lost(err error) {
 	}
 }
 
-// follow hands the state of some kinds, and then each change, to apply, until that returns an error or the context ends. A
-// server that is lost, or silent for too long, before it has given the state is an error; one that is lost later is waited for, and
-// the losses are told to later.
+// follow passes the state of some kinds, and then each change, to apply, until that returns an error or the
+// context ends. Losing the server before it has sent the state, or waiting too long for it, is an error.
+// Later losses are reported to later, and the client reconnects.
 func (s *server) follow(ctx context.Context, ks []*kinds.Kind, later *link, apply func(mcp.Batch) error) error {
 	credentials, err := s.credentials()
 	if err != nil {
@@ -157,35 +159,35 @@ func (s *server) follow(ctx context.Context, ks []*kinds.Kind, later *link, appl
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	begun := s.begin(fail, later.patient)
-	defer begun.deadline.Stop()
-	heard := hearing(func(bytes int) {
-		begun.heard()
+	first := s.newFirstSync(fail, later.patient)
+	defer first.deadline.Stop()
+	counter := onMessage(func(bytes int) {
+		first.received()
 		if later.message != nil {
 			later.message(bytes)
 		}
 	})
 	client := mcp.New(mcp.Config{
-		Targets: []string{s.address}, Protocol: s.protocol, Kinds: ks, Name: "mcp-client", DialOptions: append(credentials, heard),
-		OptionalTimeout: lingerFor, OnUnanswered: later.unheard,
+		Targets: []string{s.address}, Protocol: s.protocol, Kinds: ks, Name: "mcp-client", DialOptions: append(credentials, counter),
+		OptionalTimeout: optionalTimeout, OnUnanswered: later.unheard,
 		Up: func(s mcp.Status) {
 			if later.status != nil {
 				later.status(s)
 			}
-			if begun.synced.Load() && later.up != nil {
+			if first.synced.Load() && later.up != nil {
 				later.up()
 			}
 		},
 		Down: func(err error) {
-			if !begun.synced.Load() {
-				begun.lost(err)
+			if !first.synced.Load() {
+				first.lost(err)
 			} else if later.down != nil {
 				later.down(err)
 			}
 		},
 	})
 	err = client.Run(ctx, func(b mcp.Batch) error {
-		begun.end()
+		first.done()
 		return apply(b)
 	})
 	if ctx.Err() != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// referenceCommand writes docs/cli.md, so that the page says what the program does.
+// referenceCommand writes docs/cli.md, so the page always matches the program.
 func (p *Program) referenceCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "reference",
@@ -51,7 +51,7 @@ func writeReference(out io.Writer, root *cobra.Command) error {
 	return err
 }
 
-// referTo describes a command, and those below it.
+// referTo describes a command and its subcommands.
 func referTo(b *strings.Builder, c *cobra.Command) {
 	title := strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ")
 	fmt.Fprintf(b, "## %s\n\n", title)
@@ -67,7 +67,7 @@ func referTo(b *strings.Builder, c *cobra.Command) {
 		return
 	}
 	for paragraph := range strings.SplitSeq(text, "\n\n") {
-		if strings.HasPrefix(paragraph, "  ") { // a table of words, whose lines are to stay
+		if strings.HasPrefix(paragraph, "  ") { // a table, whose line breaks must stay
 			paragraph = strings.TrimSuffix(codeBlock("", paragraph), "\n")
 		}
 		fmt.Fprintf(b, "%s\n\n", paragraph)
@@ -83,7 +83,7 @@ func referTo(b *strings.Builder, c *cobra.Command) {
 	}
 }
 
-// ownFlags are those that only this command has. That it has --help everybody knows.
+// ownFlags describes the flags of this command only, without --help.
 func ownFlags(c *cobra.Command) string {
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
 	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mistakes are what people get wrong in the second document of a file, and what they are told.
+// mistakes are common mistakes in the second document of a file, and the messages for them.
 var mistakes = map[string]struct{ document, told string }{
 	"an unknown kind": {
 		"apiVersion: networking.istio.io/v1\nkind: VirtualServise\nmetadata: {name: x}\nspec: {}\n",
@@ -49,7 +49,7 @@ func service(rest string) string {
 	return "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: x}\nspec:\n  hosts: [a]\n" + rest
 }
 
-func TestAMistakeIsToldWithItsPlaceAndNothingIsStored(t *testing.T) {
+func TestMistakeIsReportedAndNothingStored(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	for name, mistake := range mistakes {
@@ -73,7 +73,7 @@ func TestAMistakeIsToldWithItsPlaceAndNothingIsStored(t *testing.T) {
 	}
 }
 
-func TestAllMistakesOfAllFilesAreToldAtOnce(t *testing.T) {
+func TestAllMistakesOfAllFilesAreReported(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	files := map[string]string{}
@@ -91,7 +91,7 @@ func TestAllMistakesOfAllFilesAreToldAtOnce(t *testing.T) {
 	require.Zero(t, m.stored())
 }
 
-func TestTheSameResourceInTwoFilesIsRefused(t *testing.T) {
+func TestResourceInTwoFilesIsRefused(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	dir := folder(t, map[string]string{
@@ -107,7 +107,7 @@ func TestTheSameResourceInTwoFilesIsRefused(t *testing.T) {
 	require.Zero(t, m.stored())
 }
 
-func TestWhatTheServerRefusesLooksLikeWhatTheClientDoes(t *testing.T) {
+func TestServerRefusalsLookLikeClientRefusals(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	m.execute(`CREATE FUNCTION refuse_all() RETURNS trigger LANGUAGE plpgsql AS $$

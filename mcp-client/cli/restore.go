@@ -17,7 +17,7 @@ import (
 
 func (p *Program) restoreCommand() *cobra.Command {
 	var to string
-	var w why
+	var w changeOptions
 	var only scope
 	var yes bool
 	cmd := &cobra.Command{
@@ -58,7 +58,7 @@ be meant with --yes. To take back one revision alone, and keep what was changed 
 	return cmd
 }
 
-// checkRestorable refuses what would restore more than was named.
+// checkRestorable refuses to restore more than the user named.
 func (s scoped) checkRestorable(meant bool) error {
 	whole := len(s.kinds)+len(s.namespaces)+len(s.names) == 0
 	switch {
@@ -70,7 +70,7 @@ func (s scoped) checkRestorable(meant bool) error {
 	return nil
 }
 
-func (p *Program) restore(ctx context.Context, at moment, s scoped, w why) error {
+func (p *Program) restore(ctx context.Context, at moment, s scoped, w changeOptions) error {
 	req := &adminv1.RestoreRequest{
 		To: &adminv1.RestoreRequest_Revision{Revision: at.revision}, Kinds: s.kinds, Namespaces: s.namespaces, Names: s.names,
 		Message: w.message, DryRun: w.dryRun, Author: author(), ConfirmWithin: w.confirmation(),
@@ -86,7 +86,7 @@ func (p *Program) restore(ctx context.Context, at moment, s scoped, w why) error
 }
 
 func (p *Program) revertCommand() *cobra.Command {
-	var w why
+	var w changeOptions
 	cmd := &cobra.Command{
 		Use:   "revert REVISION",
 		Short: "Take one revision back, as a new revision",
@@ -115,10 +115,10 @@ func parseRevision(text string) (int64, error) {
 	return revision, nil
 }
 
-// errNotReverted is the end of a revert that has left something as it is.
+// errNotReverted ends a revert that could not take back everything.
 var errNotReverted = errors.New("not all of the revision was taken back: what was changed again since is as it was")
 
-// reverted is what became of a resource, as it is printed.
+// reverted is the printed form of a revert's effect on a resource.
 type reverted struct {
 	Outcome   string `json:"outcome"`
 	Group     string `json:"group"`
@@ -128,7 +128,7 @@ type reverted struct {
 	ChangedBy int64  `json:"changedBy,omitempty"`
 }
 
-func (p *Program) revert(ctx context.Context, revision int64, w why) error {
+func (p *Program) revert(ctx context.Context, revision int64, w changeOptions) error {
 	resp, err := makeChange(ctx, p, adminv1.AdminServiceClient.Revert, &adminv1.RevertRequest{
 		Revision: revision, Message: w.message, DryRun: w.dryRun, Author: author(),
 	})
@@ -178,21 +178,21 @@ func (p *Program) printReverted(revision int64, list []reverted, dryRun bool) er
 	return p.write([]byte(b.String()), nil)
 }
 
-// declareConfirm offers a change that goes away by itself.
-func (w *why) declareConfirm(cmd *cobra.Command) {
+// declareConfirm declares the flag for changes that must be confirmed.
+func (w *changeOptions) declareConfirm(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&w.confirmWithin, "confirm-within", 0, "take the change back by itself, unless mcp-client confirm is called within this time, such as 5m")
 }
 
-// confirmation is the time within which a change is to be confirmed, nil if it needs not be.
-func (w *why) confirmation() *durationpb.Duration {
+// confirmation returns the time within which the change must be confirmed, nil if it need not be.
+func (w *changeOptions) confirmation() *durationpb.Duration {
 	if w.confirmWithin == 0 || w.dryRun {
 		return nil
 	}
 	return durationpb.New(w.confirmWithin)
 }
 
-// confirmTold says until when, and how.
-func confirmTold(by *timestamppb.Timestamp, revision int64) string {
+// confirmHint says until when and how to confirm a change.
+func confirmHint(by *timestamppb.Timestamp, revision int64) string {
 	if by == nil || revision == 0 {
 		return ""
 	}

@@ -17,7 +17,7 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// revisionDifference is what two revisions differ by, as it is printed.
+// revisionDifference is the printed form of the difference between two revisions.
 type revisionDifference struct {
 	From      int64          `json:"from"`
 	To        int64          `json:"to"`
@@ -39,7 +39,7 @@ type fieldDiff struct {
 	After  json.RawMessage `json:"after,omitempty"`
 }
 
-// operations in the words of what people read.
+// operations maps operations to the words of the tables.
 var operations = map[string]string{"create": "created", "update": "changed", "delete": "deleted"}
 
 func (p *Program) diffRevisions(cmd *cobra.Command, args []string, only scope) error {
@@ -79,7 +79,7 @@ func (p *Program) diffRevisions(cmd *cobra.Command, args []string, only scope) e
 	return differentError{}
 }
 
-// kindWords names kinds so that nothing else could be meant.
+// kindWords returns unambiguous names of kinds.
 func kindWords(ks []*kinds.Kind) []string {
 	var words []string
 	for _, k := range ks {
@@ -112,7 +112,7 @@ func resourceDiffOf(sent *adminv1.ResourceDiff) resourceDiff {
 	return d
 }
 
-// valueJSON is nil for no value.
+// valueJSON returns nil for no value.
 func valueJSON(v *structpb.Value) json.RawMessage {
 	if v == nil {
 		return nil
@@ -120,7 +120,7 @@ func valueJSON(v *structpb.Value) json.RawMessage {
 	spaced, err := protojson.Marshal(v)
 	var text bytes.Buffer
 	if err != nil || json.Compact(&text, spaced) != nil {
-		return nil // a number that JSON does not have; the server has it from JSON
+		return nil // NaN or infinite, which cannot happen: the server's values come from JSON
 	}
 	return text.Bytes()
 }
@@ -147,7 +147,7 @@ func (p *Program) printRevisionDiff(d *revisionDifference) error {
 	return p.write([]byte(b.String()), nil)
 }
 
-// titleOf names a resource as people read it, one of an unknown kind too.
+// titleOf names a resource for people, even one of an unknown kind.
 func titleOf(group, kind, namespace, name string) string {
 	k, known := kinds.Lookup(group, kind)
 	key := kinds.Key{Kind: k, Namespace: namespace, Name: name}
@@ -166,7 +166,7 @@ func referenceOf(group, kind, namespace, name string) string {
 	return reference(key)
 }
 
-// fieldLines shows a small value beside what it was, and a large one, such as a whole resource, as YAML.
+// fieldLines shows short values on one line, and long ones, such as whole resources, as YAML.
 func (p *Program) fieldLines(f fieldDiff) string {
 	before, after := inline(f.Before), inline(f.After)
 	if f.Path != "" && before != "" && after != "" {
@@ -195,16 +195,16 @@ func (p *Program) fieldLines(f fieldDiff) string {
 	return b.String()
 }
 
-// longestInline is how long a value may be that stands on the line of its path.
-const longestInline = 60
+// maxInline is the longest value to show on the line of its path.
+const maxInline = 60
 
-// inline is a scalar as people write it, or a short value as JSON; "" for anything else, and for none.
+// inline formats a scalar or a short JSON value on one line; "" for others and for none.
 func inline(value json.RawMessage) string {
 	var text string
 	if json.Unmarshal(value, &text) == nil && text != "" && !strings.ContainsAny(text, "\n\t") {
 		return text
 	}
-	if len(value) > longestInline {
+	if len(value) > maxInline {
 		return ""
 	}
 	return string(value)

@@ -42,11 +42,11 @@ func (p *Program) authorities(ctx context.Context) (*adminv1.ListAuthoritiesResp
 	return callMembers(ctx, p, adminv1.NewTrustAdminServiceClient, adminv1.TrustAdminServiceClient.ListAuthorities, &adminv1.ListAuthoritiesRequest{})
 }
 
-// newRoots is how files that have the roots of the mesh are made anew.
+// newRoots is the command that recreates files with the mesh's roots.
 const newRoots = "mcp-client authority roots > roots.pem"
 
-// tellOfFiles says what nobody learns by itself before an authority signs.
-func (p *Program) tellOfFiles(ctx context.Context, id int64) error {
+// printFilesToUpdate says which files must be updated by hand before an authority signs.
+func (p *Program) printFilesToUpdate(ctx context.Context, id int64) error {
 	fmt.Fprintf(p.Err, "Before it signs, the files by which people and programs trust the mesh (--tls-ca, and mesh-agent join --roots) need it too: %s\n", newRoots)
 	lacks, err := p.lacksRoot(ctx, id)
 	if err != nil {
@@ -58,7 +58,7 @@ func (p *Program) tellOfFiles(ctx context.Context, id int64) error {
 	return nil
 }
 
-// lacksRoot tells whether the file by which this command knows the server has roots of the mesh, and not that of an authority.
+// lacksRoot reports whether the CA file of this command has roots of the mesh, but not that of the authority.
 func (p *Program) lacksRoot(ctx context.Context, id int64) (bool, error) {
 	if p.server.dial.TLS.CA == "" {
 		return false, nil

@@ -19,7 +19,8 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// startSecure starts a server with an authority of its own, on TLS, and returns how to speak to it as an administrator.
+// startSecure starts a TLS server with its own authority, and returns the flags with which an administrator
+// calls it.
 func startSecure(t *testing.T) (m *mesh, flags []string) {
 	t.Helper()
 	m = &mesh{t: t, database: pgtest.New(t)}
@@ -48,7 +49,7 @@ func startSecure(t *testing.T) (m *mesh, flags []string) {
 	return m, []string{"--server", m.address, "--token", secret}
 }
 
-func TestFilesOfRootsAreAskedForBeforeAnotherSigns(t *testing.T) {
+func TestRootFilesMustBeUpdatedBeforeActivation(t *testing.T) {
 	t.Parallel()
 	m, flags := startSecure(t)
 	s, first := m.store(), []store.Authority(nil)
@@ -90,8 +91,8 @@ func TestFilesOfRootsAreAskedForBeforeAnotherSigns(t *testing.T) {
 	}, 20*time.Second, 10*time.Millisecond)
 }
 
-// Whoever may read anything may know whom to trust.
-func TestRootsAreNoSecret(t *testing.T) {
+// Anybody who may read may read the roots.
+func TestRootsAreReadable(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	none := m.run("authority", "roots")

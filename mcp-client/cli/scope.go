@@ -8,14 +8,14 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// scope narrows a command about the whole mesh: to kinds, and by -n to a namespace.
+// scope restricts a command about the whole mesh to some kinds. The flag -n restricts it to a namespace.
 type scope struct{ words []string }
 
 func (s *scope) declareFlags(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&s.words, "kind", nil, "only resources of this kind; may be given more than once")
 }
 
-// kinds are those that were named, all of them if none was.
+// kinds returns the named kinds, or all if none is named.
 func (s *scope) kinds() ([]*kinds.Kind, error) {
 	if len(s.words) == 0 {
 		return kinds.All(), nil
@@ -31,7 +31,7 @@ func (s *scope) kinds() ([]*kinds.Kind, error) {
 	return distinct(ks), nil
 }
 
-// namespaces are those that a call of the admin API is limited to, none for all.
+// namespaces returns the namespaces for a call of the admin API, none for all.
 func (p *Program) namespaces() []string {
 	if p.namespace.chosen && !p.namespace.all {
 		return []string{p.namespace.name}
@@ -39,7 +39,7 @@ func (p *Program) namespaces() []string {
 	return nil
 }
 
-// inScope leaves out of a state what a command is not about.
+// inScope removes resources that are out of scope from a state.
 func (p *Program) inScope(s *state, ks []*kinds.Kind) {
 	spaces := p.namespaces()
 	s.resources = slices.DeleteFunc(s.resources, func(r *kinds.Resource) bool {

@@ -45,7 +45,7 @@ func (p *Program) listSecretsCommand() *cobra.Command {
 func (p *Program) createTLSCommand() *cobra.Command {
 	var cert, key, ca string
 	var accounts []string
-	var w why
+	var w changeOptions
 	cmd := &cobra.Command{
 		Use:   "tls NAME",
 		Short: "Make a secret of a certificate and its key",
@@ -74,7 +74,7 @@ func (p *Program) createTLSCommand() *cobra.Command {
 func (p *Program) createCACommand() *cobra.Command {
 	var ca string
 	var accounts []string
-	var w why
+	var w changeOptions
 	cmd := &cobra.Command{
 		Use:     "ca NAME",
 		Short:   "Make a secret of authorities that are trusted",
@@ -97,8 +97,8 @@ func declareAccounts(cmd *cobra.Command, accounts *[]string) {
 	cmd.Flags().StringSliceVar(accounts, "service-account", nil, "give it to the gateways of the namespace with this service account, which a private key needs; * for all of the namespace; may be given more than once")
 }
 
-// createSecret sends the contents of files as a secret.
-func (p *Program) createSecret(ctx context.Context, name, kind string, files map[string]string, accounts []string, w why) error {
+// createSecret sends files as a secret.
+func (p *Program) createSecret(ctx context.Context, name, kind string, files map[string]string, accounts []string, w changeOptions) error {
 	secret := &mcpv1.Secret{Type: kind, Data: map[string][]byte{}, ServiceAccounts: accounts}
 	for value, file := range files {
 		content, err := os.ReadFile(file)
@@ -118,7 +118,7 @@ func (p *Program) createSecret(ctx context.Context, name, kind string, files map
 	return p.applyDocuments(ctx, []*kinds.Document{{Resource: resource, Spec: kinds.SecretJSON(secret)}}, w)
 }
 
-// secretInfo is what is known of a secret, as it is printed.
+// secretInfo is the printed form of a secret, without its values.
 type secretInfo struct {
 	Namespace string            `json:"namespace"`
 	Name      string            `json:"name"`
@@ -152,8 +152,8 @@ func (p *Program) listSecrets(ctx context.Context, names []string) error {
 		found[s.GetName()] = true
 		list = append(list, secretInfo{
 			Namespace: s.GetNamespace(), Name: s.GetName(), Type: s.GetType(), Labels: s.GetLabels(), Keys: s.GetKeys(), Names: s.GetNames(),
-			NotBefore: instant(s.GetNotBefore()), NotAfter: instant(s.GetNotAfter()), Encrypted: s.GetEncrypted(), Author: s.GetAuthor(),
-			Created: instant(s.GetCreatedAt()), Updated: instant(s.GetUpdatedAt()), Accounts: s.GetServiceAccounts(),
+			NotBefore: timeOf(s.GetNotBefore()), NotAfter: timeOf(s.GetNotAfter()), Encrypted: s.GetEncrypted(), Author: s.GetAuthor(),
+			Created: timeOf(s.GetCreatedAt()), Updated: timeOf(s.GetUpdatedAt()), Accounts: s.GetServiceAccounts(),
 		})
 	}
 	if err := p.printSecrets(list); err != nil {

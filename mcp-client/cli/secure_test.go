@@ -34,7 +34,8 @@ func (p purse) Find(_ context.Context, hash caller.TokenHash) (caller.Token, err
 	return p.token, nil
 }
 
-// serveSecurely serves as stock does, over TLS, to the bearers of a token and to whom the authority certifies as spiffe://mesh/ops.
+// serveSecurely serves like stock, over TLS, to the bearers of a token and to clients whose certificate is
+// for spiffe://mesh/ops.
 func serveSecurely(t *testing.T, a *certtest.Authority, secret string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -62,7 +63,7 @@ func serveSecurely(t *testing.T, a *certtest.Authority, secret string) string {
 	return l.Addr().String()
 }
 
-func TestServersAreReachedOverTLS(t *testing.T) {
+func TestTLS(t *testing.T) {
 	t.Parallel()
 	a, secret, dir := certtest.NewAuthority(t), caller.NewSecret(), t.TempDir()
 	address := serveSecurely(t, a, secret)

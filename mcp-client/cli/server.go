@@ -16,7 +16,7 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// server is the server that a command speaks to, and how.
+// server is the server that a command talks to, and how.
 type server struct {
 	address  string
 	dial     dial.Options
@@ -24,7 +24,8 @@ type server struct {
 	protocol mcp.Protocol // for reading
 }
 
-// credentials are what a connection has to be made with. Plaintext has to be asked for, as it has to be on the server.
+// credentials returns the dial options for the connection. Plaintext must be enabled explicitly, here and on
+// the server.
 func (s *server) credentials() ([]grpc.DialOption, error) {
 	c, err := s.dial.To(nil, s.address)
 	if err != nil {
@@ -33,7 +34,7 @@ func (s *server) credentials() ([]grpc.DialOption, error) {
 	return c.DialOptions(), nil
 }
 
-// connect opens the admin API, which answers with more than gRPC receives by default.
+// connect connects to the admin API, whose answers may be larger than gRPC's default limit.
 func (s *server) connect(largest int, more ...grpc.DialOption) (*grpc.ClientConn, error) {
 	credentials, err := s.credentials()
 	if err != nil {
@@ -42,7 +43,7 @@ func (s *server) connect(largest int, more ...grpc.DialOption) (*grpc.ClientConn
 	options := slices.Concat(credentials, more, []grpc.DialOption{
 		grpc.WithUserAgent("mcp-client"), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(largest)),
 	})
-	conn, err := grpc.NewClient(s.address, append(options, grpc.WithDisableServiceConfig())...) // of which nobody asks the DNS
+	conn, err := grpc.NewClient(s.address, append(options, grpc.WithDisableServiceConfig())...) // skips the DNS lookup for a service config
 	if err != nil {
 		return nil, s.misused(err.Error())
 	}
@@ -53,7 +54,7 @@ func (s *server) misused(what string) error {
 	return &usageError{err: fmt.Errorf("--server %s: %s", s.address, what)}
 }
 
-// explain turns the error of a call or a stream into what a person can act on.
+// explain turns an error of a call or a stream into one that tells the user what to do.
 func (s *server) explain(err error) error {
 	st := status.Convert(err)
 	for _, d := range st.Details() {
@@ -72,7 +73,7 @@ func (s *server) explain(err error) error {
 	case codes.DeadlineExceeded:
 		return s.silent()
 	case codes.Unavailable:
-		if len(st.Details()) > 0 { // the server itself says what is not available
+		if len(st.Details()) > 0 { // the server itself says what is unavailable
 			return &unreachableError{st.Message()}
 		}
 		return &unreachableError{fmt.Sprintf(
@@ -92,7 +93,7 @@ func (s *server) silent() error {
 		"It may be starting, or be without its database: ask its /readyz. --timeout sets how long to wait", s.address, s.timeout)}
 }
 
-// advice is what to do about a connection that failed.
+// advice says what to do about a failed connection.
 func (s *server) advice(message string) string {
 	switch {
 	case strings.Contains(message, "first record does not look like a TLS handshake"):
@@ -107,7 +108,7 @@ func (s *server) advice(message string) string {
 	return "Check that it runs and listens there, or name another with --server or PGMESH_SERVER"
 }
 
-// cause is the innermost reason in gRPC's account of a connection that failed.
+// cause extracts the innermost reason from gRPC's error of a failed connection.
 func cause(message string) string {
 	if _, inner, found := strings.Cut(message, `desc = "`); found {
 		message = strings.TrimSuffix(inner, `"`)

@@ -12,10 +12,10 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/contexts"
 )
 
-// A setting is a flag that all commands have. Its value is, in this order: what was given, that of its variable in the
-// environment, that of the context, and the flag's default.
+// A setting is a flag of all commands. Its value comes from the first of these that has one: the command
+// line, the environment variable, the context, the default.
 
-// environment names the variable that stands for a flag that is not given.
+// environment maps flags to their environment variables.
 var environment = []struct{ flag, variable string }{
 	{"server", "PGMESH_SERVER"},
 	{"token", "PGMESH_TOKEN"},
@@ -37,17 +37,17 @@ var environment = []struct{ flag, variable string }{
 }
 
 var (
-	// secretSettings are never shown, and make the file their owner's alone.
+	// secretSettings are never shown, and their file must be private to its owner.
 	secretSettings = []string{"token"}
-	// fileSettings are names of files, which a context keeps so that they mean the same in every folder.
+	// fileSettings are names of files. A context stores them as absolute paths.
 	fileSettings = []string{"tls-ca", "tls-cert", "tls-key", "token-file"}
 )
 
-// insteadOf names the setting that makes another one of a context of no account.
+// insteadOf maps a setting to another: if the other is given as a flag, the context's is ignored.
 var insteadOf = map[string]string{"token": "token-file", "token-file": "token"}
 
-// keepable lists the settings that a context may have.
-func keepable(f *pflag.FlagSet) []string {
+// contextSettings lists the settings that a context can have.
+func contextSettings(f *pflag.FlagSet) []string {
 	var names []string
 	for _, e := range environment {
 		if e.flag != "context" && f.Lookup(e.flag) != nil {
@@ -57,8 +57,8 @@ func keepable(f *pflag.FlagSet) []string {
 	return names
 }
 
-// settle gives the settings that were not given their values.
-func (p *Program) settle(cmd *cobra.Command) error {
+// applySettings sets the flags that were not given from the environment and the context.
+func (p *Program) applySettings(cmd *cobra.Command) error {
 	f := cmd.Flags()
 	if err := p.readEnvironment(f); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (p *Program) settle(cmd *cobra.Command) error {
 	return p.readContext(f)
 }
 
-// withoutServer tells whether a command has nothing to do with any server, and so works also where the contexts are damaged.
+// withoutServer reports whether a command needs no server, and so works even if the contexts are damaged.
 func withoutServer(cmd *cobra.Command) bool {
 	for cmd.HasParent() && cmd.Parent().HasParent() {
 		cmd = cmd.Parent()
@@ -79,7 +79,7 @@ func withoutServer(cmd *cobra.Command) bool {
 	return slices.Contains([]string{"completion", "context", "kinds", "version"}, cmd.Name())
 }
 
-// readEnvironment sets the flags that were not given from their variables.
+// readEnvironment sets flags that were not given from their variables.
 func (p *Program) readEnvironment(f *pflag.FlagSet) error {
 	for _, e := range environment {
 		value := p.Getenv(e.variable)
@@ -93,8 +93,8 @@ func (p *Program) readEnvironment(f *pflag.FlagSet) error {
 	return nil
 }
 
-// readContext sets from the context what was not set yet. The current context is about its own server: where another is named, it
-// is left aside, and none of its secrets goes there.
+// readContext sets the remaining flags from the context. The current context belongs to its own server: if
+// another server is named, it is ignored, so that none of its secrets is sent there.
 func (p *Program) readContext(f *pflag.FlagSet) error {
 	if p.context == "" && f.Changed("server") {
 		return nil
@@ -134,9 +134,9 @@ func contextNamed(file *contexts.File, name string) (settings, error) {
 	return nil, fmt.Errorf("there is no context %q (there are %s)", name, strings.Join(file.Names(), ", "))
 }
 
-// apply leaves the flags unmarked: what a context says was not asked for on the command line.
+// apply does not mark the flags as changed: they were not given on the command line.
 func (s settings) apply(f *pflag.FlagSet, path, name string) error {
-	known := keepable(f)
+	known := contextSettings(f)
 	for key, value := range s {
 		if !slices.Contains(known, key) {
 			return fmt.Errorf("the context %s in %s: unknown setting %q (known are %s)", name, path, key, strings.Join(known, ", "))
@@ -151,16 +151,16 @@ func (s settings) apply(f *pflag.FlagSet, path, name string) error {
 	return nil
 }
 
-// kept is a setting as a context keeps it.
-func kept(key, value string) (string, error) {
+// storedValue returns the value of a setting as a context stores it.
+func storedValue(key, value string) (string, error) {
 	if value == "" || !slices.Contains(fileSettings, key) {
 		return value, nil
 	}
 	return filepath.Abs(value)
 }
 
-// shown is a setting as it is shown to people.
-func shown(key, value string) string {
+// displayValue returns the value of a setting to show to people.
+func displayValue(key, value string) string {
 	if slices.Contains(secretSettings, key) {
 		return "(secret)"
 	}

@@ -58,7 +58,7 @@ func (p *Program) saveSnapshot(ctx context.Context, path string, only scope) err
 	for _, r := range read.resources {
 		entries = append(entries, snapshot.Entry{Resource: r, Version: read.versions[r.Key()]})
 	}
-	if path == stdin { // "-", the other way round
+	if path == stdin { // "-" stands for standard output here
 		return snapshot.Write(terminal.Exactly(p.Out), h, entries)
 	}
 	if err := snapshot.Save(path, h, entries); err != nil {
@@ -78,7 +78,7 @@ func stateOf(h snapshot.Header, entries []snapshot.Entry) *state {
 	return s
 }
 
-// openSnapshot reads a file, or standard input.
+// openSnapshot reads a snapshot from a file or from standard input.
 func (p *Program) openSnapshot(path string) (snapshot.Header, *state, error) {
 	if path == stdin {
 		h, entries, err := snapshot.Read(p.In)
@@ -127,7 +127,7 @@ server is needed.`,
 	return cmd
 }
 
-// snapshotSummary is what a snapshot is of, as it is printed.
+// snapshotSummary is the printed form of a snapshot's contents.
 type snapshotSummary struct {
 	snapshot.Header
 
@@ -165,7 +165,7 @@ func (p *Program) showSnapshot(path string) error {
 	return w.Flush()
 }
 
-// numbered is a revision as it is printed, nothing where there is none.
+// numbered formats a revision, "" for none.
 func numbered(revision int64) string {
 	if revision == 0 {
 		return ""
@@ -173,7 +173,7 @@ func numbered(revision int64) string {
 	return fmt.Sprint(revision)
 }
 
-// countKinds counts sorted resources by their kinds.
+// countKinds counts sorted resources by kind.
 func countKinds(resources []*kinds.Resource) []kindCount {
 	counts := []kindCount{}
 	for _, r := range resources {
@@ -187,7 +187,7 @@ func countKinds(resources []*kinds.Resource) []kindCount {
 }
 
 func (p *Program) snapshotLoadCommand() *cobra.Command {
-	var i importing
+	var i importOptions
 	var only scope
 	cmd := &cobra.Command{
 		Use:   "load FILE",
@@ -206,7 +206,7 @@ kinds of --kind if there are any. Look at it with --dry-run first.`,
 			return p.loadSnapshot(cmd.Context(), args[0], i, only)
 		},
 	}
-	i.why.declareFlags(cmd)
+	i.changeOptions.declareFlags(cmd)
 	i.declareConfirm(cmd)
 	only.declareFlags(cmd)
 	cmd.Flags().BoolVar(&i.prune, "prune", false, "delete what is not in the snapshot")
@@ -214,7 +214,7 @@ kinds of --kind if there are any. Look at it with --dry-run first.`,
 	return cmd
 }
 
-func (p *Program) loadSnapshot(ctx context.Context, path string, i importing, only scope) error {
+func (p *Program) loadSnapshot(ctx context.Context, path string, i importOptions, only scope) error {
 	ks, err := only.kinds()
 	if err != nil {
 		return err
@@ -251,7 +251,7 @@ func (p *Program) loadSnapshot(ctx context.Context, path string, i importing, on
 	return p.printImported(done, nil, i.dryRun)
 }
 
-// pruneOf names every namespace that the snapshot or the server has, unless the command is about one.
+// pruneOf lists every namespace of the snapshot or the server, unless the command is restricted to one.
 func (p *Program) pruneOf(ctx context.Context, s *state, ks []*kinds.Kind) (*adminv1.Prune, error) {
 	prune := &adminv1.Prune{Namespaces: p.namespaces()}
 	if len(ks) < len(kinds.All()) {

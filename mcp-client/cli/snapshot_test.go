@@ -27,7 +27,7 @@ func writeSnapshot(t *testing.T, path string, entries []snapshot.Entry) {
 	require.NoError(t, snapshot.Save(path, snapshot.Header{Server: "test"}, entries))
 }
 
-func TestASnapshotBringsTheMeshBack(t *testing.T) {
+func TestSnapshotRestoresMesh(t *testing.T) {
 	t.Parallel()
 	all, err := os.ReadFile("../../kinds/testdata/every-kind.yaml")
 	require.NoError(t, err)
@@ -53,7 +53,7 @@ func TestASnapshotBringsTheMeshBack(t *testing.T) {
 	require.Equal(t, "back", message)
 }
 
-func TestAPartOfASnapshot(t *testing.T) {
+func TestPartialSnapshot(t *testing.T) {
 	t.Parallel()
 	m, other := bookinfo(t), start(t)
 	file := filepath.Join(t.TempDir(), "s")
@@ -64,7 +64,7 @@ func TestAPartOfASnapshot(t *testing.T) {
 	require.Equal(t, 2, other.stored())
 }
 
-func TestASnapshotIsShown(t *testing.T) {
+func TestSnapshotShow(t *testing.T) {
 	t.Parallel()
 	m := bookinfo(t)
 	file := filepath.Join(t.TempDir(), "s")
@@ -101,8 +101,8 @@ $`, show().out)
 	require.Equal(t, 2, m.run("snapshot", "sve").code)
 }
 
-// The whole state of a server of others can be kept too, and put into pgmesh.
-func TestASnapshotOfAServerOfOthers(t *testing.T) {
+// The state of a foreign server can be saved, and loaded into pgmesh.
+func TestSnapshotOfForeignServer(t *testing.T) {
 	t.Parallel()
 	address := serveGRPC(t, func(s *grpc.Server) { discoveryv3.RegisterAggregatedDiscoveryServiceServer(s, stock{}) })
 	m := start(t)
@@ -118,7 +118,7 @@ func TestASnapshotOfAServerOfOthers(t *testing.T) {
 	require.Contains(t, run(t.Context(), saved.out, nil, "snapshot", "show", "-").out, "revision           -\n")
 }
 
-func TestASnapshotOfMany(t *testing.T) {
+func TestLargeSnapshot(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	var text strings.Builder

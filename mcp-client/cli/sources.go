@@ -16,7 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/envoy"
 )
 
-// sources are the files that a command takes resources from.
+// sources are the files with a command's resources.
 type sources struct {
 	paths     []string
 	recursive bool
@@ -27,7 +27,7 @@ func (s *sources) declareFlags(cmd *cobra.Command, verb string) {
 	cmd.Flags().BoolVarP(&s.recursive, "recursive", "R", false, "look for files in the folders of folders too")
 }
 
-// suffixes of the files that are read in folders. A file that is named is read whatever it is called.
+// suffixes of the files to read from folders. Files named directly may have any name.
 var suffixes = []string{".yaml", ".yml", ".json"}
 
 // files lists the files, each once.
@@ -78,12 +78,12 @@ func (s *sources) filesAt(path string) ([]string, error) {
 
 const stdin = "-"
 
-// read parses all files. What is wrong with any of them is one refusedError.
+// read parses all files. All violations are returned as one refusedError.
 func (s *sources) read(in io.Reader, defaultNamespace string) ([]*kinds.Document, error) {
 	return s.readAs(kinds.Parser{DefaultNamespace: defaultNamespace, Examine: envoy.Examine}, in)
 }
 
-// readWithSecrets is read where there may be secrets too.
+// readWithSecrets is like read, but allows secrets.
 func (s *sources) readWithSecrets(in io.Reader, defaultNamespace string) ([]*kinds.Document, error) {
 	return s.readAs(kinds.Parser{DefaultNamespace: defaultNamespace, Secrets: true, Examine: envoy.Examine}, in)
 }

@@ -11,13 +11,13 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 )
 
-// Templates are kubectl's, read by the same library, so that what people know and have in scripts works here. It is one package
-// of the Kubernetes client, which needs nothing of the rest.
+// Templates are those of kubectl, parsed by the same library, so existing scripts and knowledge apply. It is
+// one package of the Kubernetes client, without the rest.
 
-// bare is a path that is written without braces.
+// bare matches a path without braces.
 var bare = regexp.MustCompile(`^\.?[^{}]+$`)
 
-// parsePath checks a template. A bare path may leave out its braces and the dot.
+// parsePath checks a template. A single path may omit the braces and the leading dot.
 func parsePath(text string) (string, error) {
 	if text == "" {
 		return "", errors.New(`it needs a template, such as jsonpath='{.spec.hosts[0]}'`)
@@ -31,7 +31,7 @@ func parsePath(text string) (string, error) {
 	return text, nil
 }
 
-// evaluate writes what a template makes of a tree. What it names and is not there is nothing.
+// evaluate applies a template to a tree. Missing fields are empty.
 func evaluate(path string, tree any) (text []byte, err error) {
 	template := jsonpath.New("output").AllowMissingKeys(true)
 	if err := template.Parse(path); err != nil {
@@ -52,7 +52,7 @@ func (p *Program) printPath(text []byte) error {
 	return p.writeExactly(evaluate(p.output.path, tree))
 }
 
-// treeOf decodes JSON with whole numbers as such: a template prints 80, and compares it with 80.
+// treeOf decodes JSON with integers as such, so that templates print and compare 80 as 80.
 func treeOf(text []byte) (any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
@@ -104,7 +104,7 @@ func parseColumns(text string) ([]customColumn, error) {
 	return columns, nil
 }
 
-// printCustomColumns writes a row for each item: of a List, of an array, or the one that there is.
+// printCustomColumns writes a row per item of a List or an array, or one row for a single object.
 func (p *Program) printCustomColumns(text []byte) error {
 	tree, err := treeOf(text)
 	if err != nil {
@@ -132,7 +132,7 @@ func (p *Program) printCustomColumns(text []byte) error {
 
 func cellText(value []byte) string {
 	if len(value) == 0 {
-		return "<none>" // as kubectl has it
+		return "<none>" // like kubectl
 	}
 	return strings.Join(strings.Fields(string(value)), " ")
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/cli"
 )
 
-// openTerminal opens a pseudo-terminal: what is written to the second is read from the first.
+// openTerminal opens a pseudo-terminal: the first file reads what is written to the second.
 func openTerminal(t *testing.T) (screen, terminal *os.File) {
 	t.Helper()
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -31,8 +31,8 @@ func openTerminal(t *testing.T) (screen, terminal *os.File) {
 	return screen, terminal
 }
 
-// Somebody who waits is told what for, and the line goes away before anything else is said.
-func TestWaitingIsToldOnATerminal(t *testing.T) {
+// The message about waiting must be erased before other output.
+func TestWaitingOnTerminal(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -51,7 +51,7 @@ func TestWaitingIsToldOnATerminal(t *testing.T) {
 	require.Contains(t, shown, "error: the server at")
 }
 
-func TestATerminalHasColours(t *testing.T) {
+func TestTerminalHasColours(t *testing.T) {
 	t.Parallel()
 	m := bookinfo(t)
 	for want, env := range map[string]map[string]string{"\x1b[1mrevision": {}, "revision 1": {"NO_COLOR": "1"}, "revision 1 ": {"TERM": "dumb"}} {
@@ -64,7 +64,7 @@ func TestATerminalHasColours(t *testing.T) {
 	}
 }
 
-// What is exact in files and pipes is not what a terminal gets.
+// Control characters are kept in files and pipes, and escaped on a terminal.
 func TestATerminalIsNotDrivenByWhatOthersWrote(t *testing.T) {
 	t.Parallel()
 	m := bookinfo(t)

@@ -82,7 +82,7 @@ but a discovery of this mesh.`,
 	return cmd
 }
 
-// makeJoinToken makes a join token of what a command was given.
+// makeJoinToken makes a join token from the command's flags.
 func (p *Program) makeJoinToken(cmd *cobra.Command, join *joiner, scopes, args []string, lifetime time.Duration) error {
 	req, err := join.request()
 	switch {
@@ -101,7 +101,7 @@ func (p *Program) makeJoinToken(cmd *cobra.Command, join *joiner, scopes, args [
 	return p.createJoinToken(cmd.Context(), req, lifetime)
 }
 
-// token is what is known of one, as it is printed.
+// token is the printed form of a bearer token.
 type token struct {
 	Name    string     `json:"name"`
 	Secret  string     `json:"secret,omitempty"`
@@ -116,8 +116,8 @@ type token struct {
 
 func tokenOf(t *adminv1.Token) token {
 	return token{
-		Name: t.GetName(), Scopes: t.GetScopes(), Created: instant(t.GetCreatedAt()), By: t.GetCreatedBy(), Expires: instant(t.GetExpiresAt()),
-		Revoked: instant(t.GetRevokedAt()), Revoker: t.GetRevokedBy(), Used: instant(t.GetUsedAt()),
+		Name: t.GetName(), Scopes: t.GetScopes(), Created: timeOf(t.GetCreatedAt()), By: t.GetCreatedBy(), Expires: timeOf(t.GetExpiresAt()),
+		Revoked: timeOf(t.GetRevokedAt()), Revoker: t.GetRevokedBy(), Used: timeOf(t.GetUsedAt()),
 	}
 }
 
@@ -216,7 +216,7 @@ func (t token) state() string {
 	return inForce
 }
 
-// inForce is the state of a bearer token that counts.
+// inForce is the state of a valid bearer token.
 const inForce = "in force"
 
 func shortly(t *time.Time) string {
@@ -255,7 +255,7 @@ A token that is taken back stays in the list, and its name is free for another o
 	return cmd
 }
 
-// revokeToken takes back the token of a name, of whichever sort it is.
+// revokeToken revokes a token by name, whatever its sort.
 func (p *Program) revokeToken(ctx context.Context, name string, join bool) error {
 	joins, err := p.joinTokens(ctx)
 	var absent *notOfferedError
@@ -265,7 +265,7 @@ func (p *Program) revokeToken(ctx context.Context, name string, join bool) error
 	}
 	isJoin := slices.ContainsFunc(joins, func(t joinToken) bool { return t.Name == name && t.State == "valid" })
 	if !join && isJoin {
-		bearers, err := p.bearerTokens(ctx) // which only administrators see, and can revoke
+		bearers, err := p.bearerTokens(ctx) // only administrators can list and revoke these
 		if slices.ContainsFunc(bearers, func(t token) bool { return t.Name == name && t.state() == inForce }) {
 			return fmt.Errorf("there are a bearer token and a join token %q: revoke the join token first, with --join", name)
 		}
@@ -281,9 +281,9 @@ func (p *Program) revokeToken(ctx context.Context, name string, join bool) error
 	return err
 }
 
-// completeTokens offers the tokens that are in force.
+// completeTokens completes valid tokens.
 func (p *Program) completeTokens(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if p.settle(cmd) != nil {
+	if p.applySettings(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
 	}
 	bearers, err := p.bearerTokens(cmd.Context())

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTokensAreMadeListedAndTakenBack(t *testing.T) {
+func TestTokens(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	created := m.run("token", "create", "ci", "--scope", "write:shop:vs,dr", "--scope", "read", "--expires-in", "12h")
@@ -47,7 +47,7 @@ func TestTokensAreMadeListedAndTakenBack(t *testing.T) {
 	require.Contains(t, again.err, `there is no token "ci" in force`)
 }
 
-func TestTokensThatCannotBeAreRefused(t *testing.T) {
+func TestInvalidTokensAreRefused(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	m.ok("token", "create", "ci", "--scope", "read")
@@ -70,7 +70,7 @@ func TestTokensThatCannotBeAreRefused(t *testing.T) {
 	}
 }
 
-func TestTokensExpire(t *testing.T) {
+func TestTokenExpiry(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	secret := strings.TrimSpace(m.ok("token", "create", "brief", "--scope", "read", "--expires-in", "1500ms"))

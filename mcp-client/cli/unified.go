@@ -10,8 +10,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// textOf is a resource as it is compared and shown: as people write it, without what it is not up to them to write. One that
-// there is not is no text.
+// textOf formats a resource for comparison, without the fields that users do not write. A nil resource has no
+// text.
 func textOf(r *kinds.Resource) (string, error) {
 	if r == nil {
 		return "", nil
@@ -22,10 +22,10 @@ func textOf(r *kinds.Resource) (string, error) {
 	return string(text), err
 }
 
-// unified is the difference between two texts in the form that patch takes, "" if there is none.
+// unified returns a unified diff of two texts, "" if they are equal.
 func unified(from, to, before, after string) string { return udiff.Unified(from, to, before, after) }
 
-// paintDiff colours a difference line by line.
+// paintDiff colours a diff line by line.
 func (p *Program) paintDiff(text string) string {
 	if !p.colored() {
 		return text
@@ -55,7 +55,7 @@ func styleOf(line string) terminal.Style {
 	return terminal.Plain
 }
 
-// indent moves lines to the right.
+// indent indents all lines.
 func indent(text, by string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -64,7 +64,7 @@ func indent(text, by string) string {
 	return b.String()
 }
 
-// changedLines is a difference without its two lines of names, for where the name stands already.
+// changedLines is a unified diff without its header, for places that show the name already.
 func changedLines(before, after string) string {
 	text := unified("before", "after", before, after)
 	for range 2 {

@@ -13,7 +13,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// commands that speak to the server, each with what it needs on standard input.
+// commands lists commands that call the server, with their standard input.
 var commands = map[string][]string{
 	"get":    {"get", "vs"},
 	"watch":  {"watch"},
@@ -38,7 +38,7 @@ var commands = map[string][]string{
 	"status":        {"status"},
 }
 
-func TestAServerThatIsNotThereIsNamed(t *testing.T) {
+func TestUnreachableServerIsNamed(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -54,7 +54,7 @@ func TestAServerThatIsNotThereIsNamed(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsSilentIsWaitedForWithinBounds(t *testing.T) {
+func TestSilentServerTimesOut(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts, and nobody answers
 	require.NoError(t, err)
@@ -69,7 +69,7 @@ func TestAServerThatIsSilentIsWaitedForWithinBounds(t *testing.T) {
 	}
 }
 
-func TestPlaintextHasToBeAskedFor(t *testing.T) {
+func TestPlaintextMustBeExplicit(t *testing.T) {
 	t.Parallel()
 	plaintext := serveGRPC(t, func(*grpc.Server) {})
 	for name, args := range commands {
@@ -89,7 +89,7 @@ func TestPlaintextHasToBeAskedFor(t *testing.T) {
 	}
 }
 
-// stock is a server that speaks the state of the world alone, numbers nothing and has no admin API, as Istio's do.
+// stock is a server like Istio's: it speaks only the state of the world, has no revisions and no admin API.
 type stock struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 }
@@ -121,7 +121,7 @@ func (stock) StreamAggregatedResources(stream discoveryv3.AggregatedDiscoverySer
 	}
 }
 
-// serveGRPC serves until the test ends and returns where.
+// serveGRPC serves until the test ends, and returns the address.
 func serveGRPC(t *testing.T, register func(*grpc.Server)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -137,7 +137,7 @@ func serveGRPC(t *testing.T, register func(*grpc.Server)) string {
 	return l.Addr().String()
 }
 
-func TestReadingWorksAgainstServersOfOthers(t *testing.T) {
+func TestReadFromForeignServer(t *testing.T) {
 	t.Parallel()
 	address := serveGRPC(t, func(s *grpc.Server) { discoveryv3.RegisterAggregatedDiscoveryServiceServer(s, stock{}) })
 	env := map[string]string{"PGMESH_SERVER": address, "PGMESH_INSECURE": "true", "PGMESH_OUTPUT": "name"}
@@ -150,7 +150,7 @@ func TestReadingWorksAgainstServersOfOthers(t *testing.T) {
 	require.Contains(t, r.err, "the server at "+address+" does not offer this")
 }
 
-func TestAServerOfSomethingElseIsToldAtOnce(t *testing.T) {
+func TestServerWithoutMCPIsNamed(t *testing.T) {
 	t.Parallel()
 	address := serveGRPC(t, func(*grpc.Server) {})
 	r := run(t.Context(), "", nil, "get", "vs", "--insecure", "--server", address)
@@ -158,7 +158,7 @@ func TestAServerOfSomethingElseIsToldAtOnce(t *testing.T) {
 	require.Contains(t, r.err, "the server at "+address+" does not offer this")
 }
 
-func TestTheEnvironmentStandsForFlags(t *testing.T) {
+func TestEnvironmentSetsFlags(t *testing.T) {
 	t.Parallel()
 	r := run(t.Context(), "", map[string]string{"PGMESH_TIMEOUT": "soon"}, "get", "vs")
 	require.Equal(t, 2, r.code)
@@ -167,7 +167,7 @@ func TestTheEnvironmentStandsForFlags(t *testing.T) {
 	require.Contains(t, r.err, "192.0.2.2:1", "a flag wins over its variable")
 }
 
-func TestAnInterruptedCommandSaysNothing(t *testing.T) {
+func TestInterruptIsSilent(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -42,7 +42,7 @@ func (p *Program) validate(from sources, strict bool) error {
 	}
 	shown := newProgress(p.Err, files)
 	defer shown.clear()
-	reading := &reading{program: p, skipped: skipped{}, strict: strict, shown: shown}
+	reading := &fileReader{program: p, skipped: skipped{}, strict: strict, shown: shown}
 	seen := map[kinds.Key]*kinds.Document{}
 	for _, file := range files {
 		err := reading.file(file, func(d *kinds.Document) error {
@@ -57,8 +57,8 @@ func (p *Program) validate(from sources, strict bool) error {
 	return p.printValidated(reading, reading.conclusion(files))
 }
 
-// refuseDuplicate finds what two files have: that a file has something twice, its parser says.
-func (r *reading) refuseDuplicate(seen map[kinds.Key]*kinds.Document, d *kinds.Document) {
+// refuseDuplicate reports resources that are in two files. The parser reports those that are twice in one.
+func (r *fileReader) refuseDuplicate(seen map[kinds.Key]*kinds.Document, d *kinds.Document) {
 	key := d.Resource.Key()
 	first, dup := seen[key]
 	if !dup {
@@ -71,8 +71,8 @@ func (r *reading) refuseDuplicate(seen map[kinds.Key]*kinds.Document, d *kinds.D
 	})
 }
 
-// noteUnsupported keeps what a resource says that discovery does not act on, which is no mistake.
-func (r *reading) noteUnsupported(d *kinds.Document) error {
+// noteUnsupported collects fields that discovery does not act on, which are no mistakes.
+func (r *fileReader) noteUnsupported(d *kinds.Document) error {
 	found, err := d.Resource.Kind.Unsupported(d.Spec)
 	if err != nil {
 		return err
@@ -80,15 +80,16 @@ func (r *reading) noteUnsupported(d *kinds.Document) error {
 	for _, v := range found {
 		v.File, v.Document, v.Line = d.File, d.Index, d.Line
 		v.Namespace, v.Name = d.Resource.Namespace, d.Resource.Name
-		if len(r.unsupported) < shownMistakes {
+		if len(r.unsupported) < maxMistakes {
 			r.unsupported = append(r.unsupported, v)
 		}
 	}
 	return nil
 }
 
-// printValidated tells what was found. For programs the mistakes are the answer, and not a complaint beside it.
-func (p *Program) printValidated(r *reading, err error) error {
+// printValidated prints the result. In formats for programs, mistakes are part of the output and not an error
+// message.
+func (p *Program) printValidated(r *fileReader, err error) error {
 	var refused *refusedError
 	if err != nil && !errors.As(err, &refused) {
 		return err
@@ -123,7 +124,7 @@ func (p *Program) printValidated(r *reading, err error) error {
 	return nil
 }
 
-// counted is a number with the words that go with it.
+// counted formats a number with its noun.
 func counted(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

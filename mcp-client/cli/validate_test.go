@@ -26,7 +26,7 @@ func TestValidateNeedsNoServer(t *testing.T) {
 	require.Equal(t, 3, run(t.Context(), dump, nil, "validate", "-", "--strict").code)
 }
 
-func TestValidateWarnsOfWhatNoProxyActsOn(t *testing.T) {
+func TestValidateWarnsOfUnsupportedFields(t *testing.T) {
 	t.Parallel()
 	const telemetry = "apiVersion: telemetry.istio.io/v1\nkind: Telemetry\nmetadata: {name: t}\nspec: {accessLogging: [{disabled: true}]}\n"
 	r := run(t.Context(), telemetry, nil, "validate", "-")
@@ -36,7 +36,7 @@ func TestValidateWarnsOfWhatNoProxyActsOn(t *testing.T) {
 	require.Empty(t, r.err)
 }
 
-func TestValidateTellsAllMistakes(t *testing.T) {
+func TestValidateReportsAllMistakes(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"z/same.yaml": virtualService("default", "first", "a")}
 	for name, mistake := range mistakes {
@@ -68,7 +68,7 @@ func TestValidateTellsAllMistakes(t *testing.T) {
 	require.Equal(t, "error: 7 mistakes\n", r.err)
 }
 
-func TestValidateFindsWhatTwoFilesHave(t *testing.T) {
+func TestValidateFindsDuplicatesAcrossFiles(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{"a.yaml": virtualService("default", "x", "a"), "b.yaml": both + virtualService("default", "x", "b")})
 	r := run(t.Context(), "", nil, "validate", dir)

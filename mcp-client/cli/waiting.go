@@ -9,9 +9,10 @@ import (
 	"github.com/pgmesh/pgmesh/internal/terminal"
 )
 
-// waiting tells somebody at a terminal what a command is doing, once that takes longer than a second. Elsewhere it is silent.
+// waiting shows on a terminal what a command is doing, if that takes longer than a second. Without a terminal
+// it prints nothing.
 type waiting struct {
-	out  io.Writer // nil: nobody looks
+	out  io.Writer // nil without a terminal
 	what string
 
 	mu       sync.Mutex
@@ -26,7 +27,7 @@ const (
 	tickEvery = 200 * time.Millisecond
 )
 
-// wait begins to wait. Whoever does must end it.
+// wait starts showing a message. The caller must call end.
 func (p *Program) wait(what string) *waiting {
 	w := &waiting{what: what, stop: make(chan struct{}), stopped: make(chan struct{})}
 	if !terminal.Is(p.Err) {
@@ -38,7 +39,7 @@ func (p *Program) wait(what string) *waiting {
 	return w
 }
 
-// count counts what has come.
+// count counts received messages.
 func (w *waiting) count(int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,7 +76,7 @@ func (w *waiting) text(since time.Duration) string {
 	return text
 }
 
-// end removes what is shown.
+// end removes the message.
 func (w *waiting) end() {
 	w.once.Do(func() { close(w.stop) })
 	<-w.stopped

@@ -18,7 +18,7 @@ import (
 )
 
 func (p *Program) watchCommand() *cobra.Command {
-	w := &watching{program: p, known: map[kinds.Key]*kinds.Resource{}}
+	w := &watcher{program: p, known: map[kinds.Key]*kinds.Resource{}}
 	cmd := &cobra.Command{
 		Use:   "watch [KIND... | KIND/NAME...]",
 		Short: "Print what changes, as it changes",
@@ -51,7 +51,7 @@ is -o json, a line a batch.`,
 	return cmd
 }
 
-// parseWatched reads any number of kinds and references; without any, all kinds are meant.
+// parseWatched parses any number of kinds and references; none means all kinds.
 func parseWatched(args []string) ([]wanted, error) {
 	if len(args) == 0 {
 		args = []string{"all"}
@@ -67,7 +67,7 @@ func parseWatched(args []string) ([]wanted, error) {
 	return query, nil
 }
 
-func (w *watching) follow(ctx context.Context) error {
+func (w *watcher) follow(ctx context.Context) error {
 	p := w.program
 	err := p.server.follow(ctx, kindsOf(w.query), &link{
 		up: func() { w.say("connected to " + p.server.address + " again") },
@@ -81,27 +81,27 @@ func (w *watching) follow(ctx context.Context) error {
 	return err
 }
 
-// watching is what a watch remembers.
-type watching struct {
+// watcher is the state of a watch.
+type watcher struct {
 	program *Program
 	query   []wanted
 	diff    bool
 	limit   int // how many batches to print, 0 for all
 
-	known   map[kinds.Key]*kinds.Resource // what there is
+	known   map[kinds.Key]*kinds.Resource // the current resources
 	printed int
 	said    string
 }
 
-// say tells about the connection; the same thing over and over, once.
-func (w *watching) say(text string) {
+// say prints the state of the connection, unless it was the last thing said.
+func (w *watcher) say(text string) {
 	if text != w.said {
 		fmt.Fprintln(w.program.Err, text)
 		w.said = text
 	}
 }
 
-// change is one change as it is printed.
+// change is the printed form of one change.
 type change struct {
 	Action   string          `json:"action"` // "current" in the first batch, then "created", "changed", "deleted"
 	Group    string          `json:"group"`
@@ -114,10 +114,10 @@ type change struct {
 	before, after *kinds.Resource
 }
 
-func (w *watching) batch(b mcp.Batch) error {
+func (w *watcher) batch(b mcp.Batch) error {
 	changes := w.changes(b.Changes)
 	if len(changes) == 0 && w.printed > 0 {
-		return nil // of other namespaces
+		return nil // all were in other namespaces
 	}
 	w.printed++
 	if err := w.print(b.Revision, time.Now(), changes); err != nil {
@@ -129,7 +129,7 @@ func (w *watching) batch(b mcp.Batch) error {
 	return nil
 }
 
-func (w *watching) print(revision int64, now time.Time, changes []change) error {
+func (w *watcher) print(revision int64, now time.Time, changes []change) error {
 	switch w.program.output.format {
 	case jsonFormat, jsonPath:
 		return w.printJSON(revision, now, changes)
@@ -142,12 +142,12 @@ func (w *watching) print(revision int64, now time.Time, changes []change) error 
 	return w.printLines(revision, now, changes)
 }
 
-// changes picks out those that are to be seen and tells what they mean, in the order in which resources are printed.
-func (w *watching) changes(of []mcp.Change) []change {
+// changes selects the matching changes and their actions, in print order.
+func (w *watcher) changes(of []mcp.Change) []change {
 	var seen []change
 	for _, c := range of {
 		before := w.known[c.Key]
-		if !w.watches(c.Key) || before == nil && c.Resource == nil { // the latter came and went within the batch
+		if !w.watches(c.Key) || before == nil && c.Resource == nil { // it was created and deleted within the batch
 			continue
 		}
 		w.known[c.Key] = c.Resource
@@ -163,11 +163,11 @@ func (w *watching) changes(of []mcp.Change) []change {
 	return seen
 }
 
-func (w *watching) watches(k kinds.Key) bool {
+func (w *watcher) watches(k kinds.Key) bool {
 	return slices.ContainsFunc(w.query, func(q wanted) bool { return w.program.namespace.holds(q, k) })
 }
 
-func (w *watching) action(before, after *kinds.Resource) string {
+func (w *watcher) action(before, after *kinds.Resource) string {
 	switch {
 	case w.printed == 0:
 		return "current"
@@ -179,7 +179,7 @@ func (w *watching) action(before, after *kinds.Resource) string {
 	return "created"
 }
 
-// title is the line above a batch. Servers that number nothing send the revision 0.
+// title is the line above a batch. Revision 0 means that the server has none.
 func title(revision int64, at time.Time) string {
 	stamp := at.Format("2006-01-02 15:04:05.000")
 	if revision == 0 {
@@ -190,7 +190,7 @@ func title(revision int64, at time.Time) string {
 
 var actionStyles = map[string]terminal.Style{"created": terminal.Green, "changed": terminal.Yellow, "deleted": terminal.Red}
 
-func (w *watching) printLines(revision int64, at time.Time, changes []change) error {
+func (w *watcher) printLines(revision int64, at time.Time, changes []change) error {
 	p := w.program
 	var b strings.Builder
 	fmt.Fprintln(&b, p.paint(terminal.Bold, title(revision, at)))
@@ -212,7 +212,7 @@ func (w *watching) printLines(revision int64, at time.Time, changes []change) er
 	return p.write([]byte(b.String()), nil)
 }
 
-func (w *watching) printNames(changes []change) error {
+func (w *watcher) printNames(changes []change) error {
 	var b strings.Builder
 	for _, c := range changes {
 		fmt.Fprintln(&b, reference(c.key))
@@ -220,8 +220,8 @@ func (w *watching) printNames(changes []change) error {
 	return w.program.write([]byte(b.String()), nil)
 }
 
-// printYAML writes a document for each resource that is there. What is gone is a comment.
-func (w *watching) printYAML(revision int64, at time.Time, changes []change) error {
+// printYAML writes a document per resource, and a comment for each deleted one.
+func (w *watcher) printYAML(revision int64, at time.Time, changes []change) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "---\n# %s\n", title(revision, at))
 	first := true
@@ -243,8 +243,8 @@ func (w *watching) printYAML(revision int64, at time.Time, changes []change) err
 	return w.program.writeExactly([]byte(b.String()), nil)
 }
 
-// printJSON writes a batch on one line, or what a template makes of it.
-func (w *watching) printJSON(revision int64, at time.Time, changes []change) error {
+// printJSON writes a batch on one line, or applies a template to it.
+func (w *watcher) printJSON(revision int64, at time.Time, changes []change) error {
 	for i, c := range changes {
 		if c.after == nil {
 			continue

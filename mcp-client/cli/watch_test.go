@@ -14,7 +14,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/cli"
 )
 
-// watch is a running watch, whose lines can be waited for.
+// watch is a running watch whose output can be waited for.
 type watch struct {
 	t         *testing.T
 	out, err  *bufio.Scanner
@@ -42,7 +42,7 @@ func (m *mesh) watch(args ...string) *watch {
 	return w
 }
 
-// lines waits for the next n lines of a stream, with the times left out.
+// lines waits for the next n lines of a stream and removes their times.
 func (w *watch) lines(from *bufio.Scanner, n int) []string {
 	w.t.Helper()
 	var lines []string
@@ -86,7 +86,7 @@ func TestWatchPrintsEachBatch(t *testing.T) {
 	require.Equal(t, 130, w.interrupt())
 }
 
-func TestWatchShowsItsNamespaceAlone(t *testing.T) {
+func TestWatchOneNamespace(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	w := m.watch("-n", "prod", "-o", "name")
@@ -146,7 +146,7 @@ func slicesWithout(lines []string, word string) []string {
 	return kept
 }
 
-func TestWatchOutlivesTheServer(t *testing.T) {
+func TestWatchReconnects(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	m.apply(virtualService("default", "reviews", "v1"))
@@ -164,7 +164,7 @@ func TestWatchOutlivesTheServer(t *testing.T) {
 	require.Equal(t, []string{"revision 2  <time>", "  changed  virtualservice default/reviews"}, w.lines(w.out, 2))
 }
 
-func TestWatchShowsWhatIsNewInColour(t *testing.T) {
+func TestWatchColours(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	m.apply(virtualService("default", "reviews", "v1"))
@@ -182,7 +182,7 @@ func TestWatchShowsWhatIsNewInColour(t *testing.T) {
 	require.Equal(t, "    \x1b[31m-apiVersion: networking.istio.io/v1\x1b[0m", w.lines(w.out, 2)[1], "what is gone is shown in full")
 }
 
-func TestWatchEndsAfterSoManyBatches(t *testing.T) {
+func TestWatchLimit(t *testing.T) {
 	t.Parallel()
 	m := bookinfo(t)
 	require.Equal(t, "1 default/ratings\n", m.ok("watch", "vs/ratings", "--count", "1", "-o", "jsonpath={.revision} {.changes[0].namespace}/{.changes[0].name}"))

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Names as long as they may be, and text in any script, stay whole.
+// The longest names, and text in any script, are not cut.
 func TestLongNamesAndOtherScripts(t *testing.T) {
 	t.Parallel()
 	m := start(t)
@@ -29,8 +29,8 @@ spec: {address: 10.0.0.1}
 	require.Equal(t, "größer\n日本語", m.ok("history", "--limit", "1", "-o", "jsonpath={[0].message}"))
 }
 
-// A history of many revisions, and a revision of many changes, come whole.
-func TestALongHistory(t *testing.T) {
+// A history of many revisions, and a revision of many changes, are complete.
+func TestLongHistory(t *testing.T) {
 	t.Parallel()
 	m := start(t)
 	m.execute(`DO $$ BEGIN FOR i IN 1..1100 LOOP

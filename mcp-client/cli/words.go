@@ -8,8 +8,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// word is how people write a kind: "virtualservice". A kind that shares its name with another, and is not the one that the
-// name alone means, has its group with it: "gateway.gateway.networking.k8s.io".
+// word returns the short name of a kind: "virtualservice". If the name alone means another kind it includes
+// the group: "gateway.gateway.networking.k8s.io".
 func word(k *kinds.Kind) string {
 	short := strings.ToLower(k.Name)
 	if meant, err := kinds.ByName(short); err == nil && meant == k {
@@ -18,21 +18,22 @@ func word(k *kinds.Kind) string {
 	return short + "." + k.Group
 }
 
-// reference names a resource in one word that get and delete take back.
+// reference names a resource in a form that get and delete accept.
 func reference(key kinds.Key) string {
 	return strings.ToLower(key.Kind.Name) + "." + key.Kind.Group + "/" + key.FullName()
 }
 
-// wanted is what a command line asks for: a kind, and one resource of it or, without a name, all.
+// wanted is what an argument asks for: a kind, and one resource of it or all.
 type wanted struct {
 	kind            *kinds.Kind
-	namespace, name string // no namespace: that of the command
+	namespace, name string // namespace is "" for that of the command, name is "" for all
 }
 
-// parseWanted reads "KIND", "KIND,KIND", "all", "KIND NAME...", and "KIND/NAME..."; a NAME may be "NAMESPACE/NAME".
+// parseWanted parses "KIND", "KIND,KIND", "all", "KIND NAME..." and "KIND/NAME..."; a NAME may be
+// "NAMESPACE/NAME".
 func parseWanted(args []string) ([]wanted, error) { return parseWantedOf(args, kinds.ByName) }
 
-// resourceOrSecret finds the kind that somebody means who may mean secrets too.
+// resourceOrSecret finds a kind by name, Secret included.
 func resourceOrSecret(word string) (*kinds.Kind, error) {
 	if kinds.IsSecretName(word) {
 		return kinds.Secret, nil
@@ -64,7 +65,7 @@ func parseWantedOf(args []string, kindOf func(string) (*kinds.Kind, error)) ([]w
 	return all, nil
 }
 
-// parseKindsOf reads "vs", "vs,dr" and "all".
+// parseKindsOf parses "vs", "vs,dr" and "all".
 func parseKindsOf(list string, kindOf func(string) (*kinds.Kind, error)) ([]*kinds.Kind, error) {
 	if list == "all" {
 		return kinds.All(), nil
@@ -103,7 +104,7 @@ func parseName(k *kinds.Kind, name string) wanted {
 	return wanted{kind: k, name: name}
 }
 
-// in fills in the namespace of a wanted resource.
+// in returns the key of a wanted resource, with the default namespace.
 func (w wanted) in(n namespace) kinds.Key {
 	key := kinds.Key{Kind: w.kind, Namespace: w.namespace, Name: w.name}
 	if key.Namespace == "" && w.kind.Namespaced {
