@@ -117,8 +117,8 @@ func (f *dnsFlags) loopbacks() (all []netip.AddrPort) {
 }
 
 // surroundings are what the machine depends on now.
-func (m *member) surroundings(ctx context.Context, statusAddress string) redirect.Surroundings {
-	s := redirect.Surroundings{
+func (m *member) surroundings(ctx context.Context, statusAddress string) redirect.Environment {
+	s := redirect.Environment{
 		SSH: m.redirect.ssh.Ports(), Nameservers: redirect.Nameservers(m.dns.resolvConf), Addresses: redirect.Addresses(),
 		Agent: redirect.PortsOf(portOf(m.options.Admin), portOf(statusAddress)),
 	}

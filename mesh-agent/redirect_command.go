@@ -73,7 +73,7 @@ func redirectPlanCommand() *cobra.Command {
 		}
 		by := p.member.redirect.by
 		if by == redirect.Auto {
-			by = redirect.Usual()
+			by = redirect.Preferred()
 		}
 		if by == redirect.ByNFT {
 			fmt.Fprint(out, plan.NFT())
@@ -202,7 +202,7 @@ func writeStates(out io.Writer, table string, states []redirect.State) {
 		default:
 			fmt.Fprintf(out, "rules %s of %s, which match nothing: no agent has confirmed them in time\n", table, s.By)
 		}
-		for _, c := range s.Counted {
+		for _, c := range s.Counts {
 			fmt.Fprintf(out, "  %8d  %s\n", c.Count, c.Why)
 		}
 	}

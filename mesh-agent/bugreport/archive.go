@@ -1,5 +1,5 @@
-// Package bugreport collects what somebody needs who is to find out what is wrong with an agent, without what is nobody's business: keys, tokens,
-// and what is in headers that prove who somebody is.
+// Package bugreport collects what is needed to debug an agent, without secrets: keys, tokens, and
+// credentials in headers.
 package bugreport
 
 import (
@@ -15,18 +15,18 @@ import (
 	"time"
 )
 
-// archive is a report while it is written.
+// archive is a report being written.
 type archive struct {
 	out     *tar.Writer
 	redact  *Redactor
 	folder  string
 	at      time.Time
-	missing bytes.Buffer // what could not be had, and why
-	err     error        // why it cannot be written
+	missing bytes.Buffer // what could not be collected, and why
+	err     error        // the first error of writing it
 }
 
-// mostBytes is how much of one thing goes into a report.
-const mostBytes = 64 << 20
+// maxSourceBytes bounds a file in a report.
+const maxSourceBytes = 64 << 20
 
 func (a *archive) add(name string, content []byte) {
 	if a.err != nil {
@@ -39,55 +39,56 @@ func (a *archive) add(name string, content []byte) {
 	}
 }
 
-// text adds a text without its secrets.
+// text adds a redacted text.
 func (a *archive) text(name string, content []byte, err error) {
-	a.lack(name, err)
+	a.addMissing(name, err)
 	if len(content) > 0 {
 		a.add(name, a.redact.Text(content))
 	}
 }
 
-// json adds a document without its secrets.
+// json adds a redacted document.
 func (a *archive) json(name string, content []byte, err error) {
-	a.lack(name, err)
+	a.addMissing(name, err)
 	if len(content) > 0 {
 		a.add(name, a.redact.JSON(content))
 	}
 }
 
-func (a *archive) lack(name string, err error) {
+func (a *archive) addMissing(name string, err error) {
 	if err != nil {
 		fmt.Fprintf(&a.missing, "%s: %s\n", name, a.redact.Text([]byte(err.Error())))
 	}
 }
 
-// Source is one thing in a report, which a context ends.
+// Source is a file of a report. Read has to end with its context.
 type Source struct {
-	Name string // of the file
+	Name string // the file's name
 	Read func(context.Context) ([]byte, error)
 }
 
-// Options say what a report is of.
+// Options say what to report.
 type Options struct {
 	StateDir string
-	// Files have secrets that are nowhere to be in the report, and Secrets are such.
+	// Files lists files with secrets to redact everywhere, and Secrets such secrets.
 	Files, Secrets []string
 	Sources        []Source
 }
 
-// sourceWithin is how long one thing may take.
-const sourceWithin = 20 * time.Second
+// sourceTimeout bounds the reading of a source.
+const sourceTimeout = 20 * time.Second
 
-// Write writes a report as a .tar.gz, and returns what could not be had. Only what cannot be written is an error.
+// Write writes a report as a .tar.gz, and returns what could not be collected. Only a failure to write it
+// is an error.
 func Write(ctx context.Context, out io.Writer, now time.Time, o Options) (missing string, err error) {
 	packed := gzip.NewWriter(out)
 	a := &archive{out: tar.NewWriter(packed), redact: &Redactor{}, folder: "mesh-agent-" + now.UTC().Format("20060102-150405"), at: now}
 	for _, s := range o.Secrets {
-		a.redact.Know(s)
+		a.redact.AddSecret(s)
 	}
-	a.knowFiles(o)
+	a.addSecretFiles(o)
 	for _, s := range o.Sources {
-		content, err := limited(ctx, s)
+		content, err := readSource(ctx, s)
 		if strings.HasSuffix(s.Name, ".json") {
 			a.json(s.Name, content, err)
 			continue
@@ -101,12 +102,12 @@ func Write(ctx context.Context, out io.Writer, now time.Time, o Options) (missin
 	return a.missing.String(), errors.Join(a.err, a.out.Close(), packed.Close(), ctx.Err())
 }
 
-func limited(ctx context.Context, s Source) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, sourceWithin)
+func readSource(ctx context.Context, s Source) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, sourceTimeout)
 	defer cancel()
 	content, err := s.Read(ctx)
-	if len(content) > mostBytes {
-		content, err = content[:mostBytes], errors.Join(err, fmt.Errorf("only the first %d bytes are here", mostBytes))
+	if len(content) > maxSourceBytes {
+		content, err = content[:maxSourceBytes], errors.Join(err, fmt.Errorf("only the first %d bytes are here", maxSourceBytes))
 	}
 	return content, err
 }

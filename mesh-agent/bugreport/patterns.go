@@ -2,29 +2,30 @@ package bugreport
 
 import "regexp"
 
-// pattern is what a secret looks like, and what is written for it.
+// pattern matches a kind of secret. Replacement is a regexp template.
 type pattern struct {
-	of    string
-	looks *regexp.Regexp
-	with  string
+	what        string
+	expression  *regexp.Regexp
+	replacement string
 }
 
 const (
-	// secretWords end the name of a header, a setting or a variable that has a secret in it.
-	secretWords = `authorization|cookie|token|api[_-]?key|secret|passw(?:or)?d|passphrase|access[_-]?key|account[_-]?key|credential|private[_-]?key|signature`
-	named       = `(?:` + secretWords + `)s?\\?["']?\s*[:=]\s*`
-	headerKeys  = `"(?:key|name|header|header_name)"\s*:\s*"[^"]*(?:` + secretWords + `)[^"]*"`
-	headerValue = `"(?:value|raw_value|exact|exact_match|prefix_match|default_value)"\s*:\s*"`
+	// secretWords are the endings of names of headers, settings and variables with secrets.
+	secretWords      = `authorization|cookie|token|api[_-]?key|secret|passw(?:or)?d|passphrase|access[_-]?key|account[_-]?key|credential|private[_-]?key|signature`
+	secretAssignment = `(?:` + secretWords + `)s?\\?["']?\s*[:=]\s*`
+	headerKeys       = `"(?:key|name|header|header_name)"\s*:\s*"[^"]*(?:` + secretWords + `)[^"]*"`
+	headerValue      = `"(?:value|raw_value|exact|exact_match|prefix_match|default_value)"\s*:\s*"`
 )
 
-// patterns come in this order: what is recognised by its own shape, and what by the name before it.
+// patterns are applied in this order: first secrets that have a shape of their own, then those named by
+// what precedes them.
 var patterns = []pattern{
 	shape("a private key", `-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)`),
-	// Its first letters are always these.
+	// The encoding of "-----BEGIN" always begins with these letters.
 	shape("a private key in base64", `\bLS0tLS1CRUdJTi(?:BQUklWQVRF|BSU0EgUFJJVkFURS|BFQyBQUklWQVRF|BFTkNSWVBURUQgUFJJVkFURS|BPUEVOU1NIIFBSSVZBVE)[A-Za-z0-9+/=_-]*`),
 	shape("a key of age", `\bAGE-SECRET-KEY-1[A-Z0-9]+`),
 	shape("a join token", `\bpgmesh_join_[A-Za-z0-9_.~+/=-]+`),
-	// Metrics begin in the same way, and have no capital letters.
+	// Metrics have the same prefix, but no capital letters.
 	shape("a bearer token of the mesh", `\bpgmesh_[a-z0-9_-]{0,40}[A-Z][A-Za-z0-9_-]{8,}`),
 	shape("a web token", `\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*\.?[A-Za-z0-9_-]*`),
 	shape("GitHub", `\b(?:gh[opsur]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,})`),
@@ -39,29 +40,30 @@ var patterns = []pattern{
 	shape("registries of packages and images", `\b(?:npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{30,}|rubygems_[a-f0-9]{40,}|dckr_(?:pat|oat)_[A-Za-z0-9_-]{20,})`),
 	shape("other clouds and services", `\b(?:do[opr]_v1_[a-f0-9]{40,}|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|hf_[A-Za-z0-9]{30,}|glsa_[A-Za-z0-9_]{30,}|dapi[a-f0-9]{32}|atlasv1\.[A-Za-z0-9_-]{30,})`),
 	after("a bearer", `(?i)\b(bearer +)[A-Za-z0-9._~+/=-]{6,}`),
-	// An ordinary word after it has small letters alone.
+	// What follows as an ordinary word has only small letters.
 	after("a password of HTTP", `\b((?i:basic|negotiate) +)[a-z]*[A-Z0-9+/][A-Za-z0-9+/=]{3,}`),
 	after("a digest", `(?i)\b(digest +)\w+ *=[^\n]+`),
-	// Headers as Envoy has them in its configuration, wherever that is printed.
+	// Headers in Envoy's configuration, wherever it is printed.
 	after("a header of Envoy's", `(?i)(`+headerKeys+`\s*,\s*`+headerValue+`)(?:[^"\\]|\\.)*`),
 	{"a header of Envoy's, value first", regexp.MustCompile(`(?i)(` + headerValue + `)(?:[^"\\]|\\.)*("\s*,\s*` + headerKeys + `)`), "${1}" + hidden + "${2}"},
 	{"a key of Envoy's", regexp.MustCompile(`(?i)("private_key"\s*:\s*)\{[^{}]*\}`), `${1}"` + hidden + `"`},
 	after("authorization", `(?i)(authorization["']?\s*[:=]\s*["']?)[^\s,;"'\]}]+(?: [^\s,;"'\]}]+)?`),
 	after("cookies", `(?i)(cookie["']?\s*[:=]\s*["']?)[^\n"'\]}]+`),
-	after("what has a name, in quotes", `(?i)(`+named+`")(?:[^"\\]|\\.)+`),
-	after("what has a name, in single quotes", `(?i)(`+named+`')(?:[^'\\]|\\.)+`),
-	after("what has a name, in escaped quotes", `(?i)(`+named+`\\")[^"\\]+`),
-	after("what has a name", `(?i)(`+named+`["']?)[^\s,;&"'\]}\\]+`),
+	after("what has a name, in quotes", `(?i)(`+secretAssignment+`")(?:[^"\\]|\\.)+`),
+	after("what has a name, in single quotes", `(?i)(`+secretAssignment+`')(?:[^'\\]|\\.)+`),
+	after("what has a name, in escaped quotes", `(?i)(`+secretAssignment+`\\")[^"\\]+`),
+	after("what has a name", `(?i)(`+secretAssignment+`["']?)[^\s,;&"'\]}\\]+`),
 	after("a flag", `(?i)(\s--?(?:[a-z0-9]+-)*(?:token|passw(?:or)?d|passphrase|secret|api-?key|access-?key)[ \t]+["']?)[^\s"'-][^\s"']*`),
-	// To the last @ of what can be one: passwords have some in them.
+	// Up to the last possible @, as passwords may contain some.
 	after("a URL", `\b([a-z][a-z0-9+.-]*://[^\s/:@"'<>]*:)[^\s"'<>/]+(@)`),
 	after("a URL whose user is a secret", `\b([a-z][a-z0-9+.-]*://)[A-Za-z0-9_-]{20,}(@)`),
 }
 
-// shape is a secret that is recognised by what it looks like.
+// shape is a secret with a recognizable form.
 func shape(of, looks string) pattern { return pattern{of, regexp.MustCompile(looks), hidden} }
 
-// after is a secret that is recognised by what stands before it, the first group, and what comes after, if that is in a second one.
+// after is a secret recognized by what precedes it, the first group, and optionally by what follows, the
+// second.
 func after(of, looks string) pattern {
 	compiled := regexp.MustCompile(looks)
 	if compiled.NumSubexp() > 1 {

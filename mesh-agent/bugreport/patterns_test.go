@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// examples has texts for each pattern, by what that is of, and what is left of them. The secrets are made of planted, so that what is left shows.
+// examples has texts for each pattern, and the redacted results. Secrets contain "planted", so that leaks
+// show.
 var examples = map[string]map[string]string{
 	"a private key": {
 		"a -----BEGIN OPENSSH PRIVATE KEY-----\nplanted\n-----END OPENSSH PRIVATE KEY----- b":              "a (redacted) b",
@@ -53,17 +54,17 @@ var examples = map[string]map[string]string{
 	"a URL whose user is a secret": {"https://plantedplantedplanted@git.example/x": "https://(redacted)@git.example/x"},
 }
 
-func TestEachPatternTakesOutWhatItIsOf(t *testing.T) {
+func TestPatterns(t *testing.T) {
 	t.Parallel()
 	r := &Redactor{}
 	for _, p := range patterns {
-		require.NotEmpty(t, examples[p.of], "%s has no example", p.of)
-		for text, want := range examples[p.of] {
-			require.Regexp(t, p.looks, text, p.of)
+		require.NotEmpty(t, examples[p.what], "%s has no example", p.what)
+		for text, want := range examples[p.what] {
+			require.Regexp(t, p.expression, text, p.what)
 			got := string(r.Text([]byte(text)))
-			require.Equal(t, want, got, p.of)
-			require.NotContains(t, strings.ToLower(got), "planted", p.of)
-			require.Equal(t, want, string(r.Text([]byte(got))), "%s: once is enough", p.of)
+			require.Equal(t, want, got, p.what)
+			require.NotContains(t, strings.ToLower(got), "planted", p.what)
+			require.Equal(t, want, string(r.Text([]byte(got))), "%s: once is enough", p.what)
 		}
 	}
 }

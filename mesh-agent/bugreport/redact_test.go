@@ -18,7 +18,7 @@ plantedplantedplantedplantedplantedplantedplantedplanted34567890
 -----END PRIVATE KEY-----
 `
 
-func TestWhatLooksLikeASecretIsTakenOutOfText(t *testing.T) {
+func TestTextIsRedacted(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"a " + key + "b":  "a (redacted)\nb",
@@ -46,7 +46,7 @@ func TestWhatLooksLikeASecretIsTakenOutOfText(t *testing.T) {
 	}
 }
 
-func TestWhatIsASecretInEnvoysConfigurationIsTakenOut(t *testing.T) {
+func TestEnvoysConfigurationIsRedacted(t *testing.T) {
 	t.Parallel()
 	document := `{
 	 "secret": {"name": "default", "tls_certificate": {
@@ -74,13 +74,13 @@ func TestWhatIsASecretInEnvoysConfigurationIsTakenOut(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(got), &tree))
 }
 
-func TestWhatIsKnownIsTakenOutEverywhere(t *testing.T) {
+func TestKnownSecretsAreRedactedEverywhere(t *testing.T) {
 	t.Parallel()
 	r := &bugreport.Redactor{}
-	r.Know("an odd secret\n")
-	r.Know(key)
-	r.Know("")
-	r.Know("of") // would be in every text
+	r.AddSecret("an odd secret\n")
+	r.AddSecret(key)
+	r.AddSecret("")
+	r.AddSecret("of") // too common to be a secret
 	long := strings.Split(key, "\n")[2]
 	text := "x an odd secret of " + long + " " + base64.StdEncoding.EncodeToString([]byte("ab"+long+"cd"))
 	got := string(r.Text([]byte(text)))
@@ -89,7 +89,7 @@ func TestWhatIsKnownIsTakenOutEverywhere(t *testing.T) {
 	require.JSONEq(t, `{"a": "(redacted)"}`, string(r.JSON([]byte(`{"a": "an odd secret"}`))))
 }
 
-func TestTheJournalIsWithoutAccessLogs(t *testing.T) {
+func TestJournalHasNoAccessLogs(t *testing.T) {
 	t.Parallel()
 	const ours = `-- Boot 1 --
 Nov 22 21:40:54 one systemd[1]: Started mesh-agent.service.
@@ -108,7 +108,7 @@ func FuzzRedact(f *testing.F) {
 	f.Add(key, key)
 	f.Fuzz(func(t *testing.T, text, secret string) {
 		r := &bugreport.Redactor{}
-		r.Know(secret)
+		r.AddSecret(secret)
 		for _, got := range [][]byte{r.Text([]byte(text)), r.JSON([]byte(text))} {
 			if word := strings.TrimSpace(secret); len(word) >= 6 && !strings.HasPrefix(word, "-----") && replaced(word) {
 				require.NotContains(t, string(got), word)
@@ -120,7 +120,7 @@ func FuzzRedact(f *testing.F) {
 	})
 }
 
-// replaced tells whether a word is gone when it was taken out: what stands for it has some of its own.
+// replaced reports whether a word is gone after redaction, apart from its replacement.
 func replaced(word string) bool {
 	const stands = "(redacted)"
 	return !strings.Contains(stands, word)

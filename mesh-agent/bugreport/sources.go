@@ -16,7 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/envoyadmin"
 )
 
-// Envoy are what its admin API tells.
+// Envoy returns the sources from the admin API.
 func Envoy(envoy *envoyadmin.Admin) (all []Source) {
 	for _, each := range []struct{ name, path string }{
 		{"server_info.json", "/server_info"},
@@ -33,7 +33,7 @@ func Envoy(envoy *envoyadmin.Admin) (all []Source) {
 		all = append(all, Source{"envoy/" + each.name, func(ctx context.Context) ([]byte, error) {
 			text, err := envoy.Text(ctx, each.path)
 			if refused, is := errors.AsType[*envoyadmin.RefusedError](err); is {
-				return []byte(refused.Said), nil // that it is not ready is something to know
+				return []byte(refused.Said), nil // a refusal, such as "not ready", is worth reporting
 			}
 			return []byte(text), err
 		}})
@@ -44,7 +44,7 @@ func Envoy(envoy *envoyadmin.Admin) (all []Source) {
 	}})
 }
 
-// Machine is what there is to know of the machine. Programs that are not there are left out.
+// Machine returns the sources about the machine. Programs that are not installed are left out.
 func Machine() (all []Source) {
 	for _, path := range []string{
 		"/etc/os-release", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/hosts", "/proc/version", "/proc/meminfo", "/proc/loadavg", "/proc/uptime",
@@ -66,7 +66,7 @@ func Machine() (all []Source) {
 		{"ip6tables", []string{"ip6tables-save"}},
 		{"resolvectl", []string{"resolvectl", "status"}},
 		{"time", []string{"timedatectl", "show"}},
-		{"processes", []string{"ps", "-eo", "pid,ppid,user,rss,etimes,comm"}}, // without arguments: tokens are in them
+		{"processes", []string{"ps", "-eo", "pid,ppid,user,rss,etimes,comm"}}, // without arguments, which may have tokens
 		{"disks", []string{"df", "-h"}},
 		{"systemd-unit", []string{"systemctl", "status", "--no-pager", "--lines=0", "mesh-agent"}},
 		{"kernel-last-word", []string{"dmesg", "--ctime", "--level=emerg,alert,crit,err"}},
@@ -85,21 +85,22 @@ func Machine() (all []Source) {
 	return all
 }
 
-// ourLine is one of the agent, of Envoy's own log, or of systemd about them. What else is in the journal of the unit is an access log.
-var ourLine = regexp.MustCompile(`: (?:time=\S+ level=|\{"time":"[^"]*","level":|\[[^\]]*\]\[\d+\]\[\w+\]\[\w+\])| systemd\[\d+\]: |^-- `)
+// agentLine matches lines of the agent, of Envoy's own log, and of systemd about them. All others in the
+// unit's journal are access logs.
+var agentLine = regexp.MustCompile(`: (?:time=\S+ level=|\{"time":"[^"]*","level":|\[[^\]]*\]\[\d+\]\[\w+\]\[\w+\])| systemd\[\d+\]: |^-- `)
 
-// WithoutAccessLog is the journal of the agent without what its Envoy says of requests.
+// WithoutAccessLog removes access logs from the agent's journal.
 func WithoutAccessLog(journal []byte) []byte {
 	var kept bytes.Buffer
 	for line := range bytes.Lines(journal) {
-		if ourLine.Match(line) {
+		if agentLine.Match(line) {
 			kept.Write(line)
 		}
 	}
 	return kept.Bytes()
 }
 
-// StateDir tells what is in the state folder, but not the contents, which are secret.
+// StateDir lists the state folder without the files' contents, which are secret.
 func StateDir(folder string) Source {
 	return Source{"state.txt", func(context.Context) ([]byte, error) {
 		var list bytes.Buffer
@@ -110,7 +111,8 @@ func StateDir(folder string) Source {
 	}}
 }
 
-// filesOf goes through what is in a folder, and does not leave it by links, whoever makes some meanwhile.
+// filesOf visits the files in a folder. It cannot be led out by symbolic links, even if some appear
+// meanwhile.
 func filesOf(folder string, each func(root *os.Root, path string, info fs.FileInfo)) error {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
@@ -121,14 +123,14 @@ func filesOf(folder string, each func(root *os.Root, path string, info fs.FileIn
 		if err != nil {
 			return fs.SkipDir
 		}
-		if info, err := entry.Info(); err == nil { // or it has just gone
+		if info, err := entry.Info(); err == nil { // otherwise it has just gone
 			each(root, path, info)
 		}
 		return nil
 	})
 }
 
-// File is a file, which need not be there.
+// File returns a file, which may be missing.
 func File(name, path string) Source {
 	return Source{name, func(context.Context) ([]byte, error) {
 		content, err := os.ReadFile(path)
@@ -139,7 +141,7 @@ func File(name, path string) Source {
 	}}
 }
 
-// run is what a program says, whether it fails or not.
+// run returns a program's output, whether or not it fails.
 func run(name, program string, args ...string) Source {
 	return Source{name, func(ctx context.Context) ([]byte, error) {
 		cmd := exec.CommandContext(ctx, program, args...)
@@ -152,40 +154,41 @@ func run(name, program string, args ...string) Source {
 	}}
 }
 
-// smallFile is larger than any file of the state folder with a secret in it.
-const smallFile = 1 << 20
+// maxSecretFile is larger than any file with a secret in the state folder.
+const maxSecretFile = 1 << 20
 
-// knowFiles makes known what may be nowhere: the private keys in the state folder, and what is in files that hold secrets.
-func (a *archive) knowFiles(o Options) {
+// addSecretFiles adds the secrets to redact: private keys in the state folder, and the content of files
+// with secrets.
+func (a *archive) addSecretFiles(o Options) {
 	_ = filesOf(o.StateDir, func(root *os.Root, path string, info fs.FileInfo) {
-		if !info.Mode().IsRegular() || info.Size() > smallFile {
+		if !info.Mode().IsRegular() || info.Size() > maxSecretFile {
 			return
 		}
-		content, _ := root.ReadFile(path) // what cannot be read is not in the report either
-		a.knowKeys(content)
+		content, _ := root.ReadFile(path) // unreadable files are not in the report either
+		a.addPrivateKeys(content)
 	})
 	for _, path := range o.Files {
 		content, err := os.ReadFile(path)
 		if err != nil {
-			continue // what cannot be read is not in the report either
+			continue // unreadable files are not in the report either
 		}
 		if bytes.Contains(content, []byte("-----BEGIN ")) {
-			a.knowKeys(content)
+			a.addPrivateKeys(content)
 			continue
 		}
-		a.redact.Know(string(content))
+		a.redact.AddSecret(string(content))
 	}
 }
 
-// knowKeys makes the private keys in PEM known, and not the certificates beside them.
-func (a *archive) knowKeys(content []byte) {
+// addPrivateKeys adds the private keys in PEM text, but not its certificates.
+func (a *archive) addPrivateKeys(content []byte) {
 	for {
 		var block *pem.Block
 		if block, content = pem.Decode(content); block == nil {
 			return
 		}
 		if strings.HasSuffix(block.Type, "PRIVATE KEY") {
-			a.redact.Know(string(pem.EncodeToMemory(block)))
+			a.redact.AddSecret(string(pem.EncodeToMemory(block)))
 		}
 	}
 }

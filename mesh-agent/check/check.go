@@ -1,5 +1,5 @@
-// Package check looks at a machine before it joins the mesh: whether everything is there that the agent and its Envoy need, and what to do about
-// what is not.
+// Package check examines a machine before it joins the mesh: whether the agent and Envoy have what they
+// need, and what to do if not.
 package check
 
 import (
@@ -11,22 +11,22 @@ import (
 	"github.com/pgmesh/pgmesh/internal/terminal"
 )
 
-// State is how a part of the machine is.
+// State is the result for a part of the machine.
 type State string
 
-// A failure keeps the agent or Envoy from working; a warning may, or will some day.
+// A Failure keeps the agent or Envoy from working; a Warning may do so, or will some day.
 const (
 	OK      State = "ok"
 	Warning State = "warning"
 	Failure State = "failure"
 )
 
-// Finding is what was found about one part.
+// Finding is a result for one part.
 type Finding struct {
 	Part  string `json:"part"`
 	State State  `json:"state"`
 	Says  string `json:"says"`
-	// Do is what to do about it.
+	// Do says what to do about it.
 	Do string `json:"do,omitempty"`
 }
 
@@ -42,10 +42,10 @@ func fail(part, does, says string, args ...any) Finding {
 	return Finding{Part: part, State: Failure, Says: fmt.Sprintf(says, args...), Do: does}
 }
 
-// Check looks at one part, or several of a sort.
+// Check examines one part, or several of a kind.
 type Check func(context.Context) []Finding
 
-// Run makes the checks, one after the other.
+// Run runs checks one after the other.
 func Run(ctx context.Context, checks ...Check) (all []Finding) {
 	for _, c := range checks {
 		all = append(all, c(ctx)...)
@@ -53,7 +53,7 @@ func Run(ctx context.Context, checks ...Check) (all []Finding) {
 	return all
 }
 
-// Failed tells whether there is a failure.
+// Failed reports whether there is a Failure.
 func Failed(all []Finding) bool {
 	for _, f := range all {
 		if f.State == Failure {
@@ -63,7 +63,7 @@ func Failed(all []Finding) bool {
 	return false
 }
 
-// Write prints a line for each, and beneath what is not well what to do about it.
+// Write prints a line for each finding, and below it what to do.
 func Write(out io.Writer, all []Finding) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, f := range all {

@@ -23,7 +23,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/check"
 )
 
-// only is the one finding of a check.
+// only returns the single finding of a check.
 func only(t *testing.T, c check.Check) check.Finding {
 	t.Helper()
 	all := c(t.Context())
@@ -31,7 +31,7 @@ func only(t *testing.T, c check.Check) check.Finding {
 	return all[0]
 }
 
-// of are the findings about a part.
+// of returns the findings about a part.
 func of(all []check.Finding, part string) (found []check.Finding) {
 	for _, f := range all {
 		if f.Part == part {
@@ -48,7 +48,7 @@ func requireFinding(t *testing.T, f check.Finding, state check.State, says, do s
 	require.Contains(t, f.Do, do)
 }
 
-// secure is a server that shows a certificate of these times.
+// secure starts a TLS server with a certificate of this validity.
 func secure(t *testing.T, begin, end time.Time) string {
 	t.Helper()
 	pair := certtest.NewAuthority(t).Issue(func(c *x509.Certificate) { c.NotBefore, c.NotAfter = begin, end })
@@ -70,9 +70,9 @@ func secure(t *testing.T, begin, end time.Time) string {
 	return l.Addr().String()
 }
 
-func TestClocksThatAreWrongAreFoundByCertificates(t *testing.T) {
+func TestCertificatesRevealAWrongClock(t *testing.T) {
 	t.Parallel()
-	now := time.Now().Truncate(time.Second) // as certificates have it
+	now := time.Now().Truncate(time.Second) // the resolution of certificates
 	synced := func() (bool, error) { return true, nil }
 	good := secure(t, now.Add(-time.Hour), now.Add(time.Hour))
 	at := func(now time.Time, synchronized func() (bool, error)) check.Finding {
@@ -102,7 +102,7 @@ func TestEachDiscoveryIsTried(t *testing.T) {
 	requireFinding(t, both[1], check.OK, "b:15012 answers, and is eu-1", "")
 }
 
-func TestPortsThatAreTakenAreNamed(t *testing.T) {
+func TestPorts(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -131,7 +131,7 @@ func TestPortsThatAreTakenAreNamed(t *testing.T) {
 	requireFinding(t, only(t, check.Services(map[string]uint32{"cart's http": 1})), check.Warning, "nobody listens on port 1, of cart's http", "start the application")
 }
 
-// machine is a system with nothing wrong, of files in a folder.
+// machine is a healthy system in a temporary folder.
 func machine(t *testing.T) check.System {
 	t.Helper()
 	s := check.System{
@@ -167,7 +167,7 @@ func checks(s check.System) []check.Check {
 	return []check.Check{s.State, s.Kernel, s.Limits, s.Memory, s.Network, s.Program, s.Resolver}
 }
 
-func TestNothingIsWrongWithAGoodMachine(t *testing.T) {
+func TestGoodMachine(t *testing.T) {
 	t.Parallel()
 	for _, f := range check.Run(t.Context(), checks(machine(t))...) {
 		require.Equal(t, check.OK, f.State, "%+v", f)
@@ -175,7 +175,7 @@ func TestNothingIsWrongWithAGoodMachine(t *testing.T) {
 	}
 }
 
-func TestEachThingThatMayBeWrongIsToldWithWhatToDo(t *testing.T) {
+func TestEachProblemComesWithAdvice(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		spoil          func(t *testing.T, s *check.System)
@@ -258,7 +258,7 @@ func program(t *testing.T, script string) string {
 	return path
 }
 
-func TestFindingsAreLinesWithWhatToDoBeneath(t *testing.T) {
+func TestWrite(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
 	require.NoError(t, check.Write(&b, []check.Finding{
@@ -268,7 +268,7 @@ func TestFindingsAreLinesWithWhatToDoBeneath(t *testing.T) {
 	require.Equal(t, "ok       clock          synchronized\nfailure  shared memory  none\n                        → mount it\n", b.String())
 }
 
-func TestTrialsFailWithTheirReason(t *testing.T) {
+func TestTrial(t *testing.T) {
 	t.Parallel()
 	c := check.Trial("redirection", "can be", "leave it out", func(context.Context) error { return errors.New("there is no nft in PATH") })
 	requireFinding(t, only(t, c), check.Failure, "there is no nft in PATH", "leave it out")

@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// Peer is what a server shows of itself, to whoever asks.
+// Peer is the validity of a server's certificate.
 type Peer struct{ NotBefore, NotAfter time.Time }
 
-// Look asks a server for its certificate, without believing it and without telling it anything.
-func Look(ctx context.Context, address string) (Peer, error) {
+// FetchCertificate connects to a server and returns its certificate's validity. It does not verify the
+// certificate and sends nothing.
+func FetchCertificate(ctx context.Context, address string) (Peer, error) {
 	dialer := tls.Dialer{Config: &tls.Config{
-		InsecureSkipVerify: true, //nolint:gosec // whether it is the right one is asked elsewhere; a wrong clock would make that fail
+		InsecureSkipVerify: true, //nolint:gosec // verified elsewhere; here a wrong clock would make verification fail
 		NextProtos:         []string{"h2"},
 	}}
 	conn, err := dialer.DialContext(ctx, "tcp", address)
@@ -26,21 +27,21 @@ func Look(ctx context.Context, address string) (Peer, error) {
 }
 
 const (
-	setClock  = "set the clock, and keep it set: timedatectl set-ntp true, or install chrony"
-	lookLimit = 3 * time.Second
+	setClock     = "set the clock, and keep it set: timedatectl set-ntp true, or install chrony"
+	fetchTimeout = 3 * time.Second
 )
 
-// Clock is whether this machine's time is right, as far as its kernel and the certificates of discoveries tell.
+// Clock checks this machine's time against discovery's certificates and the kernel's synchronization state.
 func Clock(now func() time.Time, synchronized func() (bool, error), servers []string) Check {
 	return func(ctx context.Context) []Finding {
 		for _, server := range servers {
-			ctx, cancel := context.WithTimeout(ctx, lookLimit)
-			peer, err := Look(ctx, server)
+			ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+			peer, err := FetchCertificate(ctx, server)
 			cancel()
 			if err != nil {
-				continue // that it cannot be reached is told elsewhere
+				continue // reported elsewhere
 			}
-			if found, wrong := peer.against(now(), server); wrong {
+			if found, wrong := peer.checkTime(now(), server); wrong {
 				return []Finding{found}
 			}
 		}
@@ -54,8 +55,9 @@ func Clock(now func() time.Time, synchronized func() (bool, error), servers []st
 	}
 }
 
-// against tells whether the certificate could not be in use at this time: then the clock is wrong, for discovery uses it.
-func (p Peer) against(now time.Time, server string) (Finding, bool) {
+// checkTime reports whether the certificate is outside its validity now. As discovery uses it, the clock
+// must be wrong.
+func (p Peer) checkTime(now time.Time, server string) (Finding, bool) {
 	switch {
 	case now.Before(p.NotBefore):
 		return fail("clock", setClock, "this machine's clock is behind, by %s at least: the certificate of discovery at %s begins at %s",
@@ -67,7 +69,7 @@ func (p Peer) against(now time.Time, server string) (Finding, bool) {
 	return Finding{}, false
 }
 
-// Discovery is whether each replica can be reached, and is who it should be.
+// Discovery checks that the replicas can be reached and are discoveries.
 func Discovery(servers []string, connect func(ctx context.Context, server string) (name string, err error)) Check {
 	return func(ctx context.Context) (all []Finding) {
 		if len(servers) == 0 {
@@ -87,7 +89,7 @@ func Discovery(servers []string, connect func(ctx context.Context, server string
 		}
 		for i := range all {
 			if all[i].State == Failure && reached > 0 {
-				all[i].State = Warning // another is enough
+				all[i].State = Warning // one replica is enough
 			}
 		}
 		return all

@@ -2,10 +2,10 @@ package check
 
 import "golang.org/x/sys/unix"
 
-// unsynchronized is what the kernel answers when nobody has set its clock of late: TIME_ERROR.
+// unsynchronized is TIME_ERROR, the kernel's state when its clock has not been set lately.
 const unsynchronized = 5
 
-// Synchronized tells whether somebody keeps the kernel's clock right.
+// Synchronized reports whether the kernel's clock is kept synchronized.
 func Synchronized() (bool, error) {
 	state, err := unix.Adjtimex(&unix.Timex{})
 	return state != unsynchronized, err

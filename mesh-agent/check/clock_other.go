@@ -4,5 +4,5 @@ package check
 
 import "errors"
 
-// Synchronized is known on Linux alone.
+// Synchronized fails: only Linux is supported.
 func Synchronized() (bool, error) { return false, errors.New("this is not Linux") }

@@ -4,7 +4,7 @@ package check
 
 import "golang.org/x/sys/unix"
 
-// OpenFiles is how many files this process may have open.
+// OpenFiles returns how many files this process may have open.
 func OpenFiles() uint64 {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
@@ -13,7 +13,7 @@ func OpenFiles() uint64 {
 	return limit.Max // Envoy and the agent raise the soft limit to it
 }
 
-// Free is how many bytes this account may still write to a folder's disk.
+// Free returns how many bytes this account may still write to a folder's file system.
 func Free(folder string) (uint64, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(folder, &s); err != nil {

@@ -9,15 +9,15 @@ import (
 	"syscall"
 )
 
-// Port is an address that the agent or its Envoy is going to listen at.
+// Port is an address that the agent or Envoy will listen on.
 type Port struct {
-	What    string // Envoy's admin API
+	What    string // what listens there, such as Envoy's admin API
 	Address string
-	Flag    string // that chooses another, without dashes; "" if none does
-	UDP     bool   // beside TCP
+	Flag    string // the flag that changes it, without dashes; "" for none
+	UDP     bool   // UDP as well as TCP
 }
 
-// Ports are whether they are free. They need not be where the agent runs already.
+// Ports checks that the addresses are free. A running agent has them already.
 func Ports(ports []Port, running bool) Check {
 	return func(context.Context) (all []Finding) {
 		if running {
@@ -69,7 +69,7 @@ func listens(network, address string) error {
 	return err
 }
 
-// Services are whether somebody listens on the ports of this machine's services.
+// Services checks that something listens on the ports of this machine's services.
 func Services(ports map[string]uint32) Check {
 	return func(ctx context.Context) (all []Finding) {
 		for name, port := range ports {

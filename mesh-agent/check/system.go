@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// System is the machine's own settings. Root is a folder with its proc and dev: "/".
+// System is the machine to examine. Root is the folder with its proc and dev, "/".
 type System struct {
 	Root     string
 	StateDir string
 	Envoy    string
 	// Files is how many files a process of this account may have open.
 	Files uint64
-	// Free is how many bytes a folder has room for.
+	// Free returns how many bytes a folder has room for.
 	Free func(folder string) (uint64, error)
 
 	ResolvConf  string
@@ -31,11 +31,11 @@ type System struct {
 }
 
 func (s System) read(path string) string {
-	text, _ := os.ReadFile(filepath.Join(s.Root, path)) // a kernel without it says nothing
+	text, _ := os.ReadFile(filepath.Join(s.Root, path)) // a missing file is empty
 	return strings.TrimSpace(string(text))
 }
 
-// State is whether the agent can keep who it is, and nobody else can read that.
+// State checks that the agent can write its state folder, and that nobody else can read the key in it.
 func (s System) State(context.Context) []Finding {
 	const part = "state"
 	info, err := os.Stat(s.StateDir)
@@ -67,12 +67,12 @@ func (s System) State(context.Context) []Finding {
 	return []Finding{ok(part, "%s is this account's alone, and has room for %d MB", s.StateDir, free>>20)}
 }
 
-// Kernel is whether it has what Envoy needs of it.
+// Kernel checks that the kernel has what Envoy needs.
 func (s System) Kernel(context.Context) []Finding {
 	const part = "kernel"
 	release := s.read("proc/sys/kernel/osrelease")
 	major, minor := 0, 0
-	_, _ = fmt.Sscanf(release, "%d.%d", &major, &minor) // 0.0 is too old, too
+	_, _ = fmt.Sscanf(release, "%d.%d", &major, &minor) // an unreadable version counts as too old
 	var all []Finding
 	switch {
 	case release == "":
@@ -95,20 +95,20 @@ func (s System) Kernel(context.Context) []Finding {
 	return append(all, ok("shared memory", "/dev/shm is there for hot restarts"))
 }
 
-// The least that lets a proxy work, and what lets it work under load.
+// The least that lets a proxy work, and enough for it to work under load.
 const (
-	fewFiles  = 1024
-	goodFiles = 65536
+	minFiles    = 1024
+	enoughFiles = 65536
 )
 
-// Limits are what a process may have.
+// Limits checks the limits of a process.
 func (s System) Limits(context.Context) []Finding {
 	var all []Finding
 	const more = "LimitNOFILE=1048576 in the unit, or ulimit -n 1048576"
 	switch {
-	case s.Files < fewFiles:
+	case s.Files < minFiles:
 		all = append(all, fail("open files", more, "a process may have %d files open; each request through Envoy takes two", s.Files))
-	case s.Files < goodFiles:
+	case s.Files < enoughFiles:
 		all = append(all, warn("open files", more, "a process may have %d files open; each request through Envoy takes two", s.Files))
 	default:
 		all = append(all, ok("open files", "%d", s.Files))
@@ -122,7 +122,7 @@ func (s System) Limits(context.Context) []Finding {
 	return all
 }
 
-// Memory is whether there is room for an Envoy.
+// Memory checks that there is room for Envoy.
 func (s System) Memory(context.Context) []Finding {
 	found := available.FindStringSubmatch(s.read("proc/meminfo"))
 	if found == nil {
@@ -141,10 +141,10 @@ func (s System) Memory(context.Context) []Finding {
 
 var available = regexp.MustCompile(`(?m)^MemAvailable:\s+(\d+) kB$`)
 
-// agentPorts are those that the agent and Envoy take by default.
+// agentPorts is the range of the default ports of the agent and Envoy.
 var agentPorts = [2]int{15000, 15463}
 
-// Network is the kernel's settings of it.
+// Network checks the kernel's network settings.
 func (s System) Network(context.Context) []Finding {
 	var all []Finding
 	first, last := 0, 0
@@ -172,7 +172,7 @@ func (s System) Network(context.Context) []Finding {
 	return all
 }
 
-// Program is whether Envoy can be run.
+// Program checks that Envoy can be run.
 func (s System) Program(ctx context.Context) []Finding {
 	path, err := exec.LookPath(s.Envoy)
 	if err != nil {
@@ -191,10 +191,10 @@ func (s System) Program(ctx context.Context) []Finding {
 	return []Finding{ok("envoy", "%s is Envoy %s", path, found[1])}
 }
 
-// envoyVersion is in "envoy  version: COMMIT/1.40.0/Clean/RELEASE/BoringSSL".
+// envoyVersion matches "envoy version: COMMIT/1.40.0/Clean/RELEASE/BoringSSL".
 var envoyVersion = regexp.MustCompile(`version: [0-9a-f]+/(\d+\.\d+\.\d+[^/]*)/`)
 
-// Resolver is whether the machine knows whom to ask for names.
+// Resolver checks that the machine has a nameserver.
 func (s System) Resolver(context.Context) []Finding {
 	if len(s.Nameservers) == 0 {
 		return []Finding{warn("resolver", "name one: nameserver ADDRESS; or name those of the agent's resolver with --dns-upstream",
@@ -207,10 +207,11 @@ func (s System) Resolver(context.Context) []Finding {
 	return []Finding{ok("resolver", "%s names %s", s.ResolvConf, strings.Join(words, ", "))}
 }
 
-// Routes are whether connections to the addresses that the mesh allocates for services get as far as the rules that redirect them.
+// Routes checks that connections to the addresses that the mesh allocates reach the rules that redirect
+// them.
 func Routes(device string) Check {
 	return func(context.Context) []Finding {
-		conn, err := net.Dial("udp", "240.240.0.1:9") // nothing is sent
+		conn, err := net.Dial("udp", "240.240.0.1:9") // sends nothing
 		if err != nil {
 			return []Finding{warn("routes", fmt.Sprintf("ip route add 240.240.0.0/16 dev %s, or a default route", device),
 				"this machine has no route to 240.240.0.0/16, where services have addresses that are allocated: connections to them fail before they can be redirected")}
@@ -220,7 +221,7 @@ func Routes(device string) Check {
 	}
 }
 
-// Trial is a check that is a function of somebody else's: well if it returns nothing.
+// Trial turns a function into a check: no error means OK.
 func Trial(part, well, does string, try func(context.Context) error) Check {
 	return func(ctx context.Context) []Finding {
 		if err := try(ctx); err != nil {

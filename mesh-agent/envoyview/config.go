@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Config are the views of Envoy's configuration, by type.
+// Config lists the views of Envoy's configuration, by type.
 var Config = []View{
 	configView("clusters", "dynamic_active_clusters", "dynamic_warming_clusters", "static_clusters"),
 	configView("endpoints", "dynamic_endpoint_configs", "static_endpoint_configs"),
@@ -23,11 +23,11 @@ var Config = []View{
 	configView("secrets", "dynamic_active_secrets", "dynamic_warming_secrets", "static_secrets"),
 }
 
-// Overview counts what Envoy has of each type.
+// Overview counts Envoy's resources of each type.
 var Overview = View{
 	Name: "config", Short: "Show the configuration that Envoy has",
 	Example: "  mesh-agent envoy config\n  mesh-agent envoy config clusters --name cart\n  mesh-agent envoy config -o json > dump.json",
-	Path:    "/config_dump?include_eds", Named: "name_regex",
+	Path:    "/config_dump?include_eds", NameParam: "name_regex",
 	Header: []string{"TYPE", "HAS", "WARMING", "REFUSED", "LAST CHANGE"}, Rows: overviewRows,
 }
 
@@ -41,7 +41,7 @@ var headers = map[string][]string{
 
 func configView(kind string, lists ...string) View {
 	return View{
-		Name: kind, Short: "List the " + kind + " of Envoy's configuration", Path: "/config_dump?include_eds", Named: "name_regex",
+		Name: kind, Short: "List the " + kind + " of Envoy's configuration", Path: "/config_dump?include_eds", NameParam: "name_regex",
 		Example: "  mesh-agent envoy config " + kind + "\n  mesh-agent envoy config " + kind + " --name cart -o yaml",
 		Header:  headers[kind], lists: lists,
 		Rows: func(answer io.Reader, wanted *regexp.Regexp) ([][]string, error) {
@@ -54,22 +54,22 @@ func configView(kind string, lists ...string) View {
 	}
 }
 
-// dump is a configuration, as lists of Envoy's by their names.
+// dump is a configuration dump, by the names of Envoy's lists.
 type dump map[string][]item
 
-// item is one resource, of whichever type: what is not of its type is empty.
+// item is a resource of any type; the fields of other types are empty.
 type item struct {
-	Name    string    `json:"name"` // of a listener or a secret
+	Name    string    `json:"name"` // for listeners and secrets
 	Version string    `json:"version_info"`
 	Changed time.Time `json:"last_updated"`
 
 	Cluster   *clusterConfig  `json:"cluster"`
 	Endpoints *endpointConfig `json:"endpoint_config"`
 	Routes    *routeConfig    `json:"route_config"`
-	Listener  *listenerConfig `json:"listener"` // a static one
+	Listener  *listenerConfig `json:"listener"` // for static listeners
 	Secret    *secretConfig   `json:"secret"`
 
-	// Of a dynamic listener.
+	// For dynamic listeners.
 	Active   *listenerState `json:"active_state"`
 	Warming  *listenerState `json:"warming_state"`
 	Draining *listenerState `json:"draining_state"`
@@ -136,11 +136,11 @@ type inline struct {
 	File  string `json:"filename"`
 }
 
-// first is the first certificate, if there is one to be read.
-func (i inline) first() *x509.Certificate {
+// firstCertificate returns the first certificate, or nil if it cannot be read.
+func (i inline) firstCertificate() *x509.Certificate {
 	text := []byte(i.Text)
 	if i.Bytes != "" {
-		text, _ = base64.StdEncoding.DecodeString(i.Bytes) // if it is none there is no certificate
+		text, _ = base64.StdEncoding.DecodeString(i.Bytes) // invalid base64 has no certificate
 	}
 	block, _ := pem.Decode(text)
 	if block == nil {
@@ -160,7 +160,7 @@ func readDump(answer io.Reader) (dump, error) {
 	d := dump{}
 	for _, config := range all.Configs {
 		for name, list := range config {
-			if !known(name) {
+			if !isKnownList(name) {
 				continue
 			}
 			var items []item
@@ -175,7 +175,7 @@ func readDump(answer io.Reader) (dump, error) {
 
 var listName = regexp.MustCompile(`^(static|dynamic|dynamic_active|dynamic_warming)_(clusters|endpoint_configs|listeners|route_configs|secrets)$`)
 
-func known(list string) bool { return listName.MatchString(list) }
+func isKnownList(list string) bool { return listName.MatchString(list) }
 
 func (d dump) rows(lists []string, wanted *regexp.Regexp) (rows [][]string) {
 	for _, list := range lists {
@@ -188,7 +188,7 @@ func (d dump) rows(lists []string, wanted *regexp.Regexp) (rows [][]string) {
 	return rows
 }
 
-// state is that of all in a list.
+// state returns the state of a list's items.
 func state(list string) string {
 	switch {
 	case strings.HasPrefix(list, "static_"):
@@ -215,7 +215,7 @@ func (i item) name() string {
 	}
 }
 
-// rows are one, but for a listener that is there in several states.
+// rows returns one row, or for a dynamic listener one for each of its states.
 func (i item) rows(state string) [][]string {
 	last := []string{state, i.Version, moment(i.Changed)}
 	switch {
@@ -271,16 +271,16 @@ func (e *endpointConfig) row() []string {
 	return []string{e.Name, strconv.Itoa(all), strconv.Itoa(healthy)}
 }
 
-// mostDomains is how many are listed of one: a sidecar has thousands.
-const mostDomains = 3
+// maxDomains bounds the listed domains: a sidecar has thousands.
+const maxDomains = 3
 
 func (r *routeConfig) row() []string {
 	var domains []string
 	for _, h := range r.Hosts {
 		domains = append(domains, h.Domains...)
 	}
-	shown := strings.Join(domains[:min(mostDomains, len(domains))], ", ")
-	if more := len(domains) - mostDomains; more > 0 {
+	shown := strings.Join(domains[:min(maxDomains, len(domains))], ", ")
+	if more := len(domains) - maxDomains; more > 0 {
 		shown += " and " + strconv.Itoa(more) + " more"
 	}
 	return []string{r.Name, strconv.Itoa(len(r.Hosts)), shown}
@@ -299,7 +299,7 @@ func (s *secretConfig) row() []string {
 	case len(s.Generic) > 0:
 		row[1] = "generic"
 	}
-	if c := from.first(); c != nil {
+	if c := from.firstCertificate(); c != nil {
 		row[2], row[3] = namesOf(c), c.NotAfter.UTC().Format(time.RFC3339)
 	} else if from.File != "" {
 		row[2] = from.File
@@ -318,7 +318,7 @@ func namesOf(c *x509.Certificate) string {
 	return strings.Join(names, ", ")
 }
 
-// overviewRows count the items of each type.
+// overviewRows counts the items of each type.
 func overviewRows(answer io.Reader, _ *regexp.Regexp) (rows [][]string, err error) {
 	d, err := readDump(answer)
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/envoyadmin"
 )
 
-// LogLevels are those that Envoy knows.
+// LogLevels are Envoy's log levels.
 var LogLevels = []string{"trace", "debug", "info", "warning", "error", "critical", "off"}
 
-// Components are Envoy's, each with its log level.
+// Components maps Envoy's loggers to their levels.
 type Components map[string]string
 
-// Names lists them in order.
+// Names returns the sorted names.
 func (c Components) Names() []string { return slices.Sorted(maps.Keys(c)) }
 
 // ReadComponents asks Envoy.
@@ -38,10 +38,10 @@ func ReadComponents(ctx context.Context, envoy *envoyadmin.Admin) (Components, e
 	return all, nil
 }
 
-// Change is a log level for a component of Envoy, or for all if it names none.
+// Change sets the level of a logger, or of all if Component is empty.
 type Change struct{ Component, Level string }
 
-// ParseChanges reads what people write: LEVEL, or COMPONENT=LEVEL, of which there may be several, with commas between, too.
+// ParseChanges parses LEVEL or COMPONENT=LEVEL, several of them separated by commas too.
 func (c Components) ParseChanges(args []string) (changes []Change, err error) {
 	for _, arg := range args {
 		for each := range strings.SplitSeq(arg, ",") {
@@ -62,12 +62,12 @@ func (c Components) ParseChanges(args []string) (changes []Change, err error) {
 			changes = append(changes, Change{name, level})
 		}
 	}
-	// All come first, whatever the order: otherwise they would undo the others.
+	// Changes of all loggers come first, as they would undo the others.
 	slices.SortStableFunc(changes, func(a, b Change) int { return cmp.Compare(min(len(a.Component), 1), min(len(b.Component), 1)) })
 	return changes, err
 }
 
-// Apply has Envoy make the changes, in their order.
+// Apply makes the changes in order.
 func Apply(ctx context.Context, envoy *envoyadmin.Admin, changes []Change) error {
 	for _, c := range changes {
 		path := "/logging?level=" + c.Level

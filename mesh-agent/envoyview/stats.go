@@ -11,8 +11,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/terminal"
 )
 
-// StatsPath is where the admin API has the statistics of a name, in a format: text, json or prometheus. All has those that were never
-// touched, too.
+// StatsPath returns the admin API's path for statistics that match a name, as text, json or prometheus.
+// With all it includes those never updated.
 func StatsPath(name, format string, all bool) string {
 	query := url.Values{}
 	if name != "" {
@@ -31,7 +31,7 @@ func StatsPath(name, format string, all bool) string {
 	return path + "?" + query.Encode()
 }
 
-// WriteStats writes statistics that came as text, as a table.
+// WriteStats prints statistics in text form as a table.
 func WriteStats(out io.Writer, answer io.Reader) error {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "STATISTIC\tVALUE")

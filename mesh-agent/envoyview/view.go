@@ -1,4 +1,5 @@
-// Package envoyview shows what an Envoy has and does, by its admin API, as tables that people read. What it leaves out is in Envoy's own JSON.
+// Package envoyview prints the state of an Envoy as tables, from its admin API. What the tables leave out
+// is in Envoy's JSON.
 package envoyview
 
 import (
@@ -17,33 +18,33 @@ import (
 	"github.com/pgmesh/pgmesh/internal/terminal"
 )
 
-// View is one way to look at Envoy.
+// View is a table of some part of Envoy's state.
 type View struct {
 	Name, Short, Example string
-	// Path is where the admin API has it; the name is that of Query.
+	// Path is the path in the admin API.
 	Path string
-	// Named is the parameter of the path that chooses by a regular expression, if Envoy does that itself.
-	Named  string
-	Header []string
-	// Rows makes a table of an answer. What is chosen already may be chosen again.
+	// NameParam is the query parameter that filters by regular expression, if Envoy supports that.
+	NameParam string
+	Header    []string
+	// Rows makes a table of an answer. It filters by name again, which is harmless if Envoy has done so.
 	Rows func(answer io.Reader, wanted *regexp.Regexp) ([][]string, error)
 
-	lists []string // of a dump of the configuration, that are meant
+	lists []string // lists of the configuration dump to show
 }
 
-// URL is the path for what has a name that matches; all of it for "".
+// URL returns the path for what matches a name; "" for everything.
 func (v View) URL(name string) string {
-	if name == "" || v.Named == "" {
+	if name == "" || v.NameParam == "" {
 		return v.Path
 	}
 	separator := "?"
 	if strings.Contains(v.Path, "?") {
 		separator = "&"
 	}
-	return v.Path + separator + v.Named + "=" + url.QueryEscape(".*(?:"+name+").*") // some of Envoy's have to match the whole name
+	return v.Path + separator + v.NameParam + "=" + url.QueryEscape(".*(?:"+name+").*") // some of Envoy's filters match the whole name
 }
 
-// Write writes a table of an answer.
+// Write prints a table of an answer.
 func (v View) Write(out io.Writer, answer io.Reader, wanted *regexp.Regexp) error {
 	rows, err := v.Rows(answer, wanted)
 	if err != nil {
@@ -63,7 +64,7 @@ func (v View) Write(out io.Writer, answer io.Reader, wanted *regexp.Regexp) erro
 	return w.Flush()
 }
 
-// Raw is an answer as Envoy gives it, without what is not meant.
+// Raw returns Envoy's answer, limited to the view's lists.
 func (v View) Raw(answer io.Reader) (any, error) {
 	if len(v.lists) == 0 {
 		all := json.RawMessage{}
@@ -76,29 +77,29 @@ func (v View) Raw(answer io.Reader) (any, error) {
 	if err := json.NewDecoder(answer).Decode(&all); err != nil {
 		return nil, err
 	}
-	meant := map[string]json.RawMessage{}
+	selected := map[string]json.RawMessage{}
 	for _, config := range all.Configs {
 		for _, list := range v.lists {
 			if items, has := config[list]; has {
-				meant["@type"], meant[list] = config["@type"], items
+				selected["@type"], selected[list] = config["@type"], items
 			}
 		}
 	}
-	return map[string]any{"configs": []any{meant}}, nil
+	return map[string]any{"configs": []any{selected}}, nil
 }
 
-// Live are the views of what Envoy does, beside its configuration.
+// Live lists the views of Envoy's activity.
 var Live = []View{
 	{
 		Name: "clusters", Short: "List the clusters, with their connections and requests",
 		Example: "  mesh-agent envoy clusters\n  mesh-agent envoy clusters --name cart",
-		Path:    "/clusters?format=json", Named: "filter",
+		Path:    "/clusters?format=json", NameParam: "filter",
 		Header: []string{"CLUSTER", "ENDPOINTS", "HEALTHY", "CONNECTIONS", "REQUESTS", "FAILED"}, Rows: clusterRows,
 	},
 	{
 		Name: "endpoints", Short: "List the endpoints of clusters, with their health, connections and requests",
 		Example: "  mesh-agent envoy endpoints\n  mesh-agent envoy endpoints --name cart",
-		Path:    "/clusters?format=json", Named: "filter",
+		Path:    "/clusters?format=json", NameParam: "filter",
 		Header: []string{"ENDPOINT", "HEALTH", "WEIGHT", "LOCALITY", "CONNECTIONS", "REQUESTS", "FAILED", "CLUSTER"}, Rows: endpointRows,
 	},
 	{
@@ -115,7 +116,7 @@ var Live = []View{
 	},
 }
 
-// address is one of Envoy's.
+// address is an address in Envoy's JSON.
 type address struct {
 	Socket struct {
 		Address string `json:"address"`
@@ -142,7 +143,7 @@ func (a address) String() string {
 	}
 }
 
-// counter is a number in Envoy's JSON, which may be a text there.
+// counter is a number in Envoy's JSON, which may be a string.
 type counter uint64
 
 func (c *counter) UnmarshalJSON(text []byte) error {
@@ -175,9 +176,9 @@ type host struct {
 	} `json:"locality"`
 }
 
-// is the health of a host: what Envoy was told, and what it has found itself.
+// health combines the health that discovery sent with what Envoy found itself.
 func (h host) health() (word string, healthy bool) {
-	told, _ := h.Health["eds_health_status"].(string)
+	reported, _ := h.Health["eds_health_status"].(string)
 	var found []string
 	for _, each := range []struct{ key, word string }{
 		{"failed_active_health_check", "fails checks"},
@@ -191,11 +192,11 @@ func (h host) health() (word string, healthy bool) {
 			found = append(found, each.word)
 		}
 	}
-	healthy = told == "" || told == "HEALTHY" || told == "UNKNOWN"
+	healthy = reported == "" || reported == "HEALTHY" || reported == "UNKNOWN"
 	if len(found) > 0 {
 		return strings.Join(found, ", "), false
 	}
-	return strings.ToLower(told), healthy
+	return strings.ToLower(reported), healthy
 }
 
 func (h host) locality() string {
@@ -284,7 +285,7 @@ func listenerRows(answer io.Reader, wanted *regexp.Regexp) (rows [][]string, err
 	return rows, nil
 }
 
-// certificate is what Envoy tells of one.
+// certificate is a certificate in Envoy's answer.
 type certificate struct {
 	Path   string `json:"path"`
 	Serial string `json:"serial_number"`
@@ -323,7 +324,7 @@ func certificateRows(answer io.Reader, wanted *regexp.Regexp) (rows [][]string, 
 		for _, c := range list {
 			row := []string{use, c.names(), c.Serial, c.Until.UTC().Format(time.RFC3339), c.Days.String()}
 			key := strings.Join(row, "\t")
-			if wanted.MatchString(c.names()) && !seen[key] { // each listener and cluster has them again
+			if wanted.MatchString(c.names()) && !seen[key] { // every listener and cluster lists it again
 				seen[key] = true
 				rows = append(rows, row)
 			}

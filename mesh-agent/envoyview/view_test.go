@@ -96,11 +96,11 @@ func TestTablesOfARealEnvoy(t *testing.T) {
 	}
 }
 
-func TestWhatIsNamedIsChosen(t *testing.T) {
+func TestFilterByName(t *testing.T) {
 	t.Parallel()
 	e := envoy(t)
 	for name, v := range views() {
-		if v.Named == "" || name == "config" || name == "config secrets" {
+		if v.NameParam == "" || name == "config" || name == "config secrets" {
 			continue
 		}
 		answer, err := e.Get(t.Context(), v.URL("ar|oad|we"))
@@ -124,7 +124,7 @@ func TestWhatIsNamedIsChosen(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, refused.Code)
 }
 
-// dynamic is how Envoy tells of listeners that discovery has sent; none of a test's Envoy comes that way.
+// dynamic is Envoy's answer with listeners from discovery, which the test's Envoy does not have.
 const dynamic = `{"configs": [{"@type": "x", "dynamic_listeners": [
  {"name": "both", "active_state": {"version_info": "7", "last_updated": "2026-01-02T03:04:05Z", "listener": {"name": "both",
    "address": {"socket_address": {"address": "0.0.0.0", "port_value": 15006}}, "filter_chains": [{}, {}], "default_filter_chain": {}}},
@@ -132,7 +132,7 @@ const dynamic = `{"configs": [{"@type": "x", "dynamic_listeners": [
  {"name": "bad", "error_state": {"details": "it has no address", "last_update_attempt": "2026-01-02T03:04:07Z"}},
  {"name": "new", "warming_state": {"version_info": "8", "last_updated": "2026-01-02T03:04:09Z", "listener": {"name": "new"}}}]}]}`
 
-func TestListenersThatDiscoveryHasSent(t *testing.T) {
+func TestDynamicListeners(t *testing.T) {
 	t.Parallel()
 	rows, err := views()["config listeners"].Rows(strings.NewReader(dynamic), regexp.MustCompile(""))
 	require.NoError(t, err)
@@ -185,7 +185,7 @@ func TestStatisticsOfARealEnvoy(t *testing.T) {
 	require.True(t, json.Valid([]byte(text)))
 }
 
-func TestAnEnvoyThatIsNotThere(t *testing.T) {
+func TestEnvoyIsNotRunning(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	_, err := envoyadmin.OfStateDir(folder).Text(t.Context(), "/ready")
@@ -203,7 +203,7 @@ func TestAnEnvoyThatIsNotThere(t *testing.T) {
 	require.ErrorContains(t, err, `at "192.0.2.1:80", which is no address of loopback`)
 }
 
-func TestConnectionsOfClientsAreCounted(t *testing.T) {
+func TestClientConnectionsAreCounted(t *testing.T) {
 	t.Parallel()
 	cert, key := certtest.NewAuthority(t).Issue(nil, "spiffe://mesh.example/ns/shop/sa/cart").Write(t, t.TempDir())
 	b := &bootstrapv3.Bootstrap{}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// LookupUser finds a user by name or number. A number that is nobody's is taken as it is.
+// LookupUser finds a user by name or number. An unknown number is accepted.
 func LookupUser(word string) (Account, error) {
 	if u, err := user.Lookup(word); err == nil {
 		id, err := strconv.ParseUint(u.Uid, 10, 32)
@@ -34,7 +34,7 @@ func LookupGroup(word string) (Account, error) {
 	return GroupOf(uint32(id)), nil
 }
 
-// UserOf is the user of a number, with a name if there is one.
+// UserOf returns the user with a number, with its name if it has one.
 func UserOf(id uint32) Account {
 	if u, err := user.LookupId(fmt.Sprint(id)); err == nil {
 		return Account{id, u.Username}
@@ -65,7 +65,8 @@ func has(accounts []Account, id uint32) bool {
 	return slices.ContainsFunc(accounts, func(a Account) bool { return a.ID == id })
 }
 
-// own says by which account Envoy is told from the machine's programs, or why it cannot be.
+// own returns the accounts that identify Envoy's own connections, or an error if they cannot be told from
+// the machine's.
 func (o Outbound) own(user, group Account) (Own, error) {
 	const root = 0
 	switch {

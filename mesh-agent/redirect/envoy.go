@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// Listeners are where Envoy takes what is redirected.
+// Listeners describes Envoy's listeners for redirected connections.
 type Listeners struct {
 	OutboundTo, InboundTo uint16
 	IPv4, IPv6            bool
-	// Services are the ports that the mesh knows as those of services of this machine.
+	// Services are the ports of this machine's services, as the mesh knows them.
 	Services Ports
 }
 
-// The names that discovery gives them, which are Istio's.
+// Their names are Istio's; discovery uses them.
 const (
 	virtualOutbound = "virtualOutbound"
 	virtualInbound  = "virtualInbound"
@@ -31,12 +31,12 @@ type envoyAddress struct {
 	} `json:"socket_address"`
 }
 
-// Admin asks Envoy's admin API.
+// Admin calls Envoy's admin API.
 type Admin func(ctx context.Context, path string) (string, error)
 
-// AskListeners asks Envoy whether it is well, and where it takes what is redirected, by its admin API.
+// AskListeners checks that Envoy is ready, and returns its listeners for redirected connections.
 func AskListeners(ctx context.Context, admin Admin) (Listeners, error) {
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
 	if _, err := admin(ctx, "/ready"); err != nil {
 		return Listeners{}, err
@@ -56,10 +56,10 @@ func AskListeners(ctx context.Context, admin Admin) (Listeners, error) {
 	return found, err
 }
 
-// askWithin is more than any Envoy takes to answer that does answer.
-const askWithin = 3 * time.Second
+// adminTimeout is longer than a responding Envoy ever takes.
+const adminTimeout = 3 * time.Second
 
-// readListeners reads what Envoy's admin API answers to /listeners?format=json.
+// readListeners parses the answer to /listeners?format=json.
 func readListeners(answer []byte) (Listeners, error) {
 	var all struct {
 		Statuses []struct {
@@ -90,8 +90,8 @@ func readListeners(answer []byte) (Listeners, error) {
 	return found, nil
 }
 
-// readServices reads the same from the listener's configuration: it has a chain for each port of a service, named after it, beside some of its
-// own for what nobody has named.
+// readServices reads the service ports from the listener's configuration: it has a filter chain named after
+// each service port, and some with the listener's own name for other ports.
 func readServices(answer []byte) (Ports, error) {
 	var all struct {
 		Configs []struct {

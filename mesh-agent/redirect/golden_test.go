@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 var (
 	envoyUser = redirect.Account{ID: 990, Name: "mesh-agent"}
-	found     = redirect.Surroundings{
+	found     = redirect.Environment{
 		SSH:         redirect.PortsOf(22, 2222),
 		Discovery:   []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:15012"), netip.MustParseAddrPort("[fd00::1]:15012")},
 		Nameservers: []netip.Addr{netip.MustParseAddr("10.0.0.53"), netip.MustParseAddr("127.0.0.53"), netip.MustParseAddr("fd00::53")},
@@ -29,7 +29,7 @@ var (
 	listening = redirect.Listeners{OutboundTo: 15001, InboundTo: 15006, IPv4: true, IPv6: true, Services: redirect.PortsOf(8080, 9090)}
 )
 
-// everything is what people get who say no more than that they want redirection.
+// everything is what people get who only turn redirection on.
 func everything() redirect.Options {
 	return redirect.Options{
 		Table: "pgmesh", Mode: redirect.Redirect, Timeout: 30 * time.Second, DNSTo: 15053,
@@ -42,7 +42,7 @@ func chosen() redirect.Options {
 	o := everything()
 	o.OutboundPorts, o.OutboundExceptPorts = []string{"80", "443", "8000-8999"}, []string{"8443"}
 	o.OutboundCIDRs, o.OutboundExceptCIDRs = []string{"240.240.0.0/16", "2001:2::/48"}, []string{"240.240.9.0/24"}
-	// Nobody's, on any machine: a plan says the names of those who have one.
+	// Accounts that exist on no machine, because a plan contains the names of those that exist.
 	o.Users, o.ExceptUsers = []string{"3100001", "3100002"}, []string{"0"}
 	o.Groups, o.ExceptGroups = []string{"3200001"}, []string{"3200002"}
 	o.OutboundInterfaces, o.ExceptInterfaces = []string{"eth0", "bond*"}, []string{"docker*"}
@@ -53,7 +53,7 @@ func chosen() redirect.Options {
 	return o
 }
 
-func TestPlansAreRendered(t *testing.T) {
+func TestRenderPlans(t *testing.T) {
 	t.Parallel()
 	transparent := everything()
 	transparent.Mode = redirect.TProxy
@@ -110,8 +110,8 @@ func golden(t *testing.T, name, got string) {
 	require.Equal(t, string(want), got, "-update writes %s anew", file)
 }
 
-// What is there already is led to once, and what is no longer wanted goes.
-func TestIPTablesFollowsWhatIsThere(t *testing.T) {
+// Existing jumps are not added again, and unwanted ones are removed.
+func TestIPTablesUpdatesExistingRules(t *testing.T) {
 	t.Parallel()
 	plan, err := everything().Plan(found, listening)
 	require.NoError(t, err)

@@ -20,16 +20,16 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/redirect"
 )
 
-// patience bounds each wait; only what is broken takes so long.
-const patience = 20 * time.Second
+// timeout bounds each wait; only a failure takes so long.
+const timeout = 20 * time.Second
 
-// application and envoy are users whose connections are told apart.
+// application and envoy are the users whose connections are told apart.
 const (
 	application = 1001
 	envoy       = 990
 )
 
-// site is a machine whose traffic is redirected, and one beside it.
+// site is a machine whose traffic is redirected, and another one beside it.
 type site struct {
 	t               *testing.T
 	machine, beside *netns.Namespace
@@ -37,7 +37,7 @@ type site struct {
 	plan            redirect.Plan
 }
 
-// each runs a test for each program that can change the rules.
+// each runs a test with each program that can change rules.
 func each(t *testing.T, options redirect.Options, test func(t *testing.T, s *site)) {
 	t.Helper()
 	for _, by := range []string{redirect.ByNFT, redirect.ByIPTablesNFT, redirect.ByIPTablesOnly} {
@@ -52,7 +52,7 @@ func newSite(t *testing.T, by string, options redirect.Options) *site {
 	t.Helper()
 	wire := netns.NewSwitch(t)
 	s := &site{t: t, machine: wire.Machine(t), beside: wire.Machine(t)}
-	surroundings := redirect.Surroundings{
+	surroundings := redirect.Environment{
 		SSH: redirect.PortsOf(22), Agent: redirect.PortsOf(15000), Resolver4: true, Resolver6: true,
 		Discovery:   []netip.AddrPort{netip.AddrPortFrom(s.beside.IPv4, 15012)},
 		Nameservers: []netip.Addr{s.beside.IPv4, s.beside.IPv6},
@@ -70,7 +70,7 @@ func newSite(t *testing.T, by string, options redirect.Options) *site {
 	for _, port := range []int{15001, 15006, 22, 8080, 8888} {
 		s.serve(s.machine, "", port)
 	}
-	// A resolver has to answer from where it was asked.
+	// A resolver has to answer from the address that was asked.
 	s.serve(s.machine, "127.0.0.1", 15053)
 	s.serve(s.machine, "::1", 15053)
 	for _, port := range []int{22, 53, 80, 8080, 15012} {
@@ -79,7 +79,7 @@ func newSite(t *testing.T, by string, options redirect.Options) *site {
 	return s
 }
 
-// inside does something in the machine's network.
+// inside runs a function in the machine's network namespace.
 func (s *site) inside(do func(context.Context) error) {
 	s.t.Helper()
 	require.NoError(s.t, s.machine.Do(func() error { return do(context.WithoutCancel(s.t.Context())) }))
@@ -90,7 +90,7 @@ func (s *site) apply() {
 	s.inside(func(ctx context.Context) error { return s.kernel.Apply(ctx, s.plan) })
 }
 
-// serve answers connections with who answers and where the client meant to go, and then echoes.
+// serve answers connections with the server's name and the client's intended destination, and then echoes.
 func (s *site) serve(at *netns.Namespace, ip string, port int) {
 	s.t.Helper()
 	name := map[*netns.Namespace]string{s.machine: "machine", s.beside: "beside"}[at]
@@ -121,7 +121,7 @@ func (s *site) serve(at *netns.Namespace, ip string, port int) {
 	}()
 }
 
-// originalDestination is of a connection that was redirected: SO_ORIGINAL_DST, as Envoy asks for it.
+// originalDestination returns the destination before redirection: SO_ORIGINAL_DST, as Envoy asks for it.
 const originalDestination = 80
 
 func meantFor(conn net.Conn) string {
@@ -149,7 +149,7 @@ func meantFor(conn net.Conn) string {
 	return at.String()
 }
 
-// client says how a connection is made.
+// client describes how to connect.
 type client struct {
 	at    *netns.Namespace
 	user  int
@@ -165,7 +165,8 @@ func (c client) dial(ctx context.Context, network, to string) (conn net.Conn, er
 		d.LocalAddr = &net.TCPAddr{IP: net.ParseIP(c.from)}
 	}
 	err = c.at.Do(func() error {
-		// Of this thread alone, which ends with the function. The kernel takes a socket's owner to be this user.
+		// The user applies to this thread alone, which ends with the function. The kernel takes it as the
+		// socket's owner.
 		if _, err := unix.SetfsgidRetGid(c.group); err != nil {
 			return err
 		}
@@ -178,7 +179,7 @@ func (c client) dial(ctx context.Context, network, to string) (conn net.Conn, er
 	return conn, err
 }
 
-// open connects, and tells who answered.
+// open connects, and returns who answered.
 func (c client) open(t *testing.T, network, to string) (conn net.Conn, answer string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -199,7 +200,7 @@ func (c client) open(t *testing.T, network, to string) (conn net.Conn, answer st
 	return conn, strings.TrimSpace(string(buffer[:n])), err
 }
 
-// ask is open for who does not need the connection.
+// ask is open without the connection.
 func (c client) ask(t *testing.T, network, to string) (answer string, err error) {
 	t.Helper()
 	conn, answer, err := c.open(t, network, to)
@@ -209,7 +210,7 @@ func (c client) ask(t *testing.T, network, to string) (answer string, err error)
 	return answer, err
 }
 
-// reaches fails the test unless this is who answers.
+// reaches requires that a given server answers.
 func (c client) reaches(t *testing.T, network, to, want string) {
 	t.Helper()
 	answer, err := c.ask(t, network, to)
@@ -217,13 +218,13 @@ func (c client) reaches(t *testing.T, network, to, want string) {
 	require.Equal(t, want, answer, "%s %s as %d", network, to, c.user)
 }
 
-// comesToReach waits until this is who answers.
+// comesToReach waits until a given server answers.
 func (c client) comesToReach(t *testing.T, to, want string) {
 	t.Helper()
 	last := ""
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); <-tick.C {
+	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); <-tick.C {
 		answer, err := c.ask(t, "tcp", to)
 		if err == nil && answer == want {
 			return
@@ -233,7 +234,7 @@ func (c client) comesToReach(t *testing.T, to, want string) {
 	t.Fatalf("%s is not answered by %s: %s", to, want, last)
 }
 
-// talks fails the test unless a connection that is open still goes both ways.
+// talks requires that an open connection still works both ways.
 func talks(t *testing.T, conn net.Conn) {
 	t.Helper()
 	conn.SetDeadline(time.Now().Add(2 * time.Second))
@@ -246,10 +247,10 @@ func talks(t *testing.T, conn net.Conn) {
 
 func at(ip netip.Addr, port uint16) string { return netip.AddrPortFrom(ip, port).String() }
 
-// varying is what changes in a listing of rules by itself.
+// varying matches what changes in a listing of rules by itself.
 var varying = regexp.MustCompile(`(?m)packets \d+ bytes \d+|expires [0-9a-z]+|\[\d+:\d+\]|^#.*$`)
 
-// rules are all that the machine has, whoever made them.
+// rules lists all rules of the machine, whoever made them.
 func (s *site) rules() string {
 	s.t.Helper()
 	var b strings.Builder

@@ -12,13 +12,14 @@ import (
 	"strings"
 )
 
-// iptables is the kernel's x_tables, or nf_tables in its clothes, by a program whose name the family and "-save" and "-restore" are put into.
+// iptables manages rules with a program of the iptables family: x_tables, or nf_tables behind the same
+// interface. The names for IPv6, saving and restoring derive from the program's.
 type iptables struct{ program string }
 
 func (i iptables) String() string { return i.program }
 
-// named is ip6tables-legacy-restore, for one.
-func (i iptables) named(f family, does string) string {
+// command returns a command's name, such as ip6tables-legacy-restore.
+func (i iptables) command(f family, does string) string {
 	program := i.program
 	if f == ipv6 {
 		program = "ip6" + strings.TrimPrefix(program, "ip")
@@ -26,7 +27,7 @@ func (i iptables) named(f family, does string) string {
 	return program + does
 }
 
-// usableFamilies are IPv4, and IPv6 unless the kernel is without it.
+// usableFamilies returns IPv4, and IPv6 unless the kernel lacks it.
 func usableFamilies() []family {
 	if _, err := os.Stat("/proc/thread-self/net/if_inet6"); err != nil {
 		return []family{ipv4}
@@ -34,17 +35,17 @@ func usableFamilies() []family {
 	return []family{ipv4, ipv6}
 }
 
-func (i iptables) saved(ctx context.Context, f family) (Saved, error) {
-	text, err := call(ctx, "", i.named(f, "-save"), "-c")
+func (i iptables) save(ctx context.Context, f family) (Saved, error) {
+	text, err := call(ctx, "", i.command(f, "-save"), "-c")
 	return Saved(counters.ReplaceAllString(text, "")), err
 }
 
-// counters stand before a rule.
+// counters matches the counters before a rule.
 var counters = regexp.MustCompile(`(?m)^\[\d+:\d+\] `)
 
 func (i iptables) restore(ctx context.Context, p Plan, more ...string) error {
 	for _, f := range usableFamilies() {
-		saved, err := i.saved(ctx, f)
+		saved, err := i.save(ctx, f)
 		if err != nil {
 			return err
 		}
@@ -52,7 +53,7 @@ func (i iptables) restore(ctx context.Context, p Plan, more ...string) error {
 		if text == "" {
 			continue
 		}
-		if _, err := call(ctx, text, i.named(f, "-restore"), append([]string{"--noflush", "--wait", "5"}, more...)...); err != nil {
+		if _, err := call(ctx, text, i.command(f, "-restore"), append([]string{"--noflush", "--wait", "5"}, more...)...); err != nil {
 			return err
 		}
 	}
@@ -76,19 +77,20 @@ func (i iptables) Apply(ctx context.Context, p Plan) error {
 	return p.writeLists("+")
 }
 
-// lists are where the kernel lets its lists of addresses be read and changed. A thread may be in another network than its process.
-const lists = "/proc/thread-self/net/xt_recent"
+// recentLists is where the kernel exposes its xt_recent lists. The path is the thread's, as a thread may be
+// in another network namespace than its process.
+const recentLists = "/proc/thread-self/net/xt_recent"
 
-// Confirm fails where others have taken away what leads to the rules.
+// Confirm fails if others have removed the jumps to our chains.
 func (i iptables) Confirm(ctx context.Context, p Plan) error {
 	for _, f := range p.families() {
-		saved, err := i.saved(ctx, f)
+		saved, err := i.save(ctx, f)
 		if err != nil {
 			return err
 		}
 		for _, c := range p.chains() {
 			if !saved.has(c.hook.table, p.jump(c.hook)) {
-				return fmt.Errorf("there is no rule any more that leads to %s of %s", p.chainName(c.hook), i.named(f, ""))
+				return fmt.Errorf("there is no rule any more that leads to %s of %s", p.chainName(c.hook), i.command(f, ""))
 			}
 		}
 	}
@@ -100,7 +102,7 @@ func (i iptables) Release(_ context.Context, p Plan) error { return p.writeLists
 
 func (p Plan) writeLists(sign string) error {
 	for _, f := range p.families() {
-		file := filepath.Join(lists, p.confirmedList(f))
+		file := filepath.Join(recentLists, p.confirmedList(f))
 		if err := os.WriteFile(file, []byte(sign+f.unspecified()+"\n"), 0); err != nil {
 			return fmt.Errorf("confirm the rules of iptables: %w (only root may, where there is no nft)", err)
 		}
@@ -113,7 +115,8 @@ func (i iptables) Remove(ctx context.Context, p Plan) error {
 	return errors.Join(i.restore(ctx, none), removeRoutes(ctx))
 }
 
-// loaded tells whether the kernel has any of the tables that the program would load to look into them.
+// loaded reports whether the kernel has loaded legacy tables. Without this check, reading them would load
+// them.
 func (i iptables) loaded(f family) bool {
 	if i.program != ByIPTablesOnly {
 		return true
@@ -123,8 +126,8 @@ func (i iptables) loaded(f family) bool {
 	return err == nil && len(names) > 0
 }
 
-// counted is a rule that redirects, as iptables-save -c prints it.
-var counted = regexp.MustCompile(`^\[(\d+):\d+\] -A (\S+) .*--comment "([^"]*)" -j (?:REDIRECT|TPROXY)`)
+// redirectRule matches a redirecting rule in the output of iptables-save -c.
+var redirectRule = regexp.MustCompile(`^\[(\d+):\d+\] -A (\S+) .*--comment "([^"]*)" -j (?:REDIRECT|TPROXY)`)
 
 func (i iptables) State(ctx context.Context, p Plan) (State, error) {
 	var s State
@@ -133,14 +136,14 @@ func (i iptables) State(ctx context.Context, p Plan) (State, error) {
 		if !i.loaded(f) {
 			continue
 		}
-		text, err := call(ctx, "", i.named(f, "-save"), "-c")
+		text, err := call(ctx, "", i.command(f, "-save"), "-c")
 		if err != nil {
 			return s, err
 		}
 		lines := bufio.NewScanner(strings.NewReader(text))
 		for lines.Scan() {
-			s.There = s.There || strings.HasPrefix(lines.Text(), ":"+strings.ToUpper(p.Table)+"_")
-			found := counted.FindStringSubmatch(lines.Text())
+			s.Present = s.Present || strings.HasPrefix(lines.Text(), ":"+strings.ToUpper(p.Table)+"_")
+			found := redirectRule.FindStringSubmatch(lines.Text())
 			if found == nil || !strings.HasPrefix(found[2], strings.ToUpper(p.Table)+"_") {
 				continue
 			}
@@ -148,14 +151,14 @@ func (i iptables) State(ctx context.Context, p Plan) (State, error) {
 			why := strings.ReplaceAll(found[3], `\'`, `'`)
 			at, known := sums[why]
 			if !known {
-				at = len(s.Counted)
+				at = len(s.Counts)
 				sums[why] = at
-				s.Counted = append(s.Counted, Counted{Why: why})
+				s.Counts = append(s.Counts, RuleCount{Why: why})
 			}
-			s.Counted[at].Count += n
+			s.Counts[at].Count += n
 		}
 	}
-	if s.There {
+	if s.Present {
 		s.By = i.program
 	}
 	return s, nil

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Saved is what iptables-save printed, or ip6tables-save.
+// Saved is the output of iptables-save or ip6tables-save.
 type Saved string
 
-// Both families have a list of their own (xt_recent) that says when the rules were confirmed: it has the one entry that all addresses are
-// the same as under an empty mask.
+// confirmedList names the xt_recent list that records the confirmation for a family. With an empty mask,
+// all addresses match its single entry.
 func (p Plan) confirmedList(f family) string { return fmt.Sprintf("%s%d", p.Table, f) }
 
 func (f family) unspecified() string {
@@ -21,18 +21,18 @@ func (f family) unspecified() string {
 	return "0.0.0.0"
 }
 
-// builtIn are the chains of the kernel that may lead to ours.
+// builtIn lists the kernel's chains that may lead to ours.
 var builtIn = []hook{natOutput, natPrerouting, markOutput, markPrerouting}
 
 func (p Plan) chainName(h hook) string { return strings.ToUpper(p.Table + "_" + h.name) }
 
-// jump leads from a chain of the kernel to ours, as iptables-save prints it.
+// jump is the rule that leads from a kernel's chain to ours, as iptables-save prints it.
 func (p Plan) jump(h hook) string {
 	return fmt.Sprintf("-A %s -j %s", strings.ToUpper(h.name), p.chainName(h))
 }
 
-// IPTables is the plan as the input of iptables-restore --noflush or ip6tables-restore --noflush, which changes each table in one moment: our
-// chains are made anew, and the kernel's lead to them, in the first place.
+// IPTables renders the plan for iptables-restore --noflush (or ip6tables-restore), which changes each table
+// atomically. It rebuilds our chains, and inserts jumps to them first in the kernel's chains.
 func (p Plan) IPTables(six bool, saved Saved) string {
 	f := ipv4
 	if six {
@@ -54,7 +54,8 @@ func (p Plan) IPTables(six bool, saved Saved) string {
 	return b.String()
 }
 
-// iptablesTable declares chains first, which empties them where they are there; then come the rules; then what is no longer wanted goes.
+// iptablesTable renders one table: first declarations, which empty existing chains; then rules; then
+// removals.
 func (p Plan) iptablesTable(table string, f family, wanted map[hook][]rule, saved Saved) string {
 	var declared, rules, gone strings.Builder
 	for _, h := range builtIn {
@@ -83,7 +84,7 @@ func (p Plan) iptablesTable(table string, f family, wanted map[hook][]rule, save
 	return declared.String() + rules.String() + gone.String()
 }
 
-// has reports whether a line of the table begins so.
+// has reports whether the table has this line, or, if line ends in a space, one that begins with it.
 func (s Saved) has(table, line string) bool {
 	in := ""
 	for l := range strings.Lines(string(s)) {
@@ -98,9 +99,9 @@ func (s Saved) has(table, line string) bool {
 	return false
 }
 
-// iptablesRule writes a rule for each combination of what it has several of.
+// iptablesRule writes a rule for each combination of the match's lists.
 func (p Plan) iptablesRule(b *strings.Builder, chain string, f family, r rule) {
-	from, to := f.of(r.from), f.of(r.to)
+	from, to := f.filter(r.from), f.filter(r.to)
 	if len(r.from) > 0 && len(from) == 0 || len(r.to) > 0 && len(to) == 0 {
 		return
 	}
@@ -126,7 +127,7 @@ func (p Plan) iptablesRule(b *strings.Builder, chain string, f family, r rule) {
 	each(prefixed("-s ", iptablesPrefixes(from)))
 	each(prefixed("-d ", iptablesPrefixes(to)))
 	each(prefixed("-p ", r.protocols))
-	if !r.ports.whole() {
+	if !r.ports.isAll() {
 		each(iptablesPorts(r.ports))
 	}
 	each(prefixed("-m owner --uid-owner ", ids(r.users)))
@@ -140,7 +141,7 @@ func (p Plan) iptablesRule(b *strings.Builder, chain string, f family, r rule) {
 	if r.local {
 		each([]string{"-m addrtype --dst-type LOCAL"})
 	}
-	fmt.Fprintf(b, "# %s.\n", p.words(r))
+	fmt.Fprintf(b, "# %s.\n", p.describe(r))
 	for _, c := range combinations {
 		for _, target := range p.iptablesTargets(r.verdict) {
 			fmt.Fprintf(b, "-A %s%s -m comment --comment %q -j %s\n", chain, c, r.why, target)
@@ -154,7 +155,7 @@ func (p Plan) iptablesTargets(v verdict) []string {
 		return []string{fmt.Sprintf("REDIRECT --to-ports %d", p.OutboundTo)}
 	case toInbound:
 		return []string{fmt.Sprintf("REDIRECT --to-ports %d", p.InboundTo)}
-	case toInboundAsIs:
+	case toInboundTransparent:
 		return []string{fmt.Sprintf("TPROXY --on-port %d", p.InboundTo)}
 	case toDNS:
 		return []string{fmt.Sprintf("REDIRECT --to-ports %d", p.DNSTo)}
@@ -175,7 +176,7 @@ func prefixed(prefix string, words []string) []string {
 	return out
 }
 
-// iptablesInterfaces writes all that begin with a word as iptables does.
+// iptablesInterfaces converts the wildcard * to iptables' +.
 func iptablesInterfaces(names []string) []string {
 	out := make([]string, len(names))
 	for i, n := range names {
@@ -195,7 +196,7 @@ func iptablesPrefixes(prefixes []netip.Prefix) []string {
 	return out
 }
 
-// iptablesPorts puts up to fifteen ports into a match, of which a range takes two.
+// iptablesPorts renders matches of up to fifteen ports, of which a range counts as two.
 func iptablesPorts(ports Ports) []string {
 	var out []string
 	var words []string

@@ -10,68 +10,69 @@ import (
 	"github.com/pgmesh/pgmesh/internal/wait"
 )
 
-// Keeper keeps the rules in the kernel while Envoy is well.
+// Keeper keeps the rules applied and confirmed while Envoy is healthy.
 type Keeper struct {
 	Kernel Kernel
-	// Plan makes the plan anew, for the machine as it is now and these listeners of Envoy.
+	// Plan makes a plan for the machine as it is now and these listeners.
 	Plan func(context.Context, Listeners) (Plan, error)
-	// Envoy tells where Envoy takes what is redirected. It fails while Envoy is not well.
+	// Envoy returns Envoy's listeners. It fails while Envoy is not healthy.
 	Envoy func(context.Context) (Listeners, error)
 	Log   *slog.Logger
 
-	applied Plan
-	seen    Listeners // that it was made for
-	planned time.Time
-	told    string // what the log was told last
+	applied   Plan
+	listeners Listeners // the listeners that the plan was made for
+	planned   time.Time
+	logged    string // the last logged error, "" for success
 
 	mu     sync.Mutex
 	status Status
 }
 
-// Status is how the rules are.
+// Status describes the rules.
 type Status struct {
 	By        string
-	Rules     string    // what is redirected, in a few words; "" before anything is
-	Confirmed time.Time // for the last time
-	Until     time.Time // when they cease to count, unless they are confirmed again
-	Error     error     // why they were not confirmed just now
+	Rules     string    // a summary; "" before anything is redirected
+	Confirmed time.Time // time of the last confirmation
+	Until     time.Time // when they expire unless confirmed again
+	Error     error     // why the last confirmation failed
 }
 
-// Status may be asked from any goroutine.
+// Status returns the present status.
 func (k *Keeper) Status() Status {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.status
 }
 
-func (k *Keeper) note(err error) {
+func (k *Keeper) setStatus(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.status.By, k.status.Error = k.Kernel.String(), err
 	if err == nil {
 		k.status.Confirmed = time.Now()
 		k.status.Until = k.status.Confirmed.Add(k.applied.Timeout)
-		k.status.Rules = k.applied.brief()
+		k.status.Rules = k.applied.summary()
 	}
 }
 
 const (
-	// waitingForEnvoy is how often is looked whether Envoy is well while it is not.
-	waitingForEnvoy = 200 * time.Millisecond
-	// planWithin is how long a change of the machine, such as another port of sshd, may take to be in the rules.
-	planWithin = time.Minute
-	// parting bounds what is done at the end.
-	parting = 5 * time.Second
+	// retryInterval is how often to retry while Envoy is not healthy.
+	retryInterval = 200 * time.Millisecond
+	// maxPlanAge is how long a change of the machine, such as a new port of sshd, may take to reach the
+	// rules.
+	maxPlanAge = time.Minute
+	// closeTimeout bounds the final release and removal.
+	closeTimeout = 5 * time.Second
 )
 
-// Run applies the rules as soon as Envoy is ready, and confirms them again and again while it is. When ctx ends nothing new is redirected, and
-// connections that are open go on; Close takes the rules away.
+// Run applies the rules when Envoy is ready, and keeps confirming them while it is. When ctx ends, new
+// connections are no longer redirected, and open ones continue; Close then removes the rules.
 func (k *Keeper) Run(ctx context.Context) {
 	for interval := time.Duration(0); wait.For(ctx, interval); {
-		err := k.look(ctx)
-		k.note(err)
-		k.tell(ctx, err)
-		interval = waitingForEnvoy
+		err := k.update(ctx)
+		k.setStatus(err)
+		k.logChange(ctx, err)
+		interval = retryInterval
 		if err == nil {
 			interval = k.applied.Timeout / 3
 		}
@@ -79,14 +80,14 @@ func (k *Keeper) Run(ctx context.Context) {
 	k.release(context.WithoutCancel(ctx))
 }
 
-// look confirms the rules once.
-func (k *Keeper) look(ctx context.Context) error {
+// update confirms the rules once. It applies them again if the plan changed or they are gone.
+func (k *Keeper) update(ctx context.Context) error {
 	listeners, err := k.Envoy(ctx)
 	if err != nil {
 		return err
 	}
 	plan, planned := k.applied, k.planned
-	if !reflect.DeepEqual(listeners, k.seen) || time.Since(k.planned) >= planWithin {
+	if !reflect.DeepEqual(listeners, k.listeners) || time.Since(k.planned) >= maxPlanAge {
 		if plan, err = k.Plan(ctx, listeners); err != nil {
 			return err
 		}
@@ -94,22 +95,22 @@ func (k *Keeper) look(ctx context.Context) error {
 	}
 	if reflect.DeepEqual(plan, k.applied) {
 		if err = k.Kernel.Confirm(ctx, plan); err == nil {
-			k.seen, k.planned = listeners, planned
+			k.listeners, k.planned = listeners, planned
 			return nil
 		}
-		// Somebody may have emptied the whole ruleset, as `systemctl reload nftables` does.
+		// Another program may have flushed the ruleset, as `systemctl reload nftables` does.
 		k.Log.Warn("the rules of redirection were changed by somebody else; they are applied again", "by", k.Kernel, "error", err)
 	}
 	if err := k.Kernel.Apply(ctx, plan); err != nil {
 		return err
 	}
-	k.Log.Info("traffic is redirected", "by", k.Kernel, "what", plan.brief())
-	k.applied, k.seen, k.planned = plan, listeners, planned // and not before: what could not be applied is tried again
+	k.Log.Info("traffic is redirected", "by", k.Kernel, "what", plan.summary())
+	k.applied, k.listeners, k.planned = plan, listeners, planned // only after success, so that a failure is retried
 	return nil
 }
 
-// tell logs what is wrong when that is new.
-func (k *Keeper) tell(ctx context.Context, err error) {
+// logChange logs the result if it changed.
+func (k *Keeper) logChange(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
@@ -117,10 +118,10 @@ func (k *Keeper) tell(ctx context.Context, err error) {
 	if err != nil {
 		word = err.Error()
 	}
-	if word == k.told {
+	if word == k.logged {
 		return
 	}
-	k.told = word
+	k.logged = word
 	switch {
 	case err == nil:
 		k.Log.Info("redirection is confirmed", "for", k.applied.Timeout)
@@ -135,7 +136,7 @@ func (k *Keeper) release(ctx context.Context) {
 	if k.applied.Timeout == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, parting)
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
 	if err := k.Kernel.Release(ctx, k.applied); err != nil {
 		k.Log.Warn("redirection could not be ended; it ends by itself", "within", k.applied.Timeout, "error", err)
@@ -144,9 +145,10 @@ func (k *Keeper) release(ctx context.Context) {
 	k.Log.Info("nothing new is redirected")
 }
 
-// Close takes the rules away, once Envoy's connections have ended: the kernel forgets where they come from.
+// Close removes the rules. Call it after Envoy's connections have ended, as the kernel forgets their
+// original destinations.
 func (k *Keeper) Close(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), parting)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	if k.applied.Timeout == 0 {
 		return nil

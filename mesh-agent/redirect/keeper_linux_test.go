@@ -13,7 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/redirect"
 )
 
-// within are the kernel's rules in the machine's network, whichever thread asks.
+// within runs a Kernel in the machine's network namespace, whichever thread calls it.
 type within struct {
 	redirect.Kernel
 
@@ -36,7 +36,7 @@ func (w within) Remove(ctx context.Context, p redirect.Plan) error {
 	return w.s.machine.Do(func() error { return w.Kernel.Remove(ctx, p) })
 }
 
-// proxy is an Envoy that is well or not, as the test wants it.
+// proxy is an Envoy whose health the test sets.
 type proxy struct {
 	mu        sync.Mutex
 	listeners redirect.Listeners
@@ -81,7 +81,7 @@ func TestRulesFollowEnvoy(t *testing.T) {
 		envoyIs.is(listening, nil)
 		s.as(application).comesToReach(t, beside, redirected)
 
-		// Another port of Envoy's is another rule.
+		// Another port of Envoy needs other rules.
 		elsewhere := listening
 		elsewhere.OutboundTo = 15006
 		envoyIs.is(elsewhere, nil)
@@ -89,7 +89,7 @@ func TestRulesFollowEnvoy(t *testing.T) {
 		envoyIs.is(listening, nil)
 		s.as(application).comesToReach(t, beside, redirected)
 
-		// Others take all rules away that there are, or just what leads to ours.
+		// Another program flushes all rules, or removes only the jumps to ours.
 		for _, command := range map[string][][]string{
 			redirect.ByNFT:          {{"nft", "flush", "ruleset"}},
 			redirect.ByIPTablesNFT:  {{"nft", "flush", "ruleset"}, {"iptables-nft", "-t", "nat", "-F", "OUTPUT"}},

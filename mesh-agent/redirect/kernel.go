@@ -11,41 +11,43 @@ import (
 	"time"
 )
 
-// Kernel is a way to the rules in the kernel. Apply replaces what was there before in one moment, or does nothing, and confirms the rules.
+// Kernel applies plans to the kernel. Apply atomically replaces earlier rules and confirms the new ones, or
+// changes nothing.
 type Kernel interface {
-	// Check asks whether the kernel would take the plan.
+	// Check asks whether the kernel would accept the plan.
 	Check(ctx context.Context, p Plan) error
 	Apply(ctx context.Context, p Plan) error
-	// Confirm has the rules count for another of the plan's timeouts.
+	// Confirm keeps the rules in force for another of the plan's timeouts.
 	Confirm(ctx context.Context, p Plan) error
-	// Release has the rules count no more, for new connections. Those that are open go on.
+	// Release makes the rules ineffective for new connections. Open ones continue.
 	Release(ctx context.Context, p Plan) error
-	// Remove takes the rules away, and with them connections that are still open. Nothing happens where there are none.
+	// Remove removes the rules, and cuts connections that are still open. It does nothing if there are no
+	// rules.
 	Remove(ctx context.Context, p Plan) error
 	State(ctx context.Context, p Plan) (State, error)
-	// String is the program that does it.
+	// String returns the name of the program used.
 	String() string
 }
 
-// State is what there is in the kernel.
+// State describes the rules in the kernel.
 type State struct {
-	// There is whether there are rules at all.
-	There bool `json:"there"`
+	// Present reports whether there are any.
+	Present bool `json:"there"`
 	// By is the program that reads and changes them.
 	By string `json:"by,omitempty"`
-	// Confirmed is how long they still count, if nobody confirms them again.
+	// Confirmed is how long they remain in force without another confirmation.
 	Confirmed time.Duration `json:"confirmed_for_ns"`
-	// Counted are the connections that rules have redirected, by what they are for.
-	Counted []Counted `json:"redirected,omitempty"`
+	// Counts are the redirected connections of each rule.
+	Counts []RuleCount `json:"redirected,omitempty"`
 }
 
-// Counted is how many connections a rule has redirected; with TPROXY inbound, how many packets.
-type Counted struct {
+// RuleCount is how many connections a rule has redirected; with TPROXY inbound, how many packets.
+type RuleCount struct {
 	Why   string `json:"rule"`
 	Count uint64 `json:"count"`
 }
 
-// The programs that may change the rules. Of iptables the one by that name is the machine's choice of the other two.
+// The programs that can change rules. The machine's iptables is one of the other two.
 const (
 	Auto           = "auto"
 	ByNFT          = "nft"
@@ -54,16 +56,16 @@ const (
 	ByIPTablesOnly = "iptables-legacy"
 )
 
-// Programs are the values that choose one.
+// Programs lists the accepted names.
 var Programs = []string{Auto, ByNFT, ByIPTables, ByIPTablesNFT, ByIPTablesOnly}
 
-// Open finds the way to the rules by the program's name; Auto tries nft and then iptables with a plan.
+// Open returns the Kernel for a program. Auto tries nft and then iptables with a plan.
 func Open(ctx context.Context, by string, p Plan) (Kernel, error) {
 	switch by {
 	case ByNFT:
-		return nft{}, missing(ByNFT, "nftables")
+		return nft{}, checkInstalled(ByNFT, "nftables")
 	case ByIPTables, ByIPTablesNFT, ByIPTablesOnly:
-		return iptables{by}, missing(by, "iptables")
+		return iptables{by}, checkInstalled(by, "iptables")
 	case Auto:
 	default:
 		return nil, CheckProgram(by)
@@ -83,7 +85,7 @@ func Open(ctx context.Context, by string, p Plan) (Kernel, error) {
 		errors.Join(reasons...))
 }
 
-// Find is every program with rules of this table, whoever made them.
+// Find returns the programs that have rules of this table, whoever made them.
 func Find(ctx context.Context, table string) (found []Kernel, err error) {
 	p := Plan{Table: table}
 	var errs []error
@@ -95,15 +97,15 @@ func Find(ctx context.Context, table string) (found []Kernel, err error) {
 		if err != nil {
 			errs = append(errs, err)
 		}
-		// The last is another name of one before it, where there are others.
-		if state.There && (k.String() != ByIPTables || len(found) == 0) {
+		// ByIPTables is another name for one of the others, where those are installed.
+		if state.Present && (k.String() != ByIPTables || len(found) == 0) {
 			found = append(found, k)
 		}
 	}
 	return found, errors.Join(errs...)
 }
 
-// RemoveAll takes away what Find finds, and tells by which programs.
+// RemoveAll removes the rules that Find finds, and returns the programs used.
 func RemoveAll(ctx context.Context, table string) (removed []string, err error) {
 	found, err := Find(ctx, table)
 	errs := []error{err}
@@ -117,15 +119,15 @@ func RemoveAll(ctx context.Context, table string) (removed []string, err error) 
 	return removed, errors.Join(errs...)
 }
 
-// Usual is the program that auto would try first.
-func Usual() string {
+// Preferred returns the program that Auto tries first.
+func Preferred() string {
 	if !installed(ByNFT) && installed(ByIPTables) {
 		return ByIPTables
 	}
 	return ByNFT
 }
 
-// CheckProgram refuses a name that is none of Programs.
+// CheckProgram returns an error for an unknown program.
 func CheckProgram(by string) error {
 	if slices.Contains(Programs, by) {
 		return nil
@@ -138,25 +140,25 @@ func installed(program string) bool {
 	return err == nil
 }
 
-func missing(program, pkg string) error {
+func checkInstalled(program, pkg string) error {
 	if !installed(program) {
 		return fmt.Errorf("there is no %s in PATH: install it (apt install %s, dnf install %[2]s)", program, pkg)
 	}
 	return nil
 }
 
-// toolLimit bounds a call of a program that changes rules; they take milliseconds, or wait for another's lock.
-const toolLimit = 10 * time.Second
+// callTimeout bounds a call of a program; it takes milliseconds, or waits for another's lock.
+const callTimeout = 10 * time.Second
 
-// call runs a program on an input and returns what it printed.
+// call runs a program with an input and returns its output.
 func call(ctx context.Context, input, program string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, toolLimit)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	var out, complaint bytes.Buffer
+	var out, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &out, &complaint
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &out, &stderr
 	if err := cmd.Run(); err != nil {
-		said := strings.TrimSpace(complaint.String())
+		said := strings.TrimSpace(stderr.String())
 		if strings.Contains(said, "Operation not permitted") || strings.Contains(said, "Permission denied") {
 			said += "; changing rules takes the capability CAP_NET_ADMIN (root has it, and so has a service with AmbientCapabilities=CAP_NET_ADMIN)"
 		}

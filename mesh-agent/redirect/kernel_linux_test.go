@@ -12,7 +12,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/redirect"
 )
 
-// mesh are addresses that no machine has.
+// mesh has addresses that no machine has.
 var mesh = []netip.Addr{netip.MustParseAddr("240.240.0.1"), netip.MustParseAddr("2001:2::1")}
 
 func families(s *site) map[string][3]netip.Addr {
@@ -22,7 +22,7 @@ func families(s *site) map[string][3]netip.Addr {
 	}
 }
 
-func TestWhatGoesOutIsRedirected(t *testing.T) {
+func TestOutboundIsRedirected(t *testing.T) {
 	t.Parallel()
 	o := everything()
 	o.OutboundExceptPorts, o.ExceptUsers, o.OutboundExceptCIDRs = []string{"8080"}, []string{"1002"}, []string{"240.240.9.0/24", "2001:2:9::/48"}
@@ -50,7 +50,7 @@ func TestWhatGoesOutIsRedirected(t *testing.T) {
 	})
 }
 
-func TestOnlyChosenConnectionsGoOutByEnvoy(t *testing.T) {
+func TestOutboundSelection(t *testing.T) {
 	t.Parallel()
 	o := everything()
 	o.Users, o.Groups, o.OutboundPorts, o.OutboundInterfaces = []string{"1001", "1003"}, []string{"2001"}, []string{"80", "8000-8100"}, []string{"eth*"}
@@ -69,7 +69,7 @@ func TestOnlyChosenConnectionsGoOutByEnvoy(t *testing.T) {
 	})
 }
 
-func TestWhatComesInIsRedirected(t *testing.T) {
+func TestInboundIsRedirected(t *testing.T) {
 	t.Parallel()
 	o := everything()
 	o.InboundPorts, o.InboundExceptPorts = []string{"all"}, []string{"8888"}
@@ -93,7 +93,7 @@ func TestWhatComesInIsRedirected(t *testing.T) {
 	})
 }
 
-func TestInboundMayBeChosenBySender(t *testing.T) {
+func TestInboundSelectionBySender(t *testing.T) {
 	t.Parallel()
 	o := everything()
 	o.InboundPorts, o.InboundCIDRs, o.InboundInterfaces = []string{"8080"}, []string{"10.77.0.0/24"}, []string{"eth0"}
@@ -106,7 +106,7 @@ func TestInboundMayBeChosenBySender(t *testing.T) {
 	})
 }
 
-func TestQuestionsToNameserversAreRedirected(t *testing.T) {
+func TestDNSIsRedirected(t *testing.T) {
 	t.Parallel()
 	o := everything()
 	o.DNS = true
@@ -122,7 +122,7 @@ func TestQuestionsToNameserversAreRedirected(t *testing.T) {
 	})
 }
 
-func TestRulesOfAFamilyThatEnvoyDoesNotListenForAreNotMade(t *testing.T) {
+func TestUnusedFamilyIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	each(t, everything(), func(t *testing.T, s *site) {
 		s.apply()
@@ -133,8 +133,8 @@ func TestRulesOfAFamilyThatEnvoyDoesNotListenForAreNotMade(t *testing.T) {
 	})
 }
 
-// The kernel counts the time: nobody is there to take the rules away.
-func TestRulesCountOnlyWhileTheyAreConfirmed(t *testing.T) {
+// The kernel measures the time; no process removes the rules.
+func TestUnconfirmedRulesExpire(t *testing.T) {
 	t.Parallel()
 	const timeout = 2 * time.Second
 	each(t, everything(), func(t *testing.T, s *site) {
@@ -146,7 +146,7 @@ func TestRulesCountOnlyWhileTheyAreConfirmed(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, redirected, answer)
 
-		// Confirmed for longer than one confirmation lasts.
+		// Confirmed for longer than one timeout.
 		tick := time.NewTicker(timeout / 3)
 		defer tick.Stop()
 		for range 5 {
@@ -157,7 +157,7 @@ func TestRulesCountOnlyWhileTheyAreConfirmed(t *testing.T) {
 		begin := time.Now()
 		s.as(application).comesToReach(t, beside, direct)
 		require.Greater(t, time.Since(begin), timeout/2)
-		// Each family has its own list with iptables, and was confirmed for itself.
+		// With iptables each family has a list of its own, confirmed separately.
 		s.as(application).comesToReach(t, at(s.beside.IPv6, 80), "beside:80 for "+at(s.beside.IPv6, 80))
 		client{at: s.beside}.reaches(t, "tcp", at(s.machine.IPv4, 8080), "machine:8080 for "+at(s.machine.IPv4, 8080))
 		talks(t, open)
@@ -167,7 +167,7 @@ func TestRulesCountOnlyWhileTheyAreConfirmed(t *testing.T) {
 	})
 }
 
-func TestOpenConnectionsOutliveNewRulesAndTheRelease(t *testing.T) {
+func TestOpenConnectionsOutliveChangesOfRules(t *testing.T) {
 	t.Parallel()
 	each(t, everything(), func(t *testing.T, s *site) {
 		s.apply()
@@ -185,7 +185,7 @@ func TestOpenConnectionsOutliveNewRulesAndTheRelease(t *testing.T) {
 	})
 }
 
-func TestRulesAreAppliedOnceHoweverOften(t *testing.T) {
+func TestApplyIsIdempotent(t *testing.T) {
 	t.Parallel()
 	o := everything()
 	o.Mode, o.DNS = redirect.TProxy, true
@@ -198,7 +198,7 @@ func TestRulesAreAppliedOnceHoweverOften(t *testing.T) {
 	})
 }
 
-func TestNothingIsLeftAndOthersRulesStay(t *testing.T) {
+func TestRemoveLeavesOnlyOthersRules(t *testing.T) {
 	t.Parallel()
 	o := everything()
 	o.Mode = redirect.TProxy
@@ -207,7 +207,7 @@ func TestNothingIsLeftAndOthersRulesStay(t *testing.T) {
 		remove := func() {
 			s.inside(func(ctx context.Context) error { return s.kernel.Remove(ctx, s.plan) })
 		}
-		remove() // there is nothing yet
+		remove() // nothing to remove yet
 		s.apply()
 		require.NotEqual(t, before, s.rules())
 		remove()
@@ -216,7 +216,7 @@ func TestNothingIsLeftAndOthersRulesStay(t *testing.T) {
 			require.Empty(t, s.machine.Run("nft", "list", "ruleset"))
 		}
 
-		// Others have theirs, in chains of the kernel that ours hang in, too.
+		// Others have rules in the same kernel chains.
 		others := [][]string{{"nft", "add", "table", "inet", "theirs"}}
 		if s.kernel.String() != redirect.ByNFT {
 			others = append(others,
@@ -235,7 +235,7 @@ func TestNothingIsLeftAndOthersRulesStay(t *testing.T) {
 	})
 }
 
-func TestStateTellsWhatWasRedirected(t *testing.T) {
+func TestState(t *testing.T) {
 	t.Parallel()
 	each(t, everything(), func(t *testing.T, s *site) {
 		state := func() (found redirect.State) {
@@ -249,16 +249,16 @@ func TestStateTellsWhatWasRedirected(t *testing.T) {
 		s.apply()
 		s.as(application).reaches(t, "tcp", at(mesh[0], 80), "machine:15001 for "+at(mesh[0], 80))
 		now := state()
-		require.True(t, now.There)
+		require.True(t, now.Present)
 		require.Equal(t, s.kernel.String(), now.By)
-		require.Contains(t, now.Counted, redirect.Counted{Why: "what goes out is Envoy's to send", Count: 1})
+		require.Contains(t, now.Counts, redirect.RuleCount{Why: "what goes out is Envoy's to send", Count: 1})
 		if s.kernel.String() == redirect.ByNFT {
 			require.InDelta(t, s.plan.Timeout.Seconds(), now.Confirmed.Seconds(), 5)
 		}
 	})
 }
 
-func TestAutoTakesTheFirstThatWorks(t *testing.T) {
+func TestAuto(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, redirect.ByNFT, everything())
 	s.inside(func(ctx context.Context) error {

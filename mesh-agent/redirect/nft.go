@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// nft is the kernel's nf_tables by the program of that name.
+// nft manages rules with nft (nf_tables).
 type nft struct{}
 
 func (nft) String() string { return ByNFT }
@@ -39,7 +39,7 @@ func (nft) Release(ctx context.Context, p Plan) error {
 }
 
 func (n nft) Remove(ctx context.Context, p Plan) error {
-	there, err := n.there(ctx, p)
+	there, err := n.exists(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -51,12 +51,12 @@ func (n nft) Remove(ctx context.Context, p Plan) error {
 	return removeRoutes(ctx)
 }
 
-func (nft) there(ctx context.Context, p Plan) (bool, error) {
+func (nft) exists(ctx context.Context, p Plan) (bool, error) {
 	tables, err := call(ctx, "", ByNFT, "list", "tables")
 	return strings.Contains(tables, "table inet "+p.Table+"\n"), err
 }
 
-// nftListing is as much as we read of `nft --json list table`.
+// nftListing is the part of `nft --json list table` that we read.
 type nftListing struct {
 	Objects []struct {
 		Set *struct {
@@ -79,7 +79,7 @@ type nftListing struct {
 }
 
 func (n nft) State(ctx context.Context, p Plan) (State, error) {
-	there, err := n.there(ctx, p)
+	there, err := n.exists(ctx, p)
 	if err != nil || !there {
 		return State{}, err
 	}
@@ -95,7 +95,7 @@ func (n nft) State(ctx context.Context, p Plan) (State, error) {
 }
 
 func (l nftListing) state() State {
-	s := State{There: true, By: ByNFT}
+	s := State{Present: true, By: ByNFT}
 	for _, o := range l.Objects {
 		if o.Set != nil && o.Set.Name == confirmedSet {
 			for _, e := range o.Set.Elements {
@@ -107,7 +107,7 @@ func (l nftListing) state() State {
 		}
 		for _, e := range o.Rule.Expressions {
 			if e.Counter != nil {
-				s.Counted = append(s.Counted, Counted{o.Rule.Comment, e.Counter.Packets})
+				s.Counts = append(s.Counts, RuleCount{o.Rule.Comment, e.Counter.Packets})
 			}
 		}
 	}

@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// confirmedSet has an element for each protocol while the rules are confirmed. The kernel takes it out when its time is over.
+// confirmedSet has an element for each protocol while the rules are confirmed. The kernel removes elements
+// when they time out.
 const confirmedSet = "confirmed"
 
-// NFT is the plan as one transaction of nft: the table with what was there before is gone, and there anew, in one moment.
+// NFT renders the plan as one nft transaction, which replaces the whole table atomically.
 func (p Plan) NFT() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "table inet %s\ndelete table inet %[1]s\ntable inet %[1]s {\n", p.Table)
@@ -25,7 +26,7 @@ func (p Plan) NFT() string {
 			if len(lines) == 0 {
 				continue
 			}
-			fmt.Fprintf(&b, "\n\t\t# %s.\n", p.words(r))
+			fmt.Fprintf(&b, "\n\t\t# %s.\n", p.describe(r))
 			for _, line := range lines {
 				fmt.Fprintf(&b, "\t\t%s comment %q\n", line, r.why)
 			}
@@ -36,7 +37,8 @@ func (p Plan) NFT() string {
 	return b.String()
 }
 
-// nftConfirm is a transaction: what a set has keeps its time when it is added again.
+// nftConfirm flushes and refills the set in a transaction: adding an existing element would not extend its
+// timeout.
 func (p Plan) nftConfirm() string {
 	return p.nftRelease() + fmt.Sprintf("add element inet %s %s { %s }\n", p.Table, confirmedSet, nftConfirmed(p.Timeout))
 }
@@ -49,7 +51,7 @@ func nftConfirmed(within time.Duration) string {
 	return fmt.Sprintf("tcp timeout %[1]dms, udp timeout %[1]dms", within.Milliseconds())
 }
 
-// nftOtherFamily leaves a family alone that Envoy does not listen for.
+// nftOtherFamily skips a family that Envoy does not listen for.
 func (p Plan) nftOtherFamily(b *strings.Builder) {
 	switch {
 	case !p.IPv6:
@@ -59,14 +61,14 @@ func (p Plan) nftOtherFamily(b *strings.Builder) {
 	}
 }
 
-// nftRules has a line for both families, or one for each where addresses matter.
+// nftRules returns one line for both families, or one for each if addresses matter.
 func (p Plan) nftRules(r rule) []string {
 	if len(r.from) == 0 && len(r.to) == 0 {
 		return []string{p.nftRule(r, nil)}
 	}
 	var out []string
 	for _, f := range p.families() {
-		from, to := f.of(r.from), f.of(r.to)
+		from, to := f.filter(r.from), f.filter(r.to)
 		if len(r.from) > 0 && len(from) == 0 || len(r.to) > 0 && len(to) == 0 {
 			continue
 		}
@@ -79,7 +81,7 @@ func (f family) nftAddresses(which string, prefixes []netip.Prefix) []string {
 	if len(prefixes) == 0 {
 		return nil
 	}
-	if prefixes[0].Bits() == 0 { // all of the family
+	if prefixes[0].Bits() == 0 { // matches the whole family
 		return []string{fmt.Sprintf("meta nfproto ipv%d", f)}
 	}
 	word := map[family]string{ipv4: "ip", ipv6: "ip6"}[f]
@@ -100,7 +102,7 @@ func (p Plan) nftRule(r rule, addresses []string) string {
 	if len(r.protocols) > 0 {
 		words = append(words, "meta l4proto "+oneOf(r.protocols))
 	}
-	if len(r.ports) > 0 && !r.ports.whole() {
+	if len(r.ports) > 0 && !r.ports.isAll() {
 		words = append(words, "th dport "+oneOf(nftPorts(r.ports)))
 	}
 	words = append(words, addresses...)
@@ -128,7 +130,7 @@ func (p Plan) nftVerdict(v verdict) string {
 		return fmt.Sprintf("counter redirect to :%d", p.OutboundTo)
 	case toInbound:
 		return fmt.Sprintf("counter redirect to :%d", p.InboundTo)
-	case toInboundAsIs:
+	case toInboundTransparent:
 		return fmt.Sprintf("counter tproxy to :%d accept", p.InboundTo)
 	case toDNS:
 		return fmt.Sprintf("counter redirect to :%d", p.DNSTo)

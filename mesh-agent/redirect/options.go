@@ -9,27 +9,27 @@ import (
 	"time"
 )
 
-// Options are what people say about redirection, in their words.
+// Options are the flags of redirection.
 type Options struct {
 	Table   string
 	Mode    Mode
 	Timeout time.Duration
-	// DNS redirects questions to the machine's nameservers, to DNSTo.
+	// DNS redirects queries to the machine's nameservers, to DNSTo.
 	DNS       bool
 	DNSTo     uint16
 	Unguarded bool
 
-	OutboundPorts, OutboundExceptPorts []string // ports and ranges, or all, or none
+	OutboundPorts, OutboundExceptPorts []string // ports and ranges, all, or none
 	OutboundCIDRs, OutboundExceptCIDRs []string
 	Users, ExceptUsers                 []string
 	Groups, ExceptGroups               []string
 	OutboundInterfaces                 []string
-	InboundPorts, InboundExceptPorts   []string // as above, or services
+	InboundPorts, InboundExceptPorts   []string // the same, or services
 	InboundCIDRs, InboundExceptCIDRs   []string
 	InboundInterfaces                  []string
-	ExceptInterfaces                   []string // both ways
+	ExceptInterfaces                   []string // in both directions
 
-	// EnvoyUser and EnvoyGroup are whom Envoy runs as.
+	// EnvoyUser and EnvoyGroup are the accounts that Envoy runs as.
 	EnvoyUser, EnvoyGroup Account
 }
 
@@ -40,17 +40,17 @@ const (
 	Services = "services"
 )
 
-// shortest and longest are the timeouts that make sense: the agent confirms three times in one.
+// Bounds of the timeout. The agent confirms three times in one timeout.
 const (
-	shortest = 3 * time.Second
-	longest  = 24 * time.Hour
+	minTimeout = 3 * time.Second
+	maxTimeout = 24 * time.Hour
 )
 
-// tableName fits all that it becomes part of: chains of iptables have 28 letters.
+// tableName fits everything it becomes part of: iptables allows 28 letters for a chain.
 var tableName = regexp.MustCompile(`^[a-z][a-z0-9]{0,15}$`)
 
-// Plan is what the options come to on a machine with these surroundings, for an Envoy with these listeners.
-func (o Options) Plan(s Surroundings, l Listeners) (Plan, error) {
+// Plan makes the plan for a machine in this environment and an Envoy with these listeners.
+func (o Options) Plan(s Environment, l Listeners) (Plan, error) {
 	p := Plan{
 		Table: o.Table, Mode: o.Mode, IPv4: l.IPv4, IPv6: l.IPv6,
 		OutboundTo: l.OutboundTo, InboundTo: l.InboundTo, DNSTo: o.DNSTo, Timeout: o.Timeout,
@@ -58,12 +58,12 @@ func (o Options) Plan(s Surroundings, l Listeners) (Plan, error) {
 	if !tableName.MatchString(o.Table) {
 		return p, fmt.Errorf("--redirect-table %s: write up to sixteen small letters and digits, of which the first is a letter", o.Table)
 	}
-	if o.Timeout < shortest || o.Timeout > longest {
-		return p, fmt.Errorf("--redirect-timeout %s: choose from %s to %s", o.Timeout, shortest, longest)
+	if o.Timeout < minTimeout || o.Timeout > maxTimeout {
+		return p, fmt.Errorf("--redirect-timeout %s: choose from %s to %s", o.Timeout, minTimeout, maxTimeout)
 	}
 	s.Agent = s.Agent.Plus(PortsOf(l.OutboundTo, l.InboundTo))
 	p.Guards = slices.DeleteFunc(s.guards(o.Unguarded), func(g Guard) bool { return len(g.Ports) == 0 && len(g.To) == 0 })
-	if err := errors.Join(o.outbound(&p.Outbound), o.inbound(&p.Inbound, p.unguarded(l.Services))); err != nil {
+	if err := errors.Join(o.outbound(&p.Outbound), o.inbound(&p.Inbound, p.withoutGuarded(l.Services))); err != nil {
 		return p, err
 	}
 	if o.DNS {
@@ -91,7 +91,7 @@ func (o Options) outbound(out *Outbound) error {
 	out.ExceptPorts, err = ParsePorts(o.OutboundExceptPorts)
 	read("outbound-except-ports", err)
 	out.To, err = ParsePrefixes(o.OutboundCIDRs)
-	out.To = unlessAll(out.To)
+	out.To = nilIfAll(out.To)
 	read("outbound-cidrs", err)
 	out.ExceptTo, err = ParsePrefixes(o.OutboundExceptCIDRs)
 	read("outbound-except-cidrs", err)
@@ -119,13 +119,13 @@ func (o Options) inbound(in *Inbound, services Ports) error {
 	in.ExceptPorts, err = ParsePorts(o.InboundExceptPorts)
 	read("inbound-except-ports", err)
 	in.From, err = ParsePrefixes(o.InboundCIDRs)
-	in.From = unlessAll(in.From)
+	in.From = nilIfAll(in.From)
 	read("inbound-cidrs", err)
 	in.ExceptFrom, err = ParsePrefixes(o.InboundExceptCIDRs)
 	read("inbound-except-cidrs", err)
 	in.Interfaces, err = interfaces(o.InboundInterfaces)
 	read("inbound-interfaces", err)
-	in.ExceptInterfaces, _ = interfaces(o.ExceptInterfaces) // which outbound has complained about
+	in.ExceptInterfaces, _ = interfaces(o.ExceptInterfaces) // outbound has reported the error
 	return errors.Join(errs...)
 }
 
@@ -136,7 +136,7 @@ func wrap(flag string, err error) error {
 	return fmt.Errorf("--redirect-%s: %w", flag, err)
 }
 
-// readPorts reads ports or one of the words for them; services may be nil where there is no such word.
+// readPorts parses ports or the words for them; services may be nil where that word is not allowed.
 func readPorts(words []string, services Ports) (Ports, error) {
 	var out Ports
 	for _, word := range words {
@@ -157,8 +157,8 @@ func readPorts(words []string, services Ports) (Ports, error) {
 	return out, nil
 }
 
-// unlessAll is empty, which means all, for the whole of both families.
-func unlessAll(prefixes []netip.Prefix) []netip.Prefix {
+// nilIfAll returns nil, which means all, for the whole of both families.
+func nilIfAll(prefixes []netip.Prefix) []netip.Prefix {
 	whole := 0
 	for _, p := range prefixes {
 		if p.Bits() == 0 {
@@ -171,7 +171,7 @@ func unlessAll(prefixes []netip.Prefix) []netip.Prefix {
 	return prefixes
 }
 
-// interfaceName may end in a star, for all that begin so. The kernel takes 15 letters.
+// interfaceName may end in a wildcard. The kernel allows 15 letters.
 var interfaceName = regexp.MustCompile(`^[A-Za-z0-9_.:@-]{1,15}\*?$`)
 
 func interfaces(names []string) ([]string, error) {

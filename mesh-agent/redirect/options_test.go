@@ -10,7 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/redirect"
 )
 
-func TestWrongOptionsSayWhatIsRight(t *testing.T) {
+func TestInvalidOptionsAreExplained(t *testing.T) {
 	t.Parallel()
 	root := redirect.Account{Name: "root"}
 	for says, change := range map[string]func(*redirect.Options){
@@ -51,8 +51,8 @@ func TestWrongOptionsSayWhatIsRight(t *testing.T) {
 	}
 }
 
-// Envoy may be root where root's connections are left alone, or none are redirected on their way out.
-func TestEnvoyMayBeRootWhereThatIsNoLoop(t *testing.T) {
+// Envoy may run as root if root's connections are excluded, or none are redirected outbound.
+func TestEnvoyAsRoot(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*redirect.Options){
 		"root excepted":       func(o *redirect.Options) { o.ExceptUsers = []string{"0"} },
@@ -73,8 +73,8 @@ func TestEnvoyMayBeRootWhereThatIsNoLoop(t *testing.T) {
 	}
 }
 
-// A service on a guarded port is left out without a word: nobody has chosen the port by name.
-func TestServicesOnGuardedPortsAreLeftOut(t *testing.T) {
+// A service on a guarded port is left out silently: the port was not chosen explicitly.
+func TestGuardedServicesAreLeftOut(t *testing.T) {
 	t.Parallel()
 	l := listening
 	l.Services = redirect.PortsOf(22, 8080)
@@ -83,7 +83,7 @@ func TestServicesOnGuardedPortsAreLeftOut(t *testing.T) {
 	require.Equal(t, redirect.PortsOf(8080), plan.Inbound.Ports)
 }
 
-func TestADiscoveryOnTheMachineIsGuardedBothWays(t *testing.T) {
+func TestLocalDiscoveryIsGuardedBothWays(t *testing.T) {
 	t.Parallel()
 	s := found
 	s.Addresses = []netip.Addr{netip.MustParseAddr("10.0.0.1")}

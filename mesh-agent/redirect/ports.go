@@ -18,13 +18,13 @@ func (r Range) String() string {
 	return fmt.Sprintf("%d-%d", r.First, r.Last)
 }
 
-// Ports is a set of ports: in ascending order, with gaps between the ranges.
+// Ports is a set of ports, ascending and with gaps between its ranges.
 type Ports []Range
 
-// AllPorts are all that there are.
+// AllPorts is the set of all ports.
 var AllPorts = Ports{{1, 65535}}
 
-// PortsOf is the set of single ports.
+// PortsOf returns the set of these ports, without 0.
 func PortsOf(ports ...uint16) Ports {
 	var out Ports
 	for _, p := range ports {
@@ -32,10 +32,10 @@ func PortsOf(ports ...uint16) Ports {
 			out = append(out, Range{p, p})
 		}
 	}
-	return out.merged()
+	return out.normalized()
 }
 
-// ParsePorts reads ports and ranges as people write them: 80, 8000-8100.
+// ParsePorts parses ports and ranges: 80, 8000-8100.
 func ParsePorts(words []string) (Ports, error) {
 	var out Ports
 	for _, word := range words {
@@ -50,13 +50,13 @@ func ParsePorts(words []string) (Ports, error) {
 		}
 		out = append(out, Range{uint16(from), uint16(to)})
 	}
-	return out.merged(), nil
+	return out.normalized(), nil
 }
 
-// Plus has the ports of both.
-func (p Ports) Plus(q Ports) Ports { return slices.Concat(p, q).merged() }
+// Plus returns the union.
+func (p Ports) Plus(q Ports) Ports { return slices.Concat(p, q).normalized() }
 
-func (p Ports) merged() Ports {
+func (p Ports) normalized() Ports {
 	sorted := slices.SortedFunc(slices.Values(p), func(a, b Range) int { return cmp.Compare(a.First, b.First) })
 	var out Ports
 	for _, r := range sorted {
@@ -69,7 +69,7 @@ func (p Ports) merged() Ports {
 	return out
 }
 
-// Without has the ports of p that q lacks.
+// Without returns the ports of p that q lacks.
 func (p Ports) Without(q Ports) Ports {
 	var out Ports
 	for _, r := range p {
@@ -90,11 +90,11 @@ func (p Ports) Without(q Ports) Ports {
 	return out
 }
 
-// And has the ports that are in both.
+// And returns the intersection.
 func (p Ports) And(q Ports) Ports { return p.Without(p.Without(q)) }
 
-// whole tells whether these are all ports, which rules need not name then.
-func (p Ports) whole() bool { return len(p) == 1 && p[0] == AllPorts[0] }
+// isAll reports whether these are all ports; then rules need not name them.
+func (p Ports) isAll() bool { return len(p) == 1 && p[0] == AllPorts[0] }
 
 func (p Ports) String() string {
 	words := make([]string, len(p))

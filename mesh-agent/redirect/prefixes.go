@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// ParsePrefixes reads addresses and ranges of them as people write them: 10.0.0.0/8, 192.0.2.7, fd00::/8.
+// ParsePrefixes parses addresses and ranges: 10.0.0.0/8, 192.0.2.7, fd00::/8.
 func ParsePrefixes(words []string) ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	for _, word := range words {
 		word = strings.TrimSpace(word)
 		if a, err := netip.ParseAddr(word); err == nil && a.Zone() == "" {
-			out = append(out, single(a))
+			out = append(out, hostPrefix(a))
 			continue
 		}
 		p, err := netip.ParsePrefix(word)
@@ -22,16 +22,16 @@ func ParsePrefixes(words []string) ([]netip.Prefix, error) {
 		}
 		out = append(out, p)
 	}
-	return distinct(out), nil
+	return disjoint(out), nil
 }
 
-func single(a netip.Addr) netip.Prefix {
+func hostPrefix(a netip.Addr) netip.Prefix {
 	a = a.Unmap()
 	return netip.PrefixFrom(a, a.BitLen())
 }
 
-// distinct leaves out what another range contains: nft takes no sets that overlap.
-func distinct(prefixes []netip.Prefix) []netip.Prefix {
+// disjoint removes prefixes that another contains: nft's sets must not overlap.
+func disjoint(prefixes []netip.Prefix) []netip.Prefix {
 	var out []netip.Prefix
 	for _, p := range prefixes {
 		p = p.Masked()
@@ -45,8 +45,8 @@ func distinct(prefixes []netip.Prefix) []netip.Prefix {
 	return out
 }
 
-// of are those of a family.
-func (f family) of(prefixes []netip.Prefix) []netip.Prefix {
+// filter returns the prefixes of the family.
+func (f family) filter(prefixes []netip.Prefix) []netip.Prefix {
 	var out []netip.Prefix
 	for _, p := range prefixes {
 		if p.Addr().Is4() == (f == ipv4) {

@@ -1,8 +1,10 @@
-// Package redirect has the kernel send a machine's connections through Envoy, without their programs' knowledge.
+// Package redirect makes the kernel send a machine's connections through Envoy, transparently to its
+// programs.
 //
-// A Plan says what is redirected. It is made of rules, in words and in the order in which they count, which are rendered as one text for nft
-// or iptables-restore, and applied as one transaction. The rules match nothing unless somebody has confirmed them recently: the
-// kernel counts the time, so that a machine whose agent or Envoy is gone is as if nothing had been redirected, whoever is left to notice.
+// A Plan says what is redirected. It consists of rules in the order in which they match, which are rendered
+// as a text for nft or iptables-restore and applied as one transaction. The rules match nothing unless they
+// were confirmed recently. The kernel measures that time, so redirection ends by itself when the agent or
+// Envoy is gone.
 package redirect
 
 import (
@@ -10,37 +12,37 @@ import (
 	"time"
 )
 
-// Mode is how connections that come in are handed to Envoy. What goes out is always handed over by the first.
+// Mode is how inbound connections are handed to Envoy. Outbound ones always use Redirect.
 type Mode string
 
-// Redirect changes the destination to Envoy's port, and Envoy asks the kernel for the original one. TProxy leaves the packets as they are, so
-// that the application sees its clients' own addresses.
+// Redirect changes the destination to Envoy's port, and Envoy asks the kernel for the original one. TProxy
+// leaves packets unchanged, so that applications see their clients' addresses.
 const (
 	Redirect Mode = "REDIRECT"
 	TProxy   Mode = "TPROXY"
 )
 
-// Plan is what is redirected on a machine, and what is not.
+// Plan describes what is redirected on a machine.
 type Plan struct {
-	// Table names the table of nft, and the chains of iptables.
+	// Table is the name of nft's table and the prefix of iptables' chains.
 	Table      string
 	Mode       Mode
 	IPv4, IPv6 bool
-	// OutboundTo and InboundTo are Envoy's ports, DNSTo is the port of the agent's resolver.
+	// OutboundTo and InboundTo are Envoy's ports, and DNSTo is the port of the agent's resolver.
 	OutboundTo, InboundTo, DNSTo uint16
 
 	Own      Own
 	Outbound Outbound
 	Inbound  Inbound
-	// Nameservers are those whose queries are redirected to the agent's resolver; none: DNS is left alone.
+	// Nameservers are those whose queries go to the agent's resolver. If empty, DNS is not redirected.
 	Nameservers []netip.Addr
 	Guards      []Guard
 
-	// Timeout is how long the rules count after a confirmation.
+	// Timeout is how long a confirmation lasts.
 	Timeout time.Duration
 }
 
-// Own says by which accounts Envoy is known: what it sends is not redirected to it again.
+// Own has the accounts that identify Envoy, whose connections are not redirected again.
 type Own struct{ Users, Groups []Account }
 
 // Account is a user or a group.
@@ -49,8 +51,8 @@ type Account struct {
 	Name string
 }
 
-// Outbound chooses among the connections of the machine's programs. Of each sort the former say which, none meaning all, and the latter
-// which not. Connections to the machine itself are never chosen.
+// Outbound selects connections of the machine's programs. Each list selects, an empty one everything, and
+// its Except list excludes. Connections to the machine itself are never selected.
 type Outbound struct {
 	Ports, ExceptPorts           Ports
 	To, ExceptTo                 []netip.Prefix
@@ -59,19 +61,19 @@ type Outbound struct {
 	Interfaces, ExceptInterfaces []string
 }
 
-// Inbound chooses among the connections to the machine's programs, as Outbound does, but that no ports mean none. What the machine passes
-// on to others, such as containers, is never chosen.
+// Inbound selects connections to the machine's programs like Outbound, but empty Ports select none. Traffic
+// that the machine forwards, such as to containers, is never selected.
 type Inbound struct {
 	Ports, ExceptPorts           Ports
 	From, ExceptFrom             []netip.Prefix
 	Interfaces, ExceptInterfaces []string
 }
 
-// Guard is something that is never redirected, whatever is chosen.
+// Guard is something that is never redirected.
 type Guard struct {
 	Why   string
-	Out   bool // counts for what goes out
-	In    bool // counts for what comes in
+	Out   bool // applies to outbound connections
+	In    bool // applies to inbound connections
 	Ports Ports
-	To    []netip.Prefix // only to these; none: to all
+	To    []netip.Prefix // only to these; empty means to all
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/ownmark"
 )
 
-// rule says what becomes of packets that fit. The first of a chain that fits counts.
+// rule says what happens to matching packets. The first matching rule of a chain decides.
 type rule struct {
 	match
 
@@ -14,47 +14,48 @@ type rule struct {
 	why     string
 }
 
-// match fits packets that all of it fits. Of each list one has to; an empty one fits all.
+// match matches packets that fit all fields. Of a list one element has to fit; an empty field fits
+// everything.
 type match struct {
 	protocols     []string // tcp, udp
-	ports         Ports    // that they go to
+	ports         Ports    // destination
 	from, to      []netip.Prefix
 	in, out       []string // interfaces
 	users, groups []Account
-	mark          uint32 // of the packet
-	connMark      uint32 // of the connection
-	local         bool   // for the machine itself, not passed on to others
-	unconfirmed   bool   // nobody has confirmed the rules in time
+	mark          uint32 // the packet's
+	connMark      uint32 // the connection's
+	local         bool   // for this machine, not forwarded
+	unconfirmed   bool   // the confirmation has timed out
 }
 
-// verdict is what becomes of a packet.
+// verdict is what happens to a packet.
 type verdict int
 
 const (
 	pass verdict = iota
 	toOutbound
 	toInbound
-	toInboundAsIs // TPROXY
+	toInboundTransparent // TPROXY
 	toDNS
-	markConnection // with the packet's mark
-	markPacket     // with the connection's mark
+	markConnection // copies the packet's mark to the connection
+	markPacket     // copies the connection's mark to the packet
 )
 
-// chain is rules for the packets that pass one place of the kernel.
+// chain is the rules at one hook.
 type chain struct {
 	hook  hook
 	rules []rule
 }
 
-// hook is a place in the kernel.
+// hook is a place in the kernel's packet processing.
 type hook struct {
-	table    string // of iptables
-	name     string // in nft; in capitals, of iptables
-	kind     string // of nft
-	priority int    // of nft: before those who take the usual one, as Docker does
+	table    string // iptables' table
+	name     string // nft's name; in capitals, iptables'
+	kind     string // nft's chain type
+	priority int    // nft's priority: before the usual ones, which Docker uses
 }
 
-// The places in the kernel. Other hooks of the same kind count after ours.
+// The hooks in use.
 var (
 	natOutput      = hook{"nat", "output", "nat", -105}
 	natPrerouting  = hook{"nat", "prerouting", "nat", -105}
@@ -68,18 +69,20 @@ var (
 	tcp       = []string{"tcp"}
 	tcpAndUDP = []string{"tcp", "udp"}
 
-	// envoySource are the addresses that Envoy hands connections to the machine's own programs from; discovery tells it so.
+	// envoySource are the addresses that Envoy connects to the machine's own programs from. Discovery
+	// configures them.
 	envoySource = []netip.Prefix{netip.MustParsePrefix("127.0.0.6/32"), netip.MustParsePrefix("::6/128")}
 	loopback    = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 )
 
-// envoyMark is on the packets of connections that Envoy makes under its clients' addresses; discovery tells it so.
+// envoyMark is the mark of connections that Envoy makes with its clients' addresses. Discovery configures
+// it.
 const envoyMark = 1337
 
-// unconfirmed ends a chain while nobody confirms that it does good.
-var unconfirmed = rule{match{unconfirmed: true}, pass, "the agent and Envoy have not been confirmed healthy in time"}
+// passUnconfirmed ends a chain while the rules are not confirmed.
+var passUnconfirmed = rule{match{unconfirmed: true}, pass, "the agent and Envoy have not been confirmed healthy in time"}
 
-// chains are all that the plan is made of.
+// chains returns the plan's chains.
 func (p Plan) chains() []chain {
 	out := []chain{{natOutput, p.output()}}
 	if len(p.Inbound.Ports) == 0 {
@@ -88,16 +91,16 @@ func (p Plan) chains() []chain {
 	if p.Mode != TProxy {
 		return append(out, chain{natPrerouting, p.inbound(toInbound)})
 	}
-	return append(out, chain{markPrerouting, p.transparent()}, chain{markOutput, []rule{answersToEnvoy}})
+	return append(out, chain{markPrerouting, p.transparent()}, chain{markOutput, []rule{markReplies}})
 }
 
-// output is for what the machine's own programs send.
+// output handles what the machine's programs send.
 func (p Plan) output() []rule {
 	out := []rule{
-		unconfirmed,
+		passUnconfirmed,
 		{match{protocols: tcp, from: envoySource, out: []string{lo}}, pass, "Envoy hands connections over to this machine's programs"},
 	}
-	out = append(out, p.own()...)
+	out = append(out, p.ownRules()...)
 	out = append(out, p.exceptBySender()...)
 	out = append(out, p.dns()...)
 	out = append(out,
@@ -124,8 +127,9 @@ func (p Plan) output() []rule {
 	})
 }
 
-// own keeps Envoy and its agent from being sent to themselves. What Envoy sends to a service of this machine comes in like from another.
-func (p Plan) own() []rule {
+// ownRules keeps the connections of Envoy and the agent from being redirected to Envoy. But when Envoy
+// calls a service of this machine, the connection comes in as from another machine.
+func (p Plan) ownRules() []rule {
 	out := []rule{{match{mark: ownmark.Mark}, pass, "the agent's own"}}
 	if p.Mode == TProxy {
 		out = append(out, rule{match{mark: envoyMark}, pass, "Envoy hands connections over under its clients' addresses"})
@@ -154,13 +158,13 @@ func (o Own) matches() []match {
 	return out
 }
 
-// inboundPorts are those that connections of other machines come in by.
+// inboundPorts returns the ports whose connections are redirected inbound.
 func (p Plan) inboundPorts() Ports {
-	return p.unguarded(p.Inbound.Ports.Without(p.Inbound.ExceptPorts))
+	return p.withoutGuarded(p.Inbound.Ports.Without(p.Inbound.ExceptPorts))
 }
 
-// unguarded are those of the ports that may come in by Envoy.
-func (p Plan) unguarded(ports Ports) Ports {
+// withoutGuarded removes ports that are guarded inbound.
+func (p Plan) withoutGuarded(ports Ports) Ports {
 	for _, g := range p.Guards {
 		if g.In {
 			ports = ports.Without(g.Ports)
@@ -184,25 +188,26 @@ func (p Plan) exceptBySender() []rule {
 	return out
 }
 
-// dns is for questions to the nameservers of the machine, and no others: one of them may itself run on this machine, and ask further.
+// dns redirects queries to the machine's nameservers only. Others stay, because a nameserver may run on
+// this machine and has to query further.
 func (p Plan) dns() []rule {
 	if len(p.Nameservers) == 0 {
 		return nil
 	}
 	var servers []netip.Prefix
 	for _, a := range p.Nameservers {
-		servers = append(servers, single(a))
+		servers = append(servers, hostPrefix(a))
 	}
 	return []rule{{
-		match{protocols: tcpAndUDP, ports: PortsOf(53), to: distinct(servers), users: p.Outbound.Users, groups: p.Outbound.Groups},
+		match{protocols: tcpAndUDP, ports: PortsOf(53), to: disjoint(servers), users: p.Outbound.Users, groups: p.Outbound.Groups},
 		toDNS, "questions to this machine's nameservers are the agent's to answer",
 	}}
 }
 
-// inbound is for what others send to the machine.
+// inbound handles what others send to the machine.
 func (p Plan) inbound(verdict verdict) []rule {
 	in := p.Inbound
-	out := []rule{unconfirmed}
+	out := []rule{passUnconfirmed}
 	if len(in.ExceptInterfaces) > 0 {
 		out = append(out, rule{match{in: in.ExceptInterfaces}, pass, "these interfaces are excepted"})
 	}
@@ -223,15 +228,15 @@ func (p Plan) inbound(verdict verdict) []rule {
 	})
 }
 
-// transparent is inbound with the packets left as they are. Envoy then connects to the application under its client's address, and what the
-// application answers has to find back to Envoy: such connections are marked.
+// transparent is inbound for TPROXY. Envoy connects to applications with its clients' addresses, and the
+// replies have to find back to Envoy, so these connections are marked.
 func (p Plan) transparent() []rule {
 	out := []rule{
 		{match{protocols: tcp, in: []string{lo}, mark: envoyMark}, markConnection, "Envoy connects under its client's address: remembered for the answers"},
 		{match{in: []string{lo}}, pass, "stays on this machine"},
 	}
-	return append(out, p.inbound(toInboundAsIs)...)
+	return append(out, p.inbound(toInboundTransparent)...)
 }
 
-// answersToEnvoy counts also while the rules are not confirmed: connections that there are go on.
-var answersToEnvoy = rule{match{protocols: tcp, connMark: envoyMark}, markPacket, "an answer to Envoy under its client's address: routed back to it"}
+// markReplies works without confirmation too, so that open connections continue.
+var markReplies = rule{match{protocols: tcp, connMark: envoyMark}, markPacket, "an answer to Envoy under its client's address: routed back to it"}

@@ -17,14 +17,15 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/sockets"
 )
 
-// SSH finds the ports that people get on this machine by.
+// SSH finds the ports through which people log in to this machine.
 type SSH struct {
 	mu    sync.Mutex
-	asked map[sockets.Inode]bool // which of root's sockets speak SSH
+	known map[sockets.Inode]bool // whether a socket of root's speaks SSH
 }
 
-// Ports are 22, those that sshd is told to listen on, those where it does, and those of its open connections. An agent that is not root may look
-// neither into sshd's files nor at who has a socket, so those of root's sockets that it can connect to are asked once: SSH speaks first.
+// Ports returns 22, the ports in the configuration of sshd, those it listens on, and those of its open
+// connections. An agent that is not root can read neither sshd's files nor the owners of sockets, so it
+// connects once to each of root's listening sockets: an SSH server speaks first.
 func (s *SSH) Ports() Ports {
 	ports := []uint16{22}
 	for _, pattern := range []string{
@@ -33,16 +34,16 @@ func (s *SSH) Ports() Ports {
 	} {
 		files, _ := filepath.Glob(pattern)
 		for _, file := range files {
-			text, _ := os.ReadFile(file) // one that we may not read says nothing
-			ports = append(ports, toldPorts(text)...)
+			text, _ := os.ReadFile(file) // unreadable files are skipped
+			ports = append(ports, configuredPorts(text)...)
 		}
 	}
 	if words := strings.Fields(os.Getenv("SSH_CONNECTION")); len(words) == 4 {
 		ports = appendPort(ports, words[3])
 	}
-	all, _ := sockets.TCP() // if the kernel does not tell, the files have to do
+	all, _ := sockets.TCP() // without the kernel's answer, the files have to do
 	daemon := socketsOf("sshd", "sshd-session", "dropbear")
-	speak := s.speaking(all)
+	speak := s.sshSockets(all)
 	for _, socket := range all {
 		if daemon[socket.Inode] || speak[socket.Inode] {
 			ports = append(ports, socket.Local.Port())
@@ -51,15 +52,15 @@ func (s *SSH) Ports() Ports {
 	return PortsOf(ports...)
 }
 
-// speaking are those that speak SSH, of the sockets that root listens at.
-func (s *SSH) speaking(all []sockets.Socket) map[sockets.Inode]bool {
+// sshSockets returns root's listening sockets that speak SSH.
+func (s *SSH) sshSockets(all []sockets.Socket) map[sockets.Inode]bool {
 	if os.Geteuid() == 0 {
-		return nil // root sees who has which socket
+		return nil // root sees which process owns a socket
 	}
-	return s.ask(all)
+	return s.probe(all)
 }
 
-func (s *SSH) ask(all []sockets.Socket) map[sockets.Inode]bool {
+func (s *SSH) probe(all []sockets.Socket) map[sockets.Inode]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := map[sockets.Inode]bool{}
@@ -69,7 +70,7 @@ func (s *SSH) ask(all []sockets.Socket) map[sockets.Inode]bool {
 		if !socket.Listening || socket.UID != 0 {
 			continue
 		}
-		if known, asked := s.asked[socket.Inode]; asked {
+		if known, asked := s.known[socket.Inode]; asked {
 			now[socket.Inode] = known
 			continue
 		}
@@ -81,12 +82,12 @@ func (s *SSH) ask(all []sockets.Socket) map[sockets.Inode]bool {
 		})
 	}
 	asking.Wait()
-	s.asked = now
+	s.known = now
 	return now
 }
 
-// greetsWithin is how long a server may take to say that it is one of SSH, which it does at once.
-const greetsWithin = 300 * time.Millisecond
+// greetingTimeout bounds the wait for a server's greeting, which SSH sends at once.
+const greetingTimeout = 300 * time.Millisecond
 
 func speaksSSH(at netip.AddrPort) bool {
 	ip := at.Addr()
@@ -96,22 +97,23 @@ func speaksSSH(at netip.AddrPort) bool {
 	case ip.IsUnspecified():
 		ip = netip.IPv6Loopback()
 	}
-	conn, err := (&net.Dialer{Timeout: greetsWithin, Control: ownmark.Control}).Dial("tcp", netip.AddrPortFrom(ip, at.Port()).String())
+	conn, err := (&net.Dialer{Timeout: greetingTimeout, Control: ownmark.Control}).Dial("tcp", netip.AddrPortFrom(ip, at.Port()).String())
 	if err != nil {
 		return false
 	}
 	defer conn.Close()
-	_ = conn.SetReadDeadline(time.Now().Add(greetsWithin))
+	_ = conn.SetReadDeadline(time.Now().Add(greetingTimeout))
 	greeting := make([]byte, len("SSH-"))
 	n, _ := conn.Read(greeting)
 	return string(greeting[:n]) == "SSH-"
 }
 
-// told is Port 2222 or ListenAddress [::]:2222 of sshd, or ListenStream=0.0.0.0:2222 of systemd.
-var told = regexp.MustCompile(`(?im)^[ \t]*(?:port[ \t=]+|listenaddress[ \t=]+\S*:|listenstream[ \t]*=[ \t]*(?:\S*:)?)(\d+)[ \t]*$`)
+// portDirective matches sshd's Port 2222 and ListenAddress [::]:2222, and systemd's
+// ListenStream=0.0.0.0:2222.
+var portDirective = regexp.MustCompile(`(?im)^[ \t]*(?:port[ \t=]+|listenaddress[ \t=]+\S*:|listenstream[ \t]*=[ \t]*(?:\S*:)?)(\d+)[ \t]*$`)
 
-func toldPorts(text []byte) (ports []uint16) {
-	for _, found := range told.FindAllSubmatch(text, -1) {
+func configuredPorts(text []byte) (ports []uint16) {
+	for _, found := range portDirective.FindAllSubmatch(text, -1) {
 		ports = appendPort(ports, string(found[1]))
 	}
 	return ports
@@ -125,14 +127,14 @@ func appendPort(ports []uint16, word string) []uint16 {
 	return append(ports, uint16(port))
 }
 
-// socketsOf are those that programs of these names have.
+// socketsOf returns the sockets of programs with these names.
 func socketsOf(names ...string) map[sockets.Inode]bool {
 	found := map[sockets.Inode]bool{}
 	processes, _ := filepath.Glob("/proc/[0-9]*/comm")
 	for _, comm := range processes {
 		name, _ := os.ReadFile(comm)
 		if slices.Contains(names, strings.TrimSpace(string(name))) {
-			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(comm))) // digits
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(comm))) // the pattern ensures digits
 			maps.Copy(found, sockets.Of(pid))
 		}
 	}

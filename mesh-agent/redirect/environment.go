@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Nameservers are those of a resolv.conf.
+// Nameservers returns the nameservers in a resolv.conf.
 func Nameservers(file string) []netip.Addr {
-	text, _ := os.ReadFile(file) // without it there are none
+	text, _ := os.ReadFile(file) // a missing file has none
 	var out []netip.Addr
 	for line := range strings.Lines(string(text)) {
 		words := strings.Fields(line)
@@ -24,10 +24,10 @@ func Nameservers(file string) []netip.Addr {
 	return out
 }
 
-// Addresses are this machine's.
+// Addresses returns this machine's addresses.
 func Addresses() []netip.Addr {
 	var out []netip.Addr
-	all, _ := net.InterfaceAddrs() // fails where there is no network
+	all, _ := net.InterfaceAddrs() // fails without a network
 	for _, a := range all {
 		if p, err := netip.ParsePrefix(a.String()); err == nil {
 			out = append(out, p.Addr().Unmap())

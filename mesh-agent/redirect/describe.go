@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// words are a rule as people would say it.
-func (p Plan) words(r rule) string {
-	return fmt.Sprintf("%s %s: %s", r.match, p.fate(r.verdict), r.why)
+// describe states a rule in a sentence.
+func (p Plan) describe(r rule) string {
+	return fmt.Sprintf("%s %s: %s", r.match, p.effect(r.verdict), r.why)
 }
 
-// brief says what is redirected in a few words.
-func (p Plan) brief() string {
+// summary says briefly what is redirected.
+func (p Plan) summary() string {
 	ports := func(ports Ports) string {
 		switch {
 		case len(ports) == 0:
 			return "nothing"
-		case ports.whole():
+		case ports.isAll():
 			return "all ports"
 		}
 		return "ports " + ports.String()
@@ -32,13 +32,13 @@ func (p Plan) brief() string {
 	return words
 }
 
-func (p Plan) fate(v verdict) string {
+func (p Plan) effect(v verdict) string {
 	switch v {
 	case toOutbound:
 		return fmt.Sprintf("goes to Envoy's port %d", p.OutboundTo)
 	case toInbound:
 		return fmt.Sprintf("goes to Envoy's port %d", p.InboundTo)
-	case toInboundAsIs:
+	case toInboundTransparent:
 		return fmt.Sprintf("goes to Envoy's port %d as it is", p.InboundTo)
 	case toDNS:
 		return fmt.Sprintf("goes to the agent's port %d", p.DNSTo)
@@ -61,7 +61,7 @@ func (m match) String() string {
 			words = append(words, preposition, strings.Join(list, " or "))
 		}
 	}
-	if len(m.ports) > 0 && !m.ports.whole() {
+	if len(m.ports) > 0 && !m.ports.isAll() {
 		word := "to port"
 		if len(m.ports) > 1 || m.ports[0].First != m.ports[0].Last {
 			word = "to ports"

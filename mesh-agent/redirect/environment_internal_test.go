@@ -13,9 +13,9 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/sockets"
 )
 
-func TestPortsOfSSHAreFoundInItsFiles(t *testing.T) {
+func TestSSHPortsFromConfiguration(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, []uint16{2222, 2200, 2201}, toldPorts([]byte(`
+	require.Equal(t, []uint16{2222, 2200, 2201}, configuredPorts([]byte(`
 # Port 22
 Port 2222
   port=2200
@@ -23,10 +23,10 @@ ListenAddress 0.0.0.0
 ListenAddress [::1]:2201
 PermitRootLogin no
 `)))
-	require.Equal(t, []uint16{2022, 2023}, toldPorts([]byte("[Socket]\nListenStream=\nListenStream=0.0.0.0:2022\nListenStream = 2023\nAccept=no\n")))
+	require.Equal(t, []uint16{2022, 2023}, configuredPorts([]byte("[Socket]\nListenStream=\nListenStream=0.0.0.0:2022\nListenStream = 2023\nAccept=no\n")))
 }
 
-func TestNameserversAreReadFromResolvConf(t *testing.T) {
+func TestNameservers(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "resolv.conf")
 	require.NoError(t, os.WriteFile(file, []byte("# nameserver 9.9.9.9\nsearch mesh\nnameserver 10.0.0.53\nnameserver fe80::1%eth0\nnameserver 10.0.0.53\nnameserver nonsense\n"), 0o600))
@@ -34,7 +34,7 @@ func TestNameserversAreReadFromResolvConf(t *testing.T) {
 	require.Empty(t, Nameservers(file+"-not-there"))
 }
 
-func TestSetsOfPorts(t *testing.T) {
+func TestPorts(t *testing.T) {
 	t.Parallel()
 	all, err := ParsePorts([]string{"80", "70-79", "443", "8000-8100", "8050"})
 	require.NoError(t, err)
@@ -46,7 +46,7 @@ func TestSetsOfPorts(t *testing.T) {
 	require.Equal(t, "1-65534", AllPorts.Without(PortsOf(65535)).String())
 }
 
-func TestEnvoySaysWhereItListens(t *testing.T) {
+func TestReadListeners(t *testing.T) {
 	t.Parallel()
 	l, err := readListeners([]byte(`{"listener_statuses":[
 		{"name":"virtualOutbound","local_address":{"socket_address":{"address":"0.0.0.0","port_value":15101}},"additional_local_addresses":[{"socket_address":{"address":"::","port_value":15101}}]},
@@ -68,8 +68,8 @@ func TestEnvoySaysWhereItListens(t *testing.T) {
 	require.Equal(t, PortsOf(8080, 9000), ports)
 }
 
-// An agent that is not root knows sshd by what it says.
-func TestServersOfSSHAreKnownByTheirGreeting(t *testing.T) {
+// An agent that is not root recognizes SSH by its greeting.
+func TestSSHGreeting(t *testing.T) {
 	t.Parallel()
 	greeting := func(words string) netip.AddrPort {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -98,7 +98,7 @@ func TestServersOfSSHAreKnownByTheirGreeting(t *testing.T) {
 		{Local: secure, Listening: true, UID: 1000, Inode: 2},
 		{Local: mail, Listening: true, Inode: 3},
 	}
-	require.Equal(t, map[sockets.Inode]bool{1: true, 3: false}, s.ask(all))
-	all[0].Local = mail // nobody is asked twice
-	require.Equal(t, map[sockets.Inode]bool{1: true}, s.ask(all[:1]))
+	require.Equal(t, map[sockets.Inode]bool{1: true, 3: false}, s.probe(all))
+	all[0].Local = mail // sockets are not probed twice
+	require.Equal(t, map[sockets.Inode]bool{1: true}, s.probe(all[:1]))
 }
