@@ -17,49 +17,50 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/upstream"
 )
 
-// agent is all that runs in this program, from the machine's identity to its Envoy.
+// agent holds all parts that run in this program, from the machine's identity to its Envoy.
 type agent struct {
 	*member
 
-	reloads reloads
-	about   *status.Server
-	log     *slog.Logger
-	metrics prometheus.Registerer
+	reload       reloadSignals
+	statusServer *status.Server
+	log          *slog.Logger
+	metrics      prometheus.Registerer
 
 	who        *machine
 	discovery  *upstream.Upstream
 	supervisor *supervise.Supervisor
-	beside     beside
+	apps       appServices
 	redirected *redirection
 	registered *register.Agent
 }
 
-// open makes the parts, each of those before it. Nothing but the machine's identity and its connection to discovery is at work yet.
+// open opens the parts, each of which may need those before it. Only the machine's identity and the
+// connection to discovery are active then.
 func (a *agent) open(ctx context.Context, f *envoyFlags, s *scrapeFlags) (err error) {
 	registry := monitor.NewRegistry()
 	a.metrics = prometheus.WrapRegistererWithPrefix("pgmesh_mesh_agent_", registry)
 	if a.who, err = a.machine(ctx, a.log, a.metrics); err != nil {
-		f.endLeft(ctx, a.member, a.about, a.log)
+		f.endInherited(ctx, a.member, a.statusServer, a.log)
 		return err
 	}
 	if a.discovery, err = a.connect(a.who, a.log, a.metrics); err != nil {
 		return err
 	}
-	if a.supervisor, err = a.prepare(ctx, f, a.who, a.discovery, a.reloads, a.about, a.log); err != nil {
+	if a.supervisor, err = a.prepare(ctx, f, a.who, a.discovery, a.reload, a.statusServer, a.log); err != nil {
 		return err
 	}
-	if a.beside, err = a.member.beside(a.who, f.status, a.log, a.metrics); err != nil {
+	if a.apps, err = a.member.openAppServices(a.who, f.status, a.log, a.metrics); err != nil {
 		return err
 	}
-	a.about.Parts = status.Parts{Identity: a.who.status, Discovery: discoveryStatus(a.discovery), DNS: a.beside.names.status(), Envoy: a.supervisor.Status}
-	a.about.Redirected = a.mode() != bootstrap.None
-	if a.redirected, err = a.redirection(ctx, f.status, a.supervisor.Ask, a.about, a.log); err != nil {
+	a.statusServer.Parts = status.Parts{Identity: a.who.status, Discovery: discoveryStatus(a.discovery), DNS: a.apps.names.status(), Envoy: a.supervisor.Status}
+	a.statusServer.Redirected = a.mode() != bootstrap.None
+	if a.redirected, err = a.redirection(ctx, f.status, a.supervisor.Ask, a.statusServer, a.log); err != nil {
 		return err
 	}
-	if a.registered, err = a.registering(a.who, a.discovery, a.about, a.log, a.metrics); err != nil {
+	if a.registered, err = a.openRegistration(a.who, a.discovery, a.statusServer, a.log, a.metrics); err != nil {
 		return err
 	}
-	return s.open(a.about, a.state.folder, a.supervisor, registry, a.metrics)
+	return s.open(a.statusServer, a.state.folder, a.supervisor, registry, a.metrics)
 }
 
 func (a *agent) close() {
@@ -68,39 +69,39 @@ func (a *agent) close() {
 	}
 }
 
-// run has the parts work until ctx ends and Envoy has drained.
+// run runs the parts until ctx ends and Envoy has drained.
 func (a *agent) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	context.AfterFunc(ctx, func() { a.about.State(status.Ending) })
-	lasting, end := context.WithCancel(context.WithoutCancel(ctx)) // Envoy needs its certificate until it has drained
+	context.AfterFunc(ctx, func() { a.statusServer.State(status.Ending) })
+	serving, end := context.WithCancel(context.WithoutCancel(ctx)) // Envoy needs its certificate until it has drained
 	defer end()
-	served, err := a.serveEnvoy(lasting, a.who,
-		relay.Options{Discovery: a.discovery, Names: a.beside.names.take(), Log: a.log, Metrics: a.metrics}, &a.about.Parts)
+	served, err := a.serveEnvoy(serving, a.who,
+		relay.Options{Discovery: a.discovery, Names: a.apps.names.sink(), Log: a.log, Metrics: a.metrics}, &a.statusServer.Parts)
 	if err != nil {
 		return err
 	}
 	group.Go(served)
-	group.Go(func() error { a.beside.run(ctx, lasting); return nil })
-	if err := answer(lasting, group, a.about, a.beside.status); err != nil {
+	group.Go(func() error { a.apps.run(ctx, serving); return nil })
+	if err := serveStatus(serving, group, a.statusServer, a.apps.status); err != nil {
 		return err
 	}
-	staying := a.redirected.during(stay(ctx, lasting, group, a.registered, a.log), group)
-	group.Go(func() error { defer end(); defer a.redirected.close(lasting); return a.supervisor.Run(staying) })
-	group.Go(func() error { return heed(ctx, a.reloads, a.supervisor) })
-	group.Go(func() error { return a.awaitMesh(ctx, a.who, a.discovery, a.supervisor, a.log) })
+	staying := a.redirected.run(keepRegistered(ctx, serving, group, a.registered, a.log), group)
+	group.Go(func() error { defer end(); defer a.redirected.close(serving); return a.supervisor.Run(staying) })
+	group.Go(func() error { return handleServiceManager(ctx, a.reload, a.supervisor) })
+	group.Go(func() error { return a.awaitMeshSettings(ctx, a.who, a.discovery, a.supervisor, a.log) })
 	return group.Wait()
 }
 
-// answer answers who asks for the status: people over the agent's socket, and machines over the status port. Who follows the end wants to hear
-// all of it.
-func answer(lasting context.Context, group *errgroup.Group, about *status.Server, port net.Listener) error {
-	socket, err := about.Open()
+// serveStatus serves the agent's socket and the status port. It runs until after the drain, so that those
+// who follow the log see its end.
+func serveStatus(serving context.Context, group *errgroup.Group, server *status.Server, port net.Listener) error {
+	socket, err := server.Open()
 	if err != nil {
 		return err
 	}
-	group.Go(func() error { return about.Serve(lasting, socket) })
+	group.Go(func() error { return server.Serve(serving, socket) })
 	if port != nil {
-		group.Go(func() error { return about.ServePort(lasting, port) })
+		group.Go(func() error { return server.ServePort(serving, port) })
 	}
 	return nil
 }

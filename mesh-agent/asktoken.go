@@ -12,10 +12,11 @@ import (
 	"golang.org/x/term"
 )
 
-// standardInput is what stands for it where a file is named.
+// standardInput names standard input in place of a file.
 const standardInput = "-"
 
-// readToken reads the join token from standard input: its first line. At a terminal it asks, and what is typed does not show.
+// readToken reads the join token, the first line of standard input. On a terminal it prompts and does not
+// echo.
 func readToken(ctx context.Context, in io.Reader, out io.Writer) (string, error) {
 	if file, is := in.(*os.File); is && term.IsTerminal(int(file.Fd())) {
 		fmt.Fprint(out, "join token, of mcp-client token create: ")
@@ -33,7 +34,7 @@ func readToken(ctx context.Context, in io.Reader, out io.Writer) (string, error)
 	return text, nil
 }
 
-// withoutEcho leaves the terminal as it was if it is interrupted.
+// withoutEcho reads without echo, and restores the terminal if it is interrupted.
 func withoutEcho(ctx context.Context, terminal int) (string, error) {
 	was, err := term.GetState(terminal)
 	if err != nil {
@@ -54,7 +55,7 @@ func withoutEcho(ctx context.Context, terminal int) (string, error) {
 			return "", fmt.Errorf("ask for the join token: %w", a.err)
 		}
 		return string(a.text), nil
-	case <-ctx.Done(): // the program ends, and what reads with it
+	case <-ctx.Done(): // the program ends, and with it the goroutine that reads
 		return "", errors.Join(fmt.Errorf("ask for the join token: %w", ctx.Err()), term.Restore(terminal, was))
 	}
 }

@@ -36,7 +36,7 @@ func joinAtATerminal(t *testing.T, server, state string) (cmd *exec.Cmd, screen,
 	said = bufio.NewReader(screen)
 	_, err = said.ReadString(':')
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return !echoes(t, terminal) }, 10*time.Second, time.Millisecond) // right after the question
+	require.Eventually(t, func() bool { return !echoes(t, terminal) }, 10*time.Second, time.Millisecond) // just after the prompt
 	return cmd, screen, terminal, said
 }
 
@@ -47,7 +47,7 @@ func echoes(t *testing.T, terminal *os.File) bool {
 	return state.Lflag&unix.ECHO != 0
 }
 
-func TestJoinAsksForTheTokenAndDoesNotShowIt(t *testing.T) {
+func TestJoinPromptsWithoutEcho(t *testing.T) {
 	t.Parallel()
 	d := jointest.New(t, "mesh.example", time.Hour)
 	token := d.Token("shop", "cart", 1, 0).Text()
@@ -65,7 +65,7 @@ func TestJoinAsksForTheTokenAndDoesNotShowIt(t *testing.T) {
 	require.True(t, echoes(t, terminal), "the terminal is as it was")
 }
 
-func TestATerminalIsAsItWasWhenJoinIsInterrupted(t *testing.T) {
+func TestInterruptedJoinRestoresTheTerminal(t *testing.T) {
 	t.Parallel()
 	cmd, _, terminal, _ := joinAtATerminal(t, "127.0.0.1:1", filepath.Join(shortFolder(t), "state"))
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))

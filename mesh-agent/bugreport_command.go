@@ -26,7 +26,7 @@ Keys, tokens, passwords, and the values of headers that prove who somebody is ar
 accounts are: look through it before you give it away.`
 
 func bugReportCommand() *cobra.Command {
-	var l looking
+	var l clientFlags
 	var file string
 	cmd := &cobra.Command{
 		Use:     "bug-report",
@@ -47,25 +47,25 @@ func bugReportCommand() *cobra.Command {
 	return cmd
 }
 
-// reportOptions say what goes into a report, and what may not.
-func (l *looking) reportOptions() (o bugreport.Options, err error) {
+// reportOptions collects the sources of a report, and the secrets to redact.
+func (l *clientFlags) reportOptions() (o bugreport.Options, err error) {
 	o.StateDir = l.state.folder
 	agent, err := l.agent()
 	if err != nil && !errors.Is(err, inspect.ErrNotRunning) {
-		return o, err // who may not ask the agent may not read the rest either
+		return o, err // without access to the agent, the rest cannot be read either
 	}
-	o.Sources = reportOf(agent)
+	o.Sources = agentSources(agent)
 	if path := l.config.file.Path; path != "" {
 		o.Sources = append(o.Sources, bugreport.File("agent/mesh-agent.yaml", path))
 	}
 	o.Sources = append(o.Sources, bugreport.StateDir(l.state.folder))
 	o.Sources = append(o.Sources, bugreport.Envoy(l.envoy())...)
 	o.Sources = append(o.Sources, bugreport.Machine()...)
-	return o, l.secrets(&o)
+	return o, l.addSecrets(&o)
 }
 
-// reportOf is what an agent says; one that is nil does not run.
-func reportOf(agent *inspect.Agent) []bugreport.Source {
+// agentSources returns the sources from the agent; a nil agent does not run.
+func agentSources(agent *inspect.Agent) []bugreport.Source {
 	ask := func(name string, ask func(context.Context) ([]byte, error)) bugreport.Source {
 		return bugreport.Source{Name: "agent/" + name, Read: func(ctx context.Context) ([]byte, error) {
 			if agent == nil {
@@ -89,8 +89,8 @@ func reportOf(agent *inspect.Agent) []bugreport.Source {
 	}
 }
 
-// secrets tells of those that an agent with the same file and variables would have.
-func (l *looking) secrets(o *bugreport.Options) error {
+// addSecrets adds the secrets that an agent with the same file and variables would have.
+func (l *clientFlags) addSecrets(o *bugreport.Options) error {
 	flags := runFlags()
 	if err := program.FromEnvironment(flags); err != nil {
 		return err
@@ -125,7 +125,7 @@ func writeReport(cmd *cobra.Command, file string, o bugreport.Options) (err erro
 		}
 		defer func() {
 			if err = errors.Join(err, f.Close()); err != nil {
-				_ = os.Remove(file) // half a report is none
+				_ = os.Remove(file) // a partial report is useless
 			}
 		}()
 		out = f

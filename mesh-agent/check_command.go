@@ -26,9 +26,9 @@ Each line says ok, warning or failure; beneath the latter two stands what to do.
 
 Exit code 0: nothing keeps the agent from working. 1: there is a failure.`
 
-// checkCommand is the preflight.
+// checkCommand is the preflight check.
 func checkCommand() *cobra.Command {
-	var p planned
+	var p runSettings
 	var output string
 	cmd := &cobra.Command{
 		Use: "check", Short: "Look whether this machine has what it takes", Long: checkHelp, Args: cobra.NoArgs,
@@ -61,17 +61,17 @@ func writeFindings(cmd *cobra.Command, output string, found []check.Finding) err
 	return encoder.Encode(found)
 }
 
-func (p *planned) checks(ctx context.Context) []check.Check {
+func (p *runSettings) checks(ctx context.Context) []check.Check {
 	m := &p.member
-	m.credential = credentialFlags{} // nobody joins to look
-	servers, _ := m.servers()        // that there are none is told
+	m.credential = credentialFlags{} // a check must not join
+	servers, _ := m.servers()        // check.Discovery reports it if there are none
 	system := check.System{
 		Root: "/", StateDir: m.state.folder, Envoy: p.envoy.program, Files: check.OpenFiles(), Free: check.Free,
 		ResolvConf: m.dns.resolvConf, Nameservers: redirect.Nameservers(m.dns.resolvConf),
 		Redirected: m.redirect.on, Transparent: m.mode() == bootstrap.TProxy,
 	}
 	all := []check.Check{
-		check.Clock(time.Now, check.Synchronized, p.secured(servers)),
+		check.Clock(time.Now, check.Synchronized, p.tlsServers(servers)),
 		p.identityCheck,
 		check.Discovery(servers, p.reach),
 		check.Ports(p.ports(), p.running(ctx)),
@@ -91,23 +91,23 @@ func (p *planned) checks(ctx context.Context) []check.Check {
 	return all
 }
 
-// secured are the servers that show a certificate.
-func (p *planned) secured(servers []string) []string {
+// tlsServers returns the servers if they use TLS.
+func (p *runSettings) tlsServers(servers []string) []string {
 	if p.member.insecure {
 		return nil
 	}
 	return servers
 }
 
-// quiet is for the parts that log: what is wrong is told once.
-var quiet = slog.New(slog.DiscardHandler)
+// discardLog is for parts that log what the check reports anyway.
+var discardLog = slog.New(slog.DiscardHandler)
 
-func (p *planned) identityCheck(ctx context.Context) []check.Finding {
+func (p *runSettings) identityCheck(ctx context.Context) []check.Finding {
 	const part = "identity"
 	if p.member.insecure {
 		return []check.Finding{{Part: part, State: check.Warning, Says: "--insecure: this machine has none, and everybody on the way reads along", Do: "for a demo alone; join otherwise"}}
 	}
-	who, err := p.member.machine(ctx, quiet, nil)
+	who, err := p.member.machine(ctx, discardLog, nil)
 	if err != nil {
 		return []check.Finding{{Part: part, State: check.Failure, Says: err.Error()}}
 	}
@@ -122,20 +122,20 @@ func (p *planned) identityCheck(ctx context.Context) []check.Finding {
 	return []check.Finding{f}
 }
 
-// reachLimit is how long a discovery may take to answer.
-const reachLimit = 5 * time.Second
+// connectTimeout bounds the attempt to connect to a discovery.
+const connectTimeout = 5 * time.Second
 
-// reach connects to one discovery as who this machine is, and believes it as the agent would.
-func (p *planned) reach(ctx context.Context, server string) (name string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, reachLimit)
+// reach connects to one discovery with this machine's identity, and verifies it as the agent would.
+func (p *runSettings) reach(ctx context.Context, server string) (name string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	one := p.member
 	one.discovery.addresses = []string{server}
-	who, err := one.machine(ctx, quiet, nil)
+	who, err := one.machine(ctx, discardLog, nil)
 	if err != nil {
-		return "", one.knocks(ctx, server, err)
+		return "", one.checkReachable(ctx, server, err)
 	}
-	discovery, err := one.connect(who, quiet, nil)
+	discovery, err := one.connect(who, discardLog, nil)
 	if err != nil {
 		return "", err
 	}
@@ -156,8 +156,9 @@ func (p *planned) reach(ctx context.Context, server string) (name string, err er
 	}
 }
 
-// knocks is for a machine without an identity, which discovery need not answer: whether it is there at all.
-func (m *member) knocks(ctx context.Context, server string, none error) error {
+// checkReachable is for a machine without an identity, which discovery need not answer: it checks only that
+// something listens.
+func (m *member) checkReachable(ctx context.Context, server string, none error) error {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", server)
 	if err != nil {
 		return err
@@ -166,7 +167,7 @@ func (m *member) knocks(ctx context.Context, server string, none error) error {
 	return fmt.Errorf("it can be reached; who it is cannot be told without an identity: %w", none)
 }
 
-func (p *planned) ports() []check.Port {
+func (p *runSettings) ports() []check.Port {
 	m := &p.member
 	all := []check.Port{
 		{What: "Envoy's admin API", Address: m.options.Admin, Flag: "admin"},
@@ -183,8 +184,8 @@ func (p *planned) ports() []check.Port {
 	return all
 }
 
-// running tells whether an agent answers for this state folder.
-func (p *planned) running(ctx context.Context) bool {
+// running reports whether an agent answers for this state folder.
+func (p *runSettings) running(ctx context.Context) bool {
 	agent, err := inspect.Find(p.member.state.folder)
 	if err != nil {
 		return false
@@ -193,7 +194,7 @@ func (p *planned) running(ctx context.Context) bool {
 	return err == nil
 }
 
-func (p *planned) servicePorts() map[string]uint32 {
+func (p *runSettings) servicePorts() map[string]uint32 {
 	all := map[string]uint32{}
 	for _, s := range p.member.services() {
 		for name, port := range s.Ports {
@@ -203,11 +204,11 @@ func (p *planned) servicePorts() map[string]uint32 {
 	return all
 }
 
-func (p *planned) tryRedirect(ctx context.Context) error {
+func (p *runSettings) tryRedirect(ctx context.Context) error {
 	if err := p.member.checkRedirect(); err != nil {
 		return err
 	}
-	plan, err := p.plan(ctx, p.member.usualListeners())
+	plan, err := p.plan(ctx, p.member.defaultListeners())
 	if err != nil {
 		return err
 	}
@@ -218,7 +219,7 @@ func (p *planned) tryRedirect(ctx context.Context) error {
 	return kernel.Check(ctx, plan)
 }
 
-// deviceOf is the network interface with an address.
+// deviceOf returns the network interface with an address.
 func deviceOf(ip string) string {
 	interfaces, _ := net.Interfaces()
 	own, _ := netip.ParseAddr(ip)

@@ -8,10 +8,11 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/settings"
 )
 
-// configFlag is the configuration file of a command. It sets those of the command's flags that were not given otherwise.
+// configFlag is the configuration file of a command. It sets the command's flags that were not set
+// otherwise.
 type configFlag struct {
 	path string
-	file *settings.File // once the command runs
+	file *settings.File // set when the command runs
 }
 
 func (c *configFlag) declare(cmd *cobra.Command) {
@@ -20,7 +21,7 @@ func (c *configFlag) declare(cmd *cobra.Command) {
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return c.read(cmd.Flags()) }
 }
 
-// read may not find the file where nobody has said that there is one.
+// read reads the file. The default one may be missing.
 func (c *configFlag) read(flags *pflag.FlagSet) (err error) {
 	if c.path == "" {
 		c.file = &settings.File{}
@@ -32,7 +33,7 @@ func (c *configFlag) read(flags *pflag.FlagSet) (err error) {
 	return c.file.Apply(flags)
 }
 
-// runFlags are those of mesh-agent run, for nobody's use.
+// runFlags returns new flags of mesh-agent run, to try values on.
 func runFlags() *pflag.FlagSet {
 	flags := program.New("mesh-agent", "").PersistentFlags()
 	flags.AddFlagSet(runCommand().Flags())

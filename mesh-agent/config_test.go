@@ -34,7 +34,7 @@ func TestCommandsReadTheConfigurationFile(t *testing.T) {
 	require.NotContains(t, output, "level=INFO", "log-level: error counts")
 }
 
-func TestEachSettingSaysWhereItIsFrom(t *testing.T) {
+func TestSettingsShowTheirOrigin(t *testing.T) {
 	t.Parallel()
 	path := configFile(t, "discovery: 127.0.0.1:4711\nservices: [{group: cart, readiness: {tcpSocket: {port: 8080}}}]\n")
 	output, err := command(t, []string{"PGMESH_ID=cart-1"}, "settings", "--config", path, "--drain-time", "7s")
@@ -46,7 +46,7 @@ func TestEachSettingSaysWhereItIsFrom(t *testing.T) {
 	require.Regexp(t, `(?m)^cart +tcp://:8080 +-$`, output)
 }
 
-func TestAWrongConfigurationFileStartsNothing(t *testing.T) {
+func TestInvalidConfigurationFile(t *testing.T) {
 	t.Parallel()
 	path := configFile(t, "discovry: 127.0.0.1:4711\n")
 	for _, name := range []string{"run", "bootstrap", "settings"} {

@@ -16,16 +16,16 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/join"
 )
 
-// joinTokenVariable holds a join token where no file is wanted.
+// joinTokenVariable is the environment variable that may hold the join token.
 const joinTokenVariable = "PGMESH_JOIN_TOKEN" //nolint:gosec // the name of one
 
-// credentialFlags are what a machine joins with.
+// credentialFlags are the credentials for joining.
 type credentialFlags struct {
 	token, tokenFile, jwtFile, roots string
 
-	asked bool // for a token on standard input, where nothing else is given
+	fromInput bool // read a token from standard input if nothing else is given
 
-	group string // the WorkloadGroup that it was for, once the machine has joined
+	group string // the token's WorkloadGroup, once the machine has joined
 }
 
 func (f *credentialFlags) declare(flags *pflag.FlagSet) {
@@ -39,7 +39,7 @@ func (f *credentialFlags) given() bool {
 	return f.token != "" || f.tokenFile != "" || f.jwtFile != "" || os.Getenv(joinTokenVariable) != ""
 }
 
-// ask is how the first certificate is got from a discovery, at any of its addresses.
+// ask returns how to get the first certificate from any of the servers.
 func (f *credentialFlags) ask(ctx context.Context, servers []string, log *slog.Logger) (membership.Ask, error) {
 	if err := f.check(); err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func (f *credentialFlags) check() error {
 	switch {
 	case given > 1:
 		return errors.New("--token, --token-file and --jwt-file: give one of them")
-	case given == 0 && os.Getenv(joinTokenVariable) == "" && !f.asked:
+	case given == 0 && os.Getenv(joinTokenVariable) == "" && !f.fromInput:
 		return errors.New("what is this machine to join with? Give --token-file, with what mcp-client token create has printed, or --jwt-file and --roots")
 	case f.jwtFile != "" && f.roots == "":
 		return errors.New("--jwt-file needs --roots, a file with the mesh's roots: whoever is shown the token could use it, and has to be of the mesh")
@@ -88,7 +88,7 @@ func (f *credentialFlags) check() error {
 	return nil
 }
 
-// joinToken is the text of the join token.
+// joinToken returns the join token's text.
 func (f *credentialFlags) joinToken(ctx context.Context, log *slog.Logger) (string, error) {
 	switch {
 	case f.tokenFile == standardInput, f.token == standardInput:
@@ -109,7 +109,7 @@ func (f *credentialFlags) joinToken(ctx context.Context, log *slog.Logger) (stri
 	}
 }
 
-// webToken is read for each attempt: whoever gives such tokens out puts new ones there.
+// webToken reads the token for each attempt, as its issuer may replace it.
 func (f *credentialFlags) webToken() (string, error) {
 	content, err := os.ReadFile(f.jwtFile)
 	if err != nil {

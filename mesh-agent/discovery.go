@@ -34,16 +34,16 @@ func (f *discoveryFlags) check() error {
 	return nil
 }
 
-// servers are the addresses of discovery: those of the flag, or where the machine joined.
+// servers returns the addresses of discovery: those of the flag, or where the machine joined.
 func (m *member) servers() ([]string, error) {
 	f := m.discovery
 	if len(f.addresses) == 0 && !m.insecure {
-		f.addresses = m.state.recall()
+		f.addresses = m.state.loadServers()
 	}
 	return f.addresses, f.check()
 }
 
-// connect begins to connect to discovery, as who this machine is.
+// connect starts to connect to discovery with this machine's identity.
 func (m *member) connect(who *machine, log *slog.Logger, metrics prometheus.Registerer) (*upstream.Upstream, error) {
 	servers, err := m.servers()
 	if err != nil {
@@ -55,18 +55,18 @@ func (m *member) connect(who *machine, log *slog.Logger, metrics prometheus.Regi
 	case who.member != nil:
 		o.Credentials = upstream.Member(who.member)
 	default:
-		if o.Credentials, err = upstream.Files(who.own.cert, who.own.key, who.own.roots, log); err != nil {
+		if o.Credentials, err = upstream.Files(who.files.cert, who.files.key, who.files.roots, log); err != nil {
 			return nil, err
 		}
 	}
 	return upstream.Dial(o)
 }
 
-// addressTowards asks the routing table which address of this machine leads to any of others; nothing is sent. Where names cannot be looked up,
-// as when the machine starts before its name servers, it is the one that leads to the world.
+// addressTowards returns this machine's address on the route to any of others, without sending anything. If
+// names cannot be resolved, as at boot before DNS works, it uses the default route.
 func addressTowards(addresses []string) (string, error) {
 	var failed []error
-	for _, address := range append(slices.Clone(addresses), "192.0.2.1:9") { // of nobody: RFC 5737
+	for _, address := range append(slices.Clone(addresses), "192.0.2.1:9") { // reserved by RFC 5737
 		conn, err := net.Dial("udp", address)
 		if err != nil {
 			failed = append(failed, err)

@@ -44,7 +44,7 @@ func (f *dnsFlags) declare(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.ttl, "dns-ttl", 30*time.Second, "how long clients may remember a name of the mesh")
 }
 
-// declareClaim declares what it takes to tell the machine of a resolver.
+// declareClaim declares the flags for configuring the machine to use a resolver.
 func (f *dnsFlags) declareClaim(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.listen, "dns-listen", []string{"127.0.0.1:15053"}, "addresses of the agent's resolver, by UDP and TCP")
 	flags.StringSliceVar(&f.domains, "dns-domains", nil, "domains that systemd-resolved asks the agent for, beside the mesh's own, with --dns resolved: ~. is all (default: the hosts of the mesh)")
@@ -53,8 +53,8 @@ func (f *dnsFlags) declareClaim(flags *pflag.FlagSet) {
 
 func (f *dnsFlags) on() bool { return f.mode != "" && f.mode != string(claim.Off) }
 
-// forProxy is where Envoy asks; empty if nobody else is told the names of the mesh.
-func (f *dnsFlags) forProxy() string {
+// proxyAddress is where Envoy asks, or "" if applications do not get the mesh's names.
+func (f *dnsFlags) proxyAddress() string {
 	if !f.on() {
 		return ""
 	}
@@ -67,16 +67,17 @@ func (f *dnsFlags) machine(state stateFlags, log *slog.Logger) *claim.Machine {
 	return m
 }
 
-// resolver is the one of this machine; nil is none.
+// resolver is this machine's resolver; nil means none.
 type resolver struct {
 	*dns.Server
 
 	machine *claim.Machine
 	claim   claim.Claim
-	domains []string // that were said by flag
+	domains []string // from the flag
 }
 
-// resolver opens it. What a former agent has left behind on the machine is taken back if it is not wanted any more.
+// resolver opens the resolver. It reverts what an earlier agent left configured, if that is not wanted any
+// more.
 func (m *member) resolver(who *machine, log *slog.Logger, metrics prometheus.Registerer) (*resolver, error) {
 	mode, err := claim.ParseMode(m.dns.mode)
 	if err != nil {
@@ -87,7 +88,7 @@ func (m *member) resolver(who *machine, log *slog.Logger, metrics prometheus.Reg
 		return nil, err
 	}
 	if mode == claim.Off || mode == claim.Serve {
-		if err := takeBack(on, log); err != nil {
+		if err := restoreLeftover(on, log); err != nil {
 			return nil, err
 		}
 	}
@@ -115,11 +116,11 @@ func (m *member) resolver(who *machine, log *slog.Logger, metrics prometheus.Reg
 	return &resolver{Server: server, machine: on, claim: m.dns.claim(mode, server.Addresses(), server.Port53Address()), domains: m.dns.domains}, nil
 }
 
-// discoveryHosts are the names by which discovery is found, which must not depend on what it says.
+// discoveryHosts returns the host names of discovery, whose resolution must not depend on discovery.
 func (m *member) discoveryHosts() (out []string) {
 	servers, err := m.servers()
 	if err != nil {
-		return nil // who needs them says so
+		return nil // reported where they are needed
 	}
 	for _, at := range servers {
 		if host, _, err := net.SplitHostPort(at); err == nil {
@@ -129,8 +130,9 @@ func (m *member) discoveryHosts() (out []string) {
 	return out
 }
 
-// takeBack undoes what a former agent has left behind. What root has done for an agent without its rights, root undoes.
-func takeBack(on *claim.Machine, log *slog.Logger) error {
+// restoreLeftover reverts what an earlier agent left. What root applied for an unprivileged agent, only
+// root reverts.
+func restoreLeftover(on *claim.Machine, log *slog.Logger) error {
 	did, err := on.Restore()
 	if errors.Is(err, fs.ErrPermission) {
 		return nil
@@ -151,24 +153,25 @@ func (f *dnsFlags) claim(mode claim.Mode, addresses []netip.AddrPort, plain neti
 	return c
 }
 
-// take is who is told the names of the mesh, if anybody.
-func (r *resolver) take() func(*ndsv1.NameTable) {
+// sink returns the function that receives name tables, nil if there is no resolver.
+func (r *resolver) sink() func(*ndsv1.NameTable) {
 	if r == nil {
 		return nil
 	}
 	return r.Names
 }
 
-// withinReach is how long discovery may take for the first names, before the machine is told to ask for those that there are.
-const withinReach = 5 * time.Second
+// firstTableTimeout is how long to wait for discovery's first table before the machine is configured to use
+// the known names.
+const firstTableTimeout = 5 * time.Second
 
-// run answers until lasting ends. The machine is told to ask, and to ask no more when the first context ends.
-func (r *resolver) run(ctx, lasting context.Context) error {
+// run serves until serving ends. The machine is configured to use the resolver until ctx ends.
+func (r *resolver) run(ctx, serving context.Context) error {
 	if r == nil {
 		return nil
 	}
-	group, lasting := errgroup.WithContext(lasting)
-	group.Go(func() error { return r.Run(lasting) })
+	group, serving := errgroup.WithContext(serving)
+	group.Go(func() error { return r.Run(serving) })
 	switch {
 	case r.claim.Mode == claim.Serve:
 	case !r.machine.Permitted(r.claim.Mode):
@@ -176,26 +179,26 @@ func (r *resolver) run(ctx, lasting context.Context) error {
 	default:
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		defer context.AfterFunc(lasting, cancel)() // nobody is to ask who does not answer any more
+		defer context.AfterFunc(serving, cancel)() // stop using a resolver that no longer answers
 		group.Go(func() error { return r.keep(ctx) })
 	}
 	return group.Wait()
 }
 
-// keep has the machine ask, once there are names to ask for.
+// keep configures the machine once there are names.
 func (r *resolver) keep(ctx context.Context) error {
-	soon := time.NewTimer(withinReach)
-	defer soon.Stop()
+	timer := time.NewTimer(firstTableTimeout)
+	defer timer.Stop()
 	select {
 	case <-r.FirstTable():
-	case <-soon.C:
+	case <-timer.C:
 	case <-ctx.Done():
 	}
-	return r.machine.Keep(ctx, r.claim, r.routed())
+	return r.machine.Keep(ctx, r.claim, r.routedDomains())
 }
 
-// routed tells what systemd-resolved asks us for.
-func (r *resolver) routed() func() []string {
+// routedDomains returns the function that lists what systemd-resolved routes to the resolver.
+func (r *resolver) routedDomains() func() []string {
 	if r.claim.Mode != claim.Resolved {
 		return nil
 	}
@@ -208,7 +211,7 @@ func (r *resolver) routed() func() []string {
 	}
 }
 
-// status tells how the resolver is.
+// status returns the function that reports the resolver's status.
 func (r *resolver) status() func() status.DNS {
 	if r == nil {
 		return nil

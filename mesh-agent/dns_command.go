@@ -104,7 +104,7 @@ func (f *dnsFlags) apply(ctx context.Context, state stateFlags, log *slog.Logger
 	}
 }
 
-// running finds the resolver, for nobody is sent to somebody who is not there.
+// running returns the address of a running resolver, so that the machine is not pointed at nothing.
 func (f *dnsFlags) running(ctx context.Context, mode claim.Mode) (netip.AddrPort, error) {
 	var failed error
 	candidates := f.listen
@@ -117,7 +117,7 @@ func (f *dnsFlags) running(ctx context.Context, mode claim.Mode) (netip.AddrPort
 			return at, fmt.Errorf("--dns-listen %s: expected an address with a port, as 127.0.0.1:53", text)
 		}
 		if mode == claim.ResolvConf && at.Port() != 53 {
-			continue // the file cannot name it
+			continue // resolv.conf has no ports
 		}
 		if _, err = dns.Explain(ctx, text, "localhost"); err == nil {
 			return at, nil

@@ -26,7 +26,7 @@ var addresses atomic.Int32
 // ownAddress is one of loopback that no other test has.
 func ownAddress() string { return fmt.Sprintf("127.54.%d.%d:15054", os.Getpid()%250, addresses.Add(1)) }
 
-func TestTheAgentResolvesAndTellsTheMachine(t *testing.T) {
+func TestAgentConfiguresTheMachinesDNS(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root may listen on port 53")
@@ -60,7 +60,7 @@ func TestTheAgentResolvesAndTellsTheMachine(t *testing.T) {
 	require.Equal(t, before, string(content))
 }
 
-func TestAKilledAgentsClaimIsTakenBack(t *testing.T) {
+func TestNextAgentRestoresDNS(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root may listen on port 53")
@@ -106,7 +106,7 @@ func TestAKilledAgentsClaimIsTakenBack(t *testing.T) {
 	}
 }
 
-func TestWrongWordsAboutNamesAreExplained(t *testing.T) {
+func TestInvalidDNSFlagsAreExplained(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "resolv.conf")
 	require.NoError(t, os.Symlink("/run/NetworkManager/resolv.conf", path))

@@ -96,13 +96,13 @@ func asks(t *testing.T, m *booted.Machine, name, want string) {
 	t.Helper()
 	var got string
 	require.Eventually(t, func() bool {
-		out, _ := m.Try("getent ahostsv4 " + name) // it fails for what it does not find
+		out, _ := m.Try("getent ahostsv4 " + name) // it fails for unknown names
 		got, _, _ = strings.Cut(out, " ")
 		return got == want
 	}, 30*time.Second, 100*time.Millisecond, "%s is %q, want %q", name, &got, want)
 }
 
-func TestResolvedAsksTheAgent(t *testing.T) {
+func TestResolvedUsesTheAgent(t *testing.T) {
 	t.Parallel()
 	m := resolvedMachine(t, "")
 	asks(t, m, "www.test", "192.0.2.80")
@@ -129,7 +129,7 @@ func TestResolvedAsksTheAgent(t *testing.T) {
 }
 
 // An agent that is not root's leaves it to its unit, which has root do it.
-func TestTheUnitHasTheMachineAskAnAgentWithoutRights(t *testing.T) {
+func TestUnitConfiguresDNSForAnUnprivilegedAgent(t *testing.T) {
 	t.Parallel()
 	m := resolvedMachine(t, `User=mesh-agent
 AmbientCapabilities=CAP_NET_BIND_SERVICE
@@ -148,11 +148,11 @@ ExecStopPost=+-/usr/bin/mesh-agent dns restore
 	m.Type("systemctl kill -s KILL mesh-agent")
 	asks(t, m, "api.example.com", "")
 	asks(t, m, "www.test", "192.0.2.80")
-	m.Type("timeout 30 sh -c 'while test -e /run/systemd/resolved.conf.d/90-mesh-agent.conf; do :; done'") // the unit takes it back in its own time
+	m.Type("timeout 30 sh -c 'while test -e /run/systemd/resolved.conf.d/90-mesh-agent.conf; do :; done'") // the unit restores asynchronously
 	m.Type("systemctl start mesh-agent")
 	asks(t, m, "api.example.com", "240.240.0.2")
 
-	// On a machine without systemd-resolved it is the file, and another address where somebody has the first.
+	// Without systemd-resolved it is resolv.conf, and another address if the first is taken.
 	m.Type("systemctl stop mesh-agent systemd-resolved && rm -r /run/systemd/resolve /etc/resolv.conf && echo nameserver " + strings.TrimSpace(m.Type("ip -4 route show default | cut -d' ' -f3")) + " > /etc/resolv.conf")
 	m.Type("systemctl start mesh-agent")
 	require.Contains(t, m.Type("cat /etc/resolv.conf"), "nameserver 127.0.0.1\n")

@@ -20,7 +20,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/supervise"
 )
 
-// envoyFlags is what the flags say about the Envoy to run.
+// envoyFlags says which Envoy to run and how.
 type envoyFlags struct {
 	argumentFlags
 
@@ -42,13 +42,13 @@ func (f *envoyFlags) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&f.status, "status", "127.0.0.1:15026", "address of /healthz/ready, /healthz/live and /metrics, empty for none")
 }
 
-// supervisor is that of the Envoy that a bootstrap is for.
-func (f *envoyFlags) supervisor(m *member, data []byte, again func() error, about *status.Server, log *slog.Logger) (*supervise.Supervisor, error) {
+// supervisor returns the supervisor for an Envoy with this bootstrap.
+func (f *envoyFlags) supervisor(m *member, data []byte, again func() error, server *status.Server, log *slog.Logger) (*supervise.Supervisor, error) {
 	account, err := m.tuning.account()
 	if err != nil {
 		return nil, err
 	}
-	hurry := make(chan os.Signal, 1)
+	endNow := make(chan os.Signal, 1)
 	return supervise.New(supervise.Options{
 		Envoy:          f.program,
 		Bootstrap:      data,
@@ -56,29 +56,29 @@ func (f *envoyFlags) supervisor(m *member, data []byte, again func() error, abou
 		Environment:    f.environment(),
 		Account:        account,
 		Folder:         filepath.Join(m.state.folder, "envoy"),
-		Tied:           f.tied || m.state.passing,
+		Tied:           f.tied || m.state.temporary,
 		DrainTime:      f.drain,
 		DrainMin:       f.drainMin,
 		ParentShutdown: f.parentShutdown,
 		Transparent:    m.mode() == bootstrap.TProxy,
 		Reexec:         again,
 		BeforeDrain: func() {
-			signal.Notify(hurry, os.Interrupt, syscall.SIGTERM)
+			signal.Notify(endNow, os.Interrupt, syscall.SIGTERM)
 			_ = notify.ExtendTimeout("draining Envoy", max(f.drain, f.drainMin)+time.Minute)
 		},
-		EndNow: hurry,
-		Output: io.MultiWriter(os.Stderr, about.Lines.Writer(status.FromEnvoy)),
-		Stdout: io.MultiWriter(os.Stdout, about.Lines.Writer(status.FromAccess)),
+		EndNow: endNow,
+		Output: io.MultiWriter(os.Stderr, server.Lines.Writer(status.FromEnvoy)),
+		Stdout: io.MultiWriter(os.Stdout, server.Lines.Writer(status.FromAccess)),
 		Log:    log,
 	})
 }
 
-// endLeft ends the Envoy of an earlier agent if this one was asked to end before it could take that over.
-func (f *envoyFlags) endLeft(asked context.Context, m *member, about *status.Server, log *slog.Logger) {
+// endInherited ends the Envoy of an earlier agent, if this one was asked to end before it could adopt it.
+func (f *envoyFlags) endInherited(asked context.Context, m *member, server *status.Server, log *slog.Logger) {
 	if asked.Err() == nil {
 		return
 	}
-	s, err := f.supervisor(m, nil, nil, about, log)
+	s, err := f.supervisor(m, nil, nil, server, log)
 	if err == nil {
 		err = s.EndInherited()
 	}
@@ -87,17 +87,17 @@ func (f *envoyFlags) endLeft(asked context.Context, m *member, about *status.Ser
 	}
 }
 
-// reloads are the SIGHUPs that ask this program to start anew.
-type reloads chan os.Signal
+// reloadSignals receives SIGHUP, which asks this program to reexec.
+type reloadSignals chan os.Signal
 
-func newReloads() reloads {
-	r := make(reloads, 1)
+func newReloadSignals() reloadSignals {
+	r := make(reloadSignals, 1)
 	signal.Notify(r, syscall.SIGHUP)
 	return r
 }
 
-// follow has each SIGHUP start this program anew.
-func (r reloads) follow(ctx context.Context, s *supervise.Supervisor) error {
+// handle reloads for each signal.
+func (r reloadSignals) handle(ctx context.Context, s *supervise.Supervisor) error {
 	defer signal.Stop(r)
 	for {
 		select {
@@ -109,36 +109,37 @@ func (r reloads) follow(ctx context.Context, s *supervise.Supervisor) error {
 	}
 }
 
-// startAnew replaces this program by what is in its place on disk now, within its process: to whoever has started it nothing ends.
-func (r reloads) startAnew() error {
+// reexec replaces this program by the one on disk, within its process, so its parent sees no end.
+func (r reloadSignals) reexec() error {
 	program, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	_ = notify.Reloading()
-	signal.Ignore(syscall.SIGHUP)                      // until the program listens, for otherwise it would end
-	err = syscall.Exec(program, os.Args, os.Environ()) //nolint:gosec // it is this program, started as it was
+	signal.Ignore(syscall.SIGHUP)                      // SIGHUP would end the new program until it listens for it
+	err = syscall.Exec(program, os.Args, os.Environ()) //nolint:gosec // this program, started as it was
 	signal.Notify(r, syscall.SIGHUP)
 	_ = notify.Ready()
 	return fmt.Errorf("%s: %w", program, err)
 }
 
-// heed is what whoever has started this program, often systemd, says to it and hears from it.
-func heed(ctx context.Context, r reloads, s *supervise.Supervisor) error {
+// handleServiceManager handles signals from the service manager, and sends notifications to it.
+func handleServiceManager(ctx context.Context, r reloadSignals, s *supervise.Supervisor) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return r.follow(ctx, s) })
-	group.Go(func() error { return tellServiceManager(ctx, s) })
+	group.Go(func() error { return r.handle(ctx, s) })
+	group.Go(func() error { return notifyServiceManager(ctx, s) })
 	return group.Wait()
 }
 
-// tellServiceManager says that the program serves when Envoy does for the first time, how it is, and, as long as its supervisor answers, that it is
-// alive. Until Envoy serves it asks for more time, for discovery may be away for as long as it wants.
-func tellServiceManager(ctx context.Context, s *supervise.Supervisor) error {
+// notifyServiceManager notifies systemd when Envoy first serves, then of its state, and of being alive
+// while the supervisor responds. Until Envoy serves it asks for more time, because discovery may be away
+// for any time.
+func notifyServiceManager(ctx context.Context, s *supervise.Supervisor) error {
 	if os.Getenv("NOTIFY_SOCKET") == "" {
 		return nil
 	}
-	look := time.NewTicker(100 * time.Millisecond) // Envoy does not say when it is ready, it has to be asked
-	defer look.Stop()
+	poll := time.NewTicker(100 * time.Millisecond) // Envoy does not announce that it is ready
+	defer poll.Stop()
 	for n := 0; ; n++ {
 		err := s.Ready(ctx)
 		if err == nil {
@@ -148,7 +149,7 @@ func tellServiceManager(ctx context.Context, s *supervise.Supervisor) error {
 			_ = notify.ExtendTimeout("waiting for Envoy: "+err.Error(), time.Minute)
 		}
 		select {
-		case <-look.C:
+		case <-poll.C:
 		case <-ctx.Done():
 			return notify.Stopping()
 		}

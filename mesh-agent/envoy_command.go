@@ -38,21 +38,21 @@ func envoyCommand() *cobra.Command {
 	return cmd
 }
 
-// viewing is a command that looks at Envoy.
-type viewing struct {
-	looking
+// viewFlags are the flags of a command that prints Envoy's state.
+type viewFlags struct {
+	clientFlags
 
 	name string
 }
 
-func (v *viewing) declare(cmd *cobra.Command, formats ...string) {
-	v.looking.declare(cmd, formats...)
+func (v *viewFlags) declare(cmd *cobra.Command, formats ...string) {
+	v.clientFlags.declare(cmd, formats...)
 	cmd.Flags().StringVar(&v.name, "name", "", "only what has a name that this regular expression matches")
 }
 
-func (l *looking) envoy() *envoyadmin.Admin { return envoyadmin.OfStateDir(l.state.folder) }
+func (l *clientFlags) envoy() *envoyadmin.Admin { return envoyadmin.OfStateDir(l.state.folder) }
 
-func (v *viewing) wanted() (*regexp.Regexp, error) {
+func (v *viewFlags) wanted() (*regexp.Regexp, error) {
 	wanted, err := regexp.Compile(v.name)
 	if err != nil {
 		return nil, fmt.Errorf("--name %s: %w", v.name, err)
@@ -61,7 +61,7 @@ func (v *viewing) wanted() (*regexp.Regexp, error) {
 }
 
 func viewCommand(view envoyview.View) *cobra.Command {
-	var v viewing
+	var v viewFlags
 	cmd := &cobra.Command{
 		Use: view.Name, Short: view.Short, Example: view.Example,
 		Args: cobra.NoArgs,
@@ -71,7 +71,7 @@ func viewCommand(view envoyview.View) *cobra.Command {
 	return cmd
 }
 
-func (v *viewing) show(cmd *cobra.Command, view envoyview.View) error {
+func (v *viewFlags) show(cmd *cobra.Command, view envoyview.View) error {
 	wanted, err := v.wanted()
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (v *viewing) show(cmd *cobra.Command, view envoyview.View) error {
 }
 
 func bootstrapDumpCommand() *cobra.Command {
-	var l looking
+	var l clientFlags
 	cmd := &cobra.Command{
 		Use:     "bootstrap",
 		Short:   "Print the bootstrap that Envoy was started with",
@@ -111,7 +111,7 @@ func bootstrapDumpCommand() *cobra.Command {
 }
 
 func statsCommand() *cobra.Command {
-	var v viewing
+	var v viewFlags
 	var all bool
 	cmd := &cobra.Command{
 		Use:     "stats",
@@ -145,7 +145,7 @@ say it for good.
 A level alone is for all components: trace, debug, info, warning, error, critical or off.`
 
 func logLevelCommand() *cobra.Command {
-	var v viewing
+	var v viewFlags
 	cmd := &cobra.Command{
 		Use:               "log-level [LEVEL | COMPONENT=LEVEL]...",
 		Short:             "Print or change how much Envoy logs",
@@ -179,8 +179,8 @@ func logLevelCommand() *cobra.Command {
 	return cmd
 }
 
-// printLevels has all, or those that were changed.
-func (v *viewing) printLevels(out io.Writer, before, now envoyview.Components, wanted *regexp.Regexp, changed bool) error {
+// printLevels prints all levels, or those that were changed.
+func (v *viewFlags) printLevels(out io.Writer, before, now envoyview.Components, wanted *regexp.Regexp, changed bool) error {
 	shown := envoyview.Components{}
 	for name, level := range now {
 		if wanted.MatchString(name) && (!changed || before[name] != level) {
@@ -201,8 +201,8 @@ func (v *viewing) printLevels(out io.Writer, before, now envoyview.Components, w
 	})
 }
 
-// completeLevels asks the Envoy that runs for its components.
-func (v *viewing) completeLevels(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+// completeLevels completes with the running Envoy's components.
+func (v *viewFlags) completeLevels(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 	component, _, named := strings.Cut(begun, "=")
 	if named {
 		all := slices.Clone(envoyview.LogLevels)
@@ -212,7 +212,7 @@ func (v *viewing) completeLevels(cmd *cobra.Command, _ []string, begun string) (
 		return all, cobra.ShellCompDirectiveNoFileComp
 	}
 	all := slices.Clone(envoyview.LogLevels)
-	components, _ := envoyview.ReadComponents(cmd.Context(), v.envoy()) // without one there is nothing to offer
+	components, _ := envoyview.ReadComponents(cmd.Context(), v.envoy()) // without Envoy there are none
 	for _, name := range components.Names() {
 		all = append(all, name+"=")
 	}
@@ -220,7 +220,7 @@ func (v *viewing) completeLevels(cmd *cobra.Command, _ []string, begun string) (
 }
 
 func readyCommand() *cobra.Command {
-	var l looking
+	var l clientFlags
 	cmd := &cobra.Command{
 		Use:     "ready",
 		Short:   "Tell whether Envoy takes connections",

@@ -26,7 +26,7 @@ import (
 type spokesman struct {
 	machinev1.UnimplementedMachineServiceServer
 
-	says  atomic.Pointer[machinev1.SettingsResponse] // nil while it cannot tell
+	says  atomic.Pointer[machinev1.SettingsResponse] // nil while it cannot answer
 	asked atomic.Pointer[machinev1.SettingsRequest]
 }
 
@@ -75,7 +75,7 @@ func end(t *testing.T, a *proc) {
 	require.NoError(t, a.Wait())
 }
 
-func TestTheMeshSaysHowEnvoyIsStarted(t *testing.T) {
+func TestMeshSettings(t *testing.T) {
 	t.Parallel()
 	s := &spokesman{}
 	s.says.Store(&machinev1.SettingsResponse{
@@ -111,7 +111,7 @@ func TestTheMeshSaysHowEnvoyIsStarted(t *testing.T) {
 	require.Equal(t, "box", s.asked.Load().GetId())
 	end(t, a)
 
-	// What was said last counts while nobody can be asked.
+	// The last answer stays in force while discovery cannot be asked.
 	stop()
 	a = plain(t, folder, discovery, flags...)
 	a.await(t, "what it said last counts")
@@ -121,7 +121,7 @@ func TestTheMeshSaysHowEnvoyIsStarted(t *testing.T) {
 	end(t, a)
 }
 
-func TestAMeshThatSaysLateHowEnvoyIsStartedIsHeeded(t *testing.T) {
+func TestLateMeshSettings(t *testing.T) {
 	t.Parallel()
 	s := &spokesman{}
 	discovery, _ := s.serve(t)
@@ -137,7 +137,7 @@ func TestAMeshThatSaysLateHowEnvoyIsStartedIsHeeded(t *testing.T) {
 	end(t, a)
 }
 
-func TestATemplateCompletesTheBootstrap(t *testing.T) {
+func TestBootstrapTemplate(t *testing.T) {
 	t.Parallel()
 	folder := shortFolder(t)
 	path := filepath.Join(folder, "own.yaml")
@@ -193,7 +193,7 @@ func TestEnvoyRunsUnderAnotherAccount(t *testing.T) {
 	require.NoError(t, a.Process.Kill())
 	_ = a.Wait()
 
-	// The next agent asks for another: the same account takes the place.
+	// The next agent hot restarts Envoy, under the same account.
 	a = plain(t, folder, discovery, "--envoy-user", "nobody", "--concurrency", "1")
 	a.await(t, "Envoy started")
 	a.await(t, "starting main dispatch loop")
@@ -203,7 +203,7 @@ func TestEnvoyRunsUnderAnotherAccount(t *testing.T) {
 	require.Contains(t, output, `there is no account "no-such-account" on this machine: make it (useradd --system no-such-account)`)
 }
 
-func TestTheServiceManagerIsTold(t *testing.T) { //nolint:paralleltest // it has variables of its own
+func TestServiceManagerNotifications(t *testing.T) { //nolint:paralleltest // it has variables of its own
 	folder := shortFolder(t)
 	socket := filepath.Join(folder, "notify")
 	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
@@ -220,7 +220,7 @@ func TestTheServiceManagerIsTold(t *testing.T) { //nolint:paralleltest // it has
 			}
 		}
 	}
-	// An Envoy that needs no discovery to be ready.
+	// An Envoy that is ready without discovery.
 	path := filepath.Join(folder, "own.yaml")
 	require.NoError(t, os.WriteFile(path, []byte("dynamic_resources:\n  lds_config: {initial_fetch_timeout: 0.1s}\n  cds_config: {initial_fetch_timeout: 0.1s}\n"), 0o600))
 	t.Setenv("NOTIFY_SOCKET", socket)

@@ -109,7 +109,7 @@ func tokenFile(t *testing.T, text string) string {
 	return path
 }
 
-func TestAMachineJoinsAndItsEnvoyProvesWhoItIs(t *testing.T) {
+func TestEnvoyShowsTheMachinesCertificate(t *testing.T) {
 	t.Parallel()
 	door := newDoorman()
 	d := jointest.New(t, "mesh.example", time.Hour, door.register)
@@ -149,7 +149,7 @@ func startSecureAgent(t *testing.T, args ...string) *proc {
 	return start(t, append([]string{"run", "--tie-envoy", "--admin", "127.0.0.1:0", "--envoy", envoytest.Binary(t)}, args...)...)
 }
 
-func TestARunningMachineJoinsByItselfAndRenews(t *testing.T) {
+func TestRunJoinsAndRenews(t *testing.T) {
 	t.Parallel()
 	door := newDoorman()
 	d := jointest.New(t, "mesh.example", 10*time.Second, door.register)
@@ -160,25 +160,25 @@ func TestARunningMachineJoinsByItselfAndRenews(t *testing.T) {
 	a.await(t, "the certificate was renewed")
 	require.GreaterOrEqual(t, d.Created(), 2)
 
-	// Envoy's stream moves to a connection that shows the new certificate, by itself, when there is one.
+	// Envoy's stream moves to a connection with the new certificate.
 	second := door.await(t).cert
 	require.Equal(t, first.URIs, second.URIs)
 	require.NotEqual(t, first.SerialNumber, second.SerialNumber)
 
-	// A new root: the machine renews at once, and trusts both.
+	// With a new root the machine renews at once, and trusts both.
 	d.Rotate()
 	a.await(t, "the certificate was renewed")
 	require.NoError(t, a.Process.Signal(syscall.SIGTERM))
 	a.awaitEndOfLog()
 	require.NoError(t, a.Wait())
 
-	// It remembers where it joined, and who it is.
+	// It remembers where it joined, and its identity.
 	output, err := command(t, nil, "bootstrap", "--state-dir", state)
 	require.NoError(t, err, output)
 	require.Contains(t, output, filepath.Join(state, "envoy.sock"))
 }
 
-func TestAMachineOfItsOwnAuthority(t *testing.T) {
+func TestCertificatesFromFiles(t *testing.T) {
 	t.Parallel()
 	pki := certtest.NewAuthority(t)
 	folder := shortFolder(t)
@@ -193,7 +193,7 @@ func TestAMachineOfItsOwnAuthority(t *testing.T) {
 	require.Contains(t, a.await(t, "by its own files"), "spiffe://mesh.example/ns/shop/sa/cart")
 	require.Equal(t, "spiffe://mesh.example/ns/shop/sa/cart", door.await(t).cert.URIs[0].String())
 
-	// A server that is no discovery is told nothing.
+	// A server that is no discovery gets nothing.
 	impostor := newDoorman()
 	address = impostor.serveWith(t, pki.Issue(nil, "spiffe://mesh.example/ns/shop/sa/cart").Certificate(t), pki.Pool())
 	other := shortFolder(t)
@@ -206,7 +206,7 @@ func TestAMachineOfItsOwnAuthority(t *testing.T) {
 	require.Contains(t, output, "--tls-cert, --tls-key and --tls-roots belong together")
 }
 
-func TestAnAgentThatIsRefusedSaysWhy(t *testing.T) {
+func TestRefusalIsExplained(t *testing.T) {
 	t.Parallel()
 	d := jointest.New(t, "mesh.example", time.Hour)
 	joined := filepath.Join(shortFolder(t), "state")
@@ -239,7 +239,7 @@ func TestAnAgentThatIsRefusedSaysWhy(t *testing.T) {
 	}
 }
 
-func TestAMachineJoinsWithAWebToken(t *testing.T) {
+func TestJoinWithAWebToken(t *testing.T) {
 	t.Parallel()
 	d := jointest.New(t, "mesh.example", time.Hour)
 	roots := filepath.Join(t.TempDir(), "roots.pem")
@@ -255,7 +255,7 @@ func TestAMachineJoinsWithAWebToken(t *testing.T) {
 	require.NotContains(t, output, "not one")
 }
 
-func TestAWebTokenMakesAMachineThatWasAwayForTooLongAMemberAgain(t *testing.T) {
+func TestWebTokenRenewsAnExpiredMembership(t *testing.T) {
 	t.Parallel()
 	door := newDoorman()
 	d := jointest.New(t, "mesh.example", 3*time.Second, door.register)
@@ -279,8 +279,8 @@ func TestAWebTokenMakesAMachineThatWasAwayForTooLongAMemberAgain(t *testing.T) {
 	require.NoError(t, a.Wait())
 }
 
-// TestNoKeyOrTokenIsTold looks for secrets in all that an agent says.
-func TestNoKeyOrTokenIsTold(t *testing.T) {
+// TestOutputHasNoSecrets looks for secrets in all that an agent says.
+func TestOutputHasNoSecrets(t *testing.T) {
 	t.Parallel()
 	door := newDoorman()
 	d := jointest.New(t, "mesh.example", time.Hour, door.register)

@@ -21,11 +21,11 @@ input: at a terminal it is asked for, and does not show.
 
 After this, mesh-agent run needs to be told nothing: it knows who the machine is and where discovery is, and renews the certificate.`
 
-// joinWithin is how long discovery may take to give a certificate.
-const joinWithin = 30 * time.Second
+// joinTimeout bounds one attempt to join.
+const joinTimeout = 30 * time.Second
 
-// joining is what the flags of join say.
-type joining struct {
+// joinFlags are the flags of join.
+type joinFlags struct {
 	state      stateFlags
 	credential credentialFlags
 	servers    discoveryFlags
@@ -33,7 +33,7 @@ type joining struct {
 }
 
 func joinCommand() *cobra.Command {
-	j := joining{credential: credentialFlags{asked: true}}
+	j := joinFlags{credential: credentialFlags{fromInput: true}}
 	cmd := &cobra.Command{
 		Use:   "join",
 		Short: "Make this machine a member of the mesh",
@@ -59,7 +59,7 @@ func joinCommand() *cobra.Command {
 	return cmd
 }
 
-func (j *joining) run(ctx context.Context, cmd *cobra.Command) (*membership.State, error) {
+func (j *joinFlags) run(ctx context.Context, cmd *cobra.Command) (*membership.State, error) {
 	if err := j.servers.check(); err != nil {
 		return nil, err
 	}
@@ -72,17 +72,17 @@ func (j *joining) run(ctx context.Context, cmd *cobra.Command) (*membership.Stat
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, joinWithin)
+	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
 	m, err := membership.Join(ctx, o, ask)
 	if err != nil {
-		return nil, errors.Join(err, statedir.Own(o.Folder)) // the key of an attempt is kept
+		return nil, errors.Join(err, statedir.Own(o.Folder)) // the key of a failed attempt is kept
 	}
-	return m.Current(), errors.Join(j.state.remember(j.servers.addresses), j.state.rememberGroup(j.credential.group), statedir.Own(o.Folder))
+	return m.Current(), errors.Join(j.state.saveServers(j.servers.addresses), j.state.saveGroup(j.credential.group), statedir.Own(o.Folder))
 }
 
-// checkNew keeps who joins by mistake from giving up who they are.
-func (j *joining) checkNew(o membership.Options) error {
+// checkNew prevents a member from losing its identity by joining again by mistake.
+func (j *joinFlags) checkNew(o membership.Options) error {
 	m, err := membership.Open(o)
 	switch {
 	case j.again, errors.Is(err, membership.ErrNone), errors.Is(err, membership.ErrExpired):

@@ -23,15 +23,15 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/upstream"
 )
 
-// remembered is the file with the addresses of the discovery that a machine joined at, a line each.
-func (f *stateFlags) remembered() string { return filepath.Join(f.folder, "discovery") }
+// serversFile has the addresses of the discovery that the machine joined at, one a line.
+func (f *stateFlags) serversFile() string { return filepath.Join(f.folder, "discovery") }
 
-func (f *stateFlags) remember(servers []string) error {
-	return os.WriteFile(f.remembered(), []byte(strings.Join(servers, "\n")+"\n"), 0o600)
+func (f *stateFlags) saveServers(servers []string) error {
+	return os.WriteFile(f.serversFile(), []byte(strings.Join(servers, "\n")+"\n"), 0o600)
 }
 
-func (f *stateFlags) recall() []string {
-	content, _ := os.ReadFile(f.remembered()) // without it the addresses have to be said
+func (f *stateFlags) loadServers() []string {
+	content, _ := os.ReadFile(f.serversFile()) // without it a flag has to say them
 	return strings.Fields(string(content))
 }
 
@@ -39,19 +39,19 @@ func (f *stateFlags) membership(log *slog.Logger, metrics prometheus.Registerer)
 	return membership.Options{Folder: f.folder, Is: join.IsMachine, Log: log, Metrics: metrics}
 }
 
-// ownFlags name files of a machine whose certificates are given out by somebody else.
-type ownFlags struct{ cert, key, roots string }
+// certificateFlags name the files of a machine whose certificates come from another issuer.
+type certificateFlags struct{ cert, key, roots string }
 
-func (f *ownFlags) declare(flags *pflag.FlagSet) {
+func (f *certificateFlags) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&f.cert, "tls-cert", "", "PEM file with this machine's certificate, if somebody else gives it out; it is read again when it changes")
 	flags.StringVar(&f.key, "tls-key", "", "PEM file with the key of --tls-cert")
 	flags.StringVar(&f.roots, "tls-roots", "", "PEM file with the authorities that vouch for the members of the mesh, with --tls-cert")
 }
 
-func (f *ownFlags) given() bool { return *f != ownFlags{} }
+func (f *certificateFlags) given() bool { return *f != certificateFlags{} }
 
-// workload is who the machine is by its own files.
-func (f *ownFlags) workload() (w identity.Workload, err error) {
+// workload returns the identity in the machine's own files.
+func (f *certificateFlags) workload() (w identity.Workload, err error) {
 	if f.cert == "" || f.key == "" || f.roots == "" {
 		return w, errors.New("--tls-cert, --tls-key and --tls-roots belong together: give all three")
 	}
@@ -70,39 +70,40 @@ func (f *ownFlags) workload() (w identity.Workload, err error) {
 	return w, nil
 }
 
-// machine is who this machine is to the mesh.
+// machine is this machine's identity in the mesh.
 type machine struct {
 	identity.Workload
 
 	until time.Time
-	own   ownFlags
+	files certificateFlags
 
-	// Of a machine with a certificate of the mesh.
+	// For a certificate from the mesh.
 	member  *membership.Membership
 	servers []string
 	renew   func(*upstream.Upstream) membership.Ask
 }
 
-// machine finds out who this machine is; it is nobody with --insecure. A machine that is no member yet becomes one if the flags say how.
+// machine returns this machine's identity, nil with --insecure. A machine that is not a member yet joins if
+// the flags have credentials.
 func (m *member) machine(ctx context.Context, log *slog.Logger, metrics prometheus.Registerer) (*machine, error) {
 	switch {
-	case m.insecure && (m.own.given() || m.credential.given()):
+	case m.insecure && (m.files.given() || m.credential.given()):
 		return nil, errors.New("--insecure and the flags of a certificate or a token exclude each other: choose one way to speak with discovery")
 	case m.insecure:
 		return nil, nil
 	}
 	if _, err := m.envoySocket(); err != nil {
-		return nil, err // before anybody joins
+		return nil, err // before joining
 	}
-	if m.own.given() {
-		w, err := m.own.workload()
-		return &machine{Workload: w, own: m.own}, err
+	if m.files.given() {
+		w, err := m.files.workload()
+		return &machine{Workload: w, files: m.files}, err
 	}
-	return m.enrolled(ctx, log, metrics)
+	return m.enroll(ctx, log, metrics)
 }
 
-// enrolled is a machine with a certificate of the mesh.
-func (m *member) enrolled(ctx context.Context, log *slog.Logger, metrics prometheus.Registerer) (*machine, error) {
+// enroll returns the identity of a member of the mesh.
+func (m *member) enroll(ctx context.Context, log *slog.Logger, metrics prometheus.Registerer) (*machine, error) {
 	servers, unknown := m.servers()
 	options := m.state.membership(log, metrics)
 	opened, err := membership.Open(options)
@@ -129,14 +130,15 @@ func (m *member) enrolled(ctx context.Context, log *slog.Logger, metrics prometh
 	return made, nil
 }
 
-// joinFirst goes on trying while discovery cannot be reached, or cannot do it: a machine may start before it.
+// joinFirst retries while discovery cannot be reached or cannot issue certificates, as the machine may
+// start before discovery.
 func (m *member) joinFirst(ctx context.Context, servers []string, o membership.Options, log *slog.Logger) (*membership.Membership, error) {
 	ask, err := m.credential.ask(ctx, servers, log)
 	if err != nil {
 		return nil, err
 	}
 	joined, err := backoff.Retry(ctx, func() (*membership.Membership, error) {
-		ctx, cancel := context.WithTimeout(ctx, joinWithin)
+		ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 		defer cancel()
 		joined, err := membership.Join(ctx, o, ask)
 		if err != nil && !join.Passing(err) {
@@ -149,10 +151,11 @@ func (m *member) joinFirst(ctx context.Context, servers []string, o membership.O
 	if err != nil {
 		return nil, err
 	}
-	return joined, errors.Join(m.state.remember(servers), m.state.rememberGroup(m.credential.group))
+	return joined, errors.Join(m.state.saveServers(servers), m.state.saveGroup(m.credential.group))
 }
 
-// renewal asks with the certificate that there is. One that has expired counts for nothing, and then the token does, if there is one.
+// renewal returns how to renew: with the present certificate, or with the token if that has expired and
+// there is a token.
 func (m *member) renewal(made *machine, log *slog.Logger) func(*upstream.Upstream) membership.Ask {
 	return func(u *upstream.Upstream) membership.Ask {
 		return func(ctx context.Context, csr []byte) (membership.Granted, error) {
@@ -168,17 +171,17 @@ func (m *member) renewal(made *machine, log *slog.Logger) func(*upstream.Upstrea
 	}
 }
 
-// keep keeps new who the machine is, and has Envoy served it, until the context ends.
+// keep renews the identity and serves it to Envoy until the context ends.
 func (m *machine) keep(ctx context.Context, secrets *sds.Server, u *upstream.Upstream, log *slog.Logger) (func() error, error) {
 	if m == nil {
 		return func() error { return nil }, nil
 	}
-	if m.own.given() {
-		if err := secrets.ServeFiles(m.own.cert, m.own.key, m.own.roots); err != nil {
+	if m.files.given() {
+		if err := secrets.ServeFiles(m.files.cert, m.files.key, m.files.roots); err != nil {
 			return nil, err
 		}
 	}
-	m.tell(log)
+	m.logIdentity(log)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return secrets.Run(ctx) })
 	if m.member != nil {
@@ -194,7 +197,7 @@ func (m *machine) keep(ctx context.Context, secrets *sds.Server, u *upstream.Ups
 	}, nil
 }
 
-func (m *machine) tell(log *slog.Logger) {
+func (m *machine) logIdentity(log *slog.Logger) {
 	if m.member == nil {
 		log.Info("this machine is a member of the mesh by its own files", "identity", m.Workload.String())
 		return

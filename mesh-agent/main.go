@@ -1,5 +1,5 @@
-// The mesh-agent makes a machine a member of the mesh: it gets its certificates, writes the bootstrap of
-// an Envoy, runs it, and ends it gently.
+// The mesh-agent makes a machine a member of the mesh: it gets its certificates, and bootstraps, runs and
+// drains its Envoy.
 package main
 
 import (
@@ -9,8 +9,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/program"
 )
 
-// garbagePercent is how much garbage may be there beside what is used before it is collected. Messages that pass are garbage at once: less than
-// Go's 100 costs a few milliseconds for a whole mesh that passes, and keeps the agent small.
+// garbagePercent replaces Go's default for GOGC of 100. Messages that pass become garbage at once;
+// collecting earlier costs a few milliseconds for a whole mesh's configuration, and keeps the agent small.
 const garbagePercent = 50
 
 func main() {

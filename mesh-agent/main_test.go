@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 type proc struct {
 	*exec.Cmd
 	log   *bufio.Scanner
-	heard *bytes.Buffer // all that is read from now on, if it is not nil
+	heard *bytes.Buffer // everything read from now on, if not nil
 }
 
 func startAgent(t *testing.T, args ...string) *proc {
@@ -96,7 +96,7 @@ func TestSIGTERMEndsTheAgentAndItsEnvoy(t *testing.T) {
 	}
 }
 
-func TestAKilledAgentWithoutAStateFolderLeavesNoEnvoyBehind(t *testing.T) {
+func TestKilledAgentWithoutAStateFolderLeavesNoEnvoy(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t, "--status", "", "--envoy-log-level", "info")
 	_, pid, _ := strings.Cut(a.await(t, "Envoy started"), "pid=")
@@ -116,7 +116,7 @@ func isGone(t *testing.T, pid string) bool {
 	return err != nil || strings.Contains(string(status), "State:\tZ")
 }
 
-func TestAStateFolderIsOfOneAgent(t *testing.T) {
+func TestStateFolderIsLocked(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	a := startAgent(t, "--status", "", "--state-dir", folder, "--tie-envoy", "--envoy-log-level", "info")
@@ -130,7 +130,7 @@ func TestAStateFolderIsOfOneAgent(t *testing.T) {
 	require.NoError(t, a.Wait())
 }
 
-func TestTheStatusTellsThatEnvoyWaitsForItsConfiguration(t *testing.T) {
+func TestNotReadyWhileEnvoyWaitsForConfiguration(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t, "--status", "127.0.0.1:0", "--envoy-log-level", "info")
 	address := a.awaitAddress(t)
@@ -147,7 +147,7 @@ func TestTheStatusTellsThatEnvoyWaitsForItsConfiguration(t *testing.T) {
 	require.NoError(t, a.Wait())
 }
 
-func TestWrongFlagsAreExplained(t *testing.T) {
+func TestInvalidFlagsAreExplained(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
 		"where is discovery? Say it with --discovery host:port":              {"bootstrap", "--insecure"},

@@ -13,7 +13,7 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// bootstrapCommand shows what Envoy would be started with.
+// bootstrapCommand prints the bootstrap for Envoy.
 func bootstrapCommand() *cobra.Command {
 	var m member
 	cmd := &cobra.Command{
@@ -21,7 +21,7 @@ func bootstrapCommand() *cobra.Command {
 		Short: "Print the bootstrap that `mesh-agent run` gives to Envoy",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			m.credential = credentialFlags{} // nobody joins to look
+			m.credential = credentialFlags{} // printing must not join
 			who, err := m.machine(cmd.Context(), program.Log(cmd), nil)
 			if err != nil {
 				return err
@@ -40,9 +40,9 @@ func bootstrapCommand() *cobra.Command {
 	return cmd
 }
 
-// member is what the flags say about this machine's place in the mesh.
+// member has the flags about this machine's place in the mesh.
 type member struct {
-	flags        *pflag.FlagSet // of which it is known which were given
+	flags        *pflag.FlagSet // to see which were given
 	options      bootstrap.Options
 	xds          string
 	role         string
@@ -50,7 +50,7 @@ type member struct {
 	insecure     bool
 	discovery    discoveryFlags
 	state        stateFlags
-	own          ownFlags
+	files        certificateFlags
 	credential   credentialFlags
 	keep         keepFlags
 	dns          dnsFlags
@@ -59,7 +59,7 @@ type member struct {
 	redirect     redirectFlags
 	tuning       tuningFlags
 
-	said *machinev1.SettingsResponse // what discovery says of this machine; nil until it has
+	meshSettings *machinev1.SettingsResponse // discovery's settings for this machine; nil until it answers
 }
 
 func (m *member) declare(flags *pflag.FlagSet) {
@@ -76,7 +76,7 @@ func (m *member) declare(flags *pflag.FlagSet) {
 	flags.StringToStringVar(&o.Labels, "labels", nil, "labels of this machine: app=reviews,version=v1")
 	flags.StringVar(&m.interception, "interception-mode", "", "how traffic comes to Envoy: NONE, REDIRECT or TPROXY (default: REDIRECT with --redirect, NONE without)")
 	m.state.declare(flags)
-	m.own.declare(flags)
+	m.files.declare(flags)
 	m.credential.declare(flags)
 	m.keep.declare(flags)
 	m.dns.declare(flags)
@@ -86,7 +86,7 @@ func (m *member) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Admin, "admin", "127.0.0.1:15000", "address of Envoy's admin API, on loopback; port 0 takes any free one")
 }
 
-// bootstrap completes what the flags left open and renders the result for Envoy.
+// bootstrap fills in what the flags leave open and renders the bootstrap.
 func (m *member) bootstrap(who *machine) ([]byte, error) {
 	o, err := m.complete(who)
 	if err != nil {
@@ -107,12 +107,12 @@ func (m *member) complete(who *machine) (bootstrap.Options, error) {
 	o := m.options
 	o.XDS, o.Role, o.Interception = bootstrap.XDS(m.xds), bootstrap.Role(m.role), m.mode()
 	o.Tuning = m.tuning.tuning()
-	o.Identity, o.Resolver = who != nil, m.dns.forProxy()
+	o.Identity, o.Resolver = who != nil, m.dns.proxyAddress()
 	var err error
 	if o.Socket, err = m.envoySocket(); err != nil {
 		return o, err
 	}
-	if err := who.name(&o); err != nil {
+	if err := who.setIdentity(&o); err != nil {
 		return o, err
 	}
 	servers, err := m.servers()
@@ -129,17 +129,17 @@ func (m *member) complete(who *machine) (bootstrap.Options, error) {
 		}
 	}
 	if o.Interception != bootstrap.None {
-		o.OtherIPs = otherFamily(o.IP) // Envoy takes what is redirected for the families that it has addresses of
+		o.OtherIPs = otherFamily(o.IP) // Envoy accepts redirected connections for the families it has addresses of
 	}
 	o.Namespace = cmp.Or(o.Namespace, "default")
 	o.ID = cmp.Or(o.ID, host+"."+o.Namespace)
 	o.Domain = cmp.Or(o.Domain, o.Namespace+".svc.cluster.local")
-	err = m.place(&o)
+	err = m.addPlacement(&o)
 	return o, err
 }
 
-// name says who the proxy is by the machine's certificate, which discovery holds it to.
-func (m *machine) name(o *bootstrap.Options) error {
+// setIdentity takes namespace and service account from the machine's certificate, which discovery enforces.
+func (m *machine) setIdentity(o *bootstrap.Options) error {
 	if m == nil {
 		return nil
 	}

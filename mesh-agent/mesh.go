@@ -19,19 +19,20 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// askAgain is how often a discovery is asked that has never answered.
-const askAgain = time.Second
+// retryInterval is how often to ask a discovery that has never answered.
+const retryInterval = time.Second
 
-// prepare makes the supervisor of an Envoy as the flags, and the mesh where they say nothing, want it.
-func (m *member) prepare(ctx context.Context, f *envoyFlags, who *machine, discovery grpc.ClientConnInterface, r reloads, about *status.Server, log *slog.Logger) (*supervise.Supervisor, error) {
-	if err := m.heedMesh(ctx, who, discovery, log); err != nil {
+// prepare returns the supervisor of an Envoy configured by the flags and, where those are not set, by the
+// mesh.
+func (m *member) prepare(ctx context.Context, f *envoyFlags, who *machine, discovery grpc.ClientConnInterface, r reloadSignals, server *status.Server, log *slog.Logger) (*supervise.Supervisor, error) {
+	if err := m.applyMeshSettings(ctx, who, discovery, log); err != nil {
 		return nil, err
 	}
 	data, err := m.bootstrap(who)
 	if err != nil {
 		return nil, err
 	}
-	s, err := f.supervisor(m, data, r.startAnew, about, log)
+	s, err := f.supervisor(m, data, r.reexec, server, log)
 	if err != nil || m.tuning.template == "" {
 		return s, err
 	}
@@ -41,8 +42,8 @@ func (m *member) prepare(ctx context.Context, f *envoyFlags, who *machine, disco
 	return s, nil
 }
 
-// askMesh asks discovery what it says of this machine and its proxy.
-func (m *member) askMesh(ctx context.Context, who *machine, discovery grpc.ClientConnInterface) (*machinev1.SettingsResponse, error) {
+// requestSettings asks discovery for its settings for this machine and its proxy.
+func (m *member) requestSettings(ctx context.Context, who *machine, discovery grpc.ClientConnInterface) (*machinev1.SettingsResponse, error) {
 	o, err := m.complete(who)
 	if err != nil {
 		return nil, err
@@ -54,24 +55,24 @@ func (m *member) askMesh(ctx context.Context, who *machine, discovery grpc.Clien
 	return proxyconfig.Ask(ctx, discovery, request, filepath.Join(m.state.folder, "settings.json"))
 }
 
-// heedMesh gives the flags that nobody on this machine has set the values that the mesh has for its proxies.
-func (m *member) heedMesh(ctx context.Context, who *machine, discovery grpc.ClientConnInterface, log *slog.Logger) error {
+// applyMeshSettings sets flags that were not set on this machine to the mesh's values.
+func (m *member) applyMeshSettings(ctx context.Context, who *machine, discovery grpc.ClientConnInterface, log *slog.Logger) error {
 	if _, err := m.complete(who); err != nil {
 		return err
 	}
-	said, err := m.askMesh(ctx, who, discovery)
+	answer, err := m.requestSettings(ctx, who, discovery)
 	switch {
-	case err != nil && said == nil:
+	case err != nil && answer == nil:
 		log.Warn("discovery has not said yet how the mesh wants proxies to be started; Envoy is replaced when it says so", "error", err)
 	case err != nil:
 		log.Warn("discovery does not say how the mesh wants proxies to be started; what it said last counts", "error", err)
 	}
-	m.said = said
-	wanted, ignored, err := proxyconfig.Read(said.GetProxyConfigJson())
+	m.meshSettings = answer
+	wanted, ignored, err := proxyconfig.Read(answer.GetProxyConfigJson())
 	if err != nil {
 		log.Error("part of what the mesh says of how proxies are started is left out", "error", err)
 	}
-	var heeded []string
+	var applied []string
 	for _, s := range wanted {
 		if m.flags.Changed(s.Flag) {
 			continue
@@ -80,10 +81,10 @@ func (m *member) heedMesh(ctx context.Context, who *machine, discovery grpc.Clie
 			log.Error("a setting of the mesh for proxies is left out", "field", s.Field, "error", err)
 			continue
 		}
-		heeded = append(heeded, fmt.Sprintf("--%s %s (%s)", s.Flag, s.Value, s.Field))
+		applied = append(applied, fmt.Sprintf("--%s %s (%s)", s.Flag, s.Value, s.Field))
 	}
-	if len(heeded) > 0 {
-		log.Info("the mesh says how proxies are started", "settings", strings.Join(heeded, ", "))
+	if len(applied) > 0 {
+		log.Info("the mesh says how proxies are started", "settings", strings.Join(applied, ", "))
 	}
 	if len(ignored) > 0 {
 		log.Warn("the mesh says something of how proxies are started that an agent has no use for", "fields", strings.Join(ignored, ", "))
@@ -91,15 +92,16 @@ func (m *member) heedMesh(ctx context.Context, who *machine, discovery grpc.Clie
 	return nil
 }
 
-// awaitMesh waits for a discovery that has never answered, and starts the agent anew if it says something that Envoy would have been started with.
-func (m *member) awaitMesh(ctx context.Context, who *machine, discovery grpc.ClientConnInterface, s *supervise.Supervisor, log *slog.Logger) error {
-	for m.said == nil && wait.For(ctx, askAgain) {
-		said, err := m.askMesh(ctx, who, discovery)
+// awaitMeshSettings waits until a discovery that has never answered does, and reloads the agent if its
+// settings affect how Envoy is started.
+func (m *member) awaitMeshSettings(ctx context.Context, who *machine, discovery grpc.ClientConnInterface, s *supervise.Supervisor, log *slog.Logger) error {
+	for m.meshSettings == nil && wait.For(ctx, retryInterval) {
+		answer, err := m.requestSettings(ctx, who, discovery)
 		if err != nil {
 			continue
 		}
-		m.said = said
-		if !proto.Equal(said, &machinev1.SettingsResponse{}) {
+		m.meshSettings = answer
+		if !proto.Equal(answer, &machinev1.SettingsResponse{}) {
 			log.Info("discovery says now how the mesh wants proxies to be started")
 			s.Reload()
 		}

@@ -18,13 +18,13 @@ clients that are connected to go elsewhere. What applications on this machine as
 
 --wait waits until no connection is left. Exit code 0: none is left, or it was not waited for. 1: there still were some.`
 
-// lookEvery is how often it is looked whether connections are left.
-const lookEvery = 200 * time.Millisecond
+// pollInterval is how often to check for remaining connections.
+const pollInterval = 200 * time.Millisecond
 
 func drainCommand() *cobra.Command {
-	var l looking
+	var l clientFlags
 	var wait time.Duration
-	var look bool
+	var statusOnly bool
 	cmd := &cobra.Command{
 		Use:     "drain",
 		Short:   "Take this machine out of the mesh without ending anything",
@@ -36,9 +36,9 @@ func drainCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			d, err := agent.Drain(cmd.Context(), look)
+			d, err := agent.Drain(cmd.Context(), statusOnly)
 			if err == nil && wait > 0 {
-				d, err = drained(cmd.Context(), agent, wait)
+				d, err = awaitDrained(cmd.Context(), agent, wait)
 			}
 			if err != nil {
 				return err
@@ -55,7 +55,7 @@ func drainCommand() *cobra.Command {
 	}
 	l.declare(cmd, inspect.Formats...)
 	cmd.Flags().DurationVar(&wait, "wait", 0, "for how long to wait until no connection is left")
-	cmd.Flags().BoolVar(&look, "look", false, "change nothing, and tell how it stands")
+	cmd.Flags().BoolVar(&statusOnly, "look", false, "change nothing, and tell how it stands")
 	return cmd
 }
 
@@ -66,10 +66,10 @@ func connections(d status.DrainStatus) string {
 	return fmt.Sprint(d.Connections)
 }
 
-// drained returns when no connection is left, or the time is over.
-func drained(ctx context.Context, agent *inspect.Agent, within time.Duration) (status.DrainStatus, error) {
-	over := time.After(within)
-	tick := time.NewTicker(lookEvery)
+// awaitDrained returns when no connection is left, or after a timeout.
+func awaitDrained(ctx context.Context, agent *inspect.Agent, within time.Duration) (status.DrainStatus, error) {
+	timeout := time.After(within)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
 		d, err := agent.Drain(ctx, true)
@@ -78,7 +78,7 @@ func drained(ctx context.Context, agent *inspect.Agent, within time.Duration) (s
 		}
 		select {
 		case <-tick.C:
-		case <-over:
+		case <-timeout:
 			return d, nil
 		case <-ctx.Done():
 			return d, ctx.Err()
@@ -87,7 +87,7 @@ func drained(ctx context.Context, agent *inspect.Agent, within time.Duration) (s
 }
 
 func stopCommand() *cobra.Command {
-	var l looking
+	var l clientFlags
 	cmd := &cobra.Command{
 		Use:   "stop",
 		Short: "End the agent of this machine and its Envoy, as SIGTERM does",

@@ -8,7 +8,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/upstream"
 )
 
-// status tells who the machine is; nil is nobody.
+// status reports the machine's identity; a nil machine has none.
 func (m *machine) status() status.Identity {
 	switch {
 	case m == nil:
@@ -28,10 +28,11 @@ func (m *machine) status() status.Identity {
 	return i
 }
 
-// lateRenewal is the part of its life that a certificate has left when something is wrong: it is renewed at about half of it.
+// lateRenewal is the fraction (1/5) of a certificate's life that is left when its renewal is overdue: it
+// normally is renewed at about half.
 const lateRenewal = 5
 
-// discoveryStatus tells whom the agent speaks with.
+// discoveryStatus returns the function that reports the connection to discovery.
 func discoveryStatus(u *upstream.Upstream) func() status.Discovery {
 	return func() status.Discovery {
 		now, _ := u.Status()

@@ -21,7 +21,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 )
 
-// redirectFlags say what of the machine's traffic goes through Envoy by itself.
+// redirectFlags say what of the machine's traffic is redirected to Envoy.
 type redirectFlags struct {
 	on      bool
 	by      string
@@ -63,7 +63,7 @@ func (f *redirectFlags) declare(flags *pflag.FlagSet) {
 	}
 }
 
-// mode is how traffic comes to Envoy: unless somebody has said it otherwise, as the rules send it.
+// mode returns how traffic reaches Envoy. By default it follows from --redirect.
 func (m *member) mode() bootstrap.Interception {
 	switch {
 	case m.interception != "":
@@ -74,7 +74,7 @@ func (m *member) mode() bootstrap.Interception {
 	return bootstrap.None
 }
 
-// checkRedirect refuses what excludes redirection.
+// checkRedirect returns an error for flags that exclude redirection.
 func (m *member) checkRedirect() error {
 	switch {
 	case m.role == string(bootstrap.Gateway):
@@ -87,7 +87,7 @@ func (m *member) checkRedirect() error {
 	return nil
 }
 
-// redirectOptions are the choices, on this machine.
+// redirectOptions returns the flags completed for this machine.
 func (m *member) redirectOptions() redirect.Options {
 	o := m.redirect.choices
 	o.Mode = redirect.Mode(m.mode())
@@ -95,13 +95,14 @@ func (m *member) redirectOptions() redirect.Options {
 		o.DNSTo = at[0].Port()
 	}
 	o.EnvoyUser, o.EnvoyGroup = redirect.UserOf(uint32(os.Geteuid())), redirect.GroupOf(uint32(os.Getegid()))
-	if account, err := m.tuning.account(); err == nil && account != nil { // a wrong one ends the agent elsewhere
+	if account, err := m.tuning.account(); err == nil && account != nil { // a wrong account is reported elsewhere
 		o.EnvoyUser, o.EnvoyGroup = redirect.UserOf(account.UID), redirect.GroupOf(account.GID)
 	}
 	return o
 }
 
-// loopbacks are where the kernel can redirect questions to: on loopback, at the port of the first.
+// loopbacks returns the resolver's loopback addresses to which the kernel can redirect queries: those with
+// the first one's port.
 func (f *dnsFlags) loopbacks() (all []netip.AddrPort) {
 	if !f.on() {
 		return nil
@@ -116,8 +117,8 @@ func (f *dnsFlags) loopbacks() (all []netip.AddrPort) {
 	return all
 }
 
-// surroundings are what the machine depends on now.
-func (m *member) surroundings(ctx context.Context, statusAddress string) redirect.Environment {
+// environment returns what the machine depends on now.
+func (m *member) environment(ctx context.Context, statusAddress string) redirect.Environment {
 	s := redirect.Environment{
 		SSH: m.redirect.ssh.Ports(), Nameservers: redirect.Nameservers(m.dns.resolvConf), Addresses: redirect.Addresses(),
 		Agent: redirect.PortsOf(portOf(m.options.Admin), portOf(statusAddress)),
@@ -128,14 +129,14 @@ func (m *member) surroundings(ctx context.Context, statusAddress string) redirec
 	for _, at := range m.dns.loopbacks() {
 		s.Resolver4, s.Resolver6 = s.Resolver4 || at.Addr().Is4(), s.Resolver6 || at.Addr().Is6()
 	}
-	servers, _ := m.servers() // without one nothing would run
+	servers, _ := m.servers() // an agent without servers does not run
 	for _, server := range servers {
-		s.Discovery = append(s.Discovery, resolved(ctx, server)...)
+		s.Discovery = append(s.Discovery, resolve(ctx, server)...)
 	}
 	return s
 }
 
-// otherFamily is the machine's address of the other family, at the interface of this one: IPv6 for an IPv4 address. There may be none.
+// otherFamily returns the address of the other IP family on the same interface, if there is one.
 func otherFamily(ip string) []string {
 	own, err := netip.ParseAddr(ip)
 	interfaces, err2 := net.Interfaces()
@@ -162,11 +163,12 @@ func otherFamily(ip string) []string {
 	return nil
 }
 
-// resolveLimit bounds a question for discovery's addresses. Without an answer the agent's own connections are let through all the same.
-const resolveLimit = 2 * time.Second
+// resolveTimeout bounds the lookup of discovery's addresses. If it fails, the agent's own connections still
+// are not redirected, by their mark.
+const resolveTimeout = 2 * time.Second
 
-func resolved(ctx context.Context, server string) (all []netip.AddrPort) {
-	ctx, cancel := context.WithTimeout(ctx, resolveLimit)
+func resolve(ctx context.Context, server string) (all []netip.AddrPort) {
+	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
 	host, _, err := net.SplitHostPort(server)
 	if err != nil {
@@ -180,26 +182,26 @@ func resolved(ctx context.Context, server string) (all []netip.AddrPort) {
 	return all
 }
 
-// portOf is 0 for an address without one.
+// portOf returns the port of an address, 0 if it has none.
 func portOf(address string) uint16 {
 	_, port, _ := net.SplitHostPort(address)
 	number, _ := strconv.ParseUint(port, 10, 16)
 	return uint16(number)
 }
 
-// redirection is what redirects while the agent runs. The zero value redirects nothing.
+// redirection runs while the agent does. Without a keeper it redirects nothing.
 type redirection struct {
-	keeper *redirect.Keeper
-	mark   string // file that says that there may be rules
-	log    *slog.Logger
+	keeper     *redirect.Keeper
+	markerFile string // file that records that there may be rules
+	log        *slog.Logger
 }
 
-// redirection finds out whether the machine can do what is wanted. Nothing is redirected before Envoy is ready. What an earlier agent has left
-// is taken away where nothing is wanted.
-func (m *member) redirection(ctx context.Context, statusAddress string, envoy redirect.Admin, about *status.Server, log *slog.Logger) (*redirection, error) {
-	r := &redirection{mark: filepath.Join(m.state.folder, "redirect"), log: log}
+// redirection checks that the machine can redirect as configured; Run starts to when Envoy is ready.
+// Without --redirect it removes an earlier agent's rules.
+func (m *member) redirection(ctx context.Context, statusAddress string, envoy redirect.Admin, server *status.Server, log *slog.Logger) (*redirection, error) {
+	r := &redirection{markerFile: filepath.Join(m.state.folder, "redirect"), log: log}
 	if !m.redirect.on {
-		r.clean(ctx)
+		r.removeLeftovers(ctx)
 		return r, nil
 	}
 	if err := m.checkRedirect(); err != nil {
@@ -207,9 +209,9 @@ func (m *member) redirection(ctx context.Context, statusAddress string, envoy re
 	}
 	o := m.redirectOptions()
 	plan := func(ctx context.Context, l redirect.Listeners) (redirect.Plan, error) {
-		return o.Plan(m.surroundings(ctx, statusAddress), l)
+		return o.Plan(m.environment(ctx, statusAddress), l)
 	}
-	trial, err := plan(ctx, m.usualListeners())
+	trial, err := plan(ctx, m.defaultListeners())
 	if err != nil {
 		return nil, err
 	}
@@ -223,19 +225,19 @@ func (m *member) redirection(ctx context.Context, statusAddress string, envoy re
 	if err := os.MkdirAll(m.state.folder, 0o700); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(r.mark, []byte(o.Table+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(r.markerFile, []byte(o.Table+"\n"), 0o600); err != nil {
 		return nil, err
 	}
 	r.keeper = &redirect.Keeper{
 		Kernel: kernel, Plan: plan, Log: log,
 		Envoy: func(ctx context.Context) (redirect.Listeners, error) { return redirect.AskListeners(ctx, envoy) },
 	}
-	about.Parts.Redirection = r.status
+	server.Parts.Redirection = r.status
 	return r, nil
 }
 
-// usualListeners are those of an Envoy that cannot be asked yet.
-func (m *member) usualListeners() redirect.Listeners {
+// defaultListeners stand in for an Envoy that cannot be asked yet.
+func (m *member) defaultListeners() redirect.Listeners {
 	l := redirect.Listeners{OutboundTo: 15001, InboundTo: 15006, IPv4: true, IPv6: true}
 	for _, s := range m.services() {
 		for _, port := range s.Ports {
@@ -245,8 +247,8 @@ func (m *member) usualListeners() redirect.Listeners {
 	return l
 }
 
-// during redirects until ctx ends. What it returns ends when nothing new is redirected.
-func (r *redirection) during(ctx context.Context, group *errgroup.Group) context.Context {
+// run redirects until ctx ends. The returned context ends when new connections are no longer redirected.
+func (r *redirection) run(ctx context.Context, group *errgroup.Group) context.Context {
 	if r.keeper == nil {
 		return ctx
 	}
@@ -259,7 +261,7 @@ func (r *redirection) during(ctx context.Context, group *errgroup.Group) context
 	return until
 }
 
-// close takes the rules away, when Envoy is gone.
+// close removes the rules, after Envoy has ended.
 func (r *redirection) close(ctx context.Context) {
 	if r.keeper == nil {
 		return
@@ -268,12 +270,12 @@ func (r *redirection) close(ctx context.Context) {
 		r.log.Error("rules of redirection are left, and match nothing; `mesh-agent redirect remove` takes them away", "error", err)
 		return
 	}
-	_ = os.Remove(r.mark)
+	_ = os.Remove(r.markerFile)
 }
 
-// clean takes away what an agent has left that was killed, if this one is to redirect nothing.
-func (r *redirection) clean(ctx context.Context) {
-	table, err := os.ReadFile(r.mark)
+// removeLeftovers removes the rules of a killed agent, if this one is not to redirect.
+func (r *redirection) removeLeftovers(ctx context.Context) {
+	table, err := os.ReadFile(r.markerFile)
 	if err != nil {
 		return
 	}
@@ -285,7 +287,7 @@ func (r *redirection) clean(ctx context.Context) {
 	if len(removed) > 0 {
 		r.log.Info("the rules of redirection that an earlier agent has left are gone", "by", removed)
 	}
-	_ = os.Remove(r.mark)
+	_ = os.Remove(r.markerFile)
 }
 
 func (r *redirection) status() status.Redirection {

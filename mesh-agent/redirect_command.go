@@ -17,21 +17,21 @@ import (
 const redirectHelp = `See, apply and take away the rules that send this machine's connections through Envoy. mesh-agent run --redirect does all of it by itself; these
 commands are for looking, trying and mending. They take the flags of mesh-agent run, and its configuration file.`
 
-// redirectCommand is for the rules by hand.
+// redirectCommand manages the rules by hand.
 func redirectCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "redirect", Short: "See, apply and take away the rules that send connections through Envoy", Long: redirectHelp}
 	cmd.AddCommand(redirectPlanCommand(), redirectApplyCommand(), redirectRemoveCommand(), redirectStatusCommand())
 	return cmd
 }
 
-// planned is a command that has the settings of mesh-agent run.
-type planned struct {
+// runSettings are the settings of mesh-agent run, for another command.
+type runSettings struct {
 	member member
 	envoy  envoyFlags
 	config configFlag
 }
 
-func (p *planned) command(use, short, long string, do func(context.Context, io.Writer) error) *cobra.Command {
+func (p *runSettings) command(use, short, long string, do func(context.Context, io.Writer) error) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.NoArgs}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		p.member.redirect.on = true
@@ -44,16 +44,16 @@ func (p *planned) command(use, short, long string, do func(context.Context, io.W
 	return cmd
 }
 
-func (p *planned) declare(cmd *cobra.Command) {
+func (p *runSettings) declare(cmd *cobra.Command) {
 	p.member.declare(cmd.Flags())
 	p.envoy.declare(cmd.Flags())
 	p.config.declare(cmd)
 	p.member.registration.file = &p.config
 }
 
-// plan is what would be redirected to an Envoy with these listeners.
-func (p *planned) plan(ctx context.Context, l redirect.Listeners) (redirect.Plan, error) {
-	return p.member.redirectOptions().Plan(p.member.surroundings(ctx, p.envoy.status), l)
+// plan returns the plan for an Envoy with these listeners.
+func (p *runSettings) plan(ctx context.Context, l redirect.Listeners) (redirect.Plan, error) {
+	return p.member.redirectOptions().Plan(p.member.environment(ctx, p.envoy.status), l)
 }
 
 const redirectPlanHelp = `Print the rules that mesh-agent run --redirect would make on this machine, each with what it does in words. Nothing is changed.
@@ -61,11 +61,11 @@ const redirectPlanHelp = `Print the rules that mesh-agent run --redirect would m
 What is printed is what nft, or iptables-restore --noflush, would be given: --redirect-by chooses.`
 
 func redirectPlanCommand() *cobra.Command {
-	var p planned
+	var p runSettings
 	return p.command("plan", "Print the rules, and what they do, without applying them", redirectPlanHelp, func(ctx context.Context, out io.Writer) error {
 		listeners, err := redirect.AskListeners(ctx, p.member.askEnvoy)
 		if err != nil {
-			listeners = p.member.usualListeners() // nobody has to run an Envoy to look
+			listeners = p.member.defaultListeners() // planning works without a running Envoy
 		}
 		plan, err := p.plan(ctx, listeners)
 		if err != nil {
@@ -91,7 +91,7 @@ const redirectApplyHelp = `Apply the rules now, for the Envoy that runs on this 
 away with mesh-agent redirect remove. An agent that runs with --redirect confirms and removes them itself.`
 
 func redirectApplyCommand() *cobra.Command {
-	var p planned
+	var p runSettings
 	within := 5 * time.Minute
 	cmd := p.command("apply", "Apply the rules for a while", redirectApplyHelp, func(ctx context.Context, out io.Writer) error {
 		p.member.redirect.choices.Timeout = within
@@ -118,7 +118,7 @@ func redirectApplyCommand() *cobra.Command {
 	return cmd
 }
 
-// askEnvoy asks the admin API at its address.
+// askEnvoy calls the admin API at the address of --admin.
 func (m *member) askEnvoy(ctx context.Context, path string) (string, error) {
 	answer, err := envoyadmin.At(func() (string, error) { return m.options.Admin, nil }).Text(ctx, path)
 	if errors.Is(err, envoyadmin.ErrNotRunning) {
@@ -127,7 +127,7 @@ func (m *member) askEnvoy(ctx context.Context, path string) (string, error) {
 	return answer, err
 }
 
-// table is the flag of commands that need no other.
+// tableFlag declares --redirect-table alone, for commands that need no other flag.
 func tableFlag(cmd *cobra.Command) *string {
 	return cmd.Flags().String("redirect-table", "pgmesh", "name of the rules")
 }

@@ -26,13 +26,13 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// registration is what flags and the file say of how this machine is registered.
+// registration has the flags and the file that say how this machine is registered.
 type registration struct {
 	groups    []string
 	weight    uint32
 	metadata  string
 	allowExec bool
-	file      *configFlag // which has the services
+	file      *configFlag // the file with the services
 }
 
 func (r *registration) declare(flags *pflag.FlagSet, o *bootstrap.Options) {
@@ -46,11 +46,11 @@ func (r *registration) declare(flags *pflag.FlagSet, o *bootstrap.Options) {
 	flags.BoolVar(&r.allowExec, "allow-exec-probes", false, "run commands that a WorkloadGroup asks for to probe a service; those of this machine's own file run always")
 }
 
-// groupFile is the file with the WorkloadGroup that a machine joined for.
+// groupFile has the WorkloadGroup that the machine joined for.
 func (f *stateFlags) groupFile() string { return filepath.Join(f.folder, "group") }
 
-// rememberGroup keeps it, or that there is none.
-func (f *stateFlags) rememberGroup(group string) error {
+// saveGroup saves the group, or removes the file if there is none.
+func (f *stateFlags) saveGroup(group string) error {
 	if group != "" {
 		return replace.File(f.groupFile(), []byte(group+"\n"))
 	}
@@ -60,12 +60,13 @@ func (f *stateFlags) rememberGroup(group string) error {
 	return nil
 }
 
-func (f *stateFlags) recallGroup() string {
-	content, _ := os.ReadFile(f.groupFile()) // there need be none
+func (f *stateFlags) loadGroup() string {
+	content, _ := os.ReadFile(f.groupFile()) // may be missing
 	return strings.TrimSpace(string(content))
 }
 
-// services are those of the file, those of the groups that flags name, and, if nobody says anything, that of the group that the machine joined for.
+// services returns those in the file, then those of the groups in flags, or else that of the group the
+// machine joined for.
 func (m *member) services() []register.Service {
 	var all []register.Service
 	if f := m.registration.file; f != nil && f.file != nil {
@@ -78,7 +79,7 @@ func (m *member) services() []register.Service {
 		}
 	}
 	groups := m.registration.groups
-	if joined := m.state.recallGroup(); len(groups) == 0 && len(all) == 0 && joined != "" {
+	if joined := m.state.loadGroup(); len(groups) == 0 && len(all) == 0 && joined != "" {
 		groups = []string{joined}
 	}
 	for _, group := range groups {
@@ -89,8 +90,9 @@ func (m *member) services() []register.Service {
 	return all
 }
 
-// place completes what the proxy says of where it is, and of what runs beside it.
-func (m *member) place(o *bootstrap.Options) error {
+// addPlacement completes locality, network and labels from flags, the services, instance metadata and the
+// mesh.
+func (m *member) addPlacement(o *bootstrap.Options) error {
 	for _, group := range m.registration.groups {
 		if strings.Contains(group, "/") {
 			return fmt.Errorf("--group %s: write the name alone; its namespace is that of the machine", group)
@@ -107,24 +109,24 @@ func (m *member) place(o *bootstrap.Options) error {
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	for _, s := range slices.Backward(m.services()) { // of the first of them, where several say something
+	for _, s := range slices.Backward(m.services()) { // the first service with a label wins
 		maps.Copy(labels, s.Labels)
 	}
-	for name, value := range m.said.GetLabels() { // of the groups
+	for name, value := range m.meshSettings.GetLabels() { // those of the groups
 		if _, own := labels[name]; !own {
 			labels[name] = value
 		}
 	}
 	o.Labels = labels
-	o.Network, o.Locality = cmp.Or(o.Network, m.said.GetNetwork()), cmp.Or(o.Locality, m.said.GetLocality())
+	o.Network, o.Locality = cmp.Or(o.Network, m.meshSettings.GetNetwork()), cmp.Or(o.Locality, m.meshSettings.GetLocality())
 	return nil
 }
 
-// registering has the machine's services registered. It is nil where there are none.
-func (m *member) registering(who *machine, discovery grpc.ClientConnInterface, about *status.Server, log *slog.Logger, metrics prometheus.Registerer) (*register.Agent, error) {
+// openRegistration returns the agent that registers the machine's services, nil if there are none.
+func (m *member) openRegistration(who *machine, discovery grpc.ClientConnInterface, server *status.Server, log *slog.Logger, metrics prometheus.Registerer) (*register.Agent, error) {
 	services := m.services()
 	if len(services) == 0 {
-		return nil, nil //nolint:nilnil // the machine has clients alone
+		return nil, nil //nolint:nilnil // the machine serves nothing
 	}
 	o, err := m.complete(who)
 	if err != nil {
@@ -136,28 +138,30 @@ func (m *member) registering(who *machine, discovery grpc.ClientConnInterface, a
 			Id: o.ID, Namespace: o.Namespace, ServiceAccount: o.ServiceAccount, Address: o.IP, Network: o.Network, Locality: o.Locality, Labels: m.options.Labels,
 		},
 	})
-	about.Parts.Registration, about.Leave = agent.Status, agent.Leave
+	server.Parts.Registration, server.Leave = agent.Status, agent.Leave
 	return agent, nil
 }
 
-// leaveWithin is how long Envoy waits to drain for the machine to have left: until then others go on sending requests.
-const leaveWithin = 5 * time.Second
+// leaveTimeout is how long Envoy waits to drain until the machine has left; until then others still send
+// requests.
+const leaveTimeout = 5 * time.Second
 
-// stay keeps the machine registered, and returns the context that Envoy runs by: it ends when the machine is to end, and has left.
-func stay(ctx, lasting context.Context, group *errgroup.Group, agent *register.Agent, log *slog.Logger) context.Context {
+// keepRegistered keeps the machine registered. The returned context is Envoy's: it ends when the machine
+// has left after ctx ends.
+func keepRegistered(ctx, serving context.Context, group *errgroup.Group, agent *register.Agent, log *slog.Logger) context.Context {
 	if agent == nil {
 		return ctx
 	}
 	group.Go(func() error {
-		if err := agent.Run(lasting); !errors.Is(err, context.Canceled) {
+		if err := agent.Run(serving); !errors.Is(err, context.Canceled) {
 			return err
 		}
 		return nil
 	})
-	staying, end := context.WithCancel(lasting)
+	staying, end := context.WithCancel(serving)
 	context.AfterFunc(ctx, func() {
 		defer end()
-		bounded, cancel := context.WithTimeout(lasting, leaveWithin)
+		bounded, cancel := context.WithTimeout(serving, leaveTimeout)
 		defer cancel()
 		known := agent.Registered()
 		switch err := agent.Leave(bounded); {

@@ -31,12 +31,12 @@ func groupsOf(services []register.Service) (all []string) {
 	return all
 }
 
-func TestServicesAreThoseOfTheFileOfFlagsAndOfTheToken(t *testing.T) {
+func TestServices(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	m := memberOf(t, folder, nil)
 	require.Empty(t, m.services(), "it joined for no group")
-	require.NoError(t, m.state.rememberGroup("cart"))
+	require.NoError(t, m.state.saveGroup("cart"))
 	require.Equal(t, []string{"cart"}, groupsOf(m.services()))
 	require.Equal(t, []string{"ads", "web"}, groupsOf(memberOf(t, folder, nil, "--group", "ads,web").services()), "a flag says more")
 
@@ -51,26 +51,26 @@ func TestServicesAreThoseOfTheFileOfFlagsAndOfTheToken(t *testing.T) {
 	require.EqualValues(t, 3, services[2].Weight)
 
 	o := bootstrap.Options{Labels: both.options.Labels}
-	require.NoError(t, both.place(&o))
+	require.NoError(t, both.addPlacement(&o))
 	require.Equal(t, map[string]string{"app": "web", "tier": "front", "rack": "7", "team": "blue"}, o.Labels, "the proxy is what its services are, the first of them first")
 	require.Equal(t, map[string]string{"app": "any", "team": "blue"}, both.options.Labels)
 
-	// Who joins again for no group is of none.
-	require.NoError(t, m.state.rememberGroup(""))
-	require.NoError(t, m.state.rememberGroup(""))
+	// Joining again without a group removes the stored one.
+	require.NoError(t, m.state.saveGroup(""))
+	require.NoError(t, m.state.saveGroup(""))
 	require.Empty(t, m.services())
 }
 
-func TestTheLocalityIsThatOfTheFlagOrOfTheCloud(t *testing.T) {
+func TestLocality(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "metadata.json")
 	require.NoError(t, os.WriteFile(file, []byte(`{"region":"eu-west-1","availabilityZone":"eu-west-1a"}`), 0o600))
 	o := bootstrap.Options{}
-	require.NoError(t, memberOf(t, t.TempDir(), nil, "--metadata-file", file).place(&o))
+	require.NoError(t, memberOf(t, t.TempDir(), nil, "--metadata-file", file).addPlacement(&o))
 	require.Equal(t, "eu-west-1/eu-west-1a", o.Locality)
 	o = bootstrap.Options{Locality: "here"}
-	require.NoError(t, memberOf(t, t.TempDir(), nil, "--metadata-file", file).place(&o))
+	require.NoError(t, memberOf(t, t.TempDir(), nil, "--metadata-file", file).addPlacement(&o))
 	require.Equal(t, "here", o.Locality)
-	require.ErrorContains(t, memberOf(t, t.TempDir(), nil, "--metadata-file", "/no/such/file").place(&bootstrap.Options{}), "--metadata-file: open /no/such/file")
-	require.ErrorContains(t, memberOf(t, t.TempDir(), nil, "--group", "shop/web").place(&bootstrap.Options{}), "write the name alone")
+	require.ErrorContains(t, memberOf(t, t.TempDir(), nil, "--metadata-file", "/no/such/file").addPlacement(&bootstrap.Options{}), "--metadata-file: open /no/such/file")
+	require.ErrorContains(t, memberOf(t, t.TempDir(), nil, "--group", "shop/web").addPlacement(&bootstrap.Options{}), "write the name alone")
 }

@@ -31,7 +31,7 @@ func runCommand() *cobra.Command {
 	return cmd
 }
 
-// newRun is the command, and the file that it is configured by.
+// newRun returns the command and its configuration file.
 func newRun() (*cobra.Command, *configFlag) {
 	var m member
 	var f envoyFlags
@@ -44,11 +44,11 @@ func newRun() (*cobra.Command, *configFlag) {
 		Long:  runHelp,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			about := status.New()
-			about.Settings = func() []settings.Setting { return settings.List(cmd.Flags()) }
-			m.flags, m.state.named = cmd.Flags(), cmd.Flags().Changed("state-dir")
-			about.Log = program.LogTo(cmd, io.MultiWriter(os.Stderr, about.Lines.Writer(status.FromAgent)))
-			return run(cmd.Context(), &m, &f, &s, about, about.Log)
+			server := status.New()
+			server.Settings = func() []settings.Setting { return settings.List(cmd.Flags()) }
+			m.flags, m.state.explicit = cmd.Flags(), cmd.Flags().Changed("state-dir")
+			server.Log = program.LogTo(cmd, io.MultiWriter(os.Stderr, server.Lines.Writer(status.FromAgent)))
+			return run(cmd.Context(), &m, &f, &s, server, server.Log)
 		},
 	}
 	m.declare(cmd.Flags())
@@ -59,16 +59,16 @@ func newRun() (*cobra.Command, *configFlag) {
 	return cmd, &c
 }
 
-func run(ctx context.Context, m *member, f *envoyFlags, s *scrapeFlags, about *status.Server, log *slog.Logger) error {
-	reloads := newReloads()
-	release, err := m.state.take(m.insecure)
+func run(ctx context.Context, m *member, f *envoyFlags, s *scrapeFlags, server *status.Server, log *slog.Logger) error {
+	reload := newReloadSignals()
+	release, err := m.state.lock(m.insecure)
 	if err != nil {
 		return err
 	}
 	defer release()
-	a := &agent{member: m, reloads: reloads, about: about, log: log}
-	ctx, about.Stop = context.WithCancel(ctx)
-	defer about.Stop()
+	a := &agent{member: m, reload: reload, statusServer: server, log: log}
+	ctx, server.Stop = context.WithCancel(ctx)
+	defer server.Stop()
 	defer a.close()
 	if err := a.open(ctx, f, s); err != nil {
 		return err

@@ -34,7 +34,7 @@ An agent that runs may have another file, other variables and what discovery say
 Probes are those of a WorkloadGroup: httpGet, tcpSocket, exec or grpc, with initialDelaySeconds, timeoutSeconds, periodSeconds,
 successThreshold and failureThreshold.`
 
-// settingsCommand takes what mesh-agent run takes, and tells what it comes to.
+// settingsCommand takes the flags of mesh-agent run and prints the resulting settings.
 func settingsCommand() *cobra.Command {
 	cmd, c := newRun()
 	cmd.Use, cmd.Short, cmd.Long = "settings", "Print the settings that count, and where each is from", settingsHelp

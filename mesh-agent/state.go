@@ -8,11 +8,11 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/statedir"
 )
 
-// stateFlags say where a machine keeps who it is, and all else that has to outlive its agent.
+// stateFlags say where the machine keeps its identity and other state.
 type stateFlags struct {
-	folder  string
-	named   bool // somebody has said so
-	passing bool // it goes with the agent
+	folder    string
+	explicit  bool // the flag was given
+	temporary bool // the folder is removed at the end
 }
 
 func (f *stateFlags) declare(flags *pflag.FlagSet) {
@@ -20,10 +20,11 @@ func (f *stateFlags) declare(flags *pflag.FlagSet) {
 		"nobody else needs to read it (default with --insecure: one that goes with the agent)")
 }
 
-// take has the folder for this agent alone. One without an identity has nothing to keep, and gets a folder for as long as it runs.
-func (f *stateFlags) take(insecure bool) (release func(), err error) {
-	if insecure && !f.named {
-		f.passing = true
+// lock locks the folder for this agent. An agent without an identity has nothing to keep and gets a
+// temporary folder, unless the flag names one.
+func (f *stateFlags) lock(insecure bool) (release func(), err error) {
+	if insecure && !f.explicit {
+		f.temporary = true
 		if f.folder, err = os.MkdirTemp("", "mesh-agent-"); err != nil {
 			return nil, err
 		}
@@ -34,7 +35,7 @@ func (f *stateFlags) take(insecure bool) (release func(), err error) {
 	}
 	return func() {
 		_ = lock.Release()
-		if f.passing {
+		if f.temporary {
 			_ = os.RemoveAll(f.folder)
 		}
 	}, nil

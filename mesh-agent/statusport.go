@@ -19,7 +19,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/supervise"
 )
 
-// scrapeFlags say whose metrics the status port has beside Envoy's and the agent's.
+// scrapeFlags name the applications whose metrics the status port serves too.
 type scrapeFlags struct {
 	applications []string
 	within       time.Duration
@@ -31,11 +31,11 @@ func (f *scrapeFlags) declare(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.within, "scrape-timeout", 5*time.Second, "how long Envoy or an application may take to tell its metrics")
 }
 
-// open gives the status the metrics of all, and Envoy to ask and to drain.
-func (f *scrapeFlags) open(about *status.Server, folder string, s *supervise.Supervisor, own *prometheus.Registry, metrics prometheus.Registerer) error {
-	about.StateDir, about.Ready, about.Drain = folder, s.Ready, s.Drain
-	about.Envoy, about.Metrics = envoyadmin.OfStateDir(folder), own
-	p := &scrape.Page{Targets: []scrape.Target{envoyTarget(about.Envoy)}, Own: own, Within: f.within, Log: about.Log}
+// open gives the status server its metrics, and the Envoy to ask and to drain.
+func (f *scrapeFlags) open(server *status.Server, folder string, s *supervise.Supervisor, own *prometheus.Registry, metrics prometheus.Registerer) error {
+	server.StateDir, server.Ready, server.Drain = folder, s.Ready, s.Drain
+	server.Envoy, server.Metrics = envoyadmin.OfStateDir(folder), own
+	p := &scrape.Page{Targets: []scrape.Target{envoyTarget(server.Envoy)}, Own: own, Within: f.within, Log: server.Log}
 	for _, a := range f.applications {
 		t, err := scrape.Application(a)
 		if err != nil {
@@ -44,11 +44,11 @@ func (f *scrapeFlags) open(about *status.Server, folder string, s *supervise.Sup
 		p.Targets = append(p.Targets, t)
 	}
 	p.Register(metrics)
-	about.StatsPage = p
+	server.StatsPage = p
 	return nil
 }
 
-// envoyTarget passes on what Envoy understands of a query, such as usedonly and filter.
+// envoyTarget returns Envoy as a target. It passes on the client's query, such as usedonly and filter.
 func envoyTarget(envoy *envoyadmin.Admin) scrape.Target {
 	return scrape.Target{Name: "envoy", Open: func(ctx context.Context, _ scrape.Format, query url.Values) (io.ReadCloser, scrape.Format, error) {
 		body, err := envoy.Get(ctx, "/stats/prometheus?"+query.Encode())
@@ -56,7 +56,7 @@ func envoyTarget(envoy *envoyadmin.Admin) scrape.Target {
 	}}
 }
 
-// listenStatus returns nil for an empty address: no status is wanted.
+// listenStatus returns nil for an empty address.
 func listenStatus(address string, log *slog.Logger) (net.Listener, error) {
 	if address == "" {
 		return nil, nil

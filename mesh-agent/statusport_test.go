@@ -24,7 +24,7 @@ func metricsOf(t *testing.T, page string) string {
 	return s.URL
 }
 
-func TestOnePageHasTheMetricsOfAll(t *testing.T) {
+func TestMetricsPage(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t, "--status", "127.0.0.1:0", "--envoy-log-level", "info", "--scrape", "cart="+metricsOf(t, "# TYPE carts gauge\ncarts 7\n"),
 		"--scrape", "http://127.0.0.1:1/metrics")
@@ -54,7 +54,7 @@ func TestScrapeSettingsAreChecked(t *testing.T) {
 	require.Contains(t, output, "--scrape cart: write it as URL or NAME=URL")
 }
 
-func TestQuitOverHTTPEndsAsSIGTERMDoes(t *testing.T) {
+func TestQuitOverHTTP(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t, "--status", "127.0.0.1:0", "--envoy-log-level", "info")
 	address := a.awaitAddress(t)
@@ -74,7 +74,7 @@ func TestQuitOverHTTPEndsAsSIGTERMDoes(t *testing.T) {
 	require.NoError(t, a.Wait(), "exit code 0")
 }
 
-func TestCommandsDrainAndStopAnAgent(t *testing.T) {
+func TestDrainAndStopCommands(t *testing.T) {
 	t.Parallel()
 	a, state := running(t)
 	output, err := command(t, nil, "drain", "--state-dir", state, "--look")
@@ -100,7 +100,7 @@ func TestCommandsDrainAndStopAnAgent(t *testing.T) {
 	require.Contains(t, output, "no mesh-agent runs with the state folder "+state)
 }
 
-func TestEnvoyIsLookedAtThroughItsAgent(t *testing.T) {
+func TestEnvoyCommands(t *testing.T) {
 	t.Parallel()
 	a, state := running(t)
 	run := func(args ...string) string {
@@ -154,7 +154,7 @@ func unpacked(t *testing.T, report string) map[string]string {
 	}
 }
 
-func TestABugReportHasMuchAndNoSecret(t *testing.T) {
+func TestBugReport(t *testing.T) {
 	t.Parallel()
 	planted := "planted-in-the-token-file"
 	config := configFile(t, "jwt-file: "+tokenFile(t, planted)+"\ntoken: planted-in-the-settings\nlabels: {password: planted-in-a-label}\n")
@@ -203,7 +203,7 @@ func TestABugReportHasMuchAndNoSecret(t *testing.T) {
 	a.end(t)
 }
 
-func TestABugReportOfWhatDoesNotRun(t *testing.T) {
+func TestBugReportWithoutAnAgent(t *testing.T) {
 	t.Parallel()
 	state := shortFolder(t)
 	report := filepath.Join(t.TempDir(), "report.tar.gz")

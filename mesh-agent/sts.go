@@ -16,7 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/sts"
 )
 
-// stsFlags say who exchanges tokens for this machine's applications.
+// stsFlags configure the token exchange.
 type stsFlags struct {
 	options sts.Options
 	roots   string
@@ -32,7 +32,7 @@ func (f *stsFlags) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&f.roots, "sts-roots", "", "PEM file with the authorities that vouch for the token endpoint (default: those of this machine)")
 }
 
-// open is nil if nobody wants it.
+// open returns nil if no endpoint is configured.
 func (f *stsFlags) open(who *machine, log *slog.Logger, metrics prometheus.Registerer) (*exchanger, error) {
 	o := f.options
 	if o.Upstream == "" {
@@ -68,7 +68,7 @@ func (f *stsFlags) open(who *machine, log *slog.Logger, metrics prometheus.Regis
 	return &exchanger{server}, nil
 }
 
-// certificate tells the machine's, as it is whenever it is asked for.
+// certificate returns a function that returns the machine's present certificate.
 func (m *machine) certificate(log *slog.Logger) (func() *tls.Certificate, error) {
 	if m.member != nil {
 		return func() *tls.Certificate { return &m.member.Current().Certificate }, nil
@@ -76,14 +76,14 @@ func (m *machine) certificate(log *slog.Logger) (func() *tls.Certificate, error)
 	pair, err := reload.Load(reload.Options{What: "certificate for the token endpoint", Log: log}, func(contents [][]byte) (*tls.Certificate, error) {
 		pair, err := tls.X509KeyPair(contents[0], contents[1])
 		return &pair, err
-	}, m.own.cert, m.own.key)
+	}, m.files.cert, m.files.key)
 	if err != nil {
 		return nil, err
 	}
 	return pair.Fresh, nil
 }
 
-// exchanger exchanges tokens; nil does not.
+// exchanger exchanges tokens; nil does nothing.
 type exchanger struct{ *sts.Server }
 
 func (e *exchanger) run(ctx context.Context) error {

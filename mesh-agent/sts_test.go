@@ -38,7 +38,7 @@ func tokenServer(t *testing.T) (server *httptest.Server, roots string) {
 	return server, roots
 }
 
-func TestTheAgentExchangesTokensAsItsMachine(t *testing.T) {
+func TestTokenExchange(t *testing.T) {
 	t.Parallel()
 	const cart = "spiffe://mesh.example/ns/shop/sa/cart"
 	door := newDoorman()

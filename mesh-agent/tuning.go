@@ -15,7 +15,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/supervise"
 )
 
-// tuningFlags are those of how Envoy does its work.
+// tuningFlags are settings of Envoy other than the mesh's.
 type tuningFlags struct {
 	bootstrap.Tuning
 
@@ -44,7 +44,7 @@ func (f *tuningFlags) tuning() bootstrap.Tuning {
 	return t
 }
 
-// account is whom Envoy runs as, nil for whom this agent does.
+// account returns the account for Envoy, nil for this agent's.
 func (f *tuningFlags) account() (*supervise.Account, error) {
 	if f.user == "" {
 		return nil, nil
@@ -64,7 +64,7 @@ func (f *tuningFlags) account() (*supervise.Account, error) {
 	return &supervise.Account{Name: found.Username, UID: uint32(uid), GID: uint32(gid)}, nil
 }
 
-// own lets Envoy's account use a file, or connect to a socket.
+// own gives a file or a socket to Envoy's account.
 func (f *tuningFlags) own(path string) error {
 	who, err := f.account()
 	if who == nil || err != nil {
@@ -73,7 +73,7 @@ func (f *tuningFlags) own(path string) error {
 	return os.Chown(path, int(who.UID), int(who.GID))
 }
 
-// argumentFlags are those that Envoy is told of on its command line.
+// argumentFlags are passed to Envoy on its command line, or in its environment.
 type argumentFlags struct {
 	concurrency        int
 	logLevel           string
@@ -89,7 +89,8 @@ type argumentFlags struct {
 func (f *argumentFlags) declare(flags *pflag.FlagSet) {
 	flags.IntVar(&f.concurrency, "concurrency", 2, "number of Envoy's worker threads, 0: one a CPU")
 	flags.StringVar(&f.logLevel, "envoy-log-level", "warning", "Envoy's log level: trace, debug, info, warning, error, critical or off")
-	// Envoy's "misc" warns of deprecated fields at every update, which nobody on the machine can do anything about.
+	// Envoy's "misc" logger warns of deprecated fields at every update, and nobody on the machine can
+	// change those.
 	flags.StringVar(&f.componentLogLevels, "envoy-component-log-level", "misc:error", "log levels of Envoy's components: upstream:debug,config:trace")
 	flags.StringVar(&f.logFormat, "envoy-log-format", "", "format of Envoy's log, as spdlog has it (default: Envoy's own)")
 	flags.DurationVar(&f.listenerDrain, "listener-drain-time", 45*time.Second,
@@ -122,7 +123,7 @@ func (f *argumentFlags) args() []string {
 	return args
 }
 
-// environment is what Envoy has of variables beside those of this agent.
+// environment returns Envoy's additional environment variables.
 func (f *argumentFlags) environment() (all []string) {
 	for _, name := range slices.Sorted(maps.Keys(f.variables)) {
 		all = append(all, name+"="+f.variables[name])

@@ -25,18 +25,18 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 )
 
-// envoySocket is where Envoy has everything from.
+// envoySocket is the path of the socket that serves Envoy's configuration and secrets.
 func (m *member) envoySocket() (string, error) {
 	return listen.UnixPath("state-dir", m.state.folder, "envoy.sock")
 }
 
-// openEnvoySocket opens it.
+// openEnvoySocket listens on the socket.
 func (m *member) openEnvoySocket() (net.Listener, error) {
 	path, err := m.envoySocket()
 	if err != nil {
 		return nil, err
 	}
-	_ = os.RemoveAll(filepath.Join(m.state.folder, "sds")) // where it was once
+	_ = os.RemoveAll(filepath.Join(m.state.folder, "sds")) // where earlier versions had the socket
 	socket, err := listen.Unix(path)
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (m *member) openEnvoySocket() (net.Listener, error) {
 	return socket, nil
 }
 
-// keepFlags say what is kept for an Envoy that starts while discovery is away.
+// keepFlags say what is stored for an Envoy that starts while discovery is away.
 type keepFlags struct{ secrets bool }
 
 func (f *keepFlags) declare(flags *pflag.FlagSet) {
@@ -55,7 +55,8 @@ func (f *keepFlags) declare(flags *pflag.FlagSet) {
 		"in a file that this account alone may read: without them it does not serve TLS after a restart while discovery is away")
 }
 
-// lastGood opens what Envoy has accepted. A proxy that has become another has no use for that.
+// lastGood opens the last good configuration. The owner has everything that configuration depends on, so a
+// proxy that changed does not use an old one.
 func (m *member) lastGood(who *machine, log *slog.Logger) (*lastgood.Store, error) {
 	o, err := m.complete(who)
 	if err != nil {
@@ -75,8 +76,9 @@ func (m *member) lastGood(who *machine, log *slog.Logger) (*lastgood.Store, erro
 	})
 }
 
-// serveEnvoy serves Envoy its configuration and the secrets of its machine, and keeps both new, until the context ends.
-func (m *member) serveEnvoy(ctx context.Context, who *machine, o relay.Options, about *status.Parts) (run func() error, err error) {
+// serveEnvoy prepares to serve Envoy its configuration and secrets. The returned function runs until the
+// context ends.
+func (m *member) serveEnvoy(ctx context.Context, who *machine, o relay.Options, parts *status.Parts) (run func() error, err error) {
 	secrets := sds.New(o.Log)
 	current, err := who.keep(ctx, secrets, o.Discovery, o.Log)
 	if err != nil {
@@ -92,7 +94,7 @@ func (m *member) serveEnvoy(ctx context.Context, who *machine, o relay.Options, 
 	config, server := relay.New(o), grpc.NewServer(append(panics.ServerOptions(), relay.ServerOption())...)
 	config.Register(server)
 	secrets.Register(server)
-	about.XDS = xdsStatus(config, o.Kept)
+	parts.XDS = xdsStatus(config, o.Kept)
 	return func() error {
 		defer o.Kept.Close()
 		var group errgroup.Group
@@ -108,7 +110,7 @@ func (m *member) serveEnvoy(ctx context.Context, who *machine, o relay.Options, 
 	}, nil
 }
 
-// xdsStatus tells where Envoy's configuration is from.
+// xdsStatus returns the function that reports where Envoy's configuration comes from.
 func xdsStatus(config *relay.Server, store *lastgood.Store) func() status.XDS {
 	return func() status.XDS {
 		now, kept := config.Status(), store.Summary()

@@ -9,15 +9,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// beside is what the agent does for applications itself, beside their proxy.
-type beside struct {
+// appServices is what the agent serves to applications itself: names and tokens. It also has the status
+// port.
+type appServices struct {
 	log    *slog.Logger
 	names  *resolver
 	tokens *exchanger
-	status net.Listener // nil if nobody wants it
+	status net.Listener // nil if disabled
 }
 
-func (m *member) beside(who *machine, status string, log *slog.Logger, metrics prometheus.Registerer) (b beside, err error) {
+func (m *member) openAppServices(who *machine, status string, log *slog.Logger, metrics prometheus.Registerer) (b appServices, err error) {
 	b.log = log
 	if b.names, err = m.resolver(who, log, metrics); err != nil {
 		return b, err
@@ -29,17 +30,17 @@ func (m *member) beside(who *machine, status string, log *slog.Logger, metrics p
 	return b, err
 }
 
-// run serves until lasting ends. At the end of the first context nobody new is sent here. What fails here is no reason to end a proxy, which has
-// connections.
-func (b *beside) run(ctx, lasting context.Context) {
+// run serves until serving ends. When ctx ends, the machine is no longer configured to use the resolver. A
+// failure here is logged only, because the proxy has connections to keep.
+func (b *appServices) run(ctx, serving context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() {
-		if err := b.names.run(ctx, lasting); err != nil {
+		if err := b.names.run(ctx, serving); err != nil {
 			b.log.Error("this agent resolves no names any more; start it anew", "error", err)
 		}
 	})
 	all.Go(func() {
-		if err := b.tokens.run(lasting); err != nil {
+		if err := b.tokens.run(serving); err != nil {
 			b.log.Error("this agent exchanges no tokens any more; start it anew", "error", err)
 		}
 	})

@@ -15,20 +15,20 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 )
 
-// looking is a command that looks at the agent that runs on this machine.
-type looking struct {
+// clientFlags are the flags of a command that calls the running agent.
+type clientFlags struct {
 	state  stateFlags
 	config configFlag
 	output string
 }
 
-func (l *looking) declare(cmd *cobra.Command, formats ...string) {
+func (l *clientFlags) declare(cmd *cobra.Command, formats ...string) {
 	l.state.declare(cmd.Flags())
 	l.config.declare(cmd)
 	if len(formats) == 0 {
 		return
 	}
-	cmd.Flags().StringVarP(&l.output, "output", "o", formats[0], "how to print it: "+words(formats))
+	cmd.Flags().StringVarP(&l.output, "output", "o", formats[0], "how to print it: "+orList(formats))
 	complete(cmd, "output", formats...)
 	read := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
@@ -39,7 +39,7 @@ func (l *looking) declare(cmd *cobra.Command, formats ...string) {
 	}
 }
 
-func (l *looking) agent() (*inspect.Agent, error) { return inspect.Find(l.state.folder) }
+func (l *clientFlags) agent() (*inspect.Agent, error) { return inspect.Find(l.state.folder) }
 
 const statusHelp = `Print how the agent of this machine is, and its Envoy: who the machine is, which discovery it speaks with, where Envoy's configuration is
 from, and how each service is registered. What is wrong comes last, with what to do about it.
@@ -47,7 +47,7 @@ from, and how each service is registered. What is wrong comes last, with what to
 Exit code 0: all is well. 1: something is wrong, or no agent runs.`
 
 func statusCommand() *cobra.Command {
-	var l looking
+	var l clientFlags
 	cmd := &cobra.Command{
 		Use:     "status",
 		Short:   "Print how the agent of this machine is, and its Envoy",
@@ -57,7 +57,7 @@ func statusCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			agent, err := l.agent()
 			if errors.Is(err, inspect.ErrNotRunning) {
-				return l.alone(cmd.Context(), err)
+				return l.explainNotRunning(cmd.Context(), err)
 			}
 			if err != nil {
 				return err
@@ -77,8 +77,8 @@ func statusCommand() *cobra.Command {
 	return cmd
 }
 
-// alone says of a machine without its agent whether it still has its Envoy, which outlives one that was killed.
-func (l *looking) alone(ctx context.Context, err error) error {
+// explainNotRunning says whether Envoy still runs, which outlives a killed agent.
+func (l *clientFlags) explainNotRunning(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	if _, gone := l.envoy().Text(ctx, "/ready"); gone != nil {
@@ -87,8 +87,8 @@ func (l *looking) alone(ctx context.Context, err error) error {
 	return fmt.Errorf("%w. Its Envoy goes on with what it has, and the next agent takes it over", err)
 }
 
-// words lists them as one says them.
-func words(all []string) string {
+// orList formats a list of alternatives.
+func orList(all []string) string {
 	last := len(all) - 1
 	return strings.Join(all[:last], ", ") + " or " + all[last]
 }
@@ -99,7 +99,7 @@ runs it, journalctl -u mesh-agent has more.
 -f goes on with those that come, until Ctrl-C.`
 
 func logsCommand() *cobra.Command {
-	var l looking
+	var l clientFlags
 	var o inspect.LogOptions
 	cmd := &cobra.Command{
 		Use:     "logs",
@@ -120,7 +120,7 @@ func logsCommand() *cobra.Command {
 	flags.IntVarP(&o.Lines, "lines", "n", 100, "how many of the last lines to print")
 	flags.BoolVarP(&o.Follow, "follow", "f", false, "print those that come, too, until Ctrl-C")
 	flags.StringVar(&o.From, "from", "", "whose lines alone: agent, envoy or access (Envoy's access log, if it goes to its standard output)")
-	flags.StringVar(&o.Level, "level", "", "the least important level to print: "+words(status.Levels))
+	flags.StringVar(&o.Level, "level", "", "the least important level to print: "+orList(status.Levels))
 	flags.StringVar(&o.Component, "component", "", "component of Envoy whose lines alone are printed, such as upstream or config")
 	l.declare(cmd, "text", "json")
 	complete(cmd, "from", status.FromAgent, status.FromEnvoy, status.FromAccess)
@@ -128,9 +128,9 @@ func logsCommand() *cobra.Command {
 	return cmd
 }
 
-// complete has the shell know the values of a flag.
+// complete adds shell completion for a flag's values.
 func complete(cmd *cobra.Command, flag string, values ...string) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the flag is not there
+		panic(err) // no such flag
 	}
 }

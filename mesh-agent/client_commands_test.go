@@ -64,7 +64,7 @@ func (a *proc) end(t *testing.T) {
 	require.NoError(t, a.Wait())
 }
 
-func TestTheStatusOfARunningAgentIsPrinted(t *testing.T) {
+func TestStatus(t *testing.T) {
 	t.Parallel()
 	a, state := running(t)
 	output, err := command(t, nil, "status", "--state-dir", state)
@@ -89,7 +89,7 @@ func TestTheStatusOfARunningAgentIsPrinted(t *testing.T) {
 	a.end(t)
 }
 
-func TestAnAgentWhoseDiscoveryIsAwaySaysSo(t *testing.T) {
+func TestStatusWhileDiscoveryIsAway(t *testing.T) {
 	t.Parallel()
 	d := jointest.New(t, "mesh.example", time.Hour)
 	state := filepath.Join(shortFolder(t), "state")
@@ -97,7 +97,7 @@ func TestAnAgentWhoseDiscoveryIsAwaySaysSo(t *testing.T) {
 	require.NoError(t, err, output)
 	a := startSecureAgent(t, "--discovery", "127.0.0.1:1", "--state-dir", state, "--status", "", "--envoy-log-level", "info")
 	a.await(t, "discovery cannot be reached")
-	a.await(t, "Envoy started") // discovery is asked how before anything else is done
+	a.await(t, "Envoy started") // discovery is asked for settings first
 	output, err = command(t, nil, "status", "--state-dir", state)
 	var exit *exec.ExitError
 	require.ErrorAs(t, err, &exit)
@@ -107,7 +107,7 @@ func TestAnAgentWhoseDiscoveryIsAwaySaysSo(t *testing.T) {
 	a.end(t)
 }
 
-func TestWhereNoAgentRunsThatIsSaid(t *testing.T) {
+func TestStatusWithoutAnAgent(t *testing.T) {
 	t.Parallel()
 	state := shortFolder(t)
 	output, err := command(t, nil, "status", "--state-dir", state)
@@ -120,7 +120,7 @@ func TestWhereNoAgentRunsThatIsSaid(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, output, `-o jsn: did you mean "json"?`)
 
-	// An agent that was killed leaves its socket.
+	// A killed agent leaves its socket.
 	a, state := running(t)
 	require.NoError(t, a.Process.Kill())
 	a.awaitEndOfLog()
@@ -131,7 +131,7 @@ func TestWhereNoAgentRunsThatIsSaid(t *testing.T) {
 	require.NotContains(t, output, "Its Envoy goes on")
 }
 
-func TestWhereAnAgentWasKilledItIsSaidThatItsEnvoyGoesOn(t *testing.T) {
+func TestStatusAfterTheAgentWasKilled(t *testing.T) {
 	t.Parallel()
 	a, state := running(t, "--tie-envoy=false")
 	content, err := os.ReadFile(filepath.Join(state, "envoy", "running.json"))
@@ -147,7 +147,7 @@ func TestWhereAnAgentWasKilledItIsSaidThatItsEnvoyGoesOn(t *testing.T) {
 	require.Contains(t, output, "Its Envoy goes on with what it has, and the next agent takes it over")
 }
 
-func TestWhoMayNotAskIsToldSo(t *testing.T) {
+func TestStatusWithoutPermission(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can become another account")
@@ -158,7 +158,7 @@ func TestWhoMayNotAskIsToldSo(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "status", "--state-dir", state)
 	cmd.Env = append(os.Environ(), beAgent+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	program := filepath.Join(shortFolder(t), "agent") // that the other account can run
+	program := filepath.Join(shortFolder(t), "agent") // one that the other account can run
 	require.NoError(t, os.Chmod(filepath.Dir(program), 0o755))
 	copyFile(t, os.Args[0], program)
 	cmd.Path = program
@@ -180,7 +180,7 @@ func copyFile(t *testing.T, from, to string) {
 	require.NoError(t, out.Close())
 }
 
-func TestTheLastLinesArePrinted(t *testing.T) {
+func TestLogs(t *testing.T) {
 	t.Parallel()
 	a, state := running(t)
 	logs := func(args ...string) string {
@@ -205,7 +205,7 @@ func TestTheLastLinesArePrinted(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, output, `level "warnin": did you mean "warning"?`)
 
-	// Whoever follows is told of what comes, and that the agent has ended.
+	// Following prints new lines, and reports the agent's end.
 	follow := exec.Command(os.Args[0], "logs", "-f", "-n", "1", "--state-dir", state, "--from", "agent")
 	follow.Env = append(os.Environ(), beAgent+"=1")
 	reader, writer, err := os.Pipe()
@@ -226,7 +226,7 @@ func TestTheLastLinesArePrinted(t *testing.T) {
 	require.Contains(t, rest[len(rest)-1], "the agent has ended")
 }
 
-func TestEnvoyLeavesNoCore(t *testing.T) {
+func TestEnvoyDumpsNoCore(t *testing.T) {
 	t.Parallel()
 	for _, each := range []struct{ flag, limit string }{{"--allow-core-dumps=false", "0"}, {"--allow-core-dumps", "[^0]"}} {
 		a, state := running(t, each.flag)
