@@ -18,7 +18,7 @@ It is a root, which has signed itself. With --request it is a request in its pla
 another beneath it. mcp-server run signs with it: --authority-cert with what was printed, and the same --authority-key or
 --authority-signer-command.`
 
-// newAuthority is what the flags of authority create say.
+// newAuthority has the flags of authority create.
 type newAuthority struct {
 	key         signer.Source
 	trustDomain string

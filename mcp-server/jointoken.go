@@ -18,10 +18,10 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// joinLifetime is how long a join token of a server counts if nobody says otherwise.
+// joinLifetime is the default lifetime of a server's join token.
 const joinLifetime = time.Hour
 
-// joinToken is what a command needs that makes a join token of a server.
+// joinToken has the flags for creating a server's join token.
 type joinToken struct {
 	program string
 	roots   rootsOf
@@ -44,7 +44,8 @@ func (j *joinToken) create(cmd *cobra.Command, database, name string, lifetime t
 	})
 }
 
-// rootsOf is what the roots of the mesh are found by: the authority in the database, which is made if there is none, or a file.
+// rootsOf finds the roots of the mesh: in a file, or from the authority in the database, which is created
+// if there is none.
 type rootsOf struct {
 	sealing seal.Options
 	file    string
@@ -84,7 +85,7 @@ func rootsIn(file string) ([]*x509.Certificate, error) {
 	return roots, nil
 }
 
-// inDatabase reads the roots that are there, for which no key is needed, or has them made.
+// inDatabase reads the existing roots, for which no key is needed, or creates an authority.
 func (r *rootsOf) inDatabase(cmd *cobra.Command, s *store.Store) ([]*x509.Certificate, error) {
 	trust, err := s.Trust(cmd.Context())
 	if err != nil {

@@ -16,8 +16,9 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 )
 
-// garbagePercent is how much garbage may be there beside what is used before it is collected. Nearly all that a server uses is the mesh,
-// which stays: with Go's 100 it would take twice the memory for the few bytes that a change leaves behind.
+// garbagePercent is the default of GOGC: how much garbage may accumulate, relative to live memory, before
+// a collection. Nearly all memory of a server is the mesh, which stays: Go's default of 100 would double
+// it for the few bytes of garbage that a change makes.
 const garbagePercent = 25
 
 func main() {
@@ -68,7 +69,7 @@ func runCommand() *cobra.Command {
 	return cmd
 }
 
-// needDatabase is databaseFlag for a command that can do nothing without it.
+// needDatabase declares --database for a command that requires it.
 func needDatabase(cmd *cobra.Command, into *string) {
 	databaseFlag(cmd, into)
 	cmd.PreRunE = func(*cobra.Command, []string) error {

@@ -20,7 +20,7 @@ The role of the database URL must own the schema, or be allowed to create it in 
 migrate the same database wait for each other. The mesh may be used meanwhile, also by older servers: what is asked of it waits for
 the moments in which the schema changes, and a migration that finds the tables in use lets others go first and tries again.`
 
-// exitBehind is what status and a dry run end with where there is something to do.
+// exitBehind is the exit code of status and of a dry run if there is something to do.
 const exitBehind = 3
 
 func migrateCommand() *cobra.Command {
@@ -86,7 +86,8 @@ func lines(cmd *cobra.Command) func(string) {
 	return func(line string) { fmt.Fprintln(cmd.OutOrStdout(), line) }
 }
 
-// printStatus fails, without a word more than was printed, if the schema is not what this program needs.
+// printStatus prints the status, and returns exitBehind, without a message, if the schema is not what
+// this program needs.
 func printStatus(cmd *cobra.Command, database string, in func(io.Writer, store.SchemaStatus) error) error {
 	status, err := store.ReadSchemaStatus(cmd.Context(), database)
 	if err != nil {
@@ -111,7 +112,7 @@ func printVersions(out io.Writer, s store.SchemaStatus) error {
 	return cmp.Or(w.Flush(), printPlan(out, s))
 }
 
-// printPlan tells what up would do.
+// printPlan prints what up would do.
 func printPlan(out io.Writer, s store.SchemaStatus) error {
 	switch {
 	case s.TooNew():

@@ -47,7 +47,7 @@ and in backups.`,
 	return cmd
 }
 
-// withKeys runs something on the store of a command that cannot do without the keys for secrets.
+// withKeys runs a function with the store and the keys for secrets, which are required.
 func withKeys(cmd *cobra.Command, database string, from seal.Options, do func(*store.Store, *seal.Keys) error) error {
 	return withStore(cmd, database, func(s *store.Store) error {
 		keys, err := loadKeys(cmd, s, from)
@@ -58,7 +58,7 @@ func withKeys(cmd *cobra.Command, database string, from seal.Options, do func(*s
 	})
 }
 
-// loadKeys are the keys that flags name; there have to be some.
+// loadKeys loads the keys that flags name. It returns an error if there are none.
 func loadKeys(cmd *cobra.Command, s *store.Store, from seal.Options) (*seal.Keys, error) {
 	keys, err := from.Load()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheStateGoesWhereItsUserKeepsSuchThings(t *testing.T) {
+func TestDefaultStateDir(t *testing.T) {
 	t.Setenv("STATE_DIRECTORY", "/var/lib/mesh:/var/lib/other")
 	require.Equal(t, "/var/lib/mesh", defaultStateDir())
 	t.Setenv("STATE_DIRECTORY", "")

@@ -30,7 +30,7 @@ func tokenCommand() *cobra.Command {
 	return cmd
 }
 
-// withStore runs something on the store of a command.
+// withStore opens the store, runs a function, and closes the store.
 func withStore(cmd *cobra.Command, database string, do func(*store.Store) error) error {
 	s, err := store.Open(cmd.Context(), database, store.Options{Application: "mcp-server token"})
 	if err != nil {

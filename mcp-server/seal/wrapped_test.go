@@ -16,19 +16,19 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/seal"
 )
 
-// shelf keeps wrapped keys as a database does.
-type shelf struct {
+// memoryStore is a KeyStore in memory.
+type memoryStore struct {
 	mu   sync.Mutex
 	kept []seal.Wrapped
 }
 
-func (s *shelf) Keys(context.Context) ([]seal.Wrapped, error) {
+func (s *memoryStore) Keys(context.Context) ([]seal.Wrapped, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clip(s.kept), nil
 }
 
-func (s *shelf) Add(_ context.Context, w seal.Wrapped, known int) (bool, error) {
+func (s *memoryStore) Add(_ context.Context, w seal.Wrapped, known int) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.kept) != known {
@@ -38,7 +38,7 @@ func (s *shelf) Add(_ context.Context, w seal.Wrapped, known int) (bool, error) 
 	return true, nil
 }
 
-func (s *shelf) String() string {
+func (s *memoryStore) String() string {
 	var all strings.Builder
 	for _, w := range s.kept {
 		all.WriteString(w.ID + " " + w.Text + "\n")
@@ -83,7 +83,7 @@ const (
 
 func TestAPassphraseMakesTheSameKeyEverywhere(t *testing.T) {
 	t.Parallel()
-	kept, value := &shelf{}, []byte("a private key")
+	kept, value := &memoryStore{}, []byte("a private key")
 	o := seal.Options{PassphraseFile: file(t, "# of May\n"+passphrase+"\n")}
 	one := unlock(t, o, kept)
 	require.Len(t, kept.kept, 1)
@@ -93,7 +93,7 @@ func TestAPassphraseMakesTheSameKeyEverywhere(t *testing.T) {
 	sealed := one.Seal(here, value)
 	require.Equal(t, sealed, two.Seal(here, value))
 	require.True(t, two.Current(sealed))
-	require.NotEqual(t, sealed, unlock(t, o, &shelf{}).Seal(here, value), "another mesh has another salt")
+	require.NotEqual(t, sealed, unlock(t, o, &memoryStore{}).Seal(here, value), "another mesh has another salt")
 
 	fresh := unlock(t, seal.Options{PassphraseFile: file(t, another+"\n"+passphrase)}, kept)
 	require.Len(t, kept.kept, 2)
@@ -125,7 +125,7 @@ func TestPassphrasesThatAreNone(t *testing.T) {
 	require.ErrorContains(t, err, "chmod 600")
 	for _, row := range []string{"argon2id:t=3,m=65536,p=4:AAAA", "argon2id:t=3,m=4294967295,p=4:AAAAAAAAAAAAAAAAAAAAAA==", "argon2id:x"} {
 		k := load(t, seal.Options{PassphraseFile: file(t, passphrase)})
-		require.ErrorContains(t, k.Unlock(t.Context(), &shelf{kept: []seal.Wrapped{{ID: "0", Text: row}}}), "damaged", row)
+		require.ErrorContains(t, k.Unlock(t.Context(), &memoryStore{kept: []seal.Wrapped{{ID: "0", Text: row}}}), "damaged", row)
 	}
 }
 
@@ -142,7 +142,7 @@ const rotate = `tr 'A-Za-z' 'N-ZA-Mn-za-m'`
 
 func TestAKMSIsAskedOnceForEachStart(t *testing.T) {
 	t.Parallel()
-	kept, value := &shelf{}, []byte("a private key")
+	kept, value := &memoryStore{}, []byte("a private key")
 	command, calls := kms(t, rotate)
 	asked := func() string {
 		text, err := os.ReadFile(calls)
@@ -178,7 +178,7 @@ func TestAKMSThatFails(t *testing.T) {
 		`k=$(cat); echo "cannot encrypt $k" >&2; exit 1`: "cannot encrypt [left out]",
 	} {
 		command, _ := kms(t, script)
-		kept := &shelf{}
+		kept := &memoryStore{}
 		k := load(t, seal.Options{Command: command})
 		err := k.Unlock(t.Context(), kept)
 		require.ErrorContains(t, err, want, script)
@@ -199,7 +199,7 @@ func TestAKMSThatFails(t *testing.T) {
 // A KMS that is away must not make servers choose another key.
 func TestAKMSThatIsAwayMakesNoKey(t *testing.T) {
 	t.Parallel()
-	kept := &shelf{}
+	kept := &memoryStore{}
 	good, _ := kms(t, rotate)
 	unlock(t, seal.Options{Command: good}, kept)
 	away, _ := kms(t, "echo away >&2; exit 1")
@@ -213,7 +213,7 @@ func TestAKMSThatIsAwayMakesNoKey(t *testing.T) {
 
 func TestServersThatStartTogetherHaveOneKey(t *testing.T) {
 	t.Parallel()
-	kept := &shelf{}
+	kept := &memoryStore{}
 	command, _ := kms(t, rotate)
 	var all [4]*seal.Keys
 	var started sync.WaitGroup
@@ -234,7 +234,7 @@ func TestFromAFileToAPassphrase(t *testing.T) {
 	old := load(t, seal.Options{KeyFile: path})
 	require.NoError(t, old.Unlock(t.Context(), nil), "there is nothing to unlock")
 	sealed := old.Seal(here, []byte("x"))
-	both := unlock(t, seal.Options{PassphraseFile: file(t, passphrase), OldKeyFile: path}, &shelf{})
+	both := unlock(t, seal.Options{PassphraseFile: file(t, passphrase), OldKeyFile: path}, &memoryStore{})
 	opens(t, both, sealed, []byte("x"))
 	require.False(t, both.Current(sealed))
 	require.False(t, both.Stale(both.Store("shop", "gate", map[string][]byte{"tls.key": []byte("x")})))

@@ -63,7 +63,7 @@ func TestEveryKindIsServedByEachOfItsNames(t *testing.T) {
 	})
 }
 
-// Gateways of Istio's and those of the Gateway API have one name, and are two kinds.
+// Istio and the Gateway API both have a kind Gateway.
 func TestKindsOfOneNameAreKeptApart(t *testing.T) {
 	t.Parallel()
 	database := pgtest.New(t)
@@ -79,7 +79,7 @@ func TestKindsOfOneNameAreKeptApart(t *testing.T) {
 	})
 }
 
-// Who asks for a kind that nobody knows waits for an answer as well: there is nothing of it.
+// A client that asks for an unknown kind waits for an answer, which is empty.
 func TestUnknownKindsAreAnsweredEmpty(t *testing.T) {
 	t.Parallel()
 	address := launch(t, serve.Options{Database: pgtest.New(t)}).MCP.String()

@@ -28,7 +28,7 @@ func revised(t *testing.T, address string, revision string) {
 	}
 }
 
-// While a response is unanswered, states come and go; then the newest is sent, and no other.
+// While a response is unanswered, states come and go. Then the newest is sent, and no other.
 func TestOneResponseATypeIsUnansweredAndTheNewestStateWins(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, open func(string) *xds) {
@@ -51,8 +51,8 @@ func TestOneResponseATypeIsUnansweredAndTheNewestStateWins(t *testing.T) {
 	})
 }
 
-// An answer to anything but the response that waits for one is noise, be it an acceptance or a refusal.
-func TestStaleNoncesAreNoise(t *testing.T) {
+// Acceptances and refusals of anything but the pending response are ignored.
+func TestStaleNoncesAreIgnored(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, open func(string) *xds) {
 		database := pgtest.New(t)
@@ -76,8 +76,8 @@ func TestStaleNoncesAreNoise(t *testing.T) {
 	})
 }
 
-// What was refused would be refused again. It is told of, and what is new is sent.
-func TestARefusalWaitsForNewContentAndIsToldOf(t *testing.T) {
+// The same content would be refused again. The refusal is reported, and new content is sent.
+func TestARefusalIsReportedAndWaitsForNewContent(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, open func(string) *xds) {
 		database, log := pgtest.New(t), &journal.Journal{}

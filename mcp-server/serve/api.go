@@ -8,8 +8,8 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/httpapi"
 )
 
-// serveAPI answers the APIs of the source as JSON over HTTP. A request becomes a call in this process, in the request's own context: what
-// a handler around it finds out of the caller is known to the API.
+// serveAPI serves the APIs of the source as JSON over HTTP. A request becomes a call within this process,
+// in the request's own context, so the API knows what the handlers around it found out about the caller.
 func (s *server) serveAPI(ctx context.Context, from source, through calls, l net.Listener) error {
 	local := inprocess.New(through.unary, through.stream)
 	local.Unknown = through.unknown

@@ -17,28 +17,29 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// ownAuthority tells whether the server shows a certificate of the mesh's own authority, and goes by those of its callers: so does one that
-// is told nothing else.
+// ownAuthority reports whether the server uses the mesh's own authority for its certificate and those of
+// its callers, as it does by default.
 func (o *Options) ownAuthority() bool {
 	return o.Database != "" && !o.Plaintext.Allowed && !o.Security.TLS.Given()
 }
 
-// ownCertificate tells whether the server shows a certificate of the mesh: one of its own authority, or a relay the one that it joined for.
+// ownCertificate reports whether the server has a certificate of the mesh: from its own authority or, for
+// a relay, by joining.
 func (o *Options) ownCertificate() bool {
 	return o.ownAuthority() || (o.Upstream.JoinTokenFile != "" && !o.Plaintext.Allowed && !o.Security.TLS.Given())
 }
 
-// mesh tells who belongs to the mesh, and who this server is in it.
+// mesh knows the members of the mesh, and this server's own membership.
 type mesh interface {
-	// TLS is the configuration of a listener that shows the server's certificate of the mesh.
+	// TLS returns the configuration of a listener that uses the server's certificate of the mesh.
 	TLS(protocols ...string) *tls.Config
-	// Member is a caller.Config's.
+	// Member is for caller.Config.
 	Member(id spiffeid.ID, chains [][]*x509.Certificate) ([]caller.Scope, error)
-	// Server tells whether a server of the mesh calls.
+	// Server reports whether the caller is a server of the mesh.
 	Server(ctx context.Context) bool
 }
 
-// checkAuthority sees that there is what an authority needs, and says how to come by it.
+// checkAuthority checks that everything is there for an authority; its errors say how to get it.
 func (o *Options) checkAuthority() error {
 	switch {
 	case o.Authority.Given() && o.Database == "":
@@ -81,7 +82,7 @@ func (s *server) newAuthority(from *store.Store) (*authority.Authority, error) {
 	})
 }
 
-// recallAuthority takes over what was saved of the authority.
+// recallAuthority restores the authority's saved state.
 func (d *database) recallAuthority(ctx context.Context) {
 	found, err := d.authority.Recall(ctx)
 	switch {

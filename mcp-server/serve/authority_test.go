@@ -68,7 +68,7 @@ func found(t *testing.T, database string, change func(*serve.Options)) *mesh {
 	return m
 }
 
-// token is a join token of a server.
+// token creates a join token for a server.
 func (m *mesh) token(program identity.Program, name string) jointoken.Token {
 	m.t.Helper()
 	keys, err := m.options.Sealing.Load()
@@ -89,7 +89,7 @@ func (m *mesh) dial(c *tls.Config) *grpc.ClientConn {
 	return conn
 }
 
-// enroll asks for a certificate by a token.
+// enroll asks for a certificate with a token.
 func (m *mesh) enroll(token jointoken.Token, name string, hosts ...string) membership.Ask {
 	m.t.Helper()
 	conn := m.dial(membership.ByToken(token, identity.MCPServer))
@@ -107,7 +107,7 @@ func (m *mesh) join(program identity.Program, name string) *membership.Membershi
 	return member
 }
 
-// as is a connection of a member.
+// as returns a connection of a member.
 func (m *mesh) as(member *membership.Membership) *grpc.ClientConn {
 	m.t.Helper()
 	return m.dial(member.Client(membership.IsProgram(identity.MCPServer)))
@@ -122,7 +122,7 @@ func request(t *testing.T) []byte {
 	return csr
 }
 
-// rows asks the database.
+// rows returns the rows of a query.
 func (m *mesh) rows(sql string) (all []string) {
 	m.t.Helper()
 	conn, err := pgx.Connect(m.t.Context(), m.options.Database)
@@ -142,7 +142,7 @@ func refused(t *testing.T, want identityv1.Refusal, err error) {
 	require.Equal(t, refusal.CodeOf(want), status.Code(err))
 }
 
-func TestAServerWithoutMoreIsItsOwnAuthority(t *testing.T) {
+func TestAServerIsItsOwnAuthorityByDefault(t *testing.T) {
 	t.Parallel()
 	m := found(t, pgtest.New(t), nil)
 	member := m.join(identity.Discovery, "eu")
@@ -190,7 +190,7 @@ func TestAServerWithoutMoreIsItsOwnAuthority(t *testing.T) {
 	require.Contains(t, metrics, `pgmesh_mcp_server_authority_calls_total{call="enroll",outcome="given"} 3`)
 }
 
-func TestTheKeyOfTheAuthorityIsNowhereInTheClear(t *testing.T) {
+func TestTheKeyOfTheAuthorityIsNeverInPlainText(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
 	m := found(t, pgtest.New(t), func(o *serve.Options) { o.StateDir = state })
@@ -217,11 +217,11 @@ func TestTheKeyOfTheAuthorityIsNowhereInTheClear(t *testing.T) {
 	_, metrics := m.get("/metrics")
 	audit := strings.Join(m.rows(`SELECT c::text FROM mesh.certificates c`), "\n")
 	for _, secret := range planted {
-		require.NotContains(t, m.log.String()+metrics+audit+string(kept)+err2text(err), secret)
+		require.NotContains(t, m.log.String()+metrics+audit+string(kept)+errorText(err), secret)
 	}
 }
 
-func err2text(err error) string { return fmt.Sprint(err) }
+func errorText(err error) string { return fmt.Sprint(err) }
 
 func TestServersThatStartTogetherHaveOneRoot(t *testing.T) {
 	t.Parallel()
@@ -286,7 +286,7 @@ func TestWhoIsGivenNoCertificate(t *testing.T) {
 	require.Equal(t, codes.Unauthenticated, status.Code(err))
 }
 
-// Whoever reaches the server can guess as often as they like. What is kept of that does not grow with it.
+// Whoever reaches the server can guess tokens without end. The record of that stays small.
 func TestGuessesTakeFewRows(t *testing.T) {
 	t.Parallel()
 	m := found(t, pgtest.New(t), nil)
@@ -319,7 +319,7 @@ func TestGuessesTakeFewRows(t *testing.T) {
 	require.LessOrEqual(t, len(m.rows(`SELECT id::text FROM mesh.certificates WHERE refusal = 'token_unknown'`)), 2, "of the hour, and the next if that began")
 }
 
-// Whoever has the key of a discovery's authority can make up machines. It cannot make up servers.
+// Whoever has the key of a discovery's authority can make up machines, but no servers.
 func TestAStolenDiscoveryIsNoOtherServer(t *testing.T) {
 	t.Parallel()
 	m := found(t, pgtest.New(t), nil)
@@ -405,7 +405,8 @@ func TestRevokedServersAreOutWithinASecond(t *testing.T) {
 	refused(t, identityv1.Refusal_REFUSAL_REQUEST, err)
 }
 
-// A discovery brings the machines of a region, all over one connection; who is no server of the mesh is held to the limits.
+// A discovery's calls for a whole region come over one connection, so servers are exempt from the limits.
+// Others are not.
 func TestServersOfTheMeshCallAsOftenAsTheyLike(t *testing.T) {
 	t.Parallel()
 	m := found(t, pgtest.New(t), func(o *serve.Options) { o.Security.Limits = limits.Options{Rate: 0.001, Burst: 3} })

@@ -36,8 +36,8 @@ func execute(t *testing.T, database, sql string) {
 	require.NoError(t, err)
 }
 
-// A server whose database is away serves what it served last, says so wherever it is asked, and goes on when the database is back. A
-// client that has all of it already is sent nothing again.
+// A server without its database serves its saved snapshot, says so everywhere, and continues when the
+// database is back. A client that has everything is not sent anything again.
 func TestAServerStartsWithoutItsDatabase(t *testing.T) {
 	t.Parallel()
 	postgres, dir := pgtest.Server(t), t.TempDir()
@@ -89,7 +89,7 @@ func apply(t *testing.T, address string) error {
 	return err
 }
 
-// A server that runs while its database goes away tells its clients, and that it is back.
+// A running server tells its clients when the database goes away and when it is back.
 func TestARunningServerTellsOfALostDatabase(t *testing.T) {
 	t.Parallel()
 	postgres := pgtest.Server(t)
@@ -109,7 +109,7 @@ func TestARunningServerTellsOfALostDatabase(t *testing.T) {
 	require.Equal(t, []string{"a"}, c.until(1))
 }
 
-// What was lost in a failover or a restore is taken back from clients, as it is by a server that runs meanwhile.
+// What a failover or restore has lost is removed from clients, just as by a server that runs meanwhile.
 func TestADatabaseThatComesBackWithAnotherPastCounts(t *testing.T) {
 	t.Parallel()
 	postgres, dir := pgtest.Server(t), t.TempDir()
@@ -166,7 +166,8 @@ func TestADamagedFileIsNotServed(t *testing.T) {
 	require.FileExists(t, file, "what is served now is kept again")
 }
 
-// Whatever is wrong with the database, what was served goes on being served; but a server that has nothing ends, and says why.
+// Whatever is wrong with the database, a server goes on serving what it has. A server that has nothing
+// exits with the reason.
 func TestAServerThatHasSomethingToServeOutlivesAWrongSchema(t *testing.T) {
 	t.Parallel()
 	database, dir := pgtest.New(t), t.TempDir()

@@ -17,8 +17,9 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// callers are what a server needs to know of its callers: which tokens there are, as hashes, and what readers are shown. Beside the
-// snapshot that it serves it keeps them in a file, for without them it could serve that to nobody while the database is away.
+// callers is what a server needs to know of its callers: the tokens, as hashes, and what readers are
+// shown. The server saves it, because without it nobody could be served the saved snapshot while the
+// database is away.
 type callers struct {
 	Places  []string       `json:"places"`
 	Readers []store.Reader `json:"readers"`
@@ -26,23 +27,26 @@ type callers struct {
 }
 
 const (
-	// callersEvery is how long a lost notification may hide that a token was revoked, or what readers are to be shown.
-	callersEvery = 2 * time.Second
+	// callersPollInterval bounds how long a lost notification may hide a revoked token, or a change of
+	// what readers are shown.
+	callersPollInterval = 2 * time.Second
 
-	// recallAfter is how long a database may say nothing before what was saved counts.
+	// recallAfter is how long a database may not answer before the saved callers are used.
 	recallAfter = 3 * time.Second
 
 	callersFile = "mcp-server.callers"
 )
 
-// followCallers reads what is known of callers again and again, until the context ends.
+// followCallers reads the callers after each notification and at the poll interval, until the context
+// ends.
 func (d *database) followCallers(ctx context.Context) error {
-	return d.store.Awaken(ctx, callersEvery, func(table string) { d.readCallers(ctx, table) })
+	return d.store.Awaken(ctx, callersPollInterval, func(table string) { d.readCallers(ctx, table) })
 }
 
-// readCallers reads one of the tables, or both. If it cannot, what was known stays.
+// readCallers reads the tables that a notification names; all for "". A table that cannot be read stays
+// as it was known.
 func (d *database) readCallers(ctx context.Context, table string) {
-	if store.ConcernsTrust(table) { // first: whatever else there is to read must not keep a revocation waiting
+	if store.ConcernsTrust(table) { // first, so that nothing delays a revocation
 		d.authority.Read(ctx)
 	}
 	if table == "tokens" || table == "" {
@@ -61,14 +65,14 @@ func (d *database) readCallers(ctx context.Context, table string) {
 	d.keepCallers()
 }
 
-// keepCallers writes the file if it would say something else than it does.
+// keepCallers writes the file unless it has the same content.
 func (d *database) keepCallers() {
 	if d.options.StateDir == "" {
 		return
 	}
 	d.known.Places = d.places()
 	for i := range d.known.Tokens {
-		d.known.Tokens[i].Used = time.Time{} // which is the database's to know
+		d.known.Tokens[i].Used = time.Time{} // only the database records uses
 	}
 	text, err := json.Marshal(d.known)
 	if err != nil || bytes.Equal(text, d.kept) {
@@ -82,7 +86,7 @@ func (d *database) keepCallers() {
 	d.kept = text
 }
 
-// recall takes over what was saved, once, for a database that does not answer.
+// recall restores what was saved, once, if the database does not answer.
 func (d *database) recall(ctx context.Context) {
 	if d.options.StateDir == "" {
 		return

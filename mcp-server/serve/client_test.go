@@ -16,7 +16,7 @@ import (
 
 var plaintext = []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
 
-// client follows a server, and remembers what it was sent.
+// client follows a server, and records what it was sent.
 type client struct {
 	t         *testing.T
 	batches   chan mcp.Batch
@@ -25,7 +25,7 @@ type client struct {
 	stop      func()
 }
 
-// connect follows a server from what is held, which may be nil.
+// connect follows a server from the held versions, which may be nil.
 func connect(t *testing.T, address string, held map[kinds.Key]string) *client {
 	t.Helper()
 	return connectBy(t, address, held, plaintext)
@@ -67,7 +67,7 @@ func connectFor(t *testing.T, address string, held map[kinds.Key]string, dial []
 
 const limit = 30 * time.Second
 
-// next is the next batch.
+// next returns the next batch.
 func (c *client) next() mcp.Batch {
 	c.t.Helper()
 	select {
@@ -86,7 +86,7 @@ func (c *client) next() mcp.Batch {
 	}
 }
 
-// until takes batches up to that of a revision, and returns the names of what changed in that one.
+// until takes batches up to a revision, and returns the names that changed in that.
 func (c *client) until(revision int64) (names []string) {
 	c.t.Helper()
 	for {
@@ -107,7 +107,7 @@ func namesOf(b mcp.Batch) (names []string) {
 	return names
 }
 
-// standing waits for the server to tell something of itself.
+// standing waits for a standing of the server that fits.
 func (c *client) standing(is func(mcp.Standing) bool) mcp.Standing {
 	c.t.Helper()
 	for {

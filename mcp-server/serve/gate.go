@@ -15,26 +15,28 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// ours begins the methods of the APIs that need the database, or are only at the server that has it.
-const ours = "/pgmesh."
+// apiPrefix begins the methods of APIs that need the database, or exist only at servers that have one.
+const apiPrefix = "/pgmesh."
 
-// fromMemory says which methods are answered without the database too, be it away or none at all: what the mesh trusts, and how the server
-// fares, which is asked most when something is wrong.
-func fromMemory(method string) bool {
+// needsNoDatabase reports whether a method works without the database: the mesh's trust, and the server's
+// status, which people ask for most when something is wrong.
+func needsNoDatabase(method string) bool {
 	return strings.HasPrefix(method, "/pgmesh.identity.v1.TrustService/") || method == adminv1.AdminService_Status_FullMethodName
 }
 
-// calls are what every call of an API goes through, over whichever socket it came. Who calls is found out before, at the socket.
+// calls are the interceptors for every call of an API, on any socket. The socket has identified the
+// caller before.
 type calls struct {
 	unary   grpc.UnaryServerInterceptor
 	stream  grpc.StreamServerInterceptor
 	unknown func(ctx context.Context, method string) error
 }
 
-// newCalls counts calls, also those whose handlers panic, and keeps them from APIs that cannot answer now, and says why.
+// newCalls returns interceptors that count calls, handle panics, and refuse calls of APIs that cannot
+// answer now.
 func newCalls(measured *grpcprom.ServerMetrics, why func(context.Context) error) calls {
 	closed := func(ctx context.Context, method string) error {
-		if !strings.HasPrefix(method, ours) || fromMemory(method) {
+		if !strings.HasPrefix(method, apiPrefix) || needsNoDatabase(method) {
 			return nil
 		}
 		return why(ctx)
@@ -58,12 +60,12 @@ func newCalls(measured *grpcprom.ServerMetrics, why func(context.Context) error)
 	}
 }
 
-// options are those of a server of gRPC.
+// options returns the options of a gRPC server.
 func (c calls) options() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(c.unary),
 		grpc.ChainStreamInterceptor(c.stream),
-		// A relay has none of these.
+		// A relay does not register the APIs that need a database.
 		grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
 			method, _ := grpc.MethodFromServerStream(stream)
 			if err := c.unknown(stream.Context(), method); err != nil {
@@ -74,7 +76,7 @@ func (c calls) options() []grpc.ServerOption {
 	}
 }
 
-// newMeasured counts calls and times them, under the names that gRPC's users know: grpc_server_handled_total and so on.
+// newMeasured returns gRPC's usual metrics of calls, such as grpc_server_handled_total.
 func newMeasured(metrics prometheus.Registerer) *grpcprom.ServerMetrics {
 	m := grpcprom.NewServerMetrics(grpcprom.WithServerHandlingTimeHistogram(
 		grpcprom.WithHistogramBuckets([]float64{.001, .0025, .005, .01, .025, .05, .1, .25, 1, 5, 30}),
@@ -83,8 +85,8 @@ func newMeasured(metrics prometheus.Registerer) *grpcprom.ServerMetrics {
 	return m
 }
 
-// closed refuses calls until the database was opened: until then its schema may be one that this program must not write to. While the
-// first attempt is under way, they wait.
+// closed refuses calls until the database was opened: before, its schema may be one that this program
+// must not write to. During the first attempt to open it, calls wait.
 func (d *database) closed(ctx context.Context) error {
 	select {
 	case <-d.opened:

@@ -9,10 +9,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// hold has the streams of MCP, of both generations, wait until there is something to serve. They do not outlast the server.
+// hold makes MCP streams, of both generations, wait until there is something to serve. The wait
+// ends with the server.
 func (s *server) hold(stopping context.Context) grpc.StreamServerInterceptor {
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-		if strings.HasPrefix(info.FullMethod, ours) {
+		if strings.HasPrefix(info.FullMethod, apiPrefix) {
 			return next(srv, stream)
 		}
 		ctx, cancel := context.WithCancel(stream.Context())

@@ -17,7 +17,7 @@ import (
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
 )
 
-// What istiod has is not taken from it by a server that has nothing: that one sends it away, until it has what is in the database.
+// A server that has nothing sends istiod away rather than take from it what it has.
 func TestAServerWithoutItsDatabaseSendsIstiodAway(t *testing.T) {
 	t.Parallel()
 	postgres := pgtest.Server(t)
@@ -61,7 +61,7 @@ func askLegacy(t *testing.T, address string) error {
 	return err
 }
 
-// A server that has lost its database goes on serving what it had: to the streams that are open, and to those who come.
+// A server that has lost its database goes on serving what it had, to open streams and to new ones.
 func TestALostDatabaseEndsNoStream(t *testing.T) {
 	t.Parallel()
 	postgres := pgtest.Server(t)

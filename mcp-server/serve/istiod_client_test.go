@@ -60,7 +60,7 @@ var (
 	}
 )
 
-// istiod does as an MCP client what istiod does, the odd parts included. It outlives its streams.
+// istiod imitates istiod as an MCP client, oddities included. It outlives its streams.
 type istiod struct {
 	t      *testing.T
 	asks   []string

@@ -22,7 +22,7 @@ func eachIstiod(t *testing.T, test func(t *testing.T, i *istiod)) {
 	}
 }
 
-// A kind that is left unanswered is one that istiod waits for, for ever.
+// Istiod waits for ever for a kind that is not answered.
 func TestIstiodIsAnsweredForEachKindOfAnEmptyMesh(t *testing.T) {
 	t.Parallel()
 	server := launch(t, serve.Options{Database: pgtest.New(t)})
@@ -86,7 +86,8 @@ func isServiceEntry(typeURL string) bool {
 	return typeURL == "networking.istio.io/v1/ServiceEntry" || typeURL == "networking.istio.io/v1alpha3/ServiceEntry"
 }
 
-// Each new stream begins with the same requests. Whoever answers them, what istiod has stays as it is.
+// Each new stream begins with the same requests. Whichever server answers, what istiod has stays as it
+// is.
 func TestIstiodComesBackAndNothingChanges(t *testing.T) {
 	t.Parallel()
 	eachIstiod(t, func(t *testing.T, i *istiod) {

@@ -40,9 +40,9 @@ func clerkOf(conn grpc.ClientConnInterface) clerk {
 }
 
 // ratified is a mesh that has an authority, and the certificate of that.
-func ratified(t *testing.T) (*fortress, *certtest.Authority) {
+func ratified(t *testing.T) (*secureServer, *certtest.Authority) {
 	t.Helper()
-	f, root := fortify(t, func(*serve.Options) {}), certtest.NewAuthority(t)
+	f, root := startSecure(t, func(*serve.Options) {}), certtest.NewAuthority(t)
 	won, err := f.store.FirstAuthority(t.Context(), root.PEM, "sealed", "mcp-server")
 	require.NoError(t, err)
 	require.True(t, won)
@@ -57,8 +57,8 @@ func requireCode(t *testing.T, code codes.Code, says string, err error) {
 
 func TestAJoinTokenNamesTheRootsAndIsToldOnce(t *testing.T) {
 	t.Parallel()
-	f := fortify(t, func(*serve.Options) {})
-	shop := clerkOf(f.dial(f.bearing(f.token("shopkeeper", "write:shop"))))
+	f := startSecure(t, func(*serve.Options) {})
+	shop := clerkOf(f.dial(f.withToken(f.token("shopkeeper", "write:shop"))))
 	request := &adminv1.CreateJoinTokenRequest{Name: "web", Namespace: "shop", ServiceAccount: "cart", MaxUses: 2}
 	_, err := shop.tokens.CreateJoinToken(t.Context(), request)
 	requireCode(t, codes.FailedPrecondition, "the mesh has no authority that a join token could be bound to: run mcp-server with --secrets-key-file", err)
@@ -107,7 +107,9 @@ func TestAJoinTokenNamesTheRootsAndIsToldOnce(t *testing.T) {
 func TestWhoMayWorkOnMembers(t *testing.T) {
 	t.Parallel()
 	f, _ := ratified(t)
-	of := func(name string, scopes ...string) clerk { return clerkOf(f.dial(f.bearing(f.token(name, scopes...)))) }
+	of := func(name string, scopes ...string) clerk {
+		return clerkOf(f.dial(f.withToken(f.token(name, scopes...))))
+	}
 	issues := []store.Issue{
 		{Identity: "spiffe://mesh/ns/shop/sa/cart", Enrolment: "m-shop"},
 		{Identity: "spiffe://mesh/ns/bank/sa/vault", Enrolment: "m-bank"},
@@ -228,8 +230,8 @@ func TestWhoMayWorkOnMembers(t *testing.T) {
 func TestWhoMayWorkOnWhatTheMeshTrusts(t *testing.T) {
 	t.Parallel()
 	f, root := ratified(t)
-	admin, reader := clerkOf(f.dial(f.bearing(f.token("admin", "admin")))), clerkOf(f.dial(f.bearing(f.token("reader", "read:shop"))))
-	writer := clerkOf(f.dial(f.bearing(f.token("writer", "write"))))
+	admin, reader := clerkOf(f.dial(f.withToken(f.token("admin", "admin")))), clerkOf(f.dial(f.withToken(f.token("reader", "read:shop"))))
+	writer := clerkOf(f.dial(f.withToken(f.token("writer", "write"))))
 	list, err := reader.trust.ListAuthorities(t.Context(), &adminv1.ListAuthoritiesRequest{})
 	require.NoError(t, err)
 	require.Equal(t, "cluster.local", list.GetTrustDomain())

@@ -11,14 +11,14 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/watchdog"
 )
 
-// Patience says how long a server bears with a database that others hold up.
+// Patience configures how long a server tolerates a database that others block.
 type Patience struct {
-	LockTimeout     time.Duration // how long a statement waits for a lock; the store's own if 0
-	TrustStaleAfter time.Duration // how long what the mesh trusts may not be readable before the server is not ready; 30 s if 0
+	LockTimeout     time.Duration // how long a statement waits for a lock; the store's default if 0
+	TrustStaleAfter time.Duration // how long the trust may be unreadable before the server is not ready; 30 s if 0
 	Watchdog        watchdog.Options
 }
 
-// trustStaleAfter is what a server bears if nothing is said.
+// trustStaleAfter is the default of TrustStaleAfter.
 const trustStaleAfter = 30 * time.Second
 
 // Flags declares the flags.
@@ -30,16 +30,16 @@ func (p *Patience) Flags(f *pflag.FlagSet) {
 
 func (p *Patience) trustStaleAfter() time.Duration { return cmp.Or(p.TrustStaleAfter, trustStaleAfter) }
 
-// ready tells whether clients are answered, and what keeps the mesh from being changed.
+// ready reports whether clients are served, and what blocks changes of the mesh.
 func (s *server) ready(from source) (about string, err error) {
 	if about, err = s.publisher.Ready(); err != nil {
 		return "", err
 	}
 	more, err := from.standing()
-	return joined(about, more), err
+	return joinTexts(about, more), err
 }
 
-func joined(texts ...string) string {
+func joinTexts(texts ...string) string {
 	var said []string
 	for _, text := range texts {
 		if text != "" {
@@ -49,9 +49,10 @@ func joined(texts ...string) string {
 	return strings.Join(said, "; ")
 }
 
-// standing tells what is wrong with a database that others hold up. Whoever asks is served meanwhile, so nobody is sent elsewhere for changes that
-// wait: all servers of the mesh would fail at once. A server that trusts who may be revoked is another matter, unless the database is away: then no
-// server knows better, and nobody can be revoked.
+// standing reports problems with a database that others block. Blocked changes do not make the server
+// unready, because clients are still served and all servers would be unready at once. Stale trust does,
+// because the server may trust somebody who was revoked; but not while the database is away, when nobody
+// can be revoked and no server knows better.
 func (d *database) standing() (about string, err error) {
 	age, why := d.authority.Stale()
 	if age >= d.options.Patience.trustStaleAfter() {
@@ -61,5 +62,5 @@ func (d *database) standing() (about string, err error) {
 		}
 		about = text
 	}
-	return joined(about, d.watchdog.About()), nil
+	return joinTexts(about, d.watchdog.About()), nil
 }

@@ -13,15 +13,15 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// Keys that have to be unlocked are kept in the database, and beside what is served in the state folder: so a server that starts while the
-// database is away can read what it has saved. A relay has that file alone.
+// Keys that have to be unlocked are stored in the database, and saved in the state folder for a server
+// that starts while the database is away. A relay has only that file.
 
 const sealingFile = "mcp-server.sealing"
 
-// SealingKeys are where a database keeps keys.
+// SealingKeys stores keys in the database.
 type SealingKeys struct{ Store *store.Store }
 
-// Keys implements [seal.Keep].
+// Keys implements [seal.KeyStore].
 func (k SealingKeys) Keys(ctx context.Context) ([]seal.Wrapped, error) {
 	rows, err := k.Store.SealingKeys(ctx)
 	kept := make([]seal.Wrapped, len(rows))
@@ -31,12 +31,12 @@ func (k SealingKeys) Keys(ctx context.Context) ([]seal.Wrapped, error) {
 	return kept, err
 }
 
-// Add implements [seal.Keep].
+// Add implements [seal.KeyStore].
 func (k SealingKeys) Add(ctx context.Context, w seal.Wrapped, known int) (bool, error) {
 	return k.Store.AddSealingKey(ctx, store.SealingKey{ID: w.ID, Wrapped: w.Text}, known)
 }
 
-// sealingState is where a state folder keeps them.
+// sealingState stores keys in the state folder.
 type sealingState struct{ folder string }
 
 func (s sealingState) path() string { return filepath.Join(s.folder, sealingFile) }
@@ -74,7 +74,8 @@ func (s sealingState) replace(kept []seal.Wrapped) error {
 	return replace.File(s.path(), append(text, '\n'))
 }
 
-// recallKeys takes over the keys of the state folder. What cannot be read there is of no use until the database is there, and no harm.
+// recallKeys unlocks the keys saved in the state folder. If that fails, the saved secrets stay closed
+// until the database answers.
 func (s *server) recallKeys(ctx context.Context) {
 	state := sealingState{s.options.StateDir}
 	kept, err := state.Keys(ctx)
@@ -86,7 +87,7 @@ func (s *server) recallKeys(ctx context.Context) {
 	}
 }
 
-// unlockKeys takes over the keys of the database, and keeps how it came to them.
+// unlockKeys unlocks the keys in the database, and saves them.
 func (d *database) unlockKeys(ctx context.Context) error {
 	in := SealingKeys{d.store}
 	if err := d.keys.Unlock(ctx, in); err != nil || !d.options.Sealing.Unlocked() {

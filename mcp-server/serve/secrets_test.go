@@ -54,13 +54,13 @@ func (c *client) secrets() map[string]string {
 
 func TestSecretsAreForThoseWhoMaySeeThem(t *testing.T) {
 	t.Parallel()
-	f := fortify(t, func(o *serve.Options) {
+	f := startSecure(t, func(o *serve.Options) {
 		o.Sealing.KeyFile = keyFile(t)
 		o.Security.Allow = append(o.Security.Allow, "spiffe://mesh/gateways=read;secrets:shop", "spiffe://mesh/all=read;secrets")
 	})
 	shop, other := f.authority.Issue(nil), f.authority.Issue(nil)
 	api := func(options ...string) adminv1.AdminServiceClient {
-		return adminv1.NewAdminServiceClient(f.dial(f.bearing(f.token(options[0], options[1:]...))))
+		return adminv1.NewAdminServiceClient(f.dial(f.withToken(f.token(options[0], options[1:]...))))
 	}
 	_, err := api("writer", "write").Apply(t.Context(), secretDocument(t, "shop", shop))
 	require.Equal(t, codes.PermissionDenied, status.Code(err), "write alone is not enough")
@@ -85,9 +85,9 @@ func TestSecretsAreForThoseWhoMaySeeThem(t *testing.T) {
 		connectWithSecrets(t, f.MCP.String(), nil, f.as("spiffe://mesh/all")).secrets())
 	require.Equal(t, map[string]string{"shop/gate": string(shop.Key)}, connectWithSecrets(t, f.MCP.String(), nil, f.as("spiffe://mesh/gateways")).secrets())
 	require.Empty(t, connectWithSecrets(t, f.MCP.String(), nil, f.as("spiffe://mesh/reader/1")).secrets())
-	require.Empty(t, connectWithSecrets(t, f.MCP.String(), nil, f.bearing(f.token("everything", "write"))).secrets())
+	require.Empty(t, connectWithSecrets(t, f.MCP.String(), nil, f.withToken(f.token("everything", "write"))).secrets())
 
-	list, err := adminv1.NewSecretServiceClient(f.dial(f.bearing(f.token("lister", "secrets:shop")))).ListSecrets(t.Context(), &adminv1.ListSecretsRequest{})
+	list, err := adminv1.NewSecretServiceClient(f.dial(f.withToken(f.token("lister", "secrets:shop")))).ListSecrets(t.Context(), &adminv1.ListSecretsRequest{})
 	require.NoError(t, err)
 	require.Len(t, list.GetSecrets(), 1)
 	told := list.GetSecrets()[0]
@@ -113,10 +113,10 @@ func TestSecretsAreForThoseWhoMaySeeThem(t *testing.T) {
 // Which gateways a secret is for travels with it.
 func TestASecretForSomeGateways(t *testing.T) {
 	t.Parallel()
-	f := fortify(t, func(o *serve.Options) {
+	f := startSecure(t, func(o *serve.Options) {
 		o.Security.Allow = append(o.Security.Allow, "spiffe://mesh/all=read;secrets")
 	})
-	pair, api := f.authority.Issue(nil), f.dial(f.bearing(f.token("keeper", "write", "secrets")))
+	pair, api := f.authority.Issue(nil), f.dial(f.withToken(f.token("keeper", "write", "secrets")))
 	document := func(accounts ...string) *adminv1.ApplyRequest {
 		req := secretDocument(t, "shop", pair)
 		content := map[string]any{}
@@ -161,7 +161,7 @@ func passphraseFile(t *testing.T) string {
 	return path
 }
 
-// kms is a command that encrypts as a KMS of the Romans did.
+// kms writes a command that encrypts with Caesar's cipher.
 func kms(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kms")

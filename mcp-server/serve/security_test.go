@@ -33,8 +33,8 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// fortress is a server over TLS, with its database.
-type fortress struct {
+// secureServer is a server with TLS, with its database.
+type secureServer struct {
 	*running
 
 	authority *certtest.Authority
@@ -44,9 +44,9 @@ type fortress struct {
 	log       *journal.Journal
 }
 
-func fortify(t *testing.T, change func(*serve.Options)) *fortress {
+func startSecure(t *testing.T, change func(*serve.Options)) *secureServer {
 	t.Helper()
-	f := &fortress{authority: certtest.NewAuthority(t), database: pgtest.New(t), dir: t.TempDir(), log: &journal.Journal{}}
+	f := &secureServer{authority: certtest.NewAuthority(t), database: pgtest.New(t), dir: t.TempDir(), log: &journal.Journal{}}
 	o := serve.Options{Database: f.database, API: "127.0.0.1:0", Log: slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	o.Security.TLS.ClientCA = filepath.Join(f.dir, "ca.pem")
 	certtest.WriteFile(t, o.Security.TLS.ClientCA, f.authority.PEM)
@@ -64,7 +64,7 @@ func fortify(t *testing.T, change func(*serve.Options)) *fortress {
 }
 
 // as are the options to call with a certificate for an id; without one for none.
-func (f *fortress) as(id string) []grpc.DialOption {
+func (f *secureServer) as(id string) []grpc.DialOption {
 	f.t.Helper()
 	o := dial.Options{TLS: tlsfiles.Client{CA: filepath.Join(f.dir, "ca.pem")}}
 	if id != "" {
@@ -73,26 +73,26 @@ func (f *fortress) as(id string) []grpc.DialOption {
 	return f.by(o)
 }
 
-func (f *fortress) by(o dial.Options) []grpc.DialOption {
+func (f *secureServer) by(o dial.Options) []grpc.DialOption {
 	f.t.Helper()
 	c, err := o.To(nil, f.MCP.String())
 	require.NoError(f.t, err)
 	return c.DialOptions()
 }
 
-func (f *fortress) bearing(secret string) []grpc.DialOption {
+func (f *secureServer) withToken(secret string) []grpc.DialOption {
 	f.t.Helper()
 	return f.by(dial.Options{TLS: tlsfiles.Client{CA: filepath.Join(f.dir, "ca.pem")}, Token: secret})
 }
 
-func (f *fortress) token(name string, scopes ...string) string {
+func (f *secureServer) token(name string, scopes ...string) string {
 	f.t.Helper()
 	secret, _, err := tokens.Create(f.t.Context(), f.store, name, scopes, time.Time{}, "")
 	require.NoError(f.t, err)
 	return secret
 }
 
-func (f *fortress) dial(options []grpc.DialOption) *grpc.ClientConn {
+func (f *secureServer) dial(options []grpc.DialOption) *grpc.ClientConn {
 	f.t.Helper()
 	conn, err := grpc.NewClient(f.MCP.String(), options...)
 	require.NoError(f.t, err)
@@ -103,7 +103,7 @@ func (f *fortress) dial(options []grpc.DialOption) *grpc.ClientConn {
 const entry = `INSERT INTO mesh.resources (kind, namespace, name, labels, spec) VALUES ('ServiceEntry', '%NS%', 'x', '{"region": "eu"}',
 	'{"hosts": ["%NS%.example"], "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}], "resolution": "DNS"}')`
 
-func (f *fortress) put(namespace string) {
+func (f *secureServer) put(namespace string) {
 	f.t.Helper()
 	execute(f.t, f.database, strings.ReplaceAll(entry, "%NS%", namespace))
 }
@@ -116,7 +116,7 @@ func applyOver(ctx context.Context, conn grpc.ClientConnInterface, namespace str
 
 func TestCallersOverTLS(t *testing.T) {
 	t.Parallel()
-	f := fortify(t, nil)
+	f := startSecure(t, nil)
 	f.put("shop")
 	require.Equal(t, []string{"x"}, connectBy(t, f.MCP.String(), nil, f.as("spiffe://mesh/reader/1")).until(1))
 	require.Equal(t, codes.PermissionDenied, status.Code(applyOver(t.Context(), f.dial(f.as("spiffe://mesh/reader/1")), "shop")))
@@ -141,7 +141,7 @@ func TestCallersOverTLS(t *testing.T) {
 
 func TestStockIstiodsMayRead(t *testing.T) {
 	t.Parallel()
-	f := fortify(t, func(o *serve.Options) { o.Security.AnonymousReaders = true })
+	f := startSecure(t, func(o *serve.Options) { o.Security.AnonymousReaders = true })
 	f.put("shop")
 	f.put("hidden")
 	anonymous := connectBy(t, f.MCP.String(), nil, f.as(""))
@@ -166,7 +166,7 @@ func mark(b mcp.Batch) (names []string) {
 
 func TestOpenStreamsFollowTheRowsForReaders(t *testing.T) {
 	t.Parallel()
-	f := fortify(t, nil)
+	f := startSecure(t, nil)
 	f.put("a")
 	f.put("b")
 	c := connectBy(t, f.MCP.String(), nil, f.as("spiffe://mesh/reader/1"))
@@ -191,19 +191,19 @@ func TestOpenStreamsFollowTheRowsForReaders(t *testing.T) {
 
 func TestTokensOpenAndCloseTheDoor(t *testing.T) {
 	t.Parallel()
-	f := fortify(t, nil)
+	f := startSecure(t, nil)
 	f.put("a")
 	f.put("b")
 	secret, admin := f.token("ci", "read:a"), f.token("admin", "admin")
-	c := connectBy(t, f.MCP.String(), nil, f.bearing(secret))
+	c := connectBy(t, f.MCP.String(), nil, f.withToken(secret))
 	for len(c.held) == 0 { // the server may not have heard of it yet
 		require.Subset(t, []string{"a/x"}, mark(c.next()))
 	}
-	api := adminv1.NewTokenServiceClient(f.dial(f.bearing(admin)))
-	_, err := adminv1.NewTokenServiceClient(f.dial(f.bearing(secret))).ListTokens(t.Context(), &adminv1.ListTokensRequest{})
+	api := adminv1.NewTokenServiceClient(f.dial(f.withToken(admin)))
+	_, err := adminv1.NewTokenServiceClient(f.dial(f.withToken(secret))).ListTokens(t.Context(), &adminv1.ListTokensRequest{})
 	require.Equal(t, codes.PermissionDenied, status.Code(err))
 
-	stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(f.dial(f.bearing(secret))).DeltaAggregatedResources(t.Context())
+	stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(f.dial(f.withToken(secret))).DeltaAggregatedResources(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, stream.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: "networking.istio.io/v1/Sidecar"}))
 	_, err = stream.Recv()
@@ -216,7 +216,7 @@ func TestTokensOpenAndCloseTheDoor(t *testing.T) {
 
 	// A revocation by SQL is heard of.
 	other := f.token("other", "read")
-	conn := f.dial(f.bearing(other))
+	conn := f.dial(f.withToken(other))
 	read := func() error {
 		_, err := adminv1.NewAdminServiceClient(conn).List(t.Context(), &adminv1.ListRequest{})
 		return err
@@ -227,7 +227,7 @@ func TestTokensOpenAndCloseTheDoor(t *testing.T) {
 
 	made, err := api.CreateToken(t.Context(), &adminv1.CreateTokenRequest{Name: "made", Scopes: []string{"read"}})
 	require.NoError(t, err)
-	require.NoError(t, applyOver(t.Context(), f.dial(f.bearing(admin)), "a"))
+	require.NoError(t, applyOver(t.Context(), f.dial(f.withToken(admin)), "a"))
 	list, err := api.ListTokens(t.Context(), &adminv1.ListTokensRequest{})
 	require.NoError(t, err)
 	require.Len(t, list.GetTokens(), 4)
@@ -243,7 +243,7 @@ func TestTokensOpenAndCloseTheDoor(t *testing.T) {
 }
 
 // ask asks the API over HTTP, with a certificate for an id and with a token; "" stands for none.
-func (f *fortress) ask(id, secret, method, path, body string) (code int, answer string) {
+func (f *secureServer) ask(id, secret, method, path, body string) (code int, answer string) {
 	f.t.Helper()
 	config := &tls.Config{RootCAs: f.authority.Pool()}
 	if id != "" {
@@ -266,7 +266,7 @@ func (f *fortress) ask(id, secret, method, path, body string) (code int, answer 
 
 func TestTheAPIOverHTTPIsBehindTheSameDoor(t *testing.T) {
 	t.Parallel()
-	f := fortify(t, nil)
+	f := startSecure(t, nil)
 	f.put("a")
 	f.put("b")
 	secret := f.token("ci", "read:a")
@@ -291,7 +291,7 @@ func TestTheAPIOverHTTPIsBehindTheSameDoor(t *testing.T) {
 func TestTokensOverHTTPAreForAdministrators(t *testing.T) {
 	t.Parallel()
 	const chief = "spiffe://mesh/chief"
-	f := fortify(t, func(o *serve.Options) { o.Security.Allow = append(o.Security.Allow, chief+"=admin") })
+	f := startSecure(t, func(o *serve.Options) { o.Security.Allow = append(o.Security.Allow, chief+"=admin") })
 	writer := f.token("writer", "write:*", "read")
 	calls := [][]string{
 		{http.MethodGet, "/v1/tokens", ""},
@@ -340,7 +340,7 @@ func TestListsOfCallersAreReadAgain(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "allowed")
 	certtest.WriteFile(t, file, []byte("# nobody yet\n"))
-	f := fortify(t, func(o *serve.Options) { o.Security.Allow, o.Security.AllowFile = nil, file })
+	f := startSecure(t, func(o *serve.Options) { o.Security.Allow, o.Security.AllowFile = nil, file })
 	conn := f.dial(f.as("spiffe://mesh/late"))
 	read := func() error {
 		_, err := adminv1.NewAdminServiceClient(conn).List(t.Context(), &adminv1.ListRequest{})
@@ -360,7 +360,7 @@ func TestListsOfCallersAreReadAgain(t *testing.T) {
 
 func TestLimitsOfTheServer(t *testing.T) {
 	t.Parallel()
-	f := fortify(t, func(o *serve.Options) { o.Security.Limits = limits.Options{Rate: 0.001, Burst: 2} })
+	f := startSecure(t, func(o *serve.Options) { o.Security.Limits = limits.Options{Rate: 0.001, Burst: 2} })
 	conn := f.dial(f.as("spiffe://mesh/ops"))
 	require.NoError(t, applyOver(t.Context(), conn, "shop"))
 	require.NoError(t, applyOver(t.Context(), conn, "shop"))
@@ -401,7 +401,7 @@ func TestFlagsOfSecurityThatCannotWorkAreRefused(t *testing.T) {
 func TestCallersAreKnownWhileTheDatabaseIsAway(t *testing.T) {
 	t.Parallel()
 	postgres, state, dir := pgtest.Server(t), t.TempDir(), t.TempDir()
-	f := &fortress{authority: certtest.NewAuthority(t), database: postgres.URL, dir: dir, log: &journal.Journal{}}
+	f := &secureServer{authority: certtest.NewAuthority(t), database: postgres.URL, dir: dir, log: &journal.Journal{}}
 	o := serve.Options{Database: postgres.URL, StateDir: state, Log: slog.New(slog.NewTextHandler(f.log, nil))}
 	o.Security.TLS.ClientCA = filepath.Join(dir, "ca.pem")
 	certtest.WriteFile(t, o.Security.TLS.ClientCA, f.authority.PEM)
@@ -418,7 +418,7 @@ func TestCallersAreKnownWhileTheDatabaseIsAway(t *testing.T) {
 	require.NoError(t, err)
 	s.Close()
 	execute(t, postgres.URL, `INSERT INTO mesh.readers (identity, namespaces) VALUES ('spiffe://mesh/a', '{a}')`)
-	connectBy(t, f.MCP.String(), nil, f.bearing(secret)).until(2)
+	connectBy(t, f.MCP.String(), nil, f.withToken(secret)).until(2)
 	file := filepath.Join(state, "mcp-server.callers")
 	require.Eventually(t, func() bool {
 		text, err := os.ReadFile(file)
@@ -436,9 +436,9 @@ func TestCallersAreKnownWhileTheDatabaseIsAway(t *testing.T) {
 	f.running = launch(t, o)
 	reader := connectBy(t, f.MCP.String(), nil, f.as("spiffe://mesh/a"))
 	require.Equal(t, []string{"a/x"}, mark(reader.next()), "what it may see, and no more")
-	everything := connectBy(t, f.MCP.String(), nil, f.bearing(secret))
+	everything := connectBy(t, f.MCP.String(), nil, f.withToken(secret))
 	require.Len(t, mark(everything.next()), 2)
-	require.Equal(t, codes.Unauthenticated, status.Code(applyOver(t.Context(), f.dial(f.bearing(revoked)), "a")))
+	require.Equal(t, codes.Unauthenticated, status.Code(applyOver(t.Context(), f.dial(f.withToken(revoked)), "a")))
 	stranger, err := discoveryv3.NewAggregatedDiscoveryServiceClient(f.dial(f.as("spiffe://mesh/b"))).DeltaAggregatedResources(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, stranger.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: "networking.istio.io/v1/Sidecar"}))
@@ -449,5 +449,5 @@ func TestCallersAreKnownWhileTheDatabaseIsAway(t *testing.T) {
 	certtest.WriteFile(t, file, []byte(strings.Replace(string(text), "spiffe://mesh/a", "spiffe://mesh/*", 1)))
 	f.running = launch(t, o)
 	require.Eventually(t, func() bool { return strings.Contains(f.log.String(), "its checksum is another") }, limit, 10*time.Millisecond)
-	require.Equal(t, codes.Unavailable, status.Code(applyOver(t.Context(), f.dial(f.bearing(secret)), "a")), "nobody can tell whose token it is")
+	require.Equal(t, codes.Unavailable, status.Code(applyOver(t.Context(), f.dial(f.withToken(secret)), "a")), "nobody can tell whose token it is")
 }

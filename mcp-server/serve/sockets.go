@@ -7,10 +7,10 @@ import (
 	"github.com/pgmesh/pgmesh/internal/listen"
 )
 
-// sockets are what the program listens on. There is no api where the options have none.
+// sockets are the program's listeners; api is nil if the options name none.
 type sockets struct{ mcp, web, api net.Listener }
 
-// open opens all of them, or none.
+// open opens all listeners or none.
 func (o Options) open() (on sockets, err error) {
 	defer func() {
 		if err != nil {

@@ -14,9 +14,9 @@ import (
 
 func TestWhoMayWorkOnQuotasAndHosts(t *testing.T) {
 	t.Parallel()
-	f := fortify(t, func(*serve.Options) {})
+	f := startSecure(t, func(*serve.Options) {})
 	of := func(name string, scopes ...string) adminv1.TenancyServiceClient {
-		return adminv1.NewTenancyServiceClient(f.dial(f.bearing(f.token(name, scopes...))))
+		return adminv1.NewTenancyServiceClient(f.dial(f.withToken(f.token(name, scopes...))))
 	}
 	admin, writer, shop, reader := of("admin", "admin"), of("writer", "write:*"), of("shop", "write:shop"), of("reader", "read:shop")
 	entry, _ := kinds.Lookup("networking.istio.io", "ServiceEntry")
