@@ -6,22 +6,23 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Adopter finds resources that came around the triggers, as out of a dump of their table alone. It remembers how far it has looked, so that it
-// costs little to ask again; the zero value has not looked yet. It is for one goroutine.
+// Adopter finds resources that came around the triggers, for example from a dump of their table alone. It
+// remembers how far it has looked, so looking again is cheap. The zero value has not looked yet. It is
+// not safe for concurrent use.
 type Adopter struct {
 	Store *Store
 
 	looked   bool
-	inserted int64   // as it was before the last look
+	inserted int64   // the count before the last look
 	through  *string // a transaction of Postgres
 }
 
-// Missed reports whether there may be some that nobody has looked at.
+// Missed reports whether there may be resources that Adopt has not looked at.
 func (a *Adopter) Missed(c Chores) bool {
 	return !a.looked || c.Inserted == 0 || c.Inserted != a.inserted
 }
 
-// Adopt makes a revision of them, and tells how many there were.
+// Adopt makes a revision of these resources, and returns how many there were.
 func (a *Adopter) Adopt(ctx context.Context, c Chores) (adopted int64, err error) {
 	through := a.through
 	err = a.Store.chore(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -35,5 +36,5 @@ func (a *Adopter) Adopt(ctx context.Context, c Chores) (adopted int64, err error
 	return adopted, nil
 }
 
-// Forget is for when it may be another database the next time.
+// Forget makes the next look start anew, for when it may be at another database.
 func (a *Adopter) Forget() { *a = Adopter{Store: a.Store} }

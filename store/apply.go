@@ -15,34 +15,34 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Apply is what one transaction is to do.
+// Apply is a transaction to make.
 type Apply struct {
 	Upserts     []Upsert
 	Deletes     []kinds.Key
-	Expected    []Expected // or nothing is done
+	Expected    []Expected // if one is not met, nothing is done
 	Author      string     // on whose behalf; empty means the database role
-	Application string     // with what program; empty means the Store's own
+	Application string     // the program; empty means the Store's own
 	Message     string
 	Limited     bool          // whether the quotas of namespaces hold
-	Reading     *Reading      // which namespaces warnings and refusals may name
-	DryRun      bool          // do it all, then take it back
-	Confirm     time.Duration // revert it unless it is confirmed within this time; 0: it stays
+	Reading     *Reading      // the namespaces that warnings and refusals may name
+	DryRun      bool          // roll the transaction back
+	Confirm     time.Duration // revert it unless confirmed within this time; 0 keeps it
 }
 
-// Upsert is how a resource is to be.
+// Upsert is a resource to create or replace.
 type Upsert struct {
 	Key                 kinds.Key
 	Labels, Annotations map[string]string
 	Spec                json.RawMessage
 }
 
-// Applied is what came of an Apply. Revision is 0 if nothing changed, or in a dry run.
+// Applied is the result of an Apply. Revision is 0 if nothing changed, or in a dry run.
 type Applied struct {
 	Revision Revision
 	Outcomes []Outcome // of the upserts, then of the deletes, in their order
-	Warnings []Problem // that the change makes, or would make
-	Omitted  int       // how many more there are
-	Deadline time.Time // until when it is to be confirmed; zero if it is not
+	Warnings []Problem // problems that the change causes, or would cause
+	Omitted  int       // how many more warnings there are
+	Deadline time.Time // when it is reverted unless confirmed; zero if it stays
 }
 
 // Outcome is what happened to one resource.
@@ -56,8 +56,9 @@ const (
 	Deleted    Outcome = "deleted"
 )
 
-// Apply does everything in one transaction, or nothing. What the database finds wrong with the resources comes back as
-// kinds.Errors. Deleting what is not there is ErrNotFound; a resource that is not as expected is ErrChanged.
+// Apply does everything in one transaction, or nothing. It returns what the database finds wrong with
+// resources as kinds.Errors, ErrNotFound for deleting a missing resource, and ErrChanged for an unmet
+// expectation.
 func (s *Store) Apply(ctx context.Context, a Apply) (Applied, error) {
 	if err := a.refuseDuplicates(); err != nil {
 		return Applied{}, err
@@ -90,14 +91,14 @@ func (s *Store) apply(ctx context.Context, a Apply) (Applied, error) {
 	return applied, err
 }
 
-// transact does something in a transaction that says where it comes from, and returns what became of it, but for the outcomes.
+// transact runs do in a transaction that records its origin. It returns the result without outcomes.
 func (s *Store) transact(ctx context.Context, a Apply, do func(pgx.Tx) error) (applied Applied, err error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return Applied{}, err
 	}
 	defer conn.Release()
-	heard := collect(conn.Conn())
+	heard := collectWarnings(conn.Conn())
 	defer func() { applied.Warnings, applied.Omitted = heard.end() }()
 	tx, err := conn.Begin(ctx)
 	if err != nil {
@@ -117,7 +118,7 @@ func (s *Store) transact(ctx context.Context, a Apply, do func(pgx.Tx) error) (a
 	if err := tx.QueryRow(ctx, "SELECT max(id) FROM mesh.running_transaction").Scan(&id); err != nil {
 		return Applied{}, err
 	}
-	if a.DryRun { // A commit would do it.
+	if a.DryRun { // a commit would examine the change
 		_, err = tx.Exec(ctx, "SELECT mesh.examine_change($1)", id)
 		return Applied{}, err
 	}
@@ -129,7 +130,7 @@ func (s *Store) transact(ctx context.Context, a Apply, do func(pgx.Tx) error) (a
 	if err := tx.Commit(ctx); err != nil || id == nil {
 		return Applied{}, err
 	}
-	// It is there no more if the changes cancelled each other out.
+	// The transaction has no row if its changes cancelled each other out.
 	if err := conn.QueryRow(ctx, "SELECT coalesce(max(revision), 0) FROM mesh.transactions WHERE id = $1", *id).Scan(&applied.Revision); err != nil {
 		return Applied{}, err
 	}
@@ -146,7 +147,7 @@ func onOff(on bool) string {
 	return "off"
 }
 
-// refuseDuplicates keeps the outcome of an Apply from depending on the order of what it names twice.
+// refuseDuplicates refuses keys that are named twice, because the outcome would depend on their order.
 func (a Apply) refuseDuplicates() error {
 	var twice kinds.Errors
 	seen := map[kinds.Key]bool{}
@@ -166,7 +167,7 @@ func (a Apply) refuseDuplicates() error {
 	return nil
 }
 
-// columns are the parameters of a statement that works on many resources, a column each.
+// columns are the parameters of a statement about many resources, one array for each column.
 type columns struct{ groups, kinds, namespaces, names, specs, labels, annotations []string }
 
 func (c *columns) addKey(k kinds.Key) {
@@ -176,10 +177,10 @@ func (c *columns) addKey(k kinds.Key) {
 	c.names = append(c.names, k.Name)
 }
 
-// upsert returns the outcomes. It works in the order of the keys, so that two Applies do not wait for each other in a
-// circle; and a row that is already as wanted is locked but not written.
+// upsert upserts in the order of the keys, so that concurrent Applies cannot deadlock. A row that needs
+// no change is locked and not written.
 func upsert(ctx context.Context, tx pgx.Tx, upserts []Upsert) ([]Outcome, error) {
-	resources, secrets := apart(upserts, func(u Upsert) bool { return isSecret(u.Key) })
+	resources, secrets := partition(upserts, func(u Upsert) bool { return isSecret(u.Key) })
 	written, err := upsertResources(ctx, tx, resources)
 	if err == nil && len(secrets) > 0 {
 		var also map[key]bool
@@ -196,8 +197,8 @@ func upsert(ctx context.Context, tx pgx.Tx, upserts []Upsert) ([]Outcome, error)
 	return outcomes, nil
 }
 
-// apart divides a list into those that are not of a sort, and those that are.
-func apart[T any](all []T, of func(T) bool) (others, found []T) {
+// partition splits a list by a predicate.
+func partition[T any](all []T, of func(T) bool) (others, found []T) {
 	for _, item := range all {
 		if of(item) {
 			found = append(found, item)
@@ -246,7 +247,7 @@ func outcomeOf(written map[key]bool, k kinds.Key) Outcome {
 }
 
 func remove(ctx context.Context, tx pgx.Tx, deletes []kinds.Key) ([]Outcome, error) {
-	resources, secrets := apart(deletes, isSecret)
+	resources, secrets := partition(deletes, isSecret)
 	gone, err := removeResources(ctx, tx, resources)
 	if err == nil && len(secrets) > 0 {
 		var also map[key]bool
@@ -287,7 +288,7 @@ func removeResources(ctx context.Context, tx pgx.Tx, deletes []kinds.Key) (map[k
 	return collectKeys(rows)
 }
 
-// collectKeys reads rows of a key and a boolean.
+// collectKeys reads rows of a key and a flag.
 func collectKeys(rows pgx.Rows) (map[key]bool, error) {
 	found := map[key]bool{}
 	var k key

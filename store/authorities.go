@@ -9,32 +9,32 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Authority is one that signs for the mesh, will, or has.
+// Authority is an authority that signs for the mesh, will sign or has signed.
 type Authority struct {
 	ID          int64
 	State       AuthorityState
 	Fingerprint string // SHA-256 of its certificate, in hexadecimal
 	Chain       []byte // its certificate and those between it and its root, as PEM
-	SealedKey   string `json:"-"` // as whoever made it has encrypted it; empty once it is retired, and where keys were not asked for
+	SealedKey   string `json:"-"` // encrypted by its creator; empty once it is retired, and unless keys were asked for
 	NotBefore   time.Time
 	NotAfter    time.Time
 	Created     time.Time
-	By          string    // who made it
-	Activated   time.Time // since when it signs; never if zero, as with the times after it
+	By          string    // who created it
+	Activated   time.Time // when it began to sign; this and the times below are zero for never
 	Activator   string
-	Replaced    time.Time // since when another signs
+	Replaced    time.Time // when another began to sign
 	Retired     time.Time
 	Retirer     string
 }
 
-// AuthorityState is what an authority is trusted with.
+// AuthorityState is the state of an authority.
 type AuthorityState string
 
 // The states, in the order in which an authority goes through them.
 const (
-	NextAuthority     AuthorityState = "next"     // trusted, and signs nothing yet
+	NextAuthority     AuthorityState = "next"     // trusted, and does not sign yet
 	ActiveAuthority   AuthorityState = "active"   // signs
-	PreviousAuthority AuthorityState = "previous" // trusted, for certificates that it signed are in use
+	PreviousAuthority AuthorityState = "previous" // trusted, because certificates that it signed are in use
 	RetiredAuthority  AuthorityState = "retired"
 )
 
@@ -43,7 +43,7 @@ func (s *Store) Authorities(ctx context.Context) ([]Authority, error) {
 	return s.authorities(ctx, "''")
 }
 
-// AuthoritiesWithKeys lists them with their encrypted keys, which servers alone may read.
+// AuthoritiesWithKeys lists them with their encrypted keys, which only servers may read.
 func (s *Store) AuthoritiesWithKeys(ctx context.Context) ([]Authority, error) {
 	return s.authorities(ctx, "(SELECT k.sealed_key FROM mesh.authority_keys k WHERE k.id = a.id)")
 }
@@ -67,8 +67,8 @@ func (s *Store) authorities(ctx context.Context, key string) ([]Authority, error
 	return list, explain("reading the authorities", err)
 }
 
-// FirstAuthority keeps the first authority of a mesh, in somebody's name. Of those who try at the same time one wins; for the others it
-// changes nothing, and they read Authorities again.
+// FirstAuthority stores the first authority of a mesh, in the name of by. If several servers try at once,
+// one wins; the others change nothing and read Authorities again.
 func (s *Store) FirstAuthority(ctx context.Context, chain []byte, sealedKey, by string) (won bool, err error) {
 	err = s.inTheNameOf(ctx, by, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, "SELECT won FROM mesh.first_authority($1, $2)", string(chain), sealedKey).Scan(&won)
@@ -76,7 +76,7 @@ func (s *Store) FirstAuthority(ctx context.Context, chain []byte, sealedKey, by 
 	return won, explainInput("keeping the authority of the mesh", err)
 }
 
-// AddAuthority keeps an authority that is to sign next, and returns its id.
+// AddAuthority stores an authority that is to sign next, and returns its id.
 func (s *Store) AddAuthority(ctx context.Context, chain []byte, sealedKey, by string) (id int64, err error) {
 	err = s.inTheNameOf(ctx, by, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, "SELECT mesh.add_authority($1, $2)", string(chain), sealedKey).Scan(&id)
@@ -84,12 +84,14 @@ func (s *Store) AddAuthority(ctx context.Context, chain []byte, sealedKey, by st
 	return id, explainInput("keeping an authority", err)
 }
 
-// ActivateAuthority has the next authority sign. Unforced, it is a RefusedError before everybody had the time to learn of it.
+// ActivateAuthority makes the next authority sign. Unless forced, it returns a RefusedError before
+// everybody had time to learn of the authority.
 func (s *Store) ActivateAuthority(ctx context.Context, id int64, forced bool, by string) error {
 	return s.changeAuthority(ctx, "activating an authority", "SELECT mesh.activate_authority($1, $2)", id, forced, by)
 }
 
-// RetireAuthority ends the trust in an authority and forgets its key. Unforced, it is a RefusedError while members of the mesh have certificates of it.
+// RetireAuthority ends the trust in an authority and deletes its key. Unless forced, it returns a
+// RefusedError while members have certificates of it.
 func (s *Store) RetireAuthority(ctx context.Context, id int64, forced bool, by string) error {
 	return s.changeAuthority(ctx, "retiring an authority", "SELECT mesh.retire_authority($1, $2)", id, forced, by)
 }
@@ -101,13 +103,14 @@ func (s *Store) changeAuthority(ctx context.Context, doing, query string, id int
 	}))
 }
 
-// ResealAuthority keeps the key of an authority as it is encrypted anew, and tells whether it was still encrypted as it is said.
+// ResealAuthority replaces the encrypted key of an authority, and reports whether it still was the one
+// given as was.
 func (s *Store) ResealAuthority(ctx context.Context, id int64, was, is string) (done bool, err error) {
 	err = s.trust.QueryRow(ctx, "SELECT mesh.reseal_authority($1, $2, $3)", id, was, is).Scan(&done)
 	return done, explainInput("keeping the key of an authority", err)
 }
 
-// explainInput is explain for what people write, of which the database says what would be right.
+// explainInput is explain for input of people, where the database says what would be right.
 func explainInput(doing string, err error) error {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "22023" {
 		return &InvalidError{pg.Message, pg.Hint}

@@ -10,7 +10,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// BlamedField says which revision set a field to what it is. Revision is 0, and Message says why, for what is older than the history.
+// BlamedField says which revision set a field. For a field older than history, Revision is 0 and Message
+// says why.
 type BlamedField struct {
 	Path                         string
 	Value                        json.RawMessage
@@ -22,7 +23,7 @@ type BlamedField struct {
 const blameQuery = `SELECT path, value, coalesce(revision, 0), time, coalesce(author, ''), coalesce(application, ''), coalesce(message, '')
 	FROM mesh.blame($1, $2, $3, $4)`
 
-// Blame tells of each field of a resource; ErrNotFound if there is no such resource.
+// Blame returns who set each field of a resource; ErrNotFound if there is no such resource.
 func (s *Store) Blame(ctx context.Context, k kinds.Key) ([]BlamedField, error) {
 	rows, err := s.pool.Query(ctx, blameQuery, k.Kind.Name, k.Namespace, k.Name, k.Kind.Group)
 	if err != nil {

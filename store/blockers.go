@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Blocker is a session that keeps others waiting: a row of mesh.blockers. What Postgres does not tell of it is empty.
+// Blocker is a session that blocks others: a row of mesh.blockers. What Postgres does not show is empty.
 type Blocker struct {
 	Reason       string // lock, queue or idle
 	PID          int32
@@ -21,14 +21,14 @@ type Blocker struct {
 	Client       string // its address
 	State        string
 	Since        time.Time // when its transaction began
-	WaitingSince time.Time // of those that wait for it
-	Blocks       []int32   // who does, by their pids
+	WaitingSince time.Time // since when others wait for it
+	Blocks       []int32   // the pids of those that wait
 	Query        string    // its beginning
 	Server       bool      // its role may act as a server of the mesh
-	Transaction  string    // tells its transaction from the next one
+	Transaction  string    // identifies its transaction
 }
 
-// String says who it is and since when, for logs and errors. What others have chosen is quoted.
+// String describes the session, for logs and errors. It quotes text that others chose.
 func (b *Blocker) String() string {
 	var about []string
 	add := func(form, text string) {
@@ -52,13 +52,13 @@ func (b *Blocker) String() string {
 const blockersQuery = `SELECT reason, pid, coalesce(role, ''), coalesce(database, ''), coalesce(application, ''), coalesce(client, ''), coalesce(state, ''),
 	coalesce(since, '0001-01-01Z'), coalesce(waiting_since, '0001-01-01Z'), blocks, coalesce(query, ''), server, coalesce(transaction, '') FROM mesh.blockers`
 
-// Blockers lists the sessions that others wait for.
+// Blockers lists the sessions that block others.
 func (s *Store) Blockers(ctx context.Context) ([]Blocker, error) {
 	list, err := s.blockers(ctx, blockersQuery)
 	return list, explain("looking for sessions that others wait for", err)
 }
 
-// blockersOf lists those that a session waits for.
+// blockersOf lists the sessions that block a session.
 func (s *Store) blockersOf(ctx context.Context, pid uint32) ([]Blocker, error) {
 	return s.blockers(ctx, blockersQuery+" WHERE $1 = ANY (blocks)", int32(pid))
 }
@@ -73,7 +73,7 @@ func (s *Store) blockers(ctx context.Context, query string, args ...any) ([]Bloc
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[Blocker])
 }
 
-// EndBlocker ends a session that others wait for, if it still is in the transaction that was seen; "" stands for any.
+// EndBlocker ends a blocking session, if it still is in the given transaction; "" stands for any.
 func (s *Store) EndBlocker(ctx context.Context, pid int32, transaction string) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -84,7 +84,7 @@ func (s *Store) EndBlocker(ctx context.Context, pid int32, transaction string) e
 	return explainInput("ending a session that others wait for", err)
 }
 
-// QueueUsage is how much of the room for notifications is taken, of 1.
+// QueueUsage returns how full the notification queue is, from 0 to 1.
 func (s *Store) QueueUsage(ctx context.Context) (usage float64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()

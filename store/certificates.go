@@ -8,30 +8,30 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Issue is a certificate that was given, or refused.
+// Issue is a record of a certificate that was given, or of a refusal.
 type Issue struct {
-	ID         [16]byte // made up by who records it: what is recorded again counts once
+	ID         [16]byte // random; recording the same id again has no effect
 	At         time.Time
-	Server     string // who gave or refused it; set by RecordIssues
+	Server     string // the server that gave or refused it; set by RecordIssues
 	Refusal    string // as in Joined; empty if one was given
 	Detail     string
 	Identity   string // a SPIFFE id
 	Enrolment  string
 	Serial     string
 	NotAfter   time.Time // zero if none was given
-	Authority  string    // fingerprint of the root that it leads to
+	Authority  string    // fingerprint of its root
 	Credential string    // token, certificate or jwt
 	Peer       string
 	KeyHash    []byte
 	Took       time.Duration
 	Hosts      []string // DNS names in the certificate of a server; Issues does not read them
 
-	// Of refusals that are counted as one, At is when the last was; set by Issues.
-	First time.Time // when the first was; zero if there was one alone
+	// Similar refusals are counted as one. Then At is when the last was; set by Issues.
+	First time.Time // when the first was; zero if there was only one
 	Times int64     // how many there were
 }
 
-// RecordIssues keeps what a server has given and refused, in one statement. Refusals that are alike are counted.
+// RecordIssues records what a server gave and refused, in one statement. Similar refusals are counted.
 func (s *Store) RecordIssues(ctx context.Context, server string, issues []Issue) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -59,7 +59,7 @@ func (s *Store) RecordIssues(ctx context.Context, server string, issues []Issue)
 	return explain("recording certificates", err)
 }
 
-// noteControlPlane keeps the names of servers, which are nobody's to claim.
+// noteControlPlane records the host names of servers, which nobody may claim.
 func (s *Store) noteControlPlane(ctx context.Context, issues []Issue) error {
 	for _, issue := range issues {
 		if len(issue.Hosts) == 0 {
@@ -72,22 +72,22 @@ func (s *Store) noteControlPlane(ctx context.Context, issues []Issue) error {
 	return nil
 }
 
-// storable makes of a text from elsewhere one that Postgres takes.
+// storable turns any text into one that Postgres accepts.
 func storable(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// IssueFilter selects from the record. What is empty selects all.
+// IssueFilter selects records. An empty field selects all.
 type IssueFilter struct {
-	Namespaces []string // of the identities; nil for all and those that have none
+	Namespaces []string // of the identities; nil selects all, and identities without one
 	Identity   string
 	Enrolment  string
-	Refused    bool // those that were refused alone
+	Refused    bool // only refusals
 	After      time.Time
 	Limit      int
 }
 
-// Issues lists what was recorded, the newest first.
+// Issues lists records, the newest first.
 func (s *Store) Issues(ctx context.Context, f IssueFilter) ([]Issue, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -106,7 +106,7 @@ func (s *Store) Issues(ctx context.Context, f IssueFilter) ([]Issue, error) {
 	return list, explain("reading the record of certificates", err)
 }
 
-// Machine is who has a certificate in force.
+// Machine is a member with a certificate in force.
 type Machine struct {
 	Namespace string // empty for a server
 	Identity  string
@@ -120,7 +120,7 @@ type Machine struct {
 	Revoked   bool
 }
 
-// Machines lists who has a certificate in force in some namespaces, everybody if there are none.
+// Machines lists members with a certificate in force in some namespaces; all if none are given.
 func (s *Store) Machines(ctx context.Context, namespaces []string) ([]Machine, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -133,7 +133,8 @@ func (s *Store) Machines(ctx context.Context, namespaces []string) ([]Machine, e
 	return list, explain("reading who has certificates", err)
 }
 
-// PruneCertificates forgets a batch of what the settings do not keep, in a transaction of its own, and returns how many went.
+// PruneCertificates deletes a batch of expired records, in a transaction of its own, and returns how
+// many.
 func (s *Store) PruneCertificates(ctx context.Context, rows int) (pruned int64, err error) {
 	err = s.chore(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		return tx.QueryRow(ctx, "SELECT mesh.prune_certificates($1)", rows).Scan(&pruned)

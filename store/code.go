@@ -11,13 +11,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// The functions, views and triggers, a file an idea, in the order in which they can be installed. Unlike tables they have no
-// history: whenever a program that migrates has others than the database, it replaces them all. What is replaced keeps its
-// grants and what depends on it, so a view may get new columns at its end only, and a function that goes, or takes other
-// arguments, must be dropped by a migration.
-//
-//go:generate go run ./internal/linkgen -o sql/69_references.sql
-//go:embed sql/*.sql
+// The functions, views and triggers, one file for each idea, in an order in which they can be installed.
+// Unlike tables they have no migrations: a program that migrates replaces them all if they differ from
+// its own. What is replaced keeps its grants and dependents. So a view may get new columns only at its
+// end, and a function that goes, or changes its arguments, must be dropped by a migration.
 var codeFiles embed.FS
 
 // code is all of it, as one script.
@@ -57,7 +54,7 @@ func syncCode(ctx context.Context, conn *pgx.Conn) error {
 			return err
 		}
 		// The files are in order for views. Bodies of functions may name what comes later.
-		_, err = tx.Exec(ctx, "SET LOCAL check_function_bodies = off;\n"+script+unbar)
+		_, err = tx.Exec(ctx, "SET LOCAL check_function_bodies = off;\n"+script+unblockWrites)
 		return err
 	})
 	return explain("installing the functions and views of the schema", err)
@@ -70,7 +67,7 @@ func dropCode(ctx context.Context, conn *pgx.Conn) error {
 		if err := lockEverything(ctx, tx); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, bar+removal)
+		_, err := tx.Exec(ctx, blockWrites+dropCodeScript)
 		return err
 	})
 	return explain("removing the functions and views of the schema", err)
@@ -78,7 +75,7 @@ func dropCode(ctx context.Context, conn *pgx.Conn) error {
 
 // removal drops what code installed, and nothing that others have built on it: then Postgres refuses and says what that is. It
 // forgets which registry there was, for tables of that may go.
-const removal = `
+const dropCodeScript = `
 DO $$
 DECLARE
   old record;
@@ -111,7 +108,7 @@ END $$;
 `
 
 // bar keeps people from writing while no code is there that would record it.
-const bar = `
+const blockWrites = `
 CREATE OR REPLACE FUNCTION mesh.refuse_between_versions() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   RAISE EXCEPTION USING ERRCODE = 'MS003', MESSAGE = 'the schema is between two versions, and nothing can be written',
@@ -132,6 +129,6 @@ BEGIN
 END $$;
 `
 
-const unbar = `
+const unblockWrites = `
 DROP FUNCTION IF EXISTS mesh.refuse_between_versions CASCADE;
 `

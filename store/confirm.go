@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Confirmation is a change that was, or is, to be confirmed.
+// Confirmation is a change that is or was to be confirmed.
 type Confirmation struct {
 	Revision        Revision
 	Author, Message string
@@ -20,7 +20,7 @@ type Confirmation struct {
 	Conflicts       []Unreverted
 }
 
-// Unreverted is a resource that was to be reverted and was left as it is.
+// Unreverted is a resource that could not be reverted.
 type Unreverted struct {
 	Kind      string   `json:"kind"`
 	Namespace string   `json:"namespace"`
@@ -33,7 +33,7 @@ const confirmationsQuery = `SELECT revision, author, message, state, deadline, e
 		coalesce(reverted_by, 0), conflicts
 	FROM mesh.confirmations WHERE $1::text[] IS NULL OR state = ANY ($1) ORDER BY revision DESC LIMIT $2`
 
-// Confirmations lists the changes of some states, or of all if none is named: the newest first.
+// Confirmations lists the changes in some states, or in all if none are given, the newest first.
 func (s *Store) Confirmations(ctx context.Context, states []string, atMost int) ([]Confirmation, error) {
 	rows, err := s.pool.Query(ctx, confirmationsQuery, states, atMost)
 	if err != nil {
@@ -54,7 +54,8 @@ func (s *Store) Confirmations(ctx context.Context, states []string, atMost int) 
 
 const confirmQuery = "SELECT mesh.confirm(nullif($1::bigint, 0))"
 
-// Confirm makes a change stay, on behalf of an author, and returns its revision. 0 stands for the only one that waits.
+// Confirm keeps a change, in the name of an author, and returns its revision. 0 stands for the only
+// change that waits.
 func (s *Store) Confirm(ctx context.Context, r Revision, author string) (confirmed Revision, err error) {
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT set_config('mesh.author', $1, true)", author); err != nil {

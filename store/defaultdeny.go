@@ -8,16 +8,16 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// DefaultDeny tells whether nobody is let in but whom some AuthorizationPolicy allows.
+// DefaultDeny says whether requests are denied unless an AuthorizationPolicy allows them.
 type DefaultDeny struct {
 	Enabled            bool
-	Policy             *kinds.Key // which makes it so
-	MutualTLS          string     // what sidecars demand where nothing else is said
-	PeerAuthentication *kinds.Key // which says so
+	Policy             *kinds.Key // the policy that denies
+	MutualTLS          string     // the mode of sidecars without a policy of their own
+	PeerAuthentication *kinds.Key // the resource that sets the mode
 	Exceptions         []DefaultDenyException
 }
 
-// DefaultDenyException is a resource that lets in more than members that are named.
+// DefaultDenyException is a resource that allows more than named members.
 type DefaultDenyException struct {
 	Key    kinds.Key
 	Reason string
@@ -25,7 +25,7 @@ type DefaultDenyException struct {
 
 const security = "security.istio.io"
 
-// DefaultDeny tells whether it is on.
+// DefaultDeny reads the state of default deny.
 func (s *Store) DefaultDeny(ctx context.Context) (d DefaultDeny, err error) {
 	err = s.reading(ctx, func(tx pgx.Tx) error {
 		var root string
@@ -51,7 +51,7 @@ func (s *Store) DefaultDeny(ctx context.Context) (d DefaultDeny, err error) {
 	return d, explain("asking whether default deny is on", err)
 }
 
-// named is the key of a policy, if it has a name.
+// named returns the key of a policy; nil if it has no name.
 func (s *Store) named(kind, namespace string, name *string) *kinds.Key {
 	if name == nil {
 		return nil
@@ -63,7 +63,7 @@ func (s *Store) named(kind, namespace string, name *string) *kinds.Key {
 	return &known
 }
 
-// SetDefaultDeny turns it on or off, as a revision. Of the Apply only what it says of itself counts.
+// SetDefaultDeny turns default deny on or off, as a revision. Only the Apply's origin and options count.
 func (s *Store) SetDefaultDeny(ctx context.Context, enabled bool, a Apply) (Restored, error) {
 	done, err := s.changeBy(ctx, a, nil, "SELECT operation, api_group, kind, namespace, name FROM mesh.set_default_deny($1)", enabled)
 	return done, explain("setting default deny", err)

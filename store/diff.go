@@ -9,20 +9,21 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Difference asks how resources differ at one moment from how they were at another, which may be the later one.
+// Difference asks how resources differ between two moments. To may be earlier than From.
 type Difference struct {
 	Selection // labels and Where do not count
 	From, To  Moment
 }
 
-// ResourceDiff is how a resource differs. One that came or went has one field, without a path, whose value is all of it.
+// ResourceDiff is the difference of one resource. A created or deleted resource has one field without a
+// path, whose value is the whole.
 type ResourceDiff struct {
 	Key       kinds.Key
 	Operation Operation
 	Fields    []FieldDiff
 }
 
-// FieldDiff is a field that differs. Before or After is nil where there was nothing.
+// FieldDiff is a field that differs. Before or After is nil where the field does not exist.
 type FieldDiff struct {
 	Path          string
 	Before, After json.RawMessage
@@ -30,8 +31,8 @@ type FieldDiff struct {
 
 const diffQuery = "SELECT api_group, kind, namespace, name, operation, path, before, after FROM mesh.diff($1::bigint, $2::bigint, $3, $4, $5)"
 
-// Diff says which revisions it compares, and then calls each with every resource that differs, in the order of their keys. If one of
-// the two fails, Diff ends and returns its error.
+// Diff first calls begins with the revisions that it compares, and then each with every resource that
+// differs, in the order of their keys. It returns the first error of these calls.
 func (s *Store) Diff(ctx context.Context, d Difference, begins func(from, to Revision) error, each func(*ResourceDiff) error) error {
 	err := s.reading(ctx, func(tx pgx.Tx) error {
 		from, _, err := d.From.resolve(ctx, tx)
@@ -47,7 +48,7 @@ func (s *Store) Diff(ctx context.Context, d Difference, begins func(from, to Rev
 			return err
 		}
 		defer rows.Close()
-		more := rows.Next() // which waits for the query: what it refuses is said before anything else
+		more := rows.Next() // waits for the query, so that its error comes first
 		if err := rows.Err(); err != nil {
 			return err
 		}

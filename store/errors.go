@@ -13,23 +13,24 @@ import (
 )
 
 var (
-	// ErrNotFound is what a NotFoundError is.
+	// ErrNotFound matches every NotFoundError.
 	ErrNotFound = errors.New("not found")
 
-	// ErrTooOld says that the batches after a revision cannot be had: they were pruned, or the database was put back to a
-	// state before it. Take a new Snapshot.
+	// ErrTooOld says that the batches after a revision are gone: they were pruned, or the database was
+	// set back to before it. Take a new Snapshot.
 	ErrTooOld = errors.New("the batches after this revision are gone")
 
-	// ErrConflict says that a transaction met another one. Run it again.
+	// ErrConflict says that a transaction conflicted with another. Run it again.
 	ErrConflict = errors.New("another transaction was in the way")
 
-	// ErrChanged is what a ChangedError is.
+	// ErrChanged matches every ChangedError.
 	ErrChanged = errors.New("somebody has changed it")
 
-	// ErrNoHistory says that a revision or a time was asked for of which the history does not tell: it was pruned, or is yet to come.
+	// ErrNoHistory says that history does not have a revision or time: it was pruned, or is in the
+	// future.
 	ErrNoHistory = errors.New("the history does not tell of it")
 
-	// ErrSchema says that the schema in the database is not the one that this program was made for.
+	// ErrSchema says that the database's schema does not fit this program.
 	ErrSchema = errors.New("the schema in the database does not fit this program")
 )
 
@@ -37,20 +38,20 @@ var (
 const (
 	codeInvalid     = "MS001" // a resource breaks a rule; DETAIL has a JSON list of violations
 	codeUnknownKind = "MS002" // likewise
-	codeRefused     = "MS003" // something that is never done to these tables
-	codeHistory     = "MS004" // a revision or time of which the history does not tell
+	codeRefused     = "MS003" // an operation that these tables never allow
+	codeHistory     = "MS004" // a revision or time that history does not have
 	codeDangling    = "MS005" // a problem between resources: a warning, or a refusal whose DETAIL is like that of MS001
-	codeUnconfirmed = "MS006" // a confirmation that does not fit what there is
-	codeQuota       = "MS008" // a namespace would have more than it may
+	codeUnconfirmed = "MS006" // a confirmation that does not fit the state
+	codeQuota       = "MS008" // a quota would be exceeded
 )
 
-// NotFoundError says which resource there is not.
+// NotFoundError names a missing resource.
 type NotFoundError struct{ Key kinds.Key }
 
 func (e *NotFoundError) Error() string        { return e.Key.String() + ": not found" }
 func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
 
-// RefusedError is what the database does not do, whoever asks.
+// RefusedError is an operation that the database refuses to everybody.
 type RefusedError struct {
 	Reason, Advice string
 	kind           error
@@ -58,10 +59,10 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return e.Reason + " (" + e.Advice + ")" }
 
-// Is tells whether it is refused for what the history does not have: ErrNoHistory.
+// Is reports whether the target is the sentinel of this refusal, such as ErrNoHistory.
 func (e *RefusedError) Is(target error) bool { return e.kind != nil && target == e.kind }
 
-// explain turns an error of the database into one of ours, and else adds what was being done and what helps.
+// explain turns a database error into one of this package's, or else adds what was being done and advice.
 func explain(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -100,7 +101,7 @@ func fromDatabase(pg *pgconn.PgError) error {
 	return nil
 }
 
-// adviceFor says what an operator can do about an error that a database URL or a role can cause.
+// adviceFor returns advice about errors that a database URL or a role can cause; "" for others.
 func adviceFor(err error, pg *pgconn.PgError) string {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -13,23 +13,23 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Expected is what a resource has to be at for a change to be made.
+// Expected is a condition of a change: the revision that a resource must be at.
 type Expected struct {
 	Key      kinds.Key
-	Revision Revision // that changed it last; 0: there must be none
+	Revision Revision // that changed it last; 0 means that it must not exist
 }
 
-// ChangedError says of a resource that it is not at the revision that was expected, and who has changed it. What the history does not
-// tell is left empty.
+// ChangedError says that a resource is not at the expected revision, and who changed it. Fields that
+// history does not have are empty.
 type ChangedError struct {
 	Expected                     Expected
-	Absent                       bool     // there is none
+	Absent                       bool     // it does not exist
 	Revision                     Revision // that changed or deleted it last
 	Author, Application, Message string
 	Time                         time.Time
 }
 
-// Is tells that it is ErrChanged.
+// Is matches ErrChanged.
 func (e *ChangedError) Is(target error) bool { return target == ErrChanged }
 
 func (e *ChangedError) Error() string {
@@ -54,8 +54,9 @@ func (e *ChangedError) Error() string {
 	return text.String()
 }
 
-// expect refuses to go on unless all is as it is expected. The resources that exist are locked: nobody changes them until the
-// transaction has ended. One that must not exist may be made by somebody else at this very moment; so upsert looks again.
+// expect returns an error unless all conditions are met. It locks the existing resources until the
+// transaction ends. A resource that must not exist may be created concurrently, so expectCreated checks
+// again after the upsert.
 func expect(ctx context.Context, tx pgx.Tx, expected []Expected) error {
 	if len(expected) == 0 {
 		return nil
@@ -89,7 +90,8 @@ func expect(ctx context.Context, tx pgx.Tx, expected []Expected) error {
 	return nil
 }
 
-// expectCreated refuses what exists against expectation. Upsert would have waited for whoever was making it.
+// expectCreated returns an error for a resource that should not have existed. Upsert has waited for
+// whoever was creating it.
 func (a Apply) expectCreated(ctx context.Context, tx pgx.Tx, outcomes []Outcome) error {
 	expected := map[kinds.Key]Expected{}
 	for _, e := range a.Expected {
@@ -110,12 +112,12 @@ func (a Apply) expectCreated(ctx context.Context, tx pgx.Tx, outcomes []Outcome)
 }
 
 const (
-	named = "FROM mesh.resources r JOIN unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS e (g, k, s, n) ON r.api_group = g AND r.kind = k AND r.namespace = s AND r.name = n"
+	expectedRows = "FROM mesh.resources r JOIN unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS e (g, k, s, n) ON r.api_group = g AND r.kind = k AND r.namespace = s AND r.name = n"
 
-	lockQuery      = "SELECT " + named + " ORDER BY r.kind, r.api_group, r.namespace, r.name FOR UPDATE OF r"
-	revisionsQuery = "SELECT r.api_group, r.kind, r.namespace, r.name, coalesce(mesh.revision_of(r), 0) " + named
+	lockQuery      = "SELECT " + expectedRows + " ORDER BY r.kind, r.api_group, r.namespace, r.name FOR UPDATE OF r"
+	revisionsQuery = "SELECT r.api_group, r.kind, r.namespace, r.name, coalesce(mesh.revision_of(r), 0) " + expectedRows
 
-	// lastQuery tells which revision has changed a resource last, or deleted it.
+	// lastQuery returns the revision that last changed or deleted a resource.
 	lastQuery = `SELECT revision, author, application, message, time FROM mesh.history
 		WHERE kind = $1 AND api_group = $2 AND namespace = $3 AND name = $4 ORDER BY revision DESC LIMIT 1`
 )

@@ -6,8 +6,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Export calls each with every selected resource, all as of one revision and in the order of their keys, and returns the
-// revision. The resources are streamed. If each fails, Export ends and returns its error.
+// Export calls each with every selected resource, as of one revision and in the order of their keys, and
+// returns the revision. It streams the resources. It returns the first error of each.
 func (s *Store) Export(ctx context.Context, sel Selection, at Moment, each func(*Resource) error) (Revision, error) {
 	var revision Revision
 	err := s.reading(ctx, func(tx pgx.Tx) error {

@@ -7,7 +7,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Finding is something wrong with a resource that the database cannot judge.
+// Finding is a problem with a resource that only a program can find.
 type Finding struct {
 	Severity string `json:"severity"` // error, warning or info
 	Code     string `json:"code"`
@@ -16,16 +16,16 @@ type Finding struct {
 	Hint     string `json:"hint,omitempty"`
 }
 
-// Examined is a resource at a revision with what was found, which may be nothing.
+// Examined is a resource at a revision, with its findings, if any.
 type Examined struct {
 	Key      kinds.Key
 	Revision int64
 	Findings []Finding
 }
 
-// ReportFindings puts what an examination has found into mesh.problems, in place of what it had found before of the same resources. A
-// finding counts for as long as its resource stays as it was examined. Any number of programs may report the same. To a hot standby
-// nothing can be reported: it has what was reported to its primary.
+// ReportFindings stores findings for mesh.problems, in place of the same source's earlier findings about
+// these resources. A finding counts while its resource stays at that revision. Several programs may
+// report the same. On a hot standby it reports nothing: that has its primary's findings.
 func (s *Store) ReportFindings(ctx context.Context, source string, examined []Examined) error {
 	type row struct {
 		Group     string    `json:"api_group"`

@@ -13,17 +13,18 @@ import (
 	"github.com/pgmesh/pgmesh/internal/wait"
 )
 
-// follower hands on the batches after a revision. What it has handed on outlives its connections.
+// follower passes on the batches after a position. It survives its connections.
 type follower struct {
-	store *Store
-	each  func(Batch) error
-	seen  Position
-	hurry hurry
-	woken bool // by a notification
+	store    *Store
+	each     func(Batch) error
+	seen     Position
+	fastPoll fastPoll
+	woken    bool // by a notification
 }
 
-// Follow calls each with every batch after a position, in order and once, as they are committed. It lives through lost
-// connections and failovers. It returns when ctx ends, with its error; when each fails, with that error; and with ErrTooOld.
+// Follow calls each with every batch after a position, in order and once, as they are committed. It
+// survives lost connections and failovers. It returns the error of ctx when that ends, the error of each
+// when that fails, or ErrTooOld.
 func (s *Store) Follow(ctx context.Context, after Position, each func(Batch) error) error {
 	f := &follower{store: s, each: each, seen: after}
 	defer s.status.stopped()
@@ -50,7 +51,7 @@ func (s *Store) Follow(ctx context.Context, after Position, each func(Batch) err
 	}
 }
 
-// session follows on one connection until something fails. It calls healthy when the connection works.
+// session follows on one connection until something fails. It calls healthy once the connection works.
 func (f *follower) session(ctx context.Context, healthy func()) error {
 	conn, err := f.store.connectFeed(ctx)
 	if err != nil {
@@ -74,7 +75,7 @@ func (f *follower) session(ctx context.Context, healthy func()) error {
 		if err := f.catchUp(ctx, conn); err != nil {
 			return err
 		}
-		if f.woken && f.seen.Revision == before && !wait.For(ctx, fruitlessPause) {
+		if f.woken && f.seen.Revision == before && !wait.For(ctx, spuriousWakePause) {
 			return ctx.Err()
 		}
 		if standby, err = f.wait(ctx, conn, standby); err != nil {
@@ -83,16 +84,16 @@ func (f *follower) session(ctx context.Context, healthy func()) error {
 	}
 }
 
-// queryTimeout finds out that the other end is gone without a word.
+// queryTimeout detects a peer that is gone silently.
 const queryTimeout = 20 * time.Second
 
-// What the database notifies on: of each revision, and of changes to tables that servers go by.
+// The notification channels: one for revisions, and one for changes of tables that servers use.
 const (
 	revisionsChannel = "mesh"
 	serversChannel   = "mesh_servers"
 )
 
-// listen asks to be woken, which a hot standby would refuse.
+// listen subscribes to a channel, unless the database is a hot standby, which would refuse.
 func listen(ctx context.Context, conn *pgx.Conn, channel string) (standby bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -103,7 +104,7 @@ func listen(ctx context.Context, conn *pgx.Conn, channel string) (standby bool, 
 	return false, err
 }
 
-// wait returns when there may be something new. On a standby it also finds out whether it was promoted.
+// wait waits until there may be a new revision. On a standby it also checks whether that was promoted.
 func (f *follower) wait(ctx context.Context, conn *pgx.Conn, standby bool) (stillStandby bool, err error) {
 	if standby {
 		if !wait.For(ctx, f.store.options.StandbyPoll) {
@@ -111,17 +112,17 @@ func (f *follower) wait(ctx context.Context, conn *pgx.Conn, standby bool) (stil
 		}
 		return listen(ctx, conn, revisionsChannel)
 	}
-	within, cancel := context.WithTimeout(ctx, f.hurry.every(f.store.options.Poll))
+	within, cancel := context.WithTimeout(ctx, f.fastPoll.interval(f.store.options.Poll))
 	defer cancel()
 	for f.woken = false; ; {
 		n, err := conn.WaitForNotification(within)
 		if err != nil && within.Err() == context.DeadlineExceeded {
-			return false, f.hurry.look(ctx, f.store, conn)
+			return false, f.fastPoll.check(ctx, f.store, conn)
 		}
 		if err != nil {
 			return false, err
 		}
-		// What cannot be read as a number was sent by somebody else, and costs one look.
+		// A payload that is no number came from somebody else, and costs one check.
 		if revision, err := strconv.ParseInt(n.Payload, 10, 64); err != nil || revision > f.seen.Revision {
 			f.woken = true
 			return false, nil
@@ -129,11 +130,11 @@ func (f *follower) wait(ctx context.Context, conn *pgx.Conn, standby bool) (stil
 	}
 }
 
-// lagTimeout is how long a standby may lag behind what was seen elsewhere before that is taken for lost.
+// lagTimeout is how long a standby may lag behind the last seen revision before that counts as lost.
 const lagTimeout = 30 * time.Second
 
-// resume makes sure that the database has the revision that was seen last: it may have been restored, or be a standby that was
-// promoted before it had everything. One that is still a standby may just not have it yet, and is waited for.
+// resume checks that the database has the last seen revision. It does not if it was restored, or was
+// promoted too early. A database that still is a standby may just lag, and is waited for.
 func (f *follower) resume(ctx context.Context, conn *pgx.Conn, standby bool) error {
 	for deadline := time.Now().Add(lagTimeout); ; {
 		newest, mark, err := f.position(ctx, conn)
@@ -154,7 +155,7 @@ func (f *follower) resume(ctx context.Context, conn *pgx.Conn, standby bool) err
 	}
 }
 
-// position tells the newest revision of the database, and its mark of the one that was seen.
+// position returns the newest revision, and the mark of the last seen one.
 func (f *follower) position(ctx context.Context, conn *pgx.Conn) (newest Revision, mark string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()

@@ -7,19 +7,19 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Chores is what the servers of a database have to do in it, and when.
+// Chores is the housekeeping that servers have to do in the database, and when.
 type Chores struct {
 	Standby  bool          // the database is a hot standby, where nothing can be done
-	Oldest   Revision      // that the history has
+	Oldest   Revision      // in history
 	Waiting  int64         // revisions that wait for a confirmation
-	Deadline time.Duration // until the first of them is to be reverted, by the clock of the database; not above 0 if it is overdue
+	Deadline time.Duration // until the first of them is reverted, by the database's clock; 0 or less if overdue
 	// Inserted is how many rows Postgres has counted that were inserted into mesh.resources: a hint, and 0 where it counts none.
 	Inserted int64
 }
 
 const inserted = "coalesce(pg_stat_get_tuples_inserted('mesh.resources'::regclass), 0)"
 
-// Chores looks what there is to do.
+// Chores returns what there is to do.
 func (s *Store) Chores(ctx context.Context) (Chores, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -33,15 +33,15 @@ func (s *Store) Chores(ctx context.Context) (Chores, error) {
 	return c, explain("looking for changes that were not confirmed", err)
 }
 
-// Reverted is what came of a revision that nobody confirmed in time.
+// Reverted is what happened to a revision that was not confirmed in time.
 type Reverted struct {
 	Revision Revision
-	By       Revision // the revision that took it back; 0 if there was nothing to do, or nothing could be done
-	Conflict bool     // some of it was left as it is: the view mesh.conflicts says what and why
+	By       Revision // the revision that reverted it; 0 if nothing had to be or could be reverted
+	Conflict bool     // part of it could not be reverted: see mesh.conflicts
 }
 
-// RevertOverdue takes back one revision that was not confirmed in time, in a transaction of its own. It returns nil if there is
-// none, or if others are at work on those there are.
+// RevertOverdue reverts one revision that was not confirmed in time, in a transaction of its own. It
+// returns nil if there is none, or if others are working on them.
 func (s *Store) RevertOverdue(ctx context.Context) (*Reverted, error) {
 	var revision, by *int64
 	var state *string
@@ -58,8 +58,8 @@ func (s *Store) RevertOverdue(ctx context.Context) (*Reverted, error) {
 	return r, nil
 }
 
-// PruneExpired forgets the oldest of what the settings do not keep, until about so many changes have gone, in a transaction of its
-// own. It returns how many revisions went: 0 if there is nothing left to forget.
+// PruneExpired prunes the oldest history beyond the retention settings, about so many changes, in a
+// transaction of its own. It returns how many revisions went; 0 if none are left to prune.
 func (s *Store) PruneExpired(ctx context.Context, changes int) (int64, error) {
 	var pruned int64
 	err := s.chore(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -68,7 +68,7 @@ func (s *Store) PruneExpired(ctx context.Context, changes int) (int64, error) {
 	return pruned, explain("pruning the history", err)
 }
 
-// chore runs a transaction that would rather be tried again than wait for somebody who keeps rows locked.
+// chore runs a transaction that gives up, rather than wait, if others have rows locked.
 func (s *Store) chore(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '2s'"); err != nil {

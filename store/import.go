@@ -12,8 +12,9 @@ import (
 // Importing is the transaction of an Import.
 type Importing struct{ tx pgx.Tx }
 
-// Import is an Apply of more than fits into memory: do hands it over in portions, and all of them are one transaction, which is
-// taken back if do fails. Only what the Apply says of itself counts, not its resources, and what it returns has no outcomes.
+// Import is an Apply for more than fits into memory: do passes it on in portions. All are one
+// transaction, which is rolled back if do fails. Only the Apply's origin and options count, and the
+// result has no outcomes.
 func (s *Store) Import(ctx context.Context, a Apply, do func(*Importing) error) (Applied, error) {
 	applied, err := s.transact(ctx, a, func(tx pgx.Tx) error {
 		if err := do(&Importing{tx}); err != nil {
@@ -30,14 +31,14 @@ func (i *Importing) Put(ctx context.Context, upserts []Upsert) ([]Outcome, error
 	return outcomes, explain("importing resources", err)
 }
 
-// Prune says which resources go that are not Kept.
+// Prune selects resources to delete, unless they are Kept.
 type Prune struct {
 	Namespaces []string
 	Kinds      []*kinds.Kind // none stands for all
 	Kept       []kinds.Key
 }
 
-// Prune deletes resources, and returns the keys of those that it deleted, in order.
+// Prune deletes resources, and returns their keys in order.
 func (i *Importing) Prune(ctx context.Context, p Prune) ([]kinds.Key, error) {
 	gone, err := i.prune(ctx, p)
 	return gone, explain("pruning resources", err)

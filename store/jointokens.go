@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// JoinToken is what is kept of a token that machines or servers join the mesh with. It is for one of a service account, a WorkloadGroup
-// and a program.
+// JoinToken is the record of a token by which machines or servers join the mesh. It is for a service
+// account, a WorkloadGroup or a program.
 type JoinToken struct {
 	ID             int64
 	Name           string
@@ -22,15 +22,15 @@ type JoinToken struct {
 	Program        string
 	MaxUses, Uses  int
 	Created        time.Time
-	By             string // who made it
+	By             string // who created it
 	Expires        time.Time
-	Revoked        time.Time // not if zero
+	Revoked        time.Time // zero if it is not revoked
 	Revoker        string
-	Used           time.Time // by the last that joined; never if zero
+	Used           time.Time // when somebody joined last; zero for never
 	State          string    // valid, used, expired or revoked
 }
 
-// CreateJoinToken keeps the hash of a new join token, in somebody's name.
+// CreateJoinToken stores the hash of a new join token, in the name of its By.
 func (s *Store) CreateJoinToken(ctx context.Context, t JoinToken) error {
 	var expires *time.Time
 	if !t.Expires.IsZero() {
@@ -47,18 +47,20 @@ func (s *Store) CreateJoinToken(ctx context.Context, t JoinToken) error {
 	return explainInput("keeping a join token", err)
 }
 
-// RevokeJoinToken takes a join token back, in somebody's name, and tells whether there was one of that name that was not.
+// RevokeJoinToken revokes a join token, in the name of by, and reports whether one of that name was in
+// force.
 func (s *Store) RevokeJoinToken(ctx context.Context, name, by string) (bool, error) {
-	return s.tells(ctx, "revoking a join token", by, "SELECT mesh.revoke_join_token($1)", name)
+	return s.callInName(ctx, "revoking a join token", by, "SELECT mesh.revoke_join_token($1)", name)
 }
 
-// RevokeJoinTokenAmong is that for somebody who may revoke the tokens of some namespaces alone, of all if they are nil, and perhaps those of
-// servers. What may not be revoked is as if it were not there.
+// RevokeJoinTokenAmong is RevokeJoinToken for a caller who may revoke only the tokens of some namespaces
+// (nil means all) and, if servers is set, those of servers. Other tokens seem not to exist.
 func (s *Store) RevokeJoinTokenAmong(ctx context.Context, name string, namespaces []string, servers bool, by string) (bool, error) {
-	return s.tells(ctx, "revoking a join token", by, "SELECT mesh.revoke_join_token_among($1, $2, $3)", name, namespaces, servers)
+	return s.callInName(ctx, "revoking a join token", by, "SELECT mesh.revoke_join_token_among($1, $2, $3)", name, namespaces, servers)
 }
 
-// JoinTokens lists the join tokens of some namespaces, of all and of programs too if there are none, also those that do not count any more.
+// JoinTokens lists the join tokens of some namespaces; all, and those of programs, if none are given. It
+// includes tokens that are no longer valid.
 func (s *Store) JoinTokens(ctx context.Context, namespaces []string) ([]JoinToken, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -76,18 +78,18 @@ func (s *Store) JoinTokens(ctx context.Context, namespaces []string) ([]JoinToke
 	return list, explain("reading the join tokens", err)
 }
 
-// Joining is somebody who comes with a join token.
+// Joining is a request to join with a token.
 type Joining struct {
 	TokenHash []byte // SHA-256 of the token's secret
 	KeyHash   []byte // SHA-256 of the public key; the same key may use the same token again
 	Peer      string
 }
 
-// Joined is what came of it.
+// Joined is the answer to a Joining.
 type Joined struct {
 	Refusal string // such as token_used, as the proto's Refusal in small letters without its prefix; empty if none
-	Detail  string // the same in words
-	Token   string // what the token is called; empty if it is not known
+	Detail  string // the refusal in words
+	Token   string // the token's name; empty if unknown
 
 	Namespace      string
 	ServiceAccount string
@@ -96,12 +98,12 @@ type Joined struct {
 	Enrolment      string
 }
 
-// RedeemMachines uses up join tokens of machines, for a server, and answers each in its place.
+// RedeemMachines redeems join tokens of machines, and returns the answers in the same order.
 func (s *Store) RedeemMachines(ctx context.Context, server string, joining []Joining) ([]Joined, error) {
 	return s.redeem(ctx, server, joining, false)
 }
 
-// RedeemServer uses up a join token of a server.
+// RedeemServer redeems a join token of a server.
 func (s *Store) RedeemServer(ctx context.Context, server string, j Joining) (Joined, error) {
 	answers, err := s.redeem(ctx, server, []Joining{j}, true)
 	if err != nil {

@@ -8,10 +8,11 @@ import (
 	"strings"
 )
 
-// What predicates of SQL/JSON paths are made of. "" is a predicate that nobody needs to ask.
+// Building blocks for predicates in the SQL/JSON path language. "" is a predicate that always holds and
+// need not be tested.
 
-// never holds.
-const never = "1 == 0"
+// alwaysFalse never holds.
+const alwaysFalse = "1 == 0"
 
 func allOf(predicates ...string) string {
 	predicates = slices.DeleteFunc(slices.Clone(predicates), func(p string) bool { return p == "" })
@@ -30,20 +31,21 @@ func not(predicate string) string {
 	return "!(" + predicate + ")"
 }
 
-// one puts a predicate between parentheses.
-func one(predicate string) string {
+// parenthesised puts a predicate in parentheses.
+func parenthesised(predicate string) string {
 	if predicate == "" {
 		return ""
 	}
 	return "(" + predicate + ")"
 }
 
-// matches holds where the current item matches a pattern as it would with the operator ~: flag "s" lets a dot be any character.
+// matches holds if the current item matches a pattern as with the operator ~: flag "s" lets a dot match
+// any character.
 func matches(pattern string) string {
 	return fmt.Sprintf(`@ like_regex %s flag "s"`, literal(pattern))
 }
 
-// isOneOf holds where the current item is one of some strings.
+// isOneOf holds if the current item is one of some strings.
 func isOneOf(texts []string) string {
 	predicates := make([]string, len(texts))
 	for i, text := range texts {
@@ -52,17 +54,17 @@ func isOneOf(texts []string) string {
 	return anyOf(predicates...)
 }
 
-// onlyOfType holds where all that is at a path, if anything is, is of a JSON type. It does not look into lists to find it.
+// onlyOfType holds if everything at a path, if anything, is of a JSON type. It does not look into lists.
 func onlyOfType(path, jsonType string) string {
 	return fmt.Sprintf(`!(%s.type() != "%s")`, path, jsonType)
 }
 
-// no holds where of nothing that is at a path a predicate about @ holds.
-func no(path, predicate string) string {
+// noneMatches holds if the predicate about @ holds for nothing at the path.
+func noneMatches(path, predicate string) string {
 	return fmt.Sprintf("!exists(%s ? (%s))", path, predicate)
 }
 
-// literal writes a string as paths have it, which is as JSON has it.
+// literal writes a string literal of the path language, which has JSON's form.
 func literal(text string) string {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)

@@ -50,7 +50,7 @@ func member(f *schema.Field, predicate string) string {
 	}
 	all := allOf(container, onlyOfType(values, jsonTypes[f.Type]))
 	if predicate != "" {
-		all = allOf(all, no(values, not(predicate)))
+		all = allOf(all, noneMatches(values, not(predicate)))
 	}
 	return fmt.Sprintf("(!exists(%s) || %s)", path, all)
 }
@@ -76,13 +76,13 @@ func keyed(path string, f *schema.Field) string {
 		keys = allOf(keys, syntax(f.KeyFormat))
 	}
 	if keys != "" {
-		keys = no(path+".keyvalue().key", not(keys))
+		keys = noneMatches(path+".keyvalue().key", not(keys))
 	}
 	if f.MinItems != nil {
 		low = fmt.Sprintf("exists(%s.*)", path)
 	}
 	if f.MaxItems != nil || f.MinItems != nil && *f.MinItems > 1 {
-		high = never
+		high = alwaysFalse
 	}
 	return allOf(onlyOfType(path, "object"), low, high, keys)
 }

@@ -8,23 +8,23 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Query asks for a page of resources.
+// Query selects a page of resources.
 type Query struct {
 	Selection
 	At      Moment
-	After   *kinds.Key // go on after this one; nil begins
-	AtMost  int        // so many resources
-	MaxSize int        // so many bytes, but for the first resource
+	After   *kinds.Key // continue after this one; nil starts at the first
+	AtMost  int        // the most resources to return
+	MaxSize int        // the most bytes to return, but at least one resource
 }
 
-// Page is a page of resources, in an order of their keys that stays the same.
+// Page is a page of resources, in a stable order of their keys.
 type Page struct {
 	Resources []*Resource
-	Revision  Revision // as of which they were read
+	Revision  Revision // the revision that they are of
 	More      bool     // there are more after the last
 }
 
-// Select reads a page of resources as they stand, or as they stood.
+// Select reads a page of resources, as of now or an earlier moment.
 func (s *Store) Select(ctx context.Context, q Query) (Page, error) {
 	var page Page
 	err := s.reading(ctx, func(tx pgx.Tx) error {
@@ -62,9 +62,10 @@ func (q Query) arguments(at Revision) []any {
 	return append(q.Selection.arguments(at), after.kind, after.group, after.namespace, after.name, q.AtMost+1)
 }
 
-// selectQuery reads a page in the order of the primary key, by its index. In the past it leaves out what was changed since and adds what that
-// was then: so a page costs what it has and what was changed, and not the size of the mesh. NOT IN is a filter by a hash table: it lets the
-// index give the order, and does not compare all with all where much was changed.
+// selectQuery reads a page in the order of the primary key, by its index. For the past it leaves out
+// resources that changed since, and adds their earlier versions from history, so the cost depends on the
+// page and the changes, not on the size of the mesh. NOT IN becomes a hashed filter, which keeps the
+// order of the index and does not compare everything with everything.
 func selectQuery(newest bool) string {
 	if newest {
 		return selectFrom(resourceRows, "true")
@@ -83,7 +84,7 @@ func selectFrom(rows, condition string) string {
 		ORDER BY kind, api_group, namespace, name LIMIT $12`
 }
 
-// GetAsOf reads one resource as it stood; ErrNotFound if there was none.
+// GetAsOf reads one resource as of a moment; ErrNotFound if there was none.
 func (s *Store) GetAsOf(ctx context.Context, k kinds.Key, at Moment) (*Resource, error) {
 	if at.IsNow() {
 		return s.Get(ctx, k)

@@ -18,21 +18,21 @@ var migrationFiles embed.FS
 
 const versionTable = "mesh.schema_version"
 
-// Migrate brings the schema to the newest version and makes the database know the same kinds as this program. The role
-// needs to be allowed to create a schema in the database, no more. Several programs may do so at once, and others may use the
-// mesh meanwhile: they wait for moments.
+// Migrate brings the schema to the newest version, and stores this program's kinds in it. The role needs
+// the right to create a schema in the database, and no more. Several programs may call it at once, and
+// others may use the mesh meanwhile: they wait for short moments.
 func Migrate(ctx context.Context, url string) error {
 	return MigrateTelling(ctx, url, func(string) {})
 }
 
-// MigrateTelling is Migrate that tells, a line at a time, what it does and whom it waits for.
+// MigrateTelling is Migrate that reports, a line at a time, what it does and whom it waits for.
 func MigrateTelling(ctx context.Context, url string, tell func(string)) error {
-	return migrating(ctx, url, tell, func(ctx context.Context, conn *pgx.Conn, provider *goose.Provider) error {
+	return withMigrationLock(ctx, url, tell, func(ctx context.Context, conn *pgx.Conn, provider *goose.Provider) error {
 		if err := refuseNewer(ctx, provider); err != nil {
 			return err
 		}
 		for _, step := range []func(context.Context, *pgx.Conn, *goose.Provider, func(string)) error{migrateUp, installCode, installRegistry, installViews, recheckResources} {
-			if err := patiently(ctx, conn, tell, func() error { return step(ctx, conn, provider, tell) }); err != nil {
+			if err := retryLocked(ctx, conn, tell, func() error { return step(ctx, conn, provider, tell) }); err != nil {
 				return err
 			}
 		}
@@ -43,7 +43,8 @@ func MigrateTelling(ctx context.Context, url string, tell func(string)) error {
 	})
 }
 
-// advanceSequences is for a copy of a mesh: neither logical replication nor a dump of single tables brings sequences along.
+// advanceSequences is for a copy of a mesh: logical replication and dumps of single tables do not copy
+// sequences.
 func advanceSequences(ctx context.Context, conn *pgx.Conn, tell func(string)) error {
 	var behind int
 	if err := conn.QueryRow(ctx, "SELECT mesh.advance_sequences()").Scan(&behind); err != nil {
@@ -94,10 +95,11 @@ func installRegistry(ctx context.Context, conn *pgx.Conn, _ *goose.Provider, tel
 	return nil
 }
 
-// MigrateDown brings the schema back to a version, for an older program. Nothing can be written then until that program has
-// migrated it. 0 removes the schema, with all that is in it. It tells, a line at a time, what it does and whom it waits for.
+// MigrateDown brings the schema back to a version, for an older program. Nothing can be written until
+// that program has migrated. 0 removes the schema with everything in it. It reports, a line at a time,
+// what it does and whom it waits for.
 func MigrateDown(ctx context.Context, url string, version int64, tell func(string)) error {
-	return migrating(ctx, url, tell, func(ctx context.Context, conn *pgx.Conn, provider *goose.Provider) error {
+	return withMigrationLock(ctx, url, tell, func(ctx context.Context, conn *pgx.Conn, provider *goose.Provider) error {
 		have, newest, err := provider.GetVersions(ctx)
 		if err != nil {
 			return explain("reading the version of the schema", err)
@@ -108,7 +110,7 @@ func MigrateDown(ctx context.Context, url string, version int64, tell func(strin
 		if version >= have {
 			return fmt.Errorf("the schema has version %d, from which there is no way down to %d", have, version)
 		}
-		return patiently(ctx, conn, tell, func() error { return migrateDown(ctx, conn, provider, version, tell) })
+		return retryLocked(ctx, conn, tell, func() error { return migrateDown(ctx, conn, provider, version, tell) })
 	})
 }
 
@@ -126,12 +128,12 @@ func migrateDown(ctx context.Context, conn *pgx.Conn, provider *goose.Provider, 
 	if version > 0 {
 		return nil
 	}
-	_, err = conn.Exec(ctx, unbar+"DROP TABLE "+versionTable+"; DROP SCHEMA mesh")
+	_, err = conn.Exec(ctx, unblockWrites+"DROP TABLE "+versionTable+"; DROP SCHEMA mesh")
 	return explain("removing the schema", err)
 }
 
-// migrating runs do alone: other programs that migrate the same database wait.
-func migrating(ctx context.Context, url string, tell func(string), do func(context.Context, *pgx.Conn, *goose.Provider) error) error {
+// withMigrationLock runs do while other programs that migrate the same database wait.
+func withMigrationLock(ctx context.Context, url string, tell func(string), do func(context.Context, *pgx.Conn, *goose.Provider) error) error {
 	conn, err := connectToMigrate(ctx, url)
 	if err != nil {
 		return err
@@ -141,7 +143,7 @@ func migrating(ctx context.Context, url string, tell func(string), do func(conte
 		return explain("preparing the schema mesh", err)
 	}
 	db := stdlib.OpenDB(*conn.Config(), stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, "SET lock_timeout = "+milliseconds(longestWait)+"; "+noCompiling)
+		_, err := conn.Exec(ctx, "SET lock_timeout = "+milliseconds(maxLockWait)+"; "+noCompiling)
 		return err
 	}))
 	defer db.Close()
@@ -170,8 +172,8 @@ func connectToMigrate(ctx context.Context, url string) (*pgx.Conn, error) {
 	return conn, explain("connecting to the database", err)
 }
 
-// lockSchema takes a lock that ends with the connection. Postgres demands the right to create a schema also of those who
-// would find it there, so that is not left to IF NOT EXISTS.
+// lockSchema creates the schema if needed, with a lock that lasts as long as the connection. IF NOT
+// EXISTS would not do: Postgres then demands the right to create a schema even if it exists.
 func lockSchema(ctx context.Context, conn *pgx.Conn, tell func(string)) error {
 	if err := takeTurn(ctx, conn, tell); err != nil {
 		return err
@@ -184,7 +186,7 @@ func lockSchema(ctx context.Context, conn *pgx.Conn, tell func(string)) error {
 	return err
 }
 
-// refuseNewer keeps an old program from touching what it cannot know.
+// refuseNewer returns an error if a newer program has migrated the schema.
 func refuseNewer(ctx context.Context, provider *goose.Provider) error {
 	have, want, err := provider.GetVersions(ctx)
 	if err != nil {
@@ -193,7 +195,8 @@ func refuseNewer(ctx context.Context, provider *goose.Provider) error {
 	return fits(have, have, want)
 }
 
-// fits says whether a program that knows the schema up to version newest can use version have, of at least version least.
+// fits returns an error unless a program that knows the schema up to newest can use version have, which
+// must be at least least.
 func fits(have, least, newest int64) error {
 	switch {
 	case have > newest:
@@ -217,7 +220,7 @@ func (s *Store) checkSchema(ctx context.Context) error {
 	return fits(have, newest, newest)
 }
 
-// newestMigration is the number that the last of the files begins with.
+// newestMigration returns the number of the last migration file.
 func newestMigration() (int64, error) {
 	files, err := fs.Glob(migrationFiles, "migrations/*.sql") // sorted
 	if err != nil {

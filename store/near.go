@@ -10,12 +10,13 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// nearQuery lists what a missing resource may have been meant to be. Looking through more would cost more than the hint is worth.
+// nearQuery lists candidates for what a missing name may have meant. Searching more would cost more than
+// the hint is worth.
 const nearQuery = `SELECT namespace, name FROM mesh.resources
 	WHERE kind = $1 AND api_group = $2 AND (namespace = $3 OR name = $4) ORDER BY name <> $4, namespace, name LIMIT 2000`
 
-// Near says what resource may be meant by somebody who names one that there is not: one of nearly its name, or of its name in
-// another namespace. It is empty if none is near.
+// Near suggests an existing resource for a missing one: one with a similar name, or the same name in
+// another namespace. It is empty if there is none.
 func (s *Store) Near(ctx context.Context, missing kinds.Key) (string, error) {
 	rows, err := s.pool.Query(ctx, nearQuery, missing.Kind.Name, missing.Kind.Group, missing.Namespace, missing.Name)
 	if err != nil {

@@ -7,15 +7,15 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Overview is what there is in a database, in numbers.
+// Overview is a summary of a database.
 type Overview struct {
-	Newest, Oldest Revision  // of which the history tells
+	Newest, Oldest Revision  // in history
 	NewestTime     time.Time // zero if there is no revision
-	Waiting        int       // changes that wait to be confirmed
+	Waiting        int       // changes that wait for a confirmation
 	Kinds          []KindCount
 }
 
-// KindCount is how many resources there are of a kind, which this program may not know.
+// KindCount is the number of resources of a kind, which this program may not know.
 type KindCount struct {
 	Group, Kind string
 	Resources   int64
@@ -27,7 +27,7 @@ const (
 	countQuery = `SELECT api_group, kind, count(*) FROM mesh.resources GROUP BY kind, api_group ORDER BY kind COLLATE "C", api_group COLLATE "C"`
 )
 
-// Overview counts what there is.
+// Overview summarises the database.
 func (s *Store) Overview(ctx context.Context) (Overview, error) {
 	var o Overview
 	err := s.reading(ctx, func(tx pgx.Tx) error {

@@ -8,14 +8,15 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A page has at most so many revisions and changes; but a larger revision is a page of its own, since a batch is whole.
+// A page is bounded by these. But a larger revision is a page of its own, because a batch is whole.
 const (
 	pageRevisions = 256
 	pageChanges   = 4096
 )
 
-// pageSettings keep Postgres from reading all of mesh.changes for a page, as the statistics after a bulk load would have it. So does
-// the OFFSET 0 in the query, which makes it look up each transaction's.
+// pageSettings keep Postgres from reading all of mesh.changes for a page, as it would after a bulk load
+// has changed the statistics. The OFFSET 0 in the query does the same: it forces a lookup for each
+// transaction.
 const pageSettings = "SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_seqscan = off"
 
 const pageQuery = `
@@ -33,8 +34,9 @@ FROM page t LEFT JOIN LATERAL (SELECT * FROM mesh.changes x WHERE x.transaction_
 WHERE (c.kind IS NOT NULL OR t.secrets) AND (t.changes <= $3 OR t.changes = t.size)
 ORDER BY t.revision, c.kind COLLATE "C", c.api_group COLLATE "C", c.namespace COLLATE "C", c.name COLLATE "C"`
 
-// catchUp hands on all that is committed. It reads pages, so that neither memory nor the snapshot of a query grows with
-// how far behind it is, and lets go of the connection while the caller works, and of a batch when the caller has it.
+// catchUp passes on everything that is committed. It reads pages, so neither memory nor the snapshot of a
+// query grows with the backlog. The connection is free while the caller works, and a batch is released
+// once passed on.
 func (f *follower) catchUp(ctx context.Context, conn *pgx.Conn) error {
 	for more := true; more; {
 		page, cut, err := f.store.page(ctx, conn, f.seen.Revision)
@@ -57,12 +59,12 @@ func (f *follower) catchUp(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// page reads the next batches after a revision, and tells whether there were too many for a page. What is committed after a
-// page was read wakes the follower by itself.
+// page reads the next batches after a revision, and reports whether there were too many for a page. Later
+// commits wake the follower.
 func (s *Store) page(ctx context.Context, conn *pgx.Conn, after Revision) (page []Batch, cut bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	silence := time.AfterFunc(queryTimeout, cancel) // and not a limit for all of it: a revision may be large
+	silence := time.AfterFunc(queryTimeout, cancel) // for each row, not for the page: a revision may be large
 	defer silence.Stop()
 	if page, cut, err = s.readPage(ctx, conn, after, func() { silence.Reset(queryTimeout) }); err != nil {
 		return nil, false, err
@@ -70,8 +72,8 @@ func (s *Store) page(ctx context.Context, conn *pgx.Conn, after Revision) (page 
 	return page, cut, addSecrets(ctx, conn, page)
 }
 
-// readPage reads it but for the secrets, and calls heard with each row.
-func (s *Store) readPage(ctx context.Context, conn *pgx.Conn, after Revision, heard func()) (page []Batch, cut bool, err error) {
+// readPage reads the page without secrets, and calls onRow for each row.
+func (s *Store) readPage(ctx context.Context, conn *pgx.Conn, after Revision, onRow func()) (page []Batch, cut bool, err error) {
 	rows, err := conn.Query(ctx, pageQuery, after, pageRevisions, pageChanges)
 	if err != nil {
 		return nil, false, err
@@ -80,7 +82,7 @@ func (s *Store) readPage(ctx context.Context, conn *pgx.Conn, after Revision, he
 	var r pageRow
 	targets := r.targets()
 	for rows.Next() {
-		heard()
+		onRow()
 		if err := rows.Scan(targets...); err != nil {
 			return nil, false, err
 		}
@@ -94,7 +96,7 @@ func (s *Store) readPage(ctx context.Context, conn *pgx.Conn, after Revision, he
 	return page, r.revisions == pageRevisions || r.revisions > len(page), rows.Err()
 }
 
-// pageRow is one change, and the batch that it belongs to.
+// pageRow is one change, and its batch.
 type pageRow struct {
 	revisions     int // there were for the page
 	batch         Batch
@@ -112,7 +114,7 @@ func (r *pageRow) targets() []any {
 }
 
 func (s *Store) addChange(b *Batch, r *pageRow) (err error) {
-	if r.key.kind == "" { // only secrets were changed
+	if r.key.kind == "" { // the revision changed only secrets
 		return nil
 	}
 	known, ok := s.resolve(r.key, b.Revision)

@@ -9,8 +9,9 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// quickPredicate writes a rule as a predicate on the object that needs no variables but $meta, so that all such rules of a type can be
-// asked in one. A rule about each item becomes a question for an item of which it holds: $item becomes @ there.
+// quickPredicate writes a rule as a predicate on the object that needs no variable except $meta, so that
+// all such rules of a type can be combined. For a rule about each item it asks for an item that breaks
+// it, which is @ instead of $item.
 func quickPredicate(r *schema.Rule) (string, bool) {
 	plain := withoutStrings(r.Wrong)
 	if r.Wrong == "" || otherVariable.MatchString(plain) || r.Each == "" && itemVariable.MatchString(plain) {
@@ -34,7 +35,7 @@ func whenever(r *schema.Rule, predicate string) string {
 	return "(" + predicate + ")"
 }
 
-// guard is a predicate that holds of all objects that may break a rule, and hopefully of few others.
+// guard is a predicate that holds for all objects that may break a rule, and for few others.
 func guard(r *schema.Rule) string {
 	list := listOf(r)
 	switch last := strings.LastIndex(list, "[*]"); {
@@ -42,7 +43,7 @@ func guard(r *schema.Rule) string {
 		return "(" + r.When + ")"
 	case r.Each == "":
 		return "(exists($))"
-	case r.Unique != nil && strings.Count(list, "[*]") == 1: // repetition asks for the items before
+	case r.Unique != nil && strings.Count(list, "[*]") == 1: // repetition handles these
 		list = list[:last] + "[" + strconv.Itoa(shortList) + "]" + list[last+len("[*]"):]
 	}
 	return whenever(r, "exists("+list+")")
@@ -51,7 +52,7 @@ func guard(r *schema.Rule) string {
 // shortList is how many items of a list repetition compares.
 const shortList = 8
 
-// repetition is a predicate that holds where the first items of a list repeat what must be unique.
+// repetition holds if the first items of a list repeat what must be unique.
 func repetition(r *schema.Rule) (string, bool) {
 	before, after, ok := strings.Cut(listOf(r), "[*]")
 	if r.Unique == nil || !ok || strings.ContainsAny(after, "*") {
@@ -67,7 +68,8 @@ func repetition(r *schema.Rule) (string, bool) {
 	return whenever(r, strings.Join(pairs, " || ")), true
 }
 
-// missing holds where a required field is not there, and clashing where more than one of those is that exclude each other.
+// missing holds if a required field is absent, and clashing if more than one of mutually exclusive fields
+// is present.
 func missing(t *schema.Type) string {
 	var predicates []string
 	for _, f := range t.Fields {
@@ -86,13 +88,13 @@ func clashing(t *schema.Type) string {
 			for _, other := range names[i+1:] {
 				others = append(others, "exists($."+literal(other)+")")
 			}
-			predicates = append(predicates, "exists($."+literal(name)+") && "+one(anyOf(others...)))
+			predicates = append(predicates, "exists($."+literal(name)+") && "+parenthesised(anyOf(others...)))
 		}
 	}
 	return anyOf(predicates...)
 }
 
-// listOf is the path to the items that a rule is about.
+// listOf returns the path to the items that a rule is about.
 func listOf(r *schema.Rule) string {
 	steps := []string{"$"}
 	for _, step := range r.Steps {
@@ -110,7 +112,7 @@ var (
 
 func withoutStrings(predicate string) string { return stringLiteral.ReplaceAllString(predicate, `""`) }
 
-// aboutCurrent writes @ for $item. Inside of a filter @ is something else, so there $item cannot be replaced.
+// aboutCurrent replaces $item by @. Within a filter @ means something else, so there it reports false.
 func aboutCurrent(predicate string) (string, bool) {
 	var out strings.Builder
 	depth, filters := 0, []int(nil) // how many parentheses are open, and which of them are filters

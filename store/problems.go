@@ -9,10 +9,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Problem is something that is wrong between resources, or may be, at one of them.
+// Problem is something that is, or may be, wrong between resources, reported at one of them.
 type Problem struct {
 	Severity                     string // error, warning or info
-	Code                         string // a short name for this sort of problem
+	Code                         string // identifies the type of problem
 	Group, Kind, Namespace, Name string
 	Path                         string // empty for the resource as a whole
 	Message, Hint                string
@@ -24,10 +24,11 @@ func (p Problem) String() string {
 
 func (p Problem) resource() string { return fmt.Sprintf("%s %s/%s", p.Kind, p.Namespace, p.Name) }
 
-// Reading lists the namespaces that the caller of a server may be told of. A nil Reading stands for all that the server may read.
+// Reading has the namespaces that a server's caller may read. A nil Reading means everything that the
+// server may read.
 type Reading struct{ Namespaces []string }
 
-// setting is the value of mesh.reading. No namespace has no name.
+// setting is the value of mesh.reading. A namespace's name is never empty.
 func (r *Reading) setting() string {
 	if r == nil {
 		return ""
@@ -35,8 +36,8 @@ func (r *Reading) setting() string {
 	return strings.Join(append([]string{""}, r.Namespaces...), ",")
 }
 
-// Problems lists what is wrong with the resources of some namespaces as they stand, of all if none is named: the worst first. What is told of others is as
-// much as the reader may know.
+// Problems lists the problems of committed resources in some namespaces, or in all if none are given, the
+// worst first. Other resources are named only as far as the reader may know them.
 func (s *Store) Problems(ctx context.Context, reading *Reading, namespaces ...string) (list []Problem, err error) {
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT set_config('mesh.reading', $1, true)", reading.setting()); err != nil {
@@ -59,7 +60,7 @@ func problems(ctx context.Context, tx pgx.Tx, namespaces []string) ([]Problem, e
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[Problem])
 }
 
-// warnings are the problems that a transaction is told of at its commit, in notices.
+// warnings are the problems that Postgres reports in notices at commit.
 type warnings struct {
 	conn    *pgconn.PgConn
 	list    []Problem
@@ -68,8 +69,8 @@ type warnings struct {
 
 const warningsKey = "warnings" // in the custom data of a connection
 
-// collect begins to gather the warnings of a connection.
-func collect(conn *pgx.Conn) *warnings {
+// collectWarnings starts to gather the warnings of a connection.
+func collectWarnings(conn *pgx.Conn) *warnings {
 	w := &warnings{conn: conn.PgConn()}
 	w.conn.CustomData()[warningsKey] = w
 	return w
@@ -80,8 +81,8 @@ func (w *warnings) end() (list []Problem, omitted int) {
 	return w.list, w.omitted
 }
 
-// hear takes a notice of the database. Those that nobody listens for are of no consequence.
-func hear(conn *pgconn.PgConn, n *pgconn.Notice) {
+// receiveNotice handles a notice of the database. Notices are dropped while nobody gathers them.
+func receiveNotice(conn *pgconn.PgConn, n *pgconn.Notice) {
 	w, listening := conn.CustomData()[warningsKey].(*warnings)
 	if !listening || n.Code != codeDangling {
 		return
@@ -91,11 +92,11 @@ func hear(conn *pgconn.PgConn, n *pgconn.Notice) {
 		w.list = append(w.list, p)
 		return
 	}
-	// It says how many there are beyond those listed.
+	// This notice says how many problems there are beyond those listed.
 	_, _ = fmt.Sscanf(n.Message, "and %d more", &w.omitted)
 }
 
-// problemOf reads a warning. The names of database objects in it are those of the resource.
+// problemOf parses a warning. The object names in it are the resource's.
 func problemOf(n *pgconn.Notice) (Problem, bool) {
 	severity, code, found := strings.Cut(n.ConstraintName, " ")
 	if !found {

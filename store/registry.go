@@ -225,7 +225,7 @@ func syncRegistry(ctx context.Context, conn *pgx.Conn) error {
 		if err != nil || changed.RowsAffected() == 0 {
 			return err
 		}
-		if err := known.mark(); err != nil {
+		if err := known.numberRules(); err != nil {
 			return err
 		}
 		return known.write(ctx, tx)
@@ -235,7 +235,7 @@ func syncRegistry(ctx context.Context, conn *pgx.Conn) error {
 
 // mark gives the rules a number that tells them from others: it is noted with each resource that was found to keep them. 0 stays free, for
 // a resource that nobody checked. What is not acted on is no rule, and changes no verdict; nor does the order of parts.
-func (r registry) mark() error {
+func (r registry) numberRules() error {
 	rules := r
 	rules.Unsupported = nil
 	rules.Parts = slices.Clone(r.Parts)

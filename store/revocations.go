@@ -69,11 +69,11 @@ func (s *Store) RestoreServer(ctx context.Context, program, name, by string) (bo
 }
 
 func (s *Store) revocation(ctx context.Context, by, query string, args ...any) (bool, error) {
-	return s.tells(ctx, "revoking or restoring a member of the mesh", by, query, args...)
+	return s.callInName(ctx, "revoking or restoring a member of the mesh", by, query, args...)
 }
 
 // tells runs a function of the schema in somebody's name that says whether it has changed something.
-func (s *Store) tells(ctx context.Context, doing, by, query string, args ...any) (changed bool, err error) {
+func (s *Store) callInName(ctx context.Context, doing, by, query string, args ...any) (changed bool, err error) {
 	err = s.inTheNameOf(ctx, by, func(tx pgx.Tx) error { return tx.QueryRow(ctx, query, args...).Scan(&changed) })
 	return changed, explainInput(doing, err)
 }

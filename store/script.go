@@ -93,10 +93,10 @@ func (s *script) installation() error {
 	if err != nil {
 		return err
 	}
-	if err := known.mark(); err != nil {
+	if err := known.numberRules(); err != nil {
 		return err
 	}
-	s.add("\n" + functions + unbar)
+	s.add("\n" + functions + unblockWrites)
 	if err := known.write(ctx, s); err != nil {
 		return err
 	}

@@ -8,27 +8,27 @@ import (
 )
 
 // rest is how long a sink is left to others that this program could not reach.
-type rest struct {
+type sinkBackoff struct {
 	until time.Time
 	times uint // that it was let go, in a row
 }
 
-func (r *rest) rests() bool { return r != nil && time.Now().Before(r.until) }
+func (r *sinkBackoff) active() bool { return r != nil && time.Now().Before(r.until) }
 
 // mostPatience is how many times as long a sink is tried at the most that nobody else has taken either.
-const mostPatience = 16
+const maxPatienceFactor = 16
 
 // patience is how long a sink is tried before it is let go. Where nobody else takes it, that becomes longer: the sink is away, and not the way to it.
 func (s *sinkSession) patience(address string) time.Duration {
 	times := uint(0)
-	if r := s.resting[address]; r != nil {
+	if r := s.backoffs[address]; r != nil {
 		times = r.times
 	}
-	return s.LetGo * time.Duration(min(mostPatience, 1<<min(times, 10)))
+	return s.LetGo * time.Duration(min(maxPatienceFactor, 1<<min(times, 10)))
 }
 
 // tell tells others what has come of dialling, and lets go of what cannot be reached from here.
-func (s *sinkSession) tell(ctx context.Context) error {
+func (s *sinkSession) reportStates(ctx context.Context) error {
 	if s.States == nil {
 		return nil
 	}
@@ -37,16 +37,16 @@ func (s *sinkSession) tell(ctx context.Context) error {
 			continue
 		}
 		if now.Connected {
-			delete(s.resting, address)
+			delete(s.backoffs, address)
 		}
 		letGo := !now.Connected && now.Error != "" && time.Since(now.Since) >= s.patience(address)
-		if now == s.told[address] && !letGo {
+		if now == s.reported[address] && !letGo {
 			continue
 		}
 		if _, err := s.conn.Exec(ctx, "SELECT mesh.tell_sink($1, $2, $3, $4, $5, $6)", address, s.Server, now.Connected, now.Since, now.Error, letGo); err != nil {
 			return err
 		}
-		s.told[address] = now
+		s.reported[address] = now
 		if letGo {
 			if err := s.letGo(ctx, address, now); err != nil {
 				return err
@@ -61,20 +61,20 @@ func (s *sinkSession) letGo(ctx context.Context, address string, now SinkState) 
 	if _, err := s.conn.Exec(ctx, "SELECT mesh.release_sink($1)", address); err != nil {
 		return err
 	}
-	r := s.resting[address]
+	r := s.backoffs[address]
 	if r == nil {
-		r = &rest{}
-		s.resting[address] = r
+		r = &sinkBackoff{}
+		s.backoffs[address] = r
 		s.log.Warn("cannot reach a sink, and leaves it to another server that can; it is tried again if there is none", "sink", address, "since", now.Since, "error", now.Error)
 	}
 	r.until, r.times = time.Now().Add(s.Rest), r.times+1
 	s.held[address] = false
-	delete(s.told, address)
+	delete(s.reported, address)
 	return nil
 }
 
 // look reads what has come of all sinks at all servers.
-func (s *sinkSession) look(ctx context.Context, sinks int) error {
+func (s *sinkSession) readStatuses(ctx context.Context, sinks int) error {
 	switch {
 	case s.Seen == nil:
 		return nil

@@ -62,7 +62,7 @@ func (s *Store) FollowSinks(ctx context.Context, how Sinks) error {
 	how.LetGo, how.Rest = cmp.Or(how.LetGo, 30*time.Second), cmp.Or(how.Rest, 10*time.Second)
 	retry := backoff.NewExponentialBackOff()
 	retry.InitialInterval, retry.MaxInterval = 20*time.Millisecond, 5*time.Second
-	resting := map[string]*rest{}
+	resting := map[string]*sinkBackoff{}
 	for said := ""; ; {
 		err := s.followSinks(ctx, how, resting, retry.Reset)
 		if ctx.Err() != nil {
@@ -83,14 +83,14 @@ func (s *Store) FollowSinks(ctx context.Context, how Sinks) error {
 type sinkSession struct {
 	Sinks
 
-	conn    *pgx.Conn
-	log     *slog.Logger
-	held    map[string]bool
-	resting map[string]*rest     // the sinks that this program has let go
-	told    map[string]SinkState // what others were told last
+	conn     *pgx.Conn
+	log      *slog.Logger
+	held     map[string]bool
+	backoffs map[string]*sinkBackoff // the sinks that this program has let go
+	reported map[string]SinkState    // what others were told last
 }
 
-func (s *Store) followSinks(ctx context.Context, how Sinks, resting map[string]*rest, healthy func()) error {
+func (s *Store) followSinks(ctx context.Context, how Sinks, resting map[string]*sinkBackoff, healthy func()) error {
 	config := s.pool.Config().ConnConfig.Copy()
 	config.RuntimeParams["application_name"] = s.options.Application + " sinks"
 	conn, err := pgx.ConnectConfig(ctx, config)
@@ -109,7 +109,7 @@ func (s *Store) followSinks(ctx context.Context, how Sinks, resting map[string]*
 		if err := session.wait(ctx, s.options.Poll); err != nil {
 			return err
 		}
-		if !wait.For(ctx, fruitlessPause) { // what anybody sends is looked at together
+		if !wait.For(ctx, spuriousWakePause) { // what anybody sends is looked at together
 			return ctx.Err()
 		}
 	}
@@ -134,7 +134,7 @@ func (s *sinkSession) read(ctx context.Context) ([]Sink, error) {
 	if err := s.release(ctx, all); err != nil {
 		return nil, err
 	}
-	if err := s.tell(ctx); err != nil {
+	if err := s.reportStates(ctx); err != nil {
 		return nil, err
 	}
 	var mine []Sink
@@ -146,12 +146,12 @@ func (s *sinkSession) read(ctx context.Context) ([]Sink, error) {
 			mine = append(mine, sink)
 		}
 	}
-	return mine, s.look(ctx, len(all))
+	return mine, s.readStatuses(ctx, len(all))
 }
 
 // take gets hold of a sink, if no other program has it.
 func (s *sinkSession) take(ctx context.Context, address string) error {
-	if s.held[address] || s.resting[address].rests() {
+	if s.held[address] || s.backoffs[address].active() {
 		return nil
 	}
 	var got bool
@@ -172,8 +172,8 @@ func (s *sinkSession) release(ctx context.Context, keep []Sink) error {
 			}
 		}
 		delete(s.held, address)
-		delete(s.resting, address)
-		delete(s.told, address)
+		delete(s.backoffs, address)
+		delete(s.reported, address)
 	}
 	return nil
 }

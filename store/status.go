@@ -24,7 +24,7 @@ func (s *Store) Status() Status {
 }
 
 type status struct {
-	heard func(error) // may be nil
+	onChange func(error) // may be nil
 
 	mu  sync.Mutex
 	now Status
@@ -38,8 +38,8 @@ func (s *status) connected(standby bool) {
 	}
 	s.now.Following, s.now.Connected, s.now.Standby, s.now.Err = true, true, standby, nil
 	s.mu.Unlock()
-	if news && s.heard != nil {
-		s.heard(nil)
+	if news && s.onChange != nil {
+		s.onChange(nil)
 	}
 }
 
@@ -51,8 +51,8 @@ func (s *status) lost(err error) {
 	s.now.Following, s.now.Connected, s.now.Err = true, false, err
 	s.now.Losses++
 	s.mu.Unlock()
-	if s.heard != nil {
-		s.heard(err)
+	if s.onChange != nil {
+		s.onChange(err)
 	}
 }
 

@@ -125,7 +125,7 @@ func New(url string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("reading the URL of the database to follow: %w", err)
 	}
 	prepareConnection(feed, o.Application+" feed")
-	s := &Store{feed: feed, options: o, status: status{heard: o.Followed}}
+	s := &Store{feed: feed, options: o, status: status{onChange: o.Followed}}
 	config.ConnConfig.Tracer = &waits{s}
 	bounded(config, "SET lock_timeout = "+milliseconds(o.LockTimeout)+"; "+noCompiling)
 	if err := s.connectPools(config); err != nil {
@@ -159,7 +159,7 @@ const connectTimeout = 10 * time.Second
 
 func prepareConnection(config *pgx.ConnConfig, application string) {
 	config.RuntimeParams["application_name"] = application
-	config.OnNotice = hear
+	config.OnNotice = receiveNotice
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectTimeout
 	}

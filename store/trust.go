@@ -97,7 +97,7 @@ func (s *Store) TrustFederated(ctx context.Context, trustDomain string, roots []
 
 // DistrustFederated ends that, and tells whether it was trusted.
 func (s *Store) DistrustFederated(ctx context.Context, trustDomain, by string) (bool, error) {
-	return s.tells(ctx, "ending the trust in another mesh", by, "SELECT mesh.distrust_federated($1)", trustDomain)
+	return s.callInName(ctx, "ending the trust in another mesh", by, "SELECT mesh.distrust_federated($1)", trustDomain)
 }
 
 // PutJoinIssuer writes a rule, in the place of the one of its name if there is one.
@@ -125,5 +125,5 @@ func orEmpty(list []string) []string {
 
 // RemoveJoinIssuer removes a rule, and tells whether there was one.
 func (s *Store) RemoveJoinIssuer(ctx context.Context, name, by string) (bool, error) {
-	return s.tells(ctx, "ending the trust in an issuer of tokens", by, "SELECT mesh.remove_join_issuer($1)", name)
+	return s.callInName(ctx, "ending the trust in an issuer of tokens", by, "SELECT mesh.remove_join_issuer($1)", name)
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // trustSilence is how long a server that reads the trust may say nothing until it counts as gone: a few times [TrustBeat].
-const trustSilence = 15 * time.Second
+const trustServerTimeout = 15 * time.Second
 
 // TrustBeat is how often a server says as of when it goes by what the mesh trusts, if there is nothing new.
 const TrustBeat = 4 * time.Second
@@ -32,7 +32,7 @@ func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 // TrustLags names the servers but one that are there and do not go yet by what was trusted at a time.
 func (s *Store) TrustLags(ctx context.Context, at time.Time, but string) ([]string, error) {
 	rows, err := s.trust.Query(ctx, `SELECT DISTINCT name FROM mesh.trust_readings
-		WHERE read_at < $1 AND noted_at > clock_timestamp() - $2::interval AND server <> $3 ORDER BY name`, at, trustSilence, but)
+		WHERE read_at < $1 AND noted_at > clock_timestamp() - $2::interval AND server <> $3 ORDER BY name`, at, trustServerTimeout, but)
 	if err != nil {
 		return nil, explain("asking which servers know of it", err)
 	}

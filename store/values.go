@@ -57,9 +57,9 @@ func text(f *schema.Field) string {
 		pattern = matches(f.Pattern)
 	}
 	if f.Format != nil {
-		format = one(syntax(f.Format))
+		format = parenthesised(syntax(f.Format))
 		if !f.Repeated && !f.Map {
-			format = one(anyOf(`@ == ""`, format)) // is what a field is that was not set
+			format = parenthesised(anyOf(`@ == ""`, format)) // is what a field is that was not set
 		}
 	}
 	return allOf(low, short(f.MaxLength), pattern, format)
@@ -83,7 +83,7 @@ func syntax(f *schema.Format) string {
 	}
 	other := syntax(schema.Formats()[f.Or])
 	if f.Function != "" {
-		return cmp.Or(other, never)
+		return cmp.Or(other, alwaysFalse)
 	}
 	var pattern, unlike, most string
 	if f.Pattern != "" {
@@ -97,7 +97,7 @@ func syntax(f *schema.Format) string {
 	} else if f.Long != "" {
 		most = not(matches(fmt.Sprintf(".{%d}", longText)))
 	}
-	return one(anyOf(one(allOf(pattern, unlike, most)), other))
+	return parenthesised(anyOf(parenthesised(allOf(pattern, unlike, most)), other))
 }
 
 // durations is a pattern of the durations that a field may have. They are of one unit, and zero has one form, so that rules can tell it.

@@ -44,13 +44,13 @@ func (s *Store) awaken(ctx context.Context, every time.Duration, each func(table
 	if _, err := listen(ctx, conn, serversChannel); err != nil { // on a standby, what comes is each("") every so often
 		return err
 	}
-	var hurry hurry
+	var hurry fastPoll
 	for {
 		each("")
-		if err := notified(ctx, conn, hurry.every(every), each); err != nil {
+		if err := notified(ctx, conn, hurry.interval(every), each); err != nil {
 			return err
 		}
-		if err := hurry.look(ctx, s, conn); err != nil { // which also makes sure that there still is somebody at the other end
+		if err := hurry.check(ctx, s, conn); err != nil { // which also makes sure that there still is somebody at the other end
 			return err
 		}
 	}
@@ -65,7 +65,7 @@ func notified(ctx context.Context, conn *pgx.Conn, every time.Duration, each fun
 			return err
 		}
 		tell(first, each)
-		more, err := tablesUntil(ctx, conn, time.Now().Add(fruitlessPause), math.MaxInt)
+		more, err := tablesUntil(ctx, conn, time.Now().Add(spuriousWakePause), math.MaxInt)
 		if err != nil {
 			return err
 		}

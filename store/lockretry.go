@@ -13,12 +13,14 @@ import (
 	"github.com/pgmesh/pgmesh/internal/wait"
 )
 
-// A migration needs the tables for itself for a moment, while a mesh uses them. It may have to wait for whoever has them in a
-// transaction, and everybody else would then wait behind it. So it asks for all of them at once, waits for less time than it takes
-// Postgres to look for deadlocks, lets the others go on for a while, and asks again.
+// A migration needs the tables for itself for a moment while a mesh uses them. It may have to wait for a
+// transaction that holds one, and everybody else then waits behind it. So it asks for all tables at once,
+// waits for less time than Postgres takes to look for deadlocks, lets the others go on for a while, and
+// tries again.
 
-// lockEverything takes the tables and views of the schema until the transaction ends. Whoever has one already and waits for another
-// stands in the way. Some transactions begin with the resources and others with a view, so the order is another each time.
+// lockEverything locks the tables and views of the schema until the transaction ends. Some transactions
+// lock resources first and others a view, and may deadlock with this one; so its order is random each
+// time.
 func lockEverything(ctx context.Context, tx pgx.Tx) error {
 	var list string
 	err := tx.QueryRow(ctx, `SELECT string_agg(format('mesh.%I', relname), ', ' ORDER BY (relname = 'resources') = $1, (relkind = 'v') = $1, oid)
@@ -26,8 +28,9 @@ func lockEverything(ctx context.Context, tx pgx.Tx) error {
 	if err != nil {
 		return err
 	}
-	// A long wait is for those who have a table for long, and a short one is over soon where somebody waits for us in turn.
-	wait := shortestWait + rand.N(longestWait-shortestWait)
+	// A long wait succeeds against long transactions, and a short one ends deadlocks early; so the length
+	// is random.
+	wait := minLockWait + rand.N(maxLockWait-minLockWait)
 	if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = "+milliseconds(wait)); err != nil {
 		return err
 	}
@@ -39,41 +42,41 @@ func lockEverything(ctx context.Context, tx pgx.Tx) error {
 }
 
 const (
-	shortestWait = 50 * time.Millisecond
-	longestWait  = 700 * time.Millisecond // Postgres looks for deadlocks after a second, and may then end the transaction of somebody else
+	minLockWait = 50 * time.Millisecond
+	maxLockWait = 700 * time.Millisecond // Postgres looks for deadlocks after a second, and may then abort another's transaction
 
-	shortestPause = 50 * time.Millisecond
-	longestPause  = 2 * time.Second
+	minRetryPause = 50 * time.Millisecond
+	maxRetryPause = 2 * time.Second
 )
 
-// milliseconds is a time for a setting of Postgres.
+// milliseconds formats a duration for a Postgres setting.
 func milliseconds(d time.Duration) string { return fmt.Sprintf("'%dms'", d.Milliseconds()) }
 
-// patiently does something again until nobody has a lock in its way. It says so when it waits.
-func patiently(ctx context.Context, conn *pgx.Conn, tell func(string), do func() error) error {
+// retryLocked repeats do until no lock is in its way, and reports when it waits.
+func retryLocked(ctx context.Context, conn *pgx.Conn, tell func(string), do func() error) error {
 	for {
 		begun := time.Now()
 		err := do()
-		if !lockedOut(err) {
+		if !isLockTimeout(err) {
 			return err
 		}
-		pause := min(max(shortestPause, 2*time.Since(begun)), longestPause)
-		tell("waiting for others who use the tables: " + others(ctx, conn))
-		// Two that wait for each other must not try in step.
+		pause := min(max(minRetryPause, 2*time.Since(begun)), maxRetryPause)
+		tell("waiting for others who use the tables: " + lockHolders(ctx, conn))
+		// The random part keeps two programs that wait for each other from retrying in step.
 		if !wait.For(ctx, pause+rand.N(pause)) {
 			return ctx.Err()
 		}
 	}
 }
 
-// lockedOut tells whether a lock was not to be had in time.
-func lockedOut(err error) bool {
+// isLockTimeout reports whether a lock could not be had in time.
+func isLockTimeout(err error) bool {
 	var pg *pgconn.PgError
 	return errors.Is(err, ErrConflict) || errors.As(err, new(*BlockedError)) || errors.As(err, &pg) && (pg.Code == "55P03" || pg.Code == "57014")
 }
 
-// others names who may be in the way, the oldest first.
-func others(ctx context.Context, conn *pgx.Conn) string {
+// lockHolders describes the sessions that hold locks on the tables, the oldest first.
+func lockHolders(ctx context.Context, conn *pgx.Conn) string {
 	var names string
 	err := conn.QueryRow(ctx, `
 		SELECT coalesce(string_agg(format('%s (pid %s, for %s s)', coalesce(nullif(application_name, ''), 'a session'), pid,
