@@ -66,7 +66,7 @@ func (s *Store) blockersOf(ctx context.Context, pid uint32) ([]Blocker, error) {
 func (s *Store) blockers(ctx context.Context, query string, args ...any) ([]Blocker, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	rows, err := s.trust.Query(context.WithValue(ctx, lookKey{}, true), query, args...)
+	rows, err := s.trust.Query(context.WithValue(ctx, tracerKey{}, true), query, args...)
 	if err != nil {
 		return nil, err
 	}

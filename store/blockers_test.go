@@ -30,7 +30,7 @@ func impatient(t *testing.T, url string, o store.Options) *store.Store {
 }
 
 // waits returns when a change was seen to wait for somebody.
-func waits(t *testing.T, told <-chan struct{}, done <-chan error) {
+func lockTracer(t *testing.T, told <-chan struct{}, done <-chan error) {
 	t.Helper()
 	select {
 	case <-told:
@@ -59,7 +59,7 @@ func TestAChangeSaysWhoIsInItsWay(t *testing.T) {
 		_, err := s.Apply(context.WithoutCancel(t.Context()), change)
 		failed <- err
 	}()
-	waits(t, told, failed)
+	lockTracer(t, told, failed)
 	list, err := s.Blockers(t.Context())
 	require.NoError(t, err)
 	require.Len(t, list, 1)
@@ -90,7 +90,7 @@ func TestABlockerIsEnded(t *testing.T) {
 		_, err := s.Apply(context.WithoutCancel(t.Context()), change)
 		done <- err
 	}()
-	waits(t, told, done)
+	lockTracer(t, told, done)
 	require.ErrorContains(t, s.EndBlocker(t.Context(), pid, "99/99"), "nobody waits for the session", "it may have gone on to another transaction")
 	require.NoError(t, s.EndBlocker(t.Context(), pid, ""))
 	require.NoError(t, <-done)

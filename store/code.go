@@ -17,7 +17,7 @@ import (
 // end, and a function that goes, or changes its arguments, must be dropped by a migration.
 var codeFiles embed.FS
 
-// code is all of it, as one script.
+// code returns all of it as one script.
 func code() (string, error) {
 	names, err := fs.Glob(codeFiles, "sql/*.sql") // sorted
 	if err != nil {
@@ -53,15 +53,15 @@ func syncCode(ctx context.Context, conn *pgx.Conn) error {
 		if err := lockEverything(ctx, tx); err != nil {
 			return err
 		}
-		// The files are in order for views. Bodies of functions may name what comes later.
+		// The files are in order for views. Bodies of functions may use what comes later.
 		_, err = tx.Exec(ctx, "SET LOCAL check_function_bodies = off;\n"+script+unblockWrites)
 		return err
 	})
 	return explain("installing the functions and views of the schema", err)
 }
 
-// dropCode removes the code, for the tables under it are about to become those of an older program. Until that has installed
-// its own, nobody can write.
+// dropCode removes the code before the tables become those of an older program. Nobody can write until
+// that program has installed its own.
 func dropCode(ctx context.Context, conn *pgx.Conn) error {
 	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		if err := lockEverything(ctx, tx); err != nil {
@@ -73,8 +73,8 @@ func dropCode(ctx context.Context, conn *pgx.Conn) error {
 	return explain("removing the functions and views of the schema", err)
 }
 
-// removal drops what code installed, and nothing that others have built on it: then Postgres refuses and says what that is. It
-// forgets which registry there was, for tables of that may go.
+// dropCodeScript drops what code installed, but nothing that others built on it: then Postgres refuses
+// and names that. It also clears the digest of the registry, whose tables may go.
 const dropCodeScript = `
 DO $$
 DECLARE
@@ -107,7 +107,7 @@ BEGIN
 END $$;
 `
 
-// bar keeps people from writing while no code is there that would record it.
+// blockWrites prevents writes while there is no code that would record them.
 const blockWrites = `
 CREATE OR REPLACE FUNCTION mesh.refuse_between_versions() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

@@ -6,19 +6,20 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// The quick check asks few predicates, each about much. They hold of what is right, and of nothing that is wrong: what they do not hold of is
-// looked at again, so they may ask for more than must be. It is for others to see that an object has no members but its fields.
+// The quick check evaluates a few large predicates. They hold only for valid objects; an object for which
+// they do not hold is checked in detail, so they may be stricter than the rules. Unknown fields are
+// checked elsewhere.
 //
-// A predicate about a value would be unknown, or would be about the items of a list, where the value is not of the JSON type it should
-// be. So that is always asked first.
+// A predicate about a value of the wrong JSON type would be unknown, or apply to the items of a list. So
+// the type is always tested first.
 
-// ownValues holds of an object of a type if nothing is wrong in those of its fields that are not made of objects.
+// ownValues holds for an object if its fields that are no objects have valid values.
 func ownValues(t *schema.Type) string {
 	return allOf(members(t, false)...)
 }
 
-// ownParts holds of an object if those of its fields are there as they should be that are made of objects, whatever is in these, and
-// if it has none of the faults that are about several fields.
+// ownParts holds for an object if its fields that are objects have the right form, whatever is in them,
+// and if it has none of the faults that concern several fields.
 func ownParts(t *schema.Type, faults string) string {
 	return allOf(append(members(t, true), not(faults))...)
 }
@@ -33,7 +34,8 @@ func members(t *schema.Type, areObjects bool) []string {
 	return predicates
 }
 
-// member is what must be true of a field, if the predicate about the current item must be true of its value, or of each in its list or map.
+// member is the predicate about a field, given the predicate about its value, or about each value in its
+// list or map.
 func member(f *schema.Field, predicate string) string {
 	path := "$." + literal(f.Name)
 	switch {
@@ -66,7 +68,8 @@ func list(path string, f *schema.Field) string {
 	return allOf(onlyOfType(path, "array"), low, high)
 }
 
-// keyed is about a map. A path cannot count members, so a map that may have only so many is looked at again.
+// keyed is the predicate about a map. A path cannot count members, so a map with a limited number of them
+// is checked in detail.
 func keyed(path string, f *schema.Field) string {
 	var keys, low, high string
 	if f.KeyType != "" {

@@ -93,12 +93,12 @@ func (s *Store) readPage(ctx context.Context, conn *pgx.Conn, after Revision, on
 			return nil, false, err
 		}
 	}
-	return page, r.revisions == pageRevisions || r.revisions > len(page), rows.Err()
+	return page, r.revisionCount == pageRevisions || r.revisionCount > len(page), rows.Err()
 }
 
 // pageRow is one change, and its batch.
 type pageRow struct {
-	revisions     int // there were for the page
+	revisionCount int // there were for the page
 	batch         Batch
 	key           key
 	before, after body
@@ -107,7 +107,7 @@ type pageRow struct {
 func (r *pageRow) targets() []any {
 	b := &r.batch
 	targets := []any{
-		&r.revisions, &b.Revision, &b.Mark, &b.Author, &b.Application, &b.Message, &b.Time, &b.secret,
+		&r.revisionCount, &b.Revision, &b.Mark, &b.Author, &b.Application, &b.Message, &b.Time, &b.secret,
 		&r.key.group, &r.key.kind, &r.key.namespace, &r.key.name,
 	}
 	return append(append(targets, r.before.targets()...), r.after.targets()...)

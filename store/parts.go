@@ -6,16 +6,16 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// partRow is a place below an object of a type where objects are.
+// partRow is a path from an object of a type to an object within it.
 type partRow struct {
 	Type string `json:"type"`
 	Path string `json:"path"`
-	Part string `json:"part"` // their type
+	Part string `json:"part"` // the type at the path
 
-	Position int `json:"position,omitempty"` // from 1, among those of the type
+	Position int `json:"position,omitempty"` // its position from 1 among the type's parts
 }
 
-// partsOf lists the places below an object of a type.
+// partsOf lists the objects within an object of a type.
 func partsOf(types map[string]*schema.Type, of *schema.Type) []partRow {
 	var rows []partRow
 	var add func(at string, t *schema.Type, within []string)

@@ -10,7 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// changesQuery reads the changes of some revisions, a bounded number of each, and how many there are.
+// changesQuery reads the changes of some revisions, up to a number of each, and how many there are.
 const changesQuery = `
 	SELECT revision, api_group, kind, namespace, name, operation, before, after, of_revision FROM (
 		SELECT h.revision, h.api_group, h.kind, h.namespace, h.name, h.operation,
@@ -31,7 +31,7 @@ type pastRow struct {
 	ofRevision    int
 }
 
-// document is a resource as the history shows it.
+// document is a resource in history.
 type document struct {
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
@@ -52,7 +52,7 @@ func (d *document) size() int {
 	return len(d.Spec)
 }
 
-// addChanges completes revisions by what they changed.
+// addChanges adds to revisions what they changed.
 func (s *Store) addChanges(ctx context.Context, tx pgx.Tx, q HistoryQuery, found []PastRevision) error {
 	numbers := make([]Revision, len(found))
 	at := map[Revision]*PastRevision{}

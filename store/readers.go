@@ -6,11 +6,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Reader is a row of mesh.readers: what the clients of an identity are shown.
+// Reader is a row of mesh.readers: what clients with an identity are shown.
 type Reader struct {
 	Identity   string
-	Namespaces []string // {*} is all
-	Kinds      []string // {*} is all
+	Namespaces []string // {*} means all
+	Kinds      []string // {*} means all
 	Labels     string
 }
 

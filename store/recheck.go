@@ -8,8 +8,9 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// recheckResources has what is stored checked by the rules in force, as far as it was not, in portions: others write meanwhile. It makes no
-// revision. What breaks the rules stays as it is, for it may have been in force for long, and is told.
+// recheckResources checks stored resources by the current rules unless that was done already, in portions
+// so that others can write meanwhile. It makes no revision. Resources that break the rules stay, because
+// they may have long been in force, and are reported.
 func recheckResources(ctx context.Context, conn *pgx.Conn, _ *goose.Provider, tell func(string)) error {
 	var kind, group, namespace, name *string
 	start := ""

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// ErrConnected says that a machine is connected, and so is not taken out.
+// ErrConnected says that a machine is connected, and therefore is not removed.
 var ErrConnected = errors.New("it is connected")
 
 // RegisteredMachine is one service of one machine.
@@ -26,10 +26,10 @@ type RegisteredMachine struct {
 	Weight                     uint32
 	Discovery, Server          string
 	Since, Registered          time.Time
-	Gone                       time.Time // not if zero
+	Gone                       time.Time // zero if it is not gone
 }
 
-// RegisteredFilter selects among them. What is empty selects all.
+// RegisteredFilter selects registered machines. An empty field selects all.
 type RegisteredFilter struct {
 	Namespaces     []string
 	Machine, Group string
@@ -54,8 +54,8 @@ func (s *Store) RegisteredMachines(ctx context.Context, f RegisteredFilter) ([]R
 	return list, explain("reading which machines are registered", err)
 }
 
-// RemoveMachine takes out a machine that is gone, or by force one that is not, in somebody's name: one of its services, or all if group is empty. It returns
-// how many services went.
+// RemoveMachine removes a lost machine, or by force a connected one, in the name of by: one of its
+// services, or all if group is empty. It returns how many services were removed.
 func (s *Store) RemoveMachine(ctx context.Context, namespace, machine, group string, force bool, by string) (removed int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()

@@ -16,7 +16,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// registry is what the database is told about kinds: rows of the tables they are named after.
+// registry is what the database stores about kinds, as rows of the tables that its fields are named
+// after.
 type registry struct {
 	Kinds   []kindRow   `json:"kinds"`
 	Types   []typeRow   `json:"types"`
@@ -108,7 +109,7 @@ type ruleRow struct {
 	Hint     string        `json:"hint,omitempty"`
 }
 
-// knownRegistry is what this program knows.
+// knownRegistry returns the registry of this program.
 func knownRegistry() registry {
 	r := registry{Formats: []formatRow{}, Rules: []ruleRow{}, Unsupported: unsupportedRows()}
 	for _, k := range kinds.All() {
@@ -143,8 +144,8 @@ func knownRegistry() registry {
 	return r
 }
 
-// addRules adds the rows of a type's rules. It returns the one predicate that holds if any of those is broken that can be
-// put into it, and one that holds if any of the others needs to be looked at.
+// addRules adds the rows of a type's rules. It returns a predicate that holds if a rule that fits into it
+// is broken, and one that holds if another rule has to be checked.
 func (r *registry) addRules(t *schema.Type) (broken, tested *string) {
 	var quick, others []string
 	for i, rule := range t.Rules {
@@ -203,7 +204,7 @@ func rowOfField(of string, position int, f schema.Field) fieldRow {
 	return row
 }
 
-// digest changes whenever what the database is told would.
+// digest changes whenever the registry does.
 func (r registry) digest() (string, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -213,7 +214,7 @@ func (r registry) digest() (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// syncRegistry makes the database know the kinds that this program knows, and no others. It writes only if they differ.
+// syncRegistry replaces the registry in the database by this program's, if they differ.
 func syncRegistry(ctx context.Context, conn *pgx.Conn) error {
 	known := knownRegistry()
 	digest, err := known.digest()
@@ -233,8 +234,9 @@ func syncRegistry(ctx context.Context, conn *pgx.Conn) error {
 	return explain("writing the kinds to the database", err)
 }
 
-// mark gives the rules a number that tells them from others: it is noted with each resource that was found to keep them. 0 stays free, for
-// a resource that nobody checked. What is not acted on is no rule, and changes no verdict; nor does the order of parts.
+// numberRules gives the rules a number that identifies them, which is stored with each resource that
+// passed them. 0 is for resources that were not checked. Unsupported fields and the order of parts are
+// left out, because they change no verdict.
 func (r registry) numberRules() error {
 	rules := r
 	rules.Unsupported = nil
@@ -272,7 +274,7 @@ func (r registry) write(ctx context.Context, tx pgx.Tx) error {
 			return err
 		}
 	}
-	// The quick check is planned soon after, and must not be planned for tables of unknown size.
+	// The quick check is planned soon, and should not be planned for tables of unknown size.
 	_, err := tx.Exec(ctx, "ANALYZE mesh.kinds, mesh.schema_types, mesh.schema_fields, mesh.schema_parts, mesh.formats, mesh.rules")
 	return err
 }

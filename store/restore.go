@@ -9,14 +9,14 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Restoring asks that resources become what they were.
+// Restoring asks to set resources back.
 type Restoring struct {
-	Apply     // says where it comes from; its resources do not count
+	Apply     // its origin and options; its resources do not count
 	Selection // labels and Where do not count
 	To        Moment
 }
 
-// Restored is what came of it: the resources that changed, and what became of each.
+// Restored is the result: the resources that changed, and how.
 type Restored struct {
 	Applied
 	Keys []kinds.Key
@@ -24,7 +24,7 @@ type Restored struct {
 
 const restoreQuery = `SELECT operation, api_group, kind, namespace, name FROM mesh.restore(%s, $2, $3, $4)`
 
-// Restore makes resources what they were, as a new revision, or does nothing.
+// Restore sets resources back to a moment, in a new revision, or does nothing.
 func (s *Store) Restore(ctx context.Context, r Restoring) (Restored, error) {
 	query, to := fmt.Sprintf(restoreQuery, "$1::bigint"), any(r.To.Revision)
 	if r.To.Revision == nil {
@@ -39,7 +39,8 @@ func (s *Store) Restore(ctx context.Context, r Restoring) (Restored, error) {
 	return done, explain("restoring resources", err)
 }
 
-// changeBy makes a change by a function of the database that tells what it changed. It is given up if refuse refuses one of the resources.
+// changeBy runs a function of the database that changes resources and returns which. If refuse returns an
+// error for one of these, it is rolled back.
 func (s *Store) changeBy(ctx context.Context, a Apply, refuse func(key) error, query string, args ...any) (done Restored, err error) {
 	outcomes := []Outcome{}
 	done.Applied, err = s.transact(ctx, a, func(tx pgx.Tx) error {
@@ -68,7 +69,8 @@ func (s *Store) changeBy(ctx context.Context, a Apply, refuse func(key) error, q
 
 var restoredAs = map[Operation]Outcome{Create: Created, Update: Configured, Delete: Deleted}
 
-// namesake is a resource that would be restored as well, since the database chooses by the names of kinds alone.
+// namesake returns an error for a resource that was not selected: the database selects by the names of
+// kinds alone, which several groups may have.
 func namesake(k key) error {
 	return &RefusedError{
 		Reason: fmt.Sprintf("this would also restore %s.%s %s/%s, for a kind is chosen by its name and two groups have a %[1]s", k.kind, k.group, k.namespace, k.name),
@@ -76,8 +78,8 @@ func namesake(k key) error {
 	}
 }
 
-// RevertOutcome is what became of a resource when a revision was reverted: it was reverted; is unchanged, since it is again what it
-// was before; or is left as it is in a conflict, since ChangedBy has changed it.
+// RevertOutcome is what happened to a resource when a revision was reverted: it was reverted, already was
+// as before, or was left in a conflict because ChangedBy has changed it.
 type RevertOutcome struct {
 	Key       kinds.Key
 	Outcome   string
@@ -86,7 +88,7 @@ type RevertOutcome struct {
 
 const revertQuery = "SELECT outcome, api_group, kind, namespace, name, coalesce(changed_by, 0) FROM mesh.revert($1)"
 
-// Revert takes one revision back, as a new revision. Of the Apply only what it says of itself counts.
+// Revert takes back one revision, in a new revision. Only the Apply's origin and options count.
 func (s *Store) Revert(ctx context.Context, revision Revision, a Apply) (Applied, []RevertOutcome, error) {
 	var outcomes []RevertOutcome
 	applied, err := s.transact(ctx, a, func(tx pgx.Tx) error {

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Revocation says of whom nothing counts any more: of an identity or an enrolment.
+// Revocation revokes an identity or an enrolment.
 type Revocation struct {
 	Namespace string // empty for a server
 	Identity  string // without the trust domain: ns/NAMESPACE/sa/SERVICE-ACCOUNT or pgmesh/PROGRAM/NAME
@@ -15,11 +15,12 @@ type Revocation struct {
 	Reason    string
 	At        time.Time
 	By        string
-	Lifted    time.Time // zero while it counts
+	Lifted    time.Time // zero while it is in force
 	Lifter    string
 }
 
-// Revocations lists those of some namespaces, of all and of servers if there are none; also those that were lifted. The newest come first.
+// Revocations lists the revocations of some namespaces; all, and those of servers, if none are given. It
+// includes lifted ones. The newest come first.
 func (s *Store) Revocations(ctx context.Context, namespaces []string) ([]Revocation, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -32,18 +33,19 @@ func (s *Store) Revocations(ctx context.Context, namespaces []string) ([]Revocat
 	return list, explain("reading the revocations", err)
 }
 
-// NamespaceOf tells to which namespace a machine belongs, by its enrolment: none if it is a server's. It is an InvalidError if nobody has joined as that.
+// NamespaceOf returns the namespace of a machine, given its enrolment; "" for a server's. It returns an
+// InvalidError if nobody has joined as that.
 func (s *Store) NamespaceOf(ctx context.Context, enrolment string) (namespace string, err error) {
 	err = s.trust.QueryRow(ctx, "SELECT mesh.namespace_of_enrolment($1)", enrolment).Scan(&namespace)
 	return namespace, explainInput("looking for a machine", err)
 }
 
-// RevokeIdentity revokes all machines of a service account, and tells whether that is new.
+// RevokeIdentity revokes all machines of a service account, and reports whether that changed anything.
 func (s *Store) RevokeIdentity(ctx context.Context, namespace, serviceAccount, reason, by string) (bool, error) {
 	return s.revocation(ctx, by, "SELECT mesh.revoke_identity($1, $2, $3)", namespace, serviceAccount, reason)
 }
 
-// RestoreIdentity takes back what RevokeIdentity did, and tells whether there was something to take.
+// RestoreIdentity lifts the revocation of RevokeIdentity, and reports whether there was one.
 func (s *Store) RestoreIdentity(ctx context.Context, namespace, serviceAccount, by string) (bool, error) {
 	return s.revocation(ctx, by, "SELECT mesh.restore_identity($1, $2)", namespace, serviceAccount)
 }
@@ -53,7 +55,7 @@ func (s *Store) RevokeMachine(ctx context.Context, enrolment, reason, by string)
 	return s.revocation(ctx, by, "SELECT mesh.revoke_machine($1, $2)", enrolment, reason)
 }
 
-// RestoreMachine takes back what RevokeMachine did.
+// RestoreMachine lifts the revocation of RevokeMachine.
 func (s *Store) RestoreMachine(ctx context.Context, enrolment, by string) (bool, error) {
 	return s.revocation(ctx, by, "SELECT mesh.restore_machine($1)", enrolment)
 }
@@ -63,7 +65,7 @@ func (s *Store) RevokeServer(ctx context.Context, program, name, reason, by stri
 	return s.revocation(ctx, by, "SELECT mesh.revoke_server($1, $2, $3)", program, name, reason)
 }
 
-// RestoreServer takes back what RevokeServer did.
+// RestoreServer lifts the revocation of RevokeServer.
 func (s *Store) RestoreServer(ctx context.Context, program, name, by string) (bool, error) {
 	return s.revocation(ctx, by, "SELECT mesh.restore_server($1, $2)", program, name)
 }
@@ -72,7 +74,8 @@ func (s *Store) revocation(ctx context.Context, by, query string, args ...any) (
 	return s.callInName(ctx, "revoking or restoring a member of the mesh", by, query, args...)
 }
 
-// tells runs a function of the schema in somebody's name that says whether it has changed something.
+// callInName calls a function of the schema in the name of by. The function reports whether it changed
+// anything.
 func (s *Store) callInName(ctx context.Context, doing, by, query string, args ...any) (changed bool, err error) {
 	err = s.inTheNameOf(ctx, by, func(tx pgx.Tx) error { return tx.QueryRow(ctx, query, args...).Scan(&changed) })
 	return changed, explainInput(doing, err)

@@ -9,15 +9,15 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// key is a key as the database has it, of a kind that this program may not know.
+// key is a key in the database, whose kind this program may not know.
 type key struct{ group, kind, namespace, name string }
 
 func keyOf(k kinds.Key) key { return key{k.Kind.Group, k.Kind.Name, k.Namespace, k.Name} }
 
-// resolve finds the kind of a row, or reports that the row is left out.
+// resolve finds the kind of a row, or reports that the row is skipped.
 func (s *Store) resolve(k key, revision Revision) (kinds.Key, bool) {
 	kind, ok := kinds.Lookup(k.group, k.kind)
-	if k.group == kinds.Secret.Group && k.kind == kinds.Secret.Name { // which the history tells of
+	if k.group == kinds.Secret.Group && k.kind == kinds.Secret.Name { // history records changes of secrets
 		kind, ok = kinds.Secret, true
 	}
 	if !ok {
@@ -27,7 +27,7 @@ func (s *Store) resolve(k key, revision Revision) (kinds.Key, bool) {
 	return kinds.Key{Kind: kind, Namespace: k.namespace, Name: k.name}, true
 }
 
-// unknownKinds remembers which kinds were logged.
+// unknownKinds records which kinds were logged.
 type unknownKinds struct{ logged sync.Map }
 
 func (s *Store) skip(skipped Skipped) {
@@ -41,8 +41,8 @@ func (s *Store) skip(skipped Skipped) {
 	}
 }
 
-// body is what a row says about a resource. All is NULL where a change has no resource before or after it; and the revision, where none is
-// known: the row came around the triggers.
+// body is a row's content of a resource. Everything is NULL where a change has no resource before or
+// after it. The revision is also NULL for a row that came around the triggers.
 type body struct {
 	spec, labels, annotations []byte
 	revision, generation      *int64
@@ -70,7 +70,7 @@ func (b *body) resource(k kinds.Key) (*Resource, error) {
 	return r, nil
 }
 
-// orZero is what a column says, or the zero value for NULL.
+// orZero returns a column's value, or the zero value for NULL.
 func orZero[T any](column *T) (value T) {
 	if column != nil {
 		value = *column

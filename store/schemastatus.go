@@ -12,10 +12,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// SchemaStatus is what a database has of what a program needs.
+// SchemaStatus compares a database's schema with what this program needs.
 type SchemaStatus struct {
 	Migrations []Migration
-	Newest     int64 // the version that the database has, which may be of a newer program
+	Newest     int64 // the database's version, which may be a newer program's
 	Installed
 }
 
@@ -23,19 +23,19 @@ type SchemaStatus struct {
 type Migration struct {
 	Version int64
 	Name    string
-	Applied time.Time // zero if it was not
+	Applied time.Time // zero if it is not applied
 }
 
-// Installed tells which parts of the schema that are no tables are those of this program.
+// Installed says which parts of the schema, other than tables, are this program's.
 type Installed struct {
 	Code     bool // functions, views and triggers
 	Registry bool // kinds, types and rules
 }
 
-// Fits tells whether there is nothing for Migrate to do.
+// Fits reports whether there is nothing for Migrate to do.
 func (s SchemaStatus) Fits() bool { return s.known() == s.Newest && s.Code && s.Registry }
 
-// TooNew tells whether a newer program has migrated the database, which this one then leaves alone.
+// TooNew reports whether a newer program migrated the database, which this one then leaves alone.
 func (s SchemaStatus) TooNew() bool { return s.Newest > s.known() }
 
 func (s SchemaStatus) known() (version int64) {
@@ -86,7 +86,7 @@ func readSchemaStatus(ctx context.Context, conn *pgx.Conn) (SchemaStatus, error)
 	return s, err
 }
 
-// knownMigrations lists the files, in the order of their numbers.
+// knownMigrations lists the migration files, in order.
 func knownMigrations() (s SchemaStatus, err error) {
 	files, err := fs.Glob(migrationFiles, "migrations/*.sql")
 	if err != nil {

@@ -6,13 +6,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// SealingKey is how servers come to a key that they encrypt secrets with. It is no secret.
+// SealingKey is the stored form of a key that servers encrypt secrets with. It is not secret.
 type SealingKey struct {
 	ID      string
 	Wrapped string
 }
 
-// SealingKeys returns those that are kept, the oldest first.
+// SealingKeys returns the stored keys, the oldest first.
 func (s *Store) SealingKeys(ctx context.Context) ([]SealingKey, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -24,7 +24,7 @@ func (s *Store) SealingKeys(ctx context.Context) ([]SealingKey, error) {
 	return keys, explain("reading the keys that encrypt secrets", err)
 }
 
-// AddSealingKey keeps another if there still are as many as are known, and tells whether it did.
+// AddSealingKey stores a key if there still are as many as known, and reports whether it did.
 func (s *Store) AddSealingKey(ctx context.Context, k SealingKey, known int) (added bool, err error) {
 	err = s.pool.QueryRow(ctx, "SELECT mesh.add_sealing_key($1, $2, $3)", k.ID, k.Wrapped, known).Scan(&added)
 	return added, explain("keeping a key that encrypts secrets", err)

@@ -12,14 +12,14 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Secret is a secret as it stands. Its values are as the table has them: base64, or encrypted by who wrote them.
+// Secret is a secret as stored: its values are base64, or encrypted by whoever wrote them.
 type Secret struct {
 	Namespace, Name     string
 	Type                string
 	Labels              map[string]string
 	Data                map[string]string
-	ServiceAccounts     []string          // of the gateways that are given it; all of its namespace if there is none
-	Digests             map[string]string // which tell values apart, and nothing about them
+	ServiceAccounts     []string          // of the gateways that may have it; all in its namespace if empty
+	Digests             map[string]string // these tell values apart and reveal nothing else
 	NotBefore, NotAfter time.Time         // of its certificate; zero if there is none
 	Author              string
 	Created, Updated    time.Time
@@ -33,18 +33,18 @@ func (s *Secret) Key() kinds.Key {
 // String keeps the values out of logs and errors.
 func (s *Secret) String() string { return s.Key().String() }
 
-// SecretChange is what has become of a secret that a revision changed.
+// SecretChange is the current state of a secret that a revision changed.
 type SecretChange struct {
 	Key kinds.Key
 	Now *Secret // nil if it is gone
-	// Through is the last revision that has changed it. Earlier values are not kept: a reader that is behind is told of the newest, and has
-	// the whole state again once it has read that revision.
+	// Through is the last revision that changed the secret. Earlier values are not kept: a reader that is
+	// behind gets the newest value, and has a consistent state again once it has read that revision.
 	Through Revision
 }
 
 const secretColumns = "s.namespace, s.name, s.type, s.data, s.labels, s.digests, s.not_before, s.not_after, s.author, s.created_at, s.updated_at, s.service_accounts" //nolint:gosec // names of columns
 
-// secretRow is a row of them, of NULLs if there is none.
+// secretRow is a row of these columns; all are NULL if there is no secret.
 type secretRow struct {
 	namespace, name, kind, author         *string
 	data, labels, digests                 []byte
@@ -74,7 +74,7 @@ func (r *secretRow) secret() (*Secret, error) {
 	return s, nil
 }
 
-// Secrets lists the secrets of some namespaces, of all if there are none.
+// Secrets lists the secrets of some namespaces; all if none are given.
 func (s *Store) Secrets(ctx context.Context, namespaces []string) ([]*Secret, error) {
 	rows, err := s.pool.Query(ctx, "SELECT "+secretColumns+` FROM mesh.secrets s
 		WHERE $1::text[] IS NULL OR s.namespace = ANY ($1) ORDER BY s.namespace COLLATE "C", s.name COLLATE "C"`, namespaces)
@@ -95,7 +95,7 @@ func collectSecrets(rows pgx.Rows) ([]*Secret, error) {
 	})
 }
 
-// addSecretsQuery reads the secrets that some revisions changed, as they stand, in one statement.
+// addSecretsQuery reads the current state of the secrets that some revisions changed.
 const addSecretsQuery = `
 SELECT t.revision, c.namespace, c.name, (
     SELECT max(x.revision) FROM mesh.secret_changes y JOIN mesh.transactions x ON x.id = y.transaction_id
@@ -106,7 +106,7 @@ FROM mesh.transactions t JOIN mesh.secret_changes c ON c.transaction_id = t.id
 WHERE t.revision = ANY ($1)
 ORDER BY t.revision, c.namespace COLLATE "C", c.name COLLATE "C"`
 
-// addSecrets completes those batches of a page that have changed secrets.
+// addSecrets adds to the batches of a page the secrets that they changed.
 func addSecrets(ctx context.Context, conn *pgx.Conn, page []Batch) error {
 	changed := map[Revision]*Batch{}
 	var revisions []Revision
@@ -195,5 +195,5 @@ func removeSecrets(ctx context.Context, tx pgx.Tx, deletes []kinds.Key) (map[key
 	return collectKeys(rows)
 }
 
-// isSecret tells the keys of secrets from those of resources.
+// isSecret reports whether a key is a secret's.
 func isSecret(k kinds.Key) bool { return k.Kind == kinds.Secret }

@@ -9,16 +9,17 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Selection says which resources are meant, by what all of its fields say together. Its zero value means all.
+// Selection selects the resources that meet all its fields. The zero value selects all.
 type Selection struct {
 	Kinds      []*kinds.Kind // none stands for all
-	Namespaces []string      // likewise; "" is that of kinds that have none
+	Namespaces []string      // likewise; "" selects kinds without a namespace
 	Names      []string      // likewise
 	Labels     selector.Selector
 	Where      string // a predicate about the spec in the path language of SQL/JSON; none if empty
 }
 
-// kindNames are what the functions of the schema choose by. They know no groups: what is read by them is to be looked through by isOf.
+// kindNames returns the names by which functions of the schema select kinds. They ignore groups, so
+// results have to be filtered with isOf.
 func (s Selection) kindNames() []string {
 	var names []string
 	for _, k := range s.Kinds {
@@ -33,7 +34,7 @@ func (s Selection) isOf(group, kind string) bool {
 	return len(s.Kinds) == 0 || slices.ContainsFunc(s.Kinds, func(k *kinds.Kind) bool { return k.Group == group && k.Name == kind })
 }
 
-// selected is the condition that a resource meets which is meant. Its parameters are those that arguments returns.
+// selected is the condition for a selected resource. Its parameters are those that arguments returns.
 const selected = `$1::bigint IS NOT NULL AND (api_group, kind) IN (SELECT * FROM unnest($2::text[], $3::text[]))
 	AND ($4::text[] IS NULL OR namespace = ANY ($4)) AND ($5::text[] IS NULL OR name = ANY ($5))
 	AND ($6::jsonb IS NULL OR NOT EXISTS (
@@ -49,7 +50,8 @@ func (s Selection) arguments(at Revision) []any {
 	return []any{at, of.groups, of.kinds, s.Namespaces, s.Names, s.requirements(), s.Where}
 }
 
-// known are the kinds by name: resources of kinds that this program does not know would be counted, and then left out.
+// known returns the kinds by name. Without names it lists all that this program knows: others would be
+// counted and then left out.
 func (s Selection) known() []*kinds.Kind {
 	if len(s.Kinds) == 0 {
 		return kinds.All()
@@ -57,7 +59,7 @@ func (s Selection) known() []*kinds.Kind {
 	return s.Kinds
 }
 
-// requirements are the labels as a query takes them, NULL if there are none.
+// requirements returns the label selector as a parameter; NULL if there is none.
 func (s Selection) requirements() *string {
 	if len(s.Labels) == 0 {
 		return nil

@@ -9,8 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Since reads the next batches after a position, and tells whether there are more than those. It is for those who are woken by somebody
-// else: Follow waits by itself, and has a connection of its own. It may fail with ErrTooOld, as Follow may.
+// Since reads the next batches after a position, and reports whether there are more. It is for callers
+// that learn of commits elsewhere: Follow waits by itself, on its own connection. Like Follow it may
+// return ErrTooOld.
 func (s *Store) Since(ctx context.Context, after Position) (batches []Batch, more bool, err error) {
 	err = s.reading(ctx, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, strings.ReplaceAll(pageSettings, "SET ", "SET LOCAL ")); err != nil {
@@ -40,7 +41,7 @@ func (s *Store) Since(ctx context.Context, after Position) (batches []Batch, mor
 	return batches, more, nil
 }
 
-// Newest is the position of the newest revision; its revision is 0 if there is none.
+// Newest returns the position of the newest revision; its revision is 0 if there is none.
 func (s *Store) Newest(ctx context.Context) (Position, error) {
 	var at Position
 	err := s.pool.QueryRow(ctx, newestQuery).Scan(&at.Revision, &at.Mark)

@@ -7,18 +7,19 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// rest is how long a sink is left to others that this program could not reach.
+// sinkBackoff is how long this program leaves a sink that it could not reach to others.
 type sinkBackoff struct {
 	until time.Time
-	times uint // that it was let go, in a row
+	times uint // how often the sink was let go in a row
 }
 
 func (r *sinkBackoff) active() bool { return r != nil && time.Now().Before(r.until) }
 
-// mostPatience is how many times as long a sink is tried at the most that nobody else has taken either.
+// maxPatienceFactor bounds how much longer a sink is tried if no other program takes it.
 const maxPatienceFactor = 16
 
-// patience is how long a sink is tried before it is let go. Where nobody else takes it, that becomes longer: the sink is away, and not the way to it.
+// patience returns how long a sink is tried before it is let go. It doubles while nobody else takes the
+// sink, because then the sink is away.
 func (s *sinkSession) patience(address string) time.Duration {
 	times := uint(0)
 	if r := s.backoffs[address]; r != nil {
@@ -27,13 +28,14 @@ func (s *sinkSession) patience(address string) time.Duration {
 	return s.LetGo * time.Duration(min(maxPatienceFactor, 1<<min(times, 10)))
 }
 
-// tell tells others what has come of dialling, and lets go of what cannot be reached from here.
+// reportStates reports the state of each sink to the database, and lets go of those that cannot be
+// reached from here.
 func (s *sinkSession) reportStates(ctx context.Context) error {
 	if s.States == nil {
 		return nil
 	}
 	for address, now := range s.States() {
-		if !s.held[address] { // a flag names it
+		if !s.held[address] { // it comes from a flag
 			continue
 		}
 		if now.Connected {
@@ -56,7 +58,7 @@ func (s *sinkSession) reportStates(ctx context.Context) error {
 	return nil
 }
 
-// letGo leaves a sink to others for a while.
+// letGo leaves a sink to other programs for a while.
 func (s *sinkSession) letGo(ctx context.Context, address string, now SinkState) error {
 	if _, err := s.conn.Exec(ctx, "SELECT mesh.release_sink($1)", address); err != nil {
 		return err
@@ -73,7 +75,7 @@ func (s *sinkSession) letGo(ctx context.Context, address string, now SinkState) 
 	return nil
 }
 
-// look reads what has come of all sinks at all servers.
+// readStatuses reads the states of all sinks at all servers.
 func (s *sinkSession) readStatuses(ctx context.Context, sinks int) error {
 	switch {
 	case s.Seen == nil:

@@ -13,64 +13,67 @@ import (
 	"github.com/pgmesh/pgmesh/internal/wait"
 )
 
-// Sink is a server that takes configuration by the first generation of MCP and wants to be dialled.
+// Sink is a server that takes configuration by the first generation of MCP, and has to be dialled.
 type Sink struct {
 	Address    string
 	Metadata   map[string]string // headers
-	TLS        *bool             // nil: as the flags of the program say
-	ServerName string            // in its certificate, if it is not that of the address
+	TLS        *bool             // nil means what the program's flags say
+	ServerName string            // the name in its certificate, if not the address's
 	ServerID   string            // its SPIFFE id
 }
 
-// SinkState is what has come of dialling a sink.
+// SinkState is the state of dialling a sink.
 type SinkState struct {
 	Connected bool
-	Since     time.Time // since when that is so
+	Since     time.Time // when Connected last changed
 	Error     string    // why it is not connected
 }
 
-// SinkStatus is what has come of dialling a sink at one of the servers. Server is "" for a sink that none has dialled.
+// SinkStatus is the state of a sink at one of the servers. Server is "" for a sink that no server has
+// dialled.
 type SinkStatus struct {
 	Address   string     `json:"address"`
 	Server    string     `json:"server,omitempty"`
-	Dials     bool       `json:"dials"` // it is this server that has the sink now
+	Dials     bool       `json:"dials"` // this server has the sink now
 	Connected bool       `json:"connected"`
 	Since     *time.Time `json:"since,omitempty"`
 	Error     string     `json:"error,omitempty"`
 	LetGoAt   *time.Time `json:"let_go_at,omitempty"` // when the server left it to others
 }
 
-// Sinks says how a program dials sinks.
+// Sinks configures how a program dials sinks.
 type Sinks struct {
-	// Server is what others call this program.
+	// Server is the name of this program for others.
 	Server string
-	// Dial is called with the sinks that this program is to dial, whenever they have changed.
+	// Dial is called with the sinks that this program should dial, whenever they change.
 	Dial func([]Sink)
-	// States has what came of dialling, by address. Nil is nothing: then no sink is let go.
+	// States returns the state of each sink that is dialled, by address. If nil, no sink is let go.
 	States func() map[string]SinkState
-	// Seen is called, if it is not nil, with what came of all sinks at all servers.
+	// Seen, unless nil, is called with the states of all sinks at all servers.
 	Seen func([]SinkStatus)
-	// LetGo is how long a sink may not be reached before it is left to others; 30 s if 0. When nobody has taken it in a while, it is dialled again.
+	// LetGo is how long a sink may be unreachable before it is left to others; 30 s if 0. If nobody takes
+	// it, it is dialled again.
 	LetGo time.Duration
-	// Rest is how long it is left to others; 10 s if 0.
+	// Rest is how long a sink is left to others; 10 s if 0.
 	Rest time.Duration
 }
 
-// FollowSinks has a program dial the sinks that it is to dial, whenever they have changed. A sink is given to one program at a time: to another when
-// that has lost the database, or cannot reach the sink. While the database is away a program keeps those that it has. It returns when ctx ends.
+// FollowSinks calls Dial with the sinks that this program should dial. A sink belongs to one program at a
+// time, and moves to another when that loses the database or cannot reach the sink. While the database is
+// away a program keeps its sinks. FollowSinks returns when ctx ends.
 func (s *Store) FollowSinks(ctx context.Context, how Sinks) error {
 	how.LetGo, how.Rest = cmp.Or(how.LetGo, 30*time.Second), cmp.Or(how.Rest, 10*time.Second)
 	retry := backoff.NewExponentialBackOff()
 	retry.InitialInterval, retry.MaxInterval = 20*time.Millisecond, 5*time.Second
 	resting := map[string]*sinkBackoff{}
-	for said := ""; ; {
+	for lastError := ""; ; {
 		err := s.followSinks(ctx, how, resting, retry.Reset)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		err = explain("following the sinks", err)
-		if !Temporary(err) && err.Error() != said { // the feed tells of a database that is away
-			said = err.Error()
+		if !Temporary(err) && err.Error() != lastError { // the feed logs that the database is away
+			lastError = err.Error()
 			s.options.Log.Error("cannot read which sinks to dial; those that are known stay", "error", err)
 		}
 		if !wait.For(ctx, retry.NextBackOff()) {
@@ -79,18 +82,18 @@ func (s *Store) FollowSinks(ctx context.Context, how Sinks) error {
 	}
 }
 
-// sinkSession is a connection by which the database knows which sinks this program dials, for as long as it lasts.
+// sinkSession is a connection. While it lasts, the database knows which sinks this program has.
 type sinkSession struct {
 	Sinks
 
 	conn     *pgx.Conn
 	log      *slog.Logger
 	held     map[string]bool
-	backoffs map[string]*sinkBackoff // the sinks that this program has let go
-	reported map[string]SinkState    // what others were told last
+	backoffs map[string]*sinkBackoff // by address: the sinks that this program let go
+	reported map[string]SinkState    // by address: the state reported last
 }
 
-func (s *Store) followSinks(ctx context.Context, how Sinks, resting map[string]*sinkBackoff, healthy func()) error {
+func (s *Store) followSinks(ctx context.Context, options Sinks, resting map[string]*sinkBackoff, healthy func()) error {
 	config := s.pool.Config().ConnConfig.Copy()
 	config.RuntimeParams["application_name"] = s.options.Application + " sinks"
 	conn, err := pgx.ConnectConfig(ctx, config)
@@ -98,24 +101,24 @@ func (s *Store) followSinks(ctx context.Context, how Sinks, resting map[string]*
 		return err
 	}
 	defer closeConn(conn)
-	session := &sinkSession{how, conn, s.options.Log, map[string]bool{}, resting, map[string]SinkState{}}
+	session := &sinkSession{options, conn, s.options.Log, map[string]bool{}, resting, map[string]SinkState{}}
 	for {
 		list, err := session.read(ctx)
 		if err != nil {
 			return err
 		}
 		healthy()
-		how.Dial(list)
+		options.Dial(list)
 		if err := session.wait(ctx, s.options.Poll); err != nil {
 			return err
 		}
-		if !wait.For(ctx, spuriousWakePause) { // what anybody sends is looked at together
+		if !wait.For(ctx, spuriousWakePause) { // handle many notifications at once
 			return ctx.Err()
 		}
 	}
 }
 
-// read listens, and returns the sinks that this program has got hold of. From a hot standby there are none to get.
+// read subscribes to changes, and returns the sinks that this program now has. A hot standby gives none.
 func (s *sinkSession) read(ctx context.Context) ([]Sink, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -149,7 +152,7 @@ func (s *sinkSession) read(ctx context.Context) ([]Sink, error) {
 	return mine, s.readStatuses(ctx, len(all))
 }
 
-// take gets hold of a sink, if no other program has it.
+// take acquires a sink unless another program has it.
 func (s *sinkSession) take(ctx context.Context, address string) error {
 	if s.held[address] || s.backoffs[address].active() {
 		return nil
@@ -160,7 +163,7 @@ func (s *sinkSession) take(ctx context.Context, address string) error {
 	return err
 }
 
-// release lets go of what is not in a list.
+// release releases the sinks that are not in a list.
 func (s *sinkSession) release(ctx context.Context, keep []Sink) error {
 	for address, held := range s.held {
 		if slices.ContainsFunc(keep, func(k Sink) bool { return k.Address == address }) {
@@ -178,14 +181,14 @@ func (s *sinkSession) release(ctx context.Context, keep []Sink) error {
 	return nil
 }
 
-// wait returns when there may be something new, be it that another program has let go of a sink.
+// wait waits until there may be something new, or another program may have released a sink.
 func (s *sinkSession) wait(ctx context.Context, poll time.Duration) error {
 	waiting, cancel := context.WithTimeout(ctx, poll)
 	defer cancel()
 	for {
 		n, err := s.conn.WaitForNotification(waiting)
 		switch {
-		case err == nil && n.Payload != "sinks": // another table that servers go by
+		case err == nil && n.Payload != "sinks": // a change of another table
 		case waiting.Err() != nil && ctx.Err() == nil:
 			return nil
 		default:

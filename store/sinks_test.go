@@ -28,16 +28,16 @@ func followSinks(t *testing.T, url string, poll time.Duration, change ...func(*s
 	f := &sinkFollower{t: t, lists: make(chan []store.Sink)}
 	ended := make(chan error, 1)
 	go func() {
-		how := store.Sinks{Server: "a server", Dial: func(list []store.Sink) {
+		options := store.Sinks{Server: "a server", Dial: func(list []store.Sink) {
 			select {
 			case f.lists <- list:
 			case <-ctx.Done():
 			}
 		}}
 		for _, c := range change {
-			c(&how)
+			c(&options)
 		}
-		ended <- s.FollowSinks(ctx, how)
+		ended <- s.FollowSinks(ctx, options)
 	}()
 	f.stop = func() {
 		if cancel != nil {

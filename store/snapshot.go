@@ -7,20 +7,21 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// resourceRows are the resources as they stand, each with the revision that changed it last: 0 for one that came around the triggers.
+// resourceRows are the current resources, each with the revision that changed it last; 0 for a resource
+// that came around the triggers.
 const resourceRows = `(SELECT r.*, coalesce(t.revision, 0) AS revision
 	FROM mesh.resources r LEFT JOIN mesh.transactions t ON t.xid = r.xid AND t.begun_at = r.updated_at)`
 
-// bodyColumns are the columns of them that a body is scanned from.
+// bodyColumns are their columns that a body is scanned from.
 const bodyColumns = "spec, labels, annotations, revision, generation, created_at, updated_at"
 
-// Snapshot calls each with every resource as of one revision, in no particular order, and returns the position from which to
-// Follow. The resources are streamed. If each fails, Snapshot ends and returns its error.
+// Snapshot calls each with every resource as of one revision, in no particular order, and returns the
+// position to Follow from. It streams the resources. It returns the first error of each.
 func (s *Store) Snapshot(ctx context.Context, each func(*Resource) error) (Position, error) {
 	return s.SnapshotWithSecrets(ctx, each, nil)
 }
 
-// SnapshotWithSecrets is a Snapshot that calls another function with every secret as of the same revision.
+// SnapshotWithSecrets also calls secret with every secret as of the same revision.
 func (s *Store) SnapshotWithSecrets(ctx context.Context, each func(*Resource) error, secret func(*Secret) error) (Position, error) {
 	var at Position
 	conn, err := s.connectFeed(ctx)
@@ -61,7 +62,7 @@ func (s *Store) snapshot(ctx context.Context, conn *pgx.Conn, each func(*Resourc
 	return at, err
 }
 
-// readUnchecked lists the resources that were not checked by the rules in force, which are hardly ever any.
+// readUnchecked lists resources that the current rules did not check. There are hardly ever any.
 func readUnchecked(ctx context.Context, tx pgx.Tx) (map[key]bool, error) {
 	rows, err := tx.Query(ctx, `SELECT r.api_group, r.kind, r.namespace, r.name FROM mesh.resources r
 		WHERE r.rules < (SELECT mesh.current_rules()) OR r.rules > (SELECT mesh.current_rules())`)
@@ -101,12 +102,12 @@ func (s *Store) eachResource(rows pgx.Rows, each func(*Resource) error) error {
 	return rows.Err()
 }
 
-// callerError keeps an error of a caller's function from being explained as one of the database.
+// callerError marks an error of a caller's function, so that it is not explained as the database's.
 type callerError struct{ error }
 
 func (e callerError) Unwrap() error { return e.error }
 
-// fromCaller returns the error that a caller's function gave, nil if the error is not one.
+// fromCaller returns the error of a caller's function; nil if err is not one.
 func fromCaller(err error) error {
 	if e, ok := errors.AsType[callerError](err); ok {
 		return e.error

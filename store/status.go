@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Status is how a Store's Follow fares, for health checks and metrics.
+// Status is the state of a Store's Follow, for health checks and metrics.
 type Status struct {
 	Following bool      // a call of Follow runs
 	Connected bool      // and has its connection
 	Standby   bool      // to a hot standby
-	Since     time.Time // since when Connected is what it is
-	Revision  Revision  // the last one that was handed on
-	Err       error     // why the connection was lost last, nil while it holds
-	Losses    int64     // how often it was lost or could not be made
+	Since     time.Time // when Connected last changed
+	Revision  Revision  // the last revision passed on
+	Err       error     // why the connection was lost; nil while connected
+	Losses    int64     // how often it was lost or could not be opened
 }
 
-// Status tells how the Follow that runs fares.
+// Status returns the state of the running Follow.
 func (s *Store) Status() Status {
 	s.status.mu.Lock()
 	defer s.status.mu.Unlock()

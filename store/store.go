@@ -1,9 +1,9 @@
-// Package store keeps the resources of a mesh in Postgres and tells what changes in them.
+// Package store keeps the resources of a mesh in Postgres, and reports their changes.
 //
-// Everything is in the schema mesh, whose tables and views are an interface for people and programs alike: what psql
-// writes counts as much as what this package writes. A transaction that changes resources is one revision, numbered
-// at commit in the order of commits and without gaps. Readers take a Snapshot at a revision and then Follow the
-// batches after it: each once, whole and in order.
+// Everything is in the schema mesh, whose tables and views are an interface for people and programs
+// alike: changes made with psql count as much as those made with this package. A transaction that changes
+// resources is one revision, numbered at commit in the order of commits and without gaps. Readers take a
+// Snapshot at a revision, and then Follow the batches after it: each once, whole and in order.
 package store
 
 import (
@@ -23,19 +23,19 @@ import (
 // Revision numbers a committed transaction that changed resources. The first is 1; 0 is the empty mesh before it.
 type Revision = int64
 
-// Resource is one resource as it stood at a revision.
+// Resource is a resource at a revision.
 type Resource struct {
 	Key         kinds.Key
 	Labels      map[string]string
 	Annotations map[string]string
 	Spec        json.RawMessage
-	Revision    Revision // the one that changed it last
+	Revision    Revision // the revision that changed it last
 	Generation  int64    // how often its spec has changed
 	Created     time.Time
 	Updated     time.Time
 
-	// Unchecked is set, in a snapshot alone, if the resource was not checked by the rules in force: it came around the triggers, or is older than
-	// those rules and breaks them. What is wrong with it is in mesh.unsound.
+	// Unchecked is set, only in snapshots, if the current rules did not check the resource: it came
+	// around the triggers, or is older than the rules and breaks them. mesh.unsound says what is wrong.
 	Unchecked bool
 }
 
@@ -45,7 +45,7 @@ type Change struct {
 	Before, After *Resource
 }
 
-// Batch is one revision. Its changes come in the order of their keys, one a resource.
+// Batch is one revision. It has one change for each resource, in the order of the keys.
 type Batch struct {
 	Revision    Revision
 	Mark        string // see Position
@@ -56,7 +56,7 @@ type Batch struct {
 	Changes     []Change
 	Secrets     []SecretChange // in the order of their names
 
-	secret bool // there are some
+	secret bool // the revision changed secrets
 }
 
 // Position is the place in the feed after the batch.
@@ -65,21 +65,22 @@ func (b *Batch) Position() Position { return Position{b.Revision, b.Mark} }
 // Options of a Store. The zero value is right for production.
 type Options struct {
 	Application string        // application_name of the sessions; "pgmesh" if empty
-	Replica     string        // URL of the database that Snapshot and Follow read, a hot standby perhaps; the main one if empty
-	Poll        time.Duration // how long a lost wake-up may go unnoticed; 5 s if 0
-	// LockTimeout is how long a statement waits for a lock that somebody else has; 6 s if 0.
+	Replica     string        // URL of the database that Snapshot and Follow read, such as a hot standby; the main one if empty
+	Poll        time.Duration // how often to poll, in case a notification is lost; 5 s if 0
+	// LockTimeout is how long a statement waits for a lock; 6 s if 0.
 	LockTimeout time.Duration
-	StandbyPoll time.Duration // how often a hot standby is asked, which cannot wake anybody; 200 ms if 0
+	StandbyPoll time.Duration // how often to poll a hot standby, which cannot notify; 200 ms if 0
 	Log         *slog.Logger  // nil discards
 
-	// Followed hears, in turn, that the feed has its connection, with nil, and why it was lost. It must not block.
+	// Followed is called with nil when the feed connects, and with the error when it loses its
+	// connection. It must not block.
 	Followed func(error)
 
-	// Blocked hears that a statement waits for a lock of a session that Blockers lists. It must not block.
+	// Blocked is called when a statement waits for a session that Blockers lists. It must not block.
 	Blocked func()
 
-	// Skipped hears of resources of kinds that this program does not know, which a newer one has written. They are
-	// left out of what is read. Nil logs each kind once.
+	// Skipped is called for resources of kinds that this program does not know, which a newer one has
+	// written. They are left out of what is read. If nil, each such kind is logged once.
 	Skipped func(Skipped)
 }
 
@@ -92,14 +93,14 @@ type Skipped struct {
 // Store is a database of resources. Its methods may be called concurrently.
 type Store struct {
 	pool    *pgxpool.Pool
-	trust   *pgxpool.Pool   // for what must not wait behind changes
+	trust   *pgxpool.Pool   // for statements about trust, which must not wait behind changes
 	feed    *pgx.ConnConfig // what Snapshot and Follow connect to
 	options Options
 	status  status
 	unknown unknownKinds
 }
 
-// Open connects and checks that the schema is one that this program knows.
+// Open connects, and checks that this program knows the schema.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	s, err := New(url, o)
 	if err != nil {
@@ -112,7 +113,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// New returns a store that has not connected yet. It must not be written to before Check has returned without an error.
+// New returns a store that has not connected. Do not write to it before Check has succeeded.
 func New(url string, o Options) (*Store, error) {
 	o = withDefaults(o)
 	config, err := pgxpool.ParseConfig(url)
@@ -126,15 +127,15 @@ func New(url string, o Options) (*Store, error) {
 	}
 	prepareConnection(feed, o.Application+" feed")
 	s := &Store{feed: feed, options: o, status: status{onChange: o.Followed}}
-	config.ConnConfig.Tracer = &waits{s}
-	bounded(config, "SET lock_timeout = "+milliseconds(o.LockTimeout)+"; "+noCompiling)
+	config.ConnConfig.Tracer = &lockTracer{s}
+	withSettings(config, "SET lock_timeout = "+milliseconds(o.LockTimeout)+"; "+noCompiling)
 	if err := s.connectPools(config); err != nil {
 		return nil, explain("connecting to the database", err)
 	}
 	return s, nil
 }
 
-// connectPools makes the pools, which connect when something is asked.
+// connectPools creates the pools, which connect on first use.
 func (s *Store) connectPools(config *pgxpool.Config) (err error) {
 	if s.pool, err = pgxpool.NewWithConfig(context.Background(), config); err != nil {
 		return err
@@ -145,16 +146,16 @@ func (s *Store) connectPools(config *pgxpool.Config) (err error) {
 	return err
 }
 
-// Check connects and sees whether the schema is one that this program knows.
+// Check connects, and checks that this program knows the schema.
 func (s *Store) Check(ctx context.Context) error { return s.checkSchema(ctx) }
 
-// Close ends the sessions. Calls of Follow must have returned.
+// Close closes the connections. Calls of Follow must have returned.
 func (s *Store) Close() {
 	s.pool.Close()
 	s.trust.Close()
 }
 
-// connectTimeout bounds how long an address that swallows packets holds up the next one.
+// connectTimeout bounds the wait for an address that drops packets, before the next is tried.
 const connectTimeout = 10 * time.Second
 
 func prepareConnection(config *pgx.ConnConfig, application string) {
@@ -197,15 +198,16 @@ func (s *Store) connectFeed(ctx context.Context) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// feedSettings keep Postgres from planning the query for a page anew for every revision, which would cost more than the query.
-// They are set here and not as the connection starts, since a pooler may refuse a start with settings that it does not know.
+// feedSettings keep Postgres from planning the query for a page for every revision, which would cost more
+// than the query. They are set by a statement, not at connection start, because a pooler may refuse a
+// start with settings that it does not know.
 const feedSettings = "SET plan_cache_mode = force_generic_plan; " + noCompiling
 
-// noCompiling keeps Postgres from compiling queries, which takes a processor 50 ms and more: more than any query of the programs gains. The functions of the
-// schema say so by themselves, for the sessions of users.
+// noCompiling turns off JIT compilation, which takes 50 ms of processor time or more: more than any query
+// of the programs gains. The schema's functions turn it off themselves, for sessions of users.
 const noCompiling = "SET jit = off"
 
-// closeConn says goodbye, but not for long to a server that does not hear it.
+// closeConn closes a connection. It does not wait long for a server that does not answer.
 func closeConn(conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Temporary tells whether what failed may work later without anybody doing anything about it here: the database is away, starting,
-// stopping or full. A wrong password, a missing database or an old schema are not.
+// Temporary reports whether an operation may succeed later by itself: the database is away, starting,
+// stopping or full. A wrong password, a missing database or an old schema is not temporary.
 func Temporary(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch pg.Code[:2] {
@@ -22,12 +22,12 @@ func Temporary(err error) bool {
 	return lost(err) || errors.Is(err, ErrConflict) || errors.As(err, new(*BlockedError))
 }
 
-// lost tells whether there is no connection to the database, or none any more.
+// lost reports whether there is no connection to the database.
 func lost(err error) bool {
 	var connect *pgconn.ConnectError
 	var network *net.OpError
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return false // nobody waits any more, and what the database does is not known
+		return false // the caller gave up, which says nothing about the database
 	}
 	return errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || pgconn.SafeToRetry(err)
 }

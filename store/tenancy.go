@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Quota is what a namespace has, and what those may make of it who may not write to every namespace.
+// Quota is a namespace's use and limits. The limits apply to whoever may not write to every namespace.
 type Quota struct {
 	Namespace        string
 	Resources        int64
@@ -21,7 +21,7 @@ type Quota struct {
 	MaxDailyBytes    int64
 }
 
-// Quotas lists what namespaces have, and may have; of all if there are none.
+// Quotas lists the quotas of some namespaces; all if none are given.
 func (s *Store) Quotas(ctx context.Context, namespaces []string) ([]Quota, error) {
 	rows, err := s.pool.Query(ctx, `SELECT namespace, resources, max_resources, bytes, max_bytes, mesh.setting('resource_max_bytes', namespace)::bigint, written_today, max_written
 		FROM mesh.quotas WHERE $1::text[] IS NULL OR namespace = ANY ($1) ORDER BY namespace COLLATE "C"`, namespaces)
@@ -32,10 +32,11 @@ func (s *Store) Quotas(ctx context.Context, namespaces []string) ([]Quota, error
 	return list, explain("reading quotas", err)
 }
 
-// QuotaSettings are the settings of a namespace's quota, or of all namespaces'. What is nil stays, and 0 stands for the default.
+// QuotaSettings are limits of one namespace, or the defaults for all. Nil leaves a limit as it is, and 0
+// means the default.
 type QuotaSettings struct{ MaxResources, MaxBytes, ResourceMaxBytes, MaxDailyBytes *int64 }
 
-// SetQuota changes what a namespace may have; "" stands for what holds where a namespace has nothing of its own.
+// SetQuota sets the limits of a namespace; "" sets the defaults.
 func (s *Store) SetQuota(ctx context.Context, namespace string, q QuotaSettings, by string) error {
 	return explainInput("setting a quota", s.inTheNameOf(ctx, by, func(tx pgx.Tx) error {
 		for _, set := range []struct {
@@ -68,15 +69,15 @@ func putSetting(ctx context.Context, tx pgx.Tx, namespace, name string, value in
 	return err
 }
 
-// HostGrant says whose hosts are of a pattern.
+// HostGrant is the ownership of a pattern of hosts.
 type HostGrant struct {
 	Pattern   string
-	Namespace string // "" is nobody's
+	Namespace string // "" means that nobody may claim them
 	By        string
 	At        time.Time
 }
 
-// HostGrants lists the owners of hosts, of some namespaces; of all if there are none.
+// HostGrants lists the grants of some namespaces; all if none are given.
 func (s *Store) HostGrants(ctx context.Context, namespaces []string) ([]HostGrant, error) {
 	rows, err := s.pool.Query(ctx, `SELECT pattern, namespace, granted_by, granted_at FROM mesh.host_grants
 		WHERE $1::text[] IS NULL OR namespace = ANY ($1) ORDER BY pattern COLLATE "C"`, namespaces)
@@ -87,7 +88,8 @@ func (s *Store) HostGrants(ctx context.Context, namespaces []string) ([]HostGran
 	return list, explain("reading the owners of hosts", err)
 }
 
-// GrantHosts makes a namespace the owner of hosts, in somebody's name. It returns how many resources claim what others own now.
+// GrantHosts makes a namespace the owner of hosts, in the name of by. It returns how many resources claim
+// hosts that others now own.
 func (s *Store) GrantHosts(ctx context.Context, namespace string, patterns []string, by string) (foreign int64, err error) {
 	err = s.inTheNameOf(ctx, by, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT mesh.grant_hosts($1, p) FROM unnest($2::text[]) p", namespace, patterns); err != nil {
@@ -98,7 +100,7 @@ func (s *Store) GrantHosts(ctx context.Context, namespace string, patterns []str
 	return foreign, explainInput("granting hosts", err)
 }
 
-// RevokeHosts takes that back. If one of the patterns was not granted it is returned, and none is revoked.
+// RevokeHosts revokes grants. If a pattern was not granted, it returns that pattern and revokes none.
 func (s *Store) RevokeHosts(ctx context.Context, patterns []string, by string) (missing string, err error) {
 	err = s.inTheNameOf(ctx, by, func(tx pgx.Tx) error {
 		for _, pattern := range patterns {
@@ -119,9 +121,10 @@ func (s *Store) RevokeHosts(ctx context.Context, patterns []string, by string) (
 	return "", explainInput("revoking hosts", err)
 }
 
-var errUngranted = errors.New("it was not granted") // ends the transaction
+var errUngranted = errors.New("it was not granted") // rolls the transaction back
 
-// HostOwner is the namespace that alone may claim a host for others: "" if nobody may. It is not owned if everybody may.
+// HostOwner returns the namespace that alone may claim a host for others; "" if nobody may. The host is
+// not owned if everybody may claim it.
 func (s *Store) HostOwner(ctx context.Context, host string) (namespace string, owned bool, err error) {
 	var owner *string
 	if err := s.pool.QueryRow(ctx, "SELECT mesh.owner_of_host(lower($1))", host).Scan(&owner); err != nil || owner == nil {

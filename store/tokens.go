@@ -11,29 +11,29 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Token is what is kept of a bearer token.
+// Token is the record of a bearer token.
 type Token struct {
 	ID      int64
 	Name    string
 	Hash    []byte // SHA-256
 	Scopes  []string
 	Created time.Time
-	By      string    // who made it
-	Expires time.Time // never if zero
-	Revoked time.Time // not if zero
+	By      string    // who created it
+	Expires time.Time // zero for never
+	Revoked time.Time // zero if it is not revoked
 	Revoker string
-	Used    time.Time // to the minute; never if zero
+	Used    time.Time // to the minute; zero for never
 }
 
-// ErrTokenExists says that a token of that name is in force.
+// ErrTokenExists says that a token with that name is in force.
 var ErrTokenExists = errors.New("there is a token of that name already")
 
-// InvalidError is something that was asked for and cannot be, with what would be right.
+// InvalidError is a request that cannot be fulfilled, with advice.
 type InvalidError struct{ Reason, Advice string }
 
 func (e *InvalidError) Error() string { return e.Reason + " (" + e.Advice + ")" }
 
-// CreateToken keeps the hash of a new token, in somebody's name.
+// CreateToken stores the hash of a new token, in the name of its By.
 func (s *Store) CreateToken(ctx context.Context, t Token) error {
 	var expires *time.Time
 	if !t.Expires.IsZero() {
@@ -54,7 +54,7 @@ func (s *Store) CreateToken(ctx context.Context, t Token) error {
 	return explain("keeping a token", err)
 }
 
-// RevokeToken takes a token back, in somebody's name, and tells whether there was one of that name in force.
+// RevokeToken revokes a token, in the name of by, and reports whether one of that name was in force.
 func (s *Store) RevokeToken(ctx context.Context, name, by string) (revoked bool, err error) {
 	err = s.inTheNameOf(ctx, by, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, "SELECT mesh.revoke_token($1)", name).Scan(&revoked)
@@ -62,7 +62,7 @@ func (s *Store) RevokeToken(ctx context.Context, name, by string) (revoked bool,
 	return revoked, explain("revoking a token", err)
 }
 
-// inTheNameOf runs a transaction about trust in the name of somebody, or else of the database role.
+// inTheNameOf runs a transaction about trust with an author; "" means the database role.
 func (s *Store) inTheNameOf(ctx context.Context, author string, do func(pgx.Tx) error) error {
 	return inTheNameOf(ctx, s.trust, author, do)
 }
@@ -76,7 +76,7 @@ func inTheNameOf(ctx context.Context, pool *pgxpool.Pool, author string, do func
 	})
 }
 
-// Tokens returns all tokens, also those that are no longer in force, in the order of their names and ages.
+// Tokens returns all tokens, also invalid ones, sorted by name and age.
 func (s *Store) Tokens(ctx context.Context) ([]Token, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -92,7 +92,7 @@ func (s *Store) Tokens(ctx context.Context) ([]Token, error) {
 	return tokens, explain("reading the tokens", err)
 }
 
-// NoteTokenUses keeps when tokens, by their ids, were presented last.
+// NoteTokenUses stores when tokens, by their ids, were last used.
 func (s *Store) NoteTokenUses(ctx context.Context, uses map[int64]time.Time) error {
 	var ids []int64
 	var times []time.Time

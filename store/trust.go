@@ -10,36 +10,38 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Trust is what the mesh trusts, at one moment.
+// Trust is what the mesh trusts at one moment.
 type Trust struct {
-	ReadAt      time.Time // by the clock of the database: what was committed before is in it
+	ReadAt      time.Time // by the database's clock; everything committed before is included
 	TrustDomain string
 	Aliases     []string
-	Roots       []Authority // those that are trusted, without their keys: the active one first
+	Roots       []Authority // the trusted authorities without keys, the active one first
 	Federated   []Federated
-	Revoked     []Revocation // in the order in which they were made
-	Issuers     []JoinIssuer // in the order of their names
-	// Lifetimes are those that are set of machines' certificates, in seconds by namespace; that of the mesh by "".
+	Revoked     []Revocation // oldest first
+	Issuers     []JoinIssuer // sorted by name
+	// Lifetimes are the configured lifetimes of machines' certificates, in seconds by namespace; "" is
+	// the mesh's.
 	Lifetimes map[string]int64
-	// OwnGateways tells whether gateways serve the Gateways of their own namespace alone.
+	// OwnGateways says that gateways serve only Gateways of their own namespace.
 	OwnGateways bool
 }
 
-// Federated is another mesh.
+// Federated is another mesh that is trusted.
 type Federated struct {
 	TrustDomain string
 	Roots       []byte    // PEM
-	NotAfter    time.Time // when the last of them ends
+	NotAfter    time.Time // when the last root ends
 	Author      string
 	Updated     time.Time
 }
 
-// JoinIssuer is a rule about whose JSON web tokens machines may join with, and as whom.
+// JoinIssuer is a rule about an issuer of JSON web tokens by which machines may join, and about their
+// identity.
 type JoinIssuer struct {
 	Name           string
 	Issuer         string
 	Audiences      []string
-	JWKS           string // a document; or JWKSURI says where there is one
+	JWKS           string // the key set itself, or else JWKSURI names its address
 	JWKSURI        string
 	Claims         map[string]string
 	Namespace      string
@@ -49,10 +51,11 @@ type JoinIssuer struct {
 	Updated        time.Time
 }
 
-// trustTables are the names by which Awaken tells of changes of the trust. The MeshConfig has the trust domain.
+// trustTables are the names that Awaken passes on when the trust may have changed. The MeshConfig has the
+// trust domain.
 var trustTables = []string{"", "authority_keys", "federated_trust", "join_issuers", "mesh_configs", "revocations", "trust_names"}
 
-// ConcernsTrust tells whether Trust may be another after Awaken has named a table.
+// ConcernsTrust reports whether a table that Awaken names may have changed the Trust.
 func ConcernsTrust(table string) bool { return slices.Contains(trustTables, table) }
 
 // Trust reads what the mesh trusts.
@@ -62,7 +65,7 @@ func (s *Store) Trust(ctx context.Context) (Trust, error) {
 	var t Trust
 	var domains []string
 	var roots, federated, revoked, issuers []byte
-	// One statement, so that all is of one moment.
+	// One statement, so that everything is of one moment.
 	err := s.trust.QueryRow(ctx, `SELECT now(), mesh.trust_domains(),
 		(SELECT coalesce(json_agg(json_build_object('ID', id, 'State', state, 'Fingerprint', fingerprint, 'Chain', encode(convert_to(chain, 'UTF8'), 'base64'),
 			'NotBefore', not_before, 'NotAfter', not_after, 'Created', created_at, 'By', created_by, 'Activated', activated_at, 'Replaced', replaced_at) ORDER BY array_position('{active,next,previous}', state), id DESC), '[]')
@@ -87,7 +90,7 @@ func (s *Store) Trust(ctx context.Context) (Trust, error) {
 	return t, nil
 }
 
-// TrustFederated trusts another mesh, in somebody's name, in the place of what was trusted of it before.
+// TrustFederated trusts another mesh, in the name of by, and replaces its earlier roots.
 func (s *Store) TrustFederated(ctx context.Context, trustDomain string, roots []byte, by string) error {
 	return explainInput("trusting another mesh", s.inTheNameOf(ctx, by, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, "SELECT mesh.trust_federated($1, $2)", trustDomain, string(roots))
@@ -95,12 +98,12 @@ func (s *Store) TrustFederated(ctx context.Context, trustDomain string, roots []
 	}))
 }
 
-// DistrustFederated ends that, and tells whether it was trusted.
+// DistrustFederated ends that trust, and reports whether there was any.
 func (s *Store) DistrustFederated(ctx context.Context, trustDomain, by string) (bool, error) {
 	return s.callInName(ctx, "ending the trust in another mesh", by, "SELECT mesh.distrust_federated($1)", trustDomain)
 }
 
-// PutJoinIssuer writes a rule, in the place of the one of its name if there is one.
+// PutJoinIssuer adds a rule, or replaces the one with its name.
 func (s *Store) PutJoinIssuer(ctx context.Context, i JoinIssuer, by string) error {
 	if i.JWKS != "" && !json.Valid([]byte(i.JWKS)) {
 		return &InvalidError{fmt.Sprintf("issuer %q: jwks is not JSON", i.Name), `write {"keys": [{"kty": "RSA", …}]}, as the issuer publishes it`}
@@ -123,7 +126,7 @@ func orEmpty(list []string) []string {
 	return list
 }
 
-// RemoveJoinIssuer removes a rule, and tells whether there was one.
+// RemoveJoinIssuer removes a rule, and reports whether there was one.
 func (s *Store) RemoveJoinIssuer(ctx context.Context, name, by string) (bool, error) {
 	return s.callInName(ctx, "ending the trust in an issuer of tokens", by, "SELECT mesh.remove_join_issuer($1)", name)
 }

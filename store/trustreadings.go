@@ -7,13 +7,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// trustSilence is how long a server that reads the trust may say nothing until it counts as gone: a few times [TrustBeat].
+// trustServerTimeout is how long a server that reads the trust may be silent before it counts as gone: a
+// few times [TrustBeat].
 const trustServerTimeout = 15 * time.Second
 
-// TrustBeat is how often a server says as of when it goes by what the mesh trusts, if there is nothing new.
+// TrustBeat is how often a server publishes when it last read the trust, if nothing changes.
 const TrustBeat = 4 * time.Second
 
-// NoteTrust notes as of when a server goes by what the mesh trusts. A zero time says that it goes.
+// NoteTrust stores when a server last read the trust. A zero time says that the server stops.
 func (s *Store) NoteTrust(ctx context.Context, server, name string, readAt time.Time) error {
 	var at *time.Time
 	if !readAt.IsZero() {
@@ -23,13 +24,13 @@ func (s *Store) NoteTrust(ctx context.Context, server, name string, readAt time.
 	return explain("noting what a server trusts", err)
 }
 
-// Now is the time by the clock of the database.
+// Now returns the time by the database's clock.
 func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 	err = s.trust.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now)
 	return now, explain("asking the database for its time", err)
 }
 
-// TrustLags names the servers but one that are there and do not go yet by what was trusted at a time.
+// TrustLags lists the running servers, except one, that have not read the trust since a time.
 func (s *Store) TrustLags(ctx context.Context, at time.Time, but string) ([]string, error) {
 	rows, err := s.trust.Query(ctx, `SELECT DISTINCT name FROM mesh.trust_readings
 		WHERE read_at < $1 AND noted_at > clock_timestamp() - $2::interval AND server <> $3 ORDER BY name`, at, trustServerTimeout, but)

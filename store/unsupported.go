@@ -7,7 +7,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// unsupportedRow is something that resources of one kind may say and that discovery does not act on.
+// unsupportedRow is something that resources of a kind may have and discovery does not act on.
 type unsupportedRow struct {
 	APIGroup  string   `json:"api_group"`
 	Kind      string   `json:"kind"`
@@ -32,7 +32,7 @@ func unsupportedRows() []unsupportedRow {
 	return out
 }
 
-// finding is the jsonpath of steps. Its lax mode goes through lists by itself.
+// finding returns the jsonpath of steps. Its lax mode unwraps lists.
 func finding(steps []string) string {
 	var b strings.Builder
 	b.WriteString("$")

@@ -11,14 +11,15 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// jsonTypes has the type in JSON of what needs no second look.
+// jsonTypes are the JSON types of values that need no further check.
 var jsonTypes = map[string]string{
 	schema.Message: "object", schema.Struct: "object", schema.Bool: "boolean",
 	schema.String: "string", schema.Enum: "string", schema.Duration: "string", schema.Bytes: "string",
 	schema.Int32: "number", schema.Int64: "number", schema.Uint32: "number", schema.Uint64: "number", schema.Double: "number",
 }
 
-// value is what must be true of the current item as a value of a field, or as one of those in its list or map, once it is of the right JSON type.
+// value is the predicate about a value of a field, or about each in its list or map, after its JSON type
+// was tested.
 func value(f *schema.Field) string {
 	switch f.Type {
 	case schema.String:
@@ -35,7 +36,7 @@ func value(f *schema.Field) string {
 	return ""
 }
 
-// exactIntegers is up to where a number with a fraction of zeros counts as whole.
+// exactIntegers is the limit up to which a number with a zero fraction counts as an integer.
 const exactIntegers = "9007199254740992"
 
 func bound(operator string, n *float64) string {
@@ -65,18 +66,19 @@ func text(f *schema.Field) string {
 	return allOf(low, short(f.MaxLength), pattern, format)
 }
 
-// short holds of strings that are not too long. A long one is looked at again, or the pattern would be large.
+// short holds for strings that are not too long. Longer limits are checked in detail, because their
+// pattern would be large.
 func short(most *int) string {
 	if most == nil {
 		return ""
 	}
-	return not(matches(fmt.Sprintf(".{%d}", min(*most, longText-1)+1)))
+	return not(matches(fmt.Sprintf(".{%d}", min(*most, shortTextLimit-1)+1)))
 }
 
-// longText is as many characters as few strings have.
-const longText = 64
+// shortTextLimit is a length in characters that few strings exceed.
+const shortTextLimit = 64
 
-// syntax holds of what is of a format, as far as patterns tell.
+// syntax holds for strings of a format, as far as patterns can tell.
 func syntax(f *schema.Format) string {
 	if f == nil {
 		return ""
@@ -95,14 +97,15 @@ func syntax(f *schema.Format) string {
 	if f.Max != nil {
 		most = short(f.Max)
 	} else if f.Long != "" {
-		most = not(matches(fmt.Sprintf(".{%d}", longText)))
+		most = not(matches(fmt.Sprintf(".{%d}", shortTextLimit)))
 	}
 	return parenthesised(anyOf(parenthesised(allOf(pattern, unlike, most)), other))
 }
 
-// durations is a pattern of the durations that a field may have. They are of one unit, and zero has one form, so that rules can tell it.
+// durations is a pattern of the durations that a field may have. They have one unit, and zero has one
+// form, so that rules can recognise it.
 func durations(f *schema.Field) string {
-	low, high, precision := span(f.MinDuration, 0), span(f.MaxDuration, longestDuration), span(f.Precision, 1)
+	low, high, precision := span(f.MinDuration, 0), span(f.MaxDuration, maxDuration), span(f.Precision, 1)
 	var forms []string
 	for _, unit := range []string{"ms", "s", "m", "h"} {
 		size := span("1"+unit, 0)
@@ -123,8 +126,8 @@ func durations(f *schema.Field) string {
 	return "^(" + strings.Join(forms, "|") + ")$"
 }
 
-// longestDuration is how long a duration of one unit may surely be, in nanoseconds that a number of 64 bits holds.
-const longestDuration = 200 * 365 * 24 * time.Hour
+// maxDuration is a limit for durations of one unit, safe for 64-bit nanoseconds.
+const maxDuration = 200 * 365 * 24 * time.Hour
 
 func span(text string, otherwise time.Duration) time.Duration {
 	if text == "" {

@@ -7,8 +7,8 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// installViews makes the views whose columns are the fields of the kinds, unless they fit the code and the registry that the
-// database has.
+// installViews creates the views whose columns are fields of kinds, unless they fit the database's code
+// and registry.
 func installViews(ctx context.Context, conn *pgx.Conn, _ *goose.Provider, tell func(string)) error {
 	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		var fit bool

@@ -13,83 +13,84 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Any session that may lock what a statement needs can keep it waiting for as long as it likes. So no statement waits for a lock for longer than
-// Options.LockTimeout, and says then who had it. What decides whom to trust goes by connections of its own, which statements that wait cannot
-// use up.
+// Any session that may lock what a statement needs can make it wait without end. So a statement waits no
+// longer than Options.LockTimeout, and its error names who held the lock. What decides on trust has its
+// own connections, which waiting statements cannot use up.
 
 const (
-	// defaultLockTimeout is shorter than mcp-client waits for an answer, which is to say who is in the way.
+	// defaultLockTimeout is shorter than mcp-client's timeout, so that the answer can name the blocker.
 	defaultLockTimeout = 6 * time.Second
 
-	// A statement that has run for so long may wait for a lock, and again after as long: quiet meshes never ask.
-	suspicious = time.Second
+	// A statement that runs this long may wait for a lock. The tracer then looks for blockers, and again
+	// at each interval.
+	lockCheckInterval = time.Second
 
-	// reserved bounds the connections for what must not wait behind changes.
-	reserved = 4
+	// trustConns bounds the connections for statements about trust.
+	trustConns = 4
 
-	// trustSettings keep a statement about trust from waiting long for anything. It is read again soon.
+	// trustSettings bound statements about trust, which are repeated soon anyway.
 	trustSettings = "SET lock_timeout = '3s'; SET statement_timeout = '10s'; " + noCompiling
 )
 
-// BlockedError is that a lock was not to be had in time.
+// BlockedError says that a lock could not be had in time.
 type BlockedError struct {
 	Reason, Advice string
 }
 
 func (e *BlockedError) Error() string { return e.Reason + " (" + e.Advice + ")" }
 
-// Is tells that it is an ErrConflict to those who try again by themselves some time.
+// Is matches ErrConflict, for callers that retry later.
 func (e *BlockedError) Is(target error) bool { return target == ErrConflict }
 
-// bounded has the connections of a pool wait for locks no longer than a time.
-func bounded(config *pgxpool.Config, settings string) {
+// withSettings runs settings on each new connection of a pool.
+func withSettings(config *pgxpool.Config, settings string) {
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, settings)
 		return err
 	}
 }
 
-// newTrustPool makes the pool for what must not wait behind changes.
+// newTrustPool creates the pool for statements that must not wait behind changes.
 func newTrustPool(config *pgxpool.Config) (*pgxpool.Pool, error) {
 	config = config.Copy()
-	config.MaxConns, config.MinConns = reserved, 0
-	bounded(config, trustSettings)
+	config.MaxConns, config.MinConns = trustConns, 0
+	withSettings(config, trustSettings)
 	return pgxpool.NewWithConfig(context.Background(), config)
 }
 
-// waits is a pgx.QueryTracer that looks who is in the way of a statement that takes long.
-type waits struct{ store *Store }
+// lockTracer is a pgx.QueryTracer that finds out who blocks a slow statement.
+type lockTracer struct{ store *Store }
 
-// waitKey is what the context of a statement has that is looked after, and lookKey of one that looks.
+// tracedKey marks the context of a traced statement, and tracerKey that of the tracer's own.
 type (
-	waitKey struct{}
-	lookKey struct{}
+	tracedKey struct{}
+	tracerKey struct{}
 )
 
-// waiting is a statement that runs.
-type waiting struct {
+// tracedStatement is a running statement.
+type tracedStatement struct {
 	cancel context.CancelFunc
 	timer  *time.Timer
 
 	mu       sync.Mutex
-	blockers []Blocker // those that were seen last
+	blockers []Blocker // as found last
 }
 
-// TraceQueryStart is the tracer's.
-func (w *waits) TraceQueryStart(ctx context.Context, conn *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
-	if ctx.Value(lookKey{}) != nil {
+// TraceQueryStart implements pgx.QueryTracer.
+func (w *lockTracer) TraceQueryStart(ctx context.Context, conn *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	if ctx.Value(tracerKey{}) != nil {
 		return ctx
 	}
 	looking, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	it, pid := &waiting{cancel: cancel}, conn.PgConn().PID()
+	it, pid := &tracedStatement{cancel: cancel}, conn.PgConn().PID()
 	it.mu.Lock()
 	defer it.mu.Unlock()
-	it.timer = time.AfterFunc(suspicious, func() { it.look(looking, w.store, pid) })
-	return context.WithValue(ctx, waitKey{}, it)
+	it.timer = time.AfterFunc(lockCheckInterval, func() { it.findBlockers(looking, w.store, pid) })
+	return context.WithValue(ctx, tracedKey{}, it)
 }
 
-// look asks who is in the way, and again after a while for as long as the statement runs.
-func (it *waiting) look(ctx context.Context, s *Store, pid uint32) {
+// findBlockers looks for blockers, and again after each interval while the statement runs.
+func (it *tracedStatement) findBlockers(ctx context.Context, s *Store, pid uint32) {
 	found, err := s.blockersOf(ctx, pid)
 	if ctx.Err() != nil {
 		return
@@ -104,12 +105,12 @@ func (it *waiting) look(ctx context.Context, s *Store, pid uint32) {
 	}
 	it.mu.Lock()
 	defer it.mu.Unlock()
-	it.timer.Reset(suspicious)
+	it.timer.Reset(lockCheckInterval)
 }
 
-// TraceQueryEnd says in the error of a statement that got no lock who had it.
-func (w *waits) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
-	it, ok := ctx.Value(waitKey{}).(*waiting)
+// TraceQueryEnd adds the blockers to the error of a statement that got no lock.
+func (w *lockTracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
+	it, ok := ctx.Value(tracedKey{}).(*tracedStatement)
 	if !ok {
 		return
 	}
@@ -122,10 +123,10 @@ func (w *waits) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQu
 	}
 }
 
-// codeNoLock is the SQLSTATE of a lock that was not to be had.
+// codeNoLock is the SQLSTATE for a lock that could not be had.
 const codeNoLock = "55P03"
 
-// inTheWay begins the detail by which explain knows what was found out.
+// inTheWay begins a detail that TraceQueryEnd has written.
 const inTheWay = "in the way: "
 
 func whoBlocks(blockers []Blocker) (detail, hint string) {
@@ -136,7 +137,7 @@ func whoBlocks(blockers []Blocker) (detail, hint string) {
 	return inTheWay + strings.Join(names, ", "), fmt.Sprintf("mcp-client blockers end %d ends that session", blockers[0].PID)
 }
 
-// blocked turns a lock that was not to be had into an error that says who has it.
+// blocked turns a lock timeout into an error that names the blocker.
 func blocked(pg *pgconn.PgError) error {
 	switch {
 	case strings.HasPrefix(pg.Detail, inTheWay):

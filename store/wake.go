@@ -11,9 +11,10 @@ import (
 	"github.com/pgmesh/pgmesh/internal/wait"
 )
 
-// Awaken calls each whenever tables by which servers go may have changed: mesh.readers and mesh.tokens, and whichever others call
-// mesh.wake_servers. It is called at first, after each notification, and every so often, for notifications can be lost: with the
-// name of a table, or with "" for all of them. It returns when ctx ends, and lives through lost connections.
+// Awaken calls each when tables that servers use may have changed: mesh.readers, mesh.tokens, and others
+// that call mesh.wake_servers. It passes the name of the table, or "" for all. It does so at the start,
+// after each notification, and at an interval because notifications can be lost. It survives lost
+// connections, and returns when ctx ends.
 func (s *Store) Awaken(ctx context.Context, every time.Duration, each func(table string)) error {
 	retry := backoff.NewExponentialBackOff()
 	retry.InitialInterval, retry.MaxInterval = 20*time.Millisecond, every
@@ -27,21 +28,21 @@ func (s *Store) Awaken(ctx context.Context, every time.Duration, each func(table
 		}
 		pause := retry.NextBackOff()
 		s.options.Log.Debug("cannot wait for changes of who may call", "error", err, "again_in", pause)
-		each("") // which finds out by itself whether the database can be asked
+		each("") // the callee finds out whether the database answers
 		if !wait.For(ctx, pause) {
 			return ctx.Err()
 		}
 	}
 }
 
-// awaken waits on one connection, until that fails.
+// awaken waits on one connection until that fails.
 func (s *Store) awaken(ctx context.Context, every time.Duration, each func(table string)) error {
 	conn, err := pgx.ConnectConfig(ctx, s.pool.Config().ConnConfig.Copy())
 	if err != nil {
 		return err
 	}
 	defer closeConn(conn)
-	if _, err := listen(ctx, conn, serversChannel); err != nil { // on a standby, what comes is each("") every so often
+	if _, err := listen(ctx, conn, serversChannel); err != nil { // a standby cannot notify, so each("") is called at the interval
 		return err
 	}
 	var hurry fastPoll
@@ -50,13 +51,13 @@ func (s *Store) awaken(ctx context.Context, every time.Duration, each func(table
 		if err := notified(ctx, conn, hurry.interval(every), each); err != nil {
 			return err
 		}
-		if err := hurry.check(ctx, s, conn); err != nil { // which also makes sure that there still is somebody at the other end
+		if err := hurry.check(ctx, s, conn); err != nil { // this also detects a dead connection
 			return err
 		}
 	}
 }
 
-// notified tells of notifications until the time is over: of the first at once, and of those that follow it closely together.
+// notified passes on notifications for one interval: the first at once, and those soon after it together.
 func notified(ctx context.Context, conn *pgx.Conn, every time.Duration, each func(table string)) error {
 	over := time.Now().Add(every)
 	for {
@@ -64,16 +65,16 @@ func notified(ctx context.Context, conn *pgx.Conn, every time.Duration, each fun
 		if err != nil || len(first) == 0 {
 			return err
 		}
-		tell(first, each)
+		callEach(first, each)
 		more, err := tablesUntil(ctx, conn, time.Now().Add(spuriousWakePause), math.MaxInt)
 		if err != nil {
 			return err
 		}
-		tell(more, each)
+		callEach(more, each)
 	}
 }
 
-// tablesUntil gathers the tables that notifications name until a time, or until there are enough.
+// tablesUntil collects the tables that notifications name, until a time or a number of notifications.
 func tablesUntil(ctx context.Context, conn *pgx.Conn, until time.Time, enough int) (map[string]bool, error) {
 	within, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
@@ -86,17 +87,17 @@ func tablesUntil(ctx context.Context, conn *pgx.Conn, until time.Time, enough in
 			}
 			return named, err
 		}
-		if len(named) < mostTables {
+		if len(named) < maxTables {
 			named[n.Payload] = true
 		}
 	}
 	return named, nil
 }
 
-// mostTables is more than there are. Whatever else is named was sent by somebody else.
-const mostTables = 64
+// maxTables is more than there are. Other names were sent by somebody else.
+const maxTables = 64
 
-func tell(tables map[string]bool, each func(table string)) {
+func callEach(tables map[string]bool, each func(table string)) {
 	for table := range tables {
 		each(table)
 	}

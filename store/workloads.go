@@ -10,25 +10,26 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// ErrSessionEnded says that a session of registrations counts no more: what it told of has to be told again, in another.
+// ErrSessionEnded says that a session is not in force any more: everything has to be registered again in
+// another.
 var ErrSessionEnded = errors.New("the session has ended")
 
 const codeSessionEnded = "MS007"
 
-// Keeper is a life of a server, for the sessions whose streams it has: random, so that no other server has the same.
+// Keeper identifies one run of a server that holds sessions. It is random, so that no two are the same.
 type Keeper [16]byte
 
-// WorkloadState is what has become of a service of a machine.
+// WorkloadState is the state of a machine's service.
 type WorkloadState string
 
 // The states.
 const (
 	WorkloadHere WorkloadState = "here"
-	WorkloadGone WorkloadState = "gone" // without a word
-	WorkloadLeft WorkloadState = "left" // in good order
+	WorkloadGone WorkloadState = "gone" // its stream broke
+	WorkloadLeft WorkloadState = "left" // it said goodbye
 )
 
-// WorkloadChange is what is told of one service of one machine.
+// WorkloadChange is a report about one service of one machine.
 type WorkloadChange struct {
 	Namespace      string            `json:"namespace"`
 	Group          string            `json:"workload_group"`
@@ -39,7 +40,7 @@ type WorkloadChange struct {
 	Address        string            `json:"address"`
 	Network        string            `json:"network"`
 	Locality       string            `json:"locality"`
-	Labels         map[string]string `json:"labels"` // of the machine, beneath those of the service
+	Labels         map[string]string `json:"labels"` // the machine's; the service's override them
 	Ports          map[string]uint32 `json:"ports"`
 	ServiceLabels  map[string]string `json:"service_labels"`
 	Weight         uint32            `json:"weight"`
@@ -48,13 +49,14 @@ type WorkloadChange struct {
 	State          WorkloadState     `json:"state"`
 }
 
-// WorkloadOutcome is what a change has come to: an entry, a refusal, or that another is later.
+// WorkloadOutcome is the result of a change: an entry, a refusal, or that a later change has superseded
+// it.
 type WorkloadOutcome struct {
 	Entry, Refused string
 	Superseded     bool
 }
 
-// OpenWorkloadSession begins a session of a discovery's.
+// OpenWorkloadSession opens a session of a discovery.
 func (s *Store) OpenWorkloadSession(ctx context.Context, by Keeper, server, discovery string) (id int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -62,8 +64,8 @@ func (s *Store) OpenWorkloadSession(ctx context.Context, by Keeper, server, disc
 	return id, explain("opening a session of registrations", err)
 }
 
-// RegisterWorkloads takes in one message of a session, whose number is higher than those before it, in somebody's name. All of it is one transaction. It
-// returns how many rows that has written, too.
+// RegisterWorkloads registers the changes of one message, whose number is higher than all before it in
+// the session, in one transaction with an author. It also returns how many rows that wrote.
 func (s *Store) RegisterWorkloads(ctx context.Context, by Keeper, session, number int64, changes []WorkloadChange, author string) (outcomes []WorkloadOutcome, written int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -74,7 +76,7 @@ func (s *Store) RegisterWorkloads(ctx context.Context, by Keeper, session, numbe
 	if err != nil {
 		return nil, 0, explain("registering machines", err)
 	}
-	err = s.registering(ctx, author, func(tx pgx.Tx) error {
+	err = s.inRegistration(ctx, author, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, "SELECT coalesce(entry, ''), coalesce(refused, ''), superseded FROM mesh.register_workloads($1, $2, $3, $4) ORDER BY place", by, session, number, text)
 		if err != nil {
 			return err
@@ -82,24 +84,25 @@ func (s *Store) RegisterWorkloads(ctx context.Context, by Keeper, session, numbe
 		if outcomes, err = pgx.CollectRows(rows, pgx.RowToStructByPos[WorkloadOutcome]); err != nil {
 			return err
 		}
-		return tx.QueryRow(ctx, rowsWritten).Scan(&written)
+		return tx.QueryRow(ctx, rowsWrittenQuery).Scan(&written)
 	})
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch pg.Code {
 		case codeSessionEnded:
 			return nil, 0, ErrSessionEnded
-		case "23505", codeNoLock: // somebody has taken a name since it was looked, or has it in hand
+		case "23505", codeNoLock: // somebody has taken a name meanwhile, or is about to
 			return nil, 0, ErrConflict
 		}
 	}
 	return outcomes, written, explain("registering machines", err)
 }
 
-// rowsWritten counts what the running transaction has written.
-const rowsWritten = "SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::bigint FROM pg_stat_xact_user_tables WHERE schemaname = 'mesh'"
+// rowsWrittenQuery counts the rows that the running transaction has written.
+const rowsWrittenQuery = "SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::bigint FROM pg_stat_xact_user_tables WHERE schemaname = 'mesh'"
 
-// registering runs a transaction that sees what was committed before each of its statements, and would rather be tried again than wait.
-func (s *Store) registering(ctx context.Context, author string, do func(pgx.Tx) error) error {
+// inRegistration runs a transaction in which each statement sees what was committed before it. It gives
+// up rather than wait.
+func (s *Store) inRegistration(ctx context.Context, author string, do func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT set_config('mesh.author', $1, true), set_config('lock_timeout', '2s', true)", author); err != nil {
 			return err
@@ -108,7 +111,7 @@ func (s *Store) registering(ctx context.Context, author string, do func(pgx.Tx) 
 	})
 }
 
-// storable is the change as Postgres takes it.
+// storable returns the change with texts that Postgres accepts.
 func (c WorkloadChange) storable() WorkloadChange {
 	for _, text := range []*string{
 		&c.Namespace, &c.Group, &c.Machine, &c.ServiceAccount, &c.Enrolment, &c.Address, &c.Network, &c.Locality, &c.Health, &c.Detail,
@@ -132,8 +135,8 @@ func storableMap(m map[string]string) map[string]string {
 	return out
 }
 
-// RefreshWorkloadSessions says that the streams of some sessions are still there. It returns the sessions that count, each with the number of the last
-// message that was taken in.
+// RefreshWorkloadSessions refreshes sessions whose streams still exist. It returns those in force, each
+// with the number of its last registered message.
 func (s *Store) RefreshWorkloadSessions(ctx context.Context, by Keeper, sessions []int64) (map[int64]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -158,15 +161,15 @@ func (s *Store) EndWorkloadSessions(ctx context.Context, by Keeper, sessions []i
 	return explain("ending sessions of registrations", err)
 }
 
-// WorkloadWatch is how the clock stands by which those are measured who are gone.
+// WorkloadWatch is the state of the clock that measures how long machines are gone.
 type WorkloadWatch struct {
-	Beat  int64 // how often it was moved
-	Moved bool  // just now, by the caller
-	Idle  bool  // there is nobody to watch over
+	Beat  int64 // how often the clock advanced
+	Moved bool  // this call advanced it
+	Idle  bool  // there is nothing to watch
 }
 
-// WatchWorkloads moves the clock by so long if it still stands as it was seen, and ends sessions that were not refreshed for the time of a lease. With
-// 0 it only looks.
+// WatchWorkloads advances the clock by step, if it still is at the beat seen, and ends sessions that were
+// not refreshed for a lease. With step 0 it does not advance the clock.
 func (s *Store) WatchWorkloads(ctx context.Context, seen int64, step, lease time.Duration) (w WorkloadWatch, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -177,21 +180,21 @@ func (s *Store) WatchWorkloads(ctx context.Context, seen int64, step, lease time
 	return w, explain("watching over machines", err)
 }
 
-// RemoveGoneWorkloads removes some of those that were gone for the time of grace, and returns how many.
+// RemoveGoneWorkloads removes some services that were gone for the grace period, and returns how many.
 func (s *Store) RemoveGoneWorkloads(ctx context.Context, grace time.Duration, atMost int, author string) (removed int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	err = s.registering(ctx, author, func(tx pgx.Tx) error {
+	err = s.inRegistration(ctx, author, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, "SELECT mesh.remove_gone_workloads($1, $2)", grace.Milliseconds(), atMost).Scan(&removed)
 	})
 	return removed, explain("removing machines that are gone", err)
 }
 
-// RemoveOrphanedWorkloads removes entries of machines that nobody knows of, and returns how many.
+// RemoveOrphanedWorkloads removes entries of unknown machines, and returns how many.
 func (s *Store) RemoveOrphanedWorkloads(ctx context.Context, author string) (removed int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	err = s.registering(ctx, author, func(tx pgx.Tx) error {
+	err = s.inRegistration(ctx, author, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, "SELECT mesh.remove_orphaned_workloads()").Scan(&removed)
 	})
 	return removed, explain("removing entries of machines", err)
