@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// maxUnixPath is the maxUnixPath socket path that both macOS (103 bytes) and Linux (107) accept.
+// maxUnixPath is the longest socket path that both macOS (103 bytes) and Linux (107) accept.
 const maxUnixPath = 103
 
 // UnixPath returns the absolute path of a socket in a folder, or an error if it is too long for a socket.

@@ -57,14 +57,14 @@ func send(lines ...string) error {
 	}
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
-		return fmt.Errorf("send the service manager: %w", err)
+		return fmt.Errorf("tell the service manager: %w", err)
 	}
 	defer conn.Close()
 	if err := conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
-		return fmt.Errorf("send the service manager: %w", err)
+		return fmt.Errorf("tell the service manager: %w", err)
 	}
 	if _, err := conn.Write([]byte(strings.Join(lines, "\n") + "\n")); err != nil {
-		return fmt.Errorf("send the service manager: %w", err)
+		return fmt.Errorf("tell the service manager: %w", err)
 	}
 	return nil
 }
