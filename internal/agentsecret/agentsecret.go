@@ -1,5 +1,5 @@
-// Package agentsecret is what discovery, mesh-agent and the bootstrap that it writes have to agree on: how Envoy asks the agent beside it for
-// secrets. Where two of them say it in the same words, Envoy asks once.
+// Package agentsecret defines how Envoy asks the agent beside it for secrets. Discovery, mesh-agent and the
+// bootstrap that mesh-agent writes share it: where their configurations are equal, Envoy asks only once.
 package agentsecret
 
 import (
@@ -8,16 +8,17 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// Cluster is the one of a proxy's bootstrap that leads to the agent, by Istio's name.
+// Cluster is the bootstrap's cluster for the agent. The name is Istio's.
 const Cluster = "sds-grpc"
 
-// Names of secrets. The first two are Istio's.
+// Names of secrets. They are Istio's.
 const (
-	Certificate = "default" // the machine's own, with its key
-	Roots       = "ROOTCA"  // whom the mesh trusts
+	Certificate = "default" // the machine's certificate and key
+	Roots       = "ROOTCA"  // the roots that the mesh trusts
 )
 
-// Named is a secret that Envoy waits for as it does for others: a file, as file-cert:CERTIFICATE~KEY and file-root:ROOTS.
+// Named configures a secret with Envoy's default fetch timeout. The agent also serves files, named
+// file-cert:CERTIFICATE~KEY and file-root:ROOTS.
 func Named(name string) *tlsv3.SdsSecretConfig {
 	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: &corev3.ConfigSource{
 		ConfigSourceSpecifier: &corev3.ConfigSource_ApiConfigSource{ApiConfigSource: &corev3.ApiConfigSource{
@@ -32,7 +33,7 @@ func Named(name string) *tlsv3.SdsSecretConfig {
 	}}
 }
 
-// Awaited is a secret without which connections wait for as long as it takes.
+// Awaited configures a secret without a fetch timeout: connections wait until it arrives.
 func Awaited(name string) *tlsv3.SdsSecretConfig {
 	secret := Named(name)
 	secret.GetSdsConfig().InitialFetchTimeout = durationpb.New(0)
