@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// Problem is something wrong with one value of a secret, or with its type where Key is empty.
+// Problem is a mistake in one value of a secret, or in its type if Key is empty.
 type Problem struct{ Key, Reason, Hint string }
 
 var validKey = regexp.MustCompile(`^[-._A-Za-z0-9]{1,253}$`)
 
-// maxSize bounds a secret, as in Kubernetes.
+// maxSize is the limit of a secret's size in Kubernetes.
 const maxSize = 1 << 20
 
-// Check finds what is wrong with a secret. What has expired is no mistake: it may be all that there is.
+// Check finds the mistakes in a secret. It accepts an expired certificate: there may be no other.
 func Check(kind string, data map[string][]byte) []Problem {
 	c := &check{data: data}
 	if kind != TLS && kind != Opaque {
@@ -88,7 +88,8 @@ func (c *check) privateKey(name string) {
 	c.add(name, "has no private key", "write PEM, which begins with -----BEGIN PRIVATE KEY-----")
 }
 
-// pair checks that both halves are there, and belong together.
+// pair checks that a certificate and its key are both there and match. needed says that the secret must have
+// this pair.
 func (c *check) pair(chain, key string, needed bool) {
 	_, hasChain := c.data[chain]
 	_, hasKey := c.data[key]

@@ -1,7 +1,7 @@
-// Package credential reads what a secret holds for TLS: a certificate with its key, and the authorities that are trusted. The names of the
-// values are those that Istio and Kubernetes use.
+// Package credential reads the TLS values of a secret: a certificate with its key, and trusted authorities.
+// The keys of the values are those that Istio and Kubernetes use.
 //
-// No error here repeats anything of a value.
+// Errors never quote a value.
 package credential
 
 import (
@@ -19,22 +19,22 @@ const (
 // Pair is a certificate with its key, as PEM.
 type Pair struct {
 	Chain, Key []byte
-	Staple     []byte // an answer of OCSP, nil for none
+	Staple     []byte // a stapled OCSP response, nil for none
 }
 
-// Trust is what certificates of others are judged by, as PEM.
+// Trust is what peers' certificates are verified with, as PEM.
 type Trust struct {
 	Authorities []byte
-	Revoked     []byte // lists of certificates that are not valid any more, nil for none
+	Revoked     []byte // certificate revocation lists, nil for none
 }
 
-// pairs are the names that a certificate and its key go by. The first of which both are there counts.
+// pairs are the keys for a certificate, its private key and its staple, in order of preference.
 var pairs = []struct{ chain, key, staple string }{{"cert", "key", ""}, {"tls.crt", "tls.key", "tls.ocsp-staple"}}
 
-// trusts are the names of authorities, and of the lists that go with them.
+// trusts are the keys for authorities and their revocation lists, in order of preference.
 var trusts = []struct{ authorities, revoked string }{{"cacert", "crl"}, {"ca.crt", "ca.crl"}}
 
-// PairIn finds the certificate and key of a secret; false if there is none.
+// PairIn returns the certificate and key of a secret, or false if there is none.
 func PairIn(data map[string][]byte) (Pair, bool) {
 	for _, n := range pairs {
 		if len(data[n.chain]) > 0 && len(data[n.key]) > 0 {
@@ -44,7 +44,7 @@ func PairIn(data map[string][]byte) (Pair, bool) {
 	return Pair{}, false
 }
 
-// TrustIn finds the authorities of a secret; false if there are none.
+// TrustIn returns the authorities of a secret, or false if there are none.
 func TrustIn(data map[string][]byte) (Trust, bool) {
 	for _, n := range trusts {
 		if len(data[n.authorities]) > 0 {
@@ -54,12 +54,13 @@ func TrustIn(data map[string][]byte) (Trust, bool) {
 	return Trust{}, false
 }
 
-// IsPublic tells whether anybody may know a value of this name: certificates are shown to whoever connects.
+// IsPublic reports whether the value with this key is no secret: a server shows certificates to whoever
+// connects.
 func IsPublic(name string) bool {
 	return name == "tls.crt" || name == "cert" || name == "ca.crt" || name == "cacert"
 }
 
-// Names are those that the certificate of a secret is for: DNS names, addresses and URIs.
+// Names returns the DNS names, addresses and URIs of a secret's certificate.
 func Names(data map[string][]byte) []string {
 	for _, n := range pairs {
 		if chain := certificates(data[n.chain]); len(chain) > 0 {
@@ -69,7 +70,7 @@ func Names(data map[string][]byte) []string {
 	return nil
 }
 
-// certificates decodes those in a text of PEM that can be.
+// certificates decodes the certificates in a PEM text and skips what it cannot decode.
 func certificates(text []byte) (all []*x509.Certificate) {
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if c, err := x509.ParseCertificate(block.Bytes); err == nil && block.Type == "CERTIFICATE" {
