@@ -1,4 +1,4 @@
-// Package certtest makes certificates for tests: authorities, and what they issue.
+// Package certtest issues certificates for tests.
 package certtest
 
 import (
@@ -28,7 +28,7 @@ type Authority struct {
 	PEM  []byte // its certificate
 }
 
-// NewAuthority makes an authority of its own.
+// NewAuthority creates a self-signed authority.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	key := newKey(t)
@@ -43,7 +43,7 @@ func NewAuthority(t testing.TB) *Authority {
 	return &Authority{t: t, cert: cert, key: key, PEM: block("CERTIFICATE", der)}
 }
 
-// Write puts the authority's certificate and key into files cert.pem and key.pem of a folder.
+// Write writes the authority's certificate and key to cert.pem and key.pem in a folder.
 func (a *Authority) Write(t testing.TB, folder string) (cert, key string) {
 	t.Helper()
 	pkcs8, err := x509.MarshalPKCS8PrivateKey(a.key)
@@ -51,17 +51,18 @@ func (a *Authority) Write(t testing.TB, folder string) (cert, key string) {
 	return Pair{Cert: a.PEM, Key: block("PRIVATE KEY", pkcs8)}.Write(t, folder)
 }
 
-// Pool has the authority alone.
+// Pool returns a pool with only the authority's certificate.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
 	return pool
 }
 
-// Pair is a certificate and its key, as PEM.
+// Pair is a certificate and its key in PEM.
 type Pair struct{ Cert, Key []byte }
 
-// Issue makes a certificate for 127.0.0.1 and localhost with some URIs. Change, if it is not nil, has the last word.
+// Issue issues a certificate for 127.0.0.1, localhost and the given URIs. change, if not nil, edits the
+// template first.
 func (a *Authority) Issue(change func(*x509.Certificate), uris ...string) Pair {
 	a.t.Helper()
 	key := newKey(a.t)
@@ -86,7 +87,7 @@ func (a *Authority) Issue(change func(*x509.Certificate), uris ...string) Pair {
 	return Pair{Cert: block("CERTIFICATE", der), Key: block("PRIVATE KEY", pkcs8)}
 }
 
-// Certificate is the pair as TLS takes it.
+// Certificate returns the pair for crypto/tls.
 func (p Pair) Certificate(t testing.TB) tls.Certificate {
 	t.Helper()
 	c, err := tls.X509KeyPair(p.Cert, p.Key)
@@ -94,7 +95,7 @@ func (p Pair) Certificate(t testing.TB) tls.Certificate {
 	return c
 }
 
-// Write puts the pair into files cert.pem and key.pem of a folder, at once for who reads them.
+// Write writes the pair to cert.pem and key.pem in a folder, each file atomically.
 func (p Pair) Write(t testing.TB, folder string) (cert, key string) {
 	t.Helper()
 	cert, key = filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
@@ -103,7 +104,7 @@ func (p Pair) Write(t testing.TB, folder string) (cert, key string) {
 	return cert, key
 }
 
-// WriteFile replaces a file whole.
+// WriteFile replaces a file atomically.
 func WriteFile(t testing.TB, path string, content []byte) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(path+".new", content, 0o600))

@@ -9,7 +9,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/authority"
 )
 
-// Request is a new key, and what somebody who has it asks an authority of the mesh with.
+// Request creates a key and a certificate request signed with it.
 func Request(t testing.TB) (crypto.Signer, *authority.CSR) {
 	t.Helper()
 	key, err := authority.NewKey()
@@ -17,7 +17,7 @@ func Request(t testing.TB) (crypto.Signer, *authority.CSR) {
 	return key, RequestFor(t, key)
 }
 
-// RequestFor is Request for a key that there is.
+// RequestFor creates a certificate request for an existing key.
 func RequestFor(t testing.TB, key crypto.Signer) *authority.CSR {
 	t.Helper()
 	text, err := authority.NewRequest(key)
