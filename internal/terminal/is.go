@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// Is tells whether somebody looks at what is written, be it through a Writer.
+// Is reports whether out is a terminal, directly or through a Writer.
 func Is(out io.Writer) bool {
 	if w, is := out.(*Writer); is {
 		return Is(w.out)
@@ -18,7 +18,8 @@ func Is(out io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// Exact is what a Writer writes to, for what is no text for people: programs that have the terminal for themselves, and files that are read again.
+// Exact returns what a Writer writes to. Use it for output that is not text for people: programs that take
+// over the terminal, and files that are read back.
 func Exact(out io.Writer) io.Writer {
 	if w, is := out.(*Writer); is {
 		return w.out
@@ -26,7 +27,8 @@ func Exact(out io.Writer) io.Writer {
 	return out
 }
 
-// Exactly is out for what has to arrive as it is, such as YAML: Exact, unless somebody looks.
+// Exactly returns out unchanged if it is a terminal, otherwise Exact(out). Use it for output that must arrive
+// byte for byte, such as YAML.
 func Exactly(out io.Writer) io.Writer {
 	if Is(out) {
 		return out

@@ -1,6 +1,6 @@
 package terminal
 
-// Style is an attribute of text, of those that the programs use.
+// Style is a text attribute that the programs use.
 type Style string
 
 // The styles.
@@ -13,27 +13,28 @@ const (
 	Cyan   Style = "36"
 )
 
-// Paint gives what others wrote a style. A Writer that shows styles knows it by marks that are in no text of UTF-8, so that nobody can write them.
+// Paint wraps text in a style. It marks the style with bytes that never occur in UTF-8, so that no user text
+// can contain them; a Writer turns them into escape sequences.
 func (s Style) Paint(text string) string {
-	for mark, style := range marks {
+	for b, style := range styleBytes {
 		if style == s && text != "" {
-			return string([]byte{mark}) + text + string([]byte{plain})
+			return string([]byte{b}) + text + string([]byte{plain})
 		}
 	}
 	return text
 }
 
-// plain ends a style.
+// plain is the byte that ends a style. Neither it nor the bytes below occur in UTF-8.
 const plain = 0xf8
 
-var marks = map[byte]Style{0xf9: Bold, 0xfa: Red, 0xfb: Green, 0xfc: Yellow, 0xfd: Cyan}
+var styleBytes = map[byte]Style{0xf9: Bold, 0xfa: Red, 0xfb: Green, 0xfc: Yellow, 0xfd: Cyan}
 
-func isMark(c byte) bool { return plain <= c && c <= 0xfd }
+func isStyleByte(c byte) bool { return plain <= c && c <= 0xfd }
 
-// sequence is what a mark is on a terminal.
-func sequence(mark byte) string {
-	if mark == plain {
+// sequence returns the terminal's escape sequence for a style byte.
+func sequence(b byte) string {
+	if b == plain {
 		return "\x1b[0m"
 	}
-	return "\x1b[" + string(marks[mark]) + "m"
+	return "\x1b[" + string(styleBytes[b]) + "m"
 }

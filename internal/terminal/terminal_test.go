@@ -11,7 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/terminal"
 )
 
-// shown are texts, and how they are shown on a line.
+// shown maps texts to their escaped form on one line.
 var shown = map[string]string{
 	"":                              "",
 	"shop/cart: GET /x?a=b (100 %)": "shop/cart: GET /x?a=b (100 %)",
@@ -26,7 +26,7 @@ var shown = map[string]string{
 	"bytes \xff\xc3 x":               `bytes \xff\xc3 x`,
 }
 
-func TestWhatATerminalWouldObeyIsVisible(t *testing.T) {
+func TestControlCharactersAreEscaped(t *testing.T) {
 	t.Parallel()
 	for text, want := range shown {
 		require.Equal(t, want, terminal.Line(text))
@@ -34,7 +34,7 @@ func TestWhatATerminalWouldObeyIsVisible(t *testing.T) {
 	require.Equal(t, "a\tb\nc\\u001b\n", terminal.Text("a\tb\nc\x1b\n"))
 }
 
-func TestAWriterShowsTheSameInWhateverPieces(t *testing.T) {
+func TestWriterEscapesAcrossSplitWrites(t *testing.T) {
 	t.Parallel()
 	for text, want := range shown {
 		for _, size := range []int{1, 2, 3, len(text) + 1} {
@@ -51,7 +51,7 @@ func TestAWriterShowsTheSameInWhateverPieces(t *testing.T) {
 	}
 }
 
-func TestJSONIsTheSameWhenItIsVisible(t *testing.T) {
+func TestEscapedJSONMeansTheSame(t *testing.T) {
 	t.Parallel()
 	for text := range shown {
 		before, err := json.Marshal(text)
@@ -66,7 +66,7 @@ func TestJSONIsTheSameWhenItIsVisible(t *testing.T) {
 	}
 }
 
-func TestStylesAreShownWhereThereAreToBeSome(t *testing.T) {
+func TestStylesAreShownOnlyWhenEnabled(t *testing.T) {
 	t.Parallel()
 	text := terminal.Line(terminal.Red.Paint("no\x1b[0m")) + "\n"
 	for styles, want := range map[bool]string{true: "\x1b[31mno\\u001b[0m\x1b[0m\n", false: "no\\u001b[0m\n"} {
@@ -76,5 +76,5 @@ func TestStylesAreShownWhereThereAreToBeSome(t *testing.T) {
 		require.Equal(t, want, b.String())
 	}
 	require.Empty(t, terminal.Bold.Paint(""))
-	require.False(t, utf8.ValidString(terminal.Bold.Paint("x")), "nobody can write it where texts are UTF-8")
+	require.False(t, utf8.ValidString(terminal.Bold.Paint("x")), "style bytes must not be valid UTF-8")
 }

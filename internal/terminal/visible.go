@@ -1,7 +1,7 @@
-// Package terminal shows what others wrote: names, labels, messages, reasons, errors of other programs. A terminal obeys some characters: escapes
-// change its title, its colours and what stands on it already, and marks of direction show letters in another order than they have. Whoever may
-// write a text that somebody prints could forge what is read. Here such characters are made visible, as \u and four digits: in JSON, that
-// is the same text.
+// Package terminal makes untrusted text safe to print: names, labels, messages, reasons, errors of other
+// programs. Terminals obey escape sequences, which can change the title, the colours and what is already on
+// the screen, and bidirectional controls, which reorder letters; an attacker could use them to forge what a
+// user reads. This package writes such characters as \u and four digits, which in JSON means the same text.
 package terminal
 
 import (
@@ -12,7 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// Line is a text for one line, or one cell of a table: breaks of lines and tabs are visible, too, so that none forges a row.
+// Line escapes a text for one line or one table cell. It also escapes line breaks and tabs, so that no text
+// can forge a row.
 func Line(text string) string {
 	if isPlain(text) {
 		return text
@@ -25,8 +26,8 @@ func Line(text string) string {
 			b.WriteString(`\n`)
 		case r == '\t':
 			b.WriteString(`\t`)
-		case r == utf8.RuneError && size == 1 && isMark(c[0]):
-			b.WriteString(c) // of a style, which a Writer knows
+		case r == utf8.RuneError && size == 1 && isStyleByte(c[0]):
+			b.WriteString(c) // a style byte, which the Writer handles
 		default:
 			writeVisible(&b, r, c)
 		}
@@ -35,7 +36,7 @@ func Line(text string) string {
 	return b.String()
 }
 
-// Text is a text of any number of lines.
+// Text escapes a text but keeps its line breaks and tabs.
 func Text(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -48,7 +49,7 @@ func Text(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// isPlain spares most texts the rest.
+// isPlain reports whether a text needs no escaping, which most do not.
 func isPlain(text string) bool {
 	for i := range len(text) {
 		if !isPlainByte(text[i]) {
@@ -60,7 +61,7 @@ func isPlain(text string) bool {
 
 func isPlainByte(c byte) bool { return ' ' <= c && c <= '~' }
 
-// writeVisible writes one character, given as itself and as it was read.
+// writeVisible writes one character, escaped if necessary. read has the character's bytes.
 func writeVisible(b *strings.Builder, r rune, read string) {
 	switch {
 	case r == utf8.RuneError && len(read) == 1:

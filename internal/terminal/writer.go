@@ -7,19 +7,19 @@ import (
 	"unicode/utf8"
 )
 
-// Writer makes visible what passes, but for breaks of lines and tabs. Several goroutines may write.
+// Writer escapes what is written to it, except line breaks and tabs. It is safe for concurrent use.
 type Writer struct {
 	out    io.Writer
 	styles func() bool
 
 	mu   sync.Mutex
-	rest string // the beginning of a character
+	rest string // an incomplete character at the end of the last write
 }
 
-// NewWriter returns one. What was painted has its style if styles says so, which may be nil.
+// NewWriter returns a Writer to out. It shows styles while styles returns true; a nil styles means never.
 func NewWriter(out io.Writer, styles func() bool) *Writer { return &Writer{out: out, styles: styles} }
 
-// Write writes all of it, but for the beginning of a character at its end, which waits for the rest.
+// Write writes content, but keeps an incomplete character at its end for the next call.
 func (w *Writer) Write(content []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -27,7 +27,7 @@ func (w *Writer) Write(content []byte) (int, error) {
 	whole := len(text) - unfinished(text)
 	w.rest = text[whole:]
 	if _, err := io.WriteString(w.out, w.visible(text[:whole])); err != nil {
-		return 0, err //nolint:wrapcheck // it is the writer's, whose place this takes
+		return 0, err //nolint:wrapcheck // a wrapper returns the errors of what it wraps
 	}
 	return len(content), nil
 }
@@ -42,7 +42,7 @@ func (w *Writer) visible(text string) string {
 		switch c := text[:size]; {
 		case r == '\n' || r == '\t':
 			b.WriteString(c)
-		case r == utf8.RuneError && size == 1 && isMark(c[0]):
+		case r == utf8.RuneError && size == 1 && isStyleByte(c[0]):
 			if w.styles != nil && w.styles() {
 				b.WriteString(sequence(c[0]))
 			}
@@ -54,10 +54,10 @@ func (w *Writer) visible(text string) string {
 	return b.String()
 }
 
-// isSpecial tells whether a character takes another look.
+// isSpecial reports whether a character may need escaping.
 func isSpecial(r rune) bool { return (r < ' ' || r > '~') && r != '\n' && r != '\t' }
 
-// unfinished is how many bytes of a character stand at the end of a text that may go on.
+// unfinished returns how many bytes of an incomplete character are at the end of text.
 func unfinished(text string) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if tail := text[len(text)-n:]; utf8.RuneStart(tail[0]) {
