@@ -14,17 +14,17 @@ import (
 	"github.com/pgmesh/pgmesh/internal/localhost"
 )
 
-// Access says who may see the pages. On loopback it is this machine's people and programs; elsewhere everybody sees whether the program is well, and
-// its metrics, and the rest is for whoever shows the token.
+// Access says who may see the pages. On loopback everyone on this machine may. From elsewhere, everyone may
+// see the health pages and the metrics; the other pages need the token.
 type Access struct{ TokenFile string }
 
-// Flags declares the flag.
+// Flags declares --http-token-file.
 func (a *Access) Flags(f *pflag.FlagSet) {
 	f.StringVar(&a.TokenFile, "http-token-file", "",
 		"file with the token that lets in to the pages of --http from other machines; without it they are for this machine, but for /healthz, /readyz and /metrics")
 }
 
-// Check tells whether the file can be read.
+// Check reports a token file that cannot be read or whose token is too short.
 func (a Access) Check() error {
 	if a.TokenFile == "" {
 		return nil
@@ -33,7 +33,7 @@ func (a Access) Check() error {
 	return err
 }
 
-// shortestToken is the length from which on nobody guesses a random token.
+// shortestToken is the length from which on a random token cannot be guessed.
 const shortestToken = 16
 
 func (a Access) token() (string, error) {
@@ -48,10 +48,11 @@ func (a Access) token() (string, error) {
 	return token, nil
 }
 
-// open are the pages for everybody who can reach them.
+// open lists the pages that need no token.
 var open = []string{"/healthz", "/readyz", "/metrics"}
 
-// guard lets in who may see the pages. It reads the token each time, so that a new one counts at once.
+// guard refuses requests that Access does not allow. It reads the token file for each request, so a new token
+// counts at once.
 func (a Access) guard(next http.Handler) http.Handler {
 	fromElsewhere := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !localhost.Reached(r) && !slices.Contains(open, r.URL.Path) {

@@ -14,7 +14,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/monitor"
 )
 
-// elsewhere is a socket whose connections seem to come by another address than loopback.
+// elsewhere is a listener whose connections seem to arrive at an address other than loopback.
 type elsewhere struct{ net.Listener }
 
 type fromElsewhere struct{ net.Conn }
@@ -26,7 +26,7 @@ func (l elsewhere) Accept() (net.Conn, error) {
 
 func (fromElsewhere) LocalAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80} }
 
-// pagesAt serves a page on a socket, and returns what asks for paths.
+// pagesAt serves a page on a listener and returns a function that requests paths.
 func pagesAt(t *testing.T, access monitor.Access, wrap func(net.Listener) net.Listener) func(path, host, token string) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -56,8 +56,8 @@ func pagesAt(t *testing.T, access monitor.Access, wrap func(net.Listener) net.Li
 	}
 }
 
-// A site that has its name lead to 127.0.0.1 reads nothing.
-func TestPagesOnLoopbackAreForNobodysSite(t *testing.T) {
+// A site that points its name to 127.0.0.1 (DNS rebinding) can read nothing.
+func TestLoopbackPagesRefuseForeignHosts(t *testing.T) {
 	t.Parallel()
 	own, err := os.Hostname()
 	require.NoError(t, err)
@@ -69,11 +69,11 @@ func TestPagesOnLoopbackAreForNobodysSite(t *testing.T) {
 		for _, path := range []string{"/debug/secrets", "/debug", "/metrics", "/nothing"} {
 			require.Equal(t, http.StatusForbidden, get(path, host, ""), "%s of %s", path, host)
 		}
-		require.Equal(t, http.StatusOK, get("/readyz", host, ""), "whoever watches may use any name")
+		require.Equal(t, http.StatusOK, get("/readyz", host, ""), "health checks may use any name")
 	}
 }
 
-func TestPagesForOtherMachinesTakeAToken(t *testing.T) {
+func TestRemotePagesNeedAToken(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "token")
 	write := func(token string) { require.NoError(t, os.WriteFile(file, []byte(token+"\n"), 0o600)) }
@@ -86,7 +86,7 @@ func TestPagesForOtherMachinesTakeAToken(t *testing.T) {
 	}
 	for _, path := range []string{"/debug/secrets", "/debug", "/nothing"} {
 		require.Equal(t, http.StatusUnauthorized, with(path, "pgmesh.example", ""))
-		require.Equal(t, http.StatusUnauthorized, with(path, "127.0.0.1", "fedcba9876543210"), "what the client calls the server is not what counts")
+		require.Equal(t, http.StatusUnauthorized, with(path, "127.0.0.1", "fedcba9876543210"), "the Host header must not count as loopback")
 		require.Equal(t, http.StatusUnauthorized, without(path, "pgmesh.example", "0123456789abcdef"))
 	}
 	require.Equal(t, http.StatusOK, with("/debug/secrets", "pgmesh.example", "0123456789abcdef"))
@@ -97,7 +97,7 @@ func TestPagesForOtherMachinesTakeAToken(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, with("/debug/secrets", "pgmesh.example", ""), "an empty file lets nobody in")
 }
 
-func TestATokenThatCanBeGuessedIsRefused(t *testing.T) {
+func TestShortTokensAreRefused(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "token")
 	require.ErrorContains(t, monitor.Access{TokenFile: file}.Check(), "no such file")

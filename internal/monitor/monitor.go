@@ -1,4 +1,5 @@
-// Package monitor serves what the people and machines that watch a program ask: /healthz, /readyz, /metrics, and pages of the program's own.
+// Package monitor serves a program's pages for people and monitoring: /healthz, /readyz, /metrics, and pages
+// of the program's own.
 package monitor
 
 import (
@@ -16,17 +17,19 @@ import (
 	"github.com/pgmesh/pgmesh/internal/panics"
 )
 
-// NewRegistry returns a metrics registry that has the Go runtime's and the process's own already, and the panics that were caught.
+// NewRegistry returns a metrics registry with the metrics of the Go runtime, the process and recovered
+// panics.
 func NewRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), panics.Collector())
 	return r
 }
 
-// Ready tells what is missing before a program can do its work, and when nothing is, what there is to say about how it does it.
+// Ready returns an error that says what is missing while the program is not ready; otherwise about may
+// describe its state.
 type Ready func() (about string, err error)
 
-// Ask returns what /readyz says, and whether with success.
+// Ask returns the text of /readyz and whether the program is ready.
 func (r Ready) Ask() (said string, ready bool) {
 	about, err := r()
 	switch {
@@ -39,10 +42,10 @@ func (r Ready) Ask() (said string, ready bool) {
 	}
 }
 
-// Serve answers until the context ends. /healthz says 200 as long as the process can answer, /readyz once ready returns no error,
-// and otherwise 503 with what is missing. /debug lists these and the given pages.
+// Serve serves the pages until ctx ends. /healthz answers 200 while the process can answer. /readyz answers
+// 200 once ready returns no error, before that 503 with what is missing. /debug lists all pages.
 func Serve(ctx context.Context, l net.Listener, access Access, metrics prometheus.Gatherer, ready Ready, pages ...Page) error {
-	server := &http.Server{Handler: panics.Handler(access.guard(book(append(own(metrics, ready), pages...)))), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Handler: panics.Handler(access.guard(withIndex(append(own(metrics, ready), pages...)))), ReadHeaderTimeout: 5 * time.Second}
 	stopped := context.AfterFunc(ctx, func() { server.Close() })
 	defer stopped()
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -51,7 +54,7 @@ func Serve(ctx context.Context, l net.Listener, access Access, metrics prometheu
 	return nil
 }
 
-// own are the pages that every program has.
+// own returns the pages that every program has.
 func own(metrics prometheus.Gatherer, ready Ready) []Page {
 	return []Page{
 		{"/healthz", "Says ok as long as the process can answer.", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -64,8 +67,8 @@ func own(metrics prometheus.Gatherer, ready Ready) []Page {
 
 func readyPage(ready Ready) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		said, is := ready.Ask()
-		if !is {
+		said, isReady := ready.Ask()
+		if !isReady {
 			http.Error(w, said, http.StatusServiceUnavailable)
 			return
 		}

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serve runs a monitor until the test ends, and returns what asks it.
+// serve runs a monitor until the test ends and returns a function that requests paths.
 func serve(t *testing.T, ready monitor.Ready, pages ...monitor.Page) func(path string) (int, string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -52,7 +52,7 @@ func page(path, about string, shown any) monitor.Page {
 	})}
 }
 
-func TestReadyTellsWhatIsMissing(t *testing.T) {
+func TestReadyzSaysWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	about, missing := "", errors.New("no configuration yet")
 	get := serve(t, func() (string, error) { return about, missing })
@@ -87,7 +87,7 @@ func TestPagesAreListed(t *testing.T) {
 	require.Equal(t, []string{"/debug", "/debug/proxies", "/healthz", "/metrics", "/readyz", "/sinks"}, paths)
 }
 
-func TestAMistypedPathIsToldWhatIsNear(t *testing.T) {
+func TestMistypedPathGetsAHint(t *testing.T) {
 	t.Parallel()
 	get := serve(t, ready, page("/debug/proxies", "Lists the proxies.", nil))
 	code, text := get("/debug/proxys")
@@ -97,7 +97,7 @@ func TestAMistypedPathIsToldWhatIsNear(t *testing.T) {
 	require.Equal(t, "there is no page /: there are /healthz, /readyz, /metrics, /debug/proxies, /debug\n", text)
 }
 
-func TestProfilesAreForThoseWhoAskedForThem(t *testing.T) {
+func TestProfilesAreOptIn(t *testing.T) {
 	t.Parallel()
 	code, _ := serve(t, ready)("/debug/pprof/heap")
 	require.Equal(t, http.StatusNotFound, code)

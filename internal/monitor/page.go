@@ -10,24 +10,24 @@ import (
 	"github.com/pgmesh/pgmesh/internal/nearest"
 )
 
-// Page is something that a program shows of itself.
+// Page is a page that a program serves.
 type Page struct {
-	Path  string // one that ends with / has all paths below it
+	Path  string // a path that ends with / also serves all paths below it
 	About string // a sentence
 	http.Handler
 }
 
-// indexPath is where the pages are listed.
+// indexPath is the page that lists all pages.
 const indexPath = "/debug"
 
-// entry is a page in the list of them.
+// entry is one page in that list.
 type entry struct {
 	Path  string `json:"path"`
 	About string `json:"about"`
 }
 
-// book serves pages, a list of them, and to who mistypes a path the one that is near.
-func book(pages []Page) http.Handler {
+// withIndex serves the pages and their index. For an unknown path it suggests the nearest one.
+func withIndex(pages []Page) http.Handler {
 	mux := http.NewServeMux()
 	list, paths := []entry{}, []string{}
 	pages = append(pages, Page{Path: indexPath, About: "Lists the pages.", Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -44,7 +44,7 @@ func book(pages []Page) http.Handler {
 	return mux
 }
 
-// WriteJSON answers with a value, in lines for people.
+// WriteJSON answers with a value as indented JSON.
 func WriteJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	encoder := json.NewEncoder(w)

@@ -7,15 +7,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// ProfilesFlag declares the flag by which a program has the page of profiles. It is off by default: a profile takes processor time
-// from the program, and names what is in it.
+// ProfilesFlag declares --pprof. It is off by default: a profile costs processor time and reveals the names
+// of what it profiles.
 func ProfilesFlag(f *pflag.FlagSet, on *bool) {
 	f.BoolVar(on, "pprof", false, "serve "+profilesPath+" on --http, for go tool pprof: where the program's time and memory go")
 }
 
 const profilesPath = "/debug/pprof/"
 
-// Profiles is the page by which `go tool pprof` asks a program where its time and its memory go. It has no /cmdline: passwords may be in it.
+// Profiles is the page for `go tool pprof`. It leaves out /cmdline, because flags may contain passwords.
 func Profiles() Page {
 	mux := http.NewServeMux()
 	mux.HandleFunc(profilesPath, pprof.Index)
