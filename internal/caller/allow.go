@@ -8,16 +8,16 @@ import (
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 )
 
-// Rule allows the identities of a pattern to do something.
+// Rule gives scopes to the identities that match a pattern.
 type Rule struct {
 	Pattern Pattern
 	Scopes  []Scope
 }
 
-// AllowList says which SPIFFE ids may call, and what they may do.
+// AllowList lists which SPIFFE ids may call and their scopes.
 type AllowList []Rule
 
-// ParseRule reads a rule: a pattern, and after "=" the scopes with ";" between them. Without scopes it may read.
+// ParseRule parses PATTERN or PATTERN=SCOPE;SCOPE. Without scopes the rule allows reading.
 func ParseRule(text string) (Rule, error) {
 	pattern, scopes, given := strings.Cut(text, "=")
 	r := Rule{Scopes: []Scope{{Verb: Read}}}
@@ -40,7 +40,7 @@ func ParseRule(text string) (Rule, error) {
 	return r, nil
 }
 
-// ParseRules reads rules from flags.
+// ParseRules parses rules from flags.
 func ParseRules(texts []string) (AllowList, error) {
 	var list AllowList
 	for _, text := range texts {
@@ -53,7 +53,7 @@ func ParseRules(texts []string) (AllowList, error) {
 	return list, nil
 }
 
-// ParseAllowFile reads rules from a file, one a line. Empty lines and what comes after # do not count.
+// ParseAllowFile parses a file with one rule per line. It ignores empty lines and comments after #.
 func ParseAllowFile(content []byte) (AllowList, error) {
 	var list AllowList
 	number := 0
@@ -72,7 +72,7 @@ func ParseAllowFile(content []byte) (AllowList, error) {
 	return list, nil
 }
 
-// scopesOf returns what an id may do: what any rule for it says.
+// scopesOf returns the scopes of all rules that match an id.
 func (l AllowList) scopesOf(id spiffeid.ID) []Scope {
 	var scopes []Scope
 	for _, r := range l {

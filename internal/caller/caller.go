@@ -1,8 +1,8 @@
-// Package caller knows who calls a server, and what they may do.
+// Package caller authenticates the callers of a server and authorizes what they do.
 //
-// A caller is who its client certificate says (a SPIFFE id that a list allows), or who its bearer token belongs to. A [Guard]
-// finds that out for each call, over gRPC and HTTP alike, and puts the [Caller] into the call's context. What a call is about is
-// known to its handler alone, so handlers ask the Caller.
+// A caller is identified by its client certificate (a SPIFFE id on an allow list) or its bearer token. For
+// each call, over gRPC or HTTP, a [Guard] identifies the [Caller] and puts it into the context. Only handlers
+// know which resources a call touches, so they ask the Caller for permission.
 package caller
 
 import (
@@ -21,19 +21,19 @@ type Caller struct {
 	author   string
 	scopes   []Scope
 	session  *session
-	exposed  bool // others can read what it is told
+	exposed  bool // answers to it could be read by others: no TLS, not from this machine
 }
 
-// The identities of those who have neither a certificate nor a token.
+// The identities of callers with neither a certificate nor a token.
 const (
-	Anonymous = "anonymous" // over TLS, where that is allowed
+	Anonymous = "anonymous" // over TLS, if the server allows it
 	Local     = "insecure"  // without TLS
 )
 
-// tokenPrefix is what the identity of a token's bearer begins with.
+// tokenPrefix begins the identity of a token's bearer.
 const tokenPrefix = "token:"
 
-// Identity is a SPIFFE id, "token:" and the name of a token, Anonymous, or Local.
+// Identity returns a SPIFFE id, "token:" and the token's name, Anonymous, or Local.
 func (c *Caller) Identity() string {
 	if c == nil {
 		return ""
@@ -41,7 +41,8 @@ func (c *Caller) Identity() string {
 	return c.identity
 }
 
-// Author is whom revisions name as who made them. It is empty for a caller that nobody vouches for, who may say so by itself.
+// Author returns the author to record in revisions. It is empty for an unauthenticated caller, which may name
+// an author itself.
 func (c *Caller) Author() string {
 	if c == nil {
 		return ""
@@ -49,10 +50,10 @@ func (c *Caller) Author() string {
 	return c.author
 }
 
-// Bearer tells whether the caller came with a token.
+// Bearer reports whether the caller presented a token.
 func (c *Caller) Bearer() bool { return strings.HasPrefix(c.Identity(), tokenPrefix) }
 
-// Scopes are what the caller may do.
+// Scopes returns a copy of the caller's scopes.
 func (c *Caller) Scopes() []Scope {
 	if c == nil {
 		return nil
@@ -60,24 +61,26 @@ func (c *Caller) Scopes() []Scope {
 	return slices.Clone(c.scopes)
 }
 
-// May tells whether the caller may do something to the resources of a kind in a namespace.
+// May reports whether the caller may do v to resources of a kind in a namespace.
 func (c *Caller) May(v Verb, namespace string, k *kinds.Kind) bool {
 	return c != nil && slices.ContainsFunc(c.scopes, func(s Scope) bool { return s.Allows(v, namespace, k) })
 }
 
-// Unlimited tells whether the caller may do something to all resources.
+// Unlimited reports whether the caller may do v to all resources.
 func (c *Caller) Unlimited(v Verb) bool {
 	return c != nil && slices.ContainsFunc(c.scopes, func(s Scope) bool {
 		return s.Verb.includes(v) && s.Namespaces == nil && s.Kinds == nil
 	})
 }
 
-// MaySecrets tells whether the caller may read the secrets of a namespace and, if it may write there, change them.
+// MaySecrets reports whether the caller may read the secrets of a namespace. With write permission there, it
+// may also change them.
 func (c *Caller) MaySecrets(namespace string) bool {
 	return slices.ContainsFunc(c.SecretScopes(), func(s Scope) bool { return s.Namespaces == nil || slices.Contains(s.Namespaces, namespace) })
 }
 
-// SecretScopes are those of its scopes that let the caller see secrets. It has none while it comes without TLS from another machine.
+// SecretScopes returns the scopes that allow reading secrets. There are none for a caller from another
+// machine without TLS.
 func (c *Caller) SecretScopes() (scopes []Scope) {
 	if c == nil || c.exposed {
 		return nil
@@ -101,7 +104,7 @@ func (c *Caller) RequireSecrets(namespace string) error {
 	return c.denied(fmt.Sprintf("see secrets of the namespace %q", namespace))
 }
 
-// Require returns a [DeniedError] unless the caller may do something to the resources of a kind in a namespace.
+// Require returns a [DeniedError] unless the caller may do v to resources of a kind in a namespace.
 func (c *Caller) Require(v Verb, namespace string, k *kinds.Kind) error {
 	if c.May(v, namespace, k) {
 		return nil
@@ -115,7 +118,7 @@ func (c *Caller) Require(v Verb, namespace string, k *kinds.Kind) error {
 	return c.denied(fmt.Sprintf("%s %s in the namespace %q", v, KindWord(k), namespace))
 }
 
-// RequireUnlimited returns a [DeniedError] unless the caller may do something to all resources.
+// RequireUnlimited returns a [DeniedError] unless the caller may do v to all resources.
 func (c *Caller) RequireUnlimited(v Verb) error {
 	if c.Unlimited(v) {
 		return nil
@@ -135,7 +138,7 @@ func (c *Caller) denied(what string) error {
 	return &DeniedError{Identity: c.Identity(), What: what, Scopes: Texts(c.Scopes())}
 }
 
-// DeniedError is what a known caller may not do.
+// DeniedError says what an authenticated caller may not do.
 type DeniedError struct {
 	Identity string
 	What     string // such as "write VirtualService in the namespace "shop""
@@ -157,7 +160,7 @@ func nameOf(identity string) string {
 	return identity
 }
 
-// errNoSession says that a caller was not let in by a guard.
+// errNoSession is returned for a Caller that no Guard let in.
 var errNoSession = errors.New("the call has no session")
 
 // End ends the caller's stream with an error, which should carry a gRPC status. Unary calls are not ended.
@@ -171,26 +174,26 @@ func (c *Caller) End(err error) error {
 
 type contextKey struct{}
 
-// With returns a context of a call that the caller makes.
+// With returns ctx with the caller in it.
 func With(ctx context.Context, c *Caller) context.Context {
 	return context.WithValue(ctx, contextKey{}, c)
 }
 
-// From returns who makes the call of a context, nil if no guard has let it in: then it may do nothing.
+// From returns the caller of a context, or nil if no guard let the call in. A nil Caller may do nothing.
 func From(ctx context.Context) *Caller {
 	c, _ := ctx.Value(contextKey{}).(*Caller)
 	return c
 }
 
-// Trusted is a caller that may do everything, for programs that serve without TLS.
+// Trusted returns a caller that may do everything, for servers without TLS.
 func Trusted() *Caller { return &Caller{identity: Local, scopes: []Scope{Everything}} }
 
-// New returns a caller with an identity that somebody vouches for.
+// New returns an authenticated caller.
 func New(identity string, scopes ...Scope) *Caller {
 	return &Caller{identity: identity, author: strings.TrimPrefix(identity, tokenPrefix), scopes: scopes}
 }
 
-// same tells whether nothing has changed in who a caller is and what it may do.
+// same reports whether two callers have the same identity and scopes.
 func (c *Caller) same(other *Caller) bool {
 	return c.identity == other.identity && slices.Equal(Texts(c.scopes), Texts(other.scopes))
 }

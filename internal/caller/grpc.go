@@ -16,7 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/rpc"
 )
 
-// Unary is the interceptor of calls with one answer.
+// Unary authenticates unary calls.
 func (g *Guard) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	c, err := presented(ctx)
 	if err != nil {
@@ -31,7 +31,8 @@ func (g *Guard) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	return answer, StatusOf(err)
 }
 
-// Stream is the interceptor of streams, which may stay for days: one ends when its caller would not be let in any more.
+// Stream authenticates streams. A stream may stay open for days; it ends once its caller would no longer be
+// let in.
 func (g *Guard) Stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	ctx, s, err := g.enter(stream.Context())
 	if err != nil {
@@ -41,7 +42,8 @@ func (g *Guard) Stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerIn
 	return StatusOf(rpc.Handle(ctx, srv, stream, handle))
 }
 
-// enter lets a stream in. What it needs for that is not on the stack of the stream for as long as that stays.
+// enter lets a stream in. It is a function of its own so that its variables do not stay on the stack for the
+// life of the stream.
 func (g *Guard) enter(ctx context.Context) (context.Context, *session, error) {
 	c, err := presented(ctx)
 	if err != nil {
@@ -55,7 +57,7 @@ func (g *Guard) enter(ctx context.Context) (context.Context, *session, error) {
 	return ctx, s, nil
 }
 
-// StatusOf gives the error of a call that was denied its gRPC status, and returns others as they are.
+// StatusOf turns a DeniedError into a gRPC status and returns other errors unchanged.
 func StatusOf(err error) error {
 	if denied, ok := errors.AsType[*DeniedError](err); ok {
 		return status.Error(codes.PermissionDenied, denied.Error())
@@ -63,7 +65,7 @@ func StatusOf(err error) error {
 	return err
 }
 
-// presented collects what a call came with.
+// presented returns the credentials that a call came with.
 func presented(ctx context.Context) (credentials, error) {
 	var c credentials
 	if p, ok := peer.FromContext(ctx); ok {
@@ -76,7 +78,7 @@ func presented(ctx context.Context) (credentials, error) {
 	return c, c.present(m.Get("authorization"))
 }
 
-// present takes over the token of the header authorization.
+// present adds the token of the authorization header.
 func (c *credentials) present(headers []string) error {
 	if len(headers) == 0 {
 		return nil

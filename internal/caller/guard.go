@@ -18,36 +18,37 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Config says whom a Guard lets in.
+// Config says whom a Guard lets in. Without TLS, only Insecure lets callers without a token in.
 type Config struct {
-	// Insecure lets everybody in who comes without TLS, to do everything: the server listens where only such come who may.
+	// Insecure lets everyone who comes without TLS do everything. The server must then listen only where all
+	// who can reach it may do so.
 	Insecure bool
-	// AnonymousReaders lets those read who come over TLS with neither a certificate nor a token, as stock istiod does.
+	// AnonymousReaders lets callers over TLS without certificate and token read, as stock istiod does.
 	AnonymousReaders bool
 	// Allowed returns the SPIFFE ids that may call. Nil allows none.
 	Allowed func() AllowList
-	// Tokens knows the bearer tokens. Nil knows none.
+	// Tokens looks up bearer tokens. Nil knows none.
 	Tokens Tokens
-	// Member says what somebody may do because of who vouches for the certificate, beside what Allowed says, or why nothing: a status.
-	// Chains are those that TLS has verified. Nil knows of nobody.
+	// Member returns the scopes of a member of the mesh, in addition to those of Allowed, or a gRPC status
+	// that refuses it. chains are those that TLS verified. Nil knows no members.
 	Member func(id spiffeid.ID, chains [][]*x509.Certificate) ([]Scope, error)
-	// Public tells which methods may be called by those that come over TLS and that nobody vouches for. Nil is none.
+	// Public reports whether a method may be called over TLS without authentication. Nil means none.
 	Public func(method string) bool
 
 	Metrics prometheus.Registerer // names begin with the program's
 	Log     *slog.Logger
 }
 
-// Guard finds out who calls, and turns those away who may not.
+// Guard authenticates callers and refuses those that may not call.
 type Guard struct {
 	cfg Config
 
 	mu   sync.Mutex
 	open map[*session]struct{}
 
-	refused *prometheus.CounterVec
-	ended   prometheus.Counter
-	tell    rate.Sometimes // who is turned away may try again and again
+	refused  *prometheus.CounterVec
+	ended    prometheus.Counter
+	logLimit rate.Sometimes // a refused caller may retry endlessly
 }
 
 // NewGuard returns a guard.
@@ -62,7 +63,7 @@ func NewGuard(cfg Config) *Guard {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	g := &Guard{
-		cfg: cfg, open: map[*session]struct{}{}, tell: rate.Sometimes{First: 20, Interval: time.Second},
+		cfg: cfg, open: map[*session]struct{}{}, logLimit: rate.Sometimes{First: 20, Interval: time.Second},
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "callers_refused_total", Help: "Calls that were turned away, by what was wrong with who made them: certificate, token, or none of either.",
 		}, []string{"reason"}),
@@ -76,23 +77,23 @@ func NewGuard(cfg Config) *Guard {
 	return g
 }
 
-// credentials are what a call came with. Of a token only the hash is kept.
+// credentials are what a call presented. They hold only the hash of a token.
 type credentials struct {
 	secure    bool
 	id        spiffeid.ID
-	idErr     error // why a certificate names nobody
+	idErr     error // why the certificate has no usable id
 	certified bool
 	chains    [][]*x509.Certificate
-	public    bool // what is called is for everybody over TLS
+	public    bool // the method is public
 	token     TokenHash
 	bearer    bool
 	address   string
 }
 
-// certify takes over what the certificate of a connection says.
+// certify adds the client certificate of a connection.
 func (c *credentials) certify(state *tls.ConnectionState) {
 	c.secure = true
-	if len(state.VerifiedChains) == 0 { // what was not verified counts for nothing
+	if len(state.VerifiedChains) == 0 { // ignore an unverified certificate
 		return
 	}
 	c.certified, c.chains = true, state.VerifiedChains
@@ -104,29 +105,30 @@ func (c *credentials) certify(state *tls.ConnectionState) {
 	c.id, c.idErr = spiffeid.FromURI(leaf.URIs[0])
 }
 
-// find looks a token up.
-type find func(context.Context, TokenHash) (Token, error)
+// findFunc looks a token up by its hash.
+type findFunc func(context.Context, TokenHash) (Token, error)
 
-// exposed tells whether others may read what the caller is told: it comes without TLS, and not from this machine.
+// exposed reports whether others could read the answers: the call came without TLS and not from this machine.
 func (c *credentials) exposed() bool {
 	ip, err := netip.ParseAddr(c.address)
 	return !c.secure && (err != nil || !ip.Unmap().IsLoopback())
 }
 
-// identify tells who calls.
-func (g *Guard) identify(ctx context.Context, c credentials, look find) (*Caller, error) {
-	who, err := g.known(ctx, c, look)
+// identify authenticates a caller. find looks up its token.
+func (g *Guard) identify(ctx context.Context, c credentials, find findFunc) (*Caller, error) {
+	who, err := g.known(ctx, c, find)
 	if err == nil {
 		who.exposed = c.exposed()
 	}
 	return who, err
 }
 
-// known finds out who calls. A token counts before a certificate: a program that holds a certificate may act for a person.
-func (g *Guard) known(ctx context.Context, c credentials, look find) (*Caller, error) {
+// known authenticates a caller. A token takes precedence over a certificate: a program with a certificate may
+// act for a person with a token.
+func (g *Guard) known(ctx context.Context, c credentials, find findFunc) (*Caller, error) {
 	switch {
 	case c.bearer:
-		return g.bearer(ctx, c, look)
+		return g.bearer(ctx, c, find)
 	case !c.secure && g.cfg.Insecure:
 		return Trusted(), nil
 	case c.certified:
@@ -140,8 +142,8 @@ func (g *Guard) known(ctx context.Context, c credentials, look find) (*Caller, e
 		"or a bearer token (mcp-client --token-file FILE; mcp-client token create makes one)")
 }
 
-func (g *Guard) bearer(ctx context.Context, c credentials, look find) (*Caller, error) {
-	t, err := look(ctx, c.token)
+func (g *Guard) bearer(ctx context.Context, c credentials, find findFunc) (*Caller, error) {
+	t, err := find(ctx, c.token)
 	switch {
 	case errors.Is(err, ErrUnknownToken):
 		return nil, g.refuse("token", codes.Unauthenticated, err.Error())
@@ -182,11 +184,11 @@ func (g *Guard) refuse(reason string, code codes.Code, message string) error {
 	return status.Error(code, message)
 }
 
-// admit identifies a caller for the first time.
+// admit authenticates a new call, and logs a refusal.
 func (g *Guard) admit(ctx context.Context, c credentials) (*Caller, error) {
 	who, err := g.identify(ctx, c, g.cfg.Tokens.Find)
 	if err != nil {
-		g.turnedAway(c, err)
+		g.logRefusal(c, err)
 		return nil, err
 	}
 	vouch(ctx, who)
@@ -196,8 +198,8 @@ func (g *Guard) admit(ctx context.Context, c credentials) (*Caller, error) {
 	return who, nil
 }
 
-func (g *Guard) turnedAway(c credentials, err error) {
-	g.tell.Do(func() {
+func (g *Guard) logRefusal(c credentials, err error) {
+	g.logLimit.Do(func() {
 		g.cfg.Log.Warn("turned a caller away", "address", c.address, "error", status.Convert(err).Message())
 	})
 }

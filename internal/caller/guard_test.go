@@ -37,14 +37,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// desk tells its callers who they are: in a unary call, and in a stream that stays.
-type desk struct {
+// whoAmI is a service that hands the test the Caller of each call and stream.
+type whoAmI struct {
 	healthv1.UnimplementedHealthServer
 
 	streams chan *caller.Caller
 }
 
-func (d *desk) Check(ctx context.Context, _ *healthv1.HealthCheckRequest) (*healthv1.HealthCheckResponse, error) {
+func (d *whoAmI) Check(ctx context.Context, _ *healthv1.HealthCheckRequest) (*healthv1.HealthCheckResponse, error) {
 	if who := caller.From(ctx); who.Identity() == "spiffe://mesh/denied" {
 		return nil, who.RequireUnlimited(caller.Admin)
 	}
@@ -52,25 +52,25 @@ func (d *desk) Check(ctx context.Context, _ *healthv1.HealthCheckRequest) (*heal
 	return &healthv1.HealthCheckResponse{}, nil
 }
 
-func (d *desk) Watch(_ *healthv1.HealthCheckRequest, s grpc.ServerStreamingServer[healthv1.HealthCheckResponse]) error {
+func (d *whoAmI) Watch(_ *healthv1.HealthCheckRequest, s grpc.ServerStreamingServer[healthv1.HealthCheckResponse]) error {
 	d.streams <- caller.From(s.Context())
 	<-s.Context().Done()
 	return nil
 }
 
-// book is a Tokens whose answers a test writes.
-type book struct {
+// fakeTokens is a Tokens that a test fills.
+type fakeTokens struct {
 	mu     sync.Mutex
 	tokens map[caller.TokenHash]caller.Token
 	err    error
 	used   int
 }
 
-func (b *book) Find(_ context.Context, hash caller.TokenHash) (caller.Token, error) {
+func (b *fakeTokens) Find(_ context.Context, hash caller.TokenHash) (caller.Token, error) {
 	return b.Held(hash)
 }
 
-func (b *book) Held(hash caller.TokenHash) (caller.Token, error) {
+func (b *fakeTokens) Held(hash caller.TokenHash) (caller.Token, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t, ok := b.tokens[hash]
@@ -80,31 +80,31 @@ func (b *book) Held(hash caller.TokenHash) (caller.Token, error) {
 	return t, b.err
 }
 
-func (b *book) Used(caller.TokenHash) {
+func (b *fakeTokens) Used(caller.TokenHash) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.used++
 }
 
-func (b *book) write(secret string, t caller.Token) {
+func (b *fakeTokens) write(secret string, t caller.Token) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tokens[caller.HashOf(secret)] = t
 }
 
-// gate is a guarded server on a socket.
-type gate struct {
+// guardedServer is a gRPC server behind a Guard.
+type guardedServer struct {
 	t       *testing.T
 	address string
 	guard   *caller.Guard
-	desk    *desk
+	whoAmI  *whoAmI
 	metrics *prometheus.Registry
 	log     *bytes.Buffer
 }
 
-func open(t *testing.T, cfg caller.Config, server *tls.Config) *gate {
+func serve(t *testing.T, cfg caller.Config, server *tls.Config) *guardedServer {
 	t.Helper()
-	g := &gate{t: t, desk: &desk{streams: make(chan *caller.Caller, 10)}, metrics: prometheus.NewRegistry(), log: &bytes.Buffer{}}
+	g := &guardedServer{t: t, whoAmI: &whoAmI{streams: make(chan *caller.Caller, 10)}, metrics: prometheus.NewRegistry(), log: &bytes.Buffer{}}
 	cfg.Metrics, cfg.Log = g.metrics, slog.New(slog.NewTextHandler(g.log, nil))
 	g.guard = caller.NewGuard(cfg)
 	opts := []grpc.ServerOption{grpc.UnaryInterceptor(g.guard.Unary), grpc.StreamInterceptor(g.guard.Stream)}
@@ -112,7 +112,7 @@ func open(t *testing.T, cfg caller.Config, server *tls.Config) *gate {
 		opts = append(opts, grpc.Creds(credentials.NewTLS(server)))
 	}
 	s := rpc.NewServer(opts...)
-	healthv1.RegisterHealthServer(s, g.desk)
+	healthv1.RegisterHealthServer(s, g.whoAmI)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	g.address = l.Addr().String()
@@ -125,7 +125,7 @@ func open(t *testing.T, cfg caller.Config, server *tls.Config) *gate {
 	return g
 }
 
-func (g *gate) dial(c credentials.TransportCredentials) healthv1.HealthClient {
+func (g *guardedServer) dial(c credentials.TransportCredentials) healthv1.HealthClient {
 	g.t.Helper()
 	conn, err := grpc.NewClient(g.address, grpc.WithTransportCredentials(c))
 	require.NoError(g.t, err)
@@ -143,29 +143,29 @@ func bearing(t *testing.T, secret string) context.Context {
 	return metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+secret)
 }
 
-// mutual has an authority, a server that trusts it, and clients with certificates of it.
-type mutual struct {
-	*gate
+// tlsServer is a guardedServer with TLS, and the authority that issues its clients' certificates.
+type tlsServer struct {
+	*guardedServer
 
 	authority *certtest.Authority
 }
 
-func openMutual(t *testing.T, cfg caller.Config) mutual {
+func serveTLS(t *testing.T, cfg caller.Config) tlsServer {
 	t.Helper()
 	a := certtest.NewAuthority(t)
-	return mutual{open(t, cfg, &tls.Config{
+	return tlsServer{serve(t, cfg, &tls.Config{
 		Certificates: []tls.Certificate{a.Issue(nil).Certificate(t)}, ClientCAs: a.Pool(), ClientAuth: tls.VerifyClientCertIfGiven,
 	}), a}
 }
 
-func (m mutual) as(issuer *certtest.Authority, change func(*x509.Certificate), uris ...string) healthv1.HealthClient {
+func (m tlsServer) as(issuer *certtest.Authority, change func(*x509.Certificate), uris ...string) healthv1.HealthClient {
 	m.t.Helper()
 	return m.dial(credentials.NewTLS(&tls.Config{
 		RootCAs: m.authority.Pool(), Certificates: []tls.Certificate{issuer.Issue(change, uris...).Certificate(m.t)},
 	}))
 }
 
-func (m mutual) uncertified() healthv1.HealthClient {
+func (m tlsServer) uncertified() healthv1.HealthClient {
 	m.t.Helper()
 	return m.dial(credentials.NewTLS(&tls.Config{RootCAs: m.authority.Pool()}))
 }
@@ -177,12 +177,12 @@ func allow(t *testing.T, rules ...string) func() caller.AllowList {
 	return func() caller.AllowList { return list }
 }
 
-func TestCertificatesNameTheirBearers(t *testing.T) {
+func TestCertificatesIdentifyCallers(t *testing.T) {
 	t.Parallel()
-	m := openMutual(t, caller.Config{Allowed: allow(t, "spiffe://mesh/eu/*", "spiffe://mesh/eu/ops=write:shop;read:cart", "spiffe://mesh/denied")})
+	m := serveTLS(t, caller.Config{Allowed: allow(t, "spiffe://mesh/eu/*", "spiffe://mesh/eu/ops=write:shop;read:cart", "spiffe://mesh/denied")})
 
 	require.NoError(t, check(t.Context(), m.as(m.authority, nil, "spiffe://mesh/eu/ops")))
-	who := <-m.desk.streams
+	who := <-m.whoAmI.streams
 	require.Equal(t, "spiffe://mesh/eu/ops", who.Identity())
 	require.Equal(t, "spiffe://mesh/eu/ops", who.Author())
 	require.Equal(t, []string{"read", "write:shop", "read:cart"}, caller.Texts(who.Scopes()))
@@ -210,9 +210,9 @@ callers_refused_total{reason="certificate"} 5
 `), "callers_refused_total"))
 }
 
-func TestCertificatesThatNobodyVouchesForDoNotGetThrough(t *testing.T) {
+func TestInvalidCertificatesAreRefused(t *testing.T) {
 	t.Parallel()
-	m := openMutual(t, caller.Config{Allowed: allow(t, "spiffe://mesh/*")})
+	m := serveTLS(t, caller.Config{Allowed: allow(t, "spiffe://mesh/*")})
 	expired := func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }
 	early := func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) }
 	server := func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }
@@ -224,42 +224,42 @@ func TestCertificatesThatNobodyVouchesForDoNotGetThrough(t *testing.T) {
 	} {
 		require.Equal(t, codes.Unavailable, status.Code(check(t.Context(), c)), name) // the handshake fails
 	}
-	require.Empty(t, m.desk.streams)
+	require.Empty(t, m.whoAmI.streams)
 }
 
-func TestWhoHasNeitherCertificateNorTokenIsToldWhatToDo(t *testing.T) {
+func TestCallersWithoutCredentials(t *testing.T) {
 	t.Parallel()
-	m := openMutual(t, caller.Config{Allowed: allow(t, "spiffe://mesh/*=admin")})
+	m := serveTLS(t, caller.Config{Allowed: allow(t, "spiffe://mesh/*=admin")})
 	err := check(t.Context(), m.uncertified())
 	require.Equal(t, codes.Unauthenticated, status.Code(err))
 	require.ErrorContains(t, err, "present a client certificate of the server's --client-ca, or a bearer token")
 
-	readers := openMutual(t, caller.Config{AnonymousReaders: true})
+	readers := serveTLS(t, caller.Config{AnonymousReaders: true})
 	require.NoError(t, check(t.Context(), readers.uncertified()))
-	who := <-readers.desk.streams
+	who := <-readers.whoAmI.streams
 	require.Equal(t, caller.Anonymous, who.Identity())
 	require.True(t, who.Unlimited(caller.Read))
 	require.False(t, who.Unlimited(caller.Write))
 }
 
-func TestPlaintextIsForThoseServersAloneThatSaySo(t *testing.T) {
+func TestPlaintextNeedsInsecure(t *testing.T) {
 	t.Parallel()
-	closed := open(t, caller.Config{AnonymousReaders: true}, nil)
+	closed := serve(t, caller.Config{AnonymousReaders: true}, nil)
 	require.Equal(t, codes.Unauthenticated, status.Code(check(t.Context(), closed.dial(insecure.NewCredentials()))))
-	local := open(t, caller.Config{Insecure: true}, nil)
+	local := serve(t, caller.Config{Insecure: true}, nil)
 	require.NoError(t, check(t.Context(), local.dial(insecure.NewCredentials())))
-	who := <-local.desk.streams
+	who := <-local.whoAmI.streams
 	require.True(t, who.Unlimited(caller.Admin))
 	require.Empty(t, who.Author())
-	// What is allowed without TLS is not what is allowed to nobody over TLS.
-	both := openMutual(t, caller.Config{Insecure: true})
+	// Insecure must not let unauthenticated callers in over TLS.
+	both := serveTLS(t, caller.Config{Insecure: true})
 	require.Equal(t, codes.Unauthenticated, status.Code(check(t.Context(), both.uncertified())))
 }
 
 func TestTokens(t *testing.T) {
 	t.Parallel()
-	b := &book{tokens: map[caller.TokenHash]caller.Token{}}
-	m := openMutual(t, caller.Config{Tokens: b, Allowed: allow(t, "spiffe://mesh/*")})
+	b := &fakeTokens{tokens: map[caller.TokenHash]caller.Token{}}
+	m := serveTLS(t, caller.Config{Tokens: b, Allowed: allow(t, "spiffe://mesh/*")})
 	good, expired, revoked := caller.NewSecret(), caller.NewSecret(), caller.NewSecret()
 	scope, err := caller.ParseScope("write:shop")
 	require.NoError(t, err)
@@ -268,12 +268,12 @@ func TestTokens(t *testing.T) {
 	b.write(revoked, caller.Token{Name: "lost", Scopes: []caller.Scope{scope}, Revoked: time.Now()})
 
 	require.NoError(t, check(bearing(t, good), m.uncertified()))
-	who := <-m.desk.streams
+	who := <-m.whoAmI.streams
 	require.Equal(t, "token:ci", who.Identity())
 	require.Equal(t, "ci", who.Author())
 	require.True(t, who.Bearer())
 	require.NoError(t, check(bearing(t, good), m.as(m.authority, nil, "spiffe://mesh/a")), "a token counts before a certificate")
-	require.Equal(t, "token:ci", (<-m.desk.streams).Identity())
+	require.Equal(t, "token:ci", (<-m.whoAmI.streams).Identity())
 	require.Equal(t, 2, b.used)
 
 	for secret, says := range map[string]string{
@@ -303,28 +303,28 @@ func TestTokens(t *testing.T) {
 	require.Contains(t, m.log.String(), "turned a caller away")
 }
 
-func TestSecretsAreLongAndNeverTheSame(t *testing.T) {
+func TestSecretsAreLongAndUnique(t *testing.T) {
 	t.Parallel()
 	a, b := caller.NewSecret(), caller.NewSecret()
 	require.NotEqual(t, a, b)
 	require.Len(t, a, len("pgmesh_")+43) // 256 bits
 }
 
-// watch opens a stream and returns when it is let in.
-func (g *gate) watch(ctx context.Context, c healthv1.HealthClient) grpc.ServerStreamingClient[healthv1.HealthCheckResponse] {
+// watch opens a stream and returns once it is let in.
+func (g *guardedServer) watch(ctx context.Context, c healthv1.HealthClient) grpc.ServerStreamingClient[healthv1.HealthCheckResponse] {
 	g.t.Helper()
 	s, err := c.Watch(ctx, &healthv1.HealthCheckRequest{})
 	require.NoError(g.t, err)
-	<-g.desk.streams
+	<-g.whoAmI.streams
 	return s
 }
 
-func TestStreamsEndWithWhatLetThemIn(t *testing.T) {
+func TestStreamsEndWithTheirPermission(t *testing.T) {
 	t.Parallel()
-	b := &book{tokens: map[caller.TokenHash]caller.Token{}}
+	b := &fakeTokens{tokens: map[caller.TokenHash]caller.Token{}}
 	var mu sync.Mutex
 	rules := allow(t, "spiffe://mesh/a", "spiffe://mesh/b=read:shop", "spiffe://mesh/c")
-	m := openMutual(t, caller.Config{Tokens: b, Allowed: func() caller.AllowList {
+	m := serveTLS(t, caller.Config{Tokens: b, Allowed: func() caller.AllowList {
 		mu.Lock()
 		defer mu.Unlock()
 		return rules()
@@ -363,10 +363,10 @@ func TestStreamsEndWithWhatLetThemIn(t *testing.T) {
 	require.Equal(t, 1, count)
 }
 
-func TestTheGuardLooksAgainByItself(t *testing.T) {
+func TestRunRechecksPeriodically(t *testing.T) {
 	t.Parallel()
-	b := &book{tokens: map[caller.TokenHash]caller.Token{}}
-	g := open(t, caller.Config{Tokens: b}, nil)
+	b := &fakeTokens{tokens: map[caller.TokenHash]caller.Token{}}
+	g := serve(t, caller.Config{Tokens: b}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
 	go func() { ran <- g.guard.Run(ctx) }()
@@ -380,20 +380,20 @@ func TestTheGuardLooksAgainByItself(t *testing.T) {
 	require.ErrorIs(t, <-ran, context.Canceled)
 }
 
-func TestHandlersCanEndTheirStreams(t *testing.T) {
+func TestHandlersCanEndStreams(t *testing.T) {
 	t.Parallel()
-	g := open(t, caller.Config{Insecure: true}, nil)
+	g := serve(t, caller.Config{Insecure: true}, nil)
 	stream, err := g.dial(insecure.NewCredentials()).Watch(t.Context(), &healthv1.HealthCheckRequest{})
 	require.NoError(t, err)
-	require.NoError(t, (<-g.desk.streams).End(status.Error(codes.PermissionDenied, "nothing is left to see")))
+	require.NoError(t, (<-g.whoAmI.streams).End(status.Error(codes.PermissionDenied, "nothing is left to see")))
 	_, err = stream.Recv()
 	require.Equal(t, codes.PermissionDenied, status.Code(err))
 	require.ErrorContains(t, err, "nothing is left to see")
 }
 
-func TestHTTPCallersAreHeldToTheSame(t *testing.T) {
+func TestHTTPCallersAreAuthenticated(t *testing.T) {
 	t.Parallel()
-	b := &book{tokens: map[caller.TokenHash]caller.Token{}}
+	b := &fakeTokens{tokens: map[caller.TokenHash]caller.Token{}}
 	secret := caller.NewSecret()
 	b.write(secret, caller.Token{Name: "ci", Scopes: []caller.Scope{caller.Everything}})
 	guard := caller.NewGuard(caller.Config{Tokens: b})
@@ -427,10 +427,10 @@ func TestHTTPCallersAreHeldToTheSame(t *testing.T) {
 	require.Contains(t, body, "the token is not known")
 }
 
-func TestMembersMayWhatTheirCertificatesSay(t *testing.T) {
+func TestMembersGetTheirScopes(t *testing.T) {
 	t.Parallel()
 	var revoked atomic.Bool
-	m := openMutual(t, caller.Config{
+	m := serveTLS(t, caller.Config{
 		Allowed: allow(t, "spiffe://mesh/pgmesh/*=write:shop"),
 		Member: func(id spiffeid.ID, chains [][]*x509.Certificate) ([]caller.Scope, error) {
 			require.Equal(t, id.String(), chains[0][0].URIs[0].String())
@@ -446,16 +446,16 @@ func TestMembersMayWhatTheirCertificatesSay(t *testing.T) {
 	})
 	member := m.as(m.authority, nil, "spiffe://mesh/pgmesh/discovery/eu")
 	require.NoError(t, check(t.Context(), member))
-	who := <-m.desk.streams
+	who := <-m.whoAmI.streams
 	require.Equal(t, []string{"sign", "write:shop"}, caller.Texts(who.Scopes()))
 	require.True(t, who.Unlimited(caller.Sign))
 	require.False(t, who.Unlimited(caller.Read))
 	require.NoError(t, check(t.Context(), m.as(m.authority, nil, "spiffe://mesh/pgmesh/discovery/us")))
-	require.False(t, (<-m.desk.streams).Unlimited(caller.Sign))
+	require.False(t, (<-m.whoAmI.streams).Unlimited(caller.Sign))
 
 	for _, nobody := range []healthv1.HealthClient{m.uncertified(), m.as(m.authority, nil, "spiffe://mesh/stranger")} {
 		require.NoError(t, check(t.Context(), nobody))
-		require.Empty(t, (<-m.desk.streams).Scopes(), "what is for everybody is that and no more")
+		require.Empty(t, (<-m.whoAmI.streams).Scopes(), "a public method gives no scopes")
 		stream, err := nobody.Watch(t.Context(), &healthv1.HealthCheckRequest{})
 		require.NoError(t, err)
 		_, err = stream.Recv()
@@ -465,7 +465,7 @@ func TestMembersMayWhatTheirCertificatesSay(t *testing.T) {
 
 	stream, err := member.Watch(t.Context(), &healthv1.HealthCheckRequest{})
 	require.NoError(t, err)
-	<-m.desk.streams
+	<-m.whoAmI.streams
 	revoked.Store(true)
 	m.guard.Recheck()
 	_, err = stream.Recv()
@@ -474,8 +474,8 @@ func TestMembersMayWhatTheirCertificatesSay(t *testing.T) {
 	require.ErrorContains(t, check(t.Context(), member), "revoked for a reason")
 }
 
-func TestWithoutTLSNothingIsForEverybody(t *testing.T) {
+func TestPublicMethodsNeedTLS(t *testing.T) {
 	t.Parallel()
-	closed := open(t, caller.Config{Public: func(string) bool { return true }}, nil)
+	closed := serve(t, caller.Config{Public: func(string) bool { return true }}, nil)
 	require.Equal(t, codes.Unauthenticated, status.Code(check(t.Context(), closed.dial(insecure.NewCredentials()))))
 }

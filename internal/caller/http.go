@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// Handler lets those calls through to a handler whose callers it knows, with the Caller in the request's context, which ends when
-// the caller would not be let in any more. The others are answered with a google.rpc.Status as JSON.
+// Handler authenticates HTTP requests and passes them to next with the Caller in the context, which ends once
+// the caller would no longer be let in. It answers refused requests with a google.rpc.Status in JSON.
 func (g *Guard) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := presentedOver(r)
@@ -46,7 +46,7 @@ func writeStatus(w http.ResponseWriter, s *status.Status) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Connection", "close") // or else the rest of the request would be waited for before this is sent
+	w.Header().Set("Connection", "close") // otherwise net/http reads the rest of the request before it answers
 	switch s.Code() {
 	case codes.Unauthenticated:
 		w.Header().Set("WWW-Authenticate", "Bearer")
@@ -56,5 +56,5 @@ func writeStatus(w http.ResponseWriter, s *status.Status) {
 	default:
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	_, _ = w.Write(text) //nolint:gosec // it is JSON, and says so
+	_, _ = w.Write(text) //nolint:gosec // the content type is JSON
 }

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// Within lists the namespaces in which the caller may do something to resources of every kind: nil and true stand for all of them, and
-// for what belongs to none. What is in a namespace and no resource, such as its machines, goes by that.
+// Within lists the namespaces in which the caller may do v to resources of every kind. If all is true it may
+// do so everywhere, also to what belongs to no namespace. This permission also covers what is in a namespace
+// but is not a resource, such as its machines.
 func (c *Caller) Within(v Verb) (namespaces []string, all bool) {
 	if c.Unlimited(v) {
 		return nil, true
@@ -20,8 +21,8 @@ func (c *Caller) Within(v Verb) (namespaces []string, all bool) {
 	return slices.Compact(namespaces), false
 }
 
-// RequireWithin returns a [DeniedError] unless the caller may do something to resources of every kind in a namespace. What it is that
-// it may not do, else, is told as it is called.
+// RequireWithin returns a [DeniedError] unless the caller may do v to resources of every kind in a namespace.
+// The error names the denied action with what.
 func (c *Caller) RequireWithin(v Verb, namespace, what string) error {
 	namespaces, all := c.Within(v)
 	if all || namespace != "" && slices.Contains(namespaces, namespace) {
@@ -33,8 +34,8 @@ func (c *Caller) RequireWithin(v Verb, namespace, what string) error {
 	return c.denied(fmt.Sprintf("%s of the namespace %q", what, namespace))
 }
 
-// Readable are the namespaces that a request is about: those that it names, or else all that the caller may read. Nil stands for all, and
-// for what belongs to none.
+// Readable returns the namespaces that a request covers: those it names, or else all that the caller may
+// read. Nil means all, including what belongs to no namespace.
 func (c *Caller) Readable(named []string, what string) ([]string, error) {
 	for _, n := range named {
 		if err := c.RequireWithin(Read, n, what); err != nil {

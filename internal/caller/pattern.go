@@ -7,20 +7,20 @@ import (
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 )
 
-// Pattern matches identities: a SPIFFE id, in whose path * stands for one segment, or for all that follow if it is the last;
-// "anonymous"; or "*", every identity.
+// Pattern matches identities. It is a SPIFFE id in which a path segment * matches one segment, or all that
+// follow if it is the last; or "anonymous"; or "*" for every identity.
 type Pattern struct {
 	text     string
 	segments []string
 }
 
-// ParsePattern reads a pattern.
+// ParsePattern parses a pattern.
 func ParsePattern(text string) (Pattern, error) {
 	p := Pattern{text: text, segments: strings.Split(text, "/")}
 	if text == "*" || text == Anonymous {
 		return p, nil
 	}
-	// A segment that is a * is as good as any other to the syntax of SPIFFE ids.
+	// Validate the rest with any other word in place of *.
 	plain := make([]string, len(p.segments))
 	for i, s := range p.segments {
 		if plain[i] = s; s == "*" && i > 2 {
@@ -34,10 +34,10 @@ func ParsePattern(text string) (Pattern, error) {
 	return p, nil
 }
 
-// String is the pattern as it was written.
+// String returns the pattern as it was written.
 func (p Pattern) String() string { return p.text }
 
-// Matches tells whether an identity is one that the pattern means.
+// Matches reports whether the pattern matches an identity.
 func (p Pattern) Matches(identity string) bool {
 	if p.text == "*" {
 		return identity != ""

@@ -9,40 +9,41 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Verb is what a caller may do.
+// Verb is an action that a scope allows.
 type Verb string
 
 // Each verb includes the ones before it.
 const (
 	Read  Verb = "read"
 	Write Verb = "write"
-	Admin Verb = "admin" // write everything, and decide who else may: there is no administration of a part
+	Admin Verb = "admin" // write everything, and decide who else may; there are no administrators of a part
 )
 
-// These stand beside them. Only Admin includes them.
+// These are separate: of the other verbs only Admin includes them.
 const (
-	// Secrets adds secrets to what a caller may read, and to what it may write.
+	// Secrets allows reading secrets and, together with Write, changing them.
 	Secrets Verb = "secrets"
-	// Sign lets a caller ask the mesh's authority for what gives others certificates, as a discovery does.
+	// Sign lets a caller, usually a discovery, request an authority's certificate from the mesh's root.
 	Sign Verb = "sign"
-	// Register lets a caller say which machines are there, as a discovery does.
+	// Register lets a caller, usually a discovery, report which machines there are.
 	Register Verb = "register"
 )
 
-// nowhere is how people write the namespace of what belongs to none, which is "" in the database.
-const nowhere = "-"
+// noNamespace is how people write "no namespace", which is "" in the database.
+const noNamespace = "-"
 
-// Scope is a part of the mesh, and what may be done there. People write it as VERB, VERB:NAMESPACES or VERB:NAMESPACES:KINDS.
+// Scope allows a verb on a part of the mesh. It is written as VERB, VERB:NAMESPACES or VERB:NAMESPACES:KINDS.
 type Scope struct {
 	Verb       Verb
-	Namespaces []string      // all if there is none; "" is that of what belongs to none
+	Namespaces []string      // empty means all; "" is no namespace
 	Kinds      []*kinds.Kind // all if there is none
 }
 
-// Everything is the scope of who may do everything.
+// Everything allows everything.
 var Everything = Scope{Verb: Admin}
 
-// ParseScope reads a scope: "read", "write:shop,cart", "write:shop:vs,dr", "read:*:gateways", "write:-" or "admin".
+// ParseScope parses a scope: "read", "write:shop,cart", "write:shop:vs,dr", "read:*:gateways", "write:-" or
+// "admin".
 func ParseScope(text string) (Scope, error) {
 	s, err := parseScope(text)
 	if err != nil {
@@ -90,12 +91,12 @@ func parseNamespaces(list string) ([]string, error) {
 	}
 	var namespaces []string
 	for name := range strings.SplitSeq(list, ",") {
-		if name == nowhere {
+		if name == noNamespace {
 			namespaces = append(namespaces, "")
 			continue
 		}
 		if !kinds.ValidNamespace(name) {
-			return nil, fmt.Errorf("%q is not a namespace; write names with commas between them, %s for what belongs to none, or * alone for all", name, nowhere)
+			return nil, fmt.Errorf("%q is not a namespace; write names with commas between them, %s for what belongs to none, or * alone for all", name, noNamespace)
 		}
 		namespaces = append(namespaces, name)
 	}
@@ -103,7 +104,7 @@ func parseNamespaces(list string) ([]string, error) {
 	return slices.Compact(namespaces), nil
 }
 
-// ParseKinds reads "*", or kinds as people write them with commas between them. Nil stands for all.
+// ParseKinds parses "*" or a comma-separated list of kinds. Nil means all.
 func ParseKinds(list string) ([]*kinds.Kind, error) {
 	if list == "*" {
 		return nil, nil
@@ -120,7 +121,8 @@ func ParseKinds(list string) ([]*kinds.Kind, error) {
 	return slices.Compact(found), nil
 }
 
-// KindWord is the shortest word that means a kind and no other: "VirtualService", "Gateway.gateway.networking.k8s.io".
+// KindWord returns the shortest unambiguous name of a kind: "VirtualService",
+// "Gateway.gateway.networking.k8s.io".
 func KindWord(k *kinds.Kind) string {
 	if meant, err := kinds.ByName(k.Name); err == nil && meant == k {
 		return k.Name
@@ -128,7 +130,7 @@ func KindWord(k *kinds.Kind) string {
 	return k.Name + "." + k.Group
 }
 
-// String writes the scope so that ParseScope reads it, the same for equal scopes.
+// String returns the canonical form of the scope, which ParseScope parses.
 func (s Scope) String() string {
 	text := string(s.Verb)
 	if s.Namespaces == nil && s.Kinds == nil {
@@ -137,7 +139,7 @@ func (s Scope) String() string {
 	names := make([]string, len(s.Namespaces))
 	for i, n := range s.Namespaces {
 		if names[i] = n; n == "" {
-			names[i] = nowhere
+			names[i] = noNamespace
 		}
 	}
 	text += ":" + orAll(names)
@@ -158,9 +160,9 @@ func orAll(list []string) string {
 	return strings.Join(list, ",")
 }
 
-// Allows tells whether the scope covers doing something to the resources of a kind in a namespace. What belongs to no namespace, and
-// what configures the whole mesh, concerns all: it may be read by whoever may read its kind, and the MeshConfig is changed by those alone who
-// may write to every namespace.
+// Allows reports whether the scope allows doing v to resources of a kind in a namespace. What belongs to no
+// namespace and what configures the whole mesh concerns everyone: whoever may read its kind may read it. Only
+// a scope for all namespaces may change the MeshConfig.
 func (s Scope) Allows(v Verb, namespace string, k *kinds.Kind) bool {
 	if !s.Verb.includes(v) || s.Kinds != nil && !slices.Contains(s.Kinds, k) {
 		return false
@@ -172,14 +174,14 @@ func (s Scope) Allows(v Verb, namespace string, k *kinds.Kind) bool {
 }
 
 func (v Verb) includes(other Verb) bool {
-	if beside := []Verb{Secrets, Sign, Register}; slices.Contains(beside, v) || slices.Contains(beside, other) {
+	if separate := []Verb{Secrets, Sign, Register}; slices.Contains(separate, v) || slices.Contains(separate, other) {
 		return v == other || v == Admin
 	}
 	order := []Verb{Read, Write, Admin}
 	return slices.Index(order, v) >= slices.Index(order, other)
 }
 
-// ParseScopes reads several scopes, of which there must be one.
+// ParseScopes parses scopes, of which there must be at least one.
 func ParseScopes(texts []string) ([]Scope, error) {
 	if len(texts) == 0 {
 		return nil, errors.New("there is no scope; write what may be done: read, write:shop, secrets:shop or admin")
@@ -194,7 +196,7 @@ func ParseScopes(texts []string) ([]Scope, error) {
 	return scopes, nil
 }
 
-// Texts writes scopes down.
+// Texts returns scopes in their canonical form.
 func Texts(scopes []Scope) []string {
 	texts := make([]string, len(scopes))
 	for i, s := range scopes {

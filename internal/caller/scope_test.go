@@ -16,7 +16,7 @@ func kind(t *testing.T, word string) *kinds.Kind {
 	return k
 }
 
-func TestScopesAreWrittenInOneForm(t *testing.T) {
+func TestScopesHaveACanonicalForm(t *testing.T) {
 	t.Parallel()
 	for text, written := range map[string]string{
 		"read":               "read",
@@ -41,7 +41,7 @@ func TestScopesAreWrittenInOneForm(t *testing.T) {
 	}
 }
 
-func TestScopesThatSayNothingAreRefused(t *testing.T) {
+func TestInvalidScopesAreRefused(t *testing.T) {
 	t.Parallel()
 	for text, says := range map[string]string{
 		"":                `scope "": "" is not what one may do`,
@@ -61,7 +61,7 @@ func TestScopesThatSayNothingAreRefused(t *testing.T) {
 	}
 }
 
-func TestWhatAScopeAllows(t *testing.T) {
+func TestScopeAllows(t *testing.T) {
 	t.Parallel()
 	vs, dr, class, config := kind(t, "vs"), kind(t, "dr"), kind(t, "gatewayclass"), kind(t, "meshconfig")
 	for _, c := range []struct {
@@ -95,7 +95,7 @@ func TestWhatAScopeAllows(t *testing.T) {
 	}
 }
 
-func TestNobodyMayDoNothing(t *testing.T) {
+func TestNilCallerMayDoNothing(t *testing.T) {
 	t.Parallel()
 	who := caller.From(t.Context())
 	require.False(t, who.May(caller.Read, "shop", kind(t, "vs")))

@@ -10,7 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/rpc"
 )
 
-// session is a stream that is open, for which what let it in has to stay true.
+// session is an open stream, with the credentials that must stay valid for it to continue.
 type session struct {
 	credentials credentials
 	caller      *Caller
@@ -19,7 +19,7 @@ type session struct {
 
 func (s *session) end(err error) { rpc.End(s.cancel, err) }
 
-// begin opens a session for a caller that was let in. The context that it returns ends with it.
+// begin opens a session for an admitted caller and returns a context that ends with it.
 func (g *Guard) begin(ctx context.Context, c credentials, who *Caller) (context.Context, *session) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	own := *who
@@ -38,10 +38,11 @@ func (g *Guard) finish(s *session) {
 	delete(g.open, s)
 }
 
-// recheckEvery is how long a stream may outlive what let it in: a token that expires, is revoked, or a rule that is gone.
+// recheckEvery bounds how long a stream outlives its permission: a token that expired or was revoked, or a
+// rule that was removed.
 const recheckEvery = time.Second
 
-// Run keeps looking whether those who were let in still may be here, until the context ends.
+// Run rechecks all sessions periodically until ctx ends.
 func (g *Guard) Run(ctx context.Context) error {
 	tick := time.NewTicker(recheckEvery)
 	defer tick.Stop()
@@ -55,7 +56,8 @@ func (g *Guard) Run(ctx context.Context) error {
 	}
 }
 
-// Recheck ends the streams of callers that would not be let in again, or for something else. They come back if they may.
+// Recheck ends the streams of callers that would no longer be let in, or with other scopes. The callers may
+// come back.
 func (g *Guard) Recheck() {
 	held := func(_ context.Context, hash TokenHash) (Token, error) { return g.cfg.Tokens.Held(hash) }
 	for _, s := range g.sessions() {

@@ -12,8 +12,9 @@ import (
 	"github.com/pgmesh/pgmesh/internal/panics"
 )
 
-// Tap turns calls away by their headers: gRPC would put the whole message together first. It asks nobody, for the connection waits meanwhile. So a
-// token that is not known yet passes, and who presents it stays a stranger until the call is looked at.
+// Tap refuses calls by their headers, before gRPC receives the whole message. It blocks the connection, so it
+// does not wait for a token lookup: an unknown token passes, and its bearer stays unauthenticated until the
+// call begins.
 func (g *Guard) Tap(ctx context.Context, info *tap.Info) (_ context.Context, err error) {
 	defer panics.Catch("call", &err)
 	c, err := presentedIn(ctx, info.Header)
@@ -23,19 +24,19 @@ func (g *Guard) Tap(ctx context.Context, info *tap.Info) (_ context.Context, err
 	c.public = g.cfg.Public != nil && g.cfg.Public(info.FullMethodName)
 	if c.bearer {
 		if _, err := g.cfg.Tokens.Held(c.token); err != nil {
-			return ctx, nil // it is looked for when the call begins
+			return ctx, nil // Unary or Stream looks it up
 		}
 	}
 	who, err := g.identify(ctx, c, func(_ context.Context, hash TokenHash) (Token, error) { return g.cfg.Tokens.Held(hash) })
 	if err != nil {
-		g.turnedAway(c, err)
+		g.logRefusal(c, err)
 		return nil, status.Convert(StatusOf(err)).Err()
 	}
 	vouch(ctx, who)
 	return ctx, nil
 }
 
-// vouch lifts what bounds the connection of a caller, if there is something that it may do.
+// vouch lifts the limits for strangers from the caller's connection, if the caller has any scope.
 func vouch(ctx context.Context, who *Caller) {
 	if p, ok := peer.FromContext(ctx); ok && len(who.scopes) > 0 {
 		limits.Vouch(p.Addr)

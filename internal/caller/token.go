@@ -9,44 +9,46 @@ import (
 	"time"
 )
 
-// TokenHash is what is kept of a token. From it the token cannot be found, for that is as random as the hash is long.
+// TokenHash is what the server stores of a token. The token cannot be computed from it, because a token is
+// 256 random bits.
 type TokenHash [sha256.Size]byte
 
-// secretPrefix lets scanners find tokens where they should not be.
+// secretPrefix lets secret scanners find leaked tokens.
 const secretPrefix = "pgmesh_"
 
-// NewSecret makes up a token.
+// NewSecret generates a token.
 func NewSecret() string {
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret) // never fails
 	return secretPrefix + base64.RawURLEncoding.EncodeToString(secret)
 }
 
-// HashOf returns what is kept of a token.
+// HashOf returns the hash of a token.
 func HashOf(secret string) TokenHash { return sha256.Sum256([]byte(secret)) }
 
-// Token is what is known of a token.
+// Token describes a token, without its secret.
 type Token struct {
 	Name    string
 	Scopes  []Scope
-	Expires time.Time // never if zero
-	Revoked time.Time // not if zero
+	Expires time.Time // zero: never
+	Revoked time.Time // zero: not revoked
 }
 
-// Tokens knows the tokens.
+// Tokens looks up tokens.
 type Tokens interface {
-	// Find returns the token with a hash, or [ErrUnknownToken]. Another error says that this cannot be told now.
+	// Find returns the token with a hash, or [ErrUnknownToken]. Any other error means that tokens cannot be
+	// checked now.
 	Find(ctx context.Context, hash TokenHash) (Token, error)
-	// Held is Find that does not ask anybody: it answers from what is known already.
+	// Held is Find without asking anyone: it answers from memory and does not block.
 	Held(hash TokenHash) (Token, error)
-	// Used notes that a token was presented.
+	// Used records that a token was presented.
 	Used(hash TokenHash)
 }
 
-// ErrUnknownToken says that there is no such token.
+// ErrUnknownToken is returned for a token that does not exist.
 var ErrUnknownToken = errors.New("the token is not known: it was deleted, or never given out by this mesh")
 
-// NoTokens knows no token.
+// NoTokens is a Tokens that has none.
 type NoTokens struct{}
 
 // Find returns ErrUnknownToken.
