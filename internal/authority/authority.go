@@ -1,5 +1,5 @@
-// Package authority signs the certificates of a mesh: those of machines and servers, and those of further authorities beneath it. It
-// reads and keeps nothing: certificates and keys come in and go out as PEM.
+// Package authority signs the certificates of a mesh: for machines, servers and subordinate authorities. It
+// does no I/O: certificates and keys come in and go out as PEM.
 package authority
 
 import (
@@ -17,30 +17,30 @@ import (
 )
 
 const (
-	// RootLifetime is how long a mesh's root is valid if nobody says otherwise.
+	// RootLifetime is the default lifetime of a mesh's root.
 	RootLifetime = 10 * 365 * 24 * time.Hour
 
-	// rootPathLength lets a root have authorities beneath it, which have none.
+	// rootPathLength allows one level of authorities below a root.
 	rootPathLength = 1
 )
 
-// machinesOnly marks the certificates of authorities that Delegate made. It is part of their name, which they cannot change: so whoever
-// steals the key of one still cannot vouch for servers.
+// machinesOnly marks the certificates of authorities made by Delegate. It is part of the subject, which the
+// bearer cannot change, so a thief of such an authority's key cannot vouch for servers.
 const machinesOnly = "signs machines alone"
 
 // Authority signs certificates.
 type Authority struct {
-	certificate *x509.Certificate
-	key         crypto.Signer
-	above       []byte              // the certificates between the authority's own and the root, PEM
-	self        []byte              // its own one, unless it is a root
-	roots       []*x509.Certificate // all that are trusted with it
-	root        *x509.Certificate   // the one that it leads to
-	notAfter    time.Time           // when the first certificate of its chain ends
-	room        int                 // how many authorities may be beneath it
+	certificate   *x509.Certificate
+	key           crypto.Signer
+	intermediates []byte              // the certificates between the authority's and the root, PEM
+	self          []byte              // its own certificate, PEM; empty for a root
+	roots         []*x509.Certificate // all roots that members trust
+	root          *x509.Certificate   // the root at the end of its chain
+	notAfter      time.Time           // the earliest end of any certificate in its chain
+	pathLength    int                 // how many levels of authorities may be below it
 }
 
-// NewRoot makes a root for a trust domain.
+// NewRoot creates a root for a trust domain.
 func NewRoot(trustDomain string, lifetime time.Duration) (*Authority, error) {
 	key, err := NewKey()
 	if err != nil {
@@ -49,7 +49,7 @@ func NewRoot(trustDomain string, lifetime time.Duration) (*Authority, error) {
 	return NewRootOf(key, trustDomain, lifetime)
 }
 
-// NewRootOf is NewRoot with a key that somebody has, perhaps elsewhere.
+// NewRootOf is NewRoot with an existing key, which may be in another device.
 func NewRootOf(key crypto.Signer, trustDomain string, lifetime time.Duration) (*Authority, error) {
 	if err := checkKey(key.Public()); err != nil {
 		return nil, fmt.Errorf("make a root for %s: %w", trustDomain, err)
@@ -58,7 +58,7 @@ func NewRootOf(key crypto.Signer, trustDomain string, lifetime time.Duration) (*
 	template := &x509.Certificate{
 		SerialNumber:          serial(),
 		Subject:               pkix.Name{Organization: []string{"pgmesh"}, CommonName: "root of " + trustDomain + " " + now.UTC().Format("2006-01-02T15:04:05Z")},
-		NotBefore:             now.Add(-early(lifetime)),
+		NotBefore:             now.Add(-backdate(lifetime)),
 		NotAfter:              now.Add(lifetime),
 		IsCA:                  true,
 		BasicConstraintsValid: true,
@@ -76,13 +76,14 @@ func NewRootOf(key crypto.Signer, trustDomain string, lifetime time.Duration) (*
 	return of([]*x509.Certificate{c}, key, []*x509.Certificate{c})
 }
 
-// Load reads an authority: its certificate and those between it and its root, its key, and the roots that are trusted with it, all PEM.
-// The roots may be left out for one that is a root itself. What it cannot sign with is refused, with the reason.
+// Load reads an authority from PEM: its certificate and the intermediates up to its root, its key, and the
+// trusted roots. roots may be empty if the authority is a root itself. Load refuses an authority that cannot
+// sign usable certificates.
 func Load(chain, key, roots []byte) (*Authority, error) {
 	return LoadWith(chain, func(*x509.Certificate) (crypto.Signer, error) { return ParseKey(key) }, roots)
 }
 
-// LoadWith is Load with a key that is asked for by its certificate.
+// LoadWith is Load with a function that returns the key for the certificate.
 func LoadWith(chain []byte, key func(*x509.Certificate) (crypto.Signer, error), roots []byte) (*Authority, error) {
 	certificates, err := ParseCertificates(chain)
 	if err != nil {
@@ -103,7 +104,8 @@ func LoadWith(chain []byte, key func(*x509.Certificate) (crypto.Signer, error), 
 	return of(certificates, signer, trusted)
 }
 
-// of checks what can be checked before anything is signed, so that nobody is given a certificate that nobody accepts.
+// of creates an authority. It checks everything up front, so that no member gets a certificate that nobody
+// accepts.
 func of(chain []*x509.Certificate, key crypto.Signer, roots []*x509.Certificate) (*Authority, error) {
 	c := chain[0]
 	if !c.BasicConstraintsValid || !c.IsCA || (c.KeyUsage != 0 && c.KeyUsage&x509.KeyUsageCertSign == 0) {
@@ -115,45 +117,46 @@ func of(chain []*x509.Certificate, key crypto.Signer, roots []*x509.Certificate)
 	if err := checkKey(c.PublicKey); err != nil {
 		return nil, fmt.Errorf("the authority %s: %w", c.Subject, err)
 	}
-	line, err := lineage(chain, roots)
+	path, err := pathToRoot(chain, roots)
 	if err != nil {
 		return nil, err
 	}
-	a := &Authority{certificate: c, key: key, roots: roots, root: line[len(line)-1], notAfter: c.NotAfter, room: room(line)}
-	if a.room < 0 {
+	a := &Authority{certificate: c, key: key, roots: roots, root: path[len(path)-1], notAfter: c.NotAfter, pathLength: pathLength(path)}
+	if a.pathLength < 0 {
 		return nil, fmt.Errorf("the authority %s may not sign anything: the path length of one above it forbids any authority there", c.Subject)
 	}
-	for i, each := range line {
+	for i, each := range path {
 		if each.NotAfter.Before(a.notAfter) {
 			a.notAfter = each.NotAfter
 		}
-		if i > 0 && i < len(line)-1 {
-			a.above = append(a.above, EncodeCertificates(each)...)
+		if i > 0 && i < len(path)-1 {
+			a.intermediates = append(a.intermediates, EncodeCertificates(each)...)
 		}
 	}
-	if len(line) > 1 {
+	if len(path) > 1 {
 		a.self = EncodeCertificates(c)
 	}
 	return a, nil
 }
 
-// lineage is the way from an authority to a root: for both sides of TLS, for its own constraints apply to whom it signs.
-func lineage(chain, roots []*x509.Certificate) ([]*x509.Certificate, error) {
-	var line []*x509.Certificate
+// pathToRoot verifies the chain up to a root, once for TLS servers and once for clients: the usages in an
+// authority's certificate limit those it signs for.
+func pathToRoot(chain, roots []*x509.Certificate) ([]*x509.Certificate, error) {
+	var path []*x509.Certificate
 	for _, usage := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
 		lines, err := chain[0].Verify(x509.VerifyOptions{
 			Roots: Pool(roots...), Intermediates: Pool(chain[1:]...), KeyUsages: []x509.ExtKeyUsage{usage},
 		})
 		if err != nil {
-			return nil, fmt.Errorf("the authority %s: %w", chain[0].Subject, unfit(chain[0], err))
+			return nil, fmt.Errorf("the authority %s: %w", chain[0].Subject, explainVerify(chain[0], err))
 		}
-		line = lines[0]
+		path = lines[0]
 	}
-	return line, nil
+	return path, nil
 }
 
-// unfit says in words what is wrong with an authority.
-func unfit(c *x509.Certificate, err error) error {
+// explainVerify explains in words why an authority's certificate does not verify.
+func explainVerify(c *x509.Certificate, err error) error {
 	now := time.Now()
 	unknown, invalid := x509.UnknownAuthorityError{}, x509.CertificateInvalidError{}
 	switch {
@@ -170,10 +173,11 @@ func unfit(c *x509.Certificate, err error) error {
 	}
 }
 
-// room is how many authorities may be beneath the first of a chain: the least that anyone in it leaves.
-func room(line []*x509.Certificate) int {
+// pathLength returns how many levels of authorities may be below the first certificate: the smallest limit
+// that any certificate on the path sets.
+func pathLength(path []*x509.Certificate) int {
 	least := 1 << 10 // no limit
-	for beneath, c := range line {
+	for beneath, c := range path {
 		if c.MaxPathLen > 0 || c.MaxPathLenZero {
 			least = min(least, c.MaxPathLen-beneath)
 		}
@@ -181,39 +185,40 @@ func room(line []*x509.Certificate) int {
 	return least
 }
 
-// Certificate is the authority's own.
+// Certificate returns the authority's own certificate.
 func (a *Authority) Certificate() *x509.Certificate { return a.certificate }
 
-// Root is the one of the roots that the authority leads to.
+// Root returns the root at the end of the authority's chain.
 func (a *Authority) Root() *x509.Certificate { return a.root }
 
-// Roots are all that are trusted with the authority.
+// Roots returns all roots that members trust.
 func (a *Authority) Roots() []*x509.Certificate { return a.roots }
 
-// RootsPEM is Roots as PEM.
+// RootsPEM returns Roots in PEM.
 func (a *Authority) RootsPEM() []byte { return EncodeCertificates(a.roots...) }
 
-// ChainPEM is the authority's certificate and those between it and its root. It is what Load reads.
+// ChainPEM returns the authority's certificate and the intermediates up to its root, as Load reads them.
 func (a *Authority) ChainPEM() []byte {
-	return append(EncodeCertificates(a.certificate), a.above...)
+	return append(EncodeCertificates(a.certificate), a.intermediates...)
 }
 
-// KeyPEM is the authority's key, for Load. It opens everything: keep it sealed.
+// KeyPEM returns the authority's private key for Load. Whoever has it can sign as the authority.
 func (a *Authority) KeyPEM() ([]byte, error) { return EncodeKey(a.key) }
 
-// NotAfter is when the authority ends, or one above it does.
+// NotAfter returns when the authority's chain ends.
 func (a *Authority) NotAfter() time.Time { return a.notAfter }
 
-// MayDelegate is nil if the authority may have others beneath it.
+// MayDelegate returns an error if the authority may have no authorities below it.
 func (a *Authority) MayDelegate() error {
-	if a.room < 1 {
+	if a.pathLength < 1 {
 		return fmt.Errorf("the authority %s may not have others beneath it: the path length in its certificate, or in one above it, forbids that; "+
 			"have it issued with a path length of one more", a.certificate.Subject)
 	}
 	return nil
 }
 
-// Delegated tells whether a certificate is that of an authority that Delegate made. What is signed by such a one counts for machines alone.
+// Delegated reports whether a certificate is that of an authority made by Delegate, which may vouch for
+// machines only.
 func Delegated(c *x509.Certificate) bool {
 	for _, unit := range c.Subject.OrganizationalUnit {
 		if c.IsCA && unit == machinesOnly {
@@ -223,10 +228,11 @@ func Delegated(c *x509.Certificate) bool {
 	return false
 }
 
-// NewKey makes a key of the sort that this mesh uses: ECDSA P-256, which signs fast and which Envoy takes.
+// NewKey generates a key of the mesh's default type: ECDSA P-256, which signs fast and which Envoy supports.
 func NewKey() (crypto.Signer, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
 
-// serial is that of a certificate: it cannot be guessed, and no two are the same.
+// serial returns a random, unguessable serial number. The second highest bit is set, so the number is never
+// short.
 func serial() *big.Int {
 	var bits [16]byte
 	_, _ = rand.Read(bits[:]) // never fails
@@ -234,11 +240,11 @@ func serial() *big.Int {
 	return new(big.Int).SetBytes(bits[:])
 }
 
-// earliest is how long before now a certificate begins to be valid, for clocks of others that are behind.
-const earliest = 5 * time.Minute
+// maxBackdate is how far a certificate's NotBefore lies in the past, for peers whose clocks are slow.
+const maxBackdate = 5 * time.Minute
 
-// early is less for a short life, of which half counts.
-func early(lifetime time.Duration) time.Duration { return min(earliest, lifetime/10) }
+// backdate returns maxBackdate, or a tenth of the lifetime if that is less.
+func backdate(lifetime time.Duration) time.Duration { return min(maxBackdate, lifetime/10) }
 
 func selfSigned(c *x509.Certificate) bool {
 	return bytes.Equal(c.RawIssuer, c.RawSubject) && c.CheckSignatureFrom(c) == nil

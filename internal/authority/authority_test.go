@@ -35,7 +35,7 @@ func newKey(t testing.TB) crypto.Signer {
 	return key
 }
 
-// request is what somebody with a key sends.
+// request is the CSR for a key.
 func request(t testing.TB, key crypto.Signer) *authority.CSR {
 	t.Helper()
 	text, err := authority.NewRequest(key)
@@ -52,7 +52,7 @@ func keyPEM(t testing.TB, key crypto.Signer) []byte {
 	return text
 }
 
-// beneath makes an authority beneath another.
+// beneath creates an authority below another.
 func beneath(t testing.TB, a *authority.Authority) *authority.Authority {
 	t.Helper()
 	key := newKey(t)
@@ -63,7 +63,7 @@ func beneath(t testing.TB, a *authority.Authority) *authority.Authority {
 	return made
 }
 
-// verify checks a chain as both sides of TLS do.
+// verify verifies a chain for both TLS clients and servers.
 func verify(t testing.TB, chain []byte, roots []*x509.Certificate) []*x509.Certificate {
 	t.Helper()
 	certificates, err := authority.ParseCertificates(chain)
@@ -79,7 +79,7 @@ func verify(t testing.TB, chain []byte, roots []*x509.Certificate) []*x509.Certi
 	return line
 }
 
-func TestAnAuthorityIsLoadedAsItWasMade(t *testing.T) {
+func TestLoadRoundTrip(t *testing.T) {
 	t.Parallel()
 	made := newRoot(t)
 	key, err := made.KeyPEM()
@@ -94,7 +94,7 @@ func TestAnAuthorityIsLoadedAsItWasMade(t *testing.T) {
 	}
 }
 
-func TestALeafSaysWhoItsBearerIs(t *testing.T) {
+func TestSignedLeaf(t *testing.T) {
 	t.Parallel()
 	before := time.Now()
 	root := newRoot(t)
@@ -120,7 +120,7 @@ func TestALeafSaysWhoItsBearerIs(t *testing.T) {
 	require.NotEqual(t, c.SerialNumber, again.Certificate.SerialNumber)
 }
 
-func TestALeafEndsNoLaterThanItsAuthority(t *testing.T) {
+func TestLeafEndsNoLaterThanItsAuthority(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		delegated := beneath(t, newRoot(t)) // for a minute
@@ -135,7 +135,7 @@ func TestALeafEndsNoLaterThanItsAuthority(t *testing.T) {
 	})
 }
 
-func TestADelegatedAuthoritySignsMachinesAndHasNoneBeneathIt(t *testing.T) {
+func TestDelegatedAuthority(t *testing.T) {
 	t.Parallel()
 	root := newRoot(t)
 	require.NoError(t, root.MayDelegate())
@@ -155,7 +155,7 @@ func TestADelegatedAuthoritySignsMachinesAndHasNoneBeneathIt(t *testing.T) {
 	require.ErrorContains(t, err, "may not have others beneath it")
 }
 
-// issue makes a certificate that the package would not make.
+// issue creates a certificate that the package itself would not issue.
 func issue(t *testing.T, change func(*x509.Certificate), parent *x509.Certificate, public crypto.PublicKey, by crypto.Signer) *x509.Certificate {
 	t.Helper()
 	template := &x509.Certificate{
@@ -175,7 +175,7 @@ func issue(t *testing.T, change func(*x509.Certificate), parent *x509.Certificat
 	return c
 }
 
-func TestOnesOwnAuthorityIsCheckedBeforeItSigns(t *testing.T) {
+func TestLoadRefusesUnusableAuthorities(t *testing.T) {
 	t.Parallel()
 	rootKey, key := newKey(t), newKey(t)
 	root := issue(t, nil, nil, rootKey.Public(), rootKey)
@@ -221,7 +221,7 @@ func TestOnesOwnAuthorityIsCheckedBeforeItSigns(t *testing.T) {
 	require.NotContains(t, err.Error(), "c2VjcmV0")
 }
 
-func TestThePathLengthSaysWhoMaySignWhat(t *testing.T) {
+func TestPathLengthIsRespected(t *testing.T) {
 	t.Parallel()
 	rootKey, upperKey, lowerKey := newKey(t), newKey(t), newKey(t)
 	length := func(n int) func(*x509.Certificate) {
@@ -254,7 +254,7 @@ func TestThePathLengthSaysWhoMaySignWhat(t *testing.T) {
 	}
 }
 
-func TestKeysOfEverySortThatTLSTakesAreKept(t *testing.T) {
+func TestKeysRoundTrip(t *testing.T) {
 	t.Parallel()
 	_, edwards, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)

@@ -14,8 +14,8 @@ const (
 	keyBlock         = "PRIVATE KEY"
 )
 
-// ParseCertificates reads all certificates of a PEM text. One that cannot be read makes all unusable: leaving it out would turn away
-// whom it vouches for, without a word.
+// ParseCertificates reads all certificates in a PEM text. It fails if one of them is unreadable: skipping
+// that one would silently turn away everyone it vouches for.
 func ParseCertificates(text []byte) ([]*x509.Certificate, error) {
 	var found []*x509.Certificate
 	for {
@@ -39,7 +39,7 @@ func ParseCertificates(text []byte) ([]*x509.Certificate, error) {
 	return found, nil
 }
 
-// EncodeCertificates writes certificates as PEM, one after the other.
+// EncodeCertificates encodes certificates as PEM.
 func EncodeCertificates(certificates ...*x509.Certificate) []byte {
 	var out []byte
 	for _, c := range certificates {
@@ -48,7 +48,8 @@ func EncodeCertificates(certificates ...*x509.Certificate) []byte {
 	return out
 }
 
-// ParseKey reads the first private key of a PEM text: PKCS #8, or the older forms of RSA and EC keys. An error says nothing of the text.
+// ParseKey reads the first private key in a PEM text: PKCS #8, or the older RSA and EC forms. Its errors do
+// not quote the text.
 func ParseKey(text []byte) (crypto.Signer, error) {
 	for {
 		block, rest := pem.Decode(text)
@@ -80,7 +81,7 @@ func ParseKey(text []byte) (crypto.Signer, error) {
 	}
 }
 
-// EncodeKey writes a private key as PKCS #8 in PEM.
+// EncodeKey encodes a private key as PKCS #8 in PEM.
 func EncodeKey(key crypto.Signer) ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
@@ -89,7 +90,7 @@ func EncodeKey(key crypto.Signer) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: der}), nil
 }
 
-// Pool has certificates as x509 wants them.
+// Pool returns a pool of certificates.
 func Pool(certificates ...*x509.Certificate) *x509.CertPool {
 	pool := x509.NewCertPool()
 	for _, c := range certificates {
@@ -98,7 +99,7 @@ func Pool(certificates ...*x509.Certificate) *x509.CertPool {
 	return pool
 }
 
-// Fits tells whether a key is that of a certificate.
+// Fits reports whether a key belongs to a certificate.
 func Fits(key crypto.Signer, c *x509.Certificate) bool {
 	public, ok := c.PublicKey.(interface {
 		Equal(other crypto.PublicKey) bool

@@ -15,30 +15,31 @@ import (
 )
 
 const (
-	// maxRequest is a size that no request for a certificate comes near.
+	// maxRequest is far above the size of any real request.
 	maxRequest = 16 << 10
 
-	leastRSA = 2048
-	mostRSA  = 8192 // Go's TLS takes no larger ones, and they cost time
-	leastEC  = 256
+	minRSABits = 2048
+	maxRSABits = 8192 // the limit of Go's TLS; larger keys are also slow
+	minECBits  = 256
 )
 
-// CSR is a request for a certificate whose sender has the key.
+// CSR is a certificate request whose sender has proven that it has the key.
 type CSR struct {
 	request *x509.CertificateRequest
 }
 
-// ErrRequest is what is wrong with a request for a certificate, or with what it asks for.
+// ErrRequest marks a certificate request that cannot be granted.
 var ErrRequest = errors.New("this request for a certificate cannot be granted")
 
 func refused(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrRequest, fmt.Errorf(format, args...))
 }
 
-// NewRequest asks for a certificate for a key. It names nobody: who asks is known by other means.
+// NewRequest creates a certificate request, in PEM, for a key. It has no name: the signer knows the sender by
+// other means.
 func NewRequest(key crypto.Signer) ([]byte, error) { return NewRequestFor(key, "") }
 
-// NewRequestFor is NewRequest for somebody whom people who sign know by a name.
+// NewRequestFor is NewRequest with a common name, for the person who signs it.
 func NewRequestFor(key crypto.Signer, name string) ([]byte, error) {
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: name}}, key)
 	if err != nil {
@@ -47,7 +48,8 @@ func NewRequestFor(key crypto.Signer, name string) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: requestBlock, Bytes: der}), nil
 }
 
-// ParseRequest reads a PKCS #10 request in PEM and checks that its sender has the key, which is strong enough.
+// ParseRequest parses a PKCS #10 request in PEM, and checks that its sender has the key and that the key is
+// strong enough.
 func ParseRequest(text []byte) (*CSR, error) {
 	if len(text) > maxRequest {
 		return nil, refused("it has %d bytes, of which %d are enough for any", len(text), maxRequest)
@@ -69,19 +71,19 @@ func ParseRequest(text []byte) (*CSR, error) {
 	return &CSR{r}, nil
 }
 
-// KeyHash is the SHA-256 of the public key that is to be certified.
+// KeyHash returns the SHA-256 of the public key.
 func (c *CSR) KeyHash() [sha256.Size]byte { return sha256.Sum256(c.request.RawSubjectPublicKeyInfo) }
 
-// checkKey refuses keys that can be broken, or that TLS does not take.
+// checkKey refuses keys that are weak or that TLS does not support.
 func checkKey(key any) error {
 	switch k := key.(type) {
 	case *rsa.PublicKey:
-		if bits := k.N.BitLen(); bits < leastRSA || bits > mostRSA {
-			return fmt.Errorf("its RSA key has %d bits, and has to have %d to %d", bits, leastRSA, mostRSA)
+		if bits := k.N.BitLen(); bits < minRSABits || bits > maxRSABits {
+			return fmt.Errorf("its RSA key has %d bits, and has to have %d to %d", bits, minRSABits, maxRSABits)
 		}
 	case *ecdsa.PublicKey:
-		if bits := k.Curve.Params().BitSize; bits < leastEC {
-			return fmt.Errorf("its elliptic curve has %d bits, and has to have at least %d", bits, leastEC)
+		if bits := k.Curve.Params().BitSize; bits < minECBits {
+			return fmt.Errorf("its elliptic curve has %d bits, and has to have at least %d", bits, minECBits)
 		}
 	case ed25519.PublicKey:
 	default:

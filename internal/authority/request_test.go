@@ -30,7 +30,7 @@ func rsaKey(t testing.TB, bits int) *rsa.PrivateKey {
 	return key
 }
 
-// asking makes a request that says more than it should.
+// asking creates a request from a template.
 func asking(t testing.TB, key crypto.Signer, template *x509.CertificateRequest) []byte {
 	t.Helper()
 	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
@@ -38,7 +38,7 @@ func asking(t testing.TB, key crypto.Signer, template *x509.CertificateRequest) 
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 }
 
-func TestWhatARequestAsksForIsIgnored(t *testing.T) {
+func TestOnlyTheKeyOfARequestCounts(t *testing.T) {
 	t.Parallel()
 	constraints, err := asn1.Marshal(struct{ IsCA bool }{true})
 	require.NoError(t, err)
@@ -56,7 +56,7 @@ func TestWhatARequestAsksForIsIgnored(t *testing.T) {
 	isExactly(t, issued.Certificate)
 }
 
-// isExactly checks that a certificate says what was granted to cart, on the machine e-1, and nothing else.
+// isExactly checks that a certificate has what was granted to cart, on the machine e-1, and nothing else.
 func isExactly(t *testing.T, c *x509.Certificate) {
 	t.Helper()
 	require.Len(t, c.URIs, 1)
@@ -71,7 +71,7 @@ func isExactly(t *testing.T, c *x509.Certificate) {
 	require.Empty(t, c.UnhandledCriticalExtensions)
 }
 
-func TestARequestForAnotherIdentityIsRefused(t *testing.T) {
+func TestRequestForAnotherIdentityIsRefused(t *testing.T) {
 	t.Parallel()
 	root := newRoot(t)
 	for _, other := range []string{"spiffe://mesh.example/ns/shop/sa/admin", "spiffe://other.example/ns/shop/sa/cart", "https://mesh.example/"} {
@@ -85,7 +85,7 @@ func TestARequestForAnotherIdentityIsRefused(t *testing.T) {
 	}
 }
 
-func TestRequestsAreRefusedWithTheReason(t *testing.T) {
+func TestInvalidRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	weak, err := ecdsa.GenerateKey(elliptic.P224(), rand.Reader)
 	require.NoError(t, err)
@@ -107,7 +107,7 @@ func TestRequestsAreRefusedWithTheReason(t *testing.T) {
 	}
 }
 
-func TestStrongKeysOfEverySortAreCertified(t *testing.T) {
+func TestAllKeyTypesAreCertified(t *testing.T) {
 	t.Parallel()
 	root := newRoot(t)
 	_, edwards, err := ed25519.GenerateKey(rand.Reader)
@@ -121,7 +121,7 @@ func TestStrongKeysOfEverySortAreCertified(t *testing.T) {
 	}
 }
 
-func TestOnlyNamesOfDNSAreHosts(t *testing.T) {
+func TestInvalidHostsAreRefused(t *testing.T) {
 	t.Parallel()
 	root := newRoot(t)
 	for _, host := range []string{"*.example", "a b", "-x", "", "a..b", strings.Repeat("a.", 200), "http://x", "x\x00y"} {
@@ -134,7 +134,8 @@ func TestOnlyNamesOfDNSAreHosts(t *testing.T) {
 
 var fuzzed = sync.OnceValues(func() (*authority.Authority, error) { return authority.NewRoot("mesh.example", time.Hour) })
 
-// FuzzParseRequest reads what anybody may send. Whatever is accepted, the certificate says what was granted.
+// FuzzParseRequest parses what any stranger may send. If it is accepted, the certificate must have only what
+// was granted.
 func FuzzParseRequest(f *testing.F) {
 	key := newKey(f)
 	f.Add([]byte("-----BEGIN CERTIFICATE REQUEST-----\n-----END CERTIFICATE REQUEST-----\n"))
@@ -163,7 +164,8 @@ func signs(t *testing.T, csr *authority.CSR) {
 	verify(t, issued.ChainPEM, root.Roots())
 }
 
-// FuzzSign signs requests that are whole and say anything: bytes at random hardly ever have a good signature.
+// FuzzSign signs valid requests with arbitrary content, because random bytes hardly ever have a valid
+// signature.
 func FuzzSign(f *testing.F) {
 	key := newKey(f)
 	f.Add("cn", "serial", "dns.example", "spiffe://mesh.example/ns/shop/sa/cart", []byte{1, 2, 3}, 19)
@@ -190,7 +192,7 @@ func FuzzSign(f *testing.F) {
 	})
 }
 
-// BenchmarkSign is what a discovery does for each machine: read its request, and sign.
+// BenchmarkSign measures what a discovery does for each machine: parse its request and sign.
 func BenchmarkSign(b *testing.B) {
 	root, err := authority.NewRoot("mesh.example", time.Hour)
 	require.NoError(b, err)

@@ -15,26 +15,27 @@ import (
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 )
 
-// Request says what to certify.
+// Request describes a certificate to sign.
 type Request struct {
 	CSR       *CSR
-	ID        spiffeid.ID   // who the bearer is
-	Enrolment string        // the machine, if it is one
-	Hosts     []string      // names and addresses that it is dialed by, if it is a server
-	Lifetime  time.Duration // it ends earlier if the authority does
+	ID        spiffeid.ID   // the identity to certify
+	Enrolment string        // the machine's id, empty for others
+	Hosts     []string      // DNS names and IP addresses of a server
+	Lifetime  time.Duration // cut short where the authority ends earlier
 }
 
-// Issued is a certificate that was given.
+// Issued is a signed certificate.
 type Issued struct {
 	Certificate *x509.Certificate
-	ChainPEM    []byte // the certificate, and those between it and the root
+	ChainPEM    []byte // the certificate and the intermediates up to the root
 }
 
-// shortest is a life that is not worth a certificate: the authority is about to end.
-const shortest = time.Second
+// minLifetime is the shortest lifetime worth issuing: below it, the authority itself is about to end.
+const minLifetime = time.Second
 
-// Sign certifies who the bearer of a key is. Only the key of the CSR counts: what else it asks for is ignored, but for an identity that is
-// not the one that is granted, which is refused, for whoever asked would not be who it believes to be.
+// Sign issues a certificate for an identity. Of the CSR it uses only the key. If the CSR asks for another
+// identity, Sign refuses it, because its sender is mistaken about who it is; it ignores everything else in
+// the CSR.
 func (a *Authority) Sign(r Request) (Issued, error) {
 	if r.ID.IsZero() {
 		return Issued{}, errors.New("sign a certificate: there is no identity to certify")
@@ -47,7 +48,7 @@ func (a *Authority) Sign(r Request) (Issued, error) {
 		URIs:        []*url.URL{r.ID.URL()},
 		KeyUsage:    keyUsage(r.CSR),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		// Said outright, for a leaf that an old library may take for an authority.
+		// Write "not a CA" explicitly: an old library may take a certificate without it for an authority.
 		BasicConstraintsValid: true,
 	}
 	if err := setHosts(template, r.Hosts); err != nil {
@@ -56,7 +57,8 @@ func (a *Authority) Sign(r Request) (Issued, error) {
 	return a.issue(template, r.CSR, r.Lifetime)
 }
 
-// Delegate makes the bearer of a key an authority beneath this one, which may certify machines and has none beneath it.
+// Delegate issues a certificate for a subordinate authority, which may sign for machines but may have no
+// authority below it.
 func (a *Authority) Delegate(csr *CSR, name string, lifetime time.Duration) (Issued, error) {
 	if err := a.MayDelegate(); err != nil {
 		return Issued{}, err
@@ -67,33 +69,34 @@ func (a *Authority) Delegate(csr *CSR, name string, lifetime time.Duration) (Iss
 		BasicConstraintsValid: true,
 		MaxPathLenZero:        true,
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-		// Machines go by their SPIFFE ids alone. Who trusts the roots and knows servers by their names must not be led astray.
+		// Machines are verified by SPIFFE id alone. Forbid all DNS names and addresses, so that no client
+		// that trusts the roots and verifies servers by name can be deceived by this authority.
 		PermittedDNSDomainsCritical: true,
 		ExcludedDNSDomains:          []string{""},
 		ExcludedIPRanges:            everyAddress,
 	}, csr, lifetime)
 }
 
-// everyAddress is all there are.
+// everyAddress covers all IPv4 and IPv6 addresses.
 var everyAddress = []*net.IPNet{
 	{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 8*net.IPv4len)},
 	{IP: net.IPv6zero, Mask: net.CIDRMask(0, 8*net.IPv6len)},
 }
 
 func (a *Authority) issue(template *x509.Certificate, csr *CSR, lifetime time.Duration) (Issued, error) {
-	if lifetime < shortest {
+	if lifetime < minLifetime {
 		return Issued{}, fmt.Errorf("sign a certificate: a life of %s is too short", lifetime)
 	}
 	now := time.Now()
 	template.SerialNumber = serial()
-	template.NotBefore, template.NotAfter = now.Add(-early(lifetime)), now.Add(lifetime)
+	template.NotBefore, template.NotAfter = now.Add(-backdate(lifetime)), now.Add(lifetime)
 	if template.NotBefore.Before(a.certificate.NotBefore) {
 		template.NotBefore = a.certificate.NotBefore
 	}
 	if template.NotAfter.After(a.notAfter) {
 		template.NotAfter = a.notAfter
 	}
-	if template.NotAfter.Sub(now) < shortest {
+	if template.NotAfter.Sub(now) < minLifetime {
 		return Issued{}, fmt.Errorf("the authority %s ends at %s, and can give no certificate of any use", a.certificate.Subject, stamp(a.notAfter))
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, csr.request.PublicKey, a.key)
@@ -104,10 +107,10 @@ func (a *Authority) issue(template *x509.Certificate, csr *CSR, lifetime time.Du
 	if err != nil {
 		return Issued{}, fmt.Errorf("read what was signed: %w", err)
 	}
-	return Issued{c, slices.Concat(EncodeCertificates(c), a.self, a.above)}, nil
+	return Issued{c, slices.Concat(EncodeCertificates(c), a.self, a.intermediates)}, nil
 }
 
-// asksFor refuses a request that names somebody else than is granted.
+// asksFor refuses a CSR that names another identity than id.
 func (c *CSR) asksFor(id spiffeid.ID) error {
 	for _, uri := range c.request.URIs {
 		if uri.String() != id.String() {
@@ -117,7 +120,7 @@ func (c *CSR) asksFor(id spiffeid.ID) error {
 	return nil
 }
 
-// keyUsage is what TLS uses a key for: RSA keys also encrypt, in TLS 1.2.
+// keyUsage returns the uses of a key in TLS. RSA keys also encipher, in TLS 1.2.
 func keyUsage(csr *CSR) x509.KeyUsage {
 	if csr.request.PublicKeyAlgorithm == x509.RSA {
 		return x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment
@@ -125,7 +128,7 @@ func keyUsage(csr *CSR) x509.KeyUsage {
 	return x509.KeyUsageDigitalSignature
 }
 
-// hostName is a name of DNS, without a wildcard.
+// hostName matches a DNS name without a wildcard.
 var hostName = regexp.MustCompile(`^([A-Za-z0-9_]([-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?\.)*[A-Za-z0-9_]([-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?$`)
 
 const (
