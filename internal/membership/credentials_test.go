@@ -18,7 +18,7 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// register notes which certificates calls come with.
+// register records the certificates that calls come with.
 type register struct {
 	identityv1.UnimplementedAuthorityServiceServer
 
@@ -34,7 +34,7 @@ func (r *register) Record(ctx context.Context, _ *identityv1.RecordRequest) (*id
 	return &identityv1.RecordResponse{}, nil
 }
 
-func TestAConnectionLastsAsLongAsItsCertificate(t *testing.T) {
+func TestConnectionEndsWithItsCertificate(t *testing.T) {
 	t.Parallel()
 	mesh := newMesh(t, "mesh.example")
 	mesh.lifetime = 4 * time.Second

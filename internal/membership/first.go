@@ -10,20 +10,22 @@ import (
 	"github.com/pgmesh/pgmesh/internal/jointoken"
 )
 
-// ErrWrongServer is of a server that is not the one that was wanted.
+// ErrWrongServer is returned for a server of another program or mesh.
 var ErrWrongServer = errors.New("this is not the server that was meant")
 
-// ErrNotPinned is of a server whose certificate leads to none of the roots that a join token names.
+// ErrNotPinned is returned for a server whose certificate leads to none of the token's pinned roots.
 var ErrNotPinned = errors.New("the server's certificate leads to none of the roots that the join token names: " +
 	"it is not a server of the mesh that the token is for, or the mesh's root has changed since the token was made")
 
-// ByToken is the configuration of the first connection, of who has a join token and nothing else: to a server of a program whose certificate
-// leads to a root that the token names. So the token is told to nobody else.
+// ByToken returns the TLS configuration of a joiner's first connection, when it has only a join token. It
+// accepts only servers of the program whose certificate leads to a pinned root, so the token is sent to
+// nobody else.
 func ByToken(token jointoken.Token, program identity.Program) *tls.Config {
 	return first(program, func(shown []*x509.Certificate) ([]*x509.Certificate, error) {
 		var roots []*x509.Certificate
 		for _, c := range shown[1:] {
-			// A certificate that somebody else made for the root's key says what they want of how long and for what it is good.
+			// Require a self-signed root: in a certificate that someone else made for the root's key, the
+			// validity and usage would be theirs.
 			if token.Trusts(c) && c.CheckSignatureFrom(c) == nil {
 				roots = append(roots, c)
 			}
@@ -35,16 +37,16 @@ func ByToken(token jointoken.Token, program identity.Program) *tls.Config {
 	})
 }
 
-// ByRoots is the configuration of the first connection of who knows the roots of the mesh.
+// ByRoots returns the TLS configuration of the first connection when the mesh's roots are known.
 func ByRoots(roots []*x509.Certificate, program identity.Program) *tls.Config {
 	return first(program, func([]*x509.Certificate) ([]*x509.Certificate, error) { return roots, nil })
 }
 
-// first trusts a server's roots for whatever trust domain they vouch for: that of the mesh is not known yet.
+// first accepts any trust domain that the roots vouch for, because the mesh's own is not known yet.
 func first(program identity.Program, rootsAmong func([]*x509.Certificate) ([]*x509.Certificate, error)) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
-		InsecureSkipVerify: true, //nolint:gosec // of names alone: VerifyConnection does the rest
+		InsecureSkipVerify: true, //nolint:gosec // skips only the host name: VerifyConnection verifies the chain
 		VerifyConnection: func(c tls.ConnectionState) error {
 			shown := c.PeerCertificates
 			roots, err := rootsAmong(shown)
@@ -55,7 +57,7 @@ func first(program identity.Program, rootsAmong func([]*x509.Certificate) ([]*x5
 			if err != nil {
 				return fmt.Errorf("%w: %w", ErrWrongServer, err)
 			}
-			line, err := lineage(id, shown, roots, x509.ExtKeyUsageServerAuth)
+			line, err := pathToRoot(id, shown, roots, x509.ExtKeyUsageServerAuth)
 			if err != nil {
 				return err
 			}

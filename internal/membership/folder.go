@@ -15,14 +15,14 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// The files of a folder. The certificate and its key are in one, so that they always fit each other.
+// The files in the folder. Certificate and key share one file, so that they always match.
 const (
 	identityFile = "identity.pem"
 	trustFile    = "trust.json"
-	joiningFile  = "joining-key.pem" // of who asked to join and has no answer yet
+	joiningFile  = "joining-key.pem" // of an attempt to join that has no answer yet
 )
 
-// folder is where a membership is kept; nowhere if it is empty.
+// folder stores a membership on disk; an empty one stores nothing.
 type folder string
 
 func (f folder) path(file string) string { return filepath.Join(string(f), file) }
@@ -44,7 +44,7 @@ func (f folder) prepare() error {
 	return nil
 }
 
-// read returns what was kept.
+// read loads the stored membership.
 func (f folder) read() (chain []byte, key crypto.Signer, trust *Trust, err error) {
 	if f == "" {
 		return nil, nil, nil, ErrNone
@@ -73,7 +73,7 @@ func (f folder) read() (chain []byte, key crypto.Signer, trust *Trust, err error
 	return chain, key, trust, nil
 }
 
-// private reads a file that must be its owner's alone.
+// private reads a file that only its owner may access, and refuses it otherwise.
 func (f folder) private(file string) ([]byte, error) {
 	info, err := os.Stat(f.path(file))
 	if err != nil {
@@ -86,7 +86,8 @@ func (f folder) private(file string) ([]byte, error) {
 	return os.ReadFile(f.path(file))
 }
 
-// write keeps a state. The trust comes first: whoever is stopped in between trusts what is new and has the certificate of before.
+// write stores a state. It writes the trust first: after a crash in between, the member has the new trust and
+// its old certificate.
 func (f folder) write(s *State) error {
 	if f == "" {
 		return nil
@@ -112,7 +113,7 @@ func (f folder) writeTrust(t *Trust) error {
 	return f.put(trustFile, append(content, '\n'))
 }
 
-// joiningKey is the one that an attempt before has asked with, or a new one, which is kept.
+// joiningKey returns the key of an earlier attempt to join, or creates and stores a new one.
 func (f folder) joiningKey() (crypto.Signer, error) {
 	if f == "" {
 		return authority.NewKey()
@@ -135,11 +136,11 @@ func (f folder) joiningKey() (crypto.Signer, error) {
 
 func (f folder) forgetJoiningKey() {
 	if f != "" {
-		_ = os.Remove(f.path(joiningFile)) // one that stays is used by the next attempt to join, which is as good
+		_ = os.Remove(f.path(joiningFile)) // if this fails, the next attempt to join uses the key again, which does no harm
 	}
 }
 
-// put replaces a file whole, also if the machine stops in the middle.
+// put replaces a file atomically, also across a crash.
 func (f folder) put(file string, content []byte) error {
 	if err := replace.File(f.path(file), content); err != nil {
 		return fmt.Errorf("keep %s: %w", f.path(file), err)

@@ -1,8 +1,9 @@
-// Package membership is how a program belongs to a mesh: the certificate that says who it is, the key of it, and whom it trusts. All three
-// are kept in a folder, so that a program that is started again is who it was; the certificate is renewed long before it ends; and what is
-// new counts for every connection that begins after it, without a restart.
+// Package membership manages a program's membership in a mesh: its certificate, its key and the roots it
+// trusts. It keeps all three in a folder, so that a restarted program has the same identity. It renews the
+// certificate long before it ends, and new connections use a new certificate or new roots at once, without a
+// restart.
 //
-// A program becomes a member with [Join], is one again with [Open], and stays one while [Membership.Run] runs.
+// [Join] makes a program a member, [Open] loads an existing membership, and [Membership.Run] keeps it valid.
 package membership
 
 import (
@@ -22,46 +23,48 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// Options say where a membership is kept and who hears of it.
+// Options are the settings of a membership.
 type Options struct {
-	// Folder is the program's own. Without one everything is in memory, for a program that can give itself a new certificate.
+	// Folder stores the membership; no other program may use it. If empty, everything is in memory, for a
+	// program that can issue itself a new certificate.
 	Folder string
-	// Is tells what is wrong with an identity that is not for this program. Nil takes any.
+	// Is returns an error for an identity that is not for this program. Nil accepts any.
 	Is func(spiffeid.ID) error
-	// Spread is within what time the certificate is renewed when the root changes, so that many do not come at once. Half a minute if it is 0.
+	// Spread is the time over which members spread their renewals when the root changes, so that they do not
+	// all come at once. The default is half a minute.
 	Spread time.Duration
 	Log    *slog.Logger
-	// Metrics are registered here, unless it is nil: one membership a registry.
+	// Metrics, if not nil, gets the metrics. Only one membership may use a registry.
 	Metrics prometheus.Registerer
 }
 
-// Ask gets a certificate for a request, PKCS #10 in PEM, from who gives them out.
+// Ask sends a certificate request, PKCS #10 in PEM, to an authority.
 type Ask func(ctx context.Context, csr []byte) (Granted, error)
 
-// Granted is what Ask got.
+// Granted is the answer to Ask.
 type Granted struct {
-	Chain []byte            // the certificate, and those between it and the root, PEM
-	Trust *identityv1.Trust // nil where nothing was said: then what was trusted is trusted on
+	Chain []byte            // the certificate and the intermediates up to the root, PEM
+	Trust *identityv1.Trust // nil: keep the current trust
 }
 
-// Membership is a program's identity and trust as they are now.
+// Membership is a program's current identity and trust.
 type Membership struct {
 	options Options
 	folder  folder
 	metrics *metrics
 
-	mu      sync.Mutex // held while something is replaced
+	mu      sync.Mutex // serializes writers of current; readers need no lock
 	current atomic.Pointer[State]
 }
 
-// Errors of who is no member, or none any more.
+// Reasons for not being a member, or no longer.
 var (
 	ErrNone      = errors.New("there is no certificate yet")
 	ErrExpired   = errors.New("the certificate has expired")
 	ErrOtherMesh = errors.New("the certificate is of another mesh")
 )
 
-// Open makes a program the member that it was. The error is ErrNone if it was none yet.
+// Open loads a membership. It returns ErrNone if the program has not joined yet.
 func Open(o Options) (*Membership, error) {
 	m, err := open(o)
 	if err != nil {
@@ -75,8 +78,8 @@ func Open(o Options) (*Membership, error) {
 	return m, nil
 }
 
-// Join makes a program a member, whatever it was before. The key is kept before it is asked for, and used again by the next attempt: so a
-// join token that was used up by an attempt whose answer got lost still counts for it.
+// Join makes a program a member, whatever it was before. It stores the key before it asks, and a retry uses
+// the same key: so a join token still works if an earlier attempt used it up but its answer was lost.
 func Join(ctx context.Context, o Options, ask Ask) (*Membership, error) {
 	m, err := open(o)
 	if err != nil {
@@ -98,7 +101,8 @@ func Join(ctx context.Context, o Options, ask Ask) (*Membership, error) {
 	return m, nil
 }
 
-// begin is for the first state. Before, there is nothing to count: who cannot be opened may join, and be tried again.
+// begin publishes the first state and registers the metrics. Registering earlier would fail when Join follows
+// a failed Open.
 func (m *Membership) begin(s *State) {
 	m.metrics = newMetrics(m.options.Metrics)
 	m.replace(s)
@@ -112,15 +116,15 @@ func open(o Options) (*Membership, error) {
 	return m, m.folder.prepare()
 }
 
-// Current is who the program is and whom it trusts at this moment.
+// Current returns the current state.
 func (m *Membership) Current() *State { return m.current.Load() }
 
-// Learn takes over what the mesh trusts now. What does not fit the mesh that the program is of changes nothing.
+// Learn replaces what the program trusts. It refuses a trust that belongs to another mesh.
 func (m *Membership) Learn(trust *identityv1.Trust) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.Current()
-	if s.Trust.says(trust) {
+	if s.Trust.equals(trust) {
 		return nil
 	}
 	learnt, err := ParseTrust(trust)
@@ -141,7 +145,7 @@ func (m *Membership) Learn(trust *identityv1.Trust) error {
 	return nil
 }
 
-// ask gets a certificate for a key and checks that it is one that others will accept.
+// ask requests a certificate for a key, and checks that others will accept it.
 func (m *Membership) ask(ctx context.Context, key crypto.Signer, before *State, ask Ask) (*State, error) {
 	csr, err := authority.NewRequest(key)
 	if err != nil {
@@ -172,7 +176,7 @@ func (m *Membership) ask(ctx context.Context, key crypto.Signer, before *State, 
 	return s, nil
 }
 
-// read makes a state of what is in the folder.
+// read loads the state in the folder.
 func (m *Membership) read() (*State, error) {
 	chain, key, trust, err := m.folder.read()
 	if err != nil {
@@ -185,7 +189,7 @@ func (m *Membership) read() (*State, error) {
 	return s, nil
 }
 
-// replace makes a state the one that counts, and tells who waits for that.
+// replace publishes a state and wakes those who wait on the previous one.
 func (m *Membership) replace(s *State) {
 	before := m.current.Swap(s)
 	m.metrics.notAfter(s.NotAfter())

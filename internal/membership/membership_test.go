@@ -25,7 +25,7 @@ import (
 
 var cart = spiffeid.RequireFromString("spiffe://mesh.example/ns/shop/sa/cart")
 
-// mesh gives out certificates, as a discovery does.
+// mesh issues certificates as a discovery does.
 type mesh struct {
 	t        testing.TB
 	domain   string
@@ -45,7 +45,7 @@ func newMesh(t testing.TB, domain string) *mesh {
 	return m
 }
 
-// rotate makes another root the one that signs.
+// rotate makes another root the active one.
 func (m *mesh) rotate() {
 	root, err := authority.NewRoot(m.domain, 10000*time.Hour)
 	require.NoError(m.t, err)
@@ -57,7 +57,7 @@ func (m *mesh) trust() *identityv1.Trust {
 	return &identityv1.Trust{TrustDomain: m.domain, Roots: authority.EncodeCertificates(m.roots...), Federated: m.others, ActiveRoot: pin[:]}
 }
 
-// gives is an Ask for certificates of one identity.
+// gives returns an Ask that issues certificates for one identity.
 func (m *mesh) gives(id spiffeid.ID) membership.Ask {
 	return m.from(func() *authority.Authority { return m.active }, id)
 }
@@ -76,7 +76,7 @@ func (m *mesh) from(by func() *authority.Authority, id spiffeid.ID) membership.A
 	}
 }
 
-// delegated is an authority of the mesh beneath the one that signs.
+// delegated returns an authority of the mesh below the active root.
 func (m *mesh) delegated() *authority.Authority {
 	key, csr := certtest.Request(m.t)
 	issued, err := m.active.Delegate(csr, "eu-1", 12*time.Hour)
@@ -99,7 +99,7 @@ func refuses(context.Context, []byte) (membership.Granted, error) {
 	return membership.Granted{}, errors.New("nobody is there")
 }
 
-func TestWhoJoinedIsTheSameAfterAStart(t *testing.T) {
+func TestOpenLoadsWhatJoinStored(t *testing.T) {
 	t.Parallel()
 	o := membership.Options{Folder: filepath.Join(t.TempDir(), "state")}
 	_, err := membership.Open(o)
@@ -126,7 +126,7 @@ func TestWhoJoinedIsTheSameAfterAStart(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist, "it has done its duty")
 }
 
-func TestALostAnswerIsAskedForWithTheSameKey(t *testing.T) {
+func TestRetriedJoinUsesTheSameKey(t *testing.T) {
 	t.Parallel()
 	o := membership.Options{Folder: t.TempDir()}
 	require.NoError(t, os.Chmod(o.Folder, 0o700))
@@ -152,7 +152,7 @@ func keyOf(t *testing.T, request []byte) [sha256.Size]byte {
 	return csr.KeyHash()
 }
 
-func TestWhatCannotBeUsedIsNotKept(t *testing.T) {
+func TestUnusableCertificatesAreNotStored(t *testing.T) {
 	t.Parallel()
 	mesh, other := newMesh(t, "mesh.example"), newMesh(t, "other.example")
 	is := func(id spiffeid.ID) error {
@@ -194,7 +194,7 @@ func changed(ask membership.Ask, change func(*membership.Granted)) membership.As
 	}
 }
 
-func TestABrokenFolderIsExplained(t *testing.T) {
+func TestBrokenFolderErrors(t *testing.T) {
 	t.Parallel()
 	mesh := newMesh(t, "mesh.example")
 	for want, harm := range map[string]func(folder string) error{
@@ -220,7 +220,7 @@ func TestABrokenFolderIsExplained(t *testing.T) {
 	}
 }
 
-func TestWhatIsTrustedIsTakenOver(t *testing.T) {
+func TestLearnReplacesTheTrust(t *testing.T) {
 	t.Parallel()
 	mesh, other := newMesh(t, "mesh.example"), newMesh(t, "other.example")
 	o := membership.Options{Folder: filepath.Join(t.TempDir(), "state")}
@@ -252,7 +252,7 @@ func TestWhatIsTrustedIsTakenOver(t *testing.T) {
 	require.Equal(t, mesh.roots, trust.Roots, "nobody else vouches for the mesh itself")
 }
 
-func TestMetricsTellWhenTheCertificateEnds(t *testing.T) {
+func TestMetrics(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewPedanticRegistry()
 	o := membership.Options{Folder: filepath.Join(t.TempDir(), "state"), Metrics: registry}

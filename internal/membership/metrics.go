@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics tell how long a certificate is good for, and whether it is renewed. It is nil if nobody wants to know.
+// metrics report when the certificate ends and whether renewals succeed. A nil *metrics does nothing.
 type metrics struct {
 	ends     prometheus.Gauge
 	renewals *prometheus.CounterVec
@@ -24,7 +24,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "identity_renewals_total", Help: "Attempts to have the certificate that says who this program is renewed, by outcome.",
 		}, []string{"outcome"}),
 	}
-	m.renewals.WithLabelValues("failed") // so that its first rise is one
+	m.renewals.WithLabelValues("failed") // so that the first failure shows as an increase
 	m.renewals.WithLabelValues("renewed")
 	r.MustRegister(m.ends, m.renewals)
 	return m

@@ -11,22 +11,26 @@ import (
 )
 
 const (
-	// jitter is how far from half of its life a certificate is renewed, as a part of the life: members that joined together come apart.
+	// jitter is how far, as a share of its lifetime, a certificate's renewal may be from half of its life. It
+	// separates members that joined together.
 	jitter = 0.1
 
-	// spread is within what time members renew when the root changes, unless they say otherwise, or a twentieth of a certificate's life if that is less.
+	// spread is the default of Options.Spread. A twentieth of a certificate's lifetime applies if that is
+	// less.
 	spread = 30 * time.Second
 
-	// The pauses between attempts that fail grow from the first to the last, or to a twentieth of a certificate's life if that is less.
-	firstPause = time.Second
-	lastPause  = 5 * time.Minute
+	// The backoff between failed attempts grows from minBackoff to maxBackoff, or to a twentieth of the
+	// certificate's lifetime if that is less.
+	minBackoff = time.Second
+	maxBackoff = 5 * time.Minute
 
-	// attempt is how long one may take.
-	attempt = 30 * time.Second
+	// attemptTimeout bounds one attempt.
+	attemptTimeout = 30 * time.Second
 )
 
-// Run keeps the certificate new until the context ends: at half of its life, and at once when new ones lead to another root. As long as that
-// fails it is tried again, also when the certificate has ended. One that another process has put into the folder is taken over by then.
+// Run renews the certificate until ctx ends: at half of its life, and soon after the mesh's active root
+// changes. It retries failures, even after the certificate has expired. When a renewal is due it first adopts
+// a newer certificate that another process put into the folder.
 func (m *Membership) Run(ctx context.Context, ask Ask) error {
 	plan := newSchedule(m.Current(), cmp.Or(m.options.Spread, spread))
 	for {
@@ -34,7 +38,7 @@ func (m *Membership) Run(ctx context.Context, ask Ask) error {
 		timer := time.NewTimer(time.Until(plan.due(s)))
 		select {
 		case <-timer.C:
-			plan.tried(m.Current(), m.renew(ctx, ask))
+			plan.record(m.Current(), m.renew(ctx, ask))
 		case <-s.Replaced():
 			timer.Stop()
 		case <-ctx.Done():
@@ -44,17 +48,17 @@ func (m *Membership) Run(ctx context.Context, ask Ask) error {
 	}
 }
 
-// renew gets a new certificate, for a new key.
+// renew gets a new certificate with a new key.
 func (m *Membership) renew(ctx context.Context, ask Ask) error {
-	if m.takeOver() {
+	if m.adopt() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, attempt)
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	before := m.Current()
 	err := m.exchange(ctx, before, ask)
 	if ctx.Err() != nil && errors.Is(context.Cause(ctx), context.Canceled) {
-		return err // the program ends
+		return err // the program is stopping
 	}
 	m.metrics.renewed(err)
 	switch {
@@ -81,7 +85,7 @@ func (m *Membership) exchange(ctx context.Context, before *State, ask Ask) error
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if now := m.Current().Trust; now != before.Trust && s.Trust == before.Trust {
-		s = s.with(now) // something was learnt meanwhile
+		s = s.with(now) // Learn ran meanwhile
 	}
 	if err := m.folder.write(s); err != nil {
 		m.options.Log.Error("the new certificate counts, and could not be kept for the next start", "error", err)
@@ -90,8 +94,8 @@ func (m *Membership) exchange(ctx context.Context, before *State, ask Ask) error
 	return nil
 }
 
-// takeOver makes what is in the folder count if another process has joined again.
-func (m *Membership) takeOver() bool {
+// adopt uses the certificate in the folder if another process has joined again.
+func (m *Membership) adopt() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s, err := m.read()
@@ -107,28 +111,28 @@ func (m *Membership) takeOver() bool {
 	return true
 }
 
-// schedule says when a certificate is renewed next.
+// schedule plans the next renewal.
 type schedule struct {
-	serial   string    // of the certificate that this is about
-	half     time.Time // about half of its life
-	outdated time.Time // when it is renewed because of its root; zero as long as that is the right one
-	notYet   time.Time // not before this, for the last attempt was of no use
-	pause    time.Duration
-	spread   time.Duration
+	serial     string    // of the certificate that the plan is for
+	halfLife   time.Time // half of its life, with jitter
+	outdated   time.Time // when to renew because the root is outdated; zero if it is not
+	retryAfter time.Time // the end of the current backoff
+	backoff    time.Duration
+	spread     time.Duration
 }
 
 func newSchedule(s *State, spread time.Duration) *schedule {
 	plan := &schedule{spread: spread}
-	plan.take(s)
+	plan.reset(s)
 	return plan
 }
 
-// take begins with another certificate.
-func (p *schedule) take(s *State) {
+// reset plans for another certificate.
+func (p *schedule) reset(s *State) {
 	leaf := s.Certificate.Leaf
 	p.serial = leaf.SerialNumber.String()
 	part := 0.5 + jitter*(2*rand.Float64()-1)
-	p.half = leaf.NotBefore.Add(time.Duration(part * float64(life(s))))
+	p.halfLife = leaf.NotBefore.Add(time.Duration(part * float64(life(s))))
 	p.outdated = time.Time{}
 }
 
@@ -136,10 +140,10 @@ func life(s *State) time.Duration {
 	return s.Certificate.Leaf.NotAfter.Sub(s.Certificate.Leaf.NotBefore)
 }
 
-// due is when to try next.
+// due returns when to renew next.
 func (p *schedule) due(s *State) time.Time {
 	if p.serial != s.Certificate.Leaf.SerialNumber.String() {
-		p.take(s)
+		p.reset(s)
 	}
 	switch {
 	case !s.outdated():
@@ -147,24 +151,24 @@ func (p *schedule) due(s *State) time.Time {
 	case p.outdated.IsZero():
 		p.outdated = time.Now().Add(rand.N(min(p.spread, life(s)/20)))
 	}
-	due := p.half
+	due := p.halfLife
 	if !p.outdated.IsZero() && p.outdated.Before(due) {
 		due = p.outdated
 	}
-	if due.Before(p.notYet) {
-		return p.notYet
+	if due.Before(p.retryAfter) {
+		return p.retryAfter
 	}
 	return due
 }
 
-// tried takes the outcome of an attempt. A certificate that leads to the old root again is as little use as none: who signs has not got the new
-// one yet.
-func (p *schedule) tried(now *State, err error) {
+// record notes the outcome of an attempt. A new certificate from the old root counts as a failure: the signer
+// has not got the new root yet.
+func (p *schedule) record(now *State, err error) {
 	if err == nil && !now.outdated() {
-		p.pause, p.notYet = 0, time.Time{}
+		p.backoff, p.retryAfter = 0, time.Time{}
 		return
 	}
-	most := max(firstPause, min(lastPause, life(now)/20))
-	p.pause = min(most, max(firstPause, 2*p.pause))
-	p.notYet = time.Now().Add(p.pause/2 + rand.N(p.pause/2))
+	most := max(minBackoff, min(maxBackoff, life(now)/20))
+	p.backoff = min(most, max(minBackoff, 2*p.backoff))
+	p.retryAfter = time.Now().Add(p.backoff/2 + rand.N(p.backoff/2))
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/membership"
 )
 
-// runs has a membership renewed until the test ends.
+// runs renews a membership until the test ends.
 func runs(t *testing.T, m *membership.Membership, ask membership.Ask) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -30,7 +30,7 @@ func runs(t *testing.T, m *membership.Membership, ask membership.Ask) {
 	t.Cleanup(func() { cancel(); wait.Wait() })
 }
 
-func TestCertificatesAreRenewedAtHalfOfTheirLives(t *testing.T) {
+func TestCertificatesAreRenewedAtHalfLife(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		mesh := newMesh(t, "mesh.example")
@@ -54,7 +54,7 @@ func TestCertificatesAreRenewedAtHalfOfTheirLives(t *testing.T) {
 	})
 }
 
-func TestARenewedCertificateSurvivesAStart(t *testing.T) {
+func TestRenewedCertificateSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		mesh := newMesh(t, "mesh.example")
@@ -69,7 +69,7 @@ func TestARenewedCertificateSurvivesAStart(t *testing.T) {
 	})
 }
 
-// flaky refuses until it is told otherwise, and notes when it was asked.
+// flaky is an Ask that fails until a test switches it, and records the times of its calls.
 type flaky struct {
 	inner membership.Ask
 
@@ -88,7 +88,7 @@ func (f *flaky) ask(ctx context.Context, csr []byte) (membership.Granted, error)
 	return f.inner(ctx, csr)
 }
 
-func TestFailedRenewalsAreTriedAgainLessAndLessOften(t *testing.T) {
+func TestFailedRenewalsBackOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		mesh := newMesh(t, "mesh.example")
@@ -123,7 +123,7 @@ identity_renewals_total{outcome="renewed"} 0
 	})
 }
 
-func TestWhoseRootIsNotTheActiveOneAnyMoreRenewsAtOnce(t *testing.T) {
+func TestOutdatedRootIsRenewedAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		mesh := newMesh(t, "mesh.example")
@@ -154,7 +154,7 @@ func TestWhoseRootIsNotTheActiveOneAnyMoreRenewsAtOnce(t *testing.T) {
 	})
 }
 
-func TestACertificateOfSomebodyWhoJoinedAgainIsTakenOver(t *testing.T) {
+func TestCertificateOfAnotherProcessIsAdopted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		mesh := newMesh(t, "mesh.example")
@@ -176,7 +176,7 @@ func TestACertificateOfSomebodyWhoJoinedAgainIsTakenOver(t *testing.T) {
 	})
 }
 
-func TestAnExpiredCertificateIsNobodys(t *testing.T) {
+func TestExpiredCertificateIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := membership.Options{Folder: filepath.Join(t.TempDir(), "state")}

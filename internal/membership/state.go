@@ -15,39 +15,40 @@ import (
 	"github.com/pgmesh/pgmesh/internal/identity"
 )
 
-// State is a membership at one moment. It never changes: another takes its place.
+// State is a membership at one moment. It is immutable.
 type State struct {
 	ID          spiffeid.ID
-	Certificate tls.Certificate // with its Leaf, and without the root
+	Certificate tls.Certificate // with Leaf set, without the root
 	Trust       *Trust
 
 	key      crypto.Signer
-	root     *x509.Certificate // the one that the certificate leads to
+	root     *x509.Certificate // the end of the certificate's chain
 	replaced chan struct{}
 }
 
-// Replaced is closed when there is a newer State: a certificate was renewed, or something else is trusted.
+// Replaced returns a channel that is closed when there is a newer State, with another certificate or another
+// trust.
 func (s *State) Replaced() <-chan struct{} { return s.replaced }
 
-// NotAfter is when the certificate ends.
+// NotAfter returns when the certificate ends.
 func (s *State) NotAfter() time.Time { return s.Certificate.Leaf.NotAfter }
 
-// ChainPEM is the certificate, and those between it and the root.
+// ChainPEM returns the certificate and the intermediates up to the root.
 func (s *State) ChainPEM() []byte { return authority.EncodeCertificates(s.chain()...) }
 
-// KeyPEM is the certificate's key.
+// KeyPEM returns the certificate's private key.
 func (s *State) KeyPEM() ([]byte, error) { return authority.EncodeKey(s.key) }
 
 func (s *State) chain() []*x509.Certificate {
 	var out []*x509.Certificate
 	for _, der := range s.Certificate.Certificate {
-		c, _ := x509.ParseCertificate(der) // it was made of one
+		c, _ := x509.ParseCertificate(der) // it was parsed before
 		out = append(out, c)
 	}
 	return out
 }
 
-// newState checks that a certificate, its key and a trust fit each other and are good now.
+// newState checks that a certificate, its key and a trust match and are valid now.
 func newState(chain []byte, key crypto.Signer, trust *Trust, is func(spiffeid.ID) error) (*State, error) {
 	certificates, err := authority.ParseCertificates(chain)
 	if err != nil {
@@ -86,19 +87,20 @@ func newState(chain []byte, key crypto.Signer, trust *Trust, is func(spiffeid.ID
 	return s, nil
 }
 
-// with is the state with another trust.
+// with returns the state with another trust.
 func (s *State) with(trust *Trust) *State {
 	return &State{ID: s.ID, Certificate: s.Certificate, Trust: trust, key: s.key, root: s.root, replaced: make(chan struct{})}
 }
 
-// outdated tells whether new certificates lead to another root than this one.
+// outdated reports whether the mesh's active root is another than this certificate's.
 func (s *State) outdated() bool {
 	pin := sha256.Sum256(s.root.RawSubjectPublicKeyInfo)
 	return len(s.Trust.active) > 0 && string(s.Trust.active) != string(pin[:])
 }
 
-// shown is the certificate as servers show it: with its root, which who joins knows by nothing but the fingerprint in its token.
-func (s *State) shown() tls.Certificate {
+// certificateWithRoot returns the certificate as servers present it: with the root, because a joiner knows
+// only the root's fingerprint.
+func (s *State) certificateWithRoot() tls.Certificate {
 	c := s.Certificate
 	c.Certificate = append(append([][]byte(nil), c.Certificate...), s.root.Raw)
 	return c

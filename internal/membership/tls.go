@@ -9,9 +9,9 @@ import (
 	"github.com/pgmesh/pgmesh/internal/identity"
 )
 
-// Server is the configuration of a listener, which takes what is newest for each connection. Clients that show a certificate, which they
-// may (tls.VerifyClientCertIfGiven) or must (tls.RequireAndVerifyClientCert), are those that the trust vouches for. Protocols are what is
-// spoken over it, the best first: "h2", "http/1.1".
+// Server returns the configuration of a listener, which uses the current state for each connection. clients
+// says whether clients may (tls.VerifyClientCertIfGiven) or must (tls.RequireAndVerifyClientCert) present a
+// certificate, which the trust then verifies. protocols are for ALPN, the preferred first: "h2", "http/1.1".
 func (m *Membership) Server(clients tls.ClientAuthType, protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -21,14 +21,15 @@ func (m *Membership) Server(clients tls.ClientAuthType, protocols ...string) *tl
 			return &tls.Config{
 				MinVersion:   tls.VersionTLS12,
 				NextProtos:   protocols,
-				Certificates: []tls.Certificate{s.shown()},
+				Certificates: []tls.Certificate{s.certificateWithRoot()},
 				ClientAuth:   clients,
 				ClientCAs:    authority.Pool(s.Trust.all()...),
-				// A session that is resumed does not show its certificate again, which may not be trusted any more.
+				// A resumed session would not verify the client's certificate again, which may no longer be
+				// trusted.
 				SessionTicketsDisabled: true,
 				VerifyConnection: func(c tls.ConnectionState) error {
 					if len(c.PeerCertificates) == 0 {
-						return nil // then ClientAuth allows it
+						return nil // ClientAuth decided that this is allowed
 					}
 					_, err := s.Trust.Verify(c.PeerCertificates, x509.ExtKeyUsageClientAuth)
 					return err
@@ -38,15 +39,15 @@ func (m *Membership) Server(clients tls.ClientAuthType, protocols ...string) *tl
 	}
 }
 
-// Accept tells what is wrong with who was verified.
+// Accept returns an error for a verified peer that is not wanted.
 type Accept func(Peer) error
 
-// Client is the configuration of connections to others, who are accepted by their SPIFFE ids and never by the names that they are dialed
-// by. It shows the newest certificate to each.
+// Client returns the configuration of outgoing connections. It verifies servers by SPIFFE id, never by the
+// dialed name, and presents the current certificate.
 func (m *Membership) Client(accept Accept) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
-		InsecureSkipVerify: true, //nolint:gosec // of names alone: VerifyConnection does the rest
+		InsecureSkipVerify: true, //nolint:gosec // skips only the host name: VerifyConnection verifies the chain
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			return &m.Current().Certificate, nil
 		},
@@ -60,7 +61,7 @@ func (m *Membership) Client(accept Accept) *tls.Config {
 	}
 }
 
-// IsProgram accepts the servers of a program, of the mesh itself.
+// IsProgram accepts the servers of a program in the mesh itself.
 func IsProgram(program identity.Program) Accept {
 	return func(p Peer) error {
 		if server, ok := identity.ServerOf(p.ID); ok && server.Program == program && !p.Federated {

@@ -22,7 +22,7 @@ import (
 
 var discovery = spiffeid.RequireFromString("spiffe://mesh.example/pgmesh/discovery/eu-1")
 
-// rootOf is the root that a member's certificate leads to.
+// rootOf returns the root that a member's certificate leads to.
 func rootOf(t *testing.T, m *membership.Membership) *x509.Certificate {
 	t.Helper()
 	s := m.Current()
@@ -33,7 +33,7 @@ func rootOf(t *testing.T, m *membership.Membership) *x509.Certificate {
 	return peer.Root()
 }
 
-// handshake connects a client with a server, and returns what each says of the other.
+// handshake connects a client with a server and returns their errors or what each learned of the other.
 func handshake(t *testing.T, server, client *tls.Config) (seen tls.ConnectionState, ofClient, ofServer error) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -60,7 +60,7 @@ func handshake(t *testing.T, server, client *tls.Config) (seen tls.ConnectionSta
 	return seen, ofClient, err
 }
 
-func TestMembersKnowEachOther(t *testing.T) {
+func TestMembersAuthenticateEachOther(t *testing.T) {
 	t.Parallel()
 	mesh := newMesh(t, "mesh.example")
 	server := join(t, membership.Options{}, mesh.gives(discovery))
@@ -77,7 +77,7 @@ func TestMembersKnowEachOther(t *testing.T) {
 	require.Error(t, ofClient)
 }
 
-func TestAServerHasToBeTheOneThatIsMeant(t *testing.T) {
+func TestClientsRefuseOtherServers(t *testing.T) {
 	t.Parallel()
 	mesh := newMesh(t, "mesh.example")
 	machine := join(t, membership.Options{}, mesh.gives(cart))
@@ -95,8 +95,8 @@ func TestAServerHasToBeTheOneThatIsMeant(t *testing.T) {
 	require.ErrorIs(t, ofServer, membership.ErrUntrusted)
 }
 
-// TestAStolenAuthorityOfMachinesIsNoServer has the key of a discovery's authority sign a server.
-func TestAStolenAuthorityOfMachinesIsNoServer(t *testing.T) {
+// TestMachineAuthorityCannotVouchForServers signs a server's certificate with a discovery's stolen key.
+func TestMachineAuthorityCannotVouchForServers(t *testing.T) {
 	t.Parallel()
 	mesh := newMesh(t, "mesh.example")
 	machine, honest := join(t, membership.Options{}, mesh.gives(cart)), join(t, membership.Options{}, mesh.gives(discovery))
@@ -122,7 +122,7 @@ func TestAStolenAuthorityOfMachinesIsNoServer(t *testing.T) {
 	require.ErrorContains(t, ofClient, "an authority that may sign those of machines alone")
 }
 
-func TestEachMeshVouchesForItsOwnAlone(t *testing.T) {
+func TestEachMeshVouchesOnlyForItself(t *testing.T) {
 	t.Parallel()
 	mesh, other := newMesh(t, "mesh.example"), newMesh(t, "other.example")
 	mesh.others = []*identityv1.Federated{{TrustDomain: "other.example", Roots: other.active.RootsPEM()}}
@@ -134,7 +134,7 @@ func TestEachMeshVouchesForItsOwnAlone(t *testing.T) {
 	_, ofClient, _ := handshake(t, server.Server(tls.RequireAndVerifyClientCert), mine(neighbour))
 	require.NoError(t, ofClient)
 
-	// The other mesh pretends that one of this mesh is its own.
+	// The other mesh issues an identity of this mesh.
 	lies := liar{other}
 	_, ofClient, _ = handshake(t, server.Server(tls.RequireAndVerifyClientCert), lies.shows(t, cart))
 	require.ErrorIs(t, ofClient, membership.ErrUntrusted)
@@ -162,7 +162,7 @@ func (m liar) shows(t *testing.T, id spiffeid.ID) *tls.Config {
 	}
 }
 
-func TestTheFirstContactGoesByTheToken(t *testing.T) {
+func TestFirstConnectionTrustsThePinnedRoots(t *testing.T) {
 	t.Parallel()
 	mesh := newMesh(t, "mesh.example")
 	old := mesh.active
@@ -180,14 +180,14 @@ func TestTheFirstContactGoesByTheToken(t *testing.T) {
 	_, _, ofServer = handshake(t, server.Server(tls.VerifyClientCertIfGiven), membership.ByToken(token, identity.Discovery))
 	require.ErrorIs(t, ofServer, membership.ErrNotPinned)
 
-	// A root that is shown beside another chain vouches for nothing.
+	// A root presented beside another chain vouches for nothing.
 	forged := join(t, membership.Options{}, newMesh(t, "mesh.example").gives(discovery)).Current().Certificate
 	forged.Certificate = append(forged.Certificate, old.Certificate().Raw)
 	_, _, ofServer = handshake(t, &tls.Config{Certificates: []tls.Certificate{forged}}, membership.ByToken(token, identity.Discovery))
 	require.ErrorIs(t, ofServer, membership.ErrUntrusted)
 }
 
-func TestAWrongClockIsNamed(t *testing.T) {
+func TestWrongClockErrors(t *testing.T) {
 	t.Parallel()
 	outside := certtest.NewAuthority(t)
 	roots, err := authority.ParseCertificates(outside.PEM)
@@ -206,7 +206,7 @@ func TestAWrongClockIsNamed(t *testing.T) {
 	}
 }
 
-func TestCertificatesWithoutASPIFFEIDAreNobodys(t *testing.T) {
+func TestCertificatesWithoutSPIFFEIDAreRefused(t *testing.T) {
 	t.Parallel()
 	outside := certtest.NewAuthority(t)
 	trust, err := membership.ParseTrust(&identityv1.Trust{TrustDomain: "mesh.example", Roots: outside.PEM})

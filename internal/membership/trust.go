@@ -16,22 +16,24 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// Trust is whom a member trusts: the roots of its own mesh, and those of others, each for its own trust domain alone.
+// Trust has the roots that a member trusts: those of its own mesh, and those of other meshes, each for its
+// own trust domain only.
 type Trust struct {
 	Domain  string
 	Aliases []string
-	// Roots are those of the mesh itself.
+	// Roots are the mesh's own.
 	Roots []*x509.Certificate
-	// Federated are those of other meshes, by trust domain.
+	// Federated has the roots of other meshes, by trust domain.
 	Federated map[string][]*x509.Certificate
-	// Unusable says of which other meshes nothing can be trusted, because of how they are given.
+	// Unusable has an error for each other mesh that cannot be trusted because its entry is invalid.
 	Unusable []error
 
 	active  []byte
 	message *identityv1.Trust
 }
 
-// ParseTrust reads a trust. Without a root of the mesh itself it is an error; what is wrong with another mesh costs that one alone.
+// ParseTrust parses a trust. It fails without a root of the mesh itself; an invalid entry for another mesh
+// only makes that mesh untrusted.
 func ParseTrust(m *identityv1.Trust) (*Trust, error) {
 	domain, err := spiffeid.TrustDomainFromString(m.GetTrustDomain())
 	if err != nil {
@@ -58,7 +60,7 @@ func (t *Trust) federate(other *identityv1.Federated) error {
 	if err != nil {
 		return fmt.Errorf("the other trust domain %q: %w", other.GetTrustDomain(), err)
 	}
-	if t.own(domain) {
+	if t.isOwn(domain) {
 		return fmt.Errorf("the other trust domain %s is this mesh's own, for which its own roots alone vouch", domain)
 	}
 	roots, err := authority.ParseCertificates(other.GetRoots())
@@ -69,29 +71,29 @@ func (t *Trust) federate(other *identityv1.Federated) error {
 	return nil
 }
 
-// Message is what the trust was read from. It is not to be changed.
+// Message returns the message that the trust was parsed from. The caller must not change it.
 func (t *Trust) Message() *identityv1.Trust { return t.message }
 
-func (t *Trust) says(m *identityv1.Trust) bool { return proto.Equal(t.message, m) }
+func (t *Trust) equals(m *identityv1.Trust) bool { return proto.Equal(t.message, m) }
 
-func (t *Trust) own(domain spiffeid.TrustDomain) bool {
+func (t *Trust) isOwn(domain spiffeid.TrustDomain) bool {
 	return domain.Name() == t.Domain || slices.Contains(t.Aliases, domain.Name())
 }
 
-// shares tells whether two trusts have a root in common.
+// shares reports whether two trusts have a root in common.
 func (t *Trust) shares(other *Trust) bool {
 	return slices.ContainsFunc(t.Roots, func(c *x509.Certificate) bool { return slices.ContainsFunc(other.Roots, c.Equal) })
 }
 
-// RootsOf are those that vouch for a trust domain.
+// RootsOf returns the roots that vouch for a trust domain.
 func (t *Trust) RootsOf(domain spiffeid.TrustDomain) []*x509.Certificate {
-	if t.own(domain) {
+	if t.isOwn(domain) {
 		return t.Roots
 	}
 	return t.Federated[domain.Name()]
 }
 
-// all are the roots of every mesh.
+// all returns the roots of every mesh.
 func (t *Trust) all() []*x509.Certificate {
 	out := slices.Clone(t.Roots)
 	for _, roots := range t.Federated {
@@ -103,20 +105,20 @@ func (t *Trust) all() []*x509.Certificate {
 // Peer is the other side of a connection.
 type Peer struct {
 	ID spiffeid.ID
-	// Chain leads from its certificate to a root of its trust domain.
+	// Chain is the verified path from the peer's certificate to a root of its trust domain.
 	Chain []*x509.Certificate
-	// Federated tells that it is of another mesh.
+	// Federated is true if the peer is of another mesh.
 	Federated bool
 }
 
-// Certificate is the peer's own.
+// Certificate returns the peer's own certificate.
 func (p Peer) Certificate() *x509.Certificate { return p.Chain[0] }
 
-// Root is the one that vouches for the peer.
+// Root returns the root that vouches for the peer.
 func (p Peer) Root() *x509.Certificate { return p.Chain[len(p.Chain)-1] }
 
-// Verify finds out who shows a chain of certificates: whom the roots of its own trust domain vouch for. An authority that signs machines
-// alone (see authority.Delegated) does not vouch for a server.
+// Verify verifies a certificate chain against the roots of its own trust domain. An authority that signs for
+// machines only (see authority.Delegated) does not vouch for a server.
 func (t *Trust) Verify(chain []*x509.Certificate, usage x509.ExtKeyUsage) (Peer, error) {
 	if len(chain) == 0 {
 		return Peer{}, errors.New("no certificate was shown")
@@ -129,15 +131,15 @@ func (t *Trust) Verify(chain []*x509.Certificate, usage x509.ExtKeyUsage) (Peer,
 	if len(roots) == 0 {
 		return Peer{}, fmt.Errorf("%s is of the trust domain %s, which is neither this mesh's (%s) nor one that it trusts", id, id.TrustDomain(), t.Domain)
 	}
-	line, err := lineage(id, chain, roots, usage)
+	line, err := pathToRoot(id, chain, roots, usage)
 	if err != nil {
 		return Peer{}, err
 	}
-	return Peer{ID: id, Chain: line, Federated: !t.own(id.TrustDomain())}, nil
+	return Peer{ID: id, Chain: line, Federated: !t.isOwn(id.TrustDomain())}, nil
 }
 
-// lineage is the way from a certificate to one of the roots, if there is one.
-func lineage(id spiffeid.ID, chain, roots []*x509.Certificate, usage x509.ExtKeyUsage) ([]*x509.Certificate, error) {
+// pathToRoot returns a verified path from a certificate to one of the roots.
+func pathToRoot(id spiffeid.ID, chain, roots []*x509.Certificate, usage x509.ExtKeyUsage) ([]*x509.Certificate, error) {
 	lines, err := chain[0].Verify(x509.VerifyOptions{
 		Roots: authority.Pool(roots...), Intermediates: authority.Pool(chain[1:]...), KeyUsages: []x509.ExtKeyUsage{usage},
 	})
@@ -155,10 +157,10 @@ func lineage(id spiffeid.ID, chain, roots []*x509.Certificate, usage x509.ExtKey
 	return nil, fmt.Errorf("the certificate for the server %s was signed by an authority that may sign those of machines alone: its key may be in the wrong hands", id)
 }
 
-// ErrUntrusted is of a certificate that none of the roots vouches for.
+// ErrUntrusted is returned for a certificate that no trusted root vouches for.
 var ErrUntrusted = errors.New("none of the roots that are trusted here vouches for the certificate")
 
-// ErrClock is of a certificate that is good at another time.
+// ErrClock is returned for a certificate that is not valid at this time.
 var ErrClock = errors.New("is a clock wrong?")
 
 func explain(id spiffeid.ID, chain []*x509.Certificate, err error) error {
