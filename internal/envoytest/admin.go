@@ -15,10 +15,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// admin keeps no idle connection: nothing is left running when a test looks for leaked goroutines.
+// admin keeps no idle connections, which goleak would report as leaked goroutines.
 var admin = &http.Client{Timeout: startLimit, Transport: &http.Transport{DisableKeepAlives: true}}
 
-// Get asks the admin API: Get(t, "/ready").
+// Get calls the admin API: Get(t, "/ready").
 func (e *Envoy) Get(t testing.TB, path string) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, e.Admin+path, nil)
@@ -37,20 +37,20 @@ func (e *Envoy) Get(t testing.TB, path string) string {
 	return string(body)
 }
 
-// ConfigDump is what Envoy runs, endpoints included. The Go package of every extension in it must be linked into the
-// test.
+// ConfigDump returns Envoy's configuration, endpoints included. The Go package of every extension in it must
+// be linked into the test.
 func (e *Envoy) ConfigDump(t testing.TB) *adminv3.ConfigDump {
 	t.Helper()
 	return decode(t, e.Get(t, "/config_dump?include_eds"), &adminv3.ConfigDump{})
 }
 
-// Clusters is the state of the clusters and their hosts.
+// Clusters returns the state of the clusters and their hosts.
 func (e *Envoy) Clusters(t testing.TB) *adminv3.Clusters {
 	t.Helper()
 	return decode(t, e.Get(t, "/clusters?format=json"), &adminv3.Clusters{})
 }
 
-// ListenerAddress is where the named listener accepts connections, which tells the port of one configured with port 0.
+// ListenerAddress returns the address of a listener, with the real port of one configured with port 0.
 func (e *Envoy) ListenerAddress(t testing.TB, name string) netip.AddrPort {
 	t.Helper()
 	for _, l := range decode(t, e.Get(t, "/listeners?format=json"), &adminv3.Listeners{}).GetListenerStatuses() {
@@ -64,7 +64,7 @@ func (e *Envoy) ListenerAddress(t testing.TB, name string) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// Stats is the counters and gauges whose whole name matches the regular expression.
+// Stats returns the counters and gauges whose whole name matches the regular expression.
 func (e *Envoy) Stats(t testing.TB, expression string) map[string]uint64 {
 	t.Helper()
 	stats := map[string]uint64{}
@@ -78,7 +78,7 @@ func (e *Envoy) Stats(t testing.TB, expression string) map[string]uint64 {
 	return stats
 }
 
-// Stat is one counter or gauge, 0 when Envoy does not have it (yet).
+// Stat returns one counter or gauge, or 0 if Envoy does not have it (yet).
 func (e *Envoy) Stat(t testing.TB, name string) uint64 {
 	t.Helper()
 	return e.Stats(t, regexp.QuoteMeta(name))[name]

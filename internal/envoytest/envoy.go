@@ -1,5 +1,6 @@
-// Package envoytest gives a test a real Envoy: started on the test's bootstrap, ready by its own word, asked through
-// its admin API, and gone when the test ends. A failing test prints Envoy's log.
+// Package envoytest runs a real Envoy for a test. It starts Envoy with the test's bootstrap, waits until it
+// is ready, gives access to its admin API, and stops it when the test ends. A failing test prints Envoy's
+// log.
 package envoytest
 
 import (
@@ -18,7 +19,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/process"
 )
 
-// startLimit bounds every wait for Envoy; only a broken one reaches it.
+// startLimit bounds every wait for Envoy. Only a broken Envoy reaches it.
 const startLimit = 30 * time.Second
 
 // Envoy is a running Envoy that belongs to one test.
@@ -30,8 +31,8 @@ type Envoy struct {
 	log     *log
 }
 
-// Start runs Envoy and returns when its workers accept connections: static resources are in place, and what xDS owes at
-// start was delivered. The admin address of the bootstrap is replaced by a free port.
+// Start runs Envoy and returns when its workers accept connections: then it has its static resources and the
+// initial resources from xDS. A free port replaces the bootstrap's admin address.
 func Start(t testing.TB, bootstrap *bootstrapv3.Bootstrap) *Envoy {
 	t.Helper()
 	e := Launch(t, bootstrap)
@@ -39,7 +40,7 @@ func Start(t testing.TB, bootstrap *bootstrapv3.Bootstrap) *Envoy {
 	return e
 }
 
-// Launch is Start without the wait for readiness: the admin API answers, nothing else is sure.
+// Launch is Start without waiting for readiness: only the admin API is up.
 func Launch(t testing.TB, bootstrap *bootstrapv3.Bootstrap) *Envoy {
 	t.Helper()
 	folder := t.TempDir()
@@ -69,8 +70,9 @@ func Launch(t testing.TB, bootstrap *bootstrapv3.Bootstrap) *Envoy {
 	return e
 }
 
-// WaitReady returns when connections are accepted. Envoy says so a moment before it opens its ports; it does both in one
-// go of the thread that also answers the admin API, so an answer after its words means that the ports are open.
+// WaitReady returns when Envoy accepts connections. Envoy logs "starting workers" just before it opens its
+// ports, on the thread that also serves the admin API. So once that API answers after the log line, the ports
+// are open.
 func (e *Envoy) WaitReady(t testing.TB) {
 	t.Helper()
 	e.await(t, e.log.ready, "start its workers")
@@ -85,7 +87,7 @@ func Validate(t testing.TB, bootstrap *bootstrapv3.Bootstrap) {
 	}
 }
 
-// Refusal is what Envoy says when it does not accept the bootstrap, and "" when it does.
+// Refusal returns why Envoy refuses the bootstrap, or "" if it accepts it.
 func Refusal(t testing.TB, bootstrap *bootstrapv3.Bootstrap) string {
 	t.Helper()
 	cmd := exec.Command(Binary(t), "--mode", "validate", "--disable-hot-restart", "--log-level", "warning",
@@ -108,7 +110,7 @@ func (e *Envoy) await(t testing.TB, event <-chan struct{}, what string) {
 	}
 }
 
-// stop ends Envoy. One that ended by itself crashed, which no test may overlook.
+// stop stops Envoy. It fails the test if Envoy had already ended, because that was a crash.
 func (e *Envoy) stop(t testing.TB) {
 	t.Helper()
 	select {

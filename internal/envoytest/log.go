@@ -6,13 +6,14 @@ import (
 	"sync"
 )
 
-// What Envoy logs (components main and config, level info) at the two points of its start that a test waits for.
+// What Envoy logs (components main and config, level info) at the two points of its start that tests wait
+// for.
 var (
 	mainLoopRuns   = []byte("starting main dispatch loop")
 	workersStarted = []byte("starting workers")
 )
 
-// log keeps what Envoy wrote and tells when it reached a point of its start.
+// log records Envoy's output. It closes running and ready when Envoy reaches these points of its start.
 type log struct {
 	running, ready chan struct{}
 
@@ -25,7 +26,7 @@ func newLog() *log {
 	return &log{running: make(chan struct{}), ready: make(chan struct{})}
 }
 
-// Write looks at all that was written so far: a line may come in two pieces.
+// Write searches everything written so far, because a line may come in two parts.
 func (l *log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,7 +50,7 @@ func (l *log) String() string {
 	return l.written.String()
 }
 
-// brief leaves out what Envoy says about itself at its start: a hundred lines on the extensions it was built with.
+// brief returns the log without Envoy's own preamble of about a hundred lines on its extensions.
 func (l *log) brief() string {
 	var kept strings.Builder
 	for line := range strings.Lines(l.String()) {
