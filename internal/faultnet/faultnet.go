@@ -1,5 +1,5 @@
-// Package faultnet is a TCP proxy for tests of what programs do when connections break. It understands HTTP/2 frames, so that a
-// test can break a gRPC stream after each of its messages, or in the middle of one.
+// Package faultnet is a TCP proxy that breaks connections, for tests. It understands HTTP/2 frames, so a test
+// can break a gRPC stream after any of its messages, or in the middle of one.
 package faultnet
 
 import (
@@ -11,22 +11,22 @@ import (
 	"time"
 )
 
-// Fault is what happens to one connection. The zero Fault is none.
+// Fault says how to break one connection. The zero Fault does nothing.
 type Fault struct {
-	// Up and Down cut after so many DATA frames from the client and from the server; 0: never.
+	// Up and Down cut the connection after this many DATA frames from the client or the server; 0: never.
 	Up, Down int
-	// Bytes cuts after so many bytes from the server, wherever in a frame that is; 0: never.
+	// Bytes cuts the connection after this many bytes from the server, even inside a frame; 0: never.
 	Bytes int
-	// Delay is how long to hold each frame back, in both directions; nil: not at all.
+	// Delay returns how long to hold each frame back, in both directions; nil: not at all.
 	Delay func() time.Duration
 }
 
-// Proxy passes connections on to a server.
+// Proxy forwards connections to a server.
 type Proxy struct {
 	listener net.Listener
 	server   string
 	running  sync.WaitGroup
-	ctx      context.Context //nolint:containedctx // the life of the proxy, which connections are part of
+	ctx      context.Context //nolint:containedctx // ends the connections when the proxy closes
 	stop     context.CancelFunc
 
 	mu     sync.Mutex
@@ -35,7 +35,7 @@ type Proxy struct {
 	cut    int
 }
 
-// Listen starts a proxy to a server. Without faults it passes on everything.
+// Listen starts a proxy to a server, without faults.
 func Listen(server string) (*Proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -47,24 +47,24 @@ func Listen(server string) (*Proxy, error) {
 	return p, nil
 }
 
-// Addr is where clients find the proxy.
+// Addr returns the proxy's address.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Break gives the faults of the next connections, which are counted from 0. Nil is an end of faults.
+// Break sets the faults of the next connections, which it counts from 0. Nil ends the faults.
 func (p *Proxy) Break(faults func(n int) Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.faults, p.made, p.cut = faults, 0, 0
 }
 
-// Cut tells how many connections the faults have ended since Break.
+// Cut returns how many connections the faults have cut since Break.
 func (p *Proxy) Cut() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.cut
 }
 
-// Close ends all connections.
+// Close closes the proxy and all connections, and waits for them.
 func (p *Proxy) Close() {
 	p.stop()
 	_ = p.listener.Close()
@@ -91,7 +91,7 @@ func (p *Proxy) next() (f Fault) {
 	return f
 }
 
-// pass carries one connection to its end: whoever ends first, both ends are closed.
+// pass forwards one connection. When either side ends, it closes both.
 func (p *Proxy) pass(client net.Conn) {
 	defer client.Close()
 	f := p.next()
@@ -118,7 +118,7 @@ func (p *Proxy) pass(client net.Conn) {
 	both.Wait()
 }
 
-// preface is what an HTTP/2 client begins with, before its first frame.
+// preface is the length of what an HTTP/2 client sends before its first frame.
 const preface = len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
 
 func copyUp(to io.Writer, from io.Reader, f Fault) error {

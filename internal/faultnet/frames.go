@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// errCut is the end that a fault makes.
+// errCut is the error of a connection that a fault cut.
 var errCut = errors.New("the connection is cut")
 
 const (
@@ -14,7 +14,7 @@ const (
 	dataFrame   = 0 // the type in an HTTP/2 frame's header
 )
 
-// copyFrames passes on HTTP/2 frames, and ends after so many with data, if that is not 0.
+// copyFrames forwards HTTP/2 frames. It returns errCut after `last` DATA frames; 0 means never.
 func copyFrames(to io.Writer, from io.Reader, last int, delay func() time.Duration) error {
 	header := make([]byte, frameHeader)
 	for data := 0; ; {
@@ -27,7 +27,7 @@ func copyFrames(to io.Writer, from io.Reader, last int, delay func() time.Durati
 			return err
 		}
 		if delay != nil {
-			time.Sleep(delay()) // the fault itself
+			time.Sleep(delay()) // the delay is the fault
 		}
 		if _, err := to.Write(frame); err != nil {
 			return err
@@ -41,7 +41,7 @@ func copyFrames(to io.Writer, from io.Reader, last int, delay func() time.Durati
 	}
 }
 
-// limited takes so many bytes and then cuts.
+// limited writes `left` bytes and then returns errCut.
 type limited struct {
 	to   io.Writer
 	left int
