@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// ChainUnary makes one interceptor of several, the first of which is the outermost: as gRPC makes of its own.
+// ChainUnary chains interceptors, the first outermost, as gRPC does.
 func ChainUnary(chain ...grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 		for _, outer := range slices.Backward(chain) {
@@ -18,7 +18,7 @@ func ChainUnary(chain ...grpc.UnaryServerInterceptor) grpc.UnaryServerIntercepto
 	}
 }
 
-// ChainStream does the same for streams.
+// ChainStream is ChainUnary for streams.
 func ChainStream(chain ...grpc.StreamServerInterceptor) grpc.StreamServerInterceptor {
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 		for _, outer := range slices.Backward(chain) {

@@ -1,7 +1,8 @@
-// Package inprocess calls the services of a gRPC server from within its process: without a socket, and in the context of whoever calls,
-// so that what is known of the caller there is known to the service.
+// Package inprocess calls the services of a gRPC server within the process, without a socket. The service
+// runs in the caller's context, so it knows what the caller's context says about the caller.
 //
-// It is for what translates other protocols into calls, of one answer or a stream of answers.
+// It is for gateways that translate other protocols into gRPC calls. It supports unary calls and server
+// streams.
 package inprocess
 
 import (
@@ -18,9 +19,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Server is both ends: services are registered with it, and called over it. Register everything before the first call.
+// Server is both ends: services are registered with it and called through it. Register all services before
+// the first call.
 type Server struct {
-	// Unknown answers calls of services that there are not. Nil: they are unimplemented.
+	// Unknown returns the error for a call to an unknown service. Nil, or a nil error, means Unimplemented.
 	Unknown func(ctx context.Context, fullMethod string) error
 
 	unary    grpc.UnaryServerInterceptor
@@ -34,7 +36,7 @@ type service struct {
 	impl any
 }
 
-// New returns a server without services, whose calls go through the interceptors. Either may be nil.
+// New returns a server without services. Calls go through the interceptors; either may be nil.
 func New(unary grpc.UnaryServerInterceptor, stream grpc.StreamServerInterceptor) *Server {
 	return &Server{unary: unary, stream: stream, services: map[string]*service{}}
 }
@@ -44,7 +46,7 @@ func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	s.services[desc.ServiceName] = &service{desc, impl}
 }
 
-// Wait returns when no stream runs any more. Each ends soon after its context.
+// Wait returns when no stream's handler runs any more. Each ends soon after its context.
 func (s *Server) Wait() { s.running.Wait() }
 
 func (s *Server) find(ctx context.Context, fullMethod string) (*service, string, error) {
@@ -61,7 +63,7 @@ func (s *Server) find(ctx context.Context, fullMethod string) (*service, string,
 	return nil, "", status.Errorf(codes.Unimplemented, "unknown service %s", name)
 }
 
-// Invoke makes a call of one answer.
+// Invoke makes a unary call.
 func (s *Server) Invoke(ctx context.Context, fullMethod string, args, reply any, opts ...grpc.CallOption) error {
 	of, name, err := s.find(ctx, fullMethod)
 	if err != nil {
@@ -83,7 +85,7 @@ func (s *Server) Invoke(ctx context.Context, fullMethod string, args, reply any,
 	return status.Errorf(codes.Unimplemented, "unknown method %s", fullMethod)
 }
 
-// NewStream makes a call that is answered by a stream.
+// NewStream opens a server stream.
 func (s *Server) NewStream(ctx context.Context, _ *grpc.StreamDesc, fullMethod string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
 	of, name, err := s.find(ctx, fullMethod)
 	if err != nil {
@@ -100,17 +102,17 @@ func (s *Server) NewStream(ctx context.Context, _ *grpc.StreamDesc, fullMethod s
 	return nil, status.Errorf(codes.Unimplemented, "unknown method %s", fullMethod)
 }
 
-// Address is where calls in process come from, as the service sees them.
+// Address is the peer address that services see for calls in process, unless the caller's context has a peer.
 type Address struct{}
 
-// Network is that of no socket.
+// Network implements net.Addr.
 func (Address) Network() string { return "inprocess" }
 
 func (Address) String() string { return "in process" }
 
 var _ net.Addr = Address{}
 
-// incoming makes what a caller sends along into what a service receives.
+// incoming turns the caller's outgoing metadata into the service's incoming metadata.
 func incoming(ctx context.Context) context.Context {
 	sent, _ := metadata.FromOutgoingContext(ctx)
 	ctx = metadata.NewOutgoingContext(metadata.NewIncomingContext(ctx, sent.Copy()), metadata.MD{})
@@ -120,7 +122,7 @@ func incoming(ctx context.Context) context.Context {
 	return peer.NewContext(ctx, &peer.Peer{Addr: Address{}})
 }
 
-// statusOf is what an error of a handler would be at the other end of a connection.
+// statusOf converts a handler's error as a gRPC connection would.
 func statusOf(err error) error {
 	if _, is := status.FromError(err); is {
 		return err

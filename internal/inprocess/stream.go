@@ -16,7 +16,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/panics"
 )
 
-// open starts the handler of a stream. It runs until it returns, which it should when the context ends.
+// open runs the handler of a stream in a goroutine, which Server.Wait waits for. The handler should return
+// when the context ends.
 func (s *Server) open(ctx context.Context, of *service, desc *grpc.StreamDesc, fullMethod string) grpc.ClientStream {
 	st := &stream{request: make(chan proto.Message, 1), answers: make(chan proto.Message), ended: make(chan struct{}), client: ctx}
 	server := &serverStream{stream: st, ctx: grpc.NewContextWithServerTransportStream(incoming(ctx), &st.headers)}
@@ -34,12 +35,12 @@ func (s *Server) open(ctx context.Context, of *service, desc *grpc.StreamDesc, f
 	return st
 }
 
-// stream is a call that is answered by a stream, as its client sees it.
+// stream is the client's end of a server stream.
 type stream struct {
 	request chan proto.Message
 	answers chan proto.Message
 	ended   chan struct{}
-	err     error           // how the handler ended
+	err     error           // the handler's error; read only after ended is closed
 	client  context.Context //nolint:containedctx // gRPC asks a stream for its context
 	headers headers
 }
@@ -47,13 +48,13 @@ type stream struct {
 func (s *stream) Context() context.Context { return s.client }
 func (s *stream) CloseSend() error         { return nil }
 
-// Header returns what the handler has set, as far as it has.
+// Header returns the headers that the handler has set so far.
 func (s *stream) Header() (metadata.MD, error) { return s.headers.get(), nil }
 
-// Trailer is empty: nothing here sets one.
+// Trailer is empty: SetTrailer drops trailers.
 func (s *stream) Trailer() metadata.MD { return nil }
 
-// SendMsg hands over the one request.
+// SendMsg sends the one request.
 func (s *stream) SendMsg(m any) error {
 	request, ok := m.(proto.Message)
 	if !ok {
@@ -67,7 +68,7 @@ func (s *stream) SendMsg(m any) error {
 	}
 }
 
-// RecvMsg waits for an answer. After the last it returns io.EOF, or the error of the handler.
+// RecvMsg waits for an answer. After the last one it returns io.EOF or the handler's error.
 func (s *stream) RecvMsg(m any) error {
 	select {
 	case answer := <-s.answers:
@@ -82,7 +83,7 @@ func (s *stream) RecvMsg(m any) error {
 	}
 }
 
-// serverStream is the same call, as its handler sees it.
+// serverStream is the handler's end of the same stream.
 type serverStream struct {
 	*stream
 
@@ -95,7 +96,7 @@ func (s *serverStream) SetHeader(m metadata.MD) error  { return s.headers.SetHea
 func (s *serverStream) SendHeader(m metadata.MD) error { return s.headers.SendHeader(m) }
 func (s *serverStream) SetTrailer(m metadata.MD)       { _ = s.headers.SetTrailer(m) }
 
-// SendMsg waits until the client takes the answer.
+// SendMsg waits until the client receives the answer.
 func (s *serverStream) SendMsg(m any) error {
 	answer, ok := m.(proto.Message)
 	if !ok {
@@ -109,7 +110,7 @@ func (s *serverStream) SendMsg(m any) error {
 	}
 }
 
-// RecvMsg returns the request, and then that there is no more.
+// RecvMsg returns the request the first time, then io.EOF.
 func (s *serverStream) RecvMsg(m any) error {
 	if s.received {
 		return io.EOF
@@ -123,17 +124,17 @@ func (s *serverStream) RecvMsg(m any) error {
 	}
 }
 
-// headers are what a handler sends ahead of its answer.
+// headers collects what a handler sends before its answer.
 type headers struct {
 	method string
 	mu     sync.Mutex
 	ahead  metadata.MD
 }
 
-// Method is the full name of what is called.
+// Method returns the full name of the called method.
 func (h *headers) Method() string { return h.method }
 
-// SetHeader adds to what is sent ahead.
+// SetHeader adds headers.
 func (h *headers) SetHeader(m metadata.MD) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -141,10 +142,10 @@ func (h *headers) SetHeader(m metadata.MD) error {
 	return nil
 }
 
-// SendHeader is the same here: what is set can be seen at once.
+// SendHeader is SetHeader: the caller sees headers at once.
 func (h *headers) SendHeader(m metadata.MD) error { return h.SetHeader(m) }
 
-// SetTrailer leaves out what comes after an answer: protocols that are translated have no place for it.
+// SetTrailer drops trailers: the translated protocols have no place for them.
 func (h *headers) SetTrailer(metadata.MD) error { return nil }
 
 func (h *headers) get() metadata.MD {
@@ -153,7 +154,7 @@ func (h *headers) get() metadata.MD {
 	return h.ahead.Copy()
 }
 
-// fill hands over what a caller has asked for.
+// fill stores the headers where the caller's options ask for them.
 func (h *headers) fill(opts []grpc.CallOption) {
 	for _, o := range opts {
 		if wanted, is := o.(grpc.HeaderCallOption); is {
@@ -164,7 +165,7 @@ func (h *headers) fill(opts []grpc.CallOption) {
 
 var errNoMessage = errors.New("no message")
 
-// copyMessage gives each side a message of its own.
+// copyMessage copies a message, so that caller and service do not share one.
 func copyMessage(into, from any) error {
 	target, ok := into.(proto.Message)
 	source, also := from.(proto.Message)
