@@ -26,18 +26,19 @@ import (
 //go:embed boot
 var boot string
 
-// patience is how long a machine may take to start.
-const patience = time.Minute
+// timeout bounds the start of a machine and the end of its processes; commands get twice as long.
+const timeout = time.Minute
 
-// Machine is one that has been started.
+// Machine is a running machine.
 type Machine struct {
 	*netns.Namespace
 
 	t     testing.TB
-	first int // its first process, as this machine numbers it
+	first int // the pid of its first process on the host
 }
 
-// Boot starts a machine in a network. It ends with the test. Where this machine does not let a test do that the test is skipped.
+// Boot starts a machine in a network. It stops with the test. Boot skips the test if the host does not allow
+// this.
 func Boot(t testing.TB, network *netns.Namespace, name string) *Machine {
 	t.Helper()
 	groups := controlGroups(t)
@@ -78,7 +79,7 @@ func Boot(t testing.TB, network *netns.Namespace, name string) *Machine {
 	return m
 }
 
-// controlGroups is where control groups of the second version are.
+// controlGroups returns the mount point of cgroup v2.
 func controlGroups(t testing.TB) string {
 	t.Helper()
 	for _, need := range []string{"/lib/systemd/systemd", "/usr/bin/unshare", "/usr/bin/nsenter"} {
@@ -99,7 +100,7 @@ func controlGroups(t testing.TB) string {
 	return ""
 }
 
-// listen is for what systemd tells when it has started.
+// listen opens the socket on which systemd reports that it has started.
 func listen(t testing.TB, path string) *net.UnixConn {
 	t.Helper()
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
@@ -107,7 +108,7 @@ func listen(t testing.TB, path string) *net.UnixConn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { socket.Close() })
-	if err := socket.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := socket.SetReadDeadline(time.Now().Add(timeout)); err != nil {
 		t.Fatal(err)
 	}
 	return socket
@@ -116,7 +117,7 @@ func listen(t testing.TB, path string) *net.UnixConn {
 func waitReady(started *net.UnixConn, p *process.Process) error {
 	go func() {
 		<-p.Done()
-		started.Close() // there is nothing to wait for
+		started.Close() // ends the Read below
 	}()
 	datagram := make([]byte, 4096)
 	for {
@@ -130,7 +131,7 @@ func waitReady(started *net.UnixConn, p *process.Process) error {
 	}
 }
 
-// firstProcess is the only child of unshare.
+// firstProcess returns the only child of unshare.
 func firstProcess(t testing.TB, unshare int) int {
 	t.Helper()
 	children := process.Children(unshare)
@@ -140,7 +141,7 @@ func firstProcess(t testing.TB, unshare int) int {
 	return children[0]
 }
 
-// removeGroup removes a control group and those in it, when the processes in it are gone.
+// removeGroup removes a control group and its children once their processes are gone.
 func removeGroup(t testing.TB, group string) {
 	t.Helper()
 	if err := awaitEmpty(filepath.Join(group, "cgroup.events")); err != nil {
@@ -160,14 +161,15 @@ func removeGroup(t testing.TB, group string) {
 	}
 }
 
-// awaitEmpty returns when a control group has no more processes, of which the kernel tells by its file of events.
+// awaitEmpty returns when a control group has no processes. The kernel signals a change of cgroup.events with
+// POLLPRI.
 func awaitEmpty(events string) error {
 	file, err := os.Open(events)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(timeout); ; {
 		content := make([]byte, 4096)
 		n, err := file.ReadAt(content, 0)
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -187,7 +189,7 @@ func awaitEmpty(events string) error {
 	}
 }
 
-// Path is where this machine has a file of that one.
+// Path returns the host's path of a file of the machine.
 func (m *Machine) Path(file string) string { return fmt.Sprintf("/proc/%d/root%s", m.first, file) }
 
 // Write writes a file on the machine.
@@ -201,7 +203,7 @@ func (m *Machine) Write(file string, content []byte, mode os.FileMode) {
 	}
 }
 
-// Bring copies a program of this machine to that one.
+// Bring copies a program from the host to the machine.
 func (m *Machine) Bring(program, to string) {
 	m.t.Helper()
 	content, err := os.ReadFile(program)
@@ -211,16 +213,17 @@ func (m *Machine) Bring(program, to string) {
 	m.Write(to, content, 0o755)
 }
 
-// Command is one that root gives at the machine.
+// Command returns a command that runs on the machine as root.
 func (m *Machine) Command(ctx context.Context, command ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "nsenter", append([]string{"--all", "--root", "--wd", "--target", strconv.Itoa(m.first), "--"}, command...)...)
 	cmd.Env = []string{"HOME=/root", "LANG=C.UTF-8", "DEBIAN_FRONTEND=noninteractive", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	return cmd
 }
 
-// Try runs lines of a shell there, in /root, and returns what they print. The first command that fails is the last.
+// Try runs a shell script on the machine, in /root, and returns its output. The script stops at the first
+// command that fails.
 func (m *Machine) Try(script string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.t.Context()), 2*patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.t.Context()), 2*timeout)
 	defer cancel()
 	out, err := m.Command(ctx, "bash", "-euo", "pipefail", "-c", "cd; "+script).CombinedOutput()
 	if err != nil {
@@ -229,7 +232,7 @@ func (m *Machine) Try(script string) (string, error) {
 	return string(out), nil
 }
 
-// Type is Try for what has to succeed.
+// Type is Try for a script that must succeed.
 func (m *Machine) Type(script string) string {
 	m.t.Helper()
 	out, err := m.Try(script)
