@@ -1,7 +1,7 @@
-// Package manual writes manual pages of a program: one for each of its commands, from the texts of its help.
+// Package manual writes the manual pages of a program, one for each command, from its help texts.
 //
-// It writes roff itself. cobra's own generator goes through Markdown, which our texts are not: it would take their asterisks and
-// angle brackets for markup, and has every program carry a parser of it.
+// It writes roff directly. cobra's own generator goes through Markdown: it would take the asterisks and angle
+// brackets of our texts for markup, and would link a Markdown parser into every program.
 package manual
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Command is the hidden command of a program that writes its pages.
+// Command returns the hidden command that writes a program's manual pages.
 func Command(version func() string) *cobra.Command {
 	return &cobra.Command{
 		Use:    "man FOLDER",
@@ -33,7 +33,7 @@ func Command(version func() string) *cobra.Command {
 	}
 }
 
-// write writes the page of a command, and those of the commands below it.
+// write writes the page of a command and of its subcommands.
 func write(folder string, cmd *cobra.Command, version string) error {
 	file := filepath.Join(folder, name(cmd)+".1")
 	if err := os.WriteFile(file, []byte(page(cmd, version)), 0o644); err != nil {
@@ -52,7 +52,7 @@ func write(folder string, cmd *cobra.Command, version string) error {
 
 func shown(cmd *cobra.Command) bool { return !cmd.Hidden && cmd.Name() != "help" }
 
-// name is that of a command's page: mesh-agent-run.
+// name returns the name of a command's page: mesh-agent-run.
 func name(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
 
 func page(cmd *cobra.Command, version string) string {
@@ -80,7 +80,8 @@ func described(cmd *cobra.Command) string {
 	return cmd.Short + "."
 }
 
-// lowered begins a sentence in lower case, as the lines of apropos(1) do, unless it begins with a name.
+// lowered makes the first letter lower case, as in the lines of apropos(1), unless the sentence begins with a
+// name.
 func lowered(sentence string) string {
 	if len(sentence) > 1 && sentence[1] >= 'a' && sentence[1] <= 'z' || strings.HasPrefix(sentence, "A ") {
 		return strings.ToLower(sentence[:1]) + sentence[1:]
@@ -88,7 +89,7 @@ func lowered(sentence string) string {
 	return sentence
 }
 
-// paragraphs keeps the lines of what is indented, which is a table or an example, and has the rest filled.
+// paragraphs keeps the lines of indented blocks (tables and examples) and lets roff fill the rest.
 func paragraphs(text string) string {
 	var b strings.Builder
 	for paragraph := range strings.SplitSeq(strings.Trim(text, "\n"), "\n\n") {
@@ -163,7 +164,7 @@ func byDefault(f *pflag.Flag) string {
 	}
 }
 
-// related are the pages of the command above, and of those below.
+// related returns the pages of the parent command and of the subcommands.
 func related(cmd *cobra.Command) []string {
 	var pages []string
 	refer := func(c *cobra.Command) { pages = append(pages, "\\fB"+roff(name(c))+"\\fR(1)") }
@@ -178,7 +179,7 @@ func related(cmd *cobra.Command) []string {
 	return pages
 }
 
-// roff writes a line so that roff takes every character of it for itself.
+// roff escapes a line so that roff prints every character as it is.
 func roff(line string) string {
 	line = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", "\\(ga", "^", `\(ha`, "~", `\(ti`).Replace(line)
 	if strings.HasPrefix(line, ".") {
