@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Forward has an address in the namespace lead to one of this machine, until the test ends: to its Postgres, say.
+// Forward forwards an address in the namespace to one on the host, such as its Postgres, until the test ends.
 func (n *Namespace) Forward(address, to string) {
 	n.t.Helper()
 	listener := n.Listen("tcp", address)
@@ -29,7 +29,7 @@ func (n *Namespace) Forward(address, to string) {
 	})
 }
 
-// forward copies both ways until one side has had enough, or the context ends.
+// forward copies in both directions until one side ends or ctx does.
 func forward(ctx context.Context, here net.Conn, to string) {
 	defer here.Close()
 	there, err := new(net.Dialer).DialContext(ctx, "tcp", to)

@@ -18,9 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Namespace is one machine's network.
+// Namespace is the network of one test machine.
 type Namespace struct {
-	// Name is that of the namespace, for ip netns.
+	// Name is its name for `ip netns`.
 	Name string
 	// IPv4 and IPv6 are its addresses on eth0, if it is on a switch.
 	IPv4, IPv6 netip.Addr
@@ -30,8 +30,8 @@ type Namespace struct {
 
 var made atomic.Int64
 
-// New makes a namespace with a loopback interface and no other. It is gone when the test ends. Where the machine does not let a test do this
-// the test is skipped.
+// New creates a namespace with only a loopback interface. It removes it when the test ends, and skips the
+// test if the host does not allow namespaces.
 func New(t testing.TB) *Namespace {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -54,10 +54,10 @@ func New(t testing.TB) *Namespace {
 	return n
 }
 
-// prefix is followed by the process that made a namespace, and a number.
+// prefix begins a namespace's name; the pid of its creator and a number follow.
 const prefix = "pgmesh-test-"
 
-// sweep removes what tests have left behind that were killed.
+// sweep removes the namespaces that killed tests left behind.
 func sweep() {
 	there, _ := filepath.Glob("/run/netns/" + prefix + "*")
 	for _, path := range there {
@@ -69,16 +69,17 @@ func sweep() {
 	}
 }
 
-// Command is one that runs in the namespace.
+// Command returns a command that runs in the namespace.
 func (n *Namespace) Command(ctx context.Context, command ...string) *exec.Cmd {
 	via := append(n.Via(), command...)
 	return exec.CommandContext(ctx, via[0], via[1:]...)
 }
 
-// Via are the words before a command that have it run in the namespace. The process is the command's own.
+// Via returns the words before a command that run it in the namespace. They exec the command, so its pid is
+// the started process's.
 func (n *Namespace) Via() []string { return []string{"ip", "netns", "exec", n.Name} }
 
-// Run runs a command in the namespace and returns what it printed. The test ends if it fails.
+// Run runs a command in the namespace and returns its output. It fails the test if the command fails.
 func (n *Namespace) Run(command ...string) string {
 	n.t.Helper()
 	out, err := n.Command(context.WithoutCancel(n.t.Context()), command...).CombinedOutput()
@@ -88,7 +89,8 @@ func (n *Namespace) Run(command ...string) string {
 	return string(out)
 }
 
-// Do calls a function on a thread that is in the namespace. Sockets that it opens stay there; goroutines that it starts do not.
+// Do calls a function on a thread in the namespace. Sockets that the function opens stay in the namespace;
+// goroutines that it starts do not.
 func (n *Namespace) Do(do func() error) error {
 	done := make(chan error, 1)
 	go func() {

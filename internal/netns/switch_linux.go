@@ -6,21 +6,21 @@ import (
 	"testing"
 )
 
-// Switch connects namespaces. It is a namespace itself, and the way that each of the others has to addresses that none of them has: packets
-// for those end there.
+// Switch connects namespaces. It is a namespace itself, and the default gateway of the others: packets to
+// unknown addresses end there.
 type Switch struct {
 	*Namespace
 
 	taken int
 }
 
-// bridge is the switch's interface, and first its host number.
+// bridge is the switch's interface, and first is its host number.
 const (
 	bridge = "br0"
 	first  = 1
 )
 
-// NewSwitch makes a switch for namespaces of one test. Their addresses are the same in each test, for no test sees another's.
+// NewSwitch creates a switch. All tests use the same addresses, because no test sees another's namespaces.
 func NewSwitch(t testing.TB) *Switch {
 	t.Helper()
 	s := &Switch{Namespace: New(t), taken: first}
@@ -30,7 +30,7 @@ func NewSwitch(t testing.TB) *Switch {
 	return s
 }
 
-// Machine makes a namespace on the switch. The first has the addresses 10.77.0.2 and fd77::2, and so on.
+// Machine creates a namespace on the switch. The first has the addresses 10.77.0.2 and fd77::2, and so on.
 func (s *Switch) Machine(t testing.TB) *Namespace {
 	t.Helper()
 	n := New(t)
@@ -45,7 +45,7 @@ func (s *Switch) Machine(t testing.TB) *Namespace {
 	return n
 }
 
-// number gives the namespace its addresses. Nobody else has them, so nobody waits to find that out (nodad).
+// number sets the addresses of a namespace. With nodad the kernel does not wait to detect duplicates.
 func (n *Namespace) number(host int, device string) {
 	n.IPv4 = netip.AddrFrom4([4]byte{10, 77, 0, byte(host)})
 	n.IPv6 = netip.AddrFrom16([16]byte{0: 0xfd, 1: 0x77, 15: byte(host)})
