@@ -131,7 +131,7 @@ func (p *played) serve(name string) {
 	require.Eventually(p.t, func() bool {
 		select {
 		case <-running.Done():
-			p.t.Fatalf("%s has ended (%s): %s", name, running.How(), said)
+			p.t.Fatalf("%s has ended (%s): %s", name, running.ExitStatus(), said)
 		default:
 		}
 		return exec.CommandContext(p.t.Context(), program("ready"), "http://"+p.asked[name]+"/readyz").Run() == nil

@@ -58,7 +58,7 @@ func (c *child) stop() {
 
 // died is the error that a child which ended by itself leaves.
 func (c *child) died() error {
-	return fmt.Errorf("%s ended (%s), its last words are below, its whole log is %s\n%s", c.name, c.How(), c.logFile, c.words)
+	return fmt.Errorf("%s ended (%s), its last words are below, its whole log is %s\n%s", c.name, c.ExitStatus(), c.logFile, c.words)
 }
 
 // awaitReady returns when the child answers a GET of url with 200.

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// attributes adds what binds a child to its parent to what was asked for.
+// attributes adds what ties a child to its parent to the attributes that the caller asked for.
 func attributes(asked *syscall.SysProcAttr) *syscall.SysProcAttr {
 	a := cmp.Or(asked, &syscall.SysProcAttr{})
 	a.Setpgid = true

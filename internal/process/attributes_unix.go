@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// Other kernels have no signal for the death of the parent: there a parent that is killed leaves its children behind.
+// attributes cannot tie a child to its parent on this kernel, which has no signal for the parent's death: a
+// killed parent leaves its children running.
 func attributes(asked *syscall.SysProcAttr) *syscall.SysProcAttr {
 	a := cmp.Or(asked, &syscall.SysProcAttr{})
 	a.Setpgid = true

@@ -1,5 +1,5 @@
-// Package process runs child programs that cannot outlive the process that started them: the kernel kills a child when
-// its parent is gone, however the parent went.
+// Package process runs child programs that cannot outlive their parent: however the parent dies, the kernel
+// kills the children (on Linux).
 package process
 
 import (
@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// Process is a running child, or one that has ended.
+// Process is a child process that was started.
 type Process struct {
 	cmd  *exec.Cmd
 	done chan struct{}
 	err  error
 }
 
-// Start runs cmd in a process group of its own, so that a Ctrl-C in the terminal reaches only the parent, which then
-// ends its children in the order it wants. What cmd asks for in its SysProcAttr besides that counts. The caller must not use cmd
-// afterwards.
+// Start runs cmd in its own process group, so that Ctrl-C in a terminal reaches only the parent, which then
+// stops its children in its own order. Start keeps the other settings of cmd.SysProcAttr. The caller must not
+// use cmd afterwards.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	cmd.SysProcAttr = attributes(cmd.SysProcAttr)
 	p := &Process{cmd: cmd, done: make(chan struct{})}
@@ -32,8 +32,8 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// run stays on one thread until the child has ended: the kernel's "parent is gone" means the thread that forked, and Go
-// may end an idle thread at any time.
+// run keeps its thread until the child ends: the kernel sends the parent-death signal when the thread that
+// forked ends, and Go may end an idle thread at any time.
 func (p *Process) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -47,37 +47,37 @@ func (p *Process) run(started chan<- error) {
 	close(p.done)
 }
 
-// Pid is the process id of the child.
+// Pid returns the child's process id.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Done is closed when the child has ended and its output was read.
+// Done returns a channel that is closed when the child has ended and its output has been read.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err waits for the end of the child. It is nil after exit code 0, otherwise usually an *exec.ExitError.
+// Err waits for the child to end. It returns nil for exit code 0, otherwise usually an *exec.ExitError.
 func (p *Process) Err() error {
 	<-p.done
 	return p.err
 }
 
-// How waits for the end of the child and tells how it came: "exit status 1", "signal: killed".
-func (p *Process) How() string {
+// ExitStatus waits for the child to end and describes how it did: "exit status 1", "signal: killed".
+func (p *Process) ExitStatus() string {
 	<-p.done
 	return p.cmd.ProcessState.String()
 }
 
-// WasKilled waits for the end of the child and tells whether SIGKILL was its cause.
+// WasKilled waits for the child to end and reports whether SIGKILL ended it.
 func (p *Process) WasKilled() bool {
 	<-p.done
 	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// Signal sends a signal to the child. It is not an error if the child has already ended.
+// Signal sends a signal to the child, if it still runs.
 func (p *Process) Signal(signal os.Signal) {
 	_ = p.cmd.Process.Signal(signal)
 }
 
-// Stop asks the child to end, kills it if it has not ended within grace, and returns when it is gone.
+// Stop sends SIGTERM, kills the child if it has not ended within grace, and returns when it is gone.
 func (p *Process) Stop(grace time.Duration) {
 	p.Signal(syscall.SIGTERM)
 	deadline := time.NewTimer(grace)
@@ -89,7 +89,7 @@ func (p *Process) Stop(grace time.Duration) {
 	}
 }
 
-// Kill ends the child at once and returns when it is gone.
+// Kill kills the child and returns when it is gone.
 func (p *Process) Kill() {
 	p.Signal(syscall.SIGKILL)
 	<-p.done

@@ -14,7 +14,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/process"
 )
 
-// beParent makes this test binary the parent in TestAChildDiesWithAKilledParent: it starts a child and waits.
+// beParent makes this test binary the parent in TestChildDiesWithKilledParent: it starts a child and waits.
 const beParent = "PROCESS_TEST_BE_PARENT"
 
 func TestMain(m *testing.M) {
@@ -49,7 +49,7 @@ func shell(t *testing.T, script string) (*process.Process, *bufio.Reader) {
 	return p, bufio.NewReader(reader)
 }
 
-func TestErrTellsHowTheChildEnded(t *testing.T) {
+func TestErr(t *testing.T) {
 	t.Parallel()
 	good, _ := shell(t, "exit 0")
 	require.NoError(t, good.Err())
@@ -60,13 +60,13 @@ func TestErrTellsHowTheChildEnded(t *testing.T) {
 	require.Equal(t, 3, exit.ExitCode())
 }
 
-func TestStartNamesAProgramThatIsMissing(t *testing.T) {
+func TestStartMissingProgram(t *testing.T) {
 	t.Parallel()
 	_, err := process.Start(exec.Command("/nowhere/envoy"))
 	require.ErrorContains(t, err, "start /nowhere/envoy")
 }
 
-func TestStopLetsTheChildEndByItself(t *testing.T) {
+func TestStopTerminatesTheChild(t *testing.T) {
 	t.Parallel()
 	p, output := shell(t, `trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done`)
 	_, err := output.ReadString('\n')
@@ -79,7 +79,7 @@ func TestStopLetsTheChildEndByItself(t *testing.T) {
 	require.Equal(t, "bye\n", line)
 }
 
-func TestStopKillsAChildThatDoesNotEnd(t *testing.T) {
+func TestStopKillsAfterGrace(t *testing.T) {
 	t.Parallel()
 	p, output := shell(t, `trap '' TERM; echo up; while :; do sleep 0.01; done`)
 	_, err := output.ReadString('\n')
@@ -90,7 +90,7 @@ func TestStopKillsAChildThatDoesNotEnd(t *testing.T) {
 	require.ErrorContains(t, p.Err(), "killed")
 }
 
-func TestAChildDiesWithAKilledParent(t *testing.T) {
+func TestChildDiesWithKilledParent(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), beParent+"=1")
@@ -102,7 +102,7 @@ func TestAChildDiesWithAKilledParent(t *testing.T) {
 
 	require.NoError(t, cmd.Process.Kill())
 
-	// The child holds the pipe too: its end of file tells that both are gone.
+	// Parent and child hold the pipe: end of file means that both are gone.
 	_, err = io.Copy(io.Discard, output)
 	require.NoError(t, err)
 	_ = cmd.Wait()

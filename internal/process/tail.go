@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Tail is a writer that remembers the last lines written to it. It is safe for concurrent use.
+// Tail is a writer that keeps the last lines written to it. It is safe for concurrent use.
 type Tail struct {
 	keep int
 
@@ -15,7 +15,7 @@ type Tail struct {
 	partial []byte
 }
 
-// NewTail remembers up to keep lines.
+// NewTail returns a Tail that keeps up to keep lines.
 func NewTail(keep int) *Tail { return &Tail{keep: keep} }
 
 // Write never fails.
@@ -40,7 +40,7 @@ func (t *Tail) add(line string) {
 	t.lines = append(t.lines, line)
 }
 
-// String is the remembered lines, the unfinished last one included.
+// String returns the kept lines, including an unfinished last one.
 func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
