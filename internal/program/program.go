@@ -1,4 +1,5 @@
-// Package program is what all programs here have in common: flags that are also PGMESH_ variables, logs, signals, exit codes.
+// Package program has what all programs share: flags that are also PGMESH_ variables, logging, signals and
+// exit codes.
 package program
 
 import (
@@ -6,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log" //nolint:depguard // what libraries log by it goes to ours
+	"log" //nolint:depguard // redirects what libraries log to slog
 	"log/slog"
 	"os"
 	"os/signal"
@@ -44,7 +45,8 @@ func New(name, short string) *cobra.Command {
 	return root
 }
 
-// forbidCores has a command forbid them before all else that it does, but once its flags are known: a file that it reads for them may allow it.
+// forbidCores makes a command forbid core dumps before it does anything else. It waits until the command's
+// flags are final, because a file that sets them may allow core dumps.
 func forbidCores(cmd *cobra.Command) {
 	do := cmd.RunE
 	if do == nil {
@@ -58,19 +60,19 @@ func forbidCores(cmd *cobra.Command) {
 	}
 }
 
-// Version is that of the running program.
+// Version returns the version of the running program.
 func Version() string { return version.Of() }
 
-// StateDirectory is the folder that systemd has made for the service's state, "" if it has made none.
+// StateDirectory returns the state folder that systemd created for the service, or "".
 func StateDirectory() string {
 	first, _, _ := strings.Cut(os.Getenv("STATE_DIRECTORY"), ":")
 	return first
 }
 
-// From is the annotation of a flag that was not given on the command line, and says where its value is from.
+// From is the annotation of a flag that was not set on the command line. It says where the value came from.
 const From = "from"
 
-// FromEnvironment sets the flags that were not given from their PGMESH_ variables.
+// FromEnvironment sets the flags that the command line did not set from their PGMESH_ variables.
 func FromEnvironment(flags *pflag.FlagSet) (err error) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		name := "PGMESH_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
@@ -87,18 +89,20 @@ func FromEnvironment(flags *pflag.FlagSet) (err error) {
 	return err
 }
 
-// Log returns the logger that the flags ask for, which panics go to as well, and from then on what libraries log. It writes to standard error.
+// Log returns the logger that the flags describe, to standard error. It also redirects panics and the logs of
+// libraries to it.
 func Log(cmd *cobra.Command) *slog.Logger {
 	to := LogTo(cmd, os.Stderr)
 	log.SetFlags(0)
 	log.SetOutput(terse.Writer{Log: to})
-	if os.Getenv("GRPC_GO_LOG_SEVERITY_LEVEL") == "" { // nobody wants to see all
+	if os.Getenv("GRPC_GO_LOG_SEVERITY_LEVEL") == "" { // not set: log only errors of gRPC
 		grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, terse.Writer{Log: to}))
 	}
 	return to
 }
 
-// LogTo returns a logger that writes to another writer. What others can have it write is bounded, in length and in how often.
+// LogTo returns a logger to another writer. It bounds the length and the rate of what peers can make it
+// write.
 func LogTo(cmd *cobra.Command, out io.Writer) *slog.Logger {
 	level := slog.LevelInfo
 	if name, _ := cmd.Flags().GetString("log-level"); name != "" {
@@ -109,20 +113,20 @@ func LogTo(cmd *cobra.Command, out io.Writer) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: level}
 	var lines slog.Handler = slog.NewTextHandler(out, opts)
 	if format, _ := cmd.Flags().GetString("log-format"); format == "json" {
-		lines = slog.NewJSONHandler(terminal.NewWriter(out, nil), opts) // text of slog's own is visible already
+		lines = slog.NewJSONHandler(terminal.NewWriter(out, nil), opts) // slog's text handler escapes by itself
 	}
 	to := slog.New(terse.NewHandler(lines))
 	panics.LogTo(to)
 	return to
 }
 
-// Exit is the error of a command that has said all there is to say, and ends with an exit code of its own.
+// Exit is the error of a command that has printed everything already and sets its own exit code.
 type Exit int
 
 func (e Exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// Main runs a program until it is done or told to stop by SIGINT or SIGTERM, prints the error if there is one, and returns the exit
-// code. A second signal ends the program at once.
+// Main runs a program until it is done, or until SIGINT or SIGTERM. It prints the error, if any, and returns
+// the exit code. A second signal ends the program at once.
 func Main(root *cobra.Command) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -11,8 +11,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/program"
 )
 
-// Each program logs by this. What a peer says may be forty megabytes long, and a thousand lines of it a second.
-func TestAProgramLogsLittleOfWhatItsPeersSay(t *testing.T) {
+// A peer's message may be forty megabytes long, and there may be a thousand a second.
+func TestLogsOfPeersAreBounded(t *testing.T) {
 	for _, format := range []string{"text", "json"} {
 		t.Run(format, func(t *testing.T) {
 			cmd := &cobra.Command{}
