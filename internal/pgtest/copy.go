@@ -11,22 +11,23 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// Copy is a mesh that is replicated logically into another database, for tests of upgrades by that.
+// Copy is a mesh database and its logical replica, for tests of upgrades by logical replication.
 type Copy struct {
 	t      testing.TB
-	Server *OwnServer // of both databases
-	From   string     // URL of the database that is copied, which takes writes
-	To     string     // URL of the copy
+	Server *OwnServer // has both databases
+	From   string     // URL of the original, which takes writes
+	To     string     // URL of the replica
 }
 
-// EmptyTables takes out what a migration has put into the tables of the schema, for all of it is about to be copied into them.
+// EmptyTables deletes the rows that a migration inserted, because replication copies them again.
 const EmptyTables = `DO $$
 BEGIN
   SET LOCAL session_replication_role = replica; -- mesh.resources refuses to be emptied
   EXECUTE (SELECT 'TRUNCATE ' || string_agg(c.oid::regclass::text, ', ') FROM pg_class c WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind = 'r');
 END $$`
 
-// Copied publishes the tables of a migrated database and subscribes another to them, which has their schema and no rows.
+// Copied publishes the tables of a migrated database and subscribes another database to them, which has the
+// schema and no rows.
 func Copied(t testing.TB) *Copy {
 	t.Helper()
 	c := &Copy{t: t, Server: ServerWith(t, map[string]string{"wal_level": "logical"})}
@@ -36,14 +37,15 @@ func Copied(t testing.TB) *Copy {
 	}
 	c.exec(c.To, EmptyTables)
 	c.exec(c.From, "CREATE PUBLICATION upgrade FOR "+c.published())
-	// In one server a subscription cannot make its slot itself: it would wait for its own transaction.
+	// Create the slot separately: within one server, CREATE SUBSCRIPTION would wait for its own transaction.
 	c.exec(c.From, "SELECT pg_create_logical_replication_slot('upgrade', 'pgoutput')")
 	c.exec(c.To, fmt.Sprintf("CREATE SUBSCRIPTION upgrade CONNECTION '%s' PUBLICATION upgrade WITH (create_slot = false)", c.From))
 	c.Server.await(c.To, "SELECT count(*) > 0 AND bool_and(srsubstate = 'r') FROM pg_subscription_rel")
 	return c
 }
 
-// published are the tables: of the schema, where Postgres can name them so, and else all of the database.
+// published returns what to publish: the tables of the schema mesh, or all tables before Postgres 15, which
+// cannot publish a schema.
 func (c *Copy) published() string {
 	var version int
 	c.query(c.From, "SELECT current_setting('server_version_num')::int", &version)
@@ -53,7 +55,7 @@ func (c *Copy) published() string {
 	return "TABLES IN SCHEMA mesh"
 }
 
-// CaughtUp returns when the copy has everything that was committed.
+// CaughtUp returns when the replica has everything that was committed.
 func (c *Copy) CaughtUp() {
 	c.t.Helper()
 	var at string
@@ -61,7 +63,7 @@ func (c *Copy) CaughtUp() {
 	c.Server.await(c.From, "SELECT count(*) = 1 AND bool_and(replay_lsn >= '"+at+"') FROM pg_stat_replication WHERE application_name = 'upgrade'")
 }
 
-// Promote ends the replication and has the copy take writes.
+// Promote ends the replication and makes the replica take writes.
 func (c *Copy) Promote() {
 	c.t.Helper()
 	c.exec(c.To, "DROP SUBSCRIPTION upgrade")
@@ -70,7 +72,7 @@ func (c *Copy) Promote() {
 	}
 }
 
-// database creates a database beside the first.
+// database creates a database on the server and returns its URL.
 func (s *OwnServer) database(name string) string {
 	s.t.Helper()
 	s.Exec("CREATE DATABASE " + name)

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Login is a connection to a test's database as another role.
+// Login has the parameters of a connection to a test's database as another role.
 type Login struct {
 	Host           string
 	Port           uint16
@@ -14,7 +14,7 @@ type Login struct {
 	User, Password string
 }
 
-// URL is the login as a database URL.
+// URL returns the login as a database URL.
 func (l *Login) URL() string {
 	u := url.URL{
 		Scheme: "postgres", User: url.UserPassword(l.User, l.Password),

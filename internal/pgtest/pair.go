@@ -14,12 +14,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Pair is a primary and a hot standby that streams from it, for tests of failover.
+// Pair is a primary and a hot standby that replicates it, for tests of failover.
 type Pair struct {
 	Primary, Standby *OwnServer
 }
 
-// Replicated starts a pair with the first database migrated. Replication is asynchronous.
+// Replicated starts a pair with asynchronous replication and a migrated first database.
 func Replicated(t testing.TB) *Pair {
 	t.Helper()
 	primary := Server(t)
@@ -39,7 +39,7 @@ func Replicated(t testing.TB) *Pair {
 	return p
 }
 
-// clone copies the data of a server that is stopped, and makes the copy a standby of it.
+// clone copies the data of a stopped server and makes the copy a standby.
 func clone(primary *OwnServer, dir string) error {
 	from := primary.running.DataDir()
 	if out, err := exec.Command("cp", "-a", from, dir).CombinedOutput(); err != nil {
@@ -52,14 +52,14 @@ func clone(primary *OwnServer, dir string) error {
 	password, _ := u.User.Password()
 	source := fmt.Sprintf("primary_conninfo = 'host=%s port=%s user=%s password=%s'\n", u.Hostname(), u.Port(), u.User.Username(), password)
 	settings := filepath.Join(dir, "data", "postgresql.auto.conf")
-	if err := os.WriteFile(settings, []byte(source), 0o600); err != nil { // which keeps its owner
+	if err := os.WriteFile(settings, []byte(source), 0o600); err != nil { // keeps the file's owner
 		return err
 	}
-	// A file that the account of Postgres owns already, since root's would be one that it cannot remove.
+	// Link a file that Postgres' account owns: a file owned by root it could not remove.
 	return os.Link(filepath.Join(dir, "password"), filepath.Join(dir, "data", "standby.signal"))
 }
 
-// URL names both servers, with one of libpq's target_session_attrs.
+// URL returns a URL of both servers with a value of libpq's target_session_attrs.
 func (p *Pair) URL(target string) string {
 	u, err := url.Parse(p.Primary.URL)
 	if err != nil {
@@ -76,7 +76,7 @@ func (p *Pair) URL(target string) string {
 	return u.String()
 }
 
-// Synchronous makes the primary acknowledge only what the standby has.
+// Synchronous makes commits on the primary wait for the standby.
 func (p *Pair) Synchronous() {
 	p.Primary.t.Helper()
 	p.Primary.Exec("ALTER SYSTEM SET synchronous_standby_names = '*'")
@@ -84,7 +84,7 @@ func (p *Pair) Synchronous() {
 	p.await(p.Primary, "SELECT count(*) = 1 FROM pg_stat_replication WHERE sync_state = 'sync'")
 }
 
-// Sever ends the replication: what the primary commits from here on the standby will not have.
+// Sever ends the replication: the standby will lack what the primary commits from now on.
 func (p *Pair) Sever() {
 	p.Primary.t.Helper()
 	p.Standby.Exec("ALTER SYSTEM SET primary_conninfo = ''")
@@ -92,7 +92,7 @@ func (p *Pair) Sever() {
 	p.await(p.Primary, "SELECT count(*) = 0 FROM pg_stat_replication")
 }
 
-// CaughtUp returns when the standby shows everything that the primary has committed.
+// CaughtUp returns when the standby has replayed everything that the primary has committed.
 func (p *Pair) CaughtUp() {
 	p.Primary.t.Helper()
 	p.await(p.Primary, "SELECT bool_and(replay_lsn >= pg_current_wal_lsn()) FROM pg_stat_replication")
@@ -123,7 +123,7 @@ func (p *Pair) await(s *OwnServer, question string) {
 	s.await(s.URL, question)
 }
 
-// await asks a database until it says yes: there is no event to wait for.
+// await polls a query until it returns true. Postgres has no event to wait for.
 func (s *OwnServer) await(at, question string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -1,7 +1,7 @@
-// Package pgtest gives each test a Postgres database of its own, migrated and empty, in a few milliseconds.
+// Package pgtest gives each test its own migrated, empty Postgres database in a few milliseconds.
 //
-// One server serves a test binary. It starts with the first test that asks, and ends with the binary, however that
-// dies. The test binary's TestMain must call Main.
+// All tests of a test binary share one server. It starts with the first test that needs it, and ends with the
+// binary, even if that is killed. The binary's TestMain must call Main.
 package pgtest
 
 import (
@@ -24,13 +24,13 @@ import (
 // URLVariable names a server to use instead of an embedded one. Its role must be allowed to create databases.
 const URLVariable = "PGMESH_TEST_DATABASE_URL"
 
-// Main runs the tests and then ends the server, if one was started.
+// Main runs the tests and then stops the server, if one was started.
 func Main(m *testing.M) int {
 	defer stopShared()
 	return m.Run()
 }
 
-// VerifyMain is Main for packages that leave no goroutine behind.
+// VerifyMain is Main, and also fails if goroutines were leaked.
 func VerifyMain(m *testing.M) int {
 	code := Main(m)
 	if err := goleak.Find(); code == 0 && err != nil {
@@ -40,7 +40,7 @@ func VerifyMain(m *testing.M) int {
 	return code
 }
 
-// New returns the URL of a fresh database with the current schema. It is dropped when the test ends.
+// New returns the URL of a new database with the current schema. It is dropped when the test ends.
 func New(t testing.TB) string {
 	t.Helper()
 	s := server(t)
@@ -50,13 +50,13 @@ func New(t testing.TB) string {
 	return s.create(t, " TEMPLATE "+s.templateName)
 }
 
-// Empty returns the URL of a fresh database without our schema. It is dropped when the test ends.
+// Empty returns the URL of a new database without our schema. It is dropped when the test ends.
 func Empty(t testing.TB) string {
 	t.Helper()
 	return server(t).create(t, "")
 }
 
-// shared is the one server of the test binary.
+// shared is the test binary's server.
 type shared struct {
 	url          string
 	embedded     *embedded.Server
@@ -90,7 +90,7 @@ func server(t testing.TB) *shared {
 	return s
 }
 
-// quick finds deadlocks sooner than production should look for them, for tests that provoke some.
+// quick makes Postgres detect deadlocks sooner, for tests that provoke them.
 var quick = map[string]string{"deadlock_timeout": "20ms"}
 
 func stopShared() {
@@ -139,7 +139,7 @@ func (s *shared) execute(ctx context.Context, sql string) error {
 	return err
 }
 
-// database puts another database name into the server's URL, which may also be of the keyword form.
+// database returns the server's URL, or keyword string, with another database name.
 func (s *shared) database(name string) string {
 	if !strings.Contains(s.url, "://") {
 		return s.url + " dbname=" + name

@@ -11,7 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/store/embedded"
 )
 
-// OwnServer is a server for one test, which may stop, kill and start it again. It keeps its URL and its data.
+// OwnServer is a server for one test, which may stop, kill and restart it. It keeps its URL and its data.
 type OwnServer struct {
 	t        testing.TB
 	dir      string
@@ -20,13 +20,13 @@ type OwnServer struct {
 	URL      string
 }
 
-// Server starts a server of the test's own, with its first database migrated.
+// Server starts an OwnServer with a migrated first database.
 func Server(t testing.TB) *OwnServer {
 	t.Helper()
 	return ServerWith(t, nil)
 }
 
-// ServerWith is Server with further settings, as in postgresql.conf.
+// ServerWith is Server with more settings, as in postgresql.conf.
 func ServerWith(t testing.TB, settings map[string]string) *OwnServer {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "pgmesh-test-")
@@ -46,7 +46,8 @@ func ServerWith(t testing.TB, settings map[string]string) *OwnServer {
 	return s
 }
 
-// killable keeps Postgres 13 from starting workers that outlive a server that is killed, and keep it from being started again.
+// killable disables autovacuum: in Postgres 13 its workers can outlive a killed server and then block a
+// restart.
 var killable = map[string]string{"autovacuum": "off"}
 
 func (s *OwnServer) start(port int) {
@@ -58,29 +59,29 @@ func (s *OwnServer) start(port int) {
 	s.running, s.URL = running, running.URL()
 }
 
-// Start starts the server again, on the port it had.
+// Start restarts the server on the same port.
 func (s *OwnServer) Start() {
 	s.t.Helper()
 	s.start(s.running.Port())
 }
 
-// Stop ends the server in good order.
+// Stop shuts the server down cleanly.
 func (s *OwnServer) Stop() {
 	if s.running != nil {
 		s.running.Stop()
 	}
 }
 
-// Kill ends the server as a crash of its machine does: with all sessions at once. One that heard of the end by itself,
-// as they do where these are not to be known, might commit first.
+// Kill ends the server like a crash of its machine: it kills all sessions at once. It needs process.Children
+// for that; elsewhere than on Linux, a session might notice the server's end first and still commit.
 func (s *OwnServer) Kill() {
 	s.t.Helper()
 	first := s.running.PID()
-	if err := syscall.Kill(first, syscall.SIGSTOP); err != nil { // it starts no other meanwhile
+	if err := syscall.Kill(first, syscall.SIGSTOP); err != nil { // so that it starts no new session meanwhile
 		s.t.Fatalf("killing the test's own server: %v", err)
 	}
 	for _, pid := range append(process.Children(first), first) {
-		_ = syscall.Kill(pid, syscall.SIGKILL) // some may have ended by themselves
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended already
 	}
 	<-s.running.Done()
 }
