@@ -7,11 +7,12 @@ import (
 )
 
 var (
-	// token is an escape, or a group of characters in which nothing is one.
+	// token matches an escape, or a \Q…\E quotation, which contains no escapes.
 	token = regexp.MustCompile(`\\Q(?s:.*?)(?:\\E|$)|\\x\{([0-9A-Fa-f]+)\}|\\[pP]\{\^?([^}]*)\}|\\[pP](\w)|(?s:\\.)`)
-	// goOnly are the classes that Go knows, and Envoy does not.
+	// goOnly matches the Unicode classes that Go knows and Envoy does not.
 	goOnly = regexp.MustCompile(`^(?:LC|Cn|ASCII|Assigned|[a-z].*|.*[ -].*)$`)
-	// scripts and general categories are written with one capital first, as Han and Lu; the long names of categories are Go's own.
+	// categories matches the long names of general categories, which only Go knows. Envoy knows the short
+	// names (Lu) and scripts (Han).
 	categories = regexp.MustCompile(`^(?:Letter|Cased_?Letter|Uppercase_?Letter|Lowercase_?Letter|Titlecase_?Letter|Modifier_?Letter|Other_?Letter|` +
 		`(?:Combining_)?Mark|Nonspacing_?Mark|Spacing_?Mark|Enclosing_?Mark|Number|Decimal_?Number|Letter_?Number|Other_?Number|digit|punct|Punctuation|` +
 		`Connector_?Punctuation|Dash_?Punctuation|Open_?Punctuation|Close_?Punctuation|Initial_?Punctuation|Final_?Punctuation|Other_?Punctuation|` +
@@ -19,8 +20,8 @@ var (
 		`Other|Control|Format|Surrogate|Private_?Use|Unassigned)$`)
 )
 
-// beyondBytes is the first escape that Go reads, and Envoy does not; "" if there is none.
-func beyondBytes(expression string) string {
+// firstUnsupportedEscape returns the first escape that Go accepts and Envoy does not, or "".
+func firstUnsupportedEscape(expression string) string {
 	if !strings.Contains(expression, `\`) {
 		return ""
 	}

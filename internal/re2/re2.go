@@ -1,5 +1,5 @@
-// Package re2 tells whether Envoy takes a regular expression. Envoy refuses everything else in a response together with one that it cannot
-// compile, so that nobody may be sent one that somebody else wrote.
+// Package re2 reports whether Envoy accepts a regular expression. One bad expression makes Envoy refuse the
+// whole response with it, so one user's mistake must not reach the proxies of others.
 package re2
 
 import (
@@ -11,26 +11,29 @@ import (
 )
 
 const (
-	// longest is how long an expression may be, in bytes: what takes long to compile takes long in every Envoy.
-	longest = 8 << 10
-	// largest is how many instructions one may come to. Agents give their Envoys this limit, as Istio's do; Envoy's own default is 100.
-	largest = 32768
-	// lastByte is the last character that there is to Envoy, which reads bytes, and not characters of Unicode.
+	// maxLength is the limit of an expression's length in bytes: what takes long to compile takes long in
+	// every Envoy.
+	maxLength = 8 << 10
+	// maxInstructions is the limit of the compiled size. Agents set this limit in their Envoys, as Istio's
+	// agents do; Envoy's own default is 100.
+	maxInstructions = 32768
+	// lastByte is the highest character for Envoy, which matches bytes and not Unicode characters.
 	lastByte = 0xFF
 )
 
-// remembered are expressions that were looked at: a mesh has few, in many resources that are looked at again and again.
-var remembered struct {
+// cache has the results of Check, because a mesh checks the same few expressions in many resources again and
+// again.
+var cache struct {
 	mu  sync.Mutex
 	all map[string]error
 }
 
-// mostRemembered bounds the memory for them, of which one may have some KiB.
-const mostRemembered = 1000
+// maxCached bounds the cache's memory; an entry may have some KiB. A full cache is emptied.
+const maxCached = 1000
 
-// Check is nil if Envoy takes the expression, and otherwise says why it does not.
+// Check returns nil if Envoy accepts the expression, otherwise the reason why not.
 func Check(expression string) error {
-	r := &remembered
+	r := &cache
 	r.mu.Lock()
 	err, known := r.all[expression]
 	r.mu.Unlock()
@@ -40,7 +43,7 @@ func Check(expression string) error {
 	err = check(expression)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.all) >= mostRemembered || r.all == nil {
+	if len(r.all) >= maxCached || r.all == nil {
 		r.all = map[string]error{}
 	}
 	r.all[strings.Clone(expression)] = err
@@ -48,8 +51,8 @@ func Check(expression string) error {
 }
 
 func check(expression string) error {
-	if len(expression) > longest {
-		return fmt.Errorf("is longer than %d bytes", longest)
+	if len(expression) > maxLength {
+		return fmt.Errorf("is longer than %d bytes", maxLength)
 	}
 	parsed, err := syntax.Parse(inBytes(expression), syntax.Perl)
 	if problem, ok := errors.AsType[*syntax.Error](err); ok {
@@ -57,20 +60,20 @@ func check(expression string) error {
 	} else if err != nil {
 		return err
 	}
-	if wide := beyondBytes(expression); wide != "" {
+	if wide := firstUnsupportedEscape(expression); wide != "" {
 		return fmt.Errorf("is none that Envoy can read: %s is no byte, which is what it compares", wide)
 	}
 	program, err := syntax.Compile(parsed.Simplify())
 	if err != nil {
 		return fmt.Errorf("cannot be compiled: %w", err)
 	}
-	if n := size(program); n > largest {
-		return fmt.Errorf("is too large: it comes to about %d instructions, and Envoy takes %d", n, largest)
+	if n := size(program); n > maxInstructions {
+		return fmt.Errorf("is too large: it comes to about %d instructions, and Envoy takes %d", n, maxInstructions)
 	}
 	return nil
 }
 
-// inBytes is a text with a character for each byte.
+// inBytes returns a text with one character for each byte.
 func inBytes(text string) string {
 	out := make([]rune, len(text))
 	for i := range len(text) {
@@ -79,7 +82,7 @@ func inBytes(text string) string {
 	return string(out)
 }
 
-// size is about what Envoy counts: an instruction for each range of bytes.
+// size estimates the compiled size as Envoy counts it, with one instruction for each range of bytes.
 func size(p *syntax.Prog) (n int) {
 	for i := range p.Inst {
 		n++

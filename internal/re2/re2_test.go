@@ -17,7 +17,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/re2"
 )
 
-// good are expressions that Envoy takes, bad those that it refuses.
+// good are expressions that Envoy accepts, bad those that it refuses.
 var (
 	good = []string{
 		"", "a", ".*", strings.Repeat("a", 8000), `[a-z]{1,500}`, `(a{100}){10}`, `\p{Greek}`, `\p{Any}`, `\pN`, `\p{^Greek}`, `(?<n>a)`, `(?P<n>a)`, `\Q\p{Foo}..\E`, `[[:word:]]`, `\z`,
@@ -30,7 +30,7 @@ var (
 	}
 )
 
-func TestWhatIsSaidOfAnExpressionIsWhatEnvoyDoes(t *testing.T) {
+func TestCheckAgreesWithEnvoy(t *testing.T) {
 	t.Parallel()
 	for _, expression := range good {
 		require.NoError(t, re2.Check(expression), "%.80s", expression)
@@ -47,8 +47,8 @@ func TestWhatIsSaidOfAnExpressionIsWhatEnvoyDoes(t *testing.T) {
 	}
 }
 
-// Expressions made of pieces at random: Envoy takes all those that are said to be good.
-func TestEnvoyTakesWhatIsSaidToBeGood(t *testing.T) {
+// TestEnvoyAcceptsRandomGoodExpressions builds random expressions: Envoy must accept all that Check accepts.
+func TestEnvoyAcceptsRandomGoodExpressions(t *testing.T) {
 	t.Parallel()
 	dice := rand.New(rand.NewPCG(18, 8))
 	pieces := []string{
@@ -69,7 +69,7 @@ func TestEnvoyTakesWhatIsSaidToBeGood(t *testing.T) {
 	envoytest.Validate(t, routing(t, taken...))
 }
 
-// routing is an Envoy that compares paths with each of these, with the limit that agents give it.
+// routing starts an Envoy that matches paths with these expressions, with the agents' size limit.
 func routing(t *testing.T, expressions ...string) *bootstrapv3.Bootstrap {
 	t.Helper()
 	routes := make([]any, len(expressions))

@@ -8,10 +8,10 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Problem is an expression that Envoy does not take: the field that it is in, and why.
+// Problem is an expression that Envoy refuses: the path of its field and the reason.
 type Problem struct{ Path, Reason string }
 
-// InRoute lists those of a route, all that is in it.
+// InRoute checks all expressions of a route.
 func InRoute(r *networking.HTTPRoute) (all []Problem) {
 	for i, m := range r.GetMatch() {
 		for _, p := range InMatch(m) {
@@ -25,7 +25,7 @@ func InRoute(r *networking.HTTPRoute) (all []Problem) {
 	return all
 }
 
-// InMatch lists those of one match.
+// InMatch checks the expressions of one match.
 func InMatch(m *networking.HTTPMatchRequest) (all []Problem) {
 	all = inText("uri", m.GetUri(), false)
 	all = append(all, inText("scheme", m.GetScheme(), true)...)
@@ -36,7 +36,7 @@ func InMatch(m *networking.HTTPMatchRequest) (all []Problem) {
 	return append(all, inTexts("queryParams", m.GetQueryParams())...)
 }
 
-// InRewrite lists the one by which a route rewrites paths.
+// InRewrite checks the expression with which a route rewrites paths.
 func InRewrite(r *networking.HTTPRoute) []Problem {
 	rewrite := r.GetRewrite().GetUriRegexRewrite()
 	if rewrite == nil {
@@ -45,7 +45,7 @@ func InRewrite(r *networking.HTTPRoute) []Problem {
 	return problem("rewrite.uriRegexRewrite.match", rewrite.GetMatch())
 }
 
-// InOrigin tells whether an origin that is allowed has one.
+// InOrigin reports whether the expression of an allowed origin has a problem.
 func InOrigin(origin *networking.StringMatch) bool { return len(inText("", origin, false)) > 0 }
 
 func inTexts(path string, texts map[string]*networking.StringMatch) (all []Problem) {
@@ -55,7 +55,7 @@ func inTexts(path string, texts map[string]*networking.StringMatch) (all []Probl
 	return all
 }
 
-// inText looks at a match that may be one for any value, which is written as "*" and is no expression.
+// inText checks one match. With mayBeAny, "*" is not an expression but matches any value.
 func inText(path string, m *networking.StringMatch, mayBeAny bool) []Problem {
 	regex, ok := m.GetMatchType().(*networking.StringMatch_Regex)
 	if !ok || mayBeAny && regex.Regex == "*" {
