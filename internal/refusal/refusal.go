@@ -1,5 +1,5 @@
-// Package refusal is how those who give certificates say that they give none: a gRPC status that has the reason, for programs, beside the
-// words for people.
+// Package refusal represents why an authority refuses a certificate: a gRPC status with a machine-readable
+// reason and a text for people.
 package refusal
 
 import (
@@ -13,34 +13,35 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// Domain is that of the google.rpc.ErrorInfo in the statuses.
+// Domain is the domain of the google.rpc.ErrorInfo in these statuses.
 const Domain = "identity.pgmesh.io"
 
-// prefix is what the names of the reasons begin with in the proto.
+// prefix begins the names of the reasons in the proto.
 const prefix = "REFUSAL_"
 
-// Error is why somebody is given nothing, and what to do about it. It never has a secret.
+// Error says why a certificate is refused and what to do about it. It never contains a secret.
 type Error struct {
 	Reason identityv1.Refusal
 	Text   string
 
-	namespace, serviceAccount string // who would have been let in; empty if that is not known
+	namespace, serviceAccount string // who the applicant would have become; empty if unknown
 }
 
-// mostSaid bounds what is said, some of which strangers may have written.
-const mostSaid = 1000
+// maxText bounds the text, parts of which strangers may have written.
+const maxText = 1000
 
-// New is a refusal with the status that its reason has.
+// New returns a refusal with the status code of its reason.
 func New(reason identityv1.Refusal, format string, args ...any) error {
 	return NewFor("", "", reason, format, args...)
 }
 
-// NewFor is New for somebody of whom it is known who he would have become. It is for servers, which record that, and not for him.
+// NewFor is New with the identity that the applicant would have got. Servers record it; the applicant must
+// not see it.
 func NewFor(namespace, serviceAccount string, reason identityv1.Refusal, format string, args ...any) error {
-	return &Error{reason, Short(fmt.Sprintf(format, args...), mostSaid), namespace, serviceAccount}
+	return &Error{reason, Short(fmt.Sprintf(format, args...), maxText), namespace, serviceAccount}
 }
 
-// Short is a text that protobuf takes, and no longer than it may be but for the sign that there was more.
+// Short returns the text as valid UTF-8, cut to `most` bytes and marked with … if it was longer.
 func Short(text string, most int) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) > most {
@@ -51,13 +52,13 @@ func Short(text string, most int) string {
 
 func (e *Error) Error() string { return e.Text }
 
-// The metadata that say who would have been let in.
+// The metadata keys of the applicant's identity.
 const (
 	namespaceKey      = "namespace"
 	serviceAccountKey = "service_account"
 )
 
-// GRPCStatus is what the caller is told.
+// GRPCStatus returns the status for the caller.
 func (e *Error) GRPCStatus() *status.Status {
 	info := &errdetails.ErrorInfo{Reason: e.Reason.String(), Domain: Domain}
 	if e.namespace != "" && e.serviceAccount != "" {
@@ -70,7 +71,7 @@ func (e *Error) GRPCStatus() *status.Status {
 	return s
 }
 
-// CodeOf is the status of a reason.
+// CodeOf returns the status code of a reason.
 func CodeOf(reason identityv1.Refusal) codes.Code {
 	switch reason {
 	case identityv1.Refusal_REFUSAL_REQUEST:
@@ -84,7 +85,7 @@ func CodeOf(reason identityv1.Refusal) codes.Code {
 	}
 }
 
-// Whom is who somebody would have become, as NewFor was told: empty if it is not known.
+// Whom returns the identity that NewFor was given, or "" if it is unknown.
 func Whom(err error) (namespace, serviceAccount string) {
 	for _, detail := range status.Convert(err).Details() {
 		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == Domain {
@@ -94,7 +95,7 @@ func Whom(err error) (namespace, serviceAccount string) {
 	return "", ""
 }
 
-// Of is the reason of an error, REFUSAL_UNSPECIFIED if it has none.
+// Of returns the reason of an error, or REFUSAL_UNSPECIFIED if it has none.
 func Of(err error) identityv1.Refusal {
 	for _, detail := range status.Convert(err).Details() {
 		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == Domain {
@@ -104,7 +105,7 @@ func Of(err error) identityv1.Refusal {
 	return identityv1.Refusal_REFUSAL_UNSPECIFIED
 }
 
-// Word is a reason as the database has it, such as token_used; empty for none.
+// Word returns a reason as the database stores it, such as token_used, or "" for none.
 func Word(reason identityv1.Refusal) string {
 	if reason == identityv1.Refusal_REFUSAL_UNSPECIFIED {
 		return ""
@@ -112,7 +113,7 @@ func Word(reason identityv1.Refusal) string {
 	return strings.ToLower(strings.TrimPrefix(reason.String(), prefix))
 }
 
-// Parse undoes Word. A word that this program does not know is a refusal nevertheless.
+// Parse is the inverse of Word. It reads a word that this program does not know as REFUSAL_NO_CREDENTIAL.
 func Parse(word string) identityv1.Refusal {
 	if word == "" {
 		return identityv1.Refusal_REFUSAL_UNSPECIFIED

@@ -15,7 +15,7 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-func TestReasonsTravelInStatuses(t *testing.T) {
+func TestReasonsRoundTripThroughStatuses(t *testing.T) {
 	t.Parallel()
 	for number := range identityv1.Refusal_name {
 		reason := identityv1.Refusal(number)
@@ -35,8 +35,8 @@ func TestReasonsTravelInStatuses(t *testing.T) {
 	require.Zero(t, refusal.Of(nil))
 }
 
-// Some of what is said strangers have written: it is bounded, and something that protobuf takes.
-func TestWhatIsSaidIsBounded(t *testing.T) {
+// Strangers may have written part of the text: it must be bounded and valid UTF-8.
+func TestTextIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, said := range []string{strings.Repeat("é", 5000), strings.Repeat("a", 999) + "é", strings.Repeat("\xffa", 5000), "a\xffb", "€"} {
 		err := refusal.New(identityv1.Refusal_REFUSAL_REQUEST, "%s", said)
@@ -51,13 +51,13 @@ func TestWhatIsSaidIsBounded(t *testing.T) {
 	require.Equal(t, "…", refusal.Short("€", 2), "no half of a letter")
 }
 
-func TestClaimsThatDoNotFitAreNoLackOfCredentials(t *testing.T) {
+func TestWrongClaimsArePermissionDenied(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, codes.PermissionDenied, refusal.CodeOf(identityv1.Refusal_REFUSAL_JWT_CLAIMS))
 	require.Equal(t, codes.Unauthenticated, refusal.CodeOf(identityv1.Refusal_REFUSAL_JWT_SIGNATURE))
 }
 
-func TestWhomIsKnownToServers(t *testing.T) {
+func TestWhom(t *testing.T) {
 	t.Parallel()
 	err := status.Convert(refusal.NewFor("shop", "cart", identityv1.Refusal_REFUSAL_TOKEN_USED, "used")).Err()
 	namespace, account := refusal.Whom(err)
