@@ -57,6 +57,21 @@ func TestReference(t *testing.T) {
 	}
 }
 
+// The page tells of every view that is for people.
+func TestReferenceHasEveryView(t *testing.T) {
+	t.Parallel()
+	doc, err := os.ReadFile(reference)
+	require.NoError(t, err)
+	views := collect[string](connect(t, pgtest.New(t)), `SELECT relname::text FROM pg_class WHERE relnamespace = 'mesh'::regnamespace AND relkind = 'v'
+		AND obj_description(oid, 'pg_class') NOT LIKE 'Internal.%' ORDER BY 1`)
+	require.Greater(t, len(views), 50)
+	for _, view := range views {
+		if !regexp.MustCompile("mesh\\." + view + `\b|\b` + view + "`").Match(doc) {
+			t.Errorf("mesh.%s is not in %s: tell of it, or begin its comment with Internal", view, reference)
+		}
+	}
+}
+
 // reader is a session that writes answers as psql does.
 type reader struct {
 	t       *testing.T
