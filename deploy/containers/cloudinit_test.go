@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// cloudConfig is what the examples for cloud-init may have here.
+// cloudConfig is the subset of cloud-init's format that the examples use.
 type cloudConfig struct {
 	Update   bool       `yaml:"package_update"`
 	Packages []string   `yaml:"packages"`
@@ -67,7 +67,8 @@ func cloud(t *testing.T, name string) *cloudConfig {
 	return config
 }
 
-// settings has the agent read the settings that are written, and looks whether the files that they name are.
+// settings has the agent parse the settings in the example, and checks that the example writes the files they
+// name.
 func settings(t *testing.T, files map[string]written) {
 	t.Helper()
 	own := files["/etc/mesh-agent/mesh-agent.yaml"]

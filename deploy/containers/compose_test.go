@@ -16,7 +16,7 @@ import (
 
 const compose = root + "/deploy/compose"
 
-// file is what compose.yaml may have here: a key that is not is an error.
+// file is the subset of the compose format that compose.yaml uses. Other keys are an error.
 type file struct {
 	Name     string              `yaml:"name"`
 	Services map[string]*service `yaml:"services"`
@@ -73,7 +73,7 @@ func (s *service) target() string {
 	return s.Build.Target
 }
 
-func TestComposeNamesWhatThereIs(t *testing.T) {
+func TestComposeReferences(t *testing.T) {
 	f := composed(t)
 	stages, _ := containerfile(t)
 	used := map[string]bool{}
@@ -106,7 +106,7 @@ func TestComposeNamesWhatThereIs(t *testing.T) {
 	inOrder(t, f)
 }
 
-// waits checks that what a service waits for can come.
+// waits checks that the condition a service waits for can come true.
 func waits(t *testing.T, name, other string, s *service, condition string) {
 	t.Helper()
 	require.NotNil(t, s, "%s waits for %s", name, other)
@@ -120,7 +120,7 @@ func waits(t *testing.T, name, other string, s *service, condition string) {
 	}
 }
 
-// inOrder is the names of the services, each after those that it waits for.
+// inOrder returns the names of the services, each after those that it waits for.
 func inOrder(t *testing.T, f *file) []string {
 	t.Helper()
 	var order []string
@@ -142,7 +142,7 @@ func inOrder(t *testing.T, f *file) []string {
 
 var called = regexp.MustCompile(`^(mcp-server|mcp-client) ([^>]*)( > \S+)?$`)
 
-func TestComposeStartsProgramsAsTheyAre(t *testing.T) {
+func TestComposeCommandLines(t *testing.T) {
 	stages, _ := containerfile(t)
 	for name, s := range composed(t).Services {
 		switch target := s.target(); target {
@@ -170,7 +170,7 @@ func TestComposeStartsProgramsAsTheyAre(t *testing.T) {
 	}
 }
 
-// healthy checks that a health check is the one of the image.
+// healthy checks that a health check is that of the image.
 func healthy(t *testing.T, name string, image *stage, test []string) {
 	t.Helper()
 	require.Equal(t, "CMD", test[0], "there is no shell in the image of %s", name)
@@ -179,7 +179,7 @@ func healthy(t *testing.T, name string, image *stage, test []string) {
 	}
 }
 
-func TestComposeTellsTheMeshOnlyWhatItTakes(t *testing.T) {
+func TestComposeMeshIsValid(t *testing.T) {
 	build(t)
 	said, err := exec.CommandContext(t.Context(), program("mcp-client"), "validate", "--strict", filepath.Join(compose, "mesh.yaml")).CombinedOutput()
 	require.NoError(t, err, "%s", said)

@@ -24,7 +24,7 @@ const root = "../.."
 
 var programs = []string{"mcp-server", "mcp-client", "discovery", "mesh-agent"}
 
-// out is where the programs come to, of the line of the Containerfile.
+// out is the folder of the programs built with the line of the Containerfile.
 var out string
 
 func TestMain(m *testing.M) {
@@ -43,7 +43,7 @@ func run(m *testing.M) int {
 	return pgtest.Main(m)
 }
 
-// stage is a FROM of the Containerfile, and what follows it.
+// stage is a FROM of the Containerfile with the instructions that follow it.
 type stage struct {
 	name, from string
 	lines      []instruction
@@ -51,7 +51,7 @@ type stage struct {
 
 type instruction struct{ word, rest string }
 
-// all are the arguments of an instruction of the stage, in order.
+// all returns the arguments of an instruction in the stage, in order.
 func (s *stage) all(word string) []string {
 	var found []string
 	for _, line := range s.lines {
@@ -80,7 +80,7 @@ func (s *stage) list(t *testing.T, word string) []string {
 
 var instructions = []string{"ARG", "FROM", "WORKDIR", "COPY", "RUN", "USER", "LABEL", "ENV", "VOLUME", "EXPOSE", "HEALTHCHECK", "ENTRYPOINT", "CMD"}
 
-// containerfile is its stages by name, and the ARGs before the first.
+// containerfile returns the stages by name, and the ARGs before the first stage.
 func containerfile(t *testing.T) (map[string]*stage, map[string]string) {
 	t.Helper()
 	text, err := os.ReadFile("Containerfile")
@@ -108,7 +108,7 @@ func containerfile(t *testing.T) (map[string]*stage, map[string]string) {
 			current.lines = append(current.lines, instruction{word, rest})
 		}
 	}
-	for _, s := range stages { // what a stage has from another, it has
+	for _, s := range stages { // a stage inherits the instructions of the stage it is from
 		if base := stages[s.from]; base != nil {
 			s.lines = append(slices.Clone(base.lines), s.lines...)
 		}
@@ -116,7 +116,7 @@ func containerfile(t *testing.T) (map[string]*stage, map[string]string) {
 	return stages, args
 }
 
-// ignored tells whether .dockerignore keeps a path of the repository from the build.
+// ignored reports whether .dockerignore excludes a path of the repository from the build.
 func ignored(t *testing.T, path string) bool {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, ".dockerignore"))
@@ -133,7 +133,7 @@ func ignored(t *testing.T, path string) bool {
 	return is
 }
 
-// context copies what a build is given into a folder.
+// context copies the build context into a folder.
 func context(t *testing.T) string {
 	t.Helper()
 	into := t.TempDir()
@@ -160,7 +160,8 @@ const version = "1.2.3~rc1"
 
 var building sync.Once
 
-// build compiles the programs with the line of the Containerfile, as it stands there, of what .dockerignore lets through.
+// build compiles the programs with the very line of the Containerfile, from the files that .dockerignore
+// admits.
 func build(t *testing.T) {
 	t.Helper()
 	building.Do(func() {
@@ -183,7 +184,7 @@ func build(t *testing.T) {
 
 func program(name string) string { return filepath.Join(out, name) }
 
-func TestProgramsAreCompiledAsInPackages(t *testing.T) {
+func TestProgramsAreCompiledLikePackages(t *testing.T) {
 	build(t)
 	for _, name := range append([]string{"ready"}, programs...) {
 		file, err := elf.Open(program(name))
@@ -211,7 +212,7 @@ func TestProgramsAreCompiledAsInPackages(t *testing.T) {
 	require.Contains(t, line, strings.Join(strings.Fields(strings.ReplaceAll(flags[2], "\\\n", " ")), " "), "other flags than those of packages")
 }
 
-func TestBuildIsGivenNothingElse(t *testing.T) {
+func TestBuildContext(t *testing.T) {
 	for _, path := range []string{".git/config", ".tools/envoy/envoy", "bin/discovery", "dist/tree", ".demo/database-url", "secrets.key", "deploy/compose/compose.yaml"} {
 		require.True(t, ignored(t, path), path)
 	}
@@ -224,7 +225,7 @@ func TestBuildIsGivenNothingElse(t *testing.T) {
 	}
 }
 
-func TestBasesAreThoseOfTheModule(t *testing.T) {
+func TestBaseImagesMatchModule(t *testing.T) {
 	stages, args := containerfile(t)
 	module, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	require.NoError(t, err)
@@ -272,7 +273,7 @@ func TestTargets(t *testing.T) {
 	require.Contains(t, agent.list(t, "CMD"), "--tie-envoy")
 }
 
-// made are the files and folders of the build stage that others may copy.
+// made lists the files and folders of the build stage that other stages may copy.
 func made(t *testing.T, build *stage) []string {
 	t.Helper()
 	found := []string{"/etc/ssl/certs/ca-certificates.crt"} // golang's image is Debian with ca-certificates
@@ -318,7 +319,7 @@ func lastOf(s *stage, words ...string) string {
 	return ""
 }
 
-// starts has the program of a target read the command line and the variables of its image.
+// starts has a target's program parse the command line and the environment of its image.
 func starts(t *testing.T, s *stage) {
 	t.Helper()
 	entry := s.list(t, "ENTRYPOINT")
@@ -350,7 +351,7 @@ func flagOf(variable string) string {
 	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(variable, "PGMESH_")), "_", "-")
 }
 
-// understood has a program read a command line, all of it, and returns the help that it prints in place of doing that.
+// understood has a program parse a command line with --help added, and returns the help.
 func understood(t *testing.T, name string, words []string) string {
 	t.Helper()
 	build(t)
@@ -359,7 +360,7 @@ func understood(t *testing.T, name string, words []string) string {
 	return string(help)
 }
 
-func TestAFlagThatNobodyKnowsIsFound(t *testing.T) {
+func TestUnknownFlagIsFound(t *testing.T) {
 	build(t)
 	for _, name := range programs {
 		said, err := exec.CommandContext(t.Context(), program(name), "--no-such-flag", "--help").CombinedOutput()

@@ -1,3 +1,3 @@
-// Package containers holds no code: its test checks what can be of the Containerfile, of deploy/compose and of deploy/cloud-init without an
-// engine that runs containers.
+// Package containers has no code. Its tests check as much of the Containerfile, deploy/compose and
+// deploy/cloud-init as is possible without a container engine.
 package containers

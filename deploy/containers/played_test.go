@@ -18,14 +18,15 @@ import (
 	"github.com/pgmesh/pgmesh/internal/process"
 )
 
-// played is compose.yaml on this machine: processes for its containers, folders for volumes, and ports of loopback for names.
+// played runs compose.yaml on this machine: with processes for containers, folders for volumes, and ports on
+// loopback for names.
 type played struct {
 	*file
 
 	t       *testing.T
 	folder  string
 	renamed []string
-	// asked has where a server is asked whether it is ready.
+	// asked has the address at which to ask each server whether it is ready.
 	asked map[string]string
 }
 
@@ -50,7 +51,8 @@ func play(t *testing.T) *played {
 	return p.also("discovery", "--listen="+xds)
 }
 
-// also has a server listen where nobody else does: containers have their ports to themselves.
+// also adds flags to a discovery, turns off the HTTP API, and gives each server a free port for its health:
+// containers have all ports to themselves.
 func (p *played) also(discovery string, words ...string) *played {
 	p.Services[discovery].Command = append(p.Services[discovery].Command, words...)
 	p.Services["mcp-server"].Command = append(p.Services["mcp-server"].Command, "--api=")
@@ -67,7 +69,7 @@ func free(t *testing.T) string {
 	return address
 }
 
-// here is a text of a service with its volumes, which are folders, and the names of others.
+// here replaces in a text of a service the volumes by folders, and the names of other services by addresses.
 func (p *played) here(s *service, text string) string {
 	var pairs []string
 	for _, volume := range s.Volumes {
@@ -77,11 +79,11 @@ func (p *played) here(s *service, text string) string {
 		}
 	}
 	text = strings.NewReplacer(append(pairs, p.renamed...)...).Replace(text)
-	// A script goes to the folder that its volumes are in.
+	// A script must change to the folder that has the service's volumes.
 	return strings.NewReplacer("cd /run/pgmesh\n", "cd "+p.volumesAs(s)+"\n").Replace(text)
 }
 
-// volumesAs is a folder in which the volumes of a service have the names that it mounts them by.
+// volumesAs returns a folder in which a service's volumes have the names of their mount points.
 func (p *played) volumesAs(s *service) string {
 	into := p.t.TempDir()
 	for _, volume := range s.Volumes {
@@ -104,7 +106,7 @@ func (p *played) command(name string, extra ...string) *exec.Cmd {
 		cmd = exec.CommandContext(p.t.Context(), program(s.target()), words...)
 	}
 	if name == "mcp-server" {
-		cmd.Args = append(cmd.Args, "--state-dir="+filepath.Join(p.folder, "mcp-server")) // its default is where the volume is
+		cmd.Args = append(cmd.Args, "--state-dir="+filepath.Join(p.folder, "mcp-server")) // its default is the path of the volume
 	}
 	cmd.Env = []string{"PATH=" + out + ":" + os.Getenv("PATH"), "HOME=/"}
 	for variable, value := range s.Environment {
@@ -119,7 +121,7 @@ func (p *played) once(name string) {
 	require.NoError(p.t, err, "%s: %s", name, said)
 }
 
-// serve starts a server, and waits until its health check is content.
+// serve starts a server, and waits until its health check succeeds.
 func (p *played) serve(name string) {
 	p.t.Helper()
 	cmd := p.command(name)
@@ -138,7 +140,7 @@ func (p *played) serve(name string) {
 	}, time.Minute, 50*time.Millisecond, "%s: %s", name, said)
 }
 
-// joins has a machine join as its agent does, by the token in its volume.
+// joins lets a machine join like its agent, with the token in its volume.
 func (p *played) joins(name string) {
 	p.t.Helper()
 	var told []string
@@ -156,7 +158,7 @@ func (p *played) joins(name string) {
 	require.NoError(p.t, err, "%s: %s", name, said)
 }
 
-func TestComposeMakesMembers(t *testing.T) {
+func TestComposeMembersJoin(t *testing.T) {
 	p := play(t)
 	started := map[string]bool{}
 	for _, name := range inOrder(t, p.file) {
@@ -179,7 +181,7 @@ func TestComposeMakesMembers(t *testing.T) {
 
 	key, err := os.ReadFile(filepath.Join(p.folder, "key/secrets.key"))
 	require.NoError(t, err)
-	for _, name := range []string{"key", "admin", "mesh", "join"} { // as at each further start of it all
+	for _, name := range []string{"key", "admin", "mesh", "join"} { // as on every later start
 		p.once(name)
 	}
 	same, err := os.ReadFile(filepath.Join(p.folder, "key/secrets.key"))

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// stopWithin is how long a child may take to end by itself.
-	stopWithin = 10 * time.Second
+	// stopTimeout is how long a child may take to exit.
+	stopTimeout = 10 * time.Second
 
-	// askEvery is how often a starting program is asked whether it is ready.
-	askEvery = 20 * time.Millisecond
+	// readyInterval is how often to ask a starting program whether it is ready.
+	readyInterval = 20 * time.Millisecond
 
-	// lastWords is how many lines of its log a dead child is remembered by.
-	lastWords = 15
+	// tailLines is how many of a dead child's last log lines to show.
+	tailLines = 15
 )
 
 // child is a program that the demo runs.
@@ -33,14 +33,14 @@ type child struct {
 	words         *process.Tail
 }
 
-// startChild runs a program whose output goes to a file in the folder for logs.
+// startChild runs a program whose output goes to a file in the log folder.
 func startChild(o *options, name string, args ...string) (*child, error) {
 	logFile := filepath.Join(o.data, "logs", name+".log")
 	log, err := os.Create(logFile)
 	if err != nil {
 		return nil, err
 	}
-	c := &child{name: name, logFile: logFile, log: log, words: process.NewTail(lastWords)}
+	c := &child{name: name, logFile: logFile, log: log, words: process.NewTail(tailLines)}
 	cmd := exec.Command(filepath.Join(o.bin, name), args...)
 	output := io.MultiWriter(log, c.words)
 	cmd.Stdout, cmd.Stderr = output, output
@@ -52,18 +52,18 @@ func startChild(o *options, name string, args ...string) (*child, error) {
 }
 
 func (c *child) stop() {
-	c.Stop(stopWithin)
+	c.Stop(stopTimeout)
 	c.log.Close()
 }
 
-// died is the error that a child which ended by itself leaves.
+// died returns the error for a child that exited by itself.
 func (c *child) died() error {
 	return fmt.Errorf("%s ended (%s), its last words are below, its whole log is %s\n%s", c.name, c.ExitStatus(), c.logFile, c.words)
 }
 
 // awaitReady returns when the child answers a GET of url with 200.
 func (c *child) awaitReady(ctx context.Context, url string) error {
-	ask := time.NewTicker(askEvery)
+	ask := time.NewTicker(readyInterval)
 	defer ask.Stop()
 	for {
 		select {

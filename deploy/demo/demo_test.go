@@ -23,10 +23,11 @@ import (
 	"github.com/pgmesh/pgmesh/internal/stack"
 )
 
-// beDemo makes this test binary the demo. All that the demo starts inherits its value, which finds them again.
+// beDemo makes this test binary act as the demo. All children of the demo inherit its value, by which the
+// test finds them.
 const beDemo = "DEMO_TEST_BE_DEMO"
 
-// bin holds the programs, built once for all tests.
+// bin has the programs, built once for all tests.
 var bin string
 
 func TestMain(m *testing.M) {
@@ -49,7 +50,7 @@ func withPrograms(run func() int) int {
 	return run()
 }
 
-// scene is a folder for data and a set of ports, on which the demo is started once or several times.
+// scene is a data folder and a set of ports. The demo can be started on it several times.
 type scene struct {
 	mark  string
 	args  []string
@@ -71,7 +72,8 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// reachableFolder is a folder that every account may enter: root's demo runs Postgres under another one.
+// reachableFolder returns a folder that all accounts may enter: as root, the demo runs Postgres under another
+// account.
 func reachableFolder(t *testing.T) string {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "pgmesh-demo-")
@@ -81,7 +83,7 @@ func reachableFolder(t *testing.T) string {
 	return folder
 }
 
-// running is a demo that runs.
+// running is a running demo.
 type running struct {
 	*exec.Cmd
 	lines *bufio.Scanner
@@ -102,7 +104,7 @@ func (s *scene) start(t *testing.T) *running {
 	return r
 }
 
-// await reads on to the line that begins with words, and returns all that was said so far.
+// await reads up to the line that begins with words, and returns all output so far.
 func (r *running) await(t *testing.T, words string) string {
 	t.Helper()
 	for r.lines.Scan() {
@@ -115,14 +117,14 @@ func (r *running) await(t *testing.T, words string) string {
 	return ""
 }
 
-// awaitEnd reads to the end of what the demo says.
+// awaitEnd reads the rest of the output.
 func (r *running) awaitEnd() {
 	for r.lines.Scan() {
 		continue
 	}
 }
 
-// interrupt is Ctrl-C. The demo then ends without an error, and nothing of it is left.
+// interrupt sends SIGINT, like Ctrl-C. The demo must end without an error and leave no processes behind.
 func (s *scene) interrupt(t *testing.T, r *running) {
 	t.Helper()
 	require.NoError(t, r.Process.Signal(syscall.SIGINT))
@@ -131,7 +133,7 @@ func (s *scene) interrupt(t *testing.T, r *running) {
 	require.Empty(t, s.processes(""), "processes left behind")
 }
 
-// processes is what runs of the demo, by the pid, with a command line that contains words.
+// processes returns the demo's processes whose command line contains words, by pid.
 func (s *scene) processes(words string) map[int]string {
 	found := map[int]string{}
 	folders, _ := filepath.Glob("/proc/[0-9]*")
@@ -157,7 +159,7 @@ func (s *scene) execute(t *testing.T, sql string) {
 	require.NoError(t, err)
 }
 
-func TestASecondStartFindsTheDataOfTheFirst(t *testing.T) {
+func TestSecondStartKeepsData(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	first := s.start(t)
@@ -182,7 +184,7 @@ func TestASecondStartFindsTheDataOfTheFirst(t *testing.T) {
 	s.interrupt(t, third)
 }
 
-func TestCtrlCEndsTheDemoWhileItStarts(t *testing.T) {
+func TestInterruptDuringStart(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	for _, step := range []string{"Postgres", "mcp-server", "the service", "discovery", "Envoy"} {
@@ -192,7 +194,7 @@ func TestCtrlCEndsTheDemoWhileItStarts(t *testing.T) {
 	}
 }
 
-func TestAChildThatDiesIsNamed(t *testing.T) {
+func TestDeadChildIsNamed(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	r := s.start(t)
@@ -208,7 +210,7 @@ func TestAChildThatDiesIsNamed(t *testing.T) {
 	require.Empty(t, s.processes(""), "processes left behind")
 }
 
-func TestAPortInUseIsNamedWithItsFlag(t *testing.T) {
+func TestPortInUseIsNamed(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	taken, err := net.Listen("tcp", local(s.ports.xds))

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// hello is one version of the small service that the demo routes to.
+// hello is one version of the demo's service.
 type hello struct{ server *http.Server }
 
 func startHello(version string, port int) (*hello, error) {
@@ -17,7 +17,7 @@ func startHello(version string, port int) (*hello, error) {
 	}
 	answer := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, greeting(version)) }
 	h := &hello{&http.Server{Handler: http.HandlerFunc(answer), ReadHeaderTimeout: 5 * time.Second}}
-	go func() { _ = h.server.Serve(listener) }() // always ends with ErrServerClosed, by stop
+	go func() { _ = h.server.Serve(listener) }() // returns ErrServerClosed after stop
 	return h, nil
 }
 

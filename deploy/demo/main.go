@@ -1,5 +1,6 @@
-// Demo runs a whole mesh on this machine: Postgres, mcp-server, discovery, an Envoy under mesh-agent, and two versions
-// of a small service. It shifts traffic from one version to the other once, and leaves the rest to the user.
+// Demo runs a whole mesh on this machine: Postgres, mcp-server, discovery, an Envoy under mesh-agent, and two
+// versions of a small service. It shifts traffic from one version to the other once, and then leaves the mesh
+// to the user.
 package main
 
 import (
@@ -25,7 +26,7 @@ func main() {
 	os.Exit(program.Main(root))
 }
 
-// binFolder is where this program lies, and the others beside it.
+// binFolder returns the folder of this program, which has the other programs, too.
 func binFolder() string {
 	path, err := os.Executable()
 	if err != nil {

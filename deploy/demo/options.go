@@ -10,19 +10,19 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// options is what the flags say.
+// options are the values of the flags.
 type options struct {
 	data, bin, envoy string
 	once             bool
 	ports            ports
 }
 
-// ports is where everything listens, on 127.0.0.1.
+// ports has the ports of all parts, on 127.0.0.1.
 type ports struct {
 	postgres, mcp, mcpHTTP, mcpAPI, xds, discoveryHTTP, admin, service, v1, v2 int
 }
 
-// portFlag is a port with the flag that changes it.
+// portFlag is a port and its flag.
 type portFlag struct {
 	flag  string
 	value *int
@@ -30,7 +30,7 @@ type portFlag struct {
 	use   string
 }
 
-// flags lists the ports. The usual ones are those of the programs' own flags, and of Istio.
+// flags lists the ports. The defaults are those of the programs' own flags, and of Istio.
 func (p *ports) flags() []portFlag {
 	return []portFlag{
 		{"postgres-port", &p.postgres, 15432, "Postgres"},
@@ -56,7 +56,7 @@ func (o *options) declare(flags *pflag.FlagSet) {
 	}
 }
 
-// complete fills in what was left open and looks at the ports before anything starts.
+// complete sets defaults, and checks that the ports are free before anything starts.
 func (o *options) complete() error {
 	if o.envoy == "" {
 		o.envoy = filepath.Join(".tools", "envoy", "envoy")

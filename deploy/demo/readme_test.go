@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The README's steps do with the demo what it says of them.
-func TestTheStepsOfTheReadme(t *testing.T) {
+// The README's steps must work with the demo as it says.
+func TestReadmeSteps(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("../../README.md")
 	require.NoError(t, err)

@@ -17,7 +17,7 @@ import (
 	"github.com/pgmesh/pgmesh/store/embedded"
 )
 
-// demo is what runs, and how to end it: the last started first.
+// demo is the running parts and how to stop them, the last started first.
 type demo struct {
 	*options
 	out      io.Writer
@@ -29,10 +29,10 @@ type demo struct {
 	stops    []func()
 }
 
-// errPostgresDied tells of the one child that keeps its own log.
+// errPostgresDied reports the death of Postgres, the one child that keeps its own log.
 var errPostgresDied = errors.New("Postgres ended")
 
-// run starts everything, shows it, and waits for the end: Ctrl-C, which is no error, or the death of a child.
+// run starts everything, shows it, and waits for Ctrl-C, which is no error, or for the death of a child.
 func run(ctx context.Context, o *options, out io.Writer, log *slog.Logger) error {
 	d := &demo{options: o, out: out, log: log, dead: make(chan *child, 8)}
 	defer d.stop()
@@ -82,7 +82,7 @@ func (d *demo) wait(ctx context.Context) error {
 	}
 }
 
-// start brings up one part after the other, each when those it needs are ready.
+// start starts the parts in order, each when those that it needs are ready.
 func (d *demo) start(ctx context.Context) error {
 	for _, step := range []struct {
 		what string
@@ -120,7 +120,7 @@ func (d *demo) startPostgres(ctx context.Context) (err error) {
 	return os.WriteFile(d.databaseFile(), []byte(d.postgres.URL()+"\n"), 0o600)
 }
 
-// databaseFile holds the database's URL with its password, so that no command line has to.
+// databaseFile has the database's URL with its password, which keeps the password off command lines.
 func (d *demo) databaseFile() string { return filepath.Join(d.data, "database-url") }
 
 func (d *demo) startServer(ctx context.Context) error {
@@ -156,7 +156,8 @@ func (d *demo) startDiscovery(ctx context.Context) error {
 	return discovery.awaitReady(ctx, "http://"+local(d.ports.discoveryHTTP)+"/readyz")
 }
 
-// startAgent is done when the service answers through Envoy. Envoy drains nothing at the end: nobody depends on it.
+// startAgent returns when the service answers through Envoy. Envoy drains no connections at the end, since
+// nobody depends on them.
 func (d *demo) startAgent(ctx context.Context) error {
 	agent, err := d.startChild("mesh-agent", "run", "--insecure", "--tie-envoy", "--discovery", local(d.ports.xds),
 		"--envoy", d.envoy, "--admin", local(d.ports.admin), "--status", "", "--concurrency", "1",

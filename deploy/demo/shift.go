@@ -14,16 +14,16 @@ import (
 // shiftSQL sets both weights in one statement.
 const shiftSQL = `UPDATE mesh.route_destinations SET weight = CASE subset WHEN 'v1' THEN %d ELSE %d END WHERE virtual_service = 'hello'`
 
-// weightsSQL reads them.
+// weightsSQL reads both weights.
 const weightsSQL = `SELECT coalesce(sum(weight) FILTER (WHERE subset = 'v1'), 0), coalesce(sum(weight) FILTER (WHERE subset = 'v2'), 0)
 	FROM mesh.route_destinations WHERE virtual_service = 'hello' HAVING count(*) > 0`
 
-// weights is how many of a hundred requests go to v1 and v2.
+// weights are the shares of v1 and v2, of a hundred requests.
 type weights struct{ v1, v2 int }
 
 func (w weights) String() string { return fmt.Sprintf("v1 %d, v2 %d", w.v1, w.v2) }
 
-// only is the version that gets all requests, or empty.
+// only returns the version that gets all requests, "" if none does.
 func (w weights) only() string {
 	switch {
 	case w.v1 > 0 && w.v2 == 0:
@@ -49,13 +49,13 @@ func readWeights(ctx context.Context, db *pgx.Conn) (w weights, err error) {
 	return w, err
 }
 
-// service asks the demo's service through Envoy.
+// service calls the demo's service through Envoy.
 type service struct {
 	url    string
 	client *http.Client
 }
 
-// ask returns the body of the answer, empty if there was none or it was an error.
+// ask returns the body of the answer, "" if there was none or it was an error.
 func (s *service) ask(ctx context.Context) string {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
 	if err != nil {
@@ -74,8 +74,9 @@ func (s *service) ask(ctx context.Context) string {
 	return strings.TrimSpace(string(body))
 }
 
-// shift commits new weights and returns the time from the call of COMMIT to the first answer of the version that now
-// gets all requests. It asks without a pause: the answer is what is measured.
+// shift commits new weights, and returns the time from the call of COMMIT to the first answer from the
+// version that now gets all requests. It sends requests without a pause, since the first such answer is what
+// it measures.
 func (s *service) shift(ctx context.Context, db *pgx.Conn, to weights) (time.Duration, error) {
 	tx, err := db.Begin(ctx)
 	if err != nil {

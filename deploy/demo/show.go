@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// shiftLimit bounds the measured shift; a mesh that needs this long is broken.
+// shiftLimit bounds the measured shift; a mesh that takes this long is broken.
 const shiftLimit = 30 * time.Second
 
 func (d *demo) showParts() {
@@ -30,8 +30,8 @@ func (d *demo) showParts() {
 	fmt.Fprintf(d.out, "  Logs are in %s.\n\n", filepath.Join(d.data, "logs"))
 }
 
-// showShift shifts all requests to the other version and back. Weights that divide the requests are left as they are:
-// the first answer from a version that answered before proves nothing.
+// showShift shifts all requests to the other version and back. It leaves weights that divide the requests
+// alone: then an answer from a version proves nothing.
 func (d *demo) showShift(ctx context.Context, found weights) error {
 	if found.only() == "" {
 		fmt.Fprintf(d.out, "The canary stands as an earlier start left it: %s. Set one of them to 0 to see the shift measured.\n\n", found)
@@ -55,9 +55,9 @@ func (d *demo) showShift(ctx context.Context, found weights) error {
 	return nil
 }
 
-// firstAnswer waits until the service answers through Envoy at all, a moment after Envoy is ready.
+// firstAnswer waits until the service answers through Envoy, which takes a moment after Envoy is ready.
 func (d *demo) firstAnswer(ctx context.Context, version string) error {
-	ask := time.NewTicker(askEvery)
+	ask := time.NewTicker(readyInterval)
 	defer ask.Stop()
 	for d.service.ask(ctx) != greeting(version) {
 		select {
@@ -89,7 +89,7 @@ Ctrl-C ends everything.
 `, d.shiftLine(client), client, local(d.ports.service))
 }
 
-// shiftLine is SQL where psql is installed, and otherwise the same through mcp-client.
+// shiftLine returns a command that shifts traffic: with psql if that is installed, otherwise with mcp-client.
 func (d *demo) shiftLine(client string) string {
 	if _, err := exec.LookPath("psql"); err == nil {
 		return fmt.Sprintf(`psql "$(cat %s)" -c "`+shiftSQL+`"`, d.databaseFile(), 67, 33)
@@ -98,7 +98,7 @@ func (d *demo) shiftLine(client string) string {
 		filepath.Join(d.data, "canary.yaml"), client)
 }
 
-// binShown is the folder of the programs as a user would type it.
+// binShown returns the folder of the programs as a user would type it.
 func (d *demo) binShown() string {
 	here, err := filepath.Abs(".")
 	if err != nil {

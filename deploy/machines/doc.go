@@ -1,2 +1,2 @@
-// Package machines holds no code: its test follows docs/machines.md, on machines that it starts.
+// Package machines has no code. Its test follows docs/machines.md on machines that it starts.
 package machines

@@ -26,10 +26,10 @@ import (
 	"github.com/pgmesh/pgmesh/store/embedded"
 )
 
-// page is what is followed.
+// page is the page that the test follows.
 const page = "../../docs/machines.md"
 
-// block is what the page has people type on a machine, in the section of a heading.
+// block is the commands for one machine in a section of the page.
 type block struct{ section, on, lines string }
 
 var fenced = regexp.MustCompile("(?ms)^(?:## ([^\n]+)|```sh (\\w+)\n(.*?)^```)$")
@@ -51,15 +51,15 @@ func blocks(t *testing.T) []block {
 	return all
 }
 
-// place is the three machines of the page, and the database.
+// place has the three machines of the page, and the database.
 type place struct {
 	t        *testing.T
 	machines map[string]*machine.Machine
 	password string
 	db       *pgx.Conn
-	// command is what token create has said to run, with the newest token.
+	// command is the command printed by the last token create, token its token.
 	command, token string
-	// joined is when the newest machine was told to join.
+	// joined is when the last machine was told to join.
 	joined time.Time
 }
 
@@ -100,7 +100,7 @@ func (p *place) copy(folder string, m *machine.Machine, pattern string) {
 	}
 }
 
-// database makes the one that the page takes for granted.
+// database creates the database that the page presupposes.
 func (p *place) database(network *netns.Switch) {
 	p.t.Helper()
 	server, err := embedded.Start(p.t.Context(), embedded.Options{Fast: true})
@@ -122,7 +122,8 @@ func (p *place) database(network *netns.Switch) {
 	network.Forward(net.JoinHostPort(network.IPv4.String(), "5432"), u.Host)
 }
 
-// typed is a block as a person types it: with the password of the database, and the token when join asks for it.
+// typed returns a block as a user types it: with the database's password, and with the token when join asks
+// for it.
 func (p *place) typed(lines string) string {
 	lines = strings.ReplaceAll(lines, "PASSWORD", p.password)
 	return regexp.MustCompile(`(?m)^mesh-agent join --server [^ ]+$`).ReplaceAllStringFunc(lines, func(command string) string {
@@ -131,7 +132,7 @@ func (p *place) typed(lines string) string {
 	})
 }
 
-// follow types a block on its machine, and returns what is printed.
+// follow types a block on its machine, and returns the output.
 func (p *place) follow(b block) string {
 	p.t.Helper()
 	m := p.machines[b.on]
@@ -155,7 +156,7 @@ func (p *place) follow(b block) string {
 
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// TestPage follows the page, and looks at the end of each section whether it has come to what the page says.
+// TestPage follows the page, and checks at the end of each section that the result is as the page says.
 func TestPage(t *testing.T) {
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		t.Skip("this machine has no apt-get")
@@ -172,7 +173,7 @@ func TestPage(t *testing.T) {
 			require.Contains(t, out, "hello from api\n")
 			require.NotEqual(t, resolvers, web.Type("cat /etc/resolv.conf"))
 			require.Contains(t, web.Type("nft list tables"), "pgmesh")
-			web.Type("systemctl stop mesh-agent") // gives the machine back
+			web.Type("systemctl stop mesh-agent") // returns the machine
 			require.Equal(t, resolvers, web.Type("cat /etc/resolv.conf"))
 			require.NotContains(t, web.Type("nft list tables"), "pgmesh")
 		},
@@ -200,7 +201,7 @@ func TestPage(t *testing.T) {
 			continue
 		}
 		if load != nil && b.section == "An upgrade" {
-			p.machines["api"].Type("systemctl reload mesh-agent") // comes back when the one that the package asked for is over, too
+			p.machines["api"].Type("systemctl reload mesh-agent") // returns after the reload requested by the package, too
 			load.stop()
 			require.Equal(t, "0\n", p.machines["api"].Type("systemctl show -P NRestarts mesh-agent"))
 		}
@@ -212,7 +213,7 @@ func TestPage(t *testing.T) {
 	require.Empty(t, after, "the page has lost sections")
 }
 
-// eventually waits until a query counts so many.
+// eventually waits until a query returns this count.
 func (p *place) eventually(query string, want int) {
 	p.t.Helper()
 	var got int
@@ -225,14 +226,14 @@ func (p *place) eventually(query string, want int) {
 	require.Equal(p.t, want, got, query)
 }
 
-// requests go from web to api, one after the other on one connection, until they are stopped.
+// requests sends requests from web to api, one after the other on one connection, until it is stopped.
 type requests struct {
 	t    *testing.T
 	quit chan struct{}
 	done chan error
 }
 
-// load sends requests for as long as something is done that they are not to notice.
+// load sends requests during a change that must not disturb them.
 func (p *place) load() *requests {
 	r := &requests{t: p.t, quit: make(chan struct{}), done: make(chan error, 1)}
 	client := &http.Client{Transport: &http.Transport{DialContext: p.machines["web"].Dial}}

@@ -1,2 +1,3 @@
-// Package packages makes packages of the programs, by the script that make packages runs, for tests and benchmarks that install them.
+// Package packages builds packages of the programs with the script of make packages, for tests and benchmarks
+// that install them.
 package packages

@@ -54,7 +54,7 @@ func run(m *testing.M) int {
 	return pgtest.Main(m)
 }
 
-// files are the packages of a version by their ending.
+// files returns the packages of a version by program.
 func files(t *testing.T, version, ending string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -71,7 +71,7 @@ func files(t *testing.T, version, ending string) map[string]string {
 func boot(t *testing.T) *machine.Machine {
 	t.Helper()
 	m := machine.Boot(t, netns.New(t), "one")
-	m.Type("rm -rf /var/lib/mesh-agent /var/lib/pgmesh /var/lib/discovery") // what somebody has tried on this machine
+	m.Type("rm -rf /var/lib/mesh-agent /var/lib/pgmesh /var/lib/discovery") // what earlier runs left on this machine
 	for _, version := range []string{before, after} {
 		for _, ending := range []string{"deb", "rpm"} {
 			require.NoError(t, os.MkdirAll(m.Path("/root/"+version), 0o755))
@@ -85,7 +85,7 @@ func boot(t *testing.T) *machine.Machine {
 	return m
 }
 
-// database gives a machine a database at its own address, which is one of this machine.
+// database makes this machine's database reachable at an address of m.
 func database(t *testing.T, m *machine.Machine) string {
 	t.Helper()
 	u, err := url.Parse(pgtest.Empty(t))
@@ -95,7 +95,8 @@ func database(t *testing.T, m *machine.Machine) string {
 	return u.String()
 }
 
-// configure has everything run on one machine, without identities: what is installed is tried here, not what it does.
+// configure configures all programs to run on one machine without identities: the test is about the
+// installation, not the mesh.
 func configure(t *testing.T, m *machine.Machine) {
 	t.Helper()
 	m.Type(fmt.Sprintf(`
@@ -127,7 +128,7 @@ func TestDebianPackages(t *testing.T) {
 	checkFiles(t, m)
 	configure(t, m)
 
-	// What is started is ready when systemctl comes back.
+	// systemctl returns only when the services are ready.
 	m.Type("systemctl enable --now mcp-server discovery mesh-agent 2>&1")
 	pids := map[string]string{}
 	for _, service := range services {
@@ -136,7 +137,7 @@ func TestDebianPackages(t *testing.T) {
 	require.Contains(t, m.Type("systemctl show -P StatusText mcp-server"), "ready")
 	envoy := m.Type("pgrep -u mesh-agent -x envoy")
 
-	// An upgrade keeps what people have written, and puts the new programs into force.
+	// An upgrade keeps edited configuration, and restarts the programs.
 	out = m.Type("dpkg -i " + after + "/*.deb 2>&1")
 	require.NotContains(t, out, "new version of configuration file")
 	require.Contains(t, m.Type("cat /etc/default/mcp-server"), "PGMESH_INSECURE=true")
@@ -151,7 +152,7 @@ func TestDebianPackages(t *testing.T) {
 	}
 	require.Equal(t, envoy, m.Type("pgrep -u mesh-agent -x envoy"), "an upgrade of the agent is none of Envoy")
 
-	// Removed, it leaves what it knows; purged, nothing.
+	// Removing a package keeps its state, purging deletes it.
 	names := "pgmesh-" + strings.Join(programs, " pgmesh-")
 	m.Type("dpkg --remove " + names)
 	for _, service := range services {
@@ -163,13 +164,13 @@ func TestDebianPackages(t *testing.T) {
 	m.Type("test -s /var/lib/pgmesh/mcp-server.snapshot && test -d /var/lib/mesh-agent && grep PGMESH_INSECURE /etc/default/mcp-server")
 	_, err = m.Try("ls /etc/systemd/system/multi-user.target.wants/ | grep -E 'mcp-server|discovery|mesh-agent'")
 	require.Error(t, err)
-	m.Type("dpkg -i " + after + "/*.deb && systemctl start mcp-server") // all is there still
+	m.Type("dpkg -i " + after + "/*.deb && systemctl start mcp-server") // with the old state
 	running(t, m, "mcp-server", after)
 	m.Type("dpkg --purge " + names)
 	require.Equal(t, there, traces(m))
 }
 
-// traces are the files and accounts of the programs on a machine.
+// traces lists the files and accounts of the programs on a machine.
 func traces(m *machine.Machine) string {
 	return m.Type(`find /etc /usr /lib /var/lib /run -xdev \( -name '*mcp-server*' -o -name '*mcp-client*' -o -name '*mesh-agent*' -o -name '*pgmesh*' \
 		-o -name discovery.service -o -path /var/lib/discovery -o -path /etc/default/discovery \) | sort
@@ -177,7 +178,7 @@ func traces(m *machine.Machine) string {
 		getent group | grep -E 'mesh|discovery' || true`)
 }
 
-// running checks that a service runs the program of a version, as its own user, and returns its process.
+// running checks that a service runs the program of a version under its own account, and returns its pid.
 func running(t *testing.T, m *machine.Machine, service, version string) string {
 	t.Helper()
 	require.Equal(t, "active\n", m.Type("systemctl is-active "+service))
@@ -188,17 +189,17 @@ func running(t *testing.T, m *machine.Machine, service, version string) string {
 	return pid
 }
 
-// settled waits for what an upgrade has asked systemd to do.
+// settled waits until systemd has restarted the services after an upgrade.
 func settled(m *machine.Machine) {
-	m.Type(`systemctl start mcp-server discovery mesh-agent`) // comes back when they are ready, restarts among them
+	m.Type(`systemctl start mcp-server discovery mesh-agent`) // returns when they are ready, after any restarts
 }
 
-// checkUnit holds a unit against what systemd thinks of it.
+// checkUnit checks a unit with systemd-analyze.
 func checkUnit(t *testing.T, m *machine.Machine, service string) {
 	t.Helper()
 	unit := m.Type("systemctl show -P FragmentPath " + service)
 	require.Empty(t, m.Type("systemd-analyze verify "+unit+" 2>&1"))
-	threshold := "15" // of 100: what is left is the network, and being on the machine at all
+	threshold := "15" // of 100: the remaining exposure is the network, and running on the machine at all
 	if service == "mesh-agent" {
 		threshold = "25" // it may redirect traffic
 	}
@@ -206,7 +207,7 @@ func checkUnit(t *testing.T, m *machine.Machine, service string) {
 	require.NoError(t, err)
 }
 
-// checkFiles looks at what the packages have put on a machine.
+// checkFiles checks the files that the packages have installed.
 func checkFiles(t *testing.T, m *machine.Machine) {
 	t.Helper()
 	for _, program := range programs {
@@ -241,14 +242,14 @@ func TestRPMPackages(t *testing.T) {
 	}
 	m := boot(t)
 	there := traces(m)
-	rpm := "rpm --nodeps" // what they need is here, but not as an rpm
+	rpm := "rpm --nodeps" // what they depend on is installed, but not as an rpm
 	if _, err := os.Stat("/etc/debian_version"); err == nil {
 		rpm += " --force-debian"
 	}
 	m.Type(rpm + " -i " + before + "/*.rpm")
 	names := "pgmesh-" + strings.Join(programs, " pgmesh-")
 	out, _ := m.Try("rpm -V --nodeps " + names)
-	require.Regexp(t, `\A(\.{6}G\.\.  c /etc/default/\S+\n(\w+: .*)?)*`, out) // their group is made by the script
+	require.Regexp(t, `\A(\.{6}G\.\.  c /etc/default/\S+\n(\w+: .*)?)*`, out) // the script creates their group
 	require.NotContains(t, out, "5")
 	for _, service := range services {
 		require.Contains(t, m.Type("systemctl show -P FragmentPath "+service), "lib/systemd/system/")

@@ -1,5 +1,6 @@
-// Ready asks a server whether it is ready, for health checks in images that have neither a shell nor curl: it takes the URL of its /readyz. What
-// the server says goes to standard output, which is where container engines look for it.
+// Ready asks a server whether it is ready. It is the health check of images that have neither a shell nor
+// curl. Its argument is the URL of the server's /readyz. The answer goes to standard output, where container
+// engines look for it.
 package main
 
 import (
@@ -11,7 +12,7 @@ import (
 	"time"
 )
 
-// timeout is below that of the health checks, so that they show what went wrong.
+// timeout is shorter than that of the health checks, so that they record the reason.
 const timeout = 2 * time.Second
 
 func main() {
