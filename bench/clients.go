@@ -15,18 +15,19 @@ import (
 	"github.com/pgmesh/pgmesh/bench/timing"
 )
 
-// What a thousand clients are to reach.
+// The aims for a thousand clients.
 const (
 	aimReach = 100 * time.Millisecond
-	aimIdle  = 60 << 10 // bytes of the server's memory a client
-	// crowdResources is how much a crowd's mesh has: a thousand clients are sent it a thousand times before anything is measured.
+	aimIdle  = 60 << 10 // bytes of the server's memory per client
+	// crowdResources is the size of the mesh: it is sent to a thousand clients before anything is measured.
 	crowdResources = 2000
-	// A change is two messages of about these sizes to each client: the resource and the mark that ends its batch.
+	// A change is two messages of about these sizes to each client: the resource, and the mark that ends its
+	// batch.
 	changeFrame, markFrame = 900, 220
 )
 
-// benchClients connects many clients to one server, weighs what they cost it while they are idle, and measures how long one change takes
-// to reach all of them. In turns with that, as many bytes are sent by a server that has nothing to find out.
+// benchClients connects many clients to one server, measures their memory while they are idle, and how long
+// one change takes to reach all. It alternates with a bare server that sends as many bytes.
 func benchClients(ctx context.Context, o options) error {
 	s, err := startServer(ctx, meshRows(min(o.resources, crowdResources)))
 	if err != nil {
@@ -69,7 +70,7 @@ func benchClients(ctx context.Context, o options) error {
 	return nil
 }
 
-// weigh connects the clients, lets them be, and tells what they cost the server.
+// weigh connects the clients, leaves them idle, and prints what they cost the server.
 func weigh(ctx context.Context, o options, s *served) (*child.Process, error) {
 	before := machine.MemoryOf(s.program.Pid())
 	crowd, took, err := startCrowd("crowd", s.address, o.clients)
@@ -163,7 +164,7 @@ func reach(ctx context.Context, conn *pgx.Conn, crowd *child.Process, number int
 func wake(floor, crowd *child.Process) (reached, error) {
 	timing.Settle()
 	start := time.Now()
-	if err := floor.Tell(fmt.Sprint(changeFrame, " ", markFrame)); err != nil {
+	if err := floor.Send(fmt.Sprint(changeFrame, " ", markFrame)); err != nil {
 		return reached{}, err
 	}
 	var r round

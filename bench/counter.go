@@ -19,7 +19,7 @@ func (*counter) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Conte
 
 func (*counter) HandleConn(context.Context, stats.ConnStats) {}
 
-// HandleRPC counts what has come.
+// HandleRPC counts received messages.
 func (c *counter) HandleRPC(_ context.Context, s stats.RPCStats) {
 	if in, ok := s.(*stats.InPayload); ok {
 		c.bytes.Add(int64(in.Length))

@@ -11,20 +11,20 @@ import (
 	"github.com/pgmesh/pgmesh/bench/bare"
 )
 
-// round is when the members of a crowd had a change whole, by the machine's clock in nanoseconds.
+// round is when the members of a crowd had all of a change, in nanoseconds of the machine's clock.
 type round struct {
 	Revision                 string
 	First, Median, P99, Last int64
 }
 
-// member is one client of a crowd, on a connection of its own.
+// member is one client of a crowd, with its own connection.
 type member interface {
-	// batch returns when a change has come whole, with its revision.
+	// batch returns the revision of the next change when all of it has arrived.
 	batch() (string, error)
 }
 
-// runCrowd connects many clients, and tells of each change that all of them have: first of what they were sent at the beginning. Each is
-// a line of JSON on the standard output. It ends with its standard input.
+// runCrowd connects many clients, and writes a line of JSON for each change that all of them have, beginning
+// with the initial state. It ends when its standard input is closed.
 func runCrowd(ctx context.Context, join func(context.Context, int) (member, error), clients int) error {
 	arrived, failed := make(chan arrival, clients), make(chan error, clients)
 	joined := make(chan struct{}, connectAtOnce)
@@ -51,7 +51,7 @@ func runCrowd(ctx context.Context, join func(context.Context, int) (member, erro
 	}
 }
 
-// connectAtOnce is how many clients of a crowd are being served for the first time at once.
+// connectAtOnce limits how many clients are receiving their initial state at the same time.
 const connectAtOnce = 32
 
 type arrival struct {
@@ -100,7 +100,7 @@ func joinLight(address string) func(context.Context, int) (member, error) {
 	}
 }
 
-// changed is a light client that must have been sent what changed, and not only told that something did.
+// changed is a light client that requires a change to contain resources, and not just a mark.
 type changed struct {
 	*light
 
@@ -132,7 +132,7 @@ type waiting struct {
 
 func (w *waiting) batch() (string, error) {
 	w.rounds++
-	if w.rounds > 1 { // the first is that the client waits
+	if w.rounds > 1 { // in the first round the client only learns that it is waiting
 		if err := w.Frames(2); err != nil {
 			return "", err
 		}

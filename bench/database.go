@@ -15,7 +15,7 @@ import (
 	"github.com/pgmesh/pgmesh/store/embedded"
 )
 
-// startDatabase starts a Postgres, with the schema in its first database.
+// startDatabase starts a Postgres with the schema in its first database.
 func startDatabase(ctx context.Context, settings map[string]string) (*embedded.Server, error) {
 	server, err := embedded.Start(ctx, embedded.Options{Settings: settings})
 	if err != nil {
@@ -28,7 +28,7 @@ func startDatabase(ctx context.Context, settings map[string]string) (*embedded.S
 	return server, nil
 }
 
-// newDatabase makes a further database with the schema.
+// newDatabase creates another database with the schema.
 func newDatabase(ctx context.Context, server *embedded.Server, name string) (url string, err error) {
 	conn, err := pgx.Connect(ctx, server.URL())
 	if err != nil {
@@ -51,7 +51,7 @@ func execute(ctx context.Context, url, sql string) error {
 	return err
 }
 
-// timesTable prints distributions, a line each.
+// timesTable prints one distribution per line.
 type timesTable struct{ *tabwriter.Writer }
 
 func newTimesTable(title string) timesTable {
@@ -66,7 +66,7 @@ func (t timesTable) line(name string, sorted []time.Duration) {
 		millis(timing.Percentile(sorted, 99)), millis(timing.Percentile(sorted, 100)))
 }
 
-// meanwhile says how quiet the machine was.
+// meanwhile prints how quiet the machine was.
 func meanwhile(start machine.Time) {
 	fmt.Fprintf(os.Stdout, "\nMachine meanwhile: %s\n", machine.Now().Since(start))
 }

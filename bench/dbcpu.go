@@ -9,19 +9,21 @@ import (
 	"github.com/pgmesh/pgmesh/bench/machine"
 )
 
-// Postgres's clock ticks a hundred times a second, so what a change costs is measured over many.
+// Postgres' processor time is counted in hundredths of a second, so the cost of a change is measured over
+// many.
 const (
 	idleFor     = 10 * time.Second
 	changesCost = 200
 )
 
-// databaseCost is the processor time that Postgres takes, with all its sessions.
+// databaseCost is the processor time of Postgres with all its sessions.
 type databaseCost struct {
-	IdleSecond    time.Duration // while the control plane runs and nobody changes anything
-	Change, Floor time.Duration // beyond what it takes while idle
+	IdleSecond    time.Duration // while the control plane runs without changes
+	Change, Floor time.Duration // more than while idle
 }
 
-// costOf measures a server by its process: first while nothing happens, then in changes of one sort, and of the other.
+// costOf measures a server's processor time: while idle, for changes of the product, and for those of the
+// floor.
 func costOf(ctx context.Context, pid int, product, floor func(context.Context, int) (sample, error)) (c databaseCost, err error) {
 	before := machine.TreeCPUOf(pid)
 	select {
@@ -40,7 +42,7 @@ func costOf(ctx context.Context, pid int, product, floor func(context.Context, i
 func (c databaseCost) ofEach(ctx context.Context, pid int, change func(context.Context, int) (sample, error)) (time.Duration, error) {
 	before, begin := machine.TreeCPUOf(pid), time.Now()
 	for i := range changesCost {
-		if _, err := change(ctx, -2-i); err != nil { // numbers that no change before it had
+		if _, err := change(ctx, -2-i); err != nil { // numbers not used by earlier changes
 			return 0, err
 		}
 	}

@@ -13,18 +13,18 @@ import (
 	"github.com/pgmesh/pgmesh/bench/timing"
 )
 
-// differing is how many resources change between the revisions that are compared.
-const differing = 10_000
+// changedResources is how many resources change between the compared revisions.
+const changedResources = 10_000
 
-// benchDiff compares revisions between which many resources have changed, beside reading each pair of documents and asking whether they
-// are equal.
+// benchDiff compares revisions that differ in many resources. The floor reads each pair of documents and
+// compares them.
 func benchDiff(ctx context.Context, _ options) error {
 	server, err := startDatabase(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer server.Stop()
-	rows := slices.DeleteFunc(mixedRows(5*differing), func(r meshRow) bool { return r.kind != "VirtualService" })
+	rows := slices.DeleteFunc(mixedRows(5*changedResources), func(r meshRow) bool { return r.kind != "VirtualService" })
 	if _, err := load(ctx, server.URL(), insertRows(ctx, rows)); err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func benchDiff(ctx context.Context, _ options) error {
 			return err
 		}
 	}
-	fmt.Fprintf(os.Stdout, "\nmesh.diff of two revisions, %d virtual services of one to ten routes changed, medians of 5\n\n", differing)
+	fmt.Fprintf(os.Stdout, "\nmesh.diff of two revisions, %d virtual services of one to ten routes changed, medians of 5\n\n", changedResources)
 	start := machine.Now()
 	for _, what := range []struct {
 		name string
@@ -65,7 +65,7 @@ func benchDiff(ctx context.Context, _ options) error {
 	return nil
 }
 
-// timed asks for a number a few times, and returns how long that takes at the median.
+// timed runs a query several times and returns its median time.
 func timed(ctx context.Context, conn *pgx.Conn, sql string, args ...any) (answer int, median time.Duration, err error) {
 	var times []time.Duration
 	for range 5 {

@@ -29,13 +29,14 @@ func agentOptions() bootstrap.Options {
 	}
 }
 
-// envoyNode is how Envoy introduces itself to discovery.
+// envoyNode returns the node that Envoy sends to discovery.
 func envoyNode() (*corev3.Node, error) {
 	b, err := bootstrap.New(agentOptions())
 	return b.GetNode(), err
 }
 
-// startEnvoy starts one Envoy for both: the agent's bootstrap, but straight to discovery, and a listener whose routes come from the floor's server.
+// startEnvoy starts one Envoy for product and floor: with the agent's bootstrap, but connected directly to
+// discovery, and with a listener whose routes come from the floor's server.
 func startEnvoy(binary, dir, xds string, f *floor, routeName string) (*process.Process, error) {
 	b, err := bootstrap.New(agentOptions())
 	if err != nil {
@@ -57,7 +58,7 @@ func startEnvoy(binary, dir, xds string, f *floor, routeName string) (*process.P
 	return realenvoy.Start(binary, dir, b)
 }
 
-// floorListener gets its routes, by the name that they have in the product, from the floor's server alone.
+// floorListener gets its routes only from the floor's server, under their name in the product.
 func floorListener(port int, routeName string) (*listenerv3.Listener, error) {
 	router, err := anypb.New(&routerv3.Router{})
 	if err != nil {
@@ -122,5 +123,5 @@ func address(host string, port int) *corev3.Address {
 	}}}
 }
 
-// startWithin bounds how long Envoy may take to answer for the first time.
-const startWithin = 30 * time.Second
+// startTimeout bounds the time until Envoy's first answer.
+const startTimeout = 30 * time.Second

@@ -20,8 +20,8 @@ import (
 	"github.com/pgmesh/pgmesh/bench/timing"
 )
 
-// floor is the least that lies between a commit and Envoy: a bare table, a NOTIFY, a read, and a server that pushes one route
-// configuration, ready-made but for the number in it, without asking anything.
+// floor is the minimum between a commit and Envoy: a bare table, a NOTIFY, a read, and a server that pushes
+// one prepared route configuration with a new number, without waiting for any answer.
 type floor struct {
 	routeservicev3.UnimplementedRouteDiscoveryServiceServer
 	writer, listener *pgx.Conn
@@ -63,7 +63,7 @@ func newFloor(ctx context.Context, database string) (*floor, error) {
 
 func (f *floor) address() string { return f.socket.Addr().String() }
 
-// serve begins to read and push.
+// serve starts reading and pushing.
 func (f *floor) serve(routes *routev3.RouteConfiguration) {
 	f.routes = routes
 	routeservicev3.RegisterRouteDiscoveryServiceServer(f.server, f)
@@ -87,7 +87,7 @@ func (f *floor) read(ctx context.Context) {
 	}
 }
 
-// StreamRoutes pushes without looking at what Envoy answers.
+// StreamRoutes pushes without reading Envoy's answers.
 func (f *floor) StreamRoutes(stream routeservicev3.RouteDiscoveryService_StreamRoutesServer) error {
 	if _, err := stream.Recv(); err != nil {
 		return err

@@ -22,23 +22,23 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
-// What a fresh client of a large mesh is to reach, whichever is less; and how much memory each side may take of that.
+// The aims for a fresh client of a large mesh: the lesser of the two rates, and the memory of each side.
 const (
 	aimBytes     = 200 << 20 // a second
 	aimResources = 300_000   // a second
-	aimMemory    = 3         // times the data
+	aimMemory    = 3         // times the size of the data
 )
 
-// received is what a fresh client found out about itself.
+// received is what a fresh client measured.
 type received struct {
 	Took             time.Duration
 	Bytes, Resources int64
 	PeakRSS          int64
-	CPU              time.Duration // of all processors
+	CPU              time.Duration // on all processors
 }
 
-// benchFresh serves a large mesh to clients that have nothing: to one that only reads, so that it is the server that is measured, and to
-// the client library, each in turns with the same number of bytes over a bare stream.
+// benchFresh serves a large mesh to clients that have nothing: to one that only reads, so as to measure the
+// server, and to the client library. They alternate with the same number of bytes over a bare stream.
 func benchFresh(ctx context.Context, o options) error {
 	s, err := startServer(ctx, mixedRows(o.resources))
 	if err != nil {
@@ -112,7 +112,7 @@ func reportFresh(light, library, bare []received, loaded machine.Memory, serving
 
 func rate(r received) float64 { return float64(r.Bytes) / (1 << 20) / r.Took.Seconds() }
 
-// resourcesPerSecond is the median rate, in resources.
+// resourcesPerSecond returns the median rate in resources.
 func resourcesPerSecond(sorted []received) float64 {
 	m := sorted[len(sorted)/2]
 	return float64(m.Resources) / m.Took.Seconds()
@@ -122,7 +122,7 @@ func ratio(a, b int64) float64 { return float64(a) / float64(b) }
 
 func megabytes(b int64) string { return fmt.Sprintf("%.1f MB", float64(b)/(1<<20)) }
 
-// served is a built mcp-server on a database of its own.
+// served is a running mcp-server with its own database.
 type served struct {
 	program  *stack.Program
 	address  string
@@ -164,7 +164,7 @@ func startServer(ctx context.Context, rows []meshRow) (*served, error) {
 	return s, nil
 }
 
-// clientCommands are what is run in processes of their own.
+// clientCommands are commands that run in other processes.
 func clientCommands() []*cobra.Command {
 	hidden := func(use string, args int, run func(ctx context.Context, args []string) error) *cobra.Command {
 		return &cobra.Command{Use: use, Hidden: true, Args: cobra.ExactArgs(args), RunE: func(cmd *cobra.Command, args []string) error {
@@ -231,7 +231,7 @@ func receiveBare(ctx context.Context, args []string, r *received) error {
 
 var errEnough = errors.New("that was all")
 
-// receiveLibrary takes in the first batch, which is everything, as discovery does.
+// receiveLibrary receives the first batch, which is the whole state, like discovery does.
 func receiveLibrary(ctx context.Context, args []string, r *received) error {
 	counted := &counter{}
 	options := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()), withCounter(counted)}

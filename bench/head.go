@@ -6,13 +6,13 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// head is what a client has to know of a response in order to answer it, and to count.
+// head is what a client must know of a response to acknowledge and count it.
 type head struct {
 	revision, typeURL, nonce string
 	resources                int
 }
 
-// readHead goes through a DeltaDiscoveryResponse without making anything of the resources in it.
+// readHead parses a DeltaDiscoveryResponse without decoding its resources.
 func readHead(data []byte) (h head, err error) {
 	for len(data) > 0 {
 		number, kind, n := protowire.ConsumeTag(data)

@@ -19,7 +19,8 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// benchLarge loads a large mesh in one transaction, reads it, and compares a change in it with a change in a small one.
+// benchLarge loads a large mesh in one transaction, reads it, and compares a change in it with a change in a
+// small one.
 func benchLarge(ctx context.Context, o options) error {
 	server, err := startDatabase(ctx, nil)
 	if err != nil {
@@ -61,7 +62,7 @@ func benchLarge(ctx context.Context, o options) error {
 		fmt.Fprintf(os.Stdout, "%-28s %6.1f s, process at most %d MB (aim: %s)\n", what.name+" by the Go API", r.Took.Seconds(), r.PeakRSS>>20, what.aim)
 	}
 	meanwhile(start)
-	for _, settle := range []string{"VACUUM ANALYZE", "CHECKPOINT"} { // what the load leaves to be done is not what is compared
+	for _, settle := range []string{"VACUUM ANALYZE", "CHECKPOINT"} { // finish the work that the load left, which is not part of the comparison
 		if err := execute(ctx, server.URL(), settle); err != nil {
 			return err
 		}
@@ -69,13 +70,13 @@ func benchLarge(ctx context.Context, o options) error {
 	return compareSizes(ctx, o, small, server.URL())
 }
 
-// reading is what a process of its own found out.
+// reading is the measurement of a process that reads.
 type reading struct {
 	Took    time.Duration
 	PeakRSS int64
 }
 
-// readApart reads in another process, whose memory is that of the reading alone.
+// readApart reads in another process, to measure the memory of reading alone.
 func readApart(ctx context.Context, what, url string) (r reading, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -90,7 +91,7 @@ func readApart(ctx context.Context, what, url string) (r reading, err error) {
 	return r, json.Unmarshal(out, &r)
 }
 
-// readerCommands are what readApart runs: they read everything and keep nothing.
+// readerCommands are the commands of readApart: they read everything and keep nothing.
 func readerCommands() []*cobra.Command {
 	reader := func(name string, read func(context.Context, *store.Store) error) *cobra.Command {
 		return &cobra.Command{Use: name, Hidden: true, Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
@@ -123,7 +124,7 @@ func readerCommands() []*cobra.Command {
 	}
 }
 
-// peakRSS is the most memory that this process has had, 0 where there is no /proc.
+// peakRSS returns the peak memory of this process, 0 without /proc.
 func peakRSS() int64 {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -138,7 +139,8 @@ func peakRSS() int64 {
 	return 0
 }
 
-// compareSizes measures one change from its COMMIT to the follower that has it, in a small mesh and in a large one, in turns.
+// compareSizes measures one change from COMMIT to a follower, alternating between a small mesh and a large
+// one.
 func compareSizes(ctx context.Context, o options, small, large string) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -178,7 +180,7 @@ func compareSizes(ctx context.Context, o options, small, large string) error {
 	return nil
 }
 
-// seen is a mesh that is changed and followed.
+// seen is a mesh with a writer and a follower.
 type seen struct {
 	conn    *pgx.Conn
 	batches chan store.Batch
@@ -219,7 +221,7 @@ func (m *seen) change(ctx context.Context, number int) (time.Duration, error) {
 	select {
 	case <-m.batches:
 		return time.Since(start), nil
-	case <-time.After(giveUp):
+	case <-time.After(changeTimeout):
 		return 0, fmt.Errorf("the follower has not seen change %d", number)
 	}
 }

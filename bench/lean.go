@@ -20,13 +20,14 @@ import (
 	"github.com/pgmesh/pgmesh/internal/stack"
 )
 
-// What a proxy of the mesh uses of it.
+// What the proxy uses of the mesh.
 const (
 	leanUses      = 10
 	leanEndpoints = 5
 )
 
-// benchLean weighs an Envoy that uses a few of many services, by the ways in which it can be kept from the others.
+// benchLean measures the memory of an Envoy that uses a few of many services, for each way to keep the others
+// from it.
 func benchLean(ctx context.Context, o options) error {
 	dir, remove, err := built(ctx, "discovery", "mesh-agent")
 	if err != nil {
@@ -53,7 +54,7 @@ func portOf(a net.Addr) string {
 	return port
 }
 
-// read takes the answer of an Envoy about itself.
+// read reads a page of Envoy's admin interface.
 func read(ctx context.Context, url string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -70,7 +71,7 @@ func read(ctx context.Context, url string) (string, error) {
 
 func kilobytes(n int64) string { return fmt.Sprintf("%d KB", n>>10) }
 
-// leanWays are the ways, as files of the mesh.
+// leanWays lists the ways, as files of the mesh.
 func leanWays(services int) []struct{ name, text string } {
 	used := make([]string, leanUses)
 	for i := range used {
@@ -98,7 +99,7 @@ func leanWays(services int) []struct{ name, text string } {
 
 func leanHost(i int) string { return fmt.Sprintf("service-%d.mesh", i) }
 
-// The places of what is known only when the files are written.
+// Placeholders for values that are known only when the files are written.
 const portPlace, backendPlace = "@port@", "@backend@"
 
 func leanService(i int, exportTo string) string {
@@ -109,15 +110,15 @@ func leanService(i int, exportTo string) string {
 `, i, leanHost(i), exportTo, portPlace, strings.Join(endpoints, ", "))
 }
 
-// weight is what an Envoy came to.
+// weight is the measurement of an Envoy.
 type weight struct {
 	allocated, received int64
 	clusters            int
 	ready               time.Duration
-	first               []time.Duration // until the first answer of each service
+	first               []time.Duration // of each service
 }
 
-// weighLean starts discovery and an Envoy for a mesh, and asks what is used.
+// weighLean starts discovery and an Envoy for a mesh, and calls the used services.
 func weighLean(ctx context.Context, o options, dir, backend, text string) (w weight, err error) {
 	port, err := realenvoy.FreePort()
 	if err != nil {
@@ -185,7 +186,7 @@ func firstAnswer(ctx context.Context, address, host string) (time.Duration, erro
 	return time.Since(start), nil
 }
 
-// ask asks Envoy what it has.
+// ask reads Envoy's statistics.
 func (w *weight) ask(ctx context.Context, admin string) error {
 	var memory struct{ Allocated string }
 	text, err := read(ctx, "http://"+admin+"/memory")

@@ -13,14 +13,14 @@ import (
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
-// light is a client that asks for everything and for the ends of batches, acknowledges what it is sent, and keeps nothing of it: so that
-// what is measured is the server.
+// light is a client that subscribes to everything and to the ends of batches, acknowledges responses and
+// keeps nothing, so that the server is what is measured.
 type light struct {
 	conn   *grpc.ClientConn
 	stream grpc.ClientStream
 
 	bytes, resources int64
-	changed          string // the revision of the last response that had resources of a kind
+	changed          string // the revision of the last response with resources
 }
 
 func newLight(ctx context.Context, address, node string) (*light, error) {
@@ -43,7 +43,7 @@ func newLight(ctx context.Context, address, node string) (*light, error) {
 	return c, stream.SendMsg(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: mcpv1.BatchTypeURL})
 }
 
-// batch takes in everything up to the end of a batch, and returns its revision.
+// batch reads up to the end of a batch, and returns its revision.
 func (c *light) batch() (revision string, err error) {
 	for {
 		h, err := c.next()

@@ -1,8 +1,9 @@
-// Bench measures what the product promises of its speed, each beside a floor or a peer of the same run: what the same machine needs
-// for the least that could do the same.
+// Bench measures what the product promises about speed, each against a floor or a peer in the same run: the
+// minimum that the same machine needs for the same effect.
 //
-// The way of one change goes from the COMMIT of a transaction in Postgres to the first HTTP answer by the new rule, through
-// mcp-server, discovery and a real Envoy, each a process of its own. The store's parts measure Postgres and the feed alone.
+// The path of a change is from the COMMIT of a transaction in Postgres to the first HTTP answer by the new
+// rule, through mcp-server, discovery and a real Envoy, each in its own process. The store's parts measure
+// only Postgres and the feed.
 package main
 
 import (
@@ -35,7 +36,7 @@ type options struct {
 	json            string
 }
 
-// parts are what can be measured, in order.
+// parts lists what can be measured, in order.
 var parts = []struct {
 	name string
 	run  func(context.Context, options) error
@@ -120,7 +121,7 @@ func run(ctx context.Context, o options) error {
 	return times.write(o.json)
 }
 
-// built is a new folder with these programs in it.
+// built compiles programs into a new folder.
 func built(ctx context.Context, programs ...string) (dir string, remove func(), err error) {
 	if dir, err = os.MkdirTemp("", "pgmesh-bench-"); err != nil {
 		return "", nil, err
@@ -133,7 +134,7 @@ func built(ctx context.Context, programs ...string) (dir string, remove func(), 
 	return dir, remove, nil
 }
 
-// compare runs the changes of the product and of the floor in turns, so that whatever else the machine does meets both alike.
+// compare alternates changes of the product and of the floor, so that other load affects both alike.
 func compare(ctx context.Context, o options, mesh *stack.Stack, postgres *embedded.Server, dir string) (*times, error) {
 	floor, err := newFloor(ctx, postgres.URL())
 	if err != nil {

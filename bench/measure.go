@@ -11,22 +11,22 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ruleHeader is what the rule under change adds to every answer: the number of the change.
+// ruleHeader is the header that the changed rule adds to every answer, with the number of the change.
 const ruleHeader = "x-rule"
 
 // sample is one measured change.
 type sample struct {
-	// Committed is when the COMMIT call returned, Answered when the first answer by the new rule was there, both from the moment
-	// of the COMMIT call.
+	// Committed is when COMMIT returned, Answered when the first answer by the new rule arrived. Both count
+	// from the call of COMMIT.
 	Committed, Answered time.Duration
 }
 
-// giveUp is when a change that shows no effect is taken for lost.
-const giveUp = 10 * time.Second
+// changeTimeout is when a change without effect counts as lost.
+const changeTimeout = 10 * time.Second
 
-// measure commits an open transaction and asks Envoy, one request after the other, until an answer carries the number.
+// measure commits an open transaction, and sends requests through Envoy until an answer has the number.
 func measure(ctx context.Context, tx pgx.Tx, client *http.Client, host, address string, number int) (sample, error) {
-	ctx, cancel := context.WithTimeout(ctx, giveUp)
+	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
 	want, committed := strconv.Itoa(number), make(chan result, 1)
 	start := time.Now()
@@ -76,7 +76,7 @@ func ask(ctx context.Context, client *http.Client, host, address string) (string
 
 // answering returns when Envoy serves both.
 func answering(ctx context.Context, p *product, f *floor) error {
-	ctx, cancel := context.WithTimeout(ctx, startWithin)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for _, at := range []struct {
 		client *http.Client
@@ -90,7 +90,7 @@ func answering(ctx context.Context, p *product, f *floor) error {
 			if ctx.Err() != nil {
 				return fmt.Errorf("envoy does not answer: %w", err)
 			}
-			time.Sleep(time.Millisecond) // Envoy does not tell from outside when it has begun to listen
+			time.Sleep(time.Millisecond) // Envoy does not report when it begins to listen
 		}
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 // meshRow is a row of mesh.resources.
 type meshRow struct{ kind, name, spec string }
 
-// meshRows makes a mesh of services, each of five resources of different kinds that belong together.
+// meshRows returns a mesh of services, each of five related resources of different kinds.
 func meshRows(resources int) []meshRow {
 	rows := make([]meshRow, 0, resources)
 	for i := 0; len(rows) < resources; i++ {
@@ -35,7 +35,7 @@ func meshRows(resources int) []meshRow {
 	return rows[:resources]
 }
 
-// mixedRows are those of a mesh whose virtual services have from one to ten routes.
+// mixedRows returns a mesh whose virtual services have one to ten routes.
 func mixedRows(resources int) []meshRow {
 	rows := meshRows(resources)
 	services := 0
@@ -48,7 +48,7 @@ func mixedRows(resources int) []meshRow {
 	return rows
 }
 
-// loaded is how long a load took, and its COMMIT of that.
+// loaded is how long a load took, and how much of that was COMMIT.
 type loaded struct{ all, commit time.Duration }
 
 // load runs write in one transaction.
@@ -71,7 +71,7 @@ func load(ctx context.Context, url string, write func(tx pgx.Tx) error) (l loade
 	return loaded{time.Since(start), time.Since(commit)}, err
 }
 
-// insertRows writes a thousand rows a statement.
+// insertRows writes a thousand rows per statement.
 func insertRows(ctx context.Context, rows []meshRow) func(pgx.Tx) error {
 	return func(tx pgx.Tx) error {
 		for len(rows) > 0 {

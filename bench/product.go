@@ -25,7 +25,7 @@ const host = "bench.mesh"
 type product struct {
 	conn    *pgx.Conn
 	backend *httptest.Server
-	port    int // of the service, where Envoy listens for it
+	port    int // of the service, on which Envoy listens
 	client  *http.Client
 }
 
@@ -42,7 +42,7 @@ func newProduct(ctx context.Context, database string) (*product, error) {
 	return p, p.define(ctx)
 }
 
-// define makes one service with one route.
+// define creates one service with one route.
 func (p *product) define(ctx context.Context) error {
 	_, backend, err := net.SplitHostPort(p.backend.Listener.Addr().String())
 	if err != nil {
@@ -77,7 +77,7 @@ func (p *product) change(ctx context.Context, number int) (sample, error) {
 	return measure(ctx, tx, p.client, host, fmt.Sprintf("127.0.0.1:%d", p.port), number)
 }
 
-// routes asks discovery for the route configuration that Envoy is given, for the floor to push the same.
+// routes gets Envoy's route configuration from discovery, so that the floor can push the same.
 func (p *product) routes(ctx context.Context, xds string) (*routev3.RouteConfiguration, error) {
 	conn, err := grpc.NewClient(xds, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -112,7 +112,7 @@ func (p *product) close() {
 
 const routeType = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
 
-// setRule changes a route configuration as the product's change does.
+// setRule changes a route configuration like the product's change.
 func setRule(routes *routev3.RouteConfiguration, number int) {
 	for _, vh := range routes.GetVirtualHosts() {
 		for _, r := range vh.GetRoutes() {

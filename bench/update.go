@@ -15,8 +15,8 @@ import (
 	"github.com/pgmesh/pgmesh/bench/timing"
 )
 
-// benchUpdates measures one UPDATE of a VirtualService with ten routes, validated and recorded, in turns with the same UPDATE of a
-// bare table and a NOTIFY.
+// benchUpdates measures one UPDATE of a VirtualService with ten routes, validated and recorded. It alternates
+// with the same UPDATE of a bare table and a NOTIFY.
 func benchUpdates(ctx context.Context, o options) error {
 	for _, fsync := range []string{"on", "off"} {
 		if err := benchUpdate(ctx, o, fsync); err != nil {
@@ -26,7 +26,7 @@ func benchUpdates(ctx context.Context, o options) error {
 	return nil
 }
 
-const updated = 200 // virtual services, of which each UPDATE takes another one
+const updated = 200 // virtual services; each UPDATE takes the next
 
 func benchUpdate(ctx context.Context, o options, fsync string) error {
 	server, err := startDatabase(ctx, map[string]string{"fsync": fsync})
@@ -81,7 +81,7 @@ func timeUpdate(ctx context.Context, conn *pgx.Conn, sql string, number int) (ti
 	return time.Since(start), err
 }
 
-// defineUpdated fills mesh.resources, and a bare table with the same columns and the same index.
+// defineUpdated fills mesh.resources, and a bare table with the same columns and index.
 func defineUpdated(ctx context.Context, conn *pgx.Conn) error {
 	var names, specs []string
 	for i := range updated {
@@ -96,7 +96,7 @@ func defineUpdated(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// withRoutes is a VirtualService of a service.
+// withRoutes returns a VirtualService of a service.
 func withRoutes(service, count int) string {
 	routes := make([]string, count)
 	for i := range routes {

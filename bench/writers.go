@@ -17,11 +17,11 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// What the writers are to do together.
+// The load of all writers together.
 const (
 	writers    = 16
 	wantedRate = 1000 // transactions a second
-	written    = 1000 // resources, which each transaction takes one of
+	written    = 1000 // resources; each transaction updates one
 	aimLag     = 100 * time.Millisecond
 )
 
@@ -73,8 +73,9 @@ func benchWriters(ctx context.Context, o options) error {
 	return nil
 }
 
-// bareRate is how many transactions a second as many writers reach on a bare table with the same index, as fast as they can. A
-// NOTIFY has each commit wait until the one before it is on the disk, as the numbers of revisions have.
+// bareRate is how many transactions per second as many writers reach on a bare table with the same index,
+// without a rate limit. A NOTIFY makes each commit wait until the one before it is on the disk, as revision
+// numbers do.
 func bareRate(ctx context.Context, url string, lasting time.Duration) (float64, error) {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
@@ -114,17 +115,17 @@ func updateOf(table string, number int) string {
 		table, 1+number/written, number*7919%written)
 }
 
-// writing is what the writers did and what became of it.
+// writing is what the writers did, and what the follower saw of it.
 type writing struct {
 	mu    sync.Mutex
 	took  []time.Duration
 	lag   []time.Duration
 	done  int
 	ended map[string]time.Time // by the message of the transaction
-	early map[string]time.Time // seen by the follower before COMMIT had returned
+	early map[string]time.Time // those that the follower saw before COMMIT returned
 }
 
-// write makes transactions at the wanted rate: each writer has its due times, and what is late is not left out.
+// write makes transactions at the wanted rate. Each writer has fixed due times, and makes up for late ones.
 func (l *writing) write(ctx context.Context, url string, lasting time.Duration) error {
 	var group errgroup.Group
 	begin := time.Now().Add(200 * time.Millisecond)
@@ -140,7 +141,7 @@ func (l *writing) write(ctx context.Context, url string, lasting time.Duration) 
 				if due.Sub(begin) >= lasting || time.Since(begin) > 2*lasting {
 					return nil
 				}
-				time.Sleep(time.Until(due)) // the load is to be the same however fast the store is
+				time.Sleep(time.Until(due)) // the load must not depend on the speed of the store
 				if err := l.transaction(ctx, conn, i, due); err != nil {
 					return err
 				}
@@ -166,7 +167,7 @@ func (l *writing) transaction(ctx context.Context, conn *pgx.Conn, number int, d
 	return err
 }
 
-// follow attaches a follower while the writers write, and returns how many of their transactions it has seen in the end.
+// follow attaches a follower while the writers write, and returns how many of their transactions it saw.
 func (l *writing) follow(ctx context.Context, url string, write func() error) (seen int, err error) {
 	l.ended, l.early = map[string]time.Time{}, map[string]time.Time{}
 	s, err := store.Open(ctx, url, store.Options{})
@@ -188,7 +189,7 @@ func (l *writing) follow(ctx context.Context, url string, write func() error) (s
 		})
 	}()
 	err = write()
-	for timeout := time.After(giveUp); err == nil && seen < l.done; seen++ {
+	for timeout := time.After(changeTimeout); err == nil && seen < l.done; seen++ {
 		select {
 		case <-news:
 		case <-timeout:
@@ -212,7 +213,7 @@ func (l *writing) saw(b store.Batch) {
 	l.early[b.Message] = now
 }
 
-// size is that of one table.
+// size is the size of one table.
 type size struct {
 	name           string
 	table, indexes int64

@@ -1,4 +1,4 @@
-// Package bare is the floor of a server: it sends what it has ready, and knows nothing of resources.
+// Package bare is the floor for a server: it sends prepared frames, and knows nothing of resources.
 package bare
 
 import (
@@ -20,21 +20,21 @@ import (
 	"github.com/pgmesh/pgmesh/bench/frames"
 )
 
-// server sends frames to each stream that waits for them.
+// server sends frames to each waiting stream.
 type server struct {
 	mu      sync.Mutex
 	waiting map[chan []*frames.Frame]bool
 }
 
-// The methods of the server, and the size of the frames in which it fills a stream.
+// The methods of the server, and the size of the frames with which it fills a stream.
 const (
 	fillMethod = "/bench.Bare/Fill"
 	waitMethod = "/bench.Bare/Wait"
 	fillFrame  = 256 << 10
 )
 
-// Serve serves until orders end, and tells its address in the first line of out. An order is a line of sizes: each stream that waits is
-// sent frames of these sizes.
+// Serve serves until orders end, and writes its address to the first line of out. An order is a line of
+// sizes: each waiting stream is sent frames of these sizes.
 func Serve(ctx context.Context, orders io.Reader, out io.Writer) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -45,12 +45,12 @@ func Serve(ctx context.Context, orders io.Reader, out io.Writer) error {
 	served := make(chan error, 1)
 	go func() { served <- g.Serve(l) }()
 	fmt.Fprintln(out, l.Addr())
-	err = s.obey(ctx, orders)
+	err = s.runOrders(ctx, orders)
 	g.Stop()
 	return errors.Join(err, <-served)
 }
 
-func (s *server) obey(ctx context.Context, orders io.Reader) error {
+func (s *server) runOrders(ctx context.Context, orders io.Reader) error {
 	lines := bufio.NewScanner(orders)
 	for ctx.Err() == nil && lines.Scan() {
 		var ready []*frames.Frame
@@ -97,7 +97,7 @@ func (s *server) wait(stream grpc.ServerStream) error {
 	s.waiting[woken] = true
 	s.mu.Unlock()
 	defer func() { s.mu.Lock(); defer s.mu.Unlock(); delete(s.waiting, woken) }()
-	if err := stream.SendMsg(frames.Of([]byte{0})); err != nil { // it is waiting now
+	if err := stream.SendMsg(frames.Of([]byte{0})); err != nil { // tells the client that it is waiting now
 		return err
 	}
 	for {

@@ -11,7 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/bench/frames"
 )
 
-// Drain reads as many bytes as it asks the server for.
+// Drain asks the server for this many bytes and reads them.
 func Drain(ctx context.Context, address string, bytes int64, opts ...grpc.DialOption) (int64, error) {
 	conn, err := frames.Dial(address, opts...)
 	if err != nil {
@@ -37,13 +37,13 @@ func Drain(ctx context.Context, address string, bytes int64, opts ...grpc.DialOp
 	}
 }
 
-// Waiting is a client that waits to be sent frames.
+// Waiting is a client that waits for frames.
 type Waiting struct {
 	conn   *grpc.ClientConn
 	stream grpc.ClientStream
 }
 
-// Wait connects a client, and returns when the server knows that it waits.
+// Wait connects a client, and returns when the server has registered it as waiting.
 func Wait(ctx context.Context, address string, opts ...grpc.DialOption) (*Waiting, error) {
 	conn, err := frames.Dial(address, opts...)
 	if err != nil {
@@ -60,7 +60,7 @@ func Wait(ctx context.Context, address string, opts ...grpc.DialOption) (*Waitin
 	return w, w.Frames(1)
 }
 
-// Frames returns when as many frames have come.
+// Frames returns when this many frames have arrived.
 func (w *Waiting) Frames(n int) error {
 	for range n {
 		var f frames.Frame
@@ -72,5 +72,5 @@ func (w *Waiting) Frames(n int) error {
 	return nil
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (w *Waiting) Close() error { return w.conn.Close() }

@@ -18,14 +18,14 @@ import (
 	"github.com/pgmesh/pgmesh/internal/process"
 )
 
-// server is one that gives certificates, in a process of its own.
+// server is a process that issues certificates.
 type server struct {
 	pid   int
 	stop  func()
-	renew func(*files) error // over a new connection
+	renew func(*files) error // on a new connection
 }
 
-// startDiscovery builds and starts a discovery that has all it needs in files.
+// startDiscovery builds and starts a discovery that has everything it needs in files.
 func startDiscovery(f *files) (*server, error) {
 	program := f.path("discovery")
 	if out, err := exec.Command("go", "build", "-o", program, "github.com/pgmesh/pgmesh/discovery").CombinedOutput(); err != nil {
@@ -62,7 +62,7 @@ func startDiscovery(f *files) (*server, error) {
 	return s, nil
 }
 
-// ready waits until discovery can do its work.
+// ready waits until discovery is ready.
 func ready(web string, ended <-chan struct{}) error {
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
 		response, err := http.Get("http://" + web + "/readyz")
@@ -81,7 +81,7 @@ func ready(web string, ended <-chan struct{}) error {
 	return errors.New("discovery does not become ready")
 }
 
-// clientConfig is a machine's side of TLS.
+// clientConfig is the TLS configuration of a machine.
 func (f *files) clientConfig(protocols ...string) *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: f.roots(), ServerName: "localhost", Certificates: []tls.Certificate{f.machine}, NextProtos: protocols}
 }

@@ -12,11 +12,12 @@ import (
 	"github.com/pgmesh/pgmesh/internal/authority"
 )
 
-// files are what a discovery goes by that brings its own authority: a root, an authority beneath it that signs, and a certificate to serve with.
+// files are the files of a discovery with its own authority: a root, an intermediate authority that signs,
+// and a server certificate.
 type files struct {
 	folder  string
 	root    *authority.Authority
-	machine tls.Certificate // of a machine that renews it again and again
+	machine tls.Certificate // of the machine that renews repeatedly
 	csr     []byte
 }
 
@@ -45,7 +46,7 @@ func newFiles(folder string) (*files, error) {
 	return f, err
 }
 
-// path is where one of them is.
+// path returns the path of a file.
 func (f *files) path(name string) string { return filepath.Join(f.folder, name) }
 
 func (f *files) roots() *x509.CertPool { return authority.Pool(f.root.Root()) }
@@ -57,7 +58,7 @@ func (f *files) writePair(name string, chain, key []byte) error {
 	return os.WriteFile(f.path(name+".key"), key, 0o600)
 }
 
-// writeAuthority makes the authority that signs, beneath the root.
+// writeAuthority writes the intermediate authority that signs.
 func (f *files) writeAuthority() error {
 	key, err := authority.NewKey()
 	if err != nil {
@@ -85,7 +86,7 @@ func (f *files) writeAuthority() error {
 	return f.writePair("ca", issued.ChainPEM, encoded)
 }
 
-// pair is a certificate with its key, and the request that it was given for.
+// pair is a certificate with its key and its request.
 type pair struct{ chain, key, csr []byte }
 
 func (f *files) issue(id string, hosts ...string) (*pair, error) {
@@ -105,7 +106,7 @@ func (f *files) issue(id string, hosts ...string) (*pair, error) {
 		return nil, err
 	}
 	signer := f.root
-	if len(hosts) == 0 { // a machine's comes from where discovery's signatures do
+	if len(hosts) == 0 { // machines are signed by discovery's authority
 		if signer, err = f.loadAuthority(); err != nil {
 			return nil, err
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/authority"
 )
 
-// startFloor starts this program once more, as the floor.
+// startFloor starts this program again, as the floor.
 func startFloor(f *files) (*server, error) {
 	p, err := child.Start("--floor", f.folder)
 	if err != nil {
@@ -30,7 +30,7 @@ func startFloor(f *files) (*server, error) {
 	return &server{pid: p.Pid(), stop: p.Stop, renew: func(f *files) error { return renewBare(f, address) }}, nil
 }
 
-// serveFloor shakes hands with each who connects, reads a request, and signs.
+// serveFloor handles each connection with a handshake, reading a request, and signing it.
 func serveFloor(folder string) error {
 	signer, err := loadAuthority(folder)
 	if err != nil {
@@ -47,7 +47,7 @@ func serveFloor(folder string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(os.Stdout, l.Addr()) // for who has started it
+	fmt.Fprintln(os.Stdout, l.Addr()) // for the parent process
 	for {
 		conn, err := l.Accept()
 		if err != nil {
@@ -55,7 +55,7 @@ func serveFloor(folder string) error {
 		}
 		go func() {
 			defer conn.Close()
-			_ = answer(conn, signer) // the client notices
+			_ = answer(conn, signer) // an error shows at the client
 		}()
 	}
 }

@@ -1,6 +1,6 @@
-// Certificates measures how many certificates a second one discovery gives machines that renew theirs, each over a connection of its own with mutual
-// TLS, as machines do. Beside it, in the same run and by the same clients, stands a floor: a program that does no more than the cryptography needs,
-// which is to shake hands, check the request, and sign.
+// Certificates measures how many certificates per second one discovery issues to machines that renew theirs,
+// each on its own connection with mutual TLS. The floor, measured in the same run with the same clients, is a
+// program that does only the necessary cryptography: handshake, check of the request, signature.
 //
 //	make bench-certificates
 package main
@@ -20,14 +20,14 @@ import (
 	"github.com/pgmesh/pgmesh/bench/timing"
 )
 
-// aim is how many certificates a second one discovery has to sign on two cores.
+// aim is how many certificates per second one discovery must sign on two cores.
 const aim = 500
 
 type options struct {
 	lasting   time.Duration
 	workers   int
 	turns     int
-	floorOnly string // the folder of a floor's files, in the process that is one
+	floorOnly string // the folder of the floor's files, in the process of the floor
 }
 
 func main() {
@@ -47,7 +47,7 @@ func main() {
 	}
 }
 
-// measured is what one of the two did.
+// measured is the result of discovery or of the floor.
 type measured struct {
 	took []time.Duration // of each renewal
 	wall time.Duration
@@ -99,7 +99,7 @@ func (o *options) run(out io.Writer) error {
 	return nil
 }
 
-// measure has machines renew for a while.
+// measure lets machines renew for a while.
 func (o *options) measure(s *server, files *files) (measured, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), o.lasting)
 	defer cancel()
@@ -130,13 +130,13 @@ func (o *options) measure(s *server, files *files) (measured, error) {
 	return m, err
 }
 
-// rate is how many a second there were, with the clients on the same machine.
+// rate is the number of certificates per second, with the clients on the same machine.
 func (m *measured) rate() float64 { return float64(len(m.took)) / m.wall.Seconds() }
 
-// each is the time of a processor that the server takes for one.
+// each is the processor time of the server per certificate.
 func (m *measured) each() time.Duration { return m.cpu / time.Duration(max(1, len(m.took))) }
 
-// onTwoCores is how many a second the server could give if it had two processors for itself.
+// onTwoCores is how many certificates per second the server could issue with two cores to itself.
 func (m *measured) onTwoCores() float64 { return 2 / m.each().Seconds() }
 
 func (o *options) report(out io.Writer, ours, bare *measured, before machine.Time) {

@@ -1,4 +1,5 @@
-// Package child runs the program that it is in once more, in another process, whose memory and time are those of one part alone.
+// Package child runs the current program again in another process, so that its memory and time are those of
+// one part only.
 package child
 
 import (
@@ -14,7 +15,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/process"
 )
 
-// Process is the other process. It is spoken to in lines, and ends with its standard input.
+// Process is the other process. It communicates in lines, and ends when its standard input is closed.
 type Process struct {
 	*process.Process
 
@@ -41,7 +42,7 @@ func Start(args ...string) (*Process, error) {
 	return c, err
 }
 
-// Line reads the next line of what the process says.
+// Line reads the next line of the process's output.
 func (c *Process) Line() (string, error) {
 	if !c.lines.Scan() {
 		return "", fmt.Errorf("the process has ended: %w", c.lines.Err())
@@ -58,19 +59,19 @@ func (c *Process) Read(into any) error {
 	return json.Unmarshal([]byte(line), into)
 }
 
-// Tell has the process read a line.
-func (c *Process) Tell(line string) error {
+// Send sends the process a line.
+func (c *Process) Send(line string) error {
 	_, err := io.WriteString(c.in, line+"\n")
 	return err
 }
 
-// Stop ends the process and returns when it has ended.
+// Stop stops the process and waits for its end.
 func (c *Process) Stop() {
 	c.in.Close()
 	c.Process.Stop(time.Second)
 }
 
-// Answer runs this program in another process until it has said what it found out.
+// Answer runs this program in another process and decodes its output.
 func Answer(ctx context.Context, into any, args ...string) error {
 	cmd, err := again(ctx, args)
 	if err != nil {
@@ -83,7 +84,7 @@ func Answer(ctx context.Context, into any, args ...string) error {
 	return json.Unmarshal(out, into)
 }
 
-// again is this program with other arguments, which complains where this one does.
+// again returns a command for this program with other arguments and the same standard error.
 func again(ctx context.Context, args []string) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/pgmesh/pgmesh/internal/wait"
 )
 
-// settleWithin is how long after the grace period what is late may take.
-const settleWithin = 30 * time.Second
+// settleTimeout is how long after the grace period late changes may take.
+const settleTimeout = 30 * time.Second
 
-// compare waits for the grace period, and tells what is otherwise than it has to be.
+// compare waits for the grace period, and returns what differs from the expected state.
 func (c *control) compare(ctx context.Context, o *options, f *fleet) (wrong []string, err error) {
 	wait.For(ctx, o.grace)
-	for until := time.Now().Add(settleWithin); ; {
+	for until := time.Now().Add(settleTimeout); ; {
 		if wrong, err = c.wrong(ctx, f); err != nil || len(wrong) == 0 || time.Now().After(until) {
 			return wrong, err
 		}
@@ -44,7 +44,7 @@ func (c *control) wrong(ctx context.Context, f *fleet) (wrong []string, err erro
 		if is != should {
 			wrong = append(wrong, fmt.Sprintf("%s of %s is %s, and should be %q", name, id, is, should))
 		}
-		delete(wanted, id) // so that a second entry of it is one too many
+		delete(wanted, id) // so that a second entry for it is reported
 	}
 	for _, id := range slices.Sorted(maps.Keys(wanted)) {
 		wrong = append(wrong, fmt.Sprintf("%s has no entry, and should have %s", id, wanted[id]))

@@ -22,14 +22,14 @@ type control struct {
 	postgres *embedded.Server
 	stack    *stack.Stack
 	second   *stack.Program
-	at       []string // where the discoveries serve
+	at       []string // the addresses of the discoveries
 	db       *pgxpool.Pool
 
 	mu     sync.Mutex
 	killed []outage
 }
 
-// outage is the time in which a part of it was away.
+// outage is a time in which a part was down.
 type outage struct {
 	what     string
 	from, to time.Time
@@ -81,7 +81,7 @@ func (c *control) start(ctx context.Context, o *options) (err error) {
 	return c.second.Ready(ctx)
 }
 
-// startPostgres starts it with the data that there is. It commits to the disk as one in production does.
+// startPostgres starts Postgres on the existing data. As in production, it commits to the disk.
 func (c *control) startPostgres(ctx context.Context, port int) (err error) {
 	c.postgres, err = embedded.Start(ctx, embedded.Options{DataDir: filepath.Join(c.dir, "postgres"), Port: port})
 	return err
@@ -105,13 +105,13 @@ func (c *control) stop() {
 
 func (c *control) discoveries() []string { return c.at }
 
-// group is that of all machines, and service the one that they serve.
+// The namespace and the group of all machines.
 const (
 	namespace = "fleet"
 	group     = "machines"
 )
 
-// describe writes what the machines are.
+// describe writes the group of the machines and their service.
 func (c *control) describe(ctx context.Context) error {
 	for kind, spec := range map[string]string{
 		"WorkloadGroup": `{"metadata": {"labels": {"app": "fleet"}}, "template": {"serviceAccount": "fleet", "ports": {"http": 8080}}, "probe": {"tcpSocket": {"port": 8080}}}`,
@@ -125,10 +125,10 @@ func (c *control) describe(ctx context.Context) error {
 	return nil
 }
 
-// away is how long a part that was killed stays away.
+// away is how long a killed part stays down.
 const away = 3 * time.Second
 
-// faults kills one part after the other. It goes on until all are back, whatever happens.
+// faults kills one part after the other. It restarts every part even if the context has ended.
 func (c *control) faults(ctx context.Context, o *options) error {
 	lasting := context.WithoutCancel(ctx)
 	begun := time.Now()
@@ -178,7 +178,7 @@ func (c *control) restartPostgres(ctx context.Context) error {
 	return c.startPostgres(ctx, c.postgres.Port())
 }
 
-// outages are those that there were.
+// outages returns the outages so far.
 func (c *control) outages() []outage {
 	c.mu.Lock()
 	defer c.mu.Unlock()

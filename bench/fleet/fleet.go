@@ -16,13 +16,13 @@ type fleet struct {
 	options     *options
 	discoveries []string
 	machines    []*machine
-	lasting     context.Context //nolint:containedctx // that of the machines that are there when all is over
+	lasting     context.Context // ends the streams of machines that are there at the end
 	end         context.CancelFunc
-	olds        sync.WaitGroup // streams that make way for others
+	olds        sync.WaitGroup // streams that are being replaced
 
 	acts    atomic.Int64
-	lost    atomic.Int64 // machines that could not leave in good order
-	refused atomic.Value // the last reason that should not be
+	lost    atomic.Int64 // machines that could not leave in order
+	refused atomic.Value // the last unexpected refusal
 
 	mu    sync.Mutex
 	joins []join
@@ -47,7 +47,7 @@ func newFleet(o *options, discoveries []string) *fleet {
 
 func (f *fleet) dice() *rand.Rand { return rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())) }
 
-// run has all of them live until the context ends. Those that are there then stay.
+// run lets all machines live until the context ends. Machines that are connected then stay.
 func (f *fleet) run(ctx context.Context) {
 	var lives sync.WaitGroup
 	for i, m := range f.machines {
@@ -56,7 +56,7 @@ func (f *fleet) run(ctx context.Context) {
 	lives.Wait()
 }
 
-// over has a stream end that is not the last of its machine any more, if it does not do so by itself.
+// over ends a replaced stream, unless it ends by itself within a second.
 func (f *fleet) over(l *line) {
 	f.olds.Go(func() {
 		timer := time.NewTimer(time.Second)
@@ -83,7 +83,7 @@ func (f *fleet) joined(begun time.Time) {
 	f.joins = append(f.joins, join{begun, time.Since(begun)})
 }
 
-// wanted is what has to stand in Postgres: of each machine that is there its address, and how it is.
+// wanted returns the entries that Postgres must have: of each connected machine, its address and health.
 func (f *fleet) wanted() map[string]string {
 	all := map[string]string{}
 	for _, m := range f.machines {

@@ -15,32 +15,33 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// machine is one of the fleet. What it wants to be is decided by its life; that it is so, by a stream that is opened again when it breaks.
+// machine is a machine of the fleet. live decides what it should be, and a stream, which reconnects,
+// registers it.
 type machine struct {
 	id, address string
 	fleet       *fleet
 
 	since  int64
-	at     int // which discovery
+	at     int // index of its discovery
 	health machinev1.Health
 
-	line *line // nil while it is not there
+	line *line // nil while disconnected
 }
 
-// line is the stream of a machine from when it comes until it goes, whichever discoveries it leads to.
+// line is the registration of a machine from its arrival to its departure, over successive streams.
 type line struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 	say    chan *machinev1.RegisterRequest
 	left   chan struct{} // closed when the machine has left
-	old    atomic.Bool   // another is in its place, and it is not to begin anew
+	old    atomic.Bool   // replaced by another line; must not reconnect
 
 	mu      sync.Mutex
 	machine *machinev1.Machine
-	begun   time.Time // zero once it was answered
+	begun   time.Time // zero after the first answer
 }
 
-// description is the machine as it is now, over a stream that is later than all before it.
+// description returns the present state of the machine, for a stream that is newer than all before it.
 func (m *machine) description() *machinev1.Machine {
 	m.since = max(time.Now().UnixNano(), m.since+1)
 	return &machinev1.Machine{
@@ -63,16 +64,16 @@ func (m *machine) come(ctx context.Context) {
 	go m.fleet.keep(ctx, m.line, m.at)
 }
 
-// die ends the machine without a word.
+// die disconnects the machine without leaving.
 func (m *machine) die() {
 	m.line.cancel()
 	<-m.line.done
 	m.line = nil
 }
 
-// leave ends it in good order. Where nobody answers in time it is as good as dead.
+// leave disconnects the machine in order. Without an answer in time it just dies.
 func (m *machine) leave(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, leaveWithin)
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
 	select {
 	case m.line.say <- &machinev1.RegisterRequest{Message: &machinev1.RegisterRequest_Leaving{Leaving: &machinev1.Leaving{}}}:
@@ -86,9 +87,9 @@ func (m *machine) leave(ctx context.Context) {
 	m.die()
 }
 
-const leaveWithin = 5 * time.Second
+const leaveTimeout = 5 * time.Second
 
-// flap has the machine be otherwise than it was.
+// flap changes the machine's health.
 func (m *machine) flap() {
 	if m.health == machinev1.Health_HEALTH_HEALTHY {
 		m.health = machinev1.Health_HEALTH_UNHEALTHY
@@ -104,7 +105,7 @@ func (m *machine) flap() {
 	}}
 }
 
-// live has the machine come and go until the context ends.
+// live lets the machine come and go until the context ends.
 func (m *machine) live(ctx, lasting context.Context, first time.Duration) {
 	o, dice := m.fleet.options, m.fleet.dice()
 	if !wait.For(ctx, first) {
@@ -122,11 +123,11 @@ func (m *machine) live(ctx, lasting context.Context, first time.Duration) {
 			m.leave(lasting)
 		case n < 75:
 			m.die()
-		case n < 90: // to the other, at once
+		case n < 90: // moves to the other discovery
 			m.at = 1 - m.at
 			m.die()
 			m.come(lasting)
-		default: // to the other, while the one before it is there still: it is told to end
+		default: // moves to the other discovery before the old stream ends, which is told to end
 			before := m.line
 			before.old.Store(true)
 			m.at = 1 - m.at
@@ -136,7 +137,7 @@ func (m *machine) live(ctx, lasting context.Context, first time.Duration) {
 	}
 }
 
-// keep has a line lead to a discovery, and to the other when that goes.
+// keep keeps a line connected to a discovery, and to the other when that fails.
 func (f *fleet) keep(ctx context.Context, l *line, at int) {
 	defer close(l.done)
 	for ; ctx.Err() == nil; at = 1 - at {
@@ -147,13 +148,13 @@ func (f *fleet) keep(ctx context.Context, l *line, at int) {
 	}
 }
 
-// stream is one stream. It tells whether the machine has left.
+// stream runs one stream, and reports whether the machine has left.
 func (f *fleet) stream(ctx context.Context, l *line, at string) (left bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	conn, err := grpc.NewClient(at, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithReadBufferSize(4<<10), grpc.WithWriteBufferSize(4<<10))
 	if err != nil {
-		panic(fmt.Sprintf("fleet: %s: %v", at, err)) // an address of our own
+		panic(fmt.Sprintf("fleet: %s: %v", at, err)) // our own address is always valid
 	}
 	defer conn.Close()
 	stream, err := machinev1.NewMachineServiceClient(conn).Register(ctx)
@@ -181,7 +182,7 @@ func (f *fleet) stream(ctx context.Context, l *line, at string) (left bool) {
 	}
 }
 
-// listen takes in what is answered until the stream ends.
+// listen handles answers until the stream ends.
 func (f *fleet) listen(l *line, stream machinev1.MachineService_RegisterClient) (left bool) {
 	for {
 		answer, err := stream.Recv()

@@ -1,8 +1,9 @@
-// Fleet has many machines join a mesh, leave it, die, change their minds about how they are, and move from one discovery to the other, while
-// parts of the control plane are killed. At the end what stands in Postgres is compared with what has to stand there, machine by machine; and it is
-// told how much was written on the way, and how long machines waited for their entries.
+// Fleet lets many machines join a mesh, leave it, die, change their health, and move between discoveries,
+// while parts of the control plane are killed. At the end it compares Postgres with the expected state,
+// machine by machine. It also prints how much was written, and how long machines waited for their entries.
 //
-// The programs are pgmesh's own, with a real Postgres; the machines speak as agents do, over gRPC connections of their own.
+// The programs are pgmesh's own, with a real Postgres; the machines use the agents' protocol, each over its
+// own gRPC connection.
 //
 //	make bench-fleet FLAGS='--machines 2000 --for 10m'
 package main
@@ -78,7 +79,7 @@ func run(ctx context.Context, o *options) error {
 	if err := <-faults; err != nil {
 		return err
 	}
-	m.calm() // from here on nothing but what is late is written
+	m.calm() // only late changes are written from now on
 	wrong, err := c.compare(ctx, o, f)
 	measured()
 	<-metering

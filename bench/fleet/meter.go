@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// meter reads every second what was written to the database.
+// meter reads every second how much was written to the database.
 type meter struct {
 	control *control
 
 	mu      sync.Mutex
 	seconds []second
-	over    time.Time // when the machines were at rest
+	over    time.Time // when the machines came to rest
 }
 
-// second is what was done in one.
+// second is what was written in one second.
 type second struct {
 	at                   time.Time
 	rows, commits, bytes float64
@@ -23,7 +23,7 @@ type second struct {
 
 func newMeter(c *control) *meter { return &meter{control: c} }
 
-// count is what was done since the server began to count.
+// count is what was written since the server began to count.
 type count struct {
 	at                   time.Time
 	rows, commits, bytes float64
@@ -53,7 +53,8 @@ func (m *meter) run(ctx context.Context) {
 	}
 }
 
-// read asks the server, which counts each session's work about once a second, or when the session rests.
+// read reads the server's counters. Postgres adds a session's work about once a second, or when the session
+// is idle.
 func (m *meter) read(ctx context.Context) (c count, err error) {
 	err = m.control.db.QueryRow(ctx, `SELECT
 		(SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0) FROM pg_stat_user_tables)::float8,
@@ -63,14 +64,14 @@ func (m *meter) read(ctx context.Context) (c count, err error) {
 	return c, err
 }
 
-// calm is from when on the machines rest.
+// calm marks the time from which the machines rest.
 func (m *meter) calm() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.over = time.Now()
 }
 
-// busy are the seconds in which machines came and went.
+// busy returns the seconds in which machines came and went.
 func (m *meter) busy() (all []second) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/bench/timing"
 )
 
-// healing is how long after a part is back machines may still come that were waiting for it.
+// healing is how long after an outage machines that waited for the part may still arrive.
 const healing = 10 * time.Second
 
 func report(out io.Writer, o *options, c *control, f *fleet, m *meter, wrong []string) {
@@ -58,10 +58,10 @@ func row(out io.Writer, what string, seconds []second, of func(second) float64) 
 	fmt.Fprintf(out, "  %-28s %8.0f %8.0f %8.0f\n", what, at(50), at(95), at(100))
 }
 
-// slowest is how long a machine may wait without being told of.
+// slowest is the longest wait that is not reported.
 const slowest = 5 * time.Second
 
-// slow tells when those came that waited longest.
+// slow prints when the machines arrived that waited longest.
 func (f *fleet) slow(out io.Writer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -97,7 +97,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// waits are how long machines waited for their entries: all of them, and those that came while nothing was away.
+// waits returns how long machines waited for their entries: all, and those that came outside outages.
 func (f *fleet) waits(outages []outage) (all, calm []time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

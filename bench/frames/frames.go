@@ -1,4 +1,4 @@
-// Package frames sends and receives messages as bytes: what the least of clients and servers needs.
+// Package frames sends and receives messages as bytes, for minimal clients and servers.
 package frames
 
 import (
@@ -14,22 +14,22 @@ import (
 // Frame is a message.
 type Frame struct{ Data mem.BufferSlice }
 
-// Of is a frame of these bytes, which nobody may change afterwards.
+// Of returns a frame of these bytes, which must not be changed afterwards.
 func Of(content []byte) *Frame { return &Frame{mem.BufferSlice{mem.SliceBuffer(content)}} }
 
-// Whole is what was received in one piece, to be freed by whoever has read it. It frees the frame.
+// Whole returns a received frame as one buffer, which the caller frees. It frees the frame.
 func (f *Frame) Whole() mem.Buffer {
 	defer f.Data.Free()
 	return f.Data.MaterializeToBuffer(pool)
 }
 
-// pool is where messages are put together that came in pieces.
+// pool has the buffers in which messages are assembled that arrive in parts.
 var pool = mem.DefaultBufferPool()
 
-// codec is gRPC's but for frames.
+// codec is gRPC's codec, except for frames.
 type codec struct{ encoding.CodecV2 }
 
-// Codec is gRPC's own, which passes frames on as they are.
+// Codec is gRPC's protobuf codec, which passes frames on as they are.
 var Codec encoding.CodecV2 = codec{encoding.GetCodecV2(proto.Name)}
 
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
@@ -48,7 +48,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return c.CodecV2.Unmarshal(data, v)
 }
 
-// Dial connects to a server of which frames are read.
+// Dial connects to a server from which to read frames.
 func Dial(address string, opts ...grpc.DialOption) (*grpc.ClientConn, error) {
 	return grpc.NewClient(address, append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -56,7 +56,7 @@ func Dial(address string, opts ...grpc.DialOption) (*grpc.ClientConn, error) {
 	}, opts...)...)
 }
 
-// Open begins a call in which both sides may send.
+// Open starts a bidirectional stream.
 func Open(ctx context.Context, conn *grpc.ClientConn, method string) (grpc.ClientStream, error) {
 	return conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, method)
 }

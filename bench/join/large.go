@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// measureLarge has a machine join when the mesh has many services more. One that comes before it, and is not measured, is there for as long as discovery
-// may be at work with what is new.
+// measureLarge measures a machine that joins when the mesh has many more services. A first, unmeasured
+// machine gives discovery time to process them.
 func (m *mesh) measureLarge(ctx context.Context) (*member, error) {
 	if err := m.grow(ctx, m.options.services); err != nil {
 		return nil, err
@@ -25,7 +25,8 @@ func (m *mesh) measureLarge(ctx context.Context) (*member, error) {
 	return j, err
 }
 
-// grow adds services to the mesh, on the port that clients have open already, as all HTTP services of a port share a listener.
+// grow adds services to the mesh, on a port that clients have open already: all HTTP services of a port share
+// a listener.
 func (m *mesh) grow(ctx context.Context, services int) error {
 	conn, err := pgx.Connect(ctx, m.postgres.URL())
 	if err != nil {
@@ -41,5 +42,5 @@ func (m *mesh) grow(ctx context.Context, services int) error {
 	return err
 }
 
-// endpoints is how many each further service has.
+// endpoints is how many endpoints each added service has.
 const endpoints = 5

@@ -16,15 +16,15 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 )
 
-// member is what was found out about one machine.
+// member is the measurement of one machine.
 type member struct {
-	join   time.Duration // the command
-	ready  time.Duration // from then on, until the agent says that Envoy is ready
-	answer time.Duration // from then on, until the first answer
-	back   time.Duration // from the death of Envoy until the next one serves
+	join   time.Duration // of mesh-agent join
+	ready  time.Duration // from then until the agent reports that Envoy is ready
+	answer time.Duration // from then until the first answer
+	back   time.Duration // from the death of Envoy until the next one answers
 
 	rss, pss int64 // of the agent, in bytes
-	clusters int   // that its Envoy has accepted
+	clusters int   // accepted by its Envoy
 }
 
 func (j *member) whole() time.Duration { return j.join + j.ready + j.answer }
@@ -33,14 +33,14 @@ func (j *member) String() string {
 	return fmt.Sprintf("first answer after %s, agent %s, back after %s", milliseconds(j.whole()), megabytes(j.rss), milliseconds(j.back))
 }
 
-// measure has a machine join, use the mesh, lose its Envoy and go, and throws away what it knew.
+// measure lets a machine join, use the mesh, lose its Envoy and leave, and deletes its state.
 func (m *mesh) measure(ctx context.Context, name string) (*member, error) {
 	token, err := m.stack.GroupToken(ctx, "shop/web")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(m.stack.State(name))
-	waiting, cancel := context.WithTimeout(ctx, within)
+	waiting, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	var j member
 	begun := time.Now()
@@ -83,8 +83,8 @@ func (m *mesh) first(ctx context.Context, p *stack.Program, begun time.Time, j *
 	return nil
 }
 
-// every is how often is looked whether something has come that is measured.
-const every = 2 * time.Millisecond
+// pollInterval is how often to check for the measured event.
+const pollInterval = 2 * time.Millisecond
 
 // answered waits until a request through the machine's Envoy is answered.
 func (m *mesh) answered(ctx context.Context) (string, error) {
@@ -93,15 +93,16 @@ func (m *mesh) answered(ctx context.Context) (string, error) {
 		if err == nil {
 			return who, nil
 		}
-		if !wait.For(ctx, every) {
+		if !wait.For(ctx, pollInterval) {
 			return "", fmt.Errorf("no request is answered: %w", err)
 		}
 	}
 }
 
-// restart has a machine's Envoy start anew. It is done once with each machine: an Envoy that dies again and again is started later each time.
+// restart kills a machine's Envoy and waits for the next. It does so only once per machine: an Envoy that
+// dies repeatedly is restarted later each time.
 func (m *mesh) restart(ctx context.Context, name string, j *member) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	found, err := m.status(ctx, name)
 	if err != nil {
@@ -112,7 +113,7 @@ func (m *mesh) restart(ctx context.Context, name string, j *member) error {
 	return err
 }
 
-// status asks an agent how it is.
+// status asks an agent for its status.
 func (m *mesh) status(ctx context.Context, name string) (*status.Report, error) {
 	out, err := m.stack.Run(ctx, "mesh-agent", "status", "-o", "json", "--state-dir", m.stack.State(name))
 	if err != nil {
@@ -134,8 +135,8 @@ func (m *mesh) killEnvoy(ctx context.Context, pid int) (time.Duration, error) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		return 0, fmt.Errorf("kill Envoy: %w", err)
 	}
-	for !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) { // so that it is not the one that dies that answers
-		if !wait.For(ctx, every) {
+	for !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) { // so that the dying Envoy cannot answer
+		if !wait.For(ctx, pollInterval) {
 			return 0, fmt.Errorf("the Envoy %d that was killed is still there: %w", pid, ctx.Err())
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/pgmesh/pgmesh/store/embedded"
 )
 
-// mesh is all that is there before a machine joins: the control plane, and a machine that serves.
+// mesh is everything that exists before a machine joins: the control plane, and a machine that serves.
 type mesh struct {
 	options  *options
 	dir      string
@@ -25,22 +25,22 @@ type mesh struct {
 	stack    *stack.Stack
 	app      *httptest.Server
 	server   *stack.Program
-	port     int // of the service: the server's Envoy has it at the address of its machine, a client's on loopback
+	port     int // of the service: at the server's own address, and on loopback at a client
 	client   *http.Client
 }
 
 const (
 	host = "api.payments.mesh"
-	// serverIP is the address of the machine that serves. A client's is 127.0.0.1.
+	// serverIP is the address of the serving machine. A client's is 127.0.0.1.
 	serverIP = "127.0.0.2"
-	// within is how long anything that is waited for may take.
-	within = 30 * time.Second
+	// waitTimeout bounds every wait.
+	waitTimeout = 30 * time.Second
 )
 
 func startMesh(ctx context.Context, o *options) (m *mesh, err error) {
-	// Each request has a connection of its own, as the first of an application has.
+	// Each request uses a new connection, like the first request of an application.
 	m = &mesh{options: o, client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second}}
-	if m.dir, err = os.MkdirTemp("/tmp", "pgmesh-join-"); err != nil { // sockets need short names
+	if m.dir, err = os.MkdirTemp("/tmp", "pgmesh-join-"); err != nil { // the paths of sockets are limited in length
 		return nil, err
 	}
 	if err := m.start(ctx); err != nil {
@@ -59,7 +59,7 @@ func (m *mesh) start(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	// It commits to the disk as one in production does.
+	// As in production, Postgres commits to the disk.
 	if m.postgres, err = embedded.Start(ctx, embedded.Options{DataDir: filepath.Join(m.dir, "postgres")}); err != nil {
 		return err
 	}
@@ -79,12 +79,12 @@ func (m *mesh) start(ctx context.Context) (err error) {
 	return m.serve(ctx)
 }
 
-// answer tells who the server's Envoy has taken the client for, which it does by the client's certificate.
+// answer returns the identity that the server's Envoy read from the client's certificate.
 func answer(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, r.Header.Get("X-Forwarded-Client-Cert"))
 }
 
-// resources are those of docs/machines.md, with addresses for one machine in the place of two.
+// resources returns the resources of docs/machines.md, with addresses on one machine instead of two.
 func (m *mesh) resources() string {
 	return fmt.Sprintf(`
 apiVersion: networking.istio.io/v1
@@ -127,9 +127,9 @@ spec: {mtls: {mode: STRICT}}
 `, m.port, m.app.Listener.Addr().(*net.TCPAddr).Port, host, serverIP)
 }
 
-// serve has the server join, until its Envoy has the port of the service.
+// serve lets the server join, and waits until its Envoy listens on the service's port.
 func (m *mesh) serve(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	token, err := m.stack.GroupToken(ctx, "payments/api")
 	if err != nil {
@@ -148,7 +148,7 @@ func (m *mesh) serve(ctx context.Context) error {
 	return m.refusesPlaintext(ctx)
 }
 
-// agent has a machine join by a token, and prepares its agent.
+// agent lets a machine join with a token, and prepares its agent.
 func (m *mesh) agent(ctx context.Context, name, token string, flags ...string) (*stack.Program, error) {
 	if out, err := m.stack.Run(ctx, "mesh-agent", "join", "--server", m.stack.XDS, "--token", token, "--state-dir", m.stack.State(name)); err != nil {
 		return nil, fmt.Errorf("%s does not join: %w\n%s", name, err, out)
@@ -156,7 +156,8 @@ func (m *mesh) agent(ctx context.Context, name, token string, flags ...string) (
 	return m.stack.Member(m.options.envoy, name, token, append([]string{"--drain-time", "0s"}, flags...)...)
 }
 
-// refusesPlaintext makes sure that who has no certificate gets no answer: what is measured would not be mutual TLS otherwise.
+// refusesPlaintext checks that a client without a certificate gets no answer, to be sure that mutual TLS is
+// measured.
 func (m *mesh) refusesPlaintext(ctx context.Context) error {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", m.at(serverIP))
 	if err != nil {
@@ -171,7 +172,7 @@ func (m *mesh) refusesPlaintext(ctx context.Context) error {
 
 func (m *mesh) at(ip string) string { return fmt.Sprintf("%s:%d", ip, m.port) }
 
-// stop ends all of it. The server goes first: it leaves the registry.
+// stop stops everything. The server goes first, so that it can leave the registry.
 func (m *mesh) stop() {
 	if m.server != nil {
 		m.server.Stop()
@@ -188,7 +189,7 @@ func (m *mesh) stop() {
 	os.RemoveAll(m.dir)
 }
 
-// ask sends one request to the port of the service, and returns whom the application was told that it is from.
+// ask sends one request to the service's port, and returns the client's identity as the application sees it.
 func (m *mesh) ask(ctx context.Context, ip string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.at(ip)+"/", nil)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/bench/timing"
 )
 
-// The aims. They count for every machine, and not only for most of them.
+// The aims. Every machine must meet them, not only most.
 const (
 	joinAim   = 2 * time.Second
 	backAim   = time.Second
@@ -20,11 +20,11 @@ const (
 type report struct {
 	options *options
 	all     []*member
-	large   *member // of a mesh with many services, nil for none
+	large   *member // in a mesh with many services; nil if not measured
 	use     machine.Use
 }
 
-// print prints all that was measured, and tells whether the aims were met.
+// print prints all measurements, and reports whether the aims were met.
 func (r *report) print(out io.Writer) bool {
 	fmt.Fprintf(out, "\n%d machines join one after the other, on %s\n\n%-46s %9s %9s %9s\n", len(r.all), machine.Processors(), "", "median", "p95", "max")
 	met := r.times(out, "mesh-agent join until the first answer", joinAim, (*member).whole)
@@ -42,7 +42,7 @@ func (r *report) print(out io.Writer) bool {
 	return met
 }
 
-// one prints what was found out about one machine.
+// one prints the measurement of one machine.
 func (r *report) one(out io.Writer, j *member) bool {
 	for _, t := range []struct {
 		what string
@@ -64,7 +64,7 @@ func (r *report) bytes(out io.Writer, what string, aim int64, of func(*member) i
 	return row(out, what, r.all, aim, of, megabytes)
 }
 
-// row prints one line, and tells whether the largest is within the aim, 0 for none.
+// row prints one line, and reports whether the maximum is within the aim. An aim of 0 is none.
 func row[N time.Duration | int64](out io.Writer, what string, all []*member, aim N, of func(*member) N, text func(N) string) bool {
 	var found []time.Duration
 	for _, j := range all {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// OwnCPU is the time that this process has spent on all processors.
+// OwnCPU is the processor time of this process.
 func OwnCPU() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -16,13 +16,14 @@ func OwnCPU() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// tick is the unit of /proc/PID/stat, which Linux has at a hundredth of a second for every program to see.
+// tick is the unit of /proc/PID/stat: Linux reports hundredths of a second to all programs.
 const tick = 10 * time.Millisecond
 
-// CPUOf is the time that a process has spent on all processors, to a hundredth of a second.
+// CPUOf is the processor time of a process, in hundredths of a second.
 func CPUOf(pid int) time.Duration { return cpuIn(strconv.Itoa(pid)) }
 
-// MainThreadCPUOf is that of the thread with which a process began: of Envoy, the one that takes configuration and no requests.
+// MainThreadCPUOf is the processor time of a process's first thread. Envoy's handles configuration and no
+// requests.
 func MainThreadCPUOf(pid int) time.Duration {
 	return cpuIn(fmt.Sprintf("%[1]d/task/%[1]d", pid))
 }

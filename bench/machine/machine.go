@@ -1,5 +1,5 @@
-// Package machine reads from the kernel what measuring needs to know: how quiet the machine was, and what a process has taken of it.
-// It reads nothing where there is no /proc.
+// Package machine reads what measurements need from the kernel: how busy the machine was, and what a process
+// used. Without /proc everything is zero.
 package machine
 
 import (
@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// Time is what the machine's processors have done since it started, in the kernel's ticks.
+// Time is the time that the processors have spent since boot, in ticks.
 type Time struct{ all, idle, stolen uint64 }
 
-// Now reads the time.
+// Now reads the current times.
 func Now() Time {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -28,7 +28,7 @@ func Now() Time {
 			t.idle += ticks
 		case 7:
 			t.stolen = ticks
-		case 8, 9: // guests, which are counted as users already
+		case 8, 9: // guests, which are included in users
 			continue
 		}
 		t.all += ticks
@@ -36,13 +36,13 @@ func Now() Time {
 	return t
 }
 
-// Use is how much of its processors a machine used, and was not given, in percent.
+// Use is the share of processor time that was used, and stolen by the hypervisor, in percent.
 type Use struct {
 	Busy   float64 `json:"busy_percent"`
 	Stolen float64 `json:"stolen_percent"`
 }
 
-// Since tells how quiet the machine was: times taken while others have its processors say little.
+// Since returns the use since start: measurements mean little while others have the processors.
 func (t Time) Since(start Time) Use {
 	all := float64(t.all - start.all)
 	if all == 0 {
@@ -59,7 +59,7 @@ func (u Use) String() string {
 	return fmt.Sprintf("processors %.0f%% busy, %.0f%% taken away by the host", u.Busy, u.Stolen)
 }
 
-// Processors names the machine's processors and says how many there are.
+// Processors returns the model and the number of processors.
 func Processors() string {
 	text, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/bench/machine"
 )
 
-func TestWhatAProcessTakes(t *testing.T) {
+func TestProcess(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("there is no /proc, and without it machine is to read nothing")
@@ -33,7 +33,7 @@ func TestWhatAProcessTakes(t *testing.T) {
 	require.Zero(t, machine.CPUOf(-1))
 }
 
-func TestUseSaysHowQuietTheMachineWas(t *testing.T) {
+func TestUse(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "unknown", machine.Now().Since(machine.Now()).String())
 	require.Equal(t, "processors 50% busy, 8% taken away by the host", machine.Use{Busy: 50, Stolen: 8}.String())

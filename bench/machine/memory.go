@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Memory is what a process has in RAM in bytes, now and at most.
+// Memory is the resident memory of a process in bytes, now and at its peak.
 type Memory struct{ Now, Peak int64 }
 
 // MemoryOf reads the memory of a process.
@@ -33,7 +33,7 @@ func MemoryOf(pid int) (m Memory) {
 	return m
 }
 
-// ProportionalOf is what a process has in RAM in bytes, where of a page that several have each counts its part.
+// ProportionalOf is the proportional set size of a process in bytes: shared pages count in parts.
 func ProportionalOf(pid int) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {
@@ -48,7 +48,7 @@ func ProportionalOf(pid int) int64 {
 	return 0
 }
 
-// ForgetPeak begins the peak of a process anew, with what it has now.
+// ForgetPeak resets the peak of a process to its present memory.
 func ForgetPeak(pid int) error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
 }

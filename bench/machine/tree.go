@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TreeCPUOf is the time that a process has spent on all processors together with its children: those that live, and those that it has waited for. Of
-// Postgres that is the server with all its sessions and workers.
+// TreeCPUOf is the processor time of a process with its children: the live ones, and those it has waited for.
+// For Postgres this covers all sessions and workers.
 func TreeCPUOf(pid int) time.Duration {
 	total := CPUOf(pid) + startedBy(pid)
 	for _, child := range childrenOf(pid) {
@@ -19,7 +19,7 @@ func TreeCPUOf(pid int) time.Duration {
 	return total
 }
 
-// startedBy is the time of the children that a process has waited for.
+// startedBy is the processor time of the children that a process has waited for.
 func startedBy(pid int) time.Duration {
 	fields := statOf(strconv.Itoa(pid))
 	if len(fields) < 15 {
@@ -41,13 +41,14 @@ func childrenOf(parent int) (children []int) {
 	return children
 }
 
-// statOf has what follows the name of a process, or of one of its threads, in its line of the kernel: its state first, then its parent.
+// statOf returns the fields of /proc/PID/stat after the name, for a process or a thread: first its state,
+// then its parent.
 func statOf(task string) []string {
 	text, err := os.ReadFile("/proc/" + task + "/stat")
 	if err != nil {
 		return nil
 	}
-	// The name itself may have blanks and parentheses.
+	// The name may contain blanks and parentheses.
 	return strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 }
 

@@ -8,7 +8,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 )
 
-// Direct leads an Envoy straight to a discovery, where its agent would have been: what is measured is one alone.
+// Direct points an Envoy directly to a discovery instead of its agent, to measure discovery alone.
 func Direct(b *bootstrapv3.Bootstrap, discovery string) error {
 	host, port, err := net.SplitHostPort(discovery)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package realenvoy runs an Envoy with a backend behind it, for times that only requests can tell.
+// Package realenvoy runs an Envoy with a backend, for times that only real requests can show.
 package realenvoy
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/bootstrap"
 )
 
-// Binary is the path of the Envoy that was asked for, or else $ENVOY, or what `make tools` put into .tools.
+// Binary returns the path of Envoy: the given one, else $ENVOY, else the one that make tools installed.
 func Binary(asked string) string {
 	for _, path := range []string{asked, os.Getenv("ENVOY")} {
 		if path != "" {
@@ -26,7 +26,7 @@ func Binary(asked string) string {
 	return filepath.Join(".tools", "envoy", "envoy")
 }
 
-// Start starts it with one worker. Its files are in dir.
+// Start starts Envoy with one worker. Its files are in dir.
 func Start(binary, dir string, b *bootstrapv3.Bootstrap) (*process.Process, error) {
 	text, err := bootstrap.JSON(b)
 	if err != nil {
@@ -36,11 +36,11 @@ func Start(binary, dir string, b *bootstrapv3.Bootstrap) (*process.Process, erro
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return nil, err
 	}
-	return process.Start(exec.Command(binary, "-c", file, "--concurrency", "1", "--use-dynamic-base-id", "--drain-time-s", "45", // as mesh-agent starts it
+	return process.Start(exec.Command(binary, "-c", file, "--concurrency", "1", "--use-dynamic-base-id", "--drain-time-s", "45", // the drain time of mesh-agent
 		"--log-level", "warn", "--log-path", logIn(dir)))
 }
 
-// Log is what an Envoy with its files in dir has had to complain about.
+// Log returns the log of an Envoy with its files in dir.
 func Log(dir string) string {
 	text, err := os.ReadFile(logIn(dir))
 	if err != nil {
@@ -61,7 +61,7 @@ func Client() *http.Client {
 	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1, DisableCompression: true}}
 }
 
-// FreePort finds a port for Envoy to listen on. It is not kept from others.
+// FreePort finds a port for Envoy. It does not reserve it.
 func FreePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -19,26 +19,26 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/upstream"
 )
 
-// joining is how many machines join at once.
+// joining is how many machines join at the same time.
 const joining = 32
 
-// fleet are the machines.
+// fleet is the machines.
 type fleet struct {
 	members []*membership.Membership
 	ups     []*upstream.Upstream
 	group   *errgroup.Group
 	cancel  context.CancelFunc
 
-	expired atomic.Int64 // renewals that came too late
+	expired atomic.Int64 // renewals after the certificate expired
 	failed  atomic.Int64
 
 	mu   sync.Mutex
 	took []time.Duration // of each renewal
-	left []time.Duration // that the certificate before had
+	left []time.Duration // the rest of the previous certificate's life
 	at   []time.Time
 }
 
-// fleet has all machines join, and then renew until it is stopped.
+// fleet lets all machines join, and then renew until it is stopped.
 func (m *mesh) fleet(ctx context.Context) (*fleet, error) {
 	text, err := m.stack.JoinToken(ctx, "shop/cart", "--uses", strconv.Itoa(m.options.machines))
 	if err != nil {
@@ -77,7 +77,7 @@ func (m *mesh) fleet(ctx context.Context) (*fleet, error) {
 	return f, nil
 }
 
-// live is what an agent does for its certificate.
+// live does what an agent does for its certificate.
 func (f *fleet) live(ctx context.Context, member *membership.Membership, address string) error {
 	u, err := upstream.Dial(upstream.Options{Addresses: []string{address}, Credentials: upstream.Member(member)})
 	if err != nil {
@@ -89,7 +89,7 @@ func (f *fleet) live(ctx context.Context, member *membership.Membership, address
 	return nil
 }
 
-// timed takes the time of each renewal.
+// timed measures each renewal.
 func (f *fleet) timed(member *membership.Membership, ask membership.Ask) membership.Ask {
 	return func(ctx context.Context, csr []byte) (membership.Granted, error) {
 		begun := time.Now()
@@ -114,7 +114,7 @@ func (f *fleet) note(begun time.Time, left time.Duration, err error) {
 	f.took, f.left, f.at = append(f.took, time.Since(begun)), append(f.left, left), append(f.at, begun)
 }
 
-// outdated is how many machines have a certificate that has ended.
+// outdated counts the machines whose certificate has expired.
 func (f *fleet) outdated() (n int) {
 	for _, m := range f.members {
 		if time.Now().After(m.Current().NotAfter()) {
@@ -126,7 +126,7 @@ func (f *fleet) outdated() (n int) {
 
 func (f *fleet) stop() {
 	f.cancel()
-	_ = f.group.Wait() // it ends with the context
+	_ = f.group.Wait() // ends with the context
 	for _, u := range f.ups {
 		u.Close()
 	}

@@ -1,8 +1,9 @@
-// Renewals measures whether a mesh holds short certificates: machines join, by the parts of the agent that do that, keep one connection to discovery each, and renew at
-// half of the life of their certificate, which the setting certificate_lifetime of the mesh says. In minutes they renew as often as with certificates of an
-// hour in sixty times that.
+// Renewals measures whether a mesh can keep certificates short-lived: machines join with the agent's own
+// packages, keep one connection to discovery each, and renew at half of their certificate's life, which is
+// the mesh's setting certificate_lifetime. With certificates of minutes they renew as often in minutes as
+// with hourly ones in hours.
 //
-// The programs are pgmesh's own, with a real Postgres. The machines are in this process, without Envoys.
+// The programs are pgmesh's own, with a real Postgres. The machines run in this process, without Envoys.
 //
 //	make bench-renewals FLAGS='--machines 2000 --lifetime 10m --for 20m'
 package main

@@ -42,14 +42,14 @@ func (m *mesh) start(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	// It commits to the disk as one in production does.
+	// As in production, Postgres commits to the disk.
 	if m.postgres, err = embedded.Start(ctx, embedded.Options{DataDir: filepath.Join(m.dir, "postgres")}); err != nil {
 		return err
 	}
 	if m.stack, err = stack.NewSecure(bin, m.dir, m.postgres.URL(), nil); err != nil {
 		return err
 	}
-	m.stack.DiscoveryFlags("--max-join-rate", "0", "--log-level", "warn") // all machines are behind one address
+	m.stack.DiscoveryFlags("--max-join-rate", "0", "--log-level", "warn") // all machines have the same address
 	if err := m.stack.Start(ctx); err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (m *mesh) start(ctx context.Context) (err error) {
 	return err
 }
 
-// recorded is how many certificates the mesh has written down.
+// recorded is how many certificates the mesh has recorded.
 func (m *mesh) recorded(ctx context.Context) (rows int, err error) {
 	err = m.db.QueryRow(ctx, "SELECT count(*) FROM mesh.certificates WHERE credential IN ('token', 'certificate') AND enrolment <> '' AND refusal IS NULL AND namespace = 'shop'").Scan(&rows)
 	return rows, err

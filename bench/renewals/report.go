@@ -13,7 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/wait"
 )
 
-// report is what was measured.
+// report is the measurement.
 type report struct {
 	options         *options
 	lasted          time.Duration
@@ -26,7 +26,7 @@ type report struct {
 	use             machine.Use
 }
 
-// measure lets the machines renew, and looks each second whether any has a certificate that has ended.
+// measure lets the machines renew, and checks each second for expired certificates.
 func (m *mesh) measure(ctx context.Context, f *fleet) (*report, error) {
 	discovery, server := m.stack.Discovery.Pid(), m.stack.MCPServer.Pid()
 	discoveryBefore, serverBefore, before, begun := machine.CPUOf(discovery), machine.CPUOf(server), machine.Now(), time.Now()
@@ -62,7 +62,8 @@ func busiest(at []time.Time) (most int) {
 	return most
 }
 
-// print prints all that was measured, and tells whether the aims were met: no certificate has ended, and none was refused.
+// print prints all measurements, and reports whether the aims were met: no certificate has expired, and none
+// was refused.
 func (r *report) print(out io.Writer) bool {
 	rate := float64(len(r.took)) / r.lasted.Seconds()
 	ms := func(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1e3) }

@@ -6,22 +6,23 @@ import (
 	"github.com/pgmesh/pgmesh/bench/machine"
 )
 
-// bulk is one transaction of many rows.
+// bulk is one transaction with many rows.
 type bulk struct {
 	Rows     int     `json:"rows"`
 	Last     float64 `json:"last_proxy_ms"` // until it has all of it
 	Median   float64 `json:"median_proxy_ms"`
-	Write    float64 `json:"write_ms"` // COMMIT alone, where there is one
+	Write    float64 `json:"write_ms"` // COMMIT only, if there is one
 	Messages int64   `json:"messages"`
 	MB       float64 `json:"mb"`
-	// Pushes is the largest number of messages of one type that a proxy was sent: 1 says that no state in between was pushed.
+	// Pushes is the largest number of messages of one type to a proxy: 1 means that no intermediate state was
+	// pushed.
 	Pushes int64       `json:"pushes_a_proxy_and_type"`
 	CPU    float64     `json:"server_cpu_s"`
 	Peak   float64     `json:"server_peak_mb"`
 	Use    machine.Use `json:"machine"`
 }
 
-// bulk writes the rows anew for each transaction, so that all of them are changes.
+// bulk gives the rows new content for each transaction, so that all of them change.
 func (r *run) bulk(ctx context.Context) error {
 	for i := range r.Bulks {
 		c := manyRows(&r.World, r.who(), r.Rows, i)

@@ -7,14 +7,14 @@ import (
 	"github.com/pgmesh/pgmesh/bench/scale/proxy"
 )
 
-// change is something that is written at once, and how a proxy knows that it has come.
+// change is something written at once, and the signs by which a proxy recognizes it.
 type change struct {
 	scenario  string
 	resources []resource
 	signs     []sign
 }
 
-// sign is what has to have come to a proxy: a mark, as often as is due, in responses of these types.
+// sign is what must arrive at a proxy: a mark, a number of times, in responses of these types.
 type sign struct {
 	mark  []byte
 	types []proxy.Type
@@ -25,7 +25,7 @@ func once(mark string, types ...proxy.Type) sign {
 	return sign{[]byte(mark), types, func(int) int { return 1 }}
 }
 
-// turns is over how many services the changes of one kind go in turns.
+// turns is how many services the changes of one kind rotate over.
 const turns = 20
 
 func (w *world) turn(number int) int { return number % min(turns, w.seenByAll()) }
@@ -44,7 +44,7 @@ func changeOfEndpoint(w *world, number int) change {
 	return change{"endpoint", []resource{changed}, []sign{once(mark, proxy.Endpoints)}}
 }
 
-// newService is one more service that all proxies see.
+// newService adds a service that all proxies see.
 func newService(w *world, number int) change {
 	name, namespace := fmt.Sprintf("new-%06d", number), w.namespace(0)
 	host := hostOf(name, namespace)
@@ -59,14 +59,14 @@ func newService(w *world, number int) change {
 	}}
 }
 
-// markAddress is an address that no text of another one contains: each number in it has three digits.
+// markAddress returns an address that is no substring of another: each number in it has three digits.
 func markAddress(network, number int) string {
 	const different = 150
 	return fmt.Sprintf("198.%d.%d.%d", network, 100+number/different%different, 100+number%different)
 }
 
-// manyRows changes the route and the endpoints of as many services as make up half of the rows each. What is left of the rows are
-// services of another team, which nobody here sees.
+// manyRows changes the routes and endpoints of services, half of the rows each. If there are not enough
+// services, the remaining rows are services of another team, which no proxy sees.
 func manyRows(w *world, p who, rows, number int) change {
 	mark, at := fmt.Sprintf("bulk-%06d", number), markAddress(19, number)
 	touched := min(w.Services, rows/2)
@@ -90,7 +90,7 @@ func manyRows(w *world, p who, rows, number int) change {
 	}}
 }
 
-// visibleBelow is how many of the first services the proxies of each namespace see.
+// visibleBelow returns how many of the first services the proxies of each namespace see.
 func (w *world) visibleBelow(services int) []int {
 	due := make([]int, w.Namespaces)
 	for n, home := range w.homes {

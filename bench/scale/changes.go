@@ -9,33 +9,34 @@ import (
 	"github.com/pgmesh/pgmesh/bench/timing"
 )
 
-// changes are what changes of one sort took, one after the other on a quiet system.
+// changes is the measurement of one kind of change, made one after the other on a quiet system.
 type changes struct {
 	Scenario string `json:"scenario"`
 	Count    int    `json:"count"`
 
-	// Last and Median are times from just before the change counted until the last proxy, or half of them, had it.
+	// Last and Median are the times from just before the change took effect until the last proxy, or half of
+	// them, had it.
 	Last   spread `json:"last_proxy"`
 	Median spread `json:"median_proxy"`
-	Write  spread `json:"write"` // COMMIT alone, where there is one
+	Write  spread `json:"write"` // COMMIT only, if there is one
 	Floor  spread `json:"floor_last"`
-	// A change takes so much, at all proxies together.
+	// Per change, for all proxies together.
 	Messages float64 `json:"messages"`
 	MB       float64 `json:"mb"`
 	CPU      float64 `json:"server_cpu_s"`
 
 	Peak float64     `json:"server_peak_mb"`
-	Load float64     `json:"proxies_cpu_s"` // what the proxies themselves took, a change
+	Load float64     `json:"proxies_cpu_s"` // of the proxies themselves, per change
 	Use  machine.Use `json:"machine"`
 
 	LastTimes  []float64 `json:"last_proxy_times_ms"`
 	FloorTimes []float64 `json:"floor_last_times_ms"`
 }
 
-// times are those of one change.
+// times are the times of one change.
 type times struct{ last, median, write, floor time.Duration }
 
-// changes measures changes of one sort.
+// changes measures one kind of change.
 func (r *run) changes(scenario string, number func(*world, int) change) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := r.ensureFloor(ctx); err != nil {
@@ -67,7 +68,7 @@ func (r *run) ensureFloor(ctx context.Context) (err error) {
 	return err
 }
 
-// change makes one change, waits until all have it, and then has the floor send as much.
+// change makes one change, waits until all proxies have it, and then has the floor send as much.
 func (r *run) change(ctx context.Context, c change, m *meter) (t times, err error) {
 	timing.Settle()
 	before, load := r.crowd.totals(), machine.OwnCPU()
@@ -100,7 +101,7 @@ func (r *run) change(ctx context.Context, c change, m *meter) (t times, err erro
 	return t, nil
 }
 
-// meter measures what a scenario takes.
+// meter measures the resources that a scenario uses.
 type meter struct {
 	run     *run
 	machine machine.Time
@@ -112,7 +113,7 @@ type meter struct {
 func (r *run) begin() *meter {
 	pid := r.server.pid()
 	if pid != 0 {
-		_ = machine.ForgetPeak(pid) // of a process of somebody else's the peak stays that of its life
+		_ = machine.ForgetPeak(pid) // the peak of another user's process cannot be reset, and stays that of its whole life
 	}
 	return &meter{run: r, machine: machine.Now(), totals: r.crowd.totals(), cpu: machine.CPUOf(pid)}
 }

@@ -12,24 +12,24 @@ import (
 	"github.com/pgmesh/pgmesh/bench/scale/proxy"
 )
 
-// crowd is proxies that are connected together, each over a connection of its own.
+// crowd is proxies that connect at the same time, each with its own connection.
 type crowd struct {
 	who     who
-	first   int // the number of the first of them
+	first   int // the number of the first proxy
 	address string
 	delta   bool
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	failed  chan error
-	counts  []counts // of each proxy
+	counts  []counts // per proxy
 	watch   atomic.Pointer[watch]
 }
 
-// counts are what a proxy was sent of each type.
+// counts are the messages and bytes sent to a proxy, by type.
 type counts [proxy.Types]struct{ messages, bytes atomic.Int64 }
 
-// join connects proxies, all at once, and returns how long each took until it had everything.
+// join connects proxies at the same time, and returns how long each took until it had everything.
 func join(ctx context.Context, p who, address string, delta bool, first, count int) (*crowd, []time.Duration, error) {
 	c := &crowd{who: p, first: first, address: address, delta: delta, failed: make(chan error, 1), counts: make([]counts, count)}
 	connected, stop := context.WithCancel(ctx)
@@ -45,7 +45,7 @@ func join(ctx context.Context, p who, address string, delta bool, first, count i
 			if err := proxy.Run(connected, o); err != nil {
 				select {
 				case c.failed <- err:
-				default: // the first failure is told
+				default: // only the first failure is reported
 				}
 			}
 		})
@@ -68,14 +68,14 @@ func (c *crowd) options(served chan<- time.Time) ([]proxy.Options, error) {
 		visible := c.who.world.visible(c.who.namespace(number))
 		options[i] = proxy.Options{
 			Address: c.address, Node: node, Incremental: c.delta, Expect: proxy.Expected{Endpoints: visible, VirtualHosts: visible},
-			Heard: func(r proxy.Response) { c.hear(i, r) }, Served: func(at time.Time) { served <- at },
+			Heard: func(r proxy.Response) { c.receive(i, r) }, Served: func(at time.Time) { served <- at },
 		}
 	}
 	return options, nil
 }
 
 func (c *crowd) gather(ctx context.Context, served <-chan time.Time, start time.Time) (took []time.Duration, err error) {
-	late := time.NewTimer(giveUp)
+	late := time.NewTimer(changeTimeout)
 	defer late.Stop()
 	for range c.counts {
 		select {
@@ -84,7 +84,7 @@ func (c *crowd) gather(ctx context.Context, served <-chan time.Time, start time.
 		case err := <-c.failed:
 			return nil, err
 		case <-late.C:
-			return nil, fmt.Errorf("after %s %d of %d proxies have not been served", giveUp, len(c.counts)-len(took), len(c.counts))
+			return nil, fmt.Errorf("after %s %d of %d proxies have not been served", changeTimeout, len(c.counts)-len(took), len(c.counts))
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -98,8 +98,8 @@ func (c *crowd) leave() {
 	c.running.Wait()
 }
 
-// hear counts a response, and looks for what is watched for.
-func (c *crowd) hear(i int, r proxy.Response) {
+// receive counts a response, and searches it for expected signs.
+func (c *crowd) receive(i int, r proxy.Response) {
 	n := &c.counts[i][r.Type]
 	n.messages.Add(1)
 	n.bytes.Add(int64(len(r.Bytes)))
@@ -111,13 +111,13 @@ func (c *crowd) hear(i int, r proxy.Response) {
 // watch waits for the signs of a change at all proxies.
 type watch struct {
 	signs []sign
-	due   [][]int // of each proxy, how often each sign has still to come
+	due   [][]int // per proxy, how often each sign must still come
 	at    []time.Time
 	left  atomic.Int64
 	over  chan struct{}
 }
 
-// expect begins to look for a change, which must not have been made yet.
+// expect starts to watch for a change. It must be called before the change is made.
 func (c *crowd) expect(ch change) *watch {
 	w := &watch{signs: ch.signs, due: make([][]int, len(c.counts)), at: make([]time.Time, len(c.counts)), over: make(chan struct{})}
 	w.left.Store(int64(len(c.counts)))
@@ -150,19 +150,19 @@ func (w *watch) look(i int, r proxy.Response) {
 	}
 }
 
-// giveUp is when a change that has not reached everybody is taken for lost.
-const giveUp = 2 * time.Minute
+// changeTimeout is when a change that has not reached all proxies counts as lost.
+const changeTimeout = 2 * time.Minute
 
-// wait returns when all proxies have what is watched for, with how long it took to each, the shortest first.
+// wait returns when all proxies have all signs. It returns the sorted times that this took.
 func (c *crowd) wait(ctx context.Context, w *watch, start time.Time) ([]time.Duration, error) {
-	late := time.NewTimer(giveUp)
+	late := time.NewTimer(changeTimeout)
 	defer late.Stop()
 	select {
 	case <-w.over:
 	case err := <-c.failed:
 		return nil, err
 	case <-late.C:
-		return nil, fmt.Errorf("after %s %d of %d proxies have not been sent the change", giveUp, w.left.Load(), len(w.at))
+		return nil, fmt.Errorf("after %s %d of %d proxies have not been sent the change", changeTimeout, w.left.Load(), len(w.at))
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -170,7 +170,7 @@ func (c *crowd) wait(ctx context.Context, w *watch, start time.Time) ([]time.Dur
 	return since(start, w.at), nil
 }
 
-// since are the times from a moment to others, the shortest first.
+// since returns the sorted times since start.
 func since(start time.Time, all []time.Time) []time.Duration {
 	took := make([]time.Duration, len(all))
 	for i, at := range all {
@@ -180,7 +180,7 @@ func since(start time.Time, all []time.Time) []time.Duration {
 	return took
 }
 
-// totals are what all proxies were sent so far.
+// totals are the messages and bytes sent to all proxies so far.
 type totals struct {
 	messages, bytes int64
 	of              [proxy.Types]struct{ messages, bytes int64 }
@@ -204,7 +204,7 @@ func (c *crowd) totals() totals {
 	return t
 }
 
-// most is the largest number of messages of one type that a proxy was sent since.
+// most returns the largest number of messages of one type that a proxy was sent since before.
 func (t totals) most(before totals) (most int64) {
 	for i := range t.each {
 		for kind := range t.each[i] {

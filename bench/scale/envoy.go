@@ -24,17 +24,18 @@ type envoyRun struct {
 	Protocol string      `json:"protocol"`
 	Routes   int         `json:"routes"`
 	All      spread      `json:"all"`
-	Part     int         `json:"part"` // how many the first and the last are
+	Part     int         `json:"part"` // how many routes First and Last cover
 	First    spread      `json:"first"`
 	Last     spread      `json:"last"`
-	Write    spread      `json:"write"`                   // COMMIT alone, where there is one
-	CPU      float64     `json:"server_cpu_s"`            // a route
-	Envoy    []float64   `json:"envoy_main_thread_cpu_s"` // of the thread of Envoy that takes configuration, a route, in each tenth of them
+	Write    spread      `json:"write"`                   // COMMIT only, if there is one
+	CPU      float64     `json:"server_cpu_s"`            // per route
+	Envoy    []float64   `json:"envoy_main_thread_cpu_s"` // of Envoy's main thread, which handles configuration, per route, for each tenth of the routes
 	Use      machine.Use `json:"machine"`
 	Times    []float64   `json:"times_ms"`
 }
 
-// withEnvoy takes for each route the time from before it counts to the first answer that is not 404.
+// withEnvoy measures, for each route, the time from just before it took effect to the first answer other than
+// 404.
 func (r *run) withEnvoy(ctx context.Context) (err error) {
 	if r.server, err = openServer(ctx, r.options); err != nil {
 		return err
@@ -67,10 +68,10 @@ func (r *run) withEnvoy(ctx context.Context) (err error) {
 	return nil
 }
 
-// realEnvoy is an Envoy with a backend behind it.
+// realEnvoy is an Envoy with a backend.
 type realEnvoy struct {
 	role    string
-	port    int // of the service or the gateway, where Envoy listens for it
+	port    int // of the service or the gateway, on which Envoy listens
 	dir     string
 	process *process.Process
 	backend *httptest.Server
@@ -94,7 +95,7 @@ func (r *run) startEnvoy(ctx context.Context) (*realEnvoy, error) {
 	return e, e.start(r.envoy, r.server.address, bootstrap.XDS(r.Protocol))
 }
 
-// mesh is one service, and the gateway where there is one.
+// mesh returns the service, and the gateway if there is one.
 func (e *realEnvoy) mesh() []resource {
 	all := []resource{{"ServiceEntry", envoyNamespace, "backend", e.service(hostOf("backend", envoyNamespace))}}
 	if e.role == "gateway" {
@@ -134,7 +135,7 @@ func (e *realEnvoy) start(binary, address string, form bootstrap.XDS) error {
 	return err
 }
 
-// add writes a route for a host of its own, and asks for that host until it is answered.
+// add writes a route for a new host, and sends requests to that host until they are answered.
 func (e *realEnvoy) add(ctx context.Context, w writer, number int) (took, wrote time.Duration, err error) {
 	name := fmt.Sprintf("route-%d", number)
 	host := hostOf(name, envoyNamespace)
@@ -144,7 +145,7 @@ func (e *realEnvoy) add(ctx context.Context, w writer, number int) (took, wrote 
 		return 0, 0, err
 	}
 	wrote = time.Since(start)
-	for deadline := start.Add(giveUp); time.Now().Before(deadline); {
+	for deadline := start.Add(changeTimeout); time.Now().Before(deadline); {
 		answered, err := e.ask(ctx, host)
 		if answered {
 			return time.Since(start), wrote, nil
@@ -156,7 +157,8 @@ func (e *realEnvoy) add(ctx context.Context, w writer, number int) (took, wrote 
 	return 0, 0, fmt.Errorf("envoy does not answer for %s", host)
 }
 
-// route is a further route to the backend. A sidecar has routes for the hosts of services alone, so there the host becomes one.
+// route returns another route to the backend. A sidecar routes only hosts of services, so there the host
+// becomes a service.
 func (e *realEnvoy) route(name, host string) []resource {
 	spec := routeSpec(host, hostOf("backend", envoyNamespace), name)
 	if e.role == "gateway" {

@@ -8,40 +8,41 @@ import (
 	"github.com/pgmesh/pgmesh/bench/timing"
 )
 
-// firstSync is what it takes to serve all proxies that connect together.
+// firstSync is the cost of serving all proxies when they connect at the same time.
 type firstSync struct {
 	Times  []arrival   `json:"times"`
-	Last   spread      `json:"last_proxy"` // over the times
+	Last   spread      `json:"last_proxy"` // of all rounds
 	Median spread      `json:"median_proxy"`
-	Peak   float64     `json:"server_peak_mb"` // the most memory that the server had since it started
+	Peak   float64     `json:"server_peak_mb"` // the peak memory of the server since it started
 	Use    machine.Use `json:"machine"`
 }
 
-// arrival is one of the times.
+// arrival is the measurement of one round.
 type arrival struct {
 	Last     float64 `json:"last_proxy_ms"`
 	Median   float64 `json:"median_proxy_ms"`
 	Messages int64   `json:"messages"`
 	MB       float64 `json:"mb"`
-	// ByType is how much of that is of each type.
+	// ByType is the share of each type.
 	ByType map[string]share `json:"by_type"`
 	CPU    float64          `json:"server_cpu_s"`
 	Load   float64          `json:"proxies_cpu_s"`
 	Before float64          `json:"server_mb_before"` // with the mesh and no proxy
 	Peak   float64          `json:"server_peak_mb"`
-	// Floor and FloorCPU are what a bare server takes, that sends as many bytes to as many clients.
+	// Floor and FloorCPU are the time and processor time of a bare server that sends as many bytes to as many
+	// clients.
 	Floor    float64 `json:"floor_last_ms,omitempty"`
 	FloorCPU float64 `json:"floor_cpu_s,omitempty"`
 }
 
-// share is the part of one type in what was sent.
+// share is what was sent of one type.
 type share struct {
 	Messages int64   `json:"messages"`
 	MB       float64 `json:"mb"`
 }
 
-// firstSync connects all proxies to a server that has just started, and the last time keeps them. A server that was not started here
-// has them connect once.
+// firstSync connects all proxies to a server that has just started. The proxies of the last round stay. If
+// the server was not started here, there is only one round.
 func (r *run) firstSync(ctx context.Context) error {
 	times := r.Syncs
 	if r.server.restart == nil {

@@ -11,15 +11,15 @@ import (
 	"github.com/pgmesh/pgmesh/bench/child"
 )
 
-// floor is a server that has messages ready and sends them to as many streams as there are proxies when it is told to: what the same
-// machine needs for the same bytes at the least.
+// floor is a server that sends prepared messages to as many streams as there are proxies: the minimum that
+// the same machine needs for the same bytes.
 type floor struct {
 	server  *child.Process
 	clients []*bare.Waiting
 	failed  chan error
 }
 
-// floorCommand is how the program is told to be that server.
+// floorCommand makes this program act as that server.
 const floorCommand = "bare"
 
 func startFloor(ctx context.Context, streams int) (*floor, error) {
@@ -43,7 +43,7 @@ func startFloor(ctx context.Context, streams int) (*floor, error) {
 	return f, nil
 }
 
-// send has messages sent to each stream, and returns how long each stream took until it had them.
+// send has messages sent to each stream, and returns how long each stream took to receive them.
 func (f *floor) send(messages, size int) ([]time.Duration, error) {
 	at := make([]time.Time, len(f.clients))
 	var waiting sync.WaitGroup
@@ -56,7 +56,7 @@ func (f *floor) send(messages, size int) ([]time.Duration, error) {
 		})
 	}
 	start := time.Now()
-	if err := f.server.Tell(strings.Repeat(fmt.Sprint(size, " "), messages)); err != nil {
+	if err := f.server.Send(strings.Repeat(fmt.Sprint(size, " "), messages)); err != nil {
 		return nil, err
 	}
 	waiting.Wait()

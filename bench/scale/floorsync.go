@@ -11,8 +11,9 @@ import (
 	"github.com/pgmesh/pgmesh/bench/scale/proxy"
 )
 
-// syncFloor has as many clients connect together to a bare server that has just started, and each be sent as many bytes as a proxy was. It returns
-// how long the last took, and the processor time of the server.
+// syncFloor connects as many clients at the same time to a bare server that has just started, which sends
+// each as many bytes as a proxy received. It returns the time of the last client and the processor time of
+// the server.
 func syncFloor(ctx context.Context, clients int, bytes int64) (last, cpu time.Duration, err error) {
 	server, err := child.Start(floorCommand)
 	if err != nil {

@@ -1,6 +1,7 @@
-// Scale measures how a mesh of many services and many proxies takes changes: how long until the last proxy has one, and what that costs the
-// server. The proxies are simulated and ask as Envoys do; the server is pgmesh's own, which is started with its Postgres, or any other
-// that speaks ADS, so that a peer can be measured in the same way on the same machine.
+// Scale measures how changes spread in a mesh of many services and proxies: how long until the last proxy has
+// a change, and what it costs the server. The proxies are simulated and make the requests of Envoys. The
+// server is pgmesh's own, started with its Postgres, or any other ADS server, so that peers can be measured
+// in the same way on the same machine.
 //
 //	make bench-scale FLAGS='--services 1000 --proxies 500'
 package main
@@ -41,7 +42,7 @@ func root() *cobra.Command {
 	return cmd
 }
 
-// gcPercent has the proxies collect garbage seldom: it is the server that is measured.
+// gcPercent makes the proxies collect garbage rarely, since the server is what is measured.
 const gcPercent = 400
 
 func runAll(ctx context.Context, o *options) error {
@@ -63,7 +64,7 @@ func runAll(ctx context.Context, o *options) error {
 	return err
 }
 
-// meshCommand prints the mesh, for a server that has to have it before it can be measured.
+// meshCommand prints the mesh, for servers that must have it before the measurement.
 func meshCommand() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{

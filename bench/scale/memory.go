@@ -8,7 +8,7 @@ import (
 	"github.com/pgmesh/pgmesh/bench/machine"
 )
 
-// weight is what idle proxies cost the server.
+// weight is the memory that idle proxies cost the server.
 type weight struct {
 	Few     int     `json:"few"` // proxies
 	Many    int     `json:"many"`
@@ -16,14 +16,16 @@ type weight struct {
 	WithFew float64 `json:"server_mb_with_few"`
 	With    float64 `json:"server_mb_with_many"`
 	Peak    float64 `json:"server_peak_mb"`
-	// Each is how much more it has for each proxy after the first few, which had what all share translated.
+	// Each is the additional memory per proxy after the first few, for which the shared parts were
+	// translated.
 	Each float64 `json:"kb_a_proxy"`
 }
 
-// few is the part of the proxies that come first.
+// few is the divisor for the number of the first proxies.
 const few = 10
 
-// memory weighs the server with a tenth of the proxies and with all of them, each time when they have been idle for a while.
+// memory measures the server's memory with a tenth of the proxies and with all, each time after they were
+// idle for a while.
 func (r *run) memory(ctx context.Context) error {
 	if r.server.pid() == 0 {
 		return errors.New("nothing is known of the server's process: give --pid")
@@ -51,7 +53,7 @@ func (r *run) memory(ctx context.Context) error {
 	return nil
 }
 
-// weigh connects proxies, lets all be, and tells what the server has.
+// weigh connects proxies, leaves all idle, and returns the server's memory.
 func (r *run) weigh(ctx context.Context, first, count int) (*crowd, int64, error) {
 	c, _, err := join(ctx, r.who(), r.server.address, r.Protocol == "delta", first, count)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// options are what the flags say. Those with names for JSON are the parameters of a result.
+// options are the values of the flags. Those with JSON names are the parameters of a result.
 type options struct {
 	World    world  `json:"world"`
 	Proxies  int    `json:"proxies"`
@@ -108,7 +108,7 @@ func (o *options) check() error {
 
 func (o *options) measures(scenario string) bool { return slices.Contains(o.Only, scenario) }
 
-// needsProxies tells whether anything is measured but a real Envoy.
+// needsProxies reports whether anything but a real Envoy is measured.
 func (o *options) needsProxies() bool {
 	return slices.ContainsFunc(o.Only, func(s string) bool { return s != "envoy" })
 }

@@ -5,20 +5,20 @@ import (
 	"slices"
 )
 
-// How the sheet is divided.
+// The layout of the sheet.
 const (
 	sheetWidth           = 1000
 	plotLeft, plotRight  = 150, 820
-	laneHeight, laneRoom = 18, 14 // a lane of one distribution, and the room between two scenarios
+	laneHeight, laneRoom = 18, 14 // a lane shows one distribution; the room is between two scenarios
 	headHeight           = 76
 	footHeight           = 88
 	envoyHeight          = 420
 	gridColour           = "#e3e3e3"
 )
 
-// lane is one distribution that is drawn.
+// lane is one distribution in the plot.
 type lane struct {
-	scenario string // where it is the first of a scenario
+	scenario string // only in the first lane of a scenario
 	what     string
 	p50, p95 float64
 	max      float64
@@ -85,7 +85,7 @@ func lanesHeight(lanes []lane) (height float64) {
 	return height
 }
 
-// lanes returns where they end.
+// lanes returns where the lanes end.
 func (d *drawing) lanes(o *options, lanes []lane) float64 {
 	world := fmt.Sprintf("%d services of %d endpoints, %d proxies (%s)", o.World.Services, o.World.Endpoints, o.Proxies, o.Protocol)
 	if o.World.Scope > 0 {
@@ -135,17 +135,17 @@ func (d *drawing) legend(lanes []lane) {
 	d.text(plotRight+12, 56, rightOf, "p50 · p95 · max")
 }
 
-// key explains one colour, and returns where the next may stand.
+// key explains one colour, and returns the place of the next.
 func (d *drawing) key(x, y float64, what string) float64 {
 	d.dot(x, y, 5, colours[what])
 	d.text(x+10, y+4, rightOf, what)
 	return x + 36 + 6.5*float64(len(what))
 }
 
-// meanOf is over how many routes the curve of the mean goes.
+// meanOf is the number of routes in the running mean.
 const meanOf = 100
 
-// envoy draws each commit by the routes that there were.
+// envoy plots each commit over the number of routes.
 func (d *drawing) envoy(e *envoyRun, top float64) {
 	d.title(20, top+28, fmt.Sprintf("Routes added one by one, until a real Envoy (%s, %s) answers by each", e.Role, e.Protocol))
 	d.key(d.key(plotLeft, top+52, "each commit"), top+52, "mean of 100")

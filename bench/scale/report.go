@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// report says what was found, for people.
+// report prints the results for people.
 func (r *result) report(out io.Writer) {
 	fmt.Fprintf(out, "\nCommit %s, %s\n", r.Commit, r.Processors)
 	if o := r.Parameters; o.needsProxies() {
@@ -70,8 +70,8 @@ func (r *result) reportChanges(out io.Writer) {
 	r.reportAim(out)
 }
 
-// mostOfService is how many times as long as a change of a route a new service with its route may take.
-const mostOfService = 2.5
+// maxServiceRatio is how many times as long as a change of a route a new service with its route may take.
+const maxServiceRatio = 2.5
 
 // reportAim compares a new service with a change of a route.
 func (r *result) reportAim(out io.Writer) {
@@ -80,13 +80,13 @@ func (r *result) reportAim(out io.Writer) {
 		return
 	}
 	verdict := "met"
-	if ratio > mostOfService {
+	if ratio > maxServiceRatio {
 		verdict = "missed"
 	}
-	fmt.Fprintf(out, "A new service takes %.1f times as long as a route at the last proxy, half of the times; the aim, %.1f times at most, is %s\n", ratio, mostOfService, verdict)
+	fmt.Fprintf(out, "A new service takes %.1f times as long as a route at the last proxy, half of the times; the aim, %.1f times at most, is %s\n", ratio, maxServiceRatio, verdict)
 }
 
-// serviceToRoute is how many times as long a new service took as a route, if both were measured.
+// serviceToRoute returns that ratio, if both were measured.
 func (r *result) serviceToRoute() (float64, bool) {
 	p50 := map[string]float64{}
 	for _, c := range r.Changes {
@@ -95,7 +95,7 @@ func (r *result) serviceToRoute() (float64, bool) {
 	return p50["service"] / p50["route"], p50["service"] > 0 && p50["route"] > 0
 }
 
-// sent is an amount of bytes as people read it.
+// sent formats an amount of bytes.
 func sent(mb float64) string {
 	if mb < 1 {
 		return fmt.Sprintf("%.0f kB", mb*1024)

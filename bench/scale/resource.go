@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// resource is a resource of the mesh as it is written down.
+// resource is a resource of the mesh before it is written.
 type resource struct {
 	kind, namespace, name string
 	spec                  object
@@ -16,7 +16,7 @@ type object = map[string]any
 
 const networking = "networking.istio.io"
 
-// document is the resource as a line of YAML, for a file.
+// document returns the resource as a line of YAML.
 func (r resource) document() string {
 	return text(object{
 		"apiVersion": networking + "/v1", "kind": r.kind,
@@ -24,7 +24,7 @@ func (r resource) document() string {
 	})
 }
 
-// documents are resources as one file.
+// documents returns resources as one file.
 func documents(resources []resource) string {
 	var b strings.Builder
 	for _, r := range resources {
@@ -33,11 +33,11 @@ func documents(resources []resource) string {
 	return b.String()
 }
 
-// text is JSON, which is YAML too.
+// text returns JSON, which is also YAML.
 func text(o object) string {
 	data, err := json.Marshal(o)
 	if err != nil {
-		panic(err) // there is nothing in a resource here that JSON could not say
+		panic(err) // nothing in these resources can fail to encode
 	}
 	return string(data)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/bench/timing"
 )
 
-// result is all that a run found out.
+// result is everything that a run measured.
 type result struct {
 	At         time.Time   `json:"at"`
 	Commit     string      `json:"commit"` // of the sources
@@ -52,7 +52,7 @@ func spreadOf(times []time.Duration) spread {
 	}
 }
 
-// millis are milliseconds to a thousandth.
+// millis converts to milliseconds, rounded down to microseconds.
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 func allMillis(times []time.Duration) []float64 {
@@ -75,7 +75,7 @@ func (r *result) write(file string) error {
 	return os.WriteFile(file, append(data, '\n'), 0o644)
 }
 
-// sources are which commit the sources are at, and whether they differ from it.
+// sources returns the commit of the sources, and whether they differ from it.
 func sources() string {
 	out, err := exec.Command("git", "describe", "--always", "--dirty").Output()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 var anyTime = time.Unix(1, 0)
 
-func TestPercentilesAreOfTheNearestRank(t *testing.T) {
+func TestPercentiles(t *testing.T) {
 	t.Parallel()
 	var times []time.Duration
 	for i := range 200 {
@@ -25,7 +25,7 @@ func TestPercentilesAreOfTheNearestRank(t *testing.T) {
 	require.Equal(t, spread{}, spreadOf(nil))
 }
 
-func TestAxesHaveRoundTicks(t *testing.T) {
+func TestAxisTicks(t *testing.T) {
 	t.Parallel()
 	a := around([]float64{3, 0, 420}, 100, 500)
 	require.Equal(t, axis{low: 2, high: 500, from: 100, to: 500, logarithmic: true}, a)
@@ -36,8 +36,8 @@ func TestAxesHaveRoundTicks(t *testing.T) {
 	require.Equal(t, []float64{0.01, 0.02, 0.05, 1, 2, 5}, []float64{roundUp(0.01), roundUp(0.011), roundUp(0.05), roundUp(1), roundUp(1.1), roundUp(3)})
 }
 
-// The drawing is XML, and everything in it lies on the sheet.
-func TestADrawingSaysWhatWasFound(t *testing.T) {
+// The drawing must be valid XML with everything inside the sheet.
+func TestDrawing(t *testing.T) {
 	t.Parallel()
 	r := &result{
 		Commit: "<abc>", At: anyTime, Parameters: &options{Protocol: "delta"},
@@ -61,7 +61,7 @@ func TestADrawingSaysWhatWasFound(t *testing.T) {
 	require.NotContains(t, drawn, "Inf")
 }
 
-func TestANewServiceIsComparedWithARoute(t *testing.T) {
+func TestServiceToRoute(t *testing.T) {
 	t.Parallel()
 	for service, said := range map[float64]string{40: "2.0 times as long as a route at the last proxy, half of the times; the aim, 2.5 times at most, is met", 98: "is missed"} {
 		r := &result{Parameters: &options{}, Changes: []changes{{Scenario: "route", Last: spread{P50: 20}}, {Scenario: "service", Last: spread{P50: service}}}}

@@ -20,7 +20,7 @@ type run struct {
 	result *result
 }
 
-// measure runs what was asked for, one after the other.
+// measure runs the chosen scenarios, one after the other.
 func measure(ctx context.Context, o *options) (*result, error) {
 	r := &run{options: o, result: &result{At: time.Now().UTC(), Commit: sources(), Processors: machine.Processors(), Parameters: o}}
 	start := machine.Now()
@@ -38,7 +38,7 @@ func measure(ctx context.Context, o *options) (*result, error) {
 	return r.result, nil
 }
 
-// withProxies measures what simulated proxies see.
+// withProxies runs the scenarios with simulated proxies.
 func (r *run) withProxies(ctx context.Context) (err error) {
 	if r.server, err = openServer(ctx, r.options); err != nil {
 		return err
@@ -80,7 +80,7 @@ func (r *run) withProxies(ctx context.Context) (err error) {
 	return nil
 }
 
-// arrived waits until the server has the mesh that was written: until one proxy is served all of it.
+// arrived waits until the server has the whole mesh: until one proxy has received all of it.
 func (r *run) arrived(ctx context.Context) error {
 	first, _, err := join(ctx, r.who(), r.server.address, r.Protocol == "delta", 0, 1)
 	if err == nil {
@@ -89,12 +89,12 @@ func (r *run) arrived(ctx context.Context) error {
 	return err
 }
 
-// needsCrowd tells whether anything is measured that proxies must be connected for.
+// needsCrowd reports whether any scenario needs connected proxies.
 func (r *run) needsCrowd() bool {
 	return slices.ContainsFunc([]string{"first-sync", "route", "endpoint", "service", "bulk"}, r.measures)
 }
 
-// leave disconnects everybody.
+// leave disconnects all proxies.
 func (r *run) leave() {
 	if r.crowd != nil {
 		r.crowd.leave()
@@ -105,5 +105,5 @@ func (r *run) leave() {
 	r.crowd, r.floor = nil, nil
 }
 
-// sayf tells whoever waits what is going on.
+// sayf prints progress.
 func sayf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

@@ -14,14 +14,15 @@ import (
 // server is the ADS server under test, and where its configuration is written.
 type server struct {
 	address string
-	pid     func() int // 0 if it is not known
+	pid     func() int // returns 0 if unknown
 	writer  writer
-	// restart has the server begin anew with the configuration that there is. It is nil for a server that was started by others.
+	// restart restarts the server with its present configuration. It is nil if the server was not started
+	// here.
 	restart func(context.Context) error
 	stop    func()
 }
 
-// openServer starts what is asked for, or finds what runs already.
+// openServer starts a server, or connects to a running one.
 func openServer(ctx context.Context, o *options) (*server, error) {
 	if o.ADS != "" {
 		return foreign(ctx, o)
@@ -53,7 +54,7 @@ func (s *server) start(ctx context.Context, o *options, dir string) error {
 	return s.fromPostgres(ctx, bin, dir)
 }
 
-// fromFiles runs discovery alone.
+// fromFiles runs only discovery.
 func (s *server) fromFiles(ctx context.Context, bin, dir string) error {
 	files := filepath.Join(dir, "mesh")
 	if err := os.Mkdir(files, 0o755); err != nil {
@@ -98,13 +99,13 @@ func (s *server) run(ctx context.Context, control *stack.Stack) error {
 	return control.Start(ctx)
 }
 
-// alsoStop has something stopped before what was started earlier.
+// alsoStop adds a function to stop something, which runs before the earlier ones.
 func (s *server) alsoStop(stop func()) {
 	before := s.stop
 	s.stop = func() { stop(); before() }
 }
 
-// foreign is a server that somebody else has started.
+// foreign returns a server that was not started here.
 func foreign(ctx context.Context, o *options) (*server, error) {
 	s := &server{address: o.ADS, pid: func() int { return o.pid }, stop: func() {}}
 	var err error

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// drawing is an SVG that is being drawn.
+// drawing is an SVG being drawn.
 type drawing struct {
 	strings.Builder
 
 	width, height float64
 }
 
-// newDrawing is a white sheet on which all text is of one kind.
+// newDrawing returns a white sheet with a default font.
 func newDrawing(width, height float64) *drawing {
 	d := &drawing{width: width, height: height}
 	fmt.Fprintf(d, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" width="%[1]g" height="%[2]g" font-family="system-ui, sans-serif" font-size="12" fill="#222">`+"\n",
@@ -45,7 +45,7 @@ func (d *drawing) curve(points [][2]float64, colour string) {
 	d.WriteString("\"/>\n")
 }
 
-// The places of a text beside its point.
+// Where a text lies relative to its point.
 const (
 	leftOf  = "end"
 	rightOf = "start"
@@ -60,14 +60,14 @@ func (d *drawing) title(x, y float64, text string) {
 	fmt.Fprintf(d, `<text x="%.1f" y="%.1f" font-size="16" font-weight="600">%s</text>`+"\n", x, y, html.EscapeString(text))
 }
 
-// upright is text that is read from below.
+// upright draws text rotated by 90 degrees.
 func (d *drawing) upright(x, y float64, text string) {
 	fmt.Fprintf(d, `<text transform="translate(%.1f %.1f) rotate(-90)" text-anchor="middle">%s</text>`+"\n", x, y, html.EscapeString(text))
 }
 
-// axis maps values to places.
+// axis maps values to coordinates.
 type axis struct {
-	low, high   float64 // values
+	low, high   float64 // coordinates
 	from, to    float64 // places
 	logarithmic bool
 }
@@ -80,7 +80,7 @@ func (a axis) place(value float64) float64 {
 	return a.from + (a.to-a.from)*(value-low)/(high-low)
 }
 
-// ticks are round values that an axis is divided at: 1, 2 and 5 of each power of ten on a logarithmic one.
+// ticks returns round values for an axis: on a logarithmic one 1, 2 and 5 of each power of ten.
 func (a axis) ticks() (values []float64) {
 	if !a.logarithmic {
 		step := roundUp((a.high - a.low) / 8)
@@ -99,7 +99,7 @@ func (a axis) ticks() (values []float64) {
 	return values
 }
 
-// around is a logarithmic axis that has room for all values.
+// around returns a logarithmic axis with room for all values.
 func around(values []float64, from, to float64) axis {
 	a := axis{low: math.Inf(1), from: from, to: to, logarithmic: true}
 	for _, v := range values {
@@ -114,7 +114,7 @@ func around(values []float64, from, to float64) axis {
 	return a
 }
 
-// roundUp is the next of 1, 2 and 5 of a power of ten.
+// roundUp returns the next of 1, 2 and 5 times a power of ten.
 func roundUp(v float64) float64 {
 	power := math.Pow10(int(math.Floor(math.Log10(v))))
 	for _, digit := range []float64{1, 2, 5} {

@@ -9,7 +9,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/bootstrap"
 )
 
-// who says who the proxies are.
+// who describes the proxies.
 type who struct {
 	world        *world
 	workloads    bool // each is an endpoint of a service
@@ -17,10 +17,10 @@ type who struct {
 	metadata     map[string]string
 }
 
-// namespace is that of a proxy.
+// namespace returns the namespace of a proxy.
 func (w who) namespace(proxy int) int { return proxy % w.world.Namespaces }
 
-// node is how a proxy introduces itself: as an Envoy that a mesh-agent has started.
+// node returns the node of a proxy: that of an Envoy started by mesh-agent.
 func (w who) node(proxy int) (*corev3.Node, error) {
 	namespace := namespaceName(w.namespace(proxy))
 	o := bootstrap.Options{
@@ -41,7 +41,7 @@ func (w who) node(proxy int) (*corev3.Node, error) {
 	return b.GetNode(), nil
 }
 
-// serves is the service that a proxy stands before, and which of its endpoints it is.
+// serves returns the service of which a proxy is an endpoint, and which endpoint it is.
 func (w who) serves(proxy int) (service, endpoint int, is bool) {
 	home := w.world.homes[w.namespace(proxy)]
 	turn := proxy / w.world.Namespaces

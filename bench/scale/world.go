@@ -4,27 +4,28 @@ import (
 	"fmt"
 )
 
-// world is a mesh of services, all alike, and who its proxies are.
+// world describes a mesh of similar services, and its proxies.
 type world struct {
 	Services   int  `json:"services"`
 	Endpoints  int  `json:"endpoints"`
 	Namespaces int  `json:"namespaces"`
 	Scope      int  `json:"scope"` // services that a proxy sees, 0 for all
 	Routes     bool `json:"routes"`
-	Entries    bool `json:"workload_entries"` // endpoints are resources of their own
+	Entries    bool `json:"workload_entries"` // endpoints are separate resources
 
-	homes [][]int // the services of each namespace, those left out that all namespaces see
+	homes [][]int // the services of each namespace, without those that all namespaces see
 }
 
 const (
 	commonNamespace = "common"
-	// An eleventh of what a proxy sees is seen by all proxies: so a change of it concerns them all, however many services there are.
+	// The divisor for how many of the services that a proxy sees are seen by all proxies: changes of these
+	// concern every proxy, whatever the number of services.
 	commonPart = 10
 	port       = 8080
 	markHeader = "x-mark"
 )
 
-// lay spreads the services over the namespaces.
+// lay distributes the services over the namespaces.
 func (w *world) lay() error {
 	if w.Scope < 0 || w.Scope == 1 || w.Scope > w.Services {
 		return fmt.Errorf("--scope %d: expected 0 for everything, or from 2 to %d, as many services as there are", w.Scope, w.Services)
@@ -41,7 +42,7 @@ func (w *world) lay() error {
 	return nil
 }
 
-// common is how many services all proxies see though they see few: the first ones.
+// common is how many services all proxies see if their scope is limited: the first ones.
 func (w *world) common() int {
 	if w.Scope == 0 {
 		return 0
@@ -78,7 +79,7 @@ func (w *world) visible(namespace int) int {
 	return w.common() + len(w.homes[namespace])
 }
 
-// seenByAll is how many services, from the first on, every proxy sees.
+// seenByAll is how many services, counted from the first, every proxy sees.
 func (w *world) seenByAll() int {
 	if w.Scope == 0 {
 		return w.Services
@@ -86,7 +87,7 @@ func (w *world) seenByAll() int {
 	return w.common()
 }
 
-// resources is the whole mesh.
+// resources returns the whole mesh.
 func (w *world) resources() []resource {
 	var all []resource
 	for s := range w.Services {
@@ -111,7 +112,7 @@ func (w *world) resources() []resource {
 	return all
 }
 
-// service is a service with its endpoints, and with one more if an address is given.
+// service returns a service with its endpoints, and with one more if an address is given.
 func (w *world) service(s int, more string) resource {
 	spec := serviceSpec(w.host(s))
 	if w.Entries {
@@ -140,12 +141,12 @@ func endpoint(service int, address string) object {
 	return object{"address": address, "labels": object{"app": serviceName(service)}}
 }
 
-// workload is an endpoint that is a resource of its own.
+// workload returns an endpoint that is a separate resource.
 func (w *world) workload(service int, name, address string) resource {
 	return resource{"WorkloadEntry", w.namespace(service), serviceName(service) + "-" + name, endpoint(service, address)}
 }
 
-// route is what is said of a service's requests: every answer is marked.
+// route returns a service's route, which adds a mark to every answer.
 func (w *world) route(s int, mark string) resource {
 	return resource{"VirtualService", w.namespace(s), serviceName(s), routeSpec(w.host(s), w.host(s), mark)}
 }

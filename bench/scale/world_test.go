@@ -18,7 +18,7 @@ func laid(t *testing.T, w world) *world {
 	return &w
 }
 
-// What is written must be what people may write, so it goes through the check that theirs goes through.
+// The generated resources must be valid, so they go through the usual checks.
 func TestEveryMeshIsValid(t *testing.T) {
 	t.Parallel()
 	for _, w := range []world{
@@ -38,7 +38,7 @@ func TestEveryMeshIsValid(t *testing.T) {
 	}
 }
 
-func TestProxiesSeeWhatTheirScopeHas(t *testing.T) {
+func TestScope(t *testing.T) {
 	t.Parallel()
 	whole := laid(t, world{Services: 30, Endpoints: 2, Namespaces: 4})
 	require.Equal(t, 30, whole.visible(3))
@@ -58,8 +58,8 @@ func TestProxiesSeeWhatTheirScopeHas(t *testing.T) {
 	require.ErrorContains(t, (&world{Services: 10, Scope: 11}).lay(), "--scope 11")
 }
 
-// The rows of a bulk say how often each proxy has to see its mark: as often as it sees a service of them.
-func TestEachProxyExpectsWhatItSees(t *testing.T) {
+// For a bulk, each proxy expects a mark as often as it sees one of the bulk's services.
+func TestExpectedMarks(t *testing.T) {
 	t.Parallel()
 	w := laid(t, world{Services: 1000, Endpoints: 2, Scope: 50, Routes: true})
 	p := who{world: w}
@@ -78,7 +78,7 @@ func TestEachProxyExpectsWhatItSees(t *testing.T) {
 	}
 }
 
-func TestEachProxyIsAnotherEndpoint(t *testing.T) {
+func TestProxiesAreDistinctEndpoints(t *testing.T) {
 	t.Parallel()
 	w := laid(t, world{Services: 30, Endpoints: 2, Namespaces: 4})
 	p := who{world: w, workloads: true, interception: "REDIRECT", metadata: map[string]string{"CLUSTER_ID": "c"}}
@@ -101,8 +101,8 @@ func TestEachProxyIsAnotherEndpoint(t *testing.T) {
 	require.False(t, is, "there are no more endpoints than 60")
 }
 
-// A mark that is part of another one would be found where it is not.
-func TestNoMarkIsPartOfAnother(t *testing.T) {
+// A mark that is a substring of another would be found in the wrong place.
+func TestMarksAreDistinct(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for i := range 1000 {
@@ -113,12 +113,12 @@ func TestNoMarkIsPartOfAnother(t *testing.T) {
 	}
 }
 
-func TestAWatchEndsWhenTheLastProxyHasAllSigns(t *testing.T) {
+func TestWatchEndsWithLastSign(t *testing.T) {
 	t.Parallel()
 	c := &crowd{counts: make([]counts, 2)}
 	w := c.expect(change{signs: []sign{once("m", proxy.Clusters), {[]byte("m"), []proxy.Type{proxy.Routes, proxy.VirtualHosts}, func(int) int { return 2 }}}})
 	say := func(i int, kind proxy.Type, text string) {
-		c.hear(i, proxy.Response{Type: kind, Bytes: []byte(text), At: anyTime})
+		c.receive(i, proxy.Response{Type: kind, Bytes: []byte(text), At: anyTime})
 	}
 	for i := range 2 {
 		say(i, proxy.Clusters, "m")
@@ -133,7 +133,7 @@ func TestAWatchEndsWhenTheLastProxyHasAllSigns(t *testing.T) {
 	require.EqualValues(t, 2, c.totals().most(totals{each: make([][proxy.Types]int64, 2)}))
 }
 
-func TestADirectoryHasEachResourceOnce(t *testing.T) {
+func TestDirectoryHasEachResourceOnce(t *testing.T) {
 	t.Parallel()
 	w := laid(t, world{Services: 150, Endpoints: 1, Namespaces: 3, Routes: true})
 	d := newDirectory(t.TempDir())

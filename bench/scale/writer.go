@@ -12,17 +12,17 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// writer writes resources where the server under test has its configuration from.
+// writer writes resources to where the server under test reads them.
 type writer interface {
-	// write has resources take the place of those that were there, all at once, and returns the moment just before they counted.
+	// write replaces resources atomically, and returns the moment just before they took effect.
 	write(ctx context.Context, c change) (time.Time, error)
 	close()
 }
 
-// database writes into a mesh in Postgres.
+// database writes to a mesh in Postgres.
 type database struct {
 	conn *pgx.Conn
-	// empty says that nothing is there yet that a row could take the place of: writing is faster then.
+	// empty means that there are no rows to replace, which makes writing faster.
 	empty bool
 }
 
@@ -34,7 +34,7 @@ func openDatabase(ctx context.Context, url string, empty bool) (*database, error
 // rowsAtOnce is how many rows one statement writes.
 const rowsAtOnce = 1000
 
-// write takes the time before COMMIT.
+// write returns the time before COMMIT.
 func (d *database) write(ctx context.Context, c change) (time.Time, error) {
 	tx, err := d.conn.Begin(ctx)
 	if err != nil {
@@ -75,17 +75,18 @@ func (d *database) close() { d.conn.Close(context.Background()) }
 type directory struct {
 	path  string
 	files map[string][]resource // by name, in order
-	of    map[string]string     // the file that a resource is in
+	of    map[string]string     // the file of each resource
 }
 
-// resourcesAFile bounds what has to be read for a change, by us and by the server.
+// resourcesAFile bounds how much must be read for a change, here and in the server.
 const resourcesAFile = 200
 
 func newDirectory(path string) *directory {
 	return &directory{path: path, files: map[string][]resource{}, of: map[string]string{}}
 }
 
-// write replaces the files that have the resources: each at once, but one after the other.
+// write replaces the files that have the resources. Each file is replaced atomically, but one after the
+// other.
 func (d *directory) write(_ context.Context, c change) (time.Time, error) {
 	changed := map[string]bool{}
 	for _, r := range c.resources {
@@ -100,7 +101,7 @@ func (d *directory) write(_ context.Context, c change) (time.Time, error) {
 	return start, nil
 }
 
-// put places a resource in a file, and returns which.
+// put assigns a resource to a file, and returns the file.
 func (d *directory) put(r resource) string {
 	key := r.kind + "/" + r.namespace + "/" + r.name
 	if file, there := d.of[key]; there {
@@ -126,10 +127,10 @@ func (d *directory) replace(name string) error {
 
 func (*directory) close() {}
 
-// command gives resources to a command of the user's.
+// command passes resources to a command of the user.
 type command string
 
-// write takes the time before the command begins.
+// write returns the time before the command starts.
 func (c command) write(ctx context.Context, ch change) (time.Time, error) {
 	cmd := exec.CommandContext(ctx, "sh", "-c", string(c))
 	cmd.Env = append(os.Environ(), "SCALE_SCENARIO="+ch.scenario)

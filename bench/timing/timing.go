@@ -1,4 +1,4 @@
-// Package timing is how all measurements of time here begin, and what they say of many times.
+// Package timing has what all time measurements share: the pause before them, and their percentiles.
 package timing
 
 import (
@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// Settle lets the system go quiet before a change, for a time that no timer in it can stay in step with.
+// Settle lets the system become quiet before a change. Its random length keeps it from synchronizing with any
+// timer.
 func Settle() { time.Sleep(5*time.Millisecond + rand.N(20*time.Millisecond)) }
 
-// Percentile is the nearest rank: the smallest time that p of a hundred do not exceed. Of no times it is none.
+// Percentile is the nearest rank: the smallest time that p percent do not exceed, 0 of none.
 func Percentile(sorted []time.Duration, p float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0

@@ -2,7 +2,8 @@ package proxy
 
 import "hash/maphash"
 
-// answer does what a response leads to, and acknowledges it. Envoy too asks for what a response refers to before it acknowledges it.
+// answer processes a response and acknowledges it. Like Envoy, it first subscribes to what the response
+// refers to.
 func (p *Proxy) answer(r *response) error {
 	s := &p.subscriptions[r.kind]
 	s.version, s.nonce, s.answered = r.version, r.nonce, true
@@ -31,7 +32,7 @@ func (p *Proxy) answer(r *response) error {
 	return nil
 }
 
-// proceed asks for listeners, once the clusters have their endpoints.
+// proceed subscribes to listeners once the clusters have their endpoints.
 func (p *Proxy) proceed() {
 	s, endpoints := &p.subscriptions[Listeners], &p.subscriptions[Endpoints]
 	if !s.begun && p.subscriptions[Clusters].settled() && (!endpoints.begun || endpoints.settled()) {
@@ -40,7 +41,8 @@ func (p *Proxy) proceed() {
 	}
 }
 
-// lead asks for what the resources of a response refer to, and no longer for what those referred to that are gone.
+// lead subscribes to what the resources of a response refer to, and unsubscribes from what removed resources
+// referred to.
 func (p *Proxy) lead(r *response, referring map[name][]name, refersTo func([]byte) ([]name, error), to Type) error {
 	s := &p.subscriptions[to]
 	var added, dropped []name
@@ -75,8 +77,8 @@ func (p *Proxy) lead(r *response, referring map[name][]name, refersTo func([]byt
 	return nil
 }
 
-// isOther tells whether a cluster that the proxy has is another now, in the form of the protocol in which clusters come that are not. Envoy
-// asks for the endpoints of such a cluster once more.
+// isOther reports whether a cluster changed, in the form of the protocol that repeats unchanged clusters.
+// Envoy requests the endpoints of a changed cluster again.
 func (p *Proxy) isOther(kind Type, r resource) bool {
 	if kind != Clusters || !p.form.whole() {
 		return false
@@ -89,7 +91,7 @@ func (p *Proxy) isOther(kind Type, r resource) bool {
 
 var seed = maphash.MakeSeed()
 
-// missing are those of a map that are not among the resources.
+// missing returns the names of a map that are not among the resources.
 func missing(of map[name][]name, resources []resource) (gone []name) {
 	there := make(map[name]bool, len(resources))
 	for _, r := range resources {

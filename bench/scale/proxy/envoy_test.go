@@ -29,8 +29,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A real Envoy and a simulated one are taken through the same changes, and must have asked for the same.
-func TestASimulatedProxyAsksAsEnvoyDoes(t *testing.T) {
+// A real Envoy and a simulated one go through the same changes, and must send the same requests.
+func TestProxyMatchesEnvoy(t *testing.T) {
 	t.Parallel()
 	for _, form := range []bootstrap.XDS{bootstrap.Delta, bootstrap.SotW} {
 		t.Run(string(form), func(t *testing.T) {
@@ -97,7 +97,7 @@ func boot(t *testing.T, address string, form bootstrap.XDS) *bootstrapv3.Bootstr
 	return b
 }
 
-// service is a service and its route, which bears a mark. Its cluster says so too.
+// service returns a service and its route, which has a mark, as has its cluster.
 func service(name, mark string) string {
 	return fmt.Sprintf(`
 ---
@@ -139,7 +139,7 @@ func parse(t *testing.T, text string) (resources []*kinds.Resource) {
 	return resources
 }
 
-// has tells whether there was a response of one of two types with a text in it.
+// has reports whether there was a response of one of two types that contains a text.
 func has(one, other, text string) condition {
 	return func(_, answered []message) bool {
 		return slices.ContainsFunc(answered, func(m message) bool {
@@ -148,8 +148,9 @@ func has(one, other, text string) condition {
 	}
 }
 
-// gone tells whether a cluster has ended, and the client has dropped its endpoints. Incremental responses name what has ended, the others
-// are without it; only the incremental ones answer a client that drops endpoints.
+// gone reports whether a cluster was removed and the client has dropped its endpoints. Incremental responses
+// name removed clusters; the others just lack them. Only incremental servers answer a client that drops
+// endpoints.
 func gone(name string, form bootstrap.XDS) condition {
 	if form == bootstrap.Delta {
 		return func(_, answered []message) bool {
@@ -161,7 +162,7 @@ func gone(name string, form bootstrap.XDS) condition {
 	}
 }
 
-// last is the text of the last message about a type.
+// last returns the text of the last message of a type.
 func last(messages []message, kind string) (text string) {
 	for _, m := range messages {
 		if m.kind == kind {
@@ -171,7 +172,7 @@ func last(messages []message, kind string) (text string) {
 	return text
 }
 
-// firsts are the types in the order in which they were asked for.
+// firsts returns the types in the order of their first requests.
 func firsts(asked []message) (kinds []string) {
 	for _, m := range asked {
 		if !slices.Contains(kinds, m.kind) {
@@ -181,8 +182,8 @@ func firsts(asked []message) (kinds []string) {
 	return kinds
 }
 
-// sameNode compares how two proxies introduce themselves. What they are made of need only be as much, for it is what servers have to read
-// and should not keep.
+// sameNode compares the nodes of two proxies. Their lists of extensions need only be equally large, since
+// servers must parse them but should not keep them.
 func sameNode(t *testing.T, envoy, simulated *corev3.Node) {
 	t.Helper()
 	require.Len(t, simulated.GetExtensions(), len(envoy.GetExtensions()))

@@ -6,16 +6,16 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 )
 
-// response is what a proxy has to know of a response in order to answer it.
+// response is what a proxy must know of a response to answer it.
 type response struct {
 	kind           Type
-	known          bool // the proxy asked for the type
+	known          bool // the proxy subscribes to the type
 	version, nonce string
 	resources      []resource
 	removed        []name
 }
 
-// resource is a resource in a response. Its body is gone when the next response is read.
+// resource is a resource in a response. Its body is valid until the next response is read.
 type resource struct {
 	name name
 	body []byte
@@ -24,15 +24,15 @@ type resource struct {
 // form is one of the two forms of the protocol.
 type form interface {
 	method() string
-	// parse reads a response into one that may be of an earlier time.
+	// parse reads a response, reusing into.
 	parse(data []byte, into *response) error
-	// ask is a request that says what a subscription has come to want, and no longer wants.
+	// ask returns a request that adds names to a subscription and drops names from it.
 	ask(s *subscription, added, dropped []name) []byte
-	// acknowledge is the answer to a response that was taken.
+	// acknowledge returns the ACK of the last response.
 	acknowledge(s *subscription) []byte
-	// node puts the node into a request, which only the first one of a stream has.
+	// node adds the node to a request. Only the first request of a stream has it.
 	node(request, node []byte) []byte
-	// whole tells whether a response has all clusters and listeners that there are.
+	// whole reports whether a response has all existing clusters or listeners.
 	whole() bool
 }
 
@@ -40,7 +40,7 @@ func (r *response) clear() {
 	*r = response{resources: r.resources[:0], removed: r.removed[:0]}
 }
 
-// incremental is the form that tells what changed.
+// incremental is the form whose responses have only changes.
 type incremental struct{}
 
 func (incremental) method() string {
@@ -98,7 +98,7 @@ func (incremental) acknowledge(s *subscription) []byte {
 
 func (incremental) node(request, node []byte) []byte { return appendBytes(request, 1, node) }
 
-// stateOfTheWorld is the form in which each response has everything, and each request all names.
+// stateOfTheWorld is the form in which each response has all resources, and each request all names.
 type stateOfTheWorld struct{}
 
 func (stateOfTheWorld) method() string {
@@ -118,7 +118,7 @@ func (stateOfTheWorld) parse(data []byte, into *response) error {
 			if err != nil {
 				return err
 			}
-			text, err := find(body, 1) // in each of these types the name is the first field
+			text, err := find(body, 1) // each of these types has its name in the first field
 			if err != nil {
 				return fmt.Errorf("read the name of a resource: %w", err)
 			}

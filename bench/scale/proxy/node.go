@@ -9,13 +9,14 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// An Envoy tells at the beginning of each stream all that it is made of, which is 60 kB: these are the numbers of 1.40.
+// Envoy lists all its extensions at the beginning of each stream, which is 60 kB. These are the numbers of
+// 1.40.
 const (
 	envoyMinor      = 40
 	envoyExtensions = 516
 )
 
-// ofEnvoy is a node as Envoy sends it, with what Envoy adds to the one in its bootstrap.
+// ofEnvoy adds to a bootstrap's node what Envoy adds.
 func ofEnvoy(node *corev3.Node) *corev3.Node {
 	n := proto.CloneOf(node)
 	n.UserAgentName = "envoy"

@@ -1,9 +1,10 @@
-// Package proxy simulates Envoys towards an ADS server: cheaply, for they share a machine with what they measure.
+// Package proxy simulates Envoys for an ADS server, cheaply, since they share a machine with what they
+// measure.
 //
-// A proxy asks as a stock Envoy does: first for clusters, then for the endpoints of those that say so, then for listeners, then for the
-// routes that these name, and for virtual hosts once a route configuration has more of them than it holds. It acknowledges everything, and
-// keeps of what it is sent only the names. Each has a connection of its own. What comes is read as bytes, and of a resource only
-// what leads to others.
+// A proxy makes the requests of a stock Envoy: for clusters, then for the endpoints of EDS clusters, then for
+// listeners, then for the routes that these name, and for virtual hosts once a route configuration uses VHDS.
+// It acknowledges everything, and keeps only names. Each has its own connection. It parses only the parts of
+// a resource that refer to others.
 package proxy
 
 import (
@@ -18,38 +19,40 @@ import (
 	"github.com/pgmesh/pgmesh/bench/frames"
 )
 
-// Options say who a proxy is and what it tells of itself.
+// Options describe a proxy.
 type Options struct {
 	Address     string       // of the server
 	Node        *corev3.Node // as in a bootstrap
-	Incremental bool         // or state of the world
+	Incremental bool         // otherwise state of the world
 
-	// Expect is the least that the proxy has to have before it counts as served.
+	// Expect is what the proxy must have, at least, to count as served.
 	Expect Expected
-	// Heard is called with each response, before it is answered. What it is given is gone when it returns.
+	// Heard is called with each response before it is acknowledged. The response is valid only during the
+	// call.
 	Heard func(Response)
-	// Served is called once, when everything that was asked for was answered and all is there that was expected.
+	// Served is called once, when every request was answered and everything expected has arrived.
 	Served func(at time.Time)
 }
 
-// Expected is how much there is, where that is known: a virtual host comes unasked, so there is no other way to tell that all are there.
+// Expected has known numbers of resources. Virtual hosts arrive unrequested, so only their number shows that
+// all have arrived.
 type Expected struct{ Endpoints, VirtualHosts int }
 
-// Response is a response as it came.
+// Response is a response as received.
 type Response struct {
 	Type  Type
 	At    time.Time
 	Bytes []byte
 }
 
-// Envoy's own windows are larger than what gRPC begins with, and a server that is held up by small ones would be measured for it.
+// Windows of the size of Envoy's. Those of gRPC are smaller, and would slow down the server.
 const (
 	streamWindow     = 16 << 20
 	connectionWindow = 24 << 20
 )
 
-// sending is how many requests may wait to be sent: a proxy that cannot send still reads.
-const sending = 64
+// maxUnsent is how many requests may be queued. A proxy that cannot send still reads.
+const maxUnsent = 64
 
 // Proxy is a simulated Envoy.
 type Proxy struct {
@@ -59,24 +62,24 @@ type Proxy struct {
 	stream  grpc.ClientStream
 
 	subscriptions [Types]subscription
-	// refers are the names that each cluster and listener refers to.
+	// The names to which each cluster and listener refers.
 	clusters, listeners map[name][]name
-	sums                map[name]uint64 // of clusters
-	hosts               map[name]int    // virtual hosts in each route configuration
-	more                bool            // virtual hosts come by themselves
+	sums                map[name]uint64 // hashes of clusters
+	hosts               map[name]int    // number of virtual hosts in each route configuration
+	more                bool            // uses VHDS
 	virtualHosts        map[name]bool
 	served              bool
 
 	requests chan []byte
 }
 
-// Run connects a proxy and follows the server until the context ends, which is not an error, or the server fails.
+// Run connects a proxy, and follows the server until it fails or the context ends, which is no error.
 func Run(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	p, err := open(ctx, o)
 	if err != nil && ctx.Err() != nil {
-		return nil // it has left before it was there
+		return nil // the context ended before it was connected
 	}
 	if err != nil {
 		return err
@@ -98,7 +101,7 @@ func Run(ctx context.Context, o Options) error {
 	return fmt.Errorf("proxy %s: %w", o.Node.GetId(), err)
 }
 
-// Windows are how much may be on its way to a proxy.
+// Windows returns the options for the flow control windows of a proxy.
 func Windows() []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(connectionWindow)}
 }
@@ -109,7 +112,7 @@ func open(ctx context.Context, o Options) (*Proxy, error) {
 		return nil, err
 	}
 	p := &Proxy{
-		options: o, form: stateOfTheWorld{}, conn: conn, requests: make(chan []byte, sending),
+		options: o, form: stateOfTheWorld{}, conn: conn, requests: make(chan []byte, maxUnsent),
 		clusters: map[name][]name{}, listeners: map[name][]name{}, sums: map[name]uint64{}, hosts: map[name]int{}, virtualHosts: map[name]bool{},
 	}
 	if o.Incremental {
@@ -136,7 +139,7 @@ func (p *Proxy) send() error {
 	return failed
 }
 
-// begin asks for clusters, and says who asks.
+// begin sends the first request, for clusters, with the node.
 func (p *Proxy) begin() error {
 	node, err := proto.Marshal(ofEnvoy(p.options.Node))
 	if err != nil {
@@ -148,7 +151,7 @@ func (p *Proxy) begin() error {
 	return nil
 }
 
-// follow takes in responses until there are no more.
+// follow processes responses until the stream ends.
 func (p *Proxy) follow() error {
 	var r response
 	for {
@@ -184,7 +187,7 @@ func (p *Proxy) take(data []byte, at time.Time, r *response) error {
 	return nil
 }
 
-// complete tells whether the proxy would begin to work.
+// complete reports whether the proxy has everything that an Envoy waits for.
 func (p *Proxy) complete() bool {
 	hosts := len(p.virtualHosts)
 	for _, n := range p.hosts {

@@ -23,7 +23,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads"
 )
 
-// topic serves the same to everybody.
+// topic serves the same to all clients.
 func serveTopic(t *testing.T) (topic *ads.Topic, address string) {
 	t.Helper()
 	topic = &ads.Topic{}
@@ -45,7 +45,7 @@ func serveTopic(t *testing.T) (topic *ads.Topic, address string) {
 	return topic, l.Addr().String()
 }
 
-// publish has each resource at this version.
+// publish sets all resources to this version.
 func publish(t *testing.T, topic *ads.Topic, version string, resources map[proxy.Type]map[string]proto.Message) {
 	t.Helper()
 	sets := map[string]*ads.Set{}
@@ -78,7 +78,7 @@ func listener(t *testing.T, routes string) proto.Message {
 	return &listenerv3.Listener{Name: "l", DefaultFilterChain: &listenerv3.FilterChain{Filters: filters}}
 }
 
-// heard are the responses that a proxy was sent.
+// heard has the responses sent to a proxy.
 type heard struct {
 	mu     sync.Mutex
 	kinds  []proxy.Type
@@ -118,7 +118,7 @@ func (h *heard) await(t *testing.T) {
 	}
 }
 
-func TestAProxyIsServedWhenAllIsThereThatItAskedFor(t *testing.T) {
+func TestServedWhenComplete(t *testing.T) {
 	t.Parallel()
 	for _, incremental := range []bool{true, false} {
 		topic, address := serveTopic(t)
@@ -146,8 +146,8 @@ func TestAProxyIsServedWhenAllIsThereThatItAskedFor(t *testing.T) {
 	}
 }
 
-// Virtual hosts come in whatever number of responses: the proxy counts them.
-func TestVirtualHostsAreAskedForOnceThereAreMore(t *testing.T) {
+// Virtual hosts may arrive in any number of responses: the proxy counts them.
+func TestVHDS(t *testing.T) {
 	t.Parallel()
 	topic, address := serveTopic(t)
 	mesh := map[proxy.Type]map[string]proto.Message{
@@ -169,7 +169,7 @@ func TestVirtualHostsAreAskedForOnceThereAreMore(t *testing.T) {
 	more.mu.Unlock()
 }
 
-func TestAServerThatEndsIsAnErrorAndLeavingIsNone(t *testing.T) {
+func TestRunErrors(t *testing.T) {
 	t.Parallel()
 	require.ErrorContains(t, <-run(t, "127.0.0.1:1", true, proxy.Expected{}).ended, "proxy p")
 

@@ -1,13 +1,13 @@
 package proxy
 
-// What a proxy has to know of a resource: which others it leads to. The numbers are those of the fields in Envoy's messages.
+// The parts of resources that refer to others. The numbers are field numbers of Envoy's messages.
 
 const (
 	httpConnectionManager = "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
 	clusterByEDS          = 3 // Cluster.DiscoveryType
 )
 
-// endpointsOf is the name by which a cluster asks for its endpoints, if it does.
+// endpointsOf returns the name under which a cluster requests its endpoints, if it is an EDS cluster.
 func endpointsOf(cluster []byte) (refs []name, err error) {
 	var own, config []byte
 	var discovery uint64
@@ -32,7 +32,7 @@ func endpointsOf(cluster []byte) (refs []name, err error) {
 	return []name{nameOf(service)}, err
 }
 
-// routesOf are the route configurations that a listener asks for.
+// routesOf returns the route configurations that a listener requests.
 func routesOf(listener []byte) (refs []name, err error) {
 	err = walk(listener, func(f field) error {
 		if f.id != 3 && f.id != 25 { // filter_chains, default_filter_chain
@@ -52,7 +52,7 @@ func routesOf(listener []byte) (refs []name, err error) {
 	return refs, err
 }
 
-// routeOf is the route configuration that a network filter asks for, nil if none.
+// routeOf returns the route configuration that a network filter requests, nil if none.
 func routeOf(filter []byte) ([]byte, error) {
 	config, err := find(filter, 4) // typed_config
 	if err != nil {
@@ -78,7 +78,7 @@ func routeOf(filter []byte) ([]byte, error) {
 	return find(rds, 2) // route_config_name
 }
 
-// hostsOf counts the virtual hosts in a route configuration, and tells whether there are more for who asks.
+// hostsOf counts the virtual hosts in a route configuration, and reports whether it uses VHDS.
 func hostsOf(routes []byte) (hosts int, more bool, err error) {
 	err = walk(routes, func(f field) error {
 		switch f.id {

@@ -20,7 +20,7 @@ import (
 	"github.com/pgmesh/pgmesh/bench/frames"
 )
 
-// relay stands between one client and an ADS server, and writes down what they say to each other.
+// relay forwards between one client and an ADS server, and records their messages.
 type relay struct {
 	t        *testing.T
 	upstream *grpc.ClientConn
@@ -35,7 +35,7 @@ type relay struct {
 	node     *corev3.Node // of the first request
 }
 
-// message is one that a client or the server has sent.
+// message is a message of the client or the server.
 type message struct {
 	kind string
 	text string
@@ -119,7 +119,7 @@ func (r *relay) ask(data []byte, delta bool) error {
 	return nil
 }
 
-// introduce keeps the node. Only the first request has one.
+// introduce keeps the node, which only the first request has.
 func (r *relay) introduce(node *corev3.Node) {
 	if node != nil && r.node != nil {
 		r.t.Error("a second request has a node")
@@ -129,7 +129,7 @@ func (r *relay) introduce(node *corev3.Node) {
 	}
 }
 
-// note tells an answer to a response, of which there is one, from a request that only asks.
+// note distinguishes the ACK of a response, of which there is one, from other requests.
 func (r *relay) note(url, nonce, refusal, text string) {
 	m := message{kind: short(url), text: text, acks: nonce != "" && r.nonces[url] == nonce}
 	if m.acks {
@@ -185,10 +185,10 @@ func (r *relay) tell() {
 
 const limit = 30 * time.Second
 
-// condition tells from the requests and the responses so far whether something has happened.
+// condition decides from the requests and responses so far whether something has happened.
 type condition func(asked, answered []message) bool
 
-// until waits until something has happened and every response has been answered.
+// until waits until a condition holds and every response has been acknowledged.
 func (r *relay) until(what string, happened condition) {
 	r.t.Helper()
 	late := time.After(limit)
@@ -207,14 +207,14 @@ func (r *relay) until(what string, happened condition) {
 	}
 }
 
-// all are the requests so far.
+// all returns the requests so far.
 func (r *relay) all() []message {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.asked)
 }
 
-// of are the requests about one type.
+// of returns the requests of one type.
 func (r *relay) of(kind string) (of []message) {
 	for _, m := range r.all() {
 		if m.kind == kind {

@@ -1,25 +1,25 @@
 package proxy
 
-// subscription is what a proxy has asked for of one type.
+// subscription is a proxy's subscription to one type.
 type subscription struct {
 	kind  Type
 	begun bool
 
 	version, nonce string // of the last response
-	answered       bool   // there was one
+	answered       bool   // there has been a response
 
-	// wanted are the names that were asked for, none where all are wanted.
+	// wanted has the subscribed names. It is empty for a wildcard subscription.
 	wanted map[name]*want
-	open   int // of these, those of which nothing was heard yet
+	open   int // how many of them have no answer yet
 }
 
-// want is a name that others refer to.
+// want is a name that other resources refer to.
 type want struct {
 	users int
 	heard bool
 }
 
-// refer exchanges the names that something refers to, and appends to added and dropped what that changes.
+// refer replaces the names that something refers to, and appends the resulting changes to added and dropped.
 func (s *subscription) refer(before, now []name, added, dropped *[]name) {
 	for _, n := range now {
 		w := s.wanted[n]
@@ -43,7 +43,7 @@ func (s *subscription) refer(before, now []name, added, dropped *[]name) {
 	}
 }
 
-// hear notes that something was said of a name.
+// hear marks a name as answered.
 func (s *subscription) hear(n name) {
 	if w := s.wanted[n]; w != nil && !w.heard {
 		w.heard = true
@@ -51,5 +51,5 @@ func (s *subscription) hear(n name) {
 	}
 }
 
-// settled tells whether everything that was asked for was answered.
+// settled reports whether all requests were answered.
 func (s *subscription) settled() bool { return s.answered && s.open == 0 }

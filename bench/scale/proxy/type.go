@@ -1,16 +1,16 @@
 package proxy
 
-// Type is one of the types that a proxy asks for.
+// Type is one of the types that a proxy subscribes to.
 type Type int
 
-// The types, in the order in which Envoy comes to ask for them.
+// The types, in the order in which Envoy requests them.
 const (
 	Clusters Type = iota
 	Endpoints
 	Listeners
 	Routes
 	VirtualHosts
-	// Types is how many there are.
+	// Types is the number of types.
 	Types
 )
 
@@ -22,14 +22,14 @@ var urls = [Types]string{
 	VirtualHosts: "type.googleapis.com/envoy.config.route.v3.VirtualHost",
 }
 
-// URL is how the type is called on the wire.
+// URL returns the type's URL.
 func (t Type) URL() string { return urls[t] }
 
 func (t Type) String() string {
 	return [Types]string{"clusters", "endpoints", "listeners", "routes", "virtual hosts"}[t]
 }
 
-// typeOf finds the type without making a string of its name.
+// typeOf finds a type without allocating a string.
 func typeOf(url []byte) (Type, bool) {
 	for t, u := range urls {
 		if string(url) == u {

@@ -8,13 +8,13 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// name is the name of a resource. All proxies have one copy of it between them.
+// name is the name of a resource. All proxies share one copy of it.
 type name = unique.Handle[string]
 
-// nameOf needs no copy of the bytes for a name that is known.
+// nameOf does not copy the bytes of a known name.
 func nameOf(text []byte) name { return unique.Make(unsafe.String(unsafe.SliceData(text), len(text))) }
 
-// field is a field of a message as it travels. Bytes is what it holds if it has a length, Number if it is a number.
+// field is an encoded field of a message: bytes for a length-delimited one, number for a numeric one.
 type field struct {
 	id     protowire.Number
 	bytes  []byte
@@ -49,7 +49,7 @@ func walk(message []byte, visit func(field) error) error {
 	return nil
 }
 
-// find returns the last field of this number, as a decoder would: none is nil.
+// find returns the last field with this number, like a decoder, or nil.
 func find(message []byte, id protowire.Number) (found []byte, err error) {
 	err = walk(message, func(f field) error {
 		if f.id == id {
