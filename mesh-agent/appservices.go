@@ -36,12 +36,12 @@ func (b *appServices) run(ctx, serving context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() {
 		if err := b.names.run(ctx, serving); err != nil {
-			b.log.Error("this agent resolves no names any more; start it anew", "error", err)
+			b.log.Error("this agent resolves no names any more; restart it", "error", err)
 		}
 	})
 	all.Go(func() {
 		if err := b.tokens.run(serving); err != nil {
-			b.log.Error("this agent exchanges no tokens any more; start it anew", "error", err)
+			b.log.Error("this agent exchanges no tokens any more; restart it", "error", err)
 		}
 	})
 	all.Wait()

@@ -78,7 +78,7 @@ func (m *member) applyMeshSettings(ctx context.Context, who *machine, discovery 
 			continue
 		}
 		if err := settings.Offer(m.flags, s.Flag, s.Value, "ProxyConfig "+s.Field); err != nil {
-			log.Error("a setting of the mesh for proxies is left out", "field", s.Field, "error", err)
+			log.Error("a mesh setting for starting proxies is left out", "field", s.Field, "error", err)
 			continue
 		}
 		applied = append(applied, fmt.Sprintf("--%s %s (%s)", s.Flag, s.Value, s.Field))
@@ -102,7 +102,7 @@ func (m *member) awaitMeshSettings(ctx context.Context, who *machine, discovery 
 		}
 		m.meshSettings = answer
 		if !proto.Equal(answer, &machinev1.SettingsResponse{}) {
-			log.Info("discovery says now how the mesh wants proxies to be started")
+			log.Info("discovery has sent the mesh's settings for starting proxies")
 			s.Reload()
 		}
 	}

@@ -281,11 +281,11 @@ func (r *redirection) removeLeftovers(ctx context.Context) {
 	}
 	removed, err := redirect.RemoveAll(ctx, string(table[:max(0, len(table)-1)]))
 	if err != nil {
-		r.log.Warn("an earlier agent's rules of redirection could not be taken away; they match nothing", "error", err)
+		r.log.Warn("an earlier agent's redirection rules could not be removed; they match nothing", "error", err)
 		return
 	}
 	if len(removed) > 0 {
-		r.log.Info("the rules of redirection that an earlier agent has left are gone", "by", removed)
+		r.log.Info("removed an earlier agent's redirection rules", "by", removed)
 	}
 	_ = os.Remove(r.markerFile)
 }

@@ -166,9 +166,9 @@ func keepRegistered(ctx, serving context.Context, group *errgroup.Group, agent *
 		known := agent.Registered()
 		switch err := agent.Leave(bounded); {
 		case err != nil && known:
-			log.Warn("this machine ends, and may still be sent requests for a while", "error", err)
+			log.Warn("this machine ends, but may still get requests for a while", "error", err)
 		case err == nil:
-			log.Info("this machine has left: nobody sends it requests any more")
+			log.Info("this machine has left the mesh: it gets no more requests")
 		}
 	})
 	return staying

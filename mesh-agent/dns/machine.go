@@ -45,7 +45,7 @@ func (s *Server) refreshMachine(first bool) bool {
 	next.names = names.New(before.table, s.nameOptions(now))
 	s.current.Store(&next)
 	s.forward.Use(now.upstreams)
-	s.Log.Info("asking other resolvers for what the mesh does not know", "upstreams", now.upstreams, "search", now.search)
+	s.Log.Info("forwarding other names to upstream resolvers", "upstreams", now.upstreams, "search", now.search)
 	return true
 }
 

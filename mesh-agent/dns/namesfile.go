@@ -27,7 +27,7 @@ func (s *Server) loadNames() {
 		err = decodeNames(content, table)
 	}
 	if err != nil {
-		s.Log.Warn("the names that the mesh had last cannot be read; they come with the first word from discovery", "error", err)
+		s.Log.Warn("the saved names of the mesh cannot be read; discovery will send them", "error", err)
 		return
 	}
 	now := *s.current.Load()

@@ -105,7 +105,7 @@ func (s socket) close() {
 }
 
 const (
-	// limits for TCP: connections per address, and how long one may be idle
+	// Limits for TCP: connections per address, and how long one may be idle.
 	maxTCPConnections = 128
 	idleTimeout       = 8 * time.Second
 )

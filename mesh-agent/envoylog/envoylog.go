@@ -112,7 +112,7 @@ func (l *Log) CatchUp() {
 	defer l.pass.Unlock()
 	for _, f := range l.files {
 		if err := f.take(); err != nil {
-			l.log.Error("what Envoy writes cannot be read", "file", f.Name(), "error", err)
+			l.log.Error("Envoy's log cannot be read", "file", f.Name(), "error", err)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func (l *Log) Clear() {
 	defer l.pass.Unlock()
 	for _, f := range l.files {
 		if err := f.empty(); err != nil {
-			l.log.Error("the log of Envoy cannot be emptied", "file", f.Name(), "error", err)
+			l.log.Error("Envoy's log cannot be truncated", "file", f.Name(), "error", err)
 		}
 	}
 }

@@ -90,7 +90,7 @@ func (s *Store) removeFiles(files []*file) {
 	for _, f := range files {
 		_ = f.Close() // it was only read
 		if err := os.Remove(f.Name()); err != nil {
-			s.log.Warn("a file of the last good configuration is of no use any more, and cannot be removed", "error", err)
+			s.log.Warn("cannot remove an obsolete file of the last good configuration", "error", err)
 		}
 	}
 }
@@ -112,7 +112,7 @@ func (s *Store) copyBatch() bool {
 			}
 			r, err := e.read()
 			if err != nil {
-				s.log.Warn("some of the last good configuration has become unreadable, and is left out", "type", typeName(typeURL), "name", name, "error", err)
+				s.log.Warn("a resource of the last good configuration cannot be read, and is left out", "type", typeName(typeURL), "name", name, "error", err)
 				s.remove(k, []string{name})
 				continue
 			}

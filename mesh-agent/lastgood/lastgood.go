@@ -212,7 +212,7 @@ func (s *Store) current() *file { return s.files[len(s.files)-1] }
 // fail stops storing; what was stored stays. The caller holds s.mu.
 func (s *Store) fail(err error) {
 	s.failed = err
-	s.log.Error("what Envoy accepts cannot be kept any more; if it starts while no discovery answers, it has what was kept until now", "error", err)
+	s.log.Error("the last good configuration cannot be written any more; an Envoy that starts while no discovery answers gets the one stored so far", "error", err)
 }
 
 // Close flushes and closes the files.
@@ -313,7 +313,7 @@ func (s *Store) Some(typeURL string, wanted func(name string) bool) (some []wire
 		}
 		r, err := e.read()
 		if err != nil {
-			s.log.Warn("some of the last good configuration has become unreadable, and is left out", "type", typeName(typeURL), "name", name, "error", err)
+			s.log.Warn("a resource of the last good configuration cannot be read, and is left out", "type", typeName(typeURL), "name", name, "error", err)
 			continue
 		}
 		some = append(some, wire.Resource{Name: r.name, Version: r.version, Aliases: r.aliases, Body: r.body})

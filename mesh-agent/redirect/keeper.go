@@ -99,7 +99,7 @@ func (k *Keeper) update(ctx context.Context) error {
 			return nil
 		}
 		// Another program may have flushed the ruleset, as `systemctl reload nftables` does.
-		k.Log.Warn("the rules of redirection were changed by somebody else; they are applied again", "by", k.Kernel, "error", err)
+		k.Log.Warn("another program has changed the redirection rules; applying them again", "by", k.Kernel, "error", err)
 	}
 	if err := k.Kernel.Apply(ctx, plan); err != nil {
 		return err
@@ -126,7 +126,7 @@ func (k *Keeper) logChange(ctx context.Context, err error) {
 	case err == nil:
 		k.Log.Info("redirection is confirmed", "for", k.applied.Timeout)
 	case k.applied.Timeout > 0:
-		k.Log.Warn("redirection is not confirmed; it ends by itself if that stays so", "within", k.applied.Timeout, "error", err)
+		k.Log.Warn("redirection is not confirmed, and ends by itself if that continues", "within", k.applied.Timeout, "error", err)
 	default:
 		k.Log.Info("nothing is redirected yet", "reason", err)
 	}

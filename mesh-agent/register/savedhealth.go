@@ -67,7 +67,7 @@ func (a *Agent) saveHealth(ctx context.Context) {
 	defer again.Stop()
 	for {
 		if err := a.writeHealthFile(); err != nil {
-			a.o.Log.Warn("an agent that is started anew will not know which services are well, and has them sent nothing until it has asked them", "error", err)
+			a.o.Log.Warn("cannot save which services are healthy; after a restart they get no requests until they are probed", "error", err)
 		}
 		select {
 		case <-again.C:

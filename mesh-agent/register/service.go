@@ -137,7 +137,7 @@ func (a *Agent) setHealth(s *service, health machinev1.Health, detail string) {
 	case machinev1.Health_HEALTH_UNHEALTHY:
 		a.o.Log.Warn("a service is not well, and is sent no requests", "service", s.Group, "because", detail)
 	case machinev1.Health_HEALTH_HEALTHY:
-		a.o.Log.Info("a service is well", "service", s.Group)
+		a.o.Log.Info("a service is healthy", "service", s.Group)
 	}
 	for _, wake := range []chan struct{}{a.reportDue, a.saveDue} {
 		select {

@@ -78,7 +78,7 @@ func (a *Agent) logDisconnect(why string, needsAction bool, pause time.Duration)
 		a.o.Log.Error("this machine is not registered", "error", why, "again_in", pause.Round(time.Millisecond))
 		return
 	}
-	a.o.Log.Info("this machine connects to discovery anew, to stay registered", "because", why)
+	a.o.Log.Info("reconnecting to discovery, to stay registered", "because", why)
 }
 
 // pause waits, but not for a machine that is to leave: without a stream, it fails to.
@@ -121,7 +121,7 @@ func (a *Agent) stream(ctx context.Context) error {
 	}
 	begun, err := a.since.next()
 	if err != nil {
-		a.o.Log.Error("an agent that is started again with its clock set back may not be believed", "error", err)
+		a.o.Log.Error("cannot save when this machine was registered; after a restart with the clock set back, discovery may not accept it", "error", err)
 	}
 	m := a.description(begun)
 	if err := stream.Send(&machinev1.RegisterRequest{Message: &machinev1.RegisterRequest_Machine{Machine: m}}); err != nil {

@@ -47,7 +47,7 @@ func (n *nameSubscription) accept(form wire.Form, r *wire.Response) *message {
 	answer := &wire.Request{TypeURL: nameTable, Nonce: r.Nonce, Version: r.Version}
 	for _, one := range r.Resources {
 		if err := n.server.deliverNames(one); err != nil {
-			n.server.Log.Error("discovery sends names that cannot be read, and those before them stay", "error", err)
+			n.server.Log.Error("discovery sends names that cannot be read; the previous ones stay in force", "error", err)
 			answer.Refused, answer.Reason = true, err.Error()
 			break
 		}
@@ -77,7 +77,7 @@ func (s *Server) restoreNames() {
 	kept, _ := s.Kept.All(nameTable)
 	for _, one := range kept {
 		if err := s.deliverNames(one); err != nil {
-			s.Log.Warn("the names that were kept cannot be read", "error", err)
+			s.Log.Warn("the stored names cannot be read", "error", err)
 		}
 	}
 }

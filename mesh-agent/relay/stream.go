@@ -212,7 +212,7 @@ func (st *stream) pass(ctx context.Context, p *discoveryStream, m *message, envo
 func (st *stream) deliver(ctx context.Context, p *discoveryStream, m *message) error {
 	r, err := wire.ParseResponse(st.form, m.bytes)
 	if err != nil {
-		st.server.Log.Error("discovery says what cannot be read; it is passed on to Envoy", "error", err)
+		st.server.Log.Error("cannot parse discovery's response; it is passed on to Envoy", "error", err)
 		return st.down.SendMsg(m)
 	}
 	st.server.markSynced()
@@ -255,7 +255,7 @@ func (st *stream) requestMissing(m *message) *message {
 func (st *stream) observe(m *message) {
 	r, err := wire.ParseRequest(st.form, m.bytes)
 	if err != nil {
-		st.server.Log.Error("Envoy says what cannot be read; it is passed on to discovery", "error", err)
+		st.server.Log.Error("cannot parse Envoy's request; it is passed on to discovery", "error", err)
 		return
 	}
 	if r.Refused {

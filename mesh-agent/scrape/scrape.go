@@ -274,7 +274,7 @@ func (p *Page) setResult(name string, err error) {
 	p.failed[name] = said
 	switch {
 	case said != "" && before == "":
-		p.Log.Warn("metrics cannot be read; /stats/prometheus is without them", "target", name, "error", err)
+		p.Log.Warn("metrics cannot be read, and are missing from /stats/prometheus", "target", name, "error", err)
 	case said == "" && before != "":
 		p.Log.Info("metrics can be read again", "target", name)
 	}

@@ -44,7 +44,7 @@ func (s *Supervisor) Drain(ctx context.Context) error {
 func (s *Supervisor) drain(l *instance) {
 	ports := s.portsOf(l)
 	if err := s.Drain(context.Background()); err != nil {
-		s.Log.Warn("Envoy cannot be drained, its connections will be cut", "error", err)
+		s.Log.Warn("Envoy cannot be drained; its connections will be cut", "error", err)
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), max(s.DrainTime, s.DrainMin))

@@ -208,7 +208,7 @@ func (s *Supervisor) startCold(r record) error {
 	r.Hot, r.BaseID, r.Epoch = false, 0, 0
 	if !s.Tied {
 		if err := errors.Join(checkHotRestart(), checkDetachable(r.Program)); err != nil {
-			s.Log.Warn("Envoy could not be replaced without a pause on this machine, should another be wanted", "error", err)
+			s.Log.Warn("Envoy cannot be replaced without a pause on this machine", "error", err)
 		} else {
 			r.Hot, r.BaseID = true, freeBaseID()
 		}
@@ -287,7 +287,7 @@ func (s *Supervisor) reexec() {
 	s.output.CatchUp()
 	s.Log.Info("this agent starts anew, as it is on disk; Envoy goes on")
 	if err := s.Reexec(); err != nil {
-		s.Log.Error("this agent could not start anew, and goes on as it is", "error", err)
+		s.Log.Error("this agent could not be restarted, and continues as it is", "error", err)
 	}
 }
 
