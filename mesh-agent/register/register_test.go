@@ -228,7 +228,7 @@ func TestGroupProbe(t *testing.T) {
 	r := s.health()
 	require.Equal(t, machinev1.Health_HEALTH_UNHEALTHY, r.GetHealth())
 	require.Contains(t, r.GetDetail(), "/healthz: 500")
-	a.says(t, "a service is not well")
+	a.says(t, "a service is unhealthy")
 	require.Contains(t, a.Status().Services[0].Trouble, "500")
 
 	// Another discovery receives the health at once.
