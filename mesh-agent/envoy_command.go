@@ -230,7 +230,7 @@ func readyCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			said, err := l.envoy().Text(cmd.Context(), "/ready")
 			if refused, is := errors.AsType[*envoyadmin.RefusedError](err); is {
-				fmt.Fprintln(cmd.ErrOrStderr(), refused.Said)
+				fmt.Fprintln(cmd.ErrOrStderr(), refused.Message)
 				return program.Exit(1)
 			}
 			if err == nil {

@@ -60,12 +60,12 @@ var patterns = []pattern{
 }
 
 // shape is a secret with a recognizable form.
-func shape(of, looks string) pattern { return pattern{of, regexp.MustCompile(looks), hidden} }
+func shape(of, expression string) pattern { return pattern{of, regexp.MustCompile(expression), hidden} }
 
 // after is a secret recognized by what precedes it, the first group, and optionally by what follows, the
 // second.
-func after(of, looks string) pattern {
-	compiled := regexp.MustCompile(looks)
+func after(of, expression string) pattern {
+	compiled := regexp.MustCompile(expression)
 	if compiled.NumSubexp() > 1 {
 		return pattern{of, compiled, "${1}" + hidden + "${2}"}
 	}

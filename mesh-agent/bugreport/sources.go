@@ -33,7 +33,7 @@ func Envoy(envoy *envoyadmin.Admin) (all []Source) {
 		all = append(all, Source{"envoy/" + each.name, func(ctx context.Context) ([]byte, error) {
 			text, err := envoy.Text(ctx, each.path)
 			if refused, is := errors.AsType[*envoyadmin.RefusedError](err); is {
-				return []byte(refused.Said), nil // a refusal, such as "not ready", is worth reporting
+				return []byte(refused.Message), nil // a refusal, such as "not ready", is worth reporting
 			}
 			return []byte(text), err
 		}})

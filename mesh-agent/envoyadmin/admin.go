@@ -99,12 +99,12 @@ func text(body io.ReadCloser, err error) (string, error) {
 
 // RefusedError is an answer with a status other than 200.
 type RefusedError struct {
-	Path string
-	Code int
-	Said string
+	Path    string
+	Code    int
+	Message string
 }
 
-func (e *RefusedError) Error() string { return "Envoy answers " + e.Path + " with " + e.Said }
+func (e *RefusedError) Error() string { return "Envoy answers " + e.Path + " with " + e.Message }
 
 func (a *Admin) do(ctx context.Context, method, path string) (io.ReadCloser, error) {
 	address, err := a.address()
@@ -121,8 +121,8 @@ func (a *Admin) do(ctx context.Context, method, path string) (io.ReadCloser, err
 	}
 	if response.StatusCode != http.StatusOK {
 		defer response.Body.Close()
-		said, _ := io.ReadAll(io.LimitReader(response.Body, 4<<10))
-		return nil, &RefusedError{path, response.StatusCode, strings.TrimSpace(string(said))}
+		message, _ := io.ReadAll(io.LimitReader(response.Body, 4<<10))
+		return nil, &RefusedError{path, response.StatusCode, strings.TrimSpace(string(message))}
 	}
 	return response.Body, nil
 }

@@ -16,9 +16,9 @@ import (
 
 // RefusedError is discovery's refusal of a call.
 type RefusedError struct {
-	Reason       identityv1.Refusal
-	Server       string
-	undone, said string
+	Reason           identityv1.Refusal
+	Server           string
+	failure, message string
 }
 
 // advice says what to do on this machine about a refusal.
@@ -39,7 +39,7 @@ var advice = map[identityv1.Refusal]string{
 }
 
 func (e *RefusedError) Error() string {
-	text := fmt.Sprintf("discovery at %s %s: %s", e.Server, e.undone, e.said)
+	text := fmt.Sprintf("discovery at %s %s: %s", e.Server, e.failure, e.message)
 	if a := advice[e.Reason]; a != "" {
 		text += " (" + a + ")"
 	}
@@ -56,7 +56,7 @@ func Passing(err error) bool {
 	return errors.Is(err, ErrUnreachable) || refused != nil && refused.Reason == identityv1.Refusal_REFUSAL_UNAVAILABLE
 }
 
-// What the server fails to do, for error messages.
+// What the server failed to do, for error messages.
 const (
 	givesNoCertificate = "gives no certificate"
 	tellsNoTrust       = "does not tell what the mesh trusts"
@@ -64,7 +64,7 @@ const (
 
 // explain turns a failed call into an error that names the server, what it did not do, and what to do about
 // it.
-func explain(err error, u *upstream.Upstream, undone string) error {
+func explain(err error, u *upstream.Upstream, failure string) error {
 	if none, ok := errors.AsType[*upstream.UnavailableError](err); ok {
 		return none.Reason
 	}
@@ -72,16 +72,16 @@ func explain(err error, u *upstream.Upstream, undone string) error {
 	server := cmp.Or(at.Address, "one of its addresses")
 	s := status.Convert(err)
 	if reason := refusal.Of(err); reason != identityv1.Refusal_REFUSAL_UNSPECIFIED {
-		return &RefusedError{reason, server, undone, s.Message()}
+		return &RefusedError{reason, server, failure, s.Message()}
 	}
 	switch {
 	case s.Code() == codes.Unimplemented:
-		return fmt.Errorf("the server at %s %s: is it a discovery of this mesh, and this the address of its --listen?", server, undone)
+		return fmt.Errorf("the server at %s %s: is it a discovery of this mesh, and this the address of its --listen?", server, failure)
 	case s.Code() == codes.Unavailable:
 		return fmt.Errorf("%w at %s: %s", ErrUnreachable, server, s.Message())
 	case s.Code() == codes.DeadlineExceeded, errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%w at %s: it has not answered in time; is there a firewall between?", ErrUnreachable, server)
 	default:
-		return fmt.Errorf("discovery at %s %s: %s", server, undone, s.Message())
+		return fmt.Errorf("discovery at %s %s: %s", server, failure, s.Message())
 	}
 }

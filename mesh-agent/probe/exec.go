@@ -22,16 +22,16 @@ func execute(ctx context.Context, command []string) error {
 	if len(command) == 0 {
 		return errors.New("the command is empty")
 	}
-	var said tail
+	var output tail
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &said, &said, waitDelay
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &output, &output, waitDelay
 	inOwnGroup(cmd)
 	err := cmd.Run()
 	if err == nil || errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil { // a child lives on and holds the output
 		return nil
 	}
 	text := fmt.Sprintf("%s: %v", command[0], err)
-	if words := strings.Join(strings.Fields(said.String()), " "); words != "" {
+	if words := strings.Join(strings.Fields(output.String()), " "); words != "" {
 		text += ": " + words
 	}
 	return errors.New(text)

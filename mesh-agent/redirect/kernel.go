@@ -158,11 +158,11 @@ func call(ctx context.Context, input, program string, args ...string) (string, e
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &out, &stderr
 	if err := cmd.Run(); err != nil {
-		said := strings.TrimSpace(stderr.String())
-		if strings.Contains(said, "Operation not permitted") || strings.Contains(said, "Permission denied") {
-			said += "; changing rules takes the capability CAP_NET_ADMIN (root has it, and so has a service with AmbientCapabilities=CAP_NET_ADMIN)"
+		message := strings.TrimSpace(stderr.String())
+		if strings.Contains(message, "Operation not permitted") || strings.Contains(message, "Permission denied") {
+			message += "; changing rules takes the capability CAP_NET_ADMIN (root has it, and so has a service with AmbientCapabilities=CAP_NET_ADMIN)"
 		}
-		return out.String(), fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, said)
+		return out.String(), fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, message)
 	}
 	return out.String(), nil
 }

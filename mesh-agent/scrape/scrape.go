@@ -262,20 +262,20 @@ func (p *Page) writeOwn(s *sink, format Format) {
 
 // setResult records the result for a target, and logs when it starts to fail or recovers.
 func (p *Page) setResult(name string, err error) {
-	up, said := 1.0, ""
+	up, message := 1.0, ""
 	if err != nil {
-		up, said = 0, err.Error()
+		up, message = 0, err.Error()
 		p.failures.WithLabelValues(name).Inc()
 	}
 	p.up.WithLabelValues(name).Set(up)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := p.failed[name]
-	p.failed[name] = said
+	p.failed[name] = message
 	switch {
-	case said != "" && before == "":
+	case message != "" && before == "":
 		p.Log.Warn("metrics cannot be read, and are missing from /stats/prometheus", "target", name, "error", err)
-	case said == "" && before != "":
+	case message == "" && before != "":
 		p.Log.Info("metrics can be read again", "target", name)
 	}
 }

@@ -1,4 +1,5 @@
-// Package settings reads the configuration file of an agent: what its flags say, by their names, and the services of the machine.
+// Package settings reads the configuration file of an agent: values for flags, by the flags' names, and the
+// services of the machine.
 //
 //	discovery: discovery.example:15012
 //	labels: {app: cart}
@@ -9,7 +10,8 @@
 //	  readiness:
 //	    httpGet: {port: 8080, path: /ready}
 //
-// A flag wins over a variable, a variable over the file, the file over what discovery says, and that over the default.
+// A flag wins over an environment variable, a variable over the file, the file over discovery's settings, and
+// those over the default.
 package settings
 
 import (

@@ -181,8 +181,8 @@ func (m *Machine) restoreResolved(path string) (string, error) {
 func systemctl(verb string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	if said, err := exec.CommandContext(ctx, "systemctl", verb, unit).CombinedOutput(); err != nil {
-		return fmt.Errorf("systemctl %s %s: %w: %s", verb, unit, err, strings.TrimSpace(string(said)))
+	if output, err := exec.CommandContext(ctx, "systemctl", verb, unit).CombinedOutput(); err != nil {
+		return fmt.Errorf("systemctl %s %s: %w: %s", verb, unit, err, strings.TrimSpace(string(output)))
 	}
 	return nil
 }
@@ -191,8 +191,8 @@ func systemctl(verb string) error {
 func systemdVersion() int {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	said, err := exec.CommandContext(ctx, "systemctl", "--version").Output()
-	fields := strings.Fields(string(said))
+	output, err := exec.CommandContext(ctx, "systemctl", "--version").Output()
+	fields := strings.Fields(string(output))
 	if err != nil || len(fields) < 2 {
 		return 0
 	}
