@@ -88,7 +88,7 @@ func TestATableThatWasRestoredAloneBecomesARevision(t *testing.T) {
 }
 
 // Each of these ended the server before.
-func TestWhatCameAroundTheTriggersCanBeChanged(t *testing.T) {
+func TestRowsThatCameAroundTheTriggersCanBeChanged(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	db := connect(t, url)
@@ -161,7 +161,7 @@ func TestARowThatIsPutBackOverTheHistoryIsAdopted(t *testing.T) {
 	require.Zero(t, db.adopt())
 }
 
-func TestWhatSomebodyIsWritingIsNotAdopted(t *testing.T) {
+func TestRowsOfRunningTransactionsAreNotAdopted(t *testing.T) {
 	t.Parallel()
 	_, url := open(t)
 	db, other := connect(t, url), connect(t, url)
@@ -177,7 +177,7 @@ func TestWhatSomebodyIsWritingIsNotAdopted(t *testing.T) {
 }
 
 // It was in force before anybody looked, and refusing it would change nothing but that nobody is told of it.
-func TestStraysAreAdoptedWhateverIsWrongWithThem(t *testing.T) {
+func TestInvalidRowsAreAdoptedToo(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	db := connect(t, url)

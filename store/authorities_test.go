@@ -134,7 +134,7 @@ func TestAnAuthorityStaysTrustedWhileItsCertificatesAreInUse(t *testing.T) {
 	require.NoError(t, s.RetireAuthority(t.Context(), old[0].ID, false, "ada"))
 }
 
-func TestAnAuthoritySoWrittenIsRefused(t *testing.T) {
+func TestInvalidAuthoritiesAreRefused(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t)
 	a := certtest.NewAuthority(t)

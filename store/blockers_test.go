@@ -108,7 +108,7 @@ func TestTenantsSeeAndEndNobody(t *testing.T) {
 }
 
 // An owner who is no superuser may need a privilege, and is told which.
-func TestAnOwnerIsToldWhatEndingTakes(t *testing.T) {
+func TestAnOwnerLearnsWhichPrivilegeEndingNeeds(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
 	owner := y.role("lord")
@@ -136,7 +136,7 @@ func TestAnOwnerIsToldWhatEndingTakes(t *testing.T) {
 	require.Error(t, <-done)
 }
 
-func TestWhatDecidesTrustDoesNotWaitBehindChanges(t *testing.T) {
+func TestTrustDoesNotWaitBehindChanges(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
 	s := impatient(t, y.url, store.Options{LockTimeout: time.Minute})
@@ -168,7 +168,7 @@ func TestWhatDecidesTrustDoesNotWaitBehindChanges(t *testing.T) {
 	}
 }
 
-func TestWhoGoesByWhichTrust(t *testing.T) {
+func TestTrustReadingsOfServers(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t)
 	early, err := s.Trust(t.Context())

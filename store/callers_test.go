@@ -156,7 +156,7 @@ func TestPatternsAndSelectorsMeanTheSameInGo(t *testing.T) {
 	}
 }
 
-func TestServersAreAwokenByWhatTheyGoBy(t *testing.T) {
+func TestServersAreWokenByTheirTables(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
 	s, db := openURL(t, url), connect(t, url)

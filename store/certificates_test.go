@@ -10,7 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-func TestWhatIsRecordedTwiceCountsOnce(t *testing.T) {
+func TestRecordingAgainHasNoEffect(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t)
 	given := issued("spiffe://mesh/ns/shop/sa/cart", "m-1")

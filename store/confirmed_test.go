@@ -49,7 +49,7 @@ func setHost(name, host string) string {
 		ON CONFLICT (kind, api_group, namespace, name) DO UPDATE SET spec = EXCLUDED.spec;`, name, host)
 }
 
-func TestWhatIsToBeConfirmed(t *testing.T) {
+func TestConfirmationsAreListed(t *testing.T) {
 	t.Parallel()
 	wait, change := "SELECT mesh.commit_confirmed('5 minutes');", setHost("x", "b")
 	for _, test := range []struct {

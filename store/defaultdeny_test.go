@@ -57,7 +57,7 @@ func TestDefaultDenyKnowsWhatIsThere(t *testing.T) {
 	require.Equal(t, "AuthorizationPolicy root/default-deny is there already, and is about something else", refused.Message)
 }
 
-func TestDefaultDenyTellsWhoIsLetInAllTheSame(t *testing.T) {
+func TestDefaultDenyListsItsExceptions(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	db := connect(t, url)

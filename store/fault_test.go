@@ -63,7 +63,7 @@ func TestPollCoversLostNotifications(t *testing.T) {
 	}
 }
 
-func TestFollowTellsThatHistoryIsGone(t *testing.T) {
+func TestFollowReportsThatHistoryIsGone(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	db := connect(t, url)
@@ -140,7 +140,7 @@ func gateway(t *testing.T) kinds.Key {
 }
 
 // A machine that crashes says no good-bye, unlike a server that is stopped.
-func TestWhatFailsWithItsServerMayWorkLater(t *testing.T) {
+func TestFailuresOfTheServerAreTemporary(t *testing.T) {
 	t.Parallel()
 	own := pgtest.Server(t)
 	config, err := pgx.ParseConfig(own.URL)

@@ -8,7 +8,7 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-func TestFollowTellsWhatATransactionDid(t *testing.T) {
+func TestFollowReturnsTheChangesOfATransaction(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	batches := follow(t, s, 0)
@@ -49,7 +49,7 @@ func TestFollowTellsWhatATransactionDid(t *testing.T) {
 }
 
 // What a follower reads does not make its connection younger.
-func TestStatusTellsSinceWhenItIsConnected(t *testing.T) {
+func TestStatusHasTheTimeOfConnection(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	batches := follow(t, s, 0)

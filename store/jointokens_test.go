@@ -46,7 +46,7 @@ func TestATokenIsUsedOnceAndAgainByTheSameKey(t *testing.T) {
 	require.Equal(t, "10.0.0.1:4711 spiffe://mesh/pgmesh/discovery/eu-1", value[string](db, "SELECT peer || ' ' || server FROM mesh.join_redemptions"))
 }
 
-func TestTokensThatDoNotCountAreToldApart(t *testing.T) {
+func TestRefusalsOfTokensSayWhy(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	db := connect(t, url)

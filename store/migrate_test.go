@@ -56,7 +56,7 @@ func TestNothingIsWrittenBetweenVersions(t *testing.T) {
 }
 
 // What people build on the views and functions survives a newer program, and is never dropped by one that goes back.
-func TestWhatOthersBuiltOnTheViewsIsKept(t *testing.T) {
+func TestDependentsOfTheViewsAreKept(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
 	db := connect(t, url)

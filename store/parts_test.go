@@ -123,7 +123,7 @@ func TestPartsComeGoAndMove(t *testing.T) {
 	require.Equal(t, `v8 {"version": "v8"}`, value[string](db, `UPDATE mesh.subsets SET spec = '{"name": "v7", "labels": {"version": "v8"}}', name = 'v8' RETURNING concat_ws(' ', name, labels)`))
 }
 
-func TestWhatPartsRefuse(t *testing.T) {
+func TestViewsOfPartsRefuseInvalidChanges(t *testing.T) {
 	t.Parallel()
 	db, _ := newShop(t)
 	before := value[string](db, "SELECT jsonb_agg(spec ORDER BY kind)::text FROM mesh.resources")

@@ -72,7 +72,7 @@ func TestHistoryFindsTheRevisionsThatWereAskedFor(t *testing.T) {
 	}
 }
 
-func TestHistoryTellsWhatWasChanged(t *testing.T) {
+func TestHistoryListsChanges(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	db := connect(t, url)

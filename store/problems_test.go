@@ -379,7 +379,7 @@ func warned(t *testing.T, url string) (session, func() []*pgconn.Notice) {
 	}
 }
 
-func TestATransactionIsToldWhatItLeavesHanging(t *testing.T) {
+func TestATransactionIsWarnedOfDanglingReferences(t *testing.T) {
 	t.Parallel()
 	db, warnings := warned(t, pgtest.New(t))
 	told := func() (messages []string) {
@@ -427,7 +427,7 @@ func TestATransactionIsToldWhatItLeavesHanging(t *testing.T) {
 }
 
 // What discovery does not act on is told when it is written, stands in mesh.problems as long as it is there, and is not refused: others may read it.
-func TestWhatIsNotSupportedIsTold(t *testing.T) {
+func TestUnsupportedFieldsAreReported(t *testing.T) {
 	t.Parallel()
 	db, warnings := warned(t, pgtest.New(t))
 	db.exec("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'on')")
@@ -443,7 +443,7 @@ func TestWhatIsNotSupportedIsTold(t *testing.T) {
 }
 
 // What is accepted as by Istio, and does not do what it seems to, is told: by the programs and the database alike.
-func TestWhatDoesNotDoWhatItSeemsToIsTold(t *testing.T) {
+func TestMisleadingResourcesAreProblems(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
 	for _, c := range []struct {

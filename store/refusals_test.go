@@ -47,7 +47,7 @@ func TestGuessesAreCounted(t *testing.T) {
 	require.Equal(t, []any{"token_used", used.Identity, int64(1), true}, []any{list[2].Refusal, list[2].Identity, list[2].Times, list[2].First.IsZero()})
 }
 
-func TestWhatIsNotAlikeIsARowOfItsOwn(t *testing.T) {
+func TestDifferentRefusalsHaveTheirOwnRows(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	var all []store.Issue

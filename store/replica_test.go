@@ -144,7 +144,7 @@ func keepWriting(ctx context.Context, url string, acknowledged func(message stri
 
 // With asynchronous replication the newest revisions may be lost with the primary. Whoever has seen them is told, also when the
 // database has got as far again by other changes.
-func TestLostRevisionsAreTold(t *testing.T) {
+func TestLostRevisionsAreReported(t *testing.T) {
 	t.Parallel()
 	pair := pgtest.Replicated(t)
 	s := openReplica(t, pair.URL("read-write"), pair.URL("read-write"))

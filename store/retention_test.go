@@ -71,7 +71,7 @@ func TestBatchesAreCountedInChanges(t *testing.T) {
 	require.Equal(t, 1, value[int](db, "SELECT count(*) FROM mesh.changes"))
 }
 
-func TestWhatMayBeRevertedIsKept(t *testing.T) {
+func TestPruningKeepsRevisionsThatMayBeReverted(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
 	db.put("x", "a")

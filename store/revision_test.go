@@ -36,7 +36,7 @@ func (s session) history(revision int64) []string {
 	return list
 }
 
-func TestWhatMakesARevision(t *testing.T) {
+func TestOnlyChangesMakeRevisions(t *testing.T) {
 	t.Parallel()
 	insert := func(name string) string {
 		return `INSERT INTO mesh.resources (kind, name, spec) VALUES ('VirtualService', '` + name + `', '{"hosts": ["a"], "http": [{"redirect": {"uri": "/"}}]}');`
@@ -116,7 +116,7 @@ func TestCopyIsOneRevision(t *testing.T) {
 	require.Equal(t, []string{"create a", "create b"}, db.history(1))
 }
 
-func TestWhatIsNeverDone(t *testing.T) {
+func TestOperationsThatAreAlwaysRefused(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
 	db.put("x", "a")
@@ -193,7 +193,7 @@ func TestARowRenamedToWhatWasThereIsAsThatWas(t *testing.T) {
 	require.Equal(t, int64(2), value[int64](db, "SELECT generation FROM mesh.readable_resources WHERE name = 'there' AND revision = 2"))
 }
 
-func TestNobodyPretendsToBeTheCommit(t *testing.T) {
+func TestUsersCannotPretendToBeTheCommit(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
 	db.put("x", "a")

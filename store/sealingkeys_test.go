@@ -9,7 +9,7 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-func TestOfServersThatMakeASealingKeyOneDoes(t *testing.T) {
+func TestOnlyOneServerCreatesTheSealingKey(t *testing.T) {
 	t.Parallel()
 	s, err := store.Open(t.Context(), pgtest.New(t), store.Options{})
 	require.NoError(t, err)

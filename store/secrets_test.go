@@ -78,7 +78,7 @@ func TestASecretIsPartOfItsTransactionsRevision(t *testing.T) {
 }
 
 // Earlier values are gone: whoever is behind is told of the newest, and of the revision with which it is whole.
-func TestAReaderThatIsBehindIsToldOfTheNewestSecret(t *testing.T) {
+func TestAReaderThatIsBehindGetsTheNewestSecret(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	db := connect(t, url)
@@ -93,7 +93,7 @@ func TestAReaderThatIsBehindIsToldOfTheNewestSecret(t *testing.T) {
 	}
 }
 
-func TestWhatIsDoneAndUndoneToASecretIsNoRevision(t *testing.T) {
+func TestAnUndoneChangeOfASecretIsNoRevision(t *testing.T) {
 	t.Parallel()
 	_, url := open(t)
 	db, data := connect(t, url), tlsData(certtest.NewAuthority(t).Issue(nil))

@@ -31,7 +31,7 @@ func TestSettings(t *testing.T) {
 	require.Equal(t, "MS", value[string](db, "SELECT 'MS' WHERE NOT EXISTS (SELECT FROM mesh.known_settings WHERE meaning = '' OR type = '')"))
 }
 
-func TestSettingsThatNobodyWouldReadAreRefused(t *testing.T) {
+func TestInvalidSettingsAreRefused(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
 	for _, test := range []struct{ namespace, name, value, code, message, hint string }{

@@ -132,7 +132,7 @@ func TestGrantsAddUp(t *testing.T) {
 	require.Equal(t, "a/x b/y", value[string](tenant, names))
 }
 
-func TestWhatCannotBeGranted(t *testing.T) {
+func TestGrantsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
 	tenant := y.tenant("tenant")

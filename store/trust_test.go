@@ -73,7 +73,7 @@ func TestTrustIsThatOfTheMeshConfigAndTheTables(t *testing.T) {
 	}
 }
 
-func TestAStrangeMeshConfigLeavesATrustDomain(t *testing.T) {
+func TestAnInvalidMeshConfigLeavesATrustDomain(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	connect(t, url).exec(`ALTER TABLE mesh.resources DISABLE TRIGGER USER;
@@ -84,7 +84,7 @@ func TestAStrangeMeshConfigLeavesATrustDomain(t *testing.T) {
 	require.Empty(t, trust.Aliases)
 }
 
-func TestChangesOfTheTrustAwakenServers(t *testing.T) {
+func TestChangesOfTheTrustWakeServers(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
 	s, db := openURL(t, url), connect(t, url)
@@ -120,7 +120,7 @@ func TestChangesOfTheTrustAwakenServers(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
-func TestOtherMeshesSoWrittenAreRefused(t *testing.T) {
+func TestInvalidFederatedTrustIsRefused(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	connect(t, url).exec(`INSERT INTO mesh.mesh_configs (namespace, name, spec) VALUES ('istio-system', 'istio', '{"trustDomain": "mesh.example", "trustDomainAliases": ["old.example"]}')`)
@@ -142,7 +142,7 @@ func TestOtherMeshesSoWrittenAreRefused(t *testing.T) {
 	}
 }
 
-func TestIssuersSoWrittenAreRefused(t *testing.T) {
+func TestInvalidIssuersAreRefused(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t)
 	inline := func(keys string) func(*store.JoinIssuer) {

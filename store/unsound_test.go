@@ -24,7 +24,7 @@ func (s session) unchecked(from *store.Store) (names []string) {
 	return names
 }
 
-func TestWhatCameAroundTheTriggersIsReported(t *testing.T) {
+func TestRowsThatCameAroundTheTriggersAreReported(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	db := connect(t, url)

@@ -77,7 +77,7 @@ func TestItIsReadyOnceItHasSomething(t *testing.T) {
 	require.Regexp(t, `^serving revision 0, the newest of 20.*Z; the source is away$`, about)
 }
 
-func TestWhatStaysTheSameIsShared(t *testing.T) {
+func TestUnchangedSetsAreShared(t *testing.T) {
 	t.Parallel()
 	p := publish.New(prometheus.NewRegistry())
 	news := p.Subscribe()
@@ -99,7 +99,7 @@ func TestWhatStaysTheSameIsShared(t *testing.T) {
 	require.Equal(t, []string{"default/a@1", "default/b@1"}, routes(second), "a snapshot is immutable")
 }
 
-func TestWhatASourceCannotShowIsKept(t *testing.T) {
+func TestResourcesThatCannotBeServedKeepTheirLastState(t *testing.T) {
 	t.Parallel()
 	p := publish.New(prometheus.NewRegistry())
 	news := p.Subscribe()

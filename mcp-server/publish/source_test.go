@@ -26,7 +26,7 @@ func standing(t *testing.T, snap *ads.Snapshot) *mcpv1.Standing {
 
 var database = publish.Source{Name: publish.Database, Mesh: "m"}
 
-func TestClientsAreToldWhenTheSourceIsLostAndBack(t *testing.T) {
+func TestClientsLearnWhenTheSourceIsLostAndBack(t *testing.T) {
 	t.Parallel()
 	p := publish.New(prometheus.NewRegistry())
 	news := p.Subscribe()
@@ -68,7 +68,7 @@ func saved(mesh string, routes ...string) *publish.State {
 	}
 }
 
-func TestWhatWasSavedIsServedOnlyWhenResumed(t *testing.T) {
+func TestTheSavedStateIsServedOnlyAfterResume(t *testing.T) {
 	t.Parallel()
 	p := publish.New(prometheus.NewRegistry())
 	news := p.Subscribe()

@@ -123,7 +123,7 @@ func filled(t *testing.T) *mesh {
 	return m
 }
 
-func TestWhatReadersAreShown(t *testing.T) {
+func TestReadersAreShownTheirPart(t *testing.T) {
 	t.Parallel()
 	const me = "spiffe://mesh/me"
 	vs, gw, class, config := kind(t, "vs"), kind(t, "gw"), kind(t, "gatewayclass"), kind(t, "meshconfig")
@@ -181,7 +181,7 @@ func TestWhatReadersAreShown(t *testing.T) {
 	}
 }
 
-func TestNobodyIsShownAnythingBeforeTheRowsAreKnown(t *testing.T) {
+func TestNothingIsShownBeforeTheRowsAreRead(t *testing.T) {
 	t.Parallel()
 	m := filled(t)
 	waiting := m.as("spiffe://mesh/me")
@@ -192,7 +192,7 @@ func TestNobodyIsShownAnythingBeforeTheRowsAreKnown(t *testing.T) {
 	require.Equal(t, "b/eu b/us", shown(waiting.Snapshot(), kind(t, "vs")))
 }
 
-func TestWhoHasNoRowIsTurnedAway(t *testing.T) {
+func TestReadersWithoutARowAreRefused(t *testing.T) {
 	t.Parallel()
 	m := filled(t)
 	m.views.Show([]store.Reader{all("spiffe://mesh/a")})

@@ -12,7 +12,7 @@ import (
 )
 
 // Each refusal says what to do, and costs nobody else anything: the machine beside it in the same message is registered.
-func TestWhatCannotBeRegisteredIsRefusedAlone(t *testing.T) {
+func TestARefusedMachineDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	b := begin(t)
 	d := b.serve(patient).discovery("eu")
@@ -179,7 +179,7 @@ func TestNamesOfEntriesAreNames(t *testing.T) {
 	require.Len(t, b.entries(), len(seen))
 }
 
-func TestWhoIsRevokedIsNoEndpoint(t *testing.T) {
+func TestARevokedMachineIsNoEndpoint(t *testing.T) {
 	t.Parallel()
 	b := begin(t)
 	d := b.serve(patient).discovery("eu")

@@ -46,7 +46,7 @@ func TestASessionIsHandedOver(t *testing.T) {
 }
 
 // Unknown health does not replace known health, whoever reports it, and makes no revision. Of a new machine nothing was known.
-func TestWhoDoesNotKnowChangesNothing(t *testing.T) {
+func TestUnknownHealthChangesNothing(t *testing.T) {
 	t.Parallel()
 	b := begin(t)
 	s := b.serve(patient)
@@ -117,7 +117,7 @@ func TestADiscoveryWithoutMachinesHasNoSession(t *testing.T) {
 	require.Equal(t, []string{"eu-2"}, list[string](b, "SELECT discovery FROM mesh.workload_sessions"))
 }
 
-func TestWhoIsGoneIsRemovedAfterTheGracePeriod(t *testing.T) {
+func TestLostMachinesAreRemovedAfterTheGracePeriod(t *testing.T) {
 	t.Parallel()
 	b := begin(t)
 	s := b.serve(quick)
@@ -267,7 +267,7 @@ func beginAgain(b *bundle) *bundle {
 }
 
 // A standby that is behind takes the place of the primary: what it has not heard of is told again.
-func TestADatabaseThatHasForgottenIsToldAgain(t *testing.T) {
+func TestADatabaseThatLostChangesGetsThemAgain(t *testing.T) {
 	t.Parallel()
 	pair := pgtest.Replicated(t)
 	b := beginOn(t, pair.Primary.URL)

@@ -55,7 +55,7 @@ func TestARelayOfARelayServesWhatTheOriginDoes(t *testing.T) {
 	require.Equal(t, "m", told.GetMesh())
 }
 
-func TestWhatTheOriginLosesEveryRelayTells(t *testing.T) {
+func TestEveryRelayReportsThatTheOriginIsStale(t *testing.T) {
 	t.Parallel()
 	first := listen(t)
 	second := follow(t, nil, first)

@@ -68,7 +68,7 @@ func read(file []byte) (*publish.State, []string, error) {
 	return saved.Read(bytes.NewReader(file), int64(len(file)))
 }
 
-func TestWhatIsWrittenIsReadByteForByte(t *testing.T) {
+func TestReadReturnsWhatWriteWrote(t *testing.T) {
 	t.Parallel()
 	want := stateOf(t, 7, "a", "b")
 	got, from, err := read(fileState(t, want))
@@ -135,7 +135,7 @@ func TestALengthThatCannotBeCostsNoMemory(t *testing.T) {
 }
 
 // What another program may have written, and sealed with a checksum that is right.
-func TestRecordsThatMakeNoSense(t *testing.T) {
+func TestInvalidRecordsAreDamage(t *testing.T) {
 	t.Parallel()
 	header := &savedv1.Record{Record: &savedv1.Record_Header{Header: &savedv1.Header{Mesh: "m"}}}
 	resource := &savedv1.Record{Record: &savedv1.Record_Resource{Resource: &savedv1.Resource{TypeUrl: "of.tomorrow/v1/Kind", Name: "x"}}}

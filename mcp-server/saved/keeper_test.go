@@ -211,7 +211,7 @@ func TestADamagedFileIsSetAsideAndNotServed(t *testing.T) {
 	require.Equal(t, content, kept)
 }
 
-func TestWhatWasReadElsewhereIsNotServed(t *testing.T) {
+func TestAFileFromAnotherPlaceIsNotServed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	first := start(t, dir, func(o *saved.Options) { o.Places = places })
@@ -239,7 +239,7 @@ func TestAFolderThatCannotBeWrittenStopsNothing(t *testing.T) {
 	require.Eventually(t, func() bool { return s.value("pgmesh_mcp_server_saved_revision") == 3 }, 10*time.Second, time.Millisecond)
 }
 
-func TestWhatWasLeftUnfinishedIsRemoved(t *testing.T) {
+func TestAbandonedTemporaryFilesAreRemoved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	old, fresh := filepath.Join(dir, ".mcp-server.snapshot-1"), filepath.Join(dir, ".mcp-server.snapshot-2")

@@ -26,7 +26,7 @@ func keys(t *testing.T, seeds ...byte) *seal.Keys {
 
 var here = seal.Place{Namespace: "shop", Name: "gate", Value: "tls.key"}
 
-func TestWhatIsSealedOpensInItsPlaceAlone(t *testing.T) {
+func TestSealedValuesOpenOnlyInTheirPlace(t *testing.T) {
 	t.Parallel()
 	k, value := keys(t, 1), []byte("a private key")
 	sealed := k.Seal(here, value)

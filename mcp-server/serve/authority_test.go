@@ -242,7 +242,7 @@ func TestServersThatStartTogetherHaveOneRoot(t *testing.T) {
 	require.Len(t, all[0].rows(`SELECT 1::text FROM mesh.authority_keys`), 1)
 }
 
-func TestWhoIsGivenNoCertificate(t *testing.T) {
+func TestInvalidRequestsGetNoCertificate(t *testing.T) {
 	t.Parallel()
 	m := found(t, pgtest.New(t), func(o *serve.Options) { o.Hosts = []string{"mcp.example", "localhost"} })
 	good := m.token(identity.Discovery, "good")

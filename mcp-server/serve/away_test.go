@@ -90,7 +90,7 @@ func apply(t *testing.T, address string) error {
 }
 
 // A running server tells its clients when the database goes away and when it is back.
-func TestARunningServerTellsOfALostDatabase(t *testing.T) {
+func TestARunningServerReportsALostDatabase(t *testing.T) {
 	t.Parallel()
 	postgres := pgtest.Server(t)
 	server := launch(t, serve.Options{Database: postgres.URL})

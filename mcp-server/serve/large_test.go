@@ -20,7 +20,7 @@ import (
 
 // The istiod of 1.11 and before receives 4 MiB. It hangs up on more than that, comes back for it, and hangs up again: the operator has
 // to learn why. Those that are newer receive it.
-func TestAResponseThatAnOldIstiodCannotReceiveIsToldOf(t *testing.T) {
+func TestAResponseTooLargeForAnOldIstiodIsReported(t *testing.T) {
 	t.Parallel()
 	database, log := pgtest.New(t), &journal.Journal{}
 	execute(t, database, fmt.Sprintf(`INSERT INTO mesh.resources (kind, name, annotations, spec)

@@ -55,7 +55,7 @@ func requireCode(t *testing.T, code codes.Code, says string, err error) {
 	require.ErrorContains(t, err, says)
 }
 
-func TestAJoinTokenNamesTheRootsAndIsToldOnce(t *testing.T) {
+func TestAJoinTokenNamesTheRootsAndIsShownOnce(t *testing.T) {
 	t.Parallel()
 	f := startSecure(t, func(*serve.Options) {})
 	shop := clerkOf(f.dial(f.withToken(f.token("shopkeeper", "write:shop"))))

@@ -86,7 +86,7 @@ func freeAddress(t *testing.T) string {
 	return address
 }
 
-func TestWhoWouldChangeARelayIsSentToItsUpstream(t *testing.T) {
+func TestARelayRefersChangesToItsUpstream(t *testing.T) {
 	t.Parallel()
 	origin := launch(t, serve.Options{Database: pgtest.New(t)})
 	o := relaying("", origin.MCP.String())

@@ -81,7 +81,7 @@ func (r *running) get(path string) (status int, text string) {
 }
 
 // Of several servers one takes back what nobody confirmed, as soon as the time is over.
-func TestServersRevertWhatNobodyConfirms(t *testing.T) {
+func TestServersRevertUnconfirmedRevisions(t *testing.T) {
 	t.Parallel()
 	database := pgtest.New(t)
 	var servers []*running

@@ -76,7 +76,7 @@ func TestATokenIsKnownAsSoonAsItIsMade(t *testing.T) {
 	require.NoError(t, err, "readings are paced, and whoever comes in between waits for the next")
 }
 
-func TestStrangersDoNotBurdenTheDatabase(t *testing.T) {
+func TestUnknownTokensDoNotBurdenTheDatabase(t *testing.T) {
 	t.Parallel()
 	b, g := open(t)
 	var crowd sync.WaitGroup

@@ -122,7 +122,7 @@ func (s *scene) gauge(name string) float64 {
 // often looks as often as a test needs.
 var often = watchdog.Options{SlowInterval: 20 * time.Millisecond, FastInterval: 20 * time.Millisecond, ReportAfter: 100 * time.Millisecond}
 
-func TestWhoIsInTheWayIsToldOnce(t *testing.T) {
+func TestABlockerIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, often, false)
 	s.eventually(func() bool { return s.dog.About() != "" }, "it says nothing")
@@ -143,7 +143,7 @@ blockers{reason="queue"} 0
 `), "blockers"))
 }
 
-func TestWhoIsInTheWayForTooLongIsEnded(t *testing.T) {
+func TestABlockerIsEndedAfterAWhile(t *testing.T) {
 	t.Parallel()
 	o := often
 	o.EndAfter = 300 * time.Millisecond
