@@ -36,7 +36,7 @@ func kind(t *testing.T, word string) *kinds.Kind {
 
 var specs = map[string]string{"VirtualService": `{"hosts": ["a"]}`, "Gateway": `{}`, "GatewayClass": `{"controllerName": "a/b"}`, "MeshConfig": `{}`}
 
-// resource is one as clients are sent it.
+// resource returns a resource as it is sent to clients.
 func resource(t *testing.T, k *kinds.Kind, namespace, name string, labels map[string]string) *ads.Resource {
 	t.Helper()
 	r, err := feed.Encode(&store.Resource{Key: kinds.Key{Kind: k, Namespace: namespace, Name: name}, Labels: labels, Spec: json.RawMessage(specs[k.Name])})
@@ -44,7 +44,7 @@ func resource(t *testing.T, k *kinds.Kind, namespace, name string, labels map[st
 	return r
 }
 
-// mesh is a source that a test writes.
+// mesh is a source that a test controls.
 type mesh struct {
 	t        *testing.T
 	topic    ads.Topic
@@ -60,7 +60,7 @@ func newMesh(t *testing.T) *mesh {
 	return m
 }
 
-// commit publishes resources, and has the views know.
+// commit publishes resources, and updates the views.
 func (m *mesh) commit(k *kinds.Kind, upserts []*ads.Resource, removed ...string) {
 	m.t.Helper()
 	m.revision++
@@ -90,7 +90,7 @@ func (m *mesh) calling(identity string, scopes ...string) context.Context {
 	return caller.With(m.t.Context(), caller.New(identity, parsed...))
 }
 
-// shown are the names that a snapshot has of a kind.
+// shown returns the names of a kind's resources in a snapshot.
 func shown(s *ads.Snapshot, k *kinds.Kind) string {
 	if s == nil {
 		return "nothing yet"
@@ -108,7 +108,7 @@ func all(identity string) store.Reader {
 	return store.Reader{Identity: identity, Namespaces: []string{"*"}, Kinds: []string{"*"}}
 }
 
-// filled has resources of a few kinds in the namespaces a and b.
+// filled returns a mesh with resources of a few kinds in the namespaces a and b.
 func filled(t *testing.T) *mesh {
 	t.Helper()
 	m := newMesh(t)
@@ -265,7 +265,8 @@ func TestEqualReadersShareAView(t *testing.T) {
 	require.Len(t, m.views.views, 1)
 }
 
-// Whatever is committed and whatever the rows become, each client is shown what a look at everything would show it.
+// Whatever is committed and whatever the rows become, each client is shown what a filter over everything
+// would show.
 func TestViewsUnderRandomChanges(t *testing.T) {
 	t.Parallel()
 	dice := rand.New(rand.NewPCG(3, 4))

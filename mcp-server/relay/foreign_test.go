@@ -13,7 +13,7 @@ import (
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
-// foreign is a server of another make: it sends no versions, no marks, and nothing of itself.
+// foreign is another make of server: it sends no versions, marks or standing.
 type foreign struct {
 	*node
 	topic ads.Topic
@@ -37,7 +37,7 @@ func (f *foreign) tell(entries ...*ads.Resource) {
 	f.topic.Publish(&ads.Snapshot{Sets: map[string]*ads.Set{serviceEntry.TypeURL(): ads.NewSet(entries...)}})
 }
 
-// unversioned is what a server sends that has no versions.
+// unversioned is what a server without versions sends.
 func unversioned(t *testing.T, name, host string) *ads.Resource {
 	t.Helper()
 	r := entry(t, name, host)
@@ -49,7 +49,7 @@ func unversioned(t *testing.T, name, host string) *ads.Resource {
 	return &ads.Resource{Name: r.Name, Version: host, Body: body}
 }
 
-// Of a server without revisions the relay counts the changes itself, and gives clients the versions that they need.
+// For a server without revisions the relay counts the changes itself, and gives clients versions.
 func TestAnUpstreamOfAnotherMake(t *testing.T) {
 	t.Parallel()
 	first := newForeign(t)

@@ -38,7 +38,7 @@ func kind(name string) *kinds.Kind {
 	return k
 }
 
-// entry is a ServiceEntry as it travels.
+// entry returns a ServiceEntry as it is sent.
 func entry(t *testing.T, name, host string) *ads.Resource {
 	t.Helper()
 	body, err := (&kinds.Resource{Kind: serviceEntry, Namespace: "default", Name: name, Spec: kinds.SpecOf(&networking.ServiceEntry{Hosts: []string{host}})}).Any(host)
@@ -46,7 +46,7 @@ func entry(t *testing.T, name, host string) *ads.Resource {
 	return &ads.Resource{Name: "default/" + name, Version: host, Body: body}
 }
 
-// node is a server: what it publishes, and where it serves that. A test publishes for those that are origins.
+// node is a server: its publisher, and where it serves. A test publishes to the nodes that are origins.
 type node struct {
 	t         *testing.T
 	publisher *publish.Publisher
@@ -57,7 +57,7 @@ type node struct {
 	served    chan struct{}
 }
 
-// listen makes a node that serves nothing yet.
+// listen returns a node that serves nothing yet.
 func listen(t *testing.T) *node {
 	t.Helper()
 	n := &node{t: t, addr: "127.0.0.1:0"}
@@ -67,7 +67,7 @@ func listen(t *testing.T) *node {
 	return n
 }
 
-// renew makes the node one that knows nothing, as a restart does.
+// renew makes the node forget everything, as a restart does.
 func (n *node) renew() {
 	n.metrics = prometheus.NewRegistry()
 	n.publisher = publish.New(n.metrics)
@@ -92,7 +92,7 @@ func (n *node) startWith(register func(grpc.ServiceRegistrar)) {
 	}()
 }
 
-// kill ends the server as a crash does. It may be called again.
+// kill ends the server like a crash. It may be called again.
 func (n *node) kill() {
 	n.grpc.Stop()
 	<-n.served
@@ -100,7 +100,7 @@ func (n *node) kill() {
 
 func origin(mesh string) publish.Source { return publish.Source{Name: publish.Database, Mesh: mesh} }
 
-// load publishes everything that an origin has: entries whose hosts are "name.example".
+// load publishes the complete content of an origin: entries whose hosts are "name.example".
 func (n *node) load(mesh string, revision int64, names ...string) {
 	n.t.Helper()
 	n.publisher.Begin(origin(mesh))
@@ -127,7 +127,7 @@ func (n *node) change(revision int64, name, host string) {
 	}, position(revision))
 }
 
-// follow makes a node that relays others.
+// follow returns a node that relays others.
 func follow(t *testing.T, change func(*relay.Options), upstreams ...*node) *node {
 	t.Helper()
 	n := listen(t)
@@ -153,7 +153,7 @@ func (n *node) relay(change func(*relay.Options), upstreams ...*node) {
 	})
 }
 
-// await returns the first snapshot that is as it should be.
+// await returns the first snapshot that satisfies a condition.
 func (n *node) await(what string, is func(*ads.Snapshot) bool) *ads.Snapshot {
 	n.t.Helper()
 	timeout := time.After(limit)
@@ -184,7 +184,7 @@ func (n *node) standing(s *ads.Snapshot) *mcpv1.Standing {
 	return m
 }
 
-// names lists what is served, each with its version.
+// names lists the served resources with their versions.
 func (n *node) names() (names []string) {
 	if snap := n.news.Snapshot(); snap != nil {
 		for r := range snap.Sets[serviceEntry.TypeURL()].All() {
@@ -194,7 +194,7 @@ func (n *node) names() (names []string) {
 	return names
 }
 
-// failures is how often an upstream was left or not reached.
+// failures returns how often an upstream was left or not reached.
 func (n *node) failures(upstream *node) float64 {
 	n.t.Helper()
 	families, err := n.metrics.Gather()

@@ -17,7 +17,7 @@ import (
 
 var errGone = errors.New("the database is gone")
 
-// same tells that two snapshots are the same to every client, byte for byte.
+// same checks that two snapshots are equal byte for byte for every client.
 func same(t *testing.T, want, got *ads.Snapshot) {
 	t.Helper()
 	require.Equal(t, want.Revision, got.Revision)
@@ -131,8 +131,8 @@ func TestAnUpstreamThatStaysStaleIsLeftForOneThatIsNot(t *testing.T) {
 	require.Positive(t, second.failures(first))
 }
 
-// An upstream that came back with an old file, while the relay has seen more, takes nothing away. What has the database counts, also
-// if that has lost something.
+// An upstream that came back with an old file, while the relay has seen more, removes nothing. One with
+// the database counts, even if that lost something.
 func TestARelayGoesBackOnlyWithTheDatabase(t *testing.T) {
 	t.Parallel()
 	first := listen(t)
@@ -157,7 +157,7 @@ func TestARelayGoesBackOnlyWithTheDatabase(t *testing.T) {
 	require.Equal(t, []string{"default/a@a.example", "default/c@c.example"}, second.names())
 }
 
-// Two relays that stand by for each other do not keep a mesh alive that nobody else knows, and claim that it is new.
+// Two relays that follow each other must not keep a lost mesh alive, and claim that it is new.
 func TestRelaysThatFollowEachOther(t *testing.T) {
 	t.Parallel()
 	first, left, right := listen(t), listen(t), listen(t)

@@ -34,7 +34,7 @@ func kind(name string) *kinds.Kind {
 	return k
 }
 
-// entry is a ServiceEntry as it travels.
+// entry returns a ServiceEntry as it is sent.
 func entry(tb testing.TB, name, host string) *ads.Resource {
 	tb.Helper()
 	body, err := (&kinds.Resource{Kind: serviceEntry, Namespace: "default", Name: name, Spec: kinds.SpecOf(&networking.ServiceEntry{Hosts: []string{host}})}).Any(host)
@@ -44,7 +44,7 @@ func entry(tb testing.TB, name, host string) *ads.Resource {
 
 var places = []string{"postgres://a:5432/mesh", "postgres://b:5432/mesh"}
 
-// stateOf has entries, each with a host of its own name.
+// stateOf returns a state of entries, each with a host of its name.
 func stateOf(tb testing.TB, revision int64, entries ...string) *publish.State {
 	tb.Helper()
 	s := &publish.State{
@@ -114,7 +114,7 @@ func TestAFileOfANewerFormatIsNotRead(t *testing.T) {
 	require.EqualError(t, err, `it does not begin with "pgmesh snapshot "`)
 }
 
-// A disk that cannot be read has not damaged the file.
+// A read error does not mean that the file is damaged.
 func TestAFailureToReadIsNotDamage(t *testing.T) {
 	t.Parallel()
 	whole := fileState(t, stateOf(t, 7, "a"))
@@ -134,7 +134,7 @@ func TestALengthThatCannotBeCostsNoMemory(t *testing.T) {
 	require.ErrorContains(t, err, "message size 34359738367 exceeded unmarshaler's maximum configured size")
 }
 
-// What another program may have written, and sealed with a checksum that is right.
+// Another program may have written these, with a correct checksum.
 func TestInvalidRecordsAreDamage(t *testing.T) {
 	t.Parallel()
 	header := &savedv1.Record{Record: &savedv1.Record_Header{Header: &savedv1.Header{Mesh: "m"}}}
@@ -175,7 +175,7 @@ func sealed(tb testing.TB, records ...*savedv1.Record) []byte {
 	return append(file.Bytes(), sum(file.Bytes())...)
 }
 
-// FuzzRead takes any bytes for the inside of a file, with the right checksum, which is all that keeps damage out.
+// FuzzRead uses any bytes as the content of a file, with a correct checksum, so that they get past it.
 func FuzzRead(f *testing.F) {
 	whole := fileState(f, stateOf(f, 7, "a", "b"))
 	f.Add(whole[len("pgmesh snapshot 1\n"):len(whole)-32], true)

@@ -26,7 +26,7 @@ func sum(b []byte) []byte { s := sha256.Sum256(b); return s[:] }
 
 func nowInProto() *timestamppb.Timestamp { return timestamppb.Now() }
 
-// server is a publisher and its keeper, over a folder that outlives it.
+// server is a publisher and its keeper, with a folder that outlives them.
 type server struct {
 	t         *testing.T
 	publisher *publish.Publisher
@@ -64,7 +64,7 @@ func (s *server) end() {
 	s.news.Close()
 }
 
-// publish has the source give all of its entries.
+// publish publishes the complete content of the source.
 func (s *server) publish(revision int64, entries ...string) {
 	s.t.Helper()
 	s.publisher.Begin(publish.Source{Name: publish.Database, Mesh: "m"})
@@ -87,7 +87,7 @@ func (s *server) serves(revision int64) (names []string) {
 	return names
 }
 
-// value is that of a counter or gauge.
+// value returns the value of a counter or gauge.
 func (s *server) value(name string) float64 {
 	s.t.Helper()
 	families, err := s.metrics.Gather()
@@ -152,7 +152,7 @@ func TestASourceThatIsThereIsServedAndNotTheFile(t *testing.T) {
 	require.Equal(t, "2", second.news.Snapshot().Revision)
 }
 
-// The file has each change soon, and not only at the end.
+// Each change is saved soon, not only at the end.
 func TestAServerThatDiesHasSavedWhatItServed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -10,7 +10,8 @@ import (
 	"syscall"
 )
 
-// account is whom the server runs as: this process's own, or for root an unprivileged one.
+// account is the account that the server runs as: this process's own or, if that is root, an unprivileged
+// one.
 type account struct {
 	uid, gid uint32
 	switched bool
@@ -50,7 +51,7 @@ func (a account) own(path string) error {
 	return os.Chown(path, int(a.uid), int(a.gid))
 }
 
-// reaches says whether the account may enter dir, so far as it exists.
+// reaches reports whether the account may enter dir, as far as dir exists.
 func (a account) reaches(dir string) bool {
 	if !a.switched {
 		return true

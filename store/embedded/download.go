@@ -16,13 +16,14 @@ import (
 	"github.com/pgmesh/pgmesh/internal/freeport"
 )
 
-// builds are the versions that can be downloaded, by their major number. The empty one is for those who do not care.
+// builds are the versions that can be downloaded, by major number. The empty key is the default.
 var builds = map[string]embeddedpostgres.PostgresVersion{
 	"": embeddedpostgres.V18, "18": embeddedpostgres.V18, "17": embeddedpostgres.V17, "16": embeddedpostgres.V16,
 	"15": embeddedpostgres.V15, "14": embeddedpostgres.V14, "13": "13.23.0", // The library's own is no longer published.
 }
 
-// download brings the build of Postgres that embedded-postgres publishes, once a machine, and returns its bin directory.
+// download fetches a build that embedded-postgres publishes, once for each machine, and returns its bin
+// directory.
 func download(ctx context.Context, major string, who account, log *slog.Logger) (string, error) {
 	build, ok := builds[major]
 	if !ok {
@@ -105,7 +106,7 @@ func fetch(repository, home, root string, build embeddedpostgres.PostgresVersion
 	return os.Rename(unpacked, root)
 }
 
-// unstartable makes a directory that looks initialised and lacks what a server needs.
+// unstartable creates a directory that looks initialised but lacks what a server needs.
 func unstartable(data string, build embeddedpostgres.PostgresVersion) error {
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return err

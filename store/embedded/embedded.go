@@ -38,13 +38,13 @@ type Options struct {
 	// search.
 	BinDir string
 
-	// Fast gives up what is committed if the machine crashes, though not if the server does: for tests.
+	// Fast risks committed data if the machine crashes, though not if the server does: for tests.
 	Fast bool
 
 	// Settings are further server settings, as in postgresql.conf.
 	Settings map[string]string
 
-	// Log tells what takes long, such as a download. Nil discards it.
+	// Log reports what takes long, such as a download. Nil discards it.
 	Log *slog.Logger
 }
 
@@ -96,7 +96,7 @@ func (s *Server) launch(ctx context.Context, bin string, o Options) (err error) 
 	return s.run(ctx, bin, o)
 }
 
-// run starts the server, again if need be: where one was killed its sessions hold its shared memory for a moment longer.
+// run starts the server, and retries while sessions of a killed server still hold its shared memory.
 func (s *Server) run(ctx context.Context, bin string, o Options) (err error) {
 	for deadline := time.Now().Add(predecessorTimeout); ; {
 		if s.process, err = spawn(bin, s.arguments(o), s.account, s.layout.log(), o.Fast); err != nil {
@@ -180,7 +180,7 @@ func (e *PortInUseError) Error() string {
 	return fmt.Sprintf("port %d on 127.0.0.1 is in use: stop what listens there, or choose another port for Postgres", e.Port)
 }
 
-// choosePort is the wanted one if nobody listens there, or any.
+// choosePort returns the wanted port if it is free, or any free port for 0.
 func choosePort(wanted int) (int, error) {
 	if wanted == 0 {
 		return freeport.New()

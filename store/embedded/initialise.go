@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// initialise makes the database cluster unless it is there already, and returns the superuser's password.
+// initialise creates the database cluster if needed, and returns the superuser's password.
 func initialise(ctx context.Context, bin string, l layout, who account, o Options) (string, error) {
 	if _, err := os.Stat(filepath.Join(l.data(), "PG_VERSION")); err == nil {
 		return existing(ctx, bin, l)
@@ -43,7 +43,7 @@ func initialise(ctx context.Context, bin string, l layout, who account, o Option
 	return password, nil
 }
 
-// existing reads the password of a cluster that was made before, if this Postgres can serve it.
+// existing reads the password of an existing cluster, if this Postgres can serve it.
 func existing(ctx context.Context, bin string, l layout) (string, error) {
 	made, err := os.ReadFile(filepath.Join(l.data(), "PG_VERSION"))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// layout is where the files of one server lie.
+// layout is where a server's files are.
 type layout struct {
 	base   string // what people name
 	socket string // a directory of its own, for the names of Unix sockets are limited to about 100 bytes
@@ -23,7 +23,7 @@ func (l layout) data() string         { return filepath.Join(l.base, "data") }
 func (l layout) passwordFile() string { return filepath.Join(l.base, "password") }
 func (l layout) log() string          { return filepath.Join(l.base, "postgres.log") }
 
-// prepare makes the directories and gives them to the account.
+// prepare creates the directories and gives them to the account.
 func prepare(wanted string, who account, log *slog.Logger) (layout, error) {
 	base, err := baseDir(wanted, who, log)
 	if err != nil {
@@ -71,11 +71,12 @@ func ownedBy(dir string, who account) error {
 	return fmt.Errorf("the data directory %s belongs to user %d: remove it or name another", dir, owner)
 }
 
-// predecessorTimeout is how long a server may take to go that was there before.
+// predecessorTimeout is how long an earlier server may take to end.
 const predecessorTimeout = 20 * time.Second
 
-// awaitPredecessor waits for a server that still ends, whose parent was killed perhaps, and clears away what one left
-// that could not clean up: its process id may belong to somebody else by now, and Postgres would then refuse to start.
+// awaitPredecessor waits for an earlier server that is still ending, perhaps because its parent was
+// killed, and removes a stale PID file: the process id may belong to another process by now, and Postgres
+// would refuse to start.
 func (l layout) awaitPredecessor(ctx context.Context) error {
 	path := filepath.Join(l.data(), "postmaster.pid")
 	ctx, cancel := context.WithTimeout(ctx, predecessorTimeout)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// lockFile keeps two processes from downloading the same thing at once. The lock goes with its process.
+// lockFile keeps two processes from downloading at once. The lock ends with its process.
 func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

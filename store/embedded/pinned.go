@@ -16,8 +16,8 @@ import (
 // repository is where the builds are published.
 const repository = "https://repo1.maven.org/maven2"
 
-// digests are of the files that were published for a platform and a version, as SHA-256. What the repository says of its own files proves nothing about
-// the repository. A file cannot be replaced there once it is out.
+// digests are the SHA-256 of the published files, by platform and version. The repository's own digests
+// prove nothing about the repository. A file cannot be replaced there once it is published.
 var digests = map[string]string{
 	"darwin-amd64-14.18.0":       "0e4764346ad227223e7ea0d679e508067e5809cf640a5146c1d3d701db90941c",
 	"darwin-amd64-15.13.0":       "1befcdf1f4ef59aaac5efbff997de798984f7a03ab1fb6b32771fbfb21178dc5",
@@ -43,10 +43,11 @@ var digests = map[string]string{
 	"linux-arm64v8-18.3.0":       "1fb555a6602c13a113ab1f0cc9224d599948e85e51ac5f001393605505eaf78e",
 }
 
-// largest is how large a build may be, in bytes.
-const largest = 256 << 20
+// maxBuildBytes bounds the size of a build.
+const maxBuildBytes = 256 << 20
 
-// pinned serves builds of a repository to this program, on loopback, if it knows their digests. The library that unpacks them cannot be given a digest.
+// pinned serves builds to this program on loopback if their digests are known. The library that unpacks
+// them cannot be given a digest.
 type pinned struct {
 	repository string
 	server     *http.Server
@@ -65,7 +66,7 @@ func servePinned(repository string) (*pinned, error) {
 	return p, nil
 }
 
-// end stops it, and returns why a build was refused.
+// end stops the server, and returns why a build was refused.
 func (p *pinned) end() error {
 	_ = p.server.Shutdown(context.Background())
 	return p.refused
@@ -85,7 +86,7 @@ func (p *pinned) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(build) //nolint:gosec // it is what its digest says, and goes to no browser
 }
 
-// build downloads a build, and returns it if it is what was published.
+// build downloads a build, and returns it if its digest is right.
 func (p *pinned) build(ctx context.Context, file string) ([]byte, error) {
 	name := strings.TrimSuffix(strings.TrimPrefix(path.Base(file), "embedded-postgres-binaries-"), ".jar")
 	want, known := digests[name]
@@ -104,7 +105,7 @@ func (p *pinned) build(ctx context.Context, file string) ([]byte, error) {
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("%s: %s", req.URL.Redacted(), resp.Status)
 	}
-	build, err := io.ReadAll(io.LimitReader(resp.Body, largest))
+	build, err := io.ReadAll(io.LimitReader(resp.Body, maxBuildBytes))
 	if err != nil {
 		return nil, err
 	}
