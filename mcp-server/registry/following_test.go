@@ -14,7 +14,7 @@ func (b *bundle) spec(entry string) string {
 	return one[string](b, "SELECT spec::text FROM mesh.resources WHERE kind = 'WorkloadEntry' AND name = $1", entry)
 }
 
-// The entries of machines are rendered anew in the transaction that changes their group: one revision.
+// A transaction that changes a group also renders the entries of its machines, in the same revision.
 func TestEntriesFollowTheirGroup(t *testing.T) {
 	t.Parallel()
 	b := begin(t)
@@ -54,7 +54,7 @@ func TestEntriesFollowTheirGroup(t *testing.T) {
 	require.Equal(t, before, b.newest())
 }
 
-// notices runs a statement, and returns what the database has to say about it.
+// notices runs a statement, and returns the notices of the database.
 func (b *bundle) notices(sql string) []string {
 	b.t.Helper()
 	config := b.conn.Config().Copy()
@@ -67,7 +67,7 @@ func (b *bundle) notices(sql string) []string {
 	return said
 }
 
-// What people do to the entry of a machine is put back in the same transaction, and they are told.
+// A change that people make to a machine's entry is undone in the same transaction, with a notice.
 func TestEntriesAreTheMachines(t *testing.T) {
 	t.Parallel()
 	b := begin(t)
@@ -97,7 +97,7 @@ func TestEntriesAreTheMachines(t *testing.T) {
 	require.Equal(t, []string{"mine", "web-10.0.0.1", "web-10.0.0.2"}, b.entries())
 }
 
-// Going back is about what people have written. The machines that were there then are not here for that.
+// Restoring is for what people have written. It does not bring back the machines of that time.
 func TestGoingBackLeavesMachinesWhereTheyAre(t *testing.T) {
 	t.Parallel()
 	b := begin(t)

@@ -59,14 +59,14 @@ func (b *bundle) exec(sql string, args ...any) {
 	require.NoError(b.t, err, sql)
 }
 
-// group writes a WorkloadGroup of the namespace shop.
+// group writes a WorkloadGroup in the namespace shop.
 func (b *bundle) group(name, spec string) {
 	b.t.Helper()
 	b.exec(`INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('WorkloadGroup', 'shop', $1, $2)
 		ON CONFLICT (kind, api_group, namespace, name) DO UPDATE SET spec = EXCLUDED.spec`, name, spec)
 }
 
-// list is the first column of a query.
+// list returns the first column of a query.
 func list[T any](b *bundle, sql string, args ...any) []T {
 	b.t.Helper()
 	rows, err := b.conn.Query(b.t.Context(), sql, args...)
@@ -87,7 +87,7 @@ func (b *bundle) newest() int64 {
 	return one[int64](b, "SELECT coalesce(max(revision), 0) FROM mesh.transactions")
 }
 
-// entries are the names of the WorkloadEntries there are.
+// entries returns the names of all WorkloadEntries.
 func (b *bundle) entries() []string {
 	return list[string](b, "SELECT name FROM mesh.resources WHERE kind = 'WorkloadEntry' ORDER BY name")
 }
@@ -115,7 +115,7 @@ type server struct {
 // quick has a grace period of a second or two.
 var quick = registry.Options{Name: "quick", Grace: time.Second, RefreshInterval: 20 * time.Millisecond, Lease: 2 * time.Second}
 
-// patient has one that does not end within a test.
+// patient has a grace period that does not end within a test.
 var patient = registry.Options{Name: "patient", Grace: time.Hour, RefreshInterval: 20 * time.Millisecond, Lease: time.Minute}
 
 func (b *bundle) serve(o registry.Options) *server {
@@ -211,7 +211,7 @@ func (d *discovery) receive() {
 	}
 }
 
-// dead tells whether the stream has ended.
+// dead reports whether the stream has ended.
 func (d *discovery) dead() bool {
 	select {
 	case <-d.over:
@@ -238,7 +238,7 @@ func (d *discovery) tell(changes ...*machinev1.Change) ([]*machinev1.Outcome, er
 	}
 }
 
-// told is what becomes of one change.
+// told returns the outcome of one change.
 func (d *discovery) told(c *machinev1.Change) *machinev1.Outcome {
 	d.t.Helper()
 	outcomes, err := d.tell(c)
@@ -246,7 +246,7 @@ func (d *discovery) told(c *machinev1.Change) *machinev1.Outcome {
 	return outcomes[0]
 }
 
-// ended is why the stream ends.
+// ended returns the error that the stream ended with.
 func (d *discovery) ended() error {
 	d.t.Helper()
 	select {
@@ -258,7 +258,7 @@ func (d *discovery) ended() error {
 	}
 }
 
-// here is a machine with the group web, of the service account web in the namespace shop, that is well.
+// here is a healthy machine with the group web and the service account web in the namespace shop.
 func here(machine, address string, since int64, change ...func(*machinev1.Change)) *machinev1.Change {
 	c := &machinev1.Change{
 		Namespace: "shop", ServiceAccount: "web", Machine: machine, Since: since, Address: address, State: machinev1.Change_STATE_HERE,
@@ -288,7 +288,7 @@ func connectTo(b *bundle, config *pgx.ConnConfig) (*pgx.Conn, error) {
 	return conn, err
 }
 
-// beginStandby is a bundle on the standby of a pair.
+// beginStandby starts a bundle on the standby of a pair.
 func beginStandby(b *bundle, pair *pgtest.Pair) *bundle {
 	b.t.Helper()
 	config, err := pgx.ParseConfig(pair.Standby.URL)

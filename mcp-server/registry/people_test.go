@@ -15,7 +15,8 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// People change and delete the group, and the entries, while machines register: neither goes by what the other is about to change.
+// People change and delete the group and its entries while machines register. Neither may act on what the
+// other is about to change.
 func TestPeopleAndMachinesAtOnce(t *testing.T) {
 	t.Parallel()
 	b := begin(t)
@@ -57,7 +58,7 @@ func TestPeopleAndMachinesAtOnce(t *testing.T) {
 		JOIN mesh.resources r ON r.kind = 'WorkloadEntry' AND r.name = i.entry WHERE (r.spec, r.labels, r.annotations) = (e.spec, e.labels, e.annotations)`))
 }
 
-// meddle does what people may do, and does again what has met the machines.
+// meddle makes changes as people do, and retries those that conflict with the machines.
 func meddle(ctx context.Context, conn *pgx.Conn, i, rounds int) error {
 	for n := range rounds {
 		statements := []string{
@@ -81,7 +82,7 @@ func meddle(ctx context.Context, conn *pgx.Conn, i, rounds int) error {
 	return nil
 }
 
-// Somebody who leaves a transaction open that has an entry in hand holds up that entry, and nobody else's.
+// A transaction left open that holds an entry blocks that entry and no other.
 func TestAnEntryInSomebodysHandsWaitsAlone(t *testing.T) {
 	t.Parallel()
 	b := begin(t)

@@ -16,7 +16,8 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// fleet is what is so: machines that connect to discoveries, whose sessions are with servers. All of it comes and goes.
+// fleet is the actual state: machines connected to discoveries, whose sessions are with servers. All of
+// it comes and goes.
 type fleet struct {
 	b           *bundle
 	random      *rand.Rand
@@ -26,7 +27,8 @@ type fleet struct {
 	servers     []*server
 }
 
-// replica is a discovery with the streams that it believes to have. What it has to tell waits until it is told, the last word on each machine.
+// replica is a discovery with the streams that it believes to have. It queues the latest report about
+// each machine until it is sent.
 type replica struct {
 	fleet   *fleet
 	name    string
@@ -51,7 +53,7 @@ var fleeting = registry.Options{Name: "fleeting", Grace: 2e9, RefreshInterval: 3
 
 func (f *fleet) any() *replica { return f.discoveries[f.random.IntN(len(f.discoveries))] }
 
-// connect opens a stream of a machine to some discovery. Those of its streams before linger wherever they are.
+// connect opens a stream from a machine to some discovery. Its earlier streams linger where they are.
 func (f *fleet) connect(machine string) {
 	f.since++
 	c := here(machine, f.freeAddress(machine), f.since, func(c *machinev1.Change) {
@@ -78,7 +80,7 @@ func (r *replica) learn(c *machinev1.Change) {
 	r.streams[c.GetMachine()], r.pending[c.GetMachine()] = c, c
 }
 
-// forget ends what the replica believes of a machine.
+// forget drops what the replica believes about a machine.
 func (r *replica) forget(machine string, state machinev1.Change_State) {
 	if c := r.streams[machine]; c != nil {
 		r.pending[machine] = as(c, state)
@@ -96,7 +98,7 @@ func (f *fleet) holder(machine string) *replica {
 	return nil
 }
 
-// happen has one thing happen.
+// happen makes one random event.
 func (f *fleet) happen() {
 	machine := fmt.Sprint("m", f.random.IntN(12))
 	there := f.machines[machine] != nil
@@ -130,7 +132,7 @@ func (f *fleet) happen() {
 	}
 }
 
-// notice has a discovery find out which of its streams have ended.
+// notice lets a discovery find out which of its streams have ended.
 func (r *replica) notice() {
 	for machine, c := range maps.Clone(r.streams) {
 		if now := r.fleet.machines[machine]; now == nil || now.GetSince() != c.GetSince() {
@@ -183,7 +185,7 @@ func (f *fleet) flush(all bool) {
 	wg.Wait()
 }
 
-// settles waits until a query returns something. A discovery whose session ends opens another.
+// settles waits until a query returns a result. A discovery whose session ends opens another.
 func (f *fleet) settles(want, sql string) {
 	f.b.t.Helper()
 	require.Eventually(f.b.t, func() bool {
@@ -200,7 +202,7 @@ func (f *fleet) consistent() {
 		WHERE i.machine IS NULL OR i.entry IS NOT NULL AND r.name IS NULL`))
 }
 
-// want is what the entries have to be once everything is known.
+// want returns the entries that must exist once everything is known.
 func (f *fleet) want() string {
 	var lines []string
 	for machine, c := range f.machines {
@@ -211,7 +213,8 @@ func (f *fleet) want() string {
 	return strings.Join(lines, "\n")
 }
 
-// Whatever happens, in whichever order it is told, and whoever dies: at the end the entries are those of the machines that are there, as they are.
+// Whatever happens, in whatever order it is reported, and whoever dies: at the end the entries are those
+// of the connected machines.
 func TestTheTableIsRightAtTheEnd(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3) {

@@ -11,7 +11,8 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// Each refusal says what to do, and costs nobody else anything: the machine beside it in the same message is registered.
+// Each refusal says what to do, and affects nobody else: another machine in the same message is
+// registered.
 func TestARefusedMachineDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	b := begin(t)

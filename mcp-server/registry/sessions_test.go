@@ -21,7 +21,8 @@ const (
 	state    = "SELECT state FROM mesh.registered_machines"
 )
 
-// A machine whose discovery goes keeps its entry for the grace period, in which another may take it over: that makes no revision.
+// A machine whose discovery is lost keeps its entry for the grace period. Another discovery may take it
+// over, without a revision.
 func TestASessionIsHandedOver(t *testing.T) {
 	t.Parallel()
 	b := begin(t)
@@ -45,7 +46,7 @@ func TestASessionIsHandedOver(t *testing.T) {
 	eventually(b, 1, "SELECT count(*)::int FROM mesh.workload_sessions") // nobody needs the first any more
 }
 
-// Unknown health does not replace known health, whoever reports it, and makes no revision. Of a new machine nothing was known.
+// Unknown health does not replace known health, whoever reports it, and makes no revision.
 func TestUnknownHealthChangesNothing(t *testing.T) {
 	t.Parallel()
 	b := begin(t)
@@ -79,7 +80,8 @@ func TestUnknownHealthChangesNothing(t *testing.T) {
 	require.Equal(t, "unknown", one[string](b, health))
 }
 
-// Whoever tells first: the later stream of a machine counts, and what is said of one before it does not.
+// Whoever reports first: the later stream of a machine counts, and reports about earlier ones are
+// superseded.
 func TestTheLaterStreamCounts(t *testing.T) {
 	t.Parallel()
 	b := begin(t)
@@ -106,7 +108,7 @@ func TestTheLaterStreamCounts(t *testing.T) {
 	require.Equal(t, []string{"web-10.0.0.2", "web-10.0.0.3"}, b.entries())
 }
 
-// A discovery whose machines are none costs the database nothing.
+// A discovery without machines costs the database nothing.
 func TestADiscoveryWithoutMachinesHasNoSession(t *testing.T) {
 	t.Parallel()
 	b := begin(t)
@@ -138,7 +140,8 @@ func TestLostMachinesAreRemovedAfterTheGracePeriod(t *testing.T) {
 	require.Empty(t, b.entries())
 }
 
-// A server that is killed says no good-bye. Another notices when its lease is over, and then the grace period begins.
+// A killed server does not end its sessions. Another server notices when their lease is over, and then
+// the grace period begins.
 func TestTheSessionsOfADeadServerEnd(t *testing.T) {
 	t.Parallel()
 	b := begin(t)
@@ -167,7 +170,8 @@ func TestAServerThatStopsSaysSo(t *testing.T) {
 	require.Equal(t, []string{"web-10.0.0.1"}, b.entries())
 }
 
-// However many servers watch, and however often they start anew: the clock runs no faster than time, and does not run while there is none.
+// However many servers watch, and however often they restart, the clock runs no faster than time, and
+// stands still while none runs.
 func TestTheClockRunsNoFasterThanTime(t *testing.T) {
 	t.Parallel()
 	b := begin(t)
@@ -195,7 +199,7 @@ func TestTheClockRunsNoFasterThanTime(t *testing.T) {
 	require.Less(t, one[int64](b, uptime)-stood, int64(1000), "whoever comes later does not know how long nobody was there")
 }
 
-// What the time is said to be in the database is for people to read. Nobody is removed by it.
+// Times in the database are for people to read. No machine is removed because of them.
 func TestClocksThatJumpRemoveNobody(t *testing.T) {
 	t.Parallel()
 	b := begin(t)
@@ -216,7 +220,7 @@ func TestClocksThatJumpRemoveNobody(t *testing.T) {
 	eventually(b, 1, services)
 }
 
-// While Postgres is away nothing is lost. A stream with nothing to tell lives through that; one with something ends.
+// While Postgres is away nothing is lost. A quiet stream survives, and one with a change ends.
 func TestPostgresIsAwayForLongerThanTheGracePeriod(t *testing.T) {
 	t.Parallel()
 	own := pgtest.Server(t)
@@ -253,7 +257,7 @@ func TestPostgresIsAwayForLongerThanTheGracePeriod(t *testing.T) {
 	require.Equal(t, []string{"web-10.0.0.1", "web-10.0.0.2"}, b.entries())
 }
 
-// beginAgain is a bundle on the same database, after that was away.
+// beginAgain starts a bundle on the same database after that was away.
 func beginAgain(b *bundle) *bundle {
 	b.t.Helper()
 	again := *b
@@ -266,7 +270,7 @@ func beginAgain(b *bundle) *bundle {
 	return &again
 }
 
-// A standby that is behind takes the place of the primary: what it has not heard of is told again.
+// A standby that is behind replaces the primary: what it lacks is reported again.
 func TestADatabaseThatLostChangesGetsThemAgain(t *testing.T) {
 	t.Parallel()
 	pair := pgtest.Replicated(t)
