@@ -81,7 +81,7 @@ func TestATableThatWasRestoredAloneBecomesARevision(t *testing.T) {
 	known.apply(t, batch)
 	now, _ := tables(t, s)
 	require.Equal(t, now, known, "the feed tells what the table has")
-	require.Equal(t, []string{"create", "create"}, collectWarnings[string](db, "SELECT operation FROM mesh.history WHERE revision = 1"))
+	require.Equal(t, []string{"create", "create"}, collect[string](db, "SELECT operation FROM mesh.history WHERE revision = 1"))
 	require.NotZero(t, value[int64](db, "SELECT count(*) FROM mesh.links"), "what they say of each other is known")
 	require.Zero(t, db.adopt())
 	require.Equal(t, int64(1), db.newest())
@@ -152,12 +152,12 @@ func TestARowThatIsPutBackOverTheHistoryIsAdopted(t *testing.T) {
 	require.Equal(t, before+1, at)
 	require.Equal(t, deleted, db.ages()["deleted"])
 	require.Equal(t, []string{"changed update", "deleted create"},
-		collectWarnings[string](db, "SELECT name || ' ' || operation FROM mesh.history WHERE revision = $1 ORDER BY 1", at))
+		collect[string](db, "SELECT name || ' ' || operation FROM mesh.history WHERE revision = $1 ORDER BY 1", at))
 	db.exec("SELECT mesh.revert($1)", at)
 	known.apply(t, <-followed)
 	now, _ = tables(t, s)
 	require.Equal(t, now, known)
-	require.Equal(t, []string{"changed", "kept"}, collectWarnings[string](db, "SELECT name FROM mesh.resources ORDER BY 1"))
+	require.Equal(t, []string{"changed", "kept"}, collect[string](db, "SELECT name FROM mesh.resources ORDER BY 1"))
 	require.Zero(t, db.adopt())
 }
 
@@ -173,7 +173,7 @@ func TestRowsOfRunningTransactionsAreNotAdopted(t *testing.T) {
 	require.Equal(t, int64(1), db.adopt())
 	other.exec("COMMIT")
 	require.Zero(t, db.adopt())
-	require.Equal(t, []string{"nobodys 1", "theirs 2"}, collectWarnings[string](db, "SELECT name || ' ' || revision FROM mesh.history ORDER BY 1"))
+	require.Equal(t, []string{"nobodys 1", "theirs 2"}, collect[string](db, "SELECT name || ' ' || revision FROM mesh.history ORDER BY 1"))
 }
 
 // It was in force before anybody looked, and refusing it would change nothing but that nobody is told of it.

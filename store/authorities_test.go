@@ -200,9 +200,9 @@ func TestWhoMaySeeAndChangeAuthorities(t *testing.T) {
 	} {
 		require.Equal(t, "42501", other.refused(sql).Code, sql)
 	}
-	for _, view := range collectWarnings[string](y.owner, `SELECT c.relname::text FROM pg_class c WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind IN ('r', 'v')
+	for _, view := range collect[string](y.owner, `SELECT c.relname::text FROM pg_class c WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind IN ('r', 'v')
 		AND has_table_privilege($1, c.oid, 'SELECT')`, tenant) {
-		for _, row := range collectWarnings[string](other, "SELECT coalesce(t::text, '') FROM mesh."+view+" t") {
+		for _, row := range collect[string](other, "SELECT coalesce(t::text, '') FROM mesh."+view+" t") {
 			require.NotContains(t, row, sealed, view)
 		}
 	}

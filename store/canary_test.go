@@ -137,19 +137,19 @@ func (y tenancy) attempts(relation string) []string {
 }
 
 func (y tenancy) columns(relation string) []string {
-	return collectWarnings[string](y.owner, "SELECT quote_ident(attname) FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped", "mesh."+relation)
+	return collect[string](y.owner, "SELECT quote_ident(attname) FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped", "mesh."+relation)
 }
 
 // singing are rows of b, as JSON.
 func (y tenancy) singing(relation string) []string {
-	return collectWarnings[string](y.owner, fmt.Sprintf("SELECT to_jsonb(r)::text FROM mesh.%s r WHERE r::text LIKE '%%canary%%' LIMIT 3", relation))
+	return collect[string](y.owner, fmt.Sprintf("SELECT to_jsonb(r)::text FROM mesh.%s r WHERE r::text LIKE '%%canary%%' LIMIT 3", relation))
 }
 
 // state is a digest, a table, of all that does not belong to a. Registries are left out, which nobody may write.
 func (y tenancy) state() map[string]string {
 	y.owner.t.Helper()
 	digests := map[string]string{}
-	for _, table := range collectWarnings[string](y.owner, `SELECT relname FROM pg_class WHERE relnamespace = 'mesh'::regnamespace AND relkind = 'r'
+	for _, table := range collect[string](y.owner, `SELECT relname FROM pg_class WHERE relnamespace = 'mesh'::regnamespace AND relkind = 'r'
 			AND relname <> ALL (mesh.public_tables())`) {
 		digests[table] = value[string](y.owner, fmt.Sprintf(`SELECT coalesce(md5(string_agg(r::text, ' ' ORDER BY r::text)), '')
 			FROM mesh.%s r, LATERAL to_jsonb(r) AS row (content)
@@ -181,7 +181,7 @@ func TestFunctionsTellNobodyWhatBelongsToOthers(t *testing.T) {
 
 // calls are queries that call each function.
 func (y tenancy) calls() []string {
-	return collectWarnings[string](y.owner, `
+	return collect[string](y.owner, `
 		SELECT format('SELECT r::text FROM mesh.%I(%s) r', p.proname, (
 			SELECT coalesce(string_agg(CASE WHEN p.provariadic <> 0 AND t.i = p.pronargs THEN 'VARIADIC ' ELSE '' END || CASE t.name
 					WHEN 'kind' THEN quote_literal('VirtualService') WHEN 'namespace' THEN quote_literal('b') WHEN 'name' THEN quote_literal('hidden')
@@ -217,7 +217,7 @@ func (s session) allTexts(sql string) []string {
 	return told
 }
 
-func collectWarnings[T any](s session, sql string, args ...any) []T {
+func collect[T any](s session, sql string, args ...any) []T {
 	s.t.Helper()
 	rows, err := s.conn.Query(context.Background(), sql, args...)
 	require.NoError(s.t, err, sql)

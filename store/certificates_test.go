@@ -110,8 +110,8 @@ func TestTheRecordIsKeptForATime(t *testing.T) {
 	require.Zero(t, prune(10))
 	db.exec("INSERT INTO mesh.settings (name, value) VALUES ('certificates_max_age', '7 days')")
 	require.Equal(t, []int64{1, 2, 0}, []int64{prune(1), prune(10), prune(10)})
-	require.Equal(t, []string{"1", "3"}, collectWarnings[string](db, "SELECT enrolment FROM mesh.certificates ORDER BY 1"), "what is in force stays, and what is young")
-	require.Equal(t, []string{"new"}, collectWarnings[string](db, "SELECT name FROM mesh.join_tokens"))
+	require.Equal(t, []string{"1", "3"}, collect[string](db, "SELECT enrolment FROM mesh.certificates ORDER BY 1"), "what is in force stays, and what is young")
+	require.Equal(t, []string{"new"}, collect[string](db, "SELECT name FROM mesh.join_tokens"))
 }
 
 func TestTheRecordIsBounded(t *testing.T) {
@@ -137,7 +137,7 @@ func TestTheRecordIsBounded(t *testing.T) {
 			pruned, err := s.PruneCertificates(t.Context(), 1)
 			require.NoError(t, err)
 			if pruned == 0 {
-				return collectWarnings[string](db, "SELECT enrolment FROM mesh.certificates ORDER BY at")
+				return collect[string](db, "SELECT enrolment FROM mesh.certificates ORDER BY at")
 			}
 		}
 	}
@@ -154,9 +154,9 @@ func TestWhoSeesTheRecord(t *testing.T) {
 	tenant, global := y.tenant("tenant", [2]string{"", "read"}), y.role("global")
 	y.grant(global, "*", "read")
 	const all = "SELECT enrolment FROM mesh.certificates ORDER BY 1"
-	require.Equal(t, []string{"m-1"}, collectWarnings[string](tenant, all), "nor is what names nobody theirs")
-	require.Equal(t, []string{"", "m-1", "m-2", "s-1"}, collectWarnings[string](y.as(global), all))
-	require.Equal(t, []string{"m-1"}, collectWarnings[string](tenant, "SELECT enrolment FROM mesh.machines"))
+	require.Equal(t, []string{"m-1"}, collect[string](tenant, all), "nor is what names nobody theirs")
+	require.Equal(t, []string{"", "m-1", "m-2", "s-1"}, collect[string](y.as(global), all))
+	require.Equal(t, []string{"m-1"}, collect[string](tenant, "SELECT enrolment FROM mesh.machines"))
 	for _, sql := range []string{
 		"DELETE FROM mesh.certificates", "UPDATE mesh.certificates SET refusal = 'x'", "INSERT INTO mesh.certificates (id, at, server) VALUES (gen_random_uuid(), now(), 'x')",
 		"SELECT mesh.record_certificates('x', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')", "SELECT mesh.prune_certificates()",

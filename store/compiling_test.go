@@ -13,7 +13,7 @@ func TestNoFunctionIsCompiled(t *testing.T) {
 	t.Parallel()
 	_, url := open(t)
 	s := connect(t, url)
-	require.Empty(t, collectWarnings[string](s, `SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = 'mesh'::regnamespace AND p.prokind = 'f'
+	require.Empty(t, collect[string](s, `SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = 'mesh'::regnamespace AND p.prokind = 'f'
 		AND (p.proconfig IS NOT NULL OR p.oid IN (SELECT tgfoid FROM pg_trigger)) AND NOT 'jit=off' = ANY (coalesce(p.proconfig, '{}'))`))
 }
 
@@ -30,7 +30,7 @@ func TestNoQueryOfUsersIsCompiled(t *testing.T) {
 			('DestinationRule', '{"host": "service-%.test", "subsets": [{"name": "v1", "labels": {"version": "v1"}}]}'),
 			('VirtualService', '{"hosts": ["service-%.test"], "http": [{"route": [{"destination": {"host": "service-%.test"}}]}]}')) kinds (kind, spec)`)
 	for _, state := range []string{"as it was filled", "analyzed"} {
-		for _, view := range collectWarnings[string](s, `SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind = 'v'
+		for _, view := range collect[string](s, `SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind = 'v'
 			AND obj_description(c.oid) NOT LIKE 'Internal.%' ORDER BY 1`) {
 			requireNotCompiled(t, s, state, "SELECT * FROM mesh."+view)
 		}

@@ -131,18 +131,18 @@ func TestRevertOfWhatWasNotConfirmed(t *testing.T) {
 	before := content(db.state("mesh.readable_resources"))
 	bad := db.unconfirmed(setHost("changed", "new") + setHost("created", "new") +
 		"DELETE FROM mesh.resources WHERE name = 'deleted'; UPDATE mesh.resources SET name = 'other' WHERE name = 'renamed'")
-	require.Empty(t, collectWarnings[*int64](db, "SELECT revision FROM mesh.revert_overdue() WHERE revision IS NOT NULL"), "there is time")
+	require.Empty(t, collect[*int64](db, "SELECT revision FROM mesh.revert_overdue() WHERE revision IS NOT NULL"), "there is time")
 	db.exec("SET mesh.message = 'another matter'")
 	require.Equal(t, "reverted", db.expire(bad))
 	require.Equal(t, before, content(db.state("mesh.readable_resources")))
 	revert := bad + 1
 	require.Equal(t, []string{"create deleted", "create renamed", "delete created", "delete other", "update changed"},
-		collectWarnings[string](db, "SELECT operation || ' ' || name FROM mesh.history WHERE revision = $1 ORDER BY operation, name", revert), "one revision")
+		collect[string](db, "SELECT operation || ' ' || name FROM mesh.history WHERE revision = $1 ORDER BY operation, name", revert), "one revision")
 	require.Equal(t, fmt.Sprintf("mesh.commit_confirmed: revert of revision %d: not confirmed within 1 hour", bad),
 		value[string](db, "SELECT author || ': ' || message FROM mesh.revisions WHERE revision = $1", revert))
 	require.Equal(t, fmt.Sprintf("reverted mesh.commit_confirmed %d", revert),
 		value[string](db, "SELECT concat_ws(' ', state, ended_by, reverted_by, conflicts) FROM mesh.confirmations"))
-	require.Empty(t, collectWarnings[*int64](db, "SELECT revision FROM mesh.revert_overdue() WHERE revision IS NOT NULL"), "once")
+	require.Empty(t, collect[*int64](db, "SELECT revision FROM mesh.revert_overdue() WHERE revision IS NOT NULL"), "once")
 }
 
 func TestLaterChangesAreRespected(t *testing.T) {
@@ -173,12 +173,12 @@ func TestLaterChangesAreRespected(t *testing.T) {
 		fmt.Sprintf("changed %d revision %[1]d has changed it since", bad+1),
 		fmt.Sprintf("created %d revision %[1]d has changed it since", bad+2),
 		fmt.Sprintf("deleted %d revision %[1]d has changed it since", bad+3),
-	}, collectWarnings[string](db, "SELECT concat_ws(' ', name, changed_by, reason) FROM mesh.conflicts ORDER BY name"))
+	}, collect[string](db, "SELECT concat_ws(' ', name, changed_by, reason) FROM mesh.conflicts ORDER BY name"))
 	require.Equal(t, 4, value[int](db, "SELECT jsonb_array_length(conflicts) FROM mesh.confirmations"))
 
 	db.exec(setHost("changed", "settled"))
 	db.exec("DELETE FROM mesh.resources WHERE name IN ('created', 'back')")
-	require.Equal(t, []string{"deleted"}, collectWarnings[string](db, "SELECT name FROM mesh.conflicts"), "a conflict is over when somebody has seen to it")
+	require.Equal(t, []string{"deleted"}, collect[string](db, "SELECT name FROM mesh.conflicts"), "a conflict is over when somebody has seen to it")
 	require.Equal(t, 4, value[int](db, "SELECT jsonb_array_length(conflicts) FROM mesh.confirmations"), "and is remembered")
 }
 
@@ -196,7 +196,7 @@ func TestUnconfirmedOnTopOfUnconfirmed(t *testing.T) {
 				db.expire(first)
 				require.Equal(t, "reverted", db.expire(5-first))
 				require.Equal(t, map[string]string{"x": "one"}, db.hosts())
-				require.Empty(t, collectWarnings[string](db, "SELECT name FROM mesh.conflicts"))
+				require.Empty(t, collect[string](db, "SELECT name FROM mesh.conflicts"))
 			})
 		}
 	}
@@ -227,9 +227,9 @@ func TestRevertThatIsRefused(t *testing.T) {
 	require.Equal(t, []string{
 		`x VirtualService default/x: spec.htp: unknown field "htp"`,
 		`y VirtualService default/x: spec.htp: unknown field "htp"`,
-	}, collectWarnings[string](db, "SELECT name || ' ' || reason FROM mesh.conflicts ORDER BY name"))
+	}, collect[string](db, "SELECT name || ' ' || reason FROM mesh.conflicts ORDER BY name"))
 	db.exec(setHost("x", "c") + "DELETE FROM mesh.resources WHERE name = 'y'")
-	require.Empty(t, collectWarnings[string](db, "SELECT name FROM mesh.conflicts"))
+	require.Empty(t, collect[string](db, "SELECT name FROM mesh.conflicts"))
 }
 
 func TestRevertByHand(t *testing.T) {
@@ -239,11 +239,11 @@ func TestRevertByHand(t *testing.T) {
 	db.exec("BEGIN;" + setHost("x", "two") + setHost("y", "two") + setHost("z", "two") + "COMMIT")
 	db.exec(setHost("y", "three"))
 	outcomes := "SELECT concat_ws(' ', outcome, name, changed_by) FROM mesh.revert($1)"
-	require.Equal(t, []string{"reverted x", "conflict y 3", "reverted z"}, collectWarnings[string](db, outcomes, 2))
+	require.Equal(t, []string{"reverted x", "conflict y 3", "reverted z"}, collect[string](db, outcomes, 2))
 	require.Equal(t, map[string]string{"x": "one", "y": "three"}, db.hosts())
 	require.Equal(t, "revert of revision 2", value[string](db, "SELECT message FROM mesh.revisions WHERE revision = 4"))
-	require.Empty(t, collectWarnings[string](db, "SELECT name FROM mesh.conflicts"), "who calls is told")
-	require.Equal(t, []string{"unchanged x 4", "conflict y 3", "unchanged z 4"}, collectWarnings[string](db, outcomes, 2))
+	require.Empty(t, collect[string](db, "SELECT name FROM mesh.conflicts"), "who calls is told")
+	require.Equal(t, []string{"unchanged x 4", "conflict y 3", "unchanged z 4"}, collect[string](db, outcomes, 2))
 	require.Equal(t, int64(4), db.newest())
 
 	db.unconfirmed(setHost("x", "bad"))
@@ -274,7 +274,7 @@ func TestRevertWaitsForWriters(t *testing.T) {
 	writer.exec("COMMIT")
 	require.Equal(t, "conflict", <-state)
 	require.Equal(t, map[string]string{"x": "three", "gone": "three"}, db.hosts())
-	require.Equal(t, []int64{bad + 1, bad + 1}, collectWarnings[int64](db, "SELECT changed_by FROM mesh.conflicts"))
+	require.Equal(t, []int64{bad + 1, bad + 1}, collect[int64](db, "SELECT changed_by FROM mesh.conflicts"))
 }
 
 // Confirming and reverting at the same time, each revision goes one way.
@@ -338,7 +338,7 @@ func TestTenantsConfirmWhatIsTheirs(t *testing.T) {
 		return y.owner.newest()
 	}
 	own, foreign := change(tenant, "a"), change(y.owner, "b")
-	require.Equal(t, []int64{own}, collectWarnings[int64](tenant, "SELECT revision FROM mesh.confirmations"))
+	require.Equal(t, []int64{own}, collect[int64](tenant, "SELECT revision FROM mesh.confirmations"))
 	for _, call := range []string{"SELECT mesh.confirm($1)", "SELECT * FROM mesh.revert($1)"} {
 		err := tenant.refused(call, foreign)
 		require.Equal(t, "42501", err.Code)

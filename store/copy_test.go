@@ -14,11 +14,11 @@ func TestEveryTableHasAReplicaIdentity(t *testing.T) {
 	t.Parallel()
 	_, url := open(t)
 	db := connect(t, url)
-	require.Empty(t, collectWarnings[string](db, `SELECT c.relname FROM pg_class c
+	require.Empty(t, collect[string](db, `SELECT c.relname FROM pg_class c
 		WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind IN ('r', 'p') AND c.relreplident <> 'f'
 			AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND (c.relreplident = 'd' AND i.indisprimary OR c.relreplident = 'i' AND i.indisreplident))
 		ORDER BY 1`), "give it a primary key, or REPLICA IDENTITY FULL")
-	require.Empty(t, collectWarnings[string](db, `SELECT c.relname || '.' || a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+	require.Empty(t, collect[string](db, `SELECT c.relname || '.' || a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 		WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind IN ('r', 'p') AND c.relreplident = 'f' AND a.atttypid = 'jsonpath'::regtype`),
 		"a subscriber cannot compare rows by such a column: give the table a key")
 }
@@ -52,7 +52,7 @@ func TestAMeshIsReplicatedLogicallyAndTheCopyPromoted(t *testing.T) {
 	to.exec("DELETE FROM mesh.resources")
 	require.Equal(t, last+2, (<-followed).Revision)
 	to.exec("SELECT mesh.create_token('another', sha256('another'), '{read}')")
-	require.Equal(t, []string{"a", "b"}, collectWarnings[string](to, "SELECT name FROM mesh.as_of($1::bigint) ORDER BY 1", last))
+	require.Equal(t, []string{"a", "b"}, collect[string](to, "SELECT name FROM mesh.as_of($1::bigint) ORDER BY 1", last))
 	require.Zero(t, to.adopt())
 }
 
@@ -67,6 +67,6 @@ func TestASequenceThatIsBehindCostsNothing(t *testing.T) {
 	db.exec("ALTER SEQUENCE mesh.transactions_id_seq RESTART")
 
 	db.put("b", "x")
-	require.Equal(t, []string{"1 a", "2 a", "3 a", "4 b"}, collectWarnings[string](db, "SELECT revision || ' ' || name FROM mesh.history ORDER BY 1"))
+	require.Equal(t, []string{"1 a", "2 a", "3 a", "4 b"}, collect[string](db, "SELECT revision || ' ' || name FROM mesh.history ORDER BY 1"))
 	require.Zero(t, value[int](db, "SELECT mesh.advance_sequences()"))
 }

@@ -12,7 +12,7 @@ import (
 // changes are what mesh.set_default_deny tells of.
 func (s session) setDefaultDeny(enabled bool) []string {
 	s.t.Helper()
-	return collectWarnings[string](s, "SELECT concat_ws(' ', operation, kind, namespace || '/' || name) FROM mesh.set_default_deny($1) ORDER BY kind", enabled)
+	return collect[string](s, "SELECT concat_ws(' ', operation, kind, namespace || '/' || name) FROM mesh.set_default_deny($1) ORDER BY kind", enabled)
 }
 
 // denies is the row of mesh.default_deny.

@@ -169,7 +169,7 @@ func TestFieldsThatDiffer(t *testing.T) {
 		from := value[int64](db, "SELECT mesh.newest_revision()")
 		db.exec(put, test.after)
 		var got []string
-		for _, line := range collectWarnings[string](db, "SELECT diff FROM mesh.diff_text($1::bigint) OFFSET 1", from) {
+		for _, line := range collect[string](db, "SELECT diff FROM mesh.diff_text($1::bigint) OFFSET 1", from) {
 			got = append(got, strings.Replace(strings.TrimSpace(line), "spec.configPatches[0].patch.value.", "", 1))
 		}
 		require.Equal(t, test.want, got, "%s to %s", test.before, test.after)
@@ -193,15 +193,15 @@ func TestDiff(t *testing.T) {
 		`  + metadata.labels["app.kubernetes.io/name"]: "x"`,
 		`  + spec.http[0].timeout: "5s"`,
 		"create VirtualService default/new",
-	}, collectWarnings[string](db, "SELECT diff FROM mesh.diff_text(2, 3)"))
-	require.Equal(t, []string{"kept", "kept", "new"}, collectWarnings[string](db, "SELECT name FROM mesh.diff(2)"), "what went and came back is as it was")
-	require.Equal(t, []string{"create VirtualService default/gone"}, collectWarnings[string](db, "SELECT * FROM mesh.diff_text(3)"))
-	require.Empty(t, collectWarnings[string](db, "SELECT name FROM mesh.diff(3, 3)"))
+	}, collect[string](db, "SELECT diff FROM mesh.diff_text(2, 3)"))
+	require.Equal(t, []string{"kept", "kept", "new"}, collect[string](db, "SELECT name FROM mesh.diff(2)"), "what went and came back is as it was")
+	require.Equal(t, []string{"create VirtualService default/gone"}, collect[string](db, "SELECT * FROM mesh.diff_text(3)"))
+	require.Empty(t, collect[string](db, "SELECT name FROM mesh.diff(3, 3)"))
 	require.Equal(t, virtualServiceDocument("b"), value[string](db, "SELECT after::text FROM mesh.diff(2) WHERE operation = 'create' AND path = ''"))
 	for _, pair := range [][2]int{{0, 4}, {1, 3}, {2, 4}, {3, 4}} {
 		inverse := `SELECT row(kind, namespace, name, CASE operation WHEN 'create' THEN 'delete' WHEN 'delete' THEN 'create' ELSE operation END, path, after, before)::text FROM mesh.diff($2::bigint, $1::bigint)`
-		require.Equal(t, collectWarnings[string](db, "SELECT row(kind, namespace, name, operation, path, before, after)::text FROM mesh.diff($1::bigint, $2::bigint)", pair[0], pair[1]),
-			collectWarnings[string](db, inverse, pair[0], pair[1]))
+		require.Equal(t, collect[string](db, "SELECT row(kind, namespace, name, operation, path, before, after)::text FROM mesh.diff($1::bigint, $2::bigint)", pair[0], pair[1]),
+			collect[string](db, inverse, pair[0], pair[1]))
 	}
 	require.Equal(t, value[int](db, "SELECT count(*) FROM mesh.diff(1)"),
 		value[int](db, "SELECT count(*) FROM mesh.diff((SELECT time FROM mesh.revisions WHERE revision = 1))"))
@@ -253,7 +253,7 @@ func TestRestoreOfSome(t *testing.T) {
 	restored := func(filter string) []string {
 		db.exec("BEGIN")
 		defer db.exec("ROLLBACK")
-		return collectWarnings[string](db, "SELECT concat(operation, ' ', kind, ' ', namespace, '/', name) FROM mesh.restore(3, "+filter+")")
+		return collect[string](db, "SELECT concat(operation, ' ', kind, ' ', namespace, '/', name) FROM mesh.restore(3, "+filter+")")
 	}
 	require.Equal(t, []string{"update VirtualService one/x", "update VirtualService one/y"}, restored("kinds => '{VirtualService}', namespaces => '{one}'"))
 	require.Equal(t, []string{"delete DestinationRule one/x", "update VirtualService one/x", "update VirtualService two/x"}, restored("names => '{x}'"))
@@ -297,7 +297,7 @@ func TestBlame(t *testing.T) {
 	change("a route before", `UPDATE mesh.resources SET spec = jsonb_insert(spec, '{http,0}', '{"name": "new", "route": [{"destination": {"host": "c"}}]}')`)
 	change("weights again", `UPDATE mesh.resources SET spec = jsonb_set(spec, '{http,1,route,1,weight}', '30'), labels = '{"app": "x"}'`)
 	blame := func() []string {
-		return collectWarnings[string](db, "SELECT concat_ws(' ', path, value, revision, message) FROM mesh.blame('VirtualService', 'default', 'x')")
+		return collect[string](db, "SELECT concat_ws(' ', path, value, revision, message) FROM mesh.blame('VirtualService', 'default', 'x')")
 	}
 	require.Equal(t, []string{
 		`metadata.labels.app "x" 4 weights again`,
@@ -321,10 +321,10 @@ func TestBlame(t *testing.T) {
 	change("anew", `INSERT INTO mesh.resources (kind, name, spec) VALUES ('VirtualService', 'x', '{"hosts": ["a"], "http": [{"redirect": {"uri": "/"}}]}')`)
 	require.Equal(t, []string{`spec.hosts[0] "a" 6 anew`, `spec.http[0].redirect.uri "/" 6 anew`}, blame())
 
-	require.Empty(t, collectWarnings[string](db, "SELECT path FROM mesh.blame('VirtualService', 'default', 'nobody')"))
+	require.Empty(t, collect[string](db, "SELECT path FROM mesh.blame('VirtualService', 'default', 'nobody')"))
 	require.Equal(t, `did you mean "VirtualService"?`, db.refused("SELECT * FROM mesh.blame('VirtualServic', 'default', 'x')").Hint)
 	require.Contains(t, db.refused("SELECT * FROM mesh.blame('Gateway', 'default', 'x')").Hint, "set api_group")
-	require.Empty(t, collectWarnings[string](db, "SELECT path FROM mesh.blame('Gateway', 'default', 'x', 'networking.istio.io')"))
+	require.Empty(t, collect[string](db, "SELECT path FROM mesh.blame('Gateway', 'default', 'x', 'networking.istio.io')"))
 }
 
 func TestBlameOfWhatTheHistoryHasNothingOf(t *testing.T) {
@@ -334,7 +334,7 @@ func TestBlameOfWhatTheHistoryHasNothingOf(t *testing.T) {
 	db.put("y", "a")
 	db.exec("SELECT mesh.prune(1)")
 	require.Equal(t, []string{"before revision 2, where the history begins"},
-		collectWarnings[string](db, "SELECT DISTINCT message FROM mesh.blame('VirtualService', 'default', 'x') WHERE revision IS NULL AND author IS NULL"))
+		collect[string](db, "SELECT DISTINCT message FROM mesh.blame('VirtualService', 'default', 'x') WHERE revision IS NULL AND author IS NULL"))
 }
 
 func TestBeginChange(t *testing.T) {
@@ -375,7 +375,7 @@ func TestHistoryIsFoundByIndexes(t *testing.T) {
 		"SELECT * FROM mesh.history WHERE namespace = 'ns-1'",
 		"SELECT * FROM mesh.history WHERE revision = 17",
 	} {
-		plan := strings.Join(collectWarnings[string](db, "EXPLAIN "+query), "\n")
+		plan := strings.Join(collect[string](db, "EXPLAIN "+query), "\n")
 		require.NotContains(t, plan, "Seq Scan on changes", query+"\n"+plan)
 		require.NotContains(t, plan, "Seq Scan on resources", query+"\n"+plan)
 	}

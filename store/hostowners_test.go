@@ -55,7 +55,7 @@ func TestHostsHaveOwners(t *testing.T) {
 	evil.exec(entryFor("evil", "own.shop.example", `["."]`))
 	evil.exec(entryFor("evil", "evil.example", ""))
 	y.owner.exec(entryFor("shop", "www.shop.example", ""))
-	require.Empty(t, collectWarnings[string](evil, "SELECT pattern FROM mesh.host_grants"))
+	require.Empty(t, collect[string](evil, "SELECT pattern FROM mesh.host_grants"))
 	require.Equal(t, "42501", evil.refused("SELECT mesh.grant_hosts('evil', '*')").Code)
 	require.Contains(t, y.owner.refused("SELECT mesh.grant_hosts('evil', 'a b')").Message, "no pattern of hosts")
 	require.Contains(t, y.owner.refused("SELECT mesh.grant_hosts('evil', '10.0.0.0/33')").Message, "no pattern of hosts")
@@ -76,8 +76,8 @@ func TestAddressesHaveOwners(t *testing.T) {
 	}
 	evil.exec(at("evil", `["10.1.2.3"]`, "TCP", ""))
 	y.owner.exec("SELECT mesh.grant_hosts('shop', '10.1.7.9/16'), mesh.grant_hosts('bank', '10.1.3.0/24'), mesh.grant_hosts('', '2001:db8::/32')")
-	require.Equal(t, []string{"10.1.0.0/16", "10.1.3.0/24", "2001:db8::/32"}, collectWarnings[string](y.owner, "SELECT pattern FROM mesh.host_grants ORDER BY pattern"))
-	require.Equal(t, []string{`the address "10.1.2.3" is not the namespace's to claim for others`}, collectWarnings[string](y.owner, "SELECT message FROM mesh.problems WHERE code = 'foreign-host'"))
+	require.Equal(t, []string{"10.1.0.0/16", "10.1.3.0/24", "2001:db8::/32"}, collect[string](y.owner, "SELECT pattern FROM mesh.host_grants ORDER BY pattern"))
+	require.Equal(t, []string{`the address "10.1.2.3" is not the namespace's to claim for others`}, collect[string](y.owner, "SELECT message FROM mesh.problems WHERE code = 'foreign-host'"))
 	for address, owner := range map[string]string{"10.1.2.3": "shop", "10.1.3.3": "bank", "10.1.3.0/25": "bank", "2001:db8::1": ""} {
 		require.Equal(t, owner, value[string](y.owner, "SELECT mesh.owner_of_host($1)", address))
 	}
@@ -111,7 +111,7 @@ func TestCapturedHostsAreToldOf(t *testing.T) {
 	captured := `INSERT INTO mesh.virtual_services (namespace, name, hosts, export_to, http) VALUES ('evil', '%s', '{www.shop.example}', '%s', '[{"directResponse": {"status": 200}}]')`
 	require.Contains(t, evil.warnings(fmt.Sprintf(captured, "all", "{*}"))[0], "whose requests this takes from others")
 	require.NotContains(t, strings.Join(evil.warnings(fmt.Sprintf(captured, "own", "{.}")), " "), "takes from others")
-	require.Equal(t, []string{"error evil/all"}, collectWarnings[string](y.owner, "SELECT severity || ' ' || namespace || '/' || name FROM mesh.problems WHERE code = 'captured-host'"))
+	require.Equal(t, []string{"error evil/all"}, collect[string](y.owner, "SELECT severity || ' ' || namespace || '/' || name FROM mesh.problems WHERE code = 'captured-host'"))
 }
 
 // The names of servers are nobody's: before hosts have owners it is told who claims one, and then it is refused.
@@ -123,11 +123,11 @@ func TestNamesOfTheControlPlaneAreNobodys(t *testing.T) {
 	record(t, openURL(t, y.owner.conn.Config().ConnString()), store.Issue{
 		ID: [16]byte{1}, At: time.Now(), Identity: "spiffe://mesh/pgmesh/discovery/one", NotAfter: time.Now().Add(time.Hour), Hosts: []string{"Discovery.corp.example", "localhost", "vm"},
 	})
-	require.Equal(t, []string{"discovery.corp.example"}, collectWarnings[string](y.owner, "SELECT host FROM mesh.control_plane_names"))
+	require.Equal(t, []string{"discovery.corp.example"}, collect[string](y.owner, "SELECT host FROM mesh.control_plane_names"))
 	const found = "SELECT severity || ' ' || namespace || '/' || kind FROM mesh.problems WHERE code = 'control-plane-host' ORDER BY 1"
 	require.Contains(t, evil.warnings(entryFor("evil", "discovery.corp.example", ""))[0], "is a name of the control plane")
-	require.Equal(t, []string{"error evil/ServiceEntry"}, collectWarnings[string](y.owner, found))
-	require.Equal(t, []string{"error evil/ServiceEntry"}, collectWarnings[string](evil, found))
+	require.Equal(t, []string{"error evil/ServiceEntry"}, collect[string](y.owner, found))
+	require.Equal(t, []string{"error evil/ServiceEntry"}, collect[string](evil, found))
 	evil.exec("DELETE FROM mesh.service_entries WHERE namespace = 'evil'")
 
 	y.owner.exec("SELECT mesh.grant_hosts('evil', '*.corp.example')")
@@ -156,7 +156,7 @@ func TestClaimsDoNotFindHiddenHosts(t *testing.T) {
 	}
 	mine := "SELECT concat_ws(' ', severity, code, kind, name, path) FROM mesh.problems WHERE namespace = 'evil' ORDER BY 1"
 	told := func(host, address string) (warned, found []string) {
-		warned, found = evil.warnings(claim(host, address)), collectWarnings[string](evil, mine)
+		warned, found = evil.warnings(claim(host, address)), collect[string](evil, mine)
 		evil.exec("DELETE FROM mesh.service_entries WHERE name = 'x'")
 		evil.exec("DELETE FROM mesh.virtual_services WHERE namespace = 'evil'")
 		return warned, found
@@ -167,8 +167,8 @@ func TestClaimsDoNotFindHiddenHosts(t *testing.T) {
 	require.Equal(t, found, foundHidden)
 
 	evil.exec(claim("hidden.example", "10.9.9.9"))
-	require.Subset(t, collectWarnings[string](y.owner, mine), []string{"error host-conflict VirtualService x spec.hosts[0]", "warning duplicate-service ServiceEntry x spec.hosts[0]"})
-	require.Contains(t, collectWarnings[string](shop, "SELECT concat_ws(' ', severity, code, kind, name, path) FROM mesh.problems WHERE namespace = 'shop'"),
+	require.Subset(t, collect[string](y.owner, mine), []string{"error host-conflict VirtualService x spec.hosts[0]", "warning duplicate-service ServiceEntry x spec.hosts[0]"})
+	require.Contains(t, collect[string](shop, "SELECT concat_ws(' ', severity, code, kind, name, path) FROM mesh.problems WHERE namespace = 'shop'"),
 		"warning duplicate-service ServiceEntry hidden spec.hosts[0]")
 }
 

@@ -17,16 +17,16 @@ func TestProblemsOfWhoBelongsToTheMesh(t *testing.T) {
 	const codes = "SELECT severity || ' ' || code || ' ' || kind || ' ' || namespace || '/' || name FROM mesh.problems WHERE api_group = 'identity.pgmesh.io' ORDER BY 1"
 	_, err := s.FirstAuthority(t.Context(), certtest.NewAuthority(t).PEM, sealed, "mcp-server")
 	require.NoError(t, err)
-	require.Empty(t, collectWarnings[string](y.owner, codes), "it was made for a day, and has most of it left")
+	require.Empty(t, collect[string](y.owner, codes), "it was made for a day, and has most of it left")
 	y.owner.exec("UPDATE mesh.authority_keys SET not_before = now() - interval '20 hours', not_after = now() + interval '7 hours'")
-	require.Equal(t, []string{"warning authority-expires Authority /1"}, collectWarnings[string](y.owner, codes))
+	require.Equal(t, []string{"warning authority-expires Authority /1"}, collect[string](y.owner, codes))
 	y.owner.exec("UPDATE mesh.authority_keys SET not_after = now() - interval '1 hour'")
-	require.Equal(t, []string{"error authority-expired Authority /1"}, collectWarnings[string](y.owner, codes))
+	require.Equal(t, []string{"error authority-expired Authority /1"}, collect[string](y.owner, codes))
 	y.owner.exec("UPDATE mesh.authority_keys SET not_before = now() - interval '9 years', not_after = now() + interval '31 days'")
-	require.Empty(t, collectWarnings[string](y.owner, codes))
+	require.Empty(t, collect[string](y.owner, codes))
 
 	require.NoError(t, s.TrustFederated(t.Context(), "partner.example", certtest.NewAuthority(t).PEM, "ada"))
-	require.Equal(t, []string{"warning federated-trust-expires FederatedTrust /partner.example"}, collectWarnings[string](y.owner, codes))
+	require.Equal(t, []string{"warning federated-trust-expires FederatedTrust /partner.example"}, collect[string](y.owner, codes))
 	require.Regexp(t, `^the roots of the other mesh expire at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`, value[string](y.owner, "SELECT message FROM mesh.problems WHERE kind = 'FederatedTrust'"))
 	_, err = s.DistrustFederated(t.Context(), "partner.example", "ada")
 	require.NoError(t, err)
@@ -39,15 +39,15 @@ func TestProblemsOfWhoBelongsToTheMesh(t *testing.T) {
 	issuer := cloud()
 	issuer.WorkloadGroup = "cart"
 	require.NoError(t, s.PutJoinIssuer(t.Context(), issuer, "ada"))
-	require.Equal(t, []string{"warning unknown-workload-group JoinIssuer /cloud"}, collectWarnings[string](y.owner, codes))
+	require.Equal(t, []string{"warning unknown-workload-group JoinIssuer /cloud"}, collect[string](y.owner, codes))
 	require.Equal(t, []string{
 		"JoinToken a/cart-a: the WorkloadGroup a/cart that it is for is gone, and nobody can join with it",
 		"JoinToken b/cart-b: the WorkloadGroup b/cart that it is for is gone, and nobody can join with it",
 	}, notices(y.owner, "DELETE FROM mesh.workload_groups"))
-	require.Equal(t, []string{"warning unknown-workload-group JoinToken a/cart-a"}, collectWarnings[string](tenant, codes))
-	require.Len(t, collectWarnings[string](y.owner, codes), 3)
+	require.Equal(t, []string{"warning unknown-workload-group JoinToken a/cart-a"}, collect[string](tenant, codes))
+	require.Len(t, collect[string](y.owner, codes), 3)
 	revoked, err := s.RevokeJoinToken(t.Context(), "cart-a", "ada")
 	require.NoError(t, err)
 	require.True(t, revoked)
-	require.Empty(t, collectWarnings[string](tenant, codes))
+	require.Empty(t, collect[string](tenant, codes))
 }

@@ -66,5 +66,5 @@ func TestAMeshConfigOfBeforeMovesToItsPlace(t *testing.T) {
 	require.Equal(t, "a/mesh istio-system/mesh", value[string](db, "SELECT string_agg(namespace || '/' || name, ' ' ORDER BY namespace) FROM mesh.mesh_configs"))
 	require.Equal(t, "error a", value[string](db, "SELECT severity || ' ' || namespace FROM mesh.problems WHERE code = 'misplaced'"))
 	db.exec("DELETE FROM mesh.mesh_configs WHERE namespace = 'a'")
-	require.Empty(t, collectWarnings[string](db, "SELECT name FROM mesh.problems WHERE code = 'misplaced'"))
+	require.Empty(t, collect[string](db, "SELECT name FROM mesh.problems WHERE code = 'misplaced'"))
 }

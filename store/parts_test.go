@@ -33,17 +33,17 @@ func newShop(t *testing.T) (session, string) {
 // routes tells the names of the routes, and subsets those of the subsets, in order.
 func (s session) routes() string {
 	s.t.Helper()
-	return strings.Join(collectWarnings[string](s, "SELECT coalesce(name, '-') FROM mesh.routes ORDER BY virtual_service, protocol, position"), " ")
+	return strings.Join(collect[string](s, "SELECT coalesce(name, '-') FROM mesh.routes ORDER BY virtual_service, protocol, position"), " ")
 }
 
 func (s session) subsets() string {
 	s.t.Helper()
-	return strings.Join(collectWarnings[string](s, "SELECT name FROM mesh.subsets ORDER BY destination_rule, position"), " ")
+	return strings.Join(collect[string](s, "SELECT name FROM mesh.subsets ORDER BY destination_rule, position"), " ")
 }
 
 func (s session) weights() string {
 	s.t.Helper()
-	return strings.Join(collectWarnings[string](s, "SELECT concat(route_position, '.', position, '=', weight) FROM mesh.route_destinations ORDER BY route_position, position"), " ")
+	return strings.Join(collect[string](s, "SELECT concat(route_position, '.', position, '=', weight) FROM mesh.route_destinations ORDER BY route_position, position"), " ")
 }
 
 func TestEachPartHasARow(t *testing.T) {
@@ -53,11 +53,11 @@ func TestEachPartHasARow(t *testing.T) {
 		`http 0 testers [{"uri": {"prefix": "/test"}}] 0 reviews.shop v2 - -`,
 		`http 1 - - 0 reviews.shop v1 - 100`,
 		`http 1 - - 1 reviews.shop v2 - 0`,
-	}, collectWarnings[string](db, `SELECT concat_ws(' ', protocol, route_position, coalesce(route, '-'), coalesce(match::text, '-'), position, host, subset, coalesce(port::text, '-'), coalesce(weight::text, '-'))
+	}, collect[string](db, `SELECT concat_ws(' ', protocol, route_position, coalesce(route, '-'), coalesce(match::text, '-'), position, host, subset, coalesce(port::text, '-'), coalesce(weight::text, '-'))
 		FROM mesh.route_destinations`))
 	db.exec(`INSERT INTO mesh.virtual_services (name, hosts, tcp, tls) VALUES ('db', '{db.shop}', '[{"route": [{"destination": {"host": "db.shop", "port": {"number": 5432}}}]}]',
 		'[{"match": [{"sniHosts": ["db.shop"]}], "route": [{"destination": {"host": "db.shop"}}]}]')`)
-	require.Equal(t, []string{"tcp 5432", "tls"}, collectWarnings[string](db, "SELECT concat_ws(' ', protocol, port) FROM mesh.route_destinations WHERE virtual_service = 'db' ORDER BY 1"))
+	require.Equal(t, []string{"tcp 5432", "tls"}, collect[string](db, "SELECT concat_ws(' ', protocol, port) FROM mesh.route_destinations WHERE virtual_service = 'db' ORDER BY 1"))
 	db.exec(`INSERT INTO mesh.service_entries (name, hosts, resolution, ports, endpoints) VALUES ('reviews', '{reviews.shop}', 'STATIC',
 		'[{"number": 80, "name": "http", "protocol": "HTTP", "targetPort": 8080}]', '[{"address": "10.0.0.1", "labels": {"a": "b"}, "weight": 5}]')`)
 	require.Equal(t, `0 80 HTTP http 8080 reviews {"name": "http", "number": 80, "protocol": "HTTP", "targetPort": 8080}`,
@@ -77,7 +77,7 @@ func TestAStatementWritesAResourceOnce(t *testing.T) {
 	require.Equal(t, "0.0= 1.0=0 1.1=100", db.weights())
 	db.exec("UPDATE mesh.subsets SET name = CASE name WHEN 'v1' THEN 'v2' ELSE 'v1' END")
 	require.Equal(t, "v2 v1", db.subsets())
-	require.Equal(t, []int64{2, 2}, collectWarnings[int64](db, "SELECT generation FROM mesh.resources"))
+	require.Equal(t, []int64{2, 2}, collect[int64](db, "SELECT generation FROM mesh.resources"))
 
 	// Parts of several kinds in one statement are several writes, but of the same revision.
 	revision := value[int64](db, "SELECT max(revision) FROM mesh.revisions")
@@ -95,7 +95,7 @@ func TestAStatementWritesAResourceOnce(t *testing.T) {
 func TestPartsComeGoAndMove(t *testing.T) {
 	t.Parallel()
 	db, _ := newShop(t)
-	require.Equal(t, []string{"2 c", "0 a", "4 d"}, collectWarnings[string](db, `INSERT INTO mesh.subsets (destination_rule, name, position)
+	require.Equal(t, []string{"2 c", "0 a", "4 d"}, collect[string](db, `INSERT INTO mesh.subsets (destination_rule, name, position)
 		VALUES ('reviews', 'c', NULL), ('reviews', 'a', 0), ('reviews', 'd', 99) RETURNING position || ' ' || name`))
 	require.Equal(t, "a v1 v2 c d", strings.ReplaceAll(db.subsets(), "d c", "c d"))
 	db.exec("UPDATE mesh.subsets SET position = 0 WHERE name = 'v2'")

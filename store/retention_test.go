@@ -82,10 +82,10 @@ func TestPruningKeepsRevisionsThatMayBeReverted(t *testing.T) {
 	}
 	db.exec("SELECT mesh.confirm(2)")
 	require.Equal(t, waiting-1, value[int64](db, "SELECT mesh.prune(99)"))
-	require.Equal(t, []int64{waiting}, collectWarnings[int64](db, "SELECT revision FROM mesh.confirmations"), "with the history goes what came of it")
+	require.Equal(t, []int64{waiting}, collect[int64](db, "SELECT revision FROM mesh.confirmations"), "with the history goes what came of it")
 	require.Equal(t, "reverted", db.expire(waiting))
 	require.Equal(t, int64(6), value[int64](db, "SELECT mesh.prune(99)"))
-	require.Empty(t, collectWarnings[int64](db, "SELECT revision FROM mesh.confirmations"))
+	require.Empty(t, collect[int64](db, "SELECT revision FROM mesh.confirmations"))
 }
 
 func TestOnlyServersAndOwnersPrune(t *testing.T) {

@@ -73,7 +73,7 @@ func TestASecretIsPartOfItsTransactionsRevision(t *testing.T) {
 	require.Nil(t, gone.Secrets[0].Now)
 
 	require.Equal(t, []string{"create Secret", "create VirtualService", "update Secret", "delete Secret"},
-		collectWarnings[string](db, "SELECT operation || ' ' || kind FROM mesh.history ORDER BY revision, kind"))
+		collect[string](db, "SELECT operation || ' ' || kind FROM mesh.history ORDER BY revision, kind"))
 	require.Equal(t, "2,1,1", value[string](db, "SELECT string_agg(size::text, ',' ORDER BY revision) FROM mesh.revisions"))
 }
 
@@ -191,7 +191,7 @@ func TestProblemsOfCredentials(t *testing.T) {
 		"error unknown-credential DestinationRule out spec.trafficPolicy.portLevelSettings[0].tls.credentialName: there is no secret shop/none",
 		"error unknown-credential DestinationRule out spec.trafficPolicy.tls.credentialName: there is no secret out",
 		"error unknown-credential Gateway gate spec.servers[0].tls.credentialName: there is no secret gate",
-	}, collectWarnings[string](db, of))
+	}, collect[string](db, of))
 
 	db.putSecret("elsewhere", "gate", credential.TLS, tlsData(authority.Issue(func(c *x509.Certificate) { c.NotAfter = time.Now().Add(100 * 24 * time.Hour) })))
 	db.putSecret("shop", "out", credential.TLS, tlsData(authority.Issue(func(c *x509.Certificate) {
@@ -199,7 +199,7 @@ func TestProblemsOfCredentials(t *testing.T) {
 		c.NotAfter = time.Now().Add(20 * time.Minute)
 	})))
 	db.putSecret("shop", "none", credential.TLS, tlsData(authority.Issue(func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })))
-	problems := collectWarnings[string](db, of)
+	problems := collect[string](db, of)
 	require.Len(t, problems, 2)
 	require.Contains(t, problems[0]+problems[1], "warning certificate-expires Secret out : its certificate expires at ")
 	require.Contains(t, problems[0]+problems[1], "error certificate-expired Secret none : its certificate has expired at ")
@@ -223,9 +223,9 @@ func TestSecretsAreGrantedByThemselves(t *testing.T) {
 	refused := writer.refused(putSecret, "a", "mine", credential.TLS, plainJSON(t, tlsData(pair)))
 	require.Equal(t, "42501", refused.Code)
 	require.Contains(t, refused.Message, `lacks the privilege to write secrets of the namespace "a"`)
-	for _, view := range collectWarnings[string](y.owner, `SELECT c.relname::text FROM pg_class c WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind IN ('r', 'v')
+	for _, view := range collect[string](y.owner, `SELECT c.relname::text FROM pg_class c WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind IN ('r', 'v')
 		AND has_table_privilege($1, c.oid, 'SELECT')`, writer.conn.Config().User) {
-		for _, row := range collectWarnings[string](writer, "SELECT coalesce(t::text, '') FROM mesh."+view+" t") {
+		for _, row := range collect[string](writer, "SELECT coalesce(t::text, '') FROM mesh."+view+" t") {
 			require.NotContains(t, row, base64.StdEncoding.EncodeToString(pair.Key)[60:120], view)
 			require.NotContains(t, row, strings.Split(string(pair.Key), "\n")[1], view)
 		}
@@ -243,7 +243,7 @@ func TestSecretsAreGrantedByThemselves(t *testing.T) {
 	y.owner.exec("SELECT mesh.grant_secrets($1, 'a', 'write')", role)
 	reader.exec("UPDATE mesh.secrets SET labels = '{\"a\": \"b\"}'")
 	require.Equal(t, "42501", reader.refused("UPDATE mesh.secrets SET namespace = 'b', name = 'other'").Code)
-	require.Equal(t, []string{"a write secrets"}, collectWarnings[string](reader, "SELECT namespace || ' ' || privilege FROM mesh.grants"))
+	require.Equal(t, []string{"a write secrets"}, collect[string](reader, "SELECT namespace || ' ' || privilege FROM mesh.grants"))
 	require.True(t, value[bool](y.owner, "SELECT mesh.revoke_secrets($1, 'a')", role))
 	require.Equal(t, "42501", reader.refused(seen).Code)
 	require.Equal(t, "42501", reader.refused("SELECT mesh.grant_secrets('x', 'a', 'read')").Code)

@@ -313,6 +313,6 @@ func TestFunctionsThatRunAsTheOwnerWereReviewed(t *testing.T) {
 }
 
 func relations(s session, kinds string) []string {
-	return collectWarnings[string](s, `SELECT relname FROM pg_class WHERE relnamespace = 'mesh'::regnamespace
+	return collect[string](s, `SELECT relname FROM pg_class WHERE relnamespace = 'mesh'::regnamespace
 		AND relkind::text = ANY (string_to_array($1, NULL)) ORDER BY relname`, kinds)
 }

@@ -20,13 +20,13 @@ func TestTenantsCannotLockTables(t *testing.T) {
 	y := newTenancy(t)
 	tenant := y.tenant("tenant", [2]string{"b", "read"})
 	pid := value[int](tenant, "SELECT pg_backend_pid()")
-	relations := collectWarnings[string](y.owner, lockable)
+	relations := collect[string](y.owner, lockable)
 	require.Greater(t, len(relations), 60)
 	for _, relation := range relations {
 		for _, mode := range []string{"ROW SHARE", "ROW EXCLUSIVE", "SHARE UPDATE EXCLUSIVE", "SHARE", "SHARE ROW EXCLUSIVE", "EXCLUSIVE", "ACCESS EXCLUSIVE"} {
 			tenant.exec("BEGIN")
 			_, _ = tenant.conn.Exec(t.Context(), fmt.Sprintf("LOCK TABLE %s IN %s MODE NOWAIT", relation, mode))
-			require.Empty(t, collectWarnings[string](y.owner, tableLocksOf, pid), "LOCK TABLE %s IN %s MODE", relation, mode)
+			require.Empty(t, collect[string](y.owner, tableLocksOf, pid), "LOCK TABLE %s IN %s MODE", relation, mode)
 			tenant.exec("ROLLBACK")
 		}
 	}
@@ -41,7 +41,7 @@ func TestTenantsCannotLockRowsOfOthers(t *testing.T) {
 	tenant := y.tenant("tenant", [2]string{"b", "read"})
 	y.owner.exec("SELECT mesh.grant_secrets($1, 'a', 'write'), mesh.grant_secrets($1, 'b', 'read')", tenant.conn.Config().User)
 	for _, strength := range []string{"UPDATE", "NO KEY UPDATE", "SHARE", "KEY SHARE"} {
-		for _, relation := range collectWarnings[string](y.owner, lockable) {
+		for _, relation := range collect[string](y.owner, lockable) {
 			tenant.exec("BEGIN")
 			_, _ = tenant.conn.Exec(t.Context(), fmt.Sprintf("SELECT FROM %s FOR %s", relation, strength))
 			y.owner.exec("BEGIN; SET LOCAL lock_timeout = '1ms'")

@@ -10,7 +10,7 @@ import (
 
 // unsound lists what is wrong with resources that were not checked by the rules in force.
 func (s session) unsound() []string {
-	return collectWarnings[string](s, "SELECT format('%s: %s: %s', name, path, reason) FROM mesh.unsound ORDER BY 1")
+	return collect[string](s, "SELECT format('%s: %s: %s', name, path, reason) FROM mesh.unsound ORDER BY 1")
 }
 
 func (s session) unchecked(from *store.Store) (names []string) {

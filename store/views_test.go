@@ -60,7 +60,7 @@ func code(err error) string {
 func TestViewPerKind(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
-	names := collectWarnings[string](db, `SELECT mesh.view_name(k) FROM mesh.kinds k WHERE to_regclass('mesh.' || mesh.view_name(k)) IS NOT NULL ORDER BY 1`)
+	names := collect[string](db, `SELECT mesh.view_name(k) FROM mesh.kinds k WHERE to_regclass('mesh.' || mesh.view_name(k)) IS NOT NULL ORDER BY 1`)
 	require.Equal(t, []string{
 		"authorization_policies", "backend_tls_policies", "destination_rules", "envoy_filters", "gateway_classes", "gateways", "grpc_routes",
 		"http_routes", "inference_pools", "k8s_gateways", "listener_sets", "mesh_configs", "mesh_networks", "peer_authentications", "proxy_configs",
@@ -69,7 +69,7 @@ func TestViewPerKind(t *testing.T) {
 	}, names)
 	require.Len(t, names, len(kinds.All()))
 	columns := func(view string) []string {
-		return collectWarnings[string](db, `SELECT column_name || ' ' || data_type || CASE data_type WHEN 'ARRAY' THEN ' ' || udt_name ELSE '' END
+		return collect[string](db, `SELECT column_name || ' ' || data_type || CASE data_type WHEN 'ARRAY' THEN ' ' || udt_name ELSE '' END
 			FROM information_schema.columns WHERE table_schema = 'mesh' AND table_name = $1 ORDER BY ordinal_position`, view)
 	}
 	require.Equal(t, []string{
@@ -79,7 +79,7 @@ func TestViewPerKind(t *testing.T) {
 	}, columns("workload_entries"))
 	require.Subset(t, columns("virtual_services"), []string{"hosts ARRAY _text", "export_to ARRAY _text", "http jsonb"})
 	require.Subset(t, columns("mesh_configs"), []string{"proxy_listen_port integer", "connect_timeout text", "enable_tracing boolean", "mesh_mtls jsonb"})
-	require.Empty(t, collectWarnings[string](db, `SELECT attrelid::regclass || '.' || attname FROM pg_attribute a JOIN mesh.editable_views v ON attrelid = ('mesh.' || v.view)::regclass
+	require.Empty(t, collect[string](db, `SELECT attrelid::regclass || '.' || attname FROM pg_attribute a JOIN mesh.editable_views v ON attrelid = ('mesh.' || v.view)::regclass
 		WHERE attnum > 0 AND col_description(attrelid, attnum) IS NULL OR obj_description(attrelid, 'pg_class') IS NULL`), "everything has a comment")
 }
 
@@ -97,7 +97,7 @@ func TestColumnsAreTheWholeSpec(t *testing.T) {
 		view := value[string](db, "SELECT mesh.view_name(k) FROM mesh.kinds k WHERE kind = $1 AND api_group = $2", r.Kind.Name, r.Kind.Group)
 		db.exec(fmt.Sprintf("INSERT INTO mesh.%s (namespace, name, spec) VALUES ($1, $2, $3)", view), r.Namespace, r.Name, d.Spec)
 		revision := value[int64](db, "SELECT max(revision) FROM mesh.revisions")
-		fields := collectWarnings[string](db, "SELECT quote_ident(name) FROM mesh.editable_columns WHERE view = $1 AND path IS NOT NULL ORDER BY position", view)
+		fields := collect[string](db, "SELECT quote_ident(name) FROM mesh.editable_columns WHERE view = $1 AND path IS NOT NULL ORDER BY position", view)
 		all := strings.Join(fields, ", ")
 		for _, f := range fields {
 			db.exec(fmt.Sprintf("UPDATE mesh.%s SET %s = %s WHERE name = $1", view, f, f), r.Name)
@@ -136,7 +136,7 @@ func TestViewsAreWrittenLikeTables(t *testing.T) {
 
 	require.Equal(t, "UPDATE 1", db.affected("UPDATE mesh.destination_rules SET name = 'z', namespace = 'shop' WHERE name = 'y'"))
 	require.Equal(t, "UPDATE 0", db.affected("UPDATE mesh.destination_rules SET host = 'e' WHERE name = 'y'"))
-	require.Equal(t, []string{"default/x", "shop/z"}, collectWarnings[string](db, "SELECT namespace || '/' || name FROM mesh.destination_rules ORDER BY 1"))
+	require.Equal(t, []string{"default/x", "shop/z"}, collect[string](db, "SELECT namespace || '/' || name FROM mesh.destination_rules ORDER BY 1"))
 	require.Equal(t, "DELETE 2", db.affected("DELETE FROM mesh.destination_rules"))
 
 	db.exec(`INSERT INTO mesh.gateway_classes (name, controller_name) VALUES ('x', 'pgmesh.io/x')`)
@@ -200,11 +200,11 @@ func TestViewsShowWhatTheyCanOfAnything(t *testing.T) {
 				i, j, strings.ReplaceAll(lists, "%s", v))
 		}
 	}
-	for _, view := range collectWarnings[string](db, "SELECT view FROM mesh.editable_views") {
+	for _, view := range collect[string](db, "SELECT view FROM mesh.editable_views") {
 		db.exec("CREATE TEMP TABLE shown AS SELECT * FROM mesh." + view + "; DROP TABLE shown")
 	}
 	require.Equal(t, []string{"field10:", "field11:2147483648", "field4:5", "field5:5", "field6:", "field7:-1", "field8:", "field9:"},
-		collectWarnings[string](db, "SELECT name || ':' || coalesce(weight::text, '') FROM mesh.workload_entries WHERE name ~ '^field([4-9]|10|11)$' ORDER BY name"))
+		collect[string](db, "SELECT name || ':' || coalesce(weight::text, '') FROM mesh.workload_entries WHERE name ~ '^field([4-9]|10|11)$' ORDER BY name"))
 }
 
 func TestConcurrentWritersOfOneRow(t *testing.T) {
@@ -243,9 +243,9 @@ func TestViewsUseThePrimaryKey(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
 	db.exec("INSERT INTO mesh.destination_rules (name, host) SELECT 'x' || i, 'a' FROM generate_series(1, 500) i; ANALYZE mesh.resources")
-	for _, view := range collectWarnings[string](db, "SELECT view FROM mesh.editable_views") {
+	for _, view := range collect[string](db, "SELECT view FROM mesh.editable_views") {
 		parent := value[string](db, "SELECT parent FROM mesh.editable_views WHERE view = $1", view)
-		plan := strings.Join(collectWarnings[string](db, fmt.Sprintf("EXPLAIN SELECT * FROM mesh.%s WHERE namespace = 'default' AND %s = 'x1'", view, parent)), "\n")
+		plan := strings.Join(collect[string](db, fmt.Sprintf("EXPLAIN SELECT * FROM mesh.%s WHERE namespace = 'default' AND %s = 'x1'", view, parent)), "\n")
 		require.Regexp(t, `resources_pkey[^\n]*\n *Index Cond: [^\n]*kind = [^\n]*namespace = 'default'[^\n]*name = 'x1'`, plan, view)
 	}
 }
@@ -259,7 +259,7 @@ func TestViewsFollowTheRegistry(t *testing.T) {
 	t.Cleanup(func() { db.exec("DROP OWNED BY " + role + "; DROP ROLE " + role) })
 	db.exec("GRANT SELECT ON mesh.sidecars TO " + role)
 	columns := func() []string {
-		return collectWarnings[string](db, "SELECT attname::text FROM pg_attribute WHERE attrelid = 'mesh.sidecars'::regclass AND attnum > 0 ORDER BY attnum")
+		return collect[string](db, "SELECT attname::text FROM pg_attribute WHERE attrelid = 'mesh.sidecars'::regclass AND attnum > 0 ORDER BY attnum")
 	}
 	before := columns()
 	db.exec("CREATE VIEW mine AS SELECT name, egress FROM mesh.sidecars")

@@ -60,7 +60,7 @@ func TestMachinesThroughAnOlderSchema(t *testing.T) {
 	removed, err := s.RemoveOrphanedWorkloads(t.Context(), "mcp")
 	require.NoError(t, err)
 	require.Equal(t, int64(1), removed)
-	require.Equal(t, []string{"web-10.0.0.1"}, collectWarnings[string](db, "SELECT name FROM mesh.workload_entries"))
+	require.Equal(t, []string{"web-10.0.0.1"}, collect[string](db, "SELECT name FROM mesh.workload_entries"))
 	removed, err = s.RemoveOrphanedWorkloads(t.Context(), "mcp")
 	require.NoError(t, err)
 	require.Zero(t, removed)
@@ -83,9 +83,9 @@ func TestMachinesAreOfTheirNamespace(t *testing.T) {
 	y.grant(stranger.conn.Config().User, "b", "write")
 	const machines = "SELECT machine || ' ' || state FROM mesh.registered_machines ORDER BY 1"
 	for _, s := range []session{y.owner, writer, reader} {
-		require.Equal(t, []string{"m1 here", "m2 gone"}, collectWarnings[string](s, machines))
+		require.Equal(t, []string{"m1 here", "m2 gone"}, collect[string](s, machines))
 	}
-	require.Empty(t, collectWarnings[string](stranger, machines))
+	require.Empty(t, collect[string](stranger, machines))
 	for _, s := range []session{reader, stranger} {
 		require.Equal(t, "42501", s.refused("SELECT mesh.remove_machine('a', 'm2')").Code)
 		require.Equal(t, "42501", s.refused("SELECT mesh.open_workload_session(gen_random_uuid(), 'x', 'x')").Code)
@@ -93,7 +93,7 @@ func TestMachinesAreOfTheirNamespace(t *testing.T) {
 	}
 	require.Equal(t, "55006", writer.refused("SELECT mesh.remove_machine('a', 'm1')").Code)
 	require.Equal(t, int64(1), value[int64](writer, "SELECT mesh.remove_machine('a', 'm2')"))
-	require.Equal(t, []string{"m1 here"}, collectWarnings[string](writer, machines))
+	require.Equal(t, []string{"m1 here"}, collect[string](writer, machines))
 	writer.exec("UPDATE mesh.workload_groups SET template = '{\"ports\": {\"http\": 81}}'")
 	require.Equal(t, "81", value[string](writer, "SELECT spec #>> '{ports,http}' FROM mesh.workload_entries"), "who changes the group changes what follows from it")
 	require.Equal(t, writer.conn.Config().User, value[string](y.owner, "SELECT author FROM mesh.revisions ORDER BY revision DESC LIMIT 1"))
