@@ -23,6 +23,7 @@ func (e messageStats) HandleRPC(_ context.Context, event stats.RPCStats) {
 }
 
 // TagRPC, TagConn and HandleConn are parts of stats.Handler that we do not need.
-func (messageStats) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (messageStats) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
+
 func (messageStats) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 func (messageStats) HandleConn(context.Context, stats.ConnStats)                       {}
