@@ -16,7 +16,7 @@ type fleet struct {
 	options     *options
 	discoveries []string
 	machines    []*machine
-	lasting     context.Context // ends the streams of machines that are there at the end
+	lasting     context.Context //nolint:containedctx // ends the streams of machines that are there at the end
 	end         context.CancelFunc
 	olds        sync.WaitGroup // streams that are being replaced
 

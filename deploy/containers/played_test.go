@@ -143,17 +143,17 @@ func (p *played) serve(name string) {
 // joins lets a machine join like its agent, with the token in its volume.
 func (p *played) joins(name string) {
 	p.t.Helper()
-	var told []string
+	var flags []string
 	for _, word := range p.Services[name].Command {
 		if value, ok := strings.CutPrefix(word, "--discovery="); ok {
-			told = append(told, "--server="+value)
+			flags = append(flags, "--server="+value)
 		}
 		if strings.HasPrefix(word, "--token-file=") {
-			told = append(told, word)
+			flags = append(flags, word)
 		}
 	}
-	require.Len(p.t, told, 2)
-	p.Services[name].Command = append([]string{"join"}, told...)
+	require.Len(p.t, flags, 2)
+	p.Services[name].Command = append([]string{"join"}, flags...)
 	said, err := p.command(name, "--state-dir=/var/lib/mesh-agent").CombinedOutput()
 	require.NoError(p.t, err, "%s: %s", name, said)
 }

@@ -168,7 +168,8 @@ func duration(rules *validate.DurationRules, d *durationpb.Duration) string {
 	return outside(limit(rules.GetGt()), limit(rules.GetGte()), limit(rules.GetLt()), limit(rules.GetLte()), d.AsDuration())
 }
 
-// outside is what is wrong with where a value is. If the upper limit is not above the lower one, what is between them is what must not be.
+// outside explains why a value is out of range. If the upper limit is not above the lower one, the values between
+// them are excluded instead.
 func outside[T int32 | uint32 | uint64 | float32 | float64 | time.Duration](gt, gte, lt, lte *T, value T) string {
 	low, high, opening, closing := gt, lt, "(", ")"
 	if gt == nil {
@@ -196,7 +197,7 @@ func outside[T int32 | uint32 | uint64 | float32 | float64 | time.Duration](gt, 
 	}
 }
 
-// How ranges are written: the bracket where what must not be begins or ends, and whether a limit itself is in it.
+// opposite maps a bracket of the excluded range to that of the allowed one. orEqual says whether the limit is allowed.
 var (
 	opposite = map[string]string{")": "[", "]": "(", "(": "]", "[": ")"}
 	orEqual  = map[string]string{"[": "or equal to ", "]": "or equal to "}

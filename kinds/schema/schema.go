@@ -29,8 +29,8 @@
 //     a single value at `path[0]`; null is a wrong type there.
 //   - A map must be an object. Its size is checked in the same words. Each value is checked as a single value, in the order of
 //     the keys; null is a wrong type. Keys of an integer type (KeyType) must be of the form ^[0-9]+$: `key "x" is not an integer`,
-//     at the path of the value, which is then not checked. A key that is not of the KeyFormat is told in the words of the format,
-//     at the path of the value, which is checked, too.
+//     at the path of the value, which is then not checked. A key that does not match the KeyFormat is reported with the
+//     format's reason, at the path of the value, which is checked, too.
 //
 // A single value, by Type:
 //
@@ -38,13 +38,13 @@
 //   - bool: true or false.
 //   - string: a string; then MinLength and MaxLength in characters (`must not be empty` for an empty one, otherwise
 //     `must have at least 2 characters, has 1`), then Pattern (searched, not anchored): `does not match the pattern p, got "x"`;
-//     then Format, in its words; "" as the value of a single field is of every format, for it is what was not set.
+//     then Format, with its reason. An empty string as a single field matches every format, since it means unset.
 //   - int32, int64, uint32, uint64: a whole number; 1.0 and 1e2 are whole; or a string of the form ^-?[0-9]+$.
 //     A fraction: `expected an integer, got a number`. Then Min and Max: `must be between 0 and 100, got 150`,
 //     `must be at least 1, got 0`, `must be at most 5, got 9`; "got" repeats the number as written.
 //   - double: a number or a string of the form ^-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$; then Min and Max.
 //   - duration: a whole number (seconds), or a string: ^[-+]?[0-9]+$ (seconds), or
-//     ^[-+]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$; otherwise `"x" is not a duration`. More than 292 years are none.
+//     ^[-+]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$; otherwise `"x" is not a duration`. More than 292 years is out of range.
 //     Then MinDuration, MaxDuration and Precision: `must be at least 1ms, got 0s`, `must be at most 1h, got 2h`,
 //     `must be a multiple of 1ms, got 1us`, where the bound is repeated as it stands in the table.
 //   - enum: a string that is one of Enum, or a whole number that is one of Numbers: `unknown value "FOO"`, with the hint
@@ -58,38 +58,42 @@
 //
 // # Formats
 //
-// A string is of a Format if it has at most Max characters, matches Pattern (where there is one), does not match Unlike, does not match
-// Long (asked only of strings of more than 63 characters), and passes Function; or else if it is of the format Or. In Reason and Hint
-// {value} stands for the string. Patterns are what Go's RE2 and the regular expressions of Postgres have in common, and mean there.
+// A string matches a Format if it has at most Max characters, matches Pattern (if there is one), does not match
+// Unlike, does not match Long (asked only of strings of more than 63 characters), and passes Function; or else if
+// it matches the format Or. In Reason and Hint {value} stands for the string. Patterns use only syntax that Go's
+// RE2 and the regular expressions of Postgres share, and that means the same in both.
 //
 // # The walk of the rules
 //
-// Only a spec that has no problem of structure is walked for the rules, in its normal form: JSON names, enums by name, plain numbers, durations
-// in seconds, no nulls. Zero values that were written out stay, so a rule treats them like absent ones. For each object, first the rules of its
-// type are judged, in the order of the files' names and in them; then its fields that are messages are walked, in the order of the
-// table. Everything that is found is told, at most once a rule and item.
+// The rules are walked only if the structure has no problem. The spec is in its normal form: JSON names, enums by
+// name, plain numbers, durations in seconds, no nulls. Explicit zero values stay, so a rule treats them like absent
+// ones. For each object, first the rules of its type are evaluated, sorted by file name and in the order of the
+// file; then the fields that are messages are walked, in the order of the table. Every problem is reported, at most
+// once per rule and item.
 //
-// Rules speak the SQL/JSON path language of Postgres, as of version 13, in lax mode; what cannot be told (null) does not hold. $ is the object that
-// has the rule. A rule is one of these:
+// Rules are written in the SQL/JSON path language of Postgres 13, in lax mode. A predicate that evaluates to null
+// does not hold. $ is the object with the rule. A rule is one of these:
 //
-//   - Wrong: a predicate that holds of what breaks the rule.
-//   - Wrong and Each: the predicate is asked of each item that Each leads to: a field, or several that are joined by dots, each stepping
-//     into all items of a list, all values of a map (in the order of their keys) or the one value. It has the variables $item,
-//     $i (the index in the innermost list or map, from 0), $key (of the innermost map) and $parent (the message that holds the item's
-//     list, map or field).
-//   - Unique and Each: of the strings, numbers or booleans that are the member Unique of the items of a list (the items themselves, for ""),
-//     each but the first of equals breaks the rule. Lists in lists are taken one by one.
-//   - Check: the name of a function (checks.go, and mesh.test_rule), for what a predicate cannot say.
+//   - Wrong: a predicate that holds if the rule is broken.
+//   - Wrong and Each: the predicate is evaluated for each item that Each leads to: a field, or several joined by
+//     dots, each of which steps into all items of a list, all values of a map (in the order of the keys) or the one
+//     value. It has the variables $item, $i (the index in the innermost list or map, from 0), $key (of the innermost
+//     map) and $parent (the message that has the item's list, map or field).
+//   - Unique and Each: the strings, numbers or booleans that are the member Unique of the items of a list (or the
+//     items themselves, for "") must differ; each but the first of equals breaks the rule. Nested lists are compared
+//     one by one.
+//   - Check: the name of a function (checks.go, and mesh.test_rule), for what no predicate can express.
 //
-// When is a predicate on the object without which the rule is not judged. $meta has the name, namespace, labels and annotations of the resource, in
-// the rules of the type of a whole spec; elsewhere, and where it is not known, it is empty.
+// If When, a predicate on the object, does not hold, the rule is skipped. In the rules of the type of a whole spec
+// $meta has the name, namespace, labels and annotations of the resource. Elsewhere, and if they are unknown, it is
+// empty.
 //
-// At is the path that is told, from the item on (from the object on, without Each; from the resource on, if it begins with a slash).
-// At, Reason and Hint may have {x} and {x.y} for members of the object and {item}, {item.x}, {parent.x}, {key}, {i}, {meta.x} for the
-// variables: strings, numbers and booleans, "" for anything else.
+// At is the reported path, relative to the item (to the object, without Each; to the resource, if it begins with a
+// slash). At, Reason and Hint may have {x} and {x.y} for members of the object and {item}, {item.x}, {parent.x},
+// {key}, {i}, {meta.x} for the variables: strings, numbers and booleans, "" for anything else.
 //
-// The database asks as many rules as it can in one predicate a type (see quickPredicate in package store): those that need no variables
-// but $meta, and $item outside of filters. Keep rules to these where many specs have what they are about.
+// The database evaluates as many rules as it can in one predicate per type (see quickPredicate in package store):
+// those that need no variables except $meta, and $item outside of filters. Prefer such rules for common fields.
 package schema
 
 import (

@@ -38,16 +38,16 @@ B  `+b.address+`: 6 resources, revision 3
 	require.Contains(t, a.run("compare", a.address, b.address, "--diff").out, "-        host: reviews-v1\n+        host: reviews-v9\n")
 	require.Zero(t, a.run("compare", a.address, b.address, "--kind", "dr,gtw").code)
 
-	var told struct {
+	var answer struct {
 		A, B        struct{ Resources, Revision int }
 		Same        int
 		Differences []struct{ Action, Kind, Name, Diff string }
 	}
-	require.NoError(t, json.Unmarshal([]byte(a.run("compare", a.address, b.address, "-o", "json").out), &told))
-	require.Equal(t, 3, told.B.Revision)
-	require.Equal(t, 4, told.Same)
-	require.Len(t, told.Differences, 3)
-	require.Equal(t, "deleted", told.Differences[2].Action)
+	require.NoError(t, json.Unmarshal([]byte(a.run("compare", a.address, b.address, "-o", "json").out), &answer))
+	require.Equal(t, 3, answer.B.Revision)
+	require.Equal(t, 4, answer.Same)
+	require.Len(t, answer.Differences, 3)
+	require.Equal(t, "deleted", answer.Differences[2].Action)
 }
 
 func TestCompareFilesSnapshotsAndContexts(t *testing.T) {
@@ -72,22 +72,22 @@ func TestCompareFilesSnapshotsAndContexts(t *testing.T) {
 	require.Equal(t, 1, c.run("compare", one).code)
 	require.Contains(t, c.ok("compare", one, "book", "--kind", "vs", "-n", "prod"), "1 the same")
 
-	for told, args := range map[string][]string{
+	for answer, args := range map[string][]string{
 		"files of resources have no versions to compare": {"compare", one, "book", "--versions"},
 		"accepts between 1 and 2 arg":                    {"compare"},
 		`unknown kind "x"`:                               {"compare", one, "--kind", "x"},
 	} {
 		r := c.run(args...)
 		require.Equal(t, 2, r.code, r.err)
-		require.Contains(t, r.err, told)
+		require.Contains(t, r.err, answer)
 	}
-	for told, args := range map[string][]string{
+	for answer, args := range map[string][]string{
 		"nowhere is no file, no context, and not the HOST:PORT of a server": {"compare", "nowhere", "book"},
 		"there is no file in it": {"compare", t.TempDir(), "book"},
 	} {
 		r := c.run(args...)
 		require.Equal(t, 6, r.code, r.err)
-		require.Contains(t, r.err, told)
+		require.Contains(t, r.err, answer)
 	}
 	require.Equal(t, 4, c.run("compare", "127.0.0.1:1", "book").code)
 	require.Contains(t, c.run("__complete", "compare", "").out, "book\n")

@@ -13,11 +13,11 @@ type conflictError struct{ text string }
 func (e *conflictError) Error() string { return e.text }
 
 func conflictOf(sent *adminv1.Conflicts) *conflictError {
-	var told []string
+	var lines []string
 	for _, c := range sent.GetConflicts() {
-		told = append(told, conflictText(c))
+		lines = append(lines, conflictText(c))
 	}
-	return &conflictError{strings.Join(told, "; ") + "; nothing was changed"}
+	return &conflictError{strings.Join(lines, "; ") + "; nothing was changed"}
 }
 
 func conflictText(c *adminv1.RevisionConflict) string {

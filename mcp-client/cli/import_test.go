@@ -54,15 +54,15 @@ func TestImportClusterDump(t *testing.T) {
 
 	again := m.pipe(dump, "import", "-", "-o", "json")
 	require.Zero(t, again.code, again.err)
-	var told struct {
+	var answer struct {
 		Revision int
 		Kinds    []map[string]any
 		Skipped  []map[string]any
 	}
-	require.NoError(t, json.Unmarshal([]byte(again.out), &told))
-	require.Zero(t, told.Revision)
-	require.InDelta(t, 1, told.Kinds[0]["unchanged"], 0)
-	require.Len(t, told.Skipped, 2)
+	require.NoError(t, json.Unmarshal([]byte(again.out), &answer))
+	require.Zero(t, answer.Revision)
+	require.InDelta(t, 1, answer.Kinds[0]["unchanged"], 0)
+	require.Len(t, answer.Skipped, 2)
 
 	strict := m.pipe(dump, "import", "-", "--strict")
 	require.Equal(t, 3, strict.code)
@@ -84,7 +84,7 @@ func TestImportReportsAllMistakesAndChangesNothing(t *testing.T) {
 	require.Equal(t, 2, strings.Count(r.err, `unknown field "rout"`))
 	require.Zero(t, m.stored())
 
-	// What only the server can see is told with its place too.
+	// What only the server can see is answer with its place too.
 	dir = folder(t, map[string]string{"a.yaml": virtualService("shop", "a", "a"), "b.yaml": both + virtualService("shop", "a", "a")})
 	r = m.run("import", dir)
 	require.Equal(t, 3, r.code)

@@ -102,15 +102,15 @@ virtualservice default/reviews changed
 	require.Equal(t, result{out: "revision 2 to 4\n"}, m.run("diff", "2", "--kind", "dr"))
 	require.Zero(t, m.run("diff", "3", "3").code)
 	require.Contains(t, m.run("diff", "2", "1", "--color", "always").out, "\x1b[32mv1\x1b[0m")
-	var told struct {
+	var answer struct {
 		From, To  int
 		Resources []struct {
 			Operation string
 			Fields    []struct{ Path, Before, After string }
 		}
 	}
-	require.NoError(t, json.Unmarshal([]byte(m.run("diff", "1", "2", "-o", "json").out), &told))
-	require.Equal(t, "v2", told.Resources[0].Fields[0].After)
+	require.NoError(t, json.Unmarshal([]byte(m.run("diff", "1", "2", "-o", "json").out), &answer))
+	require.Equal(t, "v2", answer.Resources[0].Fields[0].After)
 	r = m.run("diff", "99")
 	require.Equal(t, 6, r.code)
 	require.Contains(t, r.err, "99")
@@ -146,7 +146,7 @@ func TestRestore(t *testing.T) {
 	m.query("SELECT message FROM mesh.revisions WHERE revision = 5", &message)
 	require.Equal(t, "as it was", message)
 
-	for told, args := range map[string][]string{
+	for answer, args := range map[string][]string{
 		"say with --to":                  {"restore"},
 		"is not a revision":              {"restore", "--to", "soon"},
 		"this restores the whole mesh":   {"restore", "--to", "1"},
@@ -155,7 +155,7 @@ func TestRestore(t *testing.T) {
 	} {
 		r := m.run(args...)
 		require.Equal(t, 2, r.code, r.err)
-		require.Contains(t, r.err, told)
+		require.Contains(t, r.err, answer)
 	}
 	require.Equal(t, 1, m.run("restore", "--to", "99", "--yes").code)
 }

@@ -56,15 +56,15 @@ func TestValidateReportsAllMistakes(t *testing.T) {
 
 	r = run(t.Context(), "", nil, "validate", dir, "-o", "json")
 	require.Equal(t, 3, r.code)
-	var told struct {
+	var answer struct {
 		Violations []struct {
 			File, Path, Reason string
 			Line               int
 		}
 	}
-	require.NoError(t, json.Unmarshal([]byte(r.out), &told))
-	require.Len(t, told.Violations, 7)
-	require.NotZero(t, told.Violations[0].Line)
+	require.NoError(t, json.Unmarshal([]byte(r.out), &answer))
+	require.Len(t, answer.Violations, 7)
+	require.NotZero(t, answer.Violations[0].Line)
 	require.Equal(t, "error: 7 mistakes\n", r.err)
 }
 
@@ -76,13 +76,13 @@ func TestValidateFindsDuplicatesAcrossFiles(t *testing.T) {
 	require.Equal(t, filepath.Join(dir, "b.yaml")+": document 1, line 2: VirtualService default/x: metadata.name: duplicate of "+
 		filepath.Join(dir, "a.yaml")+", document 1, line 1 (name each resource once)\nerror: 1 mistake\n", r.err)
 
-	for told, args := range map[string][]string{
+	for answer, args := range map[string][]string{
 		"requires at least 1 arg":           {"validate"},
 		"no such file":                      {"validate", filepath.Join(dir, "gone")},
 		"there is no resource of a mesh in": {"validate", "-"},
 	} {
 		r := run(t.Context(), "", nil, args...)
 		require.NotZero(t, r.code)
-		require.Contains(t, r.err, told)
+		require.Contains(t, r.err, answer)
 	}
 }
