@@ -20,7 +20,7 @@ import (
 // Every call of the admin API asks who calls. A caller who may neither read nor write is told of nothing but how the server fares.
 func TestEveryCallAsksWhoCalls(t *testing.T) {
 	t.Parallel()
-	f := fortify(t, nil)
+	f := startSecure(t, nil)
 	conn := f.dial(f.bearing(f.token("neither", "register")))
 	calls := 0
 	protoregistry.GlobalFiles.RangeFilesByPackage(adminv1.File_pgmesh_admin_v1_admin_proto.Package(), func(file protoreflect.FileDescriptor) bool {
