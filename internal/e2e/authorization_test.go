@@ -161,7 +161,8 @@ rules:
 	}
 	require.Equal(t, before, app.asked.Load(), "nothing of what is refused reaches the application")
 
-	// Of a rule that allows, what is about requests lets no connection through; of one that denies it is left out, and the ports stay.
+	// Of a rule that allows, what is about requests lets no connection through; of one that denies it is left
+	// out, and the ports stay.
 	reaches(t, g.tcp, "ledger")
 	closes(t, g.otherTCP)
 
@@ -232,7 +233,8 @@ func TestPoliciesAskAuthorizers(t *testing.T) {
 	require.Equal(t, "/check/http/a", overHTTP.last.Load().URI)
 	require.Equal(t, "shop", overHTTP.last.Load().Header.Get("X-Mesh"))
 
-	// Nobody is asked about what no rule matches, both about what the rules of both match, and a denial stands whatever they say.
+	// Nobody is asked about what no rule matches, both about what the rules of both match, and a denial
+	// stands whatever they say.
 	requests, web := overGRPC.aboutRequests.Load(), overHTTP.asked.Load()
 	g.is(http.StatusOK, request{path: "/free"})
 	require.Equal(t, requests, overGRPC.aboutRequests.Load())

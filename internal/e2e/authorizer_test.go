@@ -16,8 +16,8 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// authorizer is an application that decides about requests that Envoy asks it about over gRPC: those with the token "good" may pass. Of
-// connections it lets through as many as it is told to.
+// authorizer is an application that decides about requests that Envoy asks it about over gRPC: those with the
+// token "good" may pass. Of connections it lets through as many as it is told to.
 type authorizer struct {
 	authv3.UnimplementedAuthorizationServer
 

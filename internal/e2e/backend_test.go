@@ -27,8 +27,8 @@ type seen struct {
 	Header                     http.Header
 }
 
-// newBackend starts a backend on a port of loopback. Behave, if not nil, may answer a request by itself; it is told how many there
-// were before.
+// newBackend starts a backend on a port of loopback. Behave, if not nil, may answer a request by itself; it
+// is told how many there were before.
 func newBackend(t testing.TB, name string, behave func(w http.ResponseWriter, r *http.Request, before int) (answered bool)) *backend {
 	t.Helper()
 	b := &backend{name: name, behave: behave}

@@ -14,7 +14,8 @@ import (
 const (
 	edits       = 100
 	requestRate = 500
-	// requestsPerEdit are sent at least between two edits, so that requests meet every stage of one: a machine that is too busy for the rate takes longer.
+	// requestsPerEdit are sent at least between two edits, so that requests meet every stage of one: a
+	// machine that is too busy for the rate takes longer.
 	requestsPerEdit = 13
 )
 

@@ -174,7 +174,8 @@ func TestPatchesConfigureFiltersByName(t *testing.T) {
 	m.header(reviews, "x-says", "two")
 }
 
-// Whatever patches make that Envoy would refuse, it is never given: the suite fails if it refuses anything. What is beside it works.
+// Whatever patches make that Envoy would refuse, it is never given: the suite fails if it refuses anything.
+// What is beside it works.
 func TestBrokenPatchesNeverReachEnvoy(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)

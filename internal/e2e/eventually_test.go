@@ -41,7 +41,8 @@ func within(t testing.TB, limit time.Duration, ask func(context.Context) error) 
 	}
 }
 
-// oneAttempt bounds a single try: a connection that was accepted by what a change has since replaced may stay without an answer.
+// oneAttempt bounds a single try: a connection that was accepted by what a change has since replaced may stay
+// without an answer.
 const oneAttempt = 3 * time.Second
 
 func attempt(ctx context.Context, ask func(context.Context) error) error {

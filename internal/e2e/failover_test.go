@@ -17,8 +17,8 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
-// Several mcp-servers serve one database. Its primary is killed and its standby promoted: what the standby has is what every client
-// ends up with, whole revisions at a time.
+// Several mcp-servers serve one database. Its primary is killed and its standby promoted: what the standby
+// has is what every client ends up with, whole revisions at a time.
 func TestDatabaseFailsOver(t *testing.T) {
 	t.Parallel()
 	pair := pgtest.Replicated(t)

@@ -42,7 +42,8 @@ func TestNothingIsLostWhateverDies(t *testing.T) {
 	c.agree()
 }
 
-// restart kills a program, starts it again a few transactions later, and waits until what was committed meanwhile is in force.
+// restart kills a program, starts it again a few transactions later, and waits until what was committed
+// meanwhile is in force.
 func restart(c *changes, p *stack.Program) {
 	c.mesh.t.Helper()
 	c.arrived()

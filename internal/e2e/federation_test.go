@@ -47,7 +47,8 @@ func (m *secureMesh) fails(client, host, why string) {
 	})
 }
 
-// A machine of one mesh calls one of another. Each mesh has roots of its own, and trusts those of the other for as long as it is told so.
+// A machine of one mesh calls one of another. Each mesh has roots of its own, and trusts those of the other
+// for as long as it is told so.
 func TestMembersOfTwoMeshes(t *testing.T) {
 	t.Parallel()
 	east, west := newMeshOf(t, "east.example"), newMeshOf(t, "west.example")

@@ -16,7 +16,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/certtest"
 )
 
-// newGateway makes a namespace of the shared control plane, with an Envoy that serves the Gateways made by exposing.
+// newGateway makes a namespace of the shared control plane, with an Envoy that serves the Gateways made by
+// exposing.
 func newGateway(t testing.TB) *mesh {
 	t.Helper()
 	control, database := common.get(t)

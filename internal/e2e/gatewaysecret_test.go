@@ -13,7 +13,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/certtest"
 )
 
-// Two gateways of a namespace ask for the same secret, which is for one of them. Who they are their certificates say.
+// Two gateways of a namespace ask for the same secret, which is for one of them. Who they are their
+// certificates say.
 func TestASecretIsForTheGatewayThatItNames(t *testing.T) {
 	t.Parallel()
 	m := newSecureMesh(t, nil)

@@ -50,7 +50,8 @@ func greet(l net.Listener, name string) {
 	}
 }
 
-// converse opens a connection, hears who is there, and has a line repeated. It returns what it has heard also when it fails later.
+// converse opens a connection, hears who is there, and has a line repeated. It returns what it has heard also
+// when it fails later.
 func converse(ctx context.Context, address string) (name string, err error) {
 	return converseBy(ctx, new(net.Dialer).DialContext, address)
 }

@@ -35,8 +35,8 @@ import (
 // secureMesh is a mesh whose members have identities.
 type secureMesh struct{ *mesh }
 
-// newSecureMesh starts a control plane with an authority of its own, or one that the test holds, which can then make certificates that nobody
-// would be given. The flags are for discovery.
+// newSecureMesh starts a control plane with an authority of its own, or one that the test holds, which can
+// then make certificates that nobody would be given. The flags are for discovery.
 func newSecureMesh(t testing.TB, root *certtest.Authority, flags ...string) *secureMesh {
 	t.Helper()
 	return secureMeshOn(t, pgtest.New(t), root, flags...)
@@ -111,7 +111,8 @@ func (m *secureMesh) join(token, state string) (string, error) {
 // policies are the ports of the server, each with a policy of its own.
 var policies = []string{"strict", "permissive", "disable", "allow", "deny", "custom"}
 
-// outcome is what a client comes to: a status, or none where it does not come as far as that, and what the access log of the server says of it.
+// outcome is what a client comes to: a status, or none where it does not come as far as that, and what the
+// access log of the server says of it.
 type outcome struct {
 	status int
 	why    string
@@ -341,7 +342,8 @@ type came struct {
 	err    error
 }
 
-// asks has each client send a request for each policy, and returns when all of it is in the access log: what is written last is read last.
+// asks has each client send a request for each policy, and returns when all of it is in the access log: what
+// is written last is read last.
 func (tb *table) asks(t *testing.T, rows []row) map[string]came {
 	t.Helper()
 	var mu sync.Mutex
@@ -423,7 +425,8 @@ func (tb *table) joined(t *testing.T, identity string) certtest.Pair {
 	return certtest.Pair{Cert: both, Key: both}
 }
 
-// turnedAway tries to join with a token that does not count any more. Who could not join is left to speak as everybody can.
+// turnedAway tries to join with a token that does not count any more. Who could not join is left to speak as
+// everybody can.
 func (tb *table) turnedAway(t *testing.T, why, advice string, spent func() string) client {
 	t.Helper()
 	state, token := t.TempDir(), spent()
@@ -448,7 +451,8 @@ func (tb *table) turnedAway(t *testing.T, why, advice string, spent func() strin
 	return tb.plainly
 }
 
-// claiming opens a stream as an Envoy does that says to be somebody else than its certificate proves. To other machines it is who that proves.
+// claiming opens a stream as an Envoy does that says to be somebody else than its certificate proves. To
+// other machines it is who that proves.
 func (tb *table) claiming(t *testing.T, pair certtest.Pair, namespace, account string) client {
 	t.Helper()
 	conn, err := grpc.NewClient(tb.XDS, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{

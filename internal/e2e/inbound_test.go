@@ -88,7 +88,8 @@ spec:
 `, nameOf(host), host, address, port, portName, protocol, strings.Join(endpoints, ", "))
 }
 
-// comesIn asks applications in the namespace from outside: on ports that a service names, and on one that none does.
+// comesIn asks applications in the namespace from outside: on ports that a service names, and on one that
+// none does.
 func (m *mesh) comesIn(t *testing.T, n *netns) {
 	serveBackend(t, "own", n.listen("0.0.0.0:8080"))
 	serveGreeter(t, "greeter", n.listen("0.0.0.0:8081"))

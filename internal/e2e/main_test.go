@@ -85,7 +85,8 @@ func (s *sharedStack) start() (err error) {
 	return keepNamespacesApart(ctx, s.postgres.URL())
 }
 
-// stop ends what was started. It also tells whether Envoy refused anything that it was sent: no test does that on purpose.
+// stop stops what was started. It fails if an Envoy refused any configuration, because no test causes that on
+// purpose.
 func (s *sharedStack) stop() error {
 	if s.stack == nil {
 		return nil

@@ -30,20 +30,20 @@ type mesh struct {
 	db        *pgxpool.Pool
 	agent     *stack.Program
 	client    *http.Client
-	// port is of all HTTP services: Envoy tells them apart by the Host header.
+	// port is shared by all HTTP services: Envoy tells them apart by the Host header.
 	port string
 }
 
 var namespaces atomic.Int64
 
-// newMesh makes a namespace of the shared control plane. The flags are for its mesh-agent.
+// newMesh creates a namespace of the shared control plane. The flags are for its mesh-agent.
 func newMesh(t testing.TB, flags ...string) *mesh {
 	t.Helper()
 	control, database := common.get(t)
 	return meshOn(t, control, database, flags...)
 }
 
-// meshOn makes a namespace of a control plane and starts its Envoy, under a mesh-agent.
+// meshOn creates a namespace of a control plane and starts its Envoy under a mesh-agent.
 func meshOn(t testing.TB, control *stack.Stack, database string, flags ...string) *mesh {
 	t.Helper()
 	m := meshWithoutEnvoy(t, control, database)
@@ -62,7 +62,7 @@ func meshWithoutEnvoy(t testing.TB, control *stack.Stack, database string) *mesh
 	}
 }
 
-// newPort finds a port for a listener of Envoy.
+// newPort reserves a port for an Envoy listener.
 func newPort(t testing.TB) string {
 	t.Helper()
 	return strconv.Itoa(int(envoytest.Port(t)))
@@ -87,7 +87,7 @@ func (m *mesh) startAgent(flags ...string) {
 	require.NoError(m.t, m.agent.Ready(ctx))
 }
 
-// keepNamespacesApart makes what a namespace holds its own business.
+// keepNamespacesApart configures the mesh so that namespaces do not see each other's resources.
 func keepNamespacesApart(ctx context.Context, database string) error {
 	conn, err := pgx.Connect(ctx, database)
 	if err != nil {
@@ -99,13 +99,13 @@ func keepNamespacesApart(ctx context.Context, database string) error {
 	return err
 }
 
-// commit makes or replaces resources, in one transaction of SQL.
+// commit creates or replaces resources in one SQL transaction.
 func (m *mesh) commit(yaml ...string) {
 	m.t.Helper()
 	m.transaction(func(tx pgx.Tx) { m.put(tx, yaml...) })
 }
 
-// transaction commits what is done in it.
+// transaction runs a function in a transaction and commits it.
 func (m *mesh) transaction(do func(pgx.Tx)) {
 	m.t.Helper()
 	tx, err := m.db.Begin(m.t.Context())
@@ -115,7 +115,7 @@ func (m *mesh) transaction(do func(pgx.Tx)) {
 	require.NoError(m.t, tx.Commit(m.t.Context()))
 }
 
-// put writes resources as people write them; those without a namespace are the mesh's.
+// put writes resources given as YAML; those without a namespace go into the mesh's.
 func (m *mesh) put(tx pgx.Tx, yaml ...string) {
 	m.t.Helper()
 	documents, err := kinds.Parser{DefaultNamespace: m.namespace}.Parse("test.yaml", []byte(strings.Join(yaml, "\n---\n")))
@@ -139,7 +139,7 @@ func (m *mesh) remove(tx pgx.Tx, kind string, names ...string) {
 	require.EqualValues(m.t, len(names), done.RowsAffected())
 }
 
-// address is where Envoy listens for a port.
+// address returns the loopback address of a port.
 func address(port string) string { return net.JoinHostPort("127.0.0.1", port) }
 
 // ask sends a request to a host through Envoy.
@@ -147,7 +147,7 @@ func (m *mesh) ask(ctx context.Context, r request) (*answer, error) {
 	return send(ctx, m.client, address(m.port), r)
 }
 
-// answers waits until the host is answered for by the backend.
+// answers waits until the backend answers for the host.
 func (m *mesh) answers(host, backend string) {
 	m.t.Helper()
 	eventually(m.t, func(ctx context.Context) error {
@@ -159,7 +159,7 @@ func (m *mesh) answers(host, backend string) {
 	})
 }
 
-// spread asks a host n times and counts who answers. Every answer must be a good one.
+// spread sends n requests to a host and counts which backends answer. Every answer must be 200.
 func (m *mesh) spread(host string, n int) map[string]int {
 	m.t.Helper()
 	ctx, cancel := context.WithTimeout(m.t.Context(), time.Minute)
@@ -174,12 +174,12 @@ func (m *mesh) spread(host string, n int) map[string]int {
 	return counts
 }
 
-// status is a complaint unless the host is answered for with this status.
+// status returns an error unless the host answers with this status.
 func (m *mesh) status(ctx context.Context, host string, want int) error {
 	return m.statusAt(ctx, address(m.port), host, want)
 }
 
-// statusAt asks the Envoy that listens at an address.
+// statusAt is status for the Envoy that listens at an address.
 func (m *mesh) statusAt(ctx context.Context, at, host string, want int) error {
 	a, err := send(ctx, m.client, at, request{host: host})
 	if err != nil {
@@ -202,7 +202,8 @@ func (m *mesh) answeredBy(host string, backends ...string) {
 	})
 }
 
-// listening waits until Envoy answers at all. The first commit of a test arrives whole, so all of it is then in force.
+// listening waits until Envoy answers at all. The first commit of a test arrives whole, so all of it is then
+// in force.
 func (m *mesh) listening() {
 	m.t.Helper()
 	eventually(m.t, func(ctx context.Context) error {
@@ -211,7 +212,7 @@ func (m *mesh) listening() {
 	})
 }
 
-// must asks once, and takes no error for an answer.
+// must sends one request, which must get an answer.
 func (m *mesh) must(r request) *answer {
 	m.t.Helper()
 	ctx, cancel := context.WithTimeout(m.t.Context(), patience)

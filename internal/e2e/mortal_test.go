@@ -28,7 +28,8 @@ const (
 	agent           = "mesh-agent"
 	secondServer    = "second-mcp-server"
 	secondDiscovery = "second-discovery"
-	// A folder with configuration beside that of mcp-server: a discovery that starts without it has no configuration, although mcp-server is there.
+	// A folder with configuration beside that of mcp-server: a discovery that starts without it has no
+	// configuration, although mcp-server is there.
 	folder = "folder"
 )
 
@@ -38,8 +39,8 @@ type part struct {
 	start func() error
 }
 
-// mortal is a mesh whose parts die and come back. A machine is registered in it with two services, of which one is probed as its group says and
-// one by nobody, and a client asks both.
+// mortal is a mesh whose parts die and come back. A machine is registered in it with two services, of which
+// one is probed as its group says and one by nobody, and a client asks both.
 type mortal struct {
 	*mesh
 
@@ -232,7 +233,8 @@ func (m *mortal) prepare(name, namespace, account string, flags []string) (*stac
 // settlesWithin is more than the longest pauses between the tries of agents and discoveries together.
 const settlesWithin = 40 * time.Second
 
-// settled waits until all parts do their work: those of the control plane are ready, agents have their discovery, and the services are registered.
+// settled waits until all parts do their work: those of the control plane are ready, agents have their
+// discovery, and the services are registered.
 func (m *mortal) settled() {
 	m.t.Helper()
 	within(m.t, settlesWithin, func(ctx context.Context) error {
@@ -360,7 +362,8 @@ spec:
 	m.becomes("127.0.0.1", host, http.StatusServiceUnavailable) // known, and nobody serves it
 }
 
-// rests waits until nothing is left of the sessions that mcp-servers have died with, and wants the entries to stay.
+// rests waits until nothing is left of the sessions that mcp-servers have died with, and wants the entries to
+// stay.
 func (m *mortal) rests() {
 	m.t.Helper()
 	before := m.newest()

@@ -55,7 +55,8 @@ func (n *named) resolves(name string, want ...string) {
 	})
 }
 
-// An application that knows nothing of the mesh asks for a name, connects to where it leads, and is answered by the service.
+// An application that knows nothing of the mesh asks for a name, connects to where it leads, and is answered
+// by the service.
 func TestNamesLeadToServices(t *testing.T) {
 	t.Parallel()
 	n := newNamed(t)
@@ -98,8 +99,8 @@ func TestNamesHaveAllocatedAddresses(t *testing.T) {
 	require.Equal(t, []string{"cart.mesh."}, back)
 }
 
-// Envoy resolves the names of endpoints itself. Were it told the names of the mesh, it would be led to itself, and a request would go
-// round for ever.
+// Envoy resolves the names of endpoints itself. Were it told the names of the mesh, it would be led to
+// itself, and a request would go round for ever.
 func TestAProxyIsNotLedToItself(t *testing.T) {
 	t.Parallel()
 	beyond := backends(t, "beyond")[0]

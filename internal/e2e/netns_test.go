@@ -17,7 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// netns is a network namespace: a machine of its own as far as its network is concerned, one cable away from this one.
+// netns is a network namespace: a machine of its own as far as its network is concerned, one cable away from
+// this one.
 type netns struct {
 	t    testing.TB
 	name string
@@ -29,7 +30,8 @@ type netns struct {
 // agentGroup is whose connections are not redirected: those of Envoy itself.
 const agentGroup = "1337"
 
-// newNetns makes a namespace that is gone when the test ends, or skips the test where the machine does not let it.
+// newNetns makes a namespace that is gone when the test ends, or skips the test where the machine does not
+// let it.
 func newNetns(t testing.TB) *netns {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -70,8 +72,8 @@ func (n *netns) connect(cable string) {
 	n.inside("ip", "link", "set", "lo", "up")
 }
 
-// The hosts of the services' addresses. They are this machine's too, where nobody listens on the services' ports: what Envoy does
-// not route is refused at once.
+// The hosts of the services' addresses. They are this machine's too, where nobody listens on the services'
+// ports: what Envoy does not route is refused at once.
 const (
 	reviewsAt = 10 + iota
 	ledgerAt
@@ -92,7 +94,8 @@ func (n *netns) inside(command ...string) {
 	n.run(append([]string{"ip", "netns", "exec", n.name}, command...)...)
 }
 
-// redirect sends traffic to Envoy as istio-iptables does: what comes in to port 15006, what goes out to port 15001.
+// redirect sends traffic to Envoy as istio-iptables does: what comes in to port 15006, what goes out to port
+// 15001.
 func (n *netns) redirect() {
 	n.t.Helper()
 	for _, rule := range []string{
@@ -112,7 +115,8 @@ func (n *netns) redirect() {
 	}
 }
 
-// enter calls a function on a thread that is in the namespace. The thread ends with it; the sockets that it opened stay there.
+// enter calls a function on a thread that is in the namespace. The thread ends with it; the sockets that it
+// opened stay there.
 func (n *netns) enter(do func() error) error {
 	done := make(chan error, 1)
 	go func() {

@@ -134,7 +134,8 @@ func TestAProxyOnDemandHasWhatItUses(t *testing.T) {
 		return nil
 	})
 
-	// What is not used may change as it likes. What is committed after it, and has arrived, tells that this is not still on its way.
+	// What is not used may change as it likes. What is committed after it, and has arrived, tells that this
+	// is not still on its way.
 	before := m.stat(`http.*rds.vhds.*update_success`)
 	m.commit(virtualService("unused-3.mesh", "http: [{timeout: 3s, route: [{destination: {host: unused-3.mesh}}]}]"))
 	m.commit(virtualService(reviews, split(reviews, weight{"first", 100})))

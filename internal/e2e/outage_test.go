@@ -30,7 +30,8 @@ func (s *seenCertificates) look(m *secureMesh, names ...string) {
 	}
 }
 
-// Everything goes away, one after the other: the database, mcp-server, and then discovery, which comes back alone.
+// Everything goes away, one after the other: the database, mcp-server, and then discovery, which comes back
+// alone.
 func TestMembersGoOnWhateverIsAway(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Server(t)

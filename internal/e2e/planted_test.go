@@ -13,7 +13,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/stack"
 )
 
-// showing is everything that a mesh shows to somebody: logs, errors, pages, metrics, dumps, what commands print, and the rows of all tables.
+// showing is everything that a mesh shows to somebody: logs, errors, pages, metrics, dumps, what commands
+// print, and the rows of all tables.
 func (m *secureMesh) showing(members ...*stack.Program) map[string]string {
 	m.t.Helper()
 	shown := map[string]string{}
@@ -87,7 +88,8 @@ func (m *secureMesh) rows() map[string]string {
 	return all
 }
 
-// essence is the part of a secret that tells it: what is left of a file of PEM without its first and last lines.
+// essence is the part of a secret that tells it: what is left of a file of PEM without its first and last
+// lines.
 func essence(secret string) string {
 	if lines := strings.Split(strings.TrimRight(secret, "\n"), "\n"); len(lines) > 2 {
 		return strings.TrimSpace(lines[1])

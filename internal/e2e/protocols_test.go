@@ -132,7 +132,8 @@ http:
 	}
 }
 
-// TestTLSIsRoutedByServerName has services share an address and a port, with a rule for one; a name that nobody has is the oldest's.
+// TestTLSIsRoutedByServerName has services share an address and a port, with a rule for one; a name that
+// nobody has is the oldest's.
 func TestTLSIsRoutedByServerName(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)

@@ -28,8 +28,9 @@ import (
 	"github.com/pgmesh/pgmesh/internal/process"
 )
 
-// town is machines in network namespaces, whose traffic their agents redirect, and a discovery on a third. The machine cart calls, reviews answers.
-type town struct {
+// testMesh is two machines in network namespaces, whose agents redirect their traffic, and a discovery in a
+// third. The machine cart calls, reviews answers.
+type testMesh struct {
 	t                       *testing.T
 	authority               *certtest.Authority
 	roots                   string
@@ -41,7 +42,7 @@ type town struct {
 	saw sync.Map // the addresses that connections to reviews came from
 }
 
-// peers is a listener that notes where connections come from.
+// peers is a listener that records where connections come from.
 type peers struct {
 	net.Listener
 
@@ -51,7 +52,7 @@ type peers struct {
 func (p *peers) Accept() (net.Conn, error) {
 	conn, err := p.Listener.Accept()
 	if err == nil {
-		// From loopback comes the agent, which asks once whether this is a server of SSH.
+		// Ignore loopback: there the agent checks once whether this is an SSH server.
 		if host, _, _ := net.SplitHostPort(conn.RemoteAddr().String()); host != "127.0.0.1" && host != "::1" {
 			p.saw.Store(host, true)
 		}
@@ -101,7 +102,7 @@ func (p *machineProgram) end() {
 	require.NoError(p.t, p.run.Err(), "%s", p.said())
 }
 
-func newTown(t *testing.T, as []string, flags ...string) *town {
+func newTestMesh(t *testing.T, as []string, flags ...string) *testMesh {
 	t.Helper()
 	for _, tool := range []string{"nft", "iptables", "setpriv"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -109,61 +110,61 @@ func newTown(t *testing.T, as []string, flags ...string) *town {
 		}
 	}
 	wire := machines.NewSwitch(t)
-	town := &town{t: t, as: as, authority: certtest.NewAuthority(t), control: wire.Machine(t), cart: wire.Machine(t), reviews: wire.Machine(t)}
-	town.roots = filepath.Join(town.folder(), "roots.pem")
-	certtest.WriteFile(t, town.roots, town.authority.PEM)
+	tm := &testMesh{t: t, as: as, authority: certtest.NewAuthority(t), control: wire.Machine(t), cart: wire.Machine(t), reviews: wire.Machine(t)}
+	tm.roots = filepath.Join(tm.folder(), "roots.pem")
+	certtest.WriteFile(t, tm.roots, tm.authority.PEM)
 
-	cert, key := town.identity("pgmesh/discovery/one", town.control)
-	town.discovery = town.program(town.control, filepath.Join(bin, "discovery"), "run", "--config-dir", town.config(),
-		"--listen", net.JoinHostPort(town.control.IPv4.String(), "15012"), "--tls-cert", cert, "--tls-key", key, "--client-ca", town.roots)
-	town.discovery.start()
-	serveBackend(t, "reviews", &peers{Listener: town.reviews.Listen("tcp", ":8080"), saw: &town.saw})
-	serveGreeter(t, "ledger", town.reviews.Listen("tcp", ":9000"))
-	serveGreeter(t, "ssh of reviews", town.reviews.Listen("tcp", ":22"))
-	serveGreeter(t, "SSH-2.0-elsewhere", town.reviews.Listen("tcp", ":2222"))
-	serveGreeter(t, "ssh of control", town.control.Listen("tcp", ":22"))
-	serveGreeter(t, "unknown to the mesh", town.control.Listen("tcp", ":7000"))
-	town.reviewsAgent = town.agent(town.reviews, "reviews", flags...)
-	resolvers := filepath.Join(town.folder(), "resolv.conf")
-	require.NoError(t, os.WriteFile(resolvers, []byte("nameserver "+town.control.IPv4.String()+"\n"), 0o644))
-	town.cartAgent = town.agent(town.cart, "cart", append([]string{"--resolv-conf", resolvers, "--redirect-dns"}, flags...)...)
-	return town
+	cert, key := tm.identity("pgmesh/discovery/one", tm.control)
+	tm.discovery = tm.program(tm.control, filepath.Join(bin, "discovery"), "run", "--config-dir", tm.config(),
+		"--listen", net.JoinHostPort(tm.control.IPv4.String(), "15012"), "--tls-cert", cert, "--tls-key", key, "--client-ca", tm.roots)
+	tm.discovery.start()
+	serveBackend(t, "reviews", &peers{Listener: tm.reviews.Listen("tcp", ":8080"), saw: &tm.saw})
+	serveGreeter(t, "ledger", tm.reviews.Listen("tcp", ":9000"))
+	serveGreeter(t, "ssh of reviews", tm.reviews.Listen("tcp", ":22"))
+	serveGreeter(t, "SSH-2.0-elsewhere", tm.reviews.Listen("tcp", ":2222"))
+	serveGreeter(t, "ssh of control", tm.control.Listen("tcp", ":22"))
+	serveGreeter(t, "unknown to the mesh", tm.control.Listen("tcp", ":7000"))
+	tm.reviewsAgent = tm.agent(tm.reviews, "reviews", flags...)
+	resolvers := filepath.Join(tm.folder(), "resolv.conf")
+	require.NoError(t, os.WriteFile(resolvers, []byte("nameserver "+tm.control.IPv4.String()+"\n"), 0o644))
+	tm.cartAgent = tm.agent(tm.cart, "cart", append([]string{"--resolv-conf", resolvers, "--redirect-dns"}, flags...)...)
+	return tm
 }
 
 // folder is one that agents may enter, whoever they are.
-func (town *town) folder() string {
-	town.t.Helper()
-	path, err := os.MkdirTemp(bin, "town-")
-	require.NoError(town.t, err)
-	require.NoError(town.t, os.Chmod(path, 0o755))
-	town.t.Cleanup(func() { os.RemoveAll(path) })
+func (tm *testMesh) folder() string {
+	tm.t.Helper()
+	path, err := os.MkdirTemp(bin, "mesh-")
+	require.NoError(tm.t, err)
+	require.NoError(tm.t, os.Chmod(path, 0o755))
+	tm.t.Cleanup(func() { os.RemoveAll(path) })
 	return path
 }
 
 // identity makes files with a certificate.
-func (town *town) identity(of string, at *machines.Namespace) (cert, key string) {
-	town.t.Helper()
-	folder := town.folder()
-	return town.authority.Issue(func(c *x509.Certificate) {
+func (tm *testMesh) identity(of string, at *machines.Namespace) (cert, key string) {
+	tm.t.Helper()
+	folder := tm.folder()
+	return tm.authority.Issue(func(c *x509.Certificate) {
 		c.IPAddresses = []net.IP{at.IPv4.AsSlice()}
-	}, "spiffe://cluster.local/"+of).Write(town.t, folder)
+	}, "spiffe://cluster.local/"+of).Write(tm.t, folder)
 }
 
-func (town *town) program(at *machines.Namespace, command ...string) *machineProgram {
-	p := &machineProgram{t: town.t, at: at, args: command}
-	town.t.Cleanup(func() {
+func (tm *testMesh) program(at *machines.Namespace, command ...string) *machineProgram {
+	p := &machineProgram{t: tm.t, at: at, args: command}
+	tm.t.Cleanup(func() {
 		if p.run != nil {
 			p.run.Stop(patience)
 		}
-		if town.t.Failed() {
-			town.t.Logf("%s:\n%s", strings.Join(command, " "), p.said())
+		if tm.t.Failed() {
+			tm.t.Logf("%s:\n%s", strings.Join(command, " "), p.said())
 		}
 	})
 	return p
 }
 
-// The accounts that agents run under: root with a group of its own, by which Envoy is known, and the account of packages, which may do no
-// more than it takes.
+// The accounts that agents run under: root with a group of its own, by which Envoy is known, and the account
+// of packages, which may do no more than it takes.
 var (
 	ownGroup = []string{"setpriv", "--regid", agentGroup, "--clear-groups", "--pdeathsig", "KILL"}
 	ownUser  = []string{
@@ -173,18 +174,18 @@ var (
 	}
 )
 
-func (town *town) agent(at *machines.Namespace, account string, flags ...string) *machineProgram {
-	town.t.Helper()
-	cert, key := town.identity("ns/shop/sa/"+account, at)
-	state := town.folder()
+func (tm *testMesh) agent(at *machines.Namespace, account string, flags ...string) *machineProgram {
+	tm.t.Helper()
+	cert, key := tm.identity("ns/shop/sa/"+account, at)
+	state := tm.folder()
 	number, err := strconv.Atoi(agentGroup)
-	require.NoError(town.t, err)
-	for _, path := range []string{cert, key, town.roots, state} {
-		require.NoError(town.t, os.Chown(path, number, number))
+	require.NoError(tm.t, err)
+	for _, path := range []string{cert, key, tm.roots, state} {
+		require.NoError(tm.t, os.Chown(path, number, number))
 	}
-	p := town.program(at, append(append(slices.Clone(town.as), filepath.Join(bin, "mesh-agent"), "run", "--config", "",
-		"--envoy", envoytest.Binary(town.t), "--discovery", net.JoinHostPort(town.control.IPv4.String(), "15012"), "--id", account+".shop",
-		"--node-ip", at.IPv4.String(), "--tls-cert", cert, "--tls-key", key, "--tls-roots", town.roots, "--state-dir", state,
+	p := tm.program(at, append(append(slices.Clone(tm.as), filepath.Join(bin, "mesh-agent"), "run", "--config", "",
+		"--envoy", envoytest.Binary(tm.t), "--discovery", net.JoinHostPort(tm.control.IPv4.String(), "15012"), "--id", account+".shop",
+		"--node-ip", at.IPv4.String(), "--tls-cert", cert, "--tls-key", key, "--tls-roots", tm.roots, "--state-dir", state,
 		"--concurrency", "1", "--drain-time", "0s", "--dns", "serve", "--redirect", "--redirect-timeout", "3s", "--labels", "app="+account,
 	), flags...)...)
 	p.start()
@@ -192,9 +193,9 @@ func (town *town) agent(at *machines.Namespace, account string, flags ...string)
 }
 
 // config is a folder with the mesh: services with addresses that are allocated, and mutual TLS for all.
-func (town *town) config() string {
-	town.t.Helper()
-	folder := town.folder()
+func (tm *testMesh) config() string {
+	tm.t.Helper()
+	folder := tm.folder()
 	endpoint := func(ip netip.Addr) string {
 		return fmt.Sprintf("{address: '%s', labels: {app: reviews, security.istio.io/tlsMode: istio}, serviceAccount: reviews}", ip)
 	}
@@ -207,9 +208,9 @@ spec: {hosts: [%s], location: MESH_INTERNAL, resolution: STATIC, ports: [{number
 `, nameOf(host), host, port, protocol, endpoint)
 	}
 	text := strings.Join([]string{
-		service("reviews.mesh", "HTTP", 8080, endpoint(town.reviews.IPv4)),
-		service("six.mesh", "HTTP", 8080, endpoint(town.reviews.IPv6)),
-		service("ledger.mesh", "TCP", 9000, endpoint(town.reviews.IPv4)),
+		service("reviews.mesh", "HTTP", 8080, endpoint(tm.reviews.IPv4)),
+		service("six.mesh", "HTTP", 8080, endpoint(tm.reviews.IPv6)),
+		service("ledger.mesh", "TCP", 9000, endpoint(tm.reviews.IPv4)),
 		`
 apiVersion: security.istio.io/v1
 kind: PeerAuthentication
@@ -217,17 +218,18 @@ metadata: {name: default, namespace: shop}
 spec: {mtls: {mode: STRICT}}
 `,
 	}, "---")
-	require.NoError(town.t, os.WriteFile(filepath.Join(folder, "mesh.yaml"), []byte(text), 0o600))
+	require.NoError(tm.t, os.WriteFile(filepath.Join(folder, "mesh.yaml"), []byte(text), 0o600))
 	return folder
 }
 
-// addresses are those of a service, which the mesh has allocated: cart asks its nameserver, and is answered by its agent.
-func (town *town) addresses(host string) (all []netip.Addr) {
-	town.t.Helper()
+// addresses are those of a service, which the mesh has allocated: cart asks its nameserver, and is answered
+// by its agent.
+func (tm *testMesh) addresses(host string) (all []netip.Addr) {
+	tm.t.Helper()
 	resolver := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return town.cart.Dial(ctx, network, at(town.control.IPv4, 53)) // where nobody listens
+		return tm.cart.Dial(ctx, network, at(tm.control.IPv4, 53)) // where nobody listens
 	}}
-	eventually(town.t, func(ctx context.Context) (err error) {
+	eventually(tm.t, func(ctx context.Context) (err error) {
 		all, err = resolver.LookupNetIP(ctx, "ip", host+".")
 		if err == nil && len(all) != 2 {
 			err = fmt.Errorf("%s has the addresses %v", host, all)
@@ -242,8 +244,8 @@ func clientOn(n *machines.Namespace) *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: n.Dial, DisableKeepAlives: true}}
 }
 
-func (town *town) callers() (all []string) {
-	town.saw.Range(func(ip, _ any) bool {
+func (tm *testMesh) callers() (all []string) {
+	tm.saw.Range(func(ip, _ any) bool {
 		all = append(all, ip.(string))
 		return true
 	})
@@ -251,11 +253,11 @@ func (town *town) callers() (all []string) {
 }
 
 // callsByMutualTLS waits until reviews answers cart and knows who asks.
-func (town *town) callsByMutualTLS(host, address string) *answer {
-	town.t.Helper()
+func (tm *testMesh) callsByMutualTLS(host, address string) *answer {
+	tm.t.Helper()
 	var got *answer
-	eventually(town.t, func(ctx context.Context) error {
-		a, err := send(ctx, clientOn(town.cart), address, request{host: host})
+	eventually(tm.t, func(ctx context.Context) error {
+		a, err := send(ctx, clientOn(tm.cart), address, request{host: host})
 		if err != nil {
 			return err
 		}
@@ -297,33 +299,33 @@ func TestAgentsRedirectTheirMachines(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			town := newTown(t, c.as, append([]string{"--tie-envoy"}, c.flags...)...)
-			town.cartAgent.redirects()
-			town.reviewsAgent.redirects()
-			services := town.addresses("ledger.mesh")
+			tm := newTestMesh(t, c.as, append([]string{"--tie-envoy"}, c.flags...)...)
+			tm.cartAgent.redirects()
+			tm.reviewsAgent.redirects()
+			services := tm.addresses("ledger.mesh")
 			for _, service := range services {
-				eventually(t, func(ctx context.Context) error { return hears(ctx, town.cart, at(service, 9000), "ledger") })
-				town.callsByMutualTLS("reviews.mesh", at(service, 8080))
-				town.callsByMutualTLS("six.mesh", at(service, 8080))
+				eventually(t, func(ctx context.Context) error { return hears(ctx, tm.cart, at(service, 9000), "ledger") })
+				tm.callsByMutualTLS("reviews.mesh", at(service, 8080))
+				tm.callsByMutualTLS("six.mesh", at(service, 8080))
 			}
 
-			require.ElementsMatch(t, c.sees(town.cart), town.callers())
+			require.ElementsMatch(t, c.sees(tm.cart), tm.callers())
 
 			// Who has no certificate gets nothing but what is guarded.
-			for _, ip := range []netip.Addr{town.reviews.IPv4, town.reviews.IPv6} {
-				_, err := send(t.Context(), clientOn(town.control), at(ip, 8080), request{host: "reviews.mesh"})
+			for _, ip := range []netip.Addr{tm.reviews.IPv4, tm.reviews.IPv6} {
+				_, err := send(t.Context(), clientOn(tm.control), at(ip, 8080), request{host: "reviews.mesh"})
 				require.Error(t, err)
-				require.NoError(t, hears(t.Context(), town.control, at(ip, 22), "ssh of reviews"))
-				require.NoError(t, hears(t.Context(), town.control, at(ip, 2222), "SSH-2.0-elsewhere"))
+				require.NoError(t, hears(t.Context(), tm.control, at(ip, 22), "ssh of reviews"))
+				require.NoError(t, hears(t.Context(), tm.control, at(ip, 2222), "SSH-2.0-elsewhere"))
 			}
-			require.NoError(t, hears(t.Context(), town.cart, at(town.control.IPv4, 22), "ssh of control"))
-			require.NoError(t, hears(t.Context(), town.cart, at(town.control.IPv4, 7000), "unknown to the mesh"))
+			require.NoError(t, hears(t.Context(), tm.cart, at(tm.control.IPv4, 22), "ssh of control"))
+			require.NoError(t, hears(t.Context(), tm.cart, at(tm.control.IPv4, 7000), "unknown to the mesh"))
 
 			// A machine calls its own service by the mesh, as any other would, and itself directly.
-			eventually(t, func(ctx context.Context) error { return hears(ctx, town.reviews, at(services[0], 9000), "ledger") })
-			require.NoError(t, hears(t.Context(), town.reviews, at(town.reviews.IPv4, 9000), "ledger"))
+			eventually(t, func(ctx context.Context) error { return hears(ctx, tm.reviews, at(services[0], 9000), "ledger") })
+			require.NoError(t, hears(t.Context(), tm.reviews, at(tm.reviews.IPv4, 9000), "ledger"))
 
-			town.endsWithItsAgents()
+			tm.endsWithItsAgents()
 		})
 	}
 }
@@ -344,36 +346,38 @@ func (p *machineProgram) redirects() {
 	})
 }
 
-// endsWithItsAgents ends one agent in good order, which leaves nothing, and kills the other, whose rules cease to count.
-func (town *town) endsWithItsAgents() {
-	town.t.Helper()
-	town.reviewsAgent.end()
+// endsWithItsAgents ends one agent in good order, which leaves nothing, and kills the other, whose rules
+// cease to count.
+func (tm *testMesh) endsWithItsAgents() {
+	tm.t.Helper()
+	tm.reviewsAgent.end()
 	for _, list := range [][]string{{"nft", "list", "ruleset"}, {"iptables-legacy-save"}, {"ip6tables-legacy-save"}} {
-		require.NotContains(town.t, strings.ToLower(town.reviews.Run(list...)), "pgmesh")
+		require.NotContains(tm.t, strings.ToLower(tm.reviews.Run(list...)), "pgmesh")
 	}
-	require.NotContains(town.t, town.reviews.Run("ip", "rule"), "lookup 133")
-	require.NoError(town.t, hears(town.t.Context(), town.control, at(town.reviews.IPv4, 9000), "ledger"))
+	require.NotContains(tm.t, tm.reviews.Run("ip", "rule"), "lookup 133")
+	require.NoError(tm.t, hears(tm.t.Context(), tm.control, at(tm.reviews.IPv4, 9000), "ledger"))
 
-	town.cartAgent.run.Kill()
-	require.Error(town.t, hears(town.t.Context(), town.cart, at(town.control.IPv4, 7000), "unknown to the mesh"), "Envoy is gone")
-	eventually(town.t, func(ctx context.Context) error {
-		return hears(ctx, town.cart, at(town.control.IPv4, 7000), "unknown to the mesh")
+	tm.cartAgent.run.Kill()
+	require.Error(tm.t, hears(tm.t.Context(), tm.cart, at(tm.control.IPv4, 7000), "unknown to the mesh"), "Envoy is gone")
+	eventually(tm.t, func(ctx context.Context) error {
+		return hears(ctx, tm.cart, at(tm.control.IPv4, 7000), "unknown to the mesh")
 	})
-	town.cartAgent.start() // what the one before has left is repaired
-	town.cartAgent.redirects()
-	require.NoError(town.t, hears(town.t.Context(), town.cart, at(town.control.IPv4, 7000), "unknown to the mesh"))
-	town.cartAgent.end()
-	require.NotContains(town.t, strings.ToLower(town.cart.Run("nft", "list", "ruleset")), "pgmesh")
+	tm.cartAgent.start() // what the one before has left is repaired
+	tm.cartAgent.redirects()
+	require.NoError(tm.t, hears(tm.t.Context(), tm.cart, at(tm.control.IPv4, 7000), "unknown to the mesh"))
+	tm.cartAgent.end()
+	require.NotContains(tm.t, strings.ToLower(tm.cart.Run("nft", "list", "ruleset")), "pgmesh")
 }
 
-// Envoy goes on without its agent, and what is redirected to it too, for as long as the rules count: another agent comes in time.
+// Envoy goes on without its agent, and what is redirected to it too, for as long as the rules count: another
+// agent comes in time.
 func TestAgentsAreReplacedUnderRedirectedTraffic(t *testing.T) {
 	t.Parallel()
-	town := newTown(t, ownUser, "--redirect-timeout", "30s")
-	town.cartAgent.redirects()
-	town.reviewsAgent.redirects()
-	ledger := at(town.addresses("ledger.mesh")[0], 9000)
-	eventually(t, func(ctx context.Context) error { return hears(ctx, town.cart, ledger, "ledger") })
+	tm := newTestMesh(t, ownUser, "--redirect-timeout", "30s")
+	tm.cartAgent.redirects()
+	tm.reviewsAgent.redirects()
+	ledger := at(tm.addresses("ledger.mesh")[0], 9000)
+	eventually(t, func(ctx context.Context) error { return hears(ctx, tm.cart, ledger, "ledger") })
 
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -382,7 +386,7 @@ func TestAgentsAreReplacedUnderRedirectedTraffic(t *testing.T) {
 	go func() {
 		for ; ctx.Err() == nil; calls++ {
 			// The address is nobody's: whoever is not redirected fails.
-			if err := hears(t.Context(), town.cart, ledger, "ledger"); err != nil {
+			if err := hears(t.Context(), tm.cart, ledger, "ledger"); err != nil {
 				failed <- fmt.Errorf("call %d: %w", calls, err)
 				return
 			}
@@ -390,12 +394,12 @@ func TestAgentsAreReplacedUnderRedirectedTraffic(t *testing.T) {
 		close(failed)
 	}()
 	for range 2 {
-		town.cartAgent.run.Kill()
-		town.cartAgent.start()
-		town.cartAgent.redirects()
+		tm.cartAgent.run.Kill()
+		tm.cartAgent.start()
+		tm.cartAgent.redirects()
 	}
 	stop()
 	require.NoError(t, <-failed)
 	require.Positive(t, calls)
-	require.Contains(t, town.cartAgent.said(), "Envoy goes on as an earlier agent has started it")
+	require.Contains(t, tm.cartAgent.said(), "Envoy goes on as an earlier agent has started it")
 }

@@ -118,7 +118,8 @@ spec:
 `, f.outbound)
 }
 
-// machine joins with a token for the group, as people would, and prepares an agent that is told nothing of the group.
+// machine joins with a token for the group, as people would, and prepares an agent that is told nothing of
+// the group.
 func (f *fleet) machine() *stack.Program {
 	f.t.Helper()
 	token, err := f.GroupToken(f.t.Context(), "shop/cart")

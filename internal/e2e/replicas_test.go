@@ -17,7 +17,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/stack"
 )
 
-// A discovery is killed, then the other, then everything behind them, while requests flow; a machine starts while all is away; and all comes back.
+// A discovery is killed, then the other, then everything behind them, while requests flow; a machine starts
+// while all is away; and all comes back.
 func TestNoRequestFailsWhoeverIsKilled(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Server(t)

@@ -19,7 +19,8 @@ import (
 // certificates are what an Envoy has.
 type certificates struct{ own, roots []string } // serial numbers
 
-// certificatesOf asks Envoy for the secrets that count at this moment. Its /certs has those of connections that are still open, too.
+// certificatesOf asks Envoy for the secrets that count at this moment. Its /certs has those of connections
+// that are still open, too.
 func certificatesOf(ctx context.Context, m *mesh, p *stack.Program) (certificates, error) {
 	a, err := sendURL(ctx, m.client, "http://"+p.Admin+"/config_dump?resource=dynamic_active_secrets", request{})
 	if err != nil {
@@ -93,8 +94,8 @@ func (m *secureMesh) renews(members ...*stack.Program) {
 	}
 }
 
-// Every certificate is replaced, again and again, and then the root that they all come from, while requests go over connections that are made
-// anew all the time.
+// Every certificate is replaced, again and again, and then the root that they all come from, while requests
+// go over connections that are made anew all the time.
 func TestRotationLosesNoRequest(t *testing.T) {
 	t.Parallel()
 	m := newSecureMesh(t, nil, "--cert-lifetime", "10s")
@@ -163,7 +164,8 @@ func (m *secureMesh) authority(args ...string) {
 	m.t.Log(strings.TrimSpace(out))
 }
 
-// descend waits until the certificates that these members keep lead to the root that signs now, and to it alone.
+// descend waits until the certificates that these members keep lead to the root that signs now, and to it
+// alone.
 func (m *secureMesh) descend(members ...string) {
 	m.t.Helper()
 	var root string

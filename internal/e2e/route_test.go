@@ -51,8 +51,8 @@ func TestOneTransactionMovesAHostWithItsRulesAndEndpointsAndLosesNoRequest(t *te
 	require.Empty(t, <-failures)
 }
 
-// A subset that is left without endpoints by the transaction that takes the route away from it keeps them until Envoy has the
-// new route.
+// A subset that is left without endpoints by the transaction that takes the route away from it keeps them
+// until Envoy has the new route.
 func TestEndpointsThatGoWithTheirRouteLoseNoRequest(t *testing.T) {
 	t.Parallel()
 	for _, xds := range []string{"delta", "sotw"} {
@@ -94,7 +94,8 @@ spec:
 	require.Empty(t, <-failures)
 }
 
-// failure asks without a pause and returns the first bad answer, or nothing when the context ends before there is one.
+// failure asks without a pause and returns the first bad answer, or nothing when the context ends before
+// there is one.
 func (m *mesh) failure(ctx context.Context, host string) string {
 	for ctx.Err() == nil {
 		a, err := m.ask(context.WithoutCancel(ctx), request{host: host})

@@ -14,7 +14,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/push"
 )
 
-// manyHosts are rules for so many exact hosts that a gateway's routes are sent host by host, all to one service.
+// manyHosts are rules for so many exact hosts that a gateway's routes are sent host by host, all to one
+// service.
 func manyHosts(service string) string {
 	rules := make([]string, push.ScopedFrom)
 	for i := range rules {
@@ -33,7 +34,8 @@ func plain(port string) string {
 	return "{port: {number: " + port + ", name: http-" + port + ", protocol: HTTP}, hosts: ['*']}"
 }
 
-// sendsScopes does something that changes routes, and waits until Envoy has accepted exactly so many parts of them for it.
+// sendsScopes does something that changes routes, and waits until Envoy has accepted exactly so many parts of
+// them for it.
 func (m *mesh) sendsScopes(do func(), changed, removed int) {
 	m.t.Helper()
 	before, err := m.told(m.t.Context(), "scopes")
@@ -73,8 +75,8 @@ func TestAGatewayWithManyHostsIsSentTheOneThatChanges(t *testing.T) {
 	require.Empty(t, failure)
 }
 
-// What is sent host by host means what it meant before: a port is ignored, and case; what is narrower goes first; a host without a route for
-// the path has none; and nobody hears of how it is done.
+// What is sent host by host means what it meant before: a port is ignored, and case; what is narrower goes
+// first; a host without a route for the path has none; and nobody hears of how it is done.
 func TestHostsOfAGatewayMeanTheSameHowManyThereAre(t *testing.T) {
 	t.Parallel()
 	m := newGateway(t)
@@ -133,7 +135,8 @@ func TestHostsOfAGatewayMeanTheSameHowManyThereAre(t *testing.T) {
 	require.Empty(t, seen.Header.Get("X-Pgmesh-Scope"))
 }
 
-// The listener finds its routes in another way from one rule more on, and back. Connections of the old one go on with what they had.
+// The listener finds its routes in another way from one rule more on, and back. Connections of the old one go
+// on with what they had.
 func TestNoRequestFailsWhenAGatewayComesToHaveManyHosts(t *testing.T) {
 	t.Parallel()
 	control, database := common.get(t)

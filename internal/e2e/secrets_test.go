@@ -54,8 +54,8 @@ func tlsData(p certtest.Pair, authorities ...byte) map[string]string {
 	return data
 }
 
-// gatewayBootstrap is a gateway with a listener of its own, which takes its certificate from discovery. A listener that has its name
-// from a Gateway does so in the same way.
+// gatewayBootstrap is a gateway with a listener of its own, which takes its certificate from discovery. A
+// listener that has its name from a Gateway does so in the same way.
 const gatewayBootstrap = `
 node:
   id: router~127.0.0.1~gate.%[1]s~%[1]s.svc.cluster.local
@@ -109,7 +109,8 @@ func (m *mesh) gateway(secret string, mutual bool) (envoy *envoytest.Envoy, url 
 	return envoytest.Start(m.t, bootstrap), "https://127.0.0.1:" + port
 }
 
-// ask asks a gateway over TLS, and tells with which certificate it answered and whether over a connection that there was.
+// ask asks a gateway over TLS, and tells with which certificate it answered and whether over a connection
+// that there was.
 func ask(ctx context.Context, c *http.Client, url string) (serial *big.Int, reused bool, err error) {
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reused = i.Reused }})
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
@@ -143,7 +144,8 @@ func serialOf(t *testing.T, p certtest.Pair) *big.Int {
 	return cert.SerialNumber
 }
 
-// A certificate that is replaced by SQL is what the next connection is shown. Connections that are open stay, and requests on them are answered.
+// A certificate that is replaced by SQL is what the next connection is shown. Connections that are open stay,
+// and requests on them are answered.
 func TestANewCertificateIsServedAndNoConnectionIsDropped(t *testing.T) {
 	t.Parallel()
 	control, database := common.get(t)
@@ -199,7 +201,8 @@ func TestClientsAreJudgedByTheAuthoritiesOfTheSecret(t *testing.T) {
 	require.Error(t, err)
 }
 
-// A listener whose secret is missing is up and refuses; the operator is told, and the secret counts when it comes.
+// A listener whose secret is missing is up and refuses; the operator is told, and the secret counts when it
+// comes.
 func TestASecretThatComesLater(t *testing.T) {
 	t.Parallel()
 	control, database := common.get(t)
@@ -219,7 +222,8 @@ func TestASecretThatComesLater(t *testing.T) {
 	eventually(t, func(ctx context.Context) error { _, _, err := ask(ctx, client, url); return err })
 }
 
-// askFor asks discovery for secrets as a proxy would, and returns what it answers: the names that it gives, and those that it does not have.
+// askFor asks discovery for secrets as a proxy would, and returns what it answers: the names that it gives,
+// and those that it does not have.
 func askFor(t *testing.T, control *stack.Stack, node string, names ...string) (given []*tlsv3.Secret, without []string) {
 	t.Helper()
 	conn, err := grpc.NewClient(control.XDS, grpc.WithTransportCredentials(insecure.NewCredentials()))

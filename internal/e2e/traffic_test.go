@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// traffic is a stream of requests at a fixed rate that asks no matter how the answers come: one that waited for them would ask
-// less just when something is wrong.
+// traffic is a stream of requests at a fixed rate that asks no matter how the answers come: one that waited
+// for them would ask less just when something is wrong.
 type traffic struct {
 	mesh *mesh
 	at   string

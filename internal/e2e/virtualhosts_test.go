@@ -39,7 +39,8 @@ func (m *mesh) told(ctx context.Context, typeName string) (told, error) {
 	return told{}, fmt.Errorf("the proxy does not ask for %s: %s", typeName, text)
 }
 
-// sends does something that changes virtual hosts, and waits until Envoy has accepted exactly so many for it, and nothing of their route configurations.
+// sends does something that changes virtual hosts, and waits until Envoy has accepted exactly so many for it,
+// and nothing of their route configurations.
 func (m *mesh) sends(do func(), changed, removed int) {
 	m.t.Helper()
 	hosts, err := m.told(m.t.Context(), "hosts")
@@ -118,7 +119,8 @@ func TestRoutesOfALaterPortGetTheirHosts(t *testing.T) {
 	}
 }
 
-// A short name is that of the service in its namespace, until a service has it for its own, and again when that is gone.
+// A short name is that of the service in its namespace, until a service has it for its own, and again when
+// that is gone.
 func TestADomainMovesBetweenHostsWithoutAFailedRequest(t *testing.T) {
 	t.Parallel()
 	m, v1, v2 := newMesh(t), newBackend(t, "v1", nil), newBackend(t, "v2", nil)

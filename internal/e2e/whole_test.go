@@ -27,7 +27,8 @@ const (
 	virtualServiceCount = 3
 )
 
-// Concurrent transactions each set one number in four resources of two kinds. Whoever sees two numbers has seen half of one.
+// Concurrent transactions each set one number in four resources of two kinds. Whoever sees two numbers has
+// seen half of one.
 func TestTransactionsArriveWhole(t *testing.T) {
 	t.Parallel()
 	control, database := common.get(t)
@@ -63,8 +64,8 @@ func TestTransactionsArriveWhole(t *testing.T) {
 	}
 }
 
-// setNumbers writes a number into three VirtualServices and a DestinationRule, always in this order: so writers wait for each
-// other and none for itself.
+// setNumbers writes a number into three VirtualServices and a DestinationRule, always in this order: so
+// writers wait for each other and none for itself.
 func (m *mesh) setNumbers(n int) {
 	m.t.Helper()
 	m.transaction(func(tx pgx.Tx) {
@@ -126,7 +127,8 @@ func (w *watcher) note(name string, spec proto.Message) {
 	}
 }
 
-// check is a complaint if there is more than one number, or not the number in all resources. A watcher may come before they do.
+// check is a complaint if there is more than one number, or not the number in all resources. A watcher may
+// come before they do.
 func (w *watcher) check(resources int) error {
 	if len(w.numbers) != resources && len(w.numbers) > 0 {
 		return fmt.Errorf("there are %d resources, want %d: %v", len(w.numbers), resources, w.numbers)
@@ -165,7 +167,8 @@ func (w *watcher) followLibrary(ctx context.Context, protocol mcp.Protocol) erro
 	})
 }
 
-// followStock watches one type as any ADS client does, which knows of no batches: within the type all must be whole.
+// followStock watches one type as any ADS client does, which knows of no batches: within the type all must be
+// whole.
 func (w *watcher) followStock(ctx context.Context) error {
 	conn, err := grpc.NewClient(w.mesh.MCP, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

@@ -12,8 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// workload is a service of the namespace shop with a proxy of its own, which listens on a port and takes mutual TLS alone. Clients ask for
-// NAME.mesh, each time over a new connection, and for held.NAME.mesh over one that they keep. Both are on the mesh's port.
+// workload is a service of the namespace shop with a proxy of its own, which listens on a port and takes
+// mutual TLS alone. Clients ask for NAME.mesh, each time over a new connection, and for held.NAME.mesh over
+// one that they keep. Both are on the mesh's port.
 func (m *secureMesh) workload(name, port string, app *backend) string {
 	return fmt.Sprintf(`
 apiVersion: networking.istio.io/v1
@@ -48,7 +49,8 @@ spec: {mtls: {mode: STRICT}}
 `, name, m.port, port, app.port)
 }
 
-// egressOn has the Envoys of a namespace with this label take requests for the services of a namespace on an address of the machine.
+// egressOn has the Envoys of a namespace with this label take requests for the services of a namespace on an
+// address of the machine.
 func (m *mesh) egressOn(namespace, name, ip, services string) string {
 	return fmt.Sprintf(`
 apiVersion: networking.istio.io/v1

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// service is a ServiceEntry for an HTTP host with one endpoint a backend, whose label "version" is the backend's name.
+// service is a ServiceEntry for an HTTP host with one endpoint a backend, whose label "version" is the
+// backend's name.
 func (m *mesh) service(host string, backends ...*backend) string {
 	endpoints := make([]string, len(backends))
 	for i, b := range backends {
