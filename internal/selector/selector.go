@@ -1,4 +1,4 @@
-// Package selector decides by their labels which resources are meant, in the syntax that Kubernetes's users know:
+// Package selector matches resources by their labels, in the syntax of Kubernetes:
 //
 //	app=reviews,tier!=front,version in (v1, v2),env notin (test),canary,!legacy
 package selector
@@ -13,14 +13,16 @@ import (
 // Selector matches labels that meet all of its requirements. The zero value matches everything.
 type Selector []Requirement
 
-// Requirement is met if the value of the key is, or is not, one of the values; without values it is about the key alone.
+// Requirement is met if the value of the key is, or with Absent is not, one of Values. Nil Values match any
+// value.
 type Requirement struct {
 	Key    string   `json:"key"`
 	Values []string `json:"values"`
 	Absent bool     `json:"absent"`
 }
 
-// Matches tells whether the labels meet every requirement. As in Kubernetes, labels without the key meet "key != value".
+// Matches reports whether the labels meet every requirement. As in Kubernetes, labels without the key meet
+// "key != value".
 func (s Selector) Matches(labels map[string]string) bool {
 	return !slices.ContainsFunc(s, func(r Requirement) bool { return !r.met(labels) })
 }
@@ -33,7 +35,7 @@ func (r Requirement) met(labels map[string]string) bool {
 	return has != r.Absent
 }
 
-// Parse reads a selector. An empty text is one that matches everything.
+// Parse parses a selector. An empty text matches everything.
 func Parse(text string) (Selector, error) {
 	var s Selector
 	if strings.TrimSpace(text) == "" {
@@ -49,7 +51,7 @@ func Parse(text string) (Selector, error) {
 	return s, nil
 }
 
-// split cuts at the commas that are not inside a set.
+// split splits at the commas outside of parentheses.
 func split(text string) []string {
 	var parts []string
 	depth, start := 0, 0
