@@ -1,5 +1,6 @@
-// Package reload keeps what is made of files as new as the files are: certificates, lists, tokens. Files that cannot be used
-// change nothing: what was made of the last good ones stays in force, and a log line and a metric say so.
+// Package reload keeps a value up to date with the files it is made from: certificates, lists, tokens. If new
+// files are unusable, the value made from the last good ones stays in force, and a log line and a metric
+// report it.
 package reload
 
 import (
@@ -15,17 +16,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Options say who is told.
+// Options are the settings of a Value.
 type Options struct {
 	What    string // what the files are, for logs and metrics: "server certificate"
 	Log     *slog.Logger
 	Metrics *Metrics
 
-	// Changed is called when there is something new, if it is not nil.
+	// Changed, if not nil, is called after the value has changed. It is called with the Value's lock held.
 	Changed func()
 }
 
-// Metrics count reloads, one set a program.
+// Metrics count reloads. A program has one set of them.
 type Metrics struct {
 	failing *prometheus.GaugeVec
 	loads   *prometheus.CounterVec
@@ -45,20 +46,20 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-// Value is something that is made of files.
+// Value is a value made from files.
 type Value[T any] struct {
 	options Options
 	paths   []string
 	read    func(contents [][]byte) (T, error)
 	current atomic.Pointer[T]
 
-	mu     sync.Mutex
-	seen   [sha256.Size]byte // the contents that were tried last
-	err    error             // why they cannot be used
-	looked time.Time
+	mu        sync.Mutex
+	seen      [sha256.Size]byte // the digest of the contents that were tried last
+	err       error             // why they cannot be used
+	checkedAt time.Time
 }
 
-// Load makes a value of files, of which the first time all must be usable.
+// Load creates a value from files, which must be usable the first time.
 func Load[T any](o Options, read func(contents [][]byte) (T, error), paths ...string) (*Value[T], error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -72,16 +73,16 @@ func Load[T any](o Options, read func(contents [][]byte) (T, error), paths ...st
 	return v, nil
 }
 
-// Get returns what the last good files say.
+// Get returns the value made from the last good files.
 func (v *Value[T]) Get() T { return *v.current.Load() }
 
-// every is how long a change of a file may go unnoticed. Files are read and compared, for times of change have their own
-// resolution, and folders of links are swapped under them.
-const every = time.Second
+// checkInterval bounds how long a changed file goes unnoticed. Files are read and compared: modification
+// times are coarse, and folders of symbolic links are swapped.
+const checkInterval = time.Second
 
-// Run keeps the value new until the context ends.
+// Run checks the files periodically until ctx ends.
 func (v *Value[T]) Run(ctx context.Context) error {
-	tick := time.NewTicker(every)
+	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -93,10 +94,11 @@ func (v *Value[T]) Run(ctx context.Context) error {
 	}
 }
 
-// Fresh is Get for programs that run no Run: it looks at the files first, unless it just did.
+// Fresh is Get for programs without Run: it checks the files first, unless they were checked within
+// checkInterval.
 func (v *Value[T]) Fresh() T {
 	v.mu.Lock()
-	stale := time.Since(v.looked) >= every
+	stale := time.Since(v.checkedAt) >= checkInterval
 	v.mu.Unlock()
 	if stale {
 		v.Look()
@@ -104,7 +106,7 @@ func (v *Value[T]) Fresh() T {
 	return v.Get()
 }
 
-// Look makes the value new if the files are.
+// Look updates the value if the files have changed.
 func (v *Value[T]) Look() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -114,9 +116,9 @@ func (v *Value[T]) Look() {
 	}
 }
 
-// look returns what is wrong with the files, as often as it is asked.
+// look checks the files and returns what is wrong with them, also if they have not changed.
 func (v *Value[T]) look() error {
-	v.looked = time.Now()
+	v.checkedAt = time.Now()
 	contents, stamp, err := v.contents()
 	if err == nil && stamp == v.seen {
 		return v.err
@@ -143,7 +145,8 @@ func (v *Value[T]) look() error {
 
 func same(a, b error) bool { return a != nil && b != nil && a.Error() == b.Error() }
 
-// contents reads the files. The stamp of files that cannot be read is that of none, so what comes back is new.
+// contents reads the files. If one is unreadable the stamp is zero, so whatever is readable next counts as
+// new.
 func (v *Value[T]) contents() (contents [][]byte, stamp [sha256.Size]byte, err error) {
 	digest := sha256.New()
 	for _, path := range v.paths {
