@@ -1,4 +1,5 @@
-// Package softhsm gives a test a token of PKCS #11 of its own: SoftHSM's, which keeps what is in it in files, and behaves as one of hardware does.
+// Package softhsm gives a test its own PKCS #11 token: SoftHSM's, which stores its contents in files and
+// behaves like a hardware token.
 package softhsm
 
 import (
@@ -13,19 +14,19 @@ import (
 
 // Token is an empty token, called mesh.
 type Token struct {
-	Module  string // the library
+	Module  string // the path of the PKCS #11 library
 	PINFile string
-	// Variable is what whoever uses the token needs in its environment.
+	// Variable is the environment variable that users of the token need.
 	Variable string
 }
 
 const (
 	pin = "5678"
-	// packages are what Debian and Ubuntu call what is needed.
+	// packages are the required packages of Debian and Ubuntu.
 	packages = "softhsm2 opensc"
 )
 
-// New makes a token, or skips the test where SoftHSM or OpenSC are not installed.
+// New creates a token. It skips the test if SoftHSM or OpenSC is not installed.
 func New(t testing.TB) *Token {
 	t.Helper()
 	module := library()
@@ -46,7 +47,7 @@ func New(t testing.TB) *Token {
 	return made
 }
 
-// library is where distributions have SoftHSM's.
+// library returns the path of SoftHSM's library, or "".
 func library() string {
 	for _, pattern := range []string{"/usr/lib/softhsm/libsofthsm2.so", "/usr/lib/*/softhsm/libsofthsm2.so", "/usr/lib64/pkcs11/libsofthsm2.so", "/usr/local/lib/softhsm/libsofthsm2.so"} {
 		if found, _ := filepath.Glob(pattern); len(found) > 0 {
@@ -56,12 +57,12 @@ func library() string {
 	return ""
 }
 
-// URI names a key in it.
+// URI returns the PKCS #11 URI of a key in the token.
 func (k *Token) URI(object string) string {
 	return "pkcs11:token=mesh;object=" + object + "?module-path=" + k.Module + "&pin-source=" + k.PINFile
 }
 
-// Command is a program that uses the token.
+// Command returns a command that can use the token.
 func (k *Token) Command(program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(program, args...)
 	cmd.Env = append(os.Environ(), k.Variable)
