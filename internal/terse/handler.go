@@ -15,7 +15,8 @@ const (
 // stackKey is the attribute with the stack of a goroutine.
 const stackKey = "stack"
 
-// Handler passes records on to another, with texts of a bounded length, and not the same complaint again and again.
+// Handler passes records on to another, with texts of a bounded length, and not the same complaint again and
+// again.
 type Handler struct {
 	next    slog.Handler
 	repeats *repeats

@@ -1,7 +1,8 @@
-// Package terse bounds what others can make a program log and keep: how long each text is, and how often lines are alike.
+// Package terse bounds what peers can make a program log and keep: the length of each text, and how often
+// similar lines are logged.
 //
-// What a client, a server or an Envoy says goes into lines of the log, and into what is shown of it. It may say forty megabytes, and
-// that a thousand times a second.
+// Lines and pages quote clients, servers and Envoys, which may send forty megabytes, a thousand times a
+// second.
 package terse
 
 import (
@@ -10,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// Text is a text of at most so many bytes, and how many are missing. It is whole runes, and holds nothing of a longer text.
+// Text returns at most `most` bytes of a text, cut between runes, and says how many bytes are missing.
 func Text(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -22,7 +23,8 @@ func Text(text string, most int) string {
 	return fmt.Sprintf("%s… (%d bytes more)", text[:end], len(text)-end)
 }
 
-// Kept is [Text] of what is kept for long: it holds nothing of what it was cut out of, such as a request.
+// Kept is [Text] for texts that are kept for long: the result shares no memory with what it was cut from,
+// such as a request.
 func Kept(text string, most int) string {
 	if len(text) > most {
 		return Text(text, most)
