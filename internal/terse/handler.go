@@ -8,35 +8,35 @@ import (
 )
 
 const (
-	mostOfText  = 2 << 10
-	mostOfStack = 16 << 10 // which is our own
+	maxText  = 2 << 10
+	maxStack = 16 << 10 // stacks are the program's own
 )
 
-// stackKey is the attribute with the stack of a goroutine.
+// stackKey is the attribute for a goroutine's stack.
 const stackKey = "stack"
 
-// Handler passes records on to another, with texts of a bounded length, and not the same complaint again and
-// again.
+// Handler passes records on to another handler. It shortens long texts and drops warnings that repeat too
+// often.
 type Handler struct {
 	next    slog.Handler
 	repeats *repeats
 	peer    string // whom all records are about, "" for nobody
 }
 
-// NewHandler returns one that passes on to another.
+// NewHandler returns a Handler in front of next.
 func NewHandler(next slog.Handler) *Handler { return &Handler{next: next, repeats: newRepeats(next)} }
 
-// Enabled is what the other says.
+// Enabled implements slog.Handler.
 func (h *Handler) Enabled(ctx context.Context, level slog.Level) bool {
 	return h.next.Enabled(ctx, level)
 }
 
-// Handle passes a record on.
+// Handle implements slog.Handler. Only warnings and errors count as repeats.
 func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level >= slog.LevelWarn && !h.repeats.allow(&r, h.peerOf(r)) {
 		return nil
 	}
-	long := len(r.Message) > mostOfText
+	long := len(r.Message) > maxText
 	r.Attrs(func(a slog.Attr) bool {
 		long = long || isLong(a)
 		return !long
@@ -47,7 +47,7 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 	return h.next.Handle(ctx, r)
 }
 
-// peerOf is whom a record is about.
+// peerOf returns the peer that a record names, or "".
 func (h *Handler) peerOf(r slog.Record) string {
 	peer := h.peer
 	r.Attrs(func(a slog.Attr) bool {
@@ -59,7 +59,7 @@ func (h *Handler) peerOf(r slog.Record) string {
 	return peer
 }
 
-// WithAttrs returns one whose records have these too.
+// WithAttrs implements slog.Handler.
 func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	with, short := *h, make([]slog.Attr, len(attrs))
 	for i, a := range attrs {
@@ -71,7 +71,7 @@ func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &with
 }
 
-// WithGroup returns one whose records have their attributes in a group.
+// WithGroup implements slog.Handler.
 func (h *Handler) WithGroup(name string) slog.Handler {
 	with := *h
 	with.next = h.next.WithGroup(name)
@@ -79,7 +79,7 @@ func (h *Handler) WithGroup(name string) slog.Handler {
 }
 
 func shortened(r slog.Record) slog.Record {
-	short := slog.NewRecord(r.Time, r.Level, Text(r.Message, mostOfText), r.PC)
+	short := slog.NewRecord(r.Time, r.Level, Text(r.Message, maxText), r.PC)
 	r.Attrs(func(a slog.Attr) bool {
 		short.AddAttrs(shorten(a))
 		return true
@@ -98,30 +98,30 @@ func shorten(a slog.Attr) slog.Attr {
 		}
 		return slog.Attr{Key: a.Key, Value: slog.GroupValue(group...)}
 	}
-	return slog.String(a.Key, Text(textOf(a.Value), mostOf(a.Key)))
+	return slog.String(a.Key, Text(textOf(a.Value), limitOf(a.Key)))
 }
 
-func mostOf(key string) int {
+func limitOf(key string) int {
 	if key == stackKey {
-		return mostOfStack
+		return maxStack
 	}
-	return mostOfText
+	return maxText
 }
 
-// isLong says whether something has to be cut off an attribute.
+// isLong reports whether an attribute must be shortened.
 func isLong(a slog.Attr) bool {
 	switch v := a.Value.Resolve(); v.Kind() {
 	case slog.KindString:
-		return len(v.String()) > mostOf(a.Key)
+		return len(v.String()) > limitOf(a.Key)
 	case slog.KindAny:
-		return len(textOf(v)) > mostOf(a.Key)
+		return len(textOf(v)) > limitOf(a.Key)
 	case slog.KindGroup:
 		return slices.ContainsFunc(v.Group(), isLong)
 	}
 	return false
 }
 
-// textOf is a value as a line of the log has it.
+// textOf returns a value as the log prints it.
 func textOf(v slog.Value) string {
 	v = v.Resolve()
 	switch x := v.Any().(type) {
@@ -135,5 +135,5 @@ func textOf(v slog.Value) string {
 	return fmt.Sprintf("%+v", v.Any())
 }
 
-// errorText does what slog does about an error that is a nil pointer.
+// errorText formats an error like slog, which survives an error that is a nil pointer.
 func errorText(err error) string { return fmt.Sprintf("%v", err) }

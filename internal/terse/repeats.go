@@ -9,32 +9,32 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// peerKeys are the attributes that name the peer that caused a line. The peer may have chosen that name itself.
+// peerKeys are the attributes that name the peer that caused a line. A peer may choose that name itself.
 var peerKeys = map[string]bool{"node": true, "client": true, "sink": true, "peer": true, "caller": true, "address": true, "identity": true}
 
 func peerIn(a slog.Attr) string {
 	if !peerKeys[a.Key] {
 		return ""
 	}
-	return Kept(textOf(a.Value), mostOfPeer)
+	return Kept(textOf(a.Value), maxPeerName)
 }
 
-const mostOfPeer = 128
+const maxPeerName = 128
 
-// How often the same complaint is logged. What is done, and not complained of, is logged each time.
+// How often the same warning is logged.
 var (
-	ofPeer  = quota{rate.Every(6 * time.Second), 10} // of one peer
-	ofPeers = quota{5, 100}                          // of all peers together
-	ofNone  = quota{10, 1000}                        // that names no peer
+	peerQuota     = quota{rate.Every(6 * time.Second), 10} // for one peer
+	allPeersQuota = quota{5, 100}                          // for all peers together
+	noPeerQuota   = quota{10, 1000}                        // for lines that name no peer
 )
 
 const (
-	// tellWithin is after how long it is told how many lines were left out.
-	tellWithin = 10 * time.Second
-	// mostPeers is how many peers are told apart: each may call itself a thousand things.
-	mostPeers = 1000
-	// mostLines is more than any program has.
-	mostLines = 1000
+	// summaryDelay is how long after the first dropped line the number of dropped lines is logged.
+	summaryDelay = 10 * time.Second
+	// maxPeers bounds how many peers are counted separately, because a peer may use a thousand names.
+	maxPeers = 1000
+	// maxLines is more than the messages of any program.
+	maxLines = 1000
 )
 
 type quota struct {
@@ -44,31 +44,31 @@ type quota struct {
 
 func (q quota) limiter() *rate.Limiter { return rate.NewLimiter(q.rate, q.burst) }
 
-// repeats leaves out lines that are like many before them, and tells how many those were.
+// repeats drops lines that repeat too often, and logs how many it dropped.
 type repeats struct {
 	to slog.Handler
 
 	mu    sync.Mutex
-	lines map[string]*line // by their message
+	lines map[string]*line // by message
 }
 
-// line is one that a program logs, with one message.
+// line is the state of all lines with one message.
 type line struct {
 	all     *rate.Limiter
 	peers   map[string]*rate.Limiter
-	missing int            // lines that were left out and not told of
-	of      map[string]int // them, by peer
+	missing int            // dropped lines since the last summary
+	of      map[string]int // dropped lines by peer
 }
 
 func newRepeats(to slog.Handler) *repeats { return &repeats{to: to, lines: map[string]*line{}} }
 
-// allow says whether a complaint is to be logged.
+// allow reports whether to log a warning.
 func (r *repeats) allow(record *slog.Record, peer string) bool {
-	message := Kept(record.Message, mostOfText)
+	message := Kept(record.Message, maxText)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.lines[message] == nil && len(r.lines) >= mostLines {
-		message = "" // somebody makes messages up
+	if r.lines[message] == nil && len(r.lines) >= maxLines {
+		message = "" // messages contain variable text: count them together
 	}
 	l := r.lines[message]
 	if l == nil {
@@ -80,7 +80,7 @@ func (r *repeats) allow(record *slog.Record, peer string) bool {
 	}
 	if l.missing++; l.missing == 1 {
 		level := record.Level
-		time.AfterFunc(tellWithin, func() { r.tell(message, level) })
+		time.AfterFunc(summaryDelay, func() { r.logSummary(message, level) })
 	}
 	l.count(peer)
 	return false
@@ -88,9 +88,9 @@ func (r *repeats) allow(record *slog.Record, peer string) bool {
 
 func newLine(peer string) *line {
 	if peer == "" {
-		return &line{all: ofNone.limiter()}
+		return &line{all: noPeerQuota.limiter()}
 	}
-	return &line{all: ofPeers.limiter(), peers: map[string]*rate.Limiter{}}
+	return &line{all: allPeersQuota.limiter(), peers: map[string]*rate.Limiter{}}
 }
 
 func (l *line) allow(peer string) bool {
@@ -100,27 +100,27 @@ func (l *line) allow(peer string) bool {
 	return l.ofOne(peer).Allow() && l.all.Allow()
 }
 
-// ofOne is the limiter of one peer. Those that are too many have one together.
+// ofOne returns the limiter of a peer. Peers beyond maxPeers share one.
 func (l *line) ofOne(peer string) *rate.Limiter {
 	if known := l.peers[peer]; known != nil {
 		return known
 	}
-	if len(l.peers) >= mostPeers {
+	if len(l.peers) >= maxPeers {
 		l.forgetQuiet()
 	}
-	if len(l.peers) >= mostPeers {
+	if len(l.peers) >= maxPeers {
 		peer = ""
 	}
 	if l.peers[peer] == nil {
-		l.peers[peer] = ofPeer.limiter()
+		l.peers[peer] = peerQuota.limiter()
 	}
 	return l.peers[peer]
 }
 
-// forgetQuiet forgets those that have said nothing for so long that they are as good as new.
+// forgetQuiet forgets peers whose limiters are full again.
 func (l *line) forgetQuiet() {
 	for peer, limiter := range l.peers {
-		if limiter.Tokens() >= float64(ofPeer.burst) {
+		if limiter.Tokens() >= float64(peerQuota.burst) {
 			delete(l.peers, peer)
 		}
 	}
@@ -130,13 +130,13 @@ func (l *line) count(peer string) {
 	if l.of == nil {
 		l.of = map[string]int{}
 	}
-	if _, known := l.of[peer]; known || len(l.of) < mostPeers {
+	if _, known := l.of[peer]; known || len(l.of) < maxPeers {
 		l.of[peer]++
 	}
 }
 
-// tell logs how many lines were left out, and which peer caused most of them.
-func (r *repeats) tell(message string, level slog.Level) {
+// logSummary logs how many lines were dropped, and which peer caused most of them.
+func (r *repeats) logSummary(message string, level slog.Level) {
 	r.mu.Lock()
 	l := r.lines[message]
 	missing, of := l.missing, l.of
@@ -149,9 +149,9 @@ func (r *repeats) tell(message string, level slog.Level) {
 		}
 	}
 	record := slog.NewRecord(time.Now(), level, message, 0)
-	record.AddAttrs(slog.Int("not_logged", missing), slog.Duration("within", tellWithin))
+	record.AddAttrs(slog.Int("not_logged", missing), slog.Duration("within", summaryDelay))
 	if most != "" {
 		record.AddAttrs(slog.Int("peers", len(of)), slog.String("most_by", most))
 	}
-	_ = r.to.Handle(context.Background(), record) // there is nowhere else to say it
+	_ = r.to.Handle(context.Background(), record) // a failing log cannot be reported anywhere
 }
