@@ -15,15 +15,15 @@ import (
 	"github.com/pgmesh/pgmesh/internal/reload"
 )
 
-// Client says which files a client shows and trusts.
+// Client names the files of a TLS client.
 type Client struct {
-	CA         string // the machine's own authorities if empty
-	Cert, Key  string // none are shown if empty
+	CA         string // empty: the system's authorities
+	Cert, Key  string // empty: no client certificate
 	ServerName string // the name in the server's certificate, if it is not the one that is dialled
 	ServerID   string // the server's SPIFFE id, which then counts instead of a name
 }
 
-// Flags declares the flags, whose names begin with a prefix.
+// Flags declares the flags with a prefix.
 func (c *Client) Flags(f *pflag.FlagSet, prefix string) {
 	f.StringVar(&c.CA, prefix+"tls-ca", "", "PEM file with the authorities that vouch for the server, if they are not those of this machine")
 	f.StringVar(&c.Cert, prefix+"tls-cert", "", "PEM file with the certificate to show to the server; it is read again when it changes")
@@ -32,10 +32,10 @@ func (c *Client) Flags(f *pflag.FlagSet, prefix string) {
 	f.StringVar(&c.ServerID, prefix+"tls-server-id", "", "the SPIFFE id that the server's certificate has to have; then its names do not count")
 }
 
-// Given tells whether there is anything that only TLS has a use for.
+// Given reports whether any setting for TLS is given.
 func (c *Client) Given() bool { return *c != Client{} }
 
-// ClientFiles are the files of a client as they are. They are looked at whenever a connection is made.
+// ClientFiles are a client's loaded files. They are checked for changes whenever a connection is made.
 type ClientFiles struct{ files *reload.Value[*tls.Config] }
 
 // Load reads the files.
@@ -90,19 +90,20 @@ func (c *Client) configure(contents [][]byte, server spiffeid.ID) (*tls.Config, 
 
 var errMachine = errors.New("the server shows a certificate that a discovery has signed, as those of machines are, and so is no mcp-server: somebody may have stolen a key")
 
-// vouched tells whether there is a chain without an authority that vouches for machines alone.
+// vouched reports whether some chain is free of authorities that may vouch for machines only.
 func vouched(chains [][]*x509.Certificate) bool {
 	return slices.ContainsFunc(chains, func(chain []*x509.Certificate) bool { return !slices.ContainsFunc(chain, authority.Delegated) })
 }
 
-// verifySort refuses a server that goes by the right name and shows a certificate that was given to another sort of member of a mesh.
+// verifySort refuses a server with the right name but a certificate that was issued to another kind of mesh
+// member.
 func verifySort(s tls.ConnectionState) error {
 	if !vouched(s.VerifiedChains) {
 		return errMachine
 	}
 	id, err := identity.Of(s.PeerCertificates[0])
 	if err != nil {
-		return nil //nolint:nilerr // then its name says who it is
+		return nil //nolint:nilerr // without a SPIFFE id, only the name counts
 	}
 	if member, ok := identity.ServerOf(id); ok && member.Program != identity.MCPServer {
 		return fmt.Errorf("the server is %s, and no mcp-server", id)
@@ -110,7 +111,7 @@ func verifySort(s tls.ConnectionState) error {
 	return nil
 }
 
-// verifyID verifies a server by its SPIFFE id in the place of its name.
+// verifyID verifies a server by its SPIFFE id instead of its name.
 func verifyID(want spiffeid.ID, roots *x509.CertPool) func(tls.ConnectionState) error {
 	return func(s tls.ConnectionState) error {
 		leaf := s.PeerCertificates[0]
@@ -129,5 +130,5 @@ func verifyID(want spiffeid.ID, roots *x509.CertPool) func(tls.ConnectionState) 
 	}
 }
 
-// Config is the configuration of a connection that is made now.
+// Config returns the configuration for a new connection.
 func (f *ClientFiles) Config() *tls.Config { return f.files.Fresh().Clone() }

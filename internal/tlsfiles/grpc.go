@@ -7,12 +7,12 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// Credentials are the files as gRPC clients take them.
+// Credentials returns the files as gRPC credentials.
 func (f *ClientFiles) Credentials() credentials.TransportCredentials {
 	return &reloading{credentials.NewTLS(f.Config()), f}
 }
 
-// reloading takes what is newest for each connection.
+// reloading uses the newest files for each connection.
 type reloading struct {
 	credentials.TransportCredentials
 

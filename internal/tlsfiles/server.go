@@ -1,5 +1,5 @@
-// Package tlsfiles makes TLS configurations of PEM files, for servers and clients, and keeps them as new as the files are: a
-// certificate that is renewed is in force a second later, for connections that begin then, without a restart.
+// Package tlsfiles makes TLS configurations from PEM files, for servers and clients, and reloads changed
+// files: new connections use a renewed certificate about a second later, without a restart.
 package tlsfiles
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/pgmesh/pgmesh/internal/reload"
 )
 
-// Server says which files a server shows and trusts.
+// Server names the files of a TLS server.
 type Server struct {
 	Cert, Key string
-	ClientCA  string // whose certificates clients may come with; none if empty
+	ClientCA  string // authorities of client certificates; empty: clients need none
 }
 
 // Flags declares the flags of the files.
@@ -29,10 +29,10 @@ func (s *Server) Flags(f *pflag.FlagSet) {
 	f.StringVar(&s.ClientCA, "client-ca", "", "PEM file with the authorities that vouch for clients' certificates")
 }
 
-// Given tells whether there is to be TLS.
+// Given reports whether any file for TLS is given.
 func (s *Server) Given() bool { return s.Cert != "" || s.Key != "" || s.ClientCA != "" }
 
-// ServerFiles are the files of a server as they are.
+// ServerFiles are a server's loaded files.
 type ServerFiles struct{ files *reload.Value[*tls.Config] }
 
 // Load reads the files.
@@ -72,8 +72,8 @@ func (s *Server) configure(contents [][]byte, e *expiry) (*tls.Config, error) {
 	return c, nil
 }
 
-// Config is the configuration for a listener, which takes what is newest for each connection. Protocols are what is spoken over it,
-// the best first: "h2", "http/1.1".
+// Config returns the configuration of a listener, which uses the newest files for each connection. protocols
+// are for ALPN, the preferred first: "h2", "http/1.1".
 func (f *ServerFiles) Config(protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -81,17 +81,17 @@ func (f *ServerFiles) Config(protocols ...string) *tls.Config {
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 			c := f.files.Get().Clone()
 			c.NextProtos = protocols
-			// A session that is resumed does not show its certificate again, which may have been issued by an authority that is gone.
+			// A resumed session would not verify the client's certificate again, whose authority may be gone.
 			c.SessionTicketsDisabled = true
 			return c, nil
 		},
 	}
 }
 
-// Run keeps the files new until the context ends.
+// Run reloads changed files until ctx ends.
 func (f *ServerFiles) Run(ctx context.Context) error { return f.files.Run(ctx) }
 
-// expiry tells when certificates end. Without metrics it is nil.
+// expiry is the metric of when certificates end. A nil *expiry does nothing.
 type expiry struct{ notAfter *prometheus.GaugeVec }
 
 func newExpiry(r prometheus.Registerer) *expiry {
