@@ -1,3 +1,4 @@
-// Package interop runs pgmesh beside a real istiod, which tools/istiod builds from Istio's modules: mcp-server is the source of its configuration, and our
-// readers ask it as they ask mcp-server. The tests are skipped where no istiod was built; make interop builds it.
+// Package interop tests pgmesh beside a real istiod, which tools/istiod builds from Istio's modules. The
+// istiod reads its configuration from mcp-server, and our clients query both. The tests are skipped without
+// an istiod; `make interop` builds one.
 package interop

@@ -17,18 +17,19 @@ import (
 )
 
 const (
-	// patience is how long istiod may take: it comes back to a lost server after 13 s and more, with growing pauses.
-	patience = 90 * time.Second
-	often    = 500 * time.Millisecond
+	// timeout bounds every wait for istiod: it reconnects to a lost server after 13 s or more, with growing
+	// backoff.
+	timeout      = 90 * time.Second
+	pollInterval = 500 * time.Millisecond
 )
 
-// pair is a mesh in Postgres, the control plane of pgmesh, and an istiod that reads from it.
+// pair is a mesh in Postgres, pgmesh's control plane, and an istiod that reads from it.
 type pair struct {
 	*stack.Stack
 	t      *testing.T
 	db     *pgx.Conn
 	istiod *stack.Program
-	served string // where istiod serves
+	served string // istiod's address
 }
 
 func newPair(t *testing.T) *pair {
@@ -54,7 +55,7 @@ func newPair(t *testing.T) *pair {
 			('VirtualService', '{"hosts": ["service-%.test"], "http": [{"name": "first", "route": [{"destination": {"host": "service-%.test"}}]}]}')) kinds (kind, spec)`)
 	require.NoError(t, p.istiod.Start())
 	t.Cleanup(p.stopIstiod)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	require.NoError(t, p.istiod.Ready(ctx))
 	return p
@@ -73,19 +74,20 @@ func (p *pair) exec(sql string, args ...any) {
 	require.NoError(p.t, err, sql)
 }
 
-// eventually asks until there is no complaint, and fails with the last one.
+// eventually polls until ask returns nil, and fails with its last error.
 func eventually(t *testing.T, ask func() error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	complaint := ask()
-	for complaint != nil && wait.For(ctx, often) { // there is no event to wait for from outside but the answer itself
+	for complaint != nil && wait.For(ctx, pollInterval) { // only the answer itself shows the change
 		complaint = ask()
 	}
-	require.NoError(t, complaint, "not within %s", patience)
+	require.NoError(t, complaint, "not within %s", timeout)
 }
 
-// equal waits until mcp-server and istiod have the same resources. It asks both as any reader does. The MeshConfig of an istiod is its own, with its defaults.
+// equal waits until mcp-server and istiod serve the same resources. It leaves out the MeshConfig, because an
+// istiod adds its own defaults.
 func (p *pair) equal() {
 	p.t.Helper()
 	eventually(p.t, func() error {
@@ -97,7 +99,7 @@ func (p *pair) equal() {
 	})
 }
 
-// counts is how many VirtualServices a server has.
+// counts returns how many VirtualServices a server has.
 func (p *pair) counts(server string) int {
 	p.t.Helper()
 	out, err := p.Client(p.t.Context(), "", "--server", server, "get", "virtualservices", "-A", "-o", "name")
@@ -105,7 +107,7 @@ func (p *pair) counts(server string) int {
 	return strings.Count(out, "service-")
 }
 
-// Whatever is committed, istiod has it in the end, and nothing else.
+// istiod must end up with exactly what was committed.
 func TestIstiodFollowsRandomTransactions(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -122,7 +124,7 @@ func TestIstiodFollowsRandomTransactions(t *testing.T) {
 	require.Equal(t, p.counts(p.MCP), p.counts(p.served), "both are asked for the same, and none is empty")
 }
 
-// transaction changes up to three services, as people do.
+// transaction changes up to three services.
 func (p *pair) transaction(dice *rand.Rand) {
 	tx, err := p.db.Begin(p.t.Context())
 	require.NoError(p.t, err)
@@ -134,7 +136,7 @@ func (p *pair) transaction(dice *rand.Rand) {
 	require.NoError(p.t, tx.Commit(p.t.Context()))
 }
 
-// changes are what a transaction does to a service of a name, with a number.
+// changes are the statements of transactions, each with a service's name and a number as parameters.
 var changes = []string{
 	`INSERT INTO mesh.resources (kind, name, labels, spec) VALUES ('VirtualService', $1, jsonb_build_object('change', $2::int::text), jsonb_build_object('hosts', jsonb_build_array($1 || '.test'),
 		'http', jsonb_build_array(jsonb_build_object('name', 'r' || $2::int, 'route', jsonb_build_array(jsonb_build_object('destination', jsonb_build_object('host', $1 || '.test')))))))
@@ -146,8 +148,8 @@ var changes = []string{
 	`UPDATE mesh.resources SET annotations = jsonb_build_object('example.com/change', $2::int::text) WHERE name = $1`,
 }
 
-// Neither side's death loses anything of the other's.
-func TestNoDeathWipesAnything(t *testing.T) {
+// The crash of either side must lose nothing on the other.
+func TestNoCrashLosesResources(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	p.equal()
@@ -163,14 +165,15 @@ func TestNoDeathWipesAnything(t *testing.T) {
 	p.istiod.Kill()
 	p.exec("DELETE FROM mesh.resources WHERE name = 'service-4'")
 	require.NoError(t, p.istiod.Start())
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	require.NoError(t, p.istiod.Ready(ctx))
 	p.equal()
 	require.Equal(t, 8, p.counts(p.served))
 }
 
-// A discovery that reads from istiod serves what the one that reads from mcp-server does, and what istiod serves itself.
+// A discovery that reads from istiod must serve what a discovery that reads from mcp-server serves, and what
+// istiod itself serves.
 func TestDiscoveryReadsFromIstiod(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -180,7 +183,7 @@ func TestDiscoveryReadsFromIstiod(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, reader.Start())
 	t.Cleanup(reader.Stop)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	require.NoError(t, reader.Ready(ctx))
 	eventually(t, func() error { return sameClusters(t.Context(), p.XDS, xds, p.served) })

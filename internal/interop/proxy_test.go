@@ -20,7 +20,8 @@ const clusters = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
 // services is how many clusters there are for ten services, one of them with a subset.
 const services = 11
 
-// sameClusters complains unless several control planes give a sidecar the same clusters for the services of the mesh.
+// sameClusters complains unless several control planes give a sidecar the same clusters for the services of
+// the mesh.
 func sameClusters(ctx context.Context, servers ...string) error {
 	var first []string
 	for i, server := range servers {
