@@ -1,2 +1,3 @@
-// Package agreement holds no code. Its tests hold what the database says of a mesh against what discovery makes of the same mesh.
+// Package agreement holds no code. Its tests compare what the database says of a mesh with what discovery
+// makes of it.
 package agreement

@@ -25,8 +25,9 @@ var described = [][]string{
 	{"ports: [{number: 80, name: http, protocol: HTTP}]", "ports: [{number: 90, name: more, protocol: HTTP}]", "ports: [{number: 80, name: http, protocol: HTTP}, {number: 90, name: more, protocol: HTTP}]"},
 }
 
-// TestTheDatabaseTellsOfServicesThatAreNotMerged makes random pairs of ServiceEntries for one host. The database does not go by which is older; so it has
-// to tell of those of which some proxy lacks a port in one order of their ages or the other, and of no others that resolve alike.
+// TestTheDatabaseTellsOfServicesThatAreNotMerged makes random pairs of ServiceEntries for one host. The
+// database does not go by which is older; so it has to tell of those of which some proxy lacks a port in one
+// order of their ages or the other, and of no others that resolve alike.
 func TestTheDatabaseTellsOfServicesThatAreNotMerged(t *testing.T) {
 	t.Parallel()
 	conn, err := pgx.Connect(t.Context(), pgtest.New(t))
@@ -65,8 +66,8 @@ func (w *world) service(name string) {
 		name, labels, strings.Join(spec, ", ")))
 }
 
-// conflictingFields are those in which two entries differ, as the database says; both are told the same. The second is labelled afterwards, as by somebody
-// who changes nothing else.
+// conflictingFields are those in which two entries differ, as the database says; both are told the same. The
+// second is labelled afterwards, as by somebody who changes nothing else.
 func conflictingFields(t *testing.T, conn *pgx.Conn, x, y *kinds.Resource) string {
 	t.Helper()
 	ctx := t.Context()
