@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Field is one field of a message, as far as most have anything: a length and bytes, or a number.
+// Field is one field of an encoded message: bytes or a varint. Other types have only Number and Type.
 type Field[T ~string | ~[]byte] struct {
 	Number protowire.Number
 	Type   protowire.Type
@@ -14,14 +14,14 @@ type Field[T ~string | ~[]byte] struct {
 	Value  uint64 // of varints
 }
 
-// IsBytes tells whether the field has bytes, as strings and messages are.
+// IsBytes reports whether the field has bytes, as strings and messages do.
 func (f *Field[T]) IsBytes() bool { return f.Type == protowire.BytesType }
 
-// IsVarint tells whether the field is a number of those that are as long as they need to be.
+// IsVarint reports whether the field is a varint.
 func (f *Field[T]) IsVarint() bool { return f.Type == protowire.VarintType }
 
-// Fields are those of a message, in the order of its bytes. What is read must have been found to be well formed, and must not have
-// groups of a known number; the bytes of a string are a part of that string, which nothing is copied from.
+// Fields iterates over the fields of an encoded message, without copying. The message must be well formed and
+// must not have groups of known numbers.
 func Fields[T ~string | ~[]byte](b T) iter.Seq[Field[T]] {
 	return func(yield func(Field[T]) bool) {
 		for len(b) > 0 {
@@ -43,7 +43,7 @@ func next[T ~string | ~[]byte](b T) (f Field[T], rest T) {
 		f.Bytes, b = after[:length], after[length:]
 	case protowire.VarintType:
 		f.Value, b = varint(b)
-	default: // which nobody asks for
+	default: // skip other types
 		b = b[protowire.ConsumeFieldValue(f.Number, f.Type, []byte(b)):]
 	}
 	return f, b

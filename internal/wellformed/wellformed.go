@@ -1,7 +1,7 @@
-// Package wellformed tells whether bytes can be decoded as a message, without decoding them.
+// Package wellformed reports whether bytes can be decoded as a message, without decoding them.
 //
-// What a client is sent is to be refused at once if it cannot be decoded, and most of it is not needed as a message until later, or never.
-// Going through the bytes costs a small part of what making a message of them does, and no memory.
+// A client must refuse an undecodable message at once, but needs most messages decoded only later, or never.
+// Checking costs a small part of decoding, and no memory.
 package wellformed
 
 import (
@@ -12,17 +12,17 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Shape is what matters of a message's descriptor for whether bytes can be decoded.
+// Shape is the part of a message's descriptor that decides whether bytes can be decoded.
 type Shape struct {
-	low  [lowNumbers]*field // by number; nil for what is not looked into
+	low  [lowNumbers]*field // by number; nil for fields that need no check
 	high map[protowire.Number]*field
 }
 
-// lowNumbers are those that nearly all fields have.
+// lowNumbers bounds the field numbers that low covers, which are nearly all.
 const lowNumbers = 32
 
-// field is a field whose content has to be right. Others are skipped as fields of unknown numbers are, to the same effect: a number that
-// is whole, or bytes that are all there.
+// field is a field whose content must be checked. All others are skipped like unknown fields: it is enough
+// that a number is complete, or that all bytes are there.
 type field struct {
 	content content
 	message *Shape
@@ -33,13 +33,13 @@ type field struct {
 type content uint8
 
 const (
-	text    content = iota + 1 // is UTF-8
-	message                    // is well formed itself
+	text    content = iota + 1 // must be UTF-8
+	message                    // must be well formed
 	varints                    // a packed list
-	fixed                      // a packed list of numbers that have a size
+	fixed                      // a packed list of numbers of fixed size
 )
 
-// Takes tells whether proto.Unmarshal makes a message of b.
+// Takes reports whether proto.Unmarshal would accept b.
 func (s *Shape) Takes(b []byte) bool { return s.takes(b, protowire.DefaultRecursionLimit) }
 
 func (s *Shape) takes(b []byte, depth int) bool {
@@ -47,7 +47,7 @@ func (s *Shape) takes(b []byte, depth int) bool {
 		return false
 	}
 	for len(b) > 0 {
-		// Most tags and lengths are one byte, for which nothing need be called.
+		// Most tags and lengths are one byte: avoid a function call for them.
 		tag, n := uint64(b[0]), 1
 		if tag >= 0x80 {
 			tag, n = protowire.ConsumeVarint(b)
@@ -59,7 +59,7 @@ func (s *Shape) takes(b []byte, depth int) bool {
 		number, wireType := protowire.Number(tag>>3), protowire.Type(tag&7)
 		f := s.field(number)
 		if f != nil && f.isMap && depth == 0 {
-			return false // the decoder looks how deep it is before it looks whether this is a map at all
+			return false // the decoder checks the depth before it checks whether this is a map
 		}
 		if wireType != protowire.BytesType {
 			if n = protowire.ConsumeFieldValue(number, wireType, b); n < 0 {
@@ -113,15 +113,15 @@ func (f *field) takes(value []byte, depth int) bool {
 	return true
 }
 
-// shapes has one Shape for each message, made when it is first asked for.
+// shapes caches the Shape of each message.
 var shapes = struct {
 	sync.Mutex
 
 	of map[protoreflect.FullName]*Shape
 }{of: map[protoreflect.FullName]*Shape{}}
 
-// Of returns the shape of a message. It panics if the message, or one within it, has what only proto2 can say: groups, required fields
-// and extensions.
+// Of returns the shape of a message. It panics if the message, or one within it, uses features of proto2:
+// groups, required fields or extensions.
 func Of(descriptor protoreflect.MessageDescriptor) *Shape {
 	shapes.Lock()
 	defer shapes.Unlock()
@@ -136,7 +136,7 @@ func shapeOf(descriptor protoreflect.MessageDescriptor) *Shape {
 		panic("wellformed: " + string(descriptor.FullName()) + " has extensions or required fields")
 	}
 	s := &Shape{high: map[protowire.Number]*field{}}
-	shapes.of[descriptor.FullName()] = s // before its fields: it may be one of them
+	shapes.of[descriptor.FullName()] = s // before its fields, because it may contain itself
 	for i := range descriptor.Fields().Len() {
 		s.add(descriptor.Fields().Get(i))
 	}
@@ -185,7 +185,7 @@ func packed(kind protoreflect.Kind) *field {
 	return &field{content: varints}
 }
 
-// checked tells whether the decoder insists on UTF-8, as it asks itself.
+// checked reports whether the decoder requires UTF-8, as the decoder itself decides it.
 func checked(descriptor protoreflect.FieldDescriptor) bool {
 	if d, ok := descriptor.(interface{ EnforceUTF8() bool }); ok {
 		return d.EnforceUTF8()
