@@ -12,7 +12,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/webkeys"
 )
 
-// FuzzRead holds what is read to what it promises: it can be read again, comes out the same, has nothing private, and has a key.
+// FuzzRead holds what is read to what it promises: it can be read again, comes out the same, has nothing
+// private, and has a key.
 //
 // With PGMESH_ENVOY=1 each document that is taken is shown to a real Envoy, which has to take it as well:
 //

@@ -1,8 +1,8 @@
 // Package webkeys reads JSON Web Key Sets (RFC 7517) as Envoy does.
 //
-// Envoy refuses a listener whole for a set that has no key which it can use, and passes over single keys that it cannot use. So what is read
-// here is either a document that Envoy takes, or an error: nothing in between reaches a proxy. Where Envoy is more lenient than a document
-// deserves (numbers that are written with spaces, members that are there twice), the document is written anew.
+// Envoy refuses a whole listener for a key set without a usable key, and skips single keys that it cannot
+// use. So this package returns either a document that Envoy accepts or an error. Where Envoy is more lenient
+// than it should be (numbers with spaces, duplicate members), it rewrites the document.
 package webkeys
 
 import (
@@ -16,36 +16,38 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// Nobodys is a set of one key of which nobody has the private half, so that no token is signed with it: what Envoy is given in the place of
-// keys that are not to be had, for it has to be given some. It is the point of the curve P-256 of which x is the first SHA-256 hash of
-// "pgmesh: nobody has the private half of this key N", for N from 0 on, that is the x of a point, and of which y is even. Whoever knew its
-// private half could take discrete logarithms on that curve.
+// Nobodys is a set of one key of which nobody has the private half, so that no token is signed with it: what
+// Envoy is given in the place of keys that are not to be had, for it has to be given some. It is the point of
+// the curve P-256 of which x is the first SHA-256 hash of "pgmesh: nobody has the private half of this key
+// N", for N from 0 on, that is the x of a point, and of which y is even. Whoever knew its private half could
+// take discrete logarithms on that curve.
 const Nobodys = `{"keys":[{"alg":"ES256","crv":"P-256","kty":"EC","x":"ZRA-JMJh7IHAuRT6miMupZieckuojKi038JG3sySvGU","y":"xZbkXEdOuvf5WZgpFAICjYywl-gPPCItL9KerJdhjGA"}]}`
 
-// Set is a document that Envoy takes.
+// Set is a document that Envoy accepts.
 type Set struct {
-	// Text is the document as it was written, where Envoy can use all that is in it and nothing of it is private, else with those keys only
-	// that it can use, and of those what is public.
+	// Text is the document as it was written, if Envoy can use every key in it and nothing in it is private.
+	// Otherwise it has only the public parts of the usable keys.
 	Text string
-	// Unusable tells of each key that was left out.
+	// Unusable has a reason for each key that was left out.
 	Unusable []string
 
 	keys []string // each as JSON, without repetitions, sorted
 }
 
-// Keys is how many different ones there are.
+// Keys returns the number of different keys.
 func (s *Set) Keys() int { return len(s.keys) }
 
-// Canonical is the document in a form that depends on nothing but the keys: not on their order, nor on what else is said of them.
+// Canonical returns the document in a form that depends only on the keys, not on their order or on other
+// members.
 func (s *Set) Canonical() string { return `{"keys":[` + strings.Join(s.keys, ",") + `]}` }
 
-// maxKeys bounds how many Envoy may have to try for one token.
+// maxKeys bounds how many keys Envoy may have to try for one token.
 const maxKeys = 1000
 
-// maxDepth is how deep a document may be that is passed on as it is; Envoy reads no deeper than 100.
+// maxDepth is the deepest nesting of a document that is passed on unchanged. Envoy's own limit is 100.
 const maxDepth = 20
 
-// Read reads a set of keys, or a single key. It is an error if there is none that Envoy can use.
+// Read reads a set of keys or a single key. It fails if Envoy can use none of them.
 func Read(document string) (*Set, error) {
 	var top structpb.Struct
 	if err := protojson.Unmarshal([]byte(document), &top); err != nil {
@@ -89,7 +91,7 @@ func orNone(unusable []string) string {
 	}
 }
 
-// add takes a key in, if Envoy can use it, and tells whether it may stay as it was written.
+// add adds a key if Envoy can use it, and reports whether the key may stay as it was written.
 func (s *Set) add(i int, item *structpb.Value) (asWritten bool) {
 	fields := item.GetStructValue().GetFields()
 	k, err := readKey(fields)
@@ -110,7 +112,7 @@ func (s *Set) add(i int, item *structpb.Value) (asWritten bool) {
 	return !slices.ContainsFunc(private, func(name string) bool { return fields[name] != nil })
 }
 
-// private are the members of a key that are nobody's business but its owner's. That of a symmetric key is all there is of it.
+// private are the secret members of a key, except k of a symmetric key, which is the whole key.
 var private = []string{"d", "p", "q", "dp", "dq", "qi", "oth"}
 
 func depth(v *structpb.Value) int {
