@@ -6,7 +6,8 @@ import (
 	"path/filepath"
 )
 
-// Istiod prepares an istiod whose configuration comes from the stack's mcp-server. It returns where it serves proxies, and whoever reads configuration from it.
+// Istiod prepares an istiod that reads its configuration from the stack's mcp-server, and returns its address
+// for proxies and readers.
 func (s *Stack) Istiod(binary string) (p *Program, address string, err error) {
 	ports, err := freeAddresses(2)
 	if err != nil {
@@ -18,11 +19,12 @@ func (s *Stack) Istiod(binary string) (p *Program, address string, err error) {
 	}
 	p = s.program("istiod", ports[1], "--mesh-config", meshConfig, "--grpc", ports[0], "--http", ports[1])
 	p.path, p.readyPath = binary, "/ready"
-	p.Via("env", "ENABLE_XDS_API_GENERATOR_AUTH=false") // it knows callers by certificates, and this is plaintext
+	p.Via("env", "ENABLE_XDS_API_GENERATOR_AUTH=false") // istiod authenticates callers by certificate, and this connection is plaintext
 	return p, ports[0], nil
 }
 
-// DiscoveryOf prepares a discovery whose configuration comes from another server than the stack's. It returns where it serves proxies.
+// DiscoveryOf prepares a discovery that reads from another server than the stack's, and returns its xDS
+// address.
 func (s *Stack) DiscoveryOf(server string) (p *Program, xds string, err error) {
 	ports, err := freeAddresses(2)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/process"
 )
 
-// Program is one of the programs, running or not. It keeps its addresses when it is started again.
+// Program is one of the stack's programs, running or not. It keeps its addresses across restarts.
 type Program struct {
 	path    string
 	args    []string
@@ -26,14 +26,14 @@ type Program struct {
 	readyPath string
 	running   *process.Process
 
-	// Admin is where the Envoy of a mesh-agent answers about itself.
+	// Admin is the address of Envoy's admin API, for a mesh-agent.
 	Admin string
 }
 
-// stopWithin is how long a program may take to end in good order before it is killed.
-const stopWithin = 10 * time.Second
+// stopTimeout is how long a program may take to shut down before it is killed.
+const stopTimeout = 10 * time.Second
 
-// Start starts the program. Its log is appended to.
+// Start starts the program and appends to its log.
 func (p *Program) Start() error {
 	out, err := os.OpenFile(p.logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -46,20 +46,20 @@ func (p *Program) Start() error {
 	return err
 }
 
-// Via makes a command start the program: ip netns exec, for one.
+// Via starts the program through another command, such as ip netns exec.
 func (p *Program) Via(command ...string) {
 	p.path, p.args = command[0], slices.Concat(command[1:], []string{p.path}, p.args)
 }
 
-// HTTP is where the program answers about itself.
+// HTTP returns the address of the program's own pages.
 func (p *Program) HTTP() string { return p.http }
 
 // Pid is the process id.
 func (p *Program) Pid() int { return p.running.Pid() }
 
-// Ready returns when the program says that it is.
+// Ready returns when the program reports that it is ready.
 func (p *Program) Ready(ctx context.Context) error {
-	tick := time.NewTicker(2 * time.Millisecond) // there is no event to wait for from outside but the answer itself
+	tick := time.NewTicker(2 * time.Millisecond) // readiness can only be polled
 	defer tick.Stop()
 	for {
 		reason := p.Ask(ctx)
@@ -76,7 +76,7 @@ func (p *Program) Ready(ctx context.Context) error {
 	}
 }
 
-// Ask is why the program is not ready; nil if it is.
+// Ask returns why the program is not ready, or nil if it is.
 func (p *Program) Ask(ctx context.Context) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.http+p.readyPath, nil)
 	if err != nil {
@@ -94,17 +94,17 @@ func (p *Program) Ask(ctx context.Context) error {
 	return err
 }
 
-// Kill ends the program as a crash does.
+// Kill kills the program, like a crash.
 func (p *Program) Kill() { p.running.Kill() }
 
-// Stop ends the program in good order.
+// Stop shuts the program down.
 func (p *Program) Stop() {
 	if p.running != nil {
-		p.running.Stop(stopWithin)
+		p.running.Stop(stopTimeout)
 	}
 }
 
-// Terminate asks the program to end and returns how it did: nil stands for exit code 0.
+// Terminate sends SIGTERM and returns how the program ended: nil for exit code 0.
 func (p *Program) Terminate(ctx context.Context) error {
 	p.running.Signal(syscall.SIGTERM)
 	select {
@@ -115,7 +115,7 @@ func (p *Program) Terminate(ctx context.Context) error {
 	}
 }
 
-// Log is all that the program has written.
+// Log returns everything that the program has logged.
 func (p *Program) Log() string {
 	text, err := os.ReadFile(p.logFile)
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// Files are those of an authority in place of the database's.
+// Files are the files of an authority that is not in the database.
 type Files struct{ Cert, Key, Roots string }
 
-// secured is what a control plane has whose parts speak mutual TLS.
-type secured struct {
+// secureSetup has the files of a control plane with mutual TLS.
+type secureSetup struct {
 	database string
 	key      string // the file that secrets are sealed with
 	roots    string // a file with the mesh's roots
@@ -24,15 +24,15 @@ type secured struct {
 	state    string // where the programs keep who they are
 }
 
-// NewSecure prepares a control plane on a database, without starting it, whose parts speak mutual TLS with certificates of the mesh's own
-// authority, in the database or in files.
+// NewSecure prepares, without starting it, a control plane with mutual TLS, whose authority is in the
+// database or in files.
 func NewSecure(bin, dir, database string, files *Files) (*Stack, error) {
 	ports, err := freeAddresses(4)
 	if err != nil {
 		return nil, err
 	}
 	in := func(name string) string { return filepath.Join(dir, name) }
-	s := &Stack{bin: bin, dir: dir, MCP: ports[0], XDS: ports[2], secure: &secured{
+	s := &Stack{bin: bin, dir: dir, MCP: ports[0], XDS: ports[2], secure: &secureSetup{
 		database: database, key: in("seal.key"), roots: in("roots.pem"), admin: in("admin.token"), join: in("discovery.token"), state: in("state"), files: files,
 	}}
 	s.MCPServer = s.program("mcp-server", ports[1],
@@ -48,7 +48,7 @@ func NewSecure(bin, dir, database string, files *Files) (*Stack, error) {
 	return s, s.keep(context.Background(), s.secure.key, "secrets", "key")
 }
 
-// print runs a program and returns what it prints on its standard output.
+// print runs a program and returns its standard output.
 func (s *Stack) print(ctx context.Context, program string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, program), args...)
 	var complaint strings.Builder
@@ -60,7 +60,7 @@ func (s *Stack) print(ctx context.Context, program string, args ...string) ([]by
 	return text, nil
 }
 
-// keep keeps in a file what a command of mcp-server prints.
+// keep writes the output of an mcp-server command to a file.
 func (s *Stack) keep(ctx context.Context, file string, args ...string) error {
 	text, err := s.print(ctx, "mcp-server", args...)
 	if err != nil {
@@ -69,8 +69,8 @@ func (s *Stack) keep(ctx context.Context, file string, args ...string) error {
 	return os.WriteFile(file, text, 0o600)
 }
 
-// introduce starts mcp-server and makes the tokens that the others come with.
-func (s *Stack) introduce(ctx context.Context) error {
+// startServer starts mcp-server and creates the tokens for the other programs.
+func (s *Stack) startServer(ctx context.Context) error {
 	if err := s.MCPServer.Start(); err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (s *Stack) introduce(ctx context.Context) error {
 	return s.keep(ctx, x.join, append([]string{"token", "create", "discovery", "--for", "discovery"}, flags...)...)
 }
 
-// Replica prepares another discovery of a control plane that runs, and tells where it serves xDS.
+// Replica prepares another discovery of a running control plane and returns its xDS address.
 func (s *Stack) Replica(ctx context.Context, name string, flags ...string) (p *Program, xds string, err error) {
 	ports, err := freeAddresses(2)
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *Stack) Replica(ctx context.Context, name string, flags ...string) (p *P
 	return s.program("discovery", ports[1], slices.Concat(args, []string{"--join-token-file", token, "--state-dir", s.State(name)}, flags)...), ports[0], nil
 }
 
-// AnotherServer prepares another mcp-server on the same database, and tells where it serves.
+// AnotherServer prepares another mcp-server on the same database and returns its address.
 func (s *Stack) AnotherServer(name string) (p *Program, mcp string, err error) {
 	ports, err := freeAddresses(2)
 	if err != nil {
@@ -117,25 +117,26 @@ func (s *Stack) AnotherServer(name string) (p *Program, mcp string, err error) {
 	return s.program("mcp-server", ports[1], args...), ports[0], nil
 }
 
-// KeepRoots writes down the roots that the mesh trusts now, for mcp-client to know mcp-server by.
+// KeepRoots writes the roots that the mesh trusts now to a file, with which mcp-client verifies mcp-server.
 func (s *Stack) KeepRoots(ctx context.Context) error {
 	return s.keep(ctx, s.secure.roots, "authority", "roots", "--database", s.secure.database, "--secrets-key-file", s.secure.key)
 }
 
-// Roots is a file with the roots that the mesh trusted when they were last written down.
+// Roots returns the file that KeepRoots last wrote.
 func (s *Stack) Roots() string { return s.secure.roots }
 
-// JoinToken makes a token that a machine joins with, as namespace/service-account. The arguments are those of mcp-client token create.
+// JoinToken creates a join token for a machine with this identity, namespace/service-account. args are
+// further arguments of mcp-client token create.
 func (s *Stack) JoinToken(ctx context.Context, identity string, args ...string) (string, error) {
 	return s.token(ctx, append([]string{"--identity", identity}, args...)...)
 }
 
-// GroupToken makes a token that a machine of a WorkloadGroup joins with, as namespace/name.
+// GroupToken creates a join token for a machine of a WorkloadGroup, namespace/name.
 func (s *Stack) GroupToken(ctx context.Context, group string) (string, error) {
 	return s.token(ctx, "--group", group)
 }
 
-// BearerToken makes a token that somebody calls mcp-server with. The arguments are those of mcp-client token create.
+// BearerToken creates a bearer token for mcp-server. args are further arguments of mcp-client token create.
 func (s *Stack) BearerToken(ctx context.Context, name string, args ...string) (string, error) {
 	return s.token(ctx, append([]string{name}, args...)...)
 }
@@ -145,7 +146,7 @@ func (s *Stack) token(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// Member prepares a mesh-agent that joins with a token and runs an Envoy, with no traffic redirection.
+// Member prepares a mesh-agent that joins with a token and runs an Envoy without traffic redirection.
 func (s *Stack) Member(envoy, name, token string, flags ...string) (*Program, error) {
 	ports, err := freeAddresses(2)
 	if err != nil {
@@ -163,10 +164,10 @@ func (s *Stack) Member(envoy, name, token string, flags ...string) (*Program, er
 	return p, nil
 }
 
-// State is where a member keeps who it is.
+// State returns the state folder of a member.
 func (s *Stack) State(name string) string { return filepath.Join(s.secure.state, name) }
 
-// connection are the flags that mcp-client reaches mcp-server with.
+// connection returns the flags with which mcp-client connects to mcp-server.
 func (s *Stack) connection() []string {
 	if s.secure == nil {
 		return []string{"--server", s.MCP, "--insecure"}
@@ -174,7 +175,7 @@ func (s *Stack) connection() []string {
 	return []string{"--server", s.MCP, "--tls-ca", s.secure.roots, "--token-file", s.secure.admin, "--discovery", "http://" + s.Discovery.HTTP()}
 }
 
-// SecretFiles are those that must not be shown anywhere, by what is in them.
+// SecretFiles maps descriptions to files whose content must not be shown anywhere.
 func (s *Stack) SecretFiles() map[string]string {
 	return map[string]string{
 		"the key that secrets are sealed with": s.secure.key, "an administrator's token": s.secure.admin, "the token that discovery joined with": s.secure.join,

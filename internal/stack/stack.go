@@ -1,5 +1,5 @@
-// Package stack runs the whole pipeline from its built programs on this machine, for end-to-end tests and benchmarks: every
-// stage is a process of its own, which can be killed and started again.
+// Package stack runs the whole pipeline from built programs on this machine, for end-to-end tests and
+// benchmarks. Each stage is its own process, which can be killed and restarted.
 package stack
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/freeport"
 )
 
-// Build compiles programs, by the names of their folders, into a folder. It has to run inside the module.
+// Build compiles programs, named by their folders, into a folder. It must run inside the module.
 func Build(ctx context.Context, into string, programs ...string) error {
 	args := []string{"build", "-o", into + string(filepath.Separator)}
 	for _, p := range programs {
@@ -26,21 +26,21 @@ func Build(ctx context.Context, into string, programs ...string) error {
 	return nil
 }
 
-// Stack is the control plane: mcp-server and discovery on free ports of the loopback interface. There is no mcp-server where discovery
-// serves a directory.
+// Stack is the control plane: mcp-server and discovery on free loopback ports. There is no mcp-server if
+// discovery serves a directory.
 type Stack struct {
 	bin string
 	dir string
 
 	MCPServer *Program
 	Discovery *Program
-	// MCP and XDS are where the two serve.
+	// MCP and XDS are the addresses of the two servers.
 	MCP, XDS string
 
-	secure *secured // nil where they speak plaintext
+	secure *secureSetup // nil for plaintext
 }
 
-// New prepares a control plane on a database, without starting it. Logs go to dir.
+// New prepares a control plane on a database without starting it. Logs go to dir.
 func New(bin, dir, database string) (*Stack, error) {
 	ports, err := freeAddresses(4)
 	if err != nil {
@@ -66,18 +66,18 @@ func NewFromDirectory(bin, dir, files string) (*Stack, error) {
 	return s, nil
 }
 
-// ServeOn makes discovery serve Envoys on another address of the machine than loopback. It has to be called before Start.
+// ServeOn makes discovery serve Envoys on another address than loopback. Call it before Start.
 func (s *Stack) ServeOn(ip string) {
 	s.XDS = net.JoinHostPort(ip, portOf(s.XDS))
 	s.Discovery.args = append(s.Discovery.args, "--insecure-any-address", "--listen", s.XDS)
 }
 
-// DiscoveryFlags adds flags to those that discovery is started with. It has to be called before Start.
+// DiscoveryFlags adds flags for discovery. Call it before Start.
 func (s *Stack) DiscoveryFlags(flags ...string) {
 	s.Discovery.args = append(s.Discovery.args, flags...)
 }
 
-// ServerFlags adds flags to those that mcp-server is started with. It has to be called before Start.
+// ServerFlags adds flags for mcp-server. Call it before Start.
 func (s *Stack) ServerFlags(flags ...string) {
 	s.MCPServer.args = append(s.MCPServer.args, flags...)
 }
@@ -86,7 +86,7 @@ func (s *Stack) ServerFlags(flags ...string) {
 func (s *Stack) Start(ctx context.Context) error {
 	programs := s.programs()
 	if s.secure != nil {
-		if err := s.introduce(ctx); err != nil {
+		if err := s.startServer(ctx); err != nil {
 			return err
 		}
 		programs = programs[1:]
@@ -104,7 +104,7 @@ func (s *Stack) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends them in good order.
+// Stop shuts the programs down.
 func (s *Stack) Stop() {
 	for _, p := range slices.Backward(s.programs()) {
 		p.Stop()
@@ -118,7 +118,7 @@ func (s *Stack) programs() []*Program {
 	return []*Program{s.MCPServer, s.Discovery}
 }
 
-// Agent prepares a mesh-agent that runs an Envoy under the given name, with no traffic redirection.
+// Agent prepares a mesh-agent with this name that runs an Envoy without traffic redirection.
 func (s *Stack) Agent(envoy, name string, flags ...string) (*Program, error) {
 	ports, err := freeAddresses(2)
 	if err != nil {
@@ -162,7 +162,7 @@ func portOf(address string) string {
 	return port
 }
 
-// freeAddresses are for programs to listen on.
+// freeAddresses returns addresses for programs to listen on.
 func freeAddresses(n int) (addresses []string, err error) {
 	addresses = make([]string, n)
 	for i := range addresses {
