@@ -104,7 +104,7 @@ func (i *Inspector) proxiesPage(r *http.Request) (any, error) {
 }
 
 func (c client) show() shownProxy {
-	course := c.stream.Course()
+	course := c.stream.State()
 	p := shownProxy{
 		Proxy: c.id(), Node: c.stream.Node().GetId(), Role: string(c.Proxy.Type), Namespace: c.Proxy.Namespace, Address: c.stream.Peer(),
 		Form: formOf(c.stream), Envoy: versionOf(c.stream.Node()), Connected: c.stream.Since(), Class: c.Class, OnDemand: c.OnDemand, Warnings: c.Proxy.Warnings,

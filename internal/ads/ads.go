@@ -1,10 +1,11 @@
-// Package ads serves the xDS transport protocol, state-of-the-world and delta, over one aggregated stream a client.
+// Package ads serves the xDS protocol, state of the world and delta, over one aggregated stream per client.
 //
-// It knows the protocol and nothing of meshes: subscriptions, nonces, ACK and NACK, flow control, and the order in which
-// the parts of one change travel. mcp-server serves configuration with it, discovery serves Envoy.
+// It implements the protocol and knows nothing of meshes: subscriptions, nonces, ACK and NACK, flow control,
+// and the order in which the parts of a change travel. mcp-server serves configuration with it, discovery
+// serves Envoy.
 //
-// A stream is brought from one [Snapshot] to the next. At most one response a type is unanswered at any time, and while a
-// change is on its way newer snapshots wait: the stream goes to the newest one when the change has arrived.
+// A stream moves its client from one [Snapshot] to the next. At most one response per type is unanswered.
+// While a change is under way, newer snapshots wait; then the stream goes to the newest one.
 package ads
 
 import (
@@ -24,92 +25,103 @@ import (
 
 // Config says what a Server serves and how.
 type Config struct {
-	// Open is called with the node of a stream's first request, and whether the client speaks the delta form, and returns where its
-	// snapshots come from. Its error ends the stream and should carry a gRPC status.
+	// Open is called with the node of a stream's first request and whether the client speaks delta. It
+	// returns the source of the stream's snapshots. Its error ends the stream and should carry a gRPC status.
 	Open func(ctx context.Context, node *corev3.Node, incremental bool) (*Subscriber, error)
 
-	// Reader names whose a stream is, to whom its requests are counted. Nil is where it comes from.
+	// Reader returns the reader that a stream's requests are counted against. Nil means the address it comes
+	// from.
 	Reader func(context.Context) string
 
-	// Canonical maps a requested type URL to the one that snapshots use. Responses always carry the requested one.
-	// Nil means that there are no aliases.
+	// Canonical maps a requested type URL to the one that snapshots use. Responses always carry the requested
+	// one. Nil means that there are no aliases.
 	Canonical func(typeURL string) string
 
-	// Named tells the types of which a state-of-the-world client has to name what it wants: for these no names means
-	// nothing, for every other type it means everything.
+	// Named reports whether a state-of-the-world client must name the resources it wants of a type. For these
+	// types no names means nothing; for all others it means everything.
 	Named func(typeURL string) bool
 
-	// Belongs tells of canonical types to which other type each of their resources belongs. It is named by the one that it belongs to, a
-	// slash, and a name that has none. A client of the delta form is sent what belongs to a resource once it has accepted that one, and
-	// again when it asks for that one again.
+	// Belongs maps a canonical type to the type that owns its resources. An owned resource's name is its
+	// owner's name, a slash, and a name without slashes. A delta client is sent what belongs to a resource
+	// after it has accepted that resource, and again when it asks for that resource again.
 	Belongs map[string]string
 
-	// Outlive tells the types of which a client keeps what belonged to something that is gone altogether, the name of which is what comes before
-	// the last slash of theirs: it may go on with that where nobody sees it, and says when it no longer does by asking for nothing of the type.
-	// When something of that name comes back, what is left of it is brought up to date. It is for incremental clients. Nil means none.
+	// Outlive reports whether a client keeps owned resources of a type when everything with that owner is
+	// gone. The owner's name is what comes before the last slash. The client may still use them where nobody
+	// sees it, and unsubscribes when it no longer does. If something with that owner returns, what the client
+	// has left is updated. It is for delta clients. Nil means no type.
 	Outlive func(typeURL string) bool
 
-	// Asked hears which names an incremental client asks for, before it is sent anything of them, and with the first request for a type, also if it
-	// names nothing, the versions that the client has of it from an earlier stream. It may be nil.
+	// Asked is called with the names that a delta client asks for, before it is sent any of them. It is also
+	// called with the first request for a type, even one without names, with the versions that the client has
+	// from an earlier stream. It may be nil.
 	Asked func(s *Stream, typeURL string, names []string, held map[string]string)
 
-	// Absent hears of each name that a client asks for and that there is nothing of. It must not block. It may be nil.
+	// Absent is called for each name that a client asks for and that does not exist. It must not block. It
+	// may be nil.
 	Absent func(s *Stream, typeURL, name string)
 
-	// Dropped hears of each name that a client has asked for and no longer wants. It must not block. It may be nil.
+	// Dropped is called for each name that a client has asked for and no longer wants. It must not block. It
+	// may be nil.
 	Dropped func(s *Stream, typeURL, name string)
 
-	// Isolate finds out which resources of a refused response it is that a client refuses, and lets all others get to it. It is for
-	// clients that take nothing, or nobody knows what, of a response that they refuse.
+	// Isolate finds out which resources of a refused response the client refuses, and delivers all others. It
+	// is for clients that refuse a response wholly or in unknown parts.
 	Isolate bool
 
-	// Plan is the order in which the parts of a change travel. A stream follows it only while it is subscribed to the
-	// type Plan.When, if that is set. Without a plan each type travels as soon as it can.
+	// Plan is the order in which the parts of a change travel. If Plan.When is set, a stream follows the plan
+	// only while it is subscribed to that type. Without a plan, each type travels as soon as it can.
 	Plan Plan
 
 	// Identifier is sent as the control plane's identifier in each response.
 	Identifier string
 
-	// MostBytes bounds the messages in which an incremental client is sent a response: a larger one comes in parts, one after the
-	// other, of which the last is the one to answer. 0 is no bound, for clients that take the first message for the whole.
+	// MostBytes bounds the messages to a delta client: a larger response is sent in several messages, and the
+	// client answers the last. 0 means no bound, for clients that take the first message for the whole
+	// response.
 	MostBytes int
 
-	// Patience bounds how long a stage of a plan may hold back the ones after it.
+	// Patience bounds how long a stage of a plan may hold back the following stages.
 	Patience time.Duration
 
 	Limits Limits
-	// Budgets are those of the limits, unless others share them. Nil is those of this server alone.
+	// Budgets are the budgets of the limits, if several servers share them. Nil makes new ones for this
+	// server.
 	Budgets *Budgets
 
 	Observer Observer
 	Log      *slog.Logger
 }
 
-// Observer hears what happens on the streams. Its methods are called from many goroutines and must not block.
+// Observer is notified of events on the streams. Its methods are called from many goroutines and must not
+// block.
 type Observer interface {
 	Opened(*Stream)
 	Closed(*Stream)
-	// Sent tells of a message that is on its way: all of a response, or a part of a large one.
+	// Sent is called before a message is sent: a whole response, or a part of a large one.
 	Sent(*Stream, Message)
 	Acked(*Stream, Verdict)
 	Nacked(*Stream, Verdict)
-	// Refusing tells by how many more, or fewer, resources the client refuses now, where it is found out which.
+	// Refusing is called when the number of resources that the client refuses changes by `more`, which may be
+	// negative. It needs Config.Isolate.
 	Refusing(s *Stream, typeURL string, more int)
-	// Limited tells that a limit was reached: how long somebody had to wait because of it, or that somebody was turned away.
+	// Limited is called when a limit was reached: with how long a client had to wait for it, or with
+	// turnedAway if it was refused.
 	Limited(limit string, waited time.Duration, turnedAway bool)
-	// Unreceived tells of a client that has left without an answer to a response that is larger than clients receive by default.
+	// Unreceived is called when a client leaves without answering a response larger than gRPC clients receive
+	// by default.
 	Unreceived(s *Stream, typeURL string, bytes int)
 }
 
-// Message is a message to a client about one type.
+// Message describes a message to a client about one type.
 type Message struct {
 	TypeURL, Revision  string
 	Resources, Removed int
 	Bytes              int
-	News               *News // the oldest that it tells the client; nil if it tells none, or nobody knows
+	News               *News // the oldest change in it; nil if there is none or it is unknown
 }
 
-// Verdict is what a client said to a response.
+// Verdict describes a client's answer to a response.
 type Verdict struct {
 	TypeURL, Revision string
 	Reason            string        // of a refusal
@@ -120,16 +132,16 @@ type Verdict struct {
 // Server implements the aggregated discovery service.
 type Server struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
-	cfg    Config
-	lanes  lanes
-	roster roster
-	limits *bounds
-	done   chan struct{}
+	cfg       Config
+	typePlans typePlans
+	roster    roster
+	limits    *bounds
+	done      chan struct{}
 }
 
 const defaultPatience = 3 * time.Second
 
-// NewServer returns a server that is ready to be registered.
+// NewServer returns a server; Register adds it to gRPC.
 func NewServer(cfg Config) *Server {
 	if cfg.Canonical == nil {
 		cfg.Canonical = func(typeURL string) string { return typeURL }
@@ -155,7 +167,7 @@ func NewServer(cfg Config) *Server {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Server{cfg: cfg, lanes: newLanes(&cfg.Plan), limits: newBounds(cfg.Limits, cfg.Observer), done: make(chan struct{})}
+	return &Server{cfg: cfg, typePlans: newTypePlans(&cfg.Plan), limits: newBounds(cfg.Limits, cfg.Observer), done: make(chan struct{})}
 }
 
 // Register adds the service to a gRPC server.
@@ -163,8 +175,8 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(r, s)
 }
 
-// Shutdown ends every stream, so that a graceful stop of the gRPC server need not wait for clients that never leave.
-// It must be called once.
+// Shutdown ends every stream, so that a graceful stop of the gRPC server does not wait for clients that never
+// leave. It must be called only once.
 func (s *Server) Shutdown() { close(s.done) }
 
 // StreamAggregatedResources serves a state-of-the-world client.
@@ -172,7 +184,7 @@ func (s *Server) StreamAggregatedResources(g discoveryv3.AggregatedDiscoveryServ
 	return s.serve(g.Context(), &sotw{stream: g, identifier: s.cfg.Identifier, reader: s.reader(g.Context())})
 }
 
-// DeltaAggregatedResources serves an incremental client.
+// DeltaAggregatedResources serves a delta client.
 func (s *Server) DeltaAggregatedResources(g discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
 	return s.serve(g.Context(), newDelta(g, s.cfg.Identifier, s.reader(g.Context())))
 }
@@ -185,7 +197,7 @@ func (s *Server) serve(ctx context.Context, w wire) error {
 	if err := s.limits.arrive(ctx, s.done); err != nil {
 		return err
 	}
-	// The receiver must not outlive the stream's handler, which gRPC guarantees: Recv fails once the handler returns.
+	// The receiving goroutine ends with this handler, because Recv fails once the handler returns.
 	requests, failed := receive(ctx, w, s.limits.pace(func() { s.tooFast(ctx) }))
 	first, err := firstRequest(ctx, requests, failed, s.done)
 	if first == nil {
@@ -194,8 +206,8 @@ func (s *Server) serve(ctx context.Context, w wire) error {
 	if first.release != nil {
 		defer first.release()
 	}
-	if size := proto.Size(first.node); size > mostOfNode {
-		return status.Errorf(codes.ResourceExhausted, "the node has %d bytes, and may have %d: take metadata away", size, mostOfNode)
+	if size := proto.Size(first.node); size > maxNodeSize {
+		return status.Errorf(codes.ResourceExhausted, "the node has %d bytes, and may have %d: take metadata away", size, maxNodeSize)
 	}
 	view, err := s.cfg.Open(ctx, first.node, w.incremental())
 	if err != nil {
@@ -203,7 +215,7 @@ func (s *Server) serve(ctx context.Context, w wire) error {
 	}
 	defer view.Close()
 	st := newStream(ctx, s, w, view, first.node)
-	defer st.letGo(true)
+	defer st.releaseMemory(true)
 	s.cfg.Observer.Opened(st)
 	defer s.cfg.Observer.Closed(st)
 	s.roster.enter(st)
@@ -213,8 +225,8 @@ func (s *Server) serve(ctx context.Context, w wire) error {
 	return st.run(ctx, first, requests, failed, s.done)
 }
 
-// mostOfNode is far more than a client has to say of itself, which is kept for as long as its stream lasts.
-const mostOfNode = 64 << 10
+// maxNodeSize is far above the size of any real node. The server keeps the node for the life of the stream.
+const maxNodeSize = 64 << 10
 
 func (s *Server) tooFast(ctx context.Context) {
 	s.cfg.Log.Warn("a client makes more requests than it may, and is slowed down; if it has to, raise --max-request-rate",

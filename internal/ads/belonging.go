@@ -6,45 +6,45 @@ import (
 	"strings"
 )
 
-// holding is what a stream knows of a type to whose resources others belong.
-type holding struct {
-	// taken are those that the client has accepted, and so has what belongs to them.
+// ownerState is what a stream knows of a type that owns resources of other types.
+type ownerState struct {
+	// taken are the owners that the client has accepted. It is sent what belongs to them.
 	taken map[string]bool
-	// sent are those in the response that the client has not answered.
+	// sent are the owners in the response that the client has not answered.
 	sent       []string
 	belongings []*subscription
 }
 
-// belonging is what a stream knows of a type whose resources belong to others.
-type belonging struct {
-	to *subscription // nil while the client has not asked for what they belong to
-	// lost is what the client has forgotten. It is told that this is gone before it is sent again what it belonged to: so the versions
-	// that it names on another stream are of what it has, and of nothing else.
+// ownedState is what a stream knows of a type whose resources belong to owners.
+type ownedState struct {
+	to *subscription // the owners' subscription; nil while the client has not asked for them
+	// lost are resources that the client has forgotten. It is told of their removal before it is sent their
+	// owner again. So the versions that it names on its next stream are only of what it really has.
 	lost []string
-	// reviewed are owners of which everything is to be compared.
+	// reviewed are owners whose resources must all be compared again.
 	reviewed map[string]bool
 }
 
-// ownerless tells whether nothing can be done about a type, because the client has not asked for the one that it belongs to.
-func (b *belonging) ownerless() bool { return b != nil && b.to == nil }
+// ownerless reports whether nothing can be sent, because the client has not asked for the owners' type.
+func (b *ownedState) ownerless() bool { return b != nil && b.to == nil }
 
-func (b *belonging) reviews() bool { return b != nil && len(b.reviewed) > 0 }
+func (b *ownedState) reviews() bool { return b != nil && len(b.reviewed) > 0 }
 
-// ownerOf is the name of what a resource belongs to.
+// ownerOf returns the name of a resource's owner.
 func ownerOf(name string) string { return name[:max(0, strings.LastIndexByte(name, '/'))] }
 
-// relate finds what a new subscription has to do with the others of the stream. A state of the world cannot say that one
-// resource more has come: there, nothing belongs to anything.
+// relate links a new subscription with the stream's subscriptions to owners or owned types. It does nothing
+// for state of the world, which cannot say that a single resource was added.
 func (s *Stream) relate(sub *subscription) {
 	if !s.wire.incremental() {
 		return
 	}
 	for canonical, to := range s.cfg.Belongs {
 		if sub.canonical == canonical {
-			sub.belongs = &belonging{}
+			sub.belongs = &ownedState{}
 		}
 		if sub.canonical == to {
-			sub.owns = &holding{taken: map[string]bool{}}
+			sub.owns = &ownerState{taken: map[string]bool{}}
 			for r := range sub.have.All() { // from an earlier stream
 				sub.owns.taken[r.Name] = true
 			}
@@ -56,23 +56,23 @@ func (s *Stream) relate(sub *subscription) {
 	}
 }
 
-// link makes the subscription the one that another belongs to, if it does. What the client names of an earlier stream that belongs to
-// nothing that it names is left from something that it has forgotten.
+// link makes s the owners' subscription of another, if it is. Resources that the client names from an earlier
+// stream whose owner it does not name are marked as lost.
 func (s *subscription) link(other *subscription, belongs map[string]string) {
 	if s.owns == nil || other.belongs == nil || other.belongs.to != nil || belongs[other.canonical] != s.canonical {
 		return
 	}
 	other.belongs.to = s
 	s.owns.belongings = append(s.owns.belongings, other)
-	for r := range other.have.All() { // of the set as it is now
+	for r := range other.have.All() { // the set as it was before the loop changes it
 		if owner := ownerOf(r.Name); !s.owns.taken[owner] {
 			other.lose(owner)
 		}
 	}
 }
 
-// heldBack tells whether a type has to wait for another: what belongs to something until the client has answered for that, and that
-// until the client knows what it has lost.
+// heldBack reports whether a type must wait for another: an owned type until the client has answered for the
+// owners, and the owners until the client has been told what it has lost.
 func (s *Stream) heldBack(sub *subscription) bool {
 	if b := sub.belongs; b != nil && (b.to.pending != "" || !b.to.settled(s.allowed(b.to))) {
 		return true
@@ -80,8 +80,9 @@ func (s *Stream) heldBack(sub *subscription) bool {
 	return sub.owns != nil && slices.ContainsFunc(sub.owns.belongings, func(other *subscription) bool { return len(other.belongs.lost) > 0 })
 }
 
-// heard takes in which resources a client asks for, or no longer does: of both it has forgotten what belonged to them.
-func (h *holding) heard(sub *subscription, r *request) {
+// handleRequest notes which owners the client asks for again or drops: in both cases it has forgotten what
+// belonged to them.
+func (h *ownerState) handleRequest(sub *subscription, r *request) {
 	if h == nil {
 		return
 	}
@@ -97,7 +98,7 @@ func (h *holding) heard(sub *subscription, r *request) {
 	}
 }
 
-func (h *holding) lose(name string) {
+func (h *ownerState) lose(name string) {
 	delete(h.taken, name)
 	h.sent = slices.DeleteFunc(h.sent, func(sent string) bool { return sent == name })
 	for _, other := range h.belongings {
@@ -105,22 +106,22 @@ func (h *holding) lose(name string) {
 	}
 }
 
-// lose forgets what belonged to a resource.
+// lose forgets what belonged to an owner.
 func (s *subscription) lose(owner string) {
 	var names []string
 	for r := range s.have.belongingTo(owner) {
 		names = append(names, r.Name)
 	}
 	s.change(nil, names)
-	s.undoubt(names)
+	s.clearDoubts(names)
 	delete(s.belongs.reviewed, owner)
 	s.belongs.lost = append(s.belongs.lost, names...)
 }
 
-// losing tells whether there is something that the client is to be told that it has lost.
+// losing reports whether the client must still be told what it has lost.
 func (s *subscription) losing() bool { return s.belongs != nil && len(s.belongs.lost) > 0 }
 
-// losses are what the client is to be told that it has lost, which it then has been.
+// losses returns what the client must be told that it has lost, and clears the list.
 func (s *subscription) losses() (names []string) {
 	if s.belongs != nil {
 		names, s.belongs.lost = s.belongs.lost, nil
@@ -128,8 +129,8 @@ func (s *subscription) losses() (names []string) {
 	return names
 }
 
-// sends notes what the response has that the client is to answer next.
-func (h *holding) sends(resources []*Resource) {
+// sends records the owners in the response that is being sent.
+func (h *ownerState) sends(resources []*Resource) {
 	if h == nil {
 		return
 	}
@@ -139,8 +140,9 @@ func (h *holding) sends(resources []*Resource) {
 	}
 }
 
-// accepted takes in that the client has taken what it was sent: from now on it has a use for what belongs to that.
-func (h *holding) accepted() {
+// accepted notes that the client has accepted the owners it was sent, so that what belongs to them can
+// follow.
+func (h *ownerState) accepted() {
 	if h == nil {
 		return
 	}
@@ -153,9 +155,10 @@ func (h *holding) accepted() {
 	h.sent = nil
 }
 
-// due tells, quickest in the order of names, which resources the client is to be brought to. While the owner is not there, or the client has
-// not accepted it, nothing is done to what belongs to it: Envoy uses a route configuration that is gone until its listener is.
-func (b *belonging) due() func(name string) bool {
+// due returns a function that reports whether a resource may be updated on the client; it is fastest in the
+// order of names. Without an accepted, existing owner nothing changes: Envoy uses a route configuration that
+// is gone until its listener is gone, too.
+func (b *ownedState) due() func(name string) bool {
 	if b == nil {
 		return func(string) bool { return true }
 	}
@@ -168,11 +171,11 @@ func (b *belonging) due() func(name string) bool {
 	}
 }
 
-func (b *belonging) isDue(owner string) bool {
+func (b *ownedState) isDue(owner string) bool {
 	return b.to.owns.taken[owner] && b.to.target.Get(owner) != nil
 }
 
-// underReview lists the names, of both sets, that belong to owners under review and that the client wants.
+// underReview lists the names, from both sets, that belong to owners under review and that the client wants.
 func (s *subscription) underReview(goal *Set) (names []string) {
 	if s.belongs == nil {
 		return nil
@@ -189,7 +192,7 @@ func (s *subscription) underReview(goal *Set) (names []string) {
 	return names
 }
 
-// belongingTo goes through what belongs to one resource, in the order of names.
+// belongingTo iterates over what belongs to one owner, in the order of names.
 func (s *Set) belongingTo(owner string) iter.Seq[*Resource] {
 	return func(yield func(*Resource) bool) {
 		if s.Len() == 0 {
@@ -210,7 +213,7 @@ func (s *Set) belongingTo(owner string) iter.Seq[*Resource] {
 	}
 }
 
-// like tells whether two sets have the same.
+// like reports whether two sets have the same resources at the same versions.
 func (s *Set) like(other *Set) bool {
 	if s.Len() != other.Len() {
 		return false

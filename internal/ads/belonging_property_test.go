@@ -13,8 +13,9 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads"
 )
 
-// In each run routes and their hosts change at random, while a client that treats them as Envoy does asks, drops, asks again, accepts,
-// refuses and reconnects at random. When all is quiet, it has the hosts of each route that it asks for, and names no others.
+// In each run routes and their hosts change at random, while a client that treats them as Envoy does asks,
+// drops, asks again, accepts, refuses and reconnects at random. When all is quiet, it has the hosts of each
+// route that it asks for, and names no others.
 func TestClientsEndUpWithWhatBelongsToWhatTheyTook(t *testing.T) {
 	t.Parallel()
 	plans := map[string]func(*ads.Config){"no plan": withHosts, "make before break": func(cfg *ads.Config) {
@@ -171,7 +172,8 @@ func (w *hostsWalk) connect() {
 	}
 }
 
-// askOrDrop asks for a route, drops it, or drops it and asks for it again before it has said so, which it says by asking.
+// askOrDrop asks for a route, drops it, or drops it and asks for it again before it has said so, which it
+// says by asking.
 func (w *hostsWalk) askOrDrop() {
 	name := w.route()
 	_, asked := w.asks[name]
@@ -199,8 +201,9 @@ func (w *hostsWalk) receive() {
 	}
 }
 
-// apply takes in and answers a few responses, of which it may refuse the first. Of refused routes some may be applied all the same, of
-// which it then names no version. Of refused hosts none are: what Envoy has applied of those it cannot name, and nobody can take away.
+// apply takes in and answers a few responses, of which it may refuse the first. Of refused routes some may be
+// applied all the same, of which it then names no version. Of refused hosts none are: what Envoy has applied
+// of those it cannot name, and nobody can take away.
 func (w *hostsWalk) apply(n int, refuse bool) {
 	for _, a := range w.inbox[:n] {
 		all := slices.Concat(a.removed, namesIn(a.resources))

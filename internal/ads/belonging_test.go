@@ -84,7 +84,8 @@ func TestWhatBelongsToAResourceIsForgottenWithIt(t *testing.T) {
 	c.quiet()
 }
 
-// Envoy says so of a route configuration whose listener went and that another listener has begun to ask for, in one change.
+// Envoy says so of a route configuration whose listener went and that another listener has begun to ask for,
+// in one change.
 func TestWhoAsksAgainHasForgottenEverything(t *testing.T) {
 	t.Parallel()
 	s, c := serveHosts(t)
@@ -129,7 +130,8 @@ func TestAReconnectingClientIsSentWhatDiffersOfWhatBelongs(t *testing.T) {
 	c.send(ask{typeURL: hosts, held: map[string]string{"80/a": "1", "80/b": "1", "80/c": "1", "81/a": "1", "81/b": "1", "82/a": "1"}})
 	c.quiet() // it may not be told that all is gone before it has said what it asks for
 	c.send(ask{typeURL: routes, subscribe: []string{"80", "81"}, held: map[string]string{"80": "1"}})
-	// What it names of 81 is of no use to a client that is without 81, and that of 82 to one that does not ask for it.
+	// What it names of 81 is of no use to a client that is without 81, and that of 82 to one that does not
+	// ask for it.
 	gone := c.expect(hosts, "r1").without(t, "81/a", "81/b", "82/a")
 	rds := c.expect(routes, "r1", "81=1")
 	c.ack(gone)

@@ -5,18 +5,18 @@ import (
 	"strconv"
 )
 
-// delivery is what a response was made of, until it is answered.
+// delivery is the content of a response until it is answered.
 type delivery struct {
 	step
 
-	ends      []contents // how much there is up to the end of each part
-	accused   []*Resource
-	remaining []string // what was to be removed by a part that was refused
+	ends      []contents // the cumulated sizes at the end of each part
+	suspects  []*Resource
+	remaining []string // removals in refused parts
 }
 
 type contents struct{ resources, removed int }
 
-// endPart notes how much a part of the response has in it.
+// endPart records the size of a part.
 func (d *delivery) endPart(p part) {
 	end := contents{len(p.resources), len(p.removed)}
 	if n := len(d.ends); n > 0 {
@@ -25,40 +25,41 @@ func (d *delivery) endPart(p part) {
 	d.ends = append(d.ends, end)
 }
 
-// accuse notes that a part of the response was refused, by its number. What has one part may have more in it than what has changed.
-func (d *delivery) accuse(i uint64) {
+// suspect adds the content of refused part i to the suspects. A response in one part may contain unchanged
+// resources, too; only changed ones are suspects.
+func (d *delivery) suspect(i uint64) {
 	from, to := contents{}, contents{len(d.changed), len(d.removed)}
 	if len(d.ends) > 1 {
 		if to = d.ends[i]; i > 0 {
 			from = d.ends[i-1]
 		}
 	}
-	d.accused = append(d.accused, d.changed[from.resources:to.resources]...)
+	d.suspects = append(d.suspects, d.changed[from.resources:to.resources]...)
 	d.remaining = append(d.remaining, d.removed[from.removed:to.removed]...)
 }
 
-// accuse notes that the client refused the part of the response that has this nonce.
-func (s *subscription) accuse(nonce string) {
+// suspect records that the client refused the part of the response with this nonce.
+func (s *subscription) suspect(nonce string) {
 	s.partRefused = true
 	n, err := strconv.ParseUint(nonce, 10, 64)
 	if s.delivery != nil && err == nil {
-		s.delivery.accuse(n - s.oldest)
+		s.delivery.suspect(n - s.oldest)
 	}
 }
 
-// accusesOne tells whether a single resource was refused, and so alone.
-func (d *delivery) accusesOne() bool {
-	return !slices.ContainsFunc(d.accused, func(r *Resource) bool { return r != d.accused[0] })
+// singleSuspect reports whether a single resource was refused, and so alone.
+func (d *delivery) singleSuspect() bool {
+	return !slices.ContainsFunc(d.suspects, func(r *Resource) bool { return r != d.suspects[0] })
 }
 
-// accepted are the resources of an answered response that no refusal was about.
+// accepted returns the resources of an answered response that are in no refused part.
 func (d *delivery) accepted() []*Resource {
-	if len(d.accused) == 0 {
+	if len(d.suspects) == 0 {
 		return d.changed
 	}
-	accused := make(map[*Resource]bool, len(d.accused))
-	for _, r := range d.accused {
-		accused[r] = true
+	suspects := make(map[*Resource]bool, len(d.suspects))
+	for _, r := range d.suspects {
+		suspects[r] = true
 	}
-	return slices.DeleteFunc(slices.Clone(d.changed), func(r *Resource) bool { return accused[r] })
+	return slices.DeleteFunc(slices.Clone(d.changed), func(r *Resource) bool { return suspects[r] })
 }

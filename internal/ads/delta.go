@@ -6,22 +6,22 @@ import (
 	"github.com/pgmesh/pgmesh/internal/limits"
 )
 
-// delta is the incremental form of the protocol.
+// delta is the delta form of the protocol.
 type delta struct {
 	stream     discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer
 	identifier string
 	reader     *limits.Reader
-	heard      *discoveryv3.DeltaDiscoveryRequest // the memory for what is received
+	buffer     *discoveryv3.DeltaDiscoveryRequest // reused for each received request
 }
 
 func newDelta(g discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer, identifier string, reader *limits.Reader) *delta {
-	return &delta{stream: g, identifier: identifier, reader: reader, heard: &discoveryv3.DeltaDiscoveryRequest{}}
+	return &delta{stream: g, identifier: identifier, reader: reader, buffer: &discoveryv3.DeltaDiscoveryRequest{}}
 }
 
 func (d *delta) incremental() bool { return true }
 
 func (d *delta) recv() (*request, error) {
-	m := leanDelta{d.heard, d.reader.Admit()}
+	m := leanDelta{d.buffer, d.reader.Admit()}
 	release, err := m.Result(d.stream.RecvMsg(m))
 	if err != nil {
 		return nil, err

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// The numbers of fields in the protocol's messages. Both forms of a response have their resources under the number under which a delta
-// resource has its body: so one encoding of a body serves both.
+// Field numbers in the protocol's messages. Both forms of a response have their resources under the same
+// number as a delta resource has its body, so one encoding of a body serves both.
 const (
 	versionField, resourcesField, typeURLField, nonceField = 1, 2, 4, 5 // of both forms of a response
 	removedField, deltaControlField, sotwControlField      = 6, 7, 6
@@ -19,15 +19,16 @@ const (
 	anyTypeField, anyValueField                                                    = 1, 2
 )
 
-// encoded is a resource as responses carry it, up to the value of its body: that is in memory once, whoever is sent it.
+// encoded is a resource in its wire format. The body's value is in memory only once, however many clients are
+// sent it.
 type encoded struct {
-	delta []byte // as an element of a delta response
-	sotw  int    // where that begins to be an element of a state of the world
-	whole bool   // the value is the end of it
+	delta []byte // an element of a delta response, without the body's value unless whole
+	sotw  int    // where in delta the element of a state-of-the-world response begins
+	whole bool   // delta includes the body's value
 }
 
-// NewResource makes a resource that takes the least memory there: everything that responses carry of it is encoded at once, in one piece,
-// of which its name, its version and the value of its body are parts.
+// NewResource returns a resource that takes the least memory: it is encoded at once, and its name, version
+// and body value are slices of that encoding.
 func NewResource(name, version string, body *anypb.Any) *Resource {
 	r := &struct {
 		Resource
@@ -46,8 +47,8 @@ func NewResource(name, version string, body *anypb.Any) *Resource {
 	return &r.Resource
 }
 
-// NewAnswer makes a resource for a client that has asked by other names for it, and is told of which of them it is. Those names are a part
-// of what the version stands for. Without a body it tells that there is nothing of these names.
+// NewAnswer returns a resource for a client that asked for it by aliases, and lists the aliases. The version
+// must also stand for the aliases. Without a body it says that there is nothing of these names.
 func NewAnswer(name, version string, body *anypb.Any, aliases []string) *Resource {
 	r := &Resource{Name: name, Version: version, Body: body}
 	e := encode(r, false, aliases)
@@ -55,16 +56,17 @@ func NewAnswer(name, version string, body *anypb.Any, aliases []string) *Resourc
 	return r
 }
 
-// last is the end of bytes, of which it is no copy: nobody ever changes what is served, and copies of names and versions would be a tenth of it.
+// last returns the last n bytes as a string without copying: served bytes are never changed, and copies of
+// names and versions would add a tenth to them.
 func last(b []byte, n int) string { return unsafe.String(unsafe.SliceData(b[len(b)-n:]), n) }
 
-// encoding returns the encoded form of a resource, which is made when the first stream is sent it.
+// encoding returns the encoded form of a resource. The first stream that is sent the resource creates it.
 func (r *Resource) encoding() *encoded {
 	if e := r.encodes.Load(); e != nil {
 		return e
 	}
 	e := encode(r, false, nil)
-	r.encodes.CompareAndSwap(nil, &e) // or another stream was faster
+	r.encodes.CompareAndSwap(nil, &e) // fails if another stream was faster
 	return r.encodes.Load()
 }
 
@@ -102,7 +104,7 @@ func encode(r *Resource, whole bool, aliases []string) encoded {
 	return encoded{delta: b, sotw: element, whole: whole}
 }
 
-// size is how many bytes a resource is of a delta response.
+// size returns how many bytes a resource takes in a delta response.
 func (r *Resource) size() int {
 	e := r.encoding()
 	if e.whole {
@@ -115,7 +117,7 @@ func sizeOf(field protowire.Number, length int) int {
 	return protowire.SizeTag(field) + protowire.SizeBytes(length)
 }
 
-// appendBegin begins a field of so many bytes.
+// appendBegin appends the tag and length of a field with this many bytes.
 func appendBegin(b []byte, field protowire.Number, length int) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.BytesType), uint64(length))
 }

@@ -18,7 +18,8 @@ func resource(t *testing.T, name, version, text string) *Resource {
 	return &Resource{Name: name, Version: version, Body: body}
 }
 
-// many are resources of lengths on both sides of each at which a varint grows, and of none at all, of each sort.
+// many are resources of lengths on both sides of each at which a varint grows, and of none at all, of each
+// sort.
 func many(t *testing.T) (all []*Resource) {
 	t.Helper()
 	for _, n := range []int{0, 1, 60, 80, 100, 127, 128, 129, 200, 16_000, 16_383, 16_384, 100_000} {
@@ -104,7 +105,8 @@ func TestThereIsAPartThatSaysNothing(t *testing.T) {
 	require.Equal(t, 1, n)
 }
 
-// A client that has asked for a host by names of its own learns which of them an answer is for, also when there is no such host.
+// A client that has asked for a host by names of its own learns which of them an answer is for, also when
+// there is no such host.
 func TestAnAnswerNamesWhatItAnswers(t *testing.T) {
 	t.Parallel()
 	for _, one := range many(t) {

@@ -125,9 +125,9 @@ func (m *hostsMesh) refusesNothing() {
 	}
 }
 
-// Listeners that ask for the same route configuration come and go. One goes while it still waits for another configuration: then Envoy forgets
-// the hosts of those that it has. Where the next comes in the same response, it says no more of that than that it asks for the
-// configuration again.
+// Listeners that ask for the same route configuration come and go. One goes while it still waits for another
+// configuration: then Envoy forgets the hosts of those that it has. Where the next comes in the same
+// response, it says no more of that than that it asks for the configuration again.
 func TestAnEnvoyHasTheHostsOfWhatItAsksForAgain(t *testing.T) {
 	t.Parallel()
 	for name, planned := range map[string]bool{"in its turn": true, "at once": false} {
@@ -190,8 +190,8 @@ func TestAnEnvoyTakesADomainThatMoves(t *testing.T) {
 	m.refusesNothing()
 }
 
-// Envoy refuses a response for one of its hosts, and sent alone it refuses the one that has come to have a domain, before the other has let
-// it go.
+// Envoy refuses a response for one of its hosts, and sent alone it refuses the one that has come to have a
+// domain, before the other has let it go.
 func TestAHostThatIsRefusedKeepsNoDomainFromMoving(t *testing.T) {
 	t.Parallel()
 	m, e := listening(t, "80/a one", "80/b two", "80/c three")
@@ -207,7 +207,8 @@ func TestAHostThatIsRefusedKeepsNoDomainFromMoving(t *testing.T) {
 	m.has(e, "80", "80/a two", "80/b four", "80/c five")
 }
 
-// Of hosts that swap their domains Envoy takes both or none, and one more that is wrong makes it refuse all at first.
+// Of hosts that swap their domains Envoy takes both or none, and one more that is wrong makes it refuse all
+// at first.
 func TestAHostThatIsRefusedKeepsNoDomainsFromBeingSwapped(t *testing.T) {
 	t.Parallel()
 	m := newHostsMesh(t, true)

@@ -24,20 +24,21 @@ import (
 	"github.com/pgmesh/pgmesh/internal/rpc"
 )
 
-// While an Envoy's stream is cut, its route moves to a cluster that it does not have yet, and the one that it leads to goes. No request fails when it
-// comes back, over a network that is slow enough for requests to meet every step.
+// While an Envoy's stream is cut, its route moves to a cluster that it does not have yet, and the one that it
+// leads to goes. No request fails when it comes back, over a network that is slow enough for requests to meet
+// every step.
 func TestAnEnvoyThatComesBackLosesNoRequest(t *testing.T) {
 	t.Parallel()
-	for name, divided := range map[string]bool{"whole routes": false, "virtual hosts": true} {
-		t.Run(name, func(t *testing.T) { t.Parallel(); comesBack(t, divided) })
+	for name, split := range map[string]bool{"whole routes": false, "virtual hosts": true} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); comesBack(t, split) })
 	}
 }
 
-func comesBack(t *testing.T, divided bool) {
+func comesBack(t *testing.T, split bool) {
 	t.Helper()
 	entrance := &door{}
 	entrance.open()
-	m := newTrafficMesh(t, entrance, divided)
+	m := newTrafficMesh(t, entrance, split)
 	m.routeTo("v1")
 	e := envoytest.Start(t, adsBootstrap(t, corev3.ApiConfigSource_DELTA_GRPC, m.slowly()))
 	m.arrived(e, "v1")
@@ -54,8 +55,8 @@ func comesBack(t *testing.T, divided bool) {
 	require.Empty(t, traffic.failure(), "%v", m.s.heard.all())
 }
 
-// A cluster that has changed warms until its endpoints come again. If the stream ends before they do, the Envoy claims to have them on the next, and
-// asks for no clusters until the one is warm.
+// A cluster that has changed warms until its endpoints come again. If the stream ends before they do, the
+// Envoy claims to have them on the next, and asks for no clusters until the one is warm.
 func TestAnEnvoyThatComesBackWhileAClusterWarmsGoesOn(t *testing.T) {
 	t.Parallel()
 	entrance := &door{}
@@ -87,14 +88,14 @@ func TestAnEnvoyThatComesBackWhileAClusterWarmsGoesOn(t *testing.T) {
 type trafficMesh struct {
 	*envoyMesh
 
-	s       *server
-	divided bool // the virtual host comes without its route configuration
+	s     *server
+	split bool // the virtual host comes without its route configuration
 }
 
-func newTrafficMesh(t *testing.T, entrance *door, divided bool) *trafficMesh {
+func newTrafficMesh(t *testing.T, entrance *door, split bool) *trafficMesh {
 	t.Helper()
 	g := rpc.NewServer(grpc.StreamInterceptor(entrance.intercept))
-	return &trafficMesh{envoyMesh: &envoyMesh{t: t}, divided: divided, s: serveOn(t, g, func(cfg *ads.Config) {
+	return &trafficMesh{envoyMesh: &envoyMesh{t: t}, split: split, s: serveOn(t, g, func(cfg *ads.Config) {
 		forEnvoy(limit)(cfg)
 		cfg.Belongs, cfg.Plan.Stages[2].Types = map[string]string{vhds: rds}, []string{rds, vhds}
 	})}
@@ -127,7 +128,7 @@ func (m *trafficMesh) routeTo(cluster string) {
 		Match:  &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}},
 		Action: &routev3.Route_Route{Route: &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: cluster}}},
 	}}}
-	if m.divided {
+	if m.split {
 		m.add(all, vhds, host.GetName(), host)
 		m.version = "1"
 		m.add(all, rds, "80", &routev3.RouteConfiguration{Name: "80", Vhds: &routev3.Vhds{ConfigSource: overADS()}})
@@ -166,12 +167,12 @@ func (m *trafficMesh) arrived(e *envoytest.Envoy, revision string) {
 }
 
 func (m *trafficMesh) hasArrived(s *ads.Stream, revision string) bool {
-	course, types := s.Course(), map[string]ads.TypeState{}
+	state, types := s.State(), map[string]ads.TypeState{}
 	for _, state := range s.Types() {
 		types[state.TypeURL] = state
 	}
 	leads := rds
-	if m.divided {
+	if m.split {
 		leads = vhds
 	}
 	for _, typeURL := range []string{cds, eds, leads} {
@@ -179,7 +180,7 @@ func (m *trafficMesh) hasArrived(s *ads.Stream, revision string) bool {
 			return false
 		}
 	}
-	return course.Revision == revision && course.Stage == 0
+	return state.Revision == revision && state.Stage == 0
 }
 
 // door lets streams in, or ends those that are there and keeps others waiting.

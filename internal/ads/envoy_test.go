@@ -149,9 +149,10 @@ func (m *envoyMesh) route(name, wrong string) *routev3.RouteConfiguration {
 // versions are told apart by a number where there is no place for more.
 var versions = map[uint32]string{140: "v1", 150: "version2", 160: "version3"}
 
-// A real Envoy that refuses one resource of four has the three others, and the one as it was; whether it says which it is, as it does of clusters and listeners
-// that it cannot apply, or not, and whether it took the others of the refused response (of clusters and listeners), or those that it came to before (of
-// endpoints and routes), or none, as when it cannot read one of them.
+// A real Envoy that refuses one resource of four has the three others, and the one as it was; whether it says
+// which it is, as it does of clusters and listeners that it cannot apply, or not, and whether it took the
+// others of the refused response (of clusters and listeners), or those that it came to before (of endpoints
+// and routes), or none, as when it cannot read one of them.
 func TestAnEnvoyThatRefusesOneResourceHasAllOthers(t *testing.T) {
 	t.Parallel()
 	for name, wrong := range map[string]map[string]string{
@@ -184,7 +185,8 @@ func forEnvoy(patience time.Duration) func(*ads.Config) {
 	}
 }
 
-// Envoy 1.40 says nothing of clusters any more once it has refused one that was warming already, until that is replaced.
+// Envoy 1.40 says nothing of clusters any more once it has refused one that was warming already, until that
+// is replaced.
 func TestAnEnvoyThatNoLongerAnswersIsSentWhatMendsIt(t *testing.T) {
 	t.Parallel()
 	for _, api := range []corev3.ApiConfigSource_ApiType{corev3.ApiConfigSource_DELTA_GRPC, corev3.ApiConfigSource_GRPC} {
@@ -243,8 +245,8 @@ func settled(t *testing.T, s *server, e *envoytest.Envoy, revision string, wrong
 }
 
 func hasSettled(s *ads.Stream, revision string, wrong map[string]string) bool {
-	course, types := s.Course(), s.Types()
-	if course.Revision != revision || course.Stage != 0 || len(types) != 4 {
+	state, types := s.State(), s.Types()
+	if state.Revision != revision || state.Stage != 0 || len(types) != 4 {
 		return false
 	}
 	for _, state := range types {

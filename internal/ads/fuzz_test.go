@@ -15,7 +15,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads"
 )
 
-// conversation is a stream whose client has said everything beforehand. It ends when the server has answered all of that.
+// conversation is a stream whose client has said everything beforehand. It ends when the server has answered
+// all of that.
 type conversation[Q any, P message[Q]] struct {
 	ctx   context.Context //nolint:containedctx // a stream has a context
 	said  []P
@@ -97,8 +98,8 @@ func served(plan func(*ads.Config)) *ads.Server {
 	return ads.NewServer(cfg)
 }
 
-// Whatever a client says, the server does not fall over, and does not send more responses than the client has said anything that
-// calls for one. What it sends are responses about types that were asked for.
+// Whatever a client says, the server does not fall over, and does not send more responses than the client has
+// said anything that calls for one. What it sends are responses about types that were asked for.
 func FuzzRequests(f *testing.F) {
 	for _, seed := range requests(f) {
 		f.Add(seed)

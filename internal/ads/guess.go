@@ -2,25 +2,26 @@ package ads
 
 import "strings"
 
-// mostGuessed bounds how many names are taken from one refusal.
-const mostGuessed = 100
+// maxGuessed bounds how many names are taken from one refusal.
+const maxGuessed = 100
 
-// mostSearched bounds how much of a refusal is searched for names: each name in a response is looked for.
-const mostSearched = 64 << 10
+// maxSearched bounds how much of a refusal is searched, because each name in a response is searched for.
+const maxSearched = 64 << 10
 
-// divided divides the names in a refused response into groups that are to be tried one after the other: in halves, unless the reason names
-// some of them. Then it is probably those, and each is tried alone, after all others have been sent together.
-func divided(names []string, reason string) [][]string {
+// split splits the names in a refused response into groups to try one after the other: in halves, unless the
+// reason mentions some of the names. Those are probably the cause, so each is tried alone after all others
+// together.
+func split(names []string, reason string) [][]string {
 	var guessed, others []string
-	reason = reason[:min(len(reason), mostSearched)]
+	reason = reason[:min(len(reason), maxSearched)]
 	for _, name := range names {
-		if len(guessed) <= mostGuessed && mentions(reason, name) {
+		if len(guessed) <= maxGuessed && mentions(reason, name) {
 			guessed = append(guessed, name)
 		} else {
 			others = append(others, name)
 		}
 	}
-	if len(guessed) == 0 || len(guessed) > mostGuessed || len(others) == 0 {
+	if len(guessed) == 0 || len(guessed) > maxGuessed || len(others) == 0 {
 		return [][]string{names[:len(names)/2], names[len(names)/2:]}
 	}
 	groups := make([][]string, 0, 1+len(guessed))
@@ -31,7 +32,7 @@ func divided(names []string, reason string) [][]string {
 	return groups
 }
 
-// mentions tells whether a text has a name in it, and not only as a part of a longer one.
+// mentions reports whether a text contains a name, not just as part of a longer name.
 func mentions(text, name string) bool {
 	if name == "" {
 		return false
@@ -49,12 +50,13 @@ func mentions(text, name string) bool {
 	}
 }
 
-// ofName tells whether a byte before a name makes it a part of a longer one.
+// ofName reports whether a byte next to a name makes it part of a longer one.
 func ofName(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || strings.IndexByte("_-.|/~:%*", c) >= 0
 }
 
-// endsName tells whether a name ends where this text begins. A full stop or a colon may end a sentence, if more than a name follows it.
+// endsName reports whether a name ends where this text begins. A full stop or colon ends a sentence unless
+// the name continues after it.
 func endsName(after string) bool {
 	switch {
 	case after == "":

@@ -197,8 +197,9 @@ func (c *client) nack(a *answer, reason string, names ...string) {
 	c.send(ask{typeURL: a.typeURL, nonce: a.nonce, refusal: reason, names: names})
 }
 
-// quiet proves that the server has taken in what was sent to it and has nothing to say: it answers requests in order and in a type's turn, so that whatever it
-// would have said comes before the answer about a type that nobody has asked for.
+// quiet proves that the server has taken in what was sent to it and has nothing to say: it answers requests
+// in order and in a type's turn, so that whatever it would have said comes before the answer about a type
+// that nobody has asked for.
 func (c *client) quiet() {
 	c.t.Helper()
 	c.marks++

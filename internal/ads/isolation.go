@@ -6,48 +6,50 @@ import (
 	"time"
 )
 
-// isolation is what is known of the resources that a client refuses of one type, so that all others get to it.
+// isolation tracks which resources of one type a client refuses, so that all others reach it.
 //
-// A client refuses a response, not a resource: it may have taken some of what was in it, or nothing. So each resource of a refused response
-// is in doubt. The doubts are sent again in smaller responses, until each was accepted or was refused alone. What was refused alone is not
-// sent again until it changes: the client has the version of it that it accepted last.
+// A client refuses a response, not a resource, and may have applied all, some or nothing of it. So each
+// resource of a refused response is in doubt. The stream sends the doubts again in smaller responses, until
+// each was accepted or refused alone. It does not send a resource that was refused alone until that changes:
+// the client keeps the version that it accepted last.
 type isolation struct {
 	doubts map[string]doubt
-	// groups are the doubts that are to be tried, each group in a response of its own.
+	// groups are the doubts to try, each group in its own response.
 	groups [][]string
-	// tried says that the last response was a group. The next may be something else, for a client that refuses a lot is not to be
-	// behind with everything for long.
+	// tried says that the last response was a group. The next may then be regular, so that a client that
+	// refuses a lot does not fall behind with everything else.
 	tried bool
 
 	refused  map[string]*refusal
-	reprieve reprieve
-	failures int       // refusals in a row
-	until    time.Time // nothing is tried before that
+	retry    retry
+	failures int       // consecutive refusals
+	until    time.Time // the end of the backoff
 }
 
-// doubt is a resource that was in a refused response with others.
+// doubt is a resource that was refused together with others.
 type doubt struct {
-	had     *Resource // what the client had accepted of it before, if anything
-	version string    // the only one that it was sent since; "" if there were others
-	needed  bool      // the client needs it again
+	had     *Resource // the version that the client accepted before, if any
+	version string    // the only version sent since; "" if there were several
+	needed  bool      // the client needs it again, even unchanged
 }
 
 // refusal is a resource that was refused alone.
 type refusal struct {
 	version, reason string
 	since           time.Time
-	had             *Resource // what the client has of it, nil for nothing
-	owed            bool      // it is to be sent what it has once more, for it needs that or may have taken something else meanwhile
+	had             *Resource // the version that the client has, nil for none
+	owed            bool      // send `had` again: the client needs it, or may have applied another version
 }
 
-// Refused is a resource that a client refuses. It has the version that it accepted last, if any, and everything else.
+// Refused is a resource that a client refuses. The client keeps the version that it accepted last, if any,
+// and receives everything else.
 type Refused struct {
 	Name, Version string
 	Reason        string
-	Since         time.Time // when it refused the first of the versions that it has refused one after the other
+	Since         time.Time // the first of its consecutive refusals
 }
 
-// removeAgain has removals repeated that were in a response with resources, because of which it was refused.
+// removeAgain repeats the removals of a response that was refused because of its resources.
 func (s *subscription) removeAgain(names []string, whole bool) {
 	if len(names) == 0 {
 		return
@@ -66,7 +68,8 @@ func (s *subscription) removeAgain(names []string, whole bool) {
 	s.reconsider()
 }
 
-// unsettle notes that the client may have taken a version that it has not answered for of what it refuses, or may refuse.
+// unsettle records that the client may have applied an unanswered version of a resource that is refused or in
+// doubt.
 func (i *isolation) unsettle(r *Resource) {
 	if i == nil {
 		return
@@ -80,8 +83,9 @@ func (i *isolation) unsettle(r *Resource) {
 	}
 }
 
-// restate has everything said once more to a client that is told of everything each time. What it refuses meanwhile does not count.
-func (s *subscription) restate() { s.unanswered, s.astray = true, true }
+// restate sends everything again to a state-of-the-world client. What it has is uncertain until it accepts
+// that.
+func (s *subscription) restate() { s.unanswered, s.outOfSync = true, true }
 
 func (i *isolation) doubted(name string) bool {
 	if i == nil {
@@ -98,10 +102,10 @@ func (i *isolation) inDoubt() int {
 	return len(i.doubts)
 }
 
-// refuses tells whether there is something that the client does not take, or may not take.
+// refuses reports whether the client refuses, or may refuse, some resource.
 func (s *subscription) refuses() bool { return s.isolation != nil }
 
-// had is what the client had accepted of a resource before it was sent another version.
+// had returns the version that the client had accepted of a resource before it was sent another.
 func (s *subscription) had(name string, before *Set) *Resource {
 	if f := s.isolation.refused[name]; f != nil {
 		return f.had
@@ -112,46 +116,47 @@ func (s *subscription) had(name string, before *Set) *Resource {
 	return before.Get(name)
 }
 
-// stillWanted are those of the accused that the client still asks for, once each whatever it has answered.
-func (s *subscription) stillWanted(accused []*Resource) []*Resource {
-	wanted := slices.DeleteFunc(slices.Clone(accused), func(r *Resource) bool { return !s.wants(r.Name) })
+// stillWanted returns the suspects that the client still asks for, without duplicates.
+func (s *subscription) stillWanted(suspects []*Resource) []*Resource {
+	wanted := slices.DeleteFunc(slices.Clone(suspects), func(r *Resource) bool { return !s.wants(r.Name) })
 	slices.SortFunc(wanted, func(a, b *Resource) int { return strings.Compare(a.Name, b.Name) })
 	return slices.Compact(wanted)
 }
 
-// suspects tells whether none of the accused comes as a surprise.
-func (s *subscription) suspects(accused []*Resource) bool {
-	return s.isolation != nil && !slices.ContainsFunc(accused, func(r *Resource) bool {
+// allSuspect reports whether all of these were refused or in doubt already.
+func (s *subscription) allSuspect(suspects []*Resource) bool {
+	return s.isolation != nil && !slices.ContainsFunc(suspects, func(r *Resource) bool {
 		return s.isolation.refused[r.Name] == nil && !s.isolation.doubted(r.Name)
 	})
 }
 
-// isolate begins, or goes on, to find out which of the accused the client refuses: whether it is known now, since there is only one.
-func (s *subscription) isolate(accused []*Resource, d *delivery, reason string, whole bool) bool {
+// isolate narrows down which suspects the client refuses. It returns true if there is only one, which is then
+// known to be refused.
+func (s *subscription) isolate(suspects []*Resource, d *delivery, reason string, whole bool) bool {
 	if s.isolation == nil {
 		s.isolation = &isolation{doubts: map[string]doubt{}, refused: map[string]*refusal{}}
 	}
 	i := s.isolation
 	i.fail()
-	names := make([]string, len(accused))
-	for n, r := range accused {
+	names := make([]string, len(suspects))
+	for n, r := range suspects {
 		names[n] = r.Name
 		s.doubt(r, s.had(r.Name, d.before), d.repeated[r.Name] != nil, whole)
 	}
-	if d.accusesOne() {
-		s.condemn(accused[0], reason, whole)
+	if d.singleSuspect() {
+		s.markRefused(suspects[0], reason, whole)
 		return true
 	}
-	i.accuses(reason)
+	i.noteReason(reason)
 	groups := [][]string{names}
-	if len(names) > 1 { // one that is left, for the client has let go of the others, may be no worse than they
-		groups = divided(names, reason)
+	if len(names) > 1 { // a single one left, because the client dropped the others, is not proven to be the cause
+		groups = split(names, reason)
 	}
 	i.groups = append(groups, i.groups...)
 	return false
 }
 
-// doubt notes that it is not known what the client has of a resource.
+// doubt records that it is unknown which version of a resource the client has.
 func (s *subscription) doubt(r, had *Resource, needed, whole bool) {
 	f := s.isolation.refused[r.Name]
 	d := doubt{had, r.Version, needed || f != nil && f.owed}
@@ -168,8 +173,8 @@ func (s *subscription) doubt(r, had *Resource, needed, whole bool) {
 	}
 }
 
-// stateAs notes what the client has of a resource that it refused: of whatever version, if nothing is known of it. For a client that is told of everything
-// each time, that is nothing.
+// stateAs sets what the client has of a resource that it refused. With had nil the version is unknown; for a
+// state-of-the-world client that means it has nothing.
 func (s *subscription) stateAs(name string, had *Resource, whole bool) *Resource {
 	switch {
 	case had == nil && whole:
@@ -182,8 +187,8 @@ func (s *subscription) stateAs(name string, had *Resource, whole bool) *Resource
 	return had
 }
 
-// condemn notes that a resource was refused alone.
-func (s *subscription) condemn(r *Resource, reason string, whole bool) {
+// markRefused records that a resource was refused alone.
+func (s *subscription) markRefused(r *Resource, reason string, whole bool) {
 	i := s.isolation
 	d, had := i.doubts[r.Name], i.doubts[r.Name].had
 	delete(i.doubts, r.Name)
@@ -193,38 +198,39 @@ func (s *subscription) condemn(r *Resource, reason string, whole bool) {
 		f = &refusal{since: time.Now()}
 		i.refused[r.Name] = f
 	}
-	if had != nil && had.Version == r.Version { // it was repeated, and is taken no longer
+	if had != nil && had.Version == r.Version { // the client now refuses the version it had accepted
 		had = nil
 	} else {
-		f.version, f.reason = r.Version, longest(reason)
+		f.version, f.reason = r.Version, cutReason(reason)
 	}
 	f.had = s.stateAs(r.Name, had, whole)
-	s.hasten(r.Name, anew)
-	s.relist = true
-	other := d.version != r.Version // of which the client may have taken one
+	s.noteRefused(r.Name, anew)
+	s.refusalsChanged = true
+	other := d.version != r.Version // several versions were sent, and the client may have applied one
 	switch f.owed = had != nil && had.Body != nil && !whole && (d.needed || other); {
 	case f.owed:
 		s.ask(r.Name)
-	case whole && (s.astray || other):
+	case whole && (s.outOfSync || other):
 		s.restate()
 	}
 }
 
-// freeFailures is how many refusals in a row are nothing unusual: to find one among a million takes twenty.
+// freeFailures is how many consecutive refusals cause no backoff: finding one resource among a million takes
+// twenty.
 const freeFailures = 20
 
-const shortestPause, longestPause = 10 * time.Millisecond, 5 * time.Second
+const minBackoff, maxBackoff = 10 * time.Millisecond, 5 * time.Second
 
-// fail makes a client that refuses one thing after the other wait longer and longer for the next.
+// fail counts a refusal and lets the backoff grow.
 func (i *isolation) fail() {
 	i.failures++
 	if over := i.failures - freeFailures; over > 0 {
-		i.until = time.Now().Add(min(longestPause, shortestPause<<min(over, 20)))
+		i.until = time.Now().Add(min(maxBackoff, minBackoff<<min(over, 20)))
 	}
 }
 
-// absolve takes in what the client has accepted.
-func (s *subscription) absolve(accepted []*Resource) {
+// markAccepted records what the client has accepted.
+func (s *subscription) markAccepted(accepted []*Resource) {
 	i := s.isolation
 	if i == nil {
 		return
@@ -233,33 +239,33 @@ func (s *subscription) absolve(accepted []*Resource) {
 	for _, r := range accepted {
 		f := i.refused[r.Name]
 		has := f != nil && f.had != nil && f.had.Version == r.Version
-		pardoned := f != nil && !has
+		cleared := f != nil && !has
 		if has {
 			f.owed = false
 		}
-		if pardoned {
-			s.pardon(r.Name)
+		if cleared {
+			s.clearRefusal(r.Name)
 		}
-		s.eases(r.Name, pardoned)
+		s.noteAccepted(r.Name, cleared)
 		delete(i.doubts, r.Name)
 	}
 	s.conclude()
 }
 
-func (s *subscription) pardon(name string) {
+func (s *subscription) clearRefusal(name string) {
 	delete(s.isolation.refused, name)
-	s.relist = true
+	s.refusalsChanged = true
 }
 
-// conclude ends the isolation when there is nothing left of it.
+// conclude ends the isolation when no doubt and no refusal is left.
 func (s *subscription) conclude() {
 	if i := s.isolation; len(i.doubts) == 0 && len(i.refused) == 0 {
 		s.isolation = nil
 	}
 }
 
-// dismiss forgets what the client no longer wants.
-func (s *subscription) dismiss() {
+// forgetUnwanted forgets refusals and doubts of what the client no longer wants.
+func (s *subscription) forgetUnwanted() {
 	i := s.isolation
 	if i == nil {
 		return
@@ -267,7 +273,7 @@ func (s *subscription) dismiss() {
 	unwanted := func(name string) bool { return !s.wants(name) }
 	for name := range i.refused {
 		if unwanted(name) {
-			s.pardon(name)
+			s.clearRefusal(name)
 		}
 	}
 	for name := range i.doubts {
@@ -278,8 +284,8 @@ func (s *subscription) dismiss() {
 	s.conclude()
 }
 
-// undoubt forgets doubts of what the client has forgotten itself.
-func (s *subscription) undoubt(names []string) {
+// clearDoubts forgets doubts of what the client itself has forgotten.
+func (s *subscription) clearDoubts(names []string) {
 	if s.isolation == nil {
 		return
 	}
@@ -289,15 +295,16 @@ func (s *subscription) undoubt(names []string) {
 	s.conclude()
 }
 
-// untried tells whether there is a group that may be tried now.
+// untried reports whether there is a group to try.
 func (s *subscription) untried(e extent) bool {
 	return s.isolation != nil && len(s.isolation.groups) > 0 && s.open(e)
 }
 
-// paused tells until when nothing is tried; it is over for the zero time.
+// paused reports whether the backoff is still running.
 func (i *isolation) paused() bool { return !i.until.IsZero() && time.Now().Before(i.until) }
 
-// try works out what has to be sent to try the next group, and takes it as sent. What has changed since it was refused is sent as it is now.
+// try computes the step that sends the next group, and records it as sent. Resources that have changed since
+// are sent as they are now.
 func (s *subscription) try(e extent, whole bool) step {
 	var st step
 	i, isDue := s.isolation, s.due()
@@ -305,17 +312,17 @@ func (s *subscription) try(e extent, whole bool) step {
 	i.groups, i.tried = i.groups[1:], true
 	for _, name := range group {
 		if !i.doubted(name) {
-			continue // the client wants it no longer, or has forgotten it
+			continue // the client has dropped or forgotten it
 		}
 		now, had := s.target.Get(name), i.doubts[name].had
 		switch {
 		case now == nil || now.Empty && had != nil && e != everything || !isDue(name):
-			delete(i.doubts, name) // it is gone meanwhile, or empty, and will be removed in its turn
+			delete(i.doubts, name) // it was removed or emptied meanwhile, which a regular step sends
 			s.reconsider()
 			if whole {
 				s.restate()
 			}
-		case had == nil: // or the client took it when it refused the rest
+		case had == nil: // the client has none, or applied it while it refused the rest: list the references as both
 			st.changed, st.fresh, st.again = append(st.changed, now), append(st.fresh, now.Refs...), append(st.again, now.Refs...)
 		default:
 			st.change(had, now)
@@ -333,8 +340,8 @@ func (s *subscription) try(e extent, whole bool) step {
 	return st
 }
 
-// takenBack are the references of doubts that are not in a group. A state of the world has them as they were, and if the client took what
-// it was sent of them after all, that is a change.
+// takenBack returns the references of the doubts outside a group. A state-of-the-world response has their
+// previous versions; if the client had applied the refused ones, that is a change.
 func (s *subscription) takenBack(group []string) (again []Ref) {
 	in := make(map[string]bool, len(group))
 	for _, name := range group {
@@ -348,7 +355,7 @@ func (s *subscription) takenBack(group []string) (again []Ref) {
 	return again
 }
 
-// review forgets a refusal of what is gone, or is again as the client has it.
+// review clears the refusal of a resource that is gone, or that is again as the client has it.
 func (s *subscription) review(goal *Set, name string) {
 	i := s.isolation
 	if i == nil {
@@ -359,14 +366,14 @@ func (s *subscription) review(goal *Set, name string) {
 		return
 	}
 	if now := goal.Get(name); now == nil || f.had != nil && f.had.Version == now.Version {
-		s.pardon(name)
-		s.eases(name, true)
+		s.clearRefusal(name)
+		s.noteAccepted(name, true)
 		s.conclude()
 	}
 }
 
-// standIn is what the client is to have in the place of a resource that it refuses, or the resource itself. Who asks for a
-// resource by name although it refuses it is sent it again, if there is nothing else to send.
+// standIn returns what the client should have in place of a resource that it refuses, or the resource itself.
+// A client that asks for a refused resource by name is sent it again if there is nothing else to send.
 func (s *subscription) standIn(r *Resource) *Resource {
 	if s.isolation == nil || r == nil {
 		return r

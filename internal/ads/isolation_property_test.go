@@ -15,9 +15,10 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads"
 )
 
-// In each run a mesh changes at random while a client refuses certain versions of resources, and takes of a response that it refuses
-// everything else, nothing, or some of it. When all is quiet it has every resource that it does not refuse, as it stands, and of each other what it took
-// last. When the mesh is mended it has exactly the mesh.
+// In each run a mesh changes at random while a client refuses certain versions of resources, and takes of a
+// response that it refuses everything else, nothing, or some of it. When all is quiet it has every resource
+// that it does not refuse, as it stands, and of each other what it took last. When the mesh is mended it has
+// exactly the mesh.
 func TestWhoRefusesSomeResourcesHasAllOthers(t *testing.T) {
 	t.Parallel()
 	for name, configure := range map[string]func(*ads.Config){
@@ -52,7 +53,8 @@ type picky struct {
 	revision int
 	sets     sets
 	has      map[string]map[string]string
-	// accepted is the revision at which the client accepted a name last, and missing the last that did not have it.
+	// accepted is the revision at which the client accepted a name last, and missing the last that did not
+	// have it.
 	accepted, missing map[string]map[string]int
 	inbox             []*answer
 }

@@ -47,7 +47,8 @@ func TestWhatARefusalNamesIsHeldBackAndAllElseFlowsOn(t *testing.T) {
 	})
 }
 
-// others expects an answer about the clusters that have changed, and, from a server that says everything each time, about the others.
+// others expects an answer about the clusters that have changed, and, from a server that says everything each
+// time, about the others.
 func (c *client) others(revision string, changed []string, unchanged ...string) *answer {
 	c.t.Helper()
 	if _, incremental := c.form.(deltaForm); !incremental {
@@ -148,7 +149,8 @@ func TestOnlyTheRefusedPartIsInDoubt(t *testing.T) {
 	require.Equal(t, "b", refused[0].Name)
 }
 
-// What a listener uses is not known here, so nothing is taken away that it might; what came after it was refused it does not use.
+// What a listener uses is not known here, so nothing is taken away that it might; what came after it was
+// refused it does not use.
 func TestWhatARefusedResourceMayUseIsKeptAndNothingElse(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, connect func(*server) *client) {
@@ -233,7 +235,8 @@ func TestWhoAsksForWhatItRefusesIsSentWhatItTookLast(t *testing.T) {
 	require.Empty(t, stateOf(t, s)[endpoints].Refused)
 }
 
-// Of a response with several resources nobody was refused alone, also when the client has let go of all others before it answered.
+// Of a response with several resources nobody was refused alone, also when the client has let go of all
+// others before it answered.
 func TestWhatIsLeftOfARefusedResponseIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	s := serve(t, isolating)

@@ -8,17 +8,17 @@ import (
 	"github.com/pgmesh/pgmesh/internal/limits"
 )
 
-// Of its sixty kilobytes about itself an Envoy has all but two on what it is made of, of which nobody here makes any use. When hundreds come
-// at once, as they do after a restart, it is not even decoded.
+// An Envoy sends 60 KB about itself, of which all but 2 KB describe its extensions, which nobody here uses.
+// The server skips them before decoding, because hundreds of Envoys come at once after a restart.
 
-// The fields in which requests have a node, and a node its extensions.
+// Field numbers of the node in requests, and of the extensions in a node.
 const (
 	deltaNode      protowire.Number = 1
 	sotwNode       protowire.Number = 2
 	nodeExtensions protowire.Number = 9
 )
 
-// leanDelta is a request whose node comes without its extensions.
+// leanDelta decodes a delta request without its node's extensions.
 type leanDelta struct {
 	*discoveryv3.DeltaDiscoveryRequest
 	*limits.Admission
@@ -29,7 +29,7 @@ func (l leanDelta) Decode(data []byte) error {
 	return l.Decoded(data, func() error { return proto.Unmarshal(withoutExtensions(data, deltaNode), l.DeltaDiscoveryRequest) })
 }
 
-// leanSotW is the same of the other form.
+// leanSotW decodes a state-of-the-world request without its node's extensions.
 type leanSotW struct {
 	*discoveryv3.DiscoveryRequest
 	*limits.Admission
@@ -40,18 +40,18 @@ func (l leanSotW) Decode(data []byte) error {
 	return l.Decoded(data, func() error { return proto.Unmarshal(withoutExtensions(data, sotwNode), l.DiscoveryRequest) })
 }
 
-// withoutExtensions is a request without the extensions of its node.
+// withoutExtensions returns an encoded request without its node's extensions.
 func withoutExtensions(request []byte, node protowire.Number) []byte {
 	return withField(request, node, func(content []byte) []byte {
 		return withField(content, nodeExtensions, func([]byte) []byte { return nil })
 	})
 }
 
-// withField is a message with something else in a field, or without the field where that is nil. What is no message stays as it is, to
-// be refused by who decodes it.
+// withField returns an encoded message with the content of a field changed, or without the field if change
+// returns nil. It returns malformed input unchanged, for the decoder to refuse.
 func withField(message []byte, number protowire.Number, change func(content []byte) []byte) []byte {
 	var out []byte
-	same := 0 // up to where nothing had to be copied yet
+	same := 0 // the end of what out already covers
 	for rest := message; len(rest) > 0; {
 		n, kind, length := protowire.ConsumeField(rest)
 		if length < 0 {

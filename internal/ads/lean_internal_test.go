@@ -50,7 +50,8 @@ func written(t *testing.T, m proto.Message) []byte {
 	return b
 }
 
-// Whatever bytes come, they are refused exactly when they are no request, and otherwise differ in nothing but the extensions.
+// Whatever bytes come, they are refused exactly when they are no request, and otherwise differ in nothing but
+// the extensions.
 func FuzzLeanRequests(f *testing.F) {
 	seed, err := proto.Marshal(&discoveryv3.DeltaDiscoveryRequest{Node: anEnvoy(), TypeUrl: "a type", ResourceNamesSubscribe: []string{"one"}})
 	require.NoError(f, err)

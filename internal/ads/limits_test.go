@@ -104,10 +104,10 @@ func TestARefusalIsKeptShort(t *testing.T) {
 		c.ask(clusters)
 		c.send(ask{typeURL: clusters, nonce: c.next().nonce, refusal: "x" + strings.Repeat("ä", 3<<20)})
 		c.next() // it is found out which
-		told := strings.Join(s.heard.all(), "\n")
-		require.Contains(t, told, "bytes more)")
-		require.Less(t, len(told), 8<<10)
-		require.True(t, utf8.ValidString(told))
+		reported := strings.Join(s.heard.all(), "\n")
+		require.Contains(t, reported, "bytes more)")
+		require.Less(t, len(reported), 8<<10)
+		require.True(t, utf8.ValidString(reported))
 		require.Less(t, len(log.String()), 8<<10)
 
 		c.send(ask{typeURL: strings.Repeat("t", 2<<20)})
@@ -129,12 +129,13 @@ func large(version int) *ads.Set {
 	return ads.NewSet(all...)
 }
 
-// unreadWindow is how much a client's gRPC takes in of what the client does not read. By itself gRPC makes that more, up to 16 MB a stream, whenever
-// it thinks that the network has room for it: here that would be weighed with what the server keeps.
+// unreadWindow is how much a client's gRPC takes in of what the client does not read. By itself gRPC makes
+// that more, up to 16 MB a stream, whenever it thinks that the network has room for it: here that would be
+// weighed with what the server keeps.
 var unreadWindow = grpc.WithStaticStreamWindowSize(64 << 10)
 
-// A client that reads nothing of what it is sent, and one that reads and never answers, keep nobody waiting, although one stream alone may push at a time, and what they are not sent
-// is not kept for them.
+// A client that reads nothing of what it is sent, and one that reads and never answers, keep nobody waiting,
+// although one stream alone may push at a time, and what they are not sent is not kept for them.
 func TestStuckClientsDelayNobodyAndKeepNothing(t *testing.T) { //nolint:paralleltest // all memory is weighed
 	for name, connect := range map[string]func(*server) *client{"delta": (*server).delta, "sotw": (*server).sotw} {
 		t.Run(name, func(t *testing.T) { //nolint:paralleltest // likewise

@@ -1,20 +1,20 @@
 package ads
 
-// A request, and what is made of it, takes memory of a budget until there is an answer: what a client says that it has is forgotten when it
-// is brought to what there is.
+// A request, and what is made of it, counts against a memory budget until the client is answered: once it has
+// been updated to the target, what it said it has is forgotten.
 
-// hold keeps the memory of a request that was taken in.
-func (s *Stream) hold(r *request) {
+// holdMemory keeps the memory of a processed request reserved.
+func (s *Stream) holdMemory(r *request) {
 	if r.release == nil {
 		return
 	}
 	sub := s.subscription(r.typeURL)
-	if sub == nil { // the request ends the stream
+	if sub == nil { // the request was refused, which ends the stream
 		r.release()
 		return
 	}
-	before, release := sub.taken, r.release // and not the request
-	sub.taken = func() {
+	before, release := sub.memory, r.release // so that the closure does not keep the request
+	sub.memory = func() {
 		if before != nil {
 			before()
 		}
@@ -22,19 +22,19 @@ func (s *Stream) hold(r *request) {
 	}
 }
 
-// letGo gives the memory of the requests about a type back.
-func (s *subscription) letGo() {
-	if s.taken != nil {
-		s.taken()
-		s.taken = nil
+// releaseMemory releases the memory of the requests for a type.
+func (s *subscription) releaseMemory() {
+	if s.memory != nil {
+		s.memory()
+		s.memory = nil
 	}
 }
 
-// letGo gives the memory back of requests that there is nothing to send about any more, or of all.
-func (s *Stream) letGo(all bool) {
+// releaseMemory releases the memory of requests that need no response any more, or of all.
+func (s *Stream) releaseMemory(all bool) {
 	for _, sub := range s.subs {
 		if all || s.target != nil && sub.pending == "" {
-			sub.letGo()
+			sub.releaseMemory()
 		}
 	}
 }

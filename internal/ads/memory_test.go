@@ -40,7 +40,8 @@ func inUse() uint64 {
 	return m.HeapAlloc + m.StackInuse
 }
 
-// mostOfAStream is what a proxy may take of memory here at a thousand services. Its connection takes about 40 kB beside that.
+// mostOfAStream is what a proxy may take of memory here at a thousand services. Its connection takes about 40
+// kB beside that.
 const mostOfAStream = 25_000
 
 func TestAStreamTakesLittleMemory(t *testing.T) { //nolint:paralleltest // all memory is weighed

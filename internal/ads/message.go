@@ -10,21 +10,22 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// message is a response that is put together from what is encoded already. Nothing of the resources is copied, so that a stream whose
-// client is slow holds no copy of them. A codec that does not know of Encoded finds a message like any other.
+// message is an encoded response. It refers to the resources' encodings without copying them, so that a
+// stream with a slow client holds no copies. The codec of package rpc sends it as it is (Encoded); any other
+// codec sees an ordinary proto.Message.
 type message struct {
 	pieces mem.BufferSlice
-	boxes  []mem.SliceBuffer // what those pieces point to that are not the resources' own
+	boxes  []mem.SliceBuffer // backing for the pieces that belong to no resource
 
 	decode  sync.Once
 	kind    func() proto.Message
-	decoded proto.Message // nil until somebody asks for it
+	decoded proto.Message // set by the first ProtoReflect
 }
 
-// Encoded returns the response in pieces, which nobody may change.
+// Encoded returns the response's bytes. The caller must not change them.
 func (m *message) Encoded() mem.BufferSlice { return m.pieces }
 
-// ProtoReflect decodes the response for those who look into it.
+// ProtoReflect decodes the response, for codecs and tests that look into it.
 func (m *message) ProtoReflect() protoreflect.Message {
 	m.decode.Do(func() {
 		m.decoded = m.kind()
@@ -42,14 +43,14 @@ func (m *message) add(piece []byte) {
 	}
 }
 
-// addResource adds an element of a delta response, by pointing to what the resource has.
+// addResource adds an element of a delta response without copying it.
 func (m *message) addResource(r *Resource) {
 	e := r.encoding()
 	m.pieces = append(m.pieces, (*mem.SliceBuffer)(&e.delta))
 	m.addBody(r, e)
 }
 
-// addEnd adds the end of such an element.
+// addEnd adds an element of a state-of-the-world response, which is the end of a delta element.
 func (m *message) addEnd(r *Resource) {
 	e := r.encoding()
 	m.add(e.delta[e.sotw:])
@@ -62,7 +63,7 @@ func (m *message) addBody(r *Resource, e *encoded) {
 	}
 }
 
-// begin makes a message of which all but the resources is there, and for which so many boxes are needed.
+// begin creates a message with everything but the resources, and room for this many boxes.
 func (r *response) begin(kind func() proto.Message, controlField protowire.Number, identifier string, removed []string, boxes int) *message {
 	pieces := 1
 	for _, res := range r.resources {
@@ -91,7 +92,7 @@ func (r *response) begin(kind func() proto.Message, controlField protowire.Numbe
 func deltaResponse() proto.Message { return &discoveryv3.DeltaDiscoveryResponse{} }
 func sotwResponse() proto.Message  { return &discoveryv3.DiscoveryResponse{} }
 
-// delta is the response in the incremental form.
+// delta encodes the response in the delta form.
 func (r *response) delta(identifier string) *message {
 	m := r.begin(deltaResponse, deltaControlField, identifier, r.removed, 1)
 	for _, res := range r.resources {
@@ -100,7 +101,7 @@ func (r *response) delta(identifier string) *message {
 	return m
 }
 
-// sotw is the response as a state of the world, which has no place for the names that are removed.
+// sotw encodes the response as a state of the world, which has no field for removed names.
 func (r *response) sotw(identifier string) *message {
 	m := r.begin(sotwResponse, sotwControlField, identifier, nil, 1+len(r.resources))
 	for _, res := range r.resources {

@@ -5,18 +5,19 @@ import (
 	"slices"
 )
 
-// A client that names a thousand resources has nearly all of them, and the set of what it has is shared with all that are like it. So what it
-// asks for by name is what it has, and besides that the names that it does not have: of those alone there is a copy.
+// A client that asks for a thousand names usually has nearly all of these resources, and shares the set of
+// what it has with similar clients. To avoid a copy of the names per client, the names it asks for are those
+// of the resources it has (if namesHave), plus `more`, those it does not have.
 
-// asksFor tells whether the client asks for a resource by its name.
+// asksFor reports whether the client asks for a resource by name.
 func (s *subscription) asksFor(name string) bool {
 	return s.more[name] || s.namesHave && s.have.Get(name) != nil
 }
 
-// wants tells whether the client asks for a resource, by name or not.
+// wants reports whether the client asks for a resource, by name or by wildcard.
 func (s *subscription) wants(name string) bool { return s.wildcard || s.asksFor(name) }
 
-// named counts the names that the client asks for.
+// named returns how many names the client asks for.
 func (s *subscription) named() int {
 	if s.namesHave {
 		return s.have.Len() + len(s.more)
@@ -24,7 +25,7 @@ func (s *subscription) named() int {
 	return len(s.more)
 }
 
-// names goes through what the client asks for by name, in no order.
+// names iterates over the names that the client asks for, in no order.
 func (s *subscription) names() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for name := range s.more {
@@ -43,12 +44,12 @@ func (s *subscription) names() iter.Seq[string] {
 	}
 }
 
-// change changes what the client has. What it asks for by name stays the same.
+// change updates what the client has. The names it asks for stay the same.
 func (s *subscription) change(upserts []*Resource, removed []string) {
 	s.become(s.have.With(upserts, removed), upserts, removed)
 }
 
-// become makes a set what the client has, which is what it had with some added or replaced and others removed.
+// become replaces what the client has by next, which differs from it by upserts and removed.
 func (s *subscription) become(next *Set, upserts []*Resource, removed []string) {
 	before := s.have
 	s.have = next
@@ -66,7 +67,8 @@ func (s *subscription) become(next *Set, upserts []*Resource, removed []string) 
 	s.tidy()
 }
 
-// nameHave keeps no names of what the client has, once it has asked for all of that by name.
+// nameHave drops the names of what the client has from more, and sets namesHave. It is for a client without a
+// wildcard, which has only what it asks for by name.
 func (s *subscription) nameHave() {
 	if s.wildcard || s.namesHave {
 		return
@@ -78,7 +80,7 @@ func (s *subscription) nameHave() {
 	s.tidy()
 }
 
-// spellOut keeps the names by themselves.
+// spellOut puts all names into more, and clears namesHave.
 func (s *subscription) spellOut() {
 	if !s.namesHave {
 		return
@@ -89,14 +91,14 @@ func (s *subscription) spellOut() {
 	s.namesHave = false
 }
 
-// tidy gives back the memory of names that are no longer needed: a map never shrinks.
+// tidy frees an empty map, because Go's maps never shrink.
 func (s *subscription) tidy() {
 	if len(s.more) == 0 {
 		s.more = nil
 	}
 }
 
-// keepNamed makes what the client asks for by name all that it has.
+// keepNamed reduces what the client has to what it asks for by name.
 func (s *subscription) keepNamed() {
 	if s.namesHave {
 		return
@@ -110,7 +112,7 @@ func (s *subscription) keepNamed() {
 	s.have = unlogged(nil).With(kept, nil)
 }
 
-// asksForJust tells whether the client asks for these names and no others.
+// asksForJust reports whether the client asks for exactly these names.
 func (s *subscription) asksForJust(names []string) bool {
 	if s.wildcard || len(names) != s.named() {
 		return false
@@ -122,7 +124,7 @@ func (s *subscription) asksForJust(names []string) bool {
 		switch {
 		case s.namesHave && has:
 			if seen[at/64]&(1<<(at%64)) != 0 {
-				return false // named twice, so that another is not
+				return false // a duplicate, so another name is missing
 			}
 			seen[at/64] |= 1 << (at % 64)
 		case s.more[name]:

@@ -36,7 +36,7 @@ func (l *listener) Acked(s *ads.Stream, v ads.Verdict) {
 }
 
 // told are the names of what was heard: "" for none.
-func told(l *listener, names map[*ads.News]string, of *[]*ads.News) (all []string) {
+func reported(l *listener, names map[*ads.News]string, of *[]*ads.News) (all []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, n := range *of {
@@ -80,7 +80,7 @@ func TestAnAnswerIsToTheOldestNewsThatWasWaiting(t *testing.T) {
 		c.ask(listeners)
 		c.ack(c.expect(listeners, "r4", "l=1"))
 		c.quiet()
-		require.Equal(t, []string{"", "r2", "r3", ""}, told(heard, names, &heard.answered), "what is asked for later is no part of a change")
-		require.Equal(t, []string{"", "", "r2", "r2", "r3", "", "", ""}, told(heard, names, &heard.sent))
+		require.Equal(t, []string{"", "r2", "r3", ""}, reported(heard, names, &heard.answered), "what is asked for later is no part of a change")
+		require.Equal(t, []string{"", "", "r2", "r2", "r3", "", "", ""}, reported(heard, names, &heard.sent))
 	})
 }

@@ -103,7 +103,8 @@ func TestWithoutTheMarkThereIsNoPlan(t *testing.T) {
 	})
 }
 
-// makeBeforeBreak is the plan of a server whose clients route by listeners and routes to clusters and endpoints.
+// makeBeforeBreak is the plan of a server whose clients route by listeners and routes to clusters and
+// endpoints.
 func makeBeforeBreak(patience time.Duration) func(*ads.Config) {
 	return func(cfg *ads.Config) {
 		cfg.Plan = ads.Plan{Stages: []ads.Stage{

@@ -1,10 +1,12 @@
 package ads
 
-// Envoy goes on with a listener that was replaced until its connections have ended, and needs what that finds its routes by; nobody tells when
-// that is. So of something that is gone altogether the client keeps what it has: it costs it memory, and nobody else anything.
+// Envoy keeps using a replaced listener until its connections have ended, and needs its routes until then;
+// nothing says when that is. So when everything with an owner's name is gone, the client keeps what it has of
+// it, which costs only the client's memory.
 
-// standing tells, quickest in the order of names, whether a set has anything of what a name says that its resource belongs to.
-func (s *Set) standing() func(name string) bool {
+// hasOwned returns a function that reports whether the set has anything with the same owner as a name. It is
+// fastest in the order of names.
+func (s *Set) hasOwned() func(name string) bool {
 	known, last, is := false, "", false
 	return func(name string) bool {
 		if owner := ownerOf(name); !known || owner != last {

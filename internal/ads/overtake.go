@@ -2,20 +2,22 @@ package ads
 
 import "time"
 
-// A client may owe the answer to a response for longer than anybody should wait for what is newer. Envoy answers for clusters when none is
-// warming, and that may take as long as a health check does, or, for a cluster that it refuses late, forever: until a better one takes its place.
-// So after a while what is newer is sent, with everything that the client has not answered for.
+// A client may not answer a response for longer than newer changes should wait. Envoy answers for clusters
+// when none is warming, which can take as long as a health check, or, for a cluster that it refuses late,
+// forever: until a better one replaces it. So after a while the stream sends the newer state, together with
+// everything unanswered.
 
-// A client that is merely slow is not helped by being sent more: it is given five times the patience that a plan has for it, and each time that is
-// in vain twice as much as before, up to eight times.
-const patient, mostDoublings = 5, 3
+// Sending more does not help a client that is merely slow. So the stream waits five times Config.Patience,
+// and twice as long after each attempt without an answer, up to eight times that.
+const overtakePatience, maxDoublings = 5, 3
 
-// overtake tells whether a type's unanswered response is no longer waited for, which it then is not.
+// overtake reports whether to stop waiting for the answer to a type's response. If so, it takes the response
+// back.
 func (s *Stream) overtake(sub *subscription) bool {
 	if sub.delivery == nil || !sub.regular(s.allowed(sub)) {
 		return false
 	}
-	if until := sub.record.sent.At.Add(s.cfg.Patience * patient << min(sub.overtaken, mostDoublings)); time.Now().Before(until) {
+	if until := sub.record.sent.At.Add(s.cfg.Patience * overtakePatience << min(sub.overtaken, maxDoublings)); time.Now().Before(until) {
 		s.wakeAt(until)
 		return false
 	}
@@ -26,7 +28,7 @@ func (s *Stream) overtake(sub *subscription) bool {
 	return true
 }
 
-// takeBack makes a response that was not answered as if it had not been sent, but that the client may have taken it.
+// takeBack treats an unanswered response as not sent, except that the client may have applied it.
 func (s *subscription) takeBack(whole bool) {
 	d := s.delivery
 	s.pending, s.delivery = "", nil
@@ -52,6 +54,6 @@ func (s *subscription) takeBack(whole bool) {
 	s.removeAgain(d.removed, whole)
 	s.reconsider()
 	if whole {
-		s.restate() // even if all is as it was
+		s.restate() // even if nothing has changed
 	}
 }

@@ -28,7 +28,8 @@ func TestWhatWasTakenBackIsSentThoughItIsAsItWas(t *testing.T) {
 	})
 }
 
-// Of a resource that it refuses, a client may have a version in between that it was sent and has not answered for.
+// Of a resource that it refuses, a client may have a version in between that it was sent and has not answered
+// for.
 func TestWhoRefusesWhatFollowsAVersionWithoutAnAnswerIsSentWhatItAccepted(t *testing.T) {
 	t.Parallel()
 	for _, typeURL := range []string{clusters, endpoints} {

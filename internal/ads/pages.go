@@ -6,20 +6,21 @@ import (
 	"sort"
 )
 
-// pages are resources in the order of their names, in pieces that are never changed: who changes something copies the pieces that it is in
-// and the list of them, and shares the rest. A tree would copy less of a very large set, and take ten times the memory for each resource.
+// pages are resources sorted by name, in immutable pages. A change copies the affected pages and the list of
+// pages, and shares the rest. A tree would copy less of a very large set, but take ten times the memory per
+// resource.
 type pages [][]*Resource
 
-// A change in a set of a hundred thousand copies about as much of the list as of a piece.
-const largestPage = 512
+// With this size, a change in a set of a hundred thousand copies about as much of the list as of a page.
+const maxPageSize = 512
 
-// edit is what becomes of a name: nil if nothing is left.
+// edit is a change of a name: to another resource, or to nil for removal.
 type edit struct {
 	name string
 	to   *Resource
 }
 
-// of returns the only page that may have a name. There must be one.
+// of returns the index of the only page that may have a name. There must be at least one page.
 func (p pages) of(name string) int {
 	return max(0, sort.Search(len(p), func(i int) bool { return p[i][0].Name > name })-1)
 }
@@ -36,7 +37,7 @@ func (p pages) get(name string) *Resource {
 	return page[i]
 }
 
-// index returns the place of a name among all.
+// index returns the position of a name among all resources.
 func (p pages) index(name string) (int, bool) {
 	if len(p) == 0 {
 		return 0, false
@@ -49,10 +50,10 @@ func (p pages) index(name string) (int, bool) {
 	return before + i, found
 }
 
-// with makes the edits, which are in the order of names, and of which there is one at most to a name. Where that comes to a page that others have
-// already, it is theirs.
+// with applies edits, which must be sorted by name and unique. Where a resulting page equals one of others,
+// it shares that one.
 func (p pages) with(edits []edit, others pages) pages {
-	next := make(pages, 0, len(p)+1+2*len(edits)/largestPage)
+	next := make(pages, 0, len(p)+1+2*len(edits)/maxPageSize)
 	for len(edits) > 0 {
 		var page []*Resource
 		if len(p) > 0 {
@@ -64,7 +65,7 @@ func (p pages) with(edits []edit, others pages) pages {
 			here = sort.Search(len(edits), func(i int) bool { return edits[i].name >= p[0][0].Name })
 		}
 		switch shared := others.pageLike(page, edits[:here]); {
-		case shared != nil && len(page) > largestPage/4:
+		case shared != nil && len(page) > maxPageSize/4:
 			next = append(next, shared)
 		case others.have(page) && edits[here-1].name < page[0].Name:
 			next = append(next.add(merged(nil, edits[:here])), page)
@@ -76,16 +77,16 @@ func (p pages) with(edits []edit, others pages) pages {
 	return append(next, p...)
 }
 
-// have reports whether a page is one of these, and large enough to be worth sharing.
+// have reports whether a page is one of p, and large enough to be worth sharing.
 func (p pages) have(page []*Resource) bool {
-	if len(p) == 0 || len(page) <= largestPage/4 {
+	if len(p) == 0 || len(page) <= maxPageSize/4 {
 		return false
 	}
 	own := p[p.of(page[0].Name)]
 	return len(own) == len(page) && &own[0] == &page[0]
 }
 
-// pageLike is the page that has just what a page has once edits are made; nil if there is none.
+// pageLike returns the page of p that equals a page with edits applied, or nil.
 func (p pages) pageLike(page []*Resource, edits []edit) []*Resource {
 	if len(p) == 0 || len(page) == 0 {
 		return nil
@@ -116,7 +117,7 @@ func (p pages) pageLike(page []*Resource, edits []edit) []*Resource {
 	return found
 }
 
-// merged returns a page with edits made.
+// merged returns a page with edits applied.
 func merged(page []*Resource, edits []edit) []*Resource {
 	all := make([]*Resource, 0, len(page)+len(edits))
 	for _, e := range edits {
@@ -133,18 +134,18 @@ func merged(page []*Resource, edits []edit) []*Resource {
 	return append(all, page...)
 }
 
-// add appends a page: in pieces if it has become too large, and to the one before if both have become small.
+// add appends a page. It splits one that is too large, and merges a small one with a small last page.
 func (p pages) add(page []*Resource) pages {
 	last := len(p) - 1
 	switch {
 	case len(page) == 0:
 		return p
-	case len(page) > largestPage:
-		for piece := range slices.Chunk(page, largestPage/2) {
+	case len(page) > maxPageSize:
+		for piece := range slices.Chunk(page, maxPageSize/2) {
 			p = append(p, slices.Clone(piece))
 		}
 		return p
-	case last >= 0 && len(p[last])+len(page) <= largestPage/2:
+	case last >= 0 && len(p[last])+len(page) <= maxPageSize/2:
 		p[last] = slices.Concat(p[last], page)
 		return p
 	}

@@ -50,9 +50,9 @@ func TestALargeSetIsItsHistory(t *testing.T) {
 			require.Nil(t, l.set.Get("n"))
 			for _, page := range l.set.pages {
 				require.NotEmpty(t, page)
-				require.LessOrEqual(t, len(page), largestPage)
+				require.LessOrEqual(t, len(page), maxPageSize)
 			}
-			require.LessOrEqual(t, len(l.set.pages), 2+4*l.set.Len()/(largestPage/2), "pages that have become small are joined")
+			require.LessOrEqual(t, len(l.set.pages), 2+4*l.set.Len()/(maxPageSize/2), "pages that have become small are joined")
 		}
 	}
 }
@@ -60,7 +60,7 @@ func TestALargeSetIsItsHistory(t *testing.T) {
 func TestAChangeSharesWhatItDoesNotTouch(t *testing.T) {
 	t.Parallel()
 	var all []*Resource
-	for i := range 10 * largestPage {
+	for i := range 10 * maxPageSize {
 		all = append(all, &Resource{Name: fmt.Sprintf("n%05d", i), Version: "1"})
 	}
 	before := NewSet(all...)
@@ -89,7 +89,8 @@ func BenchmarkOneChangeOf100000(b *testing.B) {
 	}
 }
 
-// Sets that are branched from one, and have a few resources of their own, share the pages that they have in common with it, whatever becomes of it.
+// Sets that are branched from one, and have a few resources of their own, share the pages that they have in
+// common with it, whatever becomes of it.
 func TestBranchesShareThePagesOfWhatTheyFollow(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -112,7 +113,7 @@ func TestBranchesShareThePagesOfWhatTheyFollow(t *testing.T) {
 			require.Equal(t, len(want), branch.Len())
 			require.True(t, slices.IsSorted(namesOf(branch)))
 		}
-		if trunk.Len() > 2*largestPage {
+		if trunk.Len() > 2*maxPageSize {
 			require.GreaterOrEqual(t, sharedPages(branch, trunk), len(trunk.pages)-2, "seed %d", seed)
 		}
 	}

@@ -2,14 +2,14 @@ package ads
 
 import "iter"
 
-// part is what one of the messages says in which a step is sent.
+// part is the content of one of the messages of a response.
 type part struct {
 	resources []*Resource
 	removed   []string
 }
 
-// parts divides what is to be sent into messages of at most so many bytes, but for a resource that is larger by itself. There is one at
-// least, even if it says nothing. 0 is no bound.
+// parts splits a response into messages of at most `most` bytes, except for a resource that is larger by
+// itself. It yields at least one, even if that is empty. 0 means no bound.
 func parts(resources []*Resource, removed []string, most int) iter.Seq[part] {
 	return func(yield func(part) bool) {
 		for first := true; first || len(resources)+len(removed) > 0; first = false {
@@ -24,7 +24,8 @@ func parts(resources []*Resource, removed []string, most int) iter.Seq[part] {
 	}
 }
 
-// fitting counts the elements that fit into what is left of a message. One fits into an empty message, however large it is.
+// fitting returns how many elements fit into the rest of a message. An empty message takes at least one,
+// however large.
 func fitting[E any](all []E, size func(E) int, left *int, most int) int {
 	if most == 0 {
 		return len(all)

@@ -4,19 +4,20 @@ import "slices"
 
 // Plan is the order in which the parts of a change travel to a client.
 type Plan struct {
-	// When is a canonical type URL: the plan is followed by streams that are subscribed to it, by all if it is "". A client
-	// that asks for a plan gets it strictly: it is waited for however long it takes.
+	// When is a canonical type URL: the plan applies to streams subscribed to it, or to all if it is "". A
+	// client that asks for a plan in this way gets it strictly: the stream waits for it without a time limit.
 	When string
-	// Stages are gone through in order. A type that no stage is about travels as soon as it can.
+	// Stages run in order. A type that no stage is about travels as soon as it can.
 	Stages []Stage
 }
 
-// Stage is one step of a plan. The next stage begins when the client has answered everything of this one.
+// Stage is one step of a plan. The next stage begins when the client has answered everything in this one.
 type Stage struct {
 	// Types lists canonical type URLs; nil stands for every type that no other stage lists.
 	Types []string
 	Part  Part
-	// Overlap lets the next stage begin before the client has answered: the stream's own order is enough.
+	// Overlap lets the next stage begin before the client has answered, because the stream's own order is
+	// enough.
 	Overlap bool
 }
 
@@ -26,9 +27,9 @@ type Part int
 const (
 	// Whole is additions, changes and removals.
 	Whole Part = iota
-	// Make is additions and changes: what is to be removed or emptied stays until the stage that breaks.
+	// Make is additions and changes. What is removed or emptied stays until the Break stage.
 	Make
-	// Break is the rest: the removals, and what is left empty.
+	// Break is the rest: removals, and resources that became empty.
 	Break
 )
 
@@ -39,7 +40,7 @@ func (p Part) extent() extent {
 	return everything
 }
 
-// has tells whether a stage is about a type.
+// has reports whether stage i is about a type.
 func (p *Plan) has(i int, typeURL string) bool {
 	if p.Stages[i].Types != nil {
 		return slices.Contains(p.Stages[i].Types, typeURL)
@@ -52,7 +53,7 @@ func (p *Plan) has(i int, typeURL string) bool {
 	return true
 }
 
-// allowed tells how much of a change may be sent for a type while the plan is at a stage: nothing, the additions, or all.
+// allowed returns how much of a type's change may be sent at a stage: nothing, the additions, or everything.
 func (p *Plan) allowed(stage int, typeURL string) extent {
 	e, listed := nothing, false
 	for i := range p.Stages {
@@ -70,7 +71,7 @@ func (p *Plan) allowed(stage int, typeURL string) extent {
 	return e
 }
 
-// breaks tells whether the removals of a type have a stage of their own.
+// breaks reports whether the removals of a type have their own stage.
 func (p *Plan) breaks(typeURL string) bool {
 	for i := range p.Stages {
 		if p.Stages[i].Part == Break && p.has(i, typeURL) {
@@ -80,7 +81,7 @@ func (p *Plan) breaks(typeURL string) bool {
 	return false
 }
 
-// extent is how much of a change a client has, or may be sent.
+// extent is how much of a change a client has or may be sent.
 type extent uint8
 
 const (

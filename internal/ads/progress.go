@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// progress is how far a change has come along a plan.
+// progress is how far a change has advanced along a plan.
 type progress struct {
-	stage     int
-	expected  []expectation
-	timer     *time.Timer // nil: the client is waited for however long it takes
-	impatient bool        // the client took too long: go on without waiting
-	gathers   bool        // the client comes back, and may still be saying what it has
-	repeats   bool        // it has been sent again what something may be waiting for that it has not asked for yet
+	stage        int
+	expected     []expectation
+	timer        *time.Timer // nil: wait without a time limit
+	impatient    bool        // the client took too long: do not wait for it in this stage
+	reconnecting bool        // the client has reconnected and may still be naming what it has
+	repeats      bool        // repeatForMissing has run
 }
 
-// expectation is a resource that the client will ask for because of what it was sent of a type.
+// expectation is a resource that the client will ask for because of another that it was sent.
 type expectation struct {
 	ref     Ref
 	because *subscription
 }
 
-// start begins a plan for one client, in place of one that has ended, if there is any.
+// start starts the plan for a client. It reuses `over`, a finished progress, if there is one.
 func (p *Plan) start(patience time.Duration, over *progress) *progress {
 	switch {
 	case p.When != "":
@@ -34,7 +34,8 @@ func (p *Plan) start(patience time.Duration, over *progress) *progress {
 	return over
 }
 
-// overdue fires when the client has taken too long over a stage. It is safe to call when nothing is on its way.
+// overdue returns a channel that fires when the client has taken too long over a stage. It may be called on
+// nil.
 func (p *progress) overdue() <-chan time.Time {
 	if p == nil || p.timer == nil {
 		return nil
@@ -42,17 +43,17 @@ func (p *progress) overdue() <-chan time.Time {
 	return p.timer.C
 }
 
-// next begins the next stage. Expectations outlive a stage only if they are kept.
+// next starts the next stage and drops the expectations that keep refuses.
 func (p *progress) next(patience time.Duration, keep func(expectation) bool) {
 	p.stage++
-	p.impatient, p.gathers = false, false
+	p.impatient, p.reconnecting = false, false
 	p.expected = slices.DeleteFunc(p.expected, func(x expectation) bool { return !keep(x) })
 	if p.timer != nil {
 		p.timer.Reset(patience)
 	}
 }
 
-// refused forgets what the client would have asked for, had it not refused a type's response.
+// refused drops the expectations that a refused response raised.
 func (p *progress) refused(sub *subscription) {
 	if p != nil {
 		p.expected = slices.DeleteFunc(p.expected, func(x expectation) bool { return x.because == sub })

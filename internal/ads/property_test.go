@@ -13,8 +13,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads"
 )
 
-// In each run a mesh changes at random while a client asks, drops, accepts, refuses and reconnects at random. When all is
-// quiet, the client has what the last snapshot has of what it wants.
+// In each run a mesh changes at random while a client asks, drops, accepts, refuses and reconnects at random.
+// When all is quiet, the client has what the last snapshot has of what it wants.
 func TestClientsEndUpWithTheLastSnapshot(t *testing.T) {
 	t.Parallel()
 	plans := map[string]func(*ads.Config){
@@ -88,7 +88,8 @@ func (w *walk) run(seed uint64) {
 	w.client.cancel()
 }
 
-// publish changes a few resources of some types. The clusters refer to endpoints that the client may or may not want.
+// publish changes a few resources of some types. The clusters refer to endpoints that the client may or may
+// not want.
 func (w *walk) publish() {
 	w.revision++
 	w.sets = maps.Clone(w.sets)
@@ -187,7 +188,8 @@ func (w *walk) apply(a *answer) {
 	}
 }
 
-// answer accepts or refuses a few responses. What is refused counts as had: here only the protocol's state is of interest.
+// answer accepts or refuses a few responses. What is refused counts as had: here only the protocol's state is
+// of interest.
 func (w *walk) answer(n int) {
 	for _, a := range w.inbox[:n] {
 		w.nonce[a.typeURL] = a.nonce

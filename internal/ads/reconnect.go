@@ -1,52 +1,55 @@
 package ads
 
-// A client of the delta form that comes back says with its first request for a type what it has of it, and goes on using that. So what it is sent
-// first is a change like any other, and follows the plan: what is gone is not taken away before the client has what leads elsewhere. Until the
-// first stage is over the client may still be saying what it has.
+// A delta client that reconnects names, with its first request for each type, what it has, and keeps using
+// it. So its first update is a change like any other and follows the plan: nothing is removed before the
+// client has what replaces it. Until the first stage is over, the client may still be naming what it has.
 //
-// Envoy asks on a new stream for all types one after the other before it looks at an answer, but for clusters while some are warming: those it asks for
-// when they are warm. So who has answered anything has asked for everything; and who has what clusters refer to has clusters, and will ask for them. A
-// client that has nothing waits for nothing.
+// On a new stream Envoy asks for all types in a row before it reads an answer, except for clusters while some
+// are warming: it asks for those once they are warm. So a client that has answered anything has asked for
+// everything else. A client that has what clusters refer to also has clusters, and will ask for them. For a
+// client that has nothing, nothing waits.
 
-// resumes notes that a client has brought something of a type that the plan is about.
-func (s *Stream) resumes(sub *subscription) {
-	if s.cfg.Plan.When == "" && sub.have.Len() > 0 && sub.lane.begins < len(s.cfg.Plan.Stages) {
-		s.returned = true
+// noteReconnect notes that a client has resources of a type in the plan from an earlier stream.
+func (s *Stream) noteReconnect(sub *subscription) {
+	if s.cfg.Plan.When == "" && sub.have.Len() > 0 && sub.typePlan.begins < len(s.cfg.Plan.Stages) {
+		s.reconnected = true
 	}
 }
 
-// resume starts the plan for a client that has brought something.
-func (s *Stream) resume() {
-	if s.returned {
-		s.returned = false
+// startReconnect starts the plan for such a client.
+func (s *Stream) startReconnect() {
+	if s.reconnected {
+		s.reconnected = false
 		if s.progress == nil {
 			s.begin()
 		}
-		s.progress.gathers = s.progress.stage == 0
+		s.progress.reconnecting = s.progress.stage == 0
 	}
-	if s.gathers() && s.spoken && !s.progress.repeats {
+	if s.reconnecting() && s.answeredOnce && !s.progress.repeats {
 		s.repeatForMissing()
 	}
 }
 
-// gathers tells whether a plan is at its first stage for a client that may still be saying what it has.
-func (s *Stream) gathers() bool { return s.progress != nil && s.progress.gathers }
+// reconnecting reports whether the plan is at its first stage for a client that may still be naming what it
+// has.
+func (s *Stream) reconnecting() bool { return s.progress != nil && s.progress.reconnecting }
 
-// missing lists the types of the first stage that a client that comes back has not asked for, but may: until it has answered something those that
-// there is something of, from then on those that refer to what it asks for.
+// missing lists the first stage's types that a reconnecting client may still ask for. Until its first answer
+// these are all non-empty types that it has not asked for; afterwards only those that refer to a type that it
+// asks for.
 func (s *Stream) missing() (types []string) {
-	if !s.gathers() {
+	if !s.reconnecting() {
 		return nil
 	}
 	for _, typeURL := range s.cfg.Plan.Stages[0].Types {
-		if s.of(typeURL) == nil && s.target.Sets[typeURL].Len() > 0 && (!s.spoken || s.askedFor(typeURL) != nil) {
+		if s.of(typeURL) == nil && s.target.Sets[typeURL].Len() > 0 && (!s.answeredOnce || s.askedFor(typeURL) != nil) {
 			types = append(types, typeURL)
 		}
 	}
 	return types
 }
 
-// of finds what the client said of a canonical type.
+// of returns the subscription to a canonical type, or nil.
 func (s *Stream) of(canonical string) *subscription {
 	for _, sub := range s.subs {
 		if sub.canonical == canonical {
@@ -56,7 +59,7 @@ func (s *Stream) of(canonical string) *subscription {
 	return nil
 }
 
-// askedFor finds a type that resources of another type refer to, and that the client asks for.
+// askedFor returns a subscription to a type that resources of another type refer to, or nil.
 func (s *Stream) askedFor(because string) *subscription {
 	for r := range s.target.Sets[because].All() {
 		for _, ref := range r.Refs {
@@ -68,8 +71,9 @@ func (s *Stream) askedFor(because string) *subscription {
 	return nil
 }
 
-// repeatForMissing sends a client once more what it asks for because of what it does not ask for yet. That may be waiting for nothing else: a
-// cluster that changed before the last stream ended warms until its endpoints come again, and the client claims to have them.
+// repeatForMissing sends again what the resources of missing types refer to. A client may wait for exactly
+// that: a cluster that changed before the last stream ended warms until its endpoints come again, although
+// the client says that it has them.
 func (s *Stream) repeatForMissing() {
 	for _, typeURL := range s.missing() {
 		sub := s.askedFor(typeURL)

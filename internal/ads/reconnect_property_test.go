@@ -13,9 +13,10 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads"
 )
 
-// In each run routes move between clusters that come, change and go, while a client that treats them as Envoy does takes one response after the
-// other, and comes back to one of two servers at random with what it has. At no moment a listener is there whose route leads to a cluster that
-// cannot be used. When all is quiet, the client has what the last snapshot has.
+// In each run routes move between clusters that come, change and go, while a client that treats them as Envoy
+// does takes one response after the other, and comes back to one of two servers at random with what it has.
+// At no moment a listener is there whose route leads to a cluster that cannot be used. When all is quiet, the
+// client has what the last snapshot has.
 func TestWhereverAClientComesBackItsRoutesLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	for _, refuses := range []bool{false, true} {
@@ -29,8 +30,8 @@ func TestWhereverAClientComesBackItsRoutesLeadSomewhere(t *testing.T) {
 	}
 }
 
-// routeWalk is one run: a model of what is published, and of an Envoy. A route has the name of its listener, and the name of the cluster that it
-// leads to for a version.
+// routeWalk is one run: a model of what is published, and of an Envoy. A route has the name of its listener,
+// and the name of the cluster that it leads to for a version.
 type routeWalk struct {
 	t       *testing.T
 	servers [2]*server
@@ -126,7 +127,8 @@ func (w *routeWalk) publish() {
 	}
 }
 
-// connect opens a stream to one of the servers, and asks as Envoy does: for all types at once, but for clusters not while one is warming.
+// connect opens a stream to one of the servers, and asks as Envoy does: for all types at once, but for
+// clusters not while one is warming.
 func (w *routeWalk) connect() {
 	if w.client != nil {
 		w.client.cancel()
@@ -248,7 +250,8 @@ func (w *routeWalk) unwant(typeURL, name string) {
 	}
 }
 
-// warmed says of clusters what it has to say, if none is warming. Listeners are asked for when there are clusters.
+// warmed says of clusters what it has to say, if none is warming. Listeners are asked for when there are
+// clusters.
 func (w *routeWalk) warmed() {
 	if len(w.warming) > 0 {
 		return

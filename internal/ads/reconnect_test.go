@@ -9,7 +9,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads"
 )
 
-// comeBack asks as an Envoy does that has what start has brought it: for all types, before it looks at an answer.
+// comeBack asks as an Envoy does that has what start has brought it: for all types, before it looks at an
+// answer.
 func (c *client) comeBack(types ...string) {
 	c.t.Helper()
 	had := map[string]ask{
@@ -141,7 +142,8 @@ func TestWhoComesBackIsBroughtToTheNewestWhileItSaysWhatItHas(t *testing.T) {
 	c.quiet()
 }
 
-// One who has clusters alone, as an Envoy whose stream ended while it was starting, has nothing that leads to them.
+// One who has clusters alone, as an Envoy whose stream ended while it was starting, has nothing that leads to
+// them.
 func TestWhoComesBackIsNotWaitedForToAskForWhatItNeverHad(t *testing.T) {
 	t.Parallel()
 	s := serve(t, makeBeforeBreak(limit))

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// refer has a step's references looked after: those that the client will ask for are waited for before a plan goes on, those
-// that it has already are sent once more.
+// refer handles a step's references. The plan waits for those that the client will ask for; those that it
+// already has are sent again.
 func (s *Stream) refer(from *subscription, st step) {
 	if s.progress != nil {
 		for ref := range st.toAskFor() {
@@ -35,8 +35,8 @@ func (st *step) toAskFor() iter.Seq[Ref] {
 	}
 }
 
-// renew sends a reference of a changed resource again, if the client wants it: Envoy warms a changed cluster until its
-// endpoints come, does not ask for them, and takes no notice of those that it was sent before.
+// renew sends a reference of a changed resource again, if the client wants it: Envoy warms a changed cluster
+// until its endpoints come, does not ask for them, and takes no notice of those that it was sent before.
 func (s *Stream) renew(ref Ref) {
 	known := false
 	for _, sub := range s.subs {
@@ -51,7 +51,8 @@ func (s *Stream) renew(ref Ref) {
 	}
 }
 
-// unheld returns the versions that a client has from an earlier stream without those that it needs again and can be given again.
+// unheld returns the versions that a client has from an earlier stream, without those that must, and can, be
+// sent again.
 func (s *Stream) unheld(canonical string, held map[string]string) map[string]string {
 	s.renewed = slices.DeleteFunc(s.renewed, func(ref Ref) bool {
 		if ref.TypeURL != canonical {
@@ -66,7 +67,7 @@ func (s *Stream) unheld(canonical string, held map[string]string) map[string]str
 	return held
 }
 
-// arrived tells whether the client has a reference, or cannot have it because there is no such resource.
+// arrived reports whether the client has a referenced resource, or cannot have it because it does not exist.
 func (s *Stream) arrived(ref Ref) bool {
 	if s.target.Sets[ref.TypeURL].Get(ref.Name) == nil {
 		return true
@@ -76,15 +77,15 @@ func (s *Stream) arrived(ref Ref) bool {
 	})
 }
 
-// complete tells whether the client has asked for everything that it needs in order to use what it was given, and has it.
-// What belongs to a later stage is waited for there.
+// complete reports whether the client has asked for, and received, everything that it needs to use what it
+// was sent. A later stage waits for what belongs to that stage.
 func (s *Stream) complete() bool {
 	p := s.progress
 	p.expected = slices.DeleteFunc(p.expected, func(x expectation) bool { return s.arrived(x.ref) })
 	return !slices.ContainsFunc(p.expected, s.due)
 }
 
-// due tells whether an expectation can be met in the current stage.
+// due reports whether an expectation can be met in the current stage.
 func (s *Stream) due(x expectation) bool {
-	return s.lanes.of(x.ref.TypeURL).extents[s.progress.stage] != nothing
+	return s.typePlans.of(x.ref.TypeURL).extents[s.progress.stage] != nothing
 }

@@ -1,15 +1,16 @@
 package ads
 
-// A client of the state of the world that asks without a nonce is sent all that it wants of the type once more, and an incremental one each resource that it
-// names although it has it. That is what the protocol demands when somebody has lost what it had. Who does it all the time is sent as much as the network
-// takes. So what is sent again is bounded, for all clients together.
+// The protocol demands that a state-of-the-world client that asks without a nonce gets everything it wants of
+// the type again, and that a delta client gets each resource again that it names although it has it: it may
+// have lost them. A client that does this all the time would be sent as much as the network takes.
+// Budgets.Again bounds it for all clients together.
 
-// repeats waits until a request may be taken in that asks for what was sent already.
+// repeats waits until the budget admits a request for what was sent already.
 func (s *Stream) repeats(sub *subscription, r *request) error {
 	return s.cfg.Budgets.Again.Take(s.ctx, s.reader, s.statesAgain(sub, r))
 }
 
-// statesAgain is how many whole states a request asks for once more.
+// statesAgain returns how many whole states a request asks for again.
 func (s *Stream) statesAgain(sub *subscription, r *request) int {
 	switch per := s.cfg.Limits.NamesAgain; {
 	case sub == nil:
@@ -24,7 +25,7 @@ func (s *Stream) statesAgain(sub *subscription, r *request) int {
 	return 0
 }
 
-// hasOf counts which of some names the client has.
+// hasOf counts the names that the client has.
 func (s *subscription) hasOf(names []string) (n int) {
 	for _, name := range names {
 		if s.have.Get(name) != nil {

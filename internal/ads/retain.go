@@ -1,24 +1,26 @@
 package ads
 
-// A resource that the client refuses leaves in force what it was to replace, and nobody here knows what that makes use of: names of clusters
-// are in a listener's text, and may be made up while it runs. So what the client has when it refuses something is not taken from it
-// while it does, as far as a plan makes it before, or together with, what is refused: clusters stay while a listener is refused, listeners go
-// while a cluster is. What comes to the client later was not there for the old version to use, and goes as ever.
+// When a client refuses a resource, the old version stays in force, and it may use other resources that the
+// server cannot know: a listener's text contains names of clusters, or makes them up at run time. So while a
+// client refuses something, it keeps the resources that it had then, as far as the plan makes them before, or
+// together with, the refused type: clusters stay while a listener is refused, but listeners go while a
+// cluster is. Resources that the client gets later were not there for the old version to use, and are removed
+// as usual.
 
-// keep holds on to what a refused resource of a type may make use of.
-func (s *Stream) keep(refused *subscription) {
+// retainFor retains what a refused resource of a type may use.
+func (s *Stream) retainFor(refused *subscription) {
 	for _, sub := range s.subs {
-		if sub.lane.breaks && sub.lane.usedBy(refused.lane) {
-			sub.kept = sub.have
+		if sub.typePlan.breaks && sub.typePlan.usedBy(refused.typePlan) {
+			sub.retained = sub.have
 		}
 	}
 }
 
-// release lets go of what was held on to for what the client refuses no longer.
-func (s *Stream) release() {
+// releaseRetained releases what no refused resource can use any more.
+func (s *Stream) releaseRetained() {
 	for _, sub := range s.subs {
-		if sub.kept != nil && !s.usedByRefused(sub) {
-			sub.kept = nil
+		if sub.retained != nil && !s.usedByRefused(sub) {
+			sub.retained = nil
 			sub.reconsider()
 		}
 	}
@@ -26,7 +28,7 @@ func (s *Stream) release() {
 
 func (s *Stream) usedByRefused(sub *subscription) bool {
 	for _, other := range s.subs {
-		if other.refuses() && sub.lane.usedBy(other.lane) {
+		if other.refuses() && sub.typePlan.usedBy(other.typePlan) {
 			return true
 		}
 	}

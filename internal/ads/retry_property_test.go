@@ -13,8 +13,9 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads"
 )
 
-// In each run hosts swap their domains, come and go at random, and some are wrong, while a client takes a response whole if no domain is in two
-// hosts then and none is wrong, and nothing of it otherwise, as Envoy does. Once those that were wrong are corrected, or gone, it has all.
+// In each run hosts swap their domains, come and go at random, and some are wrong, while a client takes a
+// response whole if no domain is in two hosts then and none is wrong, and nothing of it otherwise, as Envoy
+// does. Once those that were wrong are corrected, or gone, it has all.
 func TestHostsThatWereRefusedComeWhenNothingIsInTheirWay(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(cfg *ads.Config) {
@@ -110,7 +111,8 @@ func (w *domainsWalk) publish() {
 	w.s.publish(fmt.Sprintf("r%d", w.revision), sets{routes: set("80=1"), hosts: ads.NewSet(all...)})
 }
 
-// settle answers until the server has nothing more to say. What is asked for may be answered before the hosts' turn has come, so it is asked twice.
+// settle answers until the server has nothing more to say. What is asked for may be answered before the
+// hosts' turn has come, so it is asked twice.
 func (w *domainsWalk) settle() {
 	for quiet := 0; quiet < 2; quiet++ {
 		w.client.marks++

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// roster has the streams that are open.
+// roster holds the open streams.
 type roster struct {
 	mu      sync.Mutex
 	streams map[*Stream]struct{}
@@ -27,7 +27,7 @@ func (r *roster) leave(s *Stream) {
 	delete(r.streams, s)
 }
 
-// Streams lists the streams that are open, in the order of their nodes, and of one node the oldest first.
+// Streams lists the open streams by node, and those of one node by age, oldest first.
 func (s *Server) Streams() []*Stream {
 	s.roster.mu.Lock()
 	all := make([]*Stream, 0, len(s.roster.streams))

@@ -2,12 +2,12 @@ package ads
 
 import "strconv"
 
-// send puts a step into the form that the client speaks. A response that is due is sent even if it says nothing.
+// send sends a step. If a response is due it sends even an empty one.
 func (s *Stream) send(sub *subscription, st step, due bool) error {
 	resources, removed := st.changed, st.removed
 	switch {
 	case s.piecemeal(sub) && len(resources) == 0:
-		return nil // this form cannot say that something is gone
+		return nil // this form cannot express removals
 	case st.empty() && !due:
 		return nil
 	case s.whole(sub):
@@ -19,8 +19,9 @@ func (s *Stream) send(sub *subscription, st step, due bool) error {
 	return s.sendParts(sub, resources, removed)
 }
 
-// sendParts sends what a client may take as one response, in more than one message if it is large and the form allows that. They
-// follow one another without waiting: gRPC's flow control holds back what the client does not read, and no copy is made of it.
+// sendParts sends a response, in several messages if it is large and the form allows it. The messages follow
+// one another without waiting: gRPC's flow control holds back what the client does not read, and nothing is
+// copied.
 func (s *Stream) sendParts(sub *subscription, resources []*Resource, removed []string) error {
 	most := 0
 	if s.wire.incremental() {
@@ -28,7 +29,7 @@ func (s *Stream) sendParts(sub *subscription, resources []*Resource, removed []s
 	}
 	sub.revision, sub.oldest, sub.partRefused, sub.largest = s.target.Revision, s.nonce+1, false, 0
 	sub.news = s.news
-	sub.letGo()
+	sub.releaseMemory()
 	s.moved()
 	first := true
 	for p := range parts(resources, removed, most) {
@@ -37,10 +38,10 @@ func (s *Stream) sendParts(sub *subscription, resources []*Resource, removed []s
 		m := s.wire.encode(&response{
 			typeURL: sub.typeURL, revision: sub.revision, nonce: sub.pending, resources: p.resources, removed: p.removed,
 		})
-		told := Message{TypeURL: sub.typeURL, Revision: sub.revision, Resources: len(p.resources), Removed: len(p.removed), Bytes: m.pieces.Len(), News: s.news}
-		sub.largest = max(sub.largest, told.Bytes)
-		s.account.sent(sub, told, first)
-		s.cfg.Observer.Sent(s, told)
+		reported := Message{TypeURL: sub.typeURL, Revision: sub.revision, Resources: len(p.resources), Removed: len(p.removed), Bytes: m.pieces.Len(), News: s.news}
+		sub.largest = max(sub.largest, reported.Bytes)
+		s.status.sent(sub, reported, first)
+		s.cfg.Observer.Sent(s, reported)
 		if err := s.turn.whileSending(func() error { return s.wire.send(m) }); err != nil {
 			return err
 		}
@@ -52,11 +53,11 @@ func (s *Stream) sendParts(sub *subscription, resources []*Resource, removed []s
 	return nil
 }
 
-// whole tells whether a response speaks of everything that the client has: what is absent from it is gone.
+// whole reports whether a response lists everything the client has, so that what is absent is removed.
 func (s *Stream) whole(sub *subscription) bool { return !s.wire.incremental() && !s.piecemeal(sub) }
 
-// piecemeal tells whether a response of a state-of-the-world stream speaks only of the resources in it: what is absent from
-// any other is gone.
+// piecemeal reports whether a state-of-the-world response covers only the resources in it. In all other
+// types, absent resources are removed.
 func (s *Stream) piecemeal(sub *subscription) bool {
 	return !s.wire.incremental() && !sub.wildcard && s.cfg.Named(sub.canonical)
 }

@@ -10,22 +10,23 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// Resource is one resource as it is sent. It is shared by every stream and must not be changed.
+// Resource is one resource as it is sent. Streams share it, so it must not be changed.
 type Resource struct {
 	Name string
-	// Version changes exactly when Body does; a client that names it on reconnecting is not sent the body again.
+	// Version changes exactly when Body does. A client that names it on reconnecting is not sent the body
+	// again.
 	Version string
-	// Body is nil where the resource is the answer that there is nothing of a name, to a client that would wait for another. Only
-	// incremental clients are told.
+	// Body is nil if the resource says that there is nothing of this name, to a client that would otherwise
+	// wait. Only delta clients are sent that.
 	Body *anypb.Any
 
-	// Empty says that there is nothing in it: endpoints of which none is left. To a client that has another version of it this
-	// is a removal, and a plan treats it as one.
+	// Empty says that nothing is left in the resource, such as endpoints without any address. For a client
+	// that has another version this is a removal, and a plan treats it as one.
 	Empty bool
 
-	// Refs are the resources that a client asks for once it has this one, and without which it cannot use it: the
-	// endpoints of a cluster. A plan's stage ends only when they have arrived too, those of a later stage's types excepted,
-	// which that stage waits for. When this resource changes they are sent again.
+	// Refs are the resources that a client asks for once it has this one and needs to use it, such as the
+	// endpoints of a cluster. A plan's stage waits for them, unless they are of a later stage, which then
+	// waits. When this resource changes they are sent again.
 	Refs []Ref
 
 	encodes atomic.Pointer[encoded]
@@ -36,17 +37,17 @@ type Ref struct{ TypeURL, Name string }
 
 // Set is an immutable set of resources of one type, in the order of their names. A nil Set is empty.
 //
-// Sets made from one another by With share what they have in common, and remember which names the last changes touched:
-// bringing a client from one to the next costs what changed, not what there is.
+// Sets made from one another by With share their pages, and a log of the names that recent changes touched:
+// updating a client from one to the next costs what changed, not what there is.
 type Set struct {
 	pages pages
 	size  int
-	log   *changeLog // nil: changes are not remembered
+	log   *changeLog // nil: changes are not logged
 	seq   uint64
 	bare  *Set // the same without the log
 }
 
-// none is the set that all begin with who have nothing.
+// none is the initial set of every client.
 var none = &Set{}
 
 // NewSet returns a set of the given resources.
@@ -54,13 +55,14 @@ func NewSet(resources ...*Resource) *Set {
 	return (&Set{log: &changeLog{}, bare: none}).With(resources, nil)
 }
 
-// With returns the set with some resources added or replaced and others removed by name. What is already there at the
-// same version is left alone; when nothing changes the set itself is returned.
+// With returns the set with resources added or replaced and others removed. It ignores a resource whose
+// version the set has already, and returns the set itself if nothing changes.
 func (s *Set) With(upserts []*Resource, removed []string) *Set {
 	return s.WithAsIn(nil, upserts, removed)
 }
 
-// WithAsIn does the same to a set that was branched from an earlier state of another, and shares with that what they still have in common.
+// WithAsIn is With for a set that was branched from an earlier state of other. It shares equal pages with
+// other.
 func (s *Set) WithAsIn(other *Set, upserts []*Resource, removed []string) *Set {
 	if s == nil {
 		s = NewSet()
@@ -85,7 +87,8 @@ func (s *Set) WithAsIn(other *Set, upserts []*Resource, removed []string) *Set {
 	return next
 }
 
-// Branch returns a set with the same resources that begins a line of its own: what is made from it ends no line of the set's.
+// Branch returns a set with the same resources and a change log of its own. Sets made from it do not end the
+// log of s.
 func (s *Set) Branch() *Set {
 	if s == nil {
 		return NewSet()
@@ -93,8 +96,8 @@ func (s *Set) Branch() *Set {
 	return &Set{pages: s.pages, size: s.size, log: &changeLog{}, bare: unlogged(s)}
 }
 
-// edits are what upserts, and after them removals, change in a set, in the order of names and once each; and by how much it grows. Of
-// several upserts to a name the last counts.
+// edits returns the edits for upserts and then removals, sorted and unique, and by how much the set grows.
+// The last of several upserts to a name wins.
 func (s *Set) edits(upserts []*Resource, removed []string) (edits []edit, grows int) {
 	all := make([]edit, 0, len(upserts)+len(removed))
 	for _, r := range upserts {
@@ -123,8 +126,8 @@ func (s *Set) edits(upserts []*Resource, removed []string) (edits []edit, grows 
 	return edits, grows
 }
 
-// unlogged returns a set with the same resources, whose changes are not remembered. What a client has is such a set: there are
-// many, nobody follows them, and they must not end the line of the set that they came from.
+// unlogged returns the set without a change log. What a client has is such a set: there are many, nobody
+// follows them, and their changes must not end the log of the set they came from.
 func unlogged(s *Set) *Set {
 	switch {
 	case s == nil:
@@ -143,7 +146,7 @@ func (s *Set) Get(name string) *Resource {
 	return s.pages.get(name)
 }
 
-// Len is the number of resources in the set.
+// Len returns the number of resources.
 func (s *Set) Len() int {
 	if s == nil {
 		return 0
@@ -151,7 +154,7 @@ func (s *Set) Len() int {
 	return s.size
 }
 
-// All goes through the set in the order of names.
+// All iterates over the set in the order of names.
 func (s *Set) All() iter.Seq[*Resource] {
 	return func(yield func(*Resource) bool) {
 		if s == nil {
@@ -167,7 +170,7 @@ func (s *Set) All() iter.Seq[*Resource] {
 	}
 }
 
-// known lists what is in the set that can be sent: more than a name and a version is known of it.
+// known lists the resources that can be sent. Stubs have only a name and a version and cannot.
 func (s *Set) known() []*Resource {
 	all := make([]*Resource, 0, s.Len())
 	for r := range s.All() {
@@ -178,8 +181,8 @@ func (s *Set) known() []*Resource {
 	return all
 }
 
-// Changed lists, in order and once each, the names whose resource may differ between another set and this one: those that were
-// touched, if the other is an ancestor of this one and not too old, or else all of both.
+// Changed lists, sorted and unique, the names that may differ between other and s: the logged ones if other
+// is a recent ancestor, otherwise all names of both.
 func (s *Set) Changed(other *Set) []string {
 	names, exact := s.changedSince(other)
 	if !exact {
@@ -189,8 +192,8 @@ func (s *Set) Changed(other *Set) []string {
 	return slices.Compact(names)
 }
 
-// changedSince lists the names that may differ between an older set and this one, with repetitions. It says false when
-// the older set is not an ancestor, or too old: then everything has to be compared.
+// changedSince lists the names that may differ between an older set and s, with repetitions. It returns false
+// if old is not a recent ancestor; then everything must be compared.
 func (s *Set) changedSince(old *Set) ([]string, bool) {
 	if s == nil || old == nil || s.log == nil || s.log != old.log || s.seq < old.seq {
 		return nil, false
@@ -198,7 +201,7 @@ func (s *Set) changedSince(old *Set) ([]string, bool) {
 	return s.log.between(old.seq, s.seq)
 }
 
-// changeLog remembers the names that were touched by the last changes to a line of sets.
+// changeLog records the names touched by recent changes to a line of sets.
 type changeLog struct {
 	mu      sync.Mutex
 	first   uint64 // the sequence number that entries[0] leads from
@@ -206,10 +209,12 @@ type changeLog struct {
 	names   int
 }
 
-// maxLoggedNames bounds a log's memory. A reader that is further behind compares whole sets, which costs about the same.
+// maxLoggedNames bounds a log's memory. For a reader further behind, comparing whole sets costs about the
+// same.
 const maxLoggedNames = 4096
 
-// record notes the change from a set to its successor. A set that already has a successor starts a line of its own.
+// record logs the change from a set to its successor. For a set that already has a successor it starts a new
+// log.
 func (l *changeLog) record(from uint64, touched []string) (*changeLog, uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

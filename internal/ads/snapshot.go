@@ -7,24 +7,26 @@ import (
 
 // Snapshot is everything that a stream may see at one moment. It is immutable.
 type Snapshot struct {
-	// Revision names the state. It travels as the version of a response.
+	// Revision names the state. Responses carry it as their version.
 	Revision string
-	// Sets has the resources by canonical type URL. A type that is absent has none.
+	// Sets has the resources by canonical type URL. An absent type has none.
 	Sets map[string]*Set
-	// Withheld are types of which nothing is known. Requests for them wait: clients keep what they have.
+	// Withheld are types of which nothing is known yet. Requests for them wait, and clients keep what they
+	// have.
 	Withheld map[string]bool
-	// Without is the same snapshot for those who are not to see all of it; nil where all may.
+	// Without is the same snapshot for clients that may not see all of it; nil if all may.
 	Without *Snapshot
 }
 
-// News is a change that has led to a snapshot. Who hears of responses and of answers to them is told of it by this pointer.
+// News describes a change that led to a snapshot. Observers get it with the responses that deliver the change
+// and with their answers.
 type News struct {
-	Committed time.Time // where it was made, by the clock there; zero if that is not known
-	Arrived   time.Time // here
+	Committed time.Time // by the clock of where it was made; zero if unknown
+	Arrived   time.Time // at this program
 }
 
-// Subscriber hands the newest snapshot to one stream. Snapshots that come faster than the stream can send replace one
-// another.
+// Subscriber holds the newest snapshot for one stream. If snapshots come faster than the stream sends them,
+// the newest replaces the others.
 type Subscriber struct {
 	mu      sync.Mutex
 	latest  *Snapshot
@@ -33,7 +35,8 @@ type Subscriber struct {
 	onClose func()
 }
 
-// NewSubscriber returns a subscriber that has no snapshot yet; its stream holds every request until it is offered one.
+// NewSubscriber returns a subscriber without a snapshot. Its stream holds every request until the first
+// Offer.
 func NewSubscriber(onClose func()) *Subscriber {
 	return &Subscriber{changed: make(chan struct{}, 1), onClose: onClose}
 }
@@ -41,7 +44,7 @@ func NewSubscriber(onClose func()) *Subscriber {
 // Offer makes a snapshot the newest. It never blocks.
 func (s *Subscriber) Offer(snap *Snapshot) { s.OfferNews(snap, nil) }
 
-// OfferNews offers a snapshot of which it is known what has led to it.
+// OfferNews is Offer with the change that led to the snapshot.
 func (s *Subscriber) OfferNews(snap *Snapshot, news *News) {
 	s.mu.Lock()
 	s.latest = snap
@@ -62,7 +65,7 @@ func (s *Subscriber) Snapshot() *Snapshot {
 	return s.latest
 }
 
-// take returns the newest snapshot, and the oldest news that it has for who took the one before.
+// take returns the newest snapshot, and the oldest news since the previous take.
 func (s *Subscriber) take() (*Snapshot, *News) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +74,7 @@ func (s *Subscriber) take() (*Snapshot, *News) {
 	return s.latest, news
 }
 
-// Changed receives when there may be a newer snapshot. It has one reader.
+// Changed returns a channel that receives when there may be a newer snapshot. Only one goroutine may read it.
 func (s *Subscriber) Changed() <-chan struct{} { return s.changed }
 
 // Close ends the subscription.
@@ -105,7 +108,7 @@ func (t *Topic) Current() *Snapshot {
 	return t.current
 }
 
-// Subscribe returns a subscriber that has the newest snapshot already.
+// Subscribe returns a subscriber that already has the newest snapshot.
 func (t *Topic) Subscribe() *Subscriber {
 	t.mu.Lock()
 	defer t.mu.Unlock()

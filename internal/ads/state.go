@@ -5,30 +5,31 @@ import (
 	"time"
 )
 
-// TypeState is what has become of one type on one stream, at the moment of asking.
+// TypeState is the state of one type on one stream at one moment.
 type TypeState struct {
 	TypeURL  string // as the client wrote it
 	Wildcard bool
 	Names    int // how many resources it asks for by name
 
-	// Has is what the client has once it has applied everything that was sent. Of what it brought from an earlier stream, only
-	// the names and the versions are known.
+	// Has is what the client has once it has applied everything that was sent. Of resources from an earlier
+	// stream, only names and versions are known.
 	Has *Set
 
 	Sent     Sent   // the last response
 	Accepted Answer // the last acceptance
 	Rejected Answer // the last refusal
-	// Refused are the resources that the client refuses. The list is not to be changed.
+	// Refused are the resources that the client refuses. The caller must not change the list.
 	Refused []Refused
-	// InDoubt counts the resources of refused responses of which it is being found out whether it is those that the client refuses.
+	// InDoubt is the number of resources that were refused together with others and are still being tried.
 	InDoubt int
 	// Unanswered says that the client has not answered the last response.
 	Unanswered bool
-	// Behind says that there is something newer than what was sent: it waits for an answer, or for its turn in the plan.
+	// Behind says that there is something newer than what was sent, which waits for an answer or for its
+	// stage in the plan.
 	Behind bool
 }
 
-// Sent is a response as it was sent. The zero value is none.
+// Sent describes a response. The zero value is none.
 type Sent struct {
 	Revision           string
 	At                 time.Time
@@ -36,31 +37,31 @@ type Sent struct {
 	Bytes              int
 }
 
-// Answer is what a client said to a response. The zero value is none.
+// Answer is a client's answer to a response. The zero value is none.
 type Answer struct {
 	Revision string // that of the response
 	At       time.Time
 	Reason   string // of a refusal
 }
 
-// Course is how far a stream has come with the change that is on its way.
-type Course struct {
-	Revision string // what the client is being brought to
-	Newest   string // what it will be brought to after that
+// StreamState is how far a stream has come with the current change.
+type StreamState struct {
+	Revision string // the revision that is being sent
+	Newest   string // the newest revision, which is sent after that
 	Stage    int    // the stage of the plan, from 1; 0 while no change is on its way
 	Stages   int
 	Since    time.Time // when it came to this stage, or to this revision
 }
 
-// account is what a stream tells of itself to others. It is written whenever something is sent or said, under a lock that nobody
-// holds for longer than it takes to copy it.
-type account struct {
-	mu     sync.Mutex
-	course Course
-	types  []*subscription // whose records the lock guards, and nothing else of them
+// streamStatus is what a stream publishes about itself. It is written whenever something is sent or answered;
+// mu is held only long enough to copy.
+type streamStatus struct {
+	mu    sync.Mutex
+	state StreamState
+	types []*subscription // mu guards the list and the records, not the rest of the subscriptions
 }
 
-// record is what is told of a subscription.
+// record is what a stream publishes about a subscription.
 type record struct {
 	sent       Sent
 	acceptedAt time.Time
@@ -76,29 +77,30 @@ type record struct {
 	unanswered   bool
 }
 
-// enter makes a subscription known to those who ask.
-func (a *account) enter(sub *subscription) {
+// enter publishes a new subscription.
+func (a *streamStatus) enter(sub *subscription) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	sub.note()
+	sub.updateStatus()
 	a.types = append(a.types, sub)
 }
 
-// note brings what is told of a subscription up to date. It returns by how many more resources the client refuses than it did.
-func (a *account) note(sub *subscription) (more int) {
+// updateStatus publishes the current state of a subscription. It returns by how much the number of refused
+// resources has grown.
+func (a *streamStatus) updateStatus(sub *subscription) (more int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	sub.note()
-	if sub.relist {
+	sub.updateStatus()
+	if sub.refusalsChanged {
 		before := len(sub.record.refused)
-		sub.record.refused, sub.relist = sub.refusals(), false
+		sub.record.refused, sub.refusalsChanged = sub.refusals(), false
 		more = len(sub.record.refused) - before
 	}
 	return more
 }
 
-// note must be called under the lock.
-func (s *subscription) note() {
+// updateStatus copies the subscription's state into its record. The caller holds the lock.
+func (s *subscription) updateStatus() {
 	r := &s.record
 	r.have, r.goal, r.reach = s.have, s.goal, s.reach
 	r.names, r.asked = int32(s.named()), int32(len(s.asked))
@@ -106,8 +108,8 @@ func (s *subscription) note() {
 	r.wildcard, r.unanswered = s.wildcard, s.pending != ""
 }
 
-// sent adds a message to what is told of a response, of which it is the first or a further one.
-func (a *account) sent(sub *subscription, m Message, first bool) {
+// sent adds a message to the published response, or starts a new one if it is the first.
+func (a *streamStatus) sent(sub *subscription, m Message, first bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if first {
@@ -116,11 +118,11 @@ func (a *account) sent(sub *subscription, m Message, first bool) {
 	sent := &sub.record.sent
 	sent.At = time.Now()
 	sent.Resources, sent.Removed, sent.Bytes = sent.Resources+m.Resources, sent.Removed+m.Removed, sent.Bytes+m.Bytes
-	sub.note()
+	sub.updateStatus()
 }
 
-// answered notes an answer and tells how long it took.
-func (a *account) answered(sub *subscription, reason string, refused bool) time.Duration {
+// answered records an answer and returns how long it took.
+func (a *streamStatus) answered(sub *subscription, reason string, refused bool) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now, r := time.Now(), &sub.record
@@ -129,24 +131,25 @@ func (a *account) answered(sub *subscription, reason string, refused bool) time.
 	} else {
 		r.accepted, r.acceptedAt = sub.revision, now
 	}
-	sub.note()
+	sub.updateStatus()
 	return now.Sub(r.sent.At)
 }
 
-// move notes where a stream has come to.
-func (a *account) move(revision string, stage, stages int) {
+// move records the stream's revision and stage.
+func (a *streamStatus) move(revision string, stage, stages int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.course = Course{Revision: revision, Stage: stage, Stages: stages, Since: time.Now()}
+	a.state = StreamState{Revision: revision, Stage: stage, Stages: stages, Since: time.Now()}
 }
 
-// Types tells of each type that the client asks for, in the order in which it did so first. Any goroutine may ask.
+// Types returns the state of each type that the client asks for, in the order of its first requests. It is
+// safe for concurrent use.
 func (s *Stream) Types() []TypeState {
 	newest := s.view.Snapshot()
-	s.account.mu.Lock()
-	defer s.account.mu.Unlock()
-	all := make([]TypeState, 0, len(s.account.types))
-	for _, sub := range s.account.types {
+	s.status.mu.Lock()
+	defer s.status.mu.Unlock()
+	all := make([]TypeState, 0, len(s.status.types))
+	for _, sub := range s.status.types {
 		all = append(all, sub.state(newest))
 	}
 	return all
@@ -167,11 +170,11 @@ func (s *subscription) state(newest *Snapshot) TypeState {
 	return t
 }
 
-// Course tells how far the stream has come. Any goroutine may ask.
-func (s *Stream) Course() Course {
-	s.account.mu.Lock()
-	defer s.account.mu.Unlock()
-	c := s.account.course
+// State returns how far the stream has come. It is safe for concurrent use.
+func (s *Stream) State() StreamState {
+	s.status.mu.Lock()
+	defer s.status.mu.Unlock()
+	c := s.status.state
 	if newest := s.view.Snapshot(); newest != nil {
 		c.Newest = newest.Revision
 	}

@@ -84,19 +84,19 @@ func TestAStreamTellsHowFarAChangeHasCome(t *testing.T) {
 	s := serve(t, makeBeforeBreak(limit))
 	c := s.delta()
 	start(s, c)
-	course := func() ads.Course { return s.ads.Streams()[0].Course() }
-	require.Equal(t, "r1", course().Revision)
-	require.Zero(t, course().Stage)
+	state := func() ads.StreamState { return s.ads.Streams()[0].State() }
+	require.Equal(t, "r1", state().Revision)
+	require.Zero(t, state().Stage)
 
 	s.publish("r2", routedTo("new"))
 	cds := c.expect(clusters, "r2", "new=1")
 	s.publish("r3", routedTo("newer"))
 	c.quiet()
-	at := course()
-	require.Equal(t, ads.Course{Revision: "r2", Newest: "r3", Stage: 1, Stages: 5, Since: at.Since}, at)
+	at := state()
+	require.Equal(t, ads.StreamState{Revision: "r2", Newest: "r3", Stage: 1, Stages: 5, Since: at.Since}, at)
 	c.nack(cds, "then not")
 	c.expect(listeners, "r2", "l-new=1")
-	require.Greater(t, course().Stage, 1)
+	require.Greater(t, state().Stage, 1)
 }
 
 func TestTheServerListsItsStreams(t *testing.T) {

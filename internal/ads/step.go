@@ -2,7 +2,7 @@ package ads
 
 import "time"
 
-// flush sends each type's part of the change that the stream may have now, one unanswered response a type.
+// flush sends what may be sent now of every type, with at most one unanswered response per type.
 func (s *Stream) flush() error {
 	s.wake = time.Time{}
 	for again := true; again; {
@@ -21,7 +21,7 @@ func (s *Stream) flush() error {
 	return nil
 }
 
-// inTurn sends what is next of a type, if there is anything, when it is the stream's turn.
+// inTurn waits for the stream's turn to push and sends the next step of a type, if there is one.
 func (s *Stream) inTurn(sub *subscription) (bool, error) {
 	if e := s.allowed(sub); !sub.losing() && (sub.settled(e) || s.heldBack(sub)) {
 		if sub.untried(e) {
@@ -36,7 +36,7 @@ func (s *Stream) inTurn(sub *subscription) (bool, error) {
 	return s.step(sub)
 }
 
-// step sends what is next of a type, if there is anything.
+// step sends the next step of a type, if there is one.
 func (s *Stream) step(sub *subscription) (bool, error) {
 	before, repeated := sub.have, sub.repeated
 	if lost := sub.losses(); len(lost) > 0 {
@@ -52,20 +52,20 @@ func (s *Stream) step(sub *subscription) (bool, error) {
 		st, due = sub.try(e, s.whole(sub)), false
 	case regular:
 		st = sub.advance(e)
-		sub.reprieve()
+		sub.retryRefused()
 		s.tellAbsent(sub, st)
 	default:
 		return false, nil
 	}
 	sub.owns.sends(st.changed)
-	s.refer(sub, st) // which may ask for something of a type that is passed already
-	s.release()
-	s.note(sub)
+	s.refer(sub, st) // may ask for a type that this pass of flush is already past
+	s.releaseRetained()
+	s.updateStatus(sub)
 	st.before, st.repeated = before, repeated
 	return true, s.send(sub, st, due)
 }
 
-// wait has the stream wake up when something may be tried again, if that is not now.
+// wait schedules a wake-up for the end of the backoff, and reports whether there is one to wait for.
 func (s *Stream) wait(i *isolation) bool {
 	if !i.paused() {
 		return false
@@ -80,7 +80,7 @@ func (s *Stream) wakeAt(t time.Time) {
 	}
 }
 
-// waking fires when something may be tried again, or is waited for no longer.
+// waking returns a channel that fires at the next wake-up, or nil if none is scheduled.
 func (s *Stream) waking() <-chan time.Time {
 	switch {
 	case s.wake.IsZero():

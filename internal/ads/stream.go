@@ -11,39 +11,39 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Stream is one client's stream. Only its own goroutine touches it, but for the exported methods.
+// Stream is one client's stream. Only its own goroutine uses it, except for the exported methods.
 type Stream struct {
-	cfg    *Config
-	lanes  *lanes
-	wire   wire
-	view   *Subscriber
-	node   *corev3.Node
-	peer   string
-	reader string // to whom its requests are counted
-	since  time.Time
+	cfg       *Config
+	typePlans *typePlans
+	wire      wire
+	view      *Subscriber
+	node      *corev3.Node
+	peer      string
+	reader    string // its requests are counted against this reader
+	since     time.Time
 
-	ctx     context.Context //nolint:containedctx // it is the stream's own
-	turn    turn
-	account account // what others may ask for
+	ctx    context.Context //nolint:containedctx // it is the stream's own
+	turn   turn
+	status streamStatus // what other goroutines may read
 
 	subs  []*subscription // in the order in which the client first asked
 	nonce uint64
 
-	target    *Snapshot // what the client is being brought to
-	news      *News     // what has led to that, while it is on its way; nil if nobody knows, or it is what the client is sent first
-	progress  *progress // how far a plan has come; nil while nothing is on its way
-	told      *Snapshot // what others were told last that the client is being brought to, and at which stage
-	toldStage int
-	over      *progress // one that has ended, whose timer can be used again
-	wake      time.Time // when something may be tried again, or is waited for no longer; zero for nothing
-	alarm     *time.Timer
-	renewed   []Ref // what a client needs again of types that it has not asked for yet
-	returned  bool  // it has brought something from an earlier stream, for which no plan has begun yet
-	spoken    bool  // it has answered a response
+	target        *Snapshot // the snapshot that is being sent
+	news          *News     // the change that led to target, while it is being sent; nil if unknown, or for the client's first snapshot
+	progress      *progress // the plan's progress; nil while no change is under way
+	reported      *Snapshot // the target that was published last; reportedStage is its stage
+	reportedStage int
+	over          *progress // a finished progress, whose timer is reused
+	wake          time.Time // the next wake-up; zero for none
+	alarm         *time.Timer
+	renewed       []Ref // references to send again, of types that the client has not asked for yet
+	reconnected   bool  // the client has resources from an earlier stream, and the plan for them has not begun
+	answeredOnce  bool  // the client has answered a response
 }
 
 func newStream(ctx context.Context, on *Server, w wire, view *Subscriber, node *corev3.Node) *Stream {
-	s := &Stream{cfg: &on.cfg, lanes: &on.lanes, wire: w, view: view, node: node, since: time.Now(), peer: peerOf(ctx), reader: on.cfg.Reader(ctx), ctx: ctx}
+	s := &Stream{cfg: &on.cfg, typePlans: &on.typePlans, wire: w, view: view, node: node, since: time.Now(), peer: peerOf(ctx), reader: on.cfg.Reader(ctx), ctx: ctx}
 	s.turn.limits = on.limits
 	return s
 }
@@ -55,19 +55,19 @@ func peerOf(ctx context.Context) string {
 	return ""
 }
 
-// Node is the node that the client introduced itself with.
+// Node returns the node of the client's first request.
 func (s *Stream) Node() *corev3.Node { return s.node }
 
-// Peer is the address that the client has connected from.
+// Peer returns the client's address.
 func (s *Stream) Peer() string { return s.peer }
 
-// Since is when the client introduced itself.
+// Since returns when the stream began.
 func (s *Stream) Since() time.Time { return s.since }
 
-// Subscriber is where the stream's snapshots come from, as Open returned it.
+// Subscriber returns the source of the stream's snapshots, as Open returned it.
 func (s *Stream) Subscriber() *Subscriber { return s.view }
 
-// Incremental tells whether the client speaks the delta form.
+// Incremental reports whether the client speaks delta.
 func (s *Stream) Incremental() bool { return s.wire.incremental() }
 
 func (s *Stream) run(ctx context.Context, first *request, requests <-chan *request, failed <-chan error, done <-chan struct{}) error {
@@ -78,7 +78,7 @@ func (s *Stream) run(ctx context.Context, first *request, requests <-chan *reque
 		if err := s.advance(); err != nil {
 			return err
 		}
-		s.letGo(false)
+		s.releaseMemory(false)
 		select {
 		case r := <-requests:
 			if err := s.handle(r); err != nil {
@@ -98,30 +98,32 @@ func (s *Stream) run(ctx context.Context, first *request, requests <-chan *reque
 	}
 }
 
-// hurry goes on without the answers of a client that takes too long. It is not in run, which a thousand stacks have on them.
+// hurry continues without the answers of a client that takes too long. It is separate from run to keep run's
+// stack small, of which there are a thousand.
 func (s *Stream) hurry() {
 	s.progress.impatient = true
 	s.cfg.Log.Warn("a client does not answer, or ask for what it must have: sending it the rest of a change without waiting",
 		"node", s.node.GetId(), "revision", s.target.Revision, "waiting_for", s.waitingFor())
 }
 
-// maxTypes is far more than there are, with all their aliases. Without a bound a client could have the server remember names for it
-// for as long as it likes.
+// maxTypes is far above the number of real types and aliases. Without it a client could make the server keep
+// any number of names.
 const maxTypes = 1000
 
-// longestType is far more than the URL of any type has, which is kept for as long as the stream lasts.
-const longestType = 1 << 10
+// maxTypeLength is far above the length of any real type URL. The server keeps the URL for the life of the
+// stream.
+const maxTypeLength = 1 << 10
 
-// handle takes in one request. What it calls for is sent by advance.
+// handle processes a request. advance sends what it calls for.
 func (s *Stream) handle(r *request) error {
-	err := s.understand(r)
-	s.hold(r)
+	err := s.process(r)
+	s.holdMemory(r)
 	return err
 }
 
-func (s *Stream) understand(r *request) error {
-	if len(r.typeURL) > longestType {
-		return status.Errorf(codes.InvalidArgument, "a type has %d characters, and may have %d", len(r.typeURL), longestType)
+func (s *Stream) process(r *request) error {
+	if len(r.typeURL) > maxTypeLength {
+		return status.Errorf(codes.InvalidArgument, "a type has %d characters, and may have %d", len(r.typeURL), maxTypeLength)
 	}
 	sub := s.subscription(r.typeURL)
 	if err := s.repeats(sub, r); err != nil {
@@ -134,18 +136,19 @@ func (s *Stream) understand(r *request) error {
 	}
 	switch {
 	case sub != nil:
-		s.hear(sub, r)
-		s.note(sub)
+		s.handleUpdate(sub, r)
+		s.updateStatus(sub)
 	case len(s.subs) == maxTypes:
 		return status.Errorf(codes.ResourceExhausted, "a stream may ask for %d types, and this one asks for more: open another", maxTypes)
 	default:
-		// Whatever its nonce says: a first request on this stream is a first request. Stock istiod sends a clock there.
+		// The first request for a type on this stream is a first request, whatever its nonce. Stock istiod
+		// sends a timestamp there.
 		s.subscribe(r)
 	}
 	return nil
 }
 
-// namesAfter is how many names the stream has at most once it has taken in a request.
+// namesAfter returns an upper bound of the stream's names after a request.
 func (s *Stream) namesAfter(sub *subscription, r *request) int {
 	names := len(r.names) + len(r.subscribe) + len(r.held)
 	for _, other := range s.subs {
@@ -156,14 +159,14 @@ func (s *Stream) namesAfter(sub *subscription, r *request) int {
 	return names
 }
 
-// hear takes in what a client says of a type that it has asked for before.
-func (s *Stream) hear(sub *subscription, r *request) {
+// handleUpdate processes a further request for a type.
+func (s *Stream) handleUpdate(sub *subscription, r *request) {
 	switch {
 	case r.nonce == "":
 	case r.nonce == sub.pending:
 		s.answered(sub, r)
 	case r.failure != nil && sub.isPart(r.nonce):
-		sub.accuse(r.nonce)
+		sub.suspect(r.nonce)
 		s.refused(sub, r)
 	}
 	if s.wire.incremental() {
@@ -172,17 +175,18 @@ func (s *Stream) hear(sub *subscription, r *request) {
 		sub.confirm(r.unsubscribe)
 		s.tellAsked(sub, r)
 		sub.want(r.subscribe, true)
-		sub.owns.heard(sub, r)
+		sub.owns.handleRequest(sub, r)
 		return
 	}
 	if r.nonce == "" {
 		sub.restart()
 	}
-	// What a client wants is what it said last, even if a response is on its way that it had not seen when it said so.
+	// The client wants what it said last, even if it had not yet seen a response that is under way.
 	s.tellDropped(sub, sub.replace(r.names))
 }
 
-// subscription finds what the client said of a type, nil if it has said nothing. Types are few: a map a stream would cost more.
+// subscription returns the subscription to a type, or nil. It searches a slice: types are few, and a map per
+// stream would cost more.
 func (s *Stream) subscription(typeURL string) *subscription {
 	for _, sub := range s.subs {
 		if sub.typeURL == typeURL {
@@ -194,7 +198,7 @@ func (s *Stream) subscription(typeURL string) *subscription {
 
 func (s *Stream) subscribe(r *request) {
 	sub := newSubscription(r.typeURL, s.cfg.Canonical(r.typeURL))
-	sub.lane, sub.outlives = s.lanes.of(sub.canonical), s.wire.incremental() && s.cfg.Outlive(sub.canonical)
+	sub.typePlan, sub.outlives = s.typePlans.of(sub.canonical), s.wire.incremental() && s.cfg.Outlive(sub.canonical)
 	if s.target != nil {
 		sub.aim(s.target)
 	}
@@ -204,36 +208,37 @@ func (s *Stream) subscribe(r *request) {
 	}
 	sub.wildcard = len(names) == 0 && (s.wire.incremental() || !s.cfg.Named(sub.canonical))
 	if s.cfg.Asked != nil && s.wire.incremental() {
-		s.cfg.Asked(s, sub.canonical, r.subscribe, r.held) // also of nothing: who has nothing of a type says so
+		s.cfg.Asked(s, sub.canonical, r.subscribe, r.held) // also without names: then the client says that it has nothing
 	}
 	sub.begin(s.unheld(sub.canonical, r.held))
 	sub.want(names, false)
 	if !sub.wildcard {
-		sub.keepNamed() // what it holds and does not ask for is its own affair
+		sub.keepNamed() // ignore what the client has and does not ask for
 	}
 	s.relate(sub)
 	s.subs = append(s.subs, sub)
-	s.account.enter(sub)
-	s.resumes(sub)
+	s.status.enter(sub)
+	s.noteReconnect(sub)
 	if s.cfg.Plan.When != "" && s.cfg.Plan.When == sub.canonical && s.progress == nil {
-		// Who joins a plan begins with its first stage: a part of the target may be waiting for an answer still.
+		// A client that opts into the plan starts with its first stage, because part of the target may still
+		// be unanswered.
 		s.begin()
 	}
 }
 
-// advance sends what may be sent now. When one change has arrived it goes on to the newest.
+// advance sends what may be sent now. When a change is complete it continues with the newest snapshot.
 func (s *Stream) advance() error {
 	if s.view.Snapshot() == nil {
-		return nil // requests are held until there is something to answer them from
+		return nil // hold requests until there is a snapshot
 	}
 	for {
 		s.aim()
-		s.resume()
+		s.startReconnect()
 		if err := s.flush(); err != nil {
 			return err
 		}
 		if s.progress == nil {
-			s.news = nil // what is asked for from now on is no part of it
+			s.news = nil // later requests are not part of the change
 			s.moved()
 			return nil
 		}
@@ -244,10 +249,11 @@ func (s *Stream) advance() error {
 	}
 }
 
-// aim makes the newest snapshot the stream's target, unless a change is on its way. While a client is still saying what it has from an earlier
-// stream, what it is offered may follow from that. What a stream is sent first to a client that has nothing need not be in order, and is no news.
+// aim makes the newest snapshot the target, unless a change is under way. While a client is still naming what
+// it has from an earlier stream, the target may still be replaced. The first snapshot for a client that has
+// nothing needs no order, and is no news.
 func (s *Stream) aim() {
-	if s.target != nil && (s.progress != nil && !s.gathers() || s.target == s.view.Snapshot()) {
+	if s.target != nil && (s.progress != nil && !s.reconnecting() || s.target == s.view.Snapshot()) {
 		return
 	}
 	first, oldest := s.target == nil, s.news
@@ -269,19 +275,19 @@ func (s *Stream) begin() {
 	s.progress, s.over = s.cfg.Plan.start(s.cfg.Patience, s.over), nil
 }
 
-// moved notes where the stream has come to, before it is held up there.
+// moved publishes the stream's revision and stage, before the stream may block there.
 func (s *Stream) moved() {
 	stage := 0
 	if s.progress != nil {
 		stage = s.progress.stage + 1
 	}
-	if s.target != s.told || stage != s.toldStage {
-		s.told, s.toldStage = s.target, stage
-		s.account.move(s.target.Revision, stage, len(s.cfg.Plan.Stages))
+	if s.target != s.reported || stage != s.reportedStage {
+		s.reported, s.reportedStage = s.target, stage
+		s.status.move(s.target.Revision, stage, len(s.cfg.Plan.Stages))
 	}
 }
 
-// planned tells whether this stream's changes follow the plan.
+// planned reports whether this stream's changes follow the plan.
 func (s *Stream) planned() bool {
 	if len(s.cfg.Plan.Stages) == 0 {
 		return false
@@ -321,15 +327,15 @@ func (s *Stream) tellDropped(sub *subscription, names []string) {
 	}
 }
 
-// allowed tells how much of the way to the target may be sent for a type now.
+// allowed returns how much of a type's change may be sent now.
 func (s *Stream) allowed(sub *subscription) extent {
 	if s.progress == nil {
 		return everything
 	}
-	return sub.lane.extents[s.progress.stage]
+	return sub.typePlan.extents[s.progress.stage]
 }
 
-// nextStage goes on in the plan if the current stage is done, and ends the plan after the last.
+// nextStage moves to the next stage if the current one is done, and ends the plan after the last.
 func (s *Stream) nextStage() bool {
 	if !s.stageDone() {
 		return false
@@ -349,7 +355,7 @@ func (s *Stream) stageDone() bool {
 	}
 	stage := s.progress.stage
 	for _, sub := range s.subs {
-		if !sub.lane.in[stage] {
+		if !sub.typePlan.in[stage] {
 			continue
 		}
 		if !sub.settled(s.allowed(sub)) {

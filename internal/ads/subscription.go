@@ -7,81 +7,81 @@ import (
 	"strconv"
 )
 
-// subscription is what one stream wants, has, and is still to be told of one type. There may be a thousand clients of thirty types each:
-// what needs a byte is at the end.
+// subscription is what one stream wants, has and must still be sent of one type. There may be a thousand
+// clients with thirty types each, so small fields are at the end to save padding.
 type subscription struct {
 	typeURL   string // as the client wrote it
 	canonical string
-	lane      *lane
-	// target is the newest set that the client is being brought to.
+	typePlan  *typePlan
+	// target is the newest set that is being sent.
 	target *Set
-	// withheld says that nothing is known of the type for now, and so nothing is sent.
+	// withheld says that nothing is known of the type yet, so nothing is sent.
 	withheld bool
 
-	more map[string]bool // what the client asks for by name and, if namesHave, does not have
+	more map[string]bool // names that the client asks for; if namesHave, only those it does not have
 
-	// have is what the client has once it has applied what was sent.
+	// have is what the client has once it has applied everything that was sent.
 	have *Set
-	// base is the set that the client was last brought to completely; nil when have must be compared with the whole of the next.
+	// base is the last set that was sent completely; nil if the next one must be compared with all of have.
 	base *Set
-	// goal is the set that the client was last brought towards, and reach is how far.
+	// goal is the last set that was sent, and reach is how much of it.
 	goal *Set
 
-	// asked asks for a response about these names.
+	// asked are names that need a response.
 	asked map[string]bool
-	// repeated are those of the asked names that the client has already, as it has them.
+	// repeated are the asked resources that the client already has, in its version.
 	repeated map[string]*Resource
 
-	belongs *belonging // nil if the resources of the type belong to no others
-	owns    *holding   // nil if no others belong to them
+	belongs *ownedState // nil if the type's resources have no owners
+	owns    *ownerState // nil if the type owns no others
 
-	taken func() // gives the memory of requests back; nil if there are none that take any
+	memory func() // releases the memory of requests; nil if none is reserved
 
-	record record // what others are told, under a lock of the stream's
+	record record // published state; guarded by Stream.status.mu
 
 	isolation *isolation // nil while the client refuses nothing
-	delivery  *delivery  // what is in the response that the client has not answered, for isolation
-	// kept is what is not taken from the client while it refuses something that may make use of it.
-	kept *Set
+	delivery  *delivery  // the unanswered response, for isolation
+	// retained is what the client keeps while it refuses something that may use it.
+	retained *Set
 
-	pending  string // the nonce of the last part of the response that the client has not answered
+	pending  string // the nonce of the unanswered response's last part, or ""
 	oldest   uint64 // the nonce of its first part
 	revision string // the revision of that response
-	news     *News  // that it tells
-	largest  int    // how many bytes its largest part has
+	news     *News  // the change in that response
+	largest  int    // the bytes of its largest part
 
-	reach       extent
-	overtaken   uint8 // responses in a row that were not waited for
-	wildcard    bool
-	namesHave   bool // what the client has it asks for by name
-	explicit    bool // it has named something, from when on naming nothing no longer means everything
-	unanswered  bool // it asks for a response even if there is nothing to say
-	astray      bool // it may have what it was not told last, until it accepts a response that says everything
-	outlives    bool // what is left of something that is gone stays
-	partRefused bool // the client refused a part of the response that is pending
-	relist      bool // what the client refuses has changed since others were told of it
+	reach           extent
+	overtaken       uint8 // consecutive responses that were overtaken
+	wildcard        bool
+	namesHave       bool // the client asks by name for everything it has
+	explicit        bool // the client has sent names, so no names no longer means everything
+	unanswered      bool // a response is due, even an empty one
+	outOfSync       bool // the client may have other versions than `have`, until it accepts a complete response
+	outlives        bool // Config.Outlive is true for the type
+	partRefused     bool // the client refused a part of the response that is pending
+	refusalsChanged bool // the refused resources have changed since they were published
 }
 
 func newSubscription(typeURL, canonical string) *subscription {
 	if typeURL == canonical {
-		typeURL = canonical // and not a copy of it for each stream
+		typeURL = canonical // share the string instead of keeping a copy per stream
 	}
 	return &subscription{typeURL: typeURL, canonical: canonical, unanswered: true}
 }
 
-// isPart tells whether a nonce is of the response that the client has not answered, before its last part.
+// isPart reports whether a nonce is of an earlier part of the unanswered response than the last.
 func (s *subscription) isPart(nonce string) bool {
 	last, _ := strconv.ParseUint(s.pending, 10, 64)
 	n, err := strconv.ParseUint(nonce, 10, 64)
 	return err == nil && n >= s.oldest && n < last
 }
 
-// aim makes a snapshot the one that the client is being brought to.
+// aim sets the target.
 func (s *subscription) aim(at *Snapshot) {
 	s.target, s.withheld = at.Sets[s.canonical], at.Withheld[s.canonical]
 }
 
-// begin takes over what a client still has from an earlier stream.
+// begin starts with what the client has from an earlier stream.
 func (s *subscription) begin(held map[string]string) {
 	stubs := make([]*Resource, 0, len(held))
 	for name, version := range held {
@@ -90,8 +90,8 @@ func (s *subscription) begin(held map[string]string) {
 	s.have = unlogged(nil).With(stubs, nil)
 }
 
-// want adds names. A name that the client already has is sent again, as the protocol demands, unless its version came with
-// the first request.
+// want adds names. As the protocol demands, names that the client already has are sent again, unless their
+// versions came with the first request.
 func (s *subscription) want(names []string, again bool) {
 	s.explicit = s.explicit || len(names) > 0
 	s.makeRoom(names)
@@ -103,7 +103,7 @@ func (s *subscription) want(names []string, again bool) {
 			s.reconsider()
 		case !has:
 			if r := s.target.Get(n); r != nil {
-				n = r.Name // and not a copy of it for each stream
+				n = r.Name // share the string instead of keeping a copy per stream
 			}
 			add(&s.more, n, true)
 			add(&s.asked, n, true)
@@ -118,22 +118,22 @@ func (s *subscription) want(names []string, again bool) {
 	}
 }
 
-// makeRoom is for a client that asks for a thousand names in its first request, as a thousand clients may at once: maps that grow leave
-// as much behind as they become.
+// makeRoom allocates maps of the final size for a first request with many names: growing maps leave as much
+// garbage as they end up with, and a thousand clients may come at once.
 func (s *subscription) makeRoom(names []string) {
 	if s.more == nil && s.asked == nil && s.have.Len() == 0 && len(names) > 1 {
 		s.more, s.asked = make(map[string]bool, len(names)), make(map[string]bool, len(names))
 	}
 }
 
-// ask has a name answered, whether the client has it or not.
+// ask makes a name part of the next response, whether the client has it or not.
 func (s *subscription) ask(name string) {
 	add(&s.asked, name, true)
 	s.change(nil, []string{name})
 }
 
-// repeat has a name sent once more, if the client has it. What is known by its version alone, and is left empty, cannot be repeated as it was: it
-// comes in its turn.
+// repeat sends a resource again if the client has it. A resource known only by its version that has become
+// empty cannot be repeated as it was; it is sent in its turn.
 func (s *subscription) repeat(name string) {
 	if r := s.have.Get(name); r != nil && !r.emptied(s.target.Get(name)) {
 		add(&s.repeated, name, r)
@@ -141,12 +141,13 @@ func (s *subscription) repeat(name string) {
 	}
 }
 
-// emptied tells whether a resource that is known by its version alone has become empty.
+// emptied reports whether a resource known only by its version has become empty.
 func (r *Resource) emptied(now *Resource) bool {
 	return r.Body == nil && now != nil && now.Empty && now.Version != r.Version
 }
 
-// drop removes names. The client forgets them by itself, but for those that the wildcard still covers.
+// drop removes names. The client forgets the resources by itself, except those that the wildcard still
+// covers.
 func (s *subscription) drop(names []string) {
 	for _, n := range names {
 		if n == "*" {
@@ -164,11 +165,11 @@ func (s *subscription) drop(names []string) {
 		delete(s.repeated, n)
 	}
 	s.tidy()
-	s.dismiss()
+	s.forgetUnwanted()
 }
 
-// confirm has the names answered that a client unsubscribed from while the wildcard still covers them: it cannot tell by
-// itself whether it is to keep them.
+// confirm answers for names that a client unsubscribed from while the wildcard still covers them: it cannot
+// know by itself whether to keep them.
 func (s *subscription) confirm(names []string) {
 	for _, n := range names {
 		if s.wildcard && n != "*" {
@@ -177,7 +178,7 @@ func (s *subscription) confirm(names []string) {
 	}
 }
 
-// replace makes the names all that the client wants, and returns those that it wants no more.
+// replace sets the names that the client wants, and returns those it no longer wants.
 func (s *subscription) replace(names []string) (gone []string) {
 	if len(names) == 0 && !s.explicit || s.asksForJust(names) {
 		return nil
@@ -208,7 +209,7 @@ func (s *subscription) replace(names []string) (gone []string) {
 func (s *subscription) restart() {
 	s.spellOut()
 	s.have, s.unanswered, s.pending = unlogged(nil), true, ""
-	s.relist = s.isolation != nil
+	s.refusalsChanged = s.isolation != nil
 	s.isolation, s.delivery = nil, nil
 	s.reconsider()
 	clear(s.repeated)
@@ -217,7 +218,7 @@ func (s *subscription) restart() {
 	}
 }
 
-// add makes a map when there is something for it: most subscriptions are to everything, and need none.
+// add adds to a map, which it creates when needed: most subscriptions are wildcards and need none.
 func add[V any](m *map[string]V, name string, value V) {
 	if *m == nil {
 		*m = map[string]V{}
@@ -225,49 +226,50 @@ func add[V any](m *map[string]V, name string, value V) {
 	(*m)[name] = value
 }
 
-// reconsider has everything compared that the client has and wants.
+// reconsider makes the next step compare everything that the client has and wants.
 func (s *subscription) reconsider() { s.base, s.goal, s.reach = nil, nil, nothing }
 
-// settled tells whether nothing is left to send on the way to the target, as far as may be sent now.
+// settled reports whether nothing is left to send at this extent.
 func (s *subscription) settled(e extent) bool {
 	return !s.regular(e) && (!s.untried(e) || s.isolation.paused())
 }
 
-// open tells whether anything may be sent at all.
+// open reports whether anything may be sent at all.
 func (s *subscription) open(e extent) bool {
 	return e != nothing && !s.withheld && !s.belongs.ownerless()
 }
 
-// regular tells whether something is left to send that is not in doubt.
+// regular reports whether something is left to send besides resources in doubt.
 func (s *subscription) regular(e extent) bool {
 	return s.open(e) && (s.unanswered || s.belongs.reviews() || len(s.asked) > 0 || s.goal != s.target || s.reach < e)
 }
 
-// step is what has to be sent to a client.
+// step is what must be sent to a client.
 type step struct {
 	changed []*Resource
 	removed []string
-	// fresh are what the client will ask for because of what changed, again what it waits to be sent once more.
+	// fresh are references that the client will ask for; again are references that must be sent to it once
+	// more.
 	fresh, again []Ref
-	// begins says that the client had nothing of what changed: then all that this refers to is fresh, and is not listed. Most clients come when no
-	// plan is under way, for which nobody asks.
+	// begins says that the client had nothing of this type before. Then everything that the changed resources
+	// refer to is fresh, and is not listed: most clients connect while no plan is under way, and nobody reads the list.
 	begins bool
-	// absent are names that were asked for and that there is nothing of.
+	// absent are requested names that do not exist.
 	absent []string
-	// held says that something would be sent if more were allowed.
+	// held says that there would be more to send if the plan allowed it.
 	held bool
-	// grows is by how much more the client has.
+	// grows is by how many resources the client's set grows.
 	grows int
 	// before is what the client had, and repeated is what it needs again.
 	before   *Set
 	repeated map[string]*Resource
-	// partly says that something was left as it is that is not due.
+	// partly says that something was left out because it is not due.
 	partly bool
 }
 
 func (st *step) empty() bool { return len(st.changed) == 0 && len(st.removed) == 0 }
 
-// advance works out what has to be sent to bring the client towards its target, and takes it as sent.
+// advance computes the step towards the target, and records it as sent.
 func (s *subscription) advance(e extent) step {
 	var st step
 	goal, isDue := s.target, s.due()
@@ -306,14 +308,14 @@ func (s *subscription) advance(e extent) step {
 	return st
 }
 
-// beginsByName reports whether a client that has nothing yet asks by name for a good part of what there is: to go through all of it is less than to
-// look for each name.
+// beginsByName reports whether a client that has nothing asks by name for a large part of the set: then
+// iterating over the set is faster than looking up each name.
 func (s *subscription) beginsByName(goal *Set) bool {
-	return !s.wildcard && s.have.Len() == 0 && s.isolation == nil && s.kept == nil && len(s.repeated) == 0 && !s.belongs.reviews() &&
+	return !s.wildcard && s.have.Len() == 0 && s.isolation == nil && s.retained == nil && len(s.repeated) == 0 && !s.belongs.reviews() &&
 		len(s.asked) == len(s.more) && len(s.asked) > goal.Len()/8
 }
 
-// name adds what is to be sent about the names that a client asks for that has nothing yet.
+// name adds what to send to a client that has nothing and asks by name.
 func (s *subscription) name(st *step, goal *Set, e extent, isDue func(name string) bool) {
 	missing := len(s.asked)
 	st.changed, st.begins = make([]*Resource, 0, min(missing, goal.Len())), true
@@ -344,10 +346,10 @@ func (s *subscription) name(st *step, goal *Set, e extent, isDue func(name strin
 	}
 }
 
-// compare adds what is to be sent about a name.
+// compare adds what to send about one name.
 func (s *subscription) compare(st *step, goal *Set, name string, e extent) {
 	now, before, asked := s.given(goal, name, e), s.have.Get(name), s.asked[name]
-	breaks := e == everything && s.kept.Get(name) == nil
+	breaks := e == everything && s.retained.Get(name) == nil
 	if goal.Get(name) == nil && before == nil && asked {
 		st.absent = append(st.absent, name)
 	}
@@ -368,26 +370,28 @@ func (s *subscription) compare(st *step, goal *Set, name string, e extent) {
 	}
 }
 
-// due tells, quickest in the order of names, which resources the client is to be brought to.
+// due returns a function that reports whether a resource may be updated on the client. It is fastest in the
+// order of names.
 func (s *subscription) due() func(name string) bool {
 	if !s.outlives {
 		return s.belongs.due()
 	}
-	standing := s.target.standing()
-	return func(name string) bool { return s.have.Get(name) == nil || standing(name) }
+	hasOwned := s.target.hasOwned()
+	return func(name string) bool { return s.have.Get(name) == nil || hasOwned(name) }
 }
 
-// given is what a client is to have of a name: what the goal says, but what is left empty is repeated as it was until it may break, and of
-// what the client refuses it is to have what it has.
+// given returns what the client should have of a name: the goal's resource, with two exceptions. One that
+// became empty is repeated as it was until removals are allowed, and of one that it refuses the client keeps
+// what it has.
 func (s *subscription) given(goal *Set, name string, e extent) *Resource {
 	r, before := s.standIn(goal.Get(name)), s.repeated[name]
-	if r != nil && r.Empty && (e != everything || s.kept.Get(name) != nil) && before != nil && before.Body != nil {
+	if r != nil && r.Empty && (e != everything || s.retained.Get(name) != nil) && before != nil && before.Body != nil {
 		return before
 	}
 	return r
 }
 
-// change adds a resource that the client has at another version.
+// change adds a resource that the client has in another version.
 func (st *step) change(before, now *Resource) {
 	st.changed = append(st.changed, now)
 	for _, ref := range now.Refs {
@@ -401,10 +405,10 @@ func (st *step) change(before, now *Resource) {
 
 func (s *subscription) reached(goal *Set, e extent, st step) {
 	if e == additions && !st.held {
-		e = everything // there is nothing else
+		e = everything // nothing was held back
 	}
-	// A client that has something of a set has it all, if it is as much: then it needs no copy of what it has.
-	whole := e == everything && s.isolation == nil && s.kept == nil
+	// If the client holds the whole set, share it instead of copying.
+	whole := e == everything && s.isolation == nil && s.retained == nil
 	if s.belongs == nil {
 		whole = whole && s.have.Len()+st.grows == goal.Len()
 	} else {
@@ -414,18 +418,18 @@ func (s *subscription) reached(goal *Set, e extent, st step) {
 	s.asked, s.repeated = nil, nil
 	if s.belongs.reviews() {
 		clear(s.belongs.reviewed)
-		s.base = nil // unless all of it is done with now
+		s.base = nil // reset below if everything was sent
 	}
 	s.goal, s.reach = goal, e
 	if e == everything {
 		s.base = goal
 		if s.outlives && st.partly {
-			s.base = nil // what is left of something is compared when that comes back
+			s.base = nil // compare everything next time: what was left out may become due
 		}
 	}
 	if !whole {
 		s.change(st.changed, st.removed)
-		whole = s.belongs != nil && s.isolation == nil && s.kept == nil && s.have.like(goal)
+		whole = s.belongs != nil && s.isolation == nil && s.retained == nil && s.have.like(goal)
 		st.changed, st.removed = nil, nil
 	}
 	if whole {
@@ -434,7 +438,7 @@ func (s *subscription) reached(goal *Set, e extent, st step) {
 	s.nameHave()
 }
 
-// candidates lists, once each, the names whose resource may differ between the client and a goal.
+// candidates lists, without duplicates, the names whose resource may differ between the client and a goal.
 func (s *subscription) candidates(goal *Set) []string {
 	names, exact := goal.changedSince(s.base)
 	if !exact {
@@ -448,7 +452,7 @@ func (s *subscription) candidates(goal *Set) []string {
 	return slices.Compact(names)
 }
 
-// everyName lists what the client asks for, and what it has.
+// everyName lists the names that the client asks for or has.
 func (s *subscription) everyName(goal *Set) []string {
 	names := make([]string, 0, goal.Len())
 	for r := range goal.All() {
@@ -475,7 +479,7 @@ func (s *subscription) everyName(goal *Set) []string {
 	return append(names[:here], slices.Compact(names[here:])...)
 }
 
-// special goes through names that are to be looked at whatever has changed.
+// special iterates over the names to compare whatever has changed.
 func (s *subscription) special(goal *Set) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for name := range s.asked {
@@ -491,7 +495,7 @@ func (s *subscription) special(goal *Set) iter.Seq[string] {
 		if s.isolation == nil {
 			return
 		}
-		for name := range s.isolation.refused { // which may be nowhere else
+		for name := range s.isolation.refused { // these may be in neither set
 			if !yield(name) {
 				return
 			}

@@ -6,17 +6,19 @@ import (
 	"time"
 )
 
-// turn is a stream's place among those that push. Who sends to a client that does not read may be held up for ever, and has to give way.
+// turn is a stream's slot among those that push at once. A stream whose client does not read may block
+// forever while sending, so it must give the slot back.
 type turn struct {
 	limits *bounds
 	has    atomic.Bool
-	giving *time.Timer // gives the place back while the stream is held up
+	giving *time.Timer // gives the slot back while a send blocks
 }
 
-// longestSend is how long a stream may keep its place while it sends. Whatever a client that reads is sent is on its way by then.
-const longestSend = 50 * time.Millisecond
+// maxSendTime is how long a stream may keep its slot while it sends. A send to a client that reads is done by
+// then.
+const maxSendTime = 50 * time.Millisecond
 
-// take waits for a place. It returns false if the context has ended.
+// take waits for a slot. It returns false if the context ends first.
 func (t *turn) take(ctx context.Context) bool {
 	if t.limits.pushes == nil {
 		return true
@@ -38,22 +40,22 @@ func (t *turn) take(ctx context.Context) bool {
 	}
 }
 
-// giveBack gives the place back, if the stream still has it.
+// giveBack gives the slot back, if the stream still has it.
 func (t *turn) giveBack() {
 	if t.has.CompareAndSwap(true, false) {
 		<-t.limits.pushes
 	}
 }
 
-// whileSending does something that may be held up by the client.
+// whileSending runs send, which may block, and gives the slot back if it takes too long.
 func (t *turn) whileSending(send func() error) error {
 	if !t.has.Load() {
 		return send()
 	}
 	if t.giving == nil {
-		t.giving = time.AfterFunc(longestSend, t.giveBack)
+		t.giving = time.AfterFunc(maxSendTime, t.giveBack)
 	} else {
-		t.giving.Reset(longestSend)
+		t.giving.Reset(maxSendTime)
 	}
 	defer t.giving.Stop()
 	return send()

@@ -1,38 +1,39 @@
 package ads
 
-// lane is what a plan says of a type: worked out once, for every stream looks at it for every type whenever anything happens.
-type lane struct {
-	extents []extent // how much of a change may be sent at each stage
-	in      []bool   // which stages are about the type
+// typePlan is what a plan says of one type. It is computed once, because every stream consults it for every
+// type at every event.
+type typePlan struct {
+	extents []extent // by stage: how much of a change may be sent
+	in      []bool   // by stage: whether it is about the type
 	breaks  bool     // its removals have a stage of their own
 	begins  int      // the first stage that is about the type, or the number of stages if none is
 }
 
-// lanes has the lane of each type that a plan lists; all others share one.
-type lanes struct {
-	listed map[string]*lane
-	others *lane
+// typePlans has a typePlan for each type that a plan lists; all others share one.
+type typePlans struct {
+	listed map[string]*typePlan
+	others *typePlan
 }
 
-func newLanes(p *Plan) lanes {
-	l := lanes{listed: map[string]*lane{}, others: p.lane("")}
+func newTypePlans(p *Plan) typePlans {
+	l := typePlans{listed: map[string]*typePlan{}, others: p.typePlan("")}
 	for _, s := range p.Stages {
 		for _, typeURL := range s.Types {
-			l.listed[typeURL] = p.lane(typeURL)
+			l.listed[typeURL] = p.typePlan(typeURL)
 		}
 	}
 	return l
 }
 
-func (l *lanes) of(typeURL string) *lane {
+func (l *typePlans) of(typeURL string) *typePlan {
 	if listed, ok := l.listed[typeURL]; ok {
 		return listed
 	}
 	return l.others
 }
 
-func (p *Plan) lane(typeURL string) *lane {
-	l := &lane{breaks: p.breaks(typeURL), begins: len(p.Stages)}
+func (p *Plan) typePlan(typeURL string) *typePlan {
+	l := &typePlan{breaks: p.breaks(typeURL), begins: len(p.Stages)}
 	for i := range p.Stages {
 		if p.has(i, typeURL) {
 			l.begins = min(l.begins, i)
@@ -42,5 +43,6 @@ func (p *Plan) lane(typeURL string) *lane {
 	return l
 }
 
-// usedBy tells whether a resource of this type may be made use of by one of another: whether it is made no later.
-func (l *lane) usedBy(other *lane) bool { return l.begins <= other.begins }
+// usedBy reports whether resources of this type may be used by those of another: whether the plan makes them
+// no later.
+func (l *typePlan) usedBy(other *typePlan) bool { return l.begins <= other.begins }

@@ -11,25 +11,25 @@ import (
 	"github.com/pgmesh/pgmesh/internal/panics"
 )
 
-// request is what both forms of the protocol say, in one shape.
+// request is a request of either form of the protocol.
 type request struct {
 	node    *corev3.Node
 	typeURL string
 	nonce   string
 	failure *status.Status // set in a NACK
 
-	// subscribe and unsubscribe change the names a client wants (delta).
+	// subscribe and unsubscribe change the wanted names (delta).
 	subscribe, unsubscribe []string
-	// names are all the names that a client wants (state of the world).
+	// names are all wanted names (state of the world).
 	names []string
 	// held has the versions that a client has from an earlier stream (delta).
 	held map[string]string
 
-	// release gives the memory back that the request and what is made of it take. Nil is nothing.
+	// release releases the memory reserved for the request and what is made of it. It may be nil.
 	release func()
 }
 
-// done is called when nothing of the request is needed any more.
+// done releases a request that is not processed.
 func (r *request) done() {
 	if r.release != nil {
 		r.release()
@@ -48,12 +48,12 @@ type wire interface {
 	recv() (*request, error)
 	encode(*response) *message
 	send(*message) error
-	// incremental tells whether a response carries only what changed.
+	// incremental reports whether responses carry only changes.
 	incremental() bool
 }
 
-// receive reads requests until the stream ends. The channel of requests is not buffered: a client that asks faster than it is
-// answered is slowed down by gRPC's own flow control.
+// receive reads requests until the stream ends. The requests channel is unbuffered, so that gRPC's flow
+// control slows down a client that asks faster than it is answered.
 func receive(ctx context.Context, w wire, pace *pace) (<-chan *request, <-chan error) {
 	requests, failed := make(chan *request), make(chan error, 1)
 	go func() {
