@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -100,4 +101,36 @@ func read(t *testing.T, file string) string {
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	return string(text)
+}
+
+// A page that names a test promises something by it, so the test has to exist under that name.
+func TestTestsThatPagesNameExist(t *testing.T) {
+	t.Parallel()
+	declared := declaredTests(t)
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md"} {
+		pages, err := filepath.Glob("../../" + pattern)
+		require.NoError(t, err)
+		for _, page := range pages {
+			for _, name := range regexp.MustCompile("`(Test[A-Z]\\w+)`").FindAllStringSubmatch(read(t, page), -1) {
+				if !declared[name[1]] {
+					t.Errorf("%s names %s, which no package has: the test was renamed or removed", page, name[1])
+				}
+			}
+		}
+	}
+}
+
+func declaredTests(t *testing.T) map[string]bool {
+	t.Helper()
+	declared := map[string]bool{}
+	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	require.NoError(t, filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, "_test.go") {
+			for _, name := range function.FindAllStringSubmatch(read(t, path), -1) {
+				declared[name[1]] = true
+			}
+		}
+		return err
+	}))
+	return declared
 }

@@ -21,7 +21,7 @@ import (
 func TestEveryCallAsksWhoCalls(t *testing.T) {
 	t.Parallel()
 	f := startSecure(t, nil)
-	conn := f.dial(f.bearing(f.token("neither", "register")))
+	conn := f.dial(f.withToken(f.token("neither", "register")))
 	calls := 0
 	protoregistry.GlobalFiles.RangeFilesByPackage(adminv1.File_pgmesh_admin_v1_admin_proto.Package(), func(file protoreflect.FileDescriptor) bool {
 		for i := range file.Services().Len() {
