@@ -15,6 +15,9 @@ import (
 // Unlike tables they have no migrations: a program that migrates replaces them all if they differ from
 // its own. What is replaced keeps its grants and dependents. So a view may get new columns only at its
 // end, and a function that goes, or changes its arguments, must be dropped by a migration.
+//
+//go:generate go run ./internal/linkgen -o sql/69_references.sql
+//go:embed sql/*.sql
 var codeFiles embed.FS
 
 // code returns all of it as one script.
