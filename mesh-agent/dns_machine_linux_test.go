@@ -80,7 +80,7 @@ func resolvedMachine(t *testing.T, unit string) *booted.Machine {
 	m.Type("dpkg --force-all -i /root/resolved.deb && ln -sf /run/systemd/resolve/stub-resolv.conf /etc/resolv.conf && systemctl restart systemd-resolved")
 	m.Type("printf 'passwd: files\\nhosts: files dns\\n' > /etc/nsswitch.conf")
 	m.Type(fmt.Sprintf("resolvectl dns eth0 %s && resolvectl domain eth0 office.example", officer.IPv4))
-	m.Type("useradd --system mesh-agent; install -d -o mesh-agent -g mesh-agent -m 700 /var/lib/mesh-agent")
+	m.Type("rm -rf /var/lib/mesh-agent; useradd --system mesh-agent; install -d -o mesh-agent -g mesh-agent -m 700 /var/lib/mesh-agent")
 	m.Write("/var/lib/mesh-agent/names", lastNames(t), 0o644)
 	m.Write("/etc/systemd/system/mesh-agent.service", []byte(`[Service]
 Environment=`+beAgent+`=1
