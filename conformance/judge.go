@@ -35,7 +35,7 @@ func readOutcomes(report string) (outcomes []*outcome, err error) {
 	return outcomes, nil
 }
 
-// judge tells for each case whether what came of it is as it should be, or why not. It fails for what nothing explains.
+// judge prints the result of each case, with its explanations. It returns an error for anything unexplained.
 func (o options) judge(outcomes []*outcome, served string) error {
 	explanations, err := explain.Load()
 	if err != nil {
@@ -71,11 +71,11 @@ func (one *outcome) failures() []string {
 	return one.Fail
 }
 
-// compare adds what differs from the recording of a case, if there is one of both sides.
+// compare adds the unexplained differences between the recording of a case and discovery's answer, if both exist.
 func (one *outcome) compare(explanations explain.Explanations, c *explain.Case, istiod, discovery string) error {
 	recorded, err := recording.Read(filepath.Join(istiod, one.ID+".xds.gz"))
 	if errors.Is(err, fs.ErrNotExist) {
-		one.same = true
+		one.same = one.Error == "" // there is no recording to differ from
 		return nil
 	}
 	if err != nil {
@@ -94,7 +94,7 @@ func (one *outcome) compare(explanations explain.Explanations, c *explain.Case, 
 	return nil
 }
 
-// verdict fails for a case that nothing explains, and, where all cases ran, for an explanation that none needed.
+// verdict returns an error for an unexplained case and, if all cases ran, for an explanation that no case needed.
 func (o options) verdict(outcomes []*outcome, explanations explain.Explanations) error {
 	bad := slices.DeleteFunc(slices.Clone(outcomes), func(one *outcome) bool { return len(one.unexplained) == 0 })
 	var unneeded error

@@ -9,7 +9,7 @@ import (
 	"github.com/pgmesh/pgmesh/conformance/recording"
 )
 
-// Compare lists what differs in the answers to a case, and is explained by nothing. It changes both answers on the way.
+// Compare lists the unexplained differences between the answers to a case. It modifies both answers.
 func (all Explanations) Compare(c *Case, istiod, discovery *recording.Recording) (unexplained []string) {
 	applicable := all.of(c)
 	names := maps.Clone(istiod.Resources)
@@ -32,7 +32,7 @@ func (all Explanations) Compare(c *Case, istiod, discovery *recording.Recording)
 
 func byName(a, b recording.Resource) int { return strings.Compare(a.String(), b.String()) }
 
-// Fails lists what is not met in a case, and is explained by nothing.
+// Fails lists the unexplained failures of a case.
 func (all Explanations) Fails(c *Case, failures []string) (unexplained []string) {
 	applicable := all.of(c)
 	for _, f := range failures {

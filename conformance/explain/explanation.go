@@ -1,5 +1,5 @@
-// Package explain holds why discovery answers some cases of the exam otherwise than istiod did. An explanation is narrow: it says in which
-// cases and resources it applies, and what to change there so that both are the same. A difference that remains is one that nobody explains.
+// Package explain records why discovery's answers to some exam cases differ from istiod's. An explanation is narrow: it says in which cases
+// and resources it applies, and which change there makes both answers the same. A difference that remains is unexplained.
 package explain
 
 import (

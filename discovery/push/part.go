@@ -19,7 +19,7 @@ import (
 // ownPart is a type of which each class has its own.
 type ownPart struct {
 	typeURL string
-	// same tells whether the part is made from the same as before, by a class whose shared view is the same one.
+	// same reports whether the inputs of the part are unchanged, for a class that kept its shared view.
 	same func(now, before *ingredients) bool
 	make func(*Engine, *class, translate.View, *envoyfilter.Patcher) made
 }

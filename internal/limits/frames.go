@@ -20,7 +20,8 @@ const messagePrefix = 5
 const (
 	// mostUnfinished is how many streams of a connection may be within a message. Streams that the server has ended count until the client ends them.
 	mostUnfinished = 4096
-	// A message may take several times its size in gRPC's buffers, for each frame has one or more of its own. What comes in crumbs would take hundreds of times.
+	// gRPC keeps each frame in buffers of its own, so a message may take several times its size. One sent in tiny pieces would take hundreds
+	// of times its size.
 	buffersOf   = 4
 	buffersFree = 64 << 10
 )
@@ -31,9 +32,10 @@ var (
 	errNoStream = errors.New("a message belongs to no stream")
 )
 
-// frames follows what a client sends over HTTP/2, as far as it tells where gRPC's messages begin and end. It judges nothing that gRPC itself refuses.
+// frames parses what a client sends over HTTP/2, just enough to find where gRPC's messages begin and end. gRPC itself refuses what is invalid.
 type frames struct {
-	// large is called when more has come of a message than gRPC lets a client send that nobody reads, before more is, and again unless it is done with that.
+	// large is called once more of a message has come than gRPC's window allows for an unread stream, before anything further is read. Unless
+	// it reports that it is done, it is called again.
 	large func(stream uint32, size int) (done bool, err error)
 	// ends is called when no more comes of what was begun on a stream, also if nothing was.
 	ends func(stream uint32)
@@ -63,7 +65,7 @@ func newFrames(large func(uint32, int) (bool, error), ends func(uint32)) *frames
 	return &frames{large: large, ends: ends, preface: prefaceLength, unfinished: map[uint32]unfinished{}}
 }
 
-// follow is given what comes, in pieces of any size.
+// follow parses the bytes that come next, in pieces of any size.
 func (f *frames) follow(b []byte) error {
 	n := min(len(b), f.preface)
 	f.preface -= n

@@ -17,7 +17,7 @@ import (
 // others want some.
 type Memory struct {
 	total   int
-	free    int           // what nobody has to ask for
+	free    int           // bytes that need no reservation
 	within  time.Duration // how long memory is waited for
 	outside bool          // what waits takes none
 

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// unfinishedFree is what may come of a message that has no place: gRPC lets clients send that much on each stream, whether or not anybody reads it
-	// (the streamWindow of internal/rpc). So a place is for who is listened to.
+	// unfinishedFree is how much of a message may come without a reservation: gRPC lets clients send that much on each stream even if nobody reads it
+	// (the streamWindow of internal/rpc).
 	unfinishedFree = 128 << 10
 	// unfinishedWithin is how long a connection waits for memory. It is not read meanwhile, and pings are not answered.
 	unfinishedWithin = 10 * time.Second
@@ -31,9 +31,8 @@ func NewUnfinished(total int) *Memory {
 	return m
 }
 
-// BoundUnfinished has the connections of a server take the memory for large messages before they are read. gRPC tells nobody of a message before it is
-// whole, and lets a client send all of it once its length is known. A client that finds no memory in time, or does not go on sending, loses its
-// connection.
+// BoundUnfinished makes the connections of a server reserve memory for large messages before they are read. gRPC shows nobody a message before it is
+// complete, and lets a client send all of it once its length is known. A client that gets no memory in time, or stops sending, loses its connection.
 func BoundUnfinished(of credentials.TransportCredentials, memory *Memory) credentials.TransportCredentials {
 	if memory == nil || memory.total <= 0 {
 		return of
@@ -47,7 +46,7 @@ type unfinishedBounds struct {
 	memory *Memory
 }
 
-// ServerHandshake does it, and follows what comes after it.
+// ServerHandshake performs the handshake, and then follows what the client sends.
 func (u *unfinishedBounds) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := u.TransportCredentials.ServerHandshake(raw)
 	if err != nil {
@@ -82,7 +81,7 @@ func newArriving(conn net.Conn, memory *Memory) *arriving {
 	return a
 }
 
-// Read passes on what comes when there is memory for the messages that it begins.
+// Read returns bytes only once the budget has room for the large messages that they belong to.
 func (a *arriving) Read(p []byte) (int, error) {
 	n, err := a.Conn.Read(p)
 	if refused := a.frames.follow(p[:n]); refused != nil {

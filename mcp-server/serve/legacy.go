@@ -177,7 +177,7 @@ func (e *everySink) list() []store.SinkStatus {
 	return append([]store.SinkStatus{}, e.all...)
 }
 
-// sinksTold is what callers are told of sinks: those of the table at all servers, and those of this server's flags.
+// sinksTold reports the sinks of the table at all servers, and those of this server's flags.
 func (s *server) sinksTold() (told []*adminv1.SinkStatus) {
 	for _, one := range s.everySink.list() {
 		status := &adminv1.SinkStatus{Address: one.Address, Server: one.Server, Dials: one.Dials, Connected: one.Connected, Error: one.Error}
