@@ -32,7 +32,7 @@ test-postgres: ## Run the store's tests on each Postgres from 13 to 18 (POSTGRES
 
 .PHONY: interop
 interop: compile istiod ## Run pgmesh beside a real istiod, which is built from Istio's modules (minutes the first time)
-	ISTIOD=$(CURDIR)/.tools/bin/istiod go test -count=1 ./internal/interop
+	ISTIOD=$(CURDIR)/.tools/bin/istiod go test -count=1 ./internal/testbench/interop
 
 .PHONY: bench
 bench: compile ## Measure what is promised, each beside a floor (FLAGS='--only update,large' narrows)
@@ -68,7 +68,7 @@ soak: ## Try the feed with random transactions for SOAK=10m and watch the memory
 
 .PHONY: deaths
 deaths: envoy ## Have each two parts of a mesh die and come back in every order, under requests: half an hour
-	DEATHS=1 go test ./internal/e2e -run TestEveryOrderOfDeaths -count=1 -timeout 0 -v
+	DEATHS=1 go test ./internal/testbench/e2e -run TestEveryOrderOfDeaths -count=1 -timeout 0 -v
 
 .PHONY: count
 count: ## Count how the code is written, folder by folder (TREE=folder counts another tree, to hold beside it)

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/pgmesh/pgmesh/bench/realenvoy"
-	"github.com/pgmesh/pgmesh/internal/process"
-	"github.com/pgmesh/pgmesh/mesh-agent/bootstrap"
+	"github.com/pgmesh/pgmesh/internal/kit/process"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
 )
 
 const floorCluster = "bench-floor"

@@ -18,7 +18,7 @@ import (
 	"github.com/pgmesh/pgmesh/bench/bare"
 	"github.com/pgmesh/pgmesh/bench/child"
 	"github.com/pgmesh/pgmesh/bench/machine"
-	"github.com/pgmesh/pgmesh/internal/stack"
+	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 

@@ -17,7 +17,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/bench/realenvoy"
 	"github.com/pgmesh/pgmesh/bench/timing"
-	"github.com/pgmesh/pgmesh/internal/stack"
+	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 )
 
 // What the proxy uses of the mesh.

@@ -19,7 +19,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/bench/machine"
 	"github.com/pgmesh/pgmesh/bench/realenvoy"
-	"github.com/pgmesh/pgmesh/internal/stack"
+	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 	"github.com/pgmesh/pgmesh/store/embedded"
 )
 

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	mcp "istio.io/api/mcp/v1alpha1"
 
-	"github.com/pgmesh/pgmesh/internal/wellformed"
+	"github.com/pgmesh/pgmesh/internal/kit/wellformed"
 )
 
 // Envelope is a resource received over MCP whose body has not been decoded yet. A resource that travels

@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/pgmesh/pgmesh/internal/wellformed"
+	"github.com/pgmesh/pgmesh/internal/kit/wellformed"
 )
 
 // Spec is the spec of a resource. A received one keeps its encoded form until Message is first called:

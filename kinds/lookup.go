@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/pgmesh/pgmesh/internal/nearest"
+	"github.com/pgmesh/pgmesh/internal/kit/nearest"
 )
 
 // The registry never changes, so its indexes are built once, on first use.

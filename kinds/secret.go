@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/pgmesh/pgmesh/internal/credential"
+	"github.com/pgmesh/pgmesh/identity/credential"
 	"github.com/pgmesh/pgmesh/kinds/schema"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )

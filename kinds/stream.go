@@ -12,7 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/pgmesh/pgmesh/internal/nearest"
+	"github.com/pgmesh/pgmesh/internal/kit/nearest"
 )
 
 // Stream reads documents like Parse, but calls each for every document, or for its violations, as soon as it

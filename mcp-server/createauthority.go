@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	signing "github.com/pgmesh/pgmesh/internal/authority"
-	"github.com/pgmesh/pgmesh/mcp-server/signer"
+	signing "github.com/pgmesh/pgmesh/identity/authority"
+	"github.com/pgmesh/pgmesh/mcp-server/identity/signer"
 )
 
 const createAuthorityHelp = `Print the certificate of an authority whose key stays where it is: in a token of PKCS #11, or with a KMS.

@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	signing "github.com/pgmesh/pgmesh/internal/authority"
-	"github.com/pgmesh/pgmesh/internal/identity"
+	"github.com/pgmesh/pgmesh/identity"
+	signing "github.com/pgmesh/pgmesh/identity/authority"
 	"github.com/pgmesh/pgmesh/internal/program"
-	"github.com/pgmesh/pgmesh/mcp-server/authority"
-	"github.com/pgmesh/pgmesh/mcp-server/seal"
+	"github.com/pgmesh/pgmesh/mcp-server/identity/authority"
+	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	"github.com/pgmesh/pgmesh/store"
 )
 

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pgmesh/pgmesh/mcp-server/authority"
-	"github.com/pgmesh/pgmesh/mcp-server/seal"
+	"github.com/pgmesh/pgmesh/mcp-server/identity/authority"
+	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 	"github.com/pgmesh/pgmesh/store"
 )

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pgmesh/pgmesh/internal/terminal"
-	"github.com/pgmesh/pgmesh/mcp-server/tokens"
+	"github.com/pgmesh/pgmesh/internal/kit/terminal"
+	"github.com/pgmesh/pgmesh/mcp-server/identity/tokens"
 	"github.com/pgmesh/pgmesh/store"
 )
 

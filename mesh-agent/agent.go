@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pgmesh/pgmesh/internal/monitor"
-	"github.com/pgmesh/pgmesh/mesh-agent/bootstrap"
-	"github.com/pgmesh/pgmesh/mesh-agent/register"
-	"github.com/pgmesh/pgmesh/mesh-agent/relay"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/supervise"
+	"github.com/pgmesh/pgmesh/mesh-agent/host/register"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
-	"github.com/pgmesh/pgmesh/mesh-agent/supervise"
-	"github.com/pgmesh/pgmesh/mesh-agent/upstream"
+	"github.com/pgmesh/pgmesh/mesh-agent/xds/relay"
+	"github.com/pgmesh/pgmesh/mesh-agent/xds/upstream"
 )
 
 // agent holds all parts that run in this program, from the machine's identity to its Envoy.

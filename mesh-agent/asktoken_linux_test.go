@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/pgmesh/pgmesh/mesh-agent/jointest"
+	"github.com/pgmesh/pgmesh/mesh-agent/identity/jointest"
 )
 
 // joinAtATerminal starts join with a terminal, and returns what is read from that after the question.

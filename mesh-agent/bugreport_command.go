@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pgmesh/pgmesh/internal/kit/terminal"
 	"github.com/pgmesh/pgmesh/internal/program"
-	"github.com/pgmesh/pgmesh/internal/terminal"
 	"github.com/pgmesh/pgmesh/mesh-agent/bugreport"
 	"github.com/pgmesh/pgmesh/mesh-agent/inspect"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"

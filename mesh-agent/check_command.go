@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pgmesh/pgmesh/internal/program"
-	"github.com/pgmesh/pgmesh/mesh-agent/bootstrap"
-	"github.com/pgmesh/pgmesh/mesh-agent/check"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
+	"github.com/pgmesh/pgmesh/mesh-agent/host/check"
+	"github.com/pgmesh/pgmesh/mesh-agent/host/redirect"
 	"github.com/pgmesh/pgmesh/mesh-agent/inspect"
-	"github.com/pgmesh/pgmesh/mesh-agent/redirect"
 )
 
 const checkHelp = `Look whether this machine has what mesh-agent run needs, with the flags and the configuration file that it would have: the clock, ports, discovery

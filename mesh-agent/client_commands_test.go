@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 
-	"github.com/pgmesh/pgmesh/mesh-agent/jointest"
+	"github.com/pgmesh/pgmesh/mesh-agent/identity/jointest"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 )
 

@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/pgmesh/pgmesh/internal/authority"
-	"github.com/pgmesh/pgmesh/internal/jointoken"
-	"github.com/pgmesh/pgmesh/internal/membership"
-	"github.com/pgmesh/pgmesh/mesh-agent/join"
+	"github.com/pgmesh/pgmesh/identity/authority"
+	"github.com/pgmesh/pgmesh/identity/jointoken"
+	"github.com/pgmesh/pgmesh/identity/membership"
+	"github.com/pgmesh/pgmesh/mesh-agent/identity/join"
 )
 
 // joinTokenVariable is the environment variable that may hold the join token.

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
-	"github.com/pgmesh/pgmesh/mesh-agent/upstream"
+	"github.com/pgmesh/pgmesh/mesh-agent/xds/upstream"
 )
 
 // discoveryFlags say where discovery is.

@@ -16,10 +16,10 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/pgmesh/pgmesh/mesh-agent/bootstrap"
-	"github.com/pgmesh/pgmesh/mesh-agent/dns"
-	"github.com/pgmesh/pgmesh/mesh-agent/dns/claim"
-	"github.com/pgmesh/pgmesh/mesh-agent/dns/resolvconf"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
+	"github.com/pgmesh/pgmesh/mesh-agent/host/dns"
+	"github.com/pgmesh/pgmesh/mesh-agent/host/dns/claim"
+	"github.com/pgmesh/pgmesh/mesh-agent/host/dns/resolvconf"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
 )

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pgmesh/pgmesh/internal/program"
-	"github.com/pgmesh/pgmesh/mesh-agent/dns"
-	"github.com/pgmesh/pgmesh/mesh-agent/dns/claim"
+	"github.com/pgmesh/pgmesh/mesh-agent/host/dns"
+	"github.com/pgmesh/pgmesh/mesh-agent/host/dns/claim"
 )
 
 func dnsCommand() *cobra.Command {

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/pgmesh/pgmesh/internal/envoytest"
-	booted "github.com/pgmesh/pgmesh/internal/machine"
-	"github.com/pgmesh/pgmesh/internal/netns"
+	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
+	booted "github.com/pgmesh/pgmesh/internal/testbench/machine"
+	"github.com/pgmesh/pgmesh/internal/testbench/netns"
 	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
 )
 

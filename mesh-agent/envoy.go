@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/pgmesh/pgmesh/internal/notify"
-	"github.com/pgmesh/pgmesh/mesh-agent/bootstrap"
+	"github.com/pgmesh/pgmesh/internal/kit/notify"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/supervise"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
-	"github.com/pgmesh/pgmesh/mesh-agent/supervise"
 )
 
 // envoyFlags says which Envoy to run and how.

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pgmesh/pgmesh/internal/program"
-	"github.com/pgmesh/pgmesh/mesh-agent/envoyadmin"
-	"github.com/pgmesh/pgmesh/mesh-agent/envoyview"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/envoyadmin"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/envoyview"
 	"github.com/pgmesh/pgmesh/mesh-agent/inspect"
 )
 

@@ -20,9 +20,9 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 
-	"github.com/pgmesh/pgmesh/internal/certtest"
-	"github.com/pgmesh/pgmesh/internal/envoytest"
-	"github.com/pgmesh/pgmesh/mesh-agent/jointest"
+	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
+	"github.com/pgmesh/pgmesh/mesh-agent/identity/jointest"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 

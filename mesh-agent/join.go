@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pgmesh/pgmesh/internal/membership"
+	"github.com/pgmesh/pgmesh/identity/membership"
 	"github.com/pgmesh/pgmesh/internal/program"
-	"github.com/pgmesh/pgmesh/mesh-agent/statedir"
+	"github.com/pgmesh/pgmesh/mesh-agent/host/statedir"
 )
 
 const joinHelp = `Make this machine a member of the mesh: get its first certificate from discovery, and keep it.

@@ -16,11 +16,11 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/pgmesh/pgmesh/internal/identity"
-	"github.com/pgmesh/pgmesh/internal/membership"
-	"github.com/pgmesh/pgmesh/mesh-agent/join"
-	"github.com/pgmesh/pgmesh/mesh-agent/sds"
-	"github.com/pgmesh/pgmesh/mesh-agent/upstream"
+	"github.com/pgmesh/pgmesh/identity"
+	"github.com/pgmesh/pgmesh/identity/membership"
+	"github.com/pgmesh/pgmesh/mesh-agent/identity/join"
+	"github.com/pgmesh/pgmesh/mesh-agent/identity/sds"
+	"github.com/pgmesh/pgmesh/mesh-agent/xds/upstream"
 )
 
 // serversFile has the addresses of the discovery that the machine joined at, one a line.

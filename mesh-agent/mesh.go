@@ -11,11 +11,11 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/pgmesh/pgmesh/internal/wait"
-	"github.com/pgmesh/pgmesh/mesh-agent/proxyconfig"
+	"github.com/pgmesh/pgmesh/internal/kit/wait"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/proxyconfig"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/supervise"
 	"github.com/pgmesh/pgmesh/mesh-agent/settings"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
-	"github.com/pgmesh/pgmesh/mesh-agent/supervise"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
-	"github.com/pgmesh/pgmesh/mesh-agent/upstream"
+	"github.com/pgmesh/pgmesh/mesh-agent/xds/upstream"
 )
 
 // status reports the machine's identity; a nil machine has none.

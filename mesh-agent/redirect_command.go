@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pgmesh/pgmesh/mesh-agent/envoyadmin"
-	"github.com/pgmesh/pgmesh/mesh-agent/redirect"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/envoyadmin"
+	"github.com/pgmesh/pgmesh/mesh-agent/host/redirect"
 )
 
 const redirectHelp = `See, apply and take away the rules that send this machine's connections through Envoy. mesh-agent run --redirect does all of it by itself; these

@@ -18,10 +18,10 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
-	"github.com/pgmesh/pgmesh/internal/replace"
-	"github.com/pgmesh/pgmesh/mesh-agent/bootstrap"
-	"github.com/pgmesh/pgmesh/mesh-agent/locality"
-	"github.com/pgmesh/pgmesh/mesh-agent/register"
+	"github.com/pgmesh/pgmesh/internal/kit/replace"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
+	"github.com/pgmesh/pgmesh/mesh-agent/host/locality"
+	"github.com/pgmesh/pgmesh/mesh-agent/host/register"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )

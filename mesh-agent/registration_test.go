@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pgmesh/pgmesh/mesh-agent/bootstrap"
-	"github.com/pgmesh/pgmesh/mesh-agent/register"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
+	"github.com/pgmesh/pgmesh/mesh-agent/host/register"
 	"github.com/pgmesh/pgmesh/mesh-agent/settings"
 )
 

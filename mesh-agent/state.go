@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/pgmesh/pgmesh/mesh-agent/statedir"
+	"github.com/pgmesh/pgmesh/mesh-agent/host/statedir"
 )
 
 // stateFlags say where the machine keeps its identity and other state.

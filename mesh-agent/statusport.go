@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pgmesh/pgmesh/internal/listen"
-	"github.com/pgmesh/pgmesh/mesh-agent/envoyadmin"
-	"github.com/pgmesh/pgmesh/mesh-agent/scrape"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/envoyadmin"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/scrape"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/supervise"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
-	"github.com/pgmesh/pgmesh/mesh-agent/supervise"
 )
 
 // scrapeFlags name the applications whose metrics the status port serves too.

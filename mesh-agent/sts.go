@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
-	"github.com/pgmesh/pgmesh/internal/reload"
-	"github.com/pgmesh/pgmesh/mesh-agent/sts"
+	"github.com/pgmesh/pgmesh/internal/kit/reload"
+	"github.com/pgmesh/pgmesh/mesh-agent/identity/sts"
 )
 
 // stsFlags configure the token exchange.

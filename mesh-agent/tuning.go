@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/pgmesh/pgmesh/mesh-agent/bootstrap"
-	"github.com/pgmesh/pgmesh/mesh-agent/supervise"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/supervise"
 )
 
 // tuningFlags are settings of Envoy other than the mesh's.

@@ -17,12 +17,12 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"github.com/pgmesh/pgmesh/internal/kit/panics"
 	"github.com/pgmesh/pgmesh/internal/listen"
-	"github.com/pgmesh/pgmesh/internal/panics"
-	"github.com/pgmesh/pgmesh/mesh-agent/lastgood"
-	"github.com/pgmesh/pgmesh/mesh-agent/relay"
-	"github.com/pgmesh/pgmesh/mesh-agent/sds"
+	"github.com/pgmesh/pgmesh/mesh-agent/identity/sds"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
+	"github.com/pgmesh/pgmesh/mesh-agent/xds/lastgood"
+	"github.com/pgmesh/pgmesh/mesh-agent/xds/relay"
 )
 
 // envoySocket is the path of the socket that serves Envoy's configuration and secrets.

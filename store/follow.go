@@ -10,7 +10,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pgmesh/pgmesh/internal/wait"
+	"github.com/pgmesh/pgmesh/internal/kit/wait"
 )
 
 // follower passes on the batches after a position. It survives its connections.

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/pgmesh/pgmesh/internal/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 )
 
 func TestMain(m *testing.M) { os.Exit(pgtest.VerifyMain(m)) }

@@ -8,7 +8,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pgmesh/pgmesh/internal/wait"
+	"github.com/pgmesh/pgmesh/internal/kit/wait"
 )
 
 // Awaken calls each when tables that servers use may have changed: mesh.readers, mesh.tokens, and others

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	istio "istio.io/api/security/v1alpha1"
 
-	"github.com/pgmesh/pgmesh/internal/freeport"
-	"github.com/pgmesh/pgmesh/internal/process"
+	"github.com/pgmesh/pgmesh/internal/kit/freeport"
+	"github.com/pgmesh/pgmesh/internal/kit/process"
 )
 
 // server is a process that issues certificates.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 
-	"github.com/pgmesh/pgmesh/internal/authority"
+	"github.com/pgmesh/pgmesh/identity/authority"
 )
 
 // files are the files of a discovery with its own authority: a root, an intermediate authority that signs,

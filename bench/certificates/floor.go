@@ -14,7 +14,7 @@ import (
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 
 	"github.com/pgmesh/pgmesh/bench/child"
-	"github.com/pgmesh/pgmesh/internal/authority"
+	"github.com/pgmesh/pgmesh/identity/authority"
 )
 
 // startFloor starts this program again, as the floor.

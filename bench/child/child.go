@@ -12,7 +12,7 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/pgmesh/pgmesh/internal/process"
+	"github.com/pgmesh/pgmesh/internal/kit/process"
 )
 
 // Process is the other process. It communicates in lines, and ends when its standard input is closed.

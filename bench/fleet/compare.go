@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pgmesh/pgmesh/internal/wait"
+	"github.com/pgmesh/pgmesh/internal/kit/wait"
 )
 
 // settleTimeout is how long after the grace period late changes may take.

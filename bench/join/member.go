@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/pgmesh/pgmesh/bench/machine"
-	"github.com/pgmesh/pgmesh/internal/stack"
-	"github.com/pgmesh/pgmesh/internal/wait"
+	"github.com/pgmesh/pgmesh/internal/kit/wait"
+	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 )
 

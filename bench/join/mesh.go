@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/pgmesh/pgmesh/bench/realenvoy"
-	"github.com/pgmesh/pgmesh/internal/stack"
+	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 	"github.com/pgmesh/pgmesh/store/embedded"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
 
-	"github.com/pgmesh/pgmesh/internal/process"
-	"github.com/pgmesh/pgmesh/mesh-agent/bootstrap"
+	"github.com/pgmesh/pgmesh/internal/kit/process"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
 )
 
 // Binary returns the path of Envoy: the given one, else $ENVOY, else the one that make tools installed.

@@ -13,10 +13,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/pgmesh/pgmesh/internal/jointoken"
-	"github.com/pgmesh/pgmesh/internal/membership"
-	"github.com/pgmesh/pgmesh/mesh-agent/join"
-	"github.com/pgmesh/pgmesh/mesh-agent/upstream"
+	"github.com/pgmesh/pgmesh/identity/jointoken"
+	"github.com/pgmesh/pgmesh/identity/membership"
+	"github.com/pgmesh/pgmesh/mesh-agent/identity/join"
+	"github.com/pgmesh/pgmesh/mesh-agent/xds/upstream"
 )
 
 // joining is how many machines join at the same time.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/bench/machine"
 	"github.com/pgmesh/pgmesh/bench/timing"
-	"github.com/pgmesh/pgmesh/internal/wait"
+	"github.com/pgmesh/pgmesh/internal/kit/wait"
 )
 
 // report is the measurement.

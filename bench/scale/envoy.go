@@ -14,8 +14,8 @@ import (
 	"github.com/pgmesh/pgmesh/bench/machine"
 	"github.com/pgmesh/pgmesh/bench/realenvoy"
 	"github.com/pgmesh/pgmesh/bench/timing"
-	"github.com/pgmesh/pgmesh/internal/process"
-	"github.com/pgmesh/pgmesh/mesh-agent/bootstrap"
+	"github.com/pgmesh/pgmesh/internal/kit/process"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
 )
 
 // envoyRun is a mesh to which routes are added one by one, each until a real Envoy answers by it.

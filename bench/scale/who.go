@@ -6,7 +6,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"github.com/pgmesh/pgmesh/mesh-agent/bootstrap"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
 )
 
 // who describes the proxies.

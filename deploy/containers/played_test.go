@@ -13,9 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pgmesh/pgmesh/internal/freeport"
-	"github.com/pgmesh/pgmesh/internal/pgtest"
-	"github.com/pgmesh/pgmesh/internal/process"
+	"github.com/pgmesh/pgmesh/internal/kit/freeport"
+	"github.com/pgmesh/pgmesh/internal/kit/process"
+	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 )
 
 // played runs compose.yaml on this machine: with processes for containers, folders for volumes, and ports on

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/pgmesh/pgmesh/internal/process"
+	"github.com/pgmesh/pgmesh/internal/kit/process"
 )
 
 const (

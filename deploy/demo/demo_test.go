@@ -18,9 +18,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pgmesh/pgmesh/internal/envoytest"
-	"github.com/pgmesh/pgmesh/internal/freeport"
-	"github.com/pgmesh/pgmesh/internal/stack"
+	"github.com/pgmesh/pgmesh/internal/kit/freeport"
+	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
+	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 )
 
 // beDemo makes this test binary act as the demo. All children of the demo inherit its value, by which the

@@ -19,10 +19,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/deploy/packages"
-	"github.com/pgmesh/pgmesh/internal/envoytest"
-	"github.com/pgmesh/pgmesh/internal/jointoken"
-	"github.com/pgmesh/pgmesh/internal/machine"
-	"github.com/pgmesh/pgmesh/internal/netns"
+	"github.com/pgmesh/pgmesh/identity/jointoken"
+	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
+	"github.com/pgmesh/pgmesh/internal/testbench/machine"
+	"github.com/pgmesh/pgmesh/internal/testbench/netns"
 	"github.com/pgmesh/pgmesh/store/embedded"
 )
 

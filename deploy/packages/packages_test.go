@@ -15,10 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/deploy/packages"
-	"github.com/pgmesh/pgmesh/internal/envoytest"
-	"github.com/pgmesh/pgmesh/internal/machine"
-	"github.com/pgmesh/pgmesh/internal/netns"
-	"github.com/pgmesh/pgmesh/internal/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
+	"github.com/pgmesh/pgmesh/internal/testbench/machine"
+	"github.com/pgmesh/pgmesh/internal/testbench/netns"
+	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 )
 
 // folder has the packages of two versions.

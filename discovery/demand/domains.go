@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
-	"github.com/pgmesh/pgmesh/internal/wellformed"
+	"github.com/pgmesh/pgmesh/internal/kit/wellformed"
 )
 
 // domains finds the virtual host of a route configuration that Envoy would choose for a request, if it had them all.

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
-	"github.com/pgmesh/pgmesh/internal/nearest"
+	"github.com/pgmesh/pgmesh/internal/kit/nearest"
 )
 
 // shownClasses are the sets of proxies that get the same.

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pgmesh/pgmesh/internal/kit/nearest"
 	"github.com/pgmesh/pgmesh/internal/monitor"
-	"github.com/pgmesh/pgmesh/internal/nearest"
 )
 
 // Pages are all that there is to see.

@@ -12,7 +12,7 @@ import (
 	selection "istio.io/api/type/v1beta1"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
-	"github.com/pgmesh/pgmesh/internal/webkeys"
+	"github.com/pgmesh/pgmesh/identity/webkeys"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
-	"github.com/pgmesh/pgmesh/internal/webkeys"
+	"github.com/pgmesh/pgmesh/identity/webkeys"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 

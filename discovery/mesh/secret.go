@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
-	"github.com/pgmesh/pgmesh/internal/credential"
+	"github.com/pgmesh/pgmesh/identity/credential"
 	"github.com/pgmesh/pgmesh/kinds"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )

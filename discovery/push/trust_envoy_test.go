@@ -22,8 +22,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
-	"github.com/pgmesh/pgmesh/internal/certtest"
-	"github.com/pgmesh/pgmesh/internal/envoytest"
+	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
 )
 
 // guardedPorts has a workload take mutual TLS alone, for requests and for connections.

@@ -13,7 +13,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
-	"github.com/pgmesh/pgmesh/internal/refusal"
+	"github.com/pgmesh/pgmesh/identity/refusal"
 	"github.com/pgmesh/pgmesh/kinds"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )

@@ -14,9 +14,9 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/serve"
 	"github.com/pgmesh/pgmesh/discovery/servetest"
-	"github.com/pgmesh/pgmesh/internal/authority"
-	"github.com/pgmesh/pgmesh/internal/certtest"
-	"github.com/pgmesh/pgmesh/internal/tlsfiles"
+	"github.com/pgmesh/pgmesh/identity/authority"
+	"github.com/pgmesh/pgmesh/identity/tlsfiles"
+	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
 )
 
 // pki is an operator's own: files for a discovery, and certificates for machines.

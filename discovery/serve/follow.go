@@ -9,10 +9,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
-	"github.com/pgmesh/pgmesh/discovery/jwks"
+	"github.com/pgmesh/pgmesh/discovery/identity/jwks"
+	"github.com/pgmesh/pgmesh/discovery/identity/trust"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/push"
-	"github.com/pgmesh/pgmesh/discovery/trust"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 

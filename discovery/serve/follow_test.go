@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
-	"github.com/pgmesh/pgmesh/discovery/jwks"
+	"github.com/pgmesh/pgmesh/discovery/identity/jwks"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/push"
-	"github.com/pgmesh/pgmesh/internal/webkeys"
+	"github.com/pgmesh/pgmesh/identity/webkeys"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 

@@ -15,15 +15,15 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
-	"github.com/pgmesh/pgmesh/discovery/issue"
-	"github.com/pgmesh/pgmesh/discovery/trust"
-	"github.com/pgmesh/pgmesh/internal/authority"
+	"github.com/pgmesh/pgmesh/discovery/identity/issue"
+	"github.com/pgmesh/pgmesh/discovery/identity/trust"
+	"github.com/pgmesh/pgmesh/identity/authority"
+	"github.com/pgmesh/pgmesh/identity/membership"
+	"github.com/pgmesh/pgmesh/identity/tlsfiles"
+	"github.com/pgmesh/pgmesh/internal/kit/reload"
 	"github.com/pgmesh/pgmesh/internal/limits"
 	"github.com/pgmesh/pgmesh/internal/listen"
-	"github.com/pgmesh/pgmesh/internal/membership"
 	"github.com/pgmesh/pgmesh/internal/program"
-	"github.com/pgmesh/pgmesh/internal/reload"
-	"github.com/pgmesh/pgmesh/internal/tlsfiles"
 )
 
 // Identity says who discovery is, whom it trusts, and what it signs machines' certificates with.

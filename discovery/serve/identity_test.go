@@ -23,9 +23,9 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/discovery/serve"
 	"github.com/pgmesh/pgmesh/discovery/servetest"
-	"github.com/pgmesh/pgmesh/internal/authority"
-	"github.com/pgmesh/pgmesh/internal/identity"
-	"github.com/pgmesh/pgmesh/internal/journal"
+	"github.com/pgmesh/pgmesh/identity"
+	"github.com/pgmesh/pgmesh/identity/authority"
+	"github.com/pgmesh/pgmesh/internal/testbench/journal"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 

@@ -15,10 +15,10 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
+	"github.com/pgmesh/pgmesh/identity"
+	"github.com/pgmesh/pgmesh/identity/jointoken"
+	"github.com/pgmesh/pgmesh/identity/membership"
 	"github.com/pgmesh/pgmesh/internal/dial"
-	"github.com/pgmesh/pgmesh/internal/identity"
-	"github.com/pgmesh/pgmesh/internal/jointoken"
-	"github.com/pgmesh/pgmesh/internal/membership"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 

@@ -13,14 +13,14 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/pgmesh/pgmesh/discovery/admit"
-	"github.com/pgmesh/pgmesh/discovery/issue"
-	"github.com/pgmesh/pgmesh/discovery/jwks"
+	"github.com/pgmesh/pgmesh/discovery/identity/admit"
+	"github.com/pgmesh/pgmesh/discovery/identity/issue"
+	"github.com/pgmesh/pgmesh/discovery/identity/jwks"
+	"github.com/pgmesh/pgmesh/discovery/identity/trust"
 	"github.com/pgmesh/pgmesh/discovery/push"
-	"github.com/pgmesh/pgmesh/discovery/trust"
+	"github.com/pgmesh/pgmesh/internal/kit/panics"
 	"github.com/pgmesh/pgmesh/internal/limits"
 	"github.com/pgmesh/pgmesh/internal/monitor"
-	"github.com/pgmesh/pgmesh/internal/panics"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 

@@ -13,15 +13,15 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/discovery/identity/jwks"
 	"github.com/pgmesh/pgmesh/discovery/inspect"
-	"github.com/pgmesh/pgmesh/discovery/jwks"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/internal/adsmetrics"
+	"github.com/pgmesh/pgmesh/internal/kit/notify"
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/internal/monitor"
-	"github.com/pgmesh/pgmesh/internal/notify"
 	"github.com/pgmesh/pgmesh/internal/rpc"
 )
 

@@ -20,12 +20,12 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/pgmesh/pgmesh/internal/authority"
-	"github.com/pgmesh/pgmesh/internal/certtest"
-	"github.com/pgmesh/pgmesh/internal/identity"
-	"github.com/pgmesh/pgmesh/internal/jointoken"
-	"github.com/pgmesh/pgmesh/internal/refusal"
+	"github.com/pgmesh/pgmesh/identity"
+	"github.com/pgmesh/pgmesh/identity/authority"
+	"github.com/pgmesh/pgmesh/identity/jointoken"
+	"github.com/pgmesh/pgmesh/identity/refusal"
 	"github.com/pgmesh/pgmesh/internal/rpc"
+	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	istio "istio.io/api/security/v1alpha1"
 
-	"github.com/pgmesh/pgmesh/internal/authority"
+	"github.com/pgmesh/pgmesh/identity/authority"
 )
 
 // Machine is one that asks a discovery for certificates, as agents do.

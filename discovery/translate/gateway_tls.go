@@ -8,7 +8,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
-	"github.com/pgmesh/pgmesh/internal/agentsecret"
+	"github.com/pgmesh/pgmesh/identity/agentsecret"
 )
 
 // endTLS is the transport socket of connections whose TLS ends at the router; nil where it does not.

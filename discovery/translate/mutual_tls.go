@@ -8,7 +8,7 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
-	"github.com/pgmesh/pgmesh/internal/agentsecret"
+	"github.com/pgmesh/pgmesh/identity/agentsecret"
 )
 
 // strongCiphers are those that workloads take where the mesh does not say.

@@ -6,7 +6,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 
-	"github.com/pgmesh/pgmesh/internal/agentsecret"
+	"github.com/pgmesh/pgmesh/identity/agentsecret"
 )
 
 // What the names of secrets begin and end with that are fetched over SDS; they are Istio's.

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/pgmesh/pgmesh/internal/agentsecret"
+	"github.com/pgmesh/pgmesh/identity/agentsecret"
 )
 
 // secure makes a cluster's connections TLS where a rule, or the mesh, asks for it.

@@ -1,6 +1,6 @@
 package ads
 
-import "github.com/pgmesh/pgmesh/internal/terse"
+import "github.com/pgmesh/pgmesh/internal/kit/terse"
 
 // answered handles the client's answer to the last part of a response, which answers all of it.
 func (s *Stream) answered(sub *subscription, r *request) {

@@ -19,9 +19,9 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
-	"github.com/pgmesh/pgmesh/internal/envoytest"
-	"github.com/pgmesh/pgmesh/internal/faultnet"
 	"github.com/pgmesh/pgmesh/internal/rpc"
+	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
+	"github.com/pgmesh/pgmesh/internal/testbench/faultnet"
 )
 
 // While an Envoy's stream is cut, its route moves to a cluster that it does not have yet, and the one that it

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
-	"github.com/pgmesh/pgmesh/internal/journal"
+	"github.com/pgmesh/pgmesh/internal/testbench/journal"
 )
 
 func limited(l ads.Limits) func(*ads.Config) { return func(cfg *ads.Config) { cfg.Limits = l } }

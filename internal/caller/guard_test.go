@@ -31,8 +31,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/internal/caller"
-	"github.com/pgmesh/pgmesh/internal/certtest"
 	"github.com/pgmesh/pgmesh/internal/rpc"
+	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

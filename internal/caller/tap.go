@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
+	"github.com/pgmesh/pgmesh/internal/kit/panics"
 	"github.com/pgmesh/pgmesh/internal/limits"
-	"github.com/pgmesh/pgmesh/internal/panics"
 )
 
 // Tap refuses calls by their headers, before gRPC receives the whole message. It blocks the connection, so it

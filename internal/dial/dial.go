@@ -14,9 +14,9 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/pgmesh/pgmesh/identity/tlsfiles"
+	"github.com/pgmesh/pgmesh/internal/kit/reload"
 	"github.com/pgmesh/pgmesh/internal/listen"
-	"github.com/pgmesh/pgmesh/internal/reload"
-	"github.com/pgmesh/pgmesh/internal/tlsfiles"
 )
 
 // Options are the settings of a connection to a server.

@@ -16,10 +16,10 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/pgmesh/pgmesh/internal/certtest"
+	"github.com/pgmesh/pgmesh/identity/tlsfiles"
 	"github.com/pgmesh/pgmesh/internal/dial"
 	"github.com/pgmesh/pgmesh/internal/listen"
-	"github.com/pgmesh/pgmesh/internal/tlsfiles"
+	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

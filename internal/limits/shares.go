@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/pgmesh/pgmesh/internal/wait"
+	"github.com/pgmesh/pgmesh/internal/kit/wait"
 )
 
 // Shares is how often all clients of a server together may have it do something. Of that each has a quarter at most, so that one that

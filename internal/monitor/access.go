@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/pgmesh/pgmesh/internal/localhost"
+	"github.com/pgmesh/pgmesh/internal/kit/localhost"
 )
 
 // Access says who may see the pages. On loopback everyone on this machine may. From elsewhere, everyone may

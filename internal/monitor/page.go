@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/pgmesh/pgmesh/internal/nearest"
+	"github.com/pgmesh/pgmesh/internal/kit/nearest"
 )
 
 // Page is a page that a program serves.

@@ -18,12 +18,12 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc/grpclog"
 
-	"github.com/pgmesh/pgmesh/internal/coredump"
+	"github.com/pgmesh/pgmesh/internal/kit/coredump"
+	"github.com/pgmesh/pgmesh/internal/kit/panics"
+	"github.com/pgmesh/pgmesh/internal/kit/terminal"
+	"github.com/pgmesh/pgmesh/internal/kit/terse"
+	"github.com/pgmesh/pgmesh/internal/kit/version"
 	"github.com/pgmesh/pgmesh/internal/manual"
-	"github.com/pgmesh/pgmesh/internal/panics"
-	"github.com/pgmesh/pgmesh/internal/terminal"
-	"github.com/pgmesh/pgmesh/internal/terse"
-	"github.com/pgmesh/pgmesh/internal/version"
 )
 
 // New returns the root command of a program.

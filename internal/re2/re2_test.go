@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"github.com/pgmesh/pgmesh/internal/envoytest"
 	"github.com/pgmesh/pgmesh/internal/re2"
+	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
 )
 
 // good are expressions that Envoy accepts, bad those that it refuses.

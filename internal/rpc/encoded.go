@@ -6,7 +6,7 @@ import (
 	"google.golang.org/grpc/mem"
 	protobuf "google.golang.org/protobuf/proto"
 
-	"github.com/pgmesh/pgmesh/internal/panics"
+	"github.com/pgmesh/pgmesh/internal/kit/panics"
 )
 
 // Encoded is a message that is encoded already: what many streams are sent need not be encoded for each of them. It is a message like

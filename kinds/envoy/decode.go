@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/dynamicpb"
 
-	"github.com/pgmesh/pgmesh/internal/nearest"
+	"github.com/pgmesh/pgmesh/internal/kit/nearest"
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pgmesh/pgmesh/internal/nearest"
+	"github.com/pgmesh/pgmesh/internal/kit/nearest"
 )
 
 // Problem is one violation.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pgmesh/pgmesh/internal/version"
+	"github.com/pgmesh/pgmesh/internal/kit/version"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/pgmesh/pgmesh/internal/kit/terminal"
+	"github.com/pgmesh/pgmesh/internal/kit/version"
 	"github.com/pgmesh/pgmesh/internal/manual"
-	"github.com/pgmesh/pgmesh/internal/terminal"
-	"github.com/pgmesh/pgmesh/internal/version"
 )
 
 // Program is one run of the command line, with everything it needs from its environment.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pgmesh/pgmesh/internal/terminal"
+	"github.com/pgmesh/pgmesh/internal/kit/terminal"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 

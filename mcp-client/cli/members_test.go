@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pgmesh/pgmesh/internal/certtest"
-	"github.com/pgmesh/pgmesh/internal/jointoken"
+	"github.com/pgmesh/pgmesh/identity/jointoken"
+	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
 	"github.com/pgmesh/pgmesh/store"
 )
 

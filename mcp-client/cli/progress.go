@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pgmesh/pgmesh/internal/terminal"
+	"github.com/pgmesh/pgmesh/internal/kit/terminal"
 )
 
 // progress is a progress bar for an import. Without a terminal it prints nothing.

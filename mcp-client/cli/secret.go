@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pgmesh/pgmesh/internal/credential"
+	"github.com/pgmesh/pgmesh/identity/credential"
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"

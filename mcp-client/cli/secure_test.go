@@ -13,10 +13,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/pgmesh/pgmesh/identity/tlsfiles"
 	"github.com/pgmesh/pgmesh/internal/caller"
-	"github.com/pgmesh/pgmesh/internal/certtest"
-	"github.com/pgmesh/pgmesh/internal/reload"
-	"github.com/pgmesh/pgmesh/internal/tlsfiles"
+	"github.com/pgmesh/pgmesh/internal/kit/reload"
+	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
 )
 
 // purse holds one token.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pgmesh/pgmesh/internal/kit/terminal"
 	"github.com/pgmesh/pgmesh/internal/selector"
-	"github.com/pgmesh/pgmesh/internal/terminal"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/snapshot"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"

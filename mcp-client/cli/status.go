@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/pgmesh/pgmesh/internal/terminal"
+	"github.com/pgmesh/pgmesh/internal/kit/terminal"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"

@@ -6,7 +6,7 @@ import (
 
 	"github.com/aymanbagabas/go-udiff"
 
-	"github.com/pgmesh/pgmesh/internal/terminal"
+	"github.com/pgmesh/pgmesh/internal/kit/terminal"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pgmesh/pgmesh/internal/terminal"
+	"github.com/pgmesh/pgmesh/internal/kit/terminal"
 )
 
 // waiting shows on a terminal what a command is doing, if that takes longer than a second. Without a terminal

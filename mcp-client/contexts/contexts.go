@@ -23,7 +23,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/pgmesh/pgmesh/internal/replace"
+	"github.com/pgmesh/pgmesh/internal/kit/replace"
 )
 
 // Context has settings by name.

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/pgmesh/pgmesh/internal/wellformed"
+	"github.com/pgmesh/pgmesh/internal/kit/wellformed"
 	"github.com/pgmesh/pgmesh/kinds"
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
 )

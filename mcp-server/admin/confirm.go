@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/pgmesh/pgmesh/internal/caller"
-	"github.com/pgmesh/pgmesh/internal/stamp"
+	"github.com/pgmesh/pgmesh/internal/kit/stamp"
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/pgmesh/pgmesh/internal/caller"
-	"github.com/pgmesh/pgmesh/internal/stamp"
+	"github.com/pgmesh/pgmesh/internal/kit/stamp"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 

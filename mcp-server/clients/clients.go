@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
-	"github.com/pgmesh/pgmesh/internal/terse"
+	"github.com/pgmesh/pgmesh/internal/kit/terse"
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"

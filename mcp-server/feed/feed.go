@@ -13,8 +13,8 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
-	"github.com/pgmesh/pgmesh/mcp-server/seal"
 	"github.com/pgmesh/pgmesh/store"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pgmesh/pgmesh/internal/inprocess"
+	"github.com/pgmesh/pgmesh/internal/kit/inprocess"
 	"github.com/pgmesh/pgmesh/mcp-server/httpapi"
 )
 

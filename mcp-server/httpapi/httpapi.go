@@ -25,7 +25,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"github.com/pgmesh/pgmesh/internal/localhost"
+	"github.com/pgmesh/pgmesh/internal/kit/localhost"
 	routes "github.com/pgmesh/pgmesh/mcp-server/httpapi/routes"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/pgmesh/pgmesh/internal/nearest"
+	"github.com/pgmesh/pgmesh/internal/kit/nearest"
 )
 
 // strictQuery parses the parameters of a URL, and refuses unknown ones. The library ignores these, so

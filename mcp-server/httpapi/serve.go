@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/pgmesh/pgmesh/internal/panics"
+	"github.com/pgmesh/pgmesh/internal/kit/panics"
 )
 
 const (

@@ -20,9 +20,9 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
-	"github.com/pgmesh/pgmesh/internal/journal"
-	"github.com/pgmesh/pgmesh/internal/pgtest"
 	"github.com/pgmesh/pgmesh/internal/rpc"
+	"github.com/pgmesh/pgmesh/internal/testbench/journal"
+	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 	"github.com/pgmesh/pgmesh/mcp-server/clients"
 	"github.com/pgmesh/pgmesh/mcp-server/feed"
 	"github.com/pgmesh/pgmesh/mcp-server/legacy"

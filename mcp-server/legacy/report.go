@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pgmesh/pgmesh/internal/terse"
+	"github.com/pgmesh/pgmesh/internal/kit/terse"
 )
 
 // Stream is the state of one stream, for operators.

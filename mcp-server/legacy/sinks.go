@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pgmesh/pgmesh/internal/terse"
+	"github.com/pgmesh/pgmesh/internal/kit/terse"
 )
 
 // Sinks keeps a stream to each of its sinks, which come from several origins.

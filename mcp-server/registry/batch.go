@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/pgmesh/pgmesh/internal/wait"
+	"github.com/pgmesh/pgmesh/internal/kit/wait"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 	"github.com/pgmesh/pgmesh/store"
 )

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/internal/caller"
-	"github.com/pgmesh/pgmesh/internal/panics"
+	"github.com/pgmesh/pgmesh/internal/kit/panics"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 	"github.com/pgmesh/pgmesh/store"
 )

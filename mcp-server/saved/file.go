@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
-	"github.com/pgmesh/pgmesh/mcp-server/seal"
 )
 
 // fileName is the file in a server's folder. tempPattern matches temporary files, which a server leaves

@@ -7,8 +7,8 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
-	"github.com/pgmesh/pgmesh/mcp-server/seal"
 )
 
 // Secrets are saved sealed by the server's keys, or not at all. Without them, a server that starts from

@@ -4,7 +4,7 @@ import (
 	"context"
 	"net"
 
-	"github.com/pgmesh/pgmesh/internal/inprocess"
+	"github.com/pgmesh/pgmesh/internal/kit/inprocess"
 	"github.com/pgmesh/pgmesh/mcp-server/httpapi"
 )
 

@@ -11,9 +11,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 
+	"github.com/pgmesh/pgmesh/identity"
 	"github.com/pgmesh/pgmesh/internal/caller"
-	"github.com/pgmesh/pgmesh/internal/identity"
-	"github.com/pgmesh/pgmesh/mcp-server/authority"
+	"github.com/pgmesh/pgmesh/mcp-server/identity/authority"
 	"github.com/pgmesh/pgmesh/store"
 )
 

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pgmesh/pgmesh/internal/replace"
+	"github.com/pgmesh/pgmesh/internal/kit/replace"
 	"github.com/pgmesh/pgmesh/store"
 )
 

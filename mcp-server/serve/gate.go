@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/pgmesh/pgmesh/internal/inprocess"
-	"github.com/pgmesh/pgmesh/internal/panics"
+	"github.com/pgmesh/pgmesh/internal/kit/inprocess"
+	"github.com/pgmesh/pgmesh/internal/kit/panics"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 

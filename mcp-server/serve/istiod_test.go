@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/pgmesh/pgmesh/internal/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 )
 

@@ -16,10 +16,10 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/pgmesh/pgmesh/internal/certtest"
+	"github.com/pgmesh/pgmesh/identity/tlsfiles"
 	"github.com/pgmesh/pgmesh/internal/listen"
-	"github.com/pgmesh/pgmesh/internal/pgtest"
-	"github.com/pgmesh/pgmesh/internal/tlsfiles"
+	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 	"github.com/pgmesh/pgmesh/mcp-server/legacy"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"

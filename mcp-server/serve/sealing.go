@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/pgmesh/pgmesh/internal/replace"
-	"github.com/pgmesh/pgmesh/mcp-server/seal"
+	"github.com/pgmesh/pgmesh/internal/kit/replace"
+	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	"github.com/pgmesh/pgmesh/store"
 )
 

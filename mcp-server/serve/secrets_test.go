@@ -11,10 +11,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/pgmesh/pgmesh/internal/certtest"
-	"github.com/pgmesh/pgmesh/internal/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 	"github.com/pgmesh/pgmesh/kinds"
-	"github.com/pgmesh/pgmesh/mcp-server/seal"
+	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"

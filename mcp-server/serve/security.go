@@ -15,13 +15,13 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/pgmesh/pgmesh/identity/tlsfiles"
 	"github.com/pgmesh/pgmesh/internal/caller"
+	"github.com/pgmesh/pgmesh/internal/kit/panics"
+	"github.com/pgmesh/pgmesh/internal/kit/reload"
 	"github.com/pgmesh/pgmesh/internal/limits"
-	"github.com/pgmesh/pgmesh/internal/panics"
-	"github.com/pgmesh/pgmesh/internal/reload"
 	"github.com/pgmesh/pgmesh/internal/rpc"
-	"github.com/pgmesh/pgmesh/internal/tlsfiles"
-	"github.com/pgmesh/pgmesh/mcp-server/authority"
+	"github.com/pgmesh/pgmesh/mcp-server/identity/authority"
 )
 
 // Security says who may call over TLS, and how much anybody may ask.

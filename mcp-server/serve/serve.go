@@ -17,18 +17,18 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/internal/adsmetrics"
 	"github.com/pgmesh/pgmesh/internal/caller"
+	"github.com/pgmesh/pgmesh/internal/kit/notify"
 	"github.com/pgmesh/pgmesh/internal/limits"
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/internal/monitor"
-	"github.com/pgmesh/pgmesh/internal/notify"
 	"github.com/pgmesh/pgmesh/internal/rpc"
-	"github.com/pgmesh/pgmesh/mcp-server/authority"
 	"github.com/pgmesh/pgmesh/mcp-server/clients"
+	"github.com/pgmesh/pgmesh/mcp-server/identity/authority"
+	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	"github.com/pgmesh/pgmesh/mcp-server/legacy"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	"github.com/pgmesh/pgmesh/mcp-server/readers"
 	"github.com/pgmesh/pgmesh/mcp-server/saved"
-	"github.com/pgmesh/pgmesh/mcp-server/seal"
 )
 
 // Options are what the program's flags set.

@@ -17,15 +17,15 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
+	"github.com/pgmesh/pgmesh/identity"
+	"github.com/pgmesh/pgmesh/identity/jointoken"
+	"github.com/pgmesh/pgmesh/identity/membership"
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/dial"
-	"github.com/pgmesh/pgmesh/internal/identity"
-	"github.com/pgmesh/pgmesh/internal/jointoken"
 	"github.com/pgmesh/pgmesh/internal/listen"
-	"github.com/pgmesh/pgmesh/internal/membership"
 	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mcp-server/admin"
-	"github.com/pgmesh/pgmesh/mcp-server/authority"
+	"github.com/pgmesh/pgmesh/mcp-server/identity/authority"
 	"github.com/pgmesh/pgmesh/mcp-server/relay"
 )
 

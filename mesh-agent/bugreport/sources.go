@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pgmesh/pgmesh/mesh-agent/envoyadmin"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/envoyadmin"
 )
 
 // Envoy returns the sources from the admin API.

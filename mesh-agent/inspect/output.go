@@ -13,8 +13,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/pgmesh/pgmesh/internal/nearest"
-	"github.com/pgmesh/pgmesh/internal/terminal"
+	"github.com/pgmesh/pgmesh/internal/kit/nearest"
+	"github.com/pgmesh/pgmesh/internal/kit/terminal"
 )
 
 // Formats are the output formats.

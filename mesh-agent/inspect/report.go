@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pgmesh/pgmesh/internal/terminal"
+	"github.com/pgmesh/pgmesh/internal/kit/terminal"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 )
 

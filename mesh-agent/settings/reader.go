@@ -10,7 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/pgmesh/pgmesh/internal/nearest"
+	"github.com/pgmesh/pgmesh/internal/kit/nearest"
 )
 
 // reader reads a document and collects all problems, so that people need not fix them one by one.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/pgmesh/pgmesh/internal/localhost"
+	"github.com/pgmesh/pgmesh/internal/kit/localhost"
 )
 
 // ServePort serves load balancers, Prometheus and scripts until the context ends. Only this machine may

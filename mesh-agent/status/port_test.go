@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pgmesh/pgmesh/mesh-agent/envoyadmin"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/envoyadmin"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 )
 

@@ -17,11 +17,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pgmesh/pgmesh/internal/kit/nearest"
+	"github.com/pgmesh/pgmesh/internal/kit/panics"
 	"github.com/pgmesh/pgmesh/internal/listen"
-	"github.com/pgmesh/pgmesh/internal/nearest"
-	"github.com/pgmesh/pgmesh/internal/panics"
 	"github.com/pgmesh/pgmesh/internal/program"
-	"github.com/pgmesh/pgmesh/mesh-agent/envoyadmin"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/envoyadmin"
 	"github.com/pgmesh/pgmesh/mesh-agent/settings"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	embeddedpostgres "github.com/fergusstrange/embedded-postgres"
 
-	"github.com/pgmesh/pgmesh/internal/freeport"
+	"github.com/pgmesh/pgmesh/internal/kit/freeport"
 )
 
 // builds are the versions that can be downloaded, by major number. The empty key is the default.

@@ -18,8 +18,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pgmesh/pgmesh/internal/freeport"
-	"github.com/pgmesh/pgmesh/internal/process"
+	"github.com/pgmesh/pgmesh/internal/kit/freeport"
+	"github.com/pgmesh/pgmesh/internal/kit/process"
 )
 
 // User is the superuser of the embedded server, and also the name of its first database.

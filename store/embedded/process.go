@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/pgmesh/pgmesh/internal/process"
+	"github.com/pgmesh/pgmesh/internal/kit/process"
 )
 
 // spawn starts the server itself rather than pg_ctl, so that it stays our child and its end is seen.

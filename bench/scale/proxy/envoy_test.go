@@ -22,9 +22,9 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/servetest"
 	"github.com/pgmesh/pgmesh/discovery/source"
 	"github.com/pgmesh/pgmesh/internal/ads"
-	"github.com/pgmesh/pgmesh/internal/envoytest"
+	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
 	"github.com/pgmesh/pgmesh/kinds"
-	"github.com/pgmesh/pgmesh/mesh-agent/bootstrap"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/source/files"
-	"github.com/pgmesh/pgmesh/internal/journal"
+	"github.com/pgmesh/pgmesh/internal/testbench/journal"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,0 +1,107 @@
+package jwks
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/identity/webkeys"
+	"github.com/pgmesh/pgmesh/internal/kit/panics"
+)
+
+// source is one place that keys are fetched from, again and again.
+type source struct {
+	at      mesh.KeySource
+	timeout atomic.Int64
+	end     func()
+	had     time.Time // when the keys were fetched last; zero for never
+}
+
+func newSource(at mesh.KeySource) *source { return &source{at: at, end: func() {}} }
+
+// mostPatience is how long a failure is left alone at most.
+const mostPatience = time.Minute
+
+// follow fetches until the context ends: after a success when the keys are to be refreshed, after a failure sooner, and then later and later.
+func (k *Keeper) follow(ctx context.Context, s *source) {
+	patience := k.options.Retry
+	for {
+		wait := k.options.Refresh
+		if k.attempt(ctx, s) {
+			patience = k.options.Retry
+		} else {
+			wait = min(patience, wait)
+			patience = min(2*patience, mostPatience)
+		}
+		timer := time.NewTimer(jittered(wait))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+// jittered keeps those who began together from asking together for ever.
+func jittered(d time.Duration) time.Duration {
+	return d - time.Duration(rand.Float64()*float64(d)/10)
+}
+
+// attempt fetches once, and tells whether it came to keys.
+func (k *Keeper) attempt(ctx context.Context, s *source) (ok bool) {
+	select {
+	case k.turns <- struct{}{}:
+	case <-ctx.Done():
+		return false
+	}
+	timeout := time.Duration(s.timeout.Load())
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	set, err := panics.Receive(func() (*webkeys.Set, error) { return k.fetch(limited, s.at) })
+	cancel()
+	<-k.turns
+	if ctx.Err() != nil {
+		return false
+	}
+	if err != nil {
+		k.fetches.WithLabelValues("failed").Inc()
+		k.keep(s, mesh.Fetched{Keys: k.stillGood(s), Problem: reasonOf(err, timeout)})
+		return false
+	}
+	k.fetches.WithLabelValues("succeeded").Inc()
+	s.had = time.Now()
+	k.keep(s, mesh.Fetched{Keys: set.Canonical()})
+	k.file.put(s.at, kept{Keys: set.Canonical(), Fetched: s.had})
+	return true
+}
+
+// stillGood are the keys of before, if they are not too old.
+func (k *Keeper) stillGood(s *source) string {
+	if time.Since(s.had) > k.options.MaxAge {
+		return ""
+	}
+	return k.Keys()[s.at].Keys
+}
+
+// fetch fetches the keys of a source.
+func (k *Keeper) fetch(ctx context.Context, at mesh.KeySource) (*webkeys.Set, error) {
+	url := at.URL
+	if url == "" {
+		found, err := k.discover(ctx, at.Issuer)
+		if err != nil {
+			return nil, err
+		}
+		url = found
+	}
+	body, err := k.get(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	set, err := webkeys.Read(string(body))
+	if err != nil {
+		return nil, unusable{url, err}
+	}
+	return set, nil
+}

@@ -1,0 +1,174 @@
+package membership
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/pgmesh/pgmesh/identity/authority"
+)
+
+const (
+	// jitter is how far, as a share of its lifetime, a certificate's renewal may be from half of its life. It
+	// separates members that joined together.
+	jitter = 0.1
+
+	// spread is the default of Options.Spread. A twentieth of a certificate's lifetime applies if that is
+	// less.
+	spread = 30 * time.Second
+
+	// The backoff between failed attempts grows from minBackoff to maxBackoff, or to a twentieth of the
+	// certificate's lifetime if that is less.
+	minBackoff = time.Second
+	maxBackoff = 5 * time.Minute
+
+	// attemptTimeout bounds one attempt.
+	attemptTimeout = 30 * time.Second
+)
+
+// Run renews the certificate until ctx ends: at half of its life, and soon after the mesh's active root
+// changes. It retries failures, even after the certificate has expired. When a renewal is due it first adopts
+// a newer certificate that another process put into the folder.
+func (m *Membership) Run(ctx context.Context, ask Ask) error {
+	plan := newSchedule(m.Current(), cmp.Or(m.options.Spread, spread))
+	for {
+		s := m.Current()
+		timer := time.NewTimer(time.Until(plan.due(s)))
+		select {
+		case <-timer.C:
+			plan.record(m.Current(), m.renew(ctx, ask))
+		case <-s.Replaced():
+			timer.Stop()
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+	}
+}
+
+// renew gets a new certificate with a new key.
+func (m *Membership) renew(ctx context.Context, ask Ask) error {
+	if m.adopt() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	before := m.Current()
+	err := m.exchange(ctx, before, ask)
+	if ctx.Err() != nil && errors.Is(context.Cause(ctx), context.Canceled) {
+		return err // the program is stopping
+	}
+	m.metrics.renewed(err)
+	switch {
+	case err == nil:
+		m.options.Log.Info("the certificate was renewed", "identity", m.Current().ID, "until", stamp(m.Current().NotAfter()))
+	case time.Now().After(before.NotAfter()):
+		m.options.Log.Error("the certificate has expired and cannot be renewed: nobody accepts it any more; join again",
+			"identity", before.ID, "since", stamp(before.NotAfter()), "error", err)
+	default:
+		m.options.Log.Warn("the certificate could not be renewed; it is tried again", "identity", before.ID, "until", stamp(before.NotAfter()), "error", err)
+	}
+	return err
+}
+
+func (m *Membership) exchange(ctx context.Context, before *State, ask Ask) error {
+	key, err := authority.NewKey()
+	if err != nil {
+		return err
+	}
+	s, err := m.ask(ctx, key, before, ask)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now := m.Current().Trust; now != before.Trust && s.Trust == before.Trust {
+		s = s.with(now) // Learn ran meanwhile
+	}
+	if err := m.folder.write(s); err != nil {
+		m.options.Log.Error("the new certificate counts, and could not be kept for the next start", "error", err)
+	}
+	m.replace(s)
+	return nil
+}
+
+// adopt uses the certificate in the folder if another process has joined again.
+func (m *Membership) adopt() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, err := m.read()
+	if err != nil || !s.Certificate.Leaf.NotBefore.After(m.Current().Certificate.Leaf.NotBefore) {
+		return false
+	}
+	if s.ID.Path() != m.Current().ID.Path() {
+		m.options.Log.Error("somebody joined again as another; start this program anew to be that one", "identity", m.Current().ID, "other", s.ID)
+		return false
+	}
+	m.options.Log.Info("took over a certificate of somebody who joined again", "identity", s.ID, "until", stamp(s.NotAfter()))
+	m.replace(s)
+	return true
+}
+
+// schedule plans the next renewal.
+type schedule struct {
+	serial     string    // of the certificate that the plan is for
+	halfLife   time.Time // half of its life, with jitter
+	outdated   time.Time // when to renew because the root is outdated; zero if it is not
+	retryAfter time.Time // the end of the current backoff
+	backoff    time.Duration
+	spread     time.Duration
+}
+
+func newSchedule(s *State, spread time.Duration) *schedule {
+	plan := &schedule{spread: spread}
+	plan.reset(s)
+	return plan
+}
+
+// reset plans for another certificate.
+func (p *schedule) reset(s *State) {
+	leaf := s.Certificate.Leaf
+	p.serial = leaf.SerialNumber.String()
+	part := 0.5 + jitter*(2*rand.Float64()-1)
+	p.halfLife = leaf.NotBefore.Add(time.Duration(part * float64(life(s))))
+	p.outdated = time.Time{}
+}
+
+func life(s *State) time.Duration {
+	return s.Certificate.Leaf.NotAfter.Sub(s.Certificate.Leaf.NotBefore)
+}
+
+// due returns when to renew next.
+func (p *schedule) due(s *State) time.Time {
+	if p.serial != s.Certificate.Leaf.SerialNumber.String() {
+		p.reset(s)
+	}
+	switch {
+	case !s.outdated():
+		p.outdated = time.Time{}
+	case p.outdated.IsZero():
+		p.outdated = time.Now().Add(rand.N(min(p.spread, life(s)/20)))
+	}
+	due := p.halfLife
+	if !p.outdated.IsZero() && p.outdated.Before(due) {
+		due = p.outdated
+	}
+	if due.Before(p.retryAfter) {
+		return p.retryAfter
+	}
+	return due
+}
+
+// record notes the outcome of an attempt. A new certificate from the old root counts as a failure: the signer
+// has not got the new root yet.
+func (p *schedule) record(now *State, err error) {
+	if err == nil && !now.outdated() {
+		p.backoff, p.retryAfter = 0, time.Time{}
+		return
+	}
+	most := max(minBackoff, min(maxBackoff, life(now)/20))
+	p.backoff = min(most, max(minBackoff, 2*p.backoff))
+	p.retryAfter = time.Now().Add(p.backoff/2 + rand.N(p.backoff/2))
+}

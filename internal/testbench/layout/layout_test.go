@@ -1,0 +1,108 @@
+// Package layout holds no code. Its test keeps the direction in which the stages of the pipeline depend on each other.
+package layout
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/pgmesh/pgmesh/"
+
+// mayUse says which other stages a stage may be built from, directly or through anything in between. Everyone may use
+// what is in internal, so long as that keeps to the same rule. What runs everything (deploy, bench) may use all.
+var mayUse = map[string][]string{
+	"proto":      {},
+	"identity":   {"proto"},
+	"kinds":      {"identity", "proto"},
+	"store":      {"kinds", "identity", "proto"},
+	"mcp-server": {"store", "mcp-client", "kinds", "identity", "proto"}, // a relay is a client of the server before it
+	"mcp-client": {"kinds", "identity", "proto"},
+	"discovery":  {"mcp-client", "kinds", "identity", "proto"},
+	"mesh-agent": {"identity", "proto"},
+}
+
+func TestStagesDependInOneDirection(t *testing.T) {
+	t.Parallel()
+	for folder, dependencies := range list(t, "Deps") {
+		stage := stageOf(folder)
+		allowed, isStage := mayUse[stage]
+		if !isStage {
+			continue
+		}
+		for _, d := range dependencies {
+			if other := stageOf(d); other != stage && other != "internal" && !slices.Contains(allowed, other) {
+				t.Errorf("%s is built from %s, but %s may use only %s: move what both need to the left of both, or pass it in as a value",
+					folder, d, stage, oneOfOrNothing(allowed))
+			}
+		}
+	}
+}
+
+// What is in internal/kit would serve any program, so it knows nothing of a mesh.
+func TestKitKnowsNothingOfAMesh(t *testing.T) {
+	t.Parallel()
+	for folder, dependencies := range list(t, "Deps") {
+		if !isIn(folder, "internal/kit") {
+			continue
+		}
+		for _, d := range dependencies {
+			if !isIn(d, "internal/kit") {
+				t.Errorf("%s is built from %s: what knows of a mesh goes to internal, beside internal/kit", folder, d)
+			}
+		}
+	}
+}
+
+// No program that users run has a part of the test bench in it.
+func TestNoProgramHasTheTestBenchInIt(t *testing.T) {
+	t.Parallel()
+	all := list(t, "Deps")
+	for _, program := range []string{"mcp-server", "mcp-client", "discovery", "mesh-agent"} {
+		for _, d := range all[program] {
+			if isIn(d, "internal/testbench") {
+				t.Errorf("%s is built from %s, which is for tests", program, d)
+			}
+		}
+	}
+}
+
+func isIn(folder, room string) bool { return strings.HasPrefix(folder, room+"/") }
+
+// list lists for each package of this module what it imports ("Imports") or is built from ("Deps") in it, tests left out.
+func list(t *testing.T, what string) map[string][]string {
+	t.Helper()
+	output, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .`+what+` " "}}`, module+"...").Output()
+	require.NoError(t, err, "list the packages of the module")
+	of := map[string][]string{}
+	for line := range strings.Lines(string(output)) {
+		packages := strings.Fields(line)
+		of[strings.TrimPrefix(packages[0], module)] = ours(packages[1:])
+	}
+	return of
+}
+
+func ours(packages []string) []string {
+	var found []string
+	for _, p := range packages {
+		if folder, isOurs := strings.CutPrefix(p, module); isOurs {
+			found = append(found, folder)
+		}
+	}
+	return found
+}
+
+func stageOf(folder string) string {
+	stage, _, _ := strings.Cut(folder, "/")
+	return stage
+}
+
+func oneOfOrNothing(stages []string) string {
+	if len(stages) == 0 {
+		return "nothing of the others"
+	}
+	return strings.Join(stages, ", ")
+}

@@ -1,0 +1,137 @@
+package layout
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Pages link to pages, and to headings of them, that there are.
+func TestLinksOfPagesLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	links := 0
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "identity/*.md"} {
+		pages, err := filepath.Glob("../../../" + pattern)
+		require.NoError(t, err)
+		for _, page := range pages {
+			for _, link := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(read(t, page), -1) {
+				if strings.Contains(link[1], "://") {
+					continue
+				}
+				links++
+				file, heading, _ := strings.Cut(link[1], "#")
+				to := page
+				if file != "" {
+					to = filepath.Join(filepath.Dir(page), file)
+				}
+				_, err := os.Stat(to)
+				require.NoError(t, err, "%s links to %s", page, link[1])
+				if heading != "" {
+					require.Contains(t, headings(read(t, to)), heading, "%s links to %s: the page has no such heading", page, link[1])
+				}
+			}
+		}
+	}
+	require.Greater(t, links, 200, "the links are not found any more")
+}
+
+// headings are those of a page as links name them.
+func headings(text string) (out []string) {
+	for _, line := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
+		plain := regexp.MustCompile(`[^\pL\pN _-]`).ReplaceAllString(strings.ToLower(line[1]), "")
+		out = append(out, strings.ReplaceAll(plain, " ", "-"))
+	}
+	return out
+}
+
+// A picture in docs/architecture.md or identity/README.md has an arrow between two of its packages, or folders, exactly where the one imports the other.
+func TestPicturesAreOfTheImports(t *testing.T) {
+	t.Parallel()
+	imports := list(t, "Imports")
+	pages := read(t, "../../../docs/architecture.md") + read(t, "../../../identity/README.md")
+	pictures := regexp.MustCompile("(?s)```mermaid\n(.*?)```").FindAllStringSubmatch(pages, -1)
+	require.Len(t, pictures, 4, "the pictures are not found any more")
+	for _, picture := range pictures {
+		drawn, shown := map[string]bool{}, map[string]bool{}
+		for _, arrow := range regexp.MustCompile(`(\S+) --> (\S+)`).FindAllStringSubmatch(picture[1], -1) {
+			drawn[arrow[0]], shown[arrow[1]], shown[arrow[2]] = true, true, true
+		}
+		there := map[string]bool{}
+		for from, all := range imports {
+			for _, to := range all {
+				if a, b := nodeOf(from, shown), nodeOf(to, shown); a != "" && b != "" && a != b {
+					there[a+" --> "+b] = true
+				}
+			}
+		}
+		require.Equal(t, there, drawn, "draw the picture anew, by the command in docs/architecture.md")
+	}
+}
+
+// The map in CONTRIBUTING.md has a row for each package, and no other.
+func TestEveryPackageIsOnTheMap(t *testing.T) {
+	t.Parallel()
+	mapped := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^[|] `([^` ]+)` [|] .*[|] .*[|]$").FindAllStringSubmatch(read(t, "../../../CONTRIBUTING.md"), -1) {
+		mapped[row[1]] = true
+	}
+	for folder := range list(t, "Imports") {
+		require.True(t, mapped[folder], "%s is not on the map of CONTRIBUTING.md: add what it is, and where to look first", folder)
+		delete(mapped, folder)
+	}
+	require.Empty(t, mapped, "the map of CONTRIBUTING.md has packages that are gone")
+}
+
+// nodeOf is the package or folder of a picture that a package is shown as.
+func nodeOf(folder string, shown map[string]bool) string {
+	for ; folder != "."; folder = filepath.Dir(folder) {
+		if shown[folder] {
+			return folder
+		}
+	}
+	return ""
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// A page that names a test promises something by it, so the test has to exist under that name.
+func TestTestsThatPagesNameExist(t *testing.T) {
+	t.Parallel()
+	declared := declaredTests(t)
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "identity/*.md"} {
+		pages, err := filepath.Glob("../../../" + pattern)
+		require.NoError(t, err)
+		for _, page := range pages {
+			for _, name := range regexp.MustCompile("`(Test[A-Z]\\w+)`").FindAllStringSubmatch(read(t, page), -1) {
+				if !declared[name[1]] {
+					t.Errorf("%s names %s, which no package has: the test was renamed or removed", page, name[1])
+				}
+			}
+		}
+	}
+}
+
+func declaredTests(t *testing.T) map[string]bool {
+	t.Helper()
+	declared := map[string]bool{}
+	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	require.NoError(t, filepath.WalkDir("../../..", func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, "_test.go") {
+			for _, name := range function.FindAllStringSubmatch(read(t, path), -1) {
+				declared[name[1]] = true
+			}
+		}
+		return err
+	}))
+	return declared
+}

@@ -1,0 +1,112 @@
+package relay
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pgmesh/pgmesh/mesh-agent/xds/wire"
+)
+
+// State says where Envoy's configuration comes from.
+type State string
+
+// Waiting: Envoy has nothing yet. Synced: discovery answers. LastGood: no discovery answers, and Envoy is
+// served what was stored.
+const (
+	Waiting  State = "waiting"
+	Synced   State = "synced"
+	LastGood State = "last-good"
+)
+
+// Status describes the configuration that Envoy is served.
+type Status struct {
+	State State
+	Since time.Time
+	// Refusal is what Envoy refused last and why, or empty.
+	Refusal string
+}
+
+// Status returns the present status.
+func (s *Server) Status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status
+}
+
+// markSynced records that discovery answers Envoy.
+func (s *Server) markSynced() {
+	if s.setState(Synced) == LastGood {
+		s.Log.Info("discovery answers again: Envoy has its configuration from there")
+	}
+}
+
+// markLastGood records that Envoy is served the last good configuration.
+func (s *Server) markLastGood() {
+	if s.setState(LastGood) == LastGood {
+		return
+	}
+	kept := s.Kept.Summary()
+	reason := "discovery does not answer"
+	if status, _ := s.Discovery.Status(); !status.Connected && status.Error != nil {
+		reason = status.Error.Error()
+	}
+	s.Log.Warn("Envoy starts with the last good configuration, and has no other until a discovery answers",
+		"reason", reason, "accepted", kept.At.UTC().Format(time.RFC3339), "resources", kept.Resources)
+}
+
+func (s *Server) setState(now State) (before State) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if before = s.status.State; before != now {
+		s.status.State, s.status.Since = now, time.Now()
+		s.metrics.serves(now)
+	}
+	return before
+}
+
+// refused records a NACK. Discovery receives it too, and says there what to do about it.
+func (s *Server) refused(r *wire.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status.Refusal = r.TypeURL + ": " + r.Reason
+	s.metrics.refused()
+}
+
+// metrics may be nil, which records nothing.
+type metrics struct {
+	lastGood prometheus.Gauge
+	refusals prometheus.Counter
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	if r == nil {
+		return nil
+	}
+	m := &metrics{
+		lastGood: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "serving_last_good", Help: "1 while Envoy has its configuration from what this machine has kept, for no discovery answers.",
+		}),
+		refusals: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "refusals_total", Help: "Responses of discovery that Envoy refused.",
+		}),
+	}
+	r.MustRegister(m.lastGood, m.refusals)
+	return m
+}
+
+func (m *metrics) serves(now State) {
+	switch {
+	case m == nil:
+	case now == LastGood:
+		m.lastGood.Set(1)
+	default:
+		m.lastGood.Set(0)
+	}
+}
+
+func (m *metrics) refused() {
+	if m != nil {
+		m.refusals.Inc()
+	}
+}
